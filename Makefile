@@ -1,0 +1,78 @@
+# wisp: one Makefile, no configure step.
+#   make, make demo, make test, make SAN=1 test, make check-all, make lint, make format, make bench, make dist, make install
+# Optional: CC=clang  SAN=1 (address, undefined)  SAN=thread  WERROR=1  BUILD=folder  PREFIX=/usr/local  DESTDIR=
+VERSION := $(shell sed -n 's/^.define WISP_VERSION "\(.*\)"/\1/p' include/wisp/wisp.h)
+comma   := ,
+PREFIX  ?= /usr/local
+SAN     ?=
+BUILD   ?= build$(if $(SAN),-san$(filter thread,$(SAN)))
+
+CFLAGS  ?= -O2 -g
+FLAGS   := -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -fPIC -pthread -Wall -Wextra -Wpedantic -Wshadow -Wmissing-prototypes \
+           -Wvla -fvisibility=hidden -ffp-contract=off -MMD -MP $(if $(WERROR),-Werror)
+FLAGS   += $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+FLAGS   += $(if $(filter thread,$(SAN)),-fsanitize=thread)
+LIBS    := -lz -lzstd -lxxhash -ljansson -lm
+
+SRC     := $(sort $(wildcard src/*/*.c))
+CLI     := $(sort $(wildcard cli/*.c))
+OBJ     := $(SRC:%.c=$(BUILD)/%.o)
+CLIOBJ  := $(CLI:%.c=$(BUILD)/%.o)
+UNIT    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/unit/*.c tests/property/*.c)))
+FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(sort $(wildcard tests/fuzz/*.c)))
+
+.PHONY: all demo test check-all lint format bench dist install clean setup
+all: $(BUILD)/wisp $(BUILD)/libwisp.a $(BUILD)/libwisp.so
+
+# Packages are looked for once per checkout; 'tools/setup' installs what is missing or names it.
+build/.setup: tools/setup
+	@mkdir -p build && tools/setup build && touch $@
+setup: build/.setup
+$(OBJ) $(CLIOBJ): | build/.setup
+
+$(BUILD)/src/kernels/avx2.o:   FLAGS += -mavx2 -mfma
+$(BUILD)/src/kernels/avx512.o: FLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) $(CFLAGS) -c $< -o $@
+$(BUILD)/libwisp.a: $(OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $(OBJ)
+$(BUILD)/libwisp.so: $(OBJ)
+	$(CC) $(FLAGS) $(CFLAGS) -shared -Wl,-soname,libwisp.so -Wl,--no-undefined $(OBJ) -o $@ $(LIBS)
+$(BUILD)/wisp: $(CLIOBJ) $(BUILD)/libwisp.a
+	$(CC) $(FLAGS) $(CFLAGS) $^ -o $@ $(LIBS)
+
+$(BUILD)/tests/%: tests/%.c $(BUILD)/libwisp.a
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS) -Itests $(CFLAGS) $< $(BUILD)/libwisp.a -o $@ $(LIBS)
+$(BUILD)/tour: docs/examples/tour.c $(BUILD)/libwisp.a
+	$(CC) -std=c11 -pthread -Iinclude $(if $(SAN),$(FLAGS)) $(CFLAGS) $< $(BUILD)/libwisp.a -o $@ $(LIBS)
+
+demo: all
+	@tools/demo $(BUILD)
+test: all $(UNIT) $(FUZZ) $(BUILD)/tour
+	@tests/run $(BUILD)
+check-all:
+	@tools/check-all
+lint:
+	@tools/lint
+format:
+	clang-format -i $$(git ls-files '*.c' '*.h')
+bench: all
+	@bench/run $(BUILD)
+
+# A folder that runs on a bare machine: the command and the libraries it needs beside it.
+dist: all
+	@tools/dist $(BUILD) dist
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/wisp
+	install -m 755 $(BUILD)/wisp $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 include/wisp/wisp.h $(DESTDIR)$(PREFIX)/include/wisp/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/wisp.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/wisp.pc
+clean:
+	rm -rf build build-* dist
+
+-include $(OBJ:.o=.d) $(CLIOBJ:.o=.d) $(addsuffix .d,$(UNIT) $(FUZZ))

@@ -1,0 +1,185 @@
+/* wisp: neural networks that are mostly zeros.  The only public header.
+ *
+ * Everything that can fail returns a wisp_status and takes a wisp_error as its
+ * last argument (it may be NULL).  Outputs come first.  Handles are opaque;
+ * whoever creates one frees it; freeing NULL is fine.  The library never
+ * prints, exits or reads the environment, except WISP_ISA when a context is
+ * created.  A handle may be used by one thread at a time; a loaded wisp_model
+ * and an opened wisp_data are read-only and may be shared between contexts.
+ *
+ * The shortest useful program is docs/examples/tour.c. */
+#ifndef WISP_H
+#define WISP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WISP_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define WISP_API __attribute__((visibility("default")))
+#else
+#define WISP_API
+#endif
+
+typedef enum wisp_status {
+    WISP_OK = 0,
+    WISP_EINVAL = -1,   /* an argument or option out of range */
+    WISP_ENOMEM = -2,   /* the machine, or the device, is full */
+    WISP_EIO = -3,      /* a file could not be read or written */
+    WISP_EFORMAT = -4,  /* data that breaks its format */
+    WISP_ENOTSUP = -5,  /* this build or machine cannot do it */
+    WISP_EMODEL = -6,   /* a model or training state that is damaged or does not fit */
+    WISP_ENUMERIC = -7, /* NaN or infinity where a number must be */
+    WISP_EPEER = -8,    /* another process of the job was lost */
+    WISP_ESTOPPED = -9  /* stopped on request, after saving */
+} wisp_status;
+
+typedef struct wisp_error {
+    wisp_status code;
+    char text[500]; /* one line: where, what was found, what was expected */
+} wisp_error;
+
+typedef struct wisp_context wisp_context; /* threads and the kernels of this machine */
+typedef struct wisp_config wisp_config;   /* values of the options */
+typedef struct wisp_data wisp_data;       /* sparse rows with labels, in CSR order */
+typedef struct wisp_model wisp_model;     /* a network, mapped from its file */
+typedef struct wisp_report wisp_report;   /* named results, in order */
+
+WISP_API const char *wisp_version(void);
+
+/* ---- context ---- */
+
+/* 'threads' 0 takes one per core this process may use. */
+WISP_API wisp_status wisp_context_create(wisp_context **out, int threads, wisp_error *err);
+WISP_API void wisp_context_free(wisp_context *ctx);
+/* 'say' receives one line for things a person should know but that are no error
+ * (a rebuilt cache, ignored features, the printed plan). */
+WISP_API void wisp_context_on_notice(wisp_context *ctx, void (*say)(void *arg, const char *line),
+                                     void *arg);
+
+/* ---- tables: what this build knows ---- */
+
+/* Row 'i' of a table ("formats", "layers", "losses", "optimizers", "samplers", "kernels").
+ * Returns 0 and leaves the outputs alone when there is no such row. */
+WISP_API int wisp_table_row(const char *table, size_t i, const char **name, const char **what);
+
+typedef struct wisp_option {
+    const char *key;      /* long flag without the dashes */
+    const char *type;     /* "int", "real", "size", "flag", "choice", "text" */
+    const char *fallback; /* default, as text */
+    const char *range;    /* "1..1000", "adam|adagrad|sgd", "" */
+    const char *commands; /* commands that take it: "train eval" */
+    const char *help;
+} wisp_option;
+/* NULL past the end. */
+WISP_API const wisp_option *wisp_option_row(size_t i);
+
+/* ---- options ---- */
+
+WISP_API wisp_status wisp_config_create(wisp_config **out, wisp_error *err);
+WISP_API void wisp_config_free(wisp_config *cfg);
+WISP_API wisp_status wisp_config_set(wisp_config *cfg, const char *key, const char *value,
+                                     wisp_error *err);
+/* The value as text; the pointer lives until the next set of that key.  NULL: no such key. */
+WISP_API const char *wisp_config_get(const wisp_config *cfg, const char *key);
+/* Lines "key = value"; '#' starts a comment. */
+WISP_API wisp_status wisp_config_load(wisp_config *cfg, const char *path, wisp_error *err);
+
+/* ---- data ---- */
+
+typedef struct wisp_data_stats {
+    size_t n_rows, n_features, n_labels;
+    size_t n_values;       /* non-zeros of all rows */
+    size_t n_label_values; /* labels of all rows */
+    size_t n_unlabelled;   /* rows without a label */
+    size_t source_bytes;   /* text or archive read, before unpacking; 0 when it came from a cache */
+    size_t bytes;          /* of the binary rows */
+} wisp_data_stats;
+
+/* Opens 'path' in the format that the options name (or that its bytes show).
+ * Text is parsed once into a binary file, which is mapped; see docs/data.md.
+ * With a model, words and label names are looked up in it and its numbers of
+ * features and labels are used.  On failure *out is NULL and err->text is
+ * "path:line: what is wrong". */
+WISP_API wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
+                                    const wisp_config *cfg, const wisp_model *model,
+                                    wisp_error *err);
+/* The same for text in memory (no header line, no cache).  'name' stands in messages. */
+WISP_API wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text,
+                                     size_t bytes, const char *name, const wisp_config *cfg,
+                                     const wisp_model *model, wisp_error *err);
+/* Copies rows in CSR order; y_ptr may be NULL (no labels).  Ids are checked. */
+WISP_API wisp_status wisp_data_from_csr(wisp_data **out, size_t n_rows, size_t n_features,
+                                        size_t n_labels, const int64_t *x_ptr, const int32_t *x_idx,
+                                        const float *x_val, const int64_t *y_ptr,
+                                        const int32_t *y_idx, wisp_error *err);
+WISP_API void wisp_data_stats_get(const wisp_data *d, wisp_data_stats *out);
+/* Writes 'd' in the named format (NULL: by the ending of the path). */
+WISP_API wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, const char *path,
+                                     const char *format, wisp_error *err);
+WISP_API void wisp_data_free(wisp_data *d);
+
+/* Synthetic rows in XC text: PREFIX_train.txt and PREFIX_test.txt (options rows, features,
+ * labels, test-rows, row-features, row-labels, seed).  The generator is in docs/data.md. */
+WISP_API wisp_status wisp_synth(wisp_context *ctx, const char *prefix, const wisp_config *cfg,
+                                wisp_error *err);
+
+/* ---- training ---- */
+
+typedef struct wisp_progress {
+    int epoch, epochs;        /* from 1 */
+    size_t rows_done, n_rows; /* in this epoch */
+    double loss;              /* mean since the epoch began */
+    double rows_per_s;        /* since the run (or its resume) began */
+    double eta_s;             /* to the end of the last planned epoch */
+    int epoch_ended;          /* 1: the fields below are there, and 'json' for a log */
+    double valid;             /* P@1 on the validation rows, percent; -1 without such rows */
+    int best;                 /* this epoch's model is the one on disk */
+    const char *json;
+} wisp_progress;
+
+/* Called between batches, a few times a second; not 0 asks to stop after saving. */
+typedef int (*wisp_on_progress)(void *arg, const wisp_progress *p);
+
+/* Trains on 'train' and leaves the best model at 'path', with PATH.state beside it
+ * while the run is not finished.  'valid' may be NULL: rows are then held out. */
+WISP_API wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
+                                const wisp_data *train, const wisp_data *valid, const char *path,
+                                wisp_on_progress on_progress, void *arg, wisp_error *err);
+
+/* ---- models ---- */
+
+WISP_API wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err);
+WISP_API void wisp_model_free(wisp_model *m);
+WISP_API size_t wisp_model_n_labels(const wisp_model *m);
+/* The label's name ('*bytes' long, not ended by a zero), or NULL where the model has no names. */
+WISP_API const char *wisp_model_label_name(const wisp_model *m, int32_t label, size_t *bytes);
+/* JSON: architecture, options, tensors, sizes.  Lives as long as the model. */
+WISP_API const char *wisp_model_describe(const wisp_model *m);
+
+/* Metrics at the cut-offs of option "k": p@k, r@k, ndcg@k, psp@k (percent), p@k by
+ * label frequency, rows, rows_unlabelled, seconds. */
+WISP_API wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
+                               const wisp_data *d, const wisp_config *cfg, wisp_error *err);
+/* The k best labels of rows first .. first+n-1, best first, ties by smaller id.
+ * labels and scores are (n, k); missing places (k > labels) hold -1.  Scores are
+ * probabilities: of the softmax, or of each label alone for a BCE model. */
+WISP_API wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *ctx,
+                                  const wisp_model *m, const wisp_data *d, size_t first, size_t n,
+                                  size_t k, wisp_error *err);
+
+/* ---- reports ---- */
+
+WISP_API int wisp_report_get(const wisp_report *r, const char *key, double *value); /* 1 if there */
+WISP_API const char *wisp_report_json(const wisp_report *r); /* one line; lives with r */
+WISP_API void wisp_report_free(wisp_report *r);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

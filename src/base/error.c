@@ -1,0 +1,34 @@
+/* Errors: a code and one line of text in a struct that the caller owns. */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+wisp_status wisp_fail(wisp_error *err, wisp_status code, const char *fmt, ...)
+{
+    if (err) {
+        va_list ap;
+        va_start(ap, fmt);
+        err->code = code;
+        vsnprintf(err->text, sizeof err->text, fmt, ap);
+        va_end(ap);
+    }
+    return code;
+}
+
+wisp_status wisp_fail_errno(wisp_error *err, wisp_status code, const char *fmt, ...)
+{
+    int saved = errno;
+    if (err) {
+        va_list ap;
+        va_start(ap, fmt);
+        err->code = code;
+        int n = vsnprintf(err->text, sizeof err->text, fmt, ap);
+        va_end(ap);
+        if (n >= 0 && (size_t)n < sizeof err->text)
+            snprintf(err->text + n, sizeof err->text - (size_t)n, ": %s", strerror(saved));
+    }
+    return code;
+}

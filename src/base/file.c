@@ -1,0 +1,172 @@
+/* Files: mapping, and atomic commit (temporary, fsync, rename, fsync of the folder). */
+#include "base/file.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+wisp_status wisp_map_open(struct wisp_map *out, const char *path, wisp_error *err)
+{
+    *out = (struct wisp_map){ 0 };
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return wisp_fail_errno(err, WISP_EIO, "%s: cannot be opened", path);
+    struct stat st;
+    wisp_status status = WISP_OK;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        status = wisp_fail(err, WISP_EIO, "%s: expected a plain file", path);
+    } else if (st.st_size > 0) {
+        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        if (p == MAP_FAILED) status = wisp_fail_errno(err, WISP_EIO, "%s: cannot be mapped", path);
+        else *out = (struct wisp_map){ .p = p, .bytes = (size_t)st.st_size };
+    }
+    close(fd);
+    return status;
+}
+
+void wisp_map_close(struct wisp_map *m)
+{
+    if (m->p) munmap((void *)m->p, m->bytes);
+    *m = (struct wisp_map){ 0 };
+}
+
+enum { BUFFER = 1 << 20 };
+
+struct wisp_out {
+    int fd;
+    char *path, *temp;
+    unsigned char *buf; /* BUFFER bytes, 'used' of them waiting */
+    size_t used, offset;
+    int failed; /* errno of the first failure */
+};
+
+wisp_status wisp_out_create(struct wisp_out **out, const char *path, wisp_error *err)
+{
+    *out = NULL;
+    struct wisp_out *o = wisp_zalloc(1, sizeof *o);
+    size_t room = strlen(path) + 32;
+    if (o) {
+        o->fd = -1;
+        o->path = wisp_strdup(path);
+        o->temp = wisp_alloc(room, 1);
+        o->buf = wisp_alloc(BUFFER, 1);
+    }
+    if (!o || !o->path || !o->temp || !o->buf) {
+        wisp_out_abort(o);
+        return wisp_fail_mem(err, BUFFER, "a file buffer");
+    }
+    snprintf(o->temp, room, "%s.tmp%ld", path, (long)getpid());
+    o->fd = open(o->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (o->fd < 0) {
+        wisp_fail_errno(err, WISP_EIO, "%s: cannot be created", o->temp);
+        wisp_out_abort(o);
+        return WISP_EIO;
+    }
+    *out = o;
+    return WISP_OK;
+}
+
+static void flush(struct wisp_out *o)
+{
+    for (size_t done = 0; done < o->used && !o->failed;) {
+        ssize_t n = write(o->fd, o->buf + done, o->used - done);
+        if (n > 0) done += (size_t)n;
+        else if (n < 0 && errno != EINTR) o->failed = errno;
+    }
+    o->used = 0;
+}
+
+static wisp_status write_failed(struct wisp_out *o, wisp_error *err)
+{
+    errno = o->failed;
+    return wisp_fail_errno(err, WISP_EIO, "%s: cannot be written", o->path);
+}
+
+wisp_status wisp_out_write(struct wisp_out *o, const void *p, size_t bytes, wisp_error *err)
+{
+    const unsigned char *from = p;
+    o->offset += bytes;
+    while (bytes > 0 && !o->failed) {
+        size_t n = BUFFER - o->used < bytes ? BUFFER - o->used : bytes;
+        memcpy(o->buf + o->used, from, n);
+        o->used += n;
+        from += n;
+        bytes -= n;
+        if (o->used == BUFFER) flush(o);
+    }
+    return o->failed ? write_failed(o, err) : WISP_OK;
+}
+
+wisp_status wisp_out_pad(struct wisp_out *o, size_t align, wisp_error *err)
+{
+    static const unsigned char zeros[4096];
+    size_t over = o->offset % align;
+    return over ? wisp_out_write(o, zeros, align - over, err) : WISP_OK;
+}
+
+size_t wisp_out_offset(const struct wisp_out *o)
+{
+    return o->offset;
+}
+
+/* The folder's entry must reach the disk too, or a power cut may lose the rename. */
+static void sync_folder(const char *path)
+{
+    char dir[4096];
+    const char *slash = strrchr(path, '/');
+    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    fsync(fd);
+    close(fd);
+}
+
+wisp_status wisp_out_commit(struct wisp_out *o, wisp_error *err)
+{
+    flush(o);
+    if (!o->failed && fsync(o->fd) != 0) o->failed = errno;
+    if (close(o->fd) != 0 && !o->failed) o->failed = errno;
+    o->fd = -1;
+    if (!o->failed && rename(o->temp, o->path) != 0) o->failed = errno;
+    wisp_status st = WISP_OK;
+    if (o->failed) {
+        st = write_failed(o, err);
+    } else {
+        sync_folder(o->path);
+        o->temp[0] = 0; /* nothing left to remove */
+    }
+    wisp_out_abort(o);
+    return st;
+}
+
+void wisp_out_abort(struct wisp_out *o)
+{
+    if (!o) return;
+    if (o->fd >= 0) close(o->fd);
+    if (o->temp && o->temp[0]) unlink(o->temp);
+    wisp_free(o->path);
+    wisp_free(o->temp);
+    wisp_free(o->buf);
+    wisp_free(o);
+}
+
+wisp_status wisp_file_identify(struct wisp_file_id *out, const char *path, wisp_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) return wisp_fail_errno(err, WISP_EIO, "%s: cannot be read", path);
+    out->bytes = (uint64_t)st.st_size;
+    out->mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
+    return WISP_OK;
+}
+
+double wisp_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}

@@ -1,0 +1,39 @@
+/* Files: mapped reading, and writing that either happens whole or not at all. */
+#ifndef WISP_BASE_FILE_H
+#define WISP_BASE_FILE_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+struct wisp_map { /* a whole file, read-only; all zero: nothing mapped */
+    const unsigned char *p;
+    size_t bytes;
+};
+
+/* 'code' is the status for a file that cannot be opened.  Directories and other
+ * non-files are refused. An empty file gives p = NULL, bytes = 0. */
+wisp_status wisp_map_open(struct wisp_map *out, const char *path, wisp_error *err);
+void wisp_map_close(struct wisp_map *m);
+
+/* A file being written under a temporary name beside its target.  After
+ * wisp_out_commit (fsync, rename, fsync of the folder) it has the real name; wisp_out_abort
+ * removes it.  Writes are buffered; the first failure sticks and is reported
+ * by commit as well, so callers may check once. */
+struct wisp_out;
+wisp_status wisp_out_create(struct wisp_out **out, const char *path, wisp_error *err);
+wisp_status wisp_out_write(struct wisp_out *o, const void *p, size_t bytes, wisp_error *err);
+wisp_status wisp_out_pad(struct wisp_out *o, size_t align, wisp_error *err); /* zeros */
+size_t wisp_out_offset(const struct wisp_out *o);
+wisp_status wisp_out_commit(struct wisp_out *o, wisp_error *err); /* frees o, also on failure */
+void wisp_out_abort(struct wisp_out *o);                          /* NULL is fine */
+
+/* Size and time of last change, to tell whether a cache is stale. */
+struct wisp_file_id {
+    uint64_t bytes, mtime_ns;
+};
+wisp_status wisp_file_identify(struct wisp_file_id *out, const char *path, wisp_error *err);
+
+double wisp_now(void); /* monotonic seconds */
+
+#endif

@@ -1,0 +1,52 @@
+/* The whole test harness: CHECK, a seeded generator, and a closing line.
+ * A test program includes this once, calls CHECK, and ends with 'return test_end();'.
+ * Each CHECK group that matters is announced by TEST("name"), which is what is counted. */
+#ifndef WISP_TEST_H
+#define WISP_TEST_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int test_passed, test_failed, test_skipped, test_bad;
+static const char *test_name;
+
+static inline void test_close(void)
+{
+    if (!test_name) return;
+    if (test_bad) test_failed++;
+    else test_passed++;
+    printf("%s %s\n", test_bad ? "FAIL" : "ok  ", test_name);
+    test_name = NULL;
+    test_bad = 0;
+}
+
+#define TEST(name) (test_close(), test_name = (name))
+#define SKIP(why) (printf("skip %s: %s\n", test_name, why), test_name = NULL, test_skipped++)
+#define CHECK(cond, ...)                                                                           \
+    do {                                                                                           \
+        if (!(cond) && test_bad++ < 5) {                                                           \
+            printf("  %s:%d: %s: ", __FILE__, __LINE__, #cond);                                    \
+            printf(__VA_ARGS__);                                                                   \
+            putchar('\n');                                                                         \
+        }                                                                                          \
+    } while (0)
+
+static inline int test_end(void)
+{
+    test_close();
+    printf("%d passed, %d failed, %d skipped\n", test_passed, test_failed, test_skipped);
+    return test_failed != 0;
+}
+
+static inline uint64_t test_rand(uint64_t *s) /* xorshift64* */
+{
+    *s ^= *s >> 12, *s ^= *s << 25, *s ^= *s >> 27;
+    return *s * 0x2545f4914f6cdd1du;
+}
+static inline float test_randf(uint64_t *s) /* -1 .. 1 */
+{
+    return (float)((double)(test_rand(s) >> 11) * 0x1p-52 - 1.0);
+}
+
+#endif
