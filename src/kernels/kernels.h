@@ -1,0 +1,78 @@
+/* Arithmetic on arrays, one form per instruction set behind one table.
+ *
+ * The scalar form of each operation is its definition; the others equal it up to rounding
+ * (relative to the sum of the absolute terms).  Kernels check nothing and cannot
+ * fail.  Any length and any alignment is fine; nothing outside the named elements
+ * is read or written.  The result of a call depends on its arguments alone, so a caller
+ * that cuts its work at fixed places gets the same bytes for any number of threads. */
+#ifndef WISP_KERNELS_KERNELS_H
+#define WISP_KERNELS_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct wisp_adam { /* coefficients of one Adam update */
+    float beta1, beta2;
+    float step;   /* learning rate * sqrt(1 - beta2^t) / (1 - beta1^t) */
+    float eps;    /* eps * sqrt(1 - beta2^t) */
+};
+
+struct wisp_kernels {
+    const char *name; /* of the best instruction set installed */
+
+    /* y[i] += a * x[i] */
+    void (*axpy)(float *y, const float *x, float a, size_t n);
+    /* sum of x[i] * y[i] */
+    float (*dot)(const float *x, const float *y, size_t n);
+    /* sum of x[i] */
+    float (*sum)(const float *x, size_t n);
+    /* out[j] += sum over i < nnz of val[i] * w[idx[i] * ld + j], j < n: a sparse row
+     * times a dense matrix.  Rows to come are prefetched. */
+    void (*bag)(float *out, const float *w, size_t ld, const int32_t *idx, const float *val,
+                size_t nnz, size_t n);
+    /* C = A B, or C += A B when 'add'.  C is (m, n) with rows ldc apart, B is (k, n) with rows
+     * ldb apart, A(i, p) = a[i * ras + p * cas]: (ras, cas) = (lda, 1) for a plain A,
+     * (1, lda) for a transposed one. */
+    void (*gemm)(float *c, size_t ldc, const float *a, size_t ras, size_t cas, const float *b,
+                 size_t ldb, size_t m, size_t n, size_t k, bool add);
+    /* out (n, m) = transpose of in (m, n) */
+    void (*transpose)(float *out, size_t ldo, const float *in, size_t ldi, size_t m, size_t n);
+
+    /* y[i] = max(x[i], 0) */
+    void (*relu)(float *y, const float *x, size_t n);
+    /* gx[i] = y[i] > 0 ? gy[i] : 0 */
+    void (*relu_back)(float *gx, const float *gy, const float *y, size_t n);
+
+    /* Blocks of logits lie with labels as rows and samples as columns: z (m, n), rows ldz
+     * apart.  The next ones work on such a block. */
+
+    /* max[j] = largest z(i, j) over i; m > 0 */
+    void (*col_max)(float *max, const float *z, size_t ldz, size_t m, size_t n);
+    /* z(i, j) = exp(z(i, j) - max[j]); sum[j] = its sum over i.  Arguments below -87 give 0. */
+    void (*col_exp)(float *z, size_t ldz, float *sum, const float *max, size_t m, size_t n);
+    /* z(i, j) *= s[j] */
+    void (*col_scale)(float *z, size_t ldz, const float *s, size_t m, size_t n);
+    /* loss[j] = sum over i of log(1 + exp(z(i, j))); z(i, j) = s[j] / (1 + exp(-z(i, j))) */
+    void (*col_sigmoid)(float *z, size_t ldz, float *loss, const float *s, size_t m, size_t n);
+    /* The indices j with x[j] > limit[j], in order, into where (room for n); returns how many. */
+    size_t (*above)(int32_t *where, const float *x, const float *limit, size_t n);
+
+    /* m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w -= step * m / (sqrt(v) + eps) */
+    void (*adam)(float *w, float *m, float *v, const float *g, size_t n, const struct wisp_adam *c);
+    /* m = beta m + g;  w -= step * m */
+    void (*momentum)(float *w, float *m, const float *g, size_t n, float beta, float step);
+};
+
+/* Fills the table with the best forms this machine runs.  'cap' (NULL: none) names the
+ * instruction set to stop at; unknown names and sets this machine lacks are WISP_ENOTSUP. */
+struct wisp_error;
+int wisp_kernels_select(struct wisp_kernels *k, const char *cap, struct wisp_error *err);
+/* Names of the sets in the table, plain to fancy; NULL past the end. */
+const char *wisp_kernels_isa(size_t i, const char **what);
+
+void wisp_kernels_scalar(struct wisp_kernels *k);
+void wisp_kernels_avx2(struct wisp_kernels *k);
+void wisp_kernels_avx512(struct wisp_kernels *k);
+
+#endif

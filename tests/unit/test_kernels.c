@@ -1,0 +1,437 @@
+/* Every kernel of every instruction set of this machine against the scalar form.
+ *
+ * A case is a list of arrays and a call.  The call runs once with the scalar kernels on plain
+ * copies, and for each set on copies that lie exactly before, then exactly after, a page that
+ * cannot be touched:
+ *
+ *     | no access | canary ... array | no access | array ... canary | no access |
+ *
+ * so reading or writing past either end faults or kills a canary.  After the call each element
+ * must equal the scalar one up to its tolerance, which is 0, bit for bit, for inputs and for gaps
+ * between rows.  Gaps hold NaN, which poisons any sum that reads them. */
+#include "kernels/kernels.h"
+#include "test.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { MAX_ARRAYS = 5, ROOM = 1 << 16, CANARIES = 64, MAX_ISAS = 8 };
+
+struct array {
+    size_t n;
+    float *init, *want, *first, *mass; /* (ROOM); mass: sum of |terms|, 0 means same bits */
+    float *low, *high;                 /* ends of the guarded memory */
+};
+
+static struct array arrays[MAX_ARRAYS];
+static struct wisp_kernels sets[MAX_ISAS];
+static size_t n_sets;
+static uint64_t seed = 1;
+static const float CANARY = 12345.678f;
+
+struct call {
+    const char *name;
+    void (*fn)(const struct wisp_kernels *k, float *const x[], const struct call *c);
+    size_t m, n, k, gap;
+    bool transposed, add;
+    struct wisp_adam adam;
+    float tolerance; /* 0: 1e-6 */
+};
+
+/* ---- the harness ---- */
+
+static float *new_floats(size_t n)
+{
+    float *x =
+        mmap(NULL, n * sizeof *x, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (x == MAP_FAILED) abort();
+    return x;
+}
+
+static void make_arrays(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE) / sizeof(float);
+    for (int i = 0; i < MAX_ARRAYS; i++) {
+        struct array *a = &arrays[i];
+        a->init = new_floats(ROOM), a->want = new_floats(ROOM);
+        a->first = new_floats(ROOM), a->mass = new_floats(ROOM);
+        float *all = new_floats(ROOM + 2 * page);
+        a->low = all + page, a->high = a->low + ROOM;
+        if (mprotect(all, page * sizeof *all, PROT_NONE) != 0 ||
+            mprotect(a->high, page * sizeof *all, PROT_NONE) != 0)
+            abort();
+    }
+}
+
+/* Array i of the next case: n random numbers, equal bits wanted. */
+static float *fill(int i, size_t n)
+{
+    arrays[i].n = n;
+    for (size_t j = 0; j < n; j++) arrays[i].init[j] = test_randf(&seed), arrays[i].mass[j] = 0;
+    return arrays[i].init;
+}
+
+/* A matrix with rows n + gap apart; the last row has no gap. */
+static float *fill_rows(int i, size_t m, size_t n, size_t gap)
+{
+    float *x = fill(i, m ? m * (n + gap) - gap : 0);
+    for (size_t r = 0; r + 1 < m; r++)
+        for (size_t j = 0; j < gap; j++) x[r * (n + gap) + n + j] = NAN;
+    return x;
+}
+
+static bool near(float got, float want, float tolerance)
+{
+    if (memcmp(&got, &want, sizeof got) == 0) return true;
+    if (isnan(want) || isinf(want)) return isnan(want) && isnan(got);
+    return tolerance > 0 && fabsf(got - want) <= tolerance;
+}
+
+static void run_guarded(const struct wisp_kernels *k, const struct call *c, bool at_end, float *x[])
+{
+    for (int i = 0; i < MAX_ARRAYS; i++) {
+        const struct array *a = &arrays[i];
+        x[i] = at_end ? a->high - a->n : a->low;
+        float *canary = at_end ? x[i] - CANARIES : x[i] + a->n;
+        for (int j = 0; j < CANARIES; j++) canary[j] = CANARY;
+        if (a->n) memcpy(x[i], a->init, a->n * sizeof(float));
+    }
+    c->fn(k, x, c);
+    for (int i = 0; i < MAX_ARRAYS; i++) {
+        const float *canary = at_end ? x[i] - CANARIES : x[i] + arrays[i].n;
+        for (int j = 0; j < CANARIES; j++)
+            CHECK(canary[j] == CANARY, "%s %s: m=%zu n=%zu: wrote outside array %d", k->name,
+                  c->name, c->m, c->n, i);
+    }
+}
+
+static void check_set(const struct wisp_kernels *k, const struct call *c)
+{
+    float *x[MAX_ARRAYS];
+    float tolerance = c->tolerance > 0 ? c->tolerance : 1e-6f;
+    for (int at_end = 0; at_end < 2; at_end++) {
+        run_guarded(k, c, at_end, x);
+        for (int i = 0; i < MAX_ARRAYS; i++) {
+            struct array *a = &arrays[i];
+            for (size_t j = 0; j < a->n; j++)
+                CHECK(near(x[i][j], a->want[j], tolerance * a->mass[j]),
+                      "%s %s: m=%zu n=%zu k=%zu: array %d [%zu] is %g, scalar says %g", k->name,
+                      c->name, c->m, c->n, c->k, i, j, x[i][j], a->want[j]);
+            /* the other place has another alignment: the bytes must not depend on it */
+            if (at_end == 0) memcpy(a->first, x[i], a->n * sizeof(float));
+            else
+                CHECK(memcmp(a->first, x[i], a->n * sizeof(float)) == 0,
+                      "%s %s: m=%zu n=%zu: another result the second time", k->name, c->name, c->m,
+                      c->n);
+        }
+    }
+}
+
+/* Arrays left over from an earlier case come along as inputs that nobody may touch. */
+static void check_case(const struct call *c)
+{
+    float *x[MAX_ARRAYS];
+    for (int i = 0; i < MAX_ARRAYS; i++) {
+        x[i] = arrays[i].want;
+        memcpy(x[i], arrays[i].init, arrays[i].n * sizeof(float));
+    }
+    c->fn(&sets[0], x, c);
+    for (size_t s = 0; s < n_sets; s++) check_set(&sets[s], c);
+}
+
+/* ---- calls: x[] are the arrays in the order in which they were filled ---- */
+
+#define CALL(name)                                                                                 \
+    static void name(const struct wisp_kernels *k, float *const x[], const struct call *c)
+CALL(axpy)
+{
+    k->axpy(x[0], x[1], -0.7f, c->n);
+}
+CALL(dot)
+{
+    x[0][0] = k->dot(x[1], x[2], c->n);
+}
+CALL(sum)
+{
+    x[0][0] = k->sum(x[1], c->n);
+}
+CALL(relu)
+{
+    k->relu(x[0], x[1], c->n);
+}
+CALL(relu_back)
+{
+    k->relu_back(x[0], x[1], x[2], c->n);
+}
+CALL(adam)
+{
+    k->adam(x[0], x[1], x[2], x[3], c->n, &c->adam);
+}
+CALL(momentum)
+{
+    k->momentum(x[0], x[1], x[2], c->n, 0.9f, 0.01f);
+}
+CALL(above)
+{
+    x[3][0] = (float)k->above((int32_t *)x[0], x[1], x[2], c->n);
+}
+CALL(bag)
+{
+    k->bag(x[0], x[1], c->n + c->gap, (const int32_t *)x[2], x[3], c->k, c->n);
+}
+CALL(col_max)
+{
+    k->col_max(x[0], x[1], c->n + c->gap, c->m, c->n);
+}
+CALL(col_exp)
+{
+    k->col_exp(x[0], c->n + c->gap, x[1], x[2], c->m, c->n);
+}
+CALL(col_scale)
+{
+    k->col_scale(x[0], c->n + c->gap, x[1], c->m, c->n);
+}
+CALL(col_sigmoid)
+{
+    k->col_sigmoid(x[0], c->n + c->gap, x[1], x[2], c->m, c->n);
+}
+CALL(transpose)
+{
+    k->transpose(x[0], c->m + c->gap, x[1], c->n + c->gap, c->m, c->n);
+}
+CALL(gemm)
+{
+    size_t lda = (c->transposed ? c->m : c->k) + c->gap;
+    k->gemm(x[0], c->n + c->gap, x[1], c->transposed ? 1 : lda, c->transposed ? lda : 1, x[2],
+            c->n + c->gap, c->m, c->n, c->k, c->add);
+}
+
+/* ---- the tests ---- */
+
+static void test_arrays(size_t n)
+{
+    float *y = fill(0, n), *x = fill(1, n);
+    for (size_t i = 0; i < n; i++) arrays[0].mass[i] = fabsf(y[i]) + fabsf(x[i]);
+    check_case(&(struct call){ .name = "axpy", .fn = axpy, .n = n });
+
+    fill(0, 1), x = fill(1, n), y = fill(2, n);
+    for (size_t i = 0; i < n; i++) arrays[0].mass[0] += fabsf(x[i] * y[i]);
+    check_case(&(struct call){ .name = "dot", .fn = dot, .n = n });
+    arrays[0].mass[0] = 0;
+    for (size_t i = 0; i < n; i++) arrays[0].mass[0] += fabsf(x[i]);
+    check_case(&(struct call){ .name = "sum", .fn = sum, .n = n });
+
+    fill(0, n), x = fill(1, n), y = fill(2, n), fill(3, 1);
+    for (size_t i = 0; i < n; i += 3) x[i] = i % 2 ? NAN : y[i];
+    if (n > 5) y[5] = NAN;
+    check_case(&(struct call){ .name = "relu", .fn = relu, .n = n });
+    check_case(&(struct call){ .name = "relu_back", .fn = relu_back, .n = n });
+    check_case(&(struct call){ .name = "above", .fn = above, .n = n });
+}
+
+static void test_optimisers(size_t n)
+{
+    for (int zero_eps = 0; zero_eps < 2; zero_eps++) {
+        fill(0, n), fill(1, n);
+        float *v = fill(2, n), *g = fill(3, n);
+        for (size_t i = 0; i < n; i++) v[i] *= v[i];
+        for (size_t i = 0; i < n; i += 3) v[i] = g[i] = 0;
+        if (n > 7) g[7] = NAN;
+        check_case(&(struct call){
+            .name = "adam",
+            .fn = adam,
+            .n = n,
+            .adam = {0.9f, 0.999f, 1e-3f, zero_eps ? 0 : 1e-8f}
+        });
+        for (size_t i = 0; i < n; i++)
+            CHECK(i == 7 ? isnan(arrays[0].want[i]) : isfinite(arrays[0].want[i]), "adam [%zu]", i);
+    }
+    check_case(&(struct call){ .name = "momentum", .fn = momentum, .n = n });
+}
+
+static void test_bag(size_t n, size_t nnz, size_t gap)
+{
+    enum { ROWS = 13 };
+    float *out = fill(0, n), *w = fill_rows(1, ROWS, n, gap);
+    float *ids = fill(2, nnz), *val = fill(3, nnz);
+    for (size_t j = 0; j < n; j++) arrays[0].mass[j] = fabsf(out[j]);
+    for (size_t i = 0; i < nnz; i++) {
+        int32_t id = (int32_t)(test_rand(&seed) % ROWS);
+        memcpy(&ids[i], &id, sizeof id);
+        for (size_t j = 0; j < n; j++)
+            arrays[0].mass[j] += fabsf(val[i] * w[(size_t)id * (n + gap) + j]);
+    }
+    check_case(&(struct call){ .name = "bag", .fn = bag, .n = n, .k = nnz, .gap = gap });
+}
+
+static void test_columns(size_t m, size_t n, size_t gap)
+{
+    struct call c = { .m = m, .n = n, .gap = gap };
+    fill(0, n), fill_rows(1, m, n, gap);
+    c.name = "col_max", c.fn = col_max;
+    check_case(&c);
+
+    float *z = fill_rows(0, m, n, gap);
+    fill(1, n);
+    c.name = "col_scale", c.fn = col_scale;
+    check_case(&c);
+
+    fill(2, n);
+    for (size_t j = 0; j < n; j++) arrays[1].mass[j] = 0;
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            float *at = &z[i * (n + gap) + j];
+            *at = *at * 100 - 10; /* -110 .. 90: exp reaches 0 and infinity */
+            if ((i * 7 + j) % 41 == 40) *at = NAN;
+            arrays[0].mass[i * (n + gap) + j] = expf(*at - arrays[2].init[j]);
+            arrays[1].mass[j] += expf(*at - arrays[2].init[j]);
+        }
+    c.name = "col_exp", c.fn = col_exp;
+    check_case(&c);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++)
+            CHECK(!isnan(z[i * (n + gap) + j]) || isnan(arrays[1].want[j]), "NaN got lost");
+
+    for (size_t j = 0; j < n; j++) arrays[1].mass[j] = 0;
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            float x = z[i * (n + gap) + j], e = expf(-fabsf(x));
+            arrays[0].mass[i * (n + gap) + j] = (x < 0 ? e : 1) / (1 + e) * arrays[2].init[j];
+            arrays[0].mass[i * (n + gap) + j] = fabsf(arrays[0].mass[i * (n + gap) + j]);
+            arrays[1].mass[j] += (x > 0 ? x : 0) + log1pf(e);
+        }
+    c.name = "col_sigmoid", c.fn = col_sigmoid;
+    check_case(&c);
+}
+
+/* exp and log(1 + exp) in fine steps against double precision: a few units in the last place. */
+static void test_accuracy(const struct wisp_kernels *k)
+{
+    enum { N = 64 };
+    const float special[] = {
+        0, -0.0f, -87, -87.00001f, -INFINITY, INFINITY, NAN, 1e-30f, 88.7f, 89
+    };
+    for (float x0 = -90; x0 < 90; x0 += 0.17f) {
+        float z[N], p[N], x[N], total[N], loss[N], zero[N] = { 0 }, one[N];
+        for (size_t j = 0; j < N; j++) {
+            x[j] = x0 == -90 && j < 10 ? special[j] : x0 + (float)j * 0.0027f;
+            z[j] = p[j] = x[j], one[j] = 1;
+        }
+        k->col_exp(z, N, total, zero, 1, N);
+        k->col_sigmoid(p, N, loss, one, 1, N);
+        for (size_t j = 0; j < N; j++) {
+            double d = x[j], e = d < -87 ? 0 : exp(d);
+            double l = d < -87 ? 0 : d > 30 ? d + exp(-d) : log1p(exp(d));
+            double s = d < -87 ? 0 : 1 / (1 + exp(-d));
+            CHECK(near(z[j], (float)e, 2.5e-7f * (float)e), "exp(%a) = %g: %g", d, e, z[j]);
+            CHECK(near(loss[j], (float)l, 4e-7f * (float)l), "log1p(exp(%a)) = %g: %g", d, l,
+                  loss[j]);
+            CHECK(near(p[j], (float)s, 4e-7f * (float)s), "sigmoid(%a) = %g: %g", d, s, p[j]);
+        }
+    }
+}
+
+static void test_gemm(size_t m, size_t n, size_t k, size_t gap, bool transposed, bool add)
+{
+    float *c = fill_rows(0, m, n, gap);
+    float *a = transposed ? fill_rows(1, k, m, gap) : fill_rows(1, m, k, gap);
+    float *b = fill_rows(2, k, n, gap);
+    size_t ras = transposed ? 1 : k + gap, cas = transposed ? m + gap : 1;
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            float mass = add ? fabsf(c[i * (n + gap) + j]) : 0;
+            for (size_t p = 0; p < k; p++)
+                mass += fabsf(a[i * ras + p * cas] * b[p * (n + gap) + j]);
+            arrays[0].mass[i * (n + gap) + j] = mass;
+        }
+    check_case(&(struct call){ .name = "gemm",
+                               .fn = gemm,
+                               .m = m,
+                               .n = n,
+                               .k = k,
+                               .gap = gap,
+                               .transposed = transposed,
+                               .add = add });
+}
+
+static void test_gemms(void)
+{
+    static const size_t dims[] = {
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100
+    };
+    enum { N = sizeof dims / sizeof *dims };
+    for (size_t i = 0; i < N; i++)
+        for (size_t j = 0; j < N; j++) /* k takes every value with every m */
+            for (int form = 0; form < 4; form++)
+                test_gemm(dims[i], dims[j], dims[(i * 5 + j * 7 + (size_t)form) % N],
+                          (i + j) % 2 * 3, form & 1, form & 2);
+    static const size_t deep[] = { 255, 256, 257, 520 };
+    for (size_t i = 0; i < 4; i++)
+        for (int form = 0; form < 4; form++)
+            test_gemm(7 + 20 * i, 70, deep[i], 1, form & 1, form & 2);
+}
+
+/* A product done in pieces of C has the bytes of the whole: threads may cut where they like. */
+static void test_pieces(const struct wisp_kernels *k)
+{
+    enum { M = 41, N = 150, K = 300, CUT_M = 10, CUT_N = 37 };
+    float *a = fill(0, M * K), *b = fill(1, K * N), *whole = fill(2, M * N), *cut = fill(3, M * N);
+    k->gemm(whole, N, a, K, 1, b, N, M, N, K, false);
+    for (size_t i = 0; i < M; i += CUT_M)
+        for (size_t j = 0; j < N; j += CUT_N)
+            k->gemm(cut + i * N + j, N, a + i * K, K, 1, b + j, N, M - i < CUT_M ? M - i : CUT_M,
+                    N - j < CUT_N ? N - j : CUT_N, K, false);
+    CHECK(memcmp(whole, cut, M * N * sizeof *cut) == 0, "%s", k->name);
+
+    b[5 * N + 70] = NAN; /* reaches its column and no other */
+    k->gemm(whole, N, a, K, 1, b, N, M, N, K, false);
+    for (size_t i = 0; i < M * N; i++)
+        CHECK(isnan(whole[i]) == (i % N == 70), "%s: NaN at %zu", k->name, i);
+}
+
+int main(void)
+{
+    TEST("kernels: select every set this machine has, refuse unknown ones");
+    for (const char *name; (name = wisp_kernels_isa(n_sets, NULL)) != NULL && n_sets < MAX_ISAS;
+         n_sets++) {
+        if (wisp_kernels_select(&sets[n_sets], name, NULL) != 0) break;
+        CHECK(strcmp(sets[n_sets].name, name) == 0, "%s", sets[n_sets].name);
+        printf("  kernels: %s\n", name);
+    }
+    CHECK(n_sets > 0 && strcmp(sets[0].name, "scalar") == 0, "%zu sets", n_sets);
+    struct wisp_kernels none;
+    CHECK(wisp_kernels_select(&none, "abacus", NULL) != 0, "accepted");
+    make_arrays();
+
+    static const size_t more[] = { 127, 128, 129, 255, 256, 257, 300, 1000 };
+    size_t lengths[101 + sizeof more / sizeof *more], n_lengths = 0;
+    for (size_t n = 0; n <= 100; n++) lengths[n_lengths++] = n;
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) lengths[n_lengths++] = more[i];
+
+    TEST("kernels: axpy, dot, sum, relu, relu_back, above = scalar, all lengths");
+    for (size_t i = 0; i < n_lengths; i++) test_arrays(lengths[i]);
+    TEST("kernels: adam, momentum = scalar bit for bit, also with eps = 0");
+    for (size_t i = 0; i < n_lengths; i++) test_optimisers(lengths[i]);
+    TEST("kernels: bag = scalar, all lengths");
+    for (size_t i = 0; i < n_lengths; i++)
+        for (size_t nnz = 0; nnz < 20; nnz += 4 + i % 3) test_bag(lengths[i], nnz, i % 2 * 5);
+    TEST("kernels: col_max, col_exp, col_scale, col_sigmoid = scalar, NaN stays");
+    for (size_t i = 0; i < n_lengths; i++)
+        for (size_t m = 1; m < 12; m += 5) test_columns(m, lengths[i], i % 2 * 3);
+    TEST("kernels: transpose, all sizes to 35");
+    for (size_t m = 0; m < 36; m++)
+        for (size_t n = 0; n < 36; n++) {
+            fill_rows(0, n, m, 2), fill_rows(1, m, n, 2);
+            check_case(
+                &(struct call){ .name = "transpose", .fn = transpose, .m = m, .n = n, .gap = 2 });
+        }
+    TEST("kernels: gemm = scalar, both layouts of A");
+    test_gemms();
+    TEST("kernels: gemm in pieces gives the bytes of the whole, NaN stays in its column");
+    for (size_t s = 0; s < n_sets; s++) test_pieces(&sets[s]);
+    TEST("kernels: exp and log1p to a few units in the last place");
+    for (size_t s = 0; s < n_sets; s++) test_accuracy(&sets[s]);
+    return test_end();
+}
