@@ -1,0 +1,252 @@
+/* The option table: key, type, default, range, commands, help.  Read top-down by 'wisp help'. */
+#include "config/options.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define READS "train eval predict convert"
+
+static const wisp_option table[N_OPTS] = {
+    [OPT_NET] = { "net", "text", "", "", "train",
+                  "layers in a row, e.g. \"input 256, relu, dropout 0.3, dense 128, relu\"; the output layer is added; "
+                  "empty: from --hidden and --dropout" },
+    [OPT_HIDDEN] = { "hidden", "text", "256", "", "train", "widths of the hidden layers: 256, or 512,256" },
+    [OPT_DROPOUT] = { "dropout", "real", "-1", "-1..0.95", "train",
+                      "share of hidden units dropped while training; -1: chosen from the data" },
+    [OPT_INPUT_DROPOUT] = { "input-dropout", "real", "-1", "-1..0.95", "train",
+                            "share of input features dropped while training; -1: chosen from the data" },
+    [OPT_LOSS] = { "loss", "choice", "softmax", "softmax|bce", "train",
+                   "softmax: labels compete, 1/|Y| targets; bce: each label alone, scores to threshold" },
+
+    [OPT_EPOCHS] = { "epochs", "int", "0", "0..100000", "train", "passes over the data; 0: from the number of rows" },
+    [OPT_BATCH] = { "batch", "int", "0", "0..65536", "train", "rows a step; 0: from the number of rows" },
+    [OPT_LR] = { "lr", "real", "0", "0..1000", "train", "highest learning rate; 0: the optimizer's default" },
+    [OPT_OPTIMIZER] = { "optimizer", "choice", "adam", "adam|adagrad|sgd", "train",
+                        "all touch only rows that have a gradient" },
+    [OPT_MOMENTUM] = { "momentum", "real", "0.9", "0..0.9999", "train", "of --optimizer sgd" },
+    [OPT_WARMUP] = { "warmup", "real", "0.05", "0..1", "train", "share of all steps with a rising learning rate" },
+    [OPT_DECAY] = { "decay", "choice", "linear", "linear|cosine|none", "train", "learning rate after the warm-up" },
+    [OPT_AVERAGE] = { "average", "real", "0", "0..1", "train",
+                      "share of the run, at its end, whose weights are averaged (4 times an epoch)" },
+    [OPT_SAMPLING] = { "sampling", "choice", "auto", "auto|full", "train", "which output rows a step computes" },
+    [OPT_SEED] = { "seed", "int", "1", "0..9007199254740992", "train synth", "of every random choice" },
+    [OPT_VALID] = { "valid", "text", "", "", "train", "file of validation rows; empty: hold out some" },
+    [OPT_HOLDOUT] = { "holdout", "real", "-1", "-1..0.5", "train",
+                      "share of the training rows held out for validation when no file is given; -1: from their number" },
+    [OPT_PATIENCE] = { "patience", "int", "5", "0..100000", "train",
+                       "epochs without a better validation P@1 before stopping; 0: never stop early" },
+    [OPT_INIT] = { "init", "text", "", "", "train", "model to start from: same features and labels" },
+    [OPT_RESUME] = { "resume", "flag", "0", "", "train", "go on from MODEL.state of a run that was stopped" },
+    [OPT_LOG] = { "log", "text", "", "", "train", "file that receives one JSON line an epoch" },
+
+    [OPT_FORMAT] = { "format", "choice", "auto", "auto|xc|libsvm|fasttext|npz", READS, "of the data files" },
+    [OPT_VALUES] = { "values", "choice", "auto", "auto|tfidf|unit|raw", "train",
+                     "tfidf: (1+log count)*idf, length 1; unit: length 1; auto: tfidf where all values are counts, else unit" },
+    [OPT_INDEX_BASE] = { "index-base", "int", "-1", "-1..1", READS, "first feature id; -1: xc 0, libsvm 1" },
+    [OPT_NO_HEADER] = { "no-header", "flag", "0", "", READS, "xc text without its first line 'rows features labels'" },
+    [OPT_PAIRS] = { "pairs", "flag", "0", "", "train convert", "fasttext text: pairs of neighbouring words are features too" },
+    [OPT_MIN_COUNT] = { "min-count", "int", "1", "1..1000000", "train convert",
+                        "fasttext text: rarer words and pairs are dropped" },
+    [OPT_LABELS] = { "labels", "text", "", "", "train synth", "file of label names, line i names id i (synth: number of labels)" },
+    [OPT_VOCAB] = { "vocab", "text", "", "", "train", "file of feature names, line i names id i" },
+    [OPT_CACHE] = { "cache", "text", "", "", READS,
+                    "folder for binary copies of data files that cannot lie beside them; '-': keep none" },
+    [OPT_MEMORY] = { "memory", "size", "0", "", READS, "limit for data held at once, e.g. 2G; 0: what the machine has" },
+
+    [OPT_K] = { "k", "text", "", "", "eval predict", "cut-offs (eval, 1,3,5) or number of labels a row (predict, 5)" },
+    [OPT_THRESHOLD] = { "threshold", "real", "0", "0..1", "predict", "labels with a lower probability are left out" },
+    [OPT_PROPENSITY] = { "propensity", "text", "0.55,1.5", "", "eval", "A,B of the propensity model (PSP)" },
+    [OPT_INFERENCE] = { "inference", "choice", "exact", "exact", "eval", "how the best labels are found" },
+
+    [OPT_SHAPE] = { "shape", "text", "", "", "synth", "amazon670k, delicious200k or ROWSxFEATURESxLABELS" },
+    [OPT_ROWS] = { "rows", "int", "0", "0..4000000000", "synth", "training rows" },
+    [OPT_TEST_ROWS] = { "test-rows", "int", "-1", "-1..4000000000", "synth", "test rows; -1: a tenth, at most 20000" },
+    [OPT_FEATURES] = { "features", "int", "0", "0..2000000000", "synth", "number of features" },
+    [OPT_ROW_FEATURES] = { "row-features", "real", "0", "0..100000", "synth", "features a row, mean; 0: 75" },
+    [OPT_ROW_LABELS] = { "row-labels", "real", "0", "0..10000", "synth", "labels a row, mean; 0: 5" },
+
+    [OPT_DEVICE] = { "device", "choice", "cpu", "cpu", "train eval predict", "where to compute" },
+    [OPT_THREADS] = { "threads", "int", "0", "0..1024", "train eval predict convert synth", "0: one per core" },
+    [OPT_CONFIG] = { "config", "text", "", "", "train eval predict convert synth", "file with lines 'key = value'" },
+    [OPT_JSON] = { "json", "flag", "0", "", "train eval predict inspect info",
+                   "the last line of stdout is a JSON object (predict: one object a row)" },
+};
+
+struct wisp_config {
+    char *text[N_OPTS]; /* NULL: the default */
+    double num[N_OPTS];
+};
+
+const wisp_option *wisp_option_row(size_t i)
+{
+    return i < N_OPTS ? &table[i] : NULL;
+}
+
+static bool is_type(const wisp_option *o, const char *type)
+{
+    return strcmp(o->type, type) == 0;
+}
+
+/* "1.5G" -> bytes; false if it is no size. */
+static bool parse_size(double *out, const char *s)
+{
+    char *end;
+    *out = strtod(s, &end);
+    const char *units = "kmgtKMGT", *u = *end ? strchr(units, *end) : NULL;
+    if (end == s || *out < 0 || !isfinite(*out)) return false;
+    if (u) {
+        *out *= pow(1024, (double)((u - units) % 4 + 1));
+        end++;
+        if (*end == 'i') end++;
+        if (*end == 'B' || *end == 'b') end++;
+    }
+    return *end == 0;
+}
+
+static bool is_choice(const char *range, const char *s)
+{
+    size_t n = strlen(s);
+    for (const char *p = range; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
+        if (n > 0 && strncmp(p, s, n) == 0 && (p[n] == 0 || p[n] == '|')) return true;
+    return false;
+}
+
+static wisp_status parse(double *num, const wisp_option *o, const char *s, wisp_error *err)
+{
+    *num = 0;
+    if (is_type(o, "text")) return WISP_OK;
+    if (is_type(o, "choice")) {
+        if (is_choice(o->range, s)) return WISP_OK;
+        return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not one of %s", o->key, s, o->range);
+    }
+    if (is_type(o, "flag")) {
+        if (strcmp(s, "1") == 0 || strcmp(s, "true") == 0 || strcmp(s, "yes") == 0) *num = 1;
+        else if (strcmp(s, "0") != 0 && strcmp(s, "false") != 0 && strcmp(s, "no") != 0)
+            return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not yes or no", o->key, s);
+        return WISP_OK;
+    }
+    if (is_type(o, "size")) {
+        if (parse_size(num, s)) return WISP_OK;
+        return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not a size like 512M or 2G", o->key, s);
+    }
+    char *end;
+    double lo = strtod(o->range, &end), hi = strtod(end + 2, NULL);
+    *num = strtod(s, &end);
+    if (end == s || *end || (is_type(o, "int") && *num != floor(*num)))
+        return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not %s", o->key, s,
+                         is_type(o, "int") ? "a whole number" : "a number");
+    if (!(*num >= lo && *num <= hi))
+        return wisp_fail(err, WISP_EINVAL, "--%s: %s is not in %s", o->key, s, o->range);
+    return WISP_OK;
+}
+
+wisp_status wisp_config_create(wisp_config **out, wisp_error *err)
+{
+    wisp_config *c = *out = wisp_zalloc(1, sizeof *c);
+    if (!c) return wisp_fail_mem(err, sizeof *c, "options");
+    for (size_t i = 0; i < N_OPTS; i++) parse(&c->num[i], &table[i], table[i].fallback, NULL);
+    return WISP_OK;
+}
+
+void wisp_config_free(wisp_config *c)
+{
+    if (!c) return;
+    for (size_t i = 0; i < N_OPTS; i++) wisp_free(c->text[i]);
+    wisp_free(c);
+}
+
+static int find(const char *key)
+{
+    for (int i = 0; i < N_OPTS; i++)
+        if (strcmp(table[i].key, key) == 0) return i;
+    return -1;
+}
+
+wisp_status wisp_config_set(wisp_config *c, const char *key, const char *value, wisp_error *err)
+{
+    int i = find(key);
+    if (i < 0) return wisp_fail(err, WISP_EINVAL, "no option '%s'", key);
+    double num;
+    wisp_status st = parse(&num, &table[i], value, err);
+    if (st != WISP_OK) return st;
+    char *copy = wisp_strdup(value);
+    if (!copy) return wisp_fail_mem(err, strlen(value) + 1, "an option");
+    wisp_free(c->text[i]);
+    c->text[i] = copy;
+    c->num[i] = num;
+    return WISP_OK;
+}
+
+const char *wisp_config_get(const wisp_config *c, const char *key)
+{
+    int i = find(key);
+    return i < 0 ? NULL : wisp_opt_text(c, (enum wisp_opt)i);
+}
+
+double wisp_opt_num(const wisp_config *c, enum wisp_opt o)
+{
+    return c->num[o];
+}
+
+const char *wisp_opt_text(const wisp_config *c, enum wisp_opt o)
+{
+    return c->text[o] ? c->text[o] : table[o].fallback;
+}
+
+bool wisp_opt_given(const wisp_config *c, enum wisp_opt o)
+{
+    return c->text[o] != NULL;
+}
+
+static char *trim(char *s)
+{
+    while (*s == ' ' || *s == '\t') s++;
+    for (size_t n = strlen(s); n > 0 && strchr(" \t\r\n", s[n - 1]); n--) s[n - 1] = 0;
+    return s;
+}
+
+wisp_status wisp_config_load(wisp_config *c, const char *path, wisp_error *err)
+{
+    FILE *f = fopen(path, "re");
+    if (!f) return wisp_fail_errno(err, WISP_EIO, "%s: cannot be opened", path);
+    char line[4096];
+    wisp_status st = WISP_OK;
+    for (size_t n = 1; st == WISP_OK && fgets(line, sizeof line, f); n++) {
+        char *hash = strchr(line, '#');
+        if (hash) *hash = 0;
+        char *key = trim(line), *eq = strchr(key, '=');
+        if (!*key) continue;
+        wisp_error why = { 0 };
+        if (!eq) {
+            st = wisp_fail(err, WISP_EINVAL, "%s:%zu: expected 'key = value', found '%.40s'", path, n, key);
+        } else {
+            *eq = 0;
+            st = wisp_config_set(c, trim(key), trim(eq + 1), &why);
+            if (st != WISP_OK) wisp_fail(err, st, "%s:%zu: %.400s", path, n, why.text);
+        }
+    }
+    fclose(f);
+    return st;
+}
+
+wisp_status wisp_opt_list(double *out, size_t *n, size_t room, const wisp_config *c,
+                          enum wisp_opt o, wisp_error *err)
+{
+    const char *s = wisp_opt_text(c, o);
+    *n = 0;
+    for (const char *p = s; *p;) {
+        char *end;
+        double v = strtod(p, &end);
+        if (end == p || (*end && *end != ',') || !isfinite(v))
+            return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not a list of numbers like 1,3,5", table[o].key, s);
+        if (*n == room)
+            return wisp_fail(err, WISP_EINVAL, "--%s: '%s' has more than %zu numbers", table[o].key, s, room);
+        out[(*n)++] = v;
+        p = *end ? end + 1 : end;
+    }
+    return WISP_OK;
+}

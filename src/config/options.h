@@ -1,0 +1,81 @@
+/* The option table and the values a run was given.
+ *
+ * To add an option: one enum value here, one row in options.c.  The command line, config
+ * files, 'wisp help', docs and the model's metadata all read the table. */
+#ifndef WISP_CONFIG_OPTIONS_H
+#define WISP_CONFIG_OPTIONS_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+enum wisp_opt {
+    /* the network */
+    OPT_NET,
+    OPT_HIDDEN,
+    OPT_DROPOUT,
+    OPT_INPUT_DROPOUT,
+    OPT_LOSS,
+    /* training */
+    OPT_EPOCHS,
+    OPT_BATCH,
+    OPT_LR,
+    OPT_OPTIMIZER,
+    OPT_MOMENTUM,
+    OPT_WARMUP,
+    OPT_DECAY,
+    OPT_AVERAGE,
+    OPT_SAMPLING,
+    OPT_SEED,
+    OPT_VALID,
+    OPT_HOLDOUT,
+    OPT_PATIENCE,
+    OPT_INIT,
+    OPT_RESUME,
+    OPT_LOG,
+    /* data */
+    OPT_FORMAT,
+    OPT_VALUES,
+    OPT_INDEX_BASE,
+    OPT_NO_HEADER,
+    OPT_PAIRS,
+    OPT_MIN_COUNT,
+    OPT_LABELS,
+    OPT_VOCAB,
+    OPT_CACHE,
+    OPT_MEMORY,
+    /* use */
+    OPT_K,
+    OPT_THRESHOLD,
+    OPT_PROPENSITY,
+    OPT_INFERENCE,
+    /* synthetic data */
+    OPT_SHAPE,
+    OPT_ROWS,
+    OPT_TEST_ROWS,
+    OPT_FEATURES,
+    OPT_ROW_FEATURES,
+    OPT_ROW_LABELS,
+    /* everywhere */
+    OPT_DEVICE,
+    OPT_THREADS,
+    OPT_CONFIG,
+    OPT_JSON,
+    N_OPTS
+};
+
+/* Numbers as double: every option fits without loss (seeds up to 2^53). */
+double wisp_opt_num(const wisp_config *c, enum wisp_opt o);
+const char *wisp_opt_text(const wisp_config *c, enum wisp_opt o);
+static inline bool wisp_opt_on(const wisp_config *c, enum wisp_opt o)
+{
+    return wisp_opt_num(c, o) != 0;
+}
+/* Was it given (command line, file), or is it the default? */
+bool wisp_opt_given(const wisp_config *c, enum wisp_opt o);
+
+/* "1,3,5" -> numbers, ascending not required.  Fails naming the option. */
+wisp_status wisp_opt_list(double *out, size_t *n, size_t room, const wisp_config *c,
+                          enum wisp_opt o, wisp_error *err);
+
+#endif

@@ -1,0 +1,90 @@
+/* Sparse input ("embedding bag"): out = bias + sum over a row's features f of x_f * W[f].
+ *
+ * W is (n_in features, n_out), so a non-zero costs one contiguous row.  Forward is split by
+ * samples.  Backward is split by touched feature: the batch carries its non-zeros by
+ * feature as well, so each touched row has one owner, which sums its gradient
+ *     g[f] = sum over samples s with f of x_sf * gz[s]
+ * and moves the row at once; gradients of a whole layer never exist. */
+#include "layer/layer.h"
+
+#include <string.h>
+
+enum { FEATURES_A_TASK = 16 };
+
+static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
+{
+    (void)s;
+    if (l->number != 0)
+        return wisp_fail(err, WISP_EINVAL, "--net: 'input' must come first; use 'dense' for later layers");
+    l->n_out = (size_t)l->arg;
+    wisp_layer_declare(l, "weight", l->n_in, l->n_out);
+    wisp_layer_declare(l, "bias", 1, l->n_out);
+    l->thread_floats = l->n_out;
+    return WISP_OK;
+}
+
+/* Rows have length 1, so this is also the deviation of a hidden unit at the start. */
+static void init(struct wisp_layer *l, uint64_t seed)
+{
+    wisp_param_normal(&l->params[0], 0.1, seed, 2 * l->number);
+    memset(l->params[1].w, 0, l->n_out * sizeof(float));
+}
+
+struct job {
+    struct wisp_layer *l;
+    struct wisp_step *s;
+    const struct wisp_act *out;
+};
+
+static void forward_tile(void *arg, size_t tile, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    const struct wisp_batch *b = j->s->batch;
+    size_t width = j->l->n_out, first = tile * WISP_TILE, n = wisp_tile_rows(b->n, tile);
+    for (size_t i = first; i < first + n; i++) {
+        float *out = j->out->x + i * width;
+        memcpy(out, j->l->params[1].w, width * sizeof *out);
+        j->s->ctx->k->bag(out, j->l->params[0].w, width, b->xi + b->xp[i], b->xv + b->xp[i],
+                          b->xp[i + 1] - b->xp[i], width);
+    }
+}
+
+static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
+                    struct wisp_act *out)
+{
+    (void)in; /* the batch itself */
+    struct job j = { (struct wisp_layer *)l, s, out };
+    wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), forward_tile, &j);
+}
+
+static void backward_features(void *arg, size_t task, int thread)
+{
+    const struct job *j = arg;
+    const struct wisp_batch *b = j->s->batch;
+    size_t width = j->l->n_out, end = (task + 1) * FEATURES_A_TASK;
+    float *g = wisp_layer_thread(j->l, thread);
+    for (size_t t = task * FEATURES_A_TASK; t < end && t < b->n_touched; t++) {
+        memset(g, 0, width * sizeof *g);
+        j->s->ctx->k->bag(g, j->out->g, width, b->ts + b->tp[t], b->tv + b->tp[t],
+                          b->tp[t + 1] - b->tp[t], width);
+        j->s->update->row(j->s->update, &j->l->params[0], (size_t)b->touched[t], g);
+    }
+}
+
+static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
+                     const struct wisp_act *out)
+{
+    (void)in;
+    struct job j = { l, s, out };
+    size_t n_tasks = (s->batch->n_touched + FEATURES_A_TASK - 1) / FEATURES_A_TASK;
+    wisp_parallel_for(s->ctx->pool, n_tasks, backward_features, &j);
+    float *g = wisp_layer_thread(l, 0);
+    memset(g, 0, l->n_out * sizeof *g);
+    for (size_t i = 0; i < s->batch->n; i++) s->ctx->k->axpy(g, out->g + i * l->n_out, 1, l->n_out);
+    s->update->row(s->update, &l->params[1], 0, g);
+}
+
+const struct wisp_layer_kind wisp_layer_input = {
+    "input", "sparse rows times a matrix; number: width", plan, init, forward, backward,
+};

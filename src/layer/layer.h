@@ -1,0 +1,127 @@
+/* Layers: one file per kind, one table (kinds.c).
+ *
+ * A layer declares its parameters in plan(); optimiser, model file and everything else that
+ * walks over parameters is written once over that list.  forward() and backward() work on
+ * a whole batch and cannot fail; backward() also updates the layer's own rows, each touched
+ * row once, by one thread, through step->update. */
+#ifndef WISP_LAYER_LAYER_H
+#define WISP_LAYER_LAYER_H
+
+#include "base/context.h"
+#include "hash/active.h"
+#include "kernels/kernels.h"
+
+#include <stdbool.h>
+
+struct wisp_param { /* a declared array of weights, updated by rows */
+    char name[48];
+    size_t rows, cols;
+    float *w; /* (rows, cols) */
+    /* optimiser state, whatever of it the optimiser asks for */
+    float *m, *v;    /* (rows, cols) */
+    float *g2;       /* (rows) running sum of the mean squared gradient */
+    uint32_t *count; /* (rows) updates so far: each row has its own clock */
+};
+
+struct wisp_update { /* how a row moves: model/optimizer.c */
+    void (*row)(const struct wisp_update *u, struct wisp_param *p, size_t row, const float *g);
+};
+
+struct wisp_batch { /* rows laid out for a step: model/batch.c */
+    size_t n;
+    uint32_t *xp; /* (n+1) */
+    int32_t *xi;  /* (xp[n]) features, values transformed */
+    float *xv;
+    uint32_t *yp; /* (n+1) */
+    int32_t *yi;  /* (yp[n]) labels */
+    /* room for the output layer to file the true labels by block of rows: (yp[n]) each */
+    uint32_t *place;  /* in the active set */
+    uint32_t *sample;
+    float *logit;
+    /* the same non-zeros by feature, for the backward pass */
+    size_t n_touched;
+    int32_t *touched; /* (n_touched) features */
+    uint32_t *tp;     /* (n_touched+1) */
+    int32_t *ts;      /* (xp[n]) sample */
+    float *tv;        /* (xp[n]) value */
+};
+
+struct wisp_loss;
+
+struct wisp_step { /* one batch on its way through the network */
+    struct wisp_context *ctx;
+    const struct wisp_batch *batch;
+    bool training;
+    uint64_t seed, number; /* of the run, of the step: dropout's counters */
+    const struct wisp_update *update;
+    const struct wisp_loss *loss;
+    struct wisp_active active; /* rows of the output layer */
+    double loss_sum;           /* out: sum over samples */
+};
+
+struct wisp_act { /* values between layers */
+    size_t width;
+    float *x; /* (n, width) */
+    float *g; /* (n, width) gradient of the loss; NULL when only predicting */
+};
+
+enum { WISP_MAX_PARAMS = 2 };
+
+struct wisp_layer {
+    const struct wisp_layer_kind *kind;
+    int number; /* place in the net, from 0 */
+    size_t n_in, n_out;
+    double arg; /* number after the name in the net line: width or rate */
+    int n_params;
+    struct wisp_param params[WISP_MAX_PARAMS];
+    /* scratch, asked for by plan, given by the net */
+    size_t scratch_floats, thread_floats; /* shared; for each thread */
+    float *scratch, *thread_scratch;
+};
+
+struct wisp_layer_sizes { /* what plan may size scratch by */
+    size_t batch;
+    size_t active; /* most output rows in a step */
+    bool training;
+};
+
+struct wisp_layer_kind {
+    const char *name, *what;
+    /* Checks n_in, n_out, arg; declares parameters; asks for scratch. */
+    wisp_status (*plan)(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err);
+    void (*init)(struct wisp_layer *l, uint64_t seed); /* NULL: no parameters */
+    void (*forward)(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
+                    struct wisp_act *out);
+    /* in->g = gradient for the layer below (skipped when NULL); moves the parameters. */
+    void (*backward)(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
+                     const struct wisp_act *out);
+};
+
+const struct wisp_layer_kind *wisp_layer_kind_at(size_t i); /* NULL past the end */
+const struct wisp_layer_kind *wisp_layer_kind_find(const char *name);
+extern const struct wisp_layer_kind wisp_layer_input, wisp_layer_dense, wisp_layer_relu,
+    wisp_layer_dropout, wisp_layer_output;
+
+/* For plan(): declares the next parameter, named "<layer number>.<what>". */
+void wisp_layer_declare(struct wisp_layer *l, const char *what, size_t rows, size_t cols);
+/* For init(): normal values with this standard deviation. */
+void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, int stream);
+
+static inline float *wisp_layer_thread(const struct wisp_layer *l, int thread)
+{
+    return l->thread_scratch + (size_t)thread * l->thread_floats;
+}
+
+/* Work on samples is cut into tiles of this many rows, whatever the number of threads. */
+enum { WISP_TILE = 32 };
+static inline size_t wisp_tiles(size_t n)
+{
+    return (n + WISP_TILE - 1) / WISP_TILE;
+}
+static inline size_t wisp_tile_rows(size_t n, size_t tile)
+{
+    size_t left = n - tile * WISP_TILE;
+    return left < WISP_TILE ? left : WISP_TILE;
+}
+
+#endif

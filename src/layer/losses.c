@@ -1,0 +1,107 @@
+/* The losses.
+ *
+ * softmax: targets t = 1/|Y| on the true labels; loss = log sum exp z - sum t z, gradient p - t.
+ *   A block keeps exp(z - its own maximum); the factor exp(max_block - max_all) / sum repairs it.
+ * bce: each label alone; loss = sum log(1 + exp z) - sum over true labels z, gradient
+ *   sigmoid(z) - t with t = 1. */
+#include "layer/loss.h"
+
+#include <math.h>
+#include <string.h>
+
+static float softmax_target(size_t n_true)
+{
+    return 1.0f / (float)n_true;
+}
+
+static void softmax_block(const struct wisp_kernels *k, float *z, size_t ldz, size_t m, size_t n,
+                          float *a, float *b)
+{
+    k->col_max(a, z, ldz, m, n);
+    k->col_exp(z, ldz, b, a, m, n);
+}
+
+static void softmax_combine(float *a, const float *b, size_t ld, size_t n_blocks, size_t first,
+                            size_t end, double *loss)
+{
+    for (size_t j = first; j < end; j++) {
+        float max = a[j];
+        for (size_t i = 1; i < n_blocks; i++)
+            if (!(a[i * ld + j] <= max)) max = a[i * ld + j]; /* a NaN sticks */
+        double sum = 0;
+        for (size_t i = 0; i < n_blocks; i++) sum += b[i * ld + j] * exp(a[i * ld + j] - max);
+        for (size_t i = 0; i < n_blocks; i++)
+            a[i * ld + j] = (float)(exp(a[i * ld + j] - max) / sum);
+        loss[j] = max + log(sum);
+    }
+}
+
+static float softmax_probability(float z, float max, double sum)
+{
+    return (float)(exp(z - max) / sum);
+}
+
+static float softmax_prior(double count, double n_rows, double total)
+{
+    (void)n_rows;
+    return (float)log((count + 0.5) / total);
+}
+
+static float bce_target(size_t n_true)
+{
+    (void)n_true;
+    return 1;
+}
+
+static void bce_block(const struct wisp_kernels *k, float *z, size_t ldz, size_t m, size_t n,
+                      float *a, float *b)
+{
+    for (size_t j = 0; j < n; j++) b[j] = 1;
+    k->col_sigmoid(z, ldz, a, b, m, n);
+}
+
+static void bce_combine(float *a, const float *b, size_t ld, size_t n_blocks, size_t first,
+                        size_t end, double *loss)
+{
+    (void)b;
+    for (size_t j = first; j < end; j++) {
+        loss[j] = 0;
+        for (size_t i = 0; i < n_blocks; i++) {
+            loss[j] += a[i * ld + j];
+            a[i * ld + j] = 1;
+        }
+    }
+}
+
+static float bce_probability(float z, float max, double sum)
+{
+    (void)max;
+    (void)sum;
+    return (float)(1 / (1 + exp(-(double)z)));
+}
+
+static float bce_prior(double count, double n_rows, double total)
+{
+    (void)total;
+    double p = (count + 0.5) / (n_rows + 1);
+    return (float)log(p / (1 - p));
+}
+
+static const struct wisp_loss losses[] = {
+    { "softmax", "labels compete; targets 1/|Y|", softmax_target, false, softmax_block,
+      softmax_combine, softmax_probability, softmax_prior },
+    { "bce", "each label alone: binary cross-entropy", bce_target, true, bce_block, bce_combine,
+      bce_probability, bce_prior },
+};
+
+const struct wisp_loss *wisp_loss_at(size_t i)
+{
+    return i < sizeof losses / sizeof *losses ? &losses[i] : NULL;
+}
+
+const struct wisp_loss *wisp_loss_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
+        if (strcmp(losses[i].name, name) == 0) return &losses[i];
+    return NULL;
+}

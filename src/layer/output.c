@@ -1,0 +1,239 @@
+/* The output layer: one row of W (and one bias) a label, computed on the active set only.
+ *
+ * With n samples h (n, n_in) and the rows of an active set, in blocks of 96:
+ *   forward   Z = W h^T + bias         (96, n): labels are rows, so W needs no packing
+ *             the loss makes Z its own shape and leaves two numbers a sample and block
+ *   combine   over all blocks: each sample's loss, and the factor that makes Z a gradient
+ *   backward  G = Z * factor - targets
+ *             gradient of h  += G^T W  (one partial sum a lane, added in order afterwards)
+ *             gradient of W   = G h, and the rows move at once
+ * Three products of 2 * n * n_in * rows operations are all that matters; Z is the only
+ * large buffer (rows * batch floats).
+ *
+ * scratch:  h^T (n_in, batch) | Z (active, batch) | a, b (blocks, batch) | loss (batch doubles)
+ *           | starts (blocks + 1) | partial sums (lanes, batch, n_in)
+ * of each thread: gradient of a block (96, n_in) | gathered rows (96, n_in) | bias gradient (96) */
+#include "layer/output.h"
+
+#include <math.h>
+#include <string.h>
+
+struct view { /* the scratch, cut up for this step */
+    float *ht, *z, *a, *b, *parts;
+    double *loss;
+    uint32_t *start; /* (blocks + 1) true labels of a block: places start[i] .. start[i+1] of the batch's lists */
+    size_t ld, n_blocks, n_lanes;
+};
+
+static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
+{
+    if (l->number == 0)
+        return wisp_fail(err, WISP_EINVAL, "--net: the first layer must be 'input', found 'output'");
+    l->n_out = (size_t)l->arg;
+    wisp_layer_declare(l, "weight", l->n_out, l->n_in);
+    wisp_layer_declare(l, "bias", l->n_out, 1);
+    if (s->training) {
+        size_t blocks = wisp_out_blocks(s->active);
+        l->scratch_floats = l->n_in * s->batch + s->active * s->batch + 2 * blocks * s->batch +
+                            2 * s->batch + blocks + 64 + wisp_out_lanes(s->active) * s->batch * l->n_in;
+        l->thread_floats = 2 * WISP_OUT_BLOCK * l->n_in + WISP_OUT_BLOCK;
+    }
+    return WISP_OK;
+}
+
+static struct view cut(const struct wisp_layer *l, const struct wisp_step *s)
+{
+    struct view v = { .ld = s->batch->n,
+                      .n_blocks = wisp_out_blocks(s->active.n),
+                      .n_lanes = wisp_out_lanes(s->active.n) };
+    float *p = l->scratch;
+    v.loss = (double *)p, p += 2 * v.ld; /* first: doubles want 8 bytes */
+    v.ht = p, p += l->n_in * v.ld;
+    v.z = p, p += s->active.n * v.ld;
+    v.a = p, p += v.n_blocks * v.ld;
+    v.b = p, p += v.n_blocks * v.ld;
+    v.start = (uint32_t *)p, p += v.n_blocks + 1;
+    v.parts = p;
+    return v;
+}
+
+/* Small rows: at the start the bias (the label's prior, set by the model) decides. */
+static void init(struct wisp_layer *l, uint64_t seed)
+{
+    wisp_param_normal(&l->params[0], 0.01, seed, 2 * l->number);
+    memset(l->params[1].w, 0, l->n_out * sizeof(float));
+}
+
+struct job {
+    struct wisp_layer *l;
+    struct wisp_step *s;
+    const struct wisp_act *in;
+    struct view v;
+};
+
+static size_t block_rows(const struct job *j, size_t block)
+{
+    size_t left = j->s->active.n - block * WISP_OUT_BLOCK;
+    return left < WISP_OUT_BLOCK ? left : WISP_OUT_BLOCK;
+}
+
+static size_t row_of(const struct wisp_active *a, size_t place)
+{
+    return a->rows ? (size_t)a->rows[place] : place;
+}
+
+/* The block's rows of W side by side: as they are, or gathered into scratch. */
+static const float *block_weights(const struct job *j, size_t block, float *gathered)
+{
+    const struct wisp_active *a = &j->s->active;
+    size_t first = block * WISP_OUT_BLOCK, width = j->l->n_in;
+    if (!a->rows) return j->l->params[0].w + first * width;
+    for (size_t i = 0; i < block_rows(j, block); i++)
+        memcpy(gathered + i * width, j->l->params[0].w + row_of(a, first + i) * width, width * sizeof *gathered);
+    return gathered;
+}
+
+static void forward_block(void *arg, size_t block, int thread)
+{
+    const struct job *j = arg;
+    const struct view *v = &j->v;
+    const struct wisp_batch *batch = j->s->batch;
+    size_t n = batch->n, m = block_rows(j, block), first = block * WISP_OUT_BLOCK;
+    float *gathered = wisp_layer_thread(j->l, thread) + WISP_OUT_BLOCK * j->l->n_in;
+    const float *w = block_weights(j, block, gathered);
+    float *z = v->z + first * v->ld;
+    for (size_t i = 0; i < m; i++) {
+        float bias = j->l->params[1].w[row_of(&j->s->active, first + i)];
+        for (size_t c = 0; c < n; c++) z[i * v->ld + c] = bias;
+    }
+    j->s->ctx->k->gemm(z, v->ld, w, j->l->n_in, 1, v->ht, v->ld, m, n, j->l->n_in, true);
+    for (uint32_t e = v->start[block]; e < v->start[block + 1]; e++)
+        batch->logit[e] = z[(batch->place[e] - first) * v->ld + batch->sample[e]];
+    j->s->loss->block(j->s->ctx->k, z, v->ld, m, n, v->a + block * v->ld, v->b + block * v->ld);
+}
+
+/* Files the true labels by block: count, prefix sum, fill. */
+static void file_labels(const struct job *j)
+{
+    const struct wisp_batch *b = j->s->batch;
+    uint32_t *start = j->v.start;
+    memset(start, 0, (j->v.n_blocks + 1) * sizeof *start);
+    for (size_t i = 0; i < b->yp[b->n]; i++) {
+        size_t place = wisp_active_place(&j->s->active, b->yi[i]);
+        if (place != SIZE_MAX) start[place / WISP_OUT_BLOCK]++;
+    }
+    uint32_t sum = 0;
+    for (size_t i = 0; i <= j->v.n_blocks; i++) {
+        uint32_t count = i < j->v.n_blocks ? start[i] : 0;
+        start[i] = sum;
+        sum += count;
+    }
+    for (size_t i = 0; i < b->n; i++)
+        for (uint32_t y = b->yp[i]; y < b->yp[i + 1]; y++) {
+            size_t place = wisp_active_place(&j->s->active, b->yi[y]);
+            if (place == SIZE_MAX) continue;
+            uint32_t at = start[place / WISP_OUT_BLOCK]++;
+            b->place[at] = (uint32_t)place;
+            b->sample[at] = (uint32_t)i;
+        }
+    for (size_t i = j->v.n_blocks; i > 0; i--) start[i] = start[i - 1];
+    start[0] = 0;
+}
+
+static size_t n_true(const struct wisp_batch *b, size_t i)
+{
+    return b->yp[i + 1] - b->yp[i];
+}
+
+/* Losses of a tile of samples, and their factors with 1/n folded in. */
+static void combine_tile(void *arg, size_t tile, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    const struct view *v = &j->v;
+    const struct wisp_batch *b = j->s->batch;
+    size_t first = tile * WISP_TILE, end = first + wisp_tile_rows(b->n, tile);
+    j->s->loss->combine(v->a, v->b, v->ld, v->n_blocks, first, end, v->loss);
+    for (size_t i = first; i < end; i++) {
+        bool used = n_true(b, i) > 0 || j->s->loss->uses_unlabelled;
+        float scale = used ? 1.0f / (float)b->n : 0;
+        if (!used) v->loss[i] = 0;
+        for (size_t k = 0; k < v->n_blocks; k++) v->a[k * v->ld + i] *= scale;
+    }
+}
+
+static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
+                    struct wisp_act *out)
+{
+    (void)out;
+    struct job j = { (struct wisp_layer *)l, s, in, cut(l, s) };
+    const struct wisp_batch *b = s->batch;
+    file_labels(&j);
+    s->ctx->k->transpose(j.v.ht, j.v.ld, in->x, l->n_in, b->n, l->n_in);
+    wisp_parallel_for(s->ctx->pool, j.v.n_blocks, forward_block, &j);
+    wisp_parallel_for(s->ctx->pool, wisp_tiles(b->n), combine_tile, &j);
+    for (uint32_t e = 0; e < j.v.start[j.v.n_blocks]; e++)
+        j.v.loss[b->sample[e]] -= (double)s->loss->target(n_true(b, b->sample[e])) * b->logit[e];
+    s->loss_sum = 0;
+    for (size_t i = 0; i < b->n; i++) s->loss_sum += j.v.loss[i];
+}
+
+static void backward_block(const struct job *j, size_t block, float *part, bool add, int thread)
+{
+    const struct view *v = &j->v;
+    const struct wisp_batch *b = j->s->batch;
+    const struct wisp_kernels *k = j->s->ctx->k;
+    const struct wisp_update *u = j->s->update;
+    size_t width = j->l->n_in, n = b->n, m = block_rows(j, block), first = block * WISP_OUT_BLOCK;
+    float *gw = wisp_layer_thread(j->l, thread), *gathered = gw + WISP_OUT_BLOCK * width;
+    float *gb = gathered + WISP_OUT_BLOCK * width;
+    const float *w = block_weights(j, block, gathered);
+    float *g = v->z + first * v->ld;
+    k->col_scale(g, v->ld, v->a + block * v->ld, m, n);
+    for (uint32_t e = v->start[block]; e < v->start[block + 1]; e++)
+        g[(b->place[e] - first) * v->ld + b->sample[e]] -=
+            j->s->loss->target(n_true(b, b->sample[e])) / (float)n;
+    k->gemm(part, width, g, 1, v->ld, w, width, n, width, m, add);
+    k->gemm(gw, width, g, v->ld, 1, j->in->x, width, m, width, n, false);
+    for (size_t i = 0; i < m; i++) gb[i] = k->sum(g + i * v->ld, n);
+    for (size_t i = 0; i < m; i++) {
+        size_t row = row_of(&j->s->active, first + i);
+        u->row(u, &j->l->params[0], row, gw + i * width);
+        u->row(u, &j->l->params[1], row, gb + i);
+    }
+}
+
+static void backward_lane(void *arg, size_t lane, int thread)
+{
+    const struct job *j = arg;
+    size_t n = j->v.n_blocks, lanes = j->v.n_lanes;
+    size_t begin = lane * n / lanes, end = (lane + 1) * n / lanes;
+    float *part = j->v.parts + lane * j->s->batch->n * j->l->n_in;
+    for (size_t block = begin; block < end; block++)
+        backward_block(j, block, part, block > begin, thread);
+}
+
+static void add_tile(void *arg, size_t tile, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    size_t width = j->l->n_in, all = j->s->batch->n * width, first = tile * WISP_TILE * width;
+    size_t n = wisp_tile_rows(j->s->batch->n, tile) * width;
+    memcpy(j->in->g + first, j->v.parts + first, n * sizeof(float));
+    for (size_t lane = 1; lane < j->v.n_lanes; lane++)
+        j->s->ctx->k->axpy(j->in->g + first, j->v.parts + lane * all + first, 1, n);
+}
+
+static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
+                     const struct wisp_act *out)
+{
+    (void)out;
+    struct job j = { l, s, in, cut(l, s) };
+    wisp_parallel_for(s->ctx->pool, j.v.n_lanes, backward_lane, &j);
+    wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), add_tile, &j);
+}
+
+const struct wisp_layer_kind wisp_layer_output = {
+    "output", "one row a label, on the active set; added at the end of every net", plan, init, forward,
+    backward,
+};
