@@ -1,0 +1,40 @@
+/* What the subcommands share: arguments, exit codes, speaking to a person. */
+#ifndef WISP_CLI_H
+#define WISP_CLI_H
+
+#include "wisp/wisp.h"
+
+struct args { /* a command line, read */
+    const char *command;
+    wisp_config *cfg;
+    const char *files[4]; /* what is not an option */
+    int n_files;
+    const char *out; /* -o */
+};
+
+/* Reads options of 'command' (those whose row in the option table names it) and between min
+ * and max files.  Returns 0, or the exit code after having said what is wrong. */
+int args_read(struct args *a, const char *command, int argc, char **argv, int min, int max, const char *usage);
+void args_clear(struct args *a);
+const char *args_text(const struct args *a, const char *key);
+int args_on(const struct args *a, const char *key);
+
+/* Says err->text on stderr and gives the exit code of its status. */
+int fail(const wisp_error *err);
+int exit_code(wisp_status st);
+
+/* A context with the threads asked for, whose notices go to stderr. */
+wisp_status open_context(wisp_context **out, const struct args *a, wisp_error *err);
+/* A signal that asked to stop (SIGINT, SIGTERM), or 0; watch_signals starts the watch. */
+int stop_signal(void);
+void watch_signals(void);
+
+int cmd_train(int argc, char **argv);
+int cmd_eval(int argc, char **argv);
+int cmd_predict(int argc, char **argv);
+int cmd_convert(int argc, char **argv);
+int cmd_synth(int argc, char **argv);
+int cmd_inspect(int argc, char **argv);
+int cmd_info(int argc, char **argv);
+
+#endif

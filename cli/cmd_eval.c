@@ -1,0 +1,74 @@
+/* wisp eval MODEL DATA */
+#include "cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void row(const wisp_report *r, const char *title, const char *fmt, const int *k, int n)
+{
+    printf("%-10s", title);
+    for (int i = 0; i < n; i++) {
+        char key[40];
+        double v = 0;
+        snprintf(key, sizeof key, fmt, k[i]);
+        if (wisp_report_get(r, key, &v)) printf(" %8.2f", v);
+    }
+    putchar('\n');
+}
+
+static void print_table(const wisp_report *r)
+{
+    int k[16], n = 0;
+    for (int i = 1; i <= 10000 && n < 16; i++) { /* the cut-offs that are there */
+        char key[40];
+        double v;
+        snprintf(key, sizeof key, "p@%d", i);
+        if (wisp_report_get(r, key, &v)) k[n++] = i;
+    }
+    printf("%-10s", "");
+    for (int i = 0; i < n; i++) printf("       @%d", k[i]);
+    putchar('\n');
+    row(r, "P", "p@%d", k, n);
+    row(r, "R", "r@%d", k, n);
+    row(r, "nDCG", "ndcg@%d", k, n);
+    row(r, "PSP", "psp@%d", k, n);
+    row(r, "P head", "p@%d_head", k, n);
+    row(r, "P middle", "p@%d_middle", k, n);
+    row(r, "P tail", "p@%d_tail", k, n);
+    double rows = 0, none = 0, seconds = 0;
+    wisp_report_get(r, "rows", &rows);
+    wisp_report_get(r, "rows_unlabelled", &none);
+    wisp_report_get(r, "seconds", &seconds);
+    printf("%.0f rows (%.0f without labels, counted as misses), %.2f s, %.1f us a row\n", rows, none, seconds,
+           rows > 0 ? 1e6 * seconds / rows : 0);
+}
+
+static wisp_status eval(const struct args *a, wisp_error *err)
+{
+    wisp_context *ctx = NULL;
+    wisp_model *model = NULL;
+    wisp_data *data = NULL;
+    wisp_report *report = NULL;
+    wisp_status st = open_context(&ctx, a, err);
+    if (st == WISP_OK) st = wisp_model_load(&model, a->files[0], err);
+    if (st == WISP_OK) st = wisp_data_open(&data, ctx, a->files[1], a->cfg, model, err);
+    if (st == WISP_OK) st = wisp_eval(&report, ctx, model, data, a->cfg, err);
+    if (st == WISP_OK && args_on(a, "json")) printf("%s\n", wisp_report_json(report));
+    else if (st == WISP_OK) print_table(report);
+    wisp_report_free(report);
+    wisp_data_free(data);
+    wisp_model_free(model);
+    wisp_context_free(ctx);
+    return st;
+}
+
+int cmd_eval(int argc, char **argv)
+{
+    struct args a;
+    wisp_error err = { 0 };
+    int rc = args_read(&a, "eval", argc, argv, 2, 2, "eval MODEL DATA [options]");
+    if (rc) return rc;
+    rc = eval(&a, &err) == WISP_OK ? 0 : fail(&err);
+    args_clear(&a);
+    return rc;
+}

@@ -1,0 +1,26 @@
+/* wisp info: every table of this build, and what runs on this machine. */
+#include "cli.h"
+
+#include <stdio.h>
+
+int cmd_info(int argc, char **argv)
+{
+    struct args a;
+    int rc = args_read(&a, "info", argc, argv, 0, 0, "info [--json]");
+    if (rc) return rc;
+    static const char *const tables[] = { "formats", "layers", "losses", "optimizers", "samplers", "kernels" };
+    int json = args_on(&a, "json");
+    printf(json ? "{\"version\":\"%s\"" : "wisp %s\n", wisp_version());
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
+        const char *name, *what;
+        printf(json ? ",\"%s\":[" : "\n%s\n", tables[t]);
+        for (size_t i = 0; wisp_table_row(tables[t], i, &name, &what); i++) {
+            if (json) printf("%s\"%s\"", i ? "," : "", name);
+            else printf("  %-10s %s\n", name, what);
+        }
+        if (json) putchar(']');
+    }
+    if (json) puts("}");
+    args_clear(&a);
+    return 0;
+}

@@ -1,0 +1,169 @@
+/* wisp predict MODEL DATA|-
+ *
+ * One line a row, "name:score name:score ...", or one JSON object a row.  From stdin rows are
+ * answered as they come: whatever whole lines have arrived form a batch. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct job {
+    const struct args *a;
+    wisp_context *ctx;
+    wisp_model *model;
+    size_t k;
+    double threshold;
+    int json;
+};
+
+enum { ROWS = 4096 };
+
+static void print_json_string(const char *s, size_t n)
+{
+    putchar('"');
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (c == '"' || c == '\\') printf("\\%c", c);
+        else if (c < 0x20) printf("\\u%04x", c);
+        else putchar(c);
+    }
+    putchar('"');
+}
+
+static void print_label(const struct job *j, int32_t label, float score, int first)
+{
+    size_t bytes = 0;
+    const char *name = wisp_model_label_name(j->model, label, &bytes);
+    if (j->json) {
+        printf("%s{\"label\":%d,", first ? "" : ",", label);
+        if (name) {
+            printf("\"name\":");
+            print_json_string(name, bytes);
+            putchar(',');
+        }
+        printf("\"score\":%.6g}", score);
+    } else {
+        if (!first) putchar(' ');
+        if (name) fwrite(name, 1, bytes, stdout);
+        else printf("%d", label);
+        printf(":%.4f", score);
+    }
+}
+
+static void print_row(const struct job *j, const int32_t *labels, const float *scores)
+{
+    if (j->json) printf("{\"labels\":[");
+    int n = 0;
+    for (size_t c = 0; c < j->k && labels[c] >= 0; c++)
+        if (scores[c] >= j->threshold) print_label(j, labels[c], scores[c], n++ == 0);
+    puts(j->json ? "]}" : "");
+}
+
+static wisp_status predict_all(const struct job *j, const wisp_data *d, wisp_error *err)
+{
+    wisp_data_stats stats;
+    wisp_data_stats_get(d, &stats);
+    int32_t *labels = malloc(ROWS * j->k * sizeof *labels);
+    float *scores = malloc(ROWS * j->k * sizeof *scores);
+    wisp_status st = WISP_OK;
+    if (!labels || !scores) {
+        snprintf(err->text, sizeof err->text, "out of memory for predictions");
+        st = err->code = WISP_ENOMEM;
+    }
+    for (size_t at = 0; st == WISP_OK && at < stats.n_rows; at += ROWS) {
+        size_t n = stats.n_rows - at < ROWS ? stats.n_rows - at : ROWS;
+        st = wisp_predict(labels, scores, j->ctx, j->model, d, at, n, j->k, err);
+        for (size_t i = 0; st == WISP_OK && i < n; i++) print_row(j, labels + i * j->k, scores + i * j->k);
+    }
+    free(labels);
+    free(scores);
+    fflush(stdout);
+    return st;
+}
+
+static wisp_status predict_text(const struct job *j, const char *text, size_t bytes, size_t line, wisp_error *err)
+{
+    wisp_data *d = NULL;
+    char name[64];
+    snprintf(name, sizeof name, line > 1 ? "stdin, after line %zu" : "stdin", line - 1);
+    wisp_status st = wisp_data_parse(&d, j->ctx, text, bytes, name, j->a->cfg, j->model, err);
+    if (st == WISP_OK) st = predict_all(j, d, err);
+    wisp_data_free(d);
+    return st;
+}
+
+/* Room for one more read; a line longer than the room makes it grow. */
+static char *grow(char *buf, size_t used, size_t *room)
+{
+    if (used < *room) return buf;
+    char *bigger = *room < ((size_t)1 << 30) ? realloc(buf, *room *= 2) : NULL;
+    if (!bigger) free(buf);
+    return bigger;
+}
+
+static wisp_status predict_stdin(const struct job *j, wisp_error *err)
+{
+    size_t room = 1 << 20, used = 0, line = 1;
+    char *buf = malloc(room);
+    wisp_status st = WISP_OK;
+    for (int more = 1; buf && more && st == WISP_OK;) {
+        if (!(buf = grow(buf, used, &room))) break;
+        ssize_t got = read(0, buf + used, room - used);
+        if (got < 0 && errno == EINTR) continue;
+        more = got > 0;
+        if (got > 0) used += (size_t)got;
+        size_t whole = used;
+        while (more && whole > 0 && buf[whole - 1] != '\n') whole--;
+        if (whole == 0) continue;
+        st = predict_text(j, buf, whole, line, err);
+        for (size_t i = 0; i < whole; i++) line += buf[i] == '\n';
+        memmove(buf, buf + whole, used - whole);
+        used -= whole;
+    }
+    if (!buf) {
+        snprintf(err->text, sizeof err->text, "stdin:%zu: a line too long for memory", line);
+        st = err->code = WISP_ENOMEM;
+    }
+    free(buf);
+    return st;
+}
+
+static wisp_status predict(struct job *j, wisp_error *err)
+{
+    wisp_data *d = NULL;
+    wisp_status st = open_context(&j->ctx, j->a, err);
+    if (st == WISP_OK) st = wisp_model_load(&j->model, j->a->files[0], err);
+    if (st == WISP_OK && strcmp(j->a->files[1], "-") == 0) {
+        st = predict_stdin(j, err);
+    } else if (st == WISP_OK) {
+        st = wisp_data_open(&d, j->ctx, j->a->files[1], j->a->cfg, j->model, err);
+        if (st == WISP_OK) st = predict_all(j, d, err);
+    }
+    wisp_data_free(d);
+    wisp_model_free(j->model);
+    wisp_context_free(j->ctx);
+    return st;
+}
+
+int cmd_predict(int argc, char **argv)
+{
+    struct args a;
+    wisp_error err = { 0 };
+    int rc = args_read(&a, "predict", argc, argv, 2, 2, "predict MODEL DATA|- [options]");
+    if (rc) return rc;
+    const char *k = args_text(&a, "k");
+    char *end;
+    struct job j = { .a = &a, .k = *k ? strtoul(k, &end, 10) : 5, .threshold = atof(args_text(&a, "threshold")),
+                     .json = args_on(&a, "json") };
+    if (*k && (*end || j.k < 1 || j.k > 10000)) {
+        fprintf(stderr, "wisp predict: -k: '%s' is not a number from 1 to 10000\n", k);
+        rc = 2;
+    } else {
+        rc = predict(&j, &err) == WISP_OK ? 0 : fail(&err);
+    }
+    args_clear(&a);
+    return rc;
+}

@@ -1,0 +1,324 @@
+/* The functions of wisp.h that are more than a name for something inside. */
+#include "base/mem.h"
+#include "base/report.h"
+#include "config/options.h"
+#include "data/data.h"
+#include "kernels/kernels.h"
+#include "model/metrics.h"
+#include "model/model.h"
+#include "model/optimizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *wisp_version(void)
+{
+    return WISP_VERSION;
+}
+
+/* ---- context ---- */
+
+wisp_status wisp_context_create(wisp_context **out, int threads, wisp_error *err)
+{
+    *out = NULL;
+    wisp_context *ctx = wisp_zalloc(1, sizeof *ctx);
+    struct wisp_kernels *k = wisp_zalloc(1, sizeof *k);
+    wisp_status st = ctx && k ? WISP_OK : wisp_fail_mem(err, sizeof *ctx, "a context");
+    const char *cap = getenv("WISP_ISA");
+    if (st == WISP_OK) st = wisp_kernels_select(k, cap && *cap ? cap : NULL, err);
+    if (st == WISP_OK) st = wisp_pool_create(&ctx->pool, threads, err);
+    if (st != WISP_OK) {
+        wisp_free(ctx);
+        wisp_free(k);
+        return st;
+    }
+    ctx->k = k;
+    *out = ctx;
+    return WISP_OK;
+}
+
+void wisp_context_free(wisp_context *ctx)
+{
+    if (!ctx) return;
+    wisp_pool_free(ctx->pool);
+    wisp_free((void *)ctx->k);
+    wisp_free(ctx);
+}
+
+void wisp_context_on_notice(wisp_context *ctx, void (*say)(void *arg, const char *line), void *arg)
+{
+    ctx->say = say;
+    ctx->say_arg = arg;
+}
+
+/* ---- tables ---- */
+
+#define ROW(at)                                                                                    \
+    do {                                                                                           \
+        if (!(at)) return 0;                                                                       \
+        *name = (at)->name;                                                                        \
+        *what = (at)->what;                                                                        \
+        return 1;                                                                                  \
+    } while (0)
+
+int wisp_table_row(const char *table, size_t i, const char **name, const char **what)
+{
+    if (strcmp(table, "formats") == 0) ROW(wisp_format_at(i));
+    if (strcmp(table, "layers") == 0) ROW(wisp_layer_kind_at(i));
+    if (strcmp(table, "losses") == 0) ROW(wisp_loss_at(i));
+    if (strcmp(table, "optimizers") == 0) ROW(wisp_optimizer_at(i));
+    if (strcmp(table, "samplers") == 0) ROW(wisp_sampler_at(i));
+    if (strcmp(table, "kernels") == 0 && wisp_kernels_isa(i, NULL)) {
+        *name = wisp_kernels_isa(i, what);
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- data ---- */
+
+static struct wisp_read_options read_options(const wisp_config *cfg, const wisp_model *m)
+{
+    const char *format = wisp_opt_text(cfg, OPT_FORMAT), *cache = wisp_opt_text(cfg, OPT_CACHE);
+    struct wisp_read_options o = {
+        .format = strcmp(format, "auto") == 0 ? NULL : format,
+        .index_base = (int)wisp_opt_num(cfg, OPT_INDEX_BASE),
+        .no_header = wisp_opt_on(cfg, OPT_NO_HEADER),
+        .pairs = wisp_opt_on(cfg, OPT_PAIRS),
+        .min_count = (int)wisp_opt_num(cfg, OPT_MIN_COUNT),
+        .cache = *cache && strcmp(cache, "-") != 0 ? cache : NULL,
+        .use_cache = strcmp(cache, "-") != 0,
+        .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
+    };
+    if (m) {
+        if (!o.format && m->text) o.format = "fasttext"; /* rows to predict need not carry labels to be known by */
+        o.n_features = m->net.n_features;
+        o.n_labels = m->net.n_labels;
+        o.labels = m->labels.n ? &m->labels : NULL;
+        o.vocab = m->vocab.n ? &m->vocab : NULL;
+        o.pairs = m->pairs;
+        o.min_count = 1;
+    }
+    return o;
+}
+
+wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path, const wisp_config *cfg,
+                           const wisp_model *model, wisp_error *err)
+{
+    struct wisp_read_options o = read_options(cfg, model);
+    return wisp_data_read(out, ctx, path, &o, err);
+}
+
+wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text, size_t bytes, const char *name,
+                            const wisp_config *cfg, const wisp_model *model, wisp_error *err)
+{
+    struct wisp_read_options o = read_options(cfg, model);
+    o.use_cache = false;
+    o.no_header = true;
+    return wisp_data_read_text(out, ctx, text, bytes, name, &o, err);
+}
+
+void wisp_data_stats_get(const wisp_data *d, wisp_data_stats *out)
+{
+    *out = (wisp_data_stats){ .n_rows = d->n_rows, .n_features = d->n_features, .n_labels = d->n_labels,
+                              .n_values = d->nnz, .n_label_values = d->n_lab, .n_unlabelled = d->n_unlabelled,
+                              .source_bytes = d->source_bytes, .bytes = d->bytes };
+}
+
+wisp_status wisp_data_from_csr(wisp_data **out, size_t n_rows, size_t n_features, size_t n_labels,
+                               const int64_t *x_ptr, const int32_t *x_idx, const float *x_val,
+                               const int64_t *y_ptr, const int32_t *y_idx, wisp_error *err)
+{
+    *out = NULL;
+    struct wisp_sink *sink = NULL;
+    struct wisp_builder b = { 0 };
+    wisp_status st = wisp_sink_create(&sink, NULL, err);
+    for (size_t i = 0; st == WISP_OK && i < n_rows; i++) {
+        if (x_ptr[i] > x_ptr[i + 1] || (y_ptr && y_ptr[i] > y_ptr[i + 1]))
+            st = wisp_fail(err, WISP_EINVAL, "row %zu: offsets must not fall", i);
+        for (int64_t e = x_ptr[i]; st == WISP_OK && e < x_ptr[i + 1]; e++) {
+            if (x_idx[e] < 0 || (size_t)x_idx[e] >= n_features)
+                st = wisp_fail(err, WISP_EINVAL, "row %zu: feature %d is not in 0..%zu", i, x_idx[e], n_features - 1);
+            else if (!(x_val[e] - x_val[e] == 0))
+                st = wisp_fail(err, WISP_ENUMERIC, "row %zu: feature %d has the value %g", i, x_idx[e], x_val[e]);
+            else st = wisp_builder_feature(&b, x_idx[e], x_val[e], err);
+        }
+        for (int64_t e = y_ptr ? y_ptr[i] : 0; y_ptr && st == WISP_OK && e < y_ptr[i + 1]; e++) {
+            if (y_idx[e] < 0 || (size_t)y_idx[e] >= n_labels)
+                st = wisp_fail(err, WISP_EINVAL, "row %zu: label %d is not in 0..%zu", i, y_idx[e], n_labels - 1);
+            else st = wisp_builder_label(&b, y_idx[e], err);
+        }
+        if (st == WISP_OK) st = wisp_builder_end_row(&b, err);
+        if (st == WISP_OK && (b.n_rows == WISP_BLOCK_ROWS || b.nnz >= WISP_BLOCK_NNZ || i + 1 == n_rows)) {
+            st = wisp_sink_add(sink, &b, err);
+            wisp_builder_reset(&b);
+        }
+    }
+    wisp_builder_clear(&b);
+    if (st != WISP_OK) {
+        wisp_sink_abort(sink);
+        return st;
+    }
+    wisp_sink_at_least(sink, n_features, n_labels);
+    return wisp_sink_finish(out, sink, err);
+}
+
+wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, const char *path, const char *format,
+                            wisp_error *err)
+{
+    const char *dot = strrchr(path, '.');
+    if (!format) format = dot && strcmp(dot, ".npz") == 0 ? "npz" : dot && strcmp(dot, ".svm") == 0 ? "libsvm" : "xc";
+    const struct wisp_format *f = wisp_format_find(format);
+    if (!f || !f->write) return wisp_fail(err, WISP_ENOTSUP, "no format '%s' that can be written", format);
+    return f->write(d, ctx, path, err);
+}
+
+wisp_status wisp_synth(wisp_context *ctx, const char *prefix, const wisp_config *cfg, wisp_error *err)
+{
+    struct wisp_synth_shape s = { 0 };
+    const char *name = wisp_opt_text(cfg, OPT_SHAPE);
+    if (*name && !wisp_synth_find(&s, name))
+        return wisp_fail(err, WISP_EINVAL, "--shape: '%s' is not amazon670k, delicious200k or ROWSxFEATURESxLABELS", name);
+    if (wisp_opt_num(cfg, OPT_ROWS) > 0) s.n_rows = (size_t)wisp_opt_num(cfg, OPT_ROWS);
+    if (wisp_opt_num(cfg, OPT_FEATURES) > 0) s.n_features = (size_t)wisp_opt_num(cfg, OPT_FEATURES);
+    if (*wisp_opt_text(cfg, OPT_LABELS)) {
+        char *end;
+        double n = strtod(wisp_opt_text(cfg, OPT_LABELS), &end);
+        if (*end || !(n >= 1 && n <= INT32_MAX))
+            return wisp_fail(err, WISP_EINVAL, "--labels: '%s' is not a number of labels", wisp_opt_text(cfg, OPT_LABELS));
+        s.n_labels = (size_t)n;
+    }
+    double row_features = wisp_opt_num(cfg, OPT_ROW_FEATURES), row_labels = wisp_opt_num(cfg, OPT_ROW_LABELS);
+    if (row_features > 0 || s.row_features == 0) s.row_features = row_features > 0 ? row_features : 75;
+    if (row_labels > 0 || s.row_labels == 0) s.row_labels = row_labels > 0 ? row_labels : 5;
+    if (wisp_opt_num(cfg, OPT_TEST_ROWS) >= 0) s.n_test = (size_t)wisp_opt_num(cfg, OPT_TEST_ROWS);
+    else s.n_test = s.n_rows / 10 < 20000 ? s.n_rows / 10 : 20000;
+    s.seed = (uint64_t)wisp_opt_num(cfg, OPT_SEED);
+    if (!s.n_rows || !s.n_features || !s.n_labels)
+        return wisp_fail(err, WISP_EINVAL, "synth needs --shape, or --rows, --features and --labels");
+    return wisp_synth_write(ctx, prefix, &s, err);
+}
+
+/* ---- training and use ---- */
+
+wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg, const wisp_data *train,
+                       const wisp_data *valid, const char *path, wisp_on_progress on_progress, void *arg,
+                       wisp_error *err)
+{
+    return wisp_train_run(out, ctx, cfg, train, valid, path, on_progress, arg, err);
+}
+
+wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err)
+{
+    return wisp_model_open(out, NULL, path, err);
+}
+
+size_t wisp_model_n_labels(const wisp_model *m)
+{
+    return m->net.n_labels;
+}
+
+const char *wisp_model_label_name(const wisp_model *m, int32_t label, size_t *bytes)
+{
+    if (label < 0 || (size_t)label >= m->labels.n) return NULL;
+    const size_t *start = m->labels.start + label;
+    *bytes = start[1] - start[0] - 1;
+    return m->labels.text + start[0];
+}
+
+const char *wisp_model_describe(const wisp_model *m)
+{
+    return m->describe;
+}
+
+static void report_metrics(struct wisp_report *r, const struct wisp_metrics *m)
+{
+    static const char *const groups[] = { "head", "middle", "tail" };
+    char key[40];
+    for (int what = 0; what < 4; what++)
+        for (size_t i = 0; i < m->n_cuts; i++) {
+            static const char *const names[] = { "p", "r", "ndcg", "psp" };
+            double v = what == 0 ? wisp_metrics_p(m, i) : what == 1 ? wisp_metrics_r(m, i)
+                     : what == 2 ? wisp_metrics_ndcg(m, i) : wisp_metrics_psp(m, i);
+            snprintf(key, sizeof key, "%s@%zu", names[what], m->cuts[i]);
+            wisp_report_num(r, key, v);
+        }
+    for (int g = 0; g < WISP_N_GROUPS; g++)
+        for (size_t i = 0; i < m->n_cuts; i++) {
+            snprintf(key, sizeof key, "p@%zu_%s", m->cuts[i], groups[g]);
+            wisp_report_num(r, key, wisp_metrics_group_p(m, g, i));
+        }
+}
+
+static int ascending(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+static wisp_status cut_offs(size_t *cuts, size_t *n, const wisp_config *cfg, wisp_error *err)
+{
+    double k[WISP_MAX_CUTS] = { 1, 3, 5 };
+    *n = 3;
+    wisp_status st = WISP_OK;
+    if (*wisp_opt_text(cfg, OPT_K)) st = wisp_opt_list(k, n, WISP_MAX_CUTS, cfg, OPT_K, err);
+    for (size_t i = 0; st == WISP_OK && i < *n; i++) {
+        if (!(k[i] >= 1 && k[i] <= 10000 && k[i] == (double)(size_t)k[i]))
+            st = wisp_fail(err, WISP_EINVAL, "--k: %g is not in 1..10000", k[i]);
+        cuts[i] = (size_t)k[i];
+    }
+    if (st == WISP_OK) qsort(cuts, *n, sizeof *cuts, ascending);
+    return st;
+}
+
+wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m, const wisp_data *d,
+                      const wisp_config *cfg, wisp_error *err)
+{
+    *out = NULL;
+    size_t cuts[WISP_MAX_CUTS], n_cuts, n_ab;
+    double ab[2];
+    wisp_status st = cut_offs(cuts, &n_cuts, cfg, err);
+    if (st == WISP_OK) st = wisp_opt_list(ab, &n_ab, 2, cfg, OPT_PROPENSITY, err);
+    if (st != WISP_OK) return st;
+    if (n_ab != 2) return wisp_fail(err, WISP_EINVAL, "--propensity: expected two numbers A,B");
+    struct wisp_metrics metrics = { 0 };
+    struct wisp_scorer s = { 0 };
+    double began = wisp_now();
+    if ((st = wisp_metrics_init(&metrics, cuts, n_cuts, m->label_rows, m->net.n_labels, m->n_train, ab[0], ab[1], err)) == WISP_OK &&
+        (st = wisp_scorer_init(&s, m, ctx, cuts[n_cuts - 1], err)) == WISP_OK)
+        st = wisp_score_rows(&metrics, &s, d, NULL, 0, err);
+    if (st == WISP_OK) {
+        struct wisp_report *r = wisp_report_create();
+        report_metrics(r, &metrics);
+        wisp_report_num(r, "rows", (double)metrics.n_rows);
+        wisp_report_num(r, "rows_unlabelled", (double)metrics.n_unlabelled);
+        wisp_report_num(r, "seconds", wisp_now() - began);
+        st = wisp_report_done(out, r, err);
+    }
+    wisp_scorer_clear(&s);
+    wisp_metrics_clear(&metrics);
+    return st;
+}
+
+wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *ctx, const wisp_model *m, const wisp_data *d,
+                         size_t first, size_t n, size_t k, wisp_error *err)
+{
+    if (first > d->n_rows || n > d->n_rows - first)
+        return wisp_fail(err, WISP_EINVAL, "rows %zu..%zu asked for, the data has %zu", first, first + n, d->n_rows);
+    if (k == 0) return wisp_fail(err, WISP_EINVAL, "k must be 1 or more");
+    struct wisp_scorer s;
+    wisp_status st = wisp_scorer_init(&s, m, ctx, k, err);
+    for (size_t at = 0; st == WISP_OK && at < n; at += WISP_SCORE_BATCH) {
+        size_t rows[WISP_SCORE_BATCH], count = n - at < WISP_SCORE_BATCH ? n - at : WISP_SCORE_BATCH;
+        for (size_t i = 0; i < count; i++) rows[i] = first + at + i;
+        st = wisp_scorer_run(&s, d, rows, count, err);
+        for (size_t i = 0; st == WISP_OK && i < count; i++)
+            for (size_t c = 0; c < k; c++) {
+                labels[(at + i) * k + c] = c < s.k ? s.labels[i * s.k + c] : -1;
+                scores[(at + i) * k + c] = c < s.k ? s.scores[i * s.k + c] : 0;
+            }
+    }
+    if (st == WISP_OK || s.m) wisp_scorer_clear(&s);
+    return st;
+}

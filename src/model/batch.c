@@ -1,0 +1,205 @@
+/* Laying out a batch: tf-idf, unit length, input dropout, and the same non-zeros by feature. */
+#include "model/batch.h"
+#include "base/mem.h"
+#include "base/rand.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const mode_names[] = { "tfidf", "unit", "raw" };
+
+const char *wisp_values_name(enum wisp_values_mode mode)
+{
+    return mode_names[mode];
+}
+
+bool wisp_values_find(enum wisp_values_mode *out, const char *name)
+{
+    for (int i = 0; i < 3; i++)
+        if (strcmp(mode_names[i], name) == 0) {
+            *out = (enum wisp_values_mode)i;
+            return true;
+        }
+    return false;
+}
+
+void wisp_values_idf(float *idf, const struct wisp_data *d)
+{
+    for (size_t f = 0; f < d->n_features; f++)
+        idf[f] = d->feature_rows[f] ? (float)log((double)d->n_rows / (double)d->feature_rows[f]) : 0;
+}
+
+wisp_status wisp_layout_init(struct wisp_layout *l, size_t n_features, size_t n_labels, bool by_feature,
+                             wisp_error *err)
+{
+    *l = (struct wisp_layout){ .n_features = n_features, .n_labels = n_labels, .by_feature = by_feature };
+    if (!by_feature) return WISP_OK;
+    l->slot = wisp_zalloc(n_features, sizeof *l->slot);
+    return l->slot ? WISP_OK : wisp_fail_mem(err, n_features * sizeof *l->slot, "a batch");
+}
+
+static void free_rows(struct wisp_batch *b)
+{
+    wisp_free(b->xp);
+    wisp_free(b->yp);
+    b->xp = b->yp = NULL;
+}
+
+static void free_nnz(struct wisp_batch *b)
+{
+    wisp_free(b->xi);
+    wisp_free(b->xv);
+    wisp_free(b->touched);
+    wisp_free(b->tp);
+    wisp_free(b->ts);
+    wisp_free(b->tv);
+    b->xi = b->touched = b->ts = NULL;
+    b->xv = b->tv = NULL;
+    b->tp = NULL;
+}
+
+static void free_labels(struct wisp_batch *b)
+{
+    wisp_free(b->yi);
+    wisp_free(b->place);
+    wisp_free(b->sample);
+    wisp_free(b->logit);
+    b->yi = NULL;
+    b->place = b->sample = NULL;
+    b->logit = NULL;
+}
+
+void wisp_layout_clear(struct wisp_layout *l)
+{
+    free_rows(&l->batch);
+    free_nnz(&l->batch);
+    free_labels(&l->batch);
+    wisp_free(l->slot);
+    *l = (struct wisp_layout){ 0 };
+}
+
+/* Room for n rows with nnz features and lab labels; what is there is not kept. */
+static wisp_status make_room(struct wisp_layout *l, size_t n, size_t nnz, size_t lab, wisp_error *err)
+{
+    struct wisp_batch *b = &l->batch;
+    bool ok = true;
+    if (n > l->cap_rows) {
+        free_rows(b);
+        b->xp = wisp_alloc(n + 1, sizeof *b->xp);
+        b->yp = wisp_alloc(n + 1, sizeof *b->yp);
+        ok = b->xp && b->yp;
+        l->cap_rows = ok ? n : 0;
+    }
+    if (ok && (nnz > l->cap_nnz || !b->xi)) {
+        nnz += nnz / 4 + 64;
+        free_nnz(b);
+        b->xi = wisp_alloc(nnz, sizeof *b->xi);
+        b->xv = wisp_alloc(nnz, sizeof *b->xv);
+        b->touched = wisp_alloc(nnz, sizeof *b->touched);
+        b->tp = wisp_alloc(nnz + 1, sizeof *b->tp);
+        b->ts = wisp_alloc(nnz, sizeof *b->ts);
+        b->tv = wisp_alloc(nnz, sizeof *b->tv);
+        ok = b->xi && b->xv && b->touched && b->tp && b->ts && b->tv;
+        l->cap_nnz = ok ? nnz : 0;
+    }
+    if (ok && (lab > l->cap_lab || !b->yi)) {
+        lab += lab / 4 + 64;
+        free_labels(b);
+        b->yi = wisp_alloc(lab, sizeof *b->yi);
+        b->place = wisp_alloc(lab, sizeof *b->place);
+        b->sample = wisp_alloc(lab, sizeof *b->sample);
+        b->logit = wisp_alloc(lab, sizeof *b->logit);
+        ok = b->yi && b->place && b->sample && b->logit;
+        l->cap_lab = ok ? lab : 0;
+    }
+    return ok ? WISP_OK : wisp_fail_mem(err, nnz * 24 + lab * 16, "a batch");
+}
+
+/* Appends one row's features, transformed; returns how many. */
+static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r, size_t row, uint32_t at,
+                         const struct wisp_values *v, const struct wisp_drop *drop)
+{
+    int32_t *xi = l->batch.xi + at;
+    float *xv = l->batch.xv + at;
+    uint32_t n = 0;
+    double sum = 0;
+    for (uint32_t i = r->xp[row]; i < r->xp[row + 1]; i++) {
+        if ((size_t)r->xi[i] >= l->n_features) break; /* ids ascend */
+        float x = r->xv[i];
+        if (v->mode == WISP_VALUES_TFIDF) x = (x > 0 ? 1 + logf(x) : x) * v->idf[r->xi[i]];
+        sum += (double)x * x;
+        xi[n] = r->xi[i];
+        xv[n++] = x;
+    }
+    float scale = v->mode == WISP_VALUES_RAW ? 1 : sum > 0 ? (float)(1 / sqrt(sum)) : 0;
+    scale /= (float)(1 - drop->rate);
+    uint32_t kept = 0;
+    uint64_t stream = WISP_STREAM_INPUT_DROP + (drop->step << 8);
+    for (uint32_t i = 0; i < n; i++) {
+        if (drop->rate > 0 && wisp_rand_unit(drop->seed, stream, at + i) < drop->rate) continue;
+        xi[kept] = xi[i];
+        xv[kept++] = xv[i] * scale;
+    }
+    return kept;
+}
+
+/* The non-zeros by feature, in order of first appearance: count, prefix sum, fill. */
+static void by_feature(struct wisp_layout *l)
+{
+    struct wisp_batch *b = &l->batch;
+    size_t nnz = b->xp[b->n], n = 0;
+    for (size_t i = 0; i < nnz; i++) {
+        uint32_t *slot = &l->slot[b->xi[i]];
+        if (!*slot) {
+            b->touched[n] = b->xi[i];
+            b->tp[n] = 0;
+            *slot = (uint32_t)++n;
+        }
+        b->tp[*slot - 1]++;
+    }
+    uint32_t sum = 0;
+    for (size_t t = 0; t < n; t++) {
+        uint32_t count = b->tp[t];
+        b->tp[t] = sum;
+        sum += count;
+    }
+    for (size_t i = 0; i < b->n; i++)
+        for (uint32_t e = b->xp[i]; e < b->xp[i + 1]; e++) {
+            uint32_t at = b->tp[l->slot[b->xi[e]] - 1]++;
+            b->ts[at] = (int32_t)i;
+            b->tv[at] = b->xv[e];
+        }
+    for (size_t t = n; t > 0; t--) b->tp[t] = b->tp[t - 1]; /* starts again */
+    b->tp[0] = 0;
+    for (size_t t = 0; t < n; t++) l->slot[b->touched[t]] = 0;
+    b->n_touched = n;
+}
+
+wisp_status wisp_layout_fill(struct wisp_layout *l, const struct wisp_data *d, const size_t *rows,
+                             size_t n, const struct wisp_values *v, const struct wisp_drop *drop,
+                             wisp_error *err)
+{
+    size_t nnz = 0, lab = 0, at;
+    for (size_t i = 0; i < n; i++) {
+        const struct wisp_rows *r = wisp_data_row(d, rows[i], &at);
+        nnz += r->xp[at + 1] - r->xp[at];
+        lab += r->yp[at + 1] - r->yp[at];
+    }
+    if (nnz >= UINT32_MAX || lab >= UINT32_MAX)
+        return wisp_fail(err, WISP_EINVAL, "a batch of %zu rows has %zu non-zeros; take a smaller --batch", n, nnz);
+    wisp_status st = make_room(l, n, nnz, lab, err);
+    if (st != WISP_OK) return st;
+    struct wisp_batch *b = &l->batch;
+    b->n = n;
+    b->xp[0] = b->yp[0] = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct wisp_rows *r = wisp_data_row(d, rows[i], &at);
+        b->xp[i + 1] = b->xp[i] + fill_row(l, r, at, b->xp[i], v, drop);
+        uint32_t y = b->yp[i];
+        for (uint32_t e = r->yp[at]; e < r->yp[at + 1]; e++)
+            if (!l->by_feature || (size_t)r->yi[e] < l->n_labels) b->yi[y++] = r->yi[e];
+        b->yp[i + 1] = y;
+    }
+    if (l->by_feature) by_feature(l);
+    return WISP_OK;
+}

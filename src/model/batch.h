@@ -1,0 +1,41 @@
+/* Batches: rows picked from a data set, values transformed, laid out for a step. */
+#ifndef WISP_MODEL_BATCH_H
+#define WISP_MODEL_BATCH_H
+
+#include "data/data.h"
+#include "layer/layer.h"
+
+enum wisp_values_mode { WISP_VALUES_TFIDF, WISP_VALUES_UNIT, WISP_VALUES_RAW };
+
+struct wisp_values { /* how a row's values reach the network; part of the model */
+    enum wisp_values_mode mode;
+    const float *idf; /* (n_features), mode tfidf only */
+};
+const char *wisp_values_name(enum wisp_values_mode mode);
+bool wisp_values_find(enum wisp_values_mode *out, const char *name);
+/* idf[f] = log(N / rows with f); features never seen get 0: they say nothing. */
+void wisp_values_idf(float *idf, const struct wisp_data *d);
+
+struct wisp_layout { /* a batch and the room it grows in */
+    struct wisp_batch batch;
+    size_t cap_rows, cap_nnz, cap_lab;
+    size_t n_features, n_labels;
+    bool by_feature;  /* fill the lists by feature too (training) */
+    uint32_t *slot;   /* (n_features) place in batch.touched plus 1, or 0 */
+};
+
+wisp_status wisp_layout_init(struct wisp_layout *l, size_t n_features, size_t n_labels, bool by_feature,
+                             wisp_error *err);
+void wisp_layout_clear(struct wisp_layout *l);
+
+struct wisp_drop { /* input dropout; rate 0: none */
+    double rate;
+    uint64_t seed, step;
+};
+/* Lays out rows[0 .. n-1] of d.  Features beyond n_features are left out, labels kept when
+ * training only if they are below n_labels.  Fails only for lack of memory. */
+wisp_status wisp_layout_fill(struct wisp_layout *l, const struct wisp_data *d, const size_t *rows,
+                             size_t n, const struct wisp_values *v, const struct wisp_drop *drop,
+                             wisp_error *err);
+
+#endif

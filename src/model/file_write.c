@@ -1,0 +1,276 @@
+/* Writing the model file, in one pass over the data.
+ *
+ * The size of __integrity__ follows from the sizes of the tensors, so the header is complete before
+ * any byte of data is read: header, then each tensor hashed and written chunk by chunk, then
+ * __integrity__.  The same content gives the same bytes: metadata and tensors stand in the
+ * order given, as JSON without spaces, padded to a multiple of 64 bytes.
+ *
+ *   {"__metadata__":{"k":"v"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},
+ *    "__pad_0__":{"dtype":"U8","shape":[40],"data_offsets":[24,64]}, ... ,"__integrity__":{...}}
+ *
+ * The header is written by hand (jansson could not tell a full machine from a bad string). */
+#include "model/file.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+const struct wisp_dtype_info wisp_dtypes[WISP_N_DTYPES] = {
+    [WISP_U8] = {"U8",   1},
+    [WISP_I32] = { "I32", 4},
+    [WISP_I64] = { "I64", 8},
+    [WISP_F32] = { "F32", 4},
+};
+
+size_t wisp_tensor_chunk = (size_t)64 << 20;
+
+size_t wisp_tensor_n_chunks(size_t bytes)
+{
+    return bytes / wisp_tensor_chunk + (bytes % wisp_tensor_chunk != 0);
+}
+
+bool wisp_tensor_name_ok(const char *name)
+{
+    size_t n = strnlen(name, WISP_NAME_BYTES);
+    for (size_t i = 0; i < n; i++)
+        if (name[i] <= ' ' || name[i] > '~' || name[i] == '"' || name[i] == '\\') return false;
+    return n > 0 && n < WISP_NAME_BYTES;
+}
+
+bool wisp_tensor_size(size_t *bytes, enum wisp_dtype dtype, int n_dims, const size_t *shape)
+{
+    *bytes = wisp_dtypes[dtype].bytes;
+    for (int i = 0; i < n_dims; i++)
+        if (__builtin_mul_overflow(*bytes, shape[i], bytes)) return false;
+    return true;
+}
+
+/* ---- what the caller may hand in ---- */
+
+/* Bytes of the UTF-8 character at s; 0 when it is none (also overlong forms and surrogates, which
+ * strict readers refuse).  Stops at the final NUL by itself: that is no continuation byte. */
+static size_t utf8_bytes(const unsigned char *s)
+{
+    if (s[0] < 0x80) return 1;
+    size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    static const uint32_t first[] = { [2] = 0x80, [3] = 0x800, [4] = 0x10000 };
+    if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
+    uint32_t c = s[0] & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80) return 0;
+        c = c << 6 | (s[i] & 0x3fu);
+    }
+    return c >= first[n] && c <= 0x10ffff && (c < 0xd800 || c > 0xdfff) ? n : 0;
+}
+
+static wisp_status check_meta(const char *path, const struct wisp_pair *meta, size_t n,
+                              wisp_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!wisp_tensor_name_ok(meta[i].key))
+            return wisp_fail(err, WISP_EINVAL, "%s: metadata %zu has no valid key", path, i);
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(meta[i].key, meta[j].key) == 0)
+                return wisp_fail(err, WISP_EINVAL, "%s: metadata '%s' twice", path, meta[i].key);
+        const unsigned char *s = (const unsigned char *)meta[i].value;
+        for (size_t step; *s; s += step)
+            if ((step = utf8_bytes(s)) == 0)
+                return wisp_fail(err, WISP_EINVAL, "%s: metadata '%s' is not UTF-8: byte 0x%02x",
+                                 path, meta[i].key, *s);
+    }
+    return WISP_OK;
+}
+
+static wisp_status check_tensors(const char *path, const struct wisp_tensor *t, size_t n,
+                                 wisp_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *name = t[i].name;
+        if (!wisp_tensor_name_ok(name))
+            return wisp_fail(err, WISP_EINVAL, "%s: tensor %zu has no valid name", path, i);
+        if (strncmp(name, WISP_PAD_PREFIX, strlen(WISP_PAD_PREFIX)) == 0 ||
+            strcmp(name, WISP_INTEGRITY) == 0 || strcmp(name, WISP_METADATA) == 0)
+            return wisp_fail(err, WISP_EINVAL, "%s: the name '%s' is reserved", path, name);
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(name, t[j].name) == 0)
+                return wisp_fail(err, WISP_EINVAL, "%s: tensor '%s' twice", path, name);
+        size_t bytes;
+        if ((unsigned)t[i].dtype >= WISP_N_DTYPES || t[i].n_dims < 0 || t[i].n_dims > 2 ||
+            !wisp_tensor_size(&bytes, t[i].dtype, t[i].n_dims, t[i].shape) || bytes != t[i].bytes)
+            return wisp_fail(err, WISP_EINVAL, "%s: tensor '%s': %zu bytes do not fit its shape",
+                             path, name, t[i].bytes);
+    }
+    return WISP_OK;
+}
+
+/* ---- the header ---- */
+
+struct text {
+    char *p;
+    size_t n, cap;
+    bool full; /* out of memory: sticks, asked for once at the end */
+};
+
+static void put_char(struct text *t, char c)
+{
+    if (t->full || !wisp_grow(&t->p, t->n, &t->cap, 1)) t->full = true;
+    else t->p[t->n++] = c;
+}
+
+static void put(struct text *t, const char *s)
+{
+    while (*s) put_char(t, *s++);
+}
+
+/* Escapes as jansson does, since the reader compares with jansson's own writing. */
+static void put_quoted(struct text *t, const char *s)
+{
+    static const char plain[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
+    put_char(t, '"');
+    for (; *s; s++) {
+        const char *at = strchr(plain, *s);
+        char code[8];
+        if (at) {
+            put_char(t, '\\');
+            put_char(t, letter[at - plain]);
+        } else if ((unsigned char)*s < 0x20) {
+            snprintf(code, sizeof code, "\\u%04X", (unsigned)*s);
+            put(t, code);
+        } else {
+            put_char(t, *s);
+        }
+    }
+    put_char(t, '"');
+}
+
+static void put_tensor(struct text *t, const struct wisp_tensor *x, size_t begin)
+{
+    char s[WISP_NAME_BYTES + 160], shape[48] = "";
+    if (x->n_dims == 1) snprintf(shape, sizeof shape, "%zu", x->shape[0]);
+    if (x->n_dims == 2) snprintf(shape, sizeof shape, "%zu,%zu", x->shape[0], x->shape[1]);
+    snprintf(s, sizeof s, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
+             x->name, wisp_dtypes[x->dtype].name, shape, begin, begin + x->bytes);
+    put(t, s);
+}
+
+static struct wisp_tensor byte_tensor(const char *name, size_t bytes)
+{
+    struct wisp_tensor t = { .dtype = WISP_U8, .n_dims = 1, .shape = { bytes }, .bytes = bytes };
+    snprintf(t.name, sizeof t.name, "%s", name);
+    return t;
+}
+
+/* Zeros needed at 'offset' for the next tensor to be aligned. */
+static size_t gap(size_t offset)
+{
+    return -offset % WISP_FILE_ALIGN;
+}
+
+/* The 8 length bytes and the JSON; *n_hashes receives the number of chunks of all tensors. */
+static void put_header(struct text *h, const struct wisp_tensor *t, size_t n_tensors,
+                       const struct wisp_pair *meta, size_t n_meta, size_t *n_hashes)
+{
+    for (int i = 0; i < 8; i++) put_char(h, 0);
+    put(h, "{\"" WISP_METADATA "\":{");
+    for (size_t i = 0; i < n_meta; i++) {
+        if (i) put_char(h, ',');
+        put_quoted(h, meta[i].key);
+        put_char(h, ':');
+        put_quoted(h, meta[i].value);
+    }
+    put_char(h, '}');
+    size_t offset = 0, n = 0;
+    for (size_t i = 0, n_pads = 0; i < n_tensors; i++) {
+        size_t zeros = gap(offset);
+        if (zeros) {
+            char name[40];
+            snprintf(name, sizeof name, WISP_PAD_PREFIX "%zu__", n_pads++);
+            struct wisp_tensor pad = byte_tensor(name, zeros);
+            put_tensor(h, &pad, offset);
+        }
+        put_tensor(h, &t[i], offset + zeros);
+        offset += zeros + t[i].bytes;
+        n += wisp_tensor_n_chunks(zeros) + wisp_tensor_n_chunks(t[i].bytes);
+    }
+    struct wisp_tensor last = byte_tensor(WISP_INTEGRITY, 32 + 8 * n);
+    put_tensor(h, &last, offset);
+    put_char(h, '}');
+    while (h->n % WISP_FILE_ALIGN && !h->full) put_char(h, ' ');
+    for (int i = 0; i < 8 && !h->full; i++) h->p[i] = (char)((h->n - 8) >> (8 * i));
+    *n_hashes = n;
+}
+
+/* ---- the data ---- */
+
+struct hashes {
+    unsigned char *p; /* (16 + 8 * chunks + 16) */
+    size_t used;
+};
+
+static void add_hash128(struct hashes *h, const void *p, size_t bytes)
+{
+    XXH128_canonical_t c;
+    XXH128_canonicalFromHash(&c, XXH3_128bits(p, bytes));
+    memcpy(h->p + h->used, c.digest, sizeof c.digest);
+    h->used += sizeof c.digest;
+}
+
+/* Errors of writing stick in 'o' and are reported by the commit. */
+static void write_part(struct wisp_out *o, struct hashes *h, const unsigned char *p, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        size_t n = bytes - at < wisp_tensor_chunk ? bytes - at : wisp_tensor_chunk;
+        XXH64_canonical_t c;
+        XXH64_canonicalFromHash(&c, XXH3_64bits(p + at, n));
+        memcpy(h->p + h->used, c.digest, sizeof c.digest);
+        h->used += sizeof c.digest;
+        if (wisp_out_write(o, p + at, n, NULL) != WISP_OK) return;
+        at += n;
+    }
+}
+
+static wisp_status write_all(const char *path, const struct text *header, struct hashes *h,
+                             const struct wisp_tensor *t, size_t n_tensors, wisp_error *err)
+{
+    static const unsigned char zeros[WISP_FILE_ALIGN];
+    struct wisp_out *o;
+    wisp_status st = wisp_out_create(&o, path, err);
+    if (st != WISP_OK) return st;
+    wisp_out_write(o, header->p, header->n, NULL);
+    add_hash128(h, header->p, header->n);
+    for (size_t i = 0; i < n_tensors; i++) {
+        write_part(o, h, zeros, gap(wisp_out_offset(o)));
+        write_part(o, h, t[i].data, t[i].bytes);
+    }
+    add_hash128(h, h->p, h->used);
+    wisp_out_write(o, h->p, h->used, NULL);
+    return wisp_out_commit(o, err);
+}
+
+wisp_status wisp_tensor_file_write(const char *path, const struct wisp_tensor *t, size_t n_tensors,
+                                   const struct wisp_pair *meta, size_t n_meta, char *check,
+                                   wisp_error *err)
+{
+    wisp_status st = check_meta(path, meta, n_meta, err);
+    if (st == WISP_OK) st = check_tensors(path, t, n_tensors, err);
+    if (st != WISP_OK) return st;
+
+    struct text header = { 0 };
+    struct hashes h = { 0 };
+    size_t n_hashes;
+    put_header(&header, t, n_tensors, meta, n_meta, &n_hashes);
+    if (!header.full) h.p = wisp_alloc(32 + 8 * n_hashes, 1);
+    if (header.full || !h.p)
+        st = wisp_fail_mem(err, header.n + 32 + 8 * n_hashes, "the header of the model file");
+    else if (header.n > WISP_HEADER_MAX)
+        st = wisp_fail(err, WISP_EINVAL, "%s: a header of %zu bytes, at most %d can be read back",
+                       path, header.n, WISP_HEADER_MAX);
+    else st = write_all(path, &header, &h, t, n_tensors, err);
+    if (st == WISP_OK && check)
+        for (int i = 0; i < 16; i++)
+            snprintf(check + 2 * i, 3, "%02x", h.p[h.used - 16 + (size_t)i]);
+    wisp_free(header.p);
+    wisp_free(h.p);
+    return st;
+}

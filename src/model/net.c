@@ -1,0 +1,227 @@
+/* Networks: from a line of text to layers with memory, and the step through them. */
+#include "model/net.h"
+#include "model/optimizer.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_LAYERS = 256, MAX_WIDTH = 1 << 20 };
+
+static size_t round16(size_t floats) /* 64 bytes */
+{
+    return (floats + 15) & ~(size_t)15;
+}
+
+/* One "name number" between commas; *p moves behind it. */
+static wisp_status parse_layer(struct wisp_layer *l, const char **p, const char *spec, wisp_error *err)
+{
+    char name[32];
+    size_t n = 0;
+    const char *s = *p;
+    while (*s == ' ') s++;
+    while (*s && *s != ' ' && *s != ',' && n + 1 < sizeof name) name[n++] = *s++;
+    name[n] = 0;
+    l->kind = wisp_layer_kind_find(name);
+    if (!l->kind || l->kind == &wisp_layer_output)
+        return wisp_fail(err, WISP_EINVAL, "--net: no layer '%s' in '%s'; 'wisp info' lists the kinds", name, spec);
+    char *end;
+    l->arg = strtod(s, &end);
+    bool sized = l->kind == &wisp_layer_input || l->kind == &wisp_layer_dense;
+    if (sized && !(end != s && l->arg >= 1 && l->arg <= MAX_WIDTH && l->arg == (double)(size_t)l->arg))
+        return wisp_fail(err, WISP_EINVAL, "--net: '%s' needs a width from 1 to %d, as in '%s 256'", name,
+                         MAX_WIDTH, name);
+    for (s = end; *s == ' ';) s++;
+    if (*s && *s != ',')
+        return wisp_fail(err, WISP_EINVAL, "--net: expected ',' or the end after '%s', found '%.20s'", name, s);
+    *p = *s ? s + 1 : s;
+    return WISP_OK;
+}
+
+static wisp_status plan_layer(struct wisp_net *net, wisp_error *err)
+{
+    int i = net->n_layers;
+    struct wisp_layer *l = &net->layers[i];
+    l->number = i;
+    l->n_in = i == 0 ? net->n_features : net->layers[i - 1].n_out;
+    wisp_status st = l->kind->plan(l, &net->sizes, err);
+    if (st == WISP_OK) net->n_layers++;
+    return st;
+}
+
+wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_features, size_t n_labels,
+                          const struct wisp_layer_sizes *sizes, wisp_error *err)
+{
+    *net = (struct wisp_net){ .n_features = n_features, .n_labels = n_labels, .sizes = *sizes };
+    if (n_features == 0 || n_features > INT32_MAX || n_labels == 0 || n_labels > INT32_MAX)
+        return wisp_fail(err, WISP_EINVAL,
+                         "a network needs 1 to 2^31-1 features and labels; the data has %zu features and %zu labels",
+                         n_features, n_labels);
+    net->layers = wisp_zalloc(MAX_LAYERS, sizeof *net->layers);
+    net->acts = wisp_zalloc(MAX_LAYERS, sizeof *net->acts);
+    wisp_status st = net->layers && net->acts ? WISP_OK : wisp_fail_mem(err, MAX_LAYERS * 256, "the layers");
+    const char *p = spec;
+    while (st == WISP_OK && *p) {
+        if (net->n_layers == MAX_LAYERS - 1)
+            st = wisp_fail(err, WISP_EINVAL, "--net: more than %d layers", MAX_LAYERS - 1);
+        else if ((st = parse_layer(&net->layers[net->n_layers], &p, spec, err)) == WISP_OK)
+            st = plan_layer(net, err);
+    }
+    if (st == WISP_OK) {
+        net->layers[net->n_layers].kind = &wisp_layer_output;
+        net->layers[net->n_layers].arg = (double)n_labels;
+        st = plan_layer(net, err);
+    }
+    if (st != WISP_OK) wisp_net_clear(net);
+    return st;
+}
+
+void wisp_net_clear(struct wisp_net *net)
+{
+    wisp_free(net->layers);
+    wisp_free(net->acts);
+    wisp_free(net->params);
+    wisp_free(net->state);
+    wisp_free(net->work);
+    *net = (struct wisp_net){ 0 };
+}
+
+wisp_status wisp_net_each(struct wisp_net *net,
+                          wisp_status (*fn)(void *arg, struct wisp_param *p, wisp_error *err),
+                          void *arg, wisp_error *err)
+{
+    wisp_status st = WISP_OK;
+    for (int i = 0; i < net->n_layers && st == WISP_OK; i++)
+        for (int k = 0; k < net->layers[i].n_params && st == WISP_OK; k++)
+            st = fn(arg, &net->layers[i].params[k], err);
+    return st;
+}
+
+/* ---- sizes ---- */
+
+size_t wisp_net_n_params(const struct wisp_net *net)
+{
+    size_t n = 0;
+    for (int i = 0; i < net->n_layers; i++)
+        for (int k = 0; k < net->layers[i].n_params; k++)
+            n += net->layers[i].params[k].rows * net->layers[i].params[k].cols;
+    return n;
+}
+
+size_t wisp_net_param_floats(const struct wisp_net *net)
+{
+    size_t n = 0;
+    for (int i = 0; i < net->n_layers; i++)
+        for (int k = 0; k < net->layers[i].n_params; k++)
+            n += round16(net->layers[i].params[k].rows * net->layers[i].params[k].cols);
+    return n;
+}
+
+size_t wisp_net_state_floats(const struct wisp_net *net, unsigned slots)
+{
+    size_t n = 0;
+    for (int i = 0; i < net->n_layers; i++)
+        for (int k = 0; k < net->layers[i].n_params; k++) {
+            const struct wisp_param *p = &net->layers[i].params[k];
+            size_t all = round16(p->rows * p->cols), rows = round16(p->rows);
+            n += (slots & WISP_SLOT_M ? all : 0) + (slots & WISP_SLOT_V ? all : 0);
+            n += (slots & WISP_SLOT_G2 ? rows : 0) + (slots & WISP_SLOT_COUNT ? rows : 0);
+        }
+    return n;
+}
+
+size_t wisp_net_work_floats(const struct wisp_net *net, int threads)
+{
+    size_t n = 0;
+    for (int i = 0; i < net->n_layers; i++) {
+        const struct wisp_layer *l = &net->layers[i];
+        if (i < net->n_layers - 1)
+            n += round16(net->sizes.batch * l->n_out) * (net->sizes.training ? 2 : 1);
+        n += round16(l->scratch_floats) + round16(l->thread_floats) * (size_t)threads;
+    }
+    return n;
+}
+
+/* ---- memory ---- */
+
+wisp_status wisp_net_alloc_params(struct wisp_net *net, wisp_error *err)
+{
+    size_t n = wisp_net_param_floats(net);
+    float *p = net->params = wisp_zalloc(n, sizeof *p);
+    if (!p) return wisp_fail_mem(err, n * sizeof *p, "the parameters");
+    for (int i = 0; i < net->n_layers; i++)
+        for (int k = 0; k < net->layers[i].n_params; k++) {
+            struct wisp_param *q = &net->layers[i].params[k];
+            q->w = p;
+            p += round16(q->rows * q->cols);
+        }
+    return WISP_OK;
+}
+
+static float *take(float **p, size_t floats)
+{
+    float *q = *p;
+    *p += round16(floats);
+    return q;
+}
+
+wisp_status wisp_net_alloc_state(struct wisp_net *net, unsigned slots, wisp_error *err)
+{
+    size_t n = wisp_net_state_floats(net, slots);
+    float *p = net->state = wisp_zalloc(n, sizeof *p);
+    if (!p) return wisp_fail_mem(err, n * sizeof *p, "the optimizer's state");
+    for (int i = 0; i < net->n_layers; i++)
+        for (int k = 0; k < net->layers[i].n_params; k++) {
+            struct wisp_param *q = &net->layers[i].params[k];
+            if (slots & WISP_SLOT_M) q->m = take(&p, q->rows * q->cols);
+            if (slots & WISP_SLOT_V) q->v = take(&p, q->rows * q->cols);
+            if (slots & WISP_SLOT_G2) q->g2 = take(&p, q->rows);
+            if (slots & WISP_SLOT_COUNT) q->count = (uint32_t *)take(&p, q->rows);
+        }
+    return WISP_OK;
+}
+
+wisp_status wisp_net_alloc_work(struct wisp_net *net, int threads, wisp_error *err)
+{
+    size_t n = wisp_net_work_floats(net, threads);
+    float *p = net->work = wisp_zalloc(n, sizeof *p);
+    if (!p) return wisp_fail_mem(err, n * sizeof *p, "the values of a batch");
+    for (int i = 0; i < net->n_layers; i++) {
+        struct wisp_layer *l = &net->layers[i];
+        if (i < net->n_layers - 1) {
+            net->acts[i].width = l->n_out;
+            net->acts[i].x = take(&p, net->sizes.batch * l->n_out);
+            if (net->sizes.training) net->acts[i].g = take(&p, net->sizes.batch * l->n_out);
+        }
+        l->scratch = take(&p, l->scratch_floats);
+        l->thread_floats = round16(l->thread_floats);
+        l->thread_scratch = take(&p, l->thread_floats * (size_t)threads);
+    }
+    return WISP_OK;
+}
+
+void wisp_net_init(struct wisp_net *net, uint64_t seed)
+{
+    for (int i = 0; i < net->n_layers; i++)
+        if (net->layers[i].kind->init) net->layers[i].kind->init(&net->layers[i], seed);
+}
+
+/* ---- the step ---- */
+
+const float *wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s)
+{
+    for (int i = 0; i < net->n_layers - 1; i++)
+        net->layers[i].kind->forward(&net->layers[i], s, i ? &net->acts[i - 1] : NULL, &net->acts[i]);
+    return net->acts[net->n_layers - 2].x;
+}
+
+void wisp_net_step(struct wisp_net *net, struct wisp_step *s, const struct wisp_sampler_kind *sampler)
+{
+    int last = net->n_layers - 1;
+    const float *h = wisp_net_hidden(net, s);
+    struct wisp_query q = { s->batch->n, net->acts[last - 1].width, h, s->batch->yp, s->batch->yi, net->n_labels };
+    sampler->choose(&s->active, &q);
+    net->layers[last].kind->forward(&net->layers[last], s, &net->acts[last - 1], NULL);
+    for (int i = last; i >= 0; i--)
+        net->layers[i].kind->backward(&net->layers[i], s, i ? &net->acts[i - 1] : NULL, &net->acts[i]);
+}

@@ -1,0 +1,52 @@
+/* A network: layers in a row, made from one line of text.
+ *
+ *   "input 256, relu, dropout 0.3"   (the output layer is added)
+ *
+ * plan computes all sizes and allocates only the list of layers; the blocks come later, one
+ * each: parameters (or a mapped file), optimiser state, values between layers, scratch. */
+#ifndef WISP_MODEL_NET_H
+#define WISP_MODEL_NET_H
+
+#include "layer/layer.h"
+#include "layer/loss.h"
+
+struct wisp_net {
+    size_t n_features, n_labels;
+    int n_layers; /* the last one is the output layer */
+    struct wisp_layer *layers;
+    struct wisp_act *acts; /* (n_layers) what each layer gives; the output layer's is unused */
+    struct wisp_layer_sizes sizes;
+    float *params, *state, *work;
+};
+
+wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_features, size_t n_labels,
+                          const struct wisp_layer_sizes *sizes, wisp_error *err);
+void wisp_net_clear(struct wisp_net *net);
+
+size_t wisp_net_n_params(const struct wisp_net *net); /* weights and biases */
+/* Sizes of the blocks in floats (64-byte aligned parts). */
+size_t wisp_net_param_floats(const struct wisp_net *net);
+size_t wisp_net_state_floats(const struct wisp_net *net, unsigned slots);
+size_t wisp_net_work_floats(const struct wisp_net *net, int threads);
+
+wisp_status wisp_net_alloc_params(struct wisp_net *net, wisp_error *err);
+wisp_status wisp_net_alloc_state(struct wisp_net *net, unsigned slots, wisp_error *err);
+wisp_status wisp_net_alloc_work(struct wisp_net *net, int threads, wisp_error *err);
+
+void wisp_net_init(struct wisp_net *net, uint64_t seed);
+/* Calls fn for every declared parameter, in order; stops at the first failure. */
+wisp_status wisp_net_each(struct wisp_net *net,
+                          wisp_status (*fn)(void *arg, struct wisp_param *p, wisp_error *err),
+                          void *arg, wisp_error *err);
+
+static inline struct wisp_layer *wisp_net_output(const struct wisp_net *net)
+{
+    return &net->layers[net->n_layers - 1];
+}
+
+/* Forward through all layers below the output; returns their values (n, width). */
+const float *wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s);
+/* Forward, loss, backward, update.  s->loss_sum is the batch's loss. */
+void wisp_net_step(struct wisp_net *net, struct wisp_step *s, const struct wisp_sampler_kind *sampler);
+
+#endif

@@ -1,0 +1,82 @@
+/* What a run will do, from the options and the data: the defaults live here.
+ *
+ * The choices were made on validation rows of the sets in docs/training.md, which has the
+ * measurements. */
+#include "model/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "512,256" -> "input 512, relu, dense 256, relu", with dropout after each ReLU. */
+static wisp_status spec_from_hidden(struct wisp_plan *p, const wisp_config *cfg, double dropout, wisp_error *err)
+{
+    double width[16];
+    size_t n, at = 0;
+    wisp_status st = wisp_opt_list(width, &n, 16, cfg, OPT_HIDDEN, err);
+    if (st != WISP_OK) return st;
+    if (n == 0) return wisp_fail(err, WISP_EINVAL, "--hidden: expected a width such as 256");
+    for (size_t i = 0; i < n; i++) {
+        at += (size_t)snprintf(p->spec + at, sizeof p->spec - at, "%s%s %.15g, relu", i ? ", " : "",
+                               i ? "dense" : "input", width[i]);
+        if (dropout > 0) at += (size_t)snprintf(p->spec + at, sizeof p->spec - at, ", dropout %g", dropout);
+    }
+    return WISP_OK;
+}
+
+static double given(const wisp_config *cfg, enum wisp_opt o, double otherwise)
+{
+    double v = wisp_opt_num(cfg, o);
+    return v < 0 ? otherwise : v;
+}
+
+static double clamp(double x, double lo, double hi)
+{
+    return x < lo ? lo : x > hi ? hi : x;
+}
+
+wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg, const struct wisp_data *train,
+                           bool has_valid, wisp_error *err)
+{
+    double n = (double)train->n_rows;
+    const char *sampling = wisp_opt_text(cfg, OPT_SAMPLING), *net = wisp_opt_text(cfg, OPT_NET);
+    *p = (struct wisp_plan){
+        .epochs = (int)wisp_opt_num(cfg, OPT_EPOCHS),
+        .batch = (size_t)wisp_opt_num(cfg, OPT_BATCH),
+        .patience = (int)wisp_opt_num(cfg, OPT_PATIENCE),
+        .lr = wisp_opt_num(cfg, OPT_LR),
+        .warmup = wisp_opt_num(cfg, OPT_WARMUP),
+        .decay = wisp_opt_text(cfg, OPT_DECAY),
+        .average = wisp_opt_num(cfg, OPT_AVERAGE),
+        .loss = wisp_loss_find(wisp_opt_text(cfg, OPT_LOSS)),
+        .optimizer = wisp_optimizer_find(wisp_opt_text(cfg, OPT_OPTIMIZER)),
+        .sampler = wisp_sampler_find(strcmp(sampling, "auto") == 0 ? "full" : sampling),
+        .input_dropout = given(cfg, OPT_INPUT_DROPOUT, 0.3),
+        .seed = (uint64_t)wisp_opt_num(cfg, OPT_SEED),
+        .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
+    };
+    if (p->epochs == 0) p->epochs = (int)clamp(round(12 * sqrt(45000 / n)), 5, 25);
+    if (p->batch == 0) p->batch = n < 100000 ? 128 : 256;
+    if (p->lr == 0) p->lr = p->optimizer->lr;
+    p->holdout = has_valid ? 0 : given(cfg, OPT_HOLDOUT, clamp(2000 / n, 0.02, 0.1));
+    const char *values = wisp_opt_text(cfg, OPT_VALUES);
+    if (strcmp(values, "auto") == 0) p->values.mode = train->counts ? WISP_VALUES_TFIDF : WISP_VALUES_UNIT;
+    else wisp_values_find(&p->values.mode, values);
+    if (*net) {
+        if (strlen(net) >= sizeof p->spec)
+            return wisp_fail(err, WISP_EINVAL, "--net: longer than %zu characters", sizeof p->spec - 1);
+        snprintf(p->spec, sizeof p->spec, "%s", net);
+        return WISP_OK;
+    }
+    return spec_from_hidden(p, cfg, given(cfg, OPT_DROPOUT, 0.2), err);
+}
+
+double wisp_plan_lr(const struct wisp_plan *p, size_t t, size_t n)
+{
+    double warm = p->warmup * (double)n, x = (double)t + 1;
+    if (x < warm) return p->lr * x / warm;
+    double left = ((double)n - (double)t) / ((double)n - warm + 1); /* 1 -> 0 */
+    if (strcmp(p->decay, "linear") == 0) return p->lr * left;
+    if (strcmp(p->decay, "cosine") == 0) return p->lr * 0.5 * (1 + cos(3.141592653589793 * (1 - left)));
+    return p->lr;
+}

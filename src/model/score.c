@@ -1,0 +1,73 @@
+/* Scoring: batches of rows through the hidden layers, then the k best labels of each. */
+#include "base/mem.h"
+#include "layer/output.h"
+#include "model/metrics.h"
+#include "model/model.h"
+
+wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m, struct wisp_context *ctx,
+                             size_t k, wisp_error *err)
+{
+    *s = (struct wisp_scorer){ .m = m, .ctx = ctx, .k = k < m->net.n_labels ? k : m->net.n_labels };
+    struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH };
+    wisp_status st = wisp_net_plan(&s->net, m->spec, m->net.n_features, m->net.n_labels, &sizes, err);
+    if (st != WISP_OK) return st;
+    for (int i = 0; i < s->net.n_layers; i++)
+        for (int p = 0; p < s->net.layers[i].n_params; p++)
+            s->net.layers[i].params[p].w = m->net.layers[i].params[p].w;
+    const struct wisp_layer *out = wisp_net_output(&s->net);
+    int threads = wisp_pool_threads(ctx->pool);
+    size_t shared = wisp_output_topk_floats(out, WISP_SCORE_BATCH, s->k);
+    size_t each = wisp_output_topk_thread_floats(out, WISP_SCORE_BATCH);
+    if ((st = wisp_net_alloc_work(&s->net, threads, err)) != WISP_OK ||
+        (st = wisp_layout_init(&s->layout, m->net.n_features, m->net.n_labels, false, err)) != WISP_OK)
+        goto done;
+    s->scratch = wisp_alloc(shared, sizeof(float));
+    s->thread_scratch = wisp_alloc(each * (size_t)threads, sizeof(float));
+    s->labels = wisp_alloc(WISP_SCORE_BATCH * s->k, sizeof *s->labels);
+    s->scores = wisp_alloc(WISP_SCORE_BATCH * s->k, sizeof *s->scores);
+    if (!s->scratch || !s->thread_scratch || !s->labels || !s->scores)
+        st = wisp_fail_mem(err, (shared + each) * sizeof(float), "scoring");
+done:
+    if (st != WISP_OK) wisp_scorer_clear(s);
+    return st;
+}
+
+void wisp_scorer_clear(struct wisp_scorer *s)
+{
+    wisp_net_clear(&s->net);
+    wisp_layout_clear(&s->layout);
+    wisp_free(s->scratch);
+    wisp_free(s->thread_scratch);
+    wisp_free(s->labels);
+    wisp_free(s->scores);
+    *s = (struct wisp_scorer){ 0 };
+}
+
+wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, const size_t *rows, size_t n,
+                            wisp_error *err)
+{
+    struct wisp_drop none = { 0 };
+    wisp_status st = wisp_layout_fill(&s->layout, d, rows, n, &s->m->values, &none, err);
+    if (st != WISP_OK) return st;
+    struct wisp_step step = { .ctx = s->ctx, .batch = &s->layout.batch };
+    const float *h = wisp_net_hidden(&s->net, &step);
+    wisp_output_topk(wisp_net_output(&s->net), s->ctx, s->m->loss, h, n, s->k, s->labels, s->scores,
+                     s->scratch, s->thread_scratch);
+    return WISP_OK;
+}
+
+wisp_status wisp_score_rows(struct wisp_metrics *out, struct wisp_scorer *s, const struct wisp_data *d,
+                            const size_t *rows, size_t n, wisp_error *err)
+{
+    if (!rows) n = d->n_rows;
+    for (size_t first = 0; first < n; first += WISP_SCORE_BATCH) {
+        size_t ids[WISP_SCORE_BATCH], m = n - first < WISP_SCORE_BATCH ? n - first : WISP_SCORE_BATCH;
+        for (size_t i = 0; i < m; i++) ids[i] = rows ? rows[first + i] : first + i;
+        wisp_status st = wisp_scorer_run(s, d, ids, m, err);
+        if (st != WISP_OK) return st;
+        const struct wisp_batch *b = &s->layout.batch;
+        for (size_t i = 0; i < m; i++)
+            wisp_metrics_add(out, s->labels + i * s->k, s->k, b->yi + b->yp[i], b->yp[i + 1] - b->yp[i]);
+    }
+    return WISP_OK;
+}

@@ -1,0 +1,139 @@
+/* The training state beside a model: parameters, optimiser state, counters.
+ *
+ * It is a tensor file like the model, so it is checked and committed the same way.  The
+ * model on disk is written before the state: after a kill in between, the state is one epoch
+ * older, and the resumed run writes the same model again. */
+#include "base/mem.h"
+#include "model/train.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char FORMAT[] = "wisp-state 1";
+enum { MAX_TENSORS = 3000, ROOM = 4200 };
+
+struct list {
+    struct wisp_tensor *t;
+    size_t n;
+};
+
+static void add(struct list *l, const struct wisp_param *p, const char *what, enum wisp_dtype dtype, void *data,
+                size_t count)
+{
+    if (!data) return;
+    struct wisp_tensor *t = &l->t[l->n++];
+    *t = (struct wisp_tensor){ .dtype = dtype, .n_dims = 1, .shape = { count }, .data = data, .bytes = 4 * count };
+    snprintf(t->name, sizeof t->name, "%.40s.%s", p->name, what);
+}
+
+/* Everything of a parameter that a run changes. */
+static wisp_status list_param(void *arg, struct wisp_param *p, wisp_error *err)
+{
+    (void)err;
+    add(arg, p, "w", WISP_F32, p->w, p->rows * p->cols);
+    add(arg, p, "m", WISP_F32, p->m, p->rows * p->cols);
+    add(arg, p, "v", WISP_F32, p->v, p->rows * p->cols);
+    add(arg, p, "g2", WISP_F32, p->g2, p->rows);
+    add(arg, p, "count", WISP_I32, p->count, p->rows);
+    return WISP_OK;
+}
+
+static wisp_status list_all(struct list *l, struct wisp_run *r, wisp_error *err)
+{
+    *l = (struct list){ wisp_zalloc(MAX_TENSORS, sizeof *l->t), 0 };
+    if (!l->t) return wisp_fail_mem(err, MAX_TENSORS * sizeof *l->t, "the list of tensors");
+    wisp_net_each(&r->m->net, list_param, l, NULL);
+    struct wisp_param whole = { .name = "average" };
+    add(l, &whole, "w", WISP_F32, r->average, wisp_net_param_floats(&r->m->net));
+    return WISP_OK;
+}
+
+static void state_path(char *out, const struct wisp_run *r)
+{
+    snprintf(out, ROOM, "%s.state", r->path);
+}
+
+/* Counters as text; doubles in hexadecimal, so that nothing is rounded. */
+static void counters(char *out, size_t room, const struct wisp_run *r)
+{
+    snprintf(out, room, "%d %zu %zu %zu %zu %a %a %d %d %zu", r->epoch, r->step, r->steps, r->in_epoch, r->seen,
+             r->loss_sum, r->best, r->best_epoch, r->since_best, r->n_averaged);
+}
+
+static void data_line(char *out, size_t room, const struct wisp_run *r)
+{
+    const struct wisp_data *d = r->train;
+    snprintf(out, room, "%zu rows, %zu features, %zu labels, %zu values", d->n_rows, d->n_features, d->n_labels, d->nnz);
+}
+
+wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err)
+{
+    struct list l;
+    wisp_status st = list_all(&l, r, err);
+    if (st != WISP_OK) return st;
+    char at[400], data[200], path[ROOM];
+    counters(at, sizeof at, r);
+    data_line(data, sizeof data, r);
+    state_path(path, r);
+    const struct wisp_pair meta[] = {
+        { "format", FORMAT }, { "at", at }, { "data", data }, { "net", r->m->spec }, { "options", r->m->options },
+        { "kernels", r->ctx->k->name },
+    };
+    st = wisp_tensor_file_write(path, l.t, l.n, meta, sizeof meta / sizeof *meta, NULL, err);
+    wisp_free(l.t);
+    return st;
+}
+
+static wisp_status expect(const struct wisp_tensor_file *f, const char *path, const char *key, const char *want,
+                          wisp_error *err)
+{
+    const char *have = wisp_tensor_file_meta(f, key);
+    if (have && strcmp(have, want) == 0) return WISP_OK;
+    return wisp_fail(err, WISP_EMODEL, "%s: belongs to another run: its %s is '%.150s', this one's is '%.150s'; train without --resume to start anew",
+                     path, key, have ? have : "missing", want);
+}
+
+static wisp_status copy_all(struct wisp_run *r, const struct wisp_tensor_file *f, const char *path, wisp_error *err)
+{
+    struct list l;
+    wisp_status st = list_all(&l, r, err);
+    for (size_t i = 0; st == WISP_OK && i < l.n; i++) {
+        const struct wisp_tensor *t = wisp_tensor_file_find(f, l.t[i].name);
+        if (!t || t->bytes != l.t[i].bytes)
+            st = wisp_fail(err, WISP_EMODEL, "%s: tensor '%s' is missing or has another size", path, l.t[i].name);
+        else memcpy((void *)l.t[i].data, t->data, t->bytes);
+    }
+    wisp_free(l.t);
+    return st;
+}
+
+wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
+{
+    char path[ROOM], data[200];
+    state_path(path, r);
+    data_line(data, sizeof data, r);
+    struct wisp_tensor_file f;
+    wisp_status st = wisp_tensor_file_open(&f, r->ctx->pool, path, err);
+    if (st != WISP_OK) return st;
+    const char *at = wisp_tensor_file_meta(&f, "at");
+    if ((st = expect(&f, path, "format", FORMAT, err)) == WISP_OK &&
+        (st = expect(&f, path, "data", data, err)) == WISP_OK &&
+        (st = expect(&f, path, "net", r->m->spec, err)) == WISP_OK &&
+        (st = expect(&f, path, "options", r->m->options, err)) == WISP_OK)
+        st = copy_all(r, &f, path, err);
+    if (st == WISP_OK &&
+        (!at || sscanf(at, "%d %zu %zu %zu %zu %la %la %d %d %zu", &r->epoch, &r->step, &r->steps, &r->in_epoch,
+                       &r->seen, &r->loss_sum, &r->best, &r->best_epoch, &r->since_best, &r->n_averaged) != 10))
+        st = wisp_fail(err, WISP_EMODEL, "%s: metadata 'at' is not a list of counters", path);
+    wisp_tensor_file_close(&f);
+    return st;
+}
+
+void wisp_state_remove(const struct wisp_run *r)
+{
+    char path[ROOM];
+    state_path(path, r);
+    unlink(path);
+}

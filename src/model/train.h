@@ -1,0 +1,58 @@
+/* A training run: everything that lives as long as it, and its state on disk. */
+#ifndef WISP_MODEL_TRAIN_H
+#define WISP_MODEL_TRAIN_H
+
+#include "config/options.h"
+#include "model/metrics.h"
+#include "model/model.h"
+#include "model/optimizer.h"
+#include "model/order.h"
+
+struct wisp_plan { /* choices made from the options and the data (plan.c) */
+    char spec[1000];
+    size_t batch;
+    int epochs, patience;
+    double lr, warmup, input_dropout, holdout, average;
+    const char *decay;
+    const struct wisp_loss *loss;
+    const struct wisp_optimizer_kind *optimizer;
+    const struct wisp_sampler_kind *sampler;
+    struct wisp_values values; /* idf not yet set */
+    uint64_t seed;
+    size_t memory; /* bytes of data at once; 0: all */
+};
+wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg, const struct wisp_data *train,
+                           bool has_valid, wisp_error *err);
+/* The learning rate of step t of n, t from 0. */
+double wisp_plan_lr(const struct wisp_plan *p, size_t t, size_t n);
+
+struct wisp_run {
+    struct wisp_context *ctx;
+    const struct wisp_data *train, *valid;
+    const char *path;
+    struct wisp_plan plan;
+    struct wisp_model *m;
+    struct wisp_optimizer opt;
+    struct wisp_order order;
+    struct wisp_layout layout;
+    struct wisp_scorer scorer;
+    size_t *valid_rows, n_valid; /* held out of train; none when 'valid' is a set of its own */
+    size_t *rows;                /* (batch) of the step */
+    float *average;              /* mean of the parameters in the tail, or NULL */
+    size_t n_averaged;
+    /* where the run stands: saved in the state file */
+    int epoch;           /* being trained, from 1 */
+    size_t step, steps;  /* done so far, in all */
+    size_t in_epoch;     /* steps done of this epoch */
+    size_t seen;         /* rows done of this epoch */
+    double loss_sum;     /* over those rows */
+    double best;         /* validation P@1, -1: none yet */
+    int best_epoch, since_best;
+};
+
+/* PATH.state: written at epoch ends and when stopped; read by --resume. */
+wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err);
+wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err);
+void wisp_state_remove(const struct wisp_run *r);
+
+#endif
