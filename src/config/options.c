@@ -134,7 +134,7 @@ static wisp_status parse(double *num, const wisp_option *o, const char *s, wisp_
         return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not a size like 512M or 2G", o->key, s);
     }
     char *end;
-    double lo = strtod(o->range, &end), hi = strtod(end + 2, NULL);
+    double lo = strtod(o->range, NULL), hi = strtod(strstr(o->range, "..") + 2, NULL);
     *num = strtod(s, &end);
     if (end == s || *end || (is_type(o, "int") && *num != floor(*num)))
         return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not %s", o->key, s,
