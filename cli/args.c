@@ -65,6 +65,21 @@ static int read_long(struct args *a, int argc, char **argv, int *i, const char *
     return st == WISP_OK ? 0 : fail(&err);
 }
 
+/* "-o FILE" of a command that writes one, "-k N" of a command with an option k. */
+static int read_short(struct args *a, int argc, char **argv, int *i, const char *usage)
+{
+    const char *s = argv[*i];
+    int is_out = strcmp(s, "-o") == 0 && strstr(usage, "-o ");
+    if (!is_out && !(strcmp(s, "-k") == 0 && find(a->command, "k", 1)))
+        return usage_error(a->command, usage, "unknown option '%s'", s);
+    if (*i + 1 == argc) return usage_error(a->command, usage, "option '%s' needs a value", s);
+    const char *value = argv[++*i];
+    if (is_out && a->out) return usage_error(a->command, usage, "option '-o' is given twice: '%s'", value);
+    if (is_out) a->out = value;
+    wisp_error err;
+    return is_out || wisp_config_set(a->cfg, "k", value, &err) == WISP_OK ? 0 : fail(&err);
+}
+
 int args_read(struct args *a, const char *command, int argc, char **argv, int min, int max, const char *usage)
 {
     *a = (struct args){ .command = command };
@@ -84,12 +99,8 @@ int args_read(struct args *a, const char *command, int argc, char **argv, int mi
             exit(0);
         } else if (s[1] == '-') {
             rc = read_long(a, argc, argv, &i, usage);
-        } else if (strcmp(s, "-o") == 0 && i + 1 < argc) {
-            a->out = argv[++i];
-        } else if (strcmp(s, "-k") == 0 && i + 1 < argc && find(command, "k", 1)) {
-            rc = wisp_config_set(a->cfg, "k", argv[++i], &err) == WISP_OK ? 0 : fail(&err);
         } else {
-            rc = usage_error(command, usage, "unknown option '%s'", s);
+            rc = read_short(a, argc, argv, &i, usage);
         }
     }
     if (rc == 0 && a->n_files < min)

@@ -84,15 +84,22 @@ static wisp_status predict_all(const struct job *j, const wisp_data *d, wisp_err
     return st;
 }
 
+/* Answers whole lines, the first of which is line 'line' of stdin. */
 static wisp_status predict_text(const struct job *j, const char *text, size_t bytes, size_t line, wisp_error *err)
 {
     wisp_data *d = NULL;
-    char name[64];
-    snprintf(name, sizeof name, line > 1 ? "stdin, after line %zu" : "stdin", line - 1);
-    wisp_status st = wisp_data_parse(&d, j->ctx, text, bytes, name, j->a->cfg, j->model, err);
+    size_t bad = 0, good = 0;
+    int colon = 0;
+    wisp_status st = wisp_data_parse(&d, j->ctx, text, bytes, "stdin", j->a->cfg, j->model, err);
     if (st == WISP_OK) st = predict_all(j, d, err);
     wisp_data_free(d);
-    return st;
+    if (st != WISP_EFORMAT || sscanf(err->text, "stdin:%zu%n", &bad, &colon) != 1 || !colon) return st;
+
+    /* The lines before the bad one are answered, however they were cut into batches. */
+    for (size_t n = 1; n < bad && good < bytes; good++) n += text[good] == '\n';
+    wisp_error why = *err;
+    snprintf(err->text, sizeof err->text, "stdin:%zu%.440s", line + bad - 1, why.text + colon);
+    return good ? predict_good(j, text, good, st, err) : st;
 }
 
 /* Room for one more read; a line longer than the room makes it grow. */

@@ -89,7 +89,10 @@ int cmd_train(int argc, char **argv)
     wisp_status st = train(&a, &s, &err);
     if (st != WISP_OK && s.terminal) fputc('\n', stderr);
     rc = st == WISP_OK ? 0 : fail(&err);
-    if (s.log) fclose(s.log);
+    if (s.log && (ferror(s.log) | fclose(s.log)) != 0) {
+        fprintf(stderr, "wisp: --log: %s could not be written whole\n", log);
+        if (rc == 0) rc = 5;
+    }
     args_clear(&a);
     return rc;
 }

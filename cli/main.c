@@ -1,6 +1,7 @@
 /* wisp: the command.  One row a subcommand. */
 #include "cli.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,6 +29,14 @@ static void help(void)
          "    wisp predict model test.txt -k 3");
 }
 
+/* Results that did not reach stdout (a full disk) are a failure, whatever the command thinks. */
+static int closed(int rc)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return rc;
+    fprintf(stderr, "wisp: stdout cannot be written: %s\n", strerror(errno));
+    return rc ? rc : 5;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -39,7 +48,7 @@ int main(int argc, char **argv)
         return 0;
     }
     for (int i = 0; i < N_COMMANDS; i++)
-        if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
+        if (strcmp(argv[1], commands[i].name) == 0) return closed(commands[i].run(argc - 1, argv + 1));
     fprintf(stderr, "wisp: no command '%s'; 'wisp help' lists them\n", argv[1]);
     return 2;
 }

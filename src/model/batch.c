@@ -115,32 +115,30 @@ static wisp_status make_room(struct wisp_layout *l, size_t n, size_t nnz, size_t
     return ok ? WISP_OK : wisp_fail_mem(err, nnz * 24 + lab * 16, "a batch");
 }
 
-/* Appends one row's features, transformed; returns how many. */
-static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r, size_t row, uint32_t at,
+/* Lays out one row's features as those of a sample, transformed; returns how many. */
+static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r, size_t row, size_t sample,
                          const struct wisp_values *v, const struct wisp_drop *drop)
 {
-    int32_t *xi = l->batch.xi + at;
-    float *xv = l->batch.xv + at;
+    int32_t *xi = l->batch.xi + l->batch.xp[sample];
+    float *xv = l->batch.xv + l->batch.xp[sample];
     uint32_t n = 0;
     double sum = 0;
+    uint64_t stream = WISP_STREAM_INPUT_DROP + (drop->step << 8);
     for (uint32_t i = r->xp[row]; i < r->xp[row + 1]; i++) {
         if ((size_t)r->xi[i] >= l->n_features) break; /* ids ascend */
+        uint64_t place = (uint64_t)sample << 32 | (i - r->xp[row]);
+        if (drop->rate > 0 && wisp_rand_unit(drop->seed, stream, place) < drop->rate) continue;
         float x = r->xv[i];
         if (v->mode == WISP_VALUES_TFIDF) x = (x > 0 ? 1 + logf(x) : x) * v->idf[r->xi[i]];
         sum += (double)x * x;
         xi[n] = r->xi[i];
         xv[n++] = x;
     }
-    float scale = v->mode == WISP_VALUES_RAW ? 1 : sum > 0 ? (float)(1 / sqrt(sum)) : 0;
-    scale /= (float)(1 - drop->rate);
-    uint32_t kept = 0;
-    uint64_t stream = WISP_STREAM_INPUT_DROP + (drop->step << 8);
-    for (uint32_t i = 0; i < n; i++) {
-        if (drop->rate > 0 && wisp_rand_unit(drop->seed, stream, at + i) < drop->rate) continue;
-        xi[kept] = xi[i];
-        xv[kept++] = xv[i] * scale;
-    }
-    return kept;
+    /* Length 1 after dropping: a row keeps its scale.  (Dividing by 1 - rate instead cost 1.5 points of P@1
+     * at rate 0.2 on short rows.) */
+    float scale = v->mode == WISP_VALUES_RAW ? (float)(1 / (1 - drop->rate)) : sum > 0 ? (float)(1 / sqrt(sum)) : 0;
+    for (uint32_t i = 0; i < n; i++) xv[i] *= scale;
+    return n;
 }
 
 /* The non-zeros by feature, in order of first appearance: count, prefix sum, fill. */
@@ -194,7 +192,7 @@ wisp_status wisp_layout_fill(struct wisp_layout *l, const struct wisp_data *d, c
     b->xp[0] = b->yp[0] = 0;
     for (size_t i = 0; i < n; i++) {
         const struct wisp_rows *r = wisp_data_row(d, rows[i], &at);
-        b->xp[i + 1] = b->xp[i] + fill_row(l, r, at, b->xp[i], v, drop);
+        b->xp[i + 1] = b->xp[i] + fill_row(l, r, at, i, v, drop);
         uint32_t y = b->yp[i];
         for (uint32_t e = r->yp[at]; e < r->yp[at + 1]; e++)
             if (!l->by_feature || (size_t)r->yi[e] < l->n_labels) b->yi[y++] = r->yi[e];

@@ -1,0 +1,204 @@
+/* Rows in the making, and their layout as a block (drawn in data.h). */
+#include "data/data.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Room for one more in an array, and for its twin of the same length (or NULL). */
+static bool grow(void *array, void *twin, size_t n, size_t *cap)
+{
+    size_t old = *cap;
+    if (twin) {
+        size_t twin_cap = old; /* grown first: if the second fails, cap still holds for both */
+        if (!wisp_grow(twin, n, &twin_cap, 4)) return false;
+    }
+    return wisp_grow(array, n, cap, 4);
+}
+
+static wisp_status no_room(wisp_error *err, size_t n)
+{
+    return wisp_fail_mem(err, 4 * (n + n / 2), "rows being read");
+}
+
+wisp_status wisp_builder_grow_labels(struct wisp_builder *b, wisp_error *err)
+{
+    return grow(&b->yi, NULL, b->n_lab, &b->cap_lab) ? WISP_OK : no_room(err, b->n_lab);
+}
+
+wisp_status wisp_builder_grow_features(struct wisp_builder *b, wisp_error *err)
+{
+    return grow(&b->xi, &b->xv, b->nnz, &b->cap_nnz) ? WISP_OK : no_room(err, b->nnz);
+}
+
+static inline void swap(int32_t *id, float *v, size_t a, size_t b)
+{
+    int32_t i = id[a];
+    id[a] = id[b];
+    id[b] = i;
+    if (v) {
+        float x = v[a];
+        v[a] = v[b];
+        v[b] = x;
+    }
+}
+
+static void sift(int32_t *id, float *v, size_t root, size_t n)
+{
+    for (size_t child; (child = 2 * root + 1) < n; root = child) {
+        if (child + 1 < n && id[child + 1] > id[child]) child++;
+        if (id[root] >= id[child]) return;
+        swap(id, v, root, child);
+    }
+}
+
+/* Sorts ids and their values (v may be NULL): short rows by insertion, long ones by a heap, which
+ * needs no memory and has no bad case. */
+static void sort(int32_t *id, float *v, size_t n)
+{
+    if (n <= 64) {
+        for (size_t i = 1; i < n; i++)
+            for (size_t j = i; j > 0 && id[j - 1] > id[j]; j--) swap(id, v, j - 1, j);
+        return;
+    }
+    for (size_t i = n / 2; i-- > 0;) sift(id, v, i, n);
+    for (size_t i = n; i-- > 1;) {
+        swap(id, v, 0, i);
+        sift(id, v, 0, i);
+    }
+}
+
+/* Makes ids ascend without repeats; returns how many stay. */
+static size_t tidy_labels(int32_t *id, size_t n)
+{
+    bool good = true;
+    for (size_t i = 1; i < n; i++) good &= id[i - 1] < id[i];
+    if (good) return n;
+    sort(id, NULL, n);
+    size_t kept = 1;
+    for (size_t i = 1; i < n; i++)
+        if (id[i] != id[kept - 1]) id[kept++] = id[i];
+    return kept;
+}
+
+static size_t tidy_features(int32_t *id, float *v, size_t n, bool *finite)
+{
+    bool good = v[0] != 0, sorted = true;
+    for (size_t i = 1; i < n; i++) {
+        sorted &= id[i - 1] < id[i];
+        good &= v[i] != 0;
+    }
+    if (good && sorted) return n;
+    if (!sorted) sort(id, v, n);
+    size_t kept = 0;
+    for (size_t i = 0; i < n;) {
+        int32_t same = id[i];
+        float sum = v[i++];
+        for (; i < n && id[i] == same; i++) sum += v[i];
+        *finite &= isfinite(sum) != 0;
+        if (sum == 0) continue;
+        id[kept] = same;
+        v[kept++] = sum;
+    }
+    return kept;
+}
+
+wisp_status wisp_builder_end_row(struct wisp_builder *b, wisp_error *err)
+{
+    if (b->n_rows + 2 > b->cap_rows) {
+        if (!grow(&b->xp, &b->yp, b->cap_rows, &b->cap_rows)) return no_room(err, b->n_rows);
+        b->xp[0] = b->yp[0] = 0;
+    }
+    if (b->nnz > UINT32_MAX || b->n_lab > UINT32_MAX)
+        return wisp_fail(err, WISP_EFORMAT, "a row with more than %u values", UINT32_MAX);
+    size_t x = b->xp[b->n_rows], y = b->yp[b->n_rows];
+    bool finite = true;
+    if (b->n_lab > y) b->n_lab = y + tidy_labels(b->yi + y, b->n_lab - y);
+    if (b->nnz > x) b->nnz = x + tidy_features(b->xi + x, b->xv + x, b->nnz - x, &finite);
+    if (!finite)
+        return wisp_fail(err, WISP_EFORMAT, "the values of a repeated feature sum to infinity");
+    b->n_rows++;
+    b->xp[b->n_rows] = (uint32_t)b->nnz;
+    b->yp[b->n_rows] = (uint32_t)b->n_lab;
+    return WISP_OK;
+}
+
+void wisp_builder_reset(struct wisp_builder *b)
+{
+    b->n_rows = b->nnz = b->n_lab = 0;
+}
+
+void wisp_builder_clear(struct wisp_builder *b)
+{
+    wisp_free(b->xp);
+    wisp_free(b->yp);
+    wisp_free(b->xi);
+    wisp_free(b->yi);
+    wisp_free(b->xv);
+    *b = (struct wisp_builder){ 0 };
+}
+
+/* ---- blocks ---- */
+
+struct layout { /* where the sections start, and the size of all */
+    size_t xp, yp, xi, xv, yi, bytes;
+};
+
+static size_t up(size_t n)
+{
+    return (n + 63) & ~(size_t)63;
+}
+
+static struct layout lay_out(size_t n_rows, size_t nnz, size_t n_lab)
+{
+    struct layout l;
+    l.xp = up(sizeof(struct wisp_block_head));
+    l.yp = l.xp + up(4 * (n_rows + 1));
+    l.xi = l.yp + up(4 * (n_rows + 1));
+    l.xv = l.xi + up(4 * nnz);
+    l.yi = l.xv + up(4 * nnz);
+    l.bytes = l.yi + up(4 * n_lab);
+    return l;
+}
+
+size_t wisp_block_bytes(size_t n_rows, size_t nnz, size_t n_lab)
+{
+    return lay_out(n_rows, nnz, n_lab).bytes;
+}
+
+/* Copies a section and clears the padding behind it: the checksum covers both. */
+static void put(unsigned char *block, size_t at, size_t next, const void *from, size_t n)
+{
+    if (n) memcpy(block + at, from, 4 * n);
+    memset(block + at + 4 * n, 0, next - at - 4 * n);
+}
+
+void wisp_block_write(unsigned char *to, const struct wisp_builder *b)
+{
+    struct layout l = lay_out(b->n_rows, b->nnz, b->n_lab);
+    struct wisp_block_head head = { .magic = WISP_BLOCK_MAGIC,
+                                    .n_rows = (uint32_t)b->n_rows,
+                                    .nnz = (uint32_t)b->nnz,
+                                    .n_lab = (uint32_t)b->n_lab,
+                                    .bytes = l.bytes };
+    memset(to, 0, l.xp);
+    memcpy(to, &head, sizeof head);
+    put(to, l.xp, l.yp, b->xp, b->n_rows + 1);
+    put(to, l.yp, l.xi, b->yp, b->n_rows + 1);
+    put(to, l.xi, l.xv, b->xi, b->nnz);
+    put(to, l.xv, l.yi, b->xv, b->nnz);
+    put(to, l.yi, l.bytes, b->yi, b->n_lab);
+}
+
+struct wisp_rows wisp_block_view(const unsigned char *block)
+{
+    struct wisp_block_head head;
+    memcpy(&head, block, sizeof head);
+    struct layout l = lay_out(head.n_rows, head.nnz, head.n_lab);
+    return (struct wisp_rows){ .n = head.n_rows,
+                               .xp = (const uint32_t *)(block + l.xp),
+                               .yp = (const uint32_t *)(block + l.yp),
+                               .xi = (const int32_t *)(block + l.xi),
+                               .yi = (const int32_t *)(block + l.yi),
+                               .xv = (const float *)(block + l.xv) };
+}

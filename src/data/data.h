@@ -1,0 +1,218 @@
+/* Data sets: sparse rows with labels, in blocks of CSR.
+ *
+ *   text, npz  --format-->  blocks  --writer-->  cache file  --map-->  struct wisp_data
+ *
+ * A set is a list of blocks.  A block is one run of bytes with the same layout in memory
+ * and on disk, so a mapped cache file needs no unpacking:
+ *
+ *   struct wisp_block_head | xp u32[n+1] | yp u32[n+1] | xi i32[nnz] | xv f32[nnz] | yi i32[nlab]
+ *
+ * each section starts at a multiple of 64 bytes from the block's start (which is itself
+ * 64-aligned in the file).  Within a row features and labels ascend, without repeats.
+ *
+ * Rows keep the values of the source; tf-idf and unit length are applied when a batch is
+ * laid out (model/batch.c), so one cache serves every setting. */
+#ifndef WISP_DATA_DATA_H
+#define WISP_DATA_DATA_H
+
+#include "base/context.h"
+#include "base/file.h"
+
+#include <stdbool.h>
+
+struct wisp_block_head {
+    uint32_t magic; /* WISP_BLOCK_MAGIC */
+    uint32_t n_rows;
+    uint32_t nnz, n_lab;
+    uint64_t bytes; /* whole block, padded to 64 */
+    uint64_t check; /* XXH3-64 of everything after this head; 0 for a block in memory */
+};
+enum { WISP_BLOCK_MAGIC = 0x314b4c42, WISP_BLOCK_ROWS = 8192, WISP_BLOCK_NNZ = 1 << 20 };
+
+struct wisp_rows { /* a view into a block */
+    size_t n;
+    const uint32_t *xp, *yp; /* (n+1) */
+    const int32_t *xi, *yi;  /* (xp[n]), (yp[n]) */
+    const float *xv;         /* (xp[n]) */
+};
+
+/* Names: line i names id i.  text holds them joined by '\n', each line ended. */
+struct wisp_names {
+    size_t n;
+    char *text;    /* owned when not part of a map */
+    size_t bytes;  /* of text */
+    size_t *start; /* (n+1) offsets into text; name i is text[start[i] .. start[i+1]-1) */
+    bool borrowed; /* text belongs to someone else */
+};
+
+struct wisp_data {
+    size_t n_rows, n_features, n_labels;
+    size_t nnz, n_lab; /* sums over rows */
+    size_t n_unlabelled;
+    size_t max_row_nnz;
+    bool counts; /* every value is a whole number from 1 to 2^24: counts, so log(tf) makes sense */
+    size_t n_blocks;
+    struct wisp_rows *blocks;        /* (n_blocks) */
+    size_t *first;                   /* (n_blocks + 1) number of the first row of each block */
+    int64_t *feature_rows;           /* (n_features) rows that have the feature: for idf */
+    int64_t *label_rows;             /* (n_labels) rows that have the label */
+    struct wisp_names labels, vocab; /* n = 0: no names */
+    bool pairs;                      /* text with word pairs as features (kept in the model) */
+    /* where the bytes live */
+    struct wisp_map map; /* a cache file, or nothing */
+    void **heap;         /* (n_blocks) blocks in memory, or NULL */
+    size_t bytes;        /* of all blocks */
+    size_t source_bytes; /* read from the source, as it lies there; 0 when a cache was mapped */
+};
+
+/* The view of row 'row': block and place in it. */
+static inline const struct wisp_rows *wisp_data_row(const struct wisp_data *d, size_t row,
+                                                    size_t *place)
+{
+    size_t lo = 0, hi = d->n_blocks; /* first[lo] <= row < first[hi] */
+    while (hi - lo > 1) {
+        size_t mid = (lo + hi) / 2;
+        if (d->first[mid] <= row) lo = mid;
+        else hi = mid;
+    }
+    *place = row - d->first[lo];
+    return &d->blocks[lo];
+}
+
+void wisp_data_free(struct wisp_data *d);
+void wisp_names_clear(struct wisp_names *n);
+/* Indexes text (bytes long, lines ended by '\n'; a missing last '\n' is fine); takes ownership of
+ * text unless 'borrowed'.  On failure nothing is taken. */
+wisp_status wisp_names_init(struct wisp_names *n, char *text, size_t bytes, bool borrowed,
+                            wisp_error *err);
+/* A file of names: line i names id i; CRLF is accepted; "uri<TAB>name" keeps the part
+ * after the last tab. */
+wisp_status wisp_names_load(struct wisp_names *n, const char *path, wisp_error *err);
+
+/* ---- reading: what a caller asks for ---- */
+
+struct wisp_read_options {
+    const char *format; /* NULL: probe */
+    int index_base;     /* first id: -1 by format (xc 0, libsvm 1) */
+    bool no_header;     /* xc text without its header line */
+    bool pairs;         /* fasttext text: also pairs of neighbouring words */
+    int min_count;      /* words and pairs seen fewer times are dropped (fasttext text) */
+    size_t n_features,
+        n_labels; /* 0: from the data; else ids from there on are dropped and counted */
+    const struct wisp_names *labels,
+        *vocab;        /* look-up tables of a model (fasttext text), or NULL */
+    const char *cache; /* folder for the cache when it cannot lie beside its source; NULL: none */
+    bool use_cache;    /* false: parse into memory */
+    size_t memory;     /* limit for blocks in flight; 0: no limit */
+};
+
+wisp_status wisp_data_read(struct wisp_data **out, struct wisp_context *ctx, const char *path,
+                           const struct wisp_read_options *o, wisp_error *err);
+wisp_status wisp_data_read_text(struct wisp_data **out, struct wisp_context *ctx, const char *text,
+                                size_t bytes, const char *name, const struct wisp_read_options *o,
+                                wisp_error *err);
+
+/* ---- building ---- */
+
+/* Rows in the making; all zero to begin with.  label() and feature() add to the row in progress in
+ * any order; end_row sorts it, sums equal features, drops repeated labels and features whose value
+ * is 0, and starts the next.  Ids are not checked here, except that they are 0 or more. */
+struct wisp_builder {
+    size_t n_rows, nnz, n_lab;
+    size_t cap_rows, cap_nnz, cap_lab;
+    uint32_t *xp, *yp; /* (n_rows + 1), once there is a row */
+    int32_t *xi, *yi;
+    float *xv;
+};
+wisp_status wisp_builder_grow_labels(struct wisp_builder *b, wisp_error *err);
+wisp_status wisp_builder_grow_features(struct wisp_builder *b, wisp_error *err);
+static inline wisp_status wisp_builder_label(struct wisp_builder *b, int32_t id, wisp_error *err)
+{
+    if (b->n_lab == b->cap_lab) {
+        wisp_status st = wisp_builder_grow_labels(b, err);
+        if (st != WISP_OK) return st;
+    }
+    b->yi[b->n_lab++] = id;
+    return WISP_OK;
+}
+static inline wisp_status wisp_builder_feature(struct wisp_builder *b, int32_t id, float value,
+                                               wisp_error *err)
+{
+    if (b->nnz == b->cap_nnz) {
+        wisp_status st = wisp_builder_grow_features(b, err);
+        if (st != WISP_OK) return st;
+    }
+    b->xi[b->nnz] = id;
+    b->xv[b->nnz++] = value;
+    return WISP_OK;
+}
+/* WISP_EFORMAT (text without a place) when equal features sum to infinity. */
+wisp_status wisp_builder_end_row(struct wisp_builder *b, wisp_error *err);
+void wisp_builder_reset(struct wisp_builder *b); /* keeps the memory */
+void wisp_builder_clear(struct wisp_builder *b);
+
+/* Lays the rows of b out as a block.  'to' has wisp_block_bytes() bytes and is 64-aligned; check is
+ * left 0. */
+size_t wisp_block_bytes(size_t n_rows, size_t nnz, size_t n_lab);
+void wisp_block_write(unsigned char *to, const struct wisp_builder *b);
+struct wisp_rows wisp_block_view(const unsigned char *block);
+
+/* Receives blocks in order, gathers totals, and ends as a wisp_data: in memory, or in a
+ * cache file that is committed and mapped. */
+struct wisp_sink;
+/* path NULL: in memory. */
+wisp_status wisp_sink_create(struct wisp_sink **out, const char *path, wisp_error *err);
+/* Copies the rows of b. */
+wisp_status wisp_sink_add(struct wisp_sink *s, const struct wisp_builder *b, wisp_error *err);
+/* At least these many features / labels exist, whatever the rows hold. */
+void wisp_sink_at_least(struct wisp_sink *s, size_t n_features, size_t n_labels);
+void wisp_sink_names(struct wisp_sink *s, struct wisp_names *labels,
+                     struct wisp_names *vocab); /* moves */
+/* Frees s in any case. */
+wisp_status wisp_sink_finish(struct wisp_data **out, struct wisp_sink *s, wisp_error *err);
+void wisp_sink_abort(struct wisp_sink *s);
+
+/* ---- formats ---- */
+
+struct wisp_source { /* what a format reads */
+    struct wisp_context *ctx;
+    const char *path;
+    const struct wisp_read_options *o;
+    const char *text; /* text in memory instead of a file, or NULL */
+    size_t text_bytes;
+    size_t *source_bytes; /* out: bytes read */
+    size_t n_dropped_features,
+        n_dropped_labels; /* ids beyond the model's, words it does not know */
+};
+
+struct wisp_format {
+    const char *name, *what;
+    /* Does this look like ours?  'head' is the (unpacked) first bytes. */
+    bool (*probe)(const char *path, const char *head, size_t n);
+    wisp_status (*read)(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err);
+    wisp_status (*write)(const struct wisp_data *d, struct wisp_context *ctx, const char *path,
+                         wisp_error *err);
+};
+const struct wisp_format *wisp_format_at(size_t i); /* NULL past the end */
+const struct wisp_format *wisp_format_find(const char *name);
+
+extern const struct wisp_format wisp_format_xc, wisp_format_libsvm, wisp_format_fasttext,
+    wisp_format_npz;
+
+/* ---- synthetic rows (synth.c) ---- */
+
+struct wisp_synth_shape {
+    size_t n_rows, n_test, n_features, n_labels;
+    double row_features, row_labels; /* means */
+    uint64_t seed;
+};
+/* Looks up "amazon670k", "delicious200k" or "RxFxL"; false: no such shape. */
+bool wisp_synth_find(struct wisp_synth_shape *out, const char *name);
+/* Rows as XC text: the first n_rows to PREFIX_train.txt, n_test more to PREFIX_test.txt. */
+wisp_status wisp_synth_write(struct wisp_context *ctx, const char *prefix,
+                             const struct wisp_synth_shape *shape, wisp_error *err);
+/* The first n_rows (test = false) or the n_test held-out rows (true) in memory. */
+wisp_status wisp_synth_data(struct wisp_data **out, struct wisp_context *ctx,
+                            const struct wisp_synth_shape *shape, bool test, wisp_error *err);
+
+#endif

@@ -1,0 +1,23 @@
+/* The table of data formats, in the order in which a file is probed. */
+#include "data/data.h"
+
+#include <string.h>
+
+static const struct wisp_format *const formats[] = {
+    &wisp_format_xc,
+    &wisp_format_libsvm,
+    &wisp_format_fasttext,
+    &wisp_format_npz,
+};
+
+const struct wisp_format *wisp_format_at(size_t i)
+{
+    return i < sizeof formats / sizeof *formats ? formats[i] : NULL;
+}
+
+const struct wisp_format *wisp_format_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (strcmp(formats[i]->name, name) == 0) return formats[i];
+    return NULL;
+}

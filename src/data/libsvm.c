@@ -1,0 +1,50 @@
+/* LibSVM text: label[,label...] id:value ... , no header, '#' starts a comment.
+ *
+ * Feature ids start at 1 (--index-base 0 for files that start at 0).  Labels are class numbers and
+ * taken as they are: whole numbers from 0, with no base; negative ones (-1/+1) are refused, since a
+ * class number is a row of the output layer.  A line that begins with a blank has no labels; an
+ * empty line is skipped; qid fields are refused.  The rest is in rowtext.c. */
+#include "data/rowtext.h"
+
+static bool probe(const char *path, const char *head, size_t n)
+{
+    (void)path;
+    return wisp_rowtext_probe(head, n);
+}
+
+static wisp_status read_libsvm(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err)
+{
+    const struct wisp_read_options *o = src->o;
+    struct wisp_dialect d = { .libsvm = true,
+                              .base = o->index_base < 0 ? 1 : o->index_base,
+                              .n_rows = SIZE_MAX,
+                              .n_features = wisp_ids_max,
+                              .n_labels = wisp_ids_max,
+                              .keep_features = o->n_features };
+    struct wisp_text_parser parser = wisp_rowtext_parser(&d);
+    wisp_status st = wisp_text_read(src, sink, &parser, err);
+    src->n_dropped_features += d.n_dropped;
+    return st;
+}
+
+static wisp_status write_libsvm(const struct wisp_data *data, struct wisp_context *ctx,
+                                const char *path, wisp_error *err)
+{
+    (void)ctx;
+    struct wisp_dialect d = { .libsvm = true, .base = 1 };
+    struct wisp_out *out;
+    wisp_status st = wisp_out_create(&out, path, err);
+    if (st != WISP_OK) return st;
+    st = wisp_rowtext_write(out, data, &d, err);
+    if (st == WISP_OK) return wisp_out_commit(out, err);
+    wisp_out_abort(out);
+    return st;
+}
+
+const struct wisp_format wisp_format_libsvm = {
+    .name = "libsvm",
+    .what = "label,label id:value ..., ids from 1 (also .gz, .zst)",
+    .probe = probe,
+    .read = read_libsvm,
+    .write = write_libsvm,
+};

@@ -1,0 +1,442 @@
+/* CSR matrices as scipy.sparse.save_npz writes them: a zip archive of npy arrays
+ *
+ *   indices (nnz), indptr (n_rows + 1), data (nnz), shape (2), format ('csr')
+ *
+ * Features are in NAME.npz, labels (any value but 0) in NAME.y.npz beside it.
+ * Reading: stored arrays are used where they lie in the map, packed ones are inflated whole; blocks
+ * of rows are then built in parallel and handed to the sink in order.  Archives must be whole (crc,
+ * sizes), headers strict, ids in range and values finite.
+ * Writing is in npz_write.c. */
+#include "data/data.h"
+#include "data/npz.h"
+#include "data/zip.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+/* ---- npy arrays ---- */
+
+struct array {
+    const char *path, *name;
+    void *owned; /* inflated bytes, or NULL: they lie in the map */
+    const unsigned char *p;
+    char kind;   /* of numpy: f, i, u, b, S, U */
+    size_t item; /* bytes */
+    int n_dims;
+    size_t n; /* elements */
+};
+
+static wisp_status wrong(const struct array *a, const char *what, wisp_error *err)
+{
+    return wisp_fail(err, WISP_EFORMAT, "%s: array '%s': %s", a->path, a->name, what);
+}
+
+struct cursor {
+    const char *p, *end;
+};
+
+/* Skips blanks, then takes 'word' if it is there. */
+static bool take(struct cursor *c, const char *word)
+{
+    while (c->p < c->end && *c->p == ' ') c->p++;
+    size_t n = strlen(word);
+    if ((size_t)(c->end - c->p) < n || memcmp(c->p, word, n)) return false;
+    c->p += n;
+    return true;
+}
+
+static bool take_number(struct cursor *c, size_t *out)
+{
+    take(c, "");
+    const char *start = c->p;
+    for (*out = 0; c->p < c->end && *c->p >= '0' && *c->p <= '9'; c->p++)
+        if (__builtin_mul_overflow(*out, 10, out) ||
+            __builtin_add_overflow(*out, (size_t)(*c->p - '0'), out))
+            return false;
+    return c->p > start;
+}
+
+/* '<f4': byte order, kind, size.  Unicode counts characters of 4 bytes. */
+static bool take_type(struct cursor *c, struct array *a)
+{
+    if (!take(c, "'") || c->end - c->p < 2 || !strchr("<|", c->p[0])) return false;
+    a->kind = c->p[1];
+    c->p += 2;
+    if (!strchr("fiubSU", a->kind) || !take_number(c, &a->item) || a->item > 1000) return false;
+    if (a->kind == 'U') a->item *= 4;
+    return take(c, "'");
+}
+
+static bool take_shape(struct cursor *c, struct array *a)
+{
+    if (!take(c, "(")) return false;
+    a->n = 1;
+    for (a->n_dims = 0; !take(c, ")"); a->n_dims++) {
+        size_t dim;
+        if (a->n_dims && !take(c, ",")) return false;
+        if (a->n_dims && take(c, ")")) return true;
+        if (!take_number(c, &dim) || __builtin_mul_overflow(a->n, dim, &a->n)) return false;
+    }
+    return a->n_dims != 1; /* one dimension is written (n,) */
+}
+
+/* {'descr': '<f4', 'fortran_order': False, 'shape': (3,), } */
+static bool parse_header(struct array *a, const char *text, size_t n)
+{
+    struct cursor c = { text, text + n };
+    int seen = 0;
+    if (!take(&c, "{")) return false;
+    while (!take(&c, "}")) {
+        if (seen && !take(&c, ",")) return false;
+        if (take(&c, "}")) break;
+        int key = take(&c, "'descr'") ? 1 : take(&c, "'fortran_order'") ? 2 : 4;
+        if ((key == 4 && !take(&c, "'shape'")) || !take(&c, ":") || seen & key) return false;
+        if (key == 1 && !take_type(&c, a)) return false;
+        if (key == 2 && !take(&c, "False") && !take(&c, "True")) return false;
+        if (key == 4 && !take_shape(&c, a)) return false;
+        seen |= key;
+    }
+    return take(&c, "\n") && c.p == c.end && seen == 7;
+}
+
+static wisp_status parse_array(struct array *a, const unsigned char *p, size_t bytes,
+                               wisp_error *err)
+{
+    if (bytes < 12 || memcmp(p, "\x93NUMPY", 6) || p[6] < 1 || p[6] > 3)
+        return wrong(a, "no npy header of version 1 to 3", err);
+    size_t at = p[6] == 1 ? 10 : 12, head = (size_t)(p[8] | p[9] << 8);
+    if (p[6] > 1) head |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
+    if (head > bytes - at || !parse_header(a, (const char *)p + at, head))
+        return wrong(a,
+                     "its npy header is not one this program reads (little-endian numbers "
+                     "or text, no structures)",
+                     err);
+    size_t want;
+    if (__builtin_mul_overflow(a->n, a->item, &want) || want != bytes - at - head)
+        return wisp_fail(err, WISP_EFORMAT,
+                         "%s: array '%s': %zu elements of %zu bytes in %zu bytes", a->path, a->name,
+                         a->n, a->item, bytes - at - head);
+    a->p = p + at + head;
+    return WISP_OK;
+}
+
+static wisp_status load_array(struct array *a, const struct wisp_zip *z, const char *name,
+                              wisp_error *err)
+{
+    char file[32];
+    *a = (struct array){ .path = z->path, .name = name };
+    snprintf(file, sizeof file, "%s.npy", name);
+    const struct wisp_zip_entry *e = wisp_zip_find(z, file);
+    if (!e) return wrong(a, "missing; expected a file of scipy.sparse.save_npz in format csr", err);
+    const unsigned char *p;
+    wisp_status st = wisp_zip_read(&p, &a->owned, z, e, err);
+    return st ? st : parse_array(a, p, e->bytes, err);
+}
+
+/* Elements may lie at any address, hence memcpy; little-endian on both sides. */
+static uint64_t bits_at(const struct array *a, size_t i)
+{
+    uint64_t v = 0;
+    switch (a->item) {
+    case 1:
+        return a->p[i];
+    case 2:
+        memcpy(&v, a->p + 2 * i, 2);
+        return v;
+    case 4:
+        memcpy(&v, a->p + 4 * i, 4);
+        return v;
+    default:
+        memcpy(&v, a->p + 8 * i, 8);
+        return v;
+    }
+}
+
+static int64_t int_at(const struct array *a, size_t i)
+{
+    int shift = 64 - 8 * (int)a->item;
+    return (int64_t)(bits_at(a, i) << shift) >> shift;
+}
+
+static double value_at(const struct array *a, size_t i)
+{
+    if (a->kind == 'i') return (double)int_at(a, i);
+    uint64_t v = bits_at(a, i);
+    if (a->kind != 'f') return (double)v;
+    double d;
+    float f;
+    uint32_t low = (uint32_t)v;
+    memcpy(&d, &v, sizeof d);
+    memcpy(&f, &low, sizeof f);
+    return a->item == 4 ? (double)f : d;
+}
+
+/* ---- matrices ---- */
+
+struct matrix {
+    const char *path;
+    struct wisp_map map;
+    struct wisp_zip zip;
+    struct array indptr, indices, data;
+    size_t n_rows, n_cols;
+};
+
+static void matrix_clear(struct matrix *m)
+{
+    wisp_free(m->indptr.owned);
+    wisp_free(m->indices.owned);
+    wisp_free(m->data.owned);
+    wisp_zip_clear(&m->zip);
+    wisp_map_close(&m->map);
+}
+
+static wisp_status check_format(const struct wisp_zip *z, wisp_error *err)
+{
+    struct array a;
+    wisp_status st = load_array(&a, z, "format", err);
+    if (!st) {
+        char word[8] = { 0 };
+        size_t step = a.kind == 'U' ? 4 : 1, n = a.item / step;
+        bool text = (a.kind == 'U' || a.kind == 'S') && a.n == 1;
+        for (size_t i = 0; text && i < n && i < sizeof word - 1; i++) word[i] = (char)a.p[i * step];
+        if (strcmp(word, "csr"))
+            st = wisp_fail(err, WISP_EFORMAT,
+                           "%s: array 'format': '%.7s', expected 'csr'; call tocsr() before saving",
+                           a.path, word);
+    }
+    wisp_free(a.owned);
+    return st;
+}
+
+static bool is_int(const struct array *a)
+{
+    return a->kind == 'i' && (a->item == 4 || a->item == 8);
+}
+
+static wisp_status load_shape(struct matrix *m, wisp_error *err)
+{
+    struct array a;
+    wisp_status st = load_array(&a, &m->zip, "shape", err);
+    if (!st && (!is_int(&a) || a.n_dims != 1 || a.n != 2))
+        st = wrong(&a, "expected two integers", err);
+    if (!st) {
+        int64_t rows = int_at(&a, 0), cols = int_at(&a, 1);
+        if (rows < 0 || cols < 0 || cols > INT32_MAX)
+            st = wisp_fail(err, WISP_EFORMAT,
+                           "%s: array 'shape': (%lld, %lld), expected up to 2147483647 columns",
+                           a.path, (long long)rows, (long long)cols);
+        m->n_rows = (size_t)rows;
+        m->n_cols = (size_t)cols;
+    }
+    wisp_free(a.owned);
+    return st;
+}
+
+static wisp_status check_arrays(const struct matrix *m, wisp_error *err)
+{
+    const struct array *p = &m->indptr, *i = &m->indices, *v = &m->data;
+    bool value = v->kind == 'f'
+                     ? v->item == 4 || v->item == 8
+                     : strchr("iub", v->kind) && v->item <= 8 && !(v->item & (v->item - 1));
+    if (!is_int(p) || p->n_dims != 1) return wrong(p, "expected a row of int32 or int64", err);
+    if (!is_int(i) || i->n_dims != 1) return wrong(i, "expected a row of int32 or int64", err);
+    if (!value || !v->item || v->n_dims != 1)
+        return wrong(v, "expected a row of float32, float64, integers or bool", err);
+    if (p->n - 1 != m->n_rows || p->n == 0)
+        return wisp_fail(err, WISP_EFORMAT, "%s: array 'indptr': %zu elements for %zu rows",
+                         p->path, p->n, m->n_rows);
+    if (i->n != v->n)
+        return wisp_fail(err, WISP_EFORMAT, "%s: array 'indices': %zu elements, but 'data' has %zu",
+                         i->path, i->n, v->n);
+    if (int_at(p, 0) != 0) return wrong(p, "does not start at 0", err);
+    for (size_t r = 0; r < m->n_rows; r++)
+        if (int_at(p, r + 1) < int_at(p, r))
+            return wisp_fail(err, WISP_EFORMAT, "%s: array 'indptr': falls at row %zu", p->path, r);
+    if ((uint64_t)int_at(p, m->n_rows) > i->n)
+        return wisp_fail(err, WISP_EFORMAT,
+                         "%s: array 'indptr': ends at %lld, but there are %zu values", p->path,
+                         (long long)int_at(p, m->n_rows), i->n);
+    return WISP_OK;
+}
+
+static wisp_status matrix_open(struct matrix *m, const char *path, wisp_error *err)
+{
+    *m = (struct matrix){ .path = path };
+    wisp_status st = wisp_map_open(&m->map, path, err);
+    if (!st) st = wisp_zip_init(&m->zip, m->map.p, m->map.bytes, path, err);
+    if (!st) st = check_format(&m->zip, err);
+    if (!st) st = load_shape(m, err);
+    if (!st) st = load_array(&m->indptr, &m->zip, "indptr", err);
+    if (!st) st = load_array(&m->indices, &m->zip, "indices", err);
+    if (!st) st = load_array(&m->data, &m->zip, "data", err);
+    if (!st) st = check_arrays(m, err);
+    return st;
+}
+
+/* ---- reading ---- */
+
+struct job { /* one block */
+    size_t first, n_rows;
+    struct wisp_builder b;
+    size_t n_dropped; /* features beyond the model's */
+    wisp_status st;
+    wisp_error err;
+};
+
+struct feed {
+    struct matrix m[2]; /* features, labels (n_rows = 0 where there are none) */
+    size_t limit;       /* features from there on are dropped */
+    struct job *jobs;
+};
+
+/* Value i of matrix 'which' goes into the row of b. */
+static wisp_status feed_value(struct feed *f, struct job *j, int which, size_t row, size_t i)
+{
+    const struct matrix *m = &f->m[which];
+    int64_t id = int_at(&m->indices, i);
+    float v = (float)value_at(&m->data, i);
+    if (id < 0 || (uint64_t)id >= m->n_cols)
+        return wisp_fail(&j->err, WISP_EFORMAT,
+                         "%s: array 'indices': %lld in row %zu, expected 0 to %zu", m->path,
+                         (long long)id, row, m->n_cols - (m->n_cols > 0));
+    if (!isfinite(v))
+        return wisp_fail(&j->err, WISP_EFORMAT,
+                         "%s: array 'data': %g in row %zu, expected a finite float32", m->path,
+                         value_at(&m->data, i), row);
+    if (v == 0) return WISP_OK;
+    if (which) return wisp_builder_label(&j->b, (int32_t)id, &j->err);
+    if ((size_t)id < f->limit) return wisp_builder_feature(&j->b, (int32_t)id, v, &j->err);
+    j->n_dropped++;
+    return WISP_OK;
+}
+
+static void feed_block(void *arg, size_t number, int thread)
+{
+    (void)thread;
+    struct feed *f = arg;
+    struct job *j = &f->jobs[number];
+    wisp_builder_reset(&j->b);
+    j->st = WISP_OK;
+    for (size_t row = j->first; row < j->first + j->n_rows && !j->st; row++) {
+        for (int which = 0; which < 2; which++) {
+            const struct matrix *m = &f->m[which];
+            size_t end = m->n_rows ? (size_t)int_at(&m->indptr, row + 1) : 0;
+            for (size_t i = m->n_rows ? (size_t)int_at(&m->indptr, row) : 0; i < end && !j->st; i++)
+                j->st = feed_value(f, j, which, row, i);
+        }
+        wisp_error why;
+        if (!j->st && (j->st = wisp_builder_end_row(&j->b, &why)) != WISP_OK)
+            wisp_fail(&j->err, j->st, "%s: row %zu: %s", f->m[0].path, row, why.text);
+    }
+}
+
+/* The next block: as many rows as fit, at least one. */
+static size_t cut(const struct feed *f, size_t first)
+{
+    size_t n = 0, left = f->m[0].n_rows - first;
+    int64_t start[2] = { 0, 0 };
+    for (int w = 0; w < 2; w++)
+        if (f->m[w].n_rows) start[w] = int_at(&f->m[w].indptr, first);
+    while (n < left && n < WISP_BLOCK_ROWS) {
+        n++;
+        int64_t values = 0;
+        for (int w = 0; w < 2; w++)
+            if (f->m[w].n_rows) values += int_at(&f->m[w].indptr, first + n) - start[w];
+        if (values >= WISP_BLOCK_NNZ) break;
+    }
+    return n;
+}
+
+static wisp_status feed_all(struct feed *f, struct wisp_source *src, struct wisp_sink *sink,
+                            wisp_error *err)
+{
+    struct wisp_pool *pool = src->ctx ? src->ctx->pool : NULL;
+    size_t n_jobs = (size_t)wisp_pool_threads(pool), n;
+    f->jobs = wisp_zalloc(n_jobs, sizeof *f->jobs);
+    if (!f->jobs) return wisp_fail_mem(err, n_jobs * sizeof *f->jobs, "blocks being read");
+    wisp_status st = WISP_OK;
+    for (size_t row = 0; row < f->m[0].n_rows && !st;) {
+        for (n = 0; n < n_jobs && row < f->m[0].n_rows; n++) {
+            f->jobs[n].first = row;
+            row += f->jobs[n].n_rows = cut(f, row);
+        }
+        wisp_parallel_for(pool, n, feed_block, f);
+        for (size_t i = 0; i < n && !st; i++) {
+            if ((st = f->jobs[i].st) != WISP_OK) wisp_fail(err, st, "%s", f->jobs[i].err.text);
+            else st = wisp_sink_add(sink, &f->jobs[i].b, err);
+        }
+    }
+    for (size_t i = 0; i < n_jobs; i++) {
+        src->n_dropped_features += f->jobs[i].n_dropped;
+        wisp_builder_clear(&f->jobs[i].b);
+    }
+    wisp_free(f->jobs);
+    return st;
+}
+
+char *wisp_npz_labels_path(const char *path)
+{
+    size_t n = strlen(path);
+    char *y = wisp_alloc(n + 7, 1);
+    if (!y) return NULL;
+    if (n >= 4 && !strcmp(path + n - 4, ".npz")) n -= 4;
+    memcpy(y, path, n);
+    memcpy(y + n, ".y.npz", 7);
+    return y;
+}
+
+static wisp_status read_both(struct feed *f, struct wisp_source *src, const char *y_path,
+                             wisp_error *err)
+{
+    struct stat info;
+    wisp_status st = matrix_open(&f->m[0], src->path, err);
+    if (st) return st;
+    if (stat(y_path, &info) != 0 && errno == ENOENT) {
+        wisp_say(src->ctx, "%s: no labels: there is no %s beside it", src->path, y_path);
+        return WISP_OK;
+    }
+    if ((st = matrix_open(&f->m[1], y_path, err)) != WISP_OK) return st;
+    if (f->m[1].n_rows != f->m[0].n_rows)
+        return wisp_fail(err, WISP_EFORMAT, "%s: %zu rows of labels, but %s has %zu rows", y_path,
+                         f->m[1].n_rows, src->path, f->m[0].n_rows);
+    return WISP_OK;
+}
+
+static wisp_status npz_read(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err)
+{
+    if (src->text)
+        return wisp_fail(err, WISP_ENOTSUP, "%s: npz archives are read from files only", src->path);
+    struct feed f = { .limit = src->o->n_features ? src->o->n_features : SIZE_MAX };
+    char *y_path = wisp_npz_labels_path(src->path);
+    if (!y_path) return wisp_fail_mem(err, strlen(src->path) + 7, "a path");
+    wisp_status st = read_both(&f, src, y_path, err);
+    if (!st) {
+        size_t n_labels = src->o->n_labels > f.m[1].n_cols ? src->o->n_labels : f.m[1].n_cols;
+        wisp_sink_at_least(sink, src->o->n_features ? f.limit : f.m[0].n_cols, n_labels);
+        if (src->source_bytes) *src->source_bytes = f.m[0].map.bytes + f.m[1].map.bytes;
+        st = feed_all(&f, src, sink, err);
+    }
+    matrix_clear(&f.m[0]);
+    matrix_clear(&f.m[1]);
+    wisp_free(y_path);
+    return st;
+}
+
+static bool npz_probe(const char *path, const char *head, size_t n)
+{
+    (void)path;
+    return n >= 4 && !memcmp(head, "PK\3\4", 4);
+}
+
+const struct wisp_format wisp_format_npz = {
+    .name = "npz",
+    .what = "CSR matrices of scipy.sparse.save_npz: NAME.npz, with the labels in NAME.y.npz",
+    .probe = npz_probe,
+    .read = npz_read,
+    .write = wisp_npz_write,
+};

@@ -1,0 +1,229 @@
+/* wisp_data_read: find the format, use the cache if it still fits, else read the source into one.
+ *
+ * Places for the cache, in order: SOURCE.wispcache beside the source;
+ * FOLDER/BASENAME-HASH.wispcache, HASH of the absolute path; and where none can be written, memory.
+ */
+#include "data/cache.h"
+#include "data/text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+enum { N_PLACES = 2, HEAD = 8192 };
+
+struct job {
+    struct wisp_context *ctx;
+    const char *path;
+    const struct wisp_read_options *o;
+    const struct wisp_format *format;
+    const char *text; /* instead of a file, or NULL */
+    size_t text_bytes;
+    struct wisp_cache_key key;
+    char places[N_PLACES][PATH_MAX + 300]; /* "": no such place */
+};
+
+static struct wisp_pool *pool(const struct job *j)
+{
+    return j->ctx ? j->ctx->pool : NULL;
+}
+
+/* ---- format ---- */
+
+static wisp_status probe(struct job *j, wisp_error *err)
+{
+    struct wisp_map map = { 0 };
+    char head[HEAD];
+    size_t n = 0;
+    const struct wisp_format *f;
+    if (j->o->format) {
+        j->format = wisp_format_find(j->o->format);
+        return j->format ? WISP_OK
+                         : wisp_fail(err, WISP_EINVAL,
+                                     "format: '%.40s' is none of xc, libsvm, "
+                                     "fasttext, npz",
+                                     j->o->format);
+    }
+    j->format = j->o->no_header ? &wisp_format_xc : NULL;
+    wisp_status st = WISP_OK;
+    if (!j->text) st = wisp_map_open(&map, j->path, err);
+    if (st == WISP_OK)
+        st = wisp_text_head(head, sizeof head, &n, j->text ? (const unsigned char *)j->text : map.p,
+                            j->text ? j->text_bytes : map.bytes, j->path, err);
+    wisp_map_close(&map);
+    for (size_t i = 0; st == WISP_OK && !j->format && (f = wisp_format_at(i)); i++)
+        if (f->probe(j->path, head, n)) j->format = f;
+    if (st != WISP_OK || j->format) return st;
+    if (n == 0) return wisp_fail(err, WISP_EFORMAT, "%s:1: empty, expected rows", j->path);
+    char line[WISP_EXCERPT];
+    return wisp_fail(err, WISP_EFORMAT,
+                     "%s:1: '%s' is the beginning of no known format (xc, libsvm, fasttext, npz); "
+                     "name it with --format",
+                     j->path, wisp_text_excerpt(line, head, head + n, NULL));
+}
+
+/* ---- places and key ---- */
+
+/* All that changes the rows, apart from n_features (cache.h).  Formats of numbers know nothing of
+ * words, so a model's names must not make a second cache of the same rows. */
+static uint64_t hash_options(const struct job *j)
+{
+    const struct wisp_read_options *o = j->o;
+    uint64_t h = XXH3_64bits(j->format->name, strlen(j->format->name));
+    const int numbers[2] = { o->index_base, o->no_header };
+    h = XXH3_64bits_withSeed(numbers, sizeof numbers, h);
+    if (j->format != &wisp_format_fasttext) return h;
+    const int words[2] = { o->pairs, o->min_count };
+    h = XXH3_64bits_withSeed(words, sizeof words, h);
+    if (o->labels) h = XXH3_64bits_withSeed(o->labels->text, o->labels->bytes, h + 1);
+    if (o->vocab) h = XXH3_64bits_withSeed(o->vocab->text, o->vocab->bytes, h + 2);
+    return h;
+}
+
+static void choose_places(struct job *j)
+{
+    char whole[PATH_MAX];
+    const char *slash = strrchr(j->path, '/'), *name = slash ? slash + 1 : j->path;
+    size_t n = strlen(j->path);
+    if (n < PATH_MAX) snprintf(j->places[0], sizeof j->places[0], "%s.wispcache", j->path);
+    if (!j->o->cache || !realpath(j->path, whole)) return;
+    int len = snprintf(j->places[1], sizeof j->places[1], "%s/%.200s-%016llx.wispcache",
+                       j->o->cache, name, (unsigned long long)XXH3_64bits(whole, strlen(whole)));
+    if (len < 0 || (size_t)len >= sizeof j->places[1]) j->places[1][0] = 0;
+}
+
+/* Makes the folder of 'path' and its parents; failure shows when the file is created. */
+static void make_folders(const char *path)
+{
+    char part[PATH_MAX + 300];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *p = part + 1; (p = strchr(p, '/')); p++) {
+        *p = 0;
+        mkdir(part, 0777);
+        *p = '/';
+    }
+}
+
+/* ---- reading ---- */
+
+static wisp_status try_cache(struct wisp_data **out, struct job *j, const char *place,
+                             struct wisp_source *src, wisp_error *err)
+{
+    *out = NULL;
+    if (!place[0] || access(place, F_OK) != 0) return WISP_OK;
+    wisp_error why = { 0 };
+    wisp_status st = wisp_cache_open(out, pool(j), place, &j->key, &src->n_dropped_features,
+                                     &src->n_dropped_labels, &why);
+    if (st == WISP_ENOTSUP)
+        wisp_say(j->ctx, "%s: stale (the source or the options changed) - reading %s again", place,
+                 j->path);
+    else if (st == WISP_EFORMAT || st == WISP_EIO)
+        wisp_say(j->ctx, "%s: damaged (%s) - reading %s again", place, why.text, j->path);
+    if (st != WISP_ENOMEM) return WISP_OK;
+    if (err) *err = why;
+    return st;
+}
+
+/* Reads the source into 'place' (NULL: memory).  *no_place: the cache could not be written. */
+static wisp_status read_into(struct wisp_data **out, struct job *j, const char *place,
+                             struct wisp_source *src, bool *no_place, wisp_error *err)
+{
+    struct wisp_sink *sink;
+    size_t source_bytes = 0;
+    *no_place = true;
+    wisp_status st = wisp_sink_create(&sink, place, err);
+    if (st != WISP_OK) return st;
+    *src = (struct wisp_source){ .ctx = j->ctx,
+                                 .path = j->path,
+                                 .o = j->o,
+                                 .text = j->text,
+                                 .text_bytes = j->text_bytes,
+                                 .source_bytes = &source_bytes };
+    sink->key = j->key;
+    sink->pool = pool(j);
+    st = j->format->read(src, sink, err);
+    *no_place = st == WISP_OK || sink->write_failed; /* from here on only writing gives WISP_EIO */
+    sink->n_dropped_features = src->n_dropped_features;
+    sink->n_dropped_labels = src->n_dropped_labels;
+    if (st == WISP_OK) st = wisp_sink_finish(out, sink, err);
+    else wisp_sink_abort(sink);
+    if (st == WISP_OK) (*out)->source_bytes = source_bytes;
+    return st;
+}
+
+static void say_dropped(const struct job *j, const struct wisp_source *src)
+{
+    if (src->n_dropped_features)
+        wisp_say(j->ctx, "%s: %zu feature values were dropped: the model does not know them",
+                 j->path, src->n_dropped_features);
+    if (src->n_dropped_labels)
+        wisp_say(j->ctx, "%s: %zu labels were dropped: the model does not know them", j->path,
+                 src->n_dropped_labels);
+}
+
+static wisp_status read_cached(struct wisp_data **out, struct job *j, struct wisp_source *src,
+                               wisp_error *err)
+{
+    struct wisp_file_id id;
+    wisp_status st = wisp_file_identify(&id, j->path, err);
+    if (st != WISP_OK) return st;
+    j->key = (struct wisp_cache_key){ .bytes = id.bytes,
+                                      .mtime_ns = id.mtime_ns,
+                                      .options = hash_options(j),
+                                      .n_features = j->o->n_features };
+    choose_places(j);
+    for (int i = 0; i < N_PLACES; i++) {
+        st = try_cache(out, j, j->places[i], src, err);
+        if (st != WISP_OK || *out) return st;
+    }
+    wisp_error why = { 0 };
+    bool no_place;
+    for (int i = 0; i < N_PLACES; i++) {
+        if (!j->places[i][0]) continue;
+        if (i > 0) make_folders(j->places[i]);
+        st = read_into(out, j, j->places[i], src, &no_place, &why);
+        if (st != WISP_EIO || !no_place) {
+            if (st != WISP_OK && err) *err = why;
+            return st;
+        }
+    }
+    wisp_say(j->ctx, "%s - rows of %s are kept in memory, without a cache", why.text, j->path);
+    return read_into(out, j, NULL, src, &no_place, err);
+}
+
+static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
+{
+    *out = NULL;
+    struct wisp_source src = { 0 };
+    bool no_place;
+    wisp_status st = probe(j, err);
+    if (st != WISP_OK) return st;
+    st = j->text || !j->o->use_cache ? read_into(out, j, NULL, &src, &no_place, err)
+                                     : read_cached(out, j, &src, err);
+    if (st != WISP_OK) return st;
+    (*out)->pairs = j->format == &wisp_format_fasttext && j->o->pairs;
+    say_dropped(j, &src);
+    return WISP_OK;
+}
+
+wisp_status wisp_data_read(struct wisp_data **out, struct wisp_context *ctx, const char *path,
+                           const struct wisp_read_options *o, wisp_error *err)
+{
+    struct job j = { .ctx = ctx, .path = path, .o = o };
+    return run(out, &j, err);
+}
+
+wisp_status wisp_data_read_text(struct wisp_data **out, struct wisp_context *ctx, const char *text,
+                                size_t bytes, const char *name, const struct wisp_read_options *o,
+                                wisp_error *err)
+{
+    struct job j = {
+        .ctx = ctx, .path = name, .o = o, .text = text ? text : "", .text_bytes = bytes
+    };
+    return run(out, &j, err);
+}

@@ -1,0 +1,60 @@
+/* Reading text: plain, gzip or zstd (told apart by their first bytes), cut into chunks of whole
+ * lines that are parsed in parallel and arrive in order.
+ *
+ *   bytes --unpack--> chunks of ~4 MiB --parse, one thread each--> builders --merge, in order-->
+ * sink
+ *
+ * A round holds one chunk per thread, so memory does not depend on the size of the file.  The text
+ * is cut at the same places whatever the number of threads, and of several errors the one
+ * on the earliest line is reported. */
+#ifndef WISP_DATA_TEXT_H
+#define WISP_DATA_TEXT_H
+
+#include "data/data.h"
+
+struct wisp_chunk {
+    const char *path;        /* for messages */
+    const char *begin, *end; /* whole lines: end[-1] is '\n', also at the end of the text */
+    size_t line;             /* number of the first line, from 1 */
+};
+
+struct wisp_text_parser {
+    void *arg;
+    /* Sees the first line (without its end; a BOM is skipped) before any chunk is parsed, in the
+     * caller's thread.  Setting *taken keeps it from the rows.  NULL: no such line.  Not called for
+     * an empty text. */
+    wisp_status (*first)(void *arg, const char *begin, const char *end, bool *taken,
+                         wisp_error *err);
+    /* Lines to rows; runs in several threads at once.  'out' is empty.  Lines end in "\n" or "\r\n"
+     * and hold no NUL.  'local' is this chunk's state: local_bytes, zero when it is first used;
+     * later chunks find what an earlier one left there. */
+    wisp_status (*parse)(void *arg, const struct wisp_chunk *c, struct wisp_builder *out,
+                         void *local, wisp_error *err);
+    /* After parse, one chunk after the other in the order of the text, in the caller's thread; then
+     * 'out' goes to the sink.  NULL: nothing to do. */
+    wisp_status (*merge)(void *arg, const struct wisp_chunk *c, struct wisp_builder *out,
+                         void *local, wisp_error *err);
+    void (*clear)(void *local); /* frees what 'local' owns, at the end; NULL: nothing */
+    size_t local_bytes;
+};
+
+/* Reads src->text, or else the file src->path, and sets *src->source_bytes (if not NULL). */
+wisp_status wisp_text_read(struct wisp_source *src, struct wisp_sink *sink,
+                           const struct wisp_text_parser *parser, wisp_error *err);
+
+/* The first unpacked bytes, at most 'room'; *n how many.  For probing. */
+wisp_status wisp_text_head(char *head, size_t room, size_t *n, const unsigned char *bytes,
+                           size_t n_bytes, const char *path, wisp_error *err);
+
+/* Writes a piece of text for a message: up to 40 bytes of the line from p, ending before
+ * 'stop' characters (a blank, for one token; NULL: the rest of the line); odd bytes as '?'.
+ * Returns buf. */
+enum { WISP_EXCERPT = 48 };
+const char *wisp_text_excerpt(char buf[WISP_EXCERPT], const char *p, const char *end,
+                              const char *stop);
+
+/* Sizes, variable so that tests can hit every boundary. */
+extern size_t wisp_text_chunk;    /* 4 MiB */
+extern size_t wisp_text_line_max; /* 1 GiB: a longer line is an error */
+
+#endif

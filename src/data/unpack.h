@@ -1,0 +1,29 @@
+/* Plain, gzip or zstd bytes as one stream of unpacked bytes. */
+#ifndef WISP_DATA_UNPACK_H
+#define WISP_DATA_UNPACK_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <zlib.h>
+
+struct wisp_unpack { /* all zero: nothing to clear */
+    enum { WISP_PLAIN, WISP_GZIP, WISP_ZSTD } kind;
+    const unsigned char *p; /* packed bytes not yet used */
+    size_t left;
+    bool ended;        /* everything was unpacked */
+    wisp_status code;  /* not WISP_OK: unpacking failed, ... */
+    const char *fault; /* ... and this is why */
+    bool open, member; /* zlib stream made; inside a gzip member or zstd frame */
+    z_stream z;
+    struct ZSTD_DCtx_s *d;
+};
+
+/* The kind is told from the first bytes. */
+wisp_status wisp_unpack_init(struct wisp_unpack *u, const unsigned char *bytes, size_t n,
+                             wisp_error *err);
+/* Fills up to 'room' bytes; fewer only at the end or at a fault. */
+size_t wisp_unpack(struct wisp_unpack *u, char *to, size_t room);
+void wisp_unpack_clear(struct wisp_unpack *u);
+
+#endif
