@@ -98,8 +98,9 @@ static wisp_status predict_text(const struct job *j, const char *text, size_t by
     /* The lines before the bad one are answered, however they were cut into batches. */
     for (size_t n = 1; n < bad && good < bytes; good++) n += text[good] == '\n';
     wisp_error why = *err;
+    if (good > 0 && good < bytes && (st = predict_text(j, text, good, line, err)) != WISP_OK) return st;
     snprintf(err->text, sizeof err->text, "stdin:%zu%.440s", line + bad - 1, why.text + colon);
-    return good ? predict_good(j, text, good, st, err) : st;
+    return err->code = why.code;
 }
 
 /* Room for one more read; a line longer than the room makes it grow. */
@@ -120,6 +121,11 @@ static wisp_status predict_stdin(const struct job *j, wisp_error *err)
         if (!(buf = grow(buf, used, &room))) break;
         ssize_t got = read(0, buf + used, room - used);
         if (got < 0 && errno == EINTR) continue;
+        if (got < 0) {
+            snprintf(err->text, sizeof err->text, "stdin: cannot be read: %s", strerror(errno));
+            st = err->code = WISP_EIO;
+            break;
+        }
         more = got > 0;
         if (got > 0) used += (size_t)got;
         size_t whole = used;

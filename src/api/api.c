@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 const char *wisp_version(void)
 {
@@ -202,11 +204,27 @@ wisp_status wisp_synth(wisp_context *ctx, const char *prefix, const wisp_config 
 
 /* ---- training and use ---- */
 
+/* A folder that is not there or not ours must show now, not after the first epoch. */
+static wisp_status check_output(const char *path, wisp_error *err)
+{
+    struct stat at;
+    const char *slash = strrchr(path, '/');
+    char folder[4096];
+    if (strlen(path) + 32 >= sizeof folder) return wisp_fail(err, WISP_EINVAL, "%.100s...: the path is too long", path);
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
+    if (!*path || (slash && !slash[1]) || (stat(path, &at) == 0 && S_ISDIR(at.st_mode)))
+        return wisp_fail(err, WISP_EIO, "%s: expected the path of a model file, not of a folder", path);
+    if (access(folder, W_OK | X_OK) != 0) return wisp_fail_errno(err, WISP_EIO, "%s: no model can be written there", folder);
+    return WISP_OK;
+}
+
 wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg, const wisp_data *train,
                        const wisp_data *valid, const char *path, wisp_on_progress on_progress, void *arg,
                        wisp_error *err)
 {
-    return wisp_train_run(out, ctx, cfg, train, valid, path, on_progress, arg, err);
+    *out = NULL;
+    wisp_status st = check_output(path, err);
+    return st == WISP_OK ? wisp_train_run(out, ctx, cfg, train, valid, path, on_progress, arg, err) : st;
 }
 
 wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err)

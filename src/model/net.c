@@ -31,6 +31,10 @@ static wisp_status parse_layer(struct wisp_layer *l, const char **p, const char 
     if (sized && !(end != s && l->arg >= 1 && l->arg <= MAX_WIDTH && l->arg == (double)(size_t)l->arg))
         return wisp_fail(err, WISP_EINVAL, "--net: '%s' needs a width from 1 to %d, as in '%s 256'", name,
                          MAX_WIDTH, name);
+    if (l->kind == &wisp_layer_dropout && end == s)
+        return wisp_fail(err, WISP_EINVAL, "--net: 'dropout' needs a share, as in 'dropout 0.3'");
+    if (l->kind == &wisp_layer_relu && end != s)
+        return wisp_fail(err, WISP_EINVAL, "--net: 'relu' takes no number, found '%.20s'", s + 1);
     for (s = end; *s == ' ';) s++;
     if (*s && *s != ',')
         return wisp_fail(err, WISP_EINVAL, "--net: expected ',' or the end after '%s', found '%.20s'", name, s);

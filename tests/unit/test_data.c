@@ -289,7 +289,7 @@ static void chunks(void)
             struct wisp_data *a = read_text(&one, "xc", packed, m);
             CHECK(a && same(a, want), "packing %d, chunks of %zu, 1 thread", kind, c);
             wisp_data_free(a);
-            if (c % 25 > 1) continue;
+            if (c != 1 && c % 25 != 0) continue;
             a = read_text(&four, "xc", packed, m);
             CHECK(a && same(a, want), "packing %d, chunks of %zu, 4 threads", kind, c);
             wisp_data_free(a);
@@ -306,7 +306,7 @@ static void first_error(void)
     size_t usual = wisp_text_chunk;
     struct wisp_read_options o = { .format = "xc", .index_base = -1 };
     for (int kind = 0; kind < 3; kind++)
-        for (int bad = 2; bad < 62; bad += 17) {
+        for (int bad = 2; bad < 62; bad += 29) {
             size_t n = make_text(text, sizeof text, 60, false, 5);
             int line = 1;
             for (size_t i = 0; i < n; i++) { /* every line from 'bad' on is wrong in its own way */
@@ -524,18 +524,25 @@ static void damaged_cache(void)
     expect(path, &o, want, false, NULL);
     size_t m = slurp(place, good, sizeof good);
     CHECK(m > 300 && m < sizeof good - 1, "%zu bytes", m);
-    for (size_t i = 0; i < m; i++) { /* opened directly: rebuilding each time costs an fsync */
-        struct wisp_data *d;
-        memcpy(bad, good, m);
-        bad[i] ^= (char)(1 << i % 8);
-        save(place, bad, m);
+    struct wisp_data
+        *d; /* opened directly, changed in place: rebuilding costs an fsync each time */
+    int fd = open(place, O_RDWR);
+    for (size_t i = 0; i < m; i++) {
+        char flipped = (char)(good[i] ^ (1 << i % 8));
+        CHECK(pwrite(fd, &flipped, 1, (off_t)i) == 1, "cannot write");
         CHECK(wisp_cache_open(&d, NULL, place, NULL, NULL, NULL, NULL) == WISP_EFORMAT, "byte %zu",
               i);
-        save(place, good, i);
+        CHECK(pwrite(fd, good + i, 1, (off_t)i) == 1, "cannot write");
+    }
+    CHECK(wisp_cache_open(&d, NULL, place, NULL, NULL, NULL, NULL) == WISP_OK, "as it was");
+    wisp_data_free(d);
+    for (size_t i = m; i-- > 0;) {
+        CHECK(ftruncate(fd, (off_t)i) == 0, "cannot cut");
         CHECK(wisp_cache_open(&d, NULL, place, NULL, NULL, NULL, NULL) == WISP_EFORMAT, "cut %zu",
               i);
     }
-    bad[m - 1] = good[m - 1];
+    close(fd);
+    memcpy(bad, good, m);
     bad[m] = 0;
     save(place, bad, m + 1);
     expect(path, &o, want, false, "d.txt.wispcache: damaged (");

@@ -1,0 +1,84 @@
+# What the scripts of tests/cli share.  A script says
+#   . "$(dirname "$0")/lib.bash"
+# and then stands in an empty folder, with the command as "$wisp"; it ends with the line 'end'.
+# Every check has a name; a failed one shows what the last 'run' printed.
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+wisp=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+build=$(dirname "$wisp")
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+mkdir home
+export HOME=$work/home LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
+unset XDG_CACHE_HOME WISP_ISA
+
+passed=0 failed=0 skipped=0
+rc=0
+
+pass() { passed=$((passed + 1)); }
+bad() { # NAME WHY...
+    failed=$((failed + 1))
+    echo "FAIL $1: ${*:2}"
+    echo "  exit code $rc"
+    for f in out err; do [ -s $f ] && head -c 1500 $f | sed "s/^/  $f| /" | head -n 12; done
+}
+skip() { # NAME WHY...
+    skipped=$((skipped + 1))
+    echo "SKIP $1: ${*:2}"
+}
+
+# run ARGS...: the command, stdout to 'out', stderr to 'err', exit code to $rc
+run() {
+    "$wisp" "$@" >out 2>err </dev/null
+    rc=$?
+}
+
+# ok NAME ARGS...: runs, must succeed
+ok() {
+    run "${@:2}"
+    if [ $rc = 0 ]; then pass; else bad "$1" "expected success"; fi
+}
+
+# refuse NAME CODE WORDS ARGS...: runs, must exit with CODE, say WORDS on stderr (an extended pattern), nothing on stdout
+refuse() {
+    run "${@:4}"
+    if [ $rc != "$2" ]; then bad "$1" "expected exit code $2"
+    elif ! grep -qE -e "$3" err; then bad "$1" "expected '$3' on stderr"
+    elif [ -s out ]; then bad "$1" "expected nothing on stdout"
+    else pass; fi
+}
+
+# check NAME COMMAND...: the command must succeed
+check() {
+    if "${@:2}" >check.log 2>&1; then pass; else bad "$1" "not so: ${*:2} $(tail -n 3 check.log)"; fi
+}
+
+# not COMMAND...: for check
+not() { ! "$@"; }
+
+# same NAME FILE FILE
+same() { check "$1" cmp "$2" "$3"; }
+
+# judge NAME EXPRESSION [FILE]: a Python expression about d, the JSON object in FILE (its last line; 'out' unless told)
+judge() {
+    check "$1" /usr/bin/python3 -c '
+import json, sys
+d = json.loads(open(sys.argv[2]).read().splitlines()[-1])
+sys.exit(0 if eval(sys.argv[1]) else "d = %s" % str(d)[:1000])' "$2" "${3:-out}"
+}
+
+# synth PREFIX ARGS...: synthetic rows, or the end of the script
+synth() {
+    "$wisp" synth "$@" 2>err || {
+        cat err
+        exit 1
+    }
+}
+
+end() {
+    echo "$passed passed, $failed failed$([ $skipped = 0 ] || echo ", $skipped skipped")"
+    [ $failed = 0 ]
+    exit
+}

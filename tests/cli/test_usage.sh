@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Command lines: help, versions, and what is refused before any work is done.
+. "$(dirname "$0")/lib.bash"
+
+ok "help" help
+for c in train eval predict convert synth inspect info; do check "help names $c" [ "$(grep -cE "^  wisp $c " out)" = 1 ]; done
+check "help is on stdout only" [ ! -s err ]
+cp out help.txt
+ok "--help" --help
+same "--help is help" out help.txt
+run
+check "no command: help, and exit code 2" [ $rc = 2 ]
+ok "--version" --version
+check "--version is the header's" [ "$(cat out)" = "wisp $(sed -n 's/^#define WISP_VERSION "\(.*\)"/\1/p' "$root/include/wisp/wisp.h")" ]
+
+# Every row of the option table is in the help of the commands that it names, once, and in no other.
+/usr/bin/python3 - "$root/src/config/options.c" >rows <<'P'
+import re, sys
+text = open(sys.argv[1]).read()
+reads = re.search(r'#define READS "(.*)"', text).group(1)
+for m in re.finditer(r'\[OPT_\w+\] = \{ "([\w-]+)", "(\w+)",\s*"[^"]*",\s*"[^"]*",\s*("[\w ]+"|READS),', text):
+    print(m.group(1), m.group(2), reads if m.group(3) == "READS" else m.group(3).strip('"'))
+P
+check "the option table was read" [ "$(wc -l <rows)" = "$(grep -c '^ *\[OPT_' "$root/src/config/options.c")" ]
+for c in train eval predict convert synth inspect info; do
+    ok "$c --help" $c --help
+    check "$c --help is on stdout only" [ ! -s err ]
+    sed -n 's/^  --\([a-z-]*\).*/\1/p' out | sort >listed
+    while read -r key _ commands; do
+        case " $commands " in *" $c "*) echo "$key" ;; esac
+    done <rows | sort >wanted
+    check "$c --help lists its options, once each" diff wanted listed
+    check "$c --help begins with the usage" grep -qE "^usage: wisp $c" out
+    run $c -h
+    check "$c -h" [ $rc = 0 ]
+done
+
+printf '2 3 2\n0 0:1\n1 1:1 2:1\n' >d.txt
+refuse "unknown command" 2 "'fly'" fly
+for c in train eval predict convert synth inspect info; do
+    refuse "$c: unknown flag" 2 "'--fly'" $c --fly
+    refuse "$c: unknown short flag" 2 "'-z'" $c -z
+done
+refuse "a flag of another command" 2 "'--epochs'" eval m d.txt --epochs 3
+refuse "-o of a command without it" 2 "'-o'" eval m d.txt -o x
+refuse "-k of a command without it" 2 "'-k'" train d.txt -o m -k 3
+refuse "no data" 2 "file is missing" train -o m
+refuse "no model and data" 2 "files are missing" eval
+refuse "no second file" 2 "files are missing" predict m
+refuse "one file too many" 2 "'three'" eval one two three
+refuse "no -o" 2 "-o MODEL" train d.txt
+refuse "-o without a value" 2 "'-o' needs a value" train d.txt -o
+refuse "two -o" 2 "'-o' is given twice" train d.txt -o a -o b
+refuse "-k without a value" 2 "'-k' needs a value" predict m d.txt -k
+refuse "a value for a flag that is no yes or no" 2 "--resume: 'perhaps'" train d.txt -o m --resume=perhaps
+
+while read -r key type commands; do # a value missing; a value of the wrong kind
+    c=${commands%% *}
+    [ "$type" = flag ] || refuse "--$key without a value" 2 "--$key' needs a value" "$c" d.txt "--$key"
+    case $type in
+    int) refuse "--$key 1.5" 2 "--$key: '1.5'" "$c" d.txt "--$key" 1.5 ;;&
+    int | real)
+        refuse "--$key x" 2 "--$key: 'x'" "$c" d.txt "--$key" x
+        refuse "--$key 1e300" 2 "--$key: 1e300" "$c" d.txt "--$key=1e300"
+        refuse "--$key -2" 2 "--$key: -2" "$c" d.txt "--$key" -2
+        refuse "--$key nan" 2 "--$key: .?nan" "$c" d.txt "--$key" nan ;;
+    choice | size) refuse "--$key what" 2 "--$key: 'what'" "$c" d.txt "--$key" what ;;
+    esac
+done <rows
+refuse "--memory -1" 2 "--memory: '-1'" train d.txt -o m --memory -1
+refuse "--hidden 0" 2 "needs a width" train d.txt -o m --hidden 0
+refuse "--hidden words" 2 "hidden" train d.txt -o m --hidden wide
+refuse "--net of no known layer" 2 "banana" train d.txt -o m --net "input 8, banana"
+refuse "synth without a shape" 2 "--rows" synth P
+refuse "synth of a wrong shape" 2 "--shape: '3x4'" synth P --shape 3x4
+refuse "synth --labels words" 2 "--labels: 'many'" synth P --rows 9 --features 9 --labels many
+check "no model was made" [ ! -e m ]
+WISP_ISA=mmx refuse "an unknown ISA" 2 "'mmx'" train d.txt -o m
+end
