@@ -123,7 +123,8 @@ const char *args_text(const struct args *a, const char *key)
 
 int args_on(const struct args *a, const char *key)
 {
-    return strcmp(args_text(a, key), "1") == 0;
+    const char *s = args_text(a, key); /* checked when it was set */
+    return strcmp(s, "1") == 0 || strcmp(s, "true") == 0 || strcmp(s, "yes") == 0;
 }
 
 int exit_code(wisp_status st)

@@ -14,13 +14,14 @@ static const wisp_option table[N_OPTS] = {
     [OPT_NET] = { "net", "text", "", "", "train",
                   "layers in a row, e.g. \"input 256, relu, dropout 0.3, dense 128, relu\"; the output layer is added; "
                   "empty: from --hidden and --dropout" },
-    [OPT_HIDDEN] = { "hidden", "text", "256", "", "train", "widths of the hidden layers: 256, or 512,256" },
+    [OPT_HIDDEN] = { "hidden", "text", "", "", "train",
+                     "widths of the hidden layers: 256, or 512,256; empty: 512 up to 4096 labels, 256 above" },
     [OPT_DROPOUT] = { "dropout", "real", "-1", "-1..0.95", "train",
                       "share of hidden units dropped while training; -1: chosen from the data" },
     [OPT_INPUT_DROPOUT] = { "input-dropout", "real", "-1", "-1..0.95", "train",
                             "share of input features dropped while training; -1: chosen from the data" },
-    [OPT_LOSS] = { "loss", "choice", "softmax", "softmax|bce", "train",
-                   "softmax: labels compete, 1/|Y| targets; bce: each label alone, scores to threshold" },
+    [OPT_LOSS] = { "loss", "choice", "auto", "auto|softmax|bce", "train",
+                   "softmax: labels compete, 1/|Y| targets; bce: each label alone, scores to threshold; auto: bce" },
 
     [OPT_EPOCHS] = { "epochs", "int", "0", "0..100000", "train", "passes over the data; 0: from the number of rows" },
     [OPT_BATCH] = { "batch", "int", "0", "0..65536", "train", "rows a step; 0: from the number of rows" },

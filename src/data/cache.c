@@ -168,7 +168,10 @@ static void check_block(void *arg, size_t i, int thread)
 {
     struct checker *c = arg;
     (void)thread;
-    if (block_is_good(c, entry(c, i))) return;
+    bool good = block_is_good(c, entry(c, i));
+    struct wisp_cache_entry e = entry(c, i);
+    wisp_map_forget(c->file + e.offset, e.bytes); /* a file larger than memory passes through once */
+    if (good) return;
     size_t bad = atomic_load(&c->bad);
     while (i < bad && !atomic_compare_exchange_weak(&c->bad, &bad, i)) {}
 }

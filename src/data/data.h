@@ -192,6 +192,8 @@ struct wisp_format {
     wisp_status (*read)(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err);
     wisp_status (*write)(const struct wisp_data *d, struct wisp_context *ctx, const char *path,
                          wisp_error *err);
+    /* The file beside 'path' that is read with it (to be freed), or NULL; no function: there is none. */
+    char *(*beside)(const char *path);
 };
 const struct wisp_format *wisp_format_at(size_t i); /* NULL past the end */
 const struct wisp_format *wisp_format_find(const char *name);

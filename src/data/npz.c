@@ -439,4 +439,5 @@ const struct wisp_format wisp_format_npz = {
     .probe = npz_probe,
     .read = npz_read,
     .write = wisp_npz_write,
+    .beside = wisp_npz_labels_path,
 };

@@ -3,6 +3,7 @@
  * Places for the cache, in order: SOURCE.wispcache beside the source;
  * FOLDER/BASENAME-HASH.wispcache, HASH of the absolute path; and where none can be written, memory.
  */
+#include "base/mem.h"
 #include "data/cache.h"
 #include "data/text.h"
 
@@ -71,10 +72,21 @@ static wisp_status probe(struct job *j, wisp_error *err)
 
 /* All that changes the rows, apart from n_features (cache.h).  Formats of numbers know nothing of
  * words, so a model's names must not make a second cache of the same rows. */
+/* Mixes in the file that is read along with the source; its absence counts, too. */
+static uint64_t hash_beside(const struct job *j, uint64_t h)
+{
+    char *path = j->format->beside ? j->format->beside(j->path) : NULL;
+    struct wisp_file_id id = { 0 };
+    if (path) wisp_file_identify(&id, path, NULL);
+    bool has = path != NULL;
+    wisp_free(path);
+    return has ? XXH3_64bits_withSeed(&id, sizeof id, h) : h;
+}
+
 static uint64_t hash_options(const struct job *j)
 {
     const struct wisp_read_options *o = j->o;
-    uint64_t h = XXH3_64bits(j->format->name, strlen(j->format->name));
+    uint64_t h = hash_beside(j, XXH3_64bits(j->format->name, strlen(j->format->name)));
     const int numbers[2] = { o->index_base, o->no_header };
     h = XXH3_64bits_withSeed(numbers, sizeof numbers, h);
     if (j->format != &wisp_format_fasttext) return h;

@@ -210,6 +210,20 @@ void wisp_net_init(struct wisp_net *net, uint64_t seed)
         if (net->layers[i].kind->init) net->layers[i].kind->init(&net->layers[i], seed);
 }
 
+bool wisp_net_finite(const struct wisp_net *net)
+{
+    for (int i = 0; i < net->n_layers; i++)
+        for (int k = 0; k < net->layers[i].n_params; k++) {
+            const struct wisp_param *p = &net->layers[i].params[k];
+            for (size_t row = 0; row < p->rows; row++) {
+                int bad = 0; /* summed, so that the loop over a row becomes vectors */
+                for (size_t c = row * p->cols; c < (row + 1) * p->cols; c++) bad |= !(p->w[c] - p->w[c] == 0);
+                if (bad) return false;
+            }
+        }
+    return true;
+}
+
 /* ---- the step ---- */
 
 const float *wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s)

@@ -34,6 +34,8 @@ wisp_status wisp_net_alloc_state(struct wisp_net *net, unsigned slots, wisp_erro
 wisp_status wisp_net_alloc_work(struct wisp_net *net, int threads, wisp_error *err);
 
 void wisp_net_init(struct wisp_net *net, uint64_t seed);
+/* Is every weight a number, neither infinite nor NaN? */
+bool wisp_net_finite(const struct wisp_net *net);
 /* Calls fn for every declared parameter, in order; stops at the first failure. */
 wisp_status wisp_net_each(struct wisp_net *net,
                           wisp_status (*fn)(void *arg, struct wisp_param *p, wisp_error *err),

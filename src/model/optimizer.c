@@ -34,7 +34,7 @@ static void sgd_row(const struct wisp_update *u, struct wisp_param *p, size_t ro
 }
 
 static const struct wisp_optimizer_kind kinds[] = {
-    { "adam", "each row has its own clock", WISP_SLOT_M | WISP_SLOT_V | WISP_SLOT_COUNT, 2e-3, adam_row },
+    { "adam", "each row has its own clock", WISP_SLOT_M | WISP_SLOT_V | WISP_SLOT_COUNT, 4e-3, adam_row },
     { "adagrad", "row-wise: one number of state a row", WISP_SLOT_G2, 0.05, adagrad_row },
     { "sgd", "with momentum", WISP_SLOT_M, 0.5, sgd_row },
 };

@@ -3,8 +3,6 @@
 #include "base/mem.h"
 #include "base/rand.h"
 
-#include <sys/mman.h>
-
 static bool held_out(const struct wisp_order *o, size_t row)
 {
     return o->holdout > 0 && wisp_rand_unit(o->seed, WISP_STREAM_HOLDOUT, row) < o->holdout;
@@ -79,25 +77,19 @@ void wisp_order_start(struct wisp_order *o, int epoch)
     o->next_block = o->window_first = o->n = o->at = 0;
 }
 
-static void advise(const struct wisp_rows *r, int advice)
-{
-    size_t page = 4096, from = (size_t)r->xp & ~(page - 1);
-    madvise((void *)from, block_bytes(r), advice);
-}
-
 static void load_window(struct wisp_order *o)
 {
     const struct wisp_data *d = o->d;
     bool partial = o->memory && d->map.p;
     if (partial)
         for (size_t i = o->window_first; i < o->next_block; i++)
-            advise(&d->blocks[o->blocks[i]], MADV_DONTNEED);
+            wisp_map_forget(d->blocks[o->blocks[i]].xp, block_bytes(&d->blocks[o->blocks[i]]));
     o->window_first = o->next_block;
     o->next_block = window_end(o, o->window_first);
     o->n = o->at = 0;
     for (size_t i = o->window_first; i < o->next_block; i++) {
         size_t b = o->blocks[i];
-        if (partial) advise(&d->blocks[b], MADV_WILLNEED);
+        if (partial) wisp_map_fetch(d->blocks[b].xp, block_bytes(&d->blocks[b]));
         for (size_t r = d->first[b]; r < d->first[b + 1]; r++)
             if (!held_out(o, r)) o->rows[o->n++] = r;
     }

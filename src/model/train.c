@@ -306,7 +306,7 @@ static wisp_status end_epoch(struct wisp_run *r, struct clock *c, wisp_on_progre
     bool averaged = r->n_averaged > 0;
     if (averaged) use_block(r, r->average, r->m->net.params);
     struct wisp_metrics m = { 0 };
-    bool have = r->valid || r->n_valid;
+    bool have = r->valid ? r->valid->n_rows > 0 : r->n_valid > 0;
     wisp_status st = have ? validate(&m, r, err) : WISP_OK;
     double p1 = have ? wisp_metrics_p(&m, 0) : -1;
     bool best = !have || p1 > r->best;
@@ -315,6 +315,9 @@ static wisp_status end_epoch(struct wisp_run *r, struct clock *c, wisp_on_progre
         r->best_epoch = r->epoch;
     }
     r->since_best = best ? 0 : r->since_best + 1;
+    if (st == WISP_OK && !wisp_net_finite(&r->m->net)) /* the last step may do it, after its loss was fine */
+        st = wisp_fail(err, WISP_ENUMERIC, "a weight is no number after epoch %d: the last good model is kept; try a lower --lr than %g",
+                       r->epoch, r->plan.lr);
     if (st == WISP_OK && best) st = wisp_model_save(r->m, r->path, p1, r->epoch, err);
     if (averaged) use_block(r, r->m->net.params, r->average);
 
@@ -352,7 +355,7 @@ static wisp_status run_epochs(struct wisp_run *r, struct clock *c, wisp_on_progr
         if (st == WISP_OK && !stopped) st = end_epoch(r, c, on_progress, arg, &stopped, err);
         if (st == WISP_OK && !finished(r)) st = wisp_state_save(r, err);
         if (st != WISP_OK) return st;
-        if (!stopped) continue;
+        if (!stopped || finished(r)) continue;
         if (r->best_epoch == 0) st = wisp_model_save(r->m, r->path, -1, 0, err);
         if (st != WISP_OK) return st;
         return wisp_fail(err, WISP_ESTOPPED, "stopped in epoch %d; go on with --resume", r->epoch);

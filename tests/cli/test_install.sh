@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# make install into a folder, and a program built against it through pkg-config.
+. "$(dirname "$0")/lib.bash"
+dest=$work/dest
+san=()
+if nm "$wisp" 2>/dev/null | grep -q __asan_init; then san=(SAN=1); fi
+if nm "$wisp" 2>/dev/null | grep -q __tsan_init; then san=(SAN=thread); fi
+env -u MAKEFLAGS -u MAKELEVEL make -s -C "$root" install DESTDIR="$dest" PREFIX=/usr BUILD="$build" "${san[@]}" >out 2>err
+rc=$?
+check "make install" [ $rc = 0 ]
+for f in bin/wisp lib/libwisp.a lib/libwisp.so include/wisp/wisp.h lib/pkgconfig/wisp.pc; do
+    check "installs $f" [ -s "$dest/usr/$f" ]
+done
+"$dest/usr/bin/wisp" --version >out 2>err
+rc=$?
+check "the installed command runs" [ $rc = 0 ]
+check "only names that begin with wisp_ are exported" [ -z "$(nm -D --defined-only "$dest/usr/lib/libwisp.so" | awk '$2 ~ /[TDBR]/ { print $3 }' | grep -vE '^wisp_|^_|asan|ubsan|tsan|^Orc')" ]
+
+if ! command -v pkg-config >/dev/null; then
+    skip "a program through pkg-config" "pkg-config is not installed"
+elif [ ${#san[@]} != 0 ]; then
+    skip "a program through pkg-config" "a sanitizer build is no library for others"
+else
+    export PKG_CONFIG_PATH=$dest/usr/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$dest
+    export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 # /usr below the sysroot is not the system's
+    check "its version" [ "wisp $(pkg-config --modversion wisp)" = "$("$wisp" --version)" ]
+    # shellcheck disable=SC2046
+    "${CC:-cc}" -std=c11 -Wall -Wextra -Werror "$root/docs/examples/tour.c" $(pkg-config --cflags --libs wisp) -o tour >out 2>err
+    rc=$?
+    check "it compiles" [ $rc = 0 ]
+    LD_LIBRARY_PATH=$dest/usr/lib ./tour >out 2>err
+    rc=$?
+    check "it runs with the shared library" [ $rc = 0 ]
+    check "it is the shared library" grep -q 'libwisp.so =>.*dest/usr/lib' <(LD_LIBRARY_PATH=$dest/usr/lib ldd ./tour)
+    # shellcheck disable=SC2046
+    "${CC:-cc}" -std=c11 $(pkg-config --cflags wisp) "$root/docs/examples/tour.c" "$dest/usr/lib/libwisp.a" \
+        $(pkg-config --libs --static wisp | tr ' ' '\n' | grep -v '^-lwisp$') -pthread -o tour-static >out 2>err
+    rc=$?
+    check "it links with the static library" [ $rc = 0 ]
+    ./tour-static >out 2>err
+    rc=$?
+    check "it runs with the static library" [ $rc = 0 ]
+    echo '#include <wisp/wisp.h>
+int main() { wisp_config *c; return wisp_config_create(&c, nullptr) == WISP_OK ? (wisp_config_free(c), 0) : 1; }' >t.cc
+    if command -v c++ >/dev/null; then
+        # shellcheck disable=SC2046
+        c++ -Wall -Wextra -Werror t.cc $(pkg-config --cflags --libs wisp) -o tcc >out 2>err
+        rc=$?
+        check "the header is C++, too" [ $rc = 0 ]
+    else
+        skip "the header is C++, too" "no c++"
+    fi
+fi
+end
