@@ -337,6 +337,6 @@ wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *ctx, cons
                 scores[(at + i) * k + c] = c < s.k ? s.scores[i * s.k + c] : 0;
             }
     }
-    if (st == WISP_OK || s.m) wisp_scorer_clear(&s);
+    wisp_scorer_clear(&s);
     return st;
 }

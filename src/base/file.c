@@ -2,8 +2,11 @@
 #include "base/file.h"
 #include "base/mem.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -61,11 +64,32 @@ struct wisp_out {
     int failed; /* errno of the first failure */
 };
 
+/* Temporaries are named PATH.tmp<process>-<number>.  Those of a process that was killed stay
+ * behind: the next writer of the same file removes them. */
+static void remove_stale(const char *path)
+{
+    char dir[4096];
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
+    DIR *d = opendir(dir);
+    if (!d) return;
+    size_t n = strlen(base);
+    for (struct dirent *e; (e = readdir(d));) {
+        int pid, number, end = 0;
+        if (strncmp(e->d_name, base, n) != 0 ||
+            sscanf(e->d_name + n, ".tmp%d-%d%n", &pid, &number, &end) != 2 || e->d_name[n + (size_t)end] || pid <= 0)
+            continue;
+        if (kill(pid, 0) != 0 && errno == ESRCH) unlinkat(dirfd(d), e->d_name, 0);
+    }
+    closedir(d);
+}
+
 wisp_status wisp_out_create(struct wisp_out **out, const char *path, wisp_error *err)
 {
+    static atomic_int number;
     *out = NULL;
     struct wisp_out *o = wisp_zalloc(1, sizeof *o);
-    size_t room = strlen(path) + 32;
+    size_t room = strlen(path) + 64;
     if (o) {
         o->fd = -1;
         o->path = wisp_strdup(path);
@@ -76,7 +100,8 @@ wisp_status wisp_out_create(struct wisp_out **out, const char *path, wisp_error 
         wisp_out_abort(o);
         return wisp_fail_mem(err, BUFFER, "a file buffer");
     }
-    snprintf(o->temp, room, "%s.tmp%ld", path, (long)getpid());
+    remove_stale(path);
+    snprintf(o->temp, room, "%s.tmp%d-%d", path, (int)getpid(), atomic_fetch_add(&number, 1));
     o->fd = open(o->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (o->fd < 0) {
         wisp_fail_errno(err, WISP_EIO, "%s: cannot be created", o->temp);

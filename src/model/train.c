@@ -33,6 +33,8 @@ static wisp_status options_text(char **out, const wisp_config *cfg, wisp_error *
         for (size_t k = 0; k < sizeof aside / sizeof *aside; k++) skip |= aside[k] == (enum wisp_opt)i;
         if (!skip) p += sprintf(p, "%s=%s\n", o->key, wisp_opt_text(cfg, (enum wisp_opt)i));
     }
+    for (p = *out; *p; p++) /* metadata must be UTF-8, a path need not be */
+        if ((unsigned char)*p >= 0x80) *p = '?';
     return WISP_OK;
 }
 

@@ -4,8 +4,10 @@
 # Every check has a name; a failed one shows what the last 'run' printed.
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck disable=SC2034
 root=$(cd "$here/../.." && pwd)
 wisp=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+# shellcheck disable=SC2034
 build=$(dirname "$wisp")
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT

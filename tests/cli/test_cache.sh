@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The binary copy of a data file: where it lies, when it is used, when it is made again.
+# shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
 synth P --rows 400 --features 300 --labels 40 --row-features 12
 quick=(--hidden 8 --epochs 1)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Exit codes: 3 bad data, 4 bad model, 5 input and output, 7 numbers, 130 and 143 stopped by a signal after saving.
+# shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
-# shellcheck disable=SC2054
 quick=(--hidden 16 --epochs 2 --batch 64)
 synth P --rows 600 --features 400 --labels 60 --row-features 20
 ok "train" train P_train.txt -o good "${quick[@]}"
@@ -27,12 +27,12 @@ check "no cache was left of it" [ -z "$(find . -name 'bad*cache*' -o -name '*.tm
 # 4: a damaged or foreign model
 cp good flipped
 printf '\377' | dd of=flipped bs=1 seek=20000 conv=notrunc 2>/dev/null
-head -c 20000 good >cut
+head -c 20000 good >short
 {
     cat good
     echo x
 } >longer
-for m in flipped cut longer P_train.txt empty.txt; do
+for m in flipped short longer P_train.txt empty.txt; do
     refuse "eval of a bad model: $m" 4 "$m" eval $m P_test.txt
     refuse "predict with a bad model: $m" 4 "$m" predict $m P_test.txt
     refuse "inspect of a bad model: $m" 4 "$m" inspect $m
@@ -82,6 +82,7 @@ same "a full disk leaves the old model" kept good
 check "a full disk leaves no temporary" [ -z "$(find . -name '*.tmp*')" ]
 
 # 7: numbers
+# shellcheck disable=SC2054
 wild=(--optimizer sgd --lr 1000 --warmup 0 --batch 32 --hidden 64,64,64,64 --epochs 4)
 refuse "a loss that is not finite" 7 "the loss became .*--lr" train P_train.txt -o kept "${wild[@]}"
 same "it leaves the old model" kept good

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # make install into a folder, and a program built against it through pkg-config.
+# shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
 dest=$work/dest
 san=()

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # What a run tells: progress, logs, JSON; and options from a file.
+# shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
 synth P --rows 500 --features 300 --labels 40 --row-features 12
 quick=(--hidden 8 --epochs 4 --patience 0 --loss softmax)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A run that is stopped or killed at any moment, and resumed, ends with the bytes of one that was left alone.
 # SEED=n repeats the moments of a run (as far as the clock allows).
+# shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
 RANDOM=${SEED:=$$}
 synth P --rows 2400 --features 1000 --labels 100 --row-features 40
@@ -68,7 +69,7 @@ stop_and_go "SIGINT, sgd, two layers" INT 6 P_train.txt "${run_options[@]}" --hi
 stop_and_go "SIGINT, windows, bce" INT 6 W_train.txt --hidden 16 --batch 128 --memory 64k --loss bce
 stop_and_go "kill -9" KILL 10 P_train.txt "${run_options[@]}"
 stop_and_go "kill -9, early stopping, a validation file" KILL 5 P_train.txt "${run_options[@]}" --patience 60 --valid P_test.txt
-touch r.tmp4194305 # no process can have this number: what a kill while saving leaves
+touch r.tmp4194305-0 # no process can have this number: what a kill while saving leaves
 ok "another run" train P_train.txt -o r --epochs 1 --hidden 8
 check "temporaries of the dead are cleaned up" [ -z "$(find . -name 'r*.tmp*')" ]
 

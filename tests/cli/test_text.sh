@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Raw text with labels (fastText style), from training to names in predictions; conversions between formats.
+# shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
 /usr/bin/python3 - <<'P'
 import random

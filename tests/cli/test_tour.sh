@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # docs/examples/tour.c: the example of the C interface runs and tells the truth.
+# shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
 
 if [ ! -x "$build/tour" ]; then

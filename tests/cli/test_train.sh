@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Training: the defaults learn; the same bytes for any number of threads, on every ISA; --init.
+# shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
 synth P --rows 3000 --features 2000 --labels 300
 synth S --rows 800 --features 600 --labels 80 --row-features 30
@@ -61,13 +62,16 @@ done
 unset WISP_ISA
 
 # --init
-ok "a first run" train S_train.txt -o a --hidden 64 --epochs 3 --json
+ok "a first run" train S_train.txt -o a --hidden 64 --epochs 3 --json --log log
 cp out first
-ok "--init" train S_train.txt -o b --hidden 64 --epochs 3 --init a --json
+head -n 1 log >first-epoch
+ok "--init" train S_train.txt -o b --hidden 64 --epochs 3 --init a --json --log log
+head -n 1 log >next-epoch
 check "it goes on from there" /usr/bin/python3 -c '
 import json
 a, b = (json.loads(open(f).read())["valid_p@1"] for f in ("first", "out"))
-assert b >= a, (a, b)'
+c, d = (json.loads(open(f).read())["loss"] for f in ("first-epoch", "next-epoch"))
+assert b >= a and d < c, (a, b, c, d)'
 refuse "--init: other hidden width" 4 "--init a: .*input 64.*input 32" train S_train.txt -o c --hidden 32 --init a
 refuse "--init: another depth" 4 "--init a: " train S_train.txt -o c --hidden 64,32 --init a
 refuse "--init: other features and labels" 4 "--init a: .*600 features and 80 labels.*2000 and 300" \

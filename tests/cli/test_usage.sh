@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Command lines: help, versions, and what is refused before any work is done.
+# shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
 
 ok "help" help

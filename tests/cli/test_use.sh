@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Using a model: eval, predict from files and from stdin, inspect, info.
+# shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
 synth P --rows 1000 --features 800 --labels 60 --row-features 30
 for i in $(seq 0 59); do echo "Name of $i \"q\" \\ é"; done >names.txt

@@ -82,8 +82,8 @@ static void random_spec(char *spec, size_t room, int hidden)
 {
     size_t at = 0;
     for (int i = 0; i < hidden; i++) {
-        at += (size_t)snprintf(spec + at, room - at, "%s%s %zu", i ? ", " : "", i ? "dense" : "input",
-                               1 + below(35));
+        at += (size_t)snprintf(spec + at, room - at, "%s%s %zu", i ? ", " : "",
+                               i ? "dense" : "input", 1 + below(35));
         count_kind(i ? "dense" : "input");
         if (below(4)) {
             at += (size_t)snprintf(spec + at, room - at, ", relu");
@@ -115,7 +115,8 @@ static struct wisp_data *random_data(size_t n, size_t n_features, size_t n_label
     size_t common = below(n_labels); /* a label that many rows share */
     for (size_t i = 0; i < n; i++) {
         size_t f = i % 7 == 3 ? 0 : below(MOST), l = i % 5 == 4 ? 0 : 1 + below(4);
-        xp[i + 1] = xp[i] + (int64_t)some_ids(xi + xp[i], f < n_features ? f : n_features, n_features);
+        xp[i + 1] =
+            xp[i] + (int64_t)some_ids(xi + xp[i], f < n_features ? f : n_features, n_features);
         for (int64_t e = xp[i]; e < xp[i + 1]; e++) xv[e] = 0.2f + 1.5f * test_randf(&seed);
         size_t got = some_ids(yi + yp[i], l < n_labels ? l : n_labels, n_labels);
         if (got && i % 2) yi[yp[i] + (int64_t)--got] = (int32_t)common, got++;
@@ -146,7 +147,8 @@ static void random_active(struct rig *r)
 {
     char *take = calloc(r->n_labels, 1);
     for (size_t l = 0; l < r->n_labels; l++) take[l] = below(2) != 0;
-    for (size_t i = 0; i < r->layout.batch.yp[r->layout.batch.n]; i++) take[r->layout.batch.yi[i]] = 1;
+    for (size_t i = 0; i < r->layout.batch.yp[r->layout.batch.n]; i++)
+        take[r->layout.batch.yi[i]] = 1;
     take[below(r->n_labels)] = 1; /* never none */
     r->rows = calloc(r->n_labels, sizeof *r->rows);
     for (size_t l = 0; l < r->n_labels; l++)
@@ -156,22 +158,25 @@ static void random_active(struct rig *r)
 
 /* ---- the forward pass again, in double ---- */
 
-static void ref_multiply(double *out, const double *in, const double *w, const double *bias, size_t n,
-                         size_t n_in, size_t n_out)
+static void ref_multiply(double *out, const double *in, const double *w, const double *bias,
+                         size_t n, size_t n_in, size_t n_out)
 {
     for (size_t i = 0; i < n; i++) {
         memcpy(out + i * n_out, bias, n_out * sizeof *out);
         for (size_t k = 0; k < n_in; k++)
-            for (size_t j = 0; j < n_out; j++) out[i * n_out + j] += in[i * n_in + k] * w[k * n_out + j];
+            for (size_t j = 0; j < n_out; j++)
+                out[i * n_out + j] += in[i * n_in + k] * w[k * n_out + j];
     }
 }
 
-static void ref_input(double *out, const struct wisp_batch *b, const double *w, const double *bias, size_t n_out)
+static void ref_input(double *out, const struct wisp_batch *b, const double *w, const double *bias,
+                      size_t n_out)
 {
     for (size_t i = 0; i < b->n; i++) {
         memcpy(out + i * n_out, bias, n_out * sizeof *out);
         for (uint32_t e = b->xp[i]; e < b->xp[i + 1]; e++)
-            for (size_t j = 0; j < n_out; j++) out[i * n_out + j] += b->xv[e] * w[(size_t)b->xi[e] * n_out + j];
+            for (size_t j = 0; j < n_out; j++)
+                out[i * n_out + j] += b->xv[e] * w[(size_t)b->xi[e] * n_out + j];
     }
 }
 
@@ -182,15 +187,16 @@ static double ref_loss(const struct rig *r, const double *z, size_t sample)
     const struct wisp_active *a = &r->step.active;
     size_t n_true = b->yp[sample + 1] - b->yp[sample];
     double sum = 0, of_true = 0;
-    for (uint32_t e = b->yp[sample]; e < b->yp[sample + 1]; e++) of_true += z[wisp_active_place(a, b->yi[e])];
+    for (uint32_t e = b->yp[sample]; e < b->yp[sample + 1]; e++)
+        of_true += z[wisp_active_place(a, b->yi[e])];
     bool softmax = strcmp(r->step.loss->name, "softmax") == 0;
     for (size_t i = 0; i < a->n; i++) sum += softmax ? exp(z[i]) : log1p(exp(z[i]));
     if (!softmax) return sum - of_true;
     return n_true ? log(sum) - of_true / (double)n_true : 0;
 }
 
-static double ref_output(const struct rig *r, const struct wisp_layer *l, const double *h, const double *w,
-                         const double *bias)
+static double ref_output(const struct rig *r, const struct wisp_layer *l, const double *h,
+                         const double *w, const double *bias)
 {
     const struct wisp_active *a = &r->step.active;
     double total = 0, *z = malloc(a->n * sizeof *z);
@@ -240,7 +246,8 @@ static void ref_init(struct rig *r)
     for (size_t e = 0; e < n * r->widest; e++) ones[e] = 1;
     for (int i = 0; i < r->net.n_layers; i++) {
         const struct wisp_layer *l = &r->net.layers[i];
-        struct wisp_act in = { l->n_in, ones, NULL }, out = { l->n_out, r->mask + (size_t)i * n * r->widest, NULL };
+        struct wisp_act in = { l->n_in, ones, NULL },
+                        out = { l->n_out, r->mask + (size_t)i * n * r->widest, NULL };
         if (l->kind == &wisp_layer_dropout) l->kind->forward(l, &r->step, &in, &out);
     }
     free(ones);
@@ -248,7 +255,8 @@ static void ref_init(struct rig *r)
 
 /* ---- making one ---- */
 
-static bool rig_init(struct rig *r, const struct wisp_kernels *k, int threads, uint64_t start, int hidden)
+static bool rig_init(struct rig *r, const struct wisp_kernels *k, int threads, uint64_t start,
+                     int hidden)
 {
     *r = (struct rig){ 0 };
     seed = start;
@@ -263,21 +271,27 @@ static bool rig_init(struct rig *r, const struct wisp_kernels *k, int threads, u
     struct wisp_values raw = { .mode = WISP_VALUES_RAW };
     struct wisp_drop none = { 0 };
     r->ctx.k = k;
-    bool ok = r->data && wisp_pool_create(&r->ctx.pool, threads, &err) == WISP_OK &&
-              wisp_net_plan(&r->net, r->spec, r->n_features, r->n_labels, &sizes, &err) == WISP_OK &&
-              wisp_net_alloc_params(&r->net, &err) == WISP_OK &&
-              wisp_net_alloc_work(&r->net, threads, &err) == WISP_OK &&
-              wisp_layout_init(&r->layout, r->n_features, r->n_labels, true, &err) == WISP_OK &&
-              wisp_layout_fill(&r->layout, r->data, ids, n, &raw, &none, &err) == WISP_OK;
+    bool ok =
+        r->data && wisp_pool_create(&r->ctx.pool, threads, &err) == WISP_OK &&
+        wisp_net_plan(&r->net, r->spec, r->n_features, r->n_labels, &sizes, &err) == WISP_OK &&
+        wisp_net_alloc_params(&r->net, &err) == WISP_OK &&
+        wisp_net_alloc_work(&r->net, threads, &err) == WISP_OK &&
+        wisp_layout_init(&r->layout, r->n_features, r->n_labels, true, &err) == WISP_OK &&
+        wisp_layout_fill(&r->layout, r->data, ids, n, &raw, &none, &err) == WISP_OK;
     CHECK(ok, "'%s': %s", r->spec, err.text);
     free(ids);
     if (!ok) return false;
     random_weights(&r->net);
     random_active(r);
     r->floats = wisp_net_param_floats(&r->net);
-    r->rec = (struct recorder){ { record }, r->net.params, calloc(r->floats, 4), calloc(r->floats, 1) };
-    r->step = (struct wisp_step){ .ctx = &r->ctx, .batch = &r->layout.batch, .training = true,
-                                  .seed = start, .number = 3, .update = &r->rec.update };
+    r->rec =
+        (struct recorder){ { record }, r->net.params, calloc(r->floats, 4), calloc(r->floats, 1) };
+    r->step = (struct wisp_step){ .ctx = &r->ctx,
+                                  .batch = &r->layout.batch,
+                                  .training = true,
+                                  .seed = start,
+                                  .number = 3,
+                                  .update = &r->rec.update };
     ref_init(r);
     return true;
 }
@@ -306,7 +320,8 @@ static double gradients(struct rig *r, const struct wisp_loss *loss, struct wisp
 /* ---- finite differences ---- */
 
 /* Derivative of the loss along 'd' (n numbers) from the weights w; false at a kink. */
-static bool numeric(double *out, const struct rig *r, double *w, const double *d, size_t n, double h)
+static bool numeric(double *out, const struct rig *r, double *w, const double *d, size_t n,
+                    double h)
 {
     double *keep = malloc(n * sizeof *keep), side[3];
     memcpy(keep, w, n * sizeof *keep);
@@ -324,8 +339,8 @@ static bool numeric(double *out, const struct rig *r, double *w, const double *d
 static int n_checks, n_kinks;
 
 /* 'scale': how large the terms are of which 'want' is the sum. */
-static void check_direction(struct rig *r, const struct wisp_param *p, size_t at, const double *d, size_t n,
-                            double want, double scale)
+static void check_direction(struct rig *r, const struct wisp_param *p, size_t at, const double *d,
+                            size_t n, double want, double scale)
 {
     double got, *w = r->w + (p->w - r->net.params) + at;
     n_checks++;
@@ -334,8 +349,8 @@ static void check_direction(struct rig *r, const struct wisp_param *p, size_t at
         return;
     }
     CHECK(fabs(got - want) <= 2e-5 * (fabs(want) + scale) + 1e-7,
-          "%s '%s' %s loss, %s at %zu (%zu numbers): gradient %g, differences say %g", r->ctx.k->name, r->spec,
-          r->step.loss->name, p->name, at, n, want, got);
+          "%s '%s' %s loss, %s at %zu (%zu numbers): gradient %g, differences say %g",
+          r->ctx.k->name, r->spec, r->step.loss->name, p->name, at, n, want, got);
 }
 
 static void check_param(struct rig *r, const struct wisp_param *p)
@@ -348,14 +363,16 @@ static void check_param(struct rig *r, const struct wisp_param *p)
     const double one = 1;
     for (int c = 0; c < 3; c++) {
         size_t at = below(n);
-        for (int more = 0; more < 6 * c; more++) { /* one anywhere, others where there is much to see */
+        for (int more = 0; more < 6 * c;
+             more++) { /* one anywhere, others where there is much to see */
             size_t other = below(n);
             if (fabsf(g[other]) > fabsf(g[at])) at = other;
         }
         check_direction(r, p, at, &one, 1, g[at], biggest);
     }
     double *d = malloc(n * sizeof *d); /* all weights at once: no place is left out */
-    for (size_t i = 0; i < n; i++) d[i] = test_randf(&seed) + (norm > 0 ? g[i] / biggest : 0), length += d[i] * d[i];
+    for (size_t i = 0; i < n; i++)
+        d[i] = test_randf(&seed) + (norm > 0 ? g[i] / biggest : 0), length += d[i] * d[i];
     for (size_t i = 0; i < n; i++) d[i] /= sqrt(length), want += d[i] * g[i];
     check_direction(r, p, 0, d, n, want, norm);
     free(d);
@@ -369,13 +386,15 @@ static void check_hits(const struct rig *r)
             const struct wisp_param *p = &r->net.layers[i].params[k];
             for (size_t row = 0; row < p->rows; row++) {
                 int want = 1, got = r->rec.hits[(size_t)(p->w - r->rec.params) + row * p->cols];
-                if (i == r->net.n_layers - 1) want = wisp_active_place(&r->step.active, (int32_t)row) != SIZE_MAX;
+                if (i == r->net.n_layers - 1)
+                    want = wisp_active_place(&r->step.active, (int32_t)row) != SIZE_MAX;
                 if (i == 0 && k == 0) {
                     want = 0;
                     for (uint32_t e = 0; e < r->step.batch->xp[r->step.batch->n]; e++)
                         want |= (size_t)r->step.batch->xi[e] == row;
                 }
-                CHECK(got == want, "'%s' %s row %zu moved %d times, expected %d", r->spec, p->name, row, got, want);
+                CHECK(got == want, "'%s' %s row %zu moved %d times, expected %d", r->spec, p->name,
+                      row, got, want);
             }
         }
 }
@@ -387,8 +406,8 @@ static void check_net(const struct wisp_kernels *k, uint64_t start, int hidden)
     if (!rig_init(&three, k, 3, start, hidden)) return;
     for (size_t l = 0; wisp_loss_at(l); l++) {
         const struct wisp_loss *loss = wisp_loss_at(l);
-        CHECK(strcmp(loss->name, "softmax") == 0 || strcmp(loss->name, "bce") == 0, "no test case for loss %s",
-              loss->name);
+        CHECK(strcmp(loss->name, "softmax") == 0 || strcmp(loss->name, "bce") == 0,
+              "no test case for loss %s", loss->name);
         struct wisp_active full = { .n = r.n_labels }, part = { r.n_rows, r.rows };
         int32_t *all = malloc(r.n_labels * sizeof *all);
         for (size_t i = 0; i < r.n_labels; i++) all[i] = (int32_t)i;
@@ -399,15 +418,17 @@ static void check_net(const struct wisp_kernels *k, uint64_t start, int hidden)
               "%s '%s' %s: all rows by name differ from all rows", k->name, r.spec, loss->name);
         free(all);
         for (int some = 0; some < 2; some++) {
-            double a = gradients(&r, loss, some ? part : full), b = gradients(&three, loss, some ? part : full);
+            double a = gradients(&r, loss, some ? part : full),
+                   b = gradients(&three, loss, some ? part : full);
             CHECK(a == b && memcmp(r.rec.g, three.rec.g, r.floats * 4) == 0,
                   "%s '%s' %s: 3 threads differ from 1", k->name, r.spec, loss->name);
             check_hits(&r);
             double ref = mean_loss(&r);
-            CHECK(fabs(a - ref) <= 3e-6 * (1 + ref), "%s '%s' %s: loss %.9g, expected %.9g", k->name, r.spec,
-                  loss->name, a, ref);
+            CHECK(fabs(a - ref) <= 3e-6 * (1 + ref), "%s '%s' %s: loss %.9g, expected %.9g",
+                  k->name, r.spec, loss->name, a, ref);
             for (int i = 0; i < r.net.n_layers; i++)
-                for (int p = 0; p < r.net.layers[i].n_params; p++) check_param(&r, &r.net.layers[i].params[p]);
+                for (int p = 0; p < r.net.layers[i].n_params; p++)
+                    check_param(&r, &r.net.layers[i].params[p]);
         }
     }
     rig_clear(&r);
@@ -438,12 +459,14 @@ static void topk_one(const struct topk *t, const struct wisp_loss *loss, size_t 
     float *each = malloc(wisp_output_topk_thread_floats(&t->l, t->n) * threads * 4);
     int32_t *got = malloc(t->n * k * 4), *order = malloc(labels * 4);
     float *score = malloc(t->n * k * 4), *z = malloc(labels * 4);
-    wisp_output_topk(&t->l, (struct wisp_context *)&t->ctx, loss, t->h, t->n, k, got, score, scratch, each);
+    wisp_output_topk(&t->l, (struct wisp_context *)&t->ctx, loss, t->h, t->n, k, got, score,
+                     scratch, each);
     for (size_t s = 0; s < t->n; s++) {
         double max = -INFINITY, sum = 0, total = 0;
         for (size_t l = 0; l < labels; l++) {
             z[l] = t->bias[l]; /* small whole numbers: exact in any order */
-            for (size_t i = 0; i < t->l.n_in; i++) z[l] += t->w[l * t->l.n_in + i] * t->h[s * t->l.n_in + i];
+            for (size_t i = 0; i < t->l.n_in; i++)
+                z[l] += t->w[l * t->l.n_in + i] * t->h[s * t->l.n_in + i];
             max = fmax(max, z[l]);
             order[l] = (int32_t)l;
         }
@@ -452,16 +475,18 @@ static void topk_one(const struct topk *t, const struct wisp_loss *loss, size_t 
         qsort(order, labels, sizeof *order, better);
         for (size_t c = 0; c < k; c++) {
             int32_t want = c < labels ? order[c] : -1;
-            double p = c >= labels                         ? 0
+            double p = c >= labels                          ? 0
                        : strcmp(loss->name, "softmax") == 0 ? exp(z[want] - max) / sum
                                                             : 1 / (1 + exp(-(double)z[want]));
-            CHECK(got[s * k + c] == want, "%s, %zu labels, place %zu of %zu: %d, expected %d", t->ctx.k->name, labels,
-                  c, k, got[s * k + c], want);
-            CHECK(fabs(score[s * k + c] - p) <= 2e-6 * (p + 1e-6), "%s %s, %zu labels, place %zu: %g, expected %g",
-                  t->ctx.k->name, loss->name, labels, c, score[s * k + c], p);
+            CHECK(got[s * k + c] == want, "%s, %zu labels, place %zu of %zu: %d, expected %d",
+                  t->ctx.k->name, labels, c, k, got[s * k + c], want);
+            CHECK(fabs(score[s * k + c] - p) <= 2e-6 * (p + 1e-6),
+                  "%s %s, %zu labels, place %zu: %g, expected %g", t->ctx.k->name, loss->name,
+                  labels, c, score[s * k + c], p);
             total += score[s * k + c];
         }
-        CHECK(k < labels || strcmp(loss->name, "softmax") != 0 || fabs(total - 1) < 1e-5, "sum of probabilities %g", total);
+        CHECK(k < labels || strcmp(loss->name, "softmax") != 0 || fabs(total - 1) < 1e-5,
+              "sum of probabilities %g", total);
     }
     free(scratch), free(each), free(got), free(order), free(score), free(z);
 }
@@ -472,10 +497,13 @@ static void test_topk(const struct wisp_kernels *k)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int threads = 1; threads <= 3; threads += 2) {
             struct topk t = { .ctx = { .k = k }, .n = sizes[i] > 1000 ? 2 : 1 + below(40) };
-            t.l = (struct wisp_layer){ .kind = &wisp_layer_output, .number = 1, .n_in = 1 + below(20) };
+            t.l = (struct wisp_layer){ .kind = &wisp_layer_output,
+                                       .number = 1,
+                                       .n_in = 1 + below(20) };
             t.l.arg = (double)sizes[i];
             struct wisp_layer_sizes s = { t.n, sizes[i], false };
-            CHECK(t.l.kind->plan(&t.l, &s, &err) == WISP_OK && wisp_pool_create(&t.ctx.pool, threads, &err) == WISP_OK,
+            CHECK(t.l.kind->plan(&t.l, &s, &err) == WISP_OK &&
+                      wisp_pool_create(&t.ctx.pool, threads, &err) == WISP_OK,
                   "%s", err.text);
             t.w = t.l.params[0].w = malloc(sizes[i] * t.l.n_in * 4);
             t.bias = t.l.params[1].w = malloc(sizes[i] * 4);
@@ -493,7 +521,8 @@ static void test_topk(const struct wisp_kernels *k)
 
 /* ---- dropout by itself ---- */
 
-static void drop(float *out, struct wisp_layer *l, struct wisp_step *s, uint64_t number, bool training)
+static void drop(float *out, struct wisp_layer *l, struct wisp_step *s, uint64_t number,
+                 bool training)
 {
     size_t n = s->batch->n * l->n_out;
     float *ones = malloc(n * sizeof *ones);
@@ -516,7 +545,9 @@ static void test_dropout(void)
     TEST("layers: dropout's share, scale and independence");
     for (size_t i = 0; i < 4; i++) {
         double rate = rates[i], deviation = sqrt(rate * (1 - rate) * N);
-        struct wisp_layer l = { .kind = &wisp_layer_dropout, .number = 2, .n_in = WIDTH, .n_out = WIDTH, .arg = rate };
+        struct wisp_layer l = {
+            .kind = &wisp_layer_dropout, .number = 2, .n_in = WIDTH, .n_out = WIDTH, .arg = rate
+        };
         size_t zeros = 0, both = 0, again = 0;
         drop(x, &l, &s, 7, true);
         for (size_t e = 0; e < N; e++) {
@@ -524,14 +555,17 @@ static void test_dropout(void)
             zeros += x[e] == 0;
             if (e) both += x[e] == 0 && x[e - 1] == 0;
         }
-        CHECK(fabs((double)zeros - rate * N) <= 5 * deviation + 1, "rate %g: %zu of %d dropped", rate, zeros, N);
-        CHECK(fabs((double)both - rate * rate * N) <= 8 * deviation + 1, "rate %g: %zu neighbours dropped", rate, both);
+        CHECK(fabs((double)zeros - rate * N) <= 5 * deviation + 1, "rate %g: %zu of %d dropped",
+              rate, zeros, N);
+        CHECK(fabs((double)both - rate * rate * N) <= 8 * deviation + 1,
+              "rate %g: %zu neighbours dropped", rate, both);
         for (int other = 0; other < 2; other++) { /* another step, another layer */
             if (other) l.number = 3;
             drop(y, &l, &s, other ? 7 : 8, true);
             again = 0;
             for (size_t e = 0; e < N; e++) again += x[e] == 0 && y[e] == 0;
-            CHECK(fabs((double)again - rate * rate * N) <= 5 * deviation + 1, "rate %g: %zu dropped in both", rate, again);
+            CHECK(fabs((double)again - rate * rate * N) <= 5 * deviation + 1,
+                  "rate %g: %zu dropped in both", rate, again);
         }
         drop(y, &l, &s, 7, false);
         for (size_t e = 0; e < N; e++) CHECK(y[e] == 1, "not training: %g", y[e]);
@@ -546,25 +580,25 @@ static void test_specs(void)
     static const struct {
         const char *spec, *text;
     } bad[] = {
-        {"",                          "first layer"},
-        { "dense 4",                  "first layer"},
-        { "relu",                     "first layer"},
-        { "dropout 0.5",              "first layer"},
-        { "input 4, input 4",         "come first" },
-        { "input",                    "width"      },
-        { "input 0",                  "width"      },
-        { "input 2.5",                "width"      },
-        { "input -3",                 "width"      },
-        { "input 99999999",           "width"      },
-        { "input 4 relu",             "expected"   },
-        { "input 4, dropout 1",       "not in 0..1"},
-        { "input 4, dropout -0.1",    "not in 0..1"},
-        { "input 4, dropout nan",     "not in 0..1"},
-        { "input 4, output 3",        "no layer"   },
-        { "input 4, , relu",          "no layer"   },
-        { "input 4, conv 3",          "no layer"   },
-        { "input 4, dropout",         "share"      },
-        { "input 4, relu 3",          "takes no number"  },
+        {"",                       "first layer"    },
+        { "dense 4",               "first layer"    },
+        { "relu",                  "first layer"    },
+        { "dropout 0.5",           "first layer"    },
+        { "input 4, input 4",      "come first"     },
+        { "input",                 "width"          },
+        { "input 0",               "width"          },
+        { "input 2.5",             "width"          },
+        { "input -3",              "width"          },
+        { "input 99999999",        "width"          },
+        { "input 4 relu",          "expected"       },
+        { "input 4, dropout 1",    "not in 0..1"    },
+        { "input 4, dropout -0.1", "not in 0..1"    },
+        { "input 4, dropout nan",  "not in 0..1"    },
+        { "input 4, output 3",     "no layer"       },
+        { "input 4, , relu",       "no layer"       },
+        { "input 4, conv 3",       "no layer"       },
+        { "input 4, dropout",      "share"          },
+        { "input 4, relu 3",       "takes no number"},
     };
     TEST("nets: lines that are refused");
     struct wisp_layer_sizes sizes = { 4, 4, true };
@@ -572,7 +606,8 @@ static void test_specs(void)
         struct wisp_net net;
         err.text[0] = 0;
         wisp_status st = wisp_net_plan(&net, bad[i].spec, 5, 4, &sizes, &err);
-        CHECK(st == WISP_EINVAL && strstr(err.text, bad[i].text), "'%s': %d '%s'", bad[i].spec, st, err.text);
+        CHECK(st == WISP_EINVAL && strstr(err.text, bad[i].text), "'%s': %d '%s'", bad[i].spec, st,
+              err.text);
         CHECK(!net.layers && !net.acts, "'%s' left something behind", bad[i].spec);
         if (st == WISP_OK) wisp_net_clear(&net);
     }

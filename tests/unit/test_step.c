@@ -76,9 +76,10 @@ static void read_batch(char *p)
     struct wisp_values raw = { .mode = WISP_VALUES_RAW };
     struct wisp_drop none = { 0 };
     struct wisp_layout *l = &batches[n_batches++];
-    bool ok = wisp_data_from_csr(&d, n, n_features, n_labels, xp, xi, xv, yp, yi, &err) == WISP_OK &&
-              wisp_layout_init(l, n_features, n_labels, true, &err) == WISP_OK &&
-              wisp_layout_fill(l, d, ids, n, &raw, &none, &err) == WISP_OK;
+    bool ok =
+        wisp_data_from_csr(&d, n, n_features, n_labels, xp, xi, xv, yp, yi, &err) == WISP_OK &&
+        wisp_layout_init(l, n_features, n_labels, true, &err) == WISP_OK &&
+        wisp_layout_fill(l, d, ids, n, &raw, &none, &err) == WISP_OK;
     CHECK(ok && n == 6, "%zu rows: %s", n, err.text);
     wisp_data_free(d);
 }
@@ -97,9 +98,11 @@ static struct wisp_param *read_tensor(double *to, char **p)
 {
     struct wisp_param *q = param(next_word(p));
     if (!q) return NULL;
-    size_t rows = strtoul(next_word(p), NULL, 10), cols = strtoul(next_word(p), NULL, 10), n = numbers(to, p);
-    CHECK(q->rows == rows && q->cols == cols && n == rows * cols, "%s: %zu x %zu, %zu numbers, expected %zu x %zu",
-          q->name, rows, cols, n, q->rows, q->cols);
+    size_t rows = strtoul(next_word(p), NULL, 10), cols = strtoul(next_word(p), NULL, 10),
+           n = numbers(to, p);
+    CHECK(q->rows == rows && q->cols == cols && n == rows * cols,
+          "%s: %zu x %zu, %zu numbers, expected %zu x %zu", q->name, rows, cols, n, q->rows,
+          q->cols);
     return n == q->rows * q->cols ? q : NULL;
 }
 
@@ -111,7 +114,8 @@ static bool make_net(char *p)
     snprintf(spec, sizeof spec, "input %zu, relu, dense %zu, relu", widths[0], widths[1]);
     struct wisp_layer_sizes sizes = { 6, n_labels, true };
     bool ok = wisp_net_plan(&net, spec, n_features, n_labels, &sizes, &err) == WISP_OK &&
-              wisp_net_alloc_params(&net, &err) == WISP_OK && wisp_net_alloc_work(&net, 1, &err) == WISP_OK;
+              wisp_net_alloc_params(&net, &err) == WISP_OK &&
+              wisp_net_alloc_work(&net, 1, &err) == WISP_OK;
     CHECK(ok, "%s", err.text);
     start = calloc(wisp_net_param_floats(&net), sizeof *start);
     recorder.g = calloc(wisp_net_param_floats(&net), sizeof *recorder.g);
@@ -120,21 +124,23 @@ static bool make_net(char *p)
 
 /* ---- steps ---- */
 
-
 static double step(size_t batch, const struct wisp_loss *loss, const struct wisp_update *u)
 {
-    struct wisp_step s = { .ctx = &ctx, .batch = &batches[batch].batch, .training = true, .update = u, .loss = loss };
+    struct wisp_step s = {
+        .ctx = &ctx, .batch = &batches[batch].batch, .training = true, .update = u, .loss = loss
+    };
     wisp_net_step(&net, &s, wisp_sampler_find("full"));
     return s.loss_sum / (double)s.batch->n;
 }
 
-static void compare(const char *what, const char *name, const float *got, const double *want, size_t n)
+static void compare(const char *what, const char *name, const float *got, const double *want,
+                    size_t n)
 {
     double scale = 0;
     for (size_t i = 0; i < n; i++) scale = fmax(scale, fabs(want[i]));
     for (size_t i = 0; i < n; i++)
-        CHECK(fabs(got[i] - want[i]) <= 1e-5 * (scale + 1e-3), "%s: %s[%zu] = %.9g, numpy says %.9g", what, name, i,
-              got[i], want[i]);
+        CHECK(fabs(got[i] - want[i]) <= 1e-5 * (scale + 1e-3),
+              "%s: %s[%zu] = %.9g, numpy says %.9g", what, name, i, got[i], want[i]);
 }
 
 static struct wisp_optimizer opt;
@@ -145,9 +151,11 @@ static void run(char *p)
     static char name[80];
     const struct wisp_loss *loss = wisp_loss_find(next_word(&p));
     const struct wisp_optimizer_kind *kind = wisp_optimizer_find(next_word(&p));
-    double lr = strtod(next_word(&p), NULL), momentum = strtod(next_word(&p), NULL), want[MAX_NUMBERS];
+    double lr = strtod(next_word(&p), NULL), momentum = strtod(next_word(&p), NULL),
+           want[MAX_NUMBERS];
     test_close(); /* its name was here */
-    snprintf(name, sizeof name, "step: five steps of %s, %s loss", kind ? kind->name : "?", loss ? loss->name : "?");
+    snprintf(name, sizeof name, "step: five steps of %s, %s loss", kind ? kind->name : "?",
+             loss ? loss->name : "?");
     TEST(name);
     CHECK(loss && kind && numbers(want, &p) == n_batches, "cannot read the line");
     if (!loss || !kind) return;
@@ -156,16 +164,18 @@ static void run(char *p)
     net.state = NULL;
     wisp_optimizer_clear(&opt);
     CHECK(wisp_net_alloc_state(&net, kind->slots, &err) == WISP_OK &&
-              wisp_optimizer_init(&opt, kind, &kernels, momentum, &err) == WISP_OK, "%s", err.text);
+              wisp_optimizer_init(&opt, kind, &kernels, momentum, &err) == WISP_OK,
+          "%s", err.text);
     opt.lr = (float)lr;
     for (size_t i = 0; i < n_batches; i++) {
         double got = step(i, loss, &opt.update);
-        CHECK(fabs(got - want[i]) <= 1e-5 * want[i], "%s: loss before step %zu is %.9g, numpy says %.9g", name, i + 1, got,
-              want[i]);
+        CHECK(fabs(got - want[i]) <= 1e-5 * want[i],
+              "%s: loss before step %zu is %.9g, numpy says %.9g", name, i + 1, got, want[i]);
     }
     /* features 10 and 11 are in no batch */
     const struct wisp_param *w = &net.layers[0].params[0];
-    CHECK(memcmp(w->w + 10 * w->cols, start + 10 * w->cols, 2 * w->cols * sizeof *start) == 0, "untouched rows moved");
+    CHECK(memcmp(w->w + 10 * w->cols, start + 10 * w->cols, 2 * w->cols * sizeof *start) == 0,
+          "untouched rows moved");
 }
 
 /* "LOSS value": the loss of the first batch; leaves its gradients in recorder.g. */
@@ -194,7 +204,8 @@ static void check_counts(char *p)
     if (!q || !q->count || !(opt.kind->slots & WISP_SLOT_COUNT)) return;
     CHECK(n == q->rows, "%zu counts for %zu rows", n, q->rows);
     for (size_t i = 0; i < n && i < q->rows; i++)
-        CHECK(q->count[i] == want[i], "%s row %zu: %u updates, expected %g", q->name, i, q->count[i], want[i]);
+        CHECK(q->count[i] == want[i], "%s row %zu: %u updates, expected %g", q->name, i,
+              q->count[i], want[i]);
 }
 
 static bool take_line(char *p)
@@ -205,7 +216,8 @@ static bool take_line(char *p)
     if (strcmp(what, "net") == 0) return make_net(p);
     if (strcmp(what, "batch") == 0) read_batch(p);
     if (strcmp(what, "tensor") == 0 && (q = read_tensor(v, &p)))
-        for (size_t i = 0; i < q->rows * q->cols; i++) start[(size_t)(q->w - net.params) + i] = (float)v[i];
+        for (size_t i = 0; i < q->rows * q->cols; i++)
+            start[(size_t)(q->w - net.params) + i] = (float)v[i];
     if (strcmp(what, "loss") == 0) first_step(p);
     if (strcmp(what, "run") == 0) run(p);
     if (strcmp(what, "count") == 0) check_counts(p);

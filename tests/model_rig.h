@@ -1,0 +1,152 @@
+/* What the tests of models and of training share: a folder of their own, files as bytes, options
+ * that rely on no default, a small text and a model made by hand. */
+#ifndef WISP_TEST_MODEL_RIG_H
+#define WISP_TEST_MODEL_RIG_H
+
+#include "test.h"
+#include "base/mem.h"
+#include "model/train.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/wisp_model_XXXXXX", model[64], other[64];
+static struct wisp_error err;
+static wisp_context *ctx;
+static uint64_t seed = 20240301;
+
+static inline void rig_init(void)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a crash must not swallow what was said */
+    TEST("a folder and a context");
+    CHECK(mkdtemp(folder) && chdir(folder) == 0, "no folder");
+    snprintf(model, sizeof model, "%s/model", folder);
+    snprintf(other, sizeof other, "%s/other", folder);
+    CHECK(wisp_context_create(&ctx, 2, &err) == WISP_OK, "%s", err.text);
+}
+
+static inline int rig_end(void)
+{
+    wisp_context_free(ctx);
+    TEST("nothing is left");
+    CHECK(wisp_mem_live == 0, "%ld blocks", (long)wisp_mem_live);
+    unlink(model), unlink(other);
+    CHECK(chdir("/") == 0 && rmdir(folder) == 0, "%s is not empty", folder);
+    return test_end();
+}
+
+/* ---- files and options ---- */
+
+struct bytes {
+    unsigned char *p;
+    size_t n;
+};
+
+static inline struct bytes slurp(const char *path)
+{
+    struct bytes b = { 0 };
+    struct stat st;
+    int fd = open(path, O_RDONLY);
+    if (fd < 0) return b;
+    if (fstat(fd, &st) == 0 && (b.p = malloc((size_t)st.st_size + 1)))
+        b.n = (size_t)read(fd, b.p, (size_t)st.st_size);
+    close(fd);
+    return b;
+}
+
+static inline bool same_bytes(struct bytes a, struct bytes b)
+{
+    return a.p && b.p && a.n == b.n && memcmp(a.p, b.p, a.n) == 0;
+}
+
+static inline bool file_is(const char *path, struct bytes want)
+{
+    struct bytes have = slurp(path);
+    bool same = same_bytes(have, want);
+    free(have.p);
+    return same;
+}
+
+static inline void put_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0, "%s cannot be written", path);
+}
+
+/* Caches do not count: one that is complete may stay when memory runs out later. */
+static inline size_t n_files(void)
+{
+    size_t n = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        const char *end = strrchr(e->d_name, '.');
+        n += e->d_name[0] != '.' && !(end && strcmp(end, ".wispcache") == 0);
+    }
+    closedir(d);
+    return n;
+}
+
+static inline void set(wisp_config *c, const char *key, const char *value)
+{
+    CHECK(wisp_config_set(c, key, value, &err) == WISP_OK, "%s", err.text);
+}
+
+/* "key value key value ..." on top of settings that say everything. */
+static inline wisp_config *config(const char *more)
+{
+    static const char base[] =
+        "hidden 8 dropout 0 input-dropout 0 loss softmax epochs 1 batch 32 lr 0.01 optimizer adam "
+        "momentum 0.9 warmup 0.1 decay linear average 0 sampling full seed 3 holdout 0.2 "
+        "patience 0 values unit memory 0 k 1,3,5 propensity 0.55,1.5 format auto cache - min-count "
+        "1";
+    wisp_config *c;
+    char line[1000], *p = line;
+    CHECK(wisp_config_create(&c, &err) == WISP_OK, "%s", err.text);
+    snprintf(line, sizeof line, "%s %s", base, more);
+    for (char *key; (key = strsep(&p, " ")) && *key;) set(c, key, strsep(&p, " "));
+    return c;
+}
+
+/* ---- data and a model ---- */
+
+static inline wisp_data *words(void)
+{
+    static const char text[] =
+        "__label__fruit red apple apple pie\n__label__fruit __label__sour green apple\n"
+        "__label__sour lemon\nno label here\n__label__caf\xc3\xa9 coffee and pie\n__label__empty\n";
+    wisp_config *c = config("format fasttext");
+    wisp_data *d;
+    CHECK(wisp_data_parse(&d, ctx, text, sizeof text - 1, "words", c, NULL, &err) == WISP_OK, "%s",
+          err.text);
+    wisp_config_free(c);
+    return d;
+}
+
+static inline struct wisp_model *hand_made(const struct wisp_data *d)
+{
+    struct wisp_model *m = wisp_zalloc(1, sizeof *m);
+    struct wisp_layer_sizes sizes = { 16, d->n_labels, true };
+    m->spec = wisp_strdup("input 13, relu, dropout 0.3, dense 9, relu");
+    m->options = wisp_strdup("seed=3\n");
+    m->loss = wisp_loss_find("bce");
+    m->idf = wisp_alloc(d->n_features, sizeof *m->idf);
+    wisp_values_idf(m->idf, d);
+    m->values = (struct wisp_values){ WISP_VALUES_TFIDF, m->idf };
+    m->label_rows = d->label_rows;
+    m->n_train = d->n_rows;
+    m->text = true;
+    CHECK(wisp_names_init(&m->labels, d->labels.text, d->labels.bytes, true, &err) == WISP_OK &&
+              wisp_names_init(&m->vocab, d->vocab.text, d->vocab.bytes, true, &err) == WISP_OK &&
+              wisp_net_plan(&m->net, m->spec, d->n_features, d->n_labels, &sizes, &err) ==
+                  WISP_OK &&
+              wisp_net_alloc_params(&m->net, &err) == WISP_OK,
+          "%s", err.text);
+    for (size_t i = 0; i < wisp_net_param_floats(&m->net); i++)
+        m->net.params[i] = test_randf(&seed);
+    return m;
+}
+
+#endif
