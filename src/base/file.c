@@ -66,7 +66,7 @@ struct wisp_out {
 
 /* Temporaries are named PATH.tmp<process>-<number>.  Those of a process that was killed stay
  * behind: the next writer of the same file removes them. */
-static void remove_stale(const char *path)
+void wisp_out_sweep(const char *path)
 {
     char dir[4096];
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -100,7 +100,7 @@ wisp_status wisp_out_create(struct wisp_out **out, const char *path, wisp_error 
         wisp_out_abort(o);
         return wisp_fail_mem(err, BUFFER, "a file buffer");
     }
-    remove_stale(path);
+    wisp_out_sweep(path);
     snprintf(o->temp, room, "%s.tmp%d-%d", path, (int)getpid(), atomic_fetch_add(&number, 1));
     o->fd = open(o->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (o->fd < 0) {

@@ -31,6 +31,8 @@ wisp_status wisp_out_pad(struct wisp_out *o, size_t align, wisp_error *err); /* 
 size_t wisp_out_offset(const struct wisp_out *o);
 wisp_status wisp_out_commit(struct wisp_out *o, wisp_error *err); /* frees o, also on failure */
 void wisp_out_abort(struct wisp_out *o);                          /* NULL is fine */
+/* Removes temporaries of 'path' that killed processes left; creating a file does it, too. */
+void wisp_out_sweep(const char *path);
 
 /* Size and time of last change, to tell whether a cache is stale. */
 struct wisp_file_id {

@@ -3,7 +3,8 @@
  *   __label__sport __label__uk some words of the text
  *
  * A token ends at a blank (space, tab, CR, VT, FF); bytes are kept as they are: no lower-casing, no
- * change of UTF-8.  Labels may stand anywhere on the line; lines of blanks alone are no rows.
+ * change of UTF-8.  Labels may stand anywhere on the line; lines of blanks alone are no rows
+ * (for a model and in memory, as from stdin: rows without features).
  * Features are the words, valued by how often they occur, and with 'pairs' also neighbouring words
  * (labels between them do not count) as "a b".
  *
@@ -134,7 +135,8 @@ static wisp_status parse(void *arg, const struct wisp_chunk *c, struct wisp_buil
         end = memchr(p, '\n', (size_t)(c->end - p));
         wisp_error why;
         wisp_status st = parse_line(r, local, out, p, end, &n_tokens, &why);
-        if (!st && n_tokens && !r->counting) st = wisp_builder_end_row(out, &why);
+        /* Text for a model in memory is answered line by line: there a line of blanks is a row, too. */
+        if (!st && (n_tokens || (r->src->text && r->src->o->vocab)) && !r->counting) st = wisp_builder_end_row(out, &why);
         if (st) return wisp_fail(err, st, "%s:%zu: %s", c->path, line, why.text);
     }
     return WISP_OK;

@@ -95,6 +95,30 @@ static wisp_status expect(const struct wisp_tensor_file *f, const char *path, co
                      path, key, have ? have : "missing", want);
 }
 
+/* Options are lines "key=value": names each one that differs. */
+static wisp_status expect_options(const struct wisp_tensor_file *f, const char *path, const char *want, wisp_error *err)
+{
+    const char *have = wisp_tensor_file_meta(f, "options");
+    if (have && strcmp(have, want) == 0) return WISP_OK;
+    char diff[300] = "";
+    size_t at = 0;
+    for (const char *w = want, *end; have && *w && at < sizeof diff; w = end + (*end != 0)) {
+        end = w + strcspn(w, "\n");
+        size_t key = strcspn(w, "=") + 1; /* with its '=' */
+        const char *h = have;
+        while (*h && strncmp(h, w, key) != 0) {
+            h += strcspn(h, "\n");
+            h += *h != 0;
+        }
+        size_t was = strcspn(h, "\n");
+        if (was == (size_t)(end - w) && memcmp(h, w, was) == 0) continue;
+        at += (size_t)snprintf(diff + at, sizeof diff - at, "%s--%.*s was '%.*s' and is '%.*s'", at ? ", " : "",
+                               (int)key - 1, w, *h ? (int)(was - key) : 0, *h ? h + key : "", (int)(end - w - (long)key), w + key);
+    }
+    return wisp_fail(err, WISP_EMODEL, "%s: belongs to another run: %s; train with its options, or without --resume to start anew",
+                     path, at ? diff : "its options are missing or of another version");
+}
+
 static wisp_status copy_all(struct wisp_run *r, const struct wisp_tensor_file *f, const char *path, wisp_error *err)
 {
     struct list l;
@@ -114,6 +138,8 @@ wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
     char path[ROOM], data[200];
     state_path(path, r);
     data_line(data, sizeof data, r);
+    if (access(path, F_OK) != 0)
+        return wisp_fail_errno(err, WISP_EIO, "%s: there is no stopped run to go on with; train without --resume", path);
     struct wisp_tensor_file f;
     wisp_status st = wisp_tensor_file_open(&f, r->ctx->pool, path, err);
     if (st != WISP_OK) return st;
@@ -121,8 +147,12 @@ wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
     if ((st = expect(&f, path, "format", FORMAT, err)) == WISP_OK &&
         (st = expect(&f, path, "data", data, err)) == WISP_OK &&
         (st = expect(&f, path, "net", r->m->spec, err)) == WISP_OK &&
-        (st = expect(&f, path, "options", r->m->options, err)) == WISP_OK)
+        (st = expect_options(&f, path, r->m->options, err)) == WISP_OK)
         st = copy_all(r, &f, path, err);
+    const char *kernels = wisp_tensor_file_meta(&f, "kernels");
+    if (st == WISP_OK && kernels && strcmp(kernels, r->ctx->k->name) != 0)
+        wisp_say(r->ctx, "resume    the run began with %s kernels and goes on with %s: rounding will differ", kernels,
+                 r->ctx->k->name);
     if (st == WISP_OK &&
         (!at || sscanf(at, "%d %zu %zu %zu %zu %la %la %d %d %zu", &r->epoch, &r->step, &r->steps, &r->in_epoch,
                        &r->seen, &r->loss_sum, &r->best, &r->best_epoch, &r->since_best, &r->n_averaged) != 10))
@@ -136,4 +166,5 @@ void wisp_state_remove(const struct wisp_run *r)
     char path[ROOM];
     state_path(path, r);
     unlink(path);
+    wisp_out_sweep(path);
 }

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SNAPSHOTS_AN_EPOCH = 4 };
 static const double SAY_EVERY_S = 0.2;
@@ -358,7 +359,8 @@ static wisp_status run_epochs(struct wisp_run *r, struct clock *c, wisp_on_progr
         if (st == WISP_OK && !finished(r)) st = wisp_state_save(r, err);
         if (st != WISP_OK) return st;
         if (!stopped || finished(r)) continue;
-        if (r->best_epoch == 0) st = wisp_model_save(r->m, r->path, -1, 0, err);
+        if (r->best_epoch == 0 && access(r->path, F_OK) != 0) /* an older model there is better than a part of an epoch */
+            st = wisp_model_save(r->m, r->path, -1, 0, err);
         if (st != WISP_OK) return st;
         return wisp_fail(err, WISP_ESTOPPED, "stopped in epoch %d; go on with --resume", r->epoch);
     }

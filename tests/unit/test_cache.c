@@ -1,0 +1,243 @@
+/* The cache of parsed text: found, stale, damaged, misplaced; and reading with failing memory. */
+#include "data_rig.h"
+
+/* Reads 'path' and compares with 'want'; from_cache: nothing of the source was read. */
+static void expect(const char *path, const struct wisp_read_options *o,
+                   const struct wisp_data *want, bool from_cache, const char *words)
+{
+    struct wisp_data *d = read_file(path, o);
+    CHECK(d && same(d, want), "other rows");
+    CHECK(d && (d->source_bytes == 0) == from_cache, "read %zu bytes of the source",
+          d ? d->source_bytes : 0);
+    if (words) CHECK(strstr(said, words), "said '%s', expected '%s'", said, words);
+    else CHECK(n_said == 0, "said '%s'", said);
+    wisp_data_free(d);
+}
+
+static void touch(const char *path)
+{
+    struct timespec t[2] = { { 0 }, { .tv_sec = 1000000000 } };
+    utimensat(AT_FDCWD, path, t, 0);
+}
+
+static void cache(void)
+{
+    static char text[20000];
+    const char *path = in_folder("c.txt");
+    size_t n = make_text(text, sizeof text, 30, false, 11);
+    struct wisp_read_options o = { .index_base = -1, .use_cache = true };
+    struct wisp_data *want = read_text(&one, "xc", text, n), *d;
+    save(path, text, n);
+
+    TEST("cache: written, found, stale when the source changes");
+    expect(path, &o, want, false, NULL);
+    CHECK(access(in_folder("c.txt.wispcache"), F_OK) == 0, "beside its source");
+    expect(path, &o, want, true, NULL);
+    touch(path);
+    expect(path, &o, want, false, "c.txt.wispcache: stale");
+    expect(path, &o, want, true, NULL);
+
+    TEST("cache: other options, other rows; a limit that drops nothing shares it");
+    o.n_features = want->n_features;
+    expect(path, &o, want, true, NULL);
+    o.n_features = 10;
+    d = read_file(path, &o);
+    CHECK(d && d->n_features == 10 && d->nnz < want->nnz, "features dropped");
+    CHECK(strstr(said, "feature values were dropped"), "said %s", said);
+    wisp_data_free(d);
+    d = read_file(path, &o);
+    CHECK(d && d->n_features == 10 && d->source_bytes == 0, "and found again");
+    CHECK(n_said == 1 && strstr(said, "feature values were dropped"), "said %s", said);
+    wisp_data_free(d);
+    o.n_features = 0;
+    expect(path, &o, want, false, "stale");
+    wisp_data_free(want);
+}
+
+static void cache_names(void)
+{
+    TEST("cache: names survive; a name file is read");
+    struct wisp_sink *sink;
+    struct wisp_data *d;
+    struct wisp_names labels, vocab;
+    struct wisp_builder b = { 0 };
+    wisp_error err = { 0 };
+    const char *path = in_folder("names.txt");
+    const char text[] = "\xef\xbb\xbfhttp://x\tone\r\n\r\nthree\tthree b";
+    save(path, text, sizeof text - 1);
+    CHECK(wisp_names_load(&labels, path, &err) == WISP_OK, "%s", err.text);
+    CHECK(labels.n == 3 && labels.bytes == 13 && !memcmp(labels.text, "one\n\nthree b\n", 13),
+          "text");
+    CHECK(wisp_names_init(&vocab, wisp_strdup("a\nbc"), 4, false, &err) == WISP_OK, "%s", err.text);
+    CHECK(vocab.n == 2 && vocab.start[1] == 2 && vocab.start[2] == 5, "no final line end");
+    CHECK(wisp_sink_create(&sink, in_folder("n.wispcache"), &err) == WISP_OK, "%s", err.text);
+    wisp_builder_label(&b, 2, &err);
+    wisp_builder_feature(&b, 1, 0.5f, &err);
+    wisp_builder_end_row(&b, &err);
+    CHECK(wisp_sink_add(sink, &b, &err) == WISP_OK, "%s", err.text);
+    wisp_sink_names(sink, &labels, &vocab);
+    wisp_sink_at_least(sink, 7, 3);
+    CHECK(labels.n == 0 && vocab.text == NULL, "moved");
+    CHECK(wisp_sink_finish(&d, sink, &err) == WISP_OK, "%s", err.text);
+    CHECK(d && d->labels.n == 3 && d->vocab.n == 2 && d->labels.start[1] == 4 &&
+              memcmp(d->vocab.text + d->vocab.start[1], "bc", 2) == 0,
+          "names");
+    CHECK(d && d->n_features == 7 && d->n_labels == 3 && d->feature_rows[1] == 1 &&
+              d->feature_rows[6] == 0 && d->label_rows[2] == 1 && !d->counts,
+          "totals");
+    wisp_data_free(d);
+    wisp_builder_clear(&b);
+    save(path, "a\nb\0c\n", 6);
+    CHECK(wisp_names_load(&labels, path, &err) == WISP_EFORMAT && strstr(err.text, ":2: a NUL"),
+          "%s", err.text);
+}
+
+static void damaged_cache(void)
+{
+    TEST("cache: damage at any byte, cuts and added bytes are found, and repaired");
+    static char text[500], good[5000], bad[5000];
+    const char *path = in_folder("d.txt"), *place = in_folder("d.txt.wispcache");
+    size_t n = make_text(text, sizeof text, 4, false, 3);
+    struct wisp_read_options o = { .index_base = -1, .use_cache = true };
+    struct wisp_data *want = read_text(&one, "xc", text, n);
+    save(path, text, n);
+    expect(path, &o, want, false, NULL);
+    size_t m = slurp(place, good, sizeof good);
+    CHECK(m > 300 && m < sizeof good - 1, "%zu bytes", m);
+    struct wisp_data
+        *d; /* opened directly, changed in place: rebuilding costs an fsync each time */
+    int fd = open(place, O_RDWR);
+    for (size_t i = 0; i < m; i++) {
+        char flipped = (char)(good[i] ^ (1 << i % 8));
+        CHECK(pwrite(fd, &flipped, 1, (off_t)i) == 1, "cannot write");
+        CHECK(wisp_cache_open(&d, NULL, place, NULL, NULL, NULL, NULL) == WISP_EFORMAT, "byte %zu",
+              i);
+        CHECK(pwrite(fd, good + i, 1, (off_t)i) == 1, "cannot write");
+    }
+    CHECK(wisp_cache_open(&d, NULL, place, NULL, NULL, NULL, NULL) == WISP_OK, "as it was");
+    wisp_data_free(d);
+    for (size_t i = m; i-- > 0;) {
+        CHECK(ftruncate(fd, (off_t)i) == 0, "cannot cut");
+        CHECK(wisp_cache_open(&d, NULL, place, NULL, NULL, NULL, NULL) == WISP_EFORMAT, "cut %zu",
+              i);
+    }
+    close(fd);
+    memcpy(bad, good, m);
+    bad[m] = 0;
+    save(place, bad, m + 1);
+    expect(path, &o, want, false, "d.txt.wispcache: damaged (");
+    expect(path, &o, want, true, NULL);
+    good[200] ^= 1;
+    save(place, good, m);
+    expect(path, &o, want, false, "damaged (block 0: checksum) - reading");
+    expect(path, &o, want, true, NULL);
+    save(place, "", 0);
+    expect(path, &o, want, false, "damaged (");
+    wisp_data_free(want);
+}
+
+static void cache_places(void)
+{
+    static char text[20000];
+    const char *path = in_folder("p.txt"), *other = in_folder("deep/er/cache");
+    size_t n = make_text(text, sizeof text, 30, false, 12);
+    struct wisp_read_options o = { .index_base = -1, .use_cache = true };
+    struct wisp_data *want = read_text(&one, "xc", text, n);
+    save(path, text, n);
+
+    TEST("cache: elsewhere when it cannot lie beside, in memory when nowhere");
+    mkdir(in_folder("p.txt.wispcache"), 0777); /* in the way: also for root */
+    expect(path, &o, want, false, "are kept in memory");
+    o.cache = other;
+    expect(path, &o, want, false, "damaged");
+    expect(path, &o, want, true, "damaged");
+    o.cache = "/dev/null/no";
+    expect(path, &o, want, false, "are kept in memory");
+    rmdir(in_folder("p.txt.wispcache"));
+
+    TEST("cache: a full disk is no error");
+    struct rlimit old, tiny = { .rlim_cur = 700, .rlim_max = RLIM_INFINITY };
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &old);
+    tiny.rlim_max = old.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &tiny);
+    o.cache = NULL;
+    expect(path, &o, want, false, "are kept in memory");
+    setrlimit(RLIMIT_FSIZE, &old);
+    wisp_data_free(want);
+
+    TEST("cache: an error in the source leaves nothing behind");
+    save(path, "1 5 5\n0 9:1\n", 12);
+    wisp_error err = { 0 };
+    CHECK(wisp_data_read(&want, &four, path, &o, &err) == WISP_EFORMAT, "%s", err.text);
+    CHECK(strstr(err.text, "p.txt:2: feature 9"), "%s", err.text);
+    CHECK(wisp_data_read(&want, &four, in_folder("absent"), &o, &err) == WISP_EIO, "%s", err.text);
+    CHECK(wisp_data_read(&want, &four, folder, &o, &err) == WISP_EIO, "%s", err.text);
+    o.format = "csv";
+    CHECK(wisp_data_read(&want, &four, path, &o, &err) == WISP_EINVAL, "%s", err.text);
+}
+
+static int n_files(void)
+{
+    DIR *dir = opendir(folder);
+    int n = 0;
+    while (readdir(dir)) n++;
+    closedir(dir);
+    return n;
+}
+
+static void failing_memory(void)
+{
+    static char text[2000], packed[2000];
+    size_t n = make_text(text, sizeof text, 20, false, 4);
+    for (int way = 0; way < 4; way++) { /* plain or gzip, without and with a cache */
+        char name[80];
+        snprintf(name, sizeof name, "the n-th allocation fails: %s, %s", way & 1 ? "gzip" : "plain",
+                 way & 2 ? "cache" : "memory");
+        TEST(name);
+        char path[300], place[320];
+        snprintf(path, sizeof path, "%s/m.txt", folder);
+        snprintf(place, sizeof place, "%s.wispcache", path);
+        save(path, packed, pack(way & 1, packed, sizeof packed, text, n));
+        struct wisp_read_options o = { .index_base = -1, .use_cache = way & 2 };
+        long live = wisp_mem_live, k = 0;
+        for (int ok = 0; ok < 1 + (way >> 1); k++) { /* with a cache: built, then found */
+            struct wisp_data *d;
+            wisp_error err = { 0 };
+            int files = n_files();
+            wisp_mem_budget = k;
+            wisp_status st = wisp_data_read(&d, &four, path, &o, &err);
+            wisp_mem_budget = -1;
+            if (st == WISP_OK) {
+                CHECK(d->n_rows == 20, "rows");
+                wisp_data_free(d);
+                ok++;
+                if (ok == 1) k = -1;
+                continue;
+            }
+            CHECK(st == WISP_ENOMEM && !d && strstr(err.text, "out of memory"), "%ld: %d %s", k, st,
+                  err.text);
+            if (k > 1000) break;
+            CHECK(wisp_mem_live == live, "%ld: %ld blocks leaked", k, wisp_mem_live - live);
+            if (n_files() != files) { /* the cache was complete, only mapping it failed */
+                CHECK(access(place, F_OK) == 0, "%ld: a file is left", k);
+                unlink(place);
+            }
+        }
+        CHECK(wisp_mem_live == live, "%ld blocks leaked", wisp_mem_live - live);
+        unlink(place);
+        test_close();
+    }
+}
+
+int main(void)
+{
+    if (!rig_open()) return 1;
+    long live = wisp_mem_live;
+    cache();
+    cache_names();
+    damaged_cache();
+    cache_places();
+    failing_memory();
+    return rig_close(live);
+}
