@@ -305,7 +305,7 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
     double began = wisp_now();
     if ((st = wisp_metrics_init(&metrics, cuts, n_cuts, m->label_rows, m->net.n_labels, m->n_train, ab[0], ab[1], err)) == WISP_OK &&
         (st = wisp_scorer_init(&s, m, ctx, cuts[n_cuts - 1], err)) == WISP_OK)
-        st = wisp_score_rows(&metrics, &s, d, NULL, 0, err);
+        st = wisp_score_all(&metrics, &s, d, err);
     if (st == WISP_OK) {
         struct wisp_report *r = wisp_report_create();
         report_metrics(r, &metrics);

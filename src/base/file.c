@@ -38,20 +38,10 @@ void wisp_map_close(struct wisp_map *m)
     *m = (struct wisp_map){ 0 };
 }
 
-static void advise(const void *p, size_t bytes, int advice)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), from = (size_t)p & ~(page - 1);
-    madvise((void *)from, (size_t)p + bytes - from, advice);
-}
-
 void wisp_map_forget(const void *p, size_t bytes)
 {
-    advise(p, bytes, MADV_DONTNEED);
-}
-
-void wisp_map_fetch(const void *p, size_t bytes)
-{
-    advise(p, bytes, MADV_WILLNEED);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), from = (size_t)p & ~(page - 1);
+    madvise((void *)from, (size_t)p + bytes - from, MADV_DONTNEED);
 }
 
 enum { BUFFER = 1 << 20 };

@@ -38,7 +38,7 @@ static const wisp_option table[N_OPTS] = {
     [OPT_VALID] = { "valid", "text", "", "", "train", "file of validation rows; empty: hold out some" },
     [OPT_HOLDOUT] = { "holdout", "real", "-1", "-1..0.5", "train",
                       "share of the training rows held out for validation when no file is given; -1: from their number" },
-    [OPT_PATIENCE] = { "patience", "int", "5", "0..100000", "train",
+    [OPT_PATIENCE] = { "patience", "int", "10", "0..100000", "train",
                        "epochs without a better validation P@1 before stopping; 0: never stop early" },
     [OPT_INIT] = { "init", "text", "", "", "train", "model to start from: same features and labels" },
     [OPT_RESUME] = { "resume", "flag", "0", "", "train", "go on from MODEL.state of a run that was stopped" },

@@ -190,6 +190,12 @@ void wisp_block_write(unsigned char *to, const struct wisp_builder *b)
     put(to, l.yi, l.bytes, b->yi, b->n_lab);
 }
 
+size_t wisp_rows_bytes(const struct wisp_rows *r)
+{
+    struct layout l = lay_out(r->n, r->xp[r->n], r->yp[r->n]);
+    return l.bytes - l.xp;
+}
+
 struct wisp_rows wisp_block_view(const unsigned char *block)
 {
     struct wisp_block_head head;

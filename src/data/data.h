@@ -80,6 +80,14 @@ static inline const struct wisp_rows *wisp_data_row(const struct wisp_data *d, s
 }
 
 void wisp_data_free(struct wisp_data *d);
+/* Gives the pages of a mapped block back to the system. */
+void wisp_data_forget(const struct wisp_data *d, size_t block);
+/* Bytes behind a view, and the same rows copied to 'to' (64-aligned, so many bytes). */
+size_t wisp_rows_bytes(const struct wisp_rows *r);
+struct wisp_rows wisp_rows_copy(void *to, const struct wisp_rows *r);
+/* The wanted rows as a set of their own, in memory, in order. */
+wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d, bool (*want)(const void *arg, size_t row),
+                           const void *arg, wisp_error *err);
 void wisp_names_clear(struct wisp_names *n);
 /* Indexes text (bytes long, lines ended by '\n'; a missing last '\n' is fine); takes ownership of
  * text unless 'borrowed'.  On failure nothing is taken. */

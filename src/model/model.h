@@ -50,9 +50,9 @@ wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, co
                             wisp_error *err);
 
 struct wisp_metrics;
-/* Adds rows (NULL: all rows of d, n ignored) to the metrics. */
-wisp_status wisp_score_rows(struct wisp_metrics *out, struct wisp_scorer *s, const struct wisp_data *d,
-                            const size_t *rows, size_t n, wisp_error *err);
+/* Adds all rows of d to the metrics. */
+wisp_status wisp_score_all(struct wisp_metrics *out, struct wisp_scorer *s, const struct wisp_data *d,
+                           wisp_error *err);
 
 /* ---- training (train.c) ---- */
 

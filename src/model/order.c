@@ -3,54 +3,84 @@
 #include "base/mem.h"
 #include "base/rand.h"
 
+#include <string.h>
+
 static bool held_out(const struct wisp_order *o, size_t row)
 {
     return o->holdout > 0 && wisp_rand_unit(o->seed, WISP_STREAM_HOLDOUT, row) < o->holdout;
 }
 
-static size_t block_bytes(const struct wisp_rows *r)
-{
-    return 8 * (r->n + 1) + 8 * (size_t)r->xp[r->n] + 4 * (size_t)r->yp[r->n];
-}
-
 /* Where the window that starts at place 'first' of the block order ends. */
 static size_t window_end(const struct wisp_order *o, size_t first)
 {
+    if (!o->memory) return o->d.n_blocks;
     size_t bytes = 0, i = first;
-    for (; i < o->d->n_blocks; i++) {
-        bytes += block_bytes(&o->d->blocks[o->blocks[i]]);
-        if (o->memory && bytes > o->memory && i > first) break;
+    for (; i < o->d.n_blocks; i++) {
+        bytes += o->sizes[o->blocks[i]];
+        if (bytes > o->memory && i > first) break;
     }
     return i;
+}
+
+/* The list of blocks, their sizes, and room for a window of them. */
+static wisp_status make_windows(struct wisp_order *o, wisp_error *err)
+{
+    const struct wisp_data *d = o->source;
+    size_t n = d->n_blocks, largest = 0;
+    o->blocks = wisp_alloc(n, sizeof *o->blocks);
+    o->sizes = wisp_alloc(n, sizeof *o->sizes);
+    o->kept = wisp_zalloc(n, sizeof *o->kept);
+    o->d.blocks = wisp_alloc(n, sizeof *o->d.blocks);
+    if (!o->blocks || !o->sizes || !o->kept || !o->d.blocks) return wisp_fail_mem(err, n * 64, "the order of rows");
+    memcpy(o->d.blocks, d->blocks, n * sizeof *d->blocks);
+    for (size_t i = 0; i < n; i++) {
+        o->sizes[i] = (wisp_rows_bytes(&d->blocks[i]) + 63) & ~(size_t)63;
+        if (o->sizes[i] > largest) largest = o->sizes[i];
+        if (o->memory) wisp_data_forget(d, i);
+        for (size_t r = d->first[i]; r < d->first[i + 1]; r++) o->kept[i] += !held_out(o, r);
+        o->n_rows += o->kept[i];
+    }
+    if (!o->memory || !d->map.p) return WISP_OK;
+    o->window_bytes = o->memory > largest ? o->memory : largest;
+    if (o->window_bytes > d->bytes) o->window_bytes = d->bytes + 64 * n;
+    o->window = wisp_alloc(o->window_bytes, 1);
+    return o->window ? WISP_OK : wisp_fail_mem(err, o->window_bytes, "a window of rows (--memory)");
+}
+
+/* Room for the row numbers of any window: the most rows that fit. */
+static size_t most_rows(const struct wisp_order *o)
+{
+    size_t all = o->d.n_rows;
+    if (!o->memory) return all;
+    size_t most = o->memory / 8; /* no row takes less than its two offsets */
+    for (size_t i = 0; i < o->d.n_blocks; i++)
+        if (o->d.blocks[i].n > most) most = o->d.blocks[i].n;
+    return most < all ? most : all;
 }
 
 wisp_status wisp_order_init(struct wisp_order *o, const struct wisp_data *d, uint64_t seed,
                             double holdout, size_t memory, wisp_error *err)
 {
-    *o = (struct wisp_order){ .d = d, .seed = seed, .holdout = holdout, .memory = memory };
-    o->blocks = wisp_alloc(d->n_blocks, sizeof *o->blocks);
-    if (!o->blocks) return wisp_fail_mem(err, d->n_blocks * sizeof *o->blocks, "the order of rows");
-    size_t most = 0;
-    for (size_t i = 0; i < d->n_blocks; i++) {
-        o->blocks[i] = i;
-        if (d->blocks[i].n > most) most = d->blocks[i].n;
-    }
-    /* Rows of any window: all of them, or what the limit holds of the leanest rows (12 bytes). */
-    o->cap = d->n_rows;
-    if (memory && memory / 8 + most < o->cap) o->cap = memory / 8 + most;
-    o->rows = wisp_alloc(o->cap, sizeof *o->rows);
-    if (!o->rows) {
+    *o = (struct wisp_order){ .d = *d, .source = d, .seed = seed, .holdout = holdout, .memory = memory };
+    o->d.blocks = NULL;
+    wisp_status st = make_windows(o, err);
+    if (st == WISP_OK && !(o->rows = wisp_alloc(most_rows(o), sizeof *o->rows)))
+        st = wisp_fail_mem(err, most_rows(o) * sizeof *o->rows, "the order of rows");
+    if (st != WISP_OK) {
         wisp_order_clear(o);
-        return wisp_fail_mem(err, d->n_rows * sizeof *o->rows, "the order of rows");
+        return st;
     }
-    for (size_t r = 0; r < d->n_rows; r++) o->n_rows += !held_out(o, r);
     return WISP_OK;
 }
 
 void wisp_order_clear(struct wisp_order *o)
 {
     wisp_free(o->blocks);
+    wisp_free(o->sizes);
+    wisp_free(o->kept);
+    wisp_free(o->d.blocks);
     wisp_free(o->rows);
+    wisp_free(o->window);
     *o = (struct wisp_order){ 0 };
 }
 
@@ -72,51 +102,63 @@ static uint64_t stream_of(int epoch, size_t window)
 void wisp_order_start(struct wisp_order *o, int epoch)
 {
     o->epoch = epoch;
-    for (size_t i = 0; i < o->d->n_blocks; i++) o->blocks[i] = i;
-    shuffle(o->blocks, o->d->n_blocks, o->seed, stream_of(epoch, 0));
-    o->next_block = o->window_first = o->n = o->at = 0;
+    for (size_t i = 0; i < o->d.n_blocks; i++) o->blocks[i] = i;
+    shuffle(o->blocks, o->d.n_blocks, o->seed, stream_of(epoch, 0));
+    o->next_block = o->n = o->at = 0;
+}
+
+static void copy_window(struct wisp_order *o, size_t first, size_t end)
+{
+    size_t at = 0;
+    for (size_t i = first; i < end; i++) {
+        size_t b = o->blocks[i];
+        o->d.blocks[b] = wisp_rows_copy(o->window + at, &o->source->blocks[b]);
+        at += o->sizes[b];
+        wisp_map_forget(o->source->map.p, o->source->map.bytes);
+    }
 }
 
 static void load_window(struct wisp_order *o)
 {
-    const struct wisp_data *d = o->d;
-    bool partial = o->memory && d->map.p;
-    if (partial)
-        for (size_t i = o->window_first; i < o->next_block; i++)
-            wisp_map_forget(d->blocks[o->blocks[i]].xp, block_bytes(&d->blocks[o->blocks[i]]));
-    o->window_first = o->next_block;
-    o->next_block = window_end(o, o->window_first);
+    size_t first = o->next_block, end = o->next_block = window_end(o, first);
+    if (o->window) copy_window(o, first, end);
     o->n = o->at = 0;
-    for (size_t i = o->window_first; i < o->next_block; i++) {
-        size_t b = o->blocks[i];
-        if (partial) wisp_map_fetch(d->blocks[b].xp, block_bytes(&d->blocks[b]));
-        for (size_t r = d->first[b]; r < d->first[b + 1]; r++)
+    for (size_t i = first; i < end; i++)
+        for (size_t r = o->d.first[o->blocks[i]]; r < o->d.first[o->blocks[i] + 1]; r++)
             if (!held_out(o, r)) o->rows[o->n++] = r;
-    }
-    shuffle(o->rows, o->n, o->seed, stream_of(o->epoch, o->window_first + 1));
+    shuffle(o->rows, o->n, o->seed, stream_of(o->epoch, first + 1));
 }
 
 size_t wisp_order_next(struct wisp_order *o, size_t *rows, size_t room)
 {
-    size_t got = 0;
-    while (got < room) {
-        if (o->at == o->n) {
-            if (o->next_block == o->d->n_blocks) break;
-            load_window(o);
-            continue;
-        }
-        rows[got++] = o->rows[o->at++];
+    while (o->at == o->n) {
+        if (o->next_block == o->d.n_blocks) return 0;
+        load_window(o);
     }
-    return got;
+    size_t n = o->n - o->at < room ? o->n - o->at : room;
+    memcpy(rows, o->rows + o->at, n * sizeof *rows);
+    o->at += n;
+    return n;
 }
 
-wisp_status wisp_order_held_out(size_t **rows, size_t *n, const struct wisp_order *o, wisp_error *err)
+size_t wisp_order_steps(struct wisp_order *o, int epoch, size_t batch)
 {
-    size_t count = o->d->n_rows - o->n_rows;
-    *n = 0;
-    *rows = wisp_alloc(count, sizeof **rows);
-    if (!*rows) return wisp_fail_mem(err, count * sizeof **rows, "the validation rows");
-    for (size_t r = 0; r < o->d->n_rows; r++)
-        if (held_out(o, r)) (*rows)[(*n)++] = r;
-    return WISP_OK;
+    size_t steps = 0;
+    wisp_order_start(o, epoch);
+    for (size_t i = 0; i < o->d.n_blocks;) {
+        size_t rows = 0, end = window_end(o, i);
+        for (; i < end; i++) rows += o->kept[o->blocks[i]];
+        steps += (rows + batch - 1) / batch;
+    }
+    return steps;
+}
+
+static bool want_held_out(const void *arg, size_t row)
+{
+    return held_out(arg, row);
+}
+
+wisp_status wisp_order_held_out(struct wisp_data **out, const struct wisp_order *o, wisp_error *err)
+{
+    return wisp_data_pick(out, o->source, want_held_out, o, err);
 }

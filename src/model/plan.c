@@ -64,7 +64,7 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg, const st
     if (p->epochs == 0) p->epochs = (int)clamp(round(12 * sqrt(45000 / n)), 5, 25);
     if (p->batch == 0) p->batch = n < FEW_ROWS ? 128 : 256;
     if (p->lr == 0) p->lr = p->optimizer->lr;
-    p->holdout = has_valid ? 0 : given(cfg, OPT_HOLDOUT, clamp(2000 / n, 0.02, 0.1));
+    p->holdout = has_valid ? 0 : given(cfg, OPT_HOLDOUT, clamp(2000 / n, fmin(0.02, 20000 / n), 0.1));
     const char *values = wisp_opt_text(cfg, OPT_VALUES);
     if (strcmp(values, "auto") == 0) p->values.mode = train->counts ? WISP_VALUES_TFIDF : WISP_VALUES_UNIT;
     else wisp_values_find(&p->values.mode, values);

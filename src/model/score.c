@@ -56,13 +56,13 @@ wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, co
     return WISP_OK;
 }
 
-wisp_status wisp_score_rows(struct wisp_metrics *out, struct wisp_scorer *s, const struct wisp_data *d,
-                            const size_t *rows, size_t n, wisp_error *err)
+wisp_status wisp_score_all(struct wisp_metrics *out, struct wisp_scorer *s, const struct wisp_data *d,
+                           wisp_error *err)
 {
-    if (!rows) n = d->n_rows;
-    for (size_t first = 0; first < n; first += WISP_SCORE_BATCH) {
-        size_t ids[WISP_SCORE_BATCH], m = n - first < WISP_SCORE_BATCH ? n - first : WISP_SCORE_BATCH;
-        for (size_t i = 0; i < m; i++) ids[i] = rows ? rows[first + i] : first + i;
+    for (size_t first = 0, block = 0; first < d->n_rows; first += WISP_SCORE_BATCH) {
+        size_t ids[WISP_SCORE_BATCH], m = d->n_rows - first < WISP_SCORE_BATCH ? d->n_rows - first : WISP_SCORE_BATCH;
+        for (size_t i = 0; i < m; i++) ids[i] = first + i;
+        for (; d->first[block + 1] <= first; block++) wisp_data_forget(d, block); /* rows pass through once */
         wisp_status st = wisp_scorer_run(s, d, ids, m, err);
         if (st != WISP_OK) return st;
         const struct wisp_batch *b = &s->layout.batch;

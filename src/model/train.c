@@ -126,8 +126,8 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
     size_t weights = wisp_net_param_floats(net) * 4, state = wisp_net_state_floats(net, p->optimizer->slots) * 4;
     size_t work = wisp_net_work_floats(net, wisp_pool_threads(r->ctx->pool)) * 4;
     size_t need = weights * (p->average > 0 ? 2 : 1) + state + work, have = wisp_mem_available();
-    wisp_say(r->ctx, "rows      %zu training, %zu validation%s", r->order.n_rows,
-             r->valid ? r->valid->n_rows : r->n_valid, r->valid || !r->n_valid ? "" : " (held out)");
+    wisp_say(r->ctx, "rows      %zu training, %zu validation%s", r->order.n_rows, r->valid->n_rows,
+             r->held_out && r->held_out->n_rows ? " (held out)" : "");
     wisp_say(r->ctx, "data      %zu features, %zu labels; %.1f features and %.2f labels a row; values %s", d->n_features,
              d->n_labels, (double)d->nnz / (double)d->n_rows, (double)d->n_lab / (double)d->n_rows,
              wisp_values_name(r->m->values.mode));
@@ -155,7 +155,10 @@ static wisp_status make_run(struct wisp_run *r, const wisp_config *cfg, wisp_err
     if ((st = make_model(r, cfg, err)) != WISP_OK) return st;
     if ((st = wisp_order_init(&r->order, d, p->seed, p->holdout, p->memory, err)) != WISP_OK) return st;
     if (r->order.n_rows == 0) return wisp_fail(err, WISP_EINVAL, "no rows are left to train on: lower --holdout");
-    if ((st = wisp_order_held_out(&r->valid_rows, &r->n_valid, &r->order, err)) != WISP_OK) return st;
+    if (!r->valid) {
+        if ((st = wisp_order_held_out(&r->held_out, &r->order, err)) != WISP_OK) return st;
+        r->valid = r->held_out;
+    }
     if ((st = print_plan(r, err)) != WISP_OK) return st;
 
     struct wisp_net *net = &r->m->net;
@@ -175,7 +178,7 @@ static wisp_status make_run(struct wisp_run *r, const wisp_config *cfg, wisp_err
     if (*init && (st = start_from(r, init, err)) != WISP_OK) return st;
     r->epoch = 1;
     r->best = -1;
-    r->steps = (size_t)p->epochs * ((r->order.n_rows + p->batch - 1) / p->batch);
+    for (int e = 1; e <= p->epochs; e++) r->steps += wisp_order_steps(&r->order, e, p->batch);
     return wisp_opt_on(cfg, OPT_RESUME) ? wisp_state_load(r, err) : WISP_OK;
 }
 
@@ -186,7 +189,7 @@ static void clear_run(struct wisp_run *r)
     wisp_optimizer_clear(&r->opt);
     wisp_order_clear(&r->order);
     wisp_model_free(r->m);
-    wisp_free(r->valid_rows);
+    wisp_data_free(r->held_out);
     wisp_free(r->rows);
     wisp_free(r->average);
 }
@@ -250,7 +253,7 @@ static void tell(struct wisp_progress *p, const struct wisp_run *r, const struct
 static wisp_status step(struct wisp_run *r, size_t n, wisp_error *err)
 {
     struct wisp_drop drop = { r->plan.input_dropout, r->plan.seed, r->step };
-    wisp_status st = wisp_layout_fill(&r->layout, r->train, r->rows, n, &r->m->values, &drop, err);
+    wisp_status st = wisp_layout_fill(&r->layout, &r->order.d, r->rows, n, &r->m->values, &drop, err);
     if (st != WISP_OK) return st;
     r->opt.lr = (float)wisp_plan_lr(&r->plan, r->step, r->steps);
     struct wisp_step s = { .ctx = r->ctx, .batch = &r->layout.batch, .training = true, .seed = r->plan.seed,
@@ -297,47 +300,66 @@ static wisp_status validate(struct wisp_metrics *out, struct wisp_run *r, wisp_e
 {
     const size_t cuts[] = { 1, 3, 5 };
     wisp_status st = wisp_metrics_init(out, cuts, 3, r->m->label_rows, r->m->net.n_labels, r->m->n_train, 0.55, 1.5, err);
-    if (st != WISP_OK) return st;
-    if (r->valid) return wisp_score_rows(out, &r->scorer, r->valid, NULL, 0, err);
-    return wisp_score_rows(out, &r->scorer, r->train, r->valid_rows, r->n_valid, err);
+    return st == WISP_OK ? wisp_score_all(out, &r->scorer, r->valid, err) : st;
 }
 
+struct score { /* of an epoch's model, percent; -1: no validation rows */
+    double p1, p3, p5;
+    bool best;
+};
+
 /* Scores the validation rows and, if they are the best so far, saves the model. */
+static wisp_status judge(struct score *out, struct wisp_run *r, wisp_error *err)
+{
+    *out = (struct score){ -1, -1, -1, true };
+    if (!wisp_net_finite(&r->m->net)) /* the last step may do it, after its loss was fine */
+        return wisp_fail(err, WISP_ENUMERIC, "a weight is no number after epoch %d: the last good model is kept; try a lower --lr than %g",
+                         r->epoch, r->plan.lr);
+    if (r->valid->n_rows > 0) {
+        struct wisp_metrics m = { 0 };
+        wisp_status st = validate(&m, r, err);
+        if (st == WISP_OK)
+            *out = (struct score){ wisp_metrics_p(&m, 0), wisp_metrics_p(&m, 1), wisp_metrics_p(&m, 2), false };
+        wisp_metrics_clear(&m);
+        if (st != WISP_OK) return st;
+        out->best = out->p1 > r->best;
+    }
+    r->since_best = out->best ? 0 : r->since_best + 1;
+    if (!out->best) return WISP_OK;
+    r->best = out->p1;
+    r->best_epoch = r->epoch;
+    return wisp_model_save(r->m, r->path, r->best, r->epoch, err);
+}
+
+/* Hands the epoch to on_progress, with a line for a log; true: it asks to stop. */
+static bool tell_epoch(const struct wisp_run *r, const struct clock *c, const struct score *s, wisp_on_progress on_progress,
+                       void *arg)
+{
+    struct wisp_progress p;
+    char json[600];
+    size_t rows = r->m->net.n_labels;
+    tell(&p, r, c);
+    snprintf(json, sizeof json,
+             "{\"epoch\":%d,\"epochs\":%d,\"step\":%zu,\"loss\":%.6f,\"lr\":%.6g,\"valid_p@1\":%.4f,\"valid_p@3\":%.4f,"
+             "\"valid_p@5\":%.4f,\"best\":%d,\"rows_per_s\":%.1f,\"active_mean\":%zu,\"scored_mean\":%zu,\"seconds\":%.3f}",
+             r->epoch, r->plan.epochs, r->step, p.loss, r->opt.lr, s->p1, s->p3, s->p5, s->best, p.rows_per_s, rows, rows,
+             wisp_now() - c->began);
+    p.epoch_ended = 1;
+    p.valid = s->p1;
+    p.best = s->best;
+    p.json = json;
+    return on_progress && on_progress(arg, &p);
+}
+
 static wisp_status end_epoch(struct wisp_run *r, struct clock *c, wisp_on_progress on_progress, void *arg,
                              bool *stopped, wisp_error *err)
 {
     bool averaged = r->n_averaged > 0;
+    struct score s;
     if (averaged) use_block(r, r->average, r->m->net.params);
-    struct wisp_metrics m = { 0 };
-    bool have = r->valid ? r->valid->n_rows > 0 : r->n_valid > 0;
-    wisp_status st = have ? validate(&m, r, err) : WISP_OK;
-    double p1 = have ? wisp_metrics_p(&m, 0) : -1;
-    bool best = !have || p1 > r->best;
-    if (best) {
-        r->best = p1;
-        r->best_epoch = r->epoch;
-    }
-    r->since_best = best ? 0 : r->since_best + 1;
-    if (st == WISP_OK && !wisp_net_finite(&r->m->net)) /* the last step may do it, after its loss was fine */
-        st = wisp_fail(err, WISP_ENUMERIC, "a weight is no number after epoch %d: the last good model is kept; try a lower --lr than %g",
-                       r->epoch, r->plan.lr);
-    if (st == WISP_OK && best) st = wisp_model_save(r->m, r->path, p1, r->epoch, err);
+    wisp_status st = judge(&s, r, err);
     if (averaged) use_block(r, r->m->net.params, r->average);
-
-    struct wisp_progress p;
-    char json[600];
-    tell(&p, r, c);
-    snprintf(json, sizeof json,
-             "{\"epoch\":%d,\"epochs\":%d,\"step\":%zu,\"loss\":%.6f,\"lr\":%.6g,\"valid_p@1\":%.4f,\"valid_p@3\":%.4f,\"valid_p@5\":%.4f,\"best\":%d,\"rows_per_s\":%.1f,\"active_mean\":%zu,\"scored_mean\":%zu,\"seconds\":%.3f}",
-             r->epoch, r->plan.epochs, r->step, p.loss, r->opt.lr, p1, have ? wisp_metrics_p(&m, 1) : -1,
-             have ? wisp_metrics_p(&m, 2) : -1, best, p.rows_per_s, r->m->net.n_labels, r->m->net.n_labels,
-             wisp_now() - c->began);
-    wisp_metrics_clear(&m);
-    p.epoch_ended = 1;
-    p.valid = p1;
-    p.best = best;
-    p.json = json;
-    if (st == WISP_OK && on_progress && on_progress(arg, &p)) *stopped = true;
+    if (st == WISP_OK && tell_epoch(r, c, &s, on_progress, arg)) *stopped = true;
     r->epoch++;
     r->in_epoch = r->seen = 0;
     r->loss_sum = 0;

@@ -28,7 +28,8 @@ double wisp_plan_lr(const struct wisp_plan *p, size_t t, size_t n);
 
 struct wisp_run {
     struct wisp_context *ctx;
-    const struct wisp_data *train, *valid;
+    const struct wisp_data *train, *valid; /* valid: NULL or empty: no validation */
+    struct wisp_data *held_out; /* owned; what 'valid' is when no set was given */
     const char *path;
     struct wisp_plan plan;
     struct wisp_model *m;
@@ -36,7 +37,6 @@ struct wisp_run {
     struct wisp_order order;
     struct wisp_layout layout;
     struct wisp_scorer scorer;
-    size_t *valid_rows, n_valid; /* held out of train; none when 'valid' is a set of its own */
     size_t *rows;                /* (batch) of the step */
     float *average;              /* mean of the parameters in the tail, or NULL */
     size_t n_averaged;

@@ -207,111 +207,92 @@ static void test_input_dropout(void)
 
 /* ---- the order of rows ---- */
 
-enum { N_BLOCKS = 23 };
+enum { N_ROWS = 50000 }; /* 7 blocks */
 
-/* Blocks of different sizes; only what the order looks at. */
-static struct wisp_data *blocks_of_rows(void)
+/* Row r has the one feature r: rows can be told apart.  Mapped from a cache file, as large sets are. */
+static struct wisp_data *mapped_rows(void)
 {
-    static struct wisp_rows blocks[N_BLOCKS];
-    static size_t first[N_BLOCKS + 1];
-    static uint32_t xp[200], yp[200];
-    static struct wisp_data d;
-    for (uint32_t i = 0; i < 200; i++) xp[i] = 3 * i, yp[i] = i;
-    for (size_t b = 0; b < N_BLOCKS; b++) {
-        blocks[b] = (struct wisp_rows){ .n = 1 + (b * 37) % 90, .xp = xp, .yp = yp };
-        first[b + 1] = first[b] + blocks[b].n;
-    }
-    d = (struct wisp_data){
-        .n_rows = first[N_BLOCKS], .n_blocks = N_BLOCKS, .blocks = blocks, .first = first
-    };
-    return &d;
+    char *text = malloc(N_ROWS * 16), *p = text;
+    struct wisp_data *d = NULL;
+    struct wisp_read_options o = { .format = "xc", .index_base = -1, .no_header = true, .use_cache = true };
+    for (int r = 0; r < N_ROWS; r++) p += sprintf(p, "0 %d:1\n", r);
+    FILE *f = fopen("rows.txt", "w");
+    CHECK(f && fwrite(text, 1, (size_t)(p - text), f) == (size_t)(p - text) && fclose(f) == 0, "rows.txt");
+    CHECK(wisp_data_read(&d, ctx, "rows.txt", &o, &err) == WISP_OK && d->map.p && d->n_blocks == 7, "%s", err.text);
+    unlink("rows.txt"), unlink("rows.txt.wispcache");
+    free(text);
+    return d;
 }
 
-static size_t block_of(const struct wisp_data *d, size_t row)
+static size_t feature_of(const struct wisp_data *d, size_t row)
 {
-    size_t place;
-    return (size_t)(wisp_data_row(d, row, &place) - d->blocks);
+    size_t at;
+    const struct wisp_rows *r = wisp_data_row(d, row, &at);
+    return r->xp[at + 1] - r->xp[at] == 1 ? (size_t)r->xi[r->xp[at]] : SIZE_MAX;
 }
 
 /* An epoch in batches of 'room' into 'out'; returns the rows. */
 static size_t epoch(size_t *out, struct wisp_order *o, int number, size_t room)
 {
-    size_t n = 0, got, short_ones = 0;
+    size_t n = 0, got, batches = 0, announced = wisp_order_steps(o, number, room);
     wisp_order_start(o, number);
     while ((got = wisp_order_next(o, out + n, room)) > 0) {
-        CHECK(!short_ones, "a short batch before the last");
-        short_ones += got < room;
+        for (size_t i = n; i < n + got; i++)
+            CHECK(feature_of(&o->d, out[i]) == out[i], "row %zu has the feature of another", out[i]);
         n += got;
+        batches++;
     }
+    CHECK(batches == announced, "%zu batches, %zu announced", batches, announced);
     CHECK(wisp_order_next(o, out + n, room) == 0, "rows after the end");
     return n;
 }
 
-static void check_windows(struct wisp_order *o, size_t memory)
+/* Batches more than the rows alone would need: one at most for each further window. */
+static size_t more_batches(struct wisp_order *o, size_t room)
 {
-    size_t row, window = SIZE_MAX, n_windows = 0, used[N_BLOCKS] = { 0 };
-    wisp_order_start(o, 1);
-    while (wisp_order_next(o, &row, 1)) {
-        bool inside = false;
-        CHECK(o->n <= o->cap, "%zu rows in room for %zu", o->n, o->cap);
-        for (size_t i = o->window_first; i < o->next_block; i++)
-            inside |= o->blocks[i] == block_of(o->d, row);
-        CHECK(inside, "row %zu is from outside the window", row);
-        if (window == o->window_first) continue;
-        window = o->window_first;
-        n_windows++;
-        size_t bytes = 0;
-        for (size_t i = o->window_first; i < o->next_block; i++) {
-            used[o->blocks[i]]++;
-            bytes += 20 * o->d->blocks[o->blocks[i]].n;
-        }
-        CHECK(bytes <= memory || o->next_block == o->window_first + 1,
-              "%zu bytes in a window of %zu", bytes, memory);
-    }
-    for (size_t b = 0; b < N_BLOCKS; b++)
-        CHECK(used[b] == 1, "block %zu is in %zu windows", b, used[b]);
-    CHECK(n_windows > 3 || memory > 4000, "%zu windows", n_windows);
+    return wisp_order_steps(o, 1, room) - (o->n_rows + room - 1) / room;
 }
 
 static void test_order(void)
 {
-    static const size_t limits[] = { 0, 1, 2500, 4000, 1 << 20 };
-    struct wisp_data *d = blocks_of_rows();
+    static const size_t limits[] = { 0, 1, 200000, 400000, 1 << 30 };
+    struct wisp_data *d = mapped_rows();
     size_t n = d->n_rows, *a = malloc((n + 64) * sizeof *a), *b = malloc((n + 64) * sizeof *b);
     TEST("order: every row once an epoch, whatever the window");
     for (size_t i = 0; i < 5; i++)
         for (int share = 0; share < 2; share++) {
             struct wisp_order o, again;
-            size_t *held = NULL, n_held = 0, moved = 0;
+            struct wisp_data *held = NULL;
+            size_t moved = 0, left = 0;
             char *seen = calloc(n, 1);
             bool ok = wisp_order_init(&o, d, 11, share * 0.25, limits[i], &err) == WISP_OK &&
-                      wisp_order_init(&again, d, share ? 11 : 12, share * 0.25, limits[i], &err) ==
-                          WISP_OK &&
-                      wisp_order_held_out(&held, &n_held, &o, &err) == WISP_OK;
-            CHECK(ok && o.n_rows + n_held == n, "%zu rows and %zu held out of %zu", o.n_rows,
-                  n_held, n);
-            CHECK(share ? n_held > n / 8 && n_held < n / 2 : n_held == 0, "%zu of %zu held out",
-                  n_held, n);
-            for (size_t r = 0; r < n_held; r++) {
-                CHECK(r == 0 || held[r] > held[r - 1], "held out rows do not ascend");
-                seen[held[r]]++;
-            }
-            size_t got = epoch(a, &o, 1, 16);
+                      wisp_order_init(&again, d, share ? 11 : 12, share * 0.25, limits[i], &err) == WISP_OK &&
+                      wisp_order_held_out(&held, &o, &err) == WISP_OK;
+            CHECK(ok && o.n_rows + held->n_rows == n, "%zu rows and %zu held out of %zu", o.n_rows, held->n_rows, n);
+            CHECK(share ? held->n_rows > n / 5 && held->n_rows < n / 3 : held->n_rows == 0, "%zu of %zu held out",
+                  held->n_rows, n);
+            size_t got = epoch(a, &o, 1, 100);
             CHECK(got == o.n_rows, "%zu rows of %zu", got, o.n_rows);
             for (size_t r = 0; r < got; r++) seen[a[r]]++;
-            for (size_t r = 0; r < n; r++) CHECK(seen[r] == 1, "row %zu came %d times", r, seen[r]);
-            epoch(b, &o, 2, 16);
+            for (size_t r = 0; r < n; r++) { /* the others are held out, in order */
+                CHECK(seen[r] <= 1, "row %zu came %d times", r, seen[r]);
+                if (!seen[r]) CHECK(feature_of(held, left++) == r, "row %zu is not among those held out", r);
+            }
+            epoch(b, &o, 2, 100);
             for (size_t r = 0; r < got; r++) moved += a[r] != b[r];
             CHECK(moved > got / 2, "epoch 2 is epoch 1 but for %zu rows", moved);
             epoch(b, &o, 1, 7); /* again, in other batches */
             CHECK(memcmp(a, b, got * sizeof *a) == 0, "epoch 1 is not repeatable");
-            size_t n_again = epoch(b, &again, 1, 16);
-            CHECK((n_again == got && memcmp(a, b, got * sizeof *a) == 0) == share,
-                  "same seed, same order; other seed, other");
-            check_windows(&o, limits[i] ? limits[i] : SIZE_MAX);
-            wisp_free(held), free(seen);
+            size_t n_again = epoch(b, &again, 1, 100);
+            CHECK((n_again == got && memcmp(a, b, got * sizeof *a) == 0) == share, "same seed, same order; other seed, other");
+            size_t most = limits[i] == 1 ? 6 : limits[i] == 200000 ? 6 : limits[i] == 400000 ? 3 : 0;
+            CHECK(o.window_bytes <= (limits[i] > 200000 ? limits[i] : 200000), /* one block at the least */
+                  "a window of %zu bytes under a limit of %zu", o.window_bytes, limits[i]);
+            CHECK(more_batches(&o, 100) <= most && (most == 0) == (more_batches(&o, 100) == 0), "%zu more batches", more_batches(&o, 100));
+            wisp_data_free(held), free(seen);
             wisp_order_clear(&o), wisp_order_clear(&again);
         }
+    wisp_data_free(d);
     free(a), free(b);
 }
 

@@ -1,0 +1,57 @@
+/* Rows of a data set elsewhere in memory: some as a set of their own, or a block's as they are. */
+#include "data/data.h"
+
+#include <string.h>
+
+static wisp_status copy_row(struct wisp_builder *b, const struct wisp_rows *r, size_t row, wisp_error *err)
+{
+    wisp_status st = WISP_OK;
+    for (uint32_t i = r->yp[row]; st == WISP_OK && i < r->yp[row + 1]; i++)
+        st = wisp_builder_label(b, r->yi[i], err);
+    for (uint32_t i = r->xp[row]; st == WISP_OK && i < r->xp[row + 1]; i++)
+        st = wisp_builder_feature(b, r->xi[i], r->xv[i], err);
+    return st == WISP_OK ? wisp_builder_end_row(b, err) : st;
+}
+
+wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d, bool (*want)(const void *arg, size_t row),
+                           const void *arg, wisp_error *err)
+{
+    *out = NULL;
+    struct wisp_sink *sink;
+    struct wisp_builder b = { 0 };
+    wisp_status st = wisp_sink_create(&sink, NULL, err);
+    if (st != WISP_OK) return st;
+    for (size_t i = 0; st == WISP_OK && i < d->n_blocks; i++) {
+        const struct wisp_rows *r = &d->blocks[i];
+        for (size_t row = 0; st == WISP_OK && row < r->n; row++)
+            if (want(arg, d->first[i] + row)) st = copy_row(&b, r, row, err);
+        if (st == WISP_OK && b.n_rows) st = wisp_sink_add(sink, &b, err);
+        wisp_builder_reset(&b);
+        wisp_data_forget(d, i);
+    }
+    wisp_builder_clear(&b);
+    if (st != WISP_OK) {
+        wisp_sink_abort(sink);
+        return st;
+    }
+    wisp_sink_at_least(sink, d->n_features, d->n_labels);
+    return wisp_sink_finish(out, sink, err);
+}
+
+struct wisp_rows wisp_rows_copy(void *to, const struct wisp_rows *r)
+{
+    const char *from = (const char *)r->xp; /* the first section */
+    char *base = to;
+    memcpy(base, from, wisp_rows_bytes(r));
+    return (struct wisp_rows){ .n = r->n,
+                               .xp = (const uint32_t *)base,
+                               .yp = (const uint32_t *)(base + ((const char *)r->yp - from)),
+                               .xi = (const int32_t *)(base + ((const char *)r->xi - from)),
+                               .yi = (const int32_t *)(base + ((const char *)r->yi - from)),
+                               .xv = (const float *)(base + ((const char *)r->xv - from)) };
+}
+
+void wisp_data_forget(const struct wisp_data *d, size_t block)
+{
+    if (d->map.p) wisp_map_forget(d->blocks[block].xp, wisp_rows_bytes(&d->blocks[block]));
+}
