@@ -27,22 +27,22 @@ static const struct shape {
     size_t m, n, k;
     bool transposed, add;
 } shapes[] = {
-    {"logits: W block x H^T",         64,   256,  256, false, false},
-    { "logits",                       128,  256,  256, false, false},
-    { "logits",                       256,  256,  256, false, false},
-    { "logits, hidden 128",           256,  256,  128, false, false},
-    { "logits, 1024 samples",         256,  1024, 256, false, false},
-    { "logits, 1024 rows",            1024, 256,  256, false, false},
-    { "gradient of W: G block x H",   64,   256,  256, false, true },
-    { "gradient of W, hidden 128",    256,  128,  256, false, true },
-    { "gradient of H: G^T x W block", 256,  256,  64,  true,  true },
-    { "gradient of H",                256,  256,  128, true,  true },
-    { "gradient of H",                256,  256,  256, true,  true },
-    { "gradient of H, hidden 128",    256,  128,  256, true,  true },
-    { "odd",                          101,  203,  97,  false, false},
-    { "odd, transposed",              101,  203,  97,  true,  true },
-    { "one row",                      1,    256,  256, false, false},
-    { "four rows",                    4,    256,  256, false, false},
+    { "logits: W block x H^T", 64, 256, 256, false, false },
+    { "logits", 128, 256, 256, false, false },
+    { "logits", 256, 256, 256, false, false },
+    { "logits, hidden 128", 256, 256, 128, false, false },
+    { "logits, 1024 samples", 256, 1024, 256, false, false },
+    { "logits, 1024 rows", 1024, 256, 256, false, false },
+    { "gradient of W: G block x H", 64, 256, 256, false, true },
+    { "gradient of W, hidden 128", 256, 128, 256, false, true },
+    { "gradient of H: G^T x W block", 256, 256, 64, true, true },
+    { "gradient of H", 256, 256, 128, true, true },
+    { "gradient of H", 256, 256, 256, true, true },
+    { "gradient of H, hidden 128", 256, 128, 256, true, true },
+    { "odd", 101, 203, 97, false, false },
+    { "odd, transposed", 101, 203, 97, true, true },
+    { "one row", 1, 256, 256, false, false },
+    { "four rows", 4, 256, 256, false, false },
 };
 
 static double now(void)

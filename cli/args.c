@@ -10,7 +10,9 @@ static const wisp_option *find(const char *command, const char *key, size_t byte
 {
     const wisp_option *o;
     for (size_t i = 0; (o = wisp_option_row(i)); i++)
-        if (strlen(o->key) == bytes && memcmp(o->key, key, bytes) == 0 && strstr(o->commands, command)) return o;
+        if (strlen(o->key) == bytes && memcmp(o->key, key, bytes) == 0 &&
+            strstr(o->commands, command))
+            return o;
     return NULL;
 }
 
@@ -23,9 +25,12 @@ static void print_help(const char *command, const char *usage)
         int flag = strcmp(o->type, "flag") == 0;
         char left[80];
         snprintf(left, sizeof left, "--%s%s%s", o->key, flag ? "" : " ",
-                 flag ? "" : strcmp(o->type, "choice") == 0 ? o->range : o->type);
+                 flag                             ? ""
+                 : strcmp(o->type, "choice") == 0 ? o->range
+                                                  : o->type);
         printf("  %-36s %s", left, o->help);
-        if (!flag && *o->fallback && strcmp(o->fallback, "-1") != 0 && strcmp(o->fallback, "0") != 0)
+        if (!flag && *o->fallback && strcmp(o->fallback, "-1") != 0 &&
+            strcmp(o->fallback, "0") != 0)
             printf(" [%s]", o->fallback);
         putchar('\n');
     }
@@ -74,13 +79,15 @@ static int read_short(struct args *a, int argc, char **argv, int *i, const char 
         return usage_error(a->command, usage, "unknown option '%s'", s);
     if (*i + 1 == argc) return usage_error(a->command, usage, "option '%s' needs a value", s);
     const char *value = argv[++*i];
-    if (is_out && a->out) return usage_error(a->command, usage, "option '-o' is given twice: '%s'", value);
+    if (is_out && a->out)
+        return usage_error(a->command, usage, "option '-o' is given twice: '%s'", value);
     if (is_out) a->out = value;
     wisp_error err;
     return is_out || wisp_config_set(a->cfg, "k", value, &err) == WISP_OK ? 0 : fail(&err);
 }
 
-int args_read(struct args *a, const char *command, int argc, char **argv, int min, int max, const char *usage)
+int args_read(struct args *a, const char *command, int argc, char **argv, int min, int max,
+              const char *usage)
 {
     *a = (struct args){ .command = command };
     wisp_error err;
@@ -104,7 +111,8 @@ int args_read(struct args *a, const char *command, int argc, char **argv, int mi
         }
     }
     if (rc == 0 && a->n_files < min)
-        rc = usage_error(command, usage, "%s", min == 1 ? "a file is missing" : "files are missing");
+        rc =
+            usage_error(command, usage, "%s", min == 1 ? "a file is missing" : "files are missing");
     if (rc == 0) set_cache(a);
     else args_clear(a);
     return rc;
@@ -130,16 +138,25 @@ int args_on(const struct args *a, const char *key)
 int exit_code(wisp_status st)
 {
     switch (st) {
-    case WISP_OK: return 0;
+    case WISP_OK:
+        return 0;
     case WISP_EINVAL:
-    case WISP_ENOTSUP: return 2;
-    case WISP_EFORMAT: return 3;
-    case WISP_EMODEL: return 4;
-    case WISP_EIO: return 5;
-    case WISP_ENOMEM: return 6;
-    case WISP_ENUMERIC: return 7;
-    case WISP_EPEER: return 8;
-    case WISP_ESTOPPED: return 128 + (stop_signal() ? stop_signal() : SIGINT);
+    case WISP_ENOTSUP:
+        return 2;
+    case WISP_EFORMAT:
+        return 3;
+    case WISP_EMODEL:
+        return 4;
+    case WISP_EIO:
+        return 5;
+    case WISP_ENOMEM:
+        return 6;
+    case WISP_ENUMERIC:
+        return 7;
+    case WISP_EPEER:
+        return 8;
+    case WISP_ESTOPPED:
+        return 128 + (stop_signal() ? stop_signal() : SIGINT);
     }
     return 1;
 }
@@ -177,7 +194,8 @@ int stop_signal(void)
 
 void watch_signals(void)
 {
-    struct sigaction sa = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND }; /* a second one kills */
+    struct sigaction sa = { .sa_handler = on_signal,
+                            .sa_flags = (int)SA_RESETHAND }; /* a second one kills */
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
 }

@@ -14,7 +14,8 @@ struct args { /* a command line, read */
 
 /* Reads options of 'command' (those whose row in the option table names it) and between min
  * and max files.  Returns 0, or the exit code after having said what is wrong. */
-int args_read(struct args *a, const char *command, int argc, char **argv, int min, int max, const char *usage);
+int args_read(struct args *a, const char *command, int argc, char **argv, int min, int max,
+              const char *usage);
 void args_clear(struct args *a);
 const char *args_text(const struct args *a, const char *key);
 int args_on(const struct args *a, const char *key);

@@ -13,8 +13,8 @@ static wisp_status convert(const struct args *a, wisp_error *err)
     if (st == WISP_OK) {
         wisp_data_stats s;
         wisp_data_stats_get(d, &s);
-        fprintf(stderr, "%s: %zu rows, %zu features, %zu labels, %zu values\n", a->files[1], s.n_rows, s.n_features,
-                s.n_labels, s.n_values);
+        fprintf(stderr, "%s: %zu rows, %zu features, %zu labels, %zu values\n", a->files[1],
+                s.n_rows, s.n_features, s.n_labels, s.n_values);
     }
     wisp_data_free(d);
     wisp_context_free(ctx);

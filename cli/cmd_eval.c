@@ -39,8 +39,8 @@ static void print_table(const wisp_report *r)
     wisp_report_get(r, "rows", &rows);
     wisp_report_get(r, "rows_unlabelled", &none);
     wisp_report_get(r, "seconds", &seconds);
-    printf("%.0f rows (%.0f without labels, counted as misses), %.2f s, %.1f us a row\n", rows, none, seconds,
-           rows > 0 ? 1e6 * seconds / rows : 0);
+    printf("%.0f rows (%.0f without labels, counted as misses), %.2f s, %.1f us a row\n", rows,
+           none, seconds, rows > 0 ? 1e6 * seconds / rows : 0);
 }
 
 static wisp_status eval(const struct args *a, wisp_error *err)

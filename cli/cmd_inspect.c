@@ -21,7 +21,8 @@ int cmd_inspect(int argc, char **argv)
             if (!text && (*p == ']' || *p == '}')) depth--;
             putchar(*p);
             if (!text && (*p == '[' || *p == '{')) depth++;
-            if (!text && ((*p == ',' && depth <= 2) || (*p == '{' && depth == 1) || (p[1] == '}' && depth == 1)))
+            if (!text && ((*p == ',' && depth <= 2) || (*p == '{' && depth == 1) ||
+                          (p[1] == '}' && depth == 1)))
                 printf("\n%s", p[1] == '}' ? "" : depth == 1 ? "  " : "    ");
         }
         putchar('\n');

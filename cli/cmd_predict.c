@@ -76,7 +76,8 @@ static wisp_status predict_all(const struct job *j, const wisp_data *d, wisp_err
     for (size_t at = 0; st == WISP_OK && at < stats.n_rows; at += ROWS) {
         size_t n = stats.n_rows - at < ROWS ? stats.n_rows - at : ROWS;
         st = wisp_predict(labels, scores, j->ctx, j->model, d, at, n, j->k, err);
-        for (size_t i = 0; st == WISP_OK && i < n; i++) print_row(j, labels + i * j->k, scores + i * j->k);
+        for (size_t i = 0; st == WISP_OK && i < n; i++)
+            print_row(j, labels + i * j->k, scores + i * j->k);
     }
     free(labels);
     free(scores);
@@ -85,7 +86,8 @@ static wisp_status predict_all(const struct job *j, const wisp_data *d, wisp_err
 }
 
 /* Answers whole lines, the first of which is line 'line' of stdin. */
-static wisp_status predict_text(const struct job *j, const char *text, size_t bytes, size_t line, wisp_error *err)
+static wisp_status predict_text(const struct job *j, const char *text, size_t bytes, size_t line,
+                                wisp_error *err)
 {
     wisp_data *d = NULL;
     size_t bad = 0, good = 0;
@@ -93,12 +95,14 @@ static wisp_status predict_text(const struct job *j, const char *text, size_t by
     wisp_status st = wisp_data_parse(&d, j->ctx, text, bytes, "stdin", j->a->cfg, j->model, err);
     if (st == WISP_OK) st = predict_all(j, d, err);
     wisp_data_free(d);
-    if (st != WISP_EFORMAT || sscanf(err->text, "stdin:%zu%n", &bad, &colon) != 1 || !colon) return st;
+    if (st != WISP_EFORMAT || sscanf(err->text, "stdin:%zu%n", &bad, &colon) != 1 || !colon)
+        return st;
 
     /* The lines before the bad one are answered, however they were cut into batches. */
     for (size_t n = 1; n < bad && good < bytes; good++) n += text[good] == '\n';
     wisp_error why = *err;
-    if (good > 0 && good < bytes && (st = predict_text(j, text, good, line, err)) != WISP_OK) return st;
+    if (good > 0 && good < bytes && (st = predict_text(j, text, good, line, err)) != WISP_OK)
+        return st;
     snprintf(err->text, sizeof err->text, "stdin:%zu%.440s", line + bad - 1, why.text + colon);
     return err->code = why.code;
 }
@@ -169,7 +173,9 @@ int cmd_predict(int argc, char **argv)
     if (rc) return rc;
     const char *k = args_text(&a, "k");
     char *end;
-    struct job j = { .a = &a, .k = *k ? strtoul(k, &end, 10) : 5, .threshold = atof(args_text(&a, "threshold")),
+    struct job j = { .a = &a,
+                     .k = *k ? strtoul(k, &end, 10) : 5,
+                     .threshold = atof(args_text(&a, "threshold")),
                      .json = args_on(&a, "json") };
     if (*k && (*end || j.k < 1 || j.k > 10000)) {
         fprintf(stderr, "wisp predict: -k: '%s' is not a number from 1 to 10000\n", k);

@@ -24,7 +24,8 @@ static int on_progress(void *arg, const wisp_progress *p)
     print_time(eta, sizeof eta, p->eta_s);
     if (p->epoch_ended) {
         if (s->terminal) fputs("\r\033[K", stderr);
-        fprintf(stderr, "epoch %*d/%d  loss %.4f  ", p->epochs > 9 ? 2 : 1, p->epoch, p->epochs, p->loss);
+        fprintf(stderr, "epoch %*d/%d  loss %.4f  ", p->epochs > 9 ? 2 : 1, p->epoch, p->epochs,
+                p->loss);
         if (p->valid >= 0) fprintf(stderr, "valid P@1 %.2f%s  ", p->valid, p->best ? " *" : "  ");
         fprintf(stderr, "%.0f rows/s\n", p->rows_per_s);
         if (s->log) {
@@ -32,8 +33,9 @@ static int on_progress(void *arg, const wisp_progress *p)
             fflush(s->log);
         }
     } else if (s->terminal) {
-        fprintf(stderr, "\repoch %d/%d  %3.0f%%  loss %.4f  %.0f rows/s  ETA %s\033[K", p->epoch, p->epochs,
-                100.0 * (double)p->rows_done / (double)p->n_rows, p->loss, p->rows_per_s, eta);
+        fprintf(stderr, "\repoch %d/%d  %3.0f%%  loss %.4f  %.0f rows/s  ETA %s\033[K", p->epoch,
+                p->epochs, 100.0 * (double)p->rows_done / (double)p->n_rows, p->loss, p->rows_per_s,
+                eta);
     }
     return stop_signal() != 0;
 }
@@ -46,8 +48,10 @@ static wisp_status train(const struct args *a, struct screen *s, wisp_error *err
     const char *valid_path = args_text(a, "valid");
     wisp_status st = open_context(&ctx, a, err);
     if (st == WISP_OK) st = wisp_data_open(&data, ctx, a->files[0], a->cfg, NULL, err);
-    if (st == WISP_OK && *valid_path) st = wisp_data_open(&valid, ctx, valid_path, a->cfg, NULL, err);
-    if (st == WISP_OK) st = wisp_train(&report, ctx, a->cfg, data, valid, a->out, on_progress, s, err);
+    if (st == WISP_OK && *valid_path)
+        st = wisp_data_open(&valid, ctx, valid_path, a->cfg, NULL, err);
+    if (st == WISP_OK)
+        st = wisp_train(&report, ctx, a->cfg, data, valid, a->out, on_progress, s, err);
     if (st == WISP_OK) {
         double best, epoch, seconds, peak;
         wisp_report_get(report, "valid_p@1", &best);

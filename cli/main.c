@@ -12,8 +12,10 @@ static const struct command {
     { "train", "train DATA -o MODEL [options]", "train a classifier", cmd_train },
     { "eval", "eval MODEL DATA [options]", "measure it on labelled rows", cmd_eval },
     { "predict", "predict MODEL DATA|- [options]", "the best labels of each row", cmd_predict },
-    { "convert", "convert IN OUT [options]", "between data formats (.txt, .svm, .npz)", cmd_convert },
-    { "synth", "synth PREFIX --rows N --features N --labels N", "synthetic data of any shape", cmd_synth },
+    { "convert", "convert IN OUT [options]", "between data formats (.txt, .svm, .npz)",
+      cmd_convert },
+    { "synth", "synth PREFIX --rows N --features N --labels N", "synthetic data of any shape",
+      cmd_synth },
     { "inspect", "inspect MODEL", "what is in a model file", cmd_inspect },
     { "info", "info", "what this build and machine can do", cmd_info },
 };
@@ -22,7 +24,8 @@ enum { N_COMMANDS = sizeof commands / sizeof *commands };
 static void help(void)
 {
     puts("wisp " WISP_VERSION ": neural networks that are mostly zeros\n");
-    for (int i = 0; i < N_COMMANDS; i++) printf("  wisp %-48s %s\n", commands[i].usage, commands[i].what);
+    for (int i = 0; i < N_COMMANDS; i++)
+        printf("  wisp %-48s %s\n", commands[i].usage, commands[i].what);
     puts("\n  wisp COMMAND --help lists the command's options.  For example:\n"
          "    wisp train train.txt -o model --labels names.txt\n"
          "    wisp eval model test.txt\n"
@@ -39,7 +42,8 @@ static int closed(int rc)
 
 int main(int argc, char **argv)
 {
-    if (argc < 2 || strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    if (argc < 2 || strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
+        strcmp(argv[1], "-h") == 0) {
         help();
         return argc < 2 ? 2 : 0;
     }
@@ -48,7 +52,8 @@ int main(int argc, char **argv)
         return 0;
     }
     for (int i = 0; i < N_COMMANDS; i++)
-        if (strcmp(argv[1], commands[i].name) == 0) return closed(commands[i].run(argc - 1, argv + 1));
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return closed(commands[i].run(argc - 1, argv + 1));
     fprintf(stderr, "wisp: no command '%s'; 'wisp help' lists them\n", argv[1]);
     return 2;
 }

@@ -22,7 +22,7 @@ static inline void test_close(void)
 }
 
 #define TEST(name) (test_close(), test_name = (name))
-#define SKIP(why) (printf("skip %s: %s\n", test_name, why), test_name = NULL, test_skipped++)
+#define SKIP(why)  (printf("skip %s: %s\n", test_name, why), test_name = NULL, test_skipped++)
 #define CHECK(cond, ...)                                                                           \
     do {                                                                                           \
         if (!(cond) && test_bad++ < 5) {                                                           \

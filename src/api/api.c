@@ -94,7 +94,8 @@ static struct wisp_read_options read_options(const wisp_config *cfg, const wisp_
         .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
     };
     if (m) {
-        if (!o.format && m->text) o.format = "fasttext"; /* rows to predict need not carry labels to be known by */
+        if (!o.format && m->text)
+            o.format = "fasttext"; /* rows to predict need not carry labels to be known by */
         o.n_features = m->net.n_features;
         o.n_labels = m->net.n_labels;
         o.labels = m->labels.n ? &m->labels : NULL;
@@ -105,15 +106,16 @@ static struct wisp_read_options read_options(const wisp_config *cfg, const wisp_
     return o;
 }
 
-wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path, const wisp_config *cfg,
-                           const wisp_model *model, wisp_error *err)
+wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
+                           const wisp_config *cfg, const wisp_model *model, wisp_error *err)
 {
     struct wisp_read_options o = read_options(cfg, model);
     return wisp_data_read(out, ctx, path, &o, err);
 }
 
-wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text, size_t bytes, const char *name,
-                            const wisp_config *cfg, const wisp_model *model, wisp_error *err)
+wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text, size_t bytes,
+                            const char *name, const wisp_config *cfg, const wisp_model *model,
+                            wisp_error *err)
 {
     struct wisp_read_options o = read_options(cfg, model);
     o.use_cache = false;
@@ -123,9 +125,14 @@ wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text
 
 void wisp_data_stats_get(const wisp_data *d, wisp_data_stats *out)
 {
-    *out = (wisp_data_stats){ .n_rows = d->n_rows, .n_features = d->n_features, .n_labels = d->n_labels,
-                              .n_values = d->nnz, .n_label_values = d->n_lab, .n_unlabelled = d->n_unlabelled,
-                              .source_bytes = d->source_bytes, .bytes = d->bytes };
+    *out = (wisp_data_stats){ .n_rows = d->n_rows,
+                              .n_features = d->n_features,
+                              .n_labels = d->n_labels,
+                              .n_values = d->nnz,
+                              .n_label_values = d->n_lab,
+                              .n_unlabelled = d->n_unlabelled,
+                              .source_bytes = d->source_bytes,
+                              .bytes = d->bytes };
 }
 
 wisp_status wisp_data_from_csr(wisp_data **out, size_t n_rows, size_t n_features, size_t n_labels,
@@ -141,18 +148,22 @@ wisp_status wisp_data_from_csr(wisp_data **out, size_t n_rows, size_t n_features
             st = wisp_fail(err, WISP_EINVAL, "row %zu: offsets must not fall", i);
         for (int64_t e = x_ptr[i]; st == WISP_OK && e < x_ptr[i + 1]; e++) {
             if (x_idx[e] < 0 || (size_t)x_idx[e] >= n_features)
-                st = wisp_fail(err, WISP_EINVAL, "row %zu: feature %d is not in 0..%zu", i, x_idx[e], n_features - 1);
+                st = wisp_fail(err, WISP_EINVAL, "row %zu: feature %d is not in 0..%zu", i,
+                               x_idx[e], n_features - 1);
             else if (!(x_val[e] - x_val[e] == 0))
-                st = wisp_fail(err, WISP_ENUMERIC, "row %zu: feature %d has the value %g", i, x_idx[e], x_val[e]);
+                st = wisp_fail(err, WISP_ENUMERIC, "row %zu: feature %d has the value %g", i,
+                               x_idx[e], x_val[e]);
             else st = wisp_builder_feature(&b, x_idx[e], x_val[e], err);
         }
         for (int64_t e = y_ptr ? y_ptr[i] : 0; y_ptr && st == WISP_OK && e < y_ptr[i + 1]; e++) {
             if (y_idx[e] < 0 || (size_t)y_idx[e] >= n_labels)
-                st = wisp_fail(err, WISP_EINVAL, "row %zu: label %d is not in 0..%zu", i, y_idx[e], n_labels - 1);
+                st = wisp_fail(err, WISP_EINVAL, "row %zu: label %d is not in 0..%zu", i, y_idx[e],
+                               n_labels - 1);
             else st = wisp_builder_label(&b, y_idx[e], err);
         }
         if (st == WISP_OK) st = wisp_builder_end_row(&b, err);
-        if (st == WISP_OK && (b.n_rows == WISP_BLOCK_ROWS || b.nnz >= WISP_BLOCK_NNZ || i + 1 == n_rows)) {
+        if (st == WISP_OK &&
+            (b.n_rows == WISP_BLOCK_ROWS || b.nnz >= WISP_BLOCK_NNZ || i + 1 == n_rows)) {
             st = wisp_sink_add(sink, &b, err);
             wisp_builder_reset(&b);
         }
@@ -166,39 +177,50 @@ wisp_status wisp_data_from_csr(wisp_data **out, size_t n_rows, size_t n_features
     return wisp_sink_finish(out, sink, err);
 }
 
-wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, const char *path, const char *format,
-                            wisp_error *err)
+wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, const char *path,
+                            const char *format, wisp_error *err)
 {
     const char *dot = strrchr(path, '.');
-    if (!format) format = dot && strcmp(dot, ".npz") == 0 ? "npz" : dot && strcmp(dot, ".svm") == 0 ? "libsvm" : "xc";
+    if (!format)
+        format = dot && strcmp(dot, ".npz") == 0   ? "npz"
+                 : dot && strcmp(dot, ".svm") == 0 ? "libsvm"
+                                                   : "xc";
     const struct wisp_format *f = wisp_format_find(format);
-    if (!f || !f->write) return wisp_fail(err, WISP_ENOTSUP, "no format '%s' that can be written", format);
+    if (!f || !f->write)
+        return wisp_fail(err, WISP_ENOTSUP, "no format '%s' that can be written", format);
     return f->write(d, ctx, path, err);
 }
 
-wisp_status wisp_synth(wisp_context *ctx, const char *prefix, const wisp_config *cfg, wisp_error *err)
+wisp_status wisp_synth(wisp_context *ctx, const char *prefix, const wisp_config *cfg,
+                       wisp_error *err)
 {
     struct wisp_synth_shape s = { 0 };
     const char *name = wisp_opt_text(cfg, OPT_SHAPE);
     if (*name && !wisp_synth_find(&s, name))
-        return wisp_fail(err, WISP_EINVAL, "--shape: '%s' is not amazon670k, delicious200k or ROWSxFEATURESxLABELS", name);
+        return wisp_fail(err, WISP_EINVAL,
+                         "--shape: '%s' is not amazon670k, delicious200k or ROWSxFEATURESxLABELS",
+                         name);
     if (wisp_opt_num(cfg, OPT_ROWS) > 0) s.n_rows = (size_t)wisp_opt_num(cfg, OPT_ROWS);
     if (wisp_opt_num(cfg, OPT_FEATURES) > 0) s.n_features = (size_t)wisp_opt_num(cfg, OPT_FEATURES);
     if (*wisp_opt_text(cfg, OPT_LABELS)) {
         char *end;
         double n = strtod(wisp_opt_text(cfg, OPT_LABELS), &end);
         if (*end || !(n >= 1 && n <= INT32_MAX))
-            return wisp_fail(err, WISP_EINVAL, "--labels: '%s' is not a number of labels", wisp_opt_text(cfg, OPT_LABELS));
+            return wisp_fail(err, WISP_EINVAL, "--labels: '%s' is not a number of labels",
+                             wisp_opt_text(cfg, OPT_LABELS));
         s.n_labels = (size_t)n;
     }
-    double row_features = wisp_opt_num(cfg, OPT_ROW_FEATURES), row_labels = wisp_opt_num(cfg, OPT_ROW_LABELS);
-    if (row_features > 0 || s.row_features == 0) s.row_features = row_features > 0 ? row_features : 75;
+    double row_features = wisp_opt_num(cfg, OPT_ROW_FEATURES),
+           row_labels = wisp_opt_num(cfg, OPT_ROW_LABELS);
+    if (row_features > 0 || s.row_features == 0)
+        s.row_features = row_features > 0 ? row_features : 75;
     if (row_labels > 0 || s.row_labels == 0) s.row_labels = row_labels > 0 ? row_labels : 5;
     if (wisp_opt_num(cfg, OPT_TEST_ROWS) >= 0) s.n_test = (size_t)wisp_opt_num(cfg, OPT_TEST_ROWS);
     else s.n_test = s.n_rows / 10 < 20000 ? s.n_rows / 10 : 20000;
     s.seed = (uint64_t)wisp_opt_num(cfg, OPT_SEED);
     if (!s.n_rows || !s.n_features || !s.n_labels)
-        return wisp_fail(err, WISP_EINVAL, "synth needs --shape, or --rows, --features and --labels");
+        return wisp_fail(err, WISP_EINVAL,
+                         "synth needs --shape, or --rows, --features and --labels");
     return wisp_synth_write(ctx, prefix, &s, err);
 }
 
@@ -210,21 +232,26 @@ static wisp_status check_output(const char *path, wisp_error *err)
     struct stat at;
     const char *slash = strrchr(path, '/');
     char folder[4096];
-    if (strlen(path) + 32 >= sizeof folder) return wisp_fail(err, WISP_EINVAL, "%.100s...: the path is too long", path);
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
+    if (strlen(path) + 32 >= sizeof folder)
+        return wisp_fail(err, WISP_EINVAL, "%.100s...: the path is too long", path);
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1,
+             slash ? path : ".");
     if (!*path || (slash && !slash[1]) || (stat(path, &at) == 0 && S_ISDIR(at.st_mode)))
-        return wisp_fail(err, WISP_EIO, "%s: expected the path of a model file, not of a folder", path);
-    if (access(folder, W_OK | X_OK) != 0) return wisp_fail_errno(err, WISP_EIO, "%s: no model can be written there", folder);
+        return wisp_fail(err, WISP_EIO, "%s: expected the path of a model file, not of a folder",
+                         path);
+    if (access(folder, W_OK | X_OK) != 0)
+        return wisp_fail_errno(err, WISP_EIO, "%s: no model can be written there", folder);
     return WISP_OK;
 }
 
-wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg, const wisp_data *train,
-                       const wisp_data *valid, const char *path, wisp_on_progress on_progress, void *arg,
-                       wisp_error *err)
+wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
+                       const wisp_data *train, const wisp_data *valid, const char *path,
+                       wisp_on_progress on_progress, void *arg, wisp_error *err)
 {
     *out = NULL;
     wisp_status st = check_output(path, err);
-    return st == WISP_OK ? wisp_train_run(out, ctx, cfg, train, valid, path, on_progress, arg, err) : st;
+    return st == WISP_OK ? wisp_train_run(out, ctx, cfg, train, valid, path, on_progress, arg, err)
+                         : st;
 }
 
 wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err)
@@ -257,8 +284,10 @@ static void report_metrics(struct wisp_report *r, const struct wisp_metrics *m)
     for (int what = 0; what < 4; what++)
         for (size_t i = 0; i < m->n_cuts; i++) {
             static const char *const names[] = { "p", "r", "ndcg", "psp" };
-            double v = what == 0 ? wisp_metrics_p(m, i) : what == 1 ? wisp_metrics_r(m, i)
-                     : what == 2 ? wisp_metrics_ndcg(m, i) : wisp_metrics_psp(m, i);
+            double v = what == 0   ? wisp_metrics_p(m, i)
+                       : what == 1 ? wisp_metrics_r(m, i)
+                       : what == 2 ? wisp_metrics_ndcg(m, i)
+                                   : wisp_metrics_psp(m, i);
             snprintf(key, sizeof key, "%s@%zu", names[what], m->cuts[i]);
             wisp_report_num(r, key, v);
         }
@@ -303,7 +332,8 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
     struct wisp_metrics metrics = { 0 };
     struct wisp_scorer s = { 0 };
     double began = wisp_now();
-    if ((st = wisp_metrics_init(&metrics, cuts, n_cuts, m->label_rows, m->net.n_labels, m->n_train, ab[0], ab[1], err)) == WISP_OK &&
+    if ((st = wisp_metrics_init(&metrics, cuts, n_cuts, m->label_rows, m->net.n_labels, m->n_train,
+                                ab[0], ab[1], err)) == WISP_OK &&
         (st = wisp_scorer_init(&s, m, ctx, cuts[n_cuts - 1], err)) == WISP_OK)
         st = wisp_score_all(&metrics, &s, d, err);
     if (st == WISP_OK) {
@@ -319,16 +349,18 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
     return st;
 }
 
-wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *ctx, const wisp_model *m, const wisp_data *d,
-                         size_t first, size_t n, size_t k, wisp_error *err)
+wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *ctx, const wisp_model *m,
+                         const wisp_data *d, size_t first, size_t n, size_t k, wisp_error *err)
 {
     if (first > d->n_rows || n > d->n_rows - first)
-        return wisp_fail(err, WISP_EINVAL, "rows %zu..%zu asked for, the data has %zu", first, first + n, d->n_rows);
+        return wisp_fail(err, WISP_EINVAL, "rows %zu..%zu asked for, the data has %zu", first,
+                         first + n, d->n_rows);
     if (k == 0) return wisp_fail(err, WISP_EINVAL, "k must be 1 or more");
     struct wisp_scorer s;
     wisp_status st = wisp_scorer_init(&s, m, ctx, k, err);
     for (size_t at = 0; st == WISP_OK && at < n; at += WISP_SCORE_BATCH) {
-        size_t rows[WISP_SCORE_BATCH], count = n - at < WISP_SCORE_BATCH ? n - at : WISP_SCORE_BATCH;
+        size_t rows[WISP_SCORE_BATCH],
+            count = n - at < WISP_SCORE_BATCH ? n - at : WISP_SCORE_BATCH;
         for (size_t i = 0; i < count; i++) rows[i] = first + at + i;
         st = wisp_scorer_run(&s, d, rows, count, err);
         for (size_t i = 0; st == WISP_OK && i < count; i++)

@@ -67,7 +67,8 @@ void wisp_out_sweep(const char *path)
     for (struct dirent *e; (e = readdir(d));) {
         int pid, number, end = 0;
         if (strncmp(e->d_name, base, n) != 0 ||
-            sscanf(e->d_name + n, ".tmp%d-%d%n", &pid, &number, &end) != 2 || e->d_name[n + (size_t)end] || pid <= 0)
+            sscanf(e->d_name + n, ".tmp%d-%d%n", &pid, &number, &end) != 2 ||
+            e->d_name[n + (size_t)end] || pid <= 0)
             continue;
         if (kill(pid, 0) != 0 && errno == ESRCH) unlinkat(dirfd(d), e->d_name, 0);
     }

@@ -15,8 +15,9 @@ struct wisp_map { /* a whole file, read-only; all zero: nothing mapped */
  * non-files are refused. An empty file gives p = NULL, bytes = 0. */
 wisp_status wisp_map_open(struct wisp_map *out, const char *path, wisp_error *err);
 void wisp_map_close(struct wisp_map *m);
-/* Gives the pages of a part of a map back to the system (they stay in its file cache); the bytes stay
- * readable.  It is no exact tool: reading one page may map its neighbours, up to megabytes of them. */
+/* Gives the pages of a part of a map back to the system (they stay in its file cache); the bytes
+ * stay readable.  It is no exact tool: reading one page may map its neighbours, up to megabytes of
+ * them. */
 void wisp_map_forget(const void *p, size_t bytes);
 
 /* A file being written under a temporary name beside its target.  After

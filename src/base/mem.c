@@ -68,8 +68,8 @@ char *wisp_strdup(const char *s)
 wisp_status wisp_fail_mem(wisp_error *err, size_t bytes, const char *what)
 {
     if (bytes >= (size_t)1 << 30)
-        return wisp_fail(err, WISP_ENOMEM, "out of memory: %.1f GiB for %s", (double)bytes / (1 << 30),
-                         what);
+        return wisp_fail(err, WISP_ENOMEM, "out of memory: %.1f GiB for %s",
+                         (double)bytes / (1 << 30), what);
     return wisp_fail(err, WISP_ENOMEM, "out of memory: %zu bytes for %s", bytes, what);
 }
 

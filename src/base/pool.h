@@ -15,7 +15,7 @@ wisp_status wisp_pool_create(struct wisp_pool **out, int threads, wisp_error *er
 void wisp_pool_free(struct wisp_pool *pool);
 int wisp_pool_threads(const struct wisp_pool *pool);
 /* pool may be NULL: a plain loop. */
-void wisp_parallel_for(struct wisp_pool *pool, size_t n, void (*fn)(void *arg, size_t i, int thread),
-                       void *arg);
+void wisp_parallel_for(struct wisp_pool *pool, size_t n,
+                       void (*fn)(void *arg, size_t i, int thread), void *arg);
 
 #endif

@@ -93,7 +93,9 @@ wisp_status wisp_report_done(struct wisp_report **out, struct wisp_report *r, wi
     *out = NULL;
     size_t room = 3;
     for (size_t i = 0; r && i < r->n; i++)
-        room += 6 * (strlen(r->entries[i].key) + (r->entries[i].text ? strlen(r->entries[i].text) : 8)) + 8;
+        room += 6 * (strlen(r->entries[i].key) +
+                     (r->entries[i].text ? strlen(r->entries[i].text) : 8)) +
+                8;
     if (r && !r->failed) r->json = wisp_alloc(room, 1);
     if (!r || !r->json) {
         wisp_report_free(r);

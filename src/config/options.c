@@ -10,72 +10,109 @@
 
 #define READS "train eval predict convert"
 
+/* clang-format off: one row an option, read as a table */
 static const wisp_option table[N_OPTS] = {
     [OPT_NET] = { "net", "text", "", "", "train",
-                  "layers in a row, e.g. \"input 256, relu, dropout 0.3, dense 128, relu\"; the output layer is added; "
+                  "layers in a row, e.g. \"input 256, relu, dropout 0.3, dense 128, relu\"; the "
+                  "output layer is added; "
                   "empty: from --hidden and --dropout" },
     [OPT_HIDDEN] = { "hidden", "text", "", "", "train",
-                     "widths of the hidden layers: 256, or 512,256; empty: 512 up to 4096 labels, 256 above" },
+                     "widths of the hidden layers: 256, or 512,256; empty: 512 up to 4096 labels, "
+                     "256 above" },
     [OPT_DROPOUT] = { "dropout", "real", "-1", "-1..0.95", "train",
                       "share of hidden units dropped while training; -1: chosen from the data" },
     [OPT_INPUT_DROPOUT] = { "input-dropout", "real", "-1", "-1..0.95", "train",
-                            "share of input features dropped while training; -1: chosen from the data" },
+                            "share of input features dropped while training; -1: chosen from the "
+                            "data" },
     [OPT_LOSS] = { "loss", "choice", "auto", "auto|softmax|bce", "train",
-                   "softmax: labels compete, 1/|Y| targets; bce: each label alone, scores to threshold; auto: bce" },
+                   "softmax: labels compete, 1/|Y| targets; bce: each label alone, scores to "
+                   "threshold; auto: bce" },
 
-    [OPT_EPOCHS] = { "epochs", "int", "0", "0..100000", "train", "passes over the data; 0: from the number of rows" },
-    [OPT_BATCH] = { "batch", "int", "0", "0..65536", "train", "rows a step; 0: from the number of rows" },
-    [OPT_LR] = { "lr", "real", "0", "0..1000", "train", "highest learning rate; 0: the optimizer's default" },
+    [OPT_EPOCHS] = { "epochs", "int", "0", "0..100000", "train",
+                     "passes over the data; 0: from the number of rows" },
+    [OPT_BATCH] = { "batch", "int", "0", "0..65536", "train",
+                    "rows a step; 0: from the number of rows" },
+    [OPT_LR] = { "lr", "real", "0", "0..1000", "train",
+                 "highest learning rate; 0: the optimizer's default" },
     [OPT_OPTIMIZER] = { "optimizer", "choice", "adam", "adam|adagrad|sgd", "train",
                         "all touch only rows that have a gradient" },
     [OPT_MOMENTUM] = { "momentum", "real", "0.9", "0..0.9999", "train", "of --optimizer sgd" },
-    [OPT_WARMUP] = { "warmup", "real", "0.05", "0..1", "train", "share of all steps with a rising learning rate" },
-    [OPT_DECAY] = { "decay", "choice", "linear", "linear|cosine|none", "train", "learning rate after the warm-up" },
+    [OPT_WARMUP] = { "warmup", "real", "0.05", "0..1", "train",
+                     "share of all steps with a rising learning rate" },
+    [OPT_DECAY] = { "decay", "choice", "linear", "linear|cosine|none", "train",
+                    "learning rate after the warm-up" },
     [OPT_AVERAGE] = { "average", "real", "0", "0..1", "train",
-                      "share of the run, at its end, whose weights are averaged (4 times an epoch)" },
-    [OPT_SAMPLING] = { "sampling", "choice", "auto", "auto|full", "train", "which output rows a step computes" },
-    [OPT_SEED] = { "seed", "int", "1", "0..9007199254740992", "train synth", "of every random choice" },
-    [OPT_VALID] = { "valid", "text", "", "", "train", "file of validation rows; empty: hold out some" },
+                      "share of the run, at its end, whose weights are averaged (4 times an "
+                      "epoch)" },
+    [OPT_SAMPLING] = { "sampling", "choice", "auto", "auto|full", "train",
+                       "which output rows a step computes" },
+    [OPT_SEED] = { "seed", "int", "1", "0..9007199254740992", "train synth",
+                   "of every random choice" },
+    [OPT_VALID] = { "valid", "text", "", "", "train",
+                    "file of validation rows; empty: hold out some" },
     [OPT_HOLDOUT] = { "holdout", "real", "-1", "-1..0.5", "train",
-                      "share of the training rows held out for validation when no file is given; -1: from their number" },
+                      "share of the training rows held out for validation when no file is given; "
+                      "-1: from their number" },
     [OPT_PATIENCE] = { "patience", "int", "10", "0..100000", "train",
-                       "epochs without a better validation P@1 before stopping; 0: never stop early" },
-    [OPT_INIT] = { "init", "text", "", "", "train", "model to start from: same features and labels" },
-    [OPT_RESUME] = { "resume", "flag", "0", "", "train", "go on from MODEL.state of a run that was stopped" },
+                       "epochs without a better validation P@1 before stopping; 0: never stop "
+                       "early" },
+    [OPT_INIT] = { "init", "text", "", "", "train",
+                   "model to start from: same features and labels" },
+    [OPT_RESUME] = { "resume", "flag", "0", "", "train",
+                     "go on from MODEL.state of a run that was stopped" },
     [OPT_LOG] = { "log", "text", "", "", "train", "file that receives one JSON line an epoch" },
 
-    [OPT_FORMAT] = { "format", "choice", "auto", "auto|xc|libsvm|fasttext|npz", READS, "of the data files" },
+    [OPT_FORMAT] = { "format", "choice", "auto", "auto|xc|libsvm|fasttext|npz", READS,
+                     "of the data files" },
     [OPT_VALUES] = { "values", "choice", "auto", "auto|tfidf|unit|raw", "train",
-                     "tfidf: (1+log count)*idf, length 1; unit: length 1; auto: tfidf where all values are counts, else unit" },
-    [OPT_INDEX_BASE] = { "index-base", "int", "-1", "-1..1", READS, "first feature id; -1: xc 0, libsvm 1" },
-    [OPT_NO_HEADER] = { "no-header", "flag", "0", "", READS, "xc text without its first line 'rows features labels'" },
-    [OPT_PAIRS] = { "pairs", "flag", "0", "", "train convert", "fasttext text: pairs of neighbouring words are features too" },
+                     "tfidf: (1+log count)*idf, length 1; unit: length 1; auto: tfidf where all "
+                     "values are counts, else unit" },
+    [OPT_INDEX_BASE] = { "index-base", "int", "-1", "-1..1", READS,
+                         "first feature id; -1: xc 0, libsvm 1" },
+    [OPT_NO_HEADER] = { "no-header", "flag", "0", "", READS,
+                        "xc text without its first line 'rows features labels'" },
+    [OPT_PAIRS] = { "pairs", "flag", "0", "", "train convert",
+                    "fasttext text: pairs of neighbouring words are features too" },
     [OPT_MIN_COUNT] = { "min-count", "int", "1", "1..1000000", "train convert",
                         "fasttext text: rarer words and pairs are dropped" },
-    [OPT_LABELS] = { "labels", "text", "", "", "train synth", "file of label names, line i names id i (synth: number of labels)" },
+    [OPT_LABELS] = { "labels", "text", "", "", "train synth",
+                     "file of label names, line i names id i (synth: number of labels)" },
     [OPT_VOCAB] = { "vocab", "text", "", "", "train", "file of feature names, line i names id i" },
     [OPT_CACHE] = { "cache", "text", "", "", READS,
-                    "folder for binary copies of data files that cannot lie beside them; '-': keep none" },
-    [OPT_MEMORY] = { "memory", "size", "0", "", READS, "limit for data held at once, e.g. 2G; 0: what the machine has" },
+                    "folder for binary copies of data files that cannot lie beside them; '-': keep "
+                    "none" },
+    [OPT_MEMORY] = { "memory", "size", "0", "", READS,
+                     "limit for data held at once, e.g. 2G; 0: what the machine has" },
 
-    [OPT_K] = { "k", "text", "", "", "eval predict", "cut-offs (eval, 1,3,5) or number of labels a row (predict, 5)" },
-    [OPT_THRESHOLD] = { "threshold", "real", "0", "0..1", "predict", "labels with a lower probability are left out" },
-    [OPT_PROPENSITY] = { "propensity", "text", "0.55,1.5", "", "eval", "A,B of the propensity model (PSP)" },
-    [OPT_INFERENCE] = { "inference", "choice", "exact", "exact", "eval", "how the best labels are found" },
+    [OPT_K] = { "k", "text", "", "", "eval predict",
+                "cut-offs (eval, 1,3,5) or number of labels a row (predict, 5)" },
+    [OPT_THRESHOLD] = { "threshold", "real", "0", "0..1", "predict",
+                        "labels with a lower probability are left out" },
+    [OPT_PROPENSITY] = { "propensity", "text", "0.55,1.5", "", "eval",
+                         "A,B of the propensity model (PSP)" },
+    [OPT_INFERENCE] = { "inference", "choice", "exact", "exact", "eval",
+                        "how the best labels are found" },
 
-    [OPT_SHAPE] = { "shape", "text", "", "", "synth", "amazon670k, delicious200k or ROWSxFEATURESxLABELS" },
+    [OPT_SHAPE] = { "shape", "text", "", "", "synth",
+                    "amazon670k, delicious200k or ROWSxFEATURESxLABELS" },
     [OPT_ROWS] = { "rows", "int", "0", "0..4000000000", "synth", "training rows" },
-    [OPT_TEST_ROWS] = { "test-rows", "int", "-1", "-1..4000000000", "synth", "test rows; -1: a tenth, at most 20000" },
+    [OPT_TEST_ROWS] = { "test-rows", "int", "-1", "-1..4000000000", "synth",
+                        "test rows; -1: a tenth, at most 20000" },
     [OPT_FEATURES] = { "features", "int", "0", "0..2000000000", "synth", "number of features" },
-    [OPT_ROW_FEATURES] = { "row-features", "real", "0", "0..100000", "synth", "features a row, mean; 0: 75" },
-    [OPT_ROW_LABELS] = { "row-labels", "real", "0", "0..10000", "synth", "labels a row, mean; 0: 5" },
+    [OPT_ROW_FEATURES] = { "row-features", "real", "0", "0..100000", "synth",
+                           "features a row, mean; 0: 75" },
+    [OPT_ROW_LABELS] = { "row-labels", "real", "0", "0..10000", "synth",
+                         "labels a row, mean; 0: 5" },
 
     [OPT_DEVICE] = { "device", "choice", "cpu", "cpu", "train eval predict", "where to compute" },
-    [OPT_THREADS] = { "threads", "int", "0", "0..1024", "train eval predict convert synth", "0: one per core" },
-    [OPT_CONFIG] = { "config", "text", "", "", "train eval predict convert synth", "file with lines 'key = value'" },
+    [OPT_THREADS] = { "threads", "int", "0", "0..1024", "train eval predict convert synth",
+                      "0: one per core" },
+    [OPT_CONFIG] = { "config", "text", "", "", "train eval predict convert synth",
+                     "file with lines 'key = value'" },
     [OPT_JSON] = { "json", "flag", "0", "", "train eval predict inspect info",
                    "the last line of stdout is a JSON object (predict: one object a row)" },
 };
+/* clang-format on */
 
 struct wisp_config {
     char *text[N_OPTS]; /* NULL: the default */
@@ -223,7 +260,8 @@ wisp_status wisp_config_load(wisp_config *c, const char *path, wisp_error *err)
         if (!*key) continue;
         wisp_error why = { 0 };
         if (!eq) {
-            st = wisp_fail(err, WISP_EINVAL, "%s:%zu: expected 'key = value', found '%.40s'", path, n, key);
+            st = wisp_fail(err, WISP_EINVAL, "%s:%zu: expected 'key = value', found '%.40s'", path,
+                           n, key);
         } else {
             *eq = 0;
             st = wisp_config_set(c, trim(key), trim(eq + 1), &why);
@@ -243,9 +281,11 @@ wisp_status wisp_opt_list(double *out, size_t *n, size_t room, const wisp_config
         char *end;
         double v = strtod(p, &end);
         if (end == p || (*end && *end != ',') || !isfinite(v))
-            return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not a list of numbers like 1,3,5", table[o].key, s);
+            return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not a list of numbers like 1,3,5",
+                             table[o].key, s);
         if (*n == room)
-            return wisp_fail(err, WISP_EINVAL, "--%s: '%s' has more than %zu numbers", table[o].key, s, room);
+            return wisp_fail(err, WISP_EINVAL, "--%s: '%s' has more than %zu numbers", table[o].key,
+                             s, room);
         out[(*n)++] = v;
         p = *end ? end + 1 : end;
     }

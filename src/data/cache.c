@@ -88,14 +88,12 @@ wisp_status wisp_cache_write_index(struct wisp_sink *s, wisp_error *err)
                                   .n_dropped_features = s->n_dropped_features,
                                   .n_dropped_labels = s->n_dropped_labels,
                                   .key = s->key };
-    struct part parts[] = {
-        {&x,               sizeof x                            },
-        { s->entries,      d->n_blocks * sizeof *s->entries    },
-        { d->feature_rows, s->n_seen_features * sizeof(int64_t)},
-        { d->label_rows,   s->n_seen_labels * sizeof(int64_t)  },
-        { d->labels.text,  d->labels.bytes                     },
-        { d->vocab.text,   d->vocab.bytes                      }
-    };
+    struct part parts[] = { { &x, sizeof x },
+                            { s->entries, d->n_blocks * sizeof *s->entries },
+                            { d->feature_rows, s->n_seen_features * sizeof(int64_t) },
+                            { d->label_rows, s->n_seen_labels * sizeof(int64_t) },
+                            { d->labels.text, d->labels.bytes },
+                            { d->vocab.text, d->vocab.bytes } };
     struct tail t = { .offset = wisp_out_offset(s->out), .magic = "wispdend" };
     XXH3_state_t hash;
     XXH3_64bits_reset(&hash);
@@ -170,7 +168,8 @@ static void check_block(void *arg, size_t i, int thread)
     (void)thread;
     bool good = block_is_good(c, entry(c, i));
     struct wisp_cache_entry e = entry(c, i);
-    wisp_map_forget(c->file + e.offset, e.bytes); /* a file larger than memory passes through once */
+    wisp_map_forget(c->file + e.offset,
+                    e.bytes); /* a file larger than memory passes through once */
     if (good) return;
     size_t bad = atomic_load(&c->bad);
     while (i < bad && !atomic_compare_exchange_weak(&c->bad, &bad, i)) {}

@@ -86,8 +86,9 @@ void wisp_data_forget(const struct wisp_data *d, size_t block);
 size_t wisp_rows_bytes(const struct wisp_rows *r);
 struct wisp_rows wisp_rows_copy(void *to, const struct wisp_rows *r);
 /* The wanted rows as a set of their own, in memory, in order. */
-wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d, bool (*want)(const void *arg, size_t row),
-                           const void *arg, wisp_error *err);
+wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d,
+                           bool (*want)(const void *arg, size_t row), const void *arg,
+                           wisp_error *err);
 void wisp_names_clear(struct wisp_names *n);
 /* Indexes text (bytes long, lines ended by '\n'; a missing last '\n' is fine); takes ownership of
  * text unless 'borrowed'.  On failure nothing is taken. */
@@ -200,7 +201,8 @@ struct wisp_format {
     wisp_status (*read)(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err);
     wisp_status (*write)(const struct wisp_data *d, struct wisp_context *ctx, const char *path,
                          wisp_error *err);
-    /* The file beside 'path' that is read with it (to be freed), or NULL; no function: there is none. */
+    /* The file beside 'path' that is read with it (to be freed), or NULL; no function: there is
+     * none. */
     char *(*beside)(const char *path);
 };
 const struct wisp_format *wisp_format_at(size_t i); /* NULL past the end */

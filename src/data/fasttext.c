@@ -135,8 +135,10 @@ static wisp_status parse(void *arg, const struct wisp_chunk *c, struct wisp_buil
         end = memchr(p, '\n', (size_t)(c->end - p));
         wisp_error why;
         wisp_status st = parse_line(r, local, out, p, end, &n_tokens, &why);
-        /* Text for a model in memory is answered line by line: there a line of blanks is a row, too. */
-        if (!st && (n_tokens || (r->src->text && r->src->o->vocab)) && !r->counting) st = wisp_builder_end_row(out, &why);
+        /* Text for a model in memory is answered line by line: there a line of blanks is a row,
+         * too. */
+        if (!st && (n_tokens || (r->src->text && r->src->o->vocab)) && !r->counting)
+            st = wisp_builder_end_row(out, &why);
         if (st) return wisp_fail(err, st, "%s:%zu: %s", c->path, line, why.text);
     }
     return WISP_OK;

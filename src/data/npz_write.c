@@ -121,11 +121,8 @@ static const struct {
     const char *name;
     wisp_status (*put)(struct stream *s, const struct part *m);
 } arrays[] = {
-    {"indices.npy", put_indices},
-    { "indptr.npy", put_indptr },
-    { "format.npy", put_format },
-    { "shape.npy",  put_shape  },
-    { "data.npy",   put_data   },
+    { "indices.npy", put_indices }, { "indptr.npy", put_indptr }, { "format.npy", put_format },
+    { "shape.npy", put_shape },     { "data.npy", put_data },
 };
 enum { N_ARRAYS = sizeof arrays / sizeof *arrays };
 

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static wisp_status copy_row(struct wisp_builder *b, const struct wisp_rows *r, size_t row, wisp_error *err)
+static wisp_status copy_row(struct wisp_builder *b, const struct wisp_rows *r, size_t row,
+                            wisp_error *err)
 {
     wisp_status st = WISP_OK;
     for (uint32_t i = r->yp[row]; st == WISP_OK && i < r->yp[row + 1]; i++)
@@ -13,8 +14,9 @@ static wisp_status copy_row(struct wisp_builder *b, const struct wisp_rows *r, s
     return st == WISP_OK ? wisp_builder_end_row(b, err) : st;
 }
 
-wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d, bool (*want)(const void *arg, size_t row),
-                           const void *arg, wisp_error *err)
+wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d,
+                           bool (*want)(const void *arg, size_t row), const void *arg,
+                           wisp_error *err)
 {
     *out = NULL;
     struct wisp_sink *sink;

@@ -281,7 +281,7 @@ bool wisp_synth_find(struct wisp_synth_shape *out, const char *name)
         const char *name;
         struct wisp_synth_shape s;
     } known[] = {
-        {"amazon670k",     { 490449, 0, 135909, 670091, 75, 5.45, 1 }},
+        { "amazon670k", { 490449, 0, 135909, 670091, 75, 5.45, 1 } },
         { "delicious200k", { 196606, 0, 782585, 205443, 302, 75, 1 } },
     };
     bool found = false;

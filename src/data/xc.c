@@ -64,14 +64,12 @@ static wisp_status header(void *arg, const char *begin, const char *end, bool *t
 static wisp_status read_xc(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err)
 {
     const struct wisp_read_options *o = src->o;
-    struct xc xc = {
-        .d = {.base = o->index_base < 0 ? 0 : o->index_base,
-              .n_rows = SIZE_MAX,
-              .n_features = wisp_ids_max,
-              .n_labels = wisp_ids_max,
-              .keep_features = o->n_features},
-        .path = src->path
-    };
+    struct xc xc = { .d = { .base = o->index_base < 0 ? 0 : o->index_base,
+                            .n_rows = SIZE_MAX,
+                            .n_features = wisp_ids_max,
+                            .n_labels = wisp_ids_max,
+                            .keep_features = o->n_features },
+                     .path = src->path };
     struct wisp_text_parser parser = wisp_rowtext_parser(&xc.d);
     if (!o->no_header) parser.first = header;
     wisp_status st = wisp_text_read(src, sink, &parser, err);

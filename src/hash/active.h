@@ -16,10 +16,10 @@ struct wisp_active {
 
 struct wisp_query { /* what a sampler may look at */
     size_t n, width;
-    const float *h;         /* (n, width) input of the layer */
-    const uint32_t *yp;     /* (n+1) true labels of sample i: yi[yp[i] .. yp[i+1]); NULL: not known */
+    const float *h;     /* (n, width) input of the layer */
+    const uint32_t *yp; /* (n+1) true labels of sample i: yi[yp[i] .. yp[i+1]); NULL: not known */
     const int32_t *yi;
-    size_t n_rows;          /* rows of the layer */
+    size_t n_rows; /* rows of the layer */
 };
 
 struct wisp_sampler_kind {

@@ -30,8 +30,8 @@ int wisp_kernels_select(struct wisp_kernels *k, const char *cap, struct wisp_err
         if (cap && strcmp(cap, isas[i].name) == 0) return WISP_OK;
     }
     if (!cap) return WISP_OK;
-    return wisp_fail(err, WISP_ENOTSUP, "WISP_ISA: no '%s' kernels on this machine; 'wisp info' lists them",
-                     cap);
+    return wisp_fail(err, WISP_ENOTSUP,
+                     "WISP_ISA: no '%s' kernels on this machine; 'wisp info' lists them", cap);
 }
 
 const char *wisp_kernels_isa(size_t i, const char **what)

@@ -14,8 +14,8 @@
 
 struct wisp_adam { /* coefficients of one Adam update */
     float beta1, beta2;
-    float step;   /* learning rate * sqrt(1 - beta2^t) / (1 - beta1^t) */
-    float eps;    /* eps * sqrt(1 - beta2^t) */
+    float step; /* learning rate * sqrt(1 - beta2^t) / (1 - beta1^t) */
+    float eps;  /* eps * sqrt(1 - beta2^t) */
 };
 
 struct wisp_kernels {
@@ -58,7 +58,8 @@ struct wisp_kernels {
     /* The indices j with x[j] > limit[j], in order, into where (room for n); returns how many. */
     size_t (*above)(int32_t *where, const float *x, const float *limit, size_t n);
 
-    /* m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w -= step * m / (sqrt(v) + eps) */
+    /* m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w -= step * m / (sqrt(v) + eps)
+     */
     void (*adam)(float *w, float *m, float *v, const float *g, size_t n, const struct wisp_adam *c);
     /* m = beta m + g;  w -= step * m */
     void (*momentum)(float *w, float *m, const float *g, size_t n, float beta, float step);

@@ -41,9 +41,10 @@ static void forward_tile(void *arg, size_t tile, int thread)
     const struct wisp_layer *l = j->l;
     size_t first = tile * WISP_TILE, n = wisp_tile_rows(j->s->batch->n, tile);
     float *out = j->out->x + first * l->n_out;
-    for (size_t i = 0; i < n; i++) memcpy(out + i * l->n_out, l->params[1].w, l->n_out * sizeof *out);
-    j->s->ctx->k->gemm(out, l->n_out, j->in->x + first * l->n_in, l->n_in, 1, l->params[0].w, l->n_out,
-                       n, l->n_out, l->n_in, true);
+    for (size_t i = 0; i < n; i++)
+        memcpy(out + i * l->n_out, l->params[1].w, l->n_out * sizeof *out);
+    j->s->ctx->k->gemm(out, l->n_out, j->in->x + first * l->n_in, l->n_in, 1, l->params[0].w,
+                       l->n_out, n, l->n_out, l->n_in, true);
 }
 
 static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
@@ -59,8 +60,8 @@ static void below_tile(void *arg, size_t tile, int thread)
     const struct job *j = arg;
     const struct wisp_layer *l = j->l;
     size_t first = tile * WISP_TILE, n = wisp_tile_rows(j->s->batch->n, tile);
-    j->s->ctx->k->gemm(j->in->g + first * l->n_in, l->n_in, j->out->g + first * l->n_out, l->n_out, 1,
-                       l->scratch, l->n_in, n, l->n_in, l->n_out, false);
+    j->s->ctx->k->gemm(j->in->g + first * l->n_in, l->n_in, j->out->g + first * l->n_out, l->n_out,
+                       1, l->scratch, l->n_in, n, l->n_in, l->n_out, false);
 }
 
 static void weight_tile(void *arg, size_t tile, int thread)

@@ -11,7 +11,8 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
 {
     (void)s;
     if (l->number == 0)
-        return wisp_fail(err, WISP_EINVAL, "--net: the first layer must be 'input', found 'dropout'");
+        return wisp_fail(err, WISP_EINVAL,
+                         "--net: the first layer must be 'input', found 'dropout'");
     if (!(l->arg >= 0 && l->arg < 1))
         return wisp_fail(err, WISP_EINVAL, "--net: dropout %g is not in 0..1", l->arg);
     l->n_out = l->n_in;
@@ -43,7 +44,8 @@ static void tile(void *arg, size_t t, int thread)
     }
 }
 
-static void apply(const struct wisp_layer *l, const struct wisp_step *s, float *to, const float *from)
+static void apply(const struct wisp_layer *l, const struct wisp_step *s, float *to,
+                  const float *from)
 {
     struct job j = { l, s, to, from };
     if (s->training) wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), tile, &j);

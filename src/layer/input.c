@@ -15,7 +15,8 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
 {
     (void)s;
     if (l->number != 0)
-        return wisp_fail(err, WISP_EINVAL, "--net: 'input' must come first; use 'dense' for later layers");
+        return wisp_fail(err, WISP_EINVAL,
+                         "--net: 'input' must come first; use 'dense' for later layers");
     l->n_out = (size_t)l->arg;
     wisp_layer_declare(l, "weight", l->n_in, l->n_out);
     wisp_layer_declare(l, "bias", 1, l->n_out);

@@ -35,7 +35,7 @@ struct wisp_batch { /* rows laid out for a step: model/batch.c */
     uint32_t *yp; /* (n+1) */
     int32_t *yi;  /* (yp[n]) labels */
     /* room for the output layer to file the true labels by block of rows: (yp[n]) each */
-    uint32_t *place;  /* in the active set */
+    uint32_t *place; /* in the active set */
     uint32_t *sample;
     float *logit;
     /* the same non-zeros by feature, for the backward pass */

@@ -21,21 +21,24 @@
 struct view { /* the scratch, cut up for this step */
     float *ht, *z, *a, *b, *parts;
     double *loss;
-    uint32_t *start; /* (blocks + 1) true labels of a block: places start[i] .. start[i+1] of the batch's lists */
+    uint32_t *start; /* (blocks + 1) true labels of a block: places start[i] .. start[i+1] of the
+                        batch's lists */
     size_t ld, n_blocks, n_lanes;
 };
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
 {
     if (l->number == 0)
-        return wisp_fail(err, WISP_EINVAL, "--net: the first layer must be 'input', found 'output'");
+        return wisp_fail(err, WISP_EINVAL,
+                         "--net: the first layer must be 'input', found 'output'");
     l->n_out = (size_t)l->arg;
     wisp_layer_declare(l, "weight", l->n_out, l->n_in);
     wisp_layer_declare(l, "bias", l->n_out, 1);
     if (s->training) {
         size_t blocks = wisp_out_blocks(s->active);
         l->scratch_floats = l->n_in * s->batch + s->active * s->batch + 2 * blocks * s->batch +
-                            2 * s->batch + blocks + 64 + wisp_out_lanes(s->active) * s->batch * l->n_in;
+                            2 * s->batch + blocks + 64 +
+                            wisp_out_lanes(s->active) * s->batch * l->n_in;
         l->thread_floats = 2 * WISP_OUT_BLOCK * l->n_in + WISP_OUT_BLOCK;
     }
     return WISP_OK;
@@ -89,7 +92,8 @@ static const float *block_weights(const struct job *j, size_t block, float *gath
     size_t first = block * WISP_OUT_BLOCK, width = j->l->n_in;
     if (!a->rows) return j->l->params[0].w + first * width;
     for (size_t i = 0; i < block_rows(j, block); i++)
-        memcpy(gathered + i * width, j->l->params[0].w + row_of(a, first + i) * width, width * sizeof *gathered);
+        memcpy(gathered + i * width, j->l->params[0].w + row_of(a, first + i) * width,
+               width * sizeof *gathered);
     return gathered;
 }
 
@@ -234,6 +238,7 @@ static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act 
 }
 
 const struct wisp_layer_kind wisp_layer_output = {
-    "output", "one row a label, on the active set; added at the end of every net", plan, init, forward,
-    backward,
+    "output", "one row a label, on the active set; added at the end of every net",
+    plan,     init,
+    forward,  backward,
 };

@@ -29,8 +29,8 @@ size_t wisp_output_topk_thread_floats(const struct wisp_layer *l, size_t n)
 }
 
 struct lane {
-    float *value; /* (n, k) best first */
-    int32_t *id;  /* (n, k) */
+    float *value;             /* (n, k) best first */
+    int32_t *id;              /* (n, k) */
     float *limit, *max, *sum; /* (n) */
 };
 
@@ -73,14 +73,16 @@ static void collect(const struct job *j, struct lane *a, const float *z, size_t 
         size_t found = j->ctx->k->above(where, z + i * j->n, a->limit, j->n);
         for (size_t f = 0; f < found; f++) {
             size_t s = (size_t)where[f];
-            insert(a->value + s * j->k, a->id + s * j->k, j->k, z[i * j->n + s], (int32_t)(first + i));
+            insert(a->value + s * j->k, a->id + s * j->k, j->k, z[i * j->n + s],
+                   (int32_t)(first + i));
             a->limit[s] = a->value[(s + 1) * j->k - 1];
         }
     }
 }
 
 /* Running maximum and sum of exp(z - maximum) of each sample. */
-static void accumulate(const struct job *j, struct lane *a, float *z, size_t m, float *bmax, float *bsum)
+static void accumulate(const struct job *j, struct lane *a, float *z, size_t m, float *bmax,
+                       float *bsum)
 {
     j->ctx->k->col_max(bmax, z, j->n, m, j->n);
     j->ctx->k->col_exp(z, j->n, bsum, bmax, m, j->n);
@@ -106,8 +108,8 @@ static void scan_lane(void *arg, size_t i, int thread)
         if (m > WISP_OUT_BLOCK) m = WISP_OUT_BLOCK;
         for (size_t r = 0; r < m; r++)
             for (size_t s = 0; s < j->n; s++) z[r * j->n + s] = j->l->params[1].w[first + r];
-        j->ctx->k->gemm(z, j->n, j->l->params[0].w + first * j->l->n_in, j->l->n_in, 1, j->ht, j->n, m,
-                        j->n, j->l->n_in, true);
+        j->ctx->k->gemm(z, j->n, j->l->params[0].w + first * j->l->n_in, j->l->n_in, 1, j->ht, j->n,
+                        m, j->n, j->l->n_in, true);
         collect(j, &a, z, m, first, where);
         accumulate(j, &a, z, m, bmax, bsum);
     }
@@ -142,9 +144,16 @@ void wisp_output_topk(const struct wisp_layer *l, struct wisp_context *ctx,
                       const struct wisp_loss *loss, const float *h, size_t n, size_t k,
                       int32_t *labels, float *scores, float *scratch, float *thread_scratch)
 {
-    struct job j = { .l = l, .ctx = ctx, .loss = loss, .n = n, .k = k, .ht = scratch,
-                     .lanes = scratch + l->n_in * n, .thread_scratch = thread_scratch,
-                     .labels = labels, .scores = scores };
+    struct job j = { .l = l,
+                     .ctx = ctx,
+                     .loss = loss,
+                     .n = n,
+                     .k = k,
+                     .ht = scratch,
+                     .lanes = scratch + l->n_in * n,
+                     .thread_scratch = thread_scratch,
+                     .labels = labels,
+                     .scores = scores };
     ctx->k->transpose(j.ht, n, h, l->n_in, n, l->n_in);
     wisp_parallel_for(ctx->pool, wisp_out_lanes(l->n_out), scan_lane, &j);
     wisp_parallel_for(ctx->pool, wisp_tiles(n), merge_tile, &j);

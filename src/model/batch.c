@@ -26,13 +26,16 @@ bool wisp_values_find(enum wisp_values_mode *out, const char *name)
 void wisp_values_idf(float *idf, const struct wisp_data *d)
 {
     for (size_t f = 0; f < d->n_features; f++)
-        idf[f] = d->feature_rows[f] ? (float)log((double)d->n_rows / (double)d->feature_rows[f]) : 0;
+        idf[f] =
+            d->feature_rows[f] ? (float)log((double)d->n_rows / (double)d->feature_rows[f]) : 0;
 }
 
-wisp_status wisp_layout_init(struct wisp_layout *l, size_t n_features, size_t n_labels, bool by_feature,
-                             wisp_error *err)
+wisp_status wisp_layout_init(struct wisp_layout *l, size_t n_features, size_t n_labels,
+                             bool by_feature, wisp_error *err)
 {
-    *l = (struct wisp_layout){ .n_features = n_features, .n_labels = n_labels, .by_feature = by_feature };
+    *l = (struct wisp_layout){ .n_features = n_features,
+                               .n_labels = n_labels,
+                               .by_feature = by_feature };
     if (!by_feature) return WISP_OK;
     l->slot = wisp_zalloc(n_features, sizeof *l->slot);
     return l->slot ? WISP_OK : wisp_fail_mem(err, n_features * sizeof *l->slot, "a batch");
@@ -79,7 +82,8 @@ void wisp_layout_clear(struct wisp_layout *l)
 }
 
 /* Room for n rows with nnz features and lab labels; what is there is not kept. */
-static wisp_status make_room(struct wisp_layout *l, size_t n, size_t nnz, size_t lab, wisp_error *err)
+static wisp_status make_room(struct wisp_layout *l, size_t n, size_t nnz, size_t lab,
+                             wisp_error *err)
 {
     struct wisp_batch *b = &l->batch;
     bool ok = true;
@@ -116,8 +120,8 @@ static wisp_status make_room(struct wisp_layout *l, size_t n, size_t nnz, size_t
 }
 
 /* Lays out one row's features as those of a sample, transformed; returns how many. */
-static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r, size_t row, size_t sample,
-                         const struct wisp_values *v, const struct wisp_drop *drop)
+static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r, size_t row,
+                         size_t sample, const struct wisp_values *v, const struct wisp_drop *drop)
 {
     int32_t *xi = l->batch.xi + l->batch.xp[sample];
     float *xv = l->batch.xv + l->batch.xp[sample];
@@ -134,9 +138,11 @@ static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r,
         xi[n] = r->xi[i];
         xv[n++] = x;
     }
-    /* Length 1 after dropping: a row keeps its scale.  (Dividing by 1 - rate instead cost 1.5 points of P@1
-     * at rate 0.2 on short rows.) */
-    float scale = v->mode == WISP_VALUES_RAW ? (float)(1 / (1 - drop->rate)) : sum > 0 ? (float)(1 / sqrt(sum)) : 0;
+    /* Length 1 after dropping: a row keeps its scale.  (Dividing by 1 - rate instead cost 1.5
+     * points of P@1 at rate 0.2 on short rows.) */
+    float scale = v->mode == WISP_VALUES_RAW ? (float)(1 / (1 - drop->rate))
+                  : sum > 0                  ? (float)(1 / sqrt(sum))
+                                             : 0;
     for (uint32_t i = 0; i < n; i++) xv[i] *= scale;
     return n;
 }
@@ -184,7 +190,8 @@ wisp_status wisp_layout_fill(struct wisp_layout *l, const struct wisp_data *d, c
         lab += r->yp[at + 1] - r->yp[at];
     }
     if (nnz >= UINT32_MAX || lab >= UINT32_MAX)
-        return wisp_fail(err, WISP_EINVAL, "a batch of %zu rows has %zu non-zeros; take a smaller --batch", n, nnz);
+        return wisp_fail(err, WISP_EINVAL,
+                         "a batch of %zu rows has %zu non-zeros; take a smaller --batch", n, nnz);
     wisp_status st = make_room(l, n, nnz, lab, err);
     if (st != WISP_OK) return st;
     struct wisp_batch *b = &l->batch;

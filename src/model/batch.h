@@ -20,12 +20,12 @@ struct wisp_layout { /* a batch and the room it grows in */
     struct wisp_batch batch;
     size_t cap_rows, cap_nnz, cap_lab;
     size_t n_features, n_labels;
-    bool by_feature;  /* fill the lists by feature too (training) */
-    uint32_t *slot;   /* (n_features) place in batch.touched plus 1, or 0 */
+    bool by_feature; /* fill the lists by feature too (training) */
+    uint32_t *slot;  /* (n_features) place in batch.touched plus 1, or 0 */
 };
 
-wisp_status wisp_layout_init(struct wisp_layout *l, size_t n_features, size_t n_labels, bool by_feature,
-                             wisp_error *err);
+wisp_status wisp_layout_init(struct wisp_layout *l, size_t n_features, size_t n_labels,
+                             bool by_feature, wisp_error *err);
 void wisp_layout_clear(struct wisp_layout *l);
 
 struct wisp_drop { /* input dropout; rate 0: none */

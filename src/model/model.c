@@ -39,7 +39,11 @@ static void add(struct list *l, const char *name, enum wisp_dtype dtype, size_t 
                 const void *data, size_t bytes)
 {
     struct wisp_tensor *t = &l->t[l->n++];
-    *t = (struct wisp_tensor){ .dtype = dtype, .n_dims = cols ? 2 : 1, .shape = { rows, cols }, .data = data, .bytes = bytes };
+    *t = (struct wisp_tensor){ .dtype = dtype,
+                               .n_dims = cols ? 2 : 1,
+                               .shape = { rows, cols },
+                               .data = data,
+                               .bytes = bytes };
     snprintf(t->name, sizeof t->name, "%s", name);
 }
 
@@ -50,15 +54,19 @@ static wisp_status add_param(void *arg, struct wisp_param *p, wisp_error *err)
     return WISP_OK;
 }
 
-wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best, int epoch, wisp_error *err)
+wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best, int epoch,
+                            wisp_error *err)
 {
     struct list l = { wisp_zalloc(MAX_TENSORS, sizeof *l.t), 0 };
     if (!l.t) return wisp_fail_mem(err, MAX_TENSORS * sizeof *l.t, "the list of tensors");
     wisp_net_each(&m->net, add_param, &l, NULL);
-    add(&l, "label_rows", WISP_I64, m->net.n_labels, 0, m->label_rows, m->net.n_labels * sizeof(int64_t));
+    add(&l, "label_rows", WISP_I64, m->net.n_labels, 0, m->label_rows,
+        m->net.n_labels * sizeof(int64_t));
     if (m->values.mode == WISP_VALUES_TFIDF)
-        add(&l, "idf", WISP_F32, m->net.n_features, 0, m->values.idf, m->net.n_features * sizeof(float));
-    if (m->labels.n) add(&l, "labels", WISP_U8, m->labels.bytes, 0, m->labels.text, m->labels.bytes);
+        add(&l, "idf", WISP_F32, m->net.n_features, 0, m->values.idf,
+            m->net.n_features * sizeof(float));
+    if (m->labels.n)
+        add(&l, "labels", WISP_U8, m->labels.bytes, 0, m->labels.text, m->labels.bytes);
     if (m->vocab.n) add(&l, "vocab", WISP_U8, m->vocab.bytes, 0, m->vocab.text, m->vocab.bytes);
     char number[5][32];
     snprintf(number[0], 32, "%zu", m->net.n_features);
@@ -72,7 +80,9 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
         { "net", m->spec },
         { "loss", m->loss->name },
         { "values", wisp_values_name(m->values.mode) },
-        { "input", m->pairs ? "words and pairs" : m->text ? "words" : "ids" },
+        { "input", m->pairs  ? "words and pairs"
+                   : m->text ? "words"
+                             : "ids" },
         { "features", number[0] },
         { "labels", number[1] },
         { "train_rows", number[2] },
@@ -80,7 +90,8 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
         { "epoch", number[4] },
         { "options", m->options ? m->options : "" },
     };
-    wisp_status st = wisp_tensor_file_write(path, l.t, l.n, meta, sizeof meta / sizeof *meta, NULL, err);
+    wisp_status st =
+        wisp_tensor_file_write(path, l.t, l.n, meta, sizeof meta / sizeof *meta, NULL, err);
     wisp_free(l.t);
     return st;
 }
@@ -97,9 +108,11 @@ static wisp_status need(const struct wisp_tensor **out, const struct loader *ld,
 {
     const struct wisp_tensor *t = *out = wisp_tensor_file_find(&ld->m->file, name);
     if (!t) return wisp_fail(err, WISP_EMODEL, "%s: tensor '%s' is missing", ld->path, name);
-    if (t->dtype != dtype || t->n_dims != (cols ? 2 : 1) || t->shape[0] != rows || (cols && t->shape[1] != cols))
-        return wisp_fail(err, WISP_EMODEL, "%s: tensor '%s' has another type or shape than %zu x %zu", ld->path,
-                         name, rows, cols);
+    if (t->dtype != dtype || t->n_dims != (cols ? 2 : 1) || t->shape[0] != rows ||
+        (cols && t->shape[1] != cols))
+        return wisp_fail(err, WISP_EMODEL,
+                         "%s: tensor '%s' has another type or shape than %zu x %zu", ld->path, name,
+                         rows, cols);
     return WISP_OK;
 }
 
@@ -111,14 +124,15 @@ static wisp_status map_param(void *arg, struct wisp_param *p, wisp_error *err)
     return st;
 }
 
-static wisp_status load_names(struct wisp_names *n, const struct loader *ld, const char *name, size_t expected,
-                              wisp_error *err)
+static wisp_status load_names(struct wisp_names *n, const struct loader *ld, const char *name,
+                              size_t expected, wisp_error *err)
 {
     const struct wisp_tensor *t = wisp_tensor_file_find(&ld->m->file, name);
     if (!t) return WISP_OK;
     wisp_status st = wisp_names_init(n, (char *)t->data, t->bytes, true, err);
     if (st == WISP_OK && n->n != expected)
-        st = wisp_fail(err, WISP_EMODEL, "%s: '%s' has %zu names for %zu ids", ld->path, name, n->n, expected);
+        st = wisp_fail(err, WISP_EMODEL, "%s: '%s' has %zu names for %zu ids", ld->path, name, n->n,
+                       expected);
     return st;
 }
 
@@ -132,14 +146,19 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
 {
     struct wisp_model *m = ld->m;
     const struct wisp_tensor_file *f = &m->file;
-    const char *format = wisp_tensor_file_meta(f, "format"), *spec = wisp_tensor_file_meta(f, "net");
-    const char *loss = wisp_tensor_file_meta(f, "loss"), *values = wisp_tensor_file_meta(f, "values");
-    const char *input = wisp_tensor_file_meta(f, "input"), *options = wisp_tensor_file_meta(f, "options");
+    const char *format = wisp_tensor_file_meta(f, "format"),
+               *spec = wisp_tensor_file_meta(f, "net");
+    const char *loss = wisp_tensor_file_meta(f, "loss"),
+               *values = wisp_tensor_file_meta(f, "values");
+    const char *input = wisp_tensor_file_meta(f, "input"),
+               *options = wisp_tensor_file_meta(f, "options");
     if (!format || strcmp(format, FORMAT) != 0)
         return wisp_fail(err, WISP_EMODEL, "%s: expected a '%s' file, found '%s'", ld->path, FORMAT,
                          format ? format : "no format");
-    if (!spec || !loss || !values || !(m->loss = wisp_loss_find(loss)) || !wisp_values_find(&m->values.mode, values))
-        return wisp_fail(err, WISP_EMODEL, "%s: metadata 'net', 'loss' or 'values' is missing or unknown", ld->path);
+    if (!spec || !loss || !values || !(m->loss = wisp_loss_find(loss)) ||
+        !wisp_values_find(&m->values.mode, values))
+        return wisp_fail(err, WISP_EMODEL,
+                         "%s: metadata 'net', 'loss' or 'values' is missing or unknown", ld->path);
     m->n_train = number(f, "train_rows");
     m->pairs = input && strcmp(input, "words and pairs") == 0;
     m->text = m->pairs || (input && strcmp(input, "words") == 0);
@@ -148,7 +167,8 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
     if (!m->spec || !m->options) return wisp_fail_mem(err, strlen(spec), "a model");
     struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH };
     wisp_error why = { 0 };
-    wisp_status st = wisp_net_plan(&m->net, m->spec, number(f, "features"), number(f, "labels"), &sizes, &why);
+    wisp_status st =
+        wisp_net_plan(&m->net, m->spec, number(f, "features"), number(f, "labels"), &sizes, &why);
     if (st == WISP_ENOMEM) return wisp_fail(err, st, "%s", why.text);
     if (st != WISP_OK) return wisp_fail(err, WISP_EMODEL, "%s: %.400s", ld->path, why.text);
     if ((st = wisp_net_each(&m->net, map_param, (void *)ld, err)) != WISP_OK) return st;
@@ -170,9 +190,11 @@ static json_t *tensors_json(const struct wisp_tensor_file *f)
     for (size_t i = 0; i < f->n_tensors; i++) {
         const struct wisp_tensor *t = &f->tensors[i];
         json_t *shape = json_array();
-        for (int d = 0; d < t->n_dims; d++) json_array_append_new(shape, json_integer((json_int_t)t->shape[d]));
-        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:I}", "name", t->name, "dtype", types[t->dtype],
-                                              "shape", shape, "bytes", (json_int_t)t->bytes));
+        for (int d = 0; d < t->n_dims; d++)
+            json_array_append_new(shape, json_integer((json_int_t)t->shape[d]));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:I}", "name", t->name, "dtype",
+                                              types[t->dtype], "shape", shape, "bytes",
+                                              (json_int_t)t->bytes));
     }
     return list;
 }
@@ -197,7 +219,8 @@ static wisp_status describe(struct wisp_model *m, wisp_error *err)
     return m->describe ? WISP_OK : wisp_fail_mem(err, 4096, "a model's description");
 }
 
-wisp_status wisp_model_open(struct wisp_model **out, struct wisp_pool *pool, const char *path, wisp_error *err)
+wisp_status wisp_model_open(struct wisp_model **out, struct wisp_pool *pool, const char *path,
+                            wisp_error *err)
 {
     *out = NULL;
     struct wisp_model *m = wisp_zalloc(1, sizeof *m);

@@ -8,24 +8,26 @@
 #include "model/net.h"
 
 struct wisp_model {
-    struct wisp_net net;   /* sizes for prediction when loaded, for training when trained */
-    char *spec;            /* the net line */
+    struct wisp_net net; /* sizes for prediction when loaded, for training when trained */
+    char *spec;          /* the net line */
     const struct wisp_loss *loss;
     struct wisp_values values;
-    float *idf;            /* owned, or NULL (mapped) */
+    float *idf;                      /* owned, or NULL (mapped) */
     struct wisp_names labels, vocab; /* n = 0: none */
-    bool text, pairs;      /* trained on raw text; its features include word pairs */
-    const int64_t *label_rows; /* (n_labels) training counts: borrowed from data or map */
+    bool text, pairs;                /* trained on raw text; its features include word pairs */
+    const int64_t *label_rows;       /* (n_labels) training counts: borrowed from data or map */
     size_t n_train;
-    char *options;         /* of the training run: lines "key=value" */
+    char *options;                /* of the training run: lines "key=value" */
     struct wisp_tensor_file file; /* when loaded */
-    char *describe;        /* JSON, when loaded */
+    char *describe;               /* JSON, when loaded */
 };
 
 void wisp_model_free(struct wisp_model *m);
-wisp_status wisp_model_open(struct wisp_model **out, struct wisp_pool *pool, const char *path, wisp_error *err);
+wisp_status wisp_model_open(struct wisp_model **out, struct wisp_pool *pool, const char *path,
+                            wisp_error *err);
 /* Writes the model; 'best' is its validation P@1 (or -1), 'epoch' where it stood. */
-wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best, int epoch, wisp_error *err);
+wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best, int epoch,
+                            wisp_error *err);
 
 /* ---- scoring: hidden layers forward, then the best labels (score.c) ---- */
 
@@ -42,22 +44,24 @@ struct wisp_scorer {
     float *scores;
 };
 /* k is cut to the number of labels. */
-wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m, struct wisp_context *ctx,
-                             size_t k, wisp_error *err);
+wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
+                             struct wisp_context *ctx, size_t k, wisp_error *err);
 void wisp_scorer_clear(struct wisp_scorer *s);
-/* n <= WISP_SCORE_BATCH rows of d; results in s->labels and s->scores, true labels in s->layout.batch. */
-wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, const size_t *rows, size_t n,
-                            wisp_error *err);
+/* n <= WISP_SCORE_BATCH rows of d; results in s->labels and s->scores, true labels in
+ * s->layout.batch. */
+wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, const size_t *rows,
+                            size_t n, wisp_error *err);
 
 struct wisp_metrics;
 /* Adds all rows of d to the metrics. */
-wisp_status wisp_score_all(struct wisp_metrics *out, struct wisp_scorer *s, const struct wisp_data *d,
-                           wisp_error *err);
+wisp_status wisp_score_all(struct wisp_metrics *out, struct wisp_scorer *s,
+                           const struct wisp_data *d, wisp_error *err);
 
 /* ---- training (train.c) ---- */
 
-wisp_status wisp_train_run(struct wisp_report **out, struct wisp_context *ctx, const wisp_config *cfg,
-                           const struct wisp_data *train, const struct wisp_data *valid, const char *path,
+wisp_status wisp_train_run(struct wisp_report **out, struct wisp_context *ctx,
+                           const wisp_config *cfg, const struct wisp_data *train,
+                           const struct wisp_data *valid, const char *path,
                            wisp_on_progress on_progress, void *arg, wisp_error *err);
 
 #endif

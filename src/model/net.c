@@ -14,7 +14,8 @@ static size_t round16(size_t floats) /* 64 bytes */
 }
 
 /* One "name number" between commas; *p moves behind it. */
-static wisp_status parse_layer(struct wisp_layer *l, const char **p, const char *spec, wisp_error *err)
+static wisp_status parse_layer(struct wisp_layer *l, const char **p, const char *spec,
+                               wisp_error *err)
 {
     char name[32];
     size_t n = 0;
@@ -24,20 +25,23 @@ static wisp_status parse_layer(struct wisp_layer *l, const char **p, const char 
     name[n] = 0;
     l->kind = wisp_layer_kind_find(name);
     if (!l->kind || l->kind == &wisp_layer_output)
-        return wisp_fail(err, WISP_EINVAL, "--net: no layer '%s' in '%s'; 'wisp info' lists the kinds", name, spec);
+        return wisp_fail(err, WISP_EINVAL,
+                         "--net: no layer '%s' in '%s'; 'wisp info' lists the kinds", name, spec);
     char *end;
     l->arg = strtod(s, &end);
     bool sized = l->kind == &wisp_layer_input || l->kind == &wisp_layer_dense;
-    if (sized && !(end != s && l->arg >= 1 && l->arg <= MAX_WIDTH && l->arg == (double)(size_t)l->arg))
-        return wisp_fail(err, WISP_EINVAL, "--net: '%s' needs a width from 1 to %d, as in '%s 256'", name,
-                         MAX_WIDTH, name);
+    if (sized &&
+        !(end != s && l->arg >= 1 && l->arg <= MAX_WIDTH && l->arg == (double)(size_t)l->arg))
+        return wisp_fail(err, WISP_EINVAL, "--net: '%s' needs a width from 1 to %d, as in '%s 256'",
+                         name, MAX_WIDTH, name);
     if (l->kind == &wisp_layer_dropout && end == s)
         return wisp_fail(err, WISP_EINVAL, "--net: 'dropout' needs a share, as in 'dropout 0.3'");
     if (l->kind == &wisp_layer_relu && end != s)
         return wisp_fail(err, WISP_EINVAL, "--net: 'relu' takes no number, found '%.20s'", s + 1);
     for (s = end; *s == ' ';) s++;
     if (*s && *s != ',')
-        return wisp_fail(err, WISP_EINVAL, "--net: expected ',' or the end after '%s', found '%.20s'", name, s);
+        return wisp_fail(err, WISP_EINVAL,
+                         "--net: expected ',' or the end after '%s', found '%.20s'", name, s);
     *p = *s ? s + 1 : s;
     return WISP_OK;
 }
@@ -53,17 +57,19 @@ static wisp_status plan_layer(struct wisp_net *net, wisp_error *err)
     return st;
 }
 
-wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_features, size_t n_labels,
-                          const struct wisp_layer_sizes *sizes, wisp_error *err)
+wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_features,
+                          size_t n_labels, const struct wisp_layer_sizes *sizes, wisp_error *err)
 {
     *net = (struct wisp_net){ .n_features = n_features, .n_labels = n_labels, .sizes = *sizes };
     if (n_features == 0 || n_features > INT32_MAX || n_labels == 0 || n_labels > INT32_MAX)
         return wisp_fail(err, WISP_EINVAL,
-                         "a network needs 1 to 2^31-1 features and labels; the data has %zu features and %zu labels",
+                         "a network needs 1 to 2^31-1 features and labels; the data has %zu "
+                         "features and %zu labels",
                          n_features, n_labels);
     net->layers = wisp_zalloc(MAX_LAYERS, sizeof *net->layers);
     net->acts = wisp_zalloc(MAX_LAYERS, sizeof *net->acts);
-    wisp_status st = net->layers && net->acts ? WISP_OK : wisp_fail_mem(err, MAX_LAYERS * 256, "the layers");
+    wisp_status st =
+        net->layers && net->acts ? WISP_OK : wisp_fail_mem(err, MAX_LAYERS * 256, "the layers");
     const char *p = spec;
     while (st == WISP_OK && *p) {
         if (net->n_layers == MAX_LAYERS - 1)
@@ -217,7 +223,8 @@ bool wisp_net_finite(const struct wisp_net *net)
             const struct wisp_param *p = &net->layers[i].params[k];
             for (size_t row = 0; row < p->rows; row++) {
                 int bad = 0; /* summed, so that the loop over a row becomes vectors */
-                for (size_t c = row * p->cols; c < (row + 1) * p->cols; c++) bad |= !(p->w[c] - p->w[c] == 0);
+                for (size_t c = row * p->cols; c < (row + 1) * p->cols; c++)
+                    bad |= !(p->w[c] - p->w[c] == 0);
                 if (bad) return false;
             }
         }
@@ -229,17 +236,21 @@ bool wisp_net_finite(const struct wisp_net *net)
 const float *wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s)
 {
     for (int i = 0; i < net->n_layers - 1; i++)
-        net->layers[i].kind->forward(&net->layers[i], s, i ? &net->acts[i - 1] : NULL, &net->acts[i]);
+        net->layers[i].kind->forward(&net->layers[i], s, i ? &net->acts[i - 1] : NULL,
+                                     &net->acts[i]);
     return net->acts[net->n_layers - 2].x;
 }
 
-void wisp_net_step(struct wisp_net *net, struct wisp_step *s, const struct wisp_sampler_kind *sampler)
+void wisp_net_step(struct wisp_net *net, struct wisp_step *s,
+                   const struct wisp_sampler_kind *sampler)
 {
     int last = net->n_layers - 1;
     const float *h = wisp_net_hidden(net, s);
-    struct wisp_query q = { s->batch->n, net->acts[last - 1].width, h, s->batch->yp, s->batch->yi, net->n_labels };
+    struct wisp_query q = { s->batch->n,  net->acts[last - 1].width, h, s->batch->yp, s->batch->yi,
+                            net->n_labels };
     sampler->choose(&s->active, &q);
     net->layers[last].kind->forward(&net->layers[last], s, &net->acts[last - 1], NULL);
     for (int i = last; i >= 0; i--)
-        net->layers[i].kind->backward(&net->layers[i], s, i ? &net->acts[i - 1] : NULL, &net->acts[i]);
+        net->layers[i].kind->backward(&net->layers[i], s, i ? &net->acts[i - 1] : NULL,
+                                      &net->acts[i]);
 }

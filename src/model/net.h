@@ -19,8 +19,8 @@ struct wisp_net {
     float *params, *state, *work;
 };
 
-wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_features, size_t n_labels,
-                          const struct wisp_layer_sizes *sizes, wisp_error *err);
+wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_features,
+                          size_t n_labels, const struct wisp_layer_sizes *sizes, wisp_error *err);
 void wisp_net_clear(struct wisp_net *net);
 
 size_t wisp_net_n_params(const struct wisp_net *net); /* weights and biases */
@@ -49,6 +49,7 @@ static inline struct wisp_layer *wisp_net_output(const struct wisp_net *net)
 /* Forward through all layers below the output; returns their values (n, width). */
 const float *wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s);
 /* Forward, loss, backward, update.  s->loss_sum is the batch's loss. */
-void wisp_net_step(struct wisp_net *net, struct wisp_step *s, const struct wisp_sampler_kind *sampler);
+void wisp_net_step(struct wisp_net *net, struct wisp_step *s,
+                   const struct wisp_sampler_kind *sampler);
 
 #endif

@@ -19,7 +19,8 @@ static void adam_row(const struct wisp_update *u, struct wisp_param *p, size_t r
 }
 
 /* One number a row: the running sum of the row's mean squared gradient. */
-static void adagrad_row(const struct wisp_update *u, struct wisp_param *p, size_t row, const float *g)
+static void adagrad_row(const struct wisp_update *u, struct wisp_param *p, size_t row,
+                        const float *g)
 {
     const struct wisp_optimizer *o = (const struct wisp_optimizer *)u;
     p->g2[row] += o->k->dot(g, g, p->cols) / (float)p->cols;
@@ -34,7 +35,8 @@ static void sgd_row(const struct wisp_update *u, struct wisp_param *p, size_t ro
 }
 
 static const struct wisp_optimizer_kind kinds[] = {
-    { "adam", "each row has its own clock", WISP_SLOT_M | WISP_SLOT_V | WISP_SLOT_COUNT, 4e-3, adam_row },
+    { "adam", "each row has its own clock", WISP_SLOT_M | WISP_SLOT_V | WISP_SLOT_COUNT, 4e-3,
+      adam_row },
     { "adagrad", "row-wise: one number of state a row", WISP_SLOT_G2, 0.05, adagrad_row },
     { "sgd", "with momentum", WISP_SLOT_M, 0.5, sgd_row },
 };
@@ -54,7 +56,9 @@ const struct wisp_optimizer_kind *wisp_optimizer_find(const char *name)
 wisp_status wisp_optimizer_init(struct wisp_optimizer *o, const struct wisp_optimizer_kind *kind,
                                 const struct wisp_kernels *k, double momentum, wisp_error *err)
 {
-    *o = (struct wisp_optimizer){ .update = { kind->row }, .kind = kind, .k = k, .momentum = (float)momentum };
+    *o = (struct wisp_optimizer){
+        .update = { kind->row }, .kind = kind, .k = k, .momentum = (float)momentum
+    };
     o->correct1 = wisp_alloc(2 * (CORRECT_TO + 1), sizeof(float));
     if (!o->correct1) return wisp_fail_mem(err, 8 * CORRECT_TO, "the optimizer");
     o->correct2 = o->correct1 + CORRECT_TO + 1;

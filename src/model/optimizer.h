@@ -1,8 +1,8 @@
 /* Optimisers: how a touched row moves.  All are row-lazy: a row without a gradient costs nothing.
  *
  * Each row has its own clock (param->count): Adam's moments decay, and its bias correction
- * counts, by the updates of that row, not by the steps of the run.  Where every row is touched in every
- * step this is Adam exactly; a rare row moves as if the steps without it had not been. */
+ * counts, by the updates of that row, not by the steps of the run.  Where every row is touched in
+ * every step this is Adam exactly; a rare row moves as if the steps without it had not been. */
 #ifndef WISP_MODEL_OPTIMIZER_H
 #define WISP_MODEL_OPTIMIZER_H
 

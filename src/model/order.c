@@ -31,7 +31,8 @@ static wisp_status make_windows(struct wisp_order *o, wisp_error *err)
     o->sizes = wisp_alloc(n, sizeof *o->sizes);
     o->kept = wisp_zalloc(n, sizeof *o->kept);
     o->d.blocks = wisp_alloc(n, sizeof *o->d.blocks);
-    if (!o->blocks || !o->sizes || !o->kept || !o->d.blocks) return wisp_fail_mem(err, n * 64, "the order of rows");
+    if (!o->blocks || !o->sizes || !o->kept || !o->d.blocks)
+        return wisp_fail_mem(err, n * 64, "the order of rows");
     memcpy(o->d.blocks, d->blocks, n * sizeof *d->blocks);
     for (size_t i = 0; i < n; i++) {
         o->sizes[i] = (wisp_rows_bytes(&d->blocks[i]) + 63) & ~(size_t)63;
@@ -61,7 +62,9 @@ static size_t most_rows(const struct wisp_order *o)
 wisp_status wisp_order_init(struct wisp_order *o, const struct wisp_data *d, uint64_t seed,
                             double holdout, size_t memory, wisp_error *err)
 {
-    *o = (struct wisp_order){ .d = *d, .source = d, .seed = seed, .holdout = holdout, .memory = memory };
+    *o = (struct wisp_order){
+        .d = *d, .source = d, .seed = seed, .holdout = holdout, .memory = memory
+    };
     o->d.blocks = NULL;
     wisp_status st = make_windows(o, err);
     if (st == WISP_OK && !(o->rows = wisp_alloc(most_rows(o), sizeof *o->rows)))

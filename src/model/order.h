@@ -19,10 +19,10 @@ struct wisp_order {
     size_t memory;  /* bytes of a window; 0: all */
     size_t n_rows;  /* rows an epoch has */
     int epoch;
-    size_t *blocks;             /* (n_blocks) in this epoch's order */
-    size_t *sizes, *kept;       /* (n_blocks) bytes of each block, rows not held out */
-    size_t next_block;          /* first place in 'blocks' of the next window */
-    size_t *rows, n, at;        /* this window's rows, shuffled; next to hand out */
+    size_t *blocks;       /* (n_blocks) in this epoch's order */
+    size_t *sizes, *kept; /* (n_blocks) bytes of each block, rows not held out */
+    size_t next_block;    /* first place in 'blocks' of the next window */
+    size_t *rows, n, at;  /* this window's rows, shuffled; next to hand out */
 };
 
 wisp_status wisp_order_init(struct wisp_order *o, const struct wisp_data *d, uint64_t seed,
@@ -34,6 +34,7 @@ size_t wisp_order_next(struct wisp_order *o, size_t *rows, size_t room);
 /* How many batches an epoch has; starts it. */
 size_t wisp_order_steps(struct wisp_order *o, int epoch, size_t batch);
 /* The rows held out, as a set in memory. */
-wisp_status wisp_order_held_out(struct wisp_data **out, const struct wisp_order *o, wisp_error *err);
+wisp_status wisp_order_held_out(struct wisp_data **out, const struct wisp_order *o,
+                                wisp_error *err);
 
 #endif

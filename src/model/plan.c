@@ -10,8 +10,8 @@
 
 enum { FEW_LABELS = 4096, FEW_ROWS = 100000 };
 
-/* "512,256" -> "input 512, relu, dense 256, relu", with dropout after each ReLU.  Where labels are few, twice
- * the width costs little and gains 0.5 to 1 points. */
+/* "512,256" -> "input 512, relu, dense 256, relu", with dropout after each ReLU.  Where labels are
+ * few, twice the width costs little and gains 0.5 to 1 points. */
 static wisp_status spec_from_hidden(struct wisp_plan *p, const wisp_config *cfg, size_t n_labels,
                                     double dropout, wisp_error *err)
 {
@@ -23,7 +23,8 @@ static wisp_status spec_from_hidden(struct wisp_plan *p, const wisp_config *cfg,
     for (size_t i = 0; i < n; i++) {
         at += (size_t)snprintf(p->spec + at, sizeof p->spec - at, "%s%s %.15g, relu", i ? ", " : "",
                                i ? "dense" : "input", width[i]);
-        if (dropout > 0) at += (size_t)snprintf(p->spec + at, sizeof p->spec - at, ", dropout %g", dropout);
+        if (dropout > 0)
+            at += (size_t)snprintf(p->spec + at, sizeof p->spec - at, ", dropout %g", dropout);
     }
     return WISP_OK;
 }
@@ -39,8 +40,8 @@ static double clamp(double x, double lo, double hi)
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg, const struct wisp_data *train,
-                           bool has_valid, wisp_error *err)
+wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
+                           const struct wisp_data *train, bool has_valid, wisp_error *err)
 {
     double n = (double)train->n_rows;
     const char *sampling = wisp_opt_text(cfg, OPT_SAMPLING), *net = wisp_opt_text(cfg, OPT_NET);
@@ -64,13 +65,16 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg, const st
     if (p->epochs == 0) p->epochs = (int)clamp(round(12 * sqrt(45000 / n)), 5, 25);
     if (p->batch == 0) p->batch = n < FEW_ROWS ? 128 : 256;
     if (p->lr == 0) p->lr = p->optimizer->lr;
-    p->holdout = has_valid ? 0 : given(cfg, OPT_HOLDOUT, clamp(2000 / n, fmin(0.02, 20000 / n), 0.1));
+    p->holdout =
+        has_valid ? 0 : given(cfg, OPT_HOLDOUT, clamp(2000 / n, fmin(0.02, 20000 / n), 0.1));
     const char *values = wisp_opt_text(cfg, OPT_VALUES);
-    if (strcmp(values, "auto") == 0) p->values.mode = train->counts ? WISP_VALUES_TFIDF : WISP_VALUES_UNIT;
+    if (strcmp(values, "auto") == 0)
+        p->values.mode = train->counts ? WISP_VALUES_TFIDF : WISP_VALUES_UNIT;
     else wisp_values_find(&p->values.mode, values);
     if (*net) {
         if (strlen(net) >= sizeof p->spec)
-            return wisp_fail(err, WISP_EINVAL, "--net: longer than %zu characters", sizeof p->spec - 1);
+            return wisp_fail(err, WISP_EINVAL, "--net: longer than %zu characters",
+                             sizeof p->spec - 1);
         snprintf(p->spec, sizeof p->spec, "%s", net);
         return WISP_OK;
     }
@@ -83,6 +87,7 @@ double wisp_plan_lr(const struct wisp_plan *p, size_t t, size_t n)
     if (x < warm) return p->lr * x / warm;
     double left = ((double)n - (double)t) / ((double)n - warm + 1); /* 1 -> 0 */
     if (strcmp(p->decay, "linear") == 0) return p->lr * left;
-    if (strcmp(p->decay, "cosine") == 0) return p->lr * 0.5 * (1 + cos(3.141592653589793 * (1 - left)));
+    if (strcmp(p->decay, "cosine") == 0)
+        return p->lr * 0.5 * (1 + cos(3.141592653589793 * (1 - left)));
     return p->lr;
 }

@@ -4,12 +4,13 @@
 #include "model/metrics.h"
 #include "model/model.h"
 
-wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m, struct wisp_context *ctx,
-                             size_t k, wisp_error *err)
+wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
+                             struct wisp_context *ctx, size_t k, wisp_error *err)
 {
     *s = (struct wisp_scorer){ .m = m, .ctx = ctx, .k = k < m->net.n_labels ? k : m->net.n_labels };
     struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH };
-    wisp_status st = wisp_net_plan(&s->net, m->spec, m->net.n_features, m->net.n_labels, &sizes, err);
+    wisp_status st =
+        wisp_net_plan(&s->net, m->spec, m->net.n_features, m->net.n_labels, &sizes, err);
     if (st != WISP_OK) return st;
     for (int i = 0; i < s->net.n_layers; i++)
         for (int p = 0; p < s->net.layers[i].n_params; p++)
@@ -19,7 +20,8 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m, 
     size_t shared = wisp_output_topk_floats(out, WISP_SCORE_BATCH, s->k);
     size_t each = wisp_output_topk_thread_floats(out, WISP_SCORE_BATCH);
     if ((st = wisp_net_alloc_work(&s->net, threads, err)) != WISP_OK ||
-        (st = wisp_layout_init(&s->layout, m->net.n_features, m->net.n_labels, false, err)) != WISP_OK)
+        (st = wisp_layout_init(&s->layout, m->net.n_features, m->net.n_labels, false, err)) !=
+            WISP_OK)
         goto done;
     s->scratch = wisp_alloc(shared, sizeof(float));
     s->thread_scratch = wisp_alloc(each * (size_t)threads, sizeof(float));
@@ -43,8 +45,8 @@ void wisp_scorer_clear(struct wisp_scorer *s)
     *s = (struct wisp_scorer){ 0 };
 }
 
-wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, const size_t *rows, size_t n,
-                            wisp_error *err)
+wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, const size_t *rows,
+                            size_t n, wisp_error *err)
 {
     struct wisp_drop none = { 0 };
     wisp_status st = wisp_layout_fill(&s->layout, d, rows, n, &s->m->values, &none, err);
@@ -56,18 +58,21 @@ wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, co
     return WISP_OK;
 }
 
-wisp_status wisp_score_all(struct wisp_metrics *out, struct wisp_scorer *s, const struct wisp_data *d,
-                           wisp_error *err)
+wisp_status wisp_score_all(struct wisp_metrics *out, struct wisp_scorer *s,
+                           const struct wisp_data *d, wisp_error *err)
 {
     for (size_t first = 0, block = 0; first < d->n_rows; first += WISP_SCORE_BATCH) {
-        size_t ids[WISP_SCORE_BATCH], m = d->n_rows - first < WISP_SCORE_BATCH ? d->n_rows - first : WISP_SCORE_BATCH;
+        size_t ids[WISP_SCORE_BATCH],
+            m = d->n_rows - first < WISP_SCORE_BATCH ? d->n_rows - first : WISP_SCORE_BATCH;
         for (size_t i = 0; i < m; i++) ids[i] = first + i;
-        for (; d->first[block + 1] <= first; block++) wisp_data_forget(d, block); /* rows pass through once */
+        for (; d->first[block + 1] <= first; block++)
+            wisp_data_forget(d, block); /* rows pass through once */
         wisp_status st = wisp_scorer_run(s, d, ids, m, err);
         if (st != WISP_OK) return st;
         const struct wisp_batch *b = &s->layout.batch;
         for (size_t i = 0; i < m; i++)
-            wisp_metrics_add(out, s->labels + i * s->k, s->k, b->yi + b->yp[i], b->yp[i + 1] - b->yp[i]);
+            wisp_metrics_add(out, s->labels + i * s->k, s->k, b->yi + b->yp[i],
+                             b->yp[i + 1] - b->yp[i]);
     }
     return WISP_OK;
 }

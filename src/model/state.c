@@ -19,12 +19,14 @@ struct list {
     size_t n;
 };
 
-static void add(struct list *l, const struct wisp_param *p, const char *what, enum wisp_dtype dtype, void *data,
-                size_t count)
+static void add(struct list *l, const struct wisp_param *p, const char *what, enum wisp_dtype dtype,
+                void *data, size_t count)
 {
     if (!data) return;
     struct wisp_tensor *t = &l->t[l->n++];
-    *t = (struct wisp_tensor){ .dtype = dtype, .n_dims = 1, .shape = { count }, .data = data, .bytes = 4 * count };
+    *t = (struct wisp_tensor){
+        .dtype = dtype, .n_dims = 1, .shape = { count }, .data = data, .bytes = 4 * count
+    };
     snprintf(t->name, sizeof t->name, "%.40s.%s", p->name, what);
 }
 
@@ -58,14 +60,16 @@ static void state_path(char *out, const struct wisp_run *r)
 /* Counters as text; doubles in hexadecimal, so that nothing is rounded. */
 static void counters(char *out, size_t room, const struct wisp_run *r)
 {
-    snprintf(out, room, "%d %zu %zu %zu %zu %a %a %d %d %zu", r->epoch, r->step, r->steps, r->in_epoch, r->seen,
-             r->loss_sum, r->best, r->best_epoch, r->since_best, r->n_averaged);
+    snprintf(out, room, "%d %zu %zu %zu %zu %a %a %d %d %zu", r->epoch, r->step, r->steps,
+             r->in_epoch, r->seen, r->loss_sum, r->best, r->best_epoch, r->since_best,
+             r->n_averaged);
 }
 
 static void data_line(char *out, size_t room, const struct wisp_run *r)
 {
     const struct wisp_data *d = r->train;
-    snprintf(out, room, "%zu rows, %zu features, %zu labels, %zu values", d->n_rows, d->n_features, d->n_labels, d->nnz);
+    snprintf(out, room, "%zu rows, %zu features, %zu labels, %zu values", d->n_rows, d->n_features,
+             d->n_labels, d->nnz);
 }
 
 wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err)
@@ -78,7 +82,11 @@ wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err)
     data_line(data, sizeof data, r);
     state_path(path, r);
     const struct wisp_pair meta[] = {
-        { "format", FORMAT }, { "at", at }, { "data", data }, { "net", r->m->spec }, { "options", r->m->options },
+        { "format", FORMAT },
+        { "at", at },
+        { "data", data },
+        { "net", r->m->spec },
+        { "options", r->m->options },
         { "kernels", r->ctx->k->name },
     };
     st = wisp_tensor_file_write(path, l.t, l.n, meta, sizeof meta / sizeof *meta, NULL, err);
@@ -86,17 +94,20 @@ wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err)
     return st;
 }
 
-static wisp_status expect(const struct wisp_tensor_file *f, const char *path, const char *key, const char *want,
-                          wisp_error *err)
+static wisp_status expect(const struct wisp_tensor_file *f, const char *path, const char *key,
+                          const char *want, wisp_error *err)
 {
     const char *have = wisp_tensor_file_meta(f, key);
     if (have && strcmp(have, want) == 0) return WISP_OK;
-    return wisp_fail(err, WISP_EMODEL, "%s: belongs to another run: its %s is '%.150s', this one's is '%.150s'; train without --resume to start anew",
+    return wisp_fail(err, WISP_EMODEL,
+                     "%s: belongs to another run: its %s is '%.150s', this one's is '%.150s'; "
+                     "train without --resume to start anew",
                      path, key, have ? have : "missing", want);
 }
 
 /* Options are lines "key=value": names each one that differs. */
-static wisp_status expect_options(const struct wisp_tensor_file *f, const char *path, const char *want, wisp_error *err)
+static wisp_status expect_options(const struct wisp_tensor_file *f, const char *path,
+                                  const char *want, wisp_error *err)
 {
     const char *have = wisp_tensor_file_meta(f, "options");
     if (have && strcmp(have, want) == 0) return WISP_OK;
@@ -112,21 +123,26 @@ static wisp_status expect_options(const struct wisp_tensor_file *f, const char *
         }
         size_t was = strcspn(h, "\n");
         if (was == (size_t)(end - w) && memcmp(h, w, was) == 0) continue;
-        at += (size_t)snprintf(diff + at, sizeof diff - at, "%s--%.*s was '%.*s' and is '%.*s'", at ? ", " : "",
-                               (int)key - 1, w, *h ? (int)(was - key) : 0, *h ? h + key : "", (int)(end - w - (long)key), w + key);
+        at += (size_t)snprintf(diff + at, sizeof diff - at, "%s--%.*s was '%.*s' and is '%.*s'",
+                               at ? ", " : "", (int)key - 1, w, *h ? (int)(was - key) : 0,
+                               *h ? h + key : "", (int)(end - w - (long)key), w + key);
     }
-    return wisp_fail(err, WISP_EMODEL, "%s: belongs to another run: %s; train with its options, or without --resume to start anew",
-                     path, at ? diff : "its options are missing or of another version");
+    return wisp_fail(
+        err, WISP_EMODEL,
+        "%s: belongs to another run: %s; train with its options, or without --resume to start anew",
+        path, at ? diff : "its options are missing or of another version");
 }
 
-static wisp_status copy_all(struct wisp_run *r, const struct wisp_tensor_file *f, const char *path, wisp_error *err)
+static wisp_status copy_all(struct wisp_run *r, const struct wisp_tensor_file *f, const char *path,
+                            wisp_error *err)
 {
     struct list l;
     wisp_status st = list_all(&l, r, err);
     for (size_t i = 0; st == WISP_OK && i < l.n; i++) {
         const struct wisp_tensor *t = wisp_tensor_file_find(f, l.t[i].name);
         if (!t || t->bytes != l.t[i].bytes)
-            st = wisp_fail(err, WISP_EMODEL, "%s: tensor '%s' is missing or has another size", path, l.t[i].name);
+            st = wisp_fail(err, WISP_EMODEL, "%s: tensor '%s' is missing or has another size", path,
+                           l.t[i].name);
         else memcpy((void *)l.t[i].data, t->data, t->bytes);
     }
     wisp_free(l.t);
@@ -139,7 +155,9 @@ wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
     state_path(path, r);
     data_line(data, sizeof data, r);
     if (access(path, F_OK) != 0)
-        return wisp_fail_errno(err, WISP_EIO, "%s: there is no stopped run to go on with; train without --resume", path);
+        return wisp_fail_errno(err, WISP_EIO,
+                               "%s: there is no stopped run to go on with; train without --resume",
+                               path);
     struct wisp_tensor_file f;
     wisp_status st = wisp_tensor_file_open(&f, r->ctx->pool, path, err);
     if (st != WISP_OK) return st;
@@ -151,11 +169,14 @@ wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
         st = copy_all(r, &f, path, err);
     const char *kernels = wisp_tensor_file_meta(&f, "kernels");
     if (st == WISP_OK && kernels && strcmp(kernels, r->ctx->k->name) != 0)
-        wisp_say(r->ctx, "resume    the run began with %s kernels and goes on with %s: rounding will differ", kernels,
-                 r->ctx->k->name);
+        wisp_say(
+            r->ctx,
+            "resume    the run began with %s kernels and goes on with %s: rounding will differ",
+            kernels, r->ctx->k->name);
     if (st == WISP_OK &&
-        (!at || sscanf(at, "%d %zu %zu %zu %zu %la %la %d %d %zu", &r->epoch, &r->step, &r->steps, &r->in_epoch,
-                       &r->seen, &r->loss_sum, &r->best, &r->best_epoch, &r->since_best, &r->n_averaged) != 10))
+        (!at || sscanf(at, "%d %zu %zu %zu %zu %la %la %d %d %zu", &r->epoch, &r->step, &r->steps,
+                       &r->in_epoch, &r->seen, &r->loss_sum, &r->best, &r->best_epoch,
+                       &r->since_best, &r->n_averaged) != 10))
         st = wisp_fail(err, WISP_EMODEL, "%s: metadata 'at' is not a list of counters", path);
     wisp_tensor_file_close(&f);
     return st;

@@ -1,7 +1,7 @@
 /* The training run: plan, epochs of steps, validation, the best model on disk.
  *
- * Life of a step: order.c hands out row numbers, batch.c lays the rows out, net.c runs forward, loss,
- * backward and update.  After each epoch the validation rows are scored; a better model
+ * Life of a step: order.c hands out row numbers, batch.c lays the rows out, net.c runs forward,
+ * loss, backward and update.  After each epoch the validation rows are scored; a better model
  * replaces the file at 'path' (atomically), then the state is written beside it. */
 #include "model/train.h"
 #include "base/mem.h"
@@ -20,18 +20,21 @@ static const double SAY_EVERY_S = 0.2;
 /* Options that shape the result, as lines "key=value": kept in the model, compared on resume. */
 static wisp_status options_text(char **out, const wisp_config *cfg, wisp_error *err)
 {
-    static const enum wisp_opt aside[] = { OPT_RESUME, OPT_LOG, OPT_JSON, OPT_THREADS, OPT_CONFIG, OPT_CACHE, OPT_VALID,
-                                           OPT_LABELS, OPT_VOCAB };
+    static const enum wisp_opt aside[] = { OPT_RESUME,  OPT_LOG,    OPT_JSON,
+                                           OPT_THREADS, OPT_CONFIG, OPT_CACHE,
+                                           OPT_VALID,   OPT_LABELS, OPT_VOCAB };
     size_t room = 1;
     for (int i = 0; i < N_OPTS; i++)
-        room += strlen(wisp_option_row((size_t)i)->key) + strlen(wisp_opt_text(cfg, (enum wisp_opt)i)) + 2;
+        room += strlen(wisp_option_row((size_t)i)->key) +
+                strlen(wisp_opt_text(cfg, (enum wisp_opt)i)) + 2;
     char *p = *out = wisp_alloc(room, 1);
     if (!p) return wisp_fail_mem(err, room, "options");
     *p = 0;
     for (int i = 0; i < N_OPTS; i++) {
         const wisp_option *o = wisp_option_row((size_t)i);
         bool skip = !strstr(o->commands, "train");
-        for (size_t k = 0; k < sizeof aside / sizeof *aside; k++) skip |= aside[k] == (enum wisp_opt)i;
+        for (size_t k = 0; k < sizeof aside / sizeof *aside; k++)
+            skip |= aside[k] == (enum wisp_opt)i;
         if (!skip) p += sprintf(p, "%s=%s\n", o->key, wisp_opt_text(cfg, (enum wisp_opt)i));
     }
     for (p = *out; *p; p++) /* metadata must be UTF-8, a path need not be */
@@ -40,24 +43,27 @@ static wisp_status options_text(char **out, const wisp_config *cfg, wisp_error *
 }
 
 /* Names from the data itself (text) or from a file; as many as there are ids. */
-static wisp_status take_names(struct wisp_names *out, const struct wisp_names *own, const char *path, size_t n,
-                              const char *what, wisp_error *err)
+static wisp_status take_names(struct wisp_names *out, const struct wisp_names *own,
+                              const char *path, size_t n, const char *what, wisp_error *err)
 {
     wisp_status st = WISP_OK;
     if (*path) st = wisp_names_load(out, path, err);
     else if (own->n) st = wisp_names_init(out, own->text, own->bytes, true, err);
     if (st == WISP_OK && out->n && out->n != n)
-        return wisp_fail(err, WISP_EINVAL, "%s: has %zu names, the data has %zu %s", *path ? path : "text", out->n, n, what);
+        return wisp_fail(err, WISP_EINVAL, "%s: has %zu names, the data has %zu %s",
+                         *path ? path : "text", out->n, n, what);
     return st;
 }
 
-/* The output biases start at the labels' log prior: without it the first epochs go into learning it. */
+/* The output biases start at the labels' log prior: without it the first epochs go into learning
+ * it. */
 static void set_prior(struct wisp_run *r)
 {
     struct wisp_param *bias = &wisp_net_output(&r->m->net)->params[1];
     double total = (double)r->train->n_lab + 0.5 * (double)bias->rows;
     for (size_t l = 0; l < bias->rows; l++)
-        bias->w[l] = r->plan.loss->prior((double)r->train->label_rows[l], (double)r->train->n_rows, total);
+        bias->w[l] =
+            r->plan.loss->prior((double)r->train->label_rows[l], (double)r->train->n_rows, total);
 }
 
 static wisp_status start_from(struct wisp_run *r, const char *path, wisp_error *err)
@@ -66,14 +72,18 @@ static wisp_status start_from(struct wisp_run *r, const char *path, wisp_error *
     wisp_status st = wisp_model_open(&from, r->ctx->pool, path, err);
     if (st != WISP_OK) return st;
     struct wisp_net *a = &r->m->net, *b = &from->net;
-    bool same = a->n_features == b->n_features && a->n_labels == b->n_labels && a->n_layers == b->n_layers;
+    bool same =
+        a->n_features == b->n_features && a->n_labels == b->n_labels && a->n_layers == b->n_layers;
     for (int i = 0; same && i < a->n_layers; i++)
         for (int k = 0; same && k < a->layers[i].n_params; k++)
             same = strcmp(a->layers[i].params[k].name, b->layers[i].params[k].name) == 0 &&
                    a->layers[i].params[k].cols == b->layers[i].params[k].cols;
     if (!same)
-        st = wisp_fail(err, WISP_EMODEL, "--init %s: its net is '%.100s' with %zu features and %zu labels, this run's is '%.100s' with %zu and %zu",
-                       path, from->spec, b->n_features, b->n_labels, r->m->spec, a->n_features, a->n_labels);
+        st = wisp_fail(err, WISP_EMODEL,
+                       "--init %s: its net is '%.100s' with %zu features and %zu labels, this "
+                       "run's is '%.100s' with %zu and %zu",
+                       path, from->spec, b->n_features, b->n_labels, r->m->spec, a->n_features,
+                       a->n_labels);
     for (int i = 0; st == WISP_OK && i < a->n_layers; i++)
         for (int k = 0; k < a->layers[i].n_params; k++) {
             struct wisp_param *to = &a->layers[i].params[k];
@@ -103,11 +113,15 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
     if (!m->spec || !m->idf) return wisp_fail_mem(err, d->n_features * sizeof *m->idf, "idf");
     wisp_values_idf(m->idf, d);
     m->values.idf = m->idf;
-    struct wisp_layer_sizes sizes = { .batch = r->plan.batch, .active = d->n_labels, .training = true };
+    struct wisp_layer_sizes sizes = { .batch = r->plan.batch,
+                                      .active = d->n_labels,
+                                      .training = true };
     wisp_status st;
     if ((st = options_text(&m->options, cfg, err)) != WISP_OK) return st;
-    if ((st = take_names(&m->labels, &d->labels, wisp_opt_text(cfg, OPT_LABELS), d->n_labels, "labels", err)) != WISP_OK ||
-        (st = take_names(&m->vocab, &d->vocab, wisp_opt_text(cfg, OPT_VOCAB), d->n_features, "features", err)) != WISP_OK)
+    if ((st = take_names(&m->labels, &d->labels, wisp_opt_text(cfg, OPT_LABELS), d->n_labels,
+                         "labels", err)) != WISP_OK ||
+        (st = take_names(&m->vocab, &d->vocab, wisp_opt_text(cfg, OPT_VOCAB), d->n_features,
+                         "features", err)) != WISP_OK)
         return st;
     return wisp_net_plan(&m->net, m->spec, d->n_features, d->n_labels, &sizes, err);
 }
@@ -123,23 +137,31 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
     const struct wisp_plan *p = &r->plan;
     const struct wisp_data *d = r->train;
     const struct wisp_net *net = &r->m->net;
-    size_t weights = wisp_net_param_floats(net) * 4, state = wisp_net_state_floats(net, p->optimizer->slots) * 4;
+    size_t weights = wisp_net_param_floats(net) * 4,
+           state = wisp_net_state_floats(net, p->optimizer->slots) * 4;
     size_t work = wisp_net_work_floats(net, wisp_pool_threads(r->ctx->pool)) * 4;
     size_t need = weights * (p->average > 0 ? 2 : 1) + state + work, have = wisp_mem_available();
     wisp_say(r->ctx, "rows      %zu training, %zu validation%s", r->order.n_rows, r->valid->n_rows,
              r->held_out && r->held_out->n_rows ? " (held out)" : "");
-    wisp_say(r->ctx, "data      %zu features, %zu labels; %.1f features and %.2f labels a row; values %s", d->n_features,
-             d->n_labels, (double)d->nnz / (double)d->n_rows, (double)d->n_lab / (double)d->n_rows,
-             wisp_values_name(r->m->values.mode));
-    wisp_say(r->ctx, "net       %s, output %zu; %s loss; %.2f million parameters", r->m->spec, d->n_labels, p->loss->name,
-             (double)wisp_net_n_params(net) / 1e6);
-    wisp_say(r->ctx, "training  %d epochs, batch %zu, %s lr %g, input dropout %g, sampling %s, seed %llu", p->epochs,
-             p->batch, p->optimizer->name, p->lr, p->input_dropout, p->sampler->name, (unsigned long long)p->seed);
-    wisp_say(r->ctx, "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f), %.1f GiB free", gib(need),
-             gib(weights), gib(state), gib(work), gib(have));
-    wisp_say(r->ctx, "machine   cpu, %d threads, %s kernels", wisp_pool_threads(r->ctx->pool), r->ctx->k->name);
+    wisp_say(r->ctx,
+             "data      %zu features, %zu labels; %.1f features and %.2f labels a row; values %s",
+             d->n_features, d->n_labels, (double)d->nnz / (double)d->n_rows,
+             (double)d->n_lab / (double)d->n_rows, wisp_values_name(r->m->values.mode));
+    wisp_say(r->ctx, "net       %s, output %zu; %s loss; %.2f million parameters", r->m->spec,
+             d->n_labels, p->loss->name, (double)wisp_net_n_params(net) / 1e6);
+    wisp_say(r->ctx,
+             "training  %d epochs, batch %zu, %s lr %g, input dropout %g, sampling %s, seed %llu",
+             p->epochs, p->batch, p->optimizer->name, p->lr, p->input_dropout, p->sampler->name,
+             (unsigned long long)p->seed);
+    wisp_say(r->ctx,
+             "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f), %.1f GiB free",
+             gib(need), gib(weights), gib(state), gib(work), gib(have));
+    wisp_say(r->ctx, "machine   cpu, %d threads, %s kernels", wisp_pool_threads(r->ctx->pool),
+             r->ctx->k->name);
     if (have && need > have)
-        return wisp_fail(err, WISP_ENOMEM, "%.1f GiB needed, %.1f GiB free: take a smaller --hidden or --batch, or --optimizer adagrad",
+        return wisp_fail(err, WISP_ENOMEM,
+                         "%.1f GiB needed, %.1f GiB free: take a smaller --hidden or --batch, or "
+                         "--optimizer adagrad",
                          gib(need), gib(have));
     return WISP_OK;
 }
@@ -153,8 +175,10 @@ static wisp_status make_run(struct wisp_run *r, const wisp_config *cfg, wisp_err
     if ((st = wisp_plan_make(&r->plan, cfg, d, r->valid != NULL, err)) != WISP_OK) return st;
     struct wisp_plan *p = &r->plan;
     if ((st = make_model(r, cfg, err)) != WISP_OK) return st;
-    if ((st = wisp_order_init(&r->order, d, p->seed, p->holdout, p->memory, err)) != WISP_OK) return st;
-    if (r->order.n_rows == 0) return wisp_fail(err, WISP_EINVAL, "no rows are left to train on: lower --holdout");
+    if ((st = wisp_order_init(&r->order, d, p->seed, p->holdout, p->memory, err)) != WISP_OK)
+        return st;
+    if (r->order.n_rows == 0)
+        return wisp_fail(err, WISP_EINVAL, "no rows are left to train on: lower --holdout");
     if (!r->valid) {
         if ((st = wisp_order_held_out(&r->held_out, &r->order, err)) != WISP_OK) return st;
         r->valid = r->held_out;
@@ -165,11 +189,13 @@ static wisp_status make_run(struct wisp_run *r, const wisp_config *cfg, wisp_err
     if ((st = wisp_net_alloc_params(net, err)) != WISP_OK ||
         (st = wisp_net_alloc_state(net, p->optimizer->slots, err)) != WISP_OK ||
         (st = wisp_net_alloc_work(net, wisp_pool_threads(r->ctx->pool), err)) != WISP_OK ||
-        (st = wisp_optimizer_init(&r->opt, p->optimizer, r->ctx->k, wisp_opt_num(cfg, OPT_MOMENTUM), err)) != WISP_OK ||
+        (st = wisp_optimizer_init(&r->opt, p->optimizer, r->ctx->k, wisp_opt_num(cfg, OPT_MOMENTUM),
+                                  err)) != WISP_OK ||
         (st = wisp_layout_init(&r->layout, d->n_features, d->n_labels, true, err)) != WISP_OK ||
         (st = wisp_scorer_init(&r->scorer, r->m, r->ctx, 5, err)) != WISP_OK)
         return st;
-    if (!(r->rows = wisp_alloc(p->batch, sizeof *r->rows))) return wisp_fail_mem(err, p->batch * 8, "a batch");
+    if (!(r->rows = wisp_alloc(p->batch, sizeof *r->rows)))
+        return wisp_fail_mem(err, p->batch * 8, "a batch");
     size_t floats = wisp_net_param_floats(net);
     if (p->average > 0 && !(r->average = wisp_zalloc(floats, sizeof *r->average)))
         return wisp_fail_mem(err, floats * 4, "the averaged parameters");
@@ -244,23 +270,37 @@ struct clock { /* what is told about speed */
 static void tell(struct wisp_progress *p, const struct wisp_run *r, const struct clock *c)
 {
     double rate = c->trained_s > 0 ? (double)c->rows / c->trained_s : 0;
-    double left = (double)(r->plan.epochs - r->epoch + 1) * (double)r->order.n_rows - (double)r->seen;
-    *p = (struct wisp_progress){ .epoch = r->epoch, .epochs = r->plan.epochs, .rows_done = r->seen,
-                                 .n_rows = r->order.n_rows, .loss = r->seen ? r->loss_sum / (double)r->seen : 0,
-                                 .rows_per_s = rate, .eta_s = rate > 0 ? left / rate : 0, .valid = -1 };
+    double left =
+        (double)(r->plan.epochs - r->epoch + 1) * (double)r->order.n_rows - (double)r->seen;
+    *p = (struct wisp_progress){ .epoch = r->epoch,
+                                 .epochs = r->plan.epochs,
+                                 .rows_done = r->seen,
+                                 .n_rows = r->order.n_rows,
+                                 .loss = r->seen ? r->loss_sum / (double)r->seen : 0,
+                                 .rows_per_s = rate,
+                                 .eta_s = rate > 0 ? left / rate : 0,
+                                 .valid = -1 };
 }
 
 static wisp_status step(struct wisp_run *r, size_t n, wisp_error *err)
 {
     struct wisp_drop drop = { r->plan.input_dropout, r->plan.seed, r->step };
-    wisp_status st = wisp_layout_fill(&r->layout, &r->order.d, r->rows, n, &r->m->values, &drop, err);
+    wisp_status st =
+        wisp_layout_fill(&r->layout, &r->order.d, r->rows, n, &r->m->values, &drop, err);
     if (st != WISP_OK) return st;
     r->opt.lr = (float)wisp_plan_lr(&r->plan, r->step, r->steps);
-    struct wisp_step s = { .ctx = r->ctx, .batch = &r->layout.batch, .training = true, .seed = r->plan.seed,
-                           .number = r->step, .update = &r->opt.update, .loss = r->plan.loss };
+    struct wisp_step s = { .ctx = r->ctx,
+                           .batch = &r->layout.batch,
+                           .training = true,
+                           .seed = r->plan.seed,
+                           .number = r->step,
+                           .update = &r->opt.update,
+                           .loss = r->plan.loss };
     wisp_net_step(&r->m->net, &s, r->plan.sampler);
     if (!isfinite(s.loss_sum))
-        return wisp_fail(err, WISP_ENUMERIC, "the loss became %g in epoch %d, step %zu: the last good model is kept; try a lower --lr than %g",
+        return wisp_fail(err, WISP_ENUMERIC,
+                         "the loss became %g in epoch %d, step %zu: the last good model is kept; "
+                         "try a lower --lr than %g",
                          s.loss_sum, r->epoch, r->in_epoch + 1, r->plan.lr);
     r->loss_sum += s.loss_sum;
     r->seen += n;
@@ -272,11 +312,12 @@ static wisp_status step(struct wisp_run *r, size_t n, wisp_error *err)
 }
 
 /* The steps left of this epoch.  *stopped: on_progress asked to stop. */
-static wisp_status train_epoch(struct wisp_run *r, struct clock *c, wisp_on_progress on_progress, void *arg,
-                               bool *stopped, wisp_error *err)
+static wisp_status train_epoch(struct wisp_run *r, struct clock *c, wisp_on_progress on_progress,
+                               void *arg, bool *stopped, wisp_error *err)
 {
     wisp_order_start(&r->order, r->epoch);
-    for (size_t i = 0; i < r->in_epoch; i++) wisp_order_next(&r->order, r->rows, r->plan.batch); /* done before a resume */
+    for (size_t i = 0; i < r->in_epoch; i++)
+        wisp_order_next(&r->order, r->rows, r->plan.batch); /* done before a resume */
     double began = wisp_now(), before = c->trained_s;
     for (size_t n; (n = wisp_order_next(&r->order, r->rows, r->plan.batch)) > 0;) {
         wisp_status st = step(r, n, err);
@@ -299,7 +340,8 @@ static wisp_status train_epoch(struct wisp_run *r, struct clock *c, wisp_on_prog
 static wisp_status validate(struct wisp_metrics *out, struct wisp_run *r, wisp_error *err)
 {
     const size_t cuts[] = { 1, 3, 5 };
-    wisp_status st = wisp_metrics_init(out, cuts, 3, r->m->label_rows, r->m->net.n_labels, r->m->n_train, 0.55, 1.5, err);
+    wisp_status st = wisp_metrics_init(out, cuts, 3, r->m->label_rows, r->m->net.n_labels,
+                                       r->m->n_train, 0.55, 1.5, err);
     return st == WISP_OK ? wisp_score_all(out, &r->scorer, r->valid, err) : st;
 }
 
@@ -313,13 +355,16 @@ static wisp_status judge(struct score *out, struct wisp_run *r, wisp_error *err)
 {
     *out = (struct score){ -1, -1, -1, true };
     if (!wisp_net_finite(&r->m->net)) /* the last step may do it, after its loss was fine */
-        return wisp_fail(err, WISP_ENUMERIC, "a weight is no number after epoch %d: the last good model is kept; try a lower --lr than %g",
+        return wisp_fail(err, WISP_ENUMERIC,
+                         "a weight is no number after epoch %d: the last good model is kept; try a "
+                         "lower --lr than %g",
                          r->epoch, r->plan.lr);
     if (r->valid->n_rows > 0) {
         struct wisp_metrics m = { 0 };
         wisp_status st = validate(&m, r, err);
         if (st == WISP_OK)
-            *out = (struct score){ wisp_metrics_p(&m, 0), wisp_metrics_p(&m, 1), wisp_metrics_p(&m, 2), false };
+            *out = (struct score){ wisp_metrics_p(&m, 0), wisp_metrics_p(&m, 1),
+                                   wisp_metrics_p(&m, 2), false };
         wisp_metrics_clear(&m);
         if (st != WISP_OK) return st;
         out->best = out->p1 > r->best;
@@ -332,18 +377,20 @@ static wisp_status judge(struct score *out, struct wisp_run *r, wisp_error *err)
 }
 
 /* Hands the epoch to on_progress, with a line for a log; true: it asks to stop. */
-static bool tell_epoch(const struct wisp_run *r, const struct clock *c, const struct score *s, wisp_on_progress on_progress,
-                       void *arg)
+static bool tell_epoch(const struct wisp_run *r, const struct clock *c, const struct score *s,
+                       wisp_on_progress on_progress, void *arg)
 {
     struct wisp_progress p;
     char json[600];
     size_t rows = r->m->net.n_labels;
     tell(&p, r, c);
     snprintf(json, sizeof json,
-             "{\"epoch\":%d,\"epochs\":%d,\"step\":%zu,\"loss\":%.6f,\"lr\":%.6g,\"valid_p@1\":%.4f,\"valid_p@3\":%.4f,"
-             "\"valid_p@5\":%.4f,\"best\":%d,\"rows_per_s\":%.1f,\"active_mean\":%zu,\"scored_mean\":%zu,\"seconds\":%.3f}",
-             r->epoch, r->plan.epochs, r->step, p.loss, r->opt.lr, s->p1, s->p3, s->p5, s->best, p.rows_per_s, rows, rows,
-             wisp_now() - c->began);
+             "{\"epoch\":%d,\"epochs\":%d,\"step\":%zu,\"loss\":%.6f,\"lr\":%.6g,\"valid_p@1\":%."
+             "4f,\"valid_p@3\":%.4f,"
+             "\"valid_p@5\":%.4f,\"best\":%d,\"rows_per_s\":%.1f,\"active_mean\":%zu,\"scored_"
+             "mean\":%zu,\"seconds\":%.3f}",
+             r->epoch, r->plan.epochs, r->step, p.loss, r->opt.lr, s->p1, s->p3, s->p5, s->best,
+             p.rows_per_s, rows, rows, wisp_now() - c->began);
     p.epoch_ended = 1;
     p.valid = s->p1;
     p.best = s->best;
@@ -351,8 +398,8 @@ static bool tell_epoch(const struct wisp_run *r, const struct clock *c, const st
     return on_progress && on_progress(arg, &p);
 }
 
-static wisp_status end_epoch(struct wisp_run *r, struct clock *c, wisp_on_progress on_progress, void *arg,
-                             bool *stopped, wisp_error *err)
+static wisp_status end_epoch(struct wisp_run *r, struct clock *c, wisp_on_progress on_progress,
+                             void *arg, bool *stopped, wisp_error *err)
 {
     bool averaged = r->n_averaged > 0;
     struct score s;
@@ -371,8 +418,8 @@ static bool finished(const struct wisp_run *r)
     return r->epoch > r->plan.epochs || (r->plan.patience && r->since_best >= r->plan.patience);
 }
 
-static wisp_status run_epochs(struct wisp_run *r, struct clock *c, wisp_on_progress on_progress, void *arg,
-                              wisp_error *err)
+static wisp_status run_epochs(struct wisp_run *r, struct clock *c, wisp_on_progress on_progress,
+                              void *arg, wisp_error *err)
 {
     bool stopped = false;
     while (!finished(r)) {
@@ -381,7 +428,8 @@ static wisp_status run_epochs(struct wisp_run *r, struct clock *c, wisp_on_progr
         if (st == WISP_OK && !finished(r)) st = wisp_state_save(r, err);
         if (st != WISP_OK) return st;
         if (!stopped || finished(r)) continue;
-        if (r->best_epoch == 0 && access(r->path, F_OK) != 0) /* an older model there is better than a part of an epoch */
+        if (r->best_epoch == 0 &&
+            access(r->path, F_OK) != 0) /* an older model there is better than a part of an epoch */
             st = wisp_model_save(r->m, r->path, -1, 0, err);
         if (st != WISP_OK) return st;
         return wisp_fail(err, WISP_ESTOPPED, "stopped in epoch %d; go on with --resume", r->epoch);
@@ -389,7 +437,8 @@ static wisp_status run_epochs(struct wisp_run *r, struct clock *c, wisp_on_progr
     return WISP_OK;
 }
 
-static wisp_status report(struct wisp_report **out, const struct wisp_run *r, const struct clock *c, wisp_error *err)
+static wisp_status report(struct wisp_report **out, const struct wisp_run *r, const struct clock *c,
+                          wisp_error *err)
 {
     struct wisp_report *t = wisp_report_create();
     wisp_report_num(t, "valid_p@1", r->best);
@@ -407,8 +456,9 @@ static wisp_status report(struct wisp_report **out, const struct wisp_run *r, co
     return wisp_report_done(out, t, err);
 }
 
-wisp_status wisp_train_run(struct wisp_report **out, struct wisp_context *ctx, const wisp_config *cfg,
-                           const struct wisp_data *train, const struct wisp_data *valid, const char *path,
+wisp_status wisp_train_run(struct wisp_report **out, struct wisp_context *ctx,
+                           const wisp_config *cfg, const struct wisp_data *train,
+                           const struct wisp_data *valid, const char *path,
                            wisp_on_progress on_progress, void *arg, wisp_error *err)
 {
     *out = NULL;

@@ -21,15 +21,15 @@ struct wisp_plan { /* choices made from the options and the data (plan.c) */
     uint64_t seed;
     size_t memory; /* bytes of data at once; 0: all */
 };
-wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg, const struct wisp_data *train,
-                           bool has_valid, wisp_error *err);
+wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
+                           const struct wisp_data *train, bool has_valid, wisp_error *err);
 /* The learning rate of step t of n, t from 0. */
 double wisp_plan_lr(const struct wisp_plan *p, size_t t, size_t n);
 
 struct wisp_run {
     struct wisp_context *ctx;
     const struct wisp_data *train, *valid; /* valid: NULL or empty: no validation */
-    struct wisp_data *held_out; /* owned; what 'valid' is when no set was given */
+    struct wisp_data *held_out;            /* owned; what 'valid' is when no set was given */
     const char *path;
     struct wisp_plan plan;
     struct wisp_model *m;
@@ -37,16 +37,16 @@ struct wisp_run {
     struct wisp_order order;
     struct wisp_layout layout;
     struct wisp_scorer scorer;
-    size_t *rows;                /* (batch) of the step */
-    float *average;              /* mean of the parameters in the tail, or NULL */
+    size_t *rows;   /* (batch) of the step */
+    float *average; /* mean of the parameters in the tail, or NULL */
     size_t n_averaged;
     /* where the run stands: saved in the state file */
-    int epoch;           /* being trained, from 1 */
-    size_t step, steps;  /* done so far, in all */
-    size_t in_epoch;     /* steps done of this epoch */
-    size_t seen;         /* rows done of this epoch */
-    double loss_sum;     /* over those rows */
-    double best;         /* validation P@1, -1: none yet */
+    int epoch;          /* being trained, from 1 */
+    size_t step, steps; /* done so far, in all */
+    size_t in_epoch;    /* steps done of this epoch */
+    size_t seen;        /* rows done of this epoch */
+    double loss_sum;    /* over those rows */
+    double best;        /* validation P@1, -1: none yet */
     int best_epoch, since_best;
 };
 

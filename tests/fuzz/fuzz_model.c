@@ -80,16 +80,11 @@ static void make_valid(struct file *f)
 {
     static const float w[12] = { 1, 2, 3 };
     static const int64_t n[5] = { 4, 5, 6 };
-    const struct wisp_tensor t[] = {
-        {"w",     WISP_F32, 2, { 3, 4 }, w, sizeof w},
-        { "none", WISP_U8,  1, { 0 },    w, 0       },
-        { "n",    WISP_I64, 1, { 5 },    n, sizeof n},
-        { "b",    WISP_I32, 1, { 3 },    w, 12      }
-    };
-    const struct wisp_pair m[] = {
-        {"format", "1"               },
-        { "net",   "a \"b\" \xc3\xa9"}
-    };
+    const struct wisp_tensor t[] = { { "w", WISP_F32, 2, { 3, 4 }, w, sizeof w },
+                                     { "none", WISP_U8, 1, { 0 }, w, 0 },
+                                     { "n", WISP_I64, 1, { 5 }, n, sizeof n },
+                                     { "b", WISP_I32, 1, { 3 }, w, 12 } };
+    const struct wisp_pair m[] = { { "format", "1" }, { "net", "a \"b\" \xc3\xa9" } };
     char name[] = "/tmp/wisp_fuzz_XXXXXX";
     int temp = mkstemp(name);
     CHECK(temp >= 0, "no temporary file");
@@ -207,11 +202,7 @@ int main(void)
 {
     static struct file valid, f;
     static const size_t spans[][2] = {
-        {0,    48 },
-        { 48,  64 },
-        { 64,  104},
-        { 104, 128},
-        { 128, 140}
+        { 0, 48 }, { 48, 64 }, { 64, 104 }, { 104, 128 }, { 128, 140 }
     };
     enum { N_SPANS = sizeof spans / sizeof *spans };
     uint64_t s = 20240607;

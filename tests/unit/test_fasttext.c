@@ -252,10 +252,7 @@ static void test_memory(void)
     struct wisp_data *d;
     wisp_error err;
     names(&vocab, "a\nb\n");
-    struct wisp_read_options o[2] = {
-        {.pairs = true, .min_count = 2 },
-        { .vocab = &vocab           }
-    };
+    struct wisp_read_options o[2] = { { .pairs = true, .min_count = 2 }, { .vocab = &vocab } };
     long live = wisp_mem_live;
     for (int i = 0; i < 2; i++) {
         for (long n = 0;; n++) {

@@ -31,18 +31,18 @@ static int64_t counts[3] = { 7, (int64_t)1 << 40, -9 };
 static int32_t ids[5] = { 1, 2, 3, 4, -5 };
 static unsigned char bytes[70];
 static struct wisp_tensor tensors[] = {
-    {"w",       WISP_F32, 2, { 2, 3 }, w,      sizeof w     },
-    { "counts", WISP_I64, 1, { 3 },    counts, sizeof counts},
-    { "empty",  WISP_I32, 2, { 0, 4 }, NULL,   0            },
-    { "ids",    WISP_I32, 1, { 5 },    ids,    sizeof ids   },
-    { "scalar", WISP_F32, 0, { 0 },    w,      4            },
-    { "names",  WISP_U8,  1, { 70 },   bytes,  sizeof bytes },
+    { "w", WISP_F32, 2, { 2, 3 }, w, sizeof w },
+    { "counts", WISP_I64, 1, { 3 }, counts, sizeof counts },
+    { "empty", WISP_I32, 2, { 0, 4 }, NULL, 0 },
+    { "ids", WISP_I32, 1, { 5 }, ids, sizeof ids },
+    { "scalar", WISP_F32, 0, { 0 }, w, 4 },
+    { "names", WISP_U8, 1, { 70 }, bytes, sizeof bytes },
 };
 enum { N = sizeof tensors / sizeof *tensors };
 static const struct wisp_pair meta[] = {
-    {"format", "1"                                                                   },
-    { "text",  "line\nquote\" back\\ tab\t bell\a unit\x1f \xc3\xa9 \xf0\x9f\x90\xa6"},
-    { "none",  ""                                                                    }
+    { "format", "1" },
+    { "text", "line\nquote\" back\\ tab\t bell\a unit\x1f \xc3\xa9 \xf0\x9f\x90\xa6" },
+    { "none", "" }
 };
 enum { N_META = sizeof meta / sizeof *meta };
 
@@ -148,10 +148,7 @@ static void test_bad_arguments(void)
         struct wisp_pair m = { "k", bad[i] };
         CHECK(wisp_tensor_file_write(model, NULL, 0, &m, 1, NULL, &err) == WISP_EINVAL, "%zu", i);
     }
-    struct wisp_pair twice[] = {
-        {"k",  "1"},
-        { "k", "2"}
-    };
+    struct wisp_pair twice[] = { { "k", "1" }, { "k", "2" } };
     CHECK(wisp_tensor_file_write(model, NULL, 0, twice, 2, NULL, &err) == WISP_EINVAL, "twice");
     struct wisp_tensor_file f;
     CHECK(open_model(&f, model) == WISP_OK && f.n_tensors == N, "the old file: %s", err.text);

@@ -239,12 +239,10 @@ static void test_optimisers(size_t n)
         for (size_t i = 0; i < n; i++) v[i] *= v[i];
         for (size_t i = 0; i < n; i += 3) v[i] = g[i] = 0;
         if (n > 7) g[7] = NAN;
-        check_case(&(struct call){
-            .name = "adam",
-            .fn = adam,
-            .n = n,
-            .adam = {0.9f, 0.999f, 1e-3f, zero_eps ? 0 : 1e-8f}
-        });
+        check_case(&(struct call){ .name = "adam",
+                                   .fn = adam,
+                                   .n = n,
+                                   .adam = { 0.9f, 0.999f, 1e-3f, zero_eps ? 0 : 1e-8f } });
         for (size_t i = 0; i < n; i++)
             CHECK(i == 7 ? isnan(arrays[0].want[i]) : isfinite(arrays[0].want[i]), "adam [%zu]", i);
     }

@@ -209,16 +209,21 @@ static void test_input_dropout(void)
 
 enum { N_ROWS = 50000 }; /* 7 blocks */
 
-/* Row r has the one feature r: rows can be told apart.  Mapped from a cache file, as large sets are. */
+/* Row r has the one feature r: rows can be told apart.  Mapped from a cache file, as large sets
+ * are. */
 static struct wisp_data *mapped_rows(void)
 {
     char *text = malloc(N_ROWS * 16), *p = text;
     struct wisp_data *d = NULL;
-    struct wisp_read_options o = { .format = "xc", .index_base = -1, .no_header = true, .use_cache = true };
+    struct wisp_read_options o = {
+        .format = "xc", .index_base = -1, .no_header = true, .use_cache = true
+    };
     for (int r = 0; r < N_ROWS; r++) p += sprintf(p, "0 %d:1\n", r);
     FILE *f = fopen("rows.txt", "w");
-    CHECK(f && fwrite(text, 1, (size_t)(p - text), f) == (size_t)(p - text) && fclose(f) == 0, "rows.txt");
-    CHECK(wisp_data_read(&d, ctx, "rows.txt", &o, &err) == WISP_OK && d->map.p && d->n_blocks == 7, "%s", err.text);
+    CHECK(f && fwrite(text, 1, (size_t)(p - text), f) == (size_t)(p - text) && fclose(f) == 0,
+          "rows.txt");
+    CHECK(wisp_data_read(&d, ctx, "rows.txt", &o, &err) == WISP_OK && d->map.p && d->n_blocks == 7,
+          "%s", err.text);
     unlink("rows.txt"), unlink("rows.txt.wispcache");
     free(text);
     return d;
@@ -238,7 +243,8 @@ static size_t epoch(size_t *out, struct wisp_order *o, int number, size_t room)
     wisp_order_start(o, number);
     while ((got = wisp_order_next(o, out + n, room)) > 0) {
         for (size_t i = n; i < n + got; i++)
-            CHECK(feature_of(&o->d, out[i]) == out[i], "row %zu has the feature of another", out[i]);
+            CHECK(feature_of(&o->d, out[i]) == out[i], "row %zu has the feature of another",
+                  out[i]);
         n += got;
         batches++;
     }
@@ -266,17 +272,20 @@ static void test_order(void)
             size_t moved = 0, left = 0;
             char *seen = calloc(n, 1);
             bool ok = wisp_order_init(&o, d, 11, share * 0.25, limits[i], &err) == WISP_OK &&
-                      wisp_order_init(&again, d, share ? 11 : 12, share * 0.25, limits[i], &err) == WISP_OK &&
+                      wisp_order_init(&again, d, share ? 11 : 12, share * 0.25, limits[i], &err) ==
+                          WISP_OK &&
                       wisp_order_held_out(&held, &o, &err) == WISP_OK;
-            CHECK(ok && o.n_rows + held->n_rows == n, "%zu rows and %zu held out of %zu", o.n_rows, held->n_rows, n);
-            CHECK(share ? held->n_rows > n / 5 && held->n_rows < n / 3 : held->n_rows == 0, "%zu of %zu held out",
+            CHECK(ok && o.n_rows + held->n_rows == n, "%zu rows and %zu held out of %zu", o.n_rows,
                   held->n_rows, n);
+            CHECK(share ? held->n_rows > n / 5 && held->n_rows < n / 3 : held->n_rows == 0,
+                  "%zu of %zu held out", held->n_rows, n);
             size_t got = epoch(a, &o, 1, 100);
             CHECK(got == o.n_rows, "%zu rows of %zu", got, o.n_rows);
             for (size_t r = 0; r < got; r++) seen[a[r]]++;
             for (size_t r = 0; r < n; r++) { /* the others are held out, in order */
                 CHECK(seen[r] <= 1, "row %zu came %d times", r, seen[r]);
-                if (!seen[r]) CHECK(feature_of(held, left++) == r, "row %zu is not among those held out", r);
+                if (!seen[r])
+                    CHECK(feature_of(held, left++) == r, "row %zu is not among those held out", r);
             }
             epoch(b, &o, 2, 100);
             for (size_t r = 0; r < got; r++) moved += a[r] != b[r];
@@ -284,11 +293,17 @@ static void test_order(void)
             epoch(b, &o, 1, 7); /* again, in other batches */
             CHECK(memcmp(a, b, got * sizeof *a) == 0, "epoch 1 is not repeatable");
             size_t n_again = epoch(b, &again, 1, 100);
-            CHECK((n_again == got && memcmp(a, b, got * sizeof *a) == 0) == share, "same seed, same order; other seed, other");
-            size_t most = limits[i] == 1 ? 6 : limits[i] == 200000 ? 6 : limits[i] == 400000 ? 3 : 0;
-            CHECK(o.window_bytes <= (limits[i] > 200000 ? limits[i] : 200000), /* one block at the least */
+            CHECK((n_again == got && memcmp(a, b, got * sizeof *a) == 0) == share,
+                  "same seed, same order; other seed, other");
+            size_t most = limits[i] == 1        ? 6
+                          : limits[i] == 200000 ? 6
+                          : limits[i] == 400000 ? 3
+                                                : 0;
+            CHECK(o.window_bytes <=
+                      (limits[i] > 200000 ? limits[i] : 200000), /* one block at the least */
                   "a window of %zu bytes under a limit of %zu", o.window_bytes, limits[i]);
-            CHECK(more_batches(&o, 100) <= most && (most == 0) == (more_batches(&o, 100) == 0), "%zu more batches", more_batches(&o, 100));
+            CHECK(more_batches(&o, 100) <= most && (most == 0) == (more_batches(&o, 100) == 0),
+                  "%zu more batches", more_batches(&o, 100));
             wisp_data_free(held), free(seen);
             wisp_order_clear(&o), wisp_order_clear(&again);
         }
