@@ -10,7 +10,6 @@
 
 #define READS "train eval predict convert"
 
-/* clang-format off: one row an option, read as a table */
 static const wisp_option table[N_OPTS] = {
     [OPT_NET] = { "net", "text", "", "", "train",
                   "layers in a row, e.g. \"input 256, relu, dropout 0.3, dense 128, relu\"; the "
@@ -26,7 +25,7 @@ static const wisp_option table[N_OPTS] = {
                             "data" },
     [OPT_LOSS] = { "loss", "choice", "auto", "auto|softmax|bce", "train",
                    "softmax: labels compete, 1/|Y| targets; bce: each label alone, scores to "
-                   "threshold; auto: bce" },
+                   "threshold; auto: softmax for many rows and labels, else bce" },
 
     [OPT_EPOCHS] = { "epochs", "int", "0", "0..100000", "train",
                      "passes over the data; 0: from the number of rows" },
@@ -112,7 +111,6 @@ static const wisp_option table[N_OPTS] = {
     [OPT_JSON] = { "json", "flag", "0", "", "train eval predict inspect info",
                    "the last line of stdout is a JSON object (predict: one object a row)" },
 };
-/* clang-format on */
 
 struct wisp_config {
     char *text[N_OPTS]; /* NULL: the default */

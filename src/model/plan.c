@@ -40,6 +40,13 @@ static double clamp(double x, double lo, double hi)
     return x < lo ? lo : x > hi ? hi : x;
 }
 
+/* Bce ends 1 to 4 points of P@1 higher where rows or labels are few, but learns slowly: after 2
+ * epochs of 591,071 rows with 25,400 labels it stood at 19 where softmax stood at 30. */
+static const char *auto_loss(const struct wisp_data *train)
+{
+    return train->n_rows < FEW_ROWS || train->n_labels <= FEW_LABELS ? "bce" : "softmax";
+}
+
 wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
                            const struct wisp_data *train, bool has_valid, wisp_error *err)
 {
@@ -55,7 +62,7 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
         .warmup = wisp_opt_num(cfg, OPT_WARMUP),
         .decay = wisp_opt_text(cfg, OPT_DECAY),
         .average = wisp_opt_num(cfg, OPT_AVERAGE),
-        .loss = wisp_loss_find(strcmp(loss, "auto") == 0 ? "bce" : loss),
+        .loss = wisp_loss_find(strcmp(loss, "auto") == 0 ? auto_loss(train) : loss),
         .optimizer = wisp_optimizer_find(wisp_opt_text(cfg, OPT_OPTIMIZER)),
         .sampler = wisp_sampler_find(strcmp(sampling, "auto") == 0 ? "full" : sampling),
         .input_dropout = given(cfg, OPT_INPUT_DROPOUT, 0),
