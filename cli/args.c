@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +56,13 @@ static void set_cache(struct args *a)
     wisp_config_set(a->cfg, "cache", path, NULL);
 }
 
+/* A command line is read twice: first the files that --config names, then the rest, which wins
+ * wherever it stands. */
+enum pass { CONFIG_FILES, THE_REST };
+
 /* One "--key value", "--key=value" or "--flag"; *i moves over what it used. */
-static int read_long(struct args *a, int argc, char **argv, int *i, const char *usage)
+static int read_long(struct args *a, int argc, char **argv, int *i, enum pass pass,
+                     const char *usage)
 {
     const char *key = argv[*i] + 2, *eq = strchr(key, '='), *value = eq ? eq + 1 : NULL;
     const wisp_option *o = find(a->command, key, eq ? (size_t)(eq - key) : strlen(key));
@@ -64,14 +70,17 @@ static int read_long(struct args *a, int argc, char **argv, int *i, const char *
     if (!value && strcmp(o->type, "flag") == 0) value = "1";
     if (!value && *i + 1 < argc) value = argv[++*i];
     if (!value) return usage_error(a->command, usage, "option '--%s' needs a value", o->key);
+    bool is_config = strcmp(o->key, "config") == 0;
+    if (is_config != (pass == CONFIG_FILES)) return 0;
     wisp_error err;
-    wisp_status st = strcmp(o->key, "config") == 0 ? wisp_config_load(a->cfg, value, &err)
-                                                   : wisp_config_set(a->cfg, o->key, value, &err);
+    wisp_status st = is_config ? wisp_config_load(a->cfg, value, &err)
+                               : wisp_config_set(a->cfg, o->key, value, &err);
     return st == WISP_OK ? 0 : fail(&err);
 }
 
 /* "-o FILE" of a command that writes one, "-k N" of a command with an option k. */
-static int read_short(struct args *a, int argc, char **argv, int *i, const char *usage)
+static int read_short(struct args *a, int argc, char **argv, int *i, enum pass pass,
+                      const char *usage)
 {
     const char *s = argv[*i];
     int is_out = strcmp(s, "-o") == 0 && strstr(usage, "-o ");
@@ -79,11 +88,38 @@ static int read_short(struct args *a, int argc, char **argv, int *i, const char 
         return usage_error(a->command, usage, "unknown option '%s'", s);
     if (*i + 1 == argc) return usage_error(a->command, usage, "option '%s' needs a value", s);
     const char *value = argv[++*i];
+    if (pass == CONFIG_FILES) return 0;
     if (is_out && a->out)
         return usage_error(a->command, usage, "option '-o' is given twice: '%s'", value);
     if (is_out) a->out = value;
     wisp_error err;
     return is_out || wisp_config_set(a->cfg, "k", value, &err) == WISP_OK ? 0 : fail(&err);
+}
+
+static int read_all(struct args *a, int argc, char **argv, enum pass pass, int max,
+                    const char *usage)
+{
+    int rc = 0, only_files = 0;
+    for (int i = 1; i < argc && rc == 0; i++) {
+        const char *s = argv[i];
+        if (only_files || s[0] != '-' || s[1] == 0) {
+            if (pass == CONFIG_FILES) continue;
+            if (a->n_files == max)
+                rc = usage_error(a->command, usage, "one file too many: '%s'", s);
+            else a->files[a->n_files++] = s;
+        } else if (strcmp(s, "--") == 0) {
+            only_files = 1;
+        } else if (strcmp(s, "--help") == 0 || strcmp(s, "-h") == 0) {
+            print_help(a->command, usage);
+            args_clear(a);
+            exit(0);
+        } else if (s[1] == '-') {
+            rc = read_long(a, argc, argv, &i, pass, usage);
+        } else {
+            rc = read_short(a, argc, argv, &i, pass, usage);
+        }
+    }
+    return rc;
 }
 
 int args_read(struct args *a, const char *command, int argc, char **argv, int min, int max,
@@ -92,24 +128,8 @@ int args_read(struct args *a, const char *command, int argc, char **argv, int mi
     *a = (struct args){ .command = command };
     wisp_error err;
     if (wisp_config_create(&a->cfg, &err) != WISP_OK) return fail(&err);
-    int rc = 0, only_files = 0;
-    for (int i = 1; i < argc && rc == 0; i++) {
-        const char *s = argv[i];
-        if (only_files || s[0] != '-' || s[1] == 0) {
-            if (a->n_files == max) rc = usage_error(command, usage, "one file too many: '%s'", s);
-            else a->files[a->n_files++] = s;
-        } else if (strcmp(s, "--") == 0) {
-            only_files = 1;
-        } else if (strcmp(s, "--help") == 0 || strcmp(s, "-h") == 0) {
-            print_help(command, usage);
-            args_clear(a);
-            exit(0);
-        } else if (s[1] == '-') {
-            rc = read_long(a, argc, argv, &i, usage);
-        } else {
-            rc = read_short(a, argc, argv, &i, usage);
-        }
-    }
+    int rc = read_all(a, argc, argv, CONFIG_FILES, max, usage);
+    if (rc == 0) rc = read_all(a, argc, argv, THE_REST, max, usage);
     if (rc == 0 && a->n_files < min)
         rc =
             usage_error(command, usage, "%s", min == 1 ? "a file is missing" : "files are missing");
@@ -175,7 +195,7 @@ static void say(void *arg, const char *line)
 
 wisp_status open_context(wisp_context **out, const struct args *a, wisp_error *err)
 {
-    wisp_status st = wisp_context_create(out, atoi(args_text(a, "threads")), err);
+    wisp_status st = wisp_context_create(out, (int)strtod(args_text(a, "threads"), NULL), err);
     if (st == WISP_OK) wisp_context_on_notice(*out, say, NULL);
     return st;
 }

@@ -5,6 +5,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +22,33 @@ struct job {
 
 enum { ROWS = 4096 };
 
+/* Bytes of the UTF-8 character at s, n bytes left; 0: there is none (RFC 3629: no surrogates,
+ * nothing beyond U+10FFFF, no form longer than needed). */
+static size_t character(const char *s, size_t n)
+{
+    static const unsigned lowest[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    unsigned char c = (unsigned char)s[0];
+    size_t bytes = c < 0x80 ? 1 : c < 0xc0 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf8 ? 4 : 0;
+    if (bytes < 2 || bytes > n) return bytes <= n ? bytes : 0;
+    unsigned code = c & (0x7fu >> bytes);
+    for (size_t i = 1; i < bytes; i++) {
+        if ((s[i] & 0xc0) != 0x80) return 0;
+        code = code << 6 | (s[i] & 0x3f);
+    }
+    bool surrogate = code >= 0xd800 && code < 0xe000;
+    return code < lowest[bytes] || code > 0x10ffff || surrogate ? 0 : bytes;
+}
+
+/* Names may hold any bytes; a line of JSON may not. */
 static void print_json_string(const char *s, size_t n)
 {
     putchar('"');
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)s[i];
-        if (c == '"' || c == '\\') printf("\\%c", c);
-        else if (c < 0x20) printf("\\u%04x", c);
-        else putchar(c);
+    for (size_t i = 0, bytes; i < n; i += bytes ? bytes : 1) {
+        bytes = character(s + i, n - i);
+        if (bytes == 0) printf("\\ufffd");
+        else if (s[i] == '"' || s[i] == '\\') printf("\\%c", s[i]);
+        else if (bytes == 1 && s[i] < 0x20) printf("\\u%04x", s[i]);
+        else fwrite(s + i, 1, bytes, stdout);
     }
     putchar('"');
 }
@@ -131,9 +151,10 @@ static wisp_status predict_stdin(const struct job *j, wisp_error *err)
             break;
         }
         more = got > 0;
-        if (got > 0) used += (size_t)got;
-        size_t whole = used;
-        while (more && whole > 0 && buf[whole - 1] != '\n') whole--;
+        /* What waits from earlier reads has no line end: only the new bytes are searched. */
+        const char *nl = more ? memrchr(buf + used, '\n', (size_t)got) : NULL;
+        if (more) used += (size_t)got;
+        size_t whole = nl ? (size_t)(nl + 1 - buf) : more ? 0 : used;
         if (whole == 0) continue;
         st = predict_text(j, buf, whole, line, err);
         for (size_t i = 0; i < whole; i++) line += buf[i] == '\n';

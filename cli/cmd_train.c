@@ -49,7 +49,9 @@ static wisp_status train(const struct args *a, struct screen *s, wisp_error *err
     wisp_status st = open_context(&ctx, a, err);
     if (st == WISP_OK) st = wisp_data_open(&data, ctx, a->files[0], a->cfg, NULL, err);
     if (st == WISP_OK && *valid_path)
-        st = wisp_data_open(&valid, ctx, valid_path, a->cfg, NULL, err);
+        st = wisp_data_open_like(&valid, ctx, valid_path, a->cfg, data, err);
+    if (st == WISP_OK)
+        watch_signals(); /* until here there is nothing to save: a signal just ends */
     if (st == WISP_OK)
         st = wisp_train(&report, ctx, a->cfg, data, valid, a->out, on_progress, s, err);
     if (st == WISP_OK) {
@@ -89,7 +91,6 @@ int cmd_train(int argc, char **argv)
         args_clear(&a);
         return 5;
     }
-    watch_signals();
     wisp_status st = train(&a, &s, &err);
     if (st != WISP_OK && s.terminal) fputc('\n', stderr);
     rc = st == WISP_OK ? 0 : fail(&err);

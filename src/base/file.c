@@ -5,10 +5,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -48,19 +50,41 @@ enum { BUFFER = 1 << 20 };
 
 struct wisp_out {
     int fd;
-    char *path, *temp;
-    unsigned char *buf; /* BUFFER bytes, 'used' of them waiting */
+    char *path, *target, *temp; /* as named; what it means, links followed; while it is written */
+    unsigned char *buf;         /* BUFFER bytes, 'used' of them waiting */
     size_t used, offset;
     int failed; /* errno of the first failure */
 };
 
-/* Temporaries are named PATH.tmp<process>-<number>.  Those of a process that was killed stay
- * behind: the next writer of the same file removes them. */
-void wisp_out_sweep(const char *path)
+/* The folder of 'path', with its last '/', or "." */
+static void folder_of(char dir[PATH_MAX], const char *path)
 {
-    char dir[4096];
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
+    const char *slash = strrchr(path, '/');
+    snprintf(dir, PATH_MAX, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
+}
+
+/* The file that 'path' means: itself, or what a link leads to. */
+static wisp_status follow(char target[PATH_MAX], const char *path, wisp_error *err)
+{
+    struct stat st;
+    bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+    if (snprintf(target, PATH_MAX, "%s", path) >= PATH_MAX)
+        return wisp_fail(err, WISP_EIO, "%.100s...: the path is too long", path);
+    if (link && !realpath(path, target))
+        return wisp_fail_errno(err, WISP_EIO, "%s: a link that leads nowhere", path);
+    if (stat(target, &st) == 0 && !S_ISREG(st.st_mode))
+        return wisp_fail(err, WISP_EIO, "%s: expected a plain file or a new one", path);
+    return WISP_OK;
+}
+
+/* Temporaries are named TARGET.tmp<process>-<number> and locked while their writer lives.  Those
+ * of a writer that was killed stay behind, unlocked: the next writer of the same file removes
+ * them.  A file system without locks keeps them. */
+static void sweep(const char *target)
+{
+    char dir[PATH_MAX];
+    const char *slash = strrchr(target, '/'), *base = slash ? slash + 1 : target;
+    folder_of(dir, target);
     DIR *d = opendir(dir);
     if (!d) return;
     size_t n = strlen(base);
@@ -68,34 +92,65 @@ void wisp_out_sweep(const char *path)
         int pid, number, end = 0;
         if (strncmp(e->d_name, base, n) != 0 ||
             sscanf(e->d_name + n, ".tmp%d-%d%n", &pid, &number, &end) != 2 ||
-            e->d_name[n + (size_t)end] || pid <= 0)
+            e->d_name[n + (size_t)end])
             continue;
-        if (kill(pid, 0) != 0 && errno == ESRCH) unlinkat(dirfd(d), e->d_name, 0);
+        int fd = openat(dirfd(d), e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd < 0) continue;
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(dirfd(d), e->d_name, 0);
+        close(fd);
     }
     closedir(d);
 }
 
-wisp_status wisp_out_create(struct wisp_out **out, const char *path, wisp_error *err)
+void wisp_out_sweep(const char *path)
+{
+    char target[PATH_MAX];
+    if (follow(target, path, NULL) == WISP_OK) sweep(target);
+}
+
+/* A new temporary, locked.  Another one's sweep may come between making and locking it: then it is
+ * gone, and the next number is tried. */
+static int open_temp(char *temp, size_t room, const char *target)
 {
     static atomic_int number;
+    for (int tries = 0; tries < 1000; tries++) {
+        snprintf(temp, room, "%s.tmp%d-%d", target, (int)getpid(), atomic_fetch_add(&number, 1));
+        int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno == EEXIST) continue;
+        if (fd < 0) return fd;
+        while (flock(fd, LOCK_EX) != 0 && errno == EINTR) {}
+        struct stat st;
+        if (fstat(fd, &st) != 0 || st.st_nlink > 0) return fd;
+        close(fd);
+        errno = EEXIST;
+    }
+    return -1;
+}
+
+wisp_status wisp_out_create(struct wisp_out **out, const char *path, wisp_error *err)
+{
+    char target[PATH_MAX];
     *out = NULL;
+    wisp_status st = follow(target, path, err);
+    if (st != WISP_OK) return st;
     struct wisp_out *o = wisp_zalloc(1, sizeof *o);
-    size_t room = strlen(path) + 64;
+    size_t room = strlen(target) + 64;
     if (o) {
         o->fd = -1;
         o->path = wisp_strdup(path);
-        o->temp = wisp_alloc(room, 1);
+        o->target = wisp_strdup(target);
+        o->temp = wisp_zalloc(room, 1);
         o->buf = wisp_alloc(BUFFER, 1);
     }
-    if (!o || !o->path || !o->temp || !o->buf) {
+    if (!o || !o->path || !o->target || !o->temp || !o->buf) {
         wisp_out_abort(o);
         return wisp_fail_mem(err, BUFFER, "a file buffer");
     }
-    wisp_out_sweep(path);
-    snprintf(o->temp, room, "%s.tmp%d-%d", path, (int)getpid(), atomic_fetch_add(&number, 1));
-    o->fd = open(o->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    sweep(target);
+    o->fd = open_temp(o->temp, room, target);
     if (o->fd < 0) {
         wisp_fail_errno(err, WISP_EIO, "%s: cannot be created", o->temp);
+        o->temp[0] = 0; /* not ours to remove */
         wisp_out_abort(o);
         return WISP_EIO;
     }
@@ -134,13 +189,6 @@ wisp_status wisp_out_write(struct wisp_out *o, const void *p, size_t bytes, wisp
     return o->failed ? write_failed(o, err) : WISP_OK;
 }
 
-wisp_status wisp_out_pad(struct wisp_out *o, size_t align, wisp_error *err)
-{
-    static const unsigned char zeros[4096];
-    size_t over = o->offset % align;
-    return over ? wisp_out_write(o, zeros, align - over, err) : WISP_OK;
-}
-
 size_t wisp_out_offset(const struct wisp_out *o)
 {
     return o->offset;
@@ -149,9 +197,8 @@ size_t wisp_out_offset(const struct wisp_out *o)
 /* The folder's entry must reach the disk too, or a power cut may lose the rename. */
 static void sync_folder(const char *path)
 {
-    char dir[4096];
-    const char *slash = strrchr(path, '/');
-    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
+    char dir[PATH_MAX];
+    folder_of(dir, path);
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
     fsync(fd);
@@ -162,14 +209,13 @@ wisp_status wisp_out_commit(struct wisp_out *o, wisp_error *err)
 {
     flush(o);
     if (!o->failed && fsync(o->fd) != 0) o->failed = errno;
-    if (close(o->fd) != 0 && !o->failed) o->failed = errno;
-    o->fd = -1;
-    if (!o->failed && rename(o->temp, o->path) != 0) o->failed = errno;
+    /* Closed, that is unlocked, only under its real name: a sweep must not take it before. */
+    if (!o->failed && rename(o->temp, o->target) != 0) o->failed = errno;
     wisp_status st = WISP_OK;
     if (o->failed) {
         st = write_failed(o, err);
     } else {
-        sync_folder(o->path);
+        sync_folder(o->target);
         o->temp[0] = 0; /* nothing left to remove */
     }
     wisp_out_abort(o);
@@ -182,6 +228,7 @@ void wisp_out_abort(struct wisp_out *o)
     if (o->fd >= 0) close(o->fd);
     if (o->temp && o->temp[0]) unlink(o->temp);
     wisp_free(o->path);
+    wisp_free(o->target);
     wisp_free(o->temp);
     wisp_free(o->buf);
     wisp_free(o);

@@ -11,8 +11,8 @@ struct wisp_map { /* a whole file, read-only; all zero: nothing mapped */
     size_t bytes;
 };
 
-/* 'code' is the status for a file that cannot be opened.  Directories and other
- * non-files are refused. An empty file gives p = NULL, bytes = 0. */
+/* Folders and other things that are no plain file are refused.  An empty file gives p = NULL,
+ * bytes = 0. */
 wisp_status wisp_map_open(struct wisp_map *out, const char *path, wisp_error *err);
 void wisp_map_close(struct wisp_map *m);
 /* Gives the pages of a part of a map back to the system (they stay in its file cache); the bytes
@@ -22,12 +22,12 @@ void wisp_map_forget(const void *p, size_t bytes);
 
 /* A file being written under a temporary name beside its target.  After
  * wisp_out_commit (fsync, rename, fsync of the folder) it has the real name; wisp_out_abort
- * removes it.  Writes are buffered; the first failure sticks and is reported
- * by commit as well, so callers may check once. */
+ * removes it.  A link is followed and its target replaced; what is there and no plain file (a
+ * folder, a pipe, a device) is refused.  Writes are buffered; the first failure sticks and is
+ * reported by commit as well, so callers may check once. */
 struct wisp_out;
 wisp_status wisp_out_create(struct wisp_out **out, const char *path, wisp_error *err);
 wisp_status wisp_out_write(struct wisp_out *o, const void *p, size_t bytes, wisp_error *err);
-wisp_status wisp_out_pad(struct wisp_out *o, size_t align, wisp_error *err); /* zeros */
 size_t wisp_out_offset(const struct wisp_out *o);
 wisp_status wisp_out_commit(struct wisp_out *o, wisp_error *err); /* frees o, also on failure */
 void wisp_out_abort(struct wisp_out *o);                          /* NULL is fine */

@@ -7,10 +7,13 @@
 #include "base/pool.h"
 #include "base/mem.h"
 
+#include <limits.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 enum { SPINS = 20000 };
 
@@ -105,10 +108,25 @@ void wisp_parallel_for(struct wisp_pool *p, size_t n, void (*fn)(void *, size_t,
     }
 }
 
+int wisp_cpu_quota(const char *path)
+{
+    FILE *f = fopen(path, "re");
+    if (!f) return INT_MAX;
+    double quota, period;
+    int n = fscanf(f, "%lf %lf", &quota, &period); /* "max 100000" is no number: no limit */
+    fclose(f);
+    if (n != 2 || !(quota > 0 && period > 0 && quota / period < 1e6)) return INT_MAX;
+    return (int)ceil(quota / period);
+}
+
+/* A container may be given less time than its processors have; threads beyond that only wait for
+ * each other. */
 static int cores(void)
 {
     cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    int quota = wisp_cpu_quota("/sys/fs/cgroup/cpu.max");
+    return n < quota ? n : quota;
 }
 
 wisp_status wisp_pool_create(struct wisp_pool **out, int threads, wisp_error *err)

@@ -140,7 +140,7 @@ static bool parse_size(double *out, const char *s)
         if (*end == 'i') end++;
         if (*end == 'B' || *end == 'b') end++;
     }
-    return *end == 0;
+    return *end == 0 && *out < 0x1p62; /* a size_t holds it, and sums of a few */
 }
 
 static bool is_choice(const char *range, const char *s)
@@ -245,6 +245,23 @@ static char *trim(char *s)
     return s;
 }
 
+/* One line of a file of options, with its end. */
+static wisp_status set_line(wisp_config *c, char *line, wisp_error *err)
+{
+    char *hash = strchr(line, '#');
+    if (hash) *hash = 0;
+    char *key = trim(line), *eq = strchr(key, '=');
+    if (!*key) return WISP_OK;
+    if (!eq) return wisp_fail(err, WISP_EINVAL, "expected 'key = value', found '%.40s'", key);
+    *eq = 0;
+    key = trim(key);
+    if (strcmp(key, table[OPT_CONFIG].key) == 0)
+        return wisp_fail(err, WISP_EINVAL,
+                         "a file of options cannot name another: give each with "
+                         "--config");
+    return wisp_config_set(c, key, trim(eq + 1), err);
+}
+
 wisp_status wisp_config_load(wisp_config *c, const char *path, wisp_error *err)
 {
     FILE *f = fopen(path, "re");
@@ -252,20 +269,14 @@ wisp_status wisp_config_load(wisp_config *c, const char *path, wisp_error *err)
     char line[4096];
     wisp_status st = WISP_OK;
     for (size_t n = 1; st == WISP_OK && fgets(line, sizeof line, f); n++) {
-        char *hash = strchr(line, '#');
-        if (hash) *hash = 0;
-        char *key = trim(line), *eq = strchr(key, '=');
-        if (!*key) continue;
         wisp_error why = { 0 };
-        if (!eq) {
-            st = wisp_fail(err, WISP_EINVAL, "%s:%zu: expected 'key = value', found '%.40s'", path,
-                           n, key);
-        } else {
-            *eq = 0;
-            st = wisp_config_set(c, trim(key), trim(eq + 1), &why);
-            if (st != WISP_OK) wisp_fail(err, st, "%s:%zu: %.400s", path, n, why.text);
-        }
+        if (strchr(line, '\n') || feof(f)) st = set_line(c, line, &why);
+        else
+            st = wisp_fail(&why, WISP_EINVAL, "expected text, at most %zu bytes a line",
+                           sizeof line - 2);
+        if (st != WISP_OK) wisp_fail(err, st, "%s:%zu: %.400s", path, n, why.text);
     }
+    if (st == WISP_OK && ferror(f)) st = wisp_fail_errno(err, WISP_EIO, "%s: cannot be read", path);
     fclose(f);
     return st;
 }

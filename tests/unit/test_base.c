@@ -1,0 +1,185 @@
+/* Files written whole or not at all, links and odd targets, temporaries of the dead and the living;
+ * how many threads the machine is good for. */
+#include "test.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/pool.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/wisp-test-base-XXXXXX";
+
+static const char *in(const char *name)
+{
+    static char path[16][200];
+    static unsigned turn;
+    char *p = path[turn++ % 16];
+    snprintf(p, sizeof path[0], "%s/%s", folder, name);
+    return p;
+}
+
+static void save(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    if (!f || fputs(text, f) < 0 || fclose(f) != 0) abort();
+}
+
+static bool holds(const char *path, const char *text)
+{
+    char got[100] = "";
+    FILE *f = fopen(path, "r");
+    if (!f) return false;
+    size_t n = fread(got, 1, sizeof got - 1, f);
+    got[n] = 0;
+    fclose(f);
+    return strcmp(got, text) == 0;
+}
+
+static wisp_status put(const char *path, const char *text, wisp_error *err)
+{
+    struct wisp_out *o;
+    wisp_status st = wisp_out_create(&o, path, err);
+    if (st != WISP_OK) return st;
+    wisp_out_write(o, text, strlen(text), NULL);
+    return wisp_out_commit(o, err);
+}
+
+static void test_targets(void)
+{
+    wisp_error err = { 0 };
+    TEST("file: a new one, and one that is there");
+    CHECK(put(in("a"), "1", &err) == WISP_OK && holds(in("a"), "1"), "%s", err.text);
+    CHECK(put(in("a"), "2", &err) == WISP_OK && holds(in("a"), "2"), "%s", err.text);
+
+    TEST("file: a link stays, its target is replaced");
+    struct stat at;
+    mkdir(in("far"), 0777);
+    save(in("far/b"), "old");
+    CHECK(symlink("far/b", in("link")) == 0 && symlink("link", in("link2")) == 0, "links");
+    CHECK(put(in("link2"), "new", &err) == WISP_OK, "%s", err.text);
+    CHECK(holds(in("far/b"), "new"), "the target");
+    CHECK(lstat(in("link2"), &at) == 0 && S_ISLNK(at.st_mode), "the link is gone");
+    CHECK(lstat(in("link"), &at) == 0 && S_ISLNK(at.st_mode), "the second link is gone");
+    CHECK(symlink("nowhere", in("dangling")) == 0, "link");
+    CHECK(put(in("dangling"), "x", &err) == WISP_EIO && strstr(err.text, "leads nowhere"), "%s",
+          err.text);
+
+    TEST("file: a pipe, a device, a folder are refused and left alone");
+    CHECK(mkfifo(in("pipe"), 0666) == 0, "mkfifo");
+    CHECK(symlink("pipe", in("to-pipe")) == 0, "link");
+    const char *odd[] = { in("pipe"), in("to-pipe"), in("far"), in("device") };
+    /* of our own, never /dev/null: code that fails this test replaces it for the whole machine */
+    int n = mknod(in("device"), S_IFCHR | 0666, makedev(1, 3)) == 0 ? 4 : 3;
+    for (int i = 0; i < n; i++) {
+        CHECK(put(odd[i], "x", &err) == WISP_EIO && strstr(err.text, "a plain file or a new one"),
+              "%s: %s", odd[i], err.text);
+        CHECK(stat(odd[i], &at) == 0 && !S_ISREG(at.st_mode), "%s was replaced", odd[i]);
+    }
+    CHECK(put(in("none/x"), "x", &err) == WISP_EIO && strstr(err.text, "none/x"), "%s", err.text);
+}
+
+static void test_temporaries(void)
+{
+    char name[100];
+    wisp_error err = { 0 };
+    TEST("file: temporaries of the dead are swept, those in use are not");
+    int living = (int)getpid(); /* a number says nothing: processes of another container have it */
+    snprintf(name, sizeof name, "t.tmp%d-12345", living);
+    save(in(name), "left");
+    save(in("t.tmp1-1"), "left");
+    save(in("t.tmp1-1.kept"), "not ours");
+    save(in("tt.tmp1-1"), "of another file");
+    struct wisp_out *first, *second;
+    CHECK(wisp_out_create(&first, in("t"), &err) == WISP_OK, "%s", err.text);
+    wisp_out_write(first, "first", 5, NULL);
+    CHECK(access(in(name), F_OK) != 0, "%s was left", name);
+    CHECK(access(in("t.tmp1-1"), F_OK) != 0, "t.tmp1-1 was left");
+    CHECK(wisp_out_create(&second, in("t"), &err) == WISP_OK, "%s", err.text); /* sweeps */
+    wisp_out_write(second, "second", 6, NULL);
+    wisp_out_sweep(in("t"));
+    CHECK(wisp_out_commit(first, &err) == WISP_OK && holds(in("t"), "first"), "%s", err.text);
+    wisp_out_sweep(in("t"));
+    CHECK(wisp_out_commit(second, &err) == WISP_OK && holds(in("t"), "second"), "%s", err.text);
+    CHECK(access(in("t.tmp1-1.kept"), F_OK) == 0 && access(in("tt.tmp1-1"), F_OK) == 0, "others'");
+
+    TEST("file: another process's temporary in use is left alone; a name that is taken, too");
+    int ready[2], go[2];
+    char c = 0;
+    CHECK(pipe(ready) == 0 && pipe(go) == 0, "pipes");
+    pid_t child = fork();
+    if (child == 0) {
+        struct wisp_out *o;
+        if (wisp_out_create(&o, in("u"), NULL) != WISP_OK) _exit(1);
+        wisp_out_write(o, "child", 5, NULL);
+        if (write(ready[1], "x", 1) != 1 || read(go[0], &c, 1) != 1) _exit(2);
+        _exit(wisp_out_commit(o, NULL) == WISP_OK ? 0 : 3);
+    }
+    CHECK(read(ready[0], &c, 1) == 1, "the child");
+    CHECK(put(in("u"), "parent", &err) == WISP_OK && holds(in("u"), "parent"), "%s", err.text);
+    CHECK(write(go[1], "x", 1) == 1, "the child");
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK(status == 0 && holds(in("u"), "child"), "the child ended with %d", status);
+    for (int i = 0; i < 40; i++) { /* folders cannot be swept: the next numbers are taken */
+        snprintf(name, sizeof name, "v.tmp%d-%d", (int)getpid(), i);
+        mkdir(in(name), 0777);
+    }
+    CHECK(put(in("v"), "v", &err) == WISP_OK && holds(in("v"), "v"), "%s", err.text);
+}
+
+static void test_memory(void)
+{
+    TEST("file: failing allocations");
+    long live = wisp_mem_live;
+    for (long n = 0;; n++) {
+        wisp_error err = { 0 };
+        wisp_mem_budget = n;
+        wisp_status st = put(in("m"), "m", &err);
+        wisp_mem_budget = -1;
+        CHECK(wisp_mem_live == live, "after %ld", n);
+        if (st == WISP_OK) break;
+        CHECK(st == WISP_ENOMEM && access(in("m"), F_OK) != 0, "after %ld: %s", n, err.text);
+    }
+}
+
+static void test_quota(void)
+{
+    static const struct {
+        const char *text;
+        int want;
+    } rows[] = { { "max 100000\n", INT_MAX },
+                 { "200000 100000\n", 2 },
+                 { "150000 100000\n", 2 },
+                 { "10000 100000\n", 1 },
+                 { "100000 0\n", INT_MAX },
+                 { "0 100000\n", INT_MAX },
+                 { "", INT_MAX },
+                 { "nan nan\n", INT_MAX },
+                 { "9e99 1\n", INT_MAX } };
+    TEST("pool: a quota of processor time");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        save(in("cpu.max"), rows[i].text);
+        int got = wisp_cpu_quota(in("cpu.max"));
+        CHECK(got == rows[i].want, "'%s': %d", rows[i].text, got);
+    }
+    CHECK(wisp_cpu_quota(in("absent")) == INT_MAX, "no file");
+}
+
+int main(void)
+{
+    if (!mkdtemp(folder)) return 2;
+    test_targets();
+    test_temporaries();
+    test_memory();
+    test_quota();
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (system(command) != 0) return 1;
+    return test_end();
+}
