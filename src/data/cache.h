@@ -39,6 +39,9 @@ struct wisp_sink {
     size_t cap_heap, cap_features, cap_labels;
     size_t n_seen_features, n_seen_labels; /* highest id in the rows, + 1 */
     struct wisp_builder pending;           /* rows of the next block */
+    /* in memory: more bytes of blocks than this (0: any) are refused, naming the source */
+    size_t limit;
+    const char *source;
     /* into a cache file */
     struct wisp_out *out; /* NULL: in memory */
     char *path;

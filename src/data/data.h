@@ -52,12 +52,14 @@ struct wisp_data {
     size_t max_row_nnz;
     bool counts; /* every value is a whole number from 1 to 2^24: counts, so log(tf) makes sense */
     size_t n_blocks;
-    struct wisp_rows *blocks;        /* (n_blocks) */
-    size_t *first;                   /* (n_blocks + 1) number of the first row of each block */
-    int64_t *feature_rows;           /* (n_features) rows that have the feature: for idf */
-    int64_t *label_rows;             /* (n_labels) rows that have the label */
-    struct wisp_names labels, vocab; /* n = 0: no names */
-    bool pairs;                      /* text with word pairs as features (kept in the model) */
+    struct wisp_rows *blocks;         /* (n_blocks) */
+    size_t *first;                    /* (n_blocks + 1) number of the first row of each block */
+    int64_t *feature_rows;            /* (n_features) rows that have the feature: for idf */
+    int64_t *label_rows;              /* (n_labels) rows that have the label */
+    struct wisp_names labels, vocab;  /* n = 0: no names */
+    bool pairs;                       /* text with word pairs as features (kept in the model) */
+    const struct wisp_format *format; /* that it was read in, and the number of its first feature */
+    int index_base;                   /* there; NULL and 0 for rows that were not read */
     /* where the bytes live */
     struct wisp_map map; /* a cache file, or nothing */
     void **heap;         /* (n_blocks) blocks in memory, or NULL */
@@ -103,7 +105,7 @@ wisp_status wisp_names_load(struct wisp_names *n, const char *path, wisp_error *
 struct wisp_read_options {
     const char *format; /* NULL: probe */
     int index_base;     /* first id: -1 by format (xc 0, libsvm 1) */
-    bool no_header;     /* xc text without its header line */
+    bool no_header;     /* xc text without its header line; no format named: it is xc */
     bool pairs;         /* fasttext text: also pairs of neighbouring words */
     int min_count;      /* words and pairs seen fewer times are dropped (fasttext text) */
     size_t n_features,
@@ -112,7 +114,8 @@ struct wisp_read_options {
         *vocab;        /* look-up tables of a model (fasttext text), or NULL */
     const char *cache; /* folder for the cache when it cannot lie beside its source; NULL: none */
     bool use_cache;    /* false: parse into memory */
-    size_t memory;     /* limit for blocks in flight; 0: no limit */
+    size_t memory;     /* limit for blocks in flight, and for all rows if no cache can hold them;
+                          0: no limit */
 };
 
 wisp_status wisp_data_read(struct wisp_data **out, struct wisp_context *ctx, const char *path,
@@ -189,13 +192,14 @@ struct wisp_source { /* what a format reads */
     const struct wisp_read_options *o;
     const char *text; /* text in memory instead of a file, or NULL */
     size_t text_bytes;
-    size_t *source_bytes; /* out: bytes read */
-    size_t n_dropped_features,
-        n_dropped_labels; /* ids beyond the model's, words it does not know */
+    size_t *source_bytes;      /* out: bytes read */
+    size_t n_dropped_features; /* ids beyond the model's, words it does not know */
+    size_t n_dropped_labels;   /* names it does not know; they stay, as ids it cannot predict */
 };
 
 struct wisp_format {
     const char *name, *what;
+    int index_base; /* of the first feature, where the reader may say otherwise; else -1 */
     /* Does this look like ours?  'head' is the (unpacked) first bytes. */
     bool (*probe)(const char *path, const char *head, size_t n);
     wisp_status (*read)(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err);
@@ -205,6 +209,12 @@ struct wisp_format {
      * none. */
     char *(*beside)(const char *path);
 };
+/* The number of the first feature: the format's, or what the options say. */
+static inline int wisp_index_base(const struct wisp_format *f, const struct wisp_read_options *o)
+{
+    if (f->index_base < 0) return 0;
+    return o->index_base < 0 ? f->index_base : o->index_base;
+}
 const struct wisp_format *wisp_format_at(size_t i); /* NULL past the end */
 const struct wisp_format *wisp_format_find(const char *name);
 

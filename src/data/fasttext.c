@@ -29,7 +29,6 @@ struct reading {
     bool fixed_words, fixed_labels; /* the model's: pass 1 leaves them alone */
     bool counting;
     size_t n_words, n_labels; /* ids in use */
-    size_t n_unknown_labels;
 };
 
 struct local { /* of a chunk */
@@ -165,7 +164,7 @@ static wisp_status merge(void *arg, const struct wisp_chunk *c, struct wisp_buil
     (void)c;
     (void)out;
     r->src->n_dropped_features += l->n_unknown_words;
-    r->n_unknown_labels += l->n_unknown_labels;
+    r->src->n_dropped_labels += l->n_unknown_labels;
     l->n_unknown_words = l->n_unknown_labels = 0;
     wisp_status st = merge_dict(&r->words, &l->words, err);
     return st ? st : merge_dict(&r->labels, &l->labels, err);
@@ -255,9 +254,6 @@ static wisp_status fasttext_read(struct wisp_source *src, struct wisp_sink *sink
     wisp_status st = prepare(&r, sink, &parser, err);
     if (!st) wisp_sink_at_least(sink, r.n_words, r.n_labels);
     if (!st) st = wisp_text_read(src, sink, &parser, err);
-    if (!st && r.n_unknown_labels)
-        wisp_say(src->ctx, "%s: %zu labels are unknown to the model: they count as misses",
-                 src->path, r.n_unknown_labels);
     if (!st && !r.fixed_labels) st = name_ids(&labels, &r.labels, err);
     if (!st && !r.fixed_words) st = name_ids(&vocab, &r.words, err);
     if (!st) wisp_sink_names(sink, &labels, &vocab);
@@ -355,6 +351,7 @@ static wisp_status fasttext_write(const struct wisp_data *d, struct wisp_context
 const struct wisp_format wisp_format_fasttext = {
     .name = "fasttext",
     .what = "lines of words with labels marked __label__",
+    .index_base = -1,
     .probe = fasttext_probe,
     .read = fasttext_read,
     .write = fasttext_write,

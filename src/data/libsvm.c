@@ -3,7 +3,8 @@
  * Feature ids start at 1 (--index-base 0 for files that start at 0).  Labels are class numbers and
  * taken as they are: whole numbers from 0, with no base; negative ones (-1/+1) are refused, since a
  * class number is a row of the output layer.  A line that begins with a blank has no labels; an
- * empty line is skipped; qid fields are refused.  The rest is in rowtext.c. */
+ * empty line is skipped (in text in memory for a model it is a row: answers are counted by lines);
+ * qid fields are refused.  The rest is in rowtext.c. */
 #include "data/rowtext.h"
 
 static bool probe(const char *path, const char *head, size_t n)
@@ -16,7 +17,8 @@ static wisp_status read_libsvm(struct wisp_source *src, struct wisp_sink *sink, 
 {
     const struct wisp_read_options *o = src->o;
     struct wisp_dialect d = { .libsvm = true,
-                              .base = o->index_base < 0 ? 1 : o->index_base,
+                              .every_line = src->text && o->n_features,
+                              .base = wisp_index_base(&wisp_format_libsvm, o),
                               .n_rows = SIZE_MAX,
                               .n_features = wisp_ids_max,
                               .n_labels = wisp_ids_max,
@@ -44,6 +46,7 @@ static wisp_status write_libsvm(const struct wisp_data *data, struct wisp_contex
 const struct wisp_format wisp_format_libsvm = {
     .name = "libsvm",
     .what = "label,label id:value ..., ids from 1 (also .gz, .zst)",
+    .index_base = 1,
     .probe = probe,
     .read = read_libsvm,
     .write = write_libsvm,

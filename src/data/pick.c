@@ -37,7 +37,11 @@ wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d,
         return st;
     }
     wisp_sink_at_least(sink, d->n_features, d->n_labels);
-    return wisp_sink_finish(out, sink, err);
+    st = wisp_sink_finish(out, sink, err);
+    if (st != WISP_OK) return st;
+    (*out)->format = d->format;
+    (*out)->index_base = d->index_base;
+    return WISP_OK;
 }
 
 struct wisp_rows wisp_rows_copy(void *to, const struct wisp_rows *r)

@@ -2,7 +2,8 @@
  *
  * Places for the cache, in order: SOURCE.wispcache beside the source;
  * FOLDER/BASENAME-HASH.wispcache, HASH of the absolute path; and where none can be written, memory.
- */
+ * Words read with a model's names are other rows for each model: there the hash of the options
+ * goes before the ending, so that training and models do not overwrite each other's. */
 #include "base/mem.h"
 #include "data/cache.h"
 #include "data/text.h"
@@ -70,8 +71,6 @@ static wisp_status probe(struct job *j, wisp_error *err)
 
 /* ---- places and key ---- */
 
-/* All that changes the rows, apart from n_features (cache.h).  Formats of numbers know nothing of
- * words, so a model's names must not make a second cache of the same rows. */
 /* Mixes in the file that is read along with the source; its absence counts, too. */
 static uint64_t hash_beside(const struct job *j, uint64_t h)
 {
@@ -83,14 +82,18 @@ static uint64_t hash_beside(const struct job *j, uint64_t h)
     return has ? XXH3_64bits_withSeed(&id, sizeof id, h) : h;
 }
 
+/* All that changes the rows, apart from n_features (cache.h).  Formats of numbers know nothing of
+ * words, so a model's names must not make a second cache of the same rows; nor must options that
+ * say what is so anyway, or that the format does not know. */
 static uint64_t hash_options(const struct job *j)
 {
     const struct wisp_read_options *o = j->o;
     uint64_t h = hash_beside(j, XXH3_64bits(j->format->name, strlen(j->format->name)));
-    const int numbers[2] = { o->index_base, o->no_header };
+    const int numbers[2] = { wisp_index_base(j->format, o),
+                             j->format == &wisp_format_xc && o->no_header };
     h = XXH3_64bits_withSeed(numbers, sizeof numbers, h);
     if (j->format != &wisp_format_fasttext) return h;
-    const int words[2] = { o->pairs, o->min_count };
+    const uint64_t words[3] = { o->pairs, (uint64_t)o->min_count, o->n_labels };
     h = XXH3_64bits_withSeed(words, sizeof words, h);
     if (o->labels) h = XXH3_64bits_withSeed(o->labels->text, o->labels->bytes, h + 1);
     if (o->vocab) h = XXH3_64bits_withSeed(o->vocab->text, o->vocab->bytes, h + 2);
@@ -101,11 +104,15 @@ static void choose_places(struct job *j)
 {
     char whole[PATH_MAX];
     const char *slash = strrchr(j->path, '/'), *name = slash ? slash + 1 : j->path;
-    size_t n = strlen(j->path);
-    if (n < PATH_MAX) snprintf(j->places[0], sizeof j->places[0], "%s.wispcache", j->path);
+    char model[20] = "";
+    if (j->format == &wisp_format_fasttext && (j->o->vocab || j->o->labels))
+        snprintf(model, sizeof model, "-%016llx", (unsigned long long)j->key.options);
+    if (strlen(j->path) < PATH_MAX)
+        snprintf(j->places[0], sizeof j->places[0], "%s%s.wispcache", j->path, model);
     if (!j->o->cache || !realpath(j->path, whole)) return;
-    int len = snprintf(j->places[1], sizeof j->places[1], "%s/%.200s-%016llx.wispcache",
-                       j->o->cache, name, (unsigned long long)XXH3_64bits(whole, strlen(whole)));
+    int len =
+        snprintf(j->places[1], sizeof j->places[1], "%s/%.200s-%016llx%s.wispcache", j->o->cache,
+                 name, (unsigned long long)XXH3_64bits(whole, strlen(whole)), model);
     if (len < 0 || (size_t)len >= sizeof j->places[1]) j->places[1][0] = 0;
 }
 
@@ -158,6 +165,8 @@ static wisp_status read_into(struct wisp_data **out, struct job *j, const char *
                                  .source_bytes = &source_bytes };
     sink->key = j->key;
     sink->pool = pool(j);
+    sink->source = j->path;
+    if (!place && !j->text) sink->limit = j->o->memory; /* text in memory is there already */
     st = j->format->read(src, sink, err);
     *no_place = st == WISP_OK || sink->write_failed; /* from here on only writing gives WISP_EIO */
     sink->n_dropped_features = src->n_dropped_features;
@@ -174,7 +183,7 @@ static void say_dropped(const struct job *j, const struct wisp_source *src)
         wisp_say(j->ctx, "%s: %zu feature values were dropped: the model does not know them",
                  j->path, src->n_dropped_features);
     if (src->n_dropped_labels)
-        wisp_say(j->ctx, "%s: %zu labels were dropped: the model does not know them", j->path,
+        wisp_say(j->ctx, "%s: %zu labels are not known to the model and count as misses", j->path,
                  src->n_dropped_labels);
 }
 
@@ -218,6 +227,8 @@ static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
     st = j->text || !j->o->use_cache ? read_into(out, j, NULL, &src, &no_place, err)
                                      : read_cached(out, j, &src, err);
     if (st != WISP_OK) return st;
+    (*out)->format = j->format;
+    (*out)->index_base = wisp_index_base(j->format, j->o);
     (*out)->pairs = j->format == &wisp_format_fasttext && j->o->pairs;
     say_dropped(j, &src);
     return WISP_OK;

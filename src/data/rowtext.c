@@ -8,8 +8,9 @@
  * that).  Every line ends in '\n' (text.h), which stops every loop here: no other bound is needed.
  *
  * LibSVM text differs so: '#' starts a comment; an empty line, or one with a comment only, is no
- * row (a row without anything is a line with one blank); labels are taken as they are, from 0,
- * whatever the base of the features; a label may be written as a whole float ("3.0"). */
+ * row (a row without anything is a line with one blank), unless every line must be one; labels are
+ * taken as they are, from 0, whatever the base of the features; a label may be written as a whole
+ * float ("3.0"). */
 #include "data/rowtext.h"
 #include "base/mem.h"
 #include "data/number.h"
@@ -180,7 +181,7 @@ static wisp_status row(struct job *j, const char **at)
         return wisp_fail(j->err, WISP_EFORMAT,
                          "%s:%zu: more rows than the %zu that the header says", j->c->path, j->line,
                          d->n_rows);
-    if (d->libsvm && skip_line(d, p)) {
+    if (d->libsvm && !d->every_line && skip_line(d, p)) {
         *at = (const char *)rawmemchr(p, '\n') + 1;
         return WISP_OK;
     }

@@ -10,8 +10,9 @@ extern size_t wisp_ids_max;
 
 struct wisp_dialect {
     bool libsvm; /* '#' comments, whole numbers such as "1.0" as labels, empty lines are no rows */
-    bool header; /* the limits below are from a header, and say so in messages */
-    int base;    /* first feature id, and in XC text first label id */
+    bool every_line; /* ... but here they are: each line is one */
+    bool header;     /* the limits below are from a header, and say so in messages */
+    int base;        /* first feature id, and in XC text first label id */
     size_t n_rows, n_features, n_labels; /* limits; SIZE_MAX: none (n_rows), wisp_ids_max */
     size_t keep_features; /* features from here on are dropped and counted; 0: none */
     /* out */

@@ -85,6 +85,19 @@ static bool all_counts(const float *v, size_t n)
     return true;
 }
 
+static wisp_status past_limit(const struct wisp_sink *s, wisp_error *err)
+{
+    static const char units[] = " kMGT";
+    double limit = (double)s->limit;
+    int u = 0;
+    for (; limit >= 1024 && u < 4; u++) limit /= 1024;
+    return wisp_fail(
+        err, WISP_ENOMEM,
+        "%s: its rows do not fit --memory %.4g%.*s without a cache: pass --cache DIR or "
+        "raise --memory",
+        s->source, limit, u > 0, units + u);
+}
+
 static wisp_status keep_in_memory(struct wisp_sink *s, wisp_error *err)
 {
     const struct wisp_builder *b = &s->pending;
@@ -92,6 +105,7 @@ static wisp_status keep_in_memory(struct wisp_sink *s, wisp_error *err)
     if (!wisp_grow(&d->heap, d->n_blocks, &s->cap_heap, sizeof *d->heap))
         return wisp_fail_mem(err, d->n_blocks * sizeof *d->heap, "the list of blocks");
     size_t bytes = wisp_block_bytes(b->n_rows, b->nnz, b->n_lab);
+    if (s->limit && d->bytes + bytes > s->limit) return past_limit(s, err);
     unsigned char *block = wisp_alloc(bytes, 1);
     if (!block) return wisp_fail_mem(err, bytes, "a block of rows");
     wisp_block_write(block, b);

@@ -1,21 +1,23 @@
+/* clang-format off */
 /* Text in chunks.  A plain file is mapped and its chunks point into the map; packed text is
  * unpacked into one buffer per slot.  Each round:
  *
  *   cut       up to one chunk per thread, each ending after a '\n'; what follows the last '\n' of a
  *             buffer is the beginning of the next chunk.  A last line without '\n' gets one (in a
- * copy), so that parsers need no other end mark. scan      in parallel: counts lines, looks for
- * NUL; then the chunks know their line numbers parse     in parallel deliver   in order: the first
- * error ends the reading; else merge, and add to the sink
+ *             copy), so that parsers need no other end mark.
+ *   scan      in parallel: counts lines, looks for NUL; then the chunks know their line numbers
+ *   parse     in parallel
+ *   deliver   in order: the first error ends the reading; else merge, and add to the sink
  *
  * A fault met while cutting (damaged gzip, endless line) is kept until the chunks before it were
  * delivered, since an error in them comes first. */
+/* clang-format on */
 #include "data/text.h"
 #include "base/mem.h"
 #include "data/unpack.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 size_t wisp_text_chunk = (size_t)4 << 20;
 size_t wisp_text_line_max = (size_t)1 << 30;
@@ -239,10 +241,8 @@ static wisp_status one_round(struct reader *r, size_t *n, wisp_error *err)
     if (st != WISP_OK) return st;
     wisp_parallel_for(r->src->ctx ? r->src->ctx->pool : NULL, *n, parse, r);
     for (size_t i = 0; i < *n && st == WISP_OK; i++) st = deliver(r, &r->slots[i], err);
-    if (r->map.p && r->in.kind == WISP_PLAIN) { /* pages of a file that need not stay */
-        uintptr_t a = (uintptr_t)from & ~(uintptr_t)4095, b = (uintptr_t)r->pos & ~(uintptr_t)4095;
-        if (b > a) madvise((void *)a, b - a, MADV_DONTNEED);
-    }
+    if (r->map.p && r->in.kind == WISP_PLAIN) /* pages of a file that need not stay */
+        wisp_map_forget(from, (size_t)(r->pos - from));
     return st;
 }
 

@@ -1,12 +1,13 @@
+/* clang-format off */
 /* Reading text: plain, gzip or zstd (told apart by their first bytes), cut into chunks of whole
  * lines that are parsed in parallel and arrive in order.
  *
- *   bytes --unpack--> chunks of ~4 MiB --parse, one thread each--> builders --merge, in order-->
- * sink
+ *   bytes --unpack--> chunks of ~4 MiB --parse, a thread each--> builders --merge, in order--> sink
  *
  * A round holds one chunk per thread, so memory does not depend on the size of the file.  The text
  * is cut at the same places whatever the number of threads, and of several errors the one
  * on the earliest line is reported. */
+/* clang-format on */
 #ifndef WISP_DATA_TEXT_H
 #define WISP_DATA_TEXT_H
 

@@ -11,13 +11,13 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-static void *zlib_alloc(void *arg, unsigned n, unsigned size)
+void *wisp_zlib_alloc(void *arg, unsigned n, unsigned size)
 {
     (void)arg;
     return wisp_alloc(n, size);
 }
 
-static void zlib_free(void *arg, void *p)
+void wisp_zlib_free(void *arg, void *p)
 {
     (void)arg;
     wisp_free(p);
@@ -41,8 +41,8 @@ wisp_status wisp_unpack_init(struct wisp_unpack *u, const unsigned char *bytes, 
     *u = (struct wisp_unpack){ .p = bytes, .left = n };
     if (is_gzip(bytes, n)) {
         u->kind = WISP_GZIP;
-        u->z.zalloc = zlib_alloc;
-        u->z.zfree = zlib_free;
+        u->z.zalloc = wisp_zlib_alloc;
+        u->z.zfree = wisp_zlib_free;
         if (inflateInit2(&u->z, 15 + 16) != Z_OK)
             return wisp_fail_mem(err, 1 << 15, "unpacking gzip");
         u->open = u->member = true;

@@ -26,4 +26,8 @@ wisp_status wisp_unpack_init(struct wisp_unpack *u, const unsigned char *bytes, 
 size_t wisp_unpack(struct wisp_unpack *u, char *to, size_t room);
 void wisp_unpack_clear(struct wisp_unpack *u);
 
+/* For z_stream: memory from wisp_alloc. */
+void *wisp_zlib_alloc(void *arg, unsigned n, unsigned size);
+void wisp_zlib_free(void *arg, void *p);
+
 #endif

@@ -64,7 +64,7 @@ static wisp_status header(void *arg, const char *begin, const char *end, bool *t
 static wisp_status read_xc(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err)
 {
     const struct wisp_read_options *o = src->o;
-    struct xc xc = { .d = { .base = o->index_base < 0 ? 0 : o->index_base,
+    struct xc xc = { .d = { .base = wisp_index_base(&wisp_format_xc, o),
                             .n_rows = SIZE_MAX,
                             .n_features = wisp_ids_max,
                             .n_labels = wisp_ids_max,
@@ -110,6 +110,7 @@ const struct wisp_format wisp_format_xc = {
     .name = "xc",
     .what =
         "text of the XC repository: header, then label,label feature:value ... (also .gz, .zst)",
+    .index_base = 0,
     .probe = probe,
     .read = read_xc,
     .write = write_xc,

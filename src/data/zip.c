@@ -9,9 +9,9 @@
  * allocate more than about a thousand times its own length, nor write beyond it. */
 #include "data/zip.h"
 #include "base/mem.h"
+#include "data/unpack.h"
 
 #include <string.h>
-#include <zlib.h>
 
 enum {
     LOCAL = 0x04034b50,
@@ -176,17 +176,6 @@ const struct wisp_zip_entry *wisp_zip_find(const struct wisp_zip *z, const char 
     return NULL;
 }
 
-static void *zlib_alloc(void *unused, unsigned n, unsigned size)
-{
-    (void)unused;
-    return wisp_alloc(n, size);
-}
-static void zlib_free(void *unused, void *p)
-{
-    (void)unused;
-    wisp_free(p);
-}
-
 /* zlib counts in 32 bits: input and output are handed over in pieces. */
 static size_t refill(unsigned *avail, size_t left)
 {
@@ -197,8 +186,8 @@ static size_t refill(unsigned *avail, size_t left)
 static wisp_status inflate_entry(unsigned char *to, const struct wisp_zip *z,
                                  const struct wisp_zip_entry *e, wisp_error *err)
 {
-    z_stream s = { .zalloc = zlib_alloc,
-                   .zfree = zlib_free,
+    z_stream s = { .zalloc = wisp_zlib_alloc,
+                   .zfree = wisp_zlib_free,
                    .next_in = (unsigned char *)e->packed,
                    .next_out = to };
     int rc = inflateInit2(&s, -MAX_WBITS);
