@@ -109,7 +109,12 @@ typedef struct wisp_data_stats {
 WISP_API wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
                                     const wisp_config *cfg, const wisp_model *model,
                                     wisp_error *err);
-/* The same for text in memory (no header line, no cache).  'name' stands in messages. */
+/* The same for rows that go with 'like' (validation rows): words and label names get its ids. */
+WISP_API wisp_status wisp_data_open_like(wisp_data **out, wisp_context *ctx, const char *path,
+                                         const wisp_config *cfg, const wisp_data *like,
+                                         wisp_error *err);
+/* The same for text in memory, without header line and cache, in the format that the options name,
+ * else in the one that the model was trained on.  'name' stands in messages. */
 WISP_API wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text,
                                      size_t bytes, const char *name, const wisp_config *cfg,
                                      const wisp_model *model, wisp_error *err);

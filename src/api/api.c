@@ -80,6 +80,15 @@ int wisp_table_row(const char *table, size_t i, const char **name, const char **
 
 /* ---- data ---- */
 
+static void use_names(struct wisp_read_options *o, const struct wisp_names *labels,
+                      const struct wisp_names *vocab, bool pairs)
+{
+    o->labels = labels->n ? labels : NULL;
+    o->vocab = vocab->n ? vocab : NULL;
+    o->pairs = pairs;
+    o->min_count = 1;
+}
+
 static struct wisp_read_options read_options(const wisp_config *cfg, const wisp_model *m)
 {
     const char *format = wisp_opt_text(cfg, OPT_FORMAT), *cache = wisp_opt_text(cfg, OPT_CACHE);
@@ -94,22 +103,50 @@ static struct wisp_read_options read_options(const wisp_config *cfg, const wisp_
         .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
     };
     if (m) {
-        if (!o.format && m->text)
-            o.format = "fasttext"; /* rows to predict need not carry labels to be known by */
+        /* A first id that its format does not have by itself: the model was trained so. */
+        bool odd =
+            m->format && m->format->index_base >= 0 && m->index_base != m->format->index_base;
+        if (!o.format && m->text) o.format = "fasttext"; /* rows need no labels to be known by */
+        if (!o.format && odd && !wisp_opt_given(cfg, OPT_INDEX_BASE)) {
+            o.format = m->format->name;
+            o.index_base = m->index_base;
+        }
         o.n_features = m->net.n_features;
         o.n_labels = m->net.n_labels;
-        o.labels = m->labels.n ? &m->labels : NULL;
-        o.vocab = m->vocab.n ? &m->vocab : NULL;
-        o.pairs = m->pairs;
-        o.min_count = 1;
+        use_names(&o, &m->labels, &m->vocab, m->pairs);
     }
     return o;
+}
+
+/* Text that training goes on with (--init) gets the ids of the model to start from. */
+static wisp_status read_for_init(wisp_data **out, wisp_context *ctx, const char *path,
+                                 const wisp_config *cfg, wisp_error *err)
+{
+    struct wisp_read_options o = read_options(cfg, NULL);
+    wisp_model *init;
+    wisp_status st = wisp_model_open(&init, ctx->pool, wisp_opt_text(cfg, OPT_INIT), err);
+    if (st != WISP_OK) return st;
+    if (init->text) use_names(&o, &init->labels, &init->vocab, init->pairs);
+    st = wisp_data_read(out, ctx, path, &o, err);
+    wisp_model_free(init);
+    return st;
 }
 
 wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
                            const wisp_config *cfg, const wisp_model *model, wisp_error *err)
 {
+    *out = NULL;
+    if (!model && *wisp_opt_text(cfg, OPT_INIT)) return read_for_init(out, ctx, path, cfg, err);
     struct wisp_read_options o = read_options(cfg, model);
+    return wisp_data_read(out, ctx, path, &o, err);
+}
+
+wisp_status wisp_data_open_like(wisp_data **out, wisp_context *ctx, const char *path,
+                                const wisp_config *cfg, const wisp_data *like, wisp_error *err)
+{
+    if (!like->vocab.n) return wisp_data_open(out, ctx, path, cfg, NULL, err);
+    struct wisp_read_options o = read_options(cfg, NULL);
+    use_names(&o, &like->labels, &like->vocab, like->pairs);
     return wisp_data_read(out, ctx, path, &o, err);
 }
 
@@ -120,6 +157,11 @@ wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text
     struct wisp_read_options o = read_options(cfg, model);
     o.use_cache = false;
     o.no_header = true;
+    if (!o.format && model && model->format && strcmp(model->format->name, "npz") != 0) {
+        o.format = model->format->name; /* as the model's own rows were */
+        if (!wisp_opt_given(cfg, OPT_INDEX_BASE)) o.index_base = model->index_base;
+    }
+    if (!o.format) o.format = "xc";
     return wisp_data_read_text(out, ctx, text, bytes, name, &o, err);
 }
 
@@ -181,6 +223,9 @@ wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, const char *p
                             const char *format, wisp_error *err)
 {
     const char *dot = strrchr(path, '.');
+    if (dot && (strcmp(dot, ".gz") == 0 || strcmp(dot, ".zst") == 0))
+        return wisp_fail(err, WISP_ENOTSUP,
+                         "%s: packed text can be read but not written; name a plain file", path);
     if (!format)
         format = dot && strcmp(dot, ".npz") == 0   ? "npz"
                  : dot && strcmp(dot, ".svm") == 0 ? "libsvm"
@@ -313,7 +358,7 @@ static wisp_status cut_offs(size_t *cuts, size_t *n, const wisp_config *cfg, wis
     for (size_t i = 0; st == WISP_OK && i < *n; i++) {
         if (!(k[i] >= 1 && k[i] <= 10000 && k[i] == (double)(size_t)k[i]))
             st = wisp_fail(err, WISP_EINVAL, "--k: %g is not in 1..10000", k[i]);
-        cuts[i] = (size_t)k[i];
+        else cuts[i] = (size_t)k[i];
     }
     if (st == WISP_OK) qsort(cuts, *n, sizeof *cuts, ascending);
     return st;

@@ -22,9 +22,10 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
     return WISP_OK;
 }
 
-static void init(struct wisp_layer *l, uint64_t seed) /* He: keeps the variance through a ReLU */
+static void init(struct wisp_layer *l, uint64_t seed,
+                 struct wisp_pool *pool) /* He: keeps the variance through a ReLU */
 {
-    wisp_param_normal(&l->params[0], sqrt(2.0 / (double)l->n_in), seed, 2 * l->number);
+    wisp_param_normal(&l->params[0], sqrt(2.0 / (double)l->n_in), seed, 2 * l->number, pool);
     memset(l->params[1].w, 0, l->n_out * sizeof(float));
 }
 
@@ -83,12 +84,10 @@ static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act 
     s->ctx->k->transpose(l->scratch, l->n_in, l->params[0].w, l->n_out, l->n_in, l->n_out);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), below_tile, &j);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(l->n_in), weight_tile, &j);
-    float *g = wisp_layer_thread(l, 0);
-    memset(g, 0, l->n_out * sizeof *g);
-    for (size_t i = 0; i < s->batch->n; i++) s->ctx->k->axpy(g, out->g + i * l->n_out, 1, l->n_out);
-    s->update->row(s->update, &l->params[1], 0, g);
+    wisp_layer_move_bias(l, s, &l->params[1], out->g);
 }
 
 const struct wisp_layer_kind wisp_layer_dense = {
-    "dense", "dense values times a matrix; number: width", plan, init, forward, backward,
+    "dense",  "dense values times a matrix; number: width", WISP_ARG_WIDTH, plan, init, forward,
+    backward,
 };

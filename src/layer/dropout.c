@@ -13,8 +13,6 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
     if (l->number == 0)
         return wisp_fail(err, WISP_EINVAL,
                          "--net: the first layer must be 'input', found 'dropout'");
-    if (!(l->arg >= 0 && l->arg < 1))
-        return wisp_fail(err, WISP_EINVAL, "--net: dropout %g is not in 0..1", l->arg);
     l->n_out = l->n_in;
     return WISP_OK;
 }
@@ -65,6 +63,8 @@ static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act 
 }
 
 const struct wisp_layer_kind wisp_layer_dropout = {
-    "dropout", "zeroes a share of the units while training; number: share", plan, NULL, forward,
+    "dropout",      "zeroes a share of the units while training; number: share",
+    WISP_ARG_SHARE, plan,
+    NULL,           forward,
     backward,
 };

@@ -25,9 +25,9 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
 }
 
 /* Rows have length 1, so this is also the deviation of a hidden unit at the start. */
-static void init(struct wisp_layer *l, uint64_t seed)
+static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
 {
-    wisp_param_normal(&l->params[0], 0.1, seed, 2 * l->number);
+    wisp_param_normal(&l->params[0], 0.1, seed, 2 * l->number, pool);
     memset(l->params[1].w, 0, l->n_out * sizeof(float));
 }
 
@@ -80,12 +80,10 @@ static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act 
     struct job j = { l, s, out };
     size_t n_tasks = (s->batch->n_touched + FEATURES_A_TASK - 1) / FEATURES_A_TASK;
     wisp_parallel_for(s->ctx->pool, n_tasks, backward_features, &j);
-    float *g = wisp_layer_thread(l, 0);
-    memset(g, 0, l->n_out * sizeof *g);
-    for (size_t i = 0; i < s->batch->n; i++) s->ctx->k->axpy(g, out->g + i * l->n_out, 1, l->n_out);
-    s->update->row(s->update, &l->params[1], 0, g);
+    wisp_layer_move_bias(l, s, &l->params[1], out->g);
 }
 
 const struct wisp_layer_kind wisp_layer_input = {
-    "input", "sparse rows times a matrix; number: width", plan, init, forward, backward,
+    "input",  "sparse rows times a matrix; number: width", WISP_ARG_WIDTH, plan, init, forward,
+    backward,
 };

@@ -31,9 +31,36 @@ void wisp_layer_declare(struct wisp_layer *l, const char *what, size_t rows, siz
     snprintf(p->name, sizeof p->name, "%d.%s.%s", l->number, l->kind->name, what);
 }
 
-void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, int stream)
+void wisp_layer_move_bias(struct wisp_layer *l, struct wisp_step *s, struct wisp_param *bias,
+                          const float *g)
 {
-    for (size_t i = 0; i < p->rows * p->cols; i++)
-        p->w[i] = (float)(deviation *
-                          wisp_rand_normal(seed, WISP_STREAM_INIT + ((uint64_t)stream << 8), i));
+    float *sum = wisp_layer_thread(l, 0);
+    memset(sum, 0, bias->cols * sizeof *sum);
+    for (size_t i = 0; i < s->batch->n; i++)
+        s->ctx->k->axpy(sum, g + i * bias->cols, 1, bias->cols);
+    s->update->row(s->update, bias, 0, sum);
+}
+
+struct normal {
+    struct wisp_param *p;
+    double deviation;
+    uint64_t seed, stream;
+};
+enum { NORMAL_CHUNK = 1 << 14 };
+
+static void normal_chunk(void *arg, size_t chunk, int thread)
+{
+    (void)thread;
+    const struct normal *n = arg;
+    size_t all = n->p->rows * n->p->cols, end = (chunk + 1) * NORMAL_CHUNK;
+    for (size_t i = chunk * NORMAL_CHUNK; i < end && i < all; i++)
+        n->p->w[i] = (float)(n->deviation * wisp_rand_normal(n->seed, n->stream, i));
+}
+
+void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, int stream,
+                       struct wisp_pool *pool)
+{
+    struct normal n = { p, deviation, seed, WISP_STREAM_INIT + ((uint64_t)stream << 8) };
+    wisp_parallel_for(pool, (p->rows * p->cols + NORMAL_CHUNK - 1) / NORMAL_CHUNK, normal_chunk,
+                      &n);
 }

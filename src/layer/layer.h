@@ -85,11 +85,15 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     bool training;
 };
 
+enum wisp_layer_arg { WISP_ARG_NONE, WISP_ARG_WIDTH, WISP_ARG_SHARE };
+
 struct wisp_layer_kind {
     const char *name, *what;
+    enum wisp_layer_arg arg; /* the number after the name in a net line */
     /* Checks n_in, n_out, arg; declares parameters; asks for scratch. */
     wisp_status (*plan)(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err);
-    void (*init)(struct wisp_layer *l, uint64_t seed); /* NULL: no parameters */
+    void (*init)(struct wisp_layer *l, uint64_t seed,
+                 struct wisp_pool *pool); /* NULL: no parameters */
     void (*forward)(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
                     struct wisp_act *out);
     /* in->g = gradient for the layer below (skipped when NULL); moves the parameters. */
@@ -102,10 +106,15 @@ const struct wisp_layer_kind *wisp_layer_kind_find(const char *name);
 extern const struct wisp_layer_kind wisp_layer_input, wisp_layer_dense, wisp_layer_relu,
     wisp_layer_dropout, wisp_layer_output;
 
-/* For plan(): declares the next parameter, named "<layer number>.<what>". */
+/* For plan(): declares the next parameter, named "<layer number>.<kind>.<what>". */
 void wisp_layer_declare(struct wisp_layer *l, const char *what, size_t rows, size_t cols);
 /* For init(): normal values with this standard deviation. */
-void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, int stream);
+void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, int stream,
+                       struct wisp_pool *pool);
+
+/* The gradient of a bias (1, width): the sum over samples of g (n, width); moves the bias. */
+void wisp_layer_move_bias(struct wisp_layer *l, struct wisp_step *s, struct wisp_param *bias,
+                          const float *g);
 
 static inline float *wisp_layer_thread(const struct wisp_layer *l, int thread)
 {

@@ -18,9 +18,11 @@ struct wisp_loss {
     bool uses_unlabelled;
     void (*block)(const struct wisp_kernels *k, float *z, size_t ldz, size_t m, size_t n, float *a,
                   float *b);
-    /* a, b: (n_blocks, ld); samples first .. end-1; loss (n).  Leaves factors in a. */
+    /* a, b: (n_blocks, ld); samples first .. end-1; loss (n).  Leaves in a what z must be
+     * multiplied by to be the gradient, 'scale' (n) folded in. */
     void (*combine)(float *a, const float *b, size_t ld, size_t n_blocks, size_t first, size_t end,
-                    double *loss);
+                    const float *scale, double *loss);
+    bool needs_sum; /* probability() looks at max and sum */
     /* Probability of a label whose logit is z, in a sample with maximum 'max' and sum of
      * exp(z - max) 'sum' over all labels. */
     float (*probability)(float z, float max, double sum);

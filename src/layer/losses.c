@@ -22,16 +22,19 @@ static void softmax_block(const struct wisp_kernels *k, float *z, size_t ldz, si
 }
 
 static void softmax_combine(float *a, const float *b, size_t ld, size_t n_blocks, size_t first,
-                            size_t end, double *loss)
+                            size_t end, const float *scale, double *loss)
 {
     for (size_t j = first; j < end; j++) {
         float max = a[j];
         for (size_t i = 1; i < n_blocks; i++)
             if (!(a[i * ld + j] <= max)) max = a[i * ld + j]; /* a NaN sticks */
         double sum = 0;
-        for (size_t i = 0; i < n_blocks; i++) sum += b[i * ld + j] * exp(a[i * ld + j] - max);
-        for (size_t i = 0; i < n_blocks; i++)
-            a[i * ld + j] = (float)(exp(a[i * ld + j] - max) / sum);
+        for (size_t i = 0; i < n_blocks; i++) {
+            a[i * ld + j] = expf(a[i * ld + j] - max);
+            sum += (double)b[i * ld + j] * a[i * ld + j];
+        }
+        float factor = (float)(scale[j] / sum);
+        for (size_t i = 0; i < n_blocks; i++) a[i * ld + j] *= factor;
         loss[j] = max + log(sum);
     }
 }
@@ -61,14 +64,14 @@ static void bce_block(const struct wisp_kernels *k, float *z, size_t ldz, size_t
 }
 
 static void bce_combine(float *a, const float *b, size_t ld, size_t n_blocks, size_t first,
-                        size_t end, double *loss)
+                        size_t end, const float *scale, double *loss)
 {
     (void)b;
     for (size_t j = first; j < end; j++) {
         loss[j] = 0;
         for (size_t i = 0; i < n_blocks; i++) {
             loss[j] += a[i * ld + j];
-            a[i * ld + j] = 1;
+            a[i * ld + j] = scale[j];
         }
     }
 }
@@ -89,9 +92,9 @@ static float bce_prior(double count, double n_rows, double total)
 
 static const struct wisp_loss losses[] = {
     { "softmax", "labels compete; targets 1/|Y|", softmax_target, false, softmax_block,
-      softmax_combine, softmax_probability, softmax_prior },
+      softmax_combine, true, softmax_probability, softmax_prior },
     { "bce", "each label alone: binary cross-entropy", bce_target, true, bce_block, bce_combine,
-      bce_probability, bce_prior },
+      false, bce_probability, bce_prior },
 };
 
 const struct wisp_loss *wisp_loss_at(size_t i)

@@ -10,8 +10,8 @@
  * Three products of 2 * n * n_in * rows operations are all that matters; Z is the only
  * large buffer (rows * batch floats).
  *
- * scratch:  h^T (n_in, batch) | Z (active, batch) | a, b (blocks, batch) | loss (batch doubles)
- *           | starts (blocks + 1) | partial sums (lanes, batch, n_in)
+ * scratch:  loss (batch doubles) | scale (batch) | h^T (n_in, batch) | Z (active, batch)
+ *           | a, b (blocks, batch) | starts (blocks + 1) | partial sums (lanes, batch, n_in)
  * of each thread: gradient of a block (96, n_in) | gathered rows (96, n_in) | bias gradient (96) */
 #include "layer/output.h"
 
@@ -19,7 +19,7 @@
 #include <string.h>
 
 struct view { /* the scratch, cut up for this step */
-    float *ht, *z, *a, *b, *parts;
+    float *ht, *z, *a, *b, *scale, *parts;
     double *loss;
     uint32_t *start; /* (blocks + 1) true labels of a block: places start[i] .. start[i+1] of the
                         batch's lists */
@@ -37,7 +37,7 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
     if (s->training) {
         size_t blocks = wisp_out_blocks(s->active);
         l->scratch_floats = l->n_in * s->batch + s->active * s->batch + 2 * blocks * s->batch +
-                            2 * s->batch + blocks + 64 +
+                            3 * s->batch + blocks + 64 +
                             wisp_out_lanes(s->active) * s->batch * l->n_in;
         l->thread_floats = 2 * WISP_OUT_BLOCK * l->n_in + WISP_OUT_BLOCK;
     }
@@ -51,6 +51,7 @@ static struct view cut(const struct wisp_layer *l, const struct wisp_step *s)
                       .n_lanes = wisp_out_lanes(s->active.n) };
     float *p = l->scratch;
     v.loss = (double *)p, p += 2 * v.ld; /* first: doubles want 8 bytes */
+    v.scale = p, p += v.ld;
     v.ht = p, p += l->n_in * v.ld;
     v.z = p, p += s->active.n * v.ld;
     v.a = p, p += v.n_blocks * v.ld;
@@ -61,9 +62,9 @@ static struct view cut(const struct wisp_layer *l, const struct wisp_step *s)
 }
 
 /* Small rows: at the start the bias (the label's prior, set by the model) decides. */
-static void init(struct wisp_layer *l, uint64_t seed)
+static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
 {
-    wisp_param_normal(&l->params[0], 0.01, seed, 2 * l->number);
+    wisp_param_normal(&l->params[0], 0.01, seed, 2 * l->number, pool);
     memset(l->params[1].w, 0, l->n_out * sizeof(float));
 }
 
@@ -157,13 +158,11 @@ static void combine_tile(void *arg, size_t tile, int thread)
     const struct view *v = &j->v;
     const struct wisp_batch *b = j->s->batch;
     size_t first = tile * WISP_TILE, end = first + wisp_tile_rows(b->n, tile);
-    j->s->loss->combine(v->a, v->b, v->ld, v->n_blocks, first, end, v->loss);
-    for (size_t i = first; i < end; i++) {
-        bool used = n_true(b, i) > 0 || j->s->loss->uses_unlabelled;
-        float scale = used ? 1.0f / (float)b->n : 0;
-        if (!used) v->loss[i] = 0;
-        for (size_t k = 0; k < v->n_blocks; k++) v->a[k * v->ld + i] *= scale;
-    }
+    for (size_t i = first; i < end; i++)
+        v->scale[i] = n_true(b, i) || j->s->loss->uses_unlabelled ? 1.0f / (float)b->n : 0;
+    j->s->loss->combine(v->a, v->b, v->ld, v->n_blocks, first, end, v->scale, v->loss);
+    for (size_t i = first; i < end; i++)
+        if (v->scale[i] == 0) v->loss[i] = 0;
 }
 
 static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
@@ -238,7 +237,8 @@ static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act 
 }
 
 const struct wisp_layer_kind wisp_layer_output = {
-    "output", "one row a label, on the active set; added at the end of every net",
-    plan,     init,
-    forward,  backward,
+    "output",       "one row a label, on the active set; added at the end of every net",
+    WISP_ARG_WIDTH, plan,
+    init,           forward,
+    backward,
 };

@@ -111,7 +111,7 @@ static void scan_lane(void *arg, size_t i, int thread)
         j->ctx->k->gemm(z, j->n, j->l->params[0].w + first * j->l->n_in, j->l->n_in, 1, j->ht, j->n,
                         m, j->n, j->l->n_in, true);
         collect(j, &a, z, m, first, where);
-        accumulate(j, &a, z, m, bmax, bsum);
+        if (j->loss->needs_sum) accumulate(j, &a, z, m, bmax, bsum);
     }
 }
 

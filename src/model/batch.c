@@ -41,11 +41,12 @@ wisp_status wisp_layout_init(struct wisp_layout *l, size_t n_features, size_t n_
     return l->slot ? WISP_OK : wisp_fail_mem(err, n_features * sizeof *l->slot, "a batch");
 }
 
-static void free_rows(struct wisp_batch *b)
+static void free_rows(struct wisp_layout *l)
 {
-    wisp_free(b->xp);
-    wisp_free(b->yp);
-    b->xp = b->yp = NULL;
+    wisp_free(l->batch.xp);
+    wisp_free(l->batch.yp);
+    wisp_free(l->kept);
+    l->batch.xp = l->batch.yp = l->kept = NULL;
 }
 
 static void free_nnz(struct wisp_batch *b)
@@ -74,7 +75,7 @@ static void free_labels(struct wisp_batch *b)
 
 void wisp_layout_clear(struct wisp_layout *l)
 {
-    free_rows(&l->batch);
+    free_rows(l);
     free_nnz(&l->batch);
     free_labels(&l->batch);
     wisp_free(l->slot);
@@ -88,10 +89,11 @@ static wisp_status make_room(struct wisp_layout *l, size_t n, size_t nnz, size_t
     struct wisp_batch *b = &l->batch;
     bool ok = true;
     if (n > l->cap_rows) {
-        free_rows(b);
+        free_rows(l);
         b->xp = wisp_alloc(n + 1, sizeof *b->xp);
         b->yp = wisp_alloc(n + 1, sizeof *b->yp);
-        ok = b->xp && b->yp;
+        l->kept = wisp_alloc(n, sizeof *l->kept);
+        ok = b->xp && b->yp && l->kept;
         l->cap_rows = ok ? n : 0;
     }
     if (ok && (nnz > l->cap_nnz || !b->xi)) {
@@ -123,7 +125,7 @@ static wisp_status make_room(struct wisp_layout *l, size_t n, size_t nnz, size_t
 static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r, size_t row,
                          size_t sample, const struct wisp_values *v, const struct wisp_drop *drop)
 {
-    int32_t *xi = l->batch.xi + l->batch.xp[sample];
+    int32_t *xi = l->batch.xi + l->batch.xp[sample]; /* with the room of the whole row */
     float *xv = l->batch.xv + l->batch.xp[sample];
     uint32_t n = 0;
     double sum = 0;
@@ -133,7 +135,7 @@ static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r,
         uint64_t place = (uint64_t)sample << 32 | (i - r->xp[row]);
         if (drop->rate > 0 && wisp_rand_unit(drop->seed, stream, place) < drop->rate) continue;
         float x = r->xv[i];
-        if (v->mode == WISP_VALUES_TFIDF) x = (x > 0 ? 1 + logf(x) : x) * v->idf[r->xi[i]];
+        if (v->mode == WISP_VALUES_TFIDF) x = (x > 1 ? 1 + logf(x) : x) * v->idf[r->xi[i]];
         sum += (double)x * x;
         xi[n] = r->xi[i];
         xv[n++] = x;
@@ -145,6 +147,44 @@ static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r,
                                              : 0;
     for (uint32_t i = 0; i < n; i++) xv[i] *= scale;
     return n;
+}
+
+struct job {
+    struct wisp_layout *l;
+    const struct wisp_data *d;
+    const size_t *rows;
+    const struct wisp_values *v;
+    const struct wisp_drop *drop;
+};
+
+/* A tile of samples at the places of their whole rows; l->kept tells what is left of each. */
+static void fill_tile(void *arg, size_t tile, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    struct wisp_batch *b = &j->l->batch;
+    size_t at, first = tile * WISP_TILE, end = first + wisp_tile_rows(b->n, tile);
+    for (size_t i = first; i < end; i++) {
+        const struct wisp_rows *r = wisp_data_row(j->d, j->rows[i], &at);
+        j->l->kept[i] = fill_row(j->l, r, at, i, j->v, j->drop);
+    }
+}
+
+/* Closes the gaps that dropped features left. */
+static void close_gaps(struct wisp_layout *l)
+{
+    struct wisp_batch *b = &l->batch;
+    uint32_t to = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        uint32_t from = b->xp[i];
+        if (from != to) {
+            memmove(b->xi + to, b->xi + from, l->kept[i] * sizeof *b->xi);
+            memmove(b->xv + to, b->xv + from, l->kept[i] * sizeof *b->xv);
+        }
+        b->xp[i] = to;
+        to += l->kept[i];
+    }
+    b->xp[b->n] = to;
 }
 
 /* The non-zeros by feature, in order of first appearance: count, prefix sum, fill. */
@@ -179,6 +219,22 @@ static void by_feature(struct wisp_layout *l)
     b->n_touched = n;
 }
 
+/* Sizes of the batch; labels are few and copied at once. */
+static void fill_labels(struct wisp_layout *l, const struct wisp_data *d, const size_t *rows)
+{
+    struct wisp_batch *b = &l->batch;
+    size_t at;
+    b->xp[0] = b->yp[0] = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        const struct wisp_rows *r = wisp_data_row(d, rows[i], &at);
+        b->xp[i + 1] = b->xp[i] + (r->xp[at + 1] - r->xp[at]);
+        uint32_t y = b->yp[i];
+        for (uint32_t e = r->yp[at]; e < r->yp[at + 1]; e++)
+            if (!l->by_feature || (size_t)r->yi[e] < l->n_labels) b->yi[y++] = r->yi[e];
+        b->yp[i + 1] = y;
+    }
+}
+
 wisp_status wisp_layout_fill(struct wisp_layout *l, const struct wisp_data *d, const size_t *rows,
                              size_t n, const struct wisp_values *v, const struct wisp_drop *drop,
                              wisp_error *err)
@@ -194,17 +250,11 @@ wisp_status wisp_layout_fill(struct wisp_layout *l, const struct wisp_data *d, c
                          "a batch of %zu rows has %zu non-zeros; take a smaller --batch", n, nnz);
     wisp_status st = make_room(l, n, nnz, lab, err);
     if (st != WISP_OK) return st;
-    struct wisp_batch *b = &l->batch;
-    b->n = n;
-    b->xp[0] = b->yp[0] = 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct wisp_rows *r = wisp_data_row(d, rows[i], &at);
-        b->xp[i + 1] = b->xp[i] + fill_row(l, r, at, i, v, drop);
-        uint32_t y = b->yp[i];
-        for (uint32_t e = r->yp[at]; e < r->yp[at + 1]; e++)
-            if (!l->by_feature || (size_t)r->yi[e] < l->n_labels) b->yi[y++] = r->yi[e];
-        b->yp[i + 1] = y;
-    }
+    l->batch.n = n;
+    fill_labels(l, d, rows);
+    struct job j = { l, d, rows, v, drop };
+    wisp_parallel_for(l->pool, wisp_tiles(n), fill_tile, &j);
+    close_gaps(l);
     if (l->by_feature) by_feature(l);
     return WISP_OK;
 }

@@ -20,8 +20,10 @@ struct wisp_layout { /* a batch and the room it grows in */
     struct wisp_batch batch;
     size_t cap_rows, cap_nnz, cap_lab;
     size_t n_features, n_labels;
-    bool by_feature; /* fill the lists by feature too (training) */
-    uint32_t *slot;  /* (n_features) place in batch.touched plus 1, or 0 */
+    bool by_feature;        /* fill the lists by feature too (training) */
+    uint32_t *slot;         /* (n_features) place in batch.touched plus 1, or 0 */
+    uint32_t *kept;         /* (rows) features left of each */
+    struct wisp_pool *pool; /* rows are laid out in parallel; NULL: by the caller alone */
 };
 
 wisp_status wisp_layout_init(struct wisp_layout *l, size_t n_features, size_t n_labels,
@@ -33,7 +35,7 @@ struct wisp_drop { /* input dropout; rate 0: none */
     uint64_t seed, step;
 };
 /* Lays out rows[0 .. n-1] of d.  Features beyond n_features are left out, labels kept when
- * training only if they are below n_labels.  Fails only for lack of memory. */
+ * training only if they are below n_labels.  Fails for lack of memory, or beyond 2^32 non-zeros. */
 wisp_status wisp_layout_fill(struct wisp_layout *l, const struct wisp_data *d, const size_t *rows,
                              size_t n, const struct wisp_values *v, const struct wisp_drop *drop,
                              wisp_error *err);

@@ -21,6 +21,7 @@ void wisp_model_free(struct wisp_model *m)
     wisp_tensor_file_close(&m->file);
     wisp_free(m->spec);
     wisp_free(m->idf);
+    wisp_free(m->counts);
     wisp_free(m->options);
     wisp_free(m->describe);
     wisp_free(m);
@@ -55,7 +56,7 @@ static wisp_status add_param(void *arg, struct wisp_param *p, wisp_error *err)
 }
 
 wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best, int epoch,
-                            wisp_error *err)
+                            char *check, wisp_error *err)
 {
     struct list l = { wisp_zalloc(MAX_TENSORS, sizeof *l.t), 0 };
     if (!l.t) return wisp_fail_mem(err, MAX_TENSORS * sizeof *l.t, "the list of tensors");
@@ -83,6 +84,8 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
         { "input", m->pairs  ? "words and pairs"
                    : m->text ? "words"
                              : "ids" },
+        { "data_format", m->format ? m->format->name : "memory" },
+        { "index_base", m->index_base ? "1" : "0" },
         { "features", number[0] },
         { "labels", number[1] },
         { "train_rows", number[2] },
@@ -91,7 +94,7 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
         { "options", m->options ? m->options : "" },
     };
     wisp_status st =
-        wisp_tensor_file_write(path, l.t, l.n, meta, sizeof meta / sizeof *meta, NULL, err);
+        wisp_tensor_file_write(path, l.t, l.n, meta, sizeof meta / sizeof *meta, check, err);
     wisp_free(l.t);
     return st;
 }
@@ -159,6 +162,9 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
         !wisp_values_find(&m->values.mode, values))
         return wisp_fail(err, WISP_EMODEL,
                          "%s: metadata 'net', 'loss' or 'values' is missing or unknown", ld->path);
+    const char *data = wisp_tensor_file_meta(f, "data_format");
+    m->format = data ? wisp_format_find(data) : NULL;
+    m->index_base = (int)number(f, "index_base");
     m->n_train = number(f, "train_rows");
     m->pairs = input && strcmp(input, "words and pairs") == 0;
     m->text = m->pairs || (input && strcmp(input, "words") == 0);
@@ -185,7 +191,6 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
 
 static json_t *tensors_json(const struct wisp_tensor_file *f)
 {
-    static const char *const types[] = { "U8", "I32", "I64", "F32" };
     json_t *list = json_array();
     for (size_t i = 0; i < f->n_tensors; i++) {
         const struct wisp_tensor *t = &f->tensors[i];
@@ -193,7 +198,7 @@ static json_t *tensors_json(const struct wisp_tensor_file *f)
         for (int d = 0; d < t->n_dims; d++)
             json_array_append_new(shape, json_integer((json_int_t)t->shape[d]));
         json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:I}", "name", t->name, "dtype",
-                                              types[t->dtype], "shape", shape, "bytes",
+                                              wisp_dtypes[t->dtype].name, "shape", shape, "bytes",
                                               (json_int_t)t->bytes));
     }
     return list;

@@ -12,10 +12,13 @@ struct wisp_model {
     char *spec;          /* the net line */
     const struct wisp_loss *loss;
     struct wisp_values values;
-    float *idf;                      /* owned, or NULL (mapped) */
-    struct wisp_names labels, vocab; /* n = 0: none */
-    bool text, pairs;                /* trained on raw text; its features include word pairs */
-    const int64_t *label_rows;       /* (n_labels) training counts: borrowed from data or map */
+    float *idf;                       /* owned, or NULL (mapped) */
+    struct wisp_names labels, vocab;  /* n = 0: none */
+    bool text, pairs;                 /* trained on raw text; its features include word pairs */
+    const struct wisp_format *format; /* of the training data, NULL: rows from memory */
+    int index_base;                   /* and its first feature id */
+    const int64_t *label_rows;        /* (n_labels) training counts: 'counts', or mapped */
+    int64_t *counts;                  /* owned, or NULL */
     size_t n_train;
     char *options;                /* of the training run: lines "key=value" */
     struct wisp_tensor_file file; /* when loaded */
@@ -25,9 +28,10 @@ struct wisp_model {
 void wisp_model_free(struct wisp_model *m);
 wisp_status wisp_model_open(struct wisp_model **out, struct wisp_pool *pool, const char *path,
                             wisp_error *err);
-/* Writes the model; 'best' is its validation P@1 (or -1), 'epoch' where it stood. */
+/* Writes the model; 'best' is its validation P@1 (or -1), 'epoch' where it stood; 'check' (33
+ * characters, or NULL) receives the file's checksum. */
 wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best, int epoch,
-                            wisp_error *err);
+                            char *check, wisp_error *err);
 
 /* ---- scoring: hidden layers forward, then the best labels (score.c) ---- */
 

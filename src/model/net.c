@@ -3,6 +3,7 @@
 #include "model/optimizer.h"
 #include "base/mem.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,15 +30,17 @@ static wisp_status parse_layer(struct wisp_layer *l, const char **p, const char 
                          "--net: no layer '%s' in '%s'; 'wisp info' lists the kinds", name, spec);
     char *end;
     l->arg = strtod(s, &end);
-    bool sized = l->kind == &wisp_layer_input || l->kind == &wisp_layer_dense;
-    if (sized &&
-        !(end != s && l->arg >= 1 && l->arg <= MAX_WIDTH && l->arg == (double)(size_t)l->arg))
+    bool there = end != s;
+    if (l->kind->arg == WISP_ARG_WIDTH &&
+        !(there && l->arg >= 1 && l->arg <= MAX_WIDTH && l->arg == floor(l->arg)))
         return wisp_fail(err, WISP_EINVAL, "--net: '%s' needs a width from 1 to %d, as in '%s 256'",
                          name, MAX_WIDTH, name);
-    if (l->kind == &wisp_layer_dropout && end == s)
-        return wisp_fail(err, WISP_EINVAL, "--net: 'dropout' needs a share, as in 'dropout 0.3'");
-    if (l->kind == &wisp_layer_relu && end != s)
-        return wisp_fail(err, WISP_EINVAL, "--net: 'relu' takes no number, found '%.20s'", s + 1);
+    if (l->kind->arg == WISP_ARG_SHARE && !(there && l->arg >= 0 && l->arg < 1))
+        return wisp_fail(err, WISP_EINVAL, "--net: '%s' needs a share below 1, as in '%s 0.3'",
+                         name, name);
+    if (l->kind->arg == WISP_ARG_NONE && there)
+        return wisp_fail(err, WISP_EINVAL, "--net: '%s' takes no number, found '%.20s'", name,
+                         s + 1);
     for (s = end; *s == ' ';) s++;
     if (*s && *s != ',')
         return wisp_fail(err, WISP_EINVAL,
@@ -210,10 +213,10 @@ wisp_status wisp_net_alloc_work(struct wisp_net *net, int threads, wisp_error *e
     return WISP_OK;
 }
 
-void wisp_net_init(struct wisp_net *net, uint64_t seed)
+void wisp_net_init(struct wisp_net *net, uint64_t seed, struct wisp_pool *pool)
 {
     for (int i = 0; i < net->n_layers; i++)
-        if (net->layers[i].kind->init) net->layers[i].kind->init(&net->layers[i], seed);
+        if (net->layers[i].kind->init) net->layers[i].kind->init(&net->layers[i], seed, pool);
 }
 
 bool wisp_net_finite(const struct wisp_net *net)

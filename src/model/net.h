@@ -33,7 +33,7 @@ wisp_status wisp_net_alloc_params(struct wisp_net *net, wisp_error *err);
 wisp_status wisp_net_alloc_state(struct wisp_net *net, unsigned slots, wisp_error *err);
 wisp_status wisp_net_alloc_work(struct wisp_net *net, int threads, wisp_error *err);
 
-void wisp_net_init(struct wisp_net *net, uint64_t seed);
+void wisp_net_init(struct wisp_net *net, uint64_t seed, struct wisp_pool *pool);
 /* Is every weight a number, neither infinite nor NaN? */
 bool wisp_net_finite(const struct wisp_net *net);
 /* Calls fn for every declared parameter, in order; stops at the first failure. */

@@ -23,6 +23,7 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
         (st = wisp_layout_init(&s->layout, m->net.n_features, m->net.n_labels, false, err)) !=
             WISP_OK)
         goto done;
+    s->layout.pool = ctx->pool;
     s->scratch = wisp_alloc(shared, sizeof(float));
     s->thread_scratch = wisp_alloc(each * (size_t)threads, sizeof(float));
     s->labels = wisp_alloc(WISP_SCORE_BATCH * s->k, sizeof *s->labels);

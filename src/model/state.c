@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 static const char FORMAT[] = "wisp-state 1";
 enum { MAX_TENSORS = 3000, ROOM = 4200 };
@@ -65,11 +66,48 @@ static void counters(char *out, size_t room, const struct wisp_run *r)
              r->n_averaged);
 }
 
+static uint64_t hash_block(const struct wisp_data *d, size_t block, uint64_t h)
+{
+    const struct wisp_rows *r = &d->blocks[block];
+    return XXH3_64bits_withSeed(r->xp, wisp_rows_bytes(r), h);
+}
+
+/* What tells a data set from another: sizes, counts of features and labels, first and last rows. */
+static uint64_t fingerprint(const struct wisp_data *d)
+{
+    const uint64_t sizes[] = { d->n_rows, d->nnz, d->n_lab };
+    uint64_t h = XXH3_64bits(sizes, sizeof sizes);
+    h = XXH3_64bits_withSeed(d->feature_rows, d->n_features * sizeof *d->feature_rows, h);
+    h = XXH3_64bits_withSeed(d->label_rows, d->n_labels * sizeof *d->label_rows, h);
+    return d->n_blocks ? hash_block(d, d->n_blocks - 1, hash_block(d, 0, h)) : h;
+}
+
 static void data_line(char *out, size_t room, const struct wisp_run *r)
 {
     const struct wisp_data *d = r->train;
-    snprintf(out, room, "%zu rows, %zu features, %zu labels, %zu values", d->n_rows, d->n_features,
-             d->n_labels, d->nnz);
+    snprintf(out, room, "%zu rows, %zu features, %zu labels (%016llx), validation %016llx",
+             d->n_rows, d->n_features, d->n_labels, (unsigned long long)fingerprint(d),
+             (unsigned long long)fingerprint(r->valid));
+}
+
+/* The best model so far must still lie at 'path': the run may not find a better one.  After a kill
+ * between the two files it may be the one of the epoch that is done again. */
+static wisp_status expect_model(const struct wisp_run *r, const char *saved, wisp_error *err)
+{
+    if (r->best_epoch == 0) return WISP_OK;
+    struct wisp_tensor_file f;
+    wisp_error why = { 0 };
+    wisp_status st = wisp_tensor_file_open(&f, r->ctx->pool, r->path, &why);
+    if (st == WISP_ENOMEM) return wisp_fail(err, st, "%s", why.text);
+    if (st != WISP_OK)
+        return wisp_fail(err, WISP_EMODEL,
+                         "%.400s: the run's best model is gone; train without --resume", why.text);
+    const char *epoch = wisp_tensor_file_meta(&f, "epoch");
+    bool ours = strcmp(f.check, saved) == 0 || (epoch && atoi(epoch) == r->epoch);
+    wisp_tensor_file_close(&f);
+    if (ours) return WISP_OK;
+    return wisp_fail(err, WISP_EMODEL,
+                     "%s: is not the model that this run saved; train without --resume", r->path);
 }
 
 wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err)
@@ -83,6 +121,7 @@ wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err)
     state_path(path, r);
     const struct wisp_pair meta[] = {
         { "format", FORMAT },
+        { "model", r->saved[0] ? r->saved : "none" },
         { "at", at },
         { "data", data },
         { "net", r->m->spec },
@@ -163,9 +202,9 @@ wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
     if (st != WISP_OK) return st;
     const char *at = wisp_tensor_file_meta(&f, "at");
     if ((st = expect(&f, path, "format", FORMAT, err)) == WISP_OK &&
+        (st = expect_options(&f, path, r->m->options, err)) == WISP_OK &&
         (st = expect(&f, path, "data", data, err)) == WISP_OK &&
-        (st = expect(&f, path, "net", r->m->spec, err)) == WISP_OK &&
-        (st = expect_options(&f, path, r->m->options, err)) == WISP_OK)
+        (st = expect(&f, path, "net", r->m->spec, err)) == WISP_OK)
         st = copy_all(r, &f, path, err);
     const char *kernels = wisp_tensor_file_meta(&f, "kernels");
     if (st == WISP_OK && kernels && strcmp(kernels, r->ctx->k->name) != 0)
@@ -178,6 +217,10 @@ wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
                        &r->in_epoch, &r->seen, &r->loss_sum, &r->best, &r->best_epoch,
                        &r->since_best, &r->n_averaged) != 10))
         st = wisp_fail(err, WISP_EMODEL, "%s: metadata 'at' is not a list of counters", path);
+    const char *saved = wisp_tensor_file_meta(&f, "model");
+    if (st == WISP_OK) st = expect_model(r, saved ? saved : "none", err);
+    if (st == WISP_OK && saved && strcmp(saved, "none") != 0)
+        snprintf(r->saved, sizeof r->saved, "%s", saved);
     wisp_tensor_file_close(&f);
     return st;
 }

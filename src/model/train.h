@@ -33,6 +33,7 @@ struct wisp_run {
     const char *path;
     struct wisp_plan plan;
     struct wisp_model *m;
+    struct wisp_model *init; /* --init, or NULL */
     struct wisp_optimizer opt;
     struct wisp_order order;
     struct wisp_layout layout;
@@ -48,7 +49,12 @@ struct wisp_run {
     double loss_sum;    /* over those rows */
     double best;        /* validation P@1, -1: none yet */
     int best_epoch, since_best;
+    char saved[33]; /* checksum of the model this run left at 'path'; "": none */
 };
+
+/* Everything but ctx, train, valid and path, which the caller has set (run.c). */
+wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
+void wisp_run_clear(struct wisp_run *r); /* also half made */
 
 /* PATH.state: written at epoch ends and when stopped; read by --resume. */
 wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err);

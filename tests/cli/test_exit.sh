@@ -115,4 +115,20 @@ wait $pid
 rc=$?
 check "stopped again after a resume" [ $rc = 130 ]
 check "the resume did not begin anew" not grep -qE '^epoch +1/' err
+
+# a signal while data are read: there is nothing to save, so it just ends; what it leaves is swept by the next
+synth B --rows 60000 --features 1000 --labels 50 --row-features 60
+for _ in 1 2 3 4 5 6; do sed 1d B_train.txt; done >big.txt
+"$wisp" train big.txt -o b --no-header --threads 1 >out 2>err &
+pid=$!
+for _ in $(seq 2000); do compgen -G 'big.txt.wispcache.tmp*' >/dev/null && break || sleep 0.002; done
+kill -s TERM $pid
+wait $pid 2>/dev/null
+rc=$?
+check "SIGTERM while reading" [ $rc = 143 ]
+check "SIGTERM while reading: at once" [ ! -e big.txt.wispcache ]
+check "SIGTERM while reading: no model" [ ! -e b -a ! -s out ]
+head -n 500 B_train.txt | sed 1d >big.txt
+ok "the next run" train big.txt -o b --no-header "${quick[@]}"
+check "the next run sweeps" [ -z "$(compgen -G 'big.txt.wispcache.tmp*')" ]
 end

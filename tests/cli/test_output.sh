@@ -42,6 +42,20 @@ ok "--config" train P_train.txt -o m3 --config run.conf
 same "--config says the same as flags" m3 m
 ok "a flag after --config" train P_train.txt -o m4 --config run.conf --epochs 2
 check "a flag after --config wins" grep -q '^epoch 2/2' err
+ok "a flag before --config" train --epochs 2 --config run.conf P_train.txt -o m4
+check "a flag before --config wins, too" grep -q '^epoch 2/2' err
+echo 'epochs = 3' >later.conf
+ok "two --config" train P_train.txt -o m4 --config=run.conf --config later.conf
+check "two --config: the later wins" grep -q '^epoch 3/3' err
+refuse "--config of a folder" 5 "home: cannot be read" train P_train.txt -o x --config home
+echo 'config = run.conf' >bad.conf
+refuse "a config file in a config file" 2 "bad.conf:1: .*cannot name another" train P_train.txt -o x --config bad.conf
+{
+    printf 'epochs = 3\n# '
+    head -c 5000 /dev/zero | tr '\0' x
+    printf '\nepochs = two\n'
+} >bad.conf
+refuse "a line too long" 2 "bad.conf:2: .*at most 4094 bytes" train P_train.txt -o x --config bad.conf
 printf 'epochs = 2\nfly = 1\n' >bad.conf
 refuse "an unknown key" 2 "bad.conf:2: .*'fly'" train P_train.txt -o x --config bad.conf
 printf 'epochs = two\n' >bad.conf

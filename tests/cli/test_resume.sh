@@ -101,4 +101,13 @@ refuse "a cut state" 4 "r.state" train "${options[@]}" -o r --resume
 cp r r.state
 refuse "a model for a state" 4 "r.state" train "${options[@]}" -o r --resume
 same "refusals leave the model" r model
+cp state r.state
+mv r aside
+refuse "the best model is gone" 4 "^wisp: r: .*gone" train "${options[@]}" -o r --resume
+ok "another model in its place" train "${options[@]}" -o r --epochs 1 --seed 5
+cp state r.state
+refuse "another model there" 4 "^wisp: r: .*not the model" train "${options[@]}" -o r --resume
+(head -n 1 P_train.txt; tail -n +2 P_train.txt | tac) >R_train.txt
+mv aside r
+refuse "the same rows in another order" 4 "r.state: .*data" train R_train.txt "${options[@]:1}" -o r --resume
 end

@@ -38,6 +38,17 @@ assert sum(hits) > 95, sum(hits)'
 "$wisp" predict m - -k 1 <raw-test.txt >out 2>err
 rc=$?
 same "raw lines without labels, from stdin" out file
+
+# other files of text are read with the first one's ids
+shuf --random-source=train.txt train.txt >shuffled.txt
+ok "text to validate with" train train.txt -o v --valid shuffled.txt "${quick[@]}" --json
+judge "it is read with the training text's ids" 'd["valid_p@1"] > 95'
+ok "text to go on with" train shuffled.txt -o w --init m --epochs 1 --lr 1e-9 --valid test.txt --json
+judge "it is read with the first model's ids" 'd["valid_p@1"] > 95'
+ok "the model that went on" predict w test.txt -k 1
+check "it has the names" grep -q '^cats:' out
+"$wisp" predict w - -k 1 <raw-test.txt >again 2>err
+same "and reads raw lines" again out
 ok "raw lines without labels, from a file" predict m raw-test.txt -k 1
 same "raw lines without labels, from a file: the same" out file
 printf 'purr meow nonesuch whiskers\n\nzzz yyy\n' | "$wisp" predict m - -k 1 >out 2>err
@@ -109,7 +120,51 @@ else
 fi
 ok "svm and xc train alike: xc" train f.txt -o x1 --hidden 8 --epochs 1
 ok "svm and xc train alike: npz" train b.npz -o x2 --hidden 8 --epochs 1
-same "xc and npz train alike" x1 x2
+"$wisp" predict x1 f.txt >one
+"$wisp" predict x2 f.txt >two
+same "xc and npz train alike" one two
+
+# a model keeps how its rows were numbered
+ok "libsvm" convert f.txt f.svm
+ok "libsvm: train" train f.svm -o s1 --hidden 8 --epochs 3
+"$wisp" predict s1 f.svm >one 2>err
+"$wisp" predict s1 - <f.svm >two 2>err
+same "libsvm: stdin is read as the file is" one two
+printf '\n\n' | "$wisp" predict s1 - >two 2>err
+check "libsvm: an empty line from stdin is a row" [ "$(grep -c . two)" = 2 ]
+awk 'BEGIN { srand(3); for (i = 0; i < 400; i++) { l = i % 4; print l " " l + 3 ":1 " 7 + int(rand() * 9) ":1" } }' >zero.svm
+ok "ids from 0: train" train zero.svm -o z0 --hidden 16 --epochs 20 --lr 0.05 --dropout 0 --index-base 0
+ok "ids from 0: the model knows" eval z0 zero.svm --json
+judge "ids from 0: right" 'd["p@1"] > 99'
+printf 'a\nb\nc\nd\ne\nf\n' >names
+ok "more names than labels seen" train zero.svm -o n6 --hidden 8 --epochs 2 --labels names
+ok "more names: predict" predict n6 zero.svm -k 6
+check "more names: every label has one" grep -qE '(^| )f:0' out
+head -n 3 names >few
+refuse "fewer names than labels" 2 "few: has 3 names, the data has 4 labels" train zero.svm -o n3 --labels few
+refuse "no packed output" 2 "packed" convert f.txt out.txt.gz
+ok "svm" train d.svm -o svm --hidden 8 --epochs 1
+ok "svm, a file" predict svm d.svm
+cp out file
+"$wisp" predict svm - <d.svm >out 2>err
+rc=$?
+same "svm from stdin as the file" out file
+{ sed -n 1p d.svm; echo; echo "# a comment"; sed -n 2p d.svm; } | "$wisp" predict svm - >out 2>err
+rc=$?
+check "svm from stdin: a line, an answer" [ "$(wc -l <out)" = 4 ]
+check "svm from stdin: answers stay with their lines" [ "$(sed -n '1p;4p' out)" = "$(sed -n 1,2p file)" ]
+
+# words read for training and for each model are other rows: their caches lie side by side
+rm -f ./*.wispcache
+for pass in 1 2; do
+    ok "train, $pass" train train.txt -o m "${quick[@]}"
+    ok "eval of the same text, $pass" eval m train.txt
+    ok "eval by another model, $pass" eval pairs train.txt
+    check "eval by another model, $pass: labels are told" grep -qE 'train.txt: [0-9]+ labels are not known to the model and count as misses' err
+    [ $pass = 1 ] && find . -name 'train.txt*.wispcache' -printf '%p %i %T@\n' | sort >before
+done
+check "three caches" [ "$(wc -l <before)" = 3 ]
+check "none is written again" diff before <(find . -name 'train.txt*.wispcache' -printf '%p %i %T@\n' | sort)
 ok "text converts to numbers" convert train.txt text.svm
 check "text converts to numbers: a row a line" [ "$(wc -l <text.svm)" = 600 ]
 end

@@ -44,8 +44,13 @@ thrice "windows" W_train.txt --memory 64k --epochs 1 --batch 512
 cp t1 windows
 ok "one window" train W_train.txt -o t1 --epochs 1 --batch 512 --hidden 24
 check "windows, other bytes" not cmp -s t1 windows
-ok "without a cache" train W_train.txt -o t1 --epochs 1 --batch 512 --hidden 24 --memory 64k --cache -
-same "with or without a cache" t1 windows
+cp t1 whole
+ok "--threads 0.3e1" train W_train.txt -o t1 --epochs 1 --batch 512 --hidden 24 --threads 0.3e1
+check "--threads is read one way" grep -q '3 threads' err
+ok "without a cache" train W_train.txt -o t1 --epochs 1 --batch 512 --hidden 24 --cache -
+same "with or without a cache" t1 whole
+refuse "--memory without a cache" 6 "W_train.txt: .*do not fit --memory 64k without a cache" \
+    train W_train.txt -o t1 --epochs 1 --memory 64k --cache -
 
 "$wisp" info --json >isas.json
 for isa in $(/usr/bin/python3 -c 'import json; print(*json.load(open("isas.json"))["kernels"])'); do

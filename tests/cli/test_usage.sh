@@ -69,6 +69,7 @@ while read -r key type commands; do # a value missing; a value of the wrong kind
     esac
 done <rows
 refuse "--memory -1" 2 "--memory: '-1'" train d.txt -o m --memory -1
+for v in 1e30 4611686018427387904 4194304T; do refuse "--memory $v" 2 "--memory: '$v'" train d.txt -o m --memory $v; done
 refuse "--hidden 0" 2 "needs a width" train d.txt -o m --hidden 0
 refuse "--hidden words" 2 "hidden" train d.txt -o m --hidden wide
 refuse "--net of no known layer" 2 "banana" train d.txt -o m --net "input 8, banana"

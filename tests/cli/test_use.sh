@@ -135,6 +135,25 @@ for at in 1 2 7; do
     check "bad line $at: those before it are answered" cmp out <(head -n $((at - 1)) file)
 done
 
+# a line without end: time in proportion to its bytes (a search from its beginning at each read would take minutes)
+/usr/bin/python3 -c '
+import sys
+for i in range(64): sys.stdout.write(" 5:1" * (1 << 18))' | timeout 10 "$wisp" predict m - -k 1 >out 2>err
+rc=$?
+check "a line of 64 MB" [ $rc = 0 -a "$(wc -l <out)" = 1 ]
+# names that are no UTF-8: cut characters, surrogates, forms too long, beyond U+10FFFF
+/usr/bin/python3 -c '
+import sys
+odd = [b"a\xffb", b"caf\xe9", b"\xc3", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf4\x90\x80\x80", b"\xe2\x82", "\u20ac \U0001f600 \ud7ff".encode()]
+sys.stdout.buffer.write(b"\n".join(odd[i % 8] for i in range(60)))' >odd.txt
+ok "train with odd names" train P_train.txt -o odd "${quick[@]}" --epochs 1 --labels odd.txt
+ok "odd names in --json" predict odd P_test.txt -k 60 --json
+check "odd names in --json: UTF-8, bad bytes as U+FFFD" /usr/bin/python3 -c '
+import json
+want = ["a\ufffdb", "caf\ufffd", "\ufffd", "\ufffd" * 3, "\ufffd" * 2, "\ufffd" * 4, "\ufffd" * 2, "\u20ac \U0001f600 \ud7ff"]
+for line in open("out", "rb"):
+    for l in json.loads(line.decode("utf8"))["labels"]: assert l["name"] == want[l["label"] % 8], l'
+
 # streaming: an answer comes before stdin is closed
 mkfifo in back
 "$wisp" predict m - <in >back 2>err &

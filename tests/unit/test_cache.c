@@ -177,6 +177,124 @@ static void cache_places(void)
     CHECK(wisp_data_read(&want, &four, path, &o, &err) == WISP_EINVAL, "%s", err.text);
 }
 
+static bool is_read(const struct wisp_data *d, const struct wisp_format *f, int base)
+{
+    return d && d->format == f && d->index_base == base;
+}
+
+static void format_and_base(void)
+{
+    TEST("a set knows its format and first id, read or cached; saying them finds the same cache");
+    const char *path = in_folder("b.svm");
+    struct wisp_read_options o = { .index_base = -1, .use_cache = true };
+    save(path, "1 1:1 3:2\n0 2:1\n", 16);
+    for (int i = 0; i < 3; i++) { /* read, cached, cached and said */
+        struct wisp_data *d = read_file(path, &o);
+        CHECK(is_read(d, &wisp_format_libsvm, 1), "%d", i);
+        CHECK(d && (d->source_bytes == 0) == (i > 0) && n_said == 0, "%d: said '%s'", i, said);
+        wisp_data_free(d);
+        if (i == 1)
+            o = (struct wisp_read_options){
+                .format = "libsvm", .index_base = 1, .no_header = true, .use_cache = true
+            };
+    }
+    o.index_base = 0;
+    struct wisp_data *d = read_file(path, &o);
+    CHECK(is_read(d, &wisp_format_libsvm, 0) && d->source_bytes, "base 0: read again");
+    wisp_data_free(d);
+    d = read_text(&one, "xc", "1 1 1\n0 0:1\n", 12);
+    CHECK(is_read(d, &wisp_format_xc, 0), "xc");
+    wisp_data_free(d);
+    d = read_text(&one, NULL, "__label__a b\n", 13);
+    CHECK(is_read(d, &wisp_format_fasttext, 0), "fasttext");
+    wisp_data_free(d);
+}
+
+static void empty_lines(void)
+{
+    TEST("libsvm text in memory: for a model every line is a row");
+    static const char text[] = "1 1:1\n\n# no row\n\r\n  # no\n2 2:1\n";
+    struct wisp_read_options o = { .format = "libsvm", .index_base = -1 };
+    for (int model = 0; model < 2; model++) {
+        struct wisp_data *d;
+        wisp_error err = { 0 };
+        o.n_features = model ? 5 : 0;
+        wisp_status st = wisp_data_read_text(&d, &one, text, sizeof text - 1, "t", &o, &err);
+        CHECK(st == WISP_OK, "%s", err.text);
+        CHECK(d && d->n_rows == (model ? 6 : 2) && d->nnz == 2, "%d: %zu rows", model,
+              d ? d->n_rows : 0);
+        wisp_data_free(d);
+    }
+    o.n_features = 5; /* a file is no stream of questions */
+    save(in_folder("e.svm"), text, sizeof text - 1);
+    struct wisp_data *d = read_file(in_folder("e.svm"), &o);
+    CHECK(d && d->n_rows == 2, "a file");
+    wisp_data_free(d);
+}
+
+static void model_names(void)
+{
+    TEST("cache: words for training and for two models lie side by side; notices come again");
+    const char *path = in_folder("w.txt");
+    static const char text[] = "__label__p a b\n__label__q __label__new c a\n__label__new a\n";
+    struct wisp_names labels, vocab, other;
+    save(path, text, sizeof text - 1);
+    wisp_names_init(&labels, wisp_strdup("p\nq\nr\n"), 6, false, NULL);
+    wisp_names_init(&vocab, wisp_strdup("a\nb\nc\nd\n"), 8, false, NULL);
+    wisp_names_init(&other, wisp_strdup("c\nb\n"), 4, false, NULL);
+    struct wisp_read_options train = { .index_base = -1, .min_count = 1, .use_cache = true },
+                             first = train, second;
+    first.labels = &labels, first.vocab = &vocab, first.n_features = 4, first.n_labels = 3;
+    second = first;
+    second.vocab = &other, second.n_features = 2;
+    for (int i = 0; i < 2; i++) {
+        struct wisp_data *d[3] = { read_file(path, &train) };
+        CHECK(n_said == 0, "said '%s'", said);
+        d[1] = read_file(path, &first);
+        CHECK(n_said == 1 && strstr(said, "w.txt: 2 labels are not known to the model and count"),
+              "%d: said '%s'", i, said);
+        d[2] = read_file(path, &second);
+        CHECK(n_said == 2, "%d: %d notices", i, n_said);
+        for (int k = 0; k < 3; k++)
+            CHECK(d[k] && (d[k]->source_bytes == 0) == i, "%d, %d: read again", i, k);
+        CHECK(d[1] && d[1]->n_features == 4 && d[1]->n_labels == 4 && d[1]->n_lab == 4, "kept");
+        for (int k = 0; k < 3; k++) wisp_data_free(d[k]);
+    }
+    wisp_names_clear(&labels);
+    wisp_names_clear(&vocab);
+    wisp_names_clear(&other);
+}
+
+static void memory_limit(void)
+{
+    TEST("rows above --memory need a cache");
+    static char text[20000];
+    const char *path = in_folder("l.txt");
+    size_t n = make_text(text, sizeof text, 300, false, 21);
+    save(path, text, n);
+    struct wisp_data *want = read_text(&one, "xc", text, n), *d;
+    wisp_error err = { 0 };
+    struct wisp_read_options o = { .index_base = -1, .memory = want->bytes };
+    expect(path, &o, want, false, NULL);
+    o.memory = 6 << 10;
+    CHECK(want->bytes > o.memory, "too few rows");
+    wisp_status st = wisp_data_read(&d, &four, path, &o, &err);
+    CHECK(st == WISP_ENOMEM && !d &&
+              strstr(err.text, "l.txt: its rows do not fit --memory 6k without a cache: pass "
+                               "--cache DIR or raise --memory"),
+          "%d %s", st, err.text);
+    o.use_cache = true;
+    o.cache = "/dev/null/no";
+    mkdir(in_folder("l.txt.wispcache"), 0777);
+    CHECK(wisp_data_read(&d, &four, path, &o, &err) == WISP_ENOMEM && !d, "no place");
+    rmdir(in_folder("l.txt.wispcache"));
+    expect(path, &o, want, false, NULL);
+    st = wisp_data_read_text(&d, &one, text, n, "t", &o, &err);
+    CHECK(st == WISP_OK, "text is in memory anyway: %s", err.text);
+    wisp_data_free(d);
+    wisp_data_free(want);
+}
+
 static int n_files(void)
 {
     DIR *dir = opendir(folder);
@@ -238,6 +356,10 @@ int main(void)
     cache_names();
     damaged_cache();
     cache_places();
+    format_and_base();
+    empty_lines();
+    model_names();
+    memory_limit();
     failing_memory();
     return rig_close(live);
 }

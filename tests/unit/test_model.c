@@ -400,7 +400,7 @@ static void test_round_trip(void)
     enum { K = 6 };
     int32_t labels[2][6 * K];
     float scores[2][6 * K];
-    CHECK(wisp_model_save(m, model, 12.5, 2, &err) == WISP_OK &&
+    CHECK(wisp_model_save(m, model, 12.5, 2, NULL, &err) == WISP_OK &&
               wisp_model_load(&l, model, &err) == WISP_OK,
           "%s", err.text);
     if (!l) return;
@@ -446,12 +446,12 @@ static void test_round_trip(void)
           "row 6 of 6");
     CHECK(wisp_predict(labels[0], scores[0], ctx, l, d, 0, 1, 0, &err) == WISP_EINVAL, "k = 0");
     struct bytes first = slurp(model);
-    CHECK(wisp_model_save(l, other, 12.5, 2, &err) == WISP_OK && file_is(other, first),
+    CHECK(wisp_model_save(l, other, 12.5, 2, NULL, &err) == WISP_OK && file_is(other, first),
           "saved again it differs");
     free(first.p);
     wisp_model_free(l);
     m->labels.bytes = m->labels.start[m->labels.n - 1]; /* one name too few */
-    CHECK(wisp_model_save(m, other, 12.5, 2, &err) == WISP_OK &&
+    CHECK(wisp_model_save(m, other, 12.5, 2, NULL, &err) == WISP_OK &&
               wisp_model_load(&l, other, &err) == WISP_EMODEL && !l &&
               strstr(err.text, "3 names for 4"),
           "%s", err.text);

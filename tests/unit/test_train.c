@@ -269,7 +269,7 @@ static wisp_status do_train(void)
 }
 static wisp_status do_save(void)
 {
-    return wisp_model_save(fail_model, model, 1, 1, &err);
+    return wisp_model_save(fail_model, model, 1, 1, NULL, &err);
 }
 static wisp_status do_load(void)
 {

@@ -1,0 +1,264 @@
+/* Making a training run: the model, the order of rows, all memory, the printed plan. */
+#include "base/mem.h"
+#include "model/train.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Options that shape the result, as lines "key=value": kept in the model, compared on resume. */
+static wisp_status options_text(char **out, const wisp_config *cfg, wisp_error *err)
+{
+    static const enum wisp_opt aside[] = { OPT_RESUME,  OPT_LOG,    OPT_JSON,
+                                           OPT_THREADS, OPT_CONFIG, OPT_CACHE,
+                                           OPT_VALID,   OPT_LABELS, OPT_VOCAB };
+    size_t room = 1;
+    for (int i = 0; i < N_OPTS; i++)
+        room += strlen(wisp_option_row((size_t)i)->key) +
+                strlen(wisp_opt_text(cfg, (enum wisp_opt)i)) + 2;
+    char *p = *out = wisp_alloc(room, 1);
+    if (!p) return wisp_fail_mem(err, room, "options");
+    *p = 0;
+    for (int i = 0; i < N_OPTS; i++) {
+        const wisp_option *o = wisp_option_row((size_t)i);
+        bool skip = !strstr(o->commands, "train");
+        for (size_t k = 0; k < sizeof aside / sizeof *aside; k++)
+            skip |= aside[k] == (enum wisp_opt)i;
+        if (!skip) p += sprintf(p, "%s=%s\n", o->key, wisp_opt_text(cfg, (enum wisp_opt)i));
+    }
+    for (p = *out; *p; p++) /* metadata must be UTF-8, a path need not be */
+        if ((unsigned char)*p >= 0x80) *p = '?';
+    return WISP_OK;
+}
+
+/* Names from a file, from the data itself (text), or from the model that training starts from. */
+static wisp_status take_names(struct wisp_names *out, const struct wisp_names *own,
+                              const struct wisp_names *init, const char *path, size_t n,
+                              const char *what, wisp_error *err)
+{
+    const struct wisp_names *from = own->n ? own : init && init->n ? init : NULL;
+    wisp_status st = WISP_OK;
+    if (*path) st = wisp_names_load(out, path, err);
+    else if (from) st = wisp_names_init(out, from->text, from->bytes, true, err);
+    if (st == WISP_OK && out->n && out->n < n)
+        return wisp_fail(err, WISP_EINVAL, "%s: has %zu names, the data has %zu %s",
+                         *path ? path : "text", out->n, n, what);
+    if (st == WISP_OK && init && init->n && out->n &&
+        (init->bytes != out->bytes || memcmp(init->text, out->text, out->bytes) != 0))
+        return wisp_fail(err, WISP_EMODEL, "--init: its %s have other names than this run's", what);
+    return st;
+}
+
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The training counts of labels, for metrics and priors; names may know labels no row has. */
+static wisp_status count_labels(struct wisp_model *m, const struct wisp_data *d, size_t n_labels,
+                                wisp_error *err)
+{
+    m->counts = wisp_zalloc(n_labels, sizeof *m->counts);
+    if (!m->counts) return wisp_fail_mem(err, n_labels * sizeof *m->counts, "counts of labels");
+    memcpy(m->counts, d->label_rows, d->n_labels * sizeof *m->counts);
+    m->label_rows = m->counts;
+    return WISP_OK;
+}
+
+/* The values a row's features take: idf of the training rows, or of the model to go on from, whose
+ * weights were learnt on its own. */
+static wisp_status set_values(struct wisp_run *r, size_t n_features, wisp_error *err)
+{
+    struct wisp_model *m = r->m;
+    const struct wisp_values *init = r->init ? &r->init->values : NULL;
+    m->values = init ? *init : r->plan.values;
+    m->idf = wisp_zalloc(n_features, sizeof *m->idf);
+    if (!m->idf) return wisp_fail_mem(err, n_features * sizeof *m->idf, "idf");
+    if (init && init->idf) memcpy(m->idf, init->idf, n_features * sizeof *m->idf);
+    else wisp_values_idf(m->idf, r->train);
+    m->values.idf = m->idf;
+    return WISP_OK;
+}
+
+static wisp_status check_init(const struct wisp_run *r, const char *path, wisp_error *err)
+{
+    const struct wisp_net *a = &r->m->net, *b = &r->init->net;
+    bool same =
+        a->n_features == b->n_features && a->n_labels == b->n_labels && a->n_layers == b->n_layers;
+    for (int i = 0; same && i < a->n_layers; i++)
+        for (int k = 0; same && k < a->layers[i].n_params; k++)
+            same = strcmp(a->layers[i].params[k].name, b->layers[i].params[k].name) == 0 &&
+                   a->layers[i].params[k].cols == b->layers[i].params[k].cols;
+    if (same) return WISP_OK;
+    return wisp_fail(err, WISP_EMODEL,
+                     "--init %s: its net is '%.100s' with %zu features and %zu labels, this "
+                     "run's is '%.100s' with %zu and %zu",
+                     path, r->init->spec, b->n_features, b->n_labels, r->m->spec, a->n_features,
+                     a->n_labels);
+}
+
+static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
+    const struct wisp_data *d = r->train;
+    const struct wisp_model *init = r->init;
+    struct wisp_model *m = r->m = wisp_zalloc(1, sizeof *m);
+    if (!m) return wisp_fail_mem(err, sizeof *m, "a model");
+    m->loss = r->plan.loss;
+    m->text = d->vocab.n > 0 || (init && init->text);
+    m->pairs = d->pairs || (init && init->pairs);
+    m->format = d->format;
+    m->index_base = d->index_base;
+    m->n_train = d->n_rows;
+    if (!(m->spec = wisp_strdup(r->plan.spec))) return wisp_fail_mem(err, 1000, "a model");
+    wisp_status st;
+    if ((st = options_text(&m->options, cfg, err)) != WISP_OK ||
+        (st = take_names(&m->labels, &d->labels, init ? &init->labels : NULL,
+                         wisp_opt_text(cfg, OPT_LABELS), d->n_labels, "labels", err)) != WISP_OK ||
+        (st = take_names(&m->vocab, &d->vocab, init ? &init->vocab : NULL,
+                         wisp_opt_text(cfg, OPT_VOCAB), d->n_features, "features", err)) != WISP_OK)
+        return st;
+    size_t n_features = most(d->n_features, m->vocab.n), n_labels = most(d->n_labels, m->labels.n);
+    struct wisp_layer_sizes sizes = { .batch = r->plan.batch,
+                                      .active = n_labels,
+                                      .training = true };
+    if ((st = wisp_net_plan(&m->net, m->spec, n_features, n_labels, &sizes, err)) != WISP_OK ||
+        (init && (st = check_init(r, wisp_opt_text(cfg, OPT_INIT), err)) != WISP_OK) ||
+        (st = set_values(r, n_features, err)) != WISP_OK)
+        return st;
+    return count_labels(m, d, n_labels, err);
+}
+
+/* The model to start from also gives the net and the loss, unless they are named. */
+static wisp_status open_init(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
+    const char *path = wisp_opt_text(cfg, OPT_INIT);
+    if (!*path) return WISP_OK;
+    wisp_status st = wisp_model_open(&r->init, r->ctx->pool, path, err);
+    if (st != WISP_OK) return st;
+    bool named = wisp_opt_given(cfg, OPT_NET) || wisp_opt_given(cfg, OPT_HIDDEN) ||
+                 wisp_opt_given(cfg, OPT_DROPOUT);
+    if (!named && strlen(r->init->spec) < sizeof r->plan.spec)
+        snprintf(r->plan.spec, sizeof r->plan.spec, "%s", r->init->spec);
+    if (!wisp_opt_given(cfg, OPT_LOSS)) r->plan.loss = r->init->loss;
+    return WISP_OK;
+}
+
+static double gib(size_t bytes)
+{
+    return (double)bytes / (1 << 30);
+}
+
+/* The plan, before any big block is taken: a person sees what will happen and whether it fits. */
+static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
+{
+    const struct wisp_plan *p = &r->plan;
+    const struct wisp_data *d = r->train;
+    const struct wisp_net *net = &r->m->net;
+    size_t weights = wisp_net_param_floats(net) * 4,
+           state = wisp_net_state_floats(net, p->optimizer->slots) * 4;
+    size_t work = wisp_net_work_floats(net, wisp_pool_threads(r->ctx->pool)) * 4;
+    size_t need = weights * (p->average > 0 ? 2 : 1) + state + work, have = wisp_mem_available();
+    wisp_say(r->ctx, "rows      %zu training, %zu validation%s", r->order.n_rows, r->valid->n_rows,
+             r->held_out && r->held_out->n_rows ? " (held out)" : "");
+    wisp_say(r->ctx,
+             "data      %zu features, %zu labels; %.1f features and %.2f labels a row; values %s",
+             net->n_features, net->n_labels, (double)d->nnz / (double)d->n_rows,
+             (double)d->n_lab / (double)d->n_rows, wisp_values_name(r->m->values.mode));
+    wisp_say(r->ctx, "net       %s, output %zu; %s loss; %.2f million parameters", r->m->spec,
+             net->n_labels, p->loss->name, (double)wisp_net_n_params(net) / 1e6);
+    wisp_say(r->ctx,
+             "training  %d epochs, batch %zu, %s lr %g, input dropout %g, sampling %s, seed %llu",
+             p->epochs, p->batch, p->optimizer->name, p->lr, p->input_dropout, p->sampler->name,
+             (unsigned long long)p->seed);
+    wisp_say(r->ctx,
+             "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f), %.1f GiB free",
+             gib(need), gib(weights), gib(state), gib(work), gib(have));
+    wisp_say(r->ctx, "machine   cpu, %d threads, %s kernels", wisp_pool_threads(r->ctx->pool),
+             r->ctx->k->name);
+    if (have && need > have)
+        return wisp_fail(err, WISP_ENOMEM,
+                         "%.1f GiB needed, %.1f GiB free: take a smaller --hidden or --batch, or "
+                         "--optimizer adagrad",
+                         gib(need), gib(have));
+    return WISP_OK;
+}
+
+/* The first weights: random rows, biases at the labels' log prior (without it the first epochs go
+ * into learning it), or those of the model to start from. */
+static void first_weights(struct wisp_run *r)
+{
+    struct wisp_net *net = &r->m->net;
+    if (r->init) {
+        for (int i = 0; i < net->n_layers; i++)
+            for (int k = 0; k < net->layers[i].n_params; k++) {
+                struct wisp_param *to = &net->layers[i].params[k];
+                memcpy(to->w, r->init->net.layers[i].params[k].w,
+                       to->rows * to->cols * sizeof(float));
+            }
+        return;
+    }
+    wisp_net_init(net, r->plan.seed, r->ctx->pool);
+    struct wisp_param *bias = &wisp_net_output(net)->params[1];
+    double total = (double)r->train->n_lab + 0.5 * (double)bias->rows;
+    for (size_t l = 0; l < bias->rows; l++)
+        bias->w[l] = r->plan.loss->prior((double)r->m->counts[l], (double)r->train->n_rows, total);
+}
+
+static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
+    struct wisp_net *net = &r->m->net;
+    const struct wisp_plan *p = &r->plan;
+    wisp_status st;
+    if ((st = wisp_net_alloc_params(net, err)) != WISP_OK ||
+        (st = wisp_net_alloc_state(net, p->optimizer->slots, err)) != WISP_OK ||
+        (st = wisp_net_alloc_work(net, wisp_pool_threads(r->ctx->pool), err)) != WISP_OK ||
+        (st = wisp_optimizer_init(&r->opt, p->optimizer, r->ctx->k, wisp_opt_num(cfg, OPT_MOMENTUM),
+                                  err)) != WISP_OK ||
+        (st = wisp_layout_init(&r->layout, net->n_features, net->n_labels, true, err)) != WISP_OK ||
+        (st = wisp_scorer_init(&r->scorer, r->m, r->ctx, 5, err)) != WISP_OK)
+        return st;
+    r->layout.pool = r->ctx->pool;
+    if (!(r->rows = wisp_alloc(p->batch, sizeof *r->rows)))
+        return wisp_fail_mem(err, p->batch * sizeof *r->rows, "a batch");
+    size_t floats = wisp_net_param_floats(net);
+    if (p->average > 0 && !(r->average = wisp_zalloc(floats, sizeof *r->average)))
+        return wisp_fail_mem(err, floats * sizeof *r->average, "the averaged parameters");
+    return WISP_OK;
+}
+
+wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
+    const struct wisp_data *d = r->train;
+    struct wisp_plan *p = &r->plan;
+    wisp_status st;
+    if (d->n_rows == 0) return wisp_fail(err, WISP_EINVAL, "there are no rows to train on");
+    if ((st = wisp_plan_make(p, cfg, d, r->valid != NULL, err)) != WISP_OK ||
+        (st = open_init(r, cfg, err)) != WISP_OK || (st = make_model(r, cfg, err)) != WISP_OK ||
+        (st = wisp_order_init(&r->order, d, p->seed, p->holdout, p->memory, err)) != WISP_OK)
+        return st;
+    if (r->order.n_rows == 0)
+        return wisp_fail(err, WISP_EINVAL, "no rows are left to train on: lower --holdout");
+    if (!r->valid) {
+        if ((st = wisp_order_held_out(&r->held_out, &r->order, err)) != WISP_OK) return st;
+        r->valid = r->held_out;
+    }
+    if ((st = print_plan(r, err)) != WISP_OK || (st = take_memory(r, cfg, err)) != WISP_OK)
+        return st;
+    first_weights(r);
+    r->epoch = 1;
+    r->best = -1;
+    for (int e = 1; e <= p->epochs; e++) r->steps += wisp_order_steps(&r->order, e, p->batch);
+    return wisp_opt_on(cfg, OPT_RESUME) ? wisp_state_load(r, err) : WISP_OK;
+}
+
+void wisp_run_clear(struct wisp_run *r)
+{
+    wisp_scorer_clear(&r->scorer);
+    wisp_layout_clear(&r->layout);
+    wisp_optimizer_clear(&r->opt);
+    wisp_order_clear(&r->order);
+    wisp_model_free(r->m);
+    wisp_data_free(r->held_out);
+    wisp_free(r->rows);
+    wisp_free(r->average);
+    wisp_model_free(r->init);
+}
