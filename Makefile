@@ -1,8 +1,9 @@
 # wisp: one Makefile, no configure step.
 #   make, make demo, make test, make SAN=1 test, make check-all, make lint, make format, make bench, make dist, make install
-# Optional: CC=clang  SAN=1 (address, undefined)  SAN=thread  WERROR=1  BUILD=folder  PREFIX=/usr/local  DESTDIR=
+# Optional: V=1 (show commands)  CC=clang  SAN=1 (address, undefined)  SAN=thread  WERROR=1  BUILD=folder  PREFIX=/usr/local  DESTDIR=
 VERSION := $(shell sed -n 's/^.define WISP_VERSION "\(.*\)"/\1/p' include/wisp/wisp.h)
 comma   := ,
+Q       := $(if $(V),,@)
 PREFIX  ?= /usr/local
 SAN     ?=
 BUILD   ?= build$(if $(SAN),-san$(filter thread,$(SAN)))
@@ -35,20 +36,25 @@ $(BUILD)/src/kernels/avx512.o: FLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) $(CFLAGS) -c $< -o $@
+	@echo '  cc   $<'
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) -c $< -o $@
 $(BUILD)/libwisp.a: $(OBJ)
-	@rm -f $@
-	$(AR) rcs $@ $(OBJ)
+	@echo '  ar   $@'; rm -f $@
+	$(Q)$(AR) rcs $@ $(OBJ)
 $(BUILD)/libwisp.so: $(OBJ)
-	$(CC) $(FLAGS) $(CFLAGS) -shared -Wl,-soname,libwisp.so -Wl,--no-undefined $(OBJ) -o $@ $(LIBS)
+	@echo '  link $@'
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) -shared -Wl,-soname,libwisp.so -Wl,--no-undefined $(OBJ) -o $@ $(LIBS)
 $(BUILD)/wisp: $(CLIOBJ) $(BUILD)/libwisp.a
-	$(CC) $(FLAGS) $(CFLAGS) $^ -o $@ $(LIBS)
+	@echo '  link $@'
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) $^ -o $@ $(LIBS)
 
 $(BUILD)/tests/%: tests/%.c $(BUILD)/libwisp.a
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) -Itests $(CFLAGS) $< $(BUILD)/libwisp.a -o $@ $(LIBS)
+	@echo '  cc   $<'
+	$(Q)$(CC) $(FLAGS) -Itests $(CFLAGS) $< $(BUILD)/libwisp.a -o $@ $(LIBS)
 $(BUILD)/tour: docs/examples/tour.c $(BUILD)/libwisp.a
-	$(CC) -std=c11 -pthread -Iinclude $(if $(SAN),$(FLAGS)) $(CFLAGS) $< $(BUILD)/libwisp.a -o $@ $(LIBS)
+	@echo '  cc   $<'
+	$(Q)$(CC) -std=c11 -pthread -Iinclude $(if $(SAN),$(FLAGS)) $(CFLAGS) $< $(BUILD)/libwisp.a -o $@ $(LIBS)
 
 demo: all
 	@tools/demo $(BUILD)
