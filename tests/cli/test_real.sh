@@ -8,7 +8,10 @@ if [ ! -x "$unpack" ]; then
     skip "real data" "there is no ../shared/data/unpack beside this checkout"
     end
 fi
-data=$(WISP_DATA=$work/data "$unpack" bibtex cooking)
+if ! data=$(WISP_DATA=$work/data "$unpack" bibtex cooking); then
+    bad "real data" "the archives could not be unpacked (is xz installed?)"
+    end
+fi
 
 for set in "bibtex 1836 159 60.5" "cooking 7851 736 66.5"; do
     read -r name features labels bound <<<"$set"
