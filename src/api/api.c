@@ -380,7 +380,7 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
     if ((st = wisp_metrics_init(&metrics, cuts, n_cuts, m->label_rows, m->net.n_labels, m->n_train,
                                 ab[0], ab[1], err)) == WISP_OK &&
         (st = wisp_scorer_init(&s, m, ctx, cuts[n_cuts - 1], err)) == WISP_OK)
-        st = wisp_score_all(&metrics, &s, d, err);
+        st = wisp_score_all(&metrics, &s, d, NULL, NULL, err);
     if (st == WISP_OK) {
         struct wisp_report *r = wisp_report_create();
         report_metrics(r, &metrics);

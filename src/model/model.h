@@ -57,9 +57,11 @@ wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, co
                             size_t n, wisp_error *err);
 
 struct wisp_metrics;
-/* Adds all rows of d to the metrics. */
+/* Adds all rows of d to the metrics.  stop(arg) (NULL: never) is asked between batches; when it
+ * says yes, the result is WISP_ESTOPPED. */
 wisp_status wisp_score_all(struct wisp_metrics *out, struct wisp_scorer *s,
-                           const struct wisp_data *d, wisp_error *err);
+                           const struct wisp_data *d, bool (*stop)(void *arg), void *arg,
+                           wisp_error *err);
 
 /* ---- training (train.c) ---- */
 

@@ -60,7 +60,8 @@ wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, co
 }
 
 wisp_status wisp_score_all(struct wisp_metrics *out, struct wisp_scorer *s,
-                           const struct wisp_data *d, wisp_error *err)
+                           const struct wisp_data *d, bool (*stop)(void *arg), void *arg,
+                           wisp_error *err)
 {
     for (size_t first = 0, block = 0; first < d->n_rows; first += WISP_SCORE_BATCH) {
         size_t ids[WISP_SCORE_BATCH],
@@ -68,6 +69,7 @@ wisp_status wisp_score_all(struct wisp_metrics *out, struct wisp_scorer *s,
         for (size_t i = 0; i < m; i++) ids[i] = first + i;
         for (; d->first[block + 1] <= first; block++)
             wisp_data_forget(d, block); /* rows pass through once */
+        if (stop && stop(arg)) return wisp_fail(err, WISP_ESTOPPED, "stopped");
         wisp_status st = wisp_scorer_run(s, d, ids, m, err);
         if (st != WISP_OK) return st;
         const struct wisp_batch *b = &s->layout.batch;

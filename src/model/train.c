@@ -57,13 +57,17 @@ static void use_block(struct wisp_run *r, float *block, const float *was)
 
 /* ---- epochs ---- */
 
-struct clock { /* what is told about speed */
+struct watch { /* who is told how it goes, and what about speed */
+    struct wisp_run *r;
+    wisp_on_progress on_progress; /* may be NULL */
+    void *arg;
     double began, said, trained_s;
     size_t rows;
 };
 
-static void tell(struct wisp_progress *p, const struct wisp_run *r, const struct clock *c)
+static void tell(struct wisp_progress *p, const struct watch *c)
 {
+    const struct wisp_run *r = c->r;
     double rate = c->trained_s > 0 ? (double)c->rows / c->trained_s : 0;
     double left =
         (double)(r->plan.epochs - r->epoch + 1) * (double)r->order.n_rows - (double)r->seen;
@@ -75,6 +79,18 @@ static void tell(struct wisp_progress *p, const struct wisp_run *r, const struct
                                  .rows_per_s = rate,
                                  .eta_s = rate > 0 ? left / rate : 0,
                                  .valid = -1 };
+}
+
+/* Tells a few times a second; true: asked to stop.  Fits wisp_score_all. */
+static bool asked_to_stop(void *watch)
+{
+    struct watch *c = watch;
+    double now = wisp_now();
+    if (!c->on_progress || now - c->said < SAY_EVERY_S) return false;
+    c->said = now;
+    struct wisp_progress p;
+    tell(&p, c);
+    return c->on_progress(c->arg, &p) != 0;
 }
 
 static wisp_status step(struct wisp_run *r, size_t n, wisp_error *err)
@@ -106,9 +122,8 @@ static wisp_status step(struct wisp_run *r, size_t n, wisp_error *err)
     return WISP_OK;
 }
 
-/* The steps left of this epoch.  *stopped: on_progress asked to stop. */
-static wisp_status train_epoch(struct wisp_run *r, struct clock *c, wisp_on_progress on_progress,
-                               void *arg, bool *stopped, wisp_error *err)
+/* The steps left of this epoch; WISP_ESTOPPED when asked to stop. */
+static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
     wisp_order_start(&r->order, r->epoch);
     for (size_t i = 0; i < r->in_epoch; i++)
@@ -118,26 +133,19 @@ static wisp_status train_epoch(struct wisp_run *r, struct clock *c, wisp_on_prog
         wisp_status st = step(r, n, err);
         if (st != WISP_OK) return st;
         c->rows += n;
-        double now = wisp_now();
-        c->trained_s = before + now - began;
-        if (!on_progress || now - c->said < SAY_EVERY_S) continue;
-        c->said = now;
-        struct wisp_progress p;
-        tell(&p, r, c);
-        if (on_progress(arg, &p)) {
-            *stopped = true;
-            return WISP_OK;
-        }
+        c->trained_s = before + wisp_now() - began;
+        if (asked_to_stop(c)) return WISP_ESTOPPED;
     }
     return WISP_OK;
 }
 
-static wisp_status validate(struct wisp_metrics *out, struct wisp_run *r, wisp_error *err)
+static wisp_status validate(struct wisp_metrics *out, struct wisp_run *r, struct watch *c,
+                            wisp_error *err)
 {
     const size_t cuts[] = { 1, 3, 5 };
     wisp_status st = wisp_metrics_init(out, cuts, 3, r->m->label_rows, r->m->net.n_labels,
                                        r->m->n_train, 0.55, 1.5, err);
-    return st == WISP_OK ? wisp_score_all(out, &r->scorer, r->valid, err) : st;
+    return st == WISP_OK ? wisp_score_all(out, &r->scorer, r->valid, asked_to_stop, c, err) : st;
 }
 
 struct score { /* of an epoch's model, percent; -1: no validation rows */
@@ -156,14 +164,14 @@ static wisp_status check_finite(const struct wisp_run *r, wisp_error *err)
 }
 
 /* Scores the validation rows and, if they are the best so far, saves the model. */
-static wisp_status judge(struct score *out, struct wisp_run *r, wisp_error *err)
+static wisp_status judge(struct score *out, struct wisp_run *r, struct watch *c, wisp_error *err)
 {
     *out = (struct score){ -1, -1, -1, true };
     wisp_status st = check_finite(r, err);
     if (st != WISP_OK) return st;
     if (r->valid->n_rows > 0) {
         struct wisp_metrics m = { 0 };
-        st = validate(&m, r, err);
+        st = validate(&m, r, c, err);
         if (st == WISP_OK)
             *out = (struct score){ wisp_metrics_p(&m, 0), wisp_metrics_p(&m, 1),
                                    wisp_metrics_p(&m, 2), false };
@@ -179,13 +187,13 @@ static wisp_status judge(struct score *out, struct wisp_run *r, wisp_error *err)
 }
 
 /* Hands the epoch to on_progress, with a line for a log; true: it asks to stop. */
-static bool tell_epoch(const struct wisp_run *r, const struct clock *c, const struct score *s,
-                       wisp_on_progress on_progress, void *arg)
+static bool tell_epoch(const struct watch *c, const struct score *s)
 {
+    const struct wisp_run *r = c->r;
     struct wisp_progress p;
     char json[600];
     size_t rows = r->m->net.n_labels;
-    tell(&p, r, c);
+    tell(&p, c);
     snprintf(json, sizeof json,
              "{\"epoch\":%d,\"epochs\":%d,\"step\":%zu,\"loss\":%.6f,\"lr\":%.6g,\"valid_p@1\":%."
              "4f,\"valid_p@3\":%.4f,"
@@ -197,22 +205,23 @@ static bool tell_epoch(const struct wisp_run *r, const struct clock *c, const st
     p.valid = s->p1;
     p.best = s->best;
     p.json = json;
-    return on_progress && on_progress(arg, &p);
+    return c->on_progress && c->on_progress(c->arg, &p);
 }
 
-static wisp_status end_epoch(struct wisp_run *r, struct clock *c, wisp_on_progress on_progress,
-                             void *arg, bool *stopped, wisp_error *err)
+/* WISP_ESTOPPED while judging leaves the epoch open: a resumed run judges again. */
+static wisp_status end_epoch(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
     bool averaged = r->n_averaged > 0;
     struct score s;
     if (averaged) use_block(r, r->average, r->m->net.params);
-    wisp_status st = judge(&s, r, err);
+    wisp_status st = judge(&s, r, c, err);
     if (averaged) use_block(r, r->m->net.params, r->average);
-    if (st == WISP_OK && tell_epoch(r, c, &s, on_progress, arg)) *stopped = true;
+    if (st != WISP_OK) return st;
+    bool stop = tell_epoch(c, &s);
     r->epoch++;
     r->in_epoch = r->seen = 0;
     r->loss_sum = 0;
-    return st;
+    return stop ? WISP_ESTOPPED : WISP_OK;
 }
 
 static bool finished(const struct wisp_run *r)
@@ -220,27 +229,27 @@ static bool finished(const struct wisp_run *r)
     return r->epoch > r->plan.epochs || (r->plan.patience && r->since_best >= r->plan.patience);
 }
 
-static wisp_status run_epochs(struct wisp_run *r, struct clock *c, wisp_on_progress on_progress,
-                              void *arg, wisp_error *err)
+static wisp_status run_epochs(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
-    bool stopped = false;
     while (!finished(r)) {
-        wisp_status st = train_epoch(r, c, on_progress, arg, &stopped, err);
-        if (st == WISP_OK && !stopped) st = end_epoch(r, c, on_progress, arg, &stopped, err);
-        if (st == WISP_OK && stopped) st = check_finite(r, err);
-        if (st == WISP_OK && !finished(r)) st = wisp_state_save(r, err);
-        if (st != WISP_OK) return st;
-        if (!stopped || finished(r)) continue;
-        if (r->best_epoch == 0 &&
-            access(r->path, F_OK) != 0) /* an older model there is better than a part of an epoch */
-            st = wisp_model_save(r->m, r->path, -1, 0, r->saved, err);
-        if (st != WISP_OK) return st;
+        wisp_status st = train_epoch(r, c, err);
+        if (st == WISP_OK) st = end_epoch(r, c, err);
+        bool stopped = st == WISP_ESTOPPED;
+        if (st != WISP_OK && !stopped) return st;
+        if (finished(r)) break; /* asked to stop at the very end */
+        if (stopped && (st = check_finite(r, err)) != WISP_OK) return st;
+        if ((st = wisp_state_save(r, err)) != WISP_OK) return st;
+        if (!stopped) continue;
+        /* an older model there is better than a part of an epoch */
+        if (r->best_epoch == 0 && access(r->path, F_OK) != 0 &&
+            (st = wisp_model_save(r->m, r->path, -1, 0, r->saved, err)) != WISP_OK)
+            return st;
         return wisp_fail(err, WISP_ESTOPPED, "stopped in epoch %d; go on with --resume", r->epoch);
     }
     return WISP_OK;
 }
 
-static wisp_status report(struct wisp_report **out, const struct wisp_run *r, const struct clock *c,
+static wisp_status report(struct wisp_report **out, const struct wisp_run *r, const struct watch *c,
                           wisp_error *err)
 {
     struct wisp_report *t = wisp_report_create();
@@ -266,9 +275,9 @@ wisp_status wisp_train_run(struct wisp_report **out, struct wisp_context *ctx,
 {
     *out = NULL;
     struct wisp_run r = { .ctx = ctx, .train = train, .valid = valid, .path = path };
-    struct clock c = { .began = wisp_now() };
+    struct watch c = { .r = &r, .on_progress = on_progress, .arg = arg, .began = wisp_now() };
     wisp_status st = wisp_run_make(&r, cfg, err);
-    if (st == WISP_OK) st = run_epochs(&r, &c, on_progress, arg, err);
+    if (st == WISP_OK) st = run_epochs(&r, &c, err);
     if (st == WISP_OK) wisp_state_remove(&r);
     if (st == WISP_OK) st = report(out, &r, &c, err);
     wisp_run_clear(&r);

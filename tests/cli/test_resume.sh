@@ -69,6 +69,8 @@ stop_and_go "SIGINT, sgd, two layers" INT 6 P_train.txt "${run_options[@]}" --hi
 stop_and_go "SIGINT, windows, bce" INT 6 W_train.txt --hidden 16 --batch 128 --memory 64k --loss bce
 stop_and_go "kill -9" KILL 10 P_train.txt "${run_options[@]}"
 stop_and_go "kill -9, early stopping, a validation file" KILL 5 P_train.txt "${run_options[@]}" --patience 60 --valid P_test.txt
+# most of the time goes into validation: the signals come there
+stop_and_go "SIGINT while validating" INT 6 P_test.txt --hidden 256 --patience 0 --valid W_train.txt
 touch r.tmp4194305-0 # no process can have this number: what a kill while saving leaves
 ok "another run" train P_train.txt -o r --epochs 1 --hidden 8
 check "temporaries of the dead are cleaned up" [ -z "$(find . -name 'r*.tmp*')" ]
