@@ -11,7 +11,7 @@
 enum { FEW_LABELS = 4096, FEW_ROWS = 100000 };
 
 /* "512,256" -> "input 512, relu, dense 256, relu", with dropout after each ReLU.  Where labels are
- * few, twice the width costs little and gains 0.5 to 1 points. */
+ * few, twice the width costs little (on bibtex, 3 seeds, it gained 0.2 to 1.4 points). */
 static wisp_status spec_from_hidden(struct wisp_plan *p, const wisp_config *cfg, size_t n_labels,
                                     double dropout, wisp_error *err)
 {
