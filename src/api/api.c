@@ -8,6 +8,7 @@
 #include "model/model.h"
 #include "model/optimizer.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -276,11 +277,10 @@ static wisp_status check_output(const char *path, wisp_error *err)
 {
     struct stat at;
     const char *slash = strrchr(path, '/');
-    char folder[4096];
+    char folder[PATH_MAX];
     if (strlen(path) + 32 >= sizeof folder)
         return wisp_fail(err, WISP_EINVAL, "%.100s...: the path is too long", path);
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1,
-             slash ? path : ".");
+    wisp_folder_of(folder, path);
     if (!*path || (slash && !slash[1]) || (stat(path, &at) == 0 && S_ISDIR(at.st_mode)))
         return wisp_fail(err, WISP_EIO, "%s: expected the path of a model file, not of a folder",
                          path);

@@ -57,7 +57,7 @@ struct wisp_out {
 };
 
 /* The folder of 'path', with its last '/', or "." */
-static void folder_of(char dir[PATH_MAX], const char *path)
+void wisp_folder_of(char *dir, const char *path)
 {
     const char *slash = strrchr(path, '/');
     snprintf(dir, PATH_MAX, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
@@ -84,7 +84,7 @@ static void sweep(const char *target)
 {
     char dir[PATH_MAX];
     const char *slash = strrchr(target, '/'), *base = slash ? slash + 1 : target;
-    folder_of(dir, target);
+    wisp_folder_of(dir, target);
     DIR *d = opendir(dir);
     if (!d) return;
     size_t n = strlen(base);
@@ -198,7 +198,7 @@ size_t wisp_out_offset(const struct wisp_out *o)
 static void sync_folder(const char *path)
 {
     char dir[PATH_MAX];
-    folder_of(dir, path);
+    wisp_folder_of(dir, path);
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
     fsync(fd);

@@ -40,6 +40,9 @@ struct wisp_file_id {
 };
 wisp_status wisp_file_identify(struct wisp_file_id *out, const char *path, wisp_error *err);
 
+/* The folder that 'path' lies in, into dir (PATH_MAX bytes). */
+void wisp_folder_of(char *dir, const char *path);
+
 double wisp_now(void); /* monotonic seconds */
 
 #endif
