@@ -117,6 +117,18 @@ static void bag(float *out, const float *w, size_t ld, const int32_t *idx, const
     for (; j < n; j += LANES) bag_chunk(1, first(n - j), out + j, w + j, ld, idx, val, nnz);
 }
 
+static void dots(float *out, const float *w, size_t ld, const int32_t *idx, size_t m,
+                 const float *x, size_t n)
+{
+    enum { AHEAD = 8, LINE = 16 };
+    for (size_t i = 0; i < m; i++) {
+        if (i + AHEAD < m)
+            for (size_t j = 0; j < n; j += LINE)
+                _mm_prefetch((const char *)(w + (size_t)idx[i + AHEAD] * ld + j), _MM_HINT_T1);
+        out[i] = dot(w + (size_t)idx[i] * ld, x, n);
+    }
+}
+
 static void relu(float *y, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i += LANES) { /* a NaN must be the second operand to stay */
@@ -408,6 +420,7 @@ void wisp_kernels_avx512(struct wisp_kernels *k)
     k->dot = dot;
     k->sum = sum;
     k->bag = bag;
+    k->dots = dots;
     k->gemm = gemm;
     k->relu = relu;
     k->relu_back = relu_back;

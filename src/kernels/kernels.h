@@ -31,6 +31,10 @@ struct wisp_kernels {
      * times a dense matrix.  Rows to come are prefetched. */
     void (*bag)(float *out, const float *w, size_t ld, const int32_t *idx, const float *val,
                 size_t nnz, size_t n);
+    /* out[i] = sum over j < n of w[idx[i] * ld + j] * x[j], i < m: rows from all over a matrix
+     * times a vector.  Rows to come are prefetched. */
+    void (*dots)(float *out, const float *w, size_t ld, const int32_t *idx, size_t m,
+                 const float *x, size_t n);
     /* C = A B, or C += A B when 'add'.  C is (m, n) with rows ldc apart, B is (k, n) with rows
      * ldb apart, A(i, p) = a[i * ras + p * cas]: (ras, cas) = (lda, 1) for a plain A,
      * (1, lda) for a transposed one. */

@@ -33,6 +33,12 @@ static void bag(float *out, const float *w, size_t ld, const int32_t *idx, const
     }
 }
 
+static void dots(float *out, const float *w, size_t ld, const int32_t *idx, size_t m,
+                 const float *x, size_t n)
+{
+    for (size_t i = 0; i < m; i++) out[i] = dot(w + (size_t)idx[i] * ld, x, n);
+}
+
 static void gemm(float *c, size_t ldc, const float *a, size_t ras, size_t cas, const float *b,
                  size_t ldb, size_t m, size_t n, size_t k, bool add)
 {
@@ -142,6 +148,7 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
         .dot = dot,
         .sum = sum,
         .bag = bag,
+        .dots = dots,
         .gemm = gemm,
         .transpose = transpose,
         .relu = relu,

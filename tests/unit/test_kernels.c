@@ -181,6 +181,10 @@ CALL(bag)
 {
     k->bag(x[0], x[1], c->n + c->gap, (const int32_t *)x[2], x[3], c->k, c->n);
 }
+CALL(dots)
+{
+    k->dots(x[0], x[1], c->n + c->gap, (const int32_t *)x[2], c->m, x[3], c->n);
+}
 CALL(col_max)
 {
     k->col_max(x[0], x[1], c->n + c->gap, c->m, c->n);
@@ -262,6 +266,20 @@ static void test_bag(size_t n, size_t nnz, size_t gap)
             arrays[0].mass[j] += fabsf(val[i] * w[(size_t)id * (n + gap) + j]);
     }
     check_case(&(struct call){ .name = "bag", .fn = bag, .n = n, .k = nnz, .gap = gap });
+}
+
+static void test_dots(size_t n, size_t m, size_t gap)
+{
+    enum { ROWS = 13 };
+    fill(0, m);
+    float *w = fill_rows(1, ROWS, n, gap), *ids = fill(2, m), *x = fill(3, n);
+    for (size_t i = 0; i < m; i++) {
+        int32_t id = (int32_t)(test_rand(&seed) % ROWS);
+        memcpy(&ids[i], &id, sizeof id);
+        for (size_t j = 0; j < n; j++)
+            arrays[0].mass[i] += fabsf(w[(size_t)id * (n + gap) + j] * x[j]);
+    }
+    check_case(&(struct call){ .name = "dots", .fn = dots, .m = m, .n = n, .gap = gap });
 }
 
 static void test_columns(size_t m, size_t n, size_t gap)
@@ -415,6 +433,9 @@ int main(void)
     TEST("kernels: bag = scalar, all lengths");
     for (size_t i = 0; i < n_lengths; i++)
         for (size_t nnz = 0; nnz < 20; nnz += 4 + i % 3) test_bag(lengths[i], nnz, i % 2 * 5);
+    TEST("kernels: dots = scalar, all lengths");
+    for (size_t i = 0; i < n_lengths; i++)
+        for (size_t m = 0; m < 24; m += 1 + i % 4) test_dots(lengths[i], m, i % 2 * 5);
     TEST("kernels: col_max, col_exp, col_scale, col_sigmoid = scalar, NaN stays");
     for (size_t i = 0; i < n_lengths; i++)
         for (size_t m = 1; m < 12; m += 5) test_columns(m, lengths[i], i % 2 * 3);
