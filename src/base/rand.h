@@ -49,7 +49,14 @@ enum {
     WISP_STREAM_INPUT_DROP = 3, /* + step << 8 */
     WISP_STREAM_DROPOUT = 4,    /* + layer << 8 */
     WISP_STREAM_SYNTH = 5,
-    WISP_STREAM_INIT = 16 /* + parameter number << 8 */
+    WISP_STREAM_PAD = 6, /* + step << 8; the next ones too */
+    WISP_STREAM_RANDOM = 7,
+    WISP_STREAM_HASH = 8, /* + draw << 8 */
+    WISP_STREAM_IVF = 9,  /* + turn << 8 */
+    WISP_STREAM_FREQUENCY = 10,
+    WISP_STREAM_RINGS = 11,
+    WISP_STREAM_IVF_CUT = 12, /* + step << 8 */
+    WISP_STREAM_INIT = 16     /* + parameter number << 8 */
 };
 
 #endif

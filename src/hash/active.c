@@ -1,28 +1,5 @@
-/* Active sets and the table of samplers. */
+/* Active sets. */
 #include "hash/active.h"
-
-#include <string.h>
-
-static void choose_full(struct wisp_active *out, const struct wisp_query *q)
-{
-    *out = (struct wisp_active){ .n = q->n_rows };
-}
-
-static const struct wisp_sampler_kind kinds[] = {
-    { "full", "every row: the full softmax", choose_full },
-};
-
-const struct wisp_sampler_kind *wisp_sampler_at(size_t i)
-{
-    return i < sizeof kinds / sizeof *kinds ? &kinds[i] : NULL;
-}
-
-const struct wisp_sampler_kind *wisp_sampler_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(kinds[i].name, name) == 0) return &kinds[i];
-    return NULL;
-}
 
 size_t wisp_active_place(const struct wisp_active *a, int32_t row)
 {

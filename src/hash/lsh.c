@@ -1,0 +1,316 @@
+/* The hashing finder: rows in L hash tables, a sample's candidates from the buckets of its key.
+ *
+ * Tables are built from keys (tables.h) that a family of functions (family.h) makes of the rows as
+ * a frame shows them (frame.h).  Strategies, for 'want' rows (5 keep when the sampler re-scores,
+ * else keep):
+ *     vanilla    tables in a random order until 'want' rows are found
+ *     topk       all tables; the 'want' rows found in most of them
+ *     threshold  all tables; every row found in at least 'votes' of them
+ *
+ * One block:  lsh | counters | queries' moments, 2 frames | dirty | keys | start | rows |
+ *             2 functions | keys of the batch | work of measuring | work of each thread
+ * Of these, counters to rows are the state of a run; functions are drawn again from the counters.
+ */
+#include "hash/lsh.h"
+#include "base/mem.h"
+#include "base/rand.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_BITS = 32, MOST_TABLES = 4096 };
+static const uint64_t STREAM_ORDER = WISP_STREAM_HASH | 1ull << 62; /* + step << 8 */
+
+/* ---- sizes and memory ---- */
+
+/* Takes the next bytes of a block; where there is none yet, only counts. */
+static void *take(char *block, size_t *at, size_t bytes)
+{
+    void *p = block ? block + *at : NULL;
+    *at += (bytes + 63) / 64 * 64;
+    return p;
+}
+
+static size_t lay_work(const struct wisp_lsh *s, struct wisp_lsh_work *w, char *block)
+{
+    size_t at = 0, block_words = WISP_HASH_BLOCK * sizeof(uint32_t);
+    w->x = take(block, &at, block_words * s->shape.width);
+    w->keys = take(block, &at, block_words * s->shape.n_tables);
+    w->count = take(block, &at, sizeof(uint32_t) << s->t.bits);
+    w->order = take(block, &at, sizeof(uint32_t) * s->shape.n_tables);
+    w->family = take(block, &at, s->family->scratch(&s->shape));
+    return at;
+}
+
+struct wisp_lsh_work wisp_lsh_work_of(const struct wisp_lsh *s, int thread)
+{
+    struct wisp_lsh_work w;
+    assert(thread < s->threads);
+    lay_work(s, &w, s->work + (size_t)thread * s->work_bytes);
+    return w;
+}
+
+static size_t lay_out(struct wisp_lsh *s, char *block)
+{
+    struct wisp_lsh_work w;
+    size_t at = 0, frame = wisp_frame_floats(s->width);
+    wisp_tables_bytes(&s->t, &s->key_bytes, &s->start_bytes, &s->row_bytes);
+    s->float_bytes = (2 * s->width + 2 * frame) * sizeof(float);
+    s->dirty_bytes = (s->n_rows + 31) / 32 * sizeof *s->dirty;
+    s->work_bytes = lay_work(s, &w, NULL);
+    take(block, &at, sizeof *s);
+    s->c = take(block, &at, sizeof *s->c);
+    s->mean = take(block, &at, s->float_bytes);
+    s->dirty = take(block, &at, s->dirty_bytes);
+    s->t.keys = take(block, &at, s->key_bytes);
+    s->t.start = take(block, &at, s->start_bytes);
+    s->t.rows = take(block, &at, s->row_bytes);
+    for (int g = 0; g < 2; g++) s->functions[g] = take(block, &at, s->family->size(&s->shape));
+    s->query_keys = take(block, &at, s->batch * s->shape.n_tables * sizeof *s->query_keys);
+    s->measuring = take(block, &at, (WISP_FRAME_SAMPLE + s->width) * sizeof(float));
+    s->work = take(block, &at, (size_t)s->threads * s->work_bytes);
+    if (block) {
+        s->square = s->mean + s->width;
+        for (size_t g = 0; g < 2; g++)
+            wisp_frame_place(&s->frame[g], s->square + s->width + g * frame, s->width,
+                             s->shape.appended);
+    }
+    return at;
+}
+
+static int log2_down(size_t n)
+{
+    int bits = 0;
+    while (n >>= 1) bits++;
+    return bits;
+}
+
+static wisp_status check(const struct wisp_sampling *o, const struct wisp_hash_family *family,
+                         wisp_error *err)
+{
+    if (!family) {
+        char names[100] = "";
+        for (size_t i = 0, at = 0; (family = wisp_hash_family_at(i)) && at < sizeof names; i++)
+            at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "",
+                                   family->name);
+        return wisp_fail(err, WISP_EINVAL, "hash family '%s' is not known: expected one of %s",
+                         o->family, names);
+    }
+    if (o->bits < 0 || o->bits > MOST_BITS)
+        return wisp_fail(err, WISP_EINVAL, "hash keys of %d bits: expected 1 to %d", o->bits,
+                         MOST_BITS);
+    if (o->tables < 0 || o->tables > MOST_TABLES)
+        return wisp_fail(err, WISP_EINVAL, "%d hash tables: expected 1 to %d", o->tables,
+                         MOST_TABLES);
+    return WISP_OK;
+}
+
+/* All sizes.  Keys have about 8 to 16 rows a bucket; 50 tables; 20 rows kept. */
+static wisp_status plan(struct wisp_lsh *s, const struct wisp_finder_setup *setup, wisp_error *err)
+{
+    const struct wisp_sampling *o = setup->o;
+    *s = (struct wisp_lsh){
+        .o = *o,
+        .family = wisp_hash_family_find(o->family[0] ? o->family : "dwta"),
+        .n_rows = setup->n_rows,
+        .width = setup->width,
+        .batch = setup->batch,
+        .keep = o->keep ? o->keep : 20,
+        .votes = o->votes > 0 ? (size_t)o->votes : 2,
+        .seed = setup->seed,
+        .threads = setup->threads,
+    };
+    wisp_status st = check(o, s->family, err);
+    if (st != WISP_OK) return st;
+    s->first_gap = s->n_rows < 100000 ? 50 : s->n_rows / 2000;
+    if (o->rebuild) s->first_gap = o->rebuild;
+    int rows_bits = log2_down(s->n_rows), bits = o->bits;
+    if (!bits) bits = rows_bits - 3 < 4 ? 4 : rows_bits - 3;
+    int digit = s->family->digit_bits(s->width), digits = (bits + digit / 2) / digit;
+    if (digits < 1) digits = 1;
+    if (digits * digit > MOST_BITS) digits = MOST_BITS / digit;
+    s->shape = (struct wisp_hash_shape){
+        .appended = o->transform && s->family->cosine ? 2 : 0,
+        .n_tables = o->tables ? (size_t)o->tables : 50,
+        .digits = digits,
+        .digit_bits = digit,
+    };
+    s->shape.width = s->width + s->shape.appended;
+    /* more buckets than rows would be memory for nothing: longer keys are folded */
+    int most = rows_bits + 1 < 24 ? rows_bits + 1 : 24;
+    s->t = (struct wisp_tables){
+        .n_rows = s->n_rows,
+        .n_tables = s->shape.n_tables,
+        .bits = digits * digit < most ? digits * digit : most,
+        .cap = o->bucket,
+        .reservoir = o->reservoir,
+    };
+    return WISP_OK;
+}
+
+static size_t bytes(const struct wisp_finder_setup *setup)
+{
+    struct wisp_lsh s;
+    return plan(&s, setup, NULL) == WISP_OK ? lay_out(&s, NULL) : 0;
+}
+
+static wisp_status create(void **state, const struct wisp_finder_setup *setup, wisp_error *err)
+{
+    struct wisp_lsh s;
+    *state = NULL;
+    wisp_status st = plan(&s, setup, err);
+    if (st != WISP_OK) return st;
+    size_t total = lay_out(&s, NULL);
+    char *block = wisp_zalloc(total, 1);
+    if (!block) return wisp_fail_mem(err, total, "the hash tables");
+    lay_out(&s, block);
+    memcpy(block, &s, sizeof s);
+    *state = block;
+    return WISP_OK;
+}
+
+/* ---- finding ---- */
+
+void wisp_lsh_fold(const struct wisp_lsh *s, uint32_t *keys, size_t n)
+{
+    if (s->shape.digits * s->shape.digit_bits <= s->t.bits) return;
+    for (size_t i = 0; i < n; i++) keys[i] = keys[i] * 0x9e3779b1u >> (32 - s->t.bits);
+}
+
+struct job { /* hash the batch for tables first .. first+n-1 */
+    const struct wisp_lsh *s;
+    const struct wisp_kernels *k;
+    const struct wisp_query *q;
+    size_t gen, first, n;
+};
+
+static void query_block(void *arg, size_t block, int thread)
+{
+    const struct job *j = arg;
+    const struct wisp_lsh *s = j->s;
+    struct wisp_lsh_work w = wisp_lsh_work_of(s, thread);
+    size_t i0 = block * WISP_HASH_BLOCK, m = j->q->n - i0, n_tables = s->shape.n_tables;
+    if (m > WISP_HASH_BLOCK) m = WISP_HASH_BLOCK;
+    const float *h = j->q->h + i0 * s->width;
+    for (size_t i = 0; s->o.transform && i < m; i++)
+        wisp_frame_query(&s->frame[j->gen], w.x + i * s->shape.width, h + i * s->width);
+    s->family->hash(w.keys, s->functions[j->gen], &s->shape, j->k, s->o.transform ? w.x : h, m,
+                    j->first, j->n, w.family);
+    wisp_lsh_fold(s, w.keys, m * j->n);
+    for (size_t i = 0; i < m; i++)
+        memcpy(s->query_keys + (i0 + i) * n_tables + j->first, w.keys + i * j->n,
+               j->n * sizeof *w.keys);
+}
+
+static void begin(void *state, struct wisp_context *ctx, const struct wisp_query *q)
+{
+    struct wisp_lsh *s = state;
+    assert(q->n <= s->batch && q->rows.n == s->n_rows && q->rows.width == s->width);
+    if (!s->c->built) wisp_lsh_build(s, ctx, q);
+    size_t changed = wisp_lsh_changed(s), blocks = (q->n + WISP_HASH_BLOCK - 1) / WISP_HASH_BLOCK;
+    struct job j = { s, ctx->k, q, s->c->now, changed, s->shape.n_tables - changed };
+    struct job other = { s, ctx->k, q, s->c->now ^ 1, 0, changed };
+    if (j.n) wisp_parallel_for(ctx->pool, blocks, query_block, &j);
+    if (other.n) wisp_parallel_for(ctx->pool, blocks, query_block, &other);
+}
+
+/* A bucket's rows; no more than the pot could hold. */
+static const int32_t *bucket(const struct wisp_lsh *s, size_t table, const uint32_t *keys,
+                             size_t *n, const struct wisp_pot *pot)
+{
+    const int32_t *rows = wisp_tables_bucket(&s->t, table, keys[table], n);
+    if (*n > pot->room) *n = pot->room;
+    return rows;
+}
+
+static void find_some(const struct wisp_lsh *s, const uint32_t *keys, uint32_t *order, size_t want,
+                      uint64_t stream, size_t i, struct wisp_pot *pot)
+{
+    size_t n_tables = s->shape.n_tables, end = pot->n + want;
+    for (size_t t = 0; t < n_tables; t++) order[t] = (uint32_t)t;
+    for (size_t t = 0; t < n_tables; t++) {
+        size_t with = t + wisp_rand_below(s->seed, stream, i * n_tables + t, n_tables - t), n;
+        uint32_t table = order[with];
+        order[with] = order[t];
+        const int32_t *rows = bucket(s, table, keys, &n, pot);
+        for (size_t r = 0; r < n && pot->n < end; r++) wisp_pot_add(pot, rows[r]);
+        if (pot->n >= end) return;
+    }
+}
+
+static void find_all(const struct wisp_lsh *s, const uint32_t *keys, struct wisp_pot *pot)
+{
+    enum { AHEAD = 4 };
+    size_t n_tables = s->shape.n_tables, n;
+    for (size_t t = 0; t < n_tables; t++)
+        __builtin_prefetch(s->t.start + t * (((size_t)1 << s->t.bits) + 1) + keys[t]);
+    for (size_t t = 0; t < n_tables; t++) {
+        if (t + AHEAD < n_tables) __builtin_prefetch(bucket(s, t + AHEAD, keys, &n, pot));
+        const int32_t *rows = bucket(s, t, keys, &n, pot);
+        for (size_t r = 0; r < n; r++) wisp_pot_add(pot, rows[r]);
+    }
+}
+
+static void sample(const void *state, const struct wisp_query *q, size_t i, int thread,
+                   struct wisp_pot *pot)
+{
+    const struct wisp_lsh *s = state;
+    const uint32_t *keys = s->query_keys + i * s->shape.n_tables;
+    size_t first = pot->n, want = s->o.rescore ? 5 * s->keep : s->keep;
+    struct wisp_lsh_work w = wisp_lsh_work_of(s, thread);
+    switch (s->o.strategy) {
+    case WISP_VANILLA:
+        find_some(s, keys, w.order, want, STREAM_ORDER + (q->step << 8), i, pot);
+        break;
+    case WISP_TOPK:
+        find_all(s, keys, pot);
+        wisp_pot_trim(pot, first, want, 1);
+        break;
+    case WISP_THRESHOLD:
+        find_all(s, keys, pot);
+        wisp_pot_trim(pot, first, pot->room, (unsigned)s->votes);
+        break;
+    }
+}
+
+/* ---- learning, state ---- */
+
+static void learn(void *state, struct wisp_context *ctx, const struct wisp_query *q,
+                  const struct wisp_outcome *o)
+{
+    struct wisp_lsh *s = state;
+    if (s->c->built) wisp_lsh_keep_up(s, ctx, q, o->active);
+}
+
+static size_t blobs(void *state, struct wisp_blob *out)
+{
+    struct wisp_lsh *s = state;
+    const struct wisp_blob all[] = {
+        { "lsh.counters", s->c, sizeof *s->c },      { "lsh.frames", s->mean, s->float_bytes },
+        { "lsh.dirty", s->dirty, s->dirty_bytes },   { "lsh.keys", s->t.keys, s->key_bytes },
+        { "lsh.start", s->t.start, s->start_bytes }, { "lsh.rows", s->t.rows, s->row_bytes },
+    };
+    memcpy(out, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+static void restored(void *state, struct wisp_context *ctx)
+{
+    (void)ctx;
+    struct wisp_lsh *s = state;
+    for (int g = 0; g < 2; g++) s->family->init(s->functions[g], &s->shape, s->seed, s->c->draw[g]);
+}
+
+const struct wisp_finder_kind wisp_finder_lsh = {
+    .name = "lsh",
+    .what = "hash tables over the rows: simhash, wta, dwta, minhash",
+    .bytes = bytes,
+    .create = create,
+    .free = wisp_free,
+    .begin = begin,
+    .sample = sample,
+    .learn = learn,
+    .blobs = blobs,
+    .restored = restored,
+};

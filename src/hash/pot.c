@@ -1,0 +1,178 @@
+/* The pot: the rows found for one sample, without repeats.  Its cost grows with what is in it. */
+#include "hash/finder.h"
+
+#include <assert.h>
+#include <string.h>
+
+size_t wisp_pot_bytes(size_t room)
+{
+    return room * (4 * sizeof(uint32_t) + 3 * sizeof(float));
+}
+
+void wisp_pot_init(struct wisp_pot *p, const struct wisp_kernels *k, void *block, size_t room)
+{
+    assert((room & (room - 1)) == 0);
+    *p = (struct wisp_pot){ .k = k, .room = room, .slot = block };
+    p->at = p->slot + 2 * room;
+    p->row = (int32_t *)(p->at + room);
+    p->score = (float *)(p->row + room);
+    p->votes = p->score + room;
+    p->spare = p->votes + room;
+}
+
+void wisp_pot_start(struct wisp_pot *p, const struct wisp_query *q, size_t i)
+{
+    for (size_t r = 0; r < p->n; r++) p->slot[p->at[r]] = 0;
+    p->n = p->n_scored = 0;
+    p->products = 0;
+    p->rows = &q->rows;
+    p->h = q->h + i * q->rows.width;
+    p->labels = q->yp ? q->yi + q->yp[i] : NULL;
+    p->n_labels = q->yp ? q->yp[i + 1] - q->yp[i] : 0;
+}
+
+static bool is_label(const struct wisp_pot *p, int32_t row)
+{
+    size_t lo = 0, hi = p->n_labels;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (p->labels[mid] < row) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo < p->n_labels && p->labels[lo] == row;
+}
+
+static size_t slot_of(const struct wisp_pot *p, int32_t row)
+{
+    return ((uint32_t)row * 0x9e3779b1u >> 7) & (2 * p->room - 1);
+}
+
+void wisp_pot_vote(struct wisp_pot *p, int32_t row, float votes)
+{
+    size_t mask = 2 * p->room - 1, at = slot_of(p, row);
+    for (; p->slot[at]; at = (at + 1) & mask)
+        if (p->row[p->slot[at] - 1] == row) {
+            p->votes[p->slot[at] - 1] += votes;
+            return;
+        }
+    if (p->n == p->room || is_label(p, row)) return;
+    p->at[p->n] = (uint32_t)at;
+    p->row[p->n] = row;
+    p->votes[p->n] = votes;
+    p->slot[at] = (uint32_t)++p->n;
+}
+
+void wisp_pot_score(struct wisp_pot *p)
+{
+    size_t n = p->n - p->n_scored;
+    const int32_t *row = p->row + p->n_scored;
+    float *score = p->score + p->n_scored;
+    p->k->dots(score, p->rows->w, p->rows->width, row, n, p->h, p->rows->width);
+    for (size_t i = 0; i < n; i++) score[i] += p->rows->bias[row[i]];
+    p->n_scored = p->n;
+    p->products += n;
+}
+
+static void swap(struct wisp_pot *p, size_t a, size_t b)
+{
+    int32_t row = p->row[a];
+    float score = p->score[a];
+    float votes = p->votes[a];
+    uint32_t at = p->at[a];
+    p->row[a] = p->row[b], p->score[a] = p->score[b], p->votes[a] = p->votes[b];
+    p->at[a] = p->at[b];
+    p->row[b] = row, p->score[b] = score, p->votes[b] = votes, p->at[b] = at;
+    p->slot[p->at[a]] = (uint32_t)a + 1;
+    p->slot[p->at[b]] = (uint32_t)b + 1;
+}
+
+static bool before(const struct wisp_pot *p, size_t a, size_t b)
+{
+    if (p->score[a] != p->score[b]) return p->score[a] > p->score[b];
+    return p->row[a] < p->row[b];
+}
+
+/* A heap of the n best with the worst on top, then taken apart from the back. */
+static void sink(struct wisp_pot *p, size_t at, size_t n)
+{
+    for (size_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && before(p, child, child + 1)) child++;
+        if (!before(p, at, child)) return;
+        swap(p, at, child);
+    }
+}
+
+size_t wisp_pot_best(struct wisp_pot *p, size_t n)
+{
+    assert(p->n_scored == p->n);
+    if (n > p->n) n = p->n;
+    for (size_t i = n / 2; i-- > 0;) sink(p, i, n);
+    for (size_t i = n; n > 0 && i < p->n; i++)
+        if (before(p, i, 0)) {
+            swap(p, i, 0);
+            sink(p, 0, n);
+        }
+    for (size_t i = n; i-- > 1;) {
+        swap(p, 0, i);
+        sink(p, 0, i);
+    }
+    return n;
+}
+
+/* Puts all rows into the slots anew: taking single ones out would cut the chains of others. */
+static void refill(struct wisp_pot *p, size_t n)
+{
+    size_t mask = 2 * p->room - 1;
+    for (size_t i = 0; i < p->n; i++) p->slot[p->at[i]] = 0;
+    p->n = n;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = slot_of(p, p->row[i]);
+        while (p->slot[at]) at = (at + 1) & mask;
+        p->slot[at] = (uint32_t)i + 1;
+        p->at[i] = (uint32_t)at;
+    }
+}
+
+/* The n-th largest of x, which is reordered; 1 <= n <= size. */
+static float nth_largest(float *x, size_t size, size_t n)
+{
+    size_t lo = 0, hi = size;
+    while (hi - lo > 1) {
+        float pivot = x[lo + (hi - lo) / 2];
+        size_t i = lo, k = hi - 1;
+        for (;; i++, k--) {
+            while (x[i] > pivot) i++;
+            while (x[k] < pivot) k--;
+            if (i >= k) break;
+            float v = x[i];
+            x[i] = x[k];
+            x[k] = v;
+        }
+        size_t cut = x[i] >= pivot && i == k ? i + 1 : i; /* all before 'cut' are at least pivot */
+        if (n <= cut && cut < hi) hi = cut;
+        else if (n > cut) lo = cut;
+        else return pivot;
+    }
+    return x[lo];
+}
+
+void wisp_pot_trim(struct wisp_pot *p, size_t first, size_t n, float min_votes)
+{
+    assert(p->n_scored <= first);
+    size_t size = p->n - first, above = 0, to = first;
+    float cut = min_votes;
+    if (n > 0 && size > n) {
+        memcpy(p->spare, p->votes + first, size * sizeof *p->spare);
+        float nth = nth_largest(p->spare, size, n);
+        if (nth > cut) cut = nth;
+    }
+    for (size_t i = first; i < p->n; i++) above += p->votes[i] > cut;
+    size_t left = n > above ? n - above : 0; /* places for those with exactly 'cut' votes */
+    for (size_t i = first; i < p->n; i++) {
+        if (p->votes[i] < cut || (p->votes[i] == cut && left == 0)) continue;
+        left -= p->votes[i] == cut;
+        p->row[to] = p->row[i];
+        p->votes[to++] = p->votes[i];
+    }
+    if (to < p->n) refill(p, to);
+}
