@@ -71,7 +71,7 @@ int wisp_table_row(const char *table, size_t i, const char **name, const char **
     if (strcmp(table, "layers") == 0) ROW(wisp_layer_kind_at(i));
     if (strcmp(table, "losses") == 0) ROW(wisp_loss_at(i));
     if (strcmp(table, "optimizers") == 0) ROW(wisp_optimizer_at(i));
-    if (strcmp(table, "samplers") == 0) ROW(wisp_sampler_at(i));
+    if (strcmp(table, "samplers") == 0) ROW(wisp_finder_at(i));
     if (strcmp(table, "kernels") == 0 && wisp_kernels_isa(i, NULL)) {
         *name = wisp_kernels_isa(i, what);
         return 1;

@@ -8,7 +8,7 @@
 #define WISP_LAYER_LAYER_H
 
 #include "base/context.h"
-#include "hash/active.h"
+#include "hash/sampler.h"
 #include "kernels/kernels.h"
 
 #include <stdbool.h>
@@ -29,8 +29,9 @@ struct wisp_update { /* how a row moves: model/optimizer.c */
 
 struct wisp_batch { /* rows laid out for a step: model/batch.c */
     size_t n;
-    uint32_t *xp; /* (n+1) */
-    int32_t *xi;  /* (xp[n]) features, values transformed */
+    const size_t *id; /* (n) number of each row in its set, borrowed */
+    uint32_t *xp;     /* (n+1) */
+    int32_t *xi;      /* (xp[n]) features, values transformed */
     float *xv;
     uint32_t *yp; /* (n+1) */
     int32_t *yi;  /* (yp[n]) labels */
@@ -48,6 +49,7 @@ struct wisp_batch { /* rows laid out for a step: model/batch.c */
 
 struct wisp_loss;
 
+struct wisp_layer;
 struct wisp_step { /* one batch on its way through the network */
     struct wisp_context *ctx;
     const struct wisp_batch *batch;
@@ -55,8 +57,12 @@ struct wisp_step { /* one batch on its way through the network */
     uint64_t seed, number; /* of the run, of the step: dropout's counters */
     const struct wisp_update *update;
     const struct wisp_loss *loss;
-    struct wisp_active active; /* rows of the output layer */
-    double loss_sum;           /* out: sum over samples */
+    struct wisp_active active; /* rows of the output layer; n = 0: the layer's sampler chooses */
+    /* Called by the output layer between choosing and computing, or NULL. */
+    void (*look)(void *arg, const struct wisp_layer *out, const struct wisp_step *s,
+                 const float *h);
+    void *look_arg;
+    double loss_sum; /* out: sum over samples */
 };
 
 struct wisp_act { /* values between layers */
@@ -74,6 +80,7 @@ struct wisp_layer {
     double arg; /* number after the name in the net line: width or rate */
     int n_params;
     struct wisp_param params[WISP_MAX_PARAMS];
+    struct wisp_sampler *sampler; /* who chooses its rows while training, borrowed; NULL: all */
     /* scratch, asked for by plan, given by the net */
     size_t scratch_floats, thread_floats; /* shared; for each thread */
     float *scratch, *thread_scratch;
@@ -83,6 +90,7 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     size_t batch;
     size_t active; /* most output rows in a step */
     bool training;
+    size_t best; /* of each sample's best rows that the output layer collects */
 };
 
 enum wisp_layer_arg { WISP_ARG_NONE, WISP_ARG_WIDTH, WISP_ARG_SHARE };

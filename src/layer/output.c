@@ -10,20 +10,26 @@
  * Three products of 2 * n * n_in * rows operations are all that matters; Z is the only
  * large buffer (rows * batch floats).
  *
+ * While a block's logits are there, the best rows of each sample are collected from them for the
+ * layer's sampler, which also gets each row's summed gradient.
+ *
  * scratch:  loss (batch doubles) | scale (batch) | h^T (n_in, batch) | Z (active, batch)
- *           | a, b (blocks, batch) | starts (blocks + 1) | partial sums (lanes, batch, n_in)
- * of each thread: gradient of a block (96, n_in) | gathered rows (96, n_in) | bias gradient (96) */
+ *           | a, b (blocks, batch) | starts (blocks + 1) | bias gradients (active)
+ *           | partial sums (lanes, batch, n_in) | lists of the best (lanes)
+ * of each thread: gradient of a block (96, n_in) | gathered rows (96, n_in) | places (batch) */
 #include "layer/output.h"
+#include "layer/best.h"
 
 #include <math.h>
 #include <string.h>
 
 struct view { /* the scratch, cut up for this step */
-    float *ht, *z, *a, *b, *scale, *parts;
+    float *ht, *z, *a, *b, *scale, *gb, *parts, *lists;
     double *loss;
     uint32_t *start; /* (blocks + 1) true labels of a block: places start[i] .. start[i+1] of the
                         batch's lists */
     size_t ld, n_blocks, n_lanes;
+    size_t k; /* best rows collected of each sample; 0: none */
 };
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
@@ -37,9 +43,11 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
     if (s->training) {
         size_t blocks = wisp_out_blocks(s->active);
         l->scratch_floats = l->n_in * s->batch + s->active * s->batch + 2 * blocks * s->batch +
-                            3 * s->batch + blocks + 64 +
+                            3 * s->batch + blocks + s->active + 64 +
                             wisp_out_lanes(s->active) * s->batch * l->n_in;
-        l->thread_floats = 2 * WISP_OUT_BLOCK * l->n_in + WISP_OUT_BLOCK;
+        if (s->best)
+            l->scratch_floats += wisp_out_lanes(s->active) * wisp_best_floats(s->batch, s->best);
+        l->thread_floats = 2 * WISP_OUT_BLOCK * l->n_in + s->batch;
     }
     return WISP_OK;
 }
@@ -57,7 +65,10 @@ static struct view cut(const struct wisp_layer *l, const struct wisp_step *s)
     v.a = p, p += v.n_blocks * v.ld;
     v.b = p, p += v.n_blocks * v.ld;
     v.start = (uint32_t *)p, p += v.n_blocks + 1;
-    v.parts = p;
+    v.gb = p, p += s->active.n;
+    v.parts = p, p += v.n_lanes * v.ld * l->n_in;
+    v.lists = p;
+    v.k = l->sampler ? wisp_sampler_best(l->sampler) : 0;
     return v;
 }
 
@@ -98,9 +109,23 @@ static const float *block_weights(const struct job *j, size_t block, float *gath
     return gathered;
 }
 
-static void forward_block(void *arg, size_t block, int thread)
+static struct wisp_best lists_of(const struct job *j, size_t lane)
 {
-    const struct job *j = arg;
+    size_t n = j->v.ld, k = j->v.k;
+    return wisp_best_at(j->v.lists + lane * wisp_best_floats(n, k), n, k);
+}
+
+/* Rows drawn at random stand for all that were not: their logits are raised. */
+static void raise(const struct job *j, float *z, size_t first, size_t m)
+{
+    const float *shift = j->s->active.shift;
+    for (size_t i = 0; shift && i < m; i++)
+        for (size_t c = 0; shift[first + i] != 0 && c < j->v.ld; c++)
+            z[i * j->v.ld + c] += shift[first + i];
+}
+
+static void forward_block(const struct job *j, size_t block, struct wisp_best *best, int thread)
+{
     const struct view *v = &j->v;
     const struct wisp_batch *batch = j->s->batch;
     size_t n = batch->n, m = block_rows(j, block), first = block * WISP_OUT_BLOCK;
@@ -112,9 +137,37 @@ static void forward_block(void *arg, size_t block, int thread)
         for (size_t c = 0; c < n; c++) z[i * v->ld + c] = bias;
     }
     j->s->ctx->k->gemm(z, v->ld, w, j->l->n_in, 1, v->ht, v->ld, m, n, j->l->n_in, true);
+    if (v->k)
+        wisp_best_collect(best, j->s->ctx->k, z, m,
+                          j->s->active.rows ? j->s->active.rows + first : NULL, first,
+                          (int32_t *)(gathered + WISP_OUT_BLOCK * j->l->n_in));
+    raise(j, z, first, m);
     for (uint32_t e = v->start[block]; e < v->start[block + 1]; e++)
         batch->logit[e] = z[(batch->place[e] - first) * v->ld + batch->sample[e]];
     j->s->loss->block(j->s->ctx->k, z, v->ld, m, n, v->a + block * v->ld, v->b + block * v->ld);
+}
+
+static void forward_lane(void *arg, size_t lane, int thread)
+{
+    const struct job *j = arg;
+    size_t n = j->v.n_blocks, lanes = j->v.n_lanes;
+    struct wisp_best best = lists_of(j, lane);
+    if (j->v.k) wisp_best_reset(&best);
+    for (size_t block = lane * n / lanes; block < (lane + 1) * n / lanes; block++)
+        forward_block(j, block, &best, thread);
+}
+
+static void merge_tile(void *arg, size_t tile, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    struct wisp_best to = lists_of(j, 0);
+    size_t first = tile * WISP_TILE;
+    for (size_t lane = 1; lane < j->v.n_lanes; lane++) {
+        struct wisp_best from = lists_of(j, lane);
+        for (size_t i = first; i < first + wisp_tile_rows(j->v.ld, tile); i++)
+            wisp_best_merge(&to, &from, i);
+    }
 }
 
 /* Files the true labels by block: count, prefix sum, fill. */
@@ -165,15 +218,41 @@ static void combine_tile(void *arg, size_t tile, int thread)
         if (v->scale[i] == 0) v->loss[i] = 0;
 }
 
+static struct wisp_query query(const struct wisp_layer *l, const struct wisp_step *s,
+                               const struct wisp_act *in)
+{
+    const struct wisp_batch *b = s->batch;
+    return (struct wisp_query){ .n = b->n,
+                                .h = in->x,
+                                .yp = b->yp,
+                                .yi = b->yi,
+                                .id = b->id,
+                                .xp = b->xp,
+                                .xi = b->xi,
+                                .xv = b->xv,
+                                .step = s->number,
+                                .rows = { l->n_out, l->n_in, l->params[0].w, l->params[1].w } };
+}
+
+static void choose(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in)
+{
+    struct wisp_query q = query(l, s, in);
+    if (l->sampler) wisp_sampler_choose(&s->active, l->sampler, s->ctx, &q);
+    else if (s->active.n == 0) s->active = (struct wisp_active){ .n = l->n_out };
+    if (s->look) s->look(s->look_arg, l, s, in->x);
+}
+
 static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
                     struct wisp_act *out)
 {
     (void)out;
+    choose(l, s, in);
     struct job j = { (struct wisp_layer *)l, s, in, cut(l, s) };
     const struct wisp_batch *b = s->batch;
     file_labels(&j);
     s->ctx->k->transpose(j.v.ht, j.v.ld, in->x, l->n_in, b->n, l->n_in);
-    wisp_parallel_for(s->ctx->pool, j.v.n_blocks, forward_block, &j);
+    wisp_parallel_for(s->ctx->pool, j.v.n_lanes, forward_lane, &j);
+    if (j.v.k) wisp_parallel_for(s->ctx->pool, wisp_tiles(b->n), merge_tile, &j);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(b->n), combine_tile, &j);
     for (uint32_t e = 0; e < j.v.start[j.v.n_blocks]; e++)
         j.v.loss[b->sample[e]] -= (double)s->loss->target(n_true(b, b->sample[e])) * b->logit[e];
@@ -189,7 +268,7 @@ static void backward_block(const struct job *j, size_t block, float *part, bool 
     const struct wisp_update *u = j->s->update;
     size_t width = j->l->n_in, n = b->n, m = block_rows(j, block), first = block * WISP_OUT_BLOCK;
     float *gw = wisp_layer_thread(j->l, thread), *gathered = gw + WISP_OUT_BLOCK * width;
-    float *gb = gathered + WISP_OUT_BLOCK * width;
+    float *gb = v->gb + first;
     const float *w = block_weights(j, block, gathered);
     float *g = v->z + first * v->ld;
     k->col_scale(g, v->ld, v->a + block * v->ld, m, n);
@@ -234,6 +313,10 @@ static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act 
     struct job j = { l, s, in, cut(l, s) };
     wisp_parallel_for(s->ctx->pool, j.v.n_lanes, backward_lane, &j);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), add_tile, &j);
+    if (!l->sampler) return;
+    struct wisp_query q = query(l, s, in);
+    struct wisp_outcome o = { &s->active, j.v.k, j.v.k ? lists_of(&j, 0).id : NULL, j.v.gb };
+    wisp_sampler_learn(l->sampler, s->ctx, &q, &o);
 }
 
 const struct wisp_layer_kind wisp_layer_output = {

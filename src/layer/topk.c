@@ -1,12 +1,12 @@
 /* The best labels by exact scores of all rows; scores never exist as a whole.
  *
  * Lanes of blocks run in parallel.  For each block: Z = W h^T + bias (96, n), then every score
- * above a sample's current k-th best is put into that sample's list.  Rows come in
- * ascending order and only a strictly better score displaces, so ties keep the smaller id;
- * the lists of the lanes are merged in lane order by the same rule.
+ * above a sample's current k-th best is put into that sample's list (best.h); the lists of the
+ * lanes are merged in lane order.
  *
- * scratch: h^T (n_in, n) | for each lane: values (n, k), ids (n, k), limit, max, sum (n)
+ * scratch: h^T (n_in, n) | for each lane: lists of the best, max, sum (n)
  * of each thread: Z (96, n) | places (n) | block max, block sum (n) */
+#include "layer/best.h"
 #include "layer/output.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 
 static size_t lane_floats(size_t n, size_t k)
 {
-    return 2 * n * k + 3 * n;
+    return wisp_best_floats(n, k) + 2 * n;
 }
 
 size_t wisp_output_topk_floats(const struct wisp_layer *l, size_t n, size_t k)
@@ -29,9 +29,8 @@ size_t wisp_output_topk_thread_floats(const struct wisp_layer *l, size_t n)
 }
 
 struct lane {
-    float *value;             /* (n, k) best first */
-    int32_t *id;              /* (n, k) */
-    float *limit, *max, *sum; /* (n) */
+    struct wisp_best best;
+    float *max, *sum; /* (n) */
 };
 
 struct job {
@@ -47,37 +46,8 @@ struct job {
 static struct lane lane_at(const struct job *j, size_t i)
 {
     float *p = j->lanes + i * lane_floats(j->n, j->k);
-    struct lane a = { .value = p, .id = (int32_t *)(p + j->n * j->k) };
-    a.limit = p + 2 * j->n * j->k;
-    a.max = a.limit + j->n;
-    a.sum = a.max + j->n;
-    return a;
-}
-
-/* Puts (v, id) into a list of k, best first, behind equal values. */
-static void insert(float *value, int32_t *ids, size_t k, float v, int32_t id)
-{
-    size_t at = k - 1;
-    for (; at > 0 && value[at - 1] < v; at--) {
-        value[at] = value[at - 1];
-        ids[at] = ids[at - 1];
-    }
-    value[at] = v;
-    ids[at] = id;
-}
-
-static void collect(const struct job *j, struct lane *a, const float *z, size_t m, size_t first,
-                    int32_t *where)
-{
-    for (size_t i = 0; i < m; i++) {
-        size_t found = j->ctx->k->above(where, z + i * j->n, a->limit, j->n);
-        for (size_t f = 0; f < found; f++) {
-            size_t s = (size_t)where[f];
-            insert(a->value + s * j->k, a->id + s * j->k, j->k, z[i * j->n + s],
-                   (int32_t)(first + i));
-            a->limit[s] = a->value[(s + 1) * j->k - 1];
-        }
-    }
+    float *max = p + wisp_best_floats(j->n, j->k);
+    return (struct lane){ wisp_best_at(p, j->n, j->k), max, max + j->n };
 }
 
 /* Running maximum and sum of exp(z - maximum) of each sample. */
@@ -101,8 +71,8 @@ static void scan_lane(void *arg, size_t i, int thread)
     float *z = j->thread_scratch + (size_t)thread * wisp_output_topk_thread_floats(j->l, j->n);
     int32_t *where = (int32_t *)(z + WISP_OUT_BLOCK * j->n);
     float *bmax = (float *)where + j->n, *bsum = bmax + j->n;
-    for (size_t s = 0; s < j->n * j->k; s++) a.value[s] = -INFINITY, a.id[s] = -1;
-    for (size_t s = 0; s < j->n; s++) a.limit[s] = a.max[s] = -INFINITY, a.sum[s] = 0;
+    wisp_best_reset(&a.best);
+    for (size_t s = 0; s < j->n; s++) a.max[s] = -INFINITY, a.sum[s] = 0;
     for (size_t b = i * blocks / lanes; b < (i + 1) * blocks / lanes; b++) {
         size_t first = b * WISP_OUT_BLOCK, m = j->l->n_out - first;
         if (m > WISP_OUT_BLOCK) m = WISP_OUT_BLOCK;
@@ -110,7 +80,7 @@ static void scan_lane(void *arg, size_t i, int thread)
             for (size_t s = 0; s < j->n; s++) z[r * j->n + s] = j->l->params[1].w[first + r];
         j->ctx->k->gemm(z, j->n, j->l->params[0].w + first * j->l->n_in, j->l->n_in, 1, j->ht, j->n,
                         m, j->n, j->l->n_in, true);
-        collect(j, &a, z, m, first, where);
+        wisp_best_collect(&a.best, j->ctx->k, z, m, NULL, first, where);
         if (j->loss->needs_sum) accumulate(j, &a, z, m, bmax, bsum);
     }
 }
@@ -122,12 +92,12 @@ static void merge_tile(void *arg, size_t tile, int thread)
     size_t lanes = wisp_out_lanes(j->l->n_out), k = j->k, first = tile * WISP_TILE;
     for (size_t s = first; s < first + wisp_tile_rows(j->n, tile); s++) {
         struct lane to = lane_at(j, 0);
-        float *value = to.value + s * k, max = to.max[s];
-        int32_t *id = to.id + s * k;
+        const float *value = to.best.value + s * k;
+        const int32_t *id = to.best.id + s * k;
+        float max = to.max[s];
         for (size_t i = 1; i < lanes; i++) {
             struct lane a = lane_at(j, i);
-            for (size_t c = 0; c < k && a.value[s * k + c] > value[k - 1]; c++)
-                insert(value, id, k, a.value[s * k + c], a.id[s * k + c]);
+            wisp_best_merge(&to.best, &a.best, s);
             if (a.max[s] > max) max = a.max[s];
         }
         double sum = 0;

@@ -251,6 +251,7 @@ wisp_status wisp_layout_fill(struct wisp_layout *l, const struct wisp_data *d, c
     wisp_status st = make_room(l, n, nnz, lab, err);
     if (st != WISP_OK) return st;
     l->batch.n = n;
+    l->batch.id = rows;
     fill_labels(l, d, rows);
     struct job j = { l, d, rows, v, drop };
     wisp_parallel_for(l->pool, wisp_tiles(n), fill_tile, &j);

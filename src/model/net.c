@@ -244,14 +244,10 @@ const float *wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s)
     return net->acts[net->n_layers - 2].x;
 }
 
-void wisp_net_step(struct wisp_net *net, struct wisp_step *s,
-                   const struct wisp_sampler_kind *sampler)
+void wisp_net_step(struct wisp_net *net, struct wisp_step *s)
 {
     int last = net->n_layers - 1;
-    const float *h = wisp_net_hidden(net, s);
-    struct wisp_query q = { s->batch->n,  net->acts[last - 1].width, h, s->batch->yp, s->batch->yi,
-                            net->n_labels };
-    sampler->choose(&s->active, &q);
+    wisp_net_hidden(net, s);
     net->layers[last].kind->forward(&net->layers[last], s, &net->acts[last - 1], NULL);
     for (int i = last; i >= 0; i--)
         net->layers[i].kind->backward(&net->layers[i], s, i ? &net->acts[i - 1] : NULL,

@@ -49,7 +49,6 @@ static inline struct wisp_layer *wisp_net_output(const struct wisp_net *net)
 /* Forward through all layers below the output; returns their values (n, width). */
 const float *wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s);
 /* Forward, loss, backward, update.  s->loss_sum is the batch's loss. */
-void wisp_net_step(struct wisp_net *net, struct wisp_step *s,
-                   const struct wisp_sampler_kind *sampler);
+void wisp_net_step(struct wisp_net *net, struct wisp_step *s);
 
 #endif

@@ -51,7 +51,7 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
                            const struct wisp_data *train, bool has_valid, wisp_error *err)
 {
     double n = (double)train->n_rows;
-    const char *sampling = wisp_opt_text(cfg, OPT_SAMPLING), *net = wisp_opt_text(cfg, OPT_NET);
+    const char *net = wisp_opt_text(cfg, OPT_NET);
     const char *loss = wisp_opt_text(cfg, OPT_LOSS);
     double dropout = train->n_labels <= FEW_LABELS ? 0.5 : n < FEW_ROWS ? 0.3 : 0.1;
     *p = (struct wisp_plan){
@@ -64,7 +64,6 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
         .average = wisp_opt_num(cfg, OPT_AVERAGE),
         .loss = wisp_loss_find(strcmp(loss, "auto") == 0 ? auto_loss(train) : loss),
         .optimizer = wisp_optimizer_find(wisp_opt_text(cfg, OPT_OPTIMIZER)),
-        .sampler = wisp_sampler_find(strcmp(sampling, "auto") == 0 ? "full" : sampling),
         .input_dropout = given(cfg, OPT_INPUT_DROPOUT, 0),
         .seed = (uint64_t)wisp_opt_num(cfg, OPT_SEED),
         .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
@@ -74,6 +73,8 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
     if (p->lr == 0) p->lr = p->optimizer->lr;
     p->holdout =
         has_valid ? 0 : given(cfg, OPT_HOLDOUT, clamp(2000 / n, fmin(0.02, 20000 / n), 0.1));
+    wisp_status st = wisp_sampling_plan(&p->sampling, cfg, train->n_labels, err);
+    if (st != WISP_OK) return st;
     const char *values = wisp_opt_text(cfg, OPT_VALUES);
     if (strcmp(values, "auto") == 0)
         p->values.mode = train->counts ? WISP_VALUES_TFIDF : WISP_VALUES_UNIT;

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MOST_BEST = 32 }; /* rows of a sample that any finder learns from */
+
 /* Options that shape the result, as lines "key=value": kept in the model, compared on resume. */
 static wisp_status options_text(char **out, const wisp_config *cfg, wisp_error *err)
 {
@@ -96,6 +98,51 @@ static wisp_status check_init(const struct wisp_run *r, const char *path, wisp_e
                      a->n_labels);
 }
 
+static bool sampled(const struct wisp_run *r)
+{
+    return strcmp(r->plan.sampling.names, "full") != 0;
+}
+
+static void sampler_setup(struct wisp_finder_setup *s, const struct wisp_run *r, size_t n_labels,
+                          size_t width)
+{
+    *s = (struct wisp_finder_setup){ .o = &r->plan.sampling,
+                                     .n_rows = n_labels,
+                                     .width = width,
+                                     .batch = r->plan.batch,
+                                     .n_samples = r->train->n_rows,
+                                     .label_rows = r->m->label_rows,
+                                     .seed = r->plan.seed,
+                                     .threads = wisp_pool_threads(r->ctx->pool) };
+}
+
+static size_t row_labels(const struct wisp_rows *b, size_t row)
+{
+    return b->yp[row + 1] - b->yp[row];
+}
+
+/* The most labels that a batch can have: those of the rows with most. */
+static wisp_status most_labels(size_t *out, const struct wisp_data *d, size_t batch,
+                               wisp_error *err)
+{
+    size_t longest = 0;
+    for (size_t b = 0; b < d->n_blocks; b++)
+        for (size_t i = 0; i < d->blocks[b].n; i++)
+            longest = most(longest, row_labels(&d->blocks[b], i));
+    size_t *rows = wisp_zalloc(longest + 1, sizeof *rows);
+    if (!rows) return wisp_fail_mem(err, (longest + 1) * sizeof *rows, "counts of labels");
+    for (size_t b = 0; b < d->n_blocks; b++)
+        for (size_t i = 0; i < d->blocks[b].n; i++) rows[row_labels(&d->blocks[b], i)]++;
+    *out = 0;
+    for (size_t n = longest; n > 0 && batch > 0; n--) {
+        size_t take = rows[n] < batch ? rows[n] : batch;
+        *out += take * n;
+        batch -= take;
+    }
+    wisp_free(rows);
+    return WISP_OK;
+}
+
 static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     const struct wisp_data *d = r->train;
@@ -120,6 +167,13 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
     struct wisp_layer_sizes sizes = { .batch = r->plan.batch,
                                       .active = n_labels,
                                       .training = true };
+    if (sampled(r)) {
+        struct wisp_finder_setup setup;
+        if ((st = most_labels(&r->batch_labels, d, r->plan.batch, err)) != WISP_OK) return st;
+        sampler_setup(&setup, r, n_labels, 0);
+        sizes.active = wisp_sampler_room(&setup, r->batch_labels);
+        sizes.best = MOST_BEST;
+    }
     if ((st = wisp_net_plan(&m->net, m->spec, n_features, n_labels, &sizes, err)) != WISP_OK ||
         (init && (st = check_init(r, wisp_opt_text(cfg, OPT_INIT), err)) != WISP_OK) ||
         (st = set_values(r, n_features, err)) != WISP_OK)
@@ -156,7 +210,14 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
     size_t weights = wisp_net_param_floats(net) * 4,
            state = wisp_net_state_floats(net, p->optimizer->slots) * 4;
     size_t work = wisp_net_work_floats(net, wisp_pool_threads(r->ctx->pool)) * 4;
-    size_t need = weights * (p->average > 0 ? 2 : 1) + state + work, have = wisp_mem_available();
+    size_t index = 0;
+    if (sampled(r)) {
+        struct wisp_finder_setup setup;
+        sampler_setup(&setup, r, net->n_labels, wisp_net_output(net)->n_in);
+        index = wisp_sampler_bytes(&setup, r->batch_labels);
+    }
+    size_t need = weights * (p->average > 0 ? 2 : 1) + state + work + index;
+    size_t have = wisp_mem_available();
     wisp_say(r->ctx, "rows      %zu training, %zu validation%s", r->order.n_rows, r->valid->n_rows,
              r->held_out && r->held_out->n_rows ? " (held out)" : "");
     wisp_say(r->ctx,
@@ -167,11 +228,12 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
              net->n_labels, p->loss->name, (double)wisp_net_n_params(net) / 1e6);
     wisp_say(r->ctx,
              "training  %d epochs, batch %zu, %s lr %g, input dropout %g, sampling %s, seed %llu",
-             p->epochs, p->batch, p->optimizer->name, p->lr, p->input_dropout, p->sampler->name,
+             p->epochs, p->batch, p->optimizer->name, p->lr, p->input_dropout, p->sampling.names,
              (unsigned long long)p->seed);
     wisp_say(r->ctx,
-             "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f), %.1f GiB free",
-             gib(need), gib(weights), gib(state), gib(work), gib(have));
+             "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f, sampling %.2f), "
+             "%.1f GiB free",
+             gib(need), gib(weights), gib(state), gib(work), gib(index), gib(have));
     wisp_say(r->ctx, "machine   cpu, %d threads, %s kernels", wisp_pool_threads(r->ctx->pool),
              r->ctx->k->name);
     if (have && need > have)
@@ -203,6 +265,17 @@ static void first_weights(struct wisp_run *r)
         bias->w[l] = r->plan.loss->prior((double)r->m->counts[l], (double)r->train->n_rows, total);
 }
 
+static wisp_status make_sampler(struct wisp_run *r, wisp_error *err)
+{
+    struct wisp_layer *out = wisp_net_output(&r->m->net);
+    struct wisp_finder_setup setup;
+    if (!sampled(r)) return WISP_OK;
+    sampler_setup(&setup, r, out->n_out, out->n_in);
+    wisp_status st = wisp_sampler_create(&r->sampler, &setup, r->ctx->k, r->batch_labels, err);
+    out->sampler = r->sampler;
+    return st == WISP_OK ? wisp_recall_init(&r->recall, out, setup.threads, err) : st;
+}
+
 static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     struct wisp_net *net = &r->m->net;
@@ -214,7 +287,8 @@ static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_
         (st = wisp_optimizer_init(&r->opt, p->optimizer, r->ctx->k, wisp_opt_num(cfg, OPT_MOMENTUM),
                                   err)) != WISP_OK ||
         (st = wisp_layout_init(&r->layout, net->n_features, net->n_labels, true, err)) != WISP_OK ||
-        (st = wisp_scorer_init(&r->scorer, r->m, r->ctx, 5, err)) != WISP_OK)
+        (st = wisp_scorer_init(&r->scorer, r->m, r->ctx, 5, err)) != WISP_OK ||
+        (st = make_sampler(r, err)) != WISP_OK)
         return st;
     r->layout.pool = r->ctx->pool;
     if (!(r->rows = wisp_alloc(p->batch, sizeof *r->rows)))
@@ -253,6 +327,8 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
 void wisp_run_clear(struct wisp_run *r)
 {
     wisp_scorer_clear(&r->scorer);
+    wisp_sampler_free(r->sampler);
+    wisp_recall_clear(&r->recall);
     wisp_layout_clear(&r->layout);
     wisp_optimizer_clear(&r->opt);
     wisp_order_clear(&r->order);

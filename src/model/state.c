@@ -48,6 +48,11 @@ static wisp_status list_all(struct list *l, struct wisp_run *r, wisp_error *err)
     *l = (struct list){ wisp_zalloc(MAX_TENSORS, sizeof *l->t), 0 };
     if (!l->t) return wisp_fail_mem(err, MAX_TENSORS * sizeof *l->t, "the list of tensors");
     wisp_net_each(&r->m->net, list_param, l, NULL);
+    struct wisp_blob blobs[WISP_SAMPLER_BLOBS];
+    size_t n = r->sampler ? wisp_sampler_blobs(r->sampler, blobs) : 0;
+    struct wisp_param sampler = { .name = "sampler" };
+    for (size_t i = 0; i < n; i++)
+        add(l, &sampler, blobs[i].name, WISP_I32, blobs[i].data, blobs[i].bytes / 4);
     struct wisp_param whole = { .name = "average" };
     add(l, &whole, "w", WISP_F32, r->average, wisp_net_param_floats(&r->m->net));
     return WISP_OK;
@@ -217,6 +222,7 @@ wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
                        &r->in_epoch, &r->seen, &r->loss_sum, &r->best, &r->best_epoch,
                        &r->since_best, &r->n_averaged) != 10))
         st = wisp_fail(err, WISP_EMODEL, "%s: metadata 'at' is not a list of counters", path);
+    if (st == WISP_OK && r->sampler) wisp_sampler_restored(r->sampler, r->ctx);
     const char *saved = wisp_tensor_file_meta(&f, "model");
     if (st == WISP_OK) st = expect_model(r, saved ? saved : "none", err);
     if (st == WISP_OK && saved && strcmp(saved, "none") != 0)

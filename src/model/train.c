@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SNAPSHOTS_AN_EPOCH = 4 };
+enum { SNAPSHOTS_AN_EPOCH = 4, LOOKS_AN_EPOCH = 4 };
 static const double SAY_EVERY_S = 0.2;
 
 /* ---- tail averaging ---- */
@@ -65,6 +65,21 @@ struct watch { /* who is told how it goes, and what about speed */
     size_t rows;
 };
 
+struct seen { /* means of what sampling did; the last epoch's recall */
+    double active, scored, own, set;
+};
+
+static struct seen seen(const struct wisp_run *r)
+{
+    double all = (double)r->m->net.n_labels;
+    if (!r->sampler) return (struct seen){ all, all, 1, 1 };
+    const struct wisp_sampler_counts *c = wisp_sampler_counts(r->sampler);
+    double n = r->recall.n ? (double)r->recall.n : 1;
+    return (struct seen){ c->steps ? (double)c->active / (double)c->steps : 0,
+                          c->samples ? (double)c->scored / (double)c->samples : 0,
+                          r->recall.own / n, r->recall.set / n };
+}
+
 static void tell(struct wisp_progress *p, const struct watch *c)
 {
     const struct wisp_run *r = c->r;
@@ -93,6 +108,13 @@ static bool asked_to_stop(void *watch)
     return c->on_progress(c->arg, &p) != 0;
 }
 
+/* A few times an epoch, never at its first step. */
+static bool looks_now(const struct wisp_run *r)
+{
+    size_t each = r->steps / (size_t)r->plan.epochs, every = each / LOOKS_AN_EPOCH;
+    return every == 0 || r->in_epoch % every == every - 1;
+}
+
 static wisp_status step(struct wisp_run *r, size_t n, wisp_error *err)
 {
     struct wisp_drop drop = { r->plan.input_dropout, r->plan.seed, r->step };
@@ -107,7 +129,8 @@ static wisp_status step(struct wisp_run *r, size_t n, wisp_error *err)
                            .number = r->step,
                            .update = &r->opt.update,
                            .loss = r->plan.loss };
-    wisp_net_step(&r->m->net, &s, r->plan.sampler);
+    if (r->sampler && looks_now(r)) s.look = wisp_recall_look, s.look_arg = &r->recall;
+    wisp_net_step(&r->m->net, &s);
     if (!isfinite(s.loss_sum))
         return wisp_fail(err, WISP_ENUMERIC,
                          "the loss became %g in epoch %d, step %zu: the last good model is kept; "
@@ -126,6 +149,7 @@ static wisp_status step(struct wisp_run *r, size_t n, wisp_error *err)
 static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
     wisp_order_start(&r->order, r->epoch);
+    if (r->in_epoch == 0) r->recall.own = r->recall.set = 0, r->recall.n = 0;
     for (size_t i = 0; i < r->in_epoch; i++)
         wisp_order_next(&r->order, r->rows, r->plan.batch); /* done before a resume */
     double began = wisp_now(), before = c->trained_s;
@@ -192,15 +216,17 @@ static bool tell_epoch(const struct watch *c, const struct score *s)
     const struct wisp_run *r = c->r;
     struct wisp_progress p;
     char json[600];
-    size_t rows = r->m->net.n_labels;
+    struct seen at = seen(r);
     tell(&p, c);
     snprintf(json, sizeof json,
              "{\"epoch\":%d,\"epochs\":%d,\"step\":%zu,\"loss\":%.6f,\"lr\":%.6g,\"valid_p@1\":%."
              "4f,\"valid_p@3\":%.4f,"
-             "\"valid_p@5\":%.4f,\"best\":%d,\"rows_per_s\":%.1f,\"active_mean\":%zu,\"scored_"
-             "mean\":%zu,\"seconds\":%.3f}",
+             "\"valid_p@5\":%.4f,\"best\":%d,\"rows_per_s\":%.1f,\"active_mean\":%.1f,"
+             "\"scored_mean\":%.1f,\"retrieval_recall\":%.4f,\"recall_union\":%.4f,"
+             "\"train_seconds\":%.3f,\"seconds\":%.3f}",
              r->epoch, r->plan.epochs, r->step, p.loss, r->opt.lr, s->p1, s->p3, s->p5, s->best,
-             p.rows_per_s, rows, rows, wisp_now() - c->began);
+             p.rows_per_s, at.active, at.scored, at.own, at.set, c->trained_s,
+             wisp_now() - c->began);
     p.epoch_ended = 1;
     p.valid = s->p1;
     p.best = s->best;
@@ -260,9 +286,11 @@ static wisp_status report(struct wisp_report **out, const struct wisp_run *r, co
     wisp_report_num(t, "samples_per_s", c->trained_s > 0 ? (double)c->rows / c->trained_s : 0);
     wisp_report_num(t, "seconds", wisp_now() - c->began);
     wisp_report_num(t, "train_seconds", c->trained_s);
-    wisp_report_num(t, "active_mean", (double)r->m->net.n_labels);
-    wisp_report_num(t, "scored_mean", (double)r->m->net.n_labels);
-    wisp_report_num(t, "retrieval_recall", 1);
+    struct seen at = seen(r);
+    wisp_report_num(t, "active_mean", at.active);
+    wisp_report_num(t, "scored_mean", at.scored);
+    wisp_report_num(t, "retrieval_recall", at.own);
+    wisp_report_num(t, "recall_union", at.set);
     wisp_report_num(t, "parameters", (double)wisp_net_n_params(&r->m->net));
     wisp_report_num(t, "peak_bytes", (double)wisp_mem_peak());
     return wisp_report_done(out, t, err);

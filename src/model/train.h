@@ -16,8 +16,8 @@ struct wisp_plan { /* choices made from the options and the data (plan.c) */
     const char *decay;
     const struct wisp_loss *loss;
     const struct wisp_optimizer_kind *optimizer;
-    const struct wisp_sampler_kind *sampler;
-    struct wisp_values values; /* idf not yet set */
+    struct wisp_sampling sampling; /* names "full": all rows */
+    struct wisp_values values;     /* idf not yet set */
     uint64_t seed;
     size_t memory; /* bytes of data at once; 0: all */
 };
@@ -25,6 +25,26 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
                            const struct wisp_data *train, bool has_valid, wisp_error *err);
 /* The learning rate of step t of n, t from 0. */
 double wisp_plan_lr(const struct wisp_plan *p, size_t t, size_t n);
+
+/* How much of what matters the sampler finds: the share of a sample's exact best rows, true labels
+ * excluded, among its own candidates, and in the active set (recall.c). */
+struct wisp_recall {
+    double own, set; /* sums over samples */
+    size_t n;
+    float *scratch, *thread_scratch;
+    int32_t *labels;
+    float *scores;
+};
+wisp_status wisp_recall_init(struct wisp_recall *t, const struct wisp_layer *out, int threads,
+                             wisp_error *err);
+void wisp_recall_clear(struct wisp_recall *t);
+/* Fits wisp_step.look; arg is the struct. */
+void wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp_step *s,
+                      const float *h);
+
+/* Settings of the output layer's sampler from the options (sampling.c). */
+wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, size_t n_labels,
+                               wisp_error *err);
 
 struct wisp_run {
     struct wisp_context *ctx;
@@ -38,6 +58,9 @@ struct wisp_run {
     struct wisp_order order;
     struct wisp_layout layout;
     struct wisp_scorer scorer;
+    size_t batch_labels;          /* most labels of a batch, where a sampler needs to know */
+    struct wisp_sampler *sampler; /* of the output layer; NULL: all rows */
+    struct wisp_recall recall;
     size_t *rows;   /* (batch) of the step */
     float *average; /* mean of the parameters in the tail, or NULL */
     size_t n_averaged;

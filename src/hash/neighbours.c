@@ -1,0 +1,259 @@
+/* Neighbours: rows that lately scored high where they were wrong.
+ *
+ * Three memories, filled from scores the step computes anyway:
+ *   rings    (rows, RING): for each label, rows that competed with it in samples it is true for,
+ *            and labels that came together with it; the oldest is overwritten
+ *   last     (samples, LAST): each sample's best wrong rows at its last visit
+ *   carried  the rows with the most wrong probability in the last batch, for the whole next batch
+ * A sample's pot gets its last rows and its labels' rings; these are scored, and the rings of the
+ * HOPS best follow: a competitor's competitors.  Nothing is searched, so the cost of a query does
+ * not depend on the number of rows. */
+#include "base/mem.h"
+#include "base/rand.h"
+#include "hash/finder.h"
+
+#include <string.h>
+
+enum {
+    RING = 16,
+    LAST = 20,
+    HOPS = 6,
+    TOGETHER = 4,    /* labels of the same sample that a ring takes at a visit */
+    TO_ALL = 4,      /* best wrong rows that every label's ring takes; the rest are dealt out */
+    MOST_RINGS = 10, /* labels whose rings are looked at; samples with more take turns */
+    LANES = 16,      /* fixed parts of the work of learning */
+};
+
+struct neighbours {
+    size_t n_rows, n_samples, most_carried;
+    uint64_t seed;
+    int32_t *ring; /* (n_rows, RING), -1: empty */
+    uint8_t *next; /* (n_rows) place of the oldest; padded to a multiple of 4 */
+    int32_t *last; /* (n_samples, LAST), -1: none */
+    int32_t *carried; /* (1 + most_carried): how many, and they */
+    uint64_t *heat;   /* (rows of an active set) scratch to select them */
+};
+
+static size_t next_bytes(size_t n_rows)
+{
+    return (n_rows + 3) & ~(size_t)3;
+}
+
+static size_t heat_room(const struct wisp_finder_setup *s)
+{
+    return s->o->n_carried ? s->active : 0;
+}
+
+static size_t bytes(const struct wisp_finder_setup *s)
+{
+    return s->n_rows * RING * sizeof(int32_t) + next_bytes(s->n_rows) +
+           s->n_samples * LAST * sizeof(int32_t) + (1 + s->o->n_carried) * sizeof(int32_t) +
+           heat_room(s) * sizeof(uint64_t);
+}
+
+static void release(void *state)
+{
+    struct neighbours *t = state;
+    wisp_free(t->ring);
+    wisp_free(t->next);
+    wisp_free(t->last);
+    wisp_free(t->carried);
+    wisp_free(t->heat);
+    wisp_free(t);
+}
+
+static wisp_status create(void **state, const struct wisp_finder_setup *s, wisp_error *err)
+{
+    struct neighbours *t = *state = wisp_zalloc(1, sizeof *t);
+    if (!t) return wisp_fail_mem(err, sizeof *t, "neighbours");
+    *t = (struct neighbours){ .n_rows = s->n_rows,
+                              .n_samples = s->n_samples,
+                              .most_carried = s->o->n_carried,
+                              .seed = s->seed };
+    t->ring = wisp_alloc(s->n_rows * RING, sizeof *t->ring);
+    t->next = wisp_zalloc(next_bytes(s->n_rows), 1);
+    t->last = wisp_alloc(s->n_samples * LAST, sizeof *t->last);
+    t->carried = wisp_zalloc(1 + t->most_carried, sizeof *t->carried);
+    t->heat = wisp_alloc(heat_room(s), sizeof *t->heat);
+    if (!t->ring || !t->next || !t->last || !t->carried || !t->heat) {
+        release(t);
+        return wisp_fail_mem(err, bytes(s), "neighbours");
+    }
+    memset(t->ring, 255, s->n_rows * RING * sizeof *t->ring);
+    memset(t->last, 255, s->n_samples * LAST * sizeof *t->last);
+    return WISP_OK;
+}
+
+/* ---- finding ---- */
+
+static void add_all(struct wisp_pot *pot, const int32_t *rows, size_t n)
+{
+    for (size_t i = 0; i < n && rows[i] >= 0; i++) wisp_pot_add(pot, rows[i]);
+}
+
+static void sample(const void *state, const struct wisp_query *q, size_t i, int thread,
+                   struct wisp_pot *pot)
+{
+    (void)thread;
+    const struct neighbours *t = state;
+    size_t n = q->yp[i + 1] - q->yp[i], first = 0;
+    if (q->id && q->id[i] < t->n_samples) add_all(pot, t->last + q->id[i] * LAST, LAST);
+    if (n > MOST_RINGS) first = wisp_rand_below(t->seed, WISP_STREAM_RINGS + (q->step << 8), i, n);
+    for (size_t y = 0; y < n && y < MOST_RINGS; y++)
+        add_all(pot, t->ring + (size_t)q->yi[q->yp[i] + (first + y) % n] * RING, RING);
+    wisp_pot_score(pot);
+    size_t hops = wisp_pot_best(pot, HOPS);
+    for (size_t h = 0; h < hops; h++) add_all(pot, t->ring + (size_t)pot->row[h] * RING, RING);
+}
+
+static size_t most_for_all(const struct wisp_finder_setup *s)
+{
+    return s->o->n_carried;
+}
+
+static void rows_for_all(const void *state, const struct wisp_query *q,
+                         struct wisp_rows_for_all *out)
+{
+    (void)q;
+    const struct neighbours *t = state;
+    for (int32_t i = 0; i < t->carried[0]; i++) {
+        out->row[out->n] = t->carried[1 + i];
+        out->shift[out->n++] = 0;
+    }
+}
+
+/* ---- learning ---- */
+
+static void put(struct neighbours *t, int32_t label, int32_t row)
+{
+    int32_t *ring = t->ring + (size_t)label * RING;
+    for (int i = 0; i < RING; i++)
+        if (ring[i] == row) return;
+    ring[t->next[label]] = row;
+    t->next[label] = (uint8_t)((t->next[label] + 1) % RING);
+}
+
+struct job {
+    struct neighbours *t;
+    const struct wisp_query *q;
+    const struct wisp_outcome *o;
+};
+
+static bool is_label(const struct wisp_query *q, size_t i, int32_t row)
+{
+    for (uint32_t y = q->yp[i]; y < q->yp[i + 1]; y++)
+        if (q->yi[y] == row) return true;
+    return false;
+}
+
+/* The best wrong rows of sample i; returns how many. */
+static size_t wrong_rows(int32_t *out, const struct job *j, size_t i)
+{
+    const int32_t *best = j->o->best + i * j->o->k;
+    size_t n = 0;
+    for (size_t b = 0; b < j->o->k && best[b] >= 0 && n < LAST; b++)
+        if (!is_label(j->q, i, best[b])) out[n++] = best[b];
+    return n;
+}
+
+/* A lane looks at all samples and changes the rings of its own labels only, so every ring sees
+ * the samples in their order. */
+static void learn_lane(void *arg, size_t lane, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    struct neighbours *t = j->t;
+    const struct wisp_query *q = j->q;
+    for (size_t i = 0; i < q->n; i++) {
+        size_t n = q->yp[i + 1] - q->yp[i];
+        int32_t wrong[LAST];
+        bool mine = i % LANES == lane && q->id && q->id[i] < t->n_samples;
+        for (size_t y = 0; y < n && !mine; y++) mine = (size_t)q->yi[q->yp[i] + y] % LANES == lane;
+        if (!mine) continue;
+        size_t n_wrong = wrong_rows(wrong, j, i);
+        if (i % LANES == lane && q->id && q->id[i] < t->n_samples) {
+            int32_t *last = t->last + q->id[i] * LAST;
+            for (size_t w = 0; w < LAST; w++) last[w] = w < n_wrong ? wrong[w] : -1;
+        }
+        for (size_t y = 0; y < n; y++) {
+            int32_t label = q->yi[q->yp[i] + y];
+            if ((size_t)label % LANES != lane) continue;
+            for (size_t c = 1; c < n && c <= TOGETHER; c++)
+                put(t, label, q->yi[q->yp[i] + (y + c) % n]);
+            for (size_t w = 0; w < n_wrong; w++)
+                if (w < TO_ALL || w % n == y) put(t, label, wrong[w]);
+        }
+    }
+}
+
+/* The n largest of x to its front, in no order. */
+static void select_largest(uint64_t *x, size_t size, size_t n)
+{
+    size_t lo = 0, hi = size;
+    while (hi - lo > 1 && n > lo && n < hi) {
+        uint64_t pivot = x[lo + (hi - lo) / 2];
+        size_t i = lo, k = hi - 1;
+        for (;;) {
+            while (x[i] > pivot) i++;
+            while (x[k] < pivot) k--;
+            if (i >= k) break;
+            uint64_t v = x[i];
+            x[i++] = x[k];
+            x[k--] = v;
+        }
+        if (n <= i) hi = i;
+        else lo = i;
+    }
+}
+
+/* Wrong probability of a row: what its logit's gradient sums to, where that is above 0. */
+static void carry(struct neighbours *t, const struct wisp_outcome *o)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < o->active->n; i++)
+        if (o->heat[i] > 0) {
+            uint32_t bits; /* of a positive float: ordered as it is */
+            memcpy(&bits, &o->heat[i], sizeof bits);
+            int32_t row = o->active->rows ? o->active->rows[i] : (int32_t)i;
+            t->heat[n++] = (uint64_t)bits << 32 | (uint32_t)row;
+        }
+    size_t most = n < t->most_carried ? n : t->most_carried;
+    select_largest(t->heat, n, most);
+    t->carried[0] = (int32_t)most;
+    for (size_t i = 0; i < most; i++) t->carried[1 + i] = (int32_t)(uint32_t)t->heat[i];
+}
+
+static void learn(void *state, struct wisp_context *ctx, const struct wisp_query *q,
+                  const struct wisp_outcome *o)
+{
+    struct neighbours *t = state;
+    struct job j = { t, q, o };
+    if (o->k) wisp_parallel_for(ctx->pool, LANES, learn_lane, &j);
+    if (t->most_carried && o->heat) carry(t, o);
+}
+
+static size_t blobs(void *state, struct wisp_blob *out)
+{
+    struct neighbours *t = state;
+    out[0] = (struct wisp_blob){ "rings", t->ring, t->n_rows * RING * sizeof *t->ring };
+    out[1] = (struct wisp_blob){ "rings.next", t->next, next_bytes(t->n_rows) };
+    out[2] = (struct wisp_blob){ "last", t->last, t->n_samples * LAST * sizeof *t->last };
+    out[3] =
+        (struct wisp_blob){ "carried", t->carried, (1 + t->most_carried) * sizeof *t->carried };
+    return 4;
+}
+
+const struct wisp_finder_kind wisp_finder_neighbours = {
+    .name = "neighbours",
+    .what = "rows that competed with the sample's labels, or with the sample itself, before",
+    .needs_labels = true,
+    .bytes = bytes,
+    .create = create,
+    .free = release,
+    .sample = sample,
+    .rows_for_all = rows_for_all,
+    .most_for_all = most_for_all,
+    .learn = learn,
+    .best = 32,
+    .blobs = blobs,
+};

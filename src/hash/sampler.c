@@ -1,0 +1,380 @@
+/* Joining finders: pots of samples, the union, the accounts. */
+#include "hash/sampler.h"
+#include "base/mem.h"
+#include "base/rand.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { GROUP = 8 }; /* samples a task */
+
+struct wisp_sampler {
+    struct wisp_sampling o;
+    size_t n_rows, batch, room;
+    uint64_t seed;
+    int n_finders;
+    const struct wisp_finder_kind *kind[WISP_MAX_FINDERS];
+    void *state[WISP_MAX_FINDERS];
+    struct wisp_pot *pots; /* (threads) */
+    unsigned char *pot_blocks;
+    int32_t *own; /* (batch, keep) */
+    uint32_t *n_own;
+    uint64_t *products; /* (batch) */
+    struct wisp_rows_for_all all;
+    /* the union: (row, shift) in order of arrival, then sorted */
+    uint32_t *place; /* (n_rows) place in the set plus 1, or 0 */
+    size_t n;
+    int32_t *rows, *spare; /* (room) */
+    float *shift, *shift_spare;
+    uint32_t *op, *op_own; /* (batch + 1), (room of all samples' own rows) */
+    size_t own_room;
+    struct wisp_sampler_counts counts;
+};
+
+/* ---- names ---- */
+
+static const struct wisp_finder_kind *next_name(const char **names, size_t *length)
+{
+    const char *name = *names;
+    *length = strcspn(name, "+");
+    *names = name + *length + (name[*length] == '+');
+    return wisp_finder_find(name, *length);
+}
+
+wisp_status wisp_sampling_check(const char *names, bool has_labels, wisp_error *err)
+{
+    const char *p = names;
+    size_t length;
+    int n = 0;
+    do {
+        const char *name = p;
+        const struct wisp_finder_kind *k = next_name(&p, &length);
+        if (!k)
+            return wisp_fail(err, WISP_EINVAL,
+                             "--sampling: no '%.*s' in '%s'; 'wisp info' lists the samplers, joined "
+                             "by +",
+                             (int)length, name, names);
+        if (!k->create && (n > 0 || *p))
+            return wisp_fail(err, WISP_EINVAL, "--sampling: '%s' is all rows: nothing joins it",
+                             k->name);
+        if (k->needs_labels && !has_labels)
+            return wisp_fail(err, WISP_EINVAL,
+                             "--sampling: '%s' needs labels: a hidden layer has none", k->name);
+        if (++n > WISP_MAX_FINDERS)
+            return wisp_fail(err, WISP_EINVAL, "--sampling: more than %d in '%s'", WISP_MAX_FINDERS,
+                             names);
+    } while (*p);
+    return WISP_OK;
+}
+
+/* ---- sizes ---- */
+
+static size_t rows_for_all_room(const struct wisp_finder_setup *s)
+{
+    size_t n = 0, length;
+    for (const char *p = s->o->names; *p;) {
+        const struct wisp_finder_kind *k = next_name(&p, &length);
+        if (k && k->most_for_all) n += k->most_for_all(s);
+    }
+    return n;
+}
+
+size_t wisp_sampler_room(const struct wisp_finder_setup *s, size_t batch_labels)
+{
+    const struct wisp_sampling *o = s->o;
+    size_t n = s->batch * o->keep + rows_for_all_room(s);
+    if (o->most && n > o->most) n = o->most;
+    if (n < o->least) n = o->least;
+    n += batch_labels; /* always in */
+    return n < s->n_rows ? n : s->n_rows;
+}
+
+/* Rows of all samples' own parts of the set. */
+static size_t example_room(const struct wisp_finder_setup *s, size_t batch_labels)
+{
+    return s->o->per_example
+               ? s->batch * (s->o->keep + rows_for_all_room(s) + s->o->least) + batch_labels
+               : 0;
+}
+
+/* The blocks of a sampler without its finders: fn is asked for each. */
+static bool blocks(struct wisp_sampler *t, const struct wisp_finder_setup *s, size_t batch_labels,
+                   bool (*fn)(void *arg, void **p, size_t n, size_t size), void *arg)
+{
+    size_t room = wisp_sampler_room(s, batch_labels), all = rows_for_all_room(s),
+           own = example_room(s, batch_labels), threads = (size_t)s->threads;
+    return fn(arg, (void **)&t->pots, threads, sizeof *t->pots) &&
+           fn(arg, (void **)&t->pot_blocks, threads, wisp_pot_bytes(WISP_POT_ROOM)) &&
+           fn(arg, (void **)&t->own, s->batch * s->o->keep, sizeof *t->own) &&
+           fn(arg, (void **)&t->n_own, s->batch, sizeof *t->n_own) &&
+           fn(arg, (void **)&t->products, s->batch, sizeof *t->products) &&
+           fn(arg, (void **)&t->all.row, all, sizeof *t->all.row) &&
+           fn(arg, (void **)&t->all.shift, all, sizeof *t->all.shift) &&
+           fn(arg, (void **)&t->place, s->n_rows, sizeof *t->place) &&
+           fn(arg, (void **)&t->rows, room, sizeof *t->rows) &&
+           fn(arg, (void **)&t->spare, room, sizeof *t->spare) &&
+           fn(arg, (void **)&t->shift, room, sizeof *t->shift) &&
+           fn(arg, (void **)&t->shift_spare, room, sizeof *t->shift_spare) &&
+           (own == 0 || (fn(arg, (void **)&t->op, s->batch + 1, sizeof *t->op) &&
+                         fn(arg, (void **)&t->op_own, own, sizeof *t->op_own)));
+}
+
+static bool add_up(void *arg, void **p, size_t n, size_t size)
+{
+    (void)p;
+    *(size_t *)arg += n * size;
+    return true;
+}
+
+static bool take(void *arg, void **p, size_t n, size_t size)
+{
+    (void)arg;
+    *p = wisp_zalloc(n, size);
+    return *p != NULL;
+}
+
+static bool give(void *arg, void **p, size_t n, size_t size)
+{
+    (void)arg, (void)n, (void)size;
+    wisp_free(*p);
+    return true;
+}
+
+size_t wisp_sampler_bytes(const struct wisp_finder_setup *s, size_t batch_labels)
+{
+    struct wisp_sampler none;
+    size_t bytes = 0, length;
+    blocks(&none, s, batch_labels, add_up, &bytes);
+    struct wisp_finder_setup setup = *s;
+    setup.active = wisp_sampler_room(s, batch_labels);
+    for (const char *p = s->o->names; *p;) bytes += next_name(&p, &length)->bytes(&setup);
+    return bytes;
+}
+
+wisp_status wisp_sampler_create(struct wisp_sampler **out, const struct wisp_finder_setup *s,
+                                const struct wisp_kernels *k, size_t batch_labels, wisp_error *err)
+{
+    *out = NULL;
+    struct wisp_sampler *t = wisp_zalloc(1, sizeof *t);
+    if (!t) return wisp_fail_mem(err, sizeof *t, "the sampler");
+    t->o = *s->o;
+    t->n_rows = s->n_rows;
+    t->batch = s->batch;
+    t->seed = s->seed;
+    t->room = wisp_sampler_room(s, batch_labels);
+    t->all.room = rows_for_all_room(s);
+    t->own_room = example_room(s, batch_labels);
+    wisp_status st = WISP_OK;
+    if (!blocks(t, s, batch_labels, take, NULL))
+        st = wisp_fail_mem(err, wisp_sampler_bytes(s, batch_labels), "the sampler");
+    for (int i = 0; st == WISP_OK && i < s->threads; i++)
+        wisp_pot_init(&t->pots[i], k, t->pot_blocks + (size_t)i * wisp_pot_bytes(WISP_POT_ROOM),
+                      WISP_POT_ROOM);
+    struct wisp_finder_setup setup = *s;
+    setup.active = t->room;
+    size_t length;
+    for (const char *p = t->o.names; st == WISP_OK && *p;) {
+        assert(t->n_finders < WISP_MAX_FINDERS);
+        const struct wisp_finder_kind *f = t->kind[t->n_finders] = next_name(&p, &length);
+        st = f->create(&t->state[t->n_finders], &setup, err);
+        if (st == WISP_OK) t->n_finders++;
+    }
+    if (st != WISP_OK) wisp_sampler_free(t);
+    else *out = t;
+    return st;
+}
+
+void wisp_sampler_free(struct wisp_sampler *s)
+{
+    if (!s) return;
+    for (int i = 0; i < s->n_finders; i++) s->kind[i]->free(s->state[i]);
+    struct wisp_finder_setup any = { .o = &s->o, .n_rows = s->n_rows, .batch = s->batch };
+    blocks(s, &any, 0, give, NULL);
+    wisp_free(s);
+}
+
+/* ---- choosing ---- */
+
+struct job {
+    struct wisp_sampler *s;
+    const struct wisp_query *q;
+};
+
+static void find_group(void *arg, size_t group, int thread)
+{
+    const struct job *j = arg;
+    struct wisp_sampler *s = j->s;
+    struct wisp_pot *pot = &s->pots[thread];
+    size_t keep = s->o.keep, end = (group + 1) * GROUP < j->q->n ? (group + 1) * GROUP : j->q->n;
+    for (size_t i = group * GROUP; i < end; i++) {
+        wisp_pot_start(pot, j->q, i);
+        for (int f = 0; f < s->n_finders; f++)
+            if (s->kind[f]->sample) s->kind[f]->sample(s->state[f], j->q, i, thread, pot);
+        size_t n;
+        if (s->o.rescore) {
+            wisp_pot_score(pot);
+            n = wisp_pot_best(pot, keep);
+        } else {
+            wisp_pot_trim(pot, pot->n_scored, keep, 1);
+            n = pot->n < keep ? pot->n : keep;
+        }
+        memcpy(s->own + i * keep, pot->row, n * sizeof *s->own);
+        s->n_own[i] = (uint32_t)n;
+        s->products[i] = pot->products;
+    }
+}
+
+/* Adds a row to the union; 'most' counts what is there already. */
+static void add(struct wisp_sampler *s, int32_t row, float shift, size_t most)
+{
+    if (s->place[row] || s->n >= most) return;
+    s->rows[s->n] = row;
+    s->shift[s->n++] = shift;
+    s->place[row] = 1;
+}
+
+static void unite(struct wisp_sampler *s, const struct wisp_query *q)
+{
+    for (size_t i = 0; i < s->n; i++) s->place[s->rows[i]] = 0;
+    s->n = 0;
+    for (size_t i = 0; q->yp && i < q->yp[q->n]; i++) add(s, q->yi[i], 0, s->room);
+    size_t most = s->o.most > s->n ? s->o.most : s->n;
+    if (!s->o.most || most > s->room) most = s->room;
+    for (size_t rank = 0; rank < s->o.keep; rank++)
+        for (size_t i = 0; i < q->n; i++)
+            if (rank < s->n_own[i]) add(s, s->own[i * s->o.keep + rank], 0, most);
+    for (size_t i = 0; i < s->all.n; i++) add(s, s->all.row[i], s->all.shift[i], most);
+    size_t least = s->o.least < s->n_rows ? s->o.least : s->n_rows;
+    uint64_t stream = WISP_STREAM_PAD + (q->step << 8);
+    for (uint64_t t = 0; s->n < least && s->n < s->room; t++)
+        add(s, (int32_t)wisp_rand_below(s->seed, stream, t, s->n_rows), 0, s->room);
+}
+
+/* By row, ascending: a radix sort, 11 bits a pass. */
+static void sort(struct wisp_sampler *s)
+{
+    enum { BITS = 11, BUCKETS = 1 << BITS };
+    for (int bit = 0; bit < 31 && s->n_rows >> bit; bit += BITS) {
+        uint32_t start[BUCKETS] = { 0 }, sum = 0;
+        for (size_t i = 0; i < s->n; i++) start[s->rows[i] >> bit & (BUCKETS - 1)]++;
+        for (int b = 0; b < BUCKETS; b++) {
+            uint32_t count = start[b];
+            start[b] = sum;
+            sum += count;
+        }
+        for (size_t i = 0; i < s->n; i++) {
+            uint32_t to = start[s->rows[i] >> bit & (BUCKETS - 1)]++;
+            s->spare[to] = s->rows[i];
+            s->shift_spare[to] = s->shift[i];
+        }
+        int32_t *rows = s->rows;
+        float *shift = s->shift;
+        s->rows = s->spare, s->shift = s->shift_spare;
+        s->spare = rows, s->shift_spare = shift;
+    }
+    for (size_t i = 0; i < s->n; i++) s->place[s->rows[i]] = (uint32_t)i + 1;
+}
+
+static void sort_places(uint32_t *x, size_t n) /* short lists, nearly random */
+{
+    for (size_t gap = n / 2; gap > 0; gap /= 2)
+        for (size_t i = gap; i < n; i++) {
+            uint32_t v = x[i];
+            size_t at = i;
+            for (; at >= gap && x[at - gap] > v; at -= gap) x[at] = x[at - gap];
+            x[at] = v;
+        }
+}
+
+/* Each sample's own part: its labels, its own rows, the rows for all. */
+static void own_parts(struct wisp_sampler *s, const struct wisp_query *q)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < q->n; i++) {
+        size_t first = at;
+        s->op[i] = (uint32_t)at;
+        for (uint32_t y = q->yp ? q->yp[i] : 0; q->yp && y < q->yp[i + 1]; y++)
+            s->op_own[at++] = s->place[q->yi[y]] - 1;
+        for (size_t c = 0; c < s->n_own[i]; c++)
+            if (s->place[s->own[i * s->o.keep + c]])
+                s->op_own[at++] = s->place[s->own[i * s->o.keep + c]] - 1;
+        for (size_t a = 0; a < s->all.n; a++)
+            if (s->place[s->all.row[a]]) s->op_own[at++] = s->place[s->all.row[a]] - 1;
+        sort_places(s->op_own + first, at - first);
+        size_t to = first;
+        for (size_t e = first; e < at; e++) /* a row for all may also be the sample's own */
+            if (e == first || s->op_own[e] != s->op_own[e - 1]) s->op_own[to++] = s->op_own[e];
+        at = to;
+    }
+    s->op[q->n] = (uint32_t)at;
+}
+
+void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct wisp_context *ctx,
+                         const struct wisp_query *q)
+{
+    assert(q->n <= s->batch && q->rows.n == s->n_rows);
+    for (int f = 0; f < s->n_finders; f++)
+        if (s->kind[f]->begin) s->kind[f]->begin(s->state[f], ctx, q);
+    struct job j = { s, q };
+    wisp_parallel_for(ctx->pool, (q->n + GROUP - 1) / GROUP, find_group, &j);
+    s->all.n = 0;
+    for (int f = 0; f < s->n_finders; f++)
+        if (s->kind[f]->rows_for_all) s->kind[f]->rows_for_all(s->state[f], q, &s->all);
+    unite(s, q);
+    sort(s);
+    *out = (struct wisp_active){ .n = s->n, .rows = s->rows };
+    if (s->o.correct) out->shift = s->shift;
+    if (s->o.per_example) {
+        own_parts(s, q);
+        out->op = s->op;
+        out->own = s->op_own;
+    }
+    s->counts.steps++;
+    s->counts.samples += q->n;
+    s->counts.active += s->n;
+    s->counts.scored += s->o.per_example ? s->op[q->n] : s->n * q->n;
+    for (size_t i = 0; i < q->n; i++) s->counts.scored += s->products[i];
+}
+
+/* ---- learning and state ---- */
+
+size_t wisp_sampler_best(const struct wisp_sampler *s)
+{
+    size_t k = 0;
+    for (int f = 0; f < s->n_finders; f++)
+        if (s->kind[f]->best > k) k = s->kind[f]->best;
+    return k;
+}
+
+void wisp_sampler_learn(struct wisp_sampler *s, struct wisp_context *ctx,
+                        const struct wisp_query *q, const struct wisp_outcome *o)
+{
+    for (int f = 0; f < s->n_finders; f++)
+        if (s->kind[f]->learn) s->kind[f]->learn(s->state[f], ctx, q, o);
+}
+
+const int32_t *wisp_sampler_own(const struct wisp_sampler *s, size_t i, size_t *n)
+{
+    *n = s->n_own[i];
+    return s->own + i * s->o.keep;
+}
+
+struct wisp_sampler_counts *wisp_sampler_counts(struct wisp_sampler *s)
+{
+    return &s->counts;
+}
+
+size_t wisp_sampler_blobs(struct wisp_sampler *s, struct wisp_blob *out)
+{
+    size_t n = 1;
+    out[0] = (struct wisp_blob){ "counts", &s->counts, sizeof s->counts };
+    for (int f = 0; f < s->n_finders; f++)
+        if (s->kind[f]->blobs) n += s->kind[f]->blobs(s->state[f], out + n);
+    return n;
+}
+
+void wisp_sampler_restored(struct wisp_sampler *s, struct wisp_context *ctx)
+{
+    for (int f = 0; f < s->n_finders; f++)
+        if (s->kind[f]->restored) s->kind[f]->restored(s->state[f], ctx);
+}

@@ -1,0 +1,50 @@
+/* The sampler: joins what finders find into one active set, and keeps the accounts.
+ *
+ *   each sample:  pot <- finder, finder, ...; scored exactly; the best 'keep' are its own
+ *   the batch:    true labels | own rows, best of every sample first | rows for all | floor
+ *                 without repeats, cut at the ceiling (labels are never cut), ascending
+ *
+ * 'own' is what recall is measured on; 'scored' counts every product of a sample's vector with a
+ * row or a centre: those of the pot and those of the active set. */
+#ifndef WISP_HASH_SAMPLER_H
+#define WISP_HASH_SAMPLER_H
+
+#include "hash/finder.h"
+
+struct wisp_sampler;
+
+/* Is "neighbours+random" a list of finders?  has_labels: true labels are known to the layer. */
+wisp_status wisp_sampling_check(const char *names, bool has_labels, wisp_error *err);
+/* Most rows an active set can have when a batch has up to batch_labels labels. */
+size_t wisp_sampler_room(const struct wisp_finder_setup *s, size_t batch_labels);
+size_t wisp_sampler_bytes(const struct wisp_finder_setup *s, size_t batch_labels);
+
+/* The setup's settings are copied. */
+wisp_status wisp_sampler_create(struct wisp_sampler **out, const struct wisp_finder_setup *s,
+                                const struct wisp_kernels *k, size_t batch_labels, wisp_error *err);
+void wisp_sampler_free(struct wisp_sampler *s);
+
+/* The active set of a batch; valid until the next call. */
+void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct wisp_context *ctx,
+                         const struct wisp_query *q);
+/* How many of each sample's best rows learn() wants to see. */
+size_t wisp_sampler_best(const struct wisp_sampler *s);
+void wisp_sampler_learn(struct wisp_sampler *s, struct wisp_context *ctx,
+                        const struct wisp_query *q, const struct wisp_outcome *o);
+
+/* Rows kept for sample i of the last batch. */
+const int32_t *wisp_sampler_own(const struct wisp_sampler *s, size_t i, size_t *n);
+
+struct wisp_sampler_counts { /* since the last reset */
+    uint64_t steps, samples;
+    uint64_t active; /* rows, summed over steps */
+    uint64_t scored; /* products, summed over samples */
+};
+struct wisp_sampler_counts *wisp_sampler_counts(struct wisp_sampler *s);
+
+/* State for the checkpoint; returns how many blobs. */
+enum { WISP_MAX_FINDERS = 4, WISP_SAMPLER_BLOBS = 1 + WISP_MAX_FINDERS * WISP_MAX_BLOBS };
+size_t wisp_sampler_blobs(struct wisp_sampler *s, struct wisp_blob *out);
+void wisp_sampler_restored(struct wisp_sampler *s, struct wisp_context *ctx);
+
+#endif

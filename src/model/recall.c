@@ -1,0 +1,61 @@
+/* Recall of the sampler, measured on a few samples by an exact scan. */
+#include "base/mem.h"
+#include "layer/output.h"
+#include "model/train.h"
+
+enum { SAMPLES = 32, TOP = 20, SCAN = 64 /* with room for true labels among the best */ };
+
+wisp_status wisp_recall_init(struct wisp_recall *t, const struct wisp_layer *out, int threads,
+                             wisp_error *err)
+{
+    size_t shared = wisp_output_topk_floats(out, SAMPLES, SCAN);
+    size_t each = wisp_output_topk_thread_floats(out, SAMPLES);
+    *t = (struct wisp_recall){ .scratch = wisp_alloc(shared, sizeof(float)),
+                               .thread_scratch = wisp_alloc(each * (size_t)threads, sizeof(float)),
+                               .labels = wisp_alloc(SAMPLES * SCAN, sizeof(int32_t)),
+                               .scores = wisp_alloc(SAMPLES * SCAN, sizeof(float)) };
+    return t->scratch && t->thread_scratch && t->labels && t->scores
+               ? WISP_OK
+               : wisp_fail_mem(err, shared * sizeof(float), "measuring recall");
+}
+
+void wisp_recall_clear(struct wisp_recall *t)
+{
+    wisp_free(t->scratch);
+    wisp_free(t->thread_scratch);
+    wisp_free(t->labels);
+    wisp_free(t->scores);
+    *t = (struct wisp_recall){ 0 };
+}
+
+static bool among(const int32_t *list, size_t n, int32_t row)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == row) return true;
+    return false;
+}
+
+void wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp_step *s,
+                      const float *h)
+{
+    struct wisp_recall *t = arg;
+    const struct wisp_batch *b = s->batch;
+    size_t n = b->n < SAMPLES ? b->n : SAMPLES, k = out->n_out < SCAN ? out->n_out : SCAN;
+    wisp_output_topk(out, s->ctx, s->loss, h, n, k, t->labels, t->scores, t->scratch,
+                     t->thread_scratch);
+    for (size_t i = 0; i < n; i++) {
+        size_t n_own, seen = 0, own = 0, set = 0;
+        const int32_t *mine = wisp_sampler_own(out->sampler, i, &n_own);
+        for (size_t c = 0; c < k && seen < TOP; c++) {
+            int32_t row = t->labels[i * k + c];
+            if (row < 0 || among(b->yi + b->yp[i], b->yp[i + 1] - b->yp[i], row)) continue;
+            seen++;
+            own += among(mine, n_own, row);
+            set += wisp_active_place(&s->active, row) != SIZE_MAX;
+        }
+        if (!seen) continue;
+        t->own += (double)own / (double)seen;
+        t->set += (double)set / (double)seen;
+        t->n++;
+    }
+}
