@@ -4,6 +4,8 @@
 
 #include "wisp/wisp.h"
 
+#include <stdio.h>
+
 struct args { /* a command line, read */
     const char *command;
     wisp_config *cfg;
@@ -30,11 +32,25 @@ wisp_status open_context(wisp_context **out, const struct args *a, wisp_error *e
 int stop_signal(void);
 void watch_signals(void);
 
+/* Where training shows how it goes (progress.c). */
+struct screen {
+    const char *log_path; /* --log, "": none */
+    FILE *log;
+    int terminal;
+};
+/* 0, or the exit code after having said what is wrong. */
+int screen_open(struct screen *s, const struct args *a);
+/* Fits wisp_on_progress; arg is the screen.  Asks to stop after a signal. */
+int screen_show(void *screen, const wisp_progress *p);
+/* The exit code of a command that ended with this status. */
+int screen_close(struct screen *s, wisp_status st, const wisp_error *err);
+
 int cmd_train(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_predict(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 

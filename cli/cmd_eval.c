@@ -4,14 +4,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* One line of the table, if the report has it. */
 static void row(const wisp_report *r, const char *title, const char *fmt, const int *k, int n)
 {
-    printf("%-10s", title);
     for (int i = 0; i < n; i++) {
         char key[40];
         double v = 0;
         snprintf(key, sizeof key, fmt, k[i]);
-        if (wisp_report_get(r, key, &v)) printf(" %8.2f", v);
+        if (!wisp_report_get(r, key, &v)) return;
+        if (i == 0) printf("%-10s", title);
+        printf(" %8.2f", v);
     }
     putchar('\n');
 }
@@ -35,12 +37,18 @@ static void print_table(const wisp_report *r)
     row(r, "P head", "p@%d_head", k, n);
     row(r, "P middle", "p@%d_middle", k, n);
     row(r, "P tail", "p@%d_tail", k, n);
-    double rows = 0, none = 0, seconds = 0;
+    row(r, "P exact", "exact_p@%d", k, n); /* these two with --inference sparse */
+    row(r, "recall", "recall@%d", k, n);
+    double rows = 0, none = 0, seconds = 0, scored, labels, exact;
     wisp_report_get(r, "rows", &rows);
     wisp_report_get(r, "rows_unlabelled", &none);
     wisp_report_get(r, "seconds", &seconds);
     printf("%.0f rows (%.0f without labels, counted as misses), %.2f s, %.1f us a row\n", rows,
            none, seconds, rows > 0 ? 1e6 * seconds / rows : 0);
+    if (wisp_report_get(r, "scored_mean", &scored) && wisp_report_get(r, "labels", &labels) &&
+        wisp_report_get(r, "exact_seconds", &exact))
+        printf("sparse: %.0f of %.0f rows scored (%.2f %%); exact prediction takes %.2f s\n",
+               scored, labels, 100 * scored / labels, exact);
 }
 
 static wisp_status eval(const struct args *a, wisp_error *err)

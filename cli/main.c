@@ -16,6 +16,7 @@ static const struct command {
       cmd_convert },
     { "synth", "synth PREFIX --rows N --features N --labels N", "synthetic data of any shape",
       cmd_synth },
+    { "bench", "bench train --shape amazon670k [options]", "speed on synthetic rows", cmd_bench },
     { "inspect", "inspect MODEL", "what is in a model file", cmd_inspect },
     { "info", "info", "what this build and machine can do", cmd_info },
 };

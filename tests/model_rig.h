@@ -128,7 +128,7 @@ static inline wisp_data *words(void)
 static inline struct wisp_model *hand_made(const struct wisp_data *d)
 {
     struct wisp_model *m = wisp_zalloc(1, sizeof *m);
-    struct wisp_layer_sizes sizes = { 16, d->n_labels, true };
+    struct wisp_layer_sizes sizes = { .batch = 16, .active = d->n_labels, .training = true };
     m->spec = wisp_strdup("input 13, relu, dropout 0.3, dense 9, relu");
     m->options = wisp_strdup("seed=3\n");
     m->loss = wisp_loss_find("bce");

@@ -141,14 +141,17 @@ typedef struct wisp_progress {
     size_t rows_done, n_rows; /* in this epoch */
     double loss;              /* mean since the epoch began */
     double rows_per_s;        /* since the run (or its resume) began */
-    double eta_s;             /* to the end of the last planned epoch */
+    double eta_s;             /* to the end of the last planned epoch, or of the time */
+    size_t rows_trained;      /* since the run (or its resume) began */
+    double train_s;           /* spent on them: validation and measuring recall left out */
     int epoch_ended;          /* 1: the fields below are there, and 'json' for a log */
     double valid;             /* P@1 on the validation rows, percent; -1 without such rows */
     int best;                 /* this epoch's model is the one on disk */
     const char *json;
 } wisp_progress;
 
-/* Called between batches, a few times a second; not 0 asks to stop after saving. */
+/* Called after the first batch, then between batches a few times a second; not 0 asks to stop
+ * after saving. */
 typedef int (*wisp_on_progress)(void *arg, const wisp_progress *p);
 
 /* Trains on 'train' and leaves the best model at 'path', with PATH.state beside it
@@ -156,6 +159,16 @@ typedef int (*wisp_on_progress)(void *arg, const wisp_progress *p);
 WISP_API wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                                 const wisp_data *train, const wisp_data *valid, const char *path,
                                 wisp_on_progress on_progress, void *arg, wisp_error *err);
+
+/* Trains on synthetic rows of option "shape" and keeps nothing on disk, for "seconds" of training
+ * or "epochs", whichever ends first (30 seconds where neither is set); options whose row names
+ * "bench" count, hidden is 128 and batch 256 by default.  The report holds shape, device, threads,
+ * batch, hidden, samples_per_s (all steps but the first, which builds what the others keep up),
+ * us_per_step, active_mean, scored_mean, retrieval_recall, heldout_p@1 (exact, of the last model,
+ * percent; -1 without test rows), epochs, train_seconds, peak_bytes and more.  The data does not
+ * depend on option "seed". */
+WISP_API wisp_status wisp_bench_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
+                                      wisp_on_progress on_progress, void *arg, wisp_error *err);
 
 /* ---- models ---- */
 
@@ -167,8 +180,14 @@ WISP_API const char *wisp_model_label_name(const wisp_model *m, int32_t label, s
 /* JSON: architecture, options, tensors, sizes.  Lives as long as the model. */
 WISP_API const char *wisp_model_describe(const wisp_model *m);
 
+/* How wisp_predict finds the best labels: "exact" (all are scored; the default) or "sparse" (those
+ * that the model's index names; WISP_ENOTSUP where it has none). */
+WISP_API wisp_status wisp_model_inference(wisp_model *m, const char *how, wisp_error *err);
+
 /* Metrics at the cut-offs of option "k": p@k, r@k, ndcg@k, psp@k (percent), p@k by
- * label frequency, rows, rows_unlabelled, seconds. */
+ * label frequency, rows, rows_unlabelled, seconds.  With option "inference" = "sparse" these are of
+ * sparse prediction; beside them exact_p@k, recall@k (share of the exact best k that were found),
+ * scored_mean (rows scored for a sample) and exact_seconds. */
 WISP_API wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
                                const wisp_data *d, const wisp_config *cfg, wisp_error *err);
 /* The k best labels of rows first .. first+n-1, best first, ties by smaller id.

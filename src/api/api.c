@@ -4,7 +4,6 @@
 #include "config/options.h"
 #include "data/data.h"
 #include "kernels/kernels.h"
-#include "model/metrics.h"
 #include "model/model.h"
 #include "model/optimizer.h"
 
@@ -304,6 +303,16 @@ wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err)
     return wisp_model_open(out, NULL, path, err);
 }
 
+wisp_status wisp_model_inference(wisp_model *m, const char *how, wisp_error *err)
+{
+    bool sparse = strcmp(how, "sparse") == 0;
+    if (!sparse && strcmp(how, "exact") != 0)
+        return wisp_fail(err, WISP_EINVAL, "inference: '%s' is not exact or sparse", how);
+    if (sparse && !m->votes.start) return wisp_no_index(err);
+    m->sparse = sparse;
+    return WISP_OK;
+}
+
 size_t wisp_model_n_labels(const wisp_model *m)
 {
     return m->net.n_labels;
@@ -322,78 +331,6 @@ const char *wisp_model_describe(const wisp_model *m)
     return m->describe;
 }
 
-static void report_metrics(struct wisp_report *r, const struct wisp_metrics *m)
-{
-    static const char *const groups[] = { "head", "middle", "tail" };
-    char key[40];
-    for (int what = 0; what < 4; what++)
-        for (size_t i = 0; i < m->n_cuts; i++) {
-            static const char *const names[] = { "p", "r", "ndcg", "psp" };
-            double v = what == 0   ? wisp_metrics_p(m, i)
-                       : what == 1 ? wisp_metrics_r(m, i)
-                       : what == 2 ? wisp_metrics_ndcg(m, i)
-                                   : wisp_metrics_psp(m, i);
-            snprintf(key, sizeof key, "%s@%zu", names[what], m->cuts[i]);
-            wisp_report_num(r, key, v);
-        }
-    for (int g = 0; g < WISP_N_GROUPS; g++)
-        for (size_t i = 0; i < m->n_cuts; i++) {
-            snprintf(key, sizeof key, "p@%zu_%s", m->cuts[i], groups[g]);
-            wisp_report_num(r, key, wisp_metrics_group_p(m, g, i));
-        }
-}
-
-static int ascending(const void *a, const void *b)
-{
-    size_t x = *(const size_t *)a, y = *(const size_t *)b;
-    return (x > y) - (x < y);
-}
-
-static wisp_status cut_offs(size_t *cuts, size_t *n, const wisp_config *cfg, wisp_error *err)
-{
-    double k[WISP_MAX_CUTS] = { 1, 3, 5 };
-    *n = 3;
-    wisp_status st = WISP_OK;
-    if (*wisp_opt_text(cfg, OPT_K)) st = wisp_opt_list(k, n, WISP_MAX_CUTS, cfg, OPT_K, err);
-    for (size_t i = 0; st == WISP_OK && i < *n; i++) {
-        if (!(k[i] >= 1 && k[i] <= 10000 && k[i] == (double)(size_t)k[i]))
-            st = wisp_fail(err, WISP_EINVAL, "--k: %g is not in 1..10000", k[i]);
-        else cuts[i] = (size_t)k[i];
-    }
-    if (st == WISP_OK) qsort(cuts, *n, sizeof *cuts, ascending);
-    return st;
-}
-
-wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m, const wisp_data *d,
-                      const wisp_config *cfg, wisp_error *err)
-{
-    *out = NULL;
-    size_t cuts[WISP_MAX_CUTS], n_cuts, n_ab;
-    double ab[2];
-    wisp_status st = cut_offs(cuts, &n_cuts, cfg, err);
-    if (st == WISP_OK) st = wisp_opt_list(ab, &n_ab, 2, cfg, OPT_PROPENSITY, err);
-    if (st != WISP_OK) return st;
-    if (n_ab != 2) return wisp_fail(err, WISP_EINVAL, "--propensity: expected two numbers A,B");
-    struct wisp_metrics metrics = { 0 };
-    struct wisp_scorer s = { 0 };
-    double began = wisp_now();
-    if ((st = wisp_metrics_init(&metrics, cuts, n_cuts, m->label_rows, m->net.n_labels, m->n_train,
-                                ab[0], ab[1], err)) == WISP_OK &&
-        (st = wisp_scorer_init(&s, m, ctx, cuts[n_cuts - 1], err)) == WISP_OK)
-        st = wisp_score_all(&metrics, &s, d, NULL, NULL, err);
-    if (st == WISP_OK) {
-        struct wisp_report *r = wisp_report_create();
-        report_metrics(r, &metrics);
-        wisp_report_num(r, "rows", (double)metrics.n_rows);
-        wisp_report_num(r, "rows_unlabelled", (double)metrics.n_unlabelled);
-        wisp_report_num(r, "seconds", wisp_now() - began);
-        st = wisp_report_done(out, r, err);
-    }
-    wisp_scorer_clear(&s);
-    wisp_metrics_clear(&metrics);
-    return st;
-}
-
 wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *ctx, const wisp_model *m,
                          const wisp_data *d, size_t first, size_t n, size_t k, wisp_error *err)
 {
@@ -403,6 +340,7 @@ wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *ctx, cons
     if (k == 0) return wisp_fail(err, WISP_EINVAL, "k must be 1 or more");
     struct wisp_scorer s;
     wisp_status st = wisp_scorer_init(&s, m, ctx, k, err);
+    if (st == WISP_OK && m->sparse) st = wisp_scorer_use_votes(&s, err);
     for (size_t at = 0; st == WISP_OK && at < n; at += WISP_SCORE_BATCH) {
         size_t rows[WISP_SCORE_BATCH],
             count = n - at < WISP_SCORE_BATCH ? n - at : WISP_SCORE_BATCH;

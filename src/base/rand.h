@@ -55,8 +55,10 @@ enum {
     WISP_STREAM_IVF = 9,  /* + turn << 8 */
     WISP_STREAM_FREQUENCY = 10,
     WISP_STREAM_RINGS = 11,
+    WISP_STREAM_VOTES = 13,
     WISP_STREAM_IVF_CUT = 12, /* + step << 8 */
-    WISP_STREAM_INIT = 16     /* + parameter number << 8 */
+    WISP_STREAM_HIDDEN = 14,
+    WISP_STREAM_INIT = 16 /* + parameter number << 8 */
 };
 
 #endif

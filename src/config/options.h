@@ -18,6 +18,7 @@ enum wisp_opt {
     OPT_LOSS,
     /* training */
     OPT_EPOCHS,
+    OPT_SECONDS,
     OPT_BATCH,
     OPT_LR,
     OPT_OPTIMIZER,
@@ -34,6 +35,8 @@ enum wisp_opt {
     OPT_ACTIVE_MIN,
     OPT_ACTIVE_MAX,
     OPT_ACTIVE_PER,
+    OPT_HOGWILD,
+    OPT_HIDDEN_SAMPLING,
     OPT_CORRECT,
     OPT_RESCORE,
     OPT_HASH,
@@ -48,6 +51,7 @@ enum wisp_opt {
     OPT_REDRAW,
     OPT_LISTS,
     OPT_PROBES,
+    OPT_INDEX,
     /* training, continued */
     OPT_SEED,
     OPT_VALID,

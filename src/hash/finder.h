@@ -17,24 +17,24 @@
 
 enum wisp_strategy { WISP_VANILLA, WISP_TOPK, WISP_THRESHOLD };
 
-struct wisp_sampling { /* settings; 0: chosen by the finder from the sizes */
-    char names[100];   /* of the finders, joined by '+' */
-    size_t keep;       /* rows kept of what was found for a sample */
-    size_t least, most; /* floor and ceiling of the active set; most 0: none */
+struct wisp_sampling {                      /* settings; 0: chosen by the finder from the sizes */
+    char names[100];                        /* of the finders, joined by '+' */
+    size_t keep;                            /* rows kept of what was found for a sample */
+    size_t least, most;                     /* floor and ceiling of the active set; most 0: none */
     size_t n_random, n_frequent, n_carried; /* rows a batch */
-    bool correct;      /* log-probability correction of rows drawn at random */
-    bool rescore;      /* keep by exact score, not by votes */
-    bool per_example;  /* each sample computes its own rows only */
+    float correct;    /* share of the log-probability correction of rows drawn at random */
+    bool rescore;     /* keep by exact score, not by votes */
+    bool per_example; /* each sample computes its own rows only */
     /* hashing */
     char family[16];
     int bits, tables;
-    size_t bucket;     /* most rows a bucket holds; 0: all */
-    bool reservoir;    /* full buckets keep a random choice, not the newest */
+    size_t bucket;  /* most rows a bucket holds; 0: all */
+    bool reservoir; /* full buckets keep a random choice, not the newest */
     enum wisp_strategy strategy;
-    int votes;         /* tables that must agree (threshold) */
-    bool transform;    /* norms and biases taken into account, where the family allows */
-    size_t rebuild;    /* steps before the first rebuild; later gaps grow */
-    size_t redraw;     /* rebuilds between two draws of new hash functions */
+    int votes;      /* tables that must agree (threshold) */
+    bool transform; /* norms and biases taken into account, where the family allows */
+    size_t rebuild; /* steps before the first rebuild; later gaps grow */
+    size_t redraw;  /* rebuilds between two draws of new hash functions */
     /* inverted lists */
     size_t lists, probes;
 };
@@ -70,7 +70,7 @@ struct wisp_pot {
     float *votes;   /* (room) sum of the votes for each */
     float *spare;   /* (room) */
     size_t n_scored;
-    uint64_t products; /* of h with a row or a centre, spent on this sample */
+    uint64_t products;     /* of h with a row or a centre, spent on this sample */
     const int32_t *labels; /* (n_labels) true labels, ascending: never added */
     size_t n_labels;
     uint32_t *slot; /* (2 room) open addressing: place in 'row' plus 1, or 0 */
@@ -98,14 +98,20 @@ size_t wisp_pot_best(struct wisp_pot *p, size_t n);
  * most votes, ties by who came first; their order is kept.  Those rows must not be scored yet. */
 void wisp_pot_trim(struct wisp_pot *p, size_t first, size_t n, float min_votes);
 
+/* The n-th largest of x, which is reordered; 1 <= n <= size. */
+float wisp_nth_largest(float *x, size_t size, size_t n);
+
 /* ---- finders ---- */
 
+struct wisp_votes;
 struct wisp_finder_setup { /* what a finder is made from; borrowed for the call unless said */
     const struct wisp_sampling *o;
     size_t n_rows, width, batch;
-    size_t active; /* most rows of an active set; the sampler fills it in */
-    size_t n_samples;          /* training rows; 0: samples have no numbers */
-    const int64_t *label_rows; /* (n_rows) how often each row is a true label, kept; NULL: no labels */
+    size_t active;    /* most rows of an active set; the sampler fills it in */
+    size_t n_samples; /* training rows; 0: samples have no numbers */
+    const int64_t
+        *label_rows; /* (n_rows) how often each row is a true label, kept; NULL: no labels */
+    const struct wisp_votes *votes; /* of features for rows (votes.h), kept; NULL: there are none */
     uint64_t seed;
     int threads;
 };
@@ -116,7 +122,7 @@ struct wisp_rows_for_all { /* rows for every sample of the batch */
     float *shift; /* log of one over its probability to be drawn; 0: chosen for a reason */
 };
 
-struct wisp_outcome { /* what the step knows afterwards */
+struct wisp_outcome {                 /* what the step knows afterwards */
     const struct wisp_active *active; /* rows that moved */
     size_t k;                         /* 0: nothing was collected */
     const int32_t *best; /* (n, k) the active rows with the highest scores, best first; -1: none */
@@ -159,6 +165,6 @@ struct wisp_finder_kind {
 const struct wisp_finder_kind *wisp_finder_at(size_t i); /* NULL past the end */
 const struct wisp_finder_kind *wisp_finder_find(const char *name, size_t length);
 extern const struct wisp_finder_kind wisp_finder_random, wisp_finder_frequency,
-    wisp_finder_neighbours, wisp_finder_ivf, wisp_finder_lsh;
+    wisp_finder_neighbours, wisp_finder_features, wisp_finder_ivf, wisp_finder_lsh;
 
 #endif

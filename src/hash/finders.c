@@ -7,8 +7,13 @@
 static const struct wisp_finder_kind full = { .name = "full", .what = "every row" };
 
 static const struct wisp_finder_kind *const kinds[] = {
-    &full,       &wisp_finder_random, &wisp_finder_frequency,
-    &wisp_finder_neighbours, &wisp_finder_ivf,    &wisp_finder_lsh,
+    &full,
+    &wisp_finder_random,
+    &wisp_finder_frequency,
+    &wisp_finder_neighbours,
+    &wisp_finder_features,
+    &wisp_finder_ivf,
+    &wisp_finder_lsh,
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 

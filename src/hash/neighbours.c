@@ -15,10 +15,10 @@
 #include <string.h>
 
 enum {
-    RING = 16,
-    LAST = 20,
-    HOPS = 6,
-    TOGETHER = 4,    /* labels of the same sample that a ring takes at a visit */
+    RING = 56,
+    LAST = 40,
+    HOPS = 10,
+    TOGETHER = 6,    /* labels of the same sample that a ring takes at a visit */
     TO_ALL = 4,      /* best wrong rows that every label's ring takes; the rest are dealt out */
     MOST_RINGS = 10, /* labels whose rings are looked at; samples with more take turns */
     LANES = 16,      /* fixed parts of the work of learning */
@@ -27,9 +27,9 @@ enum {
 struct neighbours {
     size_t n_rows, n_samples, most_carried;
     uint64_t seed;
-    int32_t *ring; /* (n_rows, RING), -1: empty */
-    uint8_t *next; /* (n_rows) place of the oldest; padded to a multiple of 4 */
-    int32_t *last; /* (n_samples, LAST), -1: none */
+    int32_t *ring;    /* (n_rows, RING), -1: empty */
+    uint8_t *next;    /* (n_rows) place of the oldest; padded to a multiple of 4 */
+    int32_t *last;    /* (n_samples, LAST), -1: none */
     int32_t *carried; /* (1 + most_carried): how many, and they */
     uint64_t *heat;   /* (rows of an active set) scratch to select them */
 };
@@ -254,6 +254,6 @@ const struct wisp_finder_kind wisp_finder_neighbours = {
     .rows_for_all = rows_for_all,
     .most_for_all = most_for_all,
     .learn = learn,
-    .best = 32,
+    .best = 64,
     .blobs = blobs,
 };

@@ -2,6 +2,7 @@
 #include "hash/finder.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 size_t wisp_pot_bytes(size_t room)
@@ -133,8 +134,7 @@ static void refill(struct wisp_pot *p, size_t n)
     }
 }
 
-/* The n-th largest of x, which is reordered; 1 <= n <= size. */
-static float nth_largest(float *x, size_t size, size_t n)
+float wisp_nth_largest(float *x, size_t size, size_t n)
 {
     size_t lo = 0, hi = size;
     while (hi - lo > 1) {
@@ -148,10 +148,10 @@ static float nth_largest(float *x, size_t size, size_t n)
             x[i] = x[k];
             x[k] = v;
         }
-        size_t cut = x[i] >= pivot && i == k ? i + 1 : i; /* all before 'cut' are at least pivot */
-        if (n <= cut && cut < hi) hi = cut;
-        else if (n > cut) lo = cut;
-        else return pivot;
+        /* all before i are at least pivot, all from i on at most; where i and k met stands pivot */
+        if (i == k && n == i + 1) return pivot;
+        if (n <= i) hi = i;
+        else lo = i + (i == k);
     }
     return x[lo];
 }
@@ -160,10 +160,10 @@ void wisp_pot_trim(struct wisp_pot *p, size_t first, size_t n, float min_votes)
 {
     assert(p->n_scored <= first);
     size_t size = p->n - first, above = 0, to = first;
-    float cut = min_votes;
+    float cut = n > 0 ? min_votes : INFINITY;
     if (n > 0 && size > n) {
         memcpy(p->spare, p->votes + first, size * sizeof *p->spare);
-        float nth = nth_largest(p->spare, size, n);
+        float nth = wisp_nth_largest(p->spare, size, n);
         if (nth > cut) cut = nth;
     }
     for (size_t i = first; i < p->n; i++) above += p->votes[i] > cut;

@@ -16,7 +16,7 @@ struct random {
 
 static size_t uniform_most(const struct wisp_finder_setup *s)
 {
-    return s->o->n_random;
+    return s->o->n_random < s->n_rows ? s->o->n_random : s->n_rows;
 }
 
 static size_t frequency_most(const struct wisp_finder_setup *s)
@@ -39,7 +39,7 @@ static wisp_status create_uniform(void **state, const struct wisp_finder_setup *
 {
     struct random *r = *state = wisp_zalloc(1, sizeof *r);
     if (!r) return wisp_fail_mem(err, sizeof *r, "the random sampler");
-    *r = (struct random){ .seed = s->seed, .n = s->o->n_random, .n_rows = s->n_rows };
+    *r = (struct random){ .seed = s->seed, .n = uniform_most(s), .n_rows = s->n_rows };
     return WISP_OK;
 }
 
@@ -73,8 +73,10 @@ static void draw_uniform(const void *state, const struct wisp_query *q,
     const struct random *r = state;
     uint64_t stream = WISP_STREAM_RANDOM + (q->step << 8);
     float shift = r->n < r->n_rows ? (float)log((double)r->n_rows / (double)r->n) : 0;
+    bool all = r->n == r->n_rows; /* as many draws would leave out a third of the rows */
     for (size_t i = 0; i < r->n; i++) {
-        out->row[out->n] = (int32_t)wisp_rand_below(r->seed, stream, i, r->n_rows);
+        uint64_t row = all ? i : wisp_rand_below(r->seed, stream, i, r->n_rows);
+        out->row[out->n] = (int32_t)row;
         out->shift[out->n++] = shift;
     }
 }

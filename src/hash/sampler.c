@@ -1,5 +1,6 @@
 /* Joining finders: pots of samples, the union, the accounts. */
 #include "hash/sampler.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/rand.h"
 
@@ -29,6 +30,7 @@ struct wisp_sampler {
     uint32_t *op, *op_own; /* (batch + 1), (room of all samples' own rows) */
     size_t own_room;
     struct wisp_sampler_counts counts;
+    struct wisp_sampler_times times;
 };
 
 /* ---- names ---- */
@@ -43,6 +45,7 @@ static const struct wisp_finder_kind *next_name(const char **names, size_t *leng
 
 wisp_status wisp_sampling_check(const char *names, bool has_labels, wisp_error *err)
 {
+    const struct wisp_finder_kind *had[WISP_MAX_FINDERS];
     const char *p = names;
     size_t length;
     int n = 0;
@@ -50,20 +53,26 @@ wisp_status wisp_sampling_check(const char *names, bool has_labels, wisp_error *
         const char *name = p;
         const struct wisp_finder_kind *k = next_name(&p, &length);
         if (!k)
-            return wisp_fail(err, WISP_EINVAL,
-                             "--sampling: no '%.*s' in '%s'; 'wisp info' lists the samplers, joined "
-                             "by +",
-                             (int)length, name, names);
+            return wisp_fail(
+                err, WISP_EINVAL,
+                "--sampling: no '%.*s' in '%s'; 'wisp info' lists the samplers, joined "
+                "by +",
+                (int)length, name, names);
         if (!k->create && (n > 0 || *p))
             return wisp_fail(err, WISP_EINVAL, "--sampling: '%s' is all rows: nothing joins it",
                              k->name);
         if (k->needs_labels && !has_labels)
             return wisp_fail(err, WISP_EINVAL,
                              "--sampling: '%s' needs labels: a hidden layer has none", k->name);
-        if (++n > WISP_MAX_FINDERS)
+        for (int i = 0; i < n; i++) /* its state would have the name of the other's */
+            if (had[i] == k)
+                return wisp_fail(err, WISP_EINVAL, "--sampling: '%s' twice in '%s'", k->name,
+                                 names);
+        if (n == WISP_MAX_FINDERS)
             return wisp_fail(err, WISP_EINVAL, "--sampling: more than %d in '%s'", WISP_MAX_FINDERS,
                              names);
-    } while (*p);
+        had[n++] = k;
+    } while (*p || p[-1] == '+');
     return WISP_OK;
 }
 
@@ -89,8 +98,7 @@ size_t wisp_sampler_room(const struct wisp_finder_setup *s, size_t batch_labels)
     return n < s->n_rows ? n : s->n_rows;
 }
 
-/* Rows of all samples' own parts of the set. */
-static size_t example_room(const struct wisp_finder_setup *s, size_t batch_labels)
+size_t wisp_sampler_own_room(const struct wisp_finder_setup *s, size_t batch_labels)
 {
     return s->o->per_example
                ? s->batch * (s->o->keep + rows_for_all_room(s) + s->o->least) + batch_labels
@@ -102,7 +110,7 @@ static bool blocks(struct wisp_sampler *t, const struct wisp_finder_setup *s, si
                    bool (*fn)(void *arg, void **p, size_t n, size_t size), void *arg)
 {
     size_t room = wisp_sampler_room(s, batch_labels), all = rows_for_all_room(s),
-           own = example_room(s, batch_labels), threads = (size_t)s->threads;
+           own = wisp_sampler_own_room(s, batch_labels), threads = (size_t)s->threads;
     return fn(arg, (void **)&t->pots, threads, sizeof *t->pots) &&
            fn(arg, (void **)&t->pot_blocks, threads, wisp_pot_bytes(WISP_POT_ROOM)) &&
            fn(arg, (void **)&t->own, s->batch * s->o->keep, sizeof *t->own) &&
@@ -163,7 +171,7 @@ wisp_status wisp_sampler_create(struct wisp_sampler **out, const struct wisp_fin
     t->seed = s->seed;
     t->room = wisp_sampler_room(s, batch_labels);
     t->all.room = rows_for_all_room(s);
-    t->own_room = example_room(s, batch_labels);
+    t->own_room = wisp_sampler_own_room(s, batch_labels);
     wisp_status st = WISP_OK;
     if (!blocks(t, s, batch_labels, take, NULL))
         st = wisp_fail_mem(err, wisp_sampler_bytes(s, batch_labels), "the sampler");
@@ -224,13 +232,17 @@ static void find_group(void *arg, size_t group, int thread)
     }
 }
 
-/* Adds a row to the union; 'most' counts what is there already. */
+/* Adds a row to the union, unless 'most' are in; one chosen for a reason too has no shift. */
 static void add(struct wisp_sampler *s, int32_t row, float shift, size_t most)
 {
-    if (s->place[row] || s->n >= most) return;
+    if (s->place[row]) {
+        if (shift == 0) s->shift[s->place[row] - 1] = 0;
+        return;
+    }
+    if (s->n >= most) return;
     s->rows[s->n] = row;
     s->shift[s->n++] = shift;
-    s->place[row] = 1;
+    s->place[row] = (uint32_t)s->n;
 }
 
 static void unite(struct wisp_sampler *s, const struct wisp_query *q)
@@ -240,14 +252,17 @@ static void unite(struct wisp_sampler *s, const struct wisp_query *q)
     for (size_t i = 0; q->yp && i < q->yp[q->n]; i++) add(s, q->yi[i], 0, s->room);
     size_t most = s->o.most > s->n ? s->o.most : s->n;
     if (!s->o.most || most > s->room) most = s->room;
+    for (size_t i = 0; i < s->all.n; i++)
+        add(s, s->all.row[i], s->o.correct * s->all.shift[i], most);
     for (size_t rank = 0; rank < s->o.keep; rank++)
         for (size_t i = 0; i < q->n; i++)
             if (rank < s->n_own[i]) add(s, s->own[i * s->o.keep + rank], 0, most);
-    for (size_t i = 0; i < s->all.n; i++) add(s, s->all.row[i], s->all.shift[i], most);
     size_t least = s->o.least < s->n_rows ? s->o.least : s->n_rows;
     uint64_t stream = WISP_STREAM_PAD + (q->step << 8);
-    for (uint64_t t = 0; s->n < least && s->n < s->room; t++)
-        add(s, (int32_t)wisp_rand_below(s->seed, stream, t, s->n_rows), 0, s->room);
+    for (uint64_t t = 0; s->n < least && s->n < s->room; t++) {
+        int32_t row = (int32_t)wisp_rand_below(s->seed, stream, t, s->n_rows);
+        if (!s->place[row]) add(s, row, 0, s->room); /* one that is in keeps its shift */
+    }
 }
 
 /* By row, ascending: a radix sort, 11 bits a pass. */
@@ -313,6 +328,7 @@ void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct
                          const struct wisp_query *q)
 {
     assert(q->n <= s->batch && q->rows.n == s->n_rows);
+    double began = wisp_now();
     for (int f = 0; f < s->n_finders; f++)
         if (s->kind[f]->begin) s->kind[f]->begin(s->state[f], ctx, q);
     struct job j = { s, q };
@@ -323,7 +339,7 @@ void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct
     unite(s, q);
     sort(s);
     *out = (struct wisp_active){ .n = s->n, .rows = s->rows };
-    if (s->o.correct) out->shift = s->shift;
+    if (s->o.correct > 0) out->shift = s->shift;
     if (s->o.per_example) {
         own_parts(s, q);
         out->op = s->op;
@@ -334,6 +350,7 @@ void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct
     s->counts.active += s->n;
     s->counts.scored += s->o.per_example ? s->op[q->n] : s->n * q->n;
     for (size_t i = 0; i < q->n; i++) s->counts.scored += s->products[i];
+    s->times.choose += wisp_now() - began;
 }
 
 /* ---- learning and state ---- */
@@ -349,8 +366,16 @@ size_t wisp_sampler_best(const struct wisp_sampler *s)
 void wisp_sampler_learn(struct wisp_sampler *s, struct wisp_context *ctx,
                         const struct wisp_query *q, const struct wisp_outcome *o)
 {
+    double began = wisp_now();
     for (int f = 0; f < s->n_finders; f++)
         if (s->kind[f]->learn) s->kind[f]->learn(s->state[f], ctx, q, o);
+    s->times.learn += wisp_now() - began;
+    s->times.steps++;
+}
+
+struct wisp_sampler_times wisp_sampler_times(const struct wisp_sampler *s)
+{
+    return s->times;
 }
 
 const int32_t *wisp_sampler_own(const struct wisp_sampler *s, size_t i, size_t *n)

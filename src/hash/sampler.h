@@ -1,7 +1,7 @@
 /* The sampler: joins what finders find into one active set, and keeps the accounts.
  *
  *   each sample:  pot <- finder, finder, ...; scored exactly; the best 'keep' are its own
- *   the batch:    true labels | own rows, best of every sample first | rows for all | floor
+ *   the batch:    true labels | rows for all | own rows, best of every sample first | floor
  *                 without repeats, cut at the ceiling (labels are never cut), ascending
  *
  * 'own' is what recall is measured on; 'scored' counts every product of a sample's vector with a
@@ -17,6 +17,8 @@ struct wisp_sampler;
 wisp_status wisp_sampling_check(const char *names, bool has_labels, wisp_error *err);
 /* Most rows an active set can have when a batch has up to batch_labels labels. */
 size_t wisp_sampler_room(const struct wisp_finder_setup *s, size_t batch_labels);
+/* Most rows that all samples of a batch own together; 0 unless each has a set of its own. */
+size_t wisp_sampler_own_room(const struct wisp_finder_setup *s, size_t batch_labels);
 size_t wisp_sampler_bytes(const struct wisp_finder_setup *s, size_t batch_labels);
 
 /* The setup's settings are copied. */
@@ -41,6 +43,12 @@ struct wisp_sampler_counts { /* since the last reset */
     uint64_t scored; /* products, summed over samples */
 };
 struct wisp_sampler_counts *wisp_sampler_counts(struct wisp_sampler *s);
+
+struct wisp_sampler_times { /* seconds since it was made */
+    double choose, learn;   /* finding rows; learning from the step and upkeep of indexes */
+    uint64_t steps;
+};
+struct wisp_sampler_times wisp_sampler_times(const struct wisp_sampler *s);
 
 /* State for the checkpoint; returns how many blobs. */
 enum { WISP_MAX_FINDERS = 4, WISP_SAMPLER_BLOBS = 1 + WISP_MAX_FINDERS * WISP_MAX_BLOBS };

@@ -15,8 +15,13 @@ struct wisp_best wisp_best_at(float *block, size_t n, size_t k)
 
 void wisp_best_reset(struct wisp_best *b)
 {
-    for (size_t i = 0; i < b->n * b->k; i++) b->value[i] = -INFINITY, b->id[i] = -1;
-    for (size_t s = 0; s < b->n; s++) b->limit[s] = -INFINITY;
+    for (size_t s = 0; s < b->n; s++) wisp_best_reset_one(b, s);
+}
+
+void wisp_best_reset_one(struct wisp_best *b, size_t s)
+{
+    for (size_t i = s * b->k; i < (s + 1) * b->k; i++) b->value[i] = -INFINITY, b->id[i] = -1;
+    b->limit[s] = -INFINITY;
 }
 
 /* Puts (v, id) into a list of k, best first, behind equal values. */
@@ -31,17 +36,21 @@ static void insert(float *value, int32_t *ids, size_t k, float v, int32_t id)
     ids[at] = id;
 }
 
+void wisp_best_add(struct wisp_best *b, size_t s, float v, int32_t id)
+{
+    if (!(v > b->limit[s])) return;
+    insert(b->value + s * b->k, b->id + s * b->k, b->k, v, id);
+    b->limit[s] = b->value[(s + 1) * b->k - 1];
+}
+
 void wisp_best_collect(struct wisp_best *b, const struct wisp_kernels *k, const float *z, size_t m,
                        const int32_t *rows, size_t first, int32_t *where)
 {
     for (size_t i = 0; i < m; i++) {
         size_t found = k->above(where, z + i * b->n, b->limit, b->n);
         int32_t id = rows ? rows[i] : (int32_t)(first + i);
-        for (size_t f = 0; f < found; f++) {
-            size_t s = (size_t)where[f];
-            insert(b->value + s * b->k, b->id + s * b->k, b->k, z[i * b->n + s], id);
-            b->limit[s] = b->value[(s + 1) * b->k - 1];
-        }
+        for (size_t f = 0; f < found; f++)
+            wisp_best_add(b, (size_t)where[f], z[i * b->n + (size_t)where[f]], id);
     }
 }
 

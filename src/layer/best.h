@@ -18,6 +18,9 @@ struct wisp_best {
 size_t wisp_best_floats(size_t n, size_t k);
 struct wisp_best wisp_best_at(float *block, size_t n, size_t k);
 void wisp_best_reset(struct wisp_best *b);
+void wisp_best_reset_one(struct wisp_best *b, size_t s); /* the list of sample s */
+/* One score of sample s. */
+void wisp_best_add(struct wisp_best *b, size_t s, float v, int32_t id);
 /* Scores z (m, n) of rows[0 .. m-1], or of first .. first+m-1 where rows is NULL; 'where' has room
  * for n. */
 void wisp_best_collect(struct wisp_best *b, const struct wisp_kernels *k, const float *z, size_t m,

@@ -7,7 +7,8 @@
 #include <string.h>
 
 static const struct wisp_layer_kind *const kinds[] = {
-    &wisp_layer_input, &wisp_layer_dense, &wisp_layer_relu, &wisp_layer_dropout, &wisp_layer_output,
+    &wisp_layer_input,   &wisp_layer_dense,   &wisp_layer_relu,
+    &wisp_layer_dropout, &wisp_layer_sampled, &wisp_layer_output,
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 

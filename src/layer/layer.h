@@ -63,6 +63,7 @@ struct wisp_step { /* one batch on its way through the network */
                  const float *h);
     void *look_arg;
     double loss_sum; /* out: sum over samples */
+    bool hogwild;    /* samples with rows of their own move them at once, without locks */
 };
 
 struct wisp_act { /* values between layers */
@@ -91,6 +92,7 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     size_t active; /* most output rows in a step */
     bool training;
     size_t best; /* of each sample's best rows that the output layer collects */
+    size_t own;  /* most rows that the samples of a batch own together; 0: one set for all */
 };
 
 enum wisp_layer_arg { WISP_ARG_NONE, WISP_ARG_WIDTH, WISP_ARG_SHARE };
@@ -112,7 +114,7 @@ struct wisp_layer_kind {
 const struct wisp_layer_kind *wisp_layer_kind_at(size_t i); /* NULL past the end */
 const struct wisp_layer_kind *wisp_layer_kind_find(const char *name);
 extern const struct wisp_layer_kind wisp_layer_input, wisp_layer_dense, wisp_layer_relu,
-    wisp_layer_dropout, wisp_layer_output;
+    wisp_layer_dropout, wisp_layer_sampled, wisp_layer_output;
 
 /* For plan(): declares the next parameter, named "<layer number>.<kind>.<what>". */
 void wisp_layer_declare(struct wisp_layer *l, const char *what, size_t rows, size_t cols);

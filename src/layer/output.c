@@ -13,12 +13,16 @@
  * While a block's logits are there, the best rows of each sample are collected from them for the
  * layer's sampler, which also gets each row's summed gradient.
  *
+ * Where every sample has a set of its own, example.c does all this.
+ *
  * scratch:  loss (batch doubles) | scale (batch) | h^T (n_in, batch) | Z (active, batch)
  *           | a, b (blocks, batch) | starts (blocks + 1) | bias gradients (active)
  *           | partial sums (lanes, batch, n_in) | lists of the best (lanes)
  * of each thread: gradient of a block (96, n_in) | gathered rows (96, n_in) | places (batch) */
 #include "layer/output.h"
 #include "layer/best.h"
+#include "layer/example.h"
+#include "layer/rows.h"
 
 #include <math.h>
 #include <string.h>
@@ -40,7 +44,9 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
     l->n_out = (size_t)l->arg;
     wisp_layer_declare(l, "weight", l->n_out, l->n_in);
     wisp_layer_declare(l, "bias", l->n_out, 1);
-    if (s->training) {
+    if (s->training && s->own) {
+        wisp_example_plan(l, s);
+    } else if (s->training) {
         size_t blocks = wisp_out_blocks(s->active);
         l->scratch_floats = l->n_in * s->batch + s->active * s->batch + 2 * blocks * s->batch +
                             3 * s->batch + blocks + s->active + 64 +
@@ -68,7 +74,7 @@ static struct view cut(const struct wisp_layer *l, const struct wisp_step *s)
     v.gb = p, p += s->active.n;
     v.parts = p, p += v.n_lanes * v.ld * l->n_in;
     v.lists = p;
-    v.k = l->sampler ? wisp_sampler_best(l->sampler) : 0;
+    v.k = l->sampler && s->active.n ? wisp_sampler_best(l->sampler) : 0;
     return v;
 }
 
@@ -85,29 +91,6 @@ struct job {
     const struct wisp_act *in;
     struct view v;
 };
-
-static size_t block_rows(const struct job *j, size_t block)
-{
-    size_t left = j->s->active.n - block * WISP_OUT_BLOCK;
-    return left < WISP_OUT_BLOCK ? left : WISP_OUT_BLOCK;
-}
-
-static size_t row_of(const struct wisp_active *a, size_t place)
-{
-    return a->rows ? (size_t)a->rows[place] : place;
-}
-
-/* The block's rows of W side by side: as they are, or gathered into scratch. */
-static const float *block_weights(const struct job *j, size_t block, float *gathered)
-{
-    const struct wisp_active *a = &j->s->active;
-    size_t first = block * WISP_OUT_BLOCK, width = j->l->n_in;
-    if (!a->rows) return j->l->params[0].w + first * width;
-    for (size_t i = 0; i < block_rows(j, block); i++)
-        memcpy(gathered + i * width, j->l->params[0].w + row_of(a, first + i) * width,
-               width * sizeof *gathered);
-    return gathered;
-}
 
 static struct wisp_best lists_of(const struct job *j, size_t lane)
 {
@@ -128,12 +111,12 @@ static void forward_block(const struct job *j, size_t block, struct wisp_best *b
 {
     const struct view *v = &j->v;
     const struct wisp_batch *batch = j->s->batch;
-    size_t n = batch->n, m = block_rows(j, block), first = block * WISP_OUT_BLOCK;
+    size_t n = batch->n, m = wisp_block_rows(&j->s->active, block), first = block * WISP_OUT_BLOCK;
     float *gathered = wisp_layer_thread(j->l, thread) + WISP_OUT_BLOCK * j->l->n_in;
-    const float *w = block_weights(j, block, gathered);
+    const float *w = wisp_block_weights(gathered, &j->l->params[0], &j->s->active, block);
     float *z = v->z + first * v->ld;
     for (size_t i = 0; i < m; i++) {
-        float bias = j->l->params[1].w[row_of(&j->s->active, first + i)];
+        float bias = j->l->params[1].w[wisp_row_at(&j->s->active, first + i)];
         for (size_t c = 0; c < n; c++) z[i * v->ld + c] = bias;
     }
     j->s->ctx->k->gemm(z, v->ld, w, j->l->n_in, 1, v->ht, v->ld, m, n, j->l->n_in, true);
@@ -247,6 +230,10 @@ static void forward(const struct wisp_layer *l, struct wisp_step *s, const struc
 {
     (void)out;
     choose(l, s, in);
+    if (s->active.op) {
+        wisp_example_forward(l, s, in);
+        return;
+    }
     struct job j = { (struct wisp_layer *)l, s, in, cut(l, s) };
     const struct wisp_batch *b = s->batch;
     file_labels(&j);
@@ -266,10 +253,11 @@ static void backward_block(const struct job *j, size_t block, float *part, bool 
     const struct wisp_batch *b = j->s->batch;
     const struct wisp_kernels *k = j->s->ctx->k;
     const struct wisp_update *u = j->s->update;
-    size_t width = j->l->n_in, n = b->n, m = block_rows(j, block), first = block * WISP_OUT_BLOCK;
+    size_t width = j->l->n_in, n = b->n, first = block * WISP_OUT_BLOCK,
+           m = wisp_block_rows(&j->s->active, block);
     float *gw = wisp_layer_thread(j->l, thread), *gathered = gw + WISP_OUT_BLOCK * width;
     float *gb = v->gb + first;
-    const float *w = block_weights(j, block, gathered);
+    const float *w = wisp_block_weights(gathered, &j->l->params[0], &j->s->active, block);
     float *g = v->z + first * v->ld;
     k->col_scale(g, v->ld, v->a + block * v->ld, m, n);
     for (uint32_t e = v->start[block]; e < v->start[block + 1]; e++)
@@ -279,7 +267,7 @@ static void backward_block(const struct job *j, size_t block, float *part, bool 
     k->gemm(gw, width, g, v->ld, 1, j->in->x, width, m, width, n, false);
     for (size_t i = 0; i < m; i++) gb[i] = k->sum(g + i * v->ld, n);
     for (size_t i = 0; i < m; i++) {
-        size_t row = row_of(&j->s->active, first + i);
+        size_t row = wisp_row_at(&j->s->active, first + i);
         u->row(u, &j->l->params[0], row, gw + i * width);
         u->row(u, &j->l->params[1], row, gb + i);
     }
@@ -295,27 +283,24 @@ static void backward_lane(void *arg, size_t lane, int thread)
         backward_block(j, block, part, block > begin, thread);
 }
 
-static void add_tile(void *arg, size_t tile, int thread)
+static void backward_batch(struct wisp_outcome *o, struct wisp_layer *l, struct wisp_step *s,
+                           struct wisp_act *in)
 {
-    (void)thread;
-    const struct job *j = arg;
-    size_t width = j->l->n_in, all = j->s->batch->n * width, first = tile * WISP_TILE * width;
-    size_t n = wisp_tile_rows(j->s->batch->n, tile) * width;
-    memcpy(j->in->g + first, j->v.parts + first, n * sizeof(float));
-    for (size_t lane = 1; lane < j->v.n_lanes; lane++)
-        j->s->ctx->k->axpy(j->in->g + first, j->v.parts + lane * all + first, 1, n);
+    struct job j = { l, s, in, cut(l, s) };
+    wisp_parallel_for(s->ctx->pool, j.v.n_lanes, backward_lane, &j);
+    wisp_parts_add(s->ctx, in->g, j.v.parts, j.v.n_lanes, s->batch->n, l->n_in);
+    *o = (struct wisp_outcome){ &s->active, j.v.k, j.v.k ? lists_of(&j, 0).id : NULL, j.v.gb };
 }
 
 static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
                      const struct wisp_act *out)
 {
     (void)out;
-    struct job j = { l, s, in, cut(l, s) };
-    wisp_parallel_for(s->ctx->pool, j.v.n_lanes, backward_lane, &j);
-    wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), add_tile, &j);
+    struct wisp_outcome o;
+    if (s->active.op) wisp_example_backward(&o, l, s, in);
+    else backward_batch(&o, l, s, in);
     if (!l->sampler) return;
     struct wisp_query q = query(l, s, in);
-    struct wisp_outcome o = { &s->active, j.v.k, j.v.k ? lists_of(&j, 0).id : NULL, j.v.gb };
     wisp_sampler_learn(l->sampler, s->ctx, &q, &o);
 }
 

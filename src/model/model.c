@@ -1,7 +1,8 @@
 /* Models to and from their file.
  *
  * Tensors: every declared parameter under its name; "labels" and "vocab" (U8, lines); "idf" (F32);
- * "label_rows" (I64).  Metadata: what is listed in save(). */
+ * "label_rows" (I64); "votes.start" (I64), "votes.label" (I32), "votes.weight" (F32).  Metadata:
+ * what is listed in save(). */
 #include "model/model.h"
 #include "base/mem.h"
 
@@ -18,6 +19,7 @@ void wisp_model_free(struct wisp_model *m)
     wisp_net_clear(&m->net);
     wisp_names_clear(&m->labels);
     wisp_names_clear(&m->vocab);
+    if (!m->file.map.p) wisp_votes_clear(&m->votes); /* else it lies in the file */
     wisp_tensor_file_close(&m->file);
     wisp_free(m->spec);
     wisp_free(m->idf);
@@ -66,6 +68,14 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
     if (m->values.mode == WISP_VALUES_TFIDF)
         add(&l, "idf", WISP_F32, m->net.n_features, 0, m->values.idf,
             m->net.n_features * sizeof(float));
+    if (m->votes.start) {
+        const struct wisp_votes *v = &m->votes;
+        size_t n = (size_t)v->start[v->n_features];
+        add(&l, "votes.start", WISP_I64, v->n_features + 1, 0, v->start,
+            (v->n_features + 1) * sizeof *v->start);
+        add(&l, "votes.label", WISP_I32, n, 0, v->label, n * sizeof *v->label);
+        add(&l, "votes.weight", WISP_F32, n, 0, v->weight, n * sizeof *v->weight);
+    }
     if (m->labels.n)
         add(&l, "labels", WISP_U8, m->labels.bytes, 0, m->labels.text, m->labels.bytes);
     if (m->vocab.n) add(&l, "vocab", WISP_U8, m->vocab.bytes, 0, m->vocab.text, m->vocab.bytes);
@@ -139,6 +149,36 @@ static wisp_status load_names(struct wisp_names *n, const struct loader *ld, con
     return st;
 }
 
+/* The index for sparse prediction, if there is one; every offset and label must be in range. */
+static wisp_status load_votes(const struct loader *ld, wisp_error *err)
+{
+    struct wisp_model *m = ld->m;
+    const struct wisp_tensor *start, *label, *weight;
+    if (!wisp_tensor_file_find(&m->file, "votes.start")) return WISP_OK;
+    size_t n_features = m->net.n_features, n;
+    wisp_status st = need(&start, ld, "votes.start", WISP_I64, n_features + 1, 0, err);
+    if (st != WISP_OK) return st;
+    const int64_t *at = start->data;
+    bool ok = at[0] == 0;
+    for (size_t f = 0; ok && f < n_features; f++) ok = at[f + 1] >= at[f];
+    n = ok ? (size_t)at[n_features] : 0;
+    if (ok && ((st = need(&label, ld, "votes.label", WISP_I32, n, 0, err)) != WISP_OK ||
+               (st = need(&weight, ld, "votes.weight", WISP_F32, n, 0, err)) != WISP_OK))
+        return st;
+    for (size_t i = 0; ok && i < n; i++) {
+        int32_t l = ((const int32_t *)label->data)[i];
+        ok = l >= 0 && (size_t)l < m->net.n_labels;
+    }
+    if (!ok)
+        return wisp_fail(err, WISP_EMODEL,
+                         "%s: the index ('votes') has offsets or labels out of "
+                         "range",
+                         ld->path);
+    m->votes = (struct wisp_votes){ n_features, (int64_t *)start->data, (int32_t *)label->data,
+                                    (float *)weight->data };
+    return WISP_OK;
+}
+
 static size_t number(const struct wisp_tensor_file *f, const char *key)
 {
     const char *s = wisp_tensor_file_meta(f, key);
@@ -185,6 +225,7 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
         if ((st = need(&t, ld, "idf", WISP_F32, m->net.n_features, 0, err)) != WISP_OK) return st;
         m->values.idf = t->data;
     }
+    if ((st = load_votes(ld, err)) != WISP_OK) return st;
     if ((st = load_names(&m->labels, ld, "labels", m->net.n_labels, err)) != WISP_OK) return st;
     return load_names(&m->vocab, ld, "vocab", m->net.n_features, err);
 }

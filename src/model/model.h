@@ -6,6 +6,8 @@
 #include "model/batch.h"
 #include "model/file.h"
 #include "model/net.h"
+#include "model/sparse.h"
+#include "model/votes.h"
 
 struct wisp_model {
     struct wisp_net net; /* sizes for prediction when loaded, for training when trained */
@@ -17,9 +19,11 @@ struct wisp_model {
     bool text, pairs;                 /* trained on raw text; its features include word pairs */
     const struct wisp_format *format; /* of the training data, NULL: rows from memory */
     int index_base;                   /* and its first feature id */
-    const int64_t *label_rows;        /* (n_labels) training counts: 'counts', or mapped */
-    int64_t *counts;                  /* owned, or NULL */
+    struct wisp_votes votes;   /* for sparse prediction; start NULL: none; owned, or mapped */
+    const int64_t *label_rows; /* (n_labels) training counts: 'counts', or mapped */
+    int64_t *counts;           /* owned, or NULL */
     size_t n_train;
+    bool sparse;                  /* predict by votes */
     char *options;                /* of the training run: lines "key=value" */
     struct wisp_tensor_file file; /* when loaded */
     char *describe;               /* JSON, when loaded */
@@ -46,11 +50,16 @@ struct wisp_scorer {
     float *scratch, *thread_scratch;
     int32_t *labels; /* (WISP_SCORE_BATCH, k) */
     float *scores;
+    struct wisp_sparse sparse; /* votes NULL: all rows are scored */
+    uint64_t n_scored;         /* rows scored so far, over all samples */
 };
 /* k is cut to the number of labels. */
 wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
                              struct wisp_context *ctx, size_t k, wisp_error *err);
 void wisp_scorer_clear(struct wisp_scorer *s);
+/* From now on only the rows that the model's votes name; WISP_ENOTSUP where it has none. */
+wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err);
+wisp_status wisp_no_index(wisp_error *err); /* the failure to use votes */
 /* n <= WISP_SCORE_BATCH rows of d; results in s->labels and s->scores, true labels in
  * s->layout.batch. */
 wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, const size_t *rows,
@@ -65,6 +74,7 @@ wisp_status wisp_score_all(struct wisp_metrics *out, struct wisp_scorer *s,
 
 /* ---- training (train.c) ---- */
 
+/* path NULL: nothing is kept on disk, neither the model nor a state to go on from. */
 wisp_status wisp_train_run(struct wisp_report **out, struct wisp_context *ctx,
                            const wisp_config *cfg, const struct wisp_data *train,
                            const struct wisp_data *valid, const char *path,

@@ -11,7 +11,8 @@ enum { CORRECT_TO = 20000 }; /* from there on 1 - beta2^t is 1 to float's precis
 static void adam_row(const struct wisp_update *u, struct wisp_param *p, size_t row, const float *g)
 {
     const struct wisp_optimizer *o = (const struct wisp_optimizer *)u;
-    uint32_t t = p->count[row] < CORRECT_TO ? ++p->count[row] : CORRECT_TO;
+    uint32_t t = p->count[row]; /* read once: under hogwild others count too */
+    if (t < CORRECT_TO) p->count[row] = ++t;
     float root = sqrtf(o->correct2[t]);
     struct wisp_adam c = { BETA1, BETA2, o->lr * root / o->correct1[t], EPS * root };
     size_t at = row * p->cols;
@@ -37,7 +38,7 @@ static void sgd_row(const struct wisp_update *u, struct wisp_param *p, size_t ro
 static const struct wisp_optimizer_kind kinds[] = {
     { "adam", "each row has its own clock", WISP_SLOT_M | WISP_SLOT_V | WISP_SLOT_COUNT, 4e-3,
       adam_row },
-    { "adagrad", "row-wise: one number of state a row", WISP_SLOT_G2, 0.05, adagrad_row },
+    { "adagrad", "row-wise: one number of state a row", WISP_SLOT_G2, 0.1, adagrad_row },
     { "sgd", "with momentum", WISP_SLOT_M, 0.5, sgd_row },
 };
 

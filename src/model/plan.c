@@ -47,34 +47,68 @@ static const char *auto_loss(const struct wisp_data *train)
     return train->n_rows < FEW_ROWS || train->n_labels <= FEW_LABELS ? "bce" : "softmax";
 }
 
+/* On 591,071 rows with 25,400 labels, validation P@1 after 4 epochs: 31.4 with Adam, 35.9 with
+ * row-wise AdaGrad, whose cold rows jump less; on 45,017 rows Adam ends 2 points higher. */
+static const char *auto_optimizer(const struct wisp_data *train)
+{
+    return train->n_rows < FEW_ROWS || train->n_labels <= FEW_LABELS ? "adam" : "adagrad";
+}
+
+/* A row that is not computed in every step makes up for it by longer steps. */
+static double auto_lr(const struct wisp_plan *p)
+{
+    bool sampled = strcmp(p->sampling.names, "full") != 0;
+    bool adam = strcmp(p->optimizer->name, "adam") == 0;
+    return sampled && adam ? 1.5 * p->optimizer->lr : p->optimizer->lr;
+}
+
+static wisp_status check_hogwild(const struct wisp_plan *p, wisp_error *err)
+{
+    bool full = strcmp(p->sampling.names, "full") == 0;
+    if (!p->hogwild || (p->sampling.per_example && !full)) return WISP_OK;
+    return wisp_fail(err, WISP_EINVAL,
+                     "--hogwild yes: needs --active-per example%s: samples must have rows of their "
+                     "own",
+                     full ? " and a --sampling other than full" : "");
+}
+
 wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
                            const struct wisp_data *train, bool has_valid, wisp_error *err)
 {
     double n = (double)train->n_rows;
     const char *net = wisp_opt_text(cfg, OPT_NET);
     const char *loss = wisp_opt_text(cfg, OPT_LOSS);
+    const char *optimizer = wisp_opt_text(cfg, OPT_OPTIMIZER);
     double dropout = train->n_labels <= FEW_LABELS ? 0.5 : n < FEW_ROWS ? 0.3 : 0.1;
     *p = (struct wisp_plan){
         .epochs = (int)wisp_opt_num(cfg, OPT_EPOCHS),
         .batch = (size_t)wisp_opt_num(cfg, OPT_BATCH),
         .patience = (int)wisp_opt_num(cfg, OPT_PATIENCE),
+        .seconds = wisp_opt_num(cfg, OPT_SECONDS),
         .lr = wisp_opt_num(cfg, OPT_LR),
         .warmup = wisp_opt_num(cfg, OPT_WARMUP),
         .decay = wisp_opt_text(cfg, OPT_DECAY),
         .average = wisp_opt_num(cfg, OPT_AVERAGE),
         .loss = wisp_loss_find(strcmp(loss, "auto") == 0 ? auto_loss(train) : loss),
-        .optimizer = wisp_optimizer_find(wisp_opt_text(cfg, OPT_OPTIMIZER)),
+        .optimizer =
+            wisp_optimizer_find(strcmp(optimizer, "auto") == 0 ? auto_optimizer(train) : optimizer),
         .input_dropout = given(cfg, OPT_INPUT_DROPOUT, 0),
         .seed = (uint64_t)wisp_opt_num(cfg, OPT_SEED),
         .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
+        .hogwild = strcmp(wisp_opt_text(cfg, OPT_HOGWILD), "yes") == 0,
     };
     if (p->epochs == 0) p->epochs = (int)clamp(round(12 * sqrt(45000 / n)), 5, 25);
     if (p->batch == 0) p->batch = n < FEW_ROWS ? 128 : 256;
-    if (p->lr == 0) p->lr = p->optimizer->lr;
     p->holdout =
         has_valid ? 0 : given(cfg, OPT_HOLDOUT, clamp(2000 / n, fmin(0.02, 20000 / n), 0.1));
     wisp_status st = wisp_sampling_plan(&p->sampling, cfg, train->n_labels, err);
+    if (st == WISP_OK) st = wisp_hidden_plan(&p->hidden, &p->sampling, cfg, err);
+    if (st == WISP_OK) st = check_hogwild(p, err);
     if (st != WISP_OK) return st;
+    if (p->lr == 0) p->lr = auto_lr(p);
+    const char *index = wisp_opt_text(cfg, OPT_INDEX);
+    p->index =
+        strcmp(index, "auto") == 0 ? train->n_labels > FEW_LABELS : strcmp(index, "yes") == 0;
     const char *values = wisp_opt_text(cfg, OPT_VALUES);
     if (strcmp(values, "auto") == 0)
         p->values.mode = train->counts ? WISP_VALUES_TFIDF : WISP_VALUES_UNIT;

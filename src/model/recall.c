@@ -40,6 +40,7 @@ void wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp
 {
     struct wisp_recall *t = arg;
     const struct wisp_batch *b = s->batch;
+    double began = wisp_now();
     size_t n = b->n < SAMPLES ? b->n : SAMPLES, k = out->n_out < SCAN ? out->n_out : SCAN;
     wisp_output_topk(out, s->ctx, s->loss, h, n, k, t->labels, t->scores, t->scratch,
                      t->thread_scratch);
@@ -58,4 +59,5 @@ void wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp
         t->set += (double)set / (double)seen;
         t->n++;
     }
+    t->seconds += wisp_now() - began;
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_BEST = 32 }; /* rows of a sample that any finder learns from */
+enum { MOST_BEST = 64 }; /* rows of a sample that any finder learns from */
 
 /* Options that shape the result, as lines "key=value": kept in the model, compared on resume. */
 static wisp_status options_text(char **out, const wisp_config *cfg, wisp_error *err)
@@ -112,6 +112,7 @@ static void sampler_setup(struct wisp_finder_setup *s, const struct wisp_run *r,
                                      .batch = r->plan.batch,
                                      .n_samples = r->train->n_rows,
                                      .label_rows = r->m->label_rows,
+                                     .votes = &r->m->votes,
                                      .seed = r->plan.seed,
                                      .threads = wisp_pool_threads(r->ctx->pool) };
 }
@@ -172,6 +173,7 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
         if ((st = most_labels(&r->batch_labels, d, r->plan.batch, err)) != WISP_OK) return st;
         sampler_setup(&setup, r, n_labels, 0);
         sizes.active = wisp_sampler_room(&setup, r->batch_labels);
+        sizes.own = wisp_sampler_own_room(&setup, r->batch_labels);
         sizes.best = MOST_BEST;
     }
     if ((st = wisp_net_plan(&m->net, m->spec, n_features, n_labels, &sizes, err)) != WISP_OK ||
@@ -210,11 +212,11 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
     size_t weights = wisp_net_param_floats(net) * 4,
            state = wisp_net_state_floats(net, p->optimizer->slots) * 4;
     size_t work = wisp_net_work_floats(net, wisp_pool_threads(r->ctx->pool)) * 4;
-    size_t index = 0;
+    size_t hidden = wisp_hidden_bytes(r), index = hidden;
     if (sampled(r)) {
         struct wisp_finder_setup setup;
         sampler_setup(&setup, r, net->n_labels, wisp_net_output(net)->n_in);
-        index = wisp_sampler_bytes(&setup, r->batch_labels);
+        index += wisp_sampler_bytes(&setup, r->batch_labels);
     }
     size_t need = weights * (p->average > 0 ? 2 : 1) + state + work + index;
     size_t have = wisp_mem_available();
@@ -226,10 +228,11 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
              (double)d->n_lab / (double)d->n_rows, wisp_values_name(r->m->values.mode));
     wisp_say(r->ctx, "net       %s, output %zu; %s loss; %.2f million parameters", r->m->spec,
              net->n_labels, p->loss->name, (double)wisp_net_n_params(net) / 1e6);
-    wisp_say(r->ctx,
-             "training  %d epochs, batch %zu, %s lr %g, input dropout %g, sampling %s, seed %llu",
-             p->epochs, p->batch, p->optimizer->name, p->lr, p->input_dropout, p->sampling.names,
-             (unsigned long long)p->seed);
+    wisp_say(
+        r->ctx,
+        "training  %d epochs, batch %zu, %s lr %g, input dropout %g, sampling %s%s%s, seed %llu",
+        p->epochs, p->batch, p->optimizer->name, p->lr, p->input_dropout, p->sampling.names,
+        hidden ? ", hidden " : "", hidden ? p->hidden.names : "", (unsigned long long)p->seed);
     wisp_say(r->ctx,
              "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f, sampling %.2f), "
              "%.1f GiB free",
@@ -276,6 +279,14 @@ static wisp_status make_sampler(struct wisp_run *r, wisp_error *err)
     return st == WISP_OK ? wisp_recall_init(&r->recall, out, setup.threads, err) : st;
 }
 
+/* The index for sparse prediction, which a sampler may use too. */
+static wisp_status make_votes(struct wisp_run *r, wisp_error *err)
+{
+    if (!r->plan.index && !strstr(r->plan.sampling.names, "features")) return WISP_OK;
+    return wisp_votes_make(&r->m->votes, r->ctx, r->train, r->m->net.n_features, &r->m->values,
+                           r->plan.seed, err);
+}
+
 static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     struct wisp_net *net = &r->m->net;
@@ -288,7 +299,8 @@ static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_
                                   err)) != WISP_OK ||
         (st = wisp_layout_init(&r->layout, net->n_features, net->n_labels, true, err)) != WISP_OK ||
         (st = wisp_scorer_init(&r->scorer, r->m, r->ctx, 5, err)) != WISP_OK ||
-        (st = make_sampler(r, err)) != WISP_OK)
+        (st = make_votes(r, err)) != WISP_OK || (st = make_sampler(r, err)) != WISP_OK ||
+        (st = wisp_hidden_make(r, err)) != WISP_OK)
         return st;
     r->layout.pool = r->ctx->pool;
     if (!(r->rows = wisp_alloc(p->batch, sizeof *r->rows)))
@@ -328,6 +340,7 @@ void wisp_run_clear(struct wisp_run *r)
 {
     wisp_scorer_clear(&r->scorer);
     wisp_sampler_free(r->sampler);
+    wisp_hidden_clear(r);
     wisp_recall_clear(&r->recall);
     wisp_layout_clear(&r->layout);
     wisp_optimizer_clear(&r->opt);

@@ -1,12 +1,25 @@
-/* The output layer's sampler: settings from the options and the sizes of the data. */
+/* Samplers: settings from the options and the sizes of the data. */
 #include "model/train.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Below this many labels computing all of them is as fast as choosing (docs/sampling.md). */
-enum { FEW_LABELS = 4096 };
-static const char AUTO[] = "neighbours+random";
+/* Measured choices (docs/sampling.md).  Up to FEW_LABELS computing all rows is as fast as choosing
+ * some; from MANY_LABELS on so many rows are never anyone's neighbour that lists around centres of
+ * the rows, dear as they are, pay. */
+enum { FEW_LABELS = 4096, MANY_LABELS = 200000 };
+
+static const char *auto_names(size_t n_labels)
+{
+    return n_labels <= FEW_LABELS   ? "full"
+           : n_labels < MANY_LABELS ? "neighbours+features+random"
+                                    : "neighbours+features+ivf+random";
+}
+
+static size_t clamp(size_t x, size_t lo, size_t hi)
+{
+    return x < lo ? lo : x > hi ? hi : x;
+}
 
 static bool yes(const wisp_config *cfg, enum wisp_opt o)
 {
@@ -16,6 +29,11 @@ static bool yes(const wisp_config *cfg, enum wisp_opt o)
 static size_t count(const wisp_config *cfg, enum wisp_opt o)
 {
     return (size_t)wisp_opt_num(cfg, o);
+}
+
+static size_t count_or(const wisp_config *cfg, enum wisp_opt o, size_t otherwise)
+{
+    return wisp_opt_num(cfg, o) < 0 ? otherwise : count(cfg, o);
 }
 
 static enum wisp_strategy strategy(const char *name)
@@ -29,15 +47,17 @@ wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, 
                                wisp_error *err)
 {
     const char *names = wisp_opt_text(cfg, OPT_SAMPLING), *family = wisp_opt_text(cfg, OPT_HASH);
-    if (strcmp(names, "auto") == 0) names = n_labels <= FEW_LABELS ? "full" : AUTO;
+    if (strcmp(names, "auto") == 0) names = auto_names(n_labels);
+    bool alone = strcmp(names, "random") == 0; /* all there is */
+    size_t few = clamp(n_labels / (alone ? 10 : 200), 100, alone ? 2000 : 500);
     *o = (struct wisp_sampling){
         .keep = count(cfg, OPT_KEEP),
         .least = count(cfg, OPT_ACTIVE_MIN),
-        .most = count(cfg, OPT_ACTIVE_MAX),
-        .n_random = count(cfg, OPT_RANDOM),
+        .most = count_or(cfg, OPT_ACTIVE_MAX, clamp(n_labels * 13 / 100, 2500, SIZE_MAX)),
+        .n_random = count_or(cfg, OPT_RANDOM, few),
         .n_frequent = count(cfg, OPT_FREQUENT),
-        .n_carried = count(cfg, OPT_CARRY),
-        .correct = yes(cfg, OPT_CORRECT),
+        .n_carried = count_or(cfg, OPT_CARRY, few),
+        .correct = (float)wisp_opt_num(cfg, OPT_CORRECT),
         .rescore = yes(cfg, OPT_RESCORE),
         .per_example = strcmp(wisp_opt_text(cfg, OPT_ACTIVE_PER), "example") == 0,
         .bits = (int)wisp_opt_num(cfg, OPT_BITS),
@@ -57,4 +77,20 @@ wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, 
     snprintf(o->names, sizeof o->names, "%s", names);
     snprintf(o->family, sizeof o->family, "%s", strcmp(family, "auto") == 0 ? "dwta" : family);
     return wisp_sampling_check(names, true, err);
+}
+
+wisp_status wisp_hidden_plan(struct wisp_sampling *o, const struct wisp_sampling *output,
+                             const wisp_config *cfg, wisp_error *err)
+{
+    const char *names = wisp_opt_text(cfg, OPT_HIDDEN_SAMPLING);
+    wisp_error why;
+    *o = *output;
+    o->keep = o->least = o->most = 0;
+    o->correct = 0; /* units are not labels: there is no loss to correct */
+    o->per_example = false;
+    if (strlen(names) >= sizeof o->names)
+        return wisp_fail(err, WISP_EINVAL, "--hidden-sampling: '%.40s...' is too long", names);
+    snprintf(o->names, sizeof o->names, "%s", names);
+    wisp_status st = wisp_sampling_check(names, false, &why);
+    return st == WISP_OK ? st : wisp_fail(err, st, "--hidden-%s", why.text + strlen("--"));
 }

@@ -35,8 +35,23 @@ done:
     return st;
 }
 
+wisp_status wisp_no_index(wisp_error *err)
+{
+    return wisp_fail(err, WISP_ENOTSUP,
+                     "--inference sparse: the model has no index; train it with --index yes");
+}
+
+wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err)
+{
+    const struct wisp_model *m = s->m;
+    if (!m->votes.start) return wisp_no_index(err);
+    return wisp_sparse_init(&s->sparse, &m->votes, s->ctx, m->label_rows, m->net.n_labels,
+                            WISP_SCORE_BATCH, err);
+}
+
 void wisp_scorer_clear(struct wisp_scorer *s)
 {
+    wisp_sparse_clear(&s->sparse);
     wisp_net_clear(&s->net);
     wisp_layout_clear(&s->layout);
     wisp_free(s->scratch);
@@ -54,8 +69,14 @@ wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, co
     if (st != WISP_OK) return st;
     struct wisp_step step = { .ctx = s->ctx, .batch = &s->layout.batch };
     const float *h = wisp_net_hidden(&s->net, &step);
+    if (s->sparse.votes) {
+        s->n_scored += wisp_sparse_topk(&s->sparse, wisp_net_output(&s->net), s->m->loss,
+                                        step.batch, h, s->k, s->labels, s->scores);
+        return WISP_OK;
+    }
     wisp_output_topk(wisp_net_output(&s->net), s->ctx, s->m->loss, h, n, s->k, s->labels, s->scores,
                      s->scratch, s->thread_scratch);
+    s->n_scored += n * s->net.n_labels;
     return WISP_OK;
 }
 

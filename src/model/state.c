@@ -13,7 +13,7 @@
 #include <xxhash.h>
 
 static const char FORMAT[] = "wisp-state 1";
-enum { MAX_TENSORS = 3000, ROOM = 4200 };
+enum { ROOM = 4200, PARAM_PARTS = 5 };
 
 struct list {
     struct wisp_tensor *t;
@@ -43,16 +43,27 @@ static wisp_status list_param(void *arg, struct wisp_param *p, wisp_error *err)
     return WISP_OK;
 }
 
+static void list_sampler(struct list *l, struct wisp_sampler *s, const struct wisp_param *as)
+{
+    struct wisp_blob blobs[WISP_SAMPLER_BLOBS];
+    size_t n = s ? wisp_sampler_blobs(s, blobs) : 0;
+    for (size_t i = 0; i < n; i++)
+        add(l, as, blobs[i].name, WISP_I32, blobs[i].data, blobs[i].bytes / 4);
+}
+
 static wisp_status list_all(struct list *l, struct wisp_run *r, wisp_error *err)
 {
-    *l = (struct list){ wisp_zalloc(MAX_TENSORS, sizeof *l->t), 0 };
-    if (!l->t) return wisp_fail_mem(err, MAX_TENSORS * sizeof *l->t, "the list of tensors");
+    size_t each = WISP_MAX_PARAMS * PARAM_PARTS + WISP_SAMPLER_BLOBS,
+           most = (size_t)r->m->net.n_layers * each + 1;
+    *l = (struct list){ wisp_zalloc(most, sizeof *l->t), 0 };
+    if (!l->t) return wisp_fail_mem(err, most * sizeof *l->t, "the list of tensors");
     wisp_net_each(&r->m->net, list_param, l, NULL);
-    struct wisp_blob blobs[WISP_SAMPLER_BLOBS];
-    size_t n = r->sampler ? wisp_sampler_blobs(r->sampler, blobs) : 0;
     struct wisp_param sampler = { .name = "sampler" };
-    for (size_t i = 0; i < n; i++)
-        add(l, &sampler, blobs[i].name, WISP_I32, blobs[i].data, blobs[i].bytes / 4);
+    list_sampler(l, r->sampler, &sampler);
+    for (int i = 0; i < r->n_hidden; i++) {
+        snprintf(sampler.name, sizeof sampler.name, "%d.sampler", i);
+        list_sampler(l, r->hidden[i], &sampler);
+    }
     struct wisp_param whole = { .name = "average" };
     add(l, &whole, "w", WISP_F32, r->average, wisp_net_param_floats(&r->m->net));
     return WISP_OK;
@@ -223,6 +234,8 @@ wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
                        &r->since_best, &r->n_averaged) != 10))
         st = wisp_fail(err, WISP_EMODEL, "%s: metadata 'at' is not a list of counters", path);
     if (st == WISP_OK && r->sampler) wisp_sampler_restored(r->sampler, r->ctx);
+    for (int i = 0; st == WISP_OK && i < r->n_hidden; i++)
+        if (r->hidden[i]) wisp_sampler_restored(r->hidden[i], r->ctx);
     const char *saved = wisp_tensor_file_meta(&f, "model");
     if (st == WISP_OK) st = expect_model(r, saved ? saved : "none", err);
     if (st == WISP_OK && saved && strcmp(saved, "none") != 0)

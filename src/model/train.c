@@ -86,13 +86,17 @@ static void tell(struct wisp_progress *p, const struct watch *c)
     double rate = c->trained_s > 0 ? (double)c->rows / c->trained_s : 0;
     double left =
         (double)(r->plan.epochs - r->epoch + 1) * (double)r->order.n_rows - (double)r->seen;
+    double eta = rate > 0 ? left / rate : 0;
+    if (r->plan.seconds > 0) eta = fmin(eta, fmax(0, r->plan.seconds - c->trained_s));
     *p = (struct wisp_progress){ .epoch = r->epoch,
                                  .epochs = r->plan.epochs,
                                  .rows_done = r->seen,
                                  .n_rows = r->order.n_rows,
                                  .loss = r->seen ? r->loss_sum / (double)r->seen : 0,
                                  .rows_per_s = rate,
-                                 .eta_s = rate > 0 ? left / rate : 0,
+                                 .eta_s = eta,
+                                 .rows_trained = c->rows,
+                                 .train_s = c->trained_s,
                                  .valid = -1 };
 }
 
@@ -108,6 +112,11 @@ static bool asked_to_stop(void *watch)
     return c->on_progress(c->arg, &p) != 0;
 }
 
+static bool time_is_up(const struct watch *c)
+{
+    return c->r->plan.seconds > 0 && c->trained_s >= c->r->plan.seconds;
+}
+
 /* A few times an epoch, never at its first step. */
 static bool looks_now(const struct wisp_run *r)
 {
@@ -115,7 +124,7 @@ static bool looks_now(const struct wisp_run *r)
     return every == 0 || r->in_epoch % every == every - 1;
 }
 
-static wisp_status step(struct wisp_run *r, size_t n, wisp_error *err)
+static wisp_status step(struct wisp_run *r, size_t n, bool look, wisp_error *err)
 {
     struct wisp_drop drop = { r->plan.input_dropout, r->plan.seed, r->step };
     wisp_status st =
@@ -128,8 +137,9 @@ static wisp_status step(struct wisp_run *r, size_t n, wisp_error *err)
                            .seed = r->plan.seed,
                            .number = r->step,
                            .update = &r->opt.update,
-                           .loss = r->plan.loss };
-    if (r->sampler && looks_now(r)) s.look = wisp_recall_look, s.look_arg = &r->recall;
+                           .loss = r->plan.loss,
+                           .hogwild = r->plan.hogwild };
+    if (r->sampler && look) s.look = wisp_recall_look, s.look_arg = &r->recall;
     wisp_net_step(&r->m->net, &s);
     if (!isfinite(s.loss_sum))
         return wisp_fail(err, WISP_ENUMERIC,
@@ -145,19 +155,22 @@ static wisp_status step(struct wisp_run *r, size_t n, wisp_error *err)
     return WISP_OK;
 }
 
-/* The steps left of this epoch; WISP_ESTOPPED when asked to stop. */
+/* The steps left of this epoch, or of the time: the last one then tells the recall.  WISP_ESTOPPED
+ * when asked to stop. */
 static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
     wisp_order_start(&r->order, r->epoch);
     if (r->in_epoch == 0) r->recall.own = r->recall.set = 0, r->recall.n = 0;
     for (size_t i = 0; i < r->in_epoch; i++)
         wisp_order_next(&r->order, r->rows, r->plan.batch); /* done before a resume */
-    double began = wisp_now(), before = c->trained_s;
-    for (size_t n; (n = wisp_order_next(&r->order, r->rows, r->plan.batch)) > 0;) {
-        wisp_status st = step(r, n, err);
+    double began = wisp_now() - c->trained_s - r->recall.seconds;
+    bool last = false;
+    for (size_t n; !last && (n = wisp_order_next(&r->order, r->rows, r->plan.batch)) > 0;) {
+        last = time_is_up(c);
+        wisp_status st = step(r, n, last || looks_now(r), err);
         if (st != WISP_OK) return st;
         c->rows += n;
-        c->trained_s = before + wisp_now() - began;
+        c->trained_s = wisp_now() - began - r->recall.seconds; /* measuring is not training */
         if (asked_to_stop(c)) return WISP_ESTOPPED;
     }
     return WISP_OK;
@@ -207,6 +220,7 @@ static wisp_status judge(struct score *out, struct wisp_run *r, struct watch *c,
     if (!out->best) return WISP_OK;
     r->best = out->p1;
     r->best_epoch = r->epoch;
+    if (!r->path) return WISP_OK;
     return wisp_model_save(r->m, r->path, r->best, r->epoch, r->saved, err);
 }
 
@@ -250,27 +264,37 @@ static wisp_status end_epoch(struct wisp_run *r, struct watch *c, wisp_error *er
     return stop ? WISP_ESTOPPED : WISP_OK;
 }
 
-static bool finished(const struct wisp_run *r)
+static bool finished(const struct watch *c)
 {
-    return r->epoch > r->plan.epochs || (r->plan.patience && r->since_best >= r->plan.patience);
+    const struct wisp_run *r = c->r;
+    return r->epoch > r->plan.epochs || (r->plan.patience && r->since_best >= r->plan.patience) ||
+           (time_is_up(c) && r->in_epoch == 0);
+}
+
+/* Leaves what --resume goes on from, and a model where there is none: an older one there is better
+ * than a part of an epoch. */
+static wisp_status keep_stopped(struct wisp_run *r, wisp_error *err)
+{
+    wisp_status st = check_finite(r, err);
+    if (st == WISP_OK) st = wisp_state_save(r, err);
+    if (st == WISP_OK && r->best_epoch == 0 && access(r->path, F_OK) != 0)
+        st = wisp_model_save(r->m, r->path, -1, 0, r->saved, err);
+    return st;
 }
 
 static wisp_status run_epochs(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
-    while (!finished(r)) {
+    while (!finished(c)) {
         wisp_status st = train_epoch(r, c, err);
         if (st == WISP_OK) st = end_epoch(r, c, err);
         bool stopped = st == WISP_ESTOPPED;
         if (st != WISP_OK && !stopped) return st;
-        if (finished(r)) break; /* asked to stop at the very end */
-        if (stopped && (st = check_finite(r, err)) != WISP_OK) return st;
-        if ((st = wisp_state_save(r, err)) != WISP_OK) return st;
-        if (!stopped) continue;
-        /* an older model there is better than a part of an epoch */
-        if (r->best_epoch == 0 && access(r->path, F_OK) != 0 &&
-            (st = wisp_model_save(r->m, r->path, -1, 0, r->saved, err)) != WISP_OK)
-            return st;
-        return wisp_fail(err, WISP_ESTOPPED, "stopped in epoch %d; go on with --resume", r->epoch);
+        if (finished(c)) break; /* asked to stop at the very end */
+        st = !r->path ? WISP_OK : stopped ? keep_stopped(r, err) : wisp_state_save(r, err);
+        if (st != WISP_OK) return st;
+        if (stopped)
+            return wisp_fail(err, WISP_ESTOPPED, "stopped in epoch %d%s", r->epoch,
+                             r->path ? "; go on with --resume" : "");
     }
     return WISP_OK;
 }
@@ -291,6 +315,12 @@ static wisp_status report(struct wisp_report **out, const struct wisp_run *r, co
     wisp_report_num(t, "scored_mean", at.scored);
     wisp_report_num(t, "retrieval_recall", at.own);
     wisp_report_num(t, "recall_union", at.set);
+    if (r->sampler) {
+        struct wisp_sampler_times s = wisp_sampler_times(r->sampler);
+        double n = s.steps ? (double)s.steps : 1;
+        wisp_report_num(t, "choose_us", 1e6 * s.choose / n);
+        wisp_report_num(t, "upkeep_us", 1e6 * s.learn / n);
+    }
     wisp_report_num(t, "parameters", (double)wisp_net_n_params(&r->m->net));
     wisp_report_num(t, "peak_bytes", (double)wisp_mem_peak());
     return wisp_report_done(out, t, err);
@@ -306,7 +336,7 @@ wisp_status wisp_train_run(struct wisp_report **out, struct wisp_context *ctx,
     struct watch c = { .r = &r, .on_progress = on_progress, .arg = arg, .began = wisp_now() };
     wisp_status st = wisp_run_make(&r, cfg, err);
     if (st == WISP_OK) st = run_epochs(&r, &c, err);
-    if (st == WISP_OK) wisp_state_remove(&r);
+    if (st == WISP_OK && path) wisp_state_remove(&r);
     if (st == WISP_OK) st = report(out, &r, &c, err);
     wisp_run_clear(&r);
     return st;

@@ -12,12 +12,16 @@ struct wisp_plan { /* choices made from the options and the data (plan.c) */
     char spec[1000];
     size_t batch;
     int epochs, patience;
+    double seconds; /* of training, then the run ends; 0: no limit */
     double lr, warmup, input_dropout, holdout, average;
     const char *decay;
     const struct wisp_loss *loss;
     const struct wisp_optimizer_kind *optimizer;
+    bool index;                    /* make the index for sparse prediction */
     struct wisp_sampling sampling; /* names "full": all rows */
-    struct wisp_values values;     /* idf not yet set */
+    struct wisp_sampling hidden;   /* of 'sampled' layers; 'keep' follows from a layer's width */
+    bool hogwild;
+    struct wisp_values values; /* idf not yet set */
     uint64_t seed;
     size_t memory; /* bytes of data at once; 0: all */
 };
@@ -31,6 +35,7 @@ double wisp_plan_lr(const struct wisp_plan *p, size_t t, size_t n);
 struct wisp_recall {
     double own, set; /* sums over samples */
     size_t n;
+    double seconds; /* spent on it since the run began */
     float *scratch, *thread_scratch;
     int32_t *labels;
     float *scores;
@@ -45,12 +50,15 @@ void wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp
 /* Settings of the output layer's sampler from the options (sampling.c). */
 wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, size_t n_labels,
                                wisp_error *err);
+/* Settings of hidden layers' samplers: those of the output layer where they mean the same. */
+wisp_status wisp_hidden_plan(struct wisp_sampling *o, const struct wisp_sampling *output,
+                             const wisp_config *cfg, wisp_error *err);
 
 struct wisp_run {
     struct wisp_context *ctx;
     const struct wisp_data *train, *valid; /* valid: NULL or empty: no validation */
     struct wisp_data *held_out;            /* owned; what 'valid' is when no set was given */
-    const char *path;
+    const char *path;                      /* NULL: nothing is kept on disk */
     struct wisp_plan plan;
     struct wisp_model *m;
     struct wisp_model *init; /* --init, or NULL */
@@ -60,6 +68,8 @@ struct wisp_run {
     struct wisp_scorer scorer;
     size_t batch_labels;          /* most labels of a batch, where a sampler needs to know */
     struct wisp_sampler *sampler; /* of the output layer; NULL: all rows */
+    struct wisp_sampler **hidden; /* (n_hidden) of the layer with this number; NULL: it has none */
+    int n_hidden;
     struct wisp_recall recall;
     size_t *rows;   /* (batch) of the step */
     float *average; /* mean of the parameters in the tail, or NULL */
@@ -78,6 +88,11 @@ struct wisp_run {
 /* Everything but ctx, train, valid and path, which the caller has set (run.c). */
 wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 void wisp_run_clear(struct wisp_run *r); /* also half made */
+
+/* Samplers of 'sampled' layers (hidden.c). */
+size_t wisp_hidden_bytes(const struct wisp_run *r); /* what they will take */
+wisp_status wisp_hidden_make(struct wisp_run *r, wisp_error *err);
+void wisp_hidden_clear(struct wisp_run *r);
 
 /* PATH.state: written at epoch ends and when stopped; read by --resume. */
 wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err);

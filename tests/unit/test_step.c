@@ -112,7 +112,7 @@ static bool make_net(char *p)
     widths[0] = strtoul(next_word(&p), NULL, 10), widths[1] = strtoul(next_word(&p), NULL, 10);
     char spec[100];
     snprintf(spec, sizeof spec, "input %zu, relu, dense %zu, relu", widths[0], widths[1]);
-    struct wisp_layer_sizes sizes = { 6, n_labels, true };
+    struct wisp_layer_sizes sizes = { .batch = 6, .active = n_labels, .training = true };
     bool ok = wisp_net_plan(&net, spec, n_features, n_labels, &sizes, &err) == WISP_OK &&
               wisp_net_alloc_params(&net, &err) == WISP_OK &&
               wisp_net_alloc_work(&net, 1, &err) == WISP_OK;

@@ -1,0 +1,163 @@
+/* Benchmarks: the real training path on synthetic rows that lie in memory.
+ *
+ * The rate is that of complete steps (rows laid out, sampling and its upkeep, forward, backward,
+ * updates); making the data, validation and measuring recall are left out.  The first step, which
+ * touches all memory and builds the indexes, is shown apart. */
+#include "base/context.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/report.h"
+#include "config/options.h"
+#include "data/data.h"
+#include "kernels/kernels.h"
+#include "model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEST_ROWS = 5000 };
+
+/* ---- what to run ---- */
+
+static wisp_status set_unless(wisp_config *c, bool there, const char *key, const char *value,
+                              wisp_error *err)
+{
+    return there ? WISP_OK : wisp_config_set(c, key, value, err);
+}
+
+/* The options that count here, with the bench's own defaults. */
+static wisp_status settings(wisp_config **out, const wisp_config *cfg, wisp_error *err)
+{
+    wisp_status st = wisp_config_create(out, err);
+    wisp_config *c = *out;
+    const wisp_option *o;
+    for (size_t i = 0; st == WISP_OK && (o = wisp_option_row(i)); i++)
+        if (strstr(o->commands, "bench") && wisp_opt_given(cfg, (enum wisp_opt)i))
+            st = wisp_config_set(c, o->key, wisp_opt_text(cfg, (enum wisp_opt)i), err);
+    if (st != WISP_OK) return st;
+    bool net = *wisp_opt_text(c, OPT_NET) || *wisp_opt_text(c, OPT_HIDDEN);
+    bool end = wisp_opt_on(c, OPT_EPOCHS) || wisp_opt_on(c, OPT_SECONDS);
+    if ((st = set_unless(c, net, "hidden", "128", err)) == WISP_OK &&
+        (st = set_unless(c, wisp_opt_on(c, OPT_BATCH), "batch", "256", err)) == WISP_OK)
+        st = set_unless(c, end, "seconds", "30", err);
+    return st;
+}
+
+static wisp_status shape_of(struct wisp_synth_shape *s, const wisp_config *cfg, wisp_error *err)
+{
+    const char *name = wisp_opt_text(cfg, OPT_SHAPE);
+    double tests = wisp_opt_num(cfg, OPT_TEST_ROWS);
+    if (!wisp_synth_find(s, name))
+        return wisp_fail(err, WISP_EINVAL,
+                         "--shape: '%s' is not amazon670k, delicious200k or ROWSxFEATURESxLABELS",
+                         name);
+    s->n_test = tests < 0 ? TEST_ROWS : (size_t)tests;
+    if (wisp_opt_on(cfg, OPT_ROW_FEATURES)) s->row_features = wisp_opt_num(cfg, OPT_ROW_FEATURES);
+    if (wisp_opt_on(cfg, OPT_ROW_LABELS)) s->row_labels = wisp_opt_num(cfg, OPT_ROW_LABELS);
+    return WISP_OK;
+}
+
+/* ---- what came out ---- */
+
+struct meter { /* stands between training and whoever watches it */
+    wisp_on_progress on_progress;
+    void *arg;
+    size_t first_rows, rows; /* trained after the first step, now */
+    double first_s, s;       /* and the time they took */
+    double p1;               /* of the last model judged; -1: no test rows */
+};
+
+static int on_progress(void *arg, const wisp_progress *p)
+{
+    struct meter *m = arg;
+    if (m->rows == 0) m->first_rows = p->rows_trained, m->first_s = p->train_s;
+    m->rows = p->rows_trained;
+    m->s = p->train_s;
+    if (p->epoch_ended) m->p1 = p->valid;
+    return m->on_progress ? m->on_progress(m->arg, p) : 0;
+}
+
+static double steady_rate(const struct meter *m)
+{
+    bool only_one = m->rows == m->first_rows;
+    double rows = (double)(only_one ? m->rows : m->rows - m->first_rows);
+    double s = only_one ? m->s : m->s - m->first_s;
+    return s > 0 ? rows / s : 0;
+}
+
+/* A number where it is one: "128", but "512,256" or a whole --net as text. */
+static void report_hidden(struct wisp_report *t, const wisp_config *cfg)
+{
+    const char *net = wisp_opt_text(cfg, OPT_NET), *hidden = wisp_opt_text(cfg, OPT_HIDDEN);
+    char *end;
+    double width = strtod(hidden, &end);
+    if (*net || *end) wisp_report_text(t, "hidden", *net ? net : hidden);
+    else wisp_report_num(t, "hidden", width);
+}
+
+static void take(struct wisp_report *to, const struct wisp_report *from, const char *key)
+{
+    double v = 0;
+    if (wisp_report_get(from, key, &v)) wisp_report_num(to, key, v);
+}
+
+static wisp_status report(struct wisp_report **out, const struct wisp_context *ctx,
+                          const wisp_config *cfg, const struct wisp_synth_shape *shape,
+                          const struct wisp_report *run, const struct meter *m, double data_s,
+                          wisp_error *err)
+{
+    struct wisp_report *t = wisp_report_create();
+    double rate = steady_rate(m), batch = wisp_opt_num(cfg, OPT_BATCH);
+    wisp_report_text(t, "shape", wisp_opt_text(cfg, OPT_SHAPE));
+    wisp_report_num(t, "rows", (double)shape->n_rows);
+    wisp_report_num(t, "features", (double)shape->n_features);
+    wisp_report_num(t, "labels", (double)shape->n_labels);
+    wisp_report_text(t, "device", wisp_opt_text(cfg, OPT_DEVICE));
+    wisp_report_text(t, "kernels", ctx->k->name);
+    wisp_report_num(t, "threads", wisp_pool_threads(ctx->pool));
+    wisp_report_num(t, "batch", batch);
+    report_hidden(t, cfg);
+    wisp_report_text(t, "sampling", wisp_opt_text(cfg, OPT_SAMPLING));
+    wisp_report_num(t, "samples_per_s", rate);
+    wisp_report_num(t, "us_per_step", rate > 0 ? 1e6 * batch / rate : 0);
+    take(t, run, "active_mean");
+    take(t, run, "scored_mean");
+    take(t, run, "retrieval_recall");
+    take(t, run, "recall_union");
+    take(t, run, "choose_us");
+    take(t, run, "upkeep_us");
+    wisp_report_num(t, "heldout_p@1", m->p1);
+    wisp_report_num(t, "heldout_rows", (double)shape->n_test);
+    wisp_report_num(t, "epochs", (double)m->rows / (double)shape->n_rows);
+    take(t, run, "train_seconds");
+    wisp_report_num(t, "first_step_seconds", m->first_s);
+    wisp_report_num(t, "data_seconds", data_s);
+    take(t, run, "seconds");
+    take(t, run, "parameters");
+    take(t, run, "peak_bytes");
+    return wisp_report_done(out, t, err);
+}
+
+wisp_status wisp_bench_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
+                             wisp_on_progress told, void *arg, wisp_error *err)
+{
+    *out = NULL;
+    wisp_config *own = NULL;
+    struct wisp_synth_shape shape;
+    struct wisp_data *train = NULL, *test = NULL;
+    struct wisp_report *run = NULL;
+    struct meter m = { .on_progress = told, .arg = arg, .p1 = -1 };
+    double began = wisp_now(), data_s = 0;
+    wisp_status st = settings(&own, cfg, err);
+    if (st == WISP_OK) st = shape_of(&shape, own, err);
+    if (st == WISP_OK) st = wisp_synth_data(&train, ctx, &shape, false, err);
+    if (st == WISP_OK) st = wisp_synth_data(&test, ctx, &shape, true, err);
+    data_s = wisp_now() - began;
+    if (st == WISP_OK) st = wisp_train_run(&run, ctx, own, train, test, NULL, on_progress, &m, err);
+    if (st == WISP_OK) st = report(out, ctx, own, &shape, run, &m, data_s, err);
+    wisp_report_free(run);
+    wisp_data_free(test);
+    wisp_data_free(train);
+    wisp_config_free(own);
+    return st;
+}

@@ -1,0 +1,161 @@
+/* wisp_eval: metrics on labelled rows, by exact prediction or by sparse beside exact. */
+#include "base/report.h"
+#include "config/options.h"
+#include "model/metrics.h"
+#include "model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void report_metrics(struct wisp_report *r, const struct wisp_metrics *m)
+{
+    static const char *const groups[] = { "head", "middle", "tail" };
+    char key[40];
+    for (int what = 0; what < 4; what++)
+        for (size_t i = 0; i < m->n_cuts; i++) {
+            static const char *const names[] = { "p", "r", "ndcg", "psp" };
+            double v = what == 0   ? wisp_metrics_p(m, i)
+                       : what == 1 ? wisp_metrics_r(m, i)
+                       : what == 2 ? wisp_metrics_ndcg(m, i)
+                                   : wisp_metrics_psp(m, i);
+            snprintf(key, sizeof key, "%s@%zu", names[what], m->cuts[i]);
+            wisp_report_num(r, key, v);
+        }
+    for (int g = 0; g < WISP_N_GROUPS; g++)
+        for (size_t i = 0; i < m->n_cuts; i++) {
+            snprintf(key, sizeof key, "p@%zu_%s", m->cuts[i], groups[g]);
+            wisp_report_num(r, key, wisp_metrics_group_p(m, g, i));
+        }
+}
+
+static int ascending(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+static wisp_status cut_offs(size_t *cuts, size_t *n, const wisp_config *cfg, wisp_error *err)
+{
+    double k[WISP_MAX_CUTS] = { 1, 3, 5 };
+    *n = 3;
+    wisp_status st = WISP_OK;
+    if (*wisp_opt_text(cfg, OPT_K)) st = wisp_opt_list(k, n, WISP_MAX_CUTS, cfg, OPT_K, err);
+    for (size_t i = 0; st == WISP_OK && i < *n; i++) {
+        if (!(k[i] >= 1 && k[i] <= 10000 && k[i] == (double)(size_t)k[i]))
+            st = wisp_fail(err, WISP_EINVAL, "--k: %g is not in 1..10000", k[i]);
+        else cuts[i] = (size_t)k[i];
+    }
+    if (st == WISP_OK) qsort(cuts, *n, sizeof *cuts, ascending);
+    return st;
+}
+
+struct both { /* the same rows by both ways of prediction */
+    struct wisp_scorer exact, sparse;
+    struct wisp_metrics by_exact, by_sparse;
+    double exact_s, sparse_s;
+    double found[WISP_MAX_CUTS]; /* share of the exact best labels that sparse found, summed */
+};
+
+static void compare(struct both *b, size_t n, const size_t *cuts, size_t n_cuts)
+{
+    size_t k = b->exact.k;
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < n_cuts; c++) {
+            size_t hits = 0, most = cuts[c] < k ? cuts[c] : k;
+            for (size_t x = 0; x < most; x++)
+                for (size_t y = 0; y < most; y++)
+                    hits += b->exact.labels[i * k + x] == b->sparse.labels[i * k + y];
+            b->found[c] += (double)hits / (double)most;
+        }
+}
+
+static void add_batch(struct wisp_metrics *m, const struct wisp_scorer *s, size_t n)
+{
+    const struct wisp_batch *b = &s->layout.batch;
+    for (size_t i = 0; i < n; i++)
+        wisp_metrics_add(m, s->labels + i * s->k, s->k, b->yi + b->yp[i], b->yp[i + 1] - b->yp[i]);
+}
+
+static wisp_status score_both(struct both *b, const struct wisp_data *d, const size_t *cuts,
+                              size_t n_cuts, wisp_error *err)
+{
+    size_t ids[WISP_SCORE_BATCH];
+    for (size_t first = 0; first < d->n_rows; first += WISP_SCORE_BATCH) {
+        size_t n = d->n_rows - first < WISP_SCORE_BATCH ? d->n_rows - first : WISP_SCORE_BATCH;
+        for (size_t i = 0; i < n; i++) ids[i] = first + i;
+        double t0 = wisp_now();
+        wisp_status st = wisp_scorer_run(&b->exact, d, ids, n, err);
+        double t1 = wisp_now();
+        if (st == WISP_OK) st = wisp_scorer_run(&b->sparse, d, ids, n, err);
+        if (st != WISP_OK) return st;
+        b->exact_s += t1 - t0;
+        b->sparse_s += wisp_now() - t1;
+        add_batch(&b->by_exact, &b->exact, n);
+        add_batch(&b->by_sparse, &b->sparse, n);
+        compare(b, n, cuts, n_cuts);
+    }
+    return WISP_OK;
+}
+
+static void report_both(struct wisp_report *r, const struct both *b)
+{
+    char key[40];
+    double n = b->by_exact.n_rows ? (double)b->by_exact.n_rows : 1;
+    report_metrics(r, &b->by_sparse);
+    for (size_t c = 0; c < b->by_exact.n_cuts; c++) {
+        snprintf(key, sizeof key, "exact_p@%zu", b->by_exact.cuts[c]);
+        wisp_report_num(r, key, wisp_metrics_p(&b->by_exact, c));
+    }
+    for (size_t c = 0; c < b->by_exact.n_cuts; c++) {
+        snprintf(key, sizeof key, "recall@%zu", b->by_exact.cuts[c]);
+        wisp_report_num(r, key, b->found[c] / n);
+    }
+    wisp_report_num(r, "scored_mean", (double)b->sparse.n_scored / n);
+    wisp_report_num(r, "labels", (double)b->exact.net.n_labels);
+    wisp_report_num(r, "exact_seconds", b->exact_s);
+}
+
+static void report_rows(struct wisp_report *r, const struct wisp_metrics *m, double seconds)
+{
+    wisp_report_num(r, "rows", (double)m->n_rows);
+    wisp_report_num(r, "rows_unlabelled", (double)m->n_unlabelled);
+    wisp_report_num(r, "seconds", seconds);
+}
+
+wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m, const wisp_data *d,
+                      const wisp_config *cfg, wisp_error *err)
+{
+    *out = NULL;
+    size_t cuts[WISP_MAX_CUTS], n_cuts, n_ab;
+    double ab[2], began = wisp_now();
+    bool sparse = strcmp(wisp_opt_text(cfg, OPT_INFERENCE), "sparse") == 0;
+    wisp_status st = cut_offs(cuts, &n_cuts, cfg, err);
+    if (st == WISP_OK) st = wisp_opt_list(ab, &n_ab, 2, cfg, OPT_PROPENSITY, err);
+    if (st != WISP_OK) return st;
+    if (n_ab != 2) return wisp_fail(err, WISP_EINVAL, "--propensity: expected two numbers A,B");
+    struct both b = { 0 };
+    struct wisp_metrics *metrics[] = { &b.by_exact, &b.by_sparse };
+    for (int i = 0; i < 2 && st == WISP_OK; i++)
+        st = wisp_metrics_init(metrics[i], cuts, n_cuts, m->label_rows, m->net.n_labels, m->n_train,
+                               ab[0], ab[1], err);
+    if (st == WISP_OK) st = wisp_scorer_init(&b.exact, m, ctx, cuts[n_cuts - 1], err);
+    if (st == WISP_OK && sparse &&
+        (st = wisp_scorer_init(&b.sparse, m, ctx, cuts[n_cuts - 1], err)) == WISP_OK)
+        st = wisp_scorer_use_votes(&b.sparse, err);
+    if (st == WISP_OK)
+        st = sparse ? score_both(&b, d, cuts, n_cuts, err)
+                    : wisp_score_all(&b.by_exact, &b.exact, d, NULL, NULL, err);
+    if (st == WISP_OK) {
+        struct wisp_report *r = wisp_report_create();
+        if (sparse) report_both(r, &b);
+        else report_metrics(r, &b.by_exact);
+        report_rows(r, &b.by_exact, sparse ? b.sparse_s : wisp_now() - began);
+        st = wisp_report_done(out, r, err);
+    }
+    wisp_scorer_clear(&b.exact);
+    wisp_scorer_clear(&b.sparse);
+    wisp_metrics_clear(&b.by_exact);
+    wisp_metrics_clear(&b.by_sparse);
+    return st;
+}

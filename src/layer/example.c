@@ -1,0 +1,280 @@
+/* The output layer with an active set for each sample, as in SLIDE.
+ *
+ * Sample i computes its own rows only, e = op[i] .. op[i+1]:
+ *   forward   z_e = w . h_i + bias; its loss over these; z_e becomes the gradient g_e at once
+ *   backward  gradient of h_i = sum over its rows of g_e w
+ *             the lists turned round (count, prefix sum, fill): each row's gradient is the sum over
+ *             the samples that own it of g_e h_i, and the row moves once, by one thread
+ * Nothing here is a dense product, so a row costs several times what it costs in a batch's set.
+ *
+ * Hogwild (step->hogwild) is the published way: a thread takes a sample, computes it and moves its
+ * rows at once, without locks, while others read and move the same rows.  Numbers get lost or are
+ * half old, and which ones differs from run to run: with more than one thread nothing is
+ * repeatable, and ThreadSanitizer is right to complain, so it never sees this mode.
+ *
+ * scratch:  loss (batch doubles) | g, rows (own) | samples, g by row (own)
+ *           | starts (active + 1) | heat (active) | lists of the best
+ * of each thread: gradient of a row (n_in) */
+#include "layer/example.h"
+#include "layer/best.h"
+#include "layer/loss.h"
+#include "layer/rows.h"
+
+#include <string.h>
+
+enum { SAMPLES_A_TASK = 4, ROWS_A_TASK = 16, COLUMNS = 16 };
+
+struct view { /* the scratch, cut up for this step */
+    double *loss;
+    float *g;        /* (own) logits, then their gradients, by sample */
+    int32_t *row;    /* (own) */
+    int32_t *sample; /* (own) by row: those of place p are start[p] .. start[p+1] */
+    float *by_row;   /* (own) g in that order */
+    uint32_t *start; /* (active + 1) */
+    float *heat;     /* (active) */
+    struct wisp_best best;
+};
+
+struct job {
+    struct wisp_layer *l;
+    struct wisp_step *s;
+    const struct wisp_act *in;
+    struct view v;
+};
+
+void wisp_example_plan(struct wisp_layer *l, const struct wisp_layer_sizes *s)
+{
+    l->scratch_floats = 2 * s->batch + 4 * s->own + 2 * s->active + 1;
+    if (s->best) l->scratch_floats += wisp_best_floats(s->batch, s->best);
+    l->thread_floats = l->n_in;
+}
+
+static struct job cut(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in)
+{
+    size_t n = s->batch->n, own = s->active.op[n];
+    struct job j = { (struct wisp_layer *)l, s, in, { 0 } };
+    float *p = l->scratch;
+    j.v.loss = (double *)p, p += 2 * n; /* first: doubles want 8 bytes */
+    j.v.g = p, p += own;
+    j.v.row = (int32_t *)p, p += own;
+    j.v.sample = (int32_t *)p, p += own;
+    j.v.by_row = p, p += own;
+    j.v.start = (uint32_t *)p, p += s->active.n + 1;
+    j.v.heat = p, p += s->active.n;
+    j.v.best = wisp_best_at(p, n, l->sampler ? wisp_sampler_best(l->sampler) : 0);
+    return j;
+}
+
+/* ---- a sample forward ---- */
+
+static void score(const struct job *j, size_t i)
+{
+    const struct wisp_active *a = &j->s->active;
+    const struct wisp_layer *l = j->l;
+    float *z = j->v.g + a->op[i];
+    int32_t *row = j->v.row + a->op[i];
+    const uint32_t *place = a->own + a->op[i];
+    size_t m = a->op[i + 1] - a->op[i];
+    for (size_t e = 0; e < m; e++) row[e] = (int32_t)wisp_row_at(a, place[e]);
+    j->s->ctx->k->dots(z, l->params[0].w, l->n_in, row, m, j->in->x + i * l->n_in, l->n_in);
+    for (size_t e = 0; e < m; e++) z[e] += l->params[1].w[row[e]];
+    if (j->v.best.k) {
+        struct wisp_best best = j->v.best;
+        wisp_best_reset_one(&best, i);
+        for (size_t e = 0; e < m; e++) wisp_best_add(&best, i, z[e], row[e]);
+    }
+    for (size_t e = 0; a->shift && e < m; e++) z[e] += a->shift[place[e]];
+}
+
+/* The loss without the part of the true labels; z (m) becomes the gradient without the targets.
+ * Losses run along rows of samples, and here is a single column: it is cut into COLUMNS shorter
+ * ones that stand side by side, and a rest, each of which is a block to the loss. */
+static double part_of_all(const struct wisp_step *s, float *z, size_t m, float scale)
+{
+    const struct wisp_kernels *k = s->ctx->k;
+    float a[2 * COLUMNS], b[2 * COLUMNS];
+    size_t rows = m / COLUMNS, rest = m % COLUMNS, n = rows ? COLUMNS : 0;
+    float *last = z + rows * COLUMNS;
+    double loss = 0;
+    if (m == 0) return 0;
+    if (rows) s->loss->block(k, z, COLUMNS, rows, COLUMNS, a, b);
+    if (rest) s->loss->block(k, last, rest, 1, rest, a + n, b + n);
+    s->loss->combine(a, b, 1, n + rest, 0, 1, &scale, &loss);
+    if (rows) k->col_scale(z, COLUMNS, a, rows, COLUMNS);
+    if (rest) k->col_scale(last, rest, a + n, 1, rest);
+    return scale == 0 ? 0 : loss;
+}
+
+/* Place of a row in an ascending list, or n. */
+static size_t find(const int32_t *rows, size_t n, int32_t row)
+{
+    size_t lo = 0, hi = n;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (rows[mid] < row) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo < n && rows[lo] == row ? lo : n;
+}
+
+static void forward_sample(const struct job *j, size_t i)
+{
+    const struct wisp_active *a = &j->s->active;
+    const struct wisp_batch *b = j->s->batch;
+    const struct wisp_loss *loss = j->s->loss;
+    size_t m = a->op[i + 1] - a->op[i], n_true = b->yp[i + 1] - b->yp[i], at;
+    const int32_t *row = j->v.row + a->op[i];
+    float *z = j->v.g + a->op[i], target = n_true ? loss->target(n_true) : 0;
+    double of_true = 0;
+    score(j, i);
+    for (uint32_t y = b->yp[i]; y < b->yp[i + 1]; y++)
+        if ((at = find(row, m, b->yi[y])) < m) of_true += (double)target * z[at];
+    float scale = n_true || loss->uses_unlabelled ? 1.0f / (float)b->n : 0;
+    j->v.loss[i] = part_of_all(j->s, z, m, scale) - of_true;
+    for (uint32_t y = b->yp[i]; y < b->yp[i + 1]; y++)
+        if ((at = find(row, m, b->yi[y])) < m) z[at] -= target / (float)b->n;
+}
+
+static void forward_samples(void *arg, size_t task, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    size_t end = (task + 1) * SAMPLES_A_TASK, n = j->s->batch->n;
+    for (size_t i = task * SAMPLES_A_TASK; i < end && i < n; i++) forward_sample(j, i);
+}
+
+static size_t sample_tasks(const struct wisp_step *s)
+{
+    return (s->batch->n + SAMPLES_A_TASK - 1) / SAMPLES_A_TASK;
+}
+
+static void add_losses(const struct job *j)
+{
+    j->s->loss_sum = 0;
+    for (size_t i = 0; i < j->s->batch->n; i++) j->s->loss_sum += j->v.loss[i];
+}
+
+void wisp_example_forward(const struct wisp_layer *l, struct wisp_step *s,
+                          const struct wisp_act *in)
+{
+    if (s->hogwild) return; /* each sample when its turn comes: backward */
+    struct job j = cut(l, s, in);
+    wisp_parallel_for(s->ctx->pool, sample_tasks(s), forward_samples, &j);
+    add_losses(&j);
+}
+
+/* ---- backward ---- */
+
+static void below_sample(const struct job *j, size_t i)
+{
+    const uint32_t *op = j->s->active.op;
+    size_t width = j->l->n_in;
+    float *gh = j->in->g + i * width;
+    memset(gh, 0, width * sizeof *gh);
+    j->s->ctx->k->bag(gh, j->l->params[0].w, width, j->v.row + op[i], j->v.g + op[i],
+                      op[i + 1] - op[i], width);
+}
+
+static void below_samples(void *arg, size_t task, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    size_t end = (task + 1) * SAMPLES_A_TASK, n = j->s->batch->n;
+    for (size_t i = task * SAMPLES_A_TASK; i < end && i < n; i++) below_sample(j, i);
+}
+
+/* Files the samples and their gradients by row. */
+static void turn_lists(const struct job *j)
+{
+    const struct wisp_active *a = &j->s->active;
+    const struct view *v = &j->v;
+    size_t n = j->s->batch->n;
+    uint32_t sum = 0;
+    memset(v->start, 0, (a->n + 1) * sizeof *v->start);
+    for (uint32_t e = 0; e < a->op[n]; e++) v->start[a->own[e]]++;
+    for (size_t p = 0; p <= a->n; p++) {
+        uint32_t count = v->start[p];
+        v->start[p] = sum;
+        sum += count;
+    }
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t e = a->op[i]; e < a->op[i + 1]; e++) {
+            uint32_t at = v->start[a->own[e]]++;
+            v->sample[at] = (int32_t)i;
+            v->by_row[at] = v->g[e];
+        }
+    for (size_t p = a->n; p > 0; p--) v->start[p] = v->start[p - 1];
+    v->start[0] = 0;
+}
+
+static void move(const struct job *j, size_t row, const float *gw, const float *gb)
+{
+    const struct wisp_update *u = j->s->update;
+    u->row(u, &j->l->params[0], row, gw);
+    u->row(u, &j->l->params[1], row, gb);
+}
+
+static void move_rows(void *arg, size_t task, int thread)
+{
+    const struct job *j = arg;
+    const struct view *v = &j->v;
+    const struct wisp_active *a = &j->s->active;
+    const struct wisp_kernels *k = j->s->ctx->k;
+    size_t width = j->l->n_in, end = (task + 1) * ROWS_A_TASK;
+    float *gw = wisp_layer_thread(j->l, thread);
+    for (size_t p = task * ROWS_A_TASK; p < end && p < a->n; p++) {
+        uint32_t first = v->start[p], m = v->start[p + 1] - first;
+        v->heat[p] = k->sum(v->by_row + first, m);
+        if (m == 0) continue; /* no sample computed it */
+        memset(gw, 0, width * sizeof *gw);
+        k->bag(gw, j->in->x, width, v->sample + first, v->by_row + first, m, width);
+        move(j, wisp_row_at(a, p), gw, &v->heat[p]);
+    }
+}
+
+/* The one place where threads race on purpose: another thread may be moving, or reading, the same
+ * row at this moment. */
+static void hogwild_race(const struct job *j, size_t i, int thread)
+{
+    const uint32_t *op = j->s->active.op;
+    size_t width = j->l->n_in;
+    float *gw = wisp_layer_thread(j->l, thread);
+    for (uint32_t e = op[i]; e < op[i + 1]; e++) {
+        memset(gw, 0, width * sizeof *gw);
+        j->s->ctx->k->axpy(gw, j->in->x + i * width, j->v.g[e], width);
+        move(j, (size_t)j->v.row[e], gw, &j->v.g[e]);
+    }
+}
+
+static void hogwild_sample(void *arg, size_t i, int thread)
+{
+    const struct job *j = arg;
+    forward_sample(j, i);
+    below_sample(j, i);
+    hogwild_race(j, i, thread);
+}
+
+static void hogwild(const struct job *j)
+{
+    const struct wisp_active *a = &j->s->active;
+    size_t n = j->s->batch->n;
+    wisp_parallel_for(j->s->ctx->pool, n, hogwild_sample, (void *)j);
+    add_losses(j);
+    memset(j->v.heat, 0, a->n * sizeof *j->v.heat);
+    for (uint32_t e = 0; e < a->op[n]; e++) j->v.heat[a->own[e]] += j->v.g[e];
+}
+
+void wisp_example_backward(struct wisp_outcome *o, struct wisp_layer *l, struct wisp_step *s,
+                           struct wisp_act *in)
+{
+    struct job j = cut(l, s, in);
+    if (s->hogwild) {
+        hogwild(&j);
+    } else {
+        wisp_parallel_for(s->ctx->pool, sample_tasks(s), below_samples, &j);
+        turn_lists(&j);
+        wisp_parallel_for(s->ctx->pool, (s->active.n + ROWS_A_TASK - 1) / ROWS_A_TASK, move_rows,
+                          &j);
+    }
+    *o = (struct wisp_outcome){ &s->active, j.v.best.k, j.v.best.k ? j.v.best.id : NULL, j.v.heat };
+}

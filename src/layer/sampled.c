@@ -1,0 +1,179 @@
+/* A wide hidden layer, one row of W (and one bias) a unit, of which a training step computes only
+ * the rows that the layer's sampler chose for the batch.
+ *
+ *   forward   Z = W h^T + bias by blocks of 96 rows, turned round into out (n, n_out); units whose
+ *             rows are not active are 0
+ *   backward  G = the gradient of the active units, (96, n)
+ *             gradient of h += G^T W  (one partial sum a lane), gradient of W = G h; rows move
+ * So a unit that is not active neither learns nor teaches the layer below.  Outside training every
+ * unit is computed: which rows matter is the sampler's guess, not a part of the model.
+ *
+ * scratch:  active set | h^T (n_in, batch) | sums of G (n_out) | partial sums (lanes, batch, n_in)
+ * of each thread: a block of Z or G (96, batch) | its rows (96, n_in) | their gradient (96, n_in)
+ * (only the first of each are there when not training) */
+#include "layer/sampled.h"
+#include "layer/rows.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SET_FLOATS = 16 }; /* 64 bytes, so that what follows is aligned */
+_Static_assert(sizeof(struct wisp_active) <= SET_FLOATS * sizeof(float), "an active set fits");
+
+static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
+{
+    if (l->number == 0)
+        return wisp_fail(err, WISP_EINVAL,
+                         "--net: the first layer must be 'input', found 'sampled'");
+    l->n_out = (size_t)l->arg;
+    wisp_layer_declare(l, "weight", l->n_out, l->n_in);
+    wisp_layer_declare(l, "bias", l->n_out, 1);
+    l->scratch_floats = SET_FLOATS + l->n_in * s->batch;
+    l->thread_floats = WISP_OUT_BLOCK * s->batch;
+    if (s->training) {
+        l->scratch_floats += l->n_out + wisp_out_lanes(l->n_out) * s->batch * l->n_in;
+        l->thread_floats += 2 * WISP_OUT_BLOCK * l->n_in;
+    }
+    return WISP_OK;
+}
+
+static void init(struct wisp_layer *l, uint64_t seed,
+                 struct wisp_pool *pool) /* He: keeps the variance through a ReLU */
+{
+    wisp_param_normal(&l->params[0], sqrt(2.0 / (double)l->n_in), seed, 2 * l->number, pool);
+    memset(l->params[1].w, 0, l->n_out * sizeof(float));
+}
+
+struct job {
+    struct wisp_layer *l;
+    struct wisp_step *s;
+    const struct wisp_act *in, *out;
+    struct wisp_active a;
+    float *ht, *sums, *parts;
+};
+
+static struct job make_job(const struct wisp_layer *l, struct wisp_step *s,
+                           const struct wisp_act *in, const struct wisp_act *out)
+{
+    struct job j = {
+        (struct wisp_layer *)l, s, in, out, *wisp_sampled_active(l), NULL, NULL, NULL
+    };
+    if (!s->training || j.a.n == 0) j.a = (struct wisp_active){ .n = l->n_out };
+    j.ht = l->scratch + SET_FLOATS;
+    j.sums = j.ht + l->n_in * s->batch->n;
+    j.parts = j.sums + l->n_out;
+    return j;
+}
+
+/* Nobody knows the labels of a hidden layer. */
+static struct wisp_query query(const struct wisp_layer *l, const struct wisp_step *s,
+                               const struct wisp_act *in)
+{
+    return (struct wisp_query){ .n = s->batch->n,
+                                .h = in->x,
+                                .step = s->number,
+                                .rows = { l->n_out, l->n_in, l->params[0].w, l->params[1].w } };
+}
+
+/* ---- forward ---- */
+
+static void clear_tile(void *arg, size_t tile, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    size_t width = j->l->n_out;
+    memset(j->out->x + tile * WISP_TILE * width, 0,
+           wisp_tile_rows(j->s->batch->n, tile) * width * sizeof(float));
+}
+
+static void forward_block(void *arg, size_t block, int thread)
+{
+    const struct job *j = arg;
+    const struct wisp_layer *l = j->l;
+    size_t n = j->s->batch->n, first = block * WISP_OUT_BLOCK, m = wisp_block_rows(&j->a, block);
+    float *z = wisp_layer_thread(l, thread);
+    const float *w = wisp_block_weights(z + WISP_OUT_BLOCK * n, &l->params[0], &j->a, block);
+    for (size_t i = 0; i < m; i++) {
+        float bias = l->params[1].w[wisp_row_at(&j->a, first + i)];
+        for (size_t c = 0; c < n; c++) z[i * n + c] = bias;
+    }
+    j->s->ctx->k->gemm(z, n, w, l->n_in, 1, j->ht, n, m, n, l->n_in, true);
+    if (!j->a.rows) {
+        j->s->ctx->k->transpose(j->out->x + first, l->n_out, z, n, m, n);
+        return;
+    }
+    for (size_t c = 0; c < n; c++)
+        for (size_t i = 0; i < m; i++)
+            j->out->x[c * l->n_out + (size_t)j->a.rows[first + i]] = z[i * n + c];
+}
+
+static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
+                    struct wisp_act *out)
+{
+    if (s->training && l->sampler) {
+        struct wisp_query q = query(l, s, in);
+        wisp_sampler_choose(wisp_sampled_active(l), l->sampler, s->ctx, &q);
+    }
+    struct job j = make_job(l, s, in, out);
+    s->ctx->k->transpose(j.ht, s->batch->n, in->x, l->n_in, s->batch->n, l->n_in);
+    if (j.a.rows) wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), clear_tile, &j);
+    wisp_parallel_for(s->ctx->pool, wisp_out_blocks(j.a.n), forward_block, &j);
+}
+
+/* ---- backward ---- */
+
+static void backward_block(const struct job *j, size_t block, float *part, bool add, int thread)
+{
+    const struct wisp_kernels *k = j->s->ctx->k;
+    const struct wisp_update *u = j->s->update;
+    struct wisp_layer *l = j->l;
+    size_t n = j->s->batch->n, first = block * WISP_OUT_BLOCK, m = wisp_block_rows(&j->a, block);
+    float *g = wisp_layer_thread(l, thread), *gathered = g + WISP_OUT_BLOCK * n,
+          *gw = gathered + WISP_OUT_BLOCK * l->n_in;
+    const float *w = wisp_block_weights(gathered, &l->params[0], &j->a, block);
+    for (size_t c = 0; c < n; c++)
+        for (size_t i = 0; i < m; i++)
+            g[i * n + c] = j->out->g[c * l->n_out + wisp_row_at(&j->a, first + i)];
+    k->gemm(part, l->n_in, g, 1, n, w, l->n_in, n, l->n_in, m, add);
+    k->gemm(gw, l->n_in, g, n, 1, j->in->x, l->n_in, m, l->n_in, n, false);
+    for (size_t i = 0; i < m; i++) {
+        size_t row = wisp_row_at(&j->a, first + i);
+        float *sum = j->sums + first + i;
+        *sum = k->sum(g + i * n, n);
+        u->row(u, &l->params[0], row, gw + i * l->n_in);
+        u->row(u, &l->params[1], row, sum);
+    }
+}
+
+static void backward_lane(void *arg, size_t lane, int thread)
+{
+    const struct job *j = arg;
+    size_t n = wisp_out_blocks(j->a.n), lanes = wisp_out_lanes(j->a.n);
+    size_t begin = lane * n / lanes, end = (lane + 1) * n / lanes;
+    float *part = j->parts + lane * j->s->batch->n * j->l->n_in;
+    for (size_t block = begin; block < end; block++)
+        backward_block(j, block, part, block > begin, thread);
+}
+
+static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
+                     const struct wisp_act *out)
+{
+    struct job j = make_job(l, s, in, out);
+    size_t lanes = wisp_out_lanes(j.a.n);
+    wisp_parallel_for(s->ctx->pool, lanes, backward_lane, &j);
+    wisp_parts_add(s->ctx, in->g, j.parts, lanes, s->batch->n, l->n_in);
+    if (!l->sampler) return;
+    struct wisp_query q = query(l, s, in);
+    struct wisp_outcome o = { .active = &j.a, .heat = j.sums };
+    wisp_sampler_learn(l->sampler, s->ctx, &q, &o);
+}
+
+const struct wisp_layer_kind wisp_layer_sampled = {
+    "sampled",
+    "a wide hidden layer; training computes the rows its sampler chose; number: width",
+    WISP_ARG_WIDTH,
+    plan,
+    init,
+    forward,
+    backward,
+};

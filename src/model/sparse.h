@@ -1,0 +1,33 @@
+/* Sparse prediction: the best labels by exact scores of a few rows, those that the sample's
+ * features vote for (hash/votes.h).
+ *
+ * Scores of labels that were not looked at are unknown: probabilities of a softmax are shares
+ * among the rows that were.  A sample that no feature speaks for gets the most frequent labels. */
+#ifndef WISP_MODEL_SPARSE_H
+#define WISP_MODEL_SPARSE_H
+
+#include "layer/layer.h"
+#include "layer/loss.h"
+#include "hash/votes.h"
+
+struct wisp_sparse {
+    const struct wisp_votes *votes;
+    struct wisp_context *ctx;
+    size_t candidates; /* rows scored for a sample, at most */
+    struct wisp_pot *pots; /* (threads) */
+    unsigned char *blocks;
+    int32_t *frequent; /* (candidates) */
+    uint64_t *scored;  /* (samples of a batch) */
+};
+
+/* label_rows (n_labels): training rows of each label. */
+wisp_status wisp_sparse_init(struct wisp_sparse *s, const struct wisp_votes *votes,
+                             struct wisp_context *ctx, const int64_t *label_rows, size_t n_labels,
+                             size_t batch, wisp_error *err);
+void wisp_sparse_clear(struct wisp_sparse *s);
+/* As wisp_output_topk; b has the samples' features.  Returns the rows scored in all. */
+uint64_t wisp_sparse_topk(struct wisp_sparse *s, const struct wisp_layer *out,
+                          const struct wisp_loss *loss, const struct wisp_batch *b, const float *h,
+                          size_t k, int32_t *labels, float *scores);
+
+#endif

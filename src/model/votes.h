@@ -1,0 +1,14 @@
+/* Making the index of votes (hash/votes.h) from training rows. */
+#ifndef WISP_MODEL_VOTES_H
+#define WISP_MODEL_VOTES_H
+
+#include "hash/votes.h"
+#include "model/batch.h"
+
+/* n_features: of the model, at least the data's.  On success *out owns its arrays. */
+wisp_status wisp_votes_make(struct wisp_votes *out, struct wisp_context *ctx,
+                            const struct wisp_data *d, size_t n_features,
+                            const struct wisp_values *values, uint64_t seed, wisp_error *err);
+void wisp_votes_clear(struct wisp_votes *v);
+
+#endif

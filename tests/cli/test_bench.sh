@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# wisp bench: what it reports, when it ends, what it refuses, and that it leaves nothing behind.
+# shellcheck source=tests/cli/lib.bash
+. "$(dirname "$0")/lib.bash"
+
+# ---- help and refusals ----
+ok "bench train --help" bench train --help
+check "help begins with the usage" grep -q '^usage: wisp bench train --shape' out
+for key in shape seconds epochs test-rows sampling hidden threads json log; do
+    check "help lists --$key, once" [ "$(grep -c "^  --$key " out)" = 1 ]
+done
+for key in valid holdout resume labels format cache; do # they are about files
+    check "help does not list --$key" not grep -q "^  --$key " out
+done
+ok "bench --help" bench --help
+refuse "no part" 2 "a part is missing" bench
+check "no part: usage" grep -q '^usage: wisp bench train' err
+refuse "an unknown part" 2 "bench fly: there is no such part" bench fly
+check "an unknown part: usage" grep -q '^usage: wisp bench train' err
+refuse "a part too many" 2 "'more'" bench train more
+refuse "no shape" 2 "--shape is missing" bench train
+for shape in 3x4 amazon 10x10x 0x5x5 10x10x99999999999; do refuse "shape $shape" 2 "--shape: '$shape' is not amazon670k" bench train --shape $shape; done
+refuse "an unknown flag" 2 "'--fly'" bench train --fly
+refuse "an option about files" 2 "'--resume'" bench train --shape 9x9x9 --resume
+refuse "-o" 2 "'-o'" bench train --shape 9x9x9 -o m
+refuse "--seconds below 0" 2 "--seconds: -1" bench train --shape 9x9x9 --seconds -1
+refuse "--sampling of no known name" 2 "fly" bench train --shape 900x90x9 --sampling fly
+refuse "--log that cannot be written" 5 "--log: no/where cannot be written" bench train --shape 9x9x9 --log no/where
+
+# ---- what it reports ----
+before=$(find . | sort)
+ok "full" bench train --shape 3000x800x300 --epochs 2 --threads 1 --test-rows 500 --json
+check "one line on stdout" [ "$(wc -l <out)" = 1 ]
+judge "what was asked" 'd["shape"] == "3000x800x300" and (d["rows"], d["features"], d["labels"]) == (3000, 800, 300) and d["device"] == "cpu" and d["threads"] == 1'
+judge "the defaults" 'd["batch"] == 256 and d["hidden"] == 128'
+judge "all rows" 'd["active_mean"] == 300 and d["scored_mean"] == 300 and d["retrieval_recall"] == 1'
+judge "two epochs" 'd["epochs"] == 2 and d["heldout_rows"] == 500'
+judge "parts and sum" '0 < d["first_step_seconds"] < d["train_seconds"] < d["seconds"] and d["peak_bytes"] > 4 * d["parameters"]'
+judge "the rate is that of the steps after the first" \
+    'abs(d["samples_per_s"] * (d["train_seconds"] - d["first_step_seconds"]) / (6000 - 256) - 1) < 1e-3'
+judge "time of a step" 'abs(d["us_per_step"] * d["samples_per_s"] / 256e6 - 1) < 1e-6'
+check "progress on stderr" [ "$(grep -c '^epoch [12]/2 .*valid P@1' err)" = 2 ]
+check "the rate on stderr names the epoch's" grep -qE '^epoch 2/2 .* [0-9]+ rows/s$' err
+
+sampled=(bench train --shape 4000x2000x6000 --hidden 32 --batch 64 --threads 1 --loss softmax --test-rows 500)
+ok "sampled" "${sampled[@]}" --epochs 4 --json
+judge "sampled: what was asked" 'd["batch"] == 64 and d["hidden"] == 32 and d["labels"] == 6000'
+judge "sampled: few rows" '64 < d["active_mean"] <= d["scored_mean"] < 3000'
+judge "sampled: recall" '0 < d["retrieval_recall"] <= d["recall_union"] <= 1'
+cp out one.json
+
+# The held-out figure is the last model's, on the rows that 'wisp synth' writes as test rows, scored exactly.
+synth S --shape 4000x2000x6000 --test-rows 500
+ok "the same by wisp train" train S_train.txt --valid S_test.txt -o m --hidden 32 --batch 64 --threads 1 --loss softmax --epochs 4 --log log
+/usr/bin/python3 -c '
+import json
+a, b = json.load(open("one.json")), json.loads(open("log").read().splitlines()[-1])
+print(a, b)
+assert a["heldout_p@1"] > 3 and abs(a["heldout_p@1"] - b["valid_p@1"]) < 1e-3 and abs(a["active_mean"] - b["active_mean"]) < 0.1' >check.log 2>&1
+rc=$?
+check "bench train is wisp train" [ $rc = 0 ]
+rm -rf S_* m m.state log home/.cache
+
+# A rate that breaks the model again after a good epoch: the best of the test figures would be a peek.
+ok "a run that gets worse" bench train --shape 3000x800x300 --hidden 16 --lr 0.3 --decay none --warmup 0 --epochs 2 --threads 1 --test-rows 500 --log log --json
+check "the last model counts, not the best" /usr/bin/python3 -c '
+import json
+d, p = json.load(open("out")), [json.loads(x)["valid_p@1"] for x in open("log")]
+print(d, p)
+assert abs(d["heldout_p@1"] - p[-1]) < 1e-3 and max(p) > p[-1] + 1'
+rm log
+
+ok "another seed" "${sampled[@]}" --epochs 1 --seed 2 --json
+judge "a run that ends in the first epoch" 'd["epochs"] == 1'
+ok "no test rows" "${sampled[@]}" --epochs 1 --test-rows 0 --json
+judge "no test rows: -1" 'd["heldout_p@1"] == -1'
+ok "one step" bench train --shape 100x50x20 --epochs 1 --test-rows 0 --json
+judge "one step: a rate" 'd["samples_per_s"] > 0 and d["epochs"] == 1'
+ok "a net" bench train --shape 300x50x20 --net "input 8, relu, dense 4, relu" --epochs 1 --json
+judge "a net: its text" 'd["hidden"] == "input 8, relu, dense 4, relu"'
+ok "two widths" bench train --shape 300x50x20 --hidden 8,4 --epochs 1 --json
+judge "two widths: their text" 'd["hidden"] == "8,4"'
+
+# ---- when it ends ----
+ok "--seconds" "${sampled[@]}" --epochs 1000 --patience 0 --seconds 0.5 --json
+judge "--seconds is kept" '0.5 <= d["train_seconds"] < 1.5 and 0 < d["epochs"] < 1000'
+judge "--seconds: recall of the last step, P@1 of the last model" 'd["retrieval_recall"] > 0 and d["heldout_p@1"] > 0'
+ok "--seconds within the first epoch" "${sampled[@]}" --shape 40000x2000x6000 --epochs 4 --seconds 0.05 --json
+judge "a part of an epoch" 'd["train_seconds"] >= 0.05 and 0 < d["epochs"] < 1 and d["heldout_p@1"] >= 0 and d["retrieval_recall"] > 0'
+ok "--epochs before --seconds" "${sampled[@]}" --epochs 1 --seconds 1000 --json
+judge "the first to come ends it" 'd["epochs"] == 1 and d["train_seconds"] < 500'
+
+# ---- a table for a person, a log, nothing else ----
+ok "a table" "${sampled[@]}" --epochs 1 --log log
+check "the table" [ "$(cut -d' ' -f1 out | tr '\n' ' ')" = "shape rate trained active scored recall held-out memory " ]
+judge "the log" 'd["epoch"] == 1 and d["valid_p@1"] >= 0' log
+rm -f out err check.log log one.json
+check "nothing is left behind" [ "$(find . | sort | grep -vE '^\./(out|err|check.log)$')" = "$(grep -vE '^\./(out|err|check.log)$' <<<"$before")" ]
+end

@@ -1,0 +1,490 @@
+/* What the tests of layers share: random nets with random batches on them, a recorder for updates,
+ * and finite differences.
+ *
+ * backward() moves parameters through step->update; here that is a recorder, which adds each row's
+ * gradient up beside the parameters and moves nothing.
+ *
+ * The numeric derivative is (L(w + h) - L(w - h)) / 2h with L the mean loss, along single weights
+ * and along whole directions.  A float loss is too coarse for a small h, and with a large one some
+ * ReLU of the batch is always at its kink; so L is a second forward pass in double, written as
+ * plainly as possible, which the real one has to equal first.  Where the two one-sided differences
+ * disagree there is a kink in between, and h is made smaller once. */
+#ifndef WISP_TEST_LAYER_RIG_H
+#define WISP_TEST_LAYER_RIG_H
+
+#include "test.h"
+#include "base/mem.h"
+#include "data/data.h"
+#include "layer/output.h"
+#include "layer/sampled.h"
+#include "model/batch.h"
+#include "model/net.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct wisp_error err;
+static uint64_t seed;
+static const char *const tested[] = { "input", "dense", "relu", "dropout", "sampled", "output" };
+enum { N_TESTED = sizeof tested / sizeof *tested };
+static int times_tested[N_TESTED];
+
+/* ---- what a test works with ---- */
+
+struct recorder {
+    struct wisp_update update; /* first */
+    const float *params;       /* the net's block: gradients lie in g as the weights do in it */
+    float *g;
+    unsigned char *hits; /* at a row's first weight: how often the row was moved */
+};
+
+static inline void record(const struct wisp_update *u, struct wisp_param *p, size_t row,
+                          const float *g)
+{
+    const struct recorder *r = (const struct recorder *)u;
+    size_t at = (size_t)(p->w - r->params) + row * p->cols;
+    for (size_t i = 0; i < p->cols; i++) r->g[at + i] += g[i];
+    r->hits[at]++;
+}
+
+struct rig { /* a net with a batch on it */
+    char spec[200];
+    size_t n_features, n_labels, floats;
+    struct wisp_context ctx;
+    struct wisp_net net;
+    struct wisp_data *data;
+    struct wisp_layout layout;
+    struct recorder rec;
+    struct wisp_step step;
+    int32_t *rows; /* a subset of the labels, with all true ones */
+    size_t n_rows;
+    float *shift;               /* (n_rows) */
+    uint32_t *op, *own;         /* each sample's own part of that subset, with its true labels */
+    struct wisp_active *hidden; /* (layers) a subset of each sampled layer's rows */
+    double *w;                  /* the parameters once more, laid out in the same way */
+    double *x[2];               /* (n, widest) values between layers, in double */
+    float *mask;                /* (layers, n, widest) what dropout multiplies by */
+    size_t widest;
+};
+
+static inline size_t below(size_t n)
+{
+    return (size_t)(test_rand(&seed) % n);
+}
+
+static inline void count_kind(const char *name)
+{
+    for (size_t i = 0; i < N_TESTED; i++) times_tested[i] += strcmp(tested[i], name) == 0;
+}
+
+/* "input 13, relu, dropout 0.3, dense 5, ..." with 1 to 3 layers that have weights. */
+static inline void random_spec(char *spec, size_t room, int hidden)
+{
+    size_t at = 0;
+    for (int i = 0; i < hidden; i++) {
+        bool wide = i && below(2);
+        const char *kind = wide ? "sampled" : i ? "dense" : "input";
+        at += (size_t)snprintf(spec + at, room - at, "%s%s %zu", i ? ", " : "", kind,
+                               1 + below(wide && below(3) == 0 ? 200 : 35));
+        count_kind(kind);
+        if (below(4)) {
+            at += (size_t)snprintf(spec + at, room - at, ", relu");
+            count_kind("relu");
+        }
+        if (below(2)) {
+            at += (size_t)snprintf(spec + at, room - at, ", dropout %.2f", 0.1 * (double)below(6));
+            count_kind("dropout");
+        }
+    }
+    count_kind("output");
+}
+
+/* n ids out of 'all', ascending, without repeats. */
+static inline size_t some_ids(int32_t *to, size_t n, size_t all)
+{
+    size_t got = 0;
+    for (size_t id = 0; id < all && got < n; id++)
+        if (below(all - id) < n - got) to[got++] = (int32_t)id;
+    return got;
+}
+
+static inline struct wisp_data *random_data(size_t n, size_t n_features, size_t n_labels)
+{
+    enum { MOST = 12 };
+    int64_t *xp = calloc(n + 1, sizeof *xp), *yp = calloc(n + 1, sizeof *yp);
+    int32_t *xi = calloc(n * MOST, sizeof *xi), *yi = calloc(n * MOST, sizeof *yi);
+    float *xv = calloc(n * MOST, sizeof *xv);
+    size_t common = below(n_labels); /* a label that many rows share */
+    for (size_t i = 0; i < n; i++) {
+        size_t f = i % 7 == 3 ? 0 : below(MOST), l = i % 5 == 4 ? 0 : 1 + below(4);
+        xp[i + 1] =
+            xp[i] + (int64_t)some_ids(xi + xp[i], f < n_features ? f : n_features, n_features);
+        for (int64_t e = xp[i]; e < xp[i + 1]; e++) xv[e] = 0.2f + 1.5f * test_randf(&seed);
+        size_t got = some_ids(yi + yp[i], l < n_labels ? l : n_labels, n_labels);
+        if (got && i % 2) yi[yp[i] + (int64_t)--got] = (int32_t)common, got++;
+        yp[i + 1] = yp[i] + (int64_t)got;
+    }
+    struct wisp_data *d;
+    wisp_status st = wisp_data_from_csr(&d, n, n_features, n_labels, xp, xi, xv, yp, yi, &err);
+    CHECK(st == WISP_OK, "%s", err.text);
+    free(xp), free(yp), free(xi), free(yi), free(xv);
+    return d;
+}
+
+static inline void random_weights(struct wisp_net *net)
+{
+    for (int i = 0; i < net->n_layers; i++)
+        for (int k = 0; k < net->layers[i].n_params; k++) {
+            struct wisp_param *p = &net->layers[i].params[k];
+            bool last = i == net->n_layers - 1;
+            double fan = i ? (double)net->layers[i].n_in : 3;
+            for (size_t e = 0; e < p->rows * p->cols; e++)
+                p->w[e] = k ? test_randf(&seed) * 0.5f - (last ? 1.5f : 0)
+                            : (float)(test_randf(&seed) * 2 / sqrt(fan));
+        }
+}
+
+/* The labels of the batch and about half of the others. */
+static inline void random_active(struct rig *r)
+{
+    char *take = calloc(r->n_labels, 1);
+    for (size_t l = 0; l < r->n_labels; l++) take[l] = below(2) != 0;
+    for (size_t i = 0; i < r->layout.batch.yp[r->layout.batch.n]; i++)
+        take[r->layout.batch.yi[i]] = 1;
+    take[below(r->n_labels)] = 1; /* never none */
+    r->rows = calloc(r->n_labels, sizeof *r->rows);
+    for (size_t l = 0; l < r->n_labels; l++)
+        if (take[l]) r->rows[r->n_rows++] = (int32_t)l;
+    free(take);
+    r->shift = calloc(r->n_rows, sizeof *r->shift);
+    for (size_t p = 0; p < r->n_rows; p++) r->shift[p] = below(2) ? test_randf(&seed) : 0;
+}
+
+/* Of that set, for each sample: its labels and a third of the others, or nothing at all where it
+ * has no labels. */
+static inline void random_own(struct rig *r)
+{
+    const struct wisp_batch *b = &r->layout.batch;
+    struct wisp_active a = { .n = r->n_rows, .rows = r->rows };
+    uint32_t at = 0;
+    r->op = calloc(b->n + 1, sizeof *r->op);
+    r->own = calloc(b->n * r->n_rows, sizeof *r->own);
+    char *take = malloc(r->n_rows);
+    for (size_t i = 0; i < b->n; i++) {
+        bool none = below(4) == 0;
+        for (size_t p = 0; p < r->n_rows; p++) take[p] = !none && below(3) == 0;
+        for (uint32_t y = b->yp[i]; y < b->yp[i + 1]; y++)
+            take[wisp_active_place(&a, b->yi[y])] = 1;
+        for (size_t p = 0; p < r->n_rows; p++)
+            if (take[p]) r->own[at++] = (uint32_t)p;
+        r->op[i + 1] = at;
+    }
+    free(take);
+}
+
+/* Sampled layers get a random half of their rows, at least one. */
+static inline void random_hidden(struct rig *r)
+{
+    r->hidden = calloc((size_t)r->net.n_layers, sizeof *r->hidden);
+    for (int i = 0; i < r->net.n_layers; i++) {
+        const struct wisp_layer *l = &r->net.layers[i];
+        if (l->kind != &wisp_layer_sampled) continue;
+        int32_t *rows = calloc(l->n_out, sizeof *rows);
+        r->hidden[i].n = some_ids(rows, l->n_out / 2 + 1, l->n_out);
+        r->hidden[i].rows = rows;
+    }
+}
+
+/* ---- the forward pass again, in double ---- */
+
+static inline void ref_multiply(double *out, const double *in, const double *w, const double *bias,
+                                size_t n, size_t n_in, size_t n_out)
+{
+    for (size_t i = 0; i < n; i++) {
+        memcpy(out + i * n_out, bias, n_out * sizeof *out);
+        for (size_t k = 0; k < n_in; k++)
+            for (size_t j = 0; j < n_out; j++)
+                out[i * n_out + j] += in[i * n_in + k] * w[k * n_out + j];
+    }
+}
+
+static inline void ref_input(double *out, const struct wisp_batch *b, const double *w,
+                             const double *bias, size_t n_out)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        memcpy(out + i * n_out, bias, n_out * sizeof *out);
+        for (uint32_t e = b->xp[i]; e < b->xp[i + 1]; e++)
+            for (size_t j = 0; j < n_out; j++)
+                out[i * n_out + j] += b->xv[e] * w[(size_t)b->xi[e] * n_out + j];
+    }
+}
+
+static inline void ref_sampled(double *out, const double *in, const double *w, const double *bias,
+                               const struct wisp_layer *l, size_t n)
+{
+    const struct wisp_active *a = wisp_sampled_active(l);
+    for (size_t i = 0; i < n * l->n_out; i++) out[i] = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t p = 0; p < (a->n ? a->n : l->n_out); p++) {
+            size_t row = a->n ? (size_t)a->rows[p] : p;
+            double sum = bias[row];
+            for (size_t k = 0; k < l->n_in; k++) sum += in[i * l->n_in + k] * w[row * l->n_in + k];
+            out[i * l->n_out + row] = sum;
+        }
+}
+
+/* Loss of one sample from its logits z over the active rows, or its own among them. */
+static inline double ref_loss(const struct rig *r, const double *z, size_t sample)
+{
+    const struct wisp_batch *b = r->step.batch;
+    const struct wisp_active *a = &r->step.active;
+    size_t n_true = b->yp[sample + 1] - b->yp[sample];
+    double sum = 0, of_true = 0;
+    for (uint32_t e = b->yp[sample]; e < b->yp[sample + 1]; e++)
+        of_true += z[wisp_active_place(a, b->yi[e])];
+    bool softmax = strcmp(r->step.loss->name, "softmax") == 0;
+    for (size_t i = a->op ? a->op[sample] : 0; i < (a->op ? a->op[sample + 1] : a->n); i++) {
+        double x = z[a->op ? a->own[i] : i];
+        sum += softmax ? exp(x) : log1p(exp(x));
+    }
+    if (!softmax) return sum - of_true;
+    return n_true ? log(sum) - of_true / (double)n_true : 0;
+}
+
+static inline double ref_output(const struct rig *r, const struct wisp_layer *l, const double *h,
+                                const double *w, const double *bias)
+{
+    const struct wisp_active *a = &r->step.active;
+    double total = 0, *z = malloc(a->n * sizeof *z);
+    for (size_t i = 0; i < r->step.batch->n; i++) {
+        for (size_t p = 0; p < a->n; p++) {
+            size_t row = a->rows ? (size_t)a->rows[p] : p;
+            z[p] = bias[row] + (a->shift ? a->shift[p] : 0);
+            for (size_t k = 0; k < l->n_in; k++) z[p] += w[row * l->n_in + k] * h[i * l->n_in + k];
+        }
+        total += ref_loss(r, z, i);
+    }
+    free(z);
+    return total / (double)r->step.batch->n;
+}
+
+static inline double mean_loss(const struct rig *r)
+{
+    size_t n = r->step.batch->n;
+    double *in = r->x[0], *out = r->x[1], *t;
+    for (int i = 0;; i++) {
+        const struct wisp_layer *l = &r->net.layers[i];
+        const double *w = l->n_params ? r->w + (l->params[0].w - r->net.params) : NULL;
+        const double *bias = l->n_params ? r->w + (l->params[1].w - r->net.params) : NULL;
+        const float *mask = r->mask + (size_t)i * n * r->widest;
+        if (l->kind == &wisp_layer_output) return ref_output(r, l, in, w, bias);
+        if (l->kind == &wisp_layer_input) ref_input(out, r->step.batch, w, bias, l->n_out);
+        if (l->kind == &wisp_layer_dense) ref_multiply(out, in, w, bias, n, l->n_in, l->n_out);
+        if (l->kind == &wisp_layer_sampled) ref_sampled(out, in, w, bias, l, n);
+        for (size_t e = 0; e < n * l->n_out; e++) {
+            if (l->kind == &wisp_layer_relu) out[e] = fmax(in[e], 0);
+            if (l->kind == &wisp_layer_dropout) out[e] = in[e] * mask[e];
+        }
+        t = in, in = out, out = t;
+    }
+}
+
+/* What mean_loss works on.  Dropout's mask is its output for an input of ones. */
+static inline void ref_init(struct rig *r)
+{
+    size_t n = r->step.batch->n;
+    for (int i = 0; i < r->net.n_layers - 1; i++)
+        if (r->net.layers[i].n_out > r->widest) r->widest = r->net.layers[i].n_out;
+    r->w = calloc(r->floats, sizeof *r->w);
+    for (size_t i = 0; i < r->floats; i++) r->w[i] = r->net.params[i];
+    for (int i = 0; i < 2; i++) r->x[i] = calloc(n * r->widest, sizeof(double));
+    r->mask = calloc((size_t)r->net.n_layers * n * r->widest, sizeof *r->mask);
+    float *ones = malloc(n * r->widest * sizeof *ones);
+    for (size_t e = 0; e < n * r->widest; e++) ones[e] = 1;
+    for (int i = 0; i < r->net.n_layers; i++) {
+        const struct wisp_layer *l = &r->net.layers[i];
+        struct wisp_act in = { l->n_in, ones, NULL },
+                        out = { l->n_out, r->mask + (size_t)i * n * r->widest, NULL };
+        if (l->kind == &wisp_layer_dropout) l->kind->forward(l, &r->step, &in, &out);
+    }
+    free(ones);
+}
+
+/* ---- making one ---- */
+
+/* own: the output layer's scratch is for samples with rows of their own. */
+static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int threads,
+                            uint64_t start, int hidden, bool own)
+{
+    *r = (struct rig){ 0 };
+    seed = start;
+    random_spec(r->spec, sizeof r->spec, hidden);
+    r->n_features = 2 + below(60);
+    r->n_labels = 1 + below(below(2) ? 330 : 20);
+    size_t n = 1 + below(70);
+    size_t *ids = calloc(n, sizeof *ids);
+    for (size_t i = 0; i < n; i++) ids[i] = i;
+    r->data = random_data(n, r->n_features, r->n_labels);
+    struct wisp_layer_sizes sizes = { .batch = n + below(3),
+                                      .active = r->n_labels,
+                                      .training = true };
+    if (own) sizes.own = n * r->n_labels, sizes.best = wisp_finder_neighbours.best;
+    struct wisp_values raw = { .mode = WISP_VALUES_RAW };
+    struct wisp_drop none = { 0 };
+    r->ctx.k = k;
+    bool ok =
+        r->data && wisp_pool_create(&r->ctx.pool, threads, &err) == WISP_OK &&
+        wisp_net_plan(&r->net, r->spec, r->n_features, r->n_labels, &sizes, &err) == WISP_OK &&
+        wisp_net_alloc_params(&r->net, &err) == WISP_OK &&
+        wisp_net_alloc_work(&r->net, threads, &err) == WISP_OK &&
+        wisp_layout_init(&r->layout, r->n_features, r->n_labels, true, &err) == WISP_OK &&
+        wisp_layout_fill(&r->layout, r->data, ids, n, &raw, &none, &err) == WISP_OK;
+    CHECK(ok, "'%s': %s", r->spec, err.text);
+    free(ids);
+    if (!ok) return false;
+    random_weights(&r->net);
+    random_active(r);
+    random_own(r);
+    random_hidden(r);
+    r->floats = wisp_net_param_floats(&r->net);
+    r->rec =
+        (struct recorder){ { record }, r->net.params, calloc(r->floats, 4), calloc(r->floats, 1) };
+    r->step = (struct wisp_step){ .ctx = &r->ctx,
+                                  .batch = &r->layout.batch,
+                                  .training = true,
+                                  .seed = start,
+                                  .number = 3,
+                                  .update = &r->rec.update };
+    ref_init(r);
+    return true;
+}
+
+static inline void rig_clear(struct rig *r)
+{
+    wisp_pool_free(r->ctx.pool);
+    wisp_layout_clear(&r->layout);
+    wisp_data_free(r->data);
+    free(r->rec.g), free(r->rec.hits), free(r->rows), free(r->shift), free(r->op), free(r->own);
+    for (int i = 0; r->hidden && i < r->net.n_layers; i++) free((void *)r->hidden[i].rows);
+    free(r->hidden);
+    free(r->w), free(r->x[0]), free(r->x[1]), free(r->mask);
+    wisp_net_clear(&r->net);
+}
+
+/* One whole step, sampled layers with some of their rows or with all; leaves the gradients in
+ * r->rec.g and returns the mean loss. */
+static inline double gradients(struct rig *r, const struct wisp_loss *loss,
+                               struct wisp_active active, bool some_hidden)
+{
+    memset(r->rec.g, 0, r->floats * sizeof *r->rec.g);
+    memset(r->rec.hits, 0, r->floats);
+    for (int i = 0; i < r->net.n_layers - 1; i++) /* nothing may be left from the step before */
+        for (size_t e = 0; e < r->step.batch->n * r->net.acts[i].width; e++)
+            r->net.acts[i].x[e] = r->net.acts[i].g[e] = NAN;
+    r->step.loss = loss;
+    r->step.active = active;
+    for (int i = 0; i < r->net.n_layers; i++)
+        if (r->net.layers[i].kind == &wisp_layer_sampled)
+            *wisp_sampled_active(&r->net.layers[i]) =
+                some_hidden ? r->hidden[i] : (struct wisp_active){ 0 };
+    wisp_net_step(&r->net, &r->step);
+    return r->step.loss_sum / (double)r->step.batch->n;
+}
+
+/* ---- finite differences ---- */
+
+/* Derivative of the loss along 'd' (n numbers) from the weights w; false at a kink. */
+static inline bool numeric(double *out, const struct rig *r, double *w, const double *d, size_t n,
+                           double h)
+{
+    double *keep = malloc(n * sizeof *keep), side[3];
+    memcpy(keep, w, n * sizeof *keep);
+    for (int s = 0; s < 3; s++) {
+        for (size_t i = 0; i < n; i++) w[i] = keep[i] + (s - 1) * h * d[i];
+        side[s] = mean_loss(r);
+    }
+    memcpy(w, keep, n * sizeof *keep);
+    free(keep);
+    double up = (side[2] - side[1]) / h, down = (side[1] - side[0]) / h;
+    *out = (up + down) / 2;
+    return fabs(up - down) <= 1e-4 * (fabs(up) + fabs(down)) + 1e-7;
+}
+
+static int n_checks, n_kinks;
+
+/* 'scale': how large the terms are of which 'want' is the sum. */
+static inline void check_direction(struct rig *r, const struct wisp_param *p, size_t at,
+                                   const double *d, size_t n, double want, double scale)
+{
+    double got, *w = r->w + (p->w - r->net.params) + at;
+    n_checks++;
+    if (!numeric(&got, r, w, d, n, 1e-5) && !numeric(&got, r, w, d, n, 1e-7)) {
+        n_kinks++;
+        return;
+    }
+    CHECK(fabs(got - want) <= 2e-5 * (fabs(want) + scale) + 1e-7,
+          "%s '%s' %s loss, %s at %zu (%zu numbers): gradient %g, differences say %g",
+          r->ctx.k->name, r->spec, r->step.loss->name, p->name, at, n, want, got);
+}
+
+static inline void check_param(struct rig *r, const struct wisp_param *p)
+{
+    size_t n = p->rows * p->cols;
+    const float *g = r->rec.g + (p->w - r->net.params);
+    double norm = 0, want = 0, biggest = 0, length = 0;
+    for (size_t i = 0; i < n; i++) norm += (double)g[i] * g[i], biggest = fmax(biggest, fabs(g[i]));
+    norm = sqrt(norm);
+    const double one = 1;
+    for (int c = 0; c < 3; c++) {
+        size_t at = below(n);
+        for (int more = 0; more < 6 * c;
+             more++) { /* one anywhere, others where there is much to see */
+            size_t other = below(n);
+            if (fabsf(g[other]) > fabsf(g[at])) at = other;
+        }
+        check_direction(r, p, at, &one, 1, g[at], biggest);
+    }
+    double *d = malloc(n * sizeof *d); /* all weights at once: no place is left out */
+    for (size_t i = 0; i < n; i++)
+        d[i] = test_randf(&seed) + (norm > 0 ? g[i] / biggest : 0), length += d[i] * d[i];
+    for (size_t i = 0; i < n; i++) d[i] /= sqrt(length), want += d[i] * g[i];
+    check_direction(r, p, 0, d, n, want, norm);
+    free(d);
+}
+
+/* Is this output row one that the step computed? */
+static inline bool computed(const struct rig *r, int32_t row)
+{
+    const struct wisp_active *a = &r->step.active;
+    size_t place = wisp_active_place(a, row);
+    if (place == SIZE_MAX || !a->op) return place != SIZE_MAX;
+    for (uint32_t e = 0; e < a->op[r->step.batch->n]; e++)
+        if (a->own[e] == place) return true;
+    return false;
+}
+
+/* Every active row and touched feature moved once, everything else not at all. */
+static inline void check_hits(const struct rig *r)
+{
+    for (int i = 0; i < r->net.n_layers; i++)
+        for (int k = 0; k < r->net.layers[i].n_params; k++) {
+            const struct wisp_param *p = &r->net.layers[i].params[k];
+            for (size_t row = 0; row < p->rows; row++) {
+                int want = 1, got = r->rec.hits[(size_t)(p->w - r->rec.params) + row * p->cols];
+                if (i == r->net.n_layers - 1) want = computed(r, (int32_t)row);
+                if (r->net.layers[i].kind == &wisp_layer_sampled) {
+                    const struct wisp_active *a = wisp_sampled_active(&r->net.layers[i]);
+                    want = a->n == 0 || wisp_active_place(a, (int32_t)row) != SIZE_MAX;
+                }
+                if (i == 0 && k == 0) {
+                    want = 0;
+                    for (uint32_t e = 0; e < r->step.batch->xp[r->step.batch->n]; e++)
+                        want |= (size_t)r->step.batch->xi[e] == row;
+                }
+                CHECK(got == want, "'%s' %s row %zu moved %d times, expected %d", r->spec, p->name,
+                      row, got, want);
+            }
+        }
+}
+
+#endif
