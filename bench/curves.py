@@ -8,6 +8,7 @@ import sys
 
 WIDTH, HEIGHT, TOP, BOTTOM, GAP = 430, 300, 34, 40, 60
 COLOURS = ["#1b6ca8", "#d1495b", "#2e8b57", "#e08e0b", "#7b4fa3", "#444444", "#00a3a3", "#b0653a", "#8a9a00", "#e377c2", "#777fbb"]
+DASHES = ["", ' stroke-dasharray="6 3"', ' stroke-dasharray="2 2"']  # for those that colours do not tell apart
 
 
 def read(path):
@@ -36,7 +37,7 @@ def panel(out, x0, curves, column, label, low, high, log):
     out.append(f'<text x="{x0 + WIDTH / 2}" y="{TOP + HEIGHT + 34}" text-anchor="middle">{label}</text>')
     for i, (_, rows) in enumerate(curves):
         points = " ".join(f"{x(r[column]):.1f},{y(max(r[2], low)):.1f}" for r in rows)
-        out.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[i % len(COLOURS)]}" stroke-width="2"/>')
+        out.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[i % len(COLOURS)]}" stroke-width="2"{DASHES[i // len(COLOURS)]}/>')
 
 
 def main():
@@ -44,14 +45,14 @@ def main():
     curves = [(name, read(log)) for name, log in (p.split("=", 1) for p in pairs)]
     values = sorted(r[2] for _, rows in curves for r in rows)
     high, low = math.ceil(values[-1] + 0.5), math.floor(values[len(values) // 20])
-    left, total = 44, 44 + 2 * WIDTH + GAP + 170
+    left, total = 44, 44 + 2 * WIDTH + GAP + 250
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{total}" height="{TOP + HEIGHT + BOTTOM}" font-family="sans-serif" font-size="12">',
            '<rect width="100%" height="100%" fill="white"/>', f'<text x="{left}" y="20" font-size="14">{title}</text>']
     panel(out, left, curves, 0, "epoch", low, high, False)
     panel(out, left + WIDTH + GAP, curves, 1, "seconds of training", low, high, True)
     for i, (name, rows) in enumerate(curves):
         x, y = left + 2 * WIDTH + GAP + 14, TOP + 14 + 20 * i
-        out.append(f'<path d="M{x} {y - 4}h18" stroke="{COLOURS[i % len(COLOURS)]}" stroke-width="3"/><text x="{x + 24}" y="{y}">{name} {max(r[2] for r in rows):.1f}</text>')
+        out.append(f'<path d="M{x} {y - 4}h18" stroke="{COLOURS[i % len(COLOURS)]}" stroke-width="3"{DASHES[i // len(COLOURS)]}/><text x="{x + 24}" y="{y}">{name} {max(r[2] for r in rows):.1f}</text>')
     out.append("</svg>")
     open(path, "w").write("\n".join(out) + "\n")
 

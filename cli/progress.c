@@ -21,15 +21,16 @@ int screen_show(void *screen, const wisp_progress *p)
         fprintf(stderr, "epoch %*d/%d  loss %.4f  ", p->epochs > 9 ? 2 : 1, p->epoch, p->epochs,
                 p->loss);
         if (p->valid >= 0) fprintf(stderr, "valid P@1 %.2f%s  ", p->valid, p->best ? " *" : "  ");
-        fprintf(stderr, "%.0f rows/s\n", p->rows_per_s);
+        fprintf(stderr, "%.0f rows/s  active %.0f  scored %.0f  recall %.2f\n", p->rows_per_s,
+                p->active, p->scored, p->recall);
         if (s->log) {
             fprintf(s->log, "%s\n", p->json);
             fflush(s->log);
         }
     } else if (s->terminal) {
-        fprintf(stderr, "\repoch %d/%d  %3.0f%%  loss %.4f  %.0f rows/s  ETA %s\033[K", p->epoch,
-                p->epochs, 100.0 * (double)p->rows_done / (double)p->n_rows, p->loss, p->rows_per_s,
-                eta);
+        fprintf(stderr, "\repoch %d/%d  %3.0f%%  loss %.4f  %.0f rows/s  active %.0f  ETA %s\033[K",
+                p->epoch, p->epochs, 100.0 * (double)p->rows_done / (double)p->n_rows, p->loss,
+                p->rows_per_s, p->active, eta);
     }
     return stop_signal() != 0;
 }

@@ -144,6 +144,8 @@ typedef struct wisp_progress {
     double eta_s;             /* to the end of the last planned epoch, or of the time */
     size_t rows_trained;      /* since the run (or its resume) began */
     double train_s;           /* spent on them: validation and measuring recall left out */
+    double active, scored;    /* output rows computed a step, and looked at for a row, so far */
+    double recall;            /* of the exact 20 best wrong labels, found for a row; 0..1 */
     int epoch_ended;          /* 1: the fields below are there, and 'json' for a log */
     double valid;             /* P@1 on the validation rows, percent; -1 without such rows */
     int best;                 /* this epoch's model is the one on disk */

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "model/train.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -276,6 +277,7 @@ static wisp_status make_sampler(struct wisp_run *r, wisp_error *err)
     sampler_setup(&setup, r, out->n_out, out->n_in);
     wisp_status st = wisp_sampler_create(&r->sampler, &setup, r->ctx->k, r->batch_labels, err);
     out->sampler = r->sampler;
+    if (st == WISP_OK) assert(wisp_sampler_best(r->sampler) <= MOST_BEST); /* scratch is so large */
     return st == WISP_OK ? wisp_recall_init(&r->recall, out, setup.threads, err) : st;
 }
 

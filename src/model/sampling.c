@@ -53,7 +53,7 @@ wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, 
     *o = (struct wisp_sampling){
         .keep = count(cfg, OPT_KEEP),
         .least = count(cfg, OPT_ACTIVE_MIN),
-        .most = count_or(cfg, OPT_ACTIVE_MAX, clamp(n_labels * 13 / 100, 2500, SIZE_MAX)),
+        .most = count_or(cfg, OPT_ACTIVE_MAX, clamp(n_labels * 12 / 100, 2500, SIZE_MAX)),
         .n_random = count_or(cfg, OPT_RANDOM, few),
         .n_frequent = count(cfg, OPT_FREQUENT),
         .n_carried = count_or(cfg, OPT_CARRY, few),

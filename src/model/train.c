@@ -88,6 +88,7 @@ static void tell(struct wisp_progress *p, const struct watch *c)
         (double)(r->plan.epochs - r->epoch + 1) * (double)r->order.n_rows - (double)r->seen;
     double eta = rate > 0 ? left / rate : 0;
     if (r->plan.seconds > 0) eta = fmin(eta, fmax(0, r->plan.seconds - c->trained_s));
+    struct seen at = seen(r);
     *p = (struct wisp_progress){ .epoch = r->epoch,
                                  .epochs = r->plan.epochs,
                                  .rows_done = r->seen,
@@ -97,6 +98,9 @@ static void tell(struct wisp_progress *p, const struct watch *c)
                                  .eta_s = eta,
                                  .rows_trained = c->rows,
                                  .train_s = c->trained_s,
+                                 .active = at.active,
+                                 .scored = at.scored,
+                                 .recall = at.own,
                                  .valid = -1 };
 }
 
