@@ -127,6 +127,10 @@ struct wisp_outcome {                 /* what the step knows afterwards */
     size_t k;                         /* 0: nothing was collected */
     const int32_t *best; /* (n, k) the active rows with the highest scores, best first; -1: none */
     const float *heat;   /* (active->n) sum over samples of the gradient of the row's logit */
+    /* The sampler adds what it knows: (n, deep) the best rows of each sample's pot, best first, -1:
+     * none.  'best' then need not hold rows that score less than the last of them. */
+    size_t deep;
+    const int32_t *found;
 };
 
 struct wisp_blob { /* a piece of state, for the checkpoint */
@@ -155,7 +159,8 @@ struct wisp_finder_kind {
     /* After the step: learns from it, keeps the index fresh.  NULL: nothing. */
     void (*learn)(void *state, struct wisp_context *ctx, const struct wisp_query *q,
                   const struct wisp_outcome *o);
-    size_t best; /* how many of each sample's best rows learn() wants; 0: none */
+    size_t best; /* how many of each sample's best active rows learn() wants; 0: none */
+    size_t deep; /* and how many of its pot; less than 'best' by the labels of most samples */
     /* Names what a resumed run needs; returns how many.  NULL: nothing. */
     size_t (*blobs)(void *state, struct wisp_blob *out);
     /* After the blobs were filled from a checkpoint.  NULL: nothing to derive. */

@@ -31,6 +31,7 @@ struct neighbours {
     uint8_t *next;    /* (n_rows) place of the oldest; padded to a multiple of 4 */
     int32_t *last;    /* (n_samples, LAST), -1: none */
     int32_t *carried; /* (1 + most_carried): how many, and they */
+    int32_t *wrong;   /* (batch, LAST) scratch: best wrong rows of each sample, -1: no more */
     uint64_t *heat;   /* (rows of an active set) scratch to select them */
 };
 
@@ -48,7 +49,7 @@ static size_t bytes(const struct wisp_finder_setup *s)
 {
     return s->n_rows * RING * sizeof(int32_t) + next_bytes(s->n_rows) +
            s->n_samples * LAST * sizeof(int32_t) + (1 + s->o->n_carried) * sizeof(int32_t) +
-           heat_room(s) * sizeof(uint64_t);
+           s->batch * LAST * sizeof(int32_t) + heat_room(s) * sizeof(uint64_t);
 }
 
 static void release(void *state)
@@ -58,6 +59,7 @@ static void release(void *state)
     wisp_free(t->next);
     wisp_free(t->last);
     wisp_free(t->carried);
+    wisp_free(t->wrong);
     wisp_free(t->heat);
     wisp_free(t);
 }
@@ -74,8 +76,9 @@ static wisp_status create(void **state, const struct wisp_finder_setup *s, wisp_
     t->next = wisp_zalloc(next_bytes(s->n_rows), 1);
     t->last = wisp_alloc(s->n_samples * LAST, sizeof *t->last);
     t->carried = wisp_zalloc(1 + t->most_carried, sizeof *t->carried);
+    t->wrong = wisp_alloc(s->batch * LAST, sizeof *t->wrong);
     t->heat = wisp_alloc(heat_room(s), sizeof *t->heat);
-    if (!t->ring || !t->next || !t->last || !t->carried || !t->heat) {
+    if (!t->ring || !t->next || !t->last || !t->carried || !t->wrong || !t->heat) {
         release(t);
         return wisp_fail_mem(err, bytes(s), "neighbours");
     }
@@ -146,42 +149,42 @@ static bool is_label(const struct wisp_query *q, size_t i, int32_t row)
     return false;
 }
 
-/* The best wrong rows of sample i; returns how many. */
-static size_t wrong_rows(int32_t *out, const struct job *j, size_t i)
+/* The best wrong rows of a sample: those of the active set, then what else its pot had. */
+static void gather_wrong(void *arg, size_t i, int thread)
 {
-    const int32_t *best = j->o->best + i * j->o->k;
+    (void)thread;
+    const struct job *j = arg;
+    const struct wisp_outcome *o = j->o;
+    int32_t *wrong = j->t->wrong + i * LAST;
     size_t n = 0;
-    for (size_t b = 0; b < j->o->k && best[b] >= 0 && n < LAST; b++)
-        if (!is_label(j->q, i, best[b])) out[n++] = best[b];
-    return n;
+    for (size_t b = 0; b < o->k && n < LAST && o->best[i * o->k + b] >= 0; b++)
+        if (!is_label(j->q, i, o->best[i * o->k + b])) wrong[n++] = o->best[i * o->k + b];
+    for (size_t f = 0; f < o->deep && n < LAST && o->found[i * o->deep + f] >= 0; f++) {
+        size_t at = 0;
+        while (at < n && wrong[at] != o->found[i * o->deep + f]) at++;
+        if (at == n) wrong[n++] = o->found[i * o->deep + f];
+    }
+    while (n < LAST) wrong[n++] = -1;
+    if (j->q->id && j->q->id[i] < j->t->n_samples)
+        memcpy(j->t->last + j->q->id[i] * LAST, wrong, LAST * sizeof *wrong);
 }
 
 /* A lane looks at all samples and changes the rings of its own labels only, so every ring sees
  * the samples in their order. */
-static void learn_lane(void *arg, size_t lane, int thread)
+static void fill_rings(void *arg, size_t lane, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    struct neighbours *t = j->t;
     const struct wisp_query *q = j->q;
     for (size_t i = 0; i < q->n; i++) {
+        const int32_t *wrong = j->t->wrong + i * LAST, *labels = q->yi + q->yp[i];
         size_t n = q->yp[i + 1] - q->yp[i];
-        int32_t wrong[LAST];
-        bool mine = i % LANES == lane && q->id && q->id[i] < t->n_samples;
-        for (size_t y = 0; y < n && !mine; y++) mine = (size_t)q->yi[q->yp[i] + y] % LANES == lane;
-        if (!mine) continue;
-        size_t n_wrong = wrong_rows(wrong, j, i);
-        if (i % LANES == lane && q->id && q->id[i] < t->n_samples) {
-            int32_t *last = t->last + q->id[i] * LAST;
-            for (size_t w = 0; w < LAST; w++) last[w] = w < n_wrong ? wrong[w] : -1;
-        }
         for (size_t y = 0; y < n; y++) {
-            int32_t label = q->yi[q->yp[i] + y];
-            if ((size_t)label % LANES != lane) continue;
+            if ((size_t)labels[y] % LANES != lane) continue;
             for (size_t c = 1; c < n && c <= TOGETHER; c++)
-                put(t, label, q->yi[q->yp[i] + (y + c) % n]);
-            for (size_t w = 0; w < n_wrong; w++)
-                if (w < TO_ALL || w % n == y) put(t, label, wrong[w]);
+                put(j->t, labels[y], labels[(y + c) % n]);
+            for (size_t w = 0; w < LAST && wrong[w] >= 0; w++)
+                if (w < TO_ALL || w % n == y) put(j->t, labels[y], wrong[w]);
         }
     }
 }
@@ -228,7 +231,10 @@ static void learn(void *state, struct wisp_context *ctx, const struct wisp_query
 {
     struct neighbours *t = state;
     struct job j = { t, q, o };
-    if (o->k) wisp_parallel_for(ctx->pool, LANES, learn_lane, &j);
+    if (o->k) {
+        wisp_parallel_for(ctx->pool, q->n, gather_wrong, &j);
+        wisp_parallel_for(ctx->pool, LANES, fill_rings, &j);
+    }
     if (t->most_carried && o->heat) carry(t, o);
 }
 
@@ -255,5 +261,6 @@ const struct wisp_finder_kind wisp_finder_neighbours = {
     .most_for_all = most_for_all,
     .learn = learn,
     .best = 64,
+    .deep = LAST,
     .blobs = blobs,
 };

@@ -5,6 +5,7 @@
 #include "base/rand.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 enum { GROUP = 8 }; /* samples a task */
@@ -19,6 +20,9 @@ struct wisp_sampler {
     struct wisp_pot *pots; /* (threads) */
     unsigned char *pot_blocks;
     int32_t *own; /* (batch, keep) */
+    size_t deep;
+    int32_t *found; /* (batch, deep) best of the pot, -1: none */
+    float *limit;   /* (batch) score of the last of them; -INFINITY: the pot had fewer */
     uint32_t *n_own;
     uint64_t *products; /* (batch) */
     struct wisp_rows_for_all all;
@@ -88,6 +92,16 @@ static size_t rows_for_all_room(const struct wisp_finder_setup *s)
     return n;
 }
 
+static size_t deepest(const struct wisp_finder_setup *s)
+{
+    size_t deep = 0, length;
+    for (const char *p = s->o->names; *p;) {
+        const struct wisp_finder_kind *k = next_name(&p, &length);
+        if (k && k->deep > deep) deep = k->deep;
+    }
+    return deep;
+}
+
 size_t wisp_sampler_room(const struct wisp_finder_setup *s, size_t batch_labels)
 {
     const struct wisp_sampling *o = s->o;
@@ -114,6 +128,8 @@ static bool blocks(struct wisp_sampler *t, const struct wisp_finder_setup *s, si
     return fn(arg, (void **)&t->pots, threads, sizeof *t->pots) &&
            fn(arg, (void **)&t->pot_blocks, threads, wisp_pot_bytes(WISP_POT_ROOM)) &&
            fn(arg, (void **)&t->own, s->batch * s->o->keep, sizeof *t->own) &&
+           fn(arg, (void **)&t->found, s->batch * deepest(s), sizeof *t->found) &&
+           fn(arg, (void **)&t->limit, s->batch, sizeof *t->limit) &&
            fn(arg, (void **)&t->n_own, s->batch, sizeof *t->n_own) &&
            fn(arg, (void **)&t->products, s->batch, sizeof *t->products) &&
            fn(arg, (void **)&t->all.row, all, sizeof *t->all.row) &&
@@ -171,10 +187,12 @@ wisp_status wisp_sampler_create(struct wisp_sampler **out, const struct wisp_fin
     t->seed = s->seed;
     t->room = wisp_sampler_room(s, batch_labels);
     t->all.room = rows_for_all_room(s);
+    t->deep = deepest(s);
     t->own_room = wisp_sampler_own_room(s, batch_labels);
     wisp_status st = WISP_OK;
     if (!blocks(t, s, batch_labels, take, NULL))
         st = wisp_fail_mem(err, wisp_sampler_bytes(s, batch_labels), "the sampler");
+    if (st == WISP_OK) memset(t->found, 255, s->batch * t->deep * sizeof *t->found);
     for (int i = 0; st == WISP_OK && i < s->threads; i++)
         wisp_pot_init(&t->pots[i], k, t->pot_blocks + (size_t)i * wisp_pot_bytes(WISP_POT_ROOM),
                       WISP_POT_ROOM);
@@ -218,14 +236,18 @@ static void find_group(void *arg, size_t group, int thread)
         wisp_pot_start(pot, j->q, i);
         for (int f = 0; f < s->n_finders; f++)
             if (s->kind[f]->sample) s->kind[f]->sample(s->state[f], j->q, i, thread, pot);
-        size_t n;
+        size_t n, ranked = 0;
         if (s->o.rescore) {
             wisp_pot_score(pot);
-            n = wisp_pot_best(pot, keep);
+            ranked = wisp_pot_best(pot, keep > s->deep ? keep : s->deep);
+            n = ranked < keep ? ranked : keep;
         } else {
             wisp_pot_trim(pot, pot->n_scored, keep, 1);
             n = pot->n < keep ? pot->n : keep;
         }
+        for (size_t c = 0; c < s->deep; c++)
+            s->found[i * s->deep + c] = c < ranked ? pot->row[c] : -1;
+        s->limit[i] = s->deep && ranked >= s->deep ? pot->score[s->deep - 1] : -INFINITY;
         memcpy(s->own + i * keep, pot->row, n * sizeof *s->own);
         s->n_own[i] = (uint32_t)n;
         s->products[i] = pot->products;
@@ -363,12 +385,20 @@ size_t wisp_sampler_best(const struct wisp_sampler *s)
     return k;
 }
 
+const float *wisp_sampler_limits(const struct wisp_sampler *s)
+{
+    return s->limit;
+}
+
 void wisp_sampler_learn(struct wisp_sampler *s, struct wisp_context *ctx,
                         const struct wisp_query *q, const struct wisp_outcome *o)
 {
     double began = wisp_now();
+    struct wisp_outcome all = *o;
+    all.deep = s->deep;
+    all.found = s->found;
     for (int f = 0; f < s->n_finders; f++)
-        if (s->kind[f]->learn) s->kind[f]->learn(s->state[f], ctx, q, o);
+        if (s->kind[f]->learn) s->kind[f]->learn(s->state[f], ctx, q, &all);
     s->times.learn += wisp_now() - began;
     s->times.steps++;
 }

@@ -31,6 +31,9 @@ void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct
                          const struct wisp_query *q);
 /* How many of each sample's best rows learn() wants to see. */
 size_t wisp_sampler_best(const struct wisp_sampler *s);
+/* (n) scores that a row of the last batch must pass to be worth telling learn(): the pot's best are
+ * known already. */
+const float *wisp_sampler_limits(const struct wisp_sampler *s);
 void wisp_sampler_learn(struct wisp_sampler *s, struct wisp_context *ctx,
                         const struct wisp_query *q, const struct wisp_outcome *o);
 

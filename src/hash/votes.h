@@ -16,8 +16,9 @@ struct wisp_votes {
     float *weight;
 };
 
-/* The 'voters' features with the largest values give votes to their 'each' heaviest labels; of the
- * rows that got votes the n with most are kept in the pot. */
+/* The 'voters' features with the largest values (ties: who comes first) give votes to their 'each'
+ * heaviest labels; of the rows that got votes the n with most are kept in the pot.  Of a sample with
+ * more non-zeros than the pot has room only the first so many are looked at.  voters, n > 0. */
 void wisp_votes_cast(const struct wisp_votes *v, const int32_t *xi, const float *xv, size_t nnz,
                      size_t voters, size_t each, size_t n, struct wisp_pot *pot);
 

@@ -40,7 +40,8 @@ void wisp_best_add(struct wisp_best *b, size_t s, float v, int32_t id)
 {
     if (!(v > b->limit[s])) return;
     insert(b->value + s * b->k, b->id + s * b->k, b->k, v, id);
-    b->limit[s] = b->value[(s + 1) * b->k - 1];
+    float last = b->value[(s + 1) * b->k - 1];
+    if (last > b->limit[s]) b->limit[s] = last; /* which may have been set higher to begin with */
 }
 
 void wisp_best_collect(struct wisp_best *b, const struct wisp_kernels *k, const float *z, size_t m,

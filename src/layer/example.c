@@ -276,5 +276,8 @@ void wisp_example_backward(struct wisp_outcome *o, struct wisp_layer *l, struct 
         wisp_parallel_for(s->ctx->pool, (s->active.n + ROWS_A_TASK - 1) / ROWS_A_TASK, move_rows,
                           &j);
     }
-    *o = (struct wisp_outcome){ &s->active, j.v.best.k, j.v.best.k ? j.v.best.id : NULL, j.v.heat };
+    *o = (struct wisp_outcome){ .active = &s->active,
+                                .k = j.v.best.k,
+                                .best = j.v.best.k ? j.v.best.id : NULL,
+                                .heat = j.v.heat };
 }

@@ -135,7 +135,10 @@ static void forward_lane(void *arg, size_t lane, int thread)
     const struct job *j = arg;
     size_t n = j->v.n_blocks, lanes = j->v.n_lanes;
     struct wisp_best best = lists_of(j, lane);
-    if (j->v.k) wisp_best_reset(&best);
+    if (j->v.k) {
+        wisp_best_reset(&best);
+        memcpy(best.limit, wisp_sampler_limits(j->l->sampler), j->v.ld * sizeof *best.limit);
+    }
     for (size_t block = lane * n / lanes; block < (lane + 1) * n / lanes; block++)
         forward_block(j, block, &best, thread);
 }
@@ -289,7 +292,10 @@ static void backward_batch(struct wisp_outcome *o, struct wisp_layer *l, struct 
     struct job j = { l, s, in, cut(l, s) };
     wisp_parallel_for(s->ctx->pool, j.v.n_lanes, backward_lane, &j);
     wisp_parts_add(s->ctx, in->g, j.v.parts, j.v.n_lanes, s->batch->n, l->n_in);
-    *o = (struct wisp_outcome){ &s->active, j.v.k, j.v.k ? lists_of(&j, 0).id : NULL, j.v.gb };
+    *o = (struct wisp_outcome){ .active = &s->active,
+                                .k = j.v.k,
+                                .best = j.v.k ? lists_of(&j, 0).id : NULL,
+                                .heat = j.v.gb };
 }
 
 static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,

@@ -154,7 +154,10 @@ static wisp_status load_votes(const struct loader *ld, wisp_error *err)
 {
     struct wisp_model *m = ld->m;
     const struct wisp_tensor *start, *label, *weight;
-    if (!wisp_tensor_file_find(&m->file, "votes.start")) return WISP_OK;
+    if (!wisp_tensor_file_find(&m->file, "votes.start") &&
+        !wisp_tensor_file_find(&m->file, "votes.label") &&
+        !wisp_tensor_file_find(&m->file, "votes.weight"))
+        return WISP_OK;
     size_t n_features = m->net.n_features, n;
     wisp_status st = need(&start, ld, "votes.start", WISP_I64, n_features + 1, 0, err);
     if (st != WISP_OK) return st;

@@ -113,7 +113,7 @@ static void sampler_setup(struct wisp_finder_setup *s, const struct wisp_run *r,
                                      .batch = r->plan.batch,
                                      .n_samples = r->train->n_rows,
                                      .label_rows = r->m->label_rows,
-                                     .votes = &r->m->votes,
+                                     .votes = r->plan.index ? &r->m->votes : &r->votes,
                                      .seed = r->plan.seed,
                                      .threads = wisp_pool_threads(r->ctx->pool) };
 }
@@ -285,8 +285,8 @@ static wisp_status make_sampler(struct wisp_run *r, wisp_error *err)
 static wisp_status make_votes(struct wisp_run *r, wisp_error *err)
 {
     if (!r->plan.index && !strstr(r->plan.sampling.names, "features")) return WISP_OK;
-    return wisp_votes_make(&r->m->votes, r->ctx, r->train, r->m->net.n_features, &r->m->values,
-                           r->plan.seed, err);
+    return wisp_votes_make(r->plan.index ? &r->m->votes : &r->votes, r->ctx, r->train,
+                           r->m->net.n_features, &r->m->values, r->plan.seed, err);
 }
 
 static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
@@ -348,6 +348,7 @@ void wisp_run_clear(struct wisp_run *r)
     wisp_optimizer_clear(&r->opt);
     wisp_order_clear(&r->order);
     wisp_model_free(r->m);
+    wisp_votes_clear(&r->votes);
     wisp_data_free(r->held_out);
     wisp_free(r->rows);
     wisp_free(r->average);

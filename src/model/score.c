@@ -46,7 +46,7 @@ wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err)
     const struct wisp_model *m = s->m;
     if (!m->votes.start) return wisp_no_index(err);
     return wisp_sparse_init(&s->sparse, &m->votes, s->ctx, m->label_rows, m->net.n_labels,
-                            WISP_SCORE_BATCH, err);
+                            WISP_SCORE_BATCH, s->k, err);
 }
 
 void wisp_scorer_clear(struct wisp_scorer *s)

@@ -8,10 +8,11 @@
 enum { VOTERS = 64, EACH = 128, LEAST = 256, MOST = 1024 };
 
 /* One in a hundred labels, within bounds: docs/sampling.md has recall against it. */
-static size_t candidates_for(size_t n_labels)
+static size_t candidates_for(size_t n_labels, size_t k)
 {
     size_t n = n_labels / 100;
     n = n < LEAST ? LEAST : n > MOST ? MOST : n;
+    if (n < k) n = k;
     return n < n_labels ? n : n_labels;
 }
 
@@ -29,21 +30,23 @@ static void most_frequent(int32_t *out, size_t n, const int64_t *rows, size_t n_
 
 wisp_status wisp_sparse_init(struct wisp_sparse *s, const struct wisp_votes *votes,
                              struct wisp_context *ctx, const int64_t *label_rows, size_t n_labels,
-                             size_t batch, wisp_error *err)
+                             size_t batch, size_t k, wisp_error *err)
 {
-    size_t threads = (size_t)wisp_pool_threads(ctx->pool);
-    *s = (struct wisp_sparse){ .votes = votes, .ctx = ctx, .candidates = candidates_for(n_labels) };
+    size_t threads = (size_t)wisp_pool_threads(ctx->pool), room = WISP_POT_ROOM;
+    *s = (struct wisp_sparse){ .votes = votes,
+                               .ctx = ctx,
+                               .candidates = candidates_for(n_labels, k) };
+    while (room < s->candidates) room *= 2;
     s->pots = wisp_zalloc(threads, sizeof *s->pots);
-    s->blocks = wisp_zalloc(threads, wisp_pot_bytes(WISP_POT_ROOM));
+    s->blocks = wisp_zalloc(threads, wisp_pot_bytes(room));
     s->frequent = wisp_alloc(s->candidates, sizeof *s->frequent);
     s->scored = wisp_alloc(batch, sizeof *s->scored);
     if (!s->pots || !s->blocks || !s->frequent || !s->scored) {
         wisp_sparse_clear(s);
-        return wisp_fail_mem(err, threads * wisp_pot_bytes(WISP_POT_ROOM), "sparse prediction");
+        return wisp_fail_mem(err, threads * wisp_pot_bytes(room), "sparse prediction");
     }
     for (size_t i = 0; i < threads; i++)
-        wisp_pot_init(&s->pots[i], ctx->k, s->blocks + i * wisp_pot_bytes(WISP_POT_ROOM),
-                      WISP_POT_ROOM);
+        wisp_pot_init(&s->pots[i], ctx->k, s->blocks + i * wisp_pot_bytes(room), room);
     most_frequent(s->frequent, s->candidates, label_rows, n_labels);
     return WISP_OK;
 }

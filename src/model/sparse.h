@@ -20,10 +20,10 @@ struct wisp_sparse {
     uint64_t *scored;  /* (samples of a batch) */
 };
 
-/* label_rows (n_labels): training rows of each label. */
+/* label_rows (n_labels): training rows of each label.  k: most that topk will be asked for. */
 wisp_status wisp_sparse_init(struct wisp_sparse *s, const struct wisp_votes *votes,
                              struct wisp_context *ctx, const int64_t *label_rows, size_t n_labels,
-                             size_t batch, wisp_error *err);
+                             size_t batch, size_t k, wisp_error *err);
 void wisp_sparse_clear(struct wisp_sparse *s);
 /* As wisp_output_topk; b has the samples' features.  Returns the rows scored in all. */
 uint64_t wisp_sparse_topk(struct wisp_sparse *s, const struct wisp_layer *out,

@@ -67,6 +67,7 @@ struct wisp_run {
     struct wisp_layout layout;
     struct wisp_scorer scorer;
     size_t batch_labels;          /* most labels of a batch, where a sampler needs to know */
+    struct wisp_votes votes;      /* for the sampler, where the model keeps no index */
     struct wisp_sampler *sampler; /* of the output layer; NULL: all rows */
     struct wisp_sampler **hidden; /* (n_hidden) of the layer with this number; NULL: it has none */
     int n_hidden;
