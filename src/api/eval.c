@@ -136,7 +136,7 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
     if (n_ab != 2) return wisp_fail(err, WISP_EINVAL, "--propensity: expected two numbers A,B");
     struct both b = { 0 };
     struct wisp_metrics *metrics[] = { &b.by_exact, &b.by_sparse };
-    for (int i = 0; i < 2 && st == WISP_OK; i++)
+    for (int i = 0; i < (sparse ? 2 : 1) && st == WISP_OK; i++)
         st = wisp_metrics_init(metrics[i], cuts, n_cuts, m->label_rows, m->net.n_labels, m->n_train,
                                ab[0], ab[1], err);
     if (st == WISP_OK) st = wisp_scorer_init(&b.exact, m, ctx, cuts[n_cuts - 1], err);

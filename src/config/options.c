@@ -83,7 +83,8 @@ static const wisp_option table[N_OPTS] = {
     [OPT_HASH] = { "hash", "choice", "auto", "auto|simhash|wta|dwta|minhash", "train bench",
                    "hash family of --sampling lsh" },
     [OPT_BITS] = { "bits", "int", "0", "0..30", "train bench",
-                   "elementary hashes joined to a key (K); 0: from the number of rows" },
+                   "bits of a key, rounded to whole hashes of the family (K of them); 0: from the "
+                   "number of rows" },
     [OPT_TABLES] = { "tables", "int", "0", "0..4096", "train bench", "hash tables (L); 0: 50" },
     [OPT_BUCKET] = { "bucket", "int", "128", "0..100000000", "train bench",
                      "most rows a bucket holds; 0: no limit" },
@@ -95,7 +96,7 @@ static const wisp_option table[N_OPTS] = {
     [OPT_VOTES] = { "votes", "int", "2", "1..4096", "train bench",
                     "tables for --strategy threshold" },
     [OPT_TRANSFORM] = { "transform", "choice", "yes", "no|yes", "train bench",
-                        "hash with norms and biases taken into account" },
+                        "hash centred rows, and with simhash take norms and biases into account" },
     [OPT_REBUILD] = { "rebuild", "int", "0", "0..100000000", "train bench",
                       "steps before the first rebuild of the tables, later gaps grow; 0: from the "
                       "number "

@@ -5,8 +5,8 @@
 #include <math.h>
 
 enum {
-    VOTERS = 24, /* features with a say */
-    EACH = 48,   /* labels each of them votes for */
+    VOTERS = 24,   /* features with a say */
+    EACH = 48,     /* labels each of them votes for */
     CANDIDATES = 5 /* times 'keep': rows that are scored */
 };
 
@@ -67,6 +67,7 @@ const struct wisp_finder_kind wisp_finder_features = {
     .name = "features",
     .what = "rows that the sample's features vote for, by the labels of the training rows",
     .needs_labels = true,
+    .needs_votes = true,
     .bytes = bytes,
     .create = create,
     .free = wisp_free,

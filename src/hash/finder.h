@@ -143,6 +143,7 @@ enum { WISP_MAX_BLOBS = 8 };
 struct wisp_finder_kind {
     const char *name, *what;
     bool needs_labels; /* works only where true labels are known: the output layer */
+    bool needs_votes;  /* of features for rows: the setup must have them */
     /* Bytes create() will take. */
     size_t (*bytes)(const struct wisp_finder_setup *s);
     wisp_status (*create)(void **state, const struct wisp_finder_setup *s, wisp_error *err);
@@ -152,7 +153,7 @@ struct wisp_finder_kind {
     /* Puts rows for sample i into the pot; called by many threads at a time.  NULL: none. */
     void (*sample)(const void *state, const struct wisp_query *q, size_t i, int thread,
                    struct wisp_pot *pot);
-    /* Rows for the whole batch; at most 'shared' of them.  NULL: none. */
+    /* Rows for the whole batch; at most most_for_all() of them.  NULL: none. */
     void (*rows_for_all)(const void *state, const struct wisp_query *q,
                          struct wisp_rows_for_all *out);
     size_t (*most_for_all)(const struct wisp_finder_setup *s);

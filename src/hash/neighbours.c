@@ -35,6 +35,11 @@ struct neighbours {
     uint64_t *heat;   /* (rows of an active set) scratch to select them */
 };
 
+static size_t n_carried(const struct wisp_finder_setup *s)
+{
+    return s->o->n_carried < s->n_rows ? s->o->n_carried : s->n_rows;
+}
+
 static size_t next_bytes(size_t n_rows)
 {
     return (n_rows + 3) & ~(size_t)3;
@@ -42,13 +47,13 @@ static size_t next_bytes(size_t n_rows)
 
 static size_t heat_room(const struct wisp_finder_setup *s)
 {
-    return s->o->n_carried ? s->active : 0;
+    return n_carried(s) ? s->active : 0;
 }
 
 static size_t bytes(const struct wisp_finder_setup *s)
 {
     return s->n_rows * RING * sizeof(int32_t) + next_bytes(s->n_rows) +
-           s->n_samples * LAST * sizeof(int32_t) + (1 + s->o->n_carried) * sizeof(int32_t) +
+           s->n_samples * LAST * sizeof(int32_t) + (1 + n_carried(s)) * sizeof(int32_t) +
            s->batch * LAST * sizeof(int32_t) + heat_room(s) * sizeof(uint64_t);
 }
 
@@ -70,7 +75,7 @@ static wisp_status create(void **state, const struct wisp_finder_setup *s, wisp_
     if (!t) return wisp_fail_mem(err, sizeof *t, "neighbours");
     *t = (struct neighbours){ .n_rows = s->n_rows,
                               .n_samples = s->n_samples,
-                              .most_carried = s->o->n_carried,
+                              .most_carried = n_carried(s),
                               .seed = s->seed };
     t->ring = wisp_alloc(s->n_rows * RING, sizeof *t->ring);
     t->next = wisp_zalloc(next_bytes(s->n_rows), 1);
@@ -111,7 +116,7 @@ static void sample(const void *state, const struct wisp_query *q, size_t i, int 
 
 static size_t most_for_all(const struct wisp_finder_setup *s)
 {
-    return s->o->n_carried;
+    return n_carried(s);
 }
 
 static void rows_for_all(const void *state, const struct wisp_query *q,

@@ -67,12 +67,19 @@ static wisp_status create_frequency(void **state, const struct wisp_finder_setup
     return WISP_OK;
 }
 
+/* n draws with replacement: the log of one over the probability that a row with this share of each
+ * is among them. */
+static float shift_of(double share, size_t n)
+{
+    return (float)-log(-expm1((double)n * log1p(-share)));
+}
+
 static void draw_uniform(const void *state, const struct wisp_query *q,
                          struct wisp_rows_for_all *out)
 {
     const struct random *r = state;
     uint64_t stream = WISP_STREAM_RANDOM + (q->step << 8);
-    float shift = r->n < r->n_rows ? (float)log((double)r->n_rows / (double)r->n) : 0;
+    float shift = r->n < r->n_rows ? shift_of(1 / (double)r->n_rows, r->n) : 0;
     bool all = r->n == r->n_rows; /* as many draws would leave out a third of the rows */
     for (size_t i = 0; i < r->n; i++) {
         uint64_t row = all ? i : wisp_rand_below(r->seed, stream, i, r->n_rows);
@@ -103,7 +110,7 @@ static void draw_frequency(const void *state, const struct wisp_query *q,
         size_t row = first_above(r->up_to, r->n_rows, x);
         double share = (r->up_to[row] - (row ? r->up_to[row - 1] : 0)) / total;
         out->row[out->n] = (int32_t)row;
-        out->shift[out->n++] = (float)-log(-expm1((double)r->n * log1p(-share)));
+        out->shift[out->n++] = shift_of(share, r->n);
     }
 }
 

@@ -32,7 +32,6 @@ struct wisp_sampler {
     int32_t *rows, *spare; /* (room) */
     float *shift, *shift_spare;
     uint32_t *op, *op_own; /* (batch + 1), (room of all samples' own rows) */
-    size_t own_room;
     struct wisp_sampler_counts counts;
     struct wisp_sampler_times times;
 };
@@ -72,12 +71,18 @@ wisp_status wisp_sampling_check(const char *names, bool has_labels, wisp_error *
             if (had[i] == k)
                 return wisp_fail(err, WISP_EINVAL, "--sampling: '%s' twice in '%s'", k->name,
                                  names);
-        if (n == WISP_MAX_FINDERS)
-            return wisp_fail(err, WISP_EINVAL, "--sampling: more than %d in '%s'", WISP_MAX_FINDERS,
-                             names);
+        assert(n < WISP_MAX_FINDERS); /* there are no more kinds, and none comes twice */
         had[n++] = k;
     } while (*p || p[-1] == '+');
     return WISP_OK;
+}
+
+bool wisp_sampling_needs_votes(const char *names)
+{
+    size_t length;
+    for (const char *p = names; *p;)
+        if (next_name(&p, &length)->needs_votes) return true;
+    return false;
 }
 
 /* ---- sizes ---- */
@@ -105,18 +110,16 @@ static size_t deepest(const struct wisp_finder_setup *s)
 size_t wisp_sampler_room(const struct wisp_finder_setup *s, size_t batch_labels)
 {
     const struct wisp_sampling *o = s->o;
-    size_t n = s->batch * o->keep + rows_for_all_room(s);
-    if (o->most && n > o->most) n = o->most;
+    size_t n = s->batch * o->keep + rows_for_all_room(s) + batch_labels;
+    size_t most = o->most > batch_labels ? o->most : batch_labels; /* labels are always in */
+    if (o->most && n > most) n = most;
     if (n < o->least) n = o->least;
-    n += batch_labels; /* always in */
     return n < s->n_rows ? n : s->n_rows;
 }
 
 size_t wisp_sampler_own_room(const struct wisp_finder_setup *s, size_t batch_labels)
 {
-    return s->o->per_example
-               ? s->batch * (s->o->keep + rows_for_all_room(s) + s->o->least) + batch_labels
-               : 0;
+    return s->o->per_example ? s->batch * (s->o->keep + rows_for_all_room(s)) + batch_labels : 0;
 }
 
 /* The blocks of a sampler without its finders: fn is asked for each. */
@@ -188,7 +191,6 @@ wisp_status wisp_sampler_create(struct wisp_sampler **out, const struct wisp_fin
     t->room = wisp_sampler_room(s, batch_labels);
     t->all.room = rows_for_all_room(s);
     t->deep = deepest(s);
-    t->own_room = wisp_sampler_own_room(s, batch_labels);
     wisp_status st = WISP_OK;
     if (!blocks(t, s, batch_labels, take, NULL))
         st = wisp_fail_mem(err, wisp_sampler_bytes(s, batch_labels), "the sampler");
@@ -237,13 +239,13 @@ static void find_group(void *arg, size_t group, int thread)
         for (int f = 0; f < s->n_finders; f++)
             if (s->kind[f]->sample) s->kind[f]->sample(s->state[f], j->q, i, thread, pot);
         size_t n, ranked = 0;
-        if (s->o.rescore) {
+        if (s->o.rescore || pot->n_scored > 0) { /* a finder that scores has made the choice */
             wisp_pot_score(pot);
             ranked = wisp_pot_best(pot, keep > s->deep ? keep : s->deep);
             n = ranked < keep ? ranked : keep;
         } else {
-            wisp_pot_trim(pot, pot->n_scored, keep, 1);
-            n = pot->n < keep ? pot->n : keep;
+            wisp_pot_trim(pot, 0, keep, 0);
+            n = pot->n;
         }
         for (size_t c = 0; c < s->deep; c++)
             s->found[i * s->deep + c] = c < ranked ? pot->row[c] : -1;
@@ -358,6 +360,7 @@ void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct
     s->all.n = 0;
     for (int f = 0; f < s->n_finders; f++)
         if (s->kind[f]->rows_for_all) s->kind[f]->rows_for_all(s->state[f], q, &s->all);
+    assert(s->all.n <= s->all.room);
     unite(s, q);
     sort(s);
     *out = (struct wisp_active){ .n = s->n, .rows = s->rows };

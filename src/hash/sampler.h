@@ -15,6 +15,8 @@ struct wisp_sampler;
 
 /* Is "neighbours+random" a list of finders?  has_labels: true labels are known to the layer. */
 wisp_status wisp_sampling_check(const char *names, bool has_labels, wisp_error *err);
+/* Does one of them look at the votes of features? */
+bool wisp_sampling_needs_votes(const char *names);
 /* Most rows an active set can have when a batch has up to batch_labels labels. */
 size_t wisp_sampler_room(const struct wisp_finder_setup *s, size_t batch_labels);
 /* Most rows that all samples of a batch own together; 0 unless each has a set of its own. */
@@ -40,7 +42,7 @@ void wisp_sampler_learn(struct wisp_sampler *s, struct wisp_context *ctx,
 /* Rows kept for sample i of the last batch. */
 const int32_t *wisp_sampler_own(const struct wisp_sampler *s, size_t i, size_t *n);
 
-struct wisp_sampler_counts { /* since the last reset */
+struct wisp_sampler_counts { /* since the run began */
     uint64_t steps, samples;
     uint64_t active; /* rows, summed over steps */
     uint64_t scored; /* products, summed over samples */
@@ -54,7 +56,7 @@ struct wisp_sampler_times { /* seconds since it was made */
 struct wisp_sampler_times wisp_sampler_times(const struct wisp_sampler *s);
 
 /* State for the checkpoint; returns how many blobs. */
-enum { WISP_MAX_FINDERS = 4, WISP_SAMPLER_BLOBS = 1 + WISP_MAX_FINDERS * WISP_MAX_BLOBS };
+enum { WISP_MAX_FINDERS = 6, WISP_SAMPLER_BLOBS = 1 + WISP_MAX_FINDERS * WISP_MAX_BLOBS };
 size_t wisp_sampler_blobs(struct wisp_sampler *s, struct wisp_blob *out);
 void wisp_sampler_restored(struct wisp_sampler *s, struct wisp_context *ctx);
 

@@ -17,8 +17,8 @@ struct wisp_votes {
 };
 
 /* The 'voters' features with the largest values (ties: who comes first) give votes to their 'each'
- * heaviest labels; of the rows that got votes the n with most are kept in the pot.  Of a sample with
- * more non-zeros than the pot has room only the first so many are looked at.  voters, n > 0. */
+ * heaviest labels; of the rows that got votes the n with most are kept in the pot.  Only as many
+ * non-zeros as the pot has room are looked at.  voters, n > 0. */
 void wisp_votes_cast(const struct wisp_votes *v, const int32_t *xi, const float *xv, size_t nnz,
                      size_t voters, size_t each, size_t n, struct wisp_pot *pot);
 

@@ -57,7 +57,8 @@ struct wisp_step { /* one batch on its way through the network */
     uint64_t seed, number; /* of the run, of the step: dropout's counters */
     const struct wisp_update *update;
     const struct wisp_loss *loss;
-    struct wisp_active active; /* rows of the output layer; n = 0: the layer's sampler chooses */
+    struct wisp_active active; /* rows of the output layer; chosen by the layer's sampler if it
+                                  has one, else n = 0: all */
     /* Called by the output layer between choosing and computing, or NULL. */
     void (*look)(void *arg, const struct wisp_layer *out, const struct wisp_step *s,
                  const float *h);

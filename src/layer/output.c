@@ -292,10 +292,9 @@ static void backward_batch(struct wisp_outcome *o, struct wisp_layer *l, struct 
     struct job j = { l, s, in, cut(l, s) };
     wisp_parallel_for(s->ctx->pool, j.v.n_lanes, backward_lane, &j);
     wisp_parts_add(s->ctx, in->g, j.v.parts, j.v.n_lanes, s->batch->n, l->n_in);
-    *o = (struct wisp_outcome){ .active = &s->active,
-                                .k = j.v.k,
-                                .best = j.v.k ? lists_of(&j, 0).id : NULL,
-                                .heat = j.v.gb };
+    *o = (struct wisp_outcome){
+        .active = &s->active, .k = j.v.k, .best = j.v.k ? lists_of(&j, 0).id : NULL, .heat = j.v.gb
+    };
 }
 
 static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,

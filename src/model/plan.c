@@ -107,8 +107,8 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
     if (st != WISP_OK) return st;
     if (p->lr == 0) p->lr = auto_lr(p);
     const char *index = wisp_opt_text(cfg, OPT_INDEX);
-    p->index =
-        strcmp(index, "auto") == 0 ? train->n_labels > FEW_LABELS : strcmp(index, "yes") == 0;
+    p->index = strcmp(index, "auto") == 0 ? train->n_labels > FEW_LABELS && !p->memory
+                                          : strcmp(index, "yes") == 0;
     const char *values = wisp_opt_text(cfg, OPT_VALUES);
     if (strcmp(values, "auto") == 0)
         p->values.mode = train->counts ? WISP_VALUES_TFIDF : WISP_VALUES_UNIT;

@@ -55,9 +55,9 @@ void wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp
             set += wisp_active_place(&s->active, row) != SIZE_MAX;
         }
         if (!seen) continue;
-        t->own += (double)own / (double)seen;
-        t->set += (double)set / (double)seen;
-        t->n++;
+        t->sums.own += (double)own / (double)seen;
+        t->sums.set += (double)set / (double)seen;
+        t->sums.n++;
     }
     t->seconds += wisp_now() - began;
 }

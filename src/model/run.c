@@ -104,6 +104,11 @@ static bool sampled(const struct wisp_run *r)
     return strcmp(r->plan.sampling.names, "full") != 0;
 }
 
+static bool wants_votes(const struct wisp_run *r)
+{
+    return r->plan.index || wisp_sampling_needs_votes(r->plan.sampling.names);
+}
+
 static void sampler_setup(struct wisp_finder_setup *s, const struct wisp_run *r, size_t n_labels,
                           size_t width)
 {
@@ -176,6 +181,12 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
         sizes.active = wisp_sampler_room(&setup, r->batch_labels);
         sizes.own = wisp_sampler_own_room(&setup, r->batch_labels);
         sizes.best = MOST_BEST;
+        if (sizes.own > UINT32_MAX)
+            return wisp_fail(
+                err, WISP_EINVAL,
+                "--active-per example: a batch has up to %zu rows of samples' own; take a "
+                "smaller --batch, --keep or --random",
+                sizes.own);
     }
     if ((st = wisp_net_plan(&m->net, m->spec, n_features, n_labels, &sizes, err)) != WISP_OK ||
         (init && (st = check_init(r, wisp_opt_text(cfg, OPT_INIT), err)) != WISP_OK) ||
@@ -204,6 +215,22 @@ static double gib(size_t bytes)
     return (double)bytes / (1 << 30);
 }
 
+/* The sampler and the votes; what making these takes is given back before the sampler is made. */
+static size_t sampling_bytes(const struct wisp_run *r)
+{
+    const struct wisp_net *net = &r->m->net;
+    size_t sampler = 0, making = 0, staying = 0;
+    if (sampled(r)) {
+        struct wisp_finder_setup setup;
+        sampler_setup(&setup, r, net->n_labels, wisp_net_output(net)->n_in);
+        sampler = wisp_sampler_bytes(&setup, r->batch_labels);
+    }
+    if (wants_votes(r))
+        wisp_votes_bytes(&making, &staying, r->train, net->n_features,
+                         wisp_pool_threads(r->ctx->pool));
+    return staying + most(making, sampler);
+}
+
 /* The plan, before any big block is taken: a person sees what will happen and whether it fits. */
 static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
 {
@@ -213,12 +240,7 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
     size_t weights = wisp_net_param_floats(net) * 4,
            state = wisp_net_state_floats(net, p->optimizer->slots) * 4;
     size_t work = wisp_net_work_floats(net, wisp_pool_threads(r->ctx->pool)) * 4;
-    size_t hidden = wisp_hidden_bytes(r), index = hidden;
-    if (sampled(r)) {
-        struct wisp_finder_setup setup;
-        sampler_setup(&setup, r, net->n_labels, wisp_net_output(net)->n_in);
-        index += wisp_sampler_bytes(&setup, r->batch_labels);
-    }
+    size_t hidden = wisp_hidden_bytes(r), index = sampling_bytes(r) + hidden;
     size_t need = weights * (p->average > 0 ? 2 : 1) + state + work + index;
     size_t have = wisp_mem_available();
     wisp_say(r->ctx, "rows      %zu training, %zu validation%s", r->order.n_rows, r->valid->n_rows,
@@ -284,7 +306,7 @@ static wisp_status make_sampler(struct wisp_run *r, wisp_error *err)
 /* The index for sparse prediction, which a sampler may use too. */
 static wisp_status make_votes(struct wisp_run *r, wisp_error *err)
 {
-    if (!r->plan.index && !strstr(r->plan.sampling.names, "features")) return WISP_OK;
+    if (!wants_votes(r)) return WISP_OK;
     return wisp_votes_make(r->plan.index ? &r->m->votes : &r->votes, r->ctx, r->train,
                            r->m->net.n_features, &r->m->values, r->plan.seed, err);
 }
@@ -319,8 +341,9 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
     struct wisp_plan *p = &r->plan;
     wisp_status st;
     if (d->n_rows == 0) return wisp_fail(err, WISP_EINVAL, "there are no rows to train on");
-    if ((st = wisp_plan_make(p, cfg, d, r->valid != NULL, err)) != WISP_OK ||
-        (st = open_init(r, cfg, err)) != WISP_OK || (st = make_model(r, cfg, err)) != WISP_OK ||
+    if ((st = wisp_plan_make(p, cfg, d, r->valid != NULL, err)) != WISP_OK) return st;
+    if (!r->path) p->index = false; /* nobody would keep it */
+    if ((st = open_init(r, cfg, err)) != WISP_OK || (st = make_model(r, cfg, err)) != WISP_OK ||
         (st = wisp_order_init(&r->order, d, p->seed, p->holdout, p->memory, err)) != WISP_OK)
         return st;
     if (r->order.n_rows == 0)

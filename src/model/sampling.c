@@ -9,11 +9,12 @@
  * the rows, dear as they are, pay. */
 enum { FEW_LABELS = 4096, MANY_LABELS = 200000 };
 
-static const char *auto_names(size_t n_labels)
+/* Votes of features are made from all rows at once: not under --memory. */
+static const char *auto_names(size_t n_labels, bool bounded)
 {
-    return n_labels <= FEW_LABELS   ? "full"
-           : n_labels < MANY_LABELS ? "neighbours+features+random"
-                                    : "neighbours+features+ivf+random";
+    if (n_labels <= FEW_LABELS) return "full";
+    if (n_labels < MANY_LABELS) return bounded ? "neighbours+random" : "neighbours+features+random";
+    return bounded ? "neighbours+ivf+random" : "neighbours+features+ivf+random";
 }
 
 static size_t clamp(size_t x, size_t lo, size_t hi)
@@ -47,7 +48,7 @@ wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, 
                                wisp_error *err)
 {
     const char *names = wisp_opt_text(cfg, OPT_SAMPLING), *family = wisp_opt_text(cfg, OPT_HASH);
-    if (strcmp(names, "auto") == 0) names = auto_names(n_labels);
+    if (strcmp(names, "auto") == 0) names = auto_names(n_labels, wisp_opt_num(cfg, OPT_MEMORY) > 0);
     bool alone = strcmp(names, "random") == 0; /* all there is */
     size_t few = clamp(n_labels / (alone ? 10 : 200), 100, alone ? 2000 : 500);
     *o = (struct wisp_sampling){
@@ -76,6 +77,14 @@ wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, 
         return wisp_fail(err, WISP_EINVAL, "--sampling: '%.40s...' is too long", names);
     snprintf(o->names, sizeof o->names, "%s", names);
     snprintf(o->family, sizeof o->family, "%s", strcmp(family, "auto") == 0 ? "dwta" : family);
+    if (o->least > o->most && !wisp_opt_given(cfg, OPT_ACTIVE_MAX)) o->most = o->least;
+    if (o->most && o->least > o->most)
+        return wisp_fail(err, WISP_EINVAL, "--active-min: %zu is more than --active-max %zu",
+                         o->least, o->most);
+    if (o->least && o->per_example)
+        return wisp_fail(
+            err, WISP_EINVAL,
+            "--active-min: fills up the rows of a batch; not with --active-per example");
     return wisp_sampling_check(names, true, err);
 }
 

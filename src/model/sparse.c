@@ -39,7 +39,8 @@ wisp_status wisp_sparse_init(struct wisp_sparse *s, const struct wisp_votes *vot
     while (room < s->candidates) room *= 2;
     s->pots = wisp_zalloc(threads, sizeof *s->pots);
     s->blocks = wisp_zalloc(threads, wisp_pot_bytes(room));
-    s->frequent = wisp_alloc(s->candidates, sizeof *s->frequent);
+    s->n_frequent = k < n_labels ? k : n_labels; /* enough for k answers */
+    s->frequent = wisp_alloc(s->n_frequent, sizeof *s->frequent);
     s->scored = wisp_alloc(batch, sizeof *s->scored);
     if (!s->pots || !s->blocks || !s->frequent || !s->scored) {
         wisp_sparse_clear(s);
@@ -47,7 +48,7 @@ wisp_status wisp_sparse_init(struct wisp_sparse *s, const struct wisp_votes *vot
     }
     for (size_t i = 0; i < threads; i++)
         wisp_pot_init(&s->pots[i], ctx->k, s->blocks + i * wisp_pot_bytes(room), room);
-    most_frequent(s->frequent, s->candidates, label_rows, n_labels);
+    most_frequent(s->frequent, s->n_frequent, label_rows, n_labels);
     return WISP_OK;
 }
 
@@ -77,7 +78,7 @@ static void predict(void *arg, size_t i, int thread)
     wisp_pot_start(pot, q, i);
     wisp_votes_cast(j->s->votes, q->xi + q->xp[i], q->xv + q->xp[i], q->xp[i + 1] - q->xp[i],
                     VOTERS, EACH, j->s->candidates, pot);
-    for (size_t c = 0; c < j->s->candidates && pot->n < j->k; c++) /* always k answers */
+    for (size_t c = 0; c < j->s->n_frequent && pot->n < j->k; c++) /* always k answers */
         wisp_pot_add(pot, j->s->frequent[c]);
     wisp_pot_score(pot);
     size_t n = wisp_pot_best(pot, j->k);

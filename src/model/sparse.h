@@ -13,10 +13,11 @@
 struct wisp_sparse {
     const struct wisp_votes *votes;
     struct wisp_context *ctx;
-    size_t candidates; /* rows scored for a sample, at most */
+    size_t candidates;     /* rows scored for a sample, at most */
     struct wisp_pot *pots; /* (threads) */
     unsigned char *blocks;
-    int32_t *frequent; /* (candidates) */
+    size_t n_frequent;
+    int32_t *frequent; /* (n_frequent) labels with most training rows */
     uint64_t *scored;  /* (samples of a batch) */
 };
 

@@ -64,6 +64,8 @@ static wisp_status list_all(struct list *l, struct wisp_run *r, wisp_error *err)
         snprintf(sampler.name, sizeof sampler.name, "%d.sampler", i);
         list_sampler(l, r->hidden[i], &sampler);
     }
+    struct wisp_param recall = { .name = "recall" };
+    if (r->sampler) add(l, &recall, "sums", WISP_I32, &r->recall.sums, sizeof r->recall.sums / 4);
     struct wisp_param whole = { .name = "average" };
     add(l, &whole, "w", WISP_F32, r->average, wisp_net_param_floats(&r->m->net));
     return WISP_OK;

@@ -74,10 +74,10 @@ static struct seen seen(const struct wisp_run *r)
     double all = (double)r->m->net.n_labels;
     if (!r->sampler) return (struct seen){ all, all, 1, 1 };
     const struct wisp_sampler_counts *c = wisp_sampler_counts(r->sampler);
-    double n = r->recall.n ? (double)r->recall.n : 1;
+    double n = r->recall.sums.n ? (double)r->recall.sums.n : 1;
     return (struct seen){ c->steps ? (double)c->active / (double)c->steps : 0,
                           c->samples ? (double)c->scored / (double)c->samples : 0,
-                          r->recall.own / n, r->recall.set / n };
+                          r->recall.sums.own / n, r->recall.sums.set / n };
 }
 
 static void tell(struct wisp_progress *p, const struct watch *c)
@@ -121,7 +121,7 @@ static bool time_is_up(const struct watch *c)
     return c->r->plan.seconds > 0 && c->trained_s >= c->r->plan.seconds;
 }
 
-/* A few times an epoch, never at its first step. */
+/* A few times an epoch; of epochs with few steps, at each. */
 static bool looks_now(const struct wisp_run *r)
 {
     size_t each = r->steps / (size_t)r->plan.epochs, every = each / LOOKS_AN_EPOCH;
@@ -164,7 +164,7 @@ static wisp_status step(struct wisp_run *r, size_t n, bool look, wisp_error *err
 static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
     wisp_order_start(&r->order, r->epoch);
-    if (r->in_epoch == 0) r->recall.own = r->recall.set = 0, r->recall.n = 0;
+    if (r->in_epoch == 0) r->recall.sums.own = r->recall.sums.set = 0, r->recall.sums.n = 0;
     for (size_t i = 0; i < r->in_epoch; i++)
         wisp_order_next(&r->order, r->rows, r->plan.batch); /* done before a resume */
     double began = wisp_now() - c->trained_s - r->recall.seconds;

@@ -33,8 +33,10 @@ double wisp_plan_lr(const struct wisp_plan *p, size_t t, size_t n);
 /* How much of what matters the sampler finds: the share of a sample's exact best rows, true labels
  * excluded, among its own candidates, and in the active set (recall.c). */
 struct wisp_recall {
-    double own, set; /* sums over samples */
-    size_t n;
+    struct {             /* this epoch's, in the state file */
+        double own, set; /* sums over samples */
+        uint64_t n;
+    } sums;
     double seconds; /* spent on it since the run began */
     float *scratch, *thread_scratch;
     int32_t *labels;

@@ -5,7 +5,7 @@
  * with x as the network sees it (tf-idf, length 1); the KEPT largest of each feature stay.  Rows
  * are filed by feature (at most ROWS of each, chosen at random: a feature that has more says
  * little), then every feature is worked on alone:
- *   operations  non-zeros * labels a row;   bytes  8 * non-zeros kept, and 4 * labels a thread */
+ *   operations  non-zeros * labels a row;   bytes  8 * non-zeros kept, and 12 * labels a thread */
 #include "base/mem.h"
 #include "base/rand.h"
 #include "model/votes.h"
@@ -41,7 +41,8 @@ static bool keeps(const struct maker *m, size_t row, int32_t feature)
 }
 
 /* Hands every non-zero that is kept to fn, in order of rows. */
-static wisp_status each(struct maker *m, void (*fn)(struct maker *m, size_t row, int32_t f, float x),
+static wisp_status each(struct maker *m,
+                        void (*fn)(struct maker *m, size_t row, int32_t f, float x),
                         wisp_error *err)
 {
     struct wisp_drop none = { 0 };
@@ -122,8 +123,8 @@ static void sort_heaviest(int32_t *label, float *weight, size_t n)
             float w = weight[i];
             int32_t l = label[i];
             size_t at = i;
-            for (; at >= gap && (weight[at - gap] < w ||
-                                 (weight[at - gap] == w && label[at - gap] > l));
+            for (; at >= gap &&
+                   (weight[at - gap] < w || (weight[at - gap] == w && label[at - gap] > l));
                  at -= gap) {
                 weight[at] = weight[at - gap];
                 label[at] = label[at - gap];
@@ -144,7 +145,8 @@ static void make_feature(void *arg, size_t f, int thread)
         const int32_t *y = labels_of(m->d, m->row[e], &n);
         for (size_t i = 0; i < n; i++) {
             if (sum[y[i]] == 0) seen[n_seen++] = y[i];
-            sum[y[i]] += m->x[e] > 0 ? m->x[e] : 1e-9f; /* never back to 0: it would be seen twice */
+            sum[y[i]] +=
+                m->x[e] > 0 ? m->x[e] : 1e-9f; /* never back to 0: it would be seen twice */
         }
     }
     float least = 0, scale = 1 / sqrtf((float)(m->first[f + 1] - m->first[f] + 1));
@@ -194,6 +196,20 @@ static void clear(struct maker *m)
     wisp_free(m->seen);
     wisp_free(m->spare);
     wisp_free(m->n_kept);
+}
+
+void wisp_votes_bytes(size_t *making, size_t *staying, const struct wisp_data *d, size_t n_features,
+                      int threads)
+{
+    double labels_a_row = d->n_rows ? (double)d->n_lab / (double)d->n_rows : 0, lists = 0,
+           filed = 0;
+    for (size_t f = 0; f < d->n_features; f++) {
+        double rows = fmin((double)d->feature_rows[f], ROWS);
+        filed += rows;
+        lists += fmin(KEPT, rows * labels_a_row);
+    }
+    *staying = (size_t)lists * 8 + (n_features + 1) * 8;
+    *making = (size_t)filed * 8 + n_features * 12 + (size_t)threads * d->n_labels * 12;
 }
 
 wisp_status wisp_votes_make(struct wisp_votes *out, struct wisp_context *ctx,

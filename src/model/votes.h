@@ -5,6 +5,9 @@
 #include "hash/votes.h"
 #include "model/batch.h"
 
+/* About how many bytes making it takes, and how many stay. */
+void wisp_votes_bytes(size_t *making, size_t *staying, const struct wisp_data *d, size_t n_features,
+                      int threads);
 /* n_features: of the model, at least the data's.  On success *out owns its arrays. */
 wisp_status wisp_votes_make(struct wisp_votes *out, struct wisp_context *ctx,
                             const struct wisp_data *d, size_t n_features,

@@ -53,6 +53,14 @@ done
 ok "another seed" train S_train.txt -o t2 --epochs 2 --hidden 24 --batch 64 --sampling random --random 40 --seed 2
 ok "the same way" train S_train.txt -o t1 --epochs 2 --hidden 24 --batch 64 --sampling random --random 40
 check "another seed, other bytes" not cmp -s t1 t2
+ok "features by votes" train S_train.txt -o t1 --epochs 2 --hidden 24 --batch 64 --sampling features --rescore no --keep 40 --json
+judge "features by votes: votes below 1 count" "d['retrieval_recall'] > 0.1"
+ok "neighbours, no re-scoring" train S_train.txt -o t1 --epochs 2 --hidden 24 --batch 64 --sampling neighbours+random --rescore no --log a
+ok "neighbours, re-scoring" train S_train.txt -o t2 --epochs 2 --hidden 24 --batch 64 --sampling neighbours+random --log b
+check "neighbours scores its rows in any case" /usr/bin/python3 -c '
+import json
+a, b = ([json.loads(l) for l in open(f)] for f in "ab")
+assert all(x[k] == y[k] for x, y in zip(a, b) for k in ("loss", "scored_mean", "retrieval_recall")), (a, b)'
 ok "full" train S_train.txt -o t1 --epochs 1 --hidden 24 --batch 64 --sampling full --json
 judge "full: all rows, all found" "d['active_mean'] == d['scored_mean'] == $labels and d['retrieval_recall'] == d['recall_union'] == 1"
 cp t1 full
@@ -162,7 +170,8 @@ done
 refuse "full and more" 2 "--sampling: 'full' is all rows" train S_train.txt -o x --sampling full+random
 refuse "more and full" 2 "--sampling: 'full' is all rows" train S_train.txt -o x --sampling random+full
 refuse "a finder twice" 2 "--sampling: 'lsh' twice" train S_train.txt -o x --sampling lsh+lsh
-refuse "too many" 2 "--sampling: more than 4" train S_train.txt -o x --sampling random+frequency+neighbours+lsh+ivf
+refuse "a floor above the ceiling" 2 "--active-min: 50 is more than --active-max 40" train S_train.txt -o x --sampling random --active-min 50 --active-max 40
+refuse "a floor for each sample" 2 "--active-min: .*not with --active-per example" train S_train.txt -o x --sampling random --active-min 50 --active-per example
 refuse "too long" 2 "--sampling: '.*' is too long" train S_train.txt -o x --sampling "$(printf 'random+%.0s' {1..30})random"
 refuse "--keep 0" 2 "--keep: 0 is not in" train S_train.txt -o x --sampling ivf --keep 0
 refuse "--hash md5" 2 "--hash: 'md5' is not one of" train S_train.txt -o x --sampling lsh --hash md5

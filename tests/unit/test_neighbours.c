@@ -163,9 +163,7 @@ static void make_lesson(struct lesson *l, size_t n, uint64_t step)
         l->yp[i + 1] = (uint32_t)at;
     }
     l->active = (struct wisp_active){ .n = n_active, .rows = l->rows };
-    l->o = (struct wisp_outcome){
-        .active = &l->active, .k = K, .best = l->best, .heat = l->heat
-    };
+    l->o = (struct wisp_outcome){ .active = &l->active, .k = K, .best = l->best, .heat = l->heat };
     l->q = (struct wisp_query){ .n = n,
                                 .h = l->h,
                                 .yp = l->yp,
