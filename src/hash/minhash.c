@@ -16,6 +16,7 @@
  * Functions: place (n_tables * digits, bin), then work space (width) for drawing. */
 #include "hash/family.h"
 #include "base/rand.h"
+#include "hash/finder.h"
 
 #include <string.h>
 
@@ -58,35 +59,12 @@ static void init(void *functions, const struct wisp_hash_shape *s, uint64_t seed
     wisp_bins_lay(place, n_places(s), s->width, s->width, place + n_places(s), seed, draw);
 }
 
-/* The t-th largest of x (n), which is put out of order: quickselect, three parts. */
-static float nth_largest(float *x, size_t n, size_t t)
-{
-    for (;;) {
-        float mid = x[n / 2];
-        size_t above = 0, same = 0;
-        for (size_t i = 0; i < n; i++) {
-            float v = x[i];
-            if (v > mid) {
-                x[i] = x[above + same];
-                x[above + same] = x[above];
-                x[above++] = v;
-            } else if (!(v < mid)) {
-                x[i] = x[above + same];
-                x[above + same++] = v;
-            }
-        }
-        if (t <= above) n = above;
-        else if (t <= above + same) return mid;
-        else x += above + same, n -= above + same, t -= above + same;
-    }
-}
-
 /* Sets bit i of the t largest coordinates of x; of equals the first are taken. */
 static void mark_set(uint32_t *member, const float *x, size_t width, size_t i, float *work)
 {
     size_t t = set_size(width), above = 0;
     memcpy(work, x, width * sizeof *x);
-    float least = nth_largest(work, width, t);
+    float least = wisp_nth_largest(work, width, t);
     for (size_t c = 0; c < width; c++) above += x[c] > least;
     for (size_t c = 0, equal = t - above; c < width; c++)
         if (x[c] > least || (equal > 0 && x[c] == least)) {

@@ -105,34 +105,22 @@ static double part_of_all(const struct wisp_step *s, float *z, size_t m, float s
     return scale == 0 ? 0 : loss;
 }
 
-/* Place of a row in an ascending list, or n. */
-static size_t find(const int32_t *rows, size_t n, int32_t row)
-{
-    size_t lo = 0, hi = n;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (rows[mid] < row) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo < n && rows[lo] == row ? lo : n;
-}
-
 static void forward_sample(const struct job *j, size_t i)
 {
     const struct wisp_active *a = &j->s->active;
     const struct wisp_batch *b = j->s->batch;
     const struct wisp_loss *loss = j->s->loss;
     size_t m = a->op[i + 1] - a->op[i], n_true = b->yp[i + 1] - b->yp[i], at;
-    const int32_t *row = j->v.row + a->op[i];
+    const struct wisp_active own = { .n = m, .rows = j->v.row + a->op[i] };
     float *z = j->v.g + a->op[i], target = n_true ? loss->target(n_true) : 0;
     double of_true = 0;
     score(j, i);
     for (uint32_t y = b->yp[i]; y < b->yp[i + 1]; y++)
-        if ((at = find(row, m, b->yi[y])) < m) of_true += (double)target * z[at];
+        if ((at = wisp_active_place(&own, b->yi[y])) < m) of_true += (double)target * z[at];
     float scale = n_true || loss->uses_unlabelled ? 1.0f / (float)b->n : 0;
     j->v.loss[i] = part_of_all(j->s, z, m, scale) - of_true;
     for (uint32_t y = b->yp[i]; y < b->yp[i + 1]; y++)
-        if ((at = find(row, m, b->yi[y])) < m) z[at] -= target / (float)b->n;
+        if ((at = wisp_active_place(&own, b->yi[y])) < m) z[at] -= target / (float)b->n;
 }
 
 static void forward_samples(void *arg, size_t task, int thread)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FEW_LABELS = 4096, FEW_ROWS = 100000 };
+enum { FEW_ROWS = 100000 };
 
 /* "512,256" -> "input 512, relu, dense 256, relu", with dropout after each ReLU.  Where labels are
  * few, twice the width costs little (on bibtex, 3 seeds, it gained 0.2 to 1.4 points). */
@@ -19,7 +19,7 @@ static wisp_status spec_from_hidden(struct wisp_plan *p, const wisp_config *cfg,
     size_t n, at = 0;
     wisp_status st = wisp_opt_list(width, &n, 16, cfg, OPT_HIDDEN, err);
     if (st != WISP_OK) return st;
-    if (n == 0) width[n++] = n_labels <= FEW_LABELS ? 512 : 256;
+    if (n == 0) width[n++] = n_labels <= WISP_FEW_LABELS ? 512 : 256;
     for (size_t i = 0; i < n; i++) {
         at += (size_t)snprintf(p->spec + at, sizeof p->spec - at, "%s%s %.15g, relu", i ? ", " : "",
                                i ? "dense" : "input", width[i]);
@@ -44,14 +44,14 @@ static double clamp(double x, double lo, double hi)
  * epochs of 591,071 rows with 25,400 labels it stood at 19 where softmax stood at 30. */
 static const char *auto_loss(const struct wisp_data *train)
 {
-    return train->n_rows < FEW_ROWS || train->n_labels <= FEW_LABELS ? "bce" : "softmax";
+    return train->n_rows < FEW_ROWS || train->n_labels <= WISP_FEW_LABELS ? "bce" : "softmax";
 }
 
 /* On 591,071 rows with 25,400 labels, validation P@1 after 4 epochs: 31.4 with Adam, 35.9 with
  * row-wise AdaGrad, whose cold rows jump less; on 45,017 rows Adam ends 2 points higher. */
 static const char *auto_optimizer(const struct wisp_data *train)
 {
-    return train->n_rows < FEW_ROWS || train->n_labels <= FEW_LABELS ? "adam" : "adagrad";
+    return train->n_rows < FEW_ROWS || train->n_labels <= WISP_FEW_LABELS ? "adam" : "adagrad";
 }
 
 /* A row that is not computed in every step makes up for it by longer steps. */
@@ -79,7 +79,7 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
     const char *net = wisp_opt_text(cfg, OPT_NET);
     const char *loss = wisp_opt_text(cfg, OPT_LOSS);
     const char *optimizer = wisp_opt_text(cfg, OPT_OPTIMIZER);
-    double dropout = train->n_labels <= FEW_LABELS ? 0.5 : n < FEW_ROWS ? 0.3 : 0.1;
+    double dropout = train->n_labels <= WISP_FEW_LABELS ? 0.5 : n < FEW_ROWS ? 0.3 : 0.1;
     *p = (struct wisp_plan){
         .epochs = (int)wisp_opt_num(cfg, OPT_EPOCHS),
         .batch = (size_t)wisp_opt_num(cfg, OPT_BATCH),
@@ -107,7 +107,7 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
     if (st != WISP_OK) return st;
     if (p->lr == 0) p->lr = auto_lr(p);
     const char *index = wisp_opt_text(cfg, OPT_INDEX);
-    p->index = strcmp(index, "auto") == 0 ? train->n_labels > FEW_LABELS && !p->memory
+    p->index = strcmp(index, "auto") == 0 ? train->n_labels > WISP_FEW_LABELS && !p->memory
                                           : strcmp(index, "yes") == 0;
     const char *values = wisp_opt_text(cfg, OPT_VALUES);
     if (strcmp(values, "auto") == 0)

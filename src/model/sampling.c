@@ -4,15 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Measured choices (docs/sampling.md).  Up to FEW_LABELS computing all rows is as fast as choosing
- * some.  From MANY_LABELS on so many rows are nobody's neighbour yet that hashing, which finds few
- * true competitors but ever new ones, helps more than votes; its tables take 300 bytes a row, which
- * from TOO_MANY on is too much.  Votes are made from all rows at once: not under --memory. */
-enum { FEW_LABELS = 4096, MANY_LABELS = 200000, TOO_MANY = 4000000 };
+/* Measured choices (docs/sampling.md).  Up to WISP_FEW_LABELS computing all rows is as fast as
+ * choosing some.  From MANY_LABELS on so many rows are nobody's neighbour yet that hashing, which
+ * finds few true competitors but ever new ones, helps more than votes; its tables take 300 bytes a
+ * row, which from TOO_MANY on is too much.  Votes are made from all rows at once: not under
+ * --memory. */
+enum { MANY_LABELS = 200000, TOO_MANY = 4000000 };
 
 static const char *auto_names(size_t n_labels, bool bounded)
 {
-    if (n_labels <= FEW_LABELS) return "full";
+    if (n_labels <= WISP_FEW_LABELS) return "full";
     if (n_labels >= MANY_LABELS && n_labels < TOO_MANY) return "neighbours+lsh+random";
     return bounded ? "neighbours+random" : "neighbours+features+random";
 }

@@ -8,6 +8,8 @@
 #include "model/optimizer.h"
 #include "model/order.h"
 
+enum { WISP_FEW_LABELS = 4096 }; /* up to here all rows are computed, and nets are wider */
+
 struct wisp_plan { /* choices made from the options and the data (plan.c) */
     char spec[1000];
     size_t batch;
