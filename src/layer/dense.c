@@ -22,13 +22,6 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
     return WISP_OK;
 }
 
-static void init(struct wisp_layer *l, uint64_t seed,
-                 struct wisp_pool *pool) /* He: keeps the variance through a ReLU */
-{
-    wisp_param_normal(&l->params[0], sqrt(2.0 / (double)l->n_in), seed, 2 * l->number, pool);
-    memset(l->params[1].w, 0, l->n_out * sizeof(float));
-}
-
 struct job {
     struct wisp_layer *l;
     struct wisp_step *s;
@@ -88,6 +81,11 @@ static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act 
 }
 
 const struct wisp_layer_kind wisp_layer_dense = {
-    "dense",  "dense values times a matrix; number: width", WISP_ARG_WIDTH, plan, init, forward,
+    "dense",
+    "dense values times a matrix; number: width",
+    WISP_ARG_WIDTH,
+    plan,
+    wisp_layer_init_he,
+    forward,
     backward,
 };

@@ -3,6 +3,7 @@
 #include "base/rand.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,4 +65,10 @@ void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, in
     struct normal n = { p, deviation, seed, WISP_STREAM_INIT + ((uint64_t)stream << 8) };
     wisp_parallel_for(pool, (p->rows * p->cols + NORMAL_CHUNK - 1) / NORMAL_CHUNK, normal_chunk,
                       &n);
+}
+
+void wisp_layer_init_he(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
+{
+    wisp_param_normal(&l->params[0], sqrt(2.0 / (double)l->n_in), seed, 2 * l->number, pool);
+    memset(l->params[1].w, 0, l->n_out * sizeof(float));
 }

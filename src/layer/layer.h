@@ -123,6 +123,10 @@ void wisp_layer_declare(struct wisp_layer *l, const char *what, size_t rows, siz
 void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, int stream,
                        struct wisp_pool *pool);
 
+/* An init() for layers before a ReLU (He: keeps the variance): weight and bias, the first two
+ * parameters. */
+void wisp_layer_init_he(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool);
+
 /* The gradient of a bias (1, width): the sum over samples of g (n, width); moves the bias. */
 void wisp_layer_move_bias(struct wisp_layer *l, struct wisp_step *s, struct wisp_param *bias,
                           const float *g);

@@ -37,13 +37,6 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
     return WISP_OK;
 }
 
-static void init(struct wisp_layer *l, uint64_t seed,
-                 struct wisp_pool *pool) /* He: keeps the variance through a ReLU */
-{
-    wisp_param_normal(&l->params[0], sqrt(2.0 / (double)l->n_in), seed, 2 * l->number, pool);
-    memset(l->params[1].w, 0, l->n_out * sizeof(float));
-}
-
 struct job {
     struct wisp_layer *l;
     struct wisp_step *s;
@@ -173,7 +166,7 @@ const struct wisp_layer_kind wisp_layer_sampled = {
     "a wide hidden layer; training computes the rows its sampler chose; number: width",
     WISP_ARG_WIDTH,
     plan,
-    init,
+    wisp_layer_init_he,
     forward,
     backward,
 };
