@@ -328,7 +328,8 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
     struct wisp_layer_sizes sizes = { .batch = n + below(3),
                                       .active = r->n_labels,
                                       .training = true };
-    if (own) sizes.own = n * r->n_labels, sizes.best = wisp_finder_neighbours.best;
+    struct wisp_finder_setup few = { .n_rows = r->n_labels };
+    if (own) sizes.own = n * r->n_labels, sizes.best = wisp_finder_neighbours.wants(&few).best;
     struct wisp_values raw = { .mode = WISP_VALUES_RAW };
     struct wisp_drop none = { 0 };
     r->ctx.k = k;

@@ -51,13 +51,25 @@ static void count_dots(float *out, const float *w, size_t ld, const int32_t *idx
     plain.dots(out, w, ld, idx, m, x, n);
 }
 
-/* The products of a step are told apart by their shapes: logits are (rows, samples), summed over
- * WIDTH on top of biases; the gradients are WIDTH columns wide; centres have one coordinate more.
- */
+/* The products of a step are told apart: logits have biases, gradients have none; centres have one
+ * coordinate more than rows. */
+static void count_gemm_bias(float *c, size_t ldc, const float *a, size_t lda, const float *b,
+                            size_t ldb, const float *bias, size_t m, size_t n, size_t k)
+{
+    atomic_fetch_add(&n_rows_scored, m * n);
+    plain.gemm_bias(c, ldc, a, lda, b, ldb, bias, m, n, k);
+}
+
+static void count_gemm16(float *c, size_t ldc, const uint16_t *a, size_t lda, const uint32_t *b,
+                         size_t ldb, const float *bias, size_t m, size_t n, size_t k, bool add)
+{
+    if (bias) atomic_fetch_add(&n_rows_scored, m * n);
+    plain.gemm16(c, ldc, a, lda, b, ldb, bias, m, n, k, add);
+}
+
 static void count_gemm(float *c, size_t ldc, const float *a, size_t ras, size_t cas, const float *b,
                        size_t ldb, size_t m, size_t n, size_t k, bool add)
 {
-    if (k == WIDTH && n != WIDTH && add) atomic_fetch_add(&n_rows_scored, m * n);
     if (k == WIDTH + 1 && n != WIDTH + 1 && n != WIDTH && !add)
         atomic_fetch_add(&n_centres_scored, m * n);
     plain.gemm(c, ldc, a, ras, cas, b, ldb, m, n, k, add);
@@ -100,6 +112,8 @@ static inline void rig_open(void)
     counting = plain;
     counting.dots = count_dots;
     counting.gemm = count_gemm;
+    counting.gemm_bias = count_gemm_bias;
+    counting.gemm16 = count_gemm16;
     for (int t = 1; t <= 4; t *= 2) {
         contexts[t].k = &counting;
         CHECK(wisp_pool_create(&contexts[t].pool, t, &err) == WISP_OK, "%s", err.text);
@@ -259,16 +273,18 @@ static inline struct wisp_query rig_query(const struct rig *r)
 {
     const struct wisp_layer *out = wisp_net_output(&r->net);
     const struct wisp_batch *b = &r->layout.batch;
-    return (struct wisp_query){ .n = b->n,
-                                .h = r->net.acts[r->net.n_layers - 2].x,
-                                .yp = b->yp,
-                                .yi = b->yi,
-                                .id = b->id,
-                                .xp = b->xp,
-                                .xi = b->xi,
-                                .xv = b->xv,
-                                .step = r->number,
-                                .rows = { LABELS, WIDTH, out->params[0].w, out->params[1].w } };
+    return (struct wisp_query){
+        .n = b->n,
+        .h = r->net.acts[r->net.n_layers - 2].x,
+        .yp = b->yp,
+        .yi = b->yi,
+        .id = b->id,
+        .xp = b->xp,
+        .xi = b->xi,
+        .xv = b->xv,
+        .step = r->number,
+        .rows = { LABELS, WIDTH, { WIDTH, out->params[0].w, NULL }, out->params[1].w }
+    };
 }
 
 static inline struct wisp_blob blob(struct wisp_sampler *s, const char *name)
@@ -308,7 +324,7 @@ static inline double score_of(const struct wisp_query *q, size_t i, int32_t row)
 {
     double z = q->rows.bias[row];
     for (size_t c = 0; c < WIDTH; c++)
-        z += (double)q->rows.w[(size_t)row * WIDTH + c] * (double)q->h[i * WIDTH + c];
+        z += (double)q->rows.w.f32[(size_t)row * WIDTH + c] * (double)q->h[i * WIDTH + c];
     return z;
 }
 

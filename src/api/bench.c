@@ -12,6 +12,7 @@
 #include "kernels/kernels.h"
 #include "model/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,8 +125,11 @@ static wisp_status report(struct wisp_report **out, const struct wisp_context *c
     take(t, run, "scored_mean");
     take(t, run, "retrieval_recall");
     take(t, run, "recall_union");
-    take(t, run, "choose_us");
-    take(t, run, "upkeep_us");
+    for (int i = WISP_PHASE_LAYOUT; i < WISP_PHASES; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "%s_us", wisp_phase_name((enum wisp_phase)i));
+        take(t, run, key);
+    }
     wisp_report_num(t, "heldout_p@1", m->p1);
     wisp_report_num(t, "heldout_rows", (double)shape->n_test);
     wisp_report_num(t, "epochs", (double)m->rows / (double)shape->n_rows);

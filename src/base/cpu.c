@@ -2,6 +2,22 @@
  * operating system saves the wide registers (XCR0). */
 #include "base/cpu.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* gcc 12 does not detect AMX.  Tile registers are large, so Linux gives them to processes that ask
+ * (from 5.16 on); earlier kernels refuse, and then there is no AMX. */
+static int has_amx(void)
+{
+    enum { TILE = 1 << 24, BF16 = 1 << 22, ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    unsigned a, b, c, d;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & TILE) == 0 || (d & BF16) == 0) return 0;
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+}
+#endif
+
 unsigned wisp_cpu_features(void)
 {
     unsigned have = 0;
@@ -12,6 +28,8 @@ unsigned wisp_cpu_features(void)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         have |= CPU_AVX512;
+    if ((have & CPU_AVX512) && __builtin_cpu_supports("avx512bf16")) have |= CPU_BF16;
+    if ((have & CPU_BF16) && has_amx()) have |= CPU_AMX;
 #endif
     return have;
 }

@@ -6,6 +6,8 @@ enum {
     CPU_AVX2 = 1,
     CPU_FMA = 2,
     CPU_AVX512 = 4, /* F, BW, DQ, VL: Skylake-X, Zen 4 and later */
+    CPU_BF16 = 8,   /* AVX512_BF16: Cooper Lake, Zen 4 and later */
+    CPU_AMX = 16,   /* tiles of bf16, and the kernel lets this process use them: Sapphire Rapids */
 };
 
 unsigned wisp_cpu_features(void);

@@ -1,12 +1,17 @@
 /* The thread pool: workers spin for some microseconds for the next loop, then sleep.
  *
- * A loop is published by raising 'round'; workers and the caller take indices from one
- * atomic counter; the caller returns when every worker has left the loop.  A training
- * step has a dozen short loops, so waking by a condition variable each time (5-50 us)
- * would cost more than the work: hence the spinning. */
+ * A loop is open while 'round' is odd.  Workers that see it open enter and take indices from one
+ * atomic counter, as the caller does; the caller closes the loop when no index is left, and
+ * returns when all who entered have left.  One who comes late finds the loop closed and is not
+ * waited for.  A training step has a dozen short loops, so waking by a condition variable each
+ * time (5-50 us) would cost more than the work: hence the spinning.
+ *
+ * Between loops workers do what wisp_later left them, a task at a time. */
 #include "base/pool.h"
+#include "base/file.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
@@ -14,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { SPINS = 20000 };
 
@@ -23,19 +29,37 @@ struct worker {
     pthread_t thread;
 };
 
+struct account { /* of one thread */
+    _Alignas(64) enum wisp_phase phase;
+    double since, seconds[WISP_PHASES];
+};
+
+struct later {
+    pthread_mutex_t lock; /* of all below but 'waiting' */
+    struct wisp_stage stages[WISP_STAGES];
+    size_t n_stages, stage; /* the stage at work; n_stages: all are done */
+    size_t next, done;      /* of that stage's tasks */
+    void *arg;
+    enum wisp_phase phase;
+    atomic_bool waiting; /* there may be a task to take */
+};
+
 struct wisp_pool {
     int n_threads;
-    struct worker *workers; /* n_threads - 1; the caller is thread 0 */
+    struct worker *workers;   /* n_threads - 1; the caller is thread 0 */
+    struct account *accounts; /* n_threads */
     int n_started;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    atomic_uint round;
-    atomic_int sleeping, busy;
+    atomic_uint round; /* odd: a loop is open */
+    atomic_int sleeping, inside;
     atomic_bool quit;
+    struct later later;
     /* the loop in progress */
     void (*fn)(void *, size_t, int);
     void *arg;
     size_t n;
+    enum wisp_phase phase; /* of the caller when it opened */
     _Alignas(64) atomic_size_t next;
 };
 
@@ -46,6 +70,114 @@ static inline void relax(void)
 #endif
 }
 
+/* ---- phases ---- */
+
+void wisp_phase(struct wisp_pool *p, int thread, enum wisp_phase phase)
+{
+    if (!p) return;
+    struct account *a = &p->accounts[thread];
+    double now = wisp_now();
+    a->seconds[a->phase] += now - a->since;
+    a->since = now;
+    a->phase = phase;
+}
+
+/* A worker's time since it last worked is nobody's. */
+static void begin_account(struct wisp_pool *p, int thread, enum wisp_phase phase)
+{
+    p->accounts[thread].since = wisp_now();
+    p->accounts[thread].phase = phase;
+}
+
+void wisp_phase_seconds(const struct wisp_pool *p, double out[WISP_PHASES])
+{
+    memset(out, 0, WISP_PHASES * sizeof *out);
+    for (int t = 0; p && t < p->n_threads; t++)
+        for (int i = 0; i < WISP_PHASES; i++) out[i] += p->accounts[t].seconds[i];
+}
+
+const char *wisp_phase_name(enum wisp_phase phase)
+{
+    static const char *const names[WISP_PHASES] = {
+        "other", "layout", "input", "query",  "gather", "products",
+        "loss",  "update", "back",  "upkeep", "wait",
+    };
+    return names[phase];
+}
+
+/* ---- later ---- */
+
+/* One task, if there is one to take now. */
+static bool do_later(struct wisp_pool *p, int id)
+{
+    struct later *l = &p->later;
+    if (!atomic_load_explicit(&l->waiting, memory_order_acquire)) return false;
+    pthread_mutex_lock(&l->lock);
+    bool some = l->stage < l->n_stages && l->next < l->stages[l->stage].n;
+    size_t i = some ? l->next++ : 0;
+    struct wisp_stage stage = some ? l->stages[l->stage] : (struct wisp_stage){ 0, NULL };
+    void *arg = l->arg;
+    enum wisp_phase phase = l->phase;
+    bool last_taken = some && i + 1 == stage.n;
+    if (last_taken) atomic_store(&l->waiting, false);
+    pthread_mutex_unlock(&l->lock);
+    if (!some) return false;
+    enum wisp_phase before = p->accounts[id].phase;
+    if (id > 0) begin_account(p, id, phase);
+    else wisp_phase(p, id, phase);
+    stage.fn(arg, i, id);
+    wisp_phase(p, id, before);
+    pthread_mutex_lock(&l->lock);
+    if (++l->done == stage.n) {
+        l->stage++;
+        l->next = l->done = 0;
+        atomic_store(&l->waiting, l->stage < l->n_stages);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return true;
+}
+
+static bool later_is_done(struct later *l)
+{
+    pthread_mutex_lock(&l->lock);
+    bool done = l->stage == l->n_stages;
+    pthread_mutex_unlock(&l->lock);
+    return done;
+}
+
+void wisp_later(struct wisp_pool *p, const struct wisp_stage *stages, size_t n_stages, void *arg)
+{
+    assert(n_stages <= WISP_STAGES);
+    if (!p) {
+        for (size_t s = 0; s < n_stages; s++)
+            for (size_t i = 0; i < stages[s].n; i++) stages[s].fn(arg, i, 0);
+        return;
+    }
+    wisp_later_finish(p);
+    struct later *l = &p->later;
+    pthread_mutex_lock(&l->lock);
+    l->n_stages = 0;
+    for (size_t s = 0; s < n_stages; s++)
+        if (stages[s].n) l->stages[l->n_stages++] = stages[s];
+    l->stage = l->next = l->done = 0;
+    l->arg = arg;
+    l->phase = p->accounts[0].phase;
+    atomic_store(&l->waiting, l->n_stages > 0);
+    pthread_mutex_unlock(&l->lock);
+}
+
+void wisp_later_finish(struct wisp_pool *p)
+{
+    if (!p) return;
+    for (int spins = 0; !later_is_done(&p->later); spins++) {
+        if (do_later(p, 0)) spins = 0;
+        else if (spins > SPINS) sched_yield();
+        else relax();
+    }
+}
+
+/* ---- loops ---- */
+
 static void take_all(struct wisp_pool *p, int id)
 {
     size_t i;
@@ -53,16 +185,19 @@ static void take_all(struct wisp_pool *p, int id)
         p->fn(p->arg, i, id);
 }
 
-static unsigned wait_round(struct wisp_pool *p, unsigned seen)
+/* The next round in which a loop is open; or the pool wants to quit. */
+static unsigned wait_round(struct wisp_pool *p, unsigned seen, int id)
 {
     unsigned r;
     for (int s = 0; s < SPINS; s++) {
-        if ((r = atomic_load_explicit(&p->round, memory_order_acquire)) != seen) return r;
+        if ((r = atomic_load_explicit(&p->round, memory_order_acquire)) != seen && r % 2) return r;
+        if (do_later(p, id)) s = 0;
         relax();
     }
     pthread_mutex_lock(&p->lock);
     atomic_fetch_add(&p->sleeping, 1);
-    while ((r = atomic_load(&p->round)) == seen) pthread_cond_wait(&p->wake, &p->lock);
+    while (((r = atomic_load(&p->round)) == seen || r % 2 == 0) && !atomic_load(&p->quit))
+        pthread_cond_wait(&p->wake, &p->lock);
     atomic_fetch_sub(&p->sleeping, 1);
     pthread_mutex_unlock(&p->lock);
     return r;
@@ -73,20 +208,37 @@ static void *work(void *arg)
     struct worker *w = arg;
     struct wisp_pool *p = w->pool;
     for (unsigned seen = 0;;) {
-        seen = wait_round(p, seen);
+        seen = wait_round(p, seen, w->id);
         if (atomic_load(&p->quit)) return NULL;
-        take_all(p, w->id);
-        atomic_fetch_sub_explicit(&p->busy, 1, memory_order_release);
+        atomic_fetch_add(&p->inside, 1);
+        if (atomic_load(&p->round) == seen) { /* else it closed meanwhile */
+            begin_account(p, w->id, p->phase);
+            take_all(p, w->id);
+            wisp_phase(p, w->id, WISP_PHASE_WAIT);
+        }
+        atomic_fetch_sub(&p->inside, 1);
     }
 }
 
-static void publish(struct wisp_pool *p)
+static void open_loop(struct wisp_pool *p)
 {
     atomic_fetch_add(&p->round, 1);
     if (atomic_load(&p->sleeping) == 0) return;
     pthread_mutex_lock(&p->lock);
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
+}
+
+static void close_loop(struct wisp_pool *p)
+{
+    enum wisp_phase phase = p->accounts[0].phase;
+    wisp_phase(p, 0, WISP_PHASE_WAIT);
+    atomic_fetch_add(&p->round, 1);
+    for (int spins = 0; atomic_load(&p->inside) > 0; spins++) {
+        if (spins > SPINS) sched_yield();
+        else relax();
+    }
+    wisp_phase(p, 0, phase);
 }
 
 void wisp_parallel_for(struct wisp_pool *p, size_t n, void (*fn)(void *, size_t, int), void *arg)
@@ -98,14 +250,11 @@ void wisp_parallel_for(struct wisp_pool *p, size_t n, void (*fn)(void *, size_t,
     p->fn = fn;
     p->arg = arg;
     p->n = n;
+    p->phase = p->accounts[0].phase;
     atomic_store_explicit(&p->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&p->busy, p->n_threads - 1, memory_order_relaxed);
-    publish(p);
+    open_loop(p);
     take_all(p, 0);
-    for (int spins = 0; atomic_load_explicit(&p->busy, memory_order_acquire) > 0; spins++) {
-        if (spins > SPINS) sched_yield();
-        else relax();
-    }
+    close_loop(p);
 }
 
 int wisp_cpu_quota(const char *path)
@@ -139,11 +288,15 @@ wisp_status wisp_pool_create(struct wisp_pool **out, int threads, wisp_error *er
     p->n_threads = threads ? threads : cores();
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
+    pthread_mutex_init(&p->later.lock, NULL);
     p->workers = wisp_zalloc((size_t)p->n_threads, sizeof *p->workers);
-    if (!p->workers) {
+    p->accounts = wisp_zalloc((size_t)p->n_threads, sizeof *p->accounts);
+    if (!p->workers || !p->accounts) {
+        size_t bytes = (size_t)p->n_threads * sizeof *p->workers;
         wisp_pool_free(p);
-        return wisp_fail_mem(err, (size_t)p->n_threads * sizeof *p->workers, "the thread pool");
+        return wisp_fail_mem(err, bytes, "the thread pool");
     }
+    p->accounts[0].since = wisp_now();
     for (int i = 0; i < p->n_threads - 1; i++) {
         p->workers[i] = (struct worker){ .pool = p, .id = i + 1 };
         if (pthread_create(&p->workers[i].thread, NULL, work, &p->workers[i]) != 0) {
@@ -160,14 +313,17 @@ wisp_status wisp_pool_create(struct wisp_pool **out, int threads, wisp_error *er
 void wisp_pool_free(struct wisp_pool *p)
 {
     if (!p) return;
+    wisp_later_finish(p);
     atomic_store(&p->quit, true);
     pthread_mutex_lock(&p->lock);
-    atomic_fetch_add(&p->round, 1);
+    atomic_fetch_add(&p->round, 1); /* opens one that nobody enters: those who spin see it */
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
     for (int i = 0; i < p->n_started; i++) pthread_join(p->workers[i].thread, NULL);
     pthread_cond_destroy(&p->wake);
     pthread_mutex_destroy(&p->lock);
+    pthread_mutex_destroy(&p->later.lock);
+    wisp_free(p->accounts);
     wisp_free(p->workers);
     wisp_free(p);
 }

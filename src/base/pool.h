@@ -1,4 +1,5 @@
-/* Threads.  The only threading in the library: a pool of workers and a parallel loop.
+/* Threads.  The only threading in the library: a pool of workers, a parallel loop, work for those
+ * who would wait, and an account of where the time goes.
  *
  * fn(arg, i, thread) runs once for every i in 0 .. n-1; 'thread' is 0 .. threads-1 and
  * is never the same for two calls that run at the same time (use it to pick scratch).
@@ -20,5 +21,46 @@ int wisp_cpu_quota(const char *path);
 /* pool may be NULL: a plain loop. */
 void wisp_parallel_for(struct wisp_pool *pool, size_t n,
                        void (*fn)(void *arg, size_t i, int thread), void *arg);
+
+/* ---- work beside the loops ---- */
+
+struct wisp_stage { /* a loop that begins when the stage before it is done */
+    size_t n;
+    void (*fn)(void *arg, size_t i, int thread);
+};
+enum { WISP_STAGES = 4 };
+
+/* Leaves stages, all with one arg, to threads that would wait otherwise; the calls of one
+ * wisp_later end before the next begins.  They must not use the pool.  Their time is counted for
+ * the phase of the caller. */
+void wisp_later(struct wisp_pool *pool, const struct wisp_stage *stages, size_t n_stages,
+                void *arg);
+/* Returns when they are done; the caller does what nobody has begun. */
+void wisp_later_finish(struct wisp_pool *pool);
+
+/* ---- where the time goes ---- */
+
+enum wisp_phase { /* of a training step */
+                  WISP_PHASE_OTHER,
+                  WISP_PHASE_LAYOUT,   /* rows of the data into a batch */
+                  WISP_PHASE_INPUT,    /* hidden layers forward */
+                  WISP_PHASE_QUERY,    /* finding rows, joining them */
+                  WISP_PHASE_GATHER,   /* active rows side by side */
+                  WISP_PHASE_PRODUCTS, /* batch times rows, forward and backward */
+                  WISP_PHASE_LOSS,     /* loss, gradients of logits, best rows */
+                  WISP_PHASE_UPDATE,   /* active rows move */
+                  WISP_PHASE_BACK,     /* hidden layers backward, their rows move */
+                  WISP_PHASE_UPKEEP,   /* finders learn, indexes are kept fresh */
+                  WISP_PHASE_WAIT,     /* for other threads */
+                  WISP_PHASES,
+};
+
+/* From now on this thread's time is the phase's.  Threads that join a loop begin in the phase of
+ * the caller. */
+void wisp_phase(struct wisp_pool *pool, int thread, enum wisp_phase phase);
+/* Seconds of each phase, summed over threads, since the pool was made, to be asked between loops;
+ * waiting between loops is not counted for workers. */
+void wisp_phase_seconds(const struct wisp_pool *pool, double out[WISP_PHASES]);
+const char *wisp_phase_name(enum wisp_phase phase);
 
 #endif

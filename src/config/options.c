@@ -39,6 +39,9 @@ static const wisp_option table[N_OPTS] = {
     [OPT_OPTIMIZER] = { "optimizer", "choice", "auto", "auto|adam|adagrad|sgd", "train bench",
                         "all touch only rows that have a gradient; auto: adagrad for many rows and "
                         "labels, else adam" },
+    [OPT_PRECISION] = { "precision", "choice", "auto", "auto|fp32|bf16", "train bench",
+                        "of the output layer's products; weights and sums stay fp32; auto: bf16 "
+                        "where the processor has instructions for it" },
     [OPT_MOMENTUM] = { "momentum", "real", "0.9", "0..0.9999", "train bench",
                        "of --optimizer sgd" },
     [OPT_WARMUP] = { "warmup", "real", "0.05", "0..1", "train bench",
@@ -159,7 +162,9 @@ static const wisp_option table[N_OPTS] = {
 
     [OPT_SHAPE] = { "shape", "text", "", "", "synth bench",
                     "amazon670k, delicious200k or ROWSxFEATURESxLABELS" },
-    [OPT_ROWS] = { "rows", "int", "0", "0..4000000000", "synth", "training rows" },
+    [OPT_ROWS] = { "rows", "mixed", "fp32", "fp32|bf16|0..4000000000", "train bench synth",
+                   "train, bench: what the rows of the input and the output layer are kept in; "
+                   "bf16 halves them and rounds at random; synth: how many training rows" },
     [OPT_TEST_ROWS] = { "test-rows", "int", "-1", "-1..4000000000", "synth bench",
                         "test rows; -1: a tenth, at most 20000 (bench: 5000)" },
     [OPT_FEATURES] = { "features", "int", "0", "0..2000000000", "synth", "number of features" },
@@ -225,6 +230,7 @@ static wisp_status parse(double *num, const wisp_option *o, const char *s, wisp_
         if (is_choice(o->range, s)) return WISP_OK;
         return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not one of %s", o->key, s, o->range);
     }
+    if (is_type(o, "mixed") && is_choice(o->range, s)) return WISP_OK;
     if (is_type(o, "flag")) {
         if (strcmp(s, "1") == 0 || strcmp(s, "true") == 0 || strcmp(s, "yes") == 0) *num = 1;
         else if (strcmp(s, "0") != 0 && strcmp(s, "false") != 0 && strcmp(s, "no") != 0)
@@ -236,11 +242,14 @@ static wisp_status parse(double *num, const wisp_option *o, const char *s, wisp_
         return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not a size like 512M or 2G", o->key, s);
     }
     char *end;
-    double lo = strtod(o->range, NULL), hi = strtod(strstr(o->range, "..") + 2, NULL);
+    const char *last = strrchr(o->range, '|'), *range = last ? last + 1 : o->range;
+    double lo = strtod(range, NULL), hi = strtod(strstr(range, "..") + 2, NULL);
+    bool whole = !is_type(o, "real");
     *num = strtod(s, &end);
-    if (end == s || *end || (is_type(o, "int") && *num != floor(*num)))
-        return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not %s", o->key, s,
-                         is_type(o, "int") ? "a whole number" : "a number");
+    if (end == s || *end || (whole && *num != floor(*num)))
+        return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not %s%s", o->key, s,
+                         whole ? "a whole number" : "a number",
+                         is_type(o, "mixed") ? ", nor one of the words for it" : "");
     if (!(*num >= lo && *num <= hi))
         return wisp_fail(err, WISP_EINVAL, "--%s: %s is not in %s", o->key, s, o->range);
     return WISP_OK;

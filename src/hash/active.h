@@ -10,9 +10,11 @@
 
 struct wisp_active {
     size_t n;
-    const int32_t *rows; /* (n) ascending; NULL: rows 0 .. n-1 */
-    const float *shift;  /* (n) added to the logits while training, or NULL: the log of one over
-                            the probability that a row drawn at random is in */
+    const int32_t *rows;   /* (n) ascending; NULL: rows 0 .. n-1 */
+    const uint32_t *place; /* of a row of the layer its place in the set plus 1, or 0; NULL: to be
+                              searched */
+    const float *shift;    /* (n) added to the logits while training, or NULL: the log of one over
+                              the probability that a row drawn at random is in */
     /* Each sample's own part of the set, as places in it: own[op[i] .. op[i+1]), ascending.  NULL:
      * every sample computes every row. */
     const uint32_t *op, *own;

@@ -23,24 +23,6 @@ size_t wisp_bins_borrow(size_t bin, unsigned attempt, size_t n_bins)
     return (size_t)(((wisp_u128)x * n_bins) >> 64);
 }
 
-void wisp_bins_winner(uint32_t *digit, float *best, const uint32_t *place, const float *xt)
-{
-    /* locals, and a fixed count: the loops over the block become vector instructions */
-    float top[WISP_HASH_BLOCK];
-    uint32_t at[WISP_HASH_BLOCK] = { 0 };
-    memcpy(top, xt + (size_t)place[0] * WISP_HASH_BLOCK, sizeof top);
-    for (uint32_t j = 1; j < WISP_BIN; j++) {
-        const float *v = xt + (size_t)place[j] * WISP_HASH_BLOCK;
-        for (size_t i = 0; i < WISP_HASH_BLOCK; i++) {
-            uint32_t above = v[i] > top[i] ? UINT32_MAX : 0;
-            at[i] = (j & above) | (at[i] & ~above);
-            top[i] = v[i] > top[i] ? v[i] : top[i];
-        }
-    }
-    memcpy(digit, at, sizeof at);
-    memcpy(best, top, sizeof top);
-}
-
 void wisp_bins_turn(float *xt, const struct wisp_kernels *k, const float *x, size_t m, size_t width)
 {
     if (m < WISP_HASH_BLOCK) memset(xt, 0, width * WISP_HASH_BLOCK * sizeof *xt);

@@ -72,23 +72,22 @@ static void hash(uint32_t *keys, const void *functions, const struct wisp_hash_s
                  const struct wisp_kernels *k, const float *x, size_t m, size_t first, size_t n,
                  void *scratch)
 {
-    float *xt = scratch, best[WISP_HASH_BLOCK];
-    uint32_t digit[WISP_HASH_BLOCK];
+    float *xt = scratch;
     const uint32_t *places = functions;
     size_t digits = (size_t)s->digits, bins = n_bins(s);
     wisp_bins_turn(xt, k, x, m, s->width);
     uint32_t any = hide_zeros(xt, s->width);
     for (size_t t = 0; t < n; t++) {
-        for (size_t i = 0; i < m; i++) keys[i * n + t] = 0;
+        uint32_t key[WISP_HASH_BLOCK] = { 0 };
         for (size_t j = 0; j < digits; j++) {
             size_t bin = (first + t) * digits + j;
-            wisp_bins_winner(digit, best, places + bin * WISP_BIN, xt);
-            for (size_t i = 0; i < m; i++) {
-                if (best[i] == -INFINITY && any >> i & 1)
-                    digit[i] = borrow(places, bin, bins, xt, i);
-                keys[i * n + t] = keys[i * n + t] << WISP_BIN_BITS | digit[i];
+            uint32_t empty = k->winner(key, xt, places + bin * WISP_BIN) & any;
+            for (; empty; empty &= empty - 1) { /* its digit is 0 so far */
+                int i = __builtin_ctz(empty);
+                key[i] |= borrow(places, bin, bins, xt, (size_t)i);
             }
         }
+        for (size_t i = 0; i < m; i++) keys[i * n + t] = key[i];
     }
 }
 

@@ -55,10 +55,6 @@ void wisp_bins_lay(uint32_t *place, size_t n, size_t width, size_t keep, uint32_
                    uint64_t seed, uint64_t draw);
 /* The bin that an empty one asks at its 'attempt'-th try. */
 size_t wisp_bins_borrow(size_t bin, unsigned attempt, size_t n_bins);
-/* digit[i], best[i] (WISP_HASH_BLOCK each): which of the 8 coordinates of a bin is largest in
- * vector i, ties to the first, and its value; xt (width, WISP_HASH_BLOCK) holds vectors as
- * columns. */
-void wisp_bins_winner(uint32_t *digit, float *best, const uint32_t *place, const float *xt);
 /* The block x (m, width) as columns; columns from m on are 0. */
 void wisp_bins_turn(float *xt, const struct wisp_kernels *k, const float *x, size_t m,
                     size_t width);

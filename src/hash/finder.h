@@ -11,7 +11,7 @@
 
 #include "base/context.h"
 #include "hash/active.h"
-#include "kernels/kernels.h"
+#include "kernels/weights.h"
 
 #include <stdbool.h>
 
@@ -41,8 +41,8 @@ struct wisp_sampling {                      /* settings; 0: chosen by the finder
 
 struct wisp_matrix { /* the rows to choose from, as they stand now */
     size_t n, width;
-    const float *w;    /* (n, width) */
-    const float *bias; /* (n) */
+    struct wisp_weights w; /* (n, width) */
+    const float *bias;     /* (n) */
 };
 
 struct wisp_query { /* a batch at the layer's door */
@@ -73,8 +73,12 @@ struct wisp_pot {
     uint64_t products;     /* of h with a row or a centre, spent on this sample */
     const int32_t *labels; /* (n_labels) true labels, ascending: never added */
     size_t n_labels;
-    uint32_t *slot; /* (2 room) open addressing: place in 'row' plus 1, or 0 */
+    /* open addressing: place in 'row' plus 1, or 0; the first mask + 1 of (2 room), more as the pot
+     * fills, so that a small one stays in the cache */
+    uint32_t *slot;
+    size_t mask;
     uint32_t *at;   /* (room) the slot of each row */
+    uint64_t *keys; /* (room) of the rows, best first as far as asked for */
 };
 
 enum { WISP_POT_ROOM = 1 << 13 };
@@ -89,11 +93,13 @@ static inline void wisp_pot_add(struct wisp_pot *p, int32_t row)
 {
     wisp_pot_vote(p, row, 1);
 }
+/* Adds up to n rows with a vote each; they end at one below 0. */
+void wisp_pot_add_all(struct wisp_pot *p, const int32_t *rows, size_t n);
 /* Scores what is not scored yet: h . w + bias. */
 void wisp_pot_score(struct wisp_pot *p);
-/* Brings the (up to) n best scored rows to the front, best first, ties by smaller id; returns how
- * many.  All rows must be scored. */
-size_t wisp_pot_best(struct wisp_pot *p, size_t n);
+/* Keys (best.h) of the (up to) n best rows, best first; *found: how many.  All rows must be
+ * scored; the keys stay until the next call. */
+const uint64_t *wisp_pot_best(struct wisp_pot *p, size_t n, size_t *found);
 /* Of the rows from place 'first' on keeps those with at least min_votes, and of these the n with
  * most votes, ties by who came first; their order is kept.  Those rows must not be scored yet. */
 void wisp_pot_trim(struct wisp_pot *p, size_t first, size_t n, float min_votes);
@@ -133,6 +139,11 @@ struct wisp_outcome {                 /* what the step knows afterwards */
     const int32_t *found;
 };
 
+struct wisp_wants {
+    size_t best; /* of its best active rows */
+    size_t deep; /* of its pot; less than 'best' by the labels of most samples */
+};
+
 struct wisp_blob { /* a piece of state, for the checkpoint */
     const char *name;
     void *data;
@@ -160,8 +171,8 @@ struct wisp_finder_kind {
     /* After the step: learns from it, keeps the index fresh.  NULL: nothing. */
     void (*learn)(void *state, struct wisp_context *ctx, const struct wisp_query *q,
                   const struct wisp_outcome *o);
-    size_t best; /* how many of each sample's best active rows learn() wants; 0: none */
-    size_t deep; /* and how many of its pot; less than 'best' by the labels of most samples */
+    /* What learn() wants to see of each sample.  NULL: nothing. */
+    struct wisp_wants (*wants)(const struct wisp_finder_setup *s);
     /* Names what a resumed run needs; returns how many.  NULL: nothing. */
     size_t (*blobs)(void *state, struct wisp_blob *out);
     /* After the blobs were filled from a checkpoint.  NULL: nothing to derive. */

@@ -67,15 +67,16 @@ static void row_plain(const struct wisp_frame *f, float *out, const float *w)
 
 /* The centres of every step-th row, each coordinate's and the bias's. */
 static void set_centres(struct wisp_frame *f, const struct wisp_kernels *k,
-                        const struct wisp_matrix *rows, size_t step)
+                        const struct wisp_matrix *rows, size_t step, float *spare)
 {
     double bias = 0;
     size_t n = 0;
     memset(f->centre, 0, f->width * sizeof *f->centre);
     *f->centre_bias = 0;
     for (size_t r = 0; r < rows->n; r += step, n++) {
-        k->axpy(f->centre, rows->w + r * f->width, 1, f->width);
-        bias += row_bias(f, k, rows->w + r * f->width, rows->bias[r]);
+        const float *w = wisp_weights_row(k, &rows->w, r, spare);
+        k->axpy(f->centre, w, 1, f->width);
+        bias += row_bias(f, k, w, rows->bias[r]);
     }
     if (n == 0) return;
     for (size_t c = 0; c < f->width; c++) f->centre[c] *= f->scale[c] / (float)n;
@@ -86,18 +87,19 @@ void wisp_frame_measure(struct wisp_frame *f, const struct wisp_kernels *k, cons
                         const float *square, const struct wisp_matrix *rows, float *work)
 {
     size_t step = (rows->n + WISP_FRAME_SAMPLE - 1) / WISP_FRAME_SAMPLE, n = 0;
-    float *x = work + WISP_FRAME_SAMPLE;
+    float *x = work + WISP_FRAME_SAMPLE, *spare = x + f->width;
     double xx = 0, yy = 0;
     memcpy(f->mean, mean, f->width * sizeof *mean);
     set_scale(f->scale, mean, square, f->width);
     if (step == 0) step = 1;
-    set_centres(f, k, rows, step);
+    set_centres(f, k, rows, step, spare);
     *f->beta = 1, *f->m = 0;
     if (!f->appended) return;
 
     for (size_t r = 0; r < rows->n; r += step, n++) {
-        row_plain(f, x, rows->w + r * f->width);
-        double y = row_bias(f, k, rows->w + r * f->width, rows->bias[r]);
+        const float *w = wisp_weights_row(k, &rows->w, r, spare);
+        row_plain(f, x, w);
+        double y = row_bias(f, k, w, rows->bias[r]);
         xx += k->dot(x, x, f->width), yy += y * y;
     }
     double beta = sqrt(sqrt(xx / (yy * (double)f->width))); /* |q|^2 is the width */
@@ -105,8 +107,9 @@ void wisp_frame_measure(struct wisp_frame *f, const struct wisp_kernels *k, cons
 
     n = 0;
     for (size_t r = 0; r < rows->n; r += step) {
-        row_plain(f, x, rows->w + r * f->width);
-        float y = *f->beta * row_bias(f, k, rows->w + r * f->width, rows->bias[r]);
+        const float *w = wisp_weights_row(k, &rows->w, r, spare);
+        row_plain(f, x, w);
+        float y = *f->beta * row_bias(f, k, w, rows->bias[r]);
         work[n++] = sqrtf(k->dot(x, x, f->width) + y * y);
     }
     if (n == 0) return;

@@ -41,7 +41,7 @@ void wisp_frame_place(struct wisp_frame *f, float *block, size_t width, size_t a
 /* Running mean and mean square (width) of queries: old values keep 'keep' of their weight. */
 void wisp_frame_observe(float *mean, float *square, const float *h, size_t n, size_t width,
                         float keep);
-/* Sets the frame from these and from the rows.  'work': WISP_FRAME_SAMPLE + width floats. */
+/* Sets the frame from these and from the rows.  'work': WISP_FRAME_SAMPLE + 2 width floats. */
 void wisp_frame_measure(struct wisp_frame *f, const struct wisp_kernels *k, const float *mean,
                         const float *square, const struct wisp_matrix *rows, float *work);
 /* out (width + appended) */

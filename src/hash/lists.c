@@ -137,7 +137,7 @@ static void assign_tile(void *arg, size_t i, int thread)
     for (size_t r = 0; r < n; r++) {
         size_t row = row_at(j, first + r);
         float *x = t.x + r * ld;
-        memcpy(x, j->m->w + row * l->width, l->width * sizeof *x);
+        wisp_weights_copy(j->k, x, &j->m->w, row);
         x[l->width] = j->m->bias[row];
         x[l->width + 1] = 1;
         t.best[r] = -INFINITY;
@@ -169,7 +169,9 @@ static void sum_part(void *arg, size_t part, int thread)
         size_t row = row_at(j, i), c = (size_t)l->list_of[row];
         if (c < lo || c >= hi) continue;
         float *sum = l->sum + c * (l->width + 1);
-        j->k->axpy(sum, j->m->w + row * l->width, 1, l->width);
+        const int32_t id = (int32_t)row;
+        const float one = 1;
+        wisp_weights_bag(j->k, sum, &j->m->w, &id, &one, 1);
         sum[l->width] += j->m->bias[row];
     }
 }
@@ -223,10 +225,11 @@ static void fill(struct wisp_lists *l, struct wisp_context *ctx)
 
 /* ---- centres ---- */
 
-static void centre_at_row(struct wisp_lists *l, size_t c, const struct wisp_matrix *m, size_t row)
+static void centre_at_row(struct wisp_lists *l, const struct wisp_kernels *k, size_t c,
+                          const struct wisp_matrix *m, size_t row)
 {
     float *centre = l->centre + c * (l->width + 1);
-    memcpy(centre, m->w + row * l->width, l->width * sizeof *centre);
+    wisp_weights_copy(k, centre, &m->w, row);
     centre[l->width] = m->bias[row];
 }
 
@@ -278,7 +281,7 @@ void wisp_lists_seed(struct wisp_lists *l, struct wisp_context *ctx, const struc
 {
     for (size_t c = 0; c < l->n; c++) { /* one from each stretch of rows: none twice */
         size_t lo = c * l->n_rows / l->n, hi = (c + 1) * l->n_rows / l->n;
-        centre_at_row(l, c, m, lo + wisp_rand_below(seed, WISP_STREAM_IVF, c, hi - lo));
+        centre_at_row(l, ctx->k, c, m, lo + wisp_rand_below(seed, WISP_STREAM_IVF, c, hi - lo));
     }
     set_metric(l, ctx, metric);
 }
@@ -290,7 +293,7 @@ void wisp_lists_turn(struct wisp_lists *l, struct wisp_context *ctx, const struc
     for (size_t c = 0; c < l->n; c++) {
         uint32_t length = l->start[c + 1] - l->start[c];
         float *centre = l->centre + c * (l->width + 1), *sum = l->sum + c * (l->width + 1);
-        if (length == 0) centre_at_row(l, c, m, row_of_long_list(l, c, seed, turn));
+        if (length == 0) centre_at_row(l, ctx->k, c, m, row_of_long_list(l, c, seed, turn));
         else
             for (size_t i = 0; i <= l->width; i++) centre[i] = sum[i] / (float)length;
     }

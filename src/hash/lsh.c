@@ -36,6 +36,7 @@ static size_t lay_work(const struct wisp_lsh *s, struct wisp_lsh_work *w, char *
 {
     size_t at = 0, block_words = WISP_HASH_BLOCK * sizeof(uint32_t);
     w->x = take(block, &at, block_words * s->shape.width);
+    w->row = take(block, &at, s->width * sizeof(float));
     w->keys = take(block, &at, block_words * s->shape.n_tables);
     w->count = take(block, &at, sizeof(uint32_t) << s->t.bits);
     w->order = take(block, &at, sizeof(uint32_t) * s->shape.n_tables);
@@ -68,7 +69,7 @@ static size_t lay_out(struct wisp_lsh *s, char *block)
     s->t.rows = take(block, &at, s->row_bytes);
     for (int g = 0; g < 2; g++) s->functions[g] = take(block, &at, s->family->size(&s->shape));
     s->query_keys = take(block, &at, s->batch * s->shape.n_tables * sizeof *s->query_keys);
-    s->measuring = take(block, &at, (WISP_FRAME_SAMPLE + s->width) * sizeof(float));
+    s->measuring = take(block, &at, (WISP_FRAME_SAMPLE + 2 * s->width) * sizeof(float));
     s->work = take(block, &at, (size_t)s->threads * s->work_bytes);
     if (block) {
         s->square = s->mean + s->width;
@@ -106,7 +107,8 @@ static wisp_status check(const struct wisp_sampling *o, const struct wisp_hash_f
     return WISP_OK;
 }
 
-/* All sizes.  Keys have about 8 to 16 rows a bucket; 50 tables; 20 rows kept. */
+/* All sizes.  Keys have a few rows a bucket; 50 tables, beside neighbours 12 do as well
+ * (docs/sampling.md); 20 rows kept. */
 static wisp_status plan(struct wisp_lsh *s, const struct wisp_finder_setup *setup, wisp_error *err)
 {
     const struct wisp_sampling *o = setup->o;
@@ -126,13 +128,15 @@ static wisp_status plan(struct wisp_lsh *s, const struct wisp_finder_setup *setu
     s->first_gap = s->n_rows < 100000 ? 50 : s->n_rows / 2000;
     if (o->rebuild) s->first_gap = o->rebuild;
     int rows_bits = log2_down(s->n_rows), bits = o->bits;
-    if (!bits) bits = rows_bits - 3 < 4 ? 4 : rows_bits - 3;
+    if (!bits) bits = rows_bits - 1 < 4 ? 4 : rows_bits - 1;
     int digit = s->family->digit_bits(s->width), digits = (bits + digit / 2) / digit;
     if (digits < 1) digits = 1;
     if (digits * digit > MOST_BITS) digits = MOST_BITS / digit;
     s->shape = (struct wisp_hash_shape){
         .appended = o->transform && s->family->cosine ? 2 : 0,
-        .n_tables = o->tables ? (size_t)o->tables : 50,
+        .n_tables = o->tables                        ? (size_t)o->tables
+                    : strstr(o->names, "neighbours") ? 12
+                                                     : 50,
         .digits = digits,
         .digit_bits = digit,
     };
@@ -248,7 +252,7 @@ static void find_all(const struct wisp_lsh *s, const uint32_t *keys, struct wisp
     for (size_t t = 0; t < n_tables; t++) {
         if (t + AHEAD < n_tables) __builtin_prefetch(bucket(s, t + AHEAD, keys, &n, pot));
         const int32_t *rows = bucket(s, t, keys, &n, pot);
-        for (size_t r = 0; r < n; r++) wisp_pot_add(pot, rows[r]);
+        wisp_pot_add_all(pot, rows, n);
     }
 }
 

@@ -38,13 +38,14 @@ struct wisp_lsh {
     struct wisp_tables t;
     void *functions[2];
     uint32_t *query_keys; /* (batch, n_tables) */
-    float *measuring;     /* (WISP_FRAME_SAMPLE + width) */
+    float *measuring;     /* (WISP_FRAME_SAMPLE + 2 width) */
     char *work;           /* (threads, work_bytes) */
     size_t work_bytes;
 };
 
 struct wisp_lsh_work { /* of one thread */
     float *x;          /* (WISP_HASH_BLOCK, shape.width) */
+    float *row;        /* (width) */
     uint32_t *keys;    /* (WISP_HASH_BLOCK, n_tables) */
     uint32_t *count;   /* (2^bits) */
     uint32_t *order;   /* (n_tables) */

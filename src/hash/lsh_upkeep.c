@@ -37,7 +37,7 @@ static void hash_rows(const struct job *j, const struct wisp_lsh_work *w, const 
     const struct wisp_matrix *rows = &j->q->rows;
     if (n == 0 || m == 0) return;
     for (size_t i = 0; i < m; i++) {
-        const float *v = rows->w + (size_t)row[i] * s->width;
+        const float *v = wisp_weights_row(j->k, &rows->w, (size_t)row[i], w->row);
         float *x = w->x + i * s->shape.width;
         if (s->o.transform) wisp_frame_row(&s->frame[gen], j->k, x, v, rows->bias[row[i]]);
         else memcpy(x, v, s->width * sizeof *x);

@@ -1,23 +1,31 @@
 /* Neighbours: rows that lately scored high where they were wrong.
  *
  * Three memories, filled from scores the step computes anyway:
- *   rings    (rows, RING): for each label, rows that competed with it in samples it is true for,
+ *   rings    (rows, ring): for each label, rows that competed with it in samples it is true for,
  *            and labels that came together with it; the oldest is overwritten
- *   last     (samples, LAST): each sample's best wrong rows at its last visit
+ *   last     (samples, last): each sample's best wrong rows at its last visit
  *   carried  the rows with the most wrong probability in the last batch, for the whole next batch
  * A sample's pot gets its last rows and its labels' rings; these are scored, and the rings of the
- * HOPS best follow: a competitor's competitors.  Nothing is searched, so the cost of a query does
+ * 'hops' best follow: a competitor's competitors.  Nothing is searched, so the cost of a query does
  * not depend on the number of rows. */
 #include "base/mem.h"
 #include "base/rand.h"
+#include "hash/best.h"
 #include "hash/finder.h"
 
 #include <string.h>
 
+/* Measured (docs/sampling.md).  With many rows a ring is visited a few times an epoch, and what
+ * hashing finds beside it makes up for a shorter memory. */
+static struct reach {
+    size_t ring, last, hops;
+} reach(size_t n_rows)
+{
+    enum { MANY = 200000 };
+    return n_rows < MANY ? (struct reach){ 56, 40, 10 } : (struct reach){ 24, 20, 4 };
+}
+
 enum {
-    RING = 56,
-    LAST = 40,
-    HOPS = 10,
     TOGETHER = 6,    /* labels of the same sample that a ring takes at a visit */
     TO_ALL = 4,      /* best wrong rows that every label's ring takes; the rest are dealt out */
     MOST_RINGS = 10, /* labels whose rings are looked at; samples with more take turns */
@@ -26,12 +34,13 @@ enum {
 
 struct neighbours {
     size_t n_rows, n_samples, most_carried;
+    struct reach r;
     uint64_t seed;
-    int32_t *ring;    /* (n_rows, RING), -1: empty */
+    int32_t *ring;    /* (n_rows, r.ring), -1: empty */
     uint8_t *next;    /* (n_rows) place of the oldest; padded to a multiple of 4 */
-    int32_t *last;    /* (n_samples, LAST), -1: none */
+    int32_t *last;    /* (n_samples, r.last), -1: none */
     int32_t *carried; /* (1 + most_carried): how many, and they */
-    int32_t *wrong;   /* (batch, LAST) scratch: best wrong rows of each sample, -1: no more */
+    int32_t *wrong;   /* (batch, r.last) scratch: best wrong rows of each sample, -1: no more */
     uint64_t *heat;   /* (rows of an active set) scratch to select them */
 };
 
@@ -52,9 +61,10 @@ static size_t heat_room(const struct wisp_finder_setup *s)
 
 static size_t bytes(const struct wisp_finder_setup *s)
 {
-    return s->n_rows * RING * sizeof(int32_t) + next_bytes(s->n_rows) +
-           s->n_samples * LAST * sizeof(int32_t) + (1 + n_carried(s)) * sizeof(int32_t) +
-           s->batch * LAST * sizeof(int32_t) + heat_room(s) * sizeof(uint64_t);
+    struct reach r = reach(s->n_rows);
+    return s->n_rows * r.ring * sizeof(int32_t) + next_bytes(s->n_rows) +
+           s->n_samples * r.last * sizeof(int32_t) + (1 + n_carried(s)) * sizeof(int32_t) +
+           s->batch * r.last * sizeof(int32_t) + heat_room(s) * sizeof(uint64_t);
 }
 
 static void release(void *state)
@@ -76,27 +86,44 @@ static wisp_status create(void **state, const struct wisp_finder_setup *s, wisp_
     *t = (struct neighbours){ .n_rows = s->n_rows,
                               .n_samples = s->n_samples,
                               .most_carried = n_carried(s),
+                              .r = reach(s->n_rows),
                               .seed = s->seed };
-    t->ring = wisp_alloc(s->n_rows * RING, sizeof *t->ring);
+    t->ring = wisp_alloc(s->n_rows * t->r.ring, sizeof *t->ring);
     t->next = wisp_zalloc(next_bytes(s->n_rows), 1);
-    t->last = wisp_alloc(s->n_samples * LAST, sizeof *t->last);
+    t->last = wisp_alloc(s->n_samples * t->r.last, sizeof *t->last);
     t->carried = wisp_zalloc(1 + t->most_carried, sizeof *t->carried);
-    t->wrong = wisp_alloc(s->batch * LAST, sizeof *t->wrong);
+    t->wrong = wisp_alloc(s->batch * t->r.last, sizeof *t->wrong);
     t->heat = wisp_alloc(heat_room(s), sizeof *t->heat);
     if (!t->ring || !t->next || !t->last || !t->carried || !t->wrong || !t->heat) {
         release(t);
         return wisp_fail_mem(err, bytes(s), "neighbours");
     }
-    memset(t->ring, 255, s->n_rows * RING * sizeof *t->ring);
-    memset(t->last, 255, s->n_samples * LAST * sizeof *t->last);
+    memset(t->ring, 255, s->n_rows * t->r.ring * sizeof *t->ring);
+    memset(t->last, 255, s->n_samples * t->r.last * sizeof *t->last);
     return WISP_OK;
 }
 
 /* ---- finding ---- */
 
-static void add_all(struct wisp_pot *pot, const int32_t *rows, size_t n)
+static const int32_t *ring_of(const struct neighbours *t, int32_t row)
 {
-    for (size_t i = 0; i < n && rows[i] >= 0; i++) wisp_pot_add(pot, rows[i]);
+    return t->ring + (size_t)row * t->r.ring;
+}
+
+static void fetch(const int32_t *list, size_t n)
+{
+    enum { LINE = 16 };
+    for (size_t i = 0; i < n; i += LINE) __builtin_prefetch(list + i);
+    __builtin_prefetch(list + n - 1);
+}
+
+/* Asks for what the next sample of the batch will look at. */
+static void fetch_next(const struct neighbours *t, const struct wisp_query *q, size_t i)
+{
+    if (i >= q->n) return;
+    if (q->id && q->id[i] < t->n_samples) fetch(t->last + q->id[i] * t->r.last, t->r.last);
+    for (uint32_t y = q->yp[i]; y < q->yp[i + 1] && y < q->yp[i] + MOST_RINGS; y++)
+        fetch(ring_of(t, q->yi[y]), t->r.ring);
 }
 
 static void sample(const void *state, const struct wisp_query *q, size_t i, int thread,
@@ -104,14 +131,18 @@ static void sample(const void *state, const struct wisp_query *q, size_t i, int 
 {
     (void)thread;
     const struct neighbours *t = state;
-    size_t n = q->yp[i + 1] - q->yp[i], first = 0;
-    if (q->id && q->id[i] < t->n_samples) add_all(pot, t->last + q->id[i] * LAST, LAST);
+    size_t n = q->yp[i + 1] - q->yp[i], first = 0, hops;
+    fetch_next(t, q, i + 1);
+    if (q->id && q->id[i] < t->n_samples)
+        wisp_pot_add_all(pot, t->last + q->id[i] * t->r.last, t->r.last);
     if (n > MOST_RINGS) first = wisp_rand_below(t->seed, WISP_STREAM_RINGS + (q->step << 8), i, n);
     for (size_t y = 0; y < n && y < MOST_RINGS; y++)
-        add_all(pot, t->ring + (size_t)q->yi[q->yp[i] + (first + y) % n] * RING, RING);
+        wisp_pot_add_all(pot, ring_of(t, q->yi[q->yp[i] + (first + y) % n]), t->r.ring);
     wisp_pot_score(pot);
-    size_t hops = wisp_pot_best(pot, HOPS);
-    for (size_t h = 0; h < hops; h++) add_all(pot, t->ring + (size_t)pot->row[h] * RING, RING);
+    const uint64_t *best = wisp_pot_best(pot, t->r.hops, &hops);
+    for (size_t h = 0; h < hops; h++) fetch(ring_of(t, wisp_key_row(best[h])), t->r.ring);
+    for (size_t h = 0; h < hops; h++)
+        wisp_pot_add_all(pot, ring_of(t, wisp_key_row(best[h])), t->r.ring);
 }
 
 static size_t most_for_all(const struct wisp_finder_setup *s)
@@ -134,11 +165,11 @@ static void rows_for_all(const void *state, const struct wisp_query *q,
 
 static void put(struct neighbours *t, int32_t label, int32_t row)
 {
-    int32_t *ring = t->ring + (size_t)label * RING;
-    for (int i = 0; i < RING; i++)
+    int32_t *ring = t->ring + (size_t)label * t->r.ring;
+    for (size_t i = 0; i < t->r.ring; i++)
         if (ring[i] == row) return;
     ring[t->next[label]] = row;
-    t->next[label] = (uint8_t)((t->next[label] + 1) % RING);
+    t->next[label] = (uint8_t)((t->next[label] + 1u) % t->r.ring);
 }
 
 struct job {
@@ -160,18 +191,18 @@ static void gather_wrong(void *arg, size_t i, int thread)
     (void)thread;
     const struct job *j = arg;
     const struct wisp_outcome *o = j->o;
-    int32_t *wrong = j->t->wrong + i * LAST;
-    size_t n = 0;
-    for (size_t b = 0; b < o->k && n < LAST && o->best[i * o->k + b] >= 0; b++)
+    size_t n = 0, last = j->t->r.last;
+    int32_t *wrong = j->t->wrong + i * last;
+    for (size_t b = 0; b < o->k && n < last && o->best[i * o->k + b] >= 0; b++)
         if (!is_label(j->q, i, o->best[i * o->k + b])) wrong[n++] = o->best[i * o->k + b];
-    for (size_t f = 0; f < o->deep && n < LAST && o->found[i * o->deep + f] >= 0; f++) {
+    for (size_t f = 0; f < o->deep && n < last && o->found[i * o->deep + f] >= 0; f++) {
         size_t at = 0;
         while (at < n && wrong[at] != o->found[i * o->deep + f]) at++;
         if (at == n) wrong[n++] = o->found[i * o->deep + f];
     }
-    while (n < LAST) wrong[n++] = -1;
+    while (n < last) wrong[n++] = -1;
     if (j->q->id && j->q->id[i] < j->t->n_samples)
-        memcpy(j->t->last + j->q->id[i] * LAST, wrong, LAST * sizeof *wrong);
+        memcpy(j->t->last + j->q->id[i] * last, wrong, last * sizeof *wrong);
 }
 
 /* A lane looks at all samples and changes the rings of its own labels only, so every ring sees
@@ -181,36 +212,17 @@ static void fill_rings(void *arg, size_t lane, int thread)
     (void)thread;
     const struct job *j = arg;
     const struct wisp_query *q = j->q;
+    size_t last = j->t->r.last;
     for (size_t i = 0; i < q->n; i++) {
-        const int32_t *wrong = j->t->wrong + i * LAST, *labels = q->yi + q->yp[i];
+        const int32_t *wrong = j->t->wrong + i * last, *labels = q->yi + q->yp[i];
         size_t n = q->yp[i + 1] - q->yp[i];
         for (size_t y = 0; y < n; y++) {
             if ((size_t)labels[y] % LANES != lane) continue;
             for (size_t c = 1; c < n && c <= TOGETHER; c++)
                 put(j->t, labels[y], labels[(y + c) % n]);
-            for (size_t w = 0; w < LAST && wrong[w] >= 0; w++)
+            for (size_t w = 0; w < last && wrong[w] >= 0; w++)
                 if (w < TO_ALL || w % n == y) put(j->t, labels[y], wrong[w]);
         }
-    }
-}
-
-/* The n largest of x to its front, in no order. */
-static void select_largest(uint64_t *x, size_t size, size_t n)
-{
-    size_t lo = 0, hi = size;
-    while (hi - lo > 1 && n > lo && n < hi) {
-        uint64_t pivot = x[lo + (hi - lo) / 2];
-        size_t i = lo, k = hi - 1;
-        for (;;) {
-            while (x[i] > pivot) i++;
-            while (x[k] < pivot) k--;
-            if (i >= k) break;
-            uint64_t v = x[i];
-            x[i++] = x[k];
-            x[k--] = v;
-        }
-        if (n <= i) hi = i;
-        else lo = i;
     }
 }
 
@@ -220,15 +232,13 @@ static void carry(struct neighbours *t, const struct wisp_outcome *o)
     size_t n = 0;
     for (size_t i = 0; i < o->active->n; i++)
         if (o->heat[i] > 0) {
-            uint32_t bits; /* of a positive float: ordered as it is */
-            memcpy(&bits, &o->heat[i], sizeof bits);
             int32_t row = o->active->rows ? o->active->rows[i] : (int32_t)i;
-            t->heat[n++] = (uint64_t)bits << 32 | (uint32_t)row;
+            t->heat[n++] = wisp_key(o->heat[i], row);
         }
     size_t most = n < t->most_carried ? n : t->most_carried;
-    select_largest(t->heat, n, most);
+    wisp_keys_select(t->heat, n, most);
     t->carried[0] = (int32_t)most;
-    for (size_t i = 0; i < most; i++) t->carried[1 + i] = (int32_t)(uint32_t)t->heat[i];
+    for (size_t i = 0; i < most; i++) t->carried[1 + i] = wisp_key_row(t->heat[i]);
 }
 
 static void learn(void *state, struct wisp_context *ctx, const struct wisp_query *q,
@@ -243,12 +253,18 @@ static void learn(void *state, struct wisp_context *ctx, const struct wisp_query
     if (t->most_carried && o->heat) carry(t, o);
 }
 
+static struct wisp_wants wants(const struct wisp_finder_setup *s)
+{
+    size_t last = reach(s->n_rows).last;
+    return (struct wisp_wants){ last + (last < 24 ? 12 : 24), last };
+}
+
 static size_t blobs(void *state, struct wisp_blob *out)
 {
     struct neighbours *t = state;
-    out[0] = (struct wisp_blob){ "rings", t->ring, t->n_rows * RING * sizeof *t->ring };
+    out[0] = (struct wisp_blob){ "rings", t->ring, t->n_rows * t->r.ring * sizeof *t->ring };
     out[1] = (struct wisp_blob){ "rings.next", t->next, next_bytes(t->n_rows) };
-    out[2] = (struct wisp_blob){ "last", t->last, t->n_samples * LAST * sizeof *t->last };
+    out[2] = (struct wisp_blob){ "last", t->last, t->n_samples * t->r.last * sizeof *t->last };
     out[3] =
         (struct wisp_blob){ "carried", t->carried, (1 + t->most_carried) * sizeof *t->carried };
     return 4;
@@ -265,7 +281,6 @@ const struct wisp_finder_kind wisp_finder_neighbours = {
     .rows_for_all = rows_for_all,
     .most_for_all = most_for_all,
     .learn = learn,
-    .best = 64,
-    .deep = LAST,
+    .wants = wants,
     .blobs = blobs,
 };

@@ -1,19 +1,23 @@
 /* The pot: the rows found for one sample, without repeats.  Its cost grows with what is in it. */
 #include "hash/finder.h"
+#include "hash/best.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
+enum { FIRST = 512 }; /* rows that the slots are laid out for at first: 4 KiB */
+
 size_t wisp_pot_bytes(size_t room)
 {
-    return room * (4 * sizeof(uint32_t) + 3 * sizeof(float));
+    return room * (sizeof(uint64_t) + 4 * sizeof(uint32_t) + 3 * sizeof(float));
 }
 
 void wisp_pot_init(struct wisp_pot *p, const struct wisp_kernels *k, void *block, size_t room)
 {
     assert((room & (room - 1)) == 0);
-    *p = (struct wisp_pot){ .k = k, .room = room, .slot = block };
+    *p = (struct wisp_pot){ .k = k, .room = room, .keys = block };
+    p->slot = (uint32_t *)(p->keys + room);
     p->at = p->slot + 2 * room;
     p->row = (int32_t *)(p->at + room);
     p->score = (float *)(p->row + room);
@@ -25,6 +29,7 @@ void wisp_pot_start(struct wisp_pot *p, const struct wisp_query *q, size_t i)
 {
     for (size_t r = 0; r < p->n; r++) p->slot[p->at[r]] = 0;
     p->n = p->n_scored = 0;
+    p->mask = 2 * (p->room < FIRST ? p->room : FIRST) - 1;
     p->products = 0;
     p->rows = &q->rows;
     p->h = q->h + i * q->rows.width;
@@ -45,13 +50,28 @@ static bool is_label(const struct wisp_pot *p, int32_t row)
 
 static size_t slot_of(const struct wisp_pot *p, int32_t row)
 {
-    return ((uint32_t)row * 0x9e3779b1u >> 7) & (2 * p->room - 1);
+    return ((uint32_t)row * 0x9e3779b1u >> 7) & p->mask;
+}
+
+/* Puts the first n rows into the slots anew: taking single ones out would cut the chains of
+ * others. */
+static void refill(struct wisp_pot *p, size_t n, size_t mask)
+{
+    for (size_t i = 0; i < p->n; i++) p->slot[p->at[i]] = 0;
+    p->n = n;
+    p->mask = mask;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = slot_of(p, p->row[i]);
+        while (p->slot[at]) at = (at + 1) & mask;
+        p->slot[at] = (uint32_t)i + 1;
+        p->at[i] = (uint32_t)at;
+    }
 }
 
 void wisp_pot_vote(struct wisp_pot *p, int32_t row, float votes)
 {
-    size_t mask = 2 * p->room - 1, at = slot_of(p, row);
-    for (; p->slot[at]; at = (at + 1) & mask)
+    size_t at = slot_of(p, row);
+    for (; p->slot[at]; at = (at + 1) & p->mask)
         if (p->row[p->slot[at] - 1] == row) {
             p->votes[p->slot[at] - 1] += votes;
             return;
@@ -61,6 +81,12 @@ void wisp_pot_vote(struct wisp_pot *p, int32_t row, float votes)
     p->row[p->n] = row;
     p->votes[p->n] = votes;
     p->slot[at] = (uint32_t)++p->n;
+    if (2 * p->n > p->mask && p->n < p->room) refill(p, p->n, 2 * p->mask + 1);
+}
+
+void wisp_pot_add_all(struct wisp_pot *p, const int32_t *rows, size_t n)
+{
+    for (size_t i = 0; i < n && rows[i] >= 0; i++) wisp_pot_vote(p, rows[i], 1);
 }
 
 void wisp_pot_score(struct wisp_pot *p)
@@ -68,70 +94,24 @@ void wisp_pot_score(struct wisp_pot *p)
     size_t n = p->n - p->n_scored;
     const int32_t *row = p->row + p->n_scored;
     float *score = p->score + p->n_scored;
-    p->k->dots(score, p->rows->w, p->rows->width, row, n, p->h, p->rows->width);
+    wisp_weights_dots(p->k, score, &p->rows->w, row, n, p->h);
     for (size_t i = 0; i < n; i++) score[i] += p->rows->bias[row[i]];
     p->n_scored = p->n;
     p->products += n;
 }
 
-static void swap(struct wisp_pot *p, size_t a, size_t b)
-{
-    int32_t row = p->row[a];
-    float score = p->score[a];
-    float votes = p->votes[a];
-    uint32_t at = p->at[a];
-    p->row[a] = p->row[b], p->score[a] = p->score[b], p->votes[a] = p->votes[b];
-    p->at[a] = p->at[b];
-    p->row[b] = row, p->score[b] = score, p->votes[b] = votes, p->at[b] = at;
-    p->slot[p->at[a]] = (uint32_t)a + 1;
-    p->slot[p->at[b]] = (uint32_t)b + 1;
-}
-
-static bool before(const struct wisp_pot *p, size_t a, size_t b)
-{
-    if (p->score[a] != p->score[b]) return p->score[a] > p->score[b];
-    return p->row[a] < p->row[b];
-}
-
-/* A heap of the n best with the worst on top, then taken apart from the back. */
-static void sink(struct wisp_pot *p, size_t at, size_t n)
-{
-    for (size_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && before(p, child, child + 1)) child++;
-        if (!before(p, at, child)) return;
-        swap(p, at, child);
-    }
-}
-
-size_t wisp_pot_best(struct wisp_pot *p, size_t n)
+const uint64_t *wisp_pot_best(struct wisp_pot *p, size_t n, size_t *found)
 {
     assert(p->n_scored == p->n);
-    if (n > p->n) n = p->n;
-    for (size_t i = n / 2; i-- > 0;) sink(p, i, n);
-    for (size_t i = n; n > 0 && i < p->n; i++)
-        if (before(p, i, 0)) {
-            swap(p, i, 0);
-            sink(p, 0, n);
-        }
-    for (size_t i = n; i-- > 1;) {
-        swap(p, 0, i);
-        sink(p, 0, i);
+    size_t all = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        p->keys[all] = wisp_key(p->score[i], p->row[i]);
+        all += p->score[i] == p->score[i]; /* no NaN */
     }
-    return n;
-}
-
-/* Puts all rows into the slots anew: taking single ones out would cut the chains of others. */
-static void refill(struct wisp_pot *p, size_t n)
-{
-    size_t mask = 2 * p->room - 1;
-    for (size_t i = 0; i < p->n; i++) p->slot[p->at[i]] = 0;
-    p->n = n;
-    for (size_t i = 0; i < n; i++) {
-        size_t at = slot_of(p, p->row[i]);
-        while (p->slot[at]) at = (at + 1) & mask;
-        p->slot[at] = (uint32_t)i + 1;
-        p->at[i] = (uint32_t)at;
-    }
+    *found = n < all ? n : all;
+    wisp_keys_select(p->keys, all, *found);
+    wisp_keys_sort(p->keys, *found);
+    return p->keys;
 }
 
 float wisp_nth_largest(float *x, size_t size, size_t n)
@@ -174,5 +154,5 @@ void wisp_pot_trim(struct wisp_pot *p, size_t first, size_t n, float min_votes)
         p->row[to] = p->row[i];
         p->votes[to++] = p->votes[i];
     }
-    if (to < p->n) refill(p, to);
+    if (to < p->n) refill(p, to, p->mask);
 }

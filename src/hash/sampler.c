@@ -1,6 +1,6 @@
 /* Joining finders: pots of samples, the union, the accounts. */
 #include "hash/sampler.h"
-#include "base/file.h"
+#include "hash/best.h"
 #include "base/mem.h"
 #include "base/rand.h"
 
@@ -20,8 +20,8 @@ struct wisp_sampler {
     struct wisp_pot *pots; /* (threads) */
     unsigned char *pot_blocks;
     int32_t *own; /* (batch, keep) */
-    size_t deep;
-    int32_t *found; /* (batch, deep) best of the pot, -1: none */
+    struct wisp_wants wants;
+    int32_t *found; /* (batch, wants.deep) best of the pot, -1: none */
     float *limit;   /* (batch) score of the last of them; -INFINITY: the pot had fewer */
     uint32_t *n_own;
     uint64_t *products; /* (batch) */
@@ -33,7 +33,6 @@ struct wisp_sampler {
     float *shift, *shift_spare;
     uint32_t *op, *op_own; /* (batch + 1), (room of all samples' own rows) */
     struct wisp_sampler_counts counts;
-    struct wisp_sampler_times times;
 };
 
 /* ---- names ---- */
@@ -97,14 +96,18 @@ static size_t rows_for_all_room(const struct wisp_finder_setup *s)
     return n;
 }
 
-static size_t deepest(const struct wisp_finder_setup *s)
+struct wisp_wants wisp_sampler_wants(const struct wisp_finder_setup *s)
 {
-    size_t deep = 0, length;
+    struct wisp_wants all = { 0, 0 };
+    size_t length;
     for (const char *p = s->o->names; *p;) {
         const struct wisp_finder_kind *k = next_name(&p, &length);
-        if (k && k->deep > deep) deep = k->deep;
+        if (!k || !k->wants) continue;
+        struct wisp_wants w = k->wants(s);
+        if (w.best > all.best) all.best = w.best;
+        if (w.deep > all.deep) all.deep = w.deep;
     }
-    return deep;
+    return all;
 }
 
 size_t wisp_sampler_room(const struct wisp_finder_setup *s, size_t batch_labels)
@@ -131,7 +134,7 @@ static bool blocks(struct wisp_sampler *t, const struct wisp_finder_setup *s, si
     return fn(arg, (void **)&t->pots, threads, sizeof *t->pots) &&
            fn(arg, (void **)&t->pot_blocks, threads, wisp_pot_bytes(WISP_POT_ROOM)) &&
            fn(arg, (void **)&t->own, s->batch * s->o->keep, sizeof *t->own) &&
-           fn(arg, (void **)&t->found, s->batch * deepest(s), sizeof *t->found) &&
+           fn(arg, (void **)&t->found, s->batch * wisp_sampler_wants(s).deep, sizeof *t->found) &&
            fn(arg, (void **)&t->limit, s->batch, sizeof *t->limit) &&
            fn(arg, (void **)&t->n_own, s->batch, sizeof *t->n_own) &&
            fn(arg, (void **)&t->products, s->batch, sizeof *t->products) &&
@@ -190,11 +193,11 @@ wisp_status wisp_sampler_create(struct wisp_sampler **out, const struct wisp_fin
     t->seed = s->seed;
     t->room = wisp_sampler_room(s, batch_labels);
     t->all.room = rows_for_all_room(s);
-    t->deep = deepest(s);
+    t->wants = wisp_sampler_wants(s);
     wisp_status st = WISP_OK;
     if (!blocks(t, s, batch_labels, take, NULL))
         st = wisp_fail_mem(err, wisp_sampler_bytes(s, batch_labels), "the sampler");
-    if (st == WISP_OK) memset(t->found, 255, s->batch * t->deep * sizeof *t->found);
+    if (st == WISP_OK) memset(t->found, 255, s->batch * t->wants.deep * sizeof *t->found);
     for (int i = 0; st == WISP_OK && i < s->threads; i++)
         wisp_pot_init(&t->pots[i], k, t->pot_blocks + (size_t)i * wisp_pot_bytes(WISP_POT_ROOM),
                       WISP_POT_ROOM);
@@ -239,18 +242,22 @@ static void find_group(void *arg, size_t group, int thread)
         for (int f = 0; f < s->n_finders; f++)
             if (s->kind[f]->sample) s->kind[f]->sample(s->state[f], j->q, i, thread, pot);
         size_t n, ranked = 0;
+        const uint64_t *best = NULL;
         if (s->o.rescore || pot->n_scored > 0) { /* a finder that scores has made the choice */
             wisp_pot_score(pot);
-            ranked = wisp_pot_best(pot, keep > s->deep ? keep : s->deep);
+            best = wisp_pot_best(pot, keep > s->wants.deep ? keep : s->wants.deep, &ranked);
             n = ranked < keep ? ranked : keep;
+            for (size_t c = 0; c < n; c++) s->own[i * keep + c] = wisp_key_row(best[c]);
         } else {
             wisp_pot_trim(pot, 0, keep, 0);
             n = pot->n;
+            memcpy(s->own + i * keep, pot->row, n * sizeof *s->own);
         }
-        for (size_t c = 0; c < s->deep; c++)
-            s->found[i * s->deep + c] = c < ranked ? pot->row[c] : -1;
-        s->limit[i] = s->deep && ranked >= s->deep ? pot->score[s->deep - 1] : -INFINITY;
-        memcpy(s->own + i * keep, pot->row, n * sizeof *s->own);
+        for (size_t c = 0; c < s->wants.deep; c++)
+            s->found[i * s->wants.deep + c] = c < ranked ? wisp_key_row(best[c]) : -1;
+        s->limit[i] = s->wants.deep && ranked >= s->wants.deep
+                          ? wisp_key_score(best[s->wants.deep - 1])
+                          : -INFINITY;
         s->n_own[i] = (uint32_t)n;
         s->products[i] = pot->products;
     }
@@ -352,7 +359,6 @@ void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct
                          const struct wisp_query *q)
 {
     assert(q->n <= s->batch && q->rows.n == s->n_rows);
-    double began = wisp_now();
     for (int f = 0; f < s->n_finders; f++)
         if (s->kind[f]->begin) s->kind[f]->begin(s->state[f], ctx, q);
     struct job j = { s, q };
@@ -363,7 +369,7 @@ void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct
     assert(s->all.n <= s->all.room);
     unite(s, q);
     sort(s);
-    *out = (struct wisp_active){ .n = s->n, .rows = s->rows };
+    *out = (struct wisp_active){ .n = s->n, .rows = s->rows, .place = s->place };
     if (s->o.correct > 0) out->shift = s->shift;
     if (s->o.per_example) {
         own_parts(s, q);
@@ -375,17 +381,13 @@ void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct
     s->counts.active += s->n;
     s->counts.scored += s->o.per_example ? s->op[q->n] : s->n * q->n;
     for (size_t i = 0; i < q->n; i++) s->counts.scored += s->products[i];
-    s->times.choose += wisp_now() - began;
 }
 
 /* ---- learning and state ---- */
 
 size_t wisp_sampler_best(const struct wisp_sampler *s)
 {
-    size_t k = 0;
-    for (int f = 0; f < s->n_finders; f++)
-        if (s->kind[f]->best > k) k = s->kind[f]->best;
-    return k;
+    return s->wants.best;
 }
 
 const float *wisp_sampler_limits(const struct wisp_sampler *s)
@@ -396,19 +398,11 @@ const float *wisp_sampler_limits(const struct wisp_sampler *s)
 void wisp_sampler_learn(struct wisp_sampler *s, struct wisp_context *ctx,
                         const struct wisp_query *q, const struct wisp_outcome *o)
 {
-    double began = wisp_now();
     struct wisp_outcome all = *o;
-    all.deep = s->deep;
+    all.deep = s->wants.deep;
     all.found = s->found;
     for (int f = 0; f < s->n_finders; f++)
         if (s->kind[f]->learn) s->kind[f]->learn(s->state[f], ctx, q, &all);
-    s->times.learn += wisp_now() - began;
-    s->times.steps++;
-}
-
-struct wisp_sampler_times wisp_sampler_times(const struct wisp_sampler *s)
-{
-    return s->times;
 }
 
 const int32_t *wisp_sampler_own(const struct wisp_sampler *s, size_t i, size_t *n)

@@ -31,7 +31,8 @@ void wisp_sampler_free(struct wisp_sampler *s);
 /* The active set of a batch; valid until the next call. */
 void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct wisp_context *ctx,
                          const struct wisp_query *q);
-/* How many of each sample's best rows learn() wants to see. */
+/* What its finders want to learn from; and how many of each sample's best rows that is. */
+struct wisp_wants wisp_sampler_wants(const struct wisp_finder_setup *s);
 size_t wisp_sampler_best(const struct wisp_sampler *s);
 /* (n) scores that a row of the last batch must pass to be worth telling learn(): the pot's best are
  * known already. */
@@ -48,12 +49,6 @@ struct wisp_sampler_counts { /* since the run began */
     uint64_t scored; /* products, summed over samples */
 };
 struct wisp_sampler_counts *wisp_sampler_counts(struct wisp_sampler *s);
-
-struct wisp_sampler_times { /* seconds since it was made */
-    double choose, learn;   /* finding rows; learning from the step and upkeep of indexes */
-    uint64_t steps;
-};
-struct wisp_sampler_times wisp_sampler_times(const struct wisp_sampler *s);
 
 /* State for the checkpoint; returns how many blobs. */
 enum { WISP_MAX_FINDERS = 6, WISP_SAMPLER_BLOBS = 1 + WISP_MAX_FINDERS * WISP_MAX_BLOBS };

@@ -38,18 +38,14 @@ static void hash(uint32_t *keys, const void *functions, const struct wisp_hash_s
                  const struct wisp_kernels *k, const float *x, size_t m, size_t first, size_t n,
                  void *scratch)
 {
-    float *xt = scratch, best[WISP_HASH_BLOCK];
-    uint32_t digit[WISP_HASH_BLOCK];
+    float *xt = scratch;
     size_t digits = (size_t)s->digits;
     wisp_bins_turn(xt, k, x, m, s->width);
     for (size_t t = 0; t < n; t++) {
         const uint32_t *place = (const uint32_t *)functions + (first + t) * digits * WISP_BIN;
-        for (size_t i = 0; i < m; i++) keys[i * n + t] = 0;
-        for (size_t j = 0; j < digits; j++) {
-            wisp_bins_winner(digit, best, place + j * WISP_BIN, xt);
-            for (size_t i = 0; i < m; i++)
-                keys[i * n + t] = keys[i * n + t] << WISP_BIN_BITS | digit[i];
-        }
+        uint32_t key[WISP_HASH_BLOCK] = { 0 };
+        for (size_t j = 0; j < digits; j++) k->winner(key, xt, place + j * WISP_BIN);
+        for (size_t i = 0; i < m; i++) keys[i * n + t] = key[i];
     }
 }
 

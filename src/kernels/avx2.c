@@ -48,6 +48,13 @@ static void axpy(float *y, const float *x, float a, size_t n)
         store(y + i, n - i, _mm256_fmadd_ps(av, load(n - i, x + i), load(n - i, y + i)));
 }
 
+static void scale(float *y, const float *x, float a, size_t n)
+{
+    const __m256 av = _mm256_set1_ps(a);
+    for (size_t i = 0; i < n; i += LANES)
+        store(y + i, n - i, _mm256_mul_ps(av, load(n - i, x + i)));
+}
+
 /* Eight sums at a time: the latency of a multiply-add is four cycles, and two start in each. */
 static float dot(const float *x, const float *y, size_t n)
 {
@@ -115,14 +122,19 @@ static void bag(float *out, const float *w, size_t ld, const int32_t *idx, const
     for (; j < n; j += LANES) bag_chunk(1, n - j, out + j, w + j, ld, idx, val, nnz);
 }
 
+INLINE void fetch_row(const float *row, size_t n)
+{
+    enum { LINE = 16 };
+    for (size_t j = 0; j < n; j += LINE) _mm_prefetch((const char *)(row + j), _MM_HINT_T1);
+}
+
 static void dots(float *out, const float *w, size_t ld, const int32_t *idx, size_t m,
                  const float *x, size_t n)
 {
-    enum { AHEAD = 8, LINE = 16 };
+    enum { AHEAD = 12 };
+    for (size_t i = 0; i < AHEAD && i < m; i++) fetch_row(w + (size_t)idx[i] * ld, n);
     for (size_t i = 0; i < m; i++) {
-        if (i + AHEAD < m)
-            for (size_t j = 0; j < n; j += LINE)
-                _mm_prefetch((const char *)(w + (size_t)idx[i + AHEAD] * ld + j), _MM_HINT_T1);
+        if (i + AHEAD < m) fetch_row(w + (size_t)idx[i + AHEAD] * ld, n);
         out[i] = dot(w + (size_t)idx[i] * ld, x, n);
     }
 }
@@ -155,12 +167,36 @@ static size_t above(int32_t *where, const float *x, const float *limit, size_t n
 /* ---- matrices ---- */
 
 /* C (R, V vectors) (+)= A (R, k) B (k, V vectors); the last vector has 'last' lanes. */
+static uint32_t winner(uint32_t key[32], const float *xt, const uint32_t place[8])
+{
+    uint32_t empty = 0;
+    for (int part = 0; part < 4; part++) {
+        const float *x = xt + part * LANES;
+        __m256 best = _mm256_loadu_ps(x + (size_t)place[0] * 32);
+        __m256i at = _mm256_setzero_si256();
+        UNROLL for (int j = 1; j < 8; j++)
+        {
+            const __m256 v = _mm256_loadu_ps(x + (size_t)place[j] * 32);
+            const __m256 more = _mm256_cmp_ps(v, best, _CMP_GT_OQ);
+            best = _mm256_blendv_ps(best, v, more);
+            at = _mm256_blendv_epi8(at, _mm256_set1_epi32(j), _mm256_castps_si256(more));
+        }
+        __m256i *to = (__m256i *)(key + part * LANES);
+        _mm256_storeu_si256(to, _mm256_or_si256(_mm256_slli_epi32(_mm256_loadu_si256(to), 3), at));
+        const __m256 none = _mm256_castsi256_ps(_mm256_set1_epi32((int)0xff800000));
+        int bits = _mm256_movemask_ps(_mm256_cmp_ps(best, none, _CMP_EQ_OQ));
+        empty |= (uint32_t)bits << (part * LANES);
+    }
+    return empty;
+}
+
 INLINE void tile(const int R, const int V, size_t last, float *c, size_t ldc, const float *a,
-                 size_t ras, size_t cas, const float *b, size_t ldb, size_t k, bool add)
+                 size_t ras, size_t cas, const float *b, size_t ldb, size_t k, bool add,
+                 const float *bias)
 {
     __m256 acc[MR][NV];
     UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] =
-        _mm256_setzero_ps();
+        bias ? _mm256_set1_ps(bias[i]) : _mm256_setzero_ps();
     for (size_t p = 0; p < k; p++) {
         __m256 row[NV];
         UNROLL for (int v = 0; v < V; v++) row[v] = load(v + 1 < V ? LANES : last, b + v * LANES);
@@ -182,25 +218,28 @@ INLINE void tile(const int R, const int V, size_t last, float *c, size_t ldc, co
 
 /* All rows of C for one panel of B. */
 INLINE void panel(const int V, size_t last, float *c, size_t ldc, const float *a, size_t ras,
-                  size_t cas, const float *b, size_t ldb, size_t m, size_t k, bool add)
+                  size_t cas, const float *b, size_t ldb, size_t m, size_t k, bool add,
+                  const float *bias)
 {
-    for (; m >= MR; m -= MR, c += MR * ldc, a += MR * ras)
-        tile(MR, V, last, c, ldc, a, ras, cas, b, ldb, k, add);
+    for (; m >= MR; m -= MR, c += MR * ldc, a += MR * ras) {
+        tile(MR, V, last, c, ldc, a, ras, cas, b, ldb, k, add, bias);
+        if (bias) bias += MR;
+    }
     switch (m) {
     case 5:
-        tile(5, V, last, c, ldc, a, ras, cas, b, ldb, k, add);
+        tile(5, V, last, c, ldc, a, ras, cas, b, ldb, k, add, bias);
         break;
     case 4:
-        tile(4, V, last, c, ldc, a, ras, cas, b, ldb, k, add);
+        tile(4, V, last, c, ldc, a, ras, cas, b, ldb, k, add, bias);
         break;
     case 3:
-        tile(3, V, last, c, ldc, a, ras, cas, b, ldb, k, add);
+        tile(3, V, last, c, ldc, a, ras, cas, b, ldb, k, add, bias);
         break;
     case 2:
-        tile(2, V, last, c, ldc, a, ras, cas, b, ldb, k, add);
+        tile(2, V, last, c, ldc, a, ras, cas, b, ldb, k, add, bias);
         break;
     case 1:
-        tile(1, V, last, c, ldc, a, ras, cas, b, ldb, k, add);
+        tile(1, V, last, c, ldc, a, ras, cas, b, ldb, k, add, bias);
         break;
     }
 }
@@ -216,8 +255,8 @@ INLINE void pack(float *to, const float *b, size_t ldb, size_t k, size_t n)
     }
 }
 
-static void gemm(float *c, size_t ldc, const float *a, size_t ras, size_t cas, const float *b,
-                 size_t ldb, size_t m, size_t n, size_t k, bool add)
+INLINE void product(float *c, size_t ldc, const float *a, size_t ras, size_t cas, const float *b,
+                    size_t ldb, size_t m, size_t n, size_t k, bool add, const float *bias)
 {
     enum { WORTH_PACKING = 4 * MR };
     float packed[KC * NR] __attribute__((aligned(64)));
@@ -234,12 +273,26 @@ static void gemm(float *c, size_t ldc, const float *a, size_t ras, size_t cas, c
                 bj = packed;
                 ld = NR;
             }
-            if (nc == NR) panel(2, LANES, c + j, ldc, ap, ras, cas, bj, ld, m, kc, more);
+            if (nc == NR)
+                panel(2, LANES, c + j, ldc, ap, ras, cas, bj, ld, m, kc, more, p ? NULL : bias);
             else if (nc > LANES)
-                panel(2, nc - LANES, c + j, ldc, ap, ras, cas, bj, ld, m, kc, more);
-            else panel(1, nc, c + j, ldc, ap, ras, cas, bj, ld, m, kc, more);
+                panel(2, nc - LANES, c + j, ldc, ap, ras, cas, bj, ld, m, kc, more,
+                      p ? NULL : bias);
+            else panel(1, nc, c + j, ldc, ap, ras, cas, bj, ld, m, kc, more, p ? NULL : bias);
         }
     }
+}
+
+static void gemm(float *c, size_t ldc, const float *a, size_t ras, size_t cas, const float *b,
+                 size_t ldb, size_t m, size_t n, size_t k, bool add)
+{
+    product(c, ldc, a, ras, cas, b, ldb, m, n, k, add, NULL);
+}
+
+static void gemm_bias(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
+                      const float *bias, size_t m, size_t n, size_t k)
+{
+    product(c, ldc, a, lda, 1, b, ldb, m, n, k, false, bias);
 }
 
 /* out (cols, rows) = transpose of in (rows, cols), both at most 8: pairs of rows are woven by
@@ -342,14 +395,7 @@ static void col_exp(float *z, size_t ldz, float *total, const float *max, size_t
         }
 }
 
-static void col_scale(float *z, size_t ldz, const float *s, size_t m, size_t n)
-{
-    for (size_t i = 0; i < m; i++, z += ldz)
-        for (size_t j = 0; j < n; j += LANES)
-            store(z + j, n - j, _mm256_mul_ps(load(n - j, z + j), load(n - j, s + j)));
-}
-
-static void col_sigmoid(float *z, size_t ldz, float *loss, const float *s, size_t m, size_t n)
+static void col_sigmoid(float *z, size_t ldz, float *loss, size_t m, size_t n)
 {
     const __m256 zero = _mm256_setzero_ps(), one = _mm256_set1_ps(1.0f);
     const __m256 sign = _mm256_set1_ps(-0.0f);
@@ -361,8 +407,7 @@ static void col_sigmoid(float *z, size_t ldz, float *loss, const float *s, size_
             const __m256 l = _mm256_add_ps(_mm256_max_ps(x, zero), log1p8(e));
             const __m256 top = _mm256_blendv_ps(one, e, _mm256_cmp_ps(x, zero, _CMP_LT_OQ));
             store(loss + j, n - j, _mm256_add_ps(load(n - j, loss + j), l));
-            store(z + j, n - j,
-                  _mm256_div_ps(_mm256_mul_ps(load(n - j, s + j), top), _mm256_add_ps(one, e)));
+            store(z + j, n - j, _mm256_div_ps(top, _mm256_add_ps(one, e)));
         }
 }
 
@@ -401,19 +446,21 @@ static void momentum(float *w, float *m, const float *g, size_t n, float beta, f
 void wisp_kernels_avx2(struct wisp_kernels *k)
 {
     k->axpy = axpy;
+    k->scale = scale;
     k->dot = dot;
     k->sum = sum;
     k->bag = bag;
     k->dots = dots;
     k->gemm = gemm;
+    k->gemm_bias = gemm_bias;
     k->transpose = transpose;
     k->relu = relu;
     k->relu_back = relu_back;
     k->col_max = col_max;
     k->col_exp = col_exp;
-    k->col_scale = col_scale;
     k->col_sigmoid = col_sigmoid;
     k->above = above;
+    k->winner = winner;
     k->adam = adam;
     k->momentum = momentum;
 }

@@ -50,6 +50,15 @@ static void axpy(float *y, const float *x, float a, size_t n)
     if (k) store(y + i, k, _mm512_fmadd_ps(av, load(k, x + i), load(k, y + i)));
 }
 
+static void scale(float *y, const float *x, float a, size_t n)
+{
+    const __m512 av = _mm512_set1_ps(a);
+    for (size_t i = 0; i < n; i += LANES) {
+        __mmask16 k = first(n - i);
+        store(y + i, k, _mm512_mul_ps(av, load(k, x + i)));
+    }
+}
+
 /* Four sums at a time: the latency of an addition is four cycles. */
 static float dot(const float *x, const float *y, size_t n)
 {
@@ -117,15 +126,123 @@ static void bag(float *out, const float *w, size_t ld, const int32_t *idx, const
     for (; j < n; j += LANES) bag_chunk(1, first(n - j), out + j, w + j, ld, idx, val, nnz);
 }
 
+INLINE void fetch_row(const float *row, size_t n)
+{
+    enum { LINE = 16 };
+    for (size_t j = 0; j < n; j += LINE) _mm_prefetch((const char *)(row + j), _MM_HINT_T1);
+}
+
 static void dots(float *out, const float *w, size_t ld, const int32_t *idx, size_t m,
                  const float *x, size_t n)
 {
-    enum { AHEAD = 8, LINE = 16 };
+    enum { AHEAD = 12 };
+    for (size_t i = 0; i < AHEAD && i < m; i++) fetch_row(w + (size_t)idx[i] * ld, n);
     for (size_t i = 0; i < m; i++) {
-        if (i + AHEAD < m)
-            for (size_t j = 0; j < n; j += LINE)
-                _mm_prefetch((const char *)(w + (size_t)idx[i + AHEAD] * ld + j), _MM_HINT_T1);
+        if (i + AHEAD < m) fetch_row(w + (size_t)idx[i + AHEAD] * ld, n);
         out[i] = dot(w + (size_t)idx[i] * ld, x, n);
+    }
+}
+
+/* ---- rows of bf16 ---- */
+
+INLINE __m512 load16(__mmask16 k, const uint16_t *x)
+{
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(k, x));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+INLINE void fetch16(const uint16_t *row, size_t n)
+{
+    enum { LINE = 32 };
+    for (size_t j = 0; j < n; j += LINE) _mm_prefetch((const char *)(row + j), _MM_HINT_T1);
+}
+
+static void from16(float *y, const uint16_t *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        __mmask16 k = first(n - i);
+        store(y + i, k, load16(k, x + i));
+    }
+}
+
+INLINE __m512i mix(__m512i x) /* wisp_mix32 */
+{
+    x = _mm512_mullo_epi32(x, _mm512_set1_epi32((int)0x9e3779b1u));
+    x = _mm512_xor_si512(x, _mm512_srli_epi32(x, 15));
+    x = _mm512_mullo_epi32(x, _mm512_set1_epi32((int)0x85ebca77u));
+    return _mm512_xor_si512(x, _mm512_srli_epi32(x, 13));
+}
+
+/* Rounded step by step like the scalar form, so all sets give its bits. */
+static void axpy16(uint16_t *x, const float *g, float a, size_t n, uint32_t random)
+{
+    const __m512i places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i infinite = _mm512_set1_epi32(0x7f800000), low = _mm512_set1_epi32(0xffff);
+    const __m512 av = _mm512_set1_ps(a);
+    for (size_t i = 0; i < n; i += LANES) {
+        __mmask16 k = first(n - i);
+        const __m512i at = _mm512_add_epi32(places, _mm512_set1_epi32((int)(random + (uint32_t)i)));
+        const __m512 sum = _mm512_add_ps(load16(k, x + i), _mm512_mul_ps(av, load(k, g + i)));
+        __m512i bits = _mm512_castps_si512(sum);
+        const __mmask16 finite =
+            _mm512_cmpneq_epi32_mask(_mm512_and_si512(bits, infinite), infinite);
+        bits = _mm512_mask_add_epi32(bits, finite, bits, _mm512_and_si512(mix(at), low));
+        _mm256_mask_storeu_epi16(x + i, k, _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16)));
+    }
+}
+
+INLINE void bag16_chunk(const int V, __mmask16 k, float *out, const uint16_t *w, size_t ld,
+                        const int32_t *idx, const float *val, size_t nnz)
+{
+    enum { AHEAD = 8 };
+    __m512 acc[16];
+    UNROLL for (int v = 0; v < V; v++) acc[v] = load(k, out + v * LANES);
+    for (size_t i = 0; i < AHEAD && i < nnz; i++) fetch16(w + (size_t)idx[i] * ld, V * LANES);
+    for (size_t i = 0; i < nnz; i++) {
+        const uint16_t *row = w + (size_t)idx[i] * ld;
+        const __m512 x = _mm512_set1_ps(val[i]);
+        if (i + AHEAD < nnz) fetch16(w + (size_t)idx[i + AHEAD] * ld, V * LANES);
+        UNROLL for (int v = 0; v < V; v++) acc[v] =
+            _mm512_fmadd_ps(x, load16(k, row + v * LANES), acc[v]);
+    }
+    UNROLL for (int v = 0; v < V; v++) store(out + v * LANES, k, acc[v]);
+}
+
+static void bag16(float *out, const uint16_t *w, size_t ld, const int32_t *idx, const float *val,
+                  size_t nnz, size_t n)
+{
+    size_t j = 0;
+    for (; j + 16 * LANES <= n; j += 16 * LANES)
+        bag16_chunk(16, ALL, out + j, w + j, ld, idx, val, nnz);
+    for (; j + 8 * LANES <= n; j += 8 * LANES)
+        bag16_chunk(8, ALL, out + j, w + j, ld, idx, val, nnz);
+    for (; j < n; j += LANES) bag16_chunk(1, first(n - j), out + j, w + j, ld, idx, val, nnz);
+}
+
+INLINE float dot16(const uint16_t *w, const float *x, size_t n)
+{
+    __m512 s[4];
+    UNROLL for (int v = 0; v < 4; v++) s[v] = _mm512_setzero_ps();
+    size_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES)
+        UNROLL for (int v = 0; v < 4; v++) s[v] =
+            _mm512_fmadd_ps(load16(ALL, w + i + v * LANES), load(ALL, x + i + v * LANES), s[v]);
+    for (; i < n; i += LANES) {
+        __mmask16 k = first(n - i);
+        s[0] = _mm512_fmadd_ps(load16(k, w + i), load(k, x + i), s[0]);
+    }
+    return _mm512_reduce_add_ps(
+        _mm512_add_ps(_mm512_add_ps(s[0], s[1]), _mm512_add_ps(s[2], s[3])));
+}
+
+static void dots16(float *out, const uint16_t *w, size_t ld, const int32_t *idx, size_t m,
+                   const float *x, size_t n)
+{
+    enum { AHEAD = 12 };
+    for (size_t i = 0; i < AHEAD && i < m; i++) fetch16(w + (size_t)idx[i] * ld, n);
+    for (size_t i = 0; i < m; i++) {
+        if (i + AHEAD < m) fetch16(w + (size_t)idx[i + AHEAD] * ld, n);
+        out[i] = dot16(w + (size_t)idx[i] * ld, x, n);
     }
 }
 
@@ -166,15 +283,40 @@ static size_t above(int32_t *where, const float *x, const float *limit, size_t n
     return found;
 }
 
+static uint32_t winner(uint32_t key[32], const float *xt, const uint32_t place[8])
+{
+    uint32_t empty = 0;
+    UNROLL for (int half = 0; half < 2; half++)
+    {
+        const float *x = xt + half * LANES;
+        __m512 best = load(ALL, x + (size_t)place[0] * 32);
+        __m512i at = _mm512_setzero_si512();
+        UNROLL for (int j = 1; j < 8; j++)
+        {
+            const __m512 v = load(ALL, x + (size_t)place[j] * 32);
+            const __mmask16 more = _mm512_cmp_ps_mask(v, best, _CMP_GT_OQ);
+            best = _mm512_mask_mov_ps(best, more, v);
+            at = _mm512_mask_mov_epi32(at, more, _mm512_set1_epi32(j));
+        }
+        uint32_t *to = key + half * LANES;
+        const __m512i old = _mm512_slli_epi32(_mm512_loadu_si512(to), 3);
+        _mm512_storeu_si512(to, _mm512_or_si512(old, at));
+        const __m512 none = _mm512_castsi512_ps(_mm512_set1_epi32((int)0xff800000));
+        empty |= (uint32_t)_mm512_cmp_ps_mask(best, none, _CMP_EQ_OQ) << (half * LANES);
+    }
+    return empty;
+}
+
 /* ---- matrix product ---- */
 
 /* C (R, V vectors) (+)= A (R, k) B (k, V vectors); 'last' masks the last vector. */
 INLINE void tile(const int R, const int V, __mmask16 last, float *c, size_t ldc, const float *a,
-                 size_t ras, size_t cas, const float *b, size_t ldb, size_t k, bool add)
+                 size_t ras, size_t cas, const float *b, size_t ldb, size_t k, bool add,
+                 const float *bias)
 {
     __m512 acc[MR][NV];
     UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] =
-        _mm512_setzero_ps();
+        bias ? _mm512_set1_ps(bias[i]) : _mm512_setzero_ps();
     for (size_t p = 0; p < k; p++) {
         __m512 row[NV];
         UNROLL for (int v = 0; v < V; v++) row[v] = load(v + 1 < V ? ALL : last, b + v * LANES);
@@ -196,31 +338,34 @@ INLINE void tile(const int R, const int V, __mmask16 last, float *c, size_t ldc,
 
 /* All rows of C for one panel of B. */
 INLINE void panel(const int V, __mmask16 last, float *c, size_t ldc, const float *a, size_t ras,
-                  size_t cas, const float *b, size_t ldb, size_t m, size_t k, bool add)
+                  size_t cas, const float *b, size_t ldb, size_t m, size_t k, bool add,
+                  const float *bias)
 {
-    for (; m >= MR; m -= MR, c += MR * ldc, a += MR * ras)
-        tile(MR, V, last, c, ldc, a, ras, cas, b, ldb, k, add);
+    for (; m >= MR; m -= MR, c += MR * ldc, a += MR * ras) {
+        tile(MR, V, last, c, ldc, a, ras, cas, b, ldb, k, add, bias);
+        if (bias) bias += MR;
+    }
     switch (m) {
     case 5:
-        tile(5, V, last, c, ldc, a, ras, cas, b, ldb, k, add);
+        tile(5, V, last, c, ldc, a, ras, cas, b, ldb, k, add, bias);
         break;
     case 4:
-        tile(4, V, last, c, ldc, a, ras, cas, b, ldb, k, add);
+        tile(4, V, last, c, ldc, a, ras, cas, b, ldb, k, add, bias);
         break;
     case 3:
-        tile(3, V, last, c, ldc, a, ras, cas, b, ldb, k, add);
+        tile(3, V, last, c, ldc, a, ras, cas, b, ldb, k, add, bias);
         break;
     case 2:
-        tile(2, V, last, c, ldc, a, ras, cas, b, ldb, k, add);
+        tile(2, V, last, c, ldc, a, ras, cas, b, ldb, k, add, bias);
         break;
     case 1:
-        tile(1, V, last, c, ldc, a, ras, cas, b, ldb, k, add);
+        tile(1, V, last, c, ldc, a, ras, cas, b, ldb, k, add, bias);
         break;
     }
 }
 
-static void gemm(float *c, size_t ldc, const float *a, size_t ras, size_t cas, const float *b,
-                 size_t ldb, size_t m, size_t n, size_t k, bool add)
+INLINE void product(float *c, size_t ldc, const float *a, size_t ras, size_t cas, const float *b,
+                    size_t ldb, size_t m, size_t n, size_t k, bool add, const float *bias)
 {
     for (size_t p = 0; p < k || p == 0; p += KC) { /* once even for k = 0: C may need its zeros */
         size_t kc = k - p < KC ? k - p : KC;
@@ -233,20 +378,32 @@ static void gemm(float *c, size_t ldc, const float *a, size_t ras, size_t cas, c
             bool more = add || p > 0;
             switch (vectors) {
             case 4:
-                panel(4, last, cj, ldc, ap, ras, cas, bj, ldb, m, kc, more);
+                panel(4, last, cj, ldc, ap, ras, cas, bj, ldb, m, kc, more, p ? NULL : bias);
                 break;
             case 3:
-                panel(3, last, cj, ldc, ap, ras, cas, bj, ldb, m, kc, more);
+                panel(3, last, cj, ldc, ap, ras, cas, bj, ldb, m, kc, more, p ? NULL : bias);
                 break;
             case 2:
-                panel(2, last, cj, ldc, ap, ras, cas, bj, ldb, m, kc, more);
+                panel(2, last, cj, ldc, ap, ras, cas, bj, ldb, m, kc, more, p ? NULL : bias);
                 break;
             case 1:
-                panel(1, last, cj, ldc, ap, ras, cas, bj, ldb, m, kc, more);
+                panel(1, last, cj, ldc, ap, ras, cas, bj, ldb, m, kc, more, p ? NULL : bias);
                 break;
             }
         }
     }
+}
+
+static void gemm(float *c, size_t ldc, const float *a, size_t ras, size_t cas, const float *b,
+                 size_t ldb, size_t m, size_t n, size_t k, bool add)
+{
+    product(c, ldc, a, ras, cas, b, ldb, m, n, k, add, NULL);
+}
+
+static void gemm_bias(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
+                      const float *bias, size_t m, size_t n, size_t k)
+{
+    product(c, ldc, a, lda, 1, b, ldb, m, n, k, false, bias);
 }
 
 /* ---- blocks of logits ---- */
@@ -334,19 +491,7 @@ static void col_exp(float *z, size_t ldz, float *total, const float *max, size_t
     for (; j < n; j += LANES) exp_stripe(1, first(n - j), z + j, ldz, total + j, max + j, m);
 }
 
-static void col_scale(float *z, size_t ldz, const float *s, size_t m, size_t n)
-{
-    for (size_t i = 0; i < m; i++, z += ldz) {
-        size_t j = 0;
-        for (; j + LANES <= n; j += LANES)
-            store(z + j, ALL, _mm512_mul_ps(load(ALL, z + j), load(ALL, s + j)));
-        __mmask16 k = first(n - j);
-        if (k) store(z + j, k, _mm512_mul_ps(load(k, z + j), load(k, s + j)));
-    }
-}
-
-INLINE void sigmoid_stripe(const int V, __mmask16 k, float *z, size_t ldz, float *loss,
-                           const float *s, size_t m)
+INLINE void sigmoid_stripe(const int V, __mmask16 k, float *z, size_t ldz, float *loss, size_t m)
 {
     const __m512 zero = _mm512_setzero_ps(), one = _mm512_set1_ps(1.0f);
     __m512 t[NV];
@@ -359,17 +504,16 @@ INLINE void sigmoid_stripe(const int V, __mmask16 k, float *z, size_t ldz, float
             const __m512 l = _mm512_add_ps(_mm512_max_ps(x, zero), log1p16(e));
             const __m512 top = _mm512_mask_mov_ps(one, _mm512_cmp_ps_mask(x, zero, _CMP_LT_OQ), e);
             t[v] = _mm512_add_ps(t[v], l);
-            store(at, k,
-                  _mm512_div_ps(_mm512_mul_ps(load(k, s + v * LANES), top), _mm512_add_ps(one, e)));
+            store(at, k, _mm512_div_ps(top, _mm512_add_ps(one, e)));
         }
     UNROLL for (int v = 0; v < V; v++) store(loss + v * LANES, k, t[v]);
 }
 
-static void col_sigmoid(float *z, size_t ldz, float *loss, const float *s, size_t m, size_t n)
+static void col_sigmoid(float *z, size_t ldz, float *loss, size_t m, size_t n)
 {
     size_t j = 0;
-    for (; j + NR <= n; j += NR) sigmoid_stripe(NV, ALL, z + j, ldz, loss + j, s + j, m);
-    for (; j < n; j += LANES) sigmoid_stripe(1, first(n - j), z + j, ldz, loss + j, s + j, m);
+    for (; j + NR <= n; j += NR) sigmoid_stripe(NV, ALL, z + j, ldz, loss + j, m);
+    for (; j < n; j += LANES) sigmoid_stripe(1, first(n - j), z + j, ldz, loss + j, m);
 }
 
 /* ---- optimisers: rounded step by step like the scalar form, so all sets give its bits ---- */
@@ -417,18 +561,24 @@ static void momentum(float *w, float *m, const float *g, size_t n, float beta, f
 void wisp_kernels_avx512(struct wisp_kernels *k)
 {
     k->axpy = axpy;
+    k->scale = scale;
     k->dot = dot;
     k->sum = sum;
     k->bag = bag;
     k->dots = dots;
+    k->from16 = from16;
+    k->axpy16 = axpy16;
+    k->bag16 = bag16;
+    k->dots16 = dots16;
     k->gemm = gemm;
+    k->gemm_bias = gemm_bias;
     k->relu = relu;
     k->relu_back = relu_back;
     k->col_max = col_max;
     k->col_exp = col_exp;
-    k->col_scale = col_scale;
     k->col_sigmoid = col_sigmoid;
     k->above = above;
+    k->winner = winner;
     k->adam = adam;
     k->momentum = momentum;
 }

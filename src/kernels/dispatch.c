@@ -17,6 +17,10 @@ static const struct isa {
       wisp_kernels_avx2 },
     { "avx512", "512-bit vectors (Skylake-X, Zen 4 and later)", CPU_AVX2 | CPU_FMA | CPU_AVX512,
       wisp_kernels_avx512 },
+    { "bf16", "512-bit vectors with products of bf16 (Cooper Lake, Zen 4 and later)",
+      CPU_AVX2 | CPU_FMA | CPU_AVX512 | CPU_BF16, wisp_kernels_bf16 },
+    { "amx", "tiles of bf16 (Sapphire Rapids and later)",
+      CPU_AVX2 | CPU_FMA | CPU_AVX512 | CPU_BF16 | CPU_AMX, wisp_kernels_amx },
 #endif
 };
 enum { N_ISAS = sizeof isas / sizeof *isas };

@@ -12,6 +12,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Mixes the bits of a number: where rounding at random gets its bits from. */
+static inline uint32_t wisp_mix32(uint32_t x)
+{
+    x *= 0x9e3779b1u;
+    x ^= x >> 15;
+    x *= 0x85ebca77u;
+    return x ^ x >> 13;
+}
+
+/* To bf16: nearest, ties to even; a NaN stays one. */
+static inline uint16_t wisp_round16(float x)
+{
+    union {
+        float f;
+        uint32_t u;
+    } bits = { x };
+    if (x != x) return (uint16_t)(bits.u >> 16 | 0x40);
+    return (uint16_t)((bits.u + 0x7fff + (bits.u >> 16 & 1)) >> 16);
+}
+
 struct wisp_adam { /* coefficients of one Adam update */
     float beta1, beta2;
     float step; /* learning rate * sqrt(1 - beta2^t) / (1 - beta1^t) */
@@ -23,6 +43,8 @@ struct wisp_kernels {
 
     /* y[i] += a * x[i] */
     void (*axpy)(float *y, const float *x, float a, size_t n);
+    /* y[i] = a * x[i]; y may be x */
+    void (*scale)(float *y, const float *x, float a, size_t n);
     /* sum of x[i] * y[i] */
     float (*dot)(const float *x, const float *y, size_t n);
     /* sum of x[i] */
@@ -40,6 +62,40 @@ struct wisp_kernels {
      * (1, lda) for a transposed one. */
     void (*gemm)(float *c, size_t ldc, const float *a, size_t ras, size_t cas, const float *b,
                  size_t ldb, size_t m, size_t n, size_t k, bool add);
+    /* C = A B + bias, bias(i) to all of row i; A is plain, rows lda apart. */
+    void (*gemm_bias)(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
+                      const float *bias, size_t m, size_t n, size_t k);
+    /* ---- bf16: the upper half of a float, rounded to nearest, ties to even; NaN stays NaN ----
+     *
+     * Products take A (m, k) plain, rows lda apart, and B (k, n) in panels: 16 columns side by
+     * side, two rows of B to a word (the even row in the lower half), panels ldb words apart; a
+     * panel is (k/2, 16) words.  k is a multiple of 32, filled up with zeros; so are the columns of
+     * the last panel. */
+
+    bool fast16; /* gemm16 is faster than gemm */
+    void (*to16)(uint16_t *y, const float *x, size_t n);
+    void (*from16)(float *y, const uint16_t *x, size_t n);
+    /* x[i] + a * g[i] rounded up or down at random, so that on average nothing is lost: the 16
+     * lower bits of a mix of (random + i) are added before those of the sum are cut off. */
+    void (*axpy16)(uint16_t *x, const float *g, float a, size_t n, uint32_t random);
+    /* bag and dots with rows of bf16. */
+    void (*bag16)(float *out, const uint16_t *w, size_t ld, const int32_t *idx, const float *val,
+                  size_t nnz, size_t n);
+    void (*dots16)(float *out, const uint16_t *w, size_t ld, const int32_t *idx, size_t m,
+                   const float *x, size_t n);
+    /* Panels of B(p, j) = s[p] * x[p * ldx + j], s NULL: 1; k and n as they are, the rest filled
+     * up. */
+    void (*pairs)(uint32_t *out, size_t ldo, const float *x, size_t ldx, const float *s, size_t k,
+                  size_t n);
+    /* Panels of B(p, j) = x[j * ldx + p]. */
+    void (*pairs_t)(uint32_t *out, size_t ldo, const float *x, size_t ldx, size_t k, size_t n);
+    /* out (n, m) = transpose of in (m, n); rows of out are filled up to a multiple of 32. */
+    void (*turn16)(uint16_t *out, size_t ldo, const uint16_t *in, size_t ldi, size_t m, size_t n);
+    /* C = A B, plus bias(i) in row i unless it is NULL, plus C when 'add'; sums in float.  Rows of
+     * A up to the next multiple of 16 may be read. */
+    void (*gemm16)(float *c, size_t ldc, const uint16_t *a, size_t lda, const uint32_t *b,
+                   size_t ldb, const float *bias, size_t m, size_t n, size_t k, bool add);
+
     /* out (n, m) = transpose of in (m, n) */
     void (*transpose)(float *out, size_t ldo, const float *in, size_t ldi, size_t m, size_t n);
 
@@ -55,12 +111,15 @@ struct wisp_kernels {
     void (*col_max)(float *max, const float *z, size_t ldz, size_t m, size_t n);
     /* z(i, j) = exp(z(i, j) - max[j]); sum[j] = its sum over i.  Arguments below -87 give 0. */
     void (*col_exp)(float *z, size_t ldz, float *sum, const float *max, size_t m, size_t n);
-    /* z(i, j) *= s[j] */
-    void (*col_scale)(float *z, size_t ldz, const float *s, size_t m, size_t n);
-    /* loss[j] = sum over i of log(1 + exp(z(i, j))); z(i, j) = s[j] / (1 + exp(-z(i, j))) */
-    void (*col_sigmoid)(float *z, size_t ldz, float *loss, const float *s, size_t m, size_t n);
+    /* loss[j] = sum over i of log(1 + exp(z(i, j))); z(i, j) = 1 / (1 + exp(-z(i, j))) */
+    void (*col_sigmoid)(float *z, size_t ldz, float *loss, size_t m, size_t n);
     /* The indices j with x[j] > limit[j], in order, into where (room for n); returns how many. */
     size_t (*above)(int32_t *where, const float *x, const float *limit, size_t n);
+
+    /* Columns of xt (any, 32) are vectors.  key[i] = key[i] << 3 | which of the coordinates
+     * place[0 .. 7] is the largest of vector i, ties to the first; returns the vectors (bit i) all
+     * of whose eight are -infinity.  No NaN. */
+    uint32_t (*winner)(uint32_t key[32], const float *xt, const uint32_t place[8]);
 
     /* m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w -= step * m / (sqrt(v) + eps)
      */
@@ -79,5 +138,7 @@ const char *wisp_kernels_isa(size_t i, const char **what);
 void wisp_kernels_scalar(struct wisp_kernels *k);
 void wisp_kernels_avx2(struct wisp_kernels *k);
 void wisp_kernels_avx512(struct wisp_kernels *k);
+void wisp_kernels_bf16(struct wisp_kernels *k);
+void wisp_kernels_amx(struct wisp_kernels *k);
 
 #endif

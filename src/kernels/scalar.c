@@ -4,10 +4,16 @@
 #include "kernels/kernels.h"
 
 #include <math.h>
+#include <string.h>
 
 static void axpy(float *y, const float *x, float a, size_t n)
 {
     for (size_t i = 0; i < n; i++) y[i] += a * x[i];
+}
+
+static void scale(float *y, const float *x, float a, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = a * x[i];
 }
 
 static float dot(const float *x, const float *y, size_t n)
@@ -53,6 +59,113 @@ static void gemm(float *c, size_t ldc, const float *a, size_t ras, size_t cas, c
     }
 }
 
+static void gemm_bias(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
+                      const float *bias, size_t m, size_t n, size_t k)
+{
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) c[i * ldc + j] = bias[i];
+    gemm(c, ldc, a, lda, 1, b, ldb, m, n, k, true);
+}
+
+/* ---- bf16 ---- */
+
+static float widen(uint32_t half)
+{
+    uint32_t u = half << 16;
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+static void to16(uint16_t *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = wisp_round16(x[i]);
+}
+
+static void from16(float *y, const uint16_t *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = widen(x[i]);
+}
+
+static void axpy16(uint16_t *x, const float *g, float a, size_t n, uint32_t random)
+{
+    for (size_t i = 0; i < n; i++) {
+        float sum = widen(x[i]) + a * g[i];
+        uint32_t bits, low = wisp_mix32(random + (uint32_t)i) & 0xffff;
+        memcpy(&bits, &sum, sizeof bits);
+        if ((bits & 0x7f800000) != 0x7f800000) bits += low; /* not of infinity or NaN */
+        x[i] = (uint16_t)(bits >> 16);
+    }
+}
+
+static void bag16(float *out, const uint16_t *w, size_t ld, const int32_t *idx, const float *val,
+                  size_t nnz, size_t n)
+{
+    for (size_t i = 0; i < nnz; i++)
+        for (size_t j = 0; j < n; j++) out[j] += val[i] * widen(w[(size_t)idx[i] * ld + j]);
+}
+
+static void dots16(float *out, const uint16_t *w, size_t ld, const int32_t *idx, size_t m,
+                   const float *x, size_t n)
+{
+    for (size_t i = 0; i < m; i++) {
+        out[i] = 0;
+        for (size_t j = 0; j < n; j++) out[i] += widen(w[(size_t)idx[i] * ld + j]) * x[j];
+    }
+}
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static void pairs(uint32_t *out, size_t ldo, const float *x, size_t ldx, const float *s, size_t k,
+                  size_t n)
+{
+    for (size_t j = 0; j < round_up(n, 16); j++)
+        for (size_t p = 0; p < round_up(k, 32); p += 2) {
+            uint32_t half[2];
+            for (size_t h = 0; h < 2; h++) {
+                float v = p + h < k && j < n ? x[(p + h) * ldx + j] * (s ? s[p + h] : 1) : 0;
+                half[h] = wisp_round16(v);
+            }
+            out[j / 16 * ldo + p / 2 * 16 + j % 16] = half[0] | half[1] << 16;
+        }
+}
+
+static void pairs_t(uint32_t *out, size_t ldo, const float *x, size_t ldx, size_t k, size_t n)
+{
+    for (size_t j = 0; j < round_up(n, 16); j++)
+        for (size_t p = 0; p < round_up(k, 32); p += 2) {
+            uint32_t half[2];
+            for (size_t h = 0; h < 2; h++)
+                half[h] = p + h < k && j < n ? wisp_round16(x[j * ldx + p + h]) : 0;
+            out[j / 16 * ldo + p / 2 * 16 + j % 16] = half[0] | half[1] << 16;
+        }
+}
+
+static void turn16(uint16_t *out, size_t ldo, const uint16_t *in, size_t ldi, size_t m, size_t n)
+{
+    for (size_t j = 0; j < n; j++)
+        for (size_t i = 0; i < round_up(m, 32); i++) out[j * ldo + i] = i < m ? in[i * ldi + j] : 0;
+}
+
+static void gemm16(float *c, size_t ldc, const uint16_t *a, size_t lda, const uint32_t *b,
+                   size_t ldb, const float *bias, size_t m, size_t n, size_t k, bool add)
+{
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            const uint32_t *panel = b + j / 16 * ldb + j % 16;
+            float sum = bias ? bias[i] : 0;
+            for (size_t p = 0; p < k; p += 2) {
+                uint32_t pair = panel[p / 2 * 16];
+                sum += widen(a[i * lda + p]) * widen(pair & 0xffff);
+                sum += widen(a[i * lda + p + 1]) * widen(pair >> 16);
+            }
+            c[i * ldc + j] = add ? c[i * ldc + j] + sum : sum;
+        }
+}
+
 static void transpose(float *out, size_t ldo, const float *in, size_t ldi, size_t m, size_t n)
 {
     for (size_t i = 0; i < m; i++)
@@ -95,13 +208,7 @@ static void col_exp(float *z, size_t ldz, float *total, const float *max, size_t
         }
 }
 
-static void col_scale(float *z, size_t ldz, const float *s, size_t m, size_t n)
-{
-    for (size_t i = 0; i < m; i++)
-        for (size_t j = 0; j < n; j++) z[i * ldz + j] *= s[j];
-}
-
-static void col_sigmoid(float *z, size_t ldz, float *loss, const float *s, size_t m, size_t n)
+static void col_sigmoid(float *z, size_t ldz, float *loss, size_t m, size_t n)
 {
     for (size_t j = 0; j < n; j++) loss[j] = 0;
     for (size_t i = 0; i < m; i++)
@@ -109,7 +216,7 @@ static void col_sigmoid(float *z, size_t ldz, float *loss, const float *s, size_
             float x = z[i * ldz + j];
             float e = exp_or_0(-fabsf(x)); /* never above 1, so nothing overflows */
             loss[j] += (x > 0 ? x : 0) + log1pf(e);
-            z[i * ldz + j] = s[j] * (x < 0 ? e : 1) / (1 + e);
+            z[i * ldz + j] = (x < 0 ? e : 1) / (1 + e);
         }
 }
 
@@ -119,6 +226,22 @@ static size_t above(int32_t *where, const float *x, const float *limit, size_t n
     for (size_t j = 0; j < n; j++)
         if (x[j] > limit[j]) where[found++] = (int32_t)j;
     return found;
+}
+
+static uint32_t winner(uint32_t key[32], const float *xt, const uint32_t place[8])
+{
+    uint32_t empty = 0;
+    for (size_t i = 0; i < 32; i++) {
+        float best = xt[(size_t)place[0] * 32 + i];
+        uint32_t at = 0;
+        for (uint32_t j = 1; j < 8; j++) {
+            float v = xt[(size_t)place[j] * 32 + i];
+            if (v > best) best = v, at = j;
+        }
+        key[i] = key[i] << 3 | at;
+        empty |= (uint32_t)(best == -INFINITY) << i;
+    }
+    return empty;
 }
 
 static void adam(float *w, float *m, float *v, const float *g, size_t n, const struct wisp_adam *c)
@@ -145,19 +268,30 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
 {
     *k = (struct wisp_kernels){
         .axpy = axpy,
+        .scale = scale,
         .dot = dot,
         .sum = sum,
         .bag = bag,
         .dots = dots,
         .gemm = gemm,
+        .gemm_bias = gemm_bias,
+        .to16 = to16,
+        .from16 = from16,
+        .axpy16 = axpy16,
+        .bag16 = bag16,
+        .dots16 = dots16,
+        .pairs = pairs,
+        .pairs_t = pairs_t,
+        .turn16 = turn16,
+        .gemm16 = gemm16,
         .transpose = transpose,
         .relu = relu,
         .relu_back = relu_back,
         .col_max = col_max,
         .col_exp = col_exp,
-        .col_scale = col_scale,
         .col_sigmoid = col_sigmoid,
         .above = above,
+        .winner = winner,
         .adam = adam,
         .momentum = momentum,
     };

@@ -13,13 +13,14 @@
  * repeatable, and ThreadSanitizer is right to complain, so it never sees this mode.
  *
  * scratch:  loss (batch doubles) | g, rows (own) | samples, g by row (own)
- *           | starts (active + 1) | heat (active) | lists of the best
- * of each thread: gradient of a row (n_in) */
+ *           | starts (active + 1) | heat (active) | best rows, lists of them
+ * of each thread: gradient of a row (n_in), or keys of a sample's list */
 #include "layer/example.h"
-#include "layer/best.h"
+#include "hash/best.h"
 #include "layer/loss.h"
 #include "layer/rows.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { SAMPLES_A_TASK = 4, ROWS_A_TASK = 16, COLUMNS = 16 };
@@ -32,7 +33,8 @@ struct view { /* the scratch, cut up for this step */
     float *by_row;   /* (own) g in that order */
     uint32_t *start; /* (active + 1) */
     float *heat;     /* (active) */
-    struct wisp_best best;
+    struct wisp_best lists;
+    int32_t *best; /* (n, k) of the lists */
 };
 
 struct job {
@@ -45,8 +47,9 @@ struct job {
 void wisp_example_plan(struct wisp_layer *l, const struct wisp_layer_sizes *s)
 {
     l->scratch_floats = 2 * s->batch + 4 * s->own + 2 * s->active + 1;
-    if (s->best) l->scratch_floats += wisp_best_floats(s->batch, s->best);
-    l->thread_floats = l->n_in;
+    if (s->best) l->scratch_floats += wisp_best_floats(s->batch, s->best) + s->batch * s->best + 2;
+    size_t keys = 2 * wisp_best_room(s->best);
+    l->thread_floats = l->n_in > keys ? l->n_in : keys;
 }
 
 static struct job cut(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in)
@@ -61,13 +64,16 @@ static struct job cut(const struct wisp_layer *l, struct wisp_step *s, const str
     j.v.by_row = p, p += own;
     j.v.start = (uint32_t *)p, p += s->active.n + 1;
     j.v.heat = p, p += s->active.n;
-    j.v.best = wisp_best_at(p, n, l->sampler ? wisp_sampler_best(l->sampler) : 0);
+    size_t k = l->sampler ? wisp_sampler_best(l->sampler) : 0;
+    j.v.best = (int32_t *)p, p += n * k;
+    p += (p - l->scratch) % 2; /* keys want 8 bytes */
+    j.v.lists = wisp_best_at(p, n, k);
     return j;
 }
 
 /* ---- a sample forward ---- */
 
-static void score(const struct job *j, size_t i)
+static void score(const struct job *j, size_t i, int thread)
 {
     const struct wisp_active *a = &j->s->active;
     const struct wisp_layer *l = j->l;
@@ -76,12 +82,17 @@ static void score(const struct job *j, size_t i)
     const uint32_t *place = a->own + a->op[i];
     size_t m = a->op[i + 1] - a->op[i];
     for (size_t e = 0; e < m; e++) row[e] = (int32_t)wisp_row_at(a, place[e]);
-    j->s->ctx->k->dots(z, l->params[0].w, l->n_in, row, m, j->in->x + i * l->n_in, l->n_in);
+    struct wisp_weights w = wisp_param_weights(&l->params[0]);
+    wisp_weights_dots(j->s->ctx->k, z, &w, row, m, j->in->x + i * l->n_in);
     for (size_t e = 0; e < m; e++) z[e] += l->params[1].w[row[e]];
-    if (j->v.best.k) {
-        struct wisp_best best = j->v.best;
-        wisp_best_reset_one(&best, i);
-        for (size_t e = 0; e < m; e++) wisp_best_add(&best, i, z[e], row[e]);
+    size_t k = j->v.lists.k;
+    if (k) {
+        uint64_t *keys = (uint64_t *)wisp_layer_thread(l, thread);
+        struct wisp_best lists = j->v.lists;
+        wisp_best_reset_one(&lists, i);
+        for (size_t e = 0; e < m; e++) wisp_best_add(&lists, i, z[e], row[e]);
+        size_t n = wisp_best_take(keys, &lists, 1, i, -INFINITY);
+        for (size_t c = 0; c < k; c++) j->v.best[i * k + c] = c < n ? wisp_key_row(keys[c]) : -1;
     }
     for (size_t e = 0; a->shift && e < m; e++) z[e] += a->shift[place[e]];
 }
@@ -92,20 +103,22 @@ static void score(const struct job *j, size_t i)
 static double part_of_all(const struct wisp_step *s, float *z, size_t m, float scale)
 {
     const struct wisp_kernels *k = s->ctx->k;
-    float a[2 * COLUMNS], b[2 * COLUMNS];
+    float max[COLUMNS], sum[2 * COLUMNS], top = -INFINITY, factor;
     size_t rows = m / COLUMNS, rest = m % COLUMNS, n = rows ? COLUMNS : 0;
     float *last = z + rows * COLUMNS;
-    double loss = 0;
+    double all = 0;
     if (m == 0) return 0;
-    if (rows) s->loss->block(k, z, COLUMNS, rows, COLUMNS, a, b);
-    if (rest) s->loss->block(k, last, rest, 1, rest, a + n, b + n);
-    s->loss->combine(a, b, 1, n + rest, 0, 1, &scale, &loss);
-    if (rows) k->col_scale(z, COLUMNS, a, rows, COLUMNS);
-    if (rest) k->col_scale(last, rest, a + n, 1, rest);
+    for (size_t i = 0; i < m; i++) top = z[i] > top ? z[i] : top;
+    for (size_t i = 0; i < COLUMNS; i++) max[i] = top;
+    if (rows) s->loss->block(k, z, COLUMNS, rows, COLUMNS, max, sum);
+    if (rest) s->loss->block(k, last, rest, 1, rest, max, sum + n);
+    for (size_t i = 0; i < n + rest; i++) all += sum[i];
+    double loss = s->loss->finish(top, all, &factor);
+    k->scale(z, z, factor * scale, m);
     return scale == 0 ? 0 : loss;
 }
 
-static void forward_sample(const struct job *j, size_t i)
+static void forward_sample(const struct job *j, size_t i, int thread)
 {
     const struct wisp_active *a = &j->s->active;
     const struct wisp_batch *b = j->s->batch;
@@ -114,7 +127,7 @@ static void forward_sample(const struct job *j, size_t i)
     const struct wisp_active own = { .n = m, .rows = j->v.row + a->op[i] };
     float *z = j->v.g + a->op[i], target = n_true ? loss->target(n_true) : 0;
     double of_true = 0;
-    score(j, i);
+    score(j, i, thread);
     for (uint32_t y = b->yp[i]; y < b->yp[i + 1]; y++)
         if ((at = wisp_active_place(&own, b->yi[y])) < m) of_true += (double)target * z[at];
     float scale = n_true || loss->uses_unlabelled ? 1.0f / (float)b->n : 0;
@@ -125,10 +138,9 @@ static void forward_sample(const struct job *j, size_t i)
 
 static void forward_samples(void *arg, size_t task, int thread)
 {
-    (void)thread;
     const struct job *j = arg;
     size_t end = (task + 1) * SAMPLES_A_TASK, n = j->s->batch->n;
-    for (size_t i = task * SAMPLES_A_TASK; i < end && i < n; i++) forward_sample(j, i);
+    for (size_t i = task * SAMPLES_A_TASK; i < end && i < n; i++) forward_sample(j, i, thread);
 }
 
 static size_t sample_tasks(const struct wisp_step *s)
@@ -159,8 +171,8 @@ static void below_sample(const struct job *j, size_t i)
     size_t width = j->l->n_in;
     float *gh = j->in->g + i * width;
     memset(gh, 0, width * sizeof *gh);
-    j->s->ctx->k->bag(gh, j->l->params[0].w, width, j->v.row + op[i], j->v.g + op[i],
-                      op[i + 1] - op[i], width);
+    struct wisp_weights w = wisp_param_weights(&j->l->params[0]);
+    wisp_weights_bag(j->s->ctx->k, gh, &w, j->v.row + op[i], j->v.g + op[i], op[i + 1] - op[i]);
 }
 
 static void below_samples(void *arg, size_t task, int thread)
@@ -237,7 +249,7 @@ static void hogwild_race(const struct job *j, size_t i, int thread)
 static void hogwild_sample(void *arg, size_t i, int thread)
 {
     const struct job *j = arg;
-    forward_sample(j, i);
+    forward_sample(j, i, thread);
     below_sample(j, i);
     hogwild_race(j, i, thread);
 }
@@ -264,8 +276,7 @@ void wisp_example_backward(struct wisp_outcome *o, struct wisp_layer *l, struct 
         wisp_parallel_for(s->ctx->pool, (s->active.n + ROWS_A_TASK - 1) / ROWS_A_TASK, move_rows,
                           &j);
     }
-    *o = (struct wisp_outcome){ .active = &s->active,
-                                .k = j.v.best.k,
-                                .best = j.v.best.k ? j.v.best.id : NULL,
-                                .heat = j.v.heat };
+    *o = (struct wisp_outcome){
+        .active = &s->active, .k = j.v.lists.k, .best = j.v.best, .heat = j.v.heat
+    };
 }

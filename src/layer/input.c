@@ -9,17 +9,17 @@
 
 #include <string.h>
 
-enum { FEATURES_A_TASK = 16 };
+enum { FEATURES_A_TASK = 64, AHEAD = 6 };
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
 {
-    (void)s;
     if (l->number != 0)
         return wisp_fail(err, WISP_EINVAL,
                          "--net: 'input' must come first; use 'dense' for later layers");
     l->n_out = (size_t)l->arg;
     wisp_layer_declare(l, "weight", l->n_in, l->n_out);
     wisp_layer_declare(l, "bias", 1, l->n_out);
+    l->params[0].half = s->half;
     l->thread_floats = l->n_out;
     return WISP_OK;
 }
@@ -43,11 +43,12 @@ static void forward_tile(void *arg, size_t tile, int thread)
     const struct job *j = arg;
     const struct wisp_batch *b = j->s->batch;
     size_t width = j->l->n_out, first = tile * WISP_TILE, n = wisp_tile_rows(b->n, tile);
+    struct wisp_weights w = wisp_param_weights(&j->l->params[0]);
     for (size_t i = first; i < first + n; i++) {
         float *out = j->out->x + i * width;
         memcpy(out, j->l->params[1].w, width * sizeof *out);
-        j->s->ctx->k->bag(out, j->l->params[0].w, width, b->xi + b->xp[i], b->xv + b->xp[i],
-                          b->xp[i + 1] - b->xp[i], width);
+        wisp_weights_bag(j->s->ctx->k, out, &w, b->xi + b->xp[i], b->xv + b->xp[i],
+                         b->xp[i + 1] - b->xp[i]);
     }
 }
 
@@ -65,7 +66,10 @@ static void backward_features(void *arg, size_t task, int thread)
     const struct wisp_batch *b = j->s->batch;
     size_t width = j->l->n_out, end = (task + 1) * FEATURES_A_TASK;
     float *g = wisp_layer_thread(j->l, thread);
-    for (size_t t = task * FEATURES_A_TASK; t < end && t < b->n_touched; t++) {
+    if (end > b->n_touched) end = b->n_touched;
+    for (size_t t = task * FEATURES_A_TASK; t < end; t++) {
+        if (t + AHEAD < b->n_touched)
+            wisp_param_fetch(&j->l->params[0], (size_t)b->touched[t + AHEAD], true);
         memset(g, 0, width * sizeof *g);
         j->s->ctx->k->bag(g, j->out->g, width, b->ts + b->tp[t], b->tv + b->tp[t],
                           b->tp[t + 1] - b->tp[t], width);

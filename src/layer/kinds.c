@@ -55,8 +55,11 @@ static void normal_chunk(void *arg, size_t chunk, int thread)
     (void)thread;
     const struct normal *n = arg;
     size_t all = n->p->rows * n->p->cols, end = (chunk + 1) * NORMAL_CHUNK;
-    for (size_t i = chunk * NORMAL_CHUNK; i < end && i < all; i++)
-        n->p->w[i] = (float)(n->deviation * wisp_rand_normal(n->seed, n->stream, i));
+    for (size_t i = chunk * NORMAL_CHUNK; i < end && i < all; i++) {
+        float x = (float)(n->deviation * wisp_rand_normal(n->seed, n->stream, i));
+        if (n->p->b16) n->p->b16[i] = wisp_round16(x);
+        else n->p->w[i] = x;
+    }
 }
 
 void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, int stream,

@@ -9,14 +9,16 @@
 
 #include "base/context.h"
 #include "hash/sampler.h"
-#include "kernels/kernels.h"
+#include "kernels/weights.h"
 
 #include <stdbool.h>
 
 struct wisp_param { /* a declared array of weights, updated by rows */
     char name[48];
     size_t rows, cols;
-    float *w; /* (rows, cols) */
+    bool half;     /* rows of bf16 */
+    float *w;      /* (rows, cols) */
+    uint16_t *b16; /* the same, if half: w is NULL then */
     /* optimiser state, whatever of it the optimiser asks for */
     float *m, *v;    /* (rows, cols) */
     float *g2;       /* (rows) running sum of the mean squared gradient */
@@ -48,6 +50,7 @@ struct wisp_batch { /* rows laid out for a step: model/batch.c */
 };
 
 struct wisp_loss;
+struct wisp_precision;
 
 struct wisp_layer;
 struct wisp_step { /* one batch on its way through the network */
@@ -82,6 +85,7 @@ struct wisp_layer {
     double arg; /* number after the name in the net line: width or rate */
     int n_params;
     struct wisp_param params[WISP_MAX_PARAMS];
+    const struct wisp_precision *precision; /* of its products, where it has a choice; NULL: fp32 */
     struct wisp_sampler *sampler; /* who chooses its rows while training, borrowed; NULL: all */
     /* scratch, asked for by plan, given by the net */
     size_t scratch_floats, thread_floats; /* shared; for each thread */
@@ -92,6 +96,8 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     size_t batch;
     size_t active; /* most output rows in a step */
     bool training;
+    const struct wisp_precision *precision; /* of wide products; NULL: fp32 */
+    bool half;                              /* rows of the input and the output layer are bf16 */
     size_t best; /* of each sample's best rows that the output layer collects */
     size_t own;  /* most rows that the samples of a batch own together; 0: one set for all */
 };
@@ -131,9 +137,35 @@ void wisp_layer_init_he(struct wisp_layer *l, uint64_t seed, struct wisp_pool *p
 void wisp_layer_move_bias(struct wisp_layer *l, struct wisp_step *s, struct wisp_param *bias,
                           const float *g);
 
+static inline struct wisp_weights wisp_param_weights(const struct wisp_param *p)
+{
+    return (struct wisp_weights){ p->cols, p->w, p->b16 };
+}
+/* Weight and bias, the first two parameters, as finders see them. */
+static inline struct wisp_matrix wisp_layer_matrix(const struct wisp_layer *l)
+{
+    return (struct wisp_matrix){ l->n_out, l->n_in, wisp_param_weights(&l->params[0]),
+                                 l->params[1].w };
+}
+
 static inline float *wisp_layer_thread(const struct wisp_layer *l, int thread)
 {
     return l->thread_scratch + (size_t)thread * l->thread_floats;
+}
+
+/* Asks for a row of a parameter that is needed soon; with its optimiser state if it will move. */
+static inline void wisp_param_fetch(const struct wisp_param *p, size_t row, bool moves)
+{
+    enum { LINE = 16 };
+    const char *w = p->b16 ? (char *)(p->b16 + row * p->cols) : (char *)(p->w + row * p->cols);
+    size_t bytes = p->cols * (p->b16 ? 2 : 4);
+    for (size_t c = 0; c < bytes; c += 64) __builtin_prefetch(w + c, 1, 2);
+    for (size_t c = 0; moves && p->m && c < p->cols; c += LINE) {
+        __builtin_prefetch(p->m + row * p->cols + c, 1, 2);
+        if (p->v) __builtin_prefetch(p->v + row * p->cols + c, 1, 2);
+    }
+    if (moves && p->g2) __builtin_prefetch(p->g2 + row, 1);
+    if (moves && p->count) __builtin_prefetch(p->count + row, 1);
 }
 
 /* Work on samples is cut into tiles of this many rows, whatever the number of threads. */

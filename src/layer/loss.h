@@ -1,10 +1,10 @@
 /* Losses over an active set of labels, computed block by block.
  *
- * A block of logits z is (m labels, n samples).  The forward pass hands every block to
- * block(), which leaves something in z and two numbers a sample in a[] and b[]; combine() then sees
- * the numbers of all blocks, gives each sample's loss (without the part of its true labels),
- * and turns a[] into the factor that makes z the gradient; the caller
- * subtracts the targets.  So the logits are computed once and passed over twice. */
+ * A block of logits z is (m labels, n samples).  When the largest logit of each sample is known,
+ * block() makes of z what is, times the sample's factor, the gradient without the targets, and
+ * leaves one number a sample; from their sum over all blocks finish() gives the sample's loss
+ * (without the part of its true labels) and the factor.  The caller subtracts the targets.  So the
+ * logits are computed once and passed over once. */
 #ifndef WISP_LAYER_LOSS_H
 #define WISP_LAYER_LOSS_H
 
@@ -16,12 +16,9 @@ struct wisp_loss {
     float (*target)(size_t n_true);
     /* Does a sample without labels teach anything? */
     bool uses_unlabelled;
-    void (*block)(const struct wisp_kernels *k, float *z, size_t ldz, size_t m, size_t n, float *a,
-                  float *b);
-    /* a, b: (n_blocks, ld); samples first .. end-1; loss (n).  Leaves in a what z must be
-     * multiplied by to be the gradient, 'scale' (n) folded in. */
-    void (*combine)(float *a, const float *b, size_t ld, size_t n_blocks, size_t first, size_t end,
-                    const float *scale, double *loss);
+    void (*block)(const struct wisp_kernels *k, float *z, size_t ldz, size_t m, size_t n,
+                  const float *max, float *sum);
+    double (*finish)(float max, double sum, float *factor);
     bool needs_sum; /* probability() looks at max and sum */
     /* Probability of a label whose logit is z, in a sample with maximum 'max' and sum of
      * exp(z - max) 'sum' over all labels. */

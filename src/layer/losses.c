@@ -1,7 +1,7 @@
 /* The losses.
  *
  * softmax: targets t = 1/|Y| on the true labels; loss = log sum exp z - sum t z, gradient p - t.
- *   A block keeps exp(z - its own maximum); the factor exp(max_block - max_all) / sum repairs it.
+ *   A block keeps exp(z - max); the factor is one over their sum.
  * bce: each label alone; loss = sum log(1 + exp z) - sum over true labels z, gradient
  *   sigmoid(z) - t with t = 1. */
 #include "layer/loss.h"
@@ -15,28 +15,15 @@ static float softmax_target(size_t n_true)
 }
 
 static void softmax_block(const struct wisp_kernels *k, float *z, size_t ldz, size_t m, size_t n,
-                          float *a, float *b)
+                          const float *max, float *sum)
 {
-    k->col_max(a, z, ldz, m, n);
-    k->col_exp(z, ldz, b, a, m, n);
+    k->col_exp(z, ldz, sum, max, m, n);
 }
 
-static void softmax_combine(float *a, const float *b, size_t ld, size_t n_blocks, size_t first,
-                            size_t end, const float *scale, double *loss)
+static double softmax_finish(float max, double sum, float *factor)
 {
-    for (size_t j = first; j < end; j++) {
-        float max = a[j];
-        for (size_t i = 1; i < n_blocks; i++)
-            if (!(a[i * ld + j] <= max)) max = a[i * ld + j]; /* a NaN sticks */
-        double sum = 0;
-        for (size_t i = 0; i < n_blocks; i++) {
-            a[i * ld + j] = expf(a[i * ld + j] - max);
-            sum += (double)b[i * ld + j] * a[i * ld + j];
-        }
-        float factor = (float)(scale[j] / sum);
-        for (size_t i = 0; i < n_blocks; i++) a[i * ld + j] *= factor;
-        loss[j] = max + log(sum);
-    }
+    *factor = (float)(1 / sum);
+    return max + log(sum);
 }
 
 static float softmax_probability(float z, float max, double sum)
@@ -57,23 +44,17 @@ static float bce_target(size_t n_true)
 }
 
 static void bce_block(const struct wisp_kernels *k, float *z, size_t ldz, size_t m, size_t n,
-                      float *a, float *b)
+                      const float *max, float *sum)
 {
-    for (size_t j = 0; j < n; j++) b[j] = 1;
-    k->col_sigmoid(z, ldz, a, b, m, n);
+    (void)max;
+    k->col_sigmoid(z, ldz, sum, m, n);
 }
 
-static void bce_combine(float *a, const float *b, size_t ld, size_t n_blocks, size_t first,
-                        size_t end, const float *scale, double *loss)
+static double bce_finish(float max, double sum, float *factor)
 {
-    (void)b;
-    for (size_t j = first; j < end; j++) {
-        loss[j] = 0;
-        for (size_t i = 0; i < n_blocks; i++) {
-            loss[j] += a[i * ld + j];
-            a[i * ld + j] = scale[j];
-        }
-    }
+    (void)max;
+    *factor = 1;
+    return sum;
 }
 
 static float bce_probability(float z, float max, double sum)
@@ -92,8 +73,8 @@ static float bce_prior(double count, double n_rows, double total)
 
 static const struct wisp_loss losses[] = {
     { "softmax", "labels compete; targets 1/|Y|", softmax_target, false, softmax_block,
-      softmax_combine, true, softmax_probability, softmax_prior },
-    { "bce", "each label alone: binary cross-entropy", bce_target, true, bce_block, bce_combine,
+      softmax_finish, true, softmax_probability, softmax_prior },
+    { "bce", "each label alone: binary cross-entropy", bce_target, true, bce_block, bce_finish,
       false, bce_probability, bce_prior },
 };
 

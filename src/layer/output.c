@@ -1,40 +1,64 @@
 /* The output layer: one row of W (and one bias) a label, computed on the active set only.
  *
- * With n samples h (n, n_in) and the rows of an active set, in blocks of 96:
- *   forward   Z = W h^T + bias         (96, n): labels are rows, so W needs no packing
- *             the loss makes Z its own shape and leaves two numbers a sample and block
- *   combine   over all blocks: each sample's loss, and the factor that makes Z a gradient
- *   backward  G = Z * factor - targets
- *             gradient of h  += G^T W  (one partial sum a lane, added in order afterwards)
- *             gradient of W   = G h, and the rows move at once
- * Three products of 2 * n * n_in * rows operations are all that matters; Z is the only
+ * With n samples h (n, n_in) and the rows of an active set, in blocks of 96, by lanes of blocks and
+ * by tiles of samples:
+ *   logits    Z = W h^T + bias (96, n): labels are rows, so W needs no packing; each block's
+ *             largest logit of each sample
+ *   limits    (tiles) each sample's largest logit, and a score that its best rows are above
+ *   loss      the loss makes of Z what is the gradient but for a factor a sample and the targets,
+ *             and leaves a number a sample and block; best rows of each sample are collected
+ *   combine   (tiles) over all blocks: each sample's loss and factor; its best rows
+ *   backward  E = Z - targets / factor
+ *             gradient of h  += E^T W  (one partial sum a lane, added in order afterwards)
+ *             gradient of W   = E (factor h), and the rows move at once
+ * Three products (product.h) of 2 * n * n_in * rows operations are all that matters; Z is the only
  * large buffer (rows * batch floats).
  *
- * While a block's logits are there, the best rows of each sample are collected from them for the
- * layer's sampler, which also gets each row's summed gradient.
+ * The best rows are for the layer's sampler, which also gets each row's summed gradient.  Where
+ * there are at least as many blocks as best rows are wanted, that many of the blocks' largest
+ * logits are a limit that few others pass.
  *
  * Where every sample has a set of its own, example.c does all this.
  *
- * scratch:  loss (batch doubles) | scale (batch) | h^T (n_in, batch) | Z (active, batch)
- *           | a, b (blocks, batch) | starts (blocks + 1) | bias gradients (active)
- *           | partial sums (lanes, batch, n_in) | lists of the best (lanes)
- * of each thread: gradient of a block (96, n_in) | gathered rows (96, n_in) | places (batch) */
+ * scratch:  loss (batch doubles) | factor, largest, limit (batch) | Z (active, batch)
+ *           | largest, sums (blocks, batch) | starts (blocks + 1) | bias gradients (active)
+ *           | what the products share | partial sums (lanes) | best rows (batch, k)
+ *           | lists of the best (lanes)
+ * of each thread: gradient of a block (96, n_in) | what the products use; or keys of the lists, or
+ *           places (batch) */
 #include "layer/output.h"
-#include "layer/best.h"
+#include "hash/best.h"
 #include "layer/example.h"
+#include "layer/product.h"
 #include "layer/rows.h"
 
 #include <math.h>
 #include <string.h>
 
 struct view { /* the scratch, cut up for this step */
-    float *ht, *z, *a, *b, *scale, *gb, *parts, *lists;
+    float *z, *block_max, *block_sum, *factor, *max, *limit, *gb, *shared, *parts, *lists;
+    int32_t *best; /* (batch, k) of the lists, joined */
     double *loss;
     uint32_t *start; /* (blocks + 1) true labels of a block: places start[i] .. start[i+1] of the
                         batch's lists */
     size_t ld, n_blocks, n_lanes;
     size_t k; /* best rows collected of each sample; 0: none */
 };
+
+static const struct wisp_precision *precision(const struct wisp_precision *chosen)
+{
+    return chosen ? chosen : &wisp_precision_fp32;
+}
+
+static size_t round16(size_t floats) /* 64 bytes */
+{
+    return (floats + 15) & ~(size_t)15;
+}
+
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
 {
@@ -44,16 +68,22 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
     l->n_out = (size_t)l->arg;
     wisp_layer_declare(l, "weight", l->n_out, l->n_in);
     wisp_layer_declare(l, "bias", l->n_out, 1);
+    l->params[0].half = s->half;
+    l->precision = precision(s->precision);
     if (s->training && s->own) {
         wisp_example_plan(l, s);
     } else if (s->training) {
-        size_t blocks = wisp_out_blocks(s->active);
-        l->scratch_floats = l->n_in * s->batch + s->active * s->batch + 2 * blocks * s->batch +
-                            3 * s->batch + blocks + s->active + 64 +
-                            wisp_out_lanes(s->active) * s->batch * l->n_in;
+        size_t blocks = wisp_out_blocks(s->active), lanes = wisp_out_lanes(s->active);
+        l->scratch_floats = 5 * s->batch + s->active * s->batch + 2 * blocks * s->batch + blocks +
+                            1 + s->active + 64 +
+                            round16(l->precision->shared_floats(s->batch, l->n_in, s->active)) +
+                            lanes * l->precision->part_floats(s->batch, l->n_in);
         if (s->best)
-            l->scratch_floats += wisp_out_lanes(s->active) * wisp_best_floats(s->batch, s->best);
-        l->thread_floats = 2 * WISP_OUT_BLOCK * l->n_in + s->batch;
+            l->scratch_floats += lanes * wisp_best_floats(s->batch, s->best) + s->batch * s->best;
+        l->thread_floats =
+            round16(WISP_OUT_BLOCK * l->n_in) + l->precision->thread_floats(s->batch, l->n_in);
+        l->thread_floats = most(l->thread_floats, 2 * lanes * wisp_best_room(s->best));
+        l->thread_floats = most(l->thread_floats, most(s->batch, 2 * blocks));
     }
     return WISP_OK;
 }
@@ -65,16 +95,21 @@ static struct view cut(const struct wisp_layer *l, const struct wisp_step *s)
                       .n_lanes = wisp_out_lanes(s->active.n) };
     float *p = l->scratch;
     v.loss = (double *)p, p += 2 * v.ld; /* first: doubles want 8 bytes */
-    v.scale = p, p += v.ld;
-    v.ht = p, p += l->n_in * v.ld;
+    v.factor = p, p += v.ld;
+    v.max = p, p += v.ld;
+    v.limit = p, p += v.ld;
     v.z = p, p += s->active.n * v.ld;
-    v.a = p, p += v.n_blocks * v.ld;
-    v.b = p, p += v.n_blocks * v.ld;
+    v.block_max = p, p += v.n_blocks * v.ld;
+    v.block_sum = p, p += v.n_blocks * v.ld;
     v.start = (uint32_t *)p, p += v.n_blocks + 1;
     v.gb = p, p += s->active.n;
-    v.parts = p, p += v.n_lanes * v.ld * l->n_in;
-    v.lists = p;
+    p = l->scratch + round16((size_t)(p - l->scratch));
+    v.shared = p;
+    p += round16(l->precision->shared_floats(v.ld, l->n_in, s->active.n));
+    v.parts = p, p += v.n_lanes * l->precision->part_floats(v.ld, l->n_in);
     v.k = l->sampler && s->active.n ? wisp_sampler_best(l->sampler) : 0;
+    v.best = (int32_t *)p, p += v.ld * v.k;
+    v.lists = p + (p - l->scratch) % 2; /* keys want 8 bytes */
     return v;
 }
 
@@ -90,12 +125,97 @@ struct job {
     struct wisp_step *s;
     const struct wisp_act *in;
     struct view v;
+    struct wisp_product p;
 };
+
+static struct job job_of(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in)
+{
+    struct job j = { (struct wisp_layer *)l, s, in, cut(l, s), { 0 } };
+    j.p = (struct wisp_product){ .kind = l->precision,
+                                 .k = s->ctx->k,
+                                 .w = &l->params[0],
+                                 .a = &s->active,
+                                 .n = s->batch->n,
+                                 .width = l->n_in,
+                                 .h = in->x,
+                                 .shared = j.v.shared };
+    return j;
+}
+
+static void phase(const struct job *j, int thread, enum wisp_phase phase)
+{
+    wisp_phase(j->s->ctx->pool, thread, phase);
+}
+
+/* What the products use of the thread's scratch. */
+static float *product_scratch(const struct job *j, int thread)
+{
+    return wisp_layer_thread(j->l, thread) + round16(WISP_OUT_BLOCK * j->l->n_in);
+}
 
 static struct wisp_best lists_of(const struct job *j, size_t lane)
 {
     size_t n = j->v.ld, k = j->v.k;
     return wisp_best_at(j->v.lists + lane * wisp_best_floats(n, k), n, k);
+}
+
+/* ---- forward ---- */
+
+static void begin_tile(void *arg, size_t tile, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    j->p.kind->begin(&j->p, tile * WISP_TILE, wisp_tile_rows(j->p.n, tile));
+}
+
+static void block_logits(const struct job *j, size_t block, int thread)
+{
+    const struct view *v = &j->v;
+    size_t m = wisp_block_rows(&j->s->active, block), first = block * WISP_OUT_BLOCK;
+    float bias[WISP_OUT_BLOCK], *z = v->z + first * v->ld;
+    phase(j, thread, WISP_PHASE_GATHER);
+    const void *w = j->p.kind->rows(&j->p, block, product_scratch(j, thread));
+    for (size_t i = 0; i < m; i++)
+        bias[i] = j->l->params[1].w[wisp_row_at(&j->s->active, first + i)];
+    phase(j, thread, WISP_PHASE_PRODUCTS);
+    j->p.kind->forward(&j->p, z, w, bias, m);
+    phase(j, thread, WISP_PHASE_LOSS);
+    j->p.k->col_max(v->block_max + block * v->ld, z, v->ld, m, v->ld);
+}
+
+static void lane_logits(void *arg, size_t lane, int thread)
+{
+    const struct job *j = arg;
+    size_t n = j->v.n_blocks, lanes = j->v.n_lanes;
+    for (size_t block = lane * n / lanes; block < (lane + 1) * n / lanes; block++)
+        block_logits(j, block, thread);
+}
+
+/* The k-th largest of the blocks' largest logits: k rows are at least that. */
+static float safe_limit(const struct job *j, size_t i, uint64_t *keys)
+{
+    const struct view *v = &j->v;
+    float limit = wisp_sampler_limits(j->l->sampler)[i], least = INFINITY;
+    if (v->n_blocks < v->k) return limit;
+    for (size_t b = 0; b < v->n_blocks; b++) keys[b] = wisp_key(v->block_max[b * v->ld + i], 0);
+    wisp_keys_select(keys, v->n_blocks, v->k);
+    for (size_t b = 0; b < v->k; b++) least = fminf(least, wisp_key_score(keys[b]));
+    least = nextafterf(least, -INFINITY); /* of equal scores the smallest row is wanted */
+    return least > limit ? least : limit;
+}
+
+static void limit_tile(void *arg, size_t tile, int thread)
+{
+    const struct job *j = arg;
+    const struct view *v = &j->v;
+    uint64_t *keys = (uint64_t *)wisp_layer_thread(j->l, thread);
+    size_t first = tile * WISP_TILE, end = first + wisp_tile_rows(v->ld, tile);
+    for (size_t i = first; i < end; i++) {
+        v->max[i] = -INFINITY;
+        for (size_t b = 0; b < v->n_blocks; b++)
+            v->max[i] = fmaxf(v->max[i], v->block_max[b * v->ld + i]);
+        if (v->k) v->limit[i] = safe_limit(j, i, keys);
+    }
 }
 
 /* Rows drawn at random stand for all that were not: their logits are raised. */
@@ -107,53 +227,29 @@ static void raise(const struct job *j, float *z, size_t first, size_t m)
             z[i * j->v.ld + c] += shift[first + i];
 }
 
-static void forward_block(const struct job *j, size_t block, struct wisp_best *best, int thread)
+static void block_loss(const struct job *j, size_t block, struct wisp_best *best, int thread)
 {
     const struct view *v = &j->v;
-    const struct wisp_batch *batch = j->s->batch;
-    size_t n = batch->n, m = wisp_block_rows(&j->s->active, block), first = block * WISP_OUT_BLOCK;
-    float *gathered = wisp_layer_thread(j->l, thread) + WISP_OUT_BLOCK * j->l->n_in;
-    const float *w = wisp_block_weights(gathered, &j->l->params[0], &j->s->active, block);
+    const struct wisp_batch *b = j->s->batch;
+    size_t m = wisp_block_rows(&j->s->active, block), first = block * WISP_OUT_BLOCK;
     float *z = v->z + first * v->ld;
-    for (size_t i = 0; i < m; i++) {
-        float bias = j->l->params[1].w[wisp_row_at(&j->s->active, first + i)];
-        for (size_t c = 0; c < n; c++) z[i * v->ld + c] = bias;
-    }
-    j->s->ctx->k->gemm(z, v->ld, w, j->l->n_in, 1, v->ht, v->ld, m, n, j->l->n_in, true);
     if (v->k)
-        wisp_best_collect(best, j->s->ctx->k, z, m,
-                          j->s->active.rows ? j->s->active.rows + first : NULL, first,
-                          (int32_t *)(gathered + WISP_OUT_BLOCK * j->l->n_in));
+        wisp_best_collect(best, j->p.k, z, m, j->s->active.rows ? j->s->active.rows + first : NULL,
+                          first, (int32_t *)wisp_layer_thread(j->l, thread));
     raise(j, z, first, m);
     for (uint32_t e = v->start[block]; e < v->start[block + 1]; e++)
-        batch->logit[e] = z[(batch->place[e] - first) * v->ld + batch->sample[e]];
-    j->s->loss->block(j->s->ctx->k, z, v->ld, m, n, v->a + block * v->ld, v->b + block * v->ld);
+        b->logit[e] = z[(b->place[e] - first) * v->ld + b->sample[e]];
+    j->s->loss->block(j->p.k, z, v->ld, m, v->ld, v->max, v->block_sum + block * v->ld);
 }
 
-static void forward_lane(void *arg, size_t lane, int thread)
+static void lane_loss(void *arg, size_t lane, int thread)
 {
     const struct job *j = arg;
     size_t n = j->v.n_blocks, lanes = j->v.n_lanes;
     struct wisp_best best = lists_of(j, lane);
-    if (j->v.k) {
-        wisp_best_reset(&best);
-        memcpy(best.limit, wisp_sampler_limits(j->l->sampler), j->v.ld * sizeof *best.limit);
-    }
+    if (j->v.k) wisp_best_reset(&best, j->v.limit);
     for (size_t block = lane * n / lanes; block < (lane + 1) * n / lanes; block++)
-        forward_block(j, block, &best, thread);
-}
-
-static void merge_tile(void *arg, size_t tile, int thread)
-{
-    (void)thread;
-    const struct job *j = arg;
-    struct wisp_best to = lists_of(j, 0);
-    size_t first = tile * WISP_TILE;
-    for (size_t lane = 1; lane < j->v.n_lanes; lane++) {
-        struct wisp_best from = lists_of(j, lane);
-        for (size_t i = first; i < first + wisp_tile_rows(j->v.ld, tile); i++)
-            wisp_best_merge(&to, &from, i);
-    }
+        block_loss(j, block, &best, thread);
 }
 
 /* Files the true labels by block: count, prefix sum, fill. */
@@ -189,19 +285,33 @@ static size_t n_true(const struct wisp_batch *b, size_t i)
     return b->yp[i + 1] - b->yp[i];
 }
 
-/* Losses of a tile of samples, and their factors with 1/n folded in. */
-static void combine_tile(void *arg, size_t tile, int thread)
+/* The loss and the factor of a sample, 1/n folded in. */
+static void combine(const struct job *j, size_t i)
 {
-    (void)thread;
-    const struct job *j = arg;
     const struct view *v = &j->v;
     const struct wisp_batch *b = j->s->batch;
-    size_t first = tile * WISP_TILE, end = first + wisp_tile_rows(b->n, tile);
-    for (size_t i = first; i < end; i++)
-        v->scale[i] = n_true(b, i) || j->s->loss->uses_unlabelled ? 1.0f / (float)b->n : 0;
-    j->s->loss->combine(v->a, v->b, v->ld, v->n_blocks, first, end, v->scale, v->loss);
-    for (size_t i = first; i < end; i++)
-        if (v->scale[i] == 0) v->loss[i] = 0;
+    double sum = 0;
+    float factor = 0;
+    for (size_t block = 0; block < v->n_blocks; block++) sum += v->block_sum[block * v->ld + i];
+    bool counts = v->n_blocks > 0 && (n_true(b, i) > 0 || j->s->loss->uses_unlabelled);
+    v->loss[i] = counts ? j->s->loss->finish(v->max[i], sum, &factor) : 0;
+    v->factor[i] = factor / (float)b->n;
+}
+
+static void combine_tile(void *arg, size_t tile, int thread)
+{
+    const struct job *j = arg;
+    uint64_t *work = (uint64_t *)wisp_layer_thread(j->l, thread);
+    struct wisp_best lists[WISP_OUT_LANES];
+    size_t first = tile * WISP_TILE, n = wisp_tile_rows(j->v.ld, tile), k = j->v.k;
+    for (size_t lane = 0; k && lane < j->v.n_lanes; lane++) lists[lane] = lists_of(j, lane);
+    for (size_t i = first; i < first + n; i++) {
+        combine(j, i);
+        size_t found = k ? wisp_best_take(work, lists, j->v.n_lanes, i, -INFINITY) : 0;
+        for (size_t c = 0; c < k; c++)
+            j->v.best[i * k + c] = c < found ? wisp_key_row(work[c]) : -1;
+    }
+    j->p.kind->factors(&j->p, j->v.factor, first, n);
 }
 
 static struct wisp_query query(const struct wisp_layer *l, const struct wisp_step *s,
@@ -217,7 +327,7 @@ static struct wisp_query query(const struct wisp_layer *l, const struct wisp_ste
                                 .xi = b->xi,
                                 .xv = b->xv,
                                 .step = s->number,
-                                .rows = { l->n_out, l->n_in, l->params[0].w, l->params[1].w } };
+                                .rows = wisp_layer_matrix(l) };
 }
 
 static void choose(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in)
@@ -225,50 +335,74 @@ static void choose(const struct wisp_layer *l, struct wisp_step *s, const struct
     struct wisp_query q = query(l, s, in);
     if (l->sampler) wisp_sampler_choose(&s->active, l->sampler, s->ctx, &q);
     else if (s->active.n == 0) s->active = (struct wisp_active){ .n = l->n_out };
-    if (s->look) s->look(s->look_arg, l, s, in->x);
+    if (!s->look) return;
+    wisp_phase(s->ctx->pool, 0, WISP_PHASE_OTHER);
+    s->look(s->look_arg, l, s, in->x);
+}
+
+/* The true labels' part of the loss. */
+static void add_up(const struct job *j)
+{
+    const struct wisp_batch *b = j->s->batch;
+    const struct view *v = &j->v;
+    for (uint32_t e = 0; e < v->start[v->n_blocks]; e++)
+        v->loss[b->sample[e]] -= (double)j->s->loss->target(n_true(b, b->sample[e])) * b->logit[e];
+    j->s->loss_sum = 0;
+    for (size_t i = 0; i < b->n; i++) j->s->loss_sum += v->loss[i];
 }
 
 static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
                     struct wisp_act *out)
 {
     (void)out;
+    struct wisp_pool *pool = s->ctx->pool;
+    wisp_phase(pool, 0, WISP_PHASE_QUERY);
     choose(l, s, in);
+    wisp_phase(pool, 0, WISP_PHASE_LOSS);
     if (s->active.op) {
         wisp_example_forward(l, s, in);
         return;
     }
-    struct job j = { (struct wisp_layer *)l, s, in, cut(l, s) };
-    const struct wisp_batch *b = s->batch;
+    struct job j = job_of(l, s, in);
+    size_t tiles = wisp_tiles(s->batch->n);
     file_labels(&j);
-    s->ctx->k->transpose(j.v.ht, j.v.ld, in->x, l->n_in, b->n, l->n_in);
-    wisp_parallel_for(s->ctx->pool, j.v.n_lanes, forward_lane, &j);
-    if (j.v.k) wisp_parallel_for(s->ctx->pool, wisp_tiles(b->n), merge_tile, &j);
-    wisp_parallel_for(s->ctx->pool, wisp_tiles(b->n), combine_tile, &j);
-    for (uint32_t e = 0; e < j.v.start[j.v.n_blocks]; e++)
-        j.v.loss[b->sample[e]] -= (double)s->loss->target(n_true(b, b->sample[e])) * b->logit[e];
-    s->loss_sum = 0;
-    for (size_t i = 0; i < b->n; i++) s->loss_sum += j.v.loss[i];
+    wisp_parallel_for(pool, tiles, begin_tile, &j);
+    wisp_parallel_for(pool, j.v.n_lanes, lane_logits, &j);
+    wisp_parallel_for(pool, tiles, limit_tile, &j);
+    wisp_parallel_for(pool, j.v.n_lanes, lane_loss, &j);
+    wisp_parallel_for(pool, tiles, combine_tile, &j);
+    add_up(&j);
+}
+
+/* ---- backward ---- */
+
+/* The targets, before the factor: what is left of E. */
+static void subtract_targets(const struct job *j, size_t block)
+{
+    const struct wisp_batch *b = j->s->batch;
+    const struct view *v = &j->v;
+    for (uint32_t e = v->start[block]; e < v->start[block + 1]; e++) {
+        uint32_t i = b->sample[e];
+        float target = j->s->loss->target(n_true(b, i)) / (float)b->n;
+        v->z[b->place[e] * v->ld + i] -= target / v->factor[i];
+    }
 }
 
 static void backward_block(const struct job *j, size_t block, float *part, bool add, int thread)
 {
     const struct view *v = &j->v;
-    const struct wisp_batch *b = j->s->batch;
-    const struct wisp_kernels *k = j->s->ctx->k;
     const struct wisp_update *u = j->s->update;
-    size_t width = j->l->n_in, n = b->n, first = block * WISP_OUT_BLOCK,
+    size_t width = j->l->n_in, first = block * WISP_OUT_BLOCK,
            m = wisp_block_rows(&j->s->active, block);
-    float *gw = wisp_layer_thread(j->l, thread), *gathered = gw + WISP_OUT_BLOCK * width;
-    float *gb = v->gb + first;
-    const float *w = wisp_block_weights(gathered, &j->l->params[0], &j->s->active, block);
-    float *g = v->z + first * v->ld;
-    k->col_scale(g, v->ld, v->a + block * v->ld, m, n);
-    for (uint32_t e = v->start[block]; e < v->start[block + 1]; e++)
-        g[(b->place[e] - first) * v->ld + b->sample[e]] -=
-            j->s->loss->target(n_true(b, b->sample[e])) / (float)n;
-    k->gemm(part, width, g, 1, v->ld, w, width, n, width, m, add);
-    k->gemm(gw, width, g, v->ld, 1, j->in->x, width, m, width, n, false);
-    for (size_t i = 0; i < m; i++) gb[i] = k->sum(g + i * v->ld, n);
+    float *gw = wisp_layer_thread(j->l, thread), *scratch = product_scratch(j, thread);
+    float *gb = v->gb + first, *e = v->z + first * v->ld;
+    phase(j, thread, WISP_PHASE_GATHER);
+    const void *w = j->p.kind->rows_again(&j->p, block, scratch);
+    phase(j, thread, WISP_PHASE_PRODUCTS);
+    subtract_targets(j, block);
+    j->p.kind->backward(&j->p, part, add, gw, e, w, m, scratch);
+    phase(j, thread, WISP_PHASE_UPDATE);
+    for (size_t i = 0; i < m; i++) gb[i] = j->p.k->dot(e + i * v->ld, v->factor, v->ld);
     for (size_t i = 0; i < m; i++) {
         size_t row = wisp_row_at(&j->s->active, first + i);
         u->row(u, &j->l->params[0], row, gw + i * width);
@@ -281,20 +415,27 @@ static void backward_lane(void *arg, size_t lane, int thread)
     const struct job *j = arg;
     size_t n = j->v.n_blocks, lanes = j->v.n_lanes;
     size_t begin = lane * n / lanes, end = (lane + 1) * n / lanes;
-    float *part = j->v.parts + lane * j->s->batch->n * j->l->n_in;
+    float *part = j->v.parts + lane * j->p.kind->part_floats(j->p.n, j->p.width);
     for (size_t block = begin; block < end; block++)
         backward_block(j, block, part, block > begin, thread);
+}
+
+static void end_tile(void *arg, size_t tile, int thread)
+{
+    const struct job *j = arg;
+    j->p.kind->end(&j->p, j->in->g, j->v.parts, j->v.n_lanes, j->v.factor, tile * WISP_TILE,
+                   wisp_tile_rows(j->p.n, tile), product_scratch(j, thread));
 }
 
 static void backward_batch(struct wisp_outcome *o, struct wisp_layer *l, struct wisp_step *s,
                            struct wisp_act *in)
 {
-    struct job j = { l, s, in, cut(l, s) };
+    struct job j = job_of(l, s, in);
     wisp_parallel_for(s->ctx->pool, j.v.n_lanes, backward_lane, &j);
-    wisp_parts_add(s->ctx, in->g, j.v.parts, j.v.n_lanes, s->batch->n, l->n_in);
-    *o = (struct wisp_outcome){
-        .active = &s->active, .k = j.v.k, .best = j.v.k ? lists_of(&j, 0).id : NULL, .heat = j.v.gb
-    };
+    wisp_phase(s->ctx->pool, 0, WISP_PHASE_PRODUCTS);
+    wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), end_tile, &j);
+    *o =
+        (struct wisp_outcome){ .active = &s->active, .k = j.v.k, .best = j.v.best, .heat = j.v.gb };
 }
 
 static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
@@ -305,6 +446,7 @@ static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act 
     if (s->active.op) wisp_example_backward(&o, l, s, in);
     else backward_batch(&o, l, s, in);
     if (!l->sampler) return;
+    wisp_phase(s->ctx->pool, 0, WISP_PHASE_UPKEEP);
     struct wisp_query q = query(l, s, in);
     wisp_sampler_learn(l->sampler, s->ctx, &q, &o);
 }

@@ -21,7 +21,7 @@ static inline size_t wisp_out_lanes(size_t n_rows)
 
 /* Scratch, in floats, for wisp_output_topk with up to n samples and k labels. */
 size_t wisp_output_topk_floats(const struct wisp_layer *l, size_t n, size_t k);
-size_t wisp_output_topk_thread_floats(const struct wisp_layer *l, size_t n);
+size_t wisp_output_topk_thread_floats(const struct wisp_layer *l, size_t n, size_t k);
 
 /* The k best rows for each of n samples h (n, n_in), best first, ties by smaller id, by exact
  * scores of all rows: labels (n, k), -1 where there are fewer than k rows; scores (n, k) are

@@ -3,13 +3,18 @@
 
 #include <string.h>
 
-const float *wisp_block_weights(float *to, const struct wisp_param *w, const struct wisp_active *a,
-                                size_t block)
+enum { AHEAD = 8 };
+
+const float *wisp_block_weights(float *to, const struct wisp_kernels *k, const struct wisp_param *w,
+                                const struct wisp_active *a, size_t block)
 {
     size_t first = block * WISP_OUT_BLOCK, width = w->cols;
-    if (!a->rows) return w->w + first * width;
-    for (size_t i = 0; i < wisp_block_rows(a, block); i++)
-        memcpy(to + i * width, w->w + wisp_row_at(a, first + i) * width, width * sizeof *to);
+    if (!a->rows && w->w) return w->w + first * width;
+    struct wisp_weights from = wisp_param_weights(w);
+    for (size_t i = 0; i < wisp_block_rows(a, block); i++) {
+        if (first + i + AHEAD < a->n) wisp_param_fetch(w, wisp_row_at(a, first + i + AHEAD), true);
+        wisp_weights_copy(k, to + i * width, &from, wisp_row_at(a, first + i));
+    }
     return to;
 }
 

@@ -17,8 +17,8 @@ static inline size_t wisp_block_rows(const struct wisp_active *a, size_t block)
 }
 
 /* The block's rows of w side by side: as they are, or gathered into 'to' (a block). */
-const float *wisp_block_weights(float *to, const struct wisp_param *w, const struct wisp_active *a,
-                                size_t block);
+const float *wisp_block_weights(float *to, const struct wisp_kernels *k, const struct wisp_param *w,
+                                const struct wisp_active *a, size_t block);
 
 /* to (n, width) = the sum over lanes of parts (n_lanes, n, width), in order; 0 of no lanes. */
 void wisp_parts_add(struct wisp_context *ctx, float *to, const float *parts, size_t n_lanes,

@@ -62,10 +62,9 @@ static struct job make_job(const struct wisp_layer *l, struct wisp_step *s,
 static struct wisp_query query(const struct wisp_layer *l, const struct wisp_step *s,
                                const struct wisp_act *in)
 {
-    return (struct wisp_query){ .n = s->batch->n,
-                                .h = in->x,
-                                .step = s->number,
-                                .rows = { l->n_out, l->n_in, l->params[0].w, l->params[1].w } };
+    return (struct wisp_query){
+        .n = s->batch->n, .h = in->x, .step = s->number, .rows = wisp_layer_matrix(l)
+    };
 }
 
 /* ---- forward ---- */
@@ -85,12 +84,11 @@ static void forward_block(void *arg, size_t block, int thread)
     const struct wisp_layer *l = j->l;
     size_t n = j->s->batch->n, first = block * WISP_OUT_BLOCK, m = wisp_block_rows(&j->a, block);
     float *z = wisp_layer_thread(l, thread);
-    const float *w = wisp_block_weights(z + WISP_OUT_BLOCK * n, &l->params[0], &j->a, block);
-    for (size_t i = 0; i < m; i++) {
-        float bias = l->params[1].w[wisp_row_at(&j->a, first + i)];
-        for (size_t c = 0; c < n; c++) z[i * n + c] = bias;
-    }
-    j->s->ctx->k->gemm(z, n, w, l->n_in, 1, j->ht, n, m, n, l->n_in, true);
+    const float *w =
+        wisp_block_weights(z + WISP_OUT_BLOCK * n, j->s->ctx->k, &l->params[0], &j->a, block);
+    float bias[WISP_OUT_BLOCK];
+    for (size_t i = 0; i < m; i++) bias[i] = l->params[1].w[wisp_row_at(&j->a, first + i)];
+    j->s->ctx->k->gemm_bias(z, n, w, l->n_in, j->ht, n, bias, m, n, l->n_in);
     if (!j->a.rows) {
         j->s->ctx->k->transpose(j->out->x + first, l->n_out, z, n, m, n);
         return;
@@ -123,7 +121,7 @@ static void backward_block(const struct job *j, size_t block, float *part, bool 
     size_t n = j->s->batch->n, first = block * WISP_OUT_BLOCK, m = wisp_block_rows(&j->a, block);
     float *g = wisp_layer_thread(l, thread), *gathered = g + WISP_OUT_BLOCK * n,
           *gw = gathered + WISP_OUT_BLOCK * l->n_in;
-    const float *w = wisp_block_weights(gathered, &l->params[0], &j->a, block);
+    const float *w = wisp_block_weights(gathered, k, &l->params[0], &j->a, block);
     for (size_t c = 0; c < n; c++)
         for (size_t i = 0; i < m; i++)
             g[i * n + c] = j->out->g[c * l->n_out + wisp_row_at(&j->a, first + i)];

@@ -149,24 +149,17 @@ static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r,
     return n;
 }
 
-struct job {
-    struct wisp_layout *l;
-    const struct wisp_data *d;
-    const size_t *rows;
-    const struct wisp_values *v;
-    const struct wisp_drop *drop;
-};
-
 /* A tile of samples at the places of their whole rows; l->kept tells what is left of each. */
-static void fill_tile(void *arg, size_t tile, int thread)
+static void fill_tile(void *layout, size_t tile, int thread)
 {
     (void)thread;
-    const struct job *j = arg;
-    struct wisp_batch *b = &j->l->batch;
+    struct wisp_layout *l = layout;
+    struct wisp_batch *b = &l->batch;
+    if (l->status != WISP_OK) return;
     size_t at, first = tile * WISP_TILE, end = first + wisp_tile_rows(b->n, tile);
     for (size_t i = first; i < end; i++) {
-        const struct wisp_rows *r = wisp_data_row(j->d, j->rows[i], &at);
-        j->l->kept[i] = fill_row(j->l, r, at, i, j->v, j->drop);
+        const struct wisp_rows *r = wisp_data_row(l->d, l->rows[i], &at);
+        l->kept[i] = fill_row(l, r, at, i, &l->v, &l->drop);
     }
 }
 
@@ -220,13 +213,13 @@ static void by_feature(struct wisp_layout *l)
 }
 
 /* Sizes of the batch; labels are few and copied at once. */
-static void fill_labels(struct wisp_layout *l, const struct wisp_data *d, const size_t *rows)
+static void fill_labels(struct wisp_layout *l)
 {
     struct wisp_batch *b = &l->batch;
     size_t at;
     b->xp[0] = b->yp[0] = 0;
     for (size_t i = 0; i < b->n; i++) {
-        const struct wisp_rows *r = wisp_data_row(d, rows[i], &at);
+        const struct wisp_rows *r = wisp_data_row(l->d, l->rows[i], &at);
         b->xp[i + 1] = b->xp[i] + (r->xp[at + 1] - r->xp[at]);
         uint32_t y = b->yp[i];
         for (uint32_t e = r->yp[at]; e < r->yp[at + 1]; e++)
@@ -235,27 +228,75 @@ static void fill_labels(struct wisp_layout *l, const struct wisp_data *d, const 
     }
 }
 
-wisp_status wisp_layout_fill(struct wisp_layout *l, const struct wisp_data *d, const size_t *rows,
-                             size_t n, const struct wisp_values *v, const struct wisp_drop *drop,
-                             wisp_error *err)
+/* ---- the stages ---- */
+
+static void measure(void *layout, size_t i, int thread)
 {
+    (void)i, (void)thread;
+    struct wisp_layout *l = layout;
     size_t nnz = 0, lab = 0, at;
-    for (size_t i = 0; i < n; i++) {
-        const struct wisp_rows *r = wisp_data_row(d, rows[i], &at);
+    for (size_t s = 0; s < l->batch.n; s++) {
+        const struct wisp_rows *r = wisp_data_row(l->d, l->rows[s], &at);
         nnz += r->xp[at + 1] - r->xp[at];
         lab += r->yp[at + 1] - r->yp[at];
     }
     if (nnz >= UINT32_MAX || lab >= UINT32_MAX)
-        return wisp_fail(err, WISP_EINVAL,
-                         "a batch of %zu rows has %zu non-zeros; take a smaller --batch", n, nnz);
-    wisp_status st = make_room(l, n, nnz, lab, err);
-    if (st != WISP_OK) return st;
-    l->batch.n = n;
-    l->batch.id = rows;
-    fill_labels(l, d, rows);
-    struct job j = { l, d, rows, v, drop };
-    wisp_parallel_for(l->pool, wisp_tiles(n), fill_tile, &j);
+        l->status = wisp_fail(&l->err, WISP_EINVAL,
+                              "a batch of %zu rows has %zu non-zeros; take a smaller --batch",
+                              l->batch.n, nnz);
+    else l->status = make_room(l, l->batch.n, nnz, lab, &l->err);
+    if (l->status == WISP_OK) fill_labels(l);
+}
+
+static void file(void *layout, size_t i, int thread)
+{
+    (void)i, (void)thread;
+    struct wisp_layout *l = layout;
+    if (l->status != WISP_OK) return;
     close_gaps(l);
     if (l->by_feature) by_feature(l);
-    return WISP_OK;
+}
+
+static void prepare(struct wisp_layout *l, const struct wisp_data *d, const size_t *rows, size_t n,
+                    const struct wisp_values *v, const struct wisp_drop *drop)
+{
+    l->d = d;
+    l->rows = rows;
+    l->v = *v;
+    l->drop = *drop;
+    l->batch.n = n;
+    l->batch.id = rows;
+}
+
+static wisp_status outcome(const struct wisp_layout *l, wisp_error *err)
+{
+    if (l->status != WISP_OK && err) *err = l->err;
+    return l->status;
+}
+
+wisp_status wisp_layout_fill(struct wisp_layout *l, const struct wisp_data *d, const size_t *rows,
+                             size_t n, const struct wisp_values *v, const struct wisp_drop *drop,
+                             wisp_error *err)
+{
+    prepare(l, d, rows, n, v, drop);
+    measure(l, 0, 0);
+    wisp_parallel_for(l->pool, wisp_tiles(n), fill_tile, l);
+    file(l, 0, 0);
+    return outcome(l, err);
+}
+
+void wisp_layout_start(struct wisp_layout *l, const struct wisp_data *d, const size_t *rows,
+                       size_t n, const struct wisp_values *v, const struct wisp_drop *drop)
+{
+    const struct wisp_stage stages[] = { { 1, measure },
+                                         { wisp_tiles(n), fill_tile },
+                                         { 1, file } };
+    prepare(l, d, rows, n, v, drop);
+    wisp_later(l->pool, stages, 3, l);
+}
+
+wisp_status wisp_layout_finish(struct wisp_layout *l, wisp_error *err)
+{
+    wisp_later_finish(l->pool);
+    return outcome(l, err);
 }

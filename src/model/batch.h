@@ -16,6 +16,11 @@ bool wisp_values_find(enum wisp_values_mode *out, const char *name);
 /* idf[f] = log(N / rows with f); features never seen get 0: they say nothing. */
 void wisp_values_idf(float *idf, const struct wisp_data *d);
 
+struct wisp_drop { /* input dropout; rate 0: none */
+    double rate;
+    uint64_t seed, step;
+};
+
 struct wisp_layout { /* a batch and the room it grows in */
     struct wisp_batch batch;
     size_t cap_rows, cap_nnz, cap_lab;
@@ -24,20 +29,27 @@ struct wisp_layout { /* a batch and the room it grows in */
     uint32_t *slot;         /* (n_features) place in batch.touched plus 1, or 0 */
     uint32_t *kept;         /* (rows) features left of each */
     struct wisp_pool *pool; /* rows are laid out in parallel; NULL: by the caller alone */
+    /* what is being laid out */
+    const struct wisp_data *d;
+    const size_t *rows;
+    struct wisp_values v;
+    struct wisp_drop drop;
+    wisp_status status;
+    wisp_error err;
 };
 
 wisp_status wisp_layout_init(struct wisp_layout *l, size_t n_features, size_t n_labels,
                              bool by_feature, wisp_error *err);
 void wisp_layout_clear(struct wisp_layout *l);
 
-struct wisp_drop { /* input dropout; rate 0: none */
-    double rate;
-    uint64_t seed, step;
-};
 /* Lays out rows[0 .. n-1] of d.  Features beyond n_features are left out, labels kept when
  * training only if they are below n_labels.  Fails for lack of memory, or beyond 2^32 non-zeros. */
 wisp_status wisp_layout_fill(struct wisp_layout *l, const struct wisp_data *d, const size_t *rows,
                              size_t n, const struct wisp_values *v, const struct wisp_drop *drop,
                              wisp_error *err);
+/* The same beside other work of the pool (wisp_later): rows and d must stay until it is done. */
+void wisp_layout_start(struct wisp_layout *l, const struct wisp_data *d, const size_t *rows,
+                       size_t n, const struct wisp_values *v, const struct wisp_drop *drop);
+wisp_status wisp_layout_finish(struct wisp_layout *l, wisp_error *err);
 
 #endif

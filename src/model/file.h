@@ -13,7 +13,7 @@
 #include "base/context.h"
 #include "base/file.h"
 
-enum wisp_dtype { WISP_U8, WISP_I32, WISP_I64, WISP_F32, WISP_N_DTYPES };
+enum wisp_dtype { WISP_U8, WISP_I32, WISP_I64, WISP_F32, WISP_BF16, WISP_N_DTYPES };
 
 extern const struct wisp_dtype_info {
     const char *name; /* as in the header: "F32" */

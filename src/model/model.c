@@ -53,7 +53,9 @@ static void add(struct list *l, const char *name, enum wisp_dtype dtype, size_t 
 static wisp_status add_param(void *arg, struct wisp_param *p, wisp_error *err)
 {
     (void)err;
-    add(arg, p->name, WISP_F32, p->rows, p->cols, p->w, p->rows * p->cols * sizeof(float));
+    size_t n = p->rows * p->cols;
+    if (p->b16) add(arg, p->name, WISP_BF16, p->rows, p->cols, p->b16, n * sizeof *p->b16);
+    else add(arg, p->name, WISP_F32, p->rows, p->cols, p->w, n * sizeof *p->w);
     return WISP_OK;
 }
 
@@ -131,10 +133,14 @@ static wisp_status need(const struct wisp_tensor **out, const struct loader *ld,
 
 static wisp_status map_param(void *arg, struct wisp_param *p, wisp_error *err)
 {
-    const struct wisp_tensor *t;
-    wisp_status st = need(&t, arg, p->name, WISP_F32, p->rows, p->cols, err);
-    if (st == WISP_OK) p->w = (float *)t->data; /* read-only memory: only forward passes use it */
-    return st;
+    const struct loader *ld = arg;
+    const struct wisp_tensor *t = wisp_tensor_file_find(&ld->m->file, p->name);
+    bool half = t && t->dtype == WISP_BF16 && p->cols > 1; /* a bias never is */
+    wisp_status st = need(&t, ld, p->name, half ? WISP_BF16 : WISP_F32, p->rows, p->cols, err);
+    if (st != WISP_OK) return st;
+    if (half) p->b16 = (uint16_t *)t->data; /* read-only memory: only forward passes use it */
+    else p->w = (float *)t->data;
+    return WISP_OK;
 }
 
 static wisp_status load_names(struct wisp_names *n, const struct loader *ld, const char *name,

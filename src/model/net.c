@@ -121,12 +121,17 @@ size_t wisp_net_n_params(const struct wisp_net *net)
     return n;
 }
 
+static size_t floats_of(const struct wisp_param *p)
+{
+    size_t n = p->rows * p->cols;
+    return round16(p->half ? (n + 1) / 2 : n);
+}
+
 size_t wisp_net_param_floats(const struct wisp_net *net)
 {
     size_t n = 0;
     for (int i = 0; i < net->n_layers; i++)
-        for (int k = 0; k < net->layers[i].n_params; k++)
-            n += round16(net->layers[i].params[k].rows * net->layers[i].params[k].cols);
+        for (int k = 0; k < net->layers[i].n_params; k++) n += floats_of(&net->layers[i].params[k]);
     return n;
 }
 
@@ -165,8 +170,9 @@ wisp_status wisp_net_alloc_params(struct wisp_net *net, wisp_error *err)
     for (int i = 0; i < net->n_layers; i++)
         for (int k = 0; k < net->layers[i].n_params; k++) {
             struct wisp_param *q = &net->layers[i].params[k];
-            q->w = p;
-            p += round16(q->rows * q->cols);
+            if (q->half) q->b16 = (uint16_t *)p;
+            else q->w = p;
+            p += floats_of(q);
         }
     return WISP_OK;
 }
@@ -226,8 +232,10 @@ bool wisp_net_finite(const struct wisp_net *net)
             const struct wisp_param *p = &net->layers[i].params[k];
             for (size_t row = 0; row < p->rows; row++) {
                 int bad = 0; /* summed, so that the loop over a row becomes vectors */
-                for (size_t c = row * p->cols; c < (row + 1) * p->cols; c++)
+                for (size_t c = row * p->cols; p->w && c < (row + 1) * p->cols; c++)
                     bad |= !(p->w[c] - p->w[c] == 0);
+                for (size_t c = row * p->cols; p->b16 && c < (row + 1) * p->cols; c++)
+                    bad |= (p->b16[c] & 0x7f80) == 0x7f80;
                 if (bad) return false;
             }
         }
@@ -247,9 +255,13 @@ const float *wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s)
 void wisp_net_step(struct wisp_net *net, struct wisp_step *s)
 {
     int last = net->n_layers - 1;
+    struct wisp_pool *pool = s->ctx->pool;
+    wisp_phase(pool, 0, WISP_PHASE_INPUT);
     wisp_net_hidden(net, s);
     net->layers[last].kind->forward(&net->layers[last], s, &net->acts[last - 1], NULL);
-    for (int i = last; i >= 0; i--)
+    for (int i = last; i >= 0; i--) {
         net->layers[i].kind->backward(&net->layers[i], s, i ? &net->acts[i - 1] : NULL,
                                       &net->acts[i]);
+        wisp_phase(pool, 0, i > 0 ? WISP_PHASE_BACK : WISP_PHASE_OTHER);
+    }
 }

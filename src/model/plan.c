@@ -2,6 +2,7 @@
  *
  * The choices were made on validation rows of the sets in docs/training.md, which has the
  * measurements. */
+#include "layer/product.h"
 #include "model/train.h"
 
 #include <math.h>
@@ -73,12 +74,15 @@ static wisp_status check_hogwild(const struct wisp_plan *p, wisp_error *err)
 }
 
 wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
-                           const struct wisp_data *train, bool has_valid, wisp_error *err)
+                           const struct wisp_kernels *k, const struct wisp_data *train,
+                           bool has_valid, wisp_error *err)
 {
     double n = (double)train->n_rows;
     const char *net = wisp_opt_text(cfg, OPT_NET);
     const char *loss = wisp_opt_text(cfg, OPT_LOSS);
     const char *optimizer = wisp_opt_text(cfg, OPT_OPTIMIZER);
+    const char *precision = wisp_opt_text(cfg, OPT_PRECISION);
+    const char *rows = wisp_opt_text(cfg, OPT_ROWS);
     double dropout = train->n_labels <= WISP_FEW_LABELS ? 0.5 : n < FEW_ROWS ? 0.3 : 0.1;
     *p = (struct wisp_plan){
         .epochs = (int)wisp_opt_num(cfg, OPT_EPOCHS),
@@ -92,11 +96,20 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
         .loss = wisp_loss_find(strcmp(loss, "auto") == 0 ? auto_loss(train) : loss),
         .optimizer =
             wisp_optimizer_find(strcmp(optimizer, "auto") == 0 ? auto_optimizer(train) : optimizer),
+        .precision = wisp_precision_find(strcmp(precision, "auto") != 0 ? precision
+                                         : k->fast16                    ? "bf16"
+                                                                        : "fp32"),
+        .half = strcmp(rows, "bf16") == 0,
         .input_dropout = given(cfg, OPT_INPUT_DROPOUT, 0),
         .seed = (uint64_t)wisp_opt_num(cfg, OPT_SEED),
         .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
         .hogwild = strcmp(wisp_opt_text(cfg, OPT_HOGWILD), "yes") == 0,
     };
+    if (!p->half && strcmp(rows, "fp32") != 0)
+        return wisp_fail(err, WISP_EINVAL, "--rows: '%s' is not fp32 or bf16", rows);
+    if (p->half && p->average > 0)
+        return wisp_fail(err, WISP_EINVAL,
+                         "--average: rows of bf16 are too coarse to average; take --rows fp32");
     if (p->epochs == 0) p->epochs = (int)clamp(round(12 * sqrt(45000 / n)), 5, 25);
     if (p->batch == 0) p->batch = n < FEW_ROWS ? 128 : 256;
     p->holdout =

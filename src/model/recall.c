@@ -9,7 +9,7 @@ wisp_status wisp_recall_init(struct wisp_recall *t, const struct wisp_layer *out
                              wisp_error *err)
 {
     size_t shared = wisp_output_topk_floats(out, SAMPLES, SCAN);
-    size_t each = wisp_output_topk_thread_floats(out, SAMPLES);
+    size_t each = wisp_output_topk_thread_floats(out, SAMPLES, SCAN);
     *t = (struct wisp_recall){ .scratch = wisp_alloc(shared, sizeof(float)),
                                .thread_scratch = wisp_alloc(each * (size_t)threads, sizeof(float)),
                                .labels = wisp_alloc(SAMPLES * SCAN, sizeof(int32_t)),

@@ -1,12 +1,10 @@
 /* Making a training run: the model, the order of rows, all memory, the printed plan. */
 #include "base/mem.h"
+#include "layer/product.h"
 #include "model/train.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { MOST_BEST = 64 }; /* rows of a sample that any finder learns from */
 
 /* Options that shape the result, as lines "key=value": kept in the model, compared on resume. */
 static wisp_status options_text(char **out, const wisp_config *cfg, wisp_error *err)
@@ -173,14 +171,16 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
     size_t n_features = most(d->n_features, m->vocab.n), n_labels = most(d->n_labels, m->labels.n);
     struct wisp_layer_sizes sizes = { .batch = r->plan.batch,
                                       .active = n_labels,
-                                      .training = true };
+                                      .training = true,
+                                      .precision = r->plan.precision,
+                                      .half = r->plan.half };
     if (sampled(r)) {
         struct wisp_finder_setup setup;
         if ((st = most_labels(&r->batch_labels, d, r->plan.batch, err)) != WISP_OK) return st;
         sampler_setup(&setup, r, n_labels, 0);
         sizes.active = wisp_sampler_room(&setup, r->batch_labels);
         sizes.own = wisp_sampler_own_room(&setup, r->batch_labels);
-        sizes.best = MOST_BEST;
+        sizes.best = wisp_sampler_wants(&setup).best;
         if (sizes.own > UINT32_MAX)
             return wisp_fail(
                 err, WISP_EINVAL,
@@ -260,14 +260,25 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
              "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f, sampling %.2f), "
              "%.1f GiB free",
              gib(need), gib(weights), gib(state), gib(work), gib(index), gib(have));
-    wisp_say(r->ctx, "machine   cpu, %d threads, %s kernels", wisp_pool_threads(r->ctx->pool),
-             r->ctx->k->name);
+    wisp_say(r->ctx, "machine   cpu, %d threads, %s kernels, products in %s",
+             wisp_pool_threads(r->ctx->pool), r->ctx->k->name, p->precision->name);
     if (have && need > have)
         return wisp_fail(err, WISP_ENOMEM,
                          "%.1f GiB needed, %.1f GiB free: take a smaller --hidden or --batch, or "
                          "--optimizer adagrad",
                          gib(need), gib(have));
     return WISP_OK;
+}
+
+/* Between rows of any two types. */
+static void copy_weights(struct wisp_param *to, const struct wisp_param *from,
+                         const struct wisp_kernels *k)
+{
+    size_t n = to->rows * to->cols;
+    if (to->b16 && from->b16) memcpy(to->b16, from->b16, n * sizeof *to->b16);
+    else if (to->b16) k->to16(to->b16, from->w, n);
+    else if (from->b16) k->from16(to->w, from->b16, n);
+    else memcpy(to->w, from->w, n * sizeof *to->w);
 }
 
 /* The first weights: random rows, biases at the labels' log prior (without it the first epochs go
@@ -279,8 +290,8 @@ static void first_weights(struct wisp_run *r)
         for (int i = 0; i < net->n_layers; i++)
             for (int k = 0; k < net->layers[i].n_params; k++) {
                 struct wisp_param *to = &net->layers[i].params[k];
-                memcpy(to->w, r->init->net.layers[i].params[k].w,
-                       to->rows * to->cols * sizeof(float));
+                const struct wisp_param *from = &r->init->net.layers[i].params[k];
+                copy_weights(to, from, r->ctx->k);
             }
         return;
     }
@@ -299,7 +310,6 @@ static wisp_status make_sampler(struct wisp_run *r, wisp_error *err)
     sampler_setup(&setup, r, out->n_out, out->n_in);
     wisp_status st = wisp_sampler_create(&r->sampler, &setup, r->ctx->k, r->batch_labels, err);
     out->sampler = r->sampler;
-    if (st == WISP_OK) assert(wisp_sampler_best(r->sampler) <= MOST_BEST); /* scratch is so large */
     return st == WISP_OK ? wisp_recall_init(&r->recall, out, setup.threads, err) : st;
 }
 
@@ -321,14 +331,17 @@ static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_
         (st = wisp_net_alloc_work(net, wisp_pool_threads(r->ctx->pool), err)) != WISP_OK ||
         (st = wisp_optimizer_init(&r->opt, p->optimizer, r->ctx->k, wisp_opt_num(cfg, OPT_MOMENTUM),
                                   err)) != WISP_OK ||
-        (st = wisp_layout_init(&r->layout, net->n_features, net->n_labels, true, err)) != WISP_OK ||
         (st = wisp_scorer_init(&r->scorer, r->m, r->ctx, 5, err)) != WISP_OK ||
         (st = make_votes(r, err)) != WISP_OK || (st = make_sampler(r, err)) != WISP_OK ||
         (st = wisp_hidden_make(r, err)) != WISP_OK)
         return st;
-    r->layout.pool = r->ctx->pool;
-    if (!(r->rows = wisp_alloc(p->batch, sizeof *r->rows)))
-        return wisp_fail_mem(err, p->batch * sizeof *r->rows, "a batch");
+    for (int i = 0; i < 2; i++) {
+        st = wisp_layout_init(&r->layouts[i], net->n_features, net->n_labels, true, err);
+        if (st != WISP_OK) return st;
+        r->layouts[i].pool = r->ctx->pool;
+        if (!(r->rows[i] = wisp_alloc(p->batch, sizeof *r->rows[i])))
+            return wisp_fail_mem(err, p->batch * sizeof *r->rows[i], "a batch");
+    }
     size_t floats = wisp_net_param_floats(net);
     if (p->average > 0 && !(r->average = wisp_zalloc(floats, sizeof *r->average)))
         return wisp_fail_mem(err, floats * sizeof *r->average, "the averaged parameters");
@@ -341,7 +354,7 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
     struct wisp_plan *p = &r->plan;
     wisp_status st;
     if (d->n_rows == 0) return wisp_fail(err, WISP_EINVAL, "there are no rows to train on");
-    if ((st = wisp_plan_make(p, cfg, d, r->valid != NULL, err)) != WISP_OK) return st;
+    if ((st = wisp_plan_make(p, cfg, r->ctx->k, d, r->valid != NULL, err)) != WISP_OK) return st;
     if (!r->path) p->index = false; /* nobody would keep it */
     if ((st = open_init(r, cfg, err)) != WISP_OK || (st = make_model(r, cfg, err)) != WISP_OK ||
         (st = wisp_order_init(&r->order, d, p->seed, p->holdout, p->memory, err)) != WISP_OK)
@@ -367,13 +380,15 @@ void wisp_run_clear(struct wisp_run *r)
     wisp_sampler_free(r->sampler);
     wisp_hidden_clear(r);
     wisp_recall_clear(&r->recall);
-    wisp_layout_clear(&r->layout);
+    for (int i = 0; i < 2; i++) {
+        wisp_layout_clear(&r->layouts[i]);
+        wisp_free(r->rows[i]);
+    }
     wisp_optimizer_clear(&r->opt);
     wisp_order_clear(&r->order);
     wisp_model_free(r->m);
     wisp_votes_clear(&r->votes);
     wisp_data_free(r->held_out);
-    wisp_free(r->rows);
     wisp_free(r->average);
     wisp_model_free(r->init);
 }

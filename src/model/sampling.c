@@ -14,7 +14,7 @@ enum { MANY_LABELS = 200000, TOO_MANY = 4000000 };
 static const char *auto_names(size_t n_labels, bool bounded)
 {
     if (n_labels <= WISP_FEW_LABELS) return "full";
-    if (n_labels >= MANY_LABELS && n_labels < TOO_MANY) return "neighbours+lsh+random";
+    if (n_labels >= MANY_LABELS && n_labels < TOO_MANY) return "neighbours+lsh";
     return bounded ? "neighbours+random" : "neighbours+features+random";
 }
 
@@ -58,7 +58,7 @@ wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, 
         .most = count_or(cfg, OPT_ACTIVE_MAX, clamp(n_labels * 12 / 100, 2500, SIZE_MAX)),
         .n_random = count_or(cfg, OPT_RANDOM, few),
         .n_frequent = count(cfg, OPT_FREQUENT),
-        .n_carried = count_or(cfg, OPT_CARRY, few),
+        .n_carried = count_or(cfg, OPT_CARRY, n_labels < MANY_LABELS ? few : 0),
         .correct = (float)wisp_opt_num(cfg, OPT_CORRECT),
         .rescore = yes(cfg, OPT_RESCORE),
         .per_example = strcmp(wisp_opt_text(cfg, OPT_ACTIVE_PER), "example") == 0,

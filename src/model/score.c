@@ -13,12 +13,14 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
         wisp_net_plan(&s->net, m->spec, m->net.n_features, m->net.n_labels, &sizes, err);
     if (st != WISP_OK) return st;
     for (int i = 0; i < s->net.n_layers; i++)
-        for (int p = 0; p < s->net.layers[i].n_params; p++)
+        for (int p = 0; p < s->net.layers[i].n_params; p++) {
             s->net.layers[i].params[p].w = m->net.layers[i].params[p].w;
+            s->net.layers[i].params[p].b16 = m->net.layers[i].params[p].b16;
+        }
     const struct wisp_layer *out = wisp_net_output(&s->net);
     int threads = wisp_pool_threads(ctx->pool);
     size_t shared = wisp_output_topk_floats(out, WISP_SCORE_BATCH, s->k);
-    size_t each = wisp_output_topk_thread_floats(out, WISP_SCORE_BATCH);
+    size_t each = wisp_output_topk_thread_floats(out, WISP_SCORE_BATCH, s->k);
     if ((st = wisp_net_alloc_work(&s->net, threads, err)) != WISP_OK ||
         (st = wisp_layout_init(&s->layout, m->net.n_features, m->net.n_labels, false, err)) !=
             WISP_OK)

@@ -1,6 +1,7 @@
 /* Sparse prediction. */
 #include "model/sparse.h"
 #include "base/mem.h"
+#include "hash/best.h"
 
 #include <math.h>
 #include <string.h>
@@ -81,14 +82,16 @@ static void predict(void *arg, size_t i, int thread)
     for (size_t c = 0; c < j->s->n_frequent && pot->n < j->k; c++) /* always k answers */
         wisp_pot_add(pot, j->s->frequent[c]);
     wisp_pot_score(pot);
-    size_t n = wisp_pot_best(pot, j->k);
+    size_t n;
+    const uint64_t *best = wisp_pot_best(pot, j->k, &n);
+    float max = n ? wisp_key_score(best[0]) : 0;
     double sum = 0;
     for (size_t c = 0; c < pot->n && j->loss->needs_sum; c++)
-        sum += exp((double)pot->score[c] - pot->score[0]);
+        sum += exp((double)pot->score[c] - max);
     for (size_t c = 0; c < j->k; c++) {
-        j->labels[i * j->k + c] = c < n ? pot->row[c] : -1;
+        j->labels[i * j->k + c] = c < n ? wisp_key_row(best[c]) : -1;
         j->scores[i * j->k + c] =
-            c < n ? j->loss->probability(pot->score[c], pot->score[0], sum) : 0;
+            c < n ? j->loss->probability(wisp_key_score(best[c]), max, sum) : 0;
     }
     j->s->scored[i] = pot->products;
 }
@@ -97,12 +100,9 @@ uint64_t wisp_sparse_topk(struct wisp_sparse *s, const struct wisp_layer *out,
                           const struct wisp_loss *loss, const struct wisp_batch *b, const float *h,
                           size_t k, int32_t *labels, float *scores)
 {
-    struct wisp_query q = { .n = b->n,
-                            .h = h,
-                            .xp = b->xp,
-                            .xi = b->xi,
-                            .xv = b->xv,
-                            .rows = { out->n_out, out->n_in, out->params[0].w, out->params[1].w } };
+    struct wisp_query q = {
+        .n = b->n, .h = h, .xp = b->xp, .xi = b->xi, .xv = b->xv, .rows = wisp_layer_matrix(out)
+    };
     struct job j = { s, &q, loss, k, labels, scores };
     wisp_parallel_for(s->ctx->pool, b->n, predict, &j);
     uint64_t all = 0;

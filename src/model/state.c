@@ -26,7 +26,11 @@ static void add(struct list *l, const struct wisp_param *p, const char *what, en
     if (!data) return;
     struct wisp_tensor *t = &l->t[l->n++];
     *t = (struct wisp_tensor){
-        .dtype = dtype, .n_dims = 1, .shape = { count }, .data = data, .bytes = 4 * count
+        .dtype = dtype,
+        .n_dims = 1,
+        .shape = { count },
+        .data = data,
+        .bytes = wisp_dtypes[dtype].bytes * count,
     };
     snprintf(t->name, sizeof t->name, "%.40s.%s", p->name, what);
 }
@@ -36,6 +40,7 @@ static wisp_status list_param(void *arg, struct wisp_param *p, wisp_error *err)
 {
     (void)err;
     add(arg, p, "w", WISP_F32, p->w, p->rows * p->cols);
+    add(arg, p, "w", WISP_BF16, p->b16, p->rows * p->cols);
     add(arg, p, "m", WISP_F32, p->m, p->rows * p->cols);
     add(arg, p, "v", WISP_F32, p->v, p->rows * p->cols);
     add(arg, p, "g2", WISP_F32, p->g2, p->rows);

@@ -128,15 +128,29 @@ static bool looks_now(const struct wisp_run *r)
     return every == 0 || r->in_epoch % every == every - 1;
 }
 
-static wisp_status step(struct wisp_run *r, size_t n, bool look, wisp_error *err)
+/* Fetches the numbers of the batch after 'ahead' more steps and has it laid out while others work:
+ * the batch of step s lies in layout s % 2. */
+static void fetch(struct wisp_run *r, size_t ahead)
 {
-    struct wisp_drop drop = { r->plan.input_dropout, r->plan.seed, r->step };
-    wisp_status st =
-        wisp_layout_fill(&r->layout, &r->order.d, r->rows, n, &r->m->values, &drop, err);
+    size_t at = (r->step + ahead) % 2;
+    struct wisp_drop drop = { r->plan.input_dropout, r->plan.seed, r->step + ahead };
+    r->n_rows[at] = wisp_order_next(&r->order, r->rows[at], r->plan.batch);
+    if (r->n_rows[at] > 0)
+        wisp_layout_start(&r->layouts[at], &r->order.d, r->rows[at], r->n_rows[at], &r->m->values,
+                          &drop);
+}
+
+static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
+{
+    size_t at = r->step % 2, n = r->n_rows[at];
+    wisp_phase(r->ctx->pool, 0, WISP_PHASE_LAYOUT);
+    wisp_status st = wisp_layout_finish(&r->layouts[at], err);
     if (st != WISP_OK) return st;
+    fetch(r, 1);
     r->opt.lr = (float)wisp_plan_lr(&r->plan, r->step, r->steps);
+    r->opt.step = r->step;
     struct wisp_step s = { .ctx = r->ctx,
-                           .batch = &r->layout.batch,
+                           .batch = &r->layouts[at].batch,
                            .training = true,
                            .seed = r->plan.seed,
                            .number = r->step,
@@ -166,18 +180,22 @@ static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *
     wisp_order_start(&r->order, r->epoch);
     if (r->in_epoch == 0) r->recall.sums.own = r->recall.sums.set = 0, r->recall.sums.n = 0;
     for (size_t i = 0; i < r->in_epoch; i++)
-        wisp_order_next(&r->order, r->rows, r->plan.batch); /* done before a resume */
+        wisp_order_next(&r->order, r->rows[0], r->plan.batch); /* done before a resume */
     double began = wisp_now() - c->trained_s - r->recall.seconds;
+    wisp_status st = WISP_OK;
     bool last = false;
-    for (size_t n; !last && (n = wisp_order_next(&r->order, r->rows, r->plan.batch)) > 0;) {
+    fetch(r, 0);
+    while (st == WISP_OK && !last && r->n_rows[r->step % 2] > 0) {
+        size_t n = r->n_rows[r->step % 2];
         last = time_is_up(c);
-        wisp_status st = step(r, n, last || looks_now(r), err);
-        if (st != WISP_OK) return st;
+        st = step(r, last || looks_now(r), err);
+        if (st != WISP_OK) break;
         c->rows += n;
         c->trained_s = wisp_now() - began - r->recall.seconds; /* measuring is not training */
-        if (asked_to_stop(c)) return WISP_ESTOPPED;
+        if (asked_to_stop(c)) st = WISP_ESTOPPED;
     }
-    return WISP_OK;
+    wisp_later_finish(r->ctx->pool); /* nobody will look at what was fetched too early */
+    return st;
 }
 
 static wisp_status validate(struct wisp_metrics *out, struct wisp_run *r, struct watch *c,
@@ -303,6 +321,21 @@ static wisp_status run_epochs(struct wisp_run *r, struct watch *c, wisp_error *e
     return WISP_OK;
 }
 
+/* Microseconds of all threads a row; what is left of their time they waited for each other. */
+static void report_phases(struct wisp_report *t, const struct wisp_run *r, const struct watch *c)
+{
+    double seconds[WISP_PHASES], rows = c->rows ? (double)c->rows : 1;
+    double left = c->trained_s * wisp_pool_threads(r->ctx->pool);
+    wisp_phase_seconds(r->ctx->pool, seconds);
+    for (int i = WISP_PHASE_LAYOUT; i < WISP_PHASES; i++) {
+        char key[32];
+        double s = i == WISP_PHASE_WAIT ? fmax(0, left) : seconds[i];
+        snprintf(key, sizeof key, "%s_us", wisp_phase_name((enum wisp_phase)i));
+        wisp_report_num(t, key, 1e6 * s / rows);
+        left -= s;
+    }
+}
+
 static wisp_status report(struct wisp_report **out, const struct wisp_run *r, const struct watch *c,
                           wisp_error *err)
 {
@@ -319,12 +352,7 @@ static wisp_status report(struct wisp_report **out, const struct wisp_run *r, co
     wisp_report_num(t, "scored_mean", at.scored);
     wisp_report_num(t, "retrieval_recall", at.own);
     wisp_report_num(t, "recall_union", at.set);
-    if (r->sampler) {
-        struct wisp_sampler_times s = wisp_sampler_times(r->sampler);
-        double n = s.steps ? (double)s.steps : 1;
-        wisp_report_num(t, "choose_us", 1e6 * s.choose / n);
-        wisp_report_num(t, "upkeep_us", 1e6 * s.learn / n);
-    }
+    report_phases(t, r, c);
     wisp_report_num(t, "parameters", (double)wisp_net_n_params(&r->m->net));
     wisp_report_num(t, "peak_bytes", (double)wisp_mem_peak());
     return wisp_report_done(out, t, err);

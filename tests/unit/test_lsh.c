@@ -47,7 +47,8 @@ static struct run run_of(struct wisp_sampling o, int threads)
     rng = 1234567;
     normals(r.w, ROWS * D);
     normals(r.h, BATCH * D);
-    r.q = (struct wisp_query){ .n = BATCH, .h = r.h, .rows = { ROWS, D, r.w, r.bias } };
+    r.q =
+        (struct wisp_query){ .n = BATCH, .h = r.h, .rows = { ROWS, D, { D, r.w, NULL }, r.bias } };
     return r;
 }
 
@@ -480,7 +481,7 @@ static void test_odd_sizes(void)
             void *state, *block = wisp_zalloc(wisp_pot_bytes(16), 1);
             CHECK(lsh->bytes(&s) > 0 && lsh->create(&state, &s, &err) == WISP_OK, "%s", err.text);
             wisp_pot_init(&pot, &best, block, 16);
-            struct wisp_query q = { .h = h, .rows = { sizes[j], 5, w, bias } };
+            struct wisp_query q = { .h = h, .rows = { sizes[j], 5, { 5, w, NULL }, bias } };
             for (size_t n = 0; n < 12; n++, q.step++) {
                 q.n = n < 2 ? 0 : 4;
                 lsh->begin(state, &ctx, &q);

@@ -170,7 +170,7 @@ static void make_lesson(struct lesson *l, size_t n, uint64_t step)
                                 .yi = l->yi,
                                 .id = l->id,
                                 .step = step,
-                                .rows = { LABELS, WIDTH, flat_w, flat_bias } };
+                                .rows = { LABELS, WIDTH, { WIDTH, flat_w, NULL }, flat_bias } };
 }
 
 /* The last visit's best wrong rows, in order. */

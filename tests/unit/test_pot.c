@@ -1,5 +1,6 @@
 /* The pot against a naive one: a list that is searched from its front, under random operations. */
 #include "base/mem.h"
+#include "hash/best.h"
 #include "hash/finder.h"
 #include "test.h"
 
@@ -16,7 +17,7 @@ static float w[N_ROWS * WIDTH], bias[N_ROWS], h[SAMPLES * WIDTH];
 static const uint32_t yp[SAMPLES + 1] = { 0, 0, 1, 4, 9, 12, 12 };
 static const int32_t yi[] = { 5, 0, 3, 699, 1, 2, 3, 4, 6, 40, 41, 500 };
 static struct wisp_query q = {
-    .n = SAMPLES, .h = h, .yp = yp, .yi = yi, .rows = { N_ROWS, WIDTH, w, bias }
+    .n = SAMPLES, .h = h, .yp = yp, .yi = yi, .rows = { N_ROWS, WIDTH, { WIDTH, w, NULL }, bias }
 };
 
 static size_t below(size_t n)
@@ -84,37 +85,43 @@ static bool same(const struct wisp_pot *p, const struct naive *a)
     return true;
 }
 
-/* Every row is found from the slots, and nothing else is in them. */
+/* Every row is found from the slots, and nothing else is in them; they are a power of two, never
+ * more than half full, and lie in their array. */
 static bool slots_fit(const struct wisp_pot *p)
 {
-    size_t full = 0;
+    size_t full = 0, slots = p->mask + 1;
+    if ((slots & p->mask) != 0 || slots > 2 * p->room || slots < 2 * p->n) return false;
     for (size_t s = 0; s < 2 * p->room; s++) full += p->slot[s] != 0;
     for (size_t i = 0; i < p->n; i++)
-        if (p->at[i] >= 2 * p->room || p->slot[p->at[i]] != i + 1) return false;
+        if (p->at[i] >= slots || p->slot[p->at[i]] != i + 1) return false;
     return full == p->n;
 }
 
-/* After best(): the first n in order, the rest in any; the naive pot takes the new order. */
-static bool best_fits(const struct wisp_pot *p, struct naive *a, size_t n)
+static bool is_better(const struct naive *a, int32_t row, int32_t than)
 {
-    struct naive was = *a;
-    for (size_t i = 0; i < p->n; i++) {
-        size_t at = 0;
-        while (at < was.n && was.e[at].row != p->row[i]) at++;
-        if (at == was.n || p->votes[i] != was.e[at].votes) return false;
-        a->e[i] = was.e[at];
-        was.e[at].row = -1; /* taken */
-        if (p->score[i] != score_of(a->sample, p->row[i])) return false;
-        if (i > 0 && i < n &&
-            (p->score[i - 1] < p->score[i] ||
-             (p->score[i - 1] == p->score[i] && p->row[i - 1] >= p->row[i])))
-            return false;
-        if (i >= n && n > 0 &&
-            (p->score[n - 1] < p->score[i] ||
-             (p->score[n - 1] == p->score[i] && p->row[n - 1] > p->row[i])))
-            return false;
+    float x = score_of(a->sample, row), y = score_of(a->sample, than);
+    return x > y || (x == y && row < than);
+}
+
+/* Keys of the best: row number i has i rows before it that are better; none is a NaN. */
+static bool best_fits(const uint64_t *key, size_t n, const struct naive *a)
+{
+    for (size_t i = 0; i < n; i++) {
+        int32_t row = wisp_key_row(key[i]);
+        size_t better = 0, here = 0;
+        if (wisp_key_score(key[i]) != score_of(a->sample, row)) return false;
+        for (size_t e = 0; e < a->n; e++)
+            better += is_better(a, a->e[e].row, row), here += a->e[e].row == row;
+        if (better != i || here != 1) return false;
     }
-    return p->n == was.n;
+    return true;
+}
+
+static size_t n_numbers(const struct naive *a) /* rows whose score is one */
+{
+    size_t n = 0;
+    for (size_t i = 0; i < a->n; i++) n += !isnan(score_of(a->sample, a->e[i].row));
+    return n;
 }
 
 /* ---- random operations ---- */
@@ -152,6 +159,17 @@ static void vote(struct pair *t, size_t spread)
     naive_vote(&t->a, row, votes);
 }
 
+/* A list that ends early, by a row below 0 or by its length. */
+static void vote_all(struct pair *t, size_t spread)
+{
+    int32_t rows[40];
+    size_t n = below(40), length = below(4) ? n : below(40);
+    for (size_t i = 0; i < 40; i++) rows[i] = (int32_t)below(spread < N_ROWS ? spread : N_ROWS);
+    if (n < 40) rows[n] = -1;
+    wisp_pot_add_all(&t->p, rows, length);
+    for (size_t i = 0; i < n && i < length; i++) naive_vote(&t->a, rows[i], 1);
+}
+
 static void trim(struct pair *t)
 {
     size_t scored = t->p.n_scored, first = scored + below(t->p.n - scored + 1), n = below(20);
@@ -170,9 +188,16 @@ static void score_and_best(struct pair *t)
     CHECK(same(&t->p, &t->a) && t->p.n_scored == t->p.n && t->p.products == before + fresh,
           "scoring: %zu new rows, %llu products", fresh,
           (unsigned long long)(t->p.products - before));
-    size_t n = below(3) ? below(25) : t->p.n + below(2), got = wisp_pot_best(&t->p, n);
-    CHECK(got == (n < t->p.n ? n : t->p.n), "best of %zu: %zu of %zu", n, got, t->p.n);
-    CHECK(best_fits(&t->p, &t->a, got), "the best %zu of %zu are not", got, t->p.n);
+    for (size_t i = 0; i < t->p.n; i++) {
+        float want = score_of(t->a.sample, t->p.row[i]);
+        CHECK(t->p.score[i] == want || (isnan(want) && isnan(t->p.score[i])), "row %d scores %g",
+              (int)t->p.row[i], t->p.score[i]);
+    }
+    size_t n = below(3) ? below(25) : t->p.n + below(2), got = SIZE_MAX, all = n_numbers(&t->a);
+    const uint64_t *best = wisp_pot_best(&t->p, n, &got);
+    CHECK(got == (n < all ? n : all), "best of %zu: %zu of %zu", n, got, all);
+    CHECK(got > n || best_fits(best, got, &t->a), "the best %zu of %zu are not", got, t->p.n);
+    CHECK(same(&t->p, &t->a) && t->p.n_scored == t->p.n, "asking for the best moved rows");
 }
 
 static void test_random(size_t room)
@@ -184,7 +209,8 @@ static void test_random(size_t room)
         size_t spread = 1 + below(2 * room), ops = below(3 * room);
         for (size_t op = 0; op < ops && !test_bad; op++) {
             size_t what = below(40);
-            if (what > 1) vote(&t, spread);
+            if (what > 2) vote(&t, spread);
+            else if (what == 2) vote_all(&t, spread);
             else if (what == 1) trim(&t);
             else score_and_best(&t);
             CHECK(same(&t.p, &t.a), "room %zu, round %d, operation %zu", room, round, op);
@@ -257,6 +283,83 @@ static void test_chains(void)
     wisp_free(t.block);
 }
 
+static int32_t row_number(size_t i, size_t round)
+{
+    return (int32_t)(i * 7919 + round);
+}
+
+static bool near_a_power(size_t n)
+{
+    size_t p = 1;
+    while (p < n) p *= 2;
+    return p - n < 3 || n - p / 2 < 3;
+}
+
+static void grow(struct wisp_pot *p, size_t n, size_t round)
+{
+    for (size_t i = 0; i < n; i++) {
+        int32_t row = row_number(i, round);
+        if (round % 2) wisp_pot_add_all(p, &row, 1);
+        else wisp_pot_add(p, row);
+        CHECK(p->n == (i < p->room ? i + 1 : p->room), "%zu rows of %zu", p->n, i + 1);
+        if (near_a_power(i + 1) || i % 97 == 0)
+            CHECK(slots_fit(p), "%zu rows in %zu slots of %zu", p->n, p->mask + 1, 2 * p->room);
+    }
+    for (size_t i = 0; i < n; i++) wisp_pot_vote(p, row_number(i, round), 2);
+    for (size_t i = 0; i < p->n; i++)
+        CHECK(p->row[i] == row_number(i, round) && p->votes[i] == 3, "row %d with %g votes at %zu",
+              (int)p->row[i], p->votes[i], i);
+}
+
+/* Keeps every second row, and finds them all again. */
+static void thin_out(struct wisp_pot *p, size_t round)
+{
+    size_t half = p->n / 2;
+    for (size_t i = 1; i < p->n; i += 2) wisp_pot_add(p, row_number(i, round));
+    wisp_pot_trim(p, 0, half, 0);
+    CHECK(slots_fit(p) && p->n == half, "%zu rows after a trim", p->n);
+    for (size_t i = 0; i < half; i++) wisp_pot_add(p, row_number(2 * i + 1, round));
+    for (size_t i = 0; i < p->n; i++)
+        CHECK(p->n == half && p->votes[i] == 5, "place %zu of %zu: %g votes", i, p->n, p->votes[i]);
+}
+
+/* The slots begin small and grow with the rows; the next sample finds them small and empty. */
+static void test_growth(void)
+{
+    TEST("pot: slots that grow lose nothing");
+    for (size_t room = 256; room <= 4096; room *= 2) {
+        struct pair t;
+        make(&t, room);
+        for (size_t round = 0; round < 3; round++) {
+            start(&t, 0);
+            CHECK(t.p.mask + 1 == (room < 512 ? 2 * room : 1024), "%zu slots at first",
+                  t.p.mask + 1);
+            grow(&t.p, round == 1 ? room + 50 : room / 2 + 1, round);
+            thin_out(&t.p, round);
+        }
+        wisp_free(t.block);
+    }
+}
+
+static void test_nan(void)
+{
+    struct pair t;
+    size_t got;
+    TEST("pot: rows without a score are never the best");
+    make(&t, 64);
+    for (size_t from = 0; from < 30; from++) {
+        start(&t, 0);
+        for (int32_t r = 0; r < 30; r++) wisp_pot_add(&t.p, r), naive_vote(&t.a, r, 1);
+        for (size_t r = from; r < 30; r++) bias[r] = r % 2 ? NAN : bias[r];
+        wisp_pot_score(&t.p);
+        const uint64_t *best = wisp_pot_best(&t.p, 30, &got);
+        CHECK(got == n_numbers(&t.a) && best_fits(best, got, &t.a), "from %zu: %zu", from, got);
+        CHECK(same(&t.p, &t.a), "rows moved");
+        for (size_t r = from; r < 30; r++) bias[r] = isnan(bias[r]) ? (float)(r % 5) : bias[r];
+    }
+    wisp_free(t.block);
+}
+
 static void test_nth_largest(void)
 {
     TEST("nth_largest against counting, with and without ties");
@@ -279,7 +382,7 @@ int main(void)
     TEST("pot: kernels");
     CHECK(wisp_kernels_select(&kernels, NULL, NULL) == WISP_OK, "none");
     for (size_t i = 0; i < N_ROWS * WIDTH; i++) w[i] = (float)below(3) - 1;
-    for (size_t i = 0; i < N_ROWS; i++) bias[i] = (float)below(5) - 2;
+    for (size_t i = 0; i < N_ROWS; i++) bias[i] = i % 19 == 18 ? NAN : (float)below(5) - 2;
     for (size_t i = 0; i < SAMPLES * WIDTH; i++) h[i] = i % 4 ? 0 : (float)below(3) - 1;
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         TEST("pot: random operations as a naive one");
@@ -288,6 +391,8 @@ int main(void)
     test_labels();
     test_full();
     test_chains();
+    test_growth();
+    test_nan();
     test_nth_largest();
     TEST("pot: nothing is left");
     CHECK(wisp_mem_live == 0, "%ld blocks", (long)wisp_mem_live);

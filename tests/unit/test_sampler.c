@@ -324,9 +324,12 @@ static void test_inclusion(const char *names)
     const int32_t yi[1] = { 17 };
     double worst = 0, total = 0;
     for (uint64_t step = 0; step < STEPS; step++) {
-        struct wisp_query q = {
-            .n = 1, .h = h, .yp = yp, .yi = yi, .step = step, .rows = { LABELS, WIDTH, w, bias }
-        };
+        struct wisp_query q = { .n = 1,
+                                .h = h,
+                                .yp = yp,
+                                .yi = yi,
+                                .step = step,
+                                .rows = { LABELS, WIDTH, { WIDTH, w, NULL }, bias } };
         struct wisp_active got;
         wisp_sampler_choose(&got, s, &contexts[1], &q);
         for (size_t i = 0; i < got.n; i++) {

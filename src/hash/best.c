@@ -1,0 +1,123 @@
+/* Lists of the k best. */
+#include "hash/best.h"
+
+#include <math.h>
+
+void wisp_keys_select(uint64_t *x, size_t size, size_t n)
+{
+    size_t lo = 0, hi = size;
+    while (hi - lo > 1 && n > lo && n < hi) {
+        uint64_t pivot = x[lo + (hi - lo) / 2];
+        size_t i = lo, k = hi - 1;
+        for (;;) {
+            while (x[i] > pivot) i++;
+            while (x[k] < pivot) k--;
+            if (i >= k) break;
+            uint64_t v = x[i];
+            x[i++] = x[k];
+            x[k--] = v;
+        }
+        if (n <= i) hi = i;
+        else lo = i;
+    }
+}
+
+void wisp_keys_sort(uint64_t *x, size_t n)
+{
+    static const size_t gaps[] = { 57, 23, 10, 4, 1 }; /* Ciura's */
+    for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++)
+        for (size_t i = gaps[g]; i < n; i++) {
+            uint64_t v = x[i];
+            size_t at = i;
+            for (; at >= gaps[g] && x[at - gaps[g]] < v; at -= gaps[g]) x[at] = x[at - gaps[g]];
+            x[at] = v;
+        }
+}
+
+size_t wisp_best_floats(size_t n, size_t k)
+{
+    return 2 * n * wisp_best_room(k) + 2 * n + n % 2 * 2; /* even: lists follow each other */
+}
+
+struct wisp_best wisp_best_at(float *block, size_t n, size_t k)
+{
+    size_t room = wisp_best_room(k);
+    float *rest = block + 2 * n * room;
+    return (struct wisp_best){ n, k, room, (uint64_t *)block, (uint32_t *)rest, rest + n };
+}
+
+void wisp_best_reset(struct wisp_best *b, const float *limit)
+{
+    memset(b->count, 0, b->n * sizeof *b->count);
+    for (size_t s = 0; s < b->n; s++) b->limit[s] = limit ? limit[s] : -INFINITY;
+}
+
+void wisp_best_reset_one(struct wisp_best *b, size_t s)
+{
+    b->count[s] = 0;
+    b->limit[s] = -INFINITY;
+}
+
+/* Only the k best of a full list stay. */
+static void shrink(struct wisp_best *b, size_t s)
+{
+    uint64_t *key = b->key + s * b->room, worst = UINT64_MAX;
+    wisp_keys_select(key, b->count[s], b->k);
+    b->count[s] = (uint32_t)b->k;
+    for (size_t i = 0; i < b->k; i++) worst = key[i] < worst ? key[i] : worst;
+    b->limit[s] = wisp_key_score(worst);
+}
+
+void wisp_best_hear(struct wisp_best *b, _Atomic float *told)
+{
+    for (size_t s = 0; s < b->n; s++) {
+        float limit = atomic_load_explicit(&told[s], memory_order_relaxed);
+        if (limit > b->limit[s]) b->limit[s] = limit;
+    }
+}
+
+/* A little below its own limit: of equal scores the smaller row must win wherever it is found.  Two
+ * lists that tell at once may leave the lower limit, which does no harm. */
+void wisp_best_tell(const struct wisp_best *b, _Atomic float *told)
+{
+    for (size_t s = 0; s < b->n; s++)
+        if (b->limit[s] > atomic_load_explicit(&told[s], memory_order_relaxed))
+            atomic_store_explicit(&told[s], nextafterf(b->limit[s], -INFINITY),
+                                  memory_order_relaxed);
+}
+
+void wisp_best_add(struct wisp_best *b, size_t s, float v, int32_t row)
+{
+    if (!(v > b->limit[s]) || b->k == 0) return;
+    b->key[s * b->room + b->count[s]++] = wisp_key(v, row);
+    if (b->count[s] == b->room) shrink(b, s);
+}
+
+void wisp_best_collect(struct wisp_best *b, const struct wisp_kernels *k, const float *z, size_t m,
+                       const int32_t *rows, size_t first, int32_t *where)
+{
+    for (size_t i = 0; i < m; i++) {
+        size_t found = k->above(where, z + i * b->n, b->limit, b->n);
+        int32_t row = rows ? rows[i] : (int32_t)(first + i);
+        for (size_t f = 0; f < found; f++)
+            wisp_best_add(b, (size_t)where[f], z[i * b->n + (size_t)where[f]], row);
+    }
+}
+
+size_t wisp_best_take(uint64_t *work, const struct wisp_best *lists, size_t n_lists, size_t s,
+                      float told)
+{
+    size_t n = 0, k = n_lists ? lists[0].k : 0;
+    uint64_t above = wisp_key(told, -1); /* the least key of this score */
+    for (size_t i = 0; i < n_lists; i++) {
+        const uint64_t *key = lists[i].key + s * lists[i].room;
+        for (uint32_t c = 0; c < lists[i].count[s]; c++) {
+            work[n] = key[c];
+            n += key[c] > above;
+        }
+    }
+    if (n > k) wisp_keys_select(work, n, k);
+    if (n > k) n = k;
+    wisp_keys_sort(work, n);
+    return n;
+}

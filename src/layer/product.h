@@ -1,0 +1,53 @@
+/* The products of a wide layer's step with a batch, in one of several precisions (one file each,
+ * one table):
+ *
+ *     forward    Z (m, n)       = W h^T + bias     W: a block of active rows
+ *     backward   part          += E^T W            the gradient of h, of a lane's blocks
+ *                gw (m, width)  = E (f h)          the gradient of W
+ *
+ * E is what the loss made of Z, f each sample's factor: f E is the gradient of Z.  So f is not
+ * multiplied into E, which is large, but into h, which is small.
+ *
+ * Blocks and lanes are those of output.h; work on samples comes in tiles. */
+#ifndef WISP_LAYER_PRODUCT_H
+#define WISP_LAYER_PRODUCT_H
+
+#include "layer/output.h"
+
+struct wisp_product { /* of one step */
+    const struct wisp_precision *kind;
+    const struct wisp_kernels *k;
+    const struct wisp_param *w;
+    const struct wisp_active *a;
+    size_t n, width;
+    const float *h; /* (n, width) */
+    float *shared;  /* kind->shared_floats */
+};
+
+struct wisp_precision {
+    const char *name, *what;
+    size_t (*shared_floats)(size_t n, size_t width, size_t active);
+    size_t (*part_floats)(size_t n, size_t width); /* of a lane's gradient of h */
+    size_t (*thread_floats)(size_t n, size_t width);
+    /* Samples first .. first+n-1, a tile: h is there; f is there too. */
+    void (*begin)(const struct wisp_product *p, size_t first, size_t n);
+    void (*factors)(const struct wisp_product *p, const float *f, size_t first, size_t n);
+    /* Gathers a block's rows; what it returns stays while the thread works on this block. */
+    const void *(*rows)(const struct wisp_product *p, size_t block, float *scratch);
+    /* The same rows once more; their weights and optimiser state are asked for. */
+    const void *(*rows_again)(const struct wisp_product *p, size_t block, float *scratch);
+    void (*forward)(const struct wisp_product *p, float *z, const void *w, const float *bias,
+                    size_t m);
+    /* add: to what 'part' has, else it begins here. */
+    void (*backward)(const struct wisp_product *p, float *part, bool add, float *gw, const float *e,
+                     const void *w, size_t m, float *scratch);
+    /* g (n, width) of a tile = f times the sum of all lanes' parts, in order. */
+    void (*end)(const struct wisp_product *p, float *g, const float *parts, size_t n_lanes,
+                const float *f, size_t first, size_t n, float *scratch);
+};
+
+const struct wisp_precision *wisp_precision_at(size_t i); /* NULL past the end */
+const struct wisp_precision *wisp_precision_find(const char *name);
+extern const struct wisp_precision wisp_precision_fp32, wisp_precision_bf16;
+
+#endif

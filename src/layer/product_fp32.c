@@ -1,0 +1,103 @@
+/* Products in fp32, and the table of precisions.
+ *
+ * shared: h^T (width, n) | f h (n, width)      part: (n, width)
+ * of a thread: rows of a block (96, width) */
+#include "layer/product.h"
+#include "layer/rows.h"
+
+#include <string.h>
+
+static size_t shared_floats(size_t n, size_t width, size_t active)
+{
+    (void)active;
+    return 2 * n * width;
+}
+
+static size_t part_floats(size_t n, size_t width)
+{
+    return n * width;
+}
+
+static size_t thread_floats(size_t n, size_t width)
+{
+    (void)n;
+    return WISP_OUT_BLOCK * width;
+}
+
+static float *scaled_h(const struct wisp_product *p)
+{
+    return p->shared + p->n * p->width;
+}
+
+static void begin(const struct wisp_product *p, size_t first, size_t n)
+{
+    p->k->transpose(p->shared + first, p->n, p->h + first * p->width, p->width, n, p->width);
+}
+
+static void factors(const struct wisp_product *p, const float *f, size_t first, size_t n)
+{
+    float *to = scaled_h(p) + first * p->width;
+    for (size_t i = 0; i < n; i++)
+        p->k->scale(to + i * p->width, p->h + (first + i) * p->width, f[first + i], p->width);
+}
+
+static const void *rows(const struct wisp_product *p, size_t block, float *scratch)
+{
+    return wisp_block_weights(scratch, p->k, p->w, p->a, block);
+}
+
+static void forward(const struct wisp_product *p, float *z, const void *w, const float *bias,
+                    size_t m)
+{
+    p->k->gemm_bias(z, p->n, w, p->width, p->shared, p->n, bias, m, p->n, p->width);
+}
+
+static void backward(const struct wisp_product *p, float *part, bool add, float *gw, const float *e,
+                     const void *w, size_t m, float *scratch)
+{
+    (void)scratch; /* holds w */
+    p->k->gemm(part, p->width, e, 1, p->n, w, p->width, p->n, p->width, m, add);
+    p->k->gemm(gw, p->width, e, p->n, 1, scaled_h(p), p->width, m, p->width, p->n, false);
+}
+
+static void end(const struct wisp_product *p, float *g, const float *parts, size_t n_lanes,
+                const float *f, size_t first, size_t n, float *scratch)
+{
+    (void)scratch;
+    size_t all = p->n * p->width, size = n * p->width;
+    g += first * p->width;
+    parts += first * p->width;
+    memset(g, 0, size * sizeof *g);
+    for (size_t lane = 0; lane < n_lanes; lane++) p->k->axpy(g, parts + lane * all, 1, size);
+    for (size_t i = 0; i < n; i++)
+        p->k->scale(g + i * p->width, g + i * p->width, f[first + i], p->width);
+}
+
+const struct wisp_precision wisp_precision_fp32 = {
+    .name = "fp32",
+    .what = "products in single precision",
+    .shared_floats = shared_floats,
+    .part_floats = part_floats,
+    .thread_floats = thread_floats,
+    .begin = begin,
+    .factors = factors,
+    .rows = rows,
+    .rows_again = rows,
+    .forward = forward,
+    .backward = backward,
+    .end = end,
+};
+
+static const struct wisp_precision *const kinds[] = { &wisp_precision_fp32, &wisp_precision_bf16 };
+
+const struct wisp_precision *wisp_precision_at(size_t i)
+{
+    return i < sizeof kinds / sizeof *kinds ? kinds[i] : NULL;
+}
+
+const struct wisp_precision *wisp_precision_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i]->name, name) == 0) return kinds[i];
+    return NULL;
+}
