@@ -30,6 +30,7 @@ enum {
     TO_ALL = 4,      /* best wrong rows that every label's ring takes; the rest are dealt out */
     MOST_RINGS = 10, /* labels whose rings are looked at; samples with more take turns */
     LANES = 16,      /* fixed parts of the work of learning */
+    GROUP = 16,      /* samples a task */
 };
 
 struct neighbours {
@@ -186,10 +187,8 @@ static bool is_label(const struct wisp_query *q, size_t i, int32_t row)
 }
 
 /* The best wrong rows of a sample: those of the active set, then what else its pot had. */
-static void gather_wrong(void *arg, size_t i, int thread)
+static void gather_wrong(const struct job *j, size_t i)
 {
-    (void)thread;
-    const struct job *j = arg;
     const struct wisp_outcome *o = j->o;
     size_t n = 0, last = j->t->r.last;
     int32_t *wrong = j->t->wrong + i * last;
@@ -203,6 +202,14 @@ static void gather_wrong(void *arg, size_t i, int thread)
     while (n < last) wrong[n++] = -1;
     if (j->q->id && j->q->id[i] < j->t->n_samples)
         memcpy(j->t->last + j->q->id[i] * last, wrong, last * sizeof *wrong);
+}
+
+static void gather_group(void *arg, size_t group, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    size_t end = (group + 1) * GROUP < j->q->n ? (group + 1) * GROUP : j->q->n;
+    for (size_t i = group * GROUP; i < end; i++) gather_wrong(j, i);
 }
 
 /* A lane looks at all samples and changes the rings of its own labels only, so every ring sees
@@ -247,7 +254,7 @@ static void learn(void *state, struct wisp_context *ctx, const struct wisp_query
     struct neighbours *t = state;
     struct job j = { t, q, o };
     if (o->k) {
-        wisp_parallel_for(ctx->pool, q->n, gather_wrong, &j);
+        wisp_parallel_for(ctx->pool, (q->n + GROUP - 1) / GROUP, gather_group, &j);
         wisp_parallel_for(ctx->pool, LANES, fill_rings, &j);
     }
     if (t->most_carried && o->heat) carry(t, o);

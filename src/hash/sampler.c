@@ -3,6 +3,7 @@
 #include "hash/best.h"
 #include "base/mem.h"
 #include "base/rand.h"
+#include "hash/unite.h"
 
 #include <assert.h>
 #include <math.h>
@@ -28,6 +29,8 @@ struct wisp_sampler {
     struct wisp_rows_for_all all;
     /* the union: (row, shift) in order of arrival, then sorted */
     uint32_t *place; /* (n_rows) place in the set plus 1, or 0 */
+    uint64_t *mark_words;
+    struct wisp_marks marks; /* rows of the set being made */
     size_t n;
     int32_t *rows, *spare; /* (room) */
     float *shift, *shift_spare;
@@ -141,6 +144,7 @@ static bool blocks(struct wisp_sampler *t, const struct wisp_finder_setup *s, si
            fn(arg, (void **)&t->all.row, all, sizeof *t->all.row) &&
            fn(arg, (void **)&t->all.shift, all, sizeof *t->all.shift) &&
            fn(arg, (void **)&t->place, s->n_rows, sizeof *t->place) &&
+           fn(arg, (void **)&t->mark_words, wisp_marks_words(s->n_rows), sizeof(uint64_t)) &&
            fn(arg, (void **)&t->rows, room, sizeof *t->rows) &&
            fn(arg, (void **)&t->spare, room, sizeof *t->spare) &&
            fn(arg, (void **)&t->shift, room, sizeof *t->shift) &&
@@ -197,6 +201,7 @@ wisp_status wisp_sampler_create(struct wisp_sampler **out, const struct wisp_fin
     wisp_status st = WISP_OK;
     if (!blocks(t, s, batch_labels, take, NULL))
         st = wisp_fail_mem(err, wisp_sampler_bytes(s, batch_labels), "the sampler");
+    wisp_marks_place(&t->marks, t->mark_words, s->n_rows);
     if (st == WISP_OK) memset(t->found, 255, s->batch * t->wants.deep * sizeof *t->found);
     for (int i = 0; st == WISP_OK && i < s->threads; i++)
         wisp_pot_init(&t->pots[i], k, t->pot_blocks + (size_t)i * wisp_pot_bytes(WISP_POT_ROOM),
@@ -229,7 +234,21 @@ void wisp_sampler_free(struct wisp_sampler *s)
 struct job {
     struct wisp_sampler *s;
     const struct wisp_query *q;
+    size_t n_groups;
 };
+
+/* The old set's places are taken back; the new one's rows are marked. */
+static void mark_group(const struct job *j, size_t group, size_t first, size_t end)
+{
+    struct wisp_sampler *s = j->s;
+    size_t old = group * s->n / j->n_groups, old_end = (group + 1) * s->n / j->n_groups;
+    for (size_t r = old; r < old_end; r++) s->place[s->rows[r]] = 0;
+    for (size_t y = j->q->yp ? j->q->yp[first] : 0; j->q->yp && y < j->q->yp[end]; y++)
+        wisp_marks_add(&s->marks, j->q->yi[y]);
+    for (size_t i = first; i < end; i++)
+        for (size_t c = 0; c < s->n_own[i]; c++)
+            wisp_marks_add(&s->marks, s->own[i * s->o.keep + c]);
+}
 
 static void find_group(void *arg, size_t group, int thread)
 {
@@ -261,6 +280,7 @@ static void find_group(void *arg, size_t group, int thread)
         s->n_own[i] = (uint32_t)n;
         s->products[i] = pot->products;
     }
+    mark_group(j, group, group * GROUP, end);
 }
 
 /* Adds a row to the union, unless 'most' are in; one chosen for a reason too has no shift. */
@@ -278,7 +298,6 @@ static void add(struct wisp_sampler *s, int32_t row, float shift, size_t most)
 
 static void unite(struct wisp_sampler *s, const struct wisp_query *q)
 {
-    for (size_t i = 0; i < s->n; i++) s->place[s->rows[i]] = 0;
     s->n = 0;
     for (size_t i = 0; q->yp && i < q->yp[q->n]; i++) add(s, q->yi[i], 0, s->room);
     size_t most = s->o.most > s->n ? s->o.most : s->n;
@@ -294,6 +313,19 @@ static void unite(struct wisp_sampler *s, const struct wisp_query *q)
         int32_t row = (int32_t)wisp_rand_below(s->seed, stream, t, s->n_rows);
         if (!s->place[row]) add(s, row, 0, s->room); /* one that is in keeps its shift */
     }
+}
+
+/* The union of what is marked and the rows for all, where nothing has to be cut or filled up, and
+ * no row has a shift: then the order of arrival does not matter. */
+static bool unite_marked(struct wisp_sampler *s, struct wisp_context *ctx)
+{
+    if (s->o.correct > 0) return false;
+    for (size_t i = 0; i < s->all.n; i++) wisp_marks_add(&s->marks, s->all.row[i]);
+    size_t n = wisp_marks_count(&s->marks, ctx);
+    if (n > s->room || (s->o.most && n > s->o.most) || n < s->o.least) return false;
+    wisp_marks_take(&s->marks, ctx, s->rows, s->place);
+    s->n = n;
+    return true;
 }
 
 /* By row, ascending: a radix sort, 11 bits a pass. */
@@ -361,14 +393,17 @@ void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct
     assert(q->n <= s->batch && q->rows.n == s->n_rows);
     for (int f = 0; f < s->n_finders; f++)
         if (s->kind[f]->begin) s->kind[f]->begin(s->state[f], ctx, q);
-    struct job j = { s, q };
-    wisp_parallel_for(ctx->pool, (q->n + GROUP - 1) / GROUP, find_group, &j);
+    struct job j = { s, q, (q->n + GROUP - 1) / GROUP };
+    wisp_parallel_for(ctx->pool, j.n_groups, find_group, &j);
     s->all.n = 0;
     for (int f = 0; f < s->n_finders; f++)
         if (s->kind[f]->rows_for_all) s->kind[f]->rows_for_all(s->state[f], q, &s->all);
     assert(s->all.n <= s->all.room);
-    unite(s, q);
-    sort(s);
+    if (!unite_marked(s, ctx)) {
+        wisp_marks_clear(&s->marks);
+        unite(s, q);
+        sort(s);
+    }
     *out = (struct wisp_active){ .n = s->n, .rows = s->rows, .place = s->place };
     if (s->o.correct > 0) out->shift = s->shift;
     if (s->o.per_example) {

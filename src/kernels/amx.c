@@ -105,5 +105,6 @@ static void gemm16(float *c, size_t ldc, const uint16_t *a, size_t lda, const ui
 
 void wisp_kernels_amx(struct wisp_kernels *k)
 {
+    k->fast16 = true;
     k->gemm16 = gemm16;
 }

@@ -46,9 +46,8 @@ INLINE __m512i two_rows(__m512 even, __m512 odd)
 }
 
 static void pairs(uint32_t *out, size_t ldo, const float *x, size_t ldx, const float *s, size_t k,
-                  size_t n)
+                  size_t whole, size_t n)
 {
-    size_t whole = (k + 31) / 32 * 32;
     for (size_t j = 0; j < n; j += LANES, out += ldo) {
         const __mmask16 on = first(n - j);
         for (size_t p = 0; p < whole; p += 2) {
@@ -204,7 +203,7 @@ static void gemm16(float *c, size_t ldc, const uint16_t *a, size_t lda, const ui
 
 void wisp_kernels_bf16(struct wisp_kernels *k)
 {
-    k->fast16 = true;
+    k->fast16 = __builtin_cpu_is("amd") != 0; /* Intel's vdpbf16ps is no faster than FMA */
     k->to16 = to16;
     k->pairs = pairs;
     k->pairs_t = pairs_t;

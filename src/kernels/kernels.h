@@ -83,10 +83,10 @@ struct wisp_kernels {
                   size_t nnz, size_t n);
     void (*dots16)(float *out, const uint16_t *w, size_t ld, const int32_t *idx, size_t m,
                    const float *x, size_t n);
-    /* Panels of B(p, j) = s[p] * x[p * ldx + j], s NULL: 1; k and n as they are, the rest filled
-     * up. */
+    /* Panels of B(p, j) = s[p] * x[p * ldx + j], s NULL: 1, for p < k; zeros up to 'whole', which
+     * is even (k is, or is whole - 1 or less).  n as it is, the rest of its panel filled up. */
     void (*pairs)(uint32_t *out, size_t ldo, const float *x, size_t ldx, const float *s, size_t k,
-                  size_t n);
+                  size_t whole, size_t n);
     /* Panels of B(p, j) = x[j * ldx + p]. */
     void (*pairs_t)(uint32_t *out, size_t ldo, const float *x, size_t ldx, size_t k, size_t n);
     /* out (n, m) = transpose of in (m, n); rows of out are filled up to a multiple of 32. */

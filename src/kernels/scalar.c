@@ -120,10 +120,10 @@ static size_t round_up(size_t n, size_t to)
 }
 
 static void pairs(uint32_t *out, size_t ldo, const float *x, size_t ldx, const float *s, size_t k,
-                  size_t n)
+                  size_t whole, size_t n)
 {
     for (size_t j = 0; j < round_up(n, 16); j++)
-        for (size_t p = 0; p < round_up(k, 32); p += 2) {
+        for (size_t p = 0; p < whole; p += 2) {
             uint32_t half[2];
             for (size_t h = 0; h < 2; h++) {
                 float v = p + h < k && j < n ? x[(p + h) * ldx + j] * (s ? s[p + h] : 1) : 0;

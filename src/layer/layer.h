@@ -169,7 +169,7 @@ static inline void wisp_param_fetch(const struct wisp_param *p, size_t row, bool
 }
 
 /* Work on samples is cut into tiles of this many rows, whatever the number of threads. */
-enum { WISP_TILE = 32 };
+enum { WISP_TILE = 16 };
 static inline size_t wisp_tiles(size_t n)
 {
     return (n + WISP_TILE - 1) / WISP_TILE;

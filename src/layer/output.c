@@ -1,13 +1,11 @@
 /* The output layer: one row of W (and one bias) a label, computed on the active set only.
  *
- * With n samples h (n, n_in) and the rows of an active set, in blocks of 96, by lanes of blocks and
- * by tiles of samples:
- *   logits    Z = W h^T + bias (96, n): labels are rows, so W needs no packing; each block's
- *             largest logit of each sample
- *   limits    (tiles) each sample's largest logit, and a score that its best rows are above
- *   loss      the loss makes of Z what is the gradient but for a factor a sample and the targets,
- *             and leaves a number a sample and block; best rows of each sample are collected
- *   combine   (tiles) over all blocks: each sample's loss and factor; its best rows
+ * With n samples h (n, n_in) and the rows of an active set, by blocks of 96 rows, lanes of blocks
+ * or tiles of samples: logits    Z = W h^T + bias (96, n): labels are rows, so W needs no packing;
+ * each block's largest logit of each sample limits    (tiles) each sample's largest logit, and a
+ * score that its best rows are above loss      the loss makes of Z what is the gradient but for a
+ * factor a sample and the targets, and leaves a number a sample and block; best rows of each sample
+ * are collected combine   (tiles) over all blocks: each sample's loss and factor; its best rows
  *   backward  E = Z - targets / factor
  *             gradient of h  += E^T W  (one partial sum a lane, added in order afterwards)
  *             gradient of W   = E (factor h), and the rows move at once
@@ -168,8 +166,9 @@ static void begin_tile(void *arg, size_t tile, int thread)
     j->p.kind->begin(&j->p, tile * WISP_TILE, wisp_tile_rows(j->p.n, tile));
 }
 
-static void block_logits(const struct job *j, size_t block, int thread)
+static void block_logits(void *arg, size_t block, int thread)
 {
+    const struct job *j = arg;
     const struct view *v = &j->v;
     size_t m = wisp_block_rows(&j->s->active, block), first = block * WISP_OUT_BLOCK;
     float bias[WISP_OUT_BLOCK], *z = v->z + first * v->ld;
@@ -181,14 +180,6 @@ static void block_logits(const struct job *j, size_t block, int thread)
     j->p.kind->forward(&j->p, z, w, bias, m);
     phase(j, thread, WISP_PHASE_LOSS);
     j->p.k->col_max(v->block_max + block * v->ld, z, v->ld, m, v->ld);
-}
-
-static void lane_logits(void *arg, size_t lane, int thread)
-{
-    const struct job *j = arg;
-    size_t n = j->v.n_blocks, lanes = j->v.n_lanes;
-    for (size_t block = lane * n / lanes; block < (lane + 1) * n / lanes; block++)
-        block_logits(j, block, thread);
 }
 
 /* The k-th largest of the blocks' largest logits: k rows are at least that. */
@@ -256,11 +247,12 @@ static void lane_loss(void *arg, size_t lane, int thread)
 static void file_labels(const struct job *j)
 {
     const struct wisp_batch *b = j->s->batch;
-    uint32_t *start = j->v.start;
+    uint32_t *start = j->v.start, *place = (uint32_t *)b->logit; /* which is filled later */
     memset(start, 0, (j->v.n_blocks + 1) * sizeof *start);
     for (size_t i = 0; i < b->yp[b->n]; i++) {
-        size_t place = wisp_active_place(&j->s->active, b->yi[i]);
-        if (place != SIZE_MAX) start[place / WISP_OUT_BLOCK]++;
+        size_t at = wisp_active_place(&j->s->active, b->yi[i]);
+        place[i] = at == SIZE_MAX ? UINT32_MAX : (uint32_t)at;
+        if (at != SIZE_MAX) start[at / WISP_OUT_BLOCK]++;
     }
     uint32_t sum = 0;
     for (size_t i = 0; i <= j->v.n_blocks; i++) {
@@ -270,10 +262,9 @@ static void file_labels(const struct job *j)
     }
     for (size_t i = 0; i < b->n; i++)
         for (uint32_t y = b->yp[i]; y < b->yp[i + 1]; y++) {
-            size_t place = wisp_active_place(&j->s->active, b->yi[y]);
-            if (place == SIZE_MAX) continue;
-            uint32_t at = start[place / WISP_OUT_BLOCK]++;
-            b->place[at] = (uint32_t)place;
+            if (place[y] == UINT32_MAX) continue;
+            uint32_t at = start[place[y] / WISP_OUT_BLOCK]++;
+            b->place[at] = place[y];
             b->sample[at] = (uint32_t)i;
         }
     for (size_t i = j->v.n_blocks; i > 0; i--) start[i] = start[i - 1];
@@ -367,7 +358,7 @@ static void forward(const struct wisp_layer *l, struct wisp_step *s, const struc
     size_t tiles = wisp_tiles(s->batch->n);
     file_labels(&j);
     wisp_parallel_for(pool, tiles, begin_tile, &j);
-    wisp_parallel_for(pool, j.v.n_lanes, lane_logits, &j);
+    wisp_parallel_for(pool, j.v.n_blocks, block_logits, &j);
     wisp_parallel_for(pool, tiles, limit_tile, &j);
     wisp_parallel_for(pool, j.v.n_lanes, lane_loss, &j);
     wisp_parallel_for(pool, tiles, combine_tile, &j);

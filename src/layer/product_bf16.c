@@ -60,8 +60,9 @@ static void begin(const struct wisp_product *p, size_t first, size_t n)
 
 static void factors(const struct wisp_product *p, const float *f, size_t first, size_t n)
 {
+    size_t whole = first + n < p->n ? n : up(p->n) - first; /* tiles are even, but for the last */
     p->k->pairs(scaled_h_panels(p) + first * 8, up(p->n) * 8, p->h + first * p->width, p->width,
-                f + first, n, p->width);
+                f + first, n, whole, p->width);
 }
 
 static const void *rows(const struct wisp_product *p, size_t block, float *scratch)
@@ -102,7 +103,7 @@ static void backward(const struct wisp_product *p, float *part, bool add, float 
     uint16_t *turned = (uint16_t *)scratch, *plain = turned + width * WISP_OUT_BLOCK;
     uint32_t *panels = (uint32_t *)(plain + WISP_OUT_BLOCK * n);
     p->k->turn16(turned, WISP_OUT_BLOCK, w, width, m, p->width);
-    p->k->pairs(panels, k * 8, e, p->n, NULL, m, p->n);
+    p->k->pairs(panels, k * 8, e, p->n, NULL, m, k, p->n);
     p->k->gemm16(part, n, turned, WISP_OUT_BLOCK, panels, k * 8, NULL, p->width, p->n, k, add);
     for (size_t i = 0; i < m; i++) {
         p->k->to16(plain + i * n, e + i * p->n, p->n);

@@ -63,6 +63,9 @@ struct watch { /* who is told how it goes, and what about speed */
     void *arg;
     double began, said, trained_s;
     size_t rows;
+    /* where the account of phases begins: after the first step, which touches all memory */
+    double first_s, first_phases[WISP_PHASES];
+    size_t first_rows;
 };
 
 struct seen { /* means of what sampling did; the last epoch's recall */
@@ -192,6 +195,11 @@ static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *
         if (st != WISP_OK) break;
         c->rows += n;
         c->trained_s = wisp_now() - began - r->recall.seconds; /* measuring is not training */
+        if (c->first_rows == 0) {
+            c->first_rows = c->rows;
+            c->first_s = c->trained_s;
+            wisp_phase_seconds(r->ctx->pool, c->first_phases);
+        }
         if (asked_to_stop(c)) st = WISP_ESTOPPED;
     }
     wisp_later_finish(r->ctx->pool); /* nobody will look at what was fetched too early */
@@ -324,12 +332,12 @@ static wisp_status run_epochs(struct wisp_run *r, struct watch *c, wisp_error *e
 /* Microseconds of all threads a row; what is left of their time they waited for each other. */
 static void report_phases(struct wisp_report *t, const struct wisp_run *r, const struct watch *c)
 {
-    double seconds[WISP_PHASES], rows = c->rows ? (double)c->rows : 1;
-    double left = c->trained_s * wisp_pool_threads(r->ctx->pool);
+    double seconds[WISP_PHASES], rows = fmax(1, (double)(c->rows - c->first_rows));
+    double left = (c->trained_s - c->first_s) * wisp_pool_threads(r->ctx->pool);
     wisp_phase_seconds(r->ctx->pool, seconds);
     for (int i = WISP_PHASE_LAYOUT; i < WISP_PHASES; i++) {
         char key[32];
-        double s = i == WISP_PHASE_WAIT ? fmax(0, left) : seconds[i];
+        double s = i == WISP_PHASE_WAIT ? fmax(0, left) : seconds[i] - c->first_phases[i];
         snprintf(key, sizeof key, "%s_us", wisp_phase_name((enum wisp_phase)i));
         wisp_report_num(t, key, 1e6 * s / rows);
         left -= s;

@@ -373,6 +373,23 @@ static void wait_for_worker(void *arg, size_t i, int thread)
     while (thread > 0 && wisp_now() < begin + 0.02) idle(50);
 }
 
+/* A thread that is new, and is given work before its first loop, has no past. */
+static void test_new_worker(void)
+{
+    const struct wisp_stage stage = { 2, spend };
+    double got[WISP_PHASES], sum = 0, begin = wisp_now();
+    timed = make_pool(n_threads = 2);
+    wisp_later(timed, &stage, 1, NULL);
+    usleep(2000); /* most often it has the time to take one */
+    wisp_later_finish(timed);
+    wisp_phase_seconds(timed, got);
+    double all = n_threads * (wisp_now() - begin);
+    for (int i = 0; i < WISP_PHASES; i++) sum += got[i];
+    CHECK(sum <= all && got[WISP_PHASE_OTHER] >= inner[0] + inner[1] - 1e-6, "%g s of %g", sum,
+          all);
+    wisp_pool_free(timed);
+}
+
 static double seconds_of(enum wisp_phase phase)
 {
     double got[WISP_PHASES];
@@ -421,6 +438,8 @@ static void test_phases(void)
         check_phases();
         wisp_pool_free(timed);
     }
+
+    for (int turn = 0; turn < 10; turn++) test_new_worker();
 
     TEST("phases: without a pool nothing is counted; names");
     double none[WISP_PHASES] = { 1, 2, 3 };
