@@ -41,7 +41,7 @@ struct later {
     size_t next, done;      /* of that stage's tasks */
     void *arg;
     enum wisp_phase phase;
-    atomic_bool waiting; /* there may be a task to take */
+    _Alignas(64) atomic_bool waiting; /* there may be a task to take */
 };
 
 struct wisp_pool {
@@ -51,12 +51,15 @@ struct wisp_pool {
     int n_started;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    atomic_uint round; /* odd: a loop is open */
-    atomic_int sleeping, inside;
-    atomic_bool quit;
     struct later later;
+    /* Each on its own cache line: all workers look at 'round' while others count themselves in and
+     * out. */
+    _Alignas(64) atomic_uint round; /* odd: a loop is open */
+    atomic_int sleeping;
+    atomic_bool quit;
+    _Alignas(64) atomic_int inside;
     /* the loop in progress */
-    void (*fn)(void *, size_t, int);
+    _Alignas(64) void (*fn)(void *, size_t, int);
     void *arg;
     size_t n;
     enum wisp_phase phase; /* of the caller when it opened */

@@ -164,17 +164,17 @@ static void rows_for_all(const void *state, const struct wisp_query *q,
 
 /* ---- learning ---- */
 
-static void put(struct neighbours *t, int32_t label, int32_t row)
+static void put(struct neighbours *t, const struct wisp_kernels *k, int32_t label, int32_t row)
 {
     int32_t *ring = t->ring + (size_t)label * t->r.ring;
-    for (size_t i = 0; i < t->r.ring; i++)
-        if (ring[i] == row) return;
+    if (k->holds(ring, t->r.ring, row)) return;
     ring[t->next[label]] = row;
     t->next[label] = (uint8_t)((t->next[label] + 1u) % t->r.ring);
 }
 
 struct job {
     struct neighbours *t;
+    const struct wisp_kernels *k;
     const struct wisp_query *q;
     const struct wisp_outcome *o;
 };
@@ -226,9 +226,9 @@ static void fill_rings(void *arg, size_t lane, int thread)
         for (size_t y = 0; y < n; y++) {
             if ((size_t)labels[y] % LANES != lane) continue;
             for (size_t c = 1; c < n && c <= TOGETHER; c++)
-                put(j->t, labels[y], labels[(y + c) % n]);
+                put(j->t, j->k, labels[y], labels[(y + c) % n]);
             for (size_t w = 0; w < last && wrong[w] >= 0; w++)
-                if (w < TO_ALL || w % n == y) put(j->t, labels[y], wrong[w]);
+                if (w < TO_ALL || w % n == y) put(j->t, j->k, labels[y], wrong[w]);
         }
     }
 }
@@ -252,7 +252,7 @@ static void learn(void *state, struct wisp_context *ctx, const struct wisp_query
                   const struct wisp_outcome *o)
 {
     struct neighbours *t = state;
-    struct job j = { t, q, o };
+    struct job j = { t, ctx->k, q, o };
     if (o->k) {
         wisp_parallel_for(ctx->pool, (q->n + GROUP - 1) / GROUP, gather_group, &j);
         wisp_parallel_for(ctx->pool, LANES, fill_rings, &j);

@@ -54,7 +54,8 @@ static void count_part(void *arg, size_t part, int thread)
     part_of(&begin, &end, j->m, part);
     for (size_t a = begin; a < end; a++)
         for (uint64_t some = get(&j->m->above[a]); some; some &= some - 1)
-            n += (size_t)__builtin_popcountll(get(&j->m->bits[a * 64 + (size_t)__builtin_ctzll(some)]));
+            n += (size_t)__builtin_popcountll(
+                get(&j->m->bits[a * 64 + (size_t)__builtin_ctzll(some)]));
     j->m->part[part] = n;
 }
 

@@ -14,8 +14,8 @@ enum { WISP_MARK_PARTS = 16 }; /* fixed parts of the work */
 
 struct wisp_marks {
     size_t n_rows;
-    _Atomic uint64_t *bits;  /* (n_rows / 64, up) */
-    _Atomic uint64_t *above; /* (words of bits / 64, up) */
+    _Atomic uint64_t *bits;       /* (n_rows / 64, up) */
+    _Atomic uint64_t *above;      /* (words of bits / 64, up) */
     size_t part[WISP_MARK_PARTS]; /* rows marked in each part, when counted */
 };
 

@@ -283,6 +283,17 @@ static size_t above(int32_t *where, const float *x, const float *limit, size_t n
     return found;
 }
 
+static bool holds(const int32_t *x, size_t n, int32_t v)
+{
+    const __m512i want = _mm512_set1_epi32(v);
+    __mmask16 hit = 0;
+    for (size_t i = 0; i < n; i += LANES) {
+        __mmask16 k = first(n - i);
+        hit |= _mm512_mask_cmpeq_epi32_mask(k, _mm512_maskz_loadu_epi32(k, x + i), want);
+    }
+    return hit != 0;
+}
+
 static uint32_t winner(uint32_t key[32], const float *xt, const uint32_t place[8])
 {
     uint32_t empty = 0;
@@ -578,6 +589,7 @@ void wisp_kernels_avx512(struct wisp_kernels *k)
     k->col_exp = col_exp;
     k->col_sigmoid = col_sigmoid;
     k->above = above;
+    k->holds = holds;
     k->winner = winner;
     k->adam = adam;
     k->momentum = momentum;

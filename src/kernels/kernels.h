@@ -116,6 +116,8 @@ struct wisp_kernels {
     /* The indices j with x[j] > limit[j], in order, into where (room for n); returns how many. */
     size_t (*above)(int32_t *where, const float *x, const float *limit, size_t n);
 
+    /* Is v among x[0 .. n-1]? */
+    bool (*holds)(const int32_t *x, size_t n, int32_t v);
     /* Columns of xt (any, 32) are vectors.  key[i] = key[i] << 3 | which of the coordinates
      * place[0 .. 7] is the largest of vector i, ties to the first; returns the vectors (bit i) all
      * of whose eight are -infinity.  No NaN. */

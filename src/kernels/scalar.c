@@ -228,6 +228,13 @@ static size_t above(int32_t *where, const float *x, const float *limit, size_t n
     return found;
 }
 
+static bool holds(const int32_t *x, size_t n, int32_t v)
+{
+    for (size_t i = 0; i < n; i++)
+        if (x[i] == v) return true;
+    return false;
+}
+
 static uint32_t winner(uint32_t key[32], const float *xt, const uint32_t place[8])
 {
     uint32_t empty = 0;
@@ -291,6 +298,7 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
         .col_exp = col_exp,
         .col_sigmoid = col_sigmoid,
         .above = above,
+        .holds = holds,
         .winner = winner,
         .adam = adam,
         .momentum = momentum,

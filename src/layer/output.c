@@ -389,6 +389,8 @@ static void backward_block(const struct job *j, size_t block, float *part, bool 
     float *gb = v->gb + first, *e = v->z + first * v->ld;
     phase(j, thread, WISP_PHASE_GATHER);
     const void *w = j->p.kind->rows_again(&j->p, block, scratch);
+    for (size_t i = 0; i < m; i++)
+        wisp_param_fetch(&j->l->params[1], wisp_row_at(&j->s->active, first + i), true);
     phase(j, thread, WISP_PHASE_PRODUCTS);
     subtract_targets(j, block);
     j->p.kind->backward(&j->p, part, add, gw, e, w, m, scratch);
