@@ -312,6 +312,8 @@ static inline void ref_init(struct rig *r)
 
 /* ---- making one ---- */
 
+static const struct wisp_precision *rig_precision; /* of the next rig; NULL: fp32 */
+
 /* own: the output layer's scratch is for samples with rows of their own. */
 static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int threads,
                             uint64_t start, int hidden, bool own)
@@ -325,9 +327,9 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
     size_t *ids = calloc(n, sizeof *ids);
     for (size_t i = 0; i < n; i++) ids[i] = i;
     r->data = random_data(n, r->n_features, r->n_labels);
-    struct wisp_layer_sizes sizes = { .batch = n + below(3),
-                                      .active = r->n_labels,
-                                      .training = true };
+    struct wisp_layer_sizes sizes = {
+        .batch = n + below(3), .active = r->n_labels, .training = true, .precision = rig_precision
+    };
     struct wisp_finder_setup few = { .n_rows = r->n_labels };
     if (own) sizes.own = n * r->n_labels, sizes.best = wisp_finder_neighbours.wants(&few).best;
     struct wisp_values raw = { .mode = WISP_VALUES_RAW };

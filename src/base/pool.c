@@ -31,7 +31,8 @@ struct worker {
 
 struct account { /* of one thread */
     _Alignas(64) enum wisp_phase phase;
-    double since, seconds[WISP_PHASES];
+    double since;
+    _Atomic double seconds[WISP_PHASES]; /* written by the thread alone, read by any */
 };
 
 struct later {
@@ -80,7 +81,8 @@ void wisp_phase(struct wisp_pool *p, int thread, enum wisp_phase phase)
     if (!p) return;
     struct account *a = &p->accounts[thread];
     double now = wisp_now();
-    a->seconds[a->phase] += now - a->since;
+    double sum = atomic_load_explicit(&a->seconds[a->phase], memory_order_relaxed);
+    atomic_store_explicit(&a->seconds[a->phase], sum + (now - a->since), memory_order_relaxed);
     a->since = now;
     a->phase = phase;
 }
@@ -96,7 +98,8 @@ void wisp_phase_seconds(const struct wisp_pool *p, double out[WISP_PHASES])
 {
     memset(out, 0, WISP_PHASES * sizeof *out);
     for (int t = 0; p && t < p->n_threads; t++)
-        for (int i = 0; i < WISP_PHASES; i++) out[i] += p->accounts[t].seconds[i];
+        for (int i = 0; i < WISP_PHASES; i++)
+            out[i] += atomic_load_explicit(&p->accounts[t].seconds[i], memory_order_relaxed);
 }
 
 const char *wisp_phase_name(enum wisp_phase phase)

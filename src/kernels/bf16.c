@@ -45,18 +45,38 @@ INLINE __m512i two_rows(__m512 even, __m512 odd)
     return _mm512_or_si512(lo, hi);
 }
 
+/* Rows outside, panels inside: x is read, and each line of a panel written, once and whole. */
 static void pairs(uint32_t *out, size_t ldo, const float *x, size_t ldx, const float *s, size_t k,
                   size_t whole, size_t n)
 {
-    for (size_t j = 0; j < n; j += LANES, out += ldo) {
-        const __mmask16 on = first(n - j);
-        for (size_t p = 0; p < whole; p += 2) {
-            const __m512 zero = _mm512_setzero_ps();
-            const __m512 even = p < k ? scaled(x + p * ldx + j, on, s, p) : zero;
-            const __m512 odd = p + 1 < k ? scaled(x + (p + 1) * ldx + j, on, s, p + 1) : zero;
-            _mm512_storeu_si512(out + p / 2 * LANES, two_rows(even, odd));
+    const __m512 zero = _mm512_setzero_ps();
+    for (size_t p = 0; p < whole; p += 2, x += 2 * ldx, out += LANES)
+        for (size_t j = 0; j < n; j += LANES) {
+            const __mmask16 on = first(n - j);
+            const __m512 even = p < k ? scaled(x + j, on, s, p) : zero;
+            const __m512 odd = p + 1 < k ? scaled(x + ldx + j, on, s, p + 1) : zero;
+            _mm512_storeu_si512(out + j / LANES * ldo, two_rows(even, odd));
         }
-    }
+}
+
+/* 16 columns of a pair of rows, as words; NULL: a row of zeros. */
+INLINE __m512i column_words(const uint16_t *even, const uint16_t *odd, __mmask16 on)
+{
+    const __m256i none = _mm256_setzero_si256();
+    const __m256i lo = even ? _mm256_maskz_loadu_epi16(on, even) : none;
+    const __m256i hi = odd ? _mm256_maskz_loadu_epi16(on, odd) : none;
+    return _mm512_or_si512(_mm512_cvtepu16_epi32(lo),
+                           _mm512_slli_epi32(_mm512_cvtepu16_epi32(hi), 16));
+}
+
+static void pairs16(uint32_t *out, size_t ldo, const uint16_t *x, size_t ldx, size_t k,
+                    size_t whole, size_t n)
+{
+    for (size_t p = 0; p < whole; p += 2, x += 2 * ldx, out += LANES)
+        for (size_t j = 0; j < n; j += LANES)
+            _mm512_storeu_si512(
+                out + j / LANES * ldo,
+                column_words(p < k ? x + j : NULL, p + 1 < k ? x + ldx + j : NULL, first(n - j)));
 }
 
 /* Transposes 16 x 16 words. */
@@ -108,16 +128,6 @@ static void pairs_t(uint32_t *out, size_t ldo, const float *x, size_t ldx, size_
             turn_words(r);
             for (size_t i = 0; i < LANES; i++) _mm512_storeu_si512(out + (p / 2 + i) * LANES, r[i]);
         }
-}
-
-/* 16 columns of a pair of rows, as words. */
-INLINE __m512i column_words(const uint16_t *even, const uint16_t *odd, __mmask16 on)
-{
-    const __m256i none = _mm256_setzero_si256();
-    const __m256i lo = even ? _mm256_maskz_loadu_epi16(on, even) : none;
-    const __m256i hi = odd ? _mm256_maskz_loadu_epi16(on, odd) : none;
-    return _mm512_or_si512(_mm512_cvtepu16_epi32(lo),
-                           _mm512_slli_epi32(_mm512_cvtepu16_epi32(hi), 16));
 }
 
 static void turn16(uint16_t *out, size_t ldo, const uint16_t *in, size_t ldi, size_t m, size_t n)
@@ -206,6 +216,7 @@ void wisp_kernels_bf16(struct wisp_kernels *k)
     k->fast16 = __builtin_cpu_is("amd") != 0; /* Intel's vdpbf16ps is no faster than FMA */
     k->to16 = to16;
     k->pairs = pairs;
+    k->pairs16 = pairs16;
     k->pairs_t = pairs_t;
     k->turn16 = turn16;
     k->gemm16 = gemm16;

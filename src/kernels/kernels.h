@@ -87,6 +87,9 @@ struct wisp_kernels {
      * is even (k is, or is whole - 1 or less).  n as it is, the rest of its panel filled up. */
     void (*pairs)(uint32_t *out, size_t ldo, const float *x, size_t ldx, const float *s, size_t k,
                   size_t whole, size_t n);
+    /* Panels of B(p, j) = x[p * ldx + j], which are halves already. */
+    void (*pairs16)(uint32_t *out, size_t ldo, const uint16_t *x, size_t ldx, size_t k,
+                    size_t whole, size_t n);
     /* Panels of B(p, j) = x[j * ldx + p]. */
     void (*pairs_t)(uint32_t *out, size_t ldo, const float *x, size_t ldx, size_t k, size_t n);
     /* out (n, m) = transpose of in (m, n); rows of out are filled up to a multiple of 32. */

@@ -133,6 +133,17 @@ static void pairs(uint32_t *out, size_t ldo, const float *x, size_t ldx, const f
         }
 }
 
+static void pairs16(uint32_t *out, size_t ldo, const uint16_t *x, size_t ldx, size_t k,
+                    size_t whole, size_t n)
+{
+    for (size_t j = 0; j < round_up(n, 16); j++)
+        for (size_t p = 0; p < whole; p += 2) {
+            uint32_t even = p < k && j < n ? x[p * ldx + j] : 0;
+            uint32_t odd = p + 1 < k && j < n ? x[(p + 1) * ldx + j] : 0;
+            out[j / 16 * ldo + p / 2 * 16 + j % 16] = even | odd << 16;
+        }
+}
+
 static void pairs_t(uint32_t *out, size_t ldo, const float *x, size_t ldx, size_t k, size_t n)
 {
     for (size_t j = 0; j < round_up(n, 16); j++)
@@ -288,6 +299,7 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
         .bag16 = bag16,
         .dots16 = dots16,
         .pairs = pairs,
+        .pairs16 = pairs16,
         .pairs_t = pairs_t,
         .turn16 = turn16,
         .gemm16 = gemm16,

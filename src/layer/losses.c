@@ -1,7 +1,7 @@
 /* The losses.
  *
  * softmax: targets t = 1/|Y| on the true labels; loss = log sum exp z - sum t z, gradient p - t.
- *   A block keeps exp(z - max); the factor is one over their sum.
+ *   A block keeps exp(z - origin); the factor is one over their sum.
  * bce: each label alone; loss = sum log(1 + exp z) - sum over true labels z, gradient
  *   sigmoid(z) - t with t = 1. */
 #include "layer/loss.h"
@@ -15,15 +15,20 @@ static float softmax_target(size_t n_true)
 }
 
 static void softmax_block(const struct wisp_kernels *k, float *z, size_t ldz, size_t m, size_t n,
-                          const float *max, float *sum)
+                          const float *origin, float *sum)
 {
-    k->col_exp(z, ldz, sum, max, m, n);
+    k->col_exp(z, ldz, sum, origin, m, n);
 }
 
-static double softmax_finish(float max, double sum, float *factor)
+static float softmax_value(float z, float origin)
+{
+    return expf(z - origin);
+}
+
+static double softmax_finish(float origin, double sum, float *factor)
 {
     *factor = (float)(1 / sum);
-    return max + log(sum);
+    return origin + log(sum);
 }
 
 static float softmax_probability(float z, float max, double sum)
@@ -44,15 +49,21 @@ static float bce_target(size_t n_true)
 }
 
 static void bce_block(const struct wisp_kernels *k, float *z, size_t ldz, size_t m, size_t n,
-                      const float *max, float *sum)
+                      const float *origin, float *sum)
 {
-    (void)max;
+    (void)origin;
     k->col_sigmoid(z, ldz, sum, m, n);
 }
 
-static double bce_finish(float max, double sum, float *factor)
+static float bce_value(float z, float origin)
 {
-    (void)max;
+    (void)origin;
+    return 1 / (1 + expf(-z));
+}
+
+static double bce_finish(float origin, double sum, float *factor)
+{
+    (void)origin;
     *factor = 1;
     return sum;
 }
@@ -72,10 +83,10 @@ static float bce_prior(double count, double n_rows, double total)
 }
 
 static const struct wisp_loss losses[] = {
-    { "softmax", "labels compete; targets 1/|Y|", softmax_target, false, softmax_block,
-      softmax_finish, true, softmax_probability, softmax_prior },
-    { "bce", "each label alone: binary cross-entropy", bce_target, true, bce_block, bce_finish,
-      false, bce_probability, bce_prior },
+    { "softmax", "labels compete; targets 1/|Y|", softmax_target, false, true, softmax_block,
+      softmax_value, softmax_finish, true, softmax_probability, softmax_prior },
+    { "bce", "each label alone: binary cross-entropy", bce_target, true, false, bce_block,
+      bce_value, bce_finish, false, bce_probability, bce_prior },
 };
 
 const struct wisp_loss *wisp_loss_at(size_t i)

@@ -1,29 +1,29 @@
 /* The output layer: one row of W (and one bias) a label, computed on the active set only.
  *
  * With n samples h (n, n_in) and the rows of an active set, by blocks of 96 rows, lanes of blocks
- * or tiles of samples: logits    Z = W h^T + bias (96, n): labels are rows, so W needs no packing;
- * each block's largest logit of each sample limits    (tiles) each sample's largest logit, and a
- * score that its best rows are above loss      the loss makes of Z what is the gradient but for a
- * factor a sample and the targets, and leaves a number a sample and block; best rows of each sample
- * are collected combine   (tiles) over all blocks: each sample's loss and factor; its best rows
- *   backward  E = Z - targets / factor
- *             gradient of h  += E^T W  (one partial sum a lane, added in order afterwards)
- *             gradient of W   = E (factor h), and the rows move at once
- * Three products (product.h) of 2 * n * n_in * rows operations are all that matters; Z is the only
- * large buffer (rows * batch floats).
+ * or tiles of samples: forward   (blocks) Z = W h^T + bias (96, n): labels are rows, so W needs no
+ * packing.  The loss makes of Z what is the gradient but for a factor a sample and the targets: E;
+ * it leaves a number a sample and block, and so does the largest logit combine   (tiles) over all
+ * blocks: each sample's loss and factor backward  (lanes) E -= targets / factor gradient of h  +=
+ * E^T W  (one partial sum a lane, added in order afterwards) gradient of W   = E (factor h), and
+ * the rows move at once Three products (product.h) of 2 * n * n_in * rows operations are all that
+ * matters; E is the only large buffer.
  *
- * The best rows are for the layer's sampler, which also gets each row's summed gradient.  Where
- * there are at least as many blocks as best rows are wanted, that many of the blocks' largest
- * logits are a limit that few others pass.
+ * On the way back the best rows of each sample are collected for the layer's sampler, which also
+ * gets each row's summed gradient.  Where there are at least as many blocks as best rows are
+ * wanted, that many of the blocks' largest logits are a limit that few others pass.
+ *
+ * A logit is taken relative to 0, which serves unless a sample's largest is far from it: then
+ * forward is done once more, relative to the largest.
  *
  * Where every sample has a set of its own, example.c does all this.
  *
- * scratch:  loss (batch doubles) | factor, largest, limit (batch) | Z (active, batch)
+ * scratch:  loss (batch doubles) | factor, largest, origin, limit (batch)
  *           | largest, sums (blocks, batch) | starts (blocks + 1) | bias gradients (active)
  *           | what the products share | partial sums (lanes) | best rows (batch, k)
  *           | lists of the best (lanes)
- * of each thread: gradient of a block (96, n_in) | what the products use; or keys of the lists, or
- *           places (batch) */
+ * of each thread: gradient of a block (96, n_in) | a row of E (batch) | places (batch) | what the
+ *           products use; or keys of the lists */
 #include "layer/output.h"
 #include "hash/best.h"
 #include "layer/example.h"
@@ -34,7 +34,7 @@
 #include <string.h>
 
 struct view { /* the scratch, cut up for this step */
-    float *z, *block_max, *block_sum, *factor, *max, *limit, *gb, *shared, *parts, *lists;
+    float *block_max, *block_sum, *factor, *max, *origin, *limit, *gb, *shared, *parts, *lists;
     int32_t *best; /* (batch, k) of the lists, joined */
     double *loss;
     uint32_t *start; /* (blocks + 1) true labels of a block: places start[i] .. start[i+1] of the
@@ -72,16 +72,15 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
         wisp_example_plan(l, s);
     } else if (s->training) {
         size_t blocks = wisp_out_blocks(s->active), lanes = wisp_out_lanes(s->active);
-        l->scratch_floats = 5 * s->batch + s->active * s->batch + 2 * blocks * s->batch + blocks +
-                            1 + s->active + 64 +
+        l->scratch_floats = 6 * s->batch + 2 * blocks * s->batch + blocks + 1 + s->active + 64 +
                             round16(l->precision->shared_floats(s->batch, l->n_in, s->active)) +
                             lanes * l->precision->part_floats(s->batch, l->n_in);
         if (s->best)
             l->scratch_floats += lanes * wisp_best_floats(s->batch, s->best) + s->batch * s->best;
-        l->thread_floats =
-            round16(WISP_OUT_BLOCK * l->n_in) + l->precision->thread_floats(s->batch, l->n_in);
+        l->thread_floats = round16(WISP_OUT_BLOCK * l->n_in) + 2 * round16(s->batch) +
+                           l->precision->thread_floats(s->batch, l->n_in);
         l->thread_floats = most(l->thread_floats, 2 * lanes * wisp_best_room(s->best));
-        l->thread_floats = most(l->thread_floats, most(s->batch, 2 * blocks));
+        l->thread_floats = most(l->thread_floats, 2 * blocks);
     }
     return WISP_OK;
 }
@@ -95,8 +94,8 @@ static struct view cut(const struct wisp_layer *l, const struct wisp_step *s)
     v.loss = (double *)p, p += 2 * v.ld; /* first: doubles want 8 bytes */
     v.factor = p, p += v.ld;
     v.max = p, p += v.ld;
+    v.origin = p, p += v.ld;
     v.limit = p, p += v.ld;
-    v.z = p, p += s->active.n * v.ld;
     v.block_max = p, p += v.n_blocks * v.ld;
     v.block_sum = p, p += v.n_blocks * v.ld;
     v.start = (uint32_t *)p, p += v.n_blocks + 1;
@@ -145,10 +144,19 @@ static void phase(const struct job *j, int thread, enum wisp_phase phase)
     wisp_phase(j->s->ctx->pool, thread, phase);
 }
 
-/* What the products use of the thread's scratch. */
-static float *product_scratch(const struct job *j, int thread)
+struct work { /* of a thread, on a block */
+    float *gw, *row;
+    int32_t *where;
+    float *products;
+};
+
+static struct work work_of(const struct job *j, int thread)
 {
-    return wisp_layer_thread(j->l, thread) + round16(WISP_OUT_BLOCK * j->l->n_in);
+    struct work w = { .gw = wisp_layer_thread(j->l, thread) };
+    w.row = w.gw + round16(WISP_OUT_BLOCK * j->l->n_in);
+    w.where = (int32_t *)(w.row + round16(j->v.ld));
+    w.products = w.row + 2 * round16(j->v.ld);
+    return w;
 }
 
 static struct wisp_best lists_of(const struct job *j, size_t lane)
@@ -166,49 +174,6 @@ static void begin_tile(void *arg, size_t tile, int thread)
     j->p.kind->begin(&j->p, tile * WISP_TILE, wisp_tile_rows(j->p.n, tile));
 }
 
-static void block_logits(void *arg, size_t block, int thread)
-{
-    const struct job *j = arg;
-    const struct view *v = &j->v;
-    size_t m = wisp_block_rows(&j->s->active, block), first = block * WISP_OUT_BLOCK;
-    float bias[WISP_OUT_BLOCK], *z = v->z + first * v->ld;
-    phase(j, thread, WISP_PHASE_GATHER);
-    const void *w = j->p.kind->rows(&j->p, block, product_scratch(j, thread));
-    for (size_t i = 0; i < m; i++)
-        bias[i] = j->l->params[1].w[wisp_row_at(&j->s->active, first + i)];
-    phase(j, thread, WISP_PHASE_PRODUCTS);
-    j->p.kind->forward(&j->p, z, w, bias, m);
-    phase(j, thread, WISP_PHASE_LOSS);
-    j->p.k->col_max(v->block_max + block * v->ld, z, v->ld, m, v->ld);
-}
-
-/* The k-th largest of the blocks' largest logits: k rows are at least that. */
-static float safe_limit(const struct job *j, size_t i, uint64_t *keys)
-{
-    const struct view *v = &j->v;
-    float limit = wisp_sampler_limits(j->l->sampler)[i], least = INFINITY;
-    if (v->n_blocks < v->k) return limit;
-    for (size_t b = 0; b < v->n_blocks; b++) keys[b] = wisp_key(v->block_max[b * v->ld + i], 0);
-    wisp_keys_select(keys, v->n_blocks, v->k);
-    for (size_t b = 0; b < v->k; b++) least = fminf(least, wisp_key_score(keys[b]));
-    least = nextafterf(least, -INFINITY); /* of equal scores the smallest row is wanted */
-    return least > limit ? least : limit;
-}
-
-static void limit_tile(void *arg, size_t tile, int thread)
-{
-    const struct job *j = arg;
-    const struct view *v = &j->v;
-    uint64_t *keys = (uint64_t *)wisp_layer_thread(j->l, thread);
-    size_t first = tile * WISP_TILE, end = first + wisp_tile_rows(v->ld, tile);
-    for (size_t i = first; i < end; i++) {
-        v->max[i] = -INFINITY;
-        for (size_t b = 0; b < v->n_blocks; b++)
-            v->max[i] = fmaxf(v->max[i], v->block_max[b * v->ld + i]);
-        if (v->k) v->limit[i] = safe_limit(j, i, keys);
-    }
-}
-
 /* Rows drawn at random stand for all that were not: their logits are raised. */
 static void raise(const struct job *j, float *z, size_t first, size_t m)
 {
@@ -218,29 +183,27 @@ static void raise(const struct job *j, float *z, size_t first, size_t m)
             z[i * j->v.ld + c] += shift[first + i];
 }
 
-static void block_loss(const struct job *j, size_t block, struct wisp_best *best, int thread)
+static void forward_block(void *arg, size_t block, int thread)
 {
+    const struct job *j = arg;
     const struct view *v = &j->v;
     const struct wisp_batch *b = j->s->batch;
     size_t m = wisp_block_rows(&j->s->active, block), first = block * WISP_OUT_BLOCK;
-    float *z = v->z + first * v->ld;
-    if (v->k)
-        wisp_best_collect(best, j->p.k, z, m, j->s->active.rows ? j->s->active.rows + first : NULL,
-                          first, (int32_t *)wisp_layer_thread(j->l, thread));
+    float bias[WISP_OUT_BLOCK];
+    struct work own = work_of(j, thread);
+    phase(j, thread, WISP_PHASE_GATHER);
+    const void *w = j->p.kind->gather(&j->p, block, false, own.products);
+    for (size_t i = 0; i < m; i++)
+        bias[i] = j->l->params[1].w[wisp_row_at(&j->s->active, first + i)];
+    phase(j, thread, WISP_PHASE_PRODUCTS);
+    float *z = j->p.kind->forward(&j->p, block, m, w, bias, own.products);
+    phase(j, thread, WISP_PHASE_LOSS);
     raise(j, z, first, m);
     for (uint32_t e = v->start[block]; e < v->start[block + 1]; e++)
         b->logit[e] = z[(b->place[e] - first) * v->ld + b->sample[e]];
-    j->s->loss->block(j->p.k, z, v->ld, m, v->ld, v->max, v->block_sum + block * v->ld);
-}
-
-static void lane_loss(void *arg, size_t lane, int thread)
-{
-    const struct job *j = arg;
-    size_t n = j->v.n_blocks, lanes = j->v.n_lanes;
-    struct wisp_best best = lists_of(j, lane);
-    if (j->v.k) wisp_best_reset(&best, j->v.limit);
-    for (size_t block = lane * n / lanes; block < (lane + 1) * n / lanes; block++)
-        block_loss(j, block, &best, thread);
+    j->p.k->col_max(v->block_max + block * v->ld, z, v->ld, m, v->ld);
+    j->s->loss->block(j->p.k, z, v->ld, m, v->ld, v->origin, v->block_sum + block * v->ld);
+    j->p.kind->keep(&j->p, block, m, z);
 }
 
 /* Files the true labels by block: count, prefix sum, fill. */
@@ -283,26 +246,53 @@ static void combine(const struct job *j, size_t i)
     const struct wisp_batch *b = j->s->batch;
     double sum = 0;
     float factor = 0;
-    for (size_t block = 0; block < v->n_blocks; block++) sum += v->block_sum[block * v->ld + i];
+    v->max[i] = -INFINITY;
+    for (size_t block = 0; block < v->n_blocks; block++) {
+        sum += v->block_sum[block * v->ld + i];
+        v->max[i] = fmaxf(v->max[i], v->block_max[block * v->ld + i]);
+    }
     bool counts = v->n_blocks > 0 && (n_true(b, i) > 0 || j->s->loss->uses_unlabelled);
-    v->loss[i] = counts ? j->s->loss->finish(v->max[i], sum, &factor) : 0;
+    v->loss[i] = counts ? j->s->loss->finish(v->origin[i], sum, &factor) : 0;
     v->factor[i] = factor / (float)b->n;
+}
+
+/* What a number of E must be above to be worth collecting: what the sampler knows already, and the
+ * k-th largest of the blocks' largest logits, as k rows are at least that. */
+static float limit_of(const struct job *j, size_t i, uint64_t *keys)
+{
+    const struct view *v = &j->v;
+    float limit = wisp_sampler_limits(j->l->sampler)[i], least = INFINITY;
+    for (size_t b = 0; b < v->n_blocks; b++) keys[b] = wisp_key(v->block_max[b * v->ld + i], 0);
+    wisp_keys_select(keys, v->n_blocks, v->k);
+    for (size_t b = 0; b < v->k && b < v->n_blocks; b++)
+        least = fminf(least, wisp_key_score(keys[b]));
+    if (v->n_blocks >= v->k && least > limit) limit = least;
+    return 0.98f * j->s->loss->value(limit, v->origin[i]); /* E may be rounded */
 }
 
 static void combine_tile(void *arg, size_t tile, int thread)
 {
     const struct job *j = arg;
-    uint64_t *work = (uint64_t *)wisp_layer_thread(j->l, thread);
-    struct wisp_best lists[WISP_OUT_LANES];
-    size_t first = tile * WISP_TILE, n = wisp_tile_rows(j->v.ld, tile), k = j->v.k;
-    for (size_t lane = 0; k && lane < j->v.n_lanes; lane++) lists[lane] = lists_of(j, lane);
+    uint64_t *keys = (uint64_t *)wisp_layer_thread(j->l, thread);
+    size_t first = tile * WISP_TILE, n = wisp_tile_rows(j->v.ld, tile);
     for (size_t i = first; i < first + n; i++) {
         combine(j, i);
-        size_t found = k ? wisp_best_take(work, lists, j->v.n_lanes, i, -INFINITY) : 0;
-        for (size_t c = 0; c < k; c++)
-            j->v.best[i * k + c] = c < found ? wisp_key_row(work[c]) : -1;
+        if (j->v.k) j->v.limit[i] = limit_of(j, i, keys);
     }
     j->p.kind->factors(&j->p, j->v.factor, first, n);
+}
+
+/* New origins where the old ones were too far off; true: there are some. */
+static bool move_origins(const struct job *j)
+{
+    const struct view *v = &j->v;
+    bool moved = false;
+    for (size_t i = 0; i < v->ld && v->n_blocks && j->s->loss->has_origin; i++)
+        if (fabsf(v->max[i] - v->origin[i]) > WISP_LOSS_RANGE && isfinite(v->max[i])) {
+            v->origin[i] = v->max[i];
+            moved = true;
+        }
+    return moved;
 }
 
 static struct wisp_query query(const struct wisp_layer *l, const struct wisp_step *s,
@@ -357,17 +347,19 @@ static void forward(const struct wisp_layer *l, struct wisp_step *s, const struc
     struct job j = job_of(l, s, in);
     size_t tiles = wisp_tiles(s->batch->n);
     file_labels(&j);
+    memset(j.v.origin, 0, j.v.ld * sizeof *j.v.origin);
     wisp_parallel_for(pool, tiles, begin_tile, &j);
-    wisp_parallel_for(pool, j.v.n_blocks, block_logits, &j);
-    wisp_parallel_for(pool, tiles, limit_tile, &j);
-    wisp_parallel_for(pool, j.v.n_lanes, lane_loss, &j);
-    wisp_parallel_for(pool, tiles, combine_tile, &j);
+    do {
+        wisp_parallel_for(pool, j.v.n_blocks, forward_block, &j);
+        wisp_parallel_for(pool, tiles, combine_tile, &j);
+    } while (move_origins(&j));
     add_up(&j);
 }
 
 /* ---- backward ---- */
 
-/* The targets, before the factor: what is left of E. */
+/* The targets, before the factor.  E of a true label is made anew from its logit: what is kept may
+ * be too coarse to subtract from. */
 static void subtract_targets(const struct job *j, size_t block)
 {
     const struct wisp_batch *b = j->s->batch;
@@ -375,31 +367,46 @@ static void subtract_targets(const struct job *j, size_t block)
     for (uint32_t e = v->start[block]; e < v->start[block + 1]; e++) {
         uint32_t i = b->sample[e];
         float target = j->s->loss->target(n_true(b, i)) / (float)b->n;
-        v->z[b->place[e] * v->ld + i] -= target / v->factor[i];
+        float value = j->s->loss->value(b->logit[e], v->origin[i]);
+        j->p.kind->set(&j->p, b->place[e], i, value - target / v->factor[i]);
     }
 }
 
-static void backward_block(const struct job *j, size_t block, float *part, bool add, int thread)
+/* Bias gradients, and the best rows, from the rows of E. */
+static void look_at_rows(const struct job *j, size_t first, size_t m, struct wisp_best *best,
+                         const struct work *own)
 {
     const struct view *v = &j->v;
+    for (size_t i = first; i < first + m; i++) {
+        const float *e = j->p.kind->row(&j->p, i, own->row);
+        v->gb[i] = j->p.k->dot(e, v->factor, v->ld);
+        if (v->k)
+            wisp_best_collect(best, j->p.k, e, 1, NULL, wisp_row_at(&j->s->active, i), own->where);
+    }
+}
+
+static void backward_block(const struct job *j, size_t block, float *part, bool add,
+                           struct wisp_best *best, int thread)
+{
     const struct wisp_update *u = j->s->update;
+    struct wisp_param *weight = &j->l->params[0], *bias = &j->l->params[1];
     size_t width = j->l->n_in, first = block * WISP_OUT_BLOCK,
            m = wisp_block_rows(&j->s->active, block);
-    float *gw = wisp_layer_thread(j->l, thread), *scratch = product_scratch(j, thread);
-    float *gb = v->gb + first, *e = v->z + first * v->ld;
+    struct work own = work_of(j, thread);
     phase(j, thread, WISP_PHASE_GATHER);
-    const void *w = j->p.kind->rows_again(&j->p, block, scratch);
+    const void *w = j->p.kind->gather(&j->p, block, true, own.products);
     for (size_t i = 0; i < m; i++)
-        wisp_param_fetch(&j->l->params[1], wisp_row_at(&j->s->active, first + i), true);
-    phase(j, thread, WISP_PHASE_PRODUCTS);
+        wisp_param_fetch(bias, wisp_row_at(&j->s->active, first + i), true);
+    phase(j, thread, WISP_PHASE_LOSS);
     subtract_targets(j, block);
-    j->p.kind->backward(&j->p, part, add, gw, e, w, m, scratch);
+    look_at_rows(j, first, m, best, &own);
+    phase(j, thread, WISP_PHASE_PRODUCTS);
+    j->p.kind->backward(&j->p, block, m, w, part, add, own.gw, own.products);
     phase(j, thread, WISP_PHASE_UPDATE);
-    for (size_t i = 0; i < m; i++) gb[i] = j->p.k->dot(e + i * v->ld, v->factor, v->ld);
     for (size_t i = 0; i < m; i++) {
         size_t row = wisp_row_at(&j->s->active, first + i);
-        u->row(u, &j->l->params[0], row, gw + i * width);
-        u->row(u, &j->l->params[1], row, gb + i);
+        u->row(u, weight, row, own.gw + i * width);
+        u->row(u, bias, row, j->v.gb + first + i);
     }
 }
 
@@ -409,15 +416,27 @@ static void backward_lane(void *arg, size_t lane, int thread)
     size_t n = j->v.n_blocks, lanes = j->v.n_lanes;
     size_t begin = lane * n / lanes, end = (lane + 1) * n / lanes;
     float *part = j->v.parts + lane * j->p.kind->part_floats(j->p.n, j->p.width);
+    struct wisp_best best = lists_of(j, lane);
+    if (j->v.k) wisp_best_reset(&best, j->v.limit);
     for (size_t block = begin; block < end; block++)
-        backward_block(j, block, part, block > begin, thread);
+        backward_block(j, block, part, block > begin, &best, thread);
 }
 
+/* The gradient of h, and the best rows, of a tile of samples. */
 static void end_tile(void *arg, size_t tile, int thread)
 {
     const struct job *j = arg;
-    j->p.kind->end(&j->p, j->in->g, j->v.parts, j->v.n_lanes, j->v.factor, tile * WISP_TILE,
-                   wisp_tile_rows(j->p.n, tile), product_scratch(j, thread));
+    size_t first = tile * WISP_TILE, n = wisp_tile_rows(j->p.n, tile), k = j->v.k;
+    uint64_t *keys = (uint64_t *)wisp_layer_thread(j->l, thread);
+    struct wisp_best lists[WISP_OUT_LANES];
+    j->p.kind->end(&j->p, j->in->g, j->v.parts, j->v.n_lanes, j->v.factor, first, n,
+                   work_of(j, thread).products);
+    for (size_t lane = 0; k && lane < j->v.n_lanes; lane++) lists[lane] = lists_of(j, lane);
+    for (size_t i = first; k && i < first + n; i++) {
+        size_t found = wisp_best_take(keys, lists, j->v.n_lanes, i, -INFINITY);
+        for (size_t c = 0; c < k; c++)
+            j->v.best[i * k + c] = c < found ? wisp_key_row(keys[c]) : -1;
+    }
 }
 
 static void backward_batch(struct wisp_outcome *o, struct wisp_layer *l, struct wisp_step *s,

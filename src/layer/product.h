@@ -6,7 +6,8 @@
  *                gw (m, width)  = E (f h)          the gradient of W
  *
  * E is what the loss made of Z, f each sample's factor: f E is the gradient of Z.  So f is not
- * multiplied into E, which is large, but into h, which is small.
+ * multiplied into E, which is large, but into h, which is small.  E of all blocks is the one large
+ * thing that lies between forward and backward; its type is the precision's.
  *
  * Blocks and lanes are those of output.h; work on samples comes in tiles. */
 #ifndef WISP_LAYER_PRODUCT_H
@@ -26,21 +27,27 @@ struct wisp_product { /* of one step */
 
 struct wisp_precision {
     const char *name, *what;
+    /* What a step shares (E and forms of h), a lane's part of the gradient of h, a thread's work.
+     */
     size_t (*shared_floats)(size_t n, size_t width, size_t active);
-    size_t (*part_floats)(size_t n, size_t width); /* of a lane's gradient of h */
+    size_t (*part_floats)(size_t n, size_t width);
     size_t (*thread_floats)(size_t n, size_t width);
     /* Samples first .. first+n-1, a tile: h is there; f is there too. */
     void (*begin)(const struct wisp_product *p, size_t first, size_t n);
     void (*factors)(const struct wisp_product *p, const float *f, size_t first, size_t n);
-    /* Gathers a block's rows; what it returns stays while the thread works on this block. */
-    const void *(*rows)(const struct wisp_product *p, size_t block, float *scratch);
-    /* The same rows once more; their weights and optimiser state are asked for. */
-    const void *(*rows_again)(const struct wisp_product *p, size_t block, float *scratch);
-    void (*forward)(const struct wisp_product *p, float *z, const void *w, const float *bias,
-                    size_t m);
-    /* add: to what 'part' has, else it begins here. */
-    void (*backward)(const struct wisp_product *p, float *part, bool add, float *gw, const float *e,
-                     const void *w, size_t m, float *scratch);
+    /* The rows of a block side by side, for forward and once more for backward, when they will
+     * move; what it returns stays while the thread works on the block. */
+    const void *(*gather)(const struct wisp_product *p, size_t block, bool again, float *scratch);
+    /* Z of a block of m rows, where the loss may work on it; then it is kept as E. */
+    float *(*forward)(const struct wisp_product *p, size_t block, size_t m, const void *w,
+                      const float *bias, float *scratch);
+    void (*keep)(const struct wisp_product *p, size_t block, size_t m, const float *e);
+    /* A row of E as floats, in 'spare' (n) if it has to be made; one number of it. */
+    const float *(*row)(const struct wisp_product *p, size_t place, float *spare);
+    void (*set)(const struct wisp_product *p, size_t place, size_t sample, float e);
+    /* Backward of a block; add: to what 'part' has, else it begins here. */
+    void (*backward)(const struct wisp_product *p, size_t block, size_t m, const void *w,
+                     float *part, bool add, float *gw, float *scratch);
     /* g (n, width) of a tile = f times the sum of all lanes' parts, in order. */
     void (*end)(const struct wisp_product *p, float *g, const float *parts, size_t n_lanes,
                 const float *f, size_t first, size_t n, float *scratch);

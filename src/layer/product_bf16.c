@@ -2,17 +2,18 @@
  * has instructions for it (kernels.h: pairs, panels).
  *
  * The gradient of h is made transposed, so that only the rows of W have to be turned, once a block.
- * With N = n rounded up to a multiple of 32, and W = width likewise:
+ * With N = n rounded up to a multiple of 32, and W = width likewise, in halves of a float:
  *
- * shared: h^T as panels (N W / 2 words) | f h as panels (N W / 2 words) | active rows (W halves
- * each) part:   (width, N) of a thread: W^T (W, 96) | E (96, N) | E as panels (96 N / 2 words), or
- * a tile's sum (width, 32) */
+ * shared: h^T as panels (N W) | f h as panels (N W) | active rows (W each) | E (N each)
+ * part:   (width, N) floats
+ * of a thread, one after the other: Z of a block (96, n) floats; W^T (W, 96) and E as panels
+ *         (96, N) halves; a tile's sum (width, tile) floats */
 #include "layer/product.h"
 #include "layer/rows.h"
 
 #include <string.h>
 
-enum { AHEAD = 12 };
+enum { AHEAD = 12, SPARE_ROWS = 16 /* that a product may read beyond the last */ };
 
 static size_t up(size_t x)
 {
@@ -21,7 +22,7 @@ static size_t up(size_t x)
 
 static size_t shared_floats(size_t n, size_t width, size_t active)
 {
-    return up(n) * up(width) + (active + 16) * up(width) / 2;
+    return up(n) * up(width) + (active + SPARE_ROWS) * (up(width) + up(n)) / 2;
 }
 
 static size_t part_floats(size_t n, size_t width)
@@ -31,8 +32,10 @@ static size_t part_floats(size_t n, size_t width)
 
 static size_t thread_floats(size_t n, size_t width)
 {
-    size_t back = WISP_OUT_BLOCK * (up(width) + 2 * up(n)) / 2, sum = 32 * width;
-    return back > sum ? back : sum;
+    size_t forward = WISP_OUT_BLOCK * n, sum = WISP_TILE * width;
+    size_t backward = WISP_OUT_BLOCK * (up(width) + up(n)) / 2;
+    if (sum > backward) backward = sum;
+    return forward > backward ? forward : backward;
 }
 
 static uint32_t *h_panels(const struct wisp_product *p)
@@ -45,10 +48,14 @@ static uint32_t *scaled_h_panels(const struct wisp_product *p)
     return h_panels(p) + up(p->n) * up(p->width) / 2;
 }
 
-static uint16_t *row_halves(const struct wisp_product *p, size_t block)
+static uint16_t *weights_at(const struct wisp_product *p, size_t place)
 {
-    uint16_t *all = (uint16_t *)(h_panels(p) + up(p->n) * up(p->width));
-    return all + block * WISP_OUT_BLOCK * up(p->width);
+    return (uint16_t *)(p->shared + up(p->n) * up(p->width)) + place * up(p->width);
+}
+
+static uint16_t *e_at(const struct wisp_product *p, size_t place)
+{
+    return weights_at(p, p->a->n + SPARE_ROWS) + place * up(p->n);
 }
 
 static void begin(const struct wisp_product *p, size_t first, size_t n)
@@ -65,62 +72,76 @@ static void factors(const struct wisp_product *p, const float *f, size_t first, 
                 f + first, n, whole, p->width);
 }
 
-static const void *rows(const struct wisp_product *p, size_t block, float *scratch)
+static const void *gather(const struct wisp_product *p, size_t block, bool again, float *scratch)
 {
     (void)scratch;
-    size_t first = block * WISP_OUT_BLOCK, m = wisp_block_rows(p->a, block), ld = up(p->width);
-    uint16_t *to = row_halves(p, block);
-    for (size_t i = 0; i < m; i++) {
+    size_t ld = up(p->width), first = block * WISP_OUT_BLOCK, m = wisp_block_rows(p->a, block);
+    uint16_t *to = weights_at(p, first);
+    for (size_t i = 0; again && i < m; i++)
+        wisp_param_fetch(p->w, wisp_row_at(p->a, first + i), true);
+    for (size_t i = 0; !again && i < m; i++, to += ld) {
         if (first + i + AHEAD < p->a->n)
             wisp_param_fetch(p->w, wisp_row_at(p->a, first + i + AHEAD), false);
         size_t at = wisp_row_at(p->a, first + i) * p->width;
-        if (p->w->b16) memcpy(to + i * ld, p->w->b16 + at, p->width * sizeof *to);
-        else p->k->to16(to + i * ld, p->w->w + at, p->width);
-        memset(to + i * ld + p->width, 0, (ld - p->width) * sizeof *to);
+        if (p->w->b16) memcpy(to, p->w->b16 + at, p->width * sizeof *to);
+        else p->k->to16(to, p->w->w + at, p->width);
+        memset(to + p->width, 0, (ld - p->width) * sizeof *to);
     }
-    return to;
+    return weights_at(p, first);
 }
 
-static const void *rows_again(const struct wisp_product *p, size_t block, float *scratch)
+static float *forward(const struct wisp_product *p, size_t block, size_t m, const void *w,
+                      const float *bias, float *scratch)
 {
-    (void)scratch;
-    for (size_t i = 0; i < wisp_block_rows(p->a, block); i++)
-        wisp_param_fetch(p->w, wisp_row_at(p->a, block * WISP_OUT_BLOCK + i), true);
-    return row_halves(p, block);
-}
-
-static void forward(const struct wisp_product *p, float *z, const void *w, const float *bias,
-                    size_t m)
-{
+    (void)block;
     size_t k = up(p->width);
-    p->k->gemm16(z, p->n, w, k, h_panels(p), k * 8, bias, m, p->n, k, false);
+    p->k->gemm16(scratch, p->n, w, k, h_panels(p), k * 8, bias, m, p->n, k, false);
+    return scratch;
 }
 
-static void backward(const struct wisp_product *p, float *part, bool add, float *gw, const float *e,
-                     const void *w, size_t m, float *scratch)
+static void keep(const struct wisp_product *p, size_t block, size_t m, const float *e)
+{
+    size_t ld = up(p->n);
+    uint16_t *to = e_at(p, block * WISP_OUT_BLOCK);
+    for (size_t i = 0; i < m; i++, to += ld, e += p->n) {
+        p->k->to16(to, e, p->n);
+        memset(to + p->n, 0, (ld - p->n) * sizeof *to);
+    }
+}
+
+static const float *row(const struct wisp_product *p, size_t place, float *spare)
+{
+    p->k->from16(spare, e_at(p, place), p->n);
+    return spare;
+}
+
+static void set(const struct wisp_product *p, size_t place, size_t sample, float e)
+{
+    e_at(p, place)[sample] = wisp_round16(e);
+}
+
+static void backward(const struct wisp_product *p, size_t block, size_t m, const void *w,
+                     float *part, bool add, float *gw, float *scratch)
 {
     size_t n = up(p->n), width = up(p->width), k = up(m);
-    uint16_t *turned = (uint16_t *)scratch, *plain = turned + width * WISP_OUT_BLOCK;
-    uint32_t *panels = (uint32_t *)(plain + WISP_OUT_BLOCK * n);
+    const uint16_t *e = e_at(p, block * WISP_OUT_BLOCK);
+    uint16_t *turned = (uint16_t *)scratch;
+    uint32_t *panels = (uint32_t *)(turned + width * WISP_OUT_BLOCK);
     p->k->turn16(turned, WISP_OUT_BLOCK, w, width, m, p->width);
-    p->k->pairs(panels, k * 8, e, p->n, NULL, m, k, p->n);
+    p->k->pairs16(panels, k * 8, e, n, m, k, p->n);
     p->k->gemm16(part, n, turned, WISP_OUT_BLOCK, panels, k * 8, NULL, p->width, p->n, k, add);
-    for (size_t i = 0; i < m; i++) {
-        p->k->to16(plain + i * n, e + i * p->n, p->n);
-        memset(plain + i * n + p->n, 0, (n - p->n) * sizeof *plain);
-    }
-    p->k->gemm16(gw, p->width, plain, n, scaled_h_panels(p), n * 8, NULL, m, p->width, n, false);
+    p->k->gemm16(gw, p->width, e, n, scaled_h_panels(p), n * 8, NULL, m, p->width, n, false);
 }
 
 static void end(const struct wisp_product *p, float *g, const float *parts, size_t n_lanes,
                 const float *f, size_t first, size_t n, float *scratch)
 {
     size_t ld = up(p->n), width = p->width;
-    memset(scratch, 0, width * 32 * sizeof *scratch);
+    memset(scratch, 0, width * WISP_TILE * sizeof *scratch);
     for (size_t lane = 0; lane < n_lanes; lane++, parts += width * ld)
         for (size_t c = 0; c < width; c++)
-            p->k->axpy(scratch + c * 32, parts + c * ld + first, 1, n);
-    p->k->transpose(g + first * width, width, scratch, 32, width, n);
+            p->k->axpy(scratch + c * WISP_TILE, parts + c * ld + first, 1, n);
+    p->k->transpose(g + first * width, width, scratch, WISP_TILE, width, n);
     for (size_t i = first; i < first + n; i++)
         p->k->scale(g + i * width, g + i * width, f[i], width);
 }
@@ -133,9 +154,11 @@ const struct wisp_precision wisp_precision_bf16 = {
     .thread_floats = thread_floats,
     .begin = begin,
     .factors = factors,
-    .rows = rows,
-    .rows_again = rows_again,
+    .gather = gather,
     .forward = forward,
+    .keep = keep,
+    .row = row,
+    .set = set,
     .backward = backward,
     .end = end,
 };

@@ -1,6 +1,6 @@
 /* Products in fp32, and the table of precisions.
  *
- * shared: h^T (width, n) | f h (n, width)      part: (n, width)
+ * shared: h^T (width, n) | f h (n, width) | E (active, n)      part: (n, width)
  * of a thread: rows of a block (96, width) */
 #include "layer/product.h"
 #include "layer/rows.h"
@@ -9,8 +9,7 @@
 
 static size_t shared_floats(size_t n, size_t width, size_t active)
 {
-    (void)active;
-    return 2 * n * width;
+    return (2 * width + active) * n;
 }
 
 static size_t part_floats(size_t n, size_t width)
@@ -29,6 +28,11 @@ static float *scaled_h(const struct wisp_product *p)
     return p->shared + p->n * p->width;
 }
 
+static float *e_at(const struct wisp_product *p, size_t place)
+{
+    return p->shared + (2 * p->width + place) * p->n;
+}
+
 static void begin(const struct wisp_product *p, size_t first, size_t n)
 {
     p->k->transpose(p->shared + first, p->n, p->h + first * p->width, p->width, n, p->width);
@@ -41,21 +45,42 @@ static void factors(const struct wisp_product *p, const float *f, size_t first, 
         p->k->scale(to + i * p->width, p->h + (first + i) * p->width, f[first + i], p->width);
 }
 
-static const void *rows(const struct wisp_product *p, size_t block, float *scratch)
+static const void *gather(const struct wisp_product *p, size_t block, bool again, float *scratch)
 {
+    (void)again; /* they are asked for as those that move */
     return wisp_block_weights(scratch, p->k, p->w, p->a, block);
 }
 
-static void forward(const struct wisp_product *p, float *z, const void *w, const float *bias,
-                    size_t m)
-{
-    p->k->gemm_bias(z, p->n, w, p->width, p->shared, p->n, bias, m, p->n, p->width);
-}
-
-static void backward(const struct wisp_product *p, float *part, bool add, float *gw, const float *e,
-                     const void *w, size_t m, float *scratch)
+static float *forward(const struct wisp_product *p, size_t block, size_t m, const void *w,
+                      const float *bias, float *scratch)
 {
     (void)scratch; /* holds w */
+    float *z = e_at(p, block * WISP_OUT_BLOCK);
+    p->k->gemm_bias(z, p->n, w, p->width, p->shared, p->n, bias, m, p->n, p->width);
+    return z;
+}
+
+static void keep(const struct wisp_product *p, size_t block, size_t m, const float *e)
+{
+    (void)p, (void)block, (void)m, (void)e; /* it lies where it was made */
+}
+
+static const float *row(const struct wisp_product *p, size_t place, float *spare)
+{
+    (void)spare;
+    return e_at(p, place);
+}
+
+static void set(const struct wisp_product *p, size_t place, size_t sample, float e)
+{
+    e_at(p, place)[sample] = e;
+}
+
+static void backward(const struct wisp_product *p, size_t block, size_t m, const void *w,
+                     float *part, bool add, float *gw, float *scratch)
+{
+    (void)scratch;
+    const float *e = e_at(p, block * WISP_OUT_BLOCK);
     p->k->gemm(part, p->width, e, 1, p->n, w, p->width, p->n, p->width, m, add);
     p->k->gemm(gw, p->width, e, p->n, 1, scaled_h(p), p->width, m, p->width, p->n, false);
 }
@@ -81,9 +106,11 @@ const struct wisp_precision wisp_precision_fp32 = {
     .thread_floats = thread_floats,
     .begin = begin,
     .factors = factors,
-    .rows = rows,
-    .rows_again = rows,
+    .gather = gather,
     .forward = forward,
+    .keep = keep,
+    .row = row,
+    .set = set,
     .backward = backward,
     .end = end,
 };

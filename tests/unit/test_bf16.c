@@ -311,6 +311,12 @@ CALL(pairs) /* m: rows with those filled up */
     k->pairs((uint32_t *)x[0], c->m / 2 * PANEL + c->gap, x[1], c->n + c->gap,
              c->more ? x[2] : NULL, c->k, c->m, c->n);
 }
+CALL(pairs16)
+{
+    size_t ldx = c->n + c->gap;
+    k->pairs16((uint32_t *)x[0], c->m / 2 * PANEL + c->gap, halves(x[1], extent(c->k, c->n, ldx)),
+               ldx, c->k, c->m, c->n);
+}
 CALL(pairs_t)
 {
     k->pairs_t((uint32_t *)x[0], c->m / 2 * PANEL + c->gap, x[1], c->k + c->gap, c->k, c->n);
@@ -371,6 +377,24 @@ static void test_pairs(size_t k, size_t whole, size_t n, size_t gap)
     c.name = "pairs, scaled", c.more = true;
     check_case(&c);
     check_panels(&c, arrays[1].init, n + gap, 1, s);
+}
+
+static void test_pairs16(size_t k, size_t whole, size_t n, size_t gap)
+{
+    struct call c = {
+        .name = "pairs16", .fn = pairs16, ENTRY(pairs16), .m = whole, .n = n, .k = k, .gap = gap
+    };
+    size_t all = extent(k, n, n + gap), ld = whole / 2 * PANEL + gap;
+    fill_panels(whole, n, gap);
+    float *x = fill_halves(1, all); /* of any bits */
+    check_case(&c);
+    for (size_t j = 0; j < up(n, PANEL); j++)
+        for (size_t p = 0; p < whole; p++) {
+            uint32_t word = to_bits(arrays[0].want[j / PANEL * ld + p / 2 * PANEL + j % PANEL]);
+            CHECK((word >> p % 2 * 16 & 0xffff) ==
+                      (p < k && j < n ? get_half(x, all, p * (n + gap) + j) : 0),
+                  "pairs16 %zu x %zu: (%zu, %zu) is in %08x", k, n, p, j, (unsigned)word);
+        }
 }
 
 static void test_pairs_t(size_t k, size_t n, size_t gap)
@@ -616,10 +640,12 @@ int main(void)
         for (size_t count = 0; count < 24; count += 4 + n % 3) test_rows(n, count, n % 4);
     for (size_t n = 127; n < 1000; n += 43) test_rows(n, 13 + n % 7, n % 4);
 
-    TEST("bf16: pairs, pairs_t = scalar, all small sizes, filled up with zeros");
+    TEST("bf16: pairs, pairs16, pairs_t = scalar, all small sizes, filled up with zeros");
     for (size_t k = 0; k <= 100; k += k < 36 || (k + 2) % 32 < 3 ? 1 : 5)
         for (size_t n = 0; n < 36; n++) {
-            test_pairs(k, n % 2 ? up(k, DEPTH) : up(k, 2) + 2 * (n % 5), n, (k + n) % 3);
+            size_t whole = n % 2 ? up(k, DEPTH) : up(k, 2) + 2 * (n % 5);
+            test_pairs(k, whole, n, (k + n) % 3);
+            test_pairs16(k, whole, n, (k + n) % 3);
             test_pairs_t(k, n, (k + n) % 3);
         }
     TEST("bf16: turn16 = scalar, all small sizes, filled up with zeros");

@@ -44,6 +44,12 @@ CALL(above)
 {
     x[3][0] = (float)k->above((int32_t *)x[0], x[1], x[2], c->n);
 }
+CALL(holds)
+{
+    int32_t v;
+    memcpy(&v, x[1], sizeof v);
+    x[2][0] = k->holds((const int32_t *)x[0], c->n, v);
+}
 CALL(bag)
 {
     k->bag(x[0], x[1], c->n + c->gap, (const int32_t *)x[2], x[3], c->k, c->n);
@@ -111,6 +117,29 @@ static void test_arrays(size_t n)
     check_case(&(struct call){ .name = "relu", .fn = relu, .n = n });
     check_case(&(struct call){ .name = "relu_back", .fn = relu_back, .n = n });
     check_case(&(struct call){ .name = "above", .fn = above, .n = n });
+}
+
+/* A number that is in at one place, at none, and one that unused lanes would have. */
+static void test_holds(size_t n)
+{
+    float *x = fill(0, n), *v = fill(1, 1);
+    fill(2, 1);
+    for (size_t i = 0; i < n; i++) {
+        int32_t other = (int32_t)(i * 3 + 1) * (i % 2 ? 1 : -1);
+        memcpy(&x[i], &other, sizeof other);
+    }
+    for (size_t at = 0; at <= n; at += n < 40 ? 1 : 1 + at % 7) {
+        int32_t wanted = at % 3 ? (int32_t)at * 3 : 0, was = 0;
+        memcpy(v, &wanted, sizeof wanted);
+        check_case(&(struct call){ .name = "holds", .fn = holds, .n = n });
+        CHECK(arrays[2].want[0] == 0, "%d is not in", (int)wanted);
+        if (at == n) break;
+        memcpy(&was, &x[at], sizeof was);
+        memcpy(&x[at], &wanted, sizeof wanted);
+        check_case(&(struct call){ .name = "holds", .fn = holds, .n = n });
+        CHECK(arrays[2].want[0] == 1, "%d is in", (int)wanted);
+        memcpy(&x[at], &was, sizeof was);
+    }
 }
 
 static void test_optimisers(size_t n)
@@ -372,6 +401,8 @@ int main(void)
 
     TEST("kernels: axpy, scale, dot, sum, relu, relu_back, above = scalar, all lengths");
     for (size_t i = 0; i < n_lengths; i++) test_arrays(lengths[i]);
+    TEST("kernels: holds = scalar, all lengths, all places");
+    for (size_t i = 0; i < n_lengths; i++) test_holds(lengths[i]);
     TEST("kernels: adam, momentum = scalar bit for bit, also with eps = 0");
     for (size_t i = 0; i < n_lengths; i++) test_optimisers(lengths[i]);
     TEST("kernels: bag = scalar, all lengths");

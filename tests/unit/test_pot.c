@@ -382,7 +382,10 @@ int main(void)
     TEST("pot: kernels");
     CHECK(wisp_kernels_select(&kernels, NULL, NULL) == WISP_OK, "none");
     for (size_t i = 0; i < N_ROWS * WIDTH; i++) w[i] = (float)below(3) - 1;
-    for (size_t i = 0; i < N_ROWS; i++) bias[i] = i % 19 == 18 ? NAN : (float)below(5) - 2;
+    for (size_t i = 0; i < N_ROWS; i++) {
+        bias[i] = i % 19 == 18 ? NAN : (float)below(5) - 2;
+        if (i % 23 == 22) bias[i] = i % 2 ? INFINITY : -INFINITY;
+    }
     for (size_t i = 0; i < SAMPLES * WIDTH; i++) h[i] = i % 4 ? 0 : (float)below(3) - 1;
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         TEST("pot: random operations as a naive one");
