@@ -6,9 +6,9 @@
  *          a0 [ t0 t1 ]
  *          a1 [ t2 t3 ]
  *
- * The sums go through a buffer, where bias or the old C is added; so tiles at the edge of C need
- * nothing special.  gcc's tile intrinsics do not tell the compiler that they read and write memory:
- * barriers do. */
+ * They begin as zeros, as the bias or as the old C, and are stored where C lies; only at the edges
+ * of C they go through a buffer.  gcc's tile intrinsics do not tell the compiler that they read and
+ * write memory: barriers do. */
 #include "kernels/kernels.h"
 
 #include <immintrin.h>
@@ -17,7 +17,7 @@
 #define INLINE    static inline __attribute__((always_inline))
 #define BARRIER() __asm__ volatile("" ::: "memory")
 
-enum { SIDE = 16, K_STEP = 32, PANEL_STEP = K_STEP / 2 * SIDE };
+enum { SIDE = 16, SQUARE = 32, K_STEP = 32, PANEL_STEP = K_STEP / 2 * SIDE };
 
 struct config { /* the 64 bytes that ldtilecfg reads */
     uint8_t palette, start_row, reserved[14];
@@ -34,15 +34,26 @@ INLINE void use_tiles(void)
     BARRIER();
 }
 
-/* sums (32, 32) = 32 rows of A, or the first 16 of them, times 2 panels of B. */
-INLINE void square(const bool both, float *sums, const uint16_t *a, size_t lda, const uint32_t *b0,
-                   const uint32_t *b1, size_t k)
+/* What the four tiles begin as: rows ld floats apart, the right half 'right' floats on; NULL: 0. */
+INLINE void load_square(const float *from, size_t ld, size_t right)
 {
-    BARRIER();
-    _tile_zero(0);
-    _tile_zero(1);
-    if (both) _tile_zero(2);
-    if (both) _tile_zero(3);
+    if (!from) {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+        return;
+    }
+    _tile_loadd(0, from, ld * sizeof *from);
+    _tile_loadd(1, from + right, ld * sizeof *from);
+    _tile_loadd(2, from + SIDE * ld, ld * sizeof *from);
+    _tile_loadd(3, from + SIDE * ld + right, ld * sizeof *from);
+}
+
+/* 32 rows of A, or the first 16 of them, times 2 panels of B. */
+INLINE void multiply(const bool both, const uint16_t *a, size_t lda, const uint32_t *b0,
+                     const uint32_t *b1, size_t k)
+{
     for (size_t p = 0; p < k; p += K_STEP, b0 += PANEL_STEP, b1 += PANEL_STEP) {
         _tile_loadd(4, a + p, lda * sizeof *a);
         _tile_loadd(6, b0, 64);
@@ -53,11 +64,14 @@ INLINE void square(const bool both, float *sums, const uint16_t *a, size_t lda, 
         if (both) _tile_dpbf16ps(2, 5, 6);
         if (both) _tile_dpbf16ps(3, 5, 7);
     }
-    _tile_stored(0, sums, 128);
-    _tile_stored(1, sums + SIDE, 128);
-    if (both) _tile_stored(2, sums + SIDE * 32, 128);
-    if (both) _tile_stored(3, sums + SIDE * 32 + SIDE, 128);
-    BARRIER();
+}
+
+INLINE void store_square(float *to, size_t ld)
+{
+    _tile_stored(0, to, ld * sizeof *to);
+    _tile_stored(1, to + SIDE, ld * sizeof *to);
+    _tile_stored(2, to + SIDE * ld, ld * sizeof *to);
+    _tile_stored(3, to + SIDE * ld + SIDE, ld * sizeof *to);
 }
 
 INLINE __mmask16 first(size_t n)
@@ -65,39 +79,62 @@ INLINE __mmask16 first(size_t n)
     return n >= SIDE ? 0xffff : (__mmask16)((1u << n) - 1);
 }
 
-/* Adds what belongs to the sums of an (m, n) corner and puts them into C. */
-INLINE void put(float *c, size_t ldc, const float *sums, const float *bias, size_t m, size_t n,
-                bool add)
+/* Between an (m, n) corner of a buffer and C, which a bias may be added to; the rest of the buffer
+ * becomes 0. */
+INLINE void get_corner(float *buffer, const float *c, size_t ldc, const float *bias, size_t m,
+                       size_t n)
 {
     const __mmask16 left = first(n), right = n > SIDE ? first(n - SIDE) : 0;
-    for (size_t i = 0; i < m; i++, c += ldc, sums += 32) {
-        __m512 x = _mm512_loadu_ps(sums), y = _mm512_loadu_ps(sums + SIDE);
-        if (bias) {
-            x = _mm512_add_ps(x, _mm512_set1_ps(bias[i]));
-            y = _mm512_add_ps(y, _mm512_set1_ps(bias[i]));
-        }
-        if (add) {
-            x = _mm512_add_ps(_mm512_maskz_loadu_ps(left, c), x);
-            y = _mm512_add_ps(_mm512_maskz_loadu_ps(right, c + SIDE), y);
-        }
-        _mm512_mask_storeu_ps(c, left, x);
-        _mm512_mask_storeu_ps(c + SIDE, right, y);
+    memset(buffer, 0, SQUARE * SQUARE * sizeof *buffer);
+    for (size_t i = 0; i < m; i++, c += ldc, buffer += SQUARE) {
+        const __m512 more = _mm512_set1_ps(bias ? bias[i] : 0);
+        _mm512_storeu_ps(buffer, _mm512_add_ps(_mm512_maskz_loadu_ps(left, c), more));
+        _mm512_storeu_ps(buffer + SIDE,
+                         _mm512_add_ps(_mm512_maskz_loadu_ps(right, c + SIDE), more));
     }
+}
+
+INLINE void put_corner(float *c, size_t ldc, const float *buffer, size_t m, size_t n)
+{
+    const __mmask16 left = first(n), right = n > SIDE ? first(n - SIDE) : 0;
+    for (size_t i = 0; i < m; i++, c += ldc, buffer += SQUARE) {
+        _mm512_mask_storeu_ps(c, left, _mm512_loadu_ps(buffer));
+        _mm512_mask_storeu_ps(c + SIDE, right, _mm512_loadu_ps(buffer + SIDE));
+    }
+}
+
+/* Each of 32 rows of 16 its bias. */
+INLINE void spread(float *start, const float *bias, size_t m)
+{
+    for (size_t i = 0; i < SQUARE; i++)
+        _mm512_storeu_ps(start + i * SIDE, _mm512_set1_ps(i < m ? bias[i] : 0));
 }
 
 static void gemm16(float *c, size_t ldc, const uint16_t *a, size_t lda, const uint32_t *b,
                    size_t ldb, const float *bias, size_t m, size_t n, size_t k, bool add)
 {
-    float sums[32 * 32] __attribute__((aligned(64)));
+    float buffer[SQUARE * SQUARE] __attribute__((aligned(64)));
+    float start[SQUARE * SIDE] __attribute__((aligned(64)));
     use_tiles();
-    for (size_t i = 0; i < m; i += 32) {
-        const size_t rows = m - i < 32 ? m - i : 32;
-        for (size_t j = 0; j < n; j += 32) {
-            const size_t columns = n - j < 32 ? n - j : 32;
+    for (size_t i = 0; i < m; i += SQUARE, a += SQUARE * lda, c += SQUARE * ldc) {
+        const size_t rows = m - i < SQUARE ? m - i : SQUARE;
+        if (bias) spread(start, bias + i, rows);
+        for (size_t j = 0; j < n; j += SQUARE) {
+            const size_t columns = n - j < SQUARE ? n - j : SQUARE;
             const uint32_t *b0 = b + j / SIDE * ldb, *b1 = columns > SIDE ? b0 + ldb : b0;
-            if (rows > SIDE) square(true, sums, a + i * lda, lda, b0, b1, k);
-            else square(false, sums, a + i * lda, lda, b0, b1, k);
-            put(c + i * ldc + j, ldc, sums, bias ? bias + i : NULL, rows, columns, add);
+            const bool whole = rows == SQUARE && columns == SQUARE && !(bias && add);
+            float *to = c + j;
+            if (add && !whole) get_corner(buffer, to, ldc, bias ? bias + i : NULL, rows, columns);
+            BARRIER();
+            if (bias && !add) load_square(start, SIDE, 0);
+            else if (add && whole) load_square(to, ldc, SIDE);
+            else load_square(add ? buffer : NULL, SQUARE, SIDE);
+            if (rows > SIDE) multiply(true, a, lda, b0, b1, k);
+            else multiply(false, a, lda, b0, b1, k);
+            if (whole) store_square(to, ldc);
+            else store_square(buffer, SQUARE);
+            BARRIER();
+            if (!whole) put_corner(to, ldc, buffer, rows, columns);
         }
     }
     _tile_release();
