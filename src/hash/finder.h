@@ -93,7 +93,8 @@ static inline void wisp_pot_add(struct wisp_pot *p, int32_t row)
 {
     wisp_pot_vote(p, row, 1);
 }
-/* Adds up to n rows with a vote each; they end at one below 0. */
+/* Adds up to n rows with a vote each; they end at one below 0.  Their weights are asked for: they
+ * will be scored. */
 void wisp_pot_add_all(struct wisp_pot *p, const int32_t *rows, size_t n);
 /* Scores what is not scored yet: h . w + bias. */
 void wisp_pot_score(struct wisp_pot *p);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 static const double QUANTILE = 0.98;
+enum { LANES = 16 }; /* inner loops of a fixed length become vector instructions at -O2 */
 
 void wisp_frame_place(struct wisp_frame *f, float *block, size_t width, size_t appended)
 {
@@ -21,17 +22,28 @@ void wisp_frame_place(struct wisp_frame *f, float *block, size_t width, size_t a
     };
 }
 
+static void observe_row(float *restrict mean, float *restrict square, const float *restrict h,
+                        float a, size_t width)
+{
+    size_t c = 0;
+    for (; c + LANES <= width; c += LANES)
+        for (size_t i = c; i < c + LANES; i++) {
+            mean[i] += a * h[i];
+            square[i] += a * h[i] * h[i];
+        }
+    for (; c < width; c++) {
+        mean[c] += a * h[c];
+        square[c] += a * h[c] * h[c];
+    }
+}
+
 void wisp_frame_observe(float *mean, float *square, const float *h, size_t n, size_t width,
                         float keep)
 {
     if (n == 0) return;
-    float a = (1 - keep) / (float)n;
     for (size_t c = 0; c < width; c++) mean[c] *= keep, square[c] *= keep;
-    for (size_t i = 0; i < n; i++, h += width)
-        for (size_t c = 0; c < width; c++) {
-            mean[c] += a * h[c];
-            square[c] += a * h[c] * h[c];
-        }
+    for (size_t i = 0; i < n; i++)
+        observe_row(mean, square, h + i * width, (1 - keep) / (float)n, width);
 }
 
 static void set_scale(float *scale, const float *mean, const float *square, size_t width)
@@ -60,9 +72,13 @@ static float row_bias(const struct wisp_frame *f, const struct wisp_kernels *k, 
     return bias + k->dot(f->mean, w, f->width) - *f->centre_bias;
 }
 
-static void row_plain(const struct wisp_frame *f, float *out, const float *w)
+static void row_plain(const struct wisp_frame *f, float *restrict out, const float *restrict w)
 {
-    for (size_t c = 0; c < f->width; c++) out[c] = f->scale[c] * w[c] - f->centre[c];
+    const float *restrict scale = f->scale, *restrict centre = f->centre;
+    size_t c = 0;
+    for (; c + LANES <= f->width; c += LANES)
+        for (size_t i = c; i < c + LANES; i++) out[i] = scale[i] * w[i] - centre[i];
+    for (; c < f->width; c++) out[c] = scale[c] * w[c] - centre[c];
 }
 
 /* The centres of every step-th row, each coordinate's and the bias's. */
@@ -128,9 +144,18 @@ void wisp_frame_row(const struct wisp_frame *f, const struct wisp_kernels *k, fl
     out[f->width + 1] = rest > 0 ? sqrtf(rest) : 0;
 }
 
+static void query_plain(const struct wisp_frame *f, float *restrict out, const float *restrict h)
+{
+    const float *restrict scale = f->scale, *restrict mean = f->mean;
+    size_t c = 0;
+    for (; c + LANES <= f->width; c += LANES)
+        for (size_t i = c; i < c + LANES; i++) out[i] = (h[i] - mean[i]) / scale[i];
+    for (; c < f->width; c++) out[c] = (h[c] - mean[c]) / scale[c];
+}
+
 void wisp_frame_query(const struct wisp_frame *f, float *out, const float *h)
 {
-    for (size_t c = 0; c < f->width; c++) out[c] = (h[c] - f->mean[c]) / f->scale[c];
+    query_plain(f, out, h);
     if (!f->appended) return;
     out[f->width] = 1 / *f->beta;
     out[f->width + 1] = 0;

@@ -23,7 +23,7 @@
 
 #include "hash/finder.h"
 
-enum { WISP_FRAME_SAMPLE = 4096 }; /* rows looked at, most */
+enum { WISP_FRAME_SAMPLE = 1024 }; /* rows looked at, most */
 
 struct wisp_frame { /* lies in wisp_frame_floats(width) floats, in this order */
     size_t width;

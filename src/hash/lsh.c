@@ -7,9 +7,9 @@
  *     topk       all tables; the 'want' rows found in most of them
  *     threshold  all tables; every row found in at least 'votes' of them
  *
- * One block:  lsh | counters | queries' moments, 2 frames | dirty | keys | start | rows |
- *             2 functions | keys of the batch | work of measuring | work of each thread
- * Of these, counters to rows are the state of a run; functions are drawn again from the counters.
+ * One block:  lsh | counters | queries' moments, 2 frames | tables (tables.h) | 2 functions |
+ *             keys of the batch | work of measuring | work of each thread
+ * Of these, counters to tables are the state of a run; functions are drawn again from the counters.
  */
 #include "hash/lsh.h"
 #include "base/mem.h"
@@ -38,7 +38,7 @@ static size_t lay_work(const struct wisp_lsh *s, struct wisp_lsh_work *w, char *
     w->x = take(block, &at, block_words * s->shape.width);
     w->row = take(block, &at, s->width * sizeof(float));
     w->keys = take(block, &at, block_words * s->shape.n_tables);
-    w->count = take(block, &at, sizeof(uint32_t) << s->t.bits);
+    w->count = take(block, &at, sizeof(uint32_t) << s->t.low_bits);
     w->order = take(block, &at, sizeof(uint32_t) * s->shape.n_tables);
     w->family = take(block, &at, s->family->scratch(&s->shape));
     return at;
@@ -56,20 +56,16 @@ static size_t lay_out(struct wisp_lsh *s, char *block)
 {
     struct wisp_lsh_work w;
     size_t at = 0, frame = wisp_frame_floats(s->width);
-    wisp_tables_bytes(&s->t, &s->key_bytes, &s->start_bytes, &s->row_bytes);
     s->float_bytes = (2 * s->width + 2 * frame) * sizeof(float);
-    s->dirty_bytes = (s->n_rows + 31) / 32 * sizeof *s->dirty;
-    s->work_bytes = lay_work(s, &w, NULL);
+    s->function_bytes = s->family->size(&s->shape);
     take(block, &at, sizeof *s);
     s->c = take(block, &at, sizeof *s->c);
     s->mean = take(block, &at, s->float_bytes);
-    s->dirty = take(block, &at, s->dirty_bytes);
-    s->t.keys = take(block, &at, s->key_bytes);
-    s->t.start = take(block, &at, s->start_bytes);
-    s->t.rows = take(block, &at, s->row_bytes);
-    for (int g = 0; g < 2; g++) s->functions[g] = take(block, &at, s->family->size(&s->shape));
+    at += wisp_tables_lay(&s->t, block ? block + at : NULL);
+    for (int g = 0; g < 2; g++) s->functions[g] = take(block, &at, s->function_bytes);
     s->query_keys = take(block, &at, s->batch * s->shape.n_tables * sizeof *s->query_keys);
     s->measuring = take(block, &at, (WISP_FRAME_SAMPLE + 2 * s->width) * sizeof(float));
+    s->work_bytes = lay_work(s, &w, NULL);
     s->work = take(block, &at, (size_t)s->threads * s->work_bytes);
     if (block) {
         s->square = s->mean + s->width;
@@ -150,6 +146,8 @@ static wisp_status plan(struct wisp_lsh *s, const struct wisp_finder_setup *setu
         .cap = o->bucket,
         .reservoir = o->reservoir,
     };
+    s->key_shift = digits * digit > most ? 32 - most : 0;
+    s->key_mask = s->key_shift ? UINT32_MAX : UINT32_MAX >> (32 - s->t.bits);
     return WISP_OK;
 }
 
@@ -176,17 +174,10 @@ static wisp_status create(void **state, const struct wisp_finder_setup *setup, w
 
 /* ---- finding ---- */
 
-void wisp_lsh_fold(const struct wisp_lsh *s, uint32_t *keys, size_t n)
-{
-    if (s->shape.digits * s->shape.digit_bits <= s->t.bits) return;
-    for (size_t i = 0; i < n; i++) keys[i] = keys[i] * 0x9e3779b1u >> (32 - s->t.bits);
-}
-
-struct job { /* hash the batch for tables first .. first+n-1 */
+struct job { /* hash the batch */
     const struct wisp_lsh *s;
     const struct wisp_kernels *k;
     const struct wisp_query *q;
-    size_t gen, first, n;
 };
 
 static void query_block(void *arg, size_t block, int thread)
@@ -197,14 +188,12 @@ static void query_block(void *arg, size_t block, int thread)
     size_t i0 = block * WISP_HASH_BLOCK, m = j->q->n - i0, n_tables = s->shape.n_tables;
     if (m > WISP_HASH_BLOCK) m = WISP_HASH_BLOCK;
     const float *h = j->q->h + i0 * s->width;
+    uint32_t *keys = s->query_keys + i0 * n_tables;
     for (size_t i = 0; s->o.transform && i < m; i++)
-        wisp_frame_query(&s->frame[j->gen], w.x + i * s->shape.width, h + i * s->width);
-    s->family->hash(w.keys, s->functions[j->gen], &s->shape, j->k, s->o.transform ? w.x : h, m,
-                    j->first, j->n, w.family);
-    wisp_lsh_fold(s, w.keys, m * j->n);
-    for (size_t i = 0; i < m; i++)
-        memcpy(s->query_keys + (i0 + i) * n_tables + j->first, w.keys + i * j->n,
-               j->n * sizeof *w.keys);
+        wisp_frame_query(&s->frame[s->c->now], w.x + i * s->shape.width, h + i * s->width);
+    s->family->hash(keys, s->functions[s->c->now], &s->shape, j->k, s->o.transform ? w.x : h, m, 0,
+                    n_tables, w.family);
+    for (size_t i = 0; i < m * n_tables; i++) keys[i] = wisp_lsh_bucket(s, keys[i]);
 }
 
 static void begin(void *state, struct wisp_context *ctx, const struct wisp_query *q)
@@ -212,18 +201,15 @@ static void begin(void *state, struct wisp_context *ctx, const struct wisp_query
     struct wisp_lsh *s = state;
     assert(q->n <= s->batch && q->rows.n == s->n_rows && q->rows.width == s->width);
     if (!s->c->built) wisp_lsh_build(s, ctx, q);
-    size_t changed = wisp_lsh_changed(s), blocks = (q->n + WISP_HASH_BLOCK - 1) / WISP_HASH_BLOCK;
-    struct job j = { s, ctx->k, q, s->c->now, changed, s->shape.n_tables - changed };
-    struct job other = { s, ctx->k, q, s->c->now ^ 1, 0, changed };
-    if (j.n) wisp_parallel_for(ctx->pool, blocks, query_block, &j);
-    if (other.n) wisp_parallel_for(ctx->pool, blocks, query_block, &other);
+    struct job j = { s, ctx->k, q };
+    wisp_parallel_for(ctx->pool, (q->n + WISP_HASH_BLOCK - 1) / WISP_HASH_BLOCK, query_block, &j);
 }
 
 /* A bucket's rows; no more than the pot could hold. */
 static const int32_t *bucket(const struct wisp_lsh *s, size_t table, const uint32_t *keys,
                              size_t *n, const struct wisp_pot *pot)
 {
-    const int32_t *rows = wisp_tables_bucket(&s->t, table, keys[table], n);
+    const int32_t *rows = wisp_tables_bucket(&s->t, (int)s->c->now, table, keys[table], n);
     if (*n > pot->room) *n = pot->room;
     return rows;
 }
@@ -248,7 +234,7 @@ static void find_all(const struct wisp_lsh *s, const uint32_t *keys, struct wisp
     enum { AHEAD = 4 };
     size_t n_tables = s->shape.n_tables, n;
     for (size_t t = 0; t < n_tables; t++)
-        __builtin_prefetch(s->t.start + t * (((size_t)1 << s->t.bits) + 1) + keys[t]);
+        __builtin_prefetch(wisp_tables_start(&s->t, (int)s->c->now, t, keys[t]));
     for (size_t t = 0; t < n_tables; t++) {
         if (t + AHEAD < n_tables) __builtin_prefetch(bucket(s, t + AHEAD, keys, &n, pot));
         const int32_t *rows = bucket(s, t, keys, &n, pot);
@@ -283,17 +269,23 @@ static void sample(const void *state, const struct wisp_query *q, size_t i, int 
 static void learn(void *state, struct wisp_context *ctx, const struct wisp_query *q,
                   const struct wisp_outcome *o)
 {
+    (void)o; /* which rows moved does not matter: all are hashed again */
     struct wisp_lsh *s = state;
-    if (s->c->built) wisp_lsh_keep_up(s, ctx, q, o->active);
+    if (s->c->built) wisp_lsh_keep_up(s, ctx, q);
 }
 
 static size_t blobs(void *state, struct wisp_blob *out)
 {
     struct wisp_lsh *s = state;
+    const struct wisp_tables *t = &s->t;
     const struct wisp_blob all[] = {
-        { "lsh.counters", s->c, sizeof *s->c },      { "lsh.frames", s->mean, s->float_bytes },
-        { "lsh.dirty", s->dirty, s->dirty_bytes },   { "lsh.keys", s->t.keys, s->key_bytes },
-        { "lsh.start", s->t.start, s->start_bytes }, { "lsh.rows", s->t.rows, s->row_bytes },
+        { "lsh.counters", s->c, sizeof *s->c },
+        { "lsh.frames", s->mean, s->float_bytes },
+        { "lsh.entry", t->entry, t->entry_bytes },
+        { "lsh.cut", t->cut, t->cut_bytes },
+        { "lsh.total", t->total, t->total_bytes },
+        { "lsh.start", t->start[0], 2 * t->start_bytes }, /* both sets: one lies after the other */
+        { "lsh.rows", t->rows[0], 2 * t->row_bytes },
     };
     memcpy(out, all, sizeof all);
     return sizeof all / sizeof *all;

@@ -87,7 +87,11 @@ void wisp_pot_vote(struct wisp_pot *p, int32_t row, float votes)
 
 void wisp_pot_add_all(struct wisp_pot *p, const int32_t *rows, size_t n)
 {
-    for (size_t i = 0; i < n && rows[i] >= 0; i++) wisp_pot_vote(p, rows[i], 1);
+    for (size_t i = 0; i < n && rows[i] >= 0; i++) {
+        size_t had = p->n;
+        wisp_pot_vote(p, rows[i], 1);
+        if (p->n > had) wisp_weights_fetch(&p->rows->w, (size_t)rows[i]);
+    }
 }
 
 void wisp_pot_score(struct wisp_pot *p)

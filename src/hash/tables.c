@@ -1,87 +1,204 @@
-/* Building flat tables. */
+/* Making flat tables. */
 #include "hash/tables.h"
 #include "base/rand.h"
 
+#include <assert.h>
 #include <string.h>
 
-static size_t round_up(size_t bytes)
+/* An entry is (low bits of the key) << PLACE_BITS | place in the block.  A block is an odd number
+ * of PIECE rows where it can be: the same part of all blocks is read together, and blocks a power
+ * of two apart would fall into the same few sets of a cache. */
+enum { PLACE_BITS = 11, PIECE = 64, MOST_BLOCK = 31 * PIECE, LEAST_BLOCKS = 64, MOST_PARTS = 8 };
+enum { PART_BUCKETS = 12, PART_ROWS = 13 }; /* as bits: what a part should have at most */
+
+/* ---- sizes ---- */
+
+static int log2_down(size_t n)
 {
-    return (bytes + 63) / 64 * 64;
+    int bits = 0;
+    while (n >>= 1) bits++;
+    return bits;
 }
 
-size_t wisp_tables_bytes(struct wisp_tables *t, size_t *keys, size_t *start, size_t *rows)
+static size_t min(size_t a, size_t b)
 {
-    size_t n_buckets = (size_t)1 << t->bits;
+    return a < b ? a : b;
+}
+
+static int part_bits(const struct wisp_tables *t)
+{
+    int by_buckets = t->bits - PART_BUCKETS, by_rows = log2_down(t->n_rows) - PART_ROWS;
+    int bits = by_buckets > by_rows ? by_buckets : by_rows;
+    if (bits > MOST_PARTS) bits = MOST_PARTS;
+    if (bits > t->bits) bits = t->bits;
+    return bits > 0 ? bits : 0;
+}
+
+static void *take(char *block, size_t *at, size_t bytes)
+{
+    void *p = block ? block + *at : NULL;
+    *at += bytes;
+    return p;
+}
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+size_t wisp_tables_lay(struct wisp_tables *t, char *block)
+{
+    size_t n_buckets = (size_t)1 << t->bits, at = 0;
+    t->low_bits = t->bits - part_bits(t);
+    t->n_parts = n_buckets >> t->low_bits;
+    assert(t->low_bits <= 32 - PLACE_BITS);
+    t->block = min(round_up(t->n_rows / LEAST_BLOCKS + 1, PIECE), MOST_BLOCK);
+    t->n_blocks = (t->n_rows + t->block - 1) / t->block;
     t->room = t->cap && t->cap < t->n_rows / n_buckets ? t->cap * n_buckets : t->n_rows;
-    *keys =
-        round_up(t->n_tables * t->n_rows * (t->bits <= 16 ? sizeof(uint16_t) : sizeof(uint32_t)));
-    *start = round_up(t->n_tables * (n_buckets + 1) * sizeof *t->start);
-    *rows = round_up(t->n_tables * t->room * sizeof *t->rows);
-    return *keys + *start + *rows;
+    t->entry_bytes = round_up(t->n_tables * t->n_blocks * t->block * sizeof *t->entry, 64);
+    t->cut_bytes = round_up(t->n_tables * t->n_blocks * (t->n_parts + 1) * sizeof *t->cut, 64);
+    t->total_bytes = round_up(t->n_tables * t->n_parts * sizeof *t->total, 64);
+    t->start_bytes = round_up(t->n_tables * (n_buckets + t->n_parts) * sizeof **t->start, 64);
+    t->row_bytes = round_up(t->n_tables * t->room * sizeof **t->rows, 64);
+    t->entry = take(block, &at, t->entry_bytes);
+    t->cut = take(block, &at, t->cut_bytes);
+    t->total = take(block, &at, t->total_bytes);
+    for (int set = 0; set < 2; set++) t->start[set] = take(block, &at, t->start_bytes);
+    for (int set = 0; set < 2; set++) t->rows[set] = take(block, &at, t->row_bytes);
+    return at;
 }
 
-void wisp_tables_set_key(struct wisp_tables *t, size_t table, size_t row, uint32_t key)
+/* ---- blocks ---- */
+
+void wisp_tables_begin(struct wisp_tables *t)
 {
-    size_t at = table * t->n_rows + row;
-    if (t->bits <= 16) ((uint16_t *)t->keys)[at] = (uint16_t)key;
-    else ((uint32_t *)t->keys)[at] = key;
+    memset(t->total, 0, t->total_bytes);
 }
 
-uint32_t wisp_tables_key(const struct wisp_tables *t, size_t table, size_t row)
+void wisp_tables_sort(struct wisp_tables *t, size_t table, size_t block)
 {
-    size_t at = table * t->n_rows + row;
-    return t->bits <= 16 ? ((uint16_t *)t->keys)[at] : ((uint32_t *)t->keys)[at];
+    uint32_t key[MOST_BLOCK], at[1 << MOST_PARTS] = { 0 }, mask = (1u << t->low_bits) - 1;
+    size_t n = min(t->n_rows - block * t->block, t->block);
+    uint32_t *entry = wisp_tables_keys(t, table, block * t->block);
+    uint32_t *total = t->total + table * t->n_parts;
+    uint16_t *cut = t->cut + (table * t->n_blocks + block) * (t->n_parts + 1);
+    memcpy(key, entry, n * sizeof *key);
+    for (size_t i = 0; i < n; i++) at[key[i] >> t->low_bits]++;
+    uint32_t sum = 0;
+    for (size_t p = 0; p < t->n_parts; p++) {
+        uint32_t here = at[p];
+        cut[p] = (uint16_t)sum;
+        at[p] = sum;
+        sum += here;
+        total[p] += here;
+    }
+    cut[t->n_parts] = (uint16_t)sum;
+    for (size_t i = 0; i < n; i++)
+        entry[at[key[i] >> t->low_bits]++] = (key[i] & mask) << PLACE_BITS | (uint32_t)i;
 }
 
-struct fill { /* one table being built */
+/* ---- parts ---- */
+
+struct part { /* being filled */
     const struct wisp_tables *t;
+    const struct wisp_filling *f;
     size_t table;
-    const uint32_t *start; /* (n_buckets + 1) */
-    uint32_t *count;       /* (n_buckets) */
-    int32_t *rows;
+    const uint32_t *entry; /* (n_blocks, block) */
+    const uint16_t *cut;   /* this part's in block 0 */
+    uint32_t *start;       /* (2^low_bits + 1) */
+    uint32_t *count;       /* (2^low_bits) */
+    int32_t *rows;         /* of the table */
 };
 
-/* 'count' holds what is still to come of each bucket; the last 'kept' of these stay. */
-static void fill_newest(const struct fill *f, size_t from, size_t to)
+/* The part's entries in a block; those of a block to come are fetched. */
+static const uint32_t *piece(const struct part *p, size_t block, size_t *n)
 {
-    for (size_t row = from; row < to; row++) {
-        uint32_t key = wisp_tables_key(f->t, f->table, row), left = f->count[key]--;
-        if (left <= f->start[key + 1] - f->start[key])
-            f->rows[f->start[key + 1] - left] = (int32_t)row;
+    enum { AHEAD = 4, LINE = 16 };
+    const struct wisp_tables *t = p->t;
+    const uint16_t *cut = p->cut + block * (t->n_parts + 1);
+    if (block + AHEAD < t->n_blocks) {
+        const uint32_t *next = p->entry + (block + AHEAD) * t->block + cut[0];
+        __builtin_prefetch(next);
+        __builtin_prefetch(next + LINE);
+    }
+    *n = (size_t)(cut[1] - cut[0]);
+    return p->entry + block * t->block + cut[0];
+}
+
+/* first + place, around the end; 'base' is that of the block. */
+static int32_t row_of(const struct part *p, size_t base, uint32_t entry)
+{
+    size_t row = base + (entry & ((1u << PLACE_BITS) - 1));
+    return (int32_t)(row < p->t->n_rows ? row : row - p->t->n_rows);
+}
+
+static void count_rows(const struct part *p)
+{
+    memset(p->count, 0, sizeof *p->count << p->t->low_bits);
+    for (size_t b = 0, n; b < p->t->n_blocks; b++) {
+        const uint32_t *entry = piece(p, b, &n);
+        for (size_t i = 0; i < n; i++) p->count[entry[i] >> PLACE_BITS]++;
+    }
+}
+
+/* 'count' holds what is still to come of each bucket; the last of these stay. */
+static void fill_newest(const struct part *p)
+{
+    for (size_t b = 0, n; b < p->t->n_blocks; b++) {
+        const uint32_t *entry = piece(p, b, &n);
+        size_t base = p->f->first + b * p->t->block;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t low = entry[i] >> PLACE_BITS, left = p->count[low]--;
+            uint32_t end = p->start[low + 1];
+            if (left <= end - p->start[low]) p->rows[end - left] = row_of(p, base, entry[i]);
+        }
     }
 }
 
 /* 'count' holds how many have come: the i-th replaces one of 'kept' with probability kept / i. */
-static void fill_reservoir(const struct fill *f, size_t from, size_t to, uint64_t seed,
-                           uint64_t stream)
+static void fill_reservoir(const struct part *p)
 {
-    for (size_t row = from; row < to; row++) {
-        uint32_t key = wisp_tables_key(f->t, f->table, row), came = f->count[key]++;
-        uint32_t kept = f->start[key + 1] - f->start[key];
-        uint64_t at = came;
-        if (came >= kept)
-            at = wisp_rand_below(seed, stream, f->table * f->t->n_rows + row, (uint64_t)came + 1);
-        if (at < kept) f->rows[f->start[key] + at] = (int32_t)row;
+    memset(p->count, 0, sizeof *p->count << p->t->low_bits);
+    for (size_t b = 0, n; b < p->t->n_blocks; b++) {
+        const uint32_t *entry = piece(p, b, &n);
+        size_t base = p->f->first + b * p->t->block;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t low = entry[i] >> PLACE_BITS, came = p->count[low]++;
+            uint32_t kept = p->start[low + 1] - p->start[low];
+            int32_t row = row_of(p, base, entry[i]);
+            uint64_t at = came;
+            if (came >= kept)
+                at = wisp_rand_below(p->f->seed, p->f->stream,
+                                     p->table * p->t->n_rows + (size_t)row, (uint64_t)came + 1);
+            if (at < kept) p->rows[p->start[low] + at] = row;
+        }
     }
 }
 
-void wisp_tables_build(struct wisp_tables *t, size_t table, size_t first, uint32_t *count,
-                       uint64_t seed, uint64_t stream)
+void wisp_tables_fill(const struct wisp_tables *t, const struct wisp_filling *f, size_t table,
+                      size_t part, uint32_t *count)
 {
-    size_t n_buckets = (size_t)1 << t->bits;
-    uint32_t *start = t->start + table * (n_buckets + 1);
-    struct fill f = { t, table, start, count, t->rows + table * t->room };
-    memset(count, 0, n_buckets * sizeof *count);
-    for (size_t row = 0; row < t->n_rows; row++) count[wisp_tables_key(t, table, row)]++;
-    start[0] = 0;
-    for (size_t b = 0; b < n_buckets; b++)
-        start[b + 1] = start[b] + (t->cap && count[b] > t->cap ? (uint32_t)t->cap : count[b]);
-    if (t->reservoir) {
-        memset(count, 0, n_buckets * sizeof *count);
-        fill_reservoir(&f, first, t->n_rows, seed, stream);
-        fill_reservoir(&f, 0, first, seed, stream);
-    } else {
-        fill_newest(&f, first, t->n_rows);
-        fill_newest(&f, 0, first);
+    size_t n = (size_t)1 << t->low_bits, cap = t->cap ? t->cap : t->n_rows;
+    const uint32_t *total = t->total + table * t->n_parts;
+    struct part p = {
+        .t = t,
+        .f = f,
+        .table = table,
+        .entry = wisp_tables_keys(t, table, 0),
+        .cut = t->cut + table * t->n_blocks * (t->n_parts + 1) + part,
+        .start = t->start[f->set] + (table * t->n_parts + part) * (n + 1),
+        .count = count,
+        .rows = t->rows[f->set] + table * t->room,
+    };
+    count_rows(&p);
+    size_t at = 0; /* parts before this one have at most so many */
+    for (size_t i = 0; i < part; i++) at += min(total[i], cap * n);
+    for (size_t b = 0; b < n; b++) {
+        p.start[b] = (uint32_t)at;
+        __builtin_prefetch(p.rows + at, 1); /* to be filled in no order */
+        at += min(count[b], cap);
     }
+    p.start[n] = (uint32_t)at;
+    if (t->reservoir) fill_reservoir(&p);
+    else fill_newest(&p);
 }

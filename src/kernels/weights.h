@@ -30,6 +30,14 @@ static inline void wisp_weights_bag(const struct wisp_kernels *k, float *out,
     else k->bag(out, w->f32, w->cols, idx, val, n, w->cols);
 }
 
+/* Asks for a row that is needed soon, into the second-level cache. */
+static inline void wisp_weights_fetch(const struct wisp_weights *w, size_t row)
+{
+    size_t bytes = w->cols * (w->b16 ? sizeof *w->b16 : sizeof *w->f32);
+    const char *at = w->b16 ? (const char *)w->b16 : (const char *)w->f32;
+    for (size_t c = 0; at && c < bytes; c += 64) __builtin_prefetch(at + row * bytes + c, 0, 2);
+}
+
 /* A row as floats: where it lies, or in 'spare' (cols). */
 static inline const float *wisp_weights_row(const struct wisp_kernels *k,
                                             const struct wisp_weights *w, size_t row, float *spare)

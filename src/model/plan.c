@@ -55,12 +55,16 @@ static const char *auto_optimizer(const struct wisp_data *train)
     return train->n_rows < FEW_ROWS || train->n_labels <= WISP_FEW_LABELS ? "adam" : "adagrad";
 }
 
-/* A row that is not computed in every step makes up for it by longer steps. */
+/* A row that is not computed in every step makes up for it by longer steps; with Adam always, with
+ * AdaGrad where there is one epoch only (670,091 labels, P@1 with 0.1 and 0.15: 35.4 and 37.9 after
+ * one epoch, 57.8 and 57.0 after four). */
 static double auto_lr(const struct wisp_plan *p)
 {
     bool sampled = strcmp(p->sampling.names, "full") != 0;
     bool adam = strcmp(p->optimizer->name, "adam") == 0;
-    return sampled && adam ? 1.5 * p->optimizer->lr : p->optimizer->lr;
+    bool adagrad = strcmp(p->optimizer->name, "adagrad") == 0;
+    bool longer = sampled && (adam || (adagrad && p->epochs == 1));
+    return longer ? 1.5 * p->optimizer->lr : p->optimizer->lr;
 }
 
 static wisp_status check_hogwild(const struct wisp_plan *p, wisp_error *err)

@@ -159,39 +159,48 @@ static bool naive_digit(uint32_t *digit, const uint32_t *place, size_t bin, cons
     return any;
 }
 
-static void test_dwta_sparse(void)
+static void check_dwta_sparse(size_t width)
 {
-    TEST("dwta: zeros are not looked at, empty bins borrow");
-    enum { TABLES = 50, DIGITS = 5, N = 64 };
-    struct hasher h = hasher_of("dwta", WIDTH, TABLES, DIGITS);
+    enum { TABLES = 50, DIGITS = 5, N = 96 };
+    struct hasher h = hasher_of("dwta", width, TABLES, DIGITS);
     const uint32_t *place = h.functions;
     static uint32_t keys[N * TABLES];
     static float x[N * WIDTH];
     size_t bad = 0, borrowed = 0;
     for (size_t n = 0; n < N; n++) /* vector n has about n values; many are negative */
-        for (size_t c = 0; c < WIDTH; c++)
-            x[n * WIDTH + c] = test_rand(&rng) % WIDTH < n ? normal() : 0;
+        for (size_t c = 0; c < width; c++)
+            x[n * width + c] = test_rand(&rng) % width < n ? normal() : 0;
+    for (size_t n = 64; n < N; n++) /* the last block: one zero in each, which is the largest */
+        for (size_t c = 0; c < width; c++)
+            x[n * width + c] = c + 1 == width ? 0 : -1 - fabsf(normal());
     hash_with(&h, &best, keys, x, N);
     for (size_t n = 0; n < N; n++)
         for (size_t t = 0; t < TABLES; t++) {
             uint32_t key = 0;
             for (size_t bin = t * DIGITS; bin < (t + 1) * DIGITS; bin++) {
                 uint32_t digit = 0;
-                bool found = naive_digit(&digit, place, bin, x + n * WIDTH);
+                bool found = naive_digit(&digit, place, bin, x + n * width);
                 borrowed += !found;
                 for (unsigned a = 0; !found && a < WISP_BORROWS; a++)
                     found = naive_digit(&digit, place, wisp_bins_borrow(bin, a, TABLES * DIGITS),
-                                        x + n * WIDTH);
+                                        x + n * width);
                 key = key << 3 | digit;
             }
             bad += key != keys[n * TABLES + t];
         }
     CHECK(bad == 0 && borrowed > 1000, "%zu keys differ, %zu bins borrowed", bad, borrowed);
     size_t times[WIDTH] = { 0 }, uneven = 0; /* each permutation has every coordinate once */
-    for (size_t i = 0; i < 15 * WIDTH; i++) times[place[i]]++;
-    for (size_t c = 0; c < WIDTH; c++) uneven += times[c] != 15;
+    for (size_t i = 0; i < 15 * width; i++) times[place[i]]++;
+    for (size_t c = 0; c < width; c++) uneven += times[c] != 15;
     CHECK(uneven == 0, "%zu coordinates are not in every permutation", uneven);
     hasher_clear(&h);
+}
+
+static void test_dwta_sparse(void)
+{
+    TEST("dwta: zeros are not looked at, empty bins borrow");
+    check_dwta_sparse(WIDTH);
+    check_dwta_sparse(77);
 }
 
 static void test_wta_plain(void)
@@ -262,49 +271,76 @@ static struct wisp_tables tables_of(size_t n_rows, size_t n_tables, int bits, si
     struct wisp_tables t = {
         .n_rows = n_rows, .n_tables = n_tables, .bits = bits, .cap = cap, .reservoir = reservoir
     };
-    size_t keys, start, rows, total = wisp_tables_bytes(&t, &keys, &start, &rows);
-    *block = wisp_zalloc(total, 1);
-    t.keys = *block;
-    t.start = (uint32_t *)(*block + keys);
-    t.rows = (int32_t *)(*block + keys + start);
+    *block = wisp_zalloc(wisp_tables_lay(&t, NULL), 1);
+    wisp_tables_lay(&t, *block);
     return t;
+}
+
+/* From keys (n_tables, n_rows), by place. */
+static void tables_build(struct wisp_tables *t, const uint32_t *keys, struct wisp_filling f)
+{
+    uint32_t *count = wisp_alloc((size_t)1 << t->low_bits, sizeof *count);
+    wisp_tables_begin(t);
+    for (size_t i = 0; i < t->n_tables; i++) {
+        memcpy(wisp_tables_keys(t, i, 0), keys + i * t->n_rows, t->n_rows * sizeof *keys);
+        for (size_t b = t->n_blocks; b-- > 0;) wisp_tables_sort(t, i, b);
+        for (size_t p = t->n_parts; p-- > 0;) wisp_tables_fill(t, &f, i, p, count);
+    }
+    wisp_free(count);
+}
+
+/* Buckets that are not what a naive map holds. */
+static size_t tables_wrong(const struct wisp_tables *t, const uint32_t *keys, int set, size_t first)
+{
+    size_t n_buckets = (size_t)1 << t->bits, wrong = 0, n;
+    uint32_t *seen = wisp_alloc(n_buckets, sizeof *seen);
+    for (size_t i = 0; i < t->n_tables; i++, keys += t->n_rows) {
+        memset(seen, 0, n_buckets * sizeof *seen);
+        for (size_t place = t->n_rows; place-- > 0;) { /* newest first */
+            const int32_t *rows = wisp_tables_bucket(t, set, i, keys[place], &n);
+            size_t want = ++seen[keys[place]];
+            if (t->cap && want > t->cap) continue;
+            wrong += want > n || rows[n - want] != (int32_t)((first + place) % t->n_rows);
+        }
+        for (uint32_t key = 0; key < n_buckets; key++) {
+            wisp_tables_bucket(t, set, i, key, &n);
+            wrong += n != (t->cap && seen[key] > t->cap ? t->cap : seen[key]);
+        }
+    }
+    wisp_free(seen);
+    return wrong;
 }
 
 static void test_tables(void)
 {
-    TEST("tables: buckets hold what a naive map holds; full ones the newest");
+    TEST("tables: buckets hold what a naive map holds; full ones the newest; two sets");
     static const int all_bits[] = { 1, 5, 12, 17 };
     static const size_t caps[] = { 0, 1, 3, 40, 5000 };
-    enum { ROWS = 3000, TABLES = 3, FIRST = 700 };
-    uint32_t *count = wisp_alloc((size_t)1 << 17, sizeof *count);
+    static const size_t sizes[] = { 1, 64, 3000, 40001 };
+    enum { TABLES = 3 };
+    uint32_t *keys = wisp_alloc(2 * TABLES * 40001, sizeof *keys);
+    size_t most_parts = 0, most_blocks = 0;
     for (size_t a = 0; a < 4; a++)
-        for (size_t b = 0; b < 5; b++) {
+        for (size_t b = 0; b < 5 * 4; b++) {
             char *block;
-            struct wisp_tables t = tables_of(ROWS, TABLES, all_bits[a], caps[b], false, &block);
-            uint64_t mask = ((uint64_t)1 << t.bits) - 1, bad = 0;
-            for (size_t i = 0; i < TABLES; i++) {
-                for (size_t r = 0; r < ROWS; r++) /* skewed */
-                    wisp_tables_set_key(&t, i, r,
-                                        (uint32_t)(test_rand(&rng) & test_rand(&rng) & mask));
-                wisp_tables_build(&t, i, FIRST, count, 1, 2);
-            }
-            for (size_t i = 0; i < TABLES; i++)
-                for (uint32_t key = 0; key <= mask; key++) {
-                    size_t n, want = 0;
-                    const int32_t *rows = wisp_tables_bucket(&t, i, key, &n);
-                    for (size_t j = ROWS; j-- > 0;) { /* newest first */
-                        size_t r = (j + FIRST) % ROWS;
-                        if (wisp_tables_key(&t, i, r) != key || (t.cap && want == t.cap)) continue;
-                        want++;
-                        bad += want > n || rows[n - want] != (int32_t)r;
-                    }
-                    bad += want != n;
-                    if (t.bits == 17) key += 40; /* a sample of them */
-                }
-            CHECK(bad == 0, "%d bits, cap %zu: %zu wrong", t.bits, t.cap, (size_t)bad);
+            size_t n_rows = sizes[b % 4], n = TABLES * n_rows, first = n_rows / 3;
+            struct wisp_tables t =
+                tables_of(n_rows, TABLES, all_bits[a], caps[b / 4], false, &block);
+            uint64_t mask = ((uint64_t)1 << t.bits) - 1;
+            for (size_t i = 0; i < 2 * n; i++) /* skewed */
+                keys[i] = (uint32_t)(test_rand(&rng) & test_rand(&rng) & mask);
+            tables_build(&t, keys, (struct wisp_filling){ .set = 0, .first = first });
+            tables_build(&t, keys + n, (struct wisp_filling){ .set = 1 });
+            size_t bad = tables_wrong(&t, keys, 0, first);
+            size_t other = tables_wrong(&t, keys + n, 1, 0);
+            CHECK(bad == 0 && other == 0, "%zu rows, %d bits, cap %zu: %zu and %zu wrong", n_rows,
+                  t.bits, t.cap, bad, other);
+            if (t.n_parts > most_parts) most_parts = t.n_parts;
+            if (t.n_blocks > most_blocks) most_blocks = t.n_blocks;
             wisp_free(block);
         }
-    wisp_free(count);
+    CHECK(most_parts >= 32 && most_blocks >= 32, "%zu parts, %zu blocks", most_parts, most_blocks);
+    wisp_free(keys);
 }
 
 static void test_reservoir(void)
@@ -312,13 +348,13 @@ static void test_reservoir(void)
     TEST("tables: a full reservoir keeps each row with the same probability");
     enum { ROWS = 100, CAP = 10, BUILDS = 4000 };
     char *block;
-    uint32_t count[2];
+    static const uint32_t keys[ROWS];
     size_t kept[ROWS] = { 0 }, n, twice = 0;
     struct wisp_tables t = tables_of(ROWS, 1, 1, CAP, true, &block);
     for (size_t build = 0; build < BUILDS; build++) {
         bool seen[ROWS] = { 0 };
-        wisp_tables_build(&t, 0, 30, count, 5, build);
-        const int32_t *rows = wisp_tables_bucket(&t, 0, 0, &n);
+        tables_build(&t, keys, (struct wisp_filling){ .first = 30, .seed = 5, .stream = build });
+        const int32_t *rows = wisp_tables_bucket(&t, 0, 0, 0, &n);
         CHECK(n == CAP, "%zu rows", n);
         for (size_t i = 0; i < n; i++)
             twice += seen[rows[i]], seen[rows[i]] = true, kept[rows[i]]++;
