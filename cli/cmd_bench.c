@@ -1,4 +1,4 @@
-/* wisp bench train --shape SHAPE */
+/* wisp bench train --shape SHAPE; wisp bench predict --shape SHAPE, or MODEL DATA */
 #include "cli.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ static double get(const wisp_report *r, const char *key)
     return v;
 }
 
-static void print_table(const wisp_report *r, const char *shape)
+static void print_train(const wisp_report *r, const char *shape)
 {
     double labels = get(r, "labels"), p1 = get(r, "heldout_p@1");
     printf("shape     %s: %.0f rows, %.0f features, %.0f labels\n", shape, get(r, "rows"),
@@ -28,32 +28,77 @@ static void print_table(const wisp_report *r, const char *shape)
     printf("memory    %.2f GiB peak\n", get(r, "peak_bytes") / (1 << 30));
 }
 
+static void print_predict(const wisp_report *r, const struct args *a)
+{
+    double labels = get(r, "labels"), rows = get(r, "rows"), train_s = get(r, "train_seconds");
+    double gflops = get(r, "batch_gflops"), peak = get(r, "peak_gflops");
+    double gb = get(r, "batch_gb_per_s"), copy = get(r, "copy_gb_per_s");
+    if (a->n_files > 1) printf("model     %s", a->files[1]);
+    else printf("shape     %s", args_text(a, "shape"));
+    printf(": %.0f labels, width %.0f; %.0f rows predicted\n", labels, get(r, "hidden"), rows);
+    if (a->n_files == 1) printf("trained   in %.1f s\n", train_s);
+    printf("sparse    %.0f us a row (median), %.0f us (p90), %.0f us (p99); one row a call, one "
+           "thread\n",
+           get(r, "sparse_us_median"), get(r, "sparse_us_p90"), get(r, "sparse_us_p99"));
+    printf("exact     %.0f us a row (median); one row a call, one thread\n",
+           get(r, "exact_us_median"));
+    printf("quality   P@1 %.2f sparse, %.2f exact, ratio %.3f\n", get(r, "sparse_p@1"),
+           get(r, "exact_p@1"), get(r, "ratio"));
+    printf("scored    %.0f rows a sample, %.2f %% of all\n", get(r, "scored_mean"),
+           100 * get(r, "scored_mean") / labels);
+    printf("batches   %.0f rows/s, exact, %.0f rows a batch, %.0f threads\n",
+           get(r, "batch_rows_per_s"), get(r, "batch_rows"), get(r, "threads"));
+    printf("compute   %.1f GFLOP/s, %.0f %% of %.1f (a product in the caches)\n", gflops,
+           100 * gflops / peak, peak);
+    printf("memory    %.2f GB/s of weights, %.0f %% of %.2f (a copy, read and written)\n", gb,
+           100 * gb / copy, copy);
+}
+
 static wisp_status bench(const struct args *a, struct screen *s, wisp_error *err)
 {
     wisp_context *ctx = NULL;
     wisp_report *report = NULL;
+    int train = strcmp(a->files[0], "train") == 0;
+    const char *model = a->n_files > 1 ? a->files[1] : NULL, *data = model ? a->files[2] : NULL;
     wisp_status st = open_context(&ctx, a, err);
-    if (st == WISP_OK) st = wisp_bench_train(&report, ctx, a->cfg, screen_show, s, err);
+    if (st == WISP_OK && train) st = wisp_bench_train(&report, ctx, a->cfg, screen_show, s, err);
+    else if (st == WISP_OK)
+        st = wisp_bench_predict(&report, ctx, a->cfg, model, data, screen_show, s, err);
     if (st == WISP_OK && args_on(a, "json")) printf("%s\n", wisp_report_json(report));
-    else if (st == WISP_OK) print_table(report, args_text(a, "shape"));
+    else if (st == WISP_OK && train) print_train(report, args_text(a, "shape"));
+    else if (st == WISP_OK) print_predict(report, a);
     wisp_report_free(report);
     wisp_context_free(ctx);
     return st;
 }
 
+/* What is wrong with the parts of a command line; NULL: nothing. */
+static const char *wrong(const struct args *a)
+{
+    static char many[100];
+    if (a->n_files == 0) return "a part is missing, e.g. 'train'";
+    int train = strcmp(a->files[0], "train") == 0, shape = *args_text(a, "shape") != 0;
+    if (!train && strcmp(a->files[0], "predict") != 0) return "there is no such part";
+    if (a->n_files == 1 && !shape)
+        return train ? "--shape is missing" : "--shape, or a model and data, are missing";
+    if (a->n_files > 1 && (train || shape)) {
+        snprintf(many, sizeof many, "one file too many: '%.60s'", a->files[1]);
+        return many;
+    }
+    return a->n_files == 2 ? "the data to predict is missing" : NULL;
+}
+
 int cmd_bench(int argc, char **argv)
 {
     static const char usage[] =
-        "bench train --shape amazon670k|delicious200k|ROWSxFEATURESxLABELS [options]";
+        "bench train --shape amazon670k|delicious200k|ROWSxFEATURESxLABELS [options]\n"
+        "       wisp bench predict --shape SHAPE | MODEL DATA [options]";
     struct args a;
     struct screen s;
     wisp_error err = { 0 };
-    int rc = args_read(&a, "bench", argc, argv, 0, 1, usage);
+    int rc = args_read(&a, "bench", argc, argv, 0, 3, usage);
     if (rc) return rc;
-    const char *why = a.n_files == 0                     ? "a part is missing, e.g. 'train'"
-                      : strcmp(a.files[0], "train") != 0 ? "there is no such part"
-                      : !*args_text(&a, "shape")         ? "--shape is missing"
-                                                         : NULL;
+    const char *why = wrong(&a);
     if (why) {
         fprintf(stderr,
                 "wisp bench%s%s: %s\nusage: wisp %s\n       wisp bench --help lists the options\n",

@@ -1,9 +1,12 @@
-/* wisp convert IN OUT: any readable format to the one that OUT's ending names. */
+/* wisp convert IN OUT: data in any readable format to the one that OUT's ending names, or, with
+ * --quantize, a model to a smaller one. */
 #include "cli.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
-static wisp_status convert(const struct args *a, wisp_error *err)
+static wisp_status convert_data(const struct args *a, wisp_error *err)
 {
     wisp_context *ctx = NULL;
     wisp_data *d = NULL;
@@ -19,6 +22,47 @@ static wisp_status convert(const struct args *a, wisp_error *err)
     wisp_data_free(d);
     wisp_context_free(ctx);
     return st;
+}
+
+static double megabytes(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (double)st.st_size / 1e6 : 0;
+}
+
+static wisp_status convert_model(const struct args *a, const char *type, wisp_error *err)
+{
+    wisp_model *m = NULL;
+    double before = megabytes(a->files[0]);
+    wisp_status st = wisp_model_load(&m, a->files[0], err);
+    if (st == WISP_OK) st = wisp_model_quantize(m, a->files[1], type, err);
+    if (st == WISP_OK)
+        fprintf(stderr, "%s: %s weights, %.2f MB (%s: %.2f MB)\n", a->files[1], type,
+                megabytes(a->files[1]), a->files[0], before);
+    wisp_model_free(m);
+    return st;
+}
+
+static wisp_status convert(const struct args *a, wisp_error *err)
+{
+    const char *kind = "", *type = args_text(a, "quantize"), *in = a->files[0];
+    int quantize = strcmp(type, "no") != 0;
+    wisp_status st = wisp_file_kind(&kind, in, err);
+    if (st != WISP_OK) return st;
+    int is_model = strcmp(kind, "model") == 0;
+    if (is_model && quantize) return convert_model(a, type, err);
+    if (!is_model && !quantize) return convert_data(a, err);
+    err->code = WISP_EINVAL;
+    if (is_model)
+        snprintf(err->text, sizeof err->text,
+                 "%s: found a model, expected data; --quantize bf16 or int8 makes a smaller model",
+                 in);
+    else
+        snprintf(err->text, sizeof err->text,
+                 "--quantize: expected a model, but %s is %s%s; without --quantize data is "
+                 "converted",
+                 in, *kind ? "data, format " : "neither that nor data of a known format", kind);
+    return err->code;
 }
 
 int cmd_convert(int argc, char **argv)

@@ -15,6 +15,9 @@ struct job {
     const struct args *a;
     wisp_context *ctx;
     wisp_model *model;
+    wisp_predictor *predictor;
+    int32_t *labels; /* (ROWS, k) */
+    float *scores;
     size_t k;
     double threshold;
     int json;
@@ -86,21 +89,13 @@ static wisp_status predict_all(const struct job *j, const wisp_data *d, wisp_err
 {
     wisp_data_stats stats;
     wisp_data_stats_get(d, &stats);
-    int32_t *labels = malloc(ROWS * j->k * sizeof *labels);
-    float *scores = malloc(ROWS * j->k * sizeof *scores);
     wisp_status st = WISP_OK;
-    if (!labels || !scores) {
-        snprintf(err->text, sizeof err->text, "out of memory for predictions");
-        st = err->code = WISP_ENOMEM;
-    }
     for (size_t at = 0; st == WISP_OK && at < stats.n_rows; at += ROWS) {
         size_t n = stats.n_rows - at < ROWS ? stats.n_rows - at : ROWS;
-        st = wisp_predict(labels, scores, j->ctx, j->model, d, at, n, j->k, err);
+        st = wisp_predictor_run(j->labels, j->scores, j->predictor, d, at, n, err);
         for (size_t i = 0; st == WISP_OK && i < n; i++)
-            print_row(j, labels + i * j->k, scores + i * j->k);
+            print_row(j, j->labels + i * j->k, j->scores + i * j->k);
     }
-    free(labels);
-    free(scores);
     fflush(stdout);
     return st;
 }
@@ -169,12 +164,25 @@ static wisp_status predict_stdin(const struct job *j, wisp_error *err)
     return st;
 }
 
+/* A predictor, and room for what it answers. */
+static wisp_status get_ready(struct job *j, wisp_error *err)
+{
+    wisp_status st = wisp_predictor_create(&j->predictor, j->ctx, j->model, j->k, err);
+    if (st != WISP_OK) return st;
+    j->labels = malloc(ROWS * j->k * sizeof *j->labels);
+    j->scores = malloc(ROWS * j->k * sizeof *j->scores);
+    if (j->labels && j->scores) return WISP_OK;
+    snprintf(err->text, sizeof err->text, "out of memory for predictions");
+    return err->code = WISP_ENOMEM;
+}
+
 static wisp_status predict(struct job *j, wisp_error *err)
 {
     wisp_data *d = NULL;
     wisp_status st = open_context(&j->ctx, j->a, err);
     if (st == WISP_OK) st = wisp_model_load(&j->model, j->a->files[0], err);
     if (st == WISP_OK) st = wisp_model_inference(j->model, args_text(j->a, "inference"), err);
+    if (st == WISP_OK) st = get_ready(j, err);
     if (st == WISP_OK && strcmp(j->a->files[1], "-") == 0) {
         st = predict_stdin(j, err);
     } else if (st == WISP_OK) {
@@ -182,6 +190,9 @@ static wisp_status predict(struct job *j, wisp_error *err)
         if (st == WISP_OK) st = predict_all(j, d, err);
     }
     wisp_data_free(d);
+    free(j->labels);
+    free(j->scores);
+    wisp_predictor_free(j->predictor);
     wisp_model_free(j->model);
     wisp_context_free(j->ctx);
     return st;

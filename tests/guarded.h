@@ -99,7 +99,7 @@ static float *fill(int i, size_t n)
 }
 
 /* A matrix with rows n + gap apart; the last row has no gap. */
-static float *fill_rows(int i, size_t m, size_t n, size_t gap)
+static inline float *fill_rows(int i, size_t m, size_t n, size_t gap)
 {
     float *x = fill(i, m ? m * (n + gap) - gap : 0);
     for (size_t r = 0; r + 1 < m; r++)

@@ -44,11 +44,12 @@ typedef struct wisp_error {
     char text[500]; /* one line: where, what was found, what was expected */
 } wisp_error;
 
-typedef struct wisp_context wisp_context; /* threads and the kernels of this machine */
-typedef struct wisp_config wisp_config;   /* values of the options */
-typedef struct wisp_data wisp_data;       /* sparse rows with labels, in CSR order */
-typedef struct wisp_model wisp_model;     /* a network, mapped from its file */
-typedef struct wisp_report wisp_report;   /* named results, in order */
+typedef struct wisp_context wisp_context;     /* threads and the kernels of this machine */
+typedef struct wisp_config wisp_config;       /* values of the options */
+typedef struct wisp_data wisp_data;           /* sparse rows with labels, in CSR order */
+typedef struct wisp_model wisp_model;         /* a network, mapped from its file */
+typedef struct wisp_predictor wisp_predictor; /* a model with room to predict in */
+typedef struct wisp_report wisp_report;       /* named results, in order */
 
 WISP_API const char *wisp_version(void);
 
@@ -90,6 +91,11 @@ WISP_API wisp_status wisp_config_set(wisp_config *cfg, const char *key, const ch
 WISP_API const char *wisp_config_get(const wisp_config *cfg, const char *key);
 /* Lines "key = value"; '#' starts a comment. */
 WISP_API wisp_status wisp_config_load(wisp_config *cfg, const char *path, wisp_error *err);
+
+/* ---- files ---- */
+
+/* What a file is, by its bytes: "model", the name of a data format ("xc"), or "" for neither. */
+WISP_API wisp_status wisp_file_kind(const char **kind, const char *path, wisp_error *err);
 
 /* ---- data ---- */
 
@@ -173,6 +179,23 @@ WISP_API wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp
 WISP_API wisp_status wisp_bench_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                                       wisp_on_progress on_progress, void *arg, wisp_error *err);
 
+/* Measures prediction: with a model and rows (paths), or, where both are NULL, with a model trained
+ * on synthetic rows of option "shape" ("epochs" of them, 1 by default; otherwise as in
+ * wisp_bench_train) and its held-out rows.  Every way is measured for "seconds" (2 by default), but
+ * over all rows at least once where that gives a P@1.
+ *   sparse_us_median, _p90, _p99   one row a call, one thread, whatever the context has
+ *   exact_us_median                the same, all labels scored
+ *   sparse_p@1, exact_p@1, ratio   of the same rows, percent; sparse / exact
+ *   scored_mean                    labels scored for a row
+ *   batch_rows_per_s               exact, batches of batch_rows rows, all threads
+ *   batch_gflops, peak_gflops      of the output layer's product; of a product in the caches
+ *   batch_gb_per_s, copy_gb_per_s  of the output layer's weights read; read and written by a copy
+ * and shape or model, rows, labels, hidden (width below the output layer), threads, train_seconds,
+ * data_seconds.  WISP_ENOTSUP where the model has no index. */
+WISP_API wisp_status wisp_bench_predict(wisp_report **out, wisp_context *ctx,
+                                        const wisp_config *cfg, const char *model, const char *rows,
+                                        wisp_on_progress on_progress, void *arg, wisp_error *err);
+
 /* ---- models ---- */
 
 WISP_API wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err);
@@ -187,6 +210,13 @@ WISP_API const char *wisp_model_describe(const wisp_model *m);
  * that the model's index names; WISP_ENOTSUP where it has none). */
 WISP_API wisp_status wisp_model_inference(wisp_model *m, const char *how, wisp_error *err);
 
+/* Writes the model to 'path' with smaller weights, to predict with: type "bf16" (half the bytes) or
+ * "int8" (a quarter; one scale a row).  The weights of the input and of the output layer become
+ * narrow, all else stays.  WISP_EINVAL where the model's weights are as narrow already,
+ * WISP_ENUMERIC where one of them cannot be held (NaN, infinity). */
+WISP_API wisp_status wisp_model_quantize(const wisp_model *m, const char *path, const char *type,
+                                         wisp_error *err);
+
 /* Metrics at the cut-offs of option "k": p@k, r@k, ndcg@k, psp@k (percent), p@k by
  * label frequency, rows, rows_unlabelled, seconds.  With option "inference" = "sparse" these are of
  * sparse prediction; beside them exact_p@k, recall@k (share of the exact best k that were found),
@@ -199,6 +229,21 @@ WISP_API wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_
 WISP_API wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *ctx,
                                   const wisp_model *m, const wisp_data *d, size_t first, size_t n,
                                   size_t k, wisp_error *err);
+
+/* The same again and again: a predictor is made once and holds all that calls need, so that a call
+ * only computes.  It starts no thread, and allocates nothing unless the rows of a batch (256 of
+ * them, or fewer) have more than 65,536 features or 16,384 labels together and more than any batch
+ * before.  One row is predicted by the calling thread alone; larger n is cut into batches, which
+ * all threads of the context work on.  The way of prediction is the one that wisp_model_inference
+ * has set before; context and model are borrowed until the predictor is freed, and several
+ * predictors (of contexts of their own) may share a model.  The answers are those of
+ * wisp_predict. */
+WISP_API wisp_status wisp_predictor_create(wisp_predictor **out, wisp_context *ctx,
+                                           const wisp_model *m, size_t k, wisp_error *err);
+WISP_API wisp_status wisp_predictor_run(int32_t *labels, float *scores, wisp_predictor *p,
+                                        const wisp_data *d, size_t first, size_t n,
+                                        wisp_error *err);
+WISP_API void wisp_predictor_free(wisp_predictor *p);
 
 /* ---- reports ---- */
 

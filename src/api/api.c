@@ -2,7 +2,7 @@
 #include "base/mem.h"
 #include "base/report.h"
 #include "config/options.h"
-#include "data/data.h"
+#include "data/text.h"
 #include "hash/family.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
@@ -78,6 +78,28 @@ int wisp_table_row(const char *table, size_t i, const char **name, const char **
         return 1;
     }
     return 0;
+}
+
+/* ---- files ---- */
+
+wisp_status wisp_file_kind(const char **kind, const char *path, wisp_error *err)
+{
+    struct wisp_map map;
+    char head[4096];
+    size_t n;
+    *kind = "";
+    wisp_status st = wisp_map_open(&map, path, err);
+    if (st != WISP_OK) return st;
+    if (wisp_tensor_file_probe(map.p, map.bytes)) {
+        *kind = "model";
+    } else {
+        st = wisp_text_head(head, sizeof head, &n, map.p, map.bytes, path, err);
+        const struct wisp_format *f = st == WISP_OK ? wisp_format_probe(path, head, n) : NULL;
+        if (f) *kind = f->name;
+        if (st == WISP_EFORMAT) st = WISP_OK; /* a damaged archive is neither */
+    }
+    wisp_map_close(&map);
+    return st;
 }
 
 /* ---- data ---- */
@@ -305,16 +327,6 @@ wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err)
     return wisp_model_open(out, NULL, path, err);
 }
 
-wisp_status wisp_model_inference(wisp_model *m, const char *how, wisp_error *err)
-{
-    bool sparse = strcmp(how, "sparse") == 0;
-    if (!sparse && strcmp(how, "exact") != 0)
-        return wisp_fail(err, WISP_EINVAL, "inference: '%s' is not exact or sparse", how);
-    if (sparse && !m->votes.start) return wisp_no_index(err);
-    m->sparse = sparse;
-    return WISP_OK;
-}
-
 size_t wisp_model_n_labels(const wisp_model *m)
 {
     return m->net.n_labels;
@@ -331,29 +343,4 @@ const char *wisp_model_label_name(const wisp_model *m, int32_t label, size_t *by
 const char *wisp_model_describe(const wisp_model *m)
 {
     return m->describe;
-}
-
-wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *ctx, const wisp_model *m,
-                         const wisp_data *d, size_t first, size_t n, size_t k, wisp_error *err)
-{
-    if (first > d->n_rows || n > d->n_rows - first)
-        return wisp_fail(err, WISP_EINVAL, "rows %zu..%zu asked for, the data has %zu", first,
-                         first + n, d->n_rows);
-    if (k == 0) return wisp_fail(err, WISP_EINVAL, "k must be 1 or more");
-    struct wisp_scorer s;
-    wisp_status st = wisp_scorer_init(&s, m, ctx, k, err);
-    if (st == WISP_OK && m->sparse) st = wisp_scorer_use_votes(&s, err);
-    for (size_t at = 0; st == WISP_OK && at < n; at += WISP_SCORE_BATCH) {
-        size_t rows[WISP_SCORE_BATCH],
-            count = n - at < WISP_SCORE_BATCH ? n - at : WISP_SCORE_BATCH;
-        for (size_t i = 0; i < count; i++) rows[i] = first + at + i;
-        st = wisp_scorer_run(&s, d, rows, count, err);
-        for (size_t i = 0; st == WISP_OK && i < count; i++)
-            for (size_t c = 0; c < k; c++) {
-                labels[(at + i) * k + c] = c < s.k ? s.labels[i * s.k + c] : -1;
-                scores[(at + i) * k + c] = c < s.k ? s.scores[i * s.k + c] : 0;
-            }
-    }
-    wisp_scorer_clear(&s);
-    return st;
 }

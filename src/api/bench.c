@@ -3,20 +3,16 @@
  * The rate is that of complete steps (rows laid out, sampling and its upkeep, forward, backward,
  * updates); making the data, validation and measuring recall are left out.  The first step, which
  * touches all memory and builds the indexes, is shown apart. */
+#include "api/bench.h"
 #include "base/context.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/report.h"
-#include "config/options.h"
-#include "data/data.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { TEST_ROWS = 5000 };
 
 /* ---- what to run ---- */
 
@@ -26,8 +22,7 @@ static wisp_status set_unless(wisp_config *c, bool there, const char *key, const
     return there ? WISP_OK : wisp_config_set(c, key, value, err);
 }
 
-/* The options that count here, with the bench's own defaults. */
-static wisp_status settings(wisp_config **out, const wisp_config *cfg, wisp_error *err)
+wisp_status wisp_bench_settings(wisp_config **out, const wisp_config *cfg, wisp_error *err)
 {
     wisp_status st = wisp_config_create(out, err);
     wisp_config *c = *out;
@@ -44,7 +39,7 @@ static wisp_status settings(wisp_config **out, const wisp_config *cfg, wisp_erro
     return st;
 }
 
-static wisp_status shape_of(struct wisp_synth_shape *s, const wisp_config *cfg, wisp_error *err)
+wisp_status wisp_bench_shape(struct wisp_synth_shape *s, const wisp_config *cfg, wisp_error *err)
 {
     const char *name = wisp_opt_text(cfg, OPT_SHAPE);
     double tests = wisp_opt_num(cfg, OPT_TEST_ROWS);
@@ -52,7 +47,7 @@ static wisp_status shape_of(struct wisp_synth_shape *s, const wisp_config *cfg, 
         return wisp_fail(err, WISP_EINVAL,
                          "--shape: '%s' is not amazon670k, delicious200k or ROWSxFEATURESxLABELS",
                          name);
-    s->n_test = tests < 0 ? TEST_ROWS : (size_t)tests;
+    s->n_test = tests < 0 ? WISP_BENCH_ROWS : (size_t)tests;
     if (wisp_opt_on(cfg, OPT_ROW_FEATURES)) s->row_features = wisp_opt_num(cfg, OPT_ROW_FEATURES);
     if (wisp_opt_on(cfg, OPT_ROW_LABELS)) s->row_labels = wisp_opt_num(cfg, OPT_ROW_LABELS);
     return WISP_OK;
@@ -130,6 +125,7 @@ static wisp_status report(struct wisp_report **out, const struct wisp_context *c
         snprintf(key, sizeof key, "%s_us", wisp_phase_name((enum wisp_phase)i));
         take(t, run, key);
     }
+    take(t, run, "serial_us");
     wisp_report_num(t, "heldout_p@1", m->p1);
     wisp_report_num(t, "heldout_rows", (double)shape->n_test);
     wisp_report_num(t, "epochs", (double)m->rows / (double)shape->n_rows);
@@ -152,8 +148,8 @@ wisp_status wisp_bench_train(wisp_report **out, wisp_context *ctx, const wisp_co
     struct wisp_report *run = NULL;
     struct meter m = { .on_progress = told, .arg = arg, .p1 = -1 };
     double began = wisp_now(), data_s = 0;
-    wisp_status st = settings(&own, cfg, err);
-    if (st == WISP_OK) st = shape_of(&shape, own, err);
+    wisp_status st = wisp_bench_settings(&own, cfg, err);
+    if (st == WISP_OK) st = wisp_bench_shape(&shape, own, err);
     if (st == WISP_OK) st = wisp_synth_data(&train, ctx, &shape, false, err);
     if (st == WISP_OK) st = wisp_synth_data(&test, ctx, &shape, true, err);
     data_s = wisp_now() - began;

@@ -53,6 +53,7 @@ struct wisp_pool {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct later later;
+    double serial, closed; /* time between loops; when the last one closed */
     /* Each on its own cache line: all workers look at 'round' while others count themselves in and
      * out. */
     _Alignas(64) atomic_uint round; /* odd: a loop is open */
@@ -109,6 +110,11 @@ const char *wisp_phase_name(enum wisp_phase phase)
         "loss",  "update", "back",  "upkeep", "wait",
     };
     return names[phase];
+}
+
+double wisp_serial_seconds(const struct wisp_pool *p)
+{
+    return p ? p->serial : 0;
 }
 
 /* ---- later ---- */
@@ -258,9 +264,11 @@ void wisp_parallel_for(struct wisp_pool *p, size_t n, void (*fn)(void *, size_t,
     p->n = n;
     p->phase = p->accounts[0].phase;
     atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+    if (p->phase != WISP_PHASE_OTHER) p->serial += wisp_now() - p->closed;
     open_loop(p);
     take_all(p, 0);
     close_loop(p);
+    p->closed = p->accounts[0].since;
 }
 
 int wisp_cpu_quota(const char *path)

@@ -62,5 +62,8 @@ void wisp_phase(struct wisp_pool *pool, int thread, enum wisp_phase phase);
  * waiting between loops is not counted for workers. */
 void wisp_phase_seconds(const struct wisp_pool *pool, double out[WISP_PHASES]);
 const char *wisp_phase_name(enum wisp_phase phase);
+/* Seconds that the caller worked between loops, in phases other than 'other', while all others
+ * waited. */
+double wisp_serial_seconds(const struct wisp_pool *pool);
 
 #endif

@@ -30,8 +30,8 @@ static const wisp_option table[N_OPTS] = {
     [OPT_EPOCHS] = { "epochs", "int", "0", "0..100000", "train bench",
                      "passes over the data; 0: from the number of rows" },
     [OPT_SECONDS] = { "seconds", "real", "0", "0..1000000000", "bench",
-                      "train no longer than this; 0: no limit; 30 where --epochs is not given "
-                      "either" },
+                      "train: no longer than this; 0: no limit; 30 where --epochs is not given "
+                      "either; predict: each way of prediction is measured for so long; 0: 2" },
     [OPT_BATCH] = { "batch", "int", "0", "0..65536", "train bench",
                     "rows a step; 0: from the number of rows" },
     [OPT_LR] = { "lr", "real", "0", "0..1000", "train bench",
@@ -159,6 +159,8 @@ static const wisp_option table[N_OPTS] = {
                          "A,B of the propensity model (PSP)" },
     [OPT_INFERENCE] = { "inference", "choice", "exact", "exact|sparse", "eval predict",
                         "exact: all labels are scored; sparse: those the model's index names" },
+    [OPT_QUANTIZE] = { "quantize", "choice", "no", "no|bf16|int8", "convert",
+                       "IN is a model: OUT is the same with smaller weights, to predict with" },
 
     [OPT_SHAPE] = { "shape", "text", "", "", "synth bench",
                     "amazon670k, delicious200k or ROWSxFEATURESxLABELS" },

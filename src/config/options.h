@@ -77,6 +77,7 @@ enum wisp_opt {
     OPT_THRESHOLD,
     OPT_PROPENSITY,
     OPT_INFERENCE,
+    OPT_QUANTIZE,
     /* synthetic data */
     OPT_SHAPE,
     OPT_ROWS,

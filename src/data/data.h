@@ -217,6 +217,8 @@ static inline int wisp_index_base(const struct wisp_format *f, const struct wisp
 }
 const struct wisp_format *wisp_format_at(size_t i); /* NULL past the end */
 const struct wisp_format *wisp_format_find(const char *name);
+/* The format that a file with these first bytes (unpacked) has; NULL: none. */
+const struct wisp_format *wisp_format_probe(const char *path, const char *head, size_t n);
 
 extern const struct wisp_format wisp_format_xc, wisp_format_libsvm, wisp_format_fasttext,
     wisp_format_npz;

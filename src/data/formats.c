@@ -15,6 +15,13 @@ const struct wisp_format *wisp_format_at(size_t i)
     return i < sizeof formats / sizeof *formats ? formats[i] : NULL;
 }
 
+const struct wisp_format *wisp_format_probe(const char *path, const char *head, size_t n)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i]->probe(path, head, n)) return formats[i];
+    return NULL;
+}
+
 const struct wisp_format *wisp_format_find(const char *name)
 {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)

@@ -42,7 +42,6 @@ static wisp_status probe(struct job *j, wisp_error *err)
     struct wisp_map map = { 0 };
     char head[HEAD];
     size_t n = 0;
-    const struct wisp_format *f;
     if (j->o->format) {
         j->format = wisp_format_find(j->o->format);
         return j->format ? WISP_OK
@@ -58,8 +57,7 @@ static wisp_status probe(struct job *j, wisp_error *err)
         st = wisp_text_head(head, sizeof head, &n, j->text ? (const unsigned char *)j->text : map.p,
                             j->text ? j->text_bytes : map.bytes, j->path, err);
     wisp_map_close(&map);
-    for (size_t i = 0; st == WISP_OK && !j->format && (f = wisp_format_at(i)); i++)
-        if (f->probe(j->path, head, n)) j->format = f;
+    if (st == WISP_OK && !j->format) j->format = wisp_format_probe(j->path, head, n);
     if (st != WISP_OK || j->format) return st;
     if (n == 0) return wisp_fail(err, WISP_EFORMAT, "%s:1: empty, expected rows", j->path);
     char line[WISP_EXCERPT];

@@ -34,6 +34,39 @@ void wisp_keys_sort(uint64_t *x, size_t n)
         }
 }
 
+/* One pass with a short list in order: most rows do not get past its end. */
+static size_t best_few(uint64_t *keys, const float *score, const int32_t *row, size_t size,
+                       size_t n)
+{
+    size_t have = 0;
+    float limit = -INFINITY;
+    for (size_t i = 0; n > 0 && i < size; i++) {
+        if (!(score[i] >= limit)) continue;
+        uint64_t key = wisp_key(score[i], row[i]);
+        if (have == n && key < keys[n - 1]) continue;
+        size_t at = have < n ? have++ : n - 1;
+        for (; at > 0 && keys[at - 1] < key; at--) keys[at] = keys[at - 1];
+        keys[at] = key;
+        if (have == n) limit = wisp_key_score(keys[n - 1]);
+    }
+    return have;
+}
+
+size_t wisp_keys_best(uint64_t *keys, const float *score, const int32_t *row, size_t size, size_t n)
+{
+    enum { FEW = 12 };
+    if (n <= FEW) return best_few(keys, score, row, size, n);
+    size_t all = 0;
+    for (size_t i = 0; i < size; i++) {
+        keys[all] = wisp_key(score[i], row[i]);
+        all += score[i] == score[i];
+    }
+    if (n > all) n = all;
+    wisp_keys_select(keys, all, n);
+    wisp_keys_sort(keys, n);
+    return n;
+}
+
 size_t wisp_best_floats(size_t n, size_t k)
 {
     return 2 * n * wisp_best_room(k) + 2 * n + n % 2 * 2; /* even: lists follow each other */

@@ -39,6 +39,10 @@ static inline float wisp_key_score(uint64_t key)
 void wisp_keys_select(uint64_t *x, size_t size, size_t n);
 /* Largest first; for short lists. */
 void wisp_keys_sort(uint64_t *x, size_t n);
+/* Keys of the (up to) n rows with the best of 'size' scores, best first, without those whose score
+ * is NaN; returns how many.  keys (size). */
+size_t wisp_keys_best(uint64_t *keys, const float *score, const int32_t *row, size_t size,
+                      size_t n);
 
 struct wisp_best { /* lists of n samples */
     size_t n, k, room;

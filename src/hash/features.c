@@ -2,37 +2,11 @@
 #include "base/mem.h"
 #include "hash/votes.h"
 
-#include <math.h>
-
 enum {
     VOTERS = 24,   /* features with a say */
     EACH = 48,     /* labels each of them votes for */
     CANDIDATES = 5 /* times 'keep': rows that are scored */
 };
-
-void wisp_votes_cast(const struct wisp_votes *v, const int32_t *xi, const float *xv, size_t nnz,
-                     size_t voters, size_t each, size_t n, struct wisp_pot *pot)
-{
-    size_t first = pot->n, n_known = 0, ties = voters;
-    float least = -INFINITY;
-    if (nnz > pot->room) nnz = pot->room;
-    for (size_t i = 0; i < nnz; i++)
-        if ((size_t)xi[i] < v->n_features) pot->spare[n_known++] = xv[i];
-    if (n_known > voters) {
-        least = wisp_nth_largest(pot->spare, n_known, voters);
-        for (size_t i = 0; i < n_known; i++) ties -= pot->spare[i] > least;
-    }
-    for (size_t i = 0; i < nnz; i++) {
-        if ((size_t)xi[i] >= v->n_features || xv[i] < least || (xv[i] == least && ties == 0))
-            continue;
-        ties -= xv[i] == least;
-        int64_t end = v->start[xi[i] + 1];
-        if (end > v->start[xi[i]] + (int64_t)each) end = v->start[xi[i]] + (int64_t)each;
-        for (int64_t e = v->start[xi[i]]; e < end; e++)
-            wisp_pot_vote(pot, v->label[e], xv[i] * v->weight[e]);
-    }
-    wisp_pot_trim(pot, first, n, 0);
-}
 
 struct features {
     const struct wisp_votes *votes;

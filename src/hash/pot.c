@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { FEW = 12 };
 enum { FIRST = 512 }; /* rows that the slots are laid out for at first: 4 KiB */
 
 size_t wisp_pot_bytes(size_t room)
@@ -105,36 +104,10 @@ void wisp_pot_score(struct wisp_pot *p)
     p->products += n;
 }
 
-/* One pass with a short list in order: most rows do not get past its end. */
-static const uint64_t *best_few(struct wisp_pot *p, size_t n, size_t *found)
-{
-    size_t have = 0;
-    float limit = -INFINITY;
-    for (size_t i = 0; n > 0 && i < p->n; i++) {
-        if (!(p->score[i] >= limit)) continue;
-        uint64_t key = wisp_key(p->score[i], p->row[i]);
-        if (have == n && key < p->keys[n - 1]) continue;
-        size_t at = have < n ? have++ : n - 1;
-        for (; at > 0 && p->keys[at - 1] < key; at--) p->keys[at] = p->keys[at - 1];
-        p->keys[at] = key;
-        if (have == n) limit = wisp_key_score(p->keys[n - 1]);
-    }
-    *found = have;
-    return p->keys;
-}
-
 const uint64_t *wisp_pot_best(struct wisp_pot *p, size_t n, size_t *found)
 {
     assert(p->n_scored == p->n);
-    if (n <= FEW) return best_few(p, n, found);
-    size_t all = 0;
-    for (size_t i = 0; i < p->n; i++) {
-        p->keys[all] = wisp_key(p->score[i], p->row[i]);
-        all += p->score[i] == p->score[i]; /* no NaN */
-    }
-    *found = n < all ? n : all;
-    wisp_keys_select(p->keys, all, *found);
-    wisp_keys_sort(p->keys, *found);
+    *found = wisp_keys_best(p->keys, p->score, p->row, p->n, n);
     return p->keys;
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/kernels.h"
 
 #include <immintrin.h>
+#include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
@@ -137,6 +138,188 @@ static void dots(float *out, const float *w, size_t ld, const int32_t *idx, size
         if (i + AHEAD < m) fetch_row(w + (size_t)idx[i + AHEAD] * ld, n);
         out[i] = dot(w + (size_t)idx[i] * ld, x, n);
     }
+}
+
+/* ---- rows of bf16 and of int8: widened on the way ----
+ *
+ * B, the bytes of a weight, is a constant in every call: 2 is bf16, 1 is int8.  Fewer than LANES
+ * of them go through a copy: there are no masks for parts of a word. */
+
+INLINE __m128i load_bytes(const size_t B, size_t n, const char *x)
+{
+    char some[16] = { 0 };
+    if (n >= LANES)
+        return B == 2 ? _mm_loadu_si128((const __m128i *)x) : _mm_loadl_epi64((const __m128i *)x);
+    memcpy(some, x, B * n);
+    return _mm_loadu_si128((const __m128i *)some);
+}
+INLINE __m256 widen(const size_t B, size_t n, const char *x)
+{
+    const __m128i narrow = load_bytes(B, n, x);
+    return B == 2 ? _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(narrow), 16))
+                  : _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(narrow));
+}
+/* Stores the lower halves of the lanes, whose upper halves are 0. */
+INLINE void store16(uint16_t *x, size_t n, __m256i v)
+{
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(v, v), 0x08);
+    const __m128i low = _mm256_castsi256_si128(packed);
+    uint16_t some[LANES];
+    if (n >= LANES) {
+        _mm_storeu_si128((__m128i *)x, low);
+    } else {
+        _mm_storeu_si128((__m128i *)some, low);
+        memcpy(x, some, n * sizeof *x);
+    }
+}
+
+static void to16(uint16_t *y, const float *x, size_t n)
+{
+    const __m256i one = _mm256_set1_epi32(1), half = _mm256_set1_epi32(0x7fff);
+    for (size_t i = 0; i < n; i += LANES) {
+        const __m256 v = load(n - i, x + i);
+        const __m256i bits = _mm256_castps_si256(v), top = _mm256_srli_epi32(bits, 16);
+        const __m256i up = _mm256_add_epi32(half, _mm256_and_si256(top, one));
+        const __m256i near = _mm256_srli_epi32(_mm256_add_epi32(bits, up), 16);
+        const __m256i quiet = _mm256_or_si256(top, _mm256_set1_epi32(0x40));
+        const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+        store16(y + i, n - i, _mm256_blendv_epi8(near, quiet, nan));
+    }
+}
+
+static void from16(float *y, const uint16_t *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES)
+        store(y + i, n - i, widen(2, n - i, (const char *)(x + i)));
+}
+
+static void from8(float *y, const int8_t *x, float by, size_t n)
+{
+    const __m256 s = _mm256_set1_ps(by);
+    for (size_t i = 0; i < n; i += LANES)
+        store(y + i, n - i, _mm256_mul_ps(s, widen(1, n - i, (const char *)(x + i))));
+}
+
+/* Rounded step by step like the scalar form, so all sets give its bits. */
+static void axpy16(uint16_t *x, const float *g, float a, size_t n, uint32_t random)
+{
+    const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i infinite = _mm256_set1_epi32(0x7f800000), low = _mm256_set1_epi32(0xffff);
+    const __m256 av = _mm256_set1_ps(a);
+    __m256i noise = _mm256_add_epi32(_mm256_set1_epi32((int)random),
+                                     _mm256_mullo_epi32(places, _mm256_set1_epi32(WISP_GOLDEN16)));
+    for (size_t i = 0; i < n; i += LANES) {
+        const __m256 moved = _mm256_add_ps(widen(2, n - i, (const char *)(x + i)),
+                                           _mm256_mul_ps(av, load(n - i, g + i)));
+        const __m256i bits = _mm256_castps_si256(moved);
+        const __m256i odd = _mm256_cmpeq_epi32(_mm256_and_si256(bits, infinite), infinite);
+        const __m256i by = _mm256_andnot_si256(odd, _mm256_and_si256(noise, low));
+        store16(x + i, n - i, _mm256_srli_epi32(_mm256_add_epi32(bits, by), 16));
+        noise = _mm256_add_epi32(noise, _mm256_set1_epi32(LANES * WISP_GOLDEN16));
+    }
+}
+
+INLINE void fetch_bytes(const char *row, size_t bytes)
+{
+    enum { LINE = 64 };
+    for (size_t j = 0; j < bytes; j += LINE) _mm_prefetch(row + j, _MM_HINT_T1);
+}
+INLINE void fetch_scale(const float *scales, int32_t row)
+{
+    if (scales) _mm_prefetch((const char *)(scales + row), _MM_HINT_T1);
+}
+
+INLINE void bag_narrow_chunk(const size_t B, const int V, size_t n, float *out, const char *w,
+                             const float *scales, size_t stride, const int32_t *idx,
+                             const float *val, size_t nnz)
+{
+    enum { AHEAD = 8 };
+    __m256 acc[8];
+    UNROLL for (int v = 0; v < V; v++) acc[v] = load(n, out + v * LANES);
+    for (size_t i = 0; i < AHEAD && i < nnz; i++) {
+        fetch_bytes(w + (size_t)idx[i] * stride, B * (size_t)V * LANES);
+        fetch_scale(scales, idx[i]);
+    }
+    for (size_t i = 0; i < nnz; i++) {
+        const char *row = w + (size_t)idx[i] * stride;
+        const __m256 x = _mm256_set1_ps(scales ? val[i] * scales[idx[i]] : val[i]);
+        if (i + AHEAD < nnz) {
+            fetch_bytes(w + (size_t)idx[i + AHEAD] * stride, B * (size_t)V * LANES);
+            fetch_scale(scales, idx[i + AHEAD]);
+        }
+        UNROLL for (int v = 0; v < V; v++) acc[v] =
+            _mm256_fmadd_ps(x, widen(B, n, row + B * (size_t)v * LANES), acc[v]);
+    }
+    UNROLL for (int v = 0; v < V; v++) store(out + v * LANES, n, acc[v]);
+}
+
+INLINE void bag_narrow(const size_t B, float *out, const void *rows, const float *scales, size_t ld,
+                       const int32_t *idx, const float *val, size_t nnz, size_t n)
+{
+    const char *w = rows;
+    const size_t stride = B * ld;
+    size_t j = 0;
+    for (; j + 8 * LANES <= n; j += 8 * LANES)
+        bag_narrow_chunk(B, 8, 8 * LANES, out + j, w + B * j, scales, stride, idx, val, nnz);
+    for (; j + LANES <= n; j += LANES)
+        bag_narrow_chunk(B, 1, LANES, out + j, w + B * j, scales, stride, idx, val, nnz);
+    if (j < n) bag_narrow_chunk(B, 1, n - j, out + j, w + B * j, scales, stride, idx, val, nnz);
+}
+
+INLINE float dot_narrow(const size_t B, const char *w, const float *x, size_t n)
+{
+    __m256 s[8];
+    UNROLL for (int v = 0; v < 8; v++) s[v] = _mm256_setzero_ps();
+    size_t i = 0;
+    for (; i + 8 * LANES <= n; i += 8 * LANES)
+        UNROLL for (int v = 0; v < 8; v++) s[v] =
+            _mm256_fmadd_ps(widen(B, LANES, w + B * (i + (size_t)v * LANES)),
+                            _mm256_loadu_ps(x + i + v * LANES), s[v]);
+    for (; i < n; i += LANES)
+        s[0] = _mm256_fmadd_ps(widen(B, n - i, w + B * i), load(n - i, x + i), s[0]);
+    UNROLL for (int v = 0; v < 4; v++) s[v] = _mm256_add_ps(s[v], s[v + 4]);
+    return total8(_mm256_add_ps(_mm256_add_ps(s[0], s[1]), _mm256_add_ps(s[2], s[3])));
+}
+
+INLINE void dots_narrow(const size_t B, float *out, const void *rows, const float *scales,
+                        size_t ld, const int32_t *idx, size_t m, const float *x, size_t n)
+{
+    enum { AHEAD = 12 };
+    const char *w = rows;
+    const size_t stride = B * ld;
+    for (size_t i = 0; i < AHEAD && i < m; i++) {
+        fetch_bytes(w + (size_t)idx[i] * stride, B * n);
+        fetch_scale(scales, idx[i]);
+    }
+    for (size_t i = 0; i < m; i++) {
+        if (i + AHEAD < m) {
+            fetch_bytes(w + (size_t)idx[i + AHEAD] * stride, B * n);
+            fetch_scale(scales, idx[i + AHEAD]);
+        }
+        const float s = dot_narrow(B, w + (size_t)idx[i] * stride, x, n);
+        out[i] = scales ? scales[idx[i]] * s : s;
+    }
+}
+
+static void bag16(float *out, const uint16_t *w, size_t ld, const int32_t *idx, const float *val,
+                  size_t nnz, size_t n)
+{
+    bag_narrow(2, out, w, NULL, ld, idx, val, nnz, n);
+}
+static void bag8(float *out, const int8_t *w, const float *scales, size_t ld, const int32_t *idx,
+                 const float *val, size_t nnz, size_t n)
+{
+    bag_narrow(1, out, w, scales, ld, idx, val, nnz, n);
+}
+static void dots16(float *out, const uint16_t *w, size_t ld, const int32_t *idx, size_t m,
+                   const float *x, size_t n)
+{
+    dots_narrow(2, out, w, NULL, ld, idx, m, x, n);
+}
+static void dots8(float *out, const int8_t *w, const float *scales, size_t ld, const int32_t *idx,
+                  size_t m, const float *x, size_t n)
+{
+    dots_narrow(1, out, w, scales, ld, idx, m, x, n);
 }
 
 static void relu(float *y, const float *x, size_t n)
@@ -464,6 +647,14 @@ void wisp_kernels_avx2(struct wisp_kernels *k)
     k->sum = sum;
     k->bag = bag;
     k->dots = dots;
+    k->to16 = to16;
+    k->from16 = from16;
+    k->axpy16 = axpy16;
+    k->bag16 = bag16;
+    k->dots16 = dots16;
+    k->from8 = from8;
+    k->bag8 = bag8;
+    k->dots8 = dots8;
     k->gemm = gemm;
     k->gemm_bias = gemm_bias;
     k->transpose = transpose;

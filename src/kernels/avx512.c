@@ -143,18 +143,32 @@ static void dots(float *out, const float *w, size_t ld, const int32_t *idx, size
     }
 }
 
-/* ---- rows of bf16 ---- */
+/* ---- rows of bf16 and of int8: widened on the way ----
+ *
+ * B, the bytes of a weight, is a constant in every call: 2 is bf16, 1 is int8. */
 
 INLINE __m512 load16(__mmask16 k, const uint16_t *x)
 {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(k, x));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
-
-INLINE void fetch16(const uint16_t *row, size_t n)
+INLINE __m512 load8(__mmask16 k, const int8_t *x)
 {
-    enum { LINE = 32 };
-    for (size_t j = 0; j < n; j += LINE) _mm_prefetch((const char *)(row + j), _MM_HINT_T1);
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(k, x)));
+}
+INLINE __m512 widen(const size_t B, __mmask16 k, const char *x)
+{
+    return B == 2 ? load16(k, (const uint16_t *)x) : load8(k, (const int8_t *)x);
+}
+
+INLINE void fetch_bytes(const char *row, size_t bytes)
+{
+    enum { LINE = 64 };
+    for (size_t j = 0; j < bytes; j += LINE) _mm_prefetch(row + j, _MM_HINT_T1);
+}
+INLINE void fetch_scale(const float *scales, int32_t row)
+{
+    if (scales) _mm_prefetch((const char *)(scales + row), _MM_HINT_T1);
 }
 
 static void from16(float *y, const uint16_t *x, size_t n)
@@ -165,12 +179,13 @@ static void from16(float *y, const uint16_t *x, size_t n)
     }
 }
 
-INLINE __m512i mix(__m512i x) /* wisp_mix32 */
+static void from8(float *y, const int8_t *x, float by, size_t n)
 {
-    x = _mm512_mullo_epi32(x, _mm512_set1_epi32((int)0x9e3779b1u));
-    x = _mm512_xor_si512(x, _mm512_srli_epi32(x, 15));
-    x = _mm512_mullo_epi32(x, _mm512_set1_epi32((int)0x85ebca77u));
-    return _mm512_xor_si512(x, _mm512_srli_epi32(x, 13));
+    const __m512 s = _mm512_set1_ps(by);
+    for (size_t i = 0; i < n; i += LANES) {
+        __mmask16 k = first(n - i);
+        store(y + i, k, _mm512_mul_ps(s, load8(k, x + i)));
+    }
 }
 
 /* Rounded step by step like the scalar form, so all sets give its bits. */
@@ -179,71 +194,113 @@ static void axpy16(uint16_t *x, const float *g, float a, size_t n, uint32_t rand
     const __m512i places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i infinite = _mm512_set1_epi32(0x7f800000), low = _mm512_set1_epi32(0xffff);
     const __m512 av = _mm512_set1_ps(a);
+    __m512i noise = _mm512_add_epi32(_mm512_set1_epi32((int)random),
+                                     _mm512_mullo_epi32(places, _mm512_set1_epi32(WISP_GOLDEN16)));
     for (size_t i = 0; i < n; i += LANES) {
         __mmask16 k = first(n - i);
-        const __m512i at = _mm512_add_epi32(places, _mm512_set1_epi32((int)(random + (uint32_t)i)));
         const __m512 sum = _mm512_add_ps(load16(k, x + i), _mm512_mul_ps(av, load(k, g + i)));
         __m512i bits = _mm512_castps_si512(sum);
         const __mmask16 finite =
             _mm512_cmpneq_epi32_mask(_mm512_and_si512(bits, infinite), infinite);
-        bits = _mm512_mask_add_epi32(bits, finite, bits, _mm512_and_si512(mix(at), low));
+        bits = _mm512_mask_add_epi32(bits, finite, bits, _mm512_and_si512(noise, low));
         _mm256_mask_storeu_epi16(x + i, k, _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16)));
+        noise = _mm512_add_epi32(noise, _mm512_set1_epi32(LANES * WISP_GOLDEN16));
     }
 }
 
-INLINE void bag16_chunk(const int V, __mmask16 k, float *out, const uint16_t *w, size_t ld,
-                        const int32_t *idx, const float *val, size_t nnz)
+INLINE void bag_narrow_chunk(const size_t B, const int V, __mmask16 k, float *out, const char *w,
+                             const float *scales, size_t stride, const int32_t *idx,
+                             const float *val, size_t nnz)
 {
     enum { AHEAD = 8 };
     __m512 acc[16];
     UNROLL for (int v = 0; v < V; v++) acc[v] = load(k, out + v * LANES);
-    for (size_t i = 0; i < AHEAD && i < nnz; i++) fetch16(w + (size_t)idx[i] * ld, V * LANES);
+    for (size_t i = 0; i < AHEAD && i < nnz; i++) {
+        fetch_bytes(w + (size_t)idx[i] * stride, B * (size_t)V * LANES);
+        fetch_scale(scales, idx[i]);
+    }
     for (size_t i = 0; i < nnz; i++) {
-        const uint16_t *row = w + (size_t)idx[i] * ld;
-        const __m512 x = _mm512_set1_ps(val[i]);
-        if (i + AHEAD < nnz) fetch16(w + (size_t)idx[i + AHEAD] * ld, V * LANES);
+        const char *row = w + (size_t)idx[i] * stride;
+        const __m512 x = _mm512_set1_ps(scales ? val[i] * scales[idx[i]] : val[i]);
+        if (i + AHEAD < nnz) {
+            fetch_bytes(w + (size_t)idx[i + AHEAD] * stride, B * (size_t)V * LANES);
+            fetch_scale(scales, idx[i + AHEAD]);
+        }
         UNROLL for (int v = 0; v < V; v++) acc[v] =
-            _mm512_fmadd_ps(x, load16(k, row + v * LANES), acc[v]);
+            _mm512_fmadd_ps(x, widen(B, k, row + B * (size_t)v * LANES), acc[v]);
     }
     UNROLL for (int v = 0; v < V; v++) store(out + v * LANES, k, acc[v]);
 }
 
-static void bag16(float *out, const uint16_t *w, size_t ld, const int32_t *idx, const float *val,
-                  size_t nnz, size_t n)
+INLINE void bag_narrow(const size_t B, float *out, const void *rows, const float *scales, size_t ld,
+                       const int32_t *idx, const float *val, size_t nnz, size_t n)
 {
+    const char *w = rows;
+    const size_t stride = B * ld;
     size_t j = 0;
     for (; j + 16 * LANES <= n; j += 16 * LANES)
-        bag16_chunk(16, ALL, out + j, w + j, ld, idx, val, nnz);
+        bag_narrow_chunk(B, 16, ALL, out + j, w + B * j, scales, stride, idx, val, nnz);
     for (; j + 8 * LANES <= n; j += 8 * LANES)
-        bag16_chunk(8, ALL, out + j, w + j, ld, idx, val, nnz);
-    for (; j < n; j += LANES) bag16_chunk(1, first(n - j), out + j, w + j, ld, idx, val, nnz);
+        bag_narrow_chunk(B, 8, ALL, out + j, w + B * j, scales, stride, idx, val, nnz);
+    for (; j < n; j += LANES)
+        bag_narrow_chunk(B, 1, first(n - j), out + j, w + B * j, scales, stride, idx, val, nnz);
 }
 
-INLINE float dot16(const uint16_t *w, const float *x, size_t n)
+INLINE float dot_narrow(const size_t B, const char *w, const float *x, size_t n)
 {
     __m512 s[4];
     UNROLL for (int v = 0; v < 4; v++) s[v] = _mm512_setzero_ps();
     size_t i = 0;
     for (; i + 4 * LANES <= n; i += 4 * LANES)
-        UNROLL for (int v = 0; v < 4; v++) s[v] =
-            _mm512_fmadd_ps(load16(ALL, w + i + v * LANES), load(ALL, x + i + v * LANES), s[v]);
+        UNROLL for (int v = 0; v < 4; v++) s[v] = _mm512_fmadd_ps(
+            widen(B, ALL, w + B * (i + (size_t)v * LANES)), load(ALL, x + i + v * LANES), s[v]);
     for (; i < n; i += LANES) {
         __mmask16 k = first(n - i);
-        s[0] = _mm512_fmadd_ps(load16(k, w + i), load(k, x + i), s[0]);
+        s[0] = _mm512_fmadd_ps(widen(B, k, w + B * i), load(k, x + i), s[0]);
     }
     return _mm512_reduce_add_ps(
         _mm512_add_ps(_mm512_add_ps(s[0], s[1]), _mm512_add_ps(s[2], s[3])));
 }
 
+INLINE void dots_narrow(const size_t B, float *out, const void *rows, const float *scales,
+                        size_t ld, const int32_t *idx, size_t m, const float *x, size_t n)
+{
+    enum { AHEAD = 12 };
+    const char *w = rows;
+    const size_t stride = B * ld;
+    for (size_t i = 0; i < AHEAD && i < m; i++) {
+        fetch_bytes(w + (size_t)idx[i] * stride, B * n);
+        fetch_scale(scales, idx[i]);
+    }
+    for (size_t i = 0; i < m; i++) {
+        if (i + AHEAD < m) {
+            fetch_bytes(w + (size_t)idx[i + AHEAD] * stride, B * n);
+            fetch_scale(scales, idx[i + AHEAD]);
+        }
+        const float s = dot_narrow(B, w + (size_t)idx[i] * stride, x, n);
+        out[i] = scales ? scales[idx[i]] * s : s;
+    }
+}
+
+static void bag16(float *out, const uint16_t *w, size_t ld, const int32_t *idx, const float *val,
+                  size_t nnz, size_t n)
+{
+    bag_narrow(2, out, w, NULL, ld, idx, val, nnz, n);
+}
+static void bag8(float *out, const int8_t *w, const float *scales, size_t ld, const int32_t *idx,
+                 const float *val, size_t nnz, size_t n)
+{
+    bag_narrow(1, out, w, scales, ld, idx, val, nnz, n);
+}
 static void dots16(float *out, const uint16_t *w, size_t ld, const int32_t *idx, size_t m,
                    const float *x, size_t n)
 {
-    enum { AHEAD = 12 };
-    for (size_t i = 0; i < AHEAD && i < m; i++) fetch16(w + (size_t)idx[i] * ld, n);
-    for (size_t i = 0; i < m; i++) {
-        if (i + AHEAD < m) fetch16(w + (size_t)idx[i + AHEAD] * ld, n);
-        out[i] = dot16(w + (size_t)idx[i] * ld, x, n);
-    }
+    dots_narrow(2, out, w, NULL, ld, idx, m, x, n);
+}
+static void dots8(float *out, const int8_t *w, const float *scales, size_t ld, const int32_t *idx,
+                  size_t m, const float *x, size_t n)
+{
+    dots_narrow(1, out, w, scales, ld, idx, m, x, n);
 }
 
 static void relu(float *y, const float *x, size_t n)
@@ -581,6 +638,9 @@ void wisp_kernels_avx512(struct wisp_kernels *k)
     k->axpy16 = axpy16;
     k->bag16 = bag16;
     k->dots16 = dots16;
+    k->from8 = from8;
+    k->bag8 = bag8;
+    k->dots8 = dots8;
     k->gemm = gemm;
     k->gemm_bias = gemm_bias;
     k->relu = relu;

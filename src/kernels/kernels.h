@@ -12,14 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Mixes the bits of a number: where rounding at random gets its bits from. */
-static inline uint32_t wisp_mix32(uint32_t x)
-{
-    x *= 0x9e3779b1u;
-    x ^= x >> 15;
-    x *= 0x85ebca77u;
-    return x ^ x >> 13;
-}
+enum { WISP_GOLDEN16 = 40503 };
 
 /* To bf16: nearest, ties to even; a NaN stays one. */
 static inline uint16_t wisp_round16(float x)
@@ -76,7 +69,8 @@ struct wisp_kernels {
     void (*to16)(uint16_t *y, const float *x, size_t n);
     void (*from16)(float *y, const uint16_t *x, size_t n);
     /* x[i] + a * g[i] rounded up or down at random, so that on average nothing is lost: the 16
-     * lower bits of a mix of (random + i) are added before those of the sum are cut off. */
+     * lower bits of random + i * WISP_GOLDEN16 are added before those of the sum are cut off.
+     * Where 'random' is uniform each of these is, which is all that rounding needs. */
     void (*axpy16)(uint16_t *x, const float *g, float a, size_t n, uint32_t random);
     /* bag and dots with rows of bf16. */
     void (*bag16)(float *out, const uint16_t *w, size_t ld, const int32_t *idx, const float *val,
@@ -98,6 +92,16 @@ struct wisp_kernels {
      * A up to the next multiple of 16 may be read. */
     void (*gemm16)(float *c, size_t ldc, const uint16_t *a, size_t lda, const uint32_t *b,
                    size_t ldb, const float *bias, size_t m, size_t n, size_t k, bool add);
+
+    /* ---- int8: a weight is q * scale, one scale a row ---- */
+
+    /* y[i] = scale * x[i] */
+    void (*from8)(float *y, const int8_t *x, float scale, size_t n);
+    /* bag and dots with rows of int8; scale[row] beside each. */
+    void (*bag8)(float *out, const int8_t *w, const float *scale, size_t ld, const int32_t *idx,
+                 const float *val, size_t nnz, size_t n);
+    void (*dots8)(float *out, const int8_t *w, const float *scale, size_t ld, const int32_t *idx,
+                  size_t m, const float *x, size_t n);
 
     /* out (n, m) = transpose of in (m, n) */
     void (*transpose)(float *out, size_t ldo, const float *in, size_t ldi, size_t m, size_t n);

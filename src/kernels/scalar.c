@@ -91,7 +91,7 @@ static void axpy16(uint16_t *x, const float *g, float a, size_t n, uint32_t rand
 {
     for (size_t i = 0; i < n; i++) {
         float sum = widen(x[i]) + a * g[i];
-        uint32_t bits, low = wisp_mix32(random + (uint32_t)i) & 0xffff;
+        uint32_t bits, low = (random + (uint32_t)i * WISP_GOLDEN16) & 0xffff;
         memcpy(&bits, &sum, sizeof bits);
         if ((bits & 0x7f800000) != 0x7f800000) bits += low; /* not of infinity or NaN */
         x[i] = (uint16_t)(bits >> 16);
@@ -175,6 +175,32 @@ static void gemm16(float *c, size_t ldc, const uint16_t *a, size_t lda, const ui
             }
             c[i * ldc + j] = add ? c[i * ldc + j] + sum : sum;
         }
+}
+
+/* ---- int8 ---- */
+
+static void from8(float *y, const int8_t *x, float scale_by, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = scale_by * x[i];
+}
+
+static void bag8(float *out, const int8_t *w, const float *scales, size_t ld, const int32_t *idx,
+                 const float *val, size_t nnz, size_t n)
+{
+    for (size_t i = 0; i < nnz; i++) {
+        float x = val[i] * scales[idx[i]];
+        for (size_t j = 0; j < n; j++) out[j] += x * w[(size_t)idx[i] * ld + j];
+    }
+}
+
+static void dots8(float *out, const int8_t *w, const float *scales, size_t ld, const int32_t *idx,
+                  size_t m, const float *x, size_t n)
+{
+    for (size_t i = 0; i < m; i++) {
+        float s = 0;
+        for (size_t j = 0; j < n; j++) s += w[(size_t)idx[i] * ld + j] * x[j];
+        out[i] = scales[idx[i]] * s;
+    }
 }
 
 static void transpose(float *out, size_t ldo, const float *in, size_t ldi, size_t m, size_t n)
@@ -303,6 +329,9 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
         .pairs_t = pairs_t,
         .turn16 = turn16,
         .gemm16 = gemm16,
+        .from8 = from8,
+        .bag8 = bag8,
+        .dots8 = dots8,
         .transpose = transpose,
         .relu = relu,
         .relu_back = relu_back,

@@ -19,6 +19,7 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
     l->n_out = (size_t)l->arg;
     wisp_layer_declare(l, "weight", l->n_in, l->n_out);
     wisp_layer_declare(l, "bias", 1, l->n_out);
+    l->params[0].narrow = true;
     l->params[0].half = s->half;
     l->thread_floats = l->n_out;
     return WISP_OK;

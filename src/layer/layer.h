@@ -16,9 +16,13 @@
 struct wisp_param { /* a declared array of weights, updated by rows */
     char name[48];
     size_t rows, cols;
-    bool half;     /* rows of bf16 */
-    float *w;      /* (rows, cols) */
-    uint16_t *b16; /* the same, if half: w is NULL then */
+    bool narrow; /* the layer reads its rows by wisp_weights: they may be bf16 or int8 */
+    bool half;   /* rows of bf16 while training */
+    /* (rows, cols) one of: */
+    float *w;
+    uint16_t *b16;
+    int8_t *i8;   /* only in a model to predict with: */
+    float *scale; /* (rows) a weight is i8 * scale of its row */
     /* optimiser state, whatever of it the optimiser asks for */
     float *m, *v;    /* (rows, cols) */
     float *g2;       /* (rows) running sum of the mean squared gradient */
@@ -139,7 +143,7 @@ void wisp_layer_move_bias(struct wisp_layer *l, struct wisp_step *s, struct wisp
 
 static inline struct wisp_weights wisp_param_weights(const struct wisp_param *p)
 {
-    return (struct wisp_weights){ p->cols, p->w, p->b16 };
+    return (struct wisp_weights){ p->cols, p->w, p->b16, p->i8, p->scale };
 }
 /* Weight and bias, the first two parameters, as finders see them. */
 static inline struct wisp_matrix wisp_layer_matrix(const struct wisp_layer *l)

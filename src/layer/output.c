@@ -66,6 +66,7 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
     l->n_out = (size_t)l->arg;
     wisp_layer_declare(l, "weight", l->n_out, l->n_in);
     wisp_layer_declare(l, "bias", l->n_out, 1);
+    l->params[0].narrow = true;
     l->params[0].half = s->half;
     l->precision = precision(s->precision);
     if (s->training && s->own) {

@@ -72,7 +72,8 @@ static float *thread_floats(const struct job *j, int thread)
     return j->thread_scratch + (size_t)thread * wisp_output_topk_thread_floats(j->l, j->n, j->k);
 }
 
-/* Z of a block.  Rows of bf16 are multiplied as they are where that is fast, else widened first. */
+/* Z of a block.  Rows of bf16 are multiplied as they are where that is fast; other narrow rows are
+ * widened first. */
 static void block_scores(const struct job *j, float *z, size_t first, size_t m, float *spare)
 {
     const struct wisp_kernels *k = j->ctx->k;
@@ -86,7 +87,9 @@ static void block_scores(const struct job *j, float *z, size_t first, size_t m, 
         return;
     }
     if (w->b16) k->from16(spare, w->b16 + first * width, m * width);
-    else rows = w->w + first * width;
+    else if (w->w) rows = w->w + first * width;
+    for (size_t i = 0; w->i8 && i < m; i++)
+        k->from8(spare + i * width, w->i8 + (first + i) * width, w->scale[first + i], width);
     k->gemm_bias(z, j->n, rows, width, j->ht, j->n, bias, m, j->n, width);
 }
 

@@ -82,9 +82,9 @@ void wisp_layout_clear(struct wisp_layout *l)
     *l = (struct wisp_layout){ 0 };
 }
 
-/* Room for n rows with nnz features and lab labels; what is there is not kept. */
-static wisp_status make_room(struct wisp_layout *l, size_t n, size_t nnz, size_t lab,
-                             wisp_error *err)
+/* What is there is not kept. */
+wisp_status wisp_layout_reserve(struct wisp_layout *l, size_t n, size_t nnz, size_t lab,
+                                wisp_error *err)
 {
     struct wisp_batch *b = &l->batch;
     bool ok = true;
@@ -244,7 +244,7 @@ static void measure(void *layout, size_t i, int thread)
         l->status = wisp_fail(&l->err, WISP_EINVAL,
                               "a batch of %zu rows has %zu non-zeros; take a smaller --batch",
                               l->batch.n, nnz);
-    else l->status = make_room(l, l->batch.n, nnz, lab, &l->err);
+    else l->status = wisp_layout_reserve(l, l->batch.n, nnz, lab, &l->err);
     if (l->status == WISP_OK) fill_labels(l);
 }
 

@@ -41,6 +41,10 @@ struct wisp_layout { /* a batch and the room it grows in */
 wisp_status wisp_layout_init(struct wisp_layout *l, size_t n_features, size_t n_labels,
                              bool by_feature, wisp_error *err);
 void wisp_layout_clear(struct wisp_layout *l);
+/* Room for batches of n rows with nnz features and 'lab' labels in all: up to there filling
+ * allocates nothing. */
+wisp_status wisp_layout_reserve(struct wisp_layout *l, size_t n, size_t nnz, size_t lab,
+                                wisp_error *err);
 
 /* Lays out rows[0 .. n-1] of d.  Features beyond n_features are left out, labels kept when
  * training only if they are below n_labels.  Fails for lack of memory, or beyond 2^32 non-zeros. */

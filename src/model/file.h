@@ -13,7 +13,7 @@
 #include "base/context.h"
 #include "base/file.h"
 
-enum wisp_dtype { WISP_U8, WISP_I32, WISP_I64, WISP_F32, WISP_BF16, WISP_N_DTYPES };
+enum wisp_dtype { WISP_U8, WISP_I8, WISP_I32, WISP_I64, WISP_F32, WISP_BF16, WISP_N_DTYPES };
 
 extern const struct wisp_dtype_info {
     const char *name; /* as in the header: "F32" */
@@ -57,6 +57,8 @@ wisp_status wisp_tensor_file_write(const char *path, const struct wisp_tensor *t
 wisp_status wisp_tensor_file_open(struct wisp_tensor_file *out, struct wisp_pool *pool,
                                   const char *path, wisp_error *err);
 void wisp_tensor_file_close(struct wisp_tensor_file *f);
+/* Do these bytes begin a file of this kind?  No text does: its header's length has bytes of 0. */
+bool wisp_tensor_file_probe(const unsigned char *p, size_t bytes);
 /* NULL: not there. */
 const struct wisp_tensor *wisp_tensor_file_find(const struct wisp_tensor_file *f, const char *name);
 const char *wisp_tensor_file_meta(const struct wisp_tensor_file *f, const char *key);

@@ -85,12 +85,23 @@ static wisp_status json_failed(const struct reader *r, json_error_t *e)
     return bad(r, "the header is not valid JSON: %s", e->text);
 }
 
+static uint64_t json_bytes(const unsigned char *p)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < 8; i++) n |= (uint64_t)p[i] << (8 * i);
+    return n;
+}
+
+bool wisp_tensor_file_probe(const unsigned char *p, size_t bytes)
+{
+    return bytes > 8 && json_bytes(p) <= WISP_HEADER_MAX && p[8] == '{';
+}
+
 static wisp_status parse_header(struct reader *r)
 {
     const unsigned char *p = r->map.p;
     if (r->map.bytes < 8) return bad(r, "%zu bytes are too few for a model file", r->map.bytes);
-    uint64_t n = 0;
-    for (int i = 0; i < 8; i++) n |= (uint64_t)p[i] << (8 * i);
+    uint64_t n = json_bytes(p);
     if (n > WISP_HEADER_MAX)
         return bad(r, "a header of %llu bytes, expected at most %d: not a model file",
                    (unsigned long long)n, WISP_HEADER_MAX);
@@ -182,7 +193,7 @@ static wisp_status parse_tensor(const struct reader *r, struct span *s, const ch
     size_t i = 0;
     while (i < WISP_N_DTYPES && strcmp(dtype, wisp_dtypes[i].name) != 0) i++;
     if (i == WISP_N_DTYPES)
-        return bad(r, "tensor '%s': its dtype is none of U8, I32, I64, F32", name);
+        return bad(r, "tensor '%s': its dtype is none of U8, I8, I32, I64, F32, BF16", name);
     s->t.dtype = (enum wisp_dtype)i;
     wisp_status st = parse_shape(r, &s->t, json_object_get(v, "shape"));
     return st == WISP_OK ? parse_offsets(r, s, json_object_get(v, "data_offsets")) : st;

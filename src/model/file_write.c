@@ -17,8 +17,8 @@
 #include <xxhash.h>
 
 const struct wisp_dtype_info wisp_dtypes[WISP_N_DTYPES] = {
-    [WISP_U8] = { "U8", 1 },   [WISP_I32] = { "I32", 4 },   [WISP_I64] = { "I64", 8 },
-    [WISP_F32] = { "F32", 4 }, [WISP_BF16] = { "BF16", 2 },
+    [WISP_U8] = { "U8", 1 },   [WISP_I8] = { "I8", 1 },   [WISP_I32] = { "I32", 4 },
+    [WISP_I64] = { "I64", 8 }, [WISP_F32] = { "F32", 4 }, [WISP_BF16] = { "BF16", 2 },
 };
 
 size_t wisp_tensor_chunk = (size_t)64 << 20;

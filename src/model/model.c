@@ -1,11 +1,12 @@
 /* Models to and from their file.
  *
- * Tensors: every declared parameter under its name; "labels" and "vocab" (U8, lines); "idf" (F32);
- * "label_rows" (I64); "votes.start" (I64), "votes.label" (I32), "votes.weight" (F32).  Metadata:
- * what is listed in save(). */
+ * Tensors: every declared parameter under its name, beside one of I8 "NAME.scale" (F32); "labels"
+ * and "vocab" (U8, lines); "idf" (F32); "label_rows" (I64); "votes.start" (I64), "votes.label"
+ * (I32), "votes.weight" (F32).  Metadata: what is listed in save(); "quantized" (quantize.c). */
 #include "model/model.h"
 #include "base/mem.h"
 
+#include <float.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,29 +119,61 @@ struct loader {
     const char *path;
 };
 
+/* "F32 3 x 4" */
+static const char *kind_text(char out[80], enum wisp_dtype dtype, int n_dims, size_t rows,
+                             size_t cols)
+{
+    int n = snprintf(out, 80, "%s", wisp_dtypes[dtype].name);
+    if (n_dims > 0) n += snprintf(out + n, 80 - (size_t)n, " %zu", rows);
+    if (n_dims > 1) snprintf(out + n, 80 - (size_t)n, " x %zu", cols);
+    return out;
+}
+
 static wisp_status need(const struct wisp_tensor **out, const struct loader *ld, const char *name,
                         enum wisp_dtype dtype, size_t rows, size_t cols, wisp_error *err)
 {
     const struct wisp_tensor *t = *out = wisp_tensor_file_find(&ld->m->file, name);
+    int n_dims = cols ? 2 : 1;
+    char want[80], have[80];
     if (!t) return wisp_fail(err, WISP_EMODEL, "%s: tensor '%s' is missing", ld->path, name);
-    if (t->dtype != dtype || t->n_dims != (cols ? 2 : 1) || t->shape[0] != rows ||
+    if (t->dtype != dtype || t->n_dims != n_dims || t->shape[0] != rows ||
         (cols && t->shape[1] != cols))
         return wisp_fail(err, WISP_EMODEL,
-                         "%s: tensor '%s' has another type or shape than %zu x %zu", ld->path, name,
-                         rows, cols);
+                         "%s: tensor '%s' has another type or shape than %s: it is %s", ld->path,
+                         name, kind_text(want, dtype, n_dims, rows, cols),
+                         kind_text(have, t->dtype, t->n_dims, t->shape[0], t->shape[1]));
     return WISP_OK;
 }
 
+/* The scales of the rows of an int8 parameter: numbers from 0. */
+static wisp_status map_scale(struct wisp_param *p, const struct loader *ld, wisp_error *err)
+{
+    char name[WISP_NAME_BYTES];
+    const struct wisp_tensor *t;
+    snprintf(name, sizeof name, "%s.scale", p->name);
+    wisp_status st = need(&t, ld, name, WISP_F32, p->rows, 0, err);
+    if (st != WISP_OK) return st;
+    p->scale = (float *)t->data;
+    for (size_t row = 0; row < p->rows; row++)
+        if (!(p->scale[row] >= 0 && p->scale[row] <= FLT_MAX))
+            return wisp_fail(err, WISP_EMODEL,
+                             "%s: '%s' is %g in row %zu, expected a number from 0", ld->path, name,
+                             p->scale[row], row);
+    return WISP_OK;
+}
+
+/* Read-only memory: only forward passes use it. */
 static wisp_status map_param(void *arg, struct wisp_param *p, wisp_error *err)
 {
     const struct loader *ld = arg;
     const struct wisp_tensor *t = wisp_tensor_file_find(&ld->m->file, p->name);
-    bool half = t && t->dtype == WISP_BF16 && p->cols > 1; /* a bias never is */
-    wisp_status st = need(&t, ld, p->name, half ? WISP_BF16 : WISP_F32, p->rows, p->cols, err);
+    bool narrow = t && p->narrow && (t->dtype == WISP_BF16 || t->dtype == WISP_I8);
+    wisp_status st = need(&t, ld, p->name, narrow ? t->dtype : WISP_F32, p->rows, p->cols, err);
     if (st != WISP_OK) return st;
-    if (half) p->b16 = (uint16_t *)t->data; /* read-only memory: only forward passes use it */
-    else p->w = (float *)t->data;
-    return WISP_OK;
+    if (t->dtype == WISP_F32) p->w = (float *)t->data;
+    else if (t->dtype == WISP_BF16) p->b16 = (uint16_t *)t->data;
+    else p->i8 = (int8_t *)t->data;
+    return p->i8 ? map_scale(p, ld, err) : WISP_OK;
 }
 
 static wisp_status load_names(struct wisp_names *n, const struct loader *ld, const char *name,

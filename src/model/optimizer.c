@@ -40,7 +40,7 @@ static void move_row(const struct wisp_optimizer *o, struct wisp_param *p, size_
         memcpy(was, w, n * sizeof *w);
         fn(o, p, w, at + c, g + c, n, how);
         for (size_t i = 0; i < n; i++) w[i] -= was[i];
-        o->k->axpy16(p->b16 + at + c, w, 1, n, bits_for(o, p, row) + (uint32_t)c);
+        o->k->axpy16(p->b16 + at + c, w, 1, n, bits_for(o, p, row) + (uint32_t)c * WISP_GOLDEN16);
     }
 }
 

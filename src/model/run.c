@@ -270,11 +270,29 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
     return WISP_OK;
 }
 
+/* From rows of int8, which are never trained, in pieces. */
+static void copy_int8(struct wisp_param *to, const struct wisp_param *from,
+                      const struct wisp_kernels *k)
+{
+    enum { PIECE = 256 };
+    float piece[PIECE];
+    for (size_t row = 0; row < to->rows; row++)
+        for (size_t c = 0; c < to->cols; c += PIECE) {
+            size_t n = to->cols - c < PIECE ? to->cols - c : PIECE, at = row * to->cols + c;
+            k->from8(to->w ? to->w + at : piece, from->i8 + at, from->scale[row], n);
+            if (to->b16) k->to16(to->b16 + at, piece, n);
+        }
+}
+
 /* Between rows of any two types. */
 static void copy_weights(struct wisp_param *to, const struct wisp_param *from,
                          const struct wisp_kernels *k)
 {
     size_t n = to->rows * to->cols;
+    if (from->i8) {
+        copy_int8(to, from, k);
+        return;
+    }
     if (to->b16 && from->b16) memcpy(to->b16, from->b16, n * sizeof *to->b16);
     else if (to->b16) k->to16(to->b16, from->w, n);
     else if (from->b16) k->from16(to->w, from->b16, n);
@@ -355,7 +373,7 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
     wisp_status st;
     if (d->n_rows == 0) return wisp_fail(err, WISP_EINVAL, "there are no rows to train on");
     if ((st = wisp_plan_make(p, cfg, r->ctx->k, d, r->valid != NULL, err)) != WISP_OK) return st;
-    if (!r->path) p->index = false; /* nobody would keep it */
+    if (!r->path) p->index = r->keep; /* else nobody would keep it */
     if ((st = open_init(r, cfg, err)) != WISP_OK || (st = make_model(r, cfg, err)) != WISP_OK ||
         (st = wisp_order_init(&r->order, d, p->seed, p->holdout, p->memory, err)) != WISP_OK)
         return st;

@@ -4,6 +4,8 @@
 #include "model/metrics.h"
 #include "model/model.h"
 
+enum { FEATURES = 1 << 16, LABELS = 1 << 14 }; /* of a batch, before laying it out allocates */
+
 wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
                              struct wisp_context *ctx, size_t k, wisp_error *err)
 {
@@ -14,8 +16,10 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
     if (st != WISP_OK) return st;
     for (int i = 0; i < s->net.n_layers; i++)
         for (int p = 0; p < s->net.layers[i].n_params; p++) {
-            s->net.layers[i].params[p].w = m->net.layers[i].params[p].w;
-            s->net.layers[i].params[p].b16 = m->net.layers[i].params[p].b16;
+            struct wisp_param *to = &s->net.layers[i].params[p];
+            const struct wisp_param *from = &m->net.layers[i].params[p];
+            to->w = from->w, to->b16 = from->b16;
+            to->i8 = from->i8, to->scale = from->scale;
         }
     const struct wisp_layer *out = wisp_net_output(&s->net);
     int threads = wisp_pool_threads(ctx->pool);
@@ -23,7 +27,8 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
     size_t each = wisp_output_topk_thread_floats(out, WISP_SCORE_BATCH, s->k);
     if ((st = wisp_net_alloc_work(&s->net, threads, err)) != WISP_OK ||
         (st = wisp_layout_init(&s->layout, m->net.n_features, m->net.n_labels, false, err)) !=
-            WISP_OK)
+            WISP_OK ||
+        (st = wisp_layout_reserve(&s->layout, WISP_SCORE_BATCH, FEATURES, LABELS, err)) != WISP_OK)
         goto done;
     s->layout.pool = ctx->pool;
     s->scratch = wisp_alloc(shared, sizeof(float));

@@ -33,30 +33,32 @@ wisp_status wisp_sparse_init(struct wisp_sparse *s, const struct wisp_votes *vot
                              struct wisp_context *ctx, const int64_t *label_rows, size_t n_labels,
                              size_t batch, size_t k, wisp_error *err)
 {
-    size_t threads = (size_t)wisp_pool_threads(ctx->pool), room = WISP_POT_ROOM;
-    *s = (struct wisp_sparse){ .votes = votes,
-                               .ctx = ctx,
-                               .candidates = candidates_for(n_labels, k) };
-    while (room < s->candidates) room *= 2;
-    s->pots = wisp_zalloc(threads, sizeof *s->pots);
-    s->blocks = wisp_zalloc(threads, wisp_pot_bytes(room));
+    size_t threads = (size_t)wisp_pool_threads(ctx->pool), room = candidates_for(n_labels, k);
+    *s = (struct wisp_sparse){ .votes = votes, .ctx = ctx, .candidates = room };
+    s->elections = wisp_zalloc(threads, sizeof *s->elections);
+    s->rows = wisp_alloc(threads * room, sizeof *s->rows);
+    s->scores = wisp_alloc(threads * room, sizeof *s->scores);
+    s->keys = wisp_alloc(threads * room, sizeof *s->keys);
     s->n_frequent = k < n_labels ? k : n_labels; /* enough for k answers */
     s->frequent = wisp_alloc(s->n_frequent, sizeof *s->frequent);
     s->scored = wisp_alloc(batch, sizeof *s->scored);
-    if (!s->pots || !s->blocks || !s->frequent || !s->scored) {
-        wisp_sparse_clear(s);
-        return wisp_fail_mem(err, threads * wisp_pot_bytes(room), "sparse prediction");
-    }
-    for (size_t i = 0; i < threads; i++)
-        wisp_pot_init(&s->pots[i], ctx->k, s->blocks + i * wisp_pot_bytes(room), room);
-    most_frequent(s->frequent, s->n_frequent, label_rows, n_labels);
-    return WISP_OK;
+    wisp_status st = WISP_OK;
+    if (!s->elections || !s->rows || !s->scores || !s->keys || !s->frequent || !s->scored)
+        st = wisp_fail_mem(err, threads * room * 16, "sparse prediction");
+    for (size_t i = 0; st == WISP_OK && i < threads; i++, s->n_elections++)
+        st = wisp_election_init(&s->elections[i], VOTERS, EACH, err);
+    if (st == WISP_OK) most_frequent(s->frequent, s->n_frequent, label_rows, n_labels);
+    else wisp_sparse_clear(s);
+    return st;
 }
 
 void wisp_sparse_clear(struct wisp_sparse *s)
 {
-    wisp_free(s->pots);
-    wisp_free(s->blocks);
+    for (size_t i = 0; i < s->n_elections; i++) wisp_election_clear(&s->elections[i]);
+    wisp_free(s->elections);
+    wisp_free(s->rows);
+    wisp_free(s->scores);
+    wisp_free(s->keys);
     wisp_free(s->frequent);
     wisp_free(s->scored);
     *s = (struct wisp_sparse){ 0 };
@@ -71,29 +73,40 @@ struct job {
     float *scores;
 };
 
+/* The rows to score for sample i: those elected, and frequent ones where they are fewer than k. */
+static size_t choose(int32_t *rows, const struct job *j, size_t i, int thread)
+{
+    const struct wisp_sparse *s = j->s;
+    const struct wisp_query *q = j->q;
+    size_t n = wisp_votes_elect(rows, &s->elections[thread], s->votes, q->xi + q->xp[i],
+                                q->xv + q->xp[i], q->xp[i + 1] - q->xp[i], s->candidates);
+    size_t elected = n;
+    for (size_t c = 0; c < s->n_frequent && n < j->k; c++)
+        if (!s->ctx->k->holds(rows, elected, s->frequent[c])) rows[n++] = s->frequent[c];
+    return n;
+}
+
 static void predict(void *arg, size_t i, int thread)
 {
     const struct job *j = arg;
     const struct wisp_query *q = j->q;
-    struct wisp_pot *pot = &j->s->pots[thread];
-    wisp_pot_start(pot, q, i);
-    wisp_votes_cast(j->s->votes, q->xi + q->xp[i], q->xv + q->xp[i], q->xp[i + 1] - q->xp[i],
-                    VOTERS, EACH, j->s->candidates, pot);
-    for (size_t c = 0; c < j->s->n_frequent && pot->n < j->k; c++) /* always k answers */
-        wisp_pot_add(pot, j->s->frequent[c]);
-    wisp_pot_score(pot);
-    size_t n;
-    const uint64_t *best = wisp_pot_best(pot, j->k, &n);
-    float max = n ? wisp_key_score(best[0]) : 0;
+    size_t room = j->s->candidates, first = (size_t)thread * room;
+    int32_t *rows = j->s->rows + first;
+    float *scores = j->s->scores + first;
+    uint64_t *best = j->s->keys + first;
+    size_t n = choose(rows, j, i, thread);
+    wisp_weights_dots(j->s->ctx->k, scores, &q->rows.w, rows, n, q->h + i * q->rows.width);
+    for (size_t c = 0; c < n; c++) scores[c] += q->rows.bias[rows[c]];
+    size_t found = wisp_keys_best(best, scores, rows, n, j->k);
+    float max = found ? wisp_key_score(best[0]) : 0;
     double sum = 0;
-    for (size_t c = 0; c < pot->n && j->loss->needs_sum; c++)
-        sum += exp((double)pot->score[c] - max);
+    for (size_t c = 0; c < n && j->loss->needs_sum; c++) sum += exp((double)scores[c] - max);
     for (size_t c = 0; c < j->k; c++) {
-        j->labels[i * j->k + c] = c < n ? wisp_key_row(best[c]) : -1;
+        j->labels[i * j->k + c] = c < found ? wisp_key_row(best[c]) : -1;
         j->scores[i * j->k + c] =
-            c < n ? j->loss->probability(wisp_key_score(best[c]), max, sum) : 0;
+            c < found ? j->loss->probability(wisp_key_score(best[c]), max, sum) : 0;
     }
-    j->s->scored[i] = pot->products;
+    j->s->scored[i] = n;
 }
 
 uint64_t wisp_sparse_topk(struct wisp_sparse *s, const struct wisp_layer *out,

@@ -13,9 +13,12 @@
 struct wisp_sparse {
     const struct wisp_votes *votes;
     struct wisp_context *ctx;
-    size_t candidates;     /* rows scored for a sample, at most */
-    struct wisp_pot *pots; /* (threads) */
-    unsigned char *blocks;
+    size_t candidates;               /* rows scored for a sample, at most */
+    struct wisp_election *elections; /* (threads) */
+    size_t n_elections;              /* that are made */
+    int32_t *rows;                   /* (threads, candidates) */
+    float *scores;
+    uint64_t *keys;
     size_t n_frequent;
     int32_t *frequent; /* (n_frequent) labels with most training rows */
     uint64_t *scored;  /* (samples of a batch) */

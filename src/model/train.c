@@ -64,7 +64,7 @@ struct watch { /* who is told how it goes, and what about speed */
     double began, said, trained_s;
     size_t rows;
     /* where the account of phases begins: after the first step, which touches all memory */
-    double first_s, first_phases[WISP_PHASES];
+    double first_s, first_serial, first_phases[WISP_PHASES];
     size_t first_rows;
 };
 
@@ -198,6 +198,7 @@ static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *
         if (c->first_rows == 0) {
             c->first_rows = c->rows;
             c->first_s = c->trained_s;
+            c->first_serial = wisp_serial_seconds(r->ctx->pool);
             wisp_phase_seconds(r->ctx->pool, c->first_phases);
         }
         if (asked_to_stop(c)) st = WISP_ESTOPPED;
@@ -342,6 +343,8 @@ static void report_phases(struct wisp_report *t, const struct wisp_run *r, const
         wisp_report_num(t, key, 1e6 * s / rows);
         left -= s;
     }
+    double serial = wisp_serial_seconds(r->ctx->pool) - c->first_serial;
+    wisp_report_num(t, "serial_us", 1e6 * serial / rows);
 }
 
 static wisp_status report(struct wisp_report **out, const struct wisp_run *r, const struct watch *c,
@@ -366,18 +369,52 @@ static wisp_status report(struct wisp_report **out, const struct wisp_run *r, co
     return wisp_report_done(out, t, err);
 }
 
+/* The model with its last weights, averaged if they are to be; what only training needs is freed.
+ */
+static struct wisp_model *take_model(struct wisp_run *r)
+{
+    struct wisp_model *m = r->m;
+    struct wisp_net *net = &m->net;
+    if (r->n_averaged > 0)
+        memcpy(net->params, r->average, wisp_net_param_floats(net) * sizeof *net->params);
+    wisp_free(net->state);
+    wisp_free(net->work);
+    net->state = net->work = NULL;
+    r->m = NULL;
+    return m;
+}
+
+/* What the caller has not set of r is made here, and all of it cleared; model NULL: not kept. */
+static wisp_status run(struct wisp_report **out, struct wisp_run *r, struct wisp_model **model,
+                       const wisp_config *cfg, wisp_on_progress on_progress, void *arg,
+                       wisp_error *err)
+{
+    *out = NULL;
+    if (model) *model = NULL;
+    struct watch c = { .r = r, .on_progress = on_progress, .arg = arg, .began = wisp_now() };
+    wisp_status st = wisp_run_make(r, cfg, err);
+    if (st == WISP_OK) st = run_epochs(r, &c, err);
+    if (st == WISP_OK && r->path) wisp_state_remove(r);
+    if (st == WISP_OK) st = report(out, r, &c, err);
+    if (st == WISP_OK && model) *model = take_model(r);
+    wisp_run_clear(r);
+    return st;
+}
+
 wisp_status wisp_train_run(struct wisp_report **out, struct wisp_context *ctx,
                            const wisp_config *cfg, const struct wisp_data *train,
                            const struct wisp_data *valid, const char *path,
                            wisp_on_progress on_progress, void *arg, wisp_error *err)
 {
-    *out = NULL;
     struct wisp_run r = { .ctx = ctx, .train = train, .valid = valid, .path = path };
-    struct watch c = { .r = &r, .on_progress = on_progress, .arg = arg, .began = wisp_now() };
-    wisp_status st = wisp_run_make(&r, cfg, err);
-    if (st == WISP_OK) st = run_epochs(&r, &c, err);
-    if (st == WISP_OK && path) wisp_state_remove(&r);
-    if (st == WISP_OK) st = report(out, &r, &c, err);
-    wisp_run_clear(&r);
-    return st;
+    return run(out, &r, NULL, cfg, on_progress, arg, err);
+}
+
+wisp_status wisp_train_model(struct wisp_model **model, struct wisp_report **out,
+                             struct wisp_context *ctx, const wisp_config *cfg,
+                             const struct wisp_data *train, const struct wisp_data *valid,
+                             wisp_on_progress on_progress, void *arg, wisp_error *err)
+{
+    struct wisp_run r = { .ctx = ctx, .train = train, .valid = valid, .keep = true };
+    return run(out, &r, model, cfg, on_progress, arg, err);
 }

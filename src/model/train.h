@@ -66,6 +66,7 @@ struct wisp_run {
     const struct wisp_data *train, *valid; /* valid: NULL or empty: no validation */
     struct wisp_data *held_out;            /* owned; what 'valid' is when no set was given */
     const char *path;                      /* NULL: nothing is kept on disk */
+    bool keep;                             /* the model, in memory, with an index */
     struct wisp_plan plan;
     struct wisp_model *m;
     struct wisp_model *init; /* --init, or NULL */

@@ -90,6 +90,60 @@ judge "a part of an epoch" 'd["train_seconds"] >= 0.05 and 0 < d["epochs"] < 1 a
 ok "--epochs before --seconds" "${sampled[@]}" --epochs 1 --seconds 1000 --json
 judge "the first to come ends it" 'd["epochs"] == 1 and d["train_seconds"] < 500'
 
+# ---- prediction ----
+refuse "predict: nothing to measure" 2 "--shape, or a model and data, are missing" bench predict
+refuse "predict: a model alone" 2 "the data to predict is missing" bench predict m
+refuse "predict: a model and a shape" 2 "'m'" bench predict m d --shape 9x9x9
+refuse "predict: a fourth part" 2 "'x'" bench predict m d x
+refuse "predict: no such model" 5 "nowhere" bench predict nowhere S_test.txt
+refuse "predict: no rows" 2 "there are no rows to predict" bench predict --shape 90x90x9 --epochs 1 --test-rows 0
+
+predict=(--hidden 32 --batch 64 --threads 1 --loss softmax --test-rows 512)
+ok "predict --shape" bench predict --shape 4000x2000x6000 "${predict[@]}" --seconds 0.1 --json
+check "predict: one line on stdout" [ "$(wc -l <out)" = 1 ]
+check "predict: training is seen" grep -q '^epoch 1/1 ' err
+judge "predict: what was asked" 'd["shape"] == "4000x2000x6000" and (d["labels"], d["hidden"], d["threads"], d["rows"]) == (6000, 32, 1, 512)'
+judge "predict: times ascend" '0 < d["sparse_us_median"] <= d["sparse_us_p90"] <= d["sparse_us_p99"] and d["exact_us_median"] > 0 and d["train_seconds"] > 0'
+judge "predict: every row" 'd["sparse_calls"] >= 512 and d["exact_calls"] >= 20'
+judge "predict: few rows are scored, nearly as good" 'd["scored_mean"] == 256 and d["exact_p@1"] > 1 and abs(d["ratio"] - d["sparse_p@1"] / d["exact_p@1"]) < 1e-6 and d["ratio"] > 0.9'
+judge "predict: the product" 'abs(d["batch_gflops"] / (2e-9 * d["batch_rows_per_s"] * 6000 * 32) - 1) < 1e-6 and d["peak_gflops"] > 0'
+judge "predict: the weights" 'abs(d["batch_gb_per_s"] / (4e-9 * d["batch_rows_per_s"] / d["batch_rows"] * 6000 * 32) - 1) < 1e-6 and d["copy_gb_per_s"] > 0'
+cp out one.json
+
+# Its model and its figures are those of 'wisp train' and 'wisp eval' on the rows of 'wisp synth'.
+synth S --shape 4000x2000x6000 --test-rows 512
+ok "predict: the same by wisp train" train S_train.txt --valid S_test.txt -o m "${predict[@]:0:8}" --epochs 1 --index yes --cache -
+ok "predict: the same by wisp eval" eval m S_test.txt --inference sparse --json --cache -
+cp out eval.json
+ok "predict MODEL DATA" bench predict m S_test.txt --seconds 0.05 --json
+judge "predict MODEL DATA: what was asked" 'd["model"] == "m" and "shape" not in d and d["labels"] == 6000 and d["hidden"] == 32 and d["rows"] == 512'
+check "predict: the figures of train and eval" /usr/bin/python3 -c '
+import json
+a, b, e = json.load(open("one.json")), json.load(open("out")), json.load(open("eval.json"))
+print(a, b, e)
+for d in a, b:
+    assert abs(d["sparse_p@1"] - e["p@1"]) < 1e-4 and abs(d["exact_p@1"] - e["exact_p@1"]) < 1e-4 and abs(d["scored_mean"] - e["scored_mean"]) < 1e-4'
+ok "predict: fewer rows" bench predict m S_test.txt --seconds 0.3 --test-rows 20 --json
+judge "predict: fewer rows are taken, again and again" 'd["rows"] == 20 and d["sparse_calls"] > 40 and d["exact_calls"] > 40'
+ok "predict: a table" bench predict m S_test.txt --seconds 0.01
+check "predict: the table" [ "$(cut -d' ' -f1 out | tr '\n' ' ')" = "model sparse exact quality scored batches compute memory " ]
+ok "predict: rows of bf16" bench predict --shape 400x200x600 --rows bf16 --epochs 1 --seconds 0.01 --test-rows 256 --json
+judge "predict: half the bytes" 'abs(d["batch_gb_per_s"] / (2e-9 * d["batch_rows_per_s"] / 256 * 600 * 128) - 1) < 1e-6'
+ok "predict: a table of a shape" bench predict --shape 400x200x600 --seconds 0.01
+check "predict: the table of a shape" [ "$(cut -d' ' -f1 out | tr '\n' ' ')" = "shape trained sparse exact quality scored batches compute memory " ]
+ok "train without an index" train S_train.txt -o none "${predict[@]:0:8}" --epochs 1 --index no --cache -
+refuse "predict: a model without an index" 2 "no index; train it with --index yes" bench predict none S_test.txt
+averaged=("${predict[@]:0:8}" --lr 0.3 --decay none --epochs 2 --patience 0 --average 0.5)
+ok "predict: averaged weights" bench predict --shape 4000x2000x6000 "${averaged[@]}" --test-rows 512 --seconds 0.01 --json
+cp out one.json
+ok "predict: averaged weights, by wisp train" train S_train.txt --valid S_test.txt -o m "${averaged[@]}" --cache - --log log
+check "predict: the last weights, averaged" /usr/bin/python3 -c '
+import json
+a, b = json.load(open("one.json")), json.loads(open("log").read().splitlines()[-1])
+print(a, b)
+assert abs(a["exact_p@1"] - b["valid_p@1"]) < 1e-4'
+rm -rf S_* m none eval.json log home/.cache
+
 # ---- a table for a person, a log, nothing else ----
 ok "a table" "${sampled[@]}" --epochs 1 --log log
 check "the table" [ "$(cut -d' ' -f1 out | tr '\n' ' ')" = "shape rate trained active scored recall held-out memory " ]

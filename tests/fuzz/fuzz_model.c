@@ -1,12 +1,12 @@
 /* Fuzzing the model file reader: any bytes are either refused or safe to use.
  *
- * LLVMFuzzerTestOneInput opens the bytes through a file in memory and, when they are accepted,
- * reads all that it was given.  Without -DWISP_LIBFUZZER a main() mutates a valid file with a fixed
- * seed; half of the mutants get checksums that match, so that the checks behind them are reached
- * too. */
+ * LLVMFuzzerTestOneInput opens the bytes through a file in memory, as a file of tensors and as a
+ * model, and, when they are accepted, reads all that it was given.  Without -DWISP_LIBFUZZER a
+ * main() mutates a valid model, with weights of all types, with a fixed seed; half of the mutants
+ * get checksums that match, so that the checks behind them are reached too. */
 #include "test.h"
 #include "base/mem.h"
-#include "model/file.h"
+#include "model/model.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static int fd = -1;
 static char path[40];
 static wisp_error err;
-static wisp_status last;
+static wisp_status last, last_model;
 static volatile unsigned sink; /* reads that must not be optimised away */
 
 /* All that an accepted file promises; 0 when a promise is broken. */
@@ -40,6 +40,34 @@ static int use(const struct wisp_tensor_file *f)
     return strlen(f->check) == 32;
 }
 
+/* All weights of a model: of each parameter in one type, of int8 with scales that are numbers. */
+static int use_model(const struct wisp_model *m)
+{
+    unsigned sum = 0;
+    for (int i = 0; i < m->net.n_layers; i++)
+        for (int k = 0; k < m->net.layers[i].n_params; k++) {
+            const struct wisp_param *p = &m->net.layers[i].params[k];
+            const unsigned char *w = p->w     ? (const unsigned char *)p->w
+                                     : p->b16 ? (const unsigned char *)p->b16
+                                              : (const unsigned char *)p->i8;
+            size_t bytes = p->rows * p->cols * (p->w ? 4 : p->b16 ? 2 : 1);
+            if (!!p->w + !!p->b16 + !!p->i8 != 1 || !p->scale != !p->i8) return 0;
+            for (size_t j = 0; j < bytes; j++) sum += w[j];
+            for (size_t row = 0; p->i8 && row < p->rows; row++)
+                if (!(p->scale[row] >= 0 && p->scale[row] - p->scale[row] == 0)) return 0;
+        }
+    for (size_t l = 0; l < m->net.n_labels; l++) sum += (unsigned)m->label_rows[l];
+    sink = sum + (unsigned)strlen(m->describe);
+    return 1;
+}
+
+/* One line of reason for what is refused, and for nothing else. */
+static int explained(wisp_status st)
+{
+    return st == WISP_OK ||
+           ((st == WISP_EMODEL || st == WISP_ENOMEM) && err.text[0] && !strchr(err.text, '\n'));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (fd < 0) {
@@ -50,17 +78,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct wisp_tensor_file f;
     memset(&err, 0, sizeof err);
     last = wisp_tensor_file_open(&f, NULL, path, &err);
-    int fine = last == WISP_OK ? use(&f)
-                               : (last == WISP_EMODEL || last == WISP_ENOMEM) && err.text[0] &&
-                                     !strchr(err.text, '\n') && !f.map.p && !f.tensors;
+    int fine = explained(last) && (last == WISP_OK ? use(&f) : !f.map.p && !f.tensors);
     wisp_tensor_file_close(&f);
+    if (last == WISP_OK) {
+        struct wisp_model *m;
+        last_model = wisp_model_open(&m, NULL, path, &err);
+        fine &= explained(last_model) && (last_model == WISP_OK ? use_model(m) : !m);
+        wisp_model_free(m);
+    }
     if (!fine || wisp_mem_live != 0) abort();
     return 0;
 }
 
 #ifndef WISP_LIBFUZZER
 
-enum { MUTANTS = 5000, ROOM = 8192 };
+enum { MUTANTS = 15000, ROOM = 8192 };
 
 struct file {
     unsigned char p[ROOM];
@@ -75,20 +107,35 @@ static size_t header_bytes(const struct file *f)
     return n <= f->n - 8 ? (size_t)n + 8 : f->n;
 }
 
-/* A valid file: several types, an empty tensor, pads, metadata. */
+/* A valid file: a model of 3 features and 2 labels with weights of all types; an empty tensor and
+ * one that nobody knows; pads. */
 static void make_valid(struct file *f)
 {
     static const float w[12] = { 1, 2, 3 };
     static const int64_t n[5] = { 4, 5, 6 };
-    const struct wisp_tensor t[] = { { "w", WISP_F32, 2, { 3, 4 }, w, sizeof w },
+    const struct wisp_tensor t[] = { { "0.input.weight", WISP_I8, 2, { 3, 2 }, w, 6 },
+                                     { "0.input.weight.scale", WISP_F32, 1, { 3 }, w, 12 },
+                                     { "0.input.bias", WISP_F32, 2, { 1, 2 }, w, 8 },
                                      { "none", WISP_U8, 1, { 0 }, w, 0 },
-                                     { "n", WISP_I64, 1, { 5 }, n, sizeof n },
-                                     { "b", WISP_I32, 1, { 3 }, w, 12 } };
-    const struct wisp_pair m[] = { { "format", "1" }, { "net", "a \"b\" \xc3\xa9" } };
+                                     { "2.dense.weight", WISP_F32, 2, { 2, 2 }, w, 16 },
+                                     { "2.dense.bias", WISP_F32, 2, { 1, 2 }, w, 8 },
+                                     { "3.output.weight", WISP_BF16, 2, { 2, 2 }, w, 8 },
+                                     { "3.output.bias", WISP_F32, 2, { 2, 1 }, w, 8 },
+                                     { "label_rows", WISP_I64, 1, { 2 }, n, 16 },
+                                     { "other", WISP_I32, 1, { 3 }, w, 12 } };
+    const struct wisp_pair m[] = { { "format", "wisp-model 1" },
+                                   { "net", "input 2, relu, dense 2" },
+                                   { "loss", "bce" },
+                                   { "values", "unit" },
+                                   { "features", "3" },
+                                   { "labels", "2" },
+                                   { "note", "a \"b\" \xc3\xa9" } };
+    enum { N_TENSORS = sizeof t / sizeof *t, N_META = sizeof m / sizeof *m };
     char name[] = "/tmp/wisp_fuzz_XXXXXX";
     int temp = mkstemp(name);
     CHECK(temp >= 0, "no temporary file");
-    CHECK(wisp_tensor_file_write(name, t, 4, m, 2, NULL, &err) == WISP_OK, "%s", err.text);
+    CHECK(wisp_tensor_file_write(name, t, N_TENSORS, m, N_META, NULL, &err) == WISP_OK, "%s",
+          err.text);
     FILE *in = fopen(name, "rb");
     f->n = in ? fread(f->p, 1, ROOM, in) : 0;
     if (in) fclose(in);
@@ -96,9 +143,29 @@ static void make_valid(struct file *f)
     unlink(name);
 }
 
-/* Checksums as the reader wants them for an unchanged layout: pads and tensors of the valid file
- * are one chunk each, at the places and lengths listed here. */
-static void repair(struct file *f, const size_t (*spans)[2], size_t n_spans)
+/* Places and ends of the valid file's tensors and pads in its data, those of no bytes left out:
+ * one chunk each. */
+static size_t spans[32][2], n_spans;
+
+static void find_spans(const struct file *f)
+{
+    struct wisp_tensor_file open;
+    size_t head = header_bytes(f), at = 0;
+    LLVMFuzzerTestOneInput(f->p, f->n);
+    CHECK(last == WISP_OK && last_model == WISP_OK, "%s", err.text);
+    if (wisp_tensor_file_open(&open, NULL, path, &err) != WISP_OK) return;
+    for (size_t i = 0; i < open.n_tensors; i++) {
+        const struct wisp_tensor *t = &open.tensors[i];
+        size_t begin = (size_t)((const unsigned char *)t->data - open.map.p) - head;
+        if (t->bytes == 0) continue;
+        if (begin > at) spans[n_spans][0] = at, spans[n_spans++][1] = begin;
+        spans[n_spans][0] = begin, spans[n_spans++][1] = at = begin + t->bytes;
+    }
+    wisp_tensor_file_close(&open);
+}
+
+/* Checksums as the reader wants them for an unchanged layout. */
+static void repair(struct file *f)
 {
     size_t sums = 32 + 8 * n_spans, head = header_bytes(f);
     if (f->n < head + sums) return;
@@ -150,6 +217,9 @@ static void mutate(struct file *f, uint64_t *s)
                                          "\"w\":",
                                          "\"F32\"",
                                          "\"U8\"",
+                                         "\"I8\"",
+                                         "\"BF16\"",
+                                         ".scale",
                                          "\"F64\"",
                                          "__pad_",
                                          "__integrity__",
@@ -164,7 +234,7 @@ static void mutate(struct file *f, uint64_t *s)
     size_t head = header_bytes(f), in_head = 8 + test_rand(s) % (head > 8 ? head - 8 : 1);
     const char *word = words[test_rand(s) % (sizeof words / sizeof *words)];
     if (f->n == 0) return;
-    switch (test_rand(s) % 8) {
+    switch (test_rand(s) % 9) {
     case 0:
         f->p[test_rand(s) % f->n] ^= (unsigned char)(1u << test_rand(s) % 8);
         break;
@@ -193,6 +263,10 @@ static void mutate(struct file *f, uint64_t *s)
         splice(f, at, end - at, number);
         break;
     }
+    case 7: /* another digit: nothing moves */
+        while (in_head < head && (f->p[in_head] < '0' || f->p[in_head] > '9')) in_head++;
+        if (in_head < head) f->p[in_head] = (unsigned char)('0' + test_rand(s) % 10);
+        break;
     default:
         if (f->n > 8) f->p[test_rand(s) % 8] = (unsigned char)test_rand(s);
     }
@@ -201,33 +275,35 @@ static void mutate(struct file *f, uint64_t *s)
 int main(void)
 {
     static struct file valid, f;
-    static const size_t spans[][2] = {
-        { 0, 48 }, { 48, 64 }, { 64, 104 }, { 104, 128 }, { 128, 140 }
-    };
-    enum { N_SPANS = sizeof spans / sizeof *spans };
     uint64_t s = 20240607;
-    size_t accepted = 0, by_sum = 0;
+    size_t accepted = 0, models = 0, by_sum = 0;
     TEST("fuzz: model file");
     make_valid(&valid);
+    find_spans(&valid);
     f = valid;
-    repair(&f, spans, N_SPANS);
+    repair(&f);
     CHECK(memcmp(&f, &valid, sizeof f) == 0, "the repair does not know the layout");
     for (int i = 0; i < MUTANTS; i++) {
         f = valid;
         for (uint64_t n = 1 + test_rand(&s) % 3; n > 0; n--) mutate(&f, &s);
         bool repaired = i % 2;
-        if (repaired) repair(&f, spans, N_SPANS);
+        if (repaired) repair(&f);
         LLVMFuzzerTestOneInput(f.p, f.n);
         bool same = f.n == valid.n && memcmp(f.p, valid.p, f.n) == 0;
         CHECK(last != WISP_OK || repaired || same, "mutant %d was accepted", i);
         accepted += last == WISP_OK && !same;
+        models += last == WISP_OK && last_model == WISP_OK && !same;
         by_sum += strstr(err.text, "checksum") != NULL;
     }
     CHECK(accepted > 10, "only %zu repaired mutants were accepted: the repair does not work",
           accepted);
+    CHECK(models > 10 && models < accepted - 10, "%zu of %zu of them were models", models,
+          accepted);
     CHECK(by_sum < MUTANTS / 2, "%zu mutants reached no further than the checksums", by_sum);
-    printf("     %d mutants: %zu accepted (repaired), %zu stopped by checksums, the rest before\n",
-           MUTANTS, accepted, by_sum);
+    printf("     %d mutants: %zu accepted (repaired), %zu of them as models, %zu stopped by "
+           "checksums, "
+           "the rest before\n",
+           MUTANTS, accepted, models, by_sum);
     return test_end();
 }
 

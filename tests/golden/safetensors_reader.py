@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 
-TYPES = {"U8": np.uint8, "I32": np.int32, "I64": np.int64, "F32": np.float32}
+TYPES = {"U8": np.uint8, "I8": np.int8, "I32": np.int32, "I64": np.int64, "F32": np.float32}
 
 
 def read(path):

@@ -235,7 +235,7 @@ static void test_average(const struct wisp_kernels *k)
         k->axpy16(x, g, -1, N, random);
         for (size_t i = 0; i < N; i++) up_by[i] += (double)(x[i] - 0x3f80);
         size_t at = turn % N;
-        k->axpy16(piece + at, g + at, -1, N - at, random + (uint32_t)at);
+        k->axpy16(piece + at, g + at, -1, N - at, random + (uint32_t)at * WISP_GOLDEN16);
         CHECK(memcmp(piece + at, x + at, (N - at) * sizeof *x) == 0, "%s: from %zu", k->name, at);
     }
     for (size_t i = 0; i < N; i++) { /* five standard deviations */

@@ -30,12 +30,14 @@ static float w[6] = { 1, -2, 3.5f, 1e-30f, 5, 6 };
 static int64_t counts[3] = { 7, (int64_t)1 << 40, -9 };
 static int32_t ids[5] = { 1, 2, 3, 4, -5 };
 static unsigned char bytes[70];
+static int8_t small[6] = { -128, 127, 0, -1, 5, 6 };
 static struct wisp_tensor tensors[] = {
     { "w", WISP_F32, 2, { 2, 3 }, w, sizeof w },
     { "counts", WISP_I64, 1, { 3 }, counts, sizeof counts },
     { "empty", WISP_I32, 2, { 0, 4 }, NULL, 0 },
     { "ids", WISP_I32, 1, { 5 }, ids, sizeof ids },
     { "scalar", WISP_F32, 0, { 0 }, w, 4 },
+    { "small", WISP_I8, 2, { 3, 2 }, small, sizeof small },
     { "names", WISP_U8, 1, { 70 }, bytes, sizeof bytes },
 };
 enum { N = sizeof tensors / sizeof *tensors };
@@ -397,7 +399,7 @@ static void test_python(void)
     for (size_t i = 0; i < 6; i++) sum += w[i];
     snprintf(cmd, sizeof cmd,
              "/usr/bin/python3 tests/golden/safetensors_reader.py %s w=%.17g counts=%lld empty=0 "
-             "ids=5 scalar=1 names=%d >%s/out",
+             "ids=5 scalar=1 small=9 names=%d >%s/out",
              model, sum, (long long)(counts[0] + counts[1] + counts[2]), 70 * 69 / 2, folder);
     CHECK(system(cmd) == 0, "%s", cmd);
     strcat(strstr(cmd, "w="), " 2>&1");

@@ -380,7 +380,7 @@ static void test_frame(void)
     normals(w, ROWS * D);
     normals(bias, ROWS);
     for (size_t i = 0; i < 50 * D; i++) h[i] = fmaxf(0, normal() + (float)(i % D) / D) * 3;
-    struct wisp_matrix rows = { ROWS, D, { D, w, NULL }, bias };
+    struct wisp_matrix rows = { ROWS, D, { .cols = D, .f32 = w }, bias };
     struct wisp_frame f;
     wisp_frame_place(&f, block, D, 2);
     wisp_frame_observe(mean, square, h, 50, D, 0);

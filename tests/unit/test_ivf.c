@@ -39,7 +39,7 @@ static void make_rig(struct rig *g, size_t n, size_t width, size_t clusters, flo
         for (size_t i = 0; i < width; i++) /* coordinates of unlike size: the metric matters */
             g->h[b * width + i] = (w[i] + 0.2f * test_randf(&s)) * (i % 3 == 0 ? 2.0f : 0.7f);
     }
-    g->m = (struct wisp_matrix){ n, width, { width, g->w, NULL }, g->bias };
+    g->m = (struct wisp_matrix){ n, width, { .cols = width, .f32 = g->w }, g->bias };
     g->q = (struct wisp_query){ .n = batch, .h = g->h, .rows = g->m };
     wisp_free(centre);
 }

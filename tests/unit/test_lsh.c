@@ -47,8 +47,9 @@ static struct run run_of(struct wisp_sampling o, int threads)
     rng = 1234567;
     normals(r.w, ROWS * D);
     normals(r.h, BATCH * D);
-    r.q =
-        (struct wisp_query){ .n = BATCH, .h = r.h, .rows = { ROWS, D, { D, r.w, NULL }, r.bias } };
+    r.q = (struct wisp_query){ .n = BATCH,
+                               .h = r.h,
+                               .rows = { ROWS, D, { .cols = D, .f32 = r.w }, r.bias } };
     return r;
 }
 

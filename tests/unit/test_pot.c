@@ -16,9 +16,11 @@ static uint64_t rng = 4711;
 static float w[N_ROWS * WIDTH], bias[N_ROWS], h[SAMPLES * WIDTH];
 static const uint32_t yp[SAMPLES + 1] = { 0, 0, 1, 4, 9, 12, 12 };
 static const int32_t yi[] = { 5, 0, 3, 699, 1, 2, 3, 4, 6, 40, 41, 500 };
-static struct wisp_query q = {
-    .n = SAMPLES, .h = h, .yp = yp, .yi = yi, .rows = { N_ROWS, WIDTH, { WIDTH, w, NULL }, bias }
-};
+static struct wisp_query q = { .n = SAMPLES,
+                               .h = h,
+                               .yp = yp,
+                               .yi = yi,
+                               .rows = { N_ROWS, WIDTH, { .cols = WIDTH, .f32 = w }, bias } };
 
 static size_t below(size_t n)
 {

@@ -329,7 +329,7 @@ static void test_inclusion(const char *names)
                                 .yp = yp,
                                 .yi = yi,
                                 .step = step,
-                                .rows = { LABELS, WIDTH, { WIDTH, w, NULL }, bias } };
+                                .rows = { LABELS, WIDTH, { .cols = WIDTH, .f32 = w }, bias } };
         struct wisp_active got;
         wisp_sampler_choose(&got, s, &contexts[1], &q);
         for (size_t i = 0; i < got.n; i++) {

@@ -419,6 +419,84 @@ static void test_cast(void)
     free(block);
 }
 
+/* ---- elections ---- */
+
+/* Rows as wisp_votes_cast leaves them in an empty pot. */
+static void elect_once(struct wisp_election *e, struct wisp_pot *pot, const struct wisp_votes *v,
+                       const int32_t *xi, const float *xv, size_t nnz, size_t n, size_t round)
+{
+    static const float h[1];
+    static int32_t won[WISP_POT_ROOM + 1];
+    struct wisp_query q = { .n = 1, .h = h };
+    memset(won, 0xff, sizeof won);
+    wisp_pot_start(pot, &q, 0);
+    wisp_votes_cast(v, xi, xv, nnz, e->voters, e->each, n, pot);
+    size_t got = wisp_votes_elect(won, e, v, xi, xv, nnz, n);
+    CHECK(got == pot->n, "round %zu (%zu voters, %zu each, %zu): %zu rows, not %zu", round,
+          e->voters, e->each, n, got, pot->n);
+    for (size_t i = 0; i < got && i < pot->n; i++)
+        CHECK(won[i] == pot->row[i], "round %zu, place %zu of %zu: row %d, not %d", round, i, got,
+              won[i], pot->row[i]);
+    CHECK(won[n] == -1, "round %zu: written beyond its end", round);
+}
+
+/* Long lists of labels up to a million, some in many of them; weights that hardly ever tie. */
+static struct wisp_votes long_votes(size_t length)
+{
+    static int64_t start[N_FEATURES + 1];
+    static int32_t labels[N_FEATURES * 300];
+    static float weights[N_FEATURES * 300];
+    for (size_t f = 0, at = 0; f < N_FEATURES; f++) {
+        size_t l = below(50);
+        for (size_t k = 0; k < length; k++, l += 1 + below(below(4) ? 5 : 10000)) {
+            labels[at] = (int32_t)l;
+            weights[at++] = 1e-4f + fabsf(test_randf(&rng)) * (below(9) ? 0.01f : 1);
+        }
+        start[f + 1] = (int64_t)at;
+    }
+    return (struct wisp_votes){ N_FEATURES, start, labels, weights };
+}
+
+static void test_elect(void)
+{
+    static const size_t sizes[] = { 1, 2, 5, 20, 70, 300 };
+    struct wisp_pot pot;
+    struct wisp_election e;
+    TEST("elect: as votes cast into an empty pot; any number of voters, votes and seats");
+    void *block = calloc(1, wisp_pot_bytes(WISP_POT_ROOM));
+    wisp_pot_init(&pot, contexts[1]->k, block, WISP_POT_ROOM);
+    for (size_t round = 0; round < 1500 && !test_bad; round++) {
+        bool large = round % 10 == 0;
+        struct wisp_votes v = large ? long_votes(150) : random_votes();
+        size_t voters = sizes[below(5)], each = sizes[large ? 3 + below(3) : below(4)];
+        int32_t xi[MOST_X];
+        float xv[MOST_X];
+        if (voters * each > WISP_POT_ROOM)
+            voters = WISP_POT_ROOM / each; /* the pot would be full */
+        CHECK(wisp_election_init(&e, voters, each, &err) == WISP_OK, "%s", err.text);
+        for (int again = 0; again < 3; again++) { /* what one leaves the next must not see */
+            size_t nnz = below(MOST_X + 1), n = large ? 1 + below(3000) : sizes[below(6)];
+            for (size_t i = 0; i < nnz; i++) {
+                xi[i] = (int32_t)below(N_FEATURES + N_FEATURES / 5);
+                xv[i] = (float)below(round % 2 ? 4 : 40) - (round % 3 ? 0 : 2);
+            }
+            elect_once(&e, &pot, &v, xi, xv, nnz, n, round);
+        }
+        wisp_election_clear(&e);
+    }
+    free(block);
+    long live = wisp_mem_live, n = 0;
+    for (;; n++) {
+        wisp_mem_budget = n;
+        wisp_status st = wisp_election_init(&e, 3, 4, &err);
+        wisp_mem_budget = -1;
+        if (st == WISP_OK) break;
+        CHECK(st == WISP_ENOMEM && wisp_mem_live == live, "after %ld: %s", n, err.text);
+    }
+    CHECK(n > 2, "%ld allocations", n);
+    wisp_election_clear(&e);
+}
+
 /* ---- the finder ---- */
 
 /* Labels come in groups of 20, and features in pairs that name a group: who is of the sample's
@@ -475,6 +553,7 @@ int main(void)
     test_empty();
     test_memory();
     test_cast();
+    test_elect();
     test_finder();
     for (int t = 1; t <= 4; t *= 2) wisp_context_free(contexts[t]);
     TEST("votes: nothing is left");

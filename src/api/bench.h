@@ -1,0 +1,16 @@
+/* What the benchmarks share. */
+#ifndef WISP_API_BENCH_H
+#define WISP_API_BENCH_H
+
+#include "base/report.h"
+#include "config/options.h"
+#include "data/data.h"
+
+enum { WISP_BENCH_ROWS = 5000 }; /* held-out rows, unless told */
+
+/* The options of cfg that count here, with the benchmarks' own defaults; to be freed, also after a
+ * failure. */
+wisp_status wisp_bench_settings(wisp_config **out, const wisp_config *cfg, wisp_error *err);
+wisp_status wisp_bench_shape(struct wisp_synth_shape *s, const wisp_config *cfg, wisp_error *err);
+
+#endif

@@ -1,0 +1,75 @@
+/* Prediction: a predictor holds all that a call needs, so that calls only compute. */
+#include "api/predictor.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+wisp_status wisp_model_inference(wisp_model *m, const char *how, wisp_error *err)
+{
+    bool sparse = strcmp(how, "sparse") == 0;
+    if (!sparse && strcmp(how, "exact") != 0)
+        return wisp_fail(err, WISP_EINVAL, "inference: '%s' is not exact or sparse", how);
+    if (sparse && !m->votes.start) return wisp_no_index(err);
+    m->sparse = sparse;
+    return WISP_OK;
+}
+
+wisp_status wisp_predictor_create(wisp_predictor **out, wisp_context *ctx, const wisp_model *m,
+                                  size_t k, wisp_error *err)
+{
+    *out = NULL;
+    if (k == 0) return wisp_fail(err, WISP_EINVAL, "k must be 1 or more");
+    wisp_predictor *p = wisp_zalloc(1, sizeof *p);
+    if (!p) return wisp_fail_mem(err, sizeof *p, "a predictor");
+    p->k = k;
+    wisp_status st = wisp_scorer_init(&p->scorer, m, ctx, k, err);
+    if (st == WISP_OK && m->sparse) st = wisp_scorer_use_votes(&p->scorer, err);
+    if (st == WISP_OK) *out = p;
+    else wisp_predictor_free(p);
+    return st;
+}
+
+void wisp_predictor_free(wisp_predictor *p)
+{
+    if (!p) return;
+    wisp_scorer_clear(&p->scorer);
+    wisp_free(p);
+}
+
+/* The scorer's answers for n rows, k places each. */
+static void hand_out(int32_t *labels, float *scores, const wisp_predictor *p, size_t n)
+{
+    const struct wisp_scorer *s = &p->scorer;
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < p->k; c++) {
+            labels[i * p->k + c] = c < s->k ? s->labels[i * s->k + c] : -1;
+            scores[i * p->k + c] = c < s->k ? s->scores[i * s->k + c] : 0;
+        }
+}
+
+wisp_status wisp_predictor_run(int32_t *labels, float *scores, wisp_predictor *p,
+                               const wisp_data *d, size_t first, size_t n, wisp_error *err)
+{
+    if (first > d->n_rows || n > d->n_rows - first)
+        return wisp_fail(err, WISP_EINVAL, "rows %zu..%zu asked for, the data has %zu", first,
+                         first + n, d->n_rows);
+    wisp_status st = WISP_OK;
+    for (size_t at = 0; st == WISP_OK && at < n; at += WISP_SCORE_BATCH) {
+        size_t rows[WISP_SCORE_BATCH],
+            count = n - at < WISP_SCORE_BATCH ? n - at : WISP_SCORE_BATCH;
+        for (size_t i = 0; i < count; i++) rows[i] = first + at + i;
+        st = wisp_scorer_run(&p->scorer, d, rows, count, err);
+        if (st == WISP_OK) hand_out(labels + at * p->k, scores + at * p->k, p, count);
+    }
+    return st;
+}
+
+wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *ctx, const wisp_model *m,
+                         const wisp_data *d, size_t first, size_t n, size_t k, wisp_error *err)
+{
+    wisp_predictor *p;
+    wisp_status st = wisp_predictor_create(&p, ctx, m, k, err);
+    if (st == WISP_OK) st = wisp_predictor_run(labels, scores, p, d, first, n, err);
+    wisp_predictor_free(p);
+    return st;
+}

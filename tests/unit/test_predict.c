@@ -1,0 +1,291 @@
+/* Predictors: the answers of a plain program in double precision, whatever the batch, and no memory
+ * taken by a call; the limits and the benchmark of prediction. */
+#include "model_rig.h"
+#include "api/limits.h"
+
+#include <math.h>
+
+enum { FEATURES = 90, LABELS = 700, N = 600, K = 5, WIDTH = 8 };
+
+/* A feature below 60 stands for a few labels, the others for none; row 3 of ten has no feature. */
+static wisp_data *planted(size_t n, size_t extra)
+{
+    int64_t *xp = calloc(n + 1, 8), *yp = calloc(n + 1, 8);
+    int32_t *xi = calloc(n * 4 + extra, 4), *yi = calloc(n, 4);
+    float *xv = calloc(n * 4 + extra, 4);
+    wisp_data *d = NULL;
+    for (size_t i = 0; i < n; i++) {
+        size_t f = test_rand(&seed) % 60, x = (size_t)xp[i];
+        for (size_t k = 0; i % 10 != 3 && k < 1 + i % 4; k++) {
+            xi[x] = (int32_t)(k ? 60 + test_rand(&seed) % 30 : f);
+            xv[x++] = 0.5f + fabsf(test_randf(&seed));
+        }
+        for (size_t k = 0; i == 0 && k < extra; k++) xi[x] = (int32_t)(FEATURES + k), xv[x++] = 1;
+        yi[i] = (int32_t)((f * 11 + test_rand(&seed) % 3) % LABELS);
+        xp[i + 1] = (int64_t)x, yp[i + 1] = (int64_t)i + 1;
+    }
+    CHECK(wisp_data_from_csr(&d, n, FEATURES + extra, LABELS, xp, xi, xv, yp, yi, &err) == WISP_OK,
+          "%s", err.text);
+    free(xp), free(yp), free(xi), free(yi), free(xv);
+    return d;
+}
+
+static struct wisp_model *trained(const wisp_data *d, const char *more)
+{
+    wisp_config *c = config(more);
+    wisp_report *r = NULL;
+    struct wisp_model *m = NULL;
+    CHECK(wisp_train(&r, ctx, c, d, NULL, model, NULL, NULL, &err) == WISP_OK &&
+              wisp_model_load(&m, model, &err) == WISP_OK,
+          "'%s': %s", more, err.text);
+    wisp_report_free(r);
+    wisp_config_free(c);
+    if (!m) abort();
+    return m;
+}
+
+static wisp_predictor *predictor(wisp_context *with, struct wisp_model *m, const char *how,
+                                 size_t k)
+{
+    wisp_predictor *p = NULL;
+    CHECK(wisp_model_inference(m, how, &err) == WISP_OK &&
+              wisp_predictor_create(&p, with, m, k, &err) == WISP_OK,
+          "%s", err.text);
+    if (!p) abort();
+    return p;
+}
+
+struct answers {
+    int32_t label[N * K];
+    float score[N * K];
+};
+
+/* All rows by calls of 'batch' rows each, without an allocation. */
+static void ask(struct answers *a, wisp_predictor *p, const wisp_data *d, size_t batch)
+{
+    memset(a, 0x7f, sizeof *a);
+    wisp_mem_budget = 0;
+    for (size_t at = 0; at < d->n_rows; at += batch) {
+        size_t n = d->n_rows - at < batch ? d->n_rows - at : batch;
+        CHECK(wisp_predictor_run(a->label + at * K, a->score + at * K, p, d, at, n, &err) ==
+                  WISP_OK,
+              "calls of %zu rows: %s", batch, err.text);
+    }
+    wisp_mem_budget = -1;
+}
+
+/* ---- in double precision ---- */
+
+/* Logits of all labels of a row, by the definition of the net "input 8, relu". */
+static void logits(double *z, const struct wisp_model *m, const wisp_data *d, size_t row)
+{
+    const struct wisp_param *in = m->net.layers[0].params;
+    const struct wisp_param *out = wisp_net_output(&m->net)->params;
+    double h[WIDTH], length = 0;
+    size_t at;
+    const struct wisp_rows *r = wisp_data_row(d, row, &at);
+    for (uint32_t e = r->xp[at]; e < r->xp[at + 1]; e++) length += (double)r->xv[e] * r->xv[e];
+    for (size_t j = 0; j < WIDTH; j++) {
+        h[j] = in[1].w[j];
+        for (uint32_t e = r->xp[at]; e < r->xp[at + 1]; e++)
+            h[j] += r->xv[e] / sqrt(length) * in[0].w[(size_t)r->xi[e] * WIDTH + j];
+        if (h[j] < 0) h[j] = 0;
+    }
+    for (size_t l = 0; l < LABELS; l++) {
+        z[l] = out[1].w[l];
+        for (size_t j = 0; j < WIDTH; j++) z[l] += h[j] * out[0].w[l * WIDTH + j];
+    }
+}
+
+/* Are these the k best of all labels, with their softmax? */
+static void check_exact(const struct wisp_model *m, const wisp_data *d, const struct answers *a)
+{
+    for (size_t i = 0; i < N && !test_bad; i++) {
+        static double z[LABELS];
+        double sum = 0, last = INFINITY;
+        size_t above = 0;
+        logits(z, m, d, i);
+        for (size_t l = 0; l < LABELS; l++) sum += exp(z[l]);
+        for (size_t c = 0; c < K; c++) {
+            int32_t l = a->label[i * K + c];
+            CHECK(l >= 0 && l < LABELS, "row %zu, place %zu: label %d", i, c, l);
+            if (test_bad) return;
+            double want = exp(z[l]) / sum;
+            CHECK(fabs(a->score[i * K + c] - want) < 1e-5 * want && z[l] < last + 1e-5,
+                  "row %zu, label %d: %g, not %g", i, l, (double)a->score[i * K + c], want);
+            last = z[l];
+        }
+        for (size_t l = 0; l < LABELS; l++) above += z[l] > last + 1e-5;
+        CHECK(above < K, "row %zu: %zu labels are better than the last", i, above);
+    }
+}
+
+/* A label that votes name has its exact score as a share of the rows that were scored: ratios of
+ * scores are those of all labels. */
+static void check_sparse(const struct wisp_model *m, const wisp_data *d, const struct answers *a)
+{
+    for (size_t i = 0; i < N && !test_bad; i++) {
+        static double z[LABELS];
+        logits(z, m, d, i);
+        const int32_t *l = a->label + i * K;
+        for (size_t c = 0; c < K && !test_bad; c++) {
+            CHECK(l[c] >= 0 && l[c] < LABELS, "row %zu, place %zu: label %d", i, c, l[c]);
+            if (test_bad) return;
+            double want = exp(z[l[c]] - z[l[0]]) * a->score[i * K];
+            CHECK(fabs(a->score[i * K + c] - want) < 1e-5 * want, "row %zu, label %d: %g, not %g",
+                  i, l[c], (double)a->score[i * K + c], want);
+        }
+    }
+}
+
+static void test_answers(void)
+{
+    static const size_t batches[] = { N, 1, 2, 7, 16, 17, 255, 256, 257, 599 };
+    static struct answers first, a;
+    wisp_data *d = planted(N, 0);
+    struct wisp_model *m = trained(d, "index yes epochs 6 lr 0.05");
+    for (int way = 0; way < 2; way++) {
+        const char *how = way ? "sparse" : "exact";
+        TEST(way ? "sparse: any batch and number of threads the same bytes, nothing allocated"
+                 : "exact: any batch and number of threads the same bytes, nothing allocated");
+        for (int threads = 1; threads <= 3; threads += 2) {
+            wisp_context *own;
+            CHECK(wisp_context_create(&own, threads, &err) == WISP_OK, "%s", err.text);
+            for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
+                wisp_predictor *p =
+                    predictor(own, m, how, K); /* its first call allocates nothing */
+                ask(threads == 1 && b == 0 ? &first : &a, p, d, batches[b]);
+                ask(&a, p, d, batches[b]); /* nor does any other */
+                CHECK(memcmp(&a, &first, sizeof a) == 0, "%d threads, calls of %zu rows", threads,
+                      batches[b]);
+                wisp_predictor_free(p);
+            }
+            CHECK(wisp_predict(a.label, a.score, own, m, d, 0, N, K, &err) == WISP_OK, "%s",
+                  err.text);
+            CHECK(memcmp(&a, &first, sizeof a) == 0, "wisp_predict answers otherwise");
+            wisp_context_free(own);
+        }
+        if (way) check_sparse(m, d, &first);
+        else check_exact(m, d, &first);
+    }
+    wisp_model_free(m);
+    wisp_data_free(d);
+}
+
+/* ---- growing, failing ---- */
+
+static void test_long_rows(void)
+{
+    enum { LONG = 100000 };
+    wisp_data *d = planted(20, LONG);
+    struct wisp_model *m = trained(d, "index yes");
+    wisp_predictor *p = predictor(ctx, m, "sparse", K);
+    static int32_t label[20 * K], again[20 * K];
+    static float score[20 * K];
+    TEST("a row of 100,000 features: refused without memory, then answered; later calls take none");
+    long live = wisp_mem_live;
+    wisp_mem_budget = 0;
+    wisp_status st = wisp_predictor_run(label, score, p, d, 0, 1, &err);
+    CHECK(st == WISP_ENOMEM, "%d", st);
+    CHECK(wisp_mem_live <= live, "%ld blocks more", (long)wisp_mem_live - live);
+    wisp_mem_budget = -1;
+    CHECK(wisp_predictor_run(label, score, p, d, 0, 20, &err) == WISP_OK, "%s", err.text);
+    wisp_mem_budget = 0;
+    for (size_t i = 0; i < 20; i++)
+        CHECK(wisp_predictor_run(again + i * K, score, p, d, i, 1, &err) == WISP_OK, "%s",
+              err.text);
+    wisp_mem_budget = -1;
+    CHECK(memcmp(label, again, sizeof label) == 0, "other answers");
+    wisp_predictor_free(p);
+    wisp_model_free(m);
+    wisp_data_free(d);
+}
+
+static void test_refused(void)
+{
+    wisp_data *d = planted(30, 0);
+    struct wisp_model *m = trained(d, "index no");
+    wisp_predictor *p;
+    int32_t label[LABELS + 9];
+    float score[LABELS + 9];
+    TEST("refused: k 0, rows that are not there; more than there are labels is fine");
+    CHECK(wisp_predictor_create(&p, ctx, m, 0, &err) == WISP_EINVAL && !p, "k 0");
+    wisp_predictor_free(NULL);
+    p = predictor(ctx, m, "exact", LABELS + 9);
+    CHECK(wisp_predictor_run(label, score, p, d, 30, 1, &err) == WISP_EINVAL &&
+              strstr(err.text, "rows 30..31 asked for, the data has 30"),
+          "%s", err.text);
+    CHECK(wisp_predictor_run(label, score, p, d, 2, SIZE_MAX, &err) == WISP_EINVAL, "overflow");
+    CHECK(wisp_predictor_run(NULL, NULL, p, d, 30, 0, &err) == WISP_OK, "no rows");
+    CHECK(wisp_predictor_run(label, score, p, d, 29, 1, &err) == WISP_OK, "%s", err.text);
+    for (size_t c = LABELS - 1; c < LABELS + 9; c++)
+        CHECK((label[c] == -1 && score[c] == 0) == (c >= LABELS), "place %zu: %d", c, label[c]);
+    wisp_predictor_free(p);
+    TEST("each failing allocation of a predictor");
+    wisp_model_free(m);
+    m = trained(d, "index yes");
+    for (int way = 0; way < 2; way++) {
+        CHECK(wisp_model_inference(m, way ? "sparse" : "exact", &err) == WISP_OK, "%s", err.text);
+        long live = wisp_mem_live, n = 0;
+        for (;; n++) {
+            wisp_mem_budget = n;
+            wisp_status st = wisp_predictor_create(&p, ctx, m, K, &err);
+            wisp_mem_budget = -1;
+            if (st == WISP_OK) break;
+            CHECK(st == WISP_ENOMEM && !p && wisp_mem_live == live, "after %ld: %s", n, err.text);
+        }
+        CHECK(n > 10, "%ld allocations", n);
+        wisp_predictor_free(p);
+    }
+    wisp_model_free(m);
+    wisp_data_free(d);
+}
+
+/* ---- measuring ---- */
+
+static void test_limits(void)
+{
+    TEST("limits: numbers above 0, nothing left; 0 without memory");
+    long live = wisp_mem_live;
+    double copy = wisp_limit_copy(ctx->pool, 0), flops = wisp_limit_flops(ctx, false, 0);
+    CHECK(copy > 1e7 && copy < 1e14, "%g bytes/s", copy);
+    CHECK(flops > 1e6 && flops < 1e16, "%g flops", flops);
+    if (ctx->k->fast16) CHECK(wisp_limit_flops(ctx, true, 0) > 1e6, "bf16");
+    for (long n = 0; n < 2; n++) {
+        wisp_mem_budget = n;
+        CHECK(wisp_limit_copy(ctx->pool, 0) == 0, "with %ld allocations", n);
+        if (n == 0) CHECK(wisp_limit_flops(ctx, false, 0) == 0, "without memory");
+        wisp_mem_budget = -1;
+    }
+    CHECK(wisp_mem_live == live, "%ld blocks", (long)wisp_mem_live - live);
+}
+
+static void test_bench(void)
+{
+    wisp_config *c = config("shape 60x40x30 test-rows 9 row-features 5 seconds 0.0001");
+    wisp_report *r = NULL;
+    TEST("bench: each failing allocation");
+    long live = wisp_mem_live, n = 0;
+    for (;; n++) {
+        wisp_mem_budget = n;
+        wisp_status st = wisp_bench_predict(&r, ctx, c, NULL, NULL, NULL, NULL, &err);
+        wisp_mem_budget = -1;
+        if (st == WISP_OK) break;
+        CHECK(st == WISP_ENOMEM && !r && wisp_mem_live == live, "after %ld: %d, %s, %ld blocks", n,
+              st, err.text, (long)wisp_mem_live - live);
+    }
+    CHECK(n > 100, "%ld allocations", n);
+    wisp_report_free(r);
+    wisp_config_free(c);
+}
+
+int main(void)
+{
+    rig_init();
+    test_answers();
+    test_long_rows();
+    test_refused();
+    test_limits();
+    test_bench();
+    return rig_end();
+}
