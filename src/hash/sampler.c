@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { GROUP = 8 }; /* samples a task */
+enum { GROUP = 4 }; /* samples a task */
 
 struct wisp_sampler {
     struct wisp_sampling o;
