@@ -11,6 +11,27 @@ static double get(const wisp_report *r, const char *key)
     return v;
 }
 
+/* Where the time of all threads goes, and the least it could be. */
+static void print_phases(const wisp_report *r)
+{
+    static const char *const phases[] = { "layout", "input",  "query", "gather", "products",
+                                          "loss",   "update", "back",  "upkeep", "wait" };
+    double rate = get(r, "samples_per_s"), each = rate > 0 ? 1e6 / rate : 0;
+    printf("phases   ");
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "%s_us", phases[i]);
+        printf(" %s %.1f%s", phases[i], get(r, key),
+               i + 1 < sizeof phases / sizeof *phases ? "," : "");
+    }
+    printf("; us of all threads a sample\n");
+    printf("floor     %.1f us a sample takes; its bytes %.1f (%.0f KB at %.1f GB/s, a copy), its "
+           "operations %.1f (%.1f MFLOP at %.0f GFLOP/s)\n",
+           each, get(r, "floor_bytes_us"), 1e-3 * get(r, "bytes_per_sample"),
+           get(r, "copy_gb_per_s"), get(r, "floor_flops_us"), 1e-6 * get(r, "flops_per_sample"),
+           get(r, "peak_gflops"));
+}
+
 static void print_train(const wisp_report *r, const char *shape)
 {
     double labels = get(r, "labels"), p1 = get(r, "heldout_p@1");
@@ -24,6 +45,7 @@ static void print_train(const wisp_report *r, const char *shape)
     printf("scored    %.0f rows a sample, %.2f %% of all\n", get(r, "scored_mean"),
            100 * get(r, "scored_mean") / labels);
     printf("recall    %.4f own, %.4f union\n", get(r, "retrieval_recall"), get(r, "recall_union"));
+    print_phases(r);
     if (p1 >= 0) printf("held-out  P@1 %.2f of %.0f rows\n", p1, get(r, "heldout_rows"));
     printf("memory    %.2f GiB peak\n", get(r, "peak_bytes") / (1 << 30));
 }

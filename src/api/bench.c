@@ -4,6 +4,7 @@
  * updates); making the data, validation and measuring recall are left out.  The first step, which
  * touches all memory and builds the indexes, is shown apart. */
 #include "api/bench.h"
+#include "api/limits.h"
 #include "base/context.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -97,7 +98,25 @@ static void take(struct wisp_report *to, const struct wisp_report *from, const c
     if (wisp_report_get(from, key, &v)) wisp_report_num(to, key, v);
 }
 
-static wisp_status report(struct wisp_report **out, const struct wisp_context *ctx,
+/* What the machine can do, and what a sample would take at that: the larger of moving its bytes and
+ * doing its operations. */
+static void report_floor(struct wisp_report *t, const struct wisp_report *run,
+                         struct wisp_context *ctx, bool bf16)
+{
+    const double seconds = 0.4;
+    double bytes = 0, flops = 0, copy = wisp_limit_copy(ctx->pool, seconds);
+    double peak = wisp_limit_flops(ctx, bf16, seconds);
+    wisp_report_get(run, "bytes_per_sample", &bytes);
+    wisp_report_get(run, "flops_per_sample", &flops);
+    wisp_report_num(t, "bytes_per_sample", bytes);
+    wisp_report_num(t, "flops_per_sample", flops);
+    wisp_report_num(t, "copy_gb_per_s", 1e-9 * copy);
+    wisp_report_num(t, "peak_gflops", 1e-9 * peak);
+    wisp_report_num(t, "floor_bytes_us", copy > 0 ? 1e6 * bytes / copy : 0);
+    wisp_report_num(t, "floor_flops_us", peak > 0 ? 1e6 * flops / peak : 0);
+}
+
+static wisp_status report(struct wisp_report **out, struct wisp_context *ctx,
                           const wisp_config *cfg, const struct wisp_synth_shape *shape,
                           const struct wisp_report *run, const struct meter *m, double data_s,
                           wisp_error *err)
@@ -135,6 +154,9 @@ static wisp_status report(struct wisp_report **out, const struct wisp_context *c
     take(t, run, "seconds");
     take(t, run, "parameters");
     take(t, run, "peak_bytes");
+    const char *precision = wisp_opt_text(cfg, OPT_PRECISION);
+    bool bf16 = strcmp(precision, "auto") == 0 ? ctx->k->fast16 : strcmp(precision, "bf16") == 0;
+    report_floor(t, run, ctx, bf16);
     return wisp_report_done(out, t, err);
 }
 

@@ -6,6 +6,7 @@
 #include "model/train.h"
 #include "base/mem.h"
 #include "base/report.h"
+#include "layer/product.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -65,6 +66,7 @@ struct watch { /* who is told how it goes, and what about speed */
     size_t rows;
     /* where the account of phases begins: after the first step, which touches all memory */
     double first_s, first_serial, first_phases[WISP_PHASES];
+    double nnz, touched; /* non-zeros, and feature rows touched, summed over steps */
     size_t first_rows;
 };
 
@@ -194,6 +196,9 @@ static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *
         st = step(r, last || looks_now(r), err);
         if (st != WISP_OK) break;
         c->rows += n;
+        const struct wisp_batch *b = &r->layouts[(r->step - 1) % 2].batch; /* of that step */
+        c->nnz += b->xp[b->n];
+        c->touched += (double)b->n_touched;
         c->trained_s = wisp_now() - began - r->recall.seconds; /* measuring is not training */
         if (c->first_rows == 0) {
             c->first_rows = c->rows;
@@ -347,6 +352,26 @@ static void report_phases(struct wisp_report *t, const struct wisp_run *r, const
     wisp_report_num(t, "serial_us", 1e6 * serial / rows);
 }
 
+/* What a sample must cost at least, on average: bytes of weights, optimiser state and E that move,
+ * each feature row of a step counted once; operations of the first and the last layer. */
+static void report_work(struct wisp_report *t, const struct wisp_run *r, const struct watch *c)
+{
+    const struct wisp_net *net = &r->m->net;
+    unsigned slots = r->plan.optimizer->slots;
+    double rows = fmax(1, (double)c->rows), nnz = c->nnz / rows, touched = c->touched / rows;
+    double in = (double)net->layers[0].n_out, out = (double)wisp_net_output(net)->n_in;
+    double weight = r->plan.half ? 2 : 4, e = r->plan.precision == &wisp_precision_bf16 ? 2 : 4;
+    double state = 4.0 * ((slots & WISP_SLOT_M ? 1 : 0) + (slots & WISP_SLOT_V ? 1 : 0));
+    struct seen at = seen(r);
+    double active = at.active / (double)r->plan.batch; /* a row serves the whole batch */
+    double own = fmax(0, at.scored - at.active);       /* rows scored for one sample alone */
+    double bytes = touched * in * (3 * weight + 2 * state) + own * out * weight +
+                   active * out * (3 * weight + 2 * state) + 2 * at.active * e;
+    double flops = 4 * nnz * in + 6 * at.active * out + 2 * own * out;
+    wisp_report_num(t, "bytes_per_sample", bytes);
+    wisp_report_num(t, "flops_per_sample", flops);
+}
+
 static wisp_status report(struct wisp_report **out, const struct wisp_run *r, const struct watch *c,
                           wisp_error *err)
 {
@@ -364,6 +389,7 @@ static wisp_status report(struct wisp_report **out, const struct wisp_run *r, co
     wisp_report_num(t, "retrieval_recall", at.own);
     wisp_report_num(t, "recall_union", at.set);
     report_phases(t, r, c);
+    report_work(t, r, c);
     wisp_report_num(t, "parameters", (double)wisp_net_n_params(&r->m->net));
     wisp_report_num(t, "peak_bytes", (double)wisp_mem_peak());
     return wisp_report_done(out, t, err);
