@@ -146,7 +146,7 @@ rm -rf S_* m none eval.json log home/.cache
 
 # ---- a table for a person, a log, nothing else ----
 ok "a table" "${sampled[@]}" --epochs 1 --log log
-check "the table" [ "$(cut -d' ' -f1 out | tr '\n' ' ')" = "shape rate trained active scored recall held-out memory " ]
+check "the table" [ "$(cut -d' ' -f1 out | tr '\n' ' ')" = "shape rate trained active scored recall phases floor held-out memory " ]
 judge "the log" 'd["epoch"] == 1 and d["valid_p@1"] >= 0' log
 rm -f out err check.log log one.json
 check "nothing is left behind" [ "$(find . | sort | grep -vE '^\./(out|err|check.log)$')" = "$(grep -vE '^\./(out|err|check.log)$' <<<"$before")" ]
