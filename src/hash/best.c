@@ -69,7 +69,7 @@ size_t wisp_keys_best(uint64_t *keys, const float *score, const int32_t *row, si
 
 size_t wisp_best_floats(size_t n, size_t k)
 {
-    return 2 * n * wisp_best_room(k) + 2 * n + n % 2 * 2; /* even: lists follow each other */
+    return 2 * n * wisp_best_room(k) + 2 * n; /* even: lists follow each other */
 }
 
 struct wisp_best wisp_best_at(float *block, size_t n, size_t k)

@@ -65,7 +65,8 @@ void wisp_best_reset_one(struct wisp_best *b, size_t s); /* the list of sample s
  * -INFINITY, or where the lists' limits do. */
 void wisp_best_hear(struct wisp_best *b, _Atomic float *told);
 void wisp_best_tell(const struct wisp_best *b, _Atomic float *told);
-/* One score of sample s. */
+/* One score of sample s.  A list gets its rows in ascending order: of equal scores at its limit the
+ * first stays. */
 void wisp_best_add(struct wisp_best *b, size_t s, float v, int32_t row);
 /* Scores z (m, n) of rows[0 .. m-1], or of first .. first+m-1 where rows is NULL; 'where' has room
  * for n. */
