@@ -5,6 +5,7 @@
 #include "data/text.h"
 #include "hash/family.h"
 #include "kernels/kernels.h"
+#include "layer/product.h"
 #include "model/model.h"
 #include "model/optimizer.h"
 
@@ -71,6 +72,7 @@ int wisp_table_row(const char *table, size_t i, const char **name, const char **
     if (strcmp(table, "layers") == 0) ROW(wisp_layer_kind_at(i));
     if (strcmp(table, "losses") == 0) ROW(wisp_loss_at(i));
     if (strcmp(table, "optimizers") == 0) ROW(wisp_optimizer_at(i));
+    if (strcmp(table, "precisions") == 0) ROW(wisp_precision_at(i));
     if (strcmp(table, "samplers") == 0) ROW(wisp_finder_at(i));
     if (strcmp(table, "hashes") == 0) ROW(wisp_hash_family_at(i));
     if (strcmp(table, "kernels") == 0 && wisp_kernels_isa(i, NULL)) {

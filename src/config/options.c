@@ -88,7 +88,8 @@ static const wisp_option table[N_OPTS] = {
     [OPT_BITS] = { "bits", "int", "0", "0..30", "train bench",
                    "bits of a key, rounded to whole hashes of the family (K of them); 0: from the "
                    "number of rows" },
-    [OPT_TABLES] = { "tables", "int", "0", "0..4096", "train bench", "hash tables (L); 0: 50" },
+    [OPT_TABLES] = { "tables", "int", "0", "0..4096", "train bench",
+                     "hash tables (L); 0: 50, beside neighbours 12" },
     [OPT_BUCKET] = { "bucket", "int", "128", "0..100000000", "train bench",
                      "most rows a bucket holds; 0: no limit" },
     [OPT_REPLACE] = { "replace", "choice", "fifo", "fifo|reservoir", "train bench",

@@ -148,7 +148,7 @@ static void end(const struct wisp_product *p, float *g, const float *parts, size
 
 const struct wisp_precision wisp_precision_bf16 = {
     .name = "bf16",
-    .what = "products of bf16, sums and rows in single precision",
+    .what = "products of bf16, sums in single precision",
     .shared_floats = shared_floats,
     .part_floats = part_floats,
     .thread_floats = thread_floats,

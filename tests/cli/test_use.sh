@@ -185,5 +185,5 @@ ok "inspect --json" inspect named --json
 judge "inspect --json" 'int(d["features"]) == 800 and int(d["labels"]) == 60 and any(t["name"] == "labels" for t in d["tensors"])'
 ok "info" info
 ok "info --json" info --json
-judge "info --json" 'd["version"] and "scalar" in d["kernels"] and {"xc", "libsvm", "fasttext", "npz"} <= set(d["formats"]) and {"adam", "adagrad", "sgd"} <= set(d["optimizers"])'
+judge "info --json" 'd["version"] and "scalar" in d["kernels"] and {"xc", "libsvm", "fasttext", "npz"} <= set(d["formats"]) and {"adam", "adagrad", "sgd"} <= set(d["optimizers"]) and {"fp32", "bf16"} <= set(d["precisions"])'
 end
