@@ -39,6 +39,9 @@ static const wisp_option table[N_OPTS] = {
     [OPT_OPTIMIZER] = { "optimizer", "choice", "auto", "auto|adam|adagrad|sgd", "train bench",
                         "all touch only rows that have a gradient; auto: adagrad for many rows and "
                         "labels, else adam" },
+    [OPT_MOMENTS] = { "moments", "choice", "auto", "auto|fp32|bf16", "train bench",
+                      "what adam and sgd keep their running means in; bf16 halves them and rounds "
+                      "at random; auto: bf16 from 2^26 weights on" },
     [OPT_PRECISION] = { "precision", "choice", "auto", "auto|fp32|bf16", "train bench",
                         "of the output layer's products; weights and sums stay fp32; auto: bf16 "
                         "where the processor has instructions for it" },

@@ -22,6 +22,7 @@ enum wisp_opt {
     OPT_BATCH,
     OPT_LR,
     OPT_OPTIMIZER,
+    OPT_MOMENTS,
     OPT_PRECISION,
     OPT_MOMENTUM,
     OPT_WARMUP,

@@ -24,9 +24,10 @@ struct wisp_param { /* a declared array of weights, updated by rows */
     int8_t *i8;   /* only in a model to predict with: */
     float *scale; /* (rows) a weight is i8 * scale of its row */
     /* optimiser state, whatever of it the optimiser asks for */
-    float *m, *v;    /* (rows, cols) */
-    float *g2;       /* (rows) running sum of the mean squared gradient */
-    uint32_t *count; /* (rows) updates so far: each row has its own clock */
+    float *m, *v;        /* (rows, cols) running means of the gradient and its square, or */
+    uint16_t *m16, *v16; /* (rows, cols) the same in bf16 */
+    float *g2;           /* (rows) running sum of the mean squared gradient */
+    uint32_t *count;     /* (rows) updates so far: each row has its own clock */
 };
 
 struct wisp_update { /* how a row moves: model/optimizer.c */
@@ -157,19 +158,28 @@ static inline float *wisp_layer_thread(const struct wisp_layer *l, int thread)
     return l->thread_scratch + (size_t)thread * l->thread_floats;
 }
 
-/* Asks for a row of a parameter that is needed soon; with its optimiser state if it will move. */
-static inline void wisp_param_fetch(const struct wisp_param *p, size_t row, bool moves)
+/* Asks for a row of an array that will be written soon; NULL is no array.  Always inlined: gcc 12
+ * takes a function that does nothing but prefetch for one without effect, and drops the calls. */
+static inline __attribute__((always_inline)) void wisp_row_fetch(const void *array, size_t row,
+                                                                 size_t bytes)
 {
-    enum { LINE = 16 };
-    const char *w = p->b16 ? (char *)(p->b16 + row * p->cols) : (char *)(p->w + row * p->cols);
-    size_t bytes = p->cols * (p->b16 ? 2 : 4);
-    for (size_t c = 0; c < bytes; c += 64) __builtin_prefetch(w + c, 1, 2);
-    for (size_t c = 0; moves && p->m && c < p->cols; c += LINE) {
-        __builtin_prefetch(p->m + row * p->cols + c, 1, 2);
-        if (p->v) __builtin_prefetch(p->v + row * p->cols + c, 1, 2);
-    }
-    if (moves && p->g2) __builtin_prefetch(p->g2 + row, 1);
-    if (moves && p->count) __builtin_prefetch(p->count + row, 1);
+    for (size_t c = 0; array && c < bytes; c += 64)
+        __builtin_prefetch((const char *)array + row * bytes + c, 1, 2);
+}
+
+/* Asks for a row of a parameter that is needed soon; with its optimiser state if it will move. */
+static inline __attribute__((always_inline)) void wisp_param_fetch(const struct wisp_param *p,
+                                                                   size_t row, bool moves)
+{
+    wisp_row_fetch(p->w, row, p->cols * sizeof *p->w);
+    wisp_row_fetch(p->b16, row, p->cols * sizeof *p->b16);
+    if (!moves) return;
+    wisp_row_fetch(p->m, row, p->cols * sizeof *p->m);
+    wisp_row_fetch(p->v, row, p->cols * sizeof *p->v);
+    wisp_row_fetch(p->m16, row, p->cols * sizeof *p->m16);
+    wisp_row_fetch(p->v16, row, p->cols * sizeof *p->v16);
+    if (p->g2) __builtin_prefetch(p->g2 + row, 1);
+    if (p->count) __builtin_prefetch(p->count + row, 1);
 }
 
 /* Work on samples is cut into tiles of this many rows, whatever the number of threads. */

@@ -121,17 +121,25 @@ size_t wisp_net_n_params(const struct wisp_net *net)
     return n;
 }
 
-static size_t floats_of(const struct wisp_param *p)
+static size_t floats_of(const struct wisp_param *p, bool half)
 {
     size_t n = p->rows * p->cols;
-    return round16(p->half ? (n + 1) / 2 : n);
+    return round16(half ? (n + 1) / 2 : n);
+}
+
+static bool half_moments(const struct wisp_param *p, unsigned slots)
+{
+    return slots & WISP_SLOT_HALF && p->rows > 1 && p->cols > 1;
 }
 
 size_t wisp_net_param_floats(const struct wisp_net *net)
 {
     size_t n = 0;
     for (int i = 0; i < net->n_layers; i++)
-        for (int k = 0; k < net->layers[i].n_params; k++) n += floats_of(&net->layers[i].params[k]);
+        for (int k = 0; k < net->layers[i].n_params; k++) {
+            const struct wisp_param *p = &net->layers[i].params[k];
+            n += floats_of(p, p->half);
+        }
     return n;
 }
 
@@ -141,7 +149,7 @@ size_t wisp_net_state_floats(const struct wisp_net *net, unsigned slots)
     for (int i = 0; i < net->n_layers; i++)
         for (int k = 0; k < net->layers[i].n_params; k++) {
             const struct wisp_param *p = &net->layers[i].params[k];
-            size_t all = round16(p->rows * p->cols), rows = round16(p->rows);
+            size_t all = floats_of(p, half_moments(p, slots)), rows = round16(p->rows);
             n += (slots & WISP_SLOT_M ? all : 0) + (slots & WISP_SLOT_V ? all : 0);
             n += (slots & WISP_SLOT_G2 ? rows : 0) + (slots & WISP_SLOT_COUNT ? rows : 0);
         }
@@ -172,7 +180,7 @@ wisp_status wisp_net_alloc_params(struct wisp_net *net, wisp_error *err)
             struct wisp_param *q = &net->layers[i].params[k];
             if (q->half) q->b16 = (uint16_t *)p;
             else q->w = p;
-            p += floats_of(q);
+            p += floats_of(q, q->half);
         }
     return WISP_OK;
 }
@@ -192,8 +200,11 @@ wisp_status wisp_net_alloc_state(struct wisp_net *net, unsigned slots, wisp_erro
     for (int i = 0; i < net->n_layers; i++)
         for (int k = 0; k < net->layers[i].n_params; k++) {
             struct wisp_param *q = &net->layers[i].params[k];
-            if (slots & WISP_SLOT_M) q->m = take(&p, q->rows * q->cols);
-            if (slots & WISP_SLOT_V) q->v = take(&p, q->rows * q->cols);
+            bool half = half_moments(q, slots);
+            float *m = slots & WISP_SLOT_M ? take(&p, floats_of(q, half)) : NULL;
+            float *v = slots & WISP_SLOT_V ? take(&p, floats_of(q, half)) : NULL;
+            if (half) q->m16 = (uint16_t *)m, q->v16 = (uint16_t *)v;
+            else q->m = m, q->v = v;
             if (slots & WISP_SLOT_G2) q->g2 = take(&p, q->rows);
             if (slots & WISP_SLOT_COUNT) q->count = (uint32_t *)take(&p, q->rows);
         }

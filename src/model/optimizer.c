@@ -9,47 +9,64 @@
 static const float BETA1 = 0.9f, BETA2 = 0.999f, EPS = 1e-8f;
 enum { CORRECT_TO = 20000 }; /* from there on 1 - beta2^t is 1 to float's precision */
 
-/* ---- rows of bf16 ----
+/* ---- numbers kept in bf16 ----
  *
- * Where other numbers of the row take part, a piece of it is widened, moved, and the difference
- * added by rounding at random.  The random bits depend on the row and the step alone. */
+ * Weights, moments or both.  A piece of the row is widened, moved, and put back rounded up or down
+ * at random, so that nothing is lost on average.  Rounding to the nearest would lose it all: near
+ * its mean v moves by about a thousandth in a step, and bf16 numbers lie 4 to 8 thousandths apart.
+ * The random bits depend on the row and the step alone. */
 
 enum { PIECE = 256 };
+enum { W, M, V, N_ARRAYS }; /* of a row that move */
 
-static uint32_t bits_for(const struct wisp_optimizer *o, const struct wisp_param *p, size_t row)
+/* 16 bits for each of the arrays, from the lowest on; step + 1, since wisp_mix(0) is 0. */
+static uint64_t bits_for(const struct wisp_optimizer *o, const struct wisp_param *p, size_t row)
 {
-    return (uint32_t)wisp_mix(o->step * 0x9e3779b97f4a7c15u + row * p->cols);
+    return wisp_mix((o->step + 1) * 0x9e3779b97f4a7c15u + row * p->cols);
 }
 
-typedef void move_piece(const struct wisp_optimizer *o, struct wisp_param *p, float *w, size_t at,
-                        const float *g, size_t n, const void *how);
+/* Rounds x itself, as a change of 0: the change from what was there is no number where both are
+ * infinite, as v is after a gradient above 1.8e19. */
+static void put_back(const struct wisp_kernels *k, uint16_t *to, const float *x, size_t n,
+                     uint32_t random)
+{
+    uint16_t half[PIECE];
+    memset(half, 0, n * sizeof *half);
+    k->axpy16(half, x, 1, n, random);
+    memcpy(to, half, n * sizeof *half);
+}
 
-/* Moves the row through 'fn', in place or by pieces. */
+typedef void move_piece(const struct wisp_optimizer *o, float *const x[N_ARRAYS], const float *g,
+                        size_t n, const void *how);
+
+/* Moves the row through 'fn': in one piece where it lies, if all of it is fp32. */
 static void move_row(const struct wisp_optimizer *o, struct wisp_param *p, size_t row,
                      const float *g, move_piece *fn, const void *how)
 {
-    size_t at = row * p->cols;
-    if (!p->b16) {
-        fn(o, p, p->w + at, at, g, p->cols, how);
-        return;
-    }
-    float w[PIECE], was[PIECE];
-    for (size_t c = 0; c < p->cols; c += PIECE) {
-        size_t n = p->cols - c < PIECE ? p->cols - c : PIECE;
-        o->k->from16(w, p->b16 + at + c, n);
-        memcpy(was, w, n * sizeof *w);
-        fn(o, p, w, at + c, g + c, n, how);
-        for (size_t i = 0; i < n; i++) w[i] -= was[i];
-        o->k->axpy16(p->b16 + at + c, w, 1, n, bits_for(o, p, row) + (uint32_t)c * WISP_GOLDEN16);
+    float *const f32[N_ARRAYS] = { p->w, p->m, p->v };
+    uint16_t *const b16[N_ARRAYS] = { p->b16, p->m16, p->v16 };
+    float wide[N_ARRAYS][PIECE], *x[N_ARRAYS];
+    size_t most = p->b16 || p->m16 || p->v16 ? PIECE : p->cols;
+    for (size_t c = 0; c < p->cols; c += most) {
+        size_t n = p->cols - c < most ? p->cols - c : most, at = row * p->cols + c;
+        for (int i = 0; i < N_ARRAYS; i++) {
+            x[i] = b16[i] ? wide[i] : f32[i] ? f32[i] + at : NULL;
+            if (b16[i]) o->k->from16(wide[i], b16[i] + at, n);
+        }
+        fn(o, x, g + c, n, how);
+        for (int i = 0; i < N_ARRAYS; i++)
+            if (b16[i])
+                put_back(o->k, b16[i] + at, wide[i], n,
+                         (uint32_t)(bits_for(o, p, row) >> 16 * i) + (uint32_t)c * WISP_GOLDEN16);
     }
 }
 
 /* ---- the kinds ---- */
 
-static void adam_piece(const struct wisp_optimizer *o, struct wisp_param *p, float *w, size_t at,
-                       const float *g, size_t n, const void *how)
+static void adam_piece(const struct wisp_optimizer *o, float *const x[N_ARRAYS], const float *g,
+                       size_t n, const void *how)
 {
-    o->k->adam(w, p->m + at, p->v + at, g, n, how);
+    o->k->adam(x[W], x[M], x[V], g, n, how);
 }
 
 static void adam_row(const struct wisp_update *u, struct wisp_param *p, size_t row, const float *g)
@@ -71,15 +88,15 @@ static void adagrad_row(const struct wisp_update *u, struct wisp_param *p, size_
     float g2 = p->g2[row] += o->k->dot(g, g, p->cols) / (float)p->cols;
     if (!(g2 > 0)) return;
     float step = -o->lr / sqrtf(g2);
-    if (p->b16) o->k->axpy16(p->b16 + at, g, step, p->cols, bits_for(o, p, row));
+    if (p->b16) o->k->axpy16(p->b16 + at, g, step, p->cols, (uint32_t)bits_for(o, p, row));
     else o->k->axpy(p->w + at, g, step, p->cols);
 }
 
-static void sgd_piece(const struct wisp_optimizer *o, struct wisp_param *p, float *w, size_t at,
-                      const float *g, size_t n, const void *how)
+static void sgd_piece(const struct wisp_optimizer *o, float *const x[N_ARRAYS], const float *g,
+                      size_t n, const void *how)
 {
     (void)how;
-    o->k->momentum(w, p->m + at, g, n, o->momentum, o->lr);
+    o->k->momentum(x[W], x[M], g, n, o->momentum, o->lr);
 }
 
 static void sgd_row(const struct wisp_update *u, struct wisp_param *p, size_t row, const float *g)

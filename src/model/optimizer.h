@@ -8,7 +8,13 @@
 
 #include "layer/layer.h"
 
-enum { WISP_SLOT_M = 1, WISP_SLOT_V = 2, WISP_SLOT_G2 = 4, WISP_SLOT_COUNT = 8 };
+enum {
+    WISP_SLOT_M = 1,
+    WISP_SLOT_V = 2,
+    WISP_SLOT_G2 = 4,
+    WISP_SLOT_COUNT = 8,
+    WISP_SLOT_HALF = 16 /* m and v are bf16, but for biases, which are small */
+};
 
 struct wisp_optimizer_kind {
     const char *name, *what;

@@ -192,6 +192,7 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
         (init && (st = check_init(r, wisp_opt_text(cfg, OPT_INIT), err)) != WISP_OK) ||
         (st = set_values(r, n_features, err)) != WISP_OK)
         return st;
+    r->plan.slots = wisp_plan_slots(&r->plan, wisp_net_n_params(&m->net));
     return count_labels(m, d, n_labels, err);
 }
 
@@ -238,7 +239,7 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
     const struct wisp_data *d = r->train;
     const struct wisp_net *net = &r->m->net;
     size_t weights = wisp_net_param_floats(net) * 4,
-           state = wisp_net_state_floats(net, p->optimizer->slots) * 4;
+           state = wisp_net_state_floats(net, p->slots) * 4;
     size_t work = wisp_net_work_floats(net, wisp_pool_threads(r->ctx->pool)) * 4;
     size_t hidden = wisp_hidden_bytes(r), index = sampling_bytes(r) + hidden;
     size_t need = weights * (p->average > 0 ? 2 : 1) + state + work + index;
@@ -253,8 +254,9 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
              net->n_labels, p->loss->name, (double)wisp_net_n_params(net) / 1e6);
     wisp_say(
         r->ctx,
-        "training  %d epochs, batch %zu, %s lr %g, input dropout %g, sampling %s%s%s, seed %llu",
-        p->epochs, p->batch, p->optimizer->name, p->lr, p->input_dropout, p->sampling.names,
+        "training  %d epochs, batch %zu, %s lr %g%s, input dropout %g, sampling %s%s%s, seed %llu",
+        p->epochs, p->batch, p->optimizer->name, p->lr,
+        p->slots & WISP_SLOT_HALF ? ", moments in bf16" : "", p->input_dropout, p->sampling.names,
         hidden ? ", hidden " : "", hidden ? p->hidden.names : "", (unsigned long long)p->seed);
     wisp_say(r->ctx,
              "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f, sampling %.2f), "
@@ -264,8 +266,8 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
              wisp_pool_threads(r->ctx->pool), r->ctx->k->name, p->precision->name);
     if (have && need > have)
         return wisp_fail(err, WISP_ENOMEM,
-                         "%.1f GiB needed, %.1f GiB free: take a smaller --hidden or --batch, or "
-                         "--optimizer adagrad",
+                         "%.1f GiB needed, %.1f GiB free: take a smaller --hidden or --batch, "
+                         "--moments bf16, or --optimizer adagrad",
                          gib(need), gib(have));
     return WISP_OK;
 }
@@ -345,7 +347,7 @@ static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_
     const struct wisp_plan *p = &r->plan;
     wisp_status st;
     if ((st = wisp_net_alloc_params(net, err)) != WISP_OK ||
-        (st = wisp_net_alloc_state(net, p->optimizer->slots, err)) != WISP_OK ||
+        (st = wisp_net_alloc_state(net, p->slots, err)) != WISP_OK ||
         (st = wisp_net_alloc_work(net, wisp_pool_threads(r->ctx->pool), err)) != WISP_OK ||
         (st = wisp_optimizer_init(&r->opt, p->optimizer, r->ctx->k, wisp_opt_num(cfg, OPT_MOMENTUM),
                                   err)) != WISP_OK ||

@@ -42,7 +42,9 @@ static wisp_status list_param(void *arg, struct wisp_param *p, wisp_error *err)
     add(arg, p, "w", WISP_F32, p->w, p->rows * p->cols);
     add(arg, p, "w", WISP_BF16, p->b16, p->rows * p->cols);
     add(arg, p, "m", WISP_F32, p->m, p->rows * p->cols);
+    add(arg, p, "m", WISP_BF16, p->m16, p->rows * p->cols);
     add(arg, p, "v", WISP_F32, p->v, p->rows * p->cols);
+    add(arg, p, "v", WISP_BF16, p->v16, p->rows * p->cols);
     add(arg, p, "g2", WISP_F32, p->g2, p->rows);
     add(arg, p, "count", WISP_I32, p->count, p->rows);
     return WISP_OK;

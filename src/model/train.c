@@ -357,11 +357,12 @@ static void report_phases(struct wisp_report *t, const struct wisp_run *r, const
 static void report_work(struct wisp_report *t, const struct wisp_run *r, const struct watch *c)
 {
     const struct wisp_net *net = &r->m->net;
-    unsigned slots = r->plan.optimizer->slots;
+    unsigned slots = r->plan.slots;
     double rows = fmax(1, (double)c->rows), nnz = c->nnz / rows, touched = c->touched / rows;
     double in = (double)net->layers[0].n_out, out = (double)wisp_net_output(net)->n_in;
     double weight = r->plan.half ? 2 : 4, e = r->plan.precision == &wisp_precision_bf16 ? 2 : 4;
-    double state = 4.0 * ((slots & WISP_SLOT_M ? 1 : 0) + (slots & WISP_SLOT_V ? 1 : 0));
+    double moment = slots & WISP_SLOT_HALF ? 2 : 4;
+    double state = moment * ((slots & WISP_SLOT_M ? 1 : 0) + (slots & WISP_SLOT_V ? 1 : 0));
     struct seen at = seen(r);
     double active = at.active / (double)r->plan.batch; /* a row serves the whole batch */
     double own = fmax(0, at.scored - at.active);       /* rows scored for one sample alone */

@@ -19,6 +19,8 @@ struct wisp_plan { /* choices made from the options and the data (plan.c) */
     const char *decay;
     const struct wisp_loss *loss;
     const struct wisp_optimizer_kind *optimizer;
+    const char *moments; /* as asked for; 'slots' says what it came to */
+    unsigned slots;      /* what the optimiser keeps, once the net is there: WISP_SLOT_* */
     const struct wisp_precision *precision;
     bool half;                     /* rows of bf16 */
     bool index;                    /* make the index for sparse prediction */
@@ -32,6 +34,8 @@ struct wisp_plan { /* choices made from the options and the data (plan.c) */
 wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
                            const struct wisp_kernels *k, const struct wisp_data *train,
                            bool has_valid, wisp_error *err);
+/* What the optimiser will keep for a net of this size: WISP_SLOT_*. */
+unsigned wisp_plan_slots(const struct wisp_plan *p, size_t n_params);
 /* The learning rate of step t of n, t from 0. */
 double wisp_plan_lr(const struct wisp_plan *p, size_t t, size_t n);
 

@@ -42,6 +42,18 @@ judge "time of a step" 'abs(d["us_per_step"] * d["samples_per_s"] / 256e6 - 1) <
 check "progress on stderr" [ "$(grep -c '^epoch [12]/2 .*valid P@1' err)" = 2 ]
 check "the rate on stderr names the epoch's" grep -qE '^epoch 2/2 .* [0-9]+ rows/s ' err
 
+# 3 passes over the weights, 2 over the moments (8 or 4 bytes a weight), and E twice
+for moments in fp32 bf16; do
+    ok "moments of $moments" bench train --shape 3000x800x300 --epochs 1 --optimizer adam --moments $moments --precision fp32 --json
+    cp out $moments.json
+done
+check "moments of bf16 are half the bytes" /usr/bin/python3 -c '
+import json
+a, b = (json.load(open(f + ".json"))["bytes_per_sample"] - 2 * 300 * 4 for f in ("fp32", "bf16"))
+print(a, b)
+assert abs(a / b - (3 * 4 + 2 * 8) / (3 * 4 + 2 * 4)) < 1e-6'
+rm fp32.json bf16.json
+
 sampled=(bench train --shape 4000x2000x6000 --hidden 32 --batch 64 --threads 1 --loss softmax --test-rows 500)
 ok "sampled" "${sampled[@]}" --epochs 4 --json
 judge "sampled: what was asked" 'd["batch"] == 64 and d["hidden"] == 32 and d["labels"] == 6000'

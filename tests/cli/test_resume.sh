@@ -66,6 +66,7 @@ run_options=(--hidden 48 --patience 0 --batch 64)
 stop_and_go "SIGINT" INT 8 P_train.txt "${run_options[@]}"
 stop_and_go "SIGTERM, averaging, adagrad" TERM 6 P_train.txt "${run_options[@]}" --average 0.6 --optimizer adagrad
 stop_and_go "SIGINT, sgd, two layers" INT 6 P_train.txt "${run_options[@]}" --hidden 32,24 --optimizer sgd --lr 0.5
+stop_and_go "SIGINT, moments of bf16" INT 6 P_train.txt "${run_options[@]}" --moments bf16
 stop_and_go "SIGINT, windows, bce" INT 6 W_train.txt --hidden 16 --batch 128 --memory 64k --loss bce
 stop_and_go "kill -9" KILL 10 P_train.txt "${run_options[@]}"
 stop_and_go "kill -9, early stopping, a validation file" KILL 5 P_train.txt "${run_options[@]}" --patience 60 --valid P_test.txt

@@ -59,11 +59,14 @@ static void test_threads(void)
         "hidden 33,17 dropout 0.2 input-dropout 0.3 epochs 2 average 0.5",
         "hidden 20 optimizer adagrad lr 0.05 loss bce batch 50 values raw",
         "hidden 16 optimizer sgd lr 0.5 decay cosine memory 4k",
+        "hidden 33,17 moments bf16 epochs 2",
+        "hidden 300 moments bf16 rows bf16 loss bce",
+        "hidden 20 moments bf16 optimizer sgd lr 0.5",
     };
     static const char *const isas[] = { "scalar", "" };
     TEST("train: 1, 2 and 4 threads write the same bytes");
     wisp_data *d = synth(500, 300, 400, false);
-    for (int i = 0; i < 6; i++) {
+    for (size_t i = 0; i < 2 * sizeof runs / sizeof *runs; i++) {
         struct bytes one = { 0 };
         setenv("WISP_ISA", isas[i % 2], 1);
         for (int threads = 1; threads <= 4; threads *= 2) {
@@ -215,9 +218,8 @@ static void test_refused(void)
     wisp_data_free(d);
 }
 
-static void test_resume(void)
+static void test_resume(const char *run)
 {
-    static const char run[] = "epochs 4 input-dropout 0.2 dropout 0.1 average 0.6 batch 24";
     char more[200], state[80];
     wisp_data *d = synth(300, 150, 40, false);
     struct bytes whole;
@@ -241,7 +243,7 @@ static void test_resume(void)
               "another run's state was taken");
         CHECK(train(NULL, ctx, more, d, NULL, NULL) == WISP_OK, "%s", err.text);
         CHECK(file_is(model, whole) && access(state, F_OK) != 0,
-              "resumed after epoch %d it differs", stop);
+              "'%s': resumed after epoch %d it differs", run, stop);
     }
     free(whole.p);
     wisp_data_free(d);
@@ -376,7 +378,10 @@ int main(void)
     test_numeric();
     test_validation();
     test_refused();
-    test_resume();
+    test_resume("epochs 4 input-dropout 0.2 dropout 0.1 average 0.6 batch 24");
+    test_resume("epochs 4 batch 24 moments bf16");
+    test_resume("epochs 4 batch 24 moments bf16 rows bf16");
+    test_resume("epochs 4 batch 24 moments bf16 optimizer sgd lr 0.5 average 0.6");
     test_memory();
     unlink(text_file);
     return rig_end();
