@@ -111,7 +111,8 @@ static const int32_t *ring_of(const struct neighbours *t, int32_t row)
     return t->ring + (size_t)row * t->r.ring;
 }
 
-static void fetch(const int32_t *list, size_t n)
+/* Always inline: else gcc 12 drops it, as it has no effect. */
+__attribute__((always_inline)) static inline void fetch(const int32_t *list, size_t n)
 {
     enum { LINE = 16 };
     for (size_t i = 0; i < n; i += LINE) __builtin_prefetch(list + i);
@@ -119,7 +120,8 @@ static void fetch(const int32_t *list, size_t n)
 }
 
 /* Asks for what the next sample of the batch will look at. */
-static void fetch_next(const struct neighbours *t, const struct wisp_query *q, size_t i)
+__attribute__((always_inline)) static inline void fetch_next(const struct neighbours *t,
+                                                             const struct wisp_query *q, size_t i)
 {
     if (i >= q->n) return;
     if (q->id && q->id[i] < t->n_samples) fetch(t->last + q->id[i] * t->r.last, t->r.last);
