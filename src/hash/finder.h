@@ -183,6 +183,14 @@ struct wisp_finder_kind {
 const struct wisp_finder_kind *wisp_finder_at(size_t i); /* NULL past the end */
 const struct wisp_finder_kind *wisp_finder_find(const char *name, size_t length);
 extern const struct wisp_finder_kind wisp_finder_random, wisp_finder_frequency,
-    wisp_finder_neighbours, wisp_finder_features, wisp_finder_ivf, wisp_finder_lsh;
+    wisp_finder_neighbours, wisp_finder_features, wisp_finder_ivf, wisp_finder_lsh,
+    wisp_finder_scan;
+
+/* What a device needs to know of a finder to do the same (model/gpu.c). */
+struct wisp_reach {
+    size_t ring, last, hops; /* of neighbours: sizes of its memories, rings followed */
+};
+struct wisp_reach wisp_neighbours_reach(size_t n_rows);
+const double *wisp_frequency_up_to(const void *state);
 
 #endif

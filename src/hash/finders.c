@@ -14,6 +14,7 @@ static const struct wisp_finder_kind *const kinds[] = {
     &wisp_finder_features,
     &wisp_finder_ivf,
     &wisp_finder_lsh,
+    &wisp_finder_scan,
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 

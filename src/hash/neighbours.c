@@ -17,12 +17,10 @@
 
 /* Measured (docs/sampling.md).  With many rows a ring is visited a few times an epoch, and what
  * hashing finds beside it makes up for a shorter memory. */
-static struct reach {
-    size_t ring, last, hops;
-} reach(size_t n_rows)
+struct wisp_reach wisp_neighbours_reach(size_t n_rows)
 {
     enum { MANY = 200000 };
-    return n_rows < MANY ? (struct reach){ 56, 40, 10 } : (struct reach){ 24, 20, 4 };
+    return n_rows < MANY ? (struct wisp_reach){ 56, 40, 10 } : (struct wisp_reach){ 24, 20, 4 };
 }
 
 enum {
@@ -35,7 +33,7 @@ enum {
 
 struct neighbours {
     size_t n_rows, n_samples, most_carried;
-    struct reach r;
+    struct wisp_reach r;
     uint64_t seed;
     int32_t *ring;    /* (n_rows, r.ring), -1: empty */
     uint8_t *next;    /* (n_rows) place of the oldest; padded to a multiple of 4 */
@@ -62,7 +60,7 @@ static size_t heat_room(const struct wisp_finder_setup *s)
 
 static size_t bytes(const struct wisp_finder_setup *s)
 {
-    struct reach r = reach(s->n_rows);
+    struct wisp_reach r = wisp_neighbours_reach(s->n_rows);
     return s->n_rows * r.ring * sizeof(int32_t) + next_bytes(s->n_rows) +
            s->n_samples * r.last * sizeof(int32_t) + (1 + n_carried(s)) * sizeof(int32_t) +
            s->batch * r.last * sizeof(int32_t) + heat_room(s) * sizeof(uint64_t);
@@ -87,7 +85,7 @@ static wisp_status create(void **state, const struct wisp_finder_setup *s, wisp_
     *t = (struct neighbours){ .n_rows = s->n_rows,
                               .n_samples = s->n_samples,
                               .most_carried = n_carried(s),
-                              .r = reach(s->n_rows),
+                              .r = wisp_neighbours_reach(s->n_rows),
                               .seed = s->seed };
     t->ring = wisp_alloc(s->n_rows * t->r.ring, sizeof *t->ring);
     t->next = wisp_zalloc(next_bytes(s->n_rows), 1);
@@ -264,7 +262,7 @@ static void learn(void *state, struct wisp_context *ctx, const struct wisp_query
 
 static struct wisp_wants wants(const struct wisp_finder_setup *s)
 {
-    size_t last = reach(s->n_rows).last;
+    size_t last = wisp_neighbours_reach(s->n_rows).last;
     return (struct wisp_wants){ last + (last < 24 ? 12 : 24), last };
 }
 

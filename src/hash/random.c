@@ -88,6 +88,11 @@ static void draw_uniform(const void *state, const struct wisp_query *q,
     }
 }
 
+const double *wisp_frequency_up_to(const void *state)
+{
+    return ((const struct random *)state)->up_to;
+}
+
 static size_t first_above(const double *up_to, size_t n, double x)
 {
     size_t lo = 0, hi = n - 1;

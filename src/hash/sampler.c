@@ -425,6 +425,18 @@ size_t wisp_sampler_best(const struct wisp_sampler *s)
     return s->wants.best;
 }
 
+struct wisp_wants wisp_sampler_wants_of(const struct wisp_sampler *s)
+{
+    return s->wants;
+}
+
+const void *wisp_sampler_finder(const struct wisp_sampler *s, const char *name)
+{
+    for (int f = 0; f < s->n_finders; f++)
+        if (strcmp(s->kind[f]->name, name) == 0) return s->state[f];
+    return NULL;
+}
+
 const float *wisp_sampler_limits(const struct wisp_sampler *s)
 {
     return s->limit;

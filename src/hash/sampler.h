@@ -34,6 +34,9 @@ void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct
 /* What its finders want to learn from; and how many of each sample's best rows that is. */
 struct wisp_wants wisp_sampler_wants(const struct wisp_finder_setup *s);
 size_t wisp_sampler_best(const struct wisp_sampler *s);
+struct wisp_wants wisp_sampler_wants_of(const struct wisp_sampler *s);
+/* The state of one of its finders, or NULL. */
+const void *wisp_sampler_finder(const struct wisp_sampler *s, const char *name);
 /* (n) scores that a row of the last batch must pass to be worth telling learn(): the pot's best are
  * known already. */
 const float *wisp_sampler_limits(const struct wisp_sampler *s);
@@ -51,7 +54,7 @@ struct wisp_sampler_counts { /* since the run began */
 struct wisp_sampler_counts *wisp_sampler_counts(struct wisp_sampler *s);
 
 /* State for the checkpoint; returns how many blobs. */
-enum { WISP_MAX_FINDERS = 6, WISP_SAMPLER_BLOBS = 1 + WISP_MAX_FINDERS * WISP_MAX_BLOBS };
+enum { WISP_MAX_FINDERS = 7, WISP_SAMPLER_BLOBS = 1 + WISP_MAX_FINDERS * WISP_MAX_BLOBS };
 size_t wisp_sampler_blobs(struct wisp_sampler *s, struct wisp_blob *out);
 void wisp_sampler_restored(struct wisp_sampler *s, struct wisp_context *ctx);
 

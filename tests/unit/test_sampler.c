@@ -24,6 +24,8 @@ static const char *const all_names[] = {
     "random+neighbours",
     "ivf+frequency+neighbours+random",
     "lsh+features+ivf+random",
+    "scan",
+    "scan+random",
 };
 enum { N_NAMES = sizeof all_names / sizeof *all_names };
 
@@ -429,6 +431,43 @@ static void test_counts(void)
         }
 }
 
+/* ---- the scan ---- */
+
+/* A row that is no label and not among the own, but better than the worst of them: none. */
+static void test_scan(void)
+{
+    TEST("scan: a sample's own rows are the best of all that are no labels of it");
+    struct wisp_sampling o = settings("scan");
+    o.keep = 9;
+    struct rig r;
+    rig_make(&r, &o, 2);
+    for (int step = 0; step < 5; step++) rig_step_with(&r, BATCH);
+    struct wisp_query q = rig_query(&r);
+    struct wisp_active got;
+    wisp_sampler_choose(&got, r.s, r.ctx, &q);
+    for (size_t i = 0; i < q.n; i++) {
+        float score[LABELS], worst = INFINITY;
+        int32_t all[LABELS];
+        bool aside[LABELS] = { false };
+        size_t n;
+        const int32_t *own = wisp_sampler_own(r.s, i, &n);
+        for (int32_t row = 0; row < LABELS; row++) all[row] = row;
+        wisp_weights_dots(&plain, score, &q.rows.w, all, LABELS, q.h + i * q.rows.width);
+        for (size_t row = 0; row < LABELS; row++) score[row] += q.rows.bias[row];
+        CHECK(n == 9, "%zu rows", n);
+        for (uint32_t y = q.yp[i]; y < q.yp[i + 1]; y++) aside[q.yi[y]] = true;
+        for (size_t c = 0; c < n; c++) {
+            CHECK(!aside[own[c]], "row %d is a label, or there twice", own[c]);
+            aside[own[c]] = true;
+            worst = fminf(worst, score[own[c]]);
+        }
+        for (size_t row = 0; row < LABELS; row++)
+            CHECK(aside[row] || score[row] <= worst, "row %zu: %g is above %g", row,
+                  (double)score[row], (double)worst);
+    }
+    rig_clear(&r);
+}
+
 /* ---- none and all rows ---- */
 
 static atomic_int n_moved;
@@ -608,6 +647,7 @@ int main(void)
     test_inclusion("frequency");
     test_loss();
     test_counts();
+    test_scan();
     test_no_rows();
     test_as_full();
     test_threads();
