@@ -1,5 +1,6 @@
 # wisp: one Makefile, no configure step.
 #   make, make demo, make test, make SAN=1 test, make check-all, make lint, make format, make bench, make dist, make install
+# Where nvcc is found the part for cards, wisp-cuda.so, is built too; CUDA=0 leaves it out.
 # Optional: V=1 (show commands)  CC=clang  SAN=1 (address, undefined)  SAN=thread  WERROR=1  BUILD=folder  PREFIX=/usr/local  DESTDIR=
 VERSION := $(shell sed -n 's/^.define WISP_VERSION "\(.*\)"/\1/p' include/wisp/wisp.h)
 comma   := ,
@@ -13,7 +14,16 @@ FLAGS   := -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -fPIC -pthread -Wall -Wextra -
            -Wvla -fvisibility=hidden -ffp-contract=off -MMD -MP $(if $(WERROR),-Werror)
 FLAGS   += $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 FLAGS   += $(if $(filter thread,$(SAN)),-fsanitize=thread)
-LIBS    := -lz -lzstd -lxxhash -ljansson -lm
+LIBS    := -lz -lzstd -lxxhash -ljansson -ldl -lm
+
+CUDA    ?= $(if $(SAN),0,$(if $(shell command -v nvcc),1,0))
+ARCHS   ?= 75 80 90
+CU      := $(sort $(wildcard src/cuda/*.cu))
+CUOBJ   := $(CU:%.cu=$(BUILD)/%.o)
+CUTEST  := $(patsubst tests/%.cu,$(BUILD)/tests/%,$(sort $(wildcard tests/gpu/*.cu)))
+NVCC    := nvcc -std=c++17 -O3 -lineinfo -Iinclude -Isrc -Itests -Xcompiler -fPIC,-fvisibility=hidden,-Wall -MMD -MP \
+           $(foreach a,$(ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
+           -gencode arch=compute_$(lastword $(ARCHS))$(comma)code=compute_$(lastword $(ARCHS))
 
 SRC     := $(sort $(wildcard src/*/*.c))
 CLI     := $(sort $(wildcard cli/*.c))
@@ -22,8 +32,8 @@ CLIOBJ  := $(CLI:%.c=$(BUILD)/%.o)
 UNIT    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/unit/*.c tests/property/*.c)))
 FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(sort $(wildcard tests/fuzz/*.c)))
 
-.PHONY: all demo test check-all lint format bench dist install clean setup
-all: $(BUILD)/wisp $(BUILD)/libwisp.a $(BUILD)/libwisp.so
+.PHONY: all gpu-tests demo test check-all lint format bench dist install clean setup
+all: $(BUILD)/wisp $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(if $(filter 1,$(CUDA)),$(BUILD)/wisp-cuda.so)
 
 # Packages are looked for once per checkout; 'tools/setup' installs what is missing or names it.
 build/.setup: tools/setup
@@ -50,6 +60,19 @@ $(BUILD)/wisp: $(CLIOBJ) $(BUILD)/libwisp.a
 	@echo '  link $@'
 	$(Q)$(CC) $(FLAGS) $(CFLAGS) $^ -o $@ $(LIBS)
 
+$(BUILD)/%.o: %.cu
+	@mkdir -p $(@D)
+	@echo '  nvcc $<'
+	$(Q)$(NVCC) -c $< -o $@
+$(BUILD)/wisp-cuda.so: $(CUOBJ)
+	@echo '  link $@'
+	$(Q)nvcc -shared -cudart static -Xlinker --no-undefined $(CUOBJ) -o $@
+$(BUILD)/tests/gpu/%: tests/gpu/%.cu $(CUOBJ)
+	@mkdir -p $(@D)
+	@echo '  nvcc $<'
+	$(Q)$(NVCC) $< $(CUOBJ) -o $@
+gpu-tests: $(CUTEST)
+
 $(BUILD)/tests/%: tests/%.c $(BUILD)/libwisp.a
 	@mkdir -p $(@D)
 	@echo '  cc   $<'
@@ -67,7 +90,7 @@ check-all:
 lint:
 	@tools/lint
 format:
-	clang-format -i $$(git ls-files '*.c' '*.h')
+	clang-format -i $$(git ls-files '*.c' '*.h' '*.cu' '*.cuh')
 bench: all
 	@bench/run $(BUILD)
 
@@ -77,10 +100,10 @@ dist: all
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/wisp
 	install -m 755 $(BUILD)/wisp $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(wildcard $(BUILD)/wisp-cuda.so) $(DESTDIR)$(PREFIX)/lib/
 	install -m 644 include/wisp/wisp.h $(DESTDIR)$(PREFIX)/include/wisp/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/wisp.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/wisp.pc
 clean:
 	rm -rf build build-* dist
 
--include $(OBJ:.o=.d) $(CLIOBJ:.o=.d) $(addsuffix .d,$(UNIT) $(FUZZ))
+-include $(CUOBJ:.o=.d) $(addsuffix .d,$(CUTEST)) $(OBJ:.o=.d) $(CLIOBJ:.o=.d) $(addsuffix .d,$(UNIT) $(FUZZ))

@@ -32,6 +32,25 @@ static void print_phases(const wisp_report *r)
            get(r, "peak_gflops"));
 }
 
+/* What the parts of a step take on a card, each alone; as they are run, some overlap. */
+static void print_parts(const wisp_report *r)
+{
+    static const char *const parts[] = { "begin", "input",   "hash",    "scan",   "find",
+                                         "unite", "forward", "combine", "hidden", "rows",
+                                         "best",  "learn",   "back",    "step",   "layout" };
+    double rate = get(r, "samples_per_s"), each = rate > 0 ? 1e6 / rate : 0;
+    printf("parts    ");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "gpu_%s_us", parts[i]);
+        if (get(r, key) >= 0.05) printf(" %s %.1f", parts[i], get(r, key));
+    }
+    printf("; us a step, tables %.0f us once\n", get(r, "gpu_tables_us"));
+    printf("floor     %.3f us a sample takes; its bytes %.3f (%.0f KB at %.0f GB/s, a copy)\n",
+           each, get(r, "floor_bytes_us"), 1e-3 * get(r, "bytes_per_sample"),
+           get(r, "copy_gb_per_s"));
+}
+
 static void print_train(const wisp_report *r, const char *shape)
 {
     double labels = get(r, "labels"), p1 = get(r, "heldout_p@1");
@@ -45,7 +64,8 @@ static void print_train(const wisp_report *r, const char *shape)
     printf("scored    %.0f rows a sample, %.2f %% of all\n", get(r, "scored_mean"),
            100 * get(r, "scored_mean") / labels);
     printf("recall    %.4f own, %.4f union\n", get(r, "retrieval_recall"), get(r, "recall_union"));
-    print_phases(r);
+    if (get(r, "gpu_step_us") > 0) print_parts(r);
+    else print_phases(r);
     if (p1 >= 0) printf("held-out  P@1 %.2f of %.0f rows\n", p1, get(r, "heldout_rows"));
     printf("memory    %.2f GiB peak\n", get(r, "peak_bytes") / (1 << 30));
 }

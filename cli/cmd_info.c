@@ -8,8 +8,9 @@ int cmd_info(int argc, char **argv)
     struct args a;
     int rc = args_read(&a, "info", argc, argv, 0, 0, "info [--json]");
     if (rc) return rc;
-    static const char *const tables[] = { "formats",  "layers", "losses",     "optimizers",
-                                          "samplers", "hashes", "precisions", "kernels" };
+    static const char *const tables[] = { "formats",    "layers",   "losses",
+                                          "optimizers", "samplers", "hashes",
+                                          "precisions", "kernels",  "devices" };
     int json = args_on(&a, "json");
     printf(json ? "{\"version\":\"%s\"" : "wisp %s\n", wisp_version());
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/report.h"
 #include "config/options.h"
+#include "cuda/cuda.h"
 #include "data/text.h"
 #include "hash/family.h"
 #include "kernels/kernels.h"
@@ -66,6 +67,21 @@ void wisp_context_on_notice(wisp_context *ctx, void (*say)(void *arg, const char
         return 1;                                                                                  \
     } while (0)
 
+/* A card is listed where there is one. */
+static int device_row(size_t i, const char **name, const char **what)
+{
+    static _Thread_local char text[200];
+    const struct wisp_cuda *cuda;
+    struct wisp_cuda_card c;
+    *name = i ? "cuda" : "cpu";
+    *what = i ? text : "threads and vector instructions";
+    if (i == 0) return 1;
+    if (wisp_cuda_open(&cuda, NULL) != WISP_OK || cuda->card(&c, NULL) != WISP_OK) return 0;
+    snprintf(text, sizeof text, "%s, sm_%d%d, %.0f GiB", c.name, c.major, c.minor,
+             (double)c.total_bytes / (1 << 30));
+    return 1;
+}
+
 int wisp_table_row(const char *table, size_t i, const char **name, const char **what)
 {
     if (strcmp(table, "formats") == 0) ROW(wisp_format_at(i));
@@ -79,6 +95,7 @@ int wisp_table_row(const char *table, size_t i, const char **name, const char **
         *name = wisp_kernels_isa(i, what);
         return 1;
     }
+    if (strcmp(table, "devices") == 0 && i < 2) return device_row(i, name, what);
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "base/context.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "cuda/cuda.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
 
@@ -98,6 +99,36 @@ static void take(struct wisp_report *to, const struct wisp_report *from, const c
     if (wisp_report_get(from, key, &v)) wisp_report_num(to, key, v);
 }
 
+/* Of a run on the CPU or on a card: whichever is there. */
+static void take_phases(struct wisp_report *t, const struct wisp_report *run)
+{
+    char key[48];
+    for (int i = WISP_PHASE_LAYOUT; i < WISP_PHASES; i++) {
+        snprintf(key, sizeof key, "%s_us", wisp_phase_name((enum wisp_phase)i));
+        take(t, run, key);
+    }
+    take(t, run, "serial_us");
+    for (int i = 0; i < WISP_CUDA_PARTS; i++) {
+        snprintf(key, sizeof key, "gpu_%s_us", wisp_cuda_part_names[i]);
+        take(t, run, key);
+    }
+    take(t, run, "gpu_step_us");
+    take(t, run, "gpu_layout_us");
+    take(t, run, "gpu_tables_us");
+}
+
+/* A card's floor: its bytes, at the speed of a copy. */
+static void report_card_floor(struct wisp_report *t, const struct wisp_report *run)
+{
+    double bytes = 0, copy = 0;
+    wisp_report_get(run, "bytes_per_sample", &bytes);
+    wisp_report_get(run, "copy_gb_per_s", &copy);
+    take(t, run, "bytes_per_sample");
+    take(t, run, "flops_per_sample");
+    take(t, run, "copy_gb_per_s");
+    wisp_report_num(t, "floor_bytes_us", copy > 0 ? 1e-3 * bytes / copy : 0);
+}
+
 /* What the machine can do, and what a sample would take at that: the larger of moving its bytes and
  * doing its operations. */
 static void report_floor(struct wisp_report *t, const struct wisp_report *run,
@@ -139,12 +170,7 @@ static wisp_status report(struct wisp_report **out, struct wisp_context *ctx,
     take(t, run, "scored_mean");
     take(t, run, "retrieval_recall");
     take(t, run, "recall_union");
-    for (int i = WISP_PHASE_LAYOUT; i < WISP_PHASES; i++) {
-        char key[32];
-        snprintf(key, sizeof key, "%s_us", wisp_phase_name((enum wisp_phase)i));
-        take(t, run, key);
-    }
-    take(t, run, "serial_us");
+    take_phases(t, run);
     wisp_report_num(t, "heldout_p@1", m->p1);
     wisp_report_num(t, "heldout_rows", (double)shape->n_test);
     wisp_report_num(t, "epochs", (double)m->rows / (double)shape->n_rows);
@@ -156,7 +182,8 @@ static wisp_status report(struct wisp_report **out, struct wisp_context *ctx,
     take(t, run, "peak_bytes");
     const char *precision = wisp_opt_text(cfg, OPT_PRECISION);
     bool bf16 = strcmp(precision, "auto") == 0 ? ctx->k->fast16 : strcmp(precision, "bf16") == 0;
-    report_floor(t, run, ctx, bf16);
+    if (strcmp(wisp_opt_text(cfg, OPT_DEVICE), "cuda") == 0) report_card_floor(t, run);
+    else report_floor(t, run, ctx, bf16);
     return wisp_report_done(out, t, err);
 }
 

@@ -179,8 +179,8 @@ static const wisp_option table[N_OPTS] = {
     [OPT_ROW_LABELS] = { "row-labels", "real", "0", "0..10000", "synth bench",
                          "labels a row, mean; 0: 5" },
 
-    [OPT_DEVICE] = { "device", "choice", "cpu", "cpu", "train eval predict bench",
-                     "where to compute" },
+    [OPT_DEVICE] = { "device", "choice", "cpu", "cpu|cuda", "train eval predict bench",
+                     "where to train: on the CPU, or on an NVIDIA card" },
     [OPT_THREADS] = { "threads", "int", "0", "0..1024", "train eval predict convert synth bench",
                       "0: one per core" },
     [OPT_CONFIG] = { "config", "text", "", "", "train eval predict convert synth bench",

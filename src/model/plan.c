@@ -87,6 +87,7 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
     const char *optimizer = wisp_opt_text(cfg, OPT_OPTIMIZER);
     const char *precision = wisp_opt_text(cfg, OPT_PRECISION);
     const char *rows = wisp_opt_text(cfg, OPT_ROWS);
+    bool cuda = strcmp(wisp_opt_text(cfg, OPT_DEVICE), "cuda") == 0;
     double dropout = train->n_labels <= WISP_FEW_LABELS ? 0.5 : n < FEW_ROWS ? 0.3 : 0.1;
     *p = (struct wisp_plan){
         .epochs = (int)wisp_opt_num(cfg, OPT_EPOCHS),
@@ -102,12 +103,13 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
             wisp_optimizer_find(strcmp(optimizer, "auto") == 0 ? auto_optimizer(train) : optimizer),
         .moments = wisp_opt_text(cfg, OPT_MOMENTS),
         .precision = wisp_precision_find(strcmp(precision, "auto") != 0 ? precision
-                                         : k->fast16                    ? "bf16"
+                                         : k->fast16 || cuda            ? "bf16"
                                                                         : "fp32"),
         .half = strcmp(rows, "bf16") == 0,
         .input_dropout = given(cfg, OPT_INPUT_DROPOUT, 0),
         .seed = (uint64_t)wisp_opt_num(cfg, OPT_SEED),
         .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
+        .cuda = cuda,
         .hogwild = strcmp(wisp_opt_text(cfg, OPT_HOGWILD), "yes") == 0,
     };
     if (!p->half && strcmp(rows, "fp32") != 0)
@@ -145,7 +147,7 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
 unsigned wisp_plan_slots(const struct wisp_plan *p, size_t n_params)
 {
     unsigned slots = p->optimizer->slots;
-    bool half = strcmp(p->moments, "auto") == 0 ? n_params >= MANY_WEIGHTS
+    bool half = strcmp(p->moments, "auto") == 0 ? n_params >= MANY_WEIGHTS && !p->cuda
                                                 : strcmp(p->moments, "bf16") == 0;
     return half && slots & (WISP_SLOT_M | WISP_SLOT_V) ? slots | WISP_SLOT_HALF : slots;
 }

@@ -1,7 +1,7 @@
 /* Making a training run: the model, the order of rows, all memory, the printed plan. */
 #include "base/mem.h"
 #include "layer/product.h"
-#include "model/train.h"
+#include "model/gpu.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,9 +9,9 @@
 /* Options that shape the result, as lines "key=value": kept in the model, compared on resume. */
 static wisp_status options_text(char **out, const wisp_config *cfg, wisp_error *err)
 {
-    static const enum wisp_opt aside[] = { OPT_RESUME,  OPT_LOG,    OPT_JSON,
-                                           OPT_THREADS, OPT_CONFIG, OPT_CACHE,
-                                           OPT_VALID,   OPT_LABELS, OPT_VOCAB };
+    static const enum wisp_opt aside[] = { OPT_RESUME, OPT_LOG,   OPT_JSON,   OPT_THREADS,
+                                           OPT_CONFIG, OPT_CACHE, OPT_DEVICE, OPT_VALID,
+                                           OPT_LABELS, OPT_VOCAB };
     size_t room = 1;
     for (int i = 0; i < N_OPTS; i++)
         room += strlen(wisp_option_row((size_t)i)->key) +
@@ -174,9 +174,11 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
                                       .training = true,
                                       .precision = r->plan.precision,
                                       .half = r->plan.half };
+    if ((sampled(r) || r->plan.cuda) &&
+        (st = most_labels(&r->batch_labels, d, r->plan.batch, err)) != WISP_OK)
+        return st;
     if (sampled(r)) {
         struct wisp_finder_setup setup;
-        if ((st = most_labels(&r->batch_labels, d, r->plan.batch, err)) != WISP_OK) return st;
         sampler_setup(&setup, r, n_labels, 0);
         sizes.active = wisp_sampler_room(&setup, r->batch_labels);
         sizes.own = wisp_sampler_own_room(&setup, r->batch_labels);
@@ -262,8 +264,9 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
              "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f, sampling %.2f), "
              "%.1f GiB free",
              gib(need), gib(weights), gib(state), gib(work), gib(index), gib(have));
-    wisp_say(r->ctx, "machine   cpu, %d threads, %s kernels, products in %s",
-             wisp_pool_threads(r->ctx->pool), r->ctx->k->name, p->precision->name);
+    wisp_say(r->ctx, "machine   %s%d threads, %s kernels, products in %s",
+             p->cuda ? "a card (cuda) and " : "cpu, ", wisp_pool_threads(r->ctx->pool),
+             r->ctx->k->name, p->precision->name);
     if (have && need > have)
         return wisp_fail(err, WISP_ENOMEM,
                          "%.1f GiB needed, %.1f GiB free: take a smaller --hidden or --batch, "
@@ -385,17 +388,20 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
         if ((st = wisp_order_held_out(&r->held_out, &r->order, err)) != WISP_OK) return st;
         r->valid = r->held_out;
     }
-    if ((st = print_plan(r, err)) != WISP_OK || (st = take_memory(r, cfg, err)) != WISP_OK)
+    if ((p->cuda && (st = wisp_gpu_check(r, err)) != WISP_OK) ||
+        (st = print_plan(r, err)) != WISP_OK || (st = take_memory(r, cfg, err)) != WISP_OK)
         return st;
     first_weights(r);
     r->epoch = 1;
     r->best = -1;
     for (int e = 1; e <= p->epochs; e++) r->steps += wisp_order_steps(&r->order, e, p->batch);
-    return wisp_opt_on(cfg, OPT_RESUME) ? wisp_state_load(r, err) : WISP_OK;
+    if (wisp_opt_on(cfg, OPT_RESUME)) st = wisp_state_load(r, err);
+    return st == WISP_OK && p->cuda ? wisp_gpu_make(r, err) : st;
 }
 
 void wisp_run_clear(struct wisp_run *r)
 {
+    wisp_gpu_free(r->gpu);
     wisp_scorer_clear(&r->scorer);
     wisp_sampler_free(r->sampler);
     wisp_hidden_clear(r);

@@ -11,9 +11,13 @@
  * --memory. */
 enum { MANY_LABELS = 200000, TOO_MANY = 4000000 };
 
-static const char *auto_names(size_t n_labels, bool bounded)
+static const char *auto_names(size_t n_labels, bool bounded, bool cuda)
 {
     if (n_labels <= WISP_FEW_LABELS) return "full";
+    if (cuda)
+        return n_labels < MANY_LABELS ? "scan"
+               : n_labels < TOO_MANY  ? "neighbours+lsh"
+                                      : "neighbours+random";
     if (n_labels >= MANY_LABELS && n_labels < TOO_MANY) return "neighbours+lsh";
     return bounded ? "neighbours+random" : "neighbours+features+random";
 }
@@ -49,13 +53,16 @@ wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, 
                                wisp_error *err)
 {
     const char *names = wisp_opt_text(cfg, OPT_SAMPLING), *family = wisp_opt_text(cfg, OPT_HASH);
-    if (strcmp(names, "auto") == 0) names = auto_names(n_labels, wisp_opt_num(cfg, OPT_MEMORY) > 0);
+    bool cuda = strcmp(wisp_opt_text(cfg, OPT_DEVICE), "cuda") == 0;
+    if (strcmp(names, "auto") == 0)
+        names = auto_names(n_labels, wisp_opt_num(cfg, OPT_MEMORY) > 0, cuda);
     bool alone = strcmp(names, "random") == 0; /* all there is */
     size_t few = clamp(n_labels / (alone ? 10 : 200), 100, alone ? 2000 : 500);
     *o = (struct wisp_sampling){
         .keep = count(cfg, OPT_KEEP),
         .least = count(cfg, OPT_ACTIVE_MIN),
-        .most = count_or(cfg, OPT_ACTIVE_MAX, clamp(n_labels * 12 / 100, 2500, SIZE_MAX)),
+        .most =
+            count_or(cfg, OPT_ACTIVE_MAX, cuda ? 0 : clamp(n_labels * 12 / 100, 2500, SIZE_MAX)),
         .n_random = count_or(cfg, OPT_RANDOM, few),
         .n_frequent = count(cfg, OPT_FREQUENT),
         .n_carried = count_or(cfg, OPT_CARRY, n_labels < MANY_LABELS ? few : 0),

@@ -3,7 +3,7 @@
  * Life of a step: order.c hands out row numbers, batch.c lays the rows out, net.c runs forward,
  * loss, backward and update.  After each epoch the validation rows are scored; a better model
  * replaces the file at 'path' (atomically), then the state is written beside it. */
-#include "model/train.h"
+#include "model/gpu.h"
 #include "base/mem.h"
 #include "base/report.h"
 #include "layer/product.h"
@@ -178,6 +178,32 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
     return WISP_OK;
 }
 
+/* train_epoch on a card, which is some steps ahead of what is counted here, but for the first call
+ * and the last. */
+static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error *err)
+{
+    double began = wisp_now() - c->trained_s;
+    size_t rows = 1;
+    wisp_status st = WISP_OK;
+    bool last = false;
+    while (st == WISP_OK && !last && rows > 0) {
+        last = time_is_up(c);
+        st = wisp_gpu_steps(r, &rows, last, err);
+        c->rows += rows;
+        bool waits = c->first_rows == 0 || wisp_now() - c->said > SAY_EVERY_S;
+        if (st == WISP_OK && waits) st = wisp_gpu_wait(r, err);
+        c->trained_s = wisp_now() - began;
+        if (c->first_rows == 0) c->first_rows = c->rows, c->first_s = c->trained_s;
+        if (st == WISP_OK && asked_to_stop(c)) st = WISP_ESTOPPED;
+    }
+    wisp_status waited = st == WISP_OK || st == WISP_ESTOPPED ? wisp_gpu_wait(r, err) : st;
+    c->trained_s = wisp_now() - began;
+    c->touched = wisp_gpu_touched(r);
+    c->nnz = (double)c->rows * (double)r->train->nnz / (double)r->train->n_rows;
+    if (waited == WISP_OK) waited = wisp_gpu_fetch(r, err);
+    return waited == WISP_OK ? st : waited;
+}
+
 /* The steps left of this epoch, or of the time: the last one then tells the recall.  WISP_ESTOPPED
  * when asked to stop. */
 static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *err)
@@ -186,6 +212,7 @@ static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *
     if (r->in_epoch == 0) r->recall.sums.own = r->recall.sums.set = 0, r->recall.sums.n = 0;
     for (size_t i = 0; i < r->in_epoch; i++)
         wisp_order_next(&r->order, r->rows[0], r->plan.batch); /* done before a resume */
+    if (r->gpu) return train_on_card(r, c, err);
     double began = wisp_now() - c->trained_s - r->recall.seconds;
     wisp_status st = WISP_OK;
     bool last = false;
@@ -366,14 +393,16 @@ static void report_work(struct wisp_report *t, const struct wisp_run *r, const s
     struct seen at = seen(r);
     double active = at.active / (double)r->plan.batch; /* a row serves the whole batch */
     double own = fmax(0, at.scored - at.active);       /* rows scored for one sample alone */
-    double bytes = touched * in * (3 * weight + 2 * state) + own * out * weight +
+    double all = (double)net->n_labels;
+    double read = r->gpu && own >= all ? all / (double)r->plan.batch : own; /* a card's scan */
+    double bytes = touched * in * (3 * weight + 2 * state) + read * out * weight +
                    active * out * (3 * weight + 2 * state) + 2 * at.active * e;
     double flops = 4 * nnz * in + 6 * at.active * out + 2 * own * out;
     wisp_report_num(t, "bytes_per_sample", bytes);
     wisp_report_num(t, "flops_per_sample", flops);
 }
 
-static wisp_status report(struct wisp_report **out, const struct wisp_run *r, const struct watch *c,
+static wisp_status report(struct wisp_report **out, struct wisp_run *r, const struct watch *c,
                           wisp_error *err)
 {
     struct wisp_report *t = wisp_report_create();
@@ -389,11 +418,15 @@ static wisp_status report(struct wisp_report **out, const struct wisp_run *r, co
     wisp_report_num(t, "scored_mean", at.scored);
     wisp_report_num(t, "retrieval_recall", at.own);
     wisp_report_num(t, "recall_union", at.set);
-    report_phases(t, r, c);
+    wisp_status st = WISP_OK;
+    if (r->gpu) st = wisp_gpu_report(t, r, err);
+    else report_phases(t, r, c);
     report_work(t, r, c);
     wisp_report_num(t, "parameters", (double)wisp_net_n_params(&r->m->net));
     wisp_report_num(t, "peak_bytes", (double)wisp_mem_peak());
-    return wisp_report_done(out, t, err);
+    if (st == WISP_OK) return wisp_report_done(out, t, err);
+    wisp_report_free(t);
+    return st;
 }
 
 /* The model with its last weights, averaged if they are to be; what only training needs is freed.

@@ -30,6 +30,7 @@ struct wisp_plan { /* choices made from the options and the data (plan.c) */
     struct wisp_values values; /* idf not yet set */
     uint64_t seed;
     size_t memory; /* bytes of data at once; 0: all */
+    bool cuda;     /* trained on a card */
 };
 wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
                            const struct wisp_kernels *k, const struct wisp_data *train,
@@ -65,6 +66,7 @@ wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, 
 wisp_status wisp_hidden_plan(struct wisp_sampling *o, const struct wisp_sampling *output,
                              const wisp_config *cfg, wisp_error *err);
 
+struct wisp_gpu;
 struct wisp_run {
     struct wisp_context *ctx;
     const struct wisp_data *train, *valid; /* valid: NULL or empty: no validation */
@@ -84,6 +86,7 @@ struct wisp_run {
     struct wisp_sampler **hidden; /* (n_hidden) of the layer with this number; NULL: it has none */
     int n_hidden;
     struct wisp_recall recall;
+    struct wisp_gpu *gpu;       /* (gpu.h) NULL: training on the CPU */
     size_t *rows[2], n_rows[2]; /* (batch) of these, how many; 0: the epoch has no more */
     float *average;             /* mean of the parameters in the tail, or NULL */
     size_t n_averaged;

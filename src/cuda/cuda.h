@@ -1,0 +1,162 @@
+/* Training on a card: what the rest of wisp sees of it.  No CUDA type is shown here.
+ *
+ * The kernels lie in a shared object of their own, wisp-cuda.so, which is opened when a card is
+ * asked for (device.c): one binary serves machines with and without one.  It exports one function,
+ * wisp_cuda_table(), and knows nothing of the library but this header and wisp.h. */
+#ifndef WISP_CUDA_CUDA_H
+#define WISP_CUDA_CUDA_H
+
+#include "wisp/wisp.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { WISP_CUDA_VERSION = 1 }; /* of this interface */
+
+struct wisp_cuda_card {
+    char name[128];
+    int major, minor, n_multi;
+    size_t free_bytes, total_bytes;
+};
+
+struct wisp_cuda_param { /* a parameter in host memory, as model's struct wisp_param */
+    size_t rows, cols;
+    float *w;
+    uint16_t *b16;
+    float *m, *v, *g2;
+    uint32_t *count;
+};
+
+struct wisp_cuda_block { /* rows of the training set in CSR order */
+    size_t n;
+    const uint32_t *xp; /* (n + 1) */
+    const int32_t *xi;
+    const float *xv;
+    const uint32_t *yp; /* (n + 1) */
+    const int32_t *yi;
+};
+
+enum wisp_cuda_optimizer { WISP_CUDA_ADAM, WISP_CUDA_ADAGRAD, WISP_CUDA_SGD };
+enum wisp_cuda_loss { WISP_CUDA_SOFTMAX, WISP_CUDA_BCE };
+enum wisp_cuda_precision { WISP_CUDA_FP32, WISP_CUDA_BF16 };
+
+struct wisp_cuda_hash { /* of --sampling lsh; n_tables 0: none */
+    size_t n_tables;
+    int family; /* 0 dwta, 1 wta, 2 simhash, 3 minhash */
+    int digits, digit_bits, bits, key_shift;
+    uint32_t key_mask;
+    size_t appended;
+    bool transform;
+    const void *functions;
+    size_t function_bytes;
+    uint64_t first_gap; /* steps before the tables are made anew; later gaps grow */
+};
+
+struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the caller's.  Parameters and
+                            the memory of neighbours must live as long as the trainer */
+    size_t n_features, n_labels, batch, width;
+    struct wisp_cuda_param in_w, in_bias, out_w, out_bias;
+    bool relu;
+    float dropout;
+    int drop_layer;
+    enum wisp_cuda_optimizer optimizer;
+    float momentum;
+    const float *correct1, *correct2; /* (20001) */
+    enum wisp_cuda_loss loss;
+    enum wisp_cuda_precision precision;
+    uint64_t seed;
+    /* rows */
+    size_t n_rows, n_blocks;
+    const struct wisp_cuda_block *blocks;
+    const float *idf; /* (n_features) */
+    int values;       /* enum wisp_values_mode */
+    float input_dropout;
+    /* the active set */
+    size_t room;       /* most rows of it */
+    size_t most_labels; /* of a batch */
+    size_t keep, deep, best;
+    bool full, scan, neighbours;
+    size_t ring, last, hops, n_carried;
+    int32_t *rings;
+    uint8_t *next;
+    int32_t *lasts, *carried;
+    size_t n_random, n_frequent;
+    const double *up_to;
+    struct wisp_cuda_hash hash;
+};
+
+struct wisp_cuda_seen { /* sums since the trainer was made */
+    double loss;
+    uint64_t active, scored, samples; /* over steps, over samples, samples */
+    uint64_t touched; /* feature rows, over steps */
+    double recall_own, recall_set;
+    uint64_t recall_n; /* samples it was measured on */
+};
+
+enum wisp_cuda_part { /* of a step, in order */
+    WISP_CUDA_BEGIN,
+    WISP_CUDA_INPUT,   /* first layer forward */
+    WISP_CUDA_HASH,    /* keys of the samples */
+    WISP_CUDA_SCAN,    /* best rows of all */
+    WISP_CUDA_FIND,    /* neighbours, buckets; candidates scored */
+    WISP_CUDA_UNITE,   /* the active set */
+    WISP_CUDA_FORWARD, /* gather, product, E */
+    WISP_CUDA_COMBINE, /* loss, targets */
+    WISP_CUDA_HIDDEN,  /* gradient of the hidden values */
+    WISP_CUDA_ROWS,    /* gradient of the rows; they move */
+    WISP_CUDA_BEST,    /* best active rows of each sample */
+    WISP_CUDA_LEARN,   /* rings and memories */
+    WISP_CUDA_BACK,    /* first layer backward; its rows move */
+    WISP_CUDA_PARTS
+};
+static const char *const wisp_cuda_part_names[] = { "begin",   "input",   "hash",   "scan", "find",
+                                                    "unite",   "forward", "combine", "hidden",
+                                                    "rows",    "best",    "learn",  "back" };
+struct wisp_cuda_times { /* microseconds a step */
+    double us[WISP_CUDA_PARTS]; /* each part alone */
+    double step_us;             /* the whole step as it is run: parts overlap */
+    double layout_us;           /* laying out a step's rows, beside other steps */
+    double tables_us;           /* making hash tables, once */
+    double copy_gb_per_s;       /* of the card: bytes read and written */
+};
+
+struct wisp_cuda_trainer;
+
+struct wisp_cuda {
+    int version;
+    wisp_status (*card)(struct wisp_cuda_card *out, wisp_error *err);
+    /* Bytes of the card that create() will take. */
+    size_t (*bytes)(const struct wisp_cuda_setup *s);
+    wisp_status (*create)(struct wisp_cuda_trainer **out, const struct wisp_cuda_setup *s,
+                          wisp_error *err);
+    void (*free)(struct wisp_cuda_trainer *t);
+    /* Most steps that run() takes at a time. */
+    size_t (*most_steps)(const struct wisp_cuda_trainer *t);
+    /* Steps first .. first + n_steps - 1 of the run: step s has n[s] rows, at ids[s * batch].
+     * Returns when they are under way.  look: recall is measured in the last of them; anew: what
+     * is made of the weights is made anew before the first, as where an epoch begins. */
+    wisp_status (*run)(struct wisp_cuda_trainer *t, const uint32_t *ids, const uint32_t *n,
+                       const float *lr, size_t n_steps, uint64_t first, bool look, bool anew,
+                       wisp_error *err);
+    /* Waits until all steps are done. */
+    wisp_status (*wait)(struct wisp_cuda_trainer *t, struct wisp_cuda_seen *out, wisp_error *err);
+    /* Waits, then copies parameters and the memory of neighbours to the host. */
+    wisp_status (*fetch)(struct wisp_cuda_trainer *t, wisp_error *err);
+    /* Times the parts of a step on the rows of the last chunk; the weights move. */
+    wisp_status (*time)(struct wisp_cuda_trainer *t, struct wisp_cuda_times *out, wisp_error *err);
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+/* Opens wisp-cuda.so and asks for a card; *out stays valid until the process ends.  WISP_ENOTSUP
+ * with the reason where there is none. */
+wisp_status wisp_cuda_open(const struct wisp_cuda **out, wisp_error *err);
+
+#endif

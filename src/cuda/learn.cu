@@ -1,0 +1,541 @@
+/* What a step teaches: the best active rows of each sample, and neighbours.c's memories.
+ *
+ * Best rows.  E (room, lde) has a row an active row, a column a sample.  First the largest E of
+ * every tile of 32 rows is found for each sample: all of E is read once, in whole lines.  Then a
+ * warp a sample looks at its column.  The k best rows lie in the k tiles with the largest maxima:
+ * a row of another tile has k better ones, these maxima (of equal ones the smaller tile counts as
+ * better, as do its rows).  So k * 32 numbers are looked at, those that can be among the best are
+ * listed (about 40 of them for k = 32), and the k largest are sorted.  Nothing can overflow,
+ * however many are equal.
+ *     limits of the k largest are found bit by bit from the top: how many numbers have this prefix
+ *     or a larger one?  16 rounds for bf16, 32 for float.
+ * Bytes bound the first pass: 3.3 MB for 256 samples and 6400 rows (1 us), 41 MB for 1024 and 20000
+ * (10 us); the second reads 32 bytes a number, 8 and 33 MB, mostly from the cache, and takes 5 us
+ * because its steps wait for each other.
+ *
+ * Rings.  Each label in the batch has a warp, which holds the ring in shared memory and goes
+ * through the label's samples in order.  The rows a sample puts into it are 32 at a time, one a
+ * lane: those that are in it cost nothing, the others are put in one after the other.  1.4 thousand
+ * rings of 96 bytes: time is that of 8 reads in a row, 5 us.
+ *
+ * Carried rows.  One block: 11 + 10 + 10 bits of the limit of the hottest rows, then these. */
+#include "cuda/ops.cuh"
+
+#include <math_constants.h>
+
+enum {
+    TILE = 32,
+    THREADS = 256,
+    WARPS = THREADS / 32,
+    SMALL = 128,  /* threads a block where a warp has a sample or a label */
+    TOGETHER = 6, /* as in neighbours.c */
+    TO_ALL = 4,
+    WIDE = 1024, /* threads that choose carried rows */
+};
+#define ALL 0xffffffffu
+
+static size_t tiles_of(const struct wisp_dfind *f) /* whole sectors for each sample */
+{
+    return ((f->active.room + TILE - 1) / TILE + 7) / 8 * 8;
+}
+
+size_t wisp_find_lay(struct wisp_dfind *f, void *block)
+{
+    size_t at = 0, lde = (f->batch + 63) / 64 * 64;
+    f->wrong = (int32_t *)wisp_dtake(block, &at, f->batch * f->last * sizeof(int32_t));
+    f->tile_max = (float *)wisp_dtake(block, &at, f->k ? lde * tiles_of(f) * sizeof(float) : 0);
+    return at;
+}
+
+static __device__ int warp_sum(int x)
+{
+    for (int d = 16; d > 0; d /= 2) x += __shfl_xor_sync(ALL, x, d);
+    return x;
+}
+
+static __device__ uint32_t below(int lane) /* lanes */
+{
+    return (1u << lane) - 1;
+}
+
+/* ---- the best active rows: tiles ---- */
+
+template <bool half> struct type {        /* of E */
+    static const int lane = half ? 8 : 4; /* samples in 16 bytes */
+    static const int warp = 8 * lane;     /* in a line of 128 */
+    static const int bits = half ? 16 : 32;
+};
+
+template <bool half> static __device__ float number(const uint4 &x, int i)
+{
+    const uint32_t w = half ? (&x.x)[i / 2] : (&x.x)[i];
+    if (!half) return __uint_as_float(w);
+    return __uint_as_float(i % 2 ? w & 0xffff0000u : w << 16);
+}
+
+/* A warp a tile: 8 lanes read a line of a row, 4 rows at a time. */
+template <bool half>
+static __global__ void __launch_bounds__(THREADS)
+    max_tiles(const struct wisp_dfind f, const void *e, size_t lde, size_t tiles)
+{
+    enum { LANE = type<half>::lane, WARP = type<half>::warp };
+    __shared__ float max[WARPS][WARP + 4]; /* 4: no two tiles of a sample in the same bank */
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const uint32_t n = f.now->n, n_active = *f.active.n;
+    const uint32_t first = blockIdx.y * WARP, tile0 = blockIdx.x * WARPS, tile = tile0 + warp;
+    if (first >= n || (size_t)tile0 * TILE >= n_active) return;
+    if ((size_t)tile * TILE < n_active) {
+        const size_t size = half ? sizeof(__nv_bfloat16) : sizeof(float);
+        const char *from = (const char *)e + (first + lane % 8 * LANE) * size;
+        uint4 x[8];
+        float m[LANE];
+#pragma unroll
+        for (int u = 0; u < 8; u++) {
+            uint32_t row = tile * TILE + 4 * u + lane / 8;
+            if (row >= n_active) row = n_active - 1; /* which is in this tile too */
+            x[u] = *(const uint4 *)(from + row * lde * size);
+        }
+#pragma unroll
+        for (int i = 0; i < LANE; i++) {
+            m[i] = -CUDART_INF_F;
+#pragma unroll
+            for (int u = 0; u < 8; u++) m[i] = fmaxf(m[i], number<half>(x[u], i));
+            m[i] = fmaxf(m[i], __shfl_xor_sync(ALL, m[i], 8));
+            m[i] = fmaxf(m[i], __shfl_xor_sync(ALL, m[i], 16));
+            if (lane < 8) max[warp][lane * LANE + i] = m[i];
+        }
+    }
+    __syncthreads();
+    for (uint32_t c = threadIdx.x; c < WARP * WARPS; c += THREADS) {
+        uint32_t i = first + c / WARPS, t = tile0 + c % WARPS;
+        if (i < n && (size_t)t * TILE < n_active)
+            f.tile_max[i * tiles + t] = max[t - tile0][c / WARPS];
+    }
+}
+
+/* ---- the best active rows: choosing ---- */
+
+/* A number as bits that grow with it, 0 and -0 the same; of bf16 the upper 16. */
+template <bool half> static __device__ uint32_t rising(float x)
+{
+    uint32_t bits = __float_as_uint(x + 0.0f);
+    bits ^= bits >> 31 ? 0xffffffffu : 0x80000000u;
+    return half ? bits >> 16 : bits;
+}
+
+static __device__ int count_from(const uint32_t *v, int n, uint32_t x)
+{
+    int c = 0;
+#pragma unroll 8
+    for (int a = threadIdx.x % 32; a < n; a += 32) c += v[a] >= x;
+    return warp_sum(c);
+}
+
+/* Places of the k largest of v (all, if there are no more), ascending; of equal ones the first.
+ * Returns how many; *limit: none that is smaller was taken.  A warp calls it, v is in shared
+ * memory. */
+template <bool half>
+static __device__ int k_largest(int *out, const uint32_t *v, int n, int k, uint32_t *limit)
+{
+    const int lane = threadIdx.x % 32;
+    uint32_t x = 0;
+    int left = k, found = 0; /* left: how many that are equal to x are taken */
+    if (n > k) {
+        for (int b = type<half>::bits - 1; b >= 0; b--) {
+            uint32_t next = x | 1u << b;
+            int c = count_from(v, n, next);
+            if (c >= k) x = next;
+            if (c == k) break; /* all of these, then */
+        }
+        if (x != ~0u) left -= count_from(v, n, x + 1);
+    }
+    for (int base = 0; base < n; base += 32) {
+        int a = base + lane;
+        uint32_t own = a < n ? v[a] : 0;
+        bool same = a < n && own == x;
+        uint32_t all_same = __ballot_sync(ALL, same);
+        bool in = a < n && (own > x || (same && __popc(all_same & below(lane)) < left));
+        uint32_t all_in = __ballot_sync(ALL, in);
+        if (in) out[found + __popc(all_in & below(lane))] = a;
+        found += __popc(all_in);
+        left -= __popc(all_same) < left ? __popc(all_same) : left;
+    }
+    *limit = x;
+    __syncwarp();
+    return found;
+}
+
+struct work {              /* of a warp, in shared memory */
+    uint64_t *key;         /* (k) */
+    uint32_t *value, *row; /* (k * TILE) listed rows */
+    uint32_t *max;         /* (tiles) */
+    int *chosen;           /* (k) tiles, then listed rows */
+};
+
+static __host__ __device__ size_t work_bytes(size_t k, size_t tiles)
+{
+    return (k * 8 + 2 * k * TILE * 4 + tiles * 4 + k * 4 + 15) / 16 * 16;
+}
+
+static __device__ struct work work_at(char *block, size_t k, size_t tiles)
+{
+    struct work w;
+    w.key = (uint64_t *)block;
+    w.value = (uint32_t *)(w.key + k);
+    w.row = w.value + k * TILE;
+    w.max = w.row + k * TILE;
+    w.chosen = (int *)(w.max + tiles);
+    return w;
+}
+
+/* What E must be above to be worth listing: what the pot has is known already (output.c). */
+static __device__ float limit_of(const struct wisp_dfind &f, enum wisp_dloss loss, size_t i)
+{
+    float z = f.limit[i];
+    if (z == -CUDART_INF_F) return z;
+    return 0.98f * (loss == WISP_DSOFTMAX ? expf(z - f.origin[i]) : 1 / (1 + expf(-z)));
+}
+
+/* Lists the rows of the chosen tiles that may be among the best; returns how many. */
+template <bool half>
+static __device__ int list_rows(const struct work &w, int n, uint32_t n_active, const void *column,
+                                size_t lde, float limit, uint32_t least)
+{
+    enum { AHEAD = 16 };
+    const int lane = threadIdx.x % 32;
+    int listed = 0;
+    for (int first = 0; first < n; first += AHEAD) {
+        float e[AHEAD];
+        uint32_t row[AHEAD];
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            row[u] = first + u < n ? (uint32_t)w.chosen[first + u] * TILE + lane : n_active;
+            e[u] = CUDART_NAN_F;
+            if (row[u] >= n_active) continue;
+            size_t at = row[u] * lde;
+            if (half) e[u] = __uint_as_float((uint32_t)((const uint16_t *)column)[at] << 16);
+            else e[u] = ((const float *)column)[at];
+        }
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            uint32_t value = rising<half>(e[u]);
+            bool in = e[u] > limit && value >= least; /* a NaN is not */
+            uint32_t all_in = __ballot_sync(ALL, in);
+            if (in) {
+                int at = listed + __popc(all_in & below(lane));
+                w.value[at] = value;
+                w.row[at] = row[u];
+            }
+            listed += __popc(all_in);
+        }
+    }
+    __syncwarp();
+    return listed;
+}
+
+/* A warp a sample. */
+template <bool half>
+static __global__ void __launch_bounds__(64)
+    best_rows(const struct wisp_dfind f, const void *e, size_t lde, size_t tiles,
+              enum wisp_dloss loss)
+{
+    extern __shared__ uint4 block[];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, k = (int)f.k;
+    const size_t i = (size_t)blockIdx.x * (blockDim.x / 32) + warp;
+    const uint32_t n = f.now->n, n_active = *f.active.n;
+    if (i >= n) return;
+    struct work w = work_at((char *)block + warp * work_bytes(f.k, tiles), f.k, tiles);
+    const int n_tiles = (int)((n_active + TILE - 1) / TILE);
+    const float *max = f.tile_max + i * tiles;
+    const float limit = limit_of(f, loss, i);
+    for (int t = lane; t < n_tiles; t += 32) w.max[t] = rising<half>(max[t]);
+    __syncwarp();
+    uint32_t least;
+    int n_chosen = k_largest<half>(w.chosen, w.max, n_tiles, k, &least);
+    const char *column = (const char *)e + i * (half ? sizeof(__nv_bfloat16) : sizeof(float));
+    int listed = list_rows<half>(w, n_chosen, n_active, column, lde, limit, least);
+    int found = k_largest<half>(w.chosen, w.value, listed, k, &least);
+    for (int c = lane; c < found; c += 32)
+        w.key[c] = (uint64_t)w.value[w.chosen[c]] << 32 | ~w.row[w.chosen[c]];
+    __syncwarp();
+    int32_t *best = f.best + i * f.k;
+    for (int c = lane; c < found; c += 32) {
+        uint64_t key = w.key[c];
+        int place = 0;
+#pragma unroll 8
+        for (int b = 0; b < found; b++) place += w.key[b] > key;
+        best[place] = f.active.rows[~(uint32_t)key];
+    }
+    for (int c = found + lane; c < k; c += 32) best[c] = -1;
+}
+
+template <bool half>
+static void launch_best(const struct wisp_dfind &f, const struct wisp_dout &o, cudaStream_t s)
+{
+    const size_t tiles = tiles_of(&f), bytes = work_bytes(f.k, tiles);
+    const unsigned warps = 2 * bytes <= 48 * 1024 ? 2 : 1;
+    const unsigned across = type<half>::warp;
+    dim3 grid((unsigned)((tiles + WARPS - 1) / WARPS), (unsigned)((f.batch + across - 1) / across));
+    max_tiles<half><<<grid, THREADS, 0, s>>>(f, o.e, o.lde, tiles);
+    if (warps * bytes > 48 * 1024)
+        cudaFuncSetAttribute(best_rows<half>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)(warps * bytes));
+    best_rows<half><<<(unsigned)((f.batch + warps - 1) / warps), 32 * warps, warps * bytes, s>>>(
+        f, o.e, o.lde, tiles, o.loss);
+}
+
+void wisp_find_best(const struct wisp_dfind &f, const struct wisp_dout &o, cudaStream_t s)
+{
+    if (f.k == 0 || f.batch == 0 || f.active.room == 0) return;
+    if (o.precision == WISP_DBF16) launch_best<true>(f, o, s);
+    else launch_best<false>(f, o, s);
+}
+
+/* ---- learning ---- */
+
+/* Where a label is, or would be, among the n ascending ones. */
+static __device__ uint32_t label_place(const int32_t *labels, uint32_t n, int32_t label)
+{
+    uint32_t lo = 0, hi = n;
+    while (lo < hi) {
+        uint32_t mid = (lo + hi) / 2;
+        if (labels[mid] < label) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+static __device__ bool holds(const int32_t *list, int n, int32_t row)
+{
+    bool in = false;
+    for (int c = 0; c < n; c++) in |= list[c] == row;
+    return in;
+}
+
+/* The best wrong rows of a sample: those of the active set, then what else its pot had.  A warp a
+ * sample. */
+static __global__ void __launch_bounds__(SMALL) gather_wrong(const struct wisp_dfind f)
+{
+    extern __shared__ int32_t lists[]; /* (warps, last) */
+    const struct wisp_dnow *now = f.now;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, last = (int)f.last;
+    const size_t i = (size_t)blockIdx.x * (SMALL / 32) + warp;
+    if (i >= now->n) return;
+    const uint32_t y0 = now->yp[i], n_labels = now->yp[i + 1] - y0, id = now->id[i];
+    const int32_t *labels = now->yi + y0;
+    int32_t *wrong = lists + warp * last;
+    int n = 0;
+    for (int from = 0; from < 2; from++) {
+        const int size = (int)(from ? f.deep : f.k);
+        const int32_t *list = from ? f.found + i * f.deep : f.best + i * f.k;
+        for (int base = 0; base < size && n < last; base += 32) {
+            int32_t row = base + lane < size ? list[base + lane] : -1;
+            uint32_t ends = __ballot_sync(ALL, row < 0);
+            bool good = (ends & (below(lane) | 1u << lane)) == 0; /* no -1 up to here */
+            if (good && from) good = !holds(wrong, n, row);
+            else if (good) {
+                uint32_t y = label_place(labels, n_labels, row);
+                good = y >= n_labels || labels[y] != row;
+            }
+            uint32_t all = __ballot_sync(ALL, good);
+            int at = n + __popc(all & below(lane));
+            if (good && at < last) wrong[at] = row;
+            n = n + __popc(all) < last ? n + __popc(all) : last;
+            __syncwarp();
+            if (ends) break;
+        }
+    }
+    for (int c = lane; c < last; c += 32) {
+        int32_t row = c < n ? wrong[c] : -1;
+        f.wrong[i * f.last + c] = row;
+        if (id < f.n_samples) f.lasts[id * f.last + c] = row;
+    }
+}
+
+struct visit {                 /* a label in a sample */
+    uint32_t sample, y0, n, y; /* its labels are yi[y0 .. y0 + n), this one the y-th */
+};
+
+/* The q-th row that a visit may put into the label's ring; -1: none. */
+static __device__ int32_t row_to_put(const struct wisp_dfind &f, const struct visit &v, uint32_t q)
+{
+    if (q < TOGETHER) return q + 1 < v.n ? f.now->yi[v.y0 + (v.y + q + 1) % v.n] : -1;
+    q -= TOGETHER;
+    if (q >= f.last || (q >= TO_ALL && q % v.n != v.y)) return -1;
+    return f.wrong[v.sample * f.last + q];
+}
+
+static __device__ struct visit visit_of_lane(const struct visit &v, int lane)
+{
+    struct visit x = { __shfl_sync(ALL, v.sample, lane), __shfl_sync(ALL, v.y0, lane),
+                       __shfl_sync(ALL, v.n, lane), __shfl_sync(ALL, v.y, lane) };
+    return x;
+}
+
+/* Puts the lanes' rows into the ring, in the order of lanes, as if one by one: a row that is in it
+ * is skipped, the oldest is overwritten.  Returns the new 'next'. */
+static __device__ int put_all(int32_t *ring, int room, int size, int next, int32_t row)
+{
+    const int lane = threadIdx.x % 32;
+    bool held = row < 0;
+    for (int c = 0; c < room; c += 4) {
+        int4 x = *(const int4 *)(ring + c);
+        held |= x.x == row || x.y == row || x.z == row || x.w == row;
+    }
+    uint32_t todo = __ballot_sync(ALL, !held);
+    while (todo) {
+        const int who = __ffs(todo) - 1;
+        const int32_t in = __shfl_sync(ALL, row, who), out = ring[next];
+        __syncwarp();
+        if (lane == 0) ring[next] = in;
+        __syncwarp();
+        next = next + 1 < size ? next + 1 : 0;
+        if (row == in) held = true;
+        else if (row >= 0 && row == out) held = false; /* matters to lanes still to come */
+        todo = __ballot_sync(ALL, !held) & ~(below(who) | 1u << who);
+    }
+    return next;
+}
+
+/* A warp a label: its ring sees the label's samples in their order. */
+static __global__ void __launch_bounds__(SMALL) fill_rings(const struct wisp_dfind f)
+{
+    extern __shared__ int4 space[]; /* (warps, ring rounded up to 4) */
+    const struct wisp_dnow *now = f.now;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const size_t d = (size_t)blockIdx.x * (SMALL / 32) + warp;
+    if (now->n == 0 || d >= now->n_distinct) return;
+    const int size = (int)f.ring, room = (size + 3) / 4 * 4;
+    const int rounds = (int)(TOGETHER + f.last + 31) / 32;
+    const int32_t label = now->distinct[d];
+    const uint32_t begin = now->lp[d], end = now->lp[d + 1];
+    int32_t *ring = (int32_t *)space + warp * room, *home = f.rings + (size_t)label * f.ring;
+    for (int c = lane; c < room; c += 32) ring[c] = c < size ? home[c] : -1;
+    int next = f.next[label];
+    __syncwarp();
+    for (uint32_t base = begin; base < end; base += 32) {
+        struct visit own = { 0, 0, 1, 0 };
+        if (base + lane < end) {
+            own.sample = now->ls[base + lane];
+            own.y0 = now->yp[own.sample];
+            own.n = now->yp[own.sample + 1] - own.y0;
+            own.y = label_place(now->yi + own.y0, own.n, label);
+        }
+        const int jobs = (int)(end - base < 32 ? end - base : 32) * rounds;
+        int32_t row = row_to_put(f, visit_of_lane(own, 0), lane);
+        for (int j = 0; j < jobs; j++) {
+            int32_t ahead = -1; /* the next rows are on their way while these are put in */
+            if (j + 1 < jobs)
+                ahead = row_to_put(f, visit_of_lane(own, (j + 1) / rounds),
+                                   (uint32_t)((j + 1) % rounds * 32 + lane));
+            next = put_all(ring, room, size, next, row);
+            row = ahead;
+        }
+    }
+    __syncwarp();
+    for (int c = lane; c < size; c += 32) home[c] = ring[c];
+    if (lane == 0) f.next[label] = (uint8_t)next;
+}
+
+/* ---- carried rows ---- */
+
+/* The sum of x over the threads before this one; *total: over all. */
+static __device__ uint32_t scan_wide(uint32_t x, uint32_t *total)
+{
+    __shared__ uint32_t part[WIDE / 32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    uint32_t up_to = x;
+    for (int d = 1; d < 32; d *= 2) {
+        uint32_t y = __shfl_up_sync(ALL, up_to, d);
+        if (lane >= d) up_to += y;
+    }
+    __syncthreads(); /* what an earlier call left was read */
+    if (lane == 31) part[warp] = up_to;
+    __syncthreads();
+    uint32_t before = 0, sum = 0;
+    for (int w = 0; w < WIDE / 32; w++) {
+        if (w < warp) before += part[w];
+        sum += part[w];
+    }
+    *total = sum;
+    return before + up_to - x;
+}
+
+/* Bits of the want-th largest positive number of x, 1 if there are fewer; *ties: how many that are
+ * equal to it are among the first 'want'. */
+static __device__ uint32_t hot_limit(const float *x, uint32_t n, uint32_t want, uint32_t *ties)
+{
+    __shared__ uint32_t count[2 * WIDE], found, before;
+    uint32_t prefix = 0;
+    for (int pass = 0; pass < 3; pass++) {
+        const int shift = 20 - 10 * pass; /* 11 bits below the sign, then 10 and 10 */
+        for (int c = threadIdx.x; c < 2 * WIDE; c += WIDE) count[c] = 0;
+        __syncthreads();
+        for (uint32_t a = threadIdx.x; a < n; a += WIDE) {
+            uint32_t bits = __float_as_uint(x[a]);
+            if (!(x[a] > 0) || (pass && bits >> (shift + 10) != prefix)) continue;
+            atomicAdd(&count[pass ? bits >> shift & (WIDE - 1) : bits >> shift], 1u);
+        }
+        __syncthreads();
+        const uint32_t top =
+            2 * WIDE - 1 - 2 * threadIdx.x; /* two digits a thread, largest first */
+        uint32_t total, above = scan_wide(count[top] + count[top - 1], &total);
+        if (total < want) { /* in the first pass only: all positive ones */
+            *ties = want;
+            return 1;
+        }
+        for (uint32_t c = 0; c < 2; c++) {
+            uint32_t here = count[top - c];
+            if (above < want && want <= above + here) found = top - c, before = above;
+            above += here;
+        }
+        __syncthreads();
+        prefix = pass ? prefix << 10 | found : found;
+        want -= before;
+        __syncthreads();
+    }
+    *ties = want;
+    return prefix;
+}
+
+static __global__ void __launch_bounds__(WIDE)
+    carry_rows(const struct wisp_dfind f, const float *heat)
+{
+    const uint32_t n = *f.active.n;
+    if (f.now->n == 0) return;
+    uint32_t ties, total;
+    const uint32_t limit = hot_limit(heat, n, (uint32_t)f.n_carried, &ties);
+    const uint32_t share = (n + WIDE - 1) / WIDE, first = threadIdx.x * share;
+    const uint32_t end = first + share < n ? first + share : n;
+    uint32_t same = 0, hotter = 0;
+    for (uint32_t a = first; a < end; a++) {
+        uint32_t bits = __float_as_uint(heat[a]);
+        if (!(heat[a] > 0)) continue;
+        same += bits == limit;
+        hotter += bits > limit;
+    }
+    uint32_t before = scan_wide(same, &total);
+    uint32_t left = before < ties ? ties - before : 0; /* equal ones this thread may take */
+    uint32_t at = scan_wide(hotter + (same < left ? same : left), &total);
+    for (uint32_t a = first; a < end; a++) {
+        uint32_t bits = __float_as_uint(heat[a]);
+        if (!(heat[a] > 0) || bits < limit) continue;
+        if (bits == limit && left == 0) continue;
+        if (bits == limit) left--;
+        f.carried[1 + at++] = f.active.rows[a];
+    }
+    if (threadIdx.x == 0) f.carried[0] = (int32_t)total;
+}
+
+void wisp_find_learn(const struct wisp_dfind &f, const struct wisp_dout &o, cudaStream_t s)
+{
+    const unsigned warps = SMALL / 32;
+    if (!f.neighbours) return;
+    if (f.k && f.batch) {
+        gather_wrong<<<(unsigned)((f.batch + warps - 1) / warps), SMALL,
+                       warps * f.last * sizeof(int32_t), s>>>(f);
+        unsigned blocks = (unsigned)((o.lab_room + warps - 1) / warps);
+        if (blocks) fill_rings<<<blocks, SMALL, warps *((f.ring + 3) / 4) * sizeof(int4), s>>>(f);
+    }
+    if (f.n_carried) carry_rows<<<1, WIDE, 0, s>>>(f, o.heat);
+}

@@ -1,0 +1,447 @@
+/* The training step on the card, and everything that stays there between steps.
+ *
+ *   host                 lay stream                 main stream                      side streams
+ *   row numbers  ------> chunk of steps laid out
+ *   of a chunk           (rows.cu), two chunks  --> step: advance, input forward,
+ *                        take turns                 hash, find, unite,
+ *                                                   out forward, combine --+-------> rows move
+ *                                                   hidden gradient        +-------> best, learn
+ *                                                   input backward  <------+
+ *
+ * A step is captured once as a graph and replayed: its first kernel copies the batch's description
+ * (struct wisp_dnow) from the chunk to where all others look.  Nothing comes back to the host but
+ * sums, when they are asked for. */
+#include "cuda/trainer.cuh"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_GROWTH = 20 };
+
+/* ---- the card ---- */
+
+static wisp_status card(struct wisp_cuda_card *out, wisp_error *err)
+{
+    int n = 0, driver = 0;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    cudaDriverGetVersion(&driver);
+    if (driver == 0)
+        return wisp_dfail(err, WISP_ENOTSUP, "--device cuda: this machine has no NVIDIA driver");
+    if (e == cudaErrorInsufficientDriver)
+        return wisp_dfail(
+            err, WISP_ENOTSUP,
+            "--device cuda: the driver knows CUDA %d.%d, wisp-cuda.so needs %d.%d; update "
+            "the driver, or build with an older toolkit",
+            driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    if (e == cudaErrorNoDevice || (e == cudaSuccess && n == 0))
+        return wisp_dfail(err, WISP_ENOTSUP, "--device cuda: there is a driver, but no card");
+    if (e != cudaSuccess) return wisp_dcheck(e, "looking for a card", err);
+    cudaDeviceProp p;
+    wisp_status st = wisp_dcheck(cudaGetDeviceProperties(&p, 0), "asking the card", err);
+    if (st == WISP_OK)
+        st = wisp_dcheck(cudaMemGetInfo(&out->free_bytes, &out->total_bytes), "asking the card",
+                         err);
+    if (st != WISP_OK) return st;
+    snprintf(out->name, sizeof out->name, "%.127s", p.name);
+    out->major = p.major, out->minor = p.minor, out->n_multi = p.multiProcessorCount;
+    if (p.major * 10 + p.minor < 75)
+        return wisp_dfail(err, WISP_ENOTSUP,
+                          "--device cuda: %s has compute capability %d.%d, wisp needs 7.5 or later",
+                          out->name, p.major, p.minor);
+    return WISP_OK;
+}
+
+/* ---- the step ---- */
+
+__global__ static void set_place(struct wisp_dturn *p, const struct wisp_dnow *from)
+{
+    p->from = from;
+    p->at = 0;
+}
+
+/* by 0: only looks. */
+__global__ static void advance(struct wisp_dnow *now, struct wisp_dturn *p, struct wisp_dsums *sums,
+                               uint32_t *n_looked, uint32_t by)
+{
+    *now = p->from[p->at];
+    p->at += by;
+    sums->touched += by * now->n_touched;
+    *n_looked = now->n < WISP_LOOKED ? now->n : WISP_LOOKED;
+}
+
+__global__ static void count_all(const struct wisp_dnow *now, struct wisp_dsums *sums,
+                                 size_t n_rows)
+{
+    sums->counts[0] += n_rows;
+    sums->counts[1] += n_rows * now->n;
+    sums->counts[2] += now->n;
+}
+
+/* Rows that the scan found join the set. */
+__global__ static void mark_scanned(struct wisp_dscan d, struct wisp_dactive a, uint32_t *products)
+{
+    uint32_t i = blockIdx.x;
+    if (i >= *d.n) return;
+    if (threadIdx.x == 0) products[i] = (uint32_t)d.n_rows;
+    for (size_t c = threadIdx.x; c < d.k; c += blockDim.x) {
+        int32_t row = d.rows[i * d.k + c];
+        if (row >= 0) atomicOr(&a.bits[row / 32], 1u << row % 32);
+    }
+}
+
+/* How many of the exact best rows of a sample were its own candidates, and are in the set.  With a
+ * scan its own are the scan's. */
+__global__ static void compare(struct wisp_dscan look, const int32_t *own, size_t keep,
+                               struct wisp_dactive a, struct wisp_dsums *sums)
+{
+    uint32_t i = blockIdx.x;
+    if (i >= *look.n) return;
+    if (threadIdx.x == 0) atomicAdd((unsigned long long *)&sums->looked, 1ull);
+    for (size_t c = threadIdx.x; c < look.k; c += blockDim.x) {
+        int32_t row = look.rows[i * look.k + c];
+        if (row < 0) continue;
+        bool mine = false;
+        for (size_t o = 0; o < keep; o++) mine |= own[i * keep + o] == row;
+        if (mine) atomicAdd((unsigned long long *)&sums->own, 1ull);
+        if (a.bits[row / 32] >> row % 32 & 1) atomicAdd((unsigned long long *)&sums->set, 1ull);
+    }
+}
+
+static void run_part(struct wisp_cuda_trainer *t, enum wisp_cuda_part part, cudaStream_t s)
+{
+    const struct wisp_cuda_setup *u = &t->s;
+    bool lists = u->neighbours;
+    switch (part) {
+    case WISP_CUDA_BEGIN:
+        advance<<<1, 1, 0, s>>>(t->now, t->place, t->sums, t->n_looked, 1);
+        if (u->full) count_all<<<1, 1, 0, s>>>(t->now, t->sums, u->n_labels);
+        else cudaMemsetAsync(t->find.active.bits, 0, (u->n_labels / 32 + 1) * 4, s);
+        break;
+    case WISP_CUDA_INPUT:
+        wisp_input_forward(t->in, s);
+        break;
+    case WISP_CUDA_HASH:
+        if (!u->hash.n_tables) break;
+        wisp_hash_observe(t->hash, false, s);
+        wisp_hash_query(t->hash, s);
+        break;
+    case WISP_CUDA_SCAN:
+        if (u->scan) wisp_scan_bf16(t->scan, s);
+        break;
+    case WISP_CUDA_FIND:
+        if (!u->full) wisp_find_rows(t->find, s);
+        if (u->scan)
+            mark_scanned<<<(unsigned)u->batch, 32, 0, s>>>(t->scan, t->find.active,
+                                                           t->find.products);
+        break;
+    case WISP_CUDA_UNITE:
+        if (!u->full) wisp_find_unite(t->find, s);
+        break;
+    case WISP_CUDA_FORWARD:
+        wisp_out_forward(t->out, s);
+        break;
+    case WISP_CUDA_COMBINE:
+        wisp_out_combine(t->out, s);
+        break;
+    case WISP_CUDA_HIDDEN:
+        wisp_out_hidden(t->out, s);
+        break;
+    case WISP_CUDA_ROWS:
+        wisp_out_rows(t->out, s);
+        break;
+    case WISP_CUDA_BEST:
+        if (lists) wisp_find_best(t->find, t->out, s);
+        break;
+    case WISP_CUDA_LEARN:
+        if (lists) wisp_find_learn(t->find, t->out, s);
+        break;
+    case WISP_CUDA_BACK:
+        wisp_input_backward(t->in, s);
+        break;
+    case WISP_CUDA_PARTS:
+        break;
+    }
+}
+
+static void look(struct wisp_cuda_trainer *t, cudaStream_t s)
+{
+    const struct wisp_cuda_setup *u = &t->s;
+    if (u->full) return;
+    wisp_scan_fp32(t->look, s);
+    compare<<<(unsigned)t->look.batch, 32, 0, s>>>(t->look, u->scan ? t->scan.rows : t->find.own,
+                                                   u->keep, t->find.active, t->sums);
+}
+
+static void fork(struct wisp_cuda_trainer *t, int side)
+{
+    cudaEventRecord(t->forked, t->main);
+    cudaStreamWaitEvent(t->side[side], t->forked, 0);
+}
+
+static void join(struct wisp_cuda_trainer *t, int side)
+{
+    cudaEventRecord(t->joined[side], t->side[side]);
+    cudaStreamWaitEvent(t->main, t->joined[side], 0);
+}
+
+/* Carried rows are chosen by heat, which moving the rows leaves: then learning follows it. */
+static void step(struct wisp_cuda_trainer *t, bool looks)
+{
+    for (int p = WISP_CUDA_BEGIN; p <= WISP_CUDA_UNITE; p++)
+        run_part(t, (enum wisp_cuda_part)p, t->main);
+    if (looks) look(t, t->main);
+    run_part(t, WISP_CUDA_FORWARD, t->main);
+    run_part(t, WISP_CUDA_COMBINE, t->main);
+    fork(t, 0);
+    fork(t, 1);
+    run_part(t, WISP_CUDA_ROWS, t->side[0]);
+    run_part(t, WISP_CUDA_BEST, t->side[1]);
+    if (t->s.n_carried) {
+        cudaEventRecord(t->joined[0], t->side[0]);
+        cudaStreamWaitEvent(t->side[1], t->joined[0], 0);
+    }
+    run_part(t, WISP_CUDA_LEARN, t->side[1]);
+    run_part(t, WISP_CUDA_HIDDEN, t->main);
+    run_part(t, WISP_CUDA_BACK, t->main);
+    join(t, 0);
+    join(t, 1);
+}
+
+static wisp_status capture(struct wisp_cuda_trainer *t, wisp_error *err)
+{
+    cudaGraph_t graph = NULL;
+    cudaError_t e = cudaStreamBeginCapture(t->main, cudaStreamCaptureModeThreadLocal);
+    if (e != cudaSuccess) return wisp_dcheck(e, "recording a step", err);
+    step(t, false);
+    e = cudaStreamEndCapture(t->main, &graph);
+    if (e == cudaSuccess) e = cudaGraphInstantiate(&t->graph, graph, 0);
+    if (graph) cudaGraphDestroy(graph);
+    return wisp_dcheck(e, "recording a step", err);
+}
+
+/* ---- runs of steps ---- */
+
+static size_t most_steps(const struct wisp_cuda_trainer *t)
+{
+    return t->steps;
+}
+
+/* Tables are made when the first step of an epoch comes (so a resumed run has the same), then every
+ * 'gap' steps, looked at where a chunk begins. */
+static void keep_tables(struct wisp_cuda_trainer *t, uint64_t first, bool anew)
+{
+    const struct wisp_cuda_hash *h = &t->s.hash;
+    if (!h->n_tables || (!anew && first < t->next_build)) return;
+    if (anew) {
+        advance<<<1, 1, 0, t->main>>>(t->now, t->place, t->sums, t->n_looked, 0);
+        wisp_input_forward(t->in, t->main);
+        wisp_hash_observe(t->hash, true, t->main);
+        t->gap = h->first_gap;
+    } else {
+        t->gap += (t->gap + 4) / 5;
+        if (t->gap > MOST_GROWTH * h->first_gap) t->gap = MOST_GROWTH * h->first_gap;
+    }
+    t->next_build = first + t->gap;
+    wisp_hash_build(t->hash, t->main);
+}
+
+static size_t row_length(const struct wisp_cuda_setup *s, const uint32_t *first, uint32_t row,
+                         bool labels)
+{
+    size_t lo = 0, hi = s->n_blocks;
+    while (hi - lo > 1) {
+        size_t mid = (lo + hi) / 2;
+        if (first[mid] <= row) lo = mid;
+        else hi = mid;
+    }
+    const uint32_t *p = labels ? s->blocks[lo].yp : s->blocks[lo].xp;
+    return p[row - first[lo] + 1] - p[row - first[lo]];
+}
+
+static wisp_status run(struct wisp_cuda_trainer *t, const uint32_t *ids, const uint32_t *n,
+                       const float *lr, size_t n_steps, uint64_t first, bool looks, bool anew,
+                       wisp_error *err)
+{
+    size_t c = t->n_chunks++ % 2, batch = t->s.batch, nnz = 0, labels = 0;
+    struct wisp_dchunk *k = &t->chunk[c];
+    wisp_status st = wisp_dcheck(cudaEventSynchronize(t->laid[c]), "a step", err);
+    if (st != WISP_OK) return st;
+    memset(t->host_now[c], 0, n_steps * sizeof *t->host_now[c]);
+    for (size_t s = 0; s < n_steps; s++) {
+        struct wisp_dnow *now = &t->host_now[c][s];
+        now->n = n[s], now->step = first + s, now->seed = t->s.seed, now->lr = lr[s];
+        memcpy(t->host_ids[c] + s * batch, ids + s * batch, n[s] * sizeof *ids);
+        for (size_t i = 0; i < n[s]; i++) {
+            nnz += row_length(&t->s, t->first_row, ids[s * batch + i], false);
+            labels += row_length(&t->s, t->first_row, ids[s * batch + i], true);
+        }
+    }
+    cudaStreamWaitEvent(t->lay, t->used[c], 0);
+    cudaMemcpyAsync(k->now, t->host_now[c], n_steps * sizeof *k->now, cudaMemcpyHostToDevice,
+                    t->lay);
+    cudaMemcpyAsync(k->ids, t->host_ids[c], n_steps * batch * sizeof *ids, cudaMemcpyHostToDevice,
+                    t->lay);
+    wisp_chunk_fill(*k, t->data, n_steps, nnz, labels, t->s.seed, t->lay);
+    cudaEventRecord(t->laid[c], t->lay);
+    cudaStreamWaitEvent(t->main, t->laid[c], 0);
+    set_place<<<1, 1, 0, t->main>>>(t->place, k->now);
+    keep_tables(t, first, anew);
+    if (!t->graph) st = capture(t, err);
+    cudaError_t e = cudaSuccess;
+    for (size_t s = 0; st == WISP_OK && s < n_steps && e == cudaSuccess; s++) {
+        if (looks && s == n_steps - 1) step(t, true);
+        else e = cudaGraphLaunch(t->graph, t->main);
+    }
+    cudaEventRecord(t->used[c], t->main);
+    t->last_steps = n_steps, t->last_nnz = nnz, t->last_labels = labels;
+    if (e == cudaSuccess) e = cudaGetLastError();
+    return st == WISP_OK ? wisp_dcheck(e, "a step", err) : st;
+}
+
+static wisp_status wait(struct wisp_cuda_trainer *t, struct wisp_cuda_seen *out, wisp_error *err)
+{
+    struct wisp_dsums s;
+    cudaError_t e = cudaStreamSynchronize(t->main);
+    if (e == cudaSuccess) e = cudaMemcpy(&s, t->sums, sizeof s, cudaMemcpyDeviceToHost);
+    if (e != cudaSuccess) return wisp_dcheck(e, "a step", err);
+    double k = t->look.k ? (double)t->look.k : 1;
+    *out = { s.loss,    s.counts[0],       s.counts[1],       s.counts[2],
+             s.touched, (double)s.own / k, (double)s.set / k, s.looked };
+    return WISP_OK;
+}
+
+/* ---- making and freeing ---- */
+
+static void release(struct wisp_cuda_trainer *t)
+{
+    if (!t) return;
+    cudaDeviceSynchronize();
+    if (t->graph) cudaGraphExecDestroy(t->graph);
+    cudaFree(t->block);
+    cudaEvent_t events[] = { t->forked,  t->joined[0], t->joined[1], t->laid[0],
+                             t->laid[1], t->used[0],   t->used[1] };
+    cudaStream_t streams[] = { t->main, t->side[0], t->side[1], t->lay };
+    for (cudaEvent_t e : events)
+        if (e) cudaEventDestroy(e);
+    for (cudaStream_t s : streams)
+        if (s) cudaStreamDestroy(s);
+    for (int c = 0; c < 2; c++) {
+        cudaFreeHost(t->host_now[c]);
+        cudaFreeHost(t->host_ids[c]);
+    }
+    delete[] t->first_row;
+    delete t;
+}
+
+static cudaError_t make_streams(struct wisp_cuda_trainer *t)
+{
+    cudaStream_t *streams[] = { &t->main, &t->side[0], &t->side[1], &t->lay };
+    cudaEvent_t *events[] = { &t->forked,  &t->joined[0], &t->joined[1], &t->laid[0],
+                              &t->laid[1], &t->used[0],   &t->used[1] };
+    cudaError_t e = cudaSuccess;
+    for (cudaStream_t *s : streams)
+        if (e == cudaSuccess) e = cudaStreamCreateWithFlags(s, cudaStreamNonBlocking);
+    for (cudaEvent_t *v : events)
+        if (e == cudaSuccess) e = cudaEventCreateWithFlags(v, cudaEventDisableTiming);
+    for (int c = 0; c < 2 && e == cudaSuccess; c++) {
+        e = cudaMallocHost((void **)&t->host_now[c], t->steps * sizeof *t->host_now[c]);
+        if (e == cudaSuccess)
+            e = cudaMallocHost((void **)&t->host_ids[c], t->steps * t->s.batch * 4);
+    }
+    return e;
+}
+
+static wisp_status create(struct wisp_cuda_trainer **out, const struct wisp_cuda_setup *s,
+                          wisp_error *err)
+{
+    struct wisp_cuda_trainer *t = *out = new wisp_cuda_trainer();
+    t->s = *s;
+    t->first_row = new uint32_t[s->n_blocks + 1];
+    for (size_t b = 0, row = 0; b < s->n_blocks; row += s->blocks[b++].n)
+        t->first_row[b] = (uint32_t)row;
+    wisp_status st = wisp_trainer_fill(t, err);
+    if (st == WISP_OK) st = wisp_dcheck(make_streams(t), "making streams", err);
+    if (st != WISP_OK) {
+        release(t);
+        *out = NULL;
+    }
+    return st;
+}
+
+/* ---- times ---- */
+
+static double copy_speed(struct wisp_cuda_trainer *t, cudaEvent_t a, cudaEvent_t b)
+{
+    size_t free_bytes = 0, all = 0, bytes;
+    char *p = NULL;
+    float ms = 0;
+    cudaMemGetInfo(&free_bytes, &all);
+    bytes = free_bytes / 4 < (size_t)1 << 30 ? free_bytes / 4 : (size_t)1 << 30;
+    if (cudaMalloc((void **)&p, 2 * bytes) != cudaSuccess) return 0;
+    for (int i = 0; i < 12; i++) {
+        if (i == 2) cudaEventRecord(a, t->main);
+        cudaMemcpyAsync(p + bytes, p, bytes, cudaMemcpyDeviceToDevice, t->main);
+    }
+    cudaEventRecord(b, t->main);
+    cudaEventSynchronize(b);
+    cudaEventElapsedTime(&ms, a, b);
+    cudaFree(p);
+    return ms > 0 ? 10 * 2e-6 * (double)bytes / ms : 0;
+}
+
+/* Each part alone, over the steps of the last chunk. */
+static wisp_status time_parts(struct wisp_cuda_trainer *t, struct wisp_cuda_times *out,
+                              wisp_error *err)
+{
+    cudaEvent_t at[WISP_CUDA_PARTS + 1];
+    double ms[WISP_CUDA_PARTS] = {};
+    size_t c = (t->n_chunks - 1) % 2, n = t->last_steps;
+    cudaError_t e = cudaDeviceSynchronize();
+    for (int p = 0; p <= WISP_CUDA_PARTS && e == cudaSuccess; p++) e = cudaEventCreate(&at[p]);
+    if (e != cudaSuccess) return wisp_dcheck(e, "timing", err);
+    *out = {};
+    set_place<<<1, 1, 0, t->main>>>(t->place, t->chunk[c].now);
+    for (size_t s = 0; s < n; s++) {
+        for (int p = 0; p < WISP_CUDA_PARTS; p++) {
+            cudaEventRecord(at[p], t->main);
+            run_part(t, (enum wisp_cuda_part)p, t->main);
+        }
+        cudaEventRecord(at[WISP_CUDA_PARTS], t->main);
+        cudaEventSynchronize(at[WISP_CUDA_PARTS]);
+        for (int p = 0; p < WISP_CUDA_PARTS; p++) {
+            float one = 0;
+            cudaEventElapsedTime(&one, at[p], at[p + 1]);
+            ms[p] += one;
+        }
+    }
+    for (int p = 0; p < WISP_CUDA_PARTS; p++) out->us[p] = 1e3 * ms[p] / (double)n;
+    float one = 0;
+    set_place<<<1, 1, 0, t->main>>>(t->place, t->chunk[c].now);
+    cudaEventRecord(at[0], t->main);
+    for (size_t s = 0; s < n; s++) cudaGraphLaunch(t->graph, t->main);
+    cudaEventRecord(at[1], t->main);
+    wisp_chunk_fill(t->chunk[c], t->data, n, t->last_nnz, t->last_labels, t->s.seed, t->main);
+    cudaEventRecord(at[2], t->main);
+    if (t->s.hash.n_tables) wisp_hash_build(t->hash, t->main);
+    cudaEventRecord(at[3], t->main);
+    cudaEventSynchronize(at[3]);
+    cudaEventElapsedTime(&one, at[0], at[1]);
+    out->step_us = 1e3 * one / (double)n;
+    cudaEventElapsedTime(&one, at[1], at[2]);
+    out->layout_us = 1e3 * one / (double)n;
+    cudaEventElapsedTime(&one, at[2], at[3]);
+    out->tables_us = t->s.hash.n_tables ? 1e3 * one : 0;
+    out->copy_gb_per_s = copy_speed(t, at[0], at[1]);
+    for (int p = 0; p <= WISP_CUDA_PARTS; p++) cudaEventDestroy(at[p]);
+    return wisp_dcheck(cudaGetLastError(), "timing", err);
+}
+
+static const struct wisp_cuda table = {
+    WISP_CUDA_VERSION,  card,      wisp_trainer_bytes, create, release, most_steps, run, wait,
+    wisp_trainer_fetch, time_parts
+};
+
+extern "C" __attribute__((visibility("default"))) const struct wisp_cuda *wisp_cuda_table(void)
+{
+    return &table;
+}

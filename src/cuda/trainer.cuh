@@ -1,0 +1,60 @@
+/* A training run on the card: what trainer.cu (steps) and trainer_memory.cu (what lies where, and
+ * copies to and from the host) share. */
+#ifndef WISP_CUDA_TRAINER_CUH
+#define WISP_CUDA_TRAINER_CUH
+
+#include "cuda/cuda.h"
+#include "cuda/ops.cuh"
+
+enum { WISP_LOOK = 20, WISP_LOOKED = 32 }; /* recall: of so many best rows, of so many samples */
+
+struct wisp_dturn { /* where the next step's batch is described */
+    const struct wisp_dnow *from;
+    uint32_t at;
+};
+
+struct wisp_dsums { /* on the card, since the trainer was made */
+    double loss;
+    uint64_t counts[3]; /* active, scored, samples */
+    uint64_t own, set, looked, touched;
+};
+
+struct wisp_cuda_trainer {
+    struct wisp_cuda_setup s;
+    void *block;  /* all memory on the card */
+    size_t steps; /* most of a chunk */
+    cudaStream_t main, side[2], lay;
+    cudaEvent_t forked, joined[2], laid[2], used[2];
+    cudaGraphExec_t graph;
+    struct wisp_ddata data;
+    struct wisp_dchunk chunk[2];
+    struct wisp_dnow *host_now[2]; /* pinned */
+    uint32_t *host_ids[2];
+    size_t n_chunks; /* begun so far */
+    size_t last_steps, last_nnz, last_labels;
+    struct wisp_dnow *now;
+    struct wisp_dturn *place;
+    struct wisp_dsums *sums;
+    uint32_t *n_looked; /* samples that recall is measured on */
+    struct wisp_din in;
+    struct wisp_dout out;
+    struct wisp_dfind find;
+    struct wisp_dhash hash;
+    struct wisp_dscan scan, look;
+    float *correct;
+    uint32_t *first_row; /* (n_blocks) of each block, on the host */
+    uint64_t gap, next_build;
+};
+
+wisp_status wisp_dfail(wisp_error *err, wisp_status code, const char *fmt, ...);
+/* WISP_OK, or what the card says. */
+wisp_status wisp_dcheck(cudaError_t e, const char *what, wisp_error *err);
+
+/* Bytes of the card that a run takes. */
+size_t wisp_trainer_bytes(const struct wisp_cuda_setup *s);
+/* Takes them, lays everything out and copies what the run begins with. */
+wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err);
+/* Parameters and the memory of neighbours, to the host. */
+wisp_status wisp_trainer_fetch(struct wisp_cuda_trainer *t, wisp_error *err);
+
+#endif

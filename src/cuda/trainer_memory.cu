@@ -1,0 +1,360 @@
+/* What lies where on the card, and the copies to and from the host.
+ *
+ * All memory is one block; each part of a step lays its own arrays in it.  Without a block laying
+ * only counts, so the plan and the run cannot differ. */
+#include "cuda/trainer.cuh"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { MOST_STEPS = 64, CHUNK_ROWS = 1 << 14 };
+
+/* ---- failing ---- */
+
+wisp_status wisp_dfail(wisp_error *err, wisp_status code, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    if (err) {
+        err->code = code;
+        vsnprintf(err->text, sizeof err->text, fmt, args);
+    }
+    va_end(args);
+    return code;
+}
+
+wisp_status wisp_dcheck(cudaError_t e, const char *what, wisp_error *err)
+{
+    if (e == cudaSuccess) return WISP_OK;
+    cudaGetLastError(); /* the next call begins without it */
+    return wisp_dfail(err, e == cudaErrorMemoryAllocation ? WISP_ENOMEM : WISP_ENOTSUP,
+                      "--device cuda: %s: %s", what, cudaGetErrorString(e));
+}
+
+/* ---- memory ---- */
+
+/* The most features (or labels) that 'n' rows can have together. */
+static size_t most_of(const struct wisp_cuda_setup *s, bool labels, size_t n)
+{
+    size_t longest = 0, sum = 0;
+    for (size_t b = 0; b < s->n_blocks; b++) {
+        const uint32_t *p = labels ? s->blocks[b].yp : s->blocks[b].xp;
+        for (size_t i = 0; i < s->blocks[b].n; i++)
+            longest = p[i + 1] - p[i] > longest ? p[i + 1] - p[i] : longest;
+    }
+    uint64_t *rows = new uint64_t[longest + 1]();
+    for (size_t b = 0; b < s->n_blocks; b++) {
+        const uint32_t *p = labels ? s->blocks[b].yp : s->blocks[b].xp;
+        for (size_t i = 0; i < s->blocks[b].n; i++) rows[p[i + 1] - p[i]]++;
+    }
+    for (size_t length = longest; length > 0 && n > 0; length--) {
+        size_t take = rows[length] < n ? rows[length] : n;
+        sum += take * length;
+        n -= take;
+    }
+    delete[] rows;
+    return sum;
+}
+
+static struct wisp_dparam lay_param(const struct wisp_cuda_param *p, void *block, size_t *at)
+{
+    size_t n = p->rows * p->cols;
+    struct wisp_dparam d = {};
+    d.rows = p->rows, d.cols = p->cols;
+    if (p->w) d.w = (float *)wisp_dtake(block, at, n * 4);
+    if (p->b16) d.b16 = (__nv_bfloat16 *)wisp_dtake(block, at, n * 2);
+    if (p->m) d.m = (float *)wisp_dtake(block, at, n * 4);
+    if (p->v) d.v = (float *)wisp_dtake(block, at, n * 4);
+    if (p->g2) d.g2 = (float *)wisp_dtake(block, at, p->rows * 4);
+    if (p->count) d.count = (uint32_t *)wisp_dtake(block, at, p->rows * 4);
+    return d;
+}
+
+struct sizes { /* what laying needs to know of the rows; slow to count */
+    size_t steps, nnz, labels, chunk_nnz, chunk_labels, step_nnz;
+};
+
+static struct sizes sizes_of(const struct wisp_cuda_setup *s)
+{
+    struct sizes z = {};
+    for (size_t b = 0; b < s->n_blocks; b++) {
+        z.nnz += s->blocks[b].xp[s->blocks[b].n] - s->blocks[b].xp[0];
+        z.labels += s->blocks[b].yp[s->blocks[b].n] - s->blocks[b].yp[0];
+    }
+    z.steps = CHUNK_ROWS / s->batch;
+    if (z.steps > MOST_STEPS) z.steps = MOST_STEPS;
+    if (z.steps < 1) z.steps = 1;
+    z.chunk_nnz = most_of(s, false, z.steps * s->batch);
+    z.chunk_labels = most_of(s, true, z.steps * s->batch);
+    z.step_nnz = most_of(s, false, s->batch);
+    return z;
+}
+
+static void lay_data(struct wisp_cuda_trainer *t, const struct sizes *z, void *b, size_t *at)
+{
+    const struct wisp_cuda_setup *s = &t->s;
+    struct wisp_ddata *d = &t->data;
+    d->n_rows = s->n_rows, d->n_features = s->n_features, d->n_labels = s->n_labels;
+    d->mode = s->values, d->drop = s->input_dropout;
+    d->xp = (uint64_t *)wisp_dtake(b, at, (s->n_rows + 1) * 8);
+    d->yp = (uint64_t *)wisp_dtake(b, at, (s->n_rows + 1) * 8);
+    d->xi = (int32_t *)wisp_dtake(b, at, z->nnz * 4);
+    d->xv = (float *)wisp_dtake(b, at, z->nnz * 4);
+    d->yi = (int32_t *)wisp_dtake(b, at, z->labels * 4);
+    d->idf = (float *)wisp_dtake(b, at, s->n_features * 4);
+    for (int c = 0; c < 2; c++) {
+        struct wisp_dchunk *k = &t->chunk[c];
+        k->steps = z->steps, k->batch = s->batch;
+        k->nnz_room = z->chunk_nnz, k->lab_room = z->chunk_labels;
+        size_t bytes = wisp_chunk_lay(k, NULL, s->n_features, s->n_labels);
+        wisp_chunk_lay(k, wisp_dtake(b, at, bytes), s->n_features, s->n_labels);
+    }
+}
+
+static void lay_find(struct wisp_cuda_trainer *t, void *b, size_t *at)
+{
+    const struct wisp_cuda_setup *s = &t->s;
+    struct wisp_dfind *f = &t->find;
+    size_t words = s->n_labels / 32 + 1;
+    f->now = t->now, f->batch = s->batch, f->width = s->width, f->n_rows = s->n_labels;
+    f->w = t->out.w, f->bias = t->out.bias, f->h = t->in.h;
+    f->keep = s->keep, f->deep = s->deep, f->k = s->neighbours ? s->best : 0;
+    f->rescore = true, f->seed = s->seed;
+    f->neighbours = s->neighbours;
+    f->ring = s->ring, f->last = s->last, f->hops = s->hops, f->n_samples = s->n_rows;
+    f->n_carried = s->n_carried;
+    if (s->neighbours) {
+        f->rings = (int32_t *)wisp_dtake(b, at, s->n_labels * s->ring * 4);
+        f->next = (uint8_t *)wisp_dtake(b, at, s->n_labels + 4);
+        f->lasts = (int32_t *)wisp_dtake(b, at, s->n_rows * s->last * 4);
+        f->carried = (int32_t *)wisp_dtake(b, at, (1 + s->n_carried) * 4);
+    }
+    f->n_random = s->n_random, f->n_frequent = s->n_frequent;
+    if (s->n_frequent) f->up_to = (double *)wisp_dtake(b, at, s->n_labels * 8);
+    f->own = (int32_t *)wisp_dtake(b, at, s->batch * (s->keep + 1) * 4);
+    f->found = (int32_t *)wisp_dtake(b, at, s->batch * (s->deep + 1) * 4);
+    f->limit = (float *)wisp_dtake(b, at, s->batch * 4);
+    f->origin = (float *)wisp_dtake(b, at, s->batch * 4);
+    f->products = (uint32_t *)wisp_dtake(b, at, s->batch * 4);
+    f->active.n_rows = s->n_labels, f->active.room = s->room;
+    f->active.n = (uint32_t *)wisp_dtake(b, at, 4);
+    f->active.rows = (int32_t *)wisp_dtake(b, at, s->room * 4);
+    f->active.bits = (uint32_t *)wisp_dtake(b, at, words * 4);
+    f->active.before = (uint32_t *)wisp_dtake(b, at, words * 4);
+    f->chunk = (uint32_t *)wisp_dtake(b, at, (words / 1024 + 2) * 4);
+    f->best = (int32_t *)wisp_dtake(b, at, s->batch * (f->k + 1) * 4);
+    f->counts = t->sums ? t->sums->counts : NULL;
+    size_t bytes = wisp_find_lay(f, NULL);
+    wisp_find_lay(f, wisp_dtake(b, at, bytes));
+}
+
+static void lay_hash(struct wisp_cuda_trainer *t, void *b, size_t *at)
+{
+    const struct wisp_cuda_setup *s = &t->s;
+    const struct wisp_cuda_hash *h = &s->hash;
+    struct wisp_dhash *d = &t->hash;
+    if (!h->n_tables) return;
+    d->n_rows = s->n_labels, d->width = s->width, d->batch = s->batch, d->n_tables = h->n_tables;
+    d->family = h->family, d->digits = h->digits, d->digit_bits = h->digit_bits;
+    d->bits = h->bits, d->key_shift = h->key_shift, d->key_mask = h->key_mask;
+    d->appended = h->appended, d->transform = h->transform;
+    d->w = t->out.w, d->bias = t->out.bias, d->now = t->now, d->h = t->in.h;
+    d->functions = wisp_dtake(b, at, h->function_bytes);
+    size_t bytes = wisp_hash_lay(d, NULL);
+    wisp_hash_lay(d, wisp_dtake(b, at, bytes));
+    t->find.lsh = d->tables;
+}
+
+/* n: on the card, how many samples are looked at, at most 'batch'. */
+static void lay_scan(struct wisp_cuda_trainer *t, struct wisp_dscan *d, size_t batch,
+                     const uint32_t *n, size_t k, void *b, size_t *at)
+{
+    const struct wisp_cuda_setup *s = &t->s;
+    d->n_rows = s->n_labels, d->width = s->width, d->batch = batch, d->k = k;
+    d->w = t->out.w, d->bias = t->out.bias, d->h = t->in.h;
+    d->rows16 = t->out.w.copy ? t->out.w.copy : t->out.w.b16;
+    d->now = t->now;
+    d->n = n;
+    d->skip_labels = true;
+    d->rows = (int32_t *)wisp_dtake(b, at, batch * k * 4);
+    d->scores = (float *)wisp_dtake(b, at, batch * k * 4);
+    size_t bytes = wisp_scan_lay(d, NULL);
+    wisp_scan_lay(d, wisp_dtake(b, at, bytes));
+}
+
+/* Lays everything out in one block; returns its bytes. */
+static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
+{
+    const struct wisp_cuda_setup *s = &t->s;
+    size_t at = 0, width = s->width;
+    t->steps = z->steps;
+    t->now = (struct wisp_dnow *)wisp_dtake(b, &at, sizeof *t->now);
+    t->place = (struct wisp_dturn *)wisp_dtake(b, &at, sizeof *t->place);
+    t->sums = (struct wisp_dsums *)wisp_dtake(b, &at, sizeof *t->sums);
+    t->correct = (float *)wisp_dtake(b, &at, 2 * 20001 * 4);
+    struct wisp_dopt opt = { (enum wisp_dopt_kind)s->optimizer, s->momentum, t->correct,
+                             t->correct + 20001 };
+    t->in.w = lay_param(&s->in_w, b, &at);
+    t->in.bias = lay_param(&s->in_bias, b, &at);
+    t->out.w = lay_param(&s->out_w, b, &at);
+    t->out.bias = lay_param(&s->out_bias, b, &at);
+    if (s->scan && s->out_w.w)
+        t->out.w.copy = (__nv_bfloat16 *)wisp_dtake(b, &at, s->n_labels * width * 2);
+    float *h = (float *)wisp_dtake(b, &at, s->batch * width * 4);
+    float *g = (float *)wisp_dtake(b, &at, s->batch * width * 4);
+    t->in.now = t->out.now = t->now;
+    t->in.batch = t->out.batch = s->batch;
+    t->in.width = t->out.width = width;
+    t->in.opt = t->out.opt = opt;
+    t->in.most_touched = z->step_nnz < s->n_features ? z->step_nnz : s->n_features;
+    t->in.relu = s->relu, t->in.dropout = s->dropout, t->in.drop_layer = s->drop_layer;
+    t->in.h = h, t->in.g = g;
+    t->in.back = (float *)wisp_dtake(b, &at, s->batch * width * 4);
+    lay_data(t, z, b, &at);
+    lay_find(t, b, &at);
+    lay_hash(t, b, &at);
+    t->out.loss = (enum wisp_dloss)s->loss;
+    t->out.precision = (enum wisp_dprecision)s->precision;
+    t->out.active = t->find.active;
+    t->out.lab_room = s->most_labels;
+    t->out.h = h, t->out.g = g, t->out.origin = t->find.origin;
+    t->out.loss_sum = t->sums ? &t->sums->loss : NULL;
+    size_t bytes = wisp_out_lay(&t->out, NULL);
+    wisp_out_lay(&t->out, wisp_dtake(b, &at, bytes));
+    t->n_looked = (uint32_t *)wisp_dtake(b, &at, 4);
+    if (s->scan) lay_scan(t, &t->scan, s->batch, &t->now->n, s->keep, b, &at);
+    if (!s->full)
+        lay_scan(t, &t->look, WISP_LOOKED < s->batch ? WISP_LOOKED : s->batch, t->n_looked,
+                 WISP_LOOK < s->n_labels ? WISP_LOOK : s->n_labels, b, &at);
+    return at;
+}
+
+size_t wisp_trainer_bytes(const struct wisp_cuda_setup *s)
+{
+    struct wisp_cuda_trainer t = {};
+    struct sizes z = sizes_of(s);
+    t.s = *s;
+    return lay(&t, &z, NULL);
+}
+
+/* ---- between host and card ---- */
+
+struct move { /* copies in one direction; the first failure sticks */
+    bool down;
+    cudaError_t e;
+};
+
+static void move(struct move *m, void *card, void *host, size_t bytes)
+{
+    if (!card || !host || !bytes || m->e != cudaSuccess) return;
+    m->e = m->down ? cudaMemcpy(host, card, bytes, cudaMemcpyDeviceToHost)
+                   : cudaMemcpy(card, host, bytes, cudaMemcpyHostToDevice);
+}
+
+static void move_param(struct move *m, const struct wisp_dparam *d, const struct wisp_cuda_param *p)
+{
+    size_t n = p->rows * p->cols;
+    move(m, d->w, p->w, n * 4);
+    move(m, d->b16, p->b16, n * 2);
+    move(m, d->m, p->m, n * 4);
+    move(m, d->v, p->v, n * 4);
+    move(m, d->g2, p->g2, p->rows * 4);
+    move(m, d->count, p->count, p->rows * 4);
+}
+
+/* What a run changes: parameters, optimiser state, the memory of neighbours. */
+static void move_state(struct move *m, struct wisp_cuda_trainer *t)
+{
+    const struct wisp_cuda_setup *s = &t->s;
+    move_param(m, &t->in.w, &s->in_w);
+    move_param(m, &t->in.bias, &s->in_bias);
+    move_param(m, &t->out.w, &s->out_w);
+    move_param(m, &t->out.bias, &s->out_bias);
+    if (!s->neighbours) return;
+    move(m, t->find.rings, s->rings, s->n_labels * s->ring * 4);
+    move(m, t->find.next, s->next, s->n_labels);
+    move(m, t->find.lasts, s->lasts, s->n_rows * s->last * 4);
+    move(m, t->find.carried, s->carried, (1 + s->n_carried) * 4);
+}
+
+static void move_rows(struct move *m, struct wisp_cuda_trainer *t)
+{
+    const struct wisp_cuda_setup *s = &t->s;
+    uint64_t *start = NULL, x = 0, y = 0, row = 0;
+    m->e = cudaMallocHost((void **)&start, 2 * (s->n_rows + 1) * 8);
+    if (m->e != cudaSuccess) return;
+    uint64_t *labels = start + s->n_rows + 1;
+    for (size_t b = 0; b < s->n_blocks; b++) {
+        const struct wisp_cuda_block *k = &s->blocks[b];
+        size_t nx = k->xp[k->n] - k->xp[0], ny = k->yp[k->n] - k->yp[0];
+        for (size_t i = 0; i < k->n; i++, row++) {
+            start[row] = x + (k->xp[i] - k->xp[0]);
+            labels[row] = y + (k->yp[i] - k->yp[0]);
+        }
+        move(m, (int32_t *)t->data.xi + x, (void *)(k->xi + k->xp[0]), nx * 4);
+        move(m, (float *)t->data.xv + x, (void *)(k->xv + k->xp[0]), nx * 4);
+        move(m, (int32_t *)t->data.yi + y, (void *)(k->yi + k->yp[0]), ny * 4);
+        x += nx, y += ny;
+    }
+    start[row] = x, labels[row] = y;
+    move(m, (void *)t->data.xp, start, (s->n_rows + 1) * 8);
+    move(m, (void *)t->data.yp, labels, (s->n_rows + 1) * 8);
+    cudaFreeHost(start);
+}
+
+__global__ static void round_rows(__nv_bfloat16 *to, const float *from, size_t n)
+{
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
+        to[i] = __float2bfloat16_rn(from[i]);
+}
+
+/* All rows are active, in every step. */
+__global__ static void mark_all(struct wisp_dactive a)
+{
+    size_t step = (size_t)gridDim.x * blockDim.x, first = blockIdx.x * blockDim.x + threadIdx.x;
+    if (first == 0) *a.n = (uint32_t)a.n_rows;
+    for (size_t i = first; i < a.n_rows; i += step) a.rows[i] = (int32_t)i;
+    for (size_t w = first; w < a.n_rows / 32 + 1; w += step) {
+        a.before[w] = (uint32_t)(32 * w);
+        a.bits[w] = 32 * w + 32 <= a.n_rows ? 0xffffffffu : (1u << a.n_rows % 32) - 1;
+    }
+}
+
+static wisp_status upload(struct wisp_cuda_trainer *t, wisp_error *err)
+{
+    const struct wisp_cuda_setup *s = &t->s;
+    struct move m = { false, cudaSuccess };
+    move_state(&m, t);
+    move_rows(&m, t);
+    move(&m, (void *)t->data.idf, (void *)s->idf, s->n_features * 4);
+    move(&m, t->correct, (void *)s->correct1, 20001 * 4);
+    move(&m, t->correct + 20001, (void *)s->correct2, 20001 * 4);
+    move(&m, (void *)t->find.up_to, (void *)s->up_to, s->n_frequent ? s->n_labels * 8 : 0);
+    move(&m, (void *)t->hash.functions, (void *)s->hash.functions, s->hash.function_bytes);
+    if (m.e == cudaSuccess) m.e = cudaMemset(t->sums, 0, sizeof *t->sums);
+    if (m.e == cudaSuccess) m.e = cudaMemset(t->find.origin, 0, s->batch * 4);
+    if (t->out.w.copy) round_rows<<<1024, 256>>>(t->out.w.copy, t->out.w.w, s->n_labels * s->width);
+    if (s->full) mark_all<<<256, 256>>>(t->find.active);
+    if (m.e == cudaSuccess) m.e = cudaDeviceSynchronize();
+    return wisp_dcheck(m.e, "copying to the card", err);
+}
+
+/* ---- all of it ---- */
+
+wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err)
+{
+    struct sizes z = sizes_of(&t->s);
+    wisp_status st =
+        wisp_dcheck(cudaMalloc(&t->block, lay(t, &z, NULL)), "taking memory of the card", err);
+    if (st != WISP_OK) return st;
+    lay(t, &z, t->block);
+    return upload(t, err);
+}
+
+wisp_status wisp_trainer_fetch(struct wisp_cuda_trainer *t, wisp_error *err)
+{
+    struct move m = { true, cudaDeviceSynchronize() };
+    move_state(&m, t);
+    return wisp_dcheck(m.e, "copying from the card", err);
+}

@@ -1,0 +1,125 @@
+/* Moving a row by its gradient: the optimisers of model/optimizer.c, a warp a row.
+ *
+ * Lane l holds columns 4 l .. 4 l + 3 of every 128: weights, moments and gradient are read and
+ * written 16 bytes a lane.  Widths are multiples of 4; lanes beyond the width hold zeros. */
+#ifndef WISP_CUDA_UPDATE_CUH
+#define WISP_CUDA_UPDATE_CUH
+
+#include "cuda/step.cuh"
+
+#define WISP_WARP 0xffffffffu
+
+__device__ inline float wisp_warp_sum(float x) /* the same in all lanes, in a fixed order */
+{
+    for (int d = 16; d > 0; d /= 2) x += __shfl_xor_sync(WISP_WARP, x, d);
+    return x;
+}
+
+/* Writes four weights; halves are rounded up or down at random like axpy16 of the kernels: the
+ * lower bits of random + i * 40503 are added before those of the float are cut off. */
+__device__ inline void wisp_dstore(const struct wisp_dparam &p, size_t row, size_t c, float4 w,
+                                   uint32_t random)
+{
+    size_t at = row * p.cols + c;
+    if (p.w) {
+        *(float4 *)(p.w + at) = w;
+        if (p.copy) {
+            *(__nv_bfloat162 *)(p.copy + at) = __floats2bfloat162_rn(w.x, w.y);
+            *(__nv_bfloat162 *)(p.copy + at + 2) = __floats2bfloat162_rn(w.z, w.w);
+        }
+        return;
+    }
+    float x[4] = { w.x, w.y, w.z, w.w };
+    uint32_t half[4];
+    for (int i = 0; i < 4; i++) {
+        uint32_t bits = __float_as_uint(x[i]), low = (random + (uint32_t)(c + i) * 40503u) & 0xffff;
+        if ((bits & 0x7f800000) != 0x7f800000) bits += low;
+        half[i] = bits >> 16;
+    }
+    *(uint2 *)(p.b16 + at) = make_uint2(half[0] | half[1] << 16, half[2] | half[3] << 16);
+}
+
+/* g: the row's gradient in shared or device memory, (cols) floats at a multiple of 16 bytes.  All
+ * lanes of a warp call it. */
+__device__ inline void wisp_dmove(const struct wisp_dopt &o, const struct wisp_dparam &p,
+                                  size_t row, const float *g, float lr, uint64_t step)
+{
+    const int lane = threadIdx.x % 32;
+    const float B1 = 0.9f, B2 = 0.999f, EPS = 1e-8f;
+    const uint32_t random =
+        p.b16 ? (uint32_t)wisp_dmix(step * 0x9e3779b97f4a7c15u + row * p.cols) : 0;
+    float rate = lr, eps = 0;
+    if (o.kind == WISP_DADAM) {
+        uint32_t t = p.count[row];
+        if (t < 20000) t++;
+        __syncwarp();
+        if (lane == 0) p.count[row] = t;
+        float root = sqrtf(o.correct2[t]);
+        rate = lr * root / o.correct1[t];
+        eps = EPS * root;
+    } else if (o.kind == WISP_DADAGRAD) {
+        float sum = 0;
+        for (size_t c = 4 * lane; c < p.cols; c += 128) {
+            float4 x = *(const float4 *)(g + c);
+            sum += x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w;
+        }
+        float g2 = p.g2[row] + wisp_warp_sum(sum) / (float)p.cols;
+        __syncwarp();
+        if (lane == 0) p.g2[row] = g2;
+        if (!(g2 > 0)) return;
+        rate = lr / sqrtf(g2);
+    }
+    for (size_t c = 4 * lane; c < p.cols; c += 128) {
+        float4 w = wisp_dweights(p, row, c), x = *(const float4 *)(g + c);
+        size_t at = row * p.cols + c;
+        if (o.kind == WISP_DADAM) {
+            float4 m = *(const float4 *)(p.m + at), v = *(const float4 *)(p.v + at);
+            float *ms = &m.x, *vs = &v.x, *ws = &w.x;
+            const float *xs = &x.x;
+            for (int i = 0; i < 4; i++) {
+                ms[i] = B1 * ms[i] + (1 - B1) * xs[i];
+                vs[i] = B2 * vs[i] + (1 - B2) * xs[i] * xs[i];
+                float d = sqrtf(vs[i]) + eps; /* 0 only where all gradients so far were 0 */
+                if (d != 0) ws[i] -= rate * ms[i] / d;
+            }
+            *(float4 *)(p.m + at) = m;
+            *(float4 *)(p.v + at) = v;
+        } else if (o.kind == WISP_DSGD) {
+            float4 m = *(const float4 *)(p.m + at);
+            float *ms = &m.x, *ws = &w.x;
+            const float *xs = &x.x;
+            for (int i = 0; i < 4; i++) {
+                ms[i] = o.momentum * ms[i] + xs[i];
+                ws[i] -= rate * ms[i];
+            }
+            *(float4 *)(p.m + at) = m;
+        } else {
+            w.x -= rate * x.x, w.y -= rate * x.y, w.z -= rate * x.z, w.w -= rate * x.w;
+        }
+        wisp_dstore(p, row, c, w, random);
+    }
+}
+
+/* The same for a row of one column (a bias of the output layer): one thread. */
+__device__ inline void wisp_dmove_one(const struct wisp_dopt &o, const struct wisp_dparam &p,
+                                      size_t row, float g, float lr)
+{
+    const float B1 = 0.9f, B2 = 0.999f, EPS = 1e-8f;
+    if (o.kind == WISP_DADAM) {
+        uint32_t t = p.count[row];
+        if (t < 20000) p.count[row] = ++t;
+        float root = sqrtf(o.correct2[t]);
+        float m = p.m[row] = B1 * p.m[row] + (1 - B1) * g;
+        float v = p.v[row] = B2 * p.v[row] + (1 - B2) * g * g;
+        float d = sqrtf(v) + EPS * root;
+        if (d != 0) p.w[row] -= lr * root / o.correct1[t] * m / d;
+    } else if (o.kind == WISP_DSGD) {
+        float m = p.m[row] = o.momentum * p.m[row] + g;
+        p.w[row] -= lr * m;
+    } else {
+        float g2 = p.g2[row] += g * g;
+        if (g2 > 0) p.w[row] -= lr / sqrtf(g2) * g;
+    }
+}
+
+#endif

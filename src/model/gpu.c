@@ -1,0 +1,347 @@
+/* A training run on a card. */
+#include "model/gpu.h"
+#include "base/mem.h"
+#include "base/report.h"
+#include "cuda/cuda.h"
+#include "hash/lsh.h"
+#include "layer/product.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct wisp_gpu {
+    const struct wisp_cuda *api;
+    struct wisp_cuda_trainer *t;
+    struct wisp_cuda_setup setup;
+    struct wisp_cuda_block *blocks;
+    void *functions;
+    uint32_t *ids, *n; /* (most steps, batch), (most steps) */
+    float *lr;
+    size_t *rows; /* (batch) */
+    struct wisp_sampler_counts before; /* what the sampler had counted when the trainer was made */
+    double loss, own, set;             /* of the card's sums, at the start of the epoch */
+    uint64_t looked;
+    uint64_t touched; /* feature rows, over all steps of the card */
+    bool anew;    /* the next steps are the first of the epoch, or of this process */
+};
+
+/* ---- what a card can do ---- */
+
+static wisp_status not_there(wisp_error *err, const char *what)
+{
+    return wisp_fail(err, WISP_ENOTSUP,
+                     "--device cuda: %s is not there on the card; take --device cpu", what);
+}
+
+/* input, then relu and dropout or not, then the output layer. */
+static wisp_status check_net(const struct wisp_net *net, wisp_error *err)
+{
+    int i = 1, last = net->n_layers - 1;
+    if (i < last && net->layers[i].kind == &wisp_layer_relu) i++;
+    if (i < last && net->layers[i].kind == &wisp_layer_dropout) i++;
+    if (net->layers[0].kind != &wisp_layer_input || i != last)
+        return not_there(err, "a net other than 'input N, relu, dropout P'");
+    if (net->layers[0].n_out % 4 || net->layers[0].n_out > 1024)
+        return not_there(err, "a hidden width that is no multiple of 4, or more than 1024,");
+    return WISP_OK;
+}
+
+static bool has(const char *names, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = names; *p; p += strcspn(p, "+"), p += *p == '+')
+        if (strncmp(p, name, n) == 0 && (p[n] == '+' || !p[n])) return true;
+    return false;
+}
+
+static wisp_status check_sampling(const struct wisp_sampling *o, wisp_error *err)
+{
+    if (has(o->names, "features") || has(o->names, "ivf"))
+        return not_there(err, "--sampling features or ivf");
+    if (o->per_example) return not_there(err, "--active-per example");
+    if (o->correct > 0) return not_there(err, "--correct");
+    if (!o->rescore) return not_there(err, "--rescore no");
+    if (o->least) return not_there(err, "--active-min");
+    return WISP_OK;
+}
+
+wisp_status wisp_gpu_check(const struct wisp_run *r, wisp_error *err)
+{
+    const struct wisp_plan *p = &r->plan;
+    const struct wisp_cuda *api;
+    wisp_status st = wisp_cuda_open(&api, err);
+    if (st == WISP_OK) st = check_net(&r->m->net, err);
+    if (st == WISP_OK) st = check_sampling(&p->sampling, err);
+    if (st != WISP_OK) return st;
+    if (p->average > 0) return not_there(err, "--average");
+    if (p->slots & WISP_SLOT_HALF) return not_there(err, "--moments bf16");
+    if (p->memory) return not_there(err, "--memory");
+    if (p->batch > 4096) return not_there(err, "a --batch of more than 4096");
+    if (r->train->n_rows > INT32_MAX) return not_there(err, "a set of more than 2^31 rows");
+    return WISP_OK;
+}
+
+/* ---- the setup ---- */
+
+static struct wisp_cuda_param param(const struct wisp_param *p)
+{
+    return (struct wisp_cuda_param){ p->rows, p->cols, p->w, p->b16, p->m, p->v, p->g2, p->count };
+}
+
+static void set_net(struct wisp_cuda_setup *s, const struct wisp_run *r)
+{
+    const struct wisp_net *net = &r->m->net;
+    const struct wisp_layer *in = &net->layers[0], *out = wisp_net_output(net);
+    s->n_features = net->n_features, s->n_labels = net->n_labels;
+    s->width = in->n_out;
+    s->in_w = param(&in->params[0]), s->in_bias = param(&in->params[1]);
+    s->out_w = param(&out->params[0]), s->out_bias = param(&out->params[1]);
+    for (int i = 1; i < net->n_layers - 1; i++) {
+        const struct wisp_layer *l = &net->layers[i];
+        if (l->kind == &wisp_layer_relu) s->relu = true;
+        else s->dropout = (float)l->arg, s->drop_layer = l->number;
+    }
+}
+
+static wisp_status set_rows(struct wisp_cuda_setup *s, struct wisp_gpu *g, const struct wisp_run *r,
+                            wisp_error *err)
+{
+    const struct wisp_data *d = r->train;
+    g->blocks = wisp_alloc(d->n_blocks, sizeof *g->blocks);
+    if (!g->blocks) return wisp_fail_mem(err, d->n_blocks * sizeof *g->blocks, "the card's rows");
+    for (size_t b = 0; b < d->n_blocks; b++) {
+        const struct wisp_rows *k = &d->blocks[b];
+        g->blocks[b] = (struct wisp_cuda_block){ k->n, k->xp, k->xi, k->xv, k->yp, k->yi };
+    }
+    s->n_rows = d->n_rows, s->n_blocks = d->n_blocks, s->blocks = g->blocks;
+    s->idf = r->m->values.idf;
+    s->values = (int)r->m->values.mode;
+    s->input_dropout = (float)r->plan.input_dropout;
+    return WISP_OK;
+}
+
+static void *blob(struct wisp_sampler *s, const char *name)
+{
+    struct wisp_blob blobs[WISP_SAMPLER_BLOBS];
+    size_t n = wisp_sampler_blobs(s, blobs);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(blobs[i].name, name) == 0) return blobs[i].data;
+    return NULL;
+}
+
+static wisp_status set_hash(struct wisp_cuda_hash *h, struct wisp_gpu *g,
+                            const struct wisp_sampler *sampler, wisp_error *err)
+{
+    static const char *const families[] = { "dwta", "wta", "simhash", "minhash" };
+    const struct wisp_lsh *l = wisp_sampler_finder(sampler, "lsh");
+    size_t bytes = l->family->size(&l->shape);
+    if (!(g->functions = wisp_zalloc(bytes, 1)))
+        return wisp_fail_mem(err, bytes, "the hash functions");
+    l->family->init(g->functions, &l->shape, l->seed, 0);
+    *h = (struct wisp_cuda_hash){ .n_tables = l->shape.n_tables,
+                                  .digits = l->shape.digits,
+                                  .digit_bits = l->shape.digit_bits,
+                                  .bits = l->t.bits,
+                                  .key_shift = l->key_shift,
+                                  .key_mask = l->key_mask,
+                                  .appended = l->shape.appended,
+                                  .transform = l->o.transform,
+                                  .functions = g->functions,
+                                  .function_bytes = bytes,
+                                  .first_gap = l->first_gap };
+    while (strcmp(families[h->family], l->family->name) != 0) h->family++;
+    return WISP_OK;
+}
+
+static wisp_status set_sampling(struct wisp_cuda_setup *s, struct wisp_gpu *g,
+                                const struct wisp_run *r, wisp_error *err)
+{
+    const struct wisp_sampling *o = &r->plan.sampling;
+    s->full = !r->sampler;
+    s->room = r->m->net.sizes.active;
+    s->most_labels = r->batch_labels;
+    if (s->full) return WISP_OK;
+    struct wisp_wants wants = wisp_sampler_wants_of(r->sampler);
+    s->keep = o->keep, s->deep = wants.deep, s->best = wants.best;
+    s->scan = has(o->names, "scan");
+    s->neighbours = has(o->names, "neighbours");
+    if (s->neighbours) {
+        struct wisp_reach reach = wisp_neighbours_reach(s->n_labels);
+        s->ring = reach.ring, s->last = reach.last, s->hops = reach.hops;
+        s->n_carried = o->n_carried < s->n_labels ? o->n_carried : s->n_labels;
+        s->rings = blob(r->sampler, "rings"), s->next = blob(r->sampler, "rings.next");
+        s->lasts = blob(r->sampler, "last"), s->carried = blob(r->sampler, "carried");
+    }
+    if (has(o->names, "random"))
+        s->n_random = o->n_random < s->n_labels ? o->n_random : s->n_labels;
+    if (has(o->names, "frequency")) {
+        s->n_frequent = o->n_frequent;
+        s->up_to = wisp_frequency_up_to(wisp_sampler_finder(r->sampler, "frequency"));
+    }
+    return has(o->names, "lsh") ? set_hash(&s->hash, g, r->sampler, err) : WISP_OK;
+}
+
+static wisp_status set_up(struct wisp_gpu *g, struct wisp_run *r, wisp_error *err)
+{
+    static const char *const optimizers[] = { "adam", "adagrad", "sgd" };
+    struct wisp_cuda_setup *s = &g->setup;
+    s->batch = r->plan.batch;
+    s->seed = r->plan.seed;
+    s->momentum = r->opt.momentum;
+    s->correct1 = r->opt.correct1, s->correct2 = r->opt.correct2;
+    s->loss = strcmp(r->plan.loss->name, "bce") == 0 ? WISP_CUDA_BCE : WISP_CUDA_SOFTMAX;
+    s->precision =
+        r->plan.precision == &wisp_precision_bf16 ? WISP_CUDA_BF16 : WISP_CUDA_FP32;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(r->plan.optimizer->name, optimizers[i]) == 0)
+            s->optimizer = (enum wisp_cuda_optimizer)i;
+    set_net(s, r);
+    wisp_status st = set_rows(s, g, r, err);
+    return st == WISP_OK ? set_sampling(s, g, r, err) : st;
+}
+
+/* ---- making ---- */
+
+static double gib(size_t bytes)
+{
+    return (double)bytes / (1 << 30);
+}
+
+static wisp_status say_plan(const struct wisp_run *r, const struct wisp_gpu *g, wisp_error *err)
+{
+    struct wisp_cuda_card c;
+    wisp_status st = g->api->card(&c, err);
+    if (st != WISP_OK) return st;
+    size_t need = g->api->bytes(&g->setup);
+    wisp_say(r->ctx, "device    %s (sm_%d%d, %d multiprocessors): %.2f GiB needed, %.1f GiB free",
+             c.name, c.major, c.minor, c.n_multi, gib(need), gib(c.free_bytes));
+    if (need <= c.free_bytes) return WISP_OK;
+    return wisp_fail(err, WISP_ENOMEM,
+                     "--device cuda: %.1f GiB needed, %.1f GiB free on the card: take a smaller "
+                     "--hidden or --batch, --optimizer adagrad, or --rows bf16",
+                     gib(need), gib(c.free_bytes));
+}
+
+wisp_status wisp_gpu_make(struct wisp_run *r, wisp_error *err)
+{
+    struct wisp_gpu *g = r->gpu = wisp_zalloc(1, sizeof *g);
+    if (!g) return wisp_fail_mem(err, sizeof *g, "the card's run");
+    g->anew = true;
+    if (r->sampler) g->before = *wisp_sampler_counts(r->sampler);
+    wisp_status st = wisp_cuda_open(&g->api, err);
+    if (st == WISP_OK) st = set_up(g, r, err);
+    if (st == WISP_OK) st = say_plan(r, g, err);
+    if (st == WISP_OK) st = g->api->create(&g->t, &g->setup, err);
+    if (st != WISP_OK) return st;
+    size_t most = g->api->most_steps(g->t);
+    g->ids = wisp_alloc(most * r->plan.batch, sizeof *g->ids);
+    g->n = wisp_alloc(most, sizeof *g->n);
+    g->lr = wisp_alloc(most, sizeof *g->lr);
+    g->rows = wisp_alloc(r->plan.batch, sizeof *g->rows);
+    if (!g->ids || !g->n || !g->lr || !g->rows)
+        return wisp_fail_mem(err, most * r->plan.batch * sizeof *g->ids, "the card's row numbers");
+    return WISP_OK;
+}
+
+void wisp_gpu_free(struct wisp_gpu *g)
+{
+    if (!g) return;
+    if (g->t) g->api->free(g->t);
+    wisp_free(g->blocks);
+    wisp_free(g->functions);
+    wisp_free(g->ids);
+    wisp_free(g->n);
+    wisp_free(g->lr);
+    wisp_free(g->rows);
+    wisp_free(g);
+}
+
+/* ---- steps ---- */
+
+wisp_status wisp_gpu_wait(struct wisp_run *r, wisp_error *err)
+{
+    struct wisp_gpu *g = r->gpu;
+    struct wisp_cuda_seen s;
+    wisp_status st = g->api->wait(g->t, &s, err);
+    if (st != WISP_OK) return st;
+    g->touched = s.touched;
+    r->loss_sum += s.loss - g->loss;
+    g->loss = s.loss;
+    if (r->sampler) {
+        struct wisp_sampler_counts *c = wisp_sampler_counts(r->sampler);
+        c->active = g->before.active + s.active;
+        c->scored = g->before.scored + s.scored;
+        c->samples = g->before.samples + s.samples;
+        r->recall.sums.own += s.recall_own - g->own;
+        r->recall.sums.set += s.recall_set - g->set;
+        r->recall.sums.n += s.recall_n - g->looked;
+        g->own = s.recall_own, g->set = s.recall_set, g->looked = s.recall_n;
+    }
+    if (isfinite(r->loss_sum)) return WISP_OK;
+    return wisp_fail(err, WISP_ENUMERIC,
+                     "the loss became %g in epoch %d, by step %zu: the last good model is kept; try "
+                     "a lower --lr than %g",
+                     r->loss_sum, r->epoch, r->in_epoch, r->plan.lr);
+}
+
+/* Steps up to the one that measures recall, which is the last of its call. */
+wisp_status wisp_gpu_steps(struct wisp_run *r, size_t *rows, bool last, wisp_error *err)
+{
+    enum { LOOKS = 4 };
+    struct wisp_gpu *g = r->gpu;
+    size_t most = g->api->most_steps(g->t), batch = r->plan.batch, n = 0;
+    size_t each = r->steps / (size_t)r->plan.epochs / LOOKS;
+    bool look = false;
+    *rows = 0;
+    if (last) most = 1;
+    for (; n < most && !look; n++) {
+        size_t m = wisp_order_next(&r->order, g->rows, batch);
+        if (m == 0) break;
+        for (size_t i = 0; i < m; i++) g->ids[n * batch + i] = (uint32_t)g->rows[i];
+        g->n[n] = (uint32_t)m;
+        g->lr[n] = (float)wisp_plan_lr(&r->plan, r->step + n, r->steps);
+        *rows += m;
+        look = last || each == 0 || (r->in_epoch + n) % each == each - 1;
+    }
+    if (n == 0) return WISP_OK;
+    bool anew = g->anew || r->in_epoch == 0;
+    wisp_status st = g->api->run(g->t, g->ids, g->n, g->lr, n, r->step, look && r->sampler, anew,
+                                 err);
+    if (st != WISP_OK) return st;
+    g->anew = false;
+    r->opt.lr = g->lr[n - 1];
+    r->seen += *rows;
+    r->step += n;
+    r->in_epoch += n;
+    if (r->sampler) wisp_sampler_counts(r->sampler)->steps += n;
+    return WISP_OK;
+}
+
+wisp_status wisp_gpu_fetch(struct wisp_run *r, wisp_error *err)
+{
+    wisp_status st = wisp_gpu_wait(r, err);
+    return st == WISP_OK ? r->gpu->api->fetch(r->gpu->t, err) : st;
+}
+
+wisp_status wisp_gpu_report(struct wisp_report *t, struct wisp_run *r, wisp_error *err)
+{
+    struct wisp_cuda_times times;
+    wisp_status st = r->gpu->api->time(r->gpu->t, &times, err);
+    if (st != WISP_OK) return st;
+    for (int i = 0; i < WISP_CUDA_PARTS; i++) {
+        char key[48];
+        snprintf(key, sizeof key, "gpu_%s_us", wisp_cuda_part_names[i]);
+        wisp_report_num(t, key, times.us[i]);
+    }
+    wisp_report_num(t, "gpu_step_us", times.step_us);
+    wisp_report_num(t, "gpu_layout_us", times.layout_us);
+    wisp_report_num(t, "gpu_tables_us", times.tables_us);
+    wisp_report_num(t, "copy_gb_per_s", times.copy_gb_per_s);
+    return WISP_OK;
+}
+
+double wisp_gpu_touched(const struct wisp_run *r)
+{
+    return (double)r->gpu->touched;
+}

@@ -1,0 +1,27 @@
+/* Training on a card: the run's net, rows and sampler handed to cuda/cuda.h.
+ *
+ * The host's copies of weights, optimiser state and the sampler's memory stay where they are; the
+ * card has its own while an epoch runs.  After wisp_gpu_fetch they are equal, so validation, model
+ * file, state and resume know nothing of the card. */
+#ifndef WISP_MODEL_GPU_H
+#define WISP_MODEL_GPU_H
+
+#include "model/train.h"
+
+/* Is there a card, and can it do what the plan says?  Names what it cannot. */
+wisp_status wisp_gpu_check(const struct wisp_run *r, wisp_error *err);
+/* Opens the card, says what will be taken and what is free, and copies everything there.  After
+ * weights, state and sampler of the run are set. */
+wisp_status wisp_gpu_make(struct wisp_run *r, wisp_error *err);
+void wisp_gpu_free(struct wisp_gpu *g); /* NULL is fine */
+/* The next steps of the epoch, as many as are sent to the card at once; *rows: how many rows they
+ * have, 0: the epoch is over.  May return before they are done. */
+wisp_status wisp_gpu_steps(struct wisp_run *r, size_t *rows, bool last, wisp_error *err);
+/* Waits, and brings the run's sums up to date. */
+wisp_status wisp_gpu_wait(struct wisp_run *r, wisp_error *err);
+wisp_status wisp_gpu_fetch(struct wisp_run *r, wisp_error *err);
+double wisp_gpu_touched(const struct wisp_run *r); /* feature rows, over all steps */
+/* Adds what each part of a step takes. */
+wisp_status wisp_gpu_report(struct wisp_report *t, struct wisp_run *r, wisp_error *err);
+
+#endif
