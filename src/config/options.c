@@ -181,6 +181,10 @@ static const wisp_option table[N_OPTS] = {
 
     [OPT_DEVICE] = { "device", "choice", "cpu", "cpu|cuda", "train eval predict bench",
                      "where to train: on the CPU, or on an NVIDIA card" },
+    [OPT_CARD_MEMORY] = { "card-memory", "size", "0", "", "train bench",
+                          "most memory of the card to take; where the output layer's rows do not "
+                          "fit they stay in the host's memory, and those in use travel; 0: what "
+                          "is free" },
     [OPT_THREADS] = { "threads", "int", "0", "0..1024", "train eval predict convert synth bench",
                       "0: one per core" },
     [OPT_CONFIG] = { "config", "text", "", "", "train eval predict convert synth bench",

@@ -88,6 +88,7 @@ enum wisp_opt {
     OPT_ROW_LABELS,
     /* everywhere */
     OPT_DEVICE,
+    OPT_CARD_MEMORY,
     OPT_THREADS,
     OPT_CONFIG,
     OPT_JSON,

@@ -70,6 +70,7 @@ struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the calle
     enum wisp_cuda_loss loss;
     enum wisp_cuda_precision precision;
     uint64_t seed;
+    size_t most_bytes; /* of the card; beyond it the output layer's rows stay where they are */
     /* rows */
     size_t n_rows, n_blocks;
     const struct wisp_cuda_block *blocks;
@@ -77,7 +78,7 @@ struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the calle
     int values;       /* enum wisp_values_mode */
     float input_dropout;
     /* the active set */
-    size_t room;       /* most rows of it */
+    size_t room;        /* most rows of it */
     size_t most_labels; /* of a batch */
     size_t keep, deep, best;
     bool full, scan, neighbours;
@@ -93,31 +94,31 @@ struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the calle
 struct wisp_cuda_seen { /* sums since the trainer was made */
     double loss;
     uint64_t active, scored, samples; /* over steps, over samples, samples */
-    uint64_t touched; /* feature rows, over steps */
+    uint64_t touched;                 /* feature rows, over steps */
     double recall_own, recall_set;
     uint64_t recall_n; /* samples it was measured on */
 };
 
 enum wisp_cuda_part { /* of a step, in order */
-    WISP_CUDA_BEGIN,
-    WISP_CUDA_INPUT,   /* first layer forward */
-    WISP_CUDA_HASH,    /* keys of the samples */
-    WISP_CUDA_SCAN,    /* best rows of all */
-    WISP_CUDA_FIND,    /* neighbours, buckets; candidates scored */
-    WISP_CUDA_UNITE,   /* the active set */
-    WISP_CUDA_FORWARD, /* gather, product, E */
-    WISP_CUDA_COMBINE, /* loss, targets */
-    WISP_CUDA_HIDDEN,  /* gradient of the hidden values */
-    WISP_CUDA_ROWS,    /* gradient of the rows; they move */
-    WISP_CUDA_BEST,    /* best active rows of each sample */
-    WISP_CUDA_LEARN,   /* rings and memories */
-    WISP_CUDA_BACK,    /* first layer backward; its rows move */
-    WISP_CUDA_PARTS
+                      WISP_CUDA_BEGIN,
+                      WISP_CUDA_INPUT,   /* first layer forward */
+                      WISP_CUDA_HASH,    /* keys of the samples */
+                      WISP_CUDA_SCAN,    /* best rows of all */
+                      WISP_CUDA_FIND,    /* neighbours, buckets; candidates scored */
+                      WISP_CUDA_UNITE,   /* the active set */
+                      WISP_CUDA_FORWARD, /* gather, product, E */
+                      WISP_CUDA_COMBINE, /* loss, targets */
+                      WISP_CUDA_HIDDEN,  /* gradient of the hidden values */
+                      WISP_CUDA_ROWS,    /* gradient of the rows; they move */
+                      WISP_CUDA_BEST,    /* best active rows of each sample */
+                      WISP_CUDA_LEARN,   /* rings and memories */
+                      WISP_CUDA_BACK,    /* first layer backward; its rows move */
+                      WISP_CUDA_PARTS
 };
-static const char *const wisp_cuda_part_names[] = { "begin",   "input",   "hash",   "scan", "find",
-                                                    "unite",   "forward", "combine", "hidden",
-                                                    "rows",    "best",    "learn",  "back" };
-struct wisp_cuda_times { /* microseconds a step */
+static const char *const wisp_cuda_part_names[] = { "begin", "input",   "hash",    "scan",   "find",
+                                                    "unite", "forward", "combine", "hidden", "rows",
+                                                    "best",  "learn",   "back" };
+struct wisp_cuda_times {        /* microseconds a step */
     double us[WISP_CUDA_PARTS]; /* each part alone */
     double step_us;             /* the whole step as it is run: parts overlap */
     double layout_us;           /* laying out a step's rows, beside other steps */
@@ -130,8 +131,9 @@ struct wisp_cuda_trainer;
 struct wisp_cuda {
     int version;
     wisp_status (*card)(struct wisp_cuda_card *out, wisp_error *err);
-    /* Bytes of the card that create() will take. */
-    size_t (*bytes)(const struct wisp_cuda_setup *s);
+    /* Bytes of the card that create() will take, without and with the output layer's rows on the
+     * host. */
+    void (*bytes)(const struct wisp_cuda_setup *s, size_t *all, size_t *without);
     wisp_status (*create)(struct wisp_cuda_trainer **out, const struct wisp_cuda_setup *s,
                           wisp_error *err);
     void (*free)(struct wisp_cuda_trainer *t);

@@ -115,15 +115,27 @@ __device__ static void copies_wait_all(void)
  * counts rows, x[k * ld + m].  SIDE is the tile's extent in m. */
 template <class T, bool ALONG, int SIDE> struct operand {
     static constexpr int STRIDE = ALONG ? depth<T>::K + depth<T>::PAD : SIDE + depth<T>::PAD;
-    static constexpr int UNITS = SIDE * 64 / 16; /* of 16 bytes, in a stage */
+    static constexpr int EACH = 16 / (int)sizeof(T), A_ROW = ALONG ? 4 : SIDE / EACH;
+    static constexpr int N = SIDE * 64 / 16 / THREADS; /* copies of a thread, in a stage */
 
-    __device__ static void load(T *to, const T *x, size_t ld, size_t k0)
+    const T *from[N]; /* of the next stage */
+    size_t step;
+
+    __device__ operand(const T *x, size_t ld, size_t k0)
     {
-        constexpr int each = 16 / (int)sizeof(T), a_row = ALONG ? 4 : SIDE / each;
-        for (int u = threadIdx.x; u < UNITS; u += THREADS) {
-            int row = u / a_row, at = u % a_row * each;
-            const T *from = ALONG ? x + (size_t)row * ld + k0 + at : x + (k0 + row) * ld + at;
-            copy16(to + row * STRIDE + at, from);
+        step = ALONG ? depth<T>::K : depth<T>::K * ld;
+        for (int i = 0; i < N; i++) {
+            size_t u = threadIdx.x + i * THREADS, row = u / A_ROW, at = u % A_ROW * EACH;
+            from[i] = ALONG ? x + row * ld + k0 + at : x + (k0 + row) * ld + at;
+        }
+    }
+    __device__ void load(T *to)
+    {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            int u = threadIdx.x + i * THREADS;
+            copy16(to + u / A_ROW * STRIDE + u % A_ROW * EACH, from[i]);
+            from[i] += step;
         }
     }
     __device__ static float at(const T *s, int m, int k)
@@ -132,8 +144,8 @@ template <class T, bool ALONG, int SIDE> struct operand {
     }
 };
 
-typedef float results[2][4]
-                     [4]; /* [16 rows][8 columns][row l/4 or 8 + l/4, column 2 (l%4) or + 1] */
+/* [16 rows][8 columns][row l/4 or 8 + l/4, column 2 (l%4) or + 1] of lane l */
+typedef float results[2][4][4];
 
 __device__ static int result_row(int mi, int e)
 {
@@ -254,25 +266,27 @@ __device__ static void product(results acc, const T *a, size_t lda, const T *b, 
     constexpr int K = depth<T>::K;
     static_assert(A::STRIDE * (A_ALONG ? BM : K) * sizeof(T) <= A_BYTES, "stage of A");
     static_assert(B::STRIDE * (B_ALONG ? BN : K) * sizeof(T) <= B_BYTES, "stage of B");
-    size_t steps = end > begin ? (end - begin) / K : 0;
+    int steps = end > begin ? (int)((end - begin) / K) : 0;
+    A a_next(a, lda, begin);
+    B b_next(b, ldb, begin);
     for (int mi = 0; mi < 2; mi++)
         for (int ni = 0; ni < 4; ni++)
             for (int e = 0; e < 4; e++) acc[mi][ni][e] = 0;
-    for (size_t s = 0; s < steps + STAGES - 1; s++) {
+    for (int s = 0; s < steps + STAGES - 1; s++) {
         if (s >= STAGES - 1) {
             copies_wait();
             __syncthreads(); /* the stage is there; the one before it has been used by all */
         }
         if (s < steps) {
             unsigned char *stage = shared + s % STAGES * (A_BYTES + B_BYTES);
-            A::load((T *)stage, a, lda, begin + s * K);
-            B::load((T *)(stage + A_BYTES), b, ldb, begin + s * K);
+            a_next.load((T *)stage);
+            b_next.load((T *)(stage + A_BYTES));
         }
         copies_end();
         if (s >= STAGES - 1) {
             unsigned char *stage = shared + (s - (STAGES - 1)) % STAGES * (A_BYTES + B_BYTES);
             multiply<A_ALONG, B_ALONG>(acc, (T *)stage, (T *)(stage + A_BYTES));
-            each((const T *)stage, begin + (s - (STAGES - 1)) * K);
+            each((const T *)stage, begin + (size_t)(s - (STAGES - 1)) * K);
         }
     }
     copies_wait_all();
@@ -423,7 +437,7 @@ __global__ static void __launch_bounds__(THREADS)
 
 /* ---- combine ---- */
 
-enum { C_THREADS = 128 };
+enum { C_THREADS = 256, AT_ONCE = 4 }; /* labels of a warp at a time */
 
 __device__ static double sum_all(double x,
                                  double *work) /* of the block's threads, the same in all */
@@ -437,16 +451,34 @@ __device__ static double sum_all(double x,
     return all;
 }
 
-/* The logit that E came from, of the row at this place; a warp. */
+/* Logits of true labels y .. y + AT_ONCE - 1 of sample i, as E came from them; lane q < AT_ONCE
+ * gets that of label y + q, and its place.  A warp. */
 template <class T>
-__device__ static float logit_of(const struct wisp_dout &o, const struct panels<T> &p, size_t k,
-                                 size_t sample, size_t place)
+__device__ static float logits_of(uint32_t *place, const struct wisp_dout &o,
+                                  const struct panels<T> &p, size_t k, size_t i, uint32_t y,
+                                  uint32_t end)
 {
-    const T *w = p.w + place * k, *h = p.h + sample * k;
-    float sum = 0;
-    for (size_t c = 2 * (threadIdx.x % 32); c < k; c += 64)
-        sum += as_float(w[c]) * as_float(h[c]) + as_float(w[c + 1]) * as_float(h[c + 1]);
-    return wisp_warp_sum(sum) + o.b_panel[place];
+    const int lane = threadIdx.x % 32;
+    const T *h = p.h + i * k;
+    float sum[AT_ONCE] = {};
+    bool mine = lane < AT_ONCE && y + lane < end;
+    *place = mine ? wisp_dplace(o.active, o.now->yi[y + lane]) : 0;
+    const T *w[AT_ONCE];
+#pragma unroll
+    for (int q = 0; q < AT_ONCE; q++) w[q] = p.w + __shfl_sync(WISP_WARP, *place, q) * k;
+    for (size_t c = 2 * lane; c < k; c += 64) {
+        float h0 = as_float(h[c]), h1 = as_float(h[c + 1]);
+#pragma unroll
+        for (int q = 0; q < AT_ONCE; q++)
+            sum[q] += as_float(w[q][c]) * h0 + as_float(w[q][c + 1]) * h1;
+    }
+    float z = 0;
+#pragma unroll
+    for (int q = 0; q < AT_ONCE; q++) {
+        sum[q] = wisp_warp_sum(sum[q]);
+        if (lane == q) z = sum[q];
+    }
+    return mine ? z + o.b_panel[*place] : 0;
 }
 
 /* A block a sample; the one that ends last adds up the losses, in order. */
@@ -470,10 +502,11 @@ template <class T> __global__ static void combine(struct wisp_dout o, struct pan
             loss = softmax ? origin + log(sum) : sum;
         }
         double labels = 0;
-        for (uint32_t y = threadIdx.x / 32; y < n_true; y += C_THREADS / 32) {
-            size_t place = wisp_dplace(o.active, now->yi[first + y]);
-            float z = logit_of(o, p, k, i, place), term;
-            if (threadIdx.x % 32) continue;
+        uint32_t end = first + n_true, each = AT_ONCE * (C_THREADS / 32);
+        for (uint32_t y = first + threadIdx.x / 32 * AT_ONCE; y < end; y += each) {
+            uint32_t place, lane = threadIdx.x % 32;
+            float z = logits_of(&place, o, p, k, i, y, end), term;
+            if (lane >= AT_ONCE || y + lane >= end) continue;
             labels += (double)target * z;
             float value = value_and_term<float>(&term, o.loss, z, origin);
             if (factor > 0) put(p.e + place * o.lde + i, value - target / (float)n / factor);
@@ -500,7 +533,7 @@ template <class T> __global__ static void combine(struct wisp_dout o, struct pan
 /* ---- hidden ---- */
 
 template <class T>
-__global__ static void __launch_bounds__(THREADS)
+__global__ static void __launch_bounds__(THREADS, 3)
     hidden_part(struct wisp_dout o, struct panels<T> p, size_t k)
 {
     __shared__ __align__(128) unsigned char shared[STAGES * (A_BYTES + B_BYTES)];
@@ -537,7 +570,7 @@ __global__ static void hidden_sum(struct wisp_dout o, size_t k, size_t splits)
 
 /* Four threads a row add up E times the factor on the way. */
 template <class T>
-__global__ static void __launch_bounds__(THREADS)
+__global__ static void __launch_bounds__(THREADS, 3)
     rows_gradient(struct wisp_dout o, struct panels<T> p, size_t k)
 {
     __shared__ __align__(128) unsigned char shared[STAGES * (A_BYTES + B_BYTES)];

@@ -2,7 +2,7 @@
  * rows, of equal ones the smaller row (layer/topk.c).  Scores never exist as a whole.
  *
  *   prepare      h as bf16, padded with zeros to a multiple of 16 columns; counters
- *   scan, some   scores of every f-th row (f is 4 to 16), in buckets of 16 rows; only the best
+ *   scan, some   scores of every f-th row (f is 2 to 17), in buckets of 16 rows; only the best
  *                score of a bucket, its peak, is written
  *   find_limits  a sample's limit: its k-th best peak.  k different rows reach it, so the k best
  *                rows of all do
@@ -311,7 +311,7 @@ static struct plan plan_bf16(const struct wisp_dscan &t, bool half)
     struct plan p = { NULL, 0, 0, TILE, TILE / 16, 0, 16, 0 };
     size_t line = (t.width + CHUNK - 1) / CHUNK * 128; /* bytes of a sample */
     int most = t.batch <= 64 ? 0 : t.batch <= 128 ? 1 : 2;
-    if (t.version >= 2 && half && most == 2) {
+    if (t.version >= 2 && half && most == 2 && t.width % 8 == 0) {
         p.ns = 256, p.threads = 256;
         p.kernel = scan_wgmma;
         p.columns = CHUNK;
@@ -346,7 +346,7 @@ static int less(int a, int b)
 
 /* A 16th of the rows; more where that gives blocks nothing to do, or where there would be too few
  * buckets for the k-th best of their peaks to be near the k-th best row. */
-static struct pass some_rows(struct pass p, const struct plan &plan, int k)
+static struct pass some_rows(struct pass p, const struct plan &plan, int k, size_t width)
 {
     const int n = p.count, once = less(p.groups * plan.tile, n / 4), enough = less(64 * k, n / 2);
     const int most = less(MOST_SLOTS, MOST_PEAKS / (p.groups * plan.in_tile));
@@ -355,9 +355,10 @@ static struct pass some_rows(struct pass p, const struct plan &plan, int k)
     if (want < enough) want = enough;
     p.some = true;
     p.shift = 0;
-    p.stride = n / want;
+    p.stride = (n + want - 1) / want;
     p.count = (n + p.stride - 1) / p.stride;
     p.tiles = (p.count + plan.tile - 1) / plan.tile;
+    p.jump = (size_t)p.tiles * p.stride * width;
     p.slots = less((p.tiles + p.groups - 1) / p.groups, most);
     p.buckets = p.groups * p.slots * plan.in_tile;
     return p;
@@ -372,13 +373,15 @@ static void scan(const struct wisp_dscan &t, struct job j, const struct plan &pl
     j.padded = ((int)t.width + plan.columns - 1) / plan.columns * plan.columns;
     j.ways = (blocks + j.ns - 1) / j.ns;
     const int splits = t.sms > j.ways ? t.sms / j.ways : 1, grid = splits * j.ways;
-    struct pass p = { (int)t.n_rows, 1, 0, 3, false, splits * plan.threads / GROUP, 1,
-                      plan.in_tile,  0 };
-    if (plan.tile == F_ROWS) p.groups = splits; /* there a group is the whole block */
+    struct pass p = {};
+    p.count = (int)t.n_rows, p.stride = 1, p.shift = 3;
     p.tiles = (p.count + plan.tile - 1) / plan.tile;
+    p.jump = (size_t)p.tiles * t.width;
+    p.groups = plan.tile == F_ROWS ? splits : splits * plan.threads / GROUP;
+    p.slots = 1, p.in_tile = plan.in_tile;
     prepare<<<samples, 128, 0, s>>>(j, open, slow);
     if (!slow && !open) {
-        struct pass some = some_rows(p, plan, j.k);
+        struct pass some = some_rows(p, plan, j.k, t.width);
         plan.kernel<<<grid, plan.threads, plan.shared, s>>>(j, some);
         find_limits<<<samples, 256, 0, s>>>(j, some);
     }

@@ -47,6 +47,7 @@ struct job { /* what all kernels of a scan get */
 struct pass {          /* which rows a scan takes */
     int count, stride; /* 0, stride, 2 stride, ...: so many */
     int tiles, shift;  /* tiles of runs of 2^shift of them */
+    size_t jump;       /* weights from row m of a tile to row m + 8, by 8 */
     bool some;         /* write peaks */
     int groups, slots; /* that walk over tiles side by side; tiles of a group with own buckets */
     int in_tile, buckets;

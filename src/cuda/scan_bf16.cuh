@@ -18,43 +18,38 @@ static __device__ void place_h(const struct job &j, unsigned char *h, int first)
     }
 }
 
-/* Asks for 8 columns from col on of the pass's row 'at', to shared memory at 'to'. */
-static __device__ __forceinline__ void ask_piece(const struct job &j, const struct pass &p, int at,
-                                                 int col, uint32_t to)
-{
-    const int width = (int)j.width;
-    bool there = at < p.count && col < width;
-    const __nv_bfloat16 *from = (const __nv_bfloat16 *)j.rows;
-    if (there) from += (size_t)at * p.stride * j.width + col;
-    if (width % 8 == 0) {
-        copy16(to, from, there);
-    } else {
-        bool more = there && col + 4 < width;
-        copy8(to, from, there);
-        copy8(to + 8, more ? from + 4 : from, more);
-    }
-}
-
 /* Asks for chunk c of tile t, by a group.  Rows of bf16 arrive in their places; those of floats as
- * they are copied, 16 bytes a thread, for narrow(). */
+ * they are copied, 16 bytes a thread, for narrow().  All but the last tiles have all their rows:
+ * there a copy is three instructions. */
 template <bool FLOAT>
 static __device__ __forceinline__ void ask(const struct job &j, const struct pass &p, int t, int c,
                                            uint32_t to, int tid)
 {
-    constexpr int PER = FLOAT ? 16 : 8, COLS = FLOAT ? 4 : 8, ROWS = GROUP / PER; /* at a time */
+    constexpr int PER = FLOAT ? 16 : 8, COLS = FLOAT ? 4 : 8, SIZE = FLOAT ? 4 : 2;
+    constexpr int ROWS = GROUP / PER; /* at a time: a multiple of 8 */
+    constexpr int STEP = FLOAT ? GROUP * 16 : ROWS * 128;
     const int m = tid / PER, piece = tid % PER, col = c * CHUNK + piece * COLS;
     if (col >= j.padded) return; /* nothing reads it */
-    const int index = index_of(p, t, m);
+    const int index = index_of(p, t, m), width = (int)j.width;
+    const bool in = col < width, wide = FLOAT || width % 8 == 0;
+    const char *rows = (const char *)j.rows;
+    const char *from = rows + ((size_t)index * p.stride * j.width + (in ? col : 0)) * SIZE;
+    const size_t jump = p.jump * (ROWS * SIZE);
+    to += FLOAT ? tid * 16 : m * 128 + ((piece ^ m % 8) << 4);
+    if (wide && index_of(p, t, TILE - 1) < p.count) {
 #pragma unroll
-    for (int i = 0; i < TILE / ROWS; i++) {
-        int at = index + i * ROWS * p.tiles; /* ROWS is a multiple of 8 */
-        if (FLOAT) {
-            bool there = at < p.count && col < (int)j.width;
-            const float *from = (const float *)j.rows;
-            if (there) from += (size_t)at * p.stride * j.width + col;
-            copy16(to + (i * GROUP + tid) * 16, from, there);
+        for (int i = 0; i < TILE / ROWS; i++) copy16(to + i * STEP, from + i * jump, in);
+        return;
+    }
+#pragma unroll 1
+    for (int i = 0; i < TILE / ROWS; i++, from += jump, to += STEP) {
+        bool there = in && index + i * ROWS * p.tiles < p.count;
+        bool more = there && col + 4 < width;
+        if (wide) {
+            copy16(to, there ? from : rows, there);
         } else {
-            ask_piece(j, p, at, col, to + (m + i * ROWS) * 128 + ((piece ^ m % 8) << 4));
+            copy8(to, there ? from : rows, there);
+            copy8(to + 8, more ? from + 8 : rows, more);
         }
     }
 }
@@ -272,55 +267,28 @@ template <int N> static __device__ void wgmma_wait(void)
 #define R4(x)  "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3])
 #define R16(i) R4(acc[i]), R4(acc[i + 1]), R4(acc[i + 2]), R4(acc[i + 3])
 #define R128   R16(0), R16(4), R16(8), R16(12), R16(16), R16(20), R16(24), R16(28)
-#define N8(a, b, c, d, e, f, g, h)                                                                 \
-    "%" #a ", %" #b ", %" #c ", %" #d ", %" #e ", %" #f ", %" #g ", %" #h
 
 /* Results are in their registers only from here on. */
 static __device__ void wgmma_results(float (&acc)[32][4])
 {
-    asm volatile("" : R128::"memory");
+    asm volatile("" : R128 : : "memory");
 }
 /* acc (64 rows, 256 samples) += or = the chunk's 16 columns at a times those of h at b. */
 static __device__ void wgmma(float (&acc)[32][4], uint64_t a, uint64_t b, int add)
 {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" N8(0, 1, 2, 3, 4, 5, 6, 7) ", " N8(8, 9, 10, 11, 12, 13, 14, 15) ", " N8(16, 17, 18, 19, 20, 21, 22, 23) ", " N8(24, 25, 26, 27, 28, 29, 30, 31) ", " N8(32, 33,
-                                                                                                                                                                                                                                    34,
-                                                                                                                                                                                                                                    35,
-                                                                                                                                                                                                                                    36, 37, 38, 39) ", " N8(40,
-                                                                                                                                                                                                                                                            41, 42, 43, 44, 45, 46, 47) ", " N8(48,
-                                                                                                                                                                                                                                                                                                49, 50, 51, 52, 53, 54, 55) ", " N8(56,
-                                                                                                                                                                                                                                                                                                                                    57,
-                                                                                                                                                                                                                                                                                                                                    58,
-                                                                                                                                                                                                                                                                                                                                    59,
-                                                                                                                                                                                                                                                                                                                                    60,
-                                                                                                                                                                                                                                                                                                                                    61,
-                                                                                                                                                                                                                                                                                                                                    62,
-                                                                                                                                                                                                                                                                                                                                    63) ", " N8(64,
-                                                                                                                                                                                                                                                                                                                                                65,
-                                                                                                                                                                                                                                                                                                                                                66,
-                                                                                                                                                                                                                                                                                                                                                67,
-                                                                                                                                                                                                                                                                                                                                                68, 69, 70, 71) ", " N8(72,
-                                                                                                                                                                                                                                                                                                                                                                        73, 74, 75, 76, 77,
-                                                                                                                                                                                                                                                                                                                                                                        78,
-                                                                                                                                                                                                                                                                                                                                                                        79) ", " N8(80,
-                                                                                                                                                                                                                                                                                                                                                                                    81,
-                                                                                                                                                                                                                                                                                                                                                                                    82, 83, 84,
-                                                                                                                                                                                                                                                                                                                                                                                    85,
-                                                                                                                                                                                                                                                                                                                                                                                    86, 87) ", " N8(88,
-                                                                                                                                                                                                                                                                                                                                                                                                    89, 90, 91, 92, 93, 94, 95) ", " N8(96,
-                                                                                                                                                                                                                                                                                                                                                                                                                                        97,
-                                                                                                                                                                                                                                                                                                                                                                                                                                        98,
-                                                                                                                                                                                                                                                                                                                                                                                                                                        99, 100, 101, 102, 103) ", " N8(104,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                        105,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                        106,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                        107,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                        108,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                        109, 110, 111) ", " N8(112,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               113, 114, 115, 116,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               117, 118, 119) ", " N8(120, 121, 122, 123, 124, 125,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      126,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      127) "}, %128, %129, p, 1, 1, 0, 0;\n}\n"
+                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+                 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+                 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+                 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, "
+                 "%110, %111, "
+                 "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, "
+                 "%125, %126, %127"
+                 "}, %128, %129, p, 1, 1, 0, 0;\n}\n"
                  : R128
                  : "l"(a), "l"(b), "r"(add)
                  : "memory");
@@ -332,17 +300,29 @@ static __device__ uint64_t wgmma_matrix(uint32_t at)
            (uint64_t)1 << 62;
 }
 
+/* The same by one warp, where width is a multiple of 8. */
 static __device__ __forceinline__ void ask_warp(const struct job &j, const struct pass &p, int t,
                                                 int c, uint32_t to, int lane)
 {
-    const int m = lane / 8, piece = lane % 8;
+    const int piece = lane % 8, col = c * CHUNK + piece * 8;
+    const bool in = col < (int)j.width, whole = index_of(p, t, TILE - 1) < p.count;
+    const __nv_bfloat16 *rows = (const __nv_bfloat16 *)j.rows;
+    const size_t jump = p.jump * 8;
 #pragma unroll
     for (int b = 0; b < 2; b++) {
-        const int index = index_of(p, t, m + 4 * b);
+        const int m = lane / 8 + 4 * b, index = index_of(p, t, m);
+        const __nv_bfloat16 *from = rows + (size_t)index * p.stride * j.width + (in ? col : 0);
+        const uint32_t at = to + m * 128 + ((piece ^ m) << 4);
+        if (whole) {
 #pragma unroll
-        for (int i = 0; i < 8; i++)
-            ask_piece(j, p, index + i * 8 * p.tiles, c * CHUNK + piece * 8,
-                      to + (m + 4 * b + 8 * i) * 128 + ((piece ^ (m + 4 * b)) << 4));
+            for (int i = 0; i < 8; i++) copy16(at + i * 1024, from + i * jump, in);
+        } else {
+#pragma unroll 1
+            for (int i = 0; i < 8; i++) {
+                bool there = in && index + i * 8 * p.tiles < p.count;
+                copy16(at + i * 1024, there ? from + i * jump : rows, there);
+            }
+        }
     }
 }
 #endif

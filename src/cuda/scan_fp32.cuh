@@ -12,24 +12,26 @@ template <bool HALF>
 static __device__ __forceinline__ void ask_fp32(const struct job &j, const struct pass &p, int t,
                                                 int c, uint32_t to, int first, int n)
 {
-    constexpr int PITCH = HALF ? 80 : 144;
+    constexpr int PITCH = HALF ? 80 : 144, SIZE = HALF ? 2 : 4;
     const int m = threadIdx.x / 8, piece = threadIdx.x % 8, col = c * F_COLS + piece * 4;
     if (col >= (int)j.width) return;
-    const int index = index_of(p, t, m);
+    const int index = index_of(p, t, m), rows_left = p.count - index, jump = 32 * p.tiles;
+    const char *rows = (const char *)j.rows;
+    const char *from = rows + ((size_t)index * p.stride * j.width + col) * SIZE;
+    const float *h = j.h + (size_t)(first + m) * j.width + col;
+    const uint32_t here = to + m * PITCH + piece * 4 * SIZE;
 #pragma unroll
     for (int i = 0; i < F_ROWS / 32; i++) {
-        int at = index + i * 32 * p.tiles;
-        bool there = at < p.count;
-        size_t place = there ? (size_t)at * p.stride * j.width + col : 0;
-        uint32_t here = to + (m + 32 * i) * PITCH;
-        if (HALF) copy8(here + piece * 8, (const __nv_bfloat16 *)j.rows + place, there);
-        else copy16(here + piece * 16, (const float *)j.rows + place, there);
+        bool there = i * jump < rows_left;
+        const char *x = there ? from + i * p.jump * (32 * SIZE) : rows;
+        if (HALF) copy8(here + 32 * i * PITCH, x, there);
+        else copy16(here + 32 * i * PITCH, x, there);
     }
 #pragma unroll
     for (int i = 0; i < F_SAMPLES / 32; i++) {
-        int s = first + m + 32 * i;
+        bool there = first + m + 32 * i < n;
         copy16(to + F_ROWS * PITCH + (m + 32 * i) * 144 + piece * 16,
-               j.h + (s < n ? (size_t)s * j.width + col : 0), s < n);
+               there ? h + 32 * i * j.width : j.h, there);
     }
 }
 

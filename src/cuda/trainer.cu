@@ -317,7 +317,7 @@ static void release(struct wisp_cuda_trainer *t)
     if (!t) return;
     cudaDeviceSynchronize();
     if (t->graph) cudaGraphExecDestroy(t->graph);
-    cudaFree(t->block);
+    wisp_trainer_empty(t);
     cudaEvent_t events[] = { t->forked,  t->joined[0], t->joined[1], t->laid[0],
                              t->laid[1], t->used[0],   t->used[1] };
     cudaStream_t streams[] = { t->main, t->side[0], t->side[1], t->lay };

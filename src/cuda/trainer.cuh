@@ -23,6 +23,7 @@ struct wisp_cuda_trainer {
     struct wisp_cuda_setup s;
     void *block;  /* all memory on the card */
     size_t steps; /* most of a chunk */
+    bool outside; /* the output layer's rows lie in the host's memory, which the card reads */
     cudaStream_t main, side[2], lay;
     cudaEvent_t forked, joined[2], laid[2], used[2];
     cudaGraphExec_t graph;
@@ -50,10 +51,11 @@ wisp_status wisp_dfail(wisp_error *err, wisp_status code, const char *fmt, ...);
 /* WISP_OK, or what the card says. */
 wisp_status wisp_dcheck(cudaError_t e, const char *what, wisp_error *err);
 
-/* Bytes of the card that a run takes. */
-size_t wisp_trainer_bytes(const struct wisp_cuda_setup *s);
+/* Bytes of the card that a run takes, and without the rows of the output layer. */
+void wisp_trainer_bytes(const struct wisp_cuda_setup *s, size_t *all, size_t *without);
 /* Takes them, lays everything out and copies what the run begins with. */
 wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err);
+void wisp_trainer_empty(struct wisp_cuda_trainer *t); /* gives them back */
 /* Parameters and the memory of neighbours, to the host. */
 wisp_status wisp_trainer_fetch(struct wisp_cuda_trainer *t, wisp_error *err);
 

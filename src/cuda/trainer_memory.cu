@@ -56,9 +56,11 @@ static size_t most_of(const struct wisp_cuda_setup *s, bool labels, size_t n)
     return sum;
 }
 
-static struct wisp_dparam lay_param(const struct wisp_cuda_param *p, void *block, size_t *at)
+/* outside: w, m and v stay on the host, where the card reaches them (pin). */
+static struct wisp_dparam lay_param(const struct wisp_cuda_param *p, bool outside, void *block,
+                                    size_t *at)
 {
-    size_t n = p->rows * p->cols;
+    size_t n = outside ? 0 : p->rows * p->cols;
     struct wisp_dparam d = {};
     d.rows = p->rows, d.cols = p->cols;
     if (p->w) d.w = (float *)wisp_dtake(block, at, n * 4);
@@ -194,10 +196,10 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     t->correct = (float *)wisp_dtake(b, &at, 2 * 20001 * 4);
     struct wisp_dopt opt = { (enum wisp_dopt_kind)s->optimizer, s->momentum, t->correct,
                              t->correct + 20001 };
-    t->in.w = lay_param(&s->in_w, b, &at);
-    t->in.bias = lay_param(&s->in_bias, b, &at);
-    t->out.w = lay_param(&s->out_w, b, &at);
-    t->out.bias = lay_param(&s->out_bias, b, &at);
+    t->in.w = lay_param(&s->in_w, false, b, &at);
+    t->in.bias = lay_param(&s->in_bias, false, b, &at);
+    t->out.w = lay_param(&s->out_w, t->outside, b, &at);
+    t->out.bias = lay_param(&s->out_bias, false, b, &at);
     if (s->scan && s->out_w.w)
         t->out.w.copy = (__nv_bfloat16 *)wisp_dtake(b, &at, s->n_labels * width * 2);
     float *h = (float *)wisp_dtake(b, &at, s->batch * width * 4);
@@ -229,12 +231,14 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     return at;
 }
 
-size_t wisp_trainer_bytes(const struct wisp_cuda_setup *s)
+void wisp_trainer_bytes(const struct wisp_cuda_setup *s, size_t *all, size_t *without)
 {
     struct wisp_cuda_trainer t = {};
     struct sizes z = sizes_of(s);
     t.s = *s;
-    return lay(&t, &z, NULL);
+    *all = lay(&t, &z, NULL);
+    t.outside = true;
+    *without = lay(&t, &z, NULL);
 }
 
 /* ---- between host and card ---- */
@@ -268,7 +272,9 @@ static void move_state(struct move *m, struct wisp_cuda_trainer *t)
     const struct wisp_cuda_setup *s = &t->s;
     move_param(m, &t->in.w, &s->in_w);
     move_param(m, &t->in.bias, &s->in_bias);
-    move_param(m, &t->out.w, &s->out_w);
+    struct wisp_cuda_param out = s->out_w;
+    if (t->outside) out.w = out.m = out.v = NULL, out.b16 = NULL; /* one copy serves both */
+    move_param(m, &t->out.w, &out);
     move_param(m, &t->out.bias, &s->out_bias);
     if (!s->neighbours) return;
     move(m, t->find.rings, s->rings, s->n_labels * s->ring * 4);
@@ -342,14 +348,49 @@ static wisp_status upload(struct wisp_cuda_trainer *t, wisp_error *err)
 
 /* ---- all of it ---- */
 
+/* The host's array, where the card reaches it. */
+static cudaError_t pin(void **on_card, void *host, size_t bytes)
+{
+    if (!host) return cudaSuccess;
+    cudaError_t e = cudaHostRegister(host, bytes, cudaHostRegisterMapped);
+    return e == cudaSuccess ? cudaHostGetDevicePointer(on_card, host, 0) : e;
+}
+
+static wisp_status pin_rows(struct wisp_cuda_trainer *t, wisp_error *err)
+{
+    const struct wisp_cuda_param *p = &t->s.out_w;
+    struct wisp_dparam d = t->out.w;
+    size_t n = p->rows * p->cols;
+    cudaError_t e = pin((void **)&d.w, p->w, n * 4);
+    if (e == cudaSuccess) e = pin((void **)&d.b16, p->b16, n * 2);
+    if (e == cudaSuccess) e = pin((void **)&d.m, p->m, n * 4);
+    if (e == cudaSuccess) e = pin((void **)&d.v, p->v, n * 4);
+    t->out.w = t->find.w = t->hash.w = t->scan.w = t->look.w = d;
+    return wisp_dcheck(e, "keeping the output layer's rows on the host", err);
+}
+
 wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err)
 {
     struct sizes z = sizes_of(&t->s);
-    wisp_status st =
-        wisp_dcheck(cudaMalloc(&t->block, lay(t, &z, NULL)), "taking memory of the card", err);
+    size_t all, without;
+    wisp_trainer_bytes(&t->s, &all, &without);
+    t->outside = all > t->s.most_bytes;
+    wisp_status st = wisp_dcheck(cudaMalloc(&t->block, t->outside ? without : all),
+                                 "taking memory of the card", err);
     if (st != WISP_OK) return st;
     lay(t, &z, t->block);
-    return upload(t, err);
+    if (t->outside) st = pin_rows(t, err);
+    return st == WISP_OK ? upload(t, err) : st;
+}
+
+void wisp_trainer_empty(struct wisp_cuda_trainer *t)
+{
+    const struct wisp_cuda_param *p = &t->s.out_w;
+    void *pinned[] = { p->w, p->b16, p->m, p->v };
+    for (void *host : pinned)
+        if (t->outside && host) cudaHostUnregister(host);
+    cudaGetLastError(); /* of those that had not been pinned yet */
+    cudaFree(t->block);
 }
 
 wisp_status wisp_trainer_fetch(struct wisp_cuda_trainer *t, wisp_error *err)

@@ -77,8 +77,7 @@ static void sample(const void *state, const struct wisp_query *q, size_t i, int 
     float *score = s->score + (size_t)thread * BLOCK;
     int32_t *row = s->row + (size_t)thread * BLOCK;
     uint64_t *keys = s->keys + (size_t)thread * s->room;
-    struct wisp_best best =
-        wisp_best_at(s->lists + (size_t)thread * s->list_floats, 1, s->keep);
+    struct wisp_best best = wisp_best_at(s->lists + (size_t)thread * s->list_floats, 1, s->keep);
     wisp_best_reset(&best, NULL);
     for (size_t first = 0; first < s->n_rows; first += BLOCK) {
         size_t n = s->n_rows - first < BLOCK ? s->n_rows - first : BLOCK;

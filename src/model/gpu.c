@@ -18,12 +18,12 @@ struct wisp_gpu {
     void *functions;
     uint32_t *ids, *n; /* (most steps, batch), (most steps) */
     float *lr;
-    size_t *rows; /* (batch) */
+    size_t *rows;                      /* (batch) */
     struct wisp_sampler_counts before; /* what the sampler had counted when the trainer was made */
     double loss, own, set;             /* of the card's sums, at the start of the epoch */
     uint64_t looked;
     uint64_t touched; /* feature rows, over all steps of the card */
-    bool anew;    /* the next steps are the first of the epoch, or of this process */
+    bool anew;        /* the next steps are the first of the epoch, or of this process */
 };
 
 /* ---- what a card can do ---- */
@@ -188,11 +188,11 @@ static wisp_status set_up(struct wisp_gpu *g, struct wisp_run *r, wisp_error *er
     struct wisp_cuda_setup *s = &g->setup;
     s->batch = r->plan.batch;
     s->seed = r->plan.seed;
+    s->most_bytes = r->plan.card_memory;
     s->momentum = r->opt.momentum;
     s->correct1 = r->opt.correct1, s->correct2 = r->opt.correct2;
     s->loss = strcmp(r->plan.loss->name, "bce") == 0 ? WISP_CUDA_BCE : WISP_CUDA_SOFTMAX;
-    s->precision =
-        r->plan.precision == &wisp_precision_bf16 ? WISP_CUDA_BF16 : WISP_CUDA_FP32;
+    s->precision = r->plan.precision == &wisp_precision_bf16 ? WISP_CUDA_BF16 : WISP_CUDA_FP32;
     for (int i = 0; i < 3; i++)
         if (strcmp(r->plan.optimizer->name, optimizers[i]) == 0)
             s->optimizer = (enum wisp_cuda_optimizer)i;
@@ -208,19 +208,25 @@ static double gib(size_t bytes)
     return (double)bytes / (1 << 30);
 }
 
-static wisp_status say_plan(const struct wisp_run *r, const struct wisp_gpu *g, wisp_error *err)
+/* Also settles how much of the card is taken. */
+static wisp_status say_plan(const struct wisp_run *r, struct wisp_gpu *g, wisp_error *err)
 {
     struct wisp_cuda_card c;
     wisp_status st = g->api->card(&c, err);
     if (st != WISP_OK) return st;
-    size_t need = g->api->bytes(&g->setup);
-    wisp_say(r->ctx, "device    %s (sm_%d%d, %d multiprocessors): %.2f GiB needed, %.1f GiB free",
-             c.name, c.major, c.minor, c.n_multi, gib(need), gib(c.free_bytes));
-    if (need <= c.free_bytes) return WISP_OK;
+    size_t all, without, most = g->setup.most_bytes;
+    if (most == 0 || most > c.free_bytes) most = c.free_bytes;
+    g->setup.most_bytes = most;
+    g->api->bytes(&g->setup, &all, &without);
+    wisp_say(r->ctx, "device    %s (sm_%d%d, %d multiprocessors): %.2f GiB needed%s, %.1f GiB %s",
+             c.name, c.major, c.minor, c.n_multi, gib(all <= most ? all : without),
+             all <= most ? "" : ", the output layer's rows staying in the host's memory", gib(most),
+             most < c.free_bytes ? "allowed" : "free");
+    if (all <= most || without <= most) return WISP_OK;
     return wisp_fail(err, WISP_ENOMEM,
-                     "--device cuda: %.1f GiB needed, %.1f GiB free on the card: take a smaller "
-                     "--hidden or --batch, --optimizer adagrad, or --rows bf16",
-                     gib(need), gib(c.free_bytes));
+                     "--device cuda: %.1f GiB needed with the output layer's rows in the host's "
+                     "memory, %.1f GiB %s on the card: take a smaller --hidden or --batch",
+                     gib(without), gib(most), most < c.free_bytes ? "allowed" : "free");
 }
 
 wisp_status wisp_gpu_make(struct wisp_run *r, wisp_error *err)
@@ -279,10 +285,11 @@ wisp_status wisp_gpu_wait(struct wisp_run *r, wisp_error *err)
         g->own = s.recall_own, g->set = s.recall_set, g->looked = s.recall_n;
     }
     if (isfinite(r->loss_sum)) return WISP_OK;
-    return wisp_fail(err, WISP_ENUMERIC,
-                     "the loss became %g in epoch %d, by step %zu: the last good model is kept; try "
-                     "a lower --lr than %g",
-                     r->loss_sum, r->epoch, r->in_epoch, r->plan.lr);
+    return wisp_fail(
+        err, WISP_ENUMERIC,
+        "the loss became %g in epoch %d, by step %zu: the last good model is kept; try "
+        "a lower --lr than %g",
+        r->loss_sum, r->epoch, r->in_epoch, r->plan.lr);
 }
 
 /* Steps up to the one that measures recall, which is the last of its call. */
@@ -306,8 +313,8 @@ wisp_status wisp_gpu_steps(struct wisp_run *r, size_t *rows, bool last, wisp_err
     }
     if (n == 0) return WISP_OK;
     bool anew = g->anew || r->in_epoch == 0;
-    wisp_status st = g->api->run(g->t, g->ids, g->n, g->lr, n, r->step, look && r->sampler, anew,
-                                 err);
+    wisp_status st =
+        g->api->run(g->t, g->ids, g->n, g->lr, n, r->step, look && r->sampler, anew, err);
     if (st != WISP_OK) return st;
     g->anew = false;
     r->opt.lr = g->lr[n - 1];

@@ -110,6 +110,7 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
         .seed = (uint64_t)wisp_opt_num(cfg, OPT_SEED),
         .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
         .cuda = cuda,
+        .card_memory = (size_t)wisp_opt_num(cfg, OPT_CARD_MEMORY),
         .hogwild = strcmp(wisp_opt_text(cfg, OPT_HOGWILD), "yes") == 0,
     };
     if (!p->half && strcmp(rows, "fp32") != 0)

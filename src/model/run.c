@@ -9,9 +9,9 @@
 /* Options that shape the result, as lines "key=value": kept in the model, compared on resume. */
 static wisp_status options_text(char **out, const wisp_config *cfg, wisp_error *err)
 {
-    static const enum wisp_opt aside[] = { OPT_RESUME, OPT_LOG,   OPT_JSON,   OPT_THREADS,
-                                           OPT_CONFIG, OPT_CACHE, OPT_DEVICE, OPT_VALID,
-                                           OPT_LABELS, OPT_VOCAB };
+    static const enum wisp_opt aside[] = { OPT_RESUME, OPT_LOG,    OPT_JSON,   OPT_THREADS,
+                                           OPT_CONFIG, OPT_CACHE,  OPT_DEVICE, OPT_CARD_MEMORY,
+                                           OPT_VALID,  OPT_LABELS, OPT_VOCAB };
     size_t room = 1;
     for (int i = 0; i < N_OPTS; i++)
         room += strlen(wisp_option_row((size_t)i)->key) +

@@ -29,8 +29,9 @@ struct wisp_plan { /* choices made from the options and the data (plan.c) */
     bool hogwild;
     struct wisp_values values; /* idf not yet set */
     uint64_t seed;
-    size_t memory; /* bytes of data at once; 0: all */
-    bool cuda;     /* trained on a card */
+    size_t memory;      /* bytes of data at once; 0: all */
+    bool cuda;          /* trained on a card */
+    size_t card_memory; /* most of it; 0: what is free */
 };
 wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
                            const struct wisp_kernels *k, const struct wisp_data *train,
