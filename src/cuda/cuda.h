@@ -97,6 +97,7 @@ struct wisp_cuda_seen { /* sums since the trainer was made */
     uint64_t touched;                 /* feature rows, over steps */
     double recall_own, recall_set;
     uint64_t recall_n; /* samples it was measured on */
+    double recall_s;   /* seconds that took, if wait() follows every call of run() that looks */
 };
 
 enum wisp_cuda_part { /* of a step, in order */

@@ -23,8 +23,10 @@ enum {
     FORWARD_WARPS = 16, /* of a sample, at most */
     FORWARD_AHEAD = 6,  /* rows that a warp loads before it uses the first */
     BACK_WARPS = 8,
-    BACK_AHEAD = 4,
-    SHORT = 32, /* a list up to here is summed by one warp */
+    BACK_AHEAD = 4,    /* the same of back, for short lists, which have many warps, */
+    LONG_AHEAD = 8,    /* and for long ones */
+    SHORT = 32,        /* a list up to here is summed by one warp */
+    LONG_BLOCKS = 264, /* the first blocks of backward, which have all longer lists */
     THREADS = 256
 };
 
@@ -176,6 +178,7 @@ __global__ static void __launch_bounds__(THREADS)
 
 /* g (width) = sum over e in from .. to - 1 of tv[e] * back[ts[e]], in that order, by one warp.
  * ts NULL: sample e itself, once. */
+template <uint32_t AHEAD>
 static __device__ void add_up(float4 *g, const struct wisp_din &in, const uint32_t *ts,
                               const float *tv, uint32_t from, uint32_t to)
 {
@@ -189,15 +192,15 @@ static __device__ void add_up(float4 *g, const struct wisp_din &in, const uint32
             uint32_t sample = lane >= m ? 0 : ts ? ts[e] : e;
             float x = lane >= m ? 0 : ts ? tv[e] : 1;
 #pragma unroll 1 /* else twice the registers, and half the warps */
-            for (uint32_t k = 0; k < m; k += BACK_AHEAD) {
-                float4 b[BACK_AHEAD];
+            for (uint32_t k = 0; k < m; k += AHEAD) {
+                float4 b[AHEAD];
 #pragma unroll
-                for (uint32_t u = 0; u < BACK_AHEAD; u++) { /* beyond the last: that one, times 0 */
+                for (uint32_t u = 0; u < AHEAD; u++) { /* beyond the last: that one, times 0 */
                     size_t i = __shfl_sync(WISP_WARP, sample, k + u < m ? k + u : m - 1);
                     b[u] = *(const float4 *)(back + i * in.width);
                 }
 #pragma unroll
-                for (uint32_t u = 0; u < BACK_AHEAD; u++)
+                for (uint32_t u = 0; u < AHEAD; u++)
                     add_times(&sum, __shfl_sync(WISP_WARP, x, k + u), b[u]);
             }
         }
@@ -239,51 +242,70 @@ static __device__ void fetch_row(const struct wisp_dparam &p, size_t row)
     if (lane == 0 && p.g2) fetch(p.g2 + row);
 }
 
-/* Block 0 has the bias, the others a feature a warp.  Features of a block lie far apart in the
- * list: where those with low numbers are frequent, no block gets many long ones.
- *
- * In turn 0 each warp has its own list, if that is short; in turn w + 1 all have that of warp w, if
- * it is long, each a part that depends on its length alone. */
+/* The list of a touched feature, or, of number n_touched, of the bias: all samples, once. */
+struct list {
+    uint32_t from, to;
+};
+static __device__ struct list list_of(const struct wisp_dnow *now, uint32_t t)
+{
+    if (t == now->n_touched) return { 0, now->n };
+    return { now->tp[t], now->tp[t + 1] };
+}
+
+/* By all warps of the block, each a part of the list that depends on its length alone. */
+static __device__ void move_long(const struct wisp_din &in, uint32_t t, float4 *staged)
+{
+    const struct wisp_dnow *now = in.now;
+    const bool bias = t == now->n_touched;
+    const uint32_t warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    struct list l = list_of(now, t);
+    const uint32_t length = l.to - l.from, each = (length + warps - 1) / warps;
+    const uint32_t first = l.from + min(length, warp * each);
+    const uint32_t end = l.from + min(length, warp * each + each);
+    if (!bias && warp == 0) fetch_row(in.w, (size_t)now->touched[t]);
+    add_up<LONG_AHEAD>(staged + warp * (in.width / 4), in, bias ? NULL : now->ts, now->tv, first,
+                       end);
+    add_parts(staged, in.width);
+    if (warp == 0) {
+        const float *g = (const float *)staged;
+        if (bias) wisp_dmove(in.opt, in.bias, 0, g, now->lr, now->step);
+        else wisp_dmove(in.opt, in.w, (size_t)now->touched[t], g, now->lr, now->step);
+    }
+    __syncthreads(); /* staged is free again */
+}
+
+/* The first blocks look for long lists, in turns, and take them as they come; the bias is one.  In
+ * all others a warp has a feature, if its list is short. */
 __global__ static void __launch_bounds__(32 * BACK_WARPS, 4)
     move_rows(const __grid_constant__ struct wisp_din in)
 {
     extern __shared__ float4 staged[]; /* (warps, width / 4) */
-    __shared__ uint32_t from[BACK_WARPS], to[BACK_WARPS];
+    __shared__ uint32_t found[32 * BACK_WARPS], n_found;
     const struct wisp_dnow *now = in.now;
     const uint32_t warp = threadIdx.x / 32, warps = blockDim.x / 32, n = now->n_touched;
-    const uint32_t blocks = (n + warps - 1) / warps, block = blockIdx.x - 1;
-    const bool bias = blockIdx.x == 0;
-    if (now->n == 0 || (!bias && block >= blocks)) return;
-    const uint32_t *ts = bias ? NULL : now->ts;
-    const float *tv = now->tv;
-    const uint32_t t = warp * blocks + block;
-    uint32_t first = 0, end = 0; /* this warp's list */
-    if (!bias && t < n) {
-        first = now->tp[t], end = now->tp[t + 1];
+    if (now->n == 0) return;
+    if (blockIdx.x >= LONG_BLOCKS) {
+        const uint32_t t = (blockIdx.x - LONG_BLOCKS) * warps + warp;
+        if (t >= n) return;
+        struct list l = list_of(now, t);
+        if (l.to - l.from > SHORT) return;
         fetch_row(in.w, (size_t)now->touched[t]);
-    } else if (bias && warp == 0) {
-        end = now->n;
+        float4 *g = staged + warp * (in.width / 4);
+        add_up<BACK_AHEAD>(g, in, now->ts, now->tv, l.from, l.to);
+        wisp_dmove(in.opt, in.w, (size_t)now->touched[t], (const float *)g, now->lr, now->step);
+        return;
     }
-    if (threadIdx.x % 32 == 0) from[warp] = first, to[warp] = end;
-    if (bias || end - first > SHORT) end = first; /* nothing in turn 0 */
-    for (uint32_t turn = 0; turn <= warps; turn++) {
-        const uint32_t w = turn == 0 ? warp : turn - 1;
-        if (turn > 0) {
-            const uint32_t length = to[w] - from[w], each = (length + warps - 1) / warps;
-            if (length <= (bias ? 0 : SHORT)) continue;
-            first = from[w] + min(length, warp * each);
-            end = from[w] + min(length, warp * each + each);
+    for (uint32_t base = 0; base <= n; base += blockDim.x * LONG_BLOCKS) {
+        const uint32_t t = base + threadIdx.x * LONG_BLOCKS + blockIdx.x;
+        if (threadIdx.x == 0) n_found = 0;
+        __syncthreads();
+        if (t <= n) {
+            struct list l = list_of(now, t);
+            if (t == n || l.to - l.from > SHORT) found[atomicAdd(&n_found, 1u)] = t;
         }
-        if (turn > 0 || end > first) add_up(staged + warp * (in.width / 4), in, ts, tv, first, end);
-        if (turn > 0) add_parts(staged, in.width);
-        if (turn == 0 ? end > first : warp == 0) {
-            const float *g = (const float *)(staged + (turn == 0 ? warp * (in.width / 4) : 0));
-            if (bias) wisp_dmove(in.opt, in.bias, 0, g, now->lr, now->step);
-            else
-                wisp_dmove(in.opt, in.w, (size_t)now->touched[w * blocks + block], g, now->lr,
-                           now->step);
-        }
-        __syncthreads(); /* from and to are there, and staged is free again */
+        __syncthreads();
+        for (uint32_t i = 0; i < n_found; i++) move_long(in, found[i], staged);
+        __syncthreads();
     }
 }
 
@@ -293,7 +315,8 @@ void wisp_input_backward(const struct wisp_din &in, cudaStream_t s)
     if (quads == 0) return;
     through<<<(unsigned)((quads + THREADS - 1) / THREADS), THREADS, 0, s>>>(in, drop_of(in));
     while (warps > 1 && warps * in.width * 4 > 40 << 10) warps /= 2; /* 48 KB without asking */
-    size_t bytes = warps * in.width * 4, blocks = 1 + (in.most_touched + warps - 1) / warps;
+    size_t bytes = warps * in.width * 4,
+           blocks = LONG_BLOCKS + (in.most_touched + warps - 1) / warps;
     if (bytes > 40 << 10)
         cudaFuncSetAttribute(move_rows, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     move_rows<<<(unsigned)blocks, 32 * (unsigned)warps, bytes, s>>>(in);

@@ -359,7 +359,9 @@ template <class T> __global__ static void gather(struct wisp_dout o, struct pane
     for (size_t c = 4 * lane; c < k; c += 128) {
         float4 x = make_float4(0, 0, 0, 0);
         if (there && c < o.width)
-            x = of_w ? wisp_dweights(o.w, row, c) : *(const float4 *)(o.h + i * o.width + c);
+            x = !of_w            ? *(const float4 *)(o.h + i * o.width + c)
+                : sizeof(T) == 2 ? wisp_drounded(o.w, row, c)
+                                 : wisp_dweights(o.w, row, c);
         put4(to + c, x);
     }
 }

@@ -335,12 +335,13 @@ static __global__ void __launch_bounds__(256, 1) scan_wgmma(const struct job j, 
     extern __shared__ unsigned char pool[];
     const int first = (int)(blockIdx.x % j.ways) * NS;
     if ((uint32_t)first >= *j.n) return;
-    const int group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0); /* the compiler sees */
+    /* so that the compiler knows it to be the same in a warp: else it makes wgmmas wait */
+    const int group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0);
     const int tid = threadIdx.x % GROUP, lane = tid % 32, row = tid / 32 * 16;
     const int chunks = (j.padded + CHUNK - 1) / CHUNK;
     const int mine = (int)(blockIdx.x / j.ways) * 2 + group;
-    const int turns = (p.tiles - mine + group + p.groups - 1) / p.groups; /* of group 0; the other
-                                                                    has as many, or one less */
+    /* tiles of group 0; the other has as many, or one less */
+    const int turns = (p.tiles - mine + group + p.groups - 1) / p.groups;
     unsigned char *h = align_pool(pool), *rings = h + chunks * NS * 128;
     const uint32_t ring = shared_at(rings) + group * N * SLOT;
 
@@ -379,10 +380,10 @@ static __global__ void __launch_bounds__(256, 1) scan_wgmma(const struct job j, 
                 for (int k = 0; k < CHUNK / 16; k++) wgmma(acc[0], x + 2 * k, y + 2 * k, c + k);
                 wgmma_commit();
                 wgmma_wait<1>();
-                if (tid / 32 == (asker + 3 & 3) && ask_t < p.tiles)
+                if (tid / 32 == ((asker + 3) & 3) && ask_t < p.tiles)
                     ask_warp(j, p, ask_t, ask_c, ring + ask_at * SLOT, lane);
                 copy_commit();
-                asker = asker + 1 & 3;
+                asker = (asker + 1) & 3;
                 if (++ask_c == chunks) ask_c = 0, ask_t += p.groups;
                 ask_at = ask_at + 1 == N ? 0 : ask_at + 1;
                 at = at + 1 == N ? 0 : at + 1;

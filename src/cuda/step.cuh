@@ -131,4 +131,12 @@ __device__ inline float4 wisp_dweights(const struct wisp_dparam &p, size_t row, 
                        __uint_as_float(h.y << 16), __uint_as_float(h.y & 0xffff0000u));
 }
 
+/* The same, rounded: from the copy, where there is one. */
+__device__ inline float4 wisp_drounded(const struct wisp_dparam &p, size_t row, size_t c)
+{
+    struct wisp_dparam half = p;
+    if (p.copy) half.w = NULL, half.b16 = p.copy;
+    return wisp_dweights(half, row, c);
+}
+
 #endif

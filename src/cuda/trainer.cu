@@ -189,7 +189,12 @@ static void step(struct wisp_cuda_trainer *t, bool looks)
 {
     for (int p = WISP_CUDA_BEGIN; p <= WISP_CUDA_UNITE; p++)
         run_part(t, (enum wisp_cuda_part)p, t->main);
-    if (looks) look(t, t->main);
+    if (looks) {
+        cudaEventRecord(t->looks[0], t->main);
+        look(t, t->main);
+        cudaEventRecord(t->looks[1], t->main);
+        t->looked = true;
+    }
     run_part(t, WISP_CUDA_FORWARD, t->main);
     run_part(t, WISP_CUDA_COMBINE, t->main);
     fork(t, 0);
@@ -303,10 +308,15 @@ static wisp_status wait(struct wisp_cuda_trainer *t, struct wisp_cuda_seen *out,
     struct wisp_dsums s;
     cudaError_t e = cudaStreamSynchronize(t->main);
     if (e == cudaSuccess) e = cudaMemcpy(&s, t->sums, sizeof s, cudaMemcpyDeviceToHost);
+    float ms = 0;
+    if (e == cudaSuccess && t->looked) e = cudaEventElapsedTime(&ms, t->looks[0], t->looks[1]);
+    t->looked = false;
+    t->look_s += 1e-3 * ms;
     if (e != cudaSuccess) return wisp_dcheck(e, "a step", err);
     double k = t->look.k ? (double)t->look.k : 1;
     *out = { s.loss,    s.counts[0],       s.counts[1],       s.counts[2],
-             s.touched, (double)s.own / k, (double)s.set / k, s.looked };
+             s.touched, (double)s.own / k, (double)s.set / k, s.looked,
+             t->look_s };
     return WISP_OK;
 }
 
@@ -318,8 +328,8 @@ static void release(struct wisp_cuda_trainer *t)
     cudaDeviceSynchronize();
     if (t->graph) cudaGraphExecDestroy(t->graph);
     wisp_trainer_empty(t);
-    cudaEvent_t events[] = { t->forked,  t->joined[0], t->joined[1], t->laid[0],
-                             t->laid[1], t->used[0],   t->used[1] };
+    cudaEvent_t events[] = { t->forked,  t->joined[0], t->joined[1], t->laid[0], t->laid[1],
+                             t->used[0], t->used[1],   t->looks[0],  t->looks[1] };
     cudaStream_t streams[] = { t->main, t->side[0], t->side[1], t->lay };
     for (cudaEvent_t e : events)
         if (e) cudaEventDestroy(e);
@@ -343,6 +353,8 @@ static cudaError_t make_streams(struct wisp_cuda_trainer *t)
         if (e == cudaSuccess) e = cudaStreamCreateWithFlags(s, cudaStreamNonBlocking);
     for (cudaEvent_t *v : events)
         if (e == cudaSuccess) e = cudaEventCreateWithFlags(v, cudaEventDisableTiming);
+    for (cudaEvent_t &v : t->looks)
+        if (e == cudaSuccess) e = cudaEventCreate(&v);
     for (int c = 0; c < 2 && e == cudaSuccess; c++) {
         e = cudaMallocHost((void **)&t->host_now[c], t->steps * sizeof *t->host_now[c]);
         if (e == cudaSuccess)

@@ -19,13 +19,24 @@ struct wisp_dsums { /* on the card, since the trainer was made */
     uint64_t own, set, looked, touched;
 };
 
+/* Where the output layer's rows lie.  A copy in bf16 serves to find rows, and for products in bf16;
+ * rows that move are written to both. */
+enum wisp_dplacing {
+    WISP_DINSIDE, /* on the card */
+    WISP_DCOPIED, /* in the host's memory, which the card reads and writes; the copy on the card */
+    WISP_DOUTSIDE /* in the host's memory, no copy */
+};
+
 struct wisp_cuda_trainer {
     struct wisp_cuda_setup s;
     void *block;  /* all memory on the card */
     size_t steps; /* most of a chunk */
-    bool outside; /* the output layer's rows lie in the host's memory, which the card reads */
+    enum wisp_dplacing placing;
     cudaStream_t main, side[2], lay;
     cudaEvent_t forked, joined[2], laid[2], used[2];
+    cudaEvent_t looks[2]; /* around the last measuring of recall */
+    bool looked;          /* its time is not counted yet */
+    double look_s;
     cudaGraphExec_t graph;
     struct wisp_ddata data;
     struct wisp_dchunk chunk[2];
@@ -51,8 +62,8 @@ wisp_status wisp_dfail(wisp_error *err, wisp_status code, const char *fmt, ...);
 /* WISP_OK, or what the card says. */
 wisp_status wisp_dcheck(cudaError_t e, const char *what, wisp_error *err);
 
-/* Bytes of the card that a run takes, and without the rows of the output layer. */
-void wisp_trainer_bytes(const struct wisp_cuda_setup *s, size_t *all, size_t *without);
+/* Bytes of the card that a run takes with all rows on it, and with none of the output layer's. */
+void wisp_trainer_bytes(const struct wisp_cuda_setup *s, size_t *all, size_t *least);
 /* Takes them, lays everything out and copies what the run begins with. */
 wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err);
 void wisp_trainer_empty(struct wisp_cuda_trainer *t); /* gives them back */

@@ -113,13 +113,21 @@ static void lay_data(struct wisp_cuda_trainer *t, const struct sizes *z, void *b
     }
 }
 
+/* Where products are in bf16, rows are found by what those see. */
+static struct wisp_dparam seen_by_finders(const struct wisp_cuda_trainer *t)
+{
+    struct wisp_dparam p = t->out.w;
+    if (t->s.precision == WISP_CUDA_BF16 && p.copy) p.w = NULL, p.b16 = p.copy;
+    return p;
+}
+
 static void lay_find(struct wisp_cuda_trainer *t, void *b, size_t *at)
 {
     const struct wisp_cuda_setup *s = &t->s;
     struct wisp_dfind *f = &t->find;
     size_t words = s->n_labels / 32 + 1;
     f->now = t->now, f->batch = s->batch, f->width = s->width, f->n_rows = s->n_labels;
-    f->w = t->out.w, f->bias = t->out.bias, f->h = t->in.h;
+    f->w = seen_by_finders(t), f->bias = t->out.bias, f->h = t->in.h;
     f->keep = s->keep, f->deep = s->deep, f->k = s->neighbours ? s->best : 0;
     f->rescore = true, f->seed = s->seed;
     f->neighbours = s->neighbours;
@@ -160,7 +168,7 @@ static void lay_hash(struct wisp_cuda_trainer *t, void *b, size_t *at)
     d->family = h->family, d->digits = h->digits, d->digit_bits = h->digit_bits;
     d->bits = h->bits, d->key_shift = h->key_shift, d->key_mask = h->key_mask;
     d->appended = h->appended, d->transform = h->transform;
-    d->w = t->out.w, d->bias = t->out.bias, d->now = t->now, d->h = t->in.h;
+    d->w = t->find.w, d->bias = t->out.bias, d->now = t->now, d->h = t->in.h;
     d->functions = wisp_dtake(b, at, h->function_bytes);
     size_t bytes = wisp_hash_lay(d, NULL);
     wisp_hash_lay(d, wisp_dtake(b, at, bytes));
@@ -198,9 +206,10 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
                              t->correct + 20001 };
     t->in.w = lay_param(&s->in_w, false, b, &at);
     t->in.bias = lay_param(&s->in_bias, false, b, &at);
-    t->out.w = lay_param(&s->out_w, t->outside, b, &at);
+    t->out.w = lay_param(&s->out_w, t->placing != WISP_DINSIDE, b, &at);
     t->out.bias = lay_param(&s->out_bias, false, b, &at);
-    if (s->scan && s->out_w.w)
+    bool copied = s->scan || (s->precision == WISP_CUDA_BF16 && !s->full);
+    if (copied && s->out_w.w && t->placing != WISP_DOUTSIDE)
         t->out.w.copy = (__nv_bfloat16 *)wisp_dtake(b, &at, s->n_labels * width * 2);
     float *h = (float *)wisp_dtake(b, &at, s->batch * width * 4);
     float *g = (float *)wisp_dtake(b, &at, s->batch * width * 4);
@@ -231,14 +240,20 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     return at;
 }
 
-void wisp_trainer_bytes(const struct wisp_cuda_setup *s, size_t *all, size_t *without)
+static size_t bytes_of(const struct wisp_cuda_setup *s, const struct sizes *z,
+                       enum wisp_dplacing placing)
 {
     struct wisp_cuda_trainer t = {};
-    struct sizes z = sizes_of(s);
     t.s = *s;
-    *all = lay(&t, &z, NULL);
-    t.outside = true;
-    *without = lay(&t, &z, NULL);
+    t.placing = placing;
+    return lay(&t, z, NULL);
+}
+
+void wisp_trainer_bytes(const struct wisp_cuda_setup *s, size_t *all, size_t *least)
+{
+    struct sizes z = sizes_of(s);
+    *all = bytes_of(s, &z, WISP_DINSIDE);
+    *least = bytes_of(s, &z, WISP_DOUTSIDE);
 }
 
 /* ---- between host and card ---- */
@@ -273,7 +288,8 @@ static void move_state(struct move *m, struct wisp_cuda_trainer *t)
     move_param(m, &t->in.w, &s->in_w);
     move_param(m, &t->in.bias, &s->in_bias);
     struct wisp_cuda_param out = s->out_w;
-    if (t->outside) out.w = out.m = out.v = NULL, out.b16 = NULL; /* one copy serves both */
+    if (t->placing != WISP_DINSIDE)
+        out.w = out.m = out.v = NULL, out.b16 = NULL; /* one copy serves both */
     move_param(m, &t->out.w, &out);
     move_param(m, &t->out.bias, &s->out_bias);
     if (!s->neighbours) return;
@@ -365,21 +381,24 @@ static wisp_status pin_rows(struct wisp_cuda_trainer *t, wisp_error *err)
     if (e == cudaSuccess) e = pin((void **)&d.b16, p->b16, n * 2);
     if (e == cudaSuccess) e = pin((void **)&d.m, p->m, n * 4);
     if (e == cudaSuccess) e = pin((void **)&d.v, p->v, n * 4);
-    t->out.w = t->find.w = t->hash.w = t->scan.w = t->look.w = d;
+    t->out.w = t->scan.w = t->look.w = d;
+    t->find.w = t->hash.w = seen_by_finders(t);
     return wisp_dcheck(e, "keeping the output layer's rows on the host", err);
 }
 
 wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err)
 {
     struct sizes z = sizes_of(&t->s);
-    size_t all, without;
-    wisp_trainer_bytes(&t->s, &all, &without);
-    t->outside = all > t->s.most_bytes;
-    wisp_status st = wisp_dcheck(cudaMalloc(&t->block, t->outside ? without : all),
-                                 "taking memory of the card", err);
+    int placing = WISP_DINSIDE;
+    while (placing < WISP_DOUTSIDE &&
+           bytes_of(&t->s, &z, (enum wisp_dplacing)placing) > t->s.most_bytes)
+        placing++;
+    t->placing = (enum wisp_dplacing)placing;
+    wisp_status st =
+        wisp_dcheck(cudaMalloc(&t->block, lay(t, &z, NULL)), "taking memory of the card", err);
     if (st != WISP_OK) return st;
     lay(t, &z, t->block);
-    if (t->outside) st = pin_rows(t, err);
+    if (t->placing != WISP_DINSIDE) st = pin_rows(t, err);
     return st == WISP_OK ? upload(t, err) : st;
 }
 
@@ -388,7 +407,7 @@ void wisp_trainer_empty(struct wisp_cuda_trainer *t)
     const struct wisp_cuda_param *p = &t->s.out_w;
     void *pinned[] = { p->w, p->b16, p->m, p->v };
     for (void *host : pinned)
-        if (t->outside && host) cudaHostUnregister(host);
+        if (t->placing != WISP_DINSIDE && host) cudaHostUnregister(host);
     cudaGetLastError(); /* of those that had not been pinned yet */
     cudaFree(t->block);
 }

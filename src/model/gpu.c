@@ -282,6 +282,7 @@ wisp_status wisp_gpu_wait(struct wisp_run *r, wisp_error *err)
         r->recall.sums.own += s.recall_own - g->own;
         r->recall.sums.set += s.recall_set - g->set;
         r->recall.sums.n += s.recall_n - g->looked;
+        r->recall.seconds = s.recall_s;
         g->own = s.recall_own, g->set = s.recall_set, g->looked = s.recall_n;
     }
     if (isfinite(r->loss_sum)) return WISP_OK;
@@ -322,7 +323,7 @@ wisp_status wisp_gpu_steps(struct wisp_run *r, size_t *rows, bool last, wisp_err
     r->step += n;
     r->in_epoch += n;
     if (r->sampler) wisp_sampler_counts(r->sampler)->steps += n;
-    return WISP_OK;
+    return look ? wisp_gpu_wait(r, err) : WISP_OK;
 }
 
 wisp_status wisp_gpu_fetch(struct wisp_run *r, wisp_error *err)

@@ -182,7 +182,7 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
  * and the last. */
 static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
-    double began = wisp_now() - c->trained_s;
+    double began = wisp_now() - c->trained_s - r->recall.seconds;
     size_t rows = 1;
     wisp_status st = WISP_OK;
     bool last = false;
@@ -192,12 +192,12 @@ static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error
         c->rows += rows;
         bool waits = c->first_rows == 0 || wisp_now() - c->said > SAY_EVERY_S;
         if (st == WISP_OK && waits) st = wisp_gpu_wait(r, err);
-        c->trained_s = wisp_now() - began;
+        c->trained_s = wisp_now() - began - r->recall.seconds;
         if (c->first_rows == 0) c->first_rows = c->rows, c->first_s = c->trained_s;
         if (st == WISP_OK && asked_to_stop(c)) st = WISP_ESTOPPED;
     }
     wisp_status waited = st == WISP_OK || st == WISP_ESTOPPED ? wisp_gpu_wait(r, err) : st;
-    c->trained_s = wisp_now() - began;
+    c->trained_s = wisp_now() - began - r->recall.seconds;
     c->touched = wisp_gpu_touched(r);
     c->nnz = (double)c->rows * (double)r->train->nnz / (double)r->train->n_rows;
     if (waited == WISP_OK) waited = wisp_gpu_fetch(r, err);
