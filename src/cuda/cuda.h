@@ -112,7 +112,7 @@ enum wisp_cuda_part { /* of a step, in order */
                       WISP_CUDA_HIDDEN,  /* gradient of the hidden values */
                       WISP_CUDA_ROWS,    /* gradient of the rows; they move */
                       WISP_CUDA_BEST,    /* best active rows of each sample */
-                      WISP_CUDA_LEARN,   /* rings and memories */
+                      WISP_CUDA_LEARN,   /* rings and memories; moments of the hidden values */
                       WISP_CUDA_BACK,    /* first layer backward; its rows move */
                       WISP_CUDA_PARTS
 };

@@ -532,7 +532,8 @@ static __device__ void keep_accounts(const struct wisp_dfind &f, uint32_t n_acti
     if (threadIdx.x == 0) sum = 0;
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < n; i += THREADS) products += f.products[i];
-    if (products) atomicAdd(&sum, products); /* whole numbers: in any order */
+    for (int d = 16; d > 0; d /= 2) products += __shfl_xor_sync(ALL, products, d);
+    if (threadIdx.x % 32 == 0) atomicAdd(&sum, products); /* whole numbers: in any order */
     __syncthreads();
     if (threadIdx.x > 0) return;
     *f.active.n = n_active;

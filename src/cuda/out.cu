@@ -570,6 +570,22 @@ __global__ static void hidden_sum(struct wisp_dout o, size_t k, size_t splits)
 
 /* ---- rows ---- */
 
+/* The products of what lies in 16 bytes with floats. */
+__device__ static float dot16(const float *x, const float *f)
+{
+    float4 a = *(const float4 *)x, b = *(const float4 *)f;
+    return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+}
+__device__ static float dot16(const __nv_bfloat16 *x, const float *f)
+{
+    uint4 a = *(const uint4 *)x;
+    float4 b = *(const float4 *)f, c = *(const float4 *)(f + 4);
+    float low = __uint_as_float(a.x << 16) * b.x + __uint_as_float(a.x & 0xffff0000u) * b.y +
+                __uint_as_float(a.y << 16) * b.z + __uint_as_float(a.y & 0xffff0000u) * b.w;
+    return low + __uint_as_float(a.z << 16) * c.x + __uint_as_float(a.z & 0xffff0000u) * c.y +
+           __uint_as_float(a.w << 16) * c.z + __uint_as_float(a.w & 0xffff0000u) * c.w;
+}
+
 /* Four threads a row add up E times the factor on the way. */
 template <class T>
 __global__ static void __launch_bounds__(THREADS, 3)
@@ -582,17 +598,8 @@ __global__ static void __launch_bounds__(THREADS, 3)
     int row = threadIdx.x / 4, first = threadIdx.x % 4 * QUARTER;
     float heat = 0;
     auto warm = [&](const T *e, size_t k0) { /* beyond n the factors are 0 */
-                                             const float4 *f =
-                                                 (const float4 *)(o.factor + k0 + first);
-                                             const T *some = e + row * STRIDE + first;
-#pragma unroll
-                                             for (int i = 0; i < QUARTER / 4; i++) {
-                                                 float4 x = f[i];
-                                                 heat += as_float(some[4 * i]) * x.x +
-                                                         as_float(some[4 * i + 1]) * x.y +
-                                                         as_float(some[4 * i + 2]) * x.z +
-                                                         as_float(some[4 * i + 3]) * x.w;
-                                             }
+                                             heat += dot16(e + row * STRIDE + first,
+                                                           o.factor + k0 + first);
     };
     results acc;
     product<T, true, false>(acc, p.e + row0 * o.lde, o.lde, p.fh + col0, k, 0, up(n, depth<T>::K),

@@ -59,14 +59,36 @@ __global__ static void set_place(struct wisp_dturn *p, const struct wisp_dnow *f
     p->at = 0;
 }
 
-/* by 0: only looks. */
+enum { ADVANCE_THREADS = 256 };
+
+/* The first block brings the batch's description; by 0: only looks.  The others clear the marks of
+ * the last active set. */
 __global__ static void advance(struct wisp_dnow *now, struct wisp_dturn *p, struct wisp_dsums *sums,
-                               uint32_t *n_looked, uint32_t by)
+                               uint32_t *n_looked, uint32_t by, uint32_t *bits, size_t n_words)
 {
-    *now = p->from[p->at];
+    __shared__ struct wisp_dnow next;
+    const size_t first = (size_t)(blockIdx.x - 1) * ADVANCE_THREADS + threadIdx.x;
+    const size_t all = (size_t)(gridDim.x - 1) * ADVANCE_THREADS;
+    for (size_t w = first; blockIdx.x > 0 && w < n_words; w += all) bits[w] = 0;
+    if (blockIdx.x > 0) return;
+    static_assert(sizeof next % 4 == 0 && sizeof next / 4 <= ADVANCE_THREADS, "a word a thread");
+    if (threadIdx.x < sizeof next / 4)
+        ((uint32_t *)now)[threadIdx.x] = ((uint32_t *)&next)[threadIdx.x] =
+            ((const uint32_t *)&p->from[p->at])[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x > 0) return;
     p->at += by;
-    sums->touched += by * now->n_touched;
-    *n_looked = now->n < WISP_LOOKED ? now->n : WISP_LOOKED;
+    sums->touched += by * next.n_touched;
+    *n_looked = next.n < WISP_LOOKED ? next.n : WISP_LOOKED;
+}
+
+static void begin(struct wisp_cuda_trainer *t, uint32_t by, cudaStream_t s)
+{
+    size_t words = by && !t->s.full ? t->s.n_labels / 32 + 1 : 0;
+    size_t blocks = (words + 4 * ADVANCE_THREADS - 1) / (4 * ADVANCE_THREADS);
+    if (blocks > 512) blocks = 512;
+    advance<<<1 + (unsigned)blocks, ADVANCE_THREADS, 0, s>>>(t->now, t->place, t->sums, t->n_looked,
+                                                             by, t->find.active.bits, words);
 }
 
 __global__ static void count_all(const struct wisp_dnow *now, struct wisp_dsums *sums,
@@ -113,17 +135,14 @@ static void run_part(struct wisp_cuda_trainer *t, enum wisp_cuda_part part, cuda
     bool lists = u->neighbours;
     switch (part) {
     case WISP_CUDA_BEGIN:
-        advance<<<1, 1, 0, s>>>(t->now, t->place, t->sums, t->n_looked, 1);
+        begin(t, 1, s);
         if (u->full) count_all<<<1, 1, 0, s>>>(t->now, t->sums, u->n_labels);
-        else cudaMemsetAsync(t->find.active.bits, 0, (u->n_labels / 32 + 1) * 4, s);
         break;
     case WISP_CUDA_INPUT:
         wisp_input_forward(t->in, s);
         break;
     case WISP_CUDA_HASH:
-        if (!u->hash.n_tables) break;
-        wisp_hash_observe(t->hash, false, s);
-        wisp_hash_query(t->hash, s);
+        if (u->hash.n_tables) wisp_hash_query(t->hash, s);
         break;
     case WISP_CUDA_SCAN:
         if (u->scan) wisp_scan_bf16(t->scan, s);
@@ -154,6 +173,7 @@ static void run_part(struct wisp_cuda_trainer *t, enum wisp_cuda_part part, cuda
         break;
     case WISP_CUDA_LEARN:
         if (lists) wisp_find_learn(t->find, t->out, s);
+        if (u->hash.n_tables) wisp_hash_observe(t->hash, false, s);
         break;
     case WISP_CUDA_BACK:
         wisp_input_backward(t->in, s);
@@ -238,7 +258,7 @@ static void keep_tables(struct wisp_cuda_trainer *t, uint64_t first, bool anew)
     const struct wisp_cuda_hash *h = &t->s.hash;
     if (!h->n_tables || (!anew && first < t->next_build)) return;
     if (anew) {
-        advance<<<1, 1, 0, t->main>>>(t->now, t->place, t->sums, t->n_looked, 0);
+        begin(t, 0, t->main);
         wisp_input_forward(t->in, t->main);
         wisp_hash_observe(t->hash, true, t->main);
         t->gap = h->first_gap;
