@@ -182,6 +182,7 @@ static wisp_status predict(struct job *j, wisp_error *err)
     wisp_status st = open_context(&j->ctx, j->a, err);
     if (st == WISP_OK) st = wisp_model_load(&j->model, j->a->files[0], err);
     if (st == WISP_OK) st = wisp_model_inference(j->model, args_text(j->a, "inference"), err);
+    if (st == WISP_OK) st = wisp_model_device(j->model, args_text(j->a, "device"), err);
     if (st == WISP_OK) st = get_ready(j, err);
     if (st == WISP_OK && strcmp(j->a->files[1], "-") == 0) {
         st = predict_stdin(j, err);

@@ -209,6 +209,10 @@ WISP_API const char *wisp_model_describe(const wisp_model *m);
 /* How wisp_predict finds the best labels: "exact" (all are scored; the default) or "sparse" (those
  * that the model's index names; WISP_ENOTSUP where it has none). */
 WISP_API wisp_status wisp_model_inference(wisp_model *m, const char *how, wisp_error *err);
+/* Where wisp_predict works: on the "cpu" (the default), or on a card, "cuda": exact prediction of
+ * up to 64 labels a row, the same answers up to rounding.  WISP_ENOTSUP says why not: no card, a
+ * net that is not there on it, weights of int8. */
+WISP_API wisp_status wisp_model_device(wisp_model *m, const char *device, wisp_error *err);
 
 /* Writes the model to 'path' with smaller weights, to predict with: type "bf16" (half the bytes) or
  * "int8" (a quarter; one scale a row).  The weights of the input and of the output layer become
@@ -220,7 +224,8 @@ WISP_API wisp_status wisp_model_quantize(const wisp_model *m, const char *path, 
 /* Metrics at the cut-offs of option "k": p@k, r@k, ndcg@k, psp@k (percent), p@k by
  * label frequency, rows, rows_unlabelled, seconds.  With option "inference" = "sparse" these are of
  * sparse prediction; beside them exact_p@k, recall@k (share of the exact best k that were found),
- * scored_mean (rows scored for a sample) and exact_seconds. */
+ * scored_mean (rows scored for a sample) and exact_seconds.  Option "device" = "cuda": on a card.
+ */
 WISP_API wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
                                const wisp_data *d, const wisp_config *cfg, wisp_error *err);
 /* The k best labels of rows first .. first+n-1, best first, ties by smaller id.
@@ -234,9 +239,9 @@ WISP_API wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *
  * only computes.  It starts no thread, and allocates nothing unless the rows of a batch (256 of
  * them, or fewer) have more than 65,536 features or 16,384 labels together and more than any batch
  * before.  One row is predicted by the calling thread alone; larger n is cut into batches, which
- * all threads of the context work on.  The way of prediction is the one that wisp_model_inference
- * has set before; context and model are borrowed until the predictor is freed, and several
- * predictors (of contexts of their own) may share a model.  The answers are those of
+ * all threads of the context work on.  How and where is what wisp_model_inference and
+ * wisp_model_device have set before; context and model are borrowed until the predictor is freed,
+ * and several predictors (of contexts of their own) may share a model.  The answers are those of
  * wisp_predict. */
 WISP_API wisp_status wisp_predictor_create(wisp_predictor **out, wisp_context *ctx,
                                            const wisp_model *m, size_t k, wisp_error *err);

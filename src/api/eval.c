@@ -1,4 +1,5 @@
-/* wisp_eval: metrics on labelled rows, by exact prediction or by sparse beside exact. */
+/* wisp_eval: metrics on labelled rows, by exact prediction (on the CPU or a card) or by sparse
+ * beside exact. */
 #include "base/report.h"
 #include "config/options.h"
 #include "model/metrics.h"
@@ -130,16 +131,19 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
     size_t cuts[WISP_MAX_CUTS], n_cuts, n_ab;
     double ab[2], began = wisp_now();
     bool sparse = strcmp(wisp_opt_text(cfg, OPT_INFERENCE), "sparse") == 0;
+    bool cuda = strcmp(wisp_opt_text(cfg, OPT_DEVICE), "cuda") == 0;
     wisp_status st = cut_offs(cuts, &n_cuts, cfg, err);
     if (st == WISP_OK) st = wisp_opt_list(ab, &n_ab, 2, cfg, OPT_PROPENSITY, err);
     if (st != WISP_OK) return st;
     if (n_ab != 2) return wisp_fail(err, WISP_EINVAL, "--propensity: expected two numbers A,B");
+    if (sparse && cuda) return wisp_not_on_card(err, "sparse prediction");
     struct both b = { 0 };
     struct wisp_metrics *metrics[] = { &b.by_exact, &b.by_sparse };
     for (int i = 0; i < (sparse ? 2 : 1) && st == WISP_OK; i++)
         st = wisp_metrics_init(metrics[i], cuts, n_cuts, m->label_rows, m->net.n_labels, m->n_train,
                                ab[0], ab[1], err);
     if (st == WISP_OK) st = wisp_scorer_init(&b.exact, m, ctx, cuts[n_cuts - 1], err);
+    if (st == WISP_OK && cuda) st = wisp_scorer_use_card(&b.exact, NULL, true, err);
     if (st == WISP_OK && sparse &&
         (st = wisp_scorer_init(&b.sparse, m, ctx, cuts[n_cuts - 1], err)) == WISP_OK)
         st = wisp_scorer_use_votes(&b.sparse, err);

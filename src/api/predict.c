@@ -14,6 +14,16 @@ wisp_status wisp_model_inference(wisp_model *m, const char *how, wisp_error *err
     return WISP_OK;
 }
 
+wisp_status wisp_model_device(wisp_model *m, const char *device, wisp_error *err)
+{
+    bool cuda = strcmp(device, "cuda") == 0;
+    if (!cuda && strcmp(device, "cpu") != 0)
+        return wisp_fail(err, WISP_EINVAL, "device: '%s' is not cpu or cuda", device);
+    wisp_status st = cuda ? wisp_card_check(m, err) : WISP_OK;
+    if (st == WISP_OK) m->cuda = cuda;
+    return st;
+}
+
 wisp_status wisp_predictor_create(wisp_predictor **out, wisp_context *ctx, const wisp_model *m,
                                   size_t k, wisp_error *err)
 {
@@ -24,6 +34,7 @@ wisp_status wisp_predictor_create(wisp_predictor **out, wisp_context *ctx, const
     p->k = k;
     wisp_status st = wisp_scorer_init(&p->scorer, m, ctx, k, err);
     if (st == WISP_OK && m->sparse) st = wisp_scorer_use_votes(&p->scorer, err);
+    if (st == WISP_OK && m->cuda) st = wisp_scorer_use_card(&p->scorer, NULL, false, err);
     if (st == WISP_OK) *out = p;
     else wisp_predictor_free(p);
     return st;

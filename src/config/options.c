@@ -180,7 +180,7 @@ static const wisp_option table[N_OPTS] = {
                          "labels a row, mean; 0: 5" },
 
     [OPT_DEVICE] = { "device", "choice", "cpu", "cpu|cuda", "train eval predict bench",
-                     "where to train: on the CPU, or on an NVIDIA card" },
+                     "where to train and to predict: on the CPU, or on an NVIDIA card" },
     [OPT_CARD_MEMORY] = { "card-memory", "size", "0", "", "train bench",
                           "most memory of the card to take; where the output layer's rows do not "
                           "fit they stay in the host's memory, and those in use travel; 0: what "

@@ -1,4 +1,4 @@
-/* Training on a card: what the rest of wisp sees of it.  No CUDA type is shown here.
+/* Training and prediction on a card: what the rest of wisp sees of it.  No CUDA type is shown here.
  *
  * The kernels lie in a shared object of their own, wisp-cuda.so, which is opened when a card is
  * asked for (device.c): one binary serves machines with and without one.  It exports one function,
@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-enum { WISP_CUDA_VERSION = 1 }; /* of this interface */
+enum { WISP_CUDA_VERSION = 2 }; /* of this interface */
 
 struct wisp_cuda_card {
     char name[128];
@@ -32,7 +32,7 @@ struct wisp_cuda_param { /* a parameter in host memory, as model's struct wisp_p
     uint32_t *count;
 };
 
-struct wisp_cuda_block { /* rows of the training set in CSR order */
+struct wisp_cuda_block { /* rows in CSR order */
     size_t n;
     const uint32_t *xp; /* (n + 1) */
     const int32_t *xi;
@@ -127,7 +127,21 @@ struct wisp_cuda_times {        /* microseconds a step */
     double copy_gb_per_s;       /* of the card: bytes read and written */
 };
 
+struct wisp_cuda_net { /* what a scorer is made from; pointers stay the caller's */
+    size_t n_features, n_labels, width;
+    struct wisp_cuda_param in_w, in_bias, out_w, out_bias; /* of each w or b16 */
+    bool relu;
+};
+
+struct wisp_cuda_best { /* of n rows */
+    int32_t *labels;    /* (n, k) best first, ties by smaller id; -1: no more */
+    float *logits;      /* (n, k) */
+    float *max;  /* (n) the largest logit of all labels; NULL: neither it nor 'sum' is wanted */
+    double *sum; /* (n) sum over all labels of exp(logit - max) */
+};
+
 struct wisp_cuda_trainer;
+struct wisp_cuda_scorer;
 
 struct wisp_cuda {
     int version;
@@ -152,6 +166,17 @@ struct wisp_cuda {
     wisp_status (*fetch)(struct wisp_cuda_trainer *t, wisp_error *err);
     /* Times the parts of a step on the rows of the last chunk; the weights move. */
     wisp_status (*time)(struct wisp_cuda_trainer *t, struct wisp_cuda_times *out, wisp_error *err);
+    /* For up to 'batch' (at most 1024) rows at a time and k (at most 64, and at most n_labels)
+     * labels a row.  The net's weights are copied to the card; or, with net NULL, those of a
+     * trainer are used where they are, as its steps have left them: it is freed after the scorer.
+     */
+    wisp_status (*create_scorer)(struct wisp_cuda_scorer **out, const struct wisp_cuda_net *net,
+                                 struct wisp_cuda_trainer *t, size_t batch, size_t k,
+                                 wisp_error *err);
+    void (*free_scorer)(struct wisp_cuda_scorer *s); /* NULL is fine */
+    /* Exact, in fp32.  Values of the rows are transformed; their labels are not looked at. */
+    wisp_status (*score)(struct wisp_cuda_scorer *s, const struct wisp_cuda_best *out,
+                         const struct wisp_cuda_block *rows, wisp_error *err);
 };
 
 #ifdef __cplusplus

@@ -239,4 +239,21 @@ void wisp_scan_bf16(const struct wisp_dscan &t, cudaStream_t s);
 /* The same in fp32: exact prediction. */
 void wisp_scan_fp32(const struct wisp_dscan &t, cudaStream_t s);
 
+/* ---- sum.cu: what probabilities of a softmax are relative to ---- */
+
+struct wisp_dsum {
+    size_t n_rows, width, batch;
+    struct wisp_dparam w, bias;
+    const float *h;    /* (batch, width) */
+    const uint32_t *n; /* samples, on the card */
+    float *max;        /* (batch) the largest z = h . W[row] + bias[row] of all rows */
+    double *sum;       /* (batch) sum over all rows of exp(z - max) */
+    /* ... scratch, private to sum.cu */
+    unsigned splits; /* blocks that share the rows of a tile of samples */
+    float *parts;    /* (splits, 2, batch rounded up to 128) maximum and sum of each */
+};
+size_t wisp_sum_lay(struct wisp_dsum *t, void *block);
+/* In fp32; no score is written. */
+void wisp_sum_exp(const struct wisp_dsum &t, cudaStream_t s);
+
 #endif

@@ -468,10 +468,19 @@ static wisp_status time_parts(struct wisp_cuda_trainer *t, struct wisp_cuda_time
     return wisp_dcheck(cudaGetLastError(), "timing", err);
 }
 
-static const struct wisp_cuda table = {
-    WISP_CUDA_VERSION,  card,      wisp_trainer_bytes, create, release, most_steps, run, wait,
-    wisp_trainer_fetch, time_parts
-};
+static const struct wisp_cuda table = { WISP_CUDA_VERSION,
+                                        card,
+                                        wisp_trainer_bytes,
+                                        create,
+                                        release,
+                                        most_steps,
+                                        run,
+                                        wait,
+                                        wisp_trainer_fetch,
+                                        time_parts,
+                                        wisp_dscorer_create,
+                                        wisp_dscorer_free,
+                                        wisp_dscorer_score };
 
 extern "C" __attribute__((visibility("default"))) const struct wisp_cuda *wisp_cuda_table(void)
 {

@@ -70,4 +70,12 @@ void wisp_trainer_empty(struct wisp_cuda_trainer *t); /* gives them back */
 /* Parameters and the memory of neighbours, to the host. */
 wisp_status wisp_trainer_fetch(struct wisp_cuda_trainer *t, wisp_error *err);
 
+/* Prediction (scorer.cu): see struct wisp_cuda. */
+wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp_cuda_net *net,
+                                struct wisp_cuda_trainer *t, size_t batch, size_t k,
+                                wisp_error *err);
+void wisp_dscorer_free(struct wisp_cuda_scorer *s);
+wisp_status wisp_dscorer_score(struct wisp_cuda_scorer *s, const struct wisp_cuda_best *out,
+                               const struct wisp_cuda_block *rows, wisp_error *err);
+
 #endif

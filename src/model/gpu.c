@@ -24,28 +24,10 @@ struct wisp_gpu {
     uint64_t looked;
     uint64_t touched; /* feature rows, over all steps of the card */
     bool anew;        /* the next steps are the first of the epoch, or of this process */
+    bool outside;     /* the output layer's rows stay on the host */
 };
 
 /* ---- what a card can do ---- */
-
-static wisp_status not_there(wisp_error *err, const char *what)
-{
-    return wisp_fail(err, WISP_ENOTSUP,
-                     "--device cuda: %s is not there on the card; take --device cpu", what);
-}
-
-/* input, then relu and dropout or not, then the output layer. */
-static wisp_status check_net(const struct wisp_net *net, wisp_error *err)
-{
-    int i = 1, last = net->n_layers - 1;
-    if (i < last && net->layers[i].kind == &wisp_layer_relu) i++;
-    if (i < last && net->layers[i].kind == &wisp_layer_dropout) i++;
-    if (net->layers[0].kind != &wisp_layer_input || i != last)
-        return not_there(err, "a net other than 'input N, relu, dropout P'");
-    if (net->layers[0].n_out % 4 || net->layers[0].n_out > 1024)
-        return not_there(err, "a hidden width that is no multiple of 4, or more than 1024,");
-    return WISP_OK;
-}
 
 static bool has(const char *names, const char *name)
 {
@@ -58,11 +40,11 @@ static bool has(const char *names, const char *name)
 static wisp_status check_sampling(const struct wisp_sampling *o, wisp_error *err)
 {
     if (has(o->names, "features") || has(o->names, "ivf"))
-        return not_there(err, "--sampling features or ivf");
-    if (o->per_example) return not_there(err, "--active-per example");
-    if (o->correct > 0) return not_there(err, "--correct");
-    if (!o->rescore) return not_there(err, "--rescore no");
-    if (o->least) return not_there(err, "--active-min");
+        return wisp_not_on_card(err, "--sampling features or ivf");
+    if (o->per_example) return wisp_not_on_card(err, "--active-per example");
+    if (o->correct > 0) return wisp_not_on_card(err, "--correct");
+    if (!o->rescore) return wisp_not_on_card(err, "--rescore no");
+    if (o->least) return wisp_not_on_card(err, "--active-min");
     return WISP_OK;
 }
 
@@ -71,14 +53,16 @@ wisp_status wisp_gpu_check(const struct wisp_run *r, wisp_error *err)
     const struct wisp_plan *p = &r->plan;
     const struct wisp_cuda *api;
     wisp_status st = wisp_cuda_open(&api, err);
-    if (st == WISP_OK) st = check_net(&r->m->net, err);
+    if (st == WISP_OK) st = wisp_gpu_check_net(&r->m->net, err);
     if (st == WISP_OK) st = check_sampling(&p->sampling, err);
     if (st != WISP_OK) return st;
-    if (p->average > 0) return not_there(err, "--average");
-    if (p->slots & WISP_SLOT_HALF) return not_there(err, "--moments bf16");
-    if (p->memory) return not_there(err, "--memory");
-    if (p->batch > 4096) return not_there(err, "a --batch of more than 4096");
-    if (r->train->n_rows > INT32_MAX) return not_there(err, "a set of more than 2^31 rows");
+    if (p->average > 0) return wisp_not_on_card(err, "--average");
+    if (p->slots & WISP_SLOT_HALF) return wisp_not_on_card(err, "--moments bf16");
+    if (p->memory) return wisp_not_on_card(err, "--memory");
+    if (p->batch > 4096) return wisp_not_on_card(err, "a --batch of more than 4096");
+    if (p->batch > 1024 && has(p->sampling.names, "scan"))
+        return wisp_not_on_card(err, "--sampling scan with a --batch of more than 1024");
+    if (r->train->n_rows > INT32_MAX) return wisp_not_on_card(err, "a set of more than 2^31 rows");
     return WISP_OK;
 }
 
@@ -222,6 +206,7 @@ static wisp_status say_plan(const struct wisp_run *r, struct wisp_gpu *g, wisp_e
              c.name, c.major, c.minor, c.n_multi, gib(all <= most ? all : without),
              all <= most ? "" : ", the output layer's rows staying in the host's memory", gib(most),
              most < c.free_bytes ? "allowed" : "free");
+    g->outside = all > most;
     if (all <= most || without <= most) return WISP_OK;
     return wisp_fail(err, WISP_ENOMEM,
                      "--device cuda: %.1f GiB needed with the output layer's rows in the host's "
@@ -247,7 +232,7 @@ wisp_status wisp_gpu_make(struct wisp_run *r, wisp_error *err)
     g->rows = wisp_alloc(r->plan.batch, sizeof *g->rows);
     if (!g->ids || !g->n || !g->lr || !g->rows)
         return wisp_fail_mem(err, most * r->plan.batch * sizeof *g->ids, "the card's row numbers");
-    return WISP_OK;
+    return g->outside ? WISP_OK : wisp_scorer_use_card(&r->scorer, g->t, true, err);
 }
 
 void wisp_gpu_free(struct wisp_gpu *g)

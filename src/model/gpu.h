@@ -1,19 +1,23 @@
 /* Training on a card: the run's net, rows and sampler handed to cuda/cuda.h.
  *
  * The host's copies of weights, optimiser state and the sampler's memory stay where they are; the
- * card has its own while an epoch runs.  After wisp_gpu_fetch they are equal, so validation, model
- * file, state and resume know nothing of the card. */
+ * card has its own while an epoch runs.  After wisp_gpu_fetch they are equal, so model file, state
+ * and resume know nothing of the card.  Validation rows are scored there, by the card's weights,
+ * unless the output layer's rows stay on the host: then the CPU scores them. */
 #ifndef WISP_MODEL_GPU_H
 #define WISP_MODEL_GPU_H
 
 #include "model/train.h"
 
+/* Is it input, then relu and dropout or not, then the output layer, and not too wide?  (card.c) */
+wisp_status wisp_gpu_check_net(const struct wisp_net *net, wisp_error *err);
 /* Is there a card, and can it do what the plan says?  Names what it cannot. */
 wisp_status wisp_gpu_check(const struct wisp_run *r, wisp_error *err);
-/* Opens the card, says what will be taken and what is free, and copies everything there.  After
- * weights, state and sampler of the run are set. */
+/* Opens the card, says what will be taken and what is free, and copies everything there; the run's
+ * scorer uses the weights there, if they are.  After weights, state, sampler and scorer of the run
+ * are set. */
 wisp_status wisp_gpu_make(struct wisp_run *r, wisp_error *err);
-void wisp_gpu_free(struct wisp_gpu *g); /* NULL is fine */
+void wisp_gpu_free(struct wisp_gpu *g); /* after the run's scorer; NULL is fine */
 /* The next steps of the epoch, as many as are sent to the card at once; *rows: how many rows they
  * have, 0: the epoch is over.  May return before they are done. */
 wisp_status wisp_gpu_steps(struct wisp_run *r, size_t *rows, bool last, wisp_error *err);

@@ -24,6 +24,7 @@ struct wisp_model {
     int64_t *counts;           /* owned, or NULL */
     size_t n_train;
     bool sparse;                  /* predict by votes */
+    bool cuda;                    /* predict on a card */
     char *options;                /* of the training run: lines "key=value" */
     struct wisp_tensor_file file; /* when loaded */
     char *describe;               /* JSON, when loaded */
@@ -41,6 +42,10 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
 
 enum { WISP_SCORE_BATCH = 256 };
 
+struct wisp_cuda; /* cuda/cuda.h */
+struct wisp_cuda_scorer;
+struct wisp_cuda_trainer;
+
 struct wisp_scorer {
     const struct wisp_model *m;
     struct wisp_context *ctx;
@@ -52,6 +57,9 @@ struct wisp_scorer {
     float *scores;
     struct wisp_sparse sparse; /* votes NULL: all rows are scored */
     uint64_t n_scored;         /* rows scored so far, over all samples */
+    const struct wisp_cuda *cuda;
+    struct wisp_cuda_scorer *card; /* NULL: on the CPU */
+    bool ranks;                    /* on a card: scores are logits, nobody looks at them */
 };
 /* k is cut to the number of labels. */
 wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
@@ -60,6 +68,17 @@ void wisp_scorer_clear(struct wisp_scorer *s);
 /* From now on only the rows that the model's votes name; WISP_ENOTSUP where it has none. */
 wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err);
 wisp_status wisp_no_index(wisp_error *err); /* the failure to use votes */
+/* From now on on a card (card.c): with a copy of the model's weights, or with those of a trainer on
+ * it, which is then freed after the scorer.  ranks: scores may be anything that falls from place to
+ * place, which takes half the time.  WISP_ENOTSUP says what is not there. */
+wisp_status wisp_scorer_use_card(struct wisp_scorer *s, struct wisp_cuda_trainer *t, bool ranks,
+                                 wisp_error *err);
+/* The rows that are laid out. */
+wisp_status wisp_scorer_run_card(struct wisp_scorer *s, wisp_error *err);
+/* Is there a card, and can it predict with this model? */
+wisp_status wisp_card_check(const struct wisp_model *m, wisp_error *err);
+/* The failure to do something on a card. */
+wisp_status wisp_not_on_card(wisp_error *err, const char *what);
 /* n <= WISP_SCORE_BATCH rows of d; results in s->labels and s->scores, true labels in
  * s->layout.batch. */
 wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, const size_t *rows,

@@ -401,8 +401,8 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
 
 void wisp_run_clear(struct wisp_run *r)
 {
-    wisp_gpu_free(r->gpu);
     wisp_scorer_clear(&r->scorer);
+    wisp_gpu_free(r->gpu);
     wisp_sampler_free(r->sampler);
     wisp_hidden_clear(r);
     wisp_recall_clear(&r->recall);

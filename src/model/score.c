@@ -1,5 +1,6 @@
 /* Scoring: batches of rows through the hidden layers, then the k best labels of each. */
 #include "base/mem.h"
+#include "cuda/cuda.h"
 #include "layer/output.h"
 #include "model/metrics.h"
 #include "model/model.h"
@@ -58,6 +59,7 @@ wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err)
 
 void wisp_scorer_clear(struct wisp_scorer *s)
 {
+    if (s->card) s->cuda->free_scorer(s->card);
     wisp_sparse_clear(&s->sparse);
     wisp_net_clear(&s->net);
     wisp_layout_clear(&s->layout);
@@ -74,6 +76,7 @@ wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, co
     struct wisp_drop none = { 0 };
     wisp_status st = wisp_layout_fill(&s->layout, d, rows, n, &s->m->values, &none, err);
     if (st != WISP_OK) return st;
+    if (s->card) return wisp_scorer_run_card(s, err);
     struct wisp_step step = { .ctx = s->ctx, .batch = &s->layout.batch };
     const float *h = wisp_net_hidden(&s->net, &step);
     if (s->sparse.votes) {

@@ -1,10 +1,32 @@
 #!/usr/bin/env bash
-# Exit codes: 3 bad data, 4 bad model, 5 input and output, 7 numbers, 130 and 143 stopped by a signal after saving.
+# Exit codes: 2 no card, 3 bad data, 4 bad model, 5 input and output, 7 numbers, 130 and 143 stopped by a signal after saving.
 # shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
 quick=(--hidden 16 --epochs 2 --batch 64)
 synth P --rows 600 --features 400 --labels 60 --row-features 20
 ok "train" train P_train.txt -o good "${quick[@]}"
+
+# 2: what a card cannot do, and no card
+ok "convert to int8" convert good byte --quantize int8
+ok "a deep net" train P_train.txt -o deep --net "input 16, relu, dense 16, relu" --epochs 1
+ok "an odd width" train P_train.txt -o odd --hidden 18 --epochs 1
+for command in eval predict; do
+    refuse "$command: int8 on a card" 2 "^wisp: --device cuda: a model with weights of int8 is not there on the card; take --device cpu$" \
+        $command byte P_test.txt --device cuda
+    refuse "$command: a deep net on a card" 2 "^wisp: --device cuda: a net other than .* is not there" $command deep P_test.txt --device cuda
+    refuse "$command: an odd width on a card" 2 "^wisp: --device cuda: a hidden width that is no multiple of 4" $command odd P_test.txt --device cuda
+    refuse "$command: another device" 2 "--device: 'tpu' is not one of cpu\|cuda" $command good P_test.txt --device tpu
+    ok "$command --device cpu" $command good P_test.txt --device cpu
+done
+if "$wisp" info --json | grep -q '"cuda"'; then
+    skip "no card" "there is one"
+else
+    for command in eval predict; do refuse "$command: no card" 2 "^wisp: --device cuda: " $command good P_test.txt --device cuda; done
+    refuse "train: no card" 2 "^wisp: --device cuda: " train P_train.txt -o m --device cuda "${quick[@]}"
+    "$wisp" predict good - --device cuda <P_test.txt >out 2>err
+    rc=$?
+    check "predict from stdin: no card" [ $rc = 2 -a ! -s out ]
+fi
 
 # 3: data that breaks its format, with file and line
 printf '3 3 2\n0 0:1\n1 1:x 2:1\n0 1:1\n' >bad.txt

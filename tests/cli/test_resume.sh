@@ -97,7 +97,9 @@ refuse "another limit of memory" 4 "r.state: .*memory" train "${options[@]}" -o 
 refuse "another net" 4 "r.state: .*48.*32" train "${options[@]}" -o r --resume --hidden 32
 check "the message is one line" [ "$(grep -c . <(sed -n '/^wisp: /,$p' err))" = 1 ]
 refuse "other data" 4 "r.state: .*2400 rows.*17000 rows" train W_train.txt "${options[@]:1}" -o r --resume
-printf '\377' | dd of=r.state bs=1 seek=30000 conv=notrunc 2>/dev/null
+byte=$(od -An -tu1 -j30000 -N1 r.state) # every bit of it is turned, whatever it was
+# shellcheck disable=SC2059
+printf "\\$(printf %03o $((byte ^ 255)))" | dd of=r.state bs=1 seek=30000 conv=notrunc 2>/dev/null
 refuse "a damaged state" 4 "r.state" train "${options[@]}" -o r --resume
 head -c 30000 state >r.state
 refuse "a cut state" 4 "r.state" train "${options[@]}" -o r --resume

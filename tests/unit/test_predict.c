@@ -221,6 +221,19 @@ static void test_refused(void)
     for (size_t c = LABELS - 1; c < LABELS + 9; c++)
         CHECK((label[c] == -1 && score[c] == 0) == (c >= LABELS), "place %zu: %d", c, label[c]);
     wisp_predictor_free(p);
+    TEST("a device: cpu, cuda where there is a card, no other");
+    CHECK(wisp_model_device(m, "tpu", &err) == WISP_EINVAL &&
+              strcmp(err.text, "device: 'tpu' is not cpu or cuda") == 0,
+          "%s", err.text);
+    wisp_status card = wisp_model_device(m, "cuda", &err);
+    CHECK(card == WISP_OK ||
+              (card == WISP_ENOTSUP && strncmp(err.text, "--device cuda: ", 15) == 0 && !m->cuda),
+          "%d, %s", card, err.text);
+    m->cuda = true; /* a predictor asks again */
+    CHECK(wisp_predictor_create(&p, ctx, m, K, &err) == card && !p == (card != WISP_OK), "%s",
+          err.text);
+    wisp_predictor_free(p);
+    CHECK(wisp_model_device(m, "cpu", &err) == WISP_OK && !m->cuda, "%s", err.text);
     TEST("each failing allocation of a predictor");
     wisp_model_free(m);
     m = trained(d, "index yes");
