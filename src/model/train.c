@@ -394,7 +394,8 @@ static void report_work(struct wisp_report *t, const struct wisp_run *r, const s
     double active = at.active / (double)r->plan.batch; /* a row serves the whole batch */
     double own = fmax(0, at.scored - at.active);       /* rows scored for one sample alone */
     double all = (double)net->n_labels;
-    double read = r->gpu && own >= all ? all / (double)r->plan.batch : own; /* a card's scan */
+    double read =
+        r->gpu && own > 0.99 * all ? all / (double)r->plan.batch : own; /* a card's scan */
     double bytes = touched * in * (3 * weight + 2 * state) + read * out * weight +
                    active * out * (3 * weight + 2 * state) + 2 * at.active * e;
     double flops = 4 * nnz * in + 6 * at.active * out + 2 * own * out;
