@@ -13,10 +13,11 @@
  * sums, when they are asked for. */
 #include "cuda/trainer.cuh"
 
+#include <new>
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_GROWTH = 20 };
+enum { MOST_GROWTH = 20, FAR = 50 /* WISP_LOSS_RANGE of layer/loss.h */ };
 
 /* ---- the card ---- */
 
@@ -99,12 +100,18 @@ __global__ static void count_all(const struct wisp_dnow *now, struct wisp_dsums 
     sums->counts[2] += now->n;
 }
 
-/* Rows that the scan found join the set. */
-__global__ static void mark_scanned(struct wisp_dscan d, struct wisp_dactive a, uint32_t *products)
+/* Rows that the scan found join the set; where logits are far from 0 they are taken relative to the
+ * best (find.cu does the same). */
+__global__ static void mark_scanned(struct wisp_dscan d, struct wisp_dfind f)
 {
+    const struct wisp_dactive a = f.active;
     uint32_t i = blockIdx.x;
     if (i >= *d.n) return;
-    if (threadIdx.x == 0) products[i] = (uint32_t)d.n_rows;
+    if (threadIdx.x == 0) {
+        float best = d.rows[i * d.k] >= 0 ? d.scores[i * d.k] : 0;
+        f.products[i] = (uint32_t)d.n_rows;
+        f.origin[i] = fabsf(best) > FAR ? best : 0;
+    }
     for (size_t c = threadIdx.x; c < d.k; c += blockDim.x) {
         int32_t row = d.rows[i * d.k + c];
         if (row >= 0) atomicOr(&a.bits[row / 32], 1u << row % 32);
@@ -149,9 +156,7 @@ static void run_part(struct wisp_cuda_trainer *t, enum wisp_cuda_part part, cuda
         break;
     case WISP_CUDA_FIND:
         if (!u->full) wisp_find_rows(t->find, s);
-        if (u->scan)
-            mark_scanned<<<(unsigned)u->batch, 32, 0, s>>>(t->scan, t->find.active,
-                                                           t->find.products);
+        if (u->scan) mark_scanned<<<(unsigned)u->batch, 32, 0, s>>>(t->scan, t->find);
         break;
     case WISP_CUDA_UNITE:
         if (!u->full) wisp_find_unite(t->find, s);
@@ -386,9 +391,14 @@ static cudaError_t make_streams(struct wisp_cuda_trainer *t)
 static wisp_status create(struct wisp_cuda_trainer **out, const struct wisp_cuda_setup *s,
                           wisp_error *err)
 {
-    struct wisp_cuda_trainer *t = *out = new wisp_cuda_trainer();
+    struct wisp_cuda_trainer *t = *out = new (std::nothrow) wisp_cuda_trainer();
+    if (t) t->first_row = new (std::nothrow) uint32_t[s->n_blocks + 1];
+    if (!t || !t->first_row) {
+        delete t;
+        *out = NULL;
+        return wisp_dfail(err, WISP_ENOMEM, "no memory left for the card's run");
+    }
     t->s = *s;
-    t->first_row = new uint32_t[s->n_blocks + 1];
     for (size_t b = 0, row = 0; b < s->n_blocks; row += s->blocks[b++].n)
         t->first_row[b] = (uint32_t)row;
     wisp_status st = wisp_trainer_fill(t, err);

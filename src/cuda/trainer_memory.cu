@@ -4,6 +4,7 @@
  * only counts, so the plan and the run cannot differ. */
 #include "cuda/trainer.cuh"
 
+#include <new>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -33,18 +34,24 @@ wisp_status wisp_dcheck(cudaError_t e, const char *what, wisp_error *err)
 
 /* ---- memory ---- */
 
-/* The most features (or labels) that 'n' rows can have together. */
+static const uint32_t *starts_of(const struct wisp_cuda_block *b, bool labels)
+{
+    return labels ? b->yp : b->xp;
+}
+
+/* The most features (or labels) that 'n' rows can have together, in any choice of them. */
 static size_t most_of(const struct wisp_cuda_setup *s, bool labels, size_t n)
 {
     size_t longest = 0, sum = 0;
     for (size_t b = 0; b < s->n_blocks; b++) {
-        const uint32_t *p = labels ? s->blocks[b].yp : s->blocks[b].xp;
+        const uint32_t *p = starts_of(&s->blocks[b], labels);
         for (size_t i = 0; i < s->blocks[b].n; i++)
             longest = p[i + 1] - p[i] > longest ? p[i + 1] - p[i] : longest;
     }
-    uint64_t *rows = new uint64_t[longest + 1]();
+    uint64_t *rows = new (std::nothrow) uint64_t[longest + 1]();
+    if (!rows) return n * longest;
     for (size_t b = 0; b < s->n_blocks; b++) {
-        const uint32_t *p = labels ? s->blocks[b].yp : s->blocks[b].xp;
+        const uint32_t *p = starts_of(&s->blocks[b], labels);
         for (size_t i = 0; i < s->blocks[b].n; i++) rows[p[i + 1] - p[i]]++;
     }
     for (size_t length = longest; length > 0 && n > 0; length--) {
