@@ -13,6 +13,7 @@
  * millisecond in fp32; 150 KB of mail, 13 KB of answer (k = 5). */
 #include "cuda/trainer.cuh"
 
+#include <new>
 #include <string.h>
 
 enum { FIRST_ROOM = 1 << 16 }; /* non-zeros of a batch before room has to grow */
@@ -193,7 +194,8 @@ wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp
                                 struct wisp_cuda_trainer *t, size_t batch, size_t k,
                                 wisp_error *err)
 {
-    struct wisp_cuda_scorer *s = *out = new wisp_cuda_scorer();
+    struct wisp_cuda_scorer *s = *out = new (std::nothrow) wisp_cuda_scorer();
+    if (!s) return wisp_dfail(err, WISP_ENOMEM, "no memory left for scoring on the card");
     s->batch = batch, s->k = k;
     s->borrowed = net == NULL;
     if (s->borrowed) {
