@@ -44,7 +44,11 @@ static wisp_status check_sampling(const struct wisp_sampling *o, wisp_error *err
     if (o->per_example) return wisp_not_on_card(err, "--active-per example");
     if (o->correct > 0) return wisp_not_on_card(err, "--correct");
     if (!o->rescore) return wisp_not_on_card(err, "--rescore no");
-    if (o->least) return wisp_not_on_card(err, "--active-min");
+    if (o->least || o->most) return wisp_not_on_card(err, "--active-min or --active-max");
+    if (o->keep > 1000) return wisp_not_on_card(err, "--keep of more than 1000");
+    if (o->keep > 64 && has(o->names, "scan"))
+        return wisp_not_on_card(err, "--sampling scan with --keep of more than 64");
+    if (o->n_carried > 2000) return wisp_not_on_card(err, "--carry of more than 2000");
     return WISP_OK;
 }
 
