@@ -49,10 +49,10 @@ wisp_status wisp_card_check(const struct wisp_model *m, wisp_error *err)
 
 static struct wisp_cuda_param param(const struct wisp_param *p)
 {
-    return (struct wisp_cuda_param){ .rows = p->rows, .cols = p->cols, .w = p->w, .b16 = p->b16 };
+    return (struct wisp_cuda_param){ p->rows, p->cols, p->w, p->b16, p->m, p->v, p->g2, p->count };
 }
 
-static struct wisp_cuda_net net_of(const struct wisp_net *net)
+struct wisp_cuda_net wisp_gpu_net(const struct wisp_net *net)
 {
     const struct wisp_layer *in = &net->layers[0], *out = wisp_net_output(net);
     struct wisp_cuda_net n = { .n_features = net->n_features,
@@ -69,7 +69,7 @@ static struct wisp_cuda_net net_of(const struct wisp_net *net)
 wisp_status wisp_scorer_use_card(struct wisp_scorer *s, struct wisp_cuda_trainer *t, bool ranks,
                                  wisp_error *err)
 {
-    struct wisp_cuda_net net = net_of(&s->net);
+    struct wisp_cuda_net net = wisp_gpu_net(&s->net);
     if (s->sparse.votes) return wisp_not_on_card(err, "sparse prediction");
     if (s->k > MOST_K) return wisp_not_on_card(err, "prediction of more than 64 labels a row");
     wisp_status st = wisp_card_check(s->m, err);

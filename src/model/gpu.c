@@ -72,24 +72,16 @@ wisp_status wisp_gpu_check(const struct wisp_run *r, wisp_error *err)
 
 /* ---- the setup ---- */
 
-static struct wisp_cuda_param param(const struct wisp_param *p)
+static void set_net(struct wisp_cuda_setup *s, const struct wisp_net *net)
 {
-    return (struct wisp_cuda_param){ p->rows, p->cols, p->w, p->b16, p->m, p->v, p->g2, p->count };
-}
-
-static void set_net(struct wisp_cuda_setup *s, const struct wisp_run *r)
-{
-    const struct wisp_net *net = &r->m->net;
-    const struct wisp_layer *in = &net->layers[0], *out = wisp_net_output(net);
-    s->n_features = net->n_features, s->n_labels = net->n_labels;
-    s->width = in->n_out;
-    s->in_w = param(&in->params[0]), s->in_bias = param(&in->params[1]);
-    s->out_w = param(&out->params[0]), s->out_bias = param(&out->params[1]);
-    for (int i = 1; i < net->n_layers - 1; i++) {
-        const struct wisp_layer *l = &net->layers[i];
-        if (l->kind == &wisp_layer_relu) s->relu = true;
-        else s->dropout = (float)l->arg, s->drop_layer = l->number;
-    }
+    struct wisp_cuda_net n = wisp_gpu_net(net);
+    s->n_features = n.n_features, s->n_labels = n.n_labels, s->width = n.width;
+    s->in_w = n.in_w, s->in_bias = n.in_bias;
+    s->out_w = n.out_w, s->out_bias = n.out_bias;
+    s->relu = n.relu;
+    for (int i = 1; i < net->n_layers - 1; i++)
+        if (net->layers[i].kind == &wisp_layer_dropout)
+            s->dropout = (float)net->layers[i].arg, s->drop_layer = net->layers[i].number;
 }
 
 static wisp_status set_rows(struct wisp_cuda_setup *s, struct wisp_gpu *g, const struct wisp_run *r,
@@ -184,7 +176,7 @@ static wisp_status set_up(struct wisp_gpu *g, struct wisp_run *r, wisp_error *er
     for (int i = 0; i < 3; i++)
         if (strcmp(r->plan.optimizer->name, optimizers[i]) == 0)
             s->optimizer = (enum wisp_cuda_optimizer)i;
-    set_net(s, r);
+    set_net(s, &r->m->net);
     wisp_status st = set_rows(s, g, r, err);
     return st == WISP_OK ? set_sampling(s, g, r, err) : st;
 }

@@ -7,10 +7,13 @@
 #ifndef WISP_MODEL_GPU_H
 #define WISP_MODEL_GPU_H
 
+#include "cuda/cuda.h"
 #include "model/train.h"
 
 /* Is it input, then relu and dropout or not, then the output layer, and not too wide?  (card.c) */
 wisp_status wisp_gpu_check_net(const struct wisp_net *net, wisp_error *err);
+/* The net as cuda.h wants it, with what optimiser state there is. */
+struct wisp_cuda_net wisp_gpu_net(const struct wisp_net *net);
 /* Is there a card, and can it do what the plan says?  Names what it cannot. */
 wisp_status wisp_gpu_check(const struct wisp_run *r, wisp_error *err);
 /* Opens the card, says what will be taken and what is free, and copies everything there; the run's
