@@ -33,7 +33,6 @@ enum {
     LANES = 8, /* a row: 16 bytes each, 128 bytes of a row at a time */
     GROUPS = THREADS / LANES,
     MOST_RINGS = 10,     /* as in neighbours.c */
-    FAR = 50,            /* WISP_LOSS_RANGE of layer/loss.h */
     WORDS = 4 * THREADS, /* of a chunk */
 };
 #define ALL 0xffffffffu
@@ -417,7 +416,7 @@ static __device__ void write_best(const struct wisp_dfind &f, const struct pot &
     bool full = deep > 0 && p.best[deep - 1], some = (keep > 0 || deep > 0) && p.best[0];
     float best = some ? wisp_dkey_score(p.best[0]) : 0;
     f.limit[i] = full ? wisp_dkey_score(p.best[deep - 1]) : -CUDART_INF_F;
-    f.origin[i] = fabsf(best) > FAR && fabsf(best) < CUDART_INF_F ? best : 0;
+    f.origin[i] = fabsf(best) > WISP_DFAR && fabsf(best) < CUDART_INF_F ? best : 0;
     f.products[i] = (uint32_t)*p.n;
 }
 

@@ -108,7 +108,7 @@ struct wisp_dout {
     uint32_t *done;
 };
 size_t wisp_out_lay(struct wisp_dout *o, void *block);
-/* E, and sums of it; logits of the true labels. */
+/* E, and sums of it. */
 void wisp_out_forward(const struct wisp_dout &o, cudaStream_t s);
 /* Loss and factor of each sample; then E of the true labels less target / factor. */
 void wisp_out_combine(const struct wisp_dout &o, cudaStream_t s);
@@ -128,6 +128,10 @@ struct wisp_dlsh {   /* tables of one generation */
 };
 
 enum {
+    WISP_DFAR = 50
+}; /* logits beyond are taken relative to the best: WISP_LOSS_RANGE of
+      layer/loss.h */
+enum {
     WISP_FIND_HASHED = 512, /* most rows of a sample's buckets that are scored */
     WISP_FIND_TABLES = 256, /* tables that are looked at */
 };
@@ -139,7 +143,6 @@ struct wisp_dfind {
     const float *h;    /* (batch, width) */
     size_t keep, deep; /* best rows of a sample that join the set; that are remembered */
     size_t k;          /* best active rows of each sample, for learning */
-    bool rescore;      /* always true so far */
     uint64_t seed;
     /* neighbours (hash/neighbours.c) */
     bool neighbours;

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_GROWTH = 20, FAR = 50 /* WISP_LOSS_RANGE of layer/loss.h */ };
+enum { MOST_GROWTH = 20 };
 
 /* ---- the card ---- */
 
@@ -110,7 +110,7 @@ __global__ static void mark_scanned(struct wisp_dscan d, struct wisp_dfind f)
     if (threadIdx.x == 0) {
         float best = d.rows[i * d.k] >= 0 ? d.scores[i * d.k] : 0;
         f.products[i] = (uint32_t)d.n_rows;
-        f.origin[i] = fabsf(best) > FAR ? best : 0;
+        f.origin[i] = fabsf(best) > WISP_DFAR ? best : 0;
     }
     for (size_t c = threadIdx.x; c < d.k; c += blockDim.x) {
         int32_t row = d.rows[i * d.k + c];
@@ -275,17 +275,19 @@ static void keep_tables(struct wisp_cuda_trainer *t, uint64_t first, bool anew)
     wisp_hash_build(t->hash, t->main);
 }
 
-static size_t row_length(const struct wisp_cuda_setup *s, const uint32_t *first, uint32_t row,
-                         bool labels)
+/* Adds the features and labels of a row. */
+static void count_row(const struct wisp_cuda_trainer *t, uint32_t row, size_t *nnz, size_t *labels)
 {
-    size_t lo = 0, hi = s->n_blocks;
+    size_t lo = 0, hi = t->s.n_blocks;
     while (hi - lo > 1) {
         size_t mid = (lo + hi) / 2;
-        if (first[mid] <= row) lo = mid;
+        if (t->first_row[mid] <= row) lo = mid;
         else hi = mid;
     }
-    const uint32_t *p = labels ? s->blocks[lo].yp : s->blocks[lo].xp;
-    return p[row - first[lo] + 1] - p[row - first[lo]];
+    const struct wisp_cuda_block *b = &t->s.blocks[lo];
+    uint32_t at = row - t->first_row[lo];
+    *nnz += b->xp[at + 1] - b->xp[at];
+    *labels += b->yp[at + 1] - b->yp[at];
 }
 
 static wisp_status run(struct wisp_cuda_trainer *t, const uint32_t *ids, const uint32_t *n,
@@ -301,10 +303,7 @@ static wisp_status run(struct wisp_cuda_trainer *t, const uint32_t *ids, const u
         struct wisp_dnow *now = &t->host_now[c][s];
         now->n = n[s], now->step = first + s, now->seed = t->s.seed, now->lr = lr[s];
         memcpy(t->host_ids[c] + s * batch, ids + s * batch, n[s] * sizeof *ids);
-        for (size_t i = 0; i < n[s]; i++) {
-            nnz += row_length(&t->s, t->first_row, ids[s * batch + i], false);
-            labels += row_length(&t->s, t->first_row, ids[s * batch + i], true);
-        }
+        for (size_t i = 0; i < n[s]; i++) count_row(t, ids[s * batch + i], &nnz, &labels);
     }
     cudaStreamWaitEvent(t->lay, t->used[c], 0);
     cudaMemcpyAsync(k->now, t->host_now[c], n_steps * sizeof *k->now, cudaMemcpyHostToDevice,

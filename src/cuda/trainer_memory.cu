@@ -136,7 +136,7 @@ static void lay_find(struct wisp_cuda_trainer *t, void *b, size_t *at)
     f->now = t->now, f->batch = s->batch, f->width = s->width, f->n_rows = s->n_labels;
     f->w = seen_by_finders(t), f->bias = t->out.bias, f->h = t->in.h;
     f->keep = s->keep, f->deep = s->deep, f->k = s->neighbours ? s->best : 0;
-    f->rescore = true, f->seed = s->seed;
+    f->seed = s->seed;
     f->neighbours = s->neighbours;
     f->ring = s->ring, f->last = s->last, f->hops = s->hops, f->n_samples = s->n_rows;
     f->n_carried = s->n_carried;

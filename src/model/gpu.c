@@ -277,10 +277,8 @@ wisp_status wisp_gpu_wait(struct wisp_run *r, wisp_error *err)
 /* Steps up to the one that measures recall, which is the last of its call. */
 wisp_status wisp_gpu_steps(struct wisp_run *r, size_t *rows, bool last, wisp_error *err)
 {
-    enum { LOOKS = 4 };
     struct wisp_gpu *g = r->gpu;
     size_t most = g->api->most_steps(g->t), batch = r->plan.batch, n = 0;
-    size_t each = r->steps / (size_t)r->plan.epochs / LOOKS;
     bool look = false;
     *rows = 0;
     if (last) most = 1;
@@ -291,12 +289,11 @@ wisp_status wisp_gpu_steps(struct wisp_run *r, size_t *rows, bool last, wisp_err
         g->n[n] = (uint32_t)m;
         g->lr[n] = (float)wisp_plan_lr(&r->plan, r->step + n, r->steps);
         *rows += m;
-        look = last || each == 0 || (r->in_epoch + n) % each == each - 1;
+        look = r->sampler && (last || wisp_recall_due(r, r->in_epoch + n));
     }
     if (n == 0) return WISP_OK;
     bool anew = g->anew || r->in_epoch == 0;
-    wisp_status st =
-        g->api->run(g->t, g->ids, g->n, g->lr, n, r->step, look && r->sampler, anew, err);
+    wisp_status st = g->api->run(g->t, g->ids, g->n, g->lr, n, r->step, look, anew, err);
     if (st != WISP_OK) return st;
     g->anew = false;
     r->opt.lr = g->lr[n - 1];

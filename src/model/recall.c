@@ -3,7 +3,12 @@
 #include "layer/output.h"
 #include "model/train.h"
 
-enum { SAMPLES = 32, TOP = 20, SCAN = 64 /* with room for true labels among the best */ };
+enum {
+    LOOKS_AN_EPOCH = 4,
+    SAMPLES = 32,
+    TOP = 20,
+    SCAN = 64 /* with room for true labels among the best */
+};
 
 wisp_status wisp_recall_init(struct wisp_recall *t, const struct wisp_layer *out, int threads,
                              wisp_error *err)
@@ -60,4 +65,10 @@ void wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp
         t->sums.n++;
     }
     t->seconds += wisp_now() - began;
+}
+
+bool wisp_recall_due(const struct wisp_run *r, size_t step)
+{
+    size_t each = r->steps / (size_t)r->plan.epochs, every = each / LOOKS_AN_EPOCH;
+    return every == 0 || step % every == every - 1;
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SNAPSHOTS_AN_EPOCH = 4, LOOKS_AN_EPOCH = 4 };
+enum { SNAPSHOTS_AN_EPOCH = 4 };
 static const double SAY_EVERY_S = 0.2;
 
 /* ---- tail averaging ---- */
@@ -126,13 +126,6 @@ static bool time_is_up(const struct watch *c)
     return c->r->plan.seconds > 0 && c->trained_s >= c->r->plan.seconds;
 }
 
-/* A few times an epoch; of epochs with few steps, at each. */
-static bool looks_now(const struct wisp_run *r)
-{
-    size_t each = r->steps / (size_t)r->plan.epochs, every = each / LOOKS_AN_EPOCH;
-    return every == 0 || r->in_epoch % every == every - 1;
-}
-
 /* Fetches the numbers of the batch after 'ahead' more steps and has it laid out while others work:
  * the batch of step s lies in layout s % 2. */
 static void fetch(struct wisp_run *r, size_t ahead)
@@ -220,7 +213,7 @@ static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *
     while (st == WISP_OK && !last && r->n_rows[r->step % 2] > 0) {
         size_t n = r->n_rows[r->step % 2];
         last = time_is_up(c);
-        st = step(r, last || looks_now(r), err);
+        st = step(r, last || wisp_recall_due(r, r->in_epoch), err);
         if (st != WISP_OK) break;
         c->rows += n;
         const struct wisp_batch *b = &r->layouts[(r->step - 1) % 2].batch; /* of that step */

@@ -102,6 +102,9 @@ struct wisp_run {
     char saved[33]; /* checksum of the model this run left at 'path'; "": none */
 };
 
+/* Is recall measured in this step of an epoch?  A few times; of epochs with few steps, in each. */
+bool wisp_recall_due(const struct wisp_run *r, size_t step);
+
 /* Everything but ctx, train, valid and path, which the caller has set (run.c). */
 wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 void wisp_run_clear(struct wisp_run *r); /* also half made */

@@ -67,21 +67,6 @@ template <class T> struct fenced {
 
 /* ---- bf16 ---- */
 
-static uint16_t round16(float x) /* to nearest, even */
-{
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static float widen(uint16_t half)
-{
-    uint32_t bits = (uint32_t)half << 16;
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-}
-
 /* ---- a case ---- */
 
 enum store { STORE_FP32, STORE_COPY, STORE_BF16, STORES };
@@ -322,9 +307,9 @@ static void lay_values(struct world *x)
         for (size_t c = 0; c < width; c++) {
             size_t at = x->rows[r] * width + c;
             float v = (float)w[r * width + c];
-            if (half) x->w.b16[at] = round16(v);
+            if (half) x->w.b16[at] = rig_half(v);
             else x->w.w[at] = v;
-            if (x->k.store == STORE_COPY) x->w.copy[at] = round16(v);
+            if (x->k.store == STORE_COPY) x->w.copy[at] = rig_half(v);
         }
     }
     x->h.keep(), x->origin.keep(), x->w.w.keep(), x->w.b16.keep(), x->w.copy.keep();
@@ -432,7 +417,7 @@ static std::vector<float> take_e(const struct world &x)
         const unsigned char *from = &raw[(at / n * lde + at % n) * size];
         uint16_t half;
         if (size == 4) memcpy(&e[at], from, 4);
-        else memcpy(&half, from, 2), e[at] = widen(half);
+        else memcpy(&half, from, 2), e[at] = rig_widen(half);
     }
     return e;
 }

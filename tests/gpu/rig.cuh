@@ -29,6 +29,24 @@ static size_t rig_below(size_t n)
     return (size_t)((test_rand(&rig_seed) >> 16) % n);
 }
 
+static inline float rig_whole(int most) /* a whole number in -most .. most */
+{
+    return (float)((int)rig_below(2 * most + 1) - most);
+}
+static inline uint16_t rig_half(float x) /* to bf16: nearest, ties to even */
+{
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+static inline float rig_widen(uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float x;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
 template <class T> struct both { /* an array on the host and on the card */
     std::vector<T> host;
     T *dev = NULL;

@@ -113,7 +113,7 @@ finding::finding(const shape &x)
     else f.w.w = put(w);
     f.bias.w = put(bias);
     f.h = put(h);
-    f.keep = s.keep, f.deep = s.deep, f.rescore = true, f.seed = 1234567;
+    f.keep = s.keep, f.deep = s.deep, f.seed = 1234567;
     f.neighbours = s.neighbours;
     f.ring = s.ring, f.last = s.last, f.hops = s.hops, f.n_samples = n_samples;
     f.rings = put(rings), f.lasts = put(lasts);

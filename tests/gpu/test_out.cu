@@ -58,7 +58,7 @@ static void settle(void)
 /* The operand that a product sees. */
 static double seen(const struct world &x, float v)
 {
-    return x.k.precision == WISP_DBF16 ? widen(round16(v)) : v;
+    return x.k.precision == WISP_DBF16 ? rig_widen(rig_half(v)) : v;
 }
 
 struct truth {
@@ -77,7 +77,7 @@ static size_t n_true(const struct world &x, size_t i)
 static float weight(const struct world &x, size_t row, size_t c) /* at the beginning */
 {
     size_t at = row * x.s.width + c;
-    return x.k.store == STORE_BF16 ? widen(x.w.b16.was[x.w.b16.PAD + at])
+    return x.k.store == STORE_BF16 ? rig_widen(x.w.b16.was[x.w.b16.PAD + at])
                                    : x.w.w.was[x.w.w.PAD + at];
 }
 
@@ -217,8 +217,8 @@ static void check_weight(const struct world &x, struct param *p, size_t row, siz
 {
     size_t at = row * p->cols + c;
     bool half = p->b16.base != NULL;
-    double old = half ? widen(p->b16.was[p->b16.PAD + at]) : p->w.was[p->w.PAD + at];
-    double got = half ? widen(p->b16[at]) : p->w[at];
+    double old = half ? rig_widen(p->b16.was[p->b16.PAD + at]) : p->w.was[p->w.PAD + at];
+    double got = half ? rig_widen(p->b16[at]) : p->w[at];
     double top = std::max(fabs(step.from), fabs(step.to));
     double most = (step.to - step.from) / 2 * 1.1 + 1e-5 * top + 0x1p-22 * fabs(old);
     double want = old - (step.from + step.to) / 2;
@@ -294,7 +294,7 @@ static void check_move(const struct world &x, struct param *p, size_t row, const
     else check_sgd(x, p, row, g, off);
     for (size_t c = 0; c < p->cols && p->copy.base; c++) {
         size_t at = row * p->cols + c;
-        CHECK(p->copy[at] == round16(p->w[at]), "the copy of (%zu, %zu) is not w", row, c);
+        CHECK(p->copy[at] == rig_half(p->w[at]), "the copy of (%zu, %zu) is not w", row, c);
     }
 }
 

@@ -19,26 +19,9 @@ struct spec {
     bool skip;
 };
 
-static uint16_t half_of(float x) /* nearest, ties to even */
-{
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-static float float_of(uint16_t h)
-{
-    uint32_t bits = (uint32_t)h << 16;
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-}
 static float rounded(float x)
 {
-    return float_of(half_of(x));
-}
-static float whole(int most)
-{
-    return (float)((int)rig_below(2 * most + 1) - most);
+    return rig_widen(rig_half(x));
 }
 
 struct rig { /* a case, on both sides */
@@ -66,13 +49,13 @@ static void fill(struct rig *r)
 {
     const struct spec &c = r->c;
     for (size_t i = 0; i < r->w.size(); i++) {
-        float x = c.data == REAL || c.data == NEGATIVE ? rig_float() : whole(2);
-        if (c.data == EQUAL) x = r->w[i % c.width] = i < c.width ? whole(2) : r->w[i % c.width];
-        r->half[i] = half_of(x);
-        r->w[i] = c.source == HALVES ? float_of(r->half[i]) : x;
+        float x = c.data == REAL || c.data == NEGATIVE ? rig_float() : rig_whole(2);
+        if (c.data == EQUAL) x = r->w[i % c.width] = i < c.width ? rig_whole(2) : r->w[i % c.width];
+        r->half[i] = rig_half(x);
+        r->w[i] = c.source == HALVES ? rig_widen(r->half[i]) : x;
     }
     for (size_t i = 0; i < c.n_rows; i++) {
-        float x = c.data == REAL ? rig_float() : whole(3);
+        float x = c.data == REAL ? rig_float() : rig_whole(3);
         if (c.data == EQUAL || c.data == DEAD) x = 0;
         if (c.data == ASCENDING) x = (float)(40 * i);
         if (c.data == DESCENDING) x = -(float)(40 * i);
@@ -83,7 +66,7 @@ static void fill(struct rig *r)
     }
     for (size_t i = 0; i < c.n * c.width; i++) {
         size_t s = i / c.width;
-        r->h[i] = c.data == REAL || c.data == NEGATIVE ? rig_float() : whole(2);
+        r->h[i] = c.data == REAL || c.data == NEGATIVE ? rig_float() : rig_whole(2);
         if (c.data == HOT && s != c.n / 2) r->h[i] = 0;
         if (c.data == DEAD && s % 2 == 0) r->h[i] = 0;
     }
@@ -106,7 +89,7 @@ static void reference(struct rig *r, bool bf16, bool (*some)(size_t))
     for (size_t row = 0; row < c.n_rows; row++) {
         for (size_t d = 0; d < c.width; d++) {
             size_t at = row * c.width + d;
-            x[d] = bf16 ? float_of(r->half[at]) : r->w[at];
+            x[d] = bf16 ? rig_widen(r->half[at]) : r->w[at];
         }
         for (size_t i = 0; i < chosen.size(); i++) {
             const double *y = &h[chosen[i] * c.width];

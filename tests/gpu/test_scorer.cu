@@ -14,24 +14,6 @@
 
 extern "C" const struct wisp_cuda *wisp_cuda_table(void);
 
-static uint16_t half_of(float x) /* nearest, ties to even */
-{
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-static float float_of(uint16_t h)
-{
-    uint32_t bits = (uint32_t)h << 16;
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-}
-static float whole(int most)
-{
-    return (float)((int)rig_below(2 * most + 1) - most);
-}
-
 /* What sums of exp may be off by, beyond what comes of the scores. */
 static const double EXP_OFF = 1e-5;
 
@@ -54,7 +36,7 @@ struct spec {
 
 static float weight(enum data d)
 {
-    return d == REAL ? rig_float() : d == EQUAL ? 0 : whole(1);
+    return d == REAL ? rig_float() : d == EQUAL ? 0 : rig_whole(1);
 }
 
 static float bias_of(enum data d, size_t row, size_t n_rows)
@@ -65,13 +47,13 @@ static float bias_of(enum data d, size_t row, size_t n_rows)
     case EQUAL:
         return -7;
     case HIGH:
-        return 10000 * whole(2);
+        return 10000 * rig_whole(2);
     case LOW:
-        return -50000 + whole(3);
+        return -50000 + rig_whole(3);
     case ONE:
         return row == n_rows - 1 ? 300.0f : 0;
     default:
-        return whole(3);
+        return rig_whole(3);
     }
 }
 
@@ -99,12 +81,12 @@ static void fill(struct sums *r)
     for (size_t i = 0; i < r->w.size(); i++) {
         r->w[i] = weight(c.data);
         if (!c.half) continue;
-        r->w16[i] = half_of(r->w[i]);
-        r->w[i] = float_of(r->w16[i]);
+        r->w16[i] = rig_half(r->w[i]);
+        r->w[i] = rig_widen(r->w16[i]);
     }
     for (size_t i = 0; i < c.n_rows; i++) r->bias[i] = bias_of(c.data, i, c.n_rows);
     for (size_t i = 0; i < r->h.size(); i++)
-        r->h[i] = i >= c.n * c.width ? NAN : c.data == REAL ? rig_float() : whole(1);
+        r->h[i] = i >= c.n * c.width ? NAN : c.data == REAL ? rig_float() : rig_whole(1);
     r->w.up(), r->w16.up(), r->bias.up(), r->h.up();
 }
 
@@ -207,7 +189,7 @@ static void make_param(struct wisp_cuda_param *p, std::vector<float> *x, std::ve
                        const struct shape &c, size_t rows, size_t cols)
 {
     x->resize(rows * cols);
-    for (float &v : *x) v = c.whole ? whole(1) : rig_float();
+    for (float &v : *x) v = c.whole ? rig_whole(1) : rig_float();
     *p = {};
     p->rows = rows, p->cols = cols;
     if (!c.half || !x16) {
@@ -215,8 +197,8 @@ static void make_param(struct wisp_cuda_param *p, std::vector<float> *x, std::ve
         return;
     }
     x16->resize(x->size());
-    for (size_t i = 0; i < x->size(); i++) (*x16)[i] = half_of((*x)[i]);
-    for (size_t i = 0; i < x->size(); i++) (*x)[i] = float_of((*x16)[i]);
+    for (size_t i = 0; i < x->size(); i++) (*x16)[i] = rig_half((*x)[i]);
+    for (size_t i = 0; i < x->size(); i++) (*x)[i] = rig_widen((*x16)[i]);
     p->b16 = x16->data();
 }
 
@@ -249,7 +231,7 @@ static void make_rows(struct rows *r, const struct shape &c, size_t n, size_t mo
         size_t m = i % 5 == 4 ? 0 : 1 + rig_below(most);
         for (size_t e = 0; e < m; e++) {
             r->xi.push_back((int32_t)rig_below(c.n_features));
-            r->xv.push_back(c.whole ? whole(1) : rig_float());
+            r->xv.push_back(c.whole ? rig_whole(1) : rig_float());
         }
         r->xp.push_back((uint32_t)r->xi.size());
     }
