@@ -668,4 +668,5 @@ void wisp_kernels_avx2(struct wisp_kernels *k)
     k->winner = winner;
     k->adam = adam;
     k->momentum = momentum;
+    wisp_kernels_deep_avx2(k);
 }

@@ -31,6 +31,21 @@ struct wisp_adam { /* coefficients of one Adam update */
     float eps;  /* eps * sqrt(1 - beta2^t) */
 };
 
+struct wisp_groups { /* a layer of few, fixed connections: outputs with the same inputs share a
+                        group */
+    uint32_t n_groups;
+    const uint32_t *in_start, *in;   /* group g reads in[in_start[g] .. in_start[g + 1] - 1] */
+    const uint32_t *out_start, *out; /* and writes out[out_start[g] ..] */
+    float weight;                    /* of all edges where w is NULL */
+    const float *w;                  /* group g: (inputs, outputs) at w_start[g] */
+    const uint64_t *w_start;
+    bool linear;         /* y = sum + bias */
+    float bias;          /* else y = min(clip, max(0, sum + bias)) */
+    const float *biases; /* by output; NULL: all are 'bias' */
+    float clip;
+};
+enum { WISP_PANEL = 16, WISP_PANEL_MOST = 64 }; /* lanes of a panel: a multiple, and the most */
+
 struct wisp_kernels {
     const char *name; /* of the best instruction set installed */
 
@@ -135,6 +150,24 @@ struct wisp_kernels {
     void (*adam)(float *w, float *m, float *v, const float *g, size_t n, const struct wisp_adam *c);
     /* m = beta m + g;  w -= step * m */
     void (*momentum)(float *w, float *m, const float *g, size_t n, float beta, float step);
+
+    /* ---- deep sparse layers: values of a panel's inputs lie side by side, x (neurons, lanes) ----
+     */
+
+    /* y(out, j) = what the layer makes of x(in, j), all 'lanes'.  Every edge is computed, each
+     * output on its own.  most[j], least[j]: of y over the layer's outputs; NULL: not wanted. */
+    void (*groups)(float *y, const float *x, size_t lanes, const struct wisp_groups *g, float *most,
+                   float *least);
+    /* x(i, j) = bit i of row[j], for i < 64 * words and the 16 lanes from x on; rows of x lie
+     * 'lanes' apart. */
+    void (*spread)(float *x, size_t lanes, const uint64_t *const row[16], size_t words);
+    /* x(i, j) = how many of the bits i, i + 64 * words, ... ('planes' of them, at most 255) are set
+     * in row[j]; i < 64 * words. */
+    void (*tally)(float *x, size_t lanes, const uint64_t *const row[16], size_t words,
+                  size_t planes);
+    /* y(i, j) = x(i, which[j]), j < n <= 16, which[j] < 16, i < rows: live lanes side by side. */
+    void (*pack)(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t which[16],
+                 size_t n, size_t rows);
 };
 
 /* Fills the table with the best forms this machine runs.  'cap' (NULL: none) names the
@@ -149,5 +182,9 @@ void wisp_kernels_avx2(struct wisp_kernels *k);
 void wisp_kernels_avx512(struct wisp_kernels *k);
 void wisp_kernels_bf16(struct wisp_kernels *k);
 void wisp_kernels_amx(struct wisp_kernels *k);
+/* The part for deep sparse layers, called by the ones above. */
+void wisp_kernels_deep_scalar(struct wisp_kernels *k);
+void wisp_kernels_deep_avx2(struct wisp_kernels *k);
+void wisp_kernels_deep_avx512(struct wisp_kernels *k);
 
 #endif

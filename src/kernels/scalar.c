@@ -344,4 +344,5 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
         .adam = adam,
         .momentum = momentum,
     };
+    wisp_kernels_deep_scalar(k);
 }
