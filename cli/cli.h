@@ -51,6 +51,7 @@ int cmd_predict(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_challenge(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 

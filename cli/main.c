@@ -18,6 +18,8 @@ static const struct command {
       cmd_synth },
     { "bench", "bench train|predict --shape amazon670k [options]", "speed on synthetic rows",
       cmd_bench },
+    { "challenge", "challenge --neurons N --layers L --data DIR [options]",
+      "very deep sparse networks: the Graph Challenge", cmd_challenge },
     { "inspect", "inspect MODEL", "what is in a model file", cmd_inspect },
     { "info", "info", "what this build and machine can do", cmd_info },
 };
@@ -27,7 +29,7 @@ static void help(void)
 {
     puts("wisp " WISP_VERSION ": neural networks that are mostly zeros\n");
     for (int i = 0; i < N_COMMANDS; i++)
-        printf("  wisp %-48s %s\n", commands[i].usage, commands[i].what);
+        printf("  wisp %-51s %s\n", commands[i].usage, commands[i].what);
     puts("\n  wisp COMMAND --help lists the command's options.  For example:\n"
          "    wisp train train.txt -o model --labels names.txt\n"
          "    wisp eval model test.txt\n"

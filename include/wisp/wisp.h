@@ -196,6 +196,46 @@ WISP_API wisp_status wisp_bench_predict(wisp_report **out, wisp_context *ctx,
                                         const wisp_config *cfg, const char *model, const char *rows,
                                         wisp_on_progress on_progress, void *arg, wisp_error *err);
 
+/* ---- deep sparse networks ---- */
+
+/* Runs a network of the Sparse DNN Graph Challenge: options "neurons", "layers", "mode" (raw,
+ * exact, merged), "data" (a folder: the official files, or with "generate" MNIST's training
+ * images), "topology", "device", "memory", "seed".  categories (NULL: none): a file that receives
+ * the rows that end non-zero, from 1, one a line.  The report holds neurons, layers, mode, device,
+ * seconds (of the inference alone), edges_per_s (of the whole network, times inputs: *effective* in
+ * modes that skip some), categories, truth ("match", "mismatch" or "unknown": against the official
+ * list where there is one in the folder, else against the official count), analysis_seconds, and
+ * more: read_seconds, upload_seconds, inputs, edges, live_layers (inputs times layers computed,
+ * over inputs), merged_width, merged_edges, zero_from, full_from, threads, kernel, peak_bytes. */
+WISP_API wisp_status wisp_challenge(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
+                                    const char *categories, wisp_error *err);
+
+typedef struct wisp_sparse wisp_sparse; /* a deep network of few, fixed connections */
+
+/* Layers y = min(clip, max(0, W x + biases)), of any widths; clip 0: no upper bound. */
+WISP_API wisp_status wisp_sparse_create(wisp_sparse **out, double clip, wisp_error *err);
+WISP_API void wisp_sparse_free(wisp_sparse *net); /* NULL is fine */
+/* One more layer, copied.  W by output (CSR): inputs of output o are in[start[o] .. start[o+1]-1],
+ * ascending, with their weights beside them.  biases (n_out), NULL: 0.  linear: y = W x + biases,
+ * as the last layer of a classifier has it. */
+WISP_API wisp_status wisp_sparse_add(wisp_sparse *net, uint32_t n_in, uint32_t n_out,
+                                     const uint64_t *start, const uint32_t *in,
+                                     const float *weights, const float *biases, int linear,
+                                     wisp_error *err);
+WISP_API wisp_status wisp_sparse_save(const wisp_sparse *net, const char *path, wisp_error *err);
+WISP_API wisp_status wisp_sparse_load(wisp_sparse **out, wisp_context *ctx, const char *path,
+                                      wisp_error *err);
+/* Runs n inputs (CSR: row i has values value[start[i] ..] at places id[start[i] ..], no place
+ * twice) through all layers; options "mode", "device" and "memory" as for wisp_challenge.  values
+ * (n, outputs): the last layer's, NULL: not wanted; ends (n): 1 where they are not all zero. report
+ * (NULL: none): seconds (of the inference alone), analysis_seconds, upload_seconds, edges,
+ * live_layers, merged_width, merged_edges, kernel.  What "merged" found is kept for the next call,
+ * so one thread at a time may run a net. */
+WISP_API wisp_status wisp_sparse_run(float *values, uint8_t *ends, wisp_report **report,
+                                     wisp_context *ctx, wisp_sparse *net, size_t n,
+                                     const uint64_t *start, const uint32_t *id, const float *value,
+                                     const wisp_config *cfg, wisp_error *err);
+
 /* ---- models ---- */
 
 WISP_API wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err);

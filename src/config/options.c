@@ -116,7 +116,7 @@ static const wisp_option table[N_OPTS] = {
                      "lists looked at for a sample; 0: chosen from --lists" },
     [OPT_INDEX] = { "index", "choice", "auto", "auto|no|yes", "train bench",
                     "keep an index for --inference sparse in the model; auto: for many labels" },
-    [OPT_SEED] = { "seed", "int", "1", "0..9007199254740992", "train synth bench",
+    [OPT_SEED] = { "seed", "int", "1", "0..9007199254740992", "train synth bench challenge",
                    "of every random choice" },
     [OPT_VALID] = { "valid", "text", "", "", "train",
                     "file of validation rows; empty: hold out some" },
@@ -149,11 +149,13 @@ static const wisp_option table[N_OPTS] = {
     [OPT_LABELS] = { "labels", "text", "", "", "train synth",
                      "file of label names, line i names id i (synth: number of labels)" },
     [OPT_VOCAB] = { "vocab", "text", "", "", "train", "file of feature names, line i names id i" },
-    [OPT_CACHE] = { "cache", "text", "", "", READS,
+    [OPT_CACHE] = { "cache", "text", "", "", READS " challenge",
                     "folder for binary copies of data files that cannot lie beside them; '-': keep "
                     "none" },
-    [OPT_MEMORY] = { "memory", "size", "0", "", READS,
-                     "limit for data held at once, e.g. 2G; 0: what the machine has" },
+    [OPT_MEMORY] = { "memory", "size", "0", "", READS " challenge",
+                     "limit for data held at once, e.g. 2G; 0: what the machine has (challenge: "
+                     "for "
+                     "network and inputs on the card; what is beyond it is streamed)" },
 
     [OPT_K] = { "k", "text", "", "", "eval predict",
                 "cut-offs (eval, 1,3,5) or number of labels a row (predict, 5)" },
@@ -179,17 +181,33 @@ static const wisp_option table[N_OPTS] = {
     [OPT_ROW_LABELS] = { "row-labels", "real", "0", "0..10000", "synth bench",
                          "labels a row, mean; 0: 5" },
 
-    [OPT_DEVICE] = { "device", "choice", "cpu", "cpu|cuda", "train eval predict bench",
-                     "where to train and to predict: on the CPU, or on an NVIDIA card" },
+    [OPT_NEURONS] = { "neurons", "int", "1024", "32..4194304", "challenge",
+                      "of a layer: 1024, 4096, 16384 or 65536 in the official networks" },
+    [OPT_LAYERS] = { "layers", "int", "120", "1..1000000", "challenge",
+                     "120, 480 or 1920 in the official networks" },
+    [OPT_MODE] = { "mode", "choice", "exact", "raw|exact|merged", "challenge",
+                   "raw: every edge of every input is computed; exact: inputs that no later layer "
+                   "changes are done; merged: exact, and equal neurons are computed once" },
+    [OPT_DATA] = { "data", "text", "", "", "challenge",
+                   "folder of the official files; with --generate: of MNIST's training images" },
+    [OPT_GENERATE] = { "generate", "flag", "0", "", "challenge",
+                       "make the network, and its inputs from MNIST, as the official ones are "
+                       "made" },
+    [OPT_TOPOLOGY] = { "topology", "choice", "radix", "radix|random", "challenge",
+                       "of a generated network: the official butterflies, or 32 inputs a neuron at "
+                       "random" },
+
+    [OPT_DEVICE] = { "device", "choice", "cpu", "cpu|cuda", "train eval predict bench challenge",
+                     "where to work: on the CPU, or on an NVIDIA card" },
     [OPT_CARD_MEMORY] = { "card-memory", "size", "0", "", "train bench",
                           "most memory of the card to take; where the output layer's rows do not "
                           "fit they stay in the host's memory, and those in use travel; 0: what "
                           "is free" },
-    [OPT_THREADS] = { "threads", "int", "0", "0..1024", "train eval predict convert synth bench",
-                      "0: one per core" },
-    [OPT_CONFIG] = { "config", "text", "", "", "train eval predict convert synth bench",
+    [OPT_THREADS] = { "threads", "int", "0", "0..1024",
+                      "train eval predict convert synth bench challenge", "0: one per core" },
+    [OPT_CONFIG] = { "config", "text", "", "", "train eval predict convert synth bench challenge",
                      "file with lines 'key = value'" },
-    [OPT_JSON] = { "json", "flag", "0", "", "train eval predict inspect info bench",
+    [OPT_JSON] = { "json", "flag", "0", "", "train eval predict inspect info bench challenge",
                    "the last line of stdout is a JSON object (predict: one object a row)" },
 };
 

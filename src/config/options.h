@@ -86,6 +86,13 @@ enum wisp_opt {
     OPT_FEATURES,
     OPT_ROW_FEATURES,
     OPT_ROW_LABELS,
+
+    OPT_NEURONS,
+    OPT_LAYERS,
+    OPT_MODE,
+    OPT_DATA,
+    OPT_GENERATE,
+    OPT_TOPOLOGY,
     /* everywhere */
     OPT_DEVICE,
     OPT_CARD_MEMORY,

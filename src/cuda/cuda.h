@@ -1,4 +1,5 @@
-/* Training and prediction on a card: what the rest of wisp sees of it.  No CUDA type is shown here.
+/* Training, prediction and deep sparse networks on a card: what the rest of wisp sees of it.  No
+ * CUDA type is shown here.
  *
  * The kernels lie in a shared object of their own, wisp-cuda.so, which is opened when a card is
  * asked for (device.c): one binary serves machines with and without one.  It exports one function,
@@ -16,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { WISP_CUDA_VERSION = 2 }; /* of this interface */
+enum { WISP_CUDA_VERSION = 3 }; /* of this interface */
 
 struct wisp_cuda_card {
     char name[128];
@@ -140,8 +141,49 @@ struct wisp_cuda_best { /* of n rows */
     double *sum; /* (n) sum over all labels of exp(logit - max) */
 };
 
+/* ---- deep sparse networks (spdnn/spdnn.h has the words) ---- */
+
+struct wisp_cuda_layer { /* y = min(clip, max(0, W x + bias)), or W x where linear */
+    uint32_t n_in, n_out, n_groups;
+    bool linear;
+    const uint32_t *in_start, *in; /* group g reads inputs in[in_start[g] .. in_start[g + 1] - 1] */
+    const uint32_t *out_start, *out; /* and writes outputs out[out_start[g] ..] */
+    float weight;                    /* of all edges where w is NULL */
+    const float *w;                  /* group g: (inputs, outputs) at w_start[g] */
+    const uint64_t *w_start;
+    float bias;
+    const float *biases; /* (n_out) by id; NULL: all are 'bias' */
+};
+
+struct wisp_cuda_deep { /* what a runner is made from; pointers stay the caller's, and must live as
+                           long as the runner, which may read layers again */
+    size_t n_layers;
+    const struct wisp_cuda_layer *layers;
+    float clip; /* INFINITY: none */
+    bool drop;  /* use the rules below */
+    /* An all-zero (all-clip) vector that enters this layer or a later one stays so to the end. */
+    size_t zero_from, full_from;
+    size_t most_bytes; /* of the card; 0: what is free.  Layers and inputs beyond it are streamed */
+    /* n vectors of bits, or CSR (start, id, value) where bits is NULL */
+    size_t n, words;
+    const uint64_t *bits;
+    const uint64_t *start;
+    const uint32_t *id;
+    const float *value;
+};
+
+struct wisp_cuda_deep_times {
+    double seconds;   /* of the inference: the fastest of the repeats */
+    double upload_s;  /* layers and inputs to the card, inputs made dense there */
+    uint64_t work;    /* inputs times layers that were computed */
+    uint64_t bytes;   /* of the card that were taken */
+    bool streamed;    /* layers, or inputs, did not all fit: 'seconds' includes their copies */
+    const char *form; /* which kernel */
+};
+
 struct wisp_cuda_trainer;
 struct wisp_cuda_scorer;
+struct wisp_cuda_runner;
 
 struct wisp_cuda {
     int version;
@@ -177,6 +219,14 @@ struct wisp_cuda {
     /* Exact, in fp32.  Values of the rows are transformed; their labels are not looked at. */
     wisp_status (*score)(struct wisp_cuda_scorer *s, const struct wisp_cuda_best *out,
                          const struct wisp_cuda_block *rows, wisp_error *err);
+    /* A deep sparse network and its inputs, on the card: inputs as dense floats. */
+    wisp_status (*create_runner)(struct wisp_cuda_runner **out, const struct wisp_cuda_deep *d,
+                                 wisp_error *err);
+    void (*free_runner)(struct wisp_cuda_runner *r); /* NULL is fine */
+    /* Runs all inputs through all layers 'repeats' times.  ends (n): 1 where the result is not all
+     * zero; values (n, n_out of the last layer), NULL: not wanted. */
+    wisp_status (*run_deep)(struct wisp_cuda_runner *r, uint8_t *ends, float *values, int repeats,
+                            struct wisp_cuda_deep_times *times, wisp_error *err);
 };
 
 #ifdef __cplusplus

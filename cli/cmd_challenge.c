@@ -1,0 +1,54 @@
+/* wisp challenge --neurons N --layers L --mode raw|exact|merged --data DIR [--generate] */
+#include "cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static double get(const wisp_report *r, const char *key)
+{
+    double v = 0;
+    wisp_report_get(r, key, &v);
+    return v;
+}
+
+static void print(const wisp_report *r, const struct args *a)
+{
+    const char *mode = args_text(a, "mode");
+    const double s = get(r, "seconds"), rate = get(r, "edges_per_s");
+    printf("network   %.0f neurons x %.0f layers, %.4g edges; %.0f inputs\n", get(r, "neurons"),
+           get(r, "layers"), get(r, "edges"), get(r, "inputs"));
+    printf("mode      %s on %s: %.6f s, %.4g %sedges/s; the fastest of %.0f runs\n", mode,
+           args_text(a, "device"), s, rate, strcmp(mode, "raw") == 0 ? "" : "effective ",
+           get(r, "repeats"));
+    printf("work      %.2f layers an input", get(r, "live_layers"));
+    if (strcmp(mode, "merged") == 0)
+        printf(", %.0f neurons and %.4g edges after merging", get(r, "merged_width"),
+               get(r, "merged_edges"));
+    printf("\nbefore    reading %.3f s, analysis %.3f s, upload %.3f s\n", get(r, "read_seconds"),
+           get(r, "analysis_seconds"), get(r, "upload_seconds"));
+    const char *json = wisp_report_json(r), *truth = strstr(json, "\"truth\":\"");
+    printf("answer    %.0f categories", get(r, "categories"));
+    if (truth) printf(", truth: %.*s", (int)strcspn(truth + 9, "\""), truth + 9);
+    printf("\nmemory    %.2f GiB peak\n", get(r, "peak_bytes") / (1 << 30));
+}
+
+int cmd_challenge(int argc, char **argv)
+{
+    struct args a;
+    wisp_error err = { 0 };
+    wisp_context *ctx = NULL;
+    wisp_report *report = NULL;
+    int rc = args_read(&a, "challenge", argc, argv, 0, 0,
+                       "challenge --neurons N --layers L --mode raw|exact|merged --data DIR "
+                       "[--generate] [-o CATEGORIES]");
+    if (rc) return rc;
+    wisp_status st = open_context(&ctx, &a, &err);
+    if (st == WISP_OK) st = wisp_challenge(&report, ctx, a.cfg, a.out, &err);
+    if (st != WISP_OK) rc = fail(&err);
+    else if (args_on(&a, "json")) printf("%s\n", wisp_report_json(report));
+    else print(report, &a);
+    wisp_report_free(report);
+    wisp_context_free(ctx);
+    args_clear(&a);
+    return rc;
+}
