@@ -12,11 +12,11 @@
  *
  *   pixels --> coefficients (28, N) --> their spectra along x --> coefficients (28, M) --> columns
  *
- * Two real rows share a complex transform.  The third arrow is taken for each x = s, s + S, s + 2
- * S,
- * ... in turn (a *phase* s < S, a shift of the spectrum), so of the 28 x M numbers only a part
- * is ever there.  A column is evaluated for y, m/2 - y, m/2 + y, m - y at once: they share the sums
- * of even and odd cosines and sines.  The lone waves, with t = 28 pi x / m and u = 28 pi y / m:
+ * Two real rows share a complex transform.  The third arrow is taken for a *phase* at a time,
+ * x = s, s + S, s + 2 S, ... (a shift of the spectrum by s < S), so of the 28 x M numbers only a
+ * part is ever there.  A column is evaluated for y, m/2 - y, m/2 + y, m - y at once: they share the
+ * sums of even and odd cosines and sines.  With t = 28 pi x / m and u = 28 pi y / m, the
+ * lone waves do this:
  *
  *   coefficient r grows by v[r] e^(-it), v being the spectra at -N/2, and cos(u) becomes e^(-iu).
  *

@@ -15,10 +15,9 @@
 #include <string.h>
 
 enum {
-    OF_CLASS = 16,     /* neurons */
-    DEGREE = 32,       /* inputs of an output */
-    MAX_N = 1 << 26,   /* edges of a layer are counted in 32 bits */
-    STREAM_RADIX = 15, /* + block << 8, or layer << 8: random numbers */
+    OF_CLASS = 16,   /* neurons */
+    DEGREE = 32,     /* inputs of an output */
+    MAX_N = 1 << 26, /* edges of a layer are counted in 32 bits */
     CLIP = 32,
 };
 
@@ -69,7 +68,7 @@ static void permute(uint32_t *p, const struct wisp_radix *r, size_t block)
 {
     for (uint32_t i = 0; i < r->n_neurons; i++) p[i] = i;
     for (uint32_t i = r->n_neurons - 1; block > 0 && i > 0; i--) {
-        uint64_t j = wisp_rand_below(r->seed, STREAM_RADIX + (block << 8), i, (uint64_t)i + 1);
+        uint64_t j = wisp_rand_below(r->seed, WISP_STREAM_RADIX + (block << 8), i, (uint64_t)i + 1);
         uint32_t t = p[i];
         p[i] = p[j];
         p[j] = t;
@@ -110,7 +109,7 @@ static void draw(uint32_t *in, const struct wisp_radix *r, size_t l, uint32_t o)
 {
     uint32_t n = 0;
     for (uint32_t last = r->n_neurons - DEGREE; last < r->n_neurons; last++) {
-        uint32_t id = (uint32_t)wisp_rand_below(r->seed, STREAM_RADIX + ((uint64_t)l << 8),
+        uint32_t id = (uint32_t)wisp_rand_below(r->seed, WISP_STREAM_RADIX + ((uint64_t)l << 8),
                                                 (uint64_t)o * DEGREE + n, (uint64_t)last + 1);
         uint32_t at = 0;
         while (at < n && in[at] < id) at++;

@@ -66,7 +66,7 @@ wisp_status wisp_spnet_add(struct wisp_spnet *net, const struct wisp_edges *e, w
 wisp_status wisp_splayer_make(struct wisp_splayer *out, const struct wisp_edges *e,
                               wisp_error *err);
 void wisp_splayer_clear(struct wisp_splayer *l);
-/* The net owns the layer from now on, also on failure. */
+/* The net owns the layer from now on, also on failure; *l becomes empty. */
 wisp_status wisp_spnet_push(struct wisp_spnet *net, struct wisp_splayer *l, wisp_error *err);
 uint32_t wisp_spnet_width(const struct wisp_spnet *net); /* the largest of any layer, inputs too */
 size_t wisp_spnet_bytes(const struct wisp_spnet *net);
@@ -108,7 +108,7 @@ wisp_status wisp_spinputs_bits(struct wisp_spinputs *out, size_t n, uint32_t wid
 /* ---- the official networks (radix.c) ---- */
 
 struct wisp_radix {
-    uint32_t n_neurons; /* 1024, 4096, 16384, 65536 */
+    uint32_t n_neurons; /* a power of 2 from 32 to 2^26; if random, any from 32 on */
     size_t n_layers;
     bool random;   /* 32 random inputs a neuron instead of the butterflies */
     uint64_t seed; /* of the permutations, or of the inputs */
@@ -128,8 +128,8 @@ struct wisp_images {  /* what making them found */
     double threshold; /* half of the largest value */
     uint64_t ones;
 };
-/* Images of n x 28 x 28 bytes, interpolated to width side x side and cut at half of the largest
- * value of all. */
+/* Images of n x 28 x 28 bytes, interpolated to side x side (28 to 65535) and cut at half of the
+ * largest value of all. */
 wisp_status wisp_images_make(struct wisp_spinputs *out, struct wisp_images *found,
                              const unsigned char *pixels, size_t n, uint32_t side,
                              const struct wisp_context *ctx, wisp_error *err);
