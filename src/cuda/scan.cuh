@@ -3,6 +3,7 @@
 #define WISP_CUDA_SCAN_CUH
 
 #include "cuda/ops.cuh"
+#include "cuda/wgmma.cuh"
 
 #include <math.h>
 
@@ -67,40 +68,11 @@ static __device__ float bias_of(const struct job &j, const struct pass &p, int i
 
 /* ---- instructions ---- */
 
-static __device__ uint32_t shared_at(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-#define ASM80(...) asm volatile(__VA_ARGS__)
-#else
-#define ASM80(...) (void)0 /* the kernels are not launched there */
-#endif
-
-/* 16 or 8 bytes to shared memory, zeros where there is nothing. */
-static __device__ void copy16(uint32_t to, const void *from, bool there)
-{
-    ASM80("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-          "r"(there ? 16 : 0)
-          : "memory");
-}
+/* 8 bytes to shared memory, zeros where there is nothing. */
 static __device__ void copy8(uint32_t to, const void *from, bool there)
 {
     ASM80("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(there ? 8 : 0)
           : "memory");
-}
-static __device__ void copy_commit(void)
-{
-    ASM80("cp.async.commit_group;" ::: "memory");
-}
-template <int N> static __device__ void copy_wait(void) /* for all but the last N commits */
-{
-    ASM80("cp.async.wait_group %0;" ::"n"(N) : "memory");
-}
-static __device__ void bar_sync(int bar, int threads)
-{
-    ASM80("bar.sync %0, %1;" ::"r"(bar), "r"(threads) : "memory");
 }
 static __device__ void load_matrices(uint32_t (&x)[4], uint32_t at)
 {
@@ -116,11 +88,6 @@ static __device__ void mma(float (&acc)[4], const uint32_t (&a)[4], uint32_t b0,
           "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
           : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3])
           : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-static __device__ unsigned char *align_pool(unsigned char *pool)
-{
-    return pool + ((1024 - (shared_at(pool) & 1023)) & 1023);
 }
 
 /* ---- lists ---- */

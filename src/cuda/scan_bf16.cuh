@@ -243,27 +243,6 @@ static __global__ void __launch_bounds__(256, 1) scan_mma(const struct job j, co
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-static __device__ void bar_arrive(int bar, int threads)
-{
-    asm volatile("bar.arrive %0, %1;" ::"r"(bar), "r"(threads) : "memory");
-}
-static __device__ void wgmma_see_copies(void) /* what this thread stored or copied */
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-static __device__ void wgmma_begin(void)
-{
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-static __device__ void wgmma_commit(void)
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-template <int N> static __device__ void wgmma_wait(void)
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
-}
-
 #define R4(x)  "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3])
 #define R16(i) R4(acc[i]), R4(acc[i + 1]), R4(acc[i + 2]), R4(acc[i + 3])
 #define R128   R16(0), R16(4), R16(8), R16(12), R16(16), R16(20), R16(24), R16(28)
@@ -292,12 +271,6 @@ static __device__ void wgmma(float (&acc)[32][4], uint64_t a, uint64_t b, int ad
                  : R128
                  : "l"(a), "l"(b), "r"(add)
                  : "memory");
-}
-/* Rows of 128 bytes, pieces swizzled, 8 rows to 1024 bytes at a multiple of 1024. */
-static __device__ uint64_t wgmma_matrix(uint32_t at)
-{
-    return (uint64_t)(at >> 4) | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 |
-           (uint64_t)1 << 62;
 }
 
 /* The same by one warp, where width is a multiple of 8. */
