@@ -39,65 +39,113 @@ __device__ inline void wisp_dstore(const struct wisp_dparam &p, size_t row, size
     *(uint2 *)(p.b16 + at) = make_uint2(half[0] | half[1] << 16, half[2] | half[3] << 16);
 }
 
+/* Four columns of a row, with what the optimiser keeps of them. */
+struct wisp_dcols {
+    float4 w, m, v;
+};
+
+__device__ inline struct wisp_dcols wisp_dcols_of(const struct wisp_dopt &o,
+                                                  const struct wisp_dparam &p, size_t row, size_t c)
+{
+    size_t at = row * p.cols + c;
+    struct wisp_dcols x;
+    x.w = wisp_dweights(p, row, c);
+    x.m = x.v = make_float4(0, 0, 0, 0);
+    if (o.kind != WISP_DADAGRAD) x.m = *(const float4 *)(p.m + at);
+    if (o.kind == WISP_DADAM) x.v = *(const float4 *)(p.v + at);
+    return x;
+}
+
+/* How far a row moves. */
+struct wisp_dpace {
+    float rate, eps;
+    uint32_t random; /* for weights of bf16 */
+    bool moves;
+};
+
+/* kept: g2 of the row, or its count as bits, which become the new ones; square: the mean square of
+ * the gradient, for AdaGrad. */
+__device__ inline struct wisp_dpace wisp_dpace_of(const struct wisp_dopt &o,
+                                                  const struct wisp_dparam &p, size_t row,
+                                                  float *kept, float square, float lr,
+                                                  uint64_t step)
+{
+    const float EPS = 1e-8f;
+    struct wisp_dpace x = { lr, 0, 0, true };
+    if (p.b16) x.random = (uint32_t)wisp_dmix(step * 0x9e3779b97f4a7c15u + row * p.cols);
+    if (o.kind == WISP_DADAM) {
+        uint32_t t = __float_as_uint(*kept);
+        if (t < 20000) t++;
+        *kept = __uint_as_float(t);
+        float root = sqrtf(o.correct2[t]);
+        x.rate = lr * root / o.correct1[t];
+        x.eps = EPS * root;
+    } else if (o.kind == WISP_DADAGRAD) {
+        *kept += square;
+        x.moves = *kept > 0;
+        x.rate = lr / sqrtf(*kept);
+    }
+    return x;
+}
+
+/* Where the optimiser keeps one number of a row: as bits, read and written; NULL: nowhere. */
+__device__ inline float *wisp_dkept(const struct wisp_dopt &o, const struct wisp_dparam &p,
+                                    size_t row)
+{
+    if (o.kind == WISP_DADAM) return (float *)(p.count + row);
+    return o.kind == WISP_DADAGRAD ? p.g2 + row : NULL;
+}
+
+/* Moves four columns by their gradient g, and writes them. */
+__device__ inline void wisp_dcols_move(const struct wisp_dopt &o, const struct wisp_dparam &p,
+                                       size_t row, size_t c, struct wisp_dcols x, float4 g,
+                                       const struct wisp_dpace &pace)
+{
+    const float B1 = 0.9f, B2 = 0.999f;
+    size_t at = row * p.cols + c;
+    float *ms = &x.m.x, *vs = &x.v.x, *ws = &x.w.x;
+    const float *gs = &g.x;
+    if (o.kind == WISP_DADAM) {
+        for (int i = 0; i < 4; i++) {
+            ms[i] = B1 * ms[i] + (1 - B1) * gs[i];
+            vs[i] = B2 * vs[i] + (1 - B2) * gs[i] * gs[i];
+            float d = sqrtf(vs[i]) + pace.eps; /* 0 only where all gradients so far were 0 */
+            if (d != 0) ws[i] -= pace.rate * ms[i] / d;
+        }
+        *(float4 *)(p.m + at) = x.m;
+        *(float4 *)(p.v + at) = x.v;
+    } else if (o.kind == WISP_DSGD) {
+        for (int i = 0; i < 4; i++) {
+            ms[i] = o.momentum * ms[i] + gs[i];
+            ws[i] -= pace.rate * ms[i];
+        }
+        *(float4 *)(p.m + at) = x.m;
+    } else {
+        for (int i = 0; i < 4; i++) ws[i] -= pace.rate * gs[i];
+    }
+    wisp_dstore(p, row, c, x.w, pace.random);
+}
+
 /* g: the row's gradient in shared or device memory, (cols) floats at a multiple of 16 bytes.  All
  * lanes of a warp call it. */
 __device__ inline void wisp_dmove(const struct wisp_dopt &o, const struct wisp_dparam &p,
                                   size_t row, const float *g, float lr, uint64_t step)
 {
     const int lane = threadIdx.x % 32;
-    const float B1 = 0.9f, B2 = 0.999f, EPS = 1e-8f;
-    const uint32_t random =
-        p.b16 ? (uint32_t)wisp_dmix(step * 0x9e3779b97f4a7c15u + row * p.cols) : 0;
-    float rate = lr, eps = 0;
-    if (o.kind == WISP_DADAM) {
-        uint32_t t = p.count[row];
-        if (t < 20000) t++;
-        __syncwarp();
-        if (lane == 0) p.count[row] = t;
-        float root = sqrtf(o.correct2[t]);
-        rate = lr * root / o.correct1[t];
-        eps = EPS * root;
-    } else if (o.kind == WISP_DADAGRAD) {
-        float sum = 0;
+    float sum = 0, *home = wisp_dkept(o, p, row), kept = home ? *home : 0;
+    if (o.kind == WISP_DADAGRAD) {
         for (size_t c = 4 * lane; c < p.cols; c += 128) {
             float4 x = *(const float4 *)(g + c);
             sum += x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w;
         }
-        float g2 = p.g2[row] + wisp_warp_sum(sum) / (float)p.cols;
-        __syncwarp();
-        if (lane == 0) p.g2[row] = g2;
-        if (!(g2 > 0)) return;
-        rate = lr / sqrtf(g2);
+        sum = wisp_warp_sum(sum) / (float)p.cols;
     }
-    for (size_t c = 4 * lane; c < p.cols; c += 128) {
-        float4 w = wisp_dweights(p, row, c), x = *(const float4 *)(g + c);
-        size_t at = row * p.cols + c;
-        if (o.kind == WISP_DADAM) {
-            float4 m = *(const float4 *)(p.m + at), v = *(const float4 *)(p.v + at);
-            float *ms = &m.x, *vs = &v.x, *ws = &w.x;
-            const float *xs = &x.x;
-            for (int i = 0; i < 4; i++) {
-                ms[i] = B1 * ms[i] + (1 - B1) * xs[i];
-                vs[i] = B2 * vs[i] + (1 - B2) * xs[i] * xs[i];
-                float d = sqrtf(vs[i]) + eps; /* 0 only where all gradients so far were 0 */
-                if (d != 0) ws[i] -= rate * ms[i] / d;
-            }
-            *(float4 *)(p.m + at) = m;
-            *(float4 *)(p.v + at) = v;
-        } else if (o.kind == WISP_DSGD) {
-            float4 m = *(const float4 *)(p.m + at);
-            float *ms = &m.x, *ws = &w.x;
-            const float *xs = &x.x;
-            for (int i = 0; i < 4; i++) {
-                ms[i] = o.momentum * ms[i] + xs[i];
-                ws[i] -= rate * ms[i];
-            }
-            *(float4 *)(p.m + at) = m;
-        } else {
-            w.x -= rate * x.x, w.y -= rate * x.y, w.z -= rate * x.z, w.w -= rate * x.w;
-        }
-        wisp_dstore(p, row, c, w, random);
-    }
+    const struct wisp_dpace pace = wisp_dpace_of(o, p, row, &kept, sum, lr, step);
+    __syncwarp();
+    if (lane == 0 && home) *home = kept;
+    if (!pace.moves) return;
+    for (size_t c = 4 * lane; c < p.cols; c += 128)
+        wisp_dcols_move(o, p, row, c, wisp_dcols_of(o, p, row, c), *(const float4 *)(g + c), pace);
 }
 
 /* The same for a row of one column (a bias of the output layer): one thread. */
