@@ -96,11 +96,13 @@ struct wisp_dout {
     float *g;            /* (batch, width) out: gradient of h */
     const float *origin; /* (batch) what a sample's logits are taken relative to (softmax) */
     double *loss_sum;    /* one: += the step's loss, summed over samples */
+    bool outside;        /* w lies in the host's memory: far away */
     /* laid by wisp_out_lay: */
     void *e;       /* (room, lde) E, float or bf16: logits become exp(z - origin) or sigmoid(z) */
     size_t lde;    /* batch rounded up to 128 */
     float *factor; /* (lde) E * factor is the gradient of the logits, but for the targets */
     float *heat;   /* (room) sum over samples of the gradient of a row's logit */
+    bool fast;     /* by out_wgmma.cu */
     /* ... scratch, private to out.cu, follows here */
     void *w_panel, *h_panel, *fh_panel; /* (room, k), (lde, k), (lde, k) of E's type */
     float *b_panel, *block_sum, *parts, *grad;

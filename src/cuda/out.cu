@@ -18,20 +18,15 @@
  * each, in the layout of the mma instruction's results; operands come through three stages of
  * shared memory and may be stored either way round.  T is bf16 (tensor cores, sums in float) or
  * float (plain multiply-adds; also what bf16 does on cards before sm_80). */
-#include "cuda/ops.cuh"
+#include "cuda/out.cuh"
 #include "cuda/update.cuh"
 
-enum { BM = 64, BN = 128, THREADS = 256, STAGES = 3, A_BYTES = 5120, B_BYTES = 10240 };
+enum { THREADS = 256, STAGES = 3, A_BYTES = 5120, B_BYTES = 10240 };
 
 template <class T> struct depth { /* of a stage: 64 bytes */
     static constexpr int K = 64 / (int)sizeof(T);
     static constexpr int PAD = 16 / (int)sizeof(T); /* keeps rows off each other's banks */
 };
-
-__host__ __device__ static inline size_t up(size_t n, size_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 __device__ static float as_float(float x)
 {
@@ -65,18 +60,6 @@ __device__ static void put4(__nv_bfloat16 *to, float4 x)
 {
     __nv_bfloat162 a = __floats2bfloat162_rn(x.x, x.y), b = __floats2bfloat162_rn(x.z, x.w);
     *(uint2 *)to = make_uint2(*(uint32_t *)&a, *(uint32_t *)&b);
-}
-
-/* exp(x), as exact as what the result is kept in; 0 below -87. */
-__device__ static float exponential(float x, float)
-{
-    return x < -87 ? 0 : expf(x);
-}
-__device__ static float exponential(float x, __nv_bfloat16)
-{
-    float y; /* flushes what is too small to 0 */
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634f));
-    return y;
 }
 
 /* ---- copies into shared memory that do not wait ---- */
@@ -324,7 +307,8 @@ static size_t splits_of(const struct wisp_dout &o)
 size_t wisp_out_lay(struct wisp_dout *o, void *block)
 {
     size_t at = 0, each = o->precision == WISP_DBF16 ? 2 : 4, k = depth_of(*o);
-    size_t rows = up(o->active.room, BM);
+    size_t rows = up(o->active.room, 2 * BM);
+    o->fast = wisp_out_has_wgmma(*o);
     o->lde = up(o->batch, BN);
     o->e = wisp_dtake(block, &at, rows * o->lde * each);
     o->factor = (float *)wisp_dtake(block, &at, o->lde * 4);
@@ -367,16 +351,6 @@ template <class T> __global__ static void gather(struct wisp_dout o, struct pane
 }
 
 /* ---- logits ---- */
-
-/* What E is, and what the loss adds up. */
-template <class T>
-__device__ static float value_and_term(float *term, enum wisp_dloss loss, float z, float origin)
-{
-    if (loss == WISP_DSOFTMAX) return *term = exponential(z - origin, T());
-    float small = exponential(-fabsf(z), T()), part = 1 / (1 + small);
-    *term = fmaxf(z, 0) + log1pf(small);
-    return z < 0 ? small * part : part;
-}
 
 template <class T, enum wisp_dloss LOSS>
 __global__ static void __launch_bounds__(THREADS)
@@ -637,6 +611,10 @@ template <class T> static void forward(const struct wisp_dout &o, cudaStream_t s
     struct panels<T> p = panels_of<T>(o);
     size_t k = depth_of(o), room = up(o.active.room, BM), lines = room + o.lde;
     gather<T><<<grid((lines + 7) / 8, 1, 1), THREADS, 0, s>>>(o, p, k);
+    if (o.fast) {
+        wisp_out_wgmma_logits(o, s);
+        return;
+    }
     dim3 tiles = grid(room / BM, o.lde / BN, 1);
     if (o.loss == WISP_DSOFTMAX) logits<T, WISP_DSOFTMAX><<<tiles, THREADS, 0, s>>>(o, p, k);
     else logits<T, WISP_DBCE><<<tiles, THREADS, 0, s>>>(o, p, k);

@@ -379,6 +379,7 @@ static void build(struct world *x, struct shape s, struct how k)
     o->active.before = x->before.dev();
     o->lab_room = x->lab_room, o->h = x->h.dev(), o->g = x->g.dev(), o->origin = x->origin.dev();
     o->loss_sum = x->loss.dev();
+    o->outside = rig_below(3) == 0;
     lay_out(x, k.precision);
 }
 

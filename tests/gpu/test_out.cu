@@ -482,6 +482,8 @@ static const struct shape shapes[] = {
     { 130, 256, 500, 128, 3000 },
     { 256, 256, 1500, 256, 5000 },
     { 33, 64, 70, 512, 200 },
+    { 530, 600, 300, 128, 1000 },
+    { 1000, 1024, 333, 200, 900 },
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, SMALL = 4 };
 

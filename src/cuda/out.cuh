@@ -1,0 +1,50 @@
+/* What the two forms of the output layer share: out.cu, and out_wgmma.cu for its products in bf16
+ * on sm_90. */
+#ifndef WISP_CUDA_OUT_CUH
+#define WISP_CUDA_OUT_CUH
+
+#include "cuda/ops.cuh"
+
+enum { BM = 64, BN = 128 }; /* what active rows, and samples and columns, are filled up to */
+
+__host__ __device__ static inline size_t up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* exp(x), as exact as what the result is kept in; 0 below -87. */
+__device__ static inline float exponential(float x, float)
+{
+    return x < -87 ? 0 : expf(x);
+}
+__device__ static inline float exponential(float x, __nv_bfloat16)
+{
+    float y; /* flushes what is too small to 0 */
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634f));
+    return y;
+}
+
+/* What E is, and what the loss adds up. */
+template <class T>
+__device__ static inline float value_and_term(float *term, enum wisp_dloss loss, float z,
+                                              float origin)
+{
+    if (loss == WISP_DSOFTMAX) return *term = exponential(z - origin, T());
+    float small = exponential(-fabsf(z), T()), part = 1 / (1 + small);
+    *term = fmaxf(z, 0) + log1pf(small);
+    return z < 0 ? small * part : part;
+}
+
+/* ---- out_wgmma.cu ---- */
+
+/* Whether this card and build have it, for this layer. */
+bool wisp_out_has_wgmma(const struct wisp_dout &o);
+/* Panels are there. */
+void wisp_out_wgmma_logits(const struct wisp_dout &o, cudaStream_t s);
+/* Parts of the sums over active rows, and how many of them. */
+size_t wisp_out_wgmma_splits(const struct wisp_dout &o);
+void wisp_out_wgmma_hidden(const struct wisp_dout &o, cudaStream_t s);
+/* Heat, and the gradient of the rows; true: and they have moved. */
+bool wisp_out_wgmma_rows(const struct wisp_dout &o, cudaStream_t s);
+
+#endif
