@@ -301,6 +301,7 @@ depth_of(const struct wisp_dout &o) /* columns of a panel */
 static size_t splits_of(const struct wisp_dout &o)
 {
     size_t tiles = up(o.batch, BM) / BM * (up(o.width, BN) / BN), splits = 264 / tiles;
+    if (o.fast) return wisp_out_wgmma_splits(o);
     return splits < 1 ? 1 : splits > 32 ? 32 : splits;
 }
 
@@ -623,8 +624,10 @@ template <class T> static void forward(const struct wisp_dout &o, cudaStream_t s
 template <class T> static void hidden(const struct wisp_dout &o, cudaStream_t s)
 {
     size_t k = depth_of(o), splits = splits_of(o), fours = up(o.batch, BM) * k / 4;
-    hidden_part<T>
-        <<<grid(up(o.batch, BM) / BM, k / BN, splits), THREADS, 0, s>>>(o, panels_of<T>(o), k);
+    if (o.fast) wisp_out_wgmma_hidden(o, s);
+    else
+        hidden_part<T>
+            <<<grid(up(o.batch, BM) / BM, k / BN, splits), THREADS, 0, s>>>(o, panels_of<T>(o), k);
     hidden_sum<<<grid((fours + 127) / 128, 1, 1), 128, 0, s>>>(o, k, splits);
 }
 
