@@ -635,7 +635,8 @@ template <class T> static void rows(const struct wisp_dout &o, cudaStream_t s)
 {
     size_t k = depth_of(o), room = up(o.active.room, BM);
     struct panels<T> p = panels_of<T>(o);
-    rows_gradient<T><<<grid(room / BM, k / BN, 1), THREADS, 0, s>>>(o, p, k);
+    if (o.fast && wisp_out_wgmma_rows(o, s)) return;
+    if (!o.fast) rows_gradient<T><<<grid(room / BM, k / BN, 1), THREADS, 0, s>>>(o, p, k);
     move_rows<<<grid((room + 7) / 8, 1, 1), THREADS, 0, s>>>(o, k);
 }
 
