@@ -1,17 +1,17 @@
 /* What a step teaches: the best active rows of each sample, and neighbours.c's memories.
  *
  * Best rows.  E (room, lde) has a row an active row, a column a sample.  First the largest E of
- * every tile of 32 rows is found for each sample: all of E is read once, in whole lines.  Then a
- * warp a sample looks at its column.  The k best rows lie in the k tiles with the largest maxima:
- * a row of another tile has k better ones, these maxima (of equal ones the smaller tile counts as
- * better, as do its rows).  So k * 32 numbers are looked at, those that can be among the best are
- * listed (about 40 of them for k = 32), and the k largest are sorted.  Nothing can overflow,
- * however many are equal.
- *     limits of the k largest are found bit by bit from the top: how many numbers have this prefix
- *     or a larger one?  16 rounds for bf16, 32 for float.
- * Bytes bound the first pass: 3.3 MB for 256 samples and 6400 rows (1 us), 41 MB for 1024 and 20000
- * (10 us); the second reads 32 bytes a number, 8 and 33 MB, mostly from the cache, and takes 5 us
- * because its steps wait for each other.
+ * every tile of 32 rows is found for each sample: all of E is read once, in whole lines.  Where
+ * forward has left these maxima, only those of tiles with true labels, whose E changed since, are
+ * found anew.  Then a warp a sample looks at its column.  The k best rows lie in the k tiles with
+ * the largest maxima: a row of another tile has k better ones, these maxima (of equal ones the
+ * smaller tile counts as better, as do its rows).  So k * 32 numbers are looked at, those that can
+ * be among the best are listed (about 40 of them for k = 32), and the k largest are sorted. Nothing
+ * can overflow, however many are equal. limits of the k largest are found bit by bit from the top:
+ * how many numbers have this prefix or a larger one?  16 rounds for bf16, 32 for float. Bytes bound
+ * the first pass: 3.3 MB for 256 samples and 6400 rows (1 us), 41 MB for 1024 and 20000 (10 us);
+ * the second reads 32 bytes a number, 8 and 33 MB, mostly from the cache, and takes 5 us because
+ * its steps wait for each other.
  *
  * Rings.  Each label in the batch has a warp, which holds the ring in shared memory and goes
  * through the label's samples in order.  The rows a sample puts into it are 32 at a time, one a
@@ -34,14 +34,19 @@ enum {
 };
 #define ALL 0xffffffffu
 
-static size_t tiles_of(const struct wisp_dfind *f) /* whole sectors for each sample */
+static size_t tiles_of(const struct wisp_dfind *f)
 {
     return ((f->active.room + TILE - 1) / TILE + 7) / 8 * 8;
 }
 
+static size_t max_stride(const struct wisp_dfind *f) /* samples of a row of tile_max */
+{
+    return (f->batch + 127) / 128 * 128;
+}
+
 size_t wisp_find_lay(struct wisp_dfind *f, void *block)
 {
-    size_t at = 0, lde = (f->batch + 63) / 64 * 64;
+    size_t at = 0, lde = max_stride(f);
     f->wrong = (int32_t *)wisp_dtake(block, &at, f->batch * f->last * sizeof(int32_t));
     f->tile_max = (float *)wisp_dtake(block, &at, f->k ? lde * tiles_of(f) * sizeof(float) : 0);
     return at;
@@ -76,41 +81,35 @@ template <bool half> static __device__ float number(const uint4 &x, int i)
 /* A warp a tile: 8 lanes read a line of a row, 4 rows at a time. */
 template <bool half>
 static __global__ void __launch_bounds__(THREADS)
-    max_tiles(const struct wisp_dfind f, const void *e, size_t lde, size_t tiles)
+    max_tiles(const struct wisp_dfind f, const void *e, size_t lde, size_t stride)
 {
     enum { LANE = type<half>::lane, WARP = type<half>::warp };
-    __shared__ float max[WARPS][WARP + 4]; /* 4: no two tiles of a sample in the same bank */
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const uint32_t n = f.now->n, n_active = *f.active.n;
-    const uint32_t first = blockIdx.y * WARP, tile0 = blockIdx.x * WARPS, tile = tile0 + warp;
-    if (first >= n || (size_t)tile0 * TILE >= n_active) return;
-    if ((size_t)tile * TILE < n_active) {
-        const size_t size = half ? sizeof(__nv_bfloat16) : sizeof(float);
-        const char *from = (const char *)e + (first + lane % 8 * LANE) * size;
-        uint4 x[8];
-        float m[LANE];
+    const uint32_t first = blockIdx.y * WARP, tile = blockIdx.x * WARPS + warp;
+    if (first >= n || (size_t)tile * TILE >= n_active) return;
+    const size_t size = half ? sizeof(__nv_bfloat16) : sizeof(float);
+    const char *from = (const char *)e + (first + lane % 8 * LANE) * size;
+    uint4 x[8];
+    float m[LANE];
 #pragma unroll
-        for (int u = 0; u < 8; u++) {
-            uint32_t row = tile * TILE + 4 * u + lane / 8;
-            if (row >= n_active) row = n_active - 1; /* which is in this tile too */
-            x[u] = *(const uint4 *)(from + row * lde * size);
-        }
-#pragma unroll
-        for (int i = 0; i < LANE; i++) {
-            m[i] = -CUDART_INF_F;
-#pragma unroll
-            for (int u = 0; u < 8; u++) m[i] = fmaxf(m[i], number<half>(x[u], i));
-            m[i] = fmaxf(m[i], __shfl_xor_sync(ALL, m[i], 8));
-            m[i] = fmaxf(m[i], __shfl_xor_sync(ALL, m[i], 16));
-            if (lane < 8) max[warp][lane * LANE + i] = m[i];
-        }
+    for (int u = 0; u < 8; u++) {
+        uint32_t row = tile * TILE + 4 * u + lane / 8;
+        if (row >= n_active) row = n_active - 1; /* which is in this tile too */
+        x[u] = *(const uint4 *)(from + row * lde * size);
     }
-    __syncthreads();
-    for (uint32_t c = threadIdx.x; c < WARP * WARPS; c += THREADS) {
-        uint32_t i = first + c / WARPS, t = tile0 + c % WARPS;
-        if (i < n && (size_t)t * TILE < n_active)
-            f.tile_max[i * tiles + t] = max[t - tile0][c / WARPS];
+#pragma unroll
+    for (int i = 0; i < LANE; i++) {
+        m[i] = -CUDART_INF_F;
+#pragma unroll
+        for (int u = 0; u < 8; u++) m[i] = fmaxf(m[i], number<half>(x[u], i));
+        m[i] = fmaxf(m[i], __shfl_xor_sync(ALL, m[i], 8));
+        m[i] = fmaxf(m[i], __shfl_xor_sync(ALL, m[i], 16));
     }
+    float4 *to = (float4 *)(f.tile_max + tile * stride + first + lane * LANE);
+#pragma unroll
+    for (int i = 0; i < LANE; i += 4)
+        if (lane < 8) to[i / 4] = make_float4(m[i], m[i + 1], m[i + 2], m[i + 3]);
 }
 
 /* ---- the best active rows: choosing ---- */
@@ -233,26 +232,65 @@ static __device__ int list_rows(const struct work &w, int n, uint32_t n_active, 
     return listed;
 }
 
-/* A warp a sample. */
+/* Maxima of the tiles with true labels of sample i: a warp. */
 template <bool half>
-static __global__ void __launch_bounds__(64)
+static __device__ void renew_max(const struct wisp_dfind &f, const struct work &w, size_t i,
+                                 uint32_t n_active, const void *column, size_t lde)
+{
+    enum { AHEAD = 8 };
+    const int lane = threadIdx.x % 32;
+    const uint32_t y0 = f.now->yp[i], n = f.now->yp[i + 1] - y0;
+    for (uint32_t base = 0; base < n; base += 32) {
+        uint32_t own =
+            base + lane < n ? wisp_dplace(f.active, f.now->yi[y0 + base + lane]) / TILE : 0;
+        uint32_t m = n - base < 32 ? n - base : 32;
+        for (uint32_t first = 0; first < m; first += AHEAD) {
+            float x[AHEAD];
+#pragma unroll
+            for (uint32_t u = 0; u < AHEAD; u++) { /* beyond the last: that one again */
+                uint32_t tile = __shfl_sync(ALL, own, first + u < m ? first + u : m - 1);
+                size_t row = tile * TILE + lane, at = (row < n_active ? row : n_active - 1) * lde;
+                if (half) x[u] = __uint_as_float((uint32_t)((const uint16_t *)column)[at] << 16);
+                else x[u] = ((const float *)column)[at];
+            }
+#pragma unroll
+            for (uint32_t u = 0; u < AHEAD; u++) {
+                for (int d = 16; d > 0; d /= 2) x[u] = fmaxf(x[u], __shfl_xor_sync(ALL, x[u], d));
+                uint32_t tile = __shfl_sync(ALL, own, first + u < m ? first + u : m - 1);
+                if (lane == 0) w.max[tile] = rising<half>(x[u]);
+            }
+        }
+    }
+    __syncwarp();
+}
+
+/* A warp a sample.  max (tiles, stride); made: before combine. */
+template <bool half>
+static __global__ void __launch_bounds__(256)
     best_rows(const struct wisp_dfind f, const void *e, size_t lde, size_t tiles,
-              enum wisp_dloss loss)
+              enum wisp_dloss loss, const float *max, size_t stride, bool made)
 {
     extern __shared__ uint4 block[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, k = (int)f.k;
     const size_t i = (size_t)blockIdx.x * (blockDim.x / 32) + warp;
     const uint32_t n = f.now->n, n_active = *f.active.n;
-    if (i >= n) return;
+    const uint32_t warps = blockDim.x / 32, first = blockIdx.x * warps;
+    if (first >= n) return;
     struct work w = work_at((char *)block + warp * work_bytes(f.k, tiles), f.k, tiles);
     const int n_tiles = (int)((n_active + TILE - 1) / TILE);
-    const float *max = f.tile_max + i * tiles;
+    const char *column = (const char *)e + i * (half ? sizeof(__nv_bfloat16) : sizeof(float));
+    /* the samples of the block lie side by side; warps is a power of two */
+    const uint32_t whose = threadIdx.x % warps;
+    uint32_t *to = work_at((char *)block + whose * work_bytes(f.k, tiles), f.k, tiles).max;
+#pragma unroll 8
+    for (int t = threadIdx.x / warps; t < n_tiles; t += 32)
+        to[t] = rising<half>(max[t * stride + first + whose]);
+    __syncthreads();
+    if (i >= n) return;
     const float limit = limit_of(f, loss, i);
-    for (int t = lane; t < n_tiles; t += 32) w.max[t] = rising<half>(max[t]);
-    __syncwarp();
+    if (made) renew_max<half>(f, w, i, n_active, column, lde);
     uint32_t least;
     int n_chosen = k_largest<half>(w.chosen, w.max, n_tiles, k, &least);
-    const char *column = (const char *)e + i * (half ? sizeof(__nv_bfloat16) : sizeof(float));
     int listed = list_rows<half>(w, n_chosen, n_active, column, lde, limit, least);
     int found = k_largest<half>(w.chosen, w.value, listed, k, &least);
     for (int c = lane; c < found; c += 32)
@@ -273,15 +311,18 @@ template <bool half>
 static void launch_best(const struct wisp_dfind &f, const struct wisp_dout &o, cudaStream_t s)
 {
     const size_t tiles = tiles_of(&f), bytes = work_bytes(f.k, tiles);
-    const unsigned warps = 2 * bytes <= 48 * 1024 ? 2 : 1;
+    const bool made = o.fast && o.tile_max;
+    /* many samples: eight a block, a sector of each tile's maxima */
+    unsigned warps = f.batch > 512 && 8 * bytes <= 200 * 1024 ? 8 : 2 * bytes <= 48 * 1024 ? 2 : 1;
     const unsigned across = type<half>::warp;
     dim3 grid((unsigned)((tiles + WARPS - 1) / WARPS), (unsigned)((f.batch + across - 1) / across));
-    max_tiles<half><<<grid, THREADS, 0, s>>>(f, o.e, o.lde, tiles);
+    if (!made) max_tiles<half><<<grid, THREADS, 0, s>>>(f, o.e, o.lde, max_stride(&f));
     if (warps * bytes > 48 * 1024)
         cudaFuncSetAttribute(best_rows<half>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)(warps * bytes));
     best_rows<half><<<(unsigned)((f.batch + warps - 1) / warps), 32 * warps, warps * bytes, s>>>(
-        f, o.e, o.lde, tiles, o.loss);
+        f, o.e, o.lde, tiles, o.loss, made ? o.tile_max : f.tile_max, made ? o.lde : max_stride(&f),
+        made);
 }
 
 void wisp_find_best(const struct wisp_dfind &f, const struct wisp_dout &o, cudaStream_t s)

@@ -97,6 +97,8 @@ struct wisp_dout {
     const float *origin; /* (batch) what a sample's logits are taken relative to (softmax) */
     double *loss_sum;    /* one: += the step's loss, summed over samples */
     bool outside;        /* w lies in the host's memory: far away */
+    float *tile_max; /* (tiles of 32 active rows, lde) out: the largest E of each, before combine,
+                        where 'fast' says that forward finds it; NULL: not asked for */
     /* laid by wisp_out_lay: */
     void *e;       /* (room, lde) E, float or bf16: logits become exp(z - origin) or sigmoid(z) */
     size_t lde;    /* batch rounded up to 128 */
@@ -169,7 +171,7 @@ struct wisp_dfind {
     uint64_t *counts; /* [0] += active rows, [1] += scored (active * n + products), [2] += n */
     /* ... scratch, private to learn.cu, laid by wisp_find_lay */
     int32_t *wrong;  /* (batch, last) best wrong rows of each sample, -1: no more */
-    float *tile_max; /* (batch rounded up to 64, tiles) largest E of 32 active rows */
+    float *tile_max; /* (tiles, batch rounded up to 128) largest E of 32 active rows */
 };
 /* The private scratch, from batch, k, last and active.room. */
 size_t wisp_find_lay(struct wisp_dfind *f, void *block);

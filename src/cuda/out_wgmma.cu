@@ -148,6 +148,12 @@ static __device__ __forceinline__ int over_rows(T (&x)[N], F join)
     return first;
 }
 
+static __device__ uint32_t larger_two(uint32_t a, uint32_t b)
+{
+    __nv_bfloat162 c = __hmax2(*(__nv_bfloat162 *)&a, *(__nv_bfloat162 *)&b);
+    return *(uint32_t *)&c;
+}
+
 /* x[j] of lane q becomes x[q] of lane j, of each four lanes. */
 static __device__ __forceinline__ uint4 turn_four(uint32_t (&x)[4])
 {
@@ -166,12 +172,14 @@ static __device__ __forceinline__ uint4 turn_four(uint32_t (&x)[4])
     return make_uint4(x[0], x[1], x[2], x[3]);
 }
 
-struct margins {          /* what the epilogue adds; in shared memory */
-    float shift[BN];      /* origin of a sample; infinite where there is none */
-    float sums[2][4][BN]; /* of each warp */
+struct margins {                 /* what the epilogue adds; in shared memory */
+    float shift[BN];             /* origin of a sample; infinite where there is none */
+    float sums[2][4][BN];        /* of each warp */
+    uint32_t most[2][4][BN / 2]; /* the largest E of a warp's rows, two samples in each */
 };
 
-/* E of a group's tile, written, and its sums of a warp's 16 rows.  acc: Z without biases. */
+/* E of a group's tile, written; sums and the largest of a warp's 16 rows.  acc: Z without biases.
+ */
 template <enum wisp_dloss LOSS>
 static __device__ __forceinline__ void take_logits(const results &acc, const float (&bias)[2],
                                                    bf16 *e, size_t lde, struct margins *m,
@@ -179,6 +187,7 @@ static __device__ __forceinline__ void take_logits(const results &acc, const flo
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, q = lane % 4;
     float sum[32];
+    uint32_t most[16];
     e += (size_t)(16 * warp + lane / 4) * lde + 8 * q;
 #pragma unroll
     for (int four = 0; four < 4; four++) { /* columns 32 four .. 32 four + 31 */
@@ -201,6 +210,7 @@ static __device__ __forceinline__ void take_logits(const results &acc, const flo
                 __nv_bfloat162 two = __floats2bfloat162_rn(value[i][0], value[i][1]);
                 pack[i][j] = *(uint32_t *)&two;
             }
+            most[b] = larger_two(pack[0][j], pack[1][j]);
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) *(uint4 *)(e + 8 * i * lde + 32 * four) = turn_four(pack[i]);
@@ -211,6 +221,9 @@ static __device__ __forceinline__ void take_logits(const results &acc, const flo
         const int v = first + i;
         m->sums[group][warp][v / 2 * 8 + 2 * q + v % 2] = sum[i];
     }
+    const int b = over_rows(most, larger_two);
+    m->most[group][warp][4 * b + q] = most[0];
+    m->most[group][warp][4 * b + 4 + q] = most[1];
 }
 #endif
 
@@ -277,6 +290,13 @@ __global__ static void __launch_bounds__(2 * GROUP, 2) logits(const struct wisp_
         const float(*sums)[BN] = m.sums[group];
         o.block_sum[t * o.lde + col0 + tid] =
             sums[0][tid] + sums[1][tid] + (sums[2][tid] + sums[3][tid]);
+        const uint32_t lower = tid / 64, two = tid % 64; /* rows 32 to 63; samples */
+        if (o.tile_max && t * BM + 32 * lower < n_rows) {
+            uint32_t x =
+                larger_two(m.most[group][2 * lower][two], m.most[group][2 * lower + 1][two]);
+            *(float2 *)(o.tile_max + (2 * t + lower) * o.lde + col0 + 2 * two) =
+                make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000u));
+        }
         t = next;
     }
 #endif

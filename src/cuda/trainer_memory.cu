@@ -235,6 +235,7 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     t->out.precision = (enum wisp_dprecision)s->precision;
     t->out.active = t->find.active;
     t->out.outside = t->placing != WISP_DINSIDE;
+    t->out.tile_max = t->find.k ? t->find.tile_max : NULL;
     t->out.lab_room = s->most_labels;
     t->out.h = h, t->out.g = g, t->out.origin = t->find.origin;
     t->out.loss_sum = t->sums ? &t->sums->loss : NULL;

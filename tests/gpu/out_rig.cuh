@@ -106,7 +106,7 @@ struct world {
     std::vector<int32_t> rows, labels; /* active; labels [starts[i] .. starts[i+1]) of sample i */
     std::vector<uint32_t> starts;
     struct param w, bias;
-    fenced<float> h, g, origin;
+    fenced<float> h, g, origin, tile_max;
     fenced<double> loss;
     fenced<uint32_t> yp, lp, ls, n, bits, before;
     fenced<int32_t> yi, distinct, list;
@@ -380,7 +380,10 @@ static void build(struct world *x, struct shape s, struct how k)
     o->lab_room = x->lab_room, o->h = x->h.dev(), o->g = x->g.dev(), o->origin = x->origin.dev();
     o->loss_sum = x->loss.dev();
     o->outside = rig_below(3) == 0;
+    o->tile_max = NULL;
     lay_out(x, k.precision);
+    x->tile_max.make((x->room + 31) / 32 * o->lde), x->tile_max.keep();
+    if (rig_below(3)) o->tile_max = x->tile_max.dev();
 }
 
 /* ---- runs ---- */

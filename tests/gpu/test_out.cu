@@ -160,6 +160,24 @@ static double check_sample(const struct truth &t, struct world *x, size_t i, dou
     return origin + log(sum) - share;
 }
 
+/* The largest E of each 32 rows, before combine; or nothing. */
+static void check_maxima(const struct truth &t, struct world *x)
+{
+    size_t n = x->s.n, used = x->s.active, bad = 0, tiles = (used + 31) / 32;
+    bool asked = x->o.fast && x->o.tile_max;
+    x->tile_max.down();
+    for (size_t at = 0; at < tiles * n && asked; at++) {
+        float most = 0;
+        for (size_t r = at / n * 32; r < at / n * 32 + 32 && r < used; r++)
+            most = std::max(most, t.e0[r * n + at % n]);
+        bad += x->tile_max[at / n * x->o.lde + at % n] != most;
+    }
+    CHECK(bad == 0, "%zu of %zu maxima are others", bad, tiles * n);
+    size_t from = asked ? tiles * x->o.lde : 0;
+    CHECK(x->tile_max.fences() && x->tile_max.same(from, x->tile_max.n),
+          "maxima: written outside of them");
+}
+
 static void check_combine(const struct truth &t, struct world *x)
 {
     size_t n = x->s.n, changed = 0;
@@ -413,6 +431,7 @@ static void check_case(struct shape s, struct how k)
     CHECK(memcmp(e.data(), t.e.data(), e.size() * 4) == 0, "hidden or rows changed E");
     find_logits(&t, &x);
     check_forward(t, &x);
+    check_maxima(t, &x);
     check_combine(t, &x);
     check_hidden(t, &x);
     check_rows(t, &x, heat);
