@@ -1,6 +1,7 @@
 /* Finding the active rows of a step: neighbours.c, lsh.c, pot.c and sampler.c of hash/.
  *
- * A block of 256 threads finds the rows of one sample.  Lists of rows are read in this order:
+ * A block finds the rows of one sample: of 256 threads, or of 128 where there are so many samples
+ * that blocks of 256 would not all be on the card at once.  Lists of rows are read in this order:
  *     its last rows | rings of its labels (10 at most)          -> scored
  *     rings of the 'hops' best of these | rows of its buckets   -> scored
  * each list up to its first -1.  A row is scored once, true labels never: a hash table in shared
@@ -30,8 +31,9 @@
 enum {
     THREADS = 256,
     WARPS = THREADS / 32,
-    LANES = 8, /* a row: 16 bytes each, 128 bytes of a row at a time */
-    GROUPS = THREADS / LANES,
+    FEW_THREADS = 128,   /* of a sample, where there are more than MANY */
+    MANY = 3 * 132,      /* blocks of THREADS that the card has room for */
+    LANES = 8,           /* a row: 16 bytes each, 128 bytes of a row at a time */
     MOST_RINGS = 10,     /* as in neighbours.c */
     WORDS = 4 * THREADS, /* of a chunk */
 };
@@ -102,6 +104,21 @@ static __device__ struct pot lay_pot(const struct sizes &z, void *block)
     return p;
 }
 
+/* ---- threads of a block ---- */
+
+static __device__ int n_threads(void)
+{
+    return (int)blockDim.x;
+}
+static __device__ int n_warps(void)
+{
+    return n_threads() / 32;
+}
+static __device__ int n_groups(void)
+{
+    return n_threads() / LANES;
+}
+
 /* ---- lists ---- */
 
 static __device__ bool is_label(const struct pot &p, int32_t row)
@@ -120,7 +137,7 @@ static __device__ void read_lists(const struct wisp_dfind &f, const struct pot &
                                   const int32_t *lone, int n_lone, int n)
 {
     int ring = (int)f.ring, total = n_lone + n * ring;
-    for (int at = threadIdx.x; at < total; at += THREADS) {
+    for (int at = threadIdx.x; at < total; at += n_threads()) {
         int list = 0, c = at;
         const int32_t *from = lone;
         if (at >= n_lone) {
@@ -149,7 +166,7 @@ static __device__ bool take_slot(const struct pot &p, int32_t row)
 static __device__ void add_lists(const struct pot &p, int n_lone, int n, int ring, int more)
 {
     int listed = n_lone + n * ring, total = listed + more, lane = threadIdx.x % 32;
-    for (int base = 0; base < total; base += THREADS) {
+    for (int base = 0; base < total; base += n_threads()) {
         int at = base + (int)threadIdx.x;
         int32_t row = at < total ? p.raw[at] : -1;
         if (at < n_lone) {
@@ -201,8 +218,8 @@ static __device__ void score(const struct wisp_dfind &f, const struct pot &p, in
     struct wisp_dparam w = f.w;
     if (half) w.w = NULL; /* so that nothing is asked between the loads */
     else __builtin_assume(w.w != NULL);
-    for (int base = from; base < to; base += 2 * GROUPS) {
-        int r0 = base + (int)threadIdx.x / LANES, r1 = r0 + GROUPS;
+    for (int base = from; base < to; base += 2 * n_groups()) {
+        int r0 = base + (int)threadIdx.x / LANES, r1 = r0 + n_groups();
         bool in0 = r0 < to, in1 = r1 < to;
         int32_t row0 = p.rows[in0 ? r0 : from], row1 = p.rows[in1 ? r1 : from];
         float bias0 = f.bias.w[row0], bias1 = f.bias.w[row1], sum0 = 0, sum1 = 0;
@@ -233,11 +250,11 @@ static __device__ void score(const struct wisp_dfind &f, const struct pot &p, in
 static __device__ void choose(const struct pot &p, int n, int k)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int m = (n + WARPS - 1) / WARPS, left = m < k ? m : k, all = WARPS * left;
+    const int m = (n + n_warps() - 1) / n_warps(), left = m < k ? m : k, all = n_warps() * left;
     const int from = warp * m, to = from + m < n ? from + m : n;
     uint64_t *few = p.few + warp * left;
     for (int c = lane; c < left; c += 32) few[c] = 0;
-    for (int c = threadIdx.x; c < k; c += THREADS) p.best[c] = 0;
+    for (int c = threadIdx.x; c < k; c += n_threads()) p.best[c] = 0;
     __syncwarp();
     for (int a = from + lane; a < to; a += 32) {
         uint64_t key = p.keys[a];
@@ -247,7 +264,7 @@ static __device__ void choose(const struct pot &p, int n, int k)
         if (key && place < left) few[place] = key;
     }
     __syncthreads();
-    for (int a = threadIdx.x; a < all; a += THREADS) {
+    for (int a = threadIdx.x; a < all; a += n_threads()) {
         uint64_t key = p.few[a];
         int place = 0;
 #pragma unroll 8
@@ -274,7 +291,7 @@ static __device__ int n_tables(const struct wisp_dfind &f)
 static __device__ void find_buckets(const struct wisp_dfind &f, struct buckets *b, size_t i)
 {
     /* the other half of the threads is busy with the lists */
-    for (int t = (threadIdx.x + THREADS / 2) % THREADS; t < n_tables(f); t += THREADS) {
+    for (int t = (threadIdx.x + blockDim.x / 2) % blockDim.x; t < n_tables(f); t += n_threads()) {
         uint32_t key = f.lsh.query[i * f.lsh.n_tables + t];
         const uint32_t *start = f.lsh.start + t * (((size_t)1 << f.lsh.bits) + 1) + key;
         uint32_t begin = start[0], n = start[1] - begin;
@@ -327,7 +344,7 @@ static __device__ void share_room(const struct wisp_dfind &f, struct buckets *b)
 static __device__ void read_buckets(const struct wisp_dfind &f, const struct buckets *b,
                                     int32_t *raw)
 {
-    for (int at = threadIdx.x; at < b->total; at += THREADS) {
+    for (int at = threadIdx.x; at < b->total; at += n_threads()) {
         int lo = 0, hi = n_tables(f) - 1; /* the first table that ends beyond 'at' */
         while (lo < hi) {
             int mid = (lo + hi) / 2;
@@ -385,11 +402,11 @@ static __device__ int start_pot(const struct wisp_dfind &f, const struct sizes &
     p->labels = now->yi + y0;
     p->n_labels = (int)n;
     int4 *slots = (int4 *)p->slots;
-    for (int c = tid; c < (1 << z.bits) / 4; c += THREADS) slots[c] = make_int4(-1, -1, -1, -1);
+    for (int c = tid; c < (1 << z.bits) / 4; c += n_threads()) slots[c] = make_int4(-1, -1, -1, -1);
     const float4 *h = (const float4 *)(f.h + i * f.width);
-    for (int c = tid; c < z.width / 4; c += THREADS)
+    for (int c = tid; c < z.width / 4; c += n_threads())
         ((float4 *)p->h)[c] = c < (int)f.width / 4 ? h[c] : make_float4(0, 0, 0, 0);
-    for (int c = tid; c < z.ends; c += THREADS) p->end[c] = INT32_MAX;
+    for (int c = tid; c < z.ends; c += n_threads()) p->end[c] = INT32_MAX;
     if (tid == 0) *p->n = 0;
     int rings = !f.neighbours ? 0 : n < MOST_RINGS ? (int)n : MOST_RINGS;
     if (tid < rings) {
@@ -398,19 +415,19 @@ static __device__ int start_pot(const struct wisp_dfind &f, const struct sizes &
             first = wisp_drand_below(f.seed, WISP_STREAM_RINGS + (now->step << 8), i, n);
         p->owner[tid] = p->labels[(first + tid) % n];
     }
-    for (uint32_t y = tid; y < n; y += THREADS) mark(f, p->labels[y]);
+    for (uint32_t y = tid; y < n; y += n_threads()) mark(f, p->labels[y]);
     return rings;
 }
 
 static __device__ void write_best(const struct wisp_dfind &f, const struct pot &p, size_t i)
 {
     const int tid = threadIdx.x, keep = (int)f.keep, deep = (int)f.deep;
-    for (int c = tid; c < keep; c += THREADS) {
+    for (int c = tid; c < keep; c += n_threads()) {
         int32_t row = p.best[c] ? wisp_dkey_row(p.best[c]) : -1;
         f.own[i * f.keep + c] = row;
         if (row >= 0) mark(f, row);
     }
-    for (int c = tid; c < deep; c += THREADS)
+    for (int c = tid; c < deep; c += n_threads())
         f.found[i * f.deep + c] = p.best[c] ? wisp_dkey_row(p.best[c]) : -1;
     if (tid > 0) return;
     bool full = deep > 0 && p.best[deep - 1], some = (keep > 0 || deep > 0) && p.best[0];
@@ -421,8 +438,8 @@ static __device__ void write_best(const struct wisp_dfind &f, const struct pot &
 }
 
 /* Blocks 0 .. batch - 1 have a sample each; the others mark rows for all. */
-template <bool half>
-static __global__ void __launch_bounds__(THREADS, 3)
+template <bool half, bool many>
+static __global__ void __launch_bounds__(many ? FEW_THREADS : THREADS, many ? (half ? 8 : 6) : 3)
     find_rows(const struct wisp_dfind f, const struct sizes z)
 {
     extern __shared__ uint4 block[];
@@ -432,7 +449,7 @@ static __global__ void __launch_bounds__(THREADS, 3)
     const size_t i = blockIdx.x;
     const uint32_t n = f.now->n;
     if (i >= f.batch) {
-        if (n) mark_for_all(f, (i - f.batch) * THREADS + tid);
+        if (n) mark_for_all(f, (i - f.batch) * blockDim.x + tid);
         return;
     }
     if (i >= n) return;
@@ -453,7 +470,7 @@ static __global__ void __launch_bounds__(THREADS, 3)
     if (hashed) find_buckets(f, &b, i);
     __syncthreads();
     add_lists(p, n_lone, rings, ring, 0);
-    if (hashed && tid / 32 == WARPS - 1) share_room(f, &b);
+    if (hashed && tid / 32 == n_warps() - 1) share_room(f, &b);
     __syncthreads();
     const int first = count;
     score<half>(f, p, 0, first);
@@ -463,8 +480,8 @@ static __global__ void __launch_bounds__(THREADS, 3)
     if (f.neighbours) {
         choose(p, first, (int)f.hops);
         while (hops < (int)f.hops && p.best[hops]) hops++;
-        for (int c = tid; c < hops; c += THREADS) p.owner[c] = wisp_dkey_row(p.best[c]);
-        for (int c = tid; c < z.ends; c += THREADS) p.end[c] = INT32_MAX;
+        for (int c = tid; c < hops; c += n_threads()) p.owner[c] = wisp_dkey_row(p.best[c]);
+        for (int c = tid; c < z.ends; c += n_threads()) p.end[c] = INT32_MAX;
         __syncthreads();
         read_lists(f, p, NULL, 0, hops);
     }
@@ -483,12 +500,15 @@ void wisp_find_rows(const struct wisp_dfind &f, cudaStream_t s)
 {
     struct sizes z = sizes_of(f);
     size_t for_all = f.n_random + f.n_frequent + (f.neighbours ? f.n_carried : 0);
-    unsigned blocks = (unsigned)(f.batch + (for_all + THREADS - 1) / THREADS);
+    const bool many = f.batch > MANY;
+    const size_t threads = many ? FEW_THREADS : THREADS;
+    unsigned blocks = (unsigned)(f.batch + (for_all + threads - 1) / threads);
     if (blocks == 0) return;
-    auto kernel = f.w.w ? find_rows<false> : find_rows<true>;
+    auto kernel = f.w.w ? (many ? find_rows<false, true> : find_rows<false, false>)
+                        : (many ? find_rows<true, true> : find_rows<true, false>);
     if (z.bytes > 40 * 1024) /* 48 KB with what is declared in the kernel */
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)z.bytes);
-    kernel<<<blocks, THREADS, z.bytes, s>>>(f, z);
+    kernel<<<blocks, (unsigned)threads, z.bytes, s>>>(f, z);
 }
 
 /* ---- the union ---- */

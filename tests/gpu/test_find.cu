@@ -443,6 +443,10 @@ int main(void)
           { 4000, 128, 40, 40, 20, 20, true, 24, 20, 4, 0, 12, 9, 0, 0, 9, false, false } },
         { "real numbers, 260 columns, bf16",
           { 4000, 260, 20, 20, 20, 20, true, 24, 20, 4, 0, 12, 9, 0, 0, 9, true, false } },
+        { "many samples, bf16",
+          { 3000, 128, 400, 397, 20, 20, true, 24, 20, 4, 10, 12, 8, 50, 0, 8, true, true } },
+        { "many samples, many kept",
+          { 2000, 36, 410, 405, 130, 40, true, 56, 40, 10, 30, 50, 4, 300, 200, 14, false, true } },
     };
     for (auto &a : all) test_rows(a.name, a.s);
     TEST("the union of any marks");
@@ -454,6 +458,7 @@ int main(void)
         time_rows(256, false);
         time_rows(1024, false);
         time_rows(256, true);
+        time_rows(1024, true);
     }
     return test_end();
 }
