@@ -109,14 +109,13 @@ struct wisp_dout {
     void *w_panel, *h_panel, *fh_panel; /* (room, k), (lde, k), (lde, k) of E's type */
     float *b_panel, *block_sum, *parts, *grad;
     double *losses;
-    uint32_t *done;
 };
 size_t wisp_out_lay(struct wisp_dout *o, void *block);
 /* E, and sums of it. */
 void wisp_out_forward(const struct wisp_dout &o, cudaStream_t s);
-/* Loss and factor of each sample; then E of the true labels less target / factor. */
+/* Loss and factor of each sample; E of the true labels less target / factor. */
 void wisp_out_combine(const struct wisp_dout &o, cudaStream_t s);
-/* g = factor E^T W, with W as it was in forward. */
+/* g = factor E^T W, with W as it was in forward; losses added up. */
 void wisp_out_hidden(const struct wisp_dout &o, cudaStream_t s);
 /* Rows and biases move by E (factor h); heat. */
 void wisp_out_rows(const struct wisp_dout &o, cudaStream_t s);

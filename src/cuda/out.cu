@@ -320,7 +320,6 @@ size_t wisp_out_lay(struct wisp_dout *o, void *block)
     o->b_panel = (float *)wisp_dtake(block, &at, rows * 4);
     o->block_sum = (float *)wisp_dtake(block, &at, rows / BM * o->lde * 4);
     o->losses = (double *)wisp_dtake(block, &at, o->lde * 8);
-    o->done = (uint32_t *)wisp_dtake(block, &at, 4);
     o->parts = (float *)wisp_dtake(block, &at, splits_of(*o) * up(o->batch, BM) * k * 4);
     o->grad = (float *)wisp_dtake(block, &at, rows * k * 4);
     return at;
@@ -336,7 +335,6 @@ template <class T> __global__ static void gather(struct wisp_dout o, struct pane
     bool of_w = line < room;
     size_t i = of_w ? line : line - room;
     if (of_w ? i >= up(n_rows, BM) : i >= o.lde) return;
-    if (blockIdx.x == 0 && threadIdx.x == 0) *o.done = 0;
     bool there = of_w ? i < n_rows : i < o.now->n;
     size_t row = of_w && there ? (size_t)o.active.rows[i] : 0;
     T *to = of_w ? p.w + i * k : p.h + i * k;
@@ -414,7 +412,7 @@ __global__ static void __launch_bounds__(THREADS)
 
 /* ---- combine ---- */
 
-enum { C_THREADS = 256, AT_ONCE = 4 }; /* labels of a warp at a time */
+enum { C_THREADS = 128, AT_ONCE = 4 }; /* labels of a warp at a time */
 
 __device__ static double sum_all(double x,
                                  double *work) /* of the block's threads, the same in all */
@@ -458,53 +456,57 @@ __device__ static float logits_of(uint32_t *place, const struct wisp_dout &o,
     return mine ? z + o.b_panel[*place] : 0;
 }
 
-/* A block a sample; the one that ends last adds up the losses, in order. */
-template <class T> __global__ static void combine(struct wisp_dout o, struct panels<T> p, size_t k)
+/* A block a sample.  Logits of the first true labels are found while the sums are on their way. */
+template <class T>
+__global__ static void __launch_bounds__(C_THREADS, sizeof(T) == 2 ? 8 : 6)
+    combine(struct wisp_dout o, struct panels<T> p, size_t k)
 {
+    enum { AHEAD = 4 };
     __shared__ double work[C_THREADS / 32];
-    __shared__ bool last;
     const struct wisp_dnow *now = o.now;
+    const uint32_t lane = threadIdx.x % 32;
     size_t i = blockIdx.x, n = now->n, n_tiles = up(*o.active.n, BM) / BM;
     bool softmax = o.loss == WISP_DSOFTMAX;
     double loss = 0;
     float factor = 0;
     if (i < n) {
-        uint32_t first = now->yp[i], n_true = now->yp[i + 1] - first;
+        uint32_t first = now->yp[i], n_true = now->yp[i + 1] - first, end = first + n_true, place;
         float origin = o.origin[i], target = (softmax ? 1.0f / (float)n_true : 1.0f);
-        double sum = 0;
-        for (size_t t = threadIdx.x; t < n_tiles; t += C_THREADS) sum += o.block_sum[t * o.lde + i];
+        float part[AHEAD];
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++) {
+            size_t t = threadIdx.x + a * C_THREADS;
+            part[a] = t < n_tiles ? o.block_sum[t * o.lde + i] : 0;
+        }
+        uint32_t y = first + threadIdx.x / 32 * AT_ONCE;
+        float z = y < end ? logits_of(&place, o, p, k, i, y, end) : 0;
+        double sum = 0, labels = 0;
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++) sum += part[a];
+        for (size_t t = threadIdx.x + AHEAD * C_THREADS; t < n_tiles; t += C_THREADS)
+            sum += o.block_sum[t * o.lde + i];
         sum = sum_all(sum, work);
         if (n_tiles && (n_true || !softmax)) {
             factor = (float)(softmax ? 1 / sum : 1.0) / (float)n;
             loss = softmax ? origin + log(sum) : sum;
         }
-        double labels = 0;
-        uint32_t end = first + n_true, each = AT_ONCE * (C_THREADS / 32);
-        for (uint32_t y = first + threadIdx.x / 32 * AT_ONCE; y < end; y += each) {
-            uint32_t place, lane = threadIdx.x % 32;
-            float z = logits_of(&place, o, p, k, i, y, end), term;
-            if (lane >= AT_ONCE || y + lane >= end) continue;
-            labels += (double)target * z;
-            float value = value_and_term<float>(&term, o.loss, z, origin);
-            if (factor > 0) put(p.e + place * o.lde + i, value - target / (float)n / factor);
+        while (y < end) {
+            if (lane < AT_ONCE && y + lane < end) {
+                float term, value = value_and_term<float>(&term, o.loss, z, origin);
+                labels += (double)target * z;
+                if (factor > 0) put(p.e + place * o.lde + i, value - target / (float)n / factor);
+            }
+            y += AT_ONCE * (C_THREADS / 32);
+            if (y < end) z = logits_of(&place, o, p, k, i, y, end);
         }
         loss -= sum_all(labels, work);
     }
-    if (threadIdx.x == 0) o.factor[i] = factor;
+    if (threadIdx.x == 0) {
+        o.factor[i] = factor;
+        o.losses[i] = i < n ? loss : 0;
+    }
     for (size_t c = threadIdx.x; c < k; c += C_THREADS)
         put(p.fh + i * k + c, i < n && c < o.width ? factor * o.h[i * o.width + c] : 0);
-    if (threadIdx.x == 0) {
-        o.losses[i] = i < n ? loss : 0;
-        __threadfence();
-        last = atomicAdd(o.done, 1) == gridDim.x - 1;
-    }
-    __syncthreads();
-    if (!last) return;
-    __threadfence();
-    double all = 0;
-    for (size_t s = threadIdx.x; s < o.lde; s += C_THREADS) all += ((volatile double *)o.losses)[s];
-    all = sum_all(all, work);
-    if (threadIdx.x == 0) *o.loss_sum += all;
 }
 
 /* ---- hidden ---- */
@@ -530,8 +532,18 @@ __global__ static void __launch_bounds__(THREADS, 3)
                      acc[mi][ni][2 * half], acc[mi][ni][2 * half + 1]);
 }
 
-__global__ static void hidden_sum(struct wisp_dout o, size_t k, size_t splits)
+/* The last block adds up the losses, for which nothing else waits. */
+__global__ static void __launch_bounds__(C_THREADS)
+    hidden_sum(struct wisp_dout o, size_t k, size_t splits)
 {
+    __shared__ double work[C_THREADS / 32];
+    if (blockIdx.x == gridDim.x - 1) {
+        double all = 0;
+        for (size_t s = threadIdx.x; s < o.lde; s += C_THREADS) all += o.losses[s];
+        all = sum_all(all, work);
+        if (threadIdx.x == 0) *o.loss_sum += all;
+        return;
+    }
     size_t at = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * 4, i = at / k, c = at % k;
     if (i >= o.now->n || c >= o.width) return;
     float4 sum = make_float4(0, 0, 0, 0);
@@ -628,7 +640,8 @@ template <class T> static void hidden(const struct wisp_dout &o, cudaStream_t s)
     else
         hidden_part<T>
             <<<grid(up(o.batch, BM) / BM, k / BN, splits), THREADS, 0, s>>>(o, panels_of<T>(o), k);
-    hidden_sum<<<grid((fours + 127) / 128, 1, 1), 128, 0, s>>>(o, k, splits);
+    hidden_sum<<<grid((fours + C_THREADS - 1) / C_THREADS + 1, 1, 1), C_THREADS, 0, s>>>(o, k,
+                                                                                         splits);
 }
 
 template <class T> static void rows(const struct wisp_dout &o, cudaStream_t s)
