@@ -209,6 +209,28 @@ static __device__ void add_up(float4 *g, const struct wisp_din &in, const uint32
     __syncwarp();
 }
 
+/* The same of a list of n <= 32 and columns c .. c + 3, in registers. */
+static __device__ float4 add_short(const struct wisp_din &in, const uint32_t *ts, const float *tv,
+                                   uint32_t n, uint32_t c)
+{
+    const uint32_t lane = threadIdx.x % 32, sample = lane < n ? ts[lane] : 0;
+    const float x = lane < n ? tv[lane] : 0, *back = in.back + c;
+    float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll 1
+    for (uint32_t k = 0; k < n; k += BACK_AHEAD) {
+        float4 b[BACK_AHEAD];
+#pragma unroll
+        for (uint32_t u = 0; u < BACK_AHEAD; u++) { /* beyond the last: that one, times 0 */
+            size_t i = __shfl_sync(WISP_WARP, sample, k + u < n ? k + u : n - 1);
+            b[u] = *(const float4 *)(back + i * in.width);
+        }
+#pragma unroll
+        for (uint32_t u = 0; u < BACK_AHEAD; u++)
+            add_times(&sum, __shfl_sync(WISP_WARP, x, k + u), b[u]);
+    }
+    return sum;
+}
+
 /* The sums of all warps, (warps, width), into the first row. */
 static __device__ void add_parts(float4 *staged, size_t width)
 {
@@ -253,7 +275,8 @@ static __device__ struct list list_of(const struct wisp_dnow *now, uint32_t t)
 }
 
 /* By all warps of the block, each a part of the list that depends on its length alone. */
-static __device__ void move_long(const struct wisp_din &in, uint32_t t, float4 *staged)
+static __device__ void move_long(const struct wisp_din &in, const struct wisp_dopt &opt, uint32_t t,
+                                 float4 *staged)
 {
     const struct wisp_dnow *now = in.now;
     const bool bias = t == now->n_touched;
@@ -268,18 +291,21 @@ static __device__ void move_long(const struct wisp_din &in, uint32_t t, float4 *
     add_parts(staged, in.width);
     if (warp == 0) {
         const float *g = (const float *)staged;
-        if (bias) wisp_dmove(in.opt, in.bias, 0, g, now->lr, now->step);
-        else wisp_dmove(in.opt, in.w, (size_t)now->touched[t], g, now->lr, now->step);
+        if (bias) wisp_dmove(opt, in.bias, 0, g, now->lr, now->step);
+        else wisp_dmove(opt, in.w, (size_t)now->touched[t], g, now->lr, now->step);
     }
     __syncthreads(); /* staged is free again */
 }
 
 /* The first blocks look for long lists, in turns, and take them as they come; the bias is one.  In
  * all others a warp has a feature, if its list is short. */
+template <enum wisp_dopt_kind KIND>
 __global__ static void __launch_bounds__(32 * BACK_WARPS, 4)
     move_rows(const __grid_constant__ struct wisp_din in)
 {
     extern __shared__ float4 staged[]; /* (warps, width / 4) */
+    struct wisp_dopt opt = in.opt;
+    opt.kind = KIND; /* so that nothing else takes registers */
     __shared__ uint32_t found[32 * BACK_WARPS], n_found;
     const struct wisp_dnow *now = in.now;
     const uint32_t warp = threadIdx.x / 32, warps = blockDim.x / 32, n = now->n_touched;
@@ -289,10 +315,19 @@ __global__ static void __launch_bounds__(32 * BACK_WARPS, 4)
         if (t >= n) return;
         struct list l = list_of(now, t);
         if (l.to - l.from > SHORT) return;
-        fetch_row(in.w, (size_t)now->touched[t]);
-        float4 *g = staged + warp * (in.width / 4);
-        add_up<BACK_AHEAD>(g, in, now->ts, now->tv, l.from, l.to);
-        wisp_dmove(in.opt, in.w, (size_t)now->touched[t], (const float *)g, now->lr, now->step);
+        const size_t row = (size_t)now->touched[t];
+        if (in.width > COLS) {
+            float4 *g = staged + warp * (in.width / 4);
+            fetch_row(in.w, row);
+            add_up<BACK_AHEAD>(g, in, now->ts, now->tv, l.from, l.to);
+            wisp_dmove(opt, in.w, row, (const float *)g, now->lr, now->step);
+            return;
+        }
+        const uint32_t lane = threadIdx.x % 32, c = 4 * lane < in.width ? 4 * lane : 0;
+        const struct wisp_dcols x = wisp_dcols_of(opt, in.w, row, c);
+        const float *home = wisp_dkept(opt, in.w, row), kept = home ? *home : 0;
+        const float4 sum = add_short(in, now->ts + l.from, now->tv + l.from, l.to - l.from, c);
+        wisp_dmove_ready(opt, in.w, row, x, kept, sum, now->lr, now->step);
         return;
     }
     for (uint32_t base = 0; base <= n; base += blockDim.x * LONG_BLOCKS) {
@@ -304,7 +339,7 @@ __global__ static void __launch_bounds__(32 * BACK_WARPS, 4)
             if (t == n || l.to - l.from > SHORT) found[atomicAdd(&n_found, 1u)] = t;
         }
         __syncthreads();
-        for (uint32_t i = 0; i < n_found; i++) move_long(in, found[i], staged);
+        for (uint32_t i = 0; i < n_found; i++) move_long(in, opt, found[i], staged);
         __syncthreads();
     }
 }
@@ -317,7 +352,10 @@ void wisp_input_backward(const struct wisp_din &in, cudaStream_t s)
     while (warps > 1 && warps * in.width * 4 > 40 << 10) warps /= 2; /* 48 KB without asking */
     size_t bytes = warps * in.width * 4,
            blocks = LONG_BLOCKS + (in.most_touched + warps - 1) / warps;
+    auto kernel = in.opt.kind == WISP_DADAM      ? move_rows<WISP_DADAM>
+                  : in.opt.kind == WISP_DADAGRAD ? move_rows<WISP_DADAGRAD>
+                                                 : move_rows<WISP_DSGD>;
     if (bytes > 40 << 10)
-        cudaFuncSetAttribute(move_rows, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    move_rows<<<(unsigned)blocks, 32 * (unsigned)warps, bytes, s>>>(in);
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    kernel<<<(unsigned)blocks, 32 * (unsigned)warps, bytes, s>>>(in);
 }

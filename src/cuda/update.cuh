@@ -126,6 +126,23 @@ __device__ inline void wisp_dcols_move(const struct wisp_dopt &o, const struct w
     wisp_dstore(p, row, c, x.w, pace.random);
 }
 
+/* A row of at most 128 columns, by a warp: x and kept were read before, g is this lane's part of
+ * the gradient.  Lanes beyond the last column only join in. */
+__device__ inline void wisp_dmove_ready(const struct wisp_dopt &o, const struct wisp_dparam &p,
+                                        size_t row, struct wisp_dcols x, float kept, float4 g,
+                                        float lr, uint64_t step)
+{
+    const int lane = threadIdx.x % 32;
+    const bool in = 4 * lane < p.cols;
+    float sum = 0, *home = wisp_dkept(o, p, row);
+    if (o.kind == WISP_DADAGRAD)
+        sum = wisp_warp_sum(in ? g.x * g.x + g.y * g.y + g.z * g.z + g.w * g.w : 0) / (float)p.cols;
+    const struct wisp_dpace pace = wisp_dpace_of(o, p, row, &kept, sum, lr, step);
+    __syncwarp(); /* all lanes have read what is kept */
+    if (lane == 0 && home) *home = kept;
+    if (pace.moves && in) wisp_dcols_move(o, p, row, 4 * lane, x, g, pace);
+}
+
 /* g: the row's gradient in shared or device memory, (cols) floats at a multiple of 16 bytes.  All
  * lanes of a warp call it. */
 __device__ inline void wisp_dmove(const struct wisp_dopt &o, const struct wisp_dparam &p,
