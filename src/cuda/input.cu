@@ -348,7 +348,8 @@ void wisp_input_backward(const struct wisp_din &in, cudaStream_t s)
 {
     size_t warps = BACK_WARPS, quads = in.batch * in.width / 4;
     if (quads == 0) return;
-    through<<<(unsigned)((quads + THREADS - 1) / THREADS), THREADS, 0, s>>>(in, drop_of(in));
+    if (in.g != in.back)
+        through<<<(unsigned)((quads + THREADS - 1) / THREADS), THREADS, 0, s>>>(in, drop_of(in));
     while (warps > 1 && warps * in.width * 4 > 40 << 10) warps /= 2; /* 48 KB without asking */
     size_t bytes = warps * in.width * 4,
            blocks = LONG_BLOCKS + (in.most_touched + warps - 1) / warps;

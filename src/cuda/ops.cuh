@@ -71,8 +71,8 @@ struct wisp_din {
     float dropout;  /* share of units zeroed after the ReLU; 0: none */
     int drop_layer; /* number of that layer in the net: its random stream */
     float *h;       /* (batch, width) the result: what the output layer sees */
-    const float *g; /* (batch, width) gradient of h */
-    float *back;    /* (batch, width) scratch: gradient of the sums */
+    const float *g; /* (batch, width) gradient of h; or 'back', if that is there already */
+    float *back;    /* (batch, width) gradient of the sums */
 };
 void wisp_input_forward(const struct wisp_din &in, cudaStream_t s);
 /* back = gradient through dropout and ReLU; touched rows and the bias move. */
@@ -94,6 +94,8 @@ struct wisp_dout {
     size_t lab_room;     /* most labels of a step */
     const float *h;      /* (batch, width) */
     float *g;            /* (batch, width) out: gradient of h */
+    float pass;          /* not 0: g is multiplied by it where h is above 0, and 0 elsewhere: the
+                            gradient of what ReLU and dropout made h of */
     const float *origin; /* (batch) what a sample's logits are taken relative to (softmax) */
     double *loss_sum;    /* one: += the step's loss, summed over samples */
     bool outside;        /* w lies in the host's memory: far away */

@@ -552,7 +552,13 @@ __global__ static void __launch_bounds__(C_THREADS)
         sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w;
     }
     float f = o.factor[i];
-    *(float4 *)(o.g + i * o.width + c) = make_float4(f * sum.x, f * sum.y, f * sum.z, f * sum.w);
+    sum = make_float4(f * sum.x, f * sum.y, f * sum.z, f * sum.w);
+    if (o.pass != 0) {
+        float4 h = *(const float4 *)(o.h + i * o.width + c);
+        sum.x = h.x > 0 ? sum.x * o.pass : 0, sum.y = h.y > 0 ? sum.y * o.pass : 0;
+        sum.z = h.z > 0 ? sum.z * o.pass : 0, sum.w = h.w > 0 ? sum.w * o.pass : 0;
+    }
+    *(float4 *)(o.g + i * o.width + c) = sum;
 }
 
 /* ---- rows ---- */

@@ -238,6 +238,10 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     t->out.tile_max = t->find.k ? t->find.tile_max : NULL;
     t->out.lab_room = s->most_labels;
     t->out.h = h, t->out.g = g, t->out.origin = t->find.origin;
+    if (s->relu) { /* the gradient goes through it at once */
+        t->out.g = t->in.back, t->in.g = t->in.back;
+        t->out.pass = s->dropout > 0 ? (float)(1 / (1 - (double)s->dropout)) : 1;
+    }
     t->out.loss_sum = t->sums ? &t->sums->loss : NULL;
     size_t bytes = wisp_out_lay(&t->out, NULL);
     wisp_out_lay(&t->out, wisp_dtake(b, &at, bytes));

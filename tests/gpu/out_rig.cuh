@@ -380,6 +380,7 @@ static void build(struct world *x, struct shape s, struct how k)
     o->lab_room = x->lab_room, o->h = x->h.dev(), o->g = x->g.dev(), o->origin = x->origin.dev();
     o->loss_sum = x->loss.dev();
     o->outside = rig_below(3) == 0;
+    o->pass = rig_below(2) ? 0 : 1.25f;
     o->tile_max = NULL;
     lay_out(x, k.precision);
     x->tile_max.make((x->room + 31) / 32 * o->lde), x->tile_max.keep();

@@ -3,7 +3,7 @@
  *   forward    z(r,i) = W[rows[r]] . h[i] + bias[rows[r]];  E = exp(z - origin), or sigmoid(z)
  *   combine    factor[i] = 1 / (n sum over r of E), or 1 / n; the loss;
  *              E of true labels = E - target / factor
- *   hidden     g[i] = factor[i] sum over r of E(r,i) W[rows[r]]
+ *   hidden     g[i] = factor[i] sum over r of E(r,i) W[rows[r]]; passed on where h > 0, if asked
  *   rows       rows move by sum over i of E(r,i) factor[i] h[i], biases by heat
  *
  * Each stage is checked by itself: what the card left of E and factor is what the reference of the
@@ -207,8 +207,10 @@ static void check_hidden(const struct truth &t, struct world *x)
     for (size_t at = 0; at < used * n; at++)
         et[at % n * used + at / n] = (double)t.factor[at % n] * t.e[at];
     multiply(&p, et, n, used, t.w, width);
-    for (size_t at = 0; at < n * width; at++)
-        note(OFF_G, at / width, at % width, x->g[at], p.sum[at], allowed(*x, p, at));
+    for (size_t at = 0; at < n * width; at++) {
+        double pass = x->o.pass == 0 ? 1 : x->h[at] > 0 ? x->o.pass : 0;
+        note(OFF_G, at / width, at % width, x->g[at], pass * p.sum[at], pass * allowed(*x, p, at));
+    }
 }
 
 /* ---- moving: model/optimizer.c for gradients that are known up to 'off' ---- */
