@@ -441,7 +441,7 @@ __device__ static float logits_of(uint32_t *place, const struct wisp_dout &o,
     const T *w[AT_ONCE];
 #pragma unroll
     for (int q = 0; q < AT_ONCE; q++) w[q] = p.w + __shfl_sync(WISP_WARP, *place, q) * k;
-    for (size_t c = 2 * lane; c < k; c += 64) {
+    for (size_t c = 2 * lane; c < o.width; c += 64) {
         float h0 = as_float(h[c]), h1 = as_float(h[c + 1]);
 #pragma unroll
         for (int q = 0; q < AT_ONCE; q++)
@@ -629,7 +629,8 @@ template <class T> static void forward(const struct wisp_dout &o, cudaStream_t s
 {
     struct panels<T> p = panels_of<T>(o);
     size_t k = depth_of(o), room = up(o.active.room, BM), lines = room + o.lde;
-    gather<T><<<grid((lines + 7) / 8, 1, 1), THREADS, 0, s>>>(o, p, k);
+    if (!o.fast || wisp_out_wgmma_gathers(o))
+        gather<T><<<grid((lines + 7) / 8, 1, 1), THREADS, 0, s>>>(o, p, k);
     if (o.fast) {
         wisp_out_wgmma_logits(o, s);
         return;

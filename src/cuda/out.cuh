@@ -39,7 +39,8 @@ __device__ static inline float value_and_term(float *term, enum wisp_dloss loss,
 
 /* Whether this card and build have it, for this layer. */
 bool wisp_out_has_wgmma(const struct wisp_dout &o);
-/* Panels are there. */
+/* Whether logits need panels, or leave them themselves. */
+bool wisp_out_wgmma_gathers(const struct wisp_dout &o);
 void wisp_out_wgmma_logits(const struct wisp_dout &o, cudaStream_t s);
 /* Parts of the sums over active rows, and how many of them. */
 size_t wisp_out_wgmma_splits(const struct wisp_dout &o);

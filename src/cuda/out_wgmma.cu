@@ -227,9 +227,89 @@ static __device__ __forceinline__ void take_logits(const results &acc, const flo
 }
 #endif
 
+/* Rows of bf16 on the card, which logits can read without panels; NULL: there are none. */
+static __host__ __device__ const bf16 *near_rows(const struct wisp_dout &o)
+{
+    if (o.width % 8) return NULL;
+    return o.w.copy ? o.w.copy : o.outside ? NULL : o.w.b16;
+}
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+/* The rows of a warp: 16 of a group's tile. */
+struct sixteen {
+    int32_t id; /* of row lane % 16, -1: none */
+    float bias;
+};
+
+static __device__ struct sixteen sixteen_of(const struct wisp_dout &o, uint32_t first, uint32_t n)
+{
+    const uint32_t row = first + threadIdx.x % 16;
+    struct sixteen x = { row < n ? o.active.rows[row] : -1, 0 };
+    return x;
+}
+
+/* Asks for them, from where rows lie: zeros where there is nothing. */
+static __device__ __forceinline__ void ask_near(uint32_t to, const struct wisp_dout &o,
+                                                const struct sixteen &x, int chunks)
+{
+    const int lane = threadIdx.x % 32, piece = lane % 8;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int m = lane / 8 + 4 * i, id = __shfl_sync(WISP_WARP, x.id, m);
+        const bf16 *from = near_rows(o) + (size_t)(id < 0 ? 0 : id) * o.width;
+        const uint32_t at = to + m * 128 + ((piece ^ m % 8) << 4);
+#pragma unroll 1
+        for (int c = 0; c < chunks; c++) {
+            const int col = 64 * c + 8 * piece;
+            const bool there = id >= 0 && col < (int)o.width;
+            copy16(at + c * BOX, from + (there ? col : 0), there);
+        }
+    }
+}
+
+/* And leaves them in the panels, for those who come later. */
+static __device__ void put_panel(const struct wisp_dout &o, const unsigned char *from,
+                                 uint32_t first, const struct sixteen &x, int chunks)
+{
+    const int lane = threadIdx.x % 32, piece = lane % 8;
+    const size_t k = up(o.width, BN);
+    if (lane < 16) o.b_panel[first + lane] = x.bias;
+    for (int c = 0; c < chunks; c++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int m = lane / 8 + 4 * i;
+            *(uint4 *)((bf16 *)o.w_panel + (first + m) * k + 64 * c + 8 * piece) =
+                *(const uint4 *)(from + c * BOX + m * 128 + ((piece ^ m % 8) << 4));
+        }
+}
+
+/* h of the block's samples as bf16 to its place, and to the panel. */
+static __device__ void place_h(const struct wisp_dout &o, unsigned char *to, size_t first, size_t n,
+                               int chunks, bool panel)
+{
+    const size_t k = up(o.width, BN);
+#pragma unroll 4
+    for (int e = threadIdx.x; e < BN * 8 * chunks; e += 2 * GROUP) {
+        const int s = e / (8 * chunks), piece = e % (8 * chunks);
+        const size_t sample = first + s, col = 8 * piece;
+        const bool there = sample < n && col < o.width;
+        const float *from = o.h + (there ? sample * o.width + col : 0);
+        float4 a = *(const float4 *)from, b = *(const float4 *)(from + 4);
+        if (!there) a = b = make_float4(0, 0, 0, 0);
+        __nv_bfloat162 x[4] = { __floats2bfloat162_rn(a.x, a.y), __floats2bfloat162_rn(a.z, a.w),
+                                __floats2bfloat162_rn(b.x, b.y), __floats2bfloat162_rn(b.z, b.w) };
+        const uint4 both = make_uint4(*(uint32_t *)&x[0], *(uint32_t *)&x[1], *(uint32_t *)&x[2],
+                                      *(uint32_t *)&x[3]);
+        *(uint4 *)(to + piece / 8 * (2 * BOX) + s * 128 + ((piece % 8 ^ s % 8) << 4)) = both;
+        if (panel) *(uint4 *)((bf16 *)o.h_panel + sample * k + col) = both;
+    }
+}
+#endif
+
 /* Shared memory: h of the samples, 64 columns after the other; then a tile of rows of each group.
- */
-template <enum wisp_dloss LOSS>
+ * NEAR: rows and h come from where they are, and some blocks leave the panels; else from panels. */
+template <enum wisp_dloss LOSS, bool NEAR>
 __global__ static void __launch_bounds__(2 * GROUP, 2) logits(const struct wisp_dout o, int chunks)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -241,12 +321,20 @@ __global__ static void __launch_bounds__(2 * GROUP, 2) logits(const struct wisp_
     const uint32_t n_rows = *o.active.n, tiles = (n_rows + BM - 1) / BM;
     if (col0 >= n || blockIdx.x >= tiles) return;
     const uint32_t h = shared_at(align_pool(pool));
-    const uint32_t rows = h + (2 * chunks + group * chunks) * BOX;
+    const uint32_t rows = h + (2 * chunks + group * chunks) * BOX, sixteenth = 16 * (warp % 4);
     const bf16 *w_panel = (const bf16 *)o.w_panel + (size_t)(16 * (warp % 4)) * k;
     const bf16 *h_panel = (const bf16 *)o.h_panel + (col0 + 16 * warp) * k;
     uint32_t t = blockIdx.x + group * gridDim.x;
+    struct sixteen x, ahead; /* of this tile and the next one */
+    if (NEAR) {
+        x = sixteen_of(o, t * BM + sixteenth, n_rows);
+        ahead = sixteen_of(o, (t + 2 * gridDim.x) * BM + sixteenth, n_rows);
+        if (t < tiles) ask_near(rows + warp % 4 * 2048, o, x, chunks);
+        if (x.id >= 0) x.bias = o.bias.w[x.id];
+        place_h(o, align_pool(pool), col0, n, chunks, blockIdx.x == 0);
+    }
 #pragma unroll 1
-    for (int c = 0; c < chunks; c++) {
+    for (int c = 0; c < chunks && !NEAR; c++) {
         ask<16>(h + c * 2 * BOX + warp * 2048, h_panel + 64 * c, k, lane);
         if (t < tiles)
             ask<16>(rows + c * BOX + warp % 4 * 2048, w_panel + t * BM * k + 64 * c, k, lane);
@@ -263,6 +351,9 @@ __global__ static void __launch_bounds__(2 * GROUP, 2) logits(const struct wisp_
 #pragma unroll 1
     while (t < tiles) {
         const uint32_t row = t * BM + 16 * (warp % 4) + lane / 4, next = t + 2 * gridDim.x;
+        if (NEAR && blockIdx.y == 0)
+            put_panel(o, align_pool(pool) + (rows - h) + warp % 4 * 2048, t * BM + sixteenth, x,
+                      chunks);
         results acc;
 #pragma unroll
         for (int i = 0; i < 64; i++) acc[i / 4][i % 4] = 0;
@@ -274,13 +365,24 @@ __global__ static void __launch_bounds__(2 * GROUP, 2) logits(const struct wisp_
             for (int i = 0; i < 4; i++) wgmma128<false, false>(acc, a + 2 * i, b + 2 * i, 1);
         }
         wgmma_commit();
-        const float bias[2] = { row < n_rows ? o.b_panel[row] : -INFINITY,
-                                row + 8 < n_rows ? o.b_panel[row + 8] : -INFINITY };
+        float bias[2];
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            if (NEAR) bias[i] = __shfl_sync(WISP_WARP, x.bias, lane / 4 + 8 * i);
+            else if (row + 8 * i < n_rows) bias[i] = o.b_panel[row + 8 * i];
+            if (row + 8 * i >= n_rows) bias[i] = -INFINITY;
+        }
         wgmma_wait<0>();
         wgmma_results(acc);
         bar_sync(1 + group, GROUP); /* its rows are done with, and the sums of the tile before */
+        if (NEAR && next < tiles) {
+            x = ahead;
+            ask_near(rows + warp % 4 * 2048, o, x, chunks);
+            if (x.id >= 0) x.bias = o.bias.w[x.id];
+            ahead = sixteen_of(o, (next + 2 * gridDim.x) * BM + sixteenth, n_rows);
+        }
 #pragma unroll 1
-        for (int c = 0; c < chunks && next < tiles; c++)
+        for (int c = 0; c < chunks && next < tiles && !NEAR; c++)
             ask<16>(rows + c * BOX + warp % 4 * 2048, w_panel + next * BM * k + 64 * c, k, lane);
         copy_commit();
         take_logits<LOSS>(acc, bias, (bf16 *)o.e + (size_t)t * BM * o.lde + col0, o.lde, &m, group);
@@ -502,8 +604,13 @@ bool wisp_out_has_wgmma(const struct wisp_dout &o)
         return false;
     /* elsewhere the kernels are empty, which shows in their static shared memory */
     return major == 9 && shared >= 200 << 10 &&
-           cudaFuncGetAttributes(&a, (const void *)logits<WISP_DSOFTMAX>) == cudaSuccess &&
+           cudaFuncGetAttributes(&a, (const void *)logits<WISP_DSOFTMAX, true>) == cudaSuccess &&
            a.sharedSizeBytes > 0;
+}
+
+bool wisp_out_wgmma_gathers(const struct wisp_dout &o)
+{
+    return !near_rows(o);
 }
 
 static void allow(const void *kernel, size_t bytes)
@@ -518,7 +625,11 @@ void wisp_out_wgmma_logits(const struct wisp_dout &o, cudaStream_t s)
     size_t blocks = BLOCKS / across > 0 ? BLOCKS / across : 1;
     if (blocks > tiles) blocks = tiles;
     if (blocks == 0 || across == 0) return;
-    auto kernel = o.loss == WISP_DSOFTMAX ? logits<WISP_DSOFTMAX> : logits<WISP_DBCE>;
+    static void (*const kernels[2][2])(const struct wisp_dout, int) = {
+        { logits<WISP_DSOFTMAX, false>, logits<WISP_DSOFTMAX, true> },
+        { logits<WISP_DBCE, false>, logits<WISP_DBCE, true> }
+    };
+    auto kernel = kernels[o.loss == WISP_DBCE][!wisp_out_wgmma_gathers(o)];
     allow((const void *)kernel, bytes);
     kernel<<<dim3((unsigned)blocks, (unsigned)across), 2 * GROUP, bytes, s>>>(o, (int)chunks);
 }

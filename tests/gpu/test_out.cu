@@ -462,8 +462,9 @@ static void check_nothing(struct shape s, struct how k)
 static void time_all(struct shape s)
 {
     struct world x;
-    struct how k = { WISP_DADAGRAD, WISP_DSOFTMAX, WISP_DFP32, STORE_FP32, PLAIN };
+    struct how k = { WISP_DADAGRAD, WISP_DSOFTMAX, WISP_DFP32, STORE_COPY, PLAIN };
     build(&x, s, k);
+    x.o.outside = false, x.o.tile_max = x.tile_max.dev();
     for (int p = 0; p < 2; p++) {
         lay_out(&x, (enum wisp_dprecision)p);
         begin(&x, 0);
