@@ -367,14 +367,25 @@ static void release(struct wisp_cuda_trainer *t)
     delete t;
 }
 
+/* What the next step waits for longest goes first: the hidden gradient and the first layer (main),
+ * best rows and learning (side 1); then moving rows (side 0), which fills the card by itself; the
+ * next chunk takes what is left.  Nodes of the graph have the priority of their stream. */
 static cudaError_t make_streams(struct wisp_cuda_trainer *t)
 {
-    cudaStream_t *streams[] = { &t->main, &t->side[0], &t->side[1], &t->lay };
+    int low = 0, high = 0; /* smaller numbers go first */
+    cudaError_t e = cudaDeviceGetStreamPriorityRange(&low, &high);
+    const struct {
+        cudaStream_t *stream;
+        int priority;
+    } streams[] = { { &t->main, high },
+                    { &t->side[0], (low + high) / 2 },
+                    { &t->side[1], high },
+                    { &t->lay, low } };
     cudaEvent_t *events[] = { &t->forked,  &t->joined[0], &t->joined[1], &t->laid[0],
                               &t->laid[1], &t->used[0],   &t->used[1] };
-    cudaError_t e = cudaSuccess;
-    for (cudaStream_t *s : streams)
-        if (e == cudaSuccess) e = cudaStreamCreateWithFlags(s, cudaStreamNonBlocking);
+    for (auto &s : streams)
+        if (e == cudaSuccess)
+            e = cudaStreamCreateWithPriority(s.stream, cudaStreamNonBlocking, s.priority);
     for (cudaEvent_t *v : events)
         if (e == cudaSuccess) e = cudaEventCreateWithFlags(v, cudaEventDisableTiming);
     for (cudaEvent_t &v : t->looks)
