@@ -338,21 +338,43 @@ static void found_twice(struct image_job *j, uint32_t image, uint32_t pixel)
     while (key < old && !atomic_compare_exchange_weak(&j->twice, &old, key)) {}
 }
 
+struct pixel {
+    uint64_t *word, bit;
+};
+enum { BATCH = 128 };
+
 /* The order of lines, and so of threads, does not matter to bits. */
+static void put_pixels(struct image_job *j, const struct pixel *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!(__atomic_fetch_or(p[i].word, p[i].bit, __ATOMIC_RELAXED) & p[i].bit)) continue;
+        const size_t at = (size_t)(p[i].word - j->x->bits), words = j->x->words;
+        found_twice(j, (uint32_t)(at / words),
+                    (uint32_t)(at % words * 64) + (uint32_t)__builtin_ctzll(p[i].bit));
+    }
+}
+
+/* The official files go pixel by pixel, so every line is of another image, far away in memory: a
+ * batch is asked for before it is written. */
 static void set_bits(void *arg, size_t i, int thread)
 {
     struct image_job *j = arg;
     struct wisp_spinputs *x = j->x;
     struct wisp_tsv_reader r = wisp_tsv_open(&j->t, i);
     struct wisp_tsv_line line;
+    struct pixel batch[BATCH];
     const char *begin = r.p;
+    size_t n = 0;
     (void)thread;
     while (wisp_tsv_next(&r, &line)) {
         uint64_t *word = x->bits + line.id[0] * x->words + line.id[1] / 64;
-        const uint64_t bit = (uint64_t)1 << line.id[1] % 64;
-        if (__atomic_fetch_or(word, bit, __ATOMIC_RELAXED) & bit)
-            found_twice(j, line.id[0], line.id[1]);
+        __builtin_prefetch(word, 1);
+        batch[n++] = (struct pixel){ word, (uint64_t)1 << line.id[1] % 64 };
+        if (n < BATCH) continue;
+        put_pixels(j, batch, n);
+        n = 0;
     }
+    put_pixels(j, batch, n);
     wisp_tsv_close(&r);
     wisp_map_forget(begin, (size_t)(r.p - begin));
 }
