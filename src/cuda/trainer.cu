@@ -12,6 +12,7 @@
  * (struct wisp_dnow) from the chunk to where all others look.  Nothing comes back to the host but
  * sums, when they are asked for. */
 #include "cuda/trainer.cuh"
+#include "cuda/deep.cuh"
 
 #include <new>
 #include <stdio.h>
@@ -500,7 +501,10 @@ static const struct wisp_cuda table = { WISP_CUDA_VERSION,
                                         time_parts,
                                         wisp_dscorer_create,
                                         wisp_dscorer_free,
-                                        wisp_dscorer_score };
+                                        wisp_dscorer_score,
+                                        wisp_deep_create,
+                                        wisp_deep_free,
+                                        wisp_deep_run };
 
 extern "C" __attribute__((visibility("default"))) const struct wisp_cuda *wisp_cuda_table(void)
 {

@@ -33,7 +33,7 @@ static wisp_status check(const struct wisp_edges *e, wisp_error *err)
                          (unsigned long long)e->start[e->n_out]);
     for (uint32_t o = 0; o < e->n_out; o++)
         for (uint64_t k = e->start[o]; k < e->start[o + 1]; k++) {
-            if (e->in[k] >= e->n_in || (k > e->start[o] && e->in[k] <= e->in[k - 1]))
+            if (e->in[k] >= e->n_in || (k > e->start[o] && e->in[k] < e->in[k - 1]))
                 return wisp_fail(err, WISP_EINVAL,
                                  "output %u: input %u after %u; ids must ascend and stay below %u",
                                  o, e->in[k], k > e->start[o] ? e->in[k - 1] : 0, e->n_in);

@@ -6,7 +6,7 @@
  *
  *     direct    (classes, classes before): weights of inputs of one class are added
  *     factored  inputs with equal columns of A are summed first, u = P x, then Q u:
- *               P (groups of inputs, classes before) counts, Q (classes, groups) has A's weights
+ *               P (groups of inputs, classes before) adds, Q (classes, groups) has A's weights
  *
  * and the one with fewer edges is taken.  Equality is found by hashing and then compared number by
  * number, so nothing rests on a hash.  Weights that are added are rounded once to single precision;
@@ -181,7 +181,8 @@ static void make_columns(struct work *k, const struct wisp_splayer *l, uint32_t 
     }
 }
 
-/* P: how many inputs of each class before are in a group. */
+/* P: the inputs of a group, as classes of the layer before.  A class that is there twice stays so:
+ * without weights the kernels only add. */
 static void make_p(struct work *k, const struct wisp_splayer *l, uint32_t n_groups)
 {
     memset(k->member_start, 0, (n_groups + 1) * sizeof *k->member_start);
@@ -200,10 +201,6 @@ static void make_p(struct work *k, const struct wisp_splayer *l, uint32_t n_grou
         const bool used =
             k->column.start[k->group_first[g] + 1] > k->column.start[k->group_first[g]];
         for (uint32_t i = 0; used && i < n; i++) {
-            if (i > 0 && m[i] == m[i - 1]) {
-                p->w[at - 1]++;
-                continue;
-            }
             p->id[at] = m[i];
             p->w[at++] = 1;
         }

@@ -22,7 +22,8 @@
 struct wisp_edges { /* of one layer, by output: CSR */
     uint32_t n_in, n_out;
     const uint64_t *start; /* (n_out + 1) */
-    const uint32_t *in;    /* ids of inputs of an output, ascending, no id twice */
+    const uint32_t *in;    /* ids of inputs of an output, ascending; one that is there twice counts
+                              twice */
     const float *w;        /* beside 'in'; NULL: all are 'weight' */
     float weight;
     const float *biases; /* (n_out); NULL: all are 'bias' */

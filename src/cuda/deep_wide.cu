@@ -1,0 +1,304 @@
+/* Deep networks layer by layer through memory, for layers whose values do not fit a chip.
+ *
+ *   values   [panel of 32 inputs][slot][lane]    floats: a slot of a panel is one line of 128 bytes
+ *
+ * A warp takes a unit of a panel, lane = input: it loads a line an id and adds it to up to 16 sums.
+ * Units of a panel run together, so that the panel stays in L2, and neighbours share inputs
+ * (deep_pack.cu), so that half of the lines are found in L1.
+ *
+ * Inputs that are all zero, or all at the clip, vanish on the way: after a layer one small kernel
+ * lists the columns that go on, and the next layer reads just those and writes them side by side.
+ *
+ * Bounds, a layer of 65536 neurons, 60,000 inputs: 15.7 GB read, 15.7 GB written, 7.7 ms at 4.1
+ * TB/s (16 tera-edges/s); 126e9 edges, 4.3 ms of additions. */
+#include "cuda/deep.cuh"
+
+enum { LANES = 32, THREADS = 256, WARPS = THREADS / LANES, UNITS = 4 * WARPS }; /* of a block */
+
+/* ---- a unit ---- */
+
+template <int M, bool WEIGHTED>
+static __device__ __forceinline__ void add_8(float (&sum)[M], const float (&x)[8], const float4 *w)
+{
+    constexpr int G = M < 4 ? 4 / M : 1; /* ids whose weights are loaded together */
+#pragma unroll
+    for (int e = 0; e < 8; e += G) {
+        float v[G * M];
+        if (WEIGHTED)
+#pragma unroll
+            for (int q = 0; q < G * M / 4; q++) {
+                float4 t = __ldg(w + e * M / 4 + q);
+                v[4 * q] = t.x, v[4 * q + 1] = t.y, v[4 * q + 2] = t.z, v[4 * q + 3] = t.w;
+            }
+#pragma unroll
+        for (int i = 0; i < G * M; i++) {
+            if (WEIGHTED) sum[i % M] = fmaf(v[i], x[e + i / M], sum[i % M]);
+            else sum[i % M] += x[e + i / M];
+        }
+    }
+}
+
+/* 8 lines of inputs; ids are two a word. */
+static __device__ __forceinline__ void load_lines(float *x, uint4 q, const float *from)
+{
+    const uint32_t v[4] = { q.x, q.y, q.z, q.w };
+#pragma unroll
+    for (int e = 0; e < 8; e += 2) {
+        x[e] = __ldg(from + (size_t)(v[e / 2] & 0xffff) * LANES);
+        x[e + 1] = __ldg(from + (size_t)(v[e / 2] >> 16) * LANES);
+    }
+}
+
+/* What is left of a unit's ids; all of them, where they have 32 bits.  Weights of those that are
+ * missing are there. */
+template <int M, bool WEIGHTED>
+static __device__ __forceinline__ void sum_rest(float (&sum)[M], const uint4 *ids, uint32_t k,
+                                                bool wide, const float *from, const float4 *w)
+{
+    float x[8];
+    for (; k > 0; k -= k < 8 ? k : 8) {
+        const uint32_t *id = (const uint32_t *)ids;
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            uint32_t v = __ldg(id + (wide ? e : e / 2));
+            if (!wide) v = e % 2 ? v >> 16 : v & 0xffff;
+            x[e] = (uint32_t)e < k ? __ldg(from + (size_t)v * LANES) : 0;
+        }
+        add_8<M, WEIGHTED>(sum, x, w);
+        ids += wide ? 2 : 1;
+        if (WEIGHTED) w += 2 * M;
+    }
+}
+
+/* 16 lines are under way at a time, and the ids of the next 16: what counts is bytes in flight. */
+template <int M, bool WEIGHTED>
+static __device__ __forceinline__ void sum_unit(float (&sum)[M], const uint4 *ids, uint32_t k,
+                                                bool wide, const float *from, const float4 *w)
+{
+    const uint32_t n = wide ? 0 : k / 16;
+    if (n > 0) {
+        uint4 q = __ldg(ids), r = __ldg(ids + 1);
+        for (uint32_t i = 1; i <= n; i++) {
+            float x[8], y[8];
+            load_lines(x, q, from);
+            load_lines(y, r, from);
+            if (i < n) ids += 2;
+            q = __ldg(ids), r = __ldg(ids + 1); /* the last ones again rather than none */
+            add_8<M, WEIGHTED>(sum, x, w);
+            if (WEIGHTED) w += 2 * M;
+            add_8<M, WEIGHTED>(sum, y, w);
+            if (WEIGHTED) w += 2 * M;
+        }
+        ids += 2, k -= 16 * n;
+    }
+    sum_rest<M, WEIGHTED>(sum, ids, k, wide, from, w);
+}
+
+struct seen {
+    float most, least; /* of |y|, of y */
+};
+
+template <int M, bool WEIGHTED>
+static __device__ __forceinline__ void run_units(const struct wisp_dwide &a,
+                                                 const struct wisp_dlayer *__restrict__ d,
+                                                 int which, uint32_t first, const float *from,
+                                                 float *to, struct seen *s)
+{
+    const struct wisp_dpart *p = &d->part[which];
+    const uint32_t warp = threadIdx.x / LANES, n = p->n, same = p->k, begin = p->slot;
+    const uint32_t at_0 = p->at, step = p->step, w_at_0 = p->w_at, w_step = p->w_step;
+    const bool wide = p->ids == WISP_DEEP_32;
+    const float scale = d->scale, lo = d->lo, hi = d->hi, bias = d->bias;
+    const float *biases = d->biases;
+    const uint4 *ids = d->ids, *meta = d->meta + p->meta;
+    const float4 *w = d->w;
+    for (uint32_t u = first + warp; u < first + UNITS && u < n; u += WARPS) {
+        uint32_t k = same, at = at_0 + u * step, w_at = w_at_0 + u * w_step;
+        if (same == WISP_DEEP_RAGGED) {
+            uint4 m = __ldg(meta + u);
+            at = m.x, k = m.y, w_at = m.z;
+        }
+        float sum[M];
+#pragma unroll
+        for (int j = 0; j < M; j++) sum[j] = a.zeros.v[j];
+        sum_unit<M, WEIGHTED>(sum, ids + at, k, wide, from, w + w_at);
+        const uint32_t slot = begin + u * M;
+        float *line = to + (size_t)slot * LANES;
+#pragma unroll
+        for (int j = 0; j < M; j++) {
+            float b = biases ? __ldg(biases + slot + j) : bias;
+            float y = fminf(hi, fmaxf(lo, fmaf(scale, sum[j], b)));
+            s->most = fmaxf(s->most, fabsf(y));
+            s->least = fminf(s->least, y);
+            __stcs(line + j * LANES, y);
+        }
+    }
+}
+
+/* ---- a layer ---- */
+
+static __device__ __forceinline__ uint32_t items_of(const struct wisp_dlayer *d, int which)
+{
+    return (d->part[which].n + UNITS - 1) / UNITS;
+}
+
+static __device__ void note(uint32_t *word, uint32_t bits)
+{
+    if (threadIdx.x % LANES == 0 && (*(volatile uint32_t *)word & bits) != bits)
+        atomicOr(word, bits);
+}
+
+/* An item is up to 32 units of a panel. */
+template <bool WEIGHTED>
+static __device__ __forceinline__ void run_item(const struct wisp_dwide &a, uint32_t panel,
+                                                uint32_t item, uint32_t n)
+{
+    const struct wisp_dlayer *d = a.layer;
+    const uint32_t lane = threadIdx.x % LANES, column = panel * LANES + lane;
+    const uint32_t there = column < n ? column : panel * LANES; /* the rest repeat the first */
+    const uint32_t col = a.source ? __ldg(a.source + there) : there;
+    const float *from = a.from + col / LANES * a.from_panel + col % LANES;
+    float *to = a.to + panel * a.to_panel + lane;
+    struct seen s = { 0, INFINITY };
+    int which = 0;
+    while (item >= items_of(d, which)) item -= items_of(d, which), which++;
+    const uint32_t first = item * UNITS;
+    switch (which) {
+    case 0:
+        run_units<16, WEIGHTED>(a, d, 0, first, from, to, &s);
+        break;
+    case 1:
+        run_units<8, WEIGHTED>(a, d, 1, first, from, to, &s);
+        break;
+    case 2:
+        run_units<4, WEIGHTED>(a, d, 2, first, from, to, &s);
+        break;
+    case 3:
+        run_units<2, WEIGHTED>(a, d, 3, first, from, to, &s);
+        break;
+    default:
+        run_units<1, WEIGHTED>(a, d, 4, first, from, to, &s);
+    }
+    if (!a.flags) return;
+    const uint32_t some = __ballot_sync(0xffffffffu, column < n && s.most > 0);
+    const uint32_t below = __ballot_sync(0xffffffffu, column < n && s.least < a.clip);
+    if (some) note(a.flags + 2 * panel, some);
+    if (below) note(a.flags + 2 * panel + 1, below);
+}
+
+template <bool WEIGHTED>
+__global__ static void __launch_bounds__(THREADS, 4)
+    run_wide(const __grid_constant__ struct wisp_dwide a)
+{
+    const uint32_t n = *a.n, panels = (n + LANES - 1) / LANES;
+    uint32_t each = 0;
+    for (int p = 0; p < WISP_DEEP_PARTS; p++) each += items_of(a.layer, p);
+    if (each == 0) return;
+    const uint64_t items = (uint64_t)panels * each;
+    for (uint64_t i = blockIdx.x; i < items; i += gridDim.x)
+        run_item<WEIGHTED>(a, (uint32_t)(i / each), (uint32_t)(i % each), n);
+}
+
+void wisp_wide_layer(const struct wisp_dwide *a, int blocks, cudaStream_t s)
+{
+    if (a->weighted) run_wide<true><<<(unsigned)blocks, THREADS, 0, s>>>(*a);
+    else run_wide<false><<<(unsigned)blocks, THREADS, 0, s>>>(*a);
+}
+
+/* ---- which columns go on ---- */
+
+/* Sum of v over the threads before this one, and over all. */
+static __device__ uint32_t sum_before(uint32_t v, uint32_t *all)
+{
+    __shared__ uint32_t sums[LANES];
+    const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+    uint32_t upto = v;
+    for (int d = 1; d < LANES; d *= 2) {
+        uint32_t left = __shfl_up_sync(0xffffffffu, upto, d);
+        if (lane >= (uint32_t)d) upto += left;
+    }
+    __syncthreads(); /* the last call's sums have been read */
+    if (lane == LANES - 1) sums[warp] = upto;
+    __syncthreads();
+    uint32_t before = 0, total = 0;
+    for (uint32_t w = 0; w < blockDim.x / LANES; w++) {
+        before += w < warp ? sums[w] : 0;
+        total += sums[w];
+    }
+    *all = total;
+    return before + upto - v;
+}
+
+/* A thread takes the 32 columns of a panel. */
+__global__ static void __launch_bounds__(1024)
+    list_live(const __grid_constant__ struct wisp_dlist a)
+{
+    const uint32_t n = *a.n, panels = (n + LANES - 1) / LANES;
+    uint32_t listed = 0;
+    for (uint32_t p0 = 0; p0 < panels; p0 += blockDim.x) {
+        const uint32_t p = p0 + threadIdx.x;
+        uint32_t there = 0, some = 0, below = 0, all;
+        if (p < panels) {
+            there = n - p * LANES < LANES ? (1u << (n - p * LANES)) - 1 : 0xffffffffu;
+            some = a.flags[2 * p], below = a.flags[2 * p + 1];
+            a.flags[2 * p] = a.flags[2 * p + 1] = 0;
+        }
+        const uint32_t zero = a.last || a.drop_zero ? there & ~some : 0;
+        const uint32_t full = !a.last && a.drop_full ? there & some & ~below : 0;
+        const uint32_t live = a.last ? there : there & ~(zero | full);
+        uint32_t at = listed + sum_before(__popc(live), &all);
+        for (uint32_t left = there; left; left &= left - 1) {
+            const uint32_t bit = __ffs(left) - 1, column = p * LANES + bit;
+            const uint32_t input = a.origin ? a.origin[column] : column;
+            if (zero >> bit & 1) a.ended[input] = WISP_DEEP_ZERO;
+            else if (full >> bit & 1) a.ended[input] = WISP_DEEP_FULL;
+            else if (a.last) a.ended[input] = WISP_DEEP_SOME;
+            if (live >> bit & 1) {
+                if (!a.last) a.source[at] = column;
+                if (a.origin_next) a.origin_next[at] = input;
+                at++;
+            }
+        }
+        listed += all;
+    }
+    if (threadIdx.x == 0) {
+        *a.n_next = listed;
+        *a.work += n;
+    }
+}
+
+void wisp_wide_list(const struct wisp_dlist *a, cudaStream_t s)
+{
+    list_live<<<1, 1024, 0, s>>>(*a);
+}
+
+/* ---- values at the end ---- */
+
+__global__ static void fill_values(float *values, uint32_t n_out, const uint8_t *ended, uint32_t n,
+                                   float clip)
+{
+    const size_t all = (size_t)n * n_out, step = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < all; i += step)
+        values[i] = ended[i / n_out] == WISP_DEEP_FULL ? clip : 0;
+}
+
+__global__ static void gather_values(float *values, uint32_t n_out, const float *from,
+                                     size_t from_panel, const uint32_t *slot,
+                                     const uint32_t *columns, const uint32_t *origin)
+{
+    const size_t all = (size_t)*columns * n_out, step = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < all; i += step) {
+        const uint32_t column = (uint32_t)(i / n_out), o = (uint32_t)(i % n_out);
+        const uint32_t input = origin ? origin[column] : column;
+        values[(size_t)input * n_out + o] =
+            from[column / LANES * from_panel + (size_t)slot[o] * LANES + column % LANES];
+    }
+}
+
+void wisp_wide_values(float *values, uint32_t n_out, const float *from, size_t from_panel,
+                      const uint32_t *slot, const uint32_t *columns, const uint32_t *origin,
+                      const uint8_t *ended, uint32_t n, float clip, cudaStream_t s)
+{
+    fill_values<<<1024, 256, 0, s>>>(values, n_out, ended, n, clip);
+    gather_values<<<1024, 256, 0, s>>>(values, n_out, from, from_panel, slot, columns, origin);
+}
