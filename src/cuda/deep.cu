@@ -127,11 +127,6 @@ static wisp_status choose(struct wisp_cuda_runner *r, wisp_error *err)
 
 /* ---- memory ---- */
 
-static bool panels(const struct wisp_cuda_runner *r)
-{
-    return r->form != WISP_DEEP_CHIP;
-}
-
 static size_t lay(struct wisp_cuda_runner *r, void *b)
 {
     const bool ranged = r->n_ranges > 1;
@@ -147,7 +142,7 @@ static size_t lay(struct wisp_cuda_runner *r, void *b)
     r->work = (unsigned long long *)wisp_dtake(b, &at, sizeof *r->work);
     r->piece = (unsigned char *)wisp_dtake(b, &at, r->piece_bytes);
     size_t n_x = n_panels, n_state = n_panels;
-    if (panels(r)) {
+    if (r->form != WISP_DEEP_CHIP) {
         r->x_step = (size_t)n_in * LANES, r->state_step = (size_t)r->image.widest * LANES;
     } else {
         r->x_step = ((size_t)n_in + 1 + LANES - 1) / LANES * LANES, r->state_step = r->width;
@@ -185,26 +180,6 @@ static size_t most_inputs(struct wisp_cuda_runner *r, size_t budget)
     return std::min(low * LANES, r->d.n);
 }
 
-static size_t piece_need(size_t rows, size_t nnz) /* start, id, value of rows in CSR */
-{
-    return (rows + 1) * 8 + 256 + (nnz * 4 + 256) * 2;
-}
-
-/* Room for inputs on their way: as few copies as is reasonable, at least the longest row. */
-static size_t piece_of(const struct wisp_cuda_deep *d, size_t budget)
-{
-    size_t all, least = 0;
-    if (d->bits) {
-        least = d->words * 8, all = d->n * least;
-    } else {
-        for (size_t i = 0; i < d->n; i++)
-            least = std::max(least, piece_need(1, d->start[i + 1] - d->start[i]));
-        all = d->n ? piece_need(d->n, d->start[d->n] - d->start[0]) : 0;
-    }
-    size_t want = std::min(std::min(all, (size_t)64 << 20), budget / 16);
-    return std::max(want, least);
-}
-
 /* Cuts the layers into ranges of at most buffer_bytes. */
 static bool cut_layers(struct wisp_cuda_runner *r)
 {
@@ -230,7 +205,7 @@ static wisp_status plan(struct wisp_cuda_runner *r, wisp_error *err)
     if (r->d.most_bytes) budget = std::min(budget, r->d.most_bytes);
     for (size_t l = 0; l < r->d.n_layers; l++) longest = std::max(longest, start[l + 1] - start[l]);
 
-    r->piece_bytes = piece_of(&r->d, budget);
+    r->piece_bytes = wisp_deep_piece(&r->d, budget / 16);
     r->buffer_bytes = all;
     if (!cut_layers(r)) return wisp_dfail(err, WISP_ENOMEM, "no memory left for a list of layers");
     const size_t whole = most_inputs(r, budget);
@@ -259,109 +234,14 @@ static wisp_status plan(struct wisp_cuda_runner *r, wisp_error *err)
     return WISP_OK;
 }
 
-/* ---- inputs made dense ---- */
+/* ---- making and freeing ---- */
 
-__global__ static void rows_of_bits(float *x, size_t stride, const uint64_t *bits, size_t words,
-                                    uint32_t n_in, size_t rows)
-{
-    const size_t all = rows * stride, step = (size_t)gridDim.x * blockDim.x;
-    for (size_t t = (size_t)blockIdx.x * blockDim.x + threadIdx.x; t < all; t += step) {
-        const size_t row = t / stride, i = t % stride;
-        x[t] = i < n_in ? (float)(bits[row * words + i / 64] >> (i % 64) & 1) : 0;
-    }
-}
-
-/* Rows first .. first + rows - 1 of the chunk. */
-__global__ static void panels_of_bits(float *x, const uint64_t *bits, size_t words, uint32_t n_in,
-                                      size_t first, size_t rows)
-{
-    const size_t step = (size_t)gridDim.x * blockDim.x, p0 = first / LANES;
-    const size_t all = ((first + rows + LANES - 1) / LANES - p0) * n_in * LANES;
-    for (size_t t = (size_t)blockIdx.x * blockDim.x + threadIdx.x; t < all; t += step) {
-        const size_t i = t / LANES % n_in, row = (p0 + t / LANES / n_in) * LANES + t % LANES;
-        if (row < first || row >= first + rows) continue;
-        x[p0 * n_in * LANES + t] = (float)(bits[(row - first) * words + i / 64] >> (i % 64) & 1);
-    }
-}
-
-/* x is zero; row_step 0: panels. */
-__global__ static void spread_rows(float *x, size_t row_step, uint32_t n_in, const uint64_t *start,
-                                   const uint32_t *id, const float *value, size_t first,
-                                   size_t rows)
-{
-    const size_t step = (size_t)gridDim.x * blockDim.x / LANES, lane = threadIdx.x % LANES;
-    for (size_t r = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) / LANES; r < rows; r += step) {
-        const size_t row = first + r, from = start[0];
-        for (uint64_t e = start[r] - from + lane; e < start[r + 1] - from; e += LANES) {
-            size_t at = row_step ? row * row_step + id[e]
-                                 : (row / LANES * n_in + id[e]) * LANES + row % LANES;
-            x[at] = value[e];
-        }
-    }
-}
-
-static cudaError_t expand_bits(struct wisp_cuda_runner *r, size_t first, size_t n)
-{
-    const struct wisp_cuda_deep *d = &r->d;
-    const uint32_t n_in = d->layers[0].n_in;
-    const size_t at_once = r->piece_bytes / (d->words * 8);
-    cudaError_t e = cudaSuccess;
-    for (size_t i = 0; i < n && e == cudaSuccess; i += at_once) {
-        const size_t rows = std::min(at_once, n - i);
-        const uint64_t *bits = (const uint64_t *)r->piece;
-        e = cudaMemcpyAsync(r->piece, d->bits + (first + i) * d->words, rows * d->words * 8,
-                            cudaMemcpyHostToDevice, r->main);
-        if (e != cudaSuccess) break;
-        if (panels(r))
-            panels_of_bits<<<4096, 256, 0, r->main>>>(r->x, bits, d->words, n_in, i, rows);
-        else
-            rows_of_bits<<<4096, 256, 0, r->main>>>(r->x + i * r->x_step, r->x_step, bits, d->words,
-                                                    n_in, rows);
-        e = cudaGetLastError();
-    }
-    return e;
-}
-
-static cudaError_t expand_csr(struct wisp_cuda_runner *r, size_t first, size_t n)
-{
-    const struct wisp_cuda_deep *d = &r->d;
-    const uint64_t *start = d->start + first;
-    cudaError_t e = cudaSuccess;
-    for (size_t i = 0, rows; i < n && e == cudaSuccess; i += rows) {
-        for (rows = 1; i + rows < n; rows++)
-            if (piece_need(rows + 1, start[i + rows + 1] - start[i]) > r->piece_bytes) break;
-        const size_t nnz = start[i + rows] - start[i];
-        uint64_t *to_start = (uint64_t *)r->piece;
-        uint32_t *to_id = (uint32_t *)(r->piece + ((rows + 1) * 8 + 255) / 256 * 256);
-        float *to_value = (float *)((unsigned char *)to_id + (nnz * 4 + 255) / 256 * 256);
-        const cudaMemcpyKind up = cudaMemcpyHostToDevice;
-        e = cudaMemcpyAsync(to_start, start + i, (rows + 1) * 8, up, r->main);
-        if (e == cudaSuccess && nnz)
-            e = cudaMemcpyAsync(to_id, d->id + start[i], nnz * 4, up, r->main);
-        if (e == cudaSuccess && nnz)
-            e = cudaMemcpyAsync(to_value, d->value + start[i], nnz * 4, up, r->main);
-        if (e != cudaSuccess) break;
-        spread_rows<<<1024, 256, 0, r->main>>>(r->x, panels(r) ? 0 : r->x_step, d->layers[0].n_in,
-                                               to_start, to_id, to_value, i, rows);
-        e = cudaGetLastError();
-    }
-    return e;
-}
-
-/* Inputs first .. first + n - 1, as the form wants them. */
 static cudaError_t fill_inputs(struct wisp_cuda_runner *r, size_t first, size_t n)
 {
-    const size_t n_x = panels(r) ? (n + LANES - 1) / LANES : n;
-    cudaError_t e = cudaSuccess;
-    if (n == 0) return e;
-    if (!r->d.bits) e = cudaMemsetAsync(r->x, 0, n_x * r->x_step * sizeof *r->x, r->main);
-    else if (panels(r)) /* lanes beyond the last input */
-        e = cudaMemsetAsync(r->x + (n_x - 1) * r->x_step, 0, r->x_step * sizeof *r->x, r->main);
-    if (e != cudaSuccess) return e;
-    return r->d.bits ? expand_bits(r, first, n) : expand_csr(r, first, n);
+    struct wisp_dinputs a = { &r->d,    r->x,          r->x_step, r->form != WISP_DEEP_CHIP,
+                              r->piece, r->piece_bytes };
+    return wisp_deep_inputs(&a, first, n, r->main);
 }
-
-/* ---- making and freeing ---- */
 
 /* The layers' descriptions, with places on the card. */
 static cudaError_t send_layers(struct wisp_cuda_runner *r)

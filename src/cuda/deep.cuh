@@ -1,7 +1,8 @@
 /* Deep sparse networks on the card: what the parts share.
  *
  *   deep_pack.cu   layers of the host --> one image of bytes, laid out for a form
- *   deep.cu        memory, inputs made dense, ranges of layers, times
+ *   deep_inputs.cu inputs made dense
+ *   deep.cu        memory, ranges of layers, times
  *   deep_chip.cu   one input a block, its values in shared memory through all layers
  *   deep_wide.cu   layer by layer through memory, 32 inputs a panel, a warp a unit
  *   deep_panel.cu  32 inputs a block, their values in shared memory, a warp an output
@@ -83,6 +84,21 @@ uint32_t wisp_deep_slots(const struct wisp_cuda_layer *l, int most);
 wisp_status wisp_deep_pack(struct wisp_dimage *out, const struct wisp_cuda_deep *d,
                            enum wisp_deep_form form, bool direct, uint32_t width, wisp_error *err);
 void wisp_deep_unpack(struct wisp_dimage *image); /* frees it */
+
+/* ---- deep_inputs.cu ---- */
+
+struct wisp_dinputs {
+    const struct wisp_cuda_deep *d;
+    float *x;    /* dense, on the card */
+    size_t step; /* floats of a row (panel) */
+    bool panels;
+    unsigned char *piece; /* on the card: room for inputs on their way */
+    size_t piece_bytes;
+};
+/* Bytes for inputs on their way: about 'most', at least the longest row. */
+size_t wisp_deep_piece(const struct wisp_cuda_deep *d, size_t most);
+/* Inputs first .. first + n - 1 of the net; the first of them lies at x. */
+cudaError_t wisp_deep_inputs(const struct wisp_dinputs *a, size_t first, size_t n, cudaStream_t s);
 
 /* ---- what the forms run ---- */
 

@@ -446,11 +446,12 @@ cudaError_t wisp_chip_plan(struct wisp_dchip_plan *p, const struct wisp_dimage *
     uint32_t fit = (uint32_t)shared / each;
     fit = fit < 1 ? 1 : fit > 32 ? 32 : fit;
     p->threads = threads_of(most_units(image), fit, p->most);
-    const double percent = 100.0 * fit * each / shared;
-    e = allow(f, p, percent);
-    if (e == cudaSuccess) e = allow(later, p, percent);
+    e = allow(f, p, 100);
     if (e == cudaSuccess)
         e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, f, (int)p->threads, p->shared);
+    const double percent = 100.0 * blocks * each / shared;
+    if (e == cudaSuccess) e = allow(f, p, percent);
+    if (e == cudaSuccess) e = allow(later, p, percent);
     if (e == cudaSuccess && blocks < 1) e = cudaErrorLaunchOutOfResources;
     p->blocks = (uint32_t)(blocks * n_multi);
     return e;

@@ -29,25 +29,37 @@ static __device__ __forceinline__ void load_8(float (&x)[8], uint32_t base, uint
 }
 
 template <bool WEIGHTED>
+static __device__ __forceinline__ void add_8(float &a, float &b, const float (&x)[8],
+                                             const float4 *w)
+{
+    if (WEIGHTED) {
+        float4 u = __ldg(w), v = __ldg(w + 1);
+        a = fmaf(u.x, x[0], a), b = fmaf(u.y, x[1], b), a = fmaf(u.z, x[2], a);
+        b = fmaf(u.w, x[3], b), a = fmaf(v.x, x[4], a), b = fmaf(v.y, x[5], b);
+        a = fmaf(v.z, x[6], a), b = fmaf(v.w, x[7], b);
+    } else {
+        a += x[0], b += x[1], a += x[2], b += x[3];
+        a += x[4], b += x[5], a += x[6], b += x[7];
+    }
+}
+
+template <bool WEIGHTED>
 static __device__ __forceinline__ float sum_output(float zero, const uint4 *ids, uint32_t k,
                                                    uint32_t base, const float4 *w)
 {
     float a = zero, b = zero, x[8];
+    for (; k >= 16; k -= 16, ids += 2, w += WEIGHTED ? 4 : 0) { /* ids of two steps at once */
+        const uint4 q = __ldg(ids), r = __ldg(ids + 1);
+        load_8(x, base, q);
+        add_8<WEIGHTED>(a, b, x, w);
+        load_8(x, base, r);
+        add_8<WEIGHTED>(a, b, x, w + 2);
+    }
     for (; k > 0; ids++, w += WEIGHTED ? 2 : 0) {
         load_8(x, base, __ldg(ids)); /* ids that are missing are 0: a slot that is there */
-        if (k < 8) {
 #pragma unroll
-            for (int e = 1; e < 8; e++) x[e] = (uint32_t)e < k ? x[e] : 0;
-        }
-        if (WEIGHTED) {
-            float4 u = __ldg(w), v = __ldg(w + 1);
-            a = fmaf(u.x, x[0], a), b = fmaf(u.y, x[1], b), a = fmaf(u.z, x[2], a);
-            b = fmaf(u.w, x[3], b), a = fmaf(v.x, x[4], a), b = fmaf(v.y, x[5], b);
-            a = fmaf(v.z, x[6], a), b = fmaf(v.w, x[7], b);
-        } else {
-            a += x[0], b += x[1], a += x[2], b += x[3];
-            a += x[4], b += x[5], a += x[6], b += x[7];
-        }
+        for (int e = 1; e < 8; e++) x[e] = (uint32_t)e < k ? x[e] : 0;
+        add_8<WEIGHTED>(a, b, x, w);
         k = k > 8 ? k - 8 : 0;
     }
     return a + b;
