@@ -143,7 +143,7 @@ struct wisp_cuda_best { /* of n rows */
 
 /* ---- deep sparse networks (spdnn/spdnn.h has the words) ---- */
 
-struct wisp_cuda_layer { /* y = min(clip, max(0, W x + bias)), or W x where linear */
+struct wisp_cuda_layer { /* y = min(clip, max(0, W x + bias)), or W x + bias where linear */
     uint32_t n_in, n_out, n_groups;
     bool linear;
     const uint32_t *in_start, *in; /* group g reads inputs in[in_start[g] .. in_start[g + 1] - 1] */

@@ -331,13 +331,13 @@ static bool pack_layer(struct wisp_dimage *image, struct packer *p, size_t at, f
     *d = {};
     d->n_in = l->n_in, d->n_out = l->n_out, d->linear = l->linear, d->weighted = l->w != NULL;
     d->scale = l->w ? 1 : l->weight;
-    d->bias = l->linear ? 0 : l->bias;
+    d->bias = l->bias;
     d->lo = l->linear ? -INFINITY : 0, d->hi = l->linear ? INFINITY : clip;
     p->n_units = p->n_meta = p->lines = p->w_lines = 0;
     for (int c = 0; c < WISP_DEEP_PARTS; c++) lay_part(p, &d->part[c], outputs_of[c], &slot);
     d->n_slots = slot;
 
-    const bool biased = l->biases && !l->linear;
+    const bool biased = l->biases != NULL;
     const size_t w_at = (size_t)p->lines * LINE, meta_at = w_at + (size_t)p->w_lines * LINE;
     const size_t bias_at = meta_at + (size_t)p->n_meta * sizeof *p->meta;
     const size_t bytes = (bias_at + (biased ? 4 * (size_t)slot : 0) + 255) / 256 * 256;

@@ -129,9 +129,9 @@ static void plain_layer(struct truth &v, const layer &l, double clip)
                 sum += w * v.y[l.in[i]], mass += fabs(w) * v.mass[l.in[i]];
             }
             const uint32_t id = l.out[o + j];
-            const double b = l.linear ? 0 : l.biases.empty() ? l.bias : l.biases[id];
+            const double b = l.biases.empty() ? l.bias : l.biases[id];
             next.mass[id] = mass + fabs(b);
-            next.y[id] = l.linear ? sum : std::min(clip, std::max(0.0, sum + b));
+            next.y[id] = l.linear ? sum + b : std::min(clip, std::max(0.0, sum + b));
         }
     v = next;
 }
