@@ -255,6 +255,7 @@ static cudaError_t send_layers(struct wisp_cuda_runner *r)
             d->w = (const float4 *)(base + (size_t)d->w);
             d->meta = (const uint4 *)(base + (size_t)d->meta);
             if (d->biases) d->biases = (const float *)(base + (size_t)d->biases);
+            if (r->form == WISP_DEEP_CHIP && r->chip.thin) d->thin = wisp_thin_of(d);
         }
     cudaError_t e =
         cudaMemcpy(r->layers, m->layers, m->n_layers * sizeof *m->layers, cudaMemcpyHostToDevice);
@@ -310,6 +311,7 @@ static wisp_status fill(struct wisp_cuda_runner *r, wisp_error *err)
     if (st == WISP_OK) st = take_block(r, err);
     if (st != WISP_OK) return st;
     cudaError_t e = cudaSuccess;
+    r->chip.whole = r->n_ranges == 1;
     if (r->form == WISP_DEEP_CHIP) e = wisp_chip_plan(&r->chip, &r->image, r->width);
     else if (r->form == WISP_DEEP_PANEL) e = wisp_panel_plan(r->width);
     if (e == cudaSuccess) e = make_streams(r);

@@ -4,6 +4,7 @@
  *   deep_inputs.cu inputs made dense
  *   deep.cu        memory, ranges of layers, times
  *   deep_chip.cu   one input a block, its values in shared memory through all layers
+ *   deep_thin.cu   the same where units have one output, a warp an input if it is narrow
  *   deep_wide.cu   layer by layer through memory, 32 inputs a panel, a warp a unit
  *   deep_panel.cu  32 inputs a block, their values in shared memory, a warp an output
  *
@@ -55,7 +56,14 @@ struct wisp_dpart {        /* units of one size */
     uint32_t meta;         /* place of the first slice (unit) in the layer's 'meta' */
 };
 
-struct wisp_dlayer {               /* y = min(hi, max(lo, scale * sum + bias)) */
+struct wisp_dthin { /* a layer without weights whose units have one output and equally many ids */
+    const uint4 *ids;
+    uint32_t n, k_step; /* units; ids of each, and 16 bytes between slices, in the upper half */
+    float scale, bias, lo, hi;
+};
+
+struct alignas(16) wisp_dlayer {   /* y = min(hi, max(lo, scale * sum + bias)) */
+    struct wisp_dthin thin;        /* the same again, where all layers are so (deep_thin.cu) */
     uint32_t n_in, n_out, n_slots; /* slots: outputs, and what is unused of the last slices */
     uint32_t linear, weighted;
     float scale, bias, lo, hi;
@@ -129,13 +137,23 @@ struct wisp_dchip { /* layers first .. last - 1 of inputs 0 .. n - 1 */
 struct wisp_dchip_plan {
     int most;
     bool direct, weighted; /* the first layer reads x where it lies; some layer has weights */
+    bool whole;            /* all layers at once */
+    bool thin, warp;       /* deep_thin.cu runs it; a warp an input */
     uint32_t threads, blocks;
     size_t shared;
 };
-/* Fills the rest of a plan whose 'direct' is set; what the card says where it cannot. */
+/* Fills the rest of a plan whose 'direct' and 'whole' are set; what the card says where it cannot.
+ */
 cudaError_t wisp_chip_plan(struct wisp_dchip_plan *p, const struct wisp_dimage *image,
                            uint32_t width);
 void wisp_chip_run(const struct wisp_dchip_plan *p, const struct wisp_dchip *a, cudaStream_t s);
+
+/* ---- deep_thin.cu: a chip's run where layers are as merging leaves them ---- */
+
+bool wisp_thin_fits(const struct wisp_dimage *image, bool direct);
+struct wisp_dthin wisp_thin_of(const struct wisp_dlayer *d);
+cudaError_t wisp_thin_plan(struct wisp_dchip_plan *p, uint32_t width, uint32_t units);
+void wisp_thin_run(const struct wisp_dchip_plan *p, const struct wisp_dchip *a, cudaStream_t s);
 
 struct wisp_dwide { /* one layer */
     const struct wisp_dlayer *layer;

@@ -431,6 +431,8 @@ cudaError_t wisp_chip_plan(struct wisp_dchip_plan *p, const struct wisp_dimage *
 {
     int device = 0, n_multi = 0, shared = 0, blocks = 0;
     p->most = image->most;
+    p->thin = p->whole && wisp_thin_fits(image, p->direct);
+    if (p->thin) return wisp_thin_plan(p, width, most_units(image));
     p->weighted = false;
     for (size_t l = 0; l < image->n_layers; l++) p->weighted |= image->layers[l].weighted != 0;
     const void *f = (const void *)kernel_of(p, p->direct),
@@ -461,6 +463,10 @@ void wisp_chip_run(const struct wisp_dchip_plan *p, const struct wisp_dchip *a, 
 {
     if (a->n == 0) return;
     cudaMemsetAsync(a->next, 0, sizeof *a->next, s);
+    if (p->thin) {
+        wisp_thin_run(p, a, s);
+        return;
+    }
     const uint32_t blocks = p->blocks < a->n ? p->blocks : a->n;
     kernel_of(p, p->direct && a->first == 0)<<<blocks, p->threads, p->shared, s>>>(*a);
 }

@@ -202,7 +202,7 @@ static void advance(const struct run *u, struct worker *w, size_t l)
         float *x = w->now.x;
         w->now.x = w->next.x;
         w->next.x = x;
-        if (!layer->linear) w->work += count(w->now.live);
+        w->work += count(w->now.live);
         if (l + 1 == n_layers || !looks) continue;
         drop(u, w, l + 1);
         if (w->now.live == 0) return;
@@ -243,7 +243,8 @@ static void task(void *arg, size_t t, int thread)
     for (size_t i = t * u->per_task; i < end; i += u->lanes) {
         const size_t n = end - i < u->lanes ? end - i : u->lanes;
         fill(u, &w->now, i, n);
-        advance(u, w, u->tally_words ? 1 : 0); /* counting bits was the first layer */
+        if (u->tally_words) w->work += n; /* counting bits was the first layer */
+        advance(u, w, u->tally_words ? 1 : 0);
         show(u, n, thread);
     }
     for (size_t i = 0; i < u->n_wait; i++) {
