@@ -476,9 +476,12 @@ int main(void)
         struct net t = merged(2048, 20);
         random_inputs(t, small ? 100 : 1000, true, 0.2);
         try_net(t, 20, wide_too);
-        struct net m = merged(8192, 12); /* an input a block */
-        random_inputs(m, small ? 40 : 1000, true, 0.2);
-        try_net(m, 10, 1);
+        for (uint32_t neurons :
+             { 1024, 8192 }) { /* a warp an input, a block; nothing dies so soon */
+            struct net m = merged(neurons, 3);
+            random_inputs(m, small ? 40 : 1000, true, 0.4);
+            try_net(m, 20, 1);
+        }
         struct net q = merged(1024, 6);
         q.layers[0] = random_layer(1024, 64, { 16, 1, false, true, false, true });
         random_inputs(q, 200, true, 0.2);
