@@ -1,0 +1,13 @@
+/* Parts of wisp that may be missing: shared objects of their own, opened when they are wanted, so
+ * that one command serves machines with and without what they need. */
+#ifndef WISP_BASE_PART_H
+#define WISP_BASE_PART_H
+
+#include "base/error.h"
+
+/* Opens 'file' beside the library or the command, in the lib folder beside its bin, or where the
+ * system looks; it stays open.  NULL: 'why' says in a few words why not.  global: what the part
+ * brings along can be seen by what it opens itself. */
+void *wisp_part_open(const char *file, int global, char *why, size_t room);
+
+#endif
