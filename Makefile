@@ -1,6 +1,7 @@
 # wisp: one Makefile, no configure step.
 #   make, make demo, make test, make SAN=1 test, make check-all, make lint, make format, make bench, make dist, make install
-# Where nvcc is found the part for cards, wisp-cuda.so, is built too; CUDA=0 leaves it out.
+# Where nvcc is found the part for cards, wisp-cuda.so, is built too; CUDA=0 leaves it out.  Where mpicc is found so is the
+# part for several processes, wisp-mpi.so; MPI=0 leaves it out.
 # Optional: V=1 (show commands)  CC=clang  SAN=1 (address, undefined)  SAN=thread  WERROR=1  BUILD=folder  PREFIX=/usr/local  DESTDIR=
 VERSION := $(shell sed -n 's/^.define WISP_VERSION "\(.*\)"/\1/p' include/wisp/wisp.h)
 comma   := ,
@@ -25,7 +26,11 @@ NVCC    := nvcc -std=c++17 -O3 -lineinfo -Iinclude -Isrc -Itests -Xcompiler -fPI
            $(foreach a,$(ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
            -gencode arch=compute_$(lastword $(ARCHS))$(comma)code=compute_$(lastword $(ARCHS))
 
-SRC     := $(sort $(wildcard src/*/*.c))
+MPI     ?= $(if $(SAN),0,$(if $(shell command -v mpicc),1,0))
+MPICC   := OMPI_CC='$(CC)' MPICH_CC='$(CC)' mpicc
+MPIOBJ  := $(BUILD)/src/comm/comm_mpi.o
+
+SRC     := $(filter-out src/comm/comm_mpi.c,$(sort $(wildcard src/*/*.c)))
 CLI     := $(sort $(wildcard cli/*.c))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o)
 CLIOBJ  := $(CLI:%.c=$(BUILD)/%.o)
@@ -33,7 +38,8 @@ UNIT    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/unit/*.
 FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(sort $(wildcard tests/fuzz/*.c)))
 
 .PHONY: all gpu-tests demo test check-all lint format bench dist install clean setup
-all: $(BUILD)/wisp $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(if $(filter 1,$(CUDA)),$(BUILD)/wisp-cuda.so)
+all: $(BUILD)/wisp $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(if $(filter 1,$(CUDA)),$(BUILD)/wisp-cuda.so) \
+     $(if $(filter 1,$(MPI)),$(BUILD)/wisp-mpi.so)
 
 # Packages are looked for once per checkout; 'tools/setup' installs what is missing or names it.
 build/.setup: tools/setup
@@ -75,6 +81,14 @@ $(BUILD)/tests/gpu/%: tests/gpu/%.cu $(CUOBJ)
 	$(Q)$(NVCC) $< $(CUOBJ) -o $@
 gpu-tests: $(CUTEST)
 
+$(MPIOBJ): src/comm/comm_mpi.c
+	@mkdir -p $(@D)
+	@echo '  mpicc $<'
+	$(Q)$(MPICC) $(FLAGS) $(CFLAGS) -c $< -o $@
+$(BUILD)/wisp-mpi.so: $(MPIOBJ)
+	@echo '  link $@'
+	$(Q)$(MPICC) $(CFLAGS) -shared -Wl,--no-undefined $(MPIOBJ) -o $@
+
 $(BUILD)/tests/%: tests/%.c $(BUILD)/libwisp.a
 	@mkdir -p $(@D)
 	@echo '  cc   $<'
@@ -102,10 +116,10 @@ dist: all
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/wisp
 	install -m 755 $(BUILD)/wisp $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(wildcard $(BUILD)/wisp-cuda.so) $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(wildcard $(BUILD)/wisp-cuda.so $(BUILD)/wisp-mpi.so) $(DESTDIR)$(PREFIX)/lib/
 	install -m 644 include/wisp/wisp.h $(DESTDIR)$(PREFIX)/include/wisp/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/wisp.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/wisp.pc
 clean:
 	rm -rf build build-* dist
 
--include $(CUOBJ:.o=.d) $(addsuffix .d,$(CUTEST)) $(OBJ:.o=.d) $(CLIOBJ:.o=.d) $(addsuffix .d,$(UNIT) $(FUZZ))
+-include $(CUOBJ:.o=.d) $(MPIOBJ:.o=.d) $(addsuffix .d,$(CUTEST)) $(OBJ:.o=.d) $(CLIOBJ:.o=.d) $(addsuffix .d,$(UNIT) $(FUZZ))

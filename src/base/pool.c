@@ -284,11 +284,11 @@ int wisp_cpu_quota(const char *path)
 
 /* A container may be given less time than its processors have; threads beyond that only wait for
  * each other. */
-static int cores(void)
+int wisp_cores(void)
 {
     cpu_set_t set;
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    int quota = wisp_cpu_quota("/sys/fs/cgroup/cpu.max");
+    int quota = wisp_cpu_quota(WISP_CPU_MAX);
     return n < quota ? n : quota;
 }
 
@@ -299,7 +299,7 @@ wisp_status wisp_pool_create(struct wisp_pool **out, int threads, wisp_error *er
         return wisp_fail(err, WISP_EINVAL, "threads: %d is not in 0..1024", threads);
     struct wisp_pool *p = wisp_zalloc(1, sizeof *p);
     if (!p) return wisp_fail_mem(err, sizeof *p, "the thread pool");
-    p->n_threads = threads ? threads : cores();
+    p->n_threads = threads ? threads : wisp_cores();
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
     pthread_mutex_init(&p->later.lock, NULL);
@@ -316,7 +316,7 @@ wisp_status wisp_pool_create(struct wisp_pool **out, int threads, wisp_error *er
         if (pthread_create(&p->workers[i].thread, NULL, work, &p->workers[i]) != 0) {
             wisp_pool_free(p);
             return wisp_fail(err, WISP_ENOMEM, "could not start thread %d of %d", i + 2,
-                             threads ? threads : cores());
+                             threads ? threads : wisp_cores());
         }
         p->n_started++;
     }

@@ -15,9 +15,12 @@ struct wisp_pool;
 wisp_status wisp_pool_create(struct wisp_pool **out, int threads, wisp_error *err);
 void wisp_pool_free(struct wisp_pool *pool);
 int wisp_pool_threads(const struct wisp_pool *pool);
+/* Cores that this process may use: those it may run on, at most its cgroup's quota. */
+int wisp_cores(void);
 /* Processors that a cgroup (version 2) may keep busy, from its file cpu.max: "200000 100000" is 2;
  * INT_MAX: no limit, or no such file. */
 int wisp_cpu_quota(const char *path);
+#define WISP_CPU_MAX "/sys/fs/cgroup/cpu.max"
 /* pool may be NULL: a plain loop. */
 void wisp_parallel_for(struct wisp_pool *pool, size_t n,
                        void (*fn)(void *arg, size_t i, int thread), void *arg);

@@ -1,0 +1,95 @@
+/* Which ranks there are, and what is made of the collectives. */
+#include "comm/comm.h"
+#include "base/error.h"
+#include "base/part.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char FILE_NAME[] = "wisp-mpi.so";
+
+/* Going on alone would let every process do all the work, and print. */
+static wisp_status join(struct wisp_comm *out, const struct wisp_launch *how, wisp_error *err)
+{
+    char why[250];
+    void *part = wisp_part_open(FILE_NAME, 1, why, sizeof why);
+    if (!part)
+        return wisp_fail(err, WISP_ENOTSUP,
+                         "started by %s as one of %d processes, but %s: %s; it is built by 'make' "
+                         "where mpicc is installed (WISP_MPI=0: each process works alone)",
+                         how->by, how->size, FILE_NAME, why);
+    const struct wisp_comm_part *(*table)(void);
+    void *symbol = dlsym(part, "wisp_comm_table");
+    memcpy(&table, &symbol, sizeof table); /* ISO C knows no cast from an object to a function */
+    const struct wisp_comm_part *t = symbol ? table() : NULL;
+    if (!t || t->version != WISP_COMM_VERSION)
+        return wisp_fail(err, WISP_ENOTSUP,
+                         "%s is of another version of wisp (interface %d, expected %d); build both "
+                         "together",
+                         FILE_NAME, t ? t->version : 0, WISP_COMM_VERSION);
+    wisp_status st = t->join(out, err);
+    if (st != WISP_OK || out->size > 1) return st;
+    out->leave();
+    return wisp_fail(err, WISP_ENOTSUP,
+                     "started by %s as one of %d processes, but the MPI of %s sees no other: start "
+                     "with the mpirun of that MPI (srun: with its --mpi), or set WISP_MPI=0 and "
+                     "each process works alone",
+                     how->by, how->size, FILE_NAME);
+}
+
+wisp_status wisp_comm_open(struct wisp_comm *out, const struct wisp_launch *how, wisp_error *err)
+{
+    *out = wisp_comm_self;
+    if (how->size <= 1) return WISP_OK;
+    const wisp_status st = join(out, how, err);
+    if (st != WISP_OK) *out = wisp_comm_self;
+    return st;
+}
+
+/* The message of the first rank that failed; others than rank 0 say where they are. */
+static void describe(wisp_error *out, const struct wisp_comm *c, wisp_status st,
+                     const wisp_error *err)
+{
+    char host[64] = "";
+    const char *text = err ? err->text : "failed";
+    out->code = st;
+    if (c->rank == 0) {
+        snprintf(out->text, sizeof out->text, "%s", text);
+        return;
+    }
+    gethostname(host, sizeof host - 1);
+    snprintf(out->text, sizeof out->text, "rank %d (%s): %.420s", c->rank, host, text);
+}
+
+wisp_status wisp_comm_agree(const struct wisp_comm *c, wisp_status st, wisp_error *err)
+{
+    if (c->size == 1) return st;
+    wisp_error said = { 0 }, lost = { 0 };
+    double first = st == WISP_OK ? 0 : c->size - c->rank; /* the largest is the first rank's */
+    wisp_status got = c->all_max(&first, 1, &lost);
+    if (got == WISP_OK && first == 0) return WISP_OK;
+    const int from = c->size - (int)first;
+    if (got == WISP_OK && from == c->rank) describe(&said, c, st, err);
+    if (got == WISP_OK) got = c->spread(&said, sizeof said, from, &lost);
+    if (got != WISP_OK && st != WISP_OK) return st; /* what went wrong here says more */
+    if (got != WISP_OK) said = lost;
+    if (err) *err = said;
+    return said.code;
+}
+
+void wisp_comm_share(size_t *first, size_t *n_share, const struct wisp_comm *c, size_t n)
+{
+    const size_t size = (size_t)c->size, rank = (size_t)c->rank, more = n % size;
+    *n_share = n / size + (rank < more);
+    *first = n / size * rank + (rank < more ? rank : more);
+}
+
+int wisp_comm_threads(const struct wisp_comm *c, int cores, int quota)
+{
+    int all = c->host_cores ? c->host_cores : cores;
+    if (all > quota) all = quota;
+    const int each = all / c->host_size > 1 ? all / c->host_size : 1;
+    return each < cores ? each : cores;
+}

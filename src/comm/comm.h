@@ -1,0 +1,63 @@
+/* The processes of a job, its *ranks*: which one this is, and the few things they do together.
+ *
+ *     comm_self.c   one rank: every collective is a plain copy, or nothing
+ *     comm_mpi.c    ranks that mpirun or srun started; a shared object of its own, wisp-mpi.so,
+ * that is opened when a process is one of several.  It knows nothing of the library but this header
+ * and wisp.h. comm.c        picks one of them; what is made of both
+ *
+ * A collective is called by all ranks, in the same order.  So a rank that has failed goes on to the
+ * next wisp_comm_agree, where all learn of it; WISP_EPEER (a rank is lost) needs no agreement: from
+ * then on no collective waits for anybody. */
+#ifndef WISP_COMM_COMM_H
+#define WISP_COMM_COMM_H
+
+#include "wisp/wisp.h"
+
+enum { WISP_COMM_VERSION = 1 }; /* of struct wisp_comm and struct wisp_comm_part */
+
+struct wisp_comm {
+    int rank, size;           /* of the job */
+    int host_rank, host_size; /* among the ranks on this machine */
+    int host_cores;           /* that the ranks on this machine may run on, together; 0: unknown */
+    /* For measuring: left within microseconds, as waiting keeps a core busy.  All else sleeps. */
+    wisp_status (*barrier)(wisp_error *err);
+    /* The largest, or the sum, of each of n numbers, at every rank. */
+    wisp_status (*all_max)(double *x, size_t n, wisp_error *err);
+    wisp_status (*all_sum)(double *x, size_t n, wisp_error *err);
+    /* Bytes of rank 'from', at every rank. */
+    wisp_status (*spread)(void *p, size_t bytes, int from, wisp_error *err);
+    /* What each rank has, of any length, one behind the other at rank 0, where 'to' has room for it
+     * ('mine' may lie at its begin); 'to' is not used elsewhere. */
+    wisp_status (*gather)(void *to, size_t room, const void *mine, size_t bytes, wisp_error *err);
+    void (*leave)(void); /* waits for the others, so that no rank ends while another speaks */
+};
+
+struct wisp_launch { /* how this process was started, as the environment says */
+    const char *by;  /* "mpirun", for messages; NULL: alone */
+    int size;        /* processes started together */
+};
+
+struct wisp_comm_part { /* what wisp-mpi.so offers, through wisp_comm_table() */
+    int version;
+    wisp_status (*join)(struct wisp_comm *out, wisp_error *err);
+};
+
+extern const struct wisp_comm wisp_comm_self;
+
+/* One process: *out is wisp_comm_self; one of several: the others are joined.  WISP_ENOTSUP: it is
+ * one of several, but wisp-mpi.so is missing or knows nothing of them. */
+wisp_status wisp_comm_open(struct wisp_comm *out, const struct wisp_launch *how, wisp_error *err);
+
+/* All ranks get the same status: WISP_OK if every one has it, else that of the first rank that
+ * failed, with its message. */
+wisp_status wisp_comm_agree(const struct wisp_comm *c, wisp_status st, wisp_error *err);
+
+/* This rank's share of n rows: n_share of them from 'first' on.  Shares follow each other in the
+ * order of ranks and differ by at most one; rank 0 has one of the largest. */
+void wisp_comm_share(size_t *first, size_t *n_share, const struct wisp_comm *c, size_t n);
+
+/* Threads for this rank when nobody said how many: the cores of the machine divided by its ranks,
+ * at least 1, at most 'cores', those that this rank may use. */
+int wisp_comm_threads(const struct wisp_comm *c, int cores, int quota);
+
+#endif
