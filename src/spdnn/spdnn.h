@@ -106,6 +106,9 @@ struct wisp_spinputs { /* n vectors, either of bits or of numbers */
 void wisp_spinputs_clear(struct wisp_spinputs *x);
 wisp_status wisp_spinputs_bits(struct wisp_spinputs *out, size_t n, uint32_t width,
                                wisp_error *err); /* all zero */
+/* Keeps rows first .. first+n-1 alone, and gives the memory of the others back. */
+void wisp_spinputs_keep(struct wisp_spinputs *x, size_t first, size_t n);
+
 /* ---- the official networks (radix.c) ---- */
 
 struct wisp_radix {
