@@ -200,6 +200,13 @@ wisp_status open_context(wisp_context **out, const struct args *a, wisp_error *e
     return st;
 }
 
+wisp_status join_context(wisp_context **out, const struct args *a, wisp_error *err)
+{
+    wisp_status st = wisp_context_join(out, (int)strtod(args_text(a, "threads"), NULL), err);
+    if (st == WISP_OK && wisp_context_rank(*out) == 0) wisp_context_on_notice(*out, say, NULL);
+    return st;
+}
+
 static volatile sig_atomic_t stopped;
 
 static void on_signal(int sig)

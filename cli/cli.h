@@ -28,6 +28,8 @@ int exit_code(wisp_status st);
 
 /* A context with the threads asked for, whose notices go to stderr. */
 wisp_status open_context(wisp_context **out, const struct args *a, wisp_error *err);
+/* The same for one of the processes that mpirun has started; rank 0 has notices. */
+wisp_status join_context(wisp_context **out, const struct args *a, wisp_error *err);
 /* A signal that asked to stop (SIGINT, SIGTERM), or 0; watch_signals starts the watch. */
 int stop_signal(void);
 void watch_signals(void);

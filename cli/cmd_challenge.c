@@ -15,10 +15,12 @@ static void print(const wisp_report *r, const struct args *a)
 {
     const char *mode = args_text(a, "mode");
     const double s = get(r, "seconds"), rate = get(r, "edges_per_s");
+    char ranks[40] = "";
+    if (get(r, "ranks") > 1) snprintf(ranks, sizeof ranks, ", %.0f ranks", get(r, "ranks"));
     printf("network   %.0f neurons x %.0f layers, %.4g edges; %.0f inputs\n", get(r, "neurons"),
            get(r, "layers"), get(r, "edges"), get(r, "inputs"));
-    printf("mode      %s on %s: %.6f s, %.4g %sedges/s; the fastest of %.0f runs\n", mode,
-           args_text(a, "device"), s, rate, strcmp(mode, "raw") == 0 ? "" : "effective ",
+    printf("mode      %s on %s%s: %.6f s, %.4g %sedges/s; the fastest of %.0f runs\n", mode,
+           args_text(a, "device"), ranks, s, rate, strcmp(mode, "raw") == 0 ? "" : "effective ",
            get(r, "repeats"));
     printf("work      %.2f layers an input", get(r, "live_layers"));
     if (strcmp(mode, "merged") == 0)
@@ -29,9 +31,12 @@ static void print(const wisp_report *r, const struct args *a)
     const char *json = wisp_report_json(r), *truth = strstr(json, "\"truth\":\"");
     printf("answer    %.0f categories", get(r, "categories"));
     if (truth) printf(", truth: %.*s", (int)strcspn(truth + 9, "\""), truth + 9);
-    printf("\nmemory    %.2f GiB peak\n", get(r, "peak_bytes") / (1 << 30));
+    printf("\nmemory    %.2f GiB peak%s\n", get(r, "peak_bytes") / (1 << 30),
+           *ranks ? " of a rank" : "");
 }
 
+/* Of several processes the first one speaks.  It has done so before any of them ends (freeing the
+ * context waits for all): mpirun ends the others as soon as one has failed. */
 int cmd_challenge(int argc, char **argv)
 {
     struct args a;
@@ -42,11 +47,12 @@ int cmd_challenge(int argc, char **argv)
                        "challenge --neurons N --layers L --mode raw|exact|merged --data DIR "
                        "[--generate] [-o CATEGORIES]");
     if (rc) return rc;
-    wisp_status st = open_context(&ctx, &a, &err);
+    wisp_status st = join_context(&ctx, &a, &err);
     if (st == WISP_OK) st = wisp_challenge(&report, ctx, a.cfg, a.out, &err);
-    if (st != WISP_OK) rc = fail(&err);
-    else if (args_on(&a, "json")) printf("%s\n", wisp_report_json(report));
-    else print(report, &a);
+    if (st != WISP_OK) rc = wisp_context_rank(ctx) == 0 ? fail(&err) : exit_code(st);
+    else if (report && args_on(&a, "json")) printf("%s\n", wisp_report_json(report));
+    else if (report) print(report, &a);
+    fflush(stdout);
     wisp_report_free(report);
     wisp_context_free(ctx);
     args_clear(&a);

@@ -4,8 +4,9 @@
  * last argument (it may be NULL).  Outputs come first.  Handles are opaque;
  * whoever creates one frees it; freeing NULL is fine.  The library never
  * prints, exits or reads the environment, except WISP_ISA when a context is
- * created.  A handle may be used by one thread at a time; a loaded wisp_model
- * and an opened wisp_data are read-only and may be shared between contexts.
+ * created, and in wisp_context_join what a launcher says there.  A handle may
+ * be used by one thread at a time; a loaded wisp_model and an opened wisp_data
+ * are read-only and may be shared between contexts.
  *
  * The shortest useful program is docs/examples/tour.c. */
 #ifndef WISP_H
@@ -57,6 +58,15 @@ WISP_API const char *wisp_version(void);
 
 /* 'threads' 0 takes one per core this process may use. */
 WISP_API wisp_status wisp_context_create(wisp_context **out, int threads, wisp_error *err);
+/* The same for a process that may be one of several which mpirun or srun has started together:
+ * joins the others, so that wisp_challenge divides its work among them (other functions work as if
+ * this process were alone).  'threads' 0 divides the cores of the machine by the processes on it.
+ * All processes call it, once, and wisp_context_free at the end.  Started alone, or with WISP_MPI=0
+ * in the environment, it is wisp_context_create.  WISP_ENOTSUP: one of several, but this build or
+ * its MPI cannot join them. */
+WISP_API wisp_status wisp_context_join(wisp_context **out, int threads, wisp_error *err);
+/* The number of this process among them, from 0: the one that speaks for all. */
+WISP_API int wisp_context_rank(const wisp_context *ctx);
 WISP_API void wisp_context_free(wisp_context *ctx);
 /* 'say' receives one line for things a person should know but that are no error
  * (a rebuilt cache, ignored features, the printed plan). */
@@ -206,7 +216,12 @@ WISP_API wisp_status wisp_bench_predict(wisp_report **out, wisp_context *ctx,
  * modes that skip some), categories, truth ("match", "mismatch" or "unknown": against the official
  * list where there is one in the folder, else against the official count), analysis_seconds, and
  * more: read_seconds, upload_seconds, inputs, edges, live_layers (inputs times layers computed,
- * over inputs), merged_width, merged_edges, zero_from, full_from, threads, kernel, peak_bytes. */
+ * over inputs), merged_width, merged_edges, zero_from, full_from, ranks, threads (of a rank),
+ * kernel, peak_bytes (of the largest rank).
+ * With a context of several processes (wisp_context_join) all call it with the same options; each
+ * runs its share of the inputs.  seconds is from when the first one begins to when the last one
+ * ends.  Rank 0 judges, writes and gets the report; at the others *out is NULL.  An error of one is
+ * returned at all. */
 WISP_API wisp_status wisp_challenge(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                                     const char *categories, wisp_error *err);
 

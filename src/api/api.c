@@ -1,6 +1,7 @@
 /* The functions of wisp.h that are more than a name for something inside. */
 #include "base/mem.h"
 #include "base/report.h"
+#include "comm/comm.h"
 #include "config/options.h"
 #include "cuda/cuda.h"
 #include "data/text.h"
@@ -46,7 +47,9 @@ wisp_status wisp_context_create(wisp_context **out, int threads, wisp_error *err
 void wisp_context_free(wisp_context *ctx)
 {
     if (!ctx) return;
+    if (ctx->comm) ctx->comm->leave();
     wisp_pool_free(ctx->pool);
+    wisp_free(ctx->comm);
     wisp_free((void *)ctx->k);
     wisp_free(ctx);
 }

@@ -76,12 +76,11 @@ wisp_status wisp_deep_run(struct wisp_deep *d, const struct wisp_spnet *net,
 }
 
 void wisp_deep_report(struct wisp_report *r, const struct wisp_deep *d,
-                      const struct wisp_spnet *net, const struct wisp_spinputs *x,
-                      const struct wisp_context *ctx)
+                      const struct wisp_spnet *net, size_t n, const struct wisp_context *ctx)
 {
-    wisp_report_num(r, "inputs", (double)x->n);
+    wisp_report_num(r, "inputs", (double)n);
     wisp_report_num(r, "edges", (double)net->n_edges);
-    wisp_report_num(r, "live_layers", x->n ? (double)d->run.work / (double)x->n : 0);
+    wisp_report_num(r, "live_layers", n ? (double)d->run.work / (double)n : 0);
     if (d->run.drop) wisp_report_num(r, "zero_from", (double)net->zero_from);
     if (d->run.drop) wisp_report_num(r, "full_from", (double)net->full_from);
     if (d->merged) wisp_report_num(r, "merged_width", d->found.widest);
@@ -90,7 +89,6 @@ void wisp_deep_report(struct wisp_report *r, const struct wisp_deep *d,
     wisp_report_text(r, "kernel", d->card ? d->on_card.form : ctx->k->name);
     if (d->card) wisp_report_num(r, "streamed", d->on_card.streamed);
     if (d->card) wisp_report_num(r, "card_bytes", (double)d->on_card.bytes);
-    wisp_report_num(r, "peak_bytes", (double)wisp_mem_peak());
 }
 
 void wisp_deep_clear(struct wisp_deep *d)
@@ -198,7 +196,8 @@ static wisp_status report(wisp_report **out, const struct wisp_sparse *net,
     wisp_report_num(r, "seconds", net->deep.run.seconds);
     wisp_report_num(r, "analysis_seconds", net->deep.analysis_s);
     wisp_report_num(r, "upload_seconds", net->deep.on_card.upload_s);
-    wisp_deep_report(r, &net->deep, net->net, x, ctx);
+    wisp_deep_report(r, &net->deep, net->net, x->n, ctx);
+    wisp_report_num(r, "peak_bytes", (double)wisp_mem_peak());
     return wisp_report_done(out, r, err);
 }
 

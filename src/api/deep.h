@@ -28,10 +28,9 @@ wisp_status wisp_deep_analyse(struct wisp_deep *d, struct wisp_spnet *net,
 wisp_status wisp_deep_run(struct wisp_deep *d, const struct wisp_spnet *net,
                           const struct wisp_spinputs *x, int repeats,
                           const struct wisp_context *ctx, wisp_error *err);
-/* How it went: live_layers, rules, merging, kernel, memory. */
+/* How it went: live_layers, rules, merging, kernel. */
 void wisp_deep_report(struct wisp_report *r, const struct wisp_deep *d,
-                      const struct wisp_spnet *net, const struct wisp_spinputs *x,
-                      const struct wisp_context *ctx);
+                      const struct wisp_spnet *net, size_t n, const struct wisp_context *ctx);
 void wisp_deep_clear(struct wisp_deep *d);
 
 #endif

@@ -5,10 +5,12 @@
 #include "base/pool.h"
 
 struct wisp_kernels; /* kernels/kernels.h */
+struct wisp_comm;    /* comm/comm.h */
 
 struct wisp_context {
     struct wisp_pool *pool;
     const struct wisp_kernels *k;
+    struct wisp_comm *comm;                   /* NULL: the only process */
     void (*say)(void *arg, const char *line); /* NULL: nobody listens */
     void *say_arg;
 };
