@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 
 ok "help" help
-for c in train eval predict convert synth inspect info; do check "help names $c" [ "$(grep -cE "^  wisp $c " out)" = 1 ]; done
+for c in train eval predict convert synth bench challenge inspect info; do check "help names $c" [ "$(grep -cE "^  wisp $c " out)" = 1 ]; done
 check "help is on stdout only" [ ! -s err ]
 cp out help.txt
 ok "--help" --help
@@ -19,11 +19,11 @@ check "--version is the header's" [ "$(cat out)" = "wisp $(sed -n 's/^#define WI
 import re, sys
 text = open(sys.argv[1]).read()
 reads = re.search(r'#define READS "(.*)"', text).group(1)
-for m in re.finditer(r'\[OPT_\w+\] = \{ "([\w-]+)", "(\w+)",\s*"[^"]*",\s*"[^"]*",\s*("[\w ]+"|READS),', text):
-    print(m.group(1), m.group(2), reads if m.group(3) == "READS" else m.group(3).strip('"'))
+for m in re.finditer(r'\[OPT_\w+\] = \{ "([\w-]+)", "(\w+)",\s*"[^"]*",\s*"[^"]*",\s*((?:READS\s*)?(?:"[\w ]+")?),', text):
+    print(m.group(1), m.group(2), m.group(3).replace("READS", reads).replace('"', ""))
 P
 check "the option table was read" [ "$(wc -l <rows)" = "$(grep -c '^ *\[OPT_' "$root/src/config/options.c")" ]
-for c in train eval predict convert synth inspect info; do
+for c in train eval predict convert synth bench challenge inspect info; do
     ok "$c --help" $c --help
     check "$c --help is on stdout only" [ ! -s err ]
     sed -n 's/^  --\([a-z-]*\).*/\1/p' out | sort >listed
@@ -38,7 +38,7 @@ done
 
 printf '2 3 2\n0 0:1\n1 1:1 2:1\n' >d.txt
 refuse "unknown command" 2 "'fly'" fly
-for c in train eval predict convert synth inspect info; do
+for c in train eval predict convert synth bench challenge inspect info; do
     refuse "$c: unknown flag" 2 "'--fly'" $c --fly
     refuse "$c: unknown short flag" 2 "'-z'" $c -z
 done
@@ -56,16 +56,17 @@ refuse "-k without a value" 2 "'-k' needs a value" predict m d.txt -k
 refuse "a value for a flag that is no yes or no" 2 "--resume: 'perhaps'" train d.txt -o m --resume=perhaps
 
 while read -r key type commands; do # a value missing; a value of the wrong kind
-    c=${commands%% *}
-    [ "$type" = flag ] || refuse "--$key without a value" 2 "--$key' needs a value" "$c" d.txt "--$key"
+    c=${commands%% *} file=d.txt
+    [ "$c" != challenge ] || file=--json # it takes no file
+    [ "$type" = flag ] || refuse "--$key without a value" 2 "--$key' needs a value" "$c" $file "--$key"
     case $type in
-    int) refuse "--$key 1.5" 2 "--$key: '1.5'" "$c" d.txt "--$key" 1.5 ;;&
+    int) refuse "--$key 1.5" 2 "--$key: '1.5'" "$c" $file "--$key" 1.5 ;;&
     int | real)
-        refuse "--$key x" 2 "--$key: 'x'" "$c" d.txt "--$key" x
-        refuse "--$key 1e300" 2 "--$key: 1e300" "$c" d.txt "--$key=1e300"
-        refuse "--$key -2" 2 "--$key: -2" "$c" d.txt "--$key" -2
-        refuse "--$key nan" 2 "--$key: .?nan" "$c" d.txt "--$key" nan ;;
-    choice | size) refuse "--$key what" 2 "--$key: 'what'" "$c" d.txt "--$key" what ;;
+        refuse "--$key x" 2 "--$key: 'x'" "$c" $file "--$key" x
+        refuse "--$key 1e300" 2 "--$key: 1e300" "$c" $file "--$key=1e300"
+        refuse "--$key -2" 2 "--$key: -2" "$c" $file "--$key" -2
+        refuse "--$key nan" 2 "--$key: .?nan" "$c" $file "--$key" nan ;;
+    choice | size) refuse "--$key what" 2 "--$key: 'what'" "$c" $file "--$key" what ;;
     esac
 done <rows
 refuse "--memory -1" 2 "--memory: '-1'" train d.txt -o m --memory -1
