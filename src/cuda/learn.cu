@@ -167,13 +167,18 @@ static __device__ int k_largest(int *out, const uint32_t *v, int n, int k, uint3
 struct work {              /* of a warp, in shared memory */
     uint64_t *key;         /* (k) */
     uint32_t *value, *row; /* (k * TILE) listed rows */
-    uint32_t *max;         /* (tiles) */
+    uint32_t *max;         /* (tiles) at the same place: done with when rows are listed */
     int *chosen;           /* (k) tiles, then listed rows */
 };
 
+static __host__ __device__ size_t work_words(size_t k, size_t tiles)
+{
+    return 2 * k * TILE > tiles ? 2 * k * TILE : tiles;
+}
+
 static __host__ __device__ size_t work_bytes(size_t k, size_t tiles)
 {
-    return (k * 8 + 2 * k * TILE * 4 + tiles * 4 + k * 4 + 15) / 16 * 16;
+    return (k * 8 + work_words(k, tiles) * 4 + k * 4 + 15) / 16 * 16;
 }
 
 static __device__ struct work work_at(char *block, size_t k, size_t tiles)
@@ -182,8 +187,8 @@ static __device__ struct work work_at(char *block, size_t k, size_t tiles)
     w.key = (uint64_t *)block;
     w.value = (uint32_t *)(w.key + k);
     w.row = w.value + k * TILE;
-    w.max = w.row + k * TILE;
-    w.chosen = (int *)(w.max + tiles);
+    w.max = w.value;
+    w.chosen = (int *)(w.max + work_words(k, tiles));
     return w;
 }
 
