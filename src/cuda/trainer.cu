@@ -252,6 +252,18 @@ static wisp_status capture(struct wisp_cuda_trainer *t, wisp_error *err)
 
 /* ---- runs of steps ---- */
 
+/* Adds the time of the last measuring of recall, once that is done. */
+static cudaError_t count_look(struct wisp_cuda_trainer *t)
+{
+    float ms = 0;
+    if (!t->looked) return cudaSuccess;
+    cudaError_t e = cudaEventSynchronize(t->looks[1]);
+    if (e == cudaSuccess) e = cudaEventElapsedTime(&ms, t->looks[0], t->looks[1]);
+    t->looked = false;
+    t->look_s += 1e-3 * ms;
+    return e;
+}
+
 static size_t most_steps(const struct wisp_cuda_trainer *t)
 {
     return t->steps;
@@ -317,7 +329,7 @@ static wisp_status run(struct wisp_cuda_trainer *t, const uint32_t *ids, const u
     set_place<<<1, 1, 0, t->main>>>(t->place, k->now);
     keep_tables(t, first, anew);
     if (!t->graph) st = capture(t, err);
-    cudaError_t e = cudaSuccess;
+    cudaError_t e = looks ? count_look(t) : cudaSuccess; /* its events are used again */
     for (size_t s = 0; st == WISP_OK && s < n_steps && e == cudaSuccess; s++) {
         if (looks && s == n_steps - 1) step(t, true);
         else e = cudaGraphLaunch(t->graph, t->main);
@@ -333,10 +345,7 @@ static wisp_status wait(struct wisp_cuda_trainer *t, struct wisp_cuda_seen *out,
     struct wisp_dsums s;
     cudaError_t e = cudaStreamSynchronize(t->main);
     if (e == cudaSuccess) e = cudaMemcpy(&s, t->sums, sizeof s, cudaMemcpyDeviceToHost);
-    float ms = 0;
-    if (e == cudaSuccess && t->looked) e = cudaEventElapsedTime(&ms, t->looks[0], t->looks[1]);
-    t->looked = false;
-    t->look_s += 1e-3 * ms;
+    if (e == cudaSuccess) e = count_look(t);
     if (e != cudaSuccess) return wisp_dcheck(e, "a step", err);
     double k = t->look.k ? (double)t->look.k : 1;
     *out = { s.loss,    s.counts[0],       s.counts[1],       s.counts[2],

@@ -301,7 +301,7 @@ wisp_status wisp_gpu_steps(struct wisp_run *r, size_t *rows, bool last, wisp_err
     r->step += n;
     r->in_epoch += n;
     if (r->sampler) wisp_sampler_counts(r->sampler)->steps += n;
-    return look ? wisp_gpu_wait(r, err) : WISP_OK;
+    return WISP_OK;
 }
 
 wisp_status wisp_gpu_fetch(struct wisp_run *r, wisp_error *err)
