@@ -274,7 +274,10 @@ wisp_status wisp_gpu_wait(struct wisp_run *r, wisp_error *err)
         r->loss_sum, r->epoch, r->in_epoch, r->plan.lr);
 }
 
-/* Steps up to the one that measures recall, which is the last of its call. */
+enum { FIRST_STEPS = 2 };
+
+/* Steps up to the one that measures recall, which is the last of its call.  The card waits for the
+ * first of an epoch: these are few, and then twice as many each time. */
 wisp_status wisp_gpu_steps(struct wisp_run *r, size_t *rows, bool last, wisp_error *err)
 {
     struct wisp_gpu *g = r->gpu;
@@ -282,6 +285,7 @@ wisp_status wisp_gpu_steps(struct wisp_run *r, size_t *rows, bool last, wisp_err
     bool look = false;
     *rows = 0;
     if (last) most = 1;
+    else if (most > r->in_epoch + FIRST_STEPS) most = r->in_epoch + FIRST_STEPS;
     for (; n < most && !look; n++) {
         size_t m = wisp_order_next(&r->order, g->rows, batch);
         if (m == 0) break;

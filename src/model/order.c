@@ -104,6 +104,8 @@ static uint64_t stream_of(int epoch, size_t window)
 
 void wisp_order_start(struct wisp_order *o, int epoch)
 {
+    if (o->ready && o->epoch == epoch) return;
+    o->ready = false;
     o->epoch = epoch;
     for (size_t i = 0; i < o->d.n_blocks; i++) o->blocks[i] = i;
     shuffle(o->blocks, o->d.n_blocks, o->seed, stream_of(epoch, 0));
@@ -132,8 +134,16 @@ static void load_window(struct wisp_order *o)
     shuffle(o->rows, o->n, o->seed, stream_of(o->epoch, first + 1));
 }
 
+void wisp_order_ready(struct wisp_order *o, int epoch)
+{
+    wisp_order_start(o, epoch);
+    if (!o->ready && o->next_block < o->d.n_blocks) load_window(o);
+    o->ready = true;
+}
+
 size_t wisp_order_next(struct wisp_order *o, size_t *rows, size_t room)
 {
+    o->ready = false;
     while (o->at == o->n) {
         if (o->next_block == o->d.n_blocks) return 0;
         load_window(o);

@@ -23,12 +23,16 @@ struct wisp_order {
     size_t *sizes, *kept; /* (n_blocks) bytes of each block, rows not held out */
     size_t next_block;    /* first place in 'blocks' of the next window */
     size_t *rows, n, at;  /* this window's rows, shuffled; next to hand out */
+    bool ready;           /* started and loaded, but nothing handed out yet */
 };
 
 wisp_status wisp_order_init(struct wisp_order *o, const struct wisp_data *d, uint64_t seed,
                             double holdout, size_t memory, wisp_error *err);
 void wisp_order_clear(struct wisp_order *o);
 void wisp_order_start(struct wisp_order *o, int epoch);
+/* Does the work of starting an epoch ahead of time, when the one before is handed out; its start,
+ * which follows, then takes no time. */
+void wisp_order_ready(struct wisp_order *o, int epoch);
 /* Up to 'room' further rows of o->d, fewer at the end of a window; 0 at the end of the epoch. */
 size_t wisp_order_next(struct wisp_order *o, size_t *rows, size_t room);
 /* How many batches an epoch has; starts it. */

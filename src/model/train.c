@@ -114,8 +114,9 @@ static bool asked_to_stop(void *watch)
 {
     struct watch *c = watch;
     double now = wisp_now();
-    if (!c->on_progress || now - c->said < SAY_EVERY_S) return false;
+    if (now - c->said < SAY_EVERY_S) return false;
     c->said = now;
+    if (!c->on_progress) return false;
     struct wisp_progress p;
     tell(&p, c);
     return c->on_progress(c->arg, &p) != 0;
@@ -189,6 +190,8 @@ static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error
         if (c->first_rows == 0) c->first_rows = c->rows, c->first_s = c->trained_s;
         if (st == WISP_OK && asked_to_stop(c)) st = WISP_ESTOPPED;
     }
+    if (st == WISP_OK && !last && r->epoch < r->plan.epochs)
+        wisp_order_ready(&r->order, r->epoch + 1); /* while the card is at the last steps */
     wisp_status waited = st == WISP_OK || st == WISP_ESTOPPED ? wisp_gpu_wait(r, err) : st;
     c->trained_s = wisp_now() - began - r->recall.seconds;
     c->touched = wisp_gpu_touched(r);

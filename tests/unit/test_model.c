@@ -292,6 +292,12 @@ static void test_order(void)
             CHECK(moved > got / 2, "epoch 2 is epoch 1 but for %zu rows", moved);
             epoch(b, &o, 1, 7); /* again, in other batches */
             CHECK(memcmp(a, b, got * sizeof *a) == 0, "epoch 1 is not repeatable");
+            wisp_order_ready(&o, 2), wisp_order_ready(&o, 1);
+            CHECK(epoch(b, &o, 1, 100) == got && memcmp(a, b, got * sizeof *a) == 0,
+                  "epoch 1 is another when it is made ready before");
+            wisp_order_ready(&o, 2);
+            CHECK(epoch(b, &o, 1, 100) == got && memcmp(a, b, got * sizeof *a) == 0,
+                  "epoch 1 is another when epoch 2 is ready");
             size_t n_again = epoch(b, &again, 1, 100);
             CHECK((n_again == got && memcmp(a, b, got * sizeof *a) == 0) == share,
                   "same seed, same order; other seed, other");
