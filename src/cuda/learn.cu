@@ -15,8 +15,8 @@
  *
  * Rings.  Each label in the batch has a warp, which holds the ring in shared memory and goes
  * through the label's samples in order.  The rows a sample puts into it are put 32 at a time, one a
- * lane (put_all).  1.4 thousand rings of 96 bytes: time is that of 8 reads in a row, 5 us; then of
- * the label that most samples have, about 0.15 us a sample.
+ * lane.  1.4 thousand rings of 96 bytes: time is that of 8 reads in a row, 5 us; then of the label
+ * that most samples have, about 0.15 us a sample.
  *
  * Carried rows.  One block: 11 + 10 + 10 bits of the limit of the hottest rows, then these. */
 #include "cuda/ops.cuh"
@@ -322,9 +322,12 @@ static void launch_best(const struct wisp_dfind &f, const struct wisp_dout &o, c
     const unsigned across = type<half>::warp;
     dim3 grid((unsigned)((tiles + WARPS - 1) / WARPS), (unsigned)((f.batch + across - 1) / across));
     if (!made) max_tiles<half><<<grid, THREADS, 0, s>>>(f, o.e, o.lde, max_stride(&f));
-    if (warps * bytes > 48 * 1024)
+    if (warps * bytes > 48 * 1024) {
         cudaFuncSetAttribute(best_rows<half>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)(warps * bytes));
+        cudaFuncSetAttribute(best_rows<half>, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared); /* blocks of hidden fit beside */
+    }
     best_rows<half><<<(unsigned)((f.batch + warps - 1) / warps), 32 * warps, warps * bytes, s>>>(
         f, o.e, o.lde, tiles, o.loss, made ? o.tile_max : f.tile_max, made ? o.lde : max_stride(&f),
         made);
@@ -422,9 +425,9 @@ static __device__ struct visit visit_of_lane(const struct visit &v, int lane)
 /* Puts the lanes' rows, all different, into the ring, in the order of lanes, as if one by one: a
  * row that is in it is skipped, the oldest is overwritten.  Returns the new 'next'.
  *
- * A row that is not in the ring is put; one that is, if as many were put before its turn as push it
- * out.  Each lane's answer depends on the lanes before it, so asking all lanes again until nothing
- * changes, from none on, gives the only answer there is: mostly the second or third time. */
+ * A row that is not in the ring is put; one that is, if as many were put before it as push it out.
+ * An answer depends on the lanes before only, so asking all again until nothing changes gives the
+ * only one there is: mostly the second or third time. */
 static __device__ int put_all(int32_t *ring, int room, int size, int next, int32_t row)
 {
     const int lane = threadIdx.x % 32;
@@ -450,8 +453,8 @@ static __device__ int put_all(int32_t *ring, int room, int size, int next, int32
 /* A warp a label: its ring sees the label's samples in their order. */
 static __global__ void __launch_bounds__(SMALL) fill_rings(const struct wisp_dfind f)
 {
-    enum { AHEAD = 8 };             /* visits whose rows are read before the first is used */
     extern __shared__ int4 space[]; /* (warps, ring rounded up to 4) */
+    enum { AHEAD = 8 };             /* visits whose rows are read before the first is used */
     const struct wisp_dnow *now = f.now;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const size_t d = (size_t)blockIdx.x * (SMALL / 32) + warp;

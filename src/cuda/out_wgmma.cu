@@ -613,9 +613,12 @@ bool wisp_out_wgmma_gathers(const struct wisp_dout &o)
     return !near_rows(o);
 }
 
+/* All of a multiprocessor's memory for sharing: blocks of other kernels are to fit beside. */
 static void allow(const void *kernel, size_t bytes)
 {
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                         cudaSharedmemCarveoutMaxShared);
 }
 
 void wisp_out_wgmma_logits(const struct wisp_dout &o, cudaStream_t s)

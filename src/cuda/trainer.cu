@@ -210,7 +210,10 @@ static void join(struct wisp_cuda_trainer *t, int side)
     cudaStreamWaitEvent(t->main, t->joined[side], 0);
 }
 
-/* Carried rows are chosen by heat, which moving the rows leaves: then learning follows it. */
+/* Of the three that follow combine the hidden gradient, which most waits for, is sent first, and
+ * rows last, which fill what is left; blocks that are there once stay until they are done, whatever
+ * their priority.  Carried rows are chosen by heat, which moving the rows leaves: then learning
+ * follows it. */
 static void step(struct wisp_cuda_trainer *t, bool looks)
 {
     for (int p = WISP_CUDA_BEGIN; p <= WISP_CUDA_UNITE; p++)
@@ -225,14 +228,14 @@ static void step(struct wisp_cuda_trainer *t, bool looks)
     run_part(t, WISP_CUDA_COMBINE, t->main);
     fork(t, 0);
     fork(t, 1);
-    run_part(t, WISP_CUDA_ROWS, t->side[0]);
+    run_part(t, WISP_CUDA_HIDDEN, t->main);
     run_part(t, WISP_CUDA_BEST, t->side[1]);
+    run_part(t, WISP_CUDA_ROWS, t->side[0]);
     if (t->s.n_carried) {
         cudaEventRecord(t->joined[0], t->side[0]);
         cudaStreamWaitEvent(t->side[1], t->joined[0], 0);
     }
     run_part(t, WISP_CUDA_LEARN, t->side[1]);
-    run_part(t, WISP_CUDA_HIDDEN, t->main);
     run_part(t, WISP_CUDA_BACK, t->main);
     join(t, 0);
     join(t, 1);
