@@ -18,7 +18,8 @@
  * as makes them fit (and in the order of tables), the first of each bucket.  hash/lsh.c would keep
  * the 5 keep rows found in most tables; here all are scored.
  *
- * The union is a bitmap, in chunks of 1024 words: counted, then listed.
+ * The union is a bitmap, in chunks of 1024 words: counted, then listed; where there are few, each
+ * block counts all words before its own.
  *
  * Bytes bound it: a sample scores about 270 rows of 128 columns, 512 bytes each: 35 MB for 256
  * samples, 9 us at 4 TB/s; 18 Mflop are nothing.  A chain of 9 reads that wait for each other, 0.7
@@ -36,6 +37,7 @@ enum {
     LANES = 8,           /* a row: 16 bytes each, 128 bytes of a row at a time */
     MOST_RINGS = 10,     /* as in neighbours.c */
     WORDS = 4 * THREADS, /* of a chunk */
+    FEW_CHUNKS = 32,
 };
 #define ALL 0xffffffffu
 
@@ -576,15 +578,29 @@ static __device__ uint32_t list_word(const struct wisp_dactive &a, size_t word, 
     return at;
 }
 
+/* A thread's share of the rows in chunks before this one.  Not counted yet: other blocks may take
+ * bits away meanwhile, but only those beyond the room, so what is left fills it in any case. */
+static __device__ uint32_t count_before(const struct wisp_dfind &f, bool counted)
+{
+    uint32_t sum = 0;
+    if (counted) {
+        for (unsigned c = threadIdx.x; c < blockIdx.x; c += THREADS) sum += f.chunk[c];
+        return sum;
+    }
+#pragma unroll 8
+    for (unsigned c = 0; c < blockIdx.x; c++)
+        sum += popc4(*(const uint4 *)(f.active.bits + c * WORDS + 4 * threadIdx.x));
+    return sum;
+}
+
 static __global__ void __launch_bounds__(THREADS)
-    list_chunks(const struct wisp_dfind f, size_t n_words)
+    list_chunks(const struct wisp_dfind f, size_t n_words, bool counted)
 {
     __shared__ uint32_t part_before[WARPS], part_own[WARPS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const size_t at = (size_t)blockIdx.x * WORDS + 4 * threadIdx.x;
     const uint4 x = words_of(f.active.bits, at, n_words);
-    uint32_t before = 0, own = popc4(x), up_to = own;
-    for (unsigned c = threadIdx.x; c < blockIdx.x; c += THREADS) before += f.chunk[c];
+    uint32_t before = count_before(f, counted), own = popc4(x), up_to = own;
     before = (uint32_t)warp_sum((int)before);
     for (int d = 1; d < 32; d *= 2) {
         uint32_t y = __shfl_up_sync(ALL, up_to, d);
@@ -614,6 +630,7 @@ void wisp_find_unite(const struct wisp_dfind &f, cudaStream_t s)
 {
     size_t n_words = f.n_rows / 32 + 1;
     unsigned chunks = (unsigned)((n_words + WORDS - 1) / WORDS);
-    count_chunks<<<chunks, THREADS, 0, s>>>(f, n_words);
-    list_chunks<<<chunks, THREADS, 0, s>>>(f, n_words);
+    const bool counted = chunks > FEW_CHUNKS;
+    if (counted) count_chunks<<<chunks, THREADS, 0, s>>>(f, n_words);
+    list_chunks<<<chunks, THREADS, 0, s>>>(f, n_words, counted);
 }
