@@ -8,9 +8,9 @@
  *                                                   hidden gradient        +-------> best, learn
  *                                                   input backward  <------+
  *
- * A step is captured once as a graph and replayed: its first kernel copies the batch's description
- * (struct wisp_dnow) from the chunk to where all others look.  Nothing comes back to the host but
- * sums, when they are asked for. */
+ * A step is captured once as a graph and replayed, and so are some in a row: its first kernel
+ * copies the batch's description (struct wisp_dnow) from the chunk to where all others look.
+ * Nothing comes back to the host but sums, when they are asked for. */
 #include "cuda/trainer.cuh"
 #include "cuda/deep.cuh"
 
@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_GROWTH = 20 };
+enum { MOST_GROWTH = 20, SEVERAL = 4 };
 
 /* ---- the card ---- */
 
@@ -241,16 +241,32 @@ static void step(struct wisp_cuda_trainer *t, bool looks)
     join(t, 1);
 }
 
-static wisp_status capture(struct wisp_cuda_trainer *t, wisp_error *err)
+static cudaError_t capture_steps(struct wisp_cuda_trainer *t, size_t n, cudaGraphExec_t *out)
 {
     cudaGraph_t graph = NULL;
     cudaError_t e = cudaStreamBeginCapture(t->main, cudaStreamCaptureModeThreadLocal);
-    if (e != cudaSuccess) return wisp_dcheck(e, "recording a step", err);
-    step(t, false);
+    if (e != cudaSuccess) return e;
+    for (size_t s = 0; s < n; s++) step(t, false);
     e = cudaStreamEndCapture(t->main, &graph);
-    if (e == cudaSuccess) e = cudaGraphInstantiate(&t->graph, graph, 0);
+    if (e == cudaSuccess) e = cudaGraphInstantiate(out, graph, 0);
     if (graph) cudaGraphDestroy(graph);
+    return e;
+}
+
+static wisp_status capture(struct wisp_cuda_trainer *t, wisp_error *err)
+{
+    cudaError_t e = capture_steps(t, 1, &t->graph);
+    if (e == cudaSuccess) e = capture_steps(t, SEVERAL, &t->several);
     return wisp_dcheck(e, "recording a step", err);
+}
+
+/* Steps within a graph follow each other sooner than graphs do. */
+static cudaError_t replay(struct wisp_cuda_trainer *t, size_t n)
+{
+    cudaError_t e = cudaSuccess;
+    for (; n >= SEVERAL && e == cudaSuccess; n -= SEVERAL) e = cudaGraphLaunch(t->several, t->main);
+    for (; n > 0 && e == cudaSuccess; n--) e = cudaGraphLaunch(t->graph, t->main);
+    return e;
 }
 
 /* ---- runs of steps ---- */
@@ -333,10 +349,8 @@ static wisp_status run(struct wisp_cuda_trainer *t, const uint32_t *ids, const u
     keep_tables(t, first, anew);
     if (!t->graph) st = capture(t, err);
     cudaError_t e = looks ? count_look(t) : cudaSuccess; /* its events are used again */
-    for (size_t s = 0; st == WISP_OK && s < n_steps && e == cudaSuccess; s++) {
-        if (looks && s == n_steps - 1) step(t, true);
-        else e = cudaGraphLaunch(t->graph, t->main);
-    }
+    if (st == WISP_OK && e == cudaSuccess) e = replay(t, looks ? n_steps - 1 : n_steps);
+    if (st == WISP_OK && e == cudaSuccess && looks) step(t, true);
     cudaEventRecord(t->used[c], t->main);
     t->last_steps = n_steps, t->last_nnz = nnz, t->last_labels = labels;
     if (e == cudaSuccess) e = cudaGetLastError();
@@ -364,6 +378,7 @@ static void release(struct wisp_cuda_trainer *t)
     if (!t) return;
     cudaDeviceSynchronize();
     if (t->graph) cudaGraphExecDestroy(t->graph);
+    if (t->several) cudaGraphExecDestroy(t->several);
     wisp_trainer_empty(t);
     cudaEvent_t events[] = { t->forked,  t->joined[0], t->joined[1], t->laid[0], t->laid[1],
                              t->used[0], t->used[1],   t->looks[0],  t->looks[1] };
@@ -483,7 +498,7 @@ static wisp_status time_parts(struct wisp_cuda_trainer *t, struct wisp_cuda_time
     float one = 0;
     set_place<<<1, 1, 0, t->main>>>(t->place, t->chunk[c].now);
     cudaEventRecord(at[0], t->main);
-    for (size_t s = 0; s < n; s++) cudaGraphLaunch(t->graph, t->main);
+    e = replay(t, n);
     cudaEventRecord(at[1], t->main);
     wisp_chunk_fill(t->chunk[c], t->data, n, t->last_nnz, t->last_labels, t->s.seed, t->main);
     cudaEventRecord(at[2], t->main);
@@ -498,7 +513,7 @@ static wisp_status time_parts(struct wisp_cuda_trainer *t, struct wisp_cuda_time
     out->tables_us = t->s.hash.n_tables ? 1e3 * one : 0;
     out->copy_gb_per_s = copy_speed(t, at[0], at[1]);
     for (int p = 0; p <= WISP_CUDA_PARTS; p++) cudaEventDestroy(at[p]);
-    return wisp_dcheck(cudaGetLastError(), "timing", err);
+    return wisp_dcheck(e == cudaSuccess ? cudaGetLastError() : e, "timing", err);
 }
 
 static const struct wisp_cuda table = { WISP_CUDA_VERSION,

@@ -37,7 +37,7 @@ struct wisp_cuda_trainer {
     cudaEvent_t looks[2]; /* around the last measuring of recall */
     bool looked;          /* its time is not counted yet */
     double look_s;
-    cudaGraphExec_t graph;
+    cudaGraphExec_t graph, several; /* a step; some steps in a row */
     struct wisp_ddata data;
     struct wisp_dchunk chunk[2];
     struct wisp_dnow *host_now[2]; /* pinned */
