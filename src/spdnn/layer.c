@@ -114,21 +114,30 @@ static bool constant(const struct wisp_edges *e, float *weight)
     return true;
 }
 
+/* The same of biases. */
+static bool constant_bias(const struct wisp_edges *e, float *bias)
+{
+    *bias = e->biases ? e->biases[0] : e->bias;
+    for (uint32_t o = 1; e->biases && o < e->n_out; o++)
+        if (e->biases[o] != *bias) return false;
+    return true;
+}
+
 static wisp_status fill(struct wisp_splayer *l, const struct wisp_edges *e, uint32_t *group,
                         uint32_t *first, wisp_error *err)
 {
     size_t n_in = 0;
     for (uint32_t g = 0; g < l->n_groups; g++) n_in += e->start[first[g] + 1] - e->start[first[g]];
-    const bool same = constant(e, &l->weight);
+    const bool same = constant(e, &l->weight), one_bias = constant_bias(e, &l->bias);
     l->in_start = wisp_alloc(l->n_groups + 1, sizeof *l->in_start);
     l->in = wisp_alloc(n_in, sizeof *l->in);
     l->out_start = wisp_alloc(l->n_groups + 1, sizeof *l->out_start);
     l->out = wisp_alloc(l->n_out, sizeof *l->out);
     l->w = same ? NULL : wisp_alloc(l->n_edges, sizeof *l->w);
     l->w_start = same ? NULL : wisp_alloc(l->n_groups, sizeof *l->w_start);
-    l->biases = e->biases ? wisp_alloc(l->n_out, sizeof *l->biases) : NULL;
+    l->biases = one_bias ? NULL : wisp_alloc(l->n_out, sizeof *l->biases);
     if (!l->in_start || !l->in || !l->out_start || !l->out || (!same && (!l->w || !l->w_start)) ||
-        (e->biases && !l->biases))
+        (!one_bias && !l->biases))
         return wisp_fail_mem(err, (n_in + l->n_edges) * sizeof *l->in, "the edges of a layer");
     size_t at = 0;
     for (uint32_t g = 0; g < l->n_groups; g++) {
@@ -140,9 +149,8 @@ static wisp_status fill(struct wisp_splayer *l, const struct wisp_edges *e, uint
     l->in_start[l->n_groups] = (uint32_t)at;
     list_outputs(l, group);
     if (!same) copy_weights(l, e);
-    l->bias = e->bias;
     l->linear = e->linear;
-    if (e->biases) memcpy(l->biases, e->biases, l->n_out * sizeof *l->biases);
+    if (!one_bias) memcpy(l->biases, e->biases, l->n_out * sizeof *l->biases);
     return WISP_OK;
 }
 
