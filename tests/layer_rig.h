@@ -25,7 +25,8 @@
 
 static struct wisp_error err;
 static uint64_t seed;
-static const char *const tested[] = { "input", "dense", "relu", "dropout", "sampled", "output" };
+static const char *const tested[] = { "input",   "dense",  "relu",  "dropout",
+                                      "sampled", "sparse", "output" };
 enum { N_TESTED = sizeof tested / sizeof *tested };
 static int times_tested[N_TESTED];
 
@@ -80,12 +81,19 @@ static inline void count_kind(const char *name)
 /* "input 13, relu, dropout 0.3, dense 5, ..." with 1 to 3 layers that have weights. */
 static inline void random_spec(char *spec, size_t room, int hidden)
 {
+    static const char *const first[] = { "input", "input", "sparse" }, *const later[] = {
+        "dense", "sampled", "sampled", "sparse", "sparse"
+    };
     size_t at = 0;
     for (int i = 0; i < hidden; i++) {
-        bool wide = i && below(2);
-        const char *kind = wide ? "sampled" : i ? "dense" : "input";
-        at += (size_t)snprintf(spec + at, room - at, "%s%s %zu", i ? ", " : "", kind,
-                               1 + below(wide && below(3) == 0 ? 200 : 35));
+        const char *kind = i ? later[below(5)] : first[below(3)], *form = "";
+        bool wide = strcmp(kind, "sampled") == 0, sparse = strcmp(kind, "sparse") == 0;
+        size_t width = 1 + below((wide || sparse) && below(3) == 0 ? 200 : 35);
+        if (sparse) form = below(2) ? " radix" : " random";
+        at +=
+            (size_t)snprintf(spec + at, room - at, "%s%s%s %zu", i ? ", " : "", kind, form, width);
+        if (sparse && form[2] == 'a' && form[3] == 'n' && below(2))
+            at += (size_t)snprintf(spec + at, room - at, " %zu", 1 + below(9));
         count_kind(kind);
         if (below(4)) {
             at += (size_t)snprintf(spec + at, room - at, ", relu");
@@ -138,6 +146,7 @@ static inline void random_weights(struct wisp_net *net)
             struct wisp_param *p = &net->layers[i].params[k];
             bool last = i == net->n_layers - 1;
             double fan = i ? (double)net->layers[i].n_in : 3;
+            if (net->layers[i].wires.fan) fan = (double)net->layers[i].wires.fan;
             for (size_t e = 0; e < p->rows * p->cols; e++)
                 p->w[e] = k ? test_randf(&seed) * 0.5f - (last ? 1.5f : 0)
                             : (float)(test_randf(&seed) * 2 / sqrt(fan));
@@ -233,6 +242,23 @@ static inline void ref_sampled(double *out, const double *in, const double *w, c
         }
 }
 
+static inline void ref_sparse(double *out, const double *in, const double *w, const double *bias,
+                              const struct wisp_layer *l, size_t n, const struct wisp_batch *rows)
+{
+    size_t fan = l->wires.fan;
+    for (size_t i = 0; i < n; i++)
+        for (size_t o = 0; o < l->n_out; o++) {
+            double sum = bias[o];
+            for (size_t k = o * fan; k < (o + 1) * fan; k++) {
+                double x = in ? in[i * l->n_in + (size_t)l->wires.in[k]] : 0;
+                for (uint32_t e = rows->xp[i]; !in && e < rows->xp[i + 1]; e++)
+                    if (rows->xi[e] == l->wires.in[k]) x = rows->xv[e];
+                sum += w[k] * x;
+            }
+            out[i * l->n_out + o] = sum;
+        }
+}
+
 /* Loss of one sample from its logits z over the active rows, or its own among them. */
 static inline double ref_loss(const struct rig *r, const double *z, size_t sample)
 {
@@ -281,6 +307,8 @@ static inline double mean_loss(const struct rig *r)
         if (l->kind == &wisp_layer_input) ref_input(out, r->step.batch, w, bias, l->n_out);
         if (l->kind == &wisp_layer_dense) ref_multiply(out, in, w, bias, n, l->n_in, l->n_out);
         if (l->kind == &wisp_layer_sampled) ref_sampled(out, in, w, bias, l, n);
+        if (l->kind == &wisp_layer_sparse)
+            ref_sparse(out, i ? in : NULL, w, bias, l, n, r->step.batch);
         for (size_t e = 0; e < n * l->n_out; e++) {
             if (l->kind == &wisp_layer_relu) out[e] = fmax(in[e], 0);
             if (l->kind == &wisp_layer_dropout) out[e] = in[e] * mask[e];
@@ -345,6 +373,7 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
     CHECK(ok, "'%s': %s", r->spec, err.text);
     free(ids);
     if (!ok) return false;
+    wisp_net_init(&r->net, start, NULL); /* fixed connections */
     random_weights(&r->net);
     random_active(r);
     random_own(r);
@@ -479,7 +508,7 @@ static inline void check_hits(const struct rig *r)
                     const struct wisp_active *a = wisp_sampled_active(&r->net.layers[i]);
                     want = a->n == 0 || wisp_active_place(a, (int32_t)row) != SIZE_MAX;
                 }
-                if (i == 0 && k == 0) {
+                if (i == 0 && k == 0 && r->net.layers[0].kind == &wisp_layer_input) {
                     want = 0;
                     for (uint32_t e = 0; e < r->step.batch->xp[r->step.batch->n]; e++)
                         want |= (size_t)r->step.batch->xi[e] == row;

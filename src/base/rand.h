@@ -59,7 +59,8 @@ enum {
     WISP_STREAM_IVF_CUT = 12, /* + step << 8 */
     WISP_STREAM_HIDDEN = 14,
     WISP_STREAM_RADIX = 15, /* + block << 8, or layer << 8 */
-    WISP_STREAM_INIT = 16   /* + parameter number << 8 */
+    WISP_STREAM_INIT = 16,  /* + parameter number << 8 */
+    WISP_STREAM_WIRES = 17  /* + layer << 8 */
 };
 
 #endif

@@ -81,11 +81,11 @@ static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act 
 }
 
 const struct wisp_layer_kind wisp_layer_dense = {
-    "dense",
-    "dense values times a matrix; number: width",
-    WISP_ARG_WIDTH,
-    plan,
-    wisp_layer_init_he,
-    forward,
-    backward,
+    .name = "dense",
+    .what = "dense values times a matrix; number: width",
+    .arg = WISP_ARG_WIDTH,
+    .plan = plan,
+    .init = wisp_layer_init_he,
+    .forward = forward,
+    .backward = backward,
 };

@@ -63,8 +63,10 @@ static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act 
 }
 
 const struct wisp_layer_kind wisp_layer_dropout = {
-    "dropout",      "zeroes a share of the units while training; number: share",
-    WISP_ARG_SHARE, plan,
-    NULL,           forward,
-    backward,
+    .name = "dropout",
+    .what = "zeroes a share of the units while training; number: share",
+    .arg = WISP_ARG_SHARE,
+    .plan = plan,
+    .forward = forward,
+    .backward = backward,
 };

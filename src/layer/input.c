@@ -89,6 +89,11 @@ static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act 
 }
 
 const struct wisp_layer_kind wisp_layer_input = {
-    "input",  "sparse rows times a matrix; number: width", WISP_ARG_WIDTH, plan, init, forward,
-    backward,
+    .name = "input",
+    .what = "sparse rows times a matrix; number: width",
+    .arg = WISP_ARG_WIDTH,
+    .plan = plan,
+    .init = init,
+    .forward = forward,
+    .backward = backward,
 };

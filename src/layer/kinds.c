@@ -8,8 +8,8 @@
 #include <string.h>
 
 static const struct wisp_layer_kind *const kinds[] = {
-    &wisp_layer_input,   &wisp_layer_dense,   &wisp_layer_relu,
-    &wisp_layer_dropout, &wisp_layer_sampled, &wisp_layer_output,
+    &wisp_layer_input,   &wisp_layer_dense,  &wisp_layer_relu,   &wisp_layer_dropout,
+    &wisp_layer_sampled, &wisp_layer_sparse, &wisp_layer_output,
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -31,6 +31,12 @@ void wisp_layer_declare(struct wisp_layer *l, const char *what, size_t rows, siz
     struct wisp_param *p = &l->params[l->n_params++];
     *p = (struct wisp_param){ .rows = rows, .cols = cols };
     snprintf(p->name, sizeof p->name, "%d.%s.%s", l->number, l->kind->name, what);
+}
+
+void wisp_layer_declare_wires(struct wisp_layer *l, size_t fan)
+{
+    l->wires = (struct wisp_wires){ .fan = fan };
+    snprintf(l->wires.name, sizeof l->wires.name, "%d.%s.inputs", l->number, l->kind->name);
 }
 
 void wisp_layer_move_bias(struct wisp_layer *l, struct wisp_step *s, struct wisp_param *bias,

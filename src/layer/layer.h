@@ -30,6 +30,13 @@ struct wisp_param { /* a declared array of weights, updated by rows */
     uint32_t *count;     /* (rows) updates so far: each row has its own clock */
 };
 
+struct wisp_wires { /* fixed connections of a layer, part of the model; fan 0: it has all there are
+                     */
+    char name[48];
+    size_t fan;  /* inputs of each output */
+    int32_t *in; /* (n_out, fan) their ids, ascending, no id twice */
+};
+
 struct wisp_update { /* how a row moves: model/optimizer.c */
     void (*row)(const struct wisp_update *u, struct wisp_param *p, size_t row, const float *g);
 };
@@ -87,7 +94,11 @@ struct wisp_layer {
     const struct wisp_layer_kind *kind;
     int number; /* place in the net, from 0 */
     size_t n_in, n_out;
-    double arg; /* number after the name in the net line: width or rate */
+    int word;    /* of its kind's, that follows the name in the net line */
+    int turn;    /* layers of the same kind and word before it in the net */
+    double arg;  /* number after that: width or rate */
+    double more; /* a second number; 0: none was given */
+    struct wisp_wires wires;
     int n_params;
     struct wisp_param params[WISP_MAX_PARAMS];
     const struct wisp_precision *precision; /* of its products, where it has a choice; NULL: fp32 */
@@ -121,15 +132,19 @@ struct wisp_layer_kind {
     /* in->g = gradient for the layer below (skipped when NULL); moves the parameters. */
     void (*backward)(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
                      const struct wisp_act *out);
+    const char *const *words; /* one of them stands before the number, NULL ends; NULL: none */
+    bool more;                /* a second number, above 0, may follow */
 };
 
 const struct wisp_layer_kind *wisp_layer_kind_at(size_t i); /* NULL past the end */
 const struct wisp_layer_kind *wisp_layer_kind_find(const char *name);
 extern const struct wisp_layer_kind wisp_layer_input, wisp_layer_dense, wisp_layer_relu,
-    wisp_layer_dropout, wisp_layer_sampled, wisp_layer_output;
+    wisp_layer_dropout, wisp_layer_sampled, wisp_layer_sparse, wisp_layer_output;
 
 /* For plan(): declares the next parameter, named "<layer number>.<kind>.<what>". */
 void wisp_layer_declare(struct wisp_layer *l, const char *what, size_t rows, size_t cols);
+/* For plan(), once: 'fan' fixed inputs of each of its n_out outputs, which init() fills in. */
+void wisp_layer_declare_wires(struct wisp_layer *l, size_t fan);
 /* For init(): normal values with this standard deviation. */
 void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, int stream,
                        struct wisp_pool *pool);

@@ -465,8 +465,11 @@ static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act 
 }
 
 const struct wisp_layer_kind wisp_layer_output = {
-    "output",       "one row a label, on the active set; added at the end of every net",
-    WISP_ARG_WIDTH, plan,
-    init,           forward,
-    backward,
+    .name = "output",
+    .what = "one row a label, on the active set; added at the end of every net",
+    .arg = WISP_ARG_WIDTH,
+    .plan = plan,
+    .init = init,
+    .forward = forward,
+    .backward = backward,
 };

@@ -22,5 +22,11 @@ static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act 
     s->ctx->k->relu_back(in->g, out->g, out->x, s->batch->n * l->n_out);
 }
 
-const struct wisp_layer_kind wisp_layer_relu = { "relu", "max(x, 0)", WISP_ARG_NONE, plan,
-                                                 NULL,   forward,     backward };
+const struct wisp_layer_kind wisp_layer_relu = {
+    .name = "relu",
+    .what = "max(x, 0)",
+    .arg = WISP_ARG_NONE,
+    .plan = plan,
+    .forward = forward,
+    .backward = backward,
+};

@@ -160,11 +160,11 @@ static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act 
 }
 
 const struct wisp_layer_kind wisp_layer_sampled = {
-    "sampled",
-    "a wide hidden layer; training computes the rows its sampler chose; number: width",
-    WISP_ARG_WIDTH,
-    plan,
-    wisp_layer_init_he,
-    forward,
-    backward,
+    .name = "sampled",
+    .what = "a wide hidden layer; training computes the rows its sampler chose; number: width",
+    .arg = WISP_ARG_WIDTH,
+    .plan = plan,
+    .init = wisp_layer_init_he,
+    .forward = forward,
+    .backward = backward,
 };

@@ -1,6 +1,7 @@
 /* Models to and from their file.
  *
- * Tensors: every declared parameter under its name, beside one of I8 "NAME.scale" (F32); "labels"
+ * Tensors: every declared parameter under its name, beside one of I8 "NAME.scale" (F32); fixed
+ * connections "N.KIND.inputs" (I32: ids of the inputs of each output, ascending); "labels"
  * and "vocab" (U8, lines); "idf" (F32); "label_rows" (I64); "votes.start" (I64), "votes.label"
  * (I32), "votes.weight" (F32).  Metadata: what is listed in save(); "quantized" (quantize.c). */
 #include "model/model.h"
@@ -32,7 +33,7 @@ void wisp_model_free(struct wisp_model *m)
 
 /* ---- saving ---- */
 
-enum { MAX_TENSORS = 600 };
+enum { MAX_TENSORS = 900 };
 
 struct list {
     struct wisp_tensor *t;
@@ -66,6 +67,12 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
     struct list l = { wisp_zalloc(MAX_TENSORS, sizeof *l.t), 0 };
     if (!l.t) return wisp_fail_mem(err, MAX_TENSORS * sizeof *l.t, "the list of tensors");
     wisp_net_each(&m->net, add_param, &l, NULL);
+    for (int i = 0; i < m->net.n_layers; i++) {
+        const struct wisp_layer *y = &m->net.layers[i];
+        const struct wisp_wires *w = &y->wires;
+        if (w->fan)
+            add(&l, w->name, WISP_I32, y->n_out, w->fan, w->in, y->n_out * w->fan * sizeof *w->in);
+    }
     add(&l, "label_rows", WISP_I64, m->net.n_labels, 0, m->label_rows,
         m->net.n_labels * sizeof(int64_t));
     if (m->values.mode == WISP_VALUES_TFIDF)
@@ -176,6 +183,25 @@ static wisp_status map_param(void *arg, struct wisp_param *p, wisp_error *err)
     return p->i8 ? map_scale(p, ld, err) : WISP_OK;
 }
 
+/* The fixed connections: of every output ids that ascend, within the layer's inputs. */
+static wisp_status map_wires(struct wisp_layer *l, const struct loader *ld, wisp_error *err)
+{
+    struct wisp_wires *w = &l->wires;
+    const struct wisp_tensor *t;
+    wisp_status st = need(&t, ld, w->name, WISP_I32, l->n_out, w->fan, err);
+    if (st != WISP_OK) return st;
+    w->in = (int32_t *)t->data;
+    for (size_t e = 0; e < l->n_out * w->fan; e++) {
+        int32_t before = e % w->fan ? w->in[e - 1] : -1;
+        if (w->in[e] <= before || (size_t)w->in[e] >= l->n_in)
+            return wisp_fail(err, WISP_EMODEL,
+                             "%s: '%s' has input %d after %d at output %zu, expected ascending ids "
+                             "below %zu",
+                             ld->path, w->name, w->in[e], before, e / w->fan, l->n_in);
+    }
+    return WISP_OK;
+}
+
 static wisp_status load_names(struct wisp_names *n, const struct loader *ld, const char *name,
                               size_t expected, wisp_error *err)
 {
@@ -260,6 +286,9 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
     if (st == WISP_ENOMEM) return wisp_fail(err, st, "%s", why.text);
     if (st != WISP_OK) return wisp_fail(err, WISP_EMODEL, "%s: %.400s", ld->path, why.text);
     if ((st = wisp_net_each(&m->net, map_param, (void *)ld, err)) != WISP_OK) return st;
+    for (int i = 0; i < m->net.n_layers; i++)
+        if (m->net.layers[i].wires.fan && (st = map_wires(&m->net.layers[i], ld, err)) != WISP_OK)
+            return st;
     const struct wisp_tensor *t;
     if ((st = need(&t, ld, "label_rows", WISP_I64, m->net.n_labels, 0, err)) != WISP_OK) return st;
     m->label_rows = t->data;

@@ -14,7 +14,27 @@ static size_t round16(size_t floats) /* 64 bytes */
     return (floats + 15) & ~(size_t)15;
 }
 
-/* One "name number" between commas; *p moves behind it. */
+/* The word after a name, for kinds that have a choice of them; *p moves behind it. */
+static wisp_status parse_word(struct wisp_layer *l, const char **p, wisp_error *err)
+{
+    const char *const *words = l->kind->words, *s = *p + strspn(*p, " ");
+    size_t n = strcspn(s, " ,");
+    for (int i = 0; words[i]; i++)
+        if (strlen(words[i]) == n && strncmp(words[i], s, n) == 0) {
+            l->word = i;
+            *p = s + n;
+            return WISP_OK;
+        }
+    char list[80] = "";
+    for (size_t i = 0, at = 0; words[i] && at < sizeof list; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? " or " : "", words[i]);
+    return wisp_fail(err, WISP_EINVAL,
+                     "--net: '%s' needs %s and a width, as in '%s %s 1024'; found '%.*s'",
+                     l->kind->name, list, l->kind->name, words[0], n < 20 ? (int)n : 20, s);
+}
+
+/* One "name word number number" between commas, of which a kind may have none but the name; *p
+ * moves behind it. */
 static wisp_status parse_layer(struct wisp_layer *l, const char **p, const char *spec,
                                wisp_error *err)
 {
@@ -28,6 +48,8 @@ static wisp_status parse_layer(struct wisp_layer *l, const char **p, const char 
     if (!l->kind || l->kind == &wisp_layer_output)
         return wisp_fail(err, WISP_EINVAL,
                          "--net: no layer '%s' in '%s'; 'wisp info' lists the kinds", name, spec);
+    wisp_status st = l->kind->words ? parse_word(l, &s, err) : WISP_OK;
+    if (st != WISP_OK) return st;
     char *end;
     l->arg = strtod(s, &end);
     bool there = end != s;
@@ -41,6 +63,14 @@ static wisp_status parse_layer(struct wisp_layer *l, const char **p, const char 
     if (l->kind->arg == WISP_ARG_NONE && there)
         return wisp_fail(err, WISP_EINVAL, "--net: '%s' takes no number, found '%.20s'", name,
                          s + 1);
+    if (l->kind->more && there) {
+        s = end;
+        l->more = strtod(s, &end);
+        if (end != s && !(l->more >= 1))
+            return wisp_fail(err, WISP_EINVAL,
+                             "--net: '%s' takes a second number from 1 on, found '%.20s'", name,
+                             s + 1);
+    }
     for (s = end; *s == ' ';) s++;
     if (*s && *s != ',')
         return wisp_fail(err, WISP_EINVAL,
@@ -55,6 +85,8 @@ static wisp_status plan_layer(struct wisp_net *net, wisp_error *err)
     struct wisp_layer *l = &net->layers[i];
     l->number = i;
     l->n_in = i == 0 ? net->n_features : net->layers[i - 1].n_out;
+    for (int k = 0; k < i; k++)
+        l->turn += net->layers[k].kind == l->kind && net->layers[k].word == l->word;
     wisp_status st = l->kind->plan(l, &net->sizes, err);
     if (st == WISP_OK) net->n_layers++;
     return st;
@@ -94,6 +126,7 @@ void wisp_net_clear(struct wisp_net *net)
     wisp_free(net->layers);
     wisp_free(net->acts);
     wisp_free(net->params);
+    wisp_free(net->wires);
     wisp_free(net->state);
     wisp_free(net->work);
     *net = (struct wisp_net){ 0 };
@@ -143,6 +176,14 @@ size_t wisp_net_param_floats(const struct wisp_net *net)
     return n;
 }
 
+size_t wisp_net_wire_ids(const struct wisp_net *net)
+{
+    size_t n = 0;
+    for (int i = 0; i < net->n_layers; i++)
+        n += round16(net->layers[i].n_out * net->layers[i].wires.fan);
+    return n;
+}
+
 size_t wisp_net_state_floats(const struct wisp_net *net, unsigned slots)
 {
     size_t n = 0;
@@ -175,6 +216,16 @@ wisp_status wisp_net_alloc_params(struct wisp_net *net, wisp_error *err)
     size_t n = wisp_net_param_floats(net);
     float *p = net->params = wisp_zalloc(n, sizeof *p);
     if (!p) return wisp_fail_mem(err, n * sizeof *p, "the parameters");
+    size_t n_ids = wisp_net_wire_ids(net);
+    if (n_ids && !(net->wires = wisp_zalloc(n_ids, sizeof *net->wires)))
+        return wisp_fail_mem(err, n_ids * sizeof *net->wires, "the connections");
+    int32_t *ids = net->wires;
+    for (int i = 0; i < net->n_layers; i++) {
+        struct wisp_layer *l = &net->layers[i];
+        if (!l->wires.fan) continue;
+        l->wires.in = ids;
+        ids += round16(l->n_out * l->wires.fan);
+    }
     for (int i = 0; i < net->n_layers; i++)
         for (int k = 0; k < net->layers[i].n_params; k++) {
             struct wisp_param *q = &net->layers[i].params[k];

@@ -1,9 +1,11 @@
 /* A network: layers in a row, made from one line of text.
  *
  *   "input 256, relu, dropout 0.3"   (the output layer is added)
+ *   "sparse radix 1024, relu, sparse random 1024 32, relu"
  *
  * plan computes all sizes and allocates only the list of layers; the blocks come later, one
- * each: parameters (or a mapped file), optimiser state, values between layers, scratch. */
+ * each: parameters with fixed connections (or a mapped file), optimiser state, values between
+ * layers, scratch. */
 #ifndef WISP_MODEL_NET_H
 #define WISP_MODEL_NET_H
 
@@ -17,6 +19,7 @@ struct wisp_net {
     struct wisp_act *acts; /* (n_layers) what each layer gives; the output layer's is unused */
     struct wisp_layer_sizes sizes;
     float *params, *state, *work;
+    int32_t *wires;
 };
 
 wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_features,
@@ -26,6 +29,7 @@ void wisp_net_clear(struct wisp_net *net);
 size_t wisp_net_n_params(const struct wisp_net *net); /* weights and biases */
 /* Sizes of the blocks in floats (64-byte aligned parts). */
 size_t wisp_net_param_floats(const struct wisp_net *net);
+size_t wisp_net_wire_ids(const struct wisp_net *net); /* int32: fixed connections */
 size_t wisp_net_state_floats(const struct wisp_net *net, unsigned slots);
 size_t wisp_net_work_floats(const struct wisp_net *net, int threads);
 

@@ -87,7 +87,8 @@ static wisp_status check_init(const struct wisp_run *r, const char *path, wisp_e
         a->n_features == b->n_features && a->n_labels == b->n_labels && a->n_layers == b->n_layers;
     for (int i = 0; same && i < a->n_layers; i++)
         for (int k = 0; same && k < a->layers[i].n_params; k++)
-            same = strcmp(a->layers[i].params[k].name, b->layers[i].params[k].name) == 0 &&
+            same = a->layers[i].n_in == b->layers[i].n_in &&
+                   strcmp(a->layers[i].params[k].name, b->layers[i].params[k].name) == 0 &&
                    a->layers[i].params[k].cols == b->layers[i].params[k].cols;
     if (same) return WISP_OK;
     return wisp_fail(err, WISP_EMODEL,
@@ -240,11 +241,11 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
     const struct wisp_plan *p = &r->plan;
     const struct wisp_data *d = r->train;
     const struct wisp_net *net = &r->m->net;
-    size_t weights = wisp_net_param_floats(net) * 4,
+    size_t weights = wisp_net_param_floats(net) * 4, wires = wisp_net_wire_ids(net) * 4,
            state = wisp_net_state_floats(net, p->slots) * 4;
     size_t work = wisp_net_work_floats(net, wisp_pool_threads(r->ctx->pool)) * 4;
     size_t hidden = wisp_hidden_bytes(r), index = sampling_bytes(r) + hidden;
-    size_t need = weights * (p->average > 0 ? 2 : 1) + state + work + index;
+    size_t need = weights * (p->average > 0 ? 2 : 1) + wires + state + work + index;
     size_t have = wisp_mem_available();
     wisp_say(r->ctx, "rows      %zu training, %zu validation%s", r->order.n_rows, r->valid->n_rows,
              r->held_out && r->held_out->n_rows ? " (held out)" : "");
@@ -263,7 +264,7 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
     wisp_say(r->ctx,
              "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f, sampling %.2f), "
              "%.1f GiB free",
-             gib(need), gib(weights), gib(state), gib(work), gib(index), gib(have));
+             gib(need), gib(weights + wires), gib(state), gib(work), gib(index), gib(have));
     wisp_say(r->ctx, "machine   %s%d threads, %s kernels, products in %s",
              p->cuda ? "a card (cuda) and " : "cpu, ", wisp_pool_threads(r->ctx->pool),
              r->ctx->k->name, p->precision->name);
@@ -310,12 +311,17 @@ static void first_weights(struct wisp_run *r)
 {
     struct wisp_net *net = &r->m->net;
     if (r->init) {
-        for (int i = 0; i < net->n_layers; i++)
+        for (int i = 0; i < net->n_layers; i++) {
+            struct wisp_layer *l = &net->layers[i];
+            if (l->wires.fan) /* its connections, whatever they are: the weights belong to them */
+                memcpy(l->wires.in, r->init->net.layers[i].wires.in,
+                       l->n_out * l->wires.fan * sizeof *l->wires.in);
             for (int k = 0; k < net->layers[i].n_params; k++) {
                 struct wisp_param *to = &net->layers[i].params[k];
                 const struct wisp_param *from = &r->init->net.layers[i].params[k];
                 copy_weights(to, from, r->ctx->k);
             }
+        }
         return;
     }
     wisp_net_init(net, r->plan.seed, r->ctx->pool);

@@ -15,13 +15,15 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
     wisp_status st =
         wisp_net_plan(&s->net, m->spec, m->net.n_features, m->net.n_labels, &sizes, err);
     if (st != WISP_OK) return st;
-    for (int i = 0; i < s->net.n_layers; i++)
+    for (int i = 0; i < s->net.n_layers; i++) {
+        s->net.layers[i].wires.in = m->net.layers[i].wires.in;
         for (int p = 0; p < s->net.layers[i].n_params; p++) {
             struct wisp_param *to = &s->net.layers[i].params[p];
             const struct wisp_param *from = &m->net.layers[i].params[p];
             to->w = from->w, to->b16 = from->b16;
             to->i8 = from->i8, to->scale = from->scale;
         }
+    }
     const struct wisp_layer *out = wisp_net_output(&s->net);
     int threads = wisp_pool_threads(ctx->pool);
     size_t shared = wisp_output_topk_floats(out, WISP_SCORE_BATCH, s->k);

@@ -242,6 +242,18 @@ static void test_specs(void)
         { "input 4, conv 3", "no layer" },
         { "input 4, dropout", "share" },
         { "input 4, relu 3", "takes no number" },
+        { "input 4, sparse", "radix or random" },
+        { "input 4, sparse 8", "radix or random" },
+        { "input 4, sparse radix", "width" },
+        { "input 4, sparse radixes 8",
+          "radix or random and a width, as in 'sparse radix 1024'; found 'radixes'" },
+        { "input 4, sparse radix 8 4", "32 inputs an output" },
+        { "input 4, sparse random 8 0", "second number" },
+        { "input 4, sparse random 8 2.5", "1 to 1024 inputs" },
+        { "input 4, sparse random 8 1025", "1 to 1024 inputs" },
+        { "input 4, sparse random 8 nan", "second number" },
+        { "input 4, sparse random 8 4 3", "expected" },
+        { "input 4, dense 8 4", "expected" },
     };
     TEST("nets: lines that are refused");
     struct wisp_layer_sizes sizes = { .batch = 4, .active = 4, .training = true };
@@ -257,6 +269,12 @@ static void test_specs(void)
     struct wisp_net net;
     CHECK(wisp_net_plan(&net, "input 4", 0, 4, &sizes, &err) == WISP_EINVAL, "no features");
     CHECK(wisp_net_plan(&net, "input 4", 4, 0, &sizes, &err) == WISP_EINVAL, "no labels");
+    CHECK(wisp_net_plan(&net, "sparse radix 64", 65537, 4, &sizes, &err) == WISP_EINVAL &&
+              strstr(err.text, "up to 65536 features, the data has 65537"),
+          "too many features: %s", err.text);
+    CHECK(wisp_net_plan(&net, "sparse radix 64", 65536, 4, &sizes, &err) == WISP_OK, "%s",
+          err.text);
+    wisp_net_clear(&net);
 }
 
 int main(void)

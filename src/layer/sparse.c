@@ -1,0 +1,331 @@
+/* A layer whose connections are few and fixed: output o has the same number of inputs ('fan') as
+ * every other, in[o][0 .. fan-1], and
+ *
+ *     out[o] = bias[o] + sum over k of w[o][k] * in[in[o][k]]
+ *
+ * Weights and biases are trained, the connections (l->wires) are made once by init() and kept in
+ * the model file.  They are
+ *
+ *   radix    the butterflies of RadiX-Net: 2 runs of 16 inputs, evenly spaced around the ring of
+ *            inputs, from places o and o + 2^(turn mod layers), where 'turn' counts the radix
+ *            layers of the net.  With n inputs and n outputs, n = 16 times a power of two, these
+ *            are the Graph Challenge's; log2(n / 16) of them in a row connect all to all.
+ *   random   'fan' distinct inputs of each output, by the seed
+ *
+ * The values of a batch are turned round, xt (n_in, batch): then an edge is one row of xt times
+ * one number, and all three products are kernels on rows:
+ *
+ *   forward   yt[o]  = bias[o] + sum over k of w[o][k] xt[in[o][k]]       a bag of rows
+ *   backward  gw[o][k] = gyt[o] . xt[in[o][k]]                             dots with rows
+ *             gxt[i] = sum over edges e from i of w[e] gyt[output of e]    a bag of rows
+ *
+ * Each is cut into blocks of rows, so no result depends on the number of threads.  As the first
+ * layer of a net it reads the rows of the batch, which are spread into xt.
+ *
+ * scratch:  xt, then gxt (n_in, batch) | yt, then gyt (n_out, batch)
+ * and before them, when training, as these outlive a step and batches differ in size:
+ *   first edge of each input (n_in + 1) | edges by input: number, output, weight (edges each) |
+ *   sums of gyt (n_out)
+ * Each part begins at a multiple of 16 floats, rows of xt and yt too. */
+#include "layer/layer.h"
+#include "base/rand.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { RADIX, RANDOM };
+static const char *const words[] = { [RADIX] = "radix", [RANDOM] = "random", NULL };
+
+enum { RUN = 16, FAN = 2 * RUN, FAN_MOST = 1024, FEATURES_MOST = 1 << 16, ROWS_A_TASK = 16 };
+
+static size_t up16(size_t n)
+{
+    return (n + 15) & ~(size_t)15;
+}
+
+static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
+{
+    double fan = l->more > 0 ? l->more : FAN;
+    if (l->word == RADIX && l->more > 0)
+        return wisp_fail(err, WISP_EINVAL,
+                         "--net: 'sparse radix' takes one number, its width; %d inputs an output "
+                         "are fixed; take 'sparse random %g %g'",
+                         FAN, l->arg, l->more);
+    if (!(fan <= FAN_MOST && fan == floor(fan)))
+        return wisp_fail(err, WISP_EINVAL,
+                         "--net: 'sparse random %g' needs 1 to %d inputs an output, found %g; take "
+                         "'dense' for more",
+                         l->arg, FAN_MOST, l->more);
+    if (l->number == 0 && l->n_in > FEATURES_MOST)
+        return wisp_fail(err, WISP_EINVAL,
+                         "--net: a first layer 'sparse' takes up to %d features, the data has %zu; "
+                         "begin with 'input'",
+                         FEATURES_MOST, l->n_in);
+    l->n_out = (size_t)l->arg;
+    size_t ids = (size_t)fan < l->n_in ? (size_t)fan : l->n_in, edges = l->n_out * ids;
+    wisp_layer_declare_wires(l, ids);
+    wisp_layer_declare(l, "weight", l->n_out, ids);
+    wisp_layer_declare(l, "bias", 1, l->n_out);
+    l->scratch_floats = (l->n_in + l->n_out) * up16(s->batch);
+    if (s->training) {
+        l->scratch_floats += up16(l->n_in + 1) + 3 * up16(edges) + up16(l->n_out);
+        l->thread_floats = ids;
+    }
+    return WISP_OK;
+}
+
+/* ---- connections ---- */
+
+static void sort(int32_t *x, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        int32_t v = x[i];
+        size_t k = i;
+        for (; k > 0 && x[k - 1] > v; k--) x[k] = x[k - 1];
+        x[k] = v;
+    }
+}
+
+/* Two runs of 16 around the ring.  The gaps in a run are n_in / 16, rounded up or down, and the
+ * second begins less than a gap after the first: no input occurs twice.  Fewer outputs than a gap
+ * is wide could not reach all inputs so; they divide them among themselves. */
+static void wire_radix(int32_t *to, size_t fan, size_t o, const struct wisp_layer *l)
+{
+    size_t n = l->n_in, gap = n / RUN, layers = 0;
+    while ((size_t)1 << layers < gap) layers++;
+    for (size_t t = 0; t < fan; t++) {
+        if (fan < FAN || n == FAN) to[t] = (int32_t)t; /* all there are */
+        else if (l->n_out < gap) to[t] = (int32_t)(t * n / FAN + o * (n / FAN) / l->n_out);
+        else {
+            size_t from = t < RUN ? o : o + ((size_t)1 << (size_t)l->turn % layers);
+            to[t] = (int32_t)((from + t % RUN * n / RUN) % n);
+        }
+    }
+    sort(to, fan);
+}
+
+/* Floyd's choice of 'fan' out of n: a number from 0 .. last, and if it is there already, last
+ * itself, which is not; for the last 'fan' values of last. */
+static void wire_random(int32_t *to, size_t fan, size_t o, const struct wisp_layer *l,
+                        uint64_t seed)
+{
+    uint64_t stream = WISP_STREAM_WIRES + ((uint64_t)l->number << 8);
+    for (size_t k = 0; k < fan; k++) {
+        size_t last = l->n_in - fan + k, at = k;
+        int32_t id = (int32_t)wisp_rand_below(seed, stream, o * fan + k, last + 1);
+        while (at > 0 && to[at - 1] > id) at--;
+        if (at > 0 && to[at - 1] == id) at = k, id = (int32_t)last; /* above all others */
+        memmove(to + at + 1, to + at, (k - at) * sizeof *to);
+        to[at] = id;
+    }
+}
+
+static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
+{
+    size_t fan = l->wires.fan;
+    for (size_t o = 0; o < l->n_out; o++) {
+        if (l->word == RADIX) wire_radix(l->wires.in + o * fan, fan, o, l);
+        else wire_random(l->wires.in + o * fan, fan, o, l, seed);
+    }
+    wisp_param_normal(&l->params[0], sqrt(2.0 / (double)fan), seed, 2 * l->number, pool);
+    memset(l->params[1].w, 0, l->n_out * sizeof(float));
+}
+
+/* ---- forward ---- */
+
+struct job {
+    struct wisp_layer *l;
+    struct wisp_step *s;
+    const struct wisp_act *in, *out;
+    size_t n, ld; /* samples, lanes */
+    float *xt, *yt;
+    /* when training: edges by input */
+    uint32_t *start, *edge;
+    int32_t *output;
+    float *weight, *sums;
+};
+
+static struct job make_job(const struct wisp_layer *l, struct wisp_step *s,
+                           const struct wisp_act *in, const struct wisp_act *out)
+{
+    size_t n = s->batch->n, ld = up16(n), edges = up16(l->n_out * l->wires.fan);
+    struct job j = { .l = (struct wisp_layer *)l, .s = s, .in = in, .out = out, .n = n, .ld = ld };
+    float *p = l->scratch;
+    if (l->thread_floats) { /* planned for training */
+        j.start = (uint32_t *)p, p += up16(l->n_in + 1);
+        j.edge = (uint32_t *)p, p += edges;
+        j.output = (int32_t *)p, p += edges;
+        j.weight = p, p += edges;
+        j.sums = p, p += up16(l->n_out);
+    }
+    j.xt = p, p += l->n_in * ld;
+    j.yt = p;
+    return j;
+}
+
+static void run_rows(const struct job *j, size_t n_rows, void (*fn)(void *, size_t, int))
+{
+    wisp_parallel_for(j->s->ctx->pool, (n_rows + ROWS_A_TASK - 1) / ROWS_A_TASK, fn, (void *)j);
+}
+
+static size_t end_of(size_t task, size_t n_rows)
+{
+    size_t end = (task + 1) * ROWS_A_TASK;
+    return end < n_rows ? end : n_rows;
+}
+
+/* A tile of samples into its columns of xt: dense values, or the rows of the batch. */
+static void turn_in(void *arg, size_t tile, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    size_t n_in = j->l->n_in, first = tile * WISP_TILE, n = wisp_tile_rows(j->n, tile);
+    if (j->in) {
+        j->s->ctx->k->transpose(j->xt + first, j->ld, j->in->x + first * n_in, n_in, n, n_in);
+        return;
+    }
+    const struct wisp_batch *b = j->s->batch;
+    for (size_t i = 0; i < n_in; i++) memset(j->xt + i * j->ld + first, 0, n * sizeof(float));
+    for (size_t s = first; s < first + n; s++)
+        for (uint32_t e = b->xp[s]; e < b->xp[s + 1]; e++)
+            j->xt[(size_t)b->xi[e] * j->ld + s] = b->xv[e];
+}
+
+static void turn_out(void *arg, size_t tile, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    size_t n_out = j->l->n_out, first = tile * WISP_TILE, n = wisp_tile_rows(j->n, tile);
+    j->s->ctx->k->transpose(j->out->x + first * n_out, n_out, j->yt + first, j->ld, n_out, n);
+}
+
+static void forward_rows(void *arg, size_t task, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    const struct wisp_layer *l = j->l;
+    size_t fan = l->wires.fan, end = end_of(task, l->n_out);
+    for (size_t o = task * ROWS_A_TASK; o < end; o++) {
+        float *y = j->yt + o * j->ld, bias = l->params[1].w[o];
+        for (size_t i = 0; i < j->n; i++) y[i] = bias;
+        j->s->ctx->k->bag(y, j->xt, j->ld, l->wires.in + o * fan, l->params[0].w + o * fan, fan,
+                          j->n);
+    }
+}
+
+static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
+                    struct wisp_act *out)
+{
+    struct job j = make_job(l, s, in, out);
+    wisp_parallel_for(s->ctx->pool, wisp_tiles(j.n), turn_in, &j);
+    run_rows(&j, l->n_out, forward_rows);
+    wisp_parallel_for(s->ctx->pool, wisp_tiles(j.n), turn_out, &j);
+}
+
+/* ---- backward ---- */
+
+/* Files the edges by input.  The connections stay as they are, so once is enough: scratch begins
+ * as zeros, and start[n_in] is the number of edges from then on. */
+static void file_edges(const struct job *j)
+{
+    const struct wisp_layer *l = j->l;
+    const int32_t *in = l->wires.in;
+    size_t fan = l->wires.fan, edges = l->n_out * fan;
+    uint32_t *start = j->start;
+    if (start[l->n_in] == edges) return;
+    for (size_t e = 0; e < edges; e++) start[in[e] + 1]++;
+    for (size_t i = 0; i < l->n_in; i++) start[i + 1] += start[i];
+    for (size_t e = 0; e < edges; e++) {
+        uint32_t at = start[in[e]]++;
+        j->edge[at] = (uint32_t)e;
+        j->output[at] = (int32_t)(e / fan);
+    }
+    for (size_t i = l->n_in; i > 0; i--) start[i] = start[i - 1]; /* starts again */
+    start[0] = 0;
+}
+
+static void turn_gradient(void *arg, size_t tile, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    size_t n_out = j->l->n_out, first = tile * WISP_TILE, n = wisp_tile_rows(j->n, tile);
+    j->s->ctx->k->transpose(j->yt + first, j->ld, j->out->g + first * n_out, n_out, n, n_out);
+}
+
+static void turn_below(void *arg, size_t tile, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    size_t n_in = j->l->n_in, first = tile * WISP_TILE, n = wisp_tile_rows(j->n, tile);
+    j->s->ctx->k->transpose(j->in->g + first * n_in, n_in, j->xt + first, j->ld, n_in, n);
+}
+
+/* The weights of a task's inputs, as they are before the update. */
+static void gather_rows(void *arg, size_t task, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    uint32_t end = j->start[end_of(task, j->l->n_in)];
+    for (uint32_t e = j->start[task * ROWS_A_TASK]; e < end; e++)
+        j->weight[e] = j->l->params[0].w[j->edge[e]];
+}
+
+static void weight_rows(void *arg, size_t task, int thread)
+{
+    const struct job *j = arg;
+    struct wisp_layer *l = j->l;
+    size_t fan = l->wires.fan, end = end_of(task, l->n_out);
+    float *g = wisp_layer_thread(l, thread);
+    for (size_t o = task * ROWS_A_TASK; o < end; o++) {
+        const float *gy = j->yt + o * j->ld;
+        j->s->ctx->k->dots(g, j->xt, j->ld, l->wires.in + o * fan, fan, gy, j->n);
+        j->sums[o] = j->s->ctx->k->sum(gy, j->n);
+        j->s->update->row(j->s->update, &l->params[0], o, g);
+    }
+}
+
+static void below_rows(void *arg, size_t task, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    size_t end = end_of(task, j->l->n_in);
+    for (size_t i = task * ROWS_A_TASK; i < end; i++) {
+        float *gx = j->xt + i * j->ld;
+        uint32_t e = j->start[i];
+        memset(gx, 0, j->n * sizeof *gx);
+        j->s->ctx->k->bag(gx, j->yt, j->ld, j->output + e, j->weight + e, j->start[i + 1] - e,
+                          j->n);
+    }
+}
+
+static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
+                     const struct wisp_act *out)
+{
+    struct job j = make_job(l, s, in, out);
+    bool below = in && in->g;
+    wisp_parallel_for(s->ctx->pool, wisp_tiles(j.n), turn_gradient, &j);
+    if (below) {
+        file_edges(&j);
+        run_rows(&j, l->n_in, gather_rows);
+    }
+    run_rows(&j, l->n_out, weight_rows);
+    s->update->row(s->update, &l->params[1], 0, j.sums);
+    if (below) {
+        run_rows(&j, l->n_in, below_rows);
+        wisp_parallel_for(s->ctx->pool, wisp_tiles(j.n), turn_below, &j);
+    }
+}
+
+const struct wisp_layer_kind wisp_layer_sparse = {
+    .name = "sparse",
+    .what = "few, fixed connections; 'radix WIDTH' or 'random WIDTH [INPUTS of an output: 32]'",
+    .arg = WISP_ARG_WIDTH,
+    .words = words,
+    .more = true,
+    .plan = plan,
+    .init = init,
+    .forward = forward,
+    .backward = backward,
+};
