@@ -165,15 +165,17 @@ static struct job make_job(const struct wisp_layer *l, struct wisp_step *s,
     return j;
 }
 
-static void run_rows(const struct job *j, size_t n_rows, void (*fn)(void *, size_t, int))
+/* A task has every row from 'task' on in steps of the number of tasks, which is the gap of a radix
+ * layer with as many outputs as inputs: its rows are all connected to the same 32, which stay in
+ * the first-level cache. */
+static size_t n_tasks(size_t n_rows)
 {
-    wisp_parallel_for(j->s->ctx->pool, (n_rows + ROWS_A_TASK - 1) / ROWS_A_TASK, fn, (void *)j);
+    return (n_rows + ROWS_A_TASK - 1) / ROWS_A_TASK;
 }
 
-static size_t end_of(size_t task, size_t n_rows)
+static void run_rows(const struct job *j, size_t n_rows, void (*fn)(void *, size_t, int))
 {
-    size_t end = (task + 1) * ROWS_A_TASK;
-    return end < n_rows ? end : n_rows;
+    wisp_parallel_for(j->s->ctx->pool, n_tasks(n_rows), fn, (void *)j);
 }
 
 /* A tile of samples into its columns of xt: dense values, or the rows of the batch. */
@@ -206,8 +208,8 @@ static void forward_rows(void *arg, size_t task, int thread)
     (void)thread;
     const struct job *j = arg;
     const struct wisp_layer *l = j->l;
-    size_t fan = l->wires.fan, end = end_of(task, l->n_out);
-    for (size_t o = task * ROWS_A_TASK; o < end; o++) {
+    size_t fan = l->wires.fan, step = n_tasks(l->n_out);
+    for (size_t o = task; o < l->n_out; o += step) {
         float *y = j->yt + o * j->ld, bias = l->params[1].w[o];
         for (size_t i = 0; i < j->n; i++) y[i] = bias;
         j->s->ctx->k->bag(y, j->xt, j->ld, l->wires.in + o * fan, l->params[0].w + o * fan, fan,
@@ -267,18 +269,19 @@ static void gather_rows(void *arg, size_t task, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    uint32_t end = j->start[end_of(task, j->l->n_in)];
-    for (uint32_t e = j->start[task * ROWS_A_TASK]; e < end; e++)
-        j->weight[e] = j->l->params[0].w[j->edge[e]];
+    size_t step = n_tasks(j->l->n_in);
+    for (size_t i = task; i < j->l->n_in; i += step)
+        for (uint32_t e = j->start[i]; e < j->start[i + 1]; e++)
+            j->weight[e] = j->l->params[0].w[j->edge[e]];
 }
 
 static void weight_rows(void *arg, size_t task, int thread)
 {
     const struct job *j = arg;
     struct wisp_layer *l = j->l;
-    size_t fan = l->wires.fan, end = end_of(task, l->n_out);
+    size_t fan = l->wires.fan, step = n_tasks(l->n_out);
     float *g = wisp_layer_thread(l, thread);
-    for (size_t o = task * ROWS_A_TASK; o < end; o++) {
+    for (size_t o = task; o < l->n_out; o += step) {
         const float *gy = j->yt + o * j->ld;
         j->s->ctx->k->dots(g, j->xt, j->ld, l->wires.in + o * fan, fan, gy, j->n);
         j->sums[o] = j->s->ctx->k->sum(gy, j->n);
@@ -290,8 +293,8 @@ static void below_rows(void *arg, size_t task, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    size_t end = end_of(task, j->l->n_in);
-    for (size_t i = task * ROWS_A_TASK; i < end; i++) {
+    size_t step = n_tasks(j->l->n_in);
+    for (size_t i = task; i < j->l->n_in; i += step) {
         float *gx = j->xt + i * j->ld;
         uint32_t e = j->start[i];
         memset(gx, 0, j->n * sizeof *gx);
