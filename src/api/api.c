@@ -203,7 +203,7 @@ wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text
     struct wisp_read_options o = read_options(cfg, model);
     o.use_cache = false;
     o.no_header = true;
-    if (!o.format && model && model->format && strcmp(model->format->name, "npz") != 0) {
+    if (!o.format && model && model->format && !model->format->binary) {
         o.format = model->format->name; /* as the model's own rows were */
         if (!wisp_opt_given(cfg, OPT_INDEX_BASE)) o.index_base = model->index_base;
     }

@@ -8,9 +8,9 @@
  * wisp_comm_agree. */
 #include "api/deep.h"
 #include "base/file.h"
+#include "base/idx.h"
 #include "base/mem.h"
 #include "comm/comm.h"
-#include "spdnn/idx.h"
 #include "spdnn/netfile.h"
 
 #include <limits.h>

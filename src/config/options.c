@@ -12,8 +12,9 @@
 
 static const wisp_option table[N_OPTS] = {
     [OPT_NET] = { "net", "text", "", "", "train bench",
-                  "layers in a row, e.g. \"input 256, relu, dropout 0.3, dense 128, relu\"; the "
-                  "output layer is added; "
+                  "layers in a row, e.g. \"input 256, relu, dropout 0.3, dense 128, relu\" or "
+                  "\"sparse "
+                  "radix 1024, relu\" (wisp info lists the kinds); the output layer is added; "
                   "empty: from --hidden and --dropout" },
     [OPT_HIDDEN] = { "hidden", "text", "", "", "train bench",
                      "widths of the hidden layers: 256, or 512,256; empty: 512 up to 4096 labels, "
@@ -133,11 +134,12 @@ static const wisp_option table[N_OPTS] = {
     [OPT_LOG] = { "log", "text", "", "", "train bench",
                   "file that receives one JSON line an epoch" },
 
-    [OPT_FORMAT] = { "format", "choice", "auto", "auto|xc|libsvm|fasttext|npz", READS,
+    [OPT_FORMAT] = { "format", "choice", "auto", "auto|xc|libsvm|fasttext|npz|idx", READS,
                      "of the data files" },
     [OPT_VALUES] = { "values", "choice", "auto", "auto|tfidf|unit|raw", "train bench",
-                     "tfidf: (1+log count)*idf, length 1; unit: length 1; auto: tfidf where all "
-                     "values are counts, else unit" },
+                     "tfidf: (1+log count)*idf, length 1; unit: length 1; raw: as they are; auto: "
+                     "raw "
+                     "for images (idx), tfidf where all values are counts, else unit" },
     [OPT_INDEX_BASE] = { "index-base", "int", "-1", "-1..1", READS,
                          "first feature id; -1: xc 0, libsvm 1" },
     [OPT_NO_HEADER] = { "no-header", "flag", "0", "", READS,

@@ -200,6 +200,8 @@ struct wisp_source { /* what a format reads */
 struct wisp_format {
     const char *name, *what;
     int index_base; /* of the first feature, where the reader may say otherwise; else -1 */
+    bool raw;       /* its values are for use as they are: no tf-idf, not scaled to length 1 */
+    bool binary;    /* no text that a person could type */
     /* Does this look like ours?  'head' is the (unpacked) first bytes. */
     bool (*probe)(const char *path, const char *head, size_t n);
     wisp_status (*read)(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err);
@@ -221,7 +223,7 @@ const struct wisp_format *wisp_format_find(const char *name);
 const struct wisp_format *wisp_format_probe(const char *path, const char *head, size_t n);
 
 extern const struct wisp_format wisp_format_xc, wisp_format_libsvm, wisp_format_fasttext,
-    wisp_format_npz;
+    wisp_format_npz, wisp_format_idx;
 
 /* ---- synthetic rows (synth.c) ---- */
 

@@ -437,6 +437,7 @@ const struct wisp_format wisp_format_npz = {
     .name = "npz",
     .what = "CSR matrices of scipy.sparse.save_npz: NAME.npz, with the labels in NAME.y.npz",
     .index_base = -1,
+    .binary = true,
     .probe = npz_probe,
     .read = npz_read,
     .write = wisp_npz_write,

@@ -47,7 +47,7 @@ static wisp_status probe(struct job *j, wisp_error *err)
         return j->format ? WISP_OK
                          : wisp_fail(err, WISP_EINVAL,
                                      "format: '%.40s' is none of xc, libsvm, "
-                                     "fasttext, npz",
+                                     "fasttext, npz, idx",
                                      j->o->format);
     }
     j->format = j->o->no_header ? &wisp_format_xc : NULL;
@@ -61,10 +61,11 @@ static wisp_status probe(struct job *j, wisp_error *err)
     if (st != WISP_OK || j->format) return st;
     if (n == 0) return wisp_fail(err, WISP_EFORMAT, "%s:1: empty, expected rows", j->path);
     char line[WISP_EXCERPT];
-    return wisp_fail(err, WISP_EFORMAT,
-                     "%s:1: '%s' is the beginning of no known format (xc, libsvm, fasttext, npz); "
-                     "name it with --format",
-                     j->path, wisp_text_excerpt(line, head, head + n, NULL));
+    return wisp_fail(
+        err, WISP_EFORMAT,
+        "%s:1: '%s' is the beginning of no known format (xc, libsvm, fasttext, npz, idx); "
+        "name it with --format",
+        j->path, wisp_text_excerpt(line, head, head + n, NULL));
 }
 
 /* ---- places and key ---- */

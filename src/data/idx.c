@@ -1,0 +1,239 @@
+/* Images as idx files have them (MNIST): a row is an image, its features are pixels.
+ *
+ * Pixel ids run along the rows of the image; a value is the byte / 255, zeros are left out.  Labels
+ * come from the file beside it, whose name has "labels" for "images" and "idx1" for "idx3":
+ *
+ *     train-images-idx3-ubyte   train-labels-idx1-ubyte
+ *
+ * Both may be packed (.gz, .zst): they are then unpacked whole.  Blocks of rows are built in
+ * parallel and handed to the sink in order.  Not written. */
+#include "base/idx.h"
+#include "base/mem.h"
+#include "data/data.h"
+#include "data/unpack.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- files ---- */
+
+struct part { /* one of the two files */
+    struct wisp_map map;
+    char *unpacked; /* NULL: it was plain */
+    struct wisp_idx x;
+};
+
+static void part_clear(struct part *p)
+{
+    wisp_free(p->unpacked);
+    wisp_map_close(&p->map);
+}
+
+/* Not more than the sizes in the file's head promise, and one byte to tell that there are more. */
+static wisp_status unpack(struct part *p, size_t *n, struct wisp_unpack *u, const char *path,
+                          wisp_error *err)
+{
+    enum { FIRST = 1 << 16 };
+    size_t room = 0, want = SIZE_MAX - 1;
+    for (*n = 0; *n == room && *n <= want;) {
+        size_t more = room ? 2 * room : FIRST;
+        char *to = wisp_realloc(p->unpacked, room, more, 1);
+        if (!to) return wisp_fail_mem(err, more, "images");
+        p->unpacked = to;
+        *n += wisp_unpack(u, to + room, more - room);
+        if (room == 0) want = wisp_idx_bytes((unsigned char *)to, *n);
+        room = more;
+    }
+    return u->code == WISP_OK ? WISP_OK : wisp_fail(err, u->code, "%s: %s", path, u->fault);
+}
+
+static wisp_status part_parse(struct part *p, const unsigned char *bytes, size_t n,
+                              const char *path, int n_dims, wisp_error *err)
+{
+    struct wisp_unpack u;
+    wisp_status st = wisp_unpack_init(&u, bytes, n, err);
+    if (st == WISP_OK && u.kind != WISP_PLAIN) {
+        st = unpack(p, &n, &u, path, err);
+        bytes = (unsigned char *)p->unpacked;
+    }
+    wisp_unpack_clear(&u);
+    return st == WISP_OK ? wisp_idx_parse(&p->x, bytes, n, path, n_dims, err) : st;
+}
+
+static wisp_status part_open(struct part *p, const char *path, int n_dims, wisp_error *err)
+{
+    wisp_status st = wisp_map_open(&p->map, path, err);
+    return st == WISP_OK ? part_parse(p, p->map.p, p->map.bytes, path, n_dims, err) : st;
+}
+
+/* The last 'old' in name, if there is one, becomes 'new', which is as long. */
+static void replace(char *name, const char *old, const char *new)
+{
+    char *at = NULL;
+    for (char *p = name; (p = strstr(p, old)); p++) at = p;
+    if (at) memcpy(at, new, strlen(new));
+}
+
+static char *name_in(const char *path)
+{
+    char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : (char *)path;
+}
+
+static bool names_images(const char *path)
+{
+    return strstr(name_in(path), "images") != NULL;
+}
+
+static char *labels_path(const char *path)
+{
+    char *y = names_images(path) ? wisp_strdup(path) : NULL;
+    if (!y) return NULL;
+    replace(name_in(y), "images", "labels");
+    replace(name_in(y), "idx3", "idx1");
+    return y;
+}
+
+/* ---- rows ---- */
+
+struct job { /* one block */
+    size_t first, n_rows;
+    struct wisp_builder b;
+    size_t n_dropped; /* pixels beyond the model's */
+    wisp_status st;
+    wisp_error err;
+};
+
+struct feed {
+    struct part images, labels; /* labels.x.data NULL: there are none */
+    size_t pixels, limit;       /* of an image; features from 'limit' on are dropped */
+    struct job *jobs;
+};
+
+static wisp_status feed_row(const struct feed *f, struct job *j, size_t row)
+{
+    const uint8_t *p = f->images.x.data + row * f->pixels, *y = f->labels.x.data;
+    wisp_status st = WISP_OK;
+    if (y) st = wisp_builder_label(&j->b, y[row], &j->err);
+    for (size_t i = 0; i < f->pixels && st == WISP_OK; i++) {
+        if (p[i] == 0) continue;
+        if (i < f->limit) st = wisp_builder_feature(&j->b, (int32_t)i, (float)p[i] / 255, &j->err);
+        else j->n_dropped++;
+    }
+    return st == WISP_OK ? wisp_builder_end_row(&j->b, &j->err) : st;
+}
+
+static void feed_block(void *arg, size_t number, int thread)
+{
+    (void)thread;
+    struct feed *f = arg;
+    struct job *j = &f->jobs[number];
+    wisp_builder_reset(&j->b);
+    j->st = WISP_OK;
+    for (size_t row = j->first; row < j->first + j->n_rows && !j->st; row++)
+        j->st = feed_row(f, j, row);
+}
+
+static wisp_status feed_all(struct feed *f, struct wisp_source *src, struct wisp_sink *sink,
+                            wisp_error *err)
+{
+    struct wisp_pool *pool = src->ctx ? src->ctx->pool : NULL;
+    size_t n_jobs = (size_t)wisp_pool_threads(pool), n_rows = f->images.x.size[0], n;
+    size_t block = WISP_BLOCK_NNZ / f->pixels + 1;
+    if (block > WISP_BLOCK_ROWS) block = WISP_BLOCK_ROWS;
+    f->jobs = wisp_zalloc(n_jobs, sizeof *f->jobs);
+    if (!f->jobs) return wisp_fail_mem(err, n_jobs * sizeof *f->jobs, "blocks being read");
+    wisp_status st = WISP_OK;
+    for (size_t row = 0; row < n_rows && !st;) {
+        for (n = 0; n < n_jobs && row < n_rows; n++) {
+            f->jobs[n].first = row;
+            f->jobs[n].n_rows = n_rows - row < block ? n_rows - row : block;
+            row += f->jobs[n].n_rows;
+        }
+        wisp_parallel_for(pool, n, feed_block, f);
+        for (size_t i = 0; i < n && !st; i++) {
+            if ((st = f->jobs[i].st) != WISP_OK) wisp_fail(err, st, "%s", f->jobs[i].err.text);
+            else st = wisp_sink_add(sink, &f->jobs[i].b, err);
+        }
+    }
+    for (size_t i = 0; i < n_jobs; i++) {
+        src->n_dropped_features += f->jobs[i].n_dropped;
+        wisp_builder_clear(&f->jobs[i].b);
+    }
+    wisp_free(f->jobs);
+    return st;
+}
+
+static wisp_status open_labels(struct feed *f, const struct wisp_source *src, const char *path,
+                               wisp_error *err)
+{
+    struct stat info;
+    if (!path) {
+        wisp_say(src->ctx, "%s: no labels: its name has no 'images' to find them by", src->path);
+        return WISP_OK;
+    }
+    if (stat(path, &info) != 0 && errno == ENOENT) {
+        wisp_say(src->ctx, "%s: no labels: there is no %s beside it", src->path, path);
+        return WISP_OK;
+    }
+    wisp_status st = part_open(&f->labels, path, 1, err);
+    if (st == WISP_OK && f->labels.x.size[0] != f->images.x.size[0])
+        st = wisp_fail(err, WISP_EFORMAT,
+                       "%s: %u labels, but %s has %u images; expected one for each", path,
+                       f->labels.x.size[0], src->path, f->images.x.size[0]);
+    return st;
+}
+
+static wisp_status open_images(struct feed *f, const struct wisp_source *src, wisp_error *err)
+{
+    wisp_status st = src->text ? part_parse(&f->images, (const unsigned char *)src->text,
+                                            src->text_bytes, src->path, 3, err)
+                               : part_open(&f->images, src->path, 3, err);
+    if (st != WISP_OK) return st;
+    const uint32_t *size = f->images.x.size;
+    f->pixels = (size_t)size[1] * size[2];
+    if (size[0] == 0 || f->pixels == 0 || f->pixels > INT32_MAX)
+        return wisp_fail(err, WISP_EFORMAT,
+                         "%s: %u images of %u x %u pixels; expected at least one, of 1 to "
+                         "2147483647 pixels",
+                         src->path, size[0], size[1], size[2]);
+    return WISP_OK;
+}
+
+static wisp_status idx_read(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err)
+{
+    struct feed f = { .limit = src->o->n_features ? src->o->n_features : SIZE_MAX };
+    char *y_path = src->text ? NULL : labels_path(src->path);
+    if (!y_path && !src->text && names_images(src->path))
+        return wisp_fail_mem(err, strlen(src->path), "a path");
+    wisp_status st = open_images(&f, src, err);
+    if (st == WISP_OK && !src->text) st = open_labels(&f, src, y_path, err);
+    if (st == WISP_OK) {
+        wisp_sink_at_least(sink, src->o->n_features ? f.limit : f.pixels, src->o->n_labels);
+        if (src->source_bytes) *src->source_bytes = f.images.map.bytes + f.labels.map.bytes;
+        st = feed_all(&f, src, sink, err);
+    }
+    part_clear(&f.images);
+    part_clear(&f.labels);
+    wisp_free(y_path);
+    return st;
+}
+
+static bool idx_probe(const char *path, const char *head, size_t n)
+{
+    (void)path;
+    return n >= 4 && memcmp(head, "\0\0\10\3", 4) == 0;
+}
+
+const struct wisp_format wisp_format_idx = {
+    .name = "idx",
+    .what = "images as bytes (MNIST): NAME-images-idx3-ubyte, with the labels in "
+            "NAME-labels-idx1-ubyte",
+    .index_base = -1,
+    .raw = true,
+    .binary = true,
+    .probe = idx_probe,
+    .read = idx_read,
+    .beside = labels_path,
+};
