@@ -83,7 +83,7 @@ static inline size_t pack(int kind, char *to, size_t room, const char *text, siz
 }
 
 /* Rows of every kind: empty, without labels, without features, unsorted; returns its length. */
-static size_t make_text(char *to, size_t room, int rows, bool libsvm, uint64_t seed)
+static inline size_t make_text(char *to, size_t room, int rows, bool libsvm, uint64_t seed)
 {
     uint64_t s = seed;
     size_t n = 0;

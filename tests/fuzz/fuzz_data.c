@@ -1,6 +1,6 @@
-/* Fuzzing of the text formats, in memory.
+/* Fuzzing of the formats that can be read from memory: text, and idx images.
  *
- * Byte 0 of an input picks the format and options, the rest is the text (plain, gzip or zstd by its
+ * Byte 0 of an input picks the format and options, the rest is the file (plain, gzip or zstd by its
  * own first bytes).  Each input is read twice, in chunks of the usual size and of a few bytes: both
  * must end alike, and what was read must keep the promises of data.h.
  *
@@ -106,31 +106,36 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #include <zlib.h>
 #include <zstd.h>
 
-static const char *const seeds[] = {
-    "\4"
-    "0,3 1:2 5:0.25\n 2:1\n\n7 0:1e-3 3:-4.5e2\n",
-    "\0"
-    "3 10 8\n0,3 1:2 5:0.25\n 2:1\n7 0:1e-3 3:-4.5e2\n",
-    "\0"
-    "\xef\xbb\xbf"
-    "2 10 8\r\n0,3 1:2 5:0.25\r\n2:1\r\n",
-    "\1"
-    "3 1:2 5:0.25 # comment\n+1,2.0 2:1\n\n \n4 7:inf\n",
-    "\3"
-    "1 2:3 2:4 1:1\n2 qid:1 1:1\n",
-    "\2"
-    "__label__cat __label__dog a cat and a dog\n__label__dog woof woof\nno label\n",
-    "\102"
-    "__label__x one two three one two\n\n__label__y \xc3\xa4\xc3\xb6 \xff two\n",
-    "\050"
-    "2 10 8\n0,3 1:2 9:0.125\n1,1,1 2:1 2:1 2:3.4e38\n",
+#define SEED(s)                                                                                    \
+    {                                                                                              \
+        s, sizeof(s) - 1                                                                           \
+    }
+static const struct {
+    const char *bytes;
+    size_t n; /* there may be zeros among them */
+} seeds[] = {
+    SEED("\4"
+         "0,3 1:2 5:0.25\n 2:1\n\n7 0:1e-3 3:-4.5e2\n"),
+    SEED("\0"
+         "3 10 8\n0,3 1:2 5:0.25\n 2:1\n7 0:1e-3 3:-4.5e2\n"),
+    SEED("\0"
+         "\xef\xbb\xbf"
+         "2 10 8\r\n0,3 1:2 5:0.25\r\n2:1\r\n"),
+    SEED("\1"
+         "3 1:2 5:0.25 # comment\n+1,2.0 2:1\n\n \n4 7:inf\n"),
+    SEED("\3"
+         "1 2:3 2:4 1:1\n2 qid:1 1:1\n"),
+    SEED("\2"
+         "__label__cat __label__dog a cat and a dog\n__label__dog woof woof\nno label\n"),
+    SEED("\102"
+         "__label__x one two three one two\n\n__label__y \xc3\xa4\xc3\xb6 \xff two\n"),
+    SEED("\050"
+         "2 10 8\n0,3 1:2 9:0.125\n1,1,1 2:1 2:1 2:3.4e38\n"),
+    SEED("\3" /* two images of 2 x 3 pixels */
+         "\0\0\10\3\0\0\0\2\0\0\0\2\0\0\0\3"
+         "\0\1\377\0\0\7\0\0\0\0\0\200"),
 };
 enum { N_SEEDS = sizeof seeds / sizeof *seeds, ROOM = 2048 };
-
-static size_t seed_bytes(size_t i)
-{
-    return 1 + strlen(seeds[i] + 1); /* the first byte may be 0 */
-}
 
 /* Changes a few places of b (n bytes); returns the new length. */
 static size_t mutate(uint8_t *b, size_t n, uint64_t *s)
@@ -162,9 +167,9 @@ static size_t mutate(uint8_t *b, size_t n, uint64_t *s)
             n++;
             break;
         default: { /* a piece of another seed */
-            size_t other = test_rand(s) % N_SEEDS, from = test_rand(s) % seed_bytes(other);
-            if (len > seed_bytes(other) - from) len = seed_bytes(other) - from;
-            memcpy(b + at, seeds[other] + from, len);
+            size_t other = test_rand(s) % N_SEEDS, from = test_rand(s) % seeds[other].n;
+            if (len > seeds[other].n - from) len = seeds[other].n - from;
+            memcpy(b + at, seeds[other].bytes + from, len);
         }
         }
     }
@@ -226,8 +231,8 @@ int main(int argc, char **argv)
     for (long i = 0; i < n; i++) { /* input i depends on i alone: a failure can be run again */
         uint64_t s = 0x9e3779b97f4a7c15u * (uint64_t)(i + 1);
         uint8_t b[ROOM];
-        size_t from = test_rand(&s) % N_SEEDS, len = seed_bytes(from);
-        memcpy(b, seeds[from], len);
+        size_t from = test_rand(&s) % N_SEEDS, len = seeds[from].n;
+        memcpy(b, seeds[from].bytes, len);
         int packed = test_rand(&s) % 8 == 0;
         if (packed) len = pack(b, len, test_rand(&s) % 2);
         if (i >= 2 * N_SEEDS) len = mutate(b, len, &s);
