@@ -90,18 +90,16 @@ static void sort(int32_t *x, size_t n)
 
 /* Two runs of 16 around the ring.  The gaps in a run are n_in / 16, rounded up or down, and the
  * second begins less than a gap after the first: no input occurs twice.  Fewer outputs than a gap
- * is wide could not reach all inputs so; they divide them among themselves. */
+ * is wide could not reach all inputs so: they divide them evenly, as 32 inputs or less are. */
 static void wire_radix(int32_t *to, size_t fan, size_t o, const struct wisp_layer *l)
 {
-    size_t n = l->n_in, gap = n / RUN, layers = 0;
+    size_t n = l->n_in, gap = n / RUN, layers = 1;
     while ((size_t)1 << layers < gap) layers++;
     for (size_t t = 0; t < fan; t++) {
-        if (fan < FAN || n == FAN) to[t] = (int32_t)t; /* all there are */
-        else if (l->n_out < gap) to[t] = (int32_t)(t * n / FAN + o * (n / FAN) / l->n_out);
-        else {
-            size_t from = t < RUN ? o : o + ((size_t)1 << (size_t)l->turn % layers);
-            to[t] = (int32_t)((from + t % RUN * n / RUN) % n);
-        }
+        size_t from = t < RUN ? o : o + ((size_t)1 << (size_t)l->turn % layers);
+        size_t ring = (from + t % RUN * n / RUN) % n;
+        size_t share = (t * l->n_out + o) * n / (fan * l->n_out);
+        to[t] = (int32_t)(n <= FAN || l->n_out < gap ? share : ring);
     }
     sort(to, fan);
 }
