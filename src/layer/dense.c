@@ -11,7 +11,8 @@
 static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
 {
     if (l->number == 0)
-        return wisp_fail(err, WISP_EINVAL, "--net: the first layer must be 'input', found 'dense'");
+        return wisp_fail(err, WISP_EINVAL,
+                         "--net: the first layer must be 'input' or 'sparse', found 'dense'");
     l->n_out = (size_t)l->arg;
     wisp_layer_declare(l, "weight", l->n_in, l->n_out);
     wisp_layer_declare(l, "bias", 1, l->n_out);

@@ -12,7 +12,7 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
     (void)s;
     if (l->number == 0)
         return wisp_fail(err, WISP_EINVAL,
-                         "--net: the first layer must be 'input', found 'dropout'");
+                         "--net: the first layer must be 'input' or 'sparse', found 'dropout'");
     l->n_out = l->n_in;
     return WISP_OK;
 }

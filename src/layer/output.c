@@ -62,7 +62,7 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
 {
     if (l->number == 0)
         return wisp_fail(err, WISP_EINVAL,
-                         "--net: the first layer must be 'input', found 'output'");
+                         "--net: the first layer must be 'input' or 'sparse', found 'output'");
     l->n_out = (size_t)l->arg;
     wisp_layer_declare(l, "weight", l->n_out, l->n_in);
     wisp_layer_declare(l, "bias", l->n_out, 1);

@@ -5,7 +5,8 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
 {
     (void)s;
     if (l->number == 0)
-        return wisp_fail(err, WISP_EINVAL, "--net: the first layer must be 'input', found 'relu'");
+        return wisp_fail(err, WISP_EINVAL,
+                         "--net: the first layer must be 'input' or 'sparse', found 'relu'");
     l->n_out = l->n_in;
     return WISP_OK;
 }
