@@ -342,6 +342,8 @@ static inline void ref_init(struct rig *r)
 
 static const struct wisp_precision *rig_precision; /* of the next rig; NULL: fp32 */
 
+static const char *rig_spec; /* of the next rig; NULL: a random one */
+
 /* own: the output layer's scratch is for samples with rows of their own. */
 static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int threads,
                             uint64_t start, int hidden, bool own)
@@ -349,6 +351,7 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
     *r = (struct rig){ 0 };
     seed = start;
     random_spec(r->spec, sizeof r->spec, hidden);
+    if (rig_spec) snprintf(r->spec, sizeof r->spec, "%s", rig_spec);
     r->n_features = 2 + below(60);
     r->n_labels = 1 + below(below(2) ? 330 : 20);
     size_t n = 1 + below(70);

@@ -103,6 +103,7 @@ struct wisp_layer {
     struct wisp_param params[WISP_MAX_PARAMS];
     const struct wisp_precision *precision; /* of its products, where it has a choice; NULL: fp32 */
     struct wisp_sampler *sampler; /* who chooses its rows while training, borrowed; NULL: all */
+    bool trains;                  /* planned for training, whatever a step is for */
     /* scratch, asked for by plan, given by the net */
     size_t scratch_floats, thread_floats; /* shared; for each thread */
     float *scratch, *thread_scratch;

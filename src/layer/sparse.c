@@ -19,14 +19,18 @@
  *   backward  gw[o][k] = gyt[o] . xt[in[o][k]]                             dots with rows
  *             gxt[i] = sum over edges e from i of w[e] gyt[output of e]    a bag of rows
  *
- * Each is cut into blocks of rows, so no result depends on the number of threads.  As the first
+ * Rows that are connected to the same others, as the radix layers have them, are done at once as a
+ * product of matrices.  Work is cut into fixed sets of rows, so no result depends on the number of
+ * threads.  As the first
  * layer of a net it reads the rows of the batch, which are spread into xt.
  *
  * scratch:  xt, then gxt (n_in, batch) | yt, then gyt (n_out, batch)
  * and before them, when training, as these outlive a step and batches differ in size:
  *   first edge of each input (n_in + 1) | edges by input: number, output, weight (edges each) |
  *   sums of gyt (n_out)
- * Each part begins at a multiple of 16 floats, rows of xt and yt too. */
+ * Each part begins at a multiple of 16 floats, rows of xt and yt too.
+ * of each thread: rows that several others share, (64, batch) | and when training, these turned
+ *   round | gradients of 16 rows of weights */
 #include "layer/layer.h"
 #include "base/rand.h"
 
@@ -38,7 +42,14 @@
 enum { RADIX, RANDOM };
 static const char *const words[] = { [RADIX] = "radix", [RANDOM] = "random", NULL };
 
-enum { RUN = 16, FAN = 2 * RUN, FAN_MOST = 1024, FEATURES_MOST = 1 << 16, ROWS_A_TASK = 16 };
+enum {
+    RUN = 16,
+    FAN = 2 * RUN,
+    FAN_MOST = 1024,
+    FEATURES_MOST = 1 << 16,
+    ROWS_AT_ONCE = 16,
+    ALIKE_MOST = 64
+};
 
 static size_t up16(size_t n)
 {
@@ -69,9 +80,10 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
     wisp_layer_declare(l, "weight", l->n_out, ids);
     wisp_layer_declare(l, "bias", 1, l->n_out);
     l->scratch_floats = (l->n_in + l->n_out) * up16(s->batch);
+    l->thread_floats = ALIKE_MOST * up16(s->batch);
     if (s->training) {
         l->scratch_floats += up16(l->n_in + 1) + 3 * up16(edges) + up16(l->n_out);
-        l->thread_floats = ids;
+        l->thread_floats += ALIKE_MOST * up16(s->batch) + ROWS_AT_ONCE * ids;
     }
     return WISP_OK;
 }
@@ -151,7 +163,7 @@ static struct job make_job(const struct wisp_layer *l, struct wisp_step *s,
     size_t n = s->batch->n, ld = up16(n), edges = up16(l->n_out * l->wires.fan);
     struct job j = { .l = (struct wisp_layer *)l, .s = s, .in = in, .out = out, .n = n, .ld = ld };
     float *p = l->scratch;
-    if (l->thread_floats) { /* planned for training */
+    if (l->trains) {
         j.start = (uint32_t *)p, p += up16(l->n_in + 1);
         j.edge = (uint32_t *)p, p += edges;
         j.output = (int32_t *)p, p += edges;
@@ -163,17 +175,47 @@ static struct job make_job(const struct wisp_layer *l, struct wisp_step *s,
     return j;
 }
 
-/* A task has every row from 'task' on in steps of the number of tasks, which is the gap of a radix
- * layer with as many outputs as inputs: its rows are all connected to the same 32, which stay in
- * the first-level cache. */
-static size_t n_tasks(size_t n_rows)
+/* A task has every row from 'task' on, in steps of the number of tasks.  That is the gap of a radix
+ * layer, so that its rows are connected to the same others: see 'alike'. */
+static size_t n_tasks(const struct wisp_layer *l, size_t n_rows)
 {
-    return (n_rows + ROWS_A_TASK - 1) / ROWS_A_TASK;
+    size_t gap = l->n_in / RUN, plain = (n_rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE;
+    return gap < RUN ? plain : gap < n_rows ? gap : n_rows;
 }
 
 static void run_rows(const struct job *j, size_t n_rows, void (*fn)(void *, size_t, int))
 {
-    wisp_parallel_for(j->s->ctx->pool, n_tasks(n_rows), fn, (void *)j);
+    wisp_parallel_for(j->s->ctx->pool, n_tasks(j->l, n_rows), fn, (void *)j);
+}
+
+struct rows { /* of a task: first, first + step, ... */
+    size_t first, step, n;
+};
+
+static struct rows rows_of(const struct wisp_layer *l, size_t n_rows, size_t task)
+{
+    size_t step = n_tasks(l, n_rows);
+    return (struct rows){ task, step, (n_rows - task + step - 1) / step };
+}
+
+/* Are the outputs of a task connected to the same inputs?  Then their rows are a product of
+ * matrices, with these inputs' rows side by side: a load serves several outputs. */
+static bool alike(const struct wisp_layer *l, struct rows r)
+{
+    size_t fan = l->wires.fan;
+    const int32_t *in = l->wires.in + r.first * fan;
+    for (size_t i = 1; i < r.n; i++)
+        if (memcmp(in, in + i * r.step * fan, fan * sizeof *in) != 0) return false;
+    return r.n > 1 && fan <= ALIKE_MOST;
+}
+
+/* These rows of x, side by side, (n, lanes). */
+static float *gather(const struct job *j, const float *x, const int32_t *id, size_t n, int thread)
+{
+    float *to = wisp_layer_thread(j->l, thread);
+    for (size_t i = 0; i < n; i++)
+        memcpy(to + i * j->ld, x + (size_t)id[i] * j->ld, j->n * sizeof *to);
+    return to;
 }
 
 /* A tile of samples into its columns of xt: dense values, or the rows of the batch. */
@@ -203,16 +245,22 @@ static void turn_out(void *arg, size_t tile, int thread)
 
 static void forward_rows(void *arg, size_t task, int thread)
 {
-    (void)thread;
     const struct job *j = arg;
+    const struct wisp_kernels *k = j->s->ctx->k;
     const struct wisp_layer *l = j->l;
-    size_t fan = l->wires.fan, step = n_tasks(l->n_out);
-    for (size_t o = task; o < l->n_out; o += step) {
+    const float *w = l->params[0].w;
+    size_t fan = l->wires.fan;
+    struct rows r = rows_of(l, l->n_out, task);
+    bool same = alike(l, r);
+    for (size_t o = r.first; o < l->n_out; o += r.step) {
         float *y = j->yt + o * j->ld, bias = l->params[1].w[o];
         for (size_t i = 0; i < j->n; i++) y[i] = bias;
-        j->s->ctx->k->bag(y, j->xt, j->ld, l->wires.in + o * fan, l->params[0].w + o * fan, fan,
-                          j->n);
+        if (!same) k->bag(y, j->xt, j->ld, l->wires.in + o * fan, w + o * fan, fan, j->n);
     }
+    if (!same) return;
+    const float *x = gather(j, j->xt, l->wires.in + r.first * fan, fan, thread);
+    k->gemm(j->yt + r.first * j->ld, r.step * j->ld, w + r.first * fan, r.step * fan, 1, x, j->ld,
+            r.n, j->n, fan, true);
 }
 
 static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
@@ -267,8 +315,8 @@ static void gather_rows(void *arg, size_t task, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    size_t step = n_tasks(j->l->n_in);
-    for (size_t i = task; i < j->l->n_in; i += step)
+    struct rows r = rows_of(j->l, j->l->n_in, task);
+    for (size_t i = r.first; i < j->l->n_in; i += r.step)
         for (uint32_t e = j->start[i]; e < j->start[i + 1]; e++)
             j->weight[e] = j->l->params[0].w[j->edge[e]];
 }
@@ -276,28 +324,63 @@ static void gather_rows(void *arg, size_t task, int thread)
 static void weight_rows(void *arg, size_t task, int thread)
 {
     const struct job *j = arg;
+    const struct wisp_kernels *k = j->s->ctx->k;
     struct wisp_layer *l = j->l;
-    size_t fan = l->wires.fan, step = n_tasks(l->n_out);
-    float *g = wisp_layer_thread(l, thread);
-    for (size_t o = task; o < l->n_out; o += step) {
-        const float *gy = j->yt + o * j->ld;
-        j->s->ctx->k->dots(g, j->xt, j->ld, l->wires.in + o * fan, fan, gy, j->n);
-        j->sums[o] = j->s->ctx->k->sum(gy, j->n);
-        j->s->update->row(j->s->update, &l->params[0], o, g);
+    size_t fan = l->wires.fan;
+    struct rows r = rows_of(l, l->n_out, task);
+    bool same = alike(l, r);
+    float *turned = wisp_layer_thread(l, thread) + ALIKE_MOST * j->ld; /* (n, fan) */
+    float *g = turned + ALIKE_MOST * j->ld;
+    if (same) {
+        const float *x = gather(j, j->xt, l->wires.in + r.first * fan, fan, thread);
+        k->transpose(turned, fan, x, j->ld, fan, j->n);
     }
+    for (size_t i = 0; i < r.n; i += ROWS_AT_ONCE) {
+        size_t n = r.n - i < ROWS_AT_ONCE ? r.n - i : ROWS_AT_ONCE, first = r.first + i * r.step;
+        if (same)
+            k->gemm(g, fan, j->yt + first * j->ld, r.step * j->ld, 1, turned, fan, n, fan, j->n,
+                    false);
+        for (size_t m = 0; m < n; m++) {
+            size_t o = first + m * r.step;
+            const float *gy = j->yt + o * j->ld;
+            if (!same) k->dots(g + m * fan, j->xt, j->ld, l->wires.in + o * fan, fan, gy, j->n);
+            j->sums[o] = k->sum(gy, j->n);
+            j->s->update->row(j->s->update, &l->params[0], o, g + m * fan);
+        }
+    }
+}
+
+/* The same for inputs: as many outputs of each, the same ones, their weights equally far apart. */
+static bool alike_inputs(const struct job *j, struct rows r)
+{
+    const uint32_t *start = j->start + r.first;
+    uint32_t n = start[1] - start[0], apart = r.n > 1 ? start[r.step] - start[0] : 0;
+    for (size_t i = 1; i < r.n; i++) {
+        const uint32_t *at = start + i * r.step;
+        if (at[1] - at[0] != n || at[0] - start[0] != i * apart ||
+            memcmp(j->output + at[0], j->output + start[0], n * sizeof *j->output) != 0)
+            return false;
+    }
+    return r.n > 1 && n > 0 && n <= ALIKE_MOST;
 }
 
 static void below_rows(void *arg, size_t task, int thread)
 {
-    (void)thread;
     const struct job *j = arg;
-    size_t step = n_tasks(j->l->n_in);
-    for (size_t i = task; i < j->l->n_in; i += step) {
+    const struct wisp_kernels *k = j->s->ctx->k;
+    struct rows r = rows_of(j->l, j->l->n_in, task);
+    if (alike_inputs(j, r)) {
+        uint32_t e = j->start[r.first], n = j->start[r.first + 1] - e;
+        const float *gy = gather(j, j->yt, j->output + e, n, thread);
+        k->gemm(j->xt + r.first * j->ld, r.step * j->ld, j->weight + e,
+                j->start[r.first + r.step] - e, 1, gy, j->ld, r.n, j->n, n, false);
+        return;
+    }
+    for (size_t i = r.first; i < j->l->n_in; i += r.step) {
         float *gx = j->xt + i * j->ld;
         uint32_t e = j->start[i];
         memset(gx, 0, j->n * sizeof *gx);
-        j->s->ctx->k->bag(gx, j->yt, j->ld, j->output + e, j->weight + e, j->start[i + 1] - e,
-                          j->n);
+        k->bag(gx, j->yt, j->ld, j->output + e, j->weight + e, j->start[i + 1] - e, j->n);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,6 +86,7 @@ static wisp_status plan_layer(struct wisp_net *net, wisp_error *err)
     struct wisp_layer *l = &net->layers[i];
     l->number = i;
     l->n_in = i == 0 ? net->n_features : net->layers[i - 1].n_out;
+    l->trains = net->sizes.training;
     for (int k = 0; k < i; k++)
         l->turn += net->layers[k].kind == l->kind && net->layers[k].word == l->word;
     wisp_status st = l->kind->plan(l, &net->sizes, err);

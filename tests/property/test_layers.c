@@ -43,6 +43,20 @@ static void check_net(const struct wisp_kernels *k, uint64_t start, int hidden)
     rig_clear(&three);
 }
 
+/* Radix layers wide enough that rows share their connections: as many outputs as inputs, more,
+ * fewer, and numbers that do not divide each other.  Each instruction set has one of them. */
+static void check_radix(const struct wisp_kernels *k, size_t which)
+{
+    static const char *const specs[] = {
+        "input 256, relu, sparse radix 256, relu, sparse radix 256",
+        "sparse radix 256, relu, sparse radix 512, relu, sparse radix 272, relu",
+        "input 272, relu, sparse radix 300, relu, sparse radix 12",
+    };
+    rig_spec = specs[which % (sizeof specs / sizeof *specs)];
+    check_net(k, 5 + which, 1);
+    rig_spec = NULL;
+}
+
 /* Products in bf16: near those in fp32, and the same bytes for any number of threads.  Logits far
  * from 0 take another way, so biases are raised or lowered for some. */
 static void check_bf16(const struct wisp_kernels *k, uint64_t start)
@@ -294,6 +308,7 @@ int main(void)
             check_net(&k, start, 1 + (int)(n % 3));
             if (test_bad > was) printf("  the seed was %llu\n", (unsigned long long)start);
         }
+        if (there) check_radix(&k, i);
         CHECK(n_kinks * 50 <= n_checks, "%d kinks in %d places", n_kinks, n_checks);
         test_close();
         snprintf(name, sizeof name, "layers: %s products in bf16 are near, also far from 0", isa);
