@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "spdnn/idx.h"
+#include "base/idx.h"
 #include "spdnn/mtx.h"
 #include "spdnn/netfile.h"
 
