@@ -425,13 +425,16 @@ static void run_wide_layer(struct wisp_cuda_runner *r, size_t l)
 
     struct wisp_dwide a = {};
     a.layer = r->layers + l, a.weighted = layer->w != NULL;
+    const struct wisp_dpart *part = r->image.layers[l].part;
+    for (int c = 0; c < WISP_DEEP_PARTS; c++)
+        if (part[c].n) (part[c].chain ? a.chained : a.rest) = true;
     a.from = l ? r->state[(l - 1) % 2] : r->x, a.from_panel = l ? r->state_step : r->x_step;
     a.to = r->state[l % 2], a.to_panel = r->state_step;
     a.source = r->drop && l ? r->source : NULL;
     a.n = b.n;
     a.flags = b.drop_zero || b.drop_full || last ? r->flags : NULL;
     a.clip = r->d.clip;
-    wisp_wide_layer(&a, 4 * r->n_multi, r->main);
+    wisp_wide_layer(&a, r->n_multi, r->main);
     if (lists) wisp_wide_list(&b, r->main);
 }
 

@@ -54,6 +54,7 @@ struct wisp_dpart {        /* units of one size */
     uint32_t at, step;     /* where ids begin and how far apart slices (units) are, in 16 bytes */
     uint32_t w_at, w_step; /* the same of weights */
     uint32_t meta;         /* place of the first slice (unit) in the layer's 'meta' */
+    uint32_t chain;        /* wide: units of a segment (deep_wide.cu); 0: units share nothing */
 };
 
 struct wisp_dthin { /* a layer without weights whose units have one output and equally many ids */
@@ -70,7 +71,8 @@ struct alignas(16) wisp_dlayer {   /* y = min(hi, max(lo, scale * sum + bias)) *
     const float *biases; /* (n_slots) by slot; NULL: all are 'bias' */
     const uint4 *ids;
     const float4 *w;   /* NULL: all are 1, and 'scale' is the weight */
-    const uint4 *meta; /* at, k, w_at of each slice (unit) of ragged parts */
+    const uint4 *meta; /* at, k, w_at of each slice (unit) of ragged parts; of chains: at, own ids,
+                          ids shared with the next unit */
     struct wisp_dpart part[WISP_DEEP_PARTS];
 };
 
@@ -157,9 +159,10 @@ void wisp_thin_run(const struct wisp_dchip_plan *p, const struct wisp_dchip *a, 
 
 struct wisp_dwide { /* one layer */
     const struct wisp_dlayer *layer;
-    bool weighted;     /* it has weights */
-    const float *from; /* panels of (slots, 32) */
-    size_t from_panel; /* floats of one */
+    bool weighted;      /* it has weights */
+    bool chained, rest; /* its units of 16 are chained; it has other units */
+    const float *from;  /* panels of (slots, 32) */
+    size_t from_panel;  /* floats of one */
     float *to;
     size_t to_panel;
     const uint32_t
@@ -179,7 +182,7 @@ struct wisp_dlist {         /* after a layer: which columns go on */
     unsigned long long *work;
     bool drop_zero, drop_full, last;
 };
-void wisp_wide_layer(const struct wisp_dwide *a, int blocks, cudaStream_t s);
+void wisp_wide_layer(const struct wisp_dwide *a, int n_multi, cudaStream_t s);
 void wisp_wide_list(const struct wisp_dlist *a, cudaStream_t s);
 /* values (n inputs, n_out) of columns that reached the end, and of those that did not. */
 void wisp_wide_values(float *values, uint32_t n_out, const float *from, size_t from_panel,

@@ -5,7 +5,11 @@
  *
  * For chips, ids of a unit are put in an order in which the 32 units of a slice find their inputs
  * in different banks of shared memory as often as can be: a sum has no order of its own.  For the
- * wide form, groups that share inputs become neighbours, so that the second finds them in cache. */
+ * wide form, groups that share inputs become neighbours, so that the second finds them in cache;
+ * where many do, ids of a unit are split into those of its own and those shared with the next one,
+ * and are written as own ids, 8 a line, then shared ones, which are a multiple of 8:
+ *
+ *   a segment of a chain   own of 0 | of 0 and 1 | own of 1 | of 1 and 2 | ... | own of the last */
 #include "cuda/deep.cuh"
 
 #include <algorithm>
@@ -14,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 32, LINE = 16 };
+enum { LANES = 32, LINE = 16, SEGMENT = 16 }; /* units of a chain that a warp walks */
 static const int outputs_of[WISP_DEEP_PARTS] = { 16, 8, 4, 2, 1 };
 
 struct unit {
@@ -34,6 +38,8 @@ struct packer {
     uint32_t *order;        /* (LANES, longest) positions of a unit's ids, as they are written */
     uint32_t *groups;       /* in the order in which they are taken */
     uint32_t *readers, *reader_start; /* groups that read an input */
+    uint32_t *place;                  /* (inputs) 1 + position in the next unit, or 0 */
+    unsigned char *had[2];            /* (longest) of a unit and the next: shared with the last */
     uint32_t n_units, n_meta, lines, w_lines;
 };
 
@@ -143,6 +149,67 @@ static enum wisp_deep_ids kind_of(const struct packer *p, const struct unit *u, 
     return WISP_DEEP_32;
 }
 
+/* ---- chains ---- */
+
+struct split { /* of a unit's ids; their positions are in 'order' */
+    uint32_t own, shared;
+};
+
+/* Unit i of a chain of n; units are taken one after the other.  An id that the last unit shares is
+ * in its sum already; of the others, those that the next unit of the segment has too are shared, as
+ * far as they are a multiple of 8. */
+static struct split split_unit(struct packer *p, const struct unit *u, uint32_t i, uint32_t n)
+{
+    const uint32_t *in = p->l->in, *start = p->l->in_start, k = n_ids(p, u + i);
+    const bool first = i % SEGMENT == 0, more = i + 1 < n && (i + 1) % SEGMENT != 0;
+    const uint32_t *mine = in + start[u[i].group], *next = more ? in + start[u[i + 1].group] : NULL;
+    const uint32_t k_next = more ? n_ids(p, u + i + 1) : 0;
+    struct split s = { 0, 0 };
+    std::swap(p->had[0], p->had[1]);
+    if (first) memset(p->had[0], 0, k);
+    memset(p->had[1], 0, k_next);
+    for (uint32_t e = 0; e < k_next; e++) p->place[next[e]] = e + 1;
+    uint32_t match = 0, *order = p->order, *shared = p->order + k;
+    for (uint32_t e = 0; e < k; e++)
+        if (!p->had[0][e] && p->place[mine[e]]) match++, p->place[mine[e]] = 0;
+    for (uint32_t e = 0; e < k_next; e++) p->place[next[e]] = e + 1;
+    for (uint32_t e = 0; e < k; e++) {
+        if (p->had[0][e]) continue;
+        uint32_t *at = &p->place[mine[e]];
+        if (*at && s.shared < match / 8 * 8) { /* an id that is there twice is taken once */
+            p->had[1][*at - 1] = 1;
+            *at = 0;
+            shared[s.shared++] = e;
+        } else {
+            order[s.own++] = e;
+        }
+    }
+    for (uint32_t e = 0; e < k_next; e++) p->place[next[e]] = 0;
+    return s;
+}
+
+/* Whether walking along a chain saves a fifth of the loads or more. */
+static bool chain_pays(struct packer *p, const struct unit *u, uint32_t n)
+{
+    uint64_t all = 0, loads = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct split s = split_unit(p, u, i, n);
+        all += n_ids(p, u + i), loads += s.own + s.shared;
+    }
+    return 5 * loads <= 4 * all && all > 0;
+}
+
+static void lay_chain(struct packer *p, struct wisp_dpart *part, const struct unit *u)
+{
+    part->chain = SEGMENT, part->k = WISP_DEEP_RAGGED;
+    for (uint32_t i = 0; i < part->n; i++) {
+        const struct split s = split_unit(p, u, i, part->n);
+        p->meta[p->n_meta++] = make_uint4(p->lines, s.own, s.shared, 0);
+        p->lines += (s.own + 7) / 8 + s.shared / 8;
+    }
+    p->lines += 2; /* ids are loaded before they are needed, and past the last */
+}
+
 /* One part: its units, and where ids and weights of each slice (unit) lie. */
 static void lay_part(struct packer *p, struct wisp_dpart *part, int outputs, uint32_t *slot)
 {
@@ -154,6 +221,11 @@ static void lay_part(struct packer *p, struct wisp_dpart *part, int outputs, uin
     *slot += (chip ? (n + LANES - 1) / LANES * LANES : n) * M;
     if (n == 0) return;
     part->ids = kind_of(p, u, n);
+    if (p->form == WISP_DEEP_WIDE && outputs == WISP_DEEP_MOST && !p->l->w &&
+        part->ids == WISP_DEEP_16 && chain_pays(p, u, n)) {
+        lay_chain(p, part, u);
+        return;
+    }
     bool same = true;
     for (uint32_t i = 0; i < n; i += chip ? LANES : 1) {
         uint32_t k = n_ids(p, u + i), lines, w_lines;
@@ -288,6 +360,18 @@ static void write_unit(const struct packer *p, const struct wisp_dpart *part, co
     }
 }
 
+/* Unit i of a chain. */
+static void write_split(struct packer *p, const struct wisp_dpart *part, const struct unit *u,
+                        uint32_t i, uint4 *ids)
+{
+    const uint4 m = p->meta[part->meta + i];
+    const struct split s = split_unit(p, u, i, part->n);
+    uint16_t *to = (uint16_t *)(ids + m.x), *to_shared = to + (s.own + 7) / 8 * 8;
+    for (uint32_t e = 0; e < s.own; e++) to[e] = (uint16_t)source(p, u + i, p->order[e]);
+    const uint32_t *shared = p->order + n_ids(p, u + i);
+    for (uint32_t e = 0; e < s.shared; e++) to_shared[e] = (uint16_t)source(p, u + i, shared[e]);
+}
+
 static void write_part(struct packer *p, const struct wisp_dpart *part, const struct unit *u,
                        uint32_t M, uint4 *ids, float4 *w, float *biases)
 {
@@ -296,7 +380,8 @@ static void write_part(struct packer *p, const struct wisp_dpart *part, const st
     const uint4 *m = p->meta + part->meta;
     for (uint32_t i = 0; i < part->n; i += chip ? LANES : 1, m++) {
         uint32_t left = part->n - i;
-        if (chip) write_slice(p, part, u + i, left < LANES ? left : LANES, *m, M, ids, w);
+        if (part->chain) write_split(p, part, u, i, ids);
+        else if (chip) write_slice(p, part, u + i, left < LANES ? left : LANES, *m, M, ids, w);
         else write_unit(p, part, u + i, *m, M, ids, w);
     }
     for (uint32_t i = 0; i < part->n; i++)
@@ -434,8 +519,11 @@ wisp_status wisp_deep_pack(struct wisp_dimage *out, const struct wisp_cuda_deep 
     p.groups = (uint32_t *)malloc(((size_t)z.groups + 1) * sizeof *p.groups);
     p.readers = (uint32_t *)malloc(((size_t)z.all_ids * chains + 1) * sizeof *p.readers);
     p.reader_start = (uint32_t *)malloc(((size_t)z.in * chains + 3) * sizeof *p.reader_start);
+    p.place = (uint32_t *)calloc((size_t)z.in * chains + 1, sizeof *p.place);
+    p.had[0] = (unsigned char *)malloc(longest);
+    p.had[1] = (unsigned char *)malloc(longest);
     bool ok = out->layers && out->start && out->slot && p.slot && p.units && p.meta && p.order &&
-              p.groups && p.readers && p.reader_start;
+              p.groups && p.readers && p.reader_start && p.place && p.had[0] && p.had[1];
     for (size_t i = 0; i < d->n_layers && ok; i++) {
         p.l = &d->layers[i];
         p.direct = i == 0 && direct;
@@ -447,6 +535,7 @@ wisp_status wisp_deep_pack(struct wisp_dimage *out, const struct wisp_cuda_deep 
     }
     free(p.slot), free(p.units), free(p.meta), free(p.order);
     free(p.groups), free(p.readers), free(p.reader_start);
+    free(p.place), free(p.had[0]), free(p.had[1]);
     if (ok) return WISP_OK;
     wisp_deep_unpack(out);
     return wisp_dfail(err, WISP_ENOMEM, "no memory left to lay %zu layers out for the card",

@@ -6,6 +6,15 @@
  * Units of a panel run together, so that the panel stays in L2, and neighbours share inputs
  * (deep_pack.cu), so that half of the lines are found in L1.
  *
+ * Where many are shared, a warp walks a *segment* of a chain of units instead, with the sums of
+ * two:
+ *
+ *   own ids of unit u --> sums of u;  ids that u shares with u + 1 --> sums of both;  u is written
+ *
+ * so that a line is loaded once for 32 outputs.  A block's warps take one segment of neighbouring
+ * panels: ids are found in L1, and so are lines of which two panels need a part each, because
+ * columns were dropped.
+ *
  * Inputs that are all zero, or all at the clip, vanish on the way: after a layer one small kernel
  * lists the columns that go on, and the next layer reads just those and writes them side by side.
  *
@@ -14,6 +23,7 @@
 #include "cuda/deep.cuh"
 
 enum { LANES = 32, THREADS = 256, WARPS = THREADS / LANES, UNITS = 4 * WARPS }; /* of a block */
+enum { MOST = WISP_DEEP_MOST };
 
 /* ---- a unit ---- */
 
@@ -38,14 +48,19 @@ static __device__ __forceinline__ void add_8(float (&sum)[M], const float (&x)[8
     }
 }
 
+static __device__ __forceinline__ float load_line(const float *from, uint32_t id)
+{
+    return __ldg((const float *)((const char *)from + (uint64_t)id * (LANES * sizeof(float))));
+}
+
 /* 8 lines of inputs; ids are two a word. */
 static __device__ __forceinline__ void load_lines(float *x, uint4 q, const float *from)
 {
     const uint32_t v[4] = { q.x, q.y, q.z, q.w };
 #pragma unroll
     for (int e = 0; e < 8; e += 2) {
-        x[e] = __ldg(from + (size_t)(v[e / 2] & 0xffff) * LANES);
-        x[e + 1] = __ldg(from + (size_t)(v[e / 2] >> 16) * LANES);
+        x[e] = load_line(from, v[e / 2] & 0xffff);
+        x[e + 1] = load_line(from, v[e / 2] >> 16);
     }
 }
 
@@ -62,7 +77,7 @@ static __device__ __forceinline__ void sum_rest(float (&sum)[M], const uint4 *id
         for (int e = 0; e < 8; e++) {
             uint32_t v = __ldg(id + (wide ? e : e / 2));
             if (!wide) v = e % 2 ? v >> 16 : v & 0xffff;
-            x[e] = (uint32_t)e < k ? __ldg(from + (size_t)v * LANES) : 0;
+            x[e] = (uint32_t)e < k ? load_line(from, v) : 0;
         }
         add_8<M, WEIGHTED>(sum, x, w);
         ids += wide ? 2 : 1;
@@ -94,9 +109,15 @@ static __device__ __forceinline__ void sum_unit(float (&sum)[M], const uint4 *id
     sum_rest<M, WEIGHTED>(sum, ids, k, wide, from, w);
 }
 
-struct seen {
-    float most, least; /* of |y|, of y */
+struct seen { /* bits of all values: or, and */
+    uint32_t any, all;
 };
+
+static __device__ __forceinline__ void see(struct seen *s, float y)
+{
+    s->any |= __float_as_uint(y);
+    s->all &= __float_as_uint(y);
+}
 
 template <int M, bool WEIGHTED>
 static __device__ __forceinline__ void run_units(const struct wisp_dwide &a,
@@ -128,8 +149,7 @@ static __device__ __forceinline__ void run_units(const struct wisp_dwide &a,
         for (int j = 0; j < M; j++) {
             float b = biases ? __ldg(biases + slot + j) : bias;
             float y = fminf(hi, fmaxf(lo, fmaf(scale, sum[j], b)));
-            s->most = fmaxf(s->most, fabsf(y));
-            s->least = fminf(s->least, y);
+            see(s, y);
             __stcs(line + j * LANES, y);
         }
     }
@@ -139,7 +159,7 @@ static __device__ __forceinline__ void run_units(const struct wisp_dwide &a,
 
 static __device__ __forceinline__ uint32_t items_of(const struct wisp_dlayer *d, int which)
 {
-    return (d->part[which].n + UNITS - 1) / UNITS;
+    return d->part[which].chain ? 0 : (d->part[which].n + UNITS - 1) / UNITS;
 }
 
 static __device__ void note(uint32_t *word, uint32_t bits)
@@ -148,18 +168,40 @@ static __device__ void note(uint32_t *word, uint32_t bits)
         atomicOr(word, bits);
 }
 
+/* Which columns have a value that is not 0 (or -0), and which have one that is not the clip. */
+static __device__ __forceinline__ void note_seen(const struct wisp_dwide &a, uint32_t panel,
+                                                 uint32_t n, struct seen s)
+{
+    const bool none = s.all == 0xffffffffu; /* this warp had no unit */
+    const bool there = panel * LANES + threadIdx.x % LANES < n && !none;
+    const uint32_t clip = __float_as_uint(a.clip);
+    const uint32_t some = __ballot_sync(0xffffffffu, there && s.any << 1 != 0);
+    const uint32_t below = __ballot_sync(0xffffffffu, there && (s.any != clip || s.all != clip));
+    if (some) note(a.flags + 2 * panel, some);
+    if (below) note(a.flags + 2 * panel + 1, below);
+}
+
+/* Where this lane's column is read. */
+static __device__ __forceinline__ const float *column_of(const struct wisp_dwide &a, uint32_t panel,
+                                                         uint32_t n)
+{
+    const uint32_t column = panel * LANES + threadIdx.x % LANES;
+    const uint32_t there = column < n ? column : panel * LANES; /* the rest repeat the first */
+    const uint32_t col = a.source ? __ldg(a.source + there) : there;
+    const float *from = a.from + col / LANES * a.from_panel + col % LANES;
+    asm volatile("" : "+l"(from)); /* else it is put together again for every line */
+    return from;
+}
+
 /* An item is up to 32 units of a panel. */
 template <bool WEIGHTED>
 static __device__ __forceinline__ void run_item(const struct wisp_dwide &a, uint32_t panel,
                                                 uint32_t item, uint32_t n)
 {
     const struct wisp_dlayer *d = a.layer;
-    const uint32_t lane = threadIdx.x % LANES, column = panel * LANES + lane;
-    const uint32_t there = column < n ? column : panel * LANES; /* the rest repeat the first */
-    const uint32_t col = a.source ? __ldg(a.source + there) : there;
-    const float *from = a.from + col / LANES * a.from_panel + col % LANES;
-    float *to = a.to + panel * a.to_panel + lane;
-    struct seen s = { 0, INFINITY };
+    const float *from = column_of(a, panel, n);
+    float *to = a.to + panel * a.to_panel + threadIdx.x % LANES;
+    struct seen s = { 0, 0xffffffffu };
     int which = 0;
     while (item >= items_of(d, which)) item -= items_of(d, which), which++;
     const uint32_t first = item * UNITS;
@@ -179,11 +221,7 @@ static __device__ __forceinline__ void run_item(const struct wisp_dwide &a, uint
     default:
         run_units<1, WEIGHTED>(a, d, 4, first, from, to, &s);
     }
-    if (!a.flags) return;
-    const uint32_t some = __ballot_sync(0xffffffffu, column < n && s.most > 0);
-    const uint32_t below = __ballot_sync(0xffffffffu, column < n && s.least < a.clip);
-    if (some) note(a.flags + 2 * panel, some);
-    if (below) note(a.flags + 2 * panel + 1, below);
+    if (a.flags) note_seen(a, panel, n, s);
 }
 
 template <bool WEIGHTED>
@@ -199,10 +237,132 @@ __global__ static void __launch_bounds__(THREADS, 4)
         run_item<WEIGHTED>(a, (uint32_t)(i / each), (uint32_t)(i % each), n);
 }
 
-void wisp_wide_layer(const struct wisp_dwide *a, int blocks, cudaStream_t s)
+/* ---- segments of chains ---- */
+
+struct walk { /* through the ids of a segment: the next 16 are here already */
+    const uint4 *ids;
+    uint4 q, r;
+};
+
+/* x goes to the sums of one unit, or of two. */
+template <bool BOTH, int N>
+static __device__ __forceinline__ void add_lines(float (&one)[MOST], float (&two)[MOST],
+                                                 const float (&x)[N])
 {
-    if (a->weighted) run_wide<true><<<(unsigned)blocks, THREADS, 0, s>>>(*a);
-    else run_wide<false><<<(unsigned)blocks, THREADS, 0, s>>>(*a);
+#pragma unroll
+    for (int e = 0; e < N; e++)
+#pragma unroll
+        for (int j = 0; j < MOST; j++) {
+            one[j] += x[e];
+            if (BOTH) two[j] += x[e];
+        }
+}
+
+/* n lines of ids; n is a multiple of 8 for both. */
+template <bool BOTH>
+static __device__ __forceinline__ void walk_ids(float (&one)[MOST], float (&two)[MOST],
+                                                struct walk *w, uint32_t n, const float *from)
+{
+    for (; n >= 16; n -= 16) {
+        float x[16];
+        load_lines(x, w->q, from);
+        load_lines(x + 8, w->r, from);
+        w->ids += 2;
+        w->q = __ldg(w->ids), w->r = __ldg(w->ids + 1);
+        add_lines<BOTH>(one, two, x);
+    }
+    while (n > 0) {
+        const uint32_t v[4] = { w->q.x, w->q.y, w->q.z, w->q.w };
+        float x[8];
+#pragma unroll
+        for (uint32_t e = 0; e < 8; e++) {
+            const uint32_t id = e % 2 ? v[e / 2] >> 16 : v[e / 2] & 0xffff;
+            x[e] = BOTH || e < n ? load_line(from, id) : 0;
+        }
+        w->ids++;
+        w->q = w->r, w->r = __ldg(w->ids + 1);
+        add_lines<BOTH>(one, two, x);
+        n -= n < 8 ? n : 8;
+    }
+}
+
+struct ending { /* of a layer: what happens to its sums */
+    float scale, bias, lo, hi;
+};
+
+template <bool FLAGS, bool BIASES>
+static __device__ __forceinline__ void end_unit(const float (&sum)[MOST], const struct ending &e,
+                                                const float *biases, float *line, struct seen *s)
+{
+#pragma unroll
+    for (int j = 0; j < MOST; j++) {
+        const float b = BIASES ? __ldg(biases + j) : e.bias;
+        const float y = fminf(e.hi, fmaxf(e.lo, fmaf(e.scale, sum[j], b)));
+        if (FLAGS) see(s, y);
+        __stcs(line + j * LANES, y);
+    }
+}
+
+template <bool FLAGS>
+static __device__ __forceinline__ void run_segment(const struct wisp_dwide &a, uint32_t panel,
+                                                   uint32_t segment, uint32_t n)
+{
+    const struct wisp_dlayer *__restrict__ d = a.layer;
+    const struct wisp_dpart *p = &d->part[0];
+    const struct ending end = { d->scale, d->bias, d->lo, d->hi };
+    const float *from = column_of(a, panel, n);
+    const uint32_t first = segment * p->chain, slot = p->slot + first * MOST;
+    const float *biases = d->biases ? d->biases + slot : NULL;
+    uint32_t left = p->n - first < p->chain ? p->n - first : p->chain;
+    float *line = a.to + panel * a.to_panel + (size_t)slot * LANES + threadIdx.x % LANES;
+    asm volatile("" : "+l"(line));
+    const uint4 *meta = d->meta + p->meta + first;
+    uint4 m = __ldg(meta);
+    struct walk w = { d->ids + m.x, __ldg(d->ids + m.x), __ldg(d->ids + m.x + 1) };
+    struct seen s = { 0, 0xffffffffu };
+    float one[MOST], two[MOST];
+#pragma unroll
+    for (int j = 0; j < MOST; j++) one[j] = two[j] = a.zeros.v[j];
+    for (; left > 0; left--) {
+        const uint32_t own = m.y, shared = m.z;
+        meta += left > 1; /* the last one again rather than none */
+        m = __ldg(meta);
+        walk_ids<false>(one, two, &w, own, from);
+        walk_ids<true>(one, two, &w, shared, from);
+        if (biases) end_unit<FLAGS, true>(one, end, biases, line, &s);
+        else end_unit<FLAGS, false>(one, end, biases, line, &s);
+#pragma unroll
+        for (int j = 0; j < MOST; j++) one[j] = two[j], two[j] = a.zeros.v[j];
+        line += MOST * LANES, biases += biases ? MOST : 0;
+    }
+    if (FLAGS) note_seen(a, panel, n, s);
+}
+
+template <bool FLAGS>
+__global__ static void __launch_bounds__(THREADS, 3)
+    run_chains(const __grid_constant__ struct wisp_dwide a)
+{
+    const uint32_t n = *a.n, panels = (n + LANES - 1) / LANES, warp = threadIdx.x / LANES;
+    const struct wisp_dpart *p = &a.layer->part[0];
+    const uint32_t segments = (p->n + p->chain - 1) / p->chain;
+    const uint32_t across = panels >= 4 * WARPS ? WARPS : 1, along = WARPS / across;
+    const uint32_t each = (segments + along - 1) / along;
+    const uint64_t items = (uint64_t)((panels + across - 1) / across) * each;
+    for (uint64_t i = blockIdx.x; i < items; i += gridDim.x) {
+        const uint32_t panel = (uint32_t)(i / each) * across + warp % across;
+        const uint32_t segment = (uint32_t)(i % each) * along + warp / across;
+        if (panel < panels && segment < segments) run_segment<FLAGS>(a, panel, segment, n);
+    }
+}
+
+void wisp_wide_layer(const struct wisp_dwide *a, int n_multi, cudaStream_t s)
+{
+    const unsigned blocks = 4 * (unsigned)n_multi, fewer = 3 * (unsigned)n_multi;
+    if (a->chained && a->flags) run_chains<true><<<fewer, THREADS, 0, s>>>(*a);
+    else if (a->chained) run_chains<false><<<fewer, THREADS, 0, s>>>(*a);
+    if (!a->rest) return;
+    if (a->weighted) run_wide<true><<<blocks, THREADS, 0, s>>>(*a);
+    else run_wide<false><<<blocks, THREADS, 0, s>>>(*a);
 }
 
 /* ---- which columns go on ---- */

@@ -93,6 +93,31 @@ static layer random_layer(uint32_t n_in, uint32_t n_out, const struct shape &s)
     return l;
 }
 
+/* Groups whose inputs are stretches of one long row that overlap those of the groups before. */
+static layer chained_layer(uint32_t n_in, uint32_t n_out, uint32_t most_in, bool biased)
+{
+    layer l;
+    const std::vector<uint32_t> row = shuffled(n_in);
+    uint32_t from = 0;
+    l.n_in = n_in, l.n_out = n_out;
+    l.weight = 1.5f / (float)most_in, l.bias = -0.05f;
+    l.out = shuffled(n_out);
+    for (uint32_t at = 0; at < n_out;) {
+        const uint32_t m = std::min(1 + (uint32_t)rig_below(50), n_out - at);
+        const uint32_t k = 1 + (uint32_t)rig_below(most_in);
+        std::vector<uint32_t> ids;
+        for (uint32_t i = 0; i < std::min(k, n_in); i++) ids.push_back(row[(from + i) % n_in]);
+        if (rig_below(8) == 0) ids.push_back(ids[0]); /* twice */
+        from += (uint32_t)rig_below(k + 2);           /* from all shared to none */
+        std::sort(ids.begin(), ids.end());
+        l.in.insert(l.in.end(), ids.begin(), ids.end());
+        l.in_start.push_back((uint32_t)l.in.size());
+        l.out_start.push_back(at += m);
+    }
+    for (uint32_t i = 0; i < n_out && biased; i++) l.biases.push_back(0.2f * rig_float());
+    return l;
+}
+
 static void random_inputs(struct net &t, size_t n, bool bits, double density)
 {
     const uint32_t n_in = t.layers[0].n_in;
@@ -239,16 +264,11 @@ static void try_net(struct net &t, size_t rows, int forms)
 
 /* ---- dropping ---- */
 
-/* Layers in which zeros stay zeros and vectors at the clip stay there. */
-static struct net fading(uint32_t width, size_t depth, size_t n)
+/* Some die, some fill up. */
+static void fading_inputs(struct net &t, size_t n)
 {
-    struct net t;
+    const uint32_t width = t.layers[0].n_in;
     t.clip = 4;
-    for (size_t i = 0; i < depth; i++) {
-        layer l = random_layer(width, width, { 8, 5, false, false, false, false });
-        l.weight = 0.27f, l.bias = -0.3f;
-        t.layers.push_back(l);
-    }
     random_inputs(t, n, true, 0.5);
     for (size_t r = 0; r < n; r++) /* from a few to all values: some die, some fill up */
         for (uint32_t i = 0; i < width; i++)
@@ -264,12 +284,25 @@ static struct net fading(uint32_t width, size_t depth, size_t n)
             if (t.bits[r * t.words + i / 64] >> i % 64 & 1) t.id.push_back(i), t.value.push_back(1);
         t.start.push_back(t.id.size());
     }
+}
+
+/* Layers in which zeros stay zeros and vectors at the clip stay there. */
+static struct net fading(uint32_t width, size_t depth, size_t n)
+{
+    struct net t;
+    for (size_t i = 0; i < depth; i++) {
+        layer l = random_layer(width, width, { 8, 5, false, false, false, false });
+        l.weight = 0.27f, l.bias = -0.3f;
+        t.layers.push_back(l);
+    }
+    fading_inputs(t, n);
     return t;
 }
 
-static void try_dropping(uint32_t width, size_t depth, size_t n, int forms, size_t rows)
+static void try_dropping(struct net t, int forms, size_t rows)
 {
-    struct net t = fading(width, depth, n);
+    const size_t depth = t.layers.size();
+    const uint32_t width = t.layers[0].n_in;
     for (int form = 0; form < 2; form++) {
         if (!(forms >> form & 1)) continue;
         wisp_deep_only = form;
@@ -487,6 +520,18 @@ int main(void)
         random_inputs(q, 200, true, 0.2);
         try_net(q, 20, all);
     }
+    for (size_t n : { (size_t)1, (size_t)33, (size_t)(small ? 300 : 2000) }) {
+        TEST("units that share inputs with the next one");
+        struct net t;
+        for (size_t i = 0; i < 6; i++)
+            t.layers.push_back(chained_layer(i ? 900 : 700, 900, 30u << i % 3, i % 2));
+        t.clip = 4;
+        random_inputs(t, n, true, 0.3);
+        try_net(t, 20, wide_too);
+        struct net q = radix(512, 12);
+        random_inputs(q, n, true, 0.3);
+        try_net(q, 20, wide_too);
+    }
     {
         TEST("ids beyond 16 bits");
         struct net t;
@@ -523,9 +568,15 @@ int main(void)
         try_net(t, 4, 2);
     }
     TEST("inputs are dropped where the rules allow it");
-    try_dropping(64, 40, small ? 200 : 1000, 3, 20);
-    try_dropping(320, 64, 100, 3, 10);
-    try_dropping(1000, 24, small ? 100 : 3000, 3, 10);
+    try_dropping(fading(64, 40, small ? 200 : 1000), 3, 20);
+    try_dropping(fading(320, 64, 100), 3, 10);
+    try_dropping(fading(1000, 24, small ? 100 : 3000), 3, 10);
+    {
+        struct net t = radix(1024, 20);
+        for (layer &l : t.layers) l.weight = 0.07f;
+        fading_inputs(t, small ? 1100 : 3000);
+        try_dropping(t, 2, 10);
+    }
     if (!small) {
         TEST("times");
         times();
