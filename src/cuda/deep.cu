@@ -28,7 +28,7 @@ struct wisp_cuda_runner {
     bool drop, streamed, weighted;
     struct wisp_dimage image;
     struct wisp_dchip_plan chip;
-    uint32_t width;         /* chip: floats of a buffer; panel: slots */
+    uint32_t width, widest; /* chip: floats of a buffer; panel: places; of all layers */
     size_t chunk, n_ranges; /* inputs at a time */
     size_t *range;          /* (n_ranges + 1) first layer of each */
     size_t buffer_bytes;    /* for a range of layers */
@@ -120,7 +120,9 @@ static wisp_status choose(struct wisp_cuda_runner *r, wisp_error *err)
     if ((r->form == WISP_DEEP_CHIP && !chip) || (r->form == WISP_DEEP_PANEL && !panel))
         return wisp_dfail(err, WISP_ENOTSUP, "layers of %u outputs do not fit form %d", f.widest,
                           (int)r->form);
-    r->width = r->form == WISP_DEEP_CHIP ? (uint32_t)width : all;
+    r->widest = all;
+    r->width = r->form == WISP_DEEP_CHIP ? (uint32_t)width
+                                         : (uint32_t)std::min(2 * (size_t)all, room / 128);
     r->chip.direct = ((size_t)f.inputs + 1 + 3) / 4 * 4 > width;
     return WISP_OK;
 }
@@ -313,7 +315,7 @@ static wisp_status fill(struct wisp_cuda_runner *r, wisp_error *err)
     cudaError_t e = cudaSuccess;
     r->chip.whole = r->n_ranges == 1;
     if (r->form == WISP_DEEP_CHIP) e = wisp_chip_plan(&r->chip, &r->image, r->width);
-    else if (r->form == WISP_DEEP_PANEL) e = wisp_panel_plan(r->width);
+    else if (r->form == WISP_DEEP_PANEL) e = wisp_panel_plan(r->widest, r->width);
     if (e == cudaSuccess) e = make_streams(r);
     if (e == cudaSuccess) e = send_layers(r);
     if (e == cudaSuccess && r->form == WISP_DEEP_WIDE)
@@ -402,7 +404,7 @@ static void run_panel(struct wisp_cuda_runner *r, size_t k, size_t n)
     a.from = k ? r->state[0] : r->x, a.from_panel = k ? r->state_step : r->x_step;
     if (r->values || a.last < a.n_layers) a.state = r->state[0];
     a.state_panel = r->state_step;
-    a.width = r->width, a.weighted = r->weighted;
+    a.widest = r->widest, a.width = r->width, a.weighted = r->weighted;
     a.ended = r->ended;
     wisp_panel_run(&a, r->n_multi, r->main);
 }

@@ -67,6 +67,7 @@ struct alignas(16) wisp_dlayer {   /* y = min(hi, max(lo, scale * sum + bias)) *
     struct wisp_dthin thin;        /* the same again, where all layers are so (deep_thin.cu) */
     uint32_t n_in, n_out, n_slots; /* slots: outputs, and what is unused of the last slices */
     uint32_t linear, weighted;
+    uint32_t base; /* panel: place of the first input in the ring */
     float scale, bias, lo, hi;
     const float *biases; /* (n_slots) by slot; NULL: all are 'bias' */
     const uint4 *ids;
@@ -90,7 +91,8 @@ struct wisp_dimage { /* all layers as the card will hold them, in host memory */
 };
 /* Slots that a chip's layer takes. */
 uint32_t wisp_deep_slots(const struct wisp_cuda_layer *l, int most);
-/* Of a chip: width, floats of a buffer; direct: the first layer reads its inputs from memory. */
+/* width, of a chip: floats of a buffer; of panels: places of the ring.  Of a chip: direct: the
+ * first layer reads its inputs from memory. */
 wisp_status wisp_deep_pack(struct wisp_dimage *out, const struct wisp_cuda_deep *d,
                            enum wisp_deep_form form, bool direct, uint32_t width, wisp_error *err);
 void wisp_deep_unpack(struct wisp_dimage *image); /* frees it */
@@ -197,12 +199,12 @@ struct wisp_dpanel { /* layers first .. last - 1 of panels 0 .. panels - 1 */
     size_t from_panel;
     float *state; /* values after layer last - 1, panels of (slots, 32); NULL: not wanted */
     size_t state_panel;
-    uint32_t width; /* slots in shared memory */
-    bool weighted;  /* some layer has weights */
+    uint32_t widest, width; /* of all layers and inputs; places in shared memory */
+    bool weighted;          /* some layer has weights */
     uint8_t *ended;
     struct wisp_dzeros zeros;
 };
-cudaError_t wisp_panel_plan(uint32_t width);
+cudaError_t wisp_panel_plan(uint32_t widest, uint32_t ring);
 void wisp_panel_run(const struct wisp_dpanel *a, int blocks, cudaStream_t s);
 
 /* ---- deep.cu ---- */

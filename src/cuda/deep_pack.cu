@@ -32,6 +32,7 @@ struct packer {
     int most;
     const uint32_t *map;    /* slot of each input; NULL: its id */
     uint32_t base, missing; /* added to slots; what ids that are missing point at */
+    uint32_t ring;          /* panel: places, of which the first follows the last; else 0 */
     uint32_t *slot;         /* slot of each output */
     struct unit *units;     /* of all parts, in order */
     uint4 *meta;            /* of all slices (units) */
@@ -56,8 +57,9 @@ static uint32_t n_outputs(const struct packer *p, uint32_t group)
 /* Slot that the i-th id of a unit's group stands for. */
 static uint32_t source(const struct packer *p, const struct unit *u, uint32_t i)
 {
-    uint32_t id = p->l->in[p->l->in_start[u->group] + i];
-    return p->base + (p->map ? p->map[id] : id);
+    const uint32_t id = p->l->in[p->l->in_start[u->group] + i];
+    const uint32_t at = p->base + (p->map ? p->map[id] : id);
+    return p->ring && at >= p->ring ? at - p->ring : at;
 }
 
 /* ---- which units, in which order ---- */
@@ -245,6 +247,7 @@ static void lay_part(struct packer *p, struct wisp_dpart *part, int outputs, uin
         p->lines += lines, p->w_lines += w_lines;
     }
     if (!same) part->k = WISP_DEEP_RAGGED;
+    if (p->form == WISP_DEEP_PANEL) p->lines += 2; /* ids are loaded before they are needed */
 }
 
 /* ---- ids in another order: few lanes of a slice in one bank ---- */
@@ -415,6 +418,7 @@ static bool pack_layer(struct wisp_dimage *image, struct packer *p, size_t at, f
     if (p->form == WISP_DEEP_WIDE) chain_groups(p);
     *d = {};
     d->n_in = l->n_in, d->n_out = l->n_out, d->linear = l->linear, d->weighted = l->w != NULL;
+    d->base = p->base;
     d->scale = l->w ? 1 : l->weight;
     d->bias = l->bias;
     d->lo = l->linear ? -INFINITY : 0, d->hi = l->linear ? INFINITY : clip;
@@ -512,6 +516,7 @@ wisp_status wisp_deep_pack(struct wisp_dimage *out, const struct wisp_cuda_deep 
     const size_t slots = (size_t)std::max(z.out, z.groups) + 1;
     out->slot = (uint32_t *)malloc(slots * sizeof *out->slot);
     p.form = form, p.most = out->most;
+    p.ring = form == WISP_DEEP_PANEL ? width : 0;
     p.slot = (uint32_t *)malloc(slots * sizeof *p.slot);
     p.units = (struct unit *)malloc(((size_t)z.out + 1) * sizeof *p.units);
     p.meta = (uint4 *)malloc(((size_t)z.out + 1) * sizeof *p.meta);
@@ -529,6 +534,7 @@ wisp_status wisp_deep_pack(struct wisp_dimage *out, const struct wisp_cuda_deep 
         p.direct = i == 0 && direct;
         p.map = i ? out->slot : NULL;
         p.base = form == WISP_DEEP_CHIP && !p.direct ? (uint32_t)(i % 2) * width : 0;
+        if (p.ring && i) p.base = (out->layers[i - 1].base + p.l[-1].n_in) % p.ring;
         p.missing = p.base + (i ? out->layers[i - 1].n_slots : p.l->n_in);
         ok = pack_layer(out, &p, i, d->clip);
         std::swap(p.slot, out->slot); /* this layer's slots are the next one's map */

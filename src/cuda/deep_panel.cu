@@ -1,18 +1,25 @@
 /* Deep networks, 32 inputs a block, for layers whose outputs share no inputs: a load an edge.
  *
- *   shared   values [slot][lane]      floats, lane = input: every load is one line, in 32 banks
+ *   shared   values [place][lane]     floats, lane = input: every load is one line, in 32 banks
  *
- * A warp takes every 32nd output; its ids are the same for all lanes.  What it finds stays in
- * registers until all warps have read the layer's inputs, and is then written in their place.
+ * Places are a ring, of as many as fit: a layer's outputs follow its inputs, and what does not fit
+ * before the inputs begin again is *kept*, in registers, until all warps have read the layer's
+ * inputs.  Two layers of 1024 take 2048 places; 1816 fit, so that a quarter is kept.  Ids are
+ * places already (deep_pack.cu).
+ *
+ * A warp takes a stretch of outputs, of those that are written at once and of those that are kept;
+ * ids are the same for all lanes and come from L2, so those of the next 16 edges are under way
+ * while 16 are added.
  *
  * Bound: a load of shared memory an edge and warp, an eighth of one for ids: 32 / 1.125 edges a
- * cycle, 6.6 tera-edges/s on 132 multiprocessors of 1.755 GHz. */
+ * cycle, 6.6 tera-edges/s on 132 multiprocessors of 1.755 GHz.  Instructions: 3.4 an edge and warp
+ * where 4 are possible. */
 #include "cuda/deep.cuh"
 
 enum { LANES = 32, WARPS = 32, THREADS = LANES * WARPS };
 
-/* A value of shared memory: 'pick' is 128, a slot's bytes, for the lower id of a pair, 128 << 8 for
- * the upper. */
+/* A value of shared memory: 'pick' is 128, a place's bytes, for the lower id of a pair, 128 << 8
+ * for the upper. */
 static __device__ __forceinline__ float peek(uint32_t base, uint32_t pair, uint32_t pick)
 {
     float x;
@@ -43,67 +50,122 @@ static __device__ __forceinline__ void add_8(float &a, float &b, const float (&x
     }
 }
 
+struct stream { /* of ids (and weights) of the outputs that a warp takes; 16 ids are here already */
+    const uint4 *ids, *meta;
+    const float4 *w;
+    uint4 q, r;
+};
+
+/* Sum of the next output, of k ids: a constant where all outputs have 32. */
 template <bool WEIGHTED>
-static __device__ __forceinline__ float sum_output(float zero, const uint4 *ids, uint32_t k,
-                                                   uint32_t base, const float4 *w)
+static __device__ __forceinline__ float sum_output(float zero, struct stream *s, uint32_t k,
+                                                   uint32_t base)
 {
-    float a = zero, b = zero, x[8];
-    for (; k >= 16; k -= 16, ids += 2, w += WEIGHTED ? 4 : 0) { /* ids of two steps at once */
-        const uint4 q = __ldg(ids), r = __ldg(ids + 1);
-        load_8(x, base, q);
-        add_8<WEIGHTED>(a, b, x, w);
-        load_8(x, base, r);
-        add_8<WEIGHTED>(a, b, x, w + 2);
+    float a = zero, b = zero;
+#pragma unroll 2
+    for (; k >= 16; k -= 16) {
+        float x[8], y[8];
+        load_8(x, base, s->q);
+        load_8(y, base, s->r);
+        s->ids += 2;
+        s->q = __ldg(s->ids), s->r = __ldg(s->ids + 1);
+        add_8<WEIGHTED>(a, b, x, s->w);
+        add_8<WEIGHTED>(a, b, y, s->w + 2);
+        if (WEIGHTED) s->w += 4;
     }
-    for (; k > 0; ids++, w += WEIGHTED ? 2 : 0) {
-        load_8(x, base, __ldg(ids)); /* ids that are missing are 0: a slot that is there */
+    for (; k > 0; k -= k < 8 ? k : 8) {
+        float x[8];
+        load_8(x, base, s->q); /* ids that are missing are 0: a place that is there */
 #pragma unroll
         for (int e = 1; e < 8; e++) x[e] = (uint32_t)e < k ? x[e] : 0;
-        add_8<WEIGHTED>(a, b, x, w);
-        k = k > 8 ? k - 8 : 0;
+        s->ids++;
+        s->q = s->r, s->r = __ldg(s->ids + 1);
+        add_8<WEIGHTED>(a, b, x, s->w);
+        if (WEIGHTED) s->w += 2;
     }
     return a + b;
 }
 
-/* R: outputs of a warp.  Returns the largest |y|. */
-template <int R, bool WEIGHTED>
+struct job { /* a layer: what its outputs have in common */
+    const struct wisp_dlayer *d;
+    uint32_t same, base; /* ids of each output; where this lane's values begin */
+    float zero, scale, bias, lo, hi;
+    const float *biases;
+};
+
+static __device__ __forceinline__ void begin_stream(struct stream *s, const struct job &j,
+                                                    uint32_t u)
+{
+    const struct wisp_dlayer *d = j.d;
+    const struct wisp_dpart *p = &d->part[WISP_DEEP_PARTS - 1];
+    uint32_t at = p->at + u * p->step, w_at = p->w_at + u * p->w_step;
+    s->meta = d->meta + p->meta + u;
+    if (j.same == WISP_DEEP_RAGGED) {
+        const uint4 m = __ldg(s->meta);
+        at = m.x, w_at = m.z;
+    }
+    s->ids = d->ids + at, s->w = d->w + w_at;
+    s->q = __ldg(s->ids), s->r = __ldg(s->ids + 1);
+}
+
+template <bool WEIGHTED, bool ALL_32>
+static __device__ __forceinline__ float next_output(struct stream *s, const struct job &j,
+                                                    uint32_t u)
+{
+    uint32_t k = ALL_32 ? 32 : j.same;
+    if (!ALL_32 && k == WISP_DEEP_RAGGED) k = __ldg(&(s->meta++)->y);
+    const float sum = sum_output<WEIGHTED>(j.zero, s, k, j.base);
+    const float b = j.biases ? __ldg(j.biases + u) : j.bias;
+    return fminf(j.hi, fmaxf(j.lo, fmaf(j.scale, sum, b)));
+}
+
+static __device__ __forceinline__ uint32_t around(uint32_t at, uint32_t ring)
+{
+    return at < ring ? at : at - ring;
+}
+
+/* KEPT: outputs that a warp keeps, at most.  Returns the largest |y|. */
+template <int KEPT, bool WEIGHTED, bool ALL_32>
 static __device__ __forceinline__ float run_layer(const struct wisp_dpanel &a,
                                                   const struct wisp_dlayer *__restrict__ d,
                                                   float *values, uint32_t base)
 {
     const struct wisp_dpart *p = &d->part[WISP_DEEP_PARTS - 1];
-    const uint32_t warp = threadIdx.x / LANES, n = p->n, same = p->k;
-    const uint4 *ids = d->ids + p->at, *meta = d->meta + p->meta;
-    const float scale = d->scale, bias = d->bias, lo = d->lo, hi = d->hi;
-    float y[R], most = 0;
+    const struct job j = {
+        d, p->k, base, a.zeros.v[0], d->scale, d->bias, d->lo, d->hi, d->biases
+    };
+    const uint32_t warp = threadIdx.x / LANES, n = p->n, ring = a.width;
+    const uint32_t to = around(d->base + d->n_in, ring);
+    const uint32_t n_free = n < ring - d->n_in ? n : ring - d->n_in;
+    const uint32_t each = (n_free + WARPS - 1) / WARPS,
+                   each_kept = (n - n_free + WARPS - 1) / WARPS;
+    uint32_t u = warp * each, end = u + each < n_free ? u + each : n_free;
+    struct stream s;
+    float most = 0, kept[KEPT];
+    if (u < end) begin_stream(&s, j, u);
+    for (; u < end; u++) {
+        const float y = next_output<WEIGHTED, ALL_32>(&s, j, u);
+        most = fmaxf(most, fabsf(y));
+        values[around(to + u, ring) * LANES] = y;
+    }
+    const uint32_t first = n_free + warp * each_kept;
+    const uint32_t n_kept = first < n ? (n - first < each_kept ? n - first : each_kept) : 0;
+    if (n_kept > 0) begin_stream(&s, j, first);
+    for (uint32_t i = 0; i < n_kept; i++) {
+        const float y = next_output<WEIGHTED, ALL_32>(&s, j, first + i);
+        most = fmaxf(most, fabsf(y));
 #pragma unroll
-    for (int r = 0; r < R; r++) {
-        const uint32_t u = (uint32_t)r * WARPS + warp;
-        if (u < n) {
-            uint32_t k = same, at = u * p->step, w_at = p->w_at + u * p->w_step;
-            if (same == WISP_DEEP_RAGGED) {
-                uint4 m = __ldg(meta + u);
-                at = m.x - p->at, k = m.y, w_at = m.z;
-            }
-            float sum = WEIGHTED && d->weighted
-                            ? sum_output<true>(a.zeros.v[0], ids + at, k, base, d->w + w_at)
-                            : sum_output<false>(a.zeros.v[0], ids + at, k, base, NULL);
-            float b = d->biases ? __ldg(d->biases + u) : bias;
-            y[r] = fminf(hi, fmaxf(lo, fmaf(scale, sum, b)));
-            most = fmaxf(most, fabsf(y[r]));
-        }
+        for (uint32_t r = 0; r < KEPT; r++) kept[r] = r == i ? y : kept[r];
     }
     __syncthreads();
 #pragma unroll
-    for (int r = 0; r < R; r++) {
-        const uint32_t u = (uint32_t)r * WARPS + warp;
-        if (u < n) values[u * LANES] = y[r];
-    }
+    for (uint32_t r = 0; r < KEPT; r++)
+        if (r < n_kept) values[around(to + first + r, ring) * LANES] = kept[r];
     __syncthreads();
     return most;
 }
 
-template <int R, bool WEIGHTED>
+template <int KEPT, bool WEIGHTED>
 __global__ static void __launch_bounds__(THREADS, 1)
     run_panel(const __grid_constant__ struct wisp_dpanel a)
 {
@@ -113,15 +175,22 @@ __global__ static void __launch_bounds__(THREADS, 1)
     const uint32_t panels = (a.n + LANES - 1) / LANES, lane = threadIdx.x % LANES;
     const uint32_t base =
         __shfl_sync(0xffffffffu, (uint32_t)__cvta_generic_to_shared(pool), 0) + lane * 4;
+    const uint32_t quads = LANES / 4, begin = a.layers[a.first].base;
+    const struct wisp_dlayer *last = a.layers + a.last - 1;
     for (uint32_t p = blockIdx.x; p < panels; p += gridDim.x) {
         const float4 *from = (const float4 *)(a.from + p * a.from_panel);
-        for (uint32_t i = threadIdx.x; i < a.n_from * LANES / 4; i += THREADS)
-            pool[i] = __ldg(from + i);
+        for (uint32_t i = threadIdx.x; i < a.n_from * quads; i += THREADS)
+            pool[around(begin + i / quads, a.width) * quads + i % quads] = __ldg(from + i);
         if (threadIdx.x == 0) some = 0;
         __syncthreads();
         float most = 0;
-        for (uint32_t l = a.first; l < a.last; l++)
-            most = run_layer<R, WEIGHTED>(a, a.layers + l, mine, base);
+        for (uint32_t l = a.first; l < a.last; l++) {
+            const struct wisp_dlayer *d = a.layers + l;
+            if (WEIGHTED && d->weighted) most = run_layer<KEPT, true, false>(a, d, mine, base);
+            else if (!WEIGHTED && d->part[WISP_DEEP_PARTS - 1].k == 32)
+                most = run_layer<KEPT, false, true>(a, d, mine, base);
+            else most = run_layer<KEPT, false, false>(a, d, mine, base);
+        }
         const uint32_t column = p * LANES + lane;
         if (a.last == a.n_layers) {
             const uint32_t bits = __ballot_sync(0xffffffffu, most > 0);
@@ -132,23 +201,30 @@ __global__ static void __launch_bounds__(THREADS, 1)
         }
         if (a.state) {
             float4 *to = (float4 *)(a.state + p * a.state_panel);
-            const uint32_t n = a.layers[a.last - 1].n_out;
-            for (uint32_t i = threadIdx.x; i < n * LANES / 4; i += THREADS) to[i] = pool[i];
+            const uint32_t at = around(last->base + last->n_in, a.width);
+            for (uint32_t i = threadIdx.x; i < last->n_out * quads; i += THREADS)
+                to[i] = pool[around(at + i / quads, a.width) * quads + i % quads];
         }
         __syncthreads(); /* before the next panel is written over this one */
     }
 }
 
+enum { FEW = 8, MANY = WISP_PANEL_WIDTH / WARPS };
 typedef void (*panel_kernel)(struct wisp_dpanel);
-static const panel_kernel kernels[2][2] = { { run_panel<16, false>, run_panel<16, true> },
-                                            { run_panel<32, false>, run_panel<32, true> } };
+static const panel_kernel kernels[2][2] = { { run_panel<FEW, false>, run_panel<FEW, true> },
+                                            { run_panel<MANY, false>, run_panel<MANY, true> } };
 
-cudaError_t wisp_panel_plan(uint32_t width)
+static bool keeps_many(uint32_t widest, uint32_t ring)
+{
+    return 2 * widest > ring + FEW * WARPS;
+}
+
+cudaError_t wisp_panel_plan(uint32_t widest, uint32_t ring)
 {
     cudaError_t e = cudaSuccess;
-    const int bytes = (int)(width * LANES * sizeof(float));
+    const int bytes = (int)(ring * LANES * sizeof(float));
     for (int w = 0; w < 2 && e == cudaSuccess; w++)
-        e = cudaFuncSetAttribute((const void *)kernels[width > 512][w],
+        e = cudaFuncSetAttribute((const void *)kernels[keeps_many(widest, ring)][w],
                                  cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     return e;
 }
@@ -158,5 +234,6 @@ void wisp_panel_run(const struct wisp_dpanel *a, int blocks, cudaStream_t s)
     const uint32_t panels = (a->n + LANES - 1) / LANES;
     if (panels == 0) return;
     const unsigned n = panels < (uint32_t)blocks ? panels : (unsigned)blocks;
-    kernels[a->width > 512][a->weighted]<<<n, THREADS, a->width * LANES * sizeof(float), s>>>(*a);
+    const size_t bytes = a->width * LANES * sizeof(float);
+    kernels[keeps_many(a->widest, a->width)][a->weighted]<<<n, THREADS, bytes, s>>>(*a);
 }
