@@ -523,12 +523,12 @@ wisp_status wisp_deep_pack(struct wisp_dimage *out, const struct wisp_cuda_deep 
     p.order = (uint32_t *)malloc(2 * LANES * longest * sizeof *p.order);
     p.groups = (uint32_t *)malloc(((size_t)z.groups + 1) * sizeof *p.groups);
     p.readers = (uint32_t *)malloc(((size_t)z.all_ids * chains + 1) * sizeof *p.readers);
-    p.reader_start = (uint32_t *)malloc(((size_t)z.in * chains + 3) * sizeof *p.reader_start);
-    p.place = (uint32_t *)calloc((size_t)z.in * chains + 1, sizeof *p.place);
-    p.had[0] = (unsigned char *)malloc(longest);
-    p.had[1] = (unsigned char *)malloc(longest);
+    p.reader_start = (uint32_t *)calloc(2 * (size_t)z.in * chains + 4, sizeof *p.reader_start);
+    p.place = p.reader_start ? p.reader_start + z.in * chains + 3 : NULL;
+    p.had[0] = (unsigned char *)(p.order + 2 * longest); /* a chain needs two rows of 'order' */
+    p.had[1] = p.had[0] + longest;
     bool ok = out->layers && out->start && out->slot && p.slot && p.units && p.meta && p.order &&
-              p.groups && p.readers && p.reader_start && p.place && p.had[0] && p.had[1];
+              p.groups && p.readers && p.reader_start;
     for (size_t i = 0; i < d->n_layers && ok; i++) {
         p.l = &d->layers[i];
         p.direct = i == 0 && direct;
@@ -541,7 +541,6 @@ wisp_status wisp_deep_pack(struct wisp_dimage *out, const struct wisp_cuda_deep 
     }
     free(p.slot), free(p.units), free(p.meta), free(p.order);
     free(p.groups), free(p.readers), free(p.reader_start);
-    free(p.place), free(p.had[0]), free(p.had[1]);
     if (ok) return WISP_OK;
     wisp_deep_unpack(out);
     return wisp_dfail(err, WISP_ENOMEM, "no memory left to lay %zu layers out for the card",

@@ -389,14 +389,15 @@ static __device__ uint32_t sum_before(uint32_t v, uint32_t *all)
     return before + upto - v;
 }
 
-/* A thread takes the 32 columns of a panel. */
+/* A thread finds where the columns of its panel go; then all of them take columns in turn. */
 __global__ static void __launch_bounds__(1024)
     list_live(const __grid_constant__ struct wisp_dlist a)
 {
+    __shared__ uint32_t to[1024], on[1024], dark[1024]; /* by panel: first place; live; zero */
     const uint32_t n = *a.n, panels = (n + LANES - 1) / LANES;
     uint32_t listed = 0;
     for (uint32_t p0 = 0; p0 < panels; p0 += blockDim.x) {
-        const uint32_t p = p0 + threadIdx.x;
+        const uint32_t p = p0 + threadIdx.x, begin = p0 * LANES;
         uint32_t there = 0, some = 0, below = 0, all;
         if (p < panels) {
             there = n - p * LANES < LANES ? (1u << (n - p * LANES)) - 1 : 0xffffffffu;
@@ -406,17 +407,22 @@ __global__ static void __launch_bounds__(1024)
         const uint32_t zero = a.last || a.drop_zero ? there & ~some : 0;
         const uint32_t full = !a.last && a.drop_full ? there & some & ~below : 0;
         const uint32_t live = a.last ? there : there & ~(zero | full);
-        uint32_t at = listed + sum_before(__popc(live), &all);
-        for (uint32_t left = there; left; left &= left - 1) {
-            const uint32_t bit = __ffs(left) - 1, column = p * LANES + bit;
-            const uint32_t input = a.origin ? a.origin[column] : column;
-            if (zero >> bit & 1) a.ended[input] = WISP_DEEP_ZERO;
-            else if (full >> bit & 1) a.ended[input] = WISP_DEEP_FULL;
+        const uint32_t at = listed + sum_before(__popc(live), &all); /* waits for the last turn */
+        to[threadIdx.x] = at, on[threadIdx.x] = live, dark[threadIdx.x] = zero;
+        __syncthreads();
+        const uint32_t columns = n - begin < blockDim.x * LANES ? n - begin : blockDim.x * LANES;
+#pragma unroll 8
+        for (uint32_t i = threadIdx.x; i < columns; i += blockDim.x) {
+            const uint32_t bit = i % LANES, column = begin + i, bits = on[i / LANES];
+            const uint32_t input = a.origin ? __ldg(a.origin + column) : column;
+            const bool goes_on = bits >> bit & 1;
+            if (dark[i / LANES] >> bit & 1) a.ended[input] = WISP_DEEP_ZERO;
             else if (a.last) a.ended[input] = WISP_DEEP_SOME;
-            if (live >> bit & 1) {
-                if (!a.last) a.source[at] = column;
-                if (a.origin_next) a.origin_next[at] = input;
-                at++;
+            else if (!goes_on) a.ended[input] = WISP_DEEP_FULL;
+            if (goes_on) {
+                const uint32_t place = to[i / LANES] + __popc(bits & ((1u << bit) - 1));
+                if (!a.last) a.source[place] = column;
+                if (a.origin_next) a.origin_next[place] = input;
             }
         }
         listed += all;
