@@ -352,6 +352,7 @@ __global__ static void __launch_bounds__(THREADS, 3)
         const uint32_t panel = (uint32_t)(i / each) * across + warp % across;
         const uint32_t segment = (uint32_t)(i % each) * along + warp / across;
         if (panel < panels && segment < segments) run_segment<FLAGS>(a, panel, segment, n);
+        if (a.source) __syncthreads(); /* panels that read parts of the same lines stay together */
     }
 }
 
