@@ -186,7 +186,7 @@ static size_t most_inputs(struct wisp_cuda_runner *r, size_t budget)
 static bool cut_layers(struct wisp_cuda_runner *r)
 {
     const size_t *start = r->image.start, n = r->d.n_layers;
-    if (!r->range) r->range = (size_t *)calloc(n + 1, sizeof *r->range);
+    if (!r->range) r->range = (size_t *)wisp_dheap_zero((n + 1) * sizeof *r->range);
     if (!r->range) return false;
     size_t first = 0;
     r->n_ranges = 0;
@@ -324,7 +324,7 @@ static wisp_status fill(struct wisp_cuda_runner *r, wisp_error *err)
     if (e == cudaSuccess && r->chunk == r->d.n) e = fill_inputs(r, 0, r->d.n);
     if (e == cudaSuccess) e = cudaStreamSynchronize(r->main);
     if (r->n_ranges == 1) { /* they are on the card */
-        free(r->image.bytes);
+        wisp_dheap_free(r->image.bytes);
         r->image.bytes = NULL;
     }
     return wisp_dcheck(e, "copying layers and inputs to the card", err);
@@ -345,7 +345,7 @@ void wisp_deep_free(struct wisp_cuda_runner *r)
     cudaFree(r->block);
     cudaFree(r->values);
     wisp_deep_unpack(&r->image);
-    free(r->range);
+    wisp_dheap_free(r->range);
     cudaGetLastError();
     delete r;
 }

@@ -31,6 +31,24 @@
 #include "cuda/cuda.h"
 #include "cuda/ops.cuh"
 
+#include <new>
+#include <string.h>
+
+/* Memory of the host, NULL where there is none: what can fail must say so, not throw. */
+static inline void *wisp_dheap(size_t bytes)
+{
+    return ::operator new(bytes, std::nothrow);
+}
+static inline void *wisp_dheap_zero(size_t bytes)
+{
+    void *p = wisp_dheap(bytes);
+    return p ? memset(p, 0, bytes) : NULL;
+}
+static inline void wisp_dheap_free(void *p)
+{
+    ::operator delete(p);
+}
+
 enum { WISP_DEEP_PARTS = 5, WISP_DEEP_MOST = 16 }; /* units of 16, 8, 4, 2, 1 outputs */
 static const uint32_t WISP_DEEP_RAGGED = 0xffffffffu;
 

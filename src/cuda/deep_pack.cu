@@ -403,8 +403,10 @@ static bool make_room(struct wisp_dimage *image, size_t bytes)
 {
     if (bytes <= image->room) return true;
     size_t room = std::max(bytes, image->room + image->room / 2);
-    void *more = realloc(image->bytes, room);
+    void *more = wisp_dheap(room);
     if (!more) return false;
+    if (image->bytes) memcpy(more, image->bytes, image->room);
+    wisp_dheap_free(image->bytes);
     image->bytes = (unsigned char *)more, image->room = room;
     return true;
 }
@@ -477,10 +479,10 @@ static wisp_status look(struct sizes *z, const struct wisp_cuda_deep *d, wisp_er
 
 void wisp_deep_unpack(struct wisp_dimage *image)
 {
-    free(image->layers);
-    free(image->start);
-    free(image->bytes);
-    free(image->slot);
+    wisp_dheap_free(image->layers);
+    wisp_dheap_free(image->start);
+    wisp_dheap_free(image->bytes);
+    wisp_dheap_free(image->slot);
     *image = {};
 }
 
@@ -511,19 +513,20 @@ wisp_status wisp_deep_pack(struct wisp_dimage *out, const struct wisp_cuda_deep 
     out->n_layers = d->n_layers;
     out->widest = z.out;
     out->most = form == WISP_DEEP_PANEL ? 1 : form == WISP_DEEP_CHIP && z.outputs <= 2 ? 2 : 16;
-    out->layers = (struct wisp_dlayer *)malloc(d->n_layers * sizeof *out->layers);
-    out->start = (size_t *)calloc(d->n_layers + 1, sizeof *out->start);
+    out->layers = (struct wisp_dlayer *)wisp_dheap(d->n_layers * sizeof *out->layers);
+    out->start = (size_t *)wisp_dheap_zero((d->n_layers + 1) * sizeof *out->start);
     const size_t slots = (size_t)std::max(z.out, z.groups) + 1;
-    out->slot = (uint32_t *)malloc(slots * sizeof *out->slot);
+    out->slot = (uint32_t *)wisp_dheap(slots * sizeof *out->slot);
     p.form = form, p.most = out->most;
     p.ring = form == WISP_DEEP_PANEL ? width : 0;
-    p.slot = (uint32_t *)malloc(slots * sizeof *p.slot);
-    p.units = (struct unit *)malloc(((size_t)z.out + 1) * sizeof *p.units);
-    p.meta = (uint4 *)malloc(((size_t)z.out + 1) * sizeof *p.meta);
-    p.order = (uint32_t *)malloc(2 * LANES * longest * sizeof *p.order);
-    p.groups = (uint32_t *)malloc(((size_t)z.groups + 1) * sizeof *p.groups);
-    p.readers = (uint32_t *)malloc(((size_t)z.all_ids * chains + 1) * sizeof *p.readers);
-    p.reader_start = (uint32_t *)calloc(2 * (size_t)z.in * chains + 4, sizeof *p.reader_start);
+    p.slot = (uint32_t *)wisp_dheap(slots * sizeof *p.slot);
+    p.units = (struct unit *)wisp_dheap(((size_t)z.out + 1) * sizeof *p.units);
+    p.meta = (uint4 *)wisp_dheap(((size_t)z.out + 1) * sizeof *p.meta);
+    p.order = (uint32_t *)wisp_dheap(2 * LANES * longest * sizeof *p.order);
+    p.groups = (uint32_t *)wisp_dheap(((size_t)z.groups + 1) * sizeof *p.groups);
+    p.readers = (uint32_t *)wisp_dheap(((size_t)z.all_ids * chains + 1) * sizeof *p.readers);
+    p.reader_start =
+        (uint32_t *)wisp_dheap_zero((2 * (size_t)z.in * chains + 4) * sizeof *p.reader_start);
     p.place = p.reader_start ? p.reader_start + z.in * chains + 3 : NULL;
     p.had[0] = (unsigned char *)(p.order + 2 * longest); /* a chain needs two rows of 'order' */
     p.had[1] = p.had[0] + longest;
@@ -539,8 +542,9 @@ wisp_status wisp_deep_pack(struct wisp_dimage *out, const struct wisp_cuda_deep 
         ok = pack_layer(out, &p, i, d->clip);
         std::swap(p.slot, out->slot); /* this layer's slots are the next one's map */
     }
-    free(p.slot), free(p.units), free(p.meta), free(p.order);
-    free(p.groups), free(p.readers), free(p.reader_start);
+    wisp_dheap_free(p.slot), wisp_dheap_free(p.units), wisp_dheap_free(p.meta),
+        wisp_dheap_free(p.order);
+    wisp_dheap_free(p.groups), wisp_dheap_free(p.readers), wisp_dheap_free(p.reader_start);
     if (ok) return WISP_OK;
     wisp_deep_unpack(out);
     return wisp_dfail(err, WISP_ENOMEM, "no memory left to lay %zu layers out for the card",
