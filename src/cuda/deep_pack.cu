@@ -356,8 +356,8 @@ static void write_unit(const struct packer *p, const struct wisp_dpart *part, co
     unsigned char *to = (unsigned char *)(ids + m.x);
     float *to_w = (float *)(w + m.z);
     const uint32_t room = (m.y + 7) / 8 * 8;
-    for (uint32_t i = 0; i < room; i++) {
-        put_id(to, i, i < m.y ? source(p, u, i) : 0, part->ids == WISP_DEEP_32);
+    for (uint32_t i = 0; i < room; i++) { /* ids that are missing repeat the first */
+        put_id(to, i, source(p, u, i < m.y ? i : 0), part->ids == WISP_DEEP_32);
         for (uint32_t j = 0; j < M && p->l->w; j++)
             to_w[i * M + j] = i < m.y ? weight_of(p, u, i, j) : 0;
     }

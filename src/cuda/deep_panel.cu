@@ -75,7 +75,7 @@ static __device__ __forceinline__ float sum_output(float zero, struct stream *s,
     }
     for (; k > 0; k -= k < 8 ? k : 8) {
         float x[8];
-        load_8(x, base, s->q); /* ids that are missing are 0: a place that is there */
+        load_8(x, base, s->q); /* ids that are missing repeat the first */
 #pragma unroll
         for (int e = 1; e < 8; e++) x[e] = (uint32_t)e < k ? x[e] : 0;
         s->ids++;

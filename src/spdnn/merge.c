@@ -8,7 +8,7 @@
  *     factored  inputs with equal columns of A are summed first, u = P x, then Q u:
  *               P (groups of inputs, classes before) adds, Q (classes, groups) has A's weights
  *
- * and the one with fewer edges is taken.  Equality is found by hashing and then compared number by
+ * and the one that costs less is taken.  Equality is found by hashing and then compared number by
  * number, so nothing rests on a hash.  Weights that are added are rounded once to single precision;
  * a net without equal neurons comes out as it is. */
 #include "spdnn/spdnn.h"
@@ -252,6 +252,15 @@ static wisp_status add_layer(struct wisp_spnet *net, const struct rows *r, uint3
     return wisp_spnet_add(net, &e, err);
 }
 
+/* Edges; with weights of their own they are twice the work. */
+static uint64_t cost(const struct rows *r)
+{
+    const uint64_t n = r->start[r->n];
+    for (uint64_t i = 1; i < n; i++)
+        if (r->w[i] != r->w[0]) return 2 * n;
+    return n;
+}
+
 static wisp_status merge_layer(struct wisp_spnet *net, struct wisp_merged *what, struct work *k,
                                const struct wisp_splayer *l, wisp_error *err)
 {
@@ -266,7 +275,7 @@ static wisp_status merge_layer(struct wisp_spnet *net, struct wisp_merged *what,
     float *biases = k->direct.bias;
     for (uint32_t i = 0; i < n; i++) biases[i] = k->cand.bias[k->first[i]];
     wisp_status st = WISP_OK;
-    if (k->p.start[n_groups] + k->q.start[n] < k->direct.start[n]) {
+    if (cost(&k->p) + cost(&k->q) < cost(&k->direct)) {
         what->n_factored++;
         st = add_layer(net, &k->p, k->n_before, NULL, true, err);
         if (st == WISP_OK) st = add_layer(net, &k->q, n_groups, biases, l->linear, err);

@@ -515,6 +515,19 @@ int main(void)
             random_inputs(m, small ? 40 : 1000, true, 0.4);
             try_net(m, 20, 1);
         }
+        struct net o = merged(1024, 1); /* odd numbers of inputs, narrow layers */
+        for (uint32_t k : { 1, 3, 32, 7, 40 }) {
+            const uint32_t n = o.layers.back().n_out;
+            layer l = random_layer(n,
+                                   k == 32  ? 33
+                                   : k == 7 ? 90
+                                            : n,
+                                   { k, 1, false, false, false, k == 3 });
+            l.weight = 1.f / (float)k, l.bias = -0.01f;
+            o.layers.push_back(l);
+        }
+        random_inputs(o, small ? 40 : 1000, true, 0.4);
+        try_net(o, 20, 1);
         struct net q = merged(1024, 6);
         q.layers[0] = random_layer(1024, 64, { 16, 1, false, true, false, true });
         random_inputs(q, 200, true, 0.2);
