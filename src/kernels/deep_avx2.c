@@ -10,8 +10,8 @@
 #define UNROLL _Pragma("GCC unroll 16")
 enum { LANES = 8 };
 
-struct ends { /* largest and smallest value so far, of 8 lanes */
-    __m256 most, least;
+struct ends { /* bits of all values so far, of 8 lanes: or, and */
+    __m256 any, all;
 };
 
 INLINE __m256 finish(const struct wisp_groups *g, __m256 sum, __m256 all, uint32_t id)
@@ -48,8 +48,8 @@ INLINE void sum_outputs(float *y, const float *x, size_t lanes, const struct wis
         const __m256 r = finish(g, sum[o], all, out[o]);
         _mm256_storeu_ps(y + (size_t)out[o] * lanes, r);
         if (!e) continue;
-        e->most = _mm256_max_ps(e->most, r);
-        e->least = _mm256_min_ps(e->least, r);
+        e->any = _mm256_or_ps(e->any, r);
+        e->all = _mm256_and_ps(e->all, r);
     }
 }
 
@@ -74,22 +74,35 @@ INLINE void outputs_of(float *y, const float *x, size_t lanes, const struct wisp
     }
 }
 
-static void groups(float *y, const float *x, size_t lanes, const struct wisp_groups *g, float *most,
-                   float *least)
+/* -0 counts as 0; values at the clip are its bits, and no others. */
+static void look(struct wisp_lanes *seen, const struct ends *e, size_t n, float clip)
 {
-    struct ends e[WISP_PANEL_MOST / LANES], *at = most ? e : NULL;
+    const __m256i top = _mm256_castps_si256(_mm256_set1_ps(clip)), zero = _mm256_setzero_si256();
+    *seen = (struct wisp_lanes){ 0, 0 };
+    for (size_t c = 0; c < n; c++) {
+        const __m256i any = _mm256_castps_si256(e[c].any), all = _mm256_castps_si256(e[c].all);
+        const __m256i none = _mm256_cmpeq_epi32(_mm256_slli_epi32(any, 1), zero);
+        const __m256i full =
+            _mm256_and_si256(_mm256_cmpeq_epi32(any, top), _mm256_cmpeq_epi32(all, top));
+        const int z = _mm256_movemask_ps(_mm256_castsi256_ps(none));
+        const int f = _mm256_movemask_ps(_mm256_castsi256_ps(full));
+        seen->zero |= (uint64_t)(unsigned)z << c * LANES;
+        seen->full |= (uint64_t)(unsigned)f << c * LANES;
+    }
+}
+
+static void groups(float *y, const float *x, size_t lanes, const struct wisp_groups *g,
+                   struct wisp_lanes *seen)
+{
+    struct ends e[WISP_PANEL_MOST / LANES], *at = seen ? e : NULL;
     const struct wisp_groups own = *g; /* cannot alias y */
-    for (size_t c = 0; c < lanes / LANES; c++)
-        e[c] = (struct ends){ _mm256_set1_ps(-INFINITY), _mm256_set1_ps(INFINITY) };
+    const __m256 ones = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
+    for (size_t c = 0; c < lanes / LANES; c++) e[c] = (struct ends){ _mm256_setzero_ps(), ones };
     if (own.w)
         for (uint32_t i = 0; i < own.n_groups; i++) outputs_of(y, x, lanes, &own, i, own.w, at);
     else
         for (uint32_t i = 0; i < own.n_groups; i++) outputs_of(y, x, lanes, &own, i, NULL, at);
-    if (!most) return;
-    for (size_t c = 0; c < lanes / LANES; c++) {
-        _mm256_storeu_ps(most + c * LANES, e[c].most);
-        _mm256_storeu_ps(least + c * LANES, e[c].least);
-    }
+    if (seen) look(seen, e, lanes / LANES, own.clip);
 }
 
 void wisp_kernels_deep_avx2(struct wisp_kernels *k)

@@ -15,8 +15,8 @@
 #define UNROLL _Pragma("GCC unroll 16")
 enum { LANES = WISP_PANEL, WIDE = 4 };
 
-struct ends { /* largest and smallest value so far, of 16 lanes */
-    __m512 most, least;
+struct ends { /* bits of all values so far, of 16 lanes: or, and */
+    __m512i any, all;
 };
 
 INLINE __m512 finish(const struct wisp_groups *g, __m512 sum, __m512 all, uint32_t id)
@@ -26,10 +26,10 @@ INLINE __m512 finish(const struct wisp_groups *g, __m512 sum, __m512 all, uint32
     return _mm512_min_ps(_mm512_max_ps(sum, _mm512_setzero_ps()), _mm512_set1_ps(g->clip));
 }
 
-INLINE void seen(struct ends *e, __m512 y)
+INLINE void note(struct ends *e, __m512 y)
 {
-    e->most = _mm512_max_ps(e->most, y);
-    e->least = _mm512_min_ps(e->least, y);
+    e->any = _mm512_or_si512(e->any, _mm512_castps_si512(y));
+    e->all = _mm512_and_si512(e->all, _mm512_castps_si512(y));
 }
 
 /* M outputs of a group, 16 lanes. */
@@ -57,7 +57,7 @@ INLINE void sum_outputs(float *y, const float *x, size_t lanes, const struct wis
     for (int o = 0; o < M; o++) {
         const __m512 r = finish(g, sum[o], all, out[o]);
         _mm512_storeu_ps(y + (size_t)out[o] * lanes, r);
-        if (e) seen(e, r);
+        if (e) note(e, r);
     }
 }
 
@@ -68,18 +68,28 @@ INLINE void thin(float *y, const float *x, size_t lanes, const struct wisp_group
 {
     const __m512 all = _mm512_set1_ps(w ? 1 : g->weight), zero = _mm512_setzero_ps();
     const __m512 clip = _mm512_set1_ps(g->clip), one_bias = _mm512_set1_ps(g->bias);
-    __m512 most[WIDE], least[WIDE];
+    struct ends own[WIDE];
     UNROLL
     for (int v = 0; v < V; v++)
-        most[v] = _mm512_set1_ps(-INFINITY), least[v] = _mm512_set1_ps(INFINITY);
+        own[v] = (struct ends){ _mm512_setzero_si512(), _mm512_set1_epi32(-1) };
     for (uint32_t i = 0; i < g->n_groups; i++) {
         const uint32_t *in = g->in + g->in_start[i], id = g->out[i];
         const size_t n = g->in_start[i + 1] - g->in_start[i];
         const float *wi = w ? w + g->w_start[i] : NULL;
         __m512 sum[WIDE], other[WIDE];
-        UNROLL
-        for (int v = 0; v < V; v++) sum[v] = other[v] = zero;
         size_t k = 0;
+        if (n >= 2 && !w) { /* most layers that merging leaves have no more */
+            const float *p = x + (size_t)in[0] * lanes, *q = x + (size_t)in[1] * lanes;
+            UNROLL
+            for (int v = 0; v < V; v++) {
+                sum[v] = _mm512_loadu_ps(p + v * LANES);
+                other[v] = _mm512_loadu_ps(q + v * LANES);
+            }
+            k = 2;
+        } else {
+            UNROLL
+            for (int v = 0; v < V; v++) sum[v] = other[v] = zero;
+        }
         for (; k + 2 <= n; k += 2) {
             const float *p = x + (size_t)in[k] * lanes, *q = x + (size_t)in[k + 1] * lanes;
             UNROLL
@@ -107,14 +117,12 @@ INLINE void thin(float *y, const float *x, size_t lanes, const struct wisp_group
             __m512 r = _mm512_fmadd_ps(_mm512_add_ps(sum[v], other[v]), all, bias);
             if (!linear) r = _mm512_min_ps(_mm512_max_ps(r, zero), clip);
             _mm512_storeu_ps(y + (size_t)id * lanes + v * LANES, r);
-            if (!e) continue;
-            most[v] = _mm512_max_ps(most[v], r);
-            least[v] = _mm512_min_ps(least[v], r);
+            if (e) note(&own[v], r);
         }
     }
     UNROLL
     for (int v = 0; v < V; v++)
-        if (e) e[v] = (struct ends){ most[v], least[v] };
+        if (e) e[v] = own[v];
 }
 
 /* All lanes of such a layer, in the form for its weights, its bounds, and what is asked. */
@@ -124,6 +132,8 @@ INLINE void thin_lanes(float *y, const float *x, size_t lanes, const struct wisp
     size_t c = 0;
     for (; c + WIDE * LANES <= lanes; c += WIDE * LANES)
         thin(y + c, x + c, lanes, g, w, linear, e ? e + c / LANES : NULL, WIDE);
+    for (; c + 2 * LANES <= lanes; c += 2 * LANES)
+        thin(y + c, x + c, lanes, g, w, linear, e ? e + c / LANES : NULL, 2);
     for (; c < lanes; c += LANES)
         thin(y + c, x + c, lanes, g, w, linear, e ? e + c / LANES : NULL, 1);
 }
@@ -159,28 +169,38 @@ INLINE void outputs_of(float *y, const float *x, size_t lanes, const struct wisp
     }
 }
 
-static void groups(float *y, const float *x, size_t lanes, const struct wisp_groups *g, float *most,
-                   float *least)
+/* -0 counts as 0; values at the clip are its bits, and no others. */
+static void look(struct wisp_lanes *seen, const struct ends *e, size_t n, float clip)
 {
-    struct ends e[WISP_PANEL_MOST / LANES], *at = most ? e : NULL;
+    const __m512i top = _mm512_castps_si512(_mm512_set1_ps(clip));
+    *seen = (struct wisp_lanes){ 0, 0 };
+    for (size_t c = 0; c < n; c++) {
+        const __mmask16 some = _mm512_test_epi32_mask(e[c].any, _mm512_set1_epi32(INT32_MAX));
+        const __mmask16 full = _mm512_cmpeq_epi32_mask(e[c].any, top);
+        const __mmask16 only = _mm512_mask_cmpeq_epi32_mask(full, e[c].all, top);
+        seen->zero |= (uint64_t)(uint16_t)~some << c * LANES;
+        seen->full |= (uint64_t)only << c * LANES;
+    }
+}
+
+static void groups(float *y, const float *x, size_t lanes, const struct wisp_groups *g,
+                   struct wisp_lanes *seen)
+{
+    struct ends e[WISP_PANEL_MOST / LANES], *at = seen ? e : NULL;
     const struct wisp_groups own = *g; /* cannot alias y */
     for (size_t c = 0; c < lanes / LANES; c++)
-        e[c] = (struct ends){ _mm512_set1_ps(-INFINITY), _mm512_set1_ps(INFINITY) };
+        e[c] = (struct ends){ _mm512_setzero_si512(), _mm512_set1_epi32(-1) };
     const bool alone = own.out_start[own.n_groups] == own.n_groups; /* one output a group */
     if (alone) thin_layer(y, x, lanes, &own, at);
-    else if (own.w && most)
+    else if (own.w && seen)
         for (uint32_t i = 0; i < own.n_groups; i++) outputs_of(y, x, lanes, &own, i, own.w, at);
     else if (own.w)
         for (uint32_t i = 0; i < own.n_groups; i++) outputs_of(y, x, lanes, &own, i, own.w, NULL);
-    else if (most)
+    else if (seen)
         for (uint32_t i = 0; i < own.n_groups; i++) outputs_of(y, x, lanes, &own, i, NULL, at);
     else
         for (uint32_t i = 0; i < own.n_groups; i++) outputs_of(y, x, lanes, &own, i, NULL, NULL);
-    if (!most) return;
-    for (size_t c = 0; c < lanes / LANES; c++) {
-        _mm512_storeu_ps(most + c * LANES, e[c].most);
-        _mm512_storeu_ps(least + c * LANES, e[c].least);
-    }
+    if (seen) look(seen, e, lanes / LANES, own.clip);
 }
 
 static void spread(float *x, size_t lanes, const uint64_t *const row[16], size_t words)

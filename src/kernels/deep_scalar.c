@@ -21,18 +21,22 @@ static void output(float *y, const float *x, size_t lanes, const struct wisp_gro
     }
 }
 
-static void bounds(const float *y, size_t lanes, uint32_t n_out, float *most, float *least)
+static void look(struct wisp_lanes *seen, const float *y, size_t lanes, uint32_t n_out, float clip)
 {
-    for (size_t j = 0; j < lanes; j++) most[j] = -INFINITY, least[j] = INFINITY;
-    for (size_t i = 0; i < n_out; i++)
-        for (size_t j = 0; j < lanes; j++) {
-            most[j] = fmaxf(most[j], y[i * lanes + j]);
-            least[j] = fminf(least[j], y[i * lanes + j]);
+    *seen = (struct wisp_lanes){ 0, 0 };
+    for (size_t j = 0; j < lanes; j++) {
+        bool zero = true, full = true;
+        for (size_t i = 0; i < n_out; i++) {
+            zero &= y[i * lanes + j] == 0;
+            full &= y[i * lanes + j] == clip;
         }
+        seen->zero |= (uint64_t)zero << j;
+        seen->full |= (uint64_t)full << j;
+    }
 }
 
-static void groups(float *y, const float *x, size_t lanes, const struct wisp_groups *g, float *most,
-                   float *least)
+static void groups(float *y, const float *x, size_t lanes, const struct wisp_groups *g,
+                   struct wisp_lanes *seen)
 {
     for (uint32_t i = 0; i < g->n_groups; i++) {
         const uint32_t in = g->in_start[i], out = g->out_start[i];
@@ -42,7 +46,7 @@ static void groups(float *y, const float *x, size_t lanes, const struct wisp_gro
                 output(y + c, x + c, lanes, g, in, n, g->w ? g->w + g->w_start[i] + o : NULL, m,
                        g->out[out + o]);
     }
-    if (most) bounds(y, lanes, g->out_start[g->n_groups], most, least);
+    if (seen) look(seen, y, lanes, g->out_start[g->n_groups], g->clip);
 }
 
 static void spread(float *x, size_t lanes, const uint64_t *const row[16], size_t words)

@@ -44,6 +44,9 @@ struct wisp_groups { /* a layer of few, fixed connections: outputs with the same
     const float *biases; /* by output; NULL: all are 'bias' */
     float clip;
 };
+struct wisp_lanes { /* bit j: lane j */
+    uint64_t zero, full;
+};
 enum { WISP_PANEL = 16, WISP_PANEL_MOST = 64 }; /* lanes of a panel: a multiple, and the most */
 
 struct wisp_kernels {
@@ -155,9 +158,10 @@ struct wisp_kernels {
      */
 
     /* y(out, j) = what the layer makes of x(in, j), all 'lanes'.  Every edge is computed, each
-     * output on its own.  most[j], least[j]: of y over the layer's outputs; NULL: not wanted. */
-    void (*groups)(float *y, const float *x, size_t lanes, const struct wisp_groups *g, float *most,
-                   float *least);
+     * output on its own.  seen (NULL: not wanted): which lanes have all outputs 0, all at the clip.
+     */
+    void (*groups)(float *y, const float *x, size_t lanes, const struct wisp_groups *g,
+                   struct wisp_lanes *seen);
     /* x(i, j) = bit i of row[j], for i < 64 * words and the 16 lanes from x on; rows of x lie
      * 'lanes' apart. */
     void (*spread)(float *x, size_t lanes, const uint64_t *const row[16], size_t words);

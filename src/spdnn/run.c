@@ -21,6 +21,7 @@
 
 enum {
     CACHE = 512 * 1024,     /* bytes of two panels that stay near */
+    SMALL = 64 * 1024,      /* bytes of a panel */
     WAITING = 64,           /* layers that lanes can wait before */
     WAIT_BYTES = 256 << 20, /* for waiting lanes, a thread */
 };
@@ -37,7 +38,7 @@ struct panel {
 struct worker {
     struct panel now, next;
     struct panel *wait; /* (n_wait) lanes about to enter layer i + 1 */
-    float *most, *least;
+    struct wisp_lanes seen;
     uint64_t work;
 };
 
@@ -125,25 +126,13 @@ static void retire(const struct run *u, struct panel *p, size_t lane, float valu
     p->live &= ~(1ull << lane);
 }
 
-/* Bit j: a[j] <= limit. */
-static uint64_t at_most(const float *a, float limit, size_t n)
-{
-    uint64_t bits = 0;
-    for (size_t j = 0; j < n; j++) bits |= (uint64_t)(a[j] <= limit) << j;
-    return bits;
-}
-
 static void drop(const struct run *u, struct worker *w, size_t next)
 {
     struct panel *p = &w->now;
-    if (next >= u->net->zero_from)
-        for (uint64_t m = at_most(w->most, 0, p->n) & p->live; m; m &= m - 1)
-            retire(u, p, (size_t)__builtin_ctzll(m), 0);
-    if (next >= u->net->full_from) {
-        const uint64_t below = at_most(w->least, nextafterf(u->net->clip, 0), p->n);
-        for (uint64_t m = p->live & ~below; m; m &= m - 1)
-            retire(u, p, (size_t)__builtin_ctzll(m), u->net->clip);
-    }
+    const uint64_t zero = next >= u->net->zero_from ? w->seen.zero & p->live : 0;
+    for (uint64_t m = zero; m; m &= m - 1) retire(u, p, (size_t)__builtin_ctzll(m), 0);
+    const uint64_t full = next >= u->net->full_from ? w->seen.full & p->live : 0;
+    for (uint64_t m = full; m; m &= m - 1) retire(u, p, (size_t)__builtin_ctzll(m), u->net->clip);
 }
 
 /* ---- waiting ---- */
@@ -197,8 +186,7 @@ static void advance(const struct run *u, struct worker *w, size_t l)
         const struct wisp_splayer *layer = &u->net->layers[l];
         const bool looks = l + 1 == n_layers || (u->r->drop && !layer->linear);
         const struct wisp_groups g = groups_of(layer, u->net->clip);
-        u->k->groups(w->next.x, w->now.x, u->lanes, &g, looks ? w->most : NULL,
-                     looks ? w->least : NULL);
+        u->k->groups(w->next.x, w->now.x, u->lanes, &g, looks ? &w->seen : NULL);
         float *x = w->now.x;
         w->now.x = w->next.x;
         w->next.x = x;
@@ -206,12 +194,12 @@ static void advance(const struct run *u, struct worker *w, size_t l)
         if (l + 1 == n_layers || !looks) continue;
         drop(u, w, l + 1);
         if (w->now.live == 0) return;
-        if (l + 1 <= u->n_wait && count(w->now.live) <= u->lanes / 2 && !wait_here(u, w, l + 1))
+        if (l + 1 <= u->n_wait && count(w->now.live) <= u->lanes * 5 / 8 && !wait_here(u, w, l + 1))
             return;
     }
     for (uint64_t m = w->now.live; m; m &= m - 1) {
         const size_t lane = (size_t)__builtin_ctzll(m);
-        finish(u, &w->now, lane, w->most[lane] > 0 || w->least[lane] < 0);
+        finish(u, &w->now, lane, !(w->seen.zero >> lane & 1));
     }
 }
 
@@ -260,7 +248,10 @@ static void task(void *arg, size_t t, int thread)
 
 static bool make_panel(struct panel *p, size_t width, size_t lanes)
 {
-    p->x = wisp_alloc(width * lanes, sizeof *p->x);
+    /* small ones are touched before the clock starts, large ones only if they are needed */
+    const bool small = width * lanes * sizeof *p->x <= SMALL;
+    p->x =
+        small ? wisp_zalloc(width * lanes, sizeof *p->x) : wisp_alloc(width * lanes, sizeof *p->x);
     p->row = wisp_alloc(lanes, sizeof *p->row);
     p->n = 0;
     return p->x && p->row;
@@ -275,12 +266,10 @@ static void clear_panel(struct panel *p)
 static bool make_worker(struct worker *w, const struct run *u, size_t width)
 {
     bool all = make_panel(&w->now, width, u->lanes) && make_panel(&w->next, width, u->lanes);
-    w->most = wisp_alloc(u->lanes, sizeof *w->most);
-    w->least = wisp_alloc(u->lanes, sizeof *w->least);
     w->wait = wisp_zalloc(u->n_wait, sizeof *w->wait);
     for (size_t i = 0; all && w->wait && i < u->n_wait; i++)
         all = make_panel(&w->wait[i], width, u->lanes);
-    return all && w->most && w->least && w->wait;
+    return all && w->wait;
 }
 
 static void clear_worker(struct worker *w, const struct run *u)
@@ -289,8 +278,6 @@ static void clear_worker(struct worker *w, const struct run *u)
     clear_panel(&w->next);
     for (size_t i = 0; w->wait && i < u->n_wait; i++) clear_panel(&w->wait[i]);
     wisp_free(w->wait);
-    wisp_free(w->most);
-    wisp_free(w->least);
 }
 
 /* Bits whose groups are a fixed stride apart are counted as they are read. */
