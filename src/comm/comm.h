@@ -1,9 +1,11 @@
 /* The processes of a job, its *ranks*: which one this is, and the few things they do together.
  *
  *     comm_self.c   one rank: every collective is a plain copy, or nothing
- *     comm_mpi.c    ranks that mpirun or srun started; a shared object of its own, wisp-mpi.so,
- * that is opened when a process is one of several.  It knows nothing of the library but this header
- * and wisp.h. comm.c        picks one of them; what is made of both
+ *     comm_mpi.c    ranks that mpirun or srun started: a shared object of its own, wisp-mpi.so
+ *     comm.c        picks one of them; what is made of both
+ *
+ * wisp-mpi.so is opened when a process is one of several.  It knows nothing of the library but this
+ * header and wisp.h.
  *
  * A collective is called by all ranks, in the same order.  So a rank that has failed goes on to the
  * next wisp_comm_agree, where all learn of it; WISP_EPEER (a rank is lost) needs no agreement: from

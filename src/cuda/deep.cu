@@ -330,7 +330,7 @@ static wisp_status fill(struct wisp_cuda_runner *r, wisp_error *err)
     return wisp_dcheck(e, "copying layers and inputs to the card", err);
 }
 
-void wisp_deep_free(struct wisp_cuda_runner *r)
+void wisp_ddeep_free(struct wisp_cuda_runner *r)
 {
     if (!r) return;
     cudaEvent_t events[] = { r->ready[0],  r->ready[1],  r->used[0], r->used[1],
@@ -350,8 +350,8 @@ void wisp_deep_free(struct wisp_cuda_runner *r)
     delete r;
 }
 
-wisp_status wisp_deep_create(struct wisp_cuda_runner **out, const struct wisp_cuda_deep *d,
-                             wisp_error *err)
+wisp_status wisp_ddeep_create(struct wisp_cuda_runner **out, const struct wisp_cuda_deep *d,
+                              wisp_error *err)
 {
     const double begin = now_s();
     *out = NULL;
@@ -367,7 +367,7 @@ wisp_status wisp_deep_create(struct wisp_cuda_runner **out, const struct wisp_cu
     wisp_status st = fill(r, err);
     r->upload_s = now_s() - begin;
     if (st == WISP_OK) *out = r;
-    else wisp_deep_free(r);
+    else wisp_ddeep_free(r);
     return st;
 }
 
@@ -567,8 +567,8 @@ static wisp_status take_values(struct wisp_cuda_runner *r, bool wanted, wisp_err
     return WISP_OK;
 }
 
-wisp_status wisp_deep_run(struct wisp_cuda_runner *r, uint8_t *ends, float *values, int repeats,
-                          struct wisp_cuda_deep_times *times, wisp_error *err)
+wisp_status wisp_ddeep_run(struct wisp_cuda_runner *r, uint8_t *ends, float *values, int repeats,
+                           struct wisp_cuda_deep_times *times, wisp_error *err)
 {
     static const char *const names[] = { "chip", "wide", "panel" };
     struct wisp_cuda_deep_times t = {};

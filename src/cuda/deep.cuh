@@ -229,11 +229,11 @@ void wisp_panel_run(const struct wisp_dpanel *a, int blocks, cudaStream_t s);
 
 extern int wisp_deep_only; /* of tests: the form to take, -1: what is best */
 
-wisp_status wisp_deep_create(struct wisp_cuda_runner **out, const struct wisp_cuda_deep *d,
-                             wisp_error *err);
-void wisp_deep_free(struct wisp_cuda_runner *r);
-wisp_status wisp_deep_run(struct wisp_cuda_runner *r, uint8_t *ends, float *values, int repeats,
-                          struct wisp_cuda_deep_times *times, wisp_error *err);
+wisp_status wisp_ddeep_create(struct wisp_cuda_runner **out, const struct wisp_cuda_deep *d,
+                              wisp_error *err);
+void wisp_ddeep_free(struct wisp_cuda_runner *r);
+wisp_status wisp_ddeep_run(struct wisp_cuda_runner *r, uint8_t *ends, float *values, int repeats,
+                           struct wisp_cuda_deep_times *times, wisp_error *err);
 
 wisp_status wisp_dfail(wisp_error *err, wisp_status code, const char *fmt, ...);
 wisp_status wisp_dcheck(cudaError_t e, const char *what, wisp_error *err);

@@ -529,9 +529,9 @@ static const struct wisp_cuda table = { WISP_CUDA_VERSION,
                                         wisp_dscorer_create,
                                         wisp_dscorer_free,
                                         wisp_dscorer_score,
-                                        wisp_deep_create,
-                                        wisp_deep_free,
-                                        wisp_deep_run };
+                                        wisp_ddeep_create,
+                                        wisp_ddeep_free,
+                                        wisp_ddeep_run };
 
 extern "C" __attribute__((visibility("default"))) const struct wisp_cuda *wisp_cuda_table(void)
 {

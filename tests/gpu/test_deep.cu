@@ -187,12 +187,12 @@ static struct answer run(const struct wisp_cuda_deep &d, bool values, int repeat
     wisp_error err = {};
     a.ends.assign(d.n, 9);
     if (values) a.values.assign(d.n * d.layers[d.n_layers - 1].n_out, -1);
-    a.st = wisp_deep_create(&r, &d, &err);
+    a.st = wisp_ddeep_create(&r, &d, &err);
     if (a.st == WISP_OK)
         a.st =
-            wisp_deep_run(r, a.ends.data(), values ? a.values.data() : NULL, repeats, &a.t, &err);
+            wisp_ddeep_run(r, a.ends.data(), values ? a.values.data() : NULL, repeats, &a.t, &err);
     if (a.st != WISP_OK) printf("  %s\n", err.text);
-    wisp_deep_free(r);
+    wisp_ddeep_free(r);
     return a;
 }
 
@@ -244,17 +244,17 @@ static void try_net(struct net &t, size_t rows, int forms)
             struct wisp_cuda_runner *r = NULL;
             wisp_error err = {};
             struct answer c = a;
-            if (wisp_deep_create(&r, &e, &err) != WISP_OK) {
+            if (wisp_ddeep_create(&r, &e, &err) != WISP_OK) {
                 CHECK(err.code == WISP_ENOMEM && strstr(err.text, "GiB"), "%s", err.text);
                 continue;
             }
             std::fill(c.ends.begin(), c.ends.end(), 7);
             std::fill(c.values.begin(), c.values.end(), -3.f);
-            wisp_status st = wisp_deep_run(r, c.ends.data(), c.values.data(), 1, &c.t, &err);
+            wisp_status st = wisp_ddeep_run(r, c.ends.data(), c.values.data(), 1, &c.t, &err);
             CHECK(st == WISP_OK && c.t.streamed, "form %d part %g: %s", form, part, err.text);
             CHECK(c.t.bytes <= e.most_bytes, "%zu of %zu bytes", (size_t)c.t.bytes, e.most_bytes);
             CHECK(same(a, c), "form %d: streamed with %g of the memory differs", form, part);
-            wisp_deep_free(r);
+            wisp_ddeep_free(r);
             streamed++;
         }
         CHECK(streamed > 0 || t.n < 1000, "form %d was never streamed", form);
