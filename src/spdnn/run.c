@@ -1,8 +1,8 @@
 /* A deep sparse net on cores.
  *
- *     inputs --> panel: 16 to 64 inputs side by side, x (neurons, lanes)   one a thread, in its
- * cache |  layer by layer, x --> y --> x   (kernels.h: groups) |  drop: lanes that are all zero or
- * all at the clip are done
+ *     inputs --> panel: 16 to 64 inputs side by side, x (neurons, lanes), in a thread's cache
+ *                  |  layer by layer, x --> y --> x  (kernels.h: groups)
+ *                  |  lanes that are all zero, or all at the clip, are done
  *                  v
  *               few lanes left? they wait, packed, before that layer until a panel of them is full
  *
@@ -21,7 +21,7 @@
 
 enum {
     CACHE = 512 * 1024,     /* bytes of two panels that stay near */
-    SMALL = 64 * 1024,      /* bytes of a panel */
+    SMALL = 64 * 1024,      /* bytes of a panel that is touched before the clock starts */
     WAITING = 64,           /* layers that lanes can wait before */
     WAIT_BYTES = 256 << 20, /* for waiting lanes, a thread */
 };
@@ -248,7 +248,6 @@ static void task(void *arg, size_t t, int thread)
 
 static bool make_panel(struct panel *p, size_t width, size_t lanes)
 {
-    /* small ones are touched before the clock starts, large ones only if they are needed */
     const bool small = width * lanes * sizeof *p->x <= SMALL;
     p->x =
         small ? wisp_zalloc(width * lanes, sizeof *p->x) : wisp_alloc(width * lanes, sizeof *p->x);
