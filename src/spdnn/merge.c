@@ -46,6 +46,20 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static void sort_ids(uint32_t *id, size_t n)
+{
+    if (n > 64) {
+        qsort(id, n, sizeof *id, by_id);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) { /* most lists have 16 or 32 */
+        const uint32_t x = id[i];
+        size_t j = i;
+        for (; j > 0 && id[j - 1] > x; j--) id[j] = id[j - 1];
+        id[j] = x;
+    }
+}
+
 /* ---- equal rows ---- */
 
 static uint64_t hash_row(const struct rows *r, size_t i)
@@ -110,7 +124,7 @@ static void add_candidate(struct work *k, const struct wisp_splayer *l, uint32_t
         k->sum[before] += weight_of(l, g, i, o);
         if (k->sum[before] == 0) k->sum[before] = 0x1p-1000; /* seen, though it cancelled */
     }
-    qsort(id, some, sizeof *id, by_id);
+    sort_ids(id, some);
     for (size_t i = 0; i < some; i++) {
         c->w[c->start[c->n] + i] = (float)k->sum[id[i]];
         k->sum[id[i]] = 0;
@@ -197,7 +211,7 @@ static void make_p(struct work *k, const struct wisp_splayer *l, uint32_t n_grou
         const uint32_t n = k->member_start[g] - from;
         uint32_t *m = k->members + from;
         uint64_t at = p->start[g];
-        qsort(m, n, sizeof *m, by_id);
+        sort_ids(m, n);
         const bool used =
             k->column.start[k->group_first[g] + 1] > k->column.start[k->group_first[g]];
         for (uint32_t i = 0; used && i < n; i++) {
