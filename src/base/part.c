@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,7 +12,7 @@
 static bool own_folder(char out[PATH_MAX])
 {
     Dl_info info;
-    if (!dladdr((const void *)(uintptr_t)&wisp_part_open, &info) || !info.dli_fname) return false;
+    if (!dladdr((const void *)(uintptr_t)&wisp_part_table, &info) || !info.dli_fname) return false;
     if (strchr(info.dli_fname, '/')) {
         if (snprintf(out, PATH_MAX, "%s", info.dli_fname) >= PATH_MAX) return false;
     } else {
@@ -25,7 +24,7 @@ static bool own_folder(char out[PATH_MAX])
     return end != NULL;
 }
 
-void *wisp_part_open(const char *file, int global, char *why, size_t room)
+static void *open_part(const char *file, bool global, char *why, size_t room)
 {
     static const char *const beside[] = { "", "../lib/" };
     const int how = RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL);
@@ -41,4 +40,19 @@ void *wisp_part_open(const char *file, int global, char *why, size_t room)
             snprintf(why, room, "%s", said);
     }
     return part ? part : dlopen(file, how);
+}
+
+const void *wisp_part_table(const char *file, const char *name, int version, bool global, char *why,
+                            size_t room)
+{
+    void *part = open_part(file, global, why, room), *symbol = part ? dlsym(part, name) : NULL;
+    if (!part) return NULL;
+    const void *(*table)(void);
+    memcpy(&table, &symbol, sizeof table); /* ISO C knows no cast from an object to a function */
+    const int *found = symbol ? table() : NULL;
+    if (found && *found == version) return found;
+    snprintf(why, room,
+             "of another version of wisp (interface %d, expected %d); build both together",
+             found ? *found : 0, version);
+    return NULL;
 }

@@ -5,9 +5,13 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
+
 /* Opens 'file' beside the library or the command, in the lib folder beside its bin, or where the
- * system looks; it stays open.  NULL: 'why' says in a few words why not.  global: what the part
- * brings along can be seen by what it opens itself. */
-void *wisp_part_open(const char *file, int global, char *why, size_t room);
+ * system looks; it stays open.  What its function 'name' returns: a struct that begins with its
+ * version, an int, which must be this one.  NULL: 'why' says in a few words why not.  global: what
+ * the part brings along can be seen by what it opens itself. */
+const void *wisp_part_table(const char *file, const char *name, int version, bool global, char *why,
+                            size_t room);
 
 #endif

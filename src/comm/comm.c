@@ -3,9 +3,7 @@
 #include "base/error.h"
 #include "base/part.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char FILE_NAME[] = "wisp-mpi.so";
@@ -14,21 +12,13 @@ static const char FILE_NAME[] = "wisp-mpi.so";
 static wisp_status join(struct wisp_comm *out, const struct wisp_launch *how, wisp_error *err)
 {
     char why[250];
-    void *part = wisp_part_open(FILE_NAME, 1, why, sizeof why);
-    if (!part)
+    const struct wisp_comm_part *t =
+        wisp_part_table(FILE_NAME, "wisp_comm_table", WISP_COMM_VERSION, true, why, sizeof why);
+    if (!t)
         return wisp_fail(err, WISP_ENOTSUP,
                          "started by %s as one of %d processes, but %s: %s; it is built by 'make' "
                          "where mpicc is installed (WISP_MPI=0: each process works alone)",
                          how->by, how->size, FILE_NAME, why);
-    const struct wisp_comm_part *(*table)(void);
-    void *symbol = dlsym(part, "wisp_comm_table");
-    memcpy(&table, &symbol, sizeof table); /* ISO C knows no cast from an object to a function */
-    const struct wisp_comm_part *t = symbol ? table() : NULL;
-    if (!t || t->version != WISP_COMM_VERSION)
-        return wisp_fail(err, WISP_ENOTSUP,
-                         "%s is of another version of wisp (interface %d, expected %d); build both "
-                         "together",
-                         FILE_NAME, t ? t->version : 0, WISP_COMM_VERSION);
     wisp_status st = t->join(out, err);
     if (st != WISP_OK || out->size > 1) return st;
     out->leave();

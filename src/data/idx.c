@@ -9,7 +9,7 @@
  * parallel and handed to the sink in order.  Not written. */
 #include "base/idx.h"
 #include "base/mem.h"
-#include "data/data.h"
+#include "data/feed.h"
 #include "data/unpack.h"
 
 #include <errno.h>
@@ -97,22 +97,14 @@ static char *labels_path(const char *path)
 
 /* ---- rows ---- */
 
-struct job { /* one block */
-    size_t first, n_rows;
-    struct wisp_builder b;
-    size_t n_dropped; /* pixels beyond the model's */
-    wisp_status st;
-    wisp_error err;
-};
-
 struct feed {
     struct part images, labels; /* labels.x.data NULL: there are none */
     size_t pixels, limit;       /* of an image; features from 'limit' on are dropped */
-    struct job *jobs;
 };
 
-static wisp_status feed_row(const struct feed *f, struct job *j, size_t row)
+static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row)
 {
+    const struct feed *f = arg;
     const uint8_t *p = f->images.x.data + row * f->pixels, *y = f->labels.x.data;
     wisp_status st = WISP_OK;
     if (y) st = wisp_builder_label(&j->b, y[row], &j->err);
@@ -124,45 +116,12 @@ static wisp_status feed_row(const struct feed *f, struct job *j, size_t row)
     return st == WISP_OK ? wisp_builder_end_row(&j->b, &j->err) : st;
 }
 
-static void feed_block(void *arg, size_t number, int thread)
+static size_t cut(const void *arg, size_t first)
 {
-    (void)thread;
-    struct feed *f = arg;
-    struct job *j = &f->jobs[number];
-    wisp_builder_reset(&j->b);
-    j->st = WISP_OK;
-    for (size_t row = j->first; row < j->first + j->n_rows && !j->st; row++)
-        j->st = feed_row(f, j, row);
-}
-
-static wisp_status feed_all(struct feed *f, struct wisp_source *src, struct wisp_sink *sink,
-                            wisp_error *err)
-{
-    struct wisp_pool *pool = src->ctx ? src->ctx->pool : NULL;
-    size_t n_jobs = (size_t)wisp_pool_threads(pool), n_rows = f->images.x.size[0], n;
-    size_t block = WISP_BLOCK_NNZ / f->pixels + 1;
-    if (block > WISP_BLOCK_ROWS) block = WISP_BLOCK_ROWS;
-    f->jobs = wisp_zalloc(n_jobs, sizeof *f->jobs);
-    if (!f->jobs) return wisp_fail_mem(err, n_jobs * sizeof *f->jobs, "blocks being read");
-    wisp_status st = WISP_OK;
-    for (size_t row = 0; row < n_rows && !st;) {
-        for (n = 0; n < n_jobs && row < n_rows; n++) {
-            f->jobs[n].first = row;
-            f->jobs[n].n_rows = n_rows - row < block ? n_rows - row : block;
-            row += f->jobs[n].n_rows;
-        }
-        wisp_parallel_for(pool, n, feed_block, f);
-        for (size_t i = 0; i < n && !st; i++) {
-            if ((st = f->jobs[i].st) != WISP_OK) wisp_fail(err, st, "%s", f->jobs[i].err.text);
-            else st = wisp_sink_add(sink, &f->jobs[i].b, err);
-        }
-    }
-    for (size_t i = 0; i < n_jobs; i++) {
-        src->n_dropped_features += f->jobs[i].n_dropped;
-        wisp_builder_clear(&f->jobs[i].b);
-    }
-    wisp_free(f->jobs);
-    return st;
+    const struct feed *f = arg;
+    const size_t left = f->images.x.size[0] - first, block = WISP_BLOCK_NNZ / f->pixels + 1;
+    const size_t most = block < WISP_BLOCK_ROWS ? block : WISP_BLOCK_ROWS;
+    return left < most ? left : most;
 }
 
 static wisp_status open_labels(struct feed *f, const struct wisp_source *src, const char *path,
@@ -212,7 +171,8 @@ static wisp_status idx_read(struct wisp_source *src, struct wisp_sink *sink, wis
     if (st == WISP_OK) {
         wisp_sink_at_least(sink, src->o->n_features ? f.limit : f.pixels, src->o->n_labels);
         if (src->source_bytes) *src->source_bytes = f.images.map.bytes + f.labels.map.bytes;
-        st = feed_all(&f, src, sink, err);
+        const struct wisp_feed rows = { f.images.x.size[0], cut, feed_row, &f };
+        st = wisp_feed_all(&rows, src, sink, err);
     }
     part_clear(&f.images);
     part_clear(&f.labels);

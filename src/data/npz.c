@@ -7,7 +7,7 @@
  * of rows are then built in parallel and handed to the sink in order.  Archives must be whole (crc,
  * sizes), headers strict, ids in range and values finite.
  * Writing is in npz_write.c. */
-#include "data/data.h"
+#include "data/feed.h"
 #include "data/npz.h"
 #include "data/zip.h"
 #include "base/mem.h"
@@ -280,22 +280,14 @@ static wisp_status matrix_open(struct matrix *m, const char *path, wisp_error *e
 
 /* ---- reading ---- */
 
-struct job { /* one block */
-    size_t first, n_rows;
-    struct wisp_builder b;
-    size_t n_dropped; /* features beyond the model's */
-    wisp_status st;
-    wisp_error err;
-};
-
 struct feed {
     struct matrix m[2]; /* features, labels (n_rows = 0 where there are none) */
     size_t limit;       /* features from there on are dropped */
-    struct job *jobs;
 };
 
 /* Value i of matrix 'which' goes into the row of b. */
-static wisp_status feed_value(struct feed *f, struct job *j, int which, size_t row, size_t i)
+static wisp_status feed_value(const struct feed *f, struct wisp_feed_job *j, int which, size_t row,
+                              size_t i)
 {
     const struct matrix *m = &f->m[which];
     int64_t id = int_at(&m->indices, i);
@@ -315,29 +307,26 @@ static wisp_status feed_value(struct feed *f, struct job *j, int which, size_t r
     return WISP_OK;
 }
 
-static void feed_block(void *arg, size_t number, int thread)
+static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row)
 {
-    (void)thread;
-    struct feed *f = arg;
-    struct job *j = &f->jobs[number];
-    wisp_builder_reset(&j->b);
-    j->st = WISP_OK;
-    for (size_t row = j->first; row < j->first + j->n_rows && !j->st; row++) {
-        for (int which = 0; which < 2; which++) {
-            const struct matrix *m = &f->m[which];
-            size_t end = m->n_rows ? (size_t)int_at(&m->indptr, row + 1) : 0;
-            for (size_t i = m->n_rows ? (size_t)int_at(&m->indptr, row) : 0; i < end && !j->st; i++)
-                j->st = feed_value(f, j, which, row, i);
-        }
-        wisp_error why;
-        if (!j->st && (j->st = wisp_builder_end_row(&j->b, &why)) != WISP_OK)
-            wisp_fail(&j->err, j->st, "%s: row %zu: %s", f->m[0].path, row, why.text);
+    const struct feed *f = arg;
+    wisp_status st = WISP_OK;
+    for (int which = 0; which < 2; which++) {
+        const struct matrix *m = &f->m[which];
+        size_t end = m->n_rows ? (size_t)int_at(&m->indptr, row + 1) : 0;
+        for (size_t i = m->n_rows ? (size_t)int_at(&m->indptr, row) : 0; i < end && !st; i++)
+            st = feed_value(f, j, which, row, i);
     }
+    wisp_error why;
+    if (!st && (st = wisp_builder_end_row(&j->b, &why)) != WISP_OK)
+        wisp_fail(&j->err, st, "%s: row %zu: %s", f->m[0].path, row, why.text);
+    return st;
 }
 
 /* The next block: as many rows as fit, at least one. */
-static size_t cut(const struct feed *f, size_t first)
+static size_t cut(const void *arg, size_t first)
 {
+    const struct feed *f = arg;
     size_t n = 0, left = f->m[0].n_rows - first;
     int64_t start[2] = { 0, 0 };
     for (int w = 0; w < 2; w++)
@@ -350,33 +339,6 @@ static size_t cut(const struct feed *f, size_t first)
         if (values >= WISP_BLOCK_NNZ) break;
     }
     return n;
-}
-
-static wisp_status feed_all(struct feed *f, struct wisp_source *src, struct wisp_sink *sink,
-                            wisp_error *err)
-{
-    struct wisp_pool *pool = src->ctx ? src->ctx->pool : NULL;
-    size_t n_jobs = (size_t)wisp_pool_threads(pool), n;
-    f->jobs = wisp_zalloc(n_jobs, sizeof *f->jobs);
-    if (!f->jobs) return wisp_fail_mem(err, n_jobs * sizeof *f->jobs, "blocks being read");
-    wisp_status st = WISP_OK;
-    for (size_t row = 0; row < f->m[0].n_rows && !st;) {
-        for (n = 0; n < n_jobs && row < f->m[0].n_rows; n++) {
-            f->jobs[n].first = row;
-            row += f->jobs[n].n_rows = cut(f, row);
-        }
-        wisp_parallel_for(pool, n, feed_block, f);
-        for (size_t i = 0; i < n && !st; i++) {
-            if ((st = f->jobs[i].st) != WISP_OK) wisp_fail(err, st, "%s", f->jobs[i].err.text);
-            else st = wisp_sink_add(sink, &f->jobs[i].b, err);
-        }
-    }
-    for (size_t i = 0; i < n_jobs; i++) {
-        src->n_dropped_features += f->jobs[i].n_dropped;
-        wisp_builder_clear(&f->jobs[i].b);
-    }
-    wisp_free(f->jobs);
-    return st;
 }
 
 char *wisp_npz_labels_path(const char *path)
@@ -419,7 +381,8 @@ static wisp_status npz_read(struct wisp_source *src, struct wisp_sink *sink, wis
         size_t n_labels = src->o->n_labels > f.m[1].n_cols ? src->o->n_labels : f.m[1].n_cols;
         wisp_sink_at_least(sink, src->o->n_features ? f.limit : f.m[0].n_cols, n_labels);
         if (src->source_bytes) *src->source_bytes = f.m[0].map.bytes + f.m[1].map.bytes;
-        st = feed_all(&f, src, sink, err);
+        const struct wisp_feed rows = { f.m[0].n_rows, cut, feed_row, &f };
+        st = wisp_feed_all(&rows, src, sink, err);
     }
     matrix_clear(&f.m[0]);
     matrix_clear(&f.m[1]);

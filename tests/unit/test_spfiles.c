@@ -609,7 +609,7 @@ static void official(void)
                     : "",
              data ? "" : "/.cache/wisp-data");
     if (access(from, R_OK) != 0) {
-        SKIP("no graphchallenge in $WISP_DATA; run /work/shared/data/unpack graphchallenge");
+        SKIP("no graphchallenge in $WISP_DATA; run ../shared/data/unpack graphchallenge");
         return;
     }
     static const char *const names[] = { "neuron1024", "sparse-images-1024.tsv",

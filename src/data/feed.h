@@ -1,0 +1,28 @@
+/* Rows that can be read at any place, by block and in parallel, into a sink in order. */
+#ifndef WISP_DATA_FEED_H
+#define WISP_DATA_FEED_H
+
+#include "data/data.h"
+
+struct wisp_feed_job { /* one block */
+    size_t first, n_rows;
+    struct wisp_builder b;
+    size_t n_dropped; /* features beyond the model's */
+    wisp_error err;
+};
+
+struct wisp_feed {
+    size_t n_rows;
+    /* Rows of the block that begins at 'first': at least one. */
+    size_t (*cut)(const void *arg, size_t first);
+    /* One row into j->b; a failure says why in j->err. */
+    wisp_status (*row)(const void *arg, struct wisp_feed_job *j, size_t row);
+    const void *arg;
+};
+
+/* As many blocks are under way as there are threads; the first failure in the order of rows counts.
+ */
+wisp_status wisp_feed_all(const struct wisp_feed *f, struct wisp_source *src,
+                          struct wisp_sink *sink, wisp_error *err);
+
+#endif
