@@ -3,7 +3,6 @@
 #include "base/part.h"
 #include "cuda/cuda.h"
 
-
 static const char FILE_NAME[] = "wisp-cuda.so";
 
 wisp_status wisp_cuda_open(const struct wisp_cuda **out, wisp_error *err)
