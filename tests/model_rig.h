@@ -149,4 +149,40 @@ static inline struct wisp_model *hand_made(const struct wisp_data *d)
     return m;
 }
 
+/* ---- runs ---- */
+
+static inline wisp_data *rig_synth(size_t rows, size_t features, size_t labels, double row_labels)
+{
+    struct wisp_synth_shape s = { .n_rows = rows,
+                                  .n_features = features,
+                                  .n_labels = labels,
+                                  .row_features = 12,
+                                  .row_labels = row_labels,
+                                  .seed = 9 };
+    wisp_data *d = NULL;
+    CHECK(wisp_synth_data(&d, ctx, &s, false, &err) == WISP_OK, "%s", err.text);
+    return d;
+}
+
+static inline int rig_stop_at(void *arg, const wisp_progress *p)
+{
+    return p->epoch_ended && p->epoch == *(int *)arg;
+}
+
+/* net "": from the options.  stop: after this epoch, 0: never. */
+static inline wisp_status rig_train(wisp_context *with, const wisp_data *d, const char *net,
+                                    const char *more, int stop, const char *path, double *p1)
+{
+    wisp_config *c = config(more);
+    wisp_report *r = NULL;
+    set(c, "net", net);
+    err.text[0] = 0;
+    wisp_status st = wisp_train(&r, with, c, d, NULL, path, rig_stop_at, &stop, &err);
+    if (p1) *p1 = -1;
+    if (r && p1) wisp_report_get(r, "valid_p@1", p1);
+    wisp_report_free(r);
+    wisp_config_free(c);
+    return st;
+}
+
 #endif

@@ -79,6 +79,19 @@ synth() {
     }
 }
 
+# real WHAT NAME...: unpacks data sets, their folder becomes $data; the script ends, with WHAT skipped, where there are none
+real() {
+    local unpack=$root/../shared/data/unpack
+    if [ ! -x "$unpack" ]; then
+        skip "$1" "there is no ../shared/data/unpack beside this checkout"
+        end
+    fi
+    if ! data=$(WISP_DATA=$work/data "$unpack" "${@:2}"); then
+        bad "$1" "the archives could not be unpacked (is xz installed?)"
+        end
+    fi
+}
+
 end() {
     echo "$passed passed, $failed failed$([ $skipped = 0 ] || echo ", $skipped skipped")"
     [ $failed = 0 ]

@@ -54,15 +54,7 @@ judge "it does not match" "d['truth'] == 'mismatch'"
 ok "in words" challenge --data net --neurons 64 --layers 7
 check "they say so" grep -q 'truth: mismatch' out
 
-unpack=$root/../shared/data/unpack
-if [ ! -x "$unpack" ]; then
-    skip "official networks" "there is no ../shared/data/unpack beside this checkout"
-    end
-fi
-if ! data=$(WISP_DATA=$work/data "$unpack" graphchallenge mnist); then
-    bad "official networks" "the archives could not be unpacked (is xz installed?)"
-    end
-fi
+real "official networks" graphchallenge mnist
 for mode in raw exact merged; do
     ok "official, $mode" challenge --data "$data/graphchallenge" --mode $mode --json
     judge "official, $mode: truth" "d['truth'] == 'match' and d['categories'] == 1812"

@@ -155,15 +155,7 @@ mpi -np 3 ./each "$wisp" "${tiny[@]}" --data few -o nofolder/x
 check "each rank's exit code, at the end" [ "$(cat code.* | tr '\n' ' ')" = "5 5 5 " ]
 
 # the official network
-unpack=$root/../shared/data/unpack
-if [ ! -x "$unpack" ]; then
-    skip "the official network" "there is no ../shared/data/unpack beside this checkout"
-    end
-fi
-if ! data=$(WISP_DATA=$work/data "$unpack" graphchallenge); then
-    bad "the official network" "the archive could not be unpacked (is xz installed?)"
-    end
-fi
+real "the official network" graphchallenge
 ok "1024 x 120: alone" challenge --data "$data" --mode merged -o official
 for np in 1 2 4; do
     for mode in exact merged; do

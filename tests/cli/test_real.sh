@@ -3,15 +3,7 @@
 # The same seed gives the same bytes on one kind of machine, so a fall here is a change of the code.
 . "$(dirname "$0")/lib.bash"
 
-unpack=$root/../shared/data/unpack
-if [ ! -x "$unpack" ]; then
-    skip "real data" "there is no ../shared/data/unpack beside this checkout"
-    end
-fi
-if ! data=$(WISP_DATA=$work/data "$unpack" bibtex cooking); then
-    bad "real data" "the archives could not be unpacked (is xz installed?)"
-    end
-fi
+real "real data" bibtex cooking
 
 for set in "bibtex 1836 159 60.5" "cooking 7851 736 66.5"; do
     read -r name features labels bound <<<"$set"

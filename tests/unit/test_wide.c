@@ -4,38 +4,10 @@
 
 static const char WIDE[] = "input 24, relu, sampled 130, relu, sampled 70, relu";
 
-static wisp_data *synth(size_t rows, size_t labels)
-{
-    struct wisp_synth_shape s = { .n_rows = rows,
-                                  .n_features = 300,
-                                  .n_labels = labels,
-                                  .row_features = 12,
-                                  .row_labels = 2,
-                                  .seed = 9 };
-    wisp_data *d = NULL;
-    CHECK(wisp_synth_data(&d, ctx, &s, false, &err) == WISP_OK, "%s", err.text);
-    return d;
-}
-
-static int stop_at(void *arg, const wisp_progress *p)
-{
-    return p->epoch_ended && p->epoch == *(int *)arg;
-}
-
-/* net "": from the options.  stop: after this epoch, 0: never. */
 static wisp_status train(wisp_context *with, const wisp_data *d, const char *net, const char *more,
                          int stop, double *p1)
 {
-    wisp_config *c = config(more);
-    wisp_report *r = NULL;
-    set(c, "net", net);
-    err.text[0] = 0;
-    wisp_status st = wisp_train(&r, with, c, d, NULL, model, stop_at, &stop, &err);
-    if (p1) *p1 = -1;
-    if (r && p1) wisp_report_get(r, "valid_p@1", p1);
-    wisp_report_free(r);
-    wisp_config_free(c);
-    return st;
+    return rig_train(with, d, net, more, stop, model, p1);
 }
 
 static const struct {
@@ -201,7 +173,8 @@ static void test_memory(const wisp_data *d)
 int main(void)
 {
     rig_init();
-    wisp_data *d = synth(400, 200), *few = synth(600, 30), *small = synth(60, 40);
+    wisp_data *d = rig_synth(400, 300, 200, 2), *few = rig_synth(600, 300, 30, 2),
+              *small = rig_synth(60, 300, 40, 2);
     test_threads(d);
     test_resume(d);
     test_file(d);

@@ -155,39 +155,6 @@ static const char *const nets[] = {
 };
 enum { N_NETS = sizeof nets / sizeof *nets };
 
-static wisp_data *synth(size_t rows)
-{
-    struct wisp_synth_shape s = { .n_rows = rows,
-                                  .n_features = 150,
-                                  .n_labels = 20,
-                                  .row_features = 12,
-                                  .row_labels = 1,
-                                  .seed = 9 };
-    wisp_data *d = NULL;
-    CHECK(wisp_synth_data(&d, ctx, &s, false, &err) == WISP_OK, "%s", err.text);
-    return d;
-}
-
-static int stop_at(void *arg, const wisp_progress *p)
-{
-    return p->epoch_ended && p->epoch == *(int *)arg;
-}
-
-static wisp_status train(wisp_context *with, const wisp_data *d, const char *net, const char *more,
-                         int stop, const char *path, double *p1)
-{
-    wisp_config *c = config(more);
-    wisp_report *r = NULL;
-    set(c, "net", net);
-    err.text[0] = 0;
-    wisp_status st = wisp_train(&r, with, c, d, NULL, path, stop_at, &stop, &err);
-    if (p1) *p1 = -1;
-    if (r && p1) wisp_report_get(r, "valid_p@1", p1);
-    wisp_report_free(r);
-    wisp_config_free(c);
-    return st;
-}
-
 static void test_runs(const wisp_data *d)
 {
     static const char *const how[] = { "epochs 3 holdout 0", "epochs 3 holdout 0 optimizer adagrad",
@@ -202,16 +169,16 @@ static void test_runs(const wisp_data *d)
             wisp_context *c;
             CHECK(wisp_context_create(&c, threads, &err) == WISP_OK, "%s", err.text);
             unlink(model);
-            CHECK(train(c, d, net, more, 0, model, NULL) == WISP_OK, "%s", err.text);
+            CHECK(rig_train(c, d, net, more, 0, model, NULL) == WISP_OK, "%s", err.text);
             if (threads == 1) one = slurp(model);
             CHECK(one.n > 1000 && file_is(model, one), "'%s': %d threads differ from 1", net,
                   threads);
             wisp_context_free(c);
         }
         unlink(model);
-        CHECK(train(ctx, d, net, more, 2, model, NULL) == WISP_ESTOPPED, "%s", err.text);
+        CHECK(rig_train(ctx, d, net, more, 2, model, NULL) == WISP_ESTOPPED, "%s", err.text);
         CHECK(!file_is(model, one), "'%s': there was nothing left to do", net);
-        CHECK(train(ctx, d, net, resume, 0, model, NULL) == WISP_OK, "%s", err.text);
+        CHECK(rig_train(ctx, d, net, resume, 0, model, NULL) == WISP_OK, "%s", err.text);
         CHECK(file_is(model, one), "'%s': resumed it differs", net);
         free(one.p);
     }
@@ -222,8 +189,8 @@ static void test_learns(const wisp_data *d)
     TEST("wires: it learns");
     for (size_t i = 0; i < N_NETS; i++) {
         double first, last;
-        CHECK(train(ctx, d, nets[i], "epochs 1 lr 1e-9", 0, model, &first) == WISP_OK &&
-                  train(ctx, d, nets[i], "epochs 12 lr 0.01", 0, model, &last) == WISP_OK,
+        CHECK(rig_train(ctx, d, nets[i], "epochs 1 lr 1e-9", 0, model, &first) == WISP_OK &&
+                  rig_train(ctx, d, nets[i], "epochs 12 lr 0.01", 0, model, &last) == WISP_OK,
               "%s", err.text);
         CHECK(last > first + 25, "'%s': P@1 %g, before training %g", nets[i], last, first);
     }
@@ -255,14 +222,14 @@ static void test_file(const wisp_data *d)
     static float was[N * K], is[N * K];
     struct wisp_model *m = NULL, *again = NULL;
     TEST("wires: a first layer reads the rows of its batch alone");
-    CHECK(train(ctx, d, nets[0], "epochs 2", 0, model, NULL) == WISP_OK &&
+    CHECK(rig_train(ctx, d, nets[0], "epochs 2", 0, model, NULL) == WISP_OK &&
               wisp_model_load(&m, model, &err) == WISP_OK,
           "%s", err.text);
     if (m) score(was, m, d);
     wisp_model_free(m);
     m = NULL;
     TEST("wires: connections are in the model file, and are those that are used");
-    CHECK(train(ctx, d, nets[1], "epochs 2", 0, model, NULL) == WISP_OK &&
+    CHECK(rig_train(ctx, d, nets[1], "epochs 2", 0, model, NULL) == WISP_OK &&
               wisp_model_load(&m, model, &err) == WISP_OK,
           "%s", err.text);
     if (!m || !score(was, m, d)) return;
@@ -327,9 +294,9 @@ static void test_init(const wisp_data *d)
     char more[200];
     struct wisp_model *m = NULL, *on = NULL;
     TEST("wires: training goes on with the model's connections");
-    CHECK(train(ctx, d, nets[1], "epochs 2", 0, model, NULL) == WISP_OK, "%s", err.text);
+    CHECK(rig_train(ctx, d, nets[1], "epochs 2", 0, model, NULL) == WISP_OK, "%s", err.text);
     snprintf(more, sizeof more, "epochs 1 lr 1e-9 seed 77 init %s", model);
-    CHECK(train(ctx, d, nets[1], more, 0, other, NULL) == WISP_OK, "%s", err.text);
+    CHECK(rig_train(ctx, d, nets[1], more, 0, other, NULL) == WISP_OK, "%s", err.text);
     if (wisp_model_load(&m, model, &err) == WISP_OK &&
         wisp_model_load(&on, other, &err) == WISP_OK && score(was, m, d) && score(is, on, d)) {
         const struct wisp_layer *l = &m->net.layers[2];
@@ -364,7 +331,7 @@ static void test_memory(const wisp_data *d)
 int main(void)
 {
     rig_init();
-    wisp_data *d = synth(500), *few = synth(60);
+    wisp_data *d = rig_synth(500, 150, 20, 1), *few = rig_synth(60, 150, 20, 1);
     test_challenge();
     test_any_size();
     test_mixing();
