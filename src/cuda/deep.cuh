@@ -95,6 +95,17 @@ struct alignas(16) wisp_dlayer {   /* y = min(hi, max(lo, scale * sum + bias)) *
     struct wisp_dpart part[WISP_DEEP_PARTS];
 };
 
+/* A value of shared memory, of the lower id of a pair or the upper one: 'pick' is the bytes between
+ * ids, or that << 8.  One instruction makes the address, which takes three where the compiler is
+ * left alone. */
+static __device__ __forceinline__ float wisp_dpeek(uint32_t base, uint32_t pair, uint32_t pick)
+{
+    float x;
+    const uint32_t address = __dp2a_lo(pair, pick, base);
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(address));
+    return x;
+}
+
 /* ---- deep_pack.cu ---- */
 
 struct wisp_dimage { /* all layers as the card will hold them, in host memory */

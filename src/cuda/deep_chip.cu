@@ -37,22 +37,12 @@ static __device__ __forceinline__ void load_pairs(uint32_t (&v)[C / 2], const un
     }
 }
 
-/* A value of shared memory: 'pick' is 4 for the lower id of a pair, 4 << 8 for the upper.  One
- * instruction makes the address, which takes three where the compiler is left alone. */
-static __device__ __forceinline__ float peek(uint32_t base, uint32_t pair, uint32_t pick)
-{
-    float x;
-    const uint32_t address = __dp2a_lo(pair, pick, base);
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(address));
-    return x;
-}
-
 template <int C>
 static __device__ __forceinline__ void load_shared(float (&x)[C], const uint32_t (&v)[C / 2],
                                                    uint32_t base)
 {
 #pragma unroll
-    for (int e = 0; e < C; e++) x[e] = peek(base, v[e / 2], e % 2 ? 4 << 8 : 4);
+    for (int e = 0; e < C; e++) x[e] = wisp_dpeek(base, v[e / 2], e % 2 ? 4 << 8 : 4);
 }
 
 /* The same from memory, where ids may have 32 bits. */

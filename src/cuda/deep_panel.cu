@@ -18,21 +18,11 @@
 
 enum { LANES = 32, WARPS = 32, THREADS = LANES * WARPS };
 
-/* A value of shared memory: 'pick' is 128, a place's bytes, for the lower id of a pair, 128 << 8
- * for the upper. */
-static __device__ __forceinline__ float peek(uint32_t base, uint32_t pair, uint32_t pick)
-{
-    float x;
-    const uint32_t address = __dp2a_lo(pair, pick, base);
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(address));
-    return x;
-}
-
 static __device__ __forceinline__ void load_8(float (&x)[8], uint32_t base, uint4 q)
 {
     const uint32_t v[4] = { q.x, q.y, q.z, q.w };
 #pragma unroll
-    for (int e = 0; e < 8; e++) x[e] = peek(base, v[e / 2], e % 2 ? 128 << 8 : 128);
+    for (int e = 0; e < 8; e++) x[e] = wisp_dpeek(base, v[e / 2], e % 2 ? 128 << 8 : 128);
 }
 
 template <bool WEIGHTED>

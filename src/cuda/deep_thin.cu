@@ -48,17 +48,9 @@ static __device__ __forceinline__ struct wisp_dthin load_thin(const struct wisp_
     return u.thin;
 }
 
-static __device__ __forceinline__ float peek(uint32_t base, uint32_t pair, uint32_t pick)
-{
-    float x;
-    const uint32_t address = __dp2a_lo(pair, pick, base);
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(address));
-    return x;
-}
-
 static __device__ __forceinline__ float add_pair(float sum, uint32_t base, uint32_t pair)
 {
-    const float x = peek(base, pair, 4), y = peek(base, pair, 4 << 8);
+    const float x = wisp_dpeek(base, pair, 4), y = wisp_dpeek(base, pair, 4 << 8);
     return sum + x + y; /* in order, as deep_chip.cu adds */
 }
 
