@@ -34,7 +34,7 @@ struct work { /* room for the largest layer */
     uint32_t *first;        /* first candidate of a class */
     uint32_t *group_of, *group_first, *members, *member_start;
     uint32_t *cand_group, *cand_place; /* group and place in it of a candidate's output */
-    uint32_t *slot, *list;
+    uint32_t *slot;
     double *sum;
     size_t n_slots;
     uint32_t n_before;
@@ -290,7 +290,6 @@ static wisp_status merge_layer(struct wisp_spnet *net, struct wisp_merged *what,
     for (uint32_t i = 0; i < n; i++) biases[i] = k->cand.bias[k->first[i]];
     wisp_status st = WISP_OK;
     if (cost(&k->p) + cost(&k->q) < cost(&k->direct)) {
-        what->n_factored++;
         st = add_layer(net, &k->p, k->n_before, NULL, true, err);
         if (st == WISP_OK) st = add_layer(net, &k->q, n_groups, biases, l->linear, err);
     } else st = add_layer(net, &k->direct, k->n_before, biases, l->linear, err);

@@ -79,11 +79,10 @@ wisp_status wisp_spnet_rules(struct wisp_spnet *net, struct wisp_pool *pool, wis
 
 /* ---- merging (merge.c) ---- */
 
-struct wisp_merged {     /* what merging found */
-    uint64_t n_edges;    /* of the merged net */
-    uint32_t widest;     /* of its layers' outputs */
-    uint32_t n_factored; /* layers that became sums and a layer on them */
-    uint32_t *last;      /* (outputs of the net) output of the merged net that has its value */
+struct wisp_merged {  /* what merging found */
+    uint64_t n_edges; /* of the merged net */
+    uint32_t widest;  /* of its layers' outputs */
+    uint32_t *last;   /* (outputs of the net) output of the merged net that has its value */
     uint32_t n_last;
 };
 /* The merged net; its rules are those of 'net', which must have them.  A net without equal neurons
