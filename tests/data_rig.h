@@ -124,8 +124,8 @@ static inline bool same(const struct wisp_data *a, const struct wisp_data *b)
     return true;
 }
 
-static struct wisp_data *read_text(struct wisp_context *ctx, const char *format, const char *text,
-                                   size_t n)
+static inline struct wisp_data *read_text(struct wisp_context *ctx, const char *format,
+                                          const char *text, size_t n)
 {
     struct wisp_read_options o = { .format = format, .index_base = -1 };
     struct wisp_data *d;
@@ -150,6 +150,7 @@ static inline int rig_open(void)
 {
     wisp_error err;
     if (!mkdtemp(folder) || wisp_pool_create(&four.pool, 4, &err) != WISP_OK) return 0;
+    one = (struct wisp_context){ 0 }; /* no pool: the calling thread alone */
     four.say = say;
     return 1;
 }

@@ -237,6 +237,10 @@ WISP_API wisp_status wisp_sparse_add(wisp_sparse *net, uint32_t n_in, uint32_t n
                                      const uint64_t *start, const uint32_t *in,
                                      const float *weights, const float *biases, int linear,
                                      wisp_error *err);
+/* The same from a MatrixMarket file (coordinate; real, integer or pattern, which is weights of 1;
+ * general): a row of the matrix is an output.  All biases are 'bias'. */
+WISP_API wisp_status wisp_sparse_add_file(wisp_sparse *net, const char *path, double bias,
+                                          int linear, wisp_error *err);
 WISP_API wisp_status wisp_sparse_save(const wisp_sparse *net, const char *path, wisp_error *err);
 WISP_API wisp_status wisp_sparse_load(wisp_sparse **out, wisp_context *ctx, const char *path,
                                       wisp_error *err);

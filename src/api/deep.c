@@ -2,6 +2,7 @@
 #include "api/deep.h"
 #include "base/mem.h"
 #include "kernels/kernels.h"
+#include "spdnn/mtx.h"
 #include "spdnn/netfile.h"
 
 #include <math.h>
@@ -152,6 +153,21 @@ wisp_status wisp_sparse_add(wisp_sparse *net, uint32_t n_in, uint32_t n_out, con
                                   .linear = linear != 0 };
     net->analysed = false;
     return wisp_spnet_add(net->net, &e, err);
+}
+
+wisp_status wisp_sparse_add_file(wisp_sparse *net, const char *path, double bias, int linear,
+                                 wisp_error *err)
+{
+    struct wisp_mtx m;
+    wisp_error why = { 0 };
+    wisp_status st = wisp_mtx_read(&m, path, false, err);
+    if (st != WISP_OK) return st;
+    m.e.bias = (float)bias;
+    m.e.linear = linear != 0;
+    net->analysed = false;
+    st = wisp_spnet_add(net->net, &m.e, &why);
+    wisp_mtx_clear(&m);
+    return st == WISP_OK ? st : wisp_fail(err, st, "%s: %.400s", path, why.text);
 }
 
 wisp_status wisp_sparse_save(const wisp_sparse *net, const char *path, wisp_error *err)
