@@ -115,7 +115,7 @@ typedef struct wisp_data_stats {
     size_t n_label_values; /* labels of all rows */
     size_t n_unlabelled;   /* rows without a label */
     size_t source_bytes;   /* text or archive read, before unpacking; 0 when it came from a cache */
-    size_t bytes;          /* of the binary rows */
+    size_t bytes;          /* of the binary rows; of a view: what it does not borrow */
 } wisp_data_stats;
 
 /* Opens 'path' in the format that the options name (or that its bytes show).
@@ -139,6 +139,16 @@ WISP_API wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const c
 WISP_API wisp_status wisp_data_from_csr(wisp_data **out, size_t n_rows, size_t n_features,
                                         size_t n_labels, const int64_t *x_ptr, const int32_t *x_idx,
                                         const float *x_val, const int64_t *y_ptr,
+                                        const int32_t *y_idx, wisp_error *err);
+/* The same without a copy: offsets, ids and values are of 32 bits (int32_t, float), or of 64
+ * (int64_t, double) where 'types' says so.  Ids and values are BORROWED: they must stay as they are
+ * until wisp_data_free; offsets and labels are copied.  WISP_EFORMAT where a row's ids do not
+ * ascend, or repeat, or a value is 0: the caller tidies the rows (scipy: sum_duplicates,
+ * eliminate_zeros) or has them copied.  64-bit ids and values cannot be trained on a card. */
+enum { WISP_CSR_PTR64 = 1, WISP_CSR_IDS64 = 2, WISP_CSR_VALUES64 = 4 };
+WISP_API wisp_status wisp_data_view_csr(wisp_data **out, size_t n_rows, size_t n_features,
+                                        size_t n_labels, const void *x_ptr, const void *x_idx,
+                                        const void *x_val, unsigned types, const int64_t *y_ptr,
                                         const int32_t *y_idx, wisp_error *err);
 WISP_API void wisp_data_stats_get(const wisp_data *d, wisp_data_stats *out);
 /* Writes 'd' in the named format (NULL: by the ending of the path). */

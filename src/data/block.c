@@ -196,6 +196,60 @@ size_t wisp_rows_bytes(const struct wisp_rows *r)
     return l.bytes - l.xp;
 }
 
+/* ---- the bytes of rows, wherever they are ---- */
+
+enum { PIECE = 1024 }; /* elements made narrow at a time */
+
+wisp_status wisp_rows_give_ids(const struct wisp_rows *r, wisp_take take, void *arg)
+{
+    const size_t nnz = r->xp[r->n];
+    if (r->xi) return nnz ? take(arg, r->xi, 4 * nnz) : WISP_OK;
+    int32_t piece[PIECE];
+    wisp_status st = WISP_OK;
+    for (size_t i = 0, n; st == WISP_OK && i < nnz; i += n) {
+        for (n = 0; n < PIECE && i + n < nnz; n++) piece[n] = wisp_row_id(r, i + n);
+        st = take(arg, piece, 4 * n);
+    }
+    return st;
+}
+
+wisp_status wisp_rows_give_values(const struct wisp_rows *r, wisp_take take, void *arg)
+{
+    const size_t nnz = r->xp[r->n];
+    if (r->xv) return nnz ? take(arg, r->xv, 4 * nnz) : WISP_OK;
+    float piece[PIECE];
+    wisp_status st = WISP_OK;
+    for (size_t i = 0, n; st == WISP_OK && i < nnz; i += n) {
+        for (n = 0; n < PIECE && i + n < nnz; n++) piece[n] = wisp_row_value(r, i + n);
+        st = take(arg, piece, 4 * n);
+    }
+    return st;
+}
+
+/* What 'put' clears behind a section of n elements. */
+static wisp_status give_pad(size_t n, wisp_take take, void *arg)
+{
+    static const unsigned char zero[64];
+    return up(4 * n) > 4 * n ? take(arg, zero, up(4 * n) - 4 * n) : WISP_OK;
+}
+
+wisp_status wisp_rows_give(const struct wisp_rows *r, wisp_take take, void *arg)
+{
+    const size_t nnz = r->xp[r->n], n_lab = r->yp[r->n];
+    wisp_status st;
+    if ((st = take(arg, r->xp, 4 * (r->n + 1))) != WISP_OK ||
+        (st = give_pad(r->n + 1, take, arg)) != WISP_OK ||
+        (st = take(arg, r->yp, 4 * (r->n + 1))) != WISP_OK ||
+        (st = give_pad(r->n + 1, take, arg)) != WISP_OK ||
+        (st = wisp_rows_give_ids(r, take, arg)) != WISP_OK ||
+        (st = give_pad(nnz, take, arg)) != WISP_OK ||
+        (st = wisp_rows_give_values(r, take, arg)) != WISP_OK ||
+        (st = give_pad(nnz, take, arg)) != WISP_OK)
+        return st;
+    if (n_lab && (st = take(arg, r->yi, 4 * n_lab)) != WISP_OK) return st;
+    return give_pad(n_lab, take, arg);
+}
+
 struct wisp_rows wisp_block_view(const unsigned char *block)
 {
     struct wisp_block_head head;

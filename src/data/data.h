@@ -10,6 +10,10 @@
  * each section starts at a multiple of 64 bytes from the block's start (which is itself
  * 64-aligned in the file).  Within a row features and labels ascend, without repeats.
  *
+ * A view (view.c) is a set whose features and values stay in arrays of the caller; only offsets and
+ * labels are made.  Its ids and values may be of wider types, so whoever reads a set's rows one by
+ * one asks wisp_row_id and wisp_row_value.
+ *
  * Rows keep the values of the source; tf-idf and unit length are applied when a batch is
  * laid out (model/batch.c), so one cache serves every setting. */
 #ifndef WISP_DATA_DATA_H
@@ -34,7 +38,22 @@ struct wisp_rows { /* a view into a block */
     const uint32_t *xp, *yp; /* (n+1) */
     const int32_t *xi, *yi;  /* (xp[n]), (yp[n]) */
     const float *xv;         /* (xp[n]) */
+    const int64_t *xi64;     /* in place of xi, which is then NULL; ids fit 32 bits */
+    const double *xv64;      /* in place of xv */
 };
+static inline int32_t wisp_row_id(const struct wisp_rows *r, size_t i)
+{
+    return r->xi ? r->xi[i] : (int32_t)r->xi64[i];
+}
+static inline float wisp_row_value(const struct wisp_rows *r, size_t i)
+{
+    return r->xv ? r->xv[i] : (float)r->xv64[i];
+}
+/* A count, so that log(tf) makes sense: a whole number from 1 to 2^24. */
+static inline bool wisp_is_count(float v)
+{
+    return v >= 1 && v <= 0x1p24f && v == (float)(int32_t)v;
+}
 
 /* Names: line i names id i.  text holds them joined by '\n', each line ended. */
 struct wisp_names {
@@ -50,7 +69,7 @@ struct wisp_data {
     size_t nnz, n_lab; /* sums over rows */
     size_t n_unlabelled;
     size_t max_row_nnz;
-    bool counts; /* every value is a whole number from 1 to 2^24: counts, so log(tf) makes sense */
+    bool counts; /* every value is a count */
     size_t n_blocks;
     struct wisp_rows *blocks;         /* (n_blocks) */
     size_t *first;                    /* (n_blocks + 1) number of the first row of each block */
@@ -62,8 +81,8 @@ struct wisp_data {
     int index_base;                   /* there; NULL and 0 for rows that were not read */
     /* where the bytes live */
     struct wisp_map map; /* a cache file, or nothing */
-    void **heap;         /* (n_blocks) blocks in memory, or NULL */
-    size_t bytes;        /* of all blocks */
+    void **heap;         /* (n_blocks) blocks in memory, or NULL; of a view: what was made */
+    size_t bytes;        /* of all blocks; of a view: what was made */
     size_t source_bytes; /* read from the source, as it lies there; 0 when a cache was mapped */
 };
 
@@ -86,6 +105,13 @@ void wisp_data_free(struct wisp_data *d);
 void wisp_data_forget(const struct wisp_data *d, size_t block);
 /* Bytes behind a view, and the same rows copied to 'to' (64-aligned, so many bytes). */
 size_t wisp_rows_bytes(const struct wisp_rows *r);
+/* Hands the bytes behind a view to 'take', in order and in pieces: those that the rows have as a
+ * block, wherever they are.  Stops at the first error. */
+typedef wisp_status (*wisp_take)(void *arg, const void *bytes, size_t n);
+wisp_status wisp_rows_give(const struct wisp_rows *r, wisp_take take, void *arg);
+/* The same for the ids of the features alone, or their values, without padding. */
+wisp_status wisp_rows_give_ids(const struct wisp_rows *r, wisp_take take, void *arg);
+wisp_status wisp_rows_give_values(const struct wisp_rows *r, wisp_take take, void *arg);
 struct wisp_rows wisp_rows_copy(void *to, const struct wisp_rows *r);
 /* The wanted rows as a set of their own, in memory, in order. */
 wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d,
@@ -166,6 +192,11 @@ void wisp_builder_clear(struct wisp_builder *b);
 /* Lays the rows of b out as a block.  'to' has wisp_block_bytes() bytes and is 64-aligned; check is
  * left 0. */
 size_t wisp_block_bytes(size_t n_rows, size_t nnz, size_t n_lab);
+/* Whether so many may lie in one block; a single row always may. */
+static inline bool wisp_block_fits(size_t n_rows, size_t nnz, size_t n_lab)
+{
+    return n_rows <= WISP_BLOCK_ROWS && nnz <= WISP_BLOCK_NNZ && n_lab <= WISP_BLOCK_NNZ;
+}
 void wisp_block_write(unsigned char *to, const struct wisp_builder *b);
 struct wisp_rows wisp_block_view(const unsigned char *block);
 

@@ -321,8 +321,8 @@ static wisp_status put_row(struct wisp_out *out, const struct wisp_data *d,
         before = " ";
     }
     for (size_t k = b->xp[row]; k < b->xp[row + 1]; k++)
-        for (float times = b->xv[k]; times >= 1 && !st; times--) {
-            st = put_name(out, &d->vocab, b->xi[k], before, err);
+        for (float times = wisp_row_value(b, k); times >= 1 && !st; times--) {
+            st = put_name(out, &d->vocab, wisp_row_id(b, k), before, err);
             before = " ";
         }
     return st ? st : wisp_out_write(out, "\n", 1, err);

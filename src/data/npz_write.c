@@ -19,8 +19,9 @@ struct stream {           /* where the bytes of an array go */
     wisp_error *err;
 };
 
-static wisp_status put(struct stream *s, const void *p, size_t bytes)
+static wisp_status put(void *stream, const void *p, size_t bytes)
 {
+    struct stream *s = stream;
     if (s->out) return wisp_out_write(s->out, p, bytes, s->err);
     s->crc = (uint32_t)crc32_z(s->crc, p, bytes);
     s->bytes += bytes;
@@ -61,8 +62,7 @@ static wisp_status put_indices(struct stream *s, const struct part *m)
     wisp_status st = put_header_n(s, "<i4", n_values(m));
     for (size_t i = 0; i < m->d->n_blocks && !st; i++) {
         const struct wisp_rows *b = &m->d->blocks[i];
-        st = m->labels ? put(s, b->yi, 4 * (size_t)b->yp[b->n])
-                       : put(s, b->xi, 4 * (size_t)b->xp[b->n]);
+        st = m->labels ? put(s, b->yi, 4 * (size_t)b->yp[b->n]) : wisp_rows_give_ids(b, put, s);
     }
     return st;
 }
@@ -91,7 +91,7 @@ static wisp_status put_data(struct stream *s, const struct part *m)
 {
     wisp_status st = put_header_n(s, "<f4", n_values(m));
     for (size_t i = 0; i < m->d->n_blocks && !st && !m->labels; i++)
-        st = put(s, m->d->blocks[i].xv, 4 * (size_t)m->d->blocks[i].xp[m->d->blocks[i].n]);
+        st = wisp_rows_give_values(&m->d->blocks[i], put, s);
     float ones[256];
     for (size_t i = 0; i < 256; i++) ones[i] = 1;
     for (size_t left = m->labels ? m->d->n_lab : 0; left && !st;) {

@@ -10,7 +10,7 @@ static wisp_status copy_row(struct wisp_builder *b, const struct wisp_rows *r, s
     for (uint32_t i = r->yp[row]; st == WISP_OK && i < r->yp[row + 1]; i++)
         st = wisp_builder_label(b, r->yi[i], err);
     for (uint32_t i = r->xp[row]; st == WISP_OK && i < r->xp[row + 1]; i++)
-        st = wisp_builder_feature(b, r->xi[i], r->xv[i], err);
+        st = wisp_builder_feature(b, wisp_row_id(r, i), wisp_row_value(r, i), err);
     return st == WISP_OK ? wisp_builder_end_row(b, err) : st;
 }
 

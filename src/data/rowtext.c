@@ -277,9 +277,9 @@ static wisp_status print_row(struct printer *w, const struct wisp_rows *r, size_
     }
     for (size_t k = r->xp[i]; k < r->xp[i + 1]; k++) {
         if ((st = spill(w, ROOM, err)) != WISP_OK) return st;
-        print_id(w, ' ', (int64_t)r->xi[k] + d->base);
+        print_id(w, ' ', (int64_t)wisp_row_id(r, k) + d->base);
         w->buf[w->n++] = ':';
-        w->n += wisp_number_print(w->buf + w->n, r->xv[k]);
+        w->n += wisp_number_print(w->buf + w->n, wisp_row_value(r, k));
     }
     if ((st = spill(w, ROOM, err)) != WISP_OK) return st;
     if (d->libsvm && r->yp[i] == r->yp[i + 1] && r->xp[i] == r->xp[i + 1]) w->buf[w->n++] = ' ';

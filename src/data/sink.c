@@ -81,7 +81,7 @@ static wisp_status count(int64_t **counts, size_t *cap, size_t *seen, const int3
 static bool all_counts(const float *v, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (!(v[i] >= 1 && v[i] <= 0x1p24f) || v[i] != (float)(int32_t)v[i]) return false;
+        if (!wisp_is_count(v[i])) return false;
     return true;
 }
 
@@ -184,9 +184,9 @@ wisp_status wisp_sink_add(struct wisp_sink *s, const struct wisp_builder *b, wis
     struct wisp_builder *to = &s->pending;
     for (size_t row = 0; row < b->n_rows;) {
         size_t last = row; /* rows that still fit */
-        while (last < b->n_rows && to->n_rows + (last - row) < WISP_BLOCK_ROWS &&
-               to->nnz + (b->xp[last + 1] - b->xp[row]) <= WISP_BLOCK_NNZ &&
-               to->n_lab + (b->yp[last + 1] - b->yp[row]) <= WISP_BLOCK_NNZ)
+        while (last < b->n_rows && wisp_block_fits(to->n_rows + (last - row) + 1,
+                                                   to->nnz + (b->xp[last + 1] - b->xp[row]),
+                                                   to->n_lab + (b->yp[last + 1] - b->yp[row])))
             last++;
         if (last == row && to->n_rows == 0) last++; /* one huge row is a block of its own */
         wisp_status st = WISP_OK;

@@ -131,13 +131,14 @@ static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r,
     double sum = 0;
     uint64_t stream = WISP_STREAM_INPUT_DROP + (drop->step << 8);
     for (uint32_t i = r->xp[row]; i < r->xp[row + 1]; i++) {
-        if ((size_t)r->xi[i] >= l->n_features) break; /* ids ascend */
+        int32_t id = wisp_row_id(r, i);
+        if ((size_t)id >= l->n_features) break; /* ids ascend */
         uint64_t place = (uint64_t)sample << 32 | (i - r->xp[row]);
         if (drop->rate > 0 && wisp_rand_unit(drop->seed, stream, place) < drop->rate) continue;
-        float x = r->xv[i];
-        if (v->mode == WISP_VALUES_TFIDF) x = (x > 1 ? 1 + logf(x) : x) * v->idf[r->xi[i]];
+        float x = wisp_row_value(r, i);
+        if (v->mode == WISP_VALUES_TFIDF) x = (x > 1 ? 1 + logf(x) : x) * v->idf[id];
         sum += (double)x * x;
-        xi[n] = r->xi[i];
+        xi[n] = id;
         xv[n++] = x;
     }
     /* Length 1 after dropping: a row keeps its scale.  (Dividing by 1 - rate instead cost 1.5

@@ -92,6 +92,7 @@ static wisp_status set_rows(struct wisp_cuda_setup *s, struct wisp_gpu *g, const
     if (!g->blocks) return wisp_fail_mem(err, d->n_blocks * sizeof *g->blocks, "the card's rows");
     for (size_t b = 0; b < d->n_blocks; b++) {
         const struct wisp_rows *k = &d->blocks[b];
+        if (!k->xi || !k->xv) return wisp_not_on_card(err, "rows with ids or values of 64 bits");
         g->blocks[b] = (struct wisp_cuda_block){ k->n, k->xp, k->xi, k->xv, k->yp, k->yi };
     }
     s->n_rows = d->n_rows, s->n_blocks = d->n_blocks, s->blocks = g->blocks;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#define XXH_STATIC_LINKING_ONLY /* for a hash state that needs no heap */
 #include <xxhash.h>
 
 static const char FORMAT[] = "wisp-state 1";
@@ -91,10 +92,18 @@ static void counters(char *out, size_t room, const struct wisp_run *r)
              r->n_averaged);
 }
 
+static wisp_status hash_more(void *state, const void *bytes, size_t n)
+{
+    XXH3_64bits_update(state, bytes, n);
+    return WISP_OK;
+}
+
 static uint64_t hash_block(const struct wisp_data *d, size_t block, uint64_t h)
 {
-    const struct wisp_rows *r = &d->blocks[block];
-    return XXH3_64bits_withSeed(r->xp, wisp_rows_bytes(r), h);
+    XXH3_state_t state;
+    XXH3_64bits_reset_withSeed(&state, h);
+    wisp_rows_give(&d->blocks[block], hash_more, &state);
+    return XXH3_64bits_digest(&state);
 }
 
 /* What tells a data set from another: sizes, counts of features and labels, first and last rows. */
