@@ -7,8 +7,9 @@
  * clock starts.  Where memory does not suffice inputs come in chunks; where layers alone are too
  * many they come in ranges, copied into one of two buffers while the range in the other is run.
  *
- * Forms: chip, where a layer's outputs fit into shared memory twice; panel, where outputs share no
- * inputs, nothing may be dropped, and 32 inputs fit; wide for the rest. */
+ * Forms: panel and slice, where outputs share no inputs and nothing may be dropped: panel, where 32
+ * inputs fit into shared memory and there are enough for all multiprocessors, slice for the rest;
+ * chip, where a layer's outputs fit into shared memory twice; else wide. */
 #include "cuda/deep.cuh"
 
 #include <algorithm>
@@ -20,7 +21,7 @@
 enum { LANES = 32, STRETCH = 8 }; /* layers after which the host looks whether inputs are left */
 static const double GIB = 1 << 30;
 
-int wisp_deep_only = -1;
+int wisp_deep_only = -1, wisp_deep_ring = 0;
 
 struct wisp_cuda_runner {
     struct wisp_cuda_deep d;
@@ -28,7 +29,8 @@ struct wisp_cuda_runner {
     bool drop, streamed, weighted;
     struct wisp_dimage image;
     struct wisp_dchip_plan chip;
-    uint32_t width, widest; /* chip: floats of a buffer; panel: places; of all layers */
+    uint32_t width, widest; /* chip: floats of a buffer; panel, slice: places; of all layers */
+    uint32_t panel_blocks;
     size_t chunk, n_ranges; /* inputs at a time */
     size_t *range;          /* (n_ranges + 1) first layer of each */
     size_t buffer_bytes;    /* for a range of layers */
@@ -60,6 +62,12 @@ static double now_s(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Layer by layer through memory. */
+static bool layered(const struct wisp_cuda_runner *r)
+{
+    return r->form == WISP_DEEP_WIDE || r->form == WISP_DEEP_SLICE;
 }
 
 static uint32_t last_width(const struct wisp_cuda_runner *r)
@@ -97,6 +105,13 @@ static struct facts facts_of(const struct wisp_cuda_deep *d)
     return f;
 }
 
+/* Whether panels keep all multiprocessors busy; a slice of each does in any case. */
+static bool many_panels(const struct wisp_cuda_runner *r)
+{
+    const size_t panels = (r->d.n + LANES - 1) / LANES, n = (size_t)r->n_multi;
+    return (panels + n - 1) / n * n * 4 <= 5 * panels;
+}
+
 static wisp_status choose(struct wisp_cuda_runner *r, wisp_error *err)
 {
     const struct facts f = facts_of(&r->d);
@@ -110,19 +125,25 @@ static wisp_status choose(struct wisp_cuda_runner *r, wisp_error *err)
     const size_t room = (size_t)shared - 64;
     const size_t width = ((size_t)f.slots + 1 + 3) / 4 * 4;
     const uint32_t all = std::max(f.widest, f.inputs);
+    uint32_t rows = (uint32_t)(room / 128 - 1); /* 32 inputs each, and one of zeros */
+    if (wisp_deep_ring) rows = std::min(rows, (uint32_t)wisp_deep_ring);
     const bool chip = 8 * width <= room && 2 * width <= 65536; /* ids of 16 bits */
-    const bool panel = !r->drop && all <= WISP_PANEL_WIDTH && 128 * (size_t)all <= room;
+    const bool slice = !r->drop, panel = slice && wisp_panel_fits(all, rows);
+    const bool apart = f.outputs < 2 * f.groups, long_rows = f.edges >= 16 * f.outputs;
     r->weighted = f.weighted > 0;
-    if (panel && f.outputs < 2 * f.groups) r->form = WISP_DEEP_PANEL;
+    if (panel && apart && (many_panels(r) || !long_rows)) r->form = WISP_DEEP_PANEL;
+    else if (slice && apart && long_rows) r->form = WISP_DEEP_SLICE;
     else if (chip && (r->drop || 2 * f.weighted <= f.edges)) r->form = WISP_DEEP_CHIP;
     else r->form = WISP_DEEP_WIDE;
     if (wisp_deep_only >= 0) r->form = (enum wisp_deep_form)wisp_deep_only;
-    if ((r->form == WISP_DEEP_CHIP && !chip) || (r->form == WISP_DEEP_PANEL && !panel))
+    if ((r->form == WISP_DEEP_CHIP && !chip) || (r->form == WISP_DEEP_PANEL && !panel) ||
+        (r->form == WISP_DEEP_SLICE && !slice))
         return wisp_dfail(err, WISP_ENOTSUP, "layers of %u outputs do not fit form %d", f.widest,
                           (int)r->form);
     r->widest = all;
-    r->width = r->form == WISP_DEEP_CHIP ? (uint32_t)width
-                                         : (uint32_t)std::min(2 * (size_t)all, room / 128);
+    r->width = r->form == WISP_DEEP_CHIP    ? (uint32_t)width
+               : r->form == WISP_DEEP_PANEL ? std::min(2 * all, rows)
+                                            : rows;
     r->chip.direct = ((size_t)f.inputs + 1 + 3) / 4 * 4 > width;
     return WISP_OK;
 }
@@ -151,9 +172,9 @@ static size_t lay(struct wisp_cuda_runner *r, void *b)
         n_x = r->chunk, n_state = ranged ? r->chunk : 0;
     }
     r->x = (float *)wisp_dtake(b, &at, n_x * r->x_step * sizeof *r->x);
-    for (int i = 0; i < (r->form == WISP_DEEP_WIDE ? 2 : 1); i++)
+    for (int i = 0; i < (layered(r) ? 2 : 1); i++)
         r->state[i] = (float *)wisp_dtake(b, &at, n_state * r->state_step * sizeof *r->x);
-    if (r->form != WISP_DEEP_WIDE) return at;
+    if (!layered(r)) return at;
     r->counts = (uint32_t *)wisp_dtake(b, &at, (n_layers + 1) * sizeof *r->counts);
     r->flags = (uint32_t *)wisp_dtake(b, &at, 2 * n_panels * sizeof *r->flags);
     const size_t lists = r->drop ? r->chunk : 0;
@@ -315,10 +336,12 @@ static wisp_status fill(struct wisp_cuda_runner *r, wisp_error *err)
     cudaError_t e = cudaSuccess;
     r->chip.whole = r->n_ranges == 1;
     if (r->form == WISP_DEEP_CHIP) e = wisp_chip_plan(&r->chip, &r->image, r->width);
-    else if (r->form == WISP_DEEP_PANEL) e = wisp_panel_plan(r->widest, r->width);
+    else if (r->form == WISP_DEEP_PANEL)
+        e = wisp_panel_plan(&r->panel_blocks, r->widest, r->width, r->weighted, r->n_multi);
+    else if (r->form == WISP_DEEP_SLICE) e = wisp_slice_plan(r->width);
     if (e == cudaSuccess) e = make_streams(r);
     if (e == cudaSuccess) e = send_layers(r);
-    if (e == cudaSuccess && r->form == WISP_DEEP_WIDE)
+    if (e == cudaSuccess && layered(r))
         e = cudaMemset(r->flags, 0, 2 * ((r->chunk + LANES - 1) / LANES) * sizeof *r->flags);
     if (e == cudaSuccess) e = cudaDeviceSynchronize(); /* the streams do not wait for copies */
     if (e == cudaSuccess && r->chunk == r->d.n) e = fill_inputs(r, 0, r->d.n);
@@ -406,10 +429,20 @@ static void run_panel(struct wisp_cuda_runner *r, size_t k, size_t n)
     a.state_panel = r->state_step;
     a.widest = r->widest, a.width = r->width, a.weighted = r->weighted;
     a.ended = r->ended;
-    wisp_panel_run(&a, r->n_multi, r->main);
+    wisp_panel_run(&a, r->panel_blocks, r->main);
 }
 
-static void run_wide_layer(struct wisp_cuda_runner *r, size_t l)
+static void run_slice_layer(struct wisp_cuda_runner *r, size_t l, size_t n)
+{
+    struct wisp_dslices a = {};
+    a.layer = r->layers + l, a.n = (uint32_t)n;
+    a.from = l ? r->state[(l - 1) % 2] : r->x, a.from_panel = l ? r->state_step : r->x_step;
+    a.to = r->state[l % 2], a.to_panel = r->state_step;
+    a.flags = l + 1 == r->d.n_layers ? r->flags : NULL;
+    wisp_slice_layer(&a, &r->image.layers[l], r->n_multi, r->main);
+}
+
+static void run_one_layer(struct wisp_cuda_runner *r, size_t l, size_t n)
 {
     const struct wisp_cuda_layer *layer = &r->d.layers[l];
     const bool last = l + 1 == r->d.n_layers, lists = r->drop || last;
@@ -424,7 +457,11 @@ static void run_wide_layer(struct wisp_cuda_runner *r, size_t l)
         b.origin_next = r->origin[l % 2], b.source = r->source;
     }
     b.ended = r->ended, b.work = r->work;
-
+    if (r->form == WISP_DEEP_SLICE) {
+        run_slice_layer(r, l, n);
+        if (last) wisp_wide_list(&b, r->main);
+        return;
+    }
     struct wisp_dwide a = {};
     a.layer = r->layers + l, a.weighted = layer->w != NULL;
     const struct wisp_dpart *part = r->image.layers[l].part;
@@ -464,14 +501,14 @@ static bool run_range(struct wisp_cuda_runner *r, size_t k, size_t n)
 {
     if (r->form == WISP_DEEP_CHIP) run_chip(r, k, n);
     else if (r->form == WISP_DEEP_PANEL) run_panel(r, k, n);
-    if (r->form != WISP_DEEP_WIDE) return true;
+    if (!layered(r)) return true;
     if (k == 0) {
         const unsigned blocks = (unsigned)(r->d.n_layers / 256 + 1);
         begin_counts<<<blocks, 256, 0, r->main>>>(r->counts, r->d.n_layers, (uint32_t)n);
     }
     for (size_t l = r->range[k]; l < r->range[k + 1]; l++) {
         if (!any_left(r, l)) return false;
-        run_wide_layer(r, l);
+        run_one_layer(r, l, n);
     }
     return true;
 }
@@ -509,7 +546,7 @@ static cudaError_t fetch(struct wisp_cuda_runner *r, uint8_t *ends, float *value
         begin_counts<<<1, 1, 0, r->main>>>(r->next, 0, (uint32_t)n);
         wisp_wide_values(r->values, n_out, r->state[0], r->state_step, r->slot, r->next, NULL,
                          r->ended, (uint32_t)n, r->d.clip, r->main);
-    } else if (values && r->form == WISP_DEEP_WIDE)
+    } else if (values && layered(r))
         wisp_wide_values(r->values, n_out, r->state[last % 2], r->state_step, r->slot,
                          r->counts + last + 1, r->drop ? r->origin[last % 2] : NULL, r->ended,
                          (uint32_t)n, r->d.clip, r->main);
@@ -570,7 +607,7 @@ static wisp_status take_values(struct wisp_cuda_runner *r, bool wanted, wisp_err
 wisp_status wisp_ddeep_run(struct wisp_cuda_runner *r, uint8_t *ends, float *values, int repeats,
                            struct wisp_cuda_deep_times *times, wisp_error *err)
 {
-    static const char *const names[] = { "chip", "wide", "panel" };
+    static const char *const names[] = { "chip", "wide", "panel", "slice" };
     struct wisp_cuda_deep_times t = {};
     wisp_status st = take_values(r, values != NULL, err);
     if (st != WISP_OK) return st;

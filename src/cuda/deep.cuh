@@ -6,7 +6,8 @@
  *   deep_chip.cu   one input a block, its values in shared memory through all layers
  *   deep_thin.cu   the same where units have one output, a warp an input if it is narrow
  *   deep_wide.cu   layer by layer through memory, 32 inputs a panel, a warp a unit
- *   deep_panel.cu  32 inputs a block, their values in shared memory, a warp an output
+ *   deep_panel.cu  32 inputs a panel, their values in shared memory, a lane an output
+ *   deep_steps.cu  layers laid out for that
  *
  * A *unit* is up to 16 outputs of one group: each input it reads is loaded once and added to all of
  * them.  A group of 23 outputs is units of 16, 4, 2 and 1.  Units of one size are a *part* of their
@@ -52,7 +53,7 @@ static inline void wisp_dheap_free(void *p)
 enum { WISP_DEEP_PARTS = 5, WISP_DEEP_MOST = 16 }; /* units of 16, 8, 4, 2, 1 outputs */
 static const uint32_t WISP_DEEP_RAGGED = 0xffffffffu;
 
-enum wisp_deep_form { WISP_DEEP_CHIP, WISP_DEEP_WIDE, WISP_DEEP_PANEL };
+enum wisp_deep_form { WISP_DEEP_CHIP, WISP_DEEP_WIDE, WISP_DEEP_PANEL, WISP_DEEP_SLICE };
 enum wisp_deep_ids {                /* how a part's ids are written */
                      WISP_DEEP_16,  /* 16 bits each */
                      WISP_DEEP_32,  /* 32 bits each */
@@ -86,12 +87,15 @@ struct alignas(16) wisp_dlayer {   /* y = min(hi, max(lo, scale * sum + bias)) *
     uint32_t n_in, n_out, n_slots; /* slots: outputs, and what is unused of the last slices */
     uint32_t linear, weighted;
     uint32_t base; /* panel: place of the first input in the ring */
+    /* panel, slice (deep_steps.cu): places, phases, rows of each, rows that are there before their
+     * phase begins, chunks of all slices */
+    uint32_t ring, phases, stretch, ahead, chunks;
     float scale, bias, lo, hi;
     const float *biases; /* (n_slots) by slot; NULL: all are 'bias' */
     const uint4 *ids;
     const float4 *w;   /* NULL: all are 1, and 'scale' is the weight */
     const uint4 *meta; /* at, k, w_at of each slice (unit) of ragged parts; of chains: at, own ids,
-                          ids shared with the next unit */
+                          ids shared with the next unit; panel, slice: see deep_steps.cu */
     struct wisp_dpart part[WISP_DEEP_PARTS];
 };
 
@@ -125,6 +129,21 @@ uint32_t wisp_deep_slots(const struct wisp_cuda_layer *l, int most);
 wisp_status wisp_deep_pack(struct wisp_dimage *out, const struct wisp_cuda_deep *d,
                            enum wisp_deep_form form, bool direct, uint32_t width, wisp_error *err);
 void wisp_deep_unpack(struct wisp_dimage *image); /* frees it */
+/* Room for so many bytes of all layers. */
+bool wisp_deep_room(struct wisp_dimage *image, size_t bytes);
+
+/* ---- deep_steps.cu ---- */
+
+struct wisp_dsteps { /* how a layer is laid out for deep_panel.cu */
+    const struct wisp_cuda_layer *l;
+    const uint32_t *map; /* panel: slot of each input; NULL: its id */
+    uint32_t *slot;      /* of each output: is filled */
+    uint32_t ring;       /* places, of which the first follows the last */
+    bool window;         /* slice: inputs pass through the ring; else all are in it, from 'base' */
+};
+/* Fills in layer 'at', whose description is there but for its ids and weights.  False: no memory.
+ */
+bool wisp_steps_pack(struct wisp_dimage *image, const struct wisp_dsteps *s, size_t at);
 
 /* ---- deep_inputs.cu ---- */
 
@@ -220,7 +239,8 @@ void wisp_wide_values(float *values, uint32_t n_out, const float *from, size_t f
                       const uint32_t *slot, const uint32_t *columns, const uint32_t *origin,
                       const uint8_t *ended, uint32_t n, float clip, cudaStream_t s);
 
-enum { WISP_PANEL_WIDTH = 1024 };
+/* ---- deep_panel.cu ---- */
+
 struct wisp_dpanel { /* layers first .. last - 1 of panels 0 .. panels - 1 */
     const struct wisp_dlayer *layers;
     uint32_t first, last, n_layers, n, n_from; /* inputs; slots of 'from' */
@@ -231,14 +251,32 @@ struct wisp_dpanel { /* layers first .. last - 1 of panels 0 .. panels - 1 */
     uint32_t widest, width; /* of all layers and inputs; places in shared memory */
     bool weighted;          /* some layer has weights */
     uint8_t *ended;
-    struct wisp_dzeros zeros;
 };
-cudaError_t wisp_panel_plan(uint32_t widest, uint32_t ring);
-void wisp_panel_run(const struct wisp_dpanel *a, int blocks, cudaStream_t s);
+bool wisp_panel_fits(uint32_t widest, uint32_t ring);
+/* *blocks: as many as run at a time. */
+cudaError_t wisp_panel_plan(uint32_t *blocks, uint32_t widest, uint32_t ring, bool weighted,
+                            int n_multi);
+void wisp_panel_run(const struct wisp_dpanel *a, uint32_t blocks, cudaStream_t s);
+
+struct wisp_dslices { /* one layer of panels of n inputs */
+    const struct wisp_dlayer *layer;
+    const float *from; /* panels of (slots, 32) */
+    size_t from_panel;
+    float *to;
+    size_t to_panel;
+    uint32_t n, blocks; /* blocks: of a panel, by wisp_slice_layer() */
+    uint32_t *flags;    /* as struct wisp_dwide has them, the first of two; NULL: not wanted */
+};
+cudaError_t wisp_slice_plan(uint32_t ring);
+/* host: what 'layer' points at, in host memory. */
+void wisp_slice_layer(const struct wisp_dslices *a, const struct wisp_dlayer *host, int n_multi,
+                      cudaStream_t s);
+extern int wisp_deep_warps; /* of tests: warps of a block of slices, 0: what is best */
 
 /* ---- deep.cu ---- */
 
 extern int wisp_deep_only; /* of tests: the form to take, -1: what is best */
+extern int wisp_deep_ring; /* of tests: at most so many rows in shared memory, 0: what fits */
 
 wisp_status wisp_ddeep_create(struct wisp_cuda_runner **out, const struct wisp_cuda_deep *d,
                               wisp_error *err);

@@ -32,7 +32,7 @@ struct packer {
     int most;
     const uint32_t *map;    /* slot of each input; NULL: its id */
     uint32_t base, missing; /* added to slots; what ids that are missing point at */
-    uint32_t ring;          /* panel: places, of which the first follows the last; else 0 */
+    uint32_t ring;          /* panel, slice: places, of which the first follows the last */
     uint32_t *slot;         /* slot of each output */
     struct unit *units;     /* of all parts, in order */
     uint4 *meta;            /* of all slices (units) */
@@ -58,8 +58,7 @@ static uint32_t n_outputs(const struct packer *p, uint32_t group)
 static uint32_t source(const struct packer *p, const struct unit *u, uint32_t i)
 {
     const uint32_t id = p->l->in[p->l->in_start[u->group] + i];
-    const uint32_t at = p->base + (p->map ? p->map[id] : id);
-    return p->ring && at >= p->ring ? at - p->ring : at;
+    return p->base + (p->map ? p->map[id] : id);
 }
 
 /* ---- which units, in which order ---- */
@@ -247,7 +246,6 @@ static void lay_part(struct packer *p, struct wisp_dpart *part, int outputs, uin
         p->lines += lines, p->w_lines += w_lines;
     }
     if (!same) part->k = WISP_DEEP_RAGGED;
-    if (p->form == WISP_DEEP_PANEL) p->lines += 2; /* ids are loaded before they are needed */
 }
 
 /* ---- ids in another order: few lanes of a slice in one bank ---- */
@@ -399,7 +397,7 @@ static void write_part(struct packer *p, const struct wisp_dpart *part, const st
 
 /* ---- a layer ---- */
 
-static bool make_room(struct wisp_dimage *image, size_t bytes)
+bool wisp_deep_room(struct wisp_dimage *image, size_t bytes)
 {
     if (bytes <= image->room) return true;
     size_t room = std::max(bytes, image->room + image->room / 2);
@@ -416,14 +414,18 @@ static bool pack_layer(struct wisp_dimage *image, struct packer *p, size_t at, f
     struct wisp_dlayer *d = &image->layers[at];
     const struct wisp_cuda_layer *l = p->l;
     uint32_t slot = 0;
-    for (uint32_t g = 0; g < l->n_groups; g++) p->groups[g] = g;
-    if (p->form == WISP_DEEP_WIDE) chain_groups(p);
     *d = {};
     d->n_in = l->n_in, d->n_out = l->n_out, d->linear = l->linear, d->weighted = l->w != NULL;
     d->base = p->base;
     d->scale = l->w ? 1 : l->weight;
     d->bias = l->bias;
     d->lo = l->linear ? -INFINITY : 0, d->hi = l->linear ? INFINITY : clip;
+    if (p->form == WISP_DEEP_PANEL || p->form == WISP_DEEP_SLICE) {
+        const struct wisp_dsteps s = { l, p->map, p->slot, p->ring, p->form == WISP_DEEP_SLICE };
+        return wisp_steps_pack(image, &s, at);
+    }
+    for (uint32_t g = 0; g < l->n_groups; g++) p->groups[g] = g;
+    if (p->form == WISP_DEEP_WIDE) chain_groups(p);
     p->n_units = p->n_meta = p->lines = p->w_lines = 0;
     for (int c = 0; c < WISP_DEEP_PARTS; c++) lay_part(p, &d->part[c], outputs_of[c], &slot);
     d->n_slots = slot;
@@ -433,7 +435,7 @@ static bool pack_layer(struct wisp_dimage *image, struct packer *p, size_t at, f
     const size_t bias_at = meta_at + (size_t)p->n_meta * sizeof *p->meta;
     const size_t bytes = (bias_at + (biased ? 4 * (size_t)slot : 0) + 255) / 256 * 256;
     image->start[at + 1] = image->start[at] + bytes;
-    if (!make_room(image, image->start[at + 1])) return false;
+    if (!wisp_deep_room(image, image->start[at + 1])) return false;
     unsigned char *base = image->bytes + image->start[at];
     memset(base, 0, bytes);
     memcpy(base + meta_at, p->meta, (size_t)p->n_meta * sizeof *p->meta);
@@ -512,13 +514,13 @@ wisp_status wisp_deep_pack(struct wisp_dimage *out, const struct wisp_cuda_deep 
     const size_t longest = z.ids + 2, chains = form == WISP_DEEP_WIDE;
     out->n_layers = d->n_layers;
     out->widest = z.out;
-    out->most = form == WISP_DEEP_PANEL ? 1 : form == WISP_DEEP_CHIP && z.outputs <= 2 ? 2 : 16;
+    out->most = form == WISP_DEEP_CHIP && z.outputs <= 2 ? 2 : 16;
     out->layers = (struct wisp_dlayer *)wisp_dheap(d->n_layers * sizeof *out->layers);
     out->start = (size_t *)wisp_dheap_zero((d->n_layers + 1) * sizeof *out->start);
     const size_t slots = (size_t)std::max(z.out, z.groups) + 1;
     out->slot = (uint32_t *)wisp_dheap(slots * sizeof *out->slot);
     p.form = form, p.most = out->most;
-    p.ring = form == WISP_DEEP_PANEL ? width : 0;
+    p.ring = width;
     p.slot = (uint32_t *)wisp_dheap(slots * sizeof *p.slot);
     p.units = (struct unit *)wisp_dheap(((size_t)z.out + 1) * sizeof *p.units);
     p.meta = (uint4 *)wisp_dheap(((size_t)z.out + 1) * sizeof *p.meta);
@@ -537,7 +539,8 @@ wisp_status wisp_deep_pack(struct wisp_dimage *out, const struct wisp_cuda_deep 
         p.direct = i == 0 && direct;
         p.map = i ? out->slot : NULL;
         p.base = form == WISP_DEEP_CHIP && !p.direct ? (uint32_t)(i % 2) * width : 0;
-        if (p.ring && i) p.base = (out->layers[i - 1].base + p.l[-1].n_in) % p.ring;
+        if (form == WISP_DEEP_PANEL && i)
+            p.base = (out->layers[i - 1].base + p.l[-1].n_in) % p.ring;
         p.missing = p.base + (i ? out->layers[i - 1].n_slots : p.l->n_in);
         ok = pack_layer(out, &p, i, d->clip);
         std::swap(p.slot, out->slot); /* this layer's slots are the next one's map */

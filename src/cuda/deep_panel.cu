@@ -1,112 +1,131 @@
-/* Deep networks, 32 inputs a block, for layers whose outputs share no inputs: a load an edge.
+/* Deep networks, 32 inputs a panel, for layers whose outputs share no inputs: a load an edge.
  *
- *   shared   values [place][lane]     floats, lane = input: every load is one line, in 32 banks
+ *   shared   row r: values of one neuron for the 32 inputs, 128 bytes; the row after the last is 0
  *
- * Places are a ring, of as many as fit: a layer's outputs follow its inputs, and what does not fit
- * before the inputs begin again is *kept*, in registers, until all warps have read the layer's
- * inputs.  Two layers of 1024 take 2048 places; 1816 fit, so that a quarter is kept.  Ids are
- * places already (deep_pack.cu).
+ * A lane has an output and 32 sums.  For an edge it reads all of its row, 8 times 16 bytes, in an
+ * order of its own: lane i takes part i ^ j in turn j, so that the 8 lanes that shared memory
+ * serves at a time never meet in a bank, whatever their rows.  An id and a weight are loaded once
+ * for 32 additions.  That is what counts: shared memory and L1 hand a multiprocessor 128 bytes a
+ * cycle, counted as they arrive in registers, so that with an input a lane ids and weights, the
+ * same for all lanes, took more of them (192 bytes an edge and warp) than the values (128).
  *
- * A warp takes a stretch of outputs, of those that are written at once and of those that are kept;
- * ids are the same for all lanes and come from L2, so those of the next 16 edges are under way
- * while 16 are added.
+ * Two kernels share this:
  *
- * Bound: a load of shared memory an edge and warp, an eighth of one for ids: 32 / 1.125 edges a
- * cycle, 6.6 tera-edges/s on 132 multiprocessors of 1.755 GHz.  Instructions: 3.4 an edge and warp
- * where 4 are possible. */
+ *   panel    a block takes 32 inputs through all layers.  Rows are a ring: a layer's outputs
+ *            follow its inputs, and those of the last turn, which may lie where inputs are still
+ *            read, are written after a barrier.
+ *   slice    one layer.  Several blocks take a panel, each some slices of 32 outputs.  Rows pass
+ *            through shared memory as a window: while a phase's edges are added, the rows of the
+ *            next one are copied over those that nobody needs any more (deep_steps.cu).
+ *
+ * Bound: 1 + 1.5 / 32 cycles for 32 edges (1 + 0.5 / 32 without weights), 7.1 (7.3) tera-edges/s on
+ * 132 multiprocessors of 1.755 GHz.  Instructions: some 50 an edge and warp where 134 are possible.
+ */
 #include "cuda/deep.cuh"
 
-enum { LANES = 32, WARPS = 32, THREADS = LANES * WARPS };
+#include <algorithm>
 
-static __device__ __forceinline__ void load_8(float (&x)[8], uint32_t base, uint4 q)
+enum { LANES = 32, PARTS = 8, ROW = 128, MOST_THREADS = 512 };
+enum { ID_BYTES = 8 * LANES, W_BYTES = 16 * LANES }; /* of a chunk of 4 edges a lane */
+
+/* ---- the sums of a slice ---- */
+
+struct feed { /* chunks of a slice; the next one is here already */
+    const unsigned char *at;
+    uint2 ids;
+    float4 w;
+};
+
+template <bool WEIGHTED> static __device__ __forceinline__ void fetch(struct feed *f)
 {
-    const uint32_t v[4] = { q.x, q.y, q.z, q.w };
-#pragma unroll
-    for (int e = 0; e < 8; e++) x[e] = wisp_dpeek(base, v[e / 2], e % 2 ? 128 << 8 : 128);
+    const uint32_t lane = threadIdx.x % LANES;
+    f->ids = __ldg((const uint2 *)f->at + lane);
+    if (WEIGHTED) f->w = __ldg((const float4 *)(f->at + ID_BYTES) + lane);
+    f->at += ID_BYTES + (WEIGHTED ? W_BYTES : 0);
 }
 
 template <bool WEIGHTED>
-static __device__ __forceinline__ void add_8(float &a, float &b, const float (&x)[8],
-                                             const float4 *w)
+static __device__ __forceinline__ void add_edge(float4 (&sum)[PARTS], const unsigned char *rows,
+                                                uint32_t pair, uint32_t pick, uint32_t mine,
+                                                float w)
 {
-    if (WEIGHTED) {
-        float4 u = __ldg(w), v = __ldg(w + 1);
-        a = fmaf(u.x, x[0], a), b = fmaf(u.y, x[1], b), a = fmaf(u.z, x[2], a);
-        b = fmaf(u.w, x[3], b), a = fmaf(v.x, x[4], a), b = fmaf(v.y, x[5], b);
-        a = fmaf(v.z, x[6], a), b = fmaf(v.w, x[7], b);
-    } else {
-        a += x[0], b += x[1], a += x[2], b += x[3];
-        a += x[4], b += x[5], a += x[6], b += x[7];
-    }
-}
-
-struct stream { /* of ids (and weights) of the outputs that a warp takes; 16 ids are here already */
-    const uint4 *ids, *meta;
-    const float4 *w;
-    uint4 q, r;
-};
-
-/* Sum of the next output, of k ids: a constant where all outputs have 32. */
-template <bool WEIGHTED>
-static __device__ __forceinline__ float sum_output(float zero, struct stream *s, uint32_t k,
-                                                   uint32_t base)
-{
-    float a = zero, b = zero;
-#pragma unroll 2
-    for (; k >= 16; k -= 16) {
-        float x[8], y[8];
-        load_8(x, base, s->q);
-        load_8(y, base, s->r);
-        s->ids += 2;
-        s->q = __ldg(s->ids), s->r = __ldg(s->ids + 1);
-        add_8<WEIGHTED>(a, b, x, s->w);
-        add_8<WEIGHTED>(a, b, y, s->w + 2);
-        if (WEIGHTED) s->w += 4;
-    }
-    for (; k > 0; k -= k < 8 ? k : 8) {
-        float x[8];
-        load_8(x, base, s->q); /* ids that are missing repeat the first */
+    const uint32_t at = __dp2a_lo(pair, pick, mine); /* ROW * id + mine */
+    float4 x[PARTS];
 #pragma unroll
-        for (int e = 1; e < 8; e++) x[e] = (uint32_t)e < k ? x[e] : 0;
-        s->ids++;
-        s->q = s->r, s->r = __ldg(s->ids + 1);
-        add_8<WEIGHTED>(a, b, x, s->w);
-        if (WEIGHTED) s->w += 2;
+    for (uint32_t j = 0; j < PARTS; j++) x[j] = *(const float4 *)(rows + (at ^ j * 16));
+#pragma unroll
+    for (uint32_t j = 0; j < PARTS; j++) {
+        if (WEIGHTED) {
+            sum[j].x = fmaf(w, x[j].x, sum[j].x), sum[j].y = fmaf(w, x[j].y, sum[j].y);
+            sum[j].z = fmaf(w, x[j].z, sum[j].z), sum[j].w = fmaf(w, x[j].w, sum[j].w);
+        } else {
+            sum[j].x += x[j].x, sum[j].y += x[j].y, sum[j].z += x[j].z, sum[j].w += x[j].w;
+        }
     }
-    return a + b;
 }
 
-struct job { /* a layer: what its outputs have in common */
-    const struct wisp_dlayer *d;
-    uint32_t same, base; /* ids of each output; where this lane's values begin */
-    float zero, scale, bias, lo, hi;
-    const float *biases;
+template <bool WEIGHTED>
+static __device__ __forceinline__ void add_chunks(float4 (&sum)[PARTS], struct feed *f, uint32_t n,
+                                                  const unsigned char *rows, uint32_t mine)
+{
+#pragma unroll 1
+    for (; n > 0; n--) {
+        const uint2 ids = f->ids;
+        const float4 w = f->w;
+        fetch<WEIGHTED>(f);
+        add_edge<WEIGHTED>(sum, rows, ids.x, ROW, mine, w.x);
+        add_edge<WEIGHTED>(sum, rows, ids.x, ROW << 8, mine, w.y);
+        add_edge<WEIGHTED>(sum, rows, ids.y, ROW, mine, w.z);
+        add_edge<WEIGHTED>(sum, rows, ids.y, ROW << 8, mine, w.w);
+    }
+}
+
+static __device__ __forceinline__ void clear(float4 (&sum)[PARTS])
+{
+#pragma unroll
+    for (int j = 0; j < PARTS; j++) sum[j] = make_float4(0, 0, 0, 0);
+}
+
+struct ending { /* of a layer: what happens to its sums */
+    float scale, lo, hi;
 };
 
-static __device__ __forceinline__ void begin_stream(struct stream *s, const struct job &j,
-                                                    uint32_t u)
+static __device__ __forceinline__ float end_sum(float sum, const struct ending &e, float bias)
 {
-    const struct wisp_dlayer *d = j.d;
-    const struct wisp_dpart *p = &d->part[WISP_DEEP_PARTS - 1];
-    uint32_t at = p->at + u * p->step, w_at = p->w_at + u * p->w_step;
-    s->meta = d->meta + p->meta + u;
-    if (j.same == WISP_DEEP_RAGGED) {
-        const uint4 m = __ldg(s->meta);
-        at = m.x, w_at = m.z;
-    }
-    s->ids = d->ids + at, s->w = d->w + w_at;
-    s->q = __ldg(s->ids), s->r = __ldg(s->ids + 1);
+    return fminf(e.hi, fmaxf(e.lo, fmaf(e.scale, sum, bias)));
 }
 
-template <bool WEIGHTED, bool ALL_32>
-static __device__ __forceinline__ float next_output(struct stream *s, const struct job &j,
-                                                    uint32_t u)
+static __device__ __forceinline__ void end_sums(float4 (&y)[PARTS], const struct ending &e,
+                                                float bias)
 {
-    uint32_t k = ALL_32 ? 32 : j.same;
-    if (!ALL_32 && k == WISP_DEEP_RAGGED) k = __ldg(&(s->meta++)->y);
-    const float sum = sum_output<WEIGHTED>(j.zero, s, k, j.base);
-    const float b = j.biases ? __ldg(j.biases + u) : j.bias;
-    return fminf(j.hi, fmaxf(j.lo, fmaf(j.scale, sum, b)));
+#pragma unroll
+    for (int j = 0; j < PARTS; j++) {
+        y[j].x = end_sum(y[j].x, e, bias), y[j].y = end_sum(y[j].y, e, bias);
+        y[j].z = end_sum(y[j].z, e, bias), y[j].w = end_sum(y[j].w, e, bias);
+    }
+}
+
+/* Bit i: the value of input i is not 0.  Of all lanes that are there. */
+static __device__ __forceinline__ uint32_t bits_of(const float4 (&y)[PARTS], bool there)
+{
+    uint32_t bits = 0;
+#pragma unroll
+    for (uint32_t j = 0; j < PARTS; j++) {
+        const uint32_t four =
+            (y[j].x != 0) | (y[j].y != 0) << 1 | (y[j].z != 0) << 2 | (y[j].w != 0) << 3;
+        bits |= four << 4 * ((threadIdx.x ^ j) % PARTS);
+    }
+    bits = there ? bits : 0;
+    for (int d = LANES / 2; d > 0; d /= 2) bits |= __shfl_xor_sync(0xffffffffu, bits, d);
+    return bits;
+}
+
+/* A row: line is where it begins. */
+static __device__ __forceinline__ void put_row(unsigned char *line, const float4 (&y)[PARTS])
+{
+#pragma unroll
+    for (uint32_t j = 0; j < PARTS; j++)
+        *(float4 *)(line + ((threadIdx.x ^ j) % PARTS) * 16) = y[j];
 }
 
 static __device__ __forceinline__ uint32_t around(uint32_t at, uint32_t ring)
@@ -114,116 +133,277 @@ static __device__ __forceinline__ uint32_t around(uint32_t at, uint32_t ring)
     return at < ring ? at : at - ring;
 }
 
-/* KEPT: outputs that a warp keeps, at most.  Returns the largest |y|. */
-template <int KEPT, bool WEIGHTED, bool ALL_32>
-static __device__ __forceinline__ float run_layer(const struct wisp_dpanel &a,
-                                                  const struct wisp_dlayer *__restrict__ d,
-                                                  float *values, uint32_t base)
+/* ---- panel ---- */
+
+struct head { /* a slice of a layer: where its chunks begin, how many there are */
+    const unsigned char *at;
+    uint32_t n;
+};
+
+static __device__ __forceinline__ struct head head_of(const struct wisp_dlayer *d, uint32_t slice)
 {
-    const struct wisp_dpart *p = &d->part[WISP_DEEP_PARTS - 1];
-    const struct job j = {
-        d, p->k, base, a.zeros.v[0], d->scale, d->bias, d->lo, d->hi, d->biases
-    };
-    const uint32_t warp = threadIdx.x / LANES, n = p->n, ring = a.width;
-    const uint32_t to = around(d->base + d->n_in, ring);
-    const uint32_t n_free = n < ring - d->n_in ? n : ring - d->n_in;
-    const uint32_t each = (n_free + WARPS - 1) / WARPS,
-                   each_kept = (n - n_free + WARPS - 1) / WARPS;
-    uint32_t u = warp * each, end = u + each < n_free ? u + each : n_free;
-    struct stream s;
-    float most = 0, kept[KEPT];
-    if (u < end) begin_stream(&s, j, u);
-    for (; u < end; u++) {
-        const float y = next_output<WEIGHTED, ALL_32>(&s, j, u);
-        most = fmaxf(most, fabsf(y));
-        values[around(to + u, ring) * LANES] = y;
-    }
-    const uint32_t first = n_free + warp * each_kept;
-    const uint32_t n_kept = first < n ? (n - first < each_kept ? n - first : each_kept) : 0;
-    if (n_kept > 0) begin_stream(&s, j, first);
-    for (uint32_t i = 0; i < n_kept; i++) {
-        const float y = next_output<WEIGHTED, ALL_32>(&s, j, first + i);
-        most = fmaxf(most, fabsf(y));
-#pragma unroll
-        for (uint32_t r = 0; r < KEPT; r++) kept[r] = r == i ? y : kept[r];
-    }
-    __syncthreads();
-#pragma unroll
-    for (uint32_t r = 0; r < KEPT; r++)
-        if (r < n_kept) values[around(to + first + r, ring) * LANES] = kept[r];
-    __syncthreads();
-    return most;
+    const uint32_t *ends = (const uint32_t *)d->meta;
+    const uint32_t bytes = ID_BYTES + (d->weighted ? W_BYTES : 0);
+    struct head h = { (const unsigned char *)d->ids, 0 };
+    if (slice >= (d->n_out + LANES - 1) / LANES) return h;
+    const uint32_t begin = slice ? __ldg(ends + slice - 1) : 0;
+    h.at += (size_t)begin * bytes, h.n = __ldg(ends + slice) - begin;
+    return h;
 }
 
-template <int KEPT, bool WEIGHTED>
-__global__ static void __launch_bounds__(THREADS, 1)
+/* The first chunk of h, whatever its layer is. */
+template <bool WEIGHTED>
+static __device__ __forceinline__ void begin_feed(struct feed *f, const struct head &h,
+                                                  const struct wisp_dlayer *d)
+{
+    f->at = h.at;
+    if (WEIGHTED && d->weighted) fetch<true>(f);
+    else fetch<false>(f);
+}
+
+/* One layer of the panel; *f begins with its first slice, and ends with the next layer's.  Returns
+ * bits_of() of the warp's outputs where it is the last. */
+template <bool WEIGHTED>
+static __device__ __forceinline__ uint32_t run_layer(const struct wisp_dpanel &a, uint32_t l,
+                                                     struct feed *f, uint32_t *n_chunks,
+                                                     unsigned char *rows, uint32_t mine)
+{
+    const struct wisp_dlayer *__restrict__ d = a.layers + l;
+    const struct ending e = { d->scale, d->lo, d->hi };
+    const uint32_t n = d->n_out, to = around(d->base + d->n_in, a.width);
+    const uint32_t turns = (n + blockDim.x - 1) / blockDim.x, warps = blockDim.x / LANES;
+    const float *biases = d->biases;
+    const bool last = l + 1 == a.n_layers;
+    uint32_t bits = 0;
+    for (uint32_t t = 0; t < turns; t++) {
+        const uint32_t u = t * blockDim.x + threadIdx.x;
+        const bool again = t + 1 < turns, there = u < n;
+        const struct wisp_dlayer *then = again || l + 1 == a.last ? d : d + 1;
+        const struct head next = head_of(then, threadIdx.x / LANES + (again ? t + 1 : 0) * warps);
+        const float bias = biases && there ? __ldg(biases + u) : d->bias;
+        float4 y[PARTS];
+        clear(y);
+        if (WEIGHTED && d->weighted) add_chunks<true>(y, f, *n_chunks, rows, mine);
+        else add_chunks<false>(y, f, *n_chunks, rows, mine);
+        begin_feed<WEIGHTED>(f, next, then);
+        *n_chunks = next.n;
+        end_sums(y, e, bias);
+        if (last) bits |= bits_of(y, there);
+        if (!again) __syncthreads(); /* all have read the layer's inputs */
+        if (there) put_row(rows + around(to + u, a.width) * ROW, y);
+    }
+    __syncthreads();
+    return bits;
+}
+
+template <bool WEIGHTED>
+__global__ static void __launch_bounds__(MOST_THREADS, 1)
     run_panel(const __grid_constant__ struct wisp_dpanel a)
 {
     extern __shared__ float4 pool[];
     __shared__ uint32_t some;
-    float *mine = (float *)pool + threadIdx.x % LANES;
+    unsigned char *rows = (unsigned char *)pool;
     const uint32_t panels = (a.n + LANES - 1) / LANES, lane = threadIdx.x % LANES;
-    const uint32_t base =
-        __shfl_sync(0xffffffffu, (uint32_t)__cvta_generic_to_shared(pool), 0) + lane * 4;
-    const uint32_t quads = LANES / 4, begin = a.layers[a.first].base;
+    const uint32_t mine = lane % PARTS * 16, begin = a.layers[a.first].base;
     const struct wisp_dlayer *last = a.layers + a.last - 1;
+    if (threadIdx.x < PARTS) pool[a.width * PARTS + threadIdx.x] = make_float4(0, 0, 0, 0);
     for (uint32_t p = blockIdx.x; p < panels; p += gridDim.x) {
         const float4 *from = (const float4 *)(a.from + p * a.from_panel);
-        for (uint32_t i = threadIdx.x; i < a.n_from * quads; i += THREADS)
-            pool[around(begin + i / quads, a.width) * quads + i % quads] = __ldg(from + i);
+        const struct head h = head_of(a.layers + a.first, threadIdx.x / LANES);
+        struct feed f = {};
+        begin_feed<WEIGHTED>(&f, h, a.layers + a.first);
+        for (uint32_t i = threadIdx.x; i < a.n_from * PARTS; i += blockDim.x)
+            pool[around(begin + i / PARTS, a.width) * PARTS + i % PARTS] = __ldg(from + i);
         if (threadIdx.x == 0) some = 0;
         __syncthreads();
-        float most = 0;
-        for (uint32_t l = a.first; l < a.last; l++) {
-            const struct wisp_dlayer *d = a.layers + l;
-            if (WEIGHTED && d->weighted) most = run_layer<KEPT, true, false>(a, d, mine, base);
-            else if (!WEIGHTED && d->part[WISP_DEEP_PARTS - 1].k == 32)
-                most = run_layer<KEPT, false, true>(a, d, mine, base);
-            else most = run_layer<KEPT, false, false>(a, d, mine, base);
-        }
+        uint32_t bits = 0, n_chunks = h.n;
+        for (uint32_t l = a.first; l < a.last; l++)
+            bits = run_layer<WEIGHTED>(a, l, &f, &n_chunks, rows, mine);
         const uint32_t column = p * LANES + lane;
         if (a.last == a.n_layers) {
-            const uint32_t bits = __ballot_sync(0xffffffffu, most > 0);
-            if (lane == 0) atomicOr(&some, bits);
+            if (lane == 0 && bits) atomicOr(&some, bits);
             __syncthreads();
             if (threadIdx.x < LANES && column < a.n)
-                a.ended[column] = some >> threadIdx.x & 1 ? WISP_DEEP_SOME : WISP_DEEP_ZERO;
+                a.ended[column] = some >> lane & 1 ? WISP_DEEP_SOME : WISP_DEEP_ZERO;
         }
         if (a.state) {
             float4 *to = (float4 *)(a.state + p * a.state_panel);
             const uint32_t at = around(last->base + last->n_in, a.width);
-            for (uint32_t i = threadIdx.x; i < last->n_out * quads; i += THREADS)
-                to[i] = pool[around(at + i / quads, a.width) * quads + i % quads];
+            for (uint32_t i = threadIdx.x; i < last->n_out * PARTS; i += blockDim.x)
+                to[i] = pool[around(at + i / PARTS, a.width) * PARTS + i % PARTS];
         }
         __syncthreads(); /* before the next panel is written over this one */
     }
 }
 
-enum { FEW = 8, MANY = WISP_PANEL_WIDTH / WARPS };
-typedef void (*panel_kernel)(struct wisp_dpanel);
-static const panel_kernel kernels[2][2] = { { run_panel<FEW, false>, run_panel<FEW, true> },
-                                            { run_panel<MANY, false>, run_panel<MANY, true> } };
-
-static bool keeps_many(uint32_t widest, uint32_t ring)
+static uint32_t panel_threads(uint32_t widest)
 {
-    return 2 * widest > ring + FEW * WARPS;
+    return std::min<uint32_t>(MOST_THREADS, (widest + LANES - 1) / LANES * LANES);
 }
 
-cudaError_t wisp_panel_plan(uint32_t widest, uint32_t ring)
+/* All turns but the last write where no inputs are. */
+bool wisp_panel_fits(uint32_t widest, uint32_t ring)
 {
-    cudaError_t e = cudaSuccess;
-    const int bytes = (int)(ring * LANES * sizeof(float));
-    for (int w = 0; w < 2 && e == cudaSuccess; w++)
-        e = cudaFuncSetAttribute((const void *)kernels[keeps_many(widest, ring)][w],
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    const uint32_t threads = panel_threads(widest), turns = (widest + threads - 1) / threads;
+    return (turns - 1) * threads + widest <= ring;
+}
+
+static const void *panel_kernel(bool weighted)
+{
+    return weighted ? (const void *)run_panel<true> : (const void *)run_panel<false>;
+}
+
+cudaError_t wisp_panel_plan(uint32_t *blocks, uint32_t widest, uint32_t ring, bool weighted,
+                            int n_multi)
+{
+    const int bytes = (int)((ring + 1) * ROW);
+    int each = 0;
+    cudaError_t e = cudaFuncSetAttribute(panel_kernel(weighted),
+                                         cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (e == cudaSuccess)
+        e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+            &each, panel_kernel(weighted), (int)panel_threads(widest), (size_t)bytes);
+    if (e == cudaSuccess && each < 1) e = cudaErrorLaunchOutOfResources;
+    *blocks = (uint32_t)(each * n_multi);
     return e;
 }
 
-void wisp_panel_run(const struct wisp_dpanel *a, int blocks, cudaStream_t s)
+void wisp_panel_run(const struct wisp_dpanel *a, uint32_t blocks, cudaStream_t s)
+{
+    const uint32_t panels = (a->n + LANES - 1) / LANES, n = std::min(panels, blocks);
+    const uint32_t threads = panel_threads(a->widest);
+    const size_t bytes = ((size_t)a->width + 1) * ROW;
+    if (panels == 0) return;
+    if (a->weighted) run_panel<true><<<n, threads, bytes, s>>>(*a);
+    else run_panel<false><<<n, threads, bytes, s>>>(*a);
+}
+
+/* ---- slice ---- */
+
+static __device__ __forceinline__ void copy_16(void *to, const void *from)
+{
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 800
+    *(float4 *)to = *(const float4 *)from;
+#else
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+        "l"(from)
+        : "memory");
+#endif
+}
+
+static __device__ __forceinline__ void wait_for_copies(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+/* Rows first .. last - 1 to their places: at most 'ring' of them, the last row being n. */
+static __device__ __forceinline__ void copy_rows(float4 *pool, const float4 *from, uint32_t first,
+                                                 uint32_t last, uint32_t ring)
+{
+    const uint32_t place = first % ring;
+    for (uint32_t i = threadIdx.x; i < (last - first) * PARTS; i += blockDim.x)
+        copy_16(pool + around(place + i / PARTS, ring) * PARTS + i % PARTS,
+                from + (size_t)first * PARTS + i);
+}
+
+template <bool WEIGHTED>
+__global__ static void __launch_bounds__(MOST_THREADS, 1)
+    run_slices(const __grid_constant__ struct wisp_dslices a)
+{
+    extern __shared__ float4 pool[];
+    const struct wisp_dlayer *__restrict__ d = a.layer;
+    const uint32_t panel = blockIdx.x / a.blocks, lane = threadIdx.x % LANES;
+    const uint32_t slice = threadIdx.x / LANES * a.blocks + blockIdx.x % a.blocks;
+    const uint32_t n_in = d->n_in, n_out = d->n_out, ring = d->ring, phases = d->phases;
+    const uint32_t slices = (n_out + LANES - 1) / LANES, stretch = d->stretch;
+    const float4 *from = (const float4 *)(a.from + panel * a.from_panel);
+    const uint32_t *ends = (const uint32_t *)d->meta, *slots = ends + (size_t)slices * phases;
+    const struct ending e = { d->scale, d->lo, d->hi };
+    uint32_t here = min(n_in, stretch + d->ahead); /* rows that are, or will be, here */
+    copy_rows(pool, from, 0, here, ring);
+    if (threadIdx.x < PARTS) pool[ring * PARTS + threadIdx.x] = make_float4(0, 0, 0, 0);
+
+    const bool busy = slice < slices; /* all warps wait for all */
+    uint32_t slot = 0, done = 0;
+    float bias = d->bias;
+    const bool there = slice * LANES + lane < n_out;
+    struct feed f = {};
+    if (busy) {
+        ends += (size_t)slice * phases;
+        done = slice ? __ldg(ends - 1) : 0;
+        f.at = (const unsigned char *)d->ids + (size_t)done * (ID_BYTES + (WEIGHTED ? W_BYTES : 0));
+        fetch<WEIGHTED>(&f);
+        if (there) slot = __ldg(slots + slice * LANES + lane);
+        if (d->biases && there) bias = __ldg(d->biases + slot);
+    }
+    float4 y[PARTS];
+    clear(y);
+    for (uint32_t p = 0; p < phases; p++) {
+        wait_for_copies();
+        __syncthreads();
+        if (p + 1 < phases) {
+            const uint32_t more = min(n_in, here + stretch);
+            copy_rows(pool, from, here, more, ring);
+            here = more;
+        }
+        const uint32_t end = busy ? __ldg(ends + p) : 0;
+        add_chunks<WEIGHTED>(y, &f, end - done, (const unsigned char *)pool, lane % PARTS * 16);
+        done = end;
+    }
+    if (!busy) return;
+    end_sums(y, e, bias);
+    if (there) put_row((unsigned char *)(a.to + panel * a.to_panel + (size_t)slot * LANES), y);
+    if (!a.flags) return;
+    const uint32_t left = a.n - panel * LANES;
+    const uint32_t bits = bits_of(y, there) & (left < LANES ? (1u << left) - 1 : 0xffffffffu);
+    if (lane == 0 && (*(volatile uint32_t *)(a.flags + 2 * panel) & bits) != bits)
+        atomicOr(a.flags + 2 * panel, bits);
+}
+
+cudaError_t wisp_slice_plan(uint32_t ring)
+{
+    const int bytes = (int)((ring + 1) * ROW);
+    const cudaFuncAttribute what = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    cudaError_t e = cudaFuncSetAttribute((const void *)run_slices<true>, what, bytes);
+    if (e == cudaSuccess) e = cudaFuncSetAttribute((const void *)run_slices<false>, what, bytes);
+    return e;
+}
+
+int wisp_deep_warps = 0;
+
+/* Warps of a block.  A block reads all rows, 5 cycles each (L2), and adds 32 edges of a warp in 34
+ * cycles, where there are 3 warps or more to keep it busy.  Blocks that are fewer than the card has
+ * multiprocessors leave some idle; a few more than that take twice the time. */
+static uint32_t best_warps(uint32_t panels, uint32_t slices, uint64_t rows, uint64_t edges,
+                           uint32_t n_multi)
+{
+    uint64_t least = 0;
+    uint32_t best = 1;
+    for (uint32_t w = 1; w <= MOST_THREADS / LANES; w++) {
+        const uint64_t blocks = (uint64_t)panels * ((slices + w - 1) / w);
+        const uint64_t rounds = (blocks + n_multi - 1) / n_multi;
+        const uint64_t cycles = rounds * (5 * rows + 34 * edges * std::max<uint32_t>(w, 3));
+        if (w == 1 || cycles < least) least = cycles, best = w;
+    }
+    return best;
+}
+
+void wisp_slice_layer(const struct wisp_dslices *a, const struct wisp_dlayer *host, int n_multi,
+                      cudaStream_t s)
 {
     const uint32_t panels = (a->n + LANES - 1) / LANES;
-    if (panels == 0) return;
-    const unsigned n = panels < (uint32_t)blocks ? panels : (unsigned)blocks;
-    const size_t bytes = a->width * LANES * sizeof(float);
-    kernels[keeps_many(a->widest, a->width)][a->weighted]<<<n, THREADS, bytes, s>>>(*a);
+    const uint32_t slices = (host->n_out + LANES - 1) / LANES;
+    const size_t bytes = ((size_t)host->ring + 1) * ROW;
+    uint32_t warps = best_warps(panels, slices, host->n_in, 4 * (uint64_t)host->chunks / slices,
+                                (uint32_t)n_multi);
+    if (wisp_deep_warps) warps = (uint32_t)wisp_deep_warps;
+    struct wisp_dslices b = *a;
+    b.blocks = (slices + warps - 1) / warps;
+    const uint32_t blocks = panels * b.blocks, threads = warps * LANES;
+    if (blocks == 0) return;
+    if (host->weighted) run_slices<true><<<blocks, threads, bytes, s>>>(b);
+    else run_slices<false><<<blocks, threads, bytes, s>>>(b);
 }

@@ -1,265 +1,63 @@
 /* Deep sparse networks on the card against plain code in double precision; then times.
  *
  * RIG_SMALL in the environment: small sizes, no times. */
-#include "gpu/rig.cuh"
-#include "cuda/deep.cuh"
+#include "gpu/deep_rig.cuh"
 
-#include <algorithm>
+/* ---- outputs that share no inputs ---- */
 
-/* ---- nets ---- */
-
-struct layer {
-    uint32_t n_in, n_out;
-    bool linear = false;
-    std::vector<uint32_t> in_start = { 0 }, in, out_start = { 0 }, out;
-    float weight = 1;
-    std::vector<float> w;
-    std::vector<uint64_t> w_start;
-    float bias = 0;
-    std::vector<float> biases;
-};
-
-struct net {
-    std::vector<layer> layers;
-    float clip = INFINITY;
-    size_t n = 0, words = 0;
-    std::vector<uint64_t> bits, start;
-    std::vector<uint32_t> id;
-    std::vector<float> value;
-    std::vector<struct wisp_cuda_layer> shown;
-};
-
-static struct wisp_cuda_deep show(struct net &t)
+/* As pruning leaves them: weights, biases, every layer of another width, the last one linear. */
+static struct net pruned_net(uint32_t width, bool small)
 {
-    struct wisp_cuda_deep d = {};
-    t.shown.clear();
-    for (auto &l : t.layers) {
-        struct wisp_cuda_layer c = {};
-        c.n_in = l.n_in, c.n_out = l.n_out, c.n_groups = (uint32_t)l.in_start.size() - 1;
-        c.linear = l.linear;
-        c.in_start = l.in_start.data(), c.in = l.in.data();
-        c.out_start = l.out_start.data(), c.out = l.out.data();
-        c.weight = l.weight, c.bias = l.bias;
-        if (!l.w.empty()) c.w = l.w.data(), c.w_start = l.w_start.data();
-        if (!l.biases.empty()) c.biases = l.biases.data();
-        t.shown.push_back(c);
-    }
-    d.n_layers = t.layers.size(), d.layers = t.shown.data(), d.clip = t.clip;
-    d.zero_from = d.full_from = d.n_layers + 1;
-    d.n = t.n, d.words = t.words;
-    if (!t.bits.empty()) d.bits = t.bits.data();
-    d.start = t.start.data(), d.id = t.id.data(), d.value = t.value.data();
-    return d;
+    struct net t;
+    const uint32_t widths[] = { width, width + 33, width - 1, 2 * width, 77 };
+    for (size_t i = 0; i < 4; i++)
+        t.layers.push_back(random_layer(widths[i], widths[i + 1],
+                                        { width / 8, 1, true, i != 1, i % 2 == 0, i == 3 }));
+    t.clip = 3;
+    random_inputs(t, small ? 70 : 1024, false, 0.3);
+    return t;
 }
 
-static std::vector<uint32_t> shuffled(uint32_t n)
+/* Rows of no input, of all, of the first and the last, of neighbours, of the same one twice. */
+static struct net uneven_net(uint32_t width)
 {
-    std::vector<uint32_t> v(n);
-    for (uint32_t i = 0; i < n; i++) v[i] = i;
-    for (uint32_t i = n; i > 1; i--) std::swap(v[i - 1], v[rig_below(i)]);
-    return v;
-}
-
-struct shape {                  /* of a random layer */
-    uint32_t most_in, most_out; /* of a group */
-    bool ragged, weighted, biased, linear;
-};
-
-static layer random_layer(uint32_t n_in, uint32_t n_out, const struct shape &s)
-{
-    layer l;
-    l.n_in = n_in, l.n_out = n_out, l.linear = s.linear;
-    l.weight = 0.25f, l.bias = -0.05f;
-    l.out = shuffled(n_out);
-    for (uint32_t at = 0; at < n_out;) {
-        uint32_t m = s.ragged ? 1 + (uint32_t)rig_below(s.most_out) : s.most_out;
-        uint32_t k = s.ragged ? (uint32_t)rig_below(s.most_in + 1) : s.most_in;
-        m = std::min(m, n_out - at), k = std::min(k, n_in);
-        std::vector<uint32_t> ids;
-        while (ids.size() < k) {
-            ids.push_back((uint32_t)rig_below(n_in));
+    struct net t;
+    for (size_t i = 0; i < 3; i++) {
+        layer l;
+        l.n_in = l.n_out = width, l.bias = 0.01f, l.weight = 1.f / 64;
+        for (uint32_t o = 0; o < width; o++) {
+            const uint32_t kind = (uint32_t)rig_below(i == 1 ? 40 : 8), at = (o * 17) % width;
+            std::vector<uint32_t> ids;
+            if (kind == 0) ids.push_back(0), ids.push_back(width - 1);
+            if (kind == 1) ids.push_back(at), ids.push_back(at);
+            if (kind == 2 && o % 5 == 0) ids = shuffled(width);
+            if (kind > 3)
+                for (uint32_t e = 0; e < kind * 2; e++) ids.push_back((at + e) % width);
             std::sort(ids.begin(), ids.end());
-            ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+            l.in.insert(l.in.end(), ids.begin(), ids.end());
+            l.in_start.push_back((uint32_t)l.in.size());
+            l.out.push_back(o), l.out_start.push_back(o + 1);
+            l.w_start.push_back(l.w.size());
+            for (size_t e = 0; e < ids.size() && i != 1; e++)
+                l.w.push_back(rig_float() / (float)ids.size());
         }
-        l.in.insert(l.in.end(), ids.begin(), ids.end());
-        l.in_start.push_back((uint32_t)l.in.size());
-        l.out_start.push_back(at += m);
-        if (!s.weighted) continue;
-        l.w_start.push_back(l.w.size());
-        for (uint32_t i = 0; i < k * m; i++) l.w.push_back(0.5f * rig_float() + 0.1f);
+        t.layers.push_back(l);
     }
-    if (s.weighted && l.w.empty()) l.w.push_back(0);
-    for (uint32_t i = 0; i < n_out && s.biased; i++) l.biases.push_back(0.2f * rig_float());
-    return l;
+    t.clip = 1;
+    return t;
 }
 
-/* Groups whose inputs are stretches of one long row that overlap those of the groups before. */
-static layer chained_layer(uint32_t n_in, uint32_t n_out, uint32_t most_in, bool biased)
+/* Which form a net of random connections takes by itself. */
+static int choice_of(uint32_t width, size_t n)
 {
-    layer l;
-    const std::vector<uint32_t> row = shuffled(n_in);
-    uint32_t from = 0;
-    l.n_in = n_in, l.n_out = n_out;
-    l.weight = 1.5f / (float)most_in, l.bias = -0.05f;
-    l.out = shuffled(n_out);
-    for (uint32_t at = 0; at < n_out;) {
-        const uint32_t m = std::min(1 + (uint32_t)rig_below(50), n_out - at);
-        const uint32_t k = 1 + (uint32_t)rig_below(most_in);
-        std::vector<uint32_t> ids;
-        for (uint32_t i = 0; i < std::min(k, n_in); i++) ids.push_back(row[(from + i) % n_in]);
-        if (rig_below(8) == 0) ids.push_back(ids[0]); /* twice */
-        from += (uint32_t)rig_below(k + 2);           /* from all shared to none */
-        std::sort(ids.begin(), ids.end());
-        l.in.insert(l.in.end(), ids.begin(), ids.end());
-        l.in_start.push_back((uint32_t)l.in.size());
-        l.out_start.push_back(at += m);
-    }
-    for (uint32_t i = 0; i < n_out && biased; i++) l.biases.push_back(0.2f * rig_float());
-    return l;
-}
-
-static void random_inputs(struct net &t, size_t n, bool bits, double density)
-{
-    const uint32_t n_in = t.layers[0].n_in;
-    t.n = n, t.words = (n_in + 63) / 64;
-    t.bits.assign(bits ? n * t.words : 0, 0);
-    t.start.assign(1, 0), t.id.clear(), t.value.clear();
-    for (size_t r = 0; r < n; r++) {
-        const bool empty = r % 7 == 3; /* an input of zeros */
-        for (uint32_t i = 0; i < n_in && !empty; i++) {
-            if ((double)(test_rand(&rig_seed) >> 40) >= density * (1 << 24)) continue;
-            if (bits) t.bits[r * t.words + i / 64] |= (uint64_t)1 << i % 64;
-            t.id.push_back(i), t.value.push_back(bits ? 1 : 0.5f + 0.5f * rig_float());
-        }
-        t.start.push_back(t.id.size());
-    }
-}
-
-/* ---- the definition ---- */
-
-struct truth {
-    std::vector<double> y, mass; /* of one input; sums of |terms|, through all layers */
-};
-
-static void plain_layer(struct truth &v, const layer &l, double clip)
-{
-    struct truth next;
-    next.y.assign(l.n_out, 0), next.mass.assign(l.n_out, 0);
-    for (size_t g = 0; g + 1 < l.in_start.size(); g++)
-        for (uint32_t o = l.out_start[g], m = l.out_start[g + 1] - o, j = 0; j < m; j++) {
-            double sum = 0, mass = 0;
-            for (uint32_t i = l.in_start[g]; i < l.in_start[g + 1]; i++) {
-                const uint64_t at = (uint64_t)(i - l.in_start[g]) * m + j;
-                const double w = l.w.empty() ? l.weight : l.w[l.w_start[g] + at];
-                sum += w * v.y[l.in[i]], mass += fabs(w) * v.mass[l.in[i]];
-            }
-            const uint32_t id = l.out[o + j];
-            const double b = l.biases.empty() ? l.bias : l.biases[id];
-            next.mass[id] = mass + fabs(b);
-            next.y[id] = l.linear ? sum + b : std::min(clip, std::max(0.0, sum + b));
-        }
-    v = next;
-}
-
-static struct truth plain(const struct net &t, size_t row)
-{
-    struct truth v;
-    v.y.assign(t.layers[0].n_in, 0);
-    for (uint64_t e = t.start[row]; e < t.start[row + 1]; e++) v.y[t.id[e]] = t.value[e];
-    v.mass = v.y;
-    for (auto &l : t.layers) plain_layer(v, l, t.clip);
-    return v;
-}
-
-/* ---- on the card ---- */
-
-struct answer {
-    wisp_status st = WISP_OK;
-    std::vector<uint8_t> ends;
-    std::vector<float> values;
-    struct wisp_cuda_deep_times t = {};
-};
-
-static struct answer run(const struct wisp_cuda_deep &d, bool values, int repeats = 1)
-{
-    struct answer a;
-    struct wisp_cuda_runner *r = NULL;
-    wisp_error err = {};
-    a.ends.assign(d.n, 9);
-    if (values) a.values.assign(d.n * d.layers[d.n_layers - 1].n_out, -1);
-    a.st = wisp_ddeep_create(&r, &d, &err);
-    if (a.st == WISP_OK)
-        a.st =
-            wisp_ddeep_run(r, a.ends.data(), values ? a.values.data() : NULL, repeats, &a.t, &err);
-    if (a.st != WISP_OK) printf("  %s\n", err.text);
-    wisp_ddeep_free(r);
-    return a;
-}
-
-static bool same(const struct answer &a, const struct answer &b)
-{
-    return a.ends == b.ends && a.values.size() == b.values.size() &&
-           memcmp(a.values.data(), b.values.data(), a.values.size() * 4) == 0;
-}
-
-static void compare(const struct net &t, const struct answer &a, size_t rows)
-{
-    const uint32_t n_out = t.layers.back().n_out;
-    for (size_t q = 0; q < rows; q++) {
-        const size_t r = rows >= t.n ? q : q == 0 ? 0 : q == 1 ? t.n - 1 : rig_below(t.n);
-        if (r >= t.n) break;
-        const struct truth v = plain(t, r);
-        bool some = false, clear = true;
-        for (uint32_t o = 0; o < n_out; o++) {
-            const double slack = 2e-6 * (1 + v.mass[o]) * (double)t.layers.size();
-            const float got = a.values[r * n_out + o];
-            CHECK(fabs(got - v.y[o]) <= slack, "row %zu output %u: %g, not %g (+- %g)", r, o,
-                  (double)got, v.y[o], slack);
-            some |= fabs(v.y[o]) > slack;
-            clear &= fabs(v.y[o]) > slack || v.y[o] == 0;
-        }
-        if (some || clear)
-            CHECK(a.ends[r] == some, "row %zu ends as %d, not %d", r, a.ends[r], some);
-    }
-}
-
-/* Every form that can; streamed; again. */
-static void try_net(struct net &t, size_t rows, int forms)
-{
-    struct wisp_cuda_deep d = show(t);
-    for (int form = 0; form < 3; form++) {
-        if (!(forms >> form & 1)) continue;
-        wisp_deep_only = form;
-        struct answer a = run(d, true, 2);
-        CHECK(a.st == WISP_OK, "form %d: %d", form, a.st);
-        if (a.st != WISP_OK) continue;
-        CHECK(!a.t.streamed && a.t.work == t.n * t.layers.size(), "work %zu", (size_t)a.t.work);
-        compare(t, a, rows);
-        struct answer b = run(d, true);
-        CHECK(same(a, b), "form %d: two runs differ", form);
-        int streamed = 0;
-        for (double part : { 0.75, 0.5, 0.3, 0.2 }) {
-            struct wisp_cuda_deep e = d;
-            e.most_bytes = (size_t)(part * (double)a.t.bytes);
-            struct wisp_cuda_runner *r = NULL;
-            wisp_error err = {};
-            struct answer c = a;
-            if (wisp_ddeep_create(&r, &e, &err) != WISP_OK) {
-                CHECK(err.code == WISP_ENOMEM && strstr(err.text, "GiB"), "%s", err.text);
-                continue;
-            }
-            std::fill(c.ends.begin(), c.ends.end(), 7);
-            std::fill(c.values.begin(), c.values.end(), -3.f);
-            wisp_status st = wisp_ddeep_run(r, c.ends.data(), c.values.data(), 1, &c.t, &err);
-            CHECK(st == WISP_OK && c.t.streamed, "form %d part %g: %s", form, part, err.text);
-            CHECK(c.t.bytes <= e.most_bytes, "%zu of %zu bytes", (size_t)c.t.bytes, e.most_bytes);
-            CHECK(same(a, c), "form %d: streamed with %g of the memory differs", form, part);
-            wisp_ddeep_free(r);
-            streamed++;
-        }
-        CHECK(streamed > 0 || t.n < 1000, "form %d was never streamed", form);
-    }
-    wisp_deep_only = -1;
+    struct net t;
+    t.layers.push_back(random_layer(width, width, { 32, 1, false, false, false, false }));
+    random_inputs(t, n, true, 0.001);
+    const struct answer a = run(show(t), false);
+    const char *const names[] = { "chip", "wide", "panel", "slice" };
+    for (int i = 0; i < 4; i++)
+        if (a.st == WISP_OK && strcmp(a.t.form, names[i]) == 0) return i;
+    return -1;
 }
 
 /* ---- dropping ---- */
@@ -467,11 +265,52 @@ static void times(void)
     time_net("random 1024 x 24, dropping", t, true, -1, 32.0 * 1024 * 24);
 }
 
+/* Every edge with a probability of its own: what pruning leaves. */
+static layer sparse_layer(uint32_t width, double density)
+{
+    layer l;
+    l.n_in = l.n_out = width;
+    for (uint32_t o = 0; o < width; o++) {
+        l.w_start.push_back(l.w.size());
+        for (double i = -1;;) {
+            const double u = ((double)(test_rand(&rig_seed) >> 40) + 0.5) / (1 << 24);
+            i += 1 + floor(log(u) / log1p(-density));
+            if (i >= width) break;
+            l.in.push_back((uint32_t)i), l.w.push_back(rig_float() / (float)(density * width));
+        }
+        l.in_start.push_back((uint32_t)l.in.size());
+        l.out.push_back(o), l.out_start.push_back(o + 1);
+        l.biases.push_back(0.1f * rig_float());
+    }
+    return l;
+}
+
+/* 4 layers of a pruned net, 1024 inputs (bench/pruned), with blocks of several sizes. */
+static void pruned_times(uint32_t width, double zeros)
+{
+    char name[80];
+    struct net t;
+    double edges = 0;
+    for (int l = 0; l < 4; l++) {
+        t.layers.push_back(sparse_layer(width, 1 - zeros / 100));
+        edges += 1024.0 * (double)t.layers.back().in.size();
+    }
+    random_inputs(t, 1024, true, 0.5);
+    for (int warps : { 0, 4, 8, 16 }) {
+        wisp_deep_warps = warps;
+        snprintf(name, sizeof name, "pruned %u, %g %%, %d warps", width, zeros, warps);
+        time_net(name, t, false, WISP_DEEP_SLICE, edges / 1024);
+    }
+    wisp_deep_warps = 0;
+    snprintf(name, sizeof name, "pruned %u, %g %%", width, zeros);
+    time_net(name, t, false, WISP_DEEP_WIDE, edges / 1024);
+}
+
 int main(void)
 {
     const bool small = getenv("RIG_SMALL") != NULL;
     rig_sync("asking for a card");
-    const int all = 7, wide_too = 3;
+    const int all = 15, wide_too = 3 + 8, panels = 4 + 8;
     for (size_t n : { (size_t)1, (size_t)31, (size_t)33, (size_t)1000 }) {
         TEST("ragged groups of different widths");
         struct net t;
@@ -578,7 +417,39 @@ int main(void)
         t.layers.push_back(random_layer(66000, 50, { 33, 20, true, false, false, false }));
         t.clip = 2;
         random_inputs(t, small ? 33 : 200, true, 0.1);
-        try_net(t, 4, 2);
+        try_net(t, 4, 2 + 8);
+    }
+    for (int ring : { 0, 700, 130, 17 }) {
+        TEST("a lane an output, inputs in a window of rows");
+        wisp_deep_ring = ring;
+        for (int warps : { 0, 1, 3, 16 }) {
+            wisp_deep_warps = warps;
+            try_net(pruned_net(ring ? 300 : 900, small), 10, 8);
+        }
+        wisp_deep_warps = wisp_deep_ring = 0;
+    }
+    for (size_t n : { (size_t)1, (size_t)32, (size_t)(small ? 100 : 2000) }) {
+        TEST("outputs without inputs, with all of them, with one far away");
+        struct net t = uneven_net(513);
+        random_inputs(t, n, n == 32, 0.3);
+        try_net(t, 40, panels);
+        struct net q = uneven_net(1024);
+        random_inputs(q, n, true, 0.3);
+        try_net(q, 10, panels);
+        wisp_deep_ring = 64;
+        struct net w = uneven_net(777);
+        random_inputs(w, n, false, 0.3);
+        try_net(w, 10, 8);
+        wisp_deep_ring = 0;
+    }
+    {
+        TEST("the form that is taken");
+        int n_multi = 0;
+        CHECK(cudaDeviceGetAttribute(&n_multi, cudaDevAttrMultiProcessorCount, 0) == cudaSuccess,
+              "no number of multiprocessors");
+        const int few = choice_of(128, 33), many = choice_of(128, 32 * (size_t)n_multi);
+        CHECK(few == WISP_DEEP_SLICE && many == WISP_DEEP_PANEL, "%d, %d", few, many);
+        CHECK(choice_of(3000, 33) == WISP_DEEP_SLICE, "3000 outputs");
     }
     TEST("inputs are dropped where the rules allow it");
     try_dropping(fading(64, 40, small ? 200 : 1000), 3, 20);
@@ -593,6 +464,9 @@ int main(void)
     if (!small) {
         TEST("times");
         times();
+        for (double zeros : { 80.0, 90.0, 95.0, 99.0, 99.5 })
+            for (uint32_t width : { 1024u, 4096u }) pruned_times(width, zeros);
+        pruned_times(16384, 98);
     }
     return test_end();
 }
