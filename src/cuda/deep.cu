@@ -131,9 +131,10 @@ static wisp_status choose(struct wisp_cuda_runner *r, wisp_error *err)
     const bool chip = 8 * width <= room && 2 * width <= 65536; /* ids of 16 bits */
     const bool slice = !r->drop, panel = slice && wisp_panel_fits(all, rows);
     const bool apart = f.outputs < 2 * f.groups, long_rows = f.edges >= 16 * f.outputs;
+    const bool heavy = 2 * f.weighted > f.edges && f.edges >= 4 * f.outputs; /* chip: no weights */
     r->weighted = f.weighted > 0;
     if (panel && apart && (many_panels(r) || !long_rows)) r->form = WISP_DEEP_PANEL;
-    else if (slice && apart && long_rows) r->form = WISP_DEEP_SLICE;
+    else if (slice && apart && (long_rows || heavy)) r->form = WISP_DEEP_SLICE;
     else if (chip && (r->drop || 2 * f.weighted <= f.edges)) r->form = WISP_DEEP_CHIP;
     else r->form = WISP_DEEP_WIDE;
     if (wisp_deep_only >= 0) r->form = (enum wisp_deep_form)wisp_deep_only;
