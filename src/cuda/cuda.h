@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { WISP_CUDA_VERSION = 3 }; /* of this interface */
+enum { WISP_CUDA_VERSION = 4 }; /* of this interface */
 
 struct wisp_cuda_card {
     char name[128];
@@ -31,6 +31,34 @@ struct wisp_cuda_param { /* a parameter in host memory, as model's struct wisp_p
     uint16_t *b16;
     float *m, *v, *g2;
     uint32_t *count;
+};
+
+/* The layers before the output layer, as the net line has them (layer/). */
+enum wisp_cuda_kind {
+    WISP_CUDA_KIND_INPUT,
+    WISP_CUDA_KIND_DENSE,
+    WISP_CUDA_KIND_SPARSE,
+    WISP_CUDA_KIND_RELU,
+    WISP_CUDA_KIND_DROPOUT
+};
+enum { WISP_CUDA_LAYERS = 255 }; /* most of a net */
+
+struct wisp_cuda_hidden {
+    enum wisp_cuda_kind kind;
+    int number; /* in the net: dropout's random stream */
+    size_t n_in, n_out;
+    struct wisp_cuda_param w, bias; /* (n_in, n_out), of sparse (n_out, fan); (1, n_out) */
+    size_t fan;                     /* sparse: inputs of each output */
+    const int32_t *in;              /* (n_out, fan) their ids */
+    double share;                   /* of dropout */
+};
+
+struct wisp_cuda_net { /* pointers stay the caller's */
+    size_t n_features, n_labels;
+    size_t width; /* of the last hidden layer: what the output layer sees */
+    size_t n_layers;
+    const struct wisp_cuda_hidden *layers; /* (n_layers) the first is input or sparse */
+    struct wisp_cuda_param out_w, out_bias;
 };
 
 struct wisp_cuda_block { /* rows in CSR order */
@@ -58,13 +86,11 @@ struct wisp_cuda_hash { /* of --sampling lsh; n_tables 0: none */
     uint64_t first_gap; /* steps before the tables are made anew; later gaps grow */
 };
 
-struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the caller's.  Parameters and
-                            the memory of neighbours must live as long as the trainer */
-    size_t n_features, n_labels, batch, width;
-    struct wisp_cuda_param in_w, in_bias, out_w, out_bias;
-    bool relu;
-    float dropout;
-    int drop_layer;
+struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the caller's.  The net's
+                            layers, parameters and the memory of neighbours must live as long as the
+                            trainer */
+    struct wisp_cuda_net net;
+    size_t batch;
     enum wisp_cuda_optimizer optimizer;
     float momentum;
     const float *correct1, *correct2; /* (20001) */
@@ -103,35 +129,32 @@ struct wisp_cuda_seen { /* sums since the trainer was made */
 
 enum wisp_cuda_part { /* of a step, in order */
                       WISP_CUDA_BEGIN,
-                      WISP_CUDA_INPUT,   /* first layer forward */
-                      WISP_CUDA_HASH,    /* keys of the samples */
-                      WISP_CUDA_SCAN,    /* best rows of all */
-                      WISP_CUDA_FIND,    /* neighbours, buckets; candidates scored */
-                      WISP_CUDA_UNITE,   /* the active set */
-                      WISP_CUDA_FORWARD, /* gather, product, E */
-                      WISP_CUDA_COMBINE, /* loss, targets */
-                      WISP_CUDA_HIDDEN,  /* gradient of the hidden values */
-                      WISP_CUDA_ROWS,    /* gradient of the rows; they move */
-                      WISP_CUDA_BEST,    /* best active rows of each sample */
-                      WISP_CUDA_LEARN,   /* rings and memories; moments of the hidden values */
-                      WISP_CUDA_BACK,    /* first layer backward; its rows move */
+                      WISP_CUDA_INPUT,          /* first layer forward */
+                      WISP_CUDA_LAYERS_FORWARD, /* other hidden layers forward */
+                      WISP_CUDA_HASH,           /* keys of the samples */
+                      WISP_CUDA_SCAN,           /* best rows of all */
+                      WISP_CUDA_FIND,           /* neighbours, buckets; candidates scored */
+                      WISP_CUDA_UNITE,          /* the active set */
+                      WISP_CUDA_FORWARD,        /* gather, product, E */
+                      WISP_CUDA_COMBINE,        /* loss, targets */
+                      WISP_CUDA_HIDDEN,         /* gradient of the hidden values */
+                      WISP_CUDA_ROWS,           /* gradient of the rows; they move */
+                      WISP_CUDA_BEST,           /* best active rows of each sample */
+                      WISP_CUDA_LEARN,       /* rings and memories; moments of the hidden values */
+                      WISP_CUDA_LAYERS_BACK, /* other hidden layers backward; their rows move */
+                      WISP_CUDA_BACK,        /* first layer backward; its rows move */
                       WISP_CUDA_PARTS
 };
-static const char *const wisp_cuda_part_names[] = { "begin", "input",   "hash",    "scan",   "find",
-                                                    "unite", "forward", "combine", "hidden", "rows",
-                                                    "best",  "learn",   "back" };
+static const char *const wisp_cuda_part_names[] = { "begin",   "input",       "layers", "hash",
+                                                    "scan",    "find",        "unite",  "forward",
+                                                    "combine", "hidden",      "rows",   "best",
+                                                    "learn",   "layers_back", "back" };
 struct wisp_cuda_times {        /* microseconds a step */
     double us[WISP_CUDA_PARTS]; /* each part alone */
     double step_us;             /* the whole step as it is run: parts overlap */
     double layout_us;           /* laying out a step's rows, beside other steps */
     double tables_us;           /* making hash tables, once */
     double copy_gb_per_s;       /* of the card: bytes read and written */
-};
-
-struct wisp_cuda_net { /* what a scorer is made from; pointers stay the caller's */
-    size_t n_features, n_labels, width;
-    struct wisp_cuda_param in_w, in_bias, out_w, out_bias; /* of each w or b16 */
-    bool relu;
 };
 
 struct wisp_cuda_best { /* of n rows */
@@ -209,9 +232,9 @@ struct wisp_cuda {
     /* Times the parts of a step on the rows of the last chunk; the weights move. */
     wisp_status (*time)(struct wisp_cuda_trainer *t, struct wisp_cuda_times *out, wisp_error *err);
     /* For up to 'batch' (at most 1024) rows at a time and k (at most 64, and at most n_labels)
-     * labels a row.  The net's weights are copied to the card; or, with net NULL, those of a
-     * trainer are used where they are, as its steps have left them: it is freed after the scorer.
-     */
+     * labels a row.  The net's weights (of each w or b16) are copied to the card; or, with net
+     * NULL, those of a trainer are used where they are, as its steps have left them: it is freed
+     * after the scorer. */
     wisp_status (*create_scorer)(struct wisp_cuda_scorer **out, const struct wisp_cuda_net *net,
                                  struct wisp_cuda_trainer *t, size_t batch, size_t k,
                                  wisp_error *err);

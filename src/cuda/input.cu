@@ -1,7 +1,7 @@
 /* The first layer with ReLU and dropout: layer/input.c, relu.c and dropout.c in one.
  *
  *   forward    h[i] = dropout(relu(bias + sum over the features f of sample i of x_if W[f]))
- *   backward   back[i] = gradient of that sum, from g[i]
+ *   backward   back[i] = gradient of that sum
  *              W[f] moves by the sum over the samples i with f of x_if back[i], the bias by the
  *              sum over all samples
  *
@@ -16,50 +16,17 @@
  * TB/s. */
 #include "cuda/ops.cuh"
 #include "cuda/update.cuh"
-#include "base/rand.h"
 
 enum {
     COLS = 128,         /* of a warp at a time */
     FORWARD_WARPS = 16, /* of a sample, at most */
     FORWARD_AHEAD = 6,  /* rows that a warp loads before it uses the first */
     BACK_WARPS = 8,
-    BACK_AHEAD = 4,    /* the same of back, for short lists, which have many warps, */
-    LONG_AHEAD = 8,    /* and for long ones */
-    SHORT = 32,        /* a list up to here is summed by one warp */
-    LONG_BLOCKS = 264, /* the first blocks of backward, which have all longer lists */
-    THREADS = 256
+    BACK_AHEAD = 4,   /* the same of back, for short lists, which have many warps, */
+    LONG_AHEAD = 8,   /* and for long ones */
+    SHORT = 32,       /* a list up to here is summed by one warp */
+    LONG_BLOCKS = 264 /* the first blocks of backward, which have all longer lists */
 };
-
-struct drop { /* dropout.c: a unit stays if its 16 random bits are 'limit' or more */
-    uint32_t limit;
-    float keep; /* what those that stay are multiplied by */
-    uint64_t stream;
-};
-
-static struct drop drop_of(const struct wisp_din &in)
-{
-    double rate = in.dropout;
-    struct drop d = { (uint32_t)(rate * 65536), (float)(1 / (1 - rate)),
-                      WISP_STREAM_DROPOUT + ((uint64_t)in.drop_layer << 8) };
-    return d;
-}
-
-/* The four units from c on of sample i: 16 bits each. */
-static __device__ uint64_t drop_bits(const struct wisp_dnow *now, const struct drop &d,
-                                     size_t width, size_t i, size_t c)
-{
-    uint64_t key = wisp_drand(now->seed, d.stream, now->step);
-    return wisp_dmix(key + 0x9e3779b97f4a7c15u * ((i * width + c) / 4 + 1));
-}
-
-static __device__ float4 drop_units(float4 x, uint64_t bits, const struct drop &d)
-{
-    x.x = (bits & 0xffff) >= d.limit ? x.x * d.keep : 0;
-    x.y = (bits >> 16 & 0xffff) >= d.limit ? x.y * d.keep : 0;
-    x.z = (bits >> 32 & 0xffff) >= d.limit ? x.z * d.keep : 0;
-    x.w = bits >> 48 >= d.limit ? x.w * d.keep : 0;
-    return x;
-}
 
 static __device__ void add(float4 *sum, float4 x)
 {
@@ -125,7 +92,7 @@ static __device__ float4 bag(const struct wisp_din &in, uint32_t i, size_t c, ui
 
 template <bool half>
 __global__ static void __launch_bounds__(32 * FORWARD_WARPS, 2)
-    forward(const __grid_constant__ struct wisp_din in, const struct drop d)
+    forward(const __grid_constant__ struct wisp_din in)
 {
     __shared__ float4 part[FORWARD_WARPS][32];
     const uint32_t i = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -138,12 +105,8 @@ __global__ static void __launch_bounds__(32 * FORWARD_WARPS, 2)
     __syncthreads();
     if (warp > 0 || c >= in.width) return;
     for (uint32_t w = 0; w < warps; w++) add(&sum, part[w][lane]);
-    if (in.relu) {
-        sum.x = sum.x > 0 ? sum.x : 0, sum.y = sum.y > 0 ? sum.y : 0;
-        sum.z = sum.z > 0 ? sum.z : 0, sum.w = sum.w > 0 ? sum.w : 0;
-    }
-    if (in.dropout > 0) sum = drop_units(sum, drop_bits(in.now, d, in.width, i, c), d);
-    store(in.h + i * in.width + c, sum);
+    const size_t at = i * in.width + c;
+    store(in.h + at, wisp_dafter_on(in.after, in.now, at, sum));
 }
 
 void wisp_input_forward(const struct wisp_din &in, cudaStream_t s)
@@ -152,29 +115,11 @@ void wisp_input_forward(const struct wisp_din &in, cudaStream_t s)
     /* Few samples do not fill the card with 8 warps each. */
     unsigned warps = in.batch <= 512 ? FORWARD_WARPS : FORWARD_WARPS / 2;
     dim3 grid((unsigned)in.batch, (unsigned)((in.width + COLS - 1) / COLS));
-    if (in.w.w) forward<false><<<grid, 32 * warps, 0, s>>>(in, drop_of(in));
-    else forward<true><<<grid, 32 * warps, 0, s>>>(in, drop_of(in));
+    if (in.w.w) forward<false><<<grid, 32 * warps, 0, s>>>(in);
+    else forward<true><<<grid, 32 * warps, 0, s>>>(in);
 }
 
 /* ---- backward ---- */
-
-/* With ReLU, a unit that was dropped or not positive has h = 0, all others are positive. */
-__global__ static void __launch_bounds__(THREADS)
-    through(const __grid_constant__ struct wisp_din in, const struct drop d)
-{
-    size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
-    if (at >= in.now->n * in.width) return;
-    float4 g = *(const float4 *)(in.g + at);
-    if (in.relu) {
-        float4 h = *(const float4 *)(in.h + at);
-        float keep = in.dropout > 0 ? d.keep : 1;
-        g.x = h.x > 0 ? g.x * keep : 0, g.y = h.y > 0 ? g.y * keep : 0;
-        g.z = h.z > 0 ? g.z * keep : 0, g.w = h.w > 0 ? g.w * keep : 0;
-    } else if (in.dropout > 0) {
-        g = drop_units(g, drop_bits(in.now, d, in.width, 0, at), d);
-    }
-    store(in.back + at, g);
-}
 
 /* g (width) = sum over e in from .. to - 1 of tv[e] * back[ts[e]], in that order, by one warp.
  * ts NULL: sample e itself, once. */
@@ -346,10 +291,8 @@ __global__ static void __launch_bounds__(32 * BACK_WARPS, 4)
 
 void wisp_input_backward(const struct wisp_din &in, cudaStream_t s)
 {
-    size_t warps = BACK_WARPS, quads = in.batch * in.width / 4;
-    if (quads == 0) return;
-    if (in.g != in.back)
-        through<<<(unsigned)((quads + THREADS - 1) / THREADS), THREADS, 0, s>>>(in, drop_of(in));
+    size_t warps = BACK_WARPS;
+    if (in.batch == 0) return;
     while (warps > 1 && warps * in.width * 4 > 40 << 10) warps /= 2; /* 48 KB without asking */
     size_t bytes = warps * in.width * 4,
            blocks = LONG_BLOCKS + (in.most_touched + warps - 1) / warps;

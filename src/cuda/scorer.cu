@@ -1,7 +1,7 @@
 /* Exact prediction on the card.
  *
  *   host: a batch's rows, in one copy   mail    now | xp | xn | xi | xv
- *   input.cu                            h       (n, width) = relu(bias + sum x W)
+ *   hidden.cu                           h       (n, width) what the last hidden layer gives
  *   scan.cu   exact best rows           answer  labels (n, k) | logits (n, k) |
  *   sum.cu    where it is asked for             max (n) | sum of exp(logit - max) (n)
  *   host: the answer, in one copy
@@ -34,14 +34,14 @@ struct answer {
 
 struct wisp_cuda_scorer {
     size_t batch, k, width, n_labels;
-    bool borrowed; /* weights and stream are a trainer's */
+    struct wisp_cuda_trainer *lender; /* of weights and stream; NULL: they are its own */
     cudaStream_t stream;
     void *block; /* weights, h, answer, scratch */
     size_t room; /* non-zeros that mail has room for */
     void *mail_card, *mail_host;
     struct answer answer, host; /* on the card; pinned */
     size_t answer_bytes;
-    struct wisp_din in;
+    struct wisp_dnet net;
     struct wisp_dscan scan;
     struct wisp_dsum sum;
 };
@@ -69,40 +69,30 @@ static size_t lay_answer(struct answer *a, void *block, size_t batch, size_t k)
     return at;
 }
 
-static struct wisp_dparam lay_param(const struct wisp_cuda_param *p, void *block, size_t *at)
-{
-    size_t n = p->rows * p->cols;
-    struct wisp_dparam d = {};
-    d.rows = p->rows, d.cols = p->cols;
-    if (p->w) d.w = (float *)wisp_dtake(block, at, n * sizeof *p->w);
-    else d.b16 = (__nv_bfloat16 *)wisp_dtake(block, at, n * sizeof *p->b16);
-    return d;
-}
-
 /* Lays everything but mail out in one block; returns its bytes. */
 static size_t lay(struct wisp_cuda_scorer *s, const struct wisp_cuda_net *net, void *b)
 {
     size_t at = 0, bytes;
-    if (!s->borrowed) {
-        s->in.w = lay_param(&net->in_w, b, &at), s->in.bias = lay_param(&net->in_bias, b, &at);
-        s->scan.w = lay_param(&net->out_w, b, &at);
-        s->scan.bias = lay_param(&net->out_bias, b, &at);
+    s->net.batch = s->batch;
+    wisp_dnet_lay(&s->net, net, false, s->lender ? &s->lender->net : NULL, b, &at);
+    if (!s->lender) {
+        s->scan.w = wisp_dparam_lay(&net->out_w, false, b, &at);
+        s->scan.bias = wisp_dparam_lay(&net->out_bias, false, b, &at);
     }
-    s->in.batch = s->batch, s->in.width = s->width;
-    s->in.h = (float *)wisp_dtake(b, &at, s->batch * s->width * sizeof *s->in.h);
+    const float *h = s->net.layers[s->net.n_layers - 1].h;
     s->answer_bytes = lay_answer(&s->answer, NULL, s->batch, s->k);
     lay_answer(&s->answer, wisp_dtake(b, &at, s->answer_bytes), s->batch, s->k);
 
     struct wisp_dscan *d = &s->scan;
     d->n_rows = s->n_labels, d->width = s->width, d->batch = s->batch, d->k = s->k;
-    d->h = s->in.h, d->rows = s->answer.rows, d->scores = s->answer.scores;
+    d->h = h, d->rows = s->answer.rows, d->scores = s->answer.scores;
     bytes = wisp_scan_lay(d, NULL);
     wisp_scan_lay(d, wisp_dtake(b, &at, bytes));
 
     struct wisp_dsum *m = &s->sum;
     m->n_rows = s->n_labels, m->width = s->width, m->batch = s->batch;
     m->w = d->w, m->bias = d->bias;
-    m->h = s->in.h, m->max = s->answer.max, m->sum = s->answer.sum;
+    m->h = h, m->max = s->answer.max, m->sum = s->answer.sum;
     bytes = wisp_sum_lay(m, NULL);
     wisp_sum_lay(m, wisp_dtake(b, &at, bytes));
     return at;
@@ -124,7 +114,7 @@ static wisp_status make_mail(struct wisp_cuda_scorer *s, size_t nnz, wisp_error 
     if (e != cudaSuccess) return wisp_dcheck(e, "taking memory for rows", err);
     s->room = nnz;
     lay_mail(&m, s->mail_card, s->batch, nnz);
-    s->in.now = m.now;
+    s->net.now = m.now;
     s->scan.n = s->sum.n = &m.now->n;
     return WISP_OK;
 }
@@ -150,14 +140,6 @@ static wisp_status take_block(struct wisp_cuda_scorer *s, const struct wisp_cuda
     return WISP_OK;
 }
 
-static void upload(cudaError_t *e, const struct wisp_dparam &d, const struct wisp_cuda_param &p)
-{
-    size_t n = p.rows * p.cols;
-    if (*e != cudaSuccess) return;
-    if (p.w) *e = cudaMemcpy(d.w, p.w, n * sizeof *p.w, cudaMemcpyHostToDevice);
-    else *e = cudaMemcpy(d.b16, p.b16, n * sizeof *p.b16, cudaMemcpyHostToDevice);
-}
-
 static wisp_status fill(struct wisp_cuda_scorer *s, const struct wisp_cuda_net *net,
                         wisp_error *err)
 {
@@ -167,12 +149,12 @@ static wisp_status fill(struct wisp_cuda_scorer *s, const struct wisp_cuda_net *
     void *host = NULL;
     cudaError_t e = cudaMallocHost(&host, s->answer_bytes);
     if (e == cudaSuccess) lay_answer(&s->host, host, s->batch, s->k);
-    if (e == cudaSuccess && !s->borrowed) {
-        upload(&e, s->in.w, net->in_w);
-        upload(&e, s->in.bias, net->in_bias);
-        upload(&e, s->scan.w, net->out_w);
-        upload(&e, s->scan.bias, net->out_bias);
-        if (e == cudaSuccess) e = cudaDeviceSynchronize(); /* the stream does not wait for copies */
+    if (e == cudaSuccess && !s->lender) {
+        struct wisp_dcopy c = { false, cudaSuccess };
+        wisp_dnet_copy(&c, &s->net, net);
+        wisp_dcopy_param(&c, &s->scan.w, &net->out_w);
+        wisp_dcopy_param(&c, &s->scan.bias, &net->out_bias);
+        e = c.e == cudaSuccess ? cudaDeviceSynchronize() : c.e; /* the stream waits for no copy */
         if (e == cudaSuccess) e = cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking);
     }
     return wisp_dcheck(e, "copying to the card", err);
@@ -182,7 +164,7 @@ void wisp_dscorer_free(struct wisp_cuda_scorer *s)
 {
     if (!s) return;
     if (s->stream) cudaStreamSynchronize(s->stream);
-    if (s->stream && !s->borrowed) cudaStreamDestroy(s->stream);
+    if (s->stream && !s->lender) cudaStreamDestroy(s->stream);
     cudaFree(s->block);
     cudaFree(s->mail_card);
     cudaFreeHost(s->mail_host);
@@ -197,17 +179,11 @@ wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp
     struct wisp_cuda_scorer *s = *out = new (std::nothrow) wisp_cuda_scorer();
     if (!s) return wisp_dfail(err, WISP_ENOMEM, "no memory left for scoring on the card");
     s->batch = batch, s->k = k;
-    s->borrowed = net == NULL;
-    if (s->borrowed) {
-        s->stream = t->main;
-        s->width = t->s.width, s->n_labels = t->s.n_labels;
-        s->in.relu = t->s.relu;
-        s->in.w = t->in.w, s->in.bias = t->in.bias;
+    if (!net) {
+        s->lender = t, s->stream = t->main, net = &t->s.net;
         s->scan.w = t->out.w, s->scan.bias = t->out.bias;
-    } else {
-        s->width = net->width, s->n_labels = net->n_labels;
-        s->in.relu = net->relu;
     }
+    s->width = net->width, s->n_labels = net->n_labels;
     wisp_status st = fill(s, net, err);
     if (st != WISP_OK) {
         wisp_dscorer_free(s);
@@ -252,7 +228,7 @@ wisp_status wisp_dscorer_score(struct wisp_cuda_scorer *s, const struct wisp_cud
     cudaError_t e =
         cudaMemcpyAsync(s->mail_card, s->mail_host, bytes, cudaMemcpyHostToDevice, s->stream);
     if (e == cudaSuccess) {
-        wisp_input_forward(s->in, s->stream);
+        wisp_hidden_forward(s->net, 0, s->net.n_layers, s->stream);
         wisp_scan_fp32(s->scan, s->stream);
         if (out->max) wisp_sum_exp(s->sum, s->stream);
         e = cudaGetLastError();

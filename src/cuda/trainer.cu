@@ -2,11 +2,11 @@
  *
  *   host                 lay stream                 main stream                      side streams
  *   row numbers  ------> chunk of steps laid out
- *   of a chunk           (rows.cu), two chunks  --> step: advance, input forward,
+ *   of a chunk           (rows.cu), two chunks  --> step: advance, hidden layers forward,
  *                        take turns                 hash, find, unite,
  *                                                   out forward, combine --+-------> rows move
  *                                                   hidden gradient        +-------> best, learn
- *                                                   input backward  <------+
+ *                                                   hidden layers back  <--+
  *
  * A step is captured once as a graph and replayed, and so are some in a row: its first kernel
  * copies the batch's description (struct wisp_dnow) from the chunk to where all others look.
@@ -86,7 +86,7 @@ __global__ static void advance(struct wisp_dnow *now, struct wisp_dturn *p, stru
 
 static void begin(struct wisp_cuda_trainer *t, uint32_t by, cudaStream_t s)
 {
-    size_t words = by && !t->s.full ? t->s.n_labels / 32 + 1 : 0;
+    size_t words = by && !t->s.full ? t->s.net.n_labels / 32 + 1 : 0;
     size_t blocks = (words + 4 * ADVANCE_THREADS - 1) / (4 * ADVANCE_THREADS);
     if (blocks > 512) blocks = 512;
     advance<<<1 + (unsigned)blocks, ADVANCE_THREADS, 0, s>>>(t->now, t->place, t->sums, t->n_looked,
@@ -140,14 +140,18 @@ __global__ static void compare(struct wisp_dscan look, const int32_t *own, size_
 static void run_part(struct wisp_cuda_trainer *t, enum wisp_cuda_part part, cudaStream_t s)
 {
     const struct wisp_cuda_setup *u = &t->s;
+    const struct wisp_dhidden *last = &t->net.layers[t->net.n_layers - 1];
     bool lists = u->neighbours;
     switch (part) {
     case WISP_CUDA_BEGIN:
         begin(t, 1, s);
-        if (u->full) count_all<<<1, 1, 0, s>>>(t->now, t->sums, u->n_labels);
+        if (u->full) count_all<<<1, 1, 0, s>>>(t->now, t->sums, u->net.n_labels);
         break;
     case WISP_CUDA_INPUT:
-        wisp_input_forward(t->in, s);
+        wisp_hidden_forward(t->net, 0, 1, s);
+        break;
+    case WISP_CUDA_LAYERS_FORWARD:
+        wisp_hidden_forward(t->net, 1, t->net.n_layers, s);
         break;
     case WISP_CUDA_HASH:
         if (u->hash.n_tables) wisp_hash_query(t->hash, s);
@@ -170,6 +174,8 @@ static void run_part(struct wisp_cuda_trainer *t, enum wisp_cuda_part part, cuda
         break;
     case WISP_CUDA_HIDDEN:
         wisp_out_hidden(t->out, s);
+        if (last->after.drops && !last->after.relu) /* else out.pass has done it */
+            wisp_hidden_through(t->net, *last, t->out.g, s);
         break;
     case WISP_CUDA_ROWS:
         wisp_out_rows(t->out, s);
@@ -181,8 +187,11 @@ static void run_part(struct wisp_cuda_trainer *t, enum wisp_cuda_part part, cuda
         if (lists) wisp_find_learn(t->find, t->out, s);
         if (u->hash.n_tables) wisp_hash_observe(t->hash, false, s);
         break;
+    case WISP_CUDA_LAYERS_BACK:
+        wisp_hidden_backward(t->net, 1, t->net.n_layers, s);
+        break;
     case WISP_CUDA_BACK:
-        wisp_input_backward(t->in, s);
+        wisp_hidden_backward(t->net, 0, 1, s);
         break;
     case WISP_CUDA_PARTS:
         break;
@@ -236,6 +245,7 @@ static void step(struct wisp_cuda_trainer *t, bool looks)
         cudaStreamWaitEvent(t->side[1], t->joined[0], 0);
     }
     run_part(t, WISP_CUDA_LEARN, t->side[1]);
+    run_part(t, WISP_CUDA_LAYERS_BACK, t->main);
     run_part(t, WISP_CUDA_BACK, t->main);
     join(t, 0);
     join(t, 1);
@@ -296,7 +306,7 @@ static void keep_tables(struct wisp_cuda_trainer *t, uint64_t first, bool anew)
     if (!h->n_tables || (!anew && first < t->next_build)) return;
     if (anew) {
         begin(t, 0, t->main);
-        wisp_input_forward(t->in, t->main);
+        wisp_hidden_forward(t->net, 0, t->net.n_layers, t->main);
         wisp_hash_observe(t->hash, true, t->main);
         t->gap = h->first_gap;
     } else {

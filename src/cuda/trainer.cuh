@@ -1,5 +1,5 @@
-/* A training run on the card: what trainer.cu (steps) and trainer_memory.cu (what lies where, and
- * copies to and from the host) share. */
+/* A training run on the card: what trainer.cu (steps), trainer_memory.cu and net.cu (what lies
+ * where, and copies to and from the host) and scorer.cu share. */
 #ifndef WISP_CUDA_TRAINER_CUH
 #define WISP_CUDA_TRAINER_CUH
 
@@ -48,7 +48,7 @@ struct wisp_cuda_trainer {
     struct wisp_dturn *place;
     struct wisp_dsums *sums;
     uint32_t *n_looked; /* samples that recall is measured on */
-    struct wisp_din in;
+    struct wisp_dnet net;
     struct wisp_dout out;
     struct wisp_dfind find;
     struct wisp_dhash hash;
@@ -61,6 +61,30 @@ struct wisp_cuda_trainer {
 wisp_status wisp_dfail(wisp_error *err, wisp_status code, const char *fmt, ...);
 /* WISP_OK, or what the card says. */
 wisp_status wisp_dcheck(cudaError_t e, const char *what, wisp_error *err);
+
+/* ---- net.cu ---- */
+
+struct wisp_dcopy { /* copies in one direction; the first failure sticks */
+    bool down;
+    cudaError_t e;
+};
+/* Where one of them is missing, nothing is copied. */
+void wisp_dcopy_bytes(struct wisp_dcopy *c, void *card, void *host, size_t bytes);
+void wisp_dcopy_param(struct wisp_dcopy *c, const struct wisp_dparam *d,
+                      const struct wisp_cuda_param *p);
+/* What the host has of a parameter gets room; outside: w, m and v stay on the host, where the card
+ * reaches them. */
+struct wisp_dparam wisp_dparam_lay(const struct wisp_cuda_param *p, bool outside, void *block,
+                                   size_t *at);
+/* Layers with their parameters (a lender's, where there is one) and the values of n->batch samples;
+ * training: also what going back takes. */
+void wisp_dnet_lay(struct wisp_dnet *n, const struct wisp_cuda_net *net, bool training,
+                   const struct wisp_dnet *lender, void *block, size_t *at);
+/* Parameters, and, up, fixed connections. */
+void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n,
+                    const struct wisp_cuda_net *net);
+
+/* ---- trainer_memory.cu ---- */
 
 /* Bytes of the card that a run takes with all rows on it, and with none of the output layer's. */
 void wisp_trainer_bytes(const struct wisp_cuda_setup *s, size_t *all, size_t *least);

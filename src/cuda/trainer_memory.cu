@@ -63,22 +63,6 @@ static size_t most_of(const struct wisp_cuda_setup *s, bool labels, size_t n)
     return sum;
 }
 
-/* outside: w, m and v stay on the host, where the card reaches them (pin). */
-static struct wisp_dparam lay_param(const struct wisp_cuda_param *p, bool outside, void *block,
-                                    size_t *at)
-{
-    size_t n = outside ? 0 : p->rows * p->cols;
-    struct wisp_dparam d = {};
-    d.rows = p->rows, d.cols = p->cols;
-    if (p->w) d.w = (float *)wisp_dtake(block, at, n * 4);
-    if (p->b16) d.b16 = (__nv_bfloat16 *)wisp_dtake(block, at, n * 2);
-    if (p->m) d.m = (float *)wisp_dtake(block, at, n * 4);
-    if (p->v) d.v = (float *)wisp_dtake(block, at, n * 4);
-    if (p->g2) d.g2 = (float *)wisp_dtake(block, at, p->rows * 4);
-    if (p->count) d.count = (uint32_t *)wisp_dtake(block, at, p->rows * 4);
-    return d;
-}
-
 struct sizes { /* what laying needs to know of the rows; slow to count */
     size_t steps, nnz, labels, chunk_nnz, chunk_labels, step_nnz;
 };
@@ -99,24 +83,29 @@ static struct sizes sizes_of(const struct wisp_cuda_setup *s)
     return z;
 }
 
+static const struct wisp_dhidden *last_layer(const struct wisp_cuda_trainer *t)
+{
+    return &t->net.layers[t->net.n_layers - 1];
+}
+
 static void lay_data(struct wisp_cuda_trainer *t, const struct sizes *z, void *b, size_t *at)
 {
     const struct wisp_cuda_setup *s = &t->s;
     struct wisp_ddata *d = &t->data;
-    d->n_rows = s->n_rows, d->n_features = s->n_features, d->n_labels = s->n_labels;
+    d->n_rows = s->n_rows, d->n_features = s->net.n_features, d->n_labels = s->net.n_labels;
     d->mode = s->values, d->drop = s->input_dropout;
     d->xp = (uint64_t *)wisp_dtake(b, at, (s->n_rows + 1) * 8);
     d->yp = (uint64_t *)wisp_dtake(b, at, (s->n_rows + 1) * 8);
     d->xi = (int32_t *)wisp_dtake(b, at, z->nnz * 4);
     d->xv = (float *)wisp_dtake(b, at, z->nnz * 4);
     d->yi = (int32_t *)wisp_dtake(b, at, z->labels * 4);
-    d->idf = (float *)wisp_dtake(b, at, s->n_features * 4);
+    d->idf = (float *)wisp_dtake(b, at, s->net.n_features * 4);
     for (int c = 0; c < 2; c++) {
         struct wisp_dchunk *k = &t->chunk[c];
         k->steps = z->steps, k->batch = s->batch;
         k->nnz_room = z->chunk_nnz, k->lab_room = z->chunk_labels;
-        size_t bytes = wisp_chunk_lay(k, NULL, s->n_features, s->n_labels);
-        wisp_chunk_lay(k, wisp_dtake(b, at, bytes), s->n_features, s->n_labels);
+        size_t bytes = wisp_chunk_lay(k, NULL, s->net.n_features, s->net.n_labels);
+        wisp_chunk_lay(k, wisp_dtake(b, at, bytes), s->net.n_features, s->net.n_labels);
     }
 }
 
@@ -132,28 +121,28 @@ static void lay_find(struct wisp_cuda_trainer *t, void *b, size_t *at)
 {
     const struct wisp_cuda_setup *s = &t->s;
     struct wisp_dfind *f = &t->find;
-    size_t words = s->n_labels / 32 + 1;
-    f->now = t->now, f->batch = s->batch, f->width = s->width, f->n_rows = s->n_labels;
-    f->w = seen_by_finders(t), f->bias = t->out.bias, f->h = t->in.h;
+    size_t words = s->net.n_labels / 32 + 1;
+    f->now = t->now, f->batch = s->batch, f->width = s->net.width, f->n_rows = s->net.n_labels;
+    f->w = seen_by_finders(t), f->bias = t->out.bias, f->h = last_layer(t)->h;
     f->keep = s->keep, f->deep = s->deep, f->k = s->neighbours ? s->best : 0;
     f->seed = s->seed;
     f->neighbours = s->neighbours;
     f->ring = s->ring, f->last = s->last, f->hops = s->hops, f->n_samples = s->n_rows;
     f->n_carried = s->n_carried;
     if (s->neighbours) {
-        f->rings = (int32_t *)wisp_dtake(b, at, s->n_labels * s->ring * 4);
-        f->next = (uint8_t *)wisp_dtake(b, at, s->n_labels + 4);
+        f->rings = (int32_t *)wisp_dtake(b, at, s->net.n_labels * s->ring * 4);
+        f->next = (uint8_t *)wisp_dtake(b, at, s->net.n_labels + 4);
         f->lasts = (int32_t *)wisp_dtake(b, at, s->n_rows * s->last * 4);
         f->carried = (int32_t *)wisp_dtake(b, at, (1 + s->n_carried) * 4);
     }
     f->n_random = s->n_random, f->n_frequent = s->n_frequent;
-    if (s->n_frequent) f->up_to = (double *)wisp_dtake(b, at, s->n_labels * 8);
+    if (s->n_frequent) f->up_to = (double *)wisp_dtake(b, at, s->net.n_labels * 8);
     f->own = (int32_t *)wisp_dtake(b, at, s->batch * (s->keep + 1) * 4);
     f->found = (int32_t *)wisp_dtake(b, at, s->batch * (s->deep + 1) * 4);
     f->limit = (float *)wisp_dtake(b, at, s->batch * 4);
     f->origin = (float *)wisp_dtake(b, at, s->batch * 4);
     f->products = (uint32_t *)wisp_dtake(b, at, s->batch * 4);
-    f->active.n_rows = s->n_labels, f->active.room = s->room;
+    f->active.n_rows = s->net.n_labels, f->active.room = s->room;
     f->active.n = (uint32_t *)wisp_dtake(b, at, 4);
     f->active.rows = (int32_t *)wisp_dtake(b, at, s->room * 4);
     f->active.bits = (uint32_t *)wisp_dtake(b, at, words * 4);
@@ -171,11 +160,12 @@ static void lay_hash(struct wisp_cuda_trainer *t, void *b, size_t *at)
     const struct wisp_cuda_hash *h = &s->hash;
     struct wisp_dhash *d = &t->hash;
     if (!h->n_tables) return;
-    d->n_rows = s->n_labels, d->width = s->width, d->batch = s->batch, d->n_tables = h->n_tables;
+    d->n_rows = s->net.n_labels, d->width = s->net.width, d->batch = s->batch,
+    d->n_tables = h->n_tables;
     d->family = h->family, d->digits = h->digits, d->digit_bits = h->digit_bits;
     d->bits = h->bits, d->key_shift = h->key_shift, d->key_mask = h->key_mask;
     d->appended = h->appended, d->transform = h->transform;
-    d->w = t->find.w, d->bias = t->out.bias, d->now = t->now, d->h = t->in.h;
+    d->w = t->find.w, d->bias = t->out.bias, d->now = t->now, d->h = last_layer(t)->h;
     d->functions = wisp_dtake(b, at, h->function_bytes);
     size_t bytes = wisp_hash_lay(d, NULL);
     wisp_hash_lay(d, wisp_dtake(b, at, bytes));
@@ -187,8 +177,8 @@ static void lay_scan(struct wisp_cuda_trainer *t, struct wisp_dscan *d, size_t b
                      const uint32_t *n, size_t k, void *b, size_t *at)
 {
     const struct wisp_cuda_setup *s = &t->s;
-    d->n_rows = s->n_labels, d->width = s->width, d->batch = batch, d->k = k;
-    d->w = t->out.w, d->bias = t->out.bias, d->h = t->in.h;
+    d->n_rows = s->net.n_labels, d->width = s->net.width, d->batch = batch, d->k = k;
+    d->w = t->out.w, d->bias = t->out.bias, d->h = last_layer(t)->h;
     d->rows16 = t->out.w.copy ? t->out.w.copy : t->out.w.b16;
     d->now = t->now;
     d->n = n;
@@ -203,7 +193,7 @@ static void lay_scan(struct wisp_cuda_trainer *t, struct wisp_dscan *d, size_t b
 static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
 {
     const struct wisp_cuda_setup *s = &t->s;
-    size_t at = 0, width = s->width;
+    size_t at = 0, width = s->net.width;
     t->steps = z->steps;
     t->now = (struct wisp_dnow *)wisp_dtake(b, &at, sizeof *t->now);
     t->place = (struct wisp_dturn *)wisp_dtake(b, &at, sizeof *t->place);
@@ -211,23 +201,16 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     t->correct = (float *)wisp_dtake(b, &at, 2 * 20001 * 4);
     struct wisp_dopt opt = { (enum wisp_dopt_kind)s->optimizer, s->momentum, t->correct,
                              t->correct + 20001 };
-    t->in.w = lay_param(&s->in_w, false, b, &at);
-    t->in.bias = lay_param(&s->in_bias, false, b, &at);
-    t->out.w = lay_param(&s->out_w, t->placing != WISP_DINSIDE, b, &at);
-    t->out.bias = lay_param(&s->out_bias, false, b, &at);
+    t->net.now = t->now, t->net.batch = s->batch, t->net.opt = opt;
+    t->net.most_touched = z->step_nnz < s->net.n_features ? z->step_nnz : s->net.n_features;
+    wisp_dnet_lay(&t->net, &s->net, true, NULL, b, &at);
+    t->out.w = wisp_dparam_lay(&s->net.out_w, t->placing != WISP_DINSIDE, b, &at);
+    t->out.bias = wisp_dparam_lay(&s->net.out_bias, false, b, &at);
     bool copied = s->scan || (s->precision == WISP_CUDA_BF16 && !s->full);
-    if (copied && s->out_w.w && t->placing != WISP_DOUTSIDE)
-        t->out.w.copy = (__nv_bfloat16 *)wisp_dtake(b, &at, s->n_labels * width * 2);
-    float *h = (float *)wisp_dtake(b, &at, s->batch * width * 4);
-    float *g = (float *)wisp_dtake(b, &at, s->batch * width * 4);
-    t->in.now = t->out.now = t->now;
-    t->in.batch = t->out.batch = s->batch;
-    t->in.width = t->out.width = width;
-    t->in.opt = t->out.opt = opt;
-    t->in.most_touched = z->step_nnz < s->n_features ? z->step_nnz : s->n_features;
-    t->in.relu = s->relu, t->in.dropout = s->dropout, t->in.drop_layer = s->drop_layer;
-    t->in.h = h, t->in.g = g;
-    t->in.back = (float *)wisp_dtake(b, &at, s->batch * width * 4);
+    if (copied && s->net.out_w.w && t->placing != WISP_DOUTSIDE)
+        t->out.w.copy = (__nv_bfloat16 *)wisp_dtake(b, &at, s->net.n_labels * width * 2);
+    const struct wisp_dhidden *last = last_layer(t);
+    t->out.now = t->now, t->out.batch = s->batch, t->out.width = width, t->out.opt = opt;
     lay_data(t, z, b, &at);
     lay_find(t, b, &at);
     lay_hash(t, b, &at);
@@ -237,11 +220,8 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     t->out.outside = t->placing != WISP_DINSIDE;
     t->out.tile_max = t->find.k ? t->find.tile_max : NULL;
     t->out.lab_room = s->most_labels;
-    t->out.h = h, t->out.g = g, t->out.origin = t->find.origin;
-    if (s->relu) { /* the gradient goes through it at once */
-        t->out.g = t->in.back, t->in.g = t->in.back;
-        t->out.pass = s->dropout > 0 ? (float)(1 / (1 - (double)s->dropout)) : 1;
-    }
+    t->out.h = last->h, t->out.g = last->back, t->out.origin = t->find.origin;
+    t->out.pass = last->after.relu ? last->after.keep : 0; /* the gradient goes through at once */
     t->out.loss_sum = t->sums ? &t->sums->loss : NULL;
     size_t bytes = wisp_out_lay(&t->out, NULL);
     wisp_out_lay(&t->out, wisp_dtake(b, &at, bytes));
@@ -249,7 +229,7 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     if (s->scan) lay_scan(t, &t->scan, s->batch, &t->now->n, s->keep, b, &at);
     if (!s->full)
         lay_scan(t, &t->look, WISP_LOOKED < s->batch ? WISP_LOOKED : s->batch, t->n_looked,
-                 WISP_LOOK < s->n_labels ? WISP_LOOK : s->n_labels, b, &at);
+                 WISP_LOOK < s->net.n_labels ? WISP_LOOK : s->net.n_labels, b, &at);
     return at;
 }
 
@@ -271,48 +251,24 @@ void wisp_trainer_bytes(const struct wisp_cuda_setup *s, size_t *all, size_t *le
 
 /* ---- between host and card ---- */
 
-struct move { /* copies in one direction; the first failure sticks */
-    bool down;
-    cudaError_t e;
-};
-
-static void move(struct move *m, void *card, void *host, size_t bytes)
-{
-    if (!card || !host || !bytes || m->e != cudaSuccess) return;
-    m->e = m->down ? cudaMemcpy(host, card, bytes, cudaMemcpyDeviceToHost)
-                   : cudaMemcpy(card, host, bytes, cudaMemcpyHostToDevice);
-}
-
-static void move_param(struct move *m, const struct wisp_dparam *d, const struct wisp_cuda_param *p)
-{
-    size_t n = p->rows * p->cols;
-    move(m, d->w, p->w, n * 4);
-    move(m, d->b16, p->b16, n * 2);
-    move(m, d->m, p->m, n * 4);
-    move(m, d->v, p->v, n * 4);
-    move(m, d->g2, p->g2, p->rows * 4);
-    move(m, d->count, p->count, p->rows * 4);
-}
-
 /* What a run changes: parameters, optimiser state, the memory of neighbours. */
-static void move_state(struct move *m, struct wisp_cuda_trainer *t)
+static void move_state(struct wisp_dcopy *m, struct wisp_cuda_trainer *t)
 {
     const struct wisp_cuda_setup *s = &t->s;
-    move_param(m, &t->in.w, &s->in_w);
-    move_param(m, &t->in.bias, &s->in_bias);
-    struct wisp_cuda_param out = s->out_w;
+    wisp_dnet_copy(m, &t->net, &s->net);
+    struct wisp_cuda_param out = s->net.out_w;
     if (t->placing != WISP_DINSIDE)
         out.w = out.m = out.v = NULL, out.b16 = NULL; /* one copy serves both */
-    move_param(m, &t->out.w, &out);
-    move_param(m, &t->out.bias, &s->out_bias);
+    wisp_dcopy_param(m, &t->out.w, &out);
+    wisp_dcopy_param(m, &t->out.bias, &s->net.out_bias);
     if (!s->neighbours) return;
-    move(m, t->find.rings, s->rings, s->n_labels * s->ring * 4);
-    move(m, t->find.next, s->next, s->n_labels);
-    move(m, t->find.lasts, s->lasts, s->n_rows * s->last * 4);
-    move(m, t->find.carried, s->carried, (1 + s->n_carried) * 4);
+    wisp_dcopy_bytes(m, t->find.rings, s->rings, s->net.n_labels * s->ring * 4);
+    wisp_dcopy_bytes(m, t->find.next, s->next, s->net.n_labels);
+    wisp_dcopy_bytes(m, t->find.lasts, s->lasts, s->n_rows * s->last * 4);
+    wisp_dcopy_bytes(m, t->find.carried, s->carried, (1 + s->n_carried) * 4);
 }
 
-static void move_rows(struct move *m, struct wisp_cuda_trainer *t)
+static void move_rows(struct wisp_dcopy *m, struct wisp_cuda_trainer *t)
 {
     const struct wisp_cuda_setup *s = &t->s;
     uint64_t *start = NULL, x = 0, y = 0, row = 0;
@@ -326,14 +282,14 @@ static void move_rows(struct move *m, struct wisp_cuda_trainer *t)
             start[row] = x + (k->xp[i] - k->xp[0]);
             labels[row] = y + (k->yp[i] - k->yp[0]);
         }
-        move(m, (int32_t *)t->data.xi + x, (void *)(k->xi + k->xp[0]), nx * 4);
-        move(m, (float *)t->data.xv + x, (void *)(k->xv + k->xp[0]), nx * 4);
-        move(m, (int32_t *)t->data.yi + y, (void *)(k->yi + k->yp[0]), ny * 4);
+        wisp_dcopy_bytes(m, (int32_t *)t->data.xi + x, (void *)(k->xi + k->xp[0]), nx * 4);
+        wisp_dcopy_bytes(m, (float *)t->data.xv + x, (void *)(k->xv + k->xp[0]), nx * 4);
+        wisp_dcopy_bytes(m, (int32_t *)t->data.yi + y, (void *)(k->yi + k->yp[0]), ny * 4);
         x += nx, y += ny;
     }
     start[row] = x, labels[row] = y;
-    move(m, (void *)t->data.xp, start, (s->n_rows + 1) * 8);
-    move(m, (void *)t->data.yp, labels, (s->n_rows + 1) * 8);
+    wisp_dcopy_bytes(m, (void *)t->data.xp, start, (s->n_rows + 1) * 8);
+    wisp_dcopy_bytes(m, (void *)t->data.yp, labels, (s->n_rows + 1) * 8);
     cudaFreeHost(start);
 }
 
@@ -359,17 +315,20 @@ __global__ static void mark_all(struct wisp_dactive a)
 static wisp_status upload(struct wisp_cuda_trainer *t, wisp_error *err)
 {
     const struct wisp_cuda_setup *s = &t->s;
-    struct move m = { false, cudaSuccess };
+    struct wisp_dcopy m = { false, cudaSuccess };
     move_state(&m, t);
     move_rows(&m, t);
-    move(&m, (void *)t->data.idf, (void *)s->idf, s->n_features * 4);
-    move(&m, t->correct, (void *)s->correct1, 20001 * 4);
-    move(&m, t->correct + 20001, (void *)s->correct2, 20001 * 4);
-    move(&m, (void *)t->find.up_to, (void *)s->up_to, s->n_frequent ? s->n_labels * 8 : 0);
-    move(&m, (void *)t->hash.functions, (void *)s->hash.functions, s->hash.function_bytes);
+    wisp_dcopy_bytes(&m, (void *)t->data.idf, (void *)s->idf, s->net.n_features * 4);
+    wisp_dcopy_bytes(&m, t->correct, (void *)s->correct1, 20001 * 4);
+    wisp_dcopy_bytes(&m, t->correct + 20001, (void *)s->correct2, 20001 * 4);
+    wisp_dcopy_bytes(&m, (void *)t->find.up_to, (void *)s->up_to,
+                     s->n_frequent ? s->net.n_labels * 8 : 0);
+    wisp_dcopy_bytes(&m, (void *)t->hash.functions, (void *)s->hash.functions,
+                     s->hash.function_bytes);
     if (m.e == cudaSuccess) m.e = cudaMemset(t->sums, 0, sizeof *t->sums);
     if (m.e == cudaSuccess) m.e = cudaMemset(t->find.origin, 0, s->batch * 4);
-    if (t->out.w.copy) round_rows<<<1024, 256>>>(t->out.w.copy, t->out.w.w, s->n_labels * s->width);
+    if (t->out.w.copy)
+        round_rows<<<1024, 256>>>(t->out.w.copy, t->out.w.w, s->net.n_labels * s->net.width);
     if (s->full) mark_all<<<256, 256>>>(t->find.active);
     if (m.e == cudaSuccess) m.e = cudaDeviceSynchronize();
     return wisp_dcheck(m.e, "copying to the card", err);
@@ -387,7 +346,7 @@ static cudaError_t pin(void **on_card, void *host, size_t bytes)
 
 static wisp_status pin_rows(struct wisp_cuda_trainer *t, wisp_error *err)
 {
-    const struct wisp_cuda_param *p = &t->s.out_w;
+    const struct wisp_cuda_param *p = &t->s.net.out_w;
     struct wisp_dparam d = t->out.w;
     size_t n = p->rows * p->cols;
     cudaError_t e = pin((void **)&d.w, p->w, n * 4);
@@ -417,7 +376,7 @@ wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err)
 
 void wisp_trainer_empty(struct wisp_cuda_trainer *t)
 {
-    const struct wisp_cuda_param *p = &t->s.out_w;
+    const struct wisp_cuda_param *p = &t->s.net.out_w;
     void *pinned[] = { p->w, p->b16, p->m, p->v };
     for (void *host : pinned)
         if (t->placing != WISP_DINSIDE && host) cudaHostUnregister(host);
@@ -427,7 +386,7 @@ void wisp_trainer_empty(struct wisp_cuda_trainer *t)
 
 wisp_status wisp_trainer_fetch(struct wisp_cuda_trainer *t, wisp_error *err)
 {
-    struct move m = { true, cudaDeviceSynchronize() };
+    struct wisp_dcopy m = { true, cudaDeviceSynchronize() };
     move_state(&m, t);
     return wisp_dcheck(m.e, "copying from the card", err);
 }

@@ -165,26 +165,48 @@ __device__ inline void wisp_dmove(const struct wisp_dopt &o, const struct wisp_d
         wisp_dcols_move(o, p, row, c, wisp_dcols_of(o, p, row, c), *(const float4 *)(g + c), pace);
 }
 
+/* Moves one weight by its gradient. */
+__device__ inline void wisp_dmove_weight(const struct wisp_dopt &o, const struct wisp_dparam &p,
+                                         size_t at, float g, const struct wisp_dpace &pace)
+{
+    const float B1 = 0.9f, B2 = 0.999f;
+    if (o.kind == WISP_DADAM) {
+        float m = p.m[at] = B1 * p.m[at] + (1 - B1) * g;
+        float v = p.v[at] = B2 * p.v[at] + (1 - B2) * g * g;
+        float d = sqrtf(v) + pace.eps;
+        if (d != 0) p.w[at] -= pace.rate * m / d;
+    } else if (o.kind == WISP_DSGD) {
+        float m = p.m[at] = o.momentum * p.m[at] + g;
+        p.w[at] -= pace.rate * m;
+    } else {
+        p.w[at] -= pace.rate * g;
+    }
+}
+
+/* wisp_dmove for rows of floats with any number of columns, a lane a column at a time: the few
+ * weights of a sparse layer's output. */
+__device__ inline void wisp_dmove_few(const struct wisp_dopt &o, const struct wisp_dparam &p,
+                                      size_t row, const float *g, float lr, uint64_t step)
+{
+    const int lane = threadIdx.x % 32;
+    float sum = 0, *home = wisp_dkept(o, p, row), kept = home ? *home : 0;
+    for (size_t c = lane; c < p.cols && o.kind == WISP_DADAGRAD; c += 32) sum += g[c] * g[c];
+    if (o.kind == WISP_DADAGRAD) sum = wisp_warp_sum(sum) / (float)p.cols;
+    const struct wisp_dpace pace = wisp_dpace_of(o, p, row, &kept, sum, lr, step);
+    __syncwarp(); /* all lanes have read what is kept */
+    if (lane == 0 && home) *home = kept;
+    for (size_t c = lane; c < p.cols && pace.moves; c += 32)
+        wisp_dmove_weight(o, p, row * p.cols + c, g[c], pace);
+}
+
 /* The same for a row of one column (a bias of the output layer): one thread. */
 __device__ inline void wisp_dmove_one(const struct wisp_dopt &o, const struct wisp_dparam &p,
                                       size_t row, float g, float lr)
 {
-    const float B1 = 0.9f, B2 = 0.999f, EPS = 1e-8f;
-    if (o.kind == WISP_DADAM) {
-        uint32_t t = p.count[row];
-        if (t < 20000) p.count[row] = ++t;
-        float root = sqrtf(o.correct2[t]);
-        float m = p.m[row] = B1 * p.m[row] + (1 - B1) * g;
-        float v = p.v[row] = B2 * p.v[row] + (1 - B2) * g * g;
-        float d = sqrtf(v) + EPS * root;
-        if (d != 0) p.w[row] -= lr * root / o.correct1[t] * m / d;
-    } else if (o.kind == WISP_DSGD) {
-        float m = p.m[row] = o.momentum * p.m[row] + g;
-        p.w[row] -= lr * m;
-    } else {
-        float g2 = p.g2[row] += g * g;
-        if (g2 > 0) p.w[row] -= lr / sqrtf(g2) * g;
-    }
+    float *home = wisp_dkept(o, p, row), kept = home ? *home : 0;
+    const struct wisp_dpace pace = wisp_dpace_of(o, p, row, &kept, g * g, lr, 0);
+    if (home) *home = kept;
+    if (pace.moves) wisp_dmove_weight(o, p, row, g, pace);
 }
 
 #endif

@@ -3,10 +3,13 @@
  *
  * Rows are laid out by the CPU (batch.c), a batch at a time, and sent; labels and logits come back,
  * and with a softmax its maximum and sum over all labels, which make probabilities of logits. */
+#include "base/mem.h"
 #include "cuda/cuda.h"
 #include "model/gpu.h"
 
-enum { MOST_K = 64, MOST_WIDTH = 1024 };
+#include <stdio.h>
+
+enum { MOST_K = 64, MOST_WIDTH = 4096, MOST_LAST = 1024 };
 
 wisp_status wisp_not_on_card(wisp_error *err, const char *what)
 {
@@ -16,15 +19,39 @@ wisp_status wisp_not_on_card(wisp_error *err, const char *what)
 
 /* ---- what a card can do ---- */
 
+/* Layer kinds that a card has, by what cuda.h calls them. */
+static const struct {
+    const struct wisp_layer_kind *kind;
+    enum wisp_cuda_kind name;
+} kinds[] = { { &wisp_layer_input, WISP_CUDA_KIND_INPUT },
+              { &wisp_layer_dense, WISP_CUDA_KIND_DENSE },
+              { &wisp_layer_sparse, WISP_CUDA_KIND_SPARSE },
+              { &wisp_layer_relu, WISP_CUDA_KIND_RELU },
+              { &wisp_layer_dropout, WISP_CUDA_KIND_DROPOUT } };
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+static size_t find_kind(const struct wisp_layer_kind *kind)
+{
+    size_t i = 0;
+    while (i < N_KINDS && kinds[i].kind != kind) i++;
+    return i;
+}
+
 wisp_status wisp_gpu_check_net(const struct wisp_net *net, wisp_error *err)
 {
-    int i = 1, last = net->n_layers - 1;
-    if (i < last && net->layers[i].kind == &wisp_layer_relu) i++;
-    if (i < last && net->layers[i].kind == &wisp_layer_dropout) i++;
-    if (net->layers[0].kind != &wisp_layer_input || i != last)
-        return wisp_not_on_card(err, "a net other than 'input N, relu, dropout P'");
-    if (net->layers[0].n_out % 4 || net->layers[0].n_out > MOST_WIDTH)
-        return wisp_not_on_card(err, "a hidden width that is no multiple of 4, or more than 1024,");
+    int last = net->n_layers - 1;
+    if (last > WISP_CUDA_LAYERS) return wisp_not_on_card(err, "a net of more than 255 layers");
+    for (int i = 0; i < last; i++) {
+        const struct wisp_layer *l = &net->layers[i];
+        char what[64];
+        snprintf(what, sizeof what, "a layer '%s'", l->kind->name);
+        if (find_kind(l->kind) == N_KINDS) return wisp_not_on_card(err, what);
+        if (l->n_out % 4 || l->n_out > MOST_WIDTH)
+            return wisp_not_on_card(err,
+                                    "a hidden width that is no multiple of 4, or more than 4096,");
+    }
+    if (net->layers[last - 1].n_out > MOST_LAST)
+        return wisp_not_on_card(err, "a last hidden width of more than 1024");
     return WISP_OK;
 }
 
@@ -52,30 +79,47 @@ static struct wisp_cuda_param param(const struct wisp_param *p)
     return (struct wisp_cuda_param){ p->rows, p->cols, p->w, p->b16, p->m, p->v, p->g2, p->count };
 }
 
-struct wisp_cuda_net wisp_gpu_net(const struct wisp_net *net)
+wisp_status wisp_gpu_net(struct wisp_cuda_net *out, struct wisp_cuda_hidden **layers,
+                         const struct wisp_net *net, wisp_error *err)
 {
-    const struct wisp_layer *in = &net->layers[0], *out = wisp_net_output(net);
-    struct wisp_cuda_net n = { .n_features = net->n_features,
-                               .n_labels = net->n_labels,
-                               .width = in->n_out,
-                               .in_w = param(&in->params[0]),
-                               .in_bias = param(&in->params[1]),
-                               .out_w = param(&out->params[0]),
-                               .out_bias = param(&out->params[1]) };
-    for (int i = 1; i < net->n_layers - 1; i++) n.relu |= net->layers[i].kind == &wisp_layer_relu;
-    return n;
+    const struct wisp_layer *o = wisp_net_output(net);
+    size_t n = (size_t)net->n_layers - 1;
+    *out = (struct wisp_cuda_net){ .n_features = net->n_features,
+                                   .n_labels = net->n_labels,
+                                   .width = o->n_in,
+                                   .n_layers = n,
+                                   .out_w = param(&o->params[0]),
+                                   .out_bias = param(&o->params[1]) };
+    out->layers = *layers = wisp_zalloc(n, sizeof **layers);
+    if (!*layers) return wisp_fail_mem(err, n * sizeof **layers, "the card's layers");
+    for (size_t i = 0; i < n; i++) {
+        const struct wisp_layer *l = &net->layers[i];
+        struct wisp_cuda_hidden *h = &(*layers)[i];
+        *h = (struct wisp_cuda_hidden){ .kind = kinds[find_kind(l->kind)].name,
+                                        .number = l->number,
+                                        .n_in = l->n_in,
+                                        .n_out = l->n_out,
+                                        .fan = l->wires.fan,
+                                        .in = l->wires.in };
+        if (l->kind == &wisp_layer_dropout) h->share = l->arg;
+        if (l->n_params) h->w = param(&l->params[0]), h->bias = param(&l->params[1]);
+    }
+    return WISP_OK;
 }
 
 wisp_status wisp_scorer_use_card(struct wisp_scorer *s, struct wisp_cuda_trainer *t, bool ranks,
                                  wisp_error *err)
 {
-    struct wisp_cuda_net net = wisp_gpu_net(&s->net);
+    struct wisp_cuda_net net;
+    struct wisp_cuda_hidden *layers = NULL;
     if (s->sparse.votes) return wisp_not_on_card(err, "sparse prediction");
     if (s->k > MOST_K) return wisp_not_on_card(err, "prediction of more than 64 labels a row");
     wisp_status st = wisp_card_check(s->m, err);
     if (st == WISP_OK) st = wisp_cuda_open(&s->cuda, err);
+    if (st == WISP_OK) st = wisp_gpu_net(&net, &layers, &s->net, err);
     if (st == WISP_OK)
         st = s->cuda->create_scorer(&s->card, t ? NULL : &net, t, WISP_SCORE_BATCH, s->k, err);
+    wisp_free(layers);
     s->ranks = ranks;
     return st;
 }

@@ -14,6 +14,7 @@ struct wisp_gpu {
     const struct wisp_cuda *api;
     struct wisp_cuda_trainer *t;
     struct wisp_cuda_setup setup;
+    struct wisp_cuda_hidden *layers;
     struct wisp_cuda_block *blocks;
     void *functions;
     uint32_t *ids, *n; /* (most steps, batch), (most steps) */
@@ -71,18 +72,6 @@ wisp_status wisp_gpu_check(const struct wisp_run *r, wisp_error *err)
 }
 
 /* ---- the setup ---- */
-
-static void set_net(struct wisp_cuda_setup *s, const struct wisp_net *net)
-{
-    struct wisp_cuda_net n = wisp_gpu_net(net);
-    s->n_features = n.n_features, s->n_labels = n.n_labels, s->width = n.width;
-    s->in_w = n.in_w, s->in_bias = n.in_bias;
-    s->out_w = n.out_w, s->out_bias = n.out_bias;
-    s->relu = n.relu;
-    for (int i = 1; i < net->n_layers - 1; i++)
-        if (net->layers[i].kind == &wisp_layer_dropout)
-            s->dropout = (float)net->layers[i].arg, s->drop_layer = net->layers[i].number;
-}
 
 static wisp_status set_rows(struct wisp_cuda_setup *s, struct wisp_gpu *g, const struct wisp_run *r,
                             wisp_error *err)
@@ -148,14 +137,14 @@ static wisp_status set_sampling(struct wisp_cuda_setup *s, struct wisp_gpu *g,
     s->scan = has(o->names, "scan");
     s->neighbours = has(o->names, "neighbours");
     if (s->neighbours) {
-        struct wisp_reach reach = wisp_neighbours_reach(s->n_labels);
+        struct wisp_reach reach = wisp_neighbours_reach(s->net.n_labels);
         s->ring = reach.ring, s->last = reach.last, s->hops = reach.hops;
-        s->n_carried = o->n_carried < s->n_labels ? o->n_carried : s->n_labels;
+        s->n_carried = o->n_carried < s->net.n_labels ? o->n_carried : s->net.n_labels;
         s->rings = blob(r->sampler, "rings"), s->next = blob(r->sampler, "rings.next");
         s->lasts = blob(r->sampler, "last"), s->carried = blob(r->sampler, "carried");
     }
     if (has(o->names, "random"))
-        s->n_random = o->n_random < s->n_labels ? o->n_random : s->n_labels;
+        s->n_random = o->n_random < s->net.n_labels ? o->n_random : s->net.n_labels;
     if (has(o->names, "frequency")) {
         s->n_frequent = o->n_frequent;
         s->up_to = wisp_frequency_up_to(wisp_sampler_finder(r->sampler, "frequency"));
@@ -177,8 +166,8 @@ static wisp_status set_up(struct wisp_gpu *g, struct wisp_run *r, wisp_error *er
     for (int i = 0; i < 3; i++)
         if (strcmp(r->plan.optimizer->name, optimizers[i]) == 0)
             s->optimizer = (enum wisp_cuda_optimizer)i;
-    set_net(s, &r->m->net);
-    wisp_status st = set_rows(s, g, r, err);
+    wisp_status st = wisp_gpu_net(&s->net, &g->layers, &r->m->net, err);
+    if (st == WISP_OK) st = set_rows(s, g, r, err);
     return st == WISP_OK ? set_sampling(s, g, r, err) : st;
 }
 
@@ -236,6 +225,7 @@ void wisp_gpu_free(struct wisp_gpu *g)
 {
     if (!g) return;
     if (g->t) g->api->free(g->t);
+    wisp_free(g->layers);
     wisp_free(g->blocks);
     wisp_free(g->functions);
     wisp_free(g->ids);

@@ -8,12 +8,14 @@ ok "train" train P_train.txt -o good "${quick[@]}"
 
 # 2: what a card cannot do, and no card
 ok "convert to int8" convert good byte --quantize int8
-ok "a deep net" train P_train.txt -o deep --net "input 16, relu, dense 16, relu" --epochs 1
-ok "an odd width" train P_train.txt -o odd --hidden 18 --epochs 1
+ok "a sampled layer" train P_train.txt -o sampled --net "input 16, relu, sampled 16, relu" --epochs 1
+ok "an odd width" train P_train.txt -o odd --hidden 16,18,16 --epochs 1
+ok "a wide last layer" train P_train.txt -o wide --hidden 16,1028 --epochs 1
 for command in eval predict; do
     refuse "$command: int8 on a card" 2 "^wisp: --device cuda: a model with weights of int8 is not there on the card; take --device cpu$" \
         $command byte P_test.txt --device cuda
-    refuse "$command: a deep net on a card" 2 "^wisp: --device cuda: a net other than .* is not there" $command deep P_test.txt --device cuda
+    refuse "$command: a sampled layer on a card" 2 "^wisp: --device cuda: a layer 'sampled' is not there" $command sampled P_test.txt --device cuda
+    refuse "$command: a wide last layer on a card" 2 "^wisp: --device cuda: a last hidden width of more than 1024 is" $command wide P_test.txt --device cuda
     refuse "$command: an odd width on a card" 2 "^wisp: --device cuda: a hidden width that is no multiple of 4" $command odd P_test.txt --device cuda
     refuse "$command: another device" 2 "--device: 'tpu' is not one of cpu\|cuda" $command good P_test.txt --device tpu
     ok "$command --device cpu" $command good P_test.txt --device cpu

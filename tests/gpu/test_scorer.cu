@@ -182,6 +182,7 @@ struct model { /* in host memory */
     struct shape c;
     std::vector<float> in, in_bias, out, out_bias; /* what the references multiply */
     std::vector<uint16_t> in16, out16;
+    struct wisp_cuda_hidden layers[3]; /* input, relu or not; a trainer has dropout, too */
     struct wisp_cuda_net net;
 };
 
@@ -207,9 +208,14 @@ static void make_model(struct model *m, const struct shape &c)
     m->c = c;
     m->net = {};
     m->net.n_features = c.n_features, m->net.n_labels = c.n_labels, m->net.width = c.width;
-    m->net.relu = c.relu;
-    make_param(&m->net.in_w, &m->in, &m->in16, c, c.n_features, c.width);
-    make_param(&m->net.in_bias, &m->in_bias, NULL, c, 1, c.width);
+    for (struct wisp_cuda_hidden &l : m->layers) l = {}, l.n_in = l.n_out = c.width;
+    m->layers[0].n_in = c.n_features;
+    m->layers[1].kind = WISP_CUDA_KIND_RELU;
+    m->net.layers = m->layers, m->net.n_layers = c.relu ? 2 : 1;
+    m->layers[m->net.n_layers].kind = WISP_CUDA_KIND_DROPOUT;
+    m->layers[m->net.n_layers].share = 0.5;
+    make_param(&m->layers[0].w, &m->in, &m->in16, c, c.n_features, c.width);
+    make_param(&m->layers[0].bias, &m->in_bias, NULL, c, 1, c.width);
     make_param(&m->net.out_w, &m->out, &m->out16, c, c.n_labels, c.width);
     make_param(&m->net.out_bias, &m->out_bias, NULL, c, c.n_labels, 1);
 }
@@ -377,11 +383,15 @@ static void check_borrowed(const struct shape &c)
     wisp_error err = {};
     make_model(&m, c);
     make_rows(&r, c, c.batch, 30, 0);
-    t.s.width = c.width, t.s.n_labels = c.n_labels, t.s.relu = c.relu;
-    t.in.w = on_card(&in, m.in, c.n_features), t.in.bias = on_card(&in_bias, m.in_bias, 1);
+    t.s.net = m.net;
+    t.s.net.n_layers++; /* dropout, which is of no concern to prediction */
+    t.net.n_layers = 1;
+    struct wisp_dhidden &first = t.net.layers[0];
+    first.kind = WISP_DINPUT, first.n_in = c.n_features, first.n_out = c.width;
+    first.w = on_card(&in, m.in, c.n_features), first.bias = on_card(&in_bias, m.in_bias, 1);
+    first.after = wisp_dafter_of(c.relu, 0.5, 2);
     t.out.w = on_card(&out, m.out, c.n_labels);
     t.out.bias = on_card(&out_bias, m.out_bias, c.n_labels);
-    t.in.dropout = 0.5f; /* is of no concern to prediction */
     OK(cudaStreamCreateWithFlags(&t.main, cudaStreamNonBlocking));
     CHECK(api->create_scorer(&borrowed, NULL, &t, c.batch, c.k, &err) == WISP_OK, "%s", err.text);
     for (int turn = 0; turn < 2 && borrowed; turn++) {

@@ -1,0 +1,489 @@
+/* Hidden layers on the card, forward and backward, against plain code in double written from the
+ * definitions of layer/dense.c, sparse.c, relu.c and dropout.c; and how a net's description becomes
+ * layers.  With RIG_SMALL in the environment: no timings. */
+#include "cuda/trainer.cuh"
+#include "gpu/param_rig.cuh"
+
+#include <algorithm>
+#include <memory>
+
+static const char *const kind_names[] = { "input", "dense", "wires", "same" };
+static const char *const opt_names[] = { "adam", "adagrad", "sgd" };
+enum { BEFORE = 5, DROP_LAYER = 7 }; /* numbers of the dropout layers */
+
+struct shape {
+    enum wisp_dkind kind;
+    size_t batch, n, n_in, n_out, fan;
+    enum wisp_dopt_kind opt;
+    bool first;             /* wires: reads the batch's rows */
+    bool relu, before_relu; /* of the layer, of the one before */
+    double share, before_share;
+};
+
+/* ---- a layer and the one before it, with borders ---- */
+
+/* (batch, width) with GUARD rows around it; rows from n on are not numbers where they are given. */
+struct values {
+    size_t width;
+    both<float> x;
+    values(size_t batch, size_t w, float fill) : width(w), x((batch + 2 * GUARD) * w, fill)
+    {
+    }
+    float *dev() const
+    {
+        return x.dev + GUARD * width;
+    }
+    float at(size_t i, size_t c) const
+    {
+        return x.host[(GUARD + i) * width + c];
+    }
+    void draw(size_t n, float scale, size_t zeros) /* one in 'zeros' is 0 */
+    {
+        for (size_t k = 0; k < x.size(); k++) {
+            bool in = k >= GUARD * width && k < (GUARD + n) * width;
+            x[k] = !in ? NAN : zeros && rig_below(zeros) == 0 ? 0 : scale * rig_float();
+        }
+        x.up();
+    }
+    void check_border(const char *what, size_t n) const
+    {
+        for (size_t k = 0; k < x.size(); k++)
+            if (k < GUARD * width || k >= (GUARD + n) * width)
+                CHECK(x.host[k] == POISON, "%s: %zu of %zu was written", what, k, x.size());
+    }
+};
+
+struct rows { /* lists of features, for a first layer */
+    both<uint32_t> xp, xn;
+    both<int32_t> xi;
+    both<float> xv;
+    rows(size_t n, size_t n_in) : xp(n + 1), xn(n + 1), xi(n * n_in + 1), xv(n * n_in + 1)
+    {
+        size_t at = 0;
+        for (size_t i = 0; i < n; i++) {
+            size_t from = at;
+            for (size_t f = 0; f < n_in && i % 7 != 3; f++)
+                if (rig_below(3) == 0) xi[at] = (int32_t)f, xv[at++] = rig_float();
+            xp[i] = (uint32_t)from, xn[i] = (uint32_t)(at - from);
+        }
+        xp.up(), xn.up(), xi.up(), xv.up();
+    }
+};
+
+struct rig {
+    shape c;
+    size_t lanes, edges;
+    values x, h, below, back; /* of the layer before: h, back; of the layer: h, back */
+    rows list;
+    param w, bias;
+    both<int32_t> in, output;
+    both<uint32_t> start, edge;
+    both<float> turned, scratch;
+    both<struct wisp_dnow> now;
+    std::unique_ptr<struct wisp_dnet> net;
+    size_t layer;
+    std::vector<double> dense; /* (n, n_in) what the layer reads */
+
+    rig(const shape &s, corrections &correct);
+    double input(size_t i, size_t k) const
+    {
+        return dense[i * c.n_in + k];
+    }
+};
+
+static void draw_wires(rig *r)
+{
+    const shape &c = r->c;
+    for (size_t o = 0; o < c.n_out; o++) {
+        std::vector<int32_t> ids(c.n_in);
+        for (size_t i = 0; i < c.n_in; i++) ids[i] = (int32_t)i;
+        for (size_t i = 0; i < c.fan; i++) std::swap(ids[i], ids[i + rig_below(c.n_in - i)]);
+        std::sort(ids.begin(), ids.begin() + (long)c.fan);
+        for (size_t k = 0; k < c.fan; k++) r->in[o * c.fan + k] = ids[k];
+    }
+    size_t at = 0;
+    for (size_t i = 0; i < c.n_in; i++) {
+        r->start[i] = (uint32_t)at;
+        for (size_t e = 0; e < r->edges; e++)
+            if ((size_t)r->in[e] == i)
+                r->edge[at] = (uint32_t)e, r->output[at++] = (int32_t)(e / c.fan);
+    }
+    r->start[c.n_in] = (uint32_t)at;
+    r->in.up(), r->output.up(), r->start.up(), r->edge.up();
+}
+
+rig::rig(const shape &s, corrections &correct)
+    : c(s), lanes((s.batch + 31) / 32 * 32), edges(s.n_out * s.fan),
+      x(s.batch, s.first ? 4 : s.n_in, 0), h(s.batch, s.n_out, POISON),
+      below(s.batch, s.first ? 4 : s.n_in, POISON), back(s.batch, s.n_out, 0),
+      list(s.first ? s.n : 0, s.n_in),
+      w(s.kind == WISP_DWIRES ? s.n_out : s.n_in, s.kind == WISP_DWIRES ? s.fan : s.n_out, false),
+      bias(1, s.n_out, false), in(edges), output(edges), start(s.n_in + 1), edge(edges),
+      turned(s.n_in * lanes + 64, NAN), scratch(0), now(1), net(new wisp_dnet()),
+      layer(s.first ? 0 : 1), dense(s.n * s.n_in)
+{
+    x.draw(c.n, 1, 3);
+    back.draw(c.n, 0.05f, 4);
+    if (c.kind == WISP_DWIRES) draw_wires(this);
+    for (size_t i = 0; i < c.n; i++) {
+        for (size_t k = 0; k < c.n_in && !c.first; k++) dense[i * c.n_in + k] = x.at(i, k);
+        for (size_t e = 0; c.first && e < list.xn[i]; e++)
+            dense[i * c.n_in + (size_t)list.xi[list.xp[i] + e]] = list.xv[list.xp[i] + e];
+    }
+    struct wisp_dnow d;
+    memset((void *)&d, 0, sizeof d);
+    d.n = (uint32_t)c.n, d.step = 41, d.seed = 99, d.lr = 0.05f;
+    d.xp = list.xp.dev, d.xn = list.xn.dev, d.xi = list.xi.dev, d.xv = list.xv.dev;
+    now[0] = d;
+    now.up();
+    struct wisp_dnet &n = *net;
+    n.now = now.dev, n.batch = c.batch, n.lanes = lanes, n.n_layers = layer + 1;
+    n.opt = { c.opt, 0.9f, correct.one.dev, correct.two.dev };
+    if (!c.first) {
+        struct wisp_dhidden &b = n.layers[0];
+        b.kind = WISP_DSAME, b.n_in = b.n_out = c.n_in;
+        b.after = wisp_dafter_of(c.before_relu, c.before_share, BEFORE);
+        b.h = x.dev(), b.back = below.dev();
+    }
+    struct wisp_dhidden &l = n.layers[layer];
+    l.kind = c.kind, l.n_in = c.n_in, l.n_out = c.n_out, l.fan = c.fan;
+    l.after = wisp_dafter_of(c.relu, c.share, DROP_LAYER);
+    l.w = w.on_card(c.opt), l.bias = bias.on_card(c.opt);
+    l.h = h.dev(), l.back = back.dev();
+    l.in = in.dev, l.start = start.dev, l.edge = edge.dev, l.output = output.dev;
+    l.turned = turned.dev;
+    scratch.host.assign(wisp_hidden_scratch(n, l) + 64, NAN);
+    OK(cudaFree(scratch.dev));
+    OK(cudaMalloc((void **)&scratch.dev, scratch.size() * 4));
+    scratch.up();
+    n.scratch = scratch.dev;
+}
+
+/* ---- what it should be ---- */
+
+/* The weight between input k and output o, 0 where there is none; *at: its column. */
+static double weight(const rig &r, size_t k, size_t o)
+{
+    const shape &c = r.c;
+    if (c.kind == WISP_DSAME) return k == o;
+    if (c.kind == WISP_DDENSE) return r.w.weight(k, o);
+    for (size_t e = 0; e < c.fan; e++)
+        if ((size_t)r.in.host[o * c.fan + e] == k) return r.w.weight(o, e);
+    return 0;
+}
+
+static void check_forward(rig &r)
+{
+    const shape &c = r.c;
+    const double keep = 1 / (1 - c.share);
+    r.h.x.down();
+    r.h.check_border("h", c.n);
+    for (size_t i = 0; i < c.n; i++)
+        for (size_t o = 0; o < c.n_out; o++) {
+            double sum = c.kind == WISP_DSAME ? 0 : r.bias.weight(0, o), mass = fabs(sum);
+            for (size_t k = 0; k < c.n_in; k++) {
+                double t = r.input(i, k) * weight(r, k, o);
+                sum += t, mass += fabs(t);
+            }
+            if (c.relu && sum < 0) sum = 0;
+            bool stays = c.share == 0 || rig_stays(c.share, DROP_LAYER, r.now[0], i * c.n_out + o);
+            double want = stays ? sum * keep : 0, got = r.h.at(i, o);
+            CHECK(fabs(got - want) <= TINY * mass * keep && (stays || got == 0),
+                  "sample %zu, unit %zu: %g, not %g", i, o, got, want);
+        }
+}
+
+/* The gradient for the layer before, with the weights as they were. */
+static std::vector<double> below_of(const rig &r, std::vector<double> *mass)
+{
+    const shape &c = r.c;
+    std::vector<double> g(c.n * c.n_in);
+    mass->assign(g.size(), 0);
+    for (size_t k = 0; k < c.n_in && !c.first; k++)
+        for (size_t o = 0; o < c.n_out; o++) {
+            const double x = weight(r, k, o);
+            for (size_t i = 0; i < c.n; i++) {
+                double t = x * r.back.at(i, o);
+                g[i * c.n_in + k] += t, (*mass)[i * c.n_in + k] += fabs(t);
+            }
+        }
+    const double keep = 1 / (1 - c.before_share);
+    for (size_t at = 0; at < g.size() && !c.first; at++) {
+        bool passes = c.before_relu ? r.x.at(at / c.n_in, at % c.n_in) > 0
+                                    : c.before_share == 0 ||
+                                          rig_stays(c.before_share, BEFORE, r.now.host[0], at);
+        g[at] = passes ? g[at] * keep : 0;
+        (*mass)[at] = passes ? (*mass)[at] * keep : 0;
+    }
+    return g;
+}
+
+static void check_below(rig &r, const std::vector<double> &want, const std::vector<double> &mass)
+{
+    const shape &c = r.c;
+    r.below.x.down();
+    r.below.check_border("back of the layer before", c.first ? 0 : c.n);
+    for (size_t at = 0; at < want.size() && !c.first; at++) {
+        double got = r.below.at(at / c.n_in, at % c.n_in);
+        CHECK(fabs(got - want[at]) <= TINY * mass[at], "sample %zu, input %zu: %g, not %g",
+              at / c.n_in, at % c.n_in, got, want[at]);
+    }
+}
+
+static void check_moved(rig &r, const copy &was_w, const copy &was_b, corrections &correct)
+{
+    const shape &c = r.c;
+    const copy is_w(r.w), is_b(r.bias);
+    const bool wires = c.kind == WISP_DWIRES, moves = c.n > 0 && c.kind != WISP_DSAME;
+    std::vector<double> g(r.w.cols), mass(r.w.cols);
+    for (size_t row = 0; row < r.w.rows + 2 * GUARD; row++) {
+        bool in = row >= GUARD && row < GUARD + r.w.rows && moves;
+        if (!in) CHECK(was_w.same_row(is_w, row, r.w.cols), "row %zu - guard was written", row);
+        for (size_t col = 0; col < r.w.cols && in; col++) {
+            size_t at = row - GUARD, o = wires ? at : col;
+            size_t k = wires ? (size_t)r.in[at * c.fan + col] : at;
+            g[col] = mass[col] = 0;
+            for (size_t i = 0; i < c.n; i++) {
+                double t = r.input(i, k) * r.back.at(i, o);
+                g[col] += t, mass[col] += fabs(t);
+            }
+        }
+        if (in)
+            check_move(r.net->opt, correct.one.host, correct.two.host, r.w, was_w, is_w,
+                       row - GUARD, g, mass, r.now[0].lr);
+    }
+    g.assign(c.n_out, 0), mass.assign(c.n_out, 0);
+    for (size_t i = 0; i < c.n; i++)
+        for (size_t o = 0; o < c.n_out; o++)
+            g[o] += r.back.at(i, o), mass[o] += fabs(r.back.at(i, o));
+    for (size_t row = 0; row < 1 + 2 * GUARD; row++)
+        if (row != GUARD || !moves)
+            CHECK(was_b.same_row(is_b, row, c.n_out), "bias: row %zu - guard was written", row);
+    if (moves)
+        check_move(r.net->opt, correct.one.host, correct.two.host, r.bias, was_b, is_b, 0, g, mass,
+                   r.now[0].lr);
+}
+
+/* What is not to be read holds no numbers, and the last places still do not. */
+static void check_ends(rig &r)
+{
+    r.turned.down(), r.scratch.down();
+    for (size_t i = r.turned.size() - 64; i < r.turned.size(); i++)
+        CHECK(isnan(r.turned[i]), "turned: overrun");
+    for (size_t i = r.scratch.size() - 64; i < r.scratch.size(); i++)
+        CHECK(isnan(r.scratch[i]), "scratch: overrun");
+}
+
+static bool same_bits(const std::vector<float> &a, const std::vector<float> &b)
+{
+    return a.size() == b.size() && memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0;
+}
+
+static void run_shape(const shape &c, corrections &correct)
+{
+    char name[240];
+    snprintf(name, sizeof name, "%s%s, %zu of %zu samples, %zu x %zu, fan %zu, %s%s%s%s%s",
+             kind_names[c.kind], c.first ? ", first" : "", c.n, c.batch, c.n_in, c.n_out, c.fan,
+             opt_names[c.opt], c.relu ? ", relu" : "", c.share > 0 ? ", dropout" : "",
+             c.before_relu ? ", relu before" : "", c.before_share > 0 ? ", dropout before" : "");
+    TEST(name);
+    rig r(c, correct);
+    const size_t l = r.layer;
+    const copy was_w(r.w), was_b(r.bias);
+    std::vector<double> mass, below = below_of(r, &mass);
+    wisp_hidden_forward(*r.net, l, l + 1, 0);
+    rig_sync("forward");
+    check_forward(r);
+    CHECK(was_w.same(copy(r.w)) && was_b.same(copy(r.bias)), "forward moved rows");
+    wisp_hidden_backward(*r.net, l, l + 1, 0);
+    rig_sync("backward");
+    check_below(r, below, mass);
+    check_moved(r, was_w, was_b, correct);
+    check_ends(r);
+
+    const std::vector<float> h = r.h.x.host, g = r.below.x.host; /* and again */
+    const copy is_w(r.w), is_b(r.bias);
+    was_w.put(r.w), was_b.put(r.bias);
+    wisp_hidden_forward(*r.net, l, l + 1, 0);
+    wisp_hidden_backward(*r.net, l, l + 1, 0);
+    rig_sync("again");
+    r.h.x.down(), r.below.x.down();
+    CHECK(same_bits(h, r.h.x.host) && same_bits(g, r.below.x.host), "two runs differ");
+    CHECK(is_w.same(copy(r.w)) && is_b.same(copy(r.bias)), "two runs move rows differently");
+    test_close(); /* while the name is there */
+}
+
+static void run_shapes(corrections &correct)
+{
+    const size_t widths[] = { 4, 100, 32, 132, 64, 36 }, fans[] = { 1, 3, 32, 33, 64, 100 };
+    for (int k = 0; k < 36; k++) {
+        shape c = {};
+        c.kind = k % 2 ? WISP_DWIRES : WISP_DDENSE,
+        c.opt = (enum wisp_dopt_kind)((k / 2 + k / 12) % 3);
+        c.n_in = widths[k / 2 % 6], c.n_out = widths[(k / 2 + k / 12 * 2 + 1) % 6];
+        c.batch = k % 5 == 0 ? 33 : 70, c.n = k % 3 ? 1 + rig_below(c.batch) : c.batch;
+        c.first = c.kind == WISP_DWIRES && k % 4 == 1;
+        if (c.first) c.n_in += k % 3; /* features come in any number */
+        if (c.kind == WISP_DWIRES) c.fan = std::min(fans[k / 6], c.n_in);
+        c.relu = rig_below(2), c.share = rig_below(2) ? 0.3 : 0;
+        c.before_relu = rig_below(2), c.before_share = rig_below(2) ? 0.2 : 0;
+        run_shape(c, correct);
+    }
+    const shape more[] = {
+        { WISP_DDENSE, 40, 0, 64, 32, 0, WISP_DADAM, false, true, true, 0, 0 }, /* no samples */
+        { WISP_DWIRES, 40, 0, 64, 32, 7, WISP_DADAM, false, true, true, 0, 0 },
+        { WISP_DWIRES, 40, 0, 64, 32, 7, WISP_DSGD, true, true, true, 0, 0 },
+        { WISP_DDENSE, 40, 1, 64, 32, 0, WISP_DADAGRAD, false, true, false, 0.5, 0.25 },
+        { WISP_DWIRES, 9, 9, 300, 20, 300, WISP_DADAGRAD, true, true, true, 0, 0 }, /* long rows */
+        { WISP_DWIRES, 64, 61, 8, 260, 2, WISP_DADAM, false, true, true, 0, 0 },    /* long lists */
+        { WISP_DDENSE, 8, 8, 516, 260, 0, WISP_DADAM, false, false, false, 0, 0 },
+        { WISP_DDENSE, 300, 290, 36, 40, 0, WISP_DADAM, false, true, true, 0.1, 0.1 },
+        { WISP_DWIRES, 300, 290, 36, 40, 9, WISP_DADAM, false, true, true, 0.1, 0.1 },
+        { WISP_DSAME, 50, 47, 36, 36, 0, WISP_DADAM, false, true, false, 0, 0.3 },
+        { WISP_DSAME, 50, 47, 36, 36, 0, WISP_DADAM, false, false, true, 0.3, 0.3 },
+        { WISP_DSAME, 50, 50, 4, 4, 0, WISP_DADAM, false, false, false, 0.3, 0 },
+    };
+    for (const shape &c : more) run_shape(c, correct);
+}
+
+/* ---- a net's description ---- */
+
+static void check_after(const struct wisp_dhidden &l, enum wisp_dkind kind, bool relu, double share,
+                        int number)
+{
+    const struct wisp_dafter a = wisp_dafter_of(relu, share, number);
+    CHECK(l.kind == kind, "%s, not %s", kind_names[l.kind], kind_names[kind]);
+    CHECK(l.after.relu == relu && l.after.drops == (share > 0) && l.after.keep == a.keep,
+          "another end of a layer: relu %d, dropout %d", l.after.relu, l.after.drops);
+    CHECK(share == 0 || (l.after.limit == a.limit && l.after.stream == a.stream), "another mask");
+}
+
+/* input 8, relu, dropout 0.2, dropout 0.3, sparse 12, dropout 0.4, relu, relu, dense 4 */
+static void check_net(void)
+{
+    TEST("a net's layers");
+    const enum wisp_cuda_kind kinds[] = { WISP_CUDA_KIND_INPUT,   WISP_CUDA_KIND_RELU,
+                                          WISP_CUDA_KIND_DROPOUT, WISP_CUDA_KIND_DROPOUT,
+                                          WISP_CUDA_KIND_SPARSE,  WISP_CUDA_KIND_DROPOUT,
+                                          WISP_CUDA_KIND_RELU,    WISP_CUDA_KIND_RELU,
+                                          WISP_CUDA_KIND_DENSE };
+    const double shares[] = { 0, 0, 0.2, 0.3, 0, 0.4, 0, 0, 0 };
+    const size_t widths[] = { 20, 8, 8, 8, 8, 12, 12, 12, 12, 4 };
+    std::vector<int32_t> wires = { 0, 7, 1, 7, 2, 7, 3, 7, 4, 7, 5, 7,
+                                   0, 1, 0, 2, 0, 3, 4, 5, 5, 6, 3, 4 };
+    struct wisp_cuda_hidden layers[9];
+    std::vector<float> w[9], bias[9], m[9];
+    struct wisp_cuda_net net = {};
+    net.n_features = 20, net.width = 4, net.n_layers = 9, net.layers = layers;
+    for (int i = 0; i < 9; i++) {
+        struct wisp_cuda_hidden &l = layers[i];
+        l = {};
+        l.kind = kinds[i], l.number = i, l.n_in = widths[i], l.n_out = widths[i + 1];
+        l.share = shares[i];
+        if (l.kind >= WISP_CUDA_KIND_RELU) continue;
+        if (l.kind == WISP_CUDA_KIND_SPARSE) l.fan = 2, l.in = wires.data();
+        w[i].resize(l.fan ? l.n_out * l.fan : l.n_in * l.n_out);
+        for (float &x : w[i]) x = rig_float();
+        m[i] = w[i], bias[i].assign(l.n_out, (float)i);
+        l.w.rows = l.fan ? l.n_out : l.n_in, l.w.cols = l.fan ? l.fan : l.n_out;
+        l.w.w = w[i].data(), l.w.m = m[i].data();
+        l.bias.rows = 1, l.bias.cols = l.n_out, l.bias.w = bias[i].data();
+    }
+    std::unique_ptr<struct wisp_dnet> n(new wisp_dnet()), s(new wisp_dnet());
+    size_t bytes = 0, at = 0;
+    n->batch = s->batch = 5;
+    wisp_dnet_lay(n.get(), &net, true, NULL, NULL, &bytes);
+    both<unsigned char> block(bytes), other(bytes);
+    wisp_dnet_lay(n.get(), &net, true, NULL, block.dev, &at);
+    CHECK(at == bytes, "%zu bytes, then %zu", bytes, at);
+    CHECK(n->n_layers == 6, "%zu layers", n->n_layers);
+    check_after(n->layers[0], WISP_DINPUT, true, 0.2, 2);
+    check_after(n->layers[1], WISP_DSAME, false, 0.3, 3);
+    check_after(n->layers[2], WISP_DWIRES, false, 0.4, 5);
+    check_after(n->layers[3], WISP_DSAME, true, 0, 0);
+    check_after(n->layers[4], WISP_DSAME, true, 0, 0);
+    check_after(n->layers[5], WISP_DDENSE, false, 0, 0);
+    at = 0;
+    wisp_dnet_lay(s.get(), &net, false, n.get(), other.dev, &at);
+    CHECK(s->n_layers == n->n_layers && at < bytes, "%zu layers borrowed", s->n_layers);
+    for (size_t i = 0; i < s->n_layers; i++) {
+        check_after(s->layers[i], n->layers[i].kind, n->layers[i].after.relu, 0, 0);
+        CHECK(s->layers[i].w.w == n->layers[i].w.w && s->layers[i].h != n->layers[i].h,
+              "layer %zu: other weights, or the same values", i);
+    }
+}
+
+/* Up and down again; connections by input. */
+static void check_copies(void)
+{
+    TEST("weights and connections go up, weights come back");
+    std::vector<int32_t> wires = { 1, 4, 0, 4, 1, 2, 2, 4 };
+    std::vector<float> w(8), v(8), bias(4);
+    for (float &x : w) x = rig_float();
+    const std::vector<float> was = w;
+    struct wisp_cuda_hidden l = {};
+    l.kind = WISP_CUDA_KIND_SPARSE, l.n_in = 5, l.n_out = 4, l.fan = 2, l.in = wires.data();
+    l.w.rows = 4, l.w.cols = 2, l.w.w = w.data(), l.w.v = v.data();
+    l.bias.rows = 1, l.bias.cols = 4, l.bias.w = bias.data();
+    struct wisp_cuda_net net = {};
+    net.n_features = 5, net.width = 4, net.n_layers = 1, net.layers = &l;
+    std::unique_ptr<struct wisp_dnet> n(new wisp_dnet());
+    size_t bytes = 0, at = 0;
+    n->batch = 3;
+    wisp_dnet_lay(n.get(), &net, true, NULL, NULL, &bytes);
+    both<unsigned char> block(bytes);
+    wisp_dnet_lay(n.get(), &net, true, NULL, block.dev, &at);
+    struct wisp_dcopy up = { false, cudaSuccess }, down = { true, cudaSuccess };
+    wisp_dnet_copy(&up, n.get(), &net);
+    w.assign(8, 0);
+    wisp_dnet_copy(&down, n.get(), &net);
+    CHECK(up.e == cudaSuccess && down.e == cudaSuccess && w == was, "other weights came back");
+    const uint32_t starts[] = { 0, 1, 3, 5, 5, 8 }, edges[] = { 2, 0, 4, 5, 6, 1, 3, 7 };
+    uint32_t start[6], edge[8];
+    int32_t output[8];
+    OK(cudaMemcpy(start, n->layers[0].start, sizeof start, cudaMemcpyDeviceToHost));
+    OK(cudaMemcpy(edge, n->layers[0].edge, sizeof edge, cudaMemcpyDeviceToHost));
+    OK(cudaMemcpy(output, n->layers[0].output, sizeof output, cudaMemcpyDeviceToHost));
+    CHECK(memcmp(start, starts, sizeof start) == 0, "starts differ");
+    CHECK(memcmp(edge, edges, sizeof edge) == 0, "edges differ");
+    for (int e = 0; e < 8; e++) CHECK(output[e] == (int32_t)edges[e] / 2, "output of %d", e);
+}
+
+/* ---- time ---- */
+
+static void time_layer(const shape &c, corrections &correct)
+{
+    enum { STEPS = 16 };
+    rig r(c, correct);
+    const size_t l = r.layer;
+    double forward =
+        graph_us(STEPS, [&](size_t, cudaStream_t s) { wisp_hidden_forward(*r.net, l, l + 1, s); });
+    double back =
+        graph_us(STEPS, [&](size_t, cudaStream_t s) { wisp_hidden_backward(*r.net, l, l + 1, s); });
+    double flop = 2e-6 * (double)c.n * (double)c.n_out * (double)(c.fan ? c.fan : c.n_in);
+    printf("  time %s%s %zu x %zu%s, batch %zu, %s: forward %.2f us (%.2f TFLOP/s), back %.2f us "
+           "(%.2f TFLOP/s)\n",
+           kind_names[c.kind], c.first ? " first" : "", c.n_in, c.n_out, c.fan ? " of few" : "",
+           c.batch, opt_names[c.opt], forward, flop / forward, back,
+           (c.first ? 1 : 2) * flop / back);
+}
+
+int main(void)
+{
+    corrections correct;
+    check_net();
+    check_copies();
+    run_shapes(correct);
+    if (getenv("RIG_SMALL")) return test_end();
+    for (size_t n : { (size_t)128, (size_t)256, (size_t)1024 }) {
+        time_layer({ WISP_DDENSE, n, n, 512, 512, 0, WISP_DADAM, false, true, true, 0, 0 },
+                   correct);
+        time_layer({ WISP_DDENSE, n, n, 1024, 1024, 0, WISP_DADAM, false, true, true, 0, 0 },
+                   correct);
+        time_layer({ WISP_DWIRES, n, n, 1024, 1024, 32, WISP_DADAM, false, true, true, 0, 0 },
+                   correct);
+        time_layer({ WISP_DWIRES, n, n, 784, 1024, 32, WISP_DADAM, true, true, true, 0, 0 },
+                   correct);
+    }
+    return test_end();
+}
