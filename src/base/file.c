@@ -51,6 +51,7 @@ enum { BUFFER = 1 << 20 };
 struct wisp_out {
     int fd;
     char *path, *target, *temp; /* as named; what it means, links followed; while it is written */
+    bool keeps;                 /* the file that is replaced */
     unsigned char *buf;         /* BUFFER bytes, 'used' of them waiting */
     size_t used, offset;
     int failed; /* errno of the first failure */
@@ -194,15 +195,46 @@ size_t wisp_out_offset(const struct wisp_out *o)
     return o->offset;
 }
 
-/* The folder's entry must reach the disk too, or a power cut may lose the rename. */
-static void sync_folder(const char *path)
+static void name_before(char *out, const char *target)
+{
+    snprintf(out, WISP_BEFORE_BYTES, "%s.1", target);
+}
+
+wisp_status wisp_out_before(char *out, const char *path, wisp_error *err)
+{
+    char target[PATH_MAX];
+    wisp_status st = follow(target, path, err);
+    if (st == WISP_OK) name_before(out, target);
+    return st;
+}
+
+void wisp_out_keep(struct wisp_out *o)
+{
+    o->keeps = true;
+}
+
+/* The old file gets the name of the one before, the new file its own.  A kill between the two
+ * leaves the old one, under the name of the one before. */
+static int rename_both(const struct wisp_out *o)
+{
+    char before[WISP_BEFORE_BYTES];
+    name_before(before, o->target);
+    if (o->keeps && rename(o->target, before) != 0 && errno != ENOENT) return errno;
+    return rename(o->temp, o->target) != 0 ? errno : 0;
+}
+
+/* The folder's entry must reach the disk too, or a power cut may lose the rename.  Folders that
+ * cannot be opened or synced at all are left to their file system; a disk that says no is an error,
+ * though the file is in its place. */
+static int sync_folder(const char *path)
 {
     char dir[PATH_MAX];
     wisp_folder_of(dir, path);
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return;
-    fsync(fd);
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), failed = 0;
+    if (fd < 0) return 0;
+    if (fsync(fd) != 0 && (errno == EIO || errno == ENOSPC)) failed = errno;
     close(fd);
+    return failed;
 }
 
 wisp_status wisp_out_commit(struct wisp_out *o, wisp_error *err)
@@ -210,14 +242,11 @@ wisp_status wisp_out_commit(struct wisp_out *o, wisp_error *err)
     flush(o);
     if (!o->failed && fsync(o->fd) != 0) o->failed = errno;
     /* Closed, that is unlocked, only under its real name: a sweep must not take it before. */
-    if (!o->failed && rename(o->temp, o->target) != 0) o->failed = errno;
-    wisp_status st = WISP_OK;
-    if (o->failed) {
-        st = write_failed(o, err);
-    } else {
-        sync_folder(o->target);
+    if (!o->failed && !(o->failed = rename_both(o))) {
         o->temp[0] = 0; /* nothing left to remove */
+        o->failed = sync_folder(o->target);
     }
+    wisp_status st = o->failed ? write_failed(o, err) : WISP_OK;
     wisp_out_abort(o);
     return st;
 }

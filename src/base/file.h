@@ -31,6 +31,11 @@ wisp_status wisp_out_write(struct wisp_out *o, const void *p, size_t bytes, wisp
 size_t wisp_out_offset(const struct wisp_out *o);
 wisp_status wisp_out_commit(struct wisp_out *o, wisp_error *err); /* frees o, also on failure */
 void wisp_out_abort(struct wisp_out *o);                          /* NULL is fine */
+/* Committing then keeps the file that is replaced, as the name of wisp_out_before: 'path', links
+ * followed, with ".1" behind it (WISP_BEFORE_BYTES). */
+void wisp_out_keep(struct wisp_out *o);
+wisp_status wisp_out_before(char *out, const char *path, wisp_error *err);
+enum { WISP_BEFORE_BYTES = 4200 };
 /* Removes temporaries of 'path' that killed processes left; creating a file does it, too. */
 void wisp_out_sweep(const char *path);
 

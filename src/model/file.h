@@ -50,6 +50,10 @@ struct wisp_tensor_file { /* a file read and verified */
 wisp_status wisp_tensor_file_write(const char *path, const struct wisp_tensor *t, size_t n_tensors,
                                    const struct wisp_pair *meta, size_t n_meta, char *check,
                                    wisp_error *err);
+/* The same, and keeps the file that was there (wisp_out_keep). */
+wisp_status wisp_tensor_file_replace(const char *path, const struct wisp_tensor *t,
+                                     size_t n_tensors, const struct wisp_pair *meta, size_t n_meta,
+                                     wisp_error *err);
 /* Maps and verifies; every fault is WISP_EMODEL with a text that says what is wrong (a file
  * that cannot be opened is WISP_EIO).  WISP_ENOMEM also where jansson fails on a header whose
  * checksum is right: no writer of ours made that, so memory ran out.  On failure *out is all zero.

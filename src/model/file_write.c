@@ -228,13 +228,15 @@ static void write_part(struct wisp_out *o, struct hashes *h, const unsigned char
     }
 }
 
-static wisp_status write_all(const char *path, const struct text *header, struct hashes *h,
-                             const struct wisp_tensor *t, size_t n_tensors, wisp_error *err)
+static wisp_status write_all(const char *path, bool keep, const struct text *header,
+                             struct hashes *h, const struct wisp_tensor *t, size_t n_tensors,
+                             wisp_error *err)
 {
     static const unsigned char zeros[WISP_FILE_ALIGN];
     struct wisp_out *o;
     wisp_status st = wisp_out_create(&o, path, err);
     if (st != WISP_OK) return st;
+    if (keep) wisp_out_keep(o);
     wisp_out_write(o, header->p, header->n, NULL);
     add_hash128(h, header->p, header->n);
     for (size_t i = 0; i < n_tensors; i++) {
@@ -246,9 +248,9 @@ static wisp_status write_all(const char *path, const struct text *header, struct
     return wisp_out_commit(o, err);
 }
 
-wisp_status wisp_tensor_file_write(const char *path, const struct wisp_tensor *t, size_t n_tensors,
-                                   const struct wisp_pair *meta, size_t n_meta, char *check,
-                                   wisp_error *err)
+static wisp_status write_file(const char *path, bool keep, const struct wisp_tensor *t,
+                              size_t n_tensors, const struct wisp_pair *meta, size_t n_meta,
+                              char *check, wisp_error *err)
 {
     wisp_status st = check_meta(path, meta, n_meta, err);
     if (st == WISP_OK) st = check_tensors(path, t, n_tensors, err);
@@ -264,11 +266,25 @@ wisp_status wisp_tensor_file_write(const char *path, const struct wisp_tensor *t
     else if (header.n > WISP_HEADER_MAX)
         st = wisp_fail(err, WISP_EINVAL, "%s: a header of %zu bytes, at most %d can be read back",
                        path, header.n, WISP_HEADER_MAX);
-    else st = write_all(path, &header, &h, t, n_tensors, err);
+    else st = write_all(path, keep, &header, &h, t, n_tensors, err);
     if (st == WISP_OK && check)
         for (int i = 0; i < 16; i++)
             snprintf(check + 2 * i, 3, "%02x", h.p[h.used - 16 + (size_t)i]);
     wisp_free(header.p);
     wisp_free(h.p);
     return st;
+}
+
+wisp_status wisp_tensor_file_write(const char *path, const struct wisp_tensor *t, size_t n_tensors,
+                                   const struct wisp_pair *meta, size_t n_meta, char *check,
+                                   wisp_error *err)
+{
+    return write_file(path, false, t, n_tensors, meta, n_meta, check, err);
+}
+
+wisp_status wisp_tensor_file_replace(const char *path, const struct wisp_tensor *t,
+                                     size_t n_tensors, const struct wisp_pair *meta, size_t n_meta,
+                                     wisp_error *err)
+{
+    return write_file(path, true, t, n_tensors, meta, n_meta, NULL, err);
 }
