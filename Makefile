@@ -93,13 +93,19 @@ $(BUILD)/tests/%: tests/%.c $(BUILD)/libwisp.a
 	@mkdir -p $(@D)
 	@echo '  cc   $<'
 	$(Q)$(CC) $(FLAGS) -Itests $(CFLAGS) $< $(BUILD)/libwisp.a -o $@ $(LIBS)
+# Makes calls of the C library fail, for tests/faults; a sanitizer keeps its own malloc.
+INJECT  := $(BUILD)/tests/faults/inject.so
+$(INJECT): tests/faults/inject.c
+	@mkdir -p $(@D)
+	@echo '  cc   $<'
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -fPIC -shared -pthread -O2 -g $(if $(SAN),-DNO_MALLOC) $< -o $@ -ldl
 $(BUILD)/tour: docs/examples/tour.c $(BUILD)/libwisp.a
 	@echo '  cc   $<'
 	$(Q)$(CC) -std=c11 -pthread -Iinclude $(if $(SAN),$(FLAGS)) $(CFLAGS) $< $(BUILD)/libwisp.a -o $@ $(LIBS)
 
 demo: all
 	@tools/demo $(BUILD)
-test: all $(UNIT) $(FUZZ) $(BUILD)/tour
+test: all $(UNIT) $(FUZZ) $(BUILD)/tour $(INJECT)
 	@tests/run $(BUILD)
 check-all:
 	@tools/check-all

@@ -209,9 +209,17 @@ wisp_status join_context(wisp_context **out, const struct args *a, wisp_error *e
 
 static volatile sig_atomic_t stopped;
 
+static void set_signals(void (*fn)(int sig))
+{
+    struct sigaction sa = { .sa_handler = fn };
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+}
+
 static void on_signal(int sig)
 {
     stopped = sig;
+    set_signals(SIG_DFL); /* a second one, of either kind, kills at once */
 }
 
 int stop_signal(void)
@@ -219,10 +227,14 @@ int stop_signal(void)
     return stopped;
 }
 
+void heed_signals(void)
+{
+    set_signals(SIG_DFL);
+}
+
 void watch_signals(void)
 {
-    struct sigaction sa = { .sa_handler = on_signal,
-                            .sa_flags = (int)SA_RESETHAND }; /* a second one kills */
-    sigaction(SIGINT, &sa, NULL);
-    sigaction(SIGTERM, &sa, NULL);
+    static bool watching;
+    if (!watching) set_signals(on_signal);
+    watching = true;
 }

@@ -30,9 +30,12 @@ int exit_code(wisp_status st);
 wisp_status open_context(wisp_context **out, const struct args *a, wisp_error *err);
 /* The same for one of the processes that mpirun has started; rank 0 has notices. */
 wisp_status join_context(wisp_context **out, const struct args *a, wisp_error *err);
-/* A signal that asked to stop (SIGINT, SIGTERM), or 0; watch_signals starts the watch. */
+/* A signal that asked to stop (SIGINT, SIGTERM), or 0; watch_signals starts the watch, and does
+ * nothing when called again.  Before that they just end the command: heed_signals sees to it also
+ * in the background of a script, where a shell has SIGINT ignored. */
 int stop_signal(void);
 void watch_signals(void);
+void heed_signals(void);
 
 /* Where training shows how it goes (progress.c). */
 struct screen {

@@ -3,6 +3,16 @@
 
 #include <stdio.h>
 
+/* The first call comes after the first batch.  Until then a signal ends the command at once,
+ * however long reading, counting votes or making tables takes: there is nothing to save that is not
+ * on disk.
+ */
+static int show(void *screen, const wisp_progress *p)
+{
+    watch_signals();
+    return screen_show(screen, p);
+}
+
 static wisp_status train(const struct args *a, struct screen *s, wisp_error *err)
 {
     wisp_context *ctx = NULL;
@@ -13,10 +23,7 @@ static wisp_status train(const struct args *a, struct screen *s, wisp_error *err
     if (st == WISP_OK) st = wisp_data_open(&data, ctx, a->files[0], a->cfg, NULL, err);
     if (st == WISP_OK && *valid_path)
         st = wisp_data_open_like(&valid, ctx, valid_path, a->cfg, data, err);
-    if (st == WISP_OK)
-        watch_signals(); /* until here there is nothing to save: a signal just ends */
-    if (st == WISP_OK)
-        st = wisp_train(&report, ctx, a->cfg, data, valid, a->out, screen_show, s, err);
+    if (st == WISP_OK) st = wisp_train(&report, ctx, a->cfg, data, valid, a->out, show, s, err);
     if (st == WISP_OK) {
         double best, epoch, seconds, peak;
         wisp_report_get(report, "valid_p@1", &best);
@@ -48,6 +55,7 @@ int cmd_train(int argc, char **argv)
         return 2;
     }
     struct screen s;
+    heed_signals();
     rc = screen_open(&s, &a);
     if (rc == 0) rc = screen_close(&s, train(&a, &s, &err), &err);
     args_clear(&a);

@@ -130,7 +130,13 @@ static const wisp_option table[N_OPTS] = {
     [OPT_INIT] = { "init", "text", "", "", "train bench",
                    "model to start from: same features and labels" },
     [OPT_RESUME] = { "resume", "flag", "0", "", "train",
-                     "go on from MODEL.state of a run that was stopped" },
+                     "go on with a run that was stopped or killed, from its last checkpoint; from "
+                     "the beginning where there is none" },
+    [OPT_CHECKPOINT_STEPS] = { "checkpoint-steps", "int", "0", "0..1000000000000", "train",
+                               "steps between checkpoints within an epoch; 0: by time only" },
+    [OPT_CHECKPOINT_MINUTES] = { "checkpoint-minutes", "real", "10", "0..1000000", "train",
+                                 "minutes between checkpoints within an epoch; 0: at its end "
+                                 "only" },
     [OPT_LOG] = { "log", "text", "", "", "train bench",
                   "file that receives one JSON line an epoch" },
 

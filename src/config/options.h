@@ -61,6 +61,8 @@ enum wisp_opt {
     OPT_PATIENCE,
     OPT_INIT,
     OPT_RESUME,
+    OPT_CHECKPOINT_STEPS,
+    OPT_CHECKPOINT_MINUTES,
     OPT_LOG,
     /* data */
     OPT_FORMAT,

@@ -258,11 +258,8 @@ wisp_status wisp_gpu_wait(struct wisp_run *r, wisp_error *err)
         g->own = s.recall_own, g->set = s.recall_set, g->looked = s.recall_n;
     }
     if (isfinite(r->loss_sum)) return WISP_OK;
-    return wisp_fail(
-        err, WISP_ENUMERIC,
-        "the loss became %g in epoch %d, by step %zu: the last good model is kept; try "
-        "a lower --lr than %g",
-        r->loss_sum, r->epoch, r->in_epoch, r->plan.lr);
+    return wisp_run_no_number(r, isnan(r->loss_sum) ? "the loss became nan" : "the loss became inf",
+                              err);
 }
 
 enum { FIRST_STEPS = 2 };

@@ -289,21 +289,27 @@ void wisp_net_init(struct wisp_net *net, uint64_t seed, struct wisp_pool *pool)
         if (net->layers[i].kind->init) net->layers[i].kind->init(&net->layers[i], seed, pool);
 }
 
-bool wisp_net_finite(const struct wisp_net *net)
+/* The answers are summed over a piece, so that the loops become vectors. */
+enum { FINITE_PIECE = 1 << 12 };
+
+bool wisp_finite(const float *x, size_t n)
 {
-    for (int i = 0; i < net->n_layers; i++)
-        for (int k = 0; k < net->layers[i].n_params; k++) {
-            const struct wisp_param *p = &net->layers[i].params[k];
-            for (size_t row = 0; row < p->rows; row++) {
-                int bad = 0; /* summed, so that the loop over a row becomes vectors */
-                for (size_t c = row * p->cols; p->w && c < (row + 1) * p->cols; c++)
-                    bad |= !(p->w[c] - p->w[c] == 0);
-                for (size_t c = row * p->cols; p->b16 && c < (row + 1) * p->cols; c++)
-                    bad |= (p->b16[c] & 0x7f80) == 0x7f80;
-                if (bad) return false;
-            }
-        }
-    return true;
+    int bad = 0;
+    for (size_t i = 0, end; !bad && i < n; i = end) {
+        end = n - i < FINITE_PIECE ? n : i + FINITE_PIECE;
+        for (size_t k = i; k < end; k++) bad |= !(x[k] - x[k] == 0);
+    }
+    return !bad;
+}
+
+bool wisp_finite16(const uint16_t *x, size_t n)
+{
+    int bad = 0;
+    for (size_t i = 0, end; !bad && i < n; i = end) {
+        end = n - i < FINITE_PIECE ? n : i + FINITE_PIECE;
+        for (size_t k = i; k < end; k++) bad |= (x[k] & 0x7f80) == 0x7f80;
+    }
+    return !bad;
 }
 
 /* ---- the step ---- */

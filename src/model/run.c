@@ -9,9 +9,19 @@
 /* Options that shape the result, as lines "key=value": kept in the model, compared on resume. */
 static wisp_status options_text(char **out, const wisp_config *cfg, wisp_error *err)
 {
-    static const enum wisp_opt aside[] = { OPT_RESUME, OPT_LOG,    OPT_JSON,   OPT_THREADS,
-                                           OPT_CONFIG, OPT_CACHE,  OPT_DEVICE, OPT_CARD_MEMORY,
-                                           OPT_VALID,  OPT_LABELS, OPT_VOCAB };
+    static const enum wisp_opt aside[] = { OPT_RESUME,
+                                           OPT_LOG,
+                                           OPT_JSON,
+                                           OPT_THREADS,
+                                           OPT_CONFIG,
+                                           OPT_CACHE,
+                                           OPT_DEVICE,
+                                           OPT_CARD_MEMORY,
+                                           OPT_VALID,
+                                           OPT_LABELS,
+                                           OPT_VOCAB,
+                                           OPT_CHECKPOINT_STEPS,
+                                           OPT_CHECKPOINT_MINUTES };
     size_t room = 1;
     for (int i = 0; i < N_OPTS; i++)
         room += strlen(wisp_option_row((size_t)i)->key) +
@@ -402,7 +412,8 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
     r->best = -1;
     for (int e = 1; e <= p->epochs; e++) r->steps += wisp_order_steps(&r->order, e, p->batch);
     if (wisp_opt_on(cfg, OPT_RESUME)) st = wisp_state_load(r, err);
-    return st == WISP_OK && p->cuda ? wisp_gpu_make(r, err) : st;
+    if (st == WISP_OK && p->cuda && !r->finished) st = wisp_gpu_make(r, err);
+    return st == WISP_OK ? wisp_state_begin(r, err) : st;
 }
 
 void wisp_run_clear(struct wisp_run *r)

@@ -1,8 +1,18 @@
-/* The training state beside a model: parameters, optimiser state, counters.
+/* Checkpoints, the training state beside a model: parameters, optimiser state, counters.
  *
- * It is a tensor file like the model, so it is checked and committed the same way.  The
- * model on disk is written before the state: after a kill in between, the state is one epoch
- * older, and the resumed run writes the same model again. */
+ * A checkpoint is a tensor file like the model, so it is checked and committed the same way.  Two
+ * are kept: PATH.state, and PATH.state.1, which was PATH.state before.  At any moment:
+ *
+ *   from its beginning to its end a run has a PATH.state, or for an instant only a PATH.state.1;
+ *   the first one (wisp_state_begin) has no tensors and stands for the beginning
+ *   the model of an epoch is written before the state that knows of it: a run resumed from an older
+ *   state does that epoch again and writes the same model again
+ *   both states are removed when the model is final: a model with the options of a run and no state
+ *   beside it is that run's last word
+ *
+ * So --resume takes PATH.state; if that is damaged, or not there, PATH.state.1; without both it
+ * begins anew, unless there is a model that says that the run is finished, or that it was another.
+ */
 #include "base/mem.h"
 #include "model/train.h"
 
@@ -124,31 +134,88 @@ static void data_line(char *out, size_t room, const struct wisp_run *r)
              (unsigned long long)fingerprint(r->valid));
 }
 
-/* The best model so far must still lie at 'path': the run may not find a better one.  After a kill
- * between the two files it may be the one of the epoch that is done again. */
+/* Every "key=value" of the options 'want' that 'have' says otherwise; how long the text became. */
+static size_t options_diff(char *diff, size_t room, const char *have, const char *want)
+{
+    size_t at = 0;
+    diff[0] = 0;
+    for (const char *w = want, *end; *w && at < room; w = end + (*end != 0)) {
+        end = w + strcspn(w, "\n");
+        size_t key = strcspn(w, "=") + 1; /* with its '=' */
+        const char *h = have;
+        while (*h && strncmp(h, w, key) != 0) {
+            h += strcspn(h, "\n");
+            h += *h != 0;
+        }
+        size_t was = strcspn(h, "\n");
+        if (was == (size_t)(end - w) && memcmp(h, w, was) == 0) continue;
+        at += (size_t)snprintf(diff + at, room - at, "%s--%.*s was '%.*s' and is '%.*s'",
+                               at ? ", " : "", (int)key - 1, w, *h ? (int)(was - key) : 0,
+                               *h ? h + key : "", (int)(end - w - (long)key), w + key);
+    }
+    return at;
+}
+
+/* Options that shape the result are lines "key=value" in the metadata: are they those of this run?
+ * Else 'err' names what differs, and says what to do. */
+static wisp_status expect_options(const struct wisp_run *r, const struct wisp_tensor_file *f,
+                                  const char *path, const char *to_do, wisp_error *err)
+{
+    const char *have = wisp_tensor_file_meta(f, "options");
+    if (have && strcmp(have, r->m->options) == 0) return WISP_OK;
+    char diff[300];
+    size_t n = options_diff(diff, sizeof diff, have ? have : "", r->m->options);
+    return wisp_fail(err, WISP_EMODEL, "%s: belongs to another run: %s; %s", path,
+                     have && n ? diff : "its options are missing or of another version", to_do);
+}
+
+/* The epoch that a model was saved after; 0: none, or no model. */
+static int epoch_of(const struct wisp_tensor_file *f)
+{
+    const char *epoch = wisp_tensor_file_meta(f, "epoch");
+    return epoch ? atoi(epoch) : 0;
+}
+
+/* The best model so far must still lie at 'path': the run may not find a better one.  It may also
+ * be this run's from an epoch that will be done again. */
 static wisp_status expect_model(const struct wisp_run *r, const char *saved, wisp_error *err)
 {
     if (r->best_epoch == 0) return WISP_OK;
     struct wisp_tensor_file f;
     wisp_error why = { 0 };
+    bool there = access(r->path, F_OK) == 0;
     wisp_status st = wisp_tensor_file_open(&f, r->ctx->pool, r->path, &why);
-    if (st == WISP_ENOMEM) return wisp_fail(err, st, "%s", why.text);
-    if (st != WISP_OK)
+    if (st != WISP_OK && (!there || st == WISP_EMODEL))
         return wisp_fail(err, WISP_EMODEL,
                          "%.400s: the run's best model is gone; train without --resume", why.text);
-    const char *epoch = wisp_tensor_file_meta(&f, "epoch");
-    bool ours = strcmp(f.check, saved) == 0 || (epoch && atoi(epoch) == r->epoch);
+    if (st != WISP_OK) return wisp_fail(err, st, "%s", why.text);
+    bool ours = strcmp(f.check, saved) == 0 ||
+                (epoch_of(&f) >= r->epoch && expect_options(r, &f, r->path, "", NULL) == WISP_OK);
     wisp_tensor_file_close(&f);
     if (ours) return WISP_OK;
     return wisp_fail(err, WISP_EMODEL,
                      "%s: is not the model that this run saved; train without --resume", r->path);
 }
 
-wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err)
+wisp_status wisp_state_check(struct wisp_run *r, wisp_error *err)
 {
     struct list l;
     wisp_status st = list_all(&l, r, err);
-    if (st != WISP_OK) return st;
+    for (size_t i = 0; st == WISP_OK && i < l.n; i++) {
+        const struct wisp_tensor *t = &l.t[i];
+        char what[WISP_NAME_BYTES + 40];
+        if ((t->dtype == WISP_F32 && !wisp_finite(t->data, t->shape[0])) ||
+            (t->dtype == WISP_BF16 && !wisp_finite16(t->data, t->shape[0]))) {
+            snprintf(what, sizeof what, "'%s' has a value that is no number", t->name);
+            st = wisp_run_no_number(r, what, err);
+        }
+    }
+    wisp_free(l.t);
+    return st;
+}
+
+static wisp_status write_state(const struct wisp_run *r, const struct list *l, wisp_error *err)
+{
     char at[400], data[200], path[ROOM];
     counters(at, sizeof at, r);
     data_line(data, sizeof data, r);
@@ -162,7 +229,22 @@ wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err)
         { "options", r->m->options },
         { "kernels", r->ctx->k->name },
     };
-    st = wisp_tensor_file_write(path, l.t, l.n, meta, sizeof meta / sizeof *meta, NULL, err);
+    return wisp_tensor_file_replace(path, l->t, l->n, meta, sizeof meta / sizeof *meta, err);
+}
+
+wisp_status wisp_state_begin(struct wisp_run *r, wisp_error *err)
+{
+    if (!r->path || r->step > 0 || r->begun || r->finished) return WISP_OK;
+    wisp_status st = write_state(r, &(struct list){ 0 }, err);
+    r->begun = st == WISP_OK;
+    return st;
+}
+
+wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err)
+{
+    struct list l;
+    wisp_status st = list_all(&l, r, err);
+    if (st == WISP_OK) st = write_state(r, &l, err);
     wisp_free(l.t);
     return st;
 }
@@ -176,34 +258,6 @@ static wisp_status expect(const struct wisp_tensor_file *f, const char *path, co
                      "%s: belongs to another run: its %s is '%.150s', this one's is '%.150s'; "
                      "train without --resume to start anew",
                      path, key, have ? have : "missing", want);
-}
-
-/* Options are lines "key=value": names each one that differs. */
-static wisp_status expect_options(const struct wisp_tensor_file *f, const char *path,
-                                  const char *want, wisp_error *err)
-{
-    const char *have = wisp_tensor_file_meta(f, "options");
-    if (have && strcmp(have, want) == 0) return WISP_OK;
-    char diff[300] = "";
-    size_t at = 0;
-    for (const char *w = want, *end; have && *w && at < sizeof diff; w = end + (*end != 0)) {
-        end = w + strcspn(w, "\n");
-        size_t key = strcspn(w, "=") + 1; /* with its '=' */
-        const char *h = have;
-        while (*h && strncmp(h, w, key) != 0) {
-            h += strcspn(h, "\n");
-            h += *h != 0;
-        }
-        size_t was = strcspn(h, "\n");
-        if (was == (size_t)(end - w) && memcmp(h, w, was) == 0) continue;
-        at += (size_t)snprintf(diff + at, sizeof diff - at, "%s--%.*s was '%.*s' and is '%.*s'",
-                               at ? ", " : "", (int)key - 1, w, *h ? (int)(was - key) : 0,
-                               *h ? h + key : "", (int)(end - w - (long)key), w + key);
-    }
-    return wisp_fail(
-        err, WISP_EMODEL,
-        "%s: belongs to another run: %s; train with its options, or without --resume to start anew",
-        path, at ? diff : "its options are missing or of another version");
 }
 
 static wisp_status copy_all(struct wisp_run *r, const struct wisp_tensor_file *f, const char *path,
@@ -222,50 +276,136 @@ static wisp_status copy_all(struct wisp_run *r, const struct wisp_tensor_file *f
     return st;
 }
 
-wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
+static wisp_status read_counters(struct wisp_run *r, const struct wisp_tensor_file *f,
+                                 const char *path, wisp_error *err)
 {
-    char path[ROOM], data[200];
-    state_path(path, r);
+    const char *at = wisp_tensor_file_meta(f, "at");
+    if (at && sscanf(at, "%d %zu %zu %zu %zu %la %la %d %d %zu", &r->epoch, &r->step, &r->steps,
+                     &r->in_epoch, &r->seen, &r->loss_sum, &r->best, &r->best_epoch, &r->since_best,
+                     &r->n_averaged) == 10)
+        return WISP_OK;
+    return wisp_fail(err, WISP_EMODEL, "%s: metadata 'at' is not a list of counters", path);
+}
+
+/* Everything of a run from a checkpoint that is whole. */
+static wisp_status restore(struct wisp_run *r, const struct wisp_tensor_file *f, const char *path,
+                           wisp_error *err)
+{
+    char data[200];
     data_line(data, sizeof data, r);
-    if (access(path, F_OK) != 0)
-        return wisp_fail_errno(err, WISP_EIO,
-                               "%s: there is no stopped run to go on with; train without --resume",
-                               path);
-    struct wisp_tensor_file f;
-    wisp_status st = wisp_tensor_file_open(&f, r->ctx->pool, path, err);
-    if (st != WISP_OK) return st;
-    const char *at = wisp_tensor_file_meta(&f, "at");
-    if ((st = expect(&f, path, "format", FORMAT, err)) == WISP_OK &&
-        (st = expect_options(&f, path, r->m->options, err)) == WISP_OK &&
-        (st = expect(&f, path, "data", data, err)) == WISP_OK &&
-        (st = expect(&f, path, "net", r->m->spec, err)) == WISP_OK)
-        st = copy_all(r, &f, path, err);
-    const char *kernels = wisp_tensor_file_meta(&f, "kernels");
-    if (st == WISP_OK && kernels && strcmp(kernels, r->ctx->k->name) != 0)
+    wisp_status st;
+    if ((st = expect(f, path, "format", FORMAT, err)) != WISP_OK ||
+        (st = expect_options(r, f, path,
+                             "train with its options, or without --resume to start anew", err)) !=
+            WISP_OK ||
+        (st = expect(f, path, "data", data, err)) != WISP_OK ||
+        (st = expect(f, path, "net", r->m->spec, err)) != WISP_OK ||
+        (st = read_counters(r, f, path, err)) != WISP_OK)
+        return st;
+    r->begun = r->step == 0;
+    if (r->begun) {
+        wisp_say(r->ctx, "resume    %s: nothing was done before the stop: from the beginning",
+                 path);
+        return WISP_OK;
+    }
+    if ((st = copy_all(r, f, path, err)) != WISP_OK) return st;
+    const char *kernels = wisp_tensor_file_meta(f, "kernels"),
+               *saved = wisp_tensor_file_meta(f, "model");
+    if (kernels && strcmp(kernels, r->ctx->k->name) != 0)
         wisp_say(
             r->ctx,
             "resume    the run began with %s kernels and goes on with %s: rounding will differ",
             kernels, r->ctx->k->name);
-    if (st == WISP_OK &&
-        (!at || sscanf(at, "%d %zu %zu %zu %zu %la %la %d %d %zu", &r->epoch, &r->step, &r->steps,
-                       &r->in_epoch, &r->seen, &r->loss_sum, &r->best, &r->best_epoch,
-                       &r->since_best, &r->n_averaged) != 10))
-        st = wisp_fail(err, WISP_EMODEL, "%s: metadata 'at' is not a list of counters", path);
-    if (st == WISP_OK && r->sampler) wisp_sampler_restored(r->sampler, r->ctx);
-    for (int i = 0; st == WISP_OK && i < r->n_hidden; i++)
+    if (r->sampler) wisp_sampler_restored(r->sampler, r->ctx);
+    for (int i = 0; i < r->n_hidden; i++)
         if (r->hidden[i]) wisp_sampler_restored(r->hidden[i], r->ctx);
-    const char *saved = wisp_tensor_file_meta(&f, "model");
-    if (st == WISP_OK) st = expect_model(r, saved ? saved : "none", err);
-    if (st == WISP_OK && saved && strcmp(saved, "none") != 0)
-        snprintf(r->saved, sizeof r->saved, "%s", saved);
+    if ((st = expect_model(r, saved ? saved : "none", err)) != WISP_OK) return st;
+    if (saved && strcmp(saved, "none") != 0) snprintf(r->saved, sizeof r->saved, "%s", saved);
+    wisp_say(r->ctx, "resume    %s: from epoch %d, %zu steps of it done", path, r->epoch,
+             r->in_epoch);
+    return WISP_OK;
+}
+
+/* The epochs of a finished run, as far as its best one tells. */
+static int epochs_done(const struct wisp_run *r)
+{
+    int last = r->best_epoch + r->plan.patience;
+    return r->plan.patience && last < r->plan.epochs ? last : r->plan.epochs;
+}
+
+/* There is no checkpoint: is there a model that the run left at its end?  Its options, sizes and
+ * counts of labels tell. */
+static wisp_status without_state(struct wisp_run *r, wisp_error *err)
+{
+    static const char to_do[] = "there is no checkpoint to go on from; train without --resume to "
+                                "replace it";
+    if (access(r->path, F_OK) != 0) {
+        wisp_say(r->ctx, "resume    %s: there is no checkpoint yet: from the beginning", r->path);
+        return WISP_OK;
+    }
+    struct wisp_tensor_file f;
+    wisp_status st = wisp_tensor_file_open(&f, r->ctx->pool, r->path, err);
+    if (st == WISP_EMODEL && err) {
+        char why[sizeof err->text];
+        memcpy(why, err->text, sizeof why);
+        return wisp_fail(err, st, "%.350s; %s", why, to_do);
+    }
+    if (st != WISP_OK) return st;
+    const struct wisp_tensor *counts = wisp_tensor_file_find(&f, "label_rows");
+    size_t bytes = r->m->net.n_labels * sizeof *r->m->label_rows;
+    const char *best = wisp_tensor_file_meta(&f, "valid_p@1");
+    st = expect_options(r, &f, r->path, to_do, err);
+    if (st == WISP_OK &&
+        (!counts || counts->bytes != bytes || memcmp(counts->data, r->m->label_rows, bytes) != 0))
+        st = wisp_fail(err, WISP_EMODEL, "%s: was trained on other data; %s", r->path, to_do);
+    if (st == WISP_OK) {
+        r->best_epoch = epoch_of(&f);
+        r->best = best ? strtod(best, NULL) : -1;
+        r->finished = r->best_epoch > 0;
+        if (r->finished) r->epoch = 1 + epochs_done(r);
+        wisp_say(r->ctx,
+                 r->finished ? "resume    %s: the run is finished: nothing is left to do"
+                             : "resume    %s: its checkpoint is gone: from the beginning",
+                 r->path);
+    }
     wisp_tensor_file_close(&f);
     return st;
 }
 
-void wisp_state_remove(const struct wisp_run *r)
+wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
 {
-    char path[ROOM];
+    char paths[2][WISP_BEFORE_BYTES];
+    wisp_error damaged = { 0 };
+    state_path(paths[0], r);
+    wisp_status st = wisp_out_before(paths[1], paths[0], err);
+    if (st != WISP_OK) return st;
+    for (int i = 0; i < 2; i++) {
+        struct wisp_tensor_file f;
+        wisp_error why = { 0 };
+        if (access(paths[i], F_OK) != 0) continue;
+        st = wisp_tensor_file_open(&f, r->ctx->pool, paths[i], &why);
+        if (st == WISP_EMODEL && !damaged.code) damaged = why;
+        if (st == WISP_EMODEL) continue;
+        if (st != WISP_OK) return wisp_fail(err, st, "%s", why.text);
+        if (damaged.code)
+            wisp_say(r->ctx, "resume    %s; going on from the checkpoint before it, %s",
+                     damaged.text, paths[i]);
+        st = restore(r, &f, paths[i], err);
+        wisp_tensor_file_close(&f);
+        return st;
+    }
+    if (!damaged.code) return without_state(r, err);
+    return wisp_fail(err, WISP_EMODEL,
+                     "%.400s; there is no checkpoint before it: train without --resume",
+                     damaged.text);
+}
+
+/* The older one first: whatever a kill in between leaves leads to the same end. */
+void wisp_state_remove(const struct wisp_run *r, bool all)
+{
+    char path[ROOM], before[WISP_BEFORE_BYTES];
     state_path(path, r);
+    if (all && wisp_out_before(before, path, NULL) == WISP_OK) unlink(before);
     unlink(path);
     wisp_out_sweep(path);
 }

@@ -2,7 +2,9 @@
  *
  * Life of a step: order.c hands out row numbers, batch.c lays the rows out, net.c runs forward,
  * loss, backward and update.  After each epoch the validation rows are scored; a better model
- * replaces the file at 'path' (atomically), then the state is written beside it. */
+ * replaces the file at 'path' (atomically), then a checkpoint is written beside it.  So it is
+ * between two steps when one is due (--checkpoint-steps, --checkpoint-minutes), and when the run is
+ * asked to stop. */
 #include "model/gpu.h"
 #include "base/mem.h"
 #include "base/report.h"
@@ -68,6 +70,10 @@ struct watch { /* who is told how it goes, and what about speed */
     double first_s, first_serial, first_phases[WISP_PHASES];
     double nnz, touched; /* non-zeros, and feature rows touched, summed over steps */
     size_t first_rows;
+    double kept_at;   /* when the last checkpoint was made, or the run began or was resumed, */
+    size_t kept_step; /* at which step, */
+    int kept_epoch;   /* and in which epoch */
+    size_t checked;   /* step after which all was numbers */
 };
 
 struct seen { /* means of what sampling did; the last epoch's recall */
@@ -139,6 +145,17 @@ static void fetch(struct wisp_run *r, size_t ahead)
                           &drop);
 }
 
+wisp_status wisp_run_no_number(const struct wisp_run *r, const char *what, wisp_error *err)
+{
+    bool raw = r->m->values.mode == WISP_VALUES_RAW;
+    return wisp_fail(
+        err, WISP_ENUMERIC,
+        "%s in epoch %d, by step %zu: the last good model and checkpoint are kept; try "
+        "a lower --lr than %g%s",
+        what, r->epoch, r->in_epoch, r->plan.lr,
+        raw ? ", or --values unit: the data's are used as they are" : "");
+}
+
 static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
 {
     size_t at = r->step % 2, n = r->n_rows[at];
@@ -158,18 +175,50 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
                            .hogwild = r->plan.hogwild };
     if (r->sampler && look) s.look = wisp_recall_look, s.look_arg = &r->recall;
     wisp_net_step(&r->m->net, &s);
-    if (!isfinite(s.loss_sum))
-        return wisp_fail(err, WISP_ENUMERIC,
-                         "the loss became %g in epoch %d, step %zu: the last good model is kept; "
-                         "try a lower --lr than %g",
-                         s.loss_sum, r->epoch, r->in_epoch + 1, r->plan.lr);
     r->loss_sum += s.loss_sum;
     r->seen += n;
     r->step++;
     r->in_epoch++;
+    if (!isfinite(s.loss_sum))
+        return wisp_run_no_number(
+            r, isnan(s.loss_sum) ? "the loss became nan" : "the loss became inf", err);
     size_t every = r->steps / (size_t)r->plan.epochs / SNAPSHOTS_AN_EPOCH;
     if (in_tail(r) && (every == 0 || r->in_epoch % every == 0)) average_now(r);
     return WISP_OK;
+}
+
+/* ---- checkpoints ---- */
+
+/* A step may break a weight or a moment after its loss was fine: nothing is saved then. */
+static wisp_status check_numbers(struct wisp_run *r, struct watch *c, wisp_error *err)
+{
+    if (c->checked == r->step) return WISP_OK;
+    wisp_status st = wisp_state_check(r, err);
+    if (st == WISP_OK) c->checked = r->step;
+    return st;
+}
+
+static wisp_status checkpoint(struct wisp_run *r, struct watch *c, wisp_error *err)
+{
+    bool there = c->kept_step == r->step && c->kept_epoch == r->epoch;
+    wisp_status st = check_numbers(r, c, err);
+    if (st == WISP_OK && !there) st = wisp_state_save(r, err);
+    if (st != WISP_OK) return st;
+    c->kept_at = wisp_now();
+    c->kept_step = r->step;
+    c->kept_epoch = r->epoch;
+    return WISP_OK;
+}
+
+/* Not where a card has hash tables: it makes them anew where an epoch begins or a run is resumed,
+ * so that only there both have the same. */
+static bool checkpoint_due(const struct watch *c)
+{
+    const struct wisp_run *r = c->r;
+    const struct wisp_plan *p = &r->plan;
+    if (!r->path || (r->gpu && strstr(p->sampling.names, "lsh"))) return false;
+    return (p->checkpoint_steps && r->step - c->kept_step >= p->checkpoint_steps) ||
+           (p->checkpoint_s > 0 && wisp_now() - c->kept_at >= p->checkpoint_s);
 }
 
 /* train_epoch on a card, which is some steps ahead of what is counted here, but for the first call
@@ -188,6 +237,12 @@ static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error
         if (st == WISP_OK && waits) st = wisp_gpu_wait(r, err);
         c->trained_s = wisp_now() - began - r->recall.seconds;
         if (c->first_rows == 0) c->first_rows = c->rows, c->first_s = c->trained_s;
+        if (st == WISP_OK && checkpoint_due(c)) {
+            double at = wisp_now();
+            st = wisp_gpu_fetch(r, err);
+            if (st == WISP_OK) st = checkpoint(r, c, err);
+            began += wisp_now() - at; /* saving is not training */
+        }
         if (st == WISP_OK && asked_to_stop(c)) st = WISP_ESTOPPED;
     }
     if (st == WISP_OK && !last && r->epoch < r->plan.epochs)
@@ -229,7 +284,12 @@ static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *
             c->first_serial = wisp_serial_seconds(r->ctx->pool);
             wisp_phase_seconds(r->ctx->pool, c->first_phases);
         }
-        if (asked_to_stop(c)) st = WISP_ESTOPPED;
+        if (checkpoint_due(c)) {
+            double at = wisp_now();
+            st = checkpoint(r, c, err);
+            began += wisp_now() - at; /* saving is not training */
+        }
+        if (st == WISP_OK && asked_to_stop(c)) st = WISP_ESTOPPED;
     }
     wisp_later_finish(r->ctx->pool); /* nobody will look at what was fetched too early */
     return st;
@@ -249,22 +309,11 @@ struct score { /* of an epoch's model, percent; -1: no validation rows */
     bool best;
 };
 
-/* The last step may break a weight after its loss was fine: nothing is saved then. */
-static wisp_status check_finite(const struct wisp_run *r, wisp_error *err)
-{
-    if (wisp_net_finite(&r->m->net)) return WISP_OK;
-    return wisp_fail(err, WISP_ENUMERIC,
-                     "a weight is no number in epoch %d: the last good model is kept; try a lower "
-                     "--lr than %g",
-                     r->epoch, r->plan.lr);
-}
-
 /* Scores the validation rows and, if they are the best so far, saves the model. */
 static wisp_status judge(struct score *out, struct wisp_run *r, struct watch *c, wisp_error *err)
 {
     *out = (struct score){ -1, -1, -1, true };
-    wisp_status st = check_finite(r, err);
-    if (st != WISP_OK) return st;
+    wisp_status st = WISP_OK;
     if (r->valid->n_rows > 0) {
         struct wisp_metrics m = { 0 };
         st = validate(&m, r, c, err);
@@ -312,8 +361,10 @@ static wisp_status end_epoch(struct wisp_run *r, struct watch *c, wisp_error *er
 {
     bool averaged = r->n_averaged > 0;
     struct score s;
+    wisp_status st = check_numbers(r, c, err);
+    if (st != WISP_OK) return st;
     if (averaged) use_block(r, r->average, r->m->net.params);
-    wisp_status st = judge(&s, r, c, err);
+    st = judge(&s, r, c, err);
     if (averaged) use_block(r, r->m->net.params, r->average);
     if (st != WISP_OK) return st;
     bool stop = tell_epoch(c, &s);
@@ -326,16 +377,16 @@ static wisp_status end_epoch(struct wisp_run *r, struct watch *c, wisp_error *er
 static bool finished(const struct watch *c)
 {
     const struct wisp_run *r = c->r;
-    return r->epoch > r->plan.epochs || (r->plan.patience && r->since_best >= r->plan.patience) ||
+    return r->finished || r->epoch > r->plan.epochs ||
+           (r->plan.patience && r->since_best >= r->plan.patience) ||
            (time_is_up(c) && r->in_epoch == 0);
 }
 
 /* Leaves what --resume goes on from, and a model where there is none: an older one there is better
  * than a part of an epoch. */
-static wisp_status keep_stopped(struct wisp_run *r, wisp_error *err)
+static wisp_status keep_stopped(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
-    wisp_status st = check_finite(r, err);
-    if (st == WISP_OK) st = wisp_state_save(r, err);
+    wisp_status st = checkpoint(r, c, err);
     if (st == WISP_OK && r->best_epoch == 0 && access(r->path, F_OK) != 0)
         st = wisp_model_save(r->m, r->path, -1, 0, r->saved, err);
     return st;
@@ -349,7 +400,7 @@ static wisp_status run_epochs(struct wisp_run *r, struct watch *c, wisp_error *e
         bool stopped = st == WISP_ESTOPPED;
         if (st != WISP_OK && !stopped) return st;
         if (finished(c)) break; /* asked to stop at the very end */
-        st = !r->path ? WISP_OK : stopped ? keep_stopped(r, err) : wisp_state_save(r, err);
+        st = !r->path ? WISP_OK : stopped ? keep_stopped(r, c, err) : checkpoint(r, c, err);
         if (st != WISP_OK) return st;
         if (stopped)
             return wisp_fail(err, WISP_ESTOPPED, "stopped in epoch %d%s", r->epoch,
@@ -450,8 +501,10 @@ static wisp_status run(struct wisp_report **out, struct wisp_run *r, struct wisp
     if (model) *model = NULL;
     struct watch c = { .r = r, .on_progress = on_progress, .arg = arg, .began = wisp_now() };
     wisp_status st = wisp_run_make(r, cfg, err);
+    c.kept_at = wisp_now(), c.kept_step = c.checked = r->step, c.kept_epoch = r->epoch;
     if (st == WISP_OK) st = run_epochs(r, &c, err);
-    if (st == WISP_OK && r->path) wisp_state_remove(r);
+    if (r->path && st == WISP_OK) wisp_state_remove(r, true);
+    else if (r->begun && c.kept_step == 0 && !r->saved[0]) wisp_state_remove(r, false);
     if (st == WISP_OK) st = report(out, r, &c, err);
     if (st == WISP_OK && model) *model = take_model(r);
     wisp_run_clear(r);

@@ -14,7 +14,9 @@ struct wisp_plan { /* choices made from the options and the data (plan.c) */
     char spec[1000];
     size_t batch;
     int epochs, patience;
-    double seconds; /* of training, then the run ends; 0: no limit */
+    double seconds;          /* of training, then the run ends; 0: no limit */
+    size_t checkpoint_steps; /* between checkpoints within an epoch; 0: steps do not count */
+    double checkpoint_s;     /* the same in seconds */
     double lr, warmup, input_dropout, holdout, average;
     const char *decay;
     const struct wisp_loss *loss;
@@ -100,8 +102,12 @@ struct wisp_run {
     double best;        /* validation P@1, -1: none yet */
     int best_epoch, since_best;
     char saved[33]; /* checksum of the model this run left at 'path'; "": none */
+    bool begun;     /* its first checkpoint is there: the one that stands for the beginning */
+    bool finished;  /* --resume found the model of a run that had come to its end */
 };
 
+/* WISP_ENUMERIC: 'what' went wrong, where, that what is on disk stays, and what to try. */
+wisp_status wisp_run_no_number(const struct wisp_run *r, const char *what, wisp_error *err);
 /* Is recall measured in this step of an epoch?  A few times; of epochs with few steps, in each. */
 bool wisp_recall_due(const struct wisp_run *r, size_t step);
 
@@ -114,9 +120,17 @@ size_t wisp_hidden_bytes(const struct wisp_run *r); /* what they will take */
 wisp_status wisp_hidden_make(struct wisp_run *r, wisp_error *err);
 void wisp_hidden_clear(struct wisp_run *r);
 
-/* PATH.state: written at epoch ends and when stopped; read by --resume. */
+/* Checkpoints: PATH.state and the one before it, PATH.state.1 (state.c). */
+wisp_status wisp_state_begin(struct wisp_run *r, wisp_error *err); /* unless resumed */
+/* Are weights, averaged weights and the optimiser's state all numbers?  Else WISP_ENUMERIC: nothing
+ * may be saved then. */
+wisp_status wisp_state_check(struct wisp_run *r, wisp_error *err);
 wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err);
+/* What --resume means: the newest checkpoint that is whole; where there is none, the beginning, or
+ * nothing (r->finished). */
 wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err);
-void wisp_state_remove(const struct wisp_run *r);
+/* all: the run is over; else it failed before anything of it was kept, and only its beginning goes.
+ */
+void wisp_state_remove(const struct wisp_run *r, bool all);
 
 #endif

@@ -20,9 +20,8 @@ pause() { # PID: a random moment within the run, told by the epochs that end: th
 
 # attempt SIGNAL: starts or resumes the run and signals it after a while; the exit code in $rc
 attempt() {
-    local more=() pid
-    [ -e r.state ] && more=(--resume)
-    "$wisp" train "${options[@]}" -o r "${more[@]}" >out 2>err &
+    local pid
+    "$wisp" train "${options[@]}" -o r --resume --checkpoint-steps $((RANDOM % 200)) >out 2>err &
     pid=$!
     pause $pid
     kill -s "$1" $pid 2>/dev/null
@@ -34,7 +33,7 @@ attempt() {
 stop_and_go() {
     local name="$1 (SEED=$SEED)" n stops=0 began=$EPOCHREALTIME
     options=("${@:4}")
-    rm -f r r.state whole whole.state
+    rm -f r r.* whole whole.*
     ok "$name: a short run" train "${options[@]}" --epochs 5 -o whole
     # as many epochs as take some 0.4 s here: fewer are over before a signal comes, more cost time
     epochs=$(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { n = 0.4 / (b - a) * 5; printf("%d", n < 8 ? 8 : (n > 300 ? 300 : n)) }')
@@ -53,13 +52,11 @@ stop_and_go() {
         fi
     done
     if [ $rc != 0 ]; then
-        local more=()
-        [ -e r.state ] && more=(--resume)
-        ok "$name: resumed to the end" train "${options[@]}" -o r "${more[@]}"
+        ok "$name: resumed to the end" train "${options[@]}" -o r --resume
     fi
     check "$name: it was stopped at all" [ $stops -gt 0 ]
     same "$name: the same bytes" r whole
-    check "$name: the state is gone" [ ! -e r.state ]
+    check "$name: the states are gone" [ -z "$(compgen -G 'r.*')" ]
 }
 
 run_options=(--hidden 48 --patience 0 --batch 64)
@@ -76,9 +73,95 @@ touch r.tmp4194305-0 # no process can have this number: what a kill while saving
 ok "another run" train P_train.txt -o r --epochs 1 --hidden 8
 check "temporaries of the dead are cleaned up" [ -z "$(find . -name 'r*.tmp*')" ]
 
+# --resume where there is nothing to go on from: from the beginning, or nothing is left to do
+small=(P_train.txt --hidden 24 --epochs 3 --patience 0 --batch 64)
+ok "a small run" train "${small[@]}" -o whole
+ok "no state, no model" train "${small[@]}" -o n --resume
+check "no state, no model: it says so" grep -q '^resume    n: there is no checkpoint yet: from the beginning$' err
+same "no state, no model: from the beginning" n whole
+ok "a finished run" train "${small[@]}" -o n --resume --json
+check "a finished run: it says so" grep -q '^resume    n: the run is finished: nothing is left to do$' err
+check "a finished run: nothing is trained" not grep -q '^epoch' err
+judge "a finished run: what it tells of itself" "d['epochs'] == 3 and 0 < d['best_epoch'] <= 3 and d['valid_p@1'] > 0"
+same "a finished run is left alone" n whole
+refuse "a finished run, other options" 4 "^wisp: n: belongs to another run: --epochs was '3' and is '9'; .*without --resume" \
+    train "${small[@]}" -o n --epochs 9 --resume
+refuse "a finished run, other data" 4 "^wisp: n: was trained on other data; .*without --resume" train W_train.txt "${small[@]:1}" -o n --resume
+cp P_train.txt n
+refuse "no model in its place" 4 "^wisp: n: .*without --resume" train "${small[@]}" -o n --resume
+same "refusals leave what is there" n P_train.txt
+
+# dies FSYNC ARGS...: the run kills itself at its n-th fsync, of which each file takes two
+dies() {
+    { (INJECT="fsync $1 once kill" LD_PRELOAD=$build/tests/faults/inject.so exec "$wisp" train "${@:2}") >out 2>err; } 2>/dev/null
+    rc=$?
+}
+for n in 1 2 3 4; do # before the first checkpoint, with an older model in its place; at 4 the first epoch's has replaced it
+    cp whole n
+    dies $n "${small[@]}" -o n --seed 2
+    check "killed at the beginning, $n" [ $rc = 137 ]
+    [ $n = 4 ] || same "killed at the beginning, $n: the older model is left" n whole
+    if [ $n = 1 ]; then
+        refuse "killed at the beginning, 1: the older model is not overwritten" 4 "--seed was '1' and is '2'" train "${small[@]}" -o n --seed 2 --resume
+        rm n
+    fi
+    ok "killed at the beginning, $n: resumed" train "${small[@]}" -o n --seed 2 --resume
+    ok "left alone" train "${small[@]}" -o other --seed 2
+    same "killed at the beginning, $n: the same bytes" n other
+    check "killed at the beginning, $n: nothing is left" [ -z "$(compgen -G 'n.*')" ]
+done
+
+# damage PATH: turns every bit of a byte
+damage() {
+    local byte
+    byte=$(od -An -tu1 -j20000 -N1 "$1")
+    # shellcheck disable=SC2059
+    printf "\\$(printf %03o $((byte ^ 255)))" | dd of="$1" bs=1 seek=20000 conv=notrunc 2>/dev/null
+}
+dies 8 "${small[@]}" -o n --checkpoint-steps 5
+check "two checkpoints" [ -s n.state -a -s n.state.1 ]
+cp n.state state && cp n.state.1 state.1
+damage n.state
+ok "the newest is damaged" train "${small[@]}" -o n --resume
+check "the newest is damaged: it says so" grep -qE '^resume    n.state: .*; going on from the checkpoint before it, n.state.1$' err
+check "the newest is damaged: the one before has 10 steps" grep -q '^resume    n.state.1: from epoch 1, 10 steps of it done$' err
+same "the newest is damaged: the same bytes" n whole
+rm -f n && cp state.1 n.state.1
+ok "the newest is not there" train "${small[@]}" -o n --resume --checkpoint-minutes 0.0001
+same "the newest is not there: the same bytes" n whole
+cp state n.state && cp state.1 n.state.1
+damage n.state && damage n.state.1
+refuse "both are damaged" 4 "^wisp: n.state: .*no checkpoint before it.*without --resume" train "${small[@]}" -o n --resume
+rm -f n n.*
+
+# a row that breaks the numbers: the checkpoint before it stays
+(sed -n '1,900p' P_train.txt; echo '1 1:3e38 2:3e38'; sed -n '902,$p' P_train.txt) >bad.txt
+broken=(bad.txt --values raw --hidden 24 --epochs 3 --batch 64 --checkpoint-steps 1 -o n)
+refuse "no number" 7 "^wisp: .* in epoch 1, by step [0-9]+: the last good model and checkpoint are kept; try a lower --lr than .*--values unit" \
+    train "${broken[@]}"
+check "no number: a checkpoint is there" [ -s n.state ]
+broke=$(sed -n 's/^wisp: .* by step \([0-9]*\):.*/\1/p' err)
+refuse "no number: again, from there" 7 "by step $broke" train "${broken[@]}" --resume
+check "no number: within one batch" grep -q "^resume    n.state: from epoch 1, $((broke - 1)) steps of it done$" err
+rm -f n n.*
+
+# a second signal ends it at once: a step takes a while here
+slow=(W_train.txt --hidden 1024 --batch 16000 --epochs 60 --patience 0 --threads 1 -o n)
+"$wisp" train "${slow[@]}" >out 2>err &
+pid=$!
+for _ in $(seq 1000); do grep -q '^epoch' err && break || sleep 0.02; done
+kill -s INT $pid
+sleep 0.02
+kill -s TERM $pid
+{ wait $pid; } 2>/dev/null
+rc=$?
+check "a second signal" [ $rc = 143 ]
+check "a second signal: at once" not grep -q 'stopped in epoch' err
+rm -f n n.*
+
 # a stopped run, and what --resume refuses
 options=(P_train.txt --hidden 48 --epochs 400 --patience 0 --batch 64)
-rm -f r r.state
+rm -f r r.*
 "$wisp" train "${options[@]}" -o r >out 2>err &
 pid=$!
 for _ in $(seq 200); do grep -q '^epoch' err && break || sleep 0.05; done
@@ -87,8 +170,7 @@ wait $pid
 check "there is a state" [ -s r.state ]
 cp r.state state
 cp r model
-refuse "no state" 5 "none.state" train "${options[@]}" -o none --resume
-check "no state: it says what to do" grep -qE 'without --resume|start anew|no run' err
+rm -f r.state.1
 refuse "another batch" 4 "r.state: .*batch.*64.*32" train "${options[@]}" -o r --resume --batch 32
 refuse "another learning rate" 4 "r.state: .*lr" train "${options[@]}" -o r --resume --lr 0.01
 refuse "another seed" 4 "r.state: .*seed" train "${options[@]}" -o r --resume --seed 9
@@ -97,9 +179,7 @@ refuse "another limit of memory" 4 "r.state: .*memory" train "${options[@]}" -o 
 refuse "another net" 4 "r.state: .*48.*32" train "${options[@]}" -o r --resume --hidden 32
 check "the message is one line" [ "$(grep -c . <(sed -n '/^wisp: /,$p' err))" = 1 ]
 refuse "other data" 4 "r.state: .*2400 rows.*17000 rows" train W_train.txt "${options[@]:1}" -o r --resume
-byte=$(od -An -tu1 -j30000 -N1 r.state) # every bit of it is turned, whatever it was
-# shellcheck disable=SC2059
-printf "\\$(printf %03o $((byte ^ 255)))" | dd of=r.state bs=1 seek=30000 conv=notrunc 2>/dev/null
+damage r.state
 refuse "a damaged state" 4 "r.state" train "${options[@]}" -o r --resume
 head -c 30000 state >r.state
 refuse "a cut state" 4 "r.state" train "${options[@]}" -o r --resume
