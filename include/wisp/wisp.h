@@ -183,8 +183,9 @@ typedef struct wisp_progress {
  * after saving. */
 typedef int (*wisp_on_progress)(void *arg, const wisp_progress *p);
 
-/* Trains on 'train' and leaves the best model at 'path', with PATH.state beside it
- * while the run is not finished.  'valid' may be NULL: rows are then held out. */
+/* Trains on 'train' and leaves the best model at 'path', with checkpoints beside it (PATH.state and
+ * PATH.state.1, the one before) while the run is not finished: docs/reliability.md.  'valid' may be
+ * NULL: rows are then held out. */
 WISP_API wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                                 const wisp_data *train, const wisp_data *valid, const char *path,
                                 wisp_on_progress on_progress, void *arg, wisp_error *err);

@@ -340,6 +340,49 @@ static void fail_each(const char *name, wisp_status (*fn)(void), struct bytes af
     free(before.p);
 }
 
+/* The n-th allocation fails, in a run with checkpoints or in one that is resumed: nothing is lost,
+ * and resumed it ends with the bytes of the run that was left alone. */
+#define CHECKPOINTS "epochs 2 batch 60 average 0.6 sampling neighbours+lsh tables 3"
+static void fail_resume(const wisp_data *d, bool resumed, struct bytes whole)
+{
+    static const char run[] = CHECKPOINTS " checkpoint-steps 1",
+                      again[] = CHECKPOINTS " resume yes";
+    long n = 0;
+    for (;; n += 1 + n / 16) { /* every n: tests/faults/run */
+        struct told stop = { .stop_at = 1 };
+        unlink(model);
+        if (resumed) CHECK(train(&stop, ctx, run, d, NULL, NULL) == WISP_ESTOPPED, "%s", err.text);
+        long live = wisp_mem_live;
+        wisp_config *c = config(resumed ? again : run);
+        wisp_report *r = NULL;
+        wisp_mem_budget = n;
+        wisp_status st = wisp_train(&r, ctx, c, d, NULL, model, NULL, NULL, &err);
+        wisp_mem_budget = -1;
+        wisp_report_free(r);
+        wisp_config_free(c);
+        CHECK(wisp_mem_live == live, "after %ld: %ld blocks lost", n, wisp_mem_live - live);
+        if (st == WISP_OK) break;
+        CHECK(st == WISP_ENOMEM, "after %ld: %d '%s'", n, st, err.text);
+        CHECK(train(NULL, ctx, again, d, NULL, NULL) == WISP_OK, "after %ld: %s", n, err.text);
+        CHECK(file_is(model, whole), "after %ld it differs", n);
+        CHECK(n_files() == 1, "after %ld: %zu files", n, n_files());
+    }
+    CHECK(n > 50 && file_is(model, whole), "%ld allocations", n);
+}
+
+static void test_memory_resume(void)
+{
+    wisp_data *d = synth(150, 60, 20, false);
+    TEST("memory: a run with checkpoints, and one that is resumed");
+    unlink(model);
+    CHECK(train(NULL, ctx, CHECKPOINTS, d, NULL, NULL) == WISP_OK, "%s", err.text);
+    struct bytes whole = slurp(model);
+    fail_resume(d, false, whole);
+    fail_resume(d, true, whole);
+    free(whole.p);
+    wisp_data_free(d);
+}
+
 static void test_memory(void)
 {
     static const char old[] = "an older model";
@@ -393,5 +436,6 @@ int main(void)
     test_resume("epochs 4 batch 24 moments bf16 optimizer sgd lr 0.5 average 0.6");
     test_memory();
     unlink(text_file);
+    test_memory_resume();
     return rig_end();
 }
