@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A run that is stopped or killed at any moment, and resumed, ends with the bytes of one that was left alone.
 # SEED=n repeats the moments of a run (as far as the clock allows).
-# shellcheck source=tests/cli/lib.bash
-. "$(dirname "$0")/lib.bash"
+# shellcheck source=tests/faults/lib.bash
+. "$(dirname "$0")/../faults/lib.bash"
 RANDOM=${SEED:=$$}
 synth P --rows 2400 --features 1000 --labels 100 --row-features 40
 synth W --rows 17000 --features 500 --labels 50 --row-features 8 --row-labels 2 --test-rows 10
@@ -93,8 +93,7 @@ same "refusals leave what is there" n P_train.txt
 
 # dies FSYNC ARGS...: the run kills itself at its n-th fsync, of which each file takes two
 dies() {
-    { (INJECT="fsync $1 once kill" LD_PRELOAD=$build/tests/faults/inject.so exec "$wisp" train "${@:2}") >out 2>err; } 2>/dev/null
-    rc=$?
+    inject "fsync $1 once kill" train "${@:2}"
 }
 for n in 1 2 3 4; do # before the first checkpoint, with an older model in its place; at 4 the first epoch's has replaced it
     cp whole n
