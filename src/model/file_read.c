@@ -136,12 +136,11 @@ static wisp_status check_parse(const struct reader *r)
 {
     struct rest rest = { (const char *)r->map.p + 8, r->n_header - 8, false };
     bool done = json_dump_callback(r->json, compare_part, &rest, JSON_COMPACT) == 0;
-    if (!done && !rest.differs)
-        return wisp_fail_mem(r->err, r->n_header, "the header of the model file");
     while (rest.n > 0 && *rest.p == ' ') rest.p++, rest.n--;
-    if (rest.differs || rest.n > 0)
-        return bad(r, "the header is not as wisp writes it, or memory ran out");
-    return WISP_OK;
+    if (done && !rest.differs && rest.n == 0) return WISP_OK;
+    if ((!done && !rest.differs) || header_is_whole(r))
+        return wisp_fail_mem(r->err, r->n_header, "the header of the model file");
+    return bad(r, "the header is not as wisp writes it");
 }
 
 /* ---- tensors ---- */
