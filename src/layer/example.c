@@ -95,6 +95,7 @@ static void score(const struct job *j, size_t i, int thread)
         for (size_t c = 0; c < k; c++) j->v.best[i * k + c] = c < n ? wisp_key_row(keys[c]) : -1;
     }
     for (size_t e = 0; a->shift && e < m; e++) z[e] += a->shift[place[e]];
+    for (size_t e = 0; l->raise && e < m; e++) z[e] += l->raise[row[e]];
 }
 
 /* The loss without the part of the true labels; z (m) becomes the gradient without the targets.

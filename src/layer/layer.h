@@ -18,6 +18,7 @@ struct wisp_param { /* a declared array of weights, updated by rows */
     size_t rows, cols;
     bool narrow; /* the layer reads its rows by wisp_weights: they may be bf16 or int8 */
     bool half;   /* rows of bf16 while training */
+    size_t old;  /* its first rows, which are those of the model that the run goes on from */
     /* (rows, cols) one of: */
     float *w;
     uint16_t *b16;
@@ -104,6 +105,7 @@ struct wisp_layer {
     const struct wisp_precision *precision; /* of its products, where it has a choice; NULL: fp32 */
     struct wisp_sampler *sampler; /* who chooses its rows while training, borrowed; NULL: all */
     bool trains;                  /* planned for training, whatever a step is for */
+    const float *raise; /* (n_out) added to the output layer's logits in steps; NULL: nothing */
     /* scratch, asked for by plan, given by the net */
     size_t scratch_floats, thread_floats; /* shared; for each thread */
     float *scratch, *thread_scratch;

@@ -194,8 +194,10 @@ static void forward_block(void *arg, size_t block, int thread)
     struct work own = work_of(j, thread);
     phase(j, thread, WISP_PHASE_GATHER);
     const void *w = j->p.kind->gather(&j->p, block, false, own.products);
-    for (size_t i = 0; i < m; i++)
-        bias[i] = j->l->params[1].w[wisp_row_at(&j->s->active, first + i)];
+    for (size_t i = 0; i < m; i++) {
+        size_t row = wisp_row_at(&j->s->active, first + i);
+        bias[i] = j->l->params[1].w[row] + (j->l->raise ? j->l->raise[row] : 0);
+    }
     phase(j, thread, WISP_PHASE_PRODUCTS);
     float *z = j->p.kind->forward(&j->p, block, m, w, bias, own.products);
     phase(j, thread, WISP_PHASE_LOSS);

@@ -63,6 +63,14 @@ static void move_row(const struct wisp_optimizer *o, struct wisp_param *p, size_
 
 /* ---- the kinds ---- */
 
+/* Does the row move, and at which learning rate?  If not, its state does not change either. */
+static bool moves(float *lr, const struct wisp_optimizer *o, const struct wisp_param *p, size_t row)
+{
+    bool old = row < p->old;
+    *lr = old ? o->lr * o->old_pace : o->lr;
+    return !old || o->old_pace > 0;
+}
+
 static void adam_piece(const struct wisp_optimizer *o, float *const x[N_ARRAYS], const float *g,
                        size_t n, const void *how)
 {
@@ -72,10 +80,12 @@ static void adam_piece(const struct wisp_optimizer *o, float *const x[N_ARRAYS],
 static void adam_row(const struct wisp_update *u, struct wisp_param *p, size_t row, const float *g)
 {
     const struct wisp_optimizer *o = (const struct wisp_optimizer *)u;
+    float lr;
+    if (!moves(&lr, o, p, row)) return;
     uint32_t t = p->count[row]; /* read once: under hogwild others count too */
     if (t < CORRECT_TO) p->count[row] = ++t;
     float root = sqrtf(o->correct2[t]);
-    struct wisp_adam c = { BETA1, BETA2, o->lr * root / o->correct1[t], EPS * root };
+    struct wisp_adam c = { BETA1, BETA2, lr * root / o->correct1[t], EPS * root };
     move_row(o, p, row, g, adam_piece, &c);
 }
 
@@ -85,9 +95,11 @@ static void adagrad_row(const struct wisp_update *u, struct wisp_param *p, size_
 {
     const struct wisp_optimizer *o = (const struct wisp_optimizer *)u;
     size_t at = row * p->cols;
+    float lr;
+    if (!moves(&lr, o, p, row)) return;
     float g2 = p->g2[row] += o->k->dot(g, g, p->cols) / (float)p->cols;
     if (!(g2 > 0)) return;
-    float step = -o->lr / sqrtf(g2);
+    float step = -lr / sqrtf(g2);
     if (p->b16) o->k->axpy16(p->b16 + at, g, step, p->cols, (uint32_t)bits_for(o, p, row));
     else o->k->axpy(p->w + at, g, step, p->cols);
 }
@@ -95,13 +107,14 @@ static void adagrad_row(const struct wisp_update *u, struct wisp_param *p, size_
 static void sgd_piece(const struct wisp_optimizer *o, float *const x[N_ARRAYS], const float *g,
                       size_t n, const void *how)
 {
-    (void)how;
-    o->k->momentum(x[W], x[M], g, n, o->momentum, o->lr);
+    o->k->momentum(x[W], x[M], g, n, o->momentum, *(const float *)how);
 }
 
 static void sgd_row(const struct wisp_update *u, struct wisp_param *p, size_t row, const float *g)
 {
-    move_row((const struct wisp_optimizer *)u, p, row, g, sgd_piece, NULL);
+    const struct wisp_optimizer *o = (const struct wisp_optimizer *)u;
+    float lr;
+    if (moves(&lr, o, p, row)) move_row(o, p, row, g, sgd_piece, &lr);
 }
 
 static const struct wisp_optimizer_kind kinds[] = {
@@ -127,7 +140,7 @@ wisp_status wisp_optimizer_init(struct wisp_optimizer *o, const struct wisp_opti
                                 const struct wisp_kernels *k, double momentum, wisp_error *err)
 {
     *o = (struct wisp_optimizer){
-        .update = { kind->row }, .kind = kind, .k = k, .momentum = (float)momentum
+        .update = { kind->row }, .kind = kind, .k = k, .momentum = (float)momentum, .old_pace = 1
     };
     o->correct1 = wisp_alloc(2 * (CORRECT_TO + 1), sizeof(float));
     if (!o->correct1) return wisp_fail_mem(err, 8 * CORRECT_TO, "the optimizer");

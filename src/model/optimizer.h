@@ -28,7 +28,8 @@ struct wisp_optimizer {
     const struct wisp_optimizer_kind *kind;
     const struct wisp_kernels *k;
     float lr, momentum;
-    uint64_t step;              /* of the run: rounding at random differs from step to step */
+    float old_pace; /* old rows (wisp_param.old) move by the learning rate times this; 0: not */
+    uint64_t step;  /* of the run: rounding at random differs from step to step */
     float *correct1, *correct2; /* 1 - beta^t for t = 0 .. */
 };
 
