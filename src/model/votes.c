@@ -97,6 +97,14 @@ static wisp_status file_rows(struct maker *m, size_t n_features, wisp_error *err
     return WISP_OK;
 }
 
+static wisp_status take_lists(struct wisp_votes *v, wisp_error *err)
+{
+    size_t all = (size_t)v->start[v->n_features];
+    v->label = wisp_alloc(all, sizeof *v->label);
+    v->weight = wisp_alloc(all, sizeof *v->weight);
+    return v->label && v->weight ? WISP_OK : wisp_fail_mem(err, all * 8, "votes of features");
+}
+
 /* Room for each feature's list: what it could have at most. */
 static wisp_status make_room(struct maker *m, size_t n_features, wisp_error *err)
 {
@@ -110,10 +118,7 @@ static wisp_status make_room(struct maker *m, size_t n_features, wisp_error *err
             labels_of(m->d, m->row[e], &n);
         v->start[f + 1] = v->start[f] + (int64_t)(most < KEPT ? most : KEPT);
     }
-    size_t all = (size_t)v->start[n_features];
-    v->label = wisp_alloc(all, sizeof *v->label);
-    v->weight = wisp_alloc(all, sizeof *v->weight);
-    return v->label && v->weight ? WISP_OK : wisp_fail_mem(err, all * 8, "votes of features");
+    return take_lists(v, err);
 }
 
 static void sort_heaviest(int32_t *label, float *weight, size_t n)
@@ -172,12 +177,11 @@ static void make_feature(void *arg, size_t f, int thread)
 }
 
 /* Closes the gaps behind lists that are shorter than they could be. */
-static void close_gaps(struct maker *m)
+static void close_gaps(struct wisp_votes *v, const int32_t *n_kept)
 {
-    struct wisp_votes *v = m->out;
     int64_t to = 0;
     for (size_t f = 0; f < v->n_features; f++) {
-        size_t n = (size_t)m->n_kept[f];
+        size_t n = (size_t)n_kept[f];
         memmove(v->label + to, v->label + v->start[f], n * sizeof *v->label);
         memmove(v->weight + to, v->weight + v->start[f], n * sizeof *v->weight);
         v->start[f] = to;
@@ -233,10 +237,75 @@ wisp_status wisp_votes_make(struct wisp_votes *out, struct wisp_context *ctx,
     if (st == WISP_OK) st = make_room(&m, n_features, err);
     if (st == WISP_OK) {
         wisp_parallel_for(ctx->pool, n_features, make_feature, &m);
-        close_gaps(&m);
+        close_gaps(out, m.n_kept);
     }
     clear(&m);
     if (st != WISP_OK) wisp_votes_clear(out);
+    return st;
+}
+
+/* ---- joining ---- */
+
+struct joiner {
+    const struct wisp_votes *a, *b;
+    struct wisp_votes *out;
+    int32_t *n_kept; /* (n_features) */
+};
+
+static size_t list_of(const struct wisp_votes *v, size_t f)
+{
+    return f < v->n_features ? (size_t)(v->start[f + 1] - v->start[f]) : 0;
+}
+
+static void join_feature(void *arg, size_t f, int thread)
+{
+    (void)thread;
+    const struct joiner *j = arg;
+    int32_t label[2 * KEPT];
+    float weight[2 * KEPT];
+    size_t n_a = list_of(j->a, f), n_b = list_of(j->b, f), n = n_a < KEPT ? n_a : KEPT;
+    if (n) memcpy(label, j->a->label + j->a->start[f], n * sizeof *label);
+    if (n) memcpy(weight, j->a->weight + j->a->start[f], n * sizeof *weight);
+    n_a = n;
+    for (size_t i = 0; i < n_b && i < KEPT; i++) {
+        int32_t l = j->b->label[j->b->start[f] + (int64_t)i];
+        float w = j->b->weight[j->b->start[f] + (int64_t)i];
+        size_t at = 0;
+        while (at < n_a && label[at] != l) at++;
+        if (at < n_a) weight[at] += w;
+        else label[n] = l, weight[n++] = w;
+    }
+    sort_heaviest(label, weight, n);
+    if (n > KEPT) n = KEPT;
+    if (n) memcpy(j->out->label + j->out->start[f], label, n * sizeof *label);
+    if (n) memcpy(j->out->weight + j->out->start[f], weight, n * sizeof *weight);
+    j->n_kept[f] = (int32_t)n;
+}
+
+wisp_status wisp_votes_join(struct wisp_votes *v, struct wisp_context *ctx,
+                            const struct wisp_votes *other, wisp_error *err)
+{
+    size_t n_features = v->n_features;
+    struct wisp_votes out = { .n_features = n_features };
+    struct joiner j = { .a = other, .b = v, .out = &out };
+    out.start = wisp_zalloc(n_features + 1, sizeof *out.start);
+    j.n_kept = wisp_zalloc(n_features, sizeof *j.n_kept);
+    wisp_status st =
+        out.start && j.n_kept ? WISP_OK : wisp_fail_mem(err, n_features * 12, "votes of features");
+    for (size_t f = 0; st == WISP_OK && f < n_features; f++) {
+        size_t n = list_of(v, f) + list_of(other, f);
+        out.start[f + 1] = out.start[f] + (int64_t)(n < KEPT ? n : KEPT);
+    }
+    if (st == WISP_OK) st = take_lists(&out, err);
+    if (st == WISP_OK) {
+        wisp_parallel_for(ctx->pool, n_features, join_feature, &j);
+        close_gaps(&out, j.n_kept);
+        wisp_votes_clear(v);
+        *v = out;
+    } else {
+        wisp_votes_clear(&out);
+    }
+    wisp_free(j.n_kept);
     return st;
 }
 
