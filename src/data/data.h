@@ -117,6 +117,9 @@ struct wisp_rows wisp_rows_copy(void *to, const struct wisp_rows *r);
 wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d,
                            bool (*want)(const void *arg, size_t row), const void *arg,
                            wisp_error *err);
+/* The same rows with other ids: feature f becomes features[f]; NULL: stays.  Labels likewise. */
+wisp_status wisp_data_renumber(struct wisp_data **out, const struct wisp_data *d,
+                               const int32_t *features, const int32_t *labels, wisp_error *err);
 void wisp_names_clear(struct wisp_names *n);
 /* Indexes text (bytes long, lines ended by '\n'; a missing last '\n' is fine); takes ownership of
  * text unless 'borrowed'.  On failure nothing is taken. */
@@ -125,6 +128,12 @@ wisp_status wisp_names_init(struct wisp_names *n, char *text, size_t bytes, bool
 /* A file of names: line i names id i; CRLF is accepted; "uri<TAB>name" keeps the part
  * after the last tab. */
 wisp_status wisp_names_load(struct wisp_names *n, const char *path, wisp_error *err);
+/* Are the first names of 'a' those of 'b', all of them? */
+bool wisp_names_begin(const struct wisp_names *a, const struct wisp_names *b);
+/* The names of 'a', then those of 'b' that it does not have.  map (b->n): the ids that b's names
+ * have there, the first of equal ones. */
+wisp_status wisp_names_merge(struct wisp_names *out, int32_t *map, const struct wisp_names *a,
+                             const struct wisp_names *b, wisp_error *err);
 
 /* ---- reading: what a caller asks for ---- */
 
@@ -138,6 +147,7 @@ struct wisp_read_options {
         n_labels; /* 0: from the data; else ids from there on are dropped and counted */
     const struct wisp_names *labels,
         *vocab;        /* look-up tables of a model (fasttext text), or NULL */
+    bool grow;         /* what the tables do not have gets ids after theirs, and is not unknown */
     const char *cache; /* folder for the cache when it cannot lie beside its source; NULL: none */
     bool use_cache;    /* false: parse into memory */
     size_t memory;     /* limit for blocks in flight, and for all rows if no cache can hold them;

@@ -13,7 +13,9 @@
  * threads.  What occurs fewer than min_count times is then dropped, the rest renumbered in
  * order.  Pass 2 makes the rows; the dictionaries no longer change, so chunks just look up.
  * With a model's names pass 1 is not needed: unknown words are dropped and counted, the k-th
- * unknown label of a row becomes id n_labels + k, which no prediction can hit. */
+ * unknown label of a row becomes id n_labels + k, which no prediction can hit.
+ * Where a model's names may grow, they come first in the dictionaries, with their ids, and what
+ * pass 1 finds beside them is numbered from there on. */
 #include "data/dict.h"
 #include "data/text.h"
 #include "base/mem.h"
@@ -25,8 +27,9 @@ enum { MARK = sizeof mark - 1 };
 
 struct reading {
     struct wisp_source *src;
-    struct wisp_dict words, labels; /* value: count in pass 1, then the id, or -1 */
-    bool fixed_words, fixed_labels; /* the model's: pass 1 leaves them alone */
+    struct wisp_dict words, labels;   /* value: count in pass 1, then the id, or -1 */
+    bool fixed_words, fixed_labels;   /* the model's: pass 1 leaves them alone */
+    size_t known_words, known_labels; /* the model's, first of the dictionaries: they have ids */
     bool counting;
     size_t n_words, n_labels; /* ids in use */
 };
@@ -143,14 +146,15 @@ static wisp_status parse(void *arg, const struct wisp_chunk *c, struct wisp_buil
     return WISP_OK;
 }
 
-static wisp_status merge_dict(struct wisp_dict *to, struct wisp_dict *from, wisp_error *err)
+static wisp_status merge_dict(struct wisp_dict *to, struct wisp_dict *from, size_t known,
+                              wisp_error *err)
 {
     wisp_status st = WISP_OK;
     for (size_t i = 0; i < from->n && !st; i++) {
         const struct wisp_dict_entry *f = &from->entries[i];
         struct wisp_dict_entry *e;
         st = wisp_dict_add(&e, to, from->text + f->start, f->bytes, f->hash, err);
-        if (!st) e->value += f->value;
+        if (!st && (size_t)(e - to->entries) >= known) e->value += f->value;
     }
     wisp_dict_reset(from);
     return st;
@@ -166,8 +170,8 @@ static wisp_status merge(void *arg, const struct wisp_chunk *c, struct wisp_buil
     r->src->n_dropped_features += l->n_unknown_words;
     r->src->n_dropped_labels += l->n_unknown_labels;
     l->n_unknown_words = l->n_unknown_labels = 0;
-    wisp_status st = merge_dict(&r->words, &l->words, err);
-    return st ? st : merge_dict(&r->labels, &l->labels, err);
+    wisp_status st = merge_dict(&r->words, &l->words, r->known_words, err);
+    return st ? st : merge_dict(&r->labels, &l->labels, r->known_labels, err);
 }
 
 static void clear_local(void *local)
@@ -178,11 +182,10 @@ static void clear_local(void *local)
     wisp_free(l->pair);
 }
 
-/* Counts become ids; rare ones -1. */
-static size_t number(struct wisp_dict *d, int64_t min_count)
+/* Counts become ids, from n on; rare ones -1.  Returns how many ids there are then. */
+static size_t number(struct wisp_dict *d, size_t known, size_t n, int64_t min_count)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < d->n; i++)
+    for (size_t i = known; i < d->n; i++)
         d->entries[i].value = d->entries[i].value < min_count ? -1 : (int64_t)n++;
     return n;
 }
@@ -201,9 +204,31 @@ static wisp_status look_up(struct wisp_dict *d, const struct wisp_names *names, 
     return st;
 }
 
-/* The text of the dictionary, less what was dropped, becomes the names. */
-static wisp_status name_ids(struct wisp_names *names, struct wisp_dict *d, wisp_error *err)
+/* The model's names and those of the dictionary beside them, less what was dropped. */
+static wisp_status join_names(struct wisp_names *names, const struct wisp_names *model,
+                              const struct wisp_dict *d, size_t known, wisp_error *err)
 {
+    size_t bytes = 0, room = model->bytes + 1 + d->text_bytes;
+    char *text = wisp_alloc(room, 1);
+    if (!text) return wisp_fail_mem(err, room, "names");
+    memcpy(text, model->text, bytes = model->bytes);
+    if (text[bytes - 1] != '\n') text[bytes++] = '\n';
+    for (size_t i = known; i < d->n; i++) {
+        const struct wisp_dict_entry *e = &d->entries[i];
+        if (e->value < 0) continue;
+        memcpy(text + bytes, d->text + e->start, e->bytes + 1);
+        bytes += e->bytes + 1;
+    }
+    wisp_status st = wisp_names_init(names, text, bytes, false, err);
+    if (st) wisp_free(text);
+    return st;
+}
+
+/* The text of the dictionary, less what was dropped, becomes the names. */
+static wisp_status name_ids(struct wisp_names *names, const struct wisp_names *model,
+                            struct wisp_dict *d, size_t known, wisp_error *err)
+{
+    if (known) return join_names(names, model, d, known, err);
     size_t bytes = 0;
     for (size_t i = 0; i < d->n; i++) {
         const struct wisp_dict_entry *e = &d->entries[i];
@@ -221,22 +246,25 @@ static wisp_status prepare(struct reading *r, struct wisp_sink *sink,
                            const struct wisp_text_parser *parser, wisp_error *err)
 {
     const struct wisp_read_options *o = r->src->o;
-    r->fixed_words = o->vocab && o->vocab->n;
-    r->fixed_labels = (o->labels && o->labels->n) || o->n_labels;
+    r->fixed_words = o->vocab && o->vocab->n && !o->grow;
+    r->fixed_labels = ((o->labels && o->labels->n) || o->n_labels) && !o->grow;
     if (!r->fixed_words && o->n_features)
         return wisp_fail(err, WISP_EINVAL,
                          "%s: words, but the features are known by number only: give a vocabulary "
                          "(line i names feature i)",
                          r->src->path);
-    wisp_status st = r->fixed_words ? look_up(&r->words, o->vocab, err) : WISP_OK;
+    wisp_status st = o->vocab ? look_up(&r->words, o->vocab, err) : WISP_OK;
     if (!st && o->labels) st = look_up(&r->labels, o->labels, err);
+    r->known_words = r->words.n;
+    r->known_labels = r->labels.n;
     if (!st && !(r->fixed_words && r->fixed_labels)) {
         r->counting = true;
         st = wisp_text_read(r->src, sink, parser, err);
         r->counting = false;
     }
-    r->n_words = r->fixed_words ? o->vocab->n : number(&r->words, o->min_count);
-    r->n_labels = r->fixed_labels ? (o->labels ? o->labels->n : 0) : number(&r->labels, 0);
+    size_t words = o->vocab ? o->vocab->n : 0, labels = o->labels ? o->labels->n : 0;
+    r->n_words = r->fixed_words ? words : number(&r->words, r->known_words, words, o->min_count);
+    r->n_labels = r->fixed_labels ? labels : number(&r->labels, r->known_labels, labels, 0);
     if (o->n_features > r->n_words) r->n_words = o->n_features;
     if (o->n_labels > r->n_labels) r->n_labels = o->n_labels;
     return st;
@@ -254,8 +282,9 @@ static wisp_status fasttext_read(struct wisp_source *src, struct wisp_sink *sink
     wisp_status st = prepare(&r, sink, &parser, err);
     if (!st) wisp_sink_at_least(sink, r.n_words, r.n_labels);
     if (!st) st = wisp_text_read(src, sink, &parser, err);
-    if (!st && !r.fixed_labels) st = name_ids(&labels, &r.labels, err);
-    if (!st && !r.fixed_words) st = name_ids(&vocab, &r.words, err);
+    if (!st && !r.fixed_labels)
+        st = name_ids(&labels, src->o->labels, &r.labels, r.known_labels, err);
+    if (!st && !r.fixed_words) st = name_ids(&vocab, src->o->vocab, &r.words, r.known_words, err);
     if (!st) wisp_sink_names(sink, &labels, &vocab);
     wisp_names_clear(&labels);
     wisp_names_clear(&vocab);

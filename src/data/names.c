@@ -1,5 +1,6 @@
 /* Names of labels and features: one per line, line i names id i. */
 #include "data/data.h"
+#include "data/dict.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -58,5 +59,60 @@ wisp_status wisp_names_load(struct wisp_names *n, const char *path, wisp_error *
     if (st == WISP_OK) st = wisp_names_init(n, text, bytes, false, err);
     if (st != WISP_OK) wisp_free(text);
     wisp_map_close(&map);
+    return st;
+}
+
+static size_t bytes_of(const struct wisp_names *n, size_t i)
+{
+    return n->start[i + 1] - n->start[i] - 1;
+}
+
+bool wisp_names_begin(const struct wisp_names *a, const struct wisp_names *b)
+{
+    bool same = a->n >= b->n;
+    for (size_t i = 0; same && i < b->n; i++)
+        same = bytes_of(a, i) == bytes_of(b, i) &&
+               memcmp(a->text + a->start[i], b->text + b->start[i], bytes_of(a, i)) == 0;
+    return same;
+}
+
+/* Adds names, whose ids follow those before; anew: only those that are not there yet.  map (NULL:
+ * not wanted) receives the ids of all of them. */
+static wisp_status number(struct wisp_dict *d, char *text, size_t *bytes, int64_t *next,
+                          int32_t *map, const struct wisp_names *n, bool anew, wisp_error *err)
+{
+    wisp_status st = WISP_OK;
+    for (size_t i = 0; st == WISP_OK && i < n->n; i++) {
+        const char *name = n->text + n->start[i];
+        size_t size = bytes_of(n, i), before = d->n;
+        struct wisp_dict_entry *e;
+        st = wisp_dict_add(&e, d, name, size, wisp_dict_hash(name, size), err);
+        if (st != WISP_OK) break;
+        bool known = d->n == before;
+        if (!known) e->value = *next;
+        if (map) map[i] = (int32_t)e->value;
+        if (known && anew) continue;
+        memcpy(text + *bytes, name, size);
+        *bytes += size;
+        text[(*bytes)++] = '\n';
+        ++*next;
+    }
+    return st;
+}
+
+wisp_status wisp_names_merge(struct wisp_names *out, int32_t *map, const struct wisp_names *a,
+                             const struct wisp_names *b, wisp_error *err)
+{
+    struct wisp_dict d = { 0 };
+    size_t room = a->bytes + b->bytes + 2, bytes = 0;
+    char *text = wisp_alloc(room, 1);
+    int64_t next = 0;
+    wisp_status st = text ? WISP_OK : wisp_fail_mem(err, room, "names");
+    *out = (struct wisp_names){ 0 };
+    if (st == WISP_OK) st = number(&d, text, &bytes, &next, NULL, a, false, err);
+    if (st == WISP_OK) st = number(&d, text, &bytes, &next, map, b, true, err);
+    if (st == WISP_OK) st = wisp_names_init(out, text, bytes, false, err);
+    if (st != WISP_OK) wisp_free(text);
+    wisp_dict_clear(&d);
     return st;
 }

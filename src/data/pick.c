@@ -3,20 +3,31 @@
 
 #include <string.h>
 
+struct pick {
+    bool (*want)(const void *arg, size_t row); /* NULL: all */
+    const void *arg;
+    const int32_t *features, *labels; /* new ids; NULL: as they are */
+};
+
+static int32_t renamed(const int32_t *map, int32_t id)
+{
+    return map ? map[id] : id;
+}
+
 static wisp_status copy_row(struct wisp_builder *b, const struct wisp_rows *r, size_t row,
-                            wisp_error *err)
+                            const struct pick *p, wisp_error *err)
 {
     wisp_status st = WISP_OK;
     for (uint32_t i = r->yp[row]; st == WISP_OK && i < r->yp[row + 1]; i++)
-        st = wisp_builder_label(b, r->yi[i], err);
+        st = wisp_builder_label(b, renamed(p->labels, r->yi[i]), err);
     for (uint32_t i = r->xp[row]; st == WISP_OK && i < r->xp[row + 1]; i++)
-        st = wisp_builder_feature(b, wisp_row_id(r, i), wisp_row_value(r, i), err);
+        st = wisp_builder_feature(b, renamed(p->features, wisp_row_id(r, i)), wisp_row_value(r, i),
+                                  err);
     return st == WISP_OK ? wisp_builder_end_row(b, err) : st;
 }
 
-wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d,
-                           bool (*want)(const void *arg, size_t row), const void *arg,
-                           wisp_error *err)
+static wisp_status copy(struct wisp_data **out, const struct wisp_data *d, const struct pick *p,
+                        wisp_error *err)
 {
     *out = NULL;
     struct wisp_sink *sink;
@@ -26,7 +37,7 @@ wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d,
     for (size_t i = 0; st == WISP_OK && i < d->n_blocks; i++) {
         const struct wisp_rows *r = &d->blocks[i];
         for (size_t row = 0; st == WISP_OK && row < r->n; row++)
-            if (want(arg, d->first[i] + row)) st = copy_row(&b, r, row, err);
+            if (!p->want || p->want(p->arg, d->first[i] + row)) st = copy_row(&b, r, row, p, err);
         if (st == WISP_OK && b.n_rows) st = wisp_sink_add(sink, &b, err);
         wisp_builder_reset(&b);
         wisp_data_forget(d, i);
@@ -36,12 +47,27 @@ wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d,
         wisp_sink_abort(sink);
         return st;
     }
-    wisp_sink_at_least(sink, d->n_features, d->n_labels);
+    wisp_sink_at_least(sink, p->features ? 0 : d->n_features, p->labels ? 0 : d->n_labels);
     st = wisp_sink_finish(out, sink, err);
     if (st != WISP_OK) return st;
     (*out)->format = d->format;
     (*out)->index_base = d->index_base;
     return WISP_OK;
+}
+
+wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d,
+                           bool (*want)(const void *arg, size_t row), const void *arg,
+                           wisp_error *err)
+{
+    struct pick p = { .want = want, .arg = arg };
+    return copy(out, d, &p, err);
+}
+
+wisp_status wisp_data_renumber(struct wisp_data **out, const struct wisp_data *d,
+                               const int32_t *features, const int32_t *labels, wisp_error *err)
+{
+    struct pick p = { .features = features, .labels = labels };
+    return copy(out, d, &p, err);
 }
 
 struct wisp_rows wisp_rows_copy(void *to, const struct wisp_rows *r)

@@ -96,7 +96,7 @@ static uint64_t hash_options(const struct job *j)
     h = XXH3_64bits_withSeed(words, sizeof words, h);
     if (o->labels) h = XXH3_64bits_withSeed(o->labels->text, o->labels->bytes, h + 1);
     if (o->vocab) h = XXH3_64bits_withSeed(o->vocab->text, o->vocab->bytes, h + 2);
-    return h;
+    return o->grow ? h + 3 : h;
 }
 
 static void choose_places(struct job *j)
