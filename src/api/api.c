@@ -1,4 +1,5 @@
 /* The functions of wisp.h that are more than a name for something inside. */
+#include "api/grow.h"
 #include "base/mem.h"
 #include "base/report.h"
 #include "comm/comm.h"
@@ -164,33 +165,21 @@ static struct wisp_read_options read_options(const wisp_config *cfg, const wisp_
     return o;
 }
 
-/* Text that training goes on with (--init) gets the ids of the model to start from. */
-static wisp_status read_for_init(wisp_data **out, wisp_context *ctx, const char *path,
-                                 const wisp_config *cfg, wisp_error *err)
-{
-    struct wisp_read_options o = read_options(cfg, NULL);
-    wisp_model *init;
-    wisp_status st = wisp_model_open(&init, ctx->pool, wisp_opt_text(cfg, OPT_INIT), err);
-    if (st != WISP_OK) return st;
-    if (init->text) use_names(&o, &init->labels, &init->vocab, init->pairs);
-    st = wisp_data_read(out, ctx, path, &o, err);
-    wisp_model_free(init);
-    return st;
-}
-
 wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
                            const wisp_config *cfg, const wisp_model *model, wisp_error *err)
 {
     *out = NULL;
-    if (!model && *wisp_opt_text(cfg, OPT_INIT)) return read_for_init(out, ctx, path, cfg, err);
     struct wisp_read_options o = read_options(cfg, model);
+    if (!model && *wisp_opt_text(cfg, OPT_INIT))
+        return wisp_grow_open(out, ctx, path, cfg, &o, err);
     return wisp_data_read(out, ctx, path, &o, err);
 }
 
 wisp_status wisp_data_open_like(wisp_data **out, wisp_context *ctx, const char *path,
                                 const wisp_config *cfg, const wisp_data *like, wisp_error *err)
 {
-    if (!like->vocab.n) return wisp_data_open(out, ctx, path, cfg, NULL, err);
+    if (like->format != &wisp_format_fasttext)
+        return wisp_data_open(out, ctx, path, cfg, NULL, err);
     struct wisp_read_options o = read_options(cfg, NULL);
     use_names(&o, &like->labels, &like->vocab, like->pairs);
     return wisp_data_read(out, ctx, path, &o, err);

@@ -128,7 +128,13 @@ static const wisp_option table[N_OPTS] = {
                        "epochs without a better validation P@1 before stopping; 0: never stop "
                        "early" },
     [OPT_INIT] = { "init", "text", "", "", "train bench",
-                   "model to start from: same features and labels" },
+                   "model to go on from; its features and labels stay, further ones are added" },
+    [OPT_OLD_PACE] = { "old-pace", "real", "-1", "-1..1", "train bench",
+                       "with --init: learning rate of what the model knows, times this; 0 keeps it "
+                       "as it is; -1: 0 where there are new labels, else 1" },
+    [OPT_KEEP_STATE] = { "keep-state", "flag", "0", "", "train",
+                         "leave MODEL.state when the run is done: a later --init MODEL then also "
+                         "goes on with the optimizer's memory" },
     [OPT_RESUME] = { "resume", "flag", "0", "", "train",
                      "go on with a run that was stopped or killed, from its last checkpoint; from "
                      "the beginning where there is none" },

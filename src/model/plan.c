@@ -43,22 +43,22 @@ static double clamp(double x, double lo, double hi)
 
 /* Bce ends 1 to 4 points of P@1 higher where rows or labels are few, but learns slowly: after 2
  * epochs of 591,071 rows with 25,400 labels it stood at 19 where softmax stood at 30. */
-static const char *auto_loss(const struct wisp_data *train)
+static const char *auto_loss(double n_rows, size_t n_labels)
 {
-    return train->n_rows < FEW_ROWS || train->n_labels <= WISP_FEW_LABELS ? "bce" : "softmax";
+    return n_rows < FEW_ROWS || n_labels <= WISP_FEW_LABELS ? "bce" : "softmax";
 }
 
 /* On 591,071 rows with 25,400 labels, validation P@1 after 4 epochs: 31.4 with Adam, 35.9 with
  * row-wise AdaGrad, whose cold rows jump less; on 45,017 rows Adam ends 2 points higher. */
-static const char *auto_optimizer(const struct wisp_data *train)
+static const char *auto_optimizer(double n_rows, size_t n_labels)
 {
-    return train->n_rows < FEW_ROWS || train->n_labels <= WISP_FEW_LABELS ? "adam" : "adagrad";
+    return n_rows < FEW_ROWS || n_labels <= WISP_FEW_LABELS ? "adam" : "adagrad";
 }
 
 /* A row that is not computed in every step makes up for it by longer steps; with Adam always, with
  * AdaGrad where there is one epoch only (670,091 labels, P@1 with 0.1 and 0.15: 35.4 and 37.9 after
  * one epoch, 57.8 and 57.0 after four). */
-static double auto_lr(const struct wisp_plan *p)
+double wisp_plan_auto_lr(const struct wisp_plan *p)
 {
     bool sampled = strcmp(p->sampling.names, "full") != 0;
     bool adam = strcmp(p->optimizer->name, "adam") == 0;
@@ -79,16 +79,19 @@ static wisp_status check_hogwild(const struct wisp_plan *p, wisp_error *err)
 
 wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
                            const struct wisp_kernels *k, const struct wisp_data *train,
-                           bool has_valid, wisp_error *err)
+                           const struct wisp_model *init, bool has_valid, wisp_error *err)
 {
     double n = (double)train->n_rows;
+    double seen = n + (init ? (double)init->n_train : 0); /* by the model, in the end */
+    size_t n_labels = train->n_labels;
+    if (init && init->net.n_labels > n_labels) n_labels = init->net.n_labels;
     const char *net = wisp_opt_text(cfg, OPT_NET);
     const char *loss = wisp_opt_text(cfg, OPT_LOSS);
     const char *optimizer = wisp_opt_text(cfg, OPT_OPTIMIZER);
     const char *precision = wisp_opt_text(cfg, OPT_PRECISION);
     const char *rows = wisp_opt_text(cfg, OPT_ROWS);
     bool cuda = strcmp(wisp_opt_text(cfg, OPT_DEVICE), "cuda") == 0;
-    double dropout = train->n_labels <= WISP_FEW_LABELS ? 0.5 : n < FEW_ROWS ? 0.3 : 0.1;
+    double dropout = n_labels <= WISP_FEW_LABELS ? 0.5 : n < FEW_ROWS ? 0.3 : 0.1;
     *p = (struct wisp_plan){
         .epochs = (int)wisp_opt_num(cfg, OPT_EPOCHS),
         .batch = (size_t)wisp_opt_num(cfg, OPT_BATCH),
@@ -100,9 +103,9 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
         .warmup = wisp_opt_num(cfg, OPT_WARMUP),
         .decay = wisp_opt_text(cfg, OPT_DECAY),
         .average = wisp_opt_num(cfg, OPT_AVERAGE),
-        .loss = wisp_loss_find(strcmp(loss, "auto") == 0 ? auto_loss(train) : loss),
-        .optimizer =
-            wisp_optimizer_find(strcmp(optimizer, "auto") == 0 ? auto_optimizer(train) : optimizer),
+        .loss = wisp_loss_find(strcmp(loss, "auto") == 0 ? auto_loss(seen, n_labels) : loss),
+        .optimizer = wisp_optimizer_find(
+            strcmp(optimizer, "auto") == 0 ? auto_optimizer(seen, n_labels) : optimizer),
         .moments = wisp_opt_text(cfg, OPT_MOMENTS),
         .precision = wisp_precision_find(strcmp(precision, "auto") != 0 ? precision
                                          : k->fast16 || cuda            ? "bf16"
@@ -111,6 +114,7 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
         .input_dropout = given(cfg, OPT_INPUT_DROPOUT, 0),
         .seed = (uint64_t)wisp_opt_num(cfg, OPT_SEED),
         .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
+        .keep_state = wisp_opt_on(cfg, OPT_KEEP_STATE),
         .cuda = cuda,
         .card_memory = (size_t)wisp_opt_num(cfg, OPT_CARD_MEMORY),
         .hogwild = strcmp(wisp_opt_text(cfg, OPT_HOGWILD), "yes") == 0,
@@ -124,13 +128,13 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
     if (p->batch == 0) p->batch = n < FEW_ROWS ? 128 : 256;
     p->holdout =
         has_valid ? 0 : given(cfg, OPT_HOLDOUT, clamp(2000 / n, fmin(0.02, 20000 / n), 0.1));
-    wisp_status st = wisp_sampling_plan(&p->sampling, cfg, train->n_labels, err);
+    wisp_status st = wisp_sampling_plan(&p->sampling, cfg, n_labels, err);
     if (st == WISP_OK) st = wisp_hidden_plan(&p->hidden, &p->sampling, cfg, err);
     if (st == WISP_OK) st = check_hogwild(p, err);
     if (st != WISP_OK) return st;
-    if (p->lr == 0) p->lr = auto_lr(p);
+    if (p->lr == 0) p->lr = wisp_plan_auto_lr(p);
     const char *index = wisp_opt_text(cfg, OPT_INDEX);
-    p->index = strcmp(index, "auto") == 0 ? train->n_labels > WISP_FEW_LABELS && !p->memory
+    p->index = strcmp(index, "auto") == 0 ? n_labels > WISP_FEW_LABELS && !p->memory
                                           : strcmp(index, "yes") == 0;
     const char *values = wisp_opt_text(cfg, OPT_VALUES);
     if (strcmp(values, "auto") == 0)
@@ -145,7 +149,7 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
         snprintf(p->spec, sizeof p->spec, "%s", net);
         return WISP_OK;
     }
-    return spec_from_hidden(p, cfg, train->n_labels, given(cfg, OPT_DROPOUT, dropout), err);
+    return spec_from_hidden(p, cfg, n_labels, given(cfg, OPT_DROPOUT, dropout), err);
 }
 
 /* Moments in bf16 save memory, which is short where weights are many. */

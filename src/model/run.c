@@ -2,12 +2,14 @@
 #include "base/mem.h"
 #include "layer/product.h"
 #include "model/gpu.h"
+#include "model/init.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* Options that shape the result, as lines "key=value": kept in the model, compared on resume. */
-static wisp_status options_text(char **out, const wisp_config *cfg, wisp_error *err)
+static wisp_status options_text(char **out, const struct wisp_run *r, const wisp_config *cfg,
+                                wisp_error *err)
 {
     static const enum wisp_opt aside[] = { OPT_RESUME,
                                            OPT_LOG,
@@ -16,13 +18,14 @@ static wisp_status options_text(char **out, const wisp_config *cfg, wisp_error *
                                            OPT_CONFIG,
                                            OPT_CACHE,
                                            OPT_DEVICE,
-                                           OPT_CARD_MEMORY,
                                            OPT_VALID,
                                            OPT_LABELS,
                                            OPT_VOCAB,
                                            OPT_CHECKPOINT_STEPS,
+                                           OPT_KEEP_STATE,
+                                           OPT_CARD_MEMORY,
                                            OPT_CHECKPOINT_MINUTES };
-    size_t room = 1;
+    size_t room = 100;
     for (int i = 0; i < N_OPTS; i++)
         room += strlen(wisp_option_row((size_t)i)->key) +
                 strlen(wisp_opt_text(cfg, (enum wisp_opt)i)) + 2;
@@ -36,26 +39,30 @@ static wisp_status options_text(char **out, const wisp_config *cfg, wisp_error *
             skip |= aside[k] == (enum wisp_opt)i;
         if (!skip) p += sprintf(p, "%s=%s\n", o->key, wisp_opt_text(cfg, (enum wisp_opt)i));
     }
+    if (r->init) sprintf(p, "init-checksum=%s\n", r->init->file.check); /* a path may be reused */
     for (p = *out; *p; p++) /* metadata must be UTF-8, a path need not be */
         if ((unsigned char)*p >= 0x80) *p = '?';
     return WISP_OK;
 }
 
-/* Names from a file, from the data itself (text), or from the model that training starts from. */
+/* Names from the data itself (text, or matched with the model's that training goes on from), from a
+ * file, or from that model.  n: ids in use. */
 static wisp_status take_names(struct wisp_names *out, const struct wisp_names *own,
                               const struct wisp_names *init, const char *path, size_t n,
                               const char *what, wisp_error *err)
 {
-    const struct wisp_names *from = own->n ? own : init && init->n ? init : NULL;
+    const struct wisp_names *from = own->n ? own : !*path && init && init->n ? init : NULL;
     wisp_status st = WISP_OK;
-    if (*path) st = wisp_names_load(out, path, err);
-    else if (from) st = wisp_names_init(out, from->text, from->bytes, true, err);
+    if (from) st = wisp_names_init(out, from->text, from->bytes, true, err);
+    else if (*path) st = wisp_names_load(out, path, err);
+    bool of_init = from && from == init;
     if (st == WISP_OK && out->n && out->n < n)
-        return wisp_fail(err, WISP_EINVAL, "%s: has %zu names, the data has %zu %s",
-                         *path ? path : "text", out->n, n, what);
-    if (st == WISP_OK && init && init->n && out->n &&
-        (init->bytes != out->bytes || memcmp(init->text, out->text, out->bytes) != 0))
-        return wisp_fail(err, WISP_EMODEL, "--init: its %s have other names than this run's", what);
+        return wisp_fail(err, WISP_EINVAL, "%s: has %zu names, the data has %zu %s%s",
+                         of_init ? "--init"
+                         : *path ? path
+                                 : "text",
+                         out->n, n, what,
+                         of_init ? "; give the names of all of them in a file" : "");
     return st;
 }
 
@@ -64,48 +71,34 @@ static size_t most(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* The training counts of labels, for metrics and priors; names may know labels no row has. */
-static wisp_status count_labels(struct wisp_model *m, const struct wisp_data *d, size_t n_labels,
-                                wisp_error *err)
+/* The training counts of labels, for metrics and priors: with those of the model to start from, as
+ * if all rows had been trained on at once.  Names may know labels no row has. */
+static wisp_status count_labels(struct wisp_run *r, size_t n_labels, wisp_error *err)
 {
+    struct wisp_model *m = r->m;
+    const struct wisp_data *d = r->train;
     m->counts = wisp_zalloc(n_labels, sizeof *m->counts);
     if (!m->counts) return wisp_fail_mem(err, n_labels * sizeof *m->counts, "counts of labels");
     memcpy(m->counts, d->label_rows, d->n_labels * sizeof *m->counts);
+    for (size_t l = 0; r->init && l < r->init->net.n_labels; l++)
+        m->counts[l] += r->init->label_rows[l];
     m->label_rows = m->counts;
+    m->n_train = d->n_rows + (r->init ? r->init->n_train : 0);
     return WISP_OK;
 }
 
-/* The values a row's features take: idf of the training rows, or of the model to go on from, whose
- * weights were learnt on its own. */
+/* The values a row's features take: idf of the training rows; features of the model to start from
+ * keep its own, which their weights were learnt on. */
 static wisp_status set_values(struct wisp_run *r, size_t n_features, wisp_error *err)
 {
     struct wisp_model *m = r->m;
-    const struct wisp_values *init = r->init ? &r->init->values : NULL;
-    m->values = init ? *init : r->plan.values;
+    m->values = r->init ? r->init->values : r->plan.values;
     m->idf = wisp_zalloc(n_features, sizeof *m->idf);
     if (!m->idf) return wisp_fail_mem(err, n_features * sizeof *m->idf, "idf");
-    if (init && init->idf) memcpy(m->idf, init->idf, n_features * sizeof *m->idf);
-    else wisp_values_idf(m->idf, r->train);
+    wisp_values_idf(m->idf, r->train);
+    if (r->init) wisp_init_idf(r);
     m->values.idf = m->idf;
     return WISP_OK;
-}
-
-static wisp_status check_init(const struct wisp_run *r, const char *path, wisp_error *err)
-{
-    const struct wisp_net *a = &r->m->net, *b = &r->init->net;
-    bool same =
-        a->n_features == b->n_features && a->n_labels == b->n_labels && a->n_layers == b->n_layers;
-    for (int i = 0; same && i < a->n_layers; i++)
-        for (int k = 0; same && k < a->layers[i].n_params; k++)
-            same = a->layers[i].n_in == b->layers[i].n_in &&
-                   strcmp(a->layers[i].params[k].name, b->layers[i].params[k].name) == 0 &&
-                   a->layers[i].params[k].cols == b->layers[i].params[k].cols;
-    if (same) return WISP_OK;
-    return wisp_fail(err, WISP_EMODEL,
-                     "--init %s: its net is '%.100s' with %zu features and %zu labels, this "
-                     "run's is '%.100s' with %zu and %zu",
-                     path, r->init->spec, b->n_features, b->n_labels, r->m->spec, a->n_features,
-                     a->n_labels);
 }
 
 static bool sampled(const struct wisp_run *r)
@@ -166,20 +159,22 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
     struct wisp_model *m = r->m = wisp_zalloc(1, sizeof *m);
     if (!m) return wisp_fail_mem(err, sizeof *m, "a model");
     m->loss = r->plan.loss;
-    m->text = d->vocab.n > 0 || (init && init->text);
+    m->text = (d->vocab.n && d->format == &wisp_format_fasttext) || (init && init->text);
     m->pairs = d->pairs || (init && init->pairs);
     m->format = d->format;
     m->index_base = d->index_base;
-    m->n_train = d->n_rows;
     if (!(m->spec = wisp_strdup(r->plan.spec))) return wisp_fail_mem(err, 1000, "a model");
     wisp_status st;
-    if ((st = options_text(&m->options, cfg, err)) != WISP_OK ||
+    if ((st = options_text(&m->options, r, cfg, err)) != WISP_OK ||
         (st = take_names(&m->labels, &d->labels, init ? &init->labels : NULL,
                          wisp_opt_text(cfg, OPT_LABELS), d->n_labels, "labels", err)) != WISP_OK ||
         (st = take_names(&m->vocab, &d->vocab, init ? &init->vocab : NULL,
                          wisp_opt_text(cfg, OPT_VOCAB), d->n_features, "features", err)) != WISP_OK)
         return st;
+    if (init && (st = wisp_init_names(r, wisp_opt_text(cfg, OPT_INIT), err)) != WISP_OK) return st;
     size_t n_features = most(d->n_features, m->vocab.n), n_labels = most(d->n_labels, m->labels.n);
+    if (init) n_features = most(n_features, init->net.n_features);
+    if (init) n_labels = most(n_labels, init->net.n_labels);
     struct wisp_layer_sizes sizes = { .batch = r->plan.batch,
                                       .active = n_labels,
                                       .training = true,
@@ -202,26 +197,11 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
                 sizes.own);
     }
     if ((st = wisp_net_plan(&m->net, m->spec, n_features, n_labels, &sizes, err)) != WISP_OK ||
-        (init && (st = check_init(r, wisp_opt_text(cfg, OPT_INIT), err)) != WISP_OK) ||
+        (init && (st = wisp_init_fit(r, cfg, err)) != WISP_OK) ||
         (st = set_values(r, n_features, err)) != WISP_OK)
         return st;
     r->plan.slots = wisp_plan_slots(&r->plan, wisp_net_n_params(&m->net));
-    return count_labels(m, d, n_labels, err);
-}
-
-/* The model to start from also gives the net and the loss, unless they are named. */
-static wisp_status open_init(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
-{
-    const char *path = wisp_opt_text(cfg, OPT_INIT);
-    if (!*path) return WISP_OK;
-    wisp_status st = wisp_model_open(&r->init, r->ctx->pool, path, err);
-    if (st != WISP_OK) return st;
-    bool named = wisp_opt_given(cfg, OPT_NET) || wisp_opt_given(cfg, OPT_HIDDEN) ||
-                 wisp_opt_given(cfg, OPT_DROPOUT);
-    if (!named && strlen(r->init->spec) < sizeof r->plan.spec)
-        snprintf(r->plan.spec, sizeof r->plan.spec, "%s", r->init->spec);
-    if (!wisp_opt_given(cfg, OPT_LOSS)) r->plan.loss = r->init->loss;
-    return WISP_OK;
+    return count_labels(r, n_labels, err);
 }
 
 static double gib(size_t bytes)
@@ -242,11 +222,13 @@ static size_t sampling_bytes(const struct wisp_run *r)
     if (wants_votes(r))
         wisp_votes_bytes(&making, &staying, r->train, net->n_features,
                          wisp_pool_threads(r->ctx->pool));
+    if (wants_votes(r) && r->init && r->init->votes.start)
+        staying += 8 * (size_t)r->init->votes.start[r->init->votes.n_features];
     return staying + most(making, sampler);
 }
 
 /* The plan, before any big block is taken: a person sees what will happen and whether it fits. */
-static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
+static wisp_status print_plan(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     const struct wisp_plan *p = &r->plan;
     const struct wisp_data *d = r->train;
@@ -271,6 +253,7 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
         p->epochs, p->batch, p->optimizer->name, p->lr,
         p->slots & WISP_SLOT_HALF ? ", moments in bf16" : "", p->input_dropout, p->sampling.names,
         hidden ? ", hidden " : "", hidden ? p->hidden.names : "", (unsigned long long)p->seed);
+    if (r->init) wisp_init_say(r, wisp_opt_text(cfg, OPT_INIT));
     wisp_say(r->ctx,
              "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f, sampling %.2f), "
              "%.1f GiB free",
@@ -286,59 +269,18 @@ static wisp_status print_plan(struct wisp_run *r, wisp_error *err)
     return WISP_OK;
 }
 
-/* From rows of int8, which are never trained, in pieces. */
-static void copy_int8(struct wisp_param *to, const struct wisp_param *from,
-                      const struct wisp_kernels *k)
-{
-    enum { PIECE = 256 };
-    float piece[PIECE];
-    for (size_t row = 0; row < to->rows; row++)
-        for (size_t c = 0; c < to->cols; c += PIECE) {
-            size_t n = to->cols - c < PIECE ? to->cols - c : PIECE, at = row * to->cols + c;
-            k->from8(to->w ? to->w + at : piece, from->i8 + at, from->scale[row], n);
-            if (to->b16) k->to16(to->b16 + at, piece, n);
-        }
-}
-
-/* Between rows of any two types. */
-static void copy_weights(struct wisp_param *to, const struct wisp_param *from,
-                         const struct wisp_kernels *k)
-{
-    size_t n = to->rows * to->cols;
-    if (from->i8) {
-        copy_int8(to, from, k);
-        return;
-    }
-    if (to->b16 && from->b16) memcpy(to->b16, from->b16, n * sizeof *to->b16);
-    else if (to->b16) k->to16(to->b16, from->w, n);
-    else if (from->b16) k->from16(to->w, from->b16, n);
-    else memcpy(to->w, from->w, n * sizeof *to->w);
-}
-
 /* The first weights: random rows, biases at the labels' log prior (without it the first epochs go
- * into learning it), or those of the model to start from. */
+ * into learning it); over these those of the model to start from. */
 static void first_weights(struct wisp_run *r)
 {
     struct wisp_net *net = &r->m->net;
-    if (r->init) {
-        for (int i = 0; i < net->n_layers; i++) {
-            struct wisp_layer *l = &net->layers[i];
-            if (l->wires.fan) /* its connections, whatever they are: the weights belong to them */
-                memcpy(l->wires.in, r->init->net.layers[i].wires.in,
-                       l->n_out * l->wires.fan * sizeof *l->wires.in);
-            for (int k = 0; k < net->layers[i].n_params; k++) {
-                struct wisp_param *to = &net->layers[i].params[k];
-                const struct wisp_param *from = &r->init->net.layers[i].params[k];
-                copy_weights(to, from, r->ctx->k);
-            }
-        }
-        return;
-    }
-    wisp_net_init(net, r->plan.seed, r->ctx->pool);
     struct wisp_param *bias = &wisp_net_output(net)->params[1];
-    double total = (double)r->train->n_lab + 0.5 * (double)bias->rows;
+    double total = 0.5 * (double)bias->rows;
+    for (size_t l = 0; l < bias->rows; l++) total += (double)r->m->counts[l];
+    wisp_net_init(net, r->plan.seed, r->ctx->pool);
     for (size_t l = 0; l < bias->rows; l++)
-        bias->w[l] = r->plan.loss->prior((double)r->m->counts[l], (double)r->train->n_rows, total);
+        bias->w[l] = r->plan.loss->prior((double)r->m->counts[l], (double)r->m->n_train, total);
+    if (r->init) wisp_init_weights(r);
 }
 
 static wisp_status make_sampler(struct wisp_run *r, wisp_error *err)
@@ -352,12 +294,16 @@ static wisp_status make_sampler(struct wisp_run *r, wisp_error *err)
     return st == WISP_OK ? wisp_recall_init(&r->recall, out, setup.threads, err) : st;
 }
 
-/* The index for sparse prediction, which a sampler may use too. */
+/* The index for sparse prediction, which a sampler may use too: of the training rows, and of those
+ * that the model to start from was trained on. */
 static wisp_status make_votes(struct wisp_run *r, wisp_error *err)
 {
+    struct wisp_votes *votes = r->plan.index ? &r->m->votes : &r->votes;
     if (!wants_votes(r)) return WISP_OK;
-    return wisp_votes_make(r->plan.index ? &r->m->votes : &r->votes, r->ctx, r->train,
-                           r->m->net.n_features, &r->m->values, r->plan.seed, err);
+    wisp_status st = wisp_votes_make(votes, r->ctx, r->train, r->m->net.n_features, &r->m->values,
+                                     r->plan.seed, err);
+    bool more = st == WISP_OK && r->init && r->init->votes.start;
+    return more ? wisp_votes_join(votes, r->ctx, &r->init->votes, err) : st;
 }
 
 static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
@@ -370,6 +316,7 @@ static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_
         (st = wisp_net_alloc_work(net, wisp_pool_threads(r->ctx->pool), err)) != WISP_OK ||
         (st = wisp_optimizer_init(&r->opt, p->optimizer, r->ctx->k, wisp_opt_num(cfg, OPT_MOMENTUM),
                                   err)) != WISP_OK ||
+        (r->init && (st = wisp_init_pace(r, err)) != WISP_OK) ||
         (st = wisp_scorer_init(&r->scorer, r->m, r->ctx, 5, err)) != WISP_OK ||
         (st = make_votes(r, err)) != WISP_OK || (st = make_sampler(r, err)) != WISP_OK ||
         (st = wisp_hidden_make(r, err)) != WISP_OK)
@@ -393,9 +340,12 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
     struct wisp_plan *p = &r->plan;
     wisp_status st;
     if (d->n_rows == 0) return wisp_fail(err, WISP_EINVAL, "there are no rows to train on");
-    if ((st = wisp_plan_make(p, cfg, r->ctx->k, d, r->valid != NULL, err)) != WISP_OK) return st;
+    if ((st = wisp_init_open(r, cfg, err)) != WISP_OK ||
+        (st = wisp_plan_make(p, cfg, r->ctx->k, d, r->init, r->valid != NULL, err)) != WISP_OK)
+        return st;
     if (!r->path) p->index = r->keep; /* else nobody would keep it */
-    if ((st = open_init(r, cfg, err)) != WISP_OK || (st = make_model(r, cfg, err)) != WISP_OK ||
+    if (r->init && (st = wisp_init_plan(r, cfg, err)) != WISP_OK) return st;
+    if ((st = make_model(r, cfg, err)) != WISP_OK ||
         (st = wisp_order_init(&r->order, d, p->seed, p->holdout, p->memory, err)) != WISP_OK)
         return st;
     if (r->order.n_rows == 0)
@@ -405,9 +355,10 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
         r->valid = r->held_out;
     }
     if ((p->cuda && (st = wisp_gpu_check(r, err)) != WISP_OK) ||
-        (st = print_plan(r, err)) != WISP_OK || (st = take_memory(r, cfg, err)) != WISP_OK)
+        (st = print_plan(r, cfg, err)) != WISP_OK || (st = take_memory(r, cfg, err)) != WISP_OK)
         return st;
     first_weights(r);
+    if (r->init) wisp_init_state(r);
     r->epoch = 1;
     r->best = -1;
     for (int e = 1; e <= p->epochs; e++) r->steps += wisp_order_steps(&r->order, e, p->batch);
@@ -433,5 +384,7 @@ void wisp_run_clear(struct wisp_run *r)
     wisp_votes_clear(&r->votes);
     wisp_data_free(r->held_out);
     wisp_free(r->average);
+    wisp_free(r->raise);
+    wisp_tensor_file_close(&r->init_state);
     wisp_model_free(r->init);
 }

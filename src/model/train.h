@@ -18,6 +18,7 @@ struct wisp_plan { /* choices made from the options and the data (plan.c) */
     size_t checkpoint_steps; /* between checkpoints within an epoch; 0: steps do not count */
     double checkpoint_s;     /* the same in seconds */
     double lr, warmup, input_dropout, holdout, average;
+    float old_pace; /* of rows of the model to go on from: wisp_optimizer.old_pace */
     const char *decay;
     const struct wisp_loss *loss;
     const struct wisp_optimizer_kind *optimizer;
@@ -31,15 +32,19 @@ struct wisp_plan { /* choices made from the options and the data (plan.c) */
     bool hogwild;
     struct wisp_values values; /* idf not yet set */
     uint64_t seed;
+    bool keep_state;    /* the finished run leaves its state */
     size_t memory;      /* bytes of data at once; 0: all */
     bool cuda;          /* trained on a card */
     size_t card_memory; /* most of it; 0: what is free */
 };
+/* init: the model to go on from, or NULL. */
 wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
                            const struct wisp_kernels *k, const struct wisp_data *train,
-                           bool has_valid, wisp_error *err);
+                           const struct wisp_model *init, bool has_valid, wisp_error *err);
 /* What the optimiser will keep for a net of this size: WISP_SLOT_*. */
 unsigned wisp_plan_slots(const struct wisp_plan *p, size_t n_params);
+/* The learning rate where none is given. */
+double wisp_plan_auto_lr(const struct wisp_plan *p);
 /* The learning rate of step t of n, t from 0. */
 double wisp_plan_lr(const struct wisp_plan *p, size_t t, size_t n);
 
@@ -78,7 +83,9 @@ struct wisp_run {
     bool keep;                             /* the model, in memory, with an index */
     struct wisp_plan plan;
     struct wisp_model *m;
-    struct wisp_model *init; /* --init, or NULL */
+    struct wisp_model *init;            /* --init, or NULL */
+    struct wisp_tensor_file init_state; /* what its run left beside it; no tensors: nothing */
+    float *raise; /* (n_labels) of the output layer, where there are new labels */
     struct wisp_optimizer opt;
     struct wisp_order order;
     struct wisp_layout layouts[2]; /* the batch of this step, and the next, being laid out */

@@ -83,8 +83,10 @@ c, d = (json.loads(open(f).read())["loss"] for f in ("first-epoch", "next-epoch"
 assert b >= a and d < c, (a, b, c, d)'
 refuse "--init: other hidden width" 4 "--init a: .*input 64.*input 32" train S_train.txt -o c --hidden 32 --init a
 refuse "--init: another depth" 4 "--init a: " train S_train.txt -o c --hidden 64,32 --init a
-refuse "--init: other features and labels" 4 "--init a: .*600 features and 80 labels.*2000 and 300" \
-    train P_train.txt -o c --hidden 64 --init a
+ok "--init: more features and labels" train P_train.txt -o more --hidden 64 --init a --epochs 1
+check "they are added" grep -q "80 old labels kept, 220 new; 600 old features, 1400 new" err
+ok "--init: fewer of both" train S_train.txt -o fewer --init more --epochs 1
+check "all are kept" grep -q "300 old labels kept, 0 new; 2000 old features, 0 new" err
 refuse "--init: no such model" 5 "none" train S_train.txt -o c --init none
 check "no model was made" [ ! -e c ]
 

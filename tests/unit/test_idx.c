@@ -254,16 +254,17 @@ static void values(void)
     struct wisp_plan p;
     CHECK(try_read(&d, x_path, NULL, &err) == WISP_OK && wisp_config_create(&c, &err) == WISP_OK &&
               wisp_kernels_select(&k, "scalar", &err) == WISP_OK &&
-              wisp_plan_make(&p, c, &k, d, false, &err) == WISP_OK,
+              wisp_plan_make(&p, c, &k, d, NULL, false, &err) == WISP_OK,
           "%s", err.text);
     CHECK(p.values.mode == WISP_VALUES_RAW, "auto is %s", wisp_values_name(p.values.mode));
     CHECK(wisp_config_set(c, "values", "unit", &err) == WISP_OK &&
-              wisp_plan_make(&p, c, &k, d, false, &err) == WISP_OK &&
+              wisp_plan_make(&p, c, &k, d, NULL, false, &err) == WISP_OK &&
               p.values.mode == WISP_VALUES_UNIT,
           "unit is %s", wisp_values_name(p.values.mode));
     CHECK(wisp_config_set(c, "values", "auto", &err) == WISP_OK, "%s", err.text);
     d->format = NULL;
-    CHECK(wisp_plan_make(&p, c, &k, d, false, &err) == WISP_OK && p.values.mode == WISP_VALUES_UNIT,
+    CHECK(wisp_plan_make(&p, c, &k, d, NULL, false, &err) == WISP_OK &&
+              p.values.mode == WISP_VALUES_UNIT,
           "without a format auto is %s", wisp_values_name(p.values.mode));
     wisp_config_free(c);
     wisp_data_free(d);

@@ -1,0 +1,14 @@
+/* Opening rows that training goes on with (--init). */
+#ifndef WISP_API_GROW_H
+#define WISP_API_GROW_H
+
+#include "config/options.h"
+#include "data/data.h"
+
+/* As wisp_data_open, 'o' being what the options say about reading.  Ids of the rows are those of
+ * the model that option "init" names, and further ones. */
+wisp_status wisp_grow_open(wisp_data **out, wisp_context *ctx, const char *path,
+                           const wisp_config *cfg, const struct wisp_read_options *o,
+                           wisp_error *err);
+
+#endif

@@ -1,0 +1,274 @@
+/* Going on from a model: what a run takes over of it.
+ *
+ * The net is the model's with more rows: the input layer has one a feature, the output layer one a
+ * label, and ids of the model stay what they are, so its rows come first and new ones follow.  All
+ * its weights are kept bit by bit; new rows start as in a new net. */
+#include "model/init.h"
+#include "base/mem.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+wisp_status wisp_init_open(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
+    const char *path = wisp_opt_text(cfg, OPT_INIT);
+    return *path ? wisp_model_open(&r->init, r->ctx->pool, path, err) : WISP_OK;
+}
+
+/* The optimiser whose memory a state file holds, by what it keeps of the first layer's weights. */
+static const struct wisp_optimizer_kind *optimizer_of(const struct wisp_tensor_file *state,
+                                                      const struct wisp_net *net)
+{
+    char name[WISP_NAME_BYTES];
+    const char *w = net->layers[0].params[0].name;
+    snprintf(name, sizeof name, "%.40s.g2", w);
+    if (wisp_tensor_file_find(state, name)) return wisp_optimizer_find("adagrad");
+    snprintf(name, sizeof name, "%.40s.v", w);
+    if (wisp_tensor_file_find(state, name)) return wisp_optimizer_find("adam");
+    return wisp_optimizer_find("sgd");
+}
+
+/* The state file of the model's run, if it lies beside it and is of this very model. */
+static wisp_status open_state(struct wisp_run *r, const char *model, wisp_error *err)
+{
+    char path[PATH_MAX + 8];
+    wisp_error why = { 0 };
+    snprintf(path, sizeof path, "%s.state", model);
+    if (strlen(model) >= PATH_MAX || access(path, F_OK) != 0) return WISP_OK;
+    wisp_status st = wisp_tensor_file_open(&r->init_state, r->ctx->pool, path, &why);
+    if (st == WISP_ENOMEM) return wisp_fail(err, st, "%s", why.text);
+    const char *of = st == WISP_OK ? wisp_tensor_file_meta(&r->init_state, "model") : NULL;
+    if (of && strcmp(of, r->init->file.check) == 0) return WISP_OK;
+    wisp_say(r->ctx, "init      the optimizer's memory is not used: %.400s",
+             st == WISP_OK ? "the state file belongs to another model" : why.text);
+    wisp_tensor_file_close(&r->init_state);
+    return WISP_OK;
+}
+
+wisp_status wisp_init_plan(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
+    struct wisp_plan *p = &r->plan;
+    bool named = wisp_opt_given(cfg, OPT_NET) || wisp_opt_given(cfg, OPT_HIDDEN) ||
+                 wisp_opt_given(cfg, OPT_DROPOUT);
+    if (!named && strlen(r->init->spec) < sizeof p->spec)
+        snprintf(p->spec, sizeof p->spec, "%s", r->init->spec);
+    if (!wisp_opt_given(cfg, OPT_LOSS)) p->loss = r->init->loss;
+    /* An index of the new rows alone would not name the old labels. */
+    if (strcmp(wisp_opt_text(cfg, OPT_INDEX), "auto") == 0) p->index &= !!r->init->votes.start;
+    wisp_status st = open_state(r, wisp_opt_text(cfg, OPT_INIT), err);
+    if (st != WISP_OK || !r->init_state.n_tensors) return st;
+    const struct wisp_optimizer_kind *kind = optimizer_of(&r->init_state, &r->init->net);
+    if (strcmp(wisp_opt_text(cfg, OPT_OPTIMIZER), "auto") == 0) p->optimizer = kind;
+    if (wisp_opt_num(cfg, OPT_LR) == 0) p->lr = wisp_plan_auto_lr(p);
+    if (p->optimizer != kind) {
+        wisp_say(r->ctx, "init      the optimizer's memory is not used: it is of %s", kind->name);
+        wisp_tensor_file_close(&r->init_state);
+    }
+    return WISP_OK;
+}
+
+/* What the labels from 'old' on have of the targets of all rows, where those of a row sum to 1. */
+static double new_share(const struct wisp_data *d, size_t old)
+{
+    double sum = 0;
+    for (size_t b = 0; b < d->n_blocks; b++)
+        for (size_t i = 0; i < d->blocks[b].n; i++) {
+            const struct wisp_rows *r = &d->blocks[b];
+            uint32_t n = 0, all = r->yp[i + 1] - r->yp[i];
+            for (uint32_t y = r->yp[i]; y < r->yp[i + 1]; y++) n += (size_t)r->yi[y] >= old;
+            if (all) sum += (double)n / all;
+        }
+    return sum;
+}
+
+/* New labels are in new rows only, so these have more of them than all rows together: logits learnt
+ * here would be too high elsewhere.  Of n new rows c have the label, of all N rows too; the odds
+ * are c / (n - c) here and c / (N - c) there (as in a case-control study), so while training a
+ * logit is raised by the logarithm of what is between them, and the bias learns without it.  Where
+ * labels compete, c is what all new labels have together. */
+static wisp_status raise_new(struct wisp_run *r, wisp_error *err)
+{
+    const struct wisp_data *d = r->train;
+    struct wisp_layer *out = wisp_net_output(&r->m->net);
+    size_t old = r->init->net.n_labels;
+    bool compete = r->plan.loss->target(2) < 1;
+    double n = (double)d->n_rows, all = (double)r->m->n_train;
+    if (out->n_out == old) return WISP_OK;
+    r->raise = wisp_zalloc(out->n_out, sizeof *r->raise);
+    if (!r->raise) return wisp_fail_mem(err, out->n_out * sizeof *r->raise, "logits of new labels");
+    double share = compete ? new_share(d, old) : 0;
+    for (size_t l = old; l < d->n_labels; l++) {
+        double c = compete ? share : (double)d->label_rows[l];
+        r->raise[l] = (float)log((all - c + 1) / (n - c + 1));
+    }
+    out->raise = r->raise;
+    return WISP_OK;
+}
+
+wisp_status wisp_init_pace(struct wisp_run *r, wisp_error *err)
+{
+    struct wisp_net *net = &r->m->net;
+    r->opt.old_pace = r->plan.old_pace;
+    for (int i = 0; i < net->n_layers; i++)
+        for (int k = 0; k < net->layers[i].n_params; k++)
+            net->layers[i].params[k].old = r->init->net.layers[i].params[k].rows;
+    return raise_new(r, err);
+}
+
+static wisp_status check_names(const struct wisp_names *names, const struct wisp_names *old,
+                               const struct wisp_names *own, const char *what, const char *path,
+                               wisp_error *err)
+{
+    if (!old->n && own->n)
+        return wisp_fail(err, WISP_EMODEL,
+                         "--init %s: its %s have numbers only, this run's have names: they cannot "
+                         "be matched",
+                         path, what);
+    if (!names->n || wisp_names_begin(names, old)) return WISP_OK;
+    return wisp_fail(err, WISP_EMODEL,
+                     "--init %s: its %s have other names than this run's, which must begin with "
+                     "them: open the rows with option 'init' set, or give such a file",
+                     path, what);
+}
+
+wisp_status wisp_init_names(const struct wisp_run *r, const char *path, wisp_error *err)
+{
+    const struct wisp_model *m = r->m, *init = r->init;
+    wisp_status st = check_names(&m->labels, &init->labels, &r->train->labels, "labels", path, err);
+    return st == WISP_OK
+               ? check_names(&m->vocab, &init->vocab, &r->train->vocab, "features", path, err)
+               : st;
+}
+
+/* The same layer, but for rows that are further features or labels. */
+static bool same_layer(const struct wisp_layer *a, const struct wisp_layer *b, bool first,
+                       bool last)
+{
+    bool same = a->kind == b->kind && a->n_params == b->n_params && a->wires.fan == b->wires.fan &&
+                (first || a->n_in == b->n_in) && (last || a->n_out == b->n_out);
+    for (int i = 0; same && i < a->n_params; i++) same = a->params[i].cols == b->params[i].cols;
+    return same;
+}
+
+wisp_status wisp_init_fit(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
+    const struct wisp_net *a = &r->m->net, *b = &r->init->net;
+    bool same = a->n_layers == b->n_layers;
+    for (int i = 0; same && i < a->n_layers; i++)
+        same = same_layer(&a->layers[i], &b->layers[i], i == 0, i == a->n_layers - 1);
+    if (!same)
+        return wisp_fail(err, WISP_EMODEL,
+                         "--init %s: its net is '%.150s', this run's is '%.150s'; leave out --net "
+                         "and --hidden, or name the same",
+                         wisp_opt_text(cfg, OPT_INIT), r->init->spec, r->m->spec);
+    double pace = wisp_opt_num(cfg, OPT_OLD_PACE);
+    r->plan.old_pace = pace >= 0 ? (float)pace : a->n_labels > b->n_labels ? 0 : 1;
+    return WISP_OK;
+}
+
+void wisp_init_say(const struct wisp_run *r, const char *path)
+{
+    const struct wisp_net *net = &r->m->net, *old = &r->init->net;
+    size_t labels = net->n_labels - old->n_labels, features = net->n_features - old->n_features;
+    char pace[60] = "";
+    if (r->plan.old_pace == 0) snprintf(pace, sizeof pace, ", old rows do not move");
+    else if (r->plan.old_pace < 1)
+        snprintf(pace, sizeof pace, ", old rows at %g of the learning rate", r->plan.old_pace);
+    wisp_say(r->ctx,
+             "init      %s: %zu old labels kept, %zu new; %zu old features, %zu new%s; optimizer "
+             "state %s%s",
+             path, old->n_labels, labels, old->n_features, features,
+             features && net->layers[0].wires.fan ? " (out of reach of fixed connections)" : "",
+             r->init_state.n_tensors ? "kept" : "fresh", pace);
+}
+
+void wisp_init_idf(struct wisp_run *r)
+{
+    const struct wisp_data *d = r->train;
+    const struct wisp_model *init = r->init;
+    float *idf = r->m->idf,
+          all = (float)log((double)(init->n_train + d->n_rows) / (double)d->n_rows);
+    if (!init->values.idf) return;
+    for (size_t f = 0; f < d->n_features; f++) {
+        bool says = idf[f] > 0, old = f < init->net.n_features;
+        if (old && (init->values.idf[f] > 0 || !says)) idf[f] = init->values.idf[f];
+        else if (d->feature_rows[f]) idf[f] += all;
+    }
+    for (size_t f = d->n_features; f < init->net.n_features; f++) idf[f] = init->values.idf[f];
+}
+
+/* From rows of int8, which are never trained, in pieces. */
+static void copy_int8(struct wisp_param *to, const struct wisp_param *from,
+                      const struct wisp_kernels *k)
+{
+    enum { PIECE = 256 };
+    float piece[PIECE];
+    for (size_t row = 0; row < from->rows; row++)
+        for (size_t c = 0; c < to->cols; c += PIECE) {
+            size_t n = to->cols - c < PIECE ? to->cols - c : PIECE, at = row * to->cols + c;
+            k->from8(to->w ? to->w + at : piece, from->i8 + at, from->scale[row], n);
+            if (to->b16) k->to16(to->b16 + at, piece, n);
+        }
+}
+
+/* The rows of 'from', between any two types. */
+static void copy_weights(struct wisp_param *to, const struct wisp_param *from,
+                         const struct wisp_kernels *k)
+{
+    size_t n = from->rows * from->cols;
+    if (from->i8) {
+        copy_int8(to, from, k);
+        return;
+    }
+    if (to->b16 && from->b16) memcpy(to->b16, from->b16, n * sizeof *to->b16);
+    else if (to->b16) k->to16(to->b16, from->w, n);
+    else if (from->b16) k->from16(to->w, from->b16, n);
+    else memcpy(to->w, from->w, n * sizeof *to->w);
+}
+
+void wisp_init_weights(struct wisp_run *r)
+{
+    struct wisp_net *net = &r->m->net;
+    for (int i = 0; i < net->n_layers; i++) {
+        struct wisp_layer *to = &net->layers[i];
+        const struct wisp_layer *from = &r->init->net.layers[i];
+        if (to->wires.fan) /* its connections, whatever they are: the weights belong to them */
+            memcpy(to->wires.in, from->wires.in, to->n_out * to->wires.fan * sizeof *to->wires.in);
+        for (int k = 0; k < to->n_params; k++)
+            copy_weights(&to->params[k], &from->params[k], r->ctx->k);
+    }
+}
+
+/* Numbers of a state file, of either type, to where an optimiser keeps them, of either type. */
+static void copy_slot(float *to, uint16_t *to16, const struct wisp_tensor_file *f,
+                      const struct wisp_param *p, const char *what, size_t n,
+                      const struct wisp_kernels *k)
+{
+    char name[WISP_NAME_BYTES];
+    snprintf(name, sizeof name, "%.40s.%s", p->name, what);
+    const struct wisp_tensor *t = to || to16 ? wisp_tensor_file_find(f, name) : NULL;
+    if (!t || t->bytes != n * wisp_dtypes[t->dtype].bytes) return;
+    bool half = t->dtype == WISP_BF16;
+    if (to && half) k->from16(to, t->data, n);
+    else if (to16 && !half) k->to16(to16, t->data, n);
+    else memcpy(to ? (void *)to : to16, t->data, t->bytes);
+}
+
+void wisp_init_state(struct wisp_run *r)
+{
+    const struct wisp_tensor_file *f = &r->init_state;
+    const struct wisp_kernels *k = r->ctx->k;
+    struct wisp_net *net = &r->m->net;
+    for (int i = 0; f->n_tensors && i < net->n_layers; i++)
+        for (int q = 0; q < net->layers[i].n_params; q++) {
+            struct wisp_param *p = &net->layers[i].params[q];
+            size_t rows = r->init->net.layers[i].params[q].rows, n = rows * p->cols;
+            copy_slot(p->m, p->m16, f, p, "m", n, k);
+            copy_slot(p->v, p->v16, f, p, "v", n, k);
+            copy_slot(p->g2, NULL, f, p, "g2", rows, k);
+            copy_slot((float *)p->count, NULL, f, p, "count", rows, k);
+        }
+}

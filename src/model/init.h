@@ -1,0 +1,33 @@
+/* Going on from a model (--init): a new run whose net has all of the model's rows, and more. */
+#ifndef WISP_MODEL_INIT_H
+#define WISP_MODEL_INIT_H
+
+#include "model/train.h"
+
+/* Opens the model that the options name, if any: r->init.  Before the plan is made. */
+wisp_status wisp_init_open(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
+/* What the model's run decided, where nothing else is named: net, loss, index, and the optimiser
+ * whose state lies beside the model. */
+wisp_status wisp_init_plan(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
+/* Do the names of r->m begin with the model's? */
+wisp_status wisp_init_names(const struct wisp_run *r, const char *path, wisp_error *err);
+/* Is r's net the model's with more features and labels?  Then it is clear how fast old rows move.
+ */
+wisp_status wisp_init_fit(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
+/* Tells the net and the optimiser, which are made, which rows are old, and how new labels' logits
+ * are raised while training. */
+wisp_status wisp_init_pace(struct wisp_run *r, wisp_error *err);
+/* One line of the plan. */
+void wisp_init_say(const struct wisp_run *r, const char *path);
+/* r->m->idf holds the idf of the new rows; it becomes that of all.  A feature that the model knows
+ * keeps its own.  A new one occurs in new rows only, so on old and new rows together its idf is
+ *     log((old rows + new rows) / new rows with it)
+ * Ids that the model has but never saw (its idf says nothing) are new ones. */
+void wisp_init_idf(struct wisp_run *r);
+/* Copies the model's weights and connections over those of a new net; rows that the model does not
+ * have stay as they are. */
+void wisp_init_weights(struct wisp_run *r);
+/* The same for the optimiser's memory of these rows, where the model's run left it. */
+void wisp_init_state(struct wisp_run *r);
+
+#endif
