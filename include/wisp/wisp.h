@@ -121,8 +121,9 @@ typedef struct wisp_data_stats {
 /* Opens 'path' in the format that the options name (or that its bytes show).
  * Text is parsed once into a binary file, which is mapped; see docs/data.md.
  * With a model, words and label names are looked up in it and its numbers of
- * features and labels are used.  On failure *out is NULL and err->text is
- * "path:line: what is wrong". */
+ * features and labels are used.  Without one, but with option "init" set, ids
+ * are those of the model that it names, and further ones (docs/continue.md).
+ * On failure *out is NULL and err->text is "path:line: what is wrong". */
 WISP_API wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
                                     const wisp_config *cfg, const wisp_model *model,
                                     wisp_error *err);
@@ -185,7 +186,8 @@ typedef int (*wisp_on_progress)(void *arg, const wisp_progress *p);
 
 /* Trains on 'train' and leaves the best model at 'path', with checkpoints beside it (PATH.state and
  * PATH.state.1, the one before) while the run is not finished: docs/reliability.md.  'valid' may be
- * NULL: rows are then held out. */
+ * NULL: rows are then held out.  Option "init" names a model to go on from: 'train' may have
+ * further features and labels, ids below the model's numbers of them mean the model's. */
 WISP_API wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                                 const wisp_data *train, const wisp_data *valid, const char *path,
                                 wisp_on_progress on_progress, void *arg, wisp_error *err);
