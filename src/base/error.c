@@ -6,6 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Messages quote what was found, and that may be any bytes: a message stays one line of text. */
+static void one_line(char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < ' ' || *s == 0x7f) *s = '?';
+}
+
 wisp_status wisp_fail(wisp_error *err, wisp_status code, const char *fmt, ...)
 {
     if (err) {
@@ -14,6 +21,7 @@ wisp_status wisp_fail(wisp_error *err, wisp_status code, const char *fmt, ...)
         err->code = code;
         vsnprintf(err->text, sizeof err->text, fmt, ap);
         va_end(ap);
+        one_line(err->text);
     }
     return code;
 }
@@ -29,6 +37,7 @@ wisp_status wisp_fail_errno(wisp_error *err, wisp_status code, const char *fmt, 
         va_end(ap);
         if (n >= 0 && (size_t)n < sizeof err->text)
             snprintf(err->text + n, sizeof err->text - (size_t)n, ": %s", strerror(saved));
+        one_line(err->text);
     }
     return code;
 }
