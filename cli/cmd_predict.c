@@ -122,11 +122,13 @@ static wisp_status predict_text(const struct job *j, const char *text, size_t by
     return err->code = why.code;
 }
 
+enum { LINE_MAX_BYTES = 1 << 30 }; /* as in files */
+
 /* Room for one more read; a line longer than the room makes it grow. */
 static char *grow(char *buf, size_t used, size_t *room)
 {
     if (used < *room) return buf;
-    char *bigger = *room < ((size_t)1 << 30) ? realloc(buf, *room *= 2) : NULL;
+    char *bigger = *room < LINE_MAX_BYTES ? realloc(buf, *room *= 2) : NULL;
     if (!bigger) free(buf);
     return bigger;
 }
@@ -157,8 +159,10 @@ static wisp_status predict_stdin(const struct job *j, wisp_error *err)
         used -= whole;
     }
     if (!buf) {
-        snprintf(err->text, sizeof err->text, "stdin:%zu: a line too long for memory", line);
-        st = err->code = WISP_ENOMEM;
+        bool endless = used >= LINE_MAX_BYTES;
+        snprintf(err->text, sizeof err->text, "stdin:%zu: a line %s", line,
+                 endless ? "longer than 1 GiB" : "too long for memory");
+        st = err->code = endless ? WISP_EFORMAT : WISP_ENOMEM;
     }
     free(buf);
     return st;

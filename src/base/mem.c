@@ -41,6 +41,19 @@ void *wisp_zalloc(size_t n, size_t size)
     return p;
 }
 
+/* Pages of private memory that are given up read as zeros. */
+void *wisp_zalloc_lazy(size_t n, size_t size)
+{
+    if (n == 0 || size > HUGE_FROM || n < HUGE_FROM / size) return wisp_zalloc(n, size);
+    char *p = wisp_alloc(n, size);
+    if (!p) return NULL;
+    const size_t page = HUGE_PAGE, whole = n * size / page * page; /* p is aligned to these */
+    madvise(p, whole, MADV_NOHUGEPAGE);
+    if (madvise(p, whole, MADV_DONTNEED) != 0) memset(p, 0, whole);
+    memset(p + whole, 0, n * size - whole);
+    return p;
+}
+
 void *wisp_realloc(void *p, size_t old_n, size_t n, size_t size)
 {
     void *q = wisp_alloc(n, size);
@@ -96,6 +109,13 @@ size_t wisp_mem_available(void)
         if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) break;
     fclose(f);
     return (size_t)kb << 10;
+}
+
+bool wisp_mem_fits(size_t bytes)
+{
+    if (bytes < (size_t)64 << 20) return true;
+    size_t there = wisp_mem_available();
+    return there == 0 || bytes < there;
 }
 
 size_t wisp_mem_peak(void)

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+size_t wisp_ids_max = INT32_MAX;
+
 /* Room for one more in an array, and for its twin of the same length (or NULL). */
 static bool grow(void *array, void *twin, size_t n, size_t *cap)
 {

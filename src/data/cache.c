@@ -205,7 +205,7 @@ static bool sizes_are_good(const struct wisp_cache_index *x, size_t bytes)
         left -= n[i] * size[i];
     }
     return left == 0 && x->n_seen_features <= x->n_features && x->n_seen_labels <= x->n_labels &&
-           x->n_features <= (size_t)INT32_MAX + 1 && x->n_labels <= (size_t)INT32_MAX + 1;
+           x->n_features <= wisp_ids_max + 1 && x->n_labels <= wisp_ids_max + 1;
 }
 
 static const char *find_index(const struct wisp_map *m, struct tail *t, struct wisp_cache_index *x)

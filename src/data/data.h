@@ -160,6 +160,10 @@ wisp_status wisp_data_read_text(struct wisp_data **out, struct wisp_context *ctx
                                 size_t bytes, const char *name, const struct wisp_read_options *o,
                                 wisp_error *err);
 
+/* Ids from here on are refused by every reader (2^31 - 1, so that their number fits an int32_t; a
+ * fuzzer lowers it). */
+extern size_t wisp_ids_max;
+
 /* ---- building ---- */
 
 /* Rows in the making; all zero to begin with.  label() and feature() add to the row in progress in

@@ -30,20 +30,22 @@ static void part_clear(struct part *p)
     wisp_map_close(&p->map);
 }
 
-/* Not more than the sizes in the file's head promise, and one byte to tell that there are more. */
+/* The head says how much there should be: room for that, and for one byte to tell that there is
+ * more.  Without a head that is one, the first bytes are enough to say so. */
 static wisp_status unpack(struct part *p, size_t *n, struct wisp_unpack *u, const char *path,
                           wisp_error *err)
 {
     enum { FIRST = 1 << 16 };
-    size_t room = 0, want = SIZE_MAX - 1;
-    for (*n = 0; *n == room && *n <= want;) {
-        size_t more = room ? 2 * room : FIRST;
-        char *to = wisp_realloc(p->unpacked, room, more, 1);
-        if (!to) return wisp_fail_mem(err, more, "images");
+    p->unpacked = wisp_alloc(FIRST, 1);
+    if (!p->unpacked) return wisp_fail_mem(err, FIRST, "images");
+    *n = wisp_unpack(u, p->unpacked, FIRST);
+    const size_t want = wisp_idx_bytes((unsigned char *)p->unpacked, *n);
+    if (*n == FIRST && want >= FIRST) {
+        const size_t room = want == SIZE_MAX ? want : want + 1;
+        char *to = wisp_mem_fits(room) ? wisp_realloc(p->unpacked, FIRST, room, 1) : NULL;
+        if (!to) return wisp_fail_mem(err, room, "images");
         p->unpacked = to;
-        *n += wisp_unpack(u, to + room, more - room);
-        if (room == 0) want = wisp_idx_bytes((unsigned char *)to, *n);
-        room = more;
+        *n += wisp_unpack(u, to + FIRST, room - FIRST);
     }
     return u->code == WISP_OK ? WISP_OK : wisp_fail(err, u->code, "%s: %s", path, u->fault);
 }

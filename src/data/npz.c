@@ -226,10 +226,10 @@ static wisp_status load_shape(struct matrix *m, wisp_error *err)
         st = wrong(&a, "expected two integers", err);
     if (!st) {
         int64_t rows = int_at(&a, 0), cols = int_at(&a, 1);
-        if (rows < 0 || cols < 0 || cols > INT32_MAX)
+        if (rows < 0 || cols < 0 || (size_t)cols > wisp_ids_max)
             st = wisp_fail(err, WISP_EFORMAT,
-                           "%s: array 'shape': (%lld, %lld), expected up to 2147483647 columns",
-                           a.path, (long long)rows, (long long)cols);
+                           "%s: array 'shape': (%lld, %lld), expected up to %zu columns", a.path,
+                           (long long)rows, (long long)cols, wisp_ids_max);
         m->n_rows = (size_t)rows;
         m->n_cols = (size_t)cols;
     }

@@ -18,8 +18,6 @@
 #include <math.h>
 #include <stdio.h>
 
-size_t wisp_ids_max = INT32_MAX;
-
 struct job { /* one chunk being parsed */
     const struct wisp_dialect *d;
     const struct wisp_chunk *c;

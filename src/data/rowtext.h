@@ -4,10 +4,6 @@
 
 #include "data/text.h"
 
-/* Ids from here on are refused (2^31 - 1, so that their number fits an int32_t; a fuzzer lowers
- * it). */
-extern size_t wisp_ids_max;
-
 struct wisp_dialect {
     bool libsvm; /* '#' comments, whole numbers such as "1.0" as labels, empty lines are no rows */
     bool every_line; /* ... but here they are: each line is one */

@@ -41,10 +41,10 @@ void wisp_sink_abort(struct wisp_sink *s)
 
 int64_t *wisp_counts_alloc(size_t n, const char *what, wisp_error *err)
 {
-    size_t bytes, there = wisp_mem_available();
+    size_t bytes;
     int64_t *p = NULL;
     if (__builtin_mul_overflow(n, sizeof *p, &bytes)) bytes = SIZE_MAX;
-    if (bytes < (size_t)64 << 20 || there == 0 || bytes < there) p = wisp_zalloc(n, sizeof *p);
+    if (wisp_mem_fits(bytes)) p = wisp_zalloc_lazy(n, sizeof *p);
     if (!p) wisp_fail_mem(err, bytes, what);
     return p;
 }

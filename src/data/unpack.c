@@ -134,8 +134,7 @@ size_t wisp_unpack(struct wisp_unpack *u, char *to, size_t room)
             done += unpack_zstd(u, to + done, room - done);
         } else {
             size_t n = u->left < room - done ? u->left : room - done;
-            if (n) memcpy(to + done, u->p, n);
-            u->p += n;
+            if (n) memcpy(to + done, u->p, n), u->p += n; /* no bytes: there may be no pointer */
             u->left -= n;
             done += n;
             u->ended = u->left == 0;

@@ -17,7 +17,7 @@ static bool read_header(uint64_t n[3], const char *p, const char *end)
         while (p < end && (*p == ' ' || *p == '\t')) p++;
         const char *begin = p;
         for (n[i] = 0; p < end && wisp_is_digit(*p); p++) n[i] = n[i] * 10 + (uint64_t)(*p - '0');
-        if (p == begin || p - begin > 18) return false;
+        if (p == begin || p - begin > 19) return false; /* 19 digits fit */
         if (i < 2 && p < end && *p != ' ' && *p != '\t') return false;
     }
     while (p < end && (*p == ' ' || *p == '\t')) p++;

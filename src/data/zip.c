@@ -5,8 +5,9 @@
  * The central directory is the truth; a local head only says where its data starts, and must
  * agree on name and method.  Every offset is compared with what is left of the map before it is
  * used.  Deflate expands at most 1032 times, so a declared size beyond that is refused before any
- * memory is asked for, and inflating stops at the declared size: an archive cannot make us
- * allocate more than about a thousand times its own length, nor write beyond it. */
+ * memory is asked for, as is one beyond the memory there is, and inflating stops at the declared
+ * size: an archive cannot make us allocate more than about a thousand times its own length, nor
+ * write beyond it. */
 #include "data/zip.h"
 #include "base/mem.h"
 #include "data/unpack.h"
@@ -216,7 +217,7 @@ wisp_status wisp_zip_read(const unsigned char **p, void **owned, const struct wi
         if (e->bytes / MAX_EXPANSION > e->packed_bytes)
             return wisp_fail(err, WISP_EFORMAT, "%s: entry '%.*s': %zu bytes cannot unpack to %zu",
                              z->path, (int)e->name_bytes, e->name, e->packed_bytes, e->bytes);
-        unsigned char *to = wisp_alloc(e->bytes, 1);
+        unsigned char *to = wisp_mem_fits(e->bytes) ? wisp_alloc(e->bytes, 1) : NULL;
         if (!to) return wisp_fail_mem(err, e->bytes, "an unpacked array");
         *p = *owned = to;
         st = inflate_entry(to, z, e, err);

@@ -278,7 +278,8 @@ static wisp_status arrange(struct wisp_edge_arrays *to, struct wisp_edge_lines *
 {
     if (l->n > UINT32_MAX)
         return wisp_fail(err, WISP_EFORMAT, "%zu edges; a layer may have 4294967295", l->n);
-    to->start = wisp_alloc((size_t)n_out + 1, sizeof *to->start);
+    if (wisp_mem_fits(8 * ((size_t)n_in + n_out + 2))) /* ids may be absurd */
+        to->start = wisp_alloc((size_t)n_out + 1, sizeof *to->start);
     if (!to->start) return wisp_fail_mem(err, 8 * ((size_t)n_out + 1), "the outputs of a layer");
     count(to->start, n_out, l->out, l->n);
     if (in_order(l)) return WISP_OK;

@@ -334,7 +334,7 @@ wisp_status wisp_spnet_run(struct wisp_sprun *r, const struct wisp_spnet *net,
     u.n_out = net->layers[net->n_layers - 1].n_out;
     find_tally(&u);
     /* rows of a panel of bits come in whole words */
-    size_t width = 64 * ((wisp_spnet_width(net) + 63) / 64);
+    size_t width = 64 * (((size_t)wisp_spnet_width(net) + 63) / 64);
     if (u.tally_words) {
         width = 0;
         for (size_t i = 0; i < net->n_layers; i++)
