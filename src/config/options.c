@@ -362,7 +362,7 @@ static char *trim(char *s)
     return s;
 }
 
-/* One line of a file of options, with its end. */
+/* One line of a file of options. */
 static wisp_status set_line(wisp_config *c, char *line, wisp_error *err)
 {
     char *hash = strchr(line, '#');
@@ -379,18 +379,39 @@ static wisp_status set_line(wisp_config *c, char *line, wisp_error *err)
     return wisp_config_set(c, key, trim(eq + 1), err);
 }
 
+enum { LINE_ROOM = 4095 }; /* with the final zero */
+
+/* The next line without its end; *last: the file ends with it. */
+static wisp_status read_line(char line[LINE_ROOM], bool *last, FILE *f, wisp_error *err)
+{
+    size_t n = 0;
+    int c;
+    while ((c = getc(f)) != EOF && c != '\n') {
+        if (c == 0) return wisp_fail(err, WISP_EINVAL, "a NUL byte, expected text");
+        if (n == LINE_ROOM - 1)
+            return wisp_fail(err, WISP_EINVAL, "expected text, at most %d bytes a line",
+                             LINE_ROOM - 1);
+        line[n++] = (char)c;
+    }
+    line[n] = 0;
+    *last = c == EOF;
+    return WISP_OK;
+}
+
 wisp_status wisp_config_load(wisp_config *c, const char *path, wisp_error *err)
 {
     FILE *f = fopen(path, "re");
     if (!f) return wisp_fail_errno(err, WISP_EIO, "%s: cannot be opened", path);
-    char line[4096];
+    char line[LINE_ROOM];
     wisp_status st = WISP_OK;
-    for (size_t n = 1; st == WISP_OK && fgets(line, sizeof line, f); n++) {
+    bool last = false;
+    for (size_t n = 1; st == WISP_OK && !last; n++) {
         wisp_error why = { 0 };
-        if (strchr(line, '\n') || feof(f)) st = set_line(c, line, &why);
-        else
-            st = wisp_fail(&why, WISP_EINVAL, "expected text, at most %zu bytes a line",
-                           sizeof line - 2);
+        st = read_line(line, &last, f, &why);
+        if (st == WISP_OK && !ferror(f)) {
+            bool bom = n == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0;
+            st = set_line(c, line + (bom ? 3 : 0), &why);
+        }
         if (st != WISP_OK) wisp_fail(err, st, "%s:%zu: %.400s", path, n, why.text);
     }
     if (st == WISP_OK && ferror(f)) st = wisp_fail_errno(err, WISP_EIO, "%s: cannot be read", path);
