@@ -176,9 +176,19 @@ struct wisp_finder_kind {
     struct wisp_wants (*wants)(const struct wisp_finder_setup *s);
     /* Names what a resumed run needs; returns how many.  NULL: nothing. */
     size_t (*blobs)(void *state, struct wisp_blob *out);
-    /* After the blobs were filled from a checkpoint.  NULL: nothing to derive. */
-    void (*restored)(void *state, struct wisp_context *ctx);
+    /* After the blobs were filled from a checkpoint.  False: no run can have left them so (rows
+     * that there are not, places out of range), and they must not be used.  NULL: any bytes will
+     * do. */
+    bool (*restored)(void *state, struct wisp_context *ctx);
 };
+
+/* For 'restored': are all of these rows from 'least' (0, or -1 for none) to n_rows - 1? */
+static inline bool wisp_rows_are_good(const int32_t *row, size_t n, int32_t least, size_t n_rows)
+{
+    bool good = true;
+    for (size_t i = 0; i < n; i++) good &= row[i] >= least && row[i] < (int64_t)n_rows;
+    return good;
+}
 
 const struct wisp_finder_kind *wisp_finder_at(size_t i); /* NULL past the end */
 const struct wisp_finder_kind *wisp_finder_find(const char *name, size_t length);

@@ -271,9 +271,17 @@ static size_t blobs(void *state, struct wisp_blob *out)
     return sizeof all / sizeof *all;
 }
 
-static void restored(void *state, struct wisp_context *ctx)
+static bool restored(void *state, struct wisp_context *ctx)
 {
-    wisp_lists_derive(((struct ivf *)state)->lists, ctx);
+    struct ivf *f = state;
+    struct wisp_lists *l = f->lists;
+    bool good = f->count.next < l->n_rows && l->start[l->n] <= l->n_rows;
+    for (size_t c = 0; c < l->n; c++) good &= l->start[c] <= l->start[c + 1];
+    if (!good || !wisp_rows_are_good(l->list_of, l->n_rows, -1, l->n) ||
+        !wisp_rows_are_good(l->row, l->n_rows, 0, l->n_rows))
+        return false;
+    wisp_lists_derive(l, ctx);
+    return true;
 }
 
 const struct wisp_finder_kind wisp_finder_ivf = {

@@ -291,11 +291,18 @@ static size_t blobs(void *state, struct wisp_blob *out)
     return sizeof all / sizeof *all;
 }
 
-static void restored(void *state, struct wisp_context *ctx)
+static bool restored(void *state, struct wisp_context *ctx)
 {
     (void)ctx;
     struct wisp_lsh *s = state;
-    for (int g = 0; g < 2; g++) s->family->init(s->functions[g], &s->shape, s->seed, s->c->draw[g]);
+    const struct wisp_lsh_counters *c = s->c;
+    const size_t parts = s->t.n_tables * s->t.n_parts;
+    if (c->built > 1 || c->now > 1 || (c->built && (c->gap == 0 || c->pos >= c->gap)) ||
+        c->hashed > s->n_rows || c->parts > parts || (c->parts && c->hashed < s->n_rows) ||
+        !wisp_tables_are_good(&s->t, (size_t)c->hashed))
+        return false;
+    for (int g = 0; g < 2; g++) s->family->init(s->functions[g], &s->shape, s->seed, c->draw[g]);
+    return true;
 }
 
 const struct wisp_finder_kind wisp_finder_lsh = {

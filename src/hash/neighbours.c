@@ -277,6 +277,17 @@ static size_t blobs(void *state, struct wisp_blob *out)
     return 4;
 }
 
+static bool restored(void *state, struct wisp_context *ctx)
+{
+    (void)ctx;
+    const struct neighbours *t = state;
+    bool good = t->carried[0] >= 0 && (size_t)t->carried[0] <= t->most_carried;
+    for (size_t i = 0; i < t->n_rows; i++) good &= t->next[i] < t->r.ring;
+    return good && wisp_rows_are_good(t->ring, t->n_rows * t->r.ring, -1, t->n_rows) &&
+           wisp_rows_are_good(t->last, t->n_samples * t->r.last, -1, t->n_rows) &&
+           wisp_rows_are_good(t->carried + 1, (size_t)t->carried[0], 0, t->n_rows);
+}
+
 const struct wisp_finder_kind wisp_finder_neighbours = {
     .name = "neighbours",
     .what = "rows that competed with the sample's labels, or with the sample itself, before",
@@ -290,4 +301,5 @@ const struct wisp_finder_kind wisp_finder_neighbours = {
     .learn = learn,
     .wants = wants,
     .blobs = blobs,
+    .restored = restored,
 };

@@ -472,8 +472,9 @@ size_t wisp_sampler_blobs(struct wisp_sampler *s, struct wisp_blob *out)
     return n;
 }
 
-void wisp_sampler_restored(struct wisp_sampler *s, struct wisp_context *ctx)
+bool wisp_sampler_restored(struct wisp_sampler *s, struct wisp_context *ctx)
 {
     for (int f = 0; f < s->n_finders; f++)
-        if (s->kind[f]->restored) s->kind[f]->restored(s->state[f], ctx);
+        if (s->kind[f]->restored && !s->kind[f]->restored(s->state[f], ctx)) return false;
+    return true;
 }

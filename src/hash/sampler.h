@@ -56,6 +56,6 @@ struct wisp_sampler_counts *wisp_sampler_counts(struct wisp_sampler *s);
 /* State for the checkpoint; returns how many blobs. */
 enum { WISP_MAX_FINDERS = 7, WISP_SAMPLER_BLOBS = 1 + WISP_MAX_FINDERS * WISP_MAX_BLOBS };
 size_t wisp_sampler_blobs(struct wisp_sampler *s, struct wisp_blob *out);
-void wisp_sampler_restored(struct wisp_sampler *s, struct wisp_context *ctx);
+bool wisp_sampler_restored(struct wisp_sampler *s, struct wisp_context *ctx);
 
 #endif

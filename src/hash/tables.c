@@ -202,3 +202,52 @@ void wisp_tables_fill(const struct wisp_tables *t, const struct wisp_filling *f,
     if (t->reservoir) fill_reservoir(&p);
     else fill_newest(&p);
 }
+
+/* ---- after a file was read ---- */
+
+static bool buckets_are_good(const struct wisp_tables *t, int set)
+{
+    const size_t n = (size_t)1 << t->low_bits;
+    bool good = true;
+    for (size_t p = 0; p < t->n_tables * t->n_parts; p++) {
+        const uint32_t *start = t->start[set] + p * (n + 1);
+        for (size_t b = 0; b < n; b++) good &= start[b] <= start[b + 1];
+        good &= start[n] <= t->room;
+    }
+    for (size_t i = 0; i < t->n_tables * t->room; i++)
+        good &= t->rows[set][i] >= 0 && (size_t)t->rows[set][i] < t->n_rows;
+    return good;
+}
+
+/* A sorted block: its parts, which are added to 'total', and places in it. */
+static bool sorted_is_good(const struct wisp_tables *t, size_t table, size_t block, uint32_t *total)
+{
+    const uint16_t *cut = t->cut + (table * t->n_blocks + block) * (t->n_parts + 1);
+    const uint32_t *entry = wisp_tables_keys(t, table, block * t->block);
+    const size_t n = min(t->n_rows - block * t->block, t->block);
+    bool good = cut[0] == 0 && cut[t->n_parts] == n;
+    for (size_t p = 0; p < t->n_parts; p++) {
+        good &= cut[p] <= cut[p + 1];
+        total[p] += (uint32_t)(cut[p + 1] - cut[p]);
+    }
+    for (size_t i = 0; i < n; i++)
+        good &=
+            entry[i] >> PLACE_BITS >> t->low_bits == 0 && (entry[i] & ((1u << PLACE_BITS) - 1)) < n;
+    return good;
+}
+
+bool wisp_tables_are_good(const struct wisp_tables *t, size_t hashed)
+{
+    const size_t sorted = hashed < t->n_rows ? hashed / t->block : t->n_blocks;
+    for (size_t table = 0; table < t->n_tables; table++) {
+        uint32_t total[1 << MOST_PARTS] = { 0 };
+        for (size_t b = 0; b < sorted; b++)
+            if (!sorted_is_good(t, table, b, total)) return false;
+        if (memcmp(total, t->total + table * t->n_parts, t->n_parts * sizeof *total) != 0)
+            return false;
+        const uint32_t *key = wisp_tables_keys(t, table, 0); /* hashed, in no whole block */
+        for (size_t i = sorted * t->block; i < hashed; i++)
+            if (key[i] >> t->bits != 0) return false;
+    }
+    return buckets_are_good(t, 0) && buckets_are_good(t, 1);
+}

@@ -63,6 +63,10 @@ struct wisp_filling {
 void wisp_tables_fill(const struct wisp_tables *t, const struct wisp_filling *f, size_t table,
                       size_t part, uint32_t *count);
 
+/* Of tables that came from a file, 'hashed' rows of which are hashed and their whole blocks sorted:
+ * is all of both sets, and of what is being made, within its bounds? */
+bool wisp_tables_are_good(const struct wisp_tables *t, size_t hashed);
+
 static inline const uint32_t *wisp_tables_start(const struct wisp_tables *t, int set, size_t table,
                                                 uint32_t key)
 {

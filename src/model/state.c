@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "model/train.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,18 @@ static void counters(char *out, size_t room, const struct wisp_run *r)
     snprintf(out, room, "%d %zu %zu %zu %zu %a %a %d %d %zu", r->epoch, r->step, r->steps,
              r->in_epoch, r->seen, r->loss_sum, r->best, r->best_epoch, r->since_best,
              r->n_averaged);
+}
+
+/* Checksums keep accidents away, not a hand that makes them anew: could a run stand there? */
+static bool counters_fit(struct wisp_run *r)
+{
+    const int last = r->plan.epochs;
+    return r->epoch >= 1 && r->epoch <= last + 1 && r->step <= r->steps &&
+           r->in_epoch <=
+               (r->epoch > last ? 0 : wisp_order_steps(&r->order, r->epoch, r->plan.batch)) &&
+           r->seen <= r->order.n_rows && isfinite(r->loss_sum) && r->best >= -1 && r->best <= 100 &&
+           r->best_epoch >= 0 && r->best_epoch <= r->epoch && r->since_best >= 0 &&
+           r->since_best <= r->epoch && r->n_averaged <= (r->average ? r->step : 0);
 }
 
 static wisp_status hash_more(void *state, const void *bytes, size_t n)
@@ -280,11 +293,14 @@ static wisp_status read_counters(struct wisp_run *r, const struct wisp_tensor_fi
                                  const char *path, wisp_error *err)
 {
     const char *at = wisp_tensor_file_meta(f, "at");
-    if (at && sscanf(at, "%d %zu %zu %zu %zu %la %la %d %d %zu", &r->epoch, &r->step, &r->steps,
-                     &r->in_epoch, &r->seen, &r->loss_sum, &r->best, &r->best_epoch, &r->since_best,
-                     &r->n_averaged) == 10)
+    if (at &&
+        sscanf(at, "%d %zu %zu %zu %zu %la %la %d %d %zu", &r->epoch, &r->step, &r->steps,
+               &r->in_epoch, &r->seen, &r->loss_sum, &r->best, &r->best_epoch, &r->since_best,
+               &r->n_averaged) == 10 &&
+        counters_fit(r))
         return WISP_OK;
-    return wisp_fail(err, WISP_EMODEL, "%s: metadata 'at' is not a list of counters", path);
+    return wisp_fail(err, WISP_EMODEL, "%s: metadata 'at' is not a list of counters of this run",
+                     path);
 }
 
 /* Everything of a run from a checkpoint that is whole. */
@@ -316,9 +332,12 @@ static wisp_status restore(struct wisp_run *r, const struct wisp_tensor_file *f,
             r->ctx,
             "resume    the run began with %s kernels and goes on with %s: rounding will differ",
             kernels, r->ctx->k->name);
-    if (r->sampler) wisp_sampler_restored(r->sampler, r->ctx);
-    for (int i = 0; i < r->n_hidden; i++)
-        if (r->hidden[i]) wisp_sampler_restored(r->hidden[i], r->ctx);
+    bool usable = !r->sampler || wisp_sampler_restored(r->sampler, r->ctx);
+    for (int i = 0; usable && i < r->n_hidden; i++)
+        if (r->hidden[i]) usable = wisp_sampler_restored(r->hidden[i], r->ctx);
+    if (!usable)
+        return wisp_fail(err, WISP_EMODEL, "%s: what it keeps for --sampling cannot be of this run",
+                         path);
     if ((st = expect_model(r, saved ? saved : "none", err)) != WISP_OK) return st;
     if (saved && strcmp(saved, "none") != 0) snprintf(r->saved, sizeof r->saved, "%s", saved);
     wisp_say(r->ctx, "resume    %s: from epoch %d, %zu steps of it done", path, r->epoch,
