@@ -1,0 +1,70 @@
+/* Fuzzing MatrixMarket files: what is accepted makes a layer. */
+#define FUZZ_NAME   "fuzz_mtx"
+#define FUZZ_ERRORS WISP_EFORMAT, WISP_ENOTSUP
+#define FUZZ_WORDS                                                                                 \
+    "%%MatrixMarket matrix coordinate ", "real", "integer", "pattern", "general\n", "symmetric",   \
+        "%", "3 4 4\n", "4294967296", "99999999999999999999", "-1", "\r\n", "1e400", "nan",        \
+        "array"
+#define FUZZ_MUTANTS 16000
+#include "fuzz/nets.h"
+
+#include "spdnn/mtx.h"
+
+static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_error *err)
+{
+    const char *path = fuzz_save("a.mtx", p, n);
+    wisp_tsv_id_max = 1 << 12; /* arrays are as long as ids say */
+
+    struct wisp_mtx m;
+    struct wisp_splayer l;
+    wisp_status st = wisp_mtx_read(&m, path, how & 1, err);
+    if (!m.own.start != (st != WISP_OK)) fuzz_die("an error, and edges", err);
+    if (st == WISP_OK) {
+        st = wisp_splayer_make(&l, &m.e, err);
+        if (st != WISP_OK && st != WISP_ENOMEM) fuzz_die("edges that make no layer", err);
+        if (st == WISP_OK) use_layer(&l);
+        if (st == WISP_OK) wisp_splayer_clear(&l);
+    }
+    wisp_mtx_clear(&m);
+    return st;
+}
+
+#define BANNER "%%MatrixMarket matrix coordinate real general\n"
+static const char *const seeds[] = {
+    BANNER "% x\n\n3 4 4\n3 1 2\n1 1 .5\n\n2 4 1e2\n1 2 -3\n",
+    "%%MatrixMarket matrix coordinate pattern general\n2 2 2\n2 2\n1 1\n",
+    "%%MatrixMarket Matrix Coordinate Integer General\r\n2 2 2\r\n1 1 3\r\n2 2 3",
+    BANNER "2 2 0\n",
+    BANNER "2 2 3\n1 1 1\n2 1 1\n1 1 1\n", /* twice */
+    BANNER "2 2 2\n1 1 1\n",               /* cut */
+    BANNER "2 2 1\n1 1 1\n2 2 1\n",        /* more */
+    BANNER "2 2 1\n3 1 1\n",
+    BANNER "2 2 1\n1 1 1e400\n",
+    BANNER "0 2 1\n1 1 1\n",
+    BANNER "2 2 1152921504606846976\n1 1 1\n", /* 2^60 */
+    BANNER "2 2 99999999999999999999999\n",
+    BANNER "% only a comment",
+    BANNER,
+    "%%MatrixMarket matrix array real general\n2 2\n",
+    "%%MatrixMarket matrix coordinate complex general\n2 2 0\n",
+    "%%MatrixMarket matrix coordinate real symmetric\n2 2 0\n",
+    "%%MatrixMarket matrix coordinate real general more\n2 2 0\n",
+    "%MatrixMarket\n",
+    "",
+};
+
+static size_t fuzz_seed(uint8_t *to, size_t i)
+{
+    const size_t n = sizeof seeds / sizeof *seeds;
+    return i < 2 * n ? fuzz_put(to, (unsigned)(i / n), seeds[i % n], strlen(seeds[i % n])) : 0;
+}
+
+#ifndef WISP_LIBFUZZER
+static void fuzz_tests(void)
+{
+    TEST(FUZZ_NAME ": no such file");
+    struct wisp_mtx m;
+    wisp_error err;
+    CHECK(wisp_mtx_read(&m, fuzz_path("nowhere"), false, &err) == WISP_EIO, "%s", err.text);
+}
+#endif

@@ -1,0 +1,102 @@
+/* Sets of rows for fuzz targets: the promises of data.h, and whether two are the same. */
+#ifndef WISP_TESTS_FUZZ_ROWS_H
+#define WISP_TESTS_FUZZ_ROWS_H
+
+#include "fuzz/rig.h"
+
+#include "data/data.h"
+
+#include <math.h>
+
+static inline void rows_check_list(const uint32_t *ptr, const int32_t *id, size_t n_rows,
+                                   size_t n_ids, int64_t *counts)
+{
+    if (ptr[0] != 0) fuzz_die("offsets do not start at 0", NULL);
+    for (size_t r = 0; r < n_rows; r++) {
+        if (ptr[r] > ptr[r + 1]) fuzz_die("offsets fall", NULL);
+        for (size_t k = ptr[r]; k < ptr[r + 1]; k++) {
+            if (id[k] < 0 || (size_t)id[k] >= n_ids) fuzz_die("id out of range", NULL);
+            if (k > ptr[r] && id[k - 1] >= id[k]) fuzz_die("ids do not ascend", NULL);
+            counts[id[k]]--;
+        }
+    }
+}
+
+static inline void rows_check_names(const struct wisp_names *n)
+{
+    unsigned sum = 0;
+    for (size_t i = 0; i < n->n; i++) {
+        if (n->start[i + 1] <= n->start[i] || n->start[i + 1] > n->bytes + 1)
+            fuzz_die("places of names", NULL);
+        for (size_t k = n->start[i]; k < n->start[i + 1] - 1; k++) {
+            if (n->text[k] == '\n') fuzz_die("a name of two lines", NULL);
+            sum += (unsigned char)n->text[k];
+        }
+    }
+    fuzz_sink = sum;
+}
+
+/* 'counted': the numbers of rows with a feature and with a label are those of the rows. */
+static inline void rows_check(const struct wisp_data *d, bool counted)
+{
+    size_t rows = 0, nnz = 0;
+    int64_t *features = calloc(d->n_features + 1, sizeof *features),
+            *labels = calloc(d->n_labels + 1, sizeof *labels);
+    for (size_t i = 0; i < d->n_features; i++) features[i] = d->feature_rows[i];
+    for (size_t i = 0; i < d->n_labels; i++) labels[i] = d->label_rows[i];
+    for (size_t b = 0; b < d->n_blocks; b++) {
+        const struct wisp_rows *r = &d->blocks[b];
+        rows_check_list(r->xp, r->xi, r->n, d->n_features, features);
+        rows_check_list(r->yp, r->yi, r->n, d->n_labels, labels);
+        for (size_t k = 0; k < r->xp[r->n]; k++)
+            if (!isfinite(r->xv[k])) fuzz_die("a value that is not finite", NULL);
+        rows += r->n;
+        nnz += r->xp[r->n];
+    }
+    if (rows != d->n_rows || nnz != d->nnz) fuzz_die("wrong totals", NULL);
+    for (size_t i = 0; counted && i < d->n_features; i++)
+        if (features[i] != 0) fuzz_die("wrong count of a feature", NULL);
+    for (size_t i = 0; counted && i < d->n_labels; i++)
+        if (labels[i] != 0) fuzz_die("wrong count of a label", NULL);
+    free(features);
+    free(labels);
+    rows_check_names(&d->labels);
+    rows_check_names(&d->vocab);
+}
+
+/* The same rows; numbers of features and labels may differ, where ids alone say them. */
+static inline bool rows_same(const struct wisp_data *a, const struct wisp_data *b)
+{
+    if (a->n_rows != b->n_rows || a->nnz != b->nnz || a->n_lab != b->n_lab) return false;
+    for (size_t i = 0; i < a->n_rows; i++) {
+        size_t p, q;
+        const struct wisp_rows *x = wisp_data_row(a, i, &p), *y = wisp_data_row(b, i, &q);
+        size_t nx = x->xp[p + 1] - x->xp[p], ny = x->yp[p + 1] - x->yp[p];
+        if (y->xp[q + 1] - y->xp[q] != nx || y->yp[q + 1] - y->yp[q] != ny ||
+            (nx && memcmp(x->xi + x->xp[p], y->xi + y->xp[q], 4 * nx)) ||
+            (nx && memcmp(x->xv + x->xp[p], y->xv + y->xp[q], 4 * nx)) ||
+            (ny && memcmp(x->yi + x->yp[p], y->yi + y->yp[q], 4 * ny)))
+            return false;
+    }
+    return true;
+}
+
+/* d, written in the named format and read again, has the same rows.  False: it cannot be written
+ * so. */
+static inline bool rows_round_trip(const struct wisp_data *d, const char *format, const char *file)
+{
+    const struct wisp_read_options o = { .format = format, .index_base = -1, .min_count = 1 };
+    wisp_error err = { 0 };
+    struct wisp_data *back;
+    const char *path = fuzz_path(file);
+    wisp_status st = wisp_format_find(format)->write(d, &fuzz_one_thread, path, &err);
+    if (st == WISP_ENOTSUP) return false;
+    if (st == WISP_OK) st = wisp_data_read(&back, &fuzz_one_thread, path, &o, &err);
+    if (st == WISP_ENOMEM && fuzz_starved) return false;
+    if (st != WISP_OK) fuzz_die("what was written cannot be read", &err);
+    if (!rows_same(d, back)) fuzz_die("what was written is read as other rows", NULL);
+    wisp_data_free(back);
+    return true;
+}
+
+#endif
