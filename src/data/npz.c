@@ -104,14 +104,15 @@ static bool parse_header(struct array *a, const char *text, size_t n)
     return take(&c, "\n") && c.p == c.end && seen == 7;
 }
 
-static wisp_status parse_array(struct array *a, const unsigned char *p, size_t bytes,
+/* The header of an array of so many bytes, of which the first 'there' are at p. */
+static wisp_status parse_array(struct array *a, const unsigned char *p, size_t there, size_t bytes,
                                wisp_error *err)
 {
-    if (bytes < 12 || memcmp(p, "\x93NUMPY", 6) || p[6] < 1 || p[6] > 3)
+    if (there < 12 || memcmp(p, "\x93NUMPY", 6) || p[6] < 1 || p[6] > 3)
         return wrong(a, "no npy header of version 1 to 3", err);
     size_t at = p[6] == 1 ? 10 : 12, head = (size_t)(p[8] | p[9] << 8);
     if (p[6] > 1) head |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
-    if (head > bytes - at || !parse_header(a, (const char *)p + at, head))
+    if (head > there - at || !parse_header(a, (const char *)p + at, head))
         return wrong(a,
                      "its npy header is not one this program reads (little-endian numbers "
                      "or text, no structures)",
@@ -125,17 +126,51 @@ static wisp_status parse_array(struct array *a, const unsigned char *p, size_t b
     return WISP_OK;
 }
 
-static wisp_status load_array(struct array *a, const struct wisp_zip *z, const char *name,
-                              wisp_error *err)
+static wisp_status find_array(struct array *a, const struct wisp_zip_entry **e,
+                              const struct wisp_zip *z, const char *name, wisp_error *err)
 {
     char file[32];
     *a = (struct array){ .path = z->path, .name = name };
     snprintf(file, sizeof file, "%s.npy", name);
-    const struct wisp_zip_entry *e = wisp_zip_find(z, file);
-    if (!e) return wrong(a, "missing; expected a file of scipy.sparse.save_npz in format csr", err);
+    *e = wisp_zip_find(z, file);
+    if (*e) return WISP_OK;
+    return wrong(a, "missing; expected a file of scipy.sparse.save_npz in format csr", err);
+}
+
+static wisp_status load_array(struct array *a, const struct wisp_zip *z, const char *name,
+                              wisp_error *err)
+{
+    const struct wisp_zip_entry *e;
     const unsigned char *p;
-    wisp_status st = wisp_zip_read(&p, &a->owned, z, e, err);
-    return st ? st : parse_array(a, p, e->bytes, err);
+    wisp_status st = find_array(a, &e, z, name, err);
+    if (!st) st = wisp_zip_read(&p, &a->owned, z, e, err);
+    return st ? st : parse_array(a, p, e->bytes, e->bytes, err);
+}
+
+/* The same for arrays of a few numbers: a long one is not unpacked. */
+static wisp_status load_small(struct array *a, const struct wisp_zip *z, const char *name,
+                              wisp_error *err)
+{
+    enum { MOST = 1 << 17 }; /* a header of any length that version 1 allows, and a word */
+    const struct wisp_zip_entry *e;
+    wisp_status st = find_array(a, &e, z, name, err);
+    if (!st && e->bytes > MOST) return wrong(a, "expected a word, or two integers", err);
+    return st ? st : load_array(a, z, name, err);
+}
+
+/* Type and length alone: nothing is unpacked but the header. */
+static wisp_status peek_array(struct array *a, const struct wisp_zip *z, const char *name,
+                              wisp_error *err)
+{
+    enum { MOST_HEADER = 4096 }; /* numpy writes 118 bytes */
+    unsigned char head[MOST_HEADER];
+    const struct wisp_zip_entry *e;
+    size_t n = sizeof head;
+    wisp_status st = find_array(a, &e, z, name, err);
+    if (!st) st = wisp_zip_peek(head, &n, z, e, err);
+    if (!st) st = parse_array(a, head, n, e->bytes, err);
+    a->p = NULL;
+    return st;
 }
 
 /* Elements may lie at any address, hence memcpy; little-endian on both sides. */
@@ -198,7 +233,7 @@ static void matrix_clear(struct matrix *m)
 static wisp_status check_format(const struct wisp_zip *z, wisp_error *err)
 {
     struct array a;
-    wisp_status st = load_array(&a, z, "format", err);
+    wisp_status st = load_small(&a, z, "format", err);
     if (!st) {
         char word[8] = { 0 };
         size_t step = a.kind == 'U' ? 4 : 1, n = a.item / step;
@@ -221,7 +256,7 @@ static bool is_int(const struct array *a)
 static wisp_status load_shape(struct matrix *m, wisp_error *err)
 {
     struct array a;
-    wisp_status st = load_array(&a, &m->zip, "shape", err);
+    wisp_status st = load_small(&a, &m->zip, "shape", err);
     if (!st && (!is_int(&a) || a.n_dims != 1 || a.n != 2))
         st = wrong(&a, "expected two integers", err);
     if (!st) {
@@ -237,7 +272,8 @@ static wisp_status load_shape(struct matrix *m, wisp_error *err)
     return st;
 }
 
-static wisp_status check_arrays(const struct matrix *m, wisp_error *err)
+/* What headers say: types, and lengths that fit each other. */
+static wisp_status check_lengths(const struct matrix *m, wisp_error *err)
 {
     const struct array *p = &m->indptr, *i = &m->indices, *v = &m->data;
     bool value = v->kind == 'f'
@@ -253,6 +289,12 @@ static wisp_status check_arrays(const struct matrix *m, wisp_error *err)
     if (i->n != v->n)
         return wisp_fail(err, WISP_EFORMAT, "%s: array 'indices': %zu elements, but 'data' has %zu",
                          i->path, i->n, v->n);
+    return WISP_OK;
+}
+
+static wisp_status check_offsets(const struct matrix *m, wisp_error *err)
+{
+    const struct array *p = &m->indptr, *i = &m->indices;
     if (int_at(p, 0) != 0) return wrong(p, "does not start at 0", err);
     for (size_t r = 0; r < m->n_rows; r++)
         if (int_at(p, r + 1) < int_at(p, r))
@@ -271,11 +313,15 @@ static wisp_status matrix_open(struct matrix *m, const char *path, wisp_error *e
     if (!st) st = wisp_zip_init(&m->zip, m->map.p, m->map.bytes, path, err);
     if (!st) st = check_format(&m->zip, err);
     if (!st) st = load_shape(m, err);
+    if (!st) st = peek_array(&m->indptr, &m->zip, "indptr", err);
+    if (!st) st = peek_array(&m->indices, &m->zip, "indices", err);
+    if (!st) st = peek_array(&m->data, &m->zip, "data", err);
+    if (!st) st = check_lengths(m, err); /* before memory is taken for what may be no matrix */
     if (!st) st = load_array(&m->indptr, &m->zip, "indptr", err);
+    if (!st) st = check_offsets(m, err);
     if (!st) st = load_array(&m->indices, &m->zip, "indices", err);
     if (!st) st = load_array(&m->data, &m->zip, "data", err);
-    if (!st) st = check_arrays(m, err);
-    return st;
+    return st ? st : check_lengths(m, err); /* the file may have changed meanwhile */
 }
 
 /* ---- reading ---- */

@@ -207,26 +207,60 @@ static wisp_status inflate_entry(unsigned char *to, const struct wisp_zip *z,
     return WISP_OK;
 }
 
+static wisp_status check_entry(const struct wisp_zip *z, const struct wisp_zip_entry *e,
+                               wisp_error *err)
+{
+    if (e->method == DEFLATED && e->bytes / MAX_EXPANSION > e->packed_bytes)
+        return wisp_fail(err, WISP_EFORMAT, "%s: entry '%.*s': %zu bytes cannot unpack to %zu",
+                         z->path, (int)e->name_bytes, e->name, e->packed_bytes, e->bytes);
+    if (e->method != DEFLATED && e->method != STORED)
+        return wisp_fail(err, WISP_ENOTSUP,
+                         "%s: entry '%.*s' is packed by method %u; stored and deflate are known",
+                         z->path, (int)e->name_bytes, e->name, e->method);
+    if (e->method == STORED && e->bytes != e->packed_bytes)
+        return broken(z, "a stored entry with two sizes", err);
+    return WISP_OK;
+}
+
+wisp_status wisp_zip_peek(unsigned char *to, size_t *n, const struct wisp_zip *z,
+                          const struct wisp_zip_entry *e, wisp_error *err)
+{
+    wisp_status st = check_entry(z, e, err);
+    if (st) return st;
+    if (*n > e->bytes) *n = e->bytes;
+    if (e->method == STORED) {
+        memcpy(to, e->packed, *n);
+        return WISP_OK;
+    }
+    z_stream s = { .zalloc = wisp_zlib_alloc,
+                   .zfree = wisp_zlib_free,
+                   .next_in = (unsigned char *)e->packed,
+                   .next_out = to,
+                   .avail_out = (unsigned)*n };
+    refill(&s.avail_in, e->packed_bytes);
+    if (inflateInit2(&s, -MAX_WBITS) != Z_OK) return wisp_fail_mem(err, 1 << 15, "unpacking");
+    int rc = inflate(&s, Z_SYNC_FLUSH);
+    *n = s.total_out;
+    inflateEnd(&s);
+    if (rc == Z_MEM_ERROR) return wisp_fail_mem(err, 1 << 15, "unpacking");
+    if (rc == Z_DATA_ERROR)
+        return wisp_fail(err, WISP_EFORMAT, "%s: entry '%.*s' does not unpack", z->path,
+                         (int)e->name_bytes, e->name);
+    return WISP_OK;
+}
+
 wisp_status wisp_zip_read(const unsigned char **p, void **owned, const struct wisp_zip *z,
                           const struct wisp_zip_entry *e, wisp_error *err)
 {
     *p = e->packed;
     *owned = NULL;
-    wisp_status st = WISP_OK;
+    wisp_status st = check_entry(z, e, err);
+    if (st) return st;
     if (e->method == DEFLATED) {
-        if (e->bytes / MAX_EXPANSION > e->packed_bytes)
-            return wisp_fail(err, WISP_EFORMAT, "%s: entry '%.*s': %zu bytes cannot unpack to %zu",
-                             z->path, (int)e->name_bytes, e->name, e->packed_bytes, e->bytes);
         unsigned char *to = wisp_mem_fits(e->bytes) ? wisp_alloc(e->bytes, 1) : NULL;
         if (!to) return wisp_fail_mem(err, e->bytes, "an unpacked array");
         *p = *owned = to;
         st = inflate_entry(to, z, e, err);
-    } else if (e->method != STORED) {
-        return wisp_fail(err, WISP_ENOTSUP,
-                         "%s: entry '%.*s' is packed by method %u; stored and deflate are known",
-                         z->path, (int)e->name_bytes, e->name, e->method);
-    } else if (e->bytes != e->packed_bytes) {
-        return broken(z, "a stored entry with two sizes", err);
     }
     if (!st && crc32_z(0, *p, e->bytes) != e->crc)
         st = wisp_fail(err, WISP_EFORMAT, "%s: entry '%.*s' is damaged: its checksum is wrong",

@@ -26,6 +26,9 @@ wisp_status wisp_zip_init(struct wisp_zip *z, const unsigned char *p, size_t byt
 void wisp_zip_clear(struct wisp_zip *z);
 const struct wisp_zip_entry *wisp_zip_find(const struct wisp_zip *z, const char *name);
 
+/* The first bytes of an entry, up to *n of them, which becomes how many there are; no crc. */
+wisp_status wisp_zip_peek(unsigned char *to, size_t *n, const struct wisp_zip *z,
+                          const struct wisp_zip_entry *e, wisp_error *err);
 /* The bytes of an entry, crc checked: in the map where they are stored (*owned is NULL), else
  * inflated into *owned, which the caller frees. */
 wisp_status wisp_zip_read(const unsigned char **p, void **owned, const struct wisp_zip *z,
