@@ -145,6 +145,8 @@ static const wisp_option table[N_OPTS] = {
                                  "only" },
     [OPT_LOG] = { "log", "text", "", "", "train bench",
                   "file that receives one JSON line an epoch" },
+    [OPT_NOTE] = { "note", "text", "", "", "train",
+                   "one line of ASCII that the model keeps among its options" },
 
     [OPT_FORMAT] = { "format", "choice", "auto", "auto|xc|libsvm|fasttext|npz|idx", READS,
                      "of the data files" },

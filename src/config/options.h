@@ -66,6 +66,7 @@ enum wisp_opt {
     OPT_CHECKPOINT_STEPS,
     OPT_CHECKPOINT_MINUTES,
     OPT_LOG,
+    OPT_NOTE,
     /* data */
     OPT_FORMAT,
     OPT_VALUES,

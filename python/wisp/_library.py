@@ -1,0 +1,168 @@
+"""libwisp by ctypes: where it lies, its functions and structs, and its errors as Python's."""
+from __future__ import annotations
+
+import ctypes as c
+import os
+import pathlib
+import weakref
+from typing import Any, Callable, List, Optional
+
+Status = "a status"
+Size = c.c_size_t
+Pointer = c.c_void_p
+
+
+class Error(c.Structure):
+    _fields_ = [("code", c.c_int), ("text", c.c_char * 500)]
+
+
+class Option(c.Structure):
+    _fields_ = [(name, c.c_char_p) for name in ("key", "type", "fallback", "range", "commands", "help")]
+
+
+class DataStats(c.Structure):
+    _fields_ = [(name, Size) for name in ("n_rows", "n_features", "n_labels", "n_values", "n_label_values",
+                                          "n_unlabelled", "source_bytes", "bytes")]
+
+
+class Progress(c.Structure):
+    _fields_ = [("epoch", c.c_int), ("epochs", c.c_int), ("rows_done", Size), ("n_rows", Size), ("loss", c.c_double),
+                ("rows_per_s", c.c_double), ("eta_s", c.c_double), ("rows_trained", Size), ("train_s", c.c_double),
+                ("active", c.c_double), ("scored", c.c_double), ("recall", c.c_double), ("epoch_ended", c.c_int),
+                ("valid", c.c_double), ("best", c.c_int), ("json", c.c_char_p)]
+
+
+OnProgress = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(Progress))
+OnNotice = c.CFUNCTYPE(None, c.c_void_p, c.c_char_p)
+
+EINVAL, ENOMEM, EIO, EFORMAT, ENOTSUP, EMODEL, ENUMERIC, EPEER, ESTOPPED = range(-1, -10, -1)
+PTR64, IDS64, VALUES64 = 1, 2, 4
+
+_KINDS = {EINVAL: ValueError, ENOMEM: MemoryError, EIO: OSError, EFORMAT: ValueError, ENOTSUP: NotImplementedError,
+          EMODEL: ValueError, ENUMERIC: FloatingPointError, EPEER: ConnectionError, ESTOPPED: InterruptedError}
+
+_OUT = c.POINTER(Pointer)
+_TEXT = c.c_char_p
+# name: (result, arguments but for the error, which those that return a status take last)
+FUNCTIONS = {
+    "wisp_version": (_TEXT, []),
+    "wisp_context_create": (Status, [_OUT, c.c_int]),
+    "wisp_context_free": (None, [Pointer]),
+    "wisp_context_on_notice": (None, [Pointer, OnNotice, Pointer]),
+    "wisp_table_row": (c.c_int, [_TEXT, Size, c.POINTER(_TEXT), c.POINTER(_TEXT)]),
+    "wisp_option_row": (c.POINTER(Option), [Size]),
+    "wisp_config_create": (Status, [_OUT]),
+    "wisp_config_free": (None, [Pointer]),
+    "wisp_config_set": (Status, [Pointer, _TEXT, _TEXT]),
+    "wisp_data_open": (Status, [_OUT, Pointer, _TEXT, Pointer, Pointer]),
+    "wisp_data_open_like": (Status, [_OUT, Pointer, _TEXT, Pointer, Pointer]),
+    "wisp_data_view_csr": (Status, [_OUT, Size, Size, Size, Pointer, Pointer, Pointer, c.c_uint, Pointer, Pointer]),
+    "wisp_data_stats_get": (None, [Pointer, c.POINTER(DataStats)]),
+    "wisp_data_write": (Status, [Pointer, Pointer, _TEXT, _TEXT]),
+    "wisp_data_free": (None, [Pointer]),
+    "wisp_train": (Status, [_OUT, Pointer, Pointer, Pointer, Pointer, _TEXT, OnProgress, Pointer]),
+    "wisp_model_load": (Status, [_OUT, _TEXT]),
+    "wisp_model_free": (None, [Pointer]),
+    "wisp_model_n_labels": (Size, [Pointer]),
+    "wisp_model_label_name": (Pointer, [Pointer, c.c_int32, c.POINTER(Size)]),
+    "wisp_model_describe": (_TEXT, [Pointer]),
+    "wisp_model_inference": (Status, [Pointer, _TEXT]),
+    "wisp_model_device": (Status, [Pointer, _TEXT]),
+    "wisp_predictor_create": (Status, [_OUT, Pointer, Pointer, Size]),
+    "wisp_predictor_run": (Status, [Pointer, Pointer, Pointer, Pointer, Size, Size]),
+    "wisp_predictor_free": (None, [Pointer]),
+    "wisp_report_json": (_TEXT, [Pointer]),
+    "wisp_report_free": (None, [Pointer]),
+    "wisp_sparse_create": (Status, [_OUT, c.c_double]),
+    "wisp_sparse_free": (None, [Pointer]),
+    "wisp_sparse_add": (Status, [Pointer, c.c_uint32, c.c_uint32, Pointer, Pointer, Pointer, Pointer, c.c_int]),
+    "wisp_sparse_save": (Status, [Pointer, _TEXT]),
+    "wisp_sparse_load": (Status, [_OUT, Pointer, _TEXT]),
+    "wisp_sparse_run": (Status, [Pointer, Pointer, _OUT, Pointer, Pointer, Size, Pointer, Pointer, Pointer, Pointer]),
+}
+
+
+def _find() -> str:
+    """The library: WISP_LIBRARY, in the installed package, or in the tree that this file belongs to."""
+    named = os.environ.get("WISP_LIBRARY")
+    here = pathlib.Path(__file__).resolve().parent
+    places = [pathlib.Path(named)] if named else [here / "lib" / "libwisp.so", here.parents[1] / "build" / "libwisp.so"]
+    for place in places:
+        if place.is_file():
+            return str(place)
+    raise ImportError("libwisp.so is not in " + " or ".join(str(p.parent) for p in places) +
+                      ": install the package (pip install .), run 'make', or set WISP_LIBRARY to its path")
+
+
+def _load() -> c.CDLL:
+    lib = c.CDLL(path)  # its calls let other Python threads run
+    for name, (result, arguments) in FUNCTIONS.items():
+        function = getattr(lib, name)
+        function.restype = c.c_int if result is Status else result
+        function.argtypes = arguments + ([c.POINTER(Error)] if result is Status else [])
+    return lib
+
+
+path = _find()
+lib = _load()
+
+
+def version() -> str:
+    return lib.wisp_version().decode()
+
+
+def call(name: str, *arguments: Any) -> None:
+    """A function that returns a status: its error becomes an exception with its text; .status has the number."""
+    err = Error()
+    status = getattr(lib, name)(*arguments, err)
+    if status:
+        raise failure(status, err.text.decode(errors="replace"))
+
+
+def failure(status: int, text: str) -> Exception:
+    kind = _KINDS.get(status, RuntimeError)(text)
+    kind.status = status  # type: ignore[attr-defined]
+    return kind
+
+
+class Handle:
+    """What the library made, freed when nobody holds it any more; 'keep' lives as long."""
+
+    def __init__(self, create: str, free: str, *arguments: Any, keep: Any = None) -> None:
+        out = Pointer()
+        call(create, out, *arguments)
+        self.p = out
+        self.keep = keep
+        self._end = weakref.finalize(self, getattr(lib, free), out)
+
+
+def context(threads: int = 0, say: Optional[Callable[[str], None]] = None) -> Handle:
+    ctx = Handle("wisp_context_create", "wisp_context_free", int(threads))
+    if say:
+        ctx.keep = OnNotice(lambda _, line: say(line.decode(errors="replace")))
+        lib.wisp_context_on_notice(ctx.p, ctx.keep, None)
+    return ctx
+
+
+def report(out: Pointer) -> dict:
+    """A report as a dict; frees it."""
+    import json
+
+    try:
+        return json.loads(lib.wisp_report_json(out))
+    finally:
+        lib.wisp_report_free(out)
+
+
+def table(name: str) -> List[tuple]:
+    """Rows (name, what) of a table of this build."""
+    rows, key, what = [], c.c_char_p(), c.c_char_p()
+    while lib.wisp_table_row(name.encode(), len(rows), key, what):
+        rows.append((key.value.decode(), what.value.decode()))
+    return rows
+
+
+def info() -> dict:
+    """What this library is and knows: version, path, formats, layers, samplers, kernels, devices ..."""
+    names = ("formats", "layers", "losses", "optimizers", "samplers", "hashes", "precisions", "kernels", "devices")
+    return {"version": version(), "library": path, **{name: dict(table(name)) for name in names}}

@@ -1,0 +1,102 @@
+"""Very deep networks of few, fixed connections, run on scipy matrices."""
+from __future__ import annotations
+
+import os
+from typing import Any, Optional, Sequence
+
+import numpy as np
+import scipy.sparse as sp
+
+from . import _library as library
+from . import _options as options
+
+
+class SparseNetwork:
+    """Layers y = min(clip, max(0, W x + bias)).
+
+    Parameters
+    ----------
+    weights : sequence of scipy sparse matrices (outputs, inputs), one a layer; None: add them one by one
+    biases : for each layer a number, an array (outputs) or None; or one number for all
+    clip : float, default=0
+        Upper bound of the values; 0: none.
+    linear : bool, default=False
+        The last of 'weights' has no bounds, as that of a classifier.
+    mode : {'exact', 'raw', 'merged'}
+        raw: every edge of every input is computed; exact: inputs that no later layer changes are done; merged: exact,
+        and equal neurons are computed once.
+    device : {'cpu', 'cuda'}
+    memory : int or str, default=0
+        Limit for network and inputs on a card, e.g. '2G'; what is beyond it is streamed.  0: what it has.
+    threads : int, default=0
+        0: one per core.
+    """
+
+    def __init__(self, weights: Optional[Sequence[Any]] = None, biases: Any = None, *, clip: float = 0, linear: bool = False,
+                 mode: str = "exact", device: str = "cpu", memory: Any = 0, threads: int = 0) -> None:
+        self.mode, self.device, self.memory, self.threads = mode, device, memory, threads
+        self.n_inputs = self.n_outputs = self.n_layers = 0
+        self.report_: dict = {}
+        self._net = library.Handle("wisp_sparse_create", "wisp_sparse_free", float(clip))
+        weights = list(weights or [])
+        if biases is None or np.isscalar(biases):
+            biases = [biases] * len(weights)
+        if len(biases) != len(weights):
+            raise ValueError(f"{len(weights)} layers, but {len(biases)} biases")
+        for i, (W, bias) in enumerate(zip(weights, biases)):
+            self.add(W, bias, linear=linear and i + 1 == len(weights))
+
+    def add(self, W: Any, bias: Any = None, linear: bool = False) -> "SparseNetwork":
+        """One more layer; W (outputs, inputs) is copied."""
+        W = sp.csr_matrix(W)
+        if not W.has_canonical_format:
+            W = W.copy()
+            W.sum_duplicates()
+        n_out, n_in = W.shape
+        if self.n_layers and n_in != self.n_outputs:
+            raise ValueError(f"layer {self.n_layers}: W takes {n_in} inputs, the layer before gives {self.n_outputs}")
+        b = None
+        if bias is not None:
+            b = np.ascontiguousarray(np.broadcast_to(np.asarray(bias, dtype=np.float32), (n_out,)))
+        start, ids, values = _arrays(W)
+        library.call("wisp_sparse_add", self._net.p, n_in, n_out, start.ctypes.data, ids.ctypes.data, values.ctypes.data,
+                     None if b is None else b.ctypes.data, int(linear))
+        self.n_inputs = self.n_inputs or n_in
+        self.n_outputs = n_out
+        self.n_layers += 1
+        return self
+
+    def run(self, X: Any) -> np.ndarray:
+        """The last layer's values (rows, outputs) of inputs X (rows, inputs)."""
+        values = np.empty((X.shape[0], self.n_outputs), dtype=np.float32)
+        self._run(X, values)
+        return values
+
+    def nonzero(self, X: Any) -> np.ndarray:
+        """Which rows do not end with zeros alone, as numbers from 0."""
+        return np.flatnonzero(self._run(X, None))
+
+    def _run(self, X: Any, values: Optional[np.ndarray]) -> np.ndarray:
+        X = sp.csr_matrix(X)
+        if X.shape[1] != self.n_inputs:
+            raise ValueError(f"X has {X.shape[1]} columns, the network takes {self.n_inputs} inputs")
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        ends, out = np.zeros(X.shape[0], dtype=np.uint8), library.Pointer()
+        start, ids, data = _arrays(X)
+        cfg = options.config({"mode": self.mode, "device": self.device, "memory": self.memory})
+        library.call("wisp_sparse_run", None if values is None else values.ctypes.data, ends.ctypes.data, out,
+                     library.context(self.threads).p, self._net.p, X.shape[0], start.ctypes.data, ids.ctypes.data,
+                     data.ctypes.data, cfg.p)
+        self.report_ = library.report(out)
+        return ends
+
+    def save(self, path: Any) -> None:
+        library.call("wisp_sparse_save", self._net.p, os.fsencode(path))
+
+
+def _arrays(M: sp.csr_matrix) -> tuple:
+    """Offsets, ids, values of the types that the engine has."""
+    return (np.ascontiguousarray(M.indptr, dtype=np.uint64), np.ascontiguousarray(M.indices, dtype=np.uint32),
+            np.ascontiguousarray(M.data, dtype=np.float32))

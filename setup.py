@@ -1,0 +1,58 @@
+"""Builds the wheel: runs make, has tools/dist gather the library with what it needs, and puts that into the package.
+
+The wheel holds wisp/lib/ (libwisp.so, the parts for cards and for MPI where they were built, and the libraries that are
+not glibc's) with their licences, and wisp/classifier.pyi, the keywords of the option table for type checkers.  Nothing is
+compiled against Python: one wheel serves every version of it on a platform.  MAKEFLAGS and CUDA=0 or MPI=0 in the
+environment reach make.  An editable install only runs make: the package then uses build/libwisp.so."""
+import glob
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
+
+ROOT = pathlib.Path(__file__).resolve().parent
+BASE = "build/python"  # setuptools' own files, beside make's
+VERSION = re.search(r'^#define WISP_VERSION "(.*)"', (ROOT / "include/wisp/wisp.h").read_text(), re.M)[1]
+
+
+class Build(build_py):
+    def run(self):
+        super().run()
+        subprocess.run(["make", f"-j{os.cpu_count()}", "all"], cwd=ROOT, check=True)
+        if self.editable_mode:
+            return
+        subprocess.run(["tools/dist", "build", BASE + "/dist"], cwd=ROOT, check=True)
+        package = pathlib.Path(self.build_lib) / "wisp"
+        made = ROOT / BASE / "dist" / f"wisp-{VERSION}"
+        for name in ("lib", "licenses"):
+            shutil.rmtree(package / name, ignore_errors=True)
+            shutil.copytree(made / name, package / name)
+        shutil.copy(made / "LICENSE", package / "licenses" / "wisp")
+        stub = subprocess.run([sys.executable, str(ROOT / "tools/python-stub"), str(made / "lib/libwisp.so")],
+                              check=True, capture_output=True, text=True).stdout
+        (package / "classifier.pyi").write_text(stub)
+
+    def get_outputs(self, include_bytecode=True):
+        here = os.path.join(self.build_lib, "wisp")
+        extra = [p for d in ("lib", "licenses") for p in glob.glob(os.path.join(here, d, "*"))]
+        return super().get_outputs(include_bytecode) + extra + [os.path.join(here, "classifier.pyi")]
+
+
+class Wheel(bdist_wheel):
+    def finalize_options(self):
+        super().finalize_options()
+        self.root_is_pure = False
+
+    def get_tag(self):
+        return "py3", "none", super().get_tag()[2]
+
+
+os.makedirs(ROOT / BASE, exist_ok=True)
+setup(version=VERSION, cmdclass={"build_py": Build, "bdist_wheel": Wheel},
+      options={"build": {"build_base": BASE}, "egg_info": {"egg_base": BASE}, "bdist_wheel": {"bdist_dir": BASE + "/wheel"}})
