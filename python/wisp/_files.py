@@ -24,5 +24,5 @@ def read(path: Any, **keywords: Any) -> Tuple[sp.csr_matrix, sp.csr_matrix]:
     data = Data.open(path, ctx, options.config(keywords))
     with tempfile.TemporaryDirectory(prefix="wisp-") as folder:
         out = os.path.join(folder, "rows.npz")
-        library.call("wisp_data_write", data.p, ctx.p, os.fsencode(out), b"npz")
+        library.call("wisp_data_write", data, ctx, os.fsencode(out), b"npz")
         return sp.load_npz(out), sp.load_npz(os.path.join(folder, "rows.y.npz"))

@@ -131,16 +131,22 @@ class Handle:
     def __init__(self, create: str, free: str, *arguments: Any, keep: Any = None) -> None:
         out = Pointer()
         call(create, out, *arguments)
-        self.p = out
+        self._as_parameter_ = out  # ctypes takes the handle itself, which so lives through the call
         self.keep = keep
-        self._end = weakref.finalize(self, getattr(lib, free), out)
+        self._end = weakref.finalize(self, _free, os.getpid(), getattr(lib, free), out)
+
+
+def _free(maker: int, function: Any, out: Pointer) -> None:
+    """A forked process has a copy of the memory but none of the threads: freeing there would wait for them."""
+    if os.getpid() == maker:
+        function(out)
 
 
 def context(threads: int = 0, say: Optional[Callable[[str], None]] = None) -> Handle:
     ctx = Handle("wisp_context_create", "wisp_context_free", int(threads))
     if say:
         ctx.keep = OnNotice(lambda _, line: say(line.decode(errors="replace")))
-        lib.wisp_context_on_notice(ctx.p, ctx.keep, None)
+        lib.wisp_context_on_notice(ctx, ctx.keep, None)
     return ctx
 
 

@@ -16,21 +16,25 @@ from . import _library as library
 from ._rows import Data
 
 
-class Model(library.Handle):
-    """The file may be gone from its folder; the descriptor keeps it.  Predictors are made once and kept."""
+class Model:
+    """The file may be gone from its folder; the descriptor keeps it.  A predictor is made once and kept; it holds the
+    library's model, so that this is freed after it."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, name: str = "a pickled model") -> None:
         weakref.finalize(self, os.close, fd)
         self.fd = fd
-        super().__init__("wisp_model_load", "wisp_model_free", self.path.encode())
-        self.describe = json.loads(library.lib.wisp_model_describe(self.p))
+        try:
+            self.handle = library.Handle("wisp_model_load", "wisp_model_free", self.path.encode())
+        except (ValueError, OSError) as e:
+            raise type(e)(str(e).replace(self.path, name)) from None
+        self.describe = json.loads(library.lib.wisp_model_describe(self.handle))
         self._lock = threading.Lock()  # a handle is for one thread at a time
         self._predictor: Any = None
         self._made_for: Optional[tuple] = None
 
     @classmethod
     def open(cls, path: Any) -> "Model":
-        return cls(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        return cls(os.open(path, os.O_RDONLY | os.O_CLOEXEC), os.fspath(path))
 
     @classmethod
     def of_bytes(cls, data: bytes) -> "Model":
@@ -65,7 +69,7 @@ class Model(library.Handle):
 
     @property
     def n_labels(self) -> int:
-        return library.lib.wisp_model_n_labels(self.p)
+        return library.lib.wisp_model_n_labels(self.handle)
 
     @property
     def n_features(self) -> int:
@@ -75,7 +79,7 @@ class Model(library.Handle):
         """Names of the labels, or None where the file has none."""
         size, out = c.c_size_t(), []
         for i in range(self.n_labels):
-            at = library.lib.wisp_model_label_name(self.p, i, size)
+            at = library.lib.wisp_model_label_name(self.handle, i, size)
             if at is None:
                 return None
             out.append(c.string_at(at, size.value).decode(errors="replace"))
@@ -95,17 +99,18 @@ class Model(library.Handle):
         labels, scores = np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float32)
         with self._lock:
             predictor = self._use(k, threads, inference, device)
-            library.call("wisp_predictor_run", labels.ctypes.data, scores.ctypes.data, predictor.p, data.p, 0, n)
+            library.call("wisp_predictor_run", labels.ctypes.data, scores.ctypes.data, predictor, data, 0, n)
         return labels, scores
 
     def _use(self, k: int, threads: int, inference: str, device: str) -> library.Handle:
         wanted = (k, threads, inference, device, os.getpid())  # a fork has none of the threads
         if wanted != self._made_for:
             self._predictor = None
-            library.call("wisp_model_inference", self.p, inference.encode())
-            library.call("wisp_model_device", self.p, device.encode())
+            library.call("wisp_model_inference", self.handle, inference.encode())
+            library.call("wisp_model_device", self.handle, device.encode())
             ctx = library.context(threads)
-            self._predictor = library.Handle("wisp_predictor_create", "wisp_predictor_free", ctx.p, self.p, k, keep=ctx)
+            self._predictor = library.Handle("wisp_predictor_create", "wisp_predictor_free", ctx, self.handle, k,
+                                             keep=(ctx, self.handle))
             self._made_for = wanted
         return self._predictor
 

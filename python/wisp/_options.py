@@ -86,7 +86,7 @@ def config(values: Dict[str, Any]) -> library.Handle:
             raise TypeError(f"{keyword}: expected {_HINTS[row.type]}, got {type(value).__name__}")
         if value is not None and value != row.default:
             try:
-                library.call("wisp_config_set", cfg.p, row.key.encode(), os.fsencode(text(row, value)))
+                library.call("wisp_config_set", cfg, row.key.encode(), os.fsencode(text(row, value)))
             except ValueError as e:
                 raise ValueError(str(e).replace("--" + row.key, keyword)) from None
     return cfg

@@ -91,13 +91,13 @@ class Data(library.Handle):
              like: Optional["Data"] = None) -> "Data":
         name = os.fsencode(path)
         if like is not None:
-            return cls("wisp_data_open_like", "wisp_data_free", ctx.p, name, cfg.p, like.p)
-        return cls("wisp_data_open", "wisp_data_free", ctx.p, name, cfg.p, model)
+            return cls("wisp_data_open_like", "wisp_data_free", ctx, name, cfg, like)
+        return cls("wisp_data_open", "wisp_data_free", ctx, name, cfg, model)
 
     @property
     def stats(self) -> library.DataStats:
         out = library.DataStats()
-        library.lib.wisp_data_stats_get(self.p, out)
+        library.lib.wisp_data_stats_get(self, out)
         return out
 
 

@@ -42,18 +42,20 @@ class _Watch:
             return 1
 
     def __enter__(self) -> "_Watch":
-        """Ctrl-C only sets a mark while the library works: raised in the callback it could be lost."""
-        self._before = None
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is not None:
-            self._before = signal.signal(signal.SIGINT, self._on_signal)
+        """Ctrl-C only sets a mark while the library works: raised in the callback it could be lost.  Whoever handles it
+        in another way than Python does is left alone."""
+        self._hooked = (threading.current_thread() is threading.main_thread() and
+                        signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+        if self._hooked:
+            signal.signal(signal.SIGINT, self._on_signal)
         return self
 
     def _on_signal(self, *_: Any) -> None:
         self.interrupted = True
 
     def __exit__(self, *_: Any) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        if self._hooked:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def train(ctx: library.Handle, cfg: library.Handle, rows: Data, valid: Optional[Data], path: str, progress: Any
@@ -63,7 +65,7 @@ def train(ctx: library.Handle, cfg: library.Handle, rows: Data, valid: Optional[
     out = library.Pointer()
     with _Watch(progress) as watch:
         try:
-            library.call("wisp_train", out, ctx.p, cfg.p, rows.p, valid.p if valid else None, path.encode(),
+            library.call("wisp_train", out, ctx, cfg, rows, valid, path.encode(),
                          watch.callback, None)
         except InterruptedError:
             pass

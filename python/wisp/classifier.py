@@ -180,7 +180,7 @@ report_ : dict
         k = min(int(self.k if k is None else k), len(self.classes_))
         if is_path(X):
             cfg = options.config({**self._settings(), "labels": None})
-            data = Data.open(X, library.context(self.threads), cfg, self._model.p)
+            data = Data.open(X, library.context(self.threads), cfg, self._model.handle)
         else:
             M = matrix(X)
             self._check_features(M)

@@ -59,7 +59,7 @@ class SparseNetwork:
         if bias is not None:
             b = np.ascontiguousarray(np.broadcast_to(np.asarray(bias, dtype=np.float32), (n_out,)))
         start, ids, values = _arrays(W)
-        library.call("wisp_sparse_add", self._net.p, n_in, n_out, start.ctypes.data, ids.ctypes.data, values.ctypes.data,
+        library.call("wisp_sparse_add", self._net, n_in, n_out, start.ctypes.data, ids.ctypes.data, values.ctypes.data,
                      None if b is None else b.ctypes.data, int(linear))
         self.n_inputs = self.n_inputs or n_in
         self.n_outputs = n_out
@@ -87,13 +87,13 @@ class SparseNetwork:
         start, ids, data = _arrays(X)
         cfg = options.config({"mode": self.mode, "device": self.device, "memory": self.memory})
         library.call("wisp_sparse_run", None if values is None else values.ctypes.data, ends.ctypes.data, out,
-                     library.context(self.threads).p, self._net.p, X.shape[0], start.ctypes.data, ids.ctypes.data,
-                     data.ctypes.data, cfg.p)
+                     library.context(self.threads), self._net, X.shape[0], start.ctypes.data, ids.ctypes.data,
+                     data.ctypes.data, cfg)
         self.report_ = library.report(out)
         return ends
 
     def save(self, path: Any) -> None:
-        library.call("wisp_sparse_save", self._net.p, os.fsencode(path))
+        library.call("wisp_sparse_save", self._net, os.fsencode(path))
 
 
 def _arrays(M: sp.csr_matrix) -> tuple:
