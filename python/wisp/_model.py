@@ -124,20 +124,30 @@ def _umask() -> int:
 # ---- classes as names in the model file ----
 
 
-def write_names(path: str, classes: np.ndarray) -> str:
-    """Line i names class i; says how: as text, as whole numbers, as JSON, or for reading only ("repr")."""
+def _plain(x: Any) -> bool:
+    return isinstance(x, str) and bool(x) and x[0] != "\ufeff" and not any(ord(ch) < 32 for ch in x)
+
+
+# how: (whether it can name this class, the name)
+_NAMINGS = {
+    "text": (_plain, str),
+    "int": (lambda x: isinstance(x, int) and not isinstance(x, bool), str),
+    "json": (lambda x: x is None or isinstance(x, (str, int, float, bool)), json.dumps),
+    "repr": (lambda x: True, lambda x: repr(x).replace("\n", " ").replace("\t", " ")),  # for reading only
+}
+
+
+def write_names(path: str, classes: np.ndarray, how: Optional[str] = None) -> str:
+    """Line i names class i.  Says how: the first way that can, or the one that the model to go on from has."""
     items = classes.tolist()
-    if all(isinstance(x, str) and x and x == x.strip("\ufeff") and not any(ord(ch) < 32 for ch in x) for x in items):
-        how, lines = "text", items
-    elif all(isinstance(x, int) and not isinstance(x, bool) for x in items):
-        how, lines = "int", [str(x) for x in items]
-    elif all(isinstance(x, (str, int, float, bool)) or x is None for x in items):
-        how, lines = "json", [json.dumps(x) for x in items]
-    else:
-        how, lines = "repr", [repr(x).replace("\n", " ").replace("\t", " ") for x in items]
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as f:
-        f.writelines(line + "\n" for line in lines)
-    return how
+    for way in [how] if how else _NAMINGS:
+        can, name = _NAMINGS[way]
+        bad = next((x for x in items if not can(x)), _plain)
+        if bad is _plain:
+            with open(path, "w", encoding="utf-8", errors="surrogateescape") as f:
+                f.writelines(name(x) + "\n" for x in items)
+            return way
+    raise ValueError(f"the label {bad!r} is of another kind than those that the model has")
 
 
 def read_names(model: Model) -> np.ndarray:

@@ -144,6 +144,12 @@ def _ids(flat: list, known: Optional[np.ndarray]) -> Tuple[np.ndarray, np.ndarra
     return ids, known if known is not None and not new else _class_array(old + new)
 
 
+def more_classes(classes: Any, known: Optional[np.ndarray]) -> np.ndarray:
+    """What is known, then what of 'classes' is not."""
+    given = np.asarray(classes).tolist()
+    return _ids(given, known)[1] if known is not None else _class_array(_order(set(given)))
+
+
 def _indicator(Y: sp.csr_matrix, known: Optional[np.ndarray], kind: str) -> Labels:
     Y = sp.csr_matrix(Y)
     if not Y.has_canonical_format or np.count_nonzero(Y.data) < Y.nnz:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from . import _library as library
 from . import _options as options
 from ._model import Model, read_names, write_names
-from ._rows import Data, Labels, is_path, labels as to_labels, matrix
+from ._rows import Data, Labels, is_path, labels as to_labels, matrix, more_classes
 from ._training import train
 
 MOST = 64  # labels a row that 'predict' looks at; a card gives no more
@@ -89,18 +89,13 @@ report_ : dict
         return self._fit(X, Y, X_valid, Y_valid, None, None)
 
     def partial_fit(self, X: Any, Y: Any, classes: Any = None) -> "WispClassifier":
-        """Goes on from the model that is there (epochs passes over these rows), or starts one.  classes: all labels that
-        are to come, so that the model has a place for them from the start."""
-        if not hasattr(self, "_model"):
-            return self._fit(X, Y, None, None, None if classes is None else np.asarray(classes), None)
-        if classes is not None and set(np.asarray(classes).tolist()) - set(self.classes_.tolist()):
-            self._check_classes(classes)
-        return self._fit(X, Y, None, None, self.classes_, self._model)
-
-    def _check_classes(self, classes: Any) -> None:
-        new = sorted(set(np.asarray(classes).tolist()) - set(self.classes_.tolist()), key=repr)
-        raise ValueError(f"classes={classes!r} is not the same as on last call to partial_fit, was: {self.classes_!r}; "
-                         f"{new[:5]} are new: let them come with Y")
+        """Goes on from the model that is there ('epochs' passes over these rows; its network stays what it is), or starts
+        one.  X may have further columns and Y further labels: their places come after the old ones, in classes_ too.
+        classes: labels that are to come, so that there is a place for them already."""
+        known, init = getattr(self, "classes_", None), getattr(self, "_model", None)
+        if classes is not None:
+            known = more_classes(classes, known)
+        return self._fit(X, Y, None, None, known, init)
 
     def _fit(self, X: Any, Y: Any, X_valid: Any, Y_valid: Any, known: Optional[np.ndarray], init: Optional[Model]
              ) -> "WispClassifier":
@@ -109,12 +104,16 @@ report_ : dict
         try:
             settings = self._settings()
             if init is not None:
-                settings["init"] = init.path
+                settings.update(init=init.path, net=None, hidden=None, dropout=_ROWS["dropout"].default)
             rows, y, kind = self._training_rows(X, Y, known, init, settings, folder, ctx)
             valid = None if X_valid is None else self._valid_rows(X_valid, Y_valid, rows, y, settings, ctx)
             path = os.path.join(folder, "model") if self.path is None else os.fspath(self.path)
             cfg = options.config(settings)
+            before = _file(path)
             report, stopped = train(ctx, cfg, rows, valid, path, self.progress)
+            if not report and before and _file(path) == before:
+                raise stopped or InterruptedError(f"stopped before there was a model; {path} holds an older one; go on with "
+                                                  "resume=True")
             model = Model.open(path)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -140,7 +139,7 @@ report_ : dict
                 raise ValueError(f"Y is {'classes' if self.multilabel_ else 'multi-label'}, in 'fit' it was not")
         n_labels = len(y.classes)
         names = os.path.join(folder, "names")
-        how = write_names(names, y.classes)
+        how = write_names(names, y.classes, init.note().get("names") if init is not None else None)
         mean = len(y.ids) / max(1, M.shape[0])
         settings["labels"] = names
         settings["note"] = json.dumps({"wisp.py": 1, "kind": y.kind, "names": how, "labels": round(mean, 4)})
@@ -290,6 +289,14 @@ _PARAMETERS = {name: p for name, p in inspect.signature(WispClassifier.__init__)
 
 def _same(a: Any, b: Any) -> bool:
     return a is b or (type(a) is type(b) and bool(np.all(a == b)))
+
+
+def _file(path: str) -> Optional[tuple]:
+    """What tells whether a file was replaced; None: there is none."""
+    if not os.path.exists(path):
+        return None
+    s = os.stat(path)
+    return s.st_ino, s.st_mtime_ns, s.st_size
 
 
 def _say(line: str) -> None:

@@ -8,6 +8,7 @@ import threading
 import json
 
 from rig import *
+from wisp import _options as options
 from wisp._rows import Data, matrix
 
 
@@ -148,6 +149,9 @@ with tempfile.TemporaryDirectory() as folder:
     check("a model of the command", wisp.WispClassifier.load(at).classes_.tolist() == list(range(8)) and
           wisp.WispClassifier.load(at).score(Xt, indicator[:0].__class__((400, 8))) == 0)
 
+    raises("stopped before there was a model", InterruptedError, "holds an older one",
+           small(path=at, epochs=1, progress=lambda p: not p.epoch_ended).fit, X, first)
+
     # ---- stopping and going on ----
     def stop_after(n):
         return lambda p: p.epoch_ended and p.epoch == n
@@ -206,7 +210,20 @@ check("partial_fit goes on", m.score(Xt, names_t) > max(one, 0.8) and m.classes_
       (one, m.score(Xt, names_t)))
 check("a place for classes that are to come", small(epochs=1).partial_fit(X, names, classes=[f"label {i}" for i in range(12)])
       .predict_proba(Xt, 12).shape == (400, 12))
-raises("classes change", ValueError, "not the same as on last call", m.partial_fit, X, names, classes=["x"])
+raises("a label of another kind", ValueError, "label 3 is of another kind", m.partial_fit, X[:1], [[3]])
+if "old-pace" in options.ROWS:
+    part = [i for i, row in enumerate(lists) if 7 not in row]
+    grown = small(epochs=8).fit(X[part][:, :40], [names[i] for i in part])
+    old = grown.score(Xt[:, :40], [[x for x in row if x != "label 7"] for row in names_t])
+    grown.partial_fit(X, [row + ["a new one"] if "label 7" in row else row for row in names])
+    check("partial_fit takes new labels and new features", grown.classes_.tolist() == [f"label {i}" for i in range(7)] +
+          ["a new one", "label 7"] and grown.n_features_in_ == 60 and grown.predict_proba(Xt, 9).shape == (400, 9))
+    check("old labels stay, new ones are learnt", grown.score(Xt, names_t) > old - 0.1 and
+          np.mean([("label 7" in t[:3]) == ("label 7" in n) for t, n in zip(grown.predict_top(Xt, 3)[0], names_t)]) > 0.8,
+          (old, grown.score(Xt, names_t)))
+    check("and can be pickled", pickle.loads(pickle.dumps(grown)).classes_.tolist() == grown.classes_.tolist())
+else:
+    skip("new labels and features: this library's --init does not take them")
 raises("fewer features", ValueError, "X has 10 features", m.partial_fit, X[:, :10], names)
 raises("another kind of labels", ValueError, "Y is classes", m.partial_fit, X, first)
 
