@@ -76,8 +76,6 @@ FUNCTIONS = {
     "wisp_sparse_create": (Status, [_OUT, c.c_double]),
     "wisp_sparse_free": (None, [Pointer]),
     "wisp_sparse_add": (Status, [Pointer, c.c_uint32, c.c_uint32, Pointer, Pointer, Pointer, Pointer, c.c_int]),
-    "wisp_sparse_save": (Status, [Pointer, _TEXT]),
-    "wisp_sparse_load": (Status, [_OUT, Pointer, _TEXT]),
     "wisp_sparse_run": (Status, [Pointer, Pointer, _OUT, Pointer, Pointer, Size, Pointer, Pointer, Pointer, Pointer]),
 }
 

@@ -1,7 +1,6 @@
 """Very deep networks of few, fixed connections, run on scipy matrices."""
 from __future__ import annotations
 
-import os
 from typing import Any, Optional, Sequence
 
 import numpy as np
@@ -91,9 +90,6 @@ class SparseNetwork:
                      data.ctypes.data, cfg)
         self.report_ = library.report(out)
         return ends
-
-    def save(self, path: Any) -> None:
-        library.call("wisp_sparse_save", self._net, os.fsencode(path))
 
 
 def _arrays(M: sp.csr_matrix) -> tuple:
