@@ -281,6 +281,13 @@ WISP_API const char *wisp_model_describe(const wisp_model *m);
 /* How wisp_predict finds the best labels: "exact" (all are scored; the default) or "sparse" (those
  * that the model's index names; WISP_ENOTSUP where it has none). */
 WISP_API wisp_status wisp_model_inference(wisp_model *m, const char *how, wisp_error *err);
+/* What its scores are: "calibrated" (the default): probabilities that a label applies, fitted on
+ * the validation rows of the training run; or "raw": the loss's own, the softmax's share or the
+ * sigmoid of each label alone.  The order of labels is the same. */
+WISP_API wisp_status wisp_model_scores(wisp_model *m, const char *which, wisp_error *err);
+/* 1 where scores are calibrated, as inference and scores are set; 0 where they are raw: asked for,
+ * or the model has no calibration (it had no validation rows, or too few to do better than raw). */
+WISP_API int wisp_model_calibrated(const wisp_model *m);
 /* Where wisp_predict works: on the "cpu" (the default), or on a card, "cuda": exact prediction of
  * up to 64 labels a row, the same answers up to rounding.  WISP_ENOTSUP says why not: no card, a
  * net that is not there on it, weights of int8. */
@@ -294,15 +301,18 @@ WISP_API wisp_status wisp_model_quantize(const wisp_model *m, const char *path, 
                                          wisp_error *err);
 
 /* Metrics at the cut-offs of option "k": p@k, r@k, ndcg@k, psp@k (percent), p@k by
- * label frequency, rows, rows_unlabelled, seconds.  With option "inference" = "sparse" these are of
- * sparse prediction; beside them exact_p@k, recall@k (share of the exact best k that were found),
- * scored_mean (rows scored for a sample) and exact_seconds.  Option "device" = "cuda": on a card.
- */
+ * label frequency, rows, rows_unlabelled, seconds.  Of the scores of the best k labels, k the
+ * largest cut-off: ece (expected calibration error), micro_precision, micro_recall and micro_f1 of
+ * the labels with a score of 1/2 or more (percent; docs/prediction.md), calibrated (1; 0: the
+ * scores are raw), and of the raw scores the same, ece_raw to micro_f1_raw.  With option
+ * "inference" = "sparse" all these are of sparse prediction; beside them exact_p@k, recall@k (share
+ * of the exact best k that were found), scored_mean (rows scored for a sample) and exact_seconds.
+ * Option "device" = "cuda": on a card. */
 WISP_API wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
                                const wisp_data *d, const wisp_config *cfg, wisp_error *err);
 /* The k best labels of rows first .. first+n-1, best first, ties by smaller id.
  * labels and scores are (n, k); missing places (k > labels) hold -1.  Scores are
- * probabilities: of the softmax, or of each label alone for a BCE model. */
+ * probabilities, as wisp_model_scores says. */
 WISP_API wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *ctx,
                                   const wisp_model *m, const wisp_data *d, size_t first, size_t n,
                                   size_t k, wisp_error *err);

@@ -51,6 +51,43 @@ static wisp_status cut_offs(size_t *cuts, size_t *n, const wisp_config *cfg, wis
     return st;
 }
 
+struct scores {                         /* of the best k labels of all rows, against the truth */
+    const struct wisp_calibration *map; /* NULL: raw */
+    struct wisp_reliability raw, mapped;
+    uint64_t n_truth;
+};
+
+/* Fits wisp_scorer.look. */
+static void look_at_scores(void *arg, const struct wisp_scorer *s)
+{
+    struct scores *t = arg;
+    const struct wisp_batch *b = &s->layout.batch;
+    t->n_truth += b->yp[b->n];
+    for (size_t i = 0; i < b->n; i++)
+        for (size_t c = 0; c < s->k && s->labels[i * s->k + c] >= 0; c++) {
+            float p = s->scores[i * s->k + c];
+            bool hit =
+                wisp_is_true(s->labels[i * s->k + c], b->yi + b->yp[i], b->yp[i + 1] - b->yp[i]);
+            wisp_reliability_add(&t->raw, p, hit);
+            if (t->map) p = wisp_calibrated(t->map, p, s->scores[i * s->k]);
+            wisp_reliability_add(&t->mapped, p, hit);
+        }
+}
+
+static void report_scores(struct wisp_report *r, const struct scores *t)
+{
+    for (int raw = 1; raw >= 0; raw--) {
+        const struct wisp_reliability *of = raw ? &t->raw : &t->mapped;
+        wisp_report_num(r, raw ? "ece_raw" : "ece", wisp_reliability_ece(of));
+        wisp_report_num(r, raw ? "micro_precision_raw" : "micro_precision",
+                        wisp_reliability_precision(of));
+        wisp_report_num(r, raw ? "micro_recall_raw" : "micro_recall",
+                        wisp_reliability_recall(of, t->n_truth));
+        wisp_report_num(r, raw ? "micro_f1_raw" : "micro_f1", wisp_reliability_f1(of, t->n_truth));
+    }
+    wisp_report_num(r, "calibrated", t->map != NULL);
+}
+
 struct both { /* the same rows by both ways of prediction */
     struct wisp_scorer exact, sparse;
     struct wisp_metrics by_exact, by_sparse;
@@ -94,6 +131,7 @@ static wisp_status score_both(struct both *b, const struct wisp_data *d, const s
         b->sparse_s += wisp_now() - t1;
         add_batch(&b->by_exact, &b->exact, n);
         add_batch(&b->by_sparse, &b->sparse, n);
+        b->sparse.look(b->sparse.look_arg, &b->sparse);
         compare(b, n, cuts, n_cuts);
     }
     return WISP_OK;
@@ -138,15 +176,18 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
     if (n_ab != 2) return wisp_fail(err, WISP_EINVAL, "--propensity: expected two numbers A,B");
     if (sparse && cuda) return wisp_not_on_card(err, "sparse prediction");
     struct both b = { 0 };
+    struct scores scores = { .map = wisp_model_calibration(m, sparse) };
     struct wisp_metrics *metrics[] = { &b.by_exact, &b.by_sparse };
     for (int i = 0; i < (sparse ? 2 : 1) && st == WISP_OK; i++)
         st = wisp_metrics_init(metrics[i], cuts, n_cuts, m->label_rows, m->net.n_labels, m->n_train,
                                ab[0], ab[1], err);
     if (st == WISP_OK) st = wisp_scorer_init(&b.exact, m, ctx, cuts[n_cuts - 1], err);
-    if (st == WISP_OK && cuda) st = wisp_scorer_use_card(&b.exact, NULL, true, err);
+    if (st == WISP_OK && cuda) st = wisp_scorer_use_card(&b.exact, NULL, false, err);
     if (st == WISP_OK && sparse &&
         (st = wisp_scorer_init(&b.sparse, m, ctx, cuts[n_cuts - 1], err)) == WISP_OK)
         st = wisp_scorer_use_votes(&b.sparse, err);
+    struct wisp_scorer *judged = sparse ? &b.sparse : &b.exact;
+    judged->look = look_at_scores, judged->look_arg = &scores, judged->look_every = 1;
     if (st == WISP_OK)
         st = sparse ? score_both(&b, d, cuts, n_cuts, err)
                     : wisp_score_all(&b.by_exact, &b.exact, d, NULL, NULL, err);
@@ -154,6 +195,7 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
         struct wisp_report *r = wisp_report_create();
         if (sparse) report_both(r, &b);
         else report_metrics(r, &b.by_exact);
+        report_scores(r, &scores);
         report_rows(r, &b.by_exact, sparse ? b.sparse_s : wisp_now() - began);
         st = wisp_report_done(out, r, err);
     }

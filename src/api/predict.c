@@ -14,6 +14,20 @@ wisp_status wisp_model_inference(wisp_model *m, const char *how, wisp_error *err
     return WISP_OK;
 }
 
+wisp_status wisp_model_scores(wisp_model *m, const char *which, wisp_error *err)
+{
+    bool raw = strcmp(which, "raw") == 0;
+    if (!raw && strcmp(which, "calibrated") != 0)
+        return wisp_fail(err, WISP_EINVAL, "scores: '%s' is not calibrated or raw", which);
+    m->raw = raw;
+    return WISP_OK;
+}
+
+int wisp_model_calibrated(const wisp_model *m)
+{
+    return wisp_model_calibration(m, m->sparse) != NULL;
+}
+
 wisp_status wisp_model_device(wisp_model *m, const char *device, wisp_error *err)
 {
     bool cuda = strcmp(device, "cuda") == 0;
@@ -32,6 +46,7 @@ wisp_status wisp_predictor_create(wisp_predictor **out, wisp_context *ctx, const
     wisp_predictor *p = wisp_zalloc(1, sizeof *p);
     if (!p) return wisp_fail_mem(err, sizeof *p, "a predictor");
     p->k = k;
+    p->map = wisp_model_calibration(m, m->sparse);
     wisp_status st = wisp_scorer_init(&p->scorer, m, ctx, k, err);
     if (st == WISP_OK && m->sparse) st = wisp_scorer_use_votes(&p->scorer, err);
     if (st == WISP_OK && m->cuda) st = wisp_scorer_use_card(&p->scorer, NULL, false, err);
@@ -53,8 +68,11 @@ static void hand_out(int32_t *labels, float *scores, const wisp_predictor *p, si
     const struct wisp_scorer *s = &p->scorer;
     for (size_t i = 0; i < n; i++)
         for (size_t c = 0; c < p->k; c++) {
-            labels[i * p->k + c] = c < s->k ? s->labels[i * s->k + c] : -1;
-            scores[i * p->k + c] = c < s->k ? s->scores[i * s->k + c] : 0;
+            int32_t label = c < s->k ? s->labels[i * s->k + c] : -1;
+            float score = label >= 0 ? s->scores[i * s->k + c] : 0;
+            if (p->map && label >= 0) score = wisp_calibrated(p->map, score, s->scores[i * s->k]);
+            labels[i * p->k + c] = label;
+            scores[i * p->k + c] = score;
         }
 }
 

@@ -6,6 +6,7 @@
 
 struct wisp_predictor {
     struct wisp_scorer scorer;
+    const struct wisp_calibration *map; /* NULL: scores are handed out raw */
     size_t k; /* as asked for; the scorer's is cut to the number of labels */
 };
 

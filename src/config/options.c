@@ -177,6 +177,9 @@ static const wisp_option table[N_OPTS] = {
                 "cut-offs (eval, 1,3,5) or number of labels a row (predict, 5)" },
     [OPT_THRESHOLD] = { "threshold", "real", "0", "0..1", "predict",
                         "labels with a lower probability are left out" },
+    [OPT_SCORES] = { "scores", "choice", "calibrated", "calibrated|raw", "predict",
+                     "calibrated: the probability that a label applies, fitted on the validation "
+                     "rows of training; raw: as the loss has them" },
     [OPT_PROPENSITY] = { "propensity", "text", "0.55,1.5", "", "eval",
                          "A,B of the propensity model (PSP)" },
     [OPT_INFERENCE] = { "inference", "choice", "exact", "exact|sparse", "eval predict",

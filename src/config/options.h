@@ -81,6 +81,7 @@ enum wisp_opt {
     /* use */
     OPT_K,
     OPT_THRESHOLD,
+    OPT_SCORES,
     OPT_PROPENSITY,
     OPT_INFERENCE,
     OPT_QUANTIZE,

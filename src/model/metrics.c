@@ -7,7 +7,6 @@
 #include "base/mem.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,6 +108,11 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+bool wisp_is_true(int32_t label, const int32_t *truth, size_t n_truth)
+{
+    return n_truth && bsearch(&label, truth, n_truth, sizeof *truth, by_id);
+}
+
 /* What no ranking can beat; also which groups the row counts for. */
 static void add_truth(struct wisp_metrics *m, const int32_t *truth, size_t n_truth)
 {
@@ -146,7 +150,7 @@ void wisp_metrics_add(struct wisp_metrics *m, const int32_t *ranked, size_t n_ra
         size_t k = m->cuts[c];
         for (; i < k && i < n_ranked && ranked[i] >= 0; i++) {
             if (!known(m, ranked[i])) continue;
-            if (!bsearch(&ranked[i], truth, n_truth, sizeof *truth, by_id)) continue;
+            if (!wisp_is_true(ranked[i], truth, n_truth)) continue;
             hits++;
             group_hits[m->group[ranked[i]]]++;
             gain += 1 / log2((double)i + 2);
@@ -198,4 +202,42 @@ void wisp_metrics_clear(struct wisp_metrics *m)
     wisp_free(m->ideal);
     wisp_free(m->best);
     *m = (struct wisp_metrics){ 0 };
+}
+
+/* ---- scores ---- */
+
+void wisp_reliability_add(struct wisp_reliability *r, double score, bool is_true)
+{
+    int bin = (int)(score * WISP_N_BINS);
+    if (bin >= WISP_N_BINS) bin = WISP_N_BINS - 1; /* a score of 1 */
+    r->score[bin] += score;
+    r->n[bin]++;
+    r->n_true[bin] += is_true;
+    r->kept += score >= 0.5;
+    r->kept_true += is_true && score >= 0.5;
+}
+
+double wisp_reliability_ece(const struct wisp_reliability *r)
+{
+    double gap = 0, n = 0;
+    for (int b = 0; b < WISP_N_BINS; b++) {
+        gap += fabs(r->score[b] - (double)r->n_true[b]);
+        n += (double)r->n[b];
+    }
+    return percent(gap, n);
+}
+
+double wisp_reliability_precision(const struct wisp_reliability *r)
+{
+    return percent((double)r->kept_true, (double)r->kept);
+}
+
+double wisp_reliability_recall(const struct wisp_reliability *r, uint64_t n_truth)
+{
+    return percent((double)r->kept_true, (double)n_truth);
+}
+
+double wisp_reliability_f1(const struct wisp_reliability *r, uint64_t n_truth)
+{
+    return percent(2 * (double)r->kept_true, (double)r->kept + (double)n_truth);
 }

@@ -1,4 +1,5 @@
-/* P@k, R@k, nDCG@k and PSP@k of ranked labels, overall and by label frequency.
+/* P@k, R@k, nDCG@k and PSP@k of ranked labels, overall and by label frequency; how far scores are
+ * from probabilities.
  *
  * A row without true labels counts as a miss (it adds 0 and stays in the denominator).
  *   P@k    hits among the first k / k
@@ -18,7 +19,9 @@
 
 #include "base/error.h"
 
-enum { WISP_MAX_CUTS = 8, WISP_N_GROUPS = 3 };
+#include <stdbool.h>
+
+enum { WISP_MAX_CUTS = 8, WISP_N_GROUPS = 3, WISP_N_BINS = 15 };
 
 struct wisp_metrics {
     size_t n_cuts, cuts[WISP_MAX_CUTS];                             /* ascending */
@@ -51,5 +54,27 @@ double wisp_metrics_ndcg(const struct wisp_metrics *m, size_t cut);
 double wisp_metrics_psp(const struct wisp_metrics *m, size_t cut);
 double wisp_metrics_group_p(const struct wisp_metrics *m, int group, size_t cut);
 void wisp_metrics_clear(struct wisp_metrics *m);
+
+/* Is the label among 'truth' (n_truth), ascending? */
+bool wisp_is_true(int32_t label, const int32_t *truth, size_t n_truth);
+
+/* Scores of predicted labels, 0..1, against whether these were true: sums over all predictions
+ * (a row's k best labels are k of them).
+ *   ECE    predictions fall into 15 bins of equal width by their score; the sum over bins of
+ *          |sum of scores - true ones|, over the number of predictions
+ *   at 1/2 predictions with a score of 1/2 or more are kept: precision is the share of them that is
+ *          true, recall true ones kept over all true labels of the rows, predicted or not, F1 the
+ *          harmonic mean of both */
+struct wisp_reliability {
+    double score[WISP_N_BINS];
+    uint64_t n[WISP_N_BINS], n_true[WISP_N_BINS];
+    uint64_t kept, kept_true;
+};
+void wisp_reliability_add(struct wisp_reliability *r, double score, bool is_true);
+/* Percentages, 0 where nothing was counted.  n_truth: true labels of all rows. */
+double wisp_reliability_ece(const struct wisp_reliability *r);
+double wisp_reliability_precision(const struct wisp_reliability *r);
+double wisp_reliability_recall(const struct wisp_reliability *r, uint64_t n_truth);
+double wisp_reliability_f1(const struct wisp_reliability *r, uint64_t n_truth);
 
 #endif

@@ -3,7 +3,8 @@
  * Tensors: every declared parameter under its name, beside one of I8 "NAME.scale" (F32); fixed
  * connections "N.KIND.inputs" (I32: ids of the inputs of each output, ascending); "labels"
  * and "vocab" (U8, lines); "idf" (F32); "label_rows" (I64); "votes.start" (I64), "votes.label"
- * (I32), "votes.weight" (F32).  Metadata: what is listed in save(); "quantized" (quantize.c). */
+ * (I32), "votes.weight" (F32); "calibration.exact", "calibration.sparse" (F32: struct
+ * wisp_calibration).  Metadata: what is listed in save(); "quantized" (quantize.c). */
 #include "model/model.h"
 #include "base/mem.h"
 
@@ -29,6 +30,14 @@ void wisp_model_free(struct wisp_model *m)
     wisp_free(m->options);
     wisp_free(m->describe);
     wisp_free(m);
+}
+
+static const char *const calibrations[WISP_N_WAYS] = { "calibration.exact", "calibration.sparse" };
+
+const struct wisp_calibration *wisp_model_calibration(const struct wisp_model *m, bool sparse)
+{
+    const struct wisp_calibration *c = m->calibration[sparse ? WISP_SPARSE : WISP_EXACT];
+    return m->raw || !c || wisp_calibration_is_raw(c) ? NULL : c;
 }
 
 /* ---- saving ---- */
@@ -86,6 +95,10 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
         add(&l, "votes.label", WISP_I32, n, 0, v->label, n * sizeof *v->label);
         add(&l, "votes.weight", WISP_F32, n, 0, v->weight, n * sizeof *v->weight);
     }
+    for (int i = 0; i < WISP_N_WAYS; i++)
+        if (m->calibration[i])
+            add(&l, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, 0, m->calibration[i],
+                sizeof *m->calibration[i]);
     if (m->labels.n)
         add(&l, "labels", WISP_U8, m->labels.bytes, 0, m->labels.text, m->labels.bytes);
     if (m->vocab.n) add(&l, "vocab", WISP_U8, m->vocab.bytes, 0, m->vocab.text, m->vocab.bytes);
@@ -123,6 +136,7 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
 
 struct loader {
     struct wisp_model *m;
+    const struct wisp_tensor_file *file;
     const char *path;
 };
 
@@ -139,7 +153,7 @@ static const char *kind_text(char out[80], enum wisp_dtype dtype, int n_dims, si
 static wisp_status need(const struct wisp_tensor **out, const struct loader *ld, const char *name,
                         enum wisp_dtype dtype, size_t rows, size_t cols, wisp_error *err)
 {
-    const struct wisp_tensor *t = *out = wisp_tensor_file_find(&ld->m->file, name);
+    const struct wisp_tensor *t = *out = wisp_tensor_file_find(ld->file, name);
     int n_dims = cols ? 2 : 1;
     char want[80], have[80];
     if (!t) return wisp_fail(err, WISP_EMODEL, "%s: tensor '%s' is missing", ld->path, name);
@@ -247,6 +261,26 @@ static wisp_status load_votes(const struct loader *ld, wisp_error *err)
     return WISP_OK;
 }
 
+wisp_status wisp_model_copy_calibration(struct wisp_model *m, const struct wisp_tensor_file *f,
+                                        const char *path, wisp_error *err)
+{
+    const struct loader ld = { m, f, path };
+    for (int i = 0; i < WISP_N_WAYS; i++) {
+        const struct wisp_tensor *t;
+        if (!wisp_tensor_file_find(f, calibrations[i])) continue;
+        wisp_status st = need(&t, &ld, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, 0, err);
+        if (st != WISP_OK) return st;
+        if (!wisp_calibration_ok(t->data))
+            return wisp_fail(err, WISP_EMODEL,
+                             "%s: '%s' has numbers out of range, expected 4 weights, of which the "
+                             "first two are not negative, and 2 percentages",
+                             path, calibrations[i]);
+        memcpy(&m->fitted[i], t->data, sizeof m->fitted[i]);
+        m->calibration[i] = &m->fitted[i];
+    }
+    return WISP_OK;
+}
+
 static size_t number(const struct wisp_tensor_file *f, const char *key)
 {
     const char *s = wisp_tensor_file_meta(f, key);
@@ -296,7 +330,9 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
         if ((st = need(&t, ld, "idf", WISP_F32, m->net.n_features, 0, err)) != WISP_OK) return st;
         m->values.idf = t->data;
     }
-    if ((st = load_votes(ld, err)) != WISP_OK) return st;
+    if ((st = load_votes(ld, err)) != WISP_OK ||
+        (st = wisp_model_copy_calibration(m, f, ld->path, err)) != WISP_OK)
+        return st;
     if ((st = load_names(&m->labels, ld, "labels", m->net.n_labels, err)) != WISP_OK) return st;
     return load_names(&m->vocab, ld, "vocab", m->net.n_features, err);
 }
@@ -342,7 +378,7 @@ wisp_status wisp_model_open(struct wisp_model **out, struct wisp_pool *pool, con
     *out = NULL;
     struct wisp_model *m = wisp_zalloc(1, sizeof *m);
     if (!m) return wisp_fail_mem(err, sizeof *m, "a model");
-    struct loader ld = { m, path };
+    struct loader ld = { m, &m->file, path };
     wisp_status st = wisp_tensor_file_open(&m->file, pool, path, err);
     if (st == WISP_OK) st = load(&ld, err);
     if (st == WISP_OK) st = describe(m, err);

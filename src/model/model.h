@@ -4,10 +4,13 @@
 
 #include "data/data.h"
 #include "model/batch.h"
+#include "model/calibrate.h"
 #include "model/file.h"
 #include "model/net.h"
 #include "model/sparse.h"
 #include "model/votes.h"
+
+enum { WISP_EXACT, WISP_SPARSE, WISP_N_WAYS }; /* of prediction */
 
 struct wisp_model {
     struct wisp_net net; /* sizes for prediction when loaded, for training when trained */
@@ -22,7 +25,11 @@ struct wisp_model {
     struct wisp_votes votes;   /* for sparse prediction; start NULL: none; owned, or mapped */
     const int64_t *label_rows; /* (n_labels) training counts: 'counts', or mapped */
     int64_t *counts;           /* owned, or NULL */
+    /* of each way of prediction; NULL: none, else 'fitted' */
+    const struct wisp_calibration *calibration[WISP_N_WAYS];
+    struct wisp_calibration fitted[WISP_N_WAYS];
     size_t n_train;
+    bool raw;                     /* scores are left as the loss has them */
     bool sparse;                  /* predict by votes */
     bool cuda;                    /* predict on a card */
     char *options;                /* of the training run: lines "key=value" */
@@ -31,6 +38,11 @@ struct wisp_model {
 };
 
 void wisp_model_free(struct wisp_model *m);
+/* What scores are to be mapped by; NULL: they stay raw. */
+const struct wisp_calibration *wisp_model_calibration(const struct wisp_model *m, bool sparse);
+/* The calibrations of the model in a file, where it has some. */
+wisp_status wisp_model_copy_calibration(struct wisp_model *m, const struct wisp_tensor_file *f,
+                                        const char *path, wisp_error *err);
 wisp_status wisp_model_open(struct wisp_model **out, struct wisp_pool *pool, const char *path,
                             wisp_error *err);
 /* Writes the model; 'best' is its validation P@1 (or -1), 'epoch' where it stood; 'check' (33
@@ -60,6 +72,11 @@ struct wisp_scorer {
     const struct wisp_cuda *cuda;
     struct wisp_cuda_scorer *card; /* NULL: on the CPU */
     bool ranks;                    /* on a card: scores are logits, nobody looks at them */
+    /* NULL, or called by wisp_score_all after every look_every-th batch, beginning with the first;
+     * these have scores in any case */
+    void (*look)(void *arg, const struct wisp_scorer *s);
+    void *look_arg;
+    size_t look_every;
 };
 /* k is cut to the number of labels. */
 wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,

@@ -374,6 +374,7 @@ void wisp_run_clear(struct wisp_run *r)
     wisp_sampler_free(r->sampler);
     wisp_hidden_clear(r);
     wisp_recall_clear(&r->recall);
+    wisp_pairs_clear(&r->pairs);
     for (int i = 0; i < 2; i++) {
         wisp_layout_clear(&r->layouts[i]);
         wisp_free(r->rows[i]);

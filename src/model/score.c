@@ -96,6 +96,7 @@ wisp_status wisp_score_all(struct wisp_metrics *out, struct wisp_scorer *s,
                            const struct wisp_data *d, bool (*stop)(void *arg), void *arg,
                            wisp_error *err)
 {
+    bool ranks = s->ranks;
     for (size_t first = 0, block = 0; first < d->n_rows; first += WISP_SCORE_BATCH) {
         size_t ids[WISP_SCORE_BATCH],
             m = d->n_rows - first < WISP_SCORE_BATCH ? d->n_rows - first : WISP_SCORE_BATCH;
@@ -103,8 +104,12 @@ wisp_status wisp_score_all(struct wisp_metrics *out, struct wisp_scorer *s,
         for (; d->first[block + 1] <= first; block++)
             wisp_data_forget(d, block); /* rows pass through once */
         if (stop && stop(arg)) return wisp_fail(err, WISP_ESTOPPED, "stopped");
+        bool look = s->look && first / WISP_SCORE_BATCH % s->look_every == 0;
+        s->ranks = ranks && !look;
         wisp_status st = wisp_scorer_run(s, d, ids, m, err);
+        s->ranks = ranks;
         if (st != WISP_OK) return st;
+        if (look) s->look(s->look_arg, s);
         const struct wisp_batch *b = &s->layout.batch;
         for (size_t i = 0; i < m; i++)
             wisp_metrics_add(out, s->labels + i * s->k, s->k, b->yi + b->yp[i],

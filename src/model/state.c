@@ -191,7 +191,7 @@ static int epoch_of(const struct wisp_tensor_file *f)
 
 /* The best model so far must still lie at 'path': the run may not find a better one.  It may also
  * be this run's from an epoch that will be done again. */
-static wisp_status expect_model(const struct wisp_run *r, const char *saved, wisp_error *err)
+static wisp_status expect_model(struct wisp_run *r, const char *saved, wisp_error *err)
 {
     if (r->best_epoch == 0) return WISP_OK;
     struct wisp_tensor_file f;
@@ -204,8 +204,9 @@ static wisp_status expect_model(const struct wisp_run *r, const char *saved, wis
     if (st != WISP_OK) return wisp_fail(err, st, "%s", why.text);
     bool ours = strcmp(f.check, saved) == 0 ||
                 (epoch_of(&f) >= r->epoch && expect_options(r, &f, r->path, "", NULL) == WISP_OK);
+    if (ours) st = wisp_model_copy_calibration(r->m, &f, r->path, err); /* for the report */
     wisp_tensor_file_close(&f);
-    if (ours) return WISP_OK;
+    if (ours) return st;
     return wisp_fail(err, WISP_EMODEL,
                      "%s: is not the model that this run saved; train without --resume", r->path);
 }
@@ -382,6 +383,7 @@ static wisp_status without_state(struct wisp_run *r, wisp_error *err)
         r->best = best ? strtod(best, NULL) : -1;
         r->finished = r->best_epoch > 0;
         if (r->finished) r->epoch = 1 + epochs_done(r);
+        if (r->finished) st = wisp_model_copy_calibration(r->m, &f, r->path, err);
         wisp_say(r->ctx,
                  r->finished ? "resume    %s: the run is finished: nothing is left to do"
                              : "resume    %s: its checkpoint is gone: from the beginning",

@@ -301,6 +301,8 @@ static wisp_status validate(struct wisp_metrics *out, struct wisp_run *r, struct
     const size_t cuts[] = { 1, 3, 5 };
     wisp_status st = wisp_metrics_init(out, cuts, 3, r->m->label_rows, r->m->net.n_labels,
                                        r->m->n_train, 0.55, 1.5, err);
+    if (st == WISP_OK && r->path)
+        st = wisp_pairs_watch(&r->pairs, &r->scorer, r->valid->n_rows, err);
     return st == WISP_OK ? wisp_score_all(out, &r->scorer, r->valid, asked_to_stop, c, err) : st;
 }
 
@@ -329,7 +331,10 @@ static wisp_status judge(struct score *out, struct wisp_run *r, struct watch *c,
     r->best = out->p1;
     r->best_epoch = r->epoch;
     if (!r->path) return WISP_OK;
-    return wisp_model_save(r->m, r->path, r->best, r->epoch, r->saved, err);
+    double began = wisp_now();
+    if (r->valid->n_rows > 0) st = wisp_model_calibrate(r->m, &r->scorer, &r->pairs, r->valid, err);
+    r->calibration_s += wisp_now() - began;
+    return st == WISP_OK ? wisp_model_save(r->m, r->path, r->best, r->epoch, r->saved, err) : st;
 }
 
 /* Hands the epoch to on_progress, with a line for a log; true: it asks to stop. */
@@ -450,6 +455,18 @@ static void report_work(struct wisp_report *t, const struct wisp_run *r, const s
     wisp_report_num(t, "flops_per_sample", flops);
 }
 
+/* How far the saved model's scores are from probabilities, before and after; -1: not known. */
+static void report_calibration(struct wisp_report *t, const struct wisp_run *r)
+{
+    const struct wisp_calibration *exact = r->m->calibration[WISP_EXACT],
+                                  *sparse = r->m->calibration[WISP_SPARSE];
+    wisp_report_num(t, "valid_ece_raw", exact ? exact->ece_raw : -1);
+    wisp_report_num(t, "valid_ece", exact ? exact->ece : -1);
+    wisp_report_num(t, "valid_ece_sparse_raw", sparse ? sparse->ece_raw : -1);
+    wisp_report_num(t, "valid_ece_sparse", sparse ? sparse->ece : -1);
+    wisp_report_num(t, "calibration_seconds", r->calibration_s);
+}
+
 static wisp_status report(struct wisp_report **out, struct wisp_run *r, const struct watch *c,
                           wisp_error *err)
 {
@@ -457,6 +474,7 @@ static wisp_status report(struct wisp_report **out, struct wisp_run *r, const st
     wisp_report_num(t, "valid_p@1", r->best);
     wisp_report_num(t, "epochs", r->epoch - 1);
     wisp_report_num(t, "best_epoch", r->best_epoch);
+    report_calibration(t, r);
     wisp_report_num(t, "rows", (double)r->train->n_rows);
     wisp_report_num(t, "samples_per_s", c->trained_s > 0 ? (double)c->rows / c->trained_s : 0);
     wisp_report_num(t, "seconds", wisp_now() - c->began);

@@ -96,6 +96,8 @@ struct wisp_run {
     struct wisp_sampler **hidden; /* (n_hidden) of the layer with this number; NULL: it has none */
     int n_hidden;
     struct wisp_recall recall;
+    struct wisp_pairs pairs;    /* of the validation rows, to calibrate with */
+    double calibration_s;       /* spent on that since the run began */
     struct wisp_gpu *gpu;       /* (gpu.h) NULL: training on the CPU */
     size_t *rows[2], n_rows[2]; /* (batch) of these, how many; 0: the epoch has no more */
     float *average;             /* mean of the parameters in the tail, or NULL */

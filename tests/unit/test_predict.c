@@ -36,7 +36,8 @@ static struct wisp_model *trained(const wisp_data *d, const char *more)
     wisp_report *r = NULL;
     struct wisp_model *m = NULL;
     CHECK(wisp_train(&r, ctx, c, d, NULL, model, NULL, NULL, &err) == WISP_OK &&
-              wisp_model_load(&m, model, &err) == WISP_OK,
+              wisp_model_load(&m, model, &err) == WISP_OK &&
+              wisp_model_scores(m, "raw", &err) == WISP_OK, /* what the plain program computes */
           "'%s': %s", more, err.text);
     wisp_report_free(r);
     wisp_config_free(c);

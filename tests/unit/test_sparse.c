@@ -67,6 +67,7 @@ static struct answers ask(wisp_context *with, struct wisp_model *m, const wisp_d
 {
     struct answers a = { d->n_rows, k, malloc(d->n_rows * k * 4), malloc(d->n_rows * k * 4) };
     CHECK(wisp_model_inference(m, how, &err) == WISP_OK &&
+              wisp_model_scores(m, "raw", &err) == WISP_OK && /* exact and sparse compare */
               wisp_predict(a.label, a.score, with, m, d, 0, a.n, k, &err) == WISP_OK,
           "%s", err.text);
     return a;
