@@ -18,6 +18,26 @@ static void row(const wisp_report *r, const char *title, const char *fmt, const 
     putchar('\n');
 }
 
+/* Scores as probabilities: how far off, and what a threshold of 1/2 keeps. */
+static void print_scores(const wisp_report *r)
+{
+    double calibrated = 0;
+    wisp_report_get(r, "calibrated", &calibrated);
+    for (int raw = 1; raw >= 0; raw--) {
+        static const char *const keys[] = { "ece", "micro_precision", "micro_recall", "micro_f1" };
+        double v[4] = { 0 };
+        for (int i = 0; i < 4; i++) {
+            char key[40];
+            snprintf(key, sizeof key, "%s%s", keys[i], raw ? "_raw" : "");
+            wisp_report_get(r, key, &v[i]);
+        }
+        if (!raw && !calibrated) printf("the model has no calibration: scores stay raw\n");
+        else
+            printf("scores, %-10s  ECE %.2f; 0.5 or more: precision %.2f, recall %.2f, F1 %.2f\n",
+                   raw ? "raw" : "calibrated", v[0], v[1], v[2], v[3]);
+    }
+}
+
 static void print_table(const wisp_report *r)
 {
     int k[16], n = 0;
@@ -39,6 +59,7 @@ static void print_table(const wisp_report *r)
     row(r, "P tail", "p@%d_tail", k, n);
     row(r, "P exact", "exact_p@%d", k, n); /* these two with --inference sparse */
     row(r, "recall", "recall@%d", k, n);
+    print_scores(r);
     double rows = 0, none = 0, seconds = 0, scored, labels, exact;
     wisp_report_get(r, "rows", &rows);
     wisp_report_get(r, "rows_unlabelled", &none);

@@ -180,13 +180,26 @@ static wisp_status get_ready(struct job *j, wisp_error *err)
     return err->code = WISP_ENOMEM;
 }
 
+/* A threshold on scores that are no probabilities would not do what it says. */
+static void say_raw(const struct job *j)
+{
+    if (j->threshold > 0 && !wisp_model_calibrated(j->model) &&
+        strcmp(args_text(j->a, "scores"), "raw") != 0)
+        fprintf(stderr,
+                "scores    the model has no calibration for --inference %s (too few validation "
+                "rows, or none, when it was trained): --threshold takes its raw scores\n",
+                args_text(j->a, "inference"));
+}
+
 static wisp_status predict(struct job *j, wisp_error *err)
 {
     wisp_data *d = NULL;
     wisp_status st = open_context(&j->ctx, j->a, err);
     if (st == WISP_OK) st = wisp_model_load(&j->model, j->a->files[0], err);
     if (st == WISP_OK) st = wisp_model_inference(j->model, args_text(j->a, "inference"), err);
+    if (st == WISP_OK) st = wisp_model_scores(j->model, args_text(j->a, "scores"), err);
     if (st == WISP_OK) st = wisp_model_device(j->model, args_text(j->a, "device"), err);
+    if (st == WISP_OK) say_raw(j);
     if (st == WISP_OK) st = get_ready(j, err);
     if (st == WISP_OK && strcmp(j->a->files[1], "-") == 0) {
         st = predict_stdin(j, err);

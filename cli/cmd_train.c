@@ -13,6 +13,31 @@ static int show(void *screen, const wisp_progress *p)
     return screen_show(screen, p);
 }
 
+/* What became of the scores: the expected calibration error on the validation rows. */
+static void say_calibration(const wisp_report *r)
+{
+    static const char *const keys[] = { "valid_ece", "valid_ece_sparse" };
+    for (int i = 0; i < 2; i++) {
+        char key[40];
+        double raw = -1, fitted = -1;
+        snprintf(key, sizeof key, "%s_raw", keys[i]);
+        wisp_report_get(r, key, &raw);
+        wisp_report_get(r, keys[i], &fitted);
+        const char *how = i ? " (--inference sparse)" : "";
+        if (raw < 0 && i == 0)
+            fprintf(stderr, "scores    raw: there were no validation rows to calibrate them on\n");
+        else if (raw >= 0 && raw == fitted)
+            fprintf(stderr,
+                    "scores    raw%s: the validation rows are too few to do better; calibration "
+                    "error %.2f %%\n",
+                    how, raw);
+        else if (raw >= 0)
+            fprintf(stderr,
+                    "scores    calibrated%s: expected calibration error %.2f %%, raw %.2f\n", how,
+                    fitted, raw);
+    }
+}
+
 static wisp_status train(const struct args *a, struct screen *s, wisp_error *err)
 {
     wisp_context *ctx = NULL;
@@ -33,6 +58,7 @@ static wisp_status train(const struct args *a, struct screen *s, wisp_error *err
         fprintf(stderr, "saved     %s (epoch %.0f", a->out, epoch);
         if (best >= 0) fprintf(stderr, ", validation P@1 %.2f", best);
         fprintf(stderr, ") after %.1f s, peak memory %.2f GiB\n", seconds, peak / (1 << 30));
+        say_calibration(report);
         if (args_on(a, "json")) printf("%s\n", wisp_report_json(report));
     }
     wisp_report_free(report);

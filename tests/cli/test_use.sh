@@ -17,7 +17,7 @@ check "the table has its cut-offs" grep -qE '@1 +@3 +@5$' out
 ok "eval --json" eval m P_test.txt --json
 cp out json
 check "one line" [ "$(wc -l <out)" = 1 ]
-judge "its keys" 'list(d) == ["%s@%d" % (w, k) for w in ("p", "r", "ndcg", "psp") for k in (1, 3, 5)] + ["p@%d_%s" % (k, g) for g in ("head", "middle", "tail") for k in (1, 3, 5)] + ["rows", "rows_unlabelled", "seconds"]'
+judge "its keys" 'list(d) == ["%s@%d" % (w, k) for w in ("p", "r", "ndcg", "psp") for k in (1, 3, 5)] + ["p@%d_%s" % (k, g) for g in ("head", "middle", "tail") for k in (1, 3, 5)] + [w + raw for raw in ("_raw", "") for w in ("ece", "micro_precision", "micro_recall", "micro_f1")] + ["calibrated", "rows", "rows_unlabelled", "seconds"]'
 judge "percentages" 'all(0 <= v <= 100.0001 for k, v in d.items() if "@" in k)'
 judge "rows" "d['rows'] == $rows and d['rows_unlabelled'] == 0"
 judge "P falls, R rises with k" 'd["p@1"] >= d["p@3"] >= d["p@5"] and d["r@1"] <= d["r@3"] <= d["r@5"]'
@@ -50,7 +50,10 @@ check "eval: the same for any number of threads" [ -s eval1 -a "$(cat eval1)" = 
 same "predict: 2 threads as 1" predict1 predict2
 same "predict: 4 threads as 1" predict1 predict4
 
-# predict
+# predict; scores as probabilities: test_scores.sh
+ok "predict --scores raw" predict m P_test.txt --scores raw
+check "raw scores of a softmax are shares" /usr/bin/python3 -c '
+for line in open("out"): assert sum(float(p.rsplit(":", 1)[1]) for p in line.split()) <= 1.001, line'
 ok "predict" predict m P_test.txt
 cp out file
 check "a line a row" [ "$(wc -l <out)" = "$rows" ]
@@ -58,7 +61,7 @@ check "five labels a line, best first" /usr/bin/python3 -c '
 for line in open("out"):
     pairs = [p.rsplit(":", 1) for p in line.split()]
     s = [float(v) for _, v in pairs]
-    assert len(s) == 5 and s == sorted(s, reverse=True) and 0 <= min(s) and sum(s) <= 1.001 and all(0 <= int(l) < 60 for l, _ in pairs), line'
+    assert len(s) == 5 and s == sorted(s, reverse=True) and 0 <= min(s) and max(s) <= 1 and all(0 <= int(l) < 60 for l, _ in pairs), line'
 "$wisp" predict m - <lines >out 2>err
 rc=$?
 same "stdin as the file" out file
