@@ -67,6 +67,8 @@ FUNCTIONS = {
     "wisp_model_label_name": (Pointer, [Pointer, c.c_int32, c.POINTER(Size)]),
     "wisp_model_describe": (_TEXT, [Pointer]),
     "wisp_model_inference": (Status, [Pointer, _TEXT]),
+    "wisp_model_scores": (Status, [Pointer, _TEXT]),
+    "wisp_model_calibrated": (c.c_int, [Pointer]),
     "wisp_model_device": (Status, [Pointer, _TEXT]),
     "wisp_predictor_create": (Status, [_OUT, Pointer, Pointer, Size]),
     "wisp_predictor_run": (Status, [Pointer, Pointer, Pointer, Pointer, Size, Size]),

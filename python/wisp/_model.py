@@ -31,6 +31,7 @@ class Model:
         self._lock = threading.Lock()  # a handle is for one thread at a time
         self._predictor: Any = None
         self._made_for: Optional[tuple] = None
+        self.calibrated = False  # the last scores that it gave
 
     @classmethod
     def open(cls, path: Any) -> "Model":
@@ -93,20 +94,22 @@ class Model:
                 return json.loads(value)
         return {}
 
-    def predict(self, data: Data, n: int, k: int, threads: int, inference: str, device: str
+    def predict(self, data: Data, n: int, k: int, threads: int, inference: str, scores: str, device: str
                 ) -> Tuple[np.ndarray, np.ndarray]:
         """The k best labels of rows 0 .. n-1 and their probabilities, best first."""
-        labels, scores = np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float32)
+        labels, found = np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float32)
         with self._lock:
-            predictor = self._use(k, threads, inference, device)
-            library.call("wisp_predictor_run", labels.ctypes.data, scores.ctypes.data, predictor, data, 0, n)
-        return labels, scores
+            predictor = self._use(k, threads, inference, scores, device)
+            library.call("wisp_predictor_run", labels.ctypes.data, found.ctypes.data, predictor, data, 0, n)
+            self.calibrated = bool(library.lib.wisp_model_calibrated(self.handle))
+        return labels, found
 
-    def _use(self, k: int, threads: int, inference: str, device: str) -> library.Handle:
-        wanted = (k, threads, inference, device, os.getpid())  # a fork has none of the threads
+    def _use(self, k: int, threads: int, inference: str, scores: str, device: str) -> library.Handle:
+        wanted = (k, threads, inference, scores, device, os.getpid())  # a fork has none of the threads
         if wanted != self._made_for:
             self._predictor = None
             library.call("wisp_model_inference", self.handle, inference.encode())
+            library.call("wisp_model_scores", self.handle, scores.encode())
             library.call("wisp_model_device", self.handle, device.encode())
             ctx = library.context(threads)
             self._predictor = library.Handle("wisp_predictor_create", "wisp_predictor_free", ctx, self.handle, k,

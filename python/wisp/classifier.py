@@ -24,14 +24,14 @@ _ROWS = options.of_commands(["train", "predict"], without=["config", "json", "va
 _EXTRA = {  # name: (default, type hint, help)
     "k": (5, "int", "labels a row that predict_proba and predict_top give unless they are told"),
     "threshold": (None, "float | None", "lowest probability of a label that 'predict' gives for multi-label rows; None: "
-                  "0.5 for the loss bce, 0.5 / (labels a row of the training rows) for softmax, whose labels share 1"),
+                  "0.5; of raw scores of the softmax, whose labels share 1, 0.5 / (labels a row of the training rows)"),
     "path": (None, "str | os.PathLike | None", "where 'fit' keeps the model file, and PATH.state while it trains, so that "
              "resume=True goes on after a stop; None: nowhere"),
     "progress": (None, "Callable | bool | None", "called between batches, a few times a second, with an object that has "
                  "epoch, epochs, rows_done, n_rows, loss, rows_per_s, eta_s, valid, best, epoch_ended ...; what it "
                  "returns stops the run if it is true.  True: lines on stderr"),
 }
-_PREDICT = ("k", "threshold", "inference")  # of prediction alone
+_PREDICT = ("k", "threshold", "inference", "scores")  # of prediction alone
 
 
 class WispClassifier:
@@ -174,7 +174,7 @@ report_ : dict
             raise ValueError(f"X has {n} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
                              "as input")
 
-    def _top(self, X: Any, k: Optional[int]) -> Tuple[np.ndarray, np.ndarray]:
+    def _top(self, X: Any, k: Optional[int], scores: Optional[str] = None) -> Tuple[np.ndarray, np.ndarray]:
         self._check_fitted()
         k = min(int(self.k if k is None else k), len(self.classes_))
         if is_path(X):
@@ -184,7 +184,8 @@ report_ : dict
             M = matrix(X)
             self._check_features(M)
             data = Data.view(M)
-        return self._model.predict(data, data.stats.n_rows, k, int(self.threads), self.inference, self.device)
+        return self._model.predict(data, data.stats.n_rows, k, int(self.threads), self.inference,
+                                   scores or self.scores, self.device)
 
     def predict_top(self, X: Any, k: Optional[int] = None) -> Tuple[np.ndarray, np.ndarray]:
         """The k best labels of each row and their probabilities, best first, as two arrays (rows, k)."""
@@ -196,8 +197,8 @@ report_ : dict
         return found, scores
 
     def predict_proba(self, X: Any, k: Optional[int] = None) -> sp.csr_matrix:
-        """Probabilities of the k best labels of each row as CSR (rows, classes): of the softmax, or of each label alone
-        for the loss bce, so that they need not sum to 1.  k=len(classes_) gives all."""
+        """Probabilities of the k best labels of each row as CSR (rows, classes): that each label applies, so that they
+        need not sum to 1.  scores='raw' gives the loss's own, which for softmax do.  k=len(classes_) gives all."""
         ids, scores = self._top(X, k)
         return self._sparse(ids, scores, ids >= 0)
 
@@ -208,9 +209,9 @@ report_ : dict
         return out
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of all classes, dense: log-odds (bce) or logarithms of the probabilities (softmax); (rows, classes), or
+        """Raw scores of all classes, dense: log-odds (bce) or logarithms of the probabilities (softmax); (rows, classes), or
         (rows,) for two classes, where more than 0 means the second.  For many labels take predict_proba."""
-        ids, p = self._top(X, len(self.classes_) if hasattr(self, "classes_") else None)
+        ids, p = self._top(X, len(self.classes_) if hasattr(self, "classes_") else None, "raw")
         p = p.astype(np.float64)
         p = np.maximum(p, np.finfo(np.float32).tiny)
         score = np.log(p)
@@ -234,7 +235,9 @@ report_ : dict
     def _limit(self) -> float:
         if self.threshold is not None:
             return float(self.threshold)
-        return 0.5 if self._model.describe["loss"] == "bce" else 0.5 / max(1.0, self._model.note().get("labels", 1.0))
+        if self._model.calibrated or self._model.describe["loss"] == "bce":
+            return 0.5
+        return 0.5 / max(1.0, self._model.note().get("labels", 1.0))
 
     def score(self, X: Any, y: Any) -> float:
         """The share of rows whose best label is right (P@1): for one class a row the accuracy."""

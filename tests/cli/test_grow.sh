@@ -39,7 +39,7 @@ f.seek(8 + n + a); print(f.read(b - a).decode(), end="")' "$@"; }
 
 # ---- text ----
 ok "a first model" train old.txt -o m "${quick[@]}"
-ok "its answers" predict m old-test.txt -k 2
+ok "its answers" predict m old-test.txt -k 2 --scores raw
 cp out before
 ok "go on" train new.txt -o g --init m --epochs 40 --lr 0.02 --holdout 0.1
 check "the plan says so" grep -qE "^init +m: 3 old labels kept, 2 new; 24 old features, 10 new; optimizer state fresh, old rows do not move" err
@@ -56,7 +56,7 @@ ok "what it learnt" eval g new-test.txt --json
 judge "new labels are known" 'd["p@1"] > 90'
 ok "what it knew" eval g old-test.txt --json
 judge "old labels are still known" 'd["p@1"] > 90'
-ok "old labels' scores" predict g old-test.txt -k 5
+ok "old labels' scores" predict g old-test.txt -k 5 --scores raw
 check "are the same numbers" /usr/bin/python3 -c '
 for a, b in zip(open("before"), open("out"), strict=True):
     was, now = (dict(x.rsplit(":", 1) for x in l.split()) for l in (a, b))

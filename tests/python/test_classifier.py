@@ -101,9 +101,15 @@ check("labels above the threshold", sp.issparse(guess) and np.array_equal(guess.
 check("an array in, an array out", isinstance(small().fit(X, indicator.toarray()).predict(Xt), np.ndarray))
 low = copy.deepcopy(base).set_params(threshold=0.0)
 check("threshold", low.predict(Xt).nnz == 400 * 8)
-soft = small(loss="softmax").fit(X, names)
-check("softmax sums to 1 and shares it", np.allclose(soft.predict_proba(Xt, 8).sum(axis=1), 1, atol=1e-3) and
+soft = small(loss="softmax", scores="raw").fit(X, names)
+check("raw scores of the softmax sum to 1 and share it", np.allclose(soft.predict_proba(Xt, 8).sum(axis=1), 1, atol=1e-3) and
       soft.predict(Xt).nnz > 250 and 0.3 < soft._limit() < 0.34, (soft.predict(Xt).nnz, soft.predict_proba(Xt, 8).sum(axis=1).min()))
+raw, D = soft.predict_proba(Xt, 8).toarray(), soft.decision_function(Xt)
+soft.set_params(scores="calibrated")
+fitted = soft.predict_proba(Xt, 8).toarray()
+check("calibrated scores are others, in the same order", soft._model.calibrated and soft._limit() == 0.5 and
+      not np.allclose(fitted, raw, atol=1e-2) and np.all(np.diff(np.take_along_axis(fitted, raw.argsort(axis=1), 1), axis=1) >= 0))
+check("decisions are raw", np.array_equal(soft.decision_function(Xt), D))
 raises("other features", ValueError, "X has 10 features, but WispClassifier is expecting 60", base.predict, X[:, :10])
 raises("not fitted", ValueError, "not fitted yet", small().predict, X)
 votes = small(index=True, inference="sparse").fit(X, names)
