@@ -48,7 +48,6 @@ struct wisp_cuda_runner {
     uint8_t *ended; /* (chunk) */
     uint32_t *next, *counts, *origin[2], *source, *flags;
     unsigned long long *work;
-    bool begun; /* 'next' is not 0 any more */
     unsigned char *piece;
     float *values; /* (chunk, outputs of the last layer), once they are asked for */
     cudaStream_t main, copy;
@@ -416,8 +415,6 @@ static void run_chip(struct wisp_cuda_runner *r, size_t k, size_t n)
     a.clip = r->d.clip;
     a.ended = r->ended, a.slot = r->slot, a.values = r->values;
     a.next = r->next, a.work = r->work;
-    if (r->begun) cudaMemsetAsync(r->next, 0, sizeof *r->next, r->main);
-    r->begun = true;
     wisp_chip_run(&r->chip, &a, r->main);
 }
 
@@ -573,8 +570,6 @@ static cudaError_t run_once(struct wisp_cuda_runner *r, uint8_t *ends, float *va
     const bool resident = r->chunk == r->d.n;
     float ms = 0;
     cudaError_t e = cudaMemsetAsync(r->work, 0, sizeof *r->work, r->main);
-    if (e == cudaSuccess) e = cudaMemsetAsync(r->next, 0, sizeof *r->next, r->main);
-    r->begun = false;
     if (e == cudaSuccess) e = cudaEventRecord(r->begin, r->main);
     if (e == cudaSuccess) e = cudaStreamWaitEvent(r->copy, r->begin, 0);
     for (size_t i = 0; i < r->d.n && e == cudaSuccess; i += r->chunk) {

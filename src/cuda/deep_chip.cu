@@ -452,6 +452,7 @@ cudaError_t wisp_chip_plan(struct wisp_dchip_plan *p, const struct wisp_dimage *
 void wisp_chip_run(const struct wisp_dchip_plan *p, const struct wisp_dchip *a, cudaStream_t s)
 {
     if (a->n == 0) return;
+    cudaMemsetAsync(a->next, 0, sizeof *a->next, s);
     if (p->thin) {
         wisp_thin_run(p, a, s);
         return;

@@ -4,8 +4,7 @@
  *
  *   - what a layer is lies in 32 bytes (struct wisp_dthin), two loads that all threads share;
  *   - up to 256 outputs an input is a warp's, and no block waits for a barrier;
- *   - the first layer reads neighbouring inputs from memory (runs), 16 loads under way a thread;
- *     a warp asks for its next input, to be brought into L2, while it works on this one.
+ *   - the first layer reads neighbouring inputs from memory (runs), 16 loads under way a thread.
  *
  * Bound: reading the inputs, 245 MB for 60,000 of 1024: 58 us at 4.2 TB/s; a warp issues about 90
  * instructions for the first layer of an input and 50 for each later one. */
@@ -128,20 +127,10 @@ static __device__ __forceinline__ int judge(const struct seen &s, bool zero, boo
     return full && !any_of<WARP>(below) ? WISP_DEEP_FULL : WISP_DEEP_LIVE;
 }
 
-/* Input i will be read soon: a lane asks for a line of 128 bytes. */
-static __device__ __forceinline__ void ask_for(const struct wisp_dchip &a, uint32_t i,
-                                               uint32_t lane)
-{
-    if (i >= a.n) return;
-    const float *row = a.x + (size_t)i * a.x_stride;
-    for (size_t at = lane * LANES; at < a.x_stride - LANES; at += LANES * LANES)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(row + at));
-}
-
-/* Returns how many layers it ran.  after, of the first thread: the next input. */
+/* Returns how many layers it ran. */
 template <bool WARP>
 static __device__ __forceinline__ uint32_t run_input(const struct wisp_dchip &a, uint32_t i,
-                                                     const struct task &t, uint32_t after)
+                                                     const struct task &t)
 {
     const float *row = a.x + (size_t)i * a.x_stride;
     const struct wisp_dlayer *d = a.layers;
@@ -153,7 +142,6 @@ static __device__ __forceinline__ uint32_t run_input(const struct wisp_dchip &a,
         const struct seen s =
             l == 0 ? run_layer<true>(thin, t, row, to) : run_layer<false>(thin, t, row, to);
         const bool linear = thin.lo < 0;
-        if (WARP && l == 0) ask_for(a, __shfl_sync(0xffffffffu, after, 0), t.thread);
         l++;
         if (l == a.n_layers) end = any_of<WARP>(s.any << 1 != 0) ? WISP_DEEP_SOME : WISP_DEEP_ZERO;
         else if (!linear && (l >= a.zero_from || l >= a.full_from))
@@ -189,7 +177,7 @@ __global__ static void __launch_bounds__(WARP ? WARPS *LANES : BLOCK_MOST, WARP 
     for (uint32_t i = blockIdx.x * (WARP ? WARPS : 1) + warp; i < a.n;) {
         uint32_t after = 0;
         if (t.thread == 0) after = begun + atomicAdd(a.next, 1); /* asked for early */
-        work += run_input<WARP>(a, i, t, after);
+        work += run_input<WARP>(a, i, t);
         if (WARP) {
             i = __shfl_sync(0xffffffffu, after, 0);
         } else {
