@@ -4,6 +4,8 @@ from rig import *
 r = np.random.RandomState(3)
 sizes = [40, 64, 64, 30]
 weights = [sp.random(o, i, 0.2, "csr", np.float64, r) for i, o in zip(sizes, sizes[1:])]
+for W in weights:
+    W.data -= 0.5  # of both signs, so that every bound matters
 biases = [-0.1, None, r.rand(30)]
 X = sp.random(50, 40, 0.1, "csr", np.float64, r)
 
