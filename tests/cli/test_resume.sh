@@ -43,7 +43,11 @@ stop_and_go() {
     for ((n = 0; n < $3; n++)); do
         attempt "$2"
         case $rc in
-        0) break ;;
+        0) # it was over before the signal came; never stopped, it is begun again
+            [ $stops -gt 0 ] || [ $((n + 1)) = "$3" ] && break
+            rm -f r r.*
+            rc=130
+            ;;
         130 | 143 | 137) stops=$((stops + 1)) ;;
         *) bad "$name" "a stopped run gave another exit code" ;;
         esac
