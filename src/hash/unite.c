@@ -14,7 +14,7 @@ size_t wisp_marks_words(size_t n_rows)
 void wisp_marks_place(struct wisp_marks *m, uint64_t *block, size_t n_rows)
 {
     *m = (struct wisp_marks){ .n_rows = n_rows, .bits = (_Atomic uint64_t *)block };
-    m->above = m->bits + up(n_rows);
+    if (block) m->above = m->bits + up(n_rows); /* NULL: no memory, which the caller sees */
 }
 
 void wisp_marks_add(struct wisp_marks *m, int32_t row)
