@@ -223,6 +223,10 @@ static const struct {
                     "0.input.weight F32 3 4\n0.input.bias F32 1 4\n1.sparse.weight F32 4 2\n"
                     "1.sparse.bias F32 1 4\n1.sparse.inputs I32 4 2\n2.output.weight F32 2 4\n"
                     "2.output.bias F32 2 1\nlabel_rows I64 2 0\n\n\1\0\0\0"),
+    SEED(MADE, SHORT "values=raw\ncalibration.exact F32 6 0\ncalibration.sparse F32 6 0\n"
+                     "0.input.weight F32 3 2\n" TENSORS2 "\n\0\0\0?"),
+    SEED(MADE, SHORT "values=raw\ncalibration.exact F32 6 0\n0.input.weight F32 3 2\n" TENSORS2
+                     "\n\0\0\300\177"), /* no numbers */
     SEED(MADE, HEAD "net=nothing\nloss=bce\nvalues=raw\n" REST),
     SEED(MADE, HEAD "net=input 2\nloss=other\nvalues=raw\n" REST),
     SEED(MADE, HEAD "net=input 2\nloss=bce\nvalues=raw\nfeatures=99999999999\nlabels=0\n"),

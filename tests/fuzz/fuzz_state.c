@@ -10,7 +10,8 @@
 
 #include "model/model.h"
 
-enum { FIX = 1, SAMPLED = 2 }; /* how */
+enum { FIX = 1, SAMPLED = 2 };  /* how: checksums made right; the run that samples; */
+enum { BEFORE = 4, FINAL = 8 }; /* the checkpoint before, the last being damaged; a model alone */
 
 static wisp_context *ctx;
 static wisp_config *configs[2];
@@ -84,14 +85,18 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
     if (n) memcpy(b, p, n);
     if (how & FIX) tensors_fix(b, n);
     fuzz_save("m", models[run], model_bytes[run]);
-    fuzz_save("m.state", b, n);
-    unlink(fuzz_path("m.state.1")); /* an older one would be taken instead */
+    unlink(fuzz_path("m.state"));
+    unlink(fuzz_path("m.state.1"));
+    fuzz_save(how & FINAL ? "m" : how & BEFORE ? "m.state.1" : "m.state", b, n);
+    if (how & BEFORE) fuzz_save("m.state", "damaged", 7);
     wisp_status st = wisp_train(&r, ctx, configs[run], rows, NULL, fuzz_path("m"), NULL, NULL, err);
     wisp_report_free(r);
     long budget = wisp_mem_budget;
     wisp_error why = { 0 };
     wisp_mem_budget = -1;
-    if (wisp_model_load(&m, fuzz_path("m"), &why) != WISP_OK) fuzz_die("the model is lost", &why);
+    if (how & FINAL) m = NULL; /* it is what was read */
+    else if (wisp_model_load(&m, fuzz_path("m"), &why) != WISP_OK)
+        fuzz_die("the model is lost", &why);
     wisp_model_free(m);
     wisp_mem_budget = budget;
     return st;
@@ -100,6 +105,9 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
 static size_t fuzz_seed(uint8_t *to, size_t i)
 {
     make_runs();
+    if (i == 4) return fuzz_put(to, BEFORE | FIX, states[0], state_bytes[0]);
+    if (i == 5) return fuzz_put(to, FINAL | FIX, models[0], model_bytes[0]);
+    if (i == 6) return fuzz_put(to, FINAL, "{}", 2);
     if (i >= 4) return 0;
     return fuzz_put(to, (i % 2 ? FIX : 0) | (i / 2 ? SAMPLED : 0), states[i / 2],
                     state_bytes[i / 2]);

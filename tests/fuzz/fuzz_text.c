@@ -30,6 +30,7 @@ enum {
     LABELS_2 = 4096,
     LITTLE = 8192, /* a limit for rows in memory */
     SHORT = 16384, /* lines of at most 64 bytes, or a chunk */
+    GROW = 32768,  /* the names that are given may become more */
 };
 
 static wisp_status read_once(struct wisp_data **d, unsigned how, const uint8_t *p, size_t n,
@@ -64,6 +65,7 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
                                    .min_count = how & RARE ? 2 : 1,
                                    .labels = how & MODEL ? &labels : NULL,
                                    .vocab = how & MODEL ? &words : NULL,
+                                   .grow = how & GROW,
                                    .memory = how & LITTLE ? 1 << 10 : 0 };
     wisp_error e[2] = { { 0 }, { 0 } };
     wisp_status st[2];
@@ -129,6 +131,8 @@ static const struct {
     SEED(2 | RARE | TO_FILE, "__label__cat a a b b c\n__label__cat a\n"),
     SEED(2 | MODEL, "__label__b the cat\n\n__label__c __label__d a the cat\n"),
     SEED(2 | MODEL | PAIRS | FEATURES_3 | LABELS_2, "__label__b the  cat sat\n"),
+    SEED(2 | MODEL | GROW, "__label__b the cat\n\n__label__c __label__d a the cat\n"),
+    SEED(2 | MODEL | GROW | PAIRS | RARE, "__label__b the  cat sat sat the cat\n"),
     SEED(2 | FEATURES_3, "words without names\n"),
     SEED(2 | LABELS_2, "__label__a b c\n"),
     SEED(2, "x __label__ y\n"),
