@@ -422,11 +422,11 @@ wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
 }
 
 /* The older one first: whatever a kill in between leaves leads to the same end. */
-void wisp_state_remove(const struct wisp_run *r, bool all)
+void wisp_state_remove(const struct wisp_run *r, bool newest, bool before)
 {
-    char path[ROOM], before[WISP_BEFORE_BYTES];
+    char path[ROOM], older[WISP_BEFORE_BYTES];
     state_path(path, r);
-    if (all && wisp_out_before(before, path, NULL) == WISP_OK) unlink(before);
-    unlink(path);
+    if (before && wisp_out_before(older, path, NULL) == WISP_OK) unlink(older);
+    if (newest) unlink(path);
     wisp_out_sweep(path);
 }

@@ -521,10 +521,10 @@ static wisp_status run(struct wisp_report **out, struct wisp_run *r, struct wisp
     wisp_status st = wisp_run_make(r, cfg, err);
     c.kept_at = wisp_now(), c.kept_step = c.checked = r->step, c.kept_epoch = r->epoch;
     if (st == WISP_OK) st = run_epochs(r, &c, err);
-    if (r->path && st == WISP_OK && r->plan.keep_state && !r->finished)
-        st = wisp_state_save(r, err);
-    else if (r->path && st == WISP_OK) wisp_state_remove(r, true);
-    else if (r->begun && c.kept_step == 0 && !r->saved[0]) wisp_state_remove(r, false);
+    bool keeps = r->plan.keep_state && !r->finished;
+    if (r->path && st == WISP_OK && keeps) st = wisp_state_save(r, err);
+    if (r->path && st == WISP_OK) wisp_state_remove(r, !keeps, true);
+    else if (r->begun && c.kept_step == 0 && !r->saved[0]) wisp_state_remove(r, true, false);
     if (st == WISP_OK) st = report(out, r, &c, err);
     if (st == WISP_OK && model) *model = take_model(r);
     wisp_run_clear(r);

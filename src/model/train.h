@@ -138,8 +138,7 @@ wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err);
 /* What --resume means: the newest checkpoint that is whole; where there is none, the beginning, or
  * nothing (r->finished). */
 wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err);
-/* all: the run is over; else it failed before anything of it was kept, and only its beginning goes.
- */
-void wisp_state_remove(const struct wisp_run *r, bool all);
+/* The newest checkpoint, the one before it, or both. */
+void wisp_state_remove(const struct wisp_run *r, bool newest, bool before);
 
 #endif

@@ -91,6 +91,8 @@ same "a finished run is left alone" n whole
 refuse "a finished run, other options" 4 "^wisp: n: belongs to another run: --epochs was '3' and is '9'; .*without --resume" \
     train "${small[@]}" -o n --epochs 9 --resume
 refuse "a finished run, other data" 4 "^wisp: n: was trained on other data; .*without --resume" train W_train.txt "${small[@]:1}" -o n --resume
+ok "a run that keeps its state" train "${small[@]}" -o k --keep-state
+check "a run that keeps its state: the last one" [ -s k.state -a ! -e k.state.1 ]
 cp P_train.txt n
 refuse "no model in its place" 4 "^wisp: n: .*without --resume" train "${small[@]}" -o n --resume
 same "refusals leave what is there" n P_train.txt
