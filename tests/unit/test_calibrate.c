@@ -425,6 +425,9 @@ static void test_model(void)
     wisp_report_free(r);
     m = load(model);
     CHECK(m->calibration[0] && !wisp_model_calibrated(m), "calibrated");
+    ask(&a, m, d, "exact", "calibrated");
+    ask(&b, m, d, "exact", "raw");
+    CHECK(memcmp(&a, &b, sizeof a) == 0, "other scores");
     wisp_model_free(m);
     wisp_data_free(d);
 }
