@@ -69,7 +69,8 @@ const char *wisp_tensor_file_meta(const struct wisp_tensor_file *f, const char *
 
 /* 1 .. 63 printable ASCII characters, no space, quote or backslash. */
 bool wisp_tensor_name_ok(const char *name);
-/* Elements times element size; false when that passes SIZE_MAX. */
+/* Elements times element size; false when that passes SIZE_MAX, or a dimension what JSON readers
+ * take (2^63 - 1). */
 bool wisp_tensor_size(size_t *bytes, enum wisp_dtype dtype, int n_dims, const size_t *shape);
 /* Bytes under one checksum: 64 MiB, part of the format; only tests change it. */
 extern size_t wisp_tensor_chunk;

@@ -40,7 +40,7 @@ bool wisp_tensor_size(size_t *bytes, enum wisp_dtype dtype, int n_dims, const si
 {
     *bytes = wisp_dtypes[dtype].bytes;
     for (int i = 0; i < n_dims; i++)
-        if (__builtin_mul_overflow(*bytes, shape[i], bytes)) return false;
+        if (shape[i] > INT64_MAX || __builtin_mul_overflow(*bytes, shape[i], bytes)) return false;
     return true;
 }
 

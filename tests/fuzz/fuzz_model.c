@@ -236,6 +236,7 @@ static const struct {
     SEED(MADE, "a b F32 1 1\n__pad_1 U8 1 0\n"),
     SEED(MADE, "x F32 1 1\nx F32 1 1\n"),
     SEED(MADE, "none U8 0 0\n"),
+    SEED(MADE, "none F32 0 18446744073709551615\n"),
     SEED(MADE, "=\n"),
     SEED(0, ""),
     SEED(0, "\4\0\0\0\0\0\0\0{}"),

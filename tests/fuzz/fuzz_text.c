@@ -3,7 +3,7 @@
  * Each input is read twice, in one chunk and in chunks of a few bytes: both must end alike,
  * and what was read must keep the promises of data.h.  Then it is written and read again. */
 #define FUZZ_NAME   "fuzz_text"
-#define FUZZ_ERRORS WISP_EFORMAT, WISP_EINVAL
+#define FUZZ_ERRORS WISP_EFORMAT, WISP_EINVAL, WISP_ENOTSUP /* as npz, by its bytes */
 #define FUZZ_WORDS                                                                                 \
     "__label__", "__label__a ", "\r\n", "\xef\xbb\xbf", "1e400", "-1", "2147483648", ":nan",       \
         "4294967296", "0.1", "1e-45", "# ", "qid:1", ",", "99999999999999999999", "\x1f\x8b\x08",  \

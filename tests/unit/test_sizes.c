@@ -66,7 +66,9 @@ static void test_files(void)
                     { WISP_F32, (size_t)1 << 31, (size_t)1 << 31, false },
                     { WISP_I64, (size_t)1 << 60, 1, true },
                     { WISP_I64, (size_t)1 << 61, 1, false },
-                    { WISP_U8, SIZE_MAX, 1, true },
+                    { WISP_U8, INT64_MAX, 2, true },
+                    { WISP_U8, SIZE_MAX, 1, false },
+                    { WISP_U8, 0, SIZE_MAX, false },
                     { WISP_U8, SIZE_MAX, 2, false },
                     { WISP_BF16, 9000000, 256, true } };
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
