@@ -357,6 +357,19 @@ static wisp_status put_row(struct wisp_out *out, const struct wisp_data *d,
     return st ? st : wisp_out_write(out, "\n", 1, err);
 }
 
+/* Would the first word be taken for something else: packed text, a byte order mark?  Each of these
+ * has a byte among its first four that is no plain character. */
+static bool begins_oddly(const struct wisp_data *d)
+{
+    if (d->n_rows == 0) return false;
+    const struct wisp_rows *r = &d->blocks[0];
+    if (r->yp[1] > 0 || r->xp[1] == 0) return false; /* a label is first, or nothing */
+    const char *p = d->vocab.text + d->vocab.start[wisp_row_id(r, 0)];
+    bool odd = false;
+    for (int i = 0; i < 4 && p[i] != '\n'; i++) odd |= (unsigned char)p[i] - 0x20u >= 0x5f;
+    return odd;
+}
+
 static wisp_status fasttext_write(const struct wisp_data *d, struct wisp_context *ctx,
                                   const char *path, wisp_error *err)
 {
@@ -369,6 +382,7 @@ static wisp_status fasttext_write(const struct wisp_data *d, struct wisp_context
             "fasttext text holds counts only, and these values are not: write xc or libsvm");
     struct wisp_out *out = NULL;
     if (!st) st = wisp_out_create(&out, path, err);
+    if (!st && begins_oddly(d)) st = wisp_out_write(out, "\n", 1, err); /* no row */
     for (size_t i = 0; i < d->n_blocks && !st; i++)
         for (size_t row = 0; row < d->blocks[i].n && !st; row++)
             st = put_row(out, d, &d->blocks[i], row, err);

@@ -131,6 +131,8 @@ static const struct {
     SEED(2 | RARE | TO_FILE, "__label__cat a a b b c\n__label__cat a\n"),
     SEED(2 | MODEL, "__label__b the cat\n\n__label__c __label__d a the cat\n"),
     SEED(2 | MODEL | PAIRS | FEATURES_3 | LABELS_2, "__label__b the  cat sat\n"),
+    SEED(2 | ZSTD, "\x1f\x8b\x08 is a word\n"), /* which begins a file when it is written */
+    SEED(2 | ZSTD, "\n\xef\xbb\xbfword\n"),
     SEED(2 | MODEL | GROW, "__label__b the cat\n\n__label__c __label__d a the cat\n"),
     SEED(2 | MODEL | GROW | PAIRS | RARE, "__label__b the  cat sat sat the cat\n"),
     SEED(2 | FEATURES_3, "words without names\n"),
