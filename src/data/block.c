@@ -202,30 +202,35 @@ size_t wisp_rows_bytes(const struct wisp_rows *r)
 
 enum { PIECE = 1024 }; /* elements made narrow at a time */
 
-wisp_status wisp_rows_give_ids(const struct wisp_rows *r, wisp_take take, void *arg)
+/* Elements of 4 bytes: those at 'narrow', or, where that is NULL, wide ids or values made so. */
+static wisp_status give(const struct wisp_rows *r, const void *narrow, bool ids, wisp_take take,
+                        void *arg)
 {
     const size_t nnz = r->xp[r->n];
-    if (r->xi) return nnz ? take(arg, r->xi, 4 * nnz) : WISP_OK;
-    int32_t piece[PIECE];
+    if (narrow) return nnz ? take(arg, narrow, 4 * nnz) : WISP_OK;
+    union {
+        int32_t id;
+        float value;
+    } piece[PIECE];
     wisp_status st = WISP_OK;
     for (size_t i = 0, n; st == WISP_OK && i < nnz; i += n) {
-        for (n = 0; n < PIECE && i + n < nnz; n++) piece[n] = wisp_row_id(r, i + n);
-        st = take(arg, piece, 4 * n);
+        for (n = 0; n < PIECE && i + n < nnz; n++) {
+            if (ids) piece[n].id = wisp_row_id(r, i + n);
+            else piece[n].value = wisp_row_value(r, i + n);
+        }
+        st = take(arg, piece, sizeof *piece * n);
     }
     return st;
 }
 
+wisp_status wisp_rows_give_ids(const struct wisp_rows *r, wisp_take take, void *arg)
+{
+    return give(r, r->xi, true, take, arg);
+}
+
 wisp_status wisp_rows_give_values(const struct wisp_rows *r, wisp_take take, void *arg)
 {
-    const size_t nnz = r->xp[r->n];
-    if (r->xv) return nnz ? take(arg, r->xv, 4 * nnz) : WISP_OK;
-    float piece[PIECE];
-    wisp_status st = WISP_OK;
-    for (size_t i = 0, n; st == WISP_OK && i < nnz; i += n) {
-        for (n = 0; n < PIECE && i + n < nnz; n++) piece[n] = wisp_row_value(r, i + n);
-        st = take(arg, piece, 4 * n);
-    }
-    return st;
+    return give(r, r->xv, false, take, arg);
 }
 
 /* What 'put' clears behind a section of n elements. */

@@ -61,15 +61,7 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
 }
 
 #define IMAGES "\0\0\10\3\0\0\0\2\0\0\0\2\0\0\0\3\0\1\377\0\0\7\0\0\0\0\0\200"
-#define SEED(how, text)                                                                            \
-    {                                                                                              \
-        how, text, sizeof(text) - 1                                                                \
-    }
-static const struct {
-    unsigned how;
-    const char *text;
-    size_t n;
-} seeds[] = {
+static const struct fuzz_text_seed seeds[] = {
     SEED(0, "\34\0" IMAGES),
     SEED(PROBE, "\34\0" IMAGES),
     SEED(LABELS, "\34\0" IMAGES "\0\0\10\1\0\0\0\2\7\377"),

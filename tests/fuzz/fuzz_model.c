@@ -184,15 +184,7 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
 /* As offsets of votes 0, n, n, n; as labels 0, 0, n, ... */
 #define VOTES(n) "\n\0\0\0\0\0\0\0\0" n "\0\0\0\0\0\0\0" n "\0\0\0\0\0\0\0" n "\0\0\0\0\0\0\0"
 
-#define SEED(how, text)                                                                            \
-    {                                                                                              \
-        how, text, sizeof(text) - 1                                                                \
-    }
-static const struct {
-    unsigned how;
-    const char *text;
-    size_t n;
-} seeds[] = {
+static const struct fuzz_text_seed seeds[] = {
     SEED(MADE, NET TENSORS BYTES),
     SEED(MADE | SMALL_CHUNKS, NET "note=a \"b\" \xc3\xa9\t\\ \x01\n" TENSORS BYTES),
     SEED(MADE,

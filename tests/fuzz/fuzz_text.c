@@ -104,15 +104,7 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
     return st[0];
 }
 
-#define SEED(how, text)                                                                            \
-    {                                                                                              \
-        how, text, sizeof(text) - 1                                                                \
-    }
-static const struct {
-    unsigned how;
-    const char *text;
-    size_t n; /* there may be zeros among them */
-} seeds[] = {
+static const struct fuzz_text_seed seeds[] = {
     SEED(4, "0,3 1:2 5:0.25\n 2:1\n\n7 0:1e-3 3:-4.5e2\n"),
     SEED(0, "3 10 8\n0,3 1:2 5:0.25\n 2:1\n7 0:1e-3 3:-4.5e2\n"),
     SEED(TO_FILE, "\xef\xbb\xbf"

@@ -47,6 +47,16 @@ enum { FUZZ_HEAD = 3, FUZZ_ROOM = 16384 };
 static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_error *err);
 /* Seed i into 'to' (FUZZ_ROOM bytes), its length; 0: there are no more.  Use fuzz_put. */
 static size_t fuzz_seed(uint8_t *to, size_t i);
+/* For a table of seeds that are text, maybe with zeros in it. */
+struct fuzz_text_seed {
+    unsigned how;
+    const char *text;
+    size_t n;
+};
+#define SEED(how, text)                                                                            \
+    {                                                                                              \
+        how, text, sizeof(text) - 1                                                                \
+    }
 #ifndef WISP_LIBFUZZER
 /* Tests of the own driver, besides replaying; may be empty. */
 static void fuzz_tests(void);
