@@ -23,10 +23,10 @@ static const struct wisp_optimizer_kind *optimizer_of(const struct wisp_tensor_f
                                                       const struct wisp_net *net)
 {
     char name[WISP_NAME_BYTES];
-    const char *w = net->layers[0].params[0].name;
-    snprintf(name, sizeof name, "%.40s.g2", w);
+    const struct wisp_param *w = &net->layers[0].params[0];
+    wisp_state_name(name, w, "g2");
     if (wisp_tensor_file_find(state, name)) return wisp_optimizer_find("adagrad");
-    snprintf(name, sizeof name, "%.40s.v", w);
+    wisp_state_name(name, w, "v");
     if (wisp_tensor_file_find(state, name)) return wisp_optimizer_find("adam");
     return wisp_optimizer_find("sgd");
 }
@@ -248,7 +248,7 @@ static void copy_slot(float *to, uint16_t *to16, const struct wisp_tensor_file *
                       const struct wisp_kernels *k)
 {
     char name[WISP_NAME_BYTES];
-    snprintf(name, sizeof name, "%.40s.%s", p->name, what);
+    wisp_state_name(name, p, what);
     const struct wisp_tensor *t = to || to16 ? wisp_tensor_file_find(f, name) : NULL;
     if (!t || t->bytes != n * wisp_dtypes[t->dtype].bytes) return;
     bool half = t->dtype == WISP_BF16;

@@ -32,6 +32,11 @@ struct list {
     size_t n;
 };
 
+void wisp_state_name(char *out, const struct wisp_param *p, const char *what)
+{
+    snprintf(out, WISP_NAME_BYTES, "%.40s.%s", p->name, what);
+}
+
 static void add(struct list *l, const struct wisp_param *p, const char *what, enum wisp_dtype dtype,
                 void *data, size_t count)
 {
@@ -44,7 +49,7 @@ static void add(struct list *l, const struct wisp_param *p, const char *what, en
         .data = data,
         .bytes = wisp_dtypes[dtype].bytes * count,
     };
-    snprintf(t->name, sizeof t->name, "%.40s.%s", p->name, what);
+    wisp_state_name(t->name, p, what);
 }
 
 /* Everything of a parameter that a run changes. */
