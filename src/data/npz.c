@@ -61,13 +61,19 @@ static bool take_number(struct cursor *c, size_t *out)
     return c->p > start;
 }
 
+/* Is c one of 'set'?  strchr finds the NUL at its end as well. */
+static bool one_of(const char *set, char c)
+{
+    return c && strchr(set, c);
+}
+
 /* '<f4': byte order, kind, size.  Unicode counts characters of 4 bytes. */
 static bool take_type(struct cursor *c, struct array *a)
 {
-    if (!take(c, "'") || c->end - c->p < 2 || !strchr("<|", c->p[0])) return false;
+    if (!take(c, "'") || c->end - c->p < 2 || !one_of("<|", c->p[0])) return false;
     a->kind = c->p[1];
     c->p += 2;
-    if (!strchr("fiubSU", a->kind) || !take_number(c, &a->item) || a->item > 1000) return false;
+    if (!one_of("fiubSU", a->kind) || !take_number(c, &a->item) || a->item > 1000) return false;
     if (a->kind == 'U') a->item *= 4;
     return take(c, "'");
 }
@@ -132,8 +138,8 @@ static wisp_status find_array(struct array *a, const struct wisp_zip_entry **e,
     char file[32];
     *a = (struct array){ .path = z->path, .name = name };
     snprintf(file, sizeof file, "%s.npy", name);
-    *e = wisp_zip_find(z, file);
-    if (*e) return WISP_OK;
+    wisp_status st = wisp_zip_find(e, z, file, err);
+    if (st || *e) return st;
     return wrong(a, "missing; expected a file of scipy.sparse.save_npz in format csr", err);
 }
 
@@ -278,7 +284,7 @@ static wisp_status check_lengths(const struct matrix *m, wisp_error *err)
     const struct array *p = &m->indptr, *i = &m->indices, *v = &m->data;
     bool value = v->kind == 'f'
                      ? v->item == 4 || v->item == 8
-                     : strchr("iub", v->kind) && v->item <= 8 && !(v->item & (v->item - 1));
+                     : one_of("iub", v->kind) && v->item <= 8 && !(v->item & (v->item - 1));
     if (!is_int(p) || p->n_dims != 1) return wrong(p, "expected a row of int32 or int64", err);
     if (!is_int(i) || i->n_dims != 1) return wrong(i, "expected a row of int32 or int64", err);
     if (!value || !v->item || v->n_dims != 1)

@@ -235,7 +235,7 @@ bool wisp_rowtext_probe(const char *head, size_t n)
     }
     bool digit = false;
     for (; p < end && *p != '\n' && *p != ':'; p++) {
-        if (!strchr("0123456789,.+-eE \t\r", *p)) return false;
+        if (!*p || !strchr("0123456789,.+-eE \t\r", *p)) return false;
         digit |= wisp_is_digit(*p);
     }
     return digit;

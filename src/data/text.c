@@ -324,7 +324,7 @@ const char *wisp_text_excerpt(char buf[WISP_EXCERPT], const char *p, const char 
                               const char *stop)
 {
     size_t n = 0;
-    for (; p < end && *p != '\n' && *p != '\r' && !(stop && strchr(stop, *p)); p++) {
+    for (; p < end && *p != '\n' && *p != '\r' && !(stop && *p && strchr(stop, *p)); p++) {
         if (n == 40) {
             memcpy(buf + n, "...", 4);
             return buf;

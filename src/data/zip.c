@@ -168,13 +168,20 @@ void wisp_zip_clear(struct wisp_zip *z)
     *z = (struct wisp_zip){ 0 };
 }
 
-const struct wisp_zip_entry *wisp_zip_find(const struct wisp_zip *z, const char *name)
+wisp_status wisp_zip_find(const struct wisp_zip_entry **e, const struct wisp_zip *z,
+                          const char *name, wisp_error *err)
 {
-    for (size_t i = 0; i < z->n; i++)
-        if (z->entries[i].name_bytes == strlen(name) &&
-            !memcmp(z->entries[i].name, name, strlen(name)))
-            return &z->entries[i];
-    return NULL;
+    *e = NULL;
+    for (size_t i = 0; i < z->n; i++) {
+        if (z->entries[i].name_bytes != strlen(name) ||
+            memcmp(z->entries[i].name, name, strlen(name)))
+            continue;
+        if (*e)
+            return wisp_fail(err, WISP_EFORMAT, "%s: entry '%s' is there twice, expected it once",
+                             z->path, name);
+        *e = &z->entries[i];
+    }
+    return WISP_OK;
 }
 
 /* zlib counts in 32 bits: input and output are handed over in pieces. */

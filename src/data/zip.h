@@ -24,7 +24,9 @@ struct wisp_zip {
 wisp_status wisp_zip_init(struct wisp_zip *z, const unsigned char *p, size_t bytes,
                           const char *path, wisp_error *err);
 void wisp_zip_clear(struct wisp_zip *z);
-const struct wisp_zip_entry *wisp_zip_find(const struct wisp_zip *z, const char *name);
+/* NULL where there is none; WISP_EFORMAT where there are two, since readers would differ. */
+wisp_status wisp_zip_find(const struct wisp_zip_entry **e, const struct wisp_zip *z,
+                          const char *name, wisp_error *err);
 
 /* The first bytes of an entry, up to *n of them, which becomes how many there are; no crc. */
 wisp_status wisp_zip_peek(unsigned char *to, size_t *n, const struct wisp_zip *z,

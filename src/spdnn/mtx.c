@@ -358,7 +358,8 @@ static const char *read_banner(struct wisp_tsv *t, wisp_error *err)
     p = next_word(kind, p, end);
     p = next_word(symmetry, p, end);
     t->value = strcasecmp(kind, "pattern") != 0;
-    bool known = !t->value || strcasecmp(kind, "real") == 0 || strcasecmp(kind, "integer") == 0;
+    t->whole = strcasecmp(kind, "integer") == 0;
+    bool known = !t->value || strcasecmp(kind, "real") == 0 || t->whole;
     p = wisp_tsv_line_end(p, end);
     if (p && known && strcasecmp(symmetry, "general") == 0) return p;
     wisp_fail(err, WISP_ENOTSUP,
@@ -423,6 +424,14 @@ static wisp_status read_body(struct wisp_mtx *out, struct wisp_tsv *t, const cha
         return wisp_fail(err, WISP_EFORMAT,
                          "%s: cut off: too short for the %llu entries it announces", t->path,
                          (unsigned long long)size[2]);
+    uint64_t most = wisp_tsv_most_ids(size[2]), larger = size[size[1] > size[0]];
+    if (larger > most)
+        return wisp_fail(err, WISP_EFORMAT,
+                         "%s: %llu %s for %llu entries, expected at most %llu; number those that "
+                         "have entries from 1 without gaps",
+                         t->path, (unsigned long long)larger,
+                         larger == size[0] ? "rows" : "columns", (unsigned long long)size[2],
+                         (unsigned long long)most);
     wisp_status st = wisp_edge_lines_init(&l, (size_t)size[2], err);
     if (st != WISP_OK) return st;
     st = read_entries(&l, t, body, rows_are_inputs, err);

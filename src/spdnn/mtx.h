@@ -31,6 +31,7 @@ struct wisp_tsv {
     int n_ids;           /* of a line: 1 or 2 */
     uint32_t max[2];     /* the largest that may be */
     bool value;          /* a number follows the ids */
+    bool whole;          /* ... and has digits only */
     bool blanks;         /* empty lines are skipped */
     _Atomic(size_t) bad; /* place of the first wrong line; SIZE_MAX: none */
 };
@@ -62,6 +63,14 @@ size_t wisp_tsv_place(const struct wisp_tsv *t, const char *from, size_t n);
 
 /* [+-]digits[.digits][e[+-]digits] to the nearest float.  What follows, or NULL: no number. */
 const char *wisp_tsv_number(float *out, const char *p, const char *end);
+
+/* Arrays are as long as the highest id, so ids must be in proportion to the lines that name them: a
+ * few bytes must not take gigabytes.  The largest number of ids that so many lines may have. */
+enum { WISP_TSV_IDS_FREE = 1 << 20, WISP_TSV_IDS_PER_LINE = 16 };
+static inline uint64_t wisp_tsv_most_ids(uint64_t lines)
+{
+    return WISP_TSV_IDS_FREE + WISP_TSV_IDS_PER_LINE * lines;
+}
 
 /* ---- the hot loop ---- */
 
@@ -96,6 +105,8 @@ static inline const char *wisp_tsv_value(struct wisp_tsv_reader *r, const char *
     size_t n = r->n_seen, left = (size_t)(end - p);
     if (n && n < left && memcmp(p, r->seen, n) == 0 && (unsigned char)p[n] <= ' ') return p + n;
     const char *next = wisp_tsv_number(&r->number, p, end);
+    for (const char *c = p; next && r->t->whole && c < next; c++)
+        if (*c == '.' || *c == 'e' || *c == 'E') return NULL;
     if (next) r->seen = p, r->n_seen = (size_t)(next - p);
     return next;
 }
@@ -118,7 +129,7 @@ static inline const char *wisp_tsv_parse(struct wisp_tsv_reader *r, struct wisp_
     }
     if (t->value) {
         p = wisp_tsv_value(r, p, end);
-        if (!p) return r->why = "no finite number", NULL;
+        if (!p) return r->why = t->whole ? "no whole number" : "no finite number", NULL;
     }
     out->value = t->value ? r->number : 1;
     p = wisp_tsv_line_end(p, end);

@@ -490,6 +490,12 @@ static wisp_status read_images(struct wisp_spinputs *out, struct image_job *j, u
         return wisp_fail(err, WISP_EFORMAT, "%s: empty; expected lines of '%s'", j->t.path,
                          j->t.form);
     const size_t n = count_images(j, n_neurons);
+    if (n > wisp_tsv_most_ids(j->n_lines))
+        return wisp_fail(
+            err, WISP_EFORMAT,
+            "%s: an image %zu, but %zu lines; expected images that are numbered from 1 "
+            "with few gaps",
+            j->t.path, n, (size_t)j->n_lines);
     j->t.max[0] = (uint32_t)n; /* also for a file that changes meanwhile */
     if (!j->numbers) {
         st = wisp_spinputs_bits(out, n, n_neurons, err);

@@ -43,6 +43,8 @@ static const char *const seeds[] = {
     BANNER "0 2 1\n1 1 1\n",
     BANNER "2 2 1152921504606846976\n1 1 1\n", /* 2^60 */
     BANNER "2 2 99999999999999999999999\n",
+    BANNER "1500000000 2 1\n1 1 1\n", /* ids out of proportion */
+    "%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 1 5.5\n",
     BANNER "% only a comment",
     BANNER,
     "%%MatrixMarket matrix array real general\n2 2\n",

@@ -148,6 +148,8 @@ static void npy(const char *name, const char *head, const void *data, size_t n, 
     raw(&f, "\x93NUMPY\1\0", 8);
     le(&f, strlen(head) + 1, 2);
     raw(&f, head, strlen(head));
+    for (size_t i = 10; i < f.n; i++) /* '#' stands for a NUL */
+        if (f.p[i] == '#') f.p[i] = 0;
     raw(&f, "\n", 1);
     raw(&f, data, n);
     entry(name, f.p, f.n, packed);
@@ -288,6 +290,8 @@ static void test_wrong(void)
     s = sample();
     const char *heads[] = { HEAD(">f4", "(5,)"),
                             HEAD("<c8", "(5,)"),
+                            HEAD("#f4", "(5,)"),
+                            HEAD("<#4", "(5,)"),
                             HEAD("<f4", "(5)"),
                             HEAD("<f4", "(99999999999999999999,)"),
                             HEAD("<f4", "(5,)") "x",
@@ -304,6 +308,9 @@ static void test_wrong(void)
     refuse(&s, "array 'data': expected a row of float32");
     s.data_head = HEAD("<f4", "(5, 1)");
     refuse(&s, "array 'data': expected a row of float32");
+    s = sample();
+    npy("data.npy", HEAD("<f4", "(5,)"), (float[]){ 9, 9, 9, 9, 9 }, sizeof floats, false);
+    refuse(&s, "entry 'data.npy' is there twice");
     npy("indices.npy", HEAD("<i4", "(5,)"), indices, sizeof indices, false);
     finish(x_path);
     struct wisp_data *d;

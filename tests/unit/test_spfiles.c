@@ -374,6 +374,7 @@ static void inputs(void)
         { "1 1 1\n2 2 2\n5 5 5\n2 2 3\n", ":4: a pixel again in '2 2 3'" },
         { "1 1 1\n3 2 1\n1 2 x\n2 2\n", ":3: no finite number" },
         { "4000000000 1 1\n", ":1: an id out of range" },
+        { "2000000000 1 1\n1 1 1\n", "an image 2000000000, but 2 lines" },
         { "", "empty" }
     };
     const size_t usual = wisp_tsv_chunk;
@@ -476,6 +477,11 @@ static void matrix_market(void)
         { BANNER "0 2 0\n", ":2: bad sizes" },
         { BANNER "4294967296 2 0\n", ":2: bad sizes" },
         { BANNER "2 2 999999999999\n1 1 1\n", "too short for the 999999999999" },
+        { BANNER "1500000000 2 1\n1 1 1\n", "1500000000 rows for 1 entries" },
+        { BANNER "2 1048593 1\n1 1 1\n", "1048593 columns for 1 entries" },
+        { "%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 1 5.5\n", ":3: no whole" },
+        { "%%MatrixMarket matrix coordinate integer general\n2 2 2\n1 1 5\n1 2 5e0\n",
+          ":4: no whole" },
         { BANNER "2 2 2\n1 1 1\n", "cut off: 1 of the 2" },
         { BANNER "2 2 1\n1 1 1\n2 2 2\n", "more than the 1" },
         { BANNER "2 2 1\n3 1 1\n", ":3: an id out of range" },
