@@ -139,6 +139,16 @@ static inline struct wisp_data *random_data(size_t n, size_t n_features, size_t 
     return d;
 }
 
+/* What rows count for: some nothing. */
+static inline void random_row_weights(struct wisp_data *d)
+{
+    float *w = calloc(d->n_rows, sizeof *w);
+    for (size_t i = 0; i < d->n_rows; i++)
+        w[i] = below(4) ? 0.2f + 2 * fabsf(test_randf(&seed)) : 0;
+    CHECK(wisp_data_set_weights(d, w, &err) == WISP_OK, "%s", err.text);
+    free(w);
+}
+
 static inline void random_weights(struct wisp_net *net)
 {
     for (int i = 0; i < net->n_layers; i++)
@@ -288,7 +298,7 @@ static inline double ref_output(const struct rig *r, const struct wisp_layer *l,
             z[p] = bias[row] + (a->shift ? a->shift[p] : 0);
             for (size_t k = 0; k < l->n_in; k++) z[p] += w[row * l->n_in + k] * h[i * l->n_in + k];
         }
-        total += ref_loss(r, z, i);
+        total += (double)wisp_batch_weight(r->step.batch, i) * ref_loss(r, z, i);
     }
     free(z);
     return total / (double)r->step.batch->n;
@@ -358,6 +368,7 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
     size_t *ids = calloc(n, sizeof *ids);
     for (size_t i = 0; i < n; i++) ids[i] = i;
     r->data = random_data(n, r->n_features, r->n_labels);
+    if (r->data && below(2)) random_row_weights(r->data);
     struct wisp_layer_sizes sizes = {
         .batch = n + below(3), .active = r->n_labels, .training = true, .precision = rig_precision
     };

@@ -151,6 +151,10 @@ WISP_API wisp_status wisp_data_view_csr(wisp_data **out, size_t n_rows, size_t n
                                         size_t n_labels, const void *x_ptr, const void *x_idx,
                                         const void *x_val, unsigned types, const int64_t *y_ptr,
                                         const int32_t *y_idx, wisp_error *err);
+/* What each row counts for in training: weights (n_rows), finite and not negative, copied; NULL:
+ * all the same.  The run scales them so that their mean is 1.  A row of weight 0 is neither trained
+ * on nor held out; of validation rows all count the same.  'd' must not be in use elsewhere. */
+WISP_API wisp_status wisp_data_set_weights(wisp_data *d, const float *weights, wisp_error *err);
 WISP_API void wisp_data_stats_get(const wisp_data *d, wisp_data_stats *out);
 /* Writes 'd' in the named format (NULL: by the ending of the path). */
 WISP_API wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, const char *path,

@@ -127,6 +127,13 @@ static const wisp_option table[N_OPTS] = {
     [OPT_PATIENCE] = { "patience", "int", "10", "0..100000", "train bench",
                        "epochs without a better validation P@1 before stopping; 0: never stop "
                        "early" },
+    [OPT_WEIGHTS] = { "weights", "text", "", "", "train",
+                      "file whose line i says what row i counts for in training: a number, 0 or "
+                      "more; empty: all the same" },
+    [OPT_CLASS_WEIGHT] = { "class-weight", "text", "none", "", "train",
+                           "what labels count for, a row the mean of its labels: none; balanced: "
+                           "rare ones more; or a file of lines 'label weight', or of a weight for "
+                           "each label" },
     [OPT_INIT] = { "init", "text", "", "", "train bench",
                    "model to go on from; its features and labels stay, further ones are added" },
     [OPT_OLD_PACE] = { "old-pace", "real", "-1", "-1..1", "train bench",

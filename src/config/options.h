@@ -59,6 +59,8 @@ enum wisp_opt {
     OPT_VALID,
     OPT_HOLDOUT,
     OPT_PATIENCE,
+    OPT_WEIGHTS,
+    OPT_CLASS_WEIGHT,
     OPT_INIT,
     OPT_OLD_PACE,
     OPT_KEEP_STATE,

@@ -76,6 +76,7 @@ struct wisp_data {
     int64_t *feature_rows;            /* (n_features) rows that have the feature: for idf */
     int64_t *label_rows;              /* (n_labels) rows that have the label */
     struct wisp_names labels, vocab;  /* n = 0: no names */
+    float *weights;                   /* (n_rows) what a row counts for; NULL: all 1 */
     bool pairs;                       /* text with word pairs as features (kept in the model) */
     const struct wisp_format *format; /* that it was read in, and the number of its first feature */
     int index_base;                   /* there; NULL and 0 for rows that were not read */
@@ -101,6 +102,11 @@ static inline const struct wisp_rows *wisp_data_row(const struct wisp_data *d, s
 }
 
 void wisp_data_free(struct wisp_data *d);
+/* Hands out the lines of a file of weights, "[name] number", in order: their number from 1, the
+ * name (bytes 0: none) and the weight, which is finite and not negative. */
+typedef wisp_status (*wisp_on_weight)(void *arg, size_t line, const char *name, size_t bytes,
+                                      float weight, wisp_error *err);
+wisp_status wisp_weights_read(const char *path, wisp_on_weight take, void *arg, wisp_error *err);
 /* Gives the pages of a mapped block back to the system. */
 void wisp_data_forget(const struct wisp_data *d, size_t block);
 /* Bytes behind a view, and the same rows copied to 'to' (64-aligned, so many bytes). */

@@ -1,5 +1,6 @@
 /* Rows of a data set elsewhere in memory: some as a set of their own, or a block's as they are. */
 #include "data/data.h"
+#include "base/mem.h"
 
 #include <string.h>
 
@@ -24,6 +25,19 @@ static wisp_status copy_row(struct wisp_builder *b, const struct wisp_rows *r, s
         st = wisp_builder_feature(b, renamed(p->features, wisp_row_id(r, i)), wisp_row_value(r, i),
                                   err);
     return st == WISP_OK ? wisp_builder_end_row(b, err) : st;
+}
+
+/* What the wanted rows count for. */
+static wisp_status copy_weights(struct wisp_data *to, const struct wisp_data *d,
+                                const struct pick *p, wisp_error *err)
+{
+    size_t n = 0;
+    if (!d->weights) return WISP_OK;
+    if (!(to->weights = wisp_alloc(to->n_rows, sizeof *to->weights)))
+        return wisp_fail_mem(err, to->n_rows * sizeof *to->weights, "the weights of rows");
+    for (size_t row = 0; row < d->n_rows; row++)
+        if (!p->want || p->want(p->arg, row)) to->weights[n++] = d->weights[row];
+    return WISP_OK;
 }
 
 static wisp_status copy(struct wisp_data **out, const struct wisp_data *d, const struct pick *p,
@@ -52,7 +66,11 @@ static wisp_status copy(struct wisp_data **out, const struct wisp_data *d, const
     if (st != WISP_OK) return st;
     (*out)->format = d->format;
     (*out)->index_base = d->index_base;
-    return WISP_OK;
+    st = copy_weights(*out, d, p, err);
+    if (st == WISP_OK) return WISP_OK;
+    wisp_data_free(*out);
+    *out = NULL;
+    return st;
 }
 
 wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d,

@@ -279,6 +279,7 @@ void wisp_data_free(struct wisp_data *d)
     wisp_free(d->first);
     wisp_free(d->feature_rows);
     wisp_free(d->label_rows);
+    wisp_free(d->weights);
     wisp_names_clear(&d->labels);
     wisp_names_clear(&d->vocab);
     wisp_map_close(&d->map);

@@ -127,14 +127,15 @@ static void forward_sample(const struct job *j, size_t i, int thread)
     size_t m = a->op[i + 1] - a->op[i], n_true = b->yp[i + 1] - b->yp[i], at;
     const struct wisp_active own = { .n = m, .rows = j->v.row + a->op[i] };
     float *z = j->v.g + a->op[i], target = n_true ? loss->target(n_true) : 0;
+    float weight = wisp_batch_weight(b, i);
     double of_true = 0;
     score(j, i, thread);
     for (uint32_t y = b->yp[i]; y < b->yp[i + 1]; y++)
         if ((at = wisp_active_place(&own, b->yi[y])) < m) of_true += (double)target * z[at];
-    float scale = n_true || loss->uses_unlabelled ? 1.0f / (float)b->n : 0;
-    j->v.loss[i] = part_of_all(j->s, z, m, scale) - of_true;
+    float scale = n_true || loss->uses_unlabelled ? weight / (float)b->n : 0;
+    j->v.loss[i] = (double)weight * (part_of_all(j->s, z, m, scale) - of_true);
     for (uint32_t y = b->yp[i]; y < b->yp[i + 1]; y++)
-        if ((at = wisp_active_place(&own, b->yi[y])) < m) z[at] -= target / (float)b->n;
+        if ((at = wisp_active_place(&own, b->yi[y])) < m) z[at] -= weight * target / (float)b->n;
 }
 
 static void forward_samples(void *arg, size_t task, int thread)

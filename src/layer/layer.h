@@ -45,6 +45,7 @@ struct wisp_update { /* how a row moves: model/optimizer.c */
 struct wisp_batch { /* rows laid out for a step: model/batch.c */
     size_t n;
     const size_t *id; /* (n) number of each row in its set, borrowed */
+    float *weight;    /* (n) what each sample's loss is multiplied by; NULL: 1 */
     uint32_t *xp;     /* (n+1) */
     int32_t *xi;      /* (xp[n]) features, values transformed */
     float *xv;
@@ -61,6 +62,11 @@ struct wisp_batch { /* rows laid out for a step: model/batch.c */
     int32_t *ts;      /* (xp[n]) sample */
     float *tv;        /* (xp[n]) value */
 };
+
+static inline float wisp_batch_weight(const struct wisp_batch *b, size_t sample)
+{
+    return b->weight ? b->weight[sample] : 1;
+}
 
 struct wisp_loss;
 struct wisp_precision;

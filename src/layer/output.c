@@ -242,7 +242,7 @@ static size_t n_true(const struct wisp_batch *b, size_t i)
     return b->yp[i + 1] - b->yp[i];
 }
 
-/* The loss and the factor of a sample, 1/n folded in. */
+/* The loss and the factor of a sample, its weight and 1/n folded into the factor. */
 static void combine(const struct job *j, size_t i)
 {
     const struct view *v = &j->v;
@@ -256,7 +256,7 @@ static void combine(const struct job *j, size_t i)
     }
     bool counts = v->n_blocks > 0 && (n_true(b, i) > 0 || j->s->loss->uses_unlabelled);
     v->loss[i] = counts ? j->s->loss->finish(v->origin[i], sum, &factor) : 0;
-    v->factor[i] = factor / (float)b->n;
+    v->factor[i] = wisp_batch_weight(b, i) * factor / (float)b->n;
 }
 
 /* What a number of E must be above to be worth collecting: what the sampler knows already, and the
@@ -332,7 +332,8 @@ static void add_up(const struct job *j)
     for (uint32_t e = 0; e < v->start[v->n_blocks]; e++)
         v->loss[b->sample[e]] -= (double)j->s->loss->target(n_true(b, b->sample[e])) * b->logit[e];
     j->s->loss_sum = 0;
-    for (size_t i = 0; i < b->n; i++) j->s->loss_sum += v->loss[i];
+    for (size_t i = 0; i < b->n; i++)
+        j->s->loss_sum += (double)wisp_batch_weight(b, i) * v->loss[i];
 }
 
 static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
@@ -369,8 +370,9 @@ static void subtract_targets(const struct job *j, size_t block)
     const struct view *v = &j->v;
     for (uint32_t e = v->start[block]; e < v->start[block + 1]; e++) {
         uint32_t i = b->sample[e];
-        float target = j->s->loss->target(n_true(b, i)) / (float)b->n;
+        float target = wisp_batch_weight(b, i) * j->s->loss->target(n_true(b, i)) / (float)b->n;
         float value = j->s->loss->value(b->logit[e], v->origin[i]);
+        if (v->factor[i] == 0) continue; /* of weight 0: nothing of it counts */
         j->p.kind->set(&j->p, b->place[e], i, value - target / v->factor[i]);
     }
 }

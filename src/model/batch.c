@@ -46,7 +46,9 @@ static void free_rows(struct wisp_layout *l)
     wisp_free(l->batch.xp);
     wisp_free(l->batch.yp);
     wisp_free(l->kept);
+    wisp_free(l->weight);
     l->batch.xp = l->batch.yp = l->kept = NULL;
+    l->batch.weight = l->weight = NULL;
 }
 
 static void free_nnz(struct wisp_batch *b)
@@ -93,7 +95,8 @@ wisp_status wisp_layout_reserve(struct wisp_layout *l, size_t n, size_t nnz, siz
         b->xp = wisp_alloc(n + 1, sizeof *b->xp);
         b->yp = wisp_alloc(n + 1, sizeof *b->yp);
         l->kept = wisp_alloc(n, sizeof *l->kept);
-        ok = b->xp && b->yp && l->kept;
+        l->weight = wisp_alloc(n, sizeof *l->weight);
+        ok = b->xp && b->yp && l->kept && l->weight;
         l->cap_rows = ok ? n : 0;
     }
     if (ok && (nnz > l->cap_nnz || !b->xi)) {
@@ -219,7 +222,9 @@ static void fill_labels(struct wisp_layout *l)
     struct wisp_batch *b = &l->batch;
     size_t at;
     b->xp[0] = b->yp[0] = 0;
+    b->weight = l->d->weights ? l->weight : NULL;
     for (size_t i = 0; i < b->n; i++) {
+        if (b->weight) b->weight[i] = l->d->weights[l->rows[i]];
         const struct wisp_rows *r = wisp_data_row(l->d, l->rows[i], &at);
         b->xp[i + 1] = b->xp[i] + (r->xp[at + 1] - r->xp[at]);
         uint32_t y = b->yp[i];

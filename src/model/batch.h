@@ -28,6 +28,7 @@ struct wisp_layout { /* a batch and the room it grows in */
     bool by_feature;        /* fill the lists by feature too (training) */
     uint32_t *slot;         /* (n_features) place in batch.touched plus 1, or 0 */
     uint32_t *kept;         /* (rows) features left of each */
+    float *weight;          /* (rows) what batch.weight is where the set has weights */
     struct wisp_pool *pool; /* rows are laid out in parallel; NULL: by the caller alone */
     /* what is being laid out */
     const struct wisp_data *d;

@@ -62,6 +62,7 @@ wisp_status wisp_gpu_check(const struct wisp_run *r, wisp_error *err)
     if (st == WISP_OK) st = check_sampling(&p->sampling, err);
     if (st != WISP_OK) return st;
     if (p->average > 0) return wisp_not_on_card(err, "--average");
+    if (r->weights) return wisp_not_on_card(err, "training with weights of rows or labels");
     if (r->init && (p->old_pace != 1 || r->m->net.n_labels > r->init->net.n_labels))
         return wisp_not_on_card(err, "--init with new labels, or with an --old-pace other than 1,");
     if (p->slots & WISP_SLOT_HALF) return wisp_not_on_card(err, "--moments bf16");

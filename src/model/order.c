@@ -5,9 +5,21 @@
 
 #include <string.h>
 
+/* Rows of weight 0 are in no part. */
+static bool counts(const struct wisp_order *o, size_t row)
+{
+    return !o->d.weights || o->d.weights[row] > 0;
+}
+
 static bool held_out(const struct wisp_order *o, size_t row)
 {
-    return o->holdout > 0 && wisp_rand_unit(o->seed, WISP_STREAM_HOLDOUT, row) < o->holdout;
+    return o->holdout > 0 && counts(o, row) &&
+           wisp_rand_unit(o->seed, WISP_STREAM_HOLDOUT, row) < o->holdout;
+}
+
+static bool trained_on(const struct wisp_order *o, size_t row)
+{
+    return counts(o, row) && !held_out(o, row);
 }
 
 /* Where the window that starts at place 'first' of the block order ends. */
@@ -38,7 +50,7 @@ static wisp_status make_windows(struct wisp_order *o, wisp_error *err)
         o->sizes[i] = (wisp_rows_bytes(&d->blocks[i]) + 63) & ~(size_t)63;
         if (o->sizes[i] > largest) largest = o->sizes[i];
         if (o->memory) wisp_data_forget(d, i);
-        for (size_t r = d->first[i]; r < d->first[i + 1]; r++) o->kept[i] += !held_out(o, r);
+        for (size_t r = d->first[i]; r < d->first[i + 1]; r++) o->kept[i] += trained_on(o, r);
         o->n_rows += o->kept[i];
     }
     if (!o->memory || !d->map.p) return WISP_OK;
@@ -130,7 +142,7 @@ static void load_window(struct wisp_order *o)
     o->n = o->at = 0;
     for (size_t i = first; i < end; i++)
         for (size_t r = o->d.first[o->blocks[i]]; r < o->d.first[o->blocks[i] + 1]; r++)
-            if (!held_out(o, r)) o->rows[o->n++] = r;
+            if (trained_on(o, r)) o->rows[o->n++] = r;
     shuffle(o->rows, o->n, o->seed, stream_of(o->epoch, first + 1));
 }
 

@@ -239,7 +239,8 @@ static wisp_status print_plan(struct wisp_run *r, const wisp_config *cfg, wisp_e
     size_t hidden = wisp_hidden_bytes(r), index = sampling_bytes(r) + hidden;
     size_t need = weights * (p->average > 0 ? 2 : 1) + wires + state + work + index;
     size_t have = wisp_mem_available();
-    wisp_say(r->ctx, "rows      %zu training, %zu validation%s", r->order.n_rows, r->valid->n_rows,
+    wisp_say(r->ctx, "rows      %zu training%s, %zu validation%s", r->order.n_rows,
+             r->weights ? " (weighted)" : "", r->valid->n_rows,
              r->held_out && r->held_out->n_rows ? " (held out)" : "");
     wisp_say(r->ctx,
              "data      %zu features, %zu labels; %.1f features and %.2f labels a row; values %s",
@@ -271,16 +272,20 @@ static wisp_status print_plan(struct wisp_run *r, const wisp_config *cfg, wisp_e
 
 /* The first weights: random rows, biases at the labels' log prior (without it the first epochs go
  * into learning it); over these those of the model to start from. */
-static void first_weights(struct wisp_run *r)
+static wisp_status first_weights(struct wisp_run *r, wisp_error *err)
 {
     struct wisp_net *net = &r->m->net;
     struct wisp_param *bias = &wisp_net_output(net)->params[1];
-    double total = 0.5 * (double)bias->rows;
-    for (size_t l = 0; l < bias->rows; l++) total += (double)r->m->counts[l];
+    double total = 0.5 * (double)bias->rows, *mass = wisp_alloc(bias->rows, sizeof *mass);
+    if (!mass) return wisp_fail_mem(err, bias->rows * sizeof *mass, "the labels' priors");
+    wisp_run_label_mass(mass, r);
+    for (size_t l = 0; l < bias->rows; l++) total += mass[l];
     wisp_net_init(net, r->plan.seed, r->ctx->pool);
     for (size_t l = 0; l < bias->rows; l++)
-        bias->w[l] = r->plan.loss->prior((double)r->m->counts[l], (double)r->m->n_train, total);
+        bias->w[l] = r->plan.loss->prior(mass[l], (double)r->m->n_train, total);
+    wisp_free(mass);
     if (r->init) wisp_init_weights(r);
+    return WISP_OK;
 }
 
 static wisp_status make_sampler(struct wisp_run *r, wisp_error *err)
@@ -346,7 +351,9 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
     if (!r->path) p->index = r->keep; /* else nobody would keep it */
     if (r->init && (st = wisp_init_plan(r, cfg, err)) != WISP_OK) return st;
     if ((st = make_model(r, cfg, err)) != WISP_OK ||
-        (st = wisp_order_init(&r->order, d, p->seed, p->holdout, p->memory, err)) != WISP_OK)
+        (st = wisp_run_weights(r, cfg, err)) != WISP_OK ||
+        (st = wisp_order_init(&r->order, &r->weighted, p->seed, p->holdout, p->memory, err)) !=
+            WISP_OK)
         return st;
     if (r->order.n_rows == 0)
         return wisp_fail(err, WISP_EINVAL, "no rows are left to train on: lower --holdout");
@@ -355,9 +362,9 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
         r->valid = r->held_out;
     }
     if ((p->cuda && (st = wisp_gpu_check(r, err)) != WISP_OK) ||
-        (st = print_plan(r, cfg, err)) != WISP_OK || (st = take_memory(r, cfg, err)) != WISP_OK)
+        (st = print_plan(r, cfg, err)) != WISP_OK || (st = take_memory(r, cfg, err)) != WISP_OK ||
+        (st = first_weights(r, err)) != WISP_OK)
         return st;
-    first_weights(r);
     if (r->init) wisp_init_state(r);
     r->epoch = 1;
     r->best = -1;
@@ -385,6 +392,7 @@ void wisp_run_clear(struct wisp_run *r)
     wisp_votes_clear(&r->votes);
     wisp_data_free(r->held_out);
     wisp_free(r->average);
+    wisp_free(r->weights);
     wisp_free(r->raise);
     wisp_tensor_file_close(&r->init_state);
     wisp_model_free(r->init);

@@ -79,8 +79,10 @@ struct wisp_run {
     struct wisp_context *ctx;
     const struct wisp_data *train, *valid; /* valid: NULL or empty: no validation */
     struct wisp_data *held_out;            /* owned; what 'valid' is when no set was given */
-    const char *path;                      /* NULL: nothing is kept on disk */
-    bool keep;                             /* the model, in memory, with an index */
+    float *weights; /* (train->n_rows) what its rows count for, 1 on average; NULL: all 1 */
+    struct wisp_data weighted; /* 'train' with these weights: what the order hands out */
+    const char *path;          /* NULL: nothing is kept on disk */
+    bool keep;                 /* the model, in memory, with an index */
     struct wisp_plan plan;
     struct wisp_model *m;
     struct wisp_model *init;            /* --init, or NULL */
@@ -123,6 +125,11 @@ bool wisp_recall_due(const struct wisp_run *r, size_t step);
 /* Everything but ctx, train, valid and path, which the caller has set (run.c). */
 wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 void wisp_run_clear(struct wisp_run *r); /* also half made */
+
+/* r->weights, from the data and the options, once there is a model (weights.c). */
+wisp_status wisp_run_weights(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
+/* How many rows have each label (n_labels), each row counted by its weight. */
+void wisp_run_label_mass(double *mass, const struct wisp_run *r);
 
 /* Samplers of 'sampled' layers (hidden.c). */
 size_t wisp_hidden_bytes(const struct wisp_run *r); /* what they will take */

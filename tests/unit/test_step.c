@@ -184,7 +184,8 @@ static void first_step(char *p)
     static char name[80];
     const struct wisp_loss *loss = wisp_loss_find(next_word(&p));
     test_close(); /* its name was here */
-    snprintf(name, sizeof name, "step: gradients of the %s loss", loss ? loss->name : "?");
+    snprintf(name, sizeof name, "step: gradients of the %s loss%s", loss ? loss->name : "?",
+             batches[0].batch.weight ? ", rows weighted" : "");
     TEST(name);
     CHECK(loss, "no such loss");
     if (!loss) return;
@@ -208,6 +209,17 @@ static void check_counts(char *p)
               q->count[i], want[i]);
 }
 
+/* "w w ...": what the samples of the first batch count for. */
+static void read_weights(char *p)
+{
+    struct wisp_layout *l = &batches[0];
+    double v[MAX_NUMBERS];
+    size_t n = numbers(v, &p);
+    CHECK(n == l->batch.n, "%zu weights for %zu rows", n, l->batch.n);
+    for (size_t i = 0; i < n && i < l->batch.n; i++) l->weight[i] = (float)v[i];
+    l->batch.weight = l->weight;
+}
+
 static bool take_line(char *p)
 {
     double v[MAX_NUMBERS];
@@ -215,6 +227,7 @@ static bool take_line(char *p)
     struct wisp_param *q;
     if (strcmp(what, "net") == 0) return make_net(p);
     if (strcmp(what, "batch") == 0) read_batch(p);
+    if (strcmp(what, "weights") == 0) read_weights(p);
     if (strcmp(what, "tensor") == 0 && (q = read_tensor(v, &p)))
         for (size_t i = 0; i < q->rows * q->cols; i++)
             start[(size_t)(q->w - net.params) + i] = (float)v[i];
@@ -241,7 +254,7 @@ int main(void)
         if (!take_line(line)) break;
     }
     TEST("step: all of the file was read, nothing is left");
-    CHECK(n == 104 && n_batches == MAX_BATCHES, "%zu lines, %zu batches", n, n_batches);
+    CHECK(n == 119 && n_batches == MAX_BATCHES, "%zu lines, %zu batches", n, n_batches);
     if (f) fclose(f);
     for (size_t i = 0; i < n_batches; i++) wisp_layout_clear(&batches[i]);
     wisp_net_clear(&net);
