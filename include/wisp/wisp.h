@@ -334,6 +334,13 @@ WISP_API wisp_status wisp_predictor_create(wisp_predictor **out, wisp_context *c
 WISP_API wisp_status wisp_predictor_run(int32_t *labels, float *scores, wisp_predictor *p,
                                         const wisp_data *d, size_t first, size_t n,
                                         wisp_error *err);
+/* The same for rows that the caller has in CSR order, as wisp_data_view_csr takes them, for the
+ * time of the call: a wisp_data of one row costs more than its prediction.  What that refuses is
+ * refused here, where the batch comes to it: answers before it may have been written. */
+WISP_API wisp_status wisp_predictor_run_csr(int32_t *labels, float *scores, wisp_predictor *p,
+                                            size_t n_rows, size_t n_features, const void *x_ptr,
+                                            const void *x_idx, const void *x_val, unsigned types,
+                                            wisp_error *err);
 WISP_API void wisp_predictor_free(wisp_predictor *p);
 
 /* ---- reports ---- */

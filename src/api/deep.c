@@ -235,8 +235,12 @@ wisp_status wisp_sparse_run(float *values, uint8_t *ends, wisp_report **out, wis
         now.small = net->deep.small;
         now.found = net->deep.found;
     } else {
-        wisp_deep_clear(&net->deep);
+        /* What is let go is first forgotten: another thread may fork the process at any moment, and
+         * the child's copy of the net is then whole. */
+        struct wisp_deep old = net->deep;
         net->analysed = false;
+        net->deep = (struct wisp_deep){ 0 };
+        wisp_deep_clear(&old);
         st = wisp_deep_analyse(&now, net->net, ctx, err);
     }
     net->deep = now;

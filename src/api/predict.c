@@ -76,6 +76,22 @@ static void hand_out(int32_t *labels, float *scores, const wisp_predictor *p, si
         }
 }
 
+/* A batch of rows. */
+static wisp_status run_batch(int32_t *labels, float *scores, wisp_predictor *p, const wisp_data *d,
+                             size_t first, size_t n, wisp_error *err)
+{
+    size_t rows[WISP_SCORE_BATCH];
+    for (size_t i = 0; i < n; i++) rows[i] = first + i;
+    wisp_status st = wisp_scorer_run(&p->scorer, d, rows, n, err);
+    if (st == WISP_OK) hand_out(labels, scores, p, n);
+    return st;
+}
+
+static size_t batch_rows(size_t left)
+{
+    return left < WISP_SCORE_BATCH ? left : WISP_SCORE_BATCH;
+}
+
 wisp_status wisp_predictor_run(int32_t *labels, float *scores, wisp_predictor *p,
                                const wisp_data *d, size_t first, size_t n, wisp_error *err)
 {
@@ -83,12 +99,24 @@ wisp_status wisp_predictor_run(int32_t *labels, float *scores, wisp_predictor *p
         return wisp_fail(err, WISP_EINVAL, "rows %zu..%zu asked for, the data has %zu", first,
                          first + n, d->n_rows);
     wisp_status st = WISP_OK;
-    for (size_t at = 0; st == WISP_OK && at < n; at += WISP_SCORE_BATCH) {
-        size_t rows[WISP_SCORE_BATCH],
-            count = n - at < WISP_SCORE_BATCH ? n - at : WISP_SCORE_BATCH;
-        for (size_t i = 0; i < count; i++) rows[i] = first + at + i;
-        st = wisp_scorer_run(&p->scorer, d, rows, count, err);
-        if (st == WISP_OK) hand_out(labels + at * p->k, scores + at * p->k, p, count);
+    for (size_t at = 0; st == WISP_OK && at < n; at += WISP_SCORE_BATCH)
+        st = run_batch(labels + at * p->k, scores + at * p->k, p, d, first + at, batch_rows(n - at),
+                       err);
+    return st;
+}
+
+wisp_status wisp_predictor_run_csr(int32_t *labels, float *scores, wisp_predictor *p, size_t n_rows,
+                                   size_t n_features, const void *x_ptr, const void *x_idx,
+                                   const void *x_val, unsigned types, wisp_error *err)
+{
+    struct wisp_view v;
+    wisp_status st = WISP_OK;
+    _Static_assert((int)WISP_SCORE_BATCH <= (int)WISP_VIEW_ROWS, "a batch is a view");
+    for (size_t at = 0, n; st == WISP_OK && at < n_rows; at += n) {
+        n = batch_rows(n_rows - at);
+        st = wisp_view_init(&v, at, n, n_features, x_ptr, x_idx, x_val, types, err);
+        if (st == WISP_OK)
+            st = run_batch(labels + at * p->k, scores + at * p->k, p, &v.d, 0, n, err);
     }
     return st;
 }

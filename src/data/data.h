@@ -126,6 +126,19 @@ wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d,
 /* The same rows with other ids: feature f becomes features[f]; NULL: stays.  Labels likewise. */
 wisp_status wisp_data_renumber(struct wisp_data **out, const struct wisp_data *d,
                                const int32_t *features, const int32_t *labels, wisp_error *err);
+/* A few of the caller's rows, without labels, as a set that takes no memory (view.c): what is laid
+ * out for prediction is read from it.  It is not freed, and has no counts. */
+enum { WISP_VIEW_ROWS = 256 };
+struct wisp_view {
+    struct wisp_data d;
+    struct wisp_rows rows;
+    size_t first[2];
+    uint32_t xp[WISP_VIEW_ROWS + 1], yp[WISP_VIEW_ROWS + 1];
+};
+/* Rows first .. first+n-1 of a CSR matrix as wisp_data_view_csr takes it, n <= WISP_VIEW_ROWS. */
+wisp_status wisp_view_init(struct wisp_view *v, size_t first, size_t n, size_t n_features,
+                           const void *x_ptr, const void *x_idx, const void *x_val, unsigned types,
+                           wisp_error *err);
 void wisp_names_clear(struct wisp_names *n);
 /* Indexes text (bytes long, lines ended by '\n'; a missing last '\n' is fine); takes ownership of
  * text unless 'borrowed'.  On failure nothing is taken. */

@@ -5,10 +5,12 @@
  *
  * Everything is checked once, so that readers need not: the rows are as a builder would have left
  * them, or are refused.  Blocks end where a sink would end them, so a view trains to the same bytes
- * as a copy. */
+ * as a copy.  A few rows to predict need neither labels nor counts: wisp_view_init makes a set of
+ * them in the caller's memory. */
 #include "base/mem.h"
 #include "data/cache.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -32,9 +34,9 @@ static int64_t y_at(const struct source *s, size_t row)
     return s->y_ptr ? s->y_ptr[row] : 0;
 }
 
-static wisp_status check_offsets(const struct source *s, size_t n_rows, wisp_error *err)
+static wisp_status check_offsets(const struct source *s, size_t first, size_t n, wisp_error *err)
 {
-    for (size_t i = 0; i < n_rows; i++)
+    for (size_t i = first; i < first + n; i++)
         if (x_at(s, i) < 0 || x_at(s, i) > x_at(s, i + 1) || y_at(s, i) < 0 ||
             y_at(s, i) > y_at(s, i + 1))
             return wisp_fail(err, WISP_EINVAL, "row %zu: offsets must not fall", i);
@@ -52,7 +54,7 @@ static size_t block_end(const struct source *s, size_t first, size_t n_rows)
     return end;
 }
 
-/* The features of one row of a block, counted. */
+/* The features of one row of a block, counted in d unless that is NULL. */
 static wisp_status check_row(struct wisp_data *d, const struct source *s, const struct wisp_rows *r,
                              size_t at, size_t row, wisp_error *err)
 {
@@ -79,10 +81,27 @@ static wisp_status check_row(struct wisp_data *d, const struct source *s, const 
                 "row %zu: feature %lld has the value %g, which is 0 as a float (scipy: "
                 "eliminate_zeros)",
                 row, (long long)id, value);
+        before = id;
+        if (!d) continue;
         d->counts = d->counts && wisp_is_count((float)value);
         d->feature_rows[id]++;
-        before = id;
     }
+    return WISP_OK;
+}
+
+/* Rows first .. first+n-1 of the caller's, their features borrowed; xp (n+1) is filled. */
+static wisp_status borrow(struct wisp_rows *r, uint32_t *xp, const struct source *s, size_t first,
+                          size_t n, wisp_error *err)
+{
+    const size_t base = (size_t)x_at(s, first);
+    if ((size_t)x_at(s, first + n) - base > UINT32_MAX)
+        return wisp_fail(err, WISP_EINVAL, "row %zu: more than %u values", first, UINT32_MAX);
+    for (size_t i = 0; i <= n; i++) xp[i] = (uint32_t)((size_t)x_at(s, first + i) - base);
+    *r = (struct wisp_rows){ .n = n, .xp = xp };
+    if (s->types & WISP_CSR_IDS64) r->xi64 = (const int64_t *)s->idx + base;
+    else r->xi = (const int32_t *)s->idx + base;
+    if (s->types & WISP_CSR_VALUES64) r->xv64 = (const double *)s->val + base;
+    else r->xv = (const float *)s->val + base;
     return WISP_OK;
 }
 
@@ -119,22 +138,16 @@ static wisp_status add_block(struct wisp_data *d, const struct source *s, struct
 {
     wisp_status st = build_labels(b, s, first, end, err);
     if (st != WISP_OK) return st;
-    const size_t n = end - first, base = (size_t)x_at(s, first),
-                 bytes = 4 * (2 * (n + 1) + b->n_lab);
-    if ((size_t)x_at(s, end) - base > UINT32_MAX)
-        return wisp_fail(err, WISP_EINVAL, "row %zu: more than %u values", first, UINT32_MAX);
+    const size_t n = end - first, bytes = 4 * (2 * (n + 1) + b->n_lab);
     uint32_t *xp = wisp_alloc(bytes, 1), *yp = xp + n + 1;
     if (!xp) return wisp_fail_mem(err, bytes, "offsets and labels of rows");
     d->heap[d->n_blocks] = xp;
-    for (size_t i = 0; i <= n; i++) xp[i] = (uint32_t)((size_t)x_at(s, first + i) - base);
+    struct wisp_rows *r = &d->blocks[d->n_blocks++];
+    if ((st = borrow(r, xp, s, first, n, err)) != WISP_OK) return st;
     memcpy(yp, b->yp, (n + 1) * sizeof *yp);
     if (b->n_lab) memcpy(yp + n + 1, b->yi, b->n_lab * sizeof *b->yi);
-    struct wisp_rows *r = &d->blocks[d->n_blocks++];
-    *r = (struct wisp_rows){ .n = n, .xp = xp, .yp = yp, .yi = (const int32_t *)(yp + n + 1) };
-    if (s->types & WISP_CSR_IDS64) r->xi64 = (const int64_t *)s->idx + base;
-    else r->xi = (const int32_t *)s->idx + base;
-    if (s->types & WISP_CSR_VALUES64) r->xv64 = (const double *)s->val + base;
-    else r->xv = (const float *)s->val + base;
+    r->yp = yp;
+    r->yi = (const int32_t *)(yp + n + 1);
     for (size_t i = 0; st == WISP_OK && i < n; i++) {
         const size_t nnz = xp[i + 1] - xp[i];
         if (nnz > d->max_row_nnz) d->max_row_nnz = nnz;
@@ -159,7 +172,7 @@ wisp_status wisp_data_view_csr(wisp_data **out, size_t n_rows, size_t n_features
     struct wisp_builder b = { 0 };
     size_t cap[3] = { 0 };
     *out = NULL;
-    wisp_status st = check_offsets(&s, n_rows, err);
+    wisp_status st = check_offsets(&s, 0, n_rows, err);
     if (st != WISP_OK) return st;
     struct wisp_data *d = wisp_zalloc(1, sizeof *d);
     if (!d) return wisp_fail_mem(err, sizeof *d, "a data set");
@@ -178,4 +191,31 @@ wisp_status wisp_data_view_csr(wisp_data **out, size_t n_rows, size_t n_features
     if (st == WISP_OK) *out = d;
     else wisp_data_free(d);
     return st;
+}
+
+wisp_status wisp_view_init(struct wisp_view *v, size_t first, size_t n, size_t n_features,
+                           const void *x_ptr, const void *x_idx, const void *x_val, unsigned types,
+                           wisp_error *err)
+{
+    const struct source s = {
+        .n_features = n_features, .ptr = x_ptr, .idx = x_idx, .val = x_val, .types = types
+    };
+    assert(n <= WISP_VIEW_ROWS);
+    wisp_status st = check_offsets(&s, first, n, err);
+    if (st == WISP_OK) st = borrow(&v->rows, v->xp, &s, first, n, err);
+    for (size_t i = 0; st == WISP_OK && i < n; i++)
+        st = check_row(NULL, &s, &v->rows, i, first + i, err);
+    if (st != WISP_OK) return st;
+    memset(v->yp, 0, (n + 1) * sizeof *v->yp);
+    v->rows.yp = v->yp;
+    v->first[0] = 0;
+    v->first[1] = n;
+    v->d = (struct wisp_data){ .n_rows = n,
+                               .n_features = n_features,
+                               .n_unlabelled = n,
+                               .nnz = v->xp[n],
+                               .n_blocks = 1,
+                               .blocks = &v->rows,
+                               .first = v->first };
+    return WISP_OK;
 }

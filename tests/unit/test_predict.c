@@ -173,6 +173,87 @@ static void test_answers(void)
     wisp_data_free(d);
 }
 
+/* ---- rows of the caller's ---- */
+
+struct csr { /* the same rows in every type */
+    int32_t p4[N + 1], i4[N * 4];
+    int64_t p8[N + 1], i8[N * 4];
+    float v4[N * 4];
+    double v8[N * 4];
+};
+
+static void copy_rows(struct csr *x, const wisp_data *d)
+{
+    size_t n = 0, at;
+    for (size_t row = 0; row < d->n_rows; row++) {
+        const struct wisp_rows *r = wisp_data_row(d, row, &at);
+        for (uint32_t e = r->xp[at]; e < r->xp[at + 1]; e++, n++) {
+            x->i4[n] = r->xi[e], x->i8[n] = r->xi[e];
+            x->v4[n] = r->xv[e], x->v8[n] = (double)r->xv[e];
+        }
+        x->p4[row + 1] = (int32_t)n, x->p8[row + 1] = (int64_t)n;
+    }
+}
+
+static void test_csr(void)
+{
+    static struct answers first, a;
+    static struct csr x;
+    wisp_data *d = planted(N, 0);
+    struct wisp_model *m = trained(d, "index no");
+    wisp_predictor *p = predictor(ctx, m, "exact", K);
+    copy_rows(&x, d);
+    ask(&first, p, d, N);
+    TEST("rows in CSR order, of 32 and 64 bits: the answers of the set, nothing allocated");
+    for (unsigned types = 0; types < 8; types++) {
+        const void *xp = types & WISP_CSR_PTR64 ? (void *)x.p8 : x.p4,
+                   *xi = types & WISP_CSR_IDS64 ? (void *)x.i8 : x.i4,
+                   *xv = types & WISP_CSR_VALUES64 ? (void *)x.v8 : x.v4;
+        memset(&a, 0x7f, sizeof a);
+        wisp_mem_budget = 0;
+        CHECK(wisp_predictor_run_csr(a.label, a.score, p, N, FEATURES, xp, xi, xv, types, &err) ==
+                  WISP_OK,
+              "types %u: %s", types, err.text);
+        wisp_mem_budget = -1;
+        CHECK(memcmp(&a, &first, sizeof a) == 0, "types %u: other answers", types);
+    }
+    CHECK(wisp_predictor_run_csr(a.label, a.score, p, 1, FEATURES, x.p4 + 400, x.i4, x.v4, 0,
+                                 &err) == WISP_OK &&
+              memcmp(a.score, first.score + (size_t)400 * K, K * sizeof *a.score) == 0,
+          "one row: %s", err.text);
+    TEST("rows in CSR order that are refused: the number of the row is that of the call");
+    const size_t e = (size_t)x.p4[300]; /* the first feature of row 300, which has one */
+    const float value = x.v4[e];
+    const int32_t id = x.i4[e];
+    const struct {
+        float value;
+        int32_t id;
+        wisp_status st;
+        const char *text;
+    } bad[] = {
+        { NAN, id, WISP_ENUMERIC, "row 300: feature" },
+        { 0, id, WISP_EFORMAT, "row 300: feature" },
+        { value, FEATURES, WISP_EINVAL, "row 300: feature 90 is not in 0..89" },
+        { value, -1, WISP_EINVAL, "row 300: feature -1 is not in 0..89" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        x.v4[e] = bad[i].value, x.i4[e] = bad[i].id;
+        CHECK(wisp_predictor_run_csr(a.label, a.score, p, N, FEATURES, x.p4, x.i4, x.v4, 0, &err) ==
+                      bad[i].st &&
+                  strncmp(err.text, bad[i].text, strlen(bad[i].text)) == 0,
+              "%zu: %d, %s", i, err.code, err.text);
+    }
+    x.v4[e] = value, x.i4[e] = id;
+    x.p4[301] = x.p4[300] - 1;
+    CHECK(wisp_predictor_run_csr(a.label, a.score, p, N, FEATURES, x.p4, x.i4, x.v4, 0, &err) ==
+                  WISP_EINVAL &&
+              strstr(err.text, "row 300: offsets must not fall"),
+          "%s", err.text);
+    wisp_predictor_free(p);
+    wisp_model_free(m);
+    wisp_data_free(d);
+}
+
 /* ---- growing, failing ---- */
 
 static void test_long_rows(void)
@@ -297,6 +378,7 @@ int main(void)
 {
     rig_init();
     test_answers();
+    test_csr();
     test_long_rows();
     test_refused();
     test_limits();
