@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* One line of the table, if the report has it. */
 static void row(const wisp_report *r, const char *title, const char *fmt, const int *k, int n)
@@ -99,6 +100,8 @@ int cmd_eval(int argc, char **argv)
     wisp_error err = { 0 };
     int rc = args_read(&a, "eval", argc, argv, 2, 2, "eval MODEL DATA [options]");
     if (rc) return rc;
+    if (strcmp(args_text(&a, "blank-lines"), "auto") == 0) /* they have no label to be hit */
+        wisp_config_set(a.cfg, "blank-lines", "skip", &err);
     rc = eval(&a, &err) == WISP_OK ? 0 : fail(&err);
     args_clear(&a);
     return rc;

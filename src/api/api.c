@@ -136,6 +136,13 @@ static void use_names(struct wisp_read_options *o, const struct wisp_names *labe
     o->min_count = 1;
 }
 
+/* The format is that of the rows before, unless the bytes say otherwise. */
+static void go_with(struct wisp_read_options *o, const struct wisp_format *format, int index_base)
+{
+    o->like = format;
+    o->like_base = index_base;
+}
+
 static struct wisp_read_options read_options(const wisp_config *cfg, const wisp_model *m)
 {
     const char *format = wisp_opt_text(cfg, OPT_FORMAT), *cache = wisp_opt_text(cfg, OPT_CACHE);
@@ -150,14 +157,9 @@ static struct wisp_read_options read_options(const wisp_config *cfg, const wisp_
         .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
     };
     if (m) {
-        /* A first id that its format does not have by itself: the model was trained so. */
-        bool odd =
-            m->format && m->format->index_base >= 0 && m->index_base != m->format->index_base;
-        if (!o.format && m->text) o.format = "fasttext"; /* rows need no labels to be known by */
-        if (!o.format && odd && !wisp_opt_given(cfg, OPT_INDEX_BASE)) {
-            o.format = m->format->name;
-            o.index_base = m->index_base;
-        }
+        bool words = m->text && !(m->format && m->format->words);
+        go_with(&o, words ? &wisp_format_fasttext : m->format, m->index_base);
+        o.every_line = strcmp(wisp_opt_text(cfg, OPT_BLANK_LINES), "skip") != 0;
         o.n_features = m->net.n_features;
         o.n_labels = m->net.n_labels;
         use_names(&o, &m->labels, &m->vocab, m->pairs);
@@ -178,10 +180,11 @@ wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
 wisp_status wisp_data_open_like(wisp_data **out, wisp_context *ctx, const char *path,
                                 const wisp_config *cfg, const wisp_data *like, wisp_error *err)
 {
-    if (like->format != &wisp_format_fasttext)
-        return wisp_data_open(out, ctx, path, cfg, NULL, err);
     struct wisp_read_options o = read_options(cfg, NULL);
-    use_names(&o, &like->labels, &like->vocab, like->pairs);
+    go_with(&o, like->format, like->index_base);
+    if (like->format && like->format->words)
+        use_names(&o, &like->labels, &like->vocab, like->pairs);
+    else if (*wisp_opt_text(cfg, OPT_INIT)) return wisp_grow_open(out, ctx, path, cfg, &o, err);
     return wisp_data_read(out, ctx, path, &o, err);
 }
 
@@ -192,11 +195,8 @@ wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text
     struct wisp_read_options o = read_options(cfg, model);
     o.use_cache = false;
     o.no_header = true;
-    if (!o.format && model && model->format && !model->format->binary) {
-        o.format = model->format->name; /* as the model's own rows were */
-        if (!wisp_opt_given(cfg, OPT_INDEX_BASE)) o.index_base = model->index_base;
-    }
-    if (!o.format) o.format = "xc";
+    if (!o.format) /* as the model's own rows were */
+        o.format = o.like && !o.like->binary ? o.like->name : "xc";
     return wisp_data_read_text(out, ctx, text, bytes, name, &o, err);
 }
 

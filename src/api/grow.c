@@ -84,6 +84,10 @@ wisp_status wisp_grow_open(wisp_data **out, wisp_context *ctx, const char *path,
     *out = NULL;
     wisp_status st = wisp_model_open(&m, ctx->pool, wisp_opt_text(cfg, OPT_INIT), err);
     if (st != WISP_OK) return st;
+    if (!o.like) {
+        o.like = m->format;
+        o.like_base = m->index_base;
+    }
     if (m->text) {
         o.labels = m->labels.n ? &m->labels : NULL;
         o.vocab = m->vocab.n ? &m->vocab : NULL;

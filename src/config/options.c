@@ -165,6 +165,9 @@ static const wisp_option table[N_OPTS] = {
                          "first feature id; -1: xc 0, libsvm 1" },
     [OPT_NO_HEADER] = { "no-header", "flag", "0", "", READS,
                         "xc text without its first line 'rows features labels'" },
+    [OPT_BLANK_LINES] = { "blank-lines", "choice", "auto", "auto|skip|rows", "eval predict",
+                          "lines with nothing on them: rows without features, or skipped; auto: "
+                          "eval skips them, predict answers every line" },
     [OPT_PAIRS] = { "pairs", "flag", "0", "", "train convert",
                     "fasttext text: pairs of neighbouring words are features too" },
     [OPT_MIN_COUNT] = { "min-count", "int", "1", "1..1000000", "train convert",

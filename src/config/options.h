@@ -74,6 +74,7 @@ enum wisp_opt {
     OPT_VALUES,
     OPT_INDEX_BASE,
     OPT_NO_HEADER,
+    OPT_BLANK_LINES,
     OPT_PAIRS,
     OPT_MIN_COUNT,
     OPT_LABELS,

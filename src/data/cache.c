@@ -9,7 +9,7 @@
 #define XXH_STATIC_LINKING_ONLY /* for a hash state that needs no heap */
 #include <xxhash.h>
 
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 struct head {
     char magic[8];
@@ -87,6 +87,7 @@ wisp_status wisp_cache_write_index(struct wisp_sink *s, wisp_error *err)
                                   .vocab_bytes = d->vocab.bytes,
                                   .n_dropped_features = s->n_dropped_features,
                                   .n_dropped_labels = s->n_dropped_labels,
+                                  .n_blank = s->n_blank,
                                   .key = s->key };
     struct part parts[] = { { &x, sizeof x },
                             { s->entries, d->n_blocks * sizeof *s->entries },
@@ -231,6 +232,7 @@ static bool key_fits(const struct wisp_cache_index *x, const struct wisp_cache_k
     if (have->bytes != want->bytes || have->mtime_ns != want->mtime_ns ||
         have->options != want->options)
         return false;
+    if (have->every_line != want->every_line && x->n_blank) return false;
     if (have->n_features == want->n_features) return true;
     bool whole = x->n_dropped_features == 0 && x->n_dropped_labels == 0 &&
                  (have->n_features == 0 || x->n_features < have->n_features);

@@ -20,12 +20,13 @@ struct wisp_cache_key {
     uint64_t bytes, mtime_ns; /* of the source */
     uint64_t options;         /* hash of the format and of the options that change rows */
     uint64_t n_features;
+    uint64_t every_line; /* blank lines are rows; no matter where there are none */
 };
 
 struct wisp_cache_index {
     uint64_t n_rows, n_features, n_labels, nnz, n_lab, n_unlabelled, max_row_nnz, counts;
     uint64_t n_blocks, n_seen_features, n_seen_labels, labels_bytes, vocab_bytes;
-    uint64_t n_dropped_features, n_dropped_labels;
+    uint64_t n_dropped_features, n_dropped_labels, n_blank;
     struct wisp_cache_key key;
 };
 
@@ -51,7 +52,7 @@ struct wisp_sink {
     unsigned char *block; /* (cap_block) scratch */
     size_t cap_block;
     struct wisp_cache_key key;
-    size_t n_dropped_features, n_dropped_labels;
+    size_t n_dropped_features, n_dropped_labels, n_blank;
     struct wisp_pool *pool;
 };
 

@@ -159,9 +159,15 @@ wisp_status wisp_names_merge(struct wisp_names *out, int32_t *map, const struct 
 struct wisp_read_options {
     const char *format; /* NULL: probe */
     int index_base;     /* first id: -1 by format (xc 0, libsvm 1) */
-    bool no_header;     /* xc text without its header line; no format named: it is xc */
-    bool pairs;         /* fasttext text: also pairs of neighbouring words */
-    int min_count;      /* words and pairs seen fewer times are dropped (fasttext text) */
+    /* of rows that these go with (a model's, a training set's), and their first id: taken where the
+     * bytes do not say otherwise; NULL: none */
+    const struct wisp_format *like;
+    int like_base;
+    bool every_line; /* a blank line, or one with a comment only, is a row, too: answers are counted
+                        by lines; else it is skipped, unless the format has it as a row */
+    bool no_header;  /* xc text without its header line; no format named: it is xc */
+    bool pairs;      /* fasttext text: also pairs of neighbouring words */
+    int min_count;   /* words and pairs seen fewer times are dropped (fasttext text) */
     size_t n_features,
         n_labels; /* 0: from the data; else ids from there on are dropped and counted */
     const struct wisp_names *labels,
@@ -259,6 +265,7 @@ struct wisp_source { /* what a format reads */
     size_t *source_bytes;      /* out: bytes read */
     size_t n_dropped_features; /* ids beyond the model's, words it does not know */
     size_t n_dropped_labels;   /* names it does not know; they stay, as ids it cannot predict */
+    size_t n_blank;            /* lines that every_line decides about; 0: there are none */
 };
 
 struct wisp_format {
@@ -266,6 +273,8 @@ struct wisp_format {
     int index_base; /* of the first feature, where the reader may say otherwise; else -1 */
     bool raw;       /* its values are for use as they are: no tf-idf, not scaled to length 1 */
     bool binary;    /* no text that a person could type */
+    bool words;     /* features are words, not numbers */
+    bool header;    /* begins with a line by which it is known, unless that is left out */
     /* Does this look like ours?  'head' is the (unpacked) first bytes. */
     bool (*probe)(const char *path, const char *head, size_t n);
     wisp_status (*read)(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err);
@@ -283,6 +292,10 @@ static inline int wisp_index_base(const struct wisp_format *f, const struct wisp
 }
 const struct wisp_format *wisp_format_at(size_t i); /* NULL past the end */
 const struct wisp_format *wisp_format_find(const char *name);
+/* The format to read with: o's, or what the first bytes say, or o->like; o's index_base and
+ * no_header become what goes with it.  'text' NULL: of the file 'path'. */
+wisp_status wisp_format_choose(const struct wisp_format **f, struct wisp_read_options *o,
+                               const char *path, const char *text, size_t bytes, wisp_error *err);
 /* The format that a file with these first bytes (unpacked) has; NULL: none. */
 const struct wisp_format *wisp_format_probe(const char *path, const char *head, size_t n);
 

@@ -38,7 +38,7 @@ struct local { /* of a chunk */
     struct wisp_dict words, labels;
     char *pair; /* (cap) two words joined */
     size_t cap;
-    size_t n_unknown_words, n_unknown_labels;
+    size_t n_unknown_words, n_unknown_labels, n_blank;
     int32_t row_unknown; /* labels of the row in progress */
 };
 
@@ -137,9 +137,8 @@ static wisp_status parse(void *arg, const struct wisp_chunk *c, struct wisp_buil
         end = memchr(p, '\n', (size_t)(c->end - p));
         wisp_error why;
         wisp_status st = parse_line(r, local, out, p, end, &n_tokens, &why);
-        /* Text for a model in memory is answered line by line: there a line of blanks is a row,
-         * too. */
-        if (!st && (n_tokens || (r->src->text && r->src->o->vocab)) && !r->counting)
+        ((struct local *)local)->n_blank += !st && !n_tokens;
+        if (!st && (n_tokens || r->src->o->every_line) && !r->counting)
             st = wisp_builder_end_row(out, &why);
         if (st) return wisp_fail(err, st, "%s:%zu: %s", c->path, line, why.text);
     }
@@ -169,7 +168,8 @@ static wisp_status merge(void *arg, const struct wisp_chunk *c, struct wisp_buil
     (void)out;
     r->src->n_dropped_features += l->n_unknown_words;
     r->src->n_dropped_labels += l->n_unknown_labels;
-    l->n_unknown_words = l->n_unknown_labels = 0;
+    r->src->n_blank += l->n_blank;
+    l->n_unknown_words = l->n_unknown_labels = l->n_blank = 0;
     wisp_status st = merge_dict(&r->words, &l->words, r->known_words, err);
     return st ? st : merge_dict(&r->labels, &l->labels, r->known_labels, err);
 }
@@ -395,6 +395,7 @@ const struct wisp_format wisp_format_fasttext = {
     .name = "fasttext",
     .what = "lines of words with labels marked __label__",
     .index_base = -1,
+    .words = true,
     .probe = fasttext_probe,
     .read = fasttext_read,
     .write = fasttext_write,

@@ -3,8 +3,8 @@
  * Feature ids start at 1 (--index-base 0 for files that start at 0).  Labels are class numbers and
  * taken as they are: whole numbers from 0, with no base; negative ones (-1/+1) are refused, since a
  * class number is a row of the output layer.  A line that begins with a blank has no labels; an
- * empty line is skipped (in text in memory for a model it is a row: answers are counted by lines);
- * qid fields are refused.  The rest is in rowtext.c. */
+ * empty line is skipped, unless every line must be a row; qid fields are refused.  The rest is in
+ * rowtext.c. */
 #include "data/rowtext.h"
 
 static bool probe(const char *path, const char *head, size_t n)
@@ -17,7 +17,7 @@ static wisp_status read_libsvm(struct wisp_source *src, struct wisp_sink *sink, 
 {
     const struct wisp_read_options *o = src->o;
     struct wisp_dialect d = { .libsvm = true,
-                              .every_line = src->text && o->n_features,
+                              .every_line = o->every_line,
                               .base = wisp_index_base(&wisp_format_libsvm, o),
                               .n_rows = SIZE_MAX,
                               .n_features = wisp_ids_max,
@@ -26,6 +26,7 @@ static wisp_status read_libsvm(struct wisp_source *src, struct wisp_sink *sink, 
     struct wisp_text_parser parser = wisp_rowtext_parser(&d);
     wisp_status st = wisp_text_read(src, sink, &parser, err);
     src->n_dropped_features += d.n_dropped;
+    src->n_blank += d.n_blank;
     return st;
 }
 

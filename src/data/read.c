@@ -17,12 +17,12 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { N_PLACES = 2, HEAD = 8192 };
+enum { N_PLACES = 2 };
 
 struct job {
     struct wisp_context *ctx;
     const char *path;
-    const struct wisp_read_options *o;
+    struct wisp_read_options *o; /* the caller's, with what the format brings along */
     const struct wisp_format *format;
     const char *text; /* instead of a file, or NULL */
     size_t text_bytes;
@@ -33,39 +33,6 @@ struct job {
 static struct wisp_pool *pool(const struct job *j)
 {
     return j->ctx ? j->ctx->pool : NULL;
-}
-
-/* ---- format ---- */
-
-static wisp_status probe(struct job *j, wisp_error *err)
-{
-    struct wisp_map map = { 0 };
-    char head[HEAD];
-    size_t n = 0;
-    if (j->o->format) {
-        j->format = wisp_format_find(j->o->format);
-        return j->format ? WISP_OK
-                         : wisp_fail(err, WISP_EINVAL,
-                                     "format: '%.40s' is none of xc, libsvm, "
-                                     "fasttext, npz, idx",
-                                     j->o->format);
-    }
-    j->format = j->o->no_header ? &wisp_format_xc : NULL;
-    wisp_status st = WISP_OK;
-    if (!j->text) st = wisp_map_open(&map, j->path, err);
-    if (st == WISP_OK)
-        st = wisp_text_head(head, sizeof head, &n, j->text ? (const unsigned char *)j->text : map.p,
-                            j->text ? j->text_bytes : map.bytes, j->path, err);
-    wisp_map_close(&map);
-    if (st == WISP_OK && !j->format) j->format = wisp_format_probe(j->path, head, n);
-    if (st != WISP_OK || j->format) return st;
-    if (n == 0) return wisp_fail(err, WISP_EFORMAT, "%s:1: empty, expected rows", j->path);
-    char line[WISP_EXCERPT];
-    return wisp_fail(
-        err, WISP_EFORMAT,
-        "%s:1: '%s' is the beginning of no known format (xc, libsvm, fasttext, npz, idx); "
-        "name it with --format",
-        j->path, wisp_text_excerpt(line, head, head + n, NULL));
 }
 
 /* ---- places and key ---- */
@@ -170,6 +137,7 @@ static wisp_status read_into(struct wisp_data **out, struct job *j, const char *
     *no_place = st == WISP_OK || sink->write_failed; /* from here on only writing gives WISP_EIO */
     sink->n_dropped_features = src->n_dropped_features;
     sink->n_dropped_labels = src->n_dropped_labels;
+    sink->n_blank = src->n_blank;
     if (st == WISP_OK) st = wisp_sink_finish(out, sink, err);
     else wisp_sink_abort(sink);
     if (st == WISP_OK) (*out)->source_bytes = source_bytes;
@@ -195,7 +163,8 @@ static wisp_status read_cached(struct wisp_data **out, struct job *j, struct wis
     j->key = (struct wisp_cache_key){ .bytes = id.bytes,
                                       .mtime_ns = id.mtime_ns,
                                       .options = hash_options(j),
-                                      .n_features = j->o->n_features };
+                                      .n_features = j->o->n_features,
+                                      .every_line = j->o->every_line };
     choose_places(j);
     for (int i = 0; i < N_PLACES; i++) {
         st = try_cache(out, j, j->places[i], src, err);
@@ -221,7 +190,7 @@ static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
     *out = NULL;
     struct wisp_source src = { 0 };
     bool no_place;
-    wisp_status st = probe(j, err);
+    wisp_status st = wisp_format_choose(&j->format, j->o, j->path, j->text, j->text_bytes, err);
     if (st != WISP_OK) return st;
     st = j->text || !j->o->use_cache ? read_into(out, j, NULL, &src, &no_place, err)
                                      : read_cached(out, j, &src, err);
@@ -236,7 +205,8 @@ static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
 wisp_status wisp_data_read(struct wisp_data **out, struct wisp_context *ctx, const char *path,
                            const struct wisp_read_options *o, wisp_error *err)
 {
-    struct job j = { .ctx = ctx, .path = path, .o = o };
+    struct wisp_read_options own = *o;
+    struct job j = { .ctx = ctx, .path = path, .o = &own };
     return run(out, &j, err);
 }
 
@@ -244,8 +214,9 @@ wisp_status wisp_data_read_text(struct wisp_data **out, struct wisp_context *ctx
                                 size_t bytes, const char *name, const struct wisp_read_options *o,
                                 wisp_error *err)
 {
+    struct wisp_read_options own = *o;
     struct job j = {
-        .ctx = ctx, .path = name, .o = o, .text = text ? text : "", .text_bytes = bytes
+        .ctx = ctx, .path = name, .o = &own, .text = text ? text : "", .text_bytes = bytes
     };
     return run(out, &j, err);
 }

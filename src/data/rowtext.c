@@ -22,8 +22,12 @@ struct job { /* one chunk being parsed */
     const struct wisp_dialect *d;
     const struct wisp_chunk *c;
     struct wisp_builder *out;
-    size_t line, n_dropped;
+    size_t line, n_dropped, n_blank;
     wisp_error *err;
+};
+
+struct local { /* what a chunk had */
+    size_t n_dropped, n_blank;
 };
 
 static inline bool is_blank(char c)
@@ -179,9 +183,10 @@ static wisp_status row(struct job *j, const char **at)
         return wisp_fail(j->err, WISP_EFORMAT,
                          "%s:%zu: more rows than the %zu that the header says", j->c->path, j->line,
                          d->n_rows);
-    if (d->libsvm && !d->every_line && skip_line(d, p)) {
+    if (d->libsvm && skip_line(d, p)) {
+        j->n_blank++;
         *at = (const char *)rawmemchr(p, '\n') + 1;
-        return WISP_OK;
+        return d->every_line ? end_row(j) : WISP_OK;
     }
     if (!is_blank(*p) && !at_end(d, p)) {
         uint64_t id;
@@ -203,7 +208,7 @@ static wisp_status parse(void *arg, const struct wisp_chunk *c, struct wisp_buil
     struct job j = { .d = arg, .c = c, .out = out, .line = c->line, .err = err };
     wisp_status st = WISP_OK;
     for (const char *p = c->begin; p < c->end && st == WISP_OK; j.line++) st = row(&j, &p);
-    *(size_t *)local = j.n_dropped;
+    *(struct local *)local = (struct local){ j.n_dropped, j.n_blank };
     return st;
 }
 
@@ -213,14 +218,15 @@ static wisp_status merge(void *arg, const struct wisp_chunk *c, struct wisp_buil
     struct wisp_dialect *d = arg;
     (void)c, (void)err;
     d->rows_read += out->n_rows;
-    d->n_dropped += *(size_t *)local;
+    d->n_dropped += ((struct local *)local)->n_dropped;
+    d->n_blank += ((struct local *)local)->n_blank;
     return WISP_OK;
 }
 
 struct wisp_text_parser wisp_rowtext_parser(struct wisp_dialect *d)
 {
     return (struct wisp_text_parser){
-        .arg = d, .parse = parse, .merge = merge, .local_bytes = sizeof(size_t)
+        .arg = d, .parse = parse, .merge = merge, .local_bytes = sizeof(struct local)
     };
 }
 
@@ -239,6 +245,42 @@ bool wisp_rowtext_probe(const char *head, size_t n)
         digit |= wisp_is_digit(*p);
     }
     return digit;
+}
+
+/* One line of numbers: how many features it has; -1: it is something else. */
+static int features_of(const char *p, const char *end)
+{
+    int n = 0;
+    for (bool first = true; p < end && *p != '#'; first = false) {
+        const char *token = p;
+        while (p < end && (wisp_is_digit(*p) || (first && *p == ','))) p++;
+        bool any = p > token, feature = any && p < end && *p == ':';
+        if (feature) p++;
+        while (feature && p < end && *p != '\r' && !is_blank(*p)) {
+            if (!wisp_is_digit(*p) && (!*p || !strchr("+-.eE", *p))) return -1;
+            p++;
+        }
+        if (!feature && !(first && (any || p == end || is_blank(*p)))) return -1;
+        n += feature;
+        while (p < end && (is_blank(*p) || *p == '\r')) p++;
+    }
+    return n;
+}
+
+bool wisp_rowtext_certain(const char *head, size_t n)
+{
+    const char *p = head, *end = head + n;
+    int features = 0;
+    for (bool first = true; p < end; first = false) {
+        const char *nl = memchr(p, '\n', (size_t)(end - p)), *stop = nl ? nl : end;
+        if (!nl && features > 1) break; /* a line that is cut off */
+        bool header = first && wisp_xc_header(p, (size_t)(stop - p));
+        int k = header ? 0 : features_of(p, stop);
+        if (k < 0) return false;
+        features += k;
+        p = nl ? nl + 1 : end;
+    }
+    return features > 1; /* "12:30" may be a time */
 }
 
 /* ---- writing ---- */

@@ -12,7 +12,7 @@ struct wisp_dialect {
     size_t n_rows, n_features, n_labels; /* limits; SIZE_MAX: none (n_rows), wisp_ids_max */
     size_t keep_features; /* features from here on are dropped and counted; 0: none */
     /* out */
-    size_t rows_read, n_dropped;
+    size_t rows_read, n_dropped, n_blank;
 };
 
 /* A parser over 'd'; set its 'first' if there is a header. */
@@ -22,5 +22,10 @@ wisp_status wisp_rowtext_write(struct wisp_out *out, const struct wisp_data *dat
                                const struct wisp_dialect *d, wisp_error *err);
 /* Does the first row read "label,label feature:value" or "feature:value"? */
 bool wisp_rowtext_probe(const char *head, size_t n);
+/* Are these rows of numbers, and nothing else?  Every line is "label,label feature:value ...", some
+ * features are there, and the first line may be a header of XC text. */
+bool wisp_rowtext_certain(const char *head, size_t n);
+/* Is the first line "rows features labels"? */
+bool wisp_xc_header(const char *head, size_t n);
 
 #endif

@@ -24,13 +24,18 @@ static bool read_header(uint64_t n[3], const char *p, const char *end)
     return p == end;
 }
 
-static bool probe(const char *path, const char *head, size_t n)
+bool wisp_xc_header(const char *head, size_t n)
 {
-    (void)path;
     uint64_t numbers[3];
     const char *nl = memchr(head, '\n', n), *end = nl ? nl : head + n;
     if (end > head && end[-1] == '\r') end--;
     return read_header(numbers, head, end);
+}
+
+static bool probe(const char *path, const char *head, size_t n)
+{
+    (void)path;
+    return wisp_xc_header(head, n);
 }
 
 struct xc { /* wisp_rowtext_parser's argument comes first */
@@ -111,6 +116,7 @@ const struct wisp_format wisp_format_xc = {
     .what =
         "text of the XC repository: header, then label,label feature:value ... (also .gz, .zst)",
     .index_base = 0,
+    .header = true,
     .probe = probe,
     .read = read_xc,
     .write = write_xc,

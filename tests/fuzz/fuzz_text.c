@@ -26,11 +26,11 @@ enum {
     GZIP = 256,  /* packed before it is read */
     ZSTD = 512,
     TO_FILE = 1024,
-    RARE = 2048, /* words from twice on */
-    LABELS_2 = 4096,
-    LITTLE = 8192, /* a limit for rows in memory */
-    SHORT = 16384, /* lines of at most 64 bytes, or a chunk */
-    GROW = 32768,  /* the names that are given may become more */
+    RARE = 2048,     /* words from twice on; blank lines are rows */
+    LABELS_2 = 4096, /* and rows that these go with: words (PAIRS), libsvm (BASE_1) or xc */
+    LITTLE = 8192,   /* a limit for rows in memory */
+    SHORT = 16384,   /* lines of at most 64 bytes, or a chunk */
+    GROW = 32768,    /* the names that are given may become more */
 };
 
 static wisp_status read_once(struct wisp_data **d, unsigned how, const uint8_t *p, size_t n,
@@ -66,6 +66,12 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
                                    .labels = how & MODEL ? &labels : NULL,
                                    .vocab = how & MODEL ? &words : NULL,
                                    .grow = how & GROW,
+                                   .every_line = how & RARE,
+                                   .like = !(how & LABELS_2) ? NULL
+                                           : how & PAIRS     ? &wisp_format_fasttext
+                                           : how & BASE_1    ? &wisp_format_libsvm
+                                                             : &wisp_format_xc,
+                                   .like_base = how & BASE_1 ? 1 : 0,
                                    .memory = how & LITTLE ? 1 << 10 : 0 };
     wisp_error e[2] = { { 0 }, { 0 } };
     wisp_status st[2];
@@ -128,6 +134,12 @@ static const struct fuzz_text_seed seeds[] = {
     SEED(2 | MODEL | GROW, "__label__b the cat\n\n__label__c __label__d a the cat\n"),
     SEED(2 | MODEL | GROW | PAIRS | RARE, "__label__b the  cat sat sat the cat\n"),
     SEED(2 | FEATURES_3, "words without names\n"),
+    SEED(1 | RARE, "1 1:2\n\n# no\r\n2 2:1"),
+    SEED(3 | LABELS_2, "1,2 4:1 5:1\n\n3 2:1\n"), /* bare rows like xc's, ... */
+    SEED(3 | LABELS_2 | BASE_1, "1,2 4:1 5:1\n\n3 2:1\n"),
+    SEED(3 | LABELS_2 | PAIRS | MODEL, "1,2 4:1 5:1\n\n3 2:1\n"), /* ... like words */
+    SEED(3 | LABELS_2 | PAIRS | MODEL, "3 4 5\nthe cat 12:30\n"),
+    SEED(3 | LABELS_2, "__label__a the cat\n"),
     SEED(2 | LABELS_2, "__label__a b c\n"),
     SEED(2, "x __label__ y\n"),
     SEED(8 | FEATURES_3, "2 10 8\n0,3 1:2 9:0.125\n1,1,1 2:1 2:1 2:3e38\n"),

@@ -212,24 +212,36 @@ static void format_and_base(void)
 
 static void empty_lines(void)
 {
-    TEST("libsvm text in memory: for a model every line is a row");
+    TEST("libsvm text: every line is a row where answers are counted by lines");
     static const char text[] = "1 1:1\n\n# no row\n\r\n  # no\n2 2:1\n";
     struct wisp_read_options o = { .format = "libsvm", .index_base = -1 };
     for (int model = 0; model < 2; model++) {
         struct wisp_data *d;
         wisp_error err = { 0 };
         o.n_features = model ? 5 : 0;
+        o.every_line = model;
         wisp_status st = wisp_data_read_text(&d, &one, text, sizeof text - 1, "t", &o, &err);
         CHECK(st == WISP_OK, "%s", err.text);
         CHECK(d && d->n_rows == (model ? 6 : 2) && d->nnz == 2, "%d: %zu rows", model,
               d ? d->n_rows : 0);
         wisp_data_free(d);
     }
-    o.n_features = 5; /* a file is no stream of questions */
     save(in_folder("e.svm"), text, sizeof text - 1);
-    struct wisp_data *d = read_file(in_folder("e.svm"), &o);
-    CHECK(d && d->n_rows == 2, "a file");
-    wisp_data_free(d);
+    o.use_cache = true; /* a cache of one kind must not serve the other */
+    for (int i = 0; i < 4; i++) {
+        o.every_line = i / 2 % 2;
+        struct wisp_data *d = read_file(in_folder("e.svm"), &o);
+        CHECK(d && d->n_rows == (o.every_line ? 6 : 2) && (n_said > 0) == (i == 2), "file %d: %s",
+              i, said);
+        wisp_data_free(d);
+    }
+    save(in_folder("f.svm"), "1 1:1\n2 2:1\n", 12); /* unless there is no such line */
+    for (int i = 0; i < 2; i++) {
+        o.every_line = i;
+        struct wisp_data *d = read_file(in_folder("f.svm"), &o);
+        CHECK(d && d->n_rows == 2 && n_said == 0, "file without: %s", said);
+        wisp_data_free(d);
+    }
 }
 
 static void model_names(void)

@@ -1,0 +1,102 @@
+/* Which format a file or a text has: what the caller says; else what the bytes say; and where they
+ * leave it open (rows of numbers without a header are XC text from 0, or LibSVM text from 1), what
+ * the rows are like that these go with: those that a model, or a training set, was made from. */
+#include "data/rowtext.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { HEAD = 8192 };
+
+struct probe {
+    const char *path, *head;
+    size_t n;
+};
+
+/* "xc, libsvm, ...": the names of all formats. */
+static const char *names(char *to, size_t room)
+{
+    const struct wisp_format *f;
+    size_t n = 0;
+    to[0] = 0;
+    for (size_t i = 0; (f = wisp_format_at(i)) && n + strlen(f->name) + 3 < room; i++)
+        n += (size_t)snprintf(to + n, room - n, "%s%s", i ? ", " : "", f->name);
+    return to;
+}
+
+/* Does the path end so, packed or not? */
+static bool ends_in(const char *path, const char *ending)
+{
+    size_t n = strlen(path), bytes = strlen(ending);
+    if (n > 3 && strcmp(path + n - 3, ".gz") == 0) n -= 3;
+    else if (n > 4 && strcmp(path + n - 4, ".zst") == 0) n -= 4;
+    return n > bytes && memcmp(path + n - bytes, ending, bytes) == 0;
+}
+
+static wisp_status other_kind(const struct probe *p, const char *found, const char *wanted,
+                              const char *format, wisp_error *err)
+{
+    char line[WISP_EXCERPT];
+    return wisp_fail(err, WISP_EFORMAT,
+                     "%s:1: '%s': found %s, but these rows go with %s (format %s); name the format "
+                     "with --format if they do fit",
+                     p->path, wisp_text_excerpt(line, p->head, p->head + p->n, NULL), found, wanted,
+                     format);
+}
+
+/* The format of rows that go with 'like', when the bytes look like 'found' (NULL: nothing known).
+ */
+static wisp_status go_with(const struct wisp_format **f, struct wisp_read_options *o,
+                           const struct wisp_format *found, const struct probe *p, wisp_error *err)
+{
+    const struct wisp_format *like = o->like;
+    bool open = !found || (!found->binary && !found->header && found->words == like->words);
+    *f = found;
+    if (found && found->binary) return WISP_OK;
+    if (like->words && wisp_rowtext_certain(p->head, p->n))
+        return other_kind(p, "numbers", "words", like->name, err);
+    if (like->words && !(found && found->words)) open = true; /* "3 4 5" are words there */
+    if (!like->words && found && found->words && !o->vocab)
+        return other_kind(p, "words", "numbers", like->name, err);
+    if (!open) return WISP_OK;
+    bool svm = like->header && (ends_in(p->path, ".svm") || ends_in(p->path, ".libsvm"));
+    *f = svm ? &wisp_format_libsvm : like;
+    o->no_header |= (*f)->header;
+    return WISP_OK;
+}
+
+wisp_status wisp_format_choose(const struct wisp_format **f, struct wisp_read_options *o,
+                               const char *path, const char *text, size_t bytes, wisp_error *err)
+{
+    struct wisp_map map = { 0 };
+    char head[HEAD], line[WISP_EXCERPT], known[200];
+    size_t n = 0;
+    wisp_status st = WISP_OK;
+    *f = o->format ? wisp_format_find(o->format) : o->no_header ? &wisp_format_xc : NULL;
+    if (o->format && !*f)
+        return wisp_fail(err, WISP_EINVAL, "format: '%.40s' is none of %s", o->format,
+                         names(known, sizeof known));
+    if (!*f) {
+        if (!text) st = wisp_map_open(&map, path, err);
+        if (st == WISP_OK)
+            st = wisp_text_head(head, sizeof head, &n, text ? (const unsigned char *)text : map.p,
+                                text ? bytes : map.bytes, path, err);
+        wisp_map_close(&map);
+        if (st != WISP_OK) return st;
+        *f = wisp_format_probe(path, head, n);
+        const struct probe p = { path, head, n };
+        if (o->like && !o->like->binary) st = go_with(f, o, *f, &p, err);
+        else if (*f && (*f)->words && o->n_features && !o->vocab)
+            st = other_kind(&p, "words", "numbers", "none", err);
+        if (st != WISP_OK) return st;
+    }
+    if (!*f && n == 0) return wisp_fail(err, WISP_EFORMAT, "%s:1: empty, expected rows", path);
+    if (!*f)
+        return wisp_fail(err, WISP_EFORMAT,
+                         "%s:1: '%s' is the beginning of no known format (%s); name it with "
+                         "--format",
+                         path, wisp_text_excerpt(line, head, head + n, NULL),
+                         names(known, sizeof known));
+    if (o->index_base < 0 && *f == o->like) o->index_base = o->like_base;
+    return WISP_OK;
+}
