@@ -29,6 +29,7 @@ struct wisp_tensor {
     size_t shape[2];  /* read: 1 where there is no such dimension */
     const void *data; /* 64-byte aligned when read, into the map; borrowed when written */
     size_t bytes;
+    bool finite; /* read: no number of F32 or BF16 is infinite or NaN; other types always are */
 };
 
 struct wisp_pair { /* one entry of __metadata__ */
@@ -55,9 +56,9 @@ wisp_status wisp_tensor_file_replace(const char *path, const struct wisp_tensor 
                                      size_t n_tensors, const struct wisp_pair *meta, size_t n_meta,
                                      wisp_error *err);
 /* Maps and verifies; every fault is WISP_EMODEL with a text that says what is wrong (a file
- * that cannot be opened is WISP_EIO).  WISP_ENOMEM also where jansson fails on a header whose
- * checksum is right: no writer of ours made that, so memory ran out.  On failure *out is all zero.
- */
+ * that cannot be opened is WISP_EIO, one that cannot be mapped for lack of memory WISP_ENOMEM).
+ * Every byte is seen once: in the same pass numbers are looked at (wisp_tensor.finite).  On failure
+ * *out is all zero. */
 wisp_status wisp_tensor_file_open(struct wisp_tensor_file *out, struct wisp_pool *pool,
                                   const char *path, wisp_error *err);
 void wisp_tensor_file_close(struct wisp_tensor_file *f);
@@ -74,11 +75,17 @@ bool wisp_tensor_name_ok(const char *name);
 bool wisp_tensor_size(size_t *bytes, enum wisp_dtype dtype, int n_dims, const size_t *shape);
 /* Bytes under one checksum: 64 MiB, part of the format; only tests change it. */
 extern size_t wisp_tensor_chunk;
+/* Bytes of the UTF-8 character at s, of which 'left' bytes are there; 0 when it is none (also
+ * overlong forms and surrogates, which strict readers refuse). */
+size_t wisp_utf8_bytes(const unsigned char *s, size_t left);
 /* Checksums for 'bytes' bytes of one tensor. */
 size_t wisp_tensor_n_chunks(size_t bytes);
 #define WISP_PAD_PREFIX "__pad_"
 #define WISP_INTEGRITY  "__integrity__"
 #define WISP_METADATA   "__metadata__"
-enum { WISP_HEADER_MAX = 100000000, WISP_FILE_ALIGN = 64 };
+/* Limits of readers and writers: bytes of a header, its tensors (pads and __integrity__ count) and
+ * keys of its metadata. */
+enum { WISP_HEADER_MAX = 100000000, WISP_TENSORS_MAX = 1 << 14, WISP_META_MAX = 1 << 10 };
+enum { WISP_FILE_ALIGN = 64 };
 
 #endif

@@ -8,7 +8,8 @@
  *   {"__metadata__":{"k":"v"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},
  *    "__pad_0__":{"dtype":"U8","shape":[40],"data_offsets":[24,64]}, ... ,"__integrity__":{...}}
  *
- * The header is written by hand (jansson could not tell a full machine from a bad string). */
+ * The header is written by hand (jansson could not tell a full machine from a bad string), and read
+ * by hand: header.c. */
 #include "model/file.h"
 #include "base/mem.h"
 
@@ -46,14 +47,13 @@ bool wisp_tensor_size(size_t *bytes, enum wisp_dtype dtype, int n_dims, const si
 
 /* ---- what the caller may hand in ---- */
 
-/* Bytes of the UTF-8 character at s; 0 when it is none (also overlong forms and surrogates, which
- * strict readers refuse).  Stops at the final NUL by itself: that is no continuation byte. */
-static size_t utf8_bytes(const unsigned char *s)
+size_t wisp_utf8_bytes(const unsigned char *s, size_t left)
 {
+    if (left == 0) return 0;
     if (s[0] < 0x80) return 1;
     size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
     static const uint32_t first[] = { [2] = 0x80, [3] = 0x800, [4] = 0x10000 };
-    if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
+    if (s[0] < 0xc2 || s[0] > 0xf4 || n > left) return 0;
     uint32_t c = s[0] & (0x7fu >> n);
     for (size_t i = 1; i < n; i++) {
         if ((s[i] & 0xc0) != 0x80) return 0;
@@ -73,7 +73,7 @@ static wisp_status check_meta(const char *path, const struct wisp_pair *meta, si
                 return wisp_fail(err, WISP_EINVAL, "%s: metadata '%s' twice", path, meta[i].key);
         const unsigned char *s = (const unsigned char *)meta[i].value;
         for (size_t step; *s; s += step)
-            if ((step = utf8_bytes(s)) == 0)
+            if ((step = wisp_utf8_bytes(s, strnlen((const char *)s, 4))) == 0)
                 return wisp_fail(err, WISP_EINVAL, "%s: metadata '%s' is not UTF-8: byte 0x%02x",
                                  path, meta[i].key, *s);
     }
@@ -121,7 +121,6 @@ static void put(struct text *t, const char *s)
     while (*s) put_char(t, *s++);
 }
 
-/* Escapes as jansson does, since the reader compares with jansson's own writing. */
 static void put_quoted(struct text *t, const char *s)
 {
     static const char plain[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
@@ -252,7 +251,11 @@ static wisp_status write_file(const char *path, bool keep, const struct wisp_ten
                               size_t n_tensors, const struct wisp_pair *meta, size_t n_meta,
                               char *check, wisp_error *err)
 {
-    wisp_status st = check_meta(path, meta, n_meta, err);
+    wisp_status st = WISP_OK;
+    if (n_meta > WISP_META_MAX || 2 * n_tensors + 1 > WISP_TENSORS_MAX) /* pads lie between them */
+        return wisp_fail(err, WISP_EINVAL, "%s: %zu tensors and %zu strings are too many", path,
+                         n_tensors, n_meta);
+    st = check_meta(path, meta, n_meta, err);
     if (st == WISP_OK) st = check_tensors(path, t, n_tensors, err);
     if (st != WISP_OK) return st;
 

@@ -393,8 +393,8 @@ static const struct malformed {
     /* headers of model files */
     ODD("no JSON", tensors, "{", WISP_EMODEL, "f: the header is not valid JSON"),
     ODD("not an object", tensors, "[]", WISP_EMODEL, "f: the header is not a JSON object"),
-    ODD("a key twice", tensors, "{\"a\":1,\"a\":1}", WISP_EMODEL,
-        "f: the header is not valid JSON"),
+    ODD("a key twice", tensors, "{" U8("a", "[8]", "[0,8]") "," U8("a", "[8]", "[0,8]") "}",
+        WISP_EMODEL, "f: a duplicate key: tensor 'a'"),
     ODD("no tensors", tensors, "{}", WISP_EMODEL, "f: no tensors"),
     ODD("a tensor that is a number", tensors, "{\"a\":1}", WISP_EMODEL,
         "tensor 'a': expected dtype"),
