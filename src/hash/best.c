@@ -121,7 +121,7 @@ void wisp_best_tell(const struct wisp_best *b, _Atomic float *told)
 
 void wisp_best_add(struct wisp_best *b, size_t s, float v, int32_t row)
 {
-    if (!(v > b->limit[s]) || b->k == 0) return;
+    if (v <= b->limit[s] || b->k == 0) return; /* a NaN gets in */
     b->key[s * b->room + b->count[s]++] = wisp_key(v, row);
     if (b->count[s] == b->room) shrink(b, s);
 }

@@ -1,23 +1,24 @@
 /* The best rows by score, without sorting what loses.
  *
  * A row with its score is one number, a key: larger is better, and of equal scores the smaller row
- * is.  A list has room for twice the k rows it is for (and some): keys above the list's limit are
- * appended; when it is full the k best stay, in no order, and the worst of them is the new limit.
- * Lists of parts that are scanned side by side tell each other their limits now and then, which
- * only saves work: at the end they are joined, and neither the parts nor their order nor what they
- * heard shows in the result. */
+ * is; a NaN is above all numbers, so that it shows.  A list has room for twice the k rows it is for
+ * (and some): keys above the list's limit are appended; when it is full the k best stay, in no
+ * order, and the worst of them is the new limit. Lists of parts that are scanned side by side tell
+ * each other their limits now and then, which only saves work: at the end they are joined, and
+ * neither the parts nor their order nor what they heard shows in the result. */
 #ifndef WISP_HASH_BEST_H
 #define WISP_HASH_BEST_H
 
 #include "kernels/kernels.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
-static inline uint64_t wisp_key(float score, int32_t row) /* not of a NaN */
+static inline uint64_t wisp_key(float score, int32_t row)
 {
     uint32_t bits;
-    score += 0.0f; /* -0 and 0 are equal */
+    score = score == score ? score + 0.0f : NAN; /* -0 and 0 are equal; a NaN is above all */
     memcpy(&bits, &score, sizeof bits);
     bits ^= bits >> 31 ? UINT32_MAX : 0x80000000u;
     return (uint64_t)bits << 32 | (uint32_t)~row;
@@ -48,7 +49,7 @@ struct wisp_best { /* lists of n samples */
     size_t n, k, room;
     uint64_t *key;   /* (n, room) */
     uint32_t *count; /* (n) */
-    float *limit;    /* (n) a score must be above it to get in */
+    float *limit;    /* (n) a score must be above it, or NaN, to get in */
 };
 
 static inline size_t wisp_best_room(size_t k)

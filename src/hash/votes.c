@@ -29,7 +29,8 @@ static float least_voter(size_t *ties, const struct wisp_votes *v, const int32_t
 /* Does this feature vote?  To be asked once for each, in order. */
 static bool votes(const struct wisp_votes *v, int32_t feature, float x, float least, size_t *ties)
 {
-    if ((size_t)feature >= v->n_features || x < least || (x == least && *ties == 0)) return false;
+    if ((size_t)feature >= v->n_features || !(x >= least) || (x == least && *ties == 0))
+        return false;
     *ties -= x == least;
     return true;
 }
@@ -106,7 +107,7 @@ static size_t register_voters(struct wisp_election *e, const struct wisp_votes *
     for (size_t i = 0; i < nnz; i++)
         if ((size_t)xi[i] < v->n_features) __builtin_prefetch(v->start + xi[i]);
     float least = least_voter(&ties, v, xi, xv, nnz, e->voters, e->spare);
-    for (size_t i = 0; i < nnz; i++) {
+    for (size_t i = 0; i < nnz && n < e->voters; i++) {
         if (!votes(v, xi[i], xv[i], least, &ties)) continue;
         size_t length = (size_t)(v->start[xi[i] + 1] - v->start[xi[i]]);
         if (length > e->each) length = e->each;

@@ -339,8 +339,8 @@ static void relu_back(float *gx, const float *gy, const float *y, size_t n)
 static size_t above(int32_t *where, const float *x, const float *limit, size_t n)
 {
     size_t found = 0;
-    for (size_t j = 0; j < n; j += LANES) { /* lanes past the end: 0 > 0 is false */
-        const __m256 more = _mm256_cmp_ps(load(n - j, x + j), load(n - j, limit + j), _CMP_GT_OQ);
+    for (size_t j = 0; j < n; j += LANES) { /* lanes past the end: 0 <= 0 is true */
+        const __m256 more = _mm256_cmp_ps(load(n - j, x + j), load(n - j, limit + j), _CMP_NLE_UQ);
         for (unsigned hit = (unsigned)_mm256_movemask_ps(more); hit; hit &= hit - 1)
             where[found++] = (int32_t)(j + (size_t)__builtin_ctz(hit));
     }

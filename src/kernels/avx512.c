@@ -328,7 +328,7 @@ static size_t above(int32_t *where, const float *x, const float *limit, size_t n
     size_t found = 0;
     for (size_t j = 0; j < n; j += LANES) {
         __mmask16 k = first(n - j);
-        __mmask16 hit = _mm512_mask_cmp_ps_mask(k, load(k, x + j), load(k, limit + j), _CMP_GT_OQ);
+        __mmask16 hit = _mm512_mask_cmp_ps_mask(k, load(k, x + j), load(k, limit + j), _CMP_NLE_UQ);
         if (hit) {
             size_t hits = (size_t)__builtin_popcount(hit);
             _mm512_mask_storeu_epi32(where + found, first(hits),

@@ -138,7 +138,8 @@ struct wisp_kernels {
     void (*col_exp)(float *z, size_t ldz, float *sum, const float *max, size_t m, size_t n);
     /* loss[j] = sum over i of log(1 + exp(z(i, j))); z(i, j) = 1 / (1 + exp(-z(i, j))) */
     void (*col_sigmoid)(float *z, size_t ldz, float *loss, size_t m, size_t n);
-    /* The indices j with x[j] > limit[j], in order, into where (room for n); returns how many. */
+    /* The indices j with x[j] above limit[j], in order, into where (room for n); returns how many.
+     * A NaN is never at most anything, so it is found: nobody loses it. */
     size_t (*above)(int32_t *where, const float *x, const float *limit, size_t n);
 
     /* Is v among x[0 .. n-1]? */

@@ -261,7 +261,7 @@ static size_t above(int32_t *where, const float *x, const float *limit, size_t n
 {
     size_t found = 0;
     for (size_t j = 0; j < n; j++)
-        if (x[j] > limit[j]) where[found++] = (int32_t)j;
+        if (!(x[j] <= limit[j])) where[found++] = (int32_t)j;
     return found;
 }
 

@@ -48,7 +48,8 @@ wisp_status wisp_layout_reserve(struct wisp_layout *l, size_t n, size_t nnz, siz
                                 wisp_error *err);
 
 /* Lays out rows[0 .. n-1] of d.  Features beyond n_features are left out, labels kept when
- * training only if they are below n_labels.  Fails for lack of memory, or beyond 2^32 non-zeros. */
+ * training only if they are below n_labels.  Fails for lack of memory, beyond 2^32 non-zeros, or
+ * with WISP_ENUMERIC where a row's values overflow: all that is laid out is finite. */
 wisp_status wisp_layout_fill(struct wisp_layout *l, const struct wisp_data *d, const size_t *rows,
                              size_t n, const struct wisp_values *v, const struct wisp_drop *drop,
                              wisp_error *err);

@@ -208,8 +208,8 @@ void wisp_metrics_clear(struct wisp_metrics *m)
 
 void wisp_reliability_add(struct wisp_reliability *r, double score, bool is_true)
 {
-    int bin = (int)(score * WISP_N_BINS);
-    if (bin >= WISP_N_BINS) bin = WISP_N_BINS - 1; /* a score of 1 */
+    /* 0 also where a score is no number, which no scorer gives: (int)NaN is anything */
+    int bin = !(score > 0) ? 0 : score < 1 ? (int)(score * WISP_N_BINS) : WISP_N_BINS - 1;
     r->score[bin] += score;
     r->n[bin]++;
     r->n_true[bin] += is_true;

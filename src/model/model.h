@@ -97,7 +97,7 @@ wisp_status wisp_card_check(const struct wisp_model *m, wisp_error *err);
 /* The failure to do something on a card. */
 wisp_status wisp_not_on_card(wisp_error *err, const char *what);
 /* n <= WISP_SCORE_BATCH rows of d; results in s->labels and s->scores, true labels in
- * s->layout.batch. */
+ * s->layout.batch.  WISP_ENUMERIC: a row whose scores are not numbers; 'err' names it. */
 wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, const size_t *rows,
                             size_t n, wisp_error *err);
 

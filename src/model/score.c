@@ -5,6 +5,8 @@
 #include "model/metrics.h"
 #include "model/model.h"
 
+#include <math.h>
+
 enum { FEATURES = 1 << 16, LABELS = 1 << 14 }; /* of a batch, before laying it out allocates */
 
 wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
@@ -72,24 +74,44 @@ void wisp_scorer_clear(struct wisp_scorer *s)
     *s = (struct wisp_scorer){ 0 };
 }
 
+/* Finite rows and weights can still give logits that are not: sums overflow.  Every row has k
+ * answers, and all of them are numbers, or nobody sees them. */
+static wisp_status check_scores(const struct wisp_scorer *s, wisp_error *err)
+{
+    const struct wisp_batch *b = &s->layout.batch;
+    for (size_t at = 0; at < b->n * s->k; at++)
+        if (s->labels[at] < 0 || !isfinite(s->scores[at]))
+            return wisp_fail(err, WISP_ENUMERIC,
+                             "row %zu: its scores are not numbers: sums of its values times the "
+                             "model's weights overflow; expected values as those trained on",
+                             b->id[at / s->k] + 1);
+    return WISP_OK;
+}
+
+static void run_cpu(struct wisp_scorer *s)
+{
+    struct wisp_step step = { .ctx = s->ctx, .batch = &s->layout.batch };
+    const float *h = wisp_net_hidden(&s->net, &step);
+    if (s->sparse.votes) {
+        s->n_scored += wisp_sparse_topk(&s->sparse, wisp_net_output(&s->net), s->m->loss,
+                                        step.batch, h, s->k, s->labels, s->scores);
+        return;
+    }
+    size_t n = step.batch->n;
+    wisp_output_topk(wisp_net_output(&s->net), s->ctx, s->m->loss, h, n, s->k, s->labels, s->scores,
+                     s->scratch, s->thread_scratch);
+    s->n_scored += n * s->net.n_labels;
+}
+
 wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, const size_t *rows,
                             size_t n, wisp_error *err)
 {
     struct wisp_drop none = { 0 };
     wisp_status st = wisp_layout_fill(&s->layout, d, rows, n, &s->m->values, &none, err);
     if (st != WISP_OK) return st;
-    if (s->card) return wisp_scorer_run_card(s, err);
-    struct wisp_step step = { .ctx = s->ctx, .batch = &s->layout.batch };
-    const float *h = wisp_net_hidden(&s->net, &step);
-    if (s->sparse.votes) {
-        s->n_scored += wisp_sparse_topk(&s->sparse, wisp_net_output(&s->net), s->m->loss,
-                                        step.batch, h, s->k, s->labels, s->scores);
-        return WISP_OK;
-    }
-    wisp_output_topk(wisp_net_output(&s->net), s->ctx, s->m->loss, h, n, s->k, s->labels, s->scores,
-                     s->scratch, s->thread_scratch);
-    s->n_scored += n * s->net.n_labels;
-    return WISP_OK;
+    if (s->card) st = wisp_scorer_run_card(s, err);
+    else run_cpu(s);
+    return st == WISP_OK ? check_scores(s, err) : st;
 }
 
 wisp_status wisp_score_all(struct wisp_metrics *out, struct wisp_scorer *s,

@@ -101,10 +101,12 @@ static void predict(void *arg, size_t i, int thread)
     float max = found ? wisp_key_score(best[0]) : 0;
     double sum = 0;
     for (size_t c = 0; c < n && j->loss->needs_sum; c++) sum += exp((double)scores[c] - max);
+    bool odd = false;
+    for (size_t c = 0; c < n; c++) odd |= !isfinite(scores[c]);
     for (size_t c = 0; c < j->k; c++) {
         j->labels[i * j->k + c] = c < found ? wisp_key_row(best[c]) : -1;
         j->scores[i * j->k + c] =
-            c < found ? j->loss->probability(wisp_key_score(best[c]), max, sum) : 0;
+            c < found && !odd ? j->loss->probability(wisp_key_score(best[c]), max, sum) : NAN;
     }
     j->s->scored[i] = n;
 }
