@@ -93,7 +93,7 @@ struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the calle
     size_t batch;
     enum wisp_cuda_optimizer optimizer;
     float momentum;
-    const float *correct1, *correct2; /* (20001) */
+    const float *correct1, *correct2; /* (WISP_CLOCK_FACTORS) */
     enum wisp_cuda_loss loss;
     enum wisp_cuda_precision precision;
     uint64_t seed;

@@ -10,6 +10,8 @@
 #ifndef WISP_CUDA_STEP_CUH
 #define WISP_CUDA_STEP_CUH
 
+#include "base/bounds.h"
+
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 #include <stddef.h>
@@ -30,7 +32,7 @@ enum wisp_dopt_kind { WISP_DADAM, WISP_DADAGRAD, WISP_DSGD };
 struct wisp_dopt { /* the optimiser */
     enum wisp_dopt_kind kind;
     float momentum;
-    const float *correct1, *correct2; /* (20001) 1 - beta^t */
+    const float *correct1, *correct2; /* (WISP_CLOCK_FACTORS) 1 - beta^t */
 };
 
 struct wisp_dnow { /* this step's batch, in device memory */

@@ -198,9 +198,9 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     t->now = (struct wisp_dnow *)wisp_dtake(b, &at, sizeof *t->now);
     t->place = (struct wisp_dturn *)wisp_dtake(b, &at, sizeof *t->place);
     t->sums = (struct wisp_dsums *)wisp_dtake(b, &at, sizeof *t->sums);
-    t->correct = (float *)wisp_dtake(b, &at, 2 * 20001 * 4);
+    t->correct = (float *)wisp_dtake(b, &at, 2 * WISP_CLOCK_FACTORS * 4);
     struct wisp_dopt opt = { (enum wisp_dopt_kind)s->optimizer, s->momentum, t->correct,
-                             t->correct + 20001 };
+                             t->correct + WISP_CLOCK_FACTORS };
     t->net.now = t->now, t->net.batch = s->batch, t->net.opt = opt;
     t->net.most_touched = z->step_nnz < s->net.n_features ? z->step_nnz : s->net.n_features;
     wisp_dnet_lay(&t->net, &s->net, true, NULL, b, &at);
@@ -319,8 +319,9 @@ static wisp_status upload(struct wisp_cuda_trainer *t, wisp_error *err)
     move_state(&m, t);
     move_rows(&m, t);
     wisp_dcopy_bytes(&m, (void *)t->data.idf, (void *)s->idf, s->net.n_features * 4);
-    wisp_dcopy_bytes(&m, t->correct, (void *)s->correct1, 20001 * 4);
-    wisp_dcopy_bytes(&m, t->correct + 20001, (void *)s->correct2, 20001 * 4);
+    wisp_dcopy_bytes(&m, t->correct, (void *)s->correct1, WISP_CLOCK_FACTORS * 4);
+    wisp_dcopy_bytes(&m, t->correct + WISP_CLOCK_FACTORS, (void *)s->correct2,
+                     WISP_CLOCK_FACTORS * 4);
     wisp_dcopy_bytes(&m, (void *)t->find.up_to, (void *)s->up_to,
                      s->n_frequent ? s->net.n_labels * 8 : 0);
     wisp_dcopy_bytes(&m, (void *)t->hash.functions, (void *)s->hash.functions,

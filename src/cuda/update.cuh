@@ -75,7 +75,7 @@ __device__ inline struct wisp_dpace wisp_dpace_of(const struct wisp_dopt &o,
     if (p.b16) x.random = (uint32_t)wisp_dmix(step * 0x9e3779b97f4a7c15u + row * p.cols);
     if (o.kind == WISP_DADAM) {
         uint32_t t = __float_as_uint(*kept);
-        if (t < 20000) t++;
+        if (t < WISP_CLOCK_MAX) t++; /* not beyond it: state.c has looked */
         *kept = __uint_as_float(t);
         float root = sqrtf(o.correct2[t]);
         x.rate = lr * root / o.correct1[t];

@@ -190,6 +190,14 @@ static inline bool wisp_rows_are_good(const int32_t *row, size_t n, int32_t leas
     return good;
 }
 
+/* And are all of these numbers finite? */
+static inline bool wisp_floats_are_good(const float *x, size_t n)
+{
+    bool good = true;
+    for (size_t i = 0; i < n; i++) good &= x[i] - x[i] == 0;
+    return good;
+}
+
 const struct wisp_finder_kind *wisp_finder_at(size_t i); /* NULL past the end */
 const struct wisp_finder_kind *wisp_finder_find(const char *name, size_t length);
 extern const struct wisp_finder_kind wisp_finder_random, wisp_finder_frequency,

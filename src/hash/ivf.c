@@ -280,6 +280,12 @@ static bool restored(void *state, struct wisp_context *ctx)
     if (!good || !wisp_rows_are_good(l->list_of, l->n_rows, -1, l->n) ||
         !wisp_rows_are_good(l->row, l->n_rows, 0, l->n_rows))
         return false;
+    const size_t dims = l->width + 1;
+    if (f->count.turns && (!wisp_floats_are_good(f->moment, dims * dims) ||
+                           !wisp_floats_are_good(l->metric, dims * dims) ||
+                           !wisp_floats_are_good(l->centre, l->n * dims) ||
+                           !wisp_floats_are_good(l->sum, l->n * dims)))
+        return false;
     wisp_lists_derive(l, ctx);
     return true;
 }

@@ -298,9 +298,14 @@ static bool restored(void *state, struct wisp_context *ctx)
     const struct wisp_lsh_counters *c = s->c;
     const size_t parts = s->t.n_tables * s->t.n_parts;
     if (c->built > 1 || c->now > 1 || (c->built && (c->gap == 0 || c->pos >= c->gap)) ||
-        c->hashed > s->n_rows || c->parts > parts || (c->parts && c->hashed < s->n_rows) ||
+        c->gap > WISP_LSH_GROWTH * s->first_gap || c->hashed > s->n_rows || c->parts > parts ||
+        (c->parts && c->hashed < s->n_rows) ||
+        !wisp_floats_are_good(s->mean, s->float_bytes / sizeof(float)) ||
         !wisp_tables_are_good(&s->t, (size_t)c->hashed))
         return false;
+    uint64_t filled = 0;
+    for (size_t p = 0; p < c->parts; p++) filled += s->t.total[p];
+    if (c->filled != filled) return false;
     for (int g = 0; g < 2; g++) s->family->init(s->functions[g], &s->shape, s->seed, c->draw[g]);
     return true;
 }

@@ -7,6 +7,8 @@
 #include "hash/frame.h"
 #include "hash/tables.h"
 
+enum { WISP_LSH_GROWTH = 20 }; /* a gap grows to so many times the first one */
+
 struct wisp_lsh_counters {
     uint64_t built;    /* 1: there are tables */
     uint64_t now;      /* the generation in use, 0 or 1; the other is being made */

@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-enum { CHUNK = 64, MOST_GROWTH = 20 };
+enum { CHUNK = 64 };
 /* Of the steps of a cycle three in four hash, as a row takes three times as long to hash and sort
  * as to fill in (127 and 42 ns at 128 coordinates and 12 tables): all steps cost the same. */
 enum { HASHING = 3, OF = 4 };
@@ -185,7 +185,7 @@ void wisp_lsh_keep_up(struct wisp_lsh *s, struct wisp_context *ctx, const struct
     c->pos++;
     work_on(s, ctx, q);
     if (c->pos < c->gap) return;
-    uint64_t longer = c->gap + (c->gap + 4) / 5, most = MOST_GROWTH * s->first_gap;
+    uint64_t longer = c->gap + (c->gap + 4) / 5, most = WISP_LSH_GROWTH * s->first_gap;
     end_cycle(s);
     begin_cycle(s, ctx, q, longer < most ? longer : most);
 }

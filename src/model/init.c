@@ -31,12 +31,17 @@ static const struct wisp_optimizer_kind *optimizer_of(const struct wisp_tensor_f
     return wisp_optimizer_find("sgd");
 }
 
+static void state_path(char path[PATH_MAX + 8], const char *model)
+{
+    snprintf(path, PATH_MAX + 8, "%s.state", model);
+}
+
 /* The state file of the model's run, if it lies beside it and is of this very model. */
 static wisp_status open_state(struct wisp_run *r, const char *model, wisp_error *err)
 {
     char path[PATH_MAX + 8];
     wisp_error why = { 0 };
-    snprintf(path, sizeof path, "%s.state", model);
+    state_path(path, model);
     if (strlen(model) >= PATH_MAX || access(path, F_OK) != 0) return WISP_OK;
     wisp_status st = wisp_tensor_file_open(&r->init_state, r->ctx->pool, path, &why);
     if (st == WISP_ENOMEM) return wisp_fail(err, st, "%s", why.text);
@@ -242,33 +247,62 @@ void wisp_init_weights(struct wisp_run *r)
     }
 }
 
-/* Numbers of a state file, of either type, to where an optimiser keeps them, of either type. */
-static void copy_slot(float *to, uint16_t *to16, const struct wisp_tensor_file *f,
-                      const struct wisp_param *p, const char *what, size_t n,
-                      const struct wisp_kernels *k)
+struct slot { /* where an optimiser keeps numbers: fp32 or bf16, or counts */
+    const char *name;
+    float *f32;
+    uint16_t *b16;
+    uint32_t *count;
+    size_t n;
+};
+
+/* Numbers of a state file, of either type where they are floats. */
+static wisp_status copy_slot(const struct slot *to, const struct wisp_param *p,
+                             const struct wisp_run *r, const char *path, wisp_error *err)
 {
+    const struct wisp_kernels *k = r->ctx->k;
     char name[WISP_NAME_BYTES];
-    wisp_state_name(name, p, what);
-    const struct wisp_tensor *t = to || to16 ? wisp_tensor_file_find(f, name) : NULL;
-    if (!t || t->bytes != n * wisp_dtypes[t->dtype].bytes) return;
-    bool half = t->dtype == WISP_BF16;
-    if (to && half) k->from16(to, t->data, n);
-    else if (to16 && !half) k->to16(to16, t->data, n);
-    else memcpy(to ? (void *)to : to16, t->data, t->bytes);
+    wisp_state_name(name, p, to->name);
+    const struct wisp_tensor *t =
+        to->f32 || to->b16 || to->count ? wisp_tensor_file_find(&r->init_state, name) : NULL;
+    if (!t) return WISP_OK; /* the other run had no such layer */
+    const bool half = t->dtype == WISP_BF16,
+               fits = to->count ? t->dtype == WISP_I32 : half || t->dtype == WISP_F32;
+    if (!fits || t->bytes != to->n * wisp_dtypes[t->dtype].bytes || !t->finite)
+        return wisp_fail(err, WISP_EMODEL,
+                         "%s: tensor '%s' has another type or size, or a value that is infinite or "
+                         "no number; remove the file to begin with a fresh optimizer state",
+                         path, name);
+    if (to->count) memcpy(to->count, t->data, t->bytes);
+    else if (to->f32 && half) k->from16(to->f32, t->data, to->n);
+    else if (to->b16 && !half) k->to16(to->b16, t->data, to->n);
+    else memcpy(to->f32 ? (void *)to->f32 : to->b16, t->data, t->bytes);
+    return WISP_OK;
 }
 
-void wisp_init_state(struct wisp_run *r)
+static wisp_status copy_state(struct wisp_param *p, size_t rows, const struct wisp_run *r,
+                              const char *path, wisp_error *err)
 {
-    const struct wisp_tensor_file *f = &r->init_state;
-    const struct wisp_kernels *k = r->ctx->k;
+    const size_t n = rows * p->cols;
+    const struct slot slots[] = { { "m", p->m, p->m16, NULL, n },
+                                  { "v", p->v, p->v16, NULL, n },
+                                  { "g2", p->g2, NULL, NULL, rows },
+                                  { "count", NULL, NULL, p->count, rows } };
+    wisp_status st = WISP_OK;
+    for (size_t i = 0; i < sizeof slots / sizeof *slots && st == WISP_OK; i++)
+        st = copy_slot(&slots[i], p, r, path, err);
+    return st == WISP_OK ? wisp_state_param_ok(p, path, err) : st;
+}
+
+wisp_status wisp_init_state(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
     struct wisp_net *net = &r->m->net;
-    for (int i = 0; f->n_tensors && i < net->n_layers; i++)
-        for (int q = 0; q < net->layers[i].n_params; q++) {
-            struct wisp_param *p = &net->layers[i].params[q];
-            size_t rows = r->init->net.layers[i].params[q].rows, n = rows * p->cols;
-            copy_slot(p->m, p->m16, f, p, "m", n, k);
-            copy_slot(p->v, p->v16, f, p, "v", n, k);
-            copy_slot(p->g2, NULL, f, p, "g2", rows, k);
-            copy_slot((float *)p->count, NULL, f, p, "count", rows, k);
-        }
+    wisp_status st = WISP_OK;
+    char path[PATH_MAX + 8];
+    if (!r->init_state.n_tensors) return st;
+    state_path(path, wisp_opt_text(cfg, OPT_INIT));
+    for (int i = 0; i < net->n_layers; i++)
+        for (int q = 0; q < net->layers[i].n_params && st == WISP_OK; q++)
+            st = copy_state(&net->layers[i].params[q], r->init->net.layers[i].params[q].rows, r,
+                            path, err);
+    return st;
 }

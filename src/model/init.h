@@ -27,7 +27,8 @@ void wisp_init_idf(struct wisp_run *r);
 /* Copies the model's weights and connections over those of a new net; rows that the model does not
  * have stay as they are. */
 void wisp_init_weights(struct wisp_run *r);
-/* The same for the optimiser's memory of these rows, where the model's run left it. */
-void wisp_init_state(struct wisp_run *r);
+/* The same for the optimiser's memory of these rows, where the model's run left it.  WISP_EMODEL:
+ * no run can have left it so. */
+wisp_status wisp_init_state(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 
 #endif

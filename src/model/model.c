@@ -8,13 +8,14 @@
 #include "model/model.h"
 #include "base/mem.h"
 
-#include <float.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char FORMAT[] = "wisp-model 1";
+static const uint64_t MOST_ROWS = (uint64_t)1 << 48; /* of training; doubles hold them exactly */
 
 void wisp_model_free(struct wisp_model *m)
 {
@@ -150,6 +151,20 @@ static const char *kind_text(char out[80], enum wisp_dtype dtype, int n_dims, si
     return out;
 }
 
+/* Where a tensor that is not finite is not. */
+static wisp_status no_number(const struct loader *ld, const struct wisp_tensor *t, wisp_error *err)
+{
+    const bool half = t->dtype == WISP_BF16;
+    size_t i = 0;
+    while (half ? wisp_finite16((const uint16_t *)t->data + i, 1)
+                : wisp_finite((const float *)t->data + i, 1))
+        i++;
+    size_t row = t->n_dims == 2 ? i / t->shape[1] : i;
+    bool nan = half ? ((const uint16_t *)t->data)[i] & 0x7f : isnan(((const float *)t->data)[i]);
+    return wisp_fail(err, WISP_EMODEL, "%s: '%s' is %s in row %zu, expected a number", ld->path,
+                     t->name, nan ? "nan" : "inf", row);
+}
+
 static wisp_status need(const struct wisp_tensor **out, const struct loader *ld, const char *name,
                         enum wisp_dtype dtype, size_t rows, size_t cols, wisp_error *err)
 {
@@ -163,10 +178,22 @@ static wisp_status need(const struct wisp_tensor **out, const struct loader *ld,
                          "%s: tensor '%s' has another type or shape than %s: it is %s", ld->path,
                          name, kind_text(want, dtype, n_dims, rows, cols),
                          kind_text(have, t->dtype, t->n_dims, t->shape[0], t->shape[1]));
+    return t->finite ? WISP_OK : no_number(ld, t, err);
+}
+
+/* Weights of values or rows: not below 0. */
+static wisp_status expect_from_0(const struct loader *ld, const char *name, const float *x,
+                                 size_t n, wisp_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (x[i] < 0)
+            return wisp_fail(err, WISP_EMODEL,
+                             "%s: '%s' is %g in row %zu, expected a number from 0", ld->path, name,
+                             x[i], i);
     return WISP_OK;
 }
 
-/* The scales of the rows of an int8 parameter: numbers from 0. */
+/* The scales of the rows of an int8 parameter. */
 static wisp_status map_scale(struct wisp_param *p, const struct loader *ld, wisp_error *err)
 {
     char name[WISP_NAME_BYTES];
@@ -175,12 +202,7 @@ static wisp_status map_scale(struct wisp_param *p, const struct loader *ld, wisp
     wisp_status st = need(&t, ld, name, WISP_F32, p->rows, 0, err);
     if (st != WISP_OK) return st;
     p->scale = (float *)t->data;
-    for (size_t row = 0; row < p->rows; row++)
-        if (!(p->scale[row] >= 0 && p->scale[row] <= FLT_MAX))
-            return wisp_fail(err, WISP_EMODEL,
-                             "%s: '%s' is %g in row %zu, expected a number from 0", ld->path, name,
-                             p->scale[row], row);
-    return WISP_OK;
+    return expect_from_0(ld, name, p->scale, p->rows, err);
 }
 
 /* Read-only memory: only forward passes use it. */
@@ -221,7 +243,8 @@ static wisp_status load_names(struct wisp_names *n, const struct loader *ld, con
 {
     const struct wisp_tensor *t = wisp_tensor_file_find(&ld->m->file, name);
     if (!t) return WISP_OK;
-    wisp_status st = wisp_names_init(n, (char *)t->data, t->bytes, true, err);
+    wisp_status st = need(&t, ld, name, WISP_U8, t->bytes, 0, err);
+    if (st == WISP_OK) st = wisp_names_init(n, (char *)t->data, t->bytes, true, err);
     if (st == WISP_OK && n->n != expected)
         st = wisp_fail(err, WISP_EMODEL, "%s: '%s' has %zu names for %zu ids", ld->path, name, n->n,
                        expected);
@@ -281,10 +304,36 @@ wisp_status wisp_model_copy_calibration(struct wisp_model *m, const struct wisp_
     return WISP_OK;
 }
 
-static size_t number(const struct wisp_tensor_file *f, const char *key)
+/* A whole number of the metadata, up to 'most'; one that is missing is 0. */
+static wisp_status number(size_t *out, const struct loader *ld, const char *key, uint64_t most,
+                          wisp_error *err)
 {
-    const char *s = wisp_tensor_file_meta(f, key);
-    return s ? (size_t)strtoull(s, NULL, 10) : 0;
+    const char *s = wisp_tensor_file_meta(&ld->m->file, key);
+    *out = 0;
+    for (; s && *s >= '0' && *s <= '9' && *out <= most; s++)
+        *out = 10 * *out + (size_t)(*s - '0'); /* 'most' is far from overflowing */
+    if (!s || (!*s && *out <= most)) return WISP_OK;
+    return wisp_fail(err, WISP_EMODEL, "%s: metadata '%s' is '%.40s', expected 0 to %llu", ld->path,
+                     key, wisp_tensor_file_meta(&ld->m->file, key), (unsigned long long)most);
+}
+
+/* How often each label occurs: in some of the training rows. */
+static wisp_status load_counts(const struct loader *ld, wisp_error *err)
+{
+    struct wisp_model *m = ld->m;
+    const struct wisp_tensor *t;
+    wisp_status st = need(&t, ld, "label_rows", WISP_I64, m->net.n_labels, 0, err);
+    if (st != WISP_OK) return st;
+    m->label_rows = t->data;
+    int64_t sum = 0;
+    for (size_t l = 0; l < m->net.n_labels; l++)
+        if (m->label_rows[l] < 0 || (uint64_t)m->label_rows[l] > m->n_train ||
+            __builtin_add_overflow(sum, m->label_rows[l], &sum))
+            return wisp_fail(err, WISP_EMODEL,
+                             "%s: 'label_rows' has %lld rows of label %zu, expected 0 to %zu, the "
+                             "training rows",
+                             ld->path, (long long)m->label_rows[l], l, m->n_train);
+    return WISP_OK;
 }
 
 static wisp_status load(const struct loader *ld, wisp_error *err)
@@ -306,8 +355,14 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
                          "%s: metadata 'net', 'loss' or 'values' is missing or unknown", ld->path);
     const char *data = wisp_tensor_file_meta(f, "data_format");
     m->format = data ? wisp_format_find(data) : NULL;
-    m->index_base = (int)number(f, "index_base");
-    m->n_train = number(f, "train_rows");
+    size_t base, n_features, n_labels;
+    wisp_status st;
+    if ((st = number(&base, ld, "index_base", 1, err)) != WISP_OK ||
+        (st = number(&m->n_train, ld, "train_rows", MOST_ROWS, err)) != WISP_OK ||
+        (st = number(&n_features, ld, "features", INT32_MAX + 1ull, err)) != WISP_OK ||
+        (st = number(&n_labels, ld, "labels", INT32_MAX + 1ull, err)) != WISP_OK)
+        return st;
+    m->index_base = (int)base;
     m->pairs = input && strcmp(input, "words and pairs") == 0;
     m->text = m->pairs || (input && strcmp(input, "words") == 0);
     m->spec = wisp_strdup(spec);
@@ -315,8 +370,7 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
     if (!m->spec || !m->options) return wisp_fail_mem(err, strlen(spec), "a model");
     struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH };
     wisp_error why = { 0 };
-    wisp_status st =
-        wisp_net_plan(&m->net, m->spec, number(f, "features"), number(f, "labels"), &sizes, &why);
+    st = wisp_net_plan(&m->net, m->spec, n_features, n_labels, &sizes, &why);
     if (st == WISP_ENOMEM) return wisp_fail(err, st, "%s", why.text);
     if (st != WISP_OK) return wisp_fail(err, WISP_EMODEL, "%s: %.400s", ld->path, why.text);
     if ((st = wisp_net_each(&m->net, map_param, (void *)ld, err)) != WISP_OK) return st;
@@ -324,11 +378,12 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
         if (m->net.layers[i].wires.fan && (st = map_wires(&m->net.layers[i], ld, err)) != WISP_OK)
             return st;
     const struct wisp_tensor *t;
-    if ((st = need(&t, ld, "label_rows", WISP_I64, m->net.n_labels, 0, err)) != WISP_OK) return st;
-    m->label_rows = t->data;
+    if ((st = load_counts(ld, err)) != WISP_OK) return st;
     if (m->values.mode == WISP_VALUES_TFIDF) {
         if ((st = need(&t, ld, "idf", WISP_F32, m->net.n_features, 0, err)) != WISP_OK) return st;
         m->values.idf = t->data;
+        if ((st = expect_from_0(ld, "idf", m->values.idf, m->net.n_features, err)) != WISP_OK)
+            return st;
     }
     if ((st = load_votes(ld, err)) != WISP_OK ||
         (st = wisp_model_copy_calibration(m, f, ld->path, err)) != WISP_OK)

@@ -1,5 +1,6 @@
 /* The optimisers: Adam, row-wise AdaGrad, SGD with momentum. */
 #include "model/optimizer.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "base/rand.h"
 
@@ -7,7 +8,6 @@
 #include <string.h>
 
 static const float BETA1 = 0.9f, BETA2 = 0.999f, EPS = 1e-8f;
-enum { CORRECT_TO = 20000 }; /* from there on 1 - beta2^t is 1 to float's precision */
 
 /* ---- numbers kept in bf16 ----
  *
@@ -83,7 +83,7 @@ static void adam_row(const struct wisp_update *u, struct wisp_param *p, size_t r
     float lr;
     if (!moves(&lr, o, p, row)) return;
     uint32_t t = p->count[row]; /* read once: under hogwild others count too */
-    if (t < CORRECT_TO) p->count[row] = ++t;
+    if (t < WISP_CLOCK_MAX) p->count[row] = ++t;
     float root = sqrtf(o->correct2[t]);
     struct wisp_adam c = { BETA1, BETA2, lr * root / o->correct1[t], EPS * root };
     move_row(o, p, row, g, adam_piece, &c);
@@ -142,14 +142,30 @@ wisp_status wisp_optimizer_init(struct wisp_optimizer *o, const struct wisp_opti
     *o = (struct wisp_optimizer){
         .update = { kind->row }, .kind = kind, .k = k, .momentum = (float)momentum, .old_pace = 1
     };
-    o->correct1 = wisp_alloc(2 * (CORRECT_TO + 1), sizeof(float));
-    if (!o->correct1) return wisp_fail_mem(err, 8 * CORRECT_TO, "the optimizer");
-    o->correct2 = o->correct1 + CORRECT_TO + 1;
-    for (int t = 0; t <= CORRECT_TO; t++) {
+    o->correct1 = wisp_alloc(2 * WISP_CLOCK_FACTORS, sizeof(float));
+    if (!o->correct1) return wisp_fail_mem(err, 8 * WISP_CLOCK_FACTORS, "the optimizer");
+    o->correct2 = o->correct1 + WISP_CLOCK_FACTORS;
+    for (int t = 0; t < WISP_CLOCK_FACTORS; t++) {
         o->correct1[t] = (float)(1 - pow(BETA1, t));
         o->correct2[t] = (float)(1 - pow(BETA2, t));
     }
     return WISP_OK;
+}
+
+/* A number of bf16 is from 0 on where its sign is not set, or all else is 0. */
+static bool from_0(const float *x, const uint16_t *x16, size_t n)
+{
+    bool ok = true;
+    for (size_t i = 0; x && i < n; i++) ok &= x[i] >= 0;
+    for (size_t i = 0; x16 && i < n; i++) ok &= x16[i] <= 0x8000;
+    return ok;
+}
+
+bool wisp_optimizer_state_ok(const struct wisp_param *p)
+{
+    bool ok = from_0(p->v, p->v16, p->rows * p->cols) && from_0(p->g2, NULL, p->rows);
+    for (size_t i = 0; p->count && i < p->rows; i++) ok &= p->count[i] <= WISP_CLOCK_MAX;
+    return ok;
 }
 
 void wisp_optimizer_clear(struct wisp_optimizer *o)

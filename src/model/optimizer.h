@@ -37,6 +37,10 @@ const struct wisp_optimizer_kind *wisp_optimizer_at(size_t i); /* NULL past the 
 const struct wisp_optimizer_kind *wisp_optimizer_find(const char *name);
 wisp_status wisp_optimizer_init(struct wisp_optimizer *o, const struct wisp_optimizer_kind *kind,
                                 const struct wisp_kernels *k, double momentum, wisp_error *err);
+/* Could a run have left this state of a parameter?  Squares from 0 on, clocks that have not run
+ * past their end (which the rows' updates index a table by).  To be asked after it came from a
+ * file. */
+bool wisp_optimizer_state_ok(const struct wisp_param *p);
 void wisp_optimizer_clear(struct wisp_optimizer *o);
 
 #endif

@@ -365,7 +365,7 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
         (st = print_plan(r, cfg, err)) != WISP_OK || (st = take_memory(r, cfg, err)) != WISP_OK ||
         (st = first_weights(r, err)) != WISP_OK)
         return st;
-    if (r->init) wisp_init_state(r);
+    if (r->init && (st = wisp_init_state(r, cfg, err)) != WISP_OK) return st;
     r->epoch = 1;
     r->best = -1;
     for (int e = 1; e <= p->epochs; e++) r->steps += wisp_order_steps(&r->order, e, p->batch);

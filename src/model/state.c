@@ -13,6 +13,7 @@
  * So --resume takes PATH.state; if that is damaged, or not there, PATH.state.1; without both it
  * begins anew, unless there is a model that says that the run is finished, or that it was another.
  */
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "model/train.h"
 
@@ -286,9 +287,15 @@ static wisp_status copy_all(struct wisp_run *r, const struct wisp_tensor_file *f
     wisp_status st = list_all(&l, r, err);
     for (size_t i = 0; st == WISP_OK && i < l.n; i++) {
         const struct wisp_tensor *t = wisp_tensor_file_find(f, l.t[i].name);
-        if (!t || t->bytes != l.t[i].bytes)
-            st = wisp_fail(err, WISP_EMODEL, "%s: tensor '%s' is missing or has another size", path,
+        if (!t || t->dtype != l.t[i].dtype || t->bytes != l.t[i].bytes)
+            st = wisp_fail(err, WISP_EMODEL,
+                           "%s: tensor '%s' is missing or has another type or size", path,
                            l.t[i].name);
+        else if (!t->finite)
+            st = wisp_fail(err, WISP_EMODEL,
+                           "%s: tensor '%s' has a value that is infinite or no number, which no "
+                           "run saves",
+                           path, l.t[i].name);
         else memcpy((void *)l.t[i].data, t->data, t->bytes);
     }
     wisp_free(l.t);
@@ -307,6 +314,28 @@ static wisp_status read_counters(struct wisp_run *r, const struct wisp_tensor_fi
         return WISP_OK;
     return wisp_fail(err, WISP_EMODEL, "%s: metadata 'at' is not a list of counters of this run",
                      path);
+}
+
+wisp_status wisp_state_param_ok(const struct wisp_param *p, const char *path, wisp_error *err)
+{
+    if (wisp_optimizer_state_ok(p)) return WISP_OK;
+    return wisp_fail(
+        err, WISP_EMODEL,
+        "%s: the optimizer's state of '%s' cannot be of a run: expected squares from 0 "
+        "on and counts up to %d",
+        path, p->name, WISP_CLOCK_MAX);
+}
+
+static wisp_status check_param(void *path, struct wisp_param *p, wisp_error *err)
+{
+    return wisp_state_param_ok(p, path, err);
+}
+
+/* Mean hits of a sample are 0 .. 1. */
+static bool recall_fits(const struct wisp_recall *t)
+{
+    const double n = (double)t->sums.n;
+    return t->sums.own >= 0 && t->sums.own <= n && t->sums.set >= 0 && t->sums.set <= n;
 }
 
 /* Everything of a run from a checkpoint that is whole. */
@@ -330,7 +359,9 @@ static wisp_status restore(struct wisp_run *r, const struct wisp_tensor_file *f,
                  path);
         return WISP_OK;
     }
-    if ((st = copy_all(r, f, path, err)) != WISP_OK) return st;
+    if ((st = copy_all(r, f, path, err)) != WISP_OK ||
+        (st = wisp_net_each(&r->m->net, check_param, (void *)path, err)) != WISP_OK)
+        return st;
     const char *kernels = wisp_tensor_file_meta(f, "kernels"),
                *saved = wisp_tensor_file_meta(f, "model");
     if (kernels && strcmp(kernels, r->ctx->k->name) != 0)
@@ -341,7 +372,7 @@ static wisp_status restore(struct wisp_run *r, const struct wisp_tensor_file *f,
     bool usable = !r->sampler || wisp_sampler_restored(r->sampler, r->ctx);
     for (int i = 0; usable && i < r->n_hidden; i++)
         if (r->hidden[i]) usable = wisp_sampler_restored(r->hidden[i], r->ctx);
-    if (!usable)
+    if (!usable || (r->sampler && !recall_fits(&r->recall)))
         return wisp_fail(err, WISP_EMODEL, "%s: what it keeps for --sampling cannot be of this run",
                          path);
     if ((st = expect_model(r, saved ? saved : "none", err)) != WISP_OK) return st;
@@ -386,6 +417,13 @@ static wisp_status without_state(struct wisp_run *r, wisp_error *err)
     if (st == WISP_OK) {
         r->best_epoch = epoch_of(&f);
         r->best = best ? strtod(best, NULL) : -1;
+        if (r->best_epoch < 0 || r->best_epoch > r->plan.epochs || !(r->best >= -1) ||
+            !(r->best <= 100))
+            st = wisp_fail(err, WISP_EMODEL,
+                           "%s: its epoch or validation P@1 cannot be of a run of %d epochs; %s",
+                           r->path, r->plan.epochs, to_do);
+    }
+    if (st == WISP_OK) {
         r->finished = r->best_epoch > 0;
         if (r->finished) r->epoch = 1 + epochs_done(r);
         if (r->finished) st = wisp_model_copy_calibration(r->m, &f, r->path, err);

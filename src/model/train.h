@@ -144,6 +144,8 @@ wisp_status wisp_state_check(struct wisp_run *r, wisp_error *err);
 wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err);
 /* The tensor (WISP_NAME_BYTES) that holds 'what' of a parameter: "w", "m", "v", "g2", "count". */
 void wisp_state_name(char *out, const struct wisp_param *p, const char *what);
+/* Could a run have left what the optimiser keeps of the parameter?  Else 'err' names the file. */
+wisp_status wisp_state_param_ok(const struct wisp_param *p, const char *path, wisp_error *err);
 /* What --resume means: the newest checkpoint that is whole; where there is none, the beginning, or
  * nothing (r->finished). */
 wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err);

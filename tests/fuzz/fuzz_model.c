@@ -171,7 +171,7 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
 /* ---- seeds ---- */
 
 #define HEAD "format=wisp-model 1\n"
-#define REST "features=3\nlabels=2\n"
+#define REST "features=3\nlabels=2\ntrain_rows=281474976710656\n"
 #define TENSORS                                                                                    \
     "0.input.weight F32 3 2\n0.input.bias F32 1 2\n2.dense.weight F32 2 2\n2.dense.bias F32 1 2\n" \
     "3.output.weight F32 2 2\n3.output.bias F32 2 1\nlabel_rows I64 2 0\n"

@@ -1,0 +1,9 @@
+/* Numbers that parts which do not know each other must agree on. */
+#ifndef WISP_BASE_BOUNDS_H
+#define WISP_BASE_BOUNDS_H
+
+/* The clock of a row (wisp_param.count) stops here: from there on 1 - beta2^t is 1 to float's
+ * precision.  Tables of such factors have WISP_CLOCK_FACTORS entries, t = 0 .. WISP_CLOCK_MAX. */
+enum { WISP_CLOCK_MAX = 20000, WISP_CLOCK_FACTORS = WISP_CLOCK_MAX + 1 };
+
+#endif
