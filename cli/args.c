@@ -1,48 +1,29 @@
 /* Command lines: GNU long options from the library's option table, -o, -k, and files. */
 #include "cli.h"
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const wisp_option *find(const char *command, const char *key, size_t bytes)
+static const wisp_option *find(const struct command *c, const char *key)
 {
     const wisp_option *o;
-    for (size_t i = 0; (o = wisp_option_row(i)); i++)
-        if (strlen(o->key) == bytes && memcmp(o->key, key, bytes) == 0 &&
-            strstr(o->commands, command))
-            return o;
+    for (size_t i = 0; (o = wisp_option_of(c->name, i)); i++)
+        if (strcmp(o->key, key) == 0) return o;
     return NULL;
 }
 
-static void print_help(const char *command, const char *usage)
+/* An option that the command does not have: another command's, or a misspelt one. */
+static int unknown(const struct command *c, const char *given, const char *key)
 {
-    printf("usage: wisp %s\n\n", usage);
-    const wisp_option *o;
-    for (size_t i = 0; (o = wisp_option_row(i)); i++) {
-        if (!strstr(o->commands, command)) continue;
-        int flag = strcmp(o->type, "flag") == 0;
-        char left[80];
-        snprintf(left, sizeof left, "--%s%s%s", o->key, flag ? "" : " ",
-                 flag                             ? ""
-                 : strcmp(o->type, "choice") == 0 ? o->range
-                                                  : o->type);
-        printf("  %-36s %s", left, o->help);
-        if (!flag && *o->fallback && strcmp(o->fallback, "-1") != 0 &&
-            strcmp(o->fallback, "0") != 0)
-            printf(" [%s]", o->fallback);
-        putchar('\n');
-    }
-}
-
-static int usage_error(const char *command, const char *usage, const char *fmt, const char *what)
-{
-    fprintf(stderr, "wisp %s: ", command);
-    fprintf(stderr, fmt, what);
-    fprintf(stderr, "\nusage: wisp %s\n       wisp %s --help lists the options\n", usage, command);
-    return 2;
+    const wisp_option *like = wisp_option_like(key, c->name), *o;
+    for (size_t i = 0; (o = wisp_option_row(i)); i++)
+        if (strcmp(o->key, key) == 0)
+            return usage_error(c, "'%s' is no option of %s, but of: %s", given, c->name,
+                               o->commands);
+    if (like) return usage_error(c, "unknown option '%s'; did you mean --%s?", given, like->key);
+    return usage_error(c, "unknown option '%s'", given);
 }
 
 /* The folder for caches when none is named: the user's own. */
@@ -61,15 +42,16 @@ static void set_cache(struct args *a)
 enum pass { CONFIG_FILES, THE_REST };
 
 /* One "--key value", "--key=value" or "--flag"; *i moves over what it used. */
-static int read_long(struct args *a, int argc, char **argv, int *i, enum pass pass,
-                     const char *usage)
+static int read_long(struct args *a, int argc, char **argv, int *i, enum pass pass)
 {
-    const char *key = argv[*i] + 2, *eq = strchr(key, '='), *value = eq ? eq + 1 : NULL;
-    const wisp_option *o = find(a->command, key, eq ? (size_t)(eq - key) : strlen(key));
-    if (!o) return usage_error(a->command, usage, "unknown option '%s'", argv[*i]);
+    const char *eq = strchr(argv[*i], '='), *value = eq ? eq + 1 : NULL;
+    char key[100];
+    snprintf(key, sizeof key, "%.*s", eq ? (int)(eq - argv[*i] - 2) : 99, argv[*i] + 2);
+    const wisp_option *o = find(a->command, key);
+    if (!o) return unknown(a->command, argv[*i], key);
     if (!value && strcmp(o->type, "flag") == 0) value = "1";
     if (!value && *i + 1 < argc) value = argv[++*i];
-    if (!value) return usage_error(a->command, usage, "option '--%s' needs a value", o->key);
+    if (!value) return usage_error(a->command, "option '--%s' needs a value", o->key);
     bool is_config = strcmp(o->key, "config") == 0;
     if (is_config != (pass == CONFIG_FILES)) return 0;
     wisp_error err;
@@ -79,60 +61,62 @@ static int read_long(struct args *a, int argc, char **argv, int *i, enum pass pa
 }
 
 /* "-o FILE" of a command that writes one, "-k N" of a command with an option k. */
-static int read_short(struct args *a, int argc, char **argv, int *i, enum pass pass,
-                      const char *usage)
+static int read_short(struct args *a, int argc, char **argv, int *i, enum pass pass)
 {
     const char *s = argv[*i];
-    int is_out = strcmp(s, "-o") == 0 && strstr(usage, "-o ");
-    if (!is_out && !(strcmp(s, "-k") == 0 && find(a->command, "k", 1)))
-        return usage_error(a->command, usage, "unknown option '%s'", s);
-    if (*i + 1 == argc) return usage_error(a->command, usage, "option '%s' needs a value", s);
+    int is_out = strcmp(s, "-o") == 0 && a->command->out;
+    if (!is_out && !(strcmp(s, "-k") == 0 && find(a->command, "k")))
+        return usage_error(a->command, "unknown option '%s'", s);
+    if (*i + 1 == argc) return usage_error(a->command, "option '%s' needs a value", s);
     const char *value = argv[++*i];
     if (pass == CONFIG_FILES) return 0;
-    if (is_out && a->out)
-        return usage_error(a->command, usage, "option '-o' is given twice: '%s'", value);
+    if (is_out && a->out) return usage_error(a->command, "option '-o' is given twice: '%s'", value);
     if (is_out) a->out = value;
     wisp_error err;
     return is_out || wisp_config_set(a->cfg, "k", value, &err) == WISP_OK ? 0 : fail(&err);
 }
 
-static int read_all(struct args *a, int argc, char **argv, enum pass pass, int max,
-                    const char *usage)
+/* Is this --help, or -h?  "all" may follow. */
+static enum help_wanted wants_help(int argc, char **argv, int i)
+{
+    bool all = strcmp(argv[i], "--help=all") == 0;
+    if (!all && strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0) return NO_HELP;
+    return all || (i + 1 < argc && strcmp(argv[i + 1], "all") == 0) ? ALL_HELP : SHORT_HELP;
+}
+
+static int read_all(struct args *a, int argc, char **argv, enum pass pass)
 {
     int rc = 0, only_files = 0;
-    for (int i = 1; i < argc && rc == 0; i++) {
+    for (int i = 1; i < argc && rc == 0 && !a->help; i++) {
         const char *s = argv[i];
         if (only_files || s[0] != '-' || s[1] == 0) {
             if (pass == CONFIG_FILES) continue;
-            if (a->n_files == max)
-                rc = usage_error(a->command, usage, "one file too many: '%s'", s);
+            if (a->n_files == a->command->max)
+                rc = usage_error(a->command, "one file too many: '%s'", s);
             else a->files[a->n_files++] = s;
         } else if (strcmp(s, "--") == 0) {
             only_files = 1;
-        } else if (strcmp(s, "--help") == 0 || strcmp(s, "-h") == 0) {
-            print_help(a->command, usage);
-            args_clear(a);
-            exit(0);
+        } else if ((a->help = wants_help(argc, argv, i)) != NO_HELP) {
+            break;
         } else if (s[1] == '-') {
-            rc = read_long(a, argc, argv, &i, pass, usage);
+            rc = read_long(a, argc, argv, &i, pass);
         } else {
-            rc = read_short(a, argc, argv, &i, pass, usage);
+            rc = read_short(a, argc, argv, &i, pass);
         }
     }
     return rc;
 }
 
-int args_read(struct args *a, const char *command, int argc, char **argv, int min, int max,
-              const char *usage)
+int args_read(struct args *a, const struct command *command, int argc, char **argv)
 {
     *a = (struct args){ .command = command };
     wisp_error err;
     if (wisp_config_create(&a->cfg, &err) != WISP_OK) return fail(&err);
-    int rc = read_all(a, argc, argv, CONFIG_FILES, max, usage);
-    if (rc == 0) rc = read_all(a, argc, argv, THE_REST, max, usage);
-    if (rc == 0 && a->n_files < min)
-        rc =
-            usage_error(command, usage, "%s", min == 1 ? "a file is missing" : "files are missing");
+    int rc = read_all(a, argc, argv, CONFIG_FILES);
+    if (rc == 0 && !a->help) rc = read_all(a, argc, argv, THE_REST);
+    if (rc == 0 && !a->help && a->n_files < command->min)
+        rc = usage_error(command, "%s",
+                         command->min == 1 ? "a file is missing" : "files are missing");
     if (rc == 0) set_cache(a);
     else args_clear(a);
     return rc;
@@ -153,88 +137,4 @@ int args_on(const struct args *a, const char *key)
 {
     const char *s = args_text(a, key); /* checked when it was set */
     return strcmp(s, "1") == 0 || strcmp(s, "true") == 0 || strcmp(s, "yes") == 0;
-}
-
-int exit_code(wisp_status st)
-{
-    switch (st) {
-    case WISP_OK:
-        return 0;
-    case WISP_EINVAL:
-    case WISP_ENOTSUP:
-        return 2;
-    case WISP_EFORMAT:
-        return 3;
-    case WISP_EMODEL:
-        return 4;
-    case WISP_EIO:
-        return 5;
-    case WISP_ENOMEM:
-        return 6;
-    case WISP_ENUMERIC:
-        return 7;
-    case WISP_EPEER:
-        return 8;
-    case WISP_ESTOPPED:
-        return 128 + (stop_signal() ? stop_signal() : SIGINT);
-    }
-    return 1;
-}
-
-int fail(const wisp_error *err)
-{
-    fprintf(stderr, "wisp: %s\n", err->text);
-    return exit_code(err->code);
-}
-
-static void say(void *arg, const char *line)
-{
-    (void)arg;
-    fprintf(stderr, "%s\n", line);
-}
-
-wisp_status open_context(wisp_context **out, const struct args *a, wisp_error *err)
-{
-    wisp_status st = wisp_context_create(out, (int)strtod(args_text(a, "threads"), NULL), err);
-    if (st == WISP_OK) wisp_context_on_notice(*out, say, NULL);
-    return st;
-}
-
-wisp_status join_context(wisp_context **out, const struct args *a, wisp_error *err)
-{
-    wisp_status st = wisp_context_join(out, (int)strtod(args_text(a, "threads"), NULL), err);
-    if (st == WISP_OK && wisp_context_rank(*out) == 0) wisp_context_on_notice(*out, say, NULL);
-    return st;
-}
-
-static volatile sig_atomic_t stopped;
-
-static void set_signals(void (*fn)(int sig))
-{
-    struct sigaction sa = { .sa_handler = fn };
-    sigaction(SIGINT, &sa, NULL);
-    sigaction(SIGTERM, &sa, NULL);
-}
-
-static void on_signal(int sig)
-{
-    stopped = sig;
-    set_signals(SIG_DFL); /* a second one, of either kind, kills at once */
-}
-
-int stop_signal(void)
-{
-    return stopped;
-}
-
-void heed_signals(void)
-{
-    set_signals(SIG_DFL);
-}
-
-void watch_signals(void)
-{
-    static bool watching;
-    if (!watching) set_signals(on_signal);
-    watching = true;
 }

@@ -1,32 +1,79 @@
-/* What the subcommands share: arguments, exit codes, speaking to a person. */
+/* What the subcommands share: arguments, help, exit codes, speaking to a person. */
 #ifndef WISP_CLI_H
 #define WISP_CLI_H
 
 #include "wisp/wisp.h"
 
+#include <stddef.h>
 #include <stdio.h>
 
+struct args;
+
+/* A subcommand: a row of the table in commands.c. */
+struct command {
+    const char *name;
+    const char *usage;                /* after "wisp "; further forms on lines of their own */
+    const char *what;                 /* one line */
+    const char *out;                  /* what -o FILE receives; NULL: the command has no -o */
+    int min, max;                     /* files it takes */
+    int (*run)(const struct args *a); /* gives the exit code */
+    const char *examples[4];          /* command lines; the first NULL ends them */
+};
+/* NULL past the end. */
+const struct command *command_row(size_t i);
+/* NULL: there is none of this name. */
+const struct command *command_find(const char *name);
+/* "; did you mean 'train'?" for a name that no command has, or "". */
+const char *command_hint(const char *name);
+
+enum help_wanted { NO_HELP, SHORT_HELP, ALL_HELP };
+
 struct args { /* a command line, read */
-    const char *command;
+    const struct command *command;
     wisp_config *cfg;
     const char *files[4]; /* what is not an option */
     int n_files;
-    const char *out; /* -o */
+    const char *out;       /* -o */
+    enum help_wanted help; /* --help [all]: nothing else counts */
 };
 
-/* Reads options of 'command' (those whose row in the option table names it) and between min
- * and max files.  Returns 0, or the exit code after having said what is wrong. */
-int args_read(struct args *a, const char *command, int argc, char **argv, int min, int max,
-              const char *usage);
+/* Reads the options of a command (wisp_option_of) and its files.  Returns 0, or the exit code after
+ * having said what is wrong. */
+int args_read(struct args *a, const struct command *command, int argc, char **argv);
 void args_clear(struct args *a);
 const char *args_text(const struct args *a, const char *key);
 int args_on(const struct args *a, const char *key);
+/* Says what is wrong with a command line, and its usage; gives exit code 2. */
+int usage_error(const struct command *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Help (help.c), to stdout: of wisp, or of a command. */
+void help_print(void);
+void help_command(const struct command *c, enum help_wanted how);
+/* "wisp help TOPIC [all]": a command, "man" (a manual page), "bash" (completion).  The exit code.
+ */
+int help_topic(int argc, char **argv);
+/* What stands for the value of an option: "N", "FILE", "auto|yes|no"; "" for a flag. */
+const char *help_value(const wisp_option *o);
+/* Its default, where that says more than its help does; else "". */
+const char *help_default(const wisp_option *o);
+/* Made of the same tables (man.c). */
+void help_man(void);
+void help_bash(void);
+
+/* One line to stderr; what would move a terminal (control characters in paths and names) is
+ * escaped. */
+void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Writes text to a stream, control characters as \n, \t or \x1b. */
+void put_safe(const char *s, size_t n, FILE *to);
+/* The same as a JSON string, in quotes; what is no UTF-8 becomes U+FFFD. */
+void put_json(const char *s, size_t n, FILE *to);
 
 /* Says err->text on stderr and gives the exit code of its status. */
 int fail(const wisp_error *err);
 int exit_code(wisp_status st);
 
-/* A context with the threads asked for, whose notices go to stderr. */
+/* A context with the threads asked for, whose notices go to stderr unless --quiet. */
 wisp_status open_context(wisp_context **out, const struct args *a, wisp_error *err);
 /* The same for one of the processes that mpirun has started; rank 0 has notices. */
 wisp_status join_context(wisp_context **out, const struct args *a, wisp_error *err);
@@ -41,7 +88,8 @@ void heed_signals(void);
 struct screen {
     const char *log_path; /* --log, "": none */
     FILE *log;
-    int terminal;
+    int terminal; /* stderr is one, and may be moved on */
+    int quiet;
 };
 /* 0, or the exit code after having said what is wrong. */
 int screen_open(struct screen *s, const struct args *a);
@@ -50,14 +98,14 @@ int screen_show(void *screen, const wisp_progress *p);
 /* The exit code of a command that ended with this status. */
 int screen_close(struct screen *s, wisp_status st, const wisp_error *err);
 
-int cmd_train(int argc, char **argv);
-int cmd_eval(int argc, char **argv);
-int cmd_predict(int argc, char **argv);
-int cmd_convert(int argc, char **argv);
-int cmd_synth(int argc, char **argv);
-int cmd_bench(int argc, char **argv);
-int cmd_challenge(int argc, char **argv);
-int cmd_inspect(int argc, char **argv);
-int cmd_info(int argc, char **argv);
+int cmd_train(const struct args *a);
+int cmd_eval(const struct args *a);
+int cmd_predict(const struct args *a);
+int cmd_convert(const struct args *a);
+int cmd_synth(const struct args *a);
+int cmd_bench(const struct args *a);
+int cmd_challenge(const struct args *a);
+int cmd_inspect(const struct args *a);
+int cmd_info(const struct args *a);
 
 #endif

@@ -114,42 +114,34 @@ static wisp_status bench(const struct args *a, struct screen *s, wisp_error *err
     return st;
 }
 
-/* What is wrong with the parts of a command line; NULL: nothing. */
-static const char *wrong(const struct args *a)
+/* Says what is wrong with the parts of a command line, and gives the exit code; 0: nothing. */
+static int wrong(const struct args *a)
 {
-    static char many[100];
-    if (a->n_files == 0) return "a part is missing, e.g. 'train'";
-    int train = strcmp(a->files[0], "train") == 0, shape = *args_text(a, "shape") != 0;
-    if (!train && strcmp(a->files[0], "predict") != 0) return "there is no such part";
-    if (a->n_files == 1 && !shape)
-        return train ? "--shape is missing" : "--shape, or a model and data, are missing";
-    if (a->n_files > 1 && (train || shape)) {
-        snprintf(many, sizeof many, "one file too many: '%.60s'", a->files[1]);
-        return many;
+    static const char *const parts[] = { "train", "predict" };
+    if (a->n_files == 0) return usage_error(a->command, "a part is missing, e.g. 'train'");
+    const char *part = a->files[0];
+    int train = strcmp(part, parts[0]) == 0, shape = *args_text(a, "shape") != 0;
+    if (!train && strcmp(part, parts[1]) != 0) {
+        int like = wisp_nearest(part, parts, 2);
+        return usage_error(a->command, "there is no such part: '%s'%s%s%s", part,
+                           like < 0 ? "" : "; did you mean '", like < 0 ? "" : parts[like],
+                           like < 0 ? "" : "'?");
     }
-    return a->n_files == 2 ? "the data to predict is missing" : NULL;
+    if (a->n_files == 1 && !shape)
+        return usage_error(a->command, "%s: %s", part,
+                           train ? "--shape is missing"
+                                 : "--shape, or a model and data, are missing");
+    if (a->n_files > 1 && (train || shape))
+        return usage_error(a->command, "%s: one file too many: '%s'", part, a->files[1]);
+    return a->n_files == 2 ? usage_error(a->command, "%s: the data to predict is missing", part)
+                           : 0;
 }
 
-int cmd_bench(int argc, char **argv)
+int cmd_bench(const struct args *a)
 {
-    static const char usage[] =
-        "bench train --shape amazon670k|delicious200k|ROWSxFEATURESxLABELS [options]\n"
-        "       wisp bench predict --shape SHAPE | MODEL DATA [options]";
-    struct args a;
     struct screen s;
     wisp_error err = { 0 };
-    int rc = args_read(&a, "bench", argc, argv, 0, 3, usage);
-    if (rc) return rc;
-    const char *why = wrong(&a);
-    if (why) {
-        fprintf(stderr,
-                "wisp bench%s%s: %s\nusage: wisp %s\n       wisp bench --help lists the options\n",
-                a.n_files ? " " : "", a.n_files ? a.files[0] : "", why, usage);
-        args_clear(&a);
-        return 2;
-    }
-    rc = screen_open(&s, &a);
-    if (rc == 0) rc = screen_close(&s, bench(&a, &s, &err), &err);
-    args_clear(&a);
-    return rc;
+    int rc = wrong(a);
+    if (rc == 0) rc = screen_open(&s, a);
+    return rc ? rc : screen_close(&s, bench(a, &s, &err), &err);
 }

@@ -37,24 +37,19 @@ static void print(const wisp_report *r, const struct args *a)
 
 /* Of several processes the first one speaks.  It has done so before any of them ends (freeing the
  * context waits for all): mpirun ends the others as soon as one has failed. */
-int cmd_challenge(int argc, char **argv)
+int cmd_challenge(const struct args *a)
 {
-    struct args a;
     wisp_error err = { 0 };
     wisp_context *ctx = NULL;
     wisp_report *report = NULL;
-    int rc = args_read(&a, "challenge", argc, argv, 0, 0,
-                       "challenge --neurons N --layers L --mode raw|exact|merged --data DIR "
-                       "[--generate] [-o CATEGORIES]");
-    if (rc) return rc;
-    wisp_status st = join_context(&ctx, &a, &err);
-    if (st == WISP_OK) st = wisp_challenge(&report, ctx, a.cfg, a.out, &err);
+    int rc = 0;
+    wisp_status st = join_context(&ctx, a, &err);
+    if (st == WISP_OK) st = wisp_challenge(&report, ctx, a->cfg, a->out, &err);
     if (st != WISP_OK) rc = wisp_context_rank(ctx) == 0 ? fail(&err) : exit_code(st);
-    else if (report && args_on(&a, "json")) printf("%s\n", wisp_report_json(report));
-    else if (report) print(report, &a);
+    else if (report && args_on(a, "json")) printf("%s\n", wisp_report_json(report));
+    else if (report) print(report, a);
     fflush(stdout);
     wisp_report_free(report);
     wisp_context_free(ctx);
-    args_clear(&a);
     return rc;
 }

@@ -13,11 +13,16 @@ static wisp_status convert_data(const struct args *a, wisp_error *err)
     wisp_status st = open_context(&ctx, a, err);
     if (st == WISP_OK) st = wisp_data_open(&d, ctx, a->files[0], a->cfg, NULL, err);
     if (st == WISP_OK) st = wisp_data_write(d, ctx, a->files[1], NULL, err);
-    if (st == WISP_OK) {
-        wisp_data_stats s;
-        wisp_data_stats_get(d, &s);
-        fprintf(stderr, "%s: %zu rows, %zu features, %zu labels, %zu values\n", a->files[1],
-                s.n_rows, s.n_features, s.n_labels, s.n_values);
+    wisp_data_stats s = { 0 };
+    if (st == WISP_OK) wisp_data_stats_get(d, &s);
+    if (st == WISP_OK && !args_on(a, "quiet"))
+        tell("%s: %zu rows, %zu features, %zu labels, %zu values", a->files[1], s.n_rows,
+             s.n_features, s.n_labels, s.n_values);
+    if (st == WISP_OK && args_on(a, "json")) {
+        fputs("{\"path\":", stdout);
+        put_json(a->files[1], strlen(a->files[1]), stdout);
+        printf(",\"rows\":%zu,\"features\":%zu,\"labels\":%zu,\"values\":%zu}\n", s.n_rows,
+               s.n_features, s.n_labels, s.n_values);
     }
     wisp_data_free(d);
     wisp_context_free(ctx);
@@ -36,9 +41,15 @@ static wisp_status convert_model(const struct args *a, const char *type, wisp_er
     double before = megabytes(a->files[0]);
     wisp_status st = wisp_model_load(&m, a->files[0], err);
     if (st == WISP_OK) st = wisp_model_quantize(m, a->files[1], type, err);
-    if (st == WISP_OK)
-        fprintf(stderr, "%s: %s weights, %.2f MB (%s: %.2f MB)\n", a->files[1], type,
-                megabytes(a->files[1]), a->files[0], before);
+    if (st == WISP_OK && !args_on(a, "quiet"))
+        tell("%s: %s weights, %.2f MB (%s: %.2f MB)", a->files[1], type, megabytes(a->files[1]),
+             a->files[0], before);
+    if (st == WISP_OK && args_on(a, "json")) {
+        fputs("{\"path\":", stdout);
+        put_json(a->files[1], strlen(a->files[1]), stdout);
+        printf(",\"weights\":\"%s\",\"mb\":%.6g,\"mb_before\":%.6g}\n", type,
+               megabytes(a->files[1]), before);
+    }
     wisp_model_free(m);
     return st;
 }
@@ -65,13 +76,8 @@ static wisp_status convert(const struct args *a, wisp_error *err)
     return err->code;
 }
 
-int cmd_convert(int argc, char **argv)
+int cmd_convert(const struct args *a)
 {
-    struct args a;
     wisp_error err = { 0 };
-    int rc = args_read(&a, "convert", argc, argv, 2, 2, "convert IN OUT [options]");
-    if (rc) return rc;
-    rc = convert(&a, &err) == WISP_OK ? 0 : fail(&err);
-    args_clear(&a);
-    return rc;
+    return convert(a, &err) == WISP_OK ? 0 : fail(&err);
 }

@@ -65,7 +65,7 @@ static void print_table(const wisp_report *r)
     wisp_report_get(r, "rows", &rows);
     wisp_report_get(r, "rows_unlabelled", &none);
     wisp_report_get(r, "seconds", &seconds);
-    printf("%.0f rows (%.0f without labels, counted as misses), %.2f s, %.1f us a row\n", rows,
+    printf("%.0f rows (%.0f without labels, counted as misses), %.2f s, %.1f us per row\n", rows,
            none, seconds, rows > 0 ? 1e6 * seconds / rows : 0);
     if (wisp_report_get(r, "scored_mean", &scored) && wisp_report_get(r, "labels", &labels) &&
         wisp_report_get(r, "exact_seconds", &exact))
@@ -94,15 +94,10 @@ static wisp_status eval(const struct args *a, wisp_error *err)
     return st;
 }
 
-int cmd_eval(int argc, char **argv)
+int cmd_eval(const struct args *a)
 {
-    struct args a;
     wisp_error err = { 0 };
-    int rc = args_read(&a, "eval", argc, argv, 2, 2, "eval MODEL DATA [options]");
-    if (rc) return rc;
-    if (strcmp(args_text(&a, "blank-lines"), "auto") == 0) /* they have no label to be hit */
-        wisp_config_set(a.cfg, "blank-lines", "skip", &err);
-    rc = eval(&a, &err) == WISP_OK ? 0 : fail(&err);
-    args_clear(&a);
-    return rc;
+    if (strcmp(args_text(a, "blank-lines"), "auto") == 0) /* they have no label to be hit */
+        wisp_config_set(a->cfg, "blank-lines", "skip", &err);
+    return eval(a, &err) == WISP_OK ? 0 : fail(&err);
 }

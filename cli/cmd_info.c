@@ -3,15 +3,12 @@
 
 #include <stdio.h>
 
-int cmd_info(int argc, char **argv)
+int cmd_info(const struct args *a)
 {
-    struct args a;
-    int rc = args_read(&a, "info", argc, argv, 0, 0, "info [--json]");
-    if (rc) return rc;
     static const char *const tables[] = { "formats",    "layers",   "losses",
                                           "optimizers", "samplers", "hashes",
                                           "precisions", "kernels",  "devices" };
-    int json = args_on(&a, "json");
+    int json = args_on(a, "json");
     printf(json ? "{\"version\":\"%s\"" : "wisp %s\n", wisp_version());
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
         const char *name, *what;
@@ -23,6 +20,5 @@ int cmd_info(int argc, char **argv)
         if (json) putchar(']');
     }
     if (json) puts("}");
-    args_clear(&a);
     return 0;
 }

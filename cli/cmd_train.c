@@ -14,7 +14,7 @@ static int show(void *screen, const wisp_progress *p)
 }
 
 /* What became of the scores: the expected calibration error on the validation rows. */
-static void say_calibration(const wisp_report *r)
+static void tell_calibration(const wisp_report *r)
 {
     static const char *const keys[] = { "valid_ece", "valid_ece_sparse" };
     for (int i = 0; i < 2; i++) {
@@ -25,17 +25,29 @@ static void say_calibration(const wisp_report *r)
         wisp_report_get(r, keys[i], &fitted);
         const char *how = i ? " (--inference sparse)" : "";
         if (raw < 0 && i == 0)
-            fprintf(stderr, "scores    raw: there were no validation rows to calibrate them on\n");
+            tell("scores    raw: there were no validation rows to calibrate them on");
         else if (raw >= 0 && raw == fitted)
-            fprintf(stderr,
-                    "scores    raw%s: the validation rows are too few to do better; calibration "
-                    "error %.2f %%\n",
-                    how, raw);
+            tell("scores    raw%s: the validation rows are too few to do better; calibration "
+                 "error %.2f %%",
+                 how, raw);
         else if (raw >= 0)
-            fprintf(stderr,
-                    "scores    calibrated%s: expected calibration error %.2f %%, raw %.2f\n", how,
-                    fitted, raw);
+            tell("scores    calibrated%s: expected calibration error %.2f %%, raw %.2f", how,
+                 fitted, raw);
     }
+}
+
+static void tell_saved(const wisp_report *r, const char *path)
+{
+    double best = -1, epoch = 0, seconds = 0, peak = 0;
+    char valid[60] = "";
+    wisp_report_get(r, "valid_p@1", &best);
+    wisp_report_get(r, "best_epoch", &epoch);
+    wisp_report_get(r, "seconds", &seconds);
+    wisp_report_get(r, "peak_bytes", &peak);
+    if (best >= 0) snprintf(valid, sizeof valid, ", validation P@1 %.2f", best);
+    tell("saved     %s (epoch %.0f%s) after %.1f s, peak memory %.2f GiB", path, epoch, valid,
+         seconds, peak / (1 << 30));
+    tell_calibration(r);
 }
 
 static wisp_status train(const struct args *a, struct screen *s, wisp_error *err)
@@ -49,18 +61,8 @@ static wisp_status train(const struct args *a, struct screen *s, wisp_error *err
     if (st == WISP_OK && *valid_path)
         st = wisp_data_open_like(&valid, ctx, valid_path, a->cfg, data, err);
     if (st == WISP_OK) st = wisp_train(&report, ctx, a->cfg, data, valid, a->out, show, s, err);
-    if (st == WISP_OK) {
-        double best, epoch, seconds, peak;
-        wisp_report_get(report, "valid_p@1", &best);
-        wisp_report_get(report, "best_epoch", &epoch);
-        wisp_report_get(report, "seconds", &seconds);
-        wisp_report_get(report, "peak_bytes", &peak);
-        fprintf(stderr, "saved     %s (epoch %.0f", a->out, epoch);
-        if (best >= 0) fprintf(stderr, ", validation P@1 %.2f", best);
-        fprintf(stderr, ") after %.1f s, peak memory %.2f GiB\n", seconds, peak / (1 << 30));
-        say_calibration(report);
-        if (args_on(a, "json")) printf("%s\n", wisp_report_json(report));
-    }
+    if (st == WISP_OK && !s->quiet) tell_saved(report, a->out);
+    if (st == WISP_OK && args_on(a, "json")) printf("%s\n", wisp_report_json(report));
     wisp_report_free(report);
     wisp_data_free(valid);
     wisp_data_free(data);
@@ -68,22 +70,12 @@ static wisp_status train(const struct args *a, struct screen *s, wisp_error *err
     return st;
 }
 
-int cmd_train(int argc, char **argv)
+int cmd_train(const struct args *a)
 {
-    static const char usage[] = "train DATA -o MODEL [options]";
-    struct args a;
-    wisp_error err = { 0 };
-    int rc = args_read(&a, "train", argc, argv, 1, 1, usage);
-    if (rc) return rc;
-    if (!a.out) {
-        fprintf(stderr, "wisp train: -o MODEL is missing\nusage: wisp %s\n", usage);
-        args_clear(&a);
-        return 2;
-    }
     struct screen s;
+    wisp_error err = { 0 };
+    if (!a->out) return usage_error(a->command, "-o MODEL is missing");
     heed_signals();
-    rc = screen_open(&s, &a);
-    if (rc == 0) rc = screen_close(&s, train(&a, &s, &err), &err);
-    args_clear(&a);
-    return rc;
+    int rc = screen_open(&s, a);
+    return rc ? rc : screen_close(&s, train(a, &s, &err), &err);
 }

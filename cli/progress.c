@@ -1,7 +1,9 @@
 /* What a person sees of training: a line that moves on a terminal, one line an epoch, the log. */
 #include "cli.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static void print_time(char *out, size_t room, double s)
@@ -11,18 +13,23 @@ static void print_time(char *out, size_t room, double s)
     else snprintf(out, room, "%ld:%02ld", t / 60, t % 60);
 }
 
+static void print_epoch(const struct screen *s, const wisp_progress *p)
+{
+    if (s->terminal) fputs("\r\033[K", stderr);
+    fprintf(stderr, "epoch %*d/%d  loss %.4f  ", p->epochs > 9 ? 2 : 1, p->epoch, p->epochs,
+            p->loss);
+    if (p->valid >= 0) fprintf(stderr, "valid P@1 %.2f%s  ", p->valid, p->best ? " *" : "  ");
+    fprintf(stderr, "%.0f rows/s  active %.0f  scored %.0f  recall %.2f\n", p->rows_per_s,
+            p->active, p->scored, p->recall);
+}
+
 int screen_show(void *screen, const wisp_progress *p)
 {
     struct screen *s = screen;
     char eta[32];
     print_time(eta, sizeof eta, p->eta_s);
     if (p->epoch_ended) {
-        if (s->terminal) fputs("\r\033[K", stderr);
-        fprintf(stderr, "epoch %*d/%d  loss %.4f  ", p->epochs > 9 ? 2 : 1, p->epoch, p->epochs,
-                p->loss);
-        if (p->valid >= 0) fprintf(stderr, "valid P@1 %.2f%s  ", p->valid, p->best ? " *" : "  ");
-        fprintf(stderr, "%.0f rows/s  active %.0f  scored %.0f  recall %.2f\n", p->rows_per_s,
-                p->active, p->scored, p->recall);
+        if (!s->quiet) print_epoch(s, p);
         if (s->log) {
             fprintf(s->log, "%s\n", p->json);
             fflush(s->log);
@@ -37,9 +44,10 @@ int screen_show(void *screen, const wisp_progress *p)
 
 int screen_open(struct screen *s, const struct args *a)
 {
-    *s = (struct screen){ .log_path = args_text(a, "log"), .terminal = isatty(2) };
+    *s = (struct screen){ .log_path = args_text(a, "log"), .quiet = args_on(a, "quiet") };
+    s->terminal = isatty(2) && !s->quiet;
     if (!*s->log_path || (s->log = fopen(s->log_path, args_on(a, "resume") ? "a" : "w"))) return 0;
-    fprintf(stderr, "wisp: --log: %s cannot be written\n", s->log_path);
+    tell("wisp: --log: %s cannot be written: %s", s->log_path, strerror(errno));
     return 5;
 }
 
@@ -48,7 +56,7 @@ int screen_close(struct screen *s, wisp_status st, const wisp_error *err)
     if (st != WISP_OK && s->terminal) fputc('\n', stderr);
     int rc = st == WISP_OK ? 0 : fail(err);
     if (s->log && (ferror(s->log) | fclose(s->log)) != 0) {
-        fprintf(stderr, "wisp: --log: %s could not be written whole\n", s->log_path);
+        tell("wisp: --log: %s could not be written whole", s->log_path);
         if (rc == 0) rc = 5;
     }
     return rc;

@@ -81,15 +81,27 @@ WISP_API void wisp_context_on_notice(wisp_context *ctx, void (*say)(void *arg, c
 WISP_API int wisp_table_row(const char *table, size_t i, const char **name, const char **what);
 
 typedef struct wisp_option {
-    const char *key;      /* long flag without the dashes */
-    const char *type;     /* "int", "real", "size", "flag", "choice", "text" */
+    const char *key;  /* long flag without the dashes */
+    const char *type; /* "int", "real", "size", "flag", "choice", "mixed" (a choice or a number),
+                         "text", "list" (numbers, commas between), "file" (one that is read, or
+                         a word of its range), "output" (one that is written), "folder" */
     const char *fallback; /* default, as text */
     const char *range;    /* "1..1000", "adam|adagrad|sgd", "" */
     const char *commands; /* commands that take it: "train eval" */
     const char *help;
+    const char *group;     /* title under which help lists it */
+    const char *essential; /* commands whose short help shows it: "train" */
 } wisp_option;
 /* NULL past the end. */
 WISP_API const wisp_option *wisp_option_row(size_t i);
+/* The i-th option that 'command' takes, as it means it: type, range and help may differ from those
+ * of the row that all commands share.  NULL past the end. */
+WISP_API const wisp_option *wisp_option_of(const char *command, size_t i);
+/* The option of 'command' (NULL: of any) that a misspelt key probably means ("epoch": epochs,
+ * "learning_rate": lr), or NULL. */
+WISP_API const wisp_option *wisp_option_like(const char *key, const char *command);
+/* Which of n words a misspelt one probably means; -1: none. */
+WISP_API int wisp_nearest(const char *word, const char *const *words, size_t n);
 
 /* ---- options ---- */
 
@@ -277,8 +289,11 @@ WISP_API wisp_status wisp_sparse_run(float *values, uint8_t *ends, wisp_report *
 WISP_API wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err);
 WISP_API void wisp_model_free(wisp_model *m);
 WISP_API size_t wisp_model_n_labels(const wisp_model *m);
+WISP_API size_t wisp_model_n_features(const wisp_model *m);
 /* The label's name ('*bytes' long, not ended by a zero), or NULL where the model has no names. */
 WISP_API const char *wisp_model_label_name(const wisp_model *m, int32_t label, size_t *bytes);
+/* The same of a feature: its word, or its line of option "vocab". */
+WISP_API const char *wisp_model_feature_name(const wisp_model *m, int32_t feature, size_t *bytes);
 /* JSON: architecture, options, tensors, sizes.  Lives as long as the model. */
 WISP_API const char *wisp_model_describe(const wisp_model *m);
 

@@ -11,7 +11,7 @@ from . import _library as library
 from . import _options as options
 from ._rows import Data
 
-_ROWS = options.of_commands(["convert"], without=["config", "quantize"])
+_ROWS = options.of_commands(["convert"], without=["config", "quantize", "json", "quiet"])
 
 
 def read(path: Any, **keywords: Any) -> Tuple[sp.csr_matrix, sp.csr_matrix]:

@@ -17,7 +17,8 @@ class Error(c.Structure):
 
 
 class Option(c.Structure):
-    _fields_ = [(name, c.c_char_p) for name in ("key", "type", "fallback", "range", "commands", "help")]
+    _fields_ = [(name, c.c_char_p) for name in ("key", "type", "fallback", "range", "commands", "help", "group",
+                                             "essential")]
 
 
 class DataStats(c.Structure):

@@ -11,7 +11,7 @@ from . import _library as library
 
 _TYPES = {"int": int, "real": float, "flag": bool}
 _HINTS = {"int": "int", "real": "float", "flag": "bool", "size": "int | str", "choice": "str", "mixed": "str",
-          "text": "str | None"}
+          "text": "str | None", "list": "str | None", "file": "str | None", "output": "str | None", "folder": "str | None"}
 # An attribute 'transform' would make an estimator a transformer in the eyes of scikit-learn.
 _RENAMED = {"transform": "hash_transform"}
 

@@ -20,7 +20,7 @@ from ._training import train
 MOST = 64  # labels a row that 'predict' looks at; a card gives no more
 
 # config, json: of the command.  valid: X_valid.  note: ours.  memory is there: it bounds files that are larger.
-_ROWS = options.of_commands(["train", "predict"], without=["config", "json", "valid", "note"])
+_ROWS = options.of_commands(["train", "predict"], without=["config", "json", "tsv", "quiet", "valid", "note"])
 _EXTRA = {  # name: (default, type hint, help)
     "k": (5, "int", "labels a row that predict_proba and predict_top give unless they are told"),
     "threshold": (None, "float | None", "lowest probability of a label that 'predict' gives for multi-label rows; None: "

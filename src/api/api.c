@@ -343,12 +343,27 @@ size_t wisp_model_n_labels(const wisp_model *m)
     return m->net.n_labels;
 }
 
+size_t wisp_model_n_features(const wisp_model *m)
+{
+    return m->net.n_features;
+}
+
+static const char *name_of(const struct wisp_names *names, int32_t id, size_t *bytes)
+{
+    if (id < 0 || (size_t)id >= names->n) return NULL;
+    const size_t *start = names->start + id;
+    *bytes = start[1] - start[0] - 1;
+    return names->text + start[0];
+}
+
 const char *wisp_model_label_name(const wisp_model *m, int32_t label, size_t *bytes)
 {
-    if (label < 0 || (size_t)label >= m->labels.n) return NULL;
-    const size_t *start = m->labels.start + label;
-    *bytes = start[1] - start[0] - 1;
-    return m->labels.text + start[0];
+    return name_of(&m->labels, label, bytes);
+}
+
+const char *wisp_model_feature_name(const wisp_model *m, int32_t feature, size_t *bytes)
+{
+    return name_of(&m->vocab, feature, bytes);
 }
 
 const char *wisp_model_describe(const wisp_model *m)

@@ -1,4 +1,5 @@
-/* The option table: key, type, default, range, commands, help.  Read top-down by 'wisp help'. */
+/* The option table: key, type, default, range, commands, help, group, and the commands whose short
+ * help shows it.  Read top-down by 'wisp help'. */
 #include "config/options.h"
 #include "base/mem.h"
 
@@ -9,236 +10,341 @@
 #include <string.h>
 
 #define READS "train eval predict convert"
+#define WORKS "train eval predict convert synth bench challenge"
+
+/* Groups, as help prints them: in the order in which the table first names them. */
+#define NETWORK   "The network"
+#define TRAINING  "Training"
+#define SAMPLING  "Which output rows a training step computes"
+#define HASHING   "Hash tables (--sampling lsh)"
+#define RUNS      "Going on, checkpoints, logs"
+#define DATA      "Data"
+#define USE       "Scores and answers"
+#define SYNTHETIC "Synthetic rows"
+#define DEEP      "Deep sparse networks"
+#define MACHINE   "Machine and output"
 
 static const wisp_option table[N_OPTS] = {
     [OPT_NET] = { "net", "text", "", "", "train bench",
                   "layers in a row, e.g. \"input 256, relu, dropout 0.3, dense 128, relu\" or "
                   "\"sparse "
                   "radix 1024, relu\" (wisp info lists the kinds); the output layer is added; "
-                  "empty: from --hidden and --dropout" },
-    [OPT_HIDDEN] = { "hidden", "text", "", "", "train bench",
+                  "empty: from --hidden and --dropout",
+                  NETWORK, "" },
+    [OPT_HIDDEN] = { "hidden", "list", "", "", "train bench",
                      "widths of the hidden layers: 256, or 512,256; empty: 512 up to 4096 labels, "
-                     "256 above" },
+                     "256 above",
+                     NETWORK, "train bench" },
     [OPT_DROPOUT] = { "dropout", "real", "-1", "-1..0.95", "train bench",
-                      "share of hidden units dropped while training; -1: chosen from the data" },
+                      "share of hidden units dropped while training; -1: chosen from the data",
+                      NETWORK, "" },
     [OPT_INPUT_DROPOUT] = { "input-dropout", "real", "-1", "-1..0.95", "train bench",
                             "share of input features dropped while training; -1: chosen from the "
-                            "data" },
+                            "data",
+                            NETWORK, "" },
     [OPT_LOSS] = { "loss", "choice", "auto", "auto|softmax|bce", "train bench",
                    "softmax: labels compete, 1/|Y| targets; bce: each label alone, scores to "
-                   "threshold; auto: softmax for many rows and labels, else bce" },
+                   "threshold; auto: softmax for many rows and labels, else bce",
+                   NETWORK, "train" },
 
     [OPT_EPOCHS] = { "epochs", "int", "0", "0..100000", "train bench",
-                     "passes over the data; 0: from the number of rows" },
+                     "passes over the data; 0: from the number of rows", TRAINING, "train bench" },
     [OPT_SECONDS] = { "seconds", "real", "0", "0..1000000000", "bench",
                       "train: no longer than this; 0: no limit; 30 where --epochs is not given "
-                      "either; predict: each way of prediction is measured for so long; 0: 2" },
+                      "either; predict: each way of prediction is measured for so long; 0: 2",
+                      TRAINING, "bench" },
     [OPT_BATCH] = { "batch", "int", "0", "0..65536", "train bench",
-                    "rows a step; 0: from the number of rows" },
+                    "rows per step; 0: from the number of rows", TRAINING, "train bench" },
     [OPT_LR] = { "lr", "real", "0", "0..1000", "train bench",
-                 "highest learning rate; 0: the default of the optimizer and the sampling" },
+                 "highest learning rate; 0: the default of the optimizer and the sampling",
+                 TRAINING, "train bench" },
     [OPT_OPTIMIZER] = { "optimizer", "choice", "auto", "auto|adam|adagrad|sgd", "train bench",
                         "all touch only rows that have a gradient; auto: adagrad for many rows and "
-                        "labels, else adam" },
+                        "labels, else adam",
+                        TRAINING, "" },
     [OPT_MOMENTS] = { "moments", "choice", "auto", "auto|fp32|bf16", "train bench",
                       "what adam and sgd keep their running means in; bf16 halves them and rounds "
-                      "at random; auto: bf16 from 2^26 weights on" },
+                      "at random; auto: bf16 from 2^26 weights on",
+                      TRAINING, "" },
     [OPT_PRECISION] = { "precision", "choice", "auto", "auto|fp32|bf16", "train bench",
-                        "of the output layer's products; weights and sums stay fp32; auto: bf16 "
-                        "where the processor has instructions for it" },
+                        "precision of the output layer's products; weights and sums stay fp32; "
+                        "auto: bf16 where the processor has instructions for it",
+                        TRAINING, "" },
     [OPT_MOMENTUM] = { "momentum", "real", "0.9", "0..0.9999", "train bench",
-                       "of --optimizer sgd" },
+                       "momentum of --optimizer sgd", TRAINING, "" },
     [OPT_WARMUP] = { "warmup", "real", "0.05", "0..1", "train bench",
-                     "share of all steps with a rising learning rate" },
+                     "share of all steps with a rising learning rate", TRAINING, "" },
     [OPT_DECAY] = { "decay", "choice", "linear", "linear|cosine|none", "train bench",
-                    "learning rate after the warm-up" },
+                    "learning rate after the warm-up", TRAINING, "" },
     [OPT_AVERAGE] = { "average", "real", "0", "0..1", "train bench",
                       "share of the run, at its end, whose weights are averaged (4 times an "
-                      "epoch)" },
+                      "epoch)",
+                      TRAINING, "" },
     [OPT_SAMPLING] = { "sampling", "text", "auto", "", "train bench",
                        "which output rows a step computes: full, or finders joined by +: random, "
                        "frequency, neighbours, features, ivf, lsh; auto: full for few labels, else "
                        "what "
-                       "measured best" },
+                       "measured best",
+                       SAMPLING, "bench" },
     [OPT_KEEP] = { "keep", "int", "20", "1..1000", "train bench",
-                   "rows kept of what the finders found for a sample" },
+                   "rows kept of what the finders found for a sample", SAMPLING, "" },
     [OPT_RANDOM] = { "random", "int", "-1", "-1..100000000", "train bench",
-                     "rows a batch that --sampling random draws; -1: from the number of labels" },
+                     "rows per batch that --sampling random draws; -1: from the number of labels",
+                     SAMPLING, "" },
     [OPT_FREQUENT] = { "frequent", "int", "500", "0..100000000", "train bench",
-                       "rows a batch that --sampling frequency draws" },
+                       "rows per batch that --sampling frequency draws", SAMPLING, "" },
     [OPT_CARRY] = { "carry", "int", "-1", "-1..100000000", "train bench",
                     "rows with the most wrong probability that --sampling neighbours carries to "
-                    "the next batch; -1: from the number of labels" },
+                    "the next batch; -1: from the number of labels",
+                    SAMPLING, "" },
     [OPT_ACTIVE_MIN] = { "active-min", "int", "0", "0..100000000", "train bench",
-                         "fewest rows a step computes; random rows fill up" },
+                         "fewest rows a step computes; random rows fill up", SAMPLING, "" },
     [OPT_ACTIVE_MAX] = { "active-max", "int", "-1", "-1..100000000", "train bench",
                          "most rows a step computes (true labels are never cut); 0: no limit; -1: "
-                         "from the number of labels" },
+                         "from the number of labels",
+                         SAMPLING, "" },
     [OPT_ACTIVE_PER] = { "active-per", "choice", "batch", "batch|example", "train bench",
                          "batch: every sample computes the rows of all; example: each its own, as "
-                         "in SLIDE" },
+                         "in SLIDE",
+                         SAMPLING, "" },
     [OPT_HOGWILD] = { "hogwild", "choice", "no", "no|yes", "train bench",
                       "with --active-per example: threads move output rows at once, sample by "
-                      "sample, without locks; not repeatable with more than one thread" },
+                      "sample, without locks; not repeatable with more than one thread",
+                      SAMPLING, "" },
     [OPT_HIDDEN_SAMPLING] = { "hidden-sampling", "text", "lsh", "", "train bench",
                               "which rows of a 'sampled' layer of --net a step computes: as "
-                              "--sampling, but only what needs no labels" },
+                              "--sampling, but only what needs no labels",
+                              SAMPLING, "" },
     [OPT_CORRECT] = { "correct", "real", "0", "0..1", "train bench",
-                      "log-probability correction of rows drawn at random: 1 whole, 0 none" },
+                      "log-probability correction of rows drawn at random: 1 whole, 0 none",
+                      SAMPLING, "" },
     [OPT_RESCORE] = { "rescore", "choice", "yes", "no|yes", "train bench",
-                      "keep found rows by exact score; no: by votes" },
+                      "keep found rows by exact score; no: by votes", SAMPLING, "" },
     [OPT_HASH] = { "hash", "choice", "auto", "auto|simhash|wta|dwta|minhash", "train bench",
-                   "hash family of --sampling lsh" },
+                   "hash family of --sampling lsh", HASHING, "" },
     [OPT_BITS] = { "bits", "int", "0", "0..30", "train bench",
                    "bits of a key, rounded to whole hashes of the family (K of them); 0: from the "
-                   "number of rows" },
+                   "number of rows",
+                   HASHING, "" },
     [OPT_TABLES] = { "tables", "int", "0", "0..4096", "train bench",
-                     "hash tables (L); 0: 50, beside neighbours 12" },
+                     "hash tables (L); 0: 50, beside neighbours 12", HASHING, "" },
     [OPT_BUCKET] = { "bucket", "int", "128", "0..100000000", "train bench",
-                     "most rows a bucket holds; 0: no limit" },
+                     "most rows a bucket holds; 0: no limit", HASHING, "" },
     [OPT_REPLACE] = { "replace", "choice", "fifo", "fifo|reservoir", "train bench",
-                      "which rows a full bucket keeps: the newest, or a random choice" },
+                      "which rows a full bucket keeps: the newest, or a random choice", HASHING,
+                      "" },
     [OPT_STRATEGY] = { "strategy", "choice", "topk", "vanilla|topk|threshold", "train bench",
                        "rows of one table after another; those in most tables; those in at least "
-                       "--votes tables" },
+                       "--votes tables",
+                       HASHING, "" },
     [OPT_VOTES] = { "votes", "int", "2", "1..4096", "train bench",
-                    "tables for --strategy threshold" },
+                    "tables for --strategy threshold", HASHING, "" },
     [OPT_TRANSFORM] = { "transform", "choice", "yes", "no|yes", "train bench",
-                        "hash centred rows, and with simhash take norms and biases into account" },
+                        "hash centred rows, and with simhash take norms and biases into account",
+                        HASHING, "" },
     [OPT_REBUILD] = { "rebuild", "int", "0", "0..100000000", "train bench",
                       "steps before the first rebuild of the tables, later gaps grow; 0: from the "
                       "number "
-                      "of rows" },
+                      "of rows",
+                      HASHING, "" },
     [OPT_REDRAW] = { "redraw", "int", "20", "0..100000000", "train bench",
-                     "rebuilds between new hash functions; 0: never" },
+                     "rebuilds between new hash functions; 0: never", HASHING, "" },
     [OPT_LISTS] = { "lists", "int", "0", "0..1000000", "train bench",
-                    "inverted lists of --sampling ivf; 0: from the number of rows" },
+                    "inverted lists of --sampling ivf; 0: from the number of rows", SAMPLING, "" },
     [OPT_PROBES] = { "probes", "int", "0", "0..100000", "train bench",
-                     "lists looked at for a sample; 0: chosen from --lists" },
+                     "lists looked at for a sample; 0: chosen from --lists", SAMPLING, "" },
     [OPT_INDEX] = { "index", "choice", "auto", "auto|no|yes", "train bench",
-                    "keep an index for --inference sparse in the model; auto: for many labels" },
+                    "keep an index for --inference sparse in the model; auto: for many labels",
+                    SAMPLING, "" },
     [OPT_SEED] = { "seed", "int", "1", "0..9007199254740992", "train synth bench challenge",
-                   "of every random choice" },
-    [OPT_VALID] = { "valid", "text", "", "", "train",
-                    "file of validation rows; empty: hold out some" },
+                   "seed of every random choice", TRAINING, "train synth" },
+    [OPT_VALID] = { "valid", "file", "", "", "train",
+                    "file of validation rows; empty: hold out some", TRAINING, "train" },
     [OPT_HOLDOUT] = { "holdout", "real", "-1", "-1..0.5", "train",
                       "share of the training rows held out for validation when no file is given; "
-                      "-1: from their number" },
+                      "-1: from their number",
+                      TRAINING, "" },
     [OPT_PATIENCE] = { "patience", "int", "10", "0..100000", "train bench",
                        "epochs without a better validation P@1 before stopping; 0: never stop "
-                       "early" },
-    [OPT_WEIGHTS] = { "weights", "text", "", "", "train",
+                       "early",
+                       TRAINING, "" },
+    [OPT_WEIGHTS] = { "weights", "file", "", "", "train",
                       "file whose line i says what row i counts for in training: a number, 0 or "
-                      "more; empty: all the same" },
-    [OPT_CLASS_WEIGHT] = { "class-weight", "text", "none", "", "train",
+                      "more; empty: all the same",
+                      TRAINING, "" },
+    [OPT_CLASS_WEIGHT] = { "class-weight", "file", "none", "none|balanced", "train",
                            "what labels count for, a row the mean of its labels: none; balanced: "
                            "rare ones more; or a file of lines 'label weight', or of a weight for "
-                           "each label" },
-    [OPT_INIT] = { "init", "text", "", "", "train bench",
-                   "model to go on from; its features and labels stay, further ones are added" },
+                           "each label",
+                           TRAINING, "" },
+    [OPT_INIT] = { "init", "file", "", "", "train bench",
+                   "model to go on from; its features and labels stay, further ones are added",
+                   RUNS, "train" },
     [OPT_OLD_PACE] = { "old-pace", "real", "-1", "-1..1", "train bench",
                        "with --init: learning rate of what the model knows, times this; 0 keeps it "
-                       "as it is; -1: 0 where there are new labels, else 1" },
+                       "as it is; -1: 0 where there are new labels, else 1",
+                       RUNS, "" },
     [OPT_KEEP_STATE] = { "keep-state", "flag", "0", "", "train",
                          "leave MODEL.state when the run is done: a later --init MODEL then also "
-                         "goes on with the optimizer's memory" },
+                         "goes on with the optimizer's memory",
+                         RUNS, "" },
     [OPT_RESUME] = { "resume", "flag", "0", "", "train",
                      "go on with a run that was stopped or killed, from its last checkpoint; from "
-                     "the beginning where there is none" },
+                     "the beginning where there is none",
+                     RUNS, "train" },
     [OPT_CHECKPOINT_STEPS] = { "checkpoint-steps", "int", "0", "0..1000000000000", "train",
-                               "steps between checkpoints within an epoch; 0: by time only" },
+                               "steps between checkpoints within an epoch; 0: by time only", RUNS,
+                               "" },
     [OPT_CHECKPOINT_MINUTES] = { "checkpoint-minutes", "real", "10", "0..1000000", "train",
                                  "minutes between checkpoints within an epoch; 0: at its end "
-                                 "only" },
-    [OPT_LOG] = { "log", "text", "", "", "train bench",
-                  "file that receives one JSON line an epoch" },
-    [OPT_NOTE] = { "note", "text", "", "", "train",
-                   "one line of ASCII that the model keeps among its options" },
+                                 "only",
+                                 RUNS, "" },
+    [OPT_LOG] = { "log", "output", "", "", "train bench",
+                  "file that receives one JSON line per epoch", RUNS, "" },
+    [OPT_NOTE] = { "note", "text", "", "", "train", "one line of text that the model keeps", RUNS,
+                   "" },
 
     [OPT_FORMAT] = { "format", "choice", "auto", "auto|xc|libsvm|fasttext|npz|idx", READS,
-                     "of the data files" },
+                     "format of the data files; auto: by their bytes", DATA,
+                     "train eval predict convert" },
     [OPT_VALUES] = { "values", "choice", "auto", "auto|tfidf|unit|raw", "train bench",
                      "tfidf: (1+log count)*idf, length 1; unit: length 1; raw: as they are; auto: "
                      "raw "
-                     "for images (idx), tfidf where all values are counts, else unit" },
+                     "for images (idx), tfidf where all values are counts, else unit",
+                     DATA, "" },
     [OPT_INDEX_BASE] = { "index-base", "int", "-1", "-1..1", READS,
-                         "first feature id; -1: xc 0, libsvm 1" },
+                         "first feature id; -1: xc 0, libsvm 1", DATA, "convert" },
     [OPT_NO_HEADER] = { "no-header", "flag", "0", "", READS,
-                        "xc text without its first line 'rows features labels'" },
+                        "xc text without its first line 'rows features labels'", DATA, "convert" },
     [OPT_BLANK_LINES] = { "blank-lines", "choice", "auto", "auto|skip|rows", "eval predict",
                           "lines with nothing on them: rows without features, or skipped; auto: "
-                          "eval skips them, predict answers every line" },
+                          "eval skips them, predict answers every line",
+                          DATA, "" },
     [OPT_PAIRS] = { "pairs", "flag", "0", "", "train convert",
-                    "fasttext text: pairs of neighbouring words are features too" },
+                    "fasttext text: pairs of neighbouring words are features too", DATA,
+                    "convert" },
     [OPT_MIN_COUNT] = { "min-count", "int", "1", "1..1000000", "train convert",
-                        "fasttext text: rarer words and pairs are dropped" },
-    [OPT_LABELS] = { "labels", "text", "", "", "train synth",
-                     "file of label names, line i names id i (synth: number of labels)" },
-    [OPT_VOCAB] = { "vocab", "text", "", "", "train", "file of feature names, line i names id i" },
-    [OPT_CACHE] = { "cache", "text", "", "", READS " challenge",
+                        "fasttext text: rarer words and pairs are dropped", DATA, "convert" },
+    [OPT_LABELS] = { "labels", "file", "", "", "train synth inspect",
+                     "file of label names, line i names id i", DATA, "train synth" },
+    [OPT_VOCAB] = { "vocab", "file", "", "", "train inspect",
+                    "file of feature names, line i names id i", DATA, "" },
+    [OPT_CACHE] = { "cache", "folder", "", "", READS " challenge",
                     "folder for binary copies of data files that cannot lie beside them; '-': keep "
-                    "none" },
+                    "none",
+                    DATA, "" },
     [OPT_MEMORY] = { "memory", "size", "0", "", READS " challenge",
-                     "limit for data held at once, e.g. 2G; 0: what the machine has (challenge: "
-                     "for "
-                     "network and inputs on the card; what is beyond it is streamed)" },
+                     "limit for data held at once, e.g. 2G; 0: what the machine has", DATA,
+                     "challenge" },
 
-    [OPT_K] = { "k", "text", "", "", "eval predict",
-                "cut-offs (eval, 1,3,5) or number of labels a row (predict, 5)" },
+    [OPT_K] = { "k", "list", "", "", "eval predict",
+                "cut-offs (eval), or how many labels per row (predict)", USE, "eval predict" },
     [OPT_THRESHOLD] = { "threshold", "real", "0", "0..1", "predict",
-                        "labels with a lower probability are left out" },
+                        "labels with a lower probability are left out", USE, "predict" },
     [OPT_SCORES] = { "scores", "choice", "calibrated", "calibrated|raw", "predict",
                      "calibrated: the probability that a label applies, fitted on the validation "
-                     "rows of training; raw: as the loss has them" },
-    [OPT_PROPENSITY] = { "propensity", "text", "0.55,1.5", "", "eval",
-                         "A,B of the propensity model (PSP)" },
+                     "rows of training; raw: as the loss has them",
+                     USE, "predict" },
+    [OPT_PROPENSITY] = { "propensity", "list", "0.55,1.5", "", "eval",
+                         "A,B of the propensity model (PSP)", USE, "eval" },
     [OPT_INFERENCE] = { "inference", "choice", "exact", "exact|sparse", "eval predict",
-                        "exact: all labels are scored; sparse: those the model's index names" },
+                        "exact: all labels are scored; sparse: those the model's index names", USE,
+                        "eval predict" },
     [OPT_QUANTIZE] = { "quantize", "choice", "no", "no|bf16|int8", "convert",
-                       "IN is a model: OUT is the same with smaller weights, to predict with" },
+                       "IN is a model: OUT is the same with smaller weights, to predict with", USE,
+                       "convert" },
 
     [OPT_SHAPE] = { "shape", "text", "", "", "synth bench",
-                    "amazon670k, delicious200k or ROWSxFEATURESxLABELS" },
+                    "amazon670k, delicious200k or ROWSxFEATURESxLABELS", SYNTHETIC, "synth bench" },
     [OPT_ROWS] = { "rows", "mixed", "fp32", "fp32|bf16|0..4000000000", "train bench synth",
-                   "train, bench: what the rows of the input and the output layer are kept in; "
-                   "bf16 halves them and rounds at random; synth: how many training rows" },
+                   "what the rows of the input and the output layer are kept in; bf16 halves them "
+                   "and rounds at random",
+                   TRAINING, "synth" },
     [OPT_TEST_ROWS] = { "test-rows", "int", "-1", "-1..4000000000", "synth bench",
-                        "test rows; -1: a tenth, at most 20000 (bench: 5000)" },
-    [OPT_FEATURES] = { "features", "int", "0", "0..2000000000", "synth", "number of features" },
+                        "test rows; -1: a tenth of the rows", SYNTHETIC, "synth" },
+    [OPT_FEATURES] = { "features", "int", "0", "0..2000000000", "synth", "number of features",
+                       SYNTHETIC, "synth" },
     [OPT_ROW_FEATURES] = { "row-features", "real", "0", "0..100000", "synth bench",
-                           "features a row, mean; 0: 75" },
+                           "features per row, mean; 0: 75", SYNTHETIC, "synth" },
     [OPT_ROW_LABELS] = { "row-labels", "real", "0", "0..10000", "synth bench",
-                         "labels a row, mean; 0: 5" },
+                         "labels per row, mean; 0: 5", SYNTHETIC, "synth" },
 
     [OPT_NEURONS] = { "neurons", "int", "1024", "32..4194304", "challenge",
-                      "of a layer: 1024, 4096, 16384 or 65536 in the official networks" },
+                      "neurons of a layer: 1024, 4096, 16384 or 65536 in the official networks",
+                      DEEP, "challenge" },
     [OPT_LAYERS] = { "layers", "int", "120", "1..1000000", "challenge",
-                     "120, 480 or 1920 in the official networks" },
+                     "number of layers: 120, 480 or 1920 in the official networks", DEEP,
+                     "challenge" },
     [OPT_MODE] = { "mode", "choice", "exact", "raw|exact|merged", "challenge",
                    "raw: every edge of every input is computed; exact: inputs that no later layer "
-                   "changes are done; merged: exact, and equal neurons are computed once" },
-    [OPT_DATA] = { "data", "text", "", "", "challenge",
-                   "folder of the official files; with --generate: of MNIST's training images" },
+                   "changes are done; merged: exact, and equal neurons are computed once",
+                   DEEP, "challenge" },
+    [OPT_DATA] = { "data", "folder", "", "", "challenge",
+                   "folder of the official files; with --generate: of MNIST's training images",
+                   DEEP, "challenge" },
     [OPT_GENERATE] = { "generate", "flag", "0", "", "challenge",
                        "make the network, and its inputs from MNIST, as the official ones are "
-                       "made" },
+                       "made",
+                       DEEP, "challenge" },
     [OPT_TOPOLOGY] = { "topology", "choice", "radix", "radix|random", "challenge",
-                       "of a generated network: the official butterflies, or 32 inputs a neuron at "
-                       "random" },
+                       "connections of a generated network: the official butterflies, or 32 inputs "
+                       "per neuron at random",
+                       DEEP, "challenge" },
 
     [OPT_DEVICE] = { "device", "choice", "cpu", "cpu|cuda", "train eval predict bench challenge",
-                     "where to work: on the CPU, or on an NVIDIA card" },
+                     "where to work: on the CPU, or on an NVIDIA card", MACHINE,
+                     "train eval predict bench challenge" },
     [OPT_CARD_MEMORY] = { "card-memory", "size", "0", "", "train bench",
                           "most memory of the card to take; where the output layer's rows do not "
                           "fit they stay in the host's memory, and those in use travel; 0: what "
-                          "is free" },
-    [OPT_THREADS] = { "threads", "int", "0", "0..1024",
-                      "train eval predict convert synth bench challenge", "0: one per core" },
-    [OPT_CONFIG] = { "config", "text", "", "", "train eval predict convert synth bench challenge",
-                     "file with lines 'key = value'" },
-    [OPT_JSON] = { "json", "flag", "0", "", "train eval predict inspect info bench challenge",
-                   "the last line of stdout is a JSON object (predict: one object a row)" },
+                          "is free",
+                          MACHINE, "" },
+    [OPT_THREADS] = { "threads", "int", "0", "0..1024", WORKS,
+                      "threads to work with; 0: one per core", MACHINE,
+                      "train eval predict convert synth bench challenge" },
+    [OPT_CONFIG] = { "config", "file", "", "", WORKS,
+                     "file of options, lines 'key = value'; the command line wins", MACHINE, "" },
+    [OPT_JSON] = { "json", "flag", "0", "",
+                   "train eval predict convert inspect info bench challenge",
+                   "the last line of stdout is one JSON object", MACHINE,
+                   "train eval predict convert inspect info bench challenge" },
+    [OPT_TSV] = { "tsv", "flag", "0", "", "predict",
+                  "one line per label: row (from 1), rank, label, score, with tabs between them",
+                  MACHINE, "predict" },
+    [OPT_QUIET] = { "quiet", "flag", "0", "", WORKS,
+                    "no plan, notices or progress on stderr, only errors", MACHINE,
+                    "train eval predict convert synth bench challenge" },
 };
+
+/* Rows that mean something else to some of their commands: help shows these instead. */
+static const wisp_option special[] = {
+    { "labels", "int", "", "1..2000000000", "synth", "number of labels", SYNTHETIC, "synth" },
+    { "labels", "flag", "0", "", "inspect", "print the label names, one per line", USE, "inspect" },
+    { "vocab", "flag", "0", "", "inspect", "print the feature names, one per line", USE,
+      "inspect" },
+    { "rows", "choice", "fp32", "fp32|bf16", "train bench",
+      "what the rows of the input and the output layer are kept in; bf16 halves them and rounds at "
+      "random",
+      TRAINING, "" },
+    { "rows", "int", "", "1..4000000000", "synth", "number of training rows", SYNTHETIC, "synth" },
+    { "test-rows", "int", "-1", "", "synth", "test rows; -1: a tenth of the rows, at most 20000",
+      SYNTHETIC, "synth" },
+    { "test-rows", "int", "-1", "", "bench", "held-out rows; -1: a tenth of the rows, at most 5000",
+      SYNTHETIC, "" },
+    { "k", "list", "1,3,5", "", "eval", "cut-offs of the measures", USE, "eval" },
+    { "k", "int", "", "1..10000", "predict",
+      "at most so many labels per row; without it 5, and with --threshold all that reach it", USE,
+      "predict" },
+    { "memory", "size", "0", "", "challenge",
+      "limit for network and inputs on the card, e.g. 2G; what is beyond it is streamed; 0: what "
+      "is free",
+      DEEP, "challenge" },
+    { "json", "flag", "0", "", "predict", "one JSON object per row", MACHINE, "predict" },
+    { "json", "flag", "0", "", "inspect info", "all of it as one JSON object", MACHINE,
+      "inspect info" },
+    { "seed", "int", "1", "", "challenge", "seed of --topology random", DEEP, "" },
+};
+enum { N_SPECIAL = sizeof special / sizeof *special };
 
 struct wisp_config {
     char *text[N_OPTS]; /* NULL: the default */
@@ -250,9 +356,38 @@ const wisp_option *wisp_option_row(size_t i)
     return i < N_OPTS ? &table[i] : NULL;
 }
 
+/* Is the word one of a list with blanks between? */
+static bool names(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = list; (p = strstr(p, word)); p += n)
+        if ((p == list || p[-1] == ' ') && (p[n] == 0 || p[n] == ' ')) return true;
+    return false;
+}
+
+const wisp_option *wisp_option_of(const char *command, size_t i)
+{
+    size_t at = 0;
+    while (at < N_OPTS && (!names(table[at].commands, command) || i-- > 0)) at++;
+    if (at == N_OPTS) return NULL;
+    for (size_t s = 0; s < N_SPECIAL; s++)
+        if (strcmp(special[s].key, table[at].key) == 0 && names(special[s].commands, command))
+            return &special[s];
+    return &table[at];
+}
+
 static bool is_type(const wisp_option *o, const char *type)
 {
     return strcmp(o->type, type) == 0;
+}
+
+/* Is every text a value of it, for whoever uses it to judge? */
+static bool is_text(const wisp_option *o)
+{
+    static const char *const types[] = { "text", "list", "file", "output", "folder" };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (is_type(o, types[i])) return true;
+    return false;
 }
 
 /* "1.5G" -> bytes; false if it is no size. */
@@ -279,13 +414,31 @@ static bool is_choice(const char *range, const char *s)
     return false;
 }
 
+/* "; did you mean softmax?", or nothing. */
+static const char *meant(char *to, size_t room, const char *range, const char *s)
+{
+    const char *words[32];
+    char text[200];
+    size_t n = 0;
+    snprintf(text, sizeof text, "%s", range);
+    for (char *p = text, *next; p && n < 32; p = next) {
+        if ((next = strchr(p, '|'))) *next++ = 0;
+        words[n++] = p;
+    }
+    int i = wisp_nearest(s, words, n);
+    snprintf(to, room, i < 0 ? "" : "; did you mean %s?", i < 0 ? "" : words[i]);
+    return to;
+}
+
 static wisp_status parse(double *num, const wisp_option *o, const char *s, wisp_error *err)
 {
     *num = 0;
-    if (is_type(o, "text")) return WISP_OK;
+    if (is_text(o)) return WISP_OK;
     if (is_type(o, "choice")) {
         if (is_choice(o->range, s)) return WISP_OK;
-        return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not one of %s", o->key, s, o->range);
+        char hint[80];
+        return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not one of %s%s", o->key, s, o->range,
+                         meant(hint, sizeof hint, o->range, s));
     }
     if (is_type(o, "mixed") && is_choice(o->range, s)) return WISP_OK;
     if (is_type(o, "flag")) {
@@ -337,6 +490,9 @@ static int find(const char *key)
 wisp_status wisp_config_set(wisp_config *c, const char *key, const char *value, wisp_error *err)
 {
     int i = find(key);
+    const wisp_option *like = i < 0 ? wisp_option_like(key, NULL) : NULL;
+    if (like)
+        return wisp_fail(err, WISP_EINVAL, "no option '%s'; did you mean '%s'?", key, like->key);
     if (i < 0) return wisp_fail(err, WISP_EINVAL, "no option '%s'", key);
     double num;
     wisp_status st = parse(&num, &table[i], value, err);

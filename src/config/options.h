@@ -108,6 +108,8 @@ enum wisp_opt {
     OPT_THREADS,
     OPT_CONFIG,
     OPT_JSON,
+    OPT_TSV,
+    OPT_QUIET,
     N_OPTS
 };
 

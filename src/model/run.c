@@ -14,6 +14,7 @@ static wisp_status options_text(char **out, const struct wisp_run *r, const wisp
     static const enum wisp_opt aside[] = { OPT_RESUME,
                                            OPT_LOG,
                                            OPT_JSON,
+                                           OPT_QUIET,
                                            OPT_THREADS,
                                            OPT_CONFIG,
                                            OPT_CACHE,

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 
 # ---- help and refusals ----
-ok "bench train --help" bench train --help
+ok "bench train --help" bench train --help all
 check "help begins with the usage" grep -q '^usage: wisp bench train --shape' out
 for key in shape seconds epochs test-rows sampling hidden threads json log; do
     check "help lists --$key, once" [ "$(grep -c "^  --$key " out)" = 1 ]
@@ -15,7 +15,7 @@ done
 ok "bench --help" bench --help
 refuse "no part" 2 "a part is missing" bench
 check "no part: usage" grep -q '^usage: wisp bench train' err
-refuse "an unknown part" 2 "bench fly: there is no such part" bench fly
+refuse "an unknown part" 2 "bench: there is no such part: 'fly'" bench fly
 check "an unknown part: usage" grep -q '^usage: wisp bench train' err
 refuse "a part too many" 2 "'more'" bench train more
 refuse "no shape" 2 "--shape is missing" bench train

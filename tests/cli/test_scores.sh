@@ -32,7 +32,7 @@ for line in open("calibrated.json"):
     assert s == sorted(s, reverse=True) and 0 <= s[-1] and s[0] <= 1, s'
     done
     "$wisp" predict $loss P_test.txt --json >all 2>err
-    ok "$loss: --threshold" predict $loss P_test.txt --json --threshold 0.5
+    ok "$loss: --threshold" predict $loss P_test.txt --json --threshold 0.5 -k 5
     check "$loss: --threshold takes calibrated scores" /usr/bin/python3 -c '
 import json
 n = 0

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 
 ok "help" help
-for c in train eval predict convert synth bench challenge inspect info; do check "help names $c" [ "$(grep -cE "^  wisp $c " out)" = 1 ]; done
+for c in train eval predict convert synth bench challenge inspect info; do check "help names $c" [ "$(grep -cE "^  wisp $c  +[a-z]" out)" = 1 ]; done
 check "help is on stdout only" [ ! -s err ]
 cp out help.txt
 ok "--help" --help
@@ -18,19 +18,33 @@ check "--version is the header's" [ "$(cat out)" = "wisp $(sed -n 's/^#define WI
 /usr/bin/python3 - "$root/src/config/options.c" >rows <<'P'
 import re, sys
 text = open(sys.argv[1]).read()
-reads = re.search(r'#define READS "(.*)"', text).group(1)
-for m in re.finditer(r'\[OPT_\w+\] = \{ "([\w-]+)", "(\w+)",\s*"[^"]*",\s*"[^"]*",\s*((?:READS\s*)?(?:"[\w ]+")?),', text):
-    print(m.group(1), m.group(2), m.group(3).replace("READS", reads).replace('"', ""))
+for name, value in re.findall(r'#define (READS|WORKS) "(.*)"', text):
+    text = text.replace(" " + name, ' "' + value + '"')
+for m in re.finditer(r'\[OPT_\w+\] = \{ "([\w-]+)", "(\w+)",\s*"[^"]*",\s*"[^"]*",\s*((?:"[\w ]+"\s*)+),', text):
+    print(m.group(1), m.group(2), m.group(3).replace('"', ""))
 P
 check "the option table was read" [ "$(wc -l <rows)" = "$(grep -c '^ *\[OPT_' "$root/src/config/options.c")" ]
 for c in train eval predict convert synth bench challenge inspect info; do
-    ok "$c --help" $c --help
+    ok "$c --help all" $c --help all
     check "$c --help is on stdout only" [ ! -s err ]
-    sed -n 's/^  --\([a-z-]*\).*/\1/p' out | sort >listed
+    sed -n 's/^  \(-[a-z], \)\?--\([a-z-]*\).*/\2/p' out | grep -vx help | sort >listed
     while read -r key _ commands; do
         case " $commands " in *" $c "*) echo "$key" ;; esac
     done <rows | sort >wanted
-    check "$c --help lists its options, once each" diff wanted listed
+    check "$c --help all lists its options, once each" diff wanted listed
+    check "$c --help all is not wider than 80 columns" not grep -qE '.{80}' out
+    cp out all
+    ok "$c --help=all" $c --help=all
+    same "$c --help=all is --help all" out all
+    ok "wisp help $c all" help $c all
+    same "wisp help $c all is $c --help all" out all
+    ok "$c --help" $c --help
+    cp out short
+    check "$c --help is short" [ "$(grep -cE '^  (-., )?--' out)" -le 17 ]
+    grep -oE -- '--[a-z][a-z-]*' out | sort -u >listed
+    check "$c --help names every option" [ -z "$(sed 's/^/--/' wanted | sort -u | comm -23 - listed)" ]
+    ok "wisp help $c" help $c
+    same "wisp help $c is $c --help" out short
     check "$c --help begins with the usage" grep -qE "^usage: wisp $c" out
     run $c -h
     check "$c -h" [ $rc = 0 ]

@@ -88,8 +88,10 @@ ok "-k 9999" predict m P_test.txt -k 9999
 check "-k above the labels: all of them" [ "$(head -n 1 out | wc -w)" = 60 ]
 for v in 0 -1 x 1,3 1.5 10001; do refuse "predict -k $v" 2 "-k" predict m P_test.txt -k "$v"; done
 ok "--threshold" predict m P_test.txt --threshold 0.2
-check "--threshold: those of five above it" /usr/bin/python3 -c '
-for whole, some in zip(open("file"), open("out"), strict=True):
+cp out above
+ok "-k 60" predict m P_test.txt -k 60
+check "--threshold: all labels above it" /usr/bin/python3 -c '
+for whole, some in zip(open("out"), open("above"), strict=True):
     whole, some = whole.split(), some.split()
     assert some == whole[:len(some)], (whole, some)
     assert all(float(p.split(":")[1]) >= 0.2 for p in some) and all(float(p.split(":")[1]) <= 0.2 for p in whole[len(some):]), some'
@@ -99,7 +101,7 @@ check "its scores are of each label alone" /usr/bin/python3 -c '
 sums = [sum(float(p.split(":")[1]) for p in line.split()) for line in open("out")]
 assert max(sums) > 1.5 and 3 < sum(sums) / len(sums) < 8, sums[:9]'
 ok "--threshold 1" predict m P_test.txt --threshold 1
-check "--threshold 1: an empty line a row" [ "$(wc -l <out)" = "$rows" ]
+check "--threshold 1: one empty line per row" [ "$(wc -l <out)" = "$rows" ]
 ok "--json" predict m P_test.txt --json
 check "--json: an object a row, as the text says" /usr/bin/python3 -c '
 import json

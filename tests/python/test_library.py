@@ -37,7 +37,7 @@ check("info", wisp.info()["library"] == os.environ["WISP_LIBRARY"] and "cpu" in 
 # ---- options ----
 parameters = wisp.WispClassifier().get_params()
 for row in options.ROWS.values():
-    if "train" in row.commands and row.key not in ("config", "json", "valid", "note"):
+    if "train" in row.commands and row.key not in ("config", "json", "quiet", "valid", "note"):
         doc = " ".join(wisp.WispClassifier.__doc__.split())
         check(f"option {row.key}", parameters.get(row.keyword, row) == row.default and row.help in doc and
               f" {row.keyword} : " in doc, parameters.get(row.keyword))
