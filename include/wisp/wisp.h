@@ -148,6 +148,16 @@ WISP_API wisp_status wisp_data_open_like(wisp_data **out, wisp_context *ctx, con
 WISP_API wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text,
                                      size_t bytes, const char *name, const wisp_config *cfg,
                                      const wisp_model *model, wisp_error *err);
+/* Rows of text that a program holds: row i is the bytes text[start[i] .. start[i+1]-1], start has
+ * n_rows + 1 offsets; y_ptr and y_idx as below, y_ptr NULL: no labels.  With a model, words are
+ * looked up in it, cut as it was trained; without one they get numbers of their own, by the options
+ * "tokens", "pairs", "chars", "min-count" and "stop-words", or, with option "init" set, those of
+ * the model that it names, and further ones. */
+WISP_API wisp_status wisp_data_from_text(wisp_data **out, wisp_context *ctx, size_t n_rows,
+                                         const char *text, const uint64_t *start, size_t n_labels,
+                                         const int64_t *y_ptr, const int32_t *y_idx,
+                                         const wisp_config *cfg, const wisp_model *model,
+                                         wisp_error *err);
 /* Copies rows in CSR order; y_ptr may be NULL (no labels).  Ids are checked. */
 WISP_API wisp_status wisp_data_from_csr(wisp_data **out, size_t n_rows, size_t n_features,
                                         size_t n_labels, const int64_t *x_ptr, const int32_t *x_idx,

@@ -127,13 +127,15 @@ wisp_status wisp_file_kind(const char **kind, const char *path, wisp_error *err)
 
 /* ---- data ---- */
 
-static void use_names(struct wisp_read_options *o, const struct wisp_names *labels,
-                      const struct wisp_names *vocab, bool pairs)
+static wisp_status copy_option(char *to, size_t room, const wisp_config *cfg, enum wisp_opt o,
+                               wisp_error *err)
 {
-    o->labels = labels->n ? labels : NULL;
-    o->vocab = vocab->n ? vocab : NULL;
-    o->pairs = pairs;
-    o->min_count = 1;
+    const char *text = wisp_opt_text(cfg, o);
+    if (strlen(text) >= room)
+        return wisp_fail(err, WISP_EINVAL, "--%s: longer than %zu bytes",
+                         wisp_option_row((size_t)o)->key, room - 1);
+    memcpy(to, text, strlen(text) + 1);
+    return WISP_OK;
 }
 
 /* The format is that of the rows before, unless the bytes say otherwise. */
@@ -143,59 +145,182 @@ static void go_with(struct wisp_read_options *o, const struct wisp_format *forma
     o->like_base = index_base;
 }
 
-static struct wisp_read_options read_options(const wisp_config *cfg, const wisp_model *m)
+/* How text becomes features, as the options say. */
+static wisp_status text_options(struct wisp_text_how *how, const wisp_config *cfg, wisp_error *err)
+{
+    wisp_tokens_find(&how->tokens, wisp_opt_text(cfg, OPT_TOKENS));
+    how->pairs = wisp_opt_on(cfg, OPT_PAIRS);
+    if (!wisp_chars_read(how, wisp_opt_text(cfg, OPT_CHARS)))
+        return wisp_fail(err, WISP_EINVAL,
+                         "--chars: '%s' is not a number of characters from 1 to %d, a range of "
+                         "them such as 3-5, or 0",
+                         wisp_opt_text(cfg, OPT_CHARS), WISP_CHARS_MAX);
+    wisp_status st =
+        copy_option(how->text_column, sizeof how->text_column, cfg, OPT_TEXT_COLUMN, err);
+    if (st == WISP_OK)
+        st = copy_option(how->label_column, sizeof how->label_column, cfg, OPT_LABEL_COLUMN, err);
+    if (st == WISP_OK)
+        st = copy_option(how->label_separator, sizeof how->label_separator, cfg,
+                         OPT_LABEL_SEPARATOR, err);
+    return st;
+}
+
+/* A model's words are cut as it was trained; columns of a table may have other names this time. */
+static void text_of_model(struct wisp_text_how *how, const struct wisp_text_how *m,
+                          const wisp_config *cfg)
+{
+    struct wisp_text_how given = *how;
+    *how = *m;
+    if (wisp_opt_given(cfg, OPT_TEXT_COLUMN))
+        memcpy(how->text_column, given.text_column, sizeof how->text_column);
+    if (wisp_opt_given(cfg, OPT_LABEL_COLUMN))
+        memcpy(how->label_column, given.label_column, sizeof how->label_column);
+    if (wisp_opt_given(cfg, OPT_LABEL_SEPARATOR))
+        memcpy(how->label_separator, given.label_separator, sizeof how->label_separator);
+}
+
+static wisp_status read_options(struct wisp_read_options *out, const wisp_config *cfg,
+                                const wisp_model *m, wisp_error *err)
 {
     const char *format = wisp_opt_text(cfg, OPT_FORMAT), *cache = wisp_opt_text(cfg, OPT_CACHE);
     struct wisp_read_options o = {
         .format = strcmp(format, "auto") == 0 ? NULL : format,
         .index_base = (int)wisp_opt_num(cfg, OPT_INDEX_BASE),
         .no_header = wisp_opt_on(cfg, OPT_NO_HEADER),
-        .pairs = wisp_opt_on(cfg, OPT_PAIRS),
         .min_count = (int)wisp_opt_num(cfg, OPT_MIN_COUNT),
         .cache = *cache && strcmp(cache, "-") != 0 ? cache : NULL,
         .use_cache = strcmp(cache, "-") != 0,
         .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
     };
+    wisp_status st = text_options(&o.text, cfg, err);
     if (m) {
         bool words = m->text && !(m->format && m->format->words);
         go_with(&o, words ? &wisp_format_fasttext : m->format, m->index_base);
         o.every_line = strcmp(wisp_opt_text(cfg, OPT_BLANK_LINES), "skip") != 0;
         o.n_features = m->net.n_features;
         o.n_labels = m->net.n_labels;
-        use_names(&o, &m->labels, &m->vocab, m->pairs);
+        o.labels = m->labels.n ? &m->labels : NULL;
+        o.vocab = m->vocab.n ? &m->vocab : NULL;
+        o.min_count = 1;
+        text_of_model(&o.text, &m->how, cfg);
+        o.find_word = m->find_word.slots ? &m->find_word : NULL;
+        o.find_label = m->find_label.slots ? &m->find_label : NULL;
+        o.stop = m->stop.n ? &m->find_stop : NULL;
     }
-    return o;
+    *out = o;
+    return st;
+}
+
+struct stop_words { /* of option "stop-words" */
+    struct wisp_names names;
+    struct wisp_lookup find;
+};
+
+static wisp_status load_stop_words(struct stop_words *s, struct wisp_read_options *o,
+                                   const wisp_config *cfg, wisp_error *err)
+{
+    const char *path = wisp_opt_text(cfg, OPT_STOP_WORDS);
+    if (!*path || o->stop) return WISP_OK;
+    wisp_status st = wisp_names_load(&s->names, path, err);
+    if (st == WISP_OK) st = wisp_lookup_init(&s->find, &s->names, err);
+    if (st == WISP_OK && s->names.n) o->stop = &s->find;
+    return st;
+}
+
+static void clear_stop_words(struct stop_words *s)
+{
+    wisp_names_clear(&s->names);
+    wisp_lookup_clear(&s->find);
 }
 
 wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
                            const wisp_config *cfg, const wisp_model *model, wisp_error *err)
 {
     *out = NULL;
-    struct wisp_read_options o = read_options(cfg, model);
-    if (!model && *wisp_opt_text(cfg, OPT_INIT))
-        return wisp_grow_open(out, ctx, path, cfg, &o, err);
-    return wisp_data_read(out, ctx, path, &o, err);
+    struct wisp_read_options o;
+    struct stop_words stop = { 0 };
+    wisp_status st = read_options(&o, cfg, model, err);
+    if (st == WISP_OK && !model) st = load_stop_words(&stop, &o, cfg, err);
+    if (st == WISP_OK && !model && *wisp_opt_text(cfg, OPT_INIT))
+        st = wisp_grow_open(out, ctx, path, cfg, &o, err);
+    else if (st == WISP_OK) st = wisp_data_read(out, ctx, path, &o, err);
+    clear_stop_words(&stop);
+    return st;
 }
 
 wisp_status wisp_data_open_like(wisp_data **out, wisp_context *ctx, const char *path,
                                 const wisp_config *cfg, const wisp_data *like, wisp_error *err)
 {
-    struct wisp_read_options o = read_options(cfg, NULL);
+    struct wisp_read_options o;
+    struct wisp_lookup stop = { 0 };
+    bool words = like->format && like->format->words;
+    *out = NULL;
+    wisp_status st = read_options(&o, cfg, NULL, err);
     go_with(&o, like->format, like->index_base);
-    if (like->format && like->format->words)
-        use_names(&o, &like->labels, &like->vocab, like->pairs);
-    else if (*wisp_opt_text(cfg, OPT_INIT)) return wisp_grow_open(out, ctx, path, cfg, &o, err);
-    return wisp_data_read(out, ctx, path, &o, err);
+    if (words) {
+        o.labels = like->labels.n ? &like->labels : NULL;
+        o.vocab = like->vocab.n ? &like->vocab : NULL;
+        o.text = like->text;
+        o.min_count = 1;
+    }
+    if (st == WISP_OK && like->stop.n) st = wisp_lookup_init(&stop, &like->stop, err);
+    if (stop.slots) o.stop = &stop;
+    if (st == WISP_OK && !words && *wisp_opt_text(cfg, OPT_INIT))
+        st = wisp_grow_open(out, ctx, path, cfg, &o, err);
+    else if (st == WISP_OK) st = wisp_data_read(out, ctx, path, &o, err);
+    wisp_lookup_clear(&stop);
+    return st;
+}
+
+/* Offsets that do not fall, ids in range. */
+static wisp_status check_rows(const struct wisp_memory_rows *m, wisp_error *err)
+{
+    for (size_t i = 0; i < m->n_rows; i++) {
+        if (m->start[i] > m->start[i + 1] || (m->y_ptr && m->y_ptr[i] > m->y_ptr[i + 1]))
+            return wisp_fail(err, WISP_EINVAL, "row %zu: offsets must not fall", i);
+        for (int64_t e = m->y_ptr ? m->y_ptr[i] : 0; m->y_ptr && e < m->y_ptr[i + 1]; e++)
+            if (m->y_idx[e] < 0 || (size_t)m->y_idx[e] >= m->n_labels)
+                return wisp_fail(err, WISP_EINVAL, "row %zu: label %d is not in 0..%zu", i,
+                                 m->y_idx[e], m->n_labels - 1);
+    }
+    return WISP_OK;
+}
+
+wisp_status wisp_data_from_text(wisp_data **out, wisp_context *ctx, size_t n_rows, const char *text,
+                                const uint64_t *start, size_t n_labels, const int64_t *y_ptr,
+                                const int32_t *y_idx, const wisp_config *cfg,
+                                const wisp_model *model, wisp_error *err)
+{
+    const struct wisp_memory_rows m = { n_rows, n_labels, text, start, y_ptr, y_idx };
+    *out = NULL;
+    if (model && !model->text)
+        return wisp_fail(err, WISP_EMODEL,
+                         "the model was trained on numbered features, not on text: it cannot read "
+                         "words");
+    struct wisp_read_options o;
+    struct stop_words stop = { 0 };
+    wisp_status st = read_options(&o, cfg, model, err);
+    if (st == WISP_OK) st = check_rows(&m, err);
+    if (st == WISP_OK && !model) st = load_stop_words(&stop, &o, cfg, err);
+    if (st == WISP_OK && !model && *wisp_opt_text(cfg, OPT_INIT))
+        st = wisp_grow_text(out, ctx, &m, cfg, &o, err);
+    else if (st == WISP_OK) st = wisp_data_read_rows(out, ctx, &m, &o, err);
+    clear_stop_words(&stop);
+    return st;
 }
 
 wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text, size_t bytes,
                             const char *name, const wisp_config *cfg, const wisp_model *model,
                             wisp_error *err)
 {
-    struct wisp_read_options o = read_options(cfg, model);
+    struct wisp_read_options o;
+    wisp_status st = read_options(&o, cfg, model, err);
+    *out = NULL;
+    if (st != WISP_OK) return st;
     o.use_cache = false;
     o.no_header = true;
-    if (!o.format) /* as the model's own rows were */
+    if (!o.format && model && model->text) o.format = "fasttext"; /* a line is a text */
+    if (!o.format)                                                /* as the model's own rows were */
         o.format = o.like && !o.like->binary ? o.like->name : "xc";
     return wisp_data_read_text(out, ctx, text, bytes, name, &o, err);
 }

@@ -75,32 +75,58 @@ static wisp_status match_names(wisp_data **d, const wisp_config *cfg, const wisp
     return st;
 }
 
-wisp_status wisp_grow_open(wisp_data **out, wisp_context *ctx, const char *path,
-                           const wisp_config *cfg, const struct wisp_read_options *options,
-                           wisp_error *err)
+/* Options to read text with, where the model is one of text: its words and names, and further ones,
+ * cut as it was trained; pairs may join them. */
+static struct wisp_read_options grown(const struct wisp_read_options *options, const wisp_model *m)
 {
     struct wisp_read_options o = *options;
-    wisp_model *m;
-    *out = NULL;
-    wisp_status st = wisp_model_open(&m, ctx->pool, wisp_opt_text(cfg, OPT_INIT), err);
-    if (st != WISP_OK) return st;
     if (!o.like) {
         o.like = m->format;
         o.like_base = m->index_base;
     }
-    if (m->text) {
-        o.labels = m->labels.n ? &m->labels : NULL;
-        o.vocab = m->vocab.n ? &m->vocab : NULL;
-        o.pairs |= m->pairs;
-        o.grow = true;
-    }
+    if (!m->text) return o;
+    o.labels = m->labels.n ? &m->labels : NULL;
+    o.vocab = m->vocab.n ? &m->vocab : NULL;
+    o.text = m->how;
+    o.text.pairs |= options->text.pairs;
+    o.stop = m->stop.n ? &m->find_stop : NULL;
+    o.grow = true;
+    return o;
+}
+
+wisp_status wisp_grow_open(wisp_data **out, wisp_context *ctx, const char *path,
+                           const wisp_config *cfg, const struct wisp_read_options *options,
+                           wisp_error *err)
+{
+    wisp_model *m;
+    *out = NULL;
+    wisp_status st = wisp_model_open(&m, ctx->pool, wisp_opt_text(cfg, OPT_INIT), err);
+    if (st != WISP_OK) return st;
+    const struct wisp_read_options o = grown(options, m);
     st = wisp_data_read(out, ctx, path, &o, err);
-    if (st == WISP_OK && (*out)->format != &wisp_format_fasttext)
-        st = match_names(out, cfg, m, path, err);
+    if (st == WISP_OK && !(*out)->format->words) st = match_names(out, cfg, m, path, err);
     if (st != WISP_OK) {
         wisp_data_free(*out);
         *out = NULL;
     }
+    wisp_model_free(m);
+    return st;
+}
+
+wisp_status wisp_grow_text(wisp_data **out, wisp_context *ctx, const struct wisp_memory_rows *rows,
+                           const wisp_config *cfg, const struct wisp_read_options *options,
+                           wisp_error *err)
+{
+    wisp_model *m;
+    *out = NULL;
+    wisp_status st = wisp_model_open(&m, ctx->pool, wisp_opt_text(cfg, OPT_INIT), err);
+    if (st != WISP_OK) return st;
+    struct wisp_read_options o = grown(options, m);
+    o.labels = NULL; /* labels come by id */
+    if (!m->text)
+        st = wisp_fail(err, WISP_EMODEL, "%s: trained on numbered features, not on text",
+                       wisp_opt_text(cfg, OPT_INIT));
+    else st = wisp_data_read_rows(out, ctx, rows, &o, err);
     wisp_model_free(m);
     return st;
 }

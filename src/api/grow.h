@@ -10,5 +10,9 @@
 wisp_status wisp_grow_open(wisp_data **out, wisp_context *ctx, const char *path,
                            const wisp_config *cfg, const struct wisp_read_options *o,
                            wisp_error *err);
+/* The same for rows of text in memory, whose labels are ids already. */
+wisp_status wisp_grow_text(wisp_data **out, wisp_context *ctx, const struct wisp_memory_rows *rows,
+                           const wisp_config *cfg, const struct wisp_read_options *o,
+                           wisp_error *err);
 
 #endif

@@ -19,6 +19,7 @@
 #define HASHING   "Hash tables (--sampling lsh)"
 #define RUNS      "Going on, checkpoints, logs"
 #define DATA      "Data"
+#define TEXT      "Text"
 #define USE       "Scores and answers"
 #define SYNTHETIC "Synthetic rows"
 #define DEEP      "Deep sparse networks"
@@ -204,8 +205,8 @@ static const wisp_option table[N_OPTS] = {
     [OPT_NOTE] = { "note", "text", "", "", "train", "one line of text that the model keeps", RUNS,
                    "" },
 
-    [OPT_FORMAT] = { "format", "choice", "auto", "auto|xc|libsvm|fasttext|npz|idx", READS,
-                     "format of the data files; auto: by their bytes", DATA,
+    [OPT_FORMAT] = { "format", "choice", "auto", "auto|xc|libsvm|fasttext|csv|tsv|jsonl|npz|idx",
+                     READS, "format of the data files; auto: by their bytes", DATA,
                      "train eval predict convert" },
     [OPT_VALUES] = { "values", "choice", "auto", "auto|tfidf|unit|raw", "train bench",
                      "tfidf: (1+log count)*idf, length 1; unit: length 1; raw: as they are; auto: "
@@ -220,11 +221,30 @@ static const wisp_option table[N_OPTS] = {
                           "lines with nothing on them: rows without features, or skipped; auto: "
                           "eval skips them, predict answers every line",
                           DATA, "" },
+    [OPT_TOKENS] = { "tokens", "choice", "words", "words|blanks", "train convert",
+                     "what a text is cut into: words, runs of letters and digits in lower case; or "
+                     "what stands between blanks, as it is; kept in the model",
+                     TEXT, "" },
     [OPT_PAIRS] = { "pairs", "flag", "0", "", "train convert",
-                    "fasttext text: pairs of neighbouring words are features too", DATA,
-                    "convert" },
+                    "pairs of neighbouring words are features too", TEXT, "train convert" },
+    [OPT_CHARS] = { "chars", "text", "0", "", "train convert",
+                    "pieces of words of so many characters are features too, e.g. 3-5; 0: none",
+                    TEXT, "" },
+    [OPT_STOP_WORDS] = { "stop-words", "file", "", "", "train convert",
+                         "file of words to leave out, one per line", TEXT, "" },
     [OPT_MIN_COUNT] = { "min-count", "int", "1", "1..1000000", "train convert",
-                        "fasttext text: rarer words and pairs are dropped", DATA, "convert" },
+                        "rarer words, pairs and pieces are dropped", TEXT, "convert" },
+    [OPT_TEXT_COLUMN] = { "text-column", "text", "", "", READS,
+                          "csv, tsv, jsonl: the column of text, by its name or its number from 1; "
+                          "several (title,body) are joined; empty: by its usual names",
+                          TEXT, "train" },
+    [OPT_LABEL_COLUMN] = { "label-column", "text", "", "", READS,
+                           "csv, tsv, jsonl: the column of labels; empty: by its usual names", TEXT,
+                           "train" },
+    [OPT_LABEL_SEPARATOR] = { "label-separator", "text", "", "", READS,
+                              "csv, tsv, jsonl: what stands between the labels of a cell; empty: a "
+                              "cell is one label",
+                              TEXT, "" },
     [OPT_LABELS] = { "labels", "file", "", "", "train synth inspect",
                      "file of label names, line i names id i", DATA, "train synth" },
     [OPT_VOCAB] = { "vocab", "file", "", "", "train inspect",

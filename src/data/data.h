@@ -21,6 +21,7 @@
 
 #include "base/context.h"
 #include "base/file.h"
+#include "data/tokens.h"
 
 #include <stdbool.h>
 
@@ -77,7 +78,8 @@ struct wisp_data {
     int64_t *label_rows;              /* (n_labels) rows that have the label */
     struct wisp_names labels, vocab;  /* n = 0: no names */
     float *weights;                   /* (n_rows) what a row counts for; NULL: all 1 */
-    bool pairs;                       /* text with word pairs as features (kept in the model) */
+    struct wisp_text_how text;        /* of a text: how it was cut into features */
+    struct wisp_names stop;           /* of a text: words that were left out; n = 0: none */
     const struct wisp_format *format; /* that it was read in, and the number of its first feature */
     int index_base;                   /* there; NULL and 0 for rows that were not read */
     /* where the bytes live */
@@ -153,6 +155,19 @@ bool wisp_names_begin(const struct wisp_names *a, const struct wisp_names *b);
  * have there, the first of equal ones. */
 wisp_status wisp_names_merge(struct wisp_names *out, int32_t *map, const struct wisp_names *a,
                              const struct wisp_names *b, wisp_error *err);
+/* A copy that owns its text. */
+wisp_status wisp_names_copy(struct wisp_names *out, const struct wisp_names *n, wisp_error *err);
+
+/* From a name to its id, the first of equal ones: made once, read by any number of threads. */
+struct wisp_lookup {                /* all zero: of no names */
+    const struct wisp_names *names; /* borrowed */
+    uint32_t *slots;                /* id + 1, by open addressing; 0: free */
+    size_t n_slots;                 /* a power of two, at least twice the names */
+};
+wisp_status wisp_lookup_init(struct wisp_lookup *l, const struct wisp_names *names,
+                             wisp_error *err);
+int32_t wisp_lookup_find(const struct wisp_lookup *l, const char *name, size_t bytes); /* or -1 */
+void wisp_lookup_clear(struct wisp_lookup *l);
 
 /* ---- reading: what a caller asks for ---- */
 
@@ -165,13 +180,14 @@ struct wisp_read_options {
     int like_base;
     bool every_line; /* a blank line, or one with a comment only, is a row, too: answers are counted
                         by lines; else it is skipped, unless the format has it as a row */
-    bool no_header;  /* xc text without its header line; no format named: it is xc */
-    bool pairs;      /* fasttext text: also pairs of neighbouring words */
-    int min_count;   /* words and pairs seen fewer times are dropped (fasttext text) */
+    bool no_header;  /* xc text and tables without their first line; no format known: it is xc */
+    struct wisp_text_how text;      /* of formats of words */
+    const struct wisp_lookup *stop; /* words that are left out, or NULL */
+    int min_count;                  /* words and pairs seen fewer times are dropped */
     size_t n_features,
         n_labels; /* 0: from the data; else ids from there on are dropped and counted */
-    const struct wisp_names *labels,
-        *vocab;        /* look-up tables of a model (fasttext text), or NULL */
+    const struct wisp_names *labels, *vocab; /* names of a model (formats of words), or NULL */
+    const struct wisp_lookup *find_label, *find_word; /* the same made ready, or NULL */
     bool grow;         /* what the tables do not have gets ids after theirs, and is not unknown */
     const char *cache; /* folder for the cache when it cannot lie beside its source; NULL: none */
     bool use_cache;    /* false: parse into memory */
@@ -184,6 +200,10 @@ wisp_status wisp_data_read(struct wisp_data **out, struct wisp_context *ctx, con
 wisp_status wisp_data_read_text(struct wisp_data **out, struct wisp_context *ctx, const char *text,
                                 size_t bytes, const char *name, const struct wisp_read_options *o,
                                 wisp_error *err);
+struct wisp_memory_rows;
+wisp_status wisp_data_read_rows(struct wisp_data **out, struct wisp_context *ctx,
+                                const struct wisp_memory_rows *rows,
+                                const struct wisp_read_options *o, wisp_error *err);
 
 /* Ids from here on are refused by every reader (2^31 - 1, so that their number fits an int32_t; a
  * fuzzer lowers it). */
@@ -256,16 +276,25 @@ void wisp_sink_abort(struct wisp_sink *s);
 
 /* ---- formats ---- */
 
+struct wisp_memory_rows { /* texts that lie one after the other, with labels by id */
+    size_t n_rows, n_labels;
+    const char *text;
+    const uint64_t *start; /* (n_rows + 1) */
+    const int64_t *y_ptr;  /* (n_rows + 1), or NULL: no labels */
+    const int32_t *y_idx;
+};
+
 struct wisp_source { /* what a format reads */
     struct wisp_context *ctx;
     const char *path;
     const struct wisp_read_options *o;
     const char *text; /* text in memory instead of a file, or NULL */
     size_t text_bytes;
-    size_t *source_bytes;      /* out: bytes read */
-    size_t n_dropped_features; /* ids beyond the model's, words it does not know */
-    size_t n_dropped_labels;   /* names it does not know; they stay, as ids it cannot predict */
-    size_t n_blank;            /* lines that every_line decides about; 0: there are none */
+    const struct wisp_memory_rows *rows; /* rows of text in memory instead of both, or NULL */
+    size_t *source_bytes;                /* out: bytes read */
+    size_t n_dropped_features;           /* ids beyond the model's, words it does not know */
+    size_t n_dropped_labels; /* names it does not know; they stay, as ids it cannot predict */
+    size_t n_blank;          /* lines that every_line decides about; 0: there are none */
 };
 
 struct wisp_format {
@@ -273,7 +302,7 @@ struct wisp_format {
     int index_base; /* of the first feature, where the reader may say otherwise; else -1 */
     bool raw;       /* its values are for use as they are: no tf-idf, not scaled to length 1 */
     bool binary;    /* no text that a person could type */
-    bool words;     /* features are words, not numbers */
+    bool words;     /* its features are the words of a text (words.h) */
     bool header;    /* begins with a line by which it is known, unless that is left out */
     /* Does this look like ours?  'head' is the (unpacked) first bytes. */
     bool (*probe)(const char *path, const char *head, size_t n);
@@ -296,11 +325,14 @@ const struct wisp_format *wisp_format_find(const char *name);
  * no_header become what goes with it.  'text' NULL: of the file 'path'. */
 wisp_status wisp_format_choose(const struct wisp_format **f, struct wisp_read_options *o,
                                const char *path, const char *text, size_t bytes, wisp_error *err);
+/* Does the path end so (in letters of either case), packed or not? */
+bool wisp_path_ends(const char *path, const char *ending);
 /* The format that a file with these first bytes (unpacked) has; NULL: none. */
 const struct wisp_format *wisp_format_probe(const char *path, const char *head, size_t n);
 
 extern const struct wisp_format wisp_format_xc, wisp_format_libsvm, wisp_format_fasttext,
-    wisp_format_npz, wisp_format_idx;
+    wisp_format_csv, wisp_format_tsv, wisp_format_jsonl, wisp_format_memory, wisp_format_npz,
+    wisp_format_idx;
 
 /* ---- synthetic rows (synth.c) ---- */
 

@@ -4,7 +4,8 @@
 #include <string.h>
 
 static const struct wisp_format *const formats[] = {
-    &wisp_format_xc, &wisp_format_libsvm, &wisp_format_fasttext, &wisp_format_npz, &wisp_format_idx,
+    &wisp_format_csv,    &wisp_format_tsv,      &wisp_format_jsonl, &wisp_format_xc,
+    &wisp_format_libsvm, &wisp_format_fasttext, &wisp_format_npz,   &wisp_format_idx,
 };
 
 const struct wisp_format *wisp_format_at(size_t i)

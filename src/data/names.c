@@ -116,3 +116,58 @@ wisp_status wisp_names_merge(struct wisp_names *out, int32_t *map, const struct 
     wisp_dict_clear(&d);
     return st;
 }
+
+wisp_status wisp_names_copy(struct wisp_names *out, const struct wisp_names *n, wisp_error *err)
+{
+    *out = (struct wisp_names){ 0 };
+    if (!n->n) return WISP_OK;
+    char *text = wisp_alloc(n->bytes, 1);
+    if (!text) return wisp_fail_mem(err, n->bytes, "names");
+    memcpy(text, n->text, n->bytes);
+    wisp_status st = wisp_names_init(out, text, n->bytes, false, err);
+    if (st != WISP_OK) wisp_free(text);
+    return st;
+}
+
+/* ---- looking names up ---- */
+
+/* The slot of the name, or the free one where it would go. */
+static uint32_t *slot_of(const struct wisp_lookup *l, const char *name, size_t bytes)
+{
+    size_t mask = l->n_slots - 1;
+    for (size_t i = wisp_dict_hash(name, bytes) & mask;; i = (i + 1) & mask) {
+        if (!l->slots[i]) return &l->slots[i];
+        size_t id = l->slots[i] - 1;
+        if (bytes_of(l->names, id) == bytes &&
+            !memcmp(l->names->text + l->names->start[id], name, bytes))
+            return &l->slots[i];
+    }
+}
+
+wisp_status wisp_lookup_init(struct wisp_lookup *l, const struct wisp_names *names, wisp_error *err)
+{
+    *l = (struct wisp_lookup){ .names = names, .n_slots = 16 };
+    while (l->n_slots < 2 * names->n) l->n_slots *= 2;
+    l->slots = wisp_zalloc(l->n_slots, sizeof *l->slots);
+    if (!l->slots) {
+        wisp_status st = wisp_fail_mem(err, l->n_slots * sizeof *l->slots, "an index of names");
+        wisp_lookup_clear(l);
+        return st;
+    }
+    for (size_t i = 0; i < names->n; i++) {
+        uint32_t *slot = slot_of(l, names->text + names->start[i], bytes_of(names, i));
+        if (!*slot) *slot = (uint32_t)i + 1;
+    }
+    return WISP_OK;
+}
+
+int32_t wisp_lookup_find(const struct wisp_lookup *l, const char *name, size_t bytes)
+{
+    return l->slots ? (int32_t)*slot_of(l, name, bytes) - 1 : -1;
+}
+
+void wisp_lookup_clear(struct wisp_lookup *l)
+{
+    wisp_free(l->slots);
+    *l = (struct wisp_lookup){ 0 };
+}

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { HEAD = 8192 };
 
@@ -24,13 +25,12 @@ static const char *names(char *to, size_t room)
     return to;
 }
 
-/* Does the path end so, packed or not? */
-static bool ends_in(const char *path, const char *ending)
+bool wisp_path_ends(const char *path, const char *ending)
 {
     size_t n = strlen(path), bytes = strlen(ending);
-    if (n > 3 && strcmp(path + n - 3, ".gz") == 0) n -= 3;
-    else if (n > 4 && strcmp(path + n - 4, ".zst") == 0) n -= 4;
-    return n > bytes && memcmp(path + n - bytes, ending, bytes) == 0;
+    if (n > 3 && strcasecmp(path + n - 3, ".gz") == 0) n -= 3;
+    else if (n > 4 && strcasecmp(path + n - 4, ".zst") == 0) n -= 4;
+    return n > bytes && strncasecmp(path + n - bytes, ending, bytes) == 0;
 }
 
 static wisp_status other_kind(const struct probe *p, const char *found, const char *wanted,
@@ -55,11 +55,16 @@ static wisp_status go_with(const struct wisp_format **f, struct wisp_read_option
     if (found && found->binary) return WISP_OK;
     if (like->words && wisp_rowtext_certain(p->head, p->n))
         return other_kind(p, "numbers", "words", like->name, err);
-    if (like->words && !(found && found->words)) open = true; /* "3 4 5" are words there */
+    if (like->words) { /* a line of text needs no mark to be known by; "3 4 5" are words there */
+        bool table = *o->text.text_column; /* with columns of names that are not the usual */
+        *f = found && found->words ? found : table ? like : &wisp_format_fasttext;
+        return WISP_OK;
+    }
     if (!like->words && found && found->words && !o->vocab)
         return other_kind(p, "words", "numbers", like->name, err);
     if (!open) return WISP_OK;
-    bool svm = like->header && (ends_in(p->path, ".svm") || ends_in(p->path, ".libsvm"));
+    bool svm =
+        like->header && (wisp_path_ends(p->path, ".svm") || wisp_path_ends(p->path, ".libsvm"));
     *f = svm ? &wisp_format_libsvm : like;
     o->no_header |= (*f)->header;
     return WISP_OK;
@@ -72,7 +77,7 @@ wisp_status wisp_format_choose(const struct wisp_format **f, struct wisp_read_op
     char head[HEAD], line[WISP_EXCERPT], known[200];
     size_t n = 0;
     wisp_status st = WISP_OK;
-    *f = o->format ? wisp_format_find(o->format) : o->no_header ? &wisp_format_xc : NULL;
+    *f = o->format ? wisp_format_find(o->format) : NULL;
     if (o->format && !*f)
         return wisp_fail(err, WISP_EINVAL, "format: '%.40s' is none of %s", o->format,
                          names(known, sizeof known));
@@ -85,7 +90,8 @@ wisp_status wisp_format_choose(const struct wisp_format **f, struct wisp_read_op
         if (st != WISP_OK) return st;
         *f = wisp_format_probe(path, head, n);
         const struct probe p = { path, head, n };
-        if (o->like && !o->like->binary) st = go_with(f, o, *f, &p, err);
+        if (o->no_header && !(*f && (*f)->words)) *f = &wisp_format_xc;
+        else if (o->like && !o->like->binary) st = go_with(f, o, *f, &p, err);
         else if (*f && (*f)->words && o->n_features && !o->vocab)
             st = other_kind(&p, "words", "numbers", "none", err);
         if (st != WISP_OK) return st;

@@ -26,6 +26,7 @@ struct job {
     const struct wisp_format *format;
     const char *text; /* instead of a file, or NULL */
     size_t text_bytes;
+    const struct wisp_memory_rows *rows; /* instead of both, or NULL */
     struct wisp_cache_key key;
     char places[N_PLACES][PATH_MAX + 300]; /* "": no such place */
 };
@@ -58,9 +59,20 @@ static uint64_t hash_options(const struct job *j)
     const int numbers[2] = { wisp_index_base(j->format, o),
                              j->format == &wisp_format_xc && o->no_header };
     h = XXH3_64bits_withSeed(numbers, sizeof numbers, h);
-    if (j->format != &wisp_format_fasttext) return h;
-    const uint64_t words[3] = { o->pairs, (uint64_t)o->min_count, o->n_labels };
+    if (!j->format->words) return h;
+    const uint64_t words[] = { o->text.tokens,
+                               o->text.pairs,
+                               (uint64_t)o->text.chars_min,
+                               (uint64_t)o->text.chars_max,
+                               (uint64_t)o->min_count,
+                               o->n_labels,
+                               o->no_header };
     h = XXH3_64bits_withSeed(words, sizeof words, h);
+    const char *const texts[] = { o->text.text_column, o->text.label_column,
+                                  o->text.label_separator };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        h = XXH3_64bits_withSeed(texts[i], strlen(texts[i]) + 1, h);
+    if (o->stop) h = XXH3_64bits_withSeed(o->stop->names->text, o->stop->names->bytes, h);
     if (o->labels) h = XXH3_64bits_withSeed(o->labels->text, o->labels->bytes, h + 1);
     if (o->vocab) h = XXH3_64bits_withSeed(o->vocab->text, o->vocab->bytes, h + 2);
     return o->grow ? h + 3 : h;
@@ -71,7 +83,7 @@ static void choose_places(struct job *j)
     char whole[PATH_MAX];
     const char *slash = strrchr(j->path, '/'), *name = slash ? slash + 1 : j->path;
     char model[20] = "";
-    if (j->format == &wisp_format_fasttext && (j->o->vocab || j->o->labels))
+    if (j->format->words && (j->o->vocab || j->o->labels))
         snprintf(model, sizeof model, "-%016llx", (unsigned long long)j->key.options);
     if (strlen(j->path) < PATH_MAX)
         snprintf(j->places[0], sizeof j->places[0], "%s%s.wispcache", j->path, model);
@@ -128,11 +140,13 @@ static wisp_status read_into(struct wisp_data **out, struct job *j, const char *
                                  .o = j->o,
                                  .text = j->text,
                                  .text_bytes = j->text_bytes,
+                                 .rows = j->rows,
                                  .source_bytes = &source_bytes };
     sink->key = j->key;
     sink->pool = pool(j);
     sink->source = j->path;
-    if (!place && !j->text) sink->limit = j->o->memory; /* text in memory is there already */
+    if (!place && !j->text && !j->rows)
+        sink->limit = j->o->memory; /* text in memory is there already */
     st = j->format->read(src, sink, err);
     *no_place = st == WISP_OK || sink->write_failed; /* from here on only writing gives WISP_EIO */
     sink->n_dropped_features = src->n_dropped_features;
@@ -190,16 +204,23 @@ static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
     *out = NULL;
     struct wisp_source src = { 0 };
     bool no_place;
-    wisp_status st = wisp_format_choose(&j->format, j->o, j->path, j->text, j->text_bytes, err);
+    wisp_status st = WISP_OK;
+    if (j->rows) j->format = &wisp_format_memory;
+    else st = wisp_format_choose(&j->format, j->o, j->path, j->text, j->text_bytes, err);
     if (st != WISP_OK) return st;
-    st = j->text || !j->o->use_cache ? read_into(out, j, NULL, &src, &no_place, err)
-                                     : read_cached(out, j, &src, err);
+    st = j->text || j->rows || !j->o->use_cache ? read_into(out, j, NULL, &src, &no_place, err)
+                                                : read_cached(out, j, &src, err);
     if (st != WISP_OK) return st;
     (*out)->format = j->format;
     (*out)->index_base = wisp_index_base(j->format, j->o);
-    (*out)->pairs = j->format == &wisp_format_fasttext && j->o->pairs;
     say_dropped(j, &src);
-    return WISP_OK;
+    if (!j->format->words) return WISP_OK;
+    (*out)->text = j->o->text;
+    if (j->o->stop) st = wisp_names_copy(&(*out)->stop, j->o->stop->names, err);
+    if (st == WISP_OK) return st;
+    wisp_data_free(*out);
+    *out = NULL;
+    return st;
 }
 
 wisp_status wisp_data_read(struct wisp_data **out, struct wisp_context *ctx, const char *path,
@@ -218,5 +239,14 @@ wisp_status wisp_data_read_text(struct wisp_data **out, struct wisp_context *ctx
     struct job j = {
         .ctx = ctx, .path = name, .o = &own, .text = text ? text : "", .text_bytes = bytes
     };
+    return run(out, &j, err);
+}
+
+wisp_status wisp_data_read_rows(struct wisp_data **out, struct wisp_context *ctx,
+                                const struct wisp_memory_rows *rows,
+                                const struct wisp_read_options *o, wisp_error *err)
+{
+    struct wisp_read_options own = *o;
+    struct job j = { .ctx = ctx, .path = "text", .o = &own, .rows = rows };
     return run(out, &j, err);
 }

@@ -282,6 +282,7 @@ void wisp_data_free(struct wisp_data *d)
     wisp_free(d->weights);
     wisp_names_clear(&d->labels);
     wisp_names_clear(&d->vocab);
+    wisp_names_clear(&d->stop);
     wisp_map_close(&d->map);
     wisp_free(d);
 }

@@ -43,6 +43,7 @@ struct reader {
     const char *pos, *end; /* plain text not yet cut; else the tail of the last buffer */
     bool started;
     size_t line; /* of the next chunk */
+    size_t row;  /* likewise, of rows in memory */
     struct slot *slots;
     size_t n_slots;
     wisp_status code; /* a fault met while cutting, ... */
@@ -74,6 +75,14 @@ static void chunk_is(struct slot *s, const char *begin, const char *end)
     s->c.end = end;
 }
 
+/* The end of the last whole row of a piece, or NULL. */
+static const char *last_row(const struct reader *r, const char *begin, const char *end)
+{
+    if (r->parser->cut) return r->parser->cut(r->parser->arg, begin, end);
+    const char *nl = memrchr(begin, '\n', (size_t)(end - begin));
+    return nl ? nl + 1 : NULL;
+}
+
 static size_t skip_bom(const char *p, size_t n)
 {
     return n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
@@ -85,15 +94,16 @@ static bool cut_plain(struct reader *r, struct slot *s)
     r->started = true;
     size_t left = (size_t)(r->end - r->pos);
     if (left == 0) return false;
-    size_t part = left < wisp_text_chunk ? left : wisp_text_chunk;
-    const char *nl = memrchr(r->pos, '\n', part);
-    if (!nl) {
-        size_t far = left < wisp_text_line_max ? left : wisp_text_line_max;
-        if (far > part) nl = memchr(r->pos + part, '\n', far - part);
+    size_t far = left < wisp_text_line_max ? left : wisp_text_line_max;
+    const char *stop = NULL;
+    for (size_t part = wisp_text_chunk; !stop; part *= 2) { /* a long row takes more than a part */
+        if (part > far) part = far;
+        stop = last_row(r, r->pos, r->pos + part);
+        if (part == far) break;
     }
-    if (nl) {
-        chunk_is(s, r->pos, nl + 1);
-        r->pos = nl + 1;
+    if (stop) {
+        chunk_is(s, r->pos, stop);
+        r->pos = stop;
         return true;
     }
     if (left > wisp_text_line_max) {
@@ -108,12 +118,12 @@ static bool cut_plain(struct reader *r, struct slot *s)
     return true;
 }
 
-/* Fills s->buf (n bytes of it used) to a '\n', the end of the text or a fault; returns the last
- * '\n', or NULL. */
-static char *fill(struct reader *r, struct slot *s, size_t *n)
+/* Fills s->buf (n bytes of it used) to the end of a row, of the text, or to a fault; returns the
+ * end of the last whole row, or NULL. */
+static const char *fill(struct reader *r, struct slot *s, size_t *n)
 {
     size_t want = wisp_text_chunk < 4 ? 4 : wisp_text_chunk; /* a BOM must fit */
-    for (size_t seen = 0;;) {
+    for (;;) {
         if (want < *n) want = *n;
         if (!reserve(r, s, *n, want + 1)) return NULL;
         *n += wisp_unpack(&r->in, s->buf + *n, want - *n);
@@ -122,13 +132,12 @@ static char *fill(struct reader *r, struct slot *s, size_t *n)
             memmove(s->buf, s->buf + bom, *n -= bom);
             r->started = true;
         }
-        char *nl = memrchr(s->buf + seen, '\n', *n - seen);
-        if (nl || r->in.ended || r->in.code != WISP_OK) return nl;
+        const char *stop = last_row(r, s->buf, s->buf + *n);
+        if (stop || r->in.ended || r->in.code != WISP_OK) return stop;
         if (*n > wisp_text_line_max) {
             set_fault(r, WISP_EFORMAT, "a line longer than 1 GiB");
             return NULL;
         }
-        seen = *n;
         want = want < wisp_text_line_max / 2 ? 2 * want : wisp_text_line_max + 1;
     }
 }
@@ -139,17 +148,33 @@ static bool cut_packed(struct reader *r, struct slot *s)
     bool own = s->buf && r->pos >= s->buf && r->pos < s->buf + s->cap;
     if (!own && !reserve(r, s, 0, n + 1)) return false;
     if (n) memmove(s->buf, r->pos, n);
-    char *nl = fill(r, s, &n);
+    const char *stop = fill(r, s, &n);
     r->pos = r->end = s->buf;
     if (r->code == WISP_OK && r->in.code != WISP_OK) set_fault(r, r->in.code, r->in.fault);
-    if (r->in.ended && r->code == WISP_OK && n > 0 && s->buf[n - 1] != '\n') {
-        s->buf[n] = '\n'; /* fill leaves room for it */
-        nl = s->buf + n++;
+    if (r->in.ended && r->code == WISP_OK && n > 0 && stop != s->buf + n) {
+        if (s->buf[n - 1] != '\n') s->buf[n++] = '\n'; /* fill leaves room for it */
+        stop = s->buf + n;
     }
-    if (!nl) return false;
-    chunk_is(s, s->buf, nl + 1);
-    r->pos = nl + 1;
+    if (!stop) return false;
+    chunk_is(s, s->buf, stop);
+    r->pos = stop;
     r->end = s->buf + n;
+    return true;
+}
+
+/* As many texts of rows in memory as make a chunk, at least one. */
+static bool cut_rows(struct reader *r, struct slot *s)
+{
+    const struct wisp_memory_rows *m = r->src->rows;
+    size_t first = r->row, n = 0;
+    if (first == m->n_rows) return false;
+    do n++;
+    while (first + n < m->n_rows && n < WISP_BLOCK_ROWS &&
+           m->start[first + n + 1] - m->start[first] <= wisp_text_chunk);
+    chunk_is(s, m->text + m->start[first], m->text + m->start[first + n]);
+    s->c.line = first + 1;
+    s->c.n_rows = n;
+    r->row += n;
     return true;
 }
 
@@ -184,7 +209,7 @@ static void parse(void *arg, size_t i, int thread)
     struct reader *r = arg;
     struct slot *s = &r->slots[i];
     (void)thread;
-    if (s->c.begin == s->c.end) return;
+    if (s->c.begin == s->c.end && !s->c.n_rows) return;
     s->st = r->parser->parse(r->parser->arg, &s->c, &s->b, s->local, &s->err);
 }
 
@@ -209,7 +234,7 @@ static wisp_status deliver(struct reader *r, struct slot *s, wisp_error *err)
         return s->st;
     }
     wisp_status st = WISP_OK;
-    bool parsed = s->c.begin < s->c.end;
+    bool parsed = s->c.begin < s->c.end || s->c.n_rows;
     if (parsed && r->parser->merge)
         st = r->parser->merge(r->parser->arg, &s->c, &s->b, s->local, err);
     if (st == WISP_OK && parsed) st = wisp_sink_add(r->sink, &s->b, err);
@@ -223,19 +248,23 @@ static wisp_status deliver(struct reader *r, struct slot *s, wisp_error *err)
 static wisp_status one_round(struct reader *r, size_t *n, wisp_error *err)
 {
     const char *from = r->pos;
-    bool first = r->line == 1;
+    bool first = r->line == 1, in_memory = r->src->rows != NULL;
+    bool (*cut)(struct reader *, struct slot *) = in_memory                  ? cut_rows
+                                                  : r->in.kind == WISP_PLAIN ? cut_plain
+                                                                             : cut_packed;
     for (*n = 0; *n < r->n_slots && r->code == WISP_OK; ++*n)
-        if (!(r->in.kind == WISP_PLAIN ? cut_plain : cut_packed)(r, &r->slots[*n])) break;
+        if (!cut(r, &r->slots[*n])) break;
     if (*n == 0) return WISP_OK;
-    wisp_parallel_for(r->src->ctx ? r->src->ctx->pool : NULL, *n, scan, r);
+    if (!in_memory) wisp_parallel_for(r->src->ctx ? r->src->ctx->pool : NULL, *n, scan, r);
     for (size_t i = 0; i < *n; i++) {
         struct slot *s = &r->slots[i];
         s->c.path = r->src->path;
-        s->c.line = r->line;
         s->st = WISP_OK;
+        wisp_builder_reset(&s->b);
+        if (in_memory) continue;
+        s->c.line = r->line;
         r->line += s->n_lines;
         end_before_nul(s);
-        wisp_builder_reset(&s->b);
     }
     wisp_status st = first ? first_line(r, &r->slots[0], err) : WISP_OK;
     if (st != WISP_OK) return st;
@@ -252,7 +281,7 @@ static wisp_status open_reader(struct reader *r, wisp_error *err)
     const struct wisp_source *src = r->src;
     const unsigned char *bytes = (const unsigned char *)src->text;
     size_t n = src->text_bytes;
-    if (!src->text) {
+    if (!src->text && !src->rows) {
         st = wisp_map_open(&r->map, src->path, err);
         bytes = r->map.p;
         n = r->map.bytes;

@@ -15,8 +15,10 @@
 
 struct wisp_chunk {
     const char *path;        /* for messages */
-    const char *begin, *end; /* whole lines: end[-1] is '\n', also at the end of the text */
-    size_t line;             /* number of the first line, from 1 */
+    const char *begin, *end; /* whole lines: end[-1] is '\n', also at the end of the text; of rows
+                                in memory: their texts */
+    size_t line;             /* number of the first line (of rows in memory: row), from 1 */
+    size_t n_rows;           /* of rows in memory */
 };
 
 struct wisp_text_parser {
@@ -26,6 +28,9 @@ struct wisp_text_parser {
      * an empty text. */
     wisp_status (*first)(void *arg, const char *begin, const char *end, bool *taken,
                          wisp_error *err);
+    /* The end of the last whole row of a piece of text that begins with a row, NULL: there is none.
+     * No function: a row is a line. */
+    const char *(*cut)(void *arg, const char *begin, const char *end);
     /* Lines to rows; runs in several threads at once.  'out' is empty.  Lines end in "\n" or "\r\n"
      * and hold no NUL.  'local' is this chunk's state: local_bytes, zero when it is first used;
      * later chunks find what an earlier one left there. */

@@ -2,8 +2,8 @@
  *
  * Tensors: every declared parameter under its name, beside one of I8 "NAME.scale" (F32); fixed
  * connections "N.KIND.inputs" (I32: ids of the inputs of each output, ascending); "labels"
- * and "vocab" (U8, lines); "idf" (F32); "label_rows" (I64); "votes.start" (I64), "votes.label"
- * (I32), "votes.weight" (F32); "calibration.exact", "calibration.sparse" (F32: struct
+ * "vocab" and "stop_words" (U8, lines); "idf" (F32); "label_rows" (I64); "votes.start" (I64),
+ * "votes.label" (I32), "votes.weight" (F32); "calibration.exact", "calibration.sparse" (F32: struct
  * wisp_calibration).  Metadata: what is listed in save(); "quantized" (quantize.c). */
 #include "model/model.h"
 #include "base/mem.h"
@@ -23,6 +23,10 @@ void wisp_model_free(struct wisp_model *m)
     wisp_net_clear(&m->net);
     wisp_names_clear(&m->labels);
     wisp_names_clear(&m->vocab);
+    wisp_names_clear(&m->stop);
+    wisp_lookup_clear(&m->find_word);
+    wisp_lookup_clear(&m->find_label);
+    wisp_lookup_clear(&m->find_stop);
     if (!m->file.map.p) wisp_votes_clear(&m->votes); /* else it lies in the file */
     wisp_tensor_file_close(&m->file);
     wisp_free(m->spec);
@@ -103,7 +107,9 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
     if (m->labels.n)
         add(&l, "labels", WISP_U8, m->labels.bytes, 0, m->labels.text, m->labels.bytes);
     if (m->vocab.n) add(&l, "vocab", WISP_U8, m->vocab.bytes, 0, m->vocab.text, m->vocab.bytes);
-    char number[5][32];
+    if (m->stop.n) add(&l, "stop_words", WISP_U8, m->stop.bytes, 0, m->stop.text, m->stop.bytes);
+    char number[5][32], chars[16];
+    wisp_chars_print(chars, &m->how);
     snprintf(number[0], 32, "%zu", m->net.n_features);
     snprintf(number[1], 32, "%zu", m->net.n_labels);
     snprintf(number[2], 32, "%zu", m->n_train);
@@ -115,9 +121,14 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
         { "net", m->spec },
         { "loss", m->loss->name },
         { "values", wisp_values_name(m->values.mode) },
-        { "input", m->pairs  ? "words and pairs"
-                   : m->text ? "words"
-                             : "ids" },
+        { "input", m->how.pairs ? "words and pairs"
+                   : m->text    ? "words"
+                                : "ids" },
+        { "tokens", wisp_tokens_name(m->how.tokens) },
+        { "chars", chars },
+        { "text_column", m->how.text_column },
+        { "label_column", m->how.label_column },
+        { "label_separator", m->how.label_separator },
         { "data_format", m->format ? m->format->name : "memory" },
         { "index_base", m->index_base ? "1" : "0" },
         { "features", number[0] },
@@ -336,6 +347,39 @@ static wisp_status load_counts(const struct loader *ld, wisp_error *err)
     return WISP_OK;
 }
 
+/* Metadata as text of bounded length; where it is missing (an older file), as it stands. */
+static bool copy_meta(char *to, size_t room, const struct wisp_tensor_file *f, const char *key)
+{
+    const char *s = wisp_tensor_file_meta(f, key);
+    if (s && strlen(s) >= room) return false;
+    if (s) snprintf(to, room, "%s", s);
+    return true;
+}
+
+/* How text becomes features.  Models of before 0.2 say nothing: they were cut at blanks. */
+static bool load_how(struct wisp_text_how *how, const struct wisp_tensor_file *f)
+{
+    const char *tokens = wisp_tensor_file_meta(f, "tokens"),
+               *chars = wisp_tensor_file_meta(f, "chars");
+    return (!tokens || wisp_tokens_find(&how->tokens, tokens)) &&
+           (!chars || wisp_chars_read(how, chars)) &&
+           copy_meta(how->text_column, sizeof how->text_column, f, "text_column") &&
+           copy_meta(how->label_column, sizeof how->label_column, f, "label_column") &&
+           copy_meta(how->label_separator, sizeof how->label_separator, f, "label_separator");
+}
+
+/* Indexes of words and names, made once, so that a line of text costs what it holds. */
+static wisp_status load_words(const struct loader *ld, wisp_error *err)
+{
+    struct wisp_model *m = ld->m;
+    const struct wisp_tensor *stop = wisp_tensor_file_find(&m->file, "stop_words");
+    wisp_status st = WISP_OK;
+    if (stop) st = wisp_names_init(&m->stop, (char *)stop->data, stop->bytes, true, err);
+    if (st == WISP_OK && m->stop.n) st = wisp_lookup_init(&m->find_stop, &m->stop, err);
+    if (st == WISP_OK) st = wisp_lookup_init(&m->find_word, &m->vocab, err);
+    return st == WISP_OK ? wisp_lookup_init(&m->find_label, &m->labels, err) : st;
+}
+
 static wisp_status load(const struct loader *ld, wisp_error *err)
 {
     struct wisp_model *m = ld->m;
@@ -363,8 +407,13 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
         (st = number(&n_labels, ld, "labels", INT32_MAX + 1ull, err)) != WISP_OK)
         return st;
     m->index_base = (int)base;
-    m->pairs = input && strcmp(input, "words and pairs") == 0;
-    m->text = m->pairs || (input && strcmp(input, "words") == 0);
+    m->how.pairs = input && strcmp(input, "words and pairs") == 0;
+    m->text = m->how.pairs || (input && strcmp(input, "words") == 0);
+    if (!load_how(&m->how, f))
+        return wisp_fail(err, WISP_EMODEL,
+                         "%s: metadata 'tokens', 'chars' or columns of tables: "
+                         "unknown, or too long",
+                         ld->path);
     m->spec = wisp_strdup(spec);
     m->options = wisp_strdup(options ? options : "");
     if (!m->spec || !m->options) return wisp_fail_mem(err, strlen(spec), "a model");
@@ -388,8 +437,10 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
     if ((st = load_votes(ld, err)) != WISP_OK ||
         (st = wisp_model_copy_calibration(m, f, ld->path, err)) != WISP_OK)
         return st;
-    if ((st = load_names(&m->labels, ld, "labels", m->net.n_labels, err)) != WISP_OK) return st;
-    return load_names(&m->vocab, ld, "vocab", m->net.n_features, err);
+    if ((st = load_names(&m->labels, ld, "labels", m->net.n_labels, err)) != WISP_OK ||
+        (st = load_names(&m->vocab, ld, "vocab", m->net.n_features, err)) != WISP_OK)
+        return st;
+    return m->text ? load_words(ld, err) : WISP_OK;
 }
 
 static json_t *tensors_json(const struct wisp_tensor_file *f)

@@ -19,7 +19,10 @@ struct wisp_model {
     struct wisp_values values;
     float *idf;                       /* owned, or NULL (mapped) */
     struct wisp_names labels, vocab;  /* n = 0: none */
-    bool text, pairs;                 /* trained on raw text; its features include word pairs */
+    bool text;                        /* trained on text, ... */
+    struct wisp_text_how how;         /* which was cut into features so, ... */
+    struct wisp_names stop;           /* without these words; n = 0: none */
+    struct wisp_lookup find_word, find_label, find_stop; /* of a loaded model of text */
     const struct wisp_format *format; /* of the training data, NULL: rows from memory */
     int index_base;                   /* and its first feature id */
     struct wisp_votes votes;   /* for sparse prediction; start NULL: none; owned, or mapped */

@@ -160,8 +160,9 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
     struct wisp_model *m = r->m = wisp_zalloc(1, sizeof *m);
     if (!m) return wisp_fail_mem(err, sizeof *m, "a model");
     m->loss = r->plan.loss;
-    m->text = (d->vocab.n && d->format == &wisp_format_fasttext) || (init && init->text);
-    m->pairs = d->pairs || (init && init->pairs);
+    bool words = d->vocab.n && d->format && d->format->words;
+    m->text = words || (init && init->text);
+    m->how = words || !init ? d->text : init->how;
     m->format = d->format;
     m->index_base = d->index_base;
     if (!(m->spec = wisp_strdup(r->plan.spec))) return wisp_fail_mem(err, 1000, "a model");
@@ -172,6 +173,8 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
         (st = take_names(&m->vocab, &d->vocab, init ? &init->vocab : NULL,
                          wisp_opt_text(cfg, OPT_VOCAB), d->n_features, "features", err)) != WISP_OK)
         return st;
+    const struct wisp_names *stop = words || !init ? &d->stop : &init->stop;
+    if ((st = wisp_names_copy(&m->stop, stop, err)) != WISP_OK) return st;
     if (init && (st = wisp_init_names(r, wisp_opt_text(cfg, OPT_INIT), err)) != WISP_OK) return st;
     size_t n_features = most(d->n_features, m->vocab.n), n_labels = most(d->n_labels, m->labels.n);
     if (init) n_features = most(n_features, init->net.n_features);

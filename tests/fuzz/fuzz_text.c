@@ -61,7 +61,7 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
                                    .index_base = how & BASE ? !!(how & BASE_1) : -1,
                                    .n_features = how & FEATURES_3 ? 3 : 0,
                                    .n_labels = how & LABELS_2 ? 2 : 0,
-                                   .pairs = how & PAIRS,
+                                   .text.pairs = how & PAIRS,
                                    .min_count = how & RARE ? 2 : 1,
                                    .labels = how & MODEL ? &labels : NULL,
                                    .vocab = how & MODEL ? &words : NULL,
@@ -208,7 +208,7 @@ static size_t fuzz_seed(uint8_t *to, size_t i)
 static void fuzz_tests(void)
 {
     TEST(FUZZ_NAME ": formats and files that are not there");
-    const struct wisp_read_options none = { .format = "tsv" }, probe = { .index_base = -1 };
+    const struct wisp_read_options none = { .format = "parquet" }, probe = { .index_base = -1 };
     struct wisp_data *d;
     wisp_error err;
     CHECK(wisp_data_read_text(&d, NULL, "1 2\n", 4, "t", &none, &err) == WISP_EINVAL && !d, "%s",

@@ -99,13 +99,13 @@ static void test_tokens(void)
 
 static void test_pairs(void)
 {
-    struct wisp_read_options o = { .pairs = true };
+    struct wisp_read_options o = { .text.pairs = true };
     expect("a b __label__x  a b\n", &o, "x|a:2 b:2 a b:2 b a:1;");
     expect("a\nb\n", &o, "|a:1;|b:1;");
     expect("a\tb a b\n", &o, "|a:2 b:2 a b:2 b a:1;");
     o.min_count = 2;
     expect("a b c a b\nc a\n", &o, "|a:2 b:2 a b:2 c:1 c a:1;|a:1 c:1 c a:1;");
-    o.pairs = false;
+    o.text.pairs = false;
     o.min_count = 3;
     expect("z a b c a b\n__label__rare c a\n", &o, "|a:2;rare|a:1;");
     o.min_count = 9;
@@ -129,7 +129,7 @@ static void test_model(void)
                                    .vocab = &vocab,
                                    .n_features = 6,
                                    .n_labels = 2,
-                                   .pairs = true,
+                                   .text.pairs = true,
                                    .min_count = 5 };
     wisp_status st = load(
         &d, "a b c __label__q __label__new a\n__label__new2 __label__p __label__new3\n", &o, &err);
@@ -170,7 +170,7 @@ static void test_threads(void)
         at += (size_t)sprintf(text + at, "%s%llu%s", test_rand(&s) % 9 ? "w" : "__label__",
                               (unsigned long long)v, test_rand(&s) % 12 ? " " : "\n");
     }
-    struct wisp_read_options o = { .pairs = true, .min_count = 2 };
+    struct wisp_read_options o = { .text.pairs = true, .min_count = 2 };
     struct wisp_data *d;
     wisp_error err;
     size_t chunk = wisp_text_chunk;
@@ -188,13 +188,11 @@ static void test_threads(void)
 static void test_probe(void)
 {
     const char *yes[] = { "__label__a b\n", "\n  \n\t__label__a", "some words __label__z\nx",
-                          "a   __label__b" };
-    const char *no[] = {
-        "", "\n", "1,2 3:4\n__label__a", "words only\n", "a__label__b\n", "__labe"
-    };
-    for (size_t i = 0; i < 4; i++)
+                          "a   __label__b", "no label here\n__label__a b\n" };
+    const char *no[] = { "", "\n", "words only\n", "a__label__b\n", "__labe" };
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
         CHECK(wisp_format_fasttext.probe("p", yes[i], strlen(yes[i])), "%s", yes[i]);
-    for (size_t i = 0; i < 6; i++)
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
         CHECK(!wisp_format_fasttext.probe("p", no[i], strlen(no[i])), "%s", no[i]);
 }
 
@@ -216,7 +214,7 @@ static void test_write(void)
               strstr(err.text, "needs names: 0 of 3"),
           "%s", err.text);
     wisp_data_free(d);
-    if (load(&d, "a b\n", &(struct wisp_read_options){ .pairs = true }, &err) != WISP_OK) exit(2);
+    if (load(&d, "a b\n", &(struct wisp_read_options){ .text.pairs = true }, &err) != WISP_OK) exit(2);
     CHECK(wisp_format_fasttext.write(d, NULL, path, &err) == WISP_ENOTSUP &&
               strstr(err.text, "'a b'"),
           "%s", err.text);
@@ -253,7 +251,7 @@ static void test_memory(void)
     struct wisp_data *d;
     wisp_error err;
     names(&vocab, "a\nb\n");
-    struct wisp_read_options o[2] = { { .pairs = true, .min_count = 2 }, { .vocab = &vocab } };
+    struct wisp_read_options o[2] = { { .text.pairs = true, .min_count = 2 }, { .vocab = &vocab } };
     long live = wisp_mem_live;
     for (int i = 0; i < 2; i++) {
         for (long n = 0;; n++) {

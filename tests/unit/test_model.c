@@ -425,7 +425,7 @@ static void test_round_trip(void)
     CHECK(memcmp(d->label_rows, l->label_rows, d->n_labels * sizeof(int64_t)) == 0,
           "label counts differ");
     CHECK(strcmp(m->spec, l->spec) == 0 && m->loss == l->loss && m->values.mode == l->values.mode &&
-              m->n_train == l->n_train && l->text && !l->pairs &&
+              m->n_train == l->n_train && l->text && !l->how.pairs &&
               strcmp(m->options, l->options) == 0,
           "metadata differs");
     size_t bytes;

@@ -401,7 +401,7 @@ static void test_kinds(void)
         const char *text, *kind;
     } files[] = { { "2 3 2\n0 0:1\n1 1:1 2:1\n", "xc" }, { "1 1:1 2:1\n", "libsvm" },
                   { "__label__a b c\n", "fasttext" },    { "", "" },
-                  { "\x1f\x8b cut archive", "" },        { "{\"a\":1} and so on", "" } };
+                  { "\x1f\x8b cut archive", "" },        { "{a: 1} and so on", "" } };
     const char *kind;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         put_file(other, files[i].text);

@@ -1,0 +1,250 @@
+/* Tables of text (CSV, TSV, JSON lines) and texts in memory: cells, columns, labels, errors, any
+ * chunks and threads. */
+#include "test.h"
+#include "base/mem.h"
+#include "data/text.h"
+
+#include <string.h>
+
+static const char *show(const struct wisp_data *d) /* "label,label|word:count ...;" */
+{
+    static char out[1 << 14];
+    size_t at = 0;
+    out[0] = 0;
+    for (size_t row = 0; row < d->n_rows; row++) {
+        size_t r;
+        const struct wisp_rows *b = wisp_data_row(d, row, &r);
+        for (size_t k = b->yp[r]; k < b->yp[r + 1]; k++) {
+            const size_t *s = d->labels.start + b->yi[k];
+            at += (size_t)snprintf(out + at, sizeof out - at, "%s%.*s", k > b->yp[r] ? "," : "",
+                                   d->labels.n ? (int)(s[1] - s[0] - 1) : 1,
+                                   d->labels.n ? d->labels.text + s[0] : &"0123456789"[b->yi[k]]);
+        }
+        at += (size_t)snprintf(out + at, sizeof out - at, "|");
+        for (size_t k = b->xp[r]; k < b->xp[r + 1]; k++) {
+            const size_t *s = d->vocab.start + b->xi[k];
+            at += (size_t)snprintf(out + at, sizeof out - at, "%s%.*s:%g", k > b->xp[r] ? " " : "",
+                                   (int)(s[1] - s[0] - 1), d->vocab.text + s[0], (double)b->xv[k]);
+        }
+        at += (size_t)snprintf(out + at, sizeof out - at, ";");
+    }
+    return out;
+}
+
+static const struct wisp_read_options usual = { .text.tokens = WISP_TOKENS_WORDS, .min_count = 1 };
+static struct wisp_context one, four;
+
+/* What the text gives, in chunks of any size, with one thread and four. */
+static void reads(const char *format, const struct wisp_read_options *options, const char *text,
+                  const char *want)
+{
+    struct wisp_read_options o = *options;
+    o.format = format;
+    static const size_t chunks[] = { 1 << 20, 1, 7, 20 };
+    for (int i = 0; i < 8; i++) {
+        struct wisp_data *d;
+        wisp_error err = { 0 };
+        wisp_text_chunk = chunks[i % 4];
+        wisp_status st =
+            wisp_data_read_text(&d, i < 4 ? &one : &four, text, strlen(text), "t", &o, &err);
+        CHECK(st == WISP_OK, "%s: %s", text, err.text);
+        if (st == WISP_OK) CHECK(strcmp(show(d), want) == 0, "got %s, not %s", show(d), want);
+        wisp_data_free(d);
+    }
+    wisp_text_chunk = 4 << 20;
+}
+
+static void refuses(const char *format, const struct wisp_read_options *options, const char *text,
+                    wisp_status code, const char *want)
+{
+    struct wisp_read_options o = *options;
+    o.format = format;
+    for (int i = 0; i < 2; i++) {
+        struct wisp_data *d;
+        wisp_error err = { 0 };
+        wisp_text_chunk = i ? 3 : 4 << 20;
+        wisp_status st = wisp_data_read_text(&d, &four, text, strlen(text), "t", &o, &err);
+        CHECK(st == code && strstr(err.text, want), "%s: %d, %s", text, st, err.text);
+        wisp_data_free(d);
+    }
+    wisp_text_chunk = 4 << 20;
+}
+
+static void test_csv(void)
+{
+    reads("csv", &usual, "text,label\nHow long?,bread\n", "bread|how:1 long:1;");
+    reads("csv", &usual, "id,label,text\r\n1,a,x y\r\n2,b,\"y, z\"\r\n", "a|x:1 y:1;b|y:1 z:1;");
+    reads("csv", &usual, "text,label\n\"two\nlines, \"\"one\"\" cell\",a b\n\nz,c",
+          "a b|two:1 lines:1 one:1 cell:1;c|z:1;");
+    reads("csv", &usual, "label,text\nx,5\" pipe\ny,\"\"\n,z\n", "x|5:1 pipe:1;y|;|z:1;");
+    reads("csv", &usual, "\"text\",\"label\"\n\"a\r\nb\",\"q\"\"r\"\n", "q\"r|a:1 b:1;");
+    reads("tsv", &usual, "Text\tLabels\na, b\tx\n\"c\td\"\ty\n", "x|a:1 b:1;y|c:1 d:1;");
+    struct wisp_read_options o = usual;
+    strcpy(o.text.text_column, "title,body");
+    strcpy(o.text.label_column, "kind");
+    strcpy(o.text.label_separator, "|");
+    reads("csv", &o, "kind,body,title\nx | y,b1,t1\nz,,t2\n|,b,t\n",
+          "x,y|b1:1 t1:1;z|t2:1;|b:1 t:1;");
+    o = usual;
+    o.no_header = true;
+    strcpy(o.text.text_column, "2");
+    strcpy(o.text.label_column, "1");
+    reads("csv", &o, "x,a b\ny,c\n", "x|a:1 b:1;y|c:1;");
+    o.no_header = false;
+    reads("csv", &o, "l,t\nx,a b\n", "x|a:1 b:1;");
+    o = usual;
+    o.every_line = true; /* each line is answered, labels are not needed */
+    reads("csv", &o, "text,n\na,1\n\nb,2\n", "|a:1;|;|b:1;");
+    reads("csv", &o, "text\na\n\nb\n", "|a:1;|;|b:1;");
+}
+
+static void test_bad_csv(void)
+{
+    refuses("csv", &usual, "text,label\na,b,c\n", WISP_EFORMAT, "t:2: 3 cells, but the first line");
+    refuses("csv", &usual, "text,label\n\"a\nb\",x\nc\n", WISP_EFORMAT, "t:4: 1 cells");
+    refuses("csv", &usual, "text,label\n\"a,b\nc,d\n", WISP_EFORMAT, "t:2: 'a,b': a quoted cell");
+    refuses("csv", &usual, "text,label\n\"a\"b,c\n", WISP_EFORMAT, "t:2: ");
+    refuses("csv", &usual, "words,label\na,b\n", WISP_EFORMAT,
+            "t:1: no column of text among 'words', 'label'");
+    refuses("csv", &usual, "text,kind\na,b\n", WISP_EFORMAT, "t:1: no column of labels among");
+    refuses("csv", &usual, "text,label\na,\"b\nc\"\n", WISP_EFORMAT, "a label with a control");
+    refuses("csv", &usual, "\"text,label\na,b\n", WISP_EFORMAT, "t:1: a quoted cell of the first");
+    struct wisp_read_options o = usual;
+    o.no_header = true;
+    refuses("csv", &o, "a,b\n", WISP_EINVAL, "by their numbers");
+    strcpy(o.text.text_column, "3");
+    strcpy(o.text.label_column, "1");
+    refuses("csv", &o, "a,b\n", WISP_EFORMAT, "no column of text '3'");
+    strcpy(o.text.text_column, "title,body");
+    o.no_header = false;
+    refuses("csv", &o, "title,label\na,b\n", WISP_EFORMAT, "no column of text 'title,body'");
+}
+
+static void test_jsonl(void)
+{
+    reads("jsonl", &usual, "{\"text\": \"How long?\", \"labels\": [\"bread\", \"keep\"]}\n",
+          "bread,keep|how:1 long:1;");
+    reads("jsonl", &usual,
+          "{\"x\":{\"text\":[1,{\"a\":null}]},\"label\":\"a b\",\"text\":\"x\\ny\"}\r\n\n"
+          " {\"label\": 3, \"text\": \"\\u00c4\\ud83d\\ude00 \\\"q\\\"\"} \n{\"text\":\"z\"}",
+          "a b|x:1 y:1;3|\xc3\xa4:1 \xf0\x9f\x98\x80:1 q:1;|z:1;");
+    reads("jsonl", &usual, "{\"text\":null,\"tags\":[true,-1.5e3,null,[]]}\n", "true,-1.5e3|;");
+    struct wisp_read_options o = usual;
+    strcpy(o.text.text_column, "t,b");
+    strcpy(o.text.label_separator, ",");
+    reads("jsonl", &o, "{\"b\":\"x\",\"label\":\"p, q\",\"t\":\"y\"}\n", "p,q|x:1 y:1;");
+}
+
+static void test_bad_jsonl(void)
+{
+    refuses("jsonl", &usual, "{\"text\":\"a\"}\n{\"label\":\"b\"}\n", WISP_EFORMAT,
+            "t:2: no member 'text'");
+    refuses("jsonl", &usual, "[1]\n", WISP_EFORMAT, "t:1: '[1]': expected an object");
+    refuses("jsonl", &usual, "{\"text\":\"a\"} x\n", WISP_EFORMAT, "nothing after the object");
+    refuses("jsonl", &usual, "{\"text\":\"a}\n", WISP_EFORMAT, "ends too early");
+    refuses("jsonl", &usual, "{\"text\":\"\\x\"}\n", WISP_EFORMAT, "an escape of JSON");
+    refuses("jsonl", &usual, "{\"text\":tru}\n", WISP_EFORMAT, "'tru}': expected a value of JSON");
+    refuses("jsonl", &usual, "{\"text\" \"a\"}\n", WISP_EFORMAT, "':' after a member's name");
+    refuses("jsonl", &usual, "{\"text\":{\"a\":1}}\n", WISP_EFORMAT, "a string of text");
+    refuses("jsonl", &usual, "{\"text\":\"a\",\"label\":\"x\\ty\"}\n", WISP_EFORMAT,
+            "a label with a control");
+    char deep[300] = "{\"text\":\"a\",\"x\":";
+    memset(deep + strlen(deep), '[', 200);
+    refuses("jsonl", &usual, deep, WISP_EFORMAT, "lists within lists");
+}
+
+static void test_probe(void)
+{
+    static const struct {
+        const char *path, *head, *format;
+    } files[] = {
+        { "a.csv", "what,ever\n", "csv" },
+        { "a.CSV.gz", "1,2 3:4\n", "csv" },
+        { "a.tsv", "x\ty\n", "tsv" },
+        { "a", "text,label\na,b\n", "csv" },
+        { "a", "Label\tid\tText\r\nb\t1\ta\n", "tsv" },
+        { "a", "\n {\"a\": 1}\n", "jsonl" },
+        { "a", "{}\n", "jsonl" },
+        { "a", "1,5 3:0.5\n", "libsvm" },
+        { "a", "3 4 5\n", "xc" },
+        { "a", "first line\n__label__x second\n", "fasttext" },
+        { "a", "text of no label\n", "" },
+        { "a", "text,\n", "" },
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const struct wisp_format *f =
+            wisp_format_probe(files[i].path, files[i].head, strlen(files[i].head));
+        CHECK(strcmp(f ? f->name : "", files[i].format) == 0, "%s: %s is %s", files[i].path,
+              files[i].head, f ? f->name : "none");
+    }
+}
+
+static void test_memory(void)
+{
+    static const char text[] = "How LONG?long\nagain\0x";
+    static const uint64_t start[] = { 0, 9, 9, 19, 21 };
+    static const int64_t y_ptr[] = { 0, 2, 2, 3, 3 };
+    static const int32_t y_idx[] = { 2, 0, 1 };
+    const struct wisp_memory_rows rows = { 4, 3, text, start, y_ptr, y_idx };
+    static const size_t chunks[] = { 1 << 20, 1, 9 };
+    for (int i = 0; i < 6; i++) {
+        struct wisp_data *d;
+        wisp_error err = { 0 };
+        wisp_text_chunk = chunks[i % 3];
+        wisp_status st = wisp_data_read_rows(&d, i < 3 ? &one : &four, &rows, &usual, &err);
+        CHECK(st == WISP_OK, "%s", err.text);
+        if (st != WISP_OK) continue;
+        CHECK(strcmp(show(d), "0,2|how:1 long:1;|;1|long:1 again:1;|x:1;") == 0, "%s", show(d));
+        CHECK(d->n_labels == 3 && d->n_rows == 4 && d->text.tokens == WISP_TOKENS_WORDS, "sizes");
+        wisp_data_free(d);
+    }
+    wisp_text_chunk = 4 << 20;
+    struct wisp_data *d;
+    wisp_error err;
+    const struct wisp_memory_rows none = { 0, 0, text, start, NULL, NULL };
+    CHECK(wisp_data_read_rows(&d, &one, &none, &usual, &err) == WISP_OK && d->n_rows == 0, "none");
+    wisp_data_free(d);
+}
+
+static void test_no_memory(void)
+{
+    const char text[] = "text,label\n\"a \"\"b\"\" c\",x\nd e,y\n";
+    struct wisp_read_options o = usual;
+    o.format = "csv";
+    o.text.pairs = true;
+    o.text.chars_min = o.text.chars_max = 3;
+    long live = wisp_mem_live;
+    for (long n = 0;; n++) {
+        struct wisp_data *d;
+        wisp_error err = { 0 };
+        wisp_mem_budget = n;
+        wisp_status st = wisp_data_read_text(&d, &one, text, sizeof text - 1, "t", &o, &err);
+        wisp_mem_budget = -1;
+        wisp_data_free(d);
+        if (st == WISP_OK) break;
+        CHECK(st == WISP_ENOMEM && !d && wisp_mem_live == live, "after %ld: %s", n, err.text);
+    }
+}
+
+int main(void)
+{
+    wisp_error err;
+    CHECK(wisp_pool_create(&four.pool, 4, &err) == WISP_OK, "%s", err.text);
+    TEST("tables: csv and tsv");
+    test_csv();
+    TEST("tables: csv that is none");
+    test_bad_csv();
+    TEST("tables: json lines");
+    test_jsonl();
+    TEST("tables: json lines that are none");
+    test_bad_jsonl();
+    TEST("tables: told by name and first line");
+    test_probe();
+    TEST("tables: texts in memory");
+    test_memory();
+    TEST("tables: failing allocations");
+    test_no_memory();
+    wisp_pool_free(four.pool);
+    CHECK(wisp_mem_live == 0, "%ld blocks not freed", (long)wisp_mem_live);
+    return test_end();
+}
