@@ -226,7 +226,7 @@ static const wisp_option table[N_OPTS] = {
                      "what stands between blanks, as it is; kept in the model",
                      TEXT, "" },
     [OPT_PAIRS] = { "pairs", "flag", "0", "", "train convert",
-                    "pairs of neighbouring words are features too", TEXT, "train convert" },
+                    "pairs of neighbouring words are features too", TEXT, "convert" },
     [OPT_CHARS] = { "chars", "text", "0", "", "train convert",
                     "pieces of words of so many characters are features too, e.g. 3-5; 0: none",
                     TEXT, "" },
@@ -240,7 +240,7 @@ static const wisp_option table[N_OPTS] = {
                           TEXT, "train" },
     [OPT_LABEL_COLUMN] = { "label-column", "text", "", "", READS,
                            "csv, tsv, jsonl: the column of labels; empty: by its usual names", TEXT,
-                           "train" },
+                           "" },
     [OPT_LABEL_SEPARATOR] = { "label-separator", "text", "", "", READS,
                               "csv, tsv, jsonl: what stands between the labels of a cell; empty: a "
                               "cell is one label",
