@@ -15,6 +15,7 @@ FLAGS   := -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -fPIC -pthread -Wall -Wextra -
            -Wvla -fvisibility=hidden -ffp-contract=off -MMD -MP $(if $(WERROR),-Werror)
 FLAGS   += $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 FLAGS   += $(if $(filter thread,$(SAN)),-fsanitize=thread)
+FLAGS   += $(if $(SAN),-DWISP_BORDERS)
 LIBS    := -lz -lzstd -lxxhash -ljansson -ldl -lm
 
 CUDA    ?= $(if $(SAN),0,$(if $(shell command -v nvcc),1,0))

@@ -8,12 +8,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#ifdef __CUDACC__ /* tests of the card are linked without the library */
+#define TEST_BORDERS_BROKEN() NULL
+#else
+#include "base/cut.h"
+#define TEST_BORDERS_BROKEN() wisp_borders_broken()
+
+/* Every test program runs with borders between the parts of a block, and looks at them after each
+ * test. */
+__attribute__((constructor)) static void test_begin(void)
+{
+    wisp_borders = true;
+}
+#endif
+
 static int test_passed, test_failed, test_skipped, test_bad;
 static const char *test_name;
 
 static inline void test_close(void)
 {
+    const char *broken = TEST_BORDERS_BROKEN();
     if (!test_name) return;
+    if (broken) test_bad++, printf("  %s\n", broken);
     if (test_bad) test_failed++;
     else test_passed++;
     printf("%s %s\n", test_bad ? "FAIL" : "ok  ", test_name);

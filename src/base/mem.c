@@ -1,6 +1,8 @@
 /* Memory: aligned, checked, countable, and able to fail on purpose. */
 #include "base/mem.h"
+#include "base/cut.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +12,7 @@
 atomic_long wisp_mem_budget = -1;
 atomic_long wisp_mem_live = 0;
 
-enum { ALIGN = 64, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };
+enum { ALIGN = 64, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20, SPOILED_MOST = 64 << 20 };
 
 /* Takes one allocation from the budget; 0 when it is spent. */
 static int spend(void)
@@ -31,6 +33,7 @@ void *wisp_alloc(size_t n, size_t size)
     if (!p) return NULL;
     if (bytes >= HUGE_FROM) madvise(p, bytes, MADV_HUGEPAGE);
     atomic_fetch_add_explicit(&wisp_mem_live, 1, memory_order_relaxed);
+    if (bytes <= SPOILED_MOST) wisp_cut_spoil(p, bytes);
     return p;
 }
 
@@ -66,6 +69,7 @@ void *wisp_realloc(void *p, size_t old_n, size_t n, size_t size)
 void wisp_free(void *p)
 {
     if (!p) return;
+    if (wisp_borders) wisp_cut_drop(p, malloc_usable_size(p));
     atomic_fetch_sub_explicit(&wisp_mem_live, 1, memory_order_relaxed);
     free(p);
 }

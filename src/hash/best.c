@@ -67,16 +67,13 @@ size_t wisp_keys_best(uint64_t *keys, const float *score, const int32_t *row, si
     return n;
 }
 
-size_t wisp_best_floats(size_t n, size_t k)
+struct wisp_best wisp_best_lay(struct wisp_cut *c, size_t n, size_t k)
 {
-    return 2 * n * wisp_best_room(k) + 2 * n; /* even: lists follow each other */
-}
-
-struct wisp_best wisp_best_at(float *block, size_t n, size_t k)
-{
-    size_t room = wisp_best_room(k);
-    float *rest = block + 2 * n * room;
-    return (struct wisp_best){ n, k, room, (uint64_t *)block, (uint32_t *)rest, rest + n };
+    struct wisp_best b = { .n = n, .k = k, .room = wisp_best_room(k) };
+    b.key = wisp_cut_take(c, n * b.room, sizeof *b.key);
+    b.count = wisp_cut_take(c, n, sizeof *b.count);
+    b.limit = wisp_cut_take(c, n, sizeof *b.limit);
+    return b;
 }
 
 void wisp_best_reset(struct wisp_best *b, const float *limit)

@@ -9,6 +9,7 @@
 #ifndef WISP_HASH_BEST_H
 #define WISP_HASH_BEST_H
 
+#include "base/cut.h"
 #include "kernels/kernels.h"
 
 #include <math.h>
@@ -56,9 +57,8 @@ static inline size_t wisp_best_room(size_t k)
 {
     return k < 32 ? k + 32 : 2 * k;
 }
-size_t wisp_best_floats(size_t n, size_t k);
-/* Lays lists out in a block of so many floats, at a multiple of 8 bytes. */
-struct wisp_best wisp_best_at(float *block, size_t n, size_t k);
+/* Lists of n samples as the next parts of a block. */
+struct wisp_best wisp_best_lay(struct wisp_cut *c, size_t n, size_t k);
 /* Empties all lists; 'limit' (n) is where their limits begin, NULL: all rows are welcome. */
 void wisp_best_reset(struct wisp_best *b, const float *limit);
 void wisp_best_reset_one(struct wisp_best *b, size_t s); /* the list of sample s */

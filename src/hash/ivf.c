@@ -13,6 +13,7 @@
  * The first build is bounded too: of very many rows it takes a part, spread evenly; the others are
  * in no list until the first sweep has passed. */
 #include "hash/lists.h"
+#include "base/cut.h"
 #include "base/mem.h"
 #include "base/rand.h"
 
@@ -75,16 +76,25 @@ static size_t n_seen(const struct wisp_finder_setup *s) /* rows a sample looks a
     return n < (double)most ? (size_t)n : most;
 }
 
-static size_t moment_floats(size_t width)
+static void lay_moments(struct ivf *f, struct wisp_cut *c, size_t width)
 {
-    return (width + 1) * (width + 1 + MOMENT_SAMPLES);
+    f->moment = wisp_cut_take(c, (width + 1) * (width + 1), sizeof *f->moment);
+    f->seen = wisp_cut_take(c, MOMENT_SAMPLES * (width + 1), sizeof *f->seen);
+}
+
+static size_t moment_bytes(size_t width)
+{
+    struct ivf none;
+    struct wisp_cut plan = { 0 };
+    lay_moments(&none, &plan, width);
+    return plan.at;
 }
 
 static size_t bytes(const struct wisp_finder_setup *s)
 {
     size_t lists = n_lists(s), of_threads = (size_t)s->threads * n_probes(s);
     return sizeof(struct ivf) + wisp_lists_bytes(s->n_rows, s->width, lists, s->threads) +
-           (moment_floats(s->width) + s->batch * lists + of_threads) * sizeof(float) +
+           moment_bytes(s->width) + (s->batch * lists + of_threads) * sizeof(float) +
            of_threads * sizeof(int32_t);
 }
 
@@ -114,7 +124,7 @@ static wisp_status create(void **state, const struct wisp_finder_setup *s, wisp_
     f->seed = s->seed;
     wisp_status st = wisp_lists_create(&f->lists, s->n_rows, s->width, lists, s->threads, err);
     if (st == WISP_OK) {
-        f->moment = wisp_zalloc(moment_floats(s->width), sizeof *f->moment);
+        f->moment = wisp_zalloc(moment_bytes(s->width), 1);
         f->score = wisp_alloc(s->batch * lists, sizeof *f->score);
         f->value = wisp_alloc(of_threads, sizeof *f->value);
         f->best = wisp_alloc(of_threads, sizeof *f->best);
@@ -125,7 +135,8 @@ static wisp_status create(void **state, const struct wisp_finder_setup *s, wisp_
         destroy(f);
         return st;
     }
-    f->seen = f->moment + (s->width + 1) * (s->width + 1);
+    struct wisp_cut c = wisp_cut_of(f->moment, moment_bytes(s->width), WISP_CUT_KEEP);
+    lay_moments(f, &c, s->width);
     *state = f;
     return WISP_OK;
 }

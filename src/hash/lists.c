@@ -9,6 +9,7 @@
  * scratch of each thread: vectors (64, width + 2) | transposed (width + 2, 64) | Z (64, 64) |
  * best (64) | places (64) */
 #include "hash/lists.h"
+#include "base/cut.h"
 #include "base/mem.h"
 #include "base/rand.h"
 
@@ -25,19 +26,29 @@ struct tile {
     int32_t *where;
 };
 
-static size_t tile_floats(size_t width)
+static struct tile lay_tile(struct wisp_cut *c, size_t width)
 {
-    return 2 * TILE * (width + 2) + TILE * TILE + 2 * TILE;
+    struct tile t;
+    t.x = wisp_cut_take(c, TILE * (width + 2), sizeof *t.x);
+    t.xt = wisp_cut_take(c, TILE * (width + 2), sizeof *t.xt);
+    t.z = wisp_cut_take(c, TILE * TILE, sizeof *t.z);
+    t.best = wisp_cut_take(c, TILE, sizeof *t.best);
+    t.where = wisp_cut_take(c, TILE, sizeof *t.where);
+    return t;
+}
+
+static size_t tile_bytes(size_t width)
+{
+    struct wisp_cut plan = { 0 };
+    lay_tile(&plan, width);
+    return plan.at;
 }
 
 static struct tile tile_of(const struct wisp_lists *l, int thread)
 {
-    struct tile t = { .x = l->scratch + (size_t)thread * tile_floats(l->width) };
-    t.xt = t.x + TILE * (l->width + 2);
-    t.z = t.xt + TILE * (l->width + 2);
-    t.best = t.z + TILE * TILE;
-    t.where = (int32_t *)(t.best + TILE);
-    return t;
+    size_t bytes = tile_bytes(l->width);
+    struct wisp_cut c = wisp_cut_of(l->scratch + (size_t)thread * bytes, bytes, WISP_CUT_FRESH);
+    return lay_tile(&c, l->width);
 }
 
 static size_t least(size_t a, size_t b)
@@ -47,33 +58,26 @@ static size_t least(size_t a, size_t b)
 
 /* ---- memory ---- */
 
-/* Hands out the next piece of a block; without a block only counts. */
-static void *take(char *block, size_t *at, size_t n, size_t size)
+static void lay_out(struct wisp_lists *l, struct wisp_cut *c)
 {
-    void *p = block ? block + *at : NULL;
-    *at += (n * size + 63) & ~(size_t)63;
-    return p;
-}
-
-static size_t lay_out(struct wisp_lists *l, char *block)
-{
-    size_t at = 0, n = l->n, rows = l->n_rows, width = l->width;
-    l->metric = take(block, &at, (width + 1) * (width + 1), sizeof(float));
-    l->centre = take(block, &at, n * (width + 1), sizeof(float));
-    l->nearness = take(block, &at, n * (width + 2), sizeof(float));
-    l->sum = take(block, &at, n * (width + 1), sizeof(float));
-    l->list_of = take(block, &at, rows, sizeof(int32_t));
-    l->start = take(block, &at, n + 1, sizeof(uint32_t));
-    l->row = take(block, &at, rows, sizeof(int32_t));
-    l->place = take(block, &at, SLICES * n, sizeof(uint32_t));
-    l->scratch = take(block, &at, (size_t)l->threads * tile_floats(width), sizeof(float));
-    return at;
+    size_t n = l->n, rows = l->n_rows, width = l->width;
+    l->metric = wisp_cut_take(c, (width + 1) * (width + 1), sizeof *l->metric);
+    l->centre = wisp_cut_take(c, n * (width + 1), sizeof *l->centre);
+    l->nearness = wisp_cut_take(c, n * (width + 2), sizeof *l->nearness);
+    l->sum = wisp_cut_take(c, n * (width + 1), sizeof *l->sum);
+    l->list_of = wisp_cut_take(c, rows, sizeof *l->list_of);
+    l->start = wisp_cut_take(c, n + 1, sizeof *l->start);
+    l->row = wisp_cut_take(c, rows, sizeof *l->row);
+    l->place = wisp_cut_take(c, SLICES * n, sizeof *l->place);
+    l->scratch = wisp_cut_take(c, (size_t)l->threads, tile_bytes(width));
 }
 
 size_t wisp_lists_bytes(size_t n_rows, size_t width, size_t n, int threads)
 {
     struct wisp_lists l = { .n_rows = n_rows, .width = width, .n = n, .threads = threads };
-    return sizeof l + lay_out(&l, NULL);
+    struct wisp_cut plan = { 0 };
+    lay_out(&l, &plan);
+    return sizeof l + plan.at;
 }
 
 wisp_status wisp_lists_create(struct wisp_lists **out, size_t n_rows, size_t width, size_t n,
@@ -84,13 +88,15 @@ wisp_status wisp_lists_create(struct wisp_lists **out, size_t n_rows, size_t wid
     struct wisp_lists *l = wisp_zalloc(1, sizeof *l);
     if (!l) return wisp_fail_mem(err, sizeof *l, "the inverted lists");
     *l = (struct wisp_lists){ .n_rows = n_rows, .width = width, .n = n, .threads = threads };
-    size_t bytes = lay_out(l, NULL);
-    char *block = wisp_zalloc(bytes, 1);
+    struct wisp_cut plan = { 0 };
+    lay_out(l, &plan);
+    char *block = wisp_zalloc(plan.at, 1);
     if (!block) {
         wisp_free(l);
-        return wisp_fail_mem(err, bytes, "the inverted lists");
+        return wisp_fail_mem(err, plan.at, "the inverted lists");
     }
-    lay_out(l, block);
+    struct wisp_cut c = wisp_cut_of(block, plan.at, WISP_CUT_KEEP);
+    lay_out(l, &c);
     wisp_lists_forget(l);
     *out = l;
     return WISP_OK;

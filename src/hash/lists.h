@@ -36,7 +36,7 @@ struct wisp_lists {
     uint32_t *start;  /* (n + 1) list c holds row[start[c] .. start[c + 1]), as of the turn */
     int32_t *row;     /* (n_rows) ascending in each list */
     uint32_t *place;  /* (WISP_LIST_SLICES, n) where each slice of rows goes on in each list */
-    float *scratch;   /* (threads, tile) */
+    char *scratch;    /* (threads) a tile each */
 };
 enum { WISP_LIST_SLICES = 16 };
 

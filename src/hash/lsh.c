@@ -24,56 +24,48 @@ static const uint64_t STREAM_ORDER = WISP_STREAM_HASH | 1ull << 62; /* + step <<
 
 /* ---- sizes and memory ---- */
 
-/* Takes the next bytes of a block; where there is none yet, only counts. */
-static void *take(char *block, size_t *at, size_t bytes)
+static void lay_work(const struct wisp_lsh *s, struct wisp_lsh_work *w, struct wisp_cut *c)
 {
-    void *p = block ? block + *at : NULL;
-    *at += (bytes + 63) / 64 * 64;
-    return p;
-}
-
-static size_t lay_work(const struct wisp_lsh *s, struct wisp_lsh_work *w, char *block)
-{
-    size_t at = 0, block_words = WISP_HASH_BLOCK * sizeof(uint32_t);
-    w->x = take(block, &at, block_words * s->shape.width);
-    w->row = take(block, &at, s->width * sizeof(float));
-    w->keys = take(block, &at, block_words * s->shape.n_tables);
-    w->count = take(block, &at, sizeof(uint32_t) << s->t.low_bits);
-    w->order = take(block, &at, sizeof(uint32_t) * s->shape.n_tables);
-    w->family = take(block, &at, s->family->scratch(&s->shape));
-    return at;
+    w->x = wisp_cut_take(c, WISP_HASH_BLOCK * s->shape.width, sizeof *w->x);
+    w->row = wisp_cut_take(c, s->width, sizeof *w->row);
+    w->keys = wisp_cut_take(c, WISP_HASH_BLOCK * s->shape.n_tables, sizeof *w->keys);
+    w->count = wisp_cut_take(c, (size_t)1 << s->t.low_bits, sizeof *w->count);
+    w->order = wisp_cut_take(c, s->shape.n_tables, sizeof *w->order);
+    w->family = wisp_cut_take(c, s->family->scratch(&s->shape), 1);
 }
 
 struct wisp_lsh_work wisp_lsh_work_of(const struct wisp_lsh *s, int thread)
 {
     struct wisp_lsh_work w;
     assert(thread < s->threads);
-    lay_work(s, &w, s->work + (size_t)thread * s->work_bytes);
+    struct wisp_cut c =
+        wisp_cut_of(s->work + (size_t)thread * s->work_bytes, s->work_bytes, WISP_CUT_FRESH);
+    lay_work(s, &w, &c);
     return w;
 }
 
-static size_t lay_out(struct wisp_lsh *s, char *block)
+static void lay_out(struct wisp_lsh *s, struct wisp_cut *c)
 {
     struct wisp_lsh_work w;
-    size_t at = 0, frame = wisp_frame_floats(s->width);
+    struct wisp_cut work = { 0 };
+    size_t frame = wisp_frame_floats(s->width);
     s->float_bytes = (2 * s->width + 2 * frame) * sizeof(float);
     s->function_bytes = s->family->size(&s->shape);
-    take(block, &at, sizeof *s);
-    s->c = take(block, &at, sizeof *s->c);
-    s->mean = take(block, &at, s->float_bytes);
-    at += wisp_tables_lay(&s->t, block ? block + at : NULL);
-    for (int g = 0; g < 2; g++) s->functions[g] = take(block, &at, s->function_bytes);
-    s->query_keys = take(block, &at, s->batch * s->shape.n_tables * sizeof *s->query_keys);
-    s->measuring = take(block, &at, (WISP_FRAME_SAMPLE + 2 * s->width) * sizeof(float));
-    s->work_bytes = lay_work(s, &w, NULL);
-    s->work = take(block, &at, (size_t)s->threads * s->work_bytes);
-    if (block) {
-        s->square = s->mean + s->width;
-        for (size_t g = 0; g < 2; g++)
-            wisp_frame_place(&s->frame[g], s->square + s->width + g * frame, s->width,
-                             s->shape.appended);
-    }
-    return at;
+    wisp_cut_take(c, 1, sizeof *s);
+    s->c = wisp_cut_take(c, 1, sizeof *s->c);
+    s->mean = wisp_cut_take(c, s->float_bytes, 1);
+    wisp_tables_lay(&s->t, c);
+    for (int g = 0; g < 2; g++) s->functions[g] = wisp_cut_take(c, s->function_bytes, 1);
+    s->query_keys = wisp_cut_take(c, s->batch * s->shape.n_tables, sizeof *s->query_keys);
+    s->measuring = wisp_cut_take(c, WISP_FRAME_SAMPLE + 2 * s->width, sizeof *s->measuring);
+    lay_work(s, &w, &work);
+    s->work_bytes = work.at;
+    s->work = wisp_cut_take(c, (size_t)s->threads, s->work_bytes);
+    if (!c->block) return;
+    s->square = s->mean + s->width;
+    for (size_t g = 0; g < 2; g++)
+        wisp_frame_place(&s->frame[g], s->square + s->width + g * frame, s->width,
+                         s->shape.appended);
 }
 
 static int log2_down(size_t n)
@@ -154,7 +146,9 @@ static wisp_status plan(struct wisp_lsh *s, const struct wisp_finder_setup *setu
 static size_t bytes(const struct wisp_finder_setup *setup)
 {
     struct wisp_lsh s;
-    return plan(&s, setup, NULL) == WISP_OK ? lay_out(&s, NULL) : 0;
+    struct wisp_cut c = { 0 };
+    if (plan(&s, setup, NULL) == WISP_OK) lay_out(&s, &c);
+    return c.at;
 }
 
 static wisp_status create(void **state, const struct wisp_finder_setup *setup, wisp_error *err)
@@ -163,10 +157,11 @@ static wisp_status create(void **state, const struct wisp_finder_setup *setup, w
     *state = NULL;
     wisp_status st = plan(&s, setup, err);
     if (st != WISP_OK) return st;
-    size_t total = lay_out(&s, NULL);
+    size_t total = bytes(setup);
     char *block = wisp_zalloc(total, 1);
     if (!block) return wisp_fail_mem(err, total, "the hash tables");
-    lay_out(&s, block);
+    struct wisp_cut c = wisp_cut_of(block, total, WISP_CUT_KEEP);
+    lay_out(&s, &c);
     memcpy(block, &s, sizeof s);
     *state = block;
     return WISP_OK;

@@ -15,6 +15,7 @@
  *
  * Functions: place (n_tables * digits, bin), then work space (width) for drawing. */
 #include "hash/family.h"
+#include "base/cut.h"
 #include "base/rand.h"
 #include "hash/finder.h"
 
@@ -48,9 +49,24 @@ static size_t size(const struct wisp_hash_shape *s)
     return (n_places(s) + s->width) * sizeof(uint32_t);
 }
 
+struct work {
+    uint32_t *member; /* (width) */
+    float *x;         /* (width) */
+};
+
+static struct work lay_work(struct wisp_cut *c, size_t width)
+{
+    struct work w;
+    w.member = wisp_cut_take(c, width, sizeof *w.member);
+    w.x = wisp_cut_take(c, width, sizeof *w.x);
+    return w;
+}
+
 static size_t scratch_bytes(const struct wisp_hash_shape *s)
 {
-    return s->width * (sizeof(uint32_t) + sizeof(float));
+    struct wisp_cut plan = { 0 };
+    lay_work(&plan, s->width);
+    return plan.at;
 }
 
 static void init(void *functions, const struct wisp_hash_shape *s, uint64_t seed, uint64_t draw)
@@ -91,13 +107,14 @@ static void hash(uint32_t *keys, const void *functions, const struct wisp_hash_s
                  void *scratch)
 {
     (void)k;
-    uint32_t *member = scratch, digit[WISP_HASH_BLOCK];
+    struct wisp_cut c = wisp_cut_of(scratch, scratch_bytes(s), WISP_CUT_FRESH);
+    struct work w = lay_work(&c, s->width);
+    uint32_t *member = w.member, digit[WISP_HASH_BLOCK];
     uint32_t all = m < 32 ? (1u << m) - 1 : UINT32_MAX;
     const uint32_t *places = functions;
     size_t digits = (size_t)s->digits, bins = n_bins(s), bin = (size_t)1 << s->digit_bits;
     memset(member, 0, s->width * sizeof *member);
-    for (size_t i = 0; i < m; i++)
-        mark_set(member, x + i * s->width, s->width, i, (float *)(member + s->width));
+    for (size_t i = 0; i < m; i++) mark_set(member, x + i * s->width, s->width, i, w.x);
     for (size_t t = 0; t < n; t++) {
         for (size_t i = 0; i < m; i++) keys[i * n + t] = 0;
         for (size_t j = 0; j < digits; j++) {

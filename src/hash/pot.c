@@ -1,5 +1,6 @@
 /* The pot: the rows found for one sample, without repeats.  Its cost grows with what is in it. */
 #include "hash/finder.h"
+#include "base/cut.h"
 #include "hash/best.h"
 
 #include <assert.h>
@@ -8,21 +9,31 @@
 
 enum { FIRST = 512 }; /* rows that the slots are laid out for at first: 4 KiB */
 
+static void lay_out(struct wisp_pot *p, struct wisp_cut *c, size_t room)
+{
+    p->keys = wisp_cut_take(c, room, sizeof *p->keys);
+    p->slot = wisp_cut_take(c, 2 * room, sizeof *p->slot);
+    p->at = wisp_cut_take(c, room, sizeof *p->at);
+    p->row = wisp_cut_take(c, room, sizeof *p->row);
+    p->score = wisp_cut_take(c, room, sizeof *p->score);
+    p->votes = wisp_cut_take(c, room, sizeof *p->votes);
+    p->spare = wisp_cut_take(c, room, sizeof *p->spare);
+}
+
 size_t wisp_pot_bytes(size_t room)
 {
-    return room * (sizeof(uint64_t) + 4 * sizeof(uint32_t) + 3 * sizeof(float));
+    struct wisp_pot none;
+    struct wisp_cut plan = { 0 };
+    lay_out(&none, &plan, room);
+    return plan.at;
 }
 
 void wisp_pot_init(struct wisp_pot *p, const struct wisp_kernels *k, void *block, size_t room)
 {
     assert((room & (room - 1)) == 0);
-    *p = (struct wisp_pot){ .k = k, .room = room, .keys = block };
-    p->slot = (uint32_t *)(p->keys + room);
-    p->at = p->slot + 2 * room;
-    p->row = (int32_t *)(p->at + room);
-    p->score = (float *)(p->row + room);
-    p->votes = p->score + room;
-    p->spare = p->votes + room;
+    *p = (struct wisp_pot){ .k = k, .room = room };
+    struct wisp_cut c = wisp_cut_of(block, wisp_pot_bytes(room), WISP_CUT_KEEP);
+    lay_out(p, &c, room);
 }
 
 void wisp_pot_start(struct wisp_pot *p, const struct wisp_query *q, size_t i)

@@ -16,8 +16,8 @@ struct scan {
     int threads;
     float *score; /* (threads, BLOCK) */
     int32_t *row; /* (threads, BLOCK) */
-    float *lists; /* (threads, list_floats) the best of one sample */
-    size_t list_floats;
+    char *lists;  /* (threads, list_bytes) the best of one sample */
+    size_t list_bytes;
     uint64_t *keys; /* (threads, room) */
     size_t room;
 };
@@ -25,17 +25,19 @@ struct scan {
 static struct scan sizes(const struct wisp_finder_setup *s)
 {
     size_t keep = s->o->keep < s->n_rows ? s->o->keep : s->n_rows;
+    struct wisp_cut plan = { 0 };
+    wisp_best_lay(&plan, 1, keep);
     return (struct scan){ .n_rows = s->n_rows,
                           .keep = keep,
                           .threads = s->threads,
-                          .list_floats = wisp_best_floats(1, keep),
+                          .list_bytes = plan.at,
                           .room = wisp_best_room(keep) };
 }
 
 static size_t bytes(const struct wisp_finder_setup *setup)
 {
     struct scan s = sizes(setup);
-    return sizeof s + (size_t)s.threads * (BLOCK * 8 + s.list_floats * 4 + s.room * 8);
+    return sizeof s + (size_t)s.threads * (BLOCK * 8 + s.list_bytes + s.room * 8);
 }
 
 static void release(void *state)
@@ -56,7 +58,7 @@ static wisp_status create(void **state, const struct wisp_finder_setup *setup, w
     size_t threads = (size_t)s->threads;
     s->score = wisp_alloc(threads * BLOCK, sizeof *s->score);
     s->row = wisp_alloc(threads * BLOCK, sizeof *s->row);
-    s->lists = wisp_alloc(threads * s->list_floats, sizeof *s->lists);
+    s->lists = wisp_alloc(threads, s->list_bytes);
     s->keys = wisp_alloc(threads * s->room, sizeof *s->keys);
     if (s->score && s->row && s->lists && s->keys) return WISP_OK;
     release(s);
@@ -77,7 +79,9 @@ static void sample(const void *state, const struct wisp_query *q, size_t i, int 
     float *score = s->score + (size_t)thread * BLOCK;
     int32_t *row = s->row + (size_t)thread * BLOCK;
     uint64_t *keys = s->keys + (size_t)thread * s->room;
-    struct wisp_best best = wisp_best_at(s->lists + (size_t)thread * s->list_floats, 1, s->keep);
+    struct wisp_cut c =
+        wisp_cut_of(s->lists + (size_t)thread * s->list_bytes, s->list_bytes, WISP_CUT_FRESH);
+    struct wisp_best best = wisp_best_lay(&c, 1, s->keep);
     wisp_best_reset(&best, NULL);
     for (size_t first = 0; first < s->n_rows; first += BLOCK) {
         size_t n = s->n_rows - first < BLOCK ? s->n_rows - first : BLOCK;

@@ -34,21 +34,14 @@ static int part_bits(const struct wisp_tables *t)
     return bits > 0 ? bits : 0;
 }
 
-static void *take(char *block, size_t *at, size_t bytes)
-{
-    void *p = block ? block + *at : NULL;
-    *at += bytes;
-    return p;
-}
-
 static size_t round_up(size_t n, size_t to)
 {
     return (n + to - 1) / to * to;
 }
 
-size_t wisp_tables_lay(struct wisp_tables *t, char *block)
+void wisp_tables_lay(struct wisp_tables *t, struct wisp_cut *c)
 {
-    size_t n_buckets = (size_t)1 << t->bits, at = 0;
+    size_t n_buckets = (size_t)1 << t->bits;
     t->low_bits = t->bits - part_bits(t);
     t->n_parts = n_buckets >> t->low_bits;
     assert(t->low_bits <= 32 - PLACE_BITS);
@@ -60,12 +53,14 @@ size_t wisp_tables_lay(struct wisp_tables *t, char *block)
     t->total_bytes = round_up(t->n_tables * t->n_parts * sizeof *t->total, 64);
     t->start_bytes = round_up(t->n_tables * (n_buckets + t->n_parts) * sizeof **t->start, 64);
     t->row_bytes = round_up(t->n_tables * t->room * sizeof **t->rows, 64);
-    t->entry = take(block, &at, t->entry_bytes);
-    t->cut = take(block, &at, t->cut_bytes);
-    t->total = take(block, &at, t->total_bytes);
-    for (int set = 0; set < 2; set++) t->start[set] = take(block, &at, t->start_bytes);
-    for (int set = 0; set < 2; set++) t->rows[set] = take(block, &at, t->row_bytes);
-    return at;
+    t->entry = wisp_cut_take(c, t->entry_bytes, 1);
+    t->cut = wisp_cut_take(c, t->cut_bytes, 1);
+    t->total = wisp_cut_take(c, t->total_bytes, 1);
+    t->start[0] = wisp_cut_take(c, 2 * t->start_bytes, 1); /* a checkpoint has both sets as one */
+    t->rows[0] = wisp_cut_take(c, 2 * t->row_bytes, 1);
+    if (!c->block) return;
+    t->start[1] = t->start[0] + t->start_bytes / sizeof **t->start;
+    t->rows[1] = t->rows[0] + t->row_bytes / sizeof **t->rows;
 }
 
 /* ---- blocks ---- */

@@ -19,6 +19,8 @@
 #ifndef WISP_HASH_TABLES_H
 #define WISP_HASH_TABLES_H
 
+#include "base/cut.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,9 +42,8 @@ struct wisp_tables {
     int32_t *rows[2];   /* (n_tables, room) */
 };
 
-/* Sizes, from the first five fields, and the arrays in a block of zero bytes (NULL: sizes only);
- * returns the bytes of the block. */
-size_t wisp_tables_lay(struct wisp_tables *t, char *block);
+/* Sizes, from the first five fields, and the arrays as the next parts of a block of zero bytes. */
+void wisp_tables_lay(struct wisp_tables *t, struct wisp_cut *c);
 
 /* Begins a build: no block is sorted. */
 void wisp_tables_begin(struct wisp_tables *t);

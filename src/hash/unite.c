@@ -1,20 +1,32 @@
 /* Marking rows and finding them again. */
 #include "hash/unite.h"
+#include "base/cut.h"
 
 static size_t up(size_t n) /* words for n bits */
 {
     return (n + 63) / 64;
 }
 
-size_t wisp_marks_words(size_t n_rows)
+static void lay_out(struct wisp_marks *m, struct wisp_cut *c, size_t n_rows)
 {
-    return up(n_rows) + up(up(n_rows));
+    *m = (struct wisp_marks){ .n_rows = n_rows };
+    m->bits = wisp_cut_take(c, up(n_rows), sizeof *m->bits);
+    m->above = wisp_cut_take(c, up(up(n_rows)), sizeof *m->above);
 }
 
+size_t wisp_marks_words(size_t n_rows)
+{
+    struct wisp_marks none;
+    struct wisp_cut plan = { 0 };
+    lay_out(&none, &plan, n_rows);
+    return plan.at / sizeof(uint64_t);
+}
+
+/* NULL: no memory, which the caller sees. */
 void wisp_marks_place(struct wisp_marks *m, uint64_t *block, size_t n_rows)
 {
-    *m = (struct wisp_marks){ .n_rows = n_rows, .bits = (_Atomic uint64_t *)block };
-    if (block) m->above = m->bits + up(n_rows); /* NULL: no memory, which the caller sees */
+    struct wisp_cut c = wisp_cut_of(block, wisp_marks_words(n_rows) * sizeof *block, WISP_CUT_KEEP);
+    lay_out(m, &c, n_rows);
 }
 
 void wisp_marks_add(struct wisp_marks *m, int32_t row)

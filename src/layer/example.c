@@ -44,31 +44,55 @@ struct job {
     struct view v;
 };
 
-void wisp_example_plan(struct wisp_layer *l, const struct wisp_layer_sizes *s)
+static struct view lay_out(struct wisp_cut *c, size_t n, size_t own, size_t active, size_t k)
 {
-    l->scratch_floats = 2 * s->batch + 4 * s->own + 2 * s->active + 1;
-    if (s->best) l->scratch_floats += wisp_best_floats(s->batch, s->best) + s->batch * s->best + 2;
-    size_t keys = 2 * wisp_best_room(s->best);
-    l->thread_floats = l->n_in > keys ? l->n_in : keys;
+    struct view v = { 0 };
+    v.loss = wisp_cut_take(c, n, sizeof *v.loss);
+    v.g = wisp_cut_take(c, own, sizeof *v.g);
+    v.row = wisp_cut_take(c, own, sizeof *v.row);
+    v.sample = wisp_cut_take(c, own, sizeof *v.sample);
+    v.by_row = wisp_cut_take(c, own, sizeof *v.by_row);
+    v.start = wisp_cut_take(c, active + 1, sizeof *v.start);
+    v.heat = wisp_cut_take(c, active, sizeof *v.heat);
+    if (k == 0) return v;
+    v.best = wisp_cut_take(c, n * k, sizeof *v.best);
+    v.lists = wisp_best_lay(c, n, k);
+    return v;
 }
 
-static struct job cut(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in)
+static float *lay_row(struct wisp_cut *c, size_t width)
 {
-    size_t n = s->batch->n, own = s->active.op[n];
-    struct job j = { (struct wisp_layer *)l, s, in, { 0 } };
-    float *p = l->scratch;
-    j.v.loss = (double *)p, p += 2 * n; /* first: doubles want 8 bytes */
-    j.v.g = p, p += own;
-    j.v.row = (int32_t *)p, p += own;
-    j.v.sample = (int32_t *)p, p += own;
-    j.v.by_row = p, p += own;
-    j.v.start = (uint32_t *)p, p += s->active.n + 1;
-    j.v.heat = p, p += s->active.n;
-    size_t k = l->sampler ? wisp_sampler_best(l->sampler) : 0;
-    j.v.best = (int32_t *)p, p += n * k;
-    p += (p - l->scratch) % 2; /* keys want 8 bytes */
-    j.v.lists = wisp_best_at(p, n, k);
-    return j;
+    return wisp_cut_take(c, width, sizeof(float));
+}
+
+static uint64_t *lay_keys(struct wisp_cut *c, size_t k)
+{
+    return wisp_cut_take(c, wisp_best_room(k), sizeof(uint64_t));
+}
+
+void wisp_example_plan(struct wisp_layer *l, const struct wisp_layer_sizes *s)
+{
+    struct wisp_cut shared = { 0 }, row = { 0 }, keys = { 0 };
+    lay_out(&shared, s->batch, s->own, s->active, s->best);
+    lay_row(&row, l->n_in);
+    lay_keys(&keys, s->best);
+    l->scratch_floats = shared.at / sizeof(float);
+    l->thread_floats = (row.at > keys.at ? row.at : keys.at) / sizeof(float);
+}
+
+static struct job job_of(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
+                         enum wisp_cut_mode mode)
+{
+    size_t n = s->batch->n, k = l->sampler ? wisp_sampler_best(l->sampler) : 0;
+    struct wisp_cut c = wisp_layer_cut(l, mode);
+    return (struct job){ (struct wisp_layer *)l, s, in,
+                         lay_out(&c, n, s->active.op[n], s->active.n, k) };
+}
+
+static float *row_of(const struct job *j, int thread)
+{
+    struct wisp_cut c = wisp_layer_thread_cut(j->l, thread, WISP_CUT_FRESH);
+    return lay_row(&c, j->l->n_in);
 }
 
 /* ---- a sample forward ---- */
@@ -87,7 +111,8 @@ static void score(const struct job *j, size_t i, int thread)
     for (size_t e = 0; e < m; e++) z[e] += l->params[1].w[row[e]];
     size_t k = j->v.lists.k;
     if (k) {
-        uint64_t *keys = (uint64_t *)wisp_layer_thread(l, thread);
+        struct wisp_cut cut = wisp_layer_thread_cut(l, thread, WISP_CUT_FRESH);
+        uint64_t *keys = lay_keys(&cut, k);
         struct wisp_best lists = j->v.lists;
         wisp_best_reset_one(&lists, i);
         for (size_t e = 0; e < m; e++) wisp_best_add(&lists, i, z[e], row[e]);
@@ -160,7 +185,7 @@ void wisp_example_forward(const struct wisp_layer *l, struct wisp_step *s,
                           const struct wisp_act *in)
 {
     if (s->hogwild) return; /* each sample when its turn comes: backward */
-    struct job j = cut(l, s, in);
+    struct job j = job_of(l, s, in, WISP_CUT_FRESH);
     wisp_parallel_for(s->ctx->pool, sample_tasks(s), forward_samples, &j);
     add_losses(&j);
 }
@@ -223,7 +248,7 @@ static void move_rows(void *arg, size_t task, int thread)
     const struct wisp_active *a = &j->s->active;
     const struct wisp_kernels *k = j->s->ctx->k;
     size_t width = j->l->n_in, end = (task + 1) * ROWS_A_TASK;
-    float *gw = wisp_layer_thread(j->l, thread);
+    float *gw = row_of(j, thread);
     for (size_t p = task * ROWS_A_TASK; p < end && p < a->n; p++) {
         uint32_t first = v->start[p], m = v->start[p + 1] - first;
         v->heat[p] = k->sum(v->by_row + first, m);
@@ -240,7 +265,7 @@ static void hogwild_race(const struct job *j, size_t i, int thread)
 {
     const uint32_t *op = j->s->active.op;
     size_t width = j->l->n_in;
-    float *gw = wisp_layer_thread(j->l, thread);
+    float *gw = row_of(j, thread);
     for (uint32_t e = op[i]; e < op[i + 1]; e++) {
         memset(gw, 0, width * sizeof *gw);
         j->s->ctx->k->axpy(gw, j->in->x + i * width, j->v.g[e], width);
@@ -269,7 +294,7 @@ static void hogwild(const struct job *j)
 void wisp_example_backward(struct wisp_outcome *o, struct wisp_layer *l, struct wisp_step *s,
                            struct wisp_act *in)
 {
-    struct job j = cut(l, s, in);
+    struct job j = job_of(l, s, in, s->hogwild ? WISP_CUT_FRESH : WISP_CUT_AGAIN);
     if (s->hogwild) {
         hogwild(&j);
     } else {

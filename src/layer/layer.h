@@ -8,6 +8,7 @@
 #define WISP_LAYER_LAYER_H
 
 #include "base/context.h"
+#include "base/cut.h"
 #include "hash/sampler.h"
 #include "kernels/weights.h"
 
@@ -114,6 +115,7 @@ struct wisp_layer {
     const float *raise; /* (n_out) added to the output layer's logits in steps; NULL: nothing */
     /* scratch, asked for by plan, given by the net */
     size_t scratch_floats, thread_floats; /* shared; for each thread */
+    size_t thread_apart;                  /* floats from one thread's to the next */
     float *scratch, *thread_scratch;
 };
 
@@ -179,7 +181,17 @@ static inline struct wisp_matrix wisp_layer_matrix(const struct wisp_layer *l)
 
 static inline float *wisp_layer_thread(const struct wisp_layer *l, int thread)
 {
-    return l->thread_scratch + (size_t)thread * l->thread_floats;
+    return l->thread_scratch + (size_t)thread * l->thread_apart;
+}
+/* To cut the scratch, or that of a thread, as plan did. */
+static inline struct wisp_cut wisp_layer_cut(const struct wisp_layer *l, enum wisp_cut_mode mode)
+{
+    return wisp_cut_of(l->scratch, l->scratch_floats * sizeof(float), mode);
+}
+static inline struct wisp_cut wisp_layer_thread_cut(const struct wisp_layer *l, int thread,
+                                                    enum wisp_cut_mode mode)
+{
+    return wisp_cut_of(wisp_layer_thread(l, thread), l->thread_floats * sizeof(float), mode);
 }
 
 /* Asks for a row of an array that will be written soon; NULL is no array.  Always inlined: gcc 12

@@ -34,8 +34,11 @@
 #include <string.h>
 
 struct view { /* the scratch, cut up for this step */
-    float *block_max, *block_sum, *factor, *max, *origin, *limit, *gb, *shared, *parts, *lists;
-    int32_t *best; /* (batch, k) of the lists, joined */
+    float *block_max, *block_sum, *factor, *max, *origin, *limit, *gb;
+    void *shared[WISP_PRODUCT_PARTS];
+    float *part[WISP_OUT_LANES];            /* of the gradient of h */
+    struct wisp_best lists[WISP_OUT_LANES]; /* of the best rows */
+    int32_t *best;                          /* (batch, k) of the lists, joined */
     double *loss;
     uint32_t *start; /* (blocks + 1) true labels of a block: places start[i] .. start[i+1] of the
                         batch's lists */
@@ -48,14 +51,57 @@ static const struct wisp_precision *precision(const struct wisp_precision *chose
     return chosen ? chosen : &wisp_precision_fp32;
 }
 
-static size_t round16(size_t floats) /* 64 bytes */
-{
-    return (floats + 15) & ~(size_t)15;
-}
-
 static size_t most(size_t a, size_t b)
 {
     return a > b ? a : b;
+}
+
+/* For n samples, 'active' rows, and the k best of each sample. */
+static struct view lay_out(struct wisp_cut *c, const struct wisp_layer *l, size_t n, size_t active,
+                           size_t k)
+{
+    struct view v = {
+        .ld = n, .n_blocks = wisp_out_blocks(active), .n_lanes = wisp_out_lanes(active), .k = k
+    };
+    v.loss = wisp_cut_take(c, n, sizeof *v.loss);
+    v.factor = wisp_cut_take(c, n, sizeof *v.factor);
+    v.max = wisp_cut_take(c, n, sizeof *v.max);
+    v.origin = wisp_cut_take(c, n, sizeof *v.origin);
+    v.limit = wisp_cut_take(c, n, sizeof *v.limit);
+    v.block_max = wisp_cut_take(c, v.n_blocks * n, sizeof *v.block_max);
+    v.block_sum = wisp_cut_take(c, v.n_blocks * n, sizeof *v.block_sum);
+    v.start = wisp_cut_take(c, v.n_blocks + 1, sizeof *v.start);
+    v.gb = wisp_cut_take(c, active, sizeof *v.gb);
+    l->precision->lay(v.shared, c, n, l->n_in, active);
+    for (size_t i = 0; i < v.n_lanes; i++)
+        v.part[i] = wisp_cut_take(c, l->precision->part_floats(n, l->n_in), sizeof *v.part[i]);
+    if (k == 0) return v;
+    v.best = wisp_cut_take(c, n * k, sizeof *v.best);
+    for (size_t i = 0; i < v.n_lanes; i++) v.lists[i] = wisp_best_lay(c, n, k);
+    return v;
+}
+
+struct work { /* of a thread, on a block */
+    float *gw, *row;
+    int32_t *where;
+    float *products;
+};
+
+static struct work lay_work(struct wisp_cut *c, const struct wisp_layer *l, size_t n)
+{
+    struct work w;
+    w.gw = wisp_cut_take(c, WISP_OUT_BLOCK * l->n_in, sizeof *w.gw);
+    w.row = wisp_cut_take(c, n, sizeof *w.row);
+    w.where = wisp_cut_take(c, n, sizeof *w.where);
+    w.products = wisp_cut_take(c, l->precision->thread_floats(n, l->n_in), sizeof *w.products);
+    return w;
+}
+
+/* Keys that a thread works on, before or after its blocks: one a block, or all that the lanes have
+ * of a sample. */
+static uint64_t *lay_keys(struct wisp_cut *c, size_t blocks, size_t lanes, size_t k)
+{
+    return wisp_cut_take(c, most(blocks, lanes * wisp_best_room(k)), sizeof(uint64_t));
 }
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
@@ -72,43 +118,14 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
     if (s->training && s->own) {
         wisp_example_plan(l, s);
     } else if (s->training) {
-        size_t blocks = wisp_out_blocks(s->active), lanes = wisp_out_lanes(s->active);
-        l->scratch_floats = 6 * s->batch + 2 * blocks * s->batch + blocks + 1 + s->active + 64 +
-                            round16(l->precision->shared_floats(s->batch, l->n_in, s->active)) +
-                            lanes * l->precision->part_floats(s->batch, l->n_in);
-        if (s->best)
-            l->scratch_floats += lanes * wisp_best_floats(s->batch, s->best) + s->batch * s->best;
-        l->thread_floats = round16(WISP_OUT_BLOCK * l->n_in) + 2 * round16(s->batch) +
-                           l->precision->thread_floats(s->batch, l->n_in);
-        l->thread_floats = most(l->thread_floats, 2 * lanes * wisp_best_room(s->best));
-        l->thread_floats = most(l->thread_floats, 2 * blocks);
+        struct wisp_cut shared = { 0 }, work = { 0 }, keys = { 0 };
+        lay_out(&shared, l, s->batch, s->active, s->best);
+        lay_work(&work, l, s->batch);
+        lay_keys(&keys, wisp_out_blocks(s->active), wisp_out_lanes(s->active), s->best);
+        l->scratch_floats = shared.at / sizeof(float);
+        l->thread_floats = most(work.at, keys.at) / sizeof(float);
     }
     return WISP_OK;
-}
-
-static struct view cut(const struct wisp_layer *l, const struct wisp_step *s)
-{
-    struct view v = { .ld = s->batch->n,
-                      .n_blocks = wisp_out_blocks(s->active.n),
-                      .n_lanes = wisp_out_lanes(s->active.n) };
-    float *p = l->scratch;
-    v.loss = (double *)p, p += 2 * v.ld; /* first: doubles want 8 bytes */
-    v.factor = p, p += v.ld;
-    v.max = p, p += v.ld;
-    v.origin = p, p += v.ld;
-    v.limit = p, p += v.ld;
-    v.block_max = p, p += v.n_blocks * v.ld;
-    v.block_sum = p, p += v.n_blocks * v.ld;
-    v.start = (uint32_t *)p, p += v.n_blocks + 1;
-    v.gb = p, p += s->active.n;
-    p = l->scratch + round16((size_t)(p - l->scratch));
-    v.shared = p;
-    p += round16(l->precision->shared_floats(v.ld, l->n_in, s->active.n));
-    v.parts = p, p += v.n_lanes * l->precision->part_floats(v.ld, l->n_in);
-    v.k = l->sampler && s->active.n ? wisp_sampler_best(l->sampler) : 0;
-    v.best = (int32_t *)p, p += v.ld * v.k;
-    v.lists = p + (p - l->scratch) % 2; /* keys want 8 bytes */
-    return v;
 }
 
 /* Small rows: at the start the bias (the label's prior, set by the model) decides. */
@@ -126,17 +143,23 @@ struct job {
     struct wisp_product p;
 };
 
-static struct job job_of(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in)
+/* forward begins with nothing, backward finds what forward left. */
+static struct job job_of(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
+                         enum wisp_cut_mode mode)
 {
-    struct job j = { (struct wisp_layer *)l, s, in, cut(l, s), { 0 } };
+    size_t k = l->sampler && s->active.n ? wisp_sampler_best(l->sampler) : 0;
+    struct wisp_cut c = wisp_layer_cut(l, mode);
+    struct job j = {
+        (struct wisp_layer *)l, s, in, lay_out(&c, l, s->batch->n, s->active.n, k), { 0 }
+    };
     j.p = (struct wisp_product){ .kind = l->precision,
                                  .k = s->ctx->k,
                                  .w = &l->params[0],
                                  .a = &s->active,
                                  .n = s->batch->n,
                                  .width = l->n_in,
-                                 .h = in->x,
-                                 .shared = j.v.shared };
+                                 .h = in->x };
+    memcpy(j.p.shared, j.v.shared, sizeof j.p.shared);
     return j;
 }
 
@@ -145,25 +168,16 @@ static void phase(const struct job *j, int thread, enum wisp_phase phase)
     wisp_phase(j->s->ctx->pool, thread, phase);
 }
 
-struct work { /* of a thread, on a block */
-    float *gw, *row;
-    int32_t *where;
-    float *products;
-};
-
 static struct work work_of(const struct job *j, int thread)
 {
-    struct work w = { .gw = wisp_layer_thread(j->l, thread) };
-    w.row = w.gw + round16(WISP_OUT_BLOCK * j->l->n_in);
-    w.where = (int32_t *)(w.row + round16(j->v.ld));
-    w.products = w.row + 2 * round16(j->v.ld);
-    return w;
+    struct wisp_cut c = wisp_layer_thread_cut(j->l, thread, WISP_CUT_FRESH);
+    return lay_work(&c, j->l, j->v.ld);
 }
 
-static struct wisp_best lists_of(const struct job *j, size_t lane)
+static uint64_t *keys_of(const struct job *j, int thread)
 {
-    size_t n = j->v.ld, k = j->v.k;
-    return wisp_best_at(j->v.lists + lane * wisp_best_floats(n, k), n, k);
+    struct wisp_cut c = wisp_layer_thread_cut(j->l, thread, WISP_CUT_FRESH);
+    return lay_keys(&c, j->v.n_blocks, j->v.n_lanes, j->v.k);
 }
 
 /* ---- forward ---- */
@@ -276,7 +290,7 @@ static float limit_of(const struct job *j, size_t i, uint64_t *keys)
 static void combine_tile(void *arg, size_t tile, int thread)
 {
     const struct job *j = arg;
-    uint64_t *keys = (uint64_t *)wisp_layer_thread(j->l, thread);
+    uint64_t *keys = keys_of(j, thread);
     size_t first = tile * WISP_TILE, n = wisp_tile_rows(j->v.ld, tile);
     for (size_t i = first; i < first + n; i++) {
         combine(j, i);
@@ -348,7 +362,7 @@ static void forward(const struct wisp_layer *l, struct wisp_step *s, const struc
         wisp_example_forward(l, s, in);
         return;
     }
-    struct job j = job_of(l, s, in);
+    struct job j = job_of(l, s, in, WISP_CUT_FRESH);
     size_t tiles = wisp_tiles(s->batch->n);
     file_labels(&j);
     memset(j.v.origin, 0, j.v.ld * sizeof *j.v.origin);
@@ -420,11 +434,10 @@ static void backward_lane(void *arg, size_t lane, int thread)
     const struct job *j = arg;
     size_t n = j->v.n_blocks, lanes = j->v.n_lanes;
     size_t begin = lane * n / lanes, end = (lane + 1) * n / lanes;
-    float *part = j->v.parts + lane * j->p.kind->part_floats(j->p.n, j->p.width);
-    struct wisp_best best = lists_of(j, lane);
+    struct wisp_best best = j->v.lists[lane];
     if (j->v.k) wisp_best_reset(&best, j->v.limit);
     for (size_t block = begin; block < end; block++)
-        backward_block(j, block, part, block > begin, &best, thread);
+        backward_block(j, block, j->v.part[lane], block > begin, &best, thread);
 }
 
 /* The gradient of h, and the best rows, of a tile of samples. */
@@ -432,13 +445,11 @@ static void end_tile(void *arg, size_t tile, int thread)
 {
     const struct job *j = arg;
     size_t first = tile * WISP_TILE, n = wisp_tile_rows(j->p.n, tile), k = j->v.k;
-    uint64_t *keys = (uint64_t *)wisp_layer_thread(j->l, thread);
-    struct wisp_best lists[WISP_OUT_LANES];
-    j->p.kind->end(&j->p, j->in->g, j->v.parts, j->v.n_lanes, j->v.factor, first, n,
+    j->p.kind->end(&j->p, j->in->g, j->v.part, j->v.n_lanes, j->v.factor, first, n,
                    work_of(j, thread).products);
-    for (size_t lane = 0; k && lane < j->v.n_lanes; lane++) lists[lane] = lists_of(j, lane);
+    uint64_t *keys = keys_of(j, thread);
     for (size_t i = first; k && i < first + n; i++) {
-        size_t found = wisp_best_take(keys, lists, j->v.n_lanes, i, -INFINITY);
+        size_t found = wisp_best_take(keys, j->v.lists, j->v.n_lanes, i, -INFINITY);
         for (size_t c = 0; c < k; c++)
             j->v.best[i * k + c] = c < found ? wisp_key_row(keys[c]) : -1;
     }
@@ -447,7 +458,7 @@ static void end_tile(void *arg, size_t tile, int thread)
 static void backward_batch(struct wisp_outcome *o, struct wisp_layer *l, struct wisp_step *s,
                            struct wisp_act *in)
 {
-    struct job j = job_of(l, s, in);
+    struct job j = job_of(l, s, in, WISP_CUT_AGAIN);
     wisp_parallel_for(s->ctx->pool, j.v.n_lanes, backward_lane, &j);
     wisp_phase(s->ctx->pool, 0, WISP_PHASE_PRODUCTS);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), end_tile, &j);

@@ -15,21 +15,23 @@
 
 #include "layer/output.h"
 
+enum { WISP_PRODUCT_PARTS = 4 };
+
 struct wisp_product { /* of one step */
     const struct wisp_precision *kind;
     const struct wisp_kernels *k;
     const struct wisp_param *w;
     const struct wisp_active *a;
     size_t n, width;
-    const float *h; /* (n, width) */
-    float *shared;  /* kind->shared_floats */
+    const float *h;                   /* (n, width) */
+    void *shared[WISP_PRODUCT_PARTS]; /* what kind->lay cut */
 };
 
 struct wisp_precision {
     const char *name, *what;
-    /* What a step shares (E and forms of h), a lane's part of the gradient of h, a thread's work.
-     */
-    size_t (*shared_floats)(size_t n, size_t width, size_t active);
+    /* What a step shares (E and forms of h), as the next parts of a block; the sizes of a lane's
+     * part of the gradient of h, and of a thread's work. */
+    void (*lay)(void *shared[], struct wisp_cut *c, size_t n, size_t width, size_t active);
     size_t (*part_floats)(size_t n, size_t width);
     size_t (*thread_floats)(size_t n, size_t width);
     /* Samples first .. first+n-1, a tile: h is there; f is there too. */
@@ -49,7 +51,7 @@ struct wisp_precision {
     void (*backward)(const struct wisp_product *p, size_t block, size_t m, const void *w,
                      float *part, bool add, float *gw, float *scratch);
     /* g (n, width) of a tile = f times the sum of all lanes' parts, in order. */
-    void (*end)(const struct wisp_product *p, float *g, const float *parts, size_t n_lanes,
+    void (*end)(const struct wisp_product *p, float *g, float *const *parts, size_t n_lanes,
                 const float *f, size_t first, size_t n, float *scratch);
 };
 

@@ -20,9 +20,14 @@ static size_t up(size_t x)
     return (x + 31) / 32 * 32;
 }
 
-static size_t shared_floats(size_t n, size_t width, size_t active)
+enum { TURNED, SCALED, ROWS, E };
+
+static void lay(void *shared[], struct wisp_cut *c, size_t n, size_t width, size_t active)
 {
-    return up(n) * up(width) + (active + SPARE_ROWS) * (up(width) + up(n)) / 2;
+    shared[TURNED] = wisp_cut_take(c, up(n) * up(width), sizeof(uint16_t));
+    shared[SCALED] = wisp_cut_take(c, up(n) * up(width), sizeof(uint16_t));
+    shared[ROWS] = wisp_cut_take(c, (active + SPARE_ROWS) * up(width), sizeof(uint16_t));
+    shared[E] = wisp_cut_take(c, (active + SPARE_ROWS) * up(n), sizeof(uint16_t));
 }
 
 static size_t part_floats(size_t n, size_t width)
@@ -30,32 +35,47 @@ static size_t part_floats(size_t n, size_t width)
     return width * up(n);
 }
 
+struct turned { /* a thread's work on the way back */
+    uint16_t *w;
+    uint32_t *e;
+};
+
+static struct turned lay_turned(struct wisp_cut *c, size_t n, size_t width)
+{
+    struct turned t;
+    t.w = wisp_cut_take(c, up(width) * WISP_OUT_BLOCK, sizeof *t.w);
+    t.e = wisp_cut_take(c, WISP_OUT_BLOCK / 2 * up(n), sizeof *t.e);
+    return t;
+}
+
 static size_t thread_floats(size_t n, size_t width)
 {
     size_t forward = WISP_OUT_BLOCK * n, sum = WISP_TILE * width;
-    size_t backward = WISP_OUT_BLOCK * (up(width) + up(n)) / 2;
+    struct wisp_cut plan = { 0 };
+    lay_turned(&plan, n, width);
+    size_t backward = plan.at / sizeof(float);
     if (sum > backward) backward = sum;
     return forward > backward ? forward : backward;
 }
 
 static uint32_t *h_panels(const struct wisp_product *p)
 {
-    return (uint32_t *)p->shared;
+    return p->shared[TURNED];
 }
 
 static uint32_t *scaled_h_panels(const struct wisp_product *p)
 {
-    return h_panels(p) + up(p->n) * up(p->width) / 2;
+    return p->shared[SCALED];
 }
 
 static uint16_t *weights_at(const struct wisp_product *p, size_t place)
 {
-    return (uint16_t *)(p->shared + up(p->n) * up(p->width)) + place * up(p->width);
+    return (uint16_t *)p->shared[ROWS] + place * up(p->width);
 }
 
 static uint16_t *e_at(const struct wisp_product *p, size_t place)
 {
-    return weights_at(p, p->a->n + SPARE_ROWS) + place * up(p->n);
+    return (uint16_t *)p->shared[E] + place * up(p->n);
 }
 
 static void begin(const struct wisp_product *p, size_t first, size_t n)
@@ -125,22 +145,23 @@ static void backward(const struct wisp_product *p, size_t block, size_t m, const
 {
     size_t n = up(p->n), width = up(p->width), k = up(m);
     const uint16_t *e = e_at(p, block * WISP_OUT_BLOCK);
-    uint16_t *turned = (uint16_t *)scratch;
-    uint32_t *panels = (uint32_t *)(turned + width * WISP_OUT_BLOCK);
-    p->k->turn16(turned, WISP_OUT_BLOCK, w, width, m, p->width);
-    p->k->pairs16(panels, k * 8, e, n, m, k, p->n);
-    p->k->gemm16(part, n, turned, WISP_OUT_BLOCK, panels, k * 8, NULL, p->width, p->n, k, add);
+    struct wisp_cut c =
+        wisp_cut_of(scratch, thread_floats(p->n, p->width) * sizeof *scratch, WISP_CUT_FRESH);
+    struct turned t = lay_turned(&c, p->n, p->width);
+    p->k->turn16(t.w, WISP_OUT_BLOCK, w, width, m, p->width);
+    p->k->pairs16(t.e, k * 8, e, n, m, k, p->n);
+    p->k->gemm16(part, n, t.w, WISP_OUT_BLOCK, t.e, k * 8, NULL, p->width, p->n, k, add);
     p->k->gemm16(gw, p->width, e, n, scaled_h_panels(p), n * 8, NULL, m, p->width, n, false);
 }
 
-static void end(const struct wisp_product *p, float *g, const float *parts, size_t n_lanes,
+static void end(const struct wisp_product *p, float *g, float *const *parts, size_t n_lanes,
                 const float *f, size_t first, size_t n, float *scratch)
 {
     size_t ld = up(p->n), width = p->width;
     memset(scratch, 0, width * WISP_TILE * sizeof *scratch);
-    for (size_t lane = 0; lane < n_lanes; lane++, parts += width * ld)
+    for (size_t lane = 0; lane < n_lanes; lane++)
         for (size_t c = 0; c < width; c++)
-            p->k->axpy(scratch + c * WISP_TILE, parts + c * ld + first, 1, n);
+            p->k->axpy(scratch + c * WISP_TILE, parts[lane] + c * ld + first, 1, n);
     p->k->transpose(g + first * width, width, scratch, WISP_TILE, width, n);
     for (size_t i = first; i < first + n; i++)
         p->k->scale(g + i * width, g + i * width, f[i], width);
@@ -149,7 +170,7 @@ static void end(const struct wisp_product *p, float *g, const float *parts, size
 const struct wisp_precision wisp_precision_bf16 = {
     .name = "bf16",
     .what = "products of bf16, sums in single precision",
-    .shared_floats = shared_floats,
+    .lay = lay,
     .part_floats = part_floats,
     .thread_floats = thread_floats,
     .begin = begin,

@@ -7,9 +7,13 @@
 
 #include <string.h>
 
-static size_t shared_floats(size_t n, size_t width, size_t active)
+enum { TURNED, SCALED, E };
+
+static void lay(void *shared[], struct wisp_cut *c, size_t n, size_t width, size_t active)
 {
-    return (2 * width + active) * n;
+    shared[TURNED] = wisp_cut_take(c, width * n, sizeof(float));
+    shared[SCALED] = wisp_cut_take(c, n * width, sizeof(float));
+    shared[E] = wisp_cut_take(c, active * n, sizeof(float));
 }
 
 static size_t part_floats(size_t n, size_t width)
@@ -25,17 +29,18 @@ static size_t thread_floats(size_t n, size_t width)
 
 static float *scaled_h(const struct wisp_product *p)
 {
-    return p->shared + p->n * p->width;
+    return p->shared[SCALED];
 }
 
 static float *e_at(const struct wisp_product *p, size_t place)
 {
-    return p->shared + (2 * p->width + place) * p->n;
+    return (float *)p->shared[E] + place * p->n;
 }
 
 static void begin(const struct wisp_product *p, size_t first, size_t n)
 {
-    p->k->transpose(p->shared + first, p->n, p->h + first * p->width, p->width, n, p->width);
+    float *turned = p->shared[TURNED];
+    p->k->transpose(turned + first, p->n, p->h + first * p->width, p->width, n, p->width);
 }
 
 static void factors(const struct wisp_product *p, const float *f, size_t first, size_t n)
@@ -56,7 +61,7 @@ static float *forward(const struct wisp_product *p, size_t block, size_t m, cons
 {
     (void)scratch; /* holds w */
     float *z = e_at(p, block * WISP_OUT_BLOCK);
-    p->k->gemm_bias(z, p->n, w, p->width, p->shared, p->n, bias, m, p->n, p->width);
+    p->k->gemm_bias(z, p->n, w, p->width, p->shared[TURNED], p->n, bias, m, p->n, p->width);
     return z;
 }
 
@@ -85,15 +90,14 @@ static void backward(const struct wisp_product *p, size_t block, size_t m, const
     p->k->gemm(gw, p->width, e, p->n, 1, scaled_h(p), p->width, m, p->width, p->n, false);
 }
 
-static void end(const struct wisp_product *p, float *g, const float *parts, size_t n_lanes,
+static void end(const struct wisp_product *p, float *g, float *const *parts, size_t n_lanes,
                 const float *f, size_t first, size_t n, float *scratch)
 {
     (void)scratch;
-    size_t all = p->n * p->width, size = n * p->width;
-    g += first * p->width;
-    parts += first * p->width;
+    size_t at = first * p->width, size = n * p->width;
+    g += at;
     memset(g, 0, size * sizeof *g);
-    for (size_t lane = 0; lane < n_lanes; lane++) p->k->axpy(g, parts + lane * all, 1, size);
+    for (size_t lane = 0; lane < n_lanes; lane++) p->k->axpy(g, parts[lane] + at, 1, size);
     for (size_t i = 0; i < n; i++)
         p->k->scale(g + i * p->width, g + i * p->width, f[first + i], p->width);
 }
@@ -101,7 +105,7 @@ static void end(const struct wisp_product *p, float *g, const float *parts, size
 const struct wisp_precision wisp_precision_fp32 = {
     .name = "fp32",
     .what = "products in single precision",
-    .shared_floats = shared_floats,
+    .lay = lay,
     .part_floats = part_floats,
     .thread_floats = thread_floats,
     .begin = begin,

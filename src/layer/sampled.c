@@ -17,8 +17,44 @@
 #include <math.h>
 #include <string.h>
 
-enum { SET_FLOATS = 16 }; /* 64 bytes, so that what follows is aligned */
-_Static_assert(sizeof(struct wisp_active) <= SET_FLOATS * sizeof(float), "an active set fits");
+struct job {
+    struct wisp_layer *l;
+    struct wisp_step *s;
+    const struct wisp_act *in, *out;
+    struct wisp_active a;
+    float *ht, *sums, *parts;
+};
+
+static void lay_out(struct job *j, struct wisp_cut *c, size_t n)
+{
+    const struct wisp_layer *l = j->l;
+    wisp_cut_take(c, 1, sizeof j->a); /* wisp_sampled_active: what forward left for backward */
+    c->mode = c->mode == WISP_CUT_KEEP ? WISP_CUT_FRESH : c->mode;
+    j->ht = wisp_cut_take(c, l->n_in * n, sizeof *j->ht);
+    if (!l->trains) return;
+    j->sums = wisp_cut_take(c, l->n_out, sizeof *j->sums);
+    j->parts = wisp_cut_take(c, wisp_out_lanes(l->n_out) * n * l->n_in, sizeof *j->parts);
+}
+
+struct work { /* of a thread, on a block */
+    float *z, *rows, *gw;
+};
+
+static struct work lay_work(struct wisp_cut *c, const struct wisp_layer *l, size_t n)
+{
+    struct work w = { 0 };
+    w.z = wisp_cut_take(c, WISP_OUT_BLOCK * n, sizeof *w.z);
+    if (!l->trains) return w;
+    w.rows = wisp_cut_take(c, WISP_OUT_BLOCK * l->n_in, sizeof *w.rows);
+    w.gw = wisp_cut_take(c, WISP_OUT_BLOCK * l->n_in, sizeof *w.gw);
+    return w;
+}
+
+static struct work work_of(const struct job *j, int thread)
+{
+    struct wisp_cut c = wisp_layer_thread_cut(j->l, thread, WISP_CUT_FRESH);
+    return lay_work(&c, j->l, j->s->batch->n);
+}
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
 {
@@ -28,33 +64,24 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
     l->n_out = (size_t)l->arg;
     wisp_layer_declare(l, "weight", l->n_out, l->n_in);
     wisp_layer_declare(l, "bias", l->n_out, 1);
-    l->scratch_floats = SET_FLOATS + l->n_in * s->batch;
-    l->thread_floats = WISP_OUT_BLOCK * s->batch;
-    if (s->training) {
-        l->scratch_floats += l->n_out + wisp_out_lanes(l->n_out) * s->batch * l->n_in;
-        l->thread_floats += 2 * WISP_OUT_BLOCK * l->n_in;
-    }
+    struct wisp_cut shared = { 0 }, work = { 0 };
+    struct job none = { .l = l };
+    lay_out(&none, &shared, s->batch);
+    lay_work(&work, l, s->batch);
+    l->scratch_floats = shared.at / sizeof(float);
+    l->thread_floats = work.at / sizeof(float);
     return WISP_OK;
 }
 
-struct job {
-    struct wisp_layer *l;
-    struct wisp_step *s;
-    const struct wisp_act *in, *out;
-    struct wisp_active a;
-    float *ht, *sums, *parts;
-};
-
+/* The active set stays from forward to backward, the rest is forward's, or backward's. */
 static struct job make_job(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *in, const struct wisp_act *out)
 {
-    struct job j = {
-        (struct wisp_layer *)l, s, in, out, *wisp_sampled_active(l), NULL, NULL, NULL
-    };
+    struct job j = { .l = (struct wisp_layer *)l, .s = s, .in = in, .out = out };
+    struct wisp_cut c = wisp_layer_cut(l, WISP_CUT_KEEP);
+    lay_out(&j, &c, s->batch->n);
+    j.a = *wisp_sampled_active(l);
     if (!s->training || j.a.n == 0) j.a = (struct wisp_active){ .n = l->n_out };
-    j.ht = l->scratch + SET_FLOATS;
-    j.sums = j.ht + l->n_in * s->batch->n;
-    j.parts = j.sums + l->n_out;
     return j;
 }
 
@@ -83,9 +110,9 @@ static void forward_block(void *arg, size_t block, int thread)
     const struct job *j = arg;
     const struct wisp_layer *l = j->l;
     size_t n = j->s->batch->n, first = block * WISP_OUT_BLOCK, m = wisp_block_rows(&j->a, block);
-    float *z = wisp_layer_thread(l, thread);
-    const float *w =
-        wisp_block_weights(z + WISP_OUT_BLOCK * n, j->s->ctx->k, &l->params[0], &j->a, block);
+    struct work own = work_of(j, thread);
+    float *z = own.z;
+    const float *w = wisp_block_weights(own.rows, j->s->ctx->k, &l->params[0], &j->a, block);
     float bias[WISP_OUT_BLOCK];
     for (size_t i = 0; i < m; i++) bias[i] = l->params[1].w[wisp_row_at(&j->a, first + i)];
     j->s->ctx->k->gemm_bias(z, n, w, l->n_in, j->ht, n, bias, m, n, l->n_in);
@@ -119,9 +146,9 @@ static void backward_block(const struct job *j, size_t block, float *part, bool 
     const struct wisp_update *u = j->s->update;
     struct wisp_layer *l = j->l;
     size_t n = j->s->batch->n, first = block * WISP_OUT_BLOCK, m = wisp_block_rows(&j->a, block);
-    float *g = wisp_layer_thread(l, thread), *gathered = g + WISP_OUT_BLOCK * n,
-          *gw = gathered + WISP_OUT_BLOCK * l->n_in;
-    const float *w = wisp_block_weights(gathered, k, &l->params[0], &j->a, block);
+    struct work own = work_of(j, thread);
+    float *g = own.z, *gw = own.gw;
+    const float *w = wisp_block_weights(own.rows, k, &l->params[0], &j->a, block);
     for (size_t c = 0; c < n; c++)
         for (size_t i = 0; i < m; i++)
             g[i * n + c] = j->out->g[c * l->n_out + wisp_row_at(&j->a, first + i)];

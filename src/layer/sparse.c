@@ -56,6 +56,48 @@ static size_t up16(size_t n)
     return (n + 15) & ~(size_t)15;
 }
 
+struct job {
+    struct wisp_layer *l;
+    struct wisp_step *s;
+    const struct wisp_act *in, *out;
+    size_t n, ld; /* samples, lanes */
+    float *xt, *yt;
+    /* when training: edges by input */
+    uint32_t *start, *edge;
+    int32_t *output;
+    float *weight, *sums;
+};
+
+static void lay_out(struct job *j, struct wisp_cut *c)
+{
+    const struct wisp_layer *l = j->l;
+    size_t edges = l->n_out * l->wires.fan;
+    if (l->trains) { /* these outlive a step */
+        j->start = wisp_cut_take(c, l->n_in + 1, sizeof *j->start);
+        j->edge = wisp_cut_take(c, edges, sizeof *j->edge);
+        j->output = wisp_cut_take(c, edges, sizeof *j->output);
+        j->weight = wisp_cut_take(c, edges, sizeof *j->weight);
+        j->sums = wisp_cut_take(c, l->n_out, sizeof *j->sums);
+    }
+    if (c->mode == WISP_CUT_KEEP) c->mode = WISP_CUT_FRESH; /* these begin with forward */
+    j->xt = wisp_cut_take(c, l->n_in * j->ld, sizeof *j->xt);
+    j->yt = wisp_cut_take(c, l->n_out * j->ld, sizeof *j->yt);
+}
+
+struct work { /* of a thread */
+    float *rows, *turned, *g;
+};
+
+static struct work lay_work(struct wisp_cut *c, const struct job *j)
+{
+    struct work w = { 0 };
+    w.rows = wisp_cut_take(c, ALIKE_MOST * j->ld, sizeof *w.rows);
+    if (!j->l->trains) return w;
+    w.turned = wisp_cut_take(c, ALIKE_MOST * j->ld, sizeof *w.turned);
+    w.g = wisp_cut_take(c, ROWS_AT_ONCE * j->l->wires.fan, sizeof *w.g);
+    return w;
+}
+
 static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
 {
     double fan = l->more > 0 ? l->more : FAN;
@@ -75,16 +117,16 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
                          "begin with 'input'",
                          FEATURES_MOST, l->n_in);
     l->n_out = (size_t)l->arg;
-    size_t ids = (size_t)fan < l->n_in ? (size_t)fan : l->n_in, edges = l->n_out * ids;
+    size_t ids = (size_t)fan < l->n_in ? (size_t)fan : l->n_in;
     wisp_layer_declare_wires(l, ids);
     wisp_layer_declare(l, "weight", l->n_out, ids);
     wisp_layer_declare(l, "bias", 1, l->n_out);
-    l->scratch_floats = (l->n_in + l->n_out) * up16(s->batch);
-    l->thread_floats = ALIKE_MOST * up16(s->batch);
-    if (s->training) {
-        l->scratch_floats += up16(l->n_in + 1) + 3 * up16(edges) + up16(l->n_out);
-        l->thread_floats += ALIKE_MOST * up16(s->batch) + ROWS_AT_ONCE * ids;
-    }
+    struct wisp_cut shared = { 0 }, work = { 0 };
+    struct job none = { .l = l, .ld = up16(s->batch) };
+    lay_out(&none, &shared);
+    lay_work(&work, &none);
+    l->scratch_floats = shared.at / sizeof(float);
+    l->thread_floats = work.at / sizeof(float);
     return WISP_OK;
 }
 
@@ -145,34 +187,23 @@ static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
 
 /* ---- forward ---- */
 
-struct job {
-    struct wisp_layer *l;
-    struct wisp_step *s;
-    const struct wisp_act *in, *out;
-    size_t n, ld; /* samples, lanes */
-    float *xt, *yt;
-    /* when training: edges by input */
-    uint32_t *start, *edge;
-    int32_t *output;
-    float *weight, *sums;
-};
-
 static struct job make_job(const struct wisp_layer *l, struct wisp_step *s,
-                           const struct wisp_act *in, const struct wisp_act *out)
+                           const struct wisp_act *in, const struct wisp_act *out,
+                           enum wisp_cut_mode mode)
 {
-    size_t n = s->batch->n, ld = up16(n), edges = up16(l->n_out * l->wires.fan);
-    struct job j = { .l = (struct wisp_layer *)l, .s = s, .in = in, .out = out, .n = n, .ld = ld };
-    float *p = l->scratch;
-    if (l->trains) {
-        j.start = (uint32_t *)p, p += up16(l->n_in + 1);
-        j.edge = (uint32_t *)p, p += edges;
-        j.output = (int32_t *)p, p += edges;
-        j.weight = p, p += edges;
-        j.sums = p, p += up16(l->n_out);
-    }
-    j.xt = p, p += l->n_in * ld;
-    j.yt = p;
+    size_t n = s->batch->n;
+    struct job j = {
+        .l = (struct wisp_layer *)l, .s = s, .in = in, .out = out, .n = n, .ld = up16(n)
+    };
+    struct wisp_cut c = wisp_layer_cut(l, mode);
+    lay_out(&j, &c);
     return j;
+}
+
+static struct work work_of(const struct job *j, int thread)
+{
+    struct wisp_cut c = wisp_layer_thread_cut(j->l, thread, WISP_CUT_FRESH);
+    return lay_work(&c, j);
 }
 
 /* A task has every row from 'task' on, in steps of the number of tasks.  That is the gap of a radix
@@ -210,9 +241,8 @@ static bool alike(const struct wisp_layer *l, struct rows r)
 }
 
 /* These rows of x, side by side, (n, lanes). */
-static float *gather(const struct job *j, const float *x, const int32_t *id, size_t n, int thread)
+static float *gather(const struct job *j, float *to, const float *x, const int32_t *id, size_t n)
 {
-    float *to = wisp_layer_thread(j->l, thread);
     for (size_t i = 0; i < n; i++)
         memcpy(to + i * j->ld, x + (size_t)id[i] * j->ld, j->n * sizeof *to);
     return to;
@@ -258,7 +288,7 @@ static void forward_rows(void *arg, size_t task, int thread)
         if (!same) k->bag(y, j->xt, j->ld, l->wires.in + o * fan, w + o * fan, fan, j->n);
     }
     if (!same) return;
-    const float *x = gather(j, j->xt, l->wires.in + r.first * fan, fan, thread);
+    const float *x = gather(j, work_of(j, thread).rows, j->xt, l->wires.in + r.first * fan, fan);
     k->gemm(j->yt + r.first * j->ld, r.step * j->ld, w + r.first * fan, r.step * fan, 1, x, j->ld,
             r.n, j->n, fan, true);
 }
@@ -266,7 +296,7 @@ static void forward_rows(void *arg, size_t task, int thread)
 static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
                     struct wisp_act *out)
 {
-    struct job j = make_job(l, s, in, out);
+    struct job j = make_job(l, s, in, out, WISP_CUT_KEEP);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(j.n), turn_in, &j);
     run_rows(&j, l->n_out, forward_rows);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(j.n), turn_out, &j);
@@ -329,10 +359,10 @@ static void weight_rows(void *arg, size_t task, int thread)
     size_t fan = l->wires.fan;
     struct rows r = rows_of(l, l->n_out, task);
     bool same = alike(l, r);
-    float *turned = wisp_layer_thread(l, thread) + ALIKE_MOST * j->ld; /* (n, fan) */
-    float *g = turned + ALIKE_MOST * j->ld;
+    struct work own = work_of(j, thread);
+    float *turned = own.turned /* (n, fan) */, *g = own.g;
     if (same) {
-        const float *x = gather(j, j->xt, l->wires.in + r.first * fan, fan, thread);
+        const float *x = gather(j, own.rows, j->xt, l->wires.in + r.first * fan, fan);
         k->transpose(turned, fan, x, j->ld, fan, j->n);
     }
     for (size_t i = 0; i < r.n; i += ROWS_AT_ONCE) {
@@ -371,7 +401,7 @@ static void below_rows(void *arg, size_t task, int thread)
     struct rows r = rows_of(j->l, j->l->n_in, task);
     if (alike_inputs(j, r)) {
         uint32_t e = j->start[r.first], n = j->start[r.first + 1] - e;
-        const float *gy = gather(j, j->yt, j->output + e, n, thread);
+        const float *gy = gather(j, work_of(j, thread).rows, j->yt, j->output + e, n);
         k->gemm(j->xt + r.first * j->ld, r.step * j->ld, j->weight + e,
                 j->start[r.first + r.step] - e, 1, gy, j->ld, r.n, j->n, n, false);
         return;
@@ -387,7 +417,7 @@ static void below_rows(void *arg, size_t task, int thread)
 static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
                      const struct wisp_act *out)
 {
-    struct job j = make_job(l, s, in, out);
+    struct job j = make_job(l, s, in, out, WISP_CUT_AGAIN);
     bool below = in && in->g;
     wisp_parallel_for(s->ctx->pool, wisp_tiles(j.n), turn_gradient, &j);
     if (below) {

@@ -13,23 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-static size_t lane_floats(size_t n, size_t k)
-{
-    return wisp_best_floats(n, k) + 2 * n;
-}
-
-size_t wisp_output_topk_floats(const struct wisp_layer *l, size_t n, size_t k)
-{
-    return l->n_in * (n + 16) + n + 1 + wisp_out_lanes(l->n_out) * lane_floats(n, k);
-}
-
-size_t wisp_output_topk_thread_floats(const struct wisp_layer *l, size_t n, size_t k)
-{
-    size_t scan = WISP_OUT_BLOCK * (n + l->n_in) + 3 * n;
-    size_t join = 2 * wisp_out_lanes(l->n_out) * wisp_best_room(k);
-    return ((scan > join ? scan : join) + 15) & ~(size_t)15;
-}
-
 struct lane {
     struct wisp_best best;
     float *max, *sum; /* (n) */
@@ -40,18 +23,61 @@ struct job {
     struct wisp_context *ctx;
     const struct wisp_loss *loss;
     size_t n, k;
-    float *ht, *lanes, *thread_scratch;
+    float *ht, *thread_scratch;
     uint32_t *panels; /* h^T as bf16, in the place of h^T; NULL: rows are multiplied as floats */
     _Atomic float *told;
+    struct lane lanes[WISP_OUT_LANES];
     int32_t *labels;
     float *scores;
 };
 
-static struct lane lane_at(const struct job *j, size_t i)
+static void lay_out(struct job *j, struct wisp_cut *c)
 {
-    float *p = j->lanes + i * lane_floats(j->n, j->k);
-    float *max = p + wisp_best_floats(j->n, j->k);
-    return (struct lane){ wisp_best_at(p, j->n, j->k), max, max + j->n };
+    j->ht = wisp_cut_take(c, j->l->n_in * (j->n + 16), sizeof *j->ht);
+    j->told = wisp_cut_take(c, j->n, sizeof *j->told);
+    for (size_t i = 0; i < wisp_out_lanes(j->l->n_out); i++) {
+        struct lane *a = &j->lanes[i];
+        a->best = wisp_best_lay(c, j->n, j->k);
+        a->max = wisp_cut_take(c, j->n, sizeof *a->max);
+        a->sum = wisp_cut_take(c, j->n, sizeof *a->sum);
+    }
+}
+
+size_t wisp_output_topk_floats(const struct wisp_layer *l, size_t n, size_t k)
+{
+    struct job none = { .l = l, .n = n, .k = k };
+    struct wisp_cut plan = { 0 };
+    lay_out(&none, &plan);
+    return plan.at / sizeof(float);
+}
+
+struct work { /* of a thread that scans */
+    float *z, *max, *sum, *rows;
+    int32_t *where;
+};
+
+static struct work lay_work(struct wisp_cut *c, const struct wisp_layer *l, size_t n)
+{
+    struct work w;
+    w.z = wisp_cut_take(c, WISP_OUT_BLOCK * n, sizeof *w.z);
+    w.where = wisp_cut_take(c, n, sizeof *w.where);
+    w.max = wisp_cut_take(c, n, sizeof *w.max);
+    w.sum = wisp_cut_take(c, n, sizeof *w.sum);
+    w.rows = wisp_cut_take(c, WISP_OUT_BLOCK * l->n_in, sizeof *w.rows);
+    return w;
+}
+
+static uint64_t *lay_keys(struct wisp_cut *c, const struct wisp_layer *l, size_t k)
+{
+    return wisp_cut_take(c, wisp_out_lanes(l->n_out) * wisp_best_room(k), sizeof(uint64_t));
+}
+
+size_t wisp_output_topk_thread_floats(const struct wisp_layer *l, size_t n, size_t k)
+{
+    struct wisp_cut work = { 0 }, keys = { 0 };
+    lay_work(&work, l, n);
+    lay_keys(&keys, l, k);
+    return (work.at > keys.at ? work.at : keys.at) / sizeof(float);
 }
 
 /* Running maximum and sum of exp(z - maximum) of each sample. */
@@ -67,9 +93,11 @@ static void accumulate(const struct job *j, struct lane *a, float *z, size_t m, 
     }
 }
 
-static float *thread_floats(const struct job *j, int thread)
+static struct wisp_cut thread_cut(const struct job *j, int thread)
 {
-    return j->thread_scratch + (size_t)thread * wisp_output_topk_thread_floats(j->l, j->n, j->k);
+    size_t floats = wisp_output_topk_thread_floats(j->l, j->n, j->k);
+    return wisp_cut_of(j->thread_scratch + (size_t)thread * floats, floats * sizeof(float),
+                       WISP_CUT_FRESH);
 }
 
 /* Z of a block.  Rows of bf16 are multiplied as they are where that is fast; other narrow rows are
@@ -96,21 +124,20 @@ static void block_scores(const struct job *j, float *z, size_t first, size_t m, 
 static void scan_lane(void *arg, size_t i, int thread)
 {
     const struct job *j = arg;
-    struct lane a = lane_at(j, i);
+    struct lane a = j->lanes[i];
+    struct wisp_cut c = thread_cut(j, thread);
+    struct work w = lay_work(&c, j->l, j->n);
     size_t blocks = wisp_out_blocks(j->l->n_out), lanes = wisp_out_lanes(j->l->n_out);
-    float *z = thread_floats(j, thread);
-    int32_t *where = (int32_t *)(z + WISP_OUT_BLOCK * j->n);
-    float *bmax = (float *)where + j->n, *bsum = bmax + j->n;
     wisp_best_reset(&a.best, NULL);
     for (size_t s = 0; s < j->n; s++) a.max[s] = -INFINITY, a.sum[s] = 0;
     for (size_t b = i * blocks / lanes; b < (i + 1) * blocks / lanes; b++) {
         size_t first = b * WISP_OUT_BLOCK, m = j->l->n_out - first;
         if (m > WISP_OUT_BLOCK) m = WISP_OUT_BLOCK;
-        block_scores(j, z, first, m, bsum + j->n);
+        block_scores(j, w.z, first, m, w.rows);
         wisp_best_hear(&a.best, j->told);
-        wisp_best_collect(&a.best, j->ctx->k, z, m, NULL, first, where);
+        wisp_best_collect(&a.best, j->ctx->k, w.z, m, NULL, first, w.where);
         wisp_best_tell(&a.best, j->told);
-        if (j->loss->needs_sum) accumulate(j, &a, z, m, bmax, bsum);
+        if (j->loss->needs_sum) accumulate(j, &a, w.z, m, w.max, w.sum);
     }
 }
 
@@ -118,10 +145,11 @@ static void join_tile(void *arg, size_t tile, int thread)
 {
     const struct job *j = arg;
     size_t n_lanes = wisp_out_lanes(j->l->n_out), k = j->k, first = tile * WISP_TILE;
-    uint64_t *keys = (uint64_t *)thread_floats(j, thread);
-    struct lane lanes[WISP_OUT_LANES];
+    struct wisp_cut cut = thread_cut(j, thread);
+    uint64_t *keys = lay_keys(&cut, j->l, k);
+    const struct lane *lanes = j->lanes;
     struct wisp_best lists[WISP_OUT_LANES];
-    for (size_t i = 0; i < n_lanes; i++) lanes[i] = lane_at(j, i), lists[i] = lanes[i].best;
+    for (size_t i = 0; i < n_lanes; i++) lists[i] = lanes[i].best;
     for (size_t s = first; s < first + wisp_tile_rows(j->n, tile); s++) {
         float max = -INFINITY;
         double sum = 0;
@@ -148,15 +176,14 @@ void wisp_output_topk(const struct wisp_layer *l, struct wisp_context *ctx,
                      .loss = loss,
                      .n = n,
                      .k = k,
-                     .ht = scratch,
-                     .told = (_Atomic float *)(scratch + l->n_in * (n + 16)),
-                     .lanes =
-                         scratch + (l->n_in * (n + 16) + n + 1) / 2 * 2, /* keys want 8 bytes */
                      .thread_scratch = thread_scratch,
                      .labels = labels,
                      .scores = scores };
+    struct wisp_cut c =
+        wisp_cut_of(scratch, wisp_output_topk_floats(l, n, k) * sizeof *scratch, WISP_CUT_FRESH);
+    lay_out(&j, &c);
     if (l->params[0].b16 && ctx->k->fast16 && l->n_in % 32 == 0) {
-        j.panels = (uint32_t *)scratch;
+        j.panels = (uint32_t *)j.ht;
         ctx->k->pairs_t(j.panels, l->n_in * 8, h, l->n_in, l->n_in, n);
     } else ctx->k->transpose(j.ht, n, h, l->n_in, n, l->n_in);
     for (size_t s = 0; s < n; s++) atomic_init(&j.told[s], -INFINITY);

@@ -178,37 +178,80 @@ size_t wisp_net_param_floats(const struct wisp_net *net)
     return n;
 }
 
+/* The other blocks are cut by the functions that plan them: without a block they only count. */
+
+static void lay_wires(const struct wisp_net *net, struct wisp_cut *c)
+{
+    for (int i = 0; i < net->n_layers; i++) {
+        struct wisp_layer *l = &net->layers[i];
+        if (!l->wires.fan) continue;
+        int32_t *in = wisp_cut_take(c, l->n_out * l->wires.fan, sizeof *in);
+        if (c->block) l->wires.in = in;
+    }
+}
+
+static void lay_state(const struct wisp_net *net, unsigned slots, struct wisp_cut *c)
+{
+    for (int i = 0; i < net->n_layers; i++)
+        for (int k = 0; k < net->layers[i].n_params; k++) {
+            struct wisp_param *q = &net->layers[i].params[k];
+            bool half = half_moments(q, slots);
+            size_t n = q->rows * q->cols, size = half ? sizeof *q->m16 : sizeof *q->m;
+            void *m = slots & WISP_SLOT_M ? wisp_cut_take(c, n, size) : NULL;
+            void *v = slots & WISP_SLOT_V ? wisp_cut_take(c, n, size) : NULL;
+            float *g2 = slots & WISP_SLOT_G2 ? wisp_cut_take(c, q->rows, sizeof *g2) : NULL;
+            uint32_t *count =
+                slots & WISP_SLOT_COUNT ? wisp_cut_take(c, q->rows, sizeof *count) : NULL;
+            if (!c->block) continue;
+            if (half) q->m16 = m, q->v16 = v;
+            else q->m = m, q->v = v;
+            q->g2 = g2;
+            q->count = count;
+        }
+}
+
+static void lay_work(const struct wisp_net *net, int threads, struct wisp_cut *c)
+{
+    for (int i = 0; i < net->n_layers; i++) {
+        struct wisp_layer *l = &net->layers[i];
+        size_t values = net->sizes.batch * l->n_out;
+        struct wisp_act a = { .width = l->n_out };
+        if (i < net->n_layers - 1) {
+            a.x = wisp_cut_take(c, values, sizeof *a.x);
+            if (net->sizes.training) a.g = wisp_cut_take(c, values, sizeof *a.g);
+            if (c->block) net->acts[i] = a;
+        }
+        float *scratch = wisp_cut_take(c, l->scratch_floats, sizeof *scratch);
+        if (c->block) l->scratch = scratch;
+        for (int t = 0; t < threads; t++) {
+            size_t before = c->at;
+            float *own = wisp_cut_take(c, l->thread_floats, sizeof *own);
+            if (!c->block) continue;
+            if (t == 0) l->thread_scratch = own;
+            l->thread_apart = (c->at - before) / sizeof *own;
+        }
+    }
+}
+
 size_t wisp_net_wire_ids(const struct wisp_net *net)
 {
-    size_t n = 0;
-    for (int i = 0; i < net->n_layers; i++)
-        n += round16(net->layers[i].n_out * net->layers[i].wires.fan);
-    return n;
+    struct wisp_cut plan = { 0 };
+    lay_wires(net, &plan);
+    return plan.at / sizeof(int32_t);
 }
 
 size_t wisp_net_state_floats(const struct wisp_net *net, unsigned slots)
 {
-    size_t n = 0;
-    for (int i = 0; i < net->n_layers; i++)
-        for (int k = 0; k < net->layers[i].n_params; k++) {
-            const struct wisp_param *p = &net->layers[i].params[k];
-            size_t all = floats_of(p, half_moments(p, slots)), rows = round16(p->rows);
-            n += (slots & WISP_SLOT_M ? all : 0) + (slots & WISP_SLOT_V ? all : 0);
-            n += (slots & WISP_SLOT_G2 ? rows : 0) + (slots & WISP_SLOT_COUNT ? rows : 0);
-        }
-    return n;
+    struct wisp_cut plan = { 0 };
+    lay_state(net, slots, &plan);
+    return plan.at / sizeof(float);
 }
 
 size_t wisp_net_work_floats(const struct wisp_net *net, int threads)
 {
-    size_t n = 0;
-    for (int i = 0; i < net->n_layers; i++) {
-        const struct wisp_layer *l = &net->layers[i];
-        if (i < net->n_layers - 1)
-            n += round16(net->sizes.batch * l->n_out) * (net->sizes.training ? 2 : 1);
-        n += round16(l->scratch_floats) + round16(l->thread_floats) * (size_t)threads;
-    }
-    return n;
+    struct wisp_cut plan = { 0 };
+    lay_work(net, threads, &plan);
+    return plan.at / sizeof(float);
 }
 
 /* ---- memory ---- */
@@ -221,13 +264,8 @@ wisp_status wisp_net_alloc_params(struct wisp_net *net, wisp_error *err)
     size_t n_ids = wisp_net_wire_ids(net);
     if (n_ids && !(net->wires = wisp_zalloc(n_ids, sizeof *net->wires)))
         return wisp_fail_mem(err, n_ids * sizeof *net->wires, "the connections");
-    int32_t *ids = net->wires;
-    for (int i = 0; i < net->n_layers; i++) {
-        struct wisp_layer *l = &net->layers[i];
-        if (!l->wires.fan) continue;
-        l->wires.in = ids;
-        ids += round16(l->n_out * l->wires.fan);
-    }
+    struct wisp_cut c = wisp_cut_of(net->wires, n_ids * sizeof *net->wires, WISP_CUT_KEEP);
+    if (n_ids) lay_wires(net, &c);
     for (int i = 0; i < net->n_layers; i++)
         for (int k = 0; k < net->layers[i].n_params; k++) {
             struct wisp_param *q = &net->layers[i].params[k];
@@ -238,48 +276,23 @@ wisp_status wisp_net_alloc_params(struct wisp_net *net, wisp_error *err)
     return WISP_OK;
 }
 
-static float *take(float **p, size_t floats)
-{
-    float *q = *p;
-    *p += round16(floats);
-    return q;
-}
-
 wisp_status wisp_net_alloc_state(struct wisp_net *net, unsigned slots, wisp_error *err)
 {
     size_t n = wisp_net_state_floats(net, slots);
-    float *p = net->state = wisp_zalloc(n, sizeof *p);
-    if (!p) return wisp_fail_mem(err, n * sizeof *p, "the optimizer's state");
-    for (int i = 0; i < net->n_layers; i++)
-        for (int k = 0; k < net->layers[i].n_params; k++) {
-            struct wisp_param *q = &net->layers[i].params[k];
-            bool half = half_moments(q, slots);
-            float *m = slots & WISP_SLOT_M ? take(&p, floats_of(q, half)) : NULL;
-            float *v = slots & WISP_SLOT_V ? take(&p, floats_of(q, half)) : NULL;
-            if (half) q->m16 = (uint16_t *)m, q->v16 = (uint16_t *)v;
-            else q->m = m, q->v = v;
-            if (slots & WISP_SLOT_G2) q->g2 = take(&p, q->rows);
-            if (slots & WISP_SLOT_COUNT) q->count = (uint32_t *)take(&p, q->rows);
-        }
+    net->state = wisp_zalloc(n, sizeof *net->state);
+    if (!net->state) return wisp_fail_mem(err, n * sizeof *net->state, "the optimizer's state");
+    struct wisp_cut c = wisp_cut_of(net->state, n * sizeof *net->state, WISP_CUT_KEEP);
+    lay_state(net, slots, &c);
     return WISP_OK;
 }
 
 wisp_status wisp_net_alloc_work(struct wisp_net *net, int threads, wisp_error *err)
 {
     size_t n = wisp_net_work_floats(net, threads);
-    float *p = net->work = wisp_zalloc(n, sizeof *p);
-    if (!p) return wisp_fail_mem(err, n * sizeof *p, "the values of a batch");
-    for (int i = 0; i < net->n_layers; i++) {
-        struct wisp_layer *l = &net->layers[i];
-        if (i < net->n_layers - 1) {
-            net->acts[i].width = l->n_out;
-            net->acts[i].x = take(&p, net->sizes.batch * l->n_out);
-            if (net->sizes.training) net->acts[i].g = take(&p, net->sizes.batch * l->n_out);
-        }
-        l->scratch = take(&p, l->scratch_floats);
-        l->thread_floats = round16(l->thread_floats);
-        l->thread_scratch = take(&p, l->thread_floats * (size_t)threads);
-    }
+    net->work = wisp_zalloc(n, sizeof *net->work);
+    if (!net->work) return wisp_fail_mem(err, n * sizeof *net->work, "the values of a batch");
+    struct wisp_cut c = wisp_cut_of(net->work, n * sizeof *net->work, WISP_CUT_KEEP);
+    lay_work(net, threads, &c);
     return WISP_OK;
 }
 
@@ -322,9 +335,20 @@ const float *wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s)
     return net->acts[net->n_layers - 2].x;
 }
 
+/* What a step finds between the layers is left over from the last one. */
+static void spoil_acts(const struct wisp_net *net)
+{
+    for (int i = 0; i < net->n_layers - 1; i++) {
+        size_t bytes = net->sizes.batch * net->acts[i].width * sizeof(float);
+        wisp_cut_spoil(net->acts[i].x, bytes);
+        if (net->acts[i].g) wisp_cut_spoil(net->acts[i].g, bytes);
+    }
+}
+
 void wisp_net_step(struct wisp_net *net, struct wisp_step *s)
 {
     int last = net->n_layers - 1;
+    spoil_acts(net);
     struct wisp_pool *pool = s->ctx->pool;
     wisp_phase(pool, 0, WISP_PHASE_INPUT);
     wisp_net_hidden(net, s);

@@ -136,15 +136,24 @@ const struct wisp_optimizer_kind *wisp_optimizer_find(const char *name)
     return NULL;
 }
 
+static void lay_corrections(struct wisp_optimizer *o, struct wisp_cut *c)
+{
+    o->correct1 = wisp_cut_take(c, WISP_CLOCK_FACTORS, sizeof *o->correct1);
+    o->correct2 = wisp_cut_take(c, WISP_CLOCK_FACTORS, sizeof *o->correct2);
+}
+
 wisp_status wisp_optimizer_init(struct wisp_optimizer *o, const struct wisp_optimizer_kind *kind,
                                 const struct wisp_kernels *k, double momentum, wisp_error *err)
 {
     *o = (struct wisp_optimizer){
         .update = { kind->row }, .kind = kind, .k = k, .momentum = (float)momentum, .old_pace = 1
     };
-    o->correct1 = wisp_alloc(2 * WISP_CLOCK_FACTORS, sizeof(float));
-    if (!o->correct1) return wisp_fail_mem(err, 8 * WISP_CLOCK_FACTORS, "the optimizer");
-    o->correct2 = o->correct1 + WISP_CLOCK_FACTORS;
+    struct wisp_cut plan = { 0 };
+    lay_corrections(o, &plan);
+    void *block = wisp_alloc(plan.at, 1);
+    if (!block) return wisp_fail_mem(err, plan.at, "the optimizer");
+    struct wisp_cut c = wisp_cut_of(block, plan.at, WISP_CUT_FRESH);
+    lay_corrections(o, &c);
     for (int t = 0; t < WISP_CLOCK_FACTORS; t++) {
         o->correct1[t] = (float)(1 - pow(BETA1, t));
         o->correct2[t] = (float)(1 - pow(BETA2, t));

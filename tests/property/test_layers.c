@@ -110,8 +110,8 @@ struct topk { /* an output layer by itself */
 static void topk_one(const struct topk *t, const struct wisp_loss *loss, size_t k)
 {
     size_t labels = t->l.n_out, threads = (size_t)wisp_pool_threads(t->ctx.pool);
-    float *scratch = malloc(wisp_output_topk_floats(&t->l, t->n, k) * 4);
-    float *each = malloc(wisp_output_topk_thread_floats(&t->l, t->n, k) * threads * 4);
+    float *scratch = wisp_alloc(wisp_output_topk_floats(&t->l, t->n, k), 4);
+    float *each = wisp_alloc(wisp_output_topk_thread_floats(&t->l, t->n, k) * threads, 4);
     int32_t *got = malloc(t->n * k * 4), *order = malloc(labels * 4);
     float *score = malloc(t->n * k * 4), *z = malloc(labels * 4);
     wisp_output_topk(&t->l, (struct wisp_context *)&t->ctx, loss, t->h, t->n, k, got, score,
@@ -143,7 +143,7 @@ static void topk_one(const struct topk *t, const struct wisp_loss *loss, size_t 
         CHECK(k < labels || strcmp(loss->name, "softmax") != 0 || fabs(total - 1) < 1e-5,
               "sum of probabilities %g", total);
     }
-    free(scratch), free(each), free(got), free(order), free(score), free(z);
+    wisp_free(scratch), wisp_free(each), free(got), free(order), free(score), free(z);
 }
 
 static void test_topk(const struct wisp_kernels *k)

@@ -151,8 +151,7 @@ struct scene { /* lists of n samples, and the scores of all rows that will go in
     int32_t row[MAX_ROWS];     /* ascending */
     float limit[MAX_N];        /* where limits begin */
     bool limited;
-    float *block;
-    size_t list_floats;
+    void *block;
     struct wisp_best lists[MAX_LISTS];
     int list_of[MAX_ROWS]; /* the list that a row goes to */
     size_t next[MAX_LISTS];
@@ -211,13 +210,13 @@ static void make_scene(struct scene *c, size_t k, const struct wisp_kernels *ker
         if (c->limited && below(4) == 0) c->limit[s] = -INFINITY;
         atomic_init(&c->told[s], told ? c->limit[s] : -INFINITY);
     }
-    c->list_floats = wisp_best_floats(c->n, k);
-    CHECK(c->list_floats % 2 == 0, "the next list would not lie at 8 bytes");
-    c->block = wisp_alloc(c->n_lists * c->list_floats + CANARIES, sizeof *c->block);
+    struct wisp_cut plan = { 0 };
+    for (size_t i = 0; i < c->n_lists; i++) wisp_best_lay(&plan, c->n, k);
+    c->block = wisp_alloc(plan.at, 1);
     if (!c->block) abort();
-    memset(c->block, 0x5a, (c->n_lists * c->list_floats + CANARIES) * sizeof *c->block);
+    struct wisp_cut cut = wisp_cut_of(c->block, plan.at, WISP_CUT_FRESH);
     for (size_t i = 0; i < c->n_lists; i++) {
-        c->lists[i] = wisp_best_at(c->block + i * c->list_floats, c->n, k);
+        c->lists[i] = wisp_best_lay(&cut, c->n, k);
         wisp_best_reset(&c->lists[i], c->limited || below(2) ? c->limit : NULL);
         c->next[i] = 0;
     }
@@ -225,9 +224,8 @@ static void make_scene(struct scene *c, size_t k, const struct wisp_kernels *ker
 
 static void end_scene(struct scene *c)
 {
-    const unsigned char *canary = (const unsigned char *)(c->block + c->n_lists * c->list_floats);
-    for (size_t i = 0; i < CANARIES * sizeof(float); i++)
-        CHECK(canary[i] == 0x5a, "k=%zu, n=%zu: wrote past the lists", c->k, c->n);
+    const char *broken = wisp_borders_broken();
+    CHECK(!broken, "k=%zu, n=%zu: wrote past the lists: %s", c->k, c->n, broken);
     wisp_free(c->block);
 }
 
@@ -323,12 +321,16 @@ static void test_lists(void)
 static void test_talk(void)
 {
     enum { K = 3 };
-    _Alignas(8) float block[2 * (2 * 35 * 2 + 8)];
     _Atomic float told[2];
-    size_t floats = wisp_best_floats(2, K), room = wisp_best_room(K);
+    size_t room = wisp_best_room(K);
+    struct wisp_cut plan = { 0 };
+    for (int i = 0; i < 2; i++) wisp_best_lay(&plan, 2, K);
+    void *block = wisp_alloc(plan.at, 1);
+    if (!block) abort();
+    struct wisp_cut c = wisp_cut_of(block, plan.at, WISP_CUT_FRESH);
     TEST("best: a list that hears another's limit lets less in, but equal scores");
-    CHECK(2 * floats <= sizeof block / sizeof *block && room == 35, "%zu floats", floats);
-    struct wisp_best a = wisp_best_at(block, 2, K), b = wisp_best_at(block + floats, 2, K);
+    CHECK(room == 35, "room for %zu", room);
+    struct wisp_best a = wisp_best_lay(&c, 2, K), b = wisp_best_lay(&c, 2, K);
     wisp_best_reset(&a, NULL), wisp_best_reset(&b, NULL);
     atomic_init(&told[0], -INFINITY), atomic_init(&told[1], -INFINITY);
     for (size_t i = 0; i < room; i++) wisp_best_add(&a, 0, 5 + (float)(i % 3), (int32_t)(100 + i));
@@ -356,11 +358,13 @@ static void test_talk(void)
     CHECK(b.count[0] == 0 && b.limit[0] == -INFINITY && b.count[1] == 1, "reset of one list");
 
     uint64_t work[2 * 35];
-    struct wisp_best none = wisp_best_at(block, 1, 0);
+    c = wisp_cut_of(block, plan.at, WISP_CUT_FRESH);
+    struct wisp_best none = wisp_best_lay(&c, 1, 0);
     wisp_best_reset(&none, NULL);
     for (int32_t i = 0; i < 100; i++) wisp_best_add(&none, 0, 1, i);
     CHECK(wisp_best_take(work, &none, 1, 0, -INFINITY) == 0, "the best 0 are none");
     CHECK(wisp_best_take(work, NULL, 0, 0, -INFINITY) == 0, "the best of no lists");
+    wisp_free(block);
 }
 
 int main(void)

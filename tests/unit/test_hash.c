@@ -271,8 +271,11 @@ static struct wisp_tables tables_of(size_t n_rows, size_t n_tables, int bits, si
     struct wisp_tables t = {
         .n_rows = n_rows, .n_tables = n_tables, .bits = bits, .cap = cap, .reservoir = reservoir
     };
-    *block = wisp_zalloc(wisp_tables_lay(&t, NULL), 1);
-    wisp_tables_lay(&t, *block);
+    struct wisp_cut plan = { 0 };
+    wisp_tables_lay(&t, &plan);
+    *block = wisp_zalloc(plan.at, 1);
+    struct wisp_cut c = wisp_cut_of(*block, plan.at, WISP_CUT_KEEP);
+    wisp_tables_lay(&t, &c);
     return t;
 }
 

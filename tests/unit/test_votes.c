@@ -410,13 +410,13 @@ static void test_cast(void)
 {
     struct wisp_pot pot;
     TEST("cast: as a naive election: few voters, few labels each, full pots, long samples");
-    void *block = calloc(1, wisp_pot_bytes(ROOM));
+    void *block = wisp_zalloc(1, wisp_pot_bytes(ROOM));
     wisp_pot_init(&pot, contexts[1]->k, block, ROOM);
     for (size_t round = 0; round < 4000 && !test_bad; round++) {
         struct wisp_votes v = random_votes();
         cast_once(&v, &pot, round);
     }
-    free(block);
+    wisp_free(block);
 }
 
 /* ---- elections ---- */
@@ -463,7 +463,7 @@ static void test_elect(void)
     struct wisp_pot pot;
     struct wisp_election e;
     TEST("elect: as votes cast into an empty pot; any number of voters, votes and seats");
-    void *block = calloc(1, wisp_pot_bytes(WISP_POT_ROOM));
+    void *block = wisp_zalloc(1, wisp_pot_bytes(WISP_POT_ROOM));
     wisp_pot_init(&pot, contexts[1]->k, block, WISP_POT_ROOM);
     for (size_t round = 0; round < 1500 && !test_bad; round++) {
         bool large = round % 10 == 0;
@@ -484,7 +484,7 @@ static void test_elect(void)
         }
         wisp_election_clear(&e);
     }
-    free(block);
+    wisp_free(block);
     long live = wisp_mem_live, n = 0;
     for (;; n++) {
         wisp_mem_budget = n;
