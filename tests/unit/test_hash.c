@@ -374,6 +374,76 @@ static void test_reservoir(void)
 
 /* ---- the frame ---- */
 
+/* One thing at a time that no run can have left. */
+static void test_hostile(void)
+{
+    enum { N = 3000, TABLES = 2, BITS = 14 };
+    static uint32_t keys[TABLES * N];
+    char *block;
+    struct wisp_tables t = tables_of(N, TABLES, BITS, 0, false, &block);
+    uint32_t last = (uint32_t)t.n_parts - 1, top = 1u << BITS;
+    TEST("tables: from a file, what is out of bounds or does not add up is refused");
+    for (size_t i = 0; i < TABLES * N; i++) keys[i] = (uint32_t)(test_rand(&rng) % top);
+    for (int set = 0; set < 2; set++) tables_build(&t, keys, (struct wisp_filling){ .set = set });
+    CHECK(t.n_parts > 1 && t.n_blocks > 2 && wisp_tables_are_good(&t, N), "as they were made");
+#define REFUSED(place, value)                                                                      \
+    do {                                                                                           \
+        __typeof__(place) was = place;                                                             \
+        place = value;                                                                             \
+        CHECK(!wisp_tables_are_good(&t, N), #place " = " #value);                                  \
+        place = was;                                                                               \
+        CHECK(wisp_tables_are_good(&t, N), #place " as it was");                                   \
+    } while (0)
+    REFUSED(t.total[0], was + 1); /* totals of the parts, */
+    REFUSED(t.total[last], was - 1);
+    REFUSED(t.total[TABLES * t.n_parts - 1], UINT32_MAX);
+    REFUSED(t.cut[0], 1); /* where parts begin in a block, */
+    REFUSED(t.cut[t.n_parts], was - 1);
+    REFUSED(t.cut[t.n_parts], was + 1);
+    REFUSED(t.cut[1], UINT16_MAX);
+    REFUSED(t.cut[TABLES * t.n_blocks * (t.n_parts + 1) - 1], 0);
+    REFUSED(t.entry[0], was | UINT32_MAX << 11 << t.low_bits); /* low bits and places, */
+    REFUSED(t.entry[t.block - 1], (was & ~2047u) | (uint32_t)t.block);
+    REFUSED(wisp_tables_keys(&t, 1, N - 1)[0], UINT32_MAX);
+    for (int set = 0; set < 2; set++) { /* buckets and rows */
+        REFUSED(t.start[set][1], UINT32_MAX);
+        REFUSED(t.start[set][(top + t.n_parts) * TABLES - 1], (uint32_t)t.room + 1);
+        REFUSED(t.rows[set][0], -1);
+        REFUSED(t.rows[set][TABLES * t.room - 1], N);
+    }
+    /* half hashed: keys in no whole block are not sorted yet */
+    size_t half = t.block + t.block / 2;
+    wisp_tables_begin(&t);
+    for (size_t i = 0; i < TABLES; i++) {
+        memcpy(wisp_tables_keys(&t, i, 0), keys + i * N, N * sizeof *keys);
+        wisp_tables_sort(&t, i, 0);
+    }
+    CHECK(wisp_tables_are_good(&t, half), "half hashed");
+    wisp_tables_keys(&t, 1, half)[0] = UINT32_MAX;
+    CHECK(wisp_tables_are_good(&t, half), "what is not hashed yet may be anything");
+    wisp_tables_keys(&t, 1, half - 1)[0] = top;
+    CHECK(!wisp_tables_are_good(&t, half), "a key of too many bits");
+    wisp_free(block);
+}
+
+/* What stands in the columns that a short block does not have. */
+static void test_turn(void)
+{
+    enum { D = 19, B = WISP_HASH_BLOCK };
+    float x[B * D], xt[D * B];
+    TEST("bins: a block is turned, and columns it does not have are 0");
+    normals(x, B * D);
+    for (size_t m = 1; m <= B; m++) {
+        for (size_t i = 0; i < D * B; i++) xt[i] = NAN;
+        wisp_bins_turn(xt, &best, x, m, D);
+        for (size_t i = 0; i < D * B; i++) {
+            float want = i % B < m ? x[i % B * D + i / B] : 0;
+            CHECK(xt[i] == want, "%zu vectors: (%zu, %zu) is %g, not %g", m, i / B, i % B, xt[i],
+                  want);
+        }
+    }
+}
+
 static void test_frame(void)
 {
     TEST("frame: products keep the order of the scores, rows have one length");
@@ -420,6 +490,8 @@ int main(void)
     test_minhash_plain();
     test_tables();
     test_reservoir();
+    test_hostile();
+    test_turn();
     test_frame();
     return test_end();
 }

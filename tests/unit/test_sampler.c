@@ -606,8 +606,14 @@ static void copy_run(struct rig *to, const struct rig *from)
         memcpy(y[i].data, x[i].data, x[i].bytes);
     }
     memcpy(to->net.params, from->net.params, wisp_net_param_floats(&from->net) * sizeof(float));
-    memcpy(to->net.state, from->net.state,
-           wisp_net_state_floats(&from->net, from->opt.kind->slots) * sizeof(float));
+    for (int i = 0; i < from->net.n_layers; i++)
+        for (int k = 0; k < from->net.layers[i].n_params; k++) {
+            struct wisp_param *p = &to->net.layers[i].params[k],
+                              *q = &from->net.layers[i].params[k];
+            memcpy(p->m, q->m, q->rows * q->cols * sizeof *p->m);
+            memcpy(p->v, q->v, q->rows * q->cols * sizeof *p->v);
+            memcpy(p->count, q->count, q->rows * sizeof *p->count);
+        }
     to->number = from->number;
     wisp_sampler_restored(to->s, to->ctx);
 }
