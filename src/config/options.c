@@ -166,7 +166,7 @@ static const wisp_option table[N_OPTS] = {
                       "-1: from their number",
                       TRAINING, "" },
     [OPT_PATIENCE] = { "patience", "int", "10", "0..100000", "train bench",
-                       "epochs without a better validation P@1 before stopping; 0: never stop "
+                       "epochs without a lower validation loss before stopping; 0: never stop "
                        "early",
                        TRAINING, "" },
     [OPT_WEIGHTS] = { "weights", "file", "", "", "train",

@@ -16,8 +16,9 @@ static const double PULL = 3;
 static const double RAW[N] = { 1, 1, 0, 0 };
 
 struct wisp_pair_seen {
-    float x[2]; /* ln p, -ln(1 - p) */
-    float best; /* ln of the row's best */
+    float x[2];      /* ln p, -ln(1 - p) */
+    float best;      /* ln of the row's best */
+    uint16_t missed; /* true labels that are not among the row's best, at the last of these */
     uint8_t fold, is_true;
 };
 
@@ -78,6 +79,7 @@ void wisp_pairs_clear(struct wisp_pairs *p)
 void wisp_pairs_add(struct wisp_pairs *p, const int32_t *labels, const float *scores, size_t k,
                     const int32_t *truth, size_t n_truth)
 {
+    size_t first = p->n, missed = n_truth < UINT16_MAX ? n_truth : UINT16_MAX;
     for (size_t c = 0; c < k && labels[c] >= 0 && p->n < p->room; c++) {
         double x[N];
         features(x, scores[c], scores[0]);
@@ -87,6 +89,8 @@ void wisp_pairs_add(struct wisp_pairs *p, const int32_t *labels, const float *sc
                                      .fold = (uint8_t)(p->n_rows % FOLDS),
                                      .is_true = wisp_is_true(labels[c], truth, n_truth) };
     }
+    for (size_t i = first; i < p->n && missed > 0; i++) missed -= p->seen[i].is_true;
+    if (p->n > first) p->seen[p->n - 1].missed = (uint16_t)missed;
     p->n_rows++;
 }
 
@@ -226,11 +230,18 @@ static double log_loss(double z, bool is_true)
     return fmax(z, 0) - (is_true ? z : 0) + log1p(exp(-fabs(z)));
 }
 
-void wisp_calibration_fit(struct wisp_calibration *out, const struct wisp_pairs *p)
+/* The loss of a prediction, and of the labels that are missed: each as if it had the score of the
+ * row's last, which is the least that it can cost. */
+static double loss_of(const struct wisp_pair_seen *s, double z)
+{
+    return log_loss(z, s->is_true) + s->missed * log_loss(z, true);
+}
+
+double wisp_calibration_fit(struct wisp_calibration *out, const struct wisp_pairs *p)
 {
     struct wisp_reliability raw = { 0 }, fitted = { 0 };
     struct fit f = { .p = p };
-    double w[N], part[FOLDS][N], gain = 0;
+    double w[N], part[FOLDS][N], gain = 0, loss[2] = { 0 };
     bool few = p->n_rows < WISP_CALIBRATION_FEW;
     memcpy(w, RAW, sizeof w);
     if (!few) minimise(&f, w);
@@ -239,6 +250,8 @@ void wisp_calibration_fit(struct wisp_calibration *out, const struct wisp_pairs 
         const struct wisp_pair_seen *s = &p->seen[i];
         double before = dot(s, RAW), after = few ? before : dot(s, part[s->fold]);
         gain += log_loss(before, s->is_true) - log_loss(after, s->is_true);
+        loss[0] += loss_of(s, before);
+        loss[1] += loss_of(s, after);
         wisp_reliability_add(&raw, sigmoid(before), s->is_true);
         wisp_reliability_add(&fitted, sigmoid(after), s->is_true);
     }
@@ -246,6 +259,7 @@ void wisp_calibration_fit(struct wisp_calibration *out, const struct wisp_pairs 
     for (int a = 0; a < N; a++) out->w[a] = (float)(better ? w[a] : RAW[a]);
     out->ece_raw = (float)wisp_reliability_ece(&raw);
     out->ece = better ? (float)wisp_reliability_ece(&fitted) : out->ece_raw;
+    return p->n_rows ? loss[better] / (double)p->n_rows : 0;
 }
 
 /* ---- a model's ---- */

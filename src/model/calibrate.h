@@ -48,8 +48,10 @@ void wisp_pairs_add(struct wisp_pairs *p, const int32_t *labels, const float *sc
                     const int32_t *truth, size_t n_truth);
 /* Fits the weights: logistic regression, drawn towards the raw score so that few rows change
  * little.  Raw it stays with fewer than WISP_CALIBRATION_FEW rows, and where weights fitted on four
- * fifths of the rows do not predict the others better than the raw scores do. */
-void wisp_calibration_fit(struct wisp_calibration *out, const struct wisp_pairs *p);
+ * fifths of the rows do not predict the others better than the raw scores do.  Returns the mean
+ * log loss of a row by what scores are then: over its best labels, each by weights that were not
+ * fitted on it, and true labels that are not among these. */
+double wisp_calibration_fit(struct wisp_calibration *out, const struct wisp_pairs *p);
 
 struct wisp_model;
 struct wisp_scorer;

@@ -371,7 +371,7 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
         return st;
     if (r->init && (st = wisp_init_state(r, cfg, err)) != WISP_OK) return st;
     r->epoch = 1;
-    r->best = -1;
+    r->best = r->best_loss = -1;
     for (int e = 1; e <= p->epochs; e++) r->steps += wisp_order_steps(&r->order, e, p->batch);
     if (wisp_opt_on(cfg, OPT_RESUME)) st = wisp_state_load(r, err);
     if (st == WISP_OK && p->cuda && !r->finished) st = wisp_gpu_make(r, err);

@@ -25,7 +25,7 @@
 #define XXH_STATIC_LINKING_ONLY /* for a hash state that needs no heap */
 #include <xxhash.h>
 
-static const char FORMAT[] = "wisp-state 1";
+static const char FORMAT[] = "wisp-state 2";
 enum { ROOM = 4200, PARAM_PARTS = 5 };
 
 struct list {
@@ -104,8 +104,8 @@ static void state_path(char *out, const struct wisp_run *r)
 /* Counters as text; doubles in hexadecimal, so that nothing is rounded. */
 static void counters(char *out, size_t room, const struct wisp_run *r)
 {
-    snprintf(out, room, "%d %zu %zu %zu %zu %a %a %d %d %zu", r->epoch, r->step, r->steps,
-             r->in_epoch, r->seen, r->loss_sum, r->best, r->best_epoch, r->since_best,
+    snprintf(out, room, "%d %zu %zu %zu %zu %a %a %a %d %d %zu", r->epoch, r->step, r->steps,
+             r->in_epoch, r->seen, r->loss_sum, r->best, r->best_loss, r->best_epoch, r->since_best,
              r->n_averaged);
 }
 
@@ -117,8 +117,9 @@ static bool counters_fit(struct wisp_run *r)
            r->in_epoch <=
                (r->epoch > last ? 0 : wisp_order_steps(&r->order, r->epoch, r->plan.batch)) &&
            r->seen <= r->order.n_rows && isfinite(r->loss_sum) && r->best >= -1 && r->best <= 100 &&
-           r->best_epoch >= 0 && r->best_epoch <= r->epoch && r->since_best >= 0 &&
-           r->since_best <= r->epoch && r->n_averaged <= (r->average ? r->step : 0);
+           isfinite(r->best_loss) && r->best_loss >= -1 && r->best_epoch >= 0 &&
+           r->best_epoch <= r->epoch && r->since_best >= 0 && r->since_best <= r->epoch &&
+           r->n_averaged <= (r->average ? r->step : 0);
 }
 
 static wisp_status hash_more(void *state, const void *bytes, size_t n)
@@ -307,9 +308,9 @@ static wisp_status read_counters(struct wisp_run *r, const struct wisp_tensor_fi
 {
     const char *at = wisp_tensor_file_meta(f, "at");
     if (at &&
-        sscanf(at, "%d %zu %zu %zu %zu %la %la %d %d %zu", &r->epoch, &r->step, &r->steps,
-               &r->in_epoch, &r->seen, &r->loss_sum, &r->best, &r->best_epoch, &r->since_best,
-               &r->n_averaged) == 10 &&
+        sscanf(at, "%d %zu %zu %zu %zu %la %la %la %d %d %zu", &r->epoch, &r->step, &r->steps,
+               &r->in_epoch, &r->seen, &r->loss_sum, &r->best, &r->best_loss, &r->best_epoch,
+               &r->since_best, &r->n_averaged) == 11 &&
         counters_fit(r))
         return WISP_OK;
     return wisp_fail(err, WISP_EMODEL, "%s: metadata 'at' is not a list of counters of this run",

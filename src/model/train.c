@@ -301,34 +301,49 @@ static wisp_status validate(struct wisp_metrics *out, struct wisp_run *r, struct
     const size_t cuts[] = { 1, 3, 5 };
     wisp_status st = wisp_metrics_init(out, cuts, 3, r->m->label_rows, r->m->net.n_labels,
                                        r->m->n_train, 0.55, 1.5, err);
-    if (st == WISP_OK && r->path)
-        st = wisp_pairs_watch(&r->pairs, &r->scorer, r->valid->n_rows, err);
+    if (st == WISP_OK) st = wisp_pairs_watch(&r->pairs, &r->scorer, r->valid->n_rows, err);
     return st == WISP_OK ? wisp_score_all(out, &r->scorer, r->valid, asked_to_stop, c, err) : st;
 }
 
-struct score { /* of an epoch's model, percent; -1: no validation rows */
-    double p1, p3, p5;
+struct score {         /* of an epoch's model, on the validation rows; -1: there are none */
+    double p1, p3, p5; /* percent */
+    double loss;       /* of a row, by calibrated scores */
     bool best;
 };
+
+/* P@1 of some hundred rows moves by whole points from epoch to epoch, and that of a toy is 100
+ * after the first: the first epoch that reaches the highest is a lucky one, or a hesitant one.  So
+ * the loss decides.  It is that of calibrated scores (calibrate.h): a model that is surer than it
+ * is right, as bce's are in late epochs, is not blamed for what calibration mends.  What is less
+ * than LEAST_GAIN of it is no gain. */
+static const double LEAST_GAIN = 1e-4;
+
+static bool better(const struct wisp_run *r, double loss)
+{
+    return r->best_epoch == 0 || loss < (1 - LEAST_GAIN) * r->best_loss;
+}
 
 /* Scores the validation rows and, if they are the best so far, saves the model. */
 static wisp_status judge(struct score *out, struct wisp_run *r, struct watch *c, wisp_error *err)
 {
-    *out = (struct score){ -1, -1, -1, true };
+    *out = (struct score){ -1, -1, -1, -1, true };
     wisp_status st = WISP_OK;
     if (r->valid->n_rows > 0) {
         struct wisp_metrics m = { 0 };
+        struct wisp_calibration of_epoch;
         st = validate(&m, r, c, err);
         if (st == WISP_OK)
-            *out = (struct score){ wisp_metrics_p(&m, 0), wisp_metrics_p(&m, 1),
-                                   wisp_metrics_p(&m, 2), false };
+            *out =
+                (struct score){ wisp_metrics_p(&m, 0), wisp_metrics_p(&m, 1), wisp_metrics_p(&m, 2),
+                                wisp_calibration_fit(&of_epoch, &r->pairs), false };
         wisp_metrics_clear(&m);
         if (st != WISP_OK) return st;
-        out->best = out->p1 > r->best;
+        out->best = better(r, out->loss);
     }
     r->since_best = out->best ? 0 : r->since_best + 1;
     if (!out->best) return WISP_OK;
     r->best = out->p1;
+    r->best_loss = out->loss;
     r->best_epoch = r->epoch;
     if (!r->path) return WISP_OK;
     double began = wisp_now();
@@ -348,11 +363,12 @@ static bool tell_epoch(const struct watch *c, const struct score *s)
     snprintf(json, sizeof json,
              "{\"epoch\":%d,\"epochs\":%d,\"step\":%zu,\"loss\":%.6f,\"lr\":%.6g,\"valid_p@1\":%."
              "4f,\"valid_p@3\":%.4f,"
-             "\"valid_p@5\":%.4f,\"best\":%d,\"rows_per_s\":%.1f,\"active_mean\":%.1f,"
+             "\"valid_p@5\":%.4f,\"valid_loss\":%.6f,\"best\":%d,\"rows_per_s\":%.1f,\"active_"
+             "mean\":%.1f,"
              "\"scored_mean\":%.1f,\"retrieval_recall\":%.4f,\"recall_union\":%.4f,"
              "\"train_seconds\":%.3f,\"seconds\":%.3f}",
-             r->epoch, r->plan.epochs, r->step, p.loss, r->opt.lr, s->p1, s->p3, s->p5, s->best,
-             p.rows_per_s, at.active, at.scored, at.own, at.set, c->trained_s,
+             r->epoch, r->plan.epochs, r->step, p.loss, r->opt.lr, s->p1, s->p3, s->p5, s->loss,
+             s->best, p.rows_per_s, at.active, at.scored, at.own, at.set, c->trained_s,
              wisp_now() - c->began);
     p.epoch_ended = 1;
     p.valid = s->p1;
@@ -472,6 +488,7 @@ static wisp_status report(struct wisp_report **out, struct wisp_run *r, const st
 {
     struct wisp_report *t = wisp_report_create();
     wisp_report_num(t, "valid_p@1", r->best);
+    wisp_report_num(t, "valid_loss", r->best_loss);
     wisp_report_num(t, "epochs", r->epoch - 1);
     wisp_report_num(t, "best_epoch", r->best_epoch);
     report_calibration(t, r);

@@ -110,7 +110,8 @@ struct wisp_run {
     size_t in_epoch;    /* steps done of this epoch */
     size_t seen;        /* rows done of this epoch */
     double loss_sum;    /* over those rows */
-    double best;        /* validation P@1, -1: none yet */
+    double best;        /* validation P@1 of the best epoch, -1: none yet */
+    double best_loss;   /* its validation loss, by which it is the best; -1: not known */
     int best_epoch, since_best;
     char saved[33]; /* checksum of the model this run left at 'path'; "": none */
     bool begun;     /* its first checkpoint is there: the one that stands for the beginning */

@@ -405,7 +405,7 @@ static void test_model(void)
         wisp_context_free(own);
     }
     free(first.p);
-    test_resume(d, "epochs 9 lr 0.5 holdout 0.3"); /* such steps do not get better */
+    test_resume(d, "epochs 9 lr 0.5 holdout 0.3 decay none"); /* such steps do not get better */
     TEST("model: no validation rows, no calibration");
     r = train(ctx, d, "index yes epochs 2 holdout 0");
     CHECK(number(r, "valid_ece_raw") == -1 && number(r, "valid_ece") == -1, "%s",
