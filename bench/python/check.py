@@ -46,12 +46,11 @@ def docs():
         check(f"{page}: {len(blocks)} examples", blocks)
 
 
-# A matrix of probabilities of all labels would not fit where there are many, so predict_proba is CSR; and a list of lists is
-# lists of labels, which an indicator matrix written as one looks like.
+# Rows are taken in random batches, so a row of weight 2 is not bit by bit two rows; and a list of lists is lists of labels,
+# which an indicator matrix written as one looks like.
 EXPECTED = {
-    "check_classifiers_train": "takes argmax and sums of predict_proba, which is CSR",
-    "check_classifiers_multilabel_output_format_predict_proba": "wants an array or a list, predict_proba is CSR",
-    "check_decision_proba_consistency": "rounds a column of predict_proba, which is CSR",
+    "check_sample_weight_equivalence_on_dense_data": "wants a row of weight 2 to be two rows to 1e-7",
+    "check_sample_weight_equivalence_on_sparse_data": "wants a row of weight 2 to be two rows to 1e-7",
     "check_classifiers_multilabel_representation_invariance": "hands an indicator matrix over as a list of lists",
 }
 

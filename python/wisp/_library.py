@@ -4,8 +4,9 @@ from __future__ import annotations
 import ctypes as c
 import os
 import pathlib
+import threading
 import weakref
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 Status = "a status"
 Size = c.c_size_t
@@ -58,6 +59,7 @@ FUNCTIONS = {
     "wisp_data_open": (Status, [_OUT, Pointer, _TEXT, Pointer, Pointer]),
     "wisp_data_open_like": (Status, [_OUT, Pointer, _TEXT, Pointer, Pointer]),
     "wisp_data_view_csr": (Status, [_OUT, Size, Size, Size, Pointer, Pointer, Pointer, c.c_uint, Pointer, Pointer]),
+    "wisp_data_set_weights": (Status, [Pointer, Pointer]),
     "wisp_data_stats_get": (None, [Pointer, c.POINTER(DataStats)]),
     "wisp_data_write": (Status, [Pointer, Pointer, _TEXT, _TEXT]),
     "wisp_data_free": (None, [Pointer]),
@@ -73,6 +75,7 @@ FUNCTIONS = {
     "wisp_model_device": (Status, [Pointer, _TEXT]),
     "wisp_predictor_create": (Status, [_OUT, Pointer, Pointer, Size]),
     "wisp_predictor_run": (Status, [Pointer, Pointer, Pointer, Pointer, Size, Size]),
+    "wisp_predictor_run_csr": (Status, [Pointer, Pointer, Pointer, Size, Size, Pointer, Pointer, Pointer, c.c_uint]),
     "wisp_predictor_free": (None, [Pointer]),
     "wisp_report_json": (_TEXT, [Pointer]),
     "wisp_report_free": (None, [Pointer]),
@@ -143,6 +146,33 @@ def _free(maker: int, function: Any, out: Pointer) -> None:
         function(out)
 
 
+# ---- several threads, several processes ----
+
+
+class Shared:
+    """What several threads may use at once: those that change it do so 'with self._lock'.  A child of fork() has the one
+    thread that called it, so whatever others held or were about to do is dropped there: its lock is free, and '_forget'
+    lets go of what needs threads that are not there."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        _shared.add(self)
+
+    def _forget(self) -> None:
+        self._lock = threading.RLock()
+
+
+_shared: "weakref.WeakSet[Shared]" = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for thing in list(_shared):
+        thing._forget()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 def context(threads: int = 0, say: Optional[Callable[[str], None]] = None) -> Handle:
     ctx = Handle("wisp_context_create", "wisp_context_free", int(threads))
     if say:
@@ -151,7 +181,7 @@ def context(threads: int = 0, say: Optional[Callable[[str], None]] = None) -> Ha
     return ctx
 
 
-def report(out: Pointer) -> dict:
+def report(out: Pointer) -> Dict[str, Any]:
     """A report as a dict; frees it."""
     import json
 
@@ -161,7 +191,7 @@ def report(out: Pointer) -> dict:
         lib.wisp_report_free(out)
 
 
-def table(name: str) -> List[tuple]:
+def table(name: str) -> List[Tuple[str, str]]:
     """Rows (name, what) of a table of this build."""
     rows, key, what = [], c.c_char_p(), c.c_char_p()
     while lib.wisp_table_row(name.encode(), len(rows), key, what):
@@ -169,7 +199,7 @@ def table(name: str) -> List[tuple]:
     return rows
 
 
-def info() -> dict:
+def info() -> Dict[str, Any]:
     """What this library is and knows: version, path, formats, layers, samplers, kernels, devices ..."""
     names = ("formats", "layers", "losses", "optimizers", "samplers", "hashes", "precisions", "kernels", "devices")
     return {"version": version(), "library": path, **{name: dict(table(name)) for name in names}}

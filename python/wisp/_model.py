@@ -4,34 +4,81 @@ from __future__ import annotations
 import ctypes as c
 import json
 import os
+import secrets
 import shutil
-import tempfile
+import stat
 import threading
 import weakref
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Protocol, Tuple
 
 import numpy as np
 
 from . import _library as library
-from ._rows import Data
+
+KEPT = 8  # predictors that wait for the next call
 
 
-class Model:
-    """The file may be gone from its folder; the descriptor keeps it.  A predictor is made once and kept; it holds the
-    library's model, so that this is freed after it."""
+# How to predict: k, threads, inference, scores, device.
+Setting = Tuple[int, int, str, str, str]
+
+
+class Predictor(library.Handle):
+    """A model with room to predict in: for one thread at a time."""
+
+    def __init__(self, ctx: library.Handle, model: library.Handle, setting: Setting) -> None:
+        k, _, inference, scores, device = setting
+        # The model's own settings count while a predictor is made, and only then.
+        library.call("wisp_model_inference", model, inference.encode())
+        library.call("wisp_model_scores", model, scores.encode())
+        library.call("wisp_model_device", model, device.encode())
+        super().__init__("wisp_predictor_create", "wisp_predictor_free", ctx, model, k, keep=(ctx, model))
+        self.setting = setting
+        self.calibrated = bool(library.lib.wisp_model_calibrated(model))  # what its scores are
+        self.labels, self.scores = _room(1, k)  # for one row
+        self.at = self.labels.ctypes.data, self.scores.ctypes.data
+
+    def run(self, rows: "Rows") -> Tuple[np.ndarray, np.ndarray, bool]:
+        n = rows.n_rows
+        if n == 1:  # what is there is copied faster than found
+            rows.ask(self, *self.at)
+            return self.labels.copy(), self.scores.copy(), self.calibrated
+        labels, scores = _room(n, self.setting[0])
+        rows.ask(self, labels.ctypes.data, scores.ctypes.data)
+        return labels, scores, self.calibrated
+
+
+def _room(n: int, k: int) -> Tuple[np.ndarray, np.ndarray]:
+    return np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float32)
+
+
+class Rows(Protocol):
+    """Rows to predict: a view of arrays, or a set of the library."""
+
+    n_rows: int
+
+    def ask(self, predictor: Predictor, labels: int, scores: int) -> None:
+        """Fills arrays (n_rows, k) at these addresses."""
+
+
+class Model(library.Shared):
+    """The file may be gone from its folder; the descriptor keeps it.  Predictors are made once and lent to whoever predicts;
+    they hold the library's model, so that this is freed after them."""
 
     def __init__(self, fd: int, name: str = "a pickled model") -> None:
         weakref.finalize(self, os.close, fd)
+        super().__init__()
         self.fd = fd
         try:
             self.handle = library.Handle("wisp_model_load", "wisp_model_free", self.path.encode())
         except (ValueError, OSError) as e:
             raise type(e)(str(e).replace(self.path, name)) from None
         self.describe = json.loads(library.lib.wisp_model_describe(self.handle))
-        self._lock = threading.Lock()  # a handle is for one thread at a time
-        self._predictor: Any = None
-        self._made_for: Optional[tuple] = None
-        self.calibrated = False  # the last scores that it gave
+        self._forget()
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._waiting: List[Predictor] = []  # the one used last is last
+        self._batches = threading.Lock()  # each uses all cores: one at a time
 
     @classmethod
     def open(cls, path: Any) -> "Model":
@@ -54,19 +101,24 @@ class Model:
             return f.read()
 
     def save(self, path: Any) -> None:
-        """Whole or not at all: written beside it, then renamed."""
-        folder = os.path.dirname(os.path.abspath(os.fspath(path)))
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".wisp-", delete=False) as out:
-            try:
+        """Whole or not at all: written beside it, then renamed.  Whoever may read a file that is replaced may read this."""
+        path = os.path.abspath(os.fspath(path))
+        try:
+            mode = stat.S_IMODE(os.stat(path).st_mode)
+        except FileNotFoundError:
+            mode = 0o666  # less what the system takes away for this process
+        made = os.path.join(os.path.dirname(path), f".wisp-{os.getpid()}-{secrets.token_hex(6)}")
+        fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+        try:
+            with os.fdopen(fd, "wb") as out:
                 with open(self.path, "rb") as f:
                     shutil.copyfileobj(f, out, 1 << 20)
                 out.flush()
                 os.fsync(out.fileno())
-                os.chmod(out.name, 0o666 & ~_umask())
-                os.replace(out.name, path)
-            except BaseException:
-                os.unlink(out.name)
-                raise
+            os.replace(made, path)
+        except BaseException:
+            os.unlink(made)
+            raise
 
     @property
     def n_labels(self) -> int:
@@ -86,7 +138,7 @@ class Model:
             out.append(c.string_at(at, size.value).decode(errors="replace"))
         return out
 
-    def note(self) -> dict:
+    def note(self) -> Dict[str, Any]:
         """What the estimator that trained it has noted; {} for a model of the command."""
         for line in self.describe.get("options", "").split("\n"):
             key, _, value = line.partition("=")
@@ -94,34 +146,34 @@ class Model:
                 return json.loads(value)
         return {}
 
-    def predict(self, data: Data, n: int, k: int, threads: int, inference: str, scores: str, device: str
-                ) -> Tuple[np.ndarray, np.ndarray]:
-        """The k best labels of rows 0 .. n-1 and their probabilities, best first."""
-        labels, found = np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=np.float32)
+    def predict(self, rows: Rows, setting: Setting) -> Tuple[np.ndarray, np.ndarray, bool]:
+        """The k best labels of each row and their scores, best first, and whether these are calibrated.  One row is work for
+        the calling thread alone, beside others; on a card one call at a time works, with one copy of the weights."""
+        if rows.n_rows == 1 and setting[4] == "cpu":
+            return self._run(rows, (setting[0], 1) + setting[2:])
+        with self._batches:
+            return self._run(rows, setting)
+
+    def _run(self, rows: Rows, setting: Setting) -> Tuple[np.ndarray, np.ndarray, bool]:
+        predictor = self._take(setting)
+        try:
+            return predictor.run(rows)
+        finally:
+            self._give(predictor)
+
+    def _take(self, setting: Setting) -> Predictor:
+        """One that waits, or a new one."""
         with self._lock:
-            predictor = self._use(k, threads, inference, scores, device)
-            library.call("wisp_predictor_run", labels.ctypes.data, found.ctypes.data, predictor, data, 0, n)
-            self.calibrated = bool(library.lib.wisp_model_calibrated(self.handle))
-        return labels, found
+            for i in range(len(self._waiting) - 1, -1, -1):
+                if self._waiting[i].setting == setting:
+                    return self._waiting.pop(i)
+            return Predictor(library.context(setting[1]), self.handle, setting)
 
-    def _use(self, k: int, threads: int, inference: str, scores: str, device: str) -> library.Handle:
-        wanted = (k, threads, inference, scores, device, os.getpid())  # a fork has none of the threads
-        if wanted != self._made_for:
-            self._predictor = None
-            library.call("wisp_model_inference", self.handle, inference.encode())
-            library.call("wisp_model_scores", self.handle, scores.encode())
-            library.call("wisp_model_device", self.handle, device.encode())
-            ctx = library.context(threads)
-            self._predictor = library.Handle("wisp_predictor_create", "wisp_predictor_free", ctx, self.handle, k,
-                                             keep=(ctx, self.handle))
-            self._made_for = wanted
-        return self._predictor
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    def _give(self, predictor: Predictor) -> None:
+        with self._lock:
+            self._waiting.append(predictor)
+            unused = self._waiting.pop(0) if len(self._waiting) > KEPT else None
+        del unused  # freed without the lock: its threads are waited for
 
 
 # ---- classes as names in the model file ----

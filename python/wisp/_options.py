@@ -5,13 +5,27 @@ import inspect
 import numbers
 import os
 import textwrap
-from typing import Any, Dict, Iterable, NamedTuple, Optional
+from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence, Tuple
 
 from . import _library as library
 
 _TYPES = {"int": int, "real": float, "flag": bool}
-_HINTS = {"int": "int", "real": "float", "flag": "bool", "size": "int | str", "choice": "str", "mixed": "str",
-          "text": "str | None", "list": "str | None", "file": "str | None", "output": "str | None", "folder": "str | None"}
+# Of each type of option: what to say that a value is, and what a type checker is to let pass.  None is the default, and a
+# value as the command takes it will do everywhere.
+_PATH = ("str | os.PathLike | None", "str | os.PathLike[str] | None")
+_HINTS = {
+    "int": ("int", "SupportsIndex | str | None"),
+    "real": ("float", "SupportsFloat | SupportsIndex | str | None"),
+    "flag": ("bool", "bool | None"),
+    "size": ("int | str", "SupportsIndex | str | None"),
+    "choice": ("str", "str | bool | None"),
+    "mixed": ("str", "SupportsIndex | str | None"),
+    "text": ("str | None", "SupportsIndex | str | None"),
+    "list": ("int | str | list | None", "SupportsIndex | str | Sequence[SupportsIndex | str] | None"),
+    "file": _PATH,
+    "output": _PATH,
+    "folder": _PATH,
+}
 # An attribute 'transform' would make an estimator a transformer in the eyes of scikit-learn.
 _RENAMED = {"transform": "hash_transform"}
 
@@ -21,12 +35,20 @@ class Row(NamedTuple):
     type: str
     default: Any
     range: str
-    commands: tuple
+    commands: Tuple[str, ...]
     help: str
 
     @property
     def keyword(self) -> str:
         return _RENAMED.get(self.key, self.key.replace("-", "_"))
+
+    @property
+    def hint(self) -> str:
+        return _HINTS[self.type][0]
+
+    @property
+    def annotation(self) -> str:
+        return _HINTS[self.type][1]
 
 
 def _rows() -> Dict[str, Row]:
@@ -62,7 +84,7 @@ def text(row: Row, value: Any) -> str:
     """A value as the library reads it: True is yes, (512, 256) is 512,256, a path is its text."""
     if value is None:
         return ""
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(text(row, v) for v in value)
     if row.type == "flag":
         return "1" if value else "0"
@@ -82,8 +104,8 @@ def config(values: Dict[str, Any]) -> library.Handle:
         row = _KEYS.get(keyword)
         if row is None:
             raise TypeError(f"no option '{keyword}'")
-        if not isinstance(value, (str, bool, numbers.Number, os.PathLike, list, tuple, type(None))):
-            raise TypeError(f"{keyword}: expected {_HINTS[row.type]}, got {type(value).__name__}")
+        if not isinstance(value, (str, bool, numbers.Number, os.PathLike, Sequence, type(None))):
+            raise TypeError(f"{keyword}: expected {row.hint}, got {type(value).__name__}")
         if value is not None and value != row.default:
             try:
                 library.call("wisp_config_set", cfg, row.key.encode(), os.fsencode(text(row, value)))
@@ -92,19 +114,19 @@ def config(values: Dict[str, Any]) -> library.Handle:
     return cfg
 
 
-def signature(rows: Dict[str, Row], extra: Dict[str, tuple], first: Optional[str] = "self") -> inspect.Signature:
+def signature(rows: Dict[str, Row], extra: Dict[str, Tuple[Any, str, str]], first: Optional[str] = "self") -> inspect.Signature:
     """Keyword-only parameters: the rows', then 'extra': name -> (default, type hint, help)."""
     P = inspect.Parameter
     parameters = [P(first, P.POSITIONAL_OR_KEYWORD)] if first else []
     for keyword, row in rows.items():
         if keyword not in extra:
-            parameters.append(P(keyword, P.KEYWORD_ONLY, default=row.default, annotation=_HINTS[row.type]))
+            parameters.append(P(keyword, P.KEYWORD_ONLY, default=row.default, annotation=row.hint))
     for keyword, (default, hint, _) in extra.items():
         parameters.append(P(keyword, P.KEYWORD_ONLY, default=default, annotation=hint))
     return inspect.Signature(parameters)
 
 
-def docstring(rows: Dict[str, Row], extra: Dict[str, tuple]) -> str:
+def docstring(rows: Dict[str, Row], extra: Dict[str, Tuple[Any, str, str]]) -> str:
     """Parameters in numpy's style, from the table."""
     out = ["Parameters", "----------"]
 
@@ -117,7 +139,7 @@ def docstring(rows: Dict[str, Row], extra: Dict[str, tuple]) -> str:
             continue
         choices = row.range if row.type in ("choice", "mixed") else ""
         limits = f" ({row.range})" if row.range and not choices else ""
-        add(keyword, "{" + choices.replace("|", ", ") + "}" if choices else _HINTS[row.type], row.default,
+        add(keyword, "{" + choices.replace("|", ", ") + "}" if choices else row.hint, row.default,
             row.help + limits)
     for keyword, (default, hint, help_text) in extra.items():
         add(keyword, hint, default, help_text)

@@ -12,32 +12,147 @@ import scipy.sparse as sp
 from . import _library as library
 
 
-def is_path(X: Any) -> bool:
-    return isinstance(X, (str, os.PathLike))
+# ---- what X is ----
+
+
+def is_file(X: Any) -> bool:
+    """A path object names a file; a str is text."""
+    return isinstance(X, os.PathLike)
+
+
+def texts(X: Any) -> Optional[List[str]]:
+    """X as texts, one for each row: a str is one, a list, an array or a Series of str are many; None: X is something else."""
+    if isinstance(X, str):
+        return [X]
+    if isinstance(X, (list, tuple)):
+        items: Any = X
+    elif not sp.issparse(X) and getattr(X, "ndim", 0) == 1:
+        A = np.asarray(X)
+        items = A.tolist() if A.dtype.kind in "OU" else ()
+    else:
+        return None
+    if not any(isinstance(x, str) for x in items):
+        return None
+    bad = next((i for i, x in enumerate(items) if not isinstance(x, str)), None)
+    if bad is not None:
+        raise ValueError(f"row {bad} of X is {items[bad]!r}, expected text, as others are")
+    return list(items)
+
+
+def feature_names(X: Any) -> Optional[np.ndarray]:
+    """Names of the columns of a DataFrame where they are text; None: it has none."""
+    columns = getattr(X, "columns", None)
+    if columns is None or sp.issparse(X):
+        return None
+    names = np.asarray(list(columns), dtype=object)
+    kinds = sorted({type(x).__name__ for x in names})
+    if "str" not in kinds:
+        return None
+    if kinds != ["str"]:
+        raise TypeError("Feature names are only supported if all input features have string names, but your input has "
+                        f"{kinds} as feature name / column name types. Make all of them text, e.g. with "
+                        "X.columns = X.columns.astype(str)")
+    return names
 
 
 # ---- features ----
 
+# What the library takes as it is: this machine's order of bytes, 32 or 64 bits.
+_OFFSETS = {np.dtype(np.int32): 0, np.dtype(np.int64): library.PTR64}
+_IDS = {np.dtype(np.int32): 0, np.dtype(np.int64): library.IDS64}
+_VALUES = {np.dtype(np.float32): 0, np.dtype(np.float64): library.VALUES64}
 
-def matrix(X: Any, narrow: bool = False) -> sp.csr_matrix:
-    """X as CSR with ids and values of types that the library takes, shared with X where they are; narrow: 32 bits."""
+
+class Csr(NamedTuple):
+    """Rows in CSR order with ids and values of types that the library takes."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    shape: Tuple[int, int]
+
+    @property
+    def n_rows(self) -> int:
+        return self.shape[0]
+
+    @property
+    def types(self) -> int:
+        return _OFFSETS[self.indptr.dtype] | _IDS[self.indices.dtype] | _VALUES[self.data.dtype]
+
+    def ask(self, predictor: library.Handle, labels: int, scores: int) -> None:
+        try:
+            self._ask(predictor, labels, scores)
+        except ValueError as e:
+            if getattr(e, "status", 0) != library.EFORMAT:
+                raise
+            tidy(self)._ask(predictor, labels, scores)  # only where ids are not in order, or a value is 0
+        except FloatingPointError as e:
+            raise ValueError(f"X has NaN or infinity: {e}") from None
+
+    def _ask(self, predictor: library.Handle, labels: int, scores: int) -> None:
+        library.call("wisp_predictor_run_csr", labels, scores, predictor, *self.shape, self.indptr.ctypes.data,
+                     self.indices.ctypes.data, self.data.ctypes.data, self.types)
+
+
+def whole(M: Any) -> None:
+    """Arrays of a CSR matrix that do not go together are refused before anything reads them.  (That offsets do not fall is
+    seen by the library, and by 'ordered'.)"""
+    start, ids, values = M.indptr, M.indices, M.data
+    if start.ndim != 1 or ids.ndim != 1 or values.ndim != 1 or len(start) != M.shape[0] + 1:
+        raise ValueError(f"X has {M.shape[0]} rows, but its indptr has {start.size} entries, expected one more than rows")
+    first, last = start.item(0), start.item(-1)
+    if first != 0 or last > len(ids) or last > len(values):
+        raise ValueError(f"the indptr of X goes from {first} to {last}, but there are {len(ids)} indices and "
+                         f"{len(values)} values; expected offsets from 0 to at most their number")
+
+
+def ordered(M: Any) -> None:
+    """For matrices that scipy is to work on, too."""
+    whole(M)
+    if np.any(np.diff(M.indptr) < 0):
+        row = int(np.flatnonzero(np.diff(M.indptr) < 0)[0])
+        raise ValueError(f"the indptr of X falls after row {row}: from {M.indptr[row]} to {M.indptr[row + 1]}")
+
+
+def matrix(X: Any, narrow: bool = False) -> Csr:
+    """X in CSR order, shared with X where its types are those of the library; narrow: 32 bits."""
     if not sp.issparse(X):
-        X = _dense(X)
-    if X.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported\n{X!r}")
-    if X.shape[0] < 1:
-        raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
-    if X.shape[1] < 1:
-        raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
-    if not sp.issparse(X) or X.format != "csr":
+        return _of_array(_not_empty(_dense(X)), narrow)
+    if X.format != "csr":
         X = sp.csr_matrix(X)
-    values = X.data if X.dtype in (np.float32, np.float64) else X.data.astype(np.float32)
-    ids, start = (a if a.dtype in (np.int32, np.int64) else a.astype(np.int64) for a in (X.indices, X.indptr))
+    start, ids, values, shape = X.indptr, X.indices, X.data, X.shape
+    if shape[0] < 1 or shape[1] < 1 or values.dtype not in _VALUES:
+        _not_empty(X)
+        values = values.astype(np.float32)
+    whole(X)
+    if ids.dtype not in _IDS or start.dtype not in _OFFSETS:
+        ids, start = ids.astype(np.int64), start.astype(np.int64)
     if narrow:
         values, ids = values.astype(np.float32, copy=False), ids.astype(np.int32, copy=False)
-    out = sp.csr_matrix(X.shape, dtype=values.dtype)  # as it is: scipy would choose types anew
-    out.data, out.indices, out.indptr = (np.ascontiguousarray(a) for a in (values, ids, start))
-    return out
+    return Csr(np.ascontiguousarray(start), np.ascontiguousarray(ids), np.ascontiguousarray(values), shape)
+
+
+def _not_empty(X: Any) -> Any:
+    if X.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported\n{X!r}")
+    for n, what in zip(X.shape, ("sample", "feature")):
+        if n < 1:
+            raise ValueError(f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required.")
+    return X
+
+
+def _of_array(A: np.ndarray, narrow: bool) -> Csr:
+    if narrow or A.dtype not in _VALUES:
+        A = A.astype(np.float32)
+    A = np.ascontiguousarray(A)
+    there = A != 0  # NaN, too; numpy finds the places of bits, and in one dimension, much faster than others
+    at = there.ravel().nonzero()[0]
+    start = np.zeros(len(A) + 1, dtype=np.int64)
+    if len(A) == 1:
+        start[1] = len(at)
+    else:
+        np.cumsum(there.sum(axis=1), out=start[1:])
+    return Csr(start, at if len(A) == 1 else at % A.shape[1], A.ravel()[at], A.shape)
 
 
 def _dense(X: Any) -> np.ndarray:
@@ -56,19 +171,20 @@ def _dense(X: Any) -> np.ndarray:
     return A
 
 
-def tidy(X: sp.csr_matrix) -> sp.csr_matrix:
+def tidy(X: Any) -> Csr:
     """A copy without zeros and repeats, its ids in order, as floats."""
-    X = sp.csr_matrix((X.data.astype(np.float32), X.indices.copy(), X.indptr.copy()), shape=X.shape)
-    X.sum_duplicates()
-    X.eliminate_zeros()
-    return X
+    ordered(X)
+    M = sp.csr_matrix((X.data.astype(np.float32), X.indices.copy(), X.indptr.copy()), shape=X.shape)
+    M.sum_duplicates()
+    M.eliminate_zeros()
+    return matrix(M)
 
 
 class Data(library.Handle):
     """Rows of the library.  Arrays that it borrows live as long as it does."""
 
     @classmethod
-    def view(cls, X: sp.csr_matrix, labels: Optional["Labels"] = None, n_labels: int = 0) -> "Data":
+    def view(cls, X: Csr, labels: Optional["Labels"] = None, n_labels: int = 0) -> "Data":
         try:
             return cls._view(X, labels, n_labels)
         except ValueError as e:
@@ -79,12 +195,10 @@ class Data(library.Handle):
         return cls._view(tidy(X), labels, n_labels)  # only where the library would have to tidy a copy, too
 
     @classmethod
-    def _view(cls, X: sp.csr_matrix, labels: Optional["Labels"], n_labels: int) -> "Data":
-        types = (library.PTR64 * (X.indptr.dtype == np.int64) | library.IDS64 * (X.indices.dtype == np.int64) |
-                 library.VALUES64 * (X.data.dtype == np.float64))
+    def _view(cls, X: Csr, labels: Optional["Labels"], n_labels: int) -> "Data":
         y = (None, None) if labels is None else (labels.start.ctypes.data, labels.ids.ctypes.data)
-        return cls("wisp_data_view_csr", "wisp_data_free", X.shape[0], X.shape[1], n_labels, X.indptr.ctypes.data,
-                   X.indices.ctypes.data, X.data.ctypes.data, types, *y, keep=(X, labels))
+        return cls("wisp_data_view_csr", "wisp_data_free", *X.shape, n_labels, X.indptr.ctypes.data,
+                   X.indices.ctypes.data, X.data.ctypes.data, X.types, *y, keep=(X, labels))
 
     @classmethod
     def open(cls, path: Any, ctx: library.Handle, cfg: library.Handle, model: Any = None,
@@ -99,6 +213,24 @@ class Data(library.Handle):
         out = library.DataStats()
         library.lib.wisp_data_stats_get(self, out)
         return out
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.stats.n_rows)
+
+    def ask(self, predictor: library.Handle, labels: int, scores: int) -> None:
+        library.call("wisp_predictor_run", labels, scores, predictor, self, 0, self.n_rows)
+
+    def weigh(self, weights: Any) -> None:
+        """What each row counts for in training."""
+        w = np.asarray(weights)
+        if w.ndim != 1 or len(w) != self.n_rows or w.dtype.kind not in "biufO":
+            raise ValueError(f"sample_weight has the shape {w.shape} and the type {w.dtype}, expected ({self.n_rows},) "
+                             "numbers, one for each row")
+        w = np.ascontiguousarray(w, dtype=np.float32)
+        if not w.any():
+            raise ValueError("sample_weight: the weights of all rows are zero, so that none is left to train on")
+        library.call("wisp_data_set_weights", self, w.ctypes.data)
 
 
 # ---- labels ----
@@ -150,8 +282,9 @@ def more_classes(classes: Any, known: Optional[np.ndarray]) -> np.ndarray:
     return _ids(given, known)[1] if known is not None else _class_array(_order(set(given)))
 
 
-def _indicator(Y: sp.csr_matrix, known: Optional[np.ndarray], kind: str) -> Labels:
+def _indicator(Y: Any, known: Optional[np.ndarray], kind: str) -> Labels:
     Y = sp.csr_matrix(Y)
+    ordered(Y)
     if not Y.has_canonical_format or np.count_nonzero(Y.data) < Y.nnz:
         Y = tidy(Y)
     n = Y.shape[1]
@@ -190,7 +323,9 @@ def labels(Y: Any, n_rows: int, known: Optional[np.ndarray] = None) -> Labels:
     if sp.issparse(Y):
         out = _indicator(Y, known, "sparse")
     else:
-        is_list = isinstance(Y, (list, tuple)) or (isinstance(Y, np.ndarray) and Y.dtype == object and Y.ndim == 1)
+        if not isinstance(Y, (list, tuple)):
+            Y = np.asarray(Y)  # a Series too
+        is_list = isinstance(Y, (list, tuple)) or (Y.dtype == object and Y.ndim == 1)
         rows = is_list and any(isinstance(row, (list, tuple, set, frozenset, np.ndarray)) for row in Y)
         if rows and not all(isinstance(row, (list, tuple, set, frozenset, np.ndarray)) for row in Y):
             raise ValueError("Y has rows that are lists of labels and rows that are not")

@@ -1,42 +1,78 @@
 """WispClassifier: training and prediction in the manner of scikit-learn, which need not be installed."""
 from __future__ import annotations
 
+import difflib
 import inspect
 import json
 import os
 import shutil
 import tempfile
-from typing import Any, Dict, Optional, Tuple
+import warnings
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from . import _library as library
 from . import _options as options
-from ._model import Model, read_names, write_names
-from ._rows import Data, Labels, is_path, labels as to_labels, matrix, more_classes
+from ._model import Model, Rows, read_names, write_names
+from ._rows import Data, Labels, feature_names, is_file, labels as to_labels, matrix, more_classes, texts
 from ._training import train
 
-MOST = 64  # labels a row that 'predict' looks at; a card gives no more
+MOST = 64  # labels of a row that 'predict' looks at; a card gives no more
+FEW = 1000  # classes up to which predict_proba is dense
 
 # config, json: of the command.  valid: X_valid.  note: ours.  memory is there: it bounds files that are larger.
 _ROWS = options.of_commands(["train", "predict"], without=["config", "json", "tsv", "quiet", "valid", "note"])
 _EXTRA = {  # name: (default, type hint, help)
-    "k": (5, "int", "labels a row that predict_proba and predict_top give unless they are told"),
-    "threshold": (None, "float | None", "lowest probability of a label that 'predict' gives for multi-label rows; None: "
-                  "0.5; of raw scores of the softmax, whose labels share 1, 0.5 / (labels a row of the training rows)"),
-    "path": (None, "str | os.PathLike | None", "where 'fit' keeps the model file, and PATH.state while it trains, so that "
+    "k": (5, "SupportsIndex", "labels of a row that predict_top gives, and predict_proba where it is CSR, unless they are told"),
+    "threshold": (None, "SupportsFloat | None", "lowest probability of a label that 'predict' gives for multi-label rows; None: "
+                  "0.5; of raw scores of the softmax, whose labels share 1, 0.5 / (labels of a training row, on average)"),
+    "proba": ("auto", "str", "what predict_proba gives: dense, an array of all classes; csr, the k best of each row; auto: "
+              f"dense up to {FEW} classes"),
+    "path": (None, "str | os.PathLike[str] | None", "where 'fit' keeps the model file, and PATH.state while it trains, so that "
              "resume=True goes on after a stop; None: nowhere"),
-    "progress": (None, "Callable | bool | None", "called between batches, a few times a second, with an object that has "
+    "class_weight": (None, "dict[Any, float] | str | os.PathLike[str] | None", "what classes count for in training, a row "
+                     "the mean of its labels: a dict (a class that it does not have counts 1), 'balanced': rare ones more, "
+                     "or a file as the command takes it"),
+    "progress": (None, "Callable[[Any], Any] | bool | None", "called between batches, a few times a second, with an object that has "
                  "epoch, epochs, rows_done, n_rows, loss, rows_per_s, eta_s, valid, best, epoch_ended ...; what it "
                  "returns stops the run if it is true.  True: lines on stderr"),
 }
-_PREDICT = ("k", "threshold", "inference", "scores")  # of prediction alone
+_PREDICT = ("k", "threshold", "inference", "scores", "proba")  # of prediction alone
+# What other libraries call it.
+_ELSEWHERE = {"n_jobs": "threads", "n_threads": "threads", "num_threads": "threads", "random_state": "seed",
+              "verbose": "progress=True", "max_iter": "epochs", "n_epochs": "epochs", "learning_rate": "lr",
+              "learning_rate_init": "lr", "batch_size": "batch", "hidden_layer_sizes": "hidden", "solver": "optimizer",
+              "n_iter_no_change": "patience", "validation_fraction": "holdout", "warm_start": "init, or partial_fit"}
 
 
-class WispClassifier:
+def _hint(name: str) -> str:
+    """What a keyword that is not there may have been meant to be."""
+    near = difflib.get_close_matches(name, _PARAMETERS, 1)
+    if name in _ELSEWHERE:
+        return f"; wisp's keyword for it is {_ELSEWHERE[name]}"
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+class _Fitted(NamedTuple):
+    """All that prediction needs of a training run.  It is replaced as a whole, so that a thread that predicts while another
+    trains has one model or the other."""
+
+    model: Model
+    kind: str  # of Y: Labels.kind
+    classes: np.ndarray
+    names: Optional[np.ndarray]  # of the columns, where X was a DataFrame
+    n_features: int
+    loss: str
+    labels_a_row: float  # of the training rows, on average
+    words: bool  # it takes text
+
+
+class WispClassifier(library.Shared):
     __doc__ = ("A network for sparse rows with many labels.\n\n"
-               "Only what differs from its default is handed to the library, which chooses the rest from the data.\n\n"
+               "Only what differs from its default is handed to the library, which chooses the rest from the data.  Several\n"
+               "threads may use an estimator at once; those that train it wait for each other.\n\n"
                + options.docstring(_ROWS, _EXTRA) + """
 
 Attributes
@@ -44,17 +80,20 @@ Attributes
 classes_ : ndarray
     What label i stands for.
 n_features_in_ : int
+feature_names_in_ : ndarray
+    Names of the columns, where X was a DataFrame whose names are all text.
 multilabel_ : bool
-    Whether Y had lists of labels or an indicator matrix; False: one class a row.
+    Whether Y had lists of labels or an indicator matrix; False: one class for each row.
 report_ : dict
     Of the last run: valid_p@1, epochs, best_epoch, samples_per_s ...; empty when it was stopped.
 """)
 
     def __init__(self, **keywords: Any) -> None:
+        super().__init__()
         for name, parameter in _PARAMETERS.items():
             setattr(self, name, keywords.pop(name, parameter.default))
-        if keywords:
-            raise TypeError(f"__init__() got an unexpected keyword argument '{next(iter(keywords))}'")
+        for name in keywords:
+            raise TypeError(f"__init__() got an unexpected keyword argument '{name}'{_hint(name)}")
 
     __init__.__signature__ = options.signature(_ROWS, _EXTRA)  # type: ignore[attr-defined]
 
@@ -66,7 +105,7 @@ report_ : dict
     def set_params(self, **params: Any) -> "WispClassifier":
         for name, value in params.items():
             if name not in _PARAMETERS:
-                raise ValueError(f"Invalid parameter '{name}' for estimator {self!r}. Valid parameters are: "
+                raise ValueError(f"Invalid parameter '{name}' for estimator {self!r}{_hint(name)}. Valid parameters are: "
                                  f"{sorted(_PARAMETERS)}.")
             setattr(self, name, value)
         return self
@@ -81,31 +120,39 @@ report_ : dict
 
     # ---- training ----
 
-    def fit(self, X: Any, Y: Any = None, X_valid: Any = None, Y_valid: Any = None) -> "WispClassifier":
-        """Trains on rows X (a scipy matrix, borrowed as it is; an array; or the path of a data file, which holds its own
-        labels) with labels Y: classes, lists of labels, or an indicator matrix.  Validation rows choose the best epoch
-        and stop early; without them the library holds some out.  Ctrl-C stops after the batch: the model trained so far
-        is there when KeyboardInterrupt arrives."""
-        return self._fit(X, Y, X_valid, Y_valid, None, None)
+    def fit(self, X: Any, Y: Any = None, X_valid: Any = None, Y_valid: Any = None, sample_weight: Any = None, *, y: Any = None
+            ) -> "WispClassifier":
+        """Trains on rows X with labels Y: classes, lists of labels, or an indicator matrix.  X is a scipy matrix (borrowed as
+        it is), an array, a DataFrame; texts (a list, an array or a Series of str); or a pathlib.Path, a data file that holds
+        its own labels (without Y a str is a path, too).  Validation rows choose the best epoch and stop early; without them
+        the library holds some out.  sample_weight: what each row counts for.  y is another name for Y.  Ctrl-C stops after the batch: the model
+        trained so far is there when KeyboardInterrupt arrives."""
+        with self._lock:
+            return self._fit(X, _one_of(Y, y), X_valid, Y_valid, sample_weight, None, None)
 
-    def partial_fit(self, X: Any, Y: Any, classes: Any = None) -> "WispClassifier":
+    def partial_fit(self, X: Any, Y: Any = None, classes: Any = None, sample_weight: Any = None, *, y: Any = None
+                    ) -> "WispClassifier":
         """Goes on from the model that is there ('epochs' passes over these rows; its network stays what it is), or starts
         one.  X may have further columns and Y further labels: their places come after the old ones, in classes_ too.
         classes: labels that are to come, so that there is a place for them already."""
-        known, init = getattr(self, "classes_", None), getattr(self, "_model", None)
-        if classes is not None:
-            known = more_classes(classes, known)
-        return self._fit(X, Y, None, None, known, init)
+        with self._lock:
+            init: Optional[_Fitted] = self.__dict__.get("_fitted")
+            known = None if init is None else init.classes
+            if classes is not None:
+                known = more_classes(classes, known)
+            return self._fit(X, _one_of(Y, y), None, None, sample_weight, known, init)
 
-    def _fit(self, X: Any, Y: Any, X_valid: Any, Y_valid: Any, known: Optional[np.ndarray], init: Optional[Model]
-             ) -> "WispClassifier":
+    def _fit(self, X: Any, Y: Any, X_valid: Any, Y_valid: Any, sample_weight: Any, known: Optional[np.ndarray],
+             init: Optional[_Fitted]) -> "WispClassifier":
         ctx = library.context(self.threads, _say if self.progress is True else None)
         folder = tempfile.mkdtemp(prefix="wisp-")
         try:
             settings = self._settings()
             if init is not None:
-                settings.update(init=init.path, net=None, hidden=None, dropout=_ROWS["dropout"].default)
+                settings.update(init=init.model.path, net=None, hidden=None, dropout=_ROWS["dropout"].default)
             rows, y, kind = self._training_rows(X, Y, known, init, settings, folder, ctx)
+            if sample_weight is not None:
+                rows.weigh(sample_weight)
             valid = None if X_valid is None else self._valid_rows(X_valid, Y_valid, rows, y, settings, ctx)
             path = os.path.join(folder, "model") if self.path is None else os.fspath(self.path)
             cfg = options.config(settings)
@@ -117,36 +164,56 @@ report_ : dict
             model = Model.open(path)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        self._take(model, kind, None if y is None else y.classes)
+        self._take(model, kind, None if y is None else y.classes, feature_names(X))
         self.report_ = report
         if stopped is not None:
             raise stopped
         return self
 
-    def _training_rows(self, X: Any, Y: Any, known: Optional[np.ndarray], init: Optional[Model], settings: dict,
+    def _training_rows(self, X: Any, Y: Any, known: Optional[np.ndarray], init: Optional[_Fitted], settings: Dict[str, Any],
                        folder: str, ctx: library.Handle) -> Tuple[Data, Optional[Labels], str]:
-        if is_path(X):
+        if is_file(X) or (Y is None and isinstance(X, str)):
             if Y is not None:
                 raise ValueError("a file holds its own labels; Y must be None")
+            settings["class_weight"] = self._class_weights(None, folder)
             return Data.open(X, ctx, options.config(settings)), None, "sparse"
         if settings["labels"]:
             raise ValueError("labels: the classes of Y are the names; a file of names is for rows from a file")
         M = matrix(X, narrow=self.device != "cpu")
         y = to_labels(Y, M.shape[0], known)
         if init is not None:
-            self._check_features(M, more=True)
-            if (y.kind == "single") == self.multilabel_:
-                raise ValueError(f"Y is {'classes' if self.multilabel_ else 'multi-label'}, in 'fit' it was not")
-        n_labels = len(y.classes)
+            self._check_columns(init, X, M.shape[1], more=True)
+            if (y.kind == "single") != (init.kind == "single"):
+                raise ValueError(f"Y is {'classes' if y.kind == 'single' else 'multi-label'}, in 'fit' it was not")
         names = os.path.join(folder, "names")
-        how = write_names(names, y.classes, init.note().get("names") if init is not None else None)
+        how = write_names(names, y.classes, init.model.note().get("names") if init is not None else None)
         mean = len(y.ids) / max(1, M.shape[0])
         settings["labels"] = names
+        settings["class_weight"] = self._class_weights(y.classes, folder)
         settings["note"] = json.dumps({"wisp.py": 1, "kind": y.kind, "names": how, "labels": round(mean, 4)})
-        return Data.view(M, y, n_labels), y, y.kind
+        return Data.view(M, y, len(y.classes)), y, y.kind
 
-    def _valid_rows(self, X: Any, Y: Any, rows: Data, y: Optional[Labels], settings: dict, ctx: library.Handle) -> Data:
-        if is_path(X):
+    def _class_weights(self, classes: Optional[np.ndarray], folder: str) -> Any:
+        """class_weight as the library takes it: a dict becomes a file; of classes that are not known yet by name."""
+        if not isinstance(self.class_weight, dict):
+            return self.class_weight
+        lines: List[str]
+        if classes is None:
+            lines = [f"{name} {float(w)!r}" for name, w in self.class_weight.items()]
+        else:
+            known = classes.tolist()
+            unknown = [c for c in self.class_weight if c not in set(known)]
+            if unknown:
+                raise ValueError(f"class_weight: {unknown[0]!r} is not one of the {len(known)} classes of Y")
+            lines = [repr(float(self.class_weight.get(c, 1))) for c in known]
+        path = os.path.join(folder, "class-weights")
+        with open(path, "w", encoding="utf-8") as f:
+            f.writelines(line + "\n" for line in lines)
+        return path
+
+    def _valid_rows(self, X: Any, Y: Any, rows: Data, y: Optional[Labels], settings: Dict[str, Any], ctx: library.Handle
+                    ) -> Data:
+        if is_file(X) or (Y is None and isinstance(X, str)):
             return Data.open(X, ctx, options.config(settings), like=rows)
         if y is None:
             raise ValueError("X_valid must be the path of a file, as X is")
@@ -154,106 +221,127 @@ report_ : dict
         there = to_labels(Y, M.shape[0], y.classes)
         return Data.view(M, there, len(there.classes))  # labels that no training row has are never found
 
-    def _take(self, model: Model, kind: str, classes: Optional[np.ndarray]) -> None:
-        self._model = model
-        self._kind = kind
+    def _take(self, model: Model, kind: str, classes: Optional[np.ndarray], names: Optional[np.ndarray]) -> None:
+        fitted = _Fitted(model, kind, read_names(model) if classes is None else classes, names, model.n_features,
+                         model.describe["loss"], max(1.0, model.note().get("labels", 1.0)), model.describe.get("input", "").startswith("words"))
+        self._fitted = fitted
         self.multilabel_ = kind != "single"
-        self.classes_ = read_names(model) if classes is None else classes
+        self.classes_ = fitted.classes
         self.n_features_in_ = model.n_features
+        if names is not None:
+            self.feature_names_in_ = names
+        else:
+            self.__dict__.pop("feature_names_in_", None)
 
     # ---- prediction ----
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "_model"):
+    def _state(self) -> _Fitted:
+        try:
+            return self._fitted
+        except AttributeError:
             raise _not_fitted()(f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate "
-                                "arguments before using this estimator.")
+                                "arguments before using this estimator.") from None
 
-    def _check_features(self, M: sp.csr_matrix, more: bool = False) -> None:
-        n = M.shape[1]
-        if n < self.n_features_in_ or (n > self.n_features_in_ and not more):
-            raise ValueError(f"X has {n} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
-                             "as input")
+    def _check_columns(self, fitted: _Fitted, X: Any, n: int, more: bool = False) -> None:
+        """Their number, and their names where X and the training rows have them; more: further ones may come."""
+        known = fitted.n_features
+        if fitted.names is not None or hasattr(type(X), "columns"):
+            _compare_names(type(self).__name__, fitted.names, feature_names(X), more)
+        if n < known or (n > known and not more):
+            raise ValueError(f"X has {n} features, but {type(self).__name__} is expecting {known} features as input")
 
-    def _top(self, X: Any, k: Optional[int], scores: Optional[str] = None) -> Tuple[np.ndarray, np.ndarray]:
-        self._check_fitted()
-        k = min(int(self.k if k is None else k), len(self.classes_))
-        if is_path(X):
+    def _rows(self, fitted: _Fitted, X: Any) -> Rows:
+        if not sp.issparse(X) and is_file(X):
             cfg = options.config({**self._settings(), "labels": None})
-            data = Data.open(X, library.context(self.threads), cfg, self._model.handle)
-        else:
-            M = matrix(X)
-            self._check_features(M)
-            data = Data.view(M)
-        return self._model.predict(data, data.stats.n_rows, k, int(self.threads), self.inference,
-                                   scores or self.scores, self.device)
+            return Data.open(X, library.context(self.threads), cfg, fitted.model.handle)
+        M = matrix(X)
+        self._check_columns(fitted, X, M.shape[1])
+        return M
+
+    def _top(self, fitted: _Fitted, X: Any, k: Optional[int], scores: Optional[str] = None
+             ) -> Tuple[np.ndarray, np.ndarray, bool]:
+        """Ids of the k best labels of each row (-1: no more were found), their scores, and whether these are calibrated."""
+        k = min(int(self.k if k is None else k), len(fitted.classes))
+        return fitted.model.predict(self._rows(fitted, X), (k, int(self.threads), self.inference, scores or self.scores,
+                                                            self.device))
 
     def predict_top(self, X: Any, k: Optional[int] = None) -> Tuple[np.ndarray, np.ndarray]:
         """The k best labels of each row and their probabilities, best first, as two arrays (rows, k)."""
-        ids, scores = self._top(X, k)
-        found = self.classes_[np.maximum(ids, 0)]
-        if ids.size and ids.min() < 0:  # sparse prediction may find fewer
-            found = found.astype(object)
-            found[ids < 0] = None
+        fitted = self._state()
+        ids, scores, _ = self._top(fitted, X, k)
+        if (ids.item(-1) if len(ids) == 1 else ids[:, -1].min()) >= 0:
+            return fitted.classes[ids], scores
+        found = fitted.classes[np.maximum(ids, 0)].astype(object)  # sparse prediction may find fewer: the last are missing
+        found[ids < 0] = None
         return found, scores
 
-    def predict_proba(self, X: Any, k: Optional[int] = None) -> sp.csr_matrix:
-        """Probabilities of the k best labels of each row as CSR (rows, classes): that each label applies, so that they
-        need not sum to 1.  scores='raw' gives the loss's own, which for softmax do.  k=len(classes_) gives all."""
-        ids, scores = self._top(X, k)
-        return self._sparse(ids, scores, ids >= 0)
-
-    def _sparse(self, ids: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> sp.csr_matrix:
-        start = np.concatenate([[0], np.cumsum(wanted.sum(axis=1))])
-        out = sp.csr_matrix((values[wanted], ids[wanted], start), shape=(len(ids), len(self.classes_)))
-        out.sort_indices()
+    def predict_proba(self, X: Any, k: Optional[int] = None) -> Any:
+        """Probabilities: an array (rows, classes) where classes are few, else, or with k, those of the k best labels of each
+        row as CSR (see the parameter 'proba').  Each says whether its label applies; where rows have one class each, those
+        of an array are divided by their sum, so that they sum to 1.  scores='raw' gives the loss's own."""
+        fitted = self._state()
+        dense = k is None and self._is_dense(fitted)
+        ids, scores, _ = self._top(fitted, X, len(fitted.classes) if dense else k)
+        if not dense:
+            return _sparse(ids, scores, ids >= 0, len(fitted.classes))
+        out = _spread(ids, scores.astype(np.float64), len(fitted.classes), 0)
+        if fitted.kind == "single":
+            total = out.sum(axis=1, keepdims=True)
+            out = np.where(total > 0, out / np.where(total > 0, total, 1), 1 / out.shape[1])
         return out
 
+    def _is_dense(self, fitted: _Fitted) -> bool:
+        if self.proba not in ("auto", "dense", "csr"):
+            raise ValueError(f"proba: {self.proba!r} is not one of auto, dense, csr")
+        few = len(fitted.classes) <= (FEW if self.device == "cpu" else MOST)
+        return few if self.proba == "auto" else self.proba == "dense"
+
     def decision_function(self, X: Any) -> np.ndarray:
-        """Raw scores of all classes, dense: log-odds (bce) or logarithms of the probabilities (softmax); (rows, classes), or
-        (rows,) for two classes, where more than 0 means the second.  For many labels take predict_proba."""
-        ids, p = self._top(X, len(self.classes_) if hasattr(self, "classes_") else None, "raw")
-        p = p.astype(np.float64)
-        p = np.maximum(p, np.finfo(np.float32).tiny)
+        """Raw scores of all classes, dense: log-odds (bce) or logarithms of the probabilities (softmax).  Of one class a row
+        and two classes: (rows,), the logarithm of the ratio of their probabilities; more than 0 means the second.  For
+        many labels take predict_proba."""
+        fitted = self._state()
+        two = fitted.kind == "single" and len(fitted.classes) == 2
+        ids, p, _ = self._top(fitted, X, len(fitted.classes), None if two else "raw")
+        p = np.maximum(p.astype(np.float64), np.finfo(np.float32).tiny)
         score = np.log(p)
-        if self._model.describe["loss"] == "bce":
+        if fitted.loss == "bce" and not two:
             score -= np.log(np.maximum(1 - p, 2.0**-25))
-        out = np.full((len(ids), len(self.classes_)), -np.inf)
-        np.put_along_axis(out, np.maximum(ids, 0), score, axis=1)
-        return out[:, 1] - out[:, 0] if not self.multilabel_ and out.shape[1] == 2 else out
+        out = _spread(ids, score, len(fitted.classes), -np.inf)
+        return out[:, 1] - out[:, 0] if two else out
 
     def predict(self, X: Any) -> Any:
         """The class of each row; for multi-label rows an indicator matrix (an array if Y was one, else CSR) of the
         labels, 64 at most, whose probability is 'threshold' or more."""
-        self._check_fitted()
-        ids, scores = self._top(X, MOST if self.multilabel_ else 1)
-        if not self.multilabel_:
-            return self.classes_[np.maximum(ids[:, 0], 0)]
-        wanted = (scores >= self._limit()) & (ids >= 0)
-        out = self._sparse(ids, np.ones(ids.shape, dtype=np.int64), wanted)
-        return out.toarray() if self._kind == "dense" else out
+        fitted = self._state()
+        ids, scores, calibrated = self._top(fitted, X, 1 if fitted.kind == "single" else MOST)
+        if fitted.kind == "single":
+            return fitted.classes[np.maximum(ids[:, 0], 0)]
+        wanted = (scores >= self._limit(fitted, calibrated)) & (ids >= 0)
+        out = _sparse(ids, np.ones(ids.shape, dtype=np.int64), wanted, len(fitted.classes))
+        return out.toarray() if fitted.kind == "dense" else out
 
-    def _limit(self) -> float:
+    def _limit(self, fitted: _Fitted, calibrated: bool) -> float:
         if self.threshold is not None:
             return float(self.threshold)
-        if self._model.calibrated or self._model.describe["loss"] == "bce":
-            return 0.5
-        return 0.5 / max(1.0, self._model.note().get("labels", 1.0))
+        return 0.5 if calibrated or fitted.loss == "bce" else 0.5 / fitted.labels_a_row
 
-    def score(self, X: Any, y: Any) -> float:
-        """The share of rows whose best label is right (P@1): for one class a row the accuracy."""
-        best = self._top(X, 1)[0][:, 0]
-        true = to_labels(y, len(best), self.classes_)
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose best label is right (P@1), weighted if weights are given: for one class a row the
+        accuracy."""
+        fitted = self._state()
+        best = self._top(fitted, X, 1)[0][:, 0]
+        true = to_labels(y, len(best), fitted.classes)
         row = np.repeat(np.arange(len(best)), np.diff(true.start))
         hit = np.zeros(len(best), dtype=bool)
         hit[row[true.ids == best[row]]] = True
-        return float(hit.mean())
+        return float(np.average(hit, weights=sample_weight))
 
     # ---- files, pickling, scikit-learn ----
 
     def save(self, path: Any) -> None:
         """The model file, which the command and every other interface read; parameters of prediction are not in it."""
-        self._check_fitted()
-        self._model.save(path)
+        self._state().model.save(path)
 
     @classmethod
     def load(cls, path: Any, **keywords: Any) -> "WispClassifier":
@@ -261,23 +349,28 @@ report_ : dict
         with names as classes where it has them."""
         out = cls(**keywords)
         model = Model.open(path)
-        out._take(model, model.note().get("kind", "sparse"), None)
+        out._take(model, model.note().get("kind", "sparse"), None, None)
         out.report_ = {}
         return out
 
-    def __getstate__(self) -> dict:
+    def __getstate__(self) -> Dict[str, Any]:
         state = dict(self.__dict__)
-        if "_model" in state:
-            state["_model"] = self._model.bytes()
+        state.pop("_lock", None)
+        fitted = state.pop("_fitted", None)
+        if fitted is not None:
+            state.update(_model=fitted.model.bytes(), _kind=fitted.kind)
         return state
 
-    def __setstate__(self, state: dict) -> None:
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        library.Shared.__init__(self)
+        state = {**{name: p.default for name, p in _PARAMETERS.items()}, **state}  # of a version with fewer parameters
+        data, kind = state.pop("_model", None), state.pop("_kind", None)
         self.__dict__.update(state)
-        if "_model" in state:
-            self._model = Model.of_bytes(state["_model"])
+        if data is not None:
+            self._take(Model.of_bytes(data), kind, state["classes_"], state.get("feature_names_in_"))
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_model")
+        return hasattr(self, "_fitted")
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
@@ -288,6 +381,48 @@ report_ : dict
 
 
 _PARAMETERS = {name: p for name, p in inspect.signature(WispClassifier.__init__).parameters.items() if name != "self"}
+
+
+def _sparse(ids: np.ndarray, values: np.ndarray, wanted: np.ndarray, n: int) -> sp.csr_matrix:
+    """The wanted values at their ids, as CSR (rows, n)."""
+    start = np.concatenate([[0], np.cumsum(wanted.sum(axis=1))])
+    out = sp.csr_matrix((values[wanted], ids[wanted], start), shape=(len(ids), n))
+    out.sort_indices()
+    return out
+
+
+def _spread(ids: np.ndarray, values: np.ndarray, n: int, missing: float) -> np.ndarray:
+    """The values at their ids, as an array (rows, n); what was not found is missing."""
+    out = np.full((len(ids), n + 1), missing, dtype=np.float64)  # -1 is the last place, which nobody gets
+    np.put_along_axis(out, ids, values, axis=1)
+    return out[:, :n]
+
+
+def _compare_names(who: str, known: Optional[np.ndarray], given: Optional[np.ndarray], more: bool) -> None:
+    """Columns must be those of the training rows, in their order, as scikit-learn has it."""
+    if given is None or known is None:
+        if given is not None:
+            warnings.warn(f"X has feature names, but {who} was fitted without feature names", stacklevel=5)
+        elif known is not None:
+            warnings.warn(f"X does not have valid feature names, but {who} was fitted with feature names", stacklevel=5)
+        return
+    if given[:len(known) if more else None].tolist() == known.tolist():
+        return
+    text = "The feature names should match those that were passed during fit.\n"
+    unseen, missing = sorted(set(given) - set(known)), sorted(set(known) - set(given))
+    for title, names in (("Feature names unseen at fit time", unseen),
+                         ("Feature names seen at fit time, yet now missing", missing)):
+        if names:
+            text += f"{title}:\n" + "".join(f"- {name}\n" for name in names[:5]) + ("- ...\n" if names[5:] else "")
+    if not unseen and not missing:
+        text += "Feature names must be in the same order as they were in fit.\n"
+    raise ValueError(text)
+
+
+def _one_of(Y: Any, y: Any) -> Any:
+    if Y is not None and y is not None:
+        raise TypeError("Y and y are two names for the labels: one of them, please")
+    return y if Y is None else Y
 
 
 def _same(a: Any, b: Any) -> bool:
