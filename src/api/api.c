@@ -121,8 +121,7 @@ wisp_status wisp_file_kind(const char **kind, const char *path, wisp_error *err)
         if (f) *kind = f->name;
         if (st == WISP_EFORMAT) st = WISP_OK; /* a damaged archive is neither */
     }
-    wisp_map_close(&map);
-    return st;
+    return wisp_map_end(&map, st, err);
 }
 
 /* ---- data ---- */

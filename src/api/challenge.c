@@ -82,7 +82,7 @@ static wisp_status generate_inputs(struct job *j, wisp_error *err)
     if (snprintf(path, sizeof path, "%s/%s", j->dir, mnist_name) >= (int)sizeof path)
         return wisp_fail(err, WISP_EINVAL, "--data: the path is too long");
     struct wisp_file_id id;
-    const struct wisp_sources src = { &id, 1 };
+    const struct wisp_sources src = { &id, 1, path };
     wisp_status st = wisp_file_identify(&id, path, err);
     if (st != WISP_OK) return st;
     for (int i = 0; i < 2; i++) {
@@ -98,6 +98,7 @@ static wisp_status generate_inputs(struct job *j, wisp_error *err)
         st = wisp_fail(err, WISP_EFORMAT, "%s: images of %ux%u; MNIST's are 28x28", path,
                        idx.size[1], idx.size[2]);
     else st = make_images(j, side, &idx, &src, err);
+    st = wisp_map_end(&idx.map, st, err);
     wisp_idx_close(&idx);
     return st;
 }

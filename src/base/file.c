@@ -1,4 +1,4 @@
-/* Files: mapping, and atomic commit (temporary, fsync, rename, fsync of the folder). */
+/* Writing files: atomic commit (temporary, fsync, rename, fsync of the folder). */
 #include "base/file.h"
 #include "base/mem.h"
 
@@ -11,40 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-wisp_status wisp_map_open(struct wisp_map *out, const char *path, wisp_error *err)
-{
-    *out = (struct wisp_map){ 0 };
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return wisp_fail_errno(err, WISP_EIO, "%s: cannot be opened", path);
-    struct stat st;
-    wisp_status status = WISP_OK;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        status = wisp_fail(err, WISP_EIO, "%s: expected a plain file", path);
-    } else if (st.st_size > 0) {
-        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        if (p == MAP_FAILED) status = wisp_fail_errno(err, WISP_EIO, "%s: cannot be mapped", path);
-        else *out = (struct wisp_map){ .p = p, .bytes = (size_t)st.st_size };
-    }
-    close(fd);
-    return status;
-}
-
-void wisp_map_close(struct wisp_map *m)
-{
-    if (m->p) munmap((void *)m->p, m->bytes);
-    *m = (struct wisp_map){ 0 };
-}
-
-void wisp_map_forget(const void *p, size_t bytes)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), from = (size_t)p & ~(page - 1);
-    madvise((void *)from, (size_t)p + bytes - from, MADV_DONTNEED);
-}
 
 enum { BUFFER = 1 << 20 };
 
@@ -52,7 +21,10 @@ struct wisp_out {
     int fd;
     char *path, *target, *temp; /* as named; what it means, links followed; while it is written */
     bool keeps;                 /* the file that is replaced */
-    unsigned char *buf;         /* BUFFER bytes, 'used' of them waiting */
+    bool has_mode;              /* when it is committed it gets ... */
+    mode_t mode;                /* ... this mode, and this group where that can be */
+    gid_t group;
+    unsigned char *buf; /* BUFFER bytes, 'used' of them waiting */
     size_t used, offset;
     int failed; /* errno of the first failure */
 };
@@ -64,17 +36,49 @@ void wisp_folder_of(char *dir, const char *path)
     snprintf(dir, PATH_MAX, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
 }
 
-/* The file that 'path' means: itself, or what a link leads to. */
-static wisp_status follow(char target[PATH_MAX], const char *path, wisp_error *err)
+/* One link: where it leads, from the folder that it lies in. */
+static wisp_status step(char target[PATH_MAX], const struct stat *st, const char *path,
+                        wisp_error *err)
 {
-    struct stat st;
-    bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+    char to[PATH_MAX], folder[PATH_MAX];
+    if (st->st_uid != geteuid() && st->st_uid != 0)
+        return wisp_fail(err, WISP_EIO,
+                         "%s: a link that another user made; remove it, or name the file itself",
+                         path);
+    ssize_t n = readlink(target, to, sizeof to - 1);
+    if (n < 0) return wisp_fail_errno(err, WISP_EIO, "%s: cannot be followed", path);
+    to[n] = 0;
+    wisp_folder_of(folder, target);
+    const bool whole = to[0] == '/';
+    const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
+    char joined[2 * PATH_MAX];
+    snprintf(joined, sizeof joined, "%s%s%s", whole ? "" : folder, whole ? "" : slash, to);
+    if (snprintf(target, PATH_MAX, "%s", joined) >= PATH_MAX)
+        return wisp_fail(err, WISP_EIO, "%s: the link leads to a path that is too long", path);
+    return WISP_OK;
+}
+
+/* The file that 'path' means: itself, or what links of this user or root lead to.  st: what is
+ * there now, st_nlink = 0: nothing. */
+static wisp_status follow(char target[PATH_MAX], struct stat *st, const char *path, bool links,
+                          wisp_error *err)
+{
+    enum { MOST_LINKS = 40 };
+    *st = (struct stat){ 0 };
     if (snprintf(target, PATH_MAX, "%s", path) >= PATH_MAX)
         return wisp_fail(err, WISP_EIO, "%.100s...: the path is too long", path);
-    if (link && !realpath(path, target))
-        return wisp_fail_errno(err, WISP_EIO, "%s: a link that leads nowhere", path);
-    if (stat(target, &st) == 0 && !S_ISREG(st.st_mode))
-        return wisp_fail(err, WISP_EIO, "%s: expected a plain file or a new one", path);
+    int i = 0;
+    for (; lstat(target, st) == 0; i++) {
+        if (S_ISREG(st->st_mode)) return WISP_OK;
+        if (!S_ISLNK(st->st_mode))
+            return wisp_fail(err, WISP_EIO, "%s: expected a plain file or a new one", path);
+        if (!links) return WISP_OK;
+        if (i == MOST_LINKS) return wisp_fail(err, WISP_EIO, "%s: links that lead nowhere", path);
+        wisp_status failed = step(target, st, path, err);
+        if (failed) return failed;
+    }
+    *st = (struct stat){ 0 };
+    if (i > 0) return wisp_fail(err, WISP_EIO, "%s: a link that leads nowhere", path);
     return WISP_OK;
 }
 
@@ -96,8 +100,11 @@ static void sweep(const char *target)
             e->d_name[n + (size_t)end])
             continue;
         int fd = openat(dirfd(d), e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        struct stat st;
         if (fd < 0) continue;
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(dirfd(d), e->d_name, 0);
+        if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+            flock(fd, LOCK_EX | LOCK_NB) == 0)
+            unlinkat(dirfd(d), e->d_name, 0);
         close(fd);
     }
     closedir(d);
@@ -106,33 +113,57 @@ static void sweep(const char *target)
 void wisp_out_sweep(const char *path)
 {
     char target[PATH_MAX];
-    if (follow(target, path, NULL) == WISP_OK) sweep(target);
+    struct stat st;
+    if (follow(target, &st, path, false, NULL) == WISP_OK) sweep(target);
+}
+
+static void take_mode(struct wisp_out *o, const struct stat *from, mode_t part)
+{
+    o->has_mode = true;
+    o->mode = from->st_mode & part;
+    o->group = from->st_gid;
+}
+
+/* A group that is not the wanted one gets no more rights than everybody. */
+static int give_mode(const struct wisp_out *o)
+{
+    struct stat st;
+    mode_t mode = o->mode;
+    if (!o->has_mode) return 0;
+    if (fstat(o->fd, &st) != 0) return errno;
+    if (st.st_gid != o->group && fchown(o->fd, (uid_t)-1, o->group) != 0)
+        mode &= ~(mode_t)070 | (mode & 07) << 3;
+    return fchmod(o->fd, mode) != 0 ? errno : 0;
 }
 
 /* A new temporary, locked.  Another one's sweep may come between making and locking it: then it is
- * gone, and the next number is tried. */
-static int open_temp(char *temp, size_t room, const char *target)
+ * locked, or gone, and the next number is tried.  Waiting for a lock could be waiting for ever. */
+static int open_temp(char *temp, size_t room, const char *target, mode_t mode)
 {
     static atomic_int number;
     for (int tries = 0; tries < 1000; tries++) {
         snprintf(temp, room, "%s.tmp%d-%d", target, (int)getpid(), atomic_fetch_add(&number, 1));
-        int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
         if (fd < 0 && errno == EEXIST) continue;
         if (fd < 0) return fd;
-        while (flock(fd, LOCK_EX) != 0 && errno == EINTR) {}
         struct stat st;
-        if (fstat(fd, &st) != 0 || st.st_nlink > 0) return fd;
+        int locked;
+        while ((locked = flock(fd, LOCK_EX | LOCK_NB)) != 0 && errno == EINTR) {}
+        const bool busy = locked != 0 && errno == EWOULDBLOCK;
+        if (!busy && (fstat(fd, &st) != 0 || st.st_nlink > 0)) return fd;
+        if (busy) unlink(temp);
         close(fd);
         errno = EEXIST;
     }
     return -1;
 }
 
-wisp_status wisp_out_create(struct wisp_out **out, const char *path, wisp_error *err)
+static wisp_status create(struct wisp_out **out, const char *path, bool own, wisp_error *err)
 {
     char target[PATH_MAX];
+    struct stat was;
     *out = NULL;
-    wisp_status st = follow(target, path, err);
+    wisp_status st = follow(target, &was, path, !own, err);
     if (st != WISP_OK) return st;
     struct wisp_out *o = wisp_zalloc(1, sizeof *o);
     size_t room = strlen(target) + 64;
@@ -147,8 +178,10 @@ wisp_status wisp_out_create(struct wisp_out **out, const char *path, wisp_error 
         wisp_out_abort(o);
         return wisp_fail_mem(err, BUFFER, "a file buffer");
     }
+    if (was.st_nlink > 0 && S_ISREG(was.st_mode) && (!own || was.st_uid == geteuid()))
+        take_mode(o, &was, 0777);
     sweep(target);
-    o->fd = open_temp(o->temp, room, target);
+    o->fd = open_temp(o->temp, room, target, o->has_mode || own ? 0600 : 0666);
     if (o->fd < 0) {
         wisp_fail_errno(err, WISP_EIO, "%s: cannot be created", o->temp);
         o->temp[0] = 0; /* not ours to remove */
@@ -157,6 +190,22 @@ wisp_status wisp_out_create(struct wisp_out **out, const char *path, wisp_error 
     }
     *out = o;
     return WISP_OK;
+}
+
+wisp_status wisp_out_create(struct wisp_out **out, const char *path, wisp_error *err)
+{
+    return create(out, path, false, err);
+}
+
+wisp_status wisp_out_create_own(struct wisp_out **out, const char *path, wisp_error *err)
+{
+    return create(out, path, true, err);
+}
+
+void wisp_out_like(struct wisp_out *o, const char *source)
+{
+    struct stat st;
+    if (source && stat(source, &st) == 0) take_mode(o, &st, 0666);
 }
 
 static void flush(struct wisp_out *o)
@@ -195,17 +244,9 @@ size_t wisp_out_offset(const struct wisp_out *o)
     return o->offset;
 }
 
-static void name_before(char *out, const char *target)
+void wisp_out_before(char *out, const char *path)
 {
-    snprintf(out, WISP_BEFORE_BYTES, "%s.1", target);
-}
-
-wisp_status wisp_out_before(char *out, const char *path, wisp_error *err)
-{
-    char target[PATH_MAX];
-    wisp_status st = follow(target, path, err);
-    if (st == WISP_OK) name_before(out, target);
-    return st;
+    snprintf(out, WISP_BEFORE_BYTES, "%s.1", path);
 }
 
 void wisp_out_keep(struct wisp_out *o)
@@ -218,8 +259,10 @@ void wisp_out_keep(struct wisp_out *o)
 static int rename_both(const struct wisp_out *o)
 {
     char before[WISP_BEFORE_BYTES];
-    name_before(before, o->target);
-    if (o->keeps && rename(o->target, before) != 0 && errno != ENOENT) return errno;
+    struct stat st;
+    wisp_out_before(before, o->target);
+    const bool has = lstat(o->target, &st) == 0 && S_ISREG(st.st_mode);
+    if (o->keeps && has && rename(o->target, before) != 0 && errno != ENOENT) return errno;
     return rename(o->temp, o->target) != 0 ? errno : 0;
 }
 
@@ -240,6 +283,7 @@ static int sync_folder(const char *path)
 wisp_status wisp_out_commit(struct wisp_out *o, wisp_error *err)
 {
     flush(o);
+    if (!o->failed) o->failed = give_mode(o);
     if (!o->failed && fsync(o->fd) != 0) o->failed = errno;
     /* Closed, that is unlocked, only under its real name: a sweep must not take it before. */
     if (!o->failed && !(o->failed = rename_both(o))) {
@@ -261,15 +305,6 @@ void wisp_out_abort(struct wisp_out *o)
     wisp_free(o->temp);
     wisp_free(o->buf);
     wisp_free(o);
-}
-
-wisp_status wisp_file_identify(struct wisp_file_id *out, const char *path, wisp_error *err)
-{
-    struct stat st;
-    if (stat(path, &st) != 0) return wisp_fail_errno(err, WISP_EIO, "%s: cannot be read", path);
-    out->bytes = (uint64_t)st.st_size;
-    out->mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
-    return WISP_OK;
 }
 
 double wisp_now(void)

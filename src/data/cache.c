@@ -112,7 +112,8 @@ wisp_status wisp_cache_write_index(struct wisp_sink *s, wisp_error *err)
 /* ---- reading ---- */
 
 struct checker {
-    const unsigned char *file;
+    const struct wisp_map *map;
+    const unsigned char *file; /* its bytes */
     const struct wisp_cache_index *x;
     const unsigned char *entries; /* unaligned */
     _Atomic size_t bad;           /* lowest block that is wrong; n_blocks: none */
@@ -169,8 +170,8 @@ static void check_block(void *arg, size_t i, int thread)
     (void)thread;
     bool good = block_is_good(c, entry(c, i));
     struct wisp_cache_entry e = entry(c, i);
-    wisp_map_forget(c->file + e.offset,
-                    e.bytes); /* a file larger than memory passes through once */
+    /* a file larger than memory passes through once */
+    wisp_map_forget(c->map, c->file + e.offset, e.bytes);
     if (good) return;
     size_t bad = atomic_load(&c->bad);
     while (i < bad && !atomic_compare_exchange_weak(&c->bad, &bad, i)) {}
@@ -194,6 +195,14 @@ static bool entries_are_good(const struct checker *c, size_t index_offset)
     return at == index_offset && rows == x->n_rows && nnz == x->nnz && lab == x->n_lab;
 }
 
+/* Ids that no row has cost memory all the same, so their number must be in proportion to the file
+ * that the cache was made from. */
+static bool ids_are_good(uint64_t n, uint64_t n_seen, uint64_t source_bytes)
+{
+    enum { FREE = 1 << 20, PER_BYTE = 16 };
+    return n >= n_seen && n <= wisp_ids_max + 1 && (n - n_seen) / PER_BYTE <= FREE + source_bytes;
+}
+
 /* The parts that follow the fixed fields fill the index exactly. */
 static bool sizes_are_good(const struct wisp_cache_index *x, size_t bytes)
 {
@@ -205,8 +214,8 @@ static bool sizes_are_good(const struct wisp_cache_index *x, size_t bytes)
         if (n[i] > left / size[i]) return false;
         left -= n[i] * size[i];
     }
-    return left == 0 && x->n_seen_features <= x->n_features && x->n_seen_labels <= x->n_labels &&
-           x->n_features <= wisp_ids_max + 1 && x->n_labels <= wisp_ids_max + 1;
+    return left == 0 && ids_are_good(x->n_features, x->n_seen_features, x->key.bytes) &&
+           ids_are_good(x->n_labels, x->n_seen_labels, x->key.bytes);
 }
 
 static const char *find_index(const struct wisp_map *m, struct tail *t, struct wisp_cache_index *x)
@@ -279,7 +288,7 @@ static wisp_status load(struct wisp_data *d, struct checker *c, wisp_error *err)
 }
 
 wisp_status wisp_cache_open(struct wisp_data **out, struct wisp_pool *pool, const char *path,
-                            const struct wisp_cache_key *key, size_t *n_dropped_features,
+                            const struct wisp_cache_want *want, size_t *n_dropped_features,
                             size_t *n_dropped_labels, wisp_error *err)
 {
     *out = NULL;
@@ -288,17 +297,19 @@ wisp_status wisp_cache_open(struct wisp_data **out, struct wisp_pool *pool, cons
     struct tail t;
     struct wisp_cache_index x;
     struct checker c = { .x = &x };
-    wisp_status st = wisp_map_open(&d->map, path, err);
+    wisp_status st =
+        wisp_map_open_own(&d->map, path, want ? want->source : NULL, !want || !want->stay, err);
     if (st != WISP_OK) goto done;
     const char *why = find_index(&d->map, &t, &x);
     if (why) {
         st = wisp_fail(err, WISP_EFORMAT, "%s", why);
         goto done;
     }
-    if (key && !key_fits(&x, key)) {
+    if (want && !key_fits(&x, &want->key)) {
         st = wisp_fail(err, WISP_ENOTSUP, "made from another state of the source");
         goto done;
     }
+    c.map = &d->map;
     c.file = d->map.p;
     c.entries = d->map.p + t.offset + sizeof x;
     c.bad = x.n_blocks;
@@ -307,6 +318,7 @@ wisp_status wisp_cache_open(struct wisp_data **out, struct wisp_pool *pool, cons
     if (st == WISP_OK && c.bad < x.n_blocks)
         st = wisp_fail(err, WISP_EFORMAT, "block %zu: checksum", (size_t)c.bad);
     if (st == WISP_OK) st = load(d, &c, err);
+    st = wisp_map_blame(&d->map, st, err);
     if (st != WISP_OK) goto done;
     if (n_dropped_features) *n_dropped_features = x.n_dropped_features;
     if (n_dropped_labels) *n_dropped_labels = x.n_dropped_labels;

@@ -43,6 +43,7 @@ struct wisp_sink {
     /* in memory: more bytes of blocks than this (0: any) are refused, naming the source */
     size_t limit;
     const char *source;
+    bool stay; /* as in wisp_cache_want */
     /* into a cache file */
     struct wisp_out *out; /* NULL: in memory */
     char *path;
@@ -60,11 +61,18 @@ wisp_status wisp_cache_write_head(struct wisp_sink *s, wisp_error *err);
 wisp_status wisp_cache_write_block(struct wisp_sink *s, wisp_error *err); /* s->pending */
 wisp_status wisp_cache_write_index(struct wisp_sink *s, wisp_error *err);
 
-/* Maps and verifies.  WISP_EFORMAT: err->text says in a few words what is wrong ("block 3:
+/* What is asked of a cache. */
+struct wisp_cache_want {
+    struct wisp_cache_key key;
+    const char *source; /* whose owner may own the cache, too (base/file.h) */
+    bool stay;          /* in the file: mapped, not copied into memory */
+};
+
+/* Reads and verifies.  WISP_EFORMAT: err->text says in a few words what is wrong ("block 3:
  * checksum"), without the path.  WISP_ENOTSUP: made from another source or with other options.
- * key NULL: any. */
+ * WISP_EIO: it cannot be read, or is not believed.  want NULL: any. */
 wisp_status wisp_cache_open(struct wisp_data **out, struct wisp_pool *pool, const char *path,
-                            const struct wisp_cache_key *key, size_t *n_dropped_features,
+                            const struct wisp_cache_want *want, size_t *n_dropped_features,
                             size_t *n_dropped_labels, wisp_error *err);
 
 /* The set's block tables: d->blocks and d->first for d->n_blocks blocks at 'block(arg, i)'. */

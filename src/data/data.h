@@ -205,6 +205,10 @@ wisp_status wisp_data_read_rows(struct wisp_data **out, struct wisp_context *ctx
                                 const struct wisp_memory_rows *rows,
                                 const struct wisp_read_options *o, wisp_error *err);
 
+/* A smaller source leaves no cache: it is parsed as quickly as a cache is opened (1 MiB; tests that
+ * want caches of small files lower it).  With a limit of memory every source has one. */
+extern size_t wisp_cache_min;
+
 /* Ids from here on are refused by every reader (2^31 - 1, so that their number fits an int32_t; a
  * fuzzer lowers it). */
 extern size_t wisp_ids_max;

@@ -176,6 +176,8 @@ static wisp_status idx_read(struct wisp_source *src, struct wisp_sink *sink, wis
         const struct wisp_feed rows = { f.images.x.size[0], cut, feed_row, &f };
         st = wisp_feed_all(&rows, src, sink, err);
     }
+    st = wisp_map_end(&f.images.map, st, err);
+    st = wisp_map_end(&f.labels.map, st, err);
     part_clear(&f.images);
     part_clear(&f.labels);
     wisp_free(y_path);

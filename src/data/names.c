@@ -56,9 +56,9 @@ wisp_status wisp_names_load(struct wisp_names *n, const char *path, wisp_error *
         bytes += (size_t)(stop - p);
         text[bytes++] = '\n';
     }
+    st = wisp_map_end(&map, st, err);
     if (st == WISP_OK) st = wisp_names_init(n, text, bytes, false, err);
     if (st != WISP_OK) wisp_free(text);
-    wisp_map_close(&map);
     return st;
 }
 

@@ -436,8 +436,10 @@ static wisp_status npz_read(struct wisp_source *src, struct wisp_sink *sink, wis
         const struct wisp_feed rows = { f.m[0].n_rows, cut, feed_row, &f };
         st = wisp_feed_all(&rows, src, sink, err);
     }
-    matrix_clear(&f.m[0]);
-    matrix_clear(&f.m[1]);
+    for (int i = 0; i < 2; i++) {
+        st = wisp_map_end(&f.m[i].map, st, err);
+        matrix_clear(&f.m[i]);
+    }
     wisp_free(y_path);
     return st;
 }

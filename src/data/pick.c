@@ -57,6 +57,7 @@ static wisp_status copy(struct wisp_data **out, const struct wisp_data *d, const
         wisp_data_forget(d, i);
     }
     wisp_builder_clear(&b);
+    st = wisp_map_blame(&d->map, st, err);
     if (st != WISP_OK) {
         wisp_sink_abort(sink);
         return st;
@@ -103,5 +104,5 @@ struct wisp_rows wisp_rows_copy(void *to, const struct wisp_rows *r)
 
 void wisp_data_forget(const struct wisp_data *d, size_t block)
 {
-    if (d->map.p) wisp_map_forget(d->blocks[block].xp, wisp_rows_bytes(&d->blocks[block]));
+    wisp_map_forget(&d->map, d->blocks[block].xp, wisp_rows_bytes(&d->blocks[block]));
 }

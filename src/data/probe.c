@@ -86,7 +86,7 @@ wisp_status wisp_format_choose(const struct wisp_format **f, struct wisp_read_op
         if (st == WISP_OK)
             st = wisp_text_head(head, sizeof head, &n, text ? (const unsigned char *)text : map.p,
                                 text ? bytes : map.bytes, path, err);
-        wisp_map_close(&map);
+        st = wisp_map_end(&map, st, err);
         if (st != WISP_OK) return st;
         *f = wisp_format_probe(path, head, n);
         const struct probe p = { path, head, n };

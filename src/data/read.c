@@ -1,6 +1,6 @@
 /* wisp_data_read: find the format, use the cache if it still fits, else read the source into one.
  *
- * Places for the cache, in order: SOURCE.wispcache beside the source;
+ * A small source has no cache.  Places for the cache, in order: SOURCE.wispcache beside the source;
  * FOLDER/BASENAME-HASH.wispcache, HASH of the absolute path; and where none can be written, memory.
  * Words read with a model's names are other rows for each model: there the hash of the options
  * goes before the ending, so that training and models do not overwrite each other's. */
@@ -18,6 +18,7 @@
 #include <xxhash.h>
 
 enum { N_PLACES = 2 };
+size_t wisp_cache_min = (size_t)1 << 20;
 
 struct job {
     struct wisp_context *ctx;
@@ -114,13 +115,15 @@ static wisp_status try_cache(struct wisp_data **out, struct job *j, const char *
     *out = NULL;
     if (!place[0] || access(place, F_OK) != 0) return WISP_OK;
     wisp_error why = { 0 };
-    wisp_status st = wisp_cache_open(out, pool(j), place, &j->key, &src->n_dropped_features,
+    const struct wisp_cache_want want = { j->key, j->path, j->o->memory > 0 };
+    wisp_status st = wisp_cache_open(out, pool(j), place, &want, &src->n_dropped_features,
                                      &src->n_dropped_labels, &why);
     if (st == WISP_ENOTSUP)
         wisp_say(j->ctx, "%s: stale (the source or the options changed) - reading %s again", place,
                  j->path);
-    else if (st == WISP_EFORMAT || st == WISP_EIO)
+    else if (st == WISP_EFORMAT)
         wisp_say(j->ctx, "%s: damaged (%s) - reading %s again", place, why.text, j->path);
+    else if (st == WISP_EIO) wisp_say(j->ctx, "%.400s - reading %s again", why.text, j->path);
     if (st != WISP_ENOMEM) return WISP_OK;
     if (err) *err = why;
     return st;
@@ -143,6 +146,8 @@ static wisp_status read_into(struct wisp_data **out, struct job *j, const char *
                                  .rows = j->rows,
                                  .source_bytes = &source_bytes };
     sink->key = j->key;
+    sink->stay = j->o->memory > 0;
+    if (place) wisp_out_like(sink->out, j->path);
     sink->pool = pool(j);
     sink->source = j->path;
     if (!place && !j->text && !j->rows)
@@ -172,6 +177,7 @@ static wisp_status read_cached(struct wisp_data **out, struct job *j, struct wis
                                wisp_error *err)
 {
     struct wisp_file_id id;
+    bool no_place;
     wisp_status st = wisp_file_identify(&id, j->path, err);
     if (st != WISP_OK) return st;
     j->key = (struct wisp_cache_key){ .bytes = id.bytes,
@@ -179,13 +185,14 @@ static wisp_status read_cached(struct wisp_data **out, struct job *j, struct wis
                                       .options = hash_options(j),
                                       .n_features = j->o->n_features,
                                       .every_line = j->o->every_line };
+    if (id.bytes < wisp_cache_min && !j->o->memory)
+        return read_into(out, j, NULL, src, &no_place, err);
     choose_places(j);
     for (int i = 0; i < N_PLACES; i++) {
         st = try_cache(out, j, j->places[i], src, err);
         if (st != WISP_OK || *out) return st;
     }
     wisp_error why = { 0 };
-    bool no_place;
     for (int i = 0; i < N_PLACES; i++) {
         if (!j->places[i][0]) continue;
         if (i > 0) make_folders(j->places[i]);

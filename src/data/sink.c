@@ -20,7 +20,7 @@ wisp_status wisp_sink_create(struct wisp_sink **out, const char *path, wisp_erro
     }
     s->d->counts = true;
     wisp_status st = WISP_OK;
-    if (path) st = wisp_out_create(&s->out, path, err);
+    if (path) st = wisp_out_create_own(&s->out, path, err);
     if (st == WISP_OK && path) st = wisp_cache_write_head(s, err);
     if (st == WISP_OK) *out = s;
     else wisp_sink_abort(s);
@@ -226,7 +226,8 @@ static wisp_status finish_file(struct wisp_data **out, struct wisp_sink *s, wisp
     if (st != WISP_OK) return st;
     st = wisp_out_commit(s->out, err);
     s->out = NULL;
-    if (st == WISP_OK) st = wisp_cache_open(out, s->pool, s->path, NULL, NULL, NULL, err);
+    const struct wisp_cache_want want = { .key = s->key, .source = s->source, .stay = s->stay };
+    if (st == WISP_OK) st = wisp_cache_open(out, s->pool, s->path, &want, NULL, NULL, err);
     /* What was just written must read back; if not, the disk is to blame. */
     return st == WISP_EFORMAT ? wisp_fail(err, WISP_EIO, "%s: damaged while written", s->path) : st;
 }

@@ -271,7 +271,7 @@ static wisp_status one_round(struct reader *r, size_t *n, wisp_error *err)
     wisp_parallel_for(r->src->ctx ? r->src->ctx->pool : NULL, *n, parse, r);
     for (size_t i = 0; i < *n && st == WISP_OK; i++) st = deliver(r, &r->slots[i], err);
     if (r->map.p && r->in.kind == WISP_PLAIN) /* pages of a file that need not stay */
-        wisp_map_forget(from, (size_t)(r->pos - from));
+        wisp_map_forget(&r->map, from, (size_t)(r->pos - from));
     return st;
 }
 
@@ -307,7 +307,7 @@ static wisp_status open_reader(struct reader *r, wisp_error *err)
     return WISP_OK;
 }
 
-static void close_reader(struct reader *r)
+static wisp_status close_reader(struct reader *r, wisp_status st, wisp_error *err)
 {
     for (size_t i = 0; r->slots && i < r->n_slots; i++) {
         struct slot *s = &r->slots[i];
@@ -318,7 +318,7 @@ static void close_reader(struct reader *r)
     }
     wisp_free(r->slots);
     wisp_unpack_clear(&r->in);
-    wisp_map_close(&r->map);
+    return wisp_map_end(&r->map, st, err);
 }
 
 wisp_status wisp_text_read(struct wisp_source *src, struct wisp_sink *sink,
@@ -329,8 +329,7 @@ wisp_status wisp_text_read(struct wisp_source *src, struct wisp_sink *sink,
     for (size_t n = 1; n > 0 && st == WISP_OK;) st = one_round(&r, &n, err);
     if (st == WISP_OK && r.code != WISP_OK)
         st = wisp_fail(err, r.code, "%s:%zu: %s", src->path, r.line, r.fault);
-    close_reader(&r);
-    return st;
+    return close_reader(&r, st, err);
 }
 
 wisp_status wisp_text_head(char *head, size_t room, size_t *n, const unsigned char *bytes,

@@ -66,6 +66,5 @@ wisp_status wisp_weights_read(const char *path, wisp_on_weight take, void *arg, 
         st = take_line(path, line, p, nl, take, arg, err);
         p = nl + (nl < end);
     }
-    wisp_map_close(&map);
-    return st;
+    return wisp_map_end(&map, st, err);
 }

@@ -249,6 +249,8 @@ static void measure(void *layout, size_t i, int thread)
         nnz += r->xp[at + 1] - r->xp[at];
         lab += r->yp[at + 1] - r->yp[at];
     }
+    l->status = wisp_map_check(&l->d->map, &l->err);
+    if (l->status != WISP_OK) return;
     if (nnz >= UINT32_MAX || lab >= UINT32_MAX)
         l->status = wisp_fail(&l->err, WISP_EINVAL,
                               "a batch of %zu rows has %zu non-zeros; take a smaller --batch",
@@ -272,6 +274,7 @@ static void file(void *layout, size_t i, int thread)
 {
     (void)i, (void)thread;
     struct wisp_layout *l = layout;
+    if (l->status == WISP_OK) l->status = wisp_map_check(&l->d->map, &l->err);
     if (l->status == WISP_OK) check_rows(l);
     if (l->status != WISP_OK) return;
     close_gaps(l);

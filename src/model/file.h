@@ -51,16 +51,20 @@ struct wisp_tensor_file { /* a file read and verified */
 wisp_status wisp_tensor_file_write(const char *path, const struct wisp_tensor *t, size_t n_tensors,
                                    const struct wisp_pair *meta, size_t n_meta, char *check,
                                    wisp_error *err);
-/* The same, and keeps the file that was there (wisp_out_keep). */
-wisp_status wisp_tensor_file_replace(const char *path, const struct wisp_tensor *t,
-                                     size_t n_tensors, const struct wisp_pair *meta, size_t n_meta,
-                                     wisp_error *err);
+/* The same for a file of wisp's own beside 'model', whose mode it gets; keeps the file that was
+ * there (wisp_out_keep). */
+wisp_status wisp_tensor_file_replace(const char *path, const char *model,
+                                     const struct wisp_tensor *t, size_t n_tensors,
+                                     const struct wisp_pair *meta, size_t n_meta, wisp_error *err);
 /* Maps and verifies; every fault is WISP_EMODEL with a text that says what is wrong (a file
  * that cannot be opened is WISP_EIO, one that cannot be mapped for lack of memory WISP_ENOMEM).
  * Every byte is seen once: in the same pass numbers are looked at (wisp_tensor.finite).  On failure
  * *out is all zero. */
 wisp_status wisp_tensor_file_open(struct wisp_tensor_file *out, struct wisp_pool *pool,
                                   const char *path, wisp_error *err);
+/* The same for a file of wisp's own beside 'model' (base/file.h). */
+wisp_status wisp_tensor_file_open_own(struct wisp_tensor_file *out, struct wisp_pool *pool,
+                                      const char *path, const char *model, wisp_error *err);
 void wisp_tensor_file_close(struct wisp_tensor_file *f);
 /* Do these bytes begin a file of this kind?  No text does: its header's length has bytes of 0. */
 bool wisp_tensor_file_probe(const unsigned char *p, size_t bytes);

@@ -245,12 +245,11 @@ static wisp_status copy_tensors(const struct reader *r, struct wisp_tensor_file 
     return WISP_OK;
 }
 
-wisp_status wisp_tensor_file_open(struct wisp_tensor_file *out, struct wisp_pool *pool,
-                                  const char *path, wisp_error *err)
+/* All of it, once it is mapped. */
+static wisp_status read_map(struct wisp_tensor_file *out, struct wisp_pool *pool, const char *path,
+                            wisp_error *err)
 {
-    *out = (struct wisp_tensor_file){ 0 };
-    wisp_status st = wisp_map_open(&out->map, path, err);
-    if (st != WISP_OK) return st;
+    wisp_status st = WISP_OK;
     struct reader r = { .path = path, .map = out->map, .err = err };
     st = parse_header(&r);
     if (st == WISP_OK) st = check_layout(&r);
@@ -259,8 +258,25 @@ wisp_status wisp_tensor_file_open(struct wisp_tensor_file *out, struct wisp_pool
     if (st == WISP_OK) st = copy_tensors(&r, out);
     wisp_header_clear(&r.header);
     wisp_free(r.chunks);
+    st = wisp_map_blame(&out->map, st, err);
     if (st != WISP_OK) wisp_tensor_file_close(out);
     return st;
+}
+
+wisp_status wisp_tensor_file_open(struct wisp_tensor_file *out, struct wisp_pool *pool,
+                                  const char *path, wisp_error *err)
+{
+    *out = (struct wisp_tensor_file){ 0 };
+    wisp_status st = wisp_map_open(&out->map, path, err);
+    return st == WISP_OK ? read_map(out, pool, path, err) : st;
+}
+
+wisp_status wisp_tensor_file_open_own(struct wisp_tensor_file *out, struct wisp_pool *pool,
+                                      const char *path, const char *model, wisp_error *err)
+{
+    *out = (struct wisp_tensor_file){ 0 };
+    wisp_status st = wisp_map_open_own(&out->map, path, model, false, err);
+    return st == WISP_OK ? read_map(out, pool, path, err) : st;
 }
 
 void wisp_tensor_file_close(struct wisp_tensor_file *f)

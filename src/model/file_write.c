@@ -227,15 +227,16 @@ static void write_part(struct wisp_out *o, struct hashes *h, const unsigned char
     }
 }
 
-static wisp_status write_all(const char *path, bool keep, const struct text *header,
+static wisp_status write_all(const char *path, const char *model, const struct text *header,
                              struct hashes *h, const struct wisp_tensor *t, size_t n_tensors,
                              wisp_error *err)
 {
     static const unsigned char zeros[WISP_FILE_ALIGN];
     struct wisp_out *o;
-    wisp_status st = wisp_out_create(&o, path, err);
+    wisp_status st = (model ? wisp_out_create_own : wisp_out_create)(&o, path, err);
     if (st != WISP_OK) return st;
-    if (keep) wisp_out_keep(o);
+    if (model) wisp_out_keep(o);
+    if (model) wisp_out_like(o, model);
     wisp_out_write(o, header->p, header->n, NULL);
     add_hash128(h, header->p, header->n);
     for (size_t i = 0; i < n_tensors; i++) {
@@ -247,7 +248,7 @@ static wisp_status write_all(const char *path, bool keep, const struct text *hea
     return wisp_out_commit(o, err);
 }
 
-static wisp_status write_file(const char *path, bool keep, const struct wisp_tensor *t,
+static wisp_status write_file(const char *path, const char *model, const struct wisp_tensor *t,
                               size_t n_tensors, const struct wisp_pair *meta, size_t n_meta,
                               char *check, wisp_error *err)
 {
@@ -269,7 +270,7 @@ static wisp_status write_file(const char *path, bool keep, const struct wisp_ten
     else if (header.n > WISP_HEADER_MAX)
         st = wisp_fail(err, WISP_EINVAL, "%s: a header of %zu bytes, at most %d can be read back",
                        path, header.n, WISP_HEADER_MAX);
-    else st = write_all(path, keep, &header, &h, t, n_tensors, err);
+    else st = write_all(path, model, &header, &h, t, n_tensors, err);
     if (st == WISP_OK && check)
         for (int i = 0; i < 16; i++)
             snprintf(check + 2 * i, 3, "%02x", h.p[h.used - 16 + (size_t)i]);
@@ -282,12 +283,12 @@ wisp_status wisp_tensor_file_write(const char *path, const struct wisp_tensor *t
                                    const struct wisp_pair *meta, size_t n_meta, char *check,
                                    wisp_error *err)
 {
-    return write_file(path, false, t, n_tensors, meta, n_meta, check, err);
+    return write_file(path, NULL, t, n_tensors, meta, n_meta, check, err);
 }
 
-wisp_status wisp_tensor_file_replace(const char *path, const struct wisp_tensor *t,
-                                     size_t n_tensors, const struct wisp_pair *meta, size_t n_meta,
-                                     wisp_error *err)
+wisp_status wisp_tensor_file_replace(const char *path, const char *model,
+                                     const struct wisp_tensor *t, size_t n_tensors,
+                                     const struct wisp_pair *meta, size_t n_meta, wisp_error *err)
 {
-    return write_file(path, true, t, n_tensors, meta, n_meta, NULL, err);
+    return write_file(path, model, t, n_tensors, meta, n_meta, NULL, err);
 }

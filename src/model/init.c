@@ -43,7 +43,7 @@ static wisp_status open_state(struct wisp_run *r, const char *model, wisp_error 
     wisp_error why = { 0 };
     state_path(path, model);
     if (strlen(model) >= PATH_MAX || access(path, F_OK) != 0) return WISP_OK;
-    wisp_status st = wisp_tensor_file_open(&r->init_state, r->ctx->pool, path, &why);
+    wisp_status st = wisp_tensor_file_open_own(&r->init_state, r->ctx->pool, path, model, &why);
     if (st == WISP_ENOMEM) return wisp_fail(err, st, "%s", why.text);
     const char *of = st == WISP_OK ? wisp_tensor_file_meta(&r->init_state, "model") : NULL;
     if (of && strcmp(of, r->init->file.check) == 0) return WISP_OK;

@@ -53,7 +53,7 @@ static wisp_status make_windows(struct wisp_order *o, wisp_error *err)
         for (size_t r = d->first[i]; r < d->first[i + 1]; r++) o->kept[i] += trained_on(o, r);
         o->n_rows += o->kept[i];
     }
-    if (!o->memory || !d->map.p) return WISP_OK;
+    if (!o->memory || !d->map.slot) return WISP_OK; /* else in memory */
     o->window_bytes = o->memory > largest ? o->memory : largest;
     if (o->window_bytes > d->bytes) o->window_bytes = d->bytes + 64 * n;
     o->window = wisp_alloc(o->window_bytes, 1);
@@ -131,7 +131,7 @@ static void copy_window(struct wisp_order *o, size_t first, size_t end)
         size_t b = o->blocks[i];
         o->d.blocks[b] = wisp_rows_copy(o->window + at, &o->source->blocks[b]);
         at += o->sizes[b];
-        wisp_map_forget(o->source->map.p, o->source->map.bytes);
+        wisp_map_forget(&o->source->map, o->source->map.p, o->source->map.bytes);
     }
 }
 

@@ -103,8 +103,8 @@ static void run_cpu(struct wisp_scorer *s)
     s->n_scored += n * s->net.n_labels;
 }
 
-wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, const size_t *rows,
-                            size_t n, wisp_error *err)
+static wisp_status score_rows(struct wisp_scorer *s, const struct wisp_data *d, const size_t *rows,
+                              size_t n, wisp_error *err)
 {
     struct wisp_drop none = { 0 };
     wisp_status st = wisp_layout_fill(&s->layout, d, rows, n, &s->m->values, &none, err);
@@ -112,6 +112,15 @@ wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, co
     if (s->card) st = wisp_scorer_run_card(s, err);
     else run_cpu(s);
     return st == WISP_OK ? check_scores(s, err) : st;
+}
+
+/* A mapped model that was changed since it was verified gives no answer. */
+wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, const size_t *rows,
+                            size_t n, wisp_error *err)
+{
+    wisp_status st = wisp_map_check(&s->m->file.map, err);
+    return st == WISP_OK ? wisp_map_blame(&s->m->file.map, score_rows(s, d, rows, n, err), err)
+                         : st;
 }
 
 wisp_status wisp_score_all(struct wisp_metrics *out, struct wisp_scorer *s,

@@ -250,7 +250,8 @@ static wisp_status write_state(const struct wisp_run *r, const struct list *l, w
         { "options", r->m->options },
         { "kernels", r->ctx->k->name },
     };
-    return wisp_tensor_file_replace(path, l->t, l->n, meta, sizeof meta / sizeof *meta, err);
+    return wisp_tensor_file_replace(path, r->path, l->t, l->n, meta, sizeof meta / sizeof *meta,
+                                    err);
 }
 
 wisp_status wisp_state_begin(struct wisp_run *r, wisp_error *err)
@@ -442,13 +443,12 @@ wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
     char paths[2][WISP_BEFORE_BYTES];
     wisp_error damaged = { 0 };
     state_path(paths[0], r);
-    wisp_status st = wisp_out_before(paths[1], paths[0], err);
-    if (st != WISP_OK) return st;
+    wisp_out_before(paths[1], paths[0]);
     for (int i = 0; i < 2; i++) {
         struct wisp_tensor_file f;
         wisp_error why = { 0 };
         if (access(paths[i], F_OK) != 0) continue;
-        st = wisp_tensor_file_open(&f, r->ctx->pool, paths[i], &why);
+        wisp_status st = wisp_tensor_file_open_own(&f, r->ctx->pool, paths[i], r->path, &why);
         if (st == WISP_EMODEL && !damaged.code) damaged = why;
         if (st == WISP_EMODEL) continue;
         if (st != WISP_OK) return wisp_fail(err, st, "%s", why.text);
@@ -456,6 +456,7 @@ wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
             wisp_say(r->ctx, "resume    %s; going on from the checkpoint before it, %s",
                      damaged.text, paths[i]);
         st = restore(r, &f, paths[i], err);
+        st = wisp_map_blame(&f.map, st, err);
         wisp_tensor_file_close(&f);
         return st;
     }
@@ -470,7 +471,8 @@ void wisp_state_remove(const struct wisp_run *r, bool newest, bool before)
 {
     char path[ROOM], older[WISP_BEFORE_BYTES];
     state_path(path, r);
-    if (before && wisp_out_before(older, path, NULL) == WISP_OK) unlink(older);
+    wisp_out_before(older, path);
+    if (before) unlink(older);
     if (newest) unlink(path);
     wisp_out_sweep(path);
 }

@@ -465,7 +465,7 @@ wisp_status wisp_mtx_read(struct wisp_mtx *out, const char *path, bool rows_are_
     const char *p = read_banner(&t, err);
     if (p) p = read_sizes(size, &t, p, err);
     st = p ? read_body(out, &t, p, size, rows_are_inputs, err) : err->code;
-    wisp_map_close(&m);
+    st = wisp_map_end(&m, st, err);
     if (st != WISP_OK) {
         wisp_mtx_clear(out);
         return st;

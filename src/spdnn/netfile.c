@@ -189,18 +189,22 @@ static wisp_status check_layer(const struct wisp_splayer *l, uint64_t n_ids, boo
 
 struct wisp_netout {
     struct wisp_out *out;
+    const struct wisp_sources *src; /* or NULL */
     struct index x;
     struct entry *entries; /* (x.n_parts) */
     size_t room;
     XXH3_state_t hash; /* of the part being written */
 };
 
-static wisp_status begin(struct wisp_netout **to, const char *path, enum kind kind, wisp_error *err)
+static wisp_status begin(struct wisp_netout **to, const char *path, enum kind kind,
+                         const struct wisp_sources *src, wisp_error *err)
 {
     struct wisp_netout *o = *to = wisp_zalloc(1, sizeof *o);
     if (!o) return wisp_fail_mem(err, sizeof *o, "a file of layers");
+    o->src = src;
     o->x.kind = kind;
-    wisp_status st = wisp_out_create(&o->out, path, err);
+    wisp_status st = (src ? wisp_out_create_own : wisp_out_create)(&o->out, path, err);
+    if (st == WISP_OK && src) wisp_out_like(o->out, src->path);
     if (st == WISP_OK) st = wisp_out_write(o->out, &head_wanted, sizeof head_wanted, err);
     if (st != WISP_OK) {
         wisp_netout_abort(o);
@@ -259,12 +263,12 @@ static void put_weights(struct wisp_netout *o, const struct wisp_splayer *l)
 }
 
 wisp_status wisp_netout_create(struct wisp_netout **out, const char *path, float clip,
-                               wisp_error *err)
+                               const struct wisp_sources *src, wisp_error *err)
 {
     *out = NULL;
     if (!(clip > 0))
         return wisp_fail(err, WISP_EINVAL, "%s: clip %g; it must be above 0", path, (double)clip);
-    wisp_status st = begin(out, path, KIND_NET, err);
+    wisp_status st = begin(out, path, KIND_NET, src, err);
     if (st == WISP_OK) (*out)->x.clip = clip;
     return st;
 }
@@ -311,9 +315,11 @@ static void put_index(struct wisp_netout *o, struct tail *t, const void *p, uint
     t->bytes += bytes;
 }
 
-static wisp_status commit(struct wisp_netout *o, const struct wisp_sources *src, wisp_error *err)
+wisp_status wisp_netout_commit(struct wisp_netout *o, uint64_t n_edges, wisp_error *err)
 {
+    const struct wisp_sources *src = o->src;
     struct tail t = { .offset = wisp_out_offset(o->out), .magic = "wispsend" };
+    o->x.n_edges = n_edges;
     o->x.n_sources = src ? src->n : 0;
     XXH3_64bits_reset(&o->hash);
     put_index(o, &t, &o->x, sizeof o->x);
@@ -328,21 +334,14 @@ static wisp_status commit(struct wisp_netout *o, const struct wisp_sources *src,
     return st;
 }
 
-wisp_status wisp_netout_commit(struct wisp_netout *o, uint64_t n_edges,
-                               const struct wisp_sources *src, wisp_error *err)
-{
-    o->x.n_edges = n_edges;
-    return commit(o, src, err);
-}
-
 wisp_status wisp_spnet_save(const struct wisp_spnet *net, const char *path,
                             const struct wisp_sources *src, wisp_error *err)
 {
     struct wisp_netout *o;
-    wisp_status st = wisp_netout_create(&o, path, net->clip, err);
+    wisp_status st = wisp_netout_create(&o, path, net->clip, src, err);
     for (size_t i = 0; st == WISP_OK && i < net->n_layers; i++)
         st = wisp_netout_add(o, &net->layers[i], err);
-    if (st == WISP_OK) return wisp_netout_commit(o, net->n_edges, src, err);
+    if (st == WISP_OK) return wisp_netout_commit(o, net->n_edges, err);
     wisp_netout_abort(o);
     return st;
 }
@@ -406,7 +405,8 @@ static wisp_status open_file(struct wisp_map *m, struct index *x, const unsigned
                              const char *path, enum kind kind, const struct wisp_sources *src,
                              wisp_error *err)
 {
-    wisp_status st = wisp_map_open(m, path, err);
+    wisp_status st =
+        src ? wisp_map_open_own(m, path, src->path, false, err) : wisp_map_open(m, path, err);
     if (st != WISP_OK) return st;
     const char *why = find_index(m, x, entries, kind);
     if (why) st = wisp_fail(err, WISP_EFORMAT, "%s", why);
@@ -542,7 +542,7 @@ wisp_status wisp_spnet_load(struct wisp_spnet **out, const char *path,
     else st = wisp_fail_mem(err, f.n_layers * sizeof *j.layers, "a network");
     for (size_t i = 0; j.layers && i < f.n_layers; i++) wisp_splayer_clear(&j.layers[i]);
     wisp_free(j.layers);
-    wisp_netfile_close(&f);
+    st = wisp_map_end(&f.map, st, err);
     if (st == WISP_OK) *out = net;
     else wisp_spnet_free(net);
     return st;
@@ -590,7 +590,7 @@ wisp_status wisp_spinputs_save(const struct wisp_spinputs *x, const char *path,
                                const struct wisp_sources *src, wisp_error *err)
 {
     struct wisp_netout *o;
-    wisp_status st = begin(&o, path, KIND_INPUTS, err);
+    wisp_status st = begin(&o, path, KIND_INPUTS, src, err);
     if (st != WISP_OK) return st;
     o->x.n = x->n;
     o->x.width = x->width;
@@ -604,13 +604,14 @@ wisp_status wisp_spinputs_save(const struct wisp_spinputs *x, const char *path,
         put_array(o, a.p[i] + at, bytes);
         end_part(o);
     }
-    if (st == WISP_OK) return commit(o, src, err);
+    if (st == WISP_OK) return wisp_netout_commit(o, 0, err);
     wisp_netout_abort(o);
     return st;
 }
 
 struct input_loading {
-    const unsigned char *file, *entries;
+    const struct wisp_map *m;
+    const unsigned char *entries;
     struct input_arrays a;
     _Atomic(int) bad;
 };
@@ -622,9 +623,9 @@ static void load_piece(void *arg, size_t k, int thread)
     uint64_t at, bytes = piece(&j->a, k, &i, &at);
     const struct entry e = entry(j->entries, k);
     (void)thread;
-    if (XXH3_64bits(j->file + e.offset, e.bytes) != e.check) j->bad = 1;
-    memcpy(j->a.p[i] + at, j->file + e.offset, bytes);
-    wisp_map_forget(j->file + e.offset, e.bytes);
+    if (XXH3_64bits(j->m->p + e.offset, e.bytes) != e.check) j->bad = 1;
+    memcpy(j->a.p[i] + at, j->m->p + e.offset, bytes);
+    wisp_map_forget(j->m, j->m->p + e.offset, e.bytes);
 }
 
 static bool pieces_fit(const struct input_loading *j, uint64_t n_parts)
@@ -688,13 +689,11 @@ wisp_status wisp_spinputs_load(struct wisp_spinputs *out, const char *path,
 {
     struct wisp_map m;
     struct index x;
-    struct input_loading j = { 0 };
+    struct input_loading j = { .m = &m };
     *out = (struct wisp_spinputs){ 0 };
     wisp_status st = open_file(&m, &x, &j.entries, path, KIND_INPUTS, src, err);
     if (st != WISP_OK) return st;
-    j.file = m.p;
-    st = load_inputs(out, &j, &x, pool, err);
-    wisp_map_close(&m);
+    st = wisp_map_end(&m, load_inputs(out, &j, &x, pool, err), err);
     if (st != WISP_OK) wisp_spinputs_clear(out);
     return st;
 }

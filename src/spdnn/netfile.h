@@ -19,9 +19,10 @@
 #include "base/file.h"
 #include "spdnn/spdnn.h"
 
-struct wisp_sources { /* what a file is made from */
+struct wisp_sources { /* what a file is made from: such a file is a cache, of wisp's own */
     const struct wisp_file_id *ids;
     size_t n;
+    const char *path; /* of one of them: whose mode the file gets (base/file.h), or NULL */
 };
 
 /* ---- nets ---- */
@@ -38,14 +39,13 @@ wisp_status wisp_spnet_load(struct wisp_spnet **out, const char *path,
                             wisp_error *err);
 
 /* The same one layer at a time.  Writing: create, add each layer, commit (which frees, as abort
- * does). */
+ * does).  src is borrowed until then. */
 struct wisp_netout;
 wisp_status wisp_netout_create(struct wisp_netout **out, const char *path, float clip,
-                               wisp_error *err);
+                               const struct wisp_sources *src, wisp_error *err);
 wisp_status wisp_netout_add(struct wisp_netout *o, const struct wisp_splayer *l, wisp_error *err);
 /* n_edges: of the net that was given, before any merging. */
-wisp_status wisp_netout_commit(struct wisp_netout *o, uint64_t n_edges,
-                               const struct wisp_sources *src, wisp_error *err);
+wisp_status wisp_netout_commit(struct wisp_netout *o, uint64_t n_edges, wisp_error *err);
 void wisp_netout_abort(struct wisp_netout *o); /* NULL is fine */
 
 struct wisp_netfile { /* open for reading; the caller's to close */

@@ -170,8 +170,7 @@ static wisp_status read_layer(const struct net_job *j, size_t i, wisp_error *err
         st = wisp_fail(err, WISP_EFORMAT, "%s: empty; expected lines of 'input output weight'",
                        path);
     else if (st == WISP_OK) st = make_layer(&j->layers[i], &t, j->n_neurons, err);
-    wisp_map_close(&m);
-    return st;
+    return wisp_map_end(&m, st, err);
 }
 
 static void read_layer_at(void *arg, size_t i, int thread)
@@ -214,7 +213,9 @@ static bool is_this_net(const struct wisp_spnet *net, const struct net_job *j)
 static wisp_status load_net(struct wisp_spnet **out, const struct net_job *j, const char *cache,
                             const struct wisp_context *ctx, wisp_error *err)
 {
-    const struct wisp_sources src = { j->ids, j->n_layers };
+    char first[PATH_MAX];
+    layer_path(first, j, 0);
+    const struct wisp_sources src = { j->ids, j->n_layers, first };
     wisp_error why = { 0 };
     wisp_status st = wisp_spnet_load(out, cache, &src, pool_of(ctx), &why);
     if (st == WISP_OK && !is_this_net(*out, j)) {
@@ -260,7 +261,9 @@ static wisp_status find_net(struct wisp_spnet **out, struct net_job *j, const ch
         wisp_spnet_free(net);
         return st;
     }
-    const struct wisp_sources src = { j->ids, j->n_layers };
+    char first[PATH_MAX];
+    layer_path(first, j, 0);
+    const struct wisp_sources src = { j->ids, j->n_layers, first };
     wisp_error why = { 0 };
     say_no_cache(wisp_spnet_save(net, cache, &src, &why), &why, ctx);
     *out = net;
@@ -299,6 +302,7 @@ wisp_status wisp_challenge_net(struct wisp_spnet **out, const char *dir, uint32_
 /* ---- inputs ---- */
 
 struct image_job {
+    const struct wisp_map *m;
     struct wisp_tsv t;
     struct wisp_spinputs *x;
     _Atomic(uint32_t) n_images; /* the largest id, from 1 */
@@ -376,7 +380,7 @@ static void set_bits(void *arg, size_t i, int thread)
     }
     put_pixels(j, batch, n);
     wisp_tsv_close(&r);
-    wisp_map_forget(begin, (size_t)(r.p - begin));
+    wisp_map_forget(j->m, begin, (size_t)(r.p - begin));
 }
 
 static void count_numbers(void *arg, size_t i, int thread)
@@ -524,8 +528,9 @@ static wisp_status read_images_file(struct wisp_spinputs *out, const char *path,
                                   .max = { wisp_tsv_id_max, n_neurons },
                                   .value = true } };
     wisp_status st = open_text(&m, &j.t, err);
+    j.m = &m;
     if (st == WISP_OK) st = read_images(out, &j, n_neurons, pool, err);
-    wisp_map_close(&m);
+    st = wisp_map_end(&m, st, err);
     if (st != WISP_OK) wisp_spinputs_clear(out);
     return st;
 }
@@ -542,7 +547,7 @@ wisp_status wisp_challenge_inputs(struct wisp_spinputs *out, const char *dir, ui
     if (!find_file(path, dir, name)) return missing(path, "the inputs", err);
     wisp_status st = wisp_file_identify(&id, path, err);
     if (st != WISP_OK) return st;
-    const struct wisp_sources src = { &id, 1 };
+    const struct wisp_sources src = { &id, 1, path };
     snprintf(cache, sizeof cache, "%s.wispcache", path);
     st = wisp_spinputs_load(out, cache, &src, pool_of(ctx), &why);
     if (st == WISP_OK && out->width == n_neurons) return WISP_OK;
@@ -585,7 +590,7 @@ wisp_status wisp_challenge_truth(uint32_t **rows, size_t *n, const char *dir, ui
     };
     wisp_status st = open_text(&m, &t, err);
     if (st == WISP_OK) st = read_truth(rows, n, &t, err);
-    wisp_map_close(&m);
+    st = wisp_map_end(&m, st, err);
     if (st == WISP_OK) return WISP_OK;
     wisp_free(*rows);
     *rows = NULL;

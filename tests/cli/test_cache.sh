@@ -2,7 +2,8 @@
 # The binary copy of a data file: where it lies, when it is used, when it is made again.
 # shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
-synth P --rows 400 --features 300 --labels 40 --row-features 12
+synth P --rows 9000 --features 300 --labels 40 --row-features 12
+check "the source is large enough to have a cache" [ "$(stat -c %s P_train.txt)" -gt 1048576 ]
 quick=(--hidden 8 --epochs 1)
 stamp() { stat -c '%y %i %s' "$1"; }
 caches() { find . -name '*cache*' -type f | sort | paste -sd' '; }

@@ -152,7 +152,7 @@ rc=$?
 check "SIGTERM while reading" [ $rc = 143 ]
 check "SIGTERM while reading: at once" [ ! -e big.txt.wispcache ]
 check "SIGTERM while reading: no model" [ ! -e b -a ! -s out ]
-head -n 500 B_train.txt | sed 1d >big.txt
+head -n 5000 B_train.txt | sed 1d >big.txt
 ok "the next run" train big.txt -o b --no-header "${quick[@]}"
 check "the next run sweeps" [ -z "$(compgen -G 'big.txt.wispcache.tmp*')" ]
 end

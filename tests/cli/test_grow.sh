@@ -61,10 +61,10 @@ check "are the same numbers" /usr/bin/python3 -c '
 for a, b in zip(open("before"), open("out"), strict=True):
     was, now = (dict(x.rsplit(":", 1) for x in l.split()) for l in (a, b))
     assert all(now[k] == v for k, v in was.items()), (a, b)'
-ok "the same text without --init" train new.txt -o plain "${quick[@]}"
+ok "the same text without --init" train new.txt -o plain "${quick[@]}" --memory 1G # so that it has a cache
 names plain labels >labels
 check "has ids of its own" [ "$(wc -l <labels)" = 3 ]
-ok "and again with it" train new.txt -o g2 --init m --epochs 40 --lr 0.02 --holdout 0.1
+ok "and again with it" train new.txt -o g2 --init m --epochs 40 --lr 0.02 --holdout 0.1 --memory 1G
 same "gives the same model" g g2
 check "from its own cache" [ "$(ls new.txt*.wispcache | wc -l)" = 2 ]
 ok "validation text is read with all names" train new.txt -o v --init m --epochs 40 --lr 0.02 --valid new-test.txt --json

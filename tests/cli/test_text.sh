@@ -157,9 +157,9 @@ check "svm from stdin: answers stay with their lines" [ "$(sed -n '1p;4p' out)" 
 # words read for training and for each model are other rows: their caches lie side by side
 rm -f ./*.wispcache
 for pass in 1 2; do
-    ok "train, $pass" train train.txt -o m "${quick[@]}"
-    ok "eval of the same text, $pass" eval m train.txt
-    ok "eval by another model, $pass" eval pairs train.txt
+    ok "train, $pass" train train.txt -o m "${quick[@]}" --memory 1G # small files have caches with it only
+    ok "eval of the same text, $pass" eval m train.txt --memory 1G
+    ok "eval by another model, $pass" eval pairs train.txt --memory 1G
     check "eval by another model, $pass: labels are told" grep -qE 'train.txt: [0-9]+ labels are not known to the model and count as misses' err
     [ $pass = 1 ] && find . -name 'train.txt*.wispcache' -printf '%p %i %T@\n' | sort >before
 done

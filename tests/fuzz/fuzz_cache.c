@@ -23,7 +23,8 @@ static const struct checks_plan plan = { sizeof(struct wisp_cache_index),
 static wisp_status open_bytes(unsigned how, const uint8_t *p, size_t n, wisp_error *err)
 {
     static uint8_t b[4 * FUZZ_ROOM];
-    const struct wisp_cache_key key = { .bytes = 1, .n_features = how & LIMIT ? 3 : 0 };
+    const struct wisp_cache_want want = { .key = { .bytes = 1,
+                                                   .n_features = how & LIMIT ? 3 : 0 } };
     size_t dropped[2];
     struct wisp_data *d;
     if (n > sizeof b) n = sizeof b;
@@ -32,7 +33,7 @@ static wisp_status open_bytes(unsigned how, const uint8_t *p, size_t n, wisp_err
     fuzz_save("c", b, n);
     wisp_status st =
         wisp_cache_open(&d, how & THREADS ? fuzz_three_threads.pool : NULL, fuzz_path("c"),
-                        how & KEY ? &key : NULL, &dropped[0], &dropped[1], err);
+                        how & KEY ? &want : NULL, &dropped[0], &dropped[1], err);
     if (!d != (st != WISP_OK)) fuzz_die("an error, and data", err);
     if (d) rows_check(d, false);
     wisp_data_free(d);
@@ -56,6 +57,7 @@ static void check_twice(const struct wisp_data *a, const struct wisp_read_option
 
 static wisp_status read_text(unsigned how, const uint8_t *p, size_t n, wisp_error *err)
 {
+    wisp_cache_min = 0;
     const struct wisp_read_options o = { .format = how & WORDS ? "fasttext" : "libsvm",
                                          .index_base = 0,
                                          .min_count = 1,

@@ -34,7 +34,7 @@ static bool same_net(const struct wisp_spnet *a, const struct wisp_spnet *b)
 }
 
 static const struct wisp_file_id ids[] = { { 1, 2 }, { 3, 4 } };
-static const struct wisp_sources sources = { ids, 2 };
+static const struct wisp_sources sources = { .ids = ids, .n = 2 };
 static const struct checks_plan plan = { 64, 8, 24, 0, 0 };
 
 static wisp_status try_net(unsigned how, const char *path, wisp_error *err)
@@ -152,7 +152,7 @@ static void round_trip(void)
     const uint8_t *good = fuzz_seeds[NET_SEED] + FUZZ_HEAD;
     const size_t good_bytes = fuzz_seed_bytes[NET_SEED] - FUZZ_HEAD;
     const struct wisp_file_id others[] = { { 1, 2 }, { 3, 5 } };
-    const struct wisp_sources other = { others, 2 }, less = { ids, 1 };
+    const struct wisp_sources other = { .ids = others, .n = 2 }, less = { .ids = ids, .n = 1 };
     struct wisp_spnet *net = make_net(), *back;
     struct wisp_splayer view;
     struct wisp_netfile f;

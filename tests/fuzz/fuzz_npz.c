@@ -113,6 +113,7 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
                                    .n_features = how & FEATURES_3 ? 3 : 0,
                                    .n_labels = how & LABELS_2 ? 2 : 0,
                                    .use_cache = how & CACHED };
+    wisp_cache_min = 0;
     struct wisp_data *d;
     unlink(fuzz_path("x.y.npz"));
     unlink(fuzz_path("x.npz.wispcache"));

@@ -1,6 +1,9 @@
 /* The cache of parsed text: found, stale, damaged, misplaced; and reading with failing memory. */
 #include "data_rig.h"
 
+#include <stddef.h>
+#include <xxhash.h>
+
 /* Reads 'path' and compares with 'want'; from_cache: nothing of the source was read. */
 static void expect(const char *path, const struct wisp_read_options *o,
                    const struct wisp_data *want, bool from_cache, const char *words)
@@ -136,6 +139,124 @@ static void damaged_cache(void)
     wisp_data_free(want);
 }
 
+/* A cache with good checksums whose index says something else: field 'at' of it becomes 'n'. */
+static void lie(const char *place, size_t at, uint64_t n)
+{
+    static char b[9000];
+    size_t bytes = slurp(place, b, sizeof b);
+    uint64_t offset, size, check; /* the tail begins with them, and ends with its own checksum */
+    char *tail = b + bytes - 64;
+    memcpy(&offset, tail, 8);
+    memcpy(&size, tail + 8, 8);
+    memcpy(b + offset + at, &n, 8);
+    check = XXH3_64bits(b + offset, size);
+    memcpy(tail + 16, &check, 8);
+    check = XXH3_64bits(tail, 56);
+    memcpy(tail + 56, &check, 8);
+    save(place, b, bytes);
+}
+
+static void lying_cache(void)
+{
+    TEST("cache: one that claims 2^31 labels or features is made again");
+    static char text[500];
+    const char *path = in_folder("lie.txt"), *place = in_folder("lie.txt.wispcache");
+    size_t n = make_text(text, sizeof text, 4, false, 3);
+    struct wisp_read_options o = { .index_base = -1, .use_cache = true };
+    struct wisp_data *want = read_text(&one, "xc", text, n);
+    save(path, text, n);
+    static const size_t fields[] = { offsetof(struct wisp_cache_index, n_labels),
+                                     offsetof(struct wisp_cache_index, n_features) };
+    for (size_t i = 0; i < 2; i++) {
+        static const uint64_t claims[] = { 0x7fffffff, 0x80000000, (uint64_t)1 << 40, 0 };
+        for (size_t c = 0; c < sizeof claims / sizeof *claims; c++) {
+            wisp_data_free(read_file(path, &o));
+            lie(place, fields[i], claims[c]);
+            expect(path, &o, want, false, "lie.txt.wispcache: damaged (index: sizes)");
+            expect(path, &o, want, true, NULL);
+        }
+    }
+    wisp_data_free(want);
+}
+
+/* ---- caches of others, and caches that change ---- */
+
+static mode_t mode_of(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? st.st_mode & 07777 : 0;
+}
+
+static void foreign_cache(void)
+{
+    static char text[20000], bytes[20000];
+    const char *path = in_folder("f.txt"), *place = in_folder("f.txt.wispcache"),
+               *victim = in_folder("victim");
+    size_t n = make_text(text, sizeof text, 30, false, 13);
+    struct wisp_read_options o = { .index_base = -1, .use_cache = true };
+    struct wisp_data *want = read_text(&one, "xc", text, n);
+    struct stat st;
+    save(path, text, n);
+
+    TEST("cache: a link in its place is neither read nor written through");
+    save(victim, "precious", 8);
+    CHECK(symlink("victim", place) == 0, "link");
+    expect(path, &o, want, false, "found a link");
+    CHECK(slurp(victim, bytes, sizeof bytes) == 8, "the victim was overwritten");
+    CHECK(lstat(place, &st) == 0 && S_ISREG(st.st_mode), "the link is still there");
+    expect(path, &o, want, true, NULL);
+
+    TEST("cache: a pipe in its place is not waited for");
+    unlink(place);
+    CHECK(mkfifo(place, 0666) == 0, "pipe");
+    alarm(60);
+    expect(path, &o, want, false, "are kept in memory");
+    alarm(0);
+    unlink(place);
+
+    TEST("cache: as open as its source, not more");
+    chmod(path, 0600);
+    expect(path, &o, want, false, NULL);
+    CHECK(mode_of(place) == 0600, "mode %o", mode_of(place));
+    chmod(path, 0644);
+
+    TEST("cache: another user's is not believed, the owner's of the source is");
+    if (geteuid() != 0) {
+        SKIP("only root can give files away");
+    } else {
+        CHECK(chown(place, 65534, 65534) == 0, "chown");
+        expect(path, &o, want, false, "belongs to another user");
+        expect(path, &o, want, true, NULL);
+        CHECK(chown(place, 65534, 65534) == 0 && chown(path, 65534, 65534) == 0, "chown");
+        expect(path, &o, want, true, NULL);
+    }
+    wisp_data_free(want);
+}
+
+static void small_sources(void)
+{
+    TEST("cache: small sources leave none, unless memory is limited");
+    static char text[20000];
+    const char *path = in_folder("small.txt"), *place = in_folder("small.txt.wispcache");
+    size_t n = make_text(text, sizeof text, 30, false, 14);
+    struct wisp_read_options o = { .index_base = -1, .use_cache = true };
+    struct wisp_data *want = read_text(&one, "xc", text, n);
+    save(path, text, n);
+    wisp_cache_min = n + 1;
+    expect(path, &o, want, false, NULL);
+    CHECK(access(place, F_OK) != 0, "there is one");
+    o.memory = 1 << 30;
+    expect(path, &o, want, false, NULL);
+    expect(path, &o, want, true, NULL);
+    o.memory = 0;
+    unlink(place);
+    wisp_cache_min = n;
+    expect(path, &o, want, false, NULL);
+    CHECK(access(place, F_OK) == 0, "there is none");
+    wisp_cache_min = 0;
+    wisp_data_free(want);
+}
+
 static void cache_places(void)
 {
     static char text[20000];
@@ -149,8 +270,8 @@ static void cache_places(void)
     mkdir(in_folder("p.txt.wispcache"), 0777); /* in the way: also for root */
     expect(path, &o, want, false, "are kept in memory");
     o.cache = other;
-    expect(path, &o, want, false, "damaged");
-    expect(path, &o, want, true, "damaged");
+    expect(path, &o, want, false, "found a folder");
+    expect(path, &o, want, true, "found a folder");
     o.cache = "/dev/null/no";
     expect(path, &o, want, false, "are kept in memory");
     rmdir(in_folder("p.txt.wispcache"));
@@ -363,10 +484,14 @@ static void failing_memory(void)
 int main(void)
 {
     if (!rig_open()) return 1;
+    wisp_cache_min = 0;
     long live = wisp_mem_live;
     cache();
     cache_names();
     damaged_cache();
+    lying_cache();
+    foreign_cache();
+    small_sources();
     cache_places();
     format_and_base();
     empty_lines();

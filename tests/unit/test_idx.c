@@ -92,6 +92,7 @@ static void reading(void)
     }
     TEST("idx: a model's number of features; the cache is stale when the labels change");
     struct wisp_read_options o = { .index_base = -1, .n_features = 7, .use_cache = true };
+    wisp_cache_min = 0;
     d = read_file(x_path, &o);
     check_rows(d, true, 7);
     CHECK(strstr(said, "were dropped"), "said '%s'", said);

@@ -303,8 +303,8 @@ static void caches(void)
     wisp_file_identify(&ids[0], in_folder("neuron4/n4-l1.tsv"), NULL);
     wisp_file_identify(&ids[1], in_folder("neuron4/n4-l2.tsv"), NULL);
     want->clip = 16;
-    CHECK(wisp_spnet_save(want, in_folder(cache), &(struct wisp_sources){ ids, 2 }, &err) ==
-              WISP_OK,
+    CHECK(wisp_spnet_save(want, in_folder(cache), &(struct wisp_sources){ .ids = ids, .n = 2 },
+                          &err) == WISP_OK,
           "%s", err.text);
     want->clip = 32;
     expect_net(want, "stale");

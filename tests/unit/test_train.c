@@ -475,6 +475,7 @@ static void test_memory(void)
 int main(void)
 {
     rig_init();
+    wisp_cache_min = 0;
     snprintf(text_file, sizeof text_file, "%s/rows.txt", folder);
     snprintf(cache, sizeof cache, "%s.wispcache", text_file);
     test_threads();

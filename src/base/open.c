@@ -1,0 +1,108 @@
+/* Opening files for reading: plain ones only, without waiting, and wisp's own only where nobody
+ * else can have put them there. */
+#include "base/open.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *kind_of(mode_t mode)
+{
+    static const struct {
+        mode_t type;
+        const char *name;
+    } kinds[] = { { S_IFDIR, "a folder" }, { S_IFIFO, "a pipe" },    { S_IFCHR, "a device" },
+                  { S_IFBLK, "a device" }, { S_IFSOCK, "a socket" }, { S_IFLNK, "a link" } };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if ((mode & S_IFMT) == kinds[i].type) return kinds[i].name;
+    return "something else";
+}
+
+static struct wisp_file_id id_of(const struct stat *st)
+{
+    return (struct wisp_file_id){
+        .bytes = (uint64_t)st->st_size,
+        .mtime_ns = (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec,
+    };
+}
+
+/* A writer need not come to a pipe: without O_NONBLOCK opening it would wait for one. */
+static int open_plain(struct stat *st, const char *path, int flags, wisp_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
+    const bool link = fd < 0 && errno == ELOOP && (flags & O_NOFOLLOW);
+    const bool there = fd >= 0 ? fstat(fd, st) == 0 : errno == ENXIO && stat(path, st) == 0;
+    if (link) wisp_fail(err, WISP_EIO, "%s: expected a plain file, found a link", path);
+    else if (!there) wisp_fail_errno(err, WISP_EIO, "%s: cannot be opened", path);
+    else if (!S_ISREG(st->st_mode))
+        wisp_fail(err, WISP_EIO, "%s: expected a plain file, found %s", path, kind_of(st->st_mode));
+    else return fd;
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+int wisp_open_named(struct wisp_file_id *id, const char *path, wisp_error *err)
+{
+    struct stat st;
+    int fd = open_plain(&st, path, 0, err);
+    if (fd >= 0) *id = id_of(&st);
+    return fd;
+}
+
+/* A file that the owner of the source made is worth as much as the source: he could have changed
+ * that as well.  The same holds for who else may write it. */
+static bool believed(const struct stat *st, const char *source)
+{
+    struct stat from = { .st_uid = geteuid() };
+    const mode_t others = S_IWGRP | S_IWOTH;
+    const bool has = source && stat(source, &from) == 0;
+    if (st->st_uid != geteuid() && st->st_uid != 0 && st->st_uid != from.st_uid) return false;
+    return !has || !(st->st_mode & others & ~from.st_mode);
+}
+
+int wisp_open_own(struct wisp_file_id *id, const char *path, const char *source, wisp_error *err)
+{
+    struct stat st;
+    int fd = open_plain(&st, path, O_NOFOLLOW, err);
+    if (fd < 0) return -1;
+    *id = id_of(&st);
+    if (believed(&st, source)) return fd;
+    close(fd);
+    wisp_fail(err, WISP_EIO, "%s: belongs to another user, or others may write it: not believed",
+              path);
+    return -1;
+}
+
+wisp_status wisp_file_unchanged(int fd, const struct wisp_file_id *id, bool cut, const char *path,
+                                wisp_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0) return wisp_fail_errno(err, WISP_EIO, "%s: cannot be read", path);
+    const struct wisp_file_id now = id_of(&st);
+    if (now.bytes < id->bytes)
+        return wisp_fail(err, WISP_EIO,
+                         "%s: was cut from %llu to %llu bytes while it was read; start again with "
+                         "the whole file",
+                         path, (unsigned long long)id->bytes, (unsigned long long)now.bytes);
+    if (now.bytes == id->bytes && now.mtime_ns == id->mtime_ns)
+        return cut ? wisp_fail(err, WISP_EIO, "%s: a part of it could not be read", path) : WISP_OK;
+    return wisp_fail(err, WISP_EIO,
+                     "%s: was changed while it was read; start again, and replace files in use by "
+                     "renaming new ones over them",
+                     path);
+}
+
+wisp_status wisp_file_identify(struct wisp_file_id *out, const char *path, wisp_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) return wisp_fail_errno(err, WISP_EIO, "%s: cannot be read", path);
+    *out = id_of(&st);
+    return WISP_OK;
+}
+
+bool wisp_file_is_pipe(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+}
