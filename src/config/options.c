@@ -1,6 +1,7 @@
 /* The option table: key, type, default, range, commands, help, group, and the commands whose short
  * help shows it.  Read top-down by 'wisp help'. */
 #include "config/options.h"
+#include "base/file.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -572,42 +573,37 @@ static wisp_status set_line(wisp_config *c, char *line, wisp_error *err)
 
 enum { LINE_ROOM = 4095 }; /* with the final zero */
 
-/* The next line without its end; *last: the file ends with it. */
-static wisp_status read_line(char line[LINE_ROOM], bool *last, FILE *f, wisp_error *err)
+/* The next line without its end; *p moves behind it. */
+static wisp_status read_line(char line[LINE_ROOM], const char **p, const char *end, wisp_error *err)
 {
-    size_t n = 0;
-    int c;
-    while ((c = getc(f)) != EOF && c != '\n') {
-        if (c == 0) return wisp_fail(err, WISP_EINVAL, "a NUL byte, expected text");
-        if (n == LINE_ROOM - 1)
-            return wisp_fail(err, WISP_EINVAL, "expected text, at most %d bytes a line",
-                             LINE_ROOM - 1);
-        line[n++] = (char)c;
-    }
+    const char *nl = *p < end ? memchr(*p, '\n', (size_t)(end - *p)) : NULL;
+    const size_t n = (size_t)((nl ? nl : end) - *p);
+    if (n > 0 && memchr(*p, 0, n < LINE_ROOM ? n : LINE_ROOM))
+        return wisp_fail(err, WISP_EINVAL, "a NUL byte, expected text");
+    if (n >= LINE_ROOM)
+        return wisp_fail(err, WISP_EINVAL, "expected text, at most %d bytes a line", LINE_ROOM - 1);
+    if (n > 0) memcpy(line, *p, n);
     line[n] = 0;
-    *last = c == EOF;
+    *p = nl ? nl + 1 : end;
     return WISP_OK;
 }
 
 wisp_status wisp_config_load(wisp_config *c, const char *path, wisp_error *err)
 {
-    FILE *f = fopen(path, "re");
-    if (!f) return wisp_fail_errno(err, WISP_EIO, "%s: cannot be opened", path);
+    struct wisp_map map;
     char line[LINE_ROOM];
-    wisp_status st = WISP_OK;
-    bool last = false;
-    for (size_t n = 1; st == WISP_OK && !last; n++) {
+    wisp_status st = wisp_map_open(&map, path, err);
+    const char *p = map.p ? (const char *)map.p : "", *end = p + map.bytes;
+    for (size_t n = 1; st == WISP_OK && p < end; n++) {
         wisp_error why = { 0 };
-        st = read_line(line, &last, f, &why);
-        if (st == WISP_OK && !ferror(f)) {
+        st = read_line(line, &p, end, &why);
+        if (st == WISP_OK) {
             bool bom = n == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0;
             st = set_line(c, line + (bom ? 3 : 0), &why);
         }
         if (st != WISP_OK) wisp_fail(err, st, "%s:%zu: %.400s", path, n, why.text);
     }
-    if (st == WISP_OK && ferror(f)) st = wisp_fail_errno(err, WISP_EIO, "%s: cannot be read", path);
-    fclose(f);
-    return st;
+    return wisp_map_end(&map, st, err);
 }
 
 wisp_status wisp_opt_list(double *out, size_t *n, size_t room, const wisp_config *c,

@@ -64,8 +64,9 @@ for a, b in zip(open("before"), open("out"), strict=True):
 ok "the same text without --init" train new.txt -o plain "${quick[@]}" --memory 1G # so that it has a cache
 names plain labels >labels
 check "has ids of its own" [ "$(wc -l <labels)" = 3 ]
-ok "and again with it" train new.txt -o g2 --init m --epochs 40 --lr 0.02 --holdout 0.1 --memory 1G
+ok "and again with it" train new.txt -o g2 --init m --epochs 40 --lr 0.02 --holdout 0.1
 same "gives the same model" g g2
+ok "and with a cache" train new.txt -o g2 --init m --epochs 1 --memory 1G
 check "from its own cache" [ "$(ls new.txt*.wispcache | wc -l)" = 2 ]
 ok "validation text is read with all names" train new.txt -o v --init m --epochs 40 --lr 0.02 --valid new-test.txt --json
 judge "new labels count there" 'd["valid_p@1"] > 90'
