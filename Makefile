@@ -90,10 +90,14 @@ $(BUILD)/wisp-mpi.so: $(MPIOBJ)
 	@echo '  link $@'
 	$(Q)$(MPICC) $(CFLAGS) -shared -Wl,--no-undefined $(MPIOBJ) -o $@
 
-$(BUILD)/tests/%: tests/%.c $(BUILD)/libwisp.a
+# In two steps: a library that changed is linked to tests that did not.
+$(BUILD)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
 	@echo '  cc   $<'
-	$(Q)$(CC) $(FLAGS) -Itests $(CFLAGS) $< $(BUILD)/libwisp.a -o $@ $(LIBS)
+	$(Q)$(CC) $(FLAGS) -Itests $(CFLAGS) -c $< -o $@
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libwisp.a
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) $< $(BUILD)/libwisp.a -o $@ $(LIBS)
+.PRECIOUS: $(BUILD)/tests/%.o
 # Makes calls of the C library fail, for tests/faults; a sanitizer keeps its own malloc.
 INJECT  := $(BUILD)/tests/faults/inject.so
 $(INJECT): tests/faults/inject.c
