@@ -1,5 +1,6 @@
 /* Laying out a batch: tf-idf, unit length, input dropout, and the same non-zeros by feature. */
 #include "model/batch.h"
+#include "base/cut.h"
 #include "base/mem.h"
 #include "base/rand.h"
 
@@ -239,6 +240,17 @@ static void fill_labels(struct wisp_layout *l)
 
 /* ---- the stages ---- */
 
+/* What is left of the batch before. */
+static void spoil(const struct wisp_layout *l, size_t nnz, size_t lab)
+{
+    const struct wisp_batch *b = &l->batch;
+    void *const by_nnz[] = { b->xi, b->xv, b->touched, b->tp, b->ts, b->tv };
+    void *const by_label[] = { b->yi, b->place, b->sample, b->logit };
+    for (size_t i = 0; i < sizeof by_nnz / sizeof *by_nnz; i++) wisp_cut_spoil(by_nnz[i], nnz * 4);
+    for (size_t i = 0; i < sizeof by_label / sizeof *by_label; i++)
+        wisp_cut_spoil(by_label[i], lab * 4);
+}
+
 static void measure(void *layout, size_t i, int thread)
 {
     (void)i, (void)thread;
@@ -256,7 +268,9 @@ static void measure(void *layout, size_t i, int thread)
                               "a batch of %zu rows has %zu non-zeros; take a smaller --batch",
                               l->batch.n, nnz);
     else l->status = wisp_layout_reserve(l, l->batch.n, nnz, lab, &l->err);
-    if (l->status == WISP_OK) fill_labels(l);
+    if (l->status != WISP_OK) return;
+    if (wisp_borders) spoil(l, nnz, lab);
+    fill_labels(l);
 }
 
 /* Is every row laid out?  No NaN leaves here. */
