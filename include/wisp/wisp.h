@@ -158,6 +158,12 @@ WISP_API wisp_status wisp_data_from_text(wisp_data **out, wisp_context *ctx, siz
                                          const int64_t *y_ptr, const int32_t *y_idx,
                                          const wisp_config *cfg, const wisp_model *model,
                                          wisp_error *err);
+/* The same for rows that go with 'like', which is text (validation rows): words get its ids. */
+WISP_API wisp_status wisp_data_from_text_like(wisp_data **out, wisp_context *ctx, size_t n_rows,
+                                              const char *text, const uint64_t *start,
+                                              size_t n_labels, const int64_t *y_ptr,
+                                              const int32_t *y_idx, const wisp_config *cfg,
+                                              const wisp_data *like, wisp_error *err);
 /* Copies rows in CSR order; y_ptr may be NULL (no labels).  Ids are checked. */
 WISP_API wisp_status wisp_data_from_csr(wisp_data **out, size_t n_rows, size_t n_features,
                                         size_t n_labels, const int64_t *x_ptr, const int32_t *x_idx,

@@ -58,6 +58,8 @@ FUNCTIONS = {
     "wisp_config_set": (Status, [Pointer, _TEXT, _TEXT]),
     "wisp_data_open": (Status, [_OUT, Pointer, _TEXT, Pointer, Pointer]),
     "wisp_data_open_like": (Status, [_OUT, Pointer, _TEXT, Pointer, Pointer]),
+    "wisp_data_from_text": (Status, [_OUT, Pointer, Size, _TEXT, Pointer, Size, Pointer, Pointer, Pointer, Pointer]),
+    "wisp_data_from_text_like": (Status, [_OUT, Pointer, Size, _TEXT, Pointer, Size, Pointer, Pointer, Pointer, Pointer]),
     "wisp_data_view_csr": (Status, [_OUT, Size, Size, Size, Pointer, Pointer, Pointer, c.c_uint, Pointer, Pointer]),
     "wisp_data_set_weights": (Status, [Pointer, Pointer]),
     "wisp_data_stats_get": (None, [Pointer, c.POINTER(DataStats)]),

@@ -1,6 +1,7 @@
 """Rows for the library: scipy matrices are viewed, not copied; labels in any of the usual forms become ids."""
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import warnings
@@ -53,6 +54,37 @@ def feature_names(X: Any) -> Optional[np.ndarray]:
                         f"{kinds} as feature name / column name types. Make all of them text, e.g. with "
                         "X.columns = X.columns.astype(str)")
     return names
+
+
+# ---- text ----
+
+
+class Text:
+    """Rows of text, as the library takes them."""
+
+    def __init__(self, rows: List[str]) -> None:
+        self.n_rows = len(rows)
+        parts = [row.encode() for row in rows]
+        self.bytes = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._start = (ctypes.c_uint64 * (len(parts) + 1))(0, *itertools.accumulate(map(len, parts)))
+        self.start = ctypes.addressof(self._start)
+
+
+class Question(Text):
+    """Rows of text to predict with a model: what they become lives as long as the call."""
+
+    def __init__(self, rows: List[str], cfg: library.Handle, model: library.Handle) -> None:
+        super().__init__(rows)
+        self.cfg, self.model = cfg, model
+
+    def ask(self, predictor: library.Handle, labels: int, scores: int) -> None:
+        data = library.Pointer()
+        library.call("wisp_data_from_text", data, predictor.keep[0], self.n_rows, self.bytes, self.start, 0, None, None,
+                     self.cfg, self.model)
+        try:
+            library.call("wisp_predictor_run", labels, scores, predictor, data, 0, self.n_rows)
+        finally:
+            library.lib.wisp_data_free(data)
 
 
 # ---- features ----
@@ -199,6 +231,14 @@ class Data(library.Handle):
         y = (None, None) if labels is None else (labels.start.ctypes.data, labels.ids.ctypes.data)
         return cls("wisp_data_view_csr", "wisp_data_free", *X.shape, n_labels, X.indptr.ctypes.data,
                    X.indices.ctypes.data, X.data.ctypes.data, X.types, *y, keep=(X, labels))
+
+    @classmethod
+    def of_text(cls, rows: Text, ctx: library.Handle, cfg: library.Handle, labels: "Labels", like: Optional["Data"] = None
+                ) -> "Data":
+        """Rows to train on, or to validate with those of 'like'."""
+        start = (rows.n_rows, rows.bytes, rows.start, len(labels.classes), labels.start.ctypes.data, labels.ids.ctypes.data)
+        create = "wisp_data_from_text" if like is None else "wisp_data_from_text_like"
+        return cls(create, "wisp_data_free", ctx, *start, cfg, like)
 
     @classmethod
     def open(cls, path: Any, ctx: library.Handle, cfg: library.Handle, model: Any = None,

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,7 +16,8 @@ import scipy.sparse as sp
 from . import _library as library
 from . import _options as options
 from ._model import Model, Rows, read_names, write_names
-from ._rows import Data, Labels, feature_names, is_file, labels as to_labels, matrix, more_classes, texts
+from ._rows import (Csr, Data, Labels, Question, Text, feature_names, is_file, labels as to_labels, matrix, more_classes,
+                    texts)
 from ._training import train
 
 MOST = 64  # labels of a row that 'predict' looks at; a card gives no more
@@ -39,6 +40,7 @@ _EXTRA = {  # name: (default, type hint, help)
                  "epoch, epochs, rows_done, n_rows, loss, rows_per_s, eta_s, valid, best, epoch_ended ...; what it "
                  "returns stops the run if it is true.  True: lines on stderr"),
 }
+_PLAIN = options.config({})  # how text is cut is the model's own
 _PREDICT = ("k", "threshold", "inference", "scores", "proba")  # of prediction alone
 # What other libraries call it.
 _ELSEWHERE = {"n_jobs": "threads", "n_threads": "threads", "num_threads": "threads", "random_state": "seed",
@@ -179,19 +181,27 @@ report_ : dict
             return Data.open(X, ctx, options.config(settings)), None, "sparse"
         if settings["labels"]:
             raise ValueError("labels: the classes of Y are the names; a file of names is for rows from a file")
-        M = matrix(X, narrow=self.device != "cpu")
-        y = to_labels(Y, M.shape[0], known)
+        rows: Union[Text, Csr]
+        words = texts(X)
+        if words is not None:
+            rows = Text(words)
+        else:
+            rows = matrix(X, narrow=self.device != "cpu")
+        y = to_labels(Y, rows.n_rows, known)
         if init is not None:
-            self._check_columns(init, X, M.shape[1], more=True)
+            if isinstance(rows, Csr):
+                self._check_columns(init, X, rows.shape[1], more=True)
             if (y.kind == "single") != (init.kind == "single"):
                 raise ValueError(f"Y is {'classes' if y.kind == 'single' else 'multi-label'}, in 'fit' it was not")
         names = os.path.join(folder, "names")
         how = write_names(names, y.classes, init.model.note().get("names") if init is not None else None)
-        mean = len(y.ids) / max(1, M.shape[0])
+        mean = len(y.ids) / rows.n_rows
         settings["labels"] = names
         settings["class_weight"] = self._class_weights(y.classes, folder)
         settings["note"] = json.dumps({"wisp.py": 1, "kind": y.kind, "names": how, "labels": round(mean, 4)})
-        return Data.view(M, y, len(y.classes)), y, y.kind
+        if isinstance(rows, Text):
+            return Data.of_text(rows, ctx, options.config(settings), y), y, y.kind
+        return Data.view(rows, y, len(y.classes)), y, y.kind
 
     def _class_weights(self, classes: Optional[np.ndarray], folder: str) -> Any:
         """class_weight as the library takes it: a dict becomes a file; of classes that are not known yet by name."""
@@ -217,9 +227,12 @@ report_ : dict
             return Data.open(X, ctx, options.config(settings), like=rows)
         if y is None:
             raise ValueError("X_valid must be the path of a file, as X is")
-        M = matrix(X)
-        there = to_labels(Y, M.shape[0], y.classes)
-        return Data.view(M, there, len(there.classes))  # labels that no training row has are never found
+        words = texts(X)
+        M = Text(words) if words is not None else matrix(X)
+        there = to_labels(Y, M.n_rows, y.classes)  # labels that no training row has are never found
+        if isinstance(M, Text):
+            return Data.of_text(M, ctx, options.config(settings), there, like=rows)
+        return Data.view(M, there, len(there.classes))
 
     def _take(self, model: Model, kind: str, classes: Optional[np.ndarray], names: Optional[np.ndarray]) -> None:
         fitted = _Fitted(model, kind, read_names(model) if classes is None else classes, names, model.n_features,
@@ -251,9 +264,16 @@ report_ : dict
             raise ValueError(f"X has {n} features, but {type(self).__name__} is expecting {known} features as input")
 
     def _rows(self, fitted: _Fitted, X: Any) -> Rows:
-        if not sp.issparse(X) and is_file(X):
-            cfg = options.config({**self._settings(), "labels": None})
-            return Data.open(X, library.context(self.threads), cfg, fitted.model.handle)
+        if not sp.issparse(X):
+            if is_file(X):
+                cfg = options.config({**self._settings(), "labels": None})
+                return Data.open(X, library.context(self.threads), cfg, fitted.model.handle)
+            words = texts(X)
+            if words is not None and fitted.words:
+                return Question(words, _PLAIN, fitted.model.handle)
+            if words is not None:
+                raise ValueError("X is text, but this model was trained on numbers" +
+                                 (f"; for a file pass pathlib.Path({X!r})" if isinstance(X, str) else ""))
         M = matrix(X)
         self._check_columns(fitted, X, M.shape[1])
         return M

@@ -247,6 +247,24 @@ wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
     return st;
 }
 
+/* Options for rows that go with 'like'; 'stop', which is cleared afterwards, finds its stop words.
+ */
+static wisp_status options_like(struct wisp_read_options *o, struct wisp_lookup *stop,
+                                const wisp_config *cfg, const wisp_data *like, wisp_error *err)
+{
+    wisp_status st = read_options(o, cfg, NULL, err);
+    go_with(o, like->format, like->index_base);
+    if (like->format && like->format->words) {
+        o->labels = like->labels.n ? &like->labels : NULL;
+        o->vocab = like->vocab.n ? &like->vocab : NULL;
+        o->text = like->text;
+        o->min_count = 1;
+    }
+    if (st == WISP_OK && like->stop.n) st = wisp_lookup_init(stop, &like->stop, err);
+    if (stop->slots) o->stop = stop;
+    return st;
+}
+
 wisp_status wisp_data_open_like(wisp_data **out, wisp_context *ctx, const char *path,
                                 const wisp_config *cfg, const wisp_data *like, wisp_error *err)
 {
@@ -254,16 +272,7 @@ wisp_status wisp_data_open_like(wisp_data **out, wisp_context *ctx, const char *
     struct wisp_lookup stop = { 0 };
     bool words = like->format && like->format->words;
     *out = NULL;
-    wisp_status st = read_options(&o, cfg, NULL, err);
-    go_with(&o, like->format, like->index_base);
-    if (words) {
-        o.labels = like->labels.n ? &like->labels : NULL;
-        o.vocab = like->vocab.n ? &like->vocab : NULL;
-        o.text = like->text;
-        o.min_count = 1;
-    }
-    if (st == WISP_OK && like->stop.n) st = wisp_lookup_init(&stop, &like->stop, err);
-    if (stop.slots) o.stop = &stop;
+    wisp_status st = options_like(&o, &stop, cfg, like, err);
     if (st == WISP_OK && !words && *wisp_opt_text(cfg, OPT_INIT))
         st = wisp_grow_open(out, ctx, path, cfg, &o, err);
     else if (st == WISP_OK) st = wisp_data_read(out, ctx, path, &o, err);
@@ -305,6 +314,25 @@ wisp_status wisp_data_from_text(wisp_data **out, wisp_context *ctx, size_t n_row
         st = wisp_grow_text(out, ctx, &m, cfg, &o, err);
     else if (st == WISP_OK) st = wisp_data_read_rows(out, ctx, &m, &o, err);
     clear_stop_words(&stop);
+    return st;
+}
+
+wisp_status wisp_data_from_text_like(wisp_data **out, wisp_context *ctx, size_t n_rows,
+                                     const char *text, const uint64_t *start, size_t n_labels,
+                                     const int64_t *y_ptr, const int32_t *y_idx,
+                                     const wisp_config *cfg, const wisp_data *like, wisp_error *err)
+{
+    const struct wisp_memory_rows m = { n_rows, n_labels, text, start, y_ptr, y_idx };
+    struct wisp_read_options o;
+    struct wisp_lookup stop = { 0 };
+    *out = NULL;
+    if (!like->format || !like->format->words)
+        return wisp_fail(err, WISP_EINVAL,
+                         "the rows to go with have numbered features, these are text");
+    wisp_status st = options_like(&o, &stop, cfg, like, err);
+    if (st == WISP_OK) st = check_rows(&m, err);
+    if (st == WISP_OK) st = wisp_data_read_rows(out, ctx, &m, &o, err);
+    wisp_lookup_clear(&stop);
     return st;
 }
 

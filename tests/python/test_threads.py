@@ -79,8 +79,11 @@ works = [same("predict", soft.predict, rows), same("decision_function", soft.dec
          same("predict_proba", soft.predict_proba, rows), same("predict_top", soft.predict_top, rows, 3),
          same("predict_top", soft.predict_top, rows, 8), same("predict", single.predict, rows),
          same("score", lambda X: np.array(single.score(X, [0] * X.shape[0])), rows)]
+words = ["sky and sea", "red wine", "green tea", "a rose", "the sea", "grass"] * 20
+text = small(epochs=3).fit(words, [i % 6 for i in range(120)])
+works += [same("text", text.predict_top, words[:6], 3), same("texts", text.predict_proba, [words[:9], words[2:40]])]
 bad = at_once(works, CALLS)
-check(f"{THREADS} threads on one estimator, {CALLS} calls", not bad, f"{len(bad)} wrong: {bad[:3]}")
+check(f"{THREADS} threads on one estimator of each kind, {CALLS} calls", not bad, f"{len(bad)} wrong: {bad[:3]}")
 
 # ---- training meanwhile ----
 old, new = [[f"old {i}" for i in row] for row in lists], [[f"new {7 - i}" for i in row] for row in lists]
