@@ -134,7 +134,7 @@ static inline struct wisp_model *hand_made(const struct wisp_data *d)
     m->loss = wisp_loss_find("bce");
     m->idf = wisp_alloc(d->n_features, sizeof *m->idf);
     wisp_values_idf(m->idf, d);
-    m->values = (struct wisp_values){ WISP_VALUES_TFIDF, m->idf };
+    m->values = (struct wisp_values){ .mode = WISP_VALUES_TFIDF, .idf = m->idf };
     m->label_rows = d->label_rows;
     m->n_train = d->n_rows;
     m->text = true;

@@ -209,10 +209,11 @@ static const wisp_option table[N_OPTS] = {
     [OPT_FORMAT] = { "format", "choice", "auto", "auto|xc|libsvm|fasttext|csv|tsv|jsonl|npz|idx",
                      READS, "format of the data files; auto: by their bytes", DATA,
                      "train eval predict convert" },
-    [OPT_VALUES] = { "values", "choice", "auto", "auto|tfidf|unit|raw", "train bench",
-                     "tfidf: (1+log count)*idf, length 1; unit: length 1; raw: as they are; auto: "
-                     "raw "
-                     "for images (idx), tfidf where all values are counts, else unit",
+    [OPT_VALUES] = { "values", "choice", "auto", "auto|tfidf|unit|raw|standard", "train bench",
+                     "tfidf: (1+log count)*idf, length 1; unit: length 1; raw: as they are; "
+                     "standard: columns of mean 0 and deviation 1; auto: raw for images (idx), "
+                     "standard for tables whose columns are mostly filled, tfidf for words and "
+                     "counts, else unit",
                      DATA, "" },
     [OPT_INDEX_BASE] = { "index-base", "int", "-1", "-1..1", READS,
                          "first feature id; -1: xc 0, libsvm 1", DATA, "convert" },

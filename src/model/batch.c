@@ -7,30 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const mode_names[] = { "tfidf", "unit", "raw" };
-
-const char *wisp_values_name(enum wisp_values_mode mode)
-{
-    return mode_names[mode];
-}
-
-bool wisp_values_find(enum wisp_values_mode *out, const char *name)
-{
-    for (int i = 0; i < 3; i++)
-        if (strcmp(mode_names[i], name) == 0) {
-            *out = (enum wisp_values_mode)i;
-            return true;
-        }
-    return false;
-}
-
-void wisp_values_idf(float *idf, const struct wisp_data *d)
-{
-    for (size_t f = 0; f < d->n_features; f++)
-        idf[f] =
-            d->feature_rows[f] ? (float)log((double)d->n_rows / (double)d->feature_rows[f]) : 0;
-}
-
 wisp_status wisp_layout_init(struct wisp_layout *l, size_t n_features, size_t n_labels,
                              bool by_feature, wisp_error *err)
 {
@@ -127,6 +103,30 @@ wisp_status wisp_layout_reserve(struct wisp_layout *l, size_t n, size_t nnz, siz
 
 enum { OVERFLOWS = UINT32_MAX }; /* in place of how many features are left of a row */
 
+/* The most features that a row of the set has for the network. */
+static size_t row_room(const struct wisp_layout *l, const struct wisp_rows *r, size_t row)
+{
+    return l->v.mode == WISP_VALUES_STANDARD ? l->n_features : r->xp[row + 1] - r->xp[row];
+}
+
+/* The columns of a table; what input dropout takes is as if it had the mean. */
+static uint32_t fill_table_row(const struct wisp_layout *l, const struct wisp_rows *r, size_t row,
+                               size_t sample, const struct wisp_values *v,
+                               const struct wisp_drop *drop)
+{
+    int32_t *xi = l->batch.xi + l->batch.xp[sample];
+    float *xv = l->batch.xv + l->batch.xp[sample];
+    uint32_t all = wisp_values_fill(xi, xv, r, row, l->n_features, v), n = 0;
+    uint64_t stream = WISP_STREAM_INPUT_DROP + (drop->step << 8);
+    for (uint32_t i = 0; i < all && drop->rate > 0; i++) {
+        uint64_t place = (uint64_t)sample << 32 | i;
+        if (wisp_rand_unit(drop->seed, stream, place) < drop->rate) continue;
+        xi[n] = xi[i];
+        xv[n++] = xv[i] * (float)(1 / (1 - drop->rate));
+    }
+    return drop->rate > 0 ? n : all;
+}
+
 /* Lays out one row's features as those of a sample, transformed; returns how many. */
 static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r, size_t row,
                          size_t sample, const struct wisp_values *v, const struct wisp_drop *drop)
@@ -136,6 +136,7 @@ static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r,
     uint32_t n = 0;
     double sum = 0;
     uint64_t stream = WISP_STREAM_INPUT_DROP + (drop->step << 8);
+    if (v->mode == WISP_VALUES_STANDARD) return fill_table_row(l, r, row, sample, v, drop);
     for (uint32_t i = r->xp[row]; i < r->xp[row + 1]; i++) {
         int32_t id = wisp_row_id(r, i);
         if ((size_t)id >= l->n_features) break; /* ids ascend */
@@ -230,7 +231,7 @@ static void fill_labels(struct wisp_layout *l)
     for (size_t i = 0; i < b->n; i++) {
         if (b->weight) b->weight[i] = l->d->weights[l->rows[i]];
         const struct wisp_rows *r = wisp_data_row(l->d, l->rows[i], &at);
-        b->xp[i + 1] = b->xp[i] + (r->xp[at + 1] - r->xp[at]);
+        b->xp[i + 1] = b->xp[i] + (uint32_t)row_room(l, r, at);
         uint32_t y = b->yp[i];
         for (uint32_t e = r->yp[at]; e < r->yp[at + 1]; e++)
             if (!l->by_feature || (size_t)r->yi[e] < l->n_labels) b->yi[y++] = r->yi[e];
@@ -258,7 +259,7 @@ static void measure(void *layout, size_t i, int thread)
     size_t nnz = 0, lab = 0, at;
     for (size_t s = 0; s < l->batch.n; s++) {
         const struct wisp_rows *r = wisp_data_row(l->d, l->rows[s], &at);
-        nnz += r->xp[at + 1] - r->xp[at];
+        nnz += row_room(l, r, at);
         lab += r->yp[at + 1] - r->yp[at];
     }
     l->status = wisp_map_check(&l->d->map, &l->err);

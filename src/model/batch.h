@@ -4,17 +4,7 @@
 
 #include "data/data.h"
 #include "layer/layer.h"
-
-enum wisp_values_mode { WISP_VALUES_TFIDF, WISP_VALUES_UNIT, WISP_VALUES_RAW };
-
-struct wisp_values { /* how a row's values reach the network; part of the model */
-    enum wisp_values_mode mode;
-    const float *idf; /* (n_features), mode tfidf only */
-};
-const char *wisp_values_name(enum wisp_values_mode mode);
-bool wisp_values_find(enum wisp_values_mode *out, const char *name);
-/* idf[f] = log(N / rows with f); features never seen get 0: they say nothing. */
-void wisp_values_idf(float *idf, const struct wisp_data *d);
+#include "model/values.h"
 
 struct wisp_drop { /* input dropout; rate 0: none */
     double rate;

@@ -16,6 +16,8 @@ struct wisp_gpu {
     struct wisp_cuda_setup setup;
     struct wisp_cuda_hidden *layers;
     struct wisp_cuda_block *blocks;
+    struct wisp_data
+        *table; /* standardised rows, or NULL: the training rows are taken as they are */
     void *functions;
     uint32_t *ids, *n; /* (most steps, batch), (most steps) */
     float *lr;
@@ -79,7 +81,16 @@ wisp_status wisp_gpu_check(const struct wisp_run *r, wisp_error *err)
 static wisp_status set_rows(struct wisp_cuda_setup *s, struct wisp_gpu *g, const struct wisp_run *r,
                             wisp_error *err)
 {
+    const struct wisp_values *v = &r->m->values;
     const struct wisp_data *d = r->train;
+    s->values = (int)v->mode;
+    if (v->mode ==
+        WISP_VALUES_STANDARD) { /* the card takes a copy of such rows, and takes it raw */
+        wisp_status st = wisp_values_standardise(&g->table, d, r->m->net.n_features, v, err);
+        if (st != WISP_OK) return st;
+        d = g->table;
+        s->values = WISP_VALUES_RAW;
+    }
     g->blocks = wisp_alloc(d->n_blocks, sizeof *g->blocks);
     if (!g->blocks) return wisp_fail_mem(err, d->n_blocks * sizeof *g->blocks, "the card's rows");
     for (size_t b = 0; b < d->n_blocks; b++) {
@@ -88,8 +99,7 @@ static wisp_status set_rows(struct wisp_cuda_setup *s, struct wisp_gpu *g, const
         g->blocks[b] = (struct wisp_cuda_block){ k->n, k->xp, k->xi, k->xv, k->yp, k->yi };
     }
     s->n_rows = d->n_rows, s->n_blocks = d->n_blocks, s->blocks = g->blocks;
-    s->idf = r->m->values.idf;
-    s->values = (int)r->m->values.mode;
+    s->idf = v->idf;
     s->input_dropout = (float)r->plan.input_dropout;
     return WISP_OK;
 }
@@ -230,6 +240,7 @@ void wisp_gpu_free(struct wisp_gpu *g)
     if (g->t) g->api->free(g->t);
     wisp_free(g->layers);
     wisp_free(g->blocks);
+    wisp_data_free(g->table);
     wisp_free(g->functions);
     wisp_free(g->ids);
     wisp_free(g->n);

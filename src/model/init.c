@@ -205,6 +205,24 @@ void wisp_init_idf(struct wisp_run *r)
     for (size_t f = d->n_features; f < init->net.n_features; f++) idf[f] = init->values.idf[f];
 }
 
+void wisp_init_columns(struct wisp_run *r)
+{
+    const struct wisp_data *d = r->train;
+    const struct wisp_model *init = r->init;
+    float *mean = r->m->columns, *scale = mean + r->m->net.n_features;
+    const double share = (double)d->n_rows / (double)(init->n_train + d->n_rows);
+    for (size_t f = 0; f < r->m->net.n_features; f++)
+        if (f < init->net.n_features && (init->values.scale[f] > 0 || scale[f] == 0)) {
+            mean[f] = init->values.mean[f];
+            scale[f] = init->values.scale[f];
+        } else if (scale[f] > 0) {
+            double was = (double)mean[f], deviation = 1 / (double)scale[f];
+            double square = share * (deviation * deviation + was * was), now = share * was;
+            mean[f] = (float)now;
+            scale[f] = (float)(1 / sqrt(square - now * now));
+        }
+}
+
 /* From rows of int8, which are never trained, in pieces. */
 static void copy_int8(struct wisp_param *to, const struct wisp_param *from,
                       const struct wisp_kernels *k)

@@ -24,6 +24,8 @@ void wisp_init_say(const struct wisp_run *r, const char *path);
  *     log((old rows + new rows) / new rows with it)
  * Ids that the model has but never saw (its idf says nothing) are new ones. */
 void wisp_init_idf(struct wisp_run *r);
+/* The same for r->m->columns: a new column was 0 in all old rows. */
+void wisp_init_columns(struct wisp_run *r);
 /* Copies the model's weights and connections over those of a new net; rows that the model does not
  * have stay as they are. */
 void wisp_init_weights(struct wisp_run *r);

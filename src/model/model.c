@@ -2,7 +2,8 @@
  *
  * Tensors: every declared parameter under its name, beside one of I8 "NAME.scale" (F32); fixed
  * connections "N.KIND.inputs" (I32: ids of the inputs of each output, ascending); "labels"
- * "vocab" and "stop_words" (U8, lines); "idf" (F32); "label_rows" (I64); "votes.start" (I64),
+ * "vocab" and "stop_words" (U8, lines); "idf" (F32), or
+ * "mean" and "scale" (F32); "label_rows" (I64); "votes.start" (I64),
  * "votes.label" (I32), "votes.weight" (F32); "calibration.exact", "calibration.sparse" (F32: struct
  * wisp_calibration).  Metadata: what is listed in save(); "quantized" (quantize.c). */
 #include "model/model.h"
@@ -31,6 +32,7 @@ void wisp_model_free(struct wisp_model *m)
     wisp_tensor_file_close(&m->file);
     wisp_free(m->spec);
     wisp_free(m->idf);
+    wisp_free(m->columns);
     wisp_free(m->counts);
     wisp_free(m->options);
     wisp_free(m->describe);
@@ -92,6 +94,11 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
     if (m->values.mode == WISP_VALUES_TFIDF)
         add(&l, "idf", WISP_F32, m->net.n_features, 0, m->values.idf,
             m->net.n_features * sizeof(float));
+    if (m->values.mode == WISP_VALUES_STANDARD) {
+        size_t n = m->net.n_features;
+        add(&l, "mean", WISP_F32, n, 0, m->values.mean, n * sizeof(float));
+        add(&l, "scale", WISP_F32, n, 0, m->values.scale, n * sizeof(float));
+    }
     if (m->votes.start) {
         const struct wisp_votes *v = &m->votes;
         size_t n = (size_t)v->start[v->n_features];
@@ -347,6 +354,31 @@ static wisp_status load_counts(const struct loader *ld, wisp_error *err)
     return WISP_OK;
 }
 
+/* What values become with: idf, or means and scales of columns. */
+static wisp_status load_values(const struct loader *ld, wisp_error *err)
+{
+    struct wisp_model *m = ld->m;
+    size_t n = m->net.n_features;
+    struct {
+        enum wisp_values_mode mode;
+        const char *name;
+        const float **to;
+        bool from_0;
+    } const parts[] = { { WISP_VALUES_TFIDF, "idf", &m->values.idf, true },
+                        { WISP_VALUES_STANDARD, "mean", &m->values.mean, false },
+                        { WISP_VALUES_STANDARD, "scale", &m->values.scale, true } };
+    wisp_status st = WISP_OK;
+    for (size_t i = 0; st == WISP_OK && i < sizeof parts / sizeof *parts; i++) {
+        const struct wisp_tensor *t;
+        if (parts[i].mode != m->values.mode) continue;
+        st = need(&t, ld, parts[i].name, WISP_F32, n, 0, err);
+        if (st == WISP_OK) *parts[i].to = t->data;
+        if (st == WISP_OK && parts[i].from_0)
+            st = expect_from_0(ld, parts[i].name, t->data, n, err);
+    }
+    return st;
+}
+
 /* Metadata as text of bounded length; where it is missing (an older file), as it stands. */
 static bool copy_meta(char *to, size_t room, const struct wisp_tensor_file *f, const char *key)
 {
@@ -426,14 +458,8 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
     for (int i = 0; i < m->net.n_layers; i++)
         if (m->net.layers[i].wires.fan && (st = map_wires(&m->net.layers[i], ld, err)) != WISP_OK)
             return st;
-    const struct wisp_tensor *t;
     if ((st = load_counts(ld, err)) != WISP_OK) return st;
-    if (m->values.mode == WISP_VALUES_TFIDF) {
-        if ((st = need(&t, ld, "idf", WISP_F32, m->net.n_features, 0, err)) != WISP_OK) return st;
-        m->values.idf = t->data;
-        if ((st = expect_from_0(ld, "idf", m->values.idf, m->net.n_features, err)) != WISP_OK)
-            return st;
-    }
+    if ((st = load_values(ld, err)) != WISP_OK) return st;
     if ((st = load_votes(ld, err)) != WISP_OK ||
         (st = wisp_model_copy_calibration(m, f, ld->path, err)) != WISP_OK)
         return st;

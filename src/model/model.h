@@ -17,11 +17,12 @@ struct wisp_model {
     char *spec;          /* the net line */
     const struct wisp_loss *loss;
     struct wisp_values values;
-    float *idf;                       /* owned, or NULL (mapped) */
-    struct wisp_names labels, vocab;  /* n = 0: none */
-    bool text;                        /* trained on text, ... */
-    struct wisp_text_how how;         /* which was cut into features so, ... */
-    struct wisp_names stop;           /* without these words; n = 0: none */
+    float *idf;                      /* owned, or NULL (mapped) */
+    float *columns;                  /* owned, or NULL: mean and scale of columns (mode standard) */
+    struct wisp_names labels, vocab; /* n = 0: none */
+    bool text;                       /* trained on text, ... */
+    struct wisp_text_how how;        /* which was cut into features so, ... */
+    struct wisp_names stop;          /* without these words; n = 0: none */
     struct wisp_lookup find_word, find_label, find_stop; /* of a loaded model of text */
     const struct wisp_format *format; /* of the training data, NULL: rows from memory */
     int index_base;                   /* and its first feature id */

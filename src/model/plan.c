@@ -153,10 +153,7 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
     p->index = strcmp(index, "auto") == 0 ? n_labels > WISP_FEW_LABELS && !p->memory
                                           : strcmp(index, "yes") == 0;
     const char *values = wisp_opt_text(cfg, OPT_VALUES);
-    if (strcmp(values, "auto") == 0)
-        p->values.mode = train->format && train->format->raw ? WISP_VALUES_RAW
-                         : train->counts                     ? WISP_VALUES_TFIDF
-                                                             : WISP_VALUES_UNIT;
+    if (strcmp(values, "auto") == 0) p->values.mode = wisp_values_choose(p->values_why, train);
     else wisp_values_find(&p->values.mode, values);
     if (*net) {
         if (strlen(net) >= sizeof p->spec)

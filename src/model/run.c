@@ -11,21 +11,13 @@
 static wisp_status options_text(char **out, const struct wisp_run *r, const wisp_config *cfg,
                                 wisp_error *err)
 {
-    static const enum wisp_opt aside[] = { OPT_RESUME,
-                                           OPT_LOG,
-                                           OPT_JSON,
-                                           OPT_QUIET,
-                                           OPT_THREADS,
-                                           OPT_CONFIG,
-                                           OPT_CACHE,
-                                           OPT_DEVICE,
-                                           OPT_VALID,
-                                           OPT_LABELS,
-                                           OPT_VOCAB,
-                                           OPT_CHECKPOINT_STEPS,
-                                           OPT_KEEP_STATE,
-                                           OPT_CARD_MEMORY,
-                                           OPT_CHECKPOINT_MINUTES };
+    static const enum wisp_opt aside[] = {
+        OPT_RESUME,     OPT_LOG,         OPT_JSON,
+        OPT_QUIET,      OPT_THREADS,     OPT_CONFIG,
+        OPT_CACHE,      OPT_DEVICE,      OPT_VALID,
+        OPT_LABELS,     OPT_VOCAB,       OPT_CHECKPOINT_STEPS,
+        OPT_KEEP_STATE, OPT_CARD_MEMORY, OPT_CHECKPOINT_MINUTES
+    };
     size_t room = 100;
     for (int i = 0; i < N_OPTS; i++)
         room += strlen(wisp_option_row((size_t)i)->key) +
@@ -88,8 +80,8 @@ static wisp_status count_labels(struct wisp_run *r, size_t n_labels, wisp_error 
     return WISP_OK;
 }
 
-/* The values a row's features take: idf of the training rows; features of the model to start from
- * keep its own, which their weights were learnt on. */
+/* The values a row's features take: idf, or means and scales, of the training rows; features of the
+ * model to start from keep its own, which their weights were learnt on. */
 static wisp_status set_values(struct wisp_run *r, size_t n_features, wisp_error *err)
 {
     struct wisp_model *m = r->m;
@@ -99,7 +91,19 @@ static wisp_status set_values(struct wisp_run *r, size_t n_features, wisp_error 
     wisp_values_idf(m->idf, r->train);
     if (r->init) wisp_init_idf(r);
     m->values.idf = m->idf;
-    return WISP_OK;
+    if (m->values.mode != WISP_VALUES_STANDARD) return WISP_OK;
+    float *mean = m->columns = wisp_zalloc(2 * n_features, sizeof *mean),
+          *scale = mean + n_features;
+    if (!mean) return wisp_fail_mem(err, 2 * n_features * sizeof *mean, "means of columns");
+    wisp_status st = wisp_values_columns(mean, scale, r->train, err);
+    if (st != WISP_OK) return st;
+    if (r->init) wisp_init_columns(r);
+    m->values.mean = mean, m->values.scale = scale;
+    for (size_t f = 0; f < n_features; f++)
+        if (scale[f] > 0) return WISP_OK;
+    return wisp_fail(err, WISP_EINVAL,
+                     "--values standard: every column of the training rows has a single value; "
+                     "take --values raw or unit");
 }
 
 static bool sampled(const struct wisp_run *r)
@@ -246,10 +250,13 @@ static wisp_status print_plan(struct wisp_run *r, const wisp_config *cfg, wisp_e
     wisp_say(r->ctx, "rows      %zu training%s, %zu validation%s", r->order.n_rows,
              r->weights ? " (weighted)" : "", r->valid->n_rows,
              r->held_out && r->held_out->n_rows ? " (held out)" : "");
+    const char *why = r->init ? "as the model to go on from" : p->values_why;
     wisp_say(r->ctx,
-             "data      %zu features, %zu labels; %.1f features and %.2f labels a row; values %s",
+             "data      %zu features, %zu labels; %.1f features and %.2f labels a row; values "
+             "%s%s%s%s",
              net->n_features, net->n_labels, (double)d->nnz / (double)d->n_rows,
-             (double)d->n_lab / (double)d->n_rows, wisp_values_name(r->m->values.mode));
+             (double)d->n_lab / (double)d->n_rows, wisp_values_name(r->m->values.mode),
+             *why ? " (" : "", why, *why ? ")" : "");
     wisp_say(r->ctx, "net       %s, output %zu; %s loss; %.2f million parameters", r->m->spec,
              net->n_labels, p->loss->name, (double)wisp_net_n_params(net) / 1e6);
     wisp_say(

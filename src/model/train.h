@@ -30,7 +30,8 @@ struct wisp_plan { /* choices made from the options and the data (plan.c) */
     struct wisp_sampling sampling; /* names "full": all rows */
     struct wisp_sampling hidden;   /* of 'sampled' layers; 'keep' follows from a layer's width */
     bool hogwild;
-    struct wisp_values values; /* idf not yet set */
+    struct wisp_values values;        /* idf, means and scales not yet set */
+    char values_why[WISP_VALUES_WHY]; /* this mode; "": it was asked for */
     uint64_t seed;
     bool keep_state;    /* the finished run leaves its state */
     size_t memory;      /* bytes of data at once; 0: all */

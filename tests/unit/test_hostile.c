@@ -146,7 +146,7 @@ static struct wisp_model *raw_model(const char *loss)
     m->spec = wisp_strdup("input 16, relu");
     m->options = wisp_strdup("");
     m->loss = wisp_loss_find(loss);
-    m->values = (struct wisp_values){ WISP_VALUES_RAW, NULL };
+    m->values = (struct wisp_values){ .mode = WISP_VALUES_RAW };
     m->label_rows = counts;
     m->n_train = 3;
     CHECK(wisp_net_plan(&m->net, m->spec, 2, 3, &sizes, &err) == WISP_OK &&

@@ -75,7 +75,7 @@ static void test_values(void)
     CHECK(idf[3] == 0 && fabs(idf[0] - log(5)) < 1e-6 && fabs(idf[2] - log(5 / 4.0)) < 1e-6, "idf");
     for (int mode = 0; mode < 3; mode++)
         for (size_t n_features = 5; n_features <= 11; n_features += 6) { /* 5: just below an id */
-            struct wisp_values how = { (enum wisp_values_mode)mode, idf }, found;
+            struct wisp_values how = { .mode = (enum wisp_values_mode)mode, .idf = idf }, found;
             CHECK(wisp_values_find(&found.mode, wisp_values_name(how.mode)) &&
                       found.mode == how.mode,
                   "names");

@@ -185,7 +185,7 @@ static void test_make(void)
         struct wisp_data *d = random_rows(600, FEATURES, 400, mode == WISP_VALUES_RAW);
         float idf[FEATURES];
         wisp_values_idf(idf, d);
-        struct wisp_values values = { (enum wisp_values_mode)mode, idf };
+        struct wisp_values values = { .mode = (enum wisp_values_mode)mode, .idf = idf };
         struct map m = map_of(d, &values);
         struct wisp_votes one = make(1, d, FEATURES + MORE, &values, 3);
         check_votes(&one, &m, FEATURES + MORE);
