@@ -9,7 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FEW_ROWS = 100000, MANY_WEIGHTS = 1 << 26, STEPS_AN_EPOCH = 32, STEPS = 800 };
+enum {
+    FEW_ROWS = 100000,
+    MANY_WEIGHTS = 1 << 26,
+    MOST_BATCH = 128,
+    STEPS_AN_EPOCH = 32,
+    STEPS = 1500
+};
 
 /* "512,256" -> "input 512, relu, dense 256, relu", with dropout after each ReLU.  Where labels are
  * few, twice the width costs little (on bibtex, 3 seeds, it gained 0.2 to 1.4 points). */
@@ -71,7 +77,7 @@ double wisp_plan_auto_lr(const struct wisp_plan *p)
 static size_t auto_batch(double n)
 {
     if (n >= FEW_ROWS) return 256;
-    size_t batch = 128;
+    size_t batch = MOST_BATCH;
     while (batch > 8 && (double)batch * STEPS_AN_EPOCH > n) batch /= 2;
     return batch;
 }
@@ -79,8 +85,17 @@ static size_t auto_batch(double n)
 /* Few rows need many epochs: STEPS steps, but 100 epochs at most. */
 static int auto_epochs(double n, double batch)
 {
-    double for_steps = ceil(STEPS / ceil(n / batch));
+    double for_steps = n < MOST_BATCH * STEPS_AN_EPOCH ? ceil(STEPS / ceil(n / batch)) : 0;
     return (int)fmax(clamp(round(12 * sqrt(45000 / n)), 5, 25), fmin(for_steps, 100));
+}
+
+/* A tenth of small sets, 2,000 to 20,000 rows of others.  Fewer than 20 rows tell neither epochs
+ * apart nor can scores be calibrated on them, and training misses them: iris, 5 folds, 3
+ * seeds: 96.0 with 12 of 120 rows held out, 96.7 without. */
+static double auto_holdout(double n)
+{
+    if (0.1 * n < WISP_CALIBRATION_FEW) return 0;
+    return clamp(2000 / n, fmin(0.02, 20000 / n), 0.1);
 }
 
 static wisp_status check_hogwild(const struct wisp_plan *p, wisp_error *err)
@@ -142,8 +157,7 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
                          "--average: rows of bf16 are too coarse to average; take --rows fp32");
     if (p->batch == 0) p->batch = auto_batch(n);
     if (p->epochs == 0) p->epochs = auto_epochs(n, (double)p->batch);
-    p->holdout =
-        has_valid ? 0 : given(cfg, OPT_HOLDOUT, clamp(2000 / n, fmin(0.02, 20000 / n), 0.1));
+    p->holdout = has_valid ? 0 : given(cfg, OPT_HOLDOUT, auto_holdout(n));
     wisp_status st = wisp_sampling_plan(&p->sampling, cfg, n_labels, err);
     if (st == WISP_OK) st = wisp_hidden_plan(&p->hidden, &p->sampling, cfg, err);
     if (st == WISP_OK) st = check_hogwild(p, err);
