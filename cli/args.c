@@ -55,8 +55,8 @@ static int read_long(struct args *a, int argc, char **argv, int *i, enum pass pa
     bool is_config = strcmp(o->key, "config") == 0;
     if (is_config != (pass == CONFIG_FILES)) return 0;
     wisp_error err;
-    wisp_status st = is_config ? wisp_config_load(a->cfg, value, &err)
-                               : wisp_config_set(a->cfg, o->key, value, &err);
+    wisp_status st = is_config ? wisp_config_load(a->cfg, value, &err) : WISP_OK;
+    if (st == WISP_OK) st = wisp_config_set(a->cfg, o->key, value, &err);
     return st == WISP_OK ? 0 : fail(&err);
 }
 
@@ -117,6 +117,7 @@ int args_read(struct args *a, const struct command *command, int argc, char **ar
     if (rc == 0 && !a->help && a->n_files < command->min)
         rc = usage_error(command, "%s",
                          command->min == 1 ? "a file is missing" : "files are missing");
+    if (rc == 0 && !a->help) rc = files_check(a);
     if (rc == 0) set_cache(a);
     else args_clear(a);
     return rc;

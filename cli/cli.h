@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 struct args;
+enum { N_WRITES = 3 };
 
 /* A subcommand: a row of the table in commands.c. */
 struct command {
@@ -16,6 +17,8 @@ struct command {
     const char *what;                 /* one line */
     const char *out;                  /* what -o FILE receives; NULL: the command has no -o */
     int min, max;                     /* files it takes */
+    int inputs;                       /* of which the first are read; the next one is written */
+    const char *writes[N_WRITES];     /* what is written: added to -o, or to that file's name */
     int (*run)(const struct args *a); /* gives the exit code */
     const char *examples[4];          /* command lines; the first NULL ends them */
 };
@@ -47,6 +50,12 @@ int args_on(const struct args *a, const char *key);
 int usage_error(const struct command *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Are the files there that options name, and is none both read and written (files.c)?  0, or the
+ * exit code after having said what is wrong. */
+int files_check(const struct args *a);
+/* The model that the first file is; where the second one is it, the error says so. */
+wisp_status load_model(wisp_model **out, const struct args *a, wisp_error *err);
+
 /* Help (help.c), to stdout: of wisp, or of a command. */
 void help_print(void);
 void help_command(const struct command *c, enum help_wanted how);
@@ -77,8 +86,8 @@ int exit_code(wisp_status st);
 wisp_status open_context(wisp_context **out, const struct args *a, wisp_error *err);
 /* The same for one of the processes that mpirun has started; rank 0 has notices. */
 wisp_status join_context(wisp_context **out, const struct args *a, wisp_error *err);
-/* A signal that asked to stop (SIGINT, SIGTERM), or 0; watch_signals starts the watch, and does
- * nothing when called again.  Before that they just end the command: heed_signals sees to it also
+/* A signal that asked to stop (signals.c), or 0; watch_signals starts the watch, and does nothing
+ * when called again.  Before that they just end the command: heed_signals sees to it also
  * in the background of a script, where a shell has SIGINT ignored. */
 int stop_signal(void);
 void watch_signals(void);

@@ -80,7 +80,7 @@ static wisp_status eval(const struct args *a, wisp_error *err)
     wisp_data *data = NULL;
     wisp_report *report = NULL;
     wisp_status st = open_context(&ctx, a, err);
-    if (st == WISP_OK) st = wisp_model_load(&model, a->files[0], err);
+    if (st == WISP_OK) st = load_model(&model, a, err);
     if (st == WISP_OK) /* before data are read, which may take long */
         st = wisp_model_device(model, args_text(a, "device"), err);
     if (st == WISP_OK) st = wisp_data_open(&data, ctx, a->files[1], a->cfg, model, err);

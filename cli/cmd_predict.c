@@ -89,7 +89,7 @@ static wisp_status predict(struct job *j, wisp_error *err)
 {
     wisp_data *d = NULL;
     wisp_status st = open_context(&j->ctx, j->a, err);
-    if (st == WISP_OK) st = wisp_model_load(&j->model, j->a->files[0], err);
+    if (st == WISP_OK) st = load_model(&j->model, j->a, err);
     if (st == WISP_OK) st = wisp_model_inference(j->model, args_text(j->a, "inference"), err);
     if (st == WISP_OK) st = wisp_model_scores(j->model, args_text(j->a, "scores"), err);
     if (st == WISP_OK) st = wisp_model_device(j->model, args_text(j->a, "device"), err);

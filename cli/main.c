@@ -2,8 +2,11 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Results that did not reach stdout (a full disk) are a failure, whatever the command thinks. */
 static int closed(int rc)
@@ -41,8 +44,21 @@ static const struct {
     { "version", version }, { "--version", version }, { "-V", version },
 };
 
+/* Where stdin, stdout or stderr is closed, the next file that is opened would get its number, and
+ * what is said would land in a cache or a log. */
+static void open_standard(void)
+{
+    for (int fd; (fd = open("/dev/null", O_RDWR)) >= 0;)
+        if (fd > 2) {
+            close(fd);
+            return;
+        }
+}
+
 int main(int argc, char **argv)
 {
+    open_standard();
+    signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a full disk */
     if (argc < 2) {
         help_print();
         return closed(2);

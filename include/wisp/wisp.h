@@ -184,7 +184,8 @@ WISP_API wisp_status wisp_data_view_csr(wisp_data **out, size_t n_rows, size_t n
  * on nor held out; of validation rows all count the same.  'd' must not be in use elsewhere. */
 WISP_API wisp_status wisp_data_set_weights(wisp_data *d, const float *weights, wisp_error *err);
 WISP_API void wisp_data_stats_get(const wisp_data *d, wisp_data_stats *out);
-/* Writes 'd' in the named format (NULL: by the ending of the path). */
+/* Writes 'd' in the named format (NULL: the one that the path's ending names: .txt or
+ * .xc, .svm or .libsvm, .npz). */
 WISP_API wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, const char *path,
                                      const char *format, wisp_error *err);
 WISP_API void wisp_data_free(wisp_data *d);

@@ -105,6 +105,8 @@ int wisp_table_row(const char *table, size_t i, const char **name, const char **
 
 /* ---- files ---- */
 
+static const char model_kind[] = "model";
+
 wisp_status wisp_file_kind(const char **kind, const char *path, wisp_error *err)
 {
     struct wisp_map map;
@@ -114,7 +116,7 @@ wisp_status wisp_file_kind(const char **kind, const char *path, wisp_error *err)
     wisp_status st = wisp_map_open(&map, path, err);
     if (st != WISP_OK) return st;
     if (wisp_tensor_file_probe(map.p, map.bytes)) {
-        *kind = "model";
+        *kind = model_kind;
     } else {
         st = wisp_text_head(head, sizeof head, &n, map.p, map.bytes, path, err);
         const struct wisp_format *f = st == WISP_OK ? wisp_format_probe(path, head, n) : NULL;
@@ -232,6 +234,27 @@ static void clear_stop_words(struct stop_words *s)
     wisp_lookup_clear(&s->find);
 }
 
+/* Options that are about other data than this would be ignored: better told. */
+static wisp_status options_apply(const wisp_data *d, const char *path, const wisp_config *cfg,
+                                 wisp_error *err)
+{
+    static const struct {
+        enum wisp_opt o;
+        bool words; /* is about text; else about ids, which have no names of their own */
+    } about[] = { { OPT_LABELS, false },   { OPT_VOCAB, false }, { OPT_PAIRS, true },
+                  { OPT_MIN_COUNT, true }, { OPT_TOKENS, true }, { OPT_CHARS, true },
+                  { OPT_STOP_WORDS, true } };
+    for (size_t i = 0; d->format && i < sizeof about / sizeof *about; i++) {
+        const wisp_option *o = wisp_option_row(about[i].o);
+        if (strcmp(wisp_opt_text(cfg, about[i].o), o->fallback) != 0 &&
+            about[i].words != d->format->words)
+            return wisp_fail(
+                err, WISP_EINVAL, "--%s: %s has %s; leave the option out", o->key, path,
+                about[i].words ? "ids, the option is about words" : "names of its own, it is text");
+    }
+    return WISP_OK;
+}
+
 wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
                            const wisp_config *cfg, const wisp_model *model, wisp_error *err)
 {
@@ -244,6 +267,10 @@ wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
         st = wisp_grow_open(out, ctx, path, cfg, &o, err);
     else if (st == WISP_OK) st = wisp_data_read(out, ctx, path, &o, err);
     clear_stop_words(&stop);
+    if (st == WISP_OK && !model && (st = options_apply(*out, path, cfg, err)) != WISP_OK) {
+        wisp_data_free(*out);
+        *out = NULL;
+    }
     return st;
 }
 
@@ -406,6 +433,21 @@ wisp_status wisp_data_from_csr(wisp_data **out, size_t n_rows, size_t n_features
     return wisp_sink_finish(out, sink, err);
 }
 
+/* The format that an ending names, or NULL. */
+static const char *ending_format(const char *dot)
+{
+    static const struct {
+        const char *ending, *format;
+    } known[] = { { ".txt", "xc" },
+                  { ".xc", "xc" },
+                  { ".svm", "libsvm" },
+                  { ".libsvm", "libsvm" },
+                  { ".npz", "npz" } };
+    for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)
+        if (strcmp(dot, known[i].ending) == 0) return known[i].format;
+    return NULL;
+}
+
 wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, const char *path,
                             const char *format, wisp_error *err)
 {
@@ -413,10 +455,11 @@ wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, const char *p
     if (dot && (strcmp(dot, ".gz") == 0 || strcmp(dot, ".zst") == 0))
         return wisp_fail(err, WISP_ENOTSUP,
                          "%s: packed text can be read but not written; name a plain file", path);
-    if (!format)
-        format = dot && strcmp(dot, ".npz") == 0   ? "npz"
-                 : dot && strcmp(dot, ".svm") == 0 ? "libsvm"
-                                                   : "xc";
+    if (!format && !(format = ending_format(dot)))
+        return wisp_fail(err, WISP_EINVAL,
+                         "%s: its ending names no format that can be written; expected .txt or .xc "
+                         "(xc), .svm or .libsvm (libsvm), .npz",
+                         path);
     const struct wisp_format *f = wisp_format_find(format);
     if (!f || !f->write)
         return wisp_fail(err, WISP_ENOTSUP, "no format '%s' that can be written", format);
@@ -487,7 +530,12 @@ wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *
 
 wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err)
 {
-    return wisp_model_open(out, NULL, path, err);
+    wisp_status st = wisp_model_open(out, NULL, path, err);
+    const char *kind = "";
+    if (st == WISP_EMODEL && wisp_file_kind(&kind, path, NULL) == WISP_OK && *kind &&
+        kind != model_kind)
+        return wisp_fail(err, st, "%s: found data in the format %s, expected a model", path, kind);
+    return st;
 }
 
 size_t wisp_model_n_labels(const wisp_model *m)

@@ -118,7 +118,7 @@ same "it leaves the old model, too" kept good
 
 # 130, 143: a signal stops after saving; --resume goes on
 long=(--hidden 64 --epochs 2000 --patience 0 --batch 64)
-for sig in INT:130 TERM:143; do
+for sig in INT:130 TERM:143 HUP:129 XCPU:152; do
     rm -f s s.state
     "$wisp" train P_train.txt -o s "${long[@]}" >out 2>err &
     pid=$!
@@ -139,6 +139,41 @@ wait $pid
 rc=$?
 check "stopped again after a resume" [ $rc = 130 ]
 check "the resume did not begin anew" not grep -qE '^epoch +1/' err
+
+# whoever reads stderr is gone: as if it were asked to stop
+rm -f s s.state
+/usr/bin/python3 - "$wisp" "${long[@]}" >out 2>err <<'P'
+import subprocess, sys
+run = subprocess.Popen([sys.argv[1], "train", "P_train.txt", "-o", "s", *sys.argv[2:]], stderr=subprocess.PIPE)
+for line in run.stderr:
+    if line.startswith(b"epoch"): break
+run.stderr.close()
+sys.exit(run.wait() != 141) # -13: killed by it
+P
+rc=$?
+check "SIGPIPE" [ $rc = 0 ]
+check "SIGPIPE: a model and a state are there" [ -s s -a -s s.state ]
+ok "SIGPIPE: the model is whole" eval s P_test.txt
+rm -f s s.state
+(
+    trap '' HUP # as nohup does
+    exec "$wisp" train P_train.txt -o s "${long[@]}"
+) >out 2>err &
+pid=$!
+for _ in $(seq 200); do grep -q '^epoch' err && break || sleep 0.05; done
+kill -s HUP $pid
+sleep 0.3
+check "SIGHUP is ignored under nohup" kill -s TERM $pid
+wait $pid
+rc=$?
+check "SIGHUP is ignored under nohup: it went on" [ $rc = 143 ]
+(
+    ulimit -f 8 # SIGXFSZ
+    exec "$wisp" train P_train.txt -o limited --hidden 128 --epochs 1
+) >out 2>err
+rc=$?
+check "a file at its limit is a full disk" [ $rc = 5 ]
+check "a file at its limit is told" grep -q 'limited' err
 
 # a signal while data are read: there is nothing to save, so it just ends; what it leaves is swept by the next
 synth B --rows 60000 --features 1000 --labels 50 --row-features 60
