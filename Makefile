@@ -100,6 +100,7 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libwisp.a
 .PRECIOUS: $(BUILD)/tests/%.o
 # Makes calls of the C library fail, for tests/faults; a sanitizer keeps its own malloc.
 INJECT  := $(BUILD)/tests/faults/inject.so
+MUTATOR := $(BUILD)/tests/faults/mutator
 $(INJECT): tests/faults/inject.c
 	@mkdir -p $(@D)
 	@echo '  cc   $<'
@@ -110,7 +111,7 @@ $(BUILD)/tour: docs/examples/tour.c $(BUILD)/libwisp.a
 
 demo: all
 	@tools/demo $(BUILD)
-test: all $(UNIT) $(FUZZ) $(BUILD)/tour $(INJECT)
+test: all $(UNIT) $(FUZZ) $(BUILD)/tour $(INJECT) $(MUTATOR)
 	@tests/run $(BUILD)
 check-all:
 	@tools/check-all
@@ -133,4 +134,4 @@ install: all
 clean:
 	rm -rf build build-* dist
 
--include $(CUOBJ:.o=.d) $(MPIOBJ:.o=.d) $(addsuffix .d,$(CUTEST)) $(OBJ:.o=.d) $(CLIOBJ:.o=.d) $(addsuffix .d,$(UNIT) $(FUZZ))
+-include $(CUOBJ:.o=.d) $(MPIOBJ:.o=.d) $(addsuffix .d,$(CUTEST)) $(OBJ:.o=.d) $(CLIOBJ:.o=.d) $(addsuffix .d,$(UNIT) $(FUZZ) $(MUTATOR))

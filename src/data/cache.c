@@ -260,6 +260,29 @@ static wisp_status load_names(struct wisp_names *n, const unsigned char *p, size
     return bytes ? wisp_names_init(n, (char *)p, bytes, true, err) : WISP_OK;
 }
 
+/* Counts of ids: each in some of the rows, all together as many as the rows hold. */
+static bool counts_are_good(const unsigned char *p, size_t n, size_t n_rows, size_t sum)
+{
+    bool good = true;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t count;
+        memcpy(&count, p + 8 * i, 8);
+        good &= count <= n_rows && count <= sum;
+        sum -= good ? count : 0;
+    }
+    return good && sum == 0;
+}
+
+static bool totals_are_good(const struct checker *c)
+{
+    const struct wisp_cache_index *x = c->x;
+    const unsigned char *features = c->entries + x->n_blocks * sizeof(struct wisp_cache_entry);
+    return counts_are_good(features, x->n_seen_features, x->n_rows, x->nnz) &&
+           counts_are_good(features + 8 * x->n_seen_features, x->n_seen_labels, x->n_rows,
+                           x->n_lab) &&
+           x->n_unlabelled <= x->n_rows && x->max_row_nnz <= x->nnz;
+}
+
 static wisp_status load(struct wisp_data *d, struct checker *c, wisp_error *err)
 {
     const struct wisp_cache_index *x = c->x;
@@ -314,6 +337,7 @@ wisp_status wisp_cache_open(struct wisp_data **out, struct wisp_pool *pool, cons
     c.entries = d->map.p + t.offset + sizeof x;
     c.bad = x.n_blocks;
     if (!entries_are_good(&c, t.offset)) st = wisp_fail(err, WISP_EFORMAT, "index: blocks");
+    else if (!totals_are_good(&c)) st = wisp_fail(err, WISP_EFORMAT, "index: counts");
     else wisp_parallel_for(pool, x.n_blocks, check_block, &c);
     if (st == WISP_OK && c.bad < x.n_blocks)
         st = wisp_fail(err, WISP_EFORMAT, "block %zu: checksum", (size_t)c.bad);

@@ -201,18 +201,19 @@ static int epoch_of(const struct wisp_tensor_file *f)
 static wisp_status expect_model(struct wisp_run *r, const char *saved, wisp_error *err)
 {
     if (r->best_epoch == 0) return WISP_OK;
-    struct wisp_tensor_file f;
+    struct wisp_model *best;
     wisp_error why = { 0 };
     bool there = access(r->path, F_OK) == 0;
-    wisp_status st = wisp_tensor_file_open(&f, r->ctx->pool, r->path, &why);
+    wisp_status st = wisp_model_open(&best, r->ctx->pool, r->path, &why);
     if (st != WISP_OK && (!there || st == WISP_EMODEL))
         return wisp_fail(err, WISP_EMODEL,
                          "%.400s: the run's best model is gone; train without --resume", why.text);
     if (st != WISP_OK) return wisp_fail(err, st, "%s", why.text);
-    bool ours = strcmp(f.check, saved) == 0 ||
-                (epoch_of(&f) >= r->epoch && expect_options(r, &f, r->path, "", NULL) == WISP_OK);
-    if (ours) st = wisp_model_copy_calibration(r->m, &f, r->path, err); /* for the report */
-    wisp_tensor_file_close(&f);
+    const struct wisp_tensor_file *f = &best->file;
+    bool ours = strcmp(f->check, saved) == 0 ||
+                (epoch_of(f) >= r->epoch && expect_options(r, f, r->path, "", NULL) == WISP_OK);
+    if (ours) st = wisp_model_copy_calibration(r->m, f, r->path, err); /* for the report */
+    wisp_model_free(best);
     if (ours) return st;
     return wisp_fail(err, WISP_EMODEL,
                      "%s: is not the model that this run saved; train without --resume", r->path);
@@ -401,23 +402,24 @@ static wisp_status without_state(struct wisp_run *r, wisp_error *err)
         wisp_say(r->ctx, "resume    %s: there is no checkpoint yet: from the beginning", r->path);
         return WISP_OK;
     }
-    struct wisp_tensor_file f;
-    wisp_status st = wisp_tensor_file_open(&f, r->ctx->pool, r->path, err);
+    struct wisp_model *last; /* whole, or it is nobody's last word */
+    wisp_status st = wisp_model_open(&last, r->ctx->pool, r->path, err);
     if (st == WISP_EMODEL && err) {
         char why[sizeof err->text];
         memcpy(why, err->text, sizeof why);
         return wisp_fail(err, st, "%.350s; %s", why, to_do);
     }
     if (st != WISP_OK) return st;
-    const struct wisp_tensor *counts = wisp_tensor_file_find(&f, "label_rows");
+    const struct wisp_tensor_file *f = &last->file;
+    const struct wisp_tensor *counts = wisp_tensor_file_find(f, "label_rows");
     size_t bytes = r->m->net.n_labels * sizeof *r->m->label_rows;
-    const char *best = wisp_tensor_file_meta(&f, "valid_p@1");
-    st = expect_options(r, &f, r->path, to_do, err);
+    const char *best = wisp_tensor_file_meta(f, "valid_p@1");
+    st = expect_options(r, f, r->path, to_do, err);
     if (st == WISP_OK &&
         (!counts || counts->bytes != bytes || memcmp(counts->data, r->m->label_rows, bytes) != 0))
         st = wisp_fail(err, WISP_EMODEL, "%s: was trained on other data; %s", r->path, to_do);
     if (st == WISP_OK) {
-        r->best_epoch = epoch_of(&f);
+        r->best_epoch = epoch_of(f);
         r->best = best ? strtod(best, NULL) : -1;
         if (r->best_epoch < 0 || r->best_epoch > r->plan.epochs || !(r->best >= -1) ||
             !(r->best <= 100))
@@ -428,13 +430,13 @@ static wisp_status without_state(struct wisp_run *r, wisp_error *err)
     if (st == WISP_OK) {
         r->finished = r->best_epoch > 0;
         if (r->finished) r->epoch = 1 + epochs_done(r);
-        if (r->finished) st = wisp_model_copy_calibration(r->m, &f, r->path, err);
+        if (r->finished) st = wisp_model_copy_calibration(r->m, f, r->path, err);
         wisp_say(r->ctx,
                  r->finished ? "resume    %s: the run is finished: nothing is left to do"
                              : "resume    %s: its checkpoint is gone: from the beginning",
                  r->path);
     }
-    wisp_tensor_file_close(&f);
+    wisp_model_free(last);
     return st;
 }
 

@@ -314,6 +314,7 @@ static void fuzz_tests(void)
         CHECK(fuzz_one(b, n, &err) == WISP_EMODEL, "byte %zu of %zu", i, n);
         CHECK(fuzz_one(fuzz_seeds[at], i, &err) != WISP_OK || i < FUZZ_HEAD + 1, "cut %zu", i);
     }
+    if (n < 400) fuzz_die("a short seed", NULL);
     memcpy(b, fuzz_seeds[at], n);
     memset(b + n - 32 - 8 * 20, 0, 4); /* among the sums */
     b[0] = FIX;

@@ -82,7 +82,7 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
         p = packed;
     }
     if (how & TO_FILE) fuzz_save("t", p, n);
-    wisp_ids_max = 1 << 12; /* counts per id are arrays: keep them small */
+    if (!fuzz_measuring) wisp_ids_max = 1 << 12; /* counts per id are arrays: keep them small */
     if (how & SHORT) wisp_text_line_max = 64;
     for (int i = 0; i < 2; i++) {
         wisp_text_chunk = i ? (size_t)1 + how % 13 : 1 << 16; /* small buffers: more inputs */

@@ -10,11 +10,12 @@
  * With -DWISP_LIBFUZZER (clang -fsanitize=fuzzer) libFuzzer drives.  Otherwise main() does, in
  * 'make test':
  *
- *   fuzz_NAME [-n N] [-w FOLDER] [FILE or FOLDER ...]
+ *   fuzz_NAME [-n N] [-w FOLDER] [-m] [FILE or FOLDER ...]
  *
  * replays files, then each seed as it is and with every allocation failing in turn, then N
  * mutations of seeds, each a function of its number alone.  -w writes the seeds into FOLDER and a
- * dictionary to FOLDER.dict, for libFuzzer to begin with, and ends.
+ * dictionary to FOLDER.dict, for libFuzzer to begin with, and ends.  -m measures the memory that
+ * files, seeds and N mutations take, with ids of any size, in place of all other tests.
  *
  * A target defines, before it includes this:
  *   FUZZ_NAME      its name
@@ -33,6 +34,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -72,6 +74,8 @@ __attribute__((unused)) static struct wisp_context fuzz_one_thread;
 static bool fuzz_starved;           /* allocations will fail: outcomes may differ */
 static bool fuzz_enough;            /* of the last input: they were as many as it wanted */
 static volatile unsigned fuzz_sink; /* reads that must not be optimised away */
+__attribute__((
+    unused)) static bool fuzz_measuring; /* memory: what keeps other runs small is left away */
 
 static inline void fuzz_die(const char *why, const wisp_error *err)
 {
@@ -194,6 +198,62 @@ static const char *const fuzz_words[] = { FUZZ_WORDS, NULL };
 static uint8_t fuzz_seeds[128][FUZZ_ROOM];
 static size_t fuzz_seed_bytes[128], fuzz_n_seeds;
 
+/* ---- memory ---- */
+
+static struct {
+    size_t inputs;
+    size_t small, small_bytes; /* the most that a file below SMALL_FILE bytes took, and its size */
+    size_t most, most_bytes;   /* of longer ones */
+    double per_byte;
+} fuzz_memory;
+enum { SMALL_FILE = 1000, SMALL_MEMORY = 100 << 20 };
+
+static inline size_t fuzz_resident(void)
+{
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%*d %ld", &pages) != 1) fuzz_die("no /proc/self/statm", NULL);
+    fclose(f);
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* fuzz_one, and what it took at its peak above what there was before. */
+static inline wisp_status fuzz_measure(const uint8_t *data, size_t size, wisp_error *err)
+{
+    malloc_trim(0);
+    int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, "5", 1) != 1) fuzz_die("no /proc/self/clear_refs", NULL);
+    close(fd);
+    const size_t before = fuzz_resident(), n = size < FUZZ_HEAD ? 0 : size - FUZZ_HEAD;
+    wisp_status st = fuzz_one(data, size, err);
+    const size_t peak = wisp_mem_peak(), took = peak > before ? peak - before : 0;
+    fuzz_memory.inputs++;
+    if (n < SMALL_FILE && took > fuzz_memory.small)
+        fuzz_memory.small = took, fuzz_memory.small_bytes = n;
+    if (n >= SMALL_FILE && took > fuzz_memory.most)
+        fuzz_memory.most = took, fuzz_memory.most_bytes = n;
+    if (n >= SMALL_FILE && (double)took / (double)n > fuzz_memory.per_byte)
+        fuzz_memory.per_byte = (double)took / (double)n;
+    if (n < SMALL_FILE && took >= SMALL_MEMORY) fuzz_save("found", data, size);
+    return st;
+}
+
+static inline wisp_status fuzz_try(const uint8_t *data, size_t size, wisp_error *err)
+{
+    return fuzz_measuring ? fuzz_measure(data, size, err) : fuzz_one(data, size, err);
+}
+
+static inline void fuzz_say_memory(void)
+{
+    printf("memory %-12s %6zu inputs; below %d bytes at most %zu kB (%zu bytes); longer: at most "
+           "%zu kB (%zu bytes), %.0f for each byte\n",
+           FUZZ_NAME, fuzz_memory.inputs, SMALL_FILE, fuzz_memory.small >> 10,
+           fuzz_memory.small_bytes, fuzz_memory.most >> 10, fuzz_memory.most_bytes,
+           fuzz_memory.per_byte);
+    CHECK(fuzz_memory.small < SMALL_MEMORY, "%zu bytes for a file of %zu", fuzz_memory.small,
+          fuzz_memory.small_bytes);
+}
+
 static inline void fuzz_replay(const char *path)
 {
     DIR *dir = opendir(path);
@@ -209,14 +269,14 @@ static inline void fuzz_replay(const char *path)
     struct wisp_map m;
     wisp_error err;
     if (wisp_map_open(&m, path, &err) != WISP_OK) fuzz_die(path, &err);
-    if (m.p) fuzz_one(m.p, m.bytes, &err);
+    if (m.p) fuzz_try(m.p, m.bytes, &err);
     wisp_map_close(&m);
 }
 
 static inline void fuzz_write_seeds(const char *folder)
 {
     char path[4096];
-    wisp_error err;
+    wisp_error err = { 0 };
     for (size_t i = 0; i < fuzz_n_seeds; i++) {
         snprintf(path, sizeof path, "%s/seed-%zu", folder, i);
         FILE *f = fopen(path, "wb");
@@ -315,10 +375,10 @@ static inline void fuzz_mutants(long n)
         size_t from = test_rand(&s) % fuzz_n_seeds;
         memcpy(b, fuzz_seeds[from], fuzz_seed_bytes[from]);
         size_t len = fuzz_mutate(b, fuzz_seed_bytes[from], &s);
-        if (test_rand(&s) % 16 == 0) b[2] = (uint8_t)(1 + test_rand(&s) % 60);
+        if (test_rand(&s) % 16 == 0 && !fuzz_measuring) b[2] = (uint8_t)(1 + test_rand(&s) % 60);
         uint8_t *exact = malloc(len); /* a sanitizer sees a read beyond it */
         memcpy(exact, b, len);
-        accepted += fuzz_one(exact, len, &err) == WISP_OK;
+        accepted += fuzz_try(exact, len, &err) == WISP_OK;
         free(exact);
     }
     CHECK(n < 1000 || (accepted > n / 500 && accepted < n - n / 100), "%ld of %ld accepted",
@@ -339,9 +399,19 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "-w") == 0 && i + 1 < argc) {
             fuzz_write_seeds(argv[++i]);
             return 0;
+        } else if (strcmp(argv[i], "-m") == 0) {
+            fuzz_measuring = true;
         } else {
             fuzz_replay(argv[i]);
         }
+    }
+    if (fuzz_measuring) {
+        wisp_error err;
+        TEST(FUZZ_NAME ": memory of small files");
+        for (size_t i = 0; i < fuzz_n_seeds; i++) fuzz_try(fuzz_seeds[i], fuzz_seed_bytes[i], &err);
+        fuzz_mutants(n);
+        fuzz_say_memory();
+        return test_end();
     }
     TEST(FUZZ_NAME ": seeds, and each allocation failing");
     for (size_t i = 0; i < fuzz_n_seeds; i++) {
