@@ -160,9 +160,10 @@ static void join_tile(void *arg, size_t tile, int thread)
         float told = atomic_load_explicit(&j->told[s], memory_order_relaxed);
         size_t n = wisp_best_take(keys, lists, n_lanes, s, told);
         for (size_t c = 0; c < k; c++) {
-            float z = c < n ? wisp_key_score(keys[c]) : NAN;
+            float z = c < n ? wisp_key_score(keys[c]) : 0;
+            float score = isfinite(z) ? j->loss->probability(z, max, sum) : NAN;
             j->labels[s * k + c] = c < n ? wisp_key_row(keys[c]) : -1;
-            j->scores[s * k + c] = isfinite(z) ? j->loss->probability(z, max, sum) : NAN;
+            j->scores[s * k + c] = c < n ? score : 0;
         }
     }
 }
