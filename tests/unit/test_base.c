@@ -161,6 +161,8 @@ static void test_quota(void)
                  { "0 100000\n", INT_MAX },
                  { "", INT_MAX },
                  { "nan nan\n", INT_MAX },
+                 { "999999 1\n", 999999 },
+                 { "1000000 1\n", INT_MAX },
                  { "9e99 1\n", INT_MAX } };
     TEST("pool: a quota of processor time");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
