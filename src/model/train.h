@@ -17,6 +17,7 @@ struct wisp_plan { /* choices made from the options and the data (plan.c) */
     double seconds;          /* of training, then the run ends; 0: no limit */
     size_t checkpoint_steps; /* between checkpoints within an epoch; 0: steps do not count */
     double checkpoint_s;     /* the same in seconds */
+    double n_steps;          /* of the whole run, nearly */
     double lr, warmup, input_dropout, holdout, average;
     float old_pace; /* of rows of the model to go on from: wisp_optimizer.old_pace */
     const char *decay;

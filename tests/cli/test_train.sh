@@ -34,7 +34,7 @@ thrice "bce" S_train.txt --loss bce
 thrice "adagrad" S_train.txt --optimizer adagrad
 thrice "sgd" S_train.txt --optimizer sgd --momentum 0.5
 thrice "moments of bf16" S_train.txt --moments bf16
-check "moments of bf16: it is told" grep -q 'adam lr 0.004, moments in bf16,' err
+check "moments of bf16: it is told" grep -q 'adam lr 0.016, moments in bf16,' err
 check "moments of bf16, other bytes" not cmp -s t1 plain
 thrice "moments and rows of bf16" S_train.txt --moments bf16 --rows bf16
 thrice "two hidden layers" S_train.txt --hidden 24,16
