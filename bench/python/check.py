@@ -71,6 +71,14 @@ def estimator():
           f"({len(EXPECTED)} checks), {len(by['skipped'])} skipped, {len(by['failed'])} failed{gone or ''}")
 
 
+def tests():
+    """Those that need what this environment has."""
+    for name in ("wheel", "types", "forms", "text"):
+        run = subprocess.run([sys.executable, os.path.join(root, "tests/python", f"test_{name}.py")], capture_output=True, text=True)
+        bad = [line for line in run.stdout.splitlines() if line.startswith(("FAIL", "SKIP"))]
+        check(f"tests/python/test_{name}.py", run.returncode == 0 and not bad, "; ".join(bad) or run.stderr[-300:])
+
+
 def debtags():
     texts, labels = [], []
     for part in ("train", "test"):
@@ -92,6 +100,24 @@ def grid():
                           n_jobs=2).fit(texts[0][:3000], first)
     check("GridSearchCV", search.best_score_ > 0.1 and len(search.cv_results_["params"]) == 4,
           f"best {search.best_params_}, accuracy {search.best_score_:.3f}")
+
+
+def scikit():
+    """What asks for dense probabilities."""
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.datasets import load_iris
+    from sklearn.ensemble import VotingClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_score
+
+    X, y = load_iris(return_X_y=True)
+    ours, theirs = wisp.WispClassifier(threads=1), LogisticRegression(max_iter=1000)
+    loss = -cross_val_score(ours, X, y, scoring="neg_log_loss", cv=3).mean()
+    check("scoring='neg_log_loss'", 0 < loss < 1.1, f"{loss:.3f}, LogisticRegression "
+          f"{-cross_val_score(theirs, X, y, scoring='neg_log_loss', cv=3).mean():.3f}")
+    both = VotingClassifier([("wisp", ours), ("logistic", theirs)], voting="soft").fit(X, y)
+    check("VotingClassifier(voting='soft')", both.score(X, y) > 0.9, f"{both.score(X, y):.3f}")
+    check("CalibratedClassifierCV", CalibratedClassifierCV(ours, cv=2).fit(X, y).score(X, y) > 0.6)
 
 
 def evaluate(model, rows):
@@ -192,6 +218,10 @@ def main():
         docs()
     if wanted("estimator"):
         estimator()
+    if wanted("tests"):
+        tests()
+    if wanted("scikit"):
+        scikit()
     if wanted("grid", "debtags/debtags_train_raw.txt"):
         grid()
     if wanted("memory"):
