@@ -139,11 +139,14 @@ static wisp_status copy_option(char *to, size_t room, const wisp_config *cfg, en
     return WISP_OK;
 }
 
-/* The format is that of the rows before, unless the bytes say otherwise. */
-static void go_with(struct wisp_read_options *o, const struct wisp_format *format, int index_base)
+/* The format is that of the rows before, unless the bytes say otherwise, and so are names. */
+static void go_with(struct wisp_read_options *o, const struct wisp_format *format, int index_base,
+                    unsigned named)
 {
     o->like = format;
     o->like_base = index_base;
+    o->named = named;
+    o->decided = WISP_NAMED_LABELS | WISP_NAMED_FEATURES;
 }
 
 /* How text becomes features, as the options say. */
@@ -194,9 +197,12 @@ static wisp_status read_options(struct wisp_read_options *out, const wisp_config
         .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
     };
     wisp_status st = text_options(&o.text, cfg, err);
+    /* Names in a file are of ids that are numbers. */
+    if (*wisp_opt_text(cfg, OPT_LABELS)) o.decided |= WISP_NAMED_LABELS;
+    if (*wisp_opt_text(cfg, OPT_VOCAB)) o.decided |= WISP_NAMED_FEATURES;
     if (m) {
         bool words = m->text && !(m->format && m->format->words);
-        go_with(&o, words ? &wisp_format_fasttext : m->format, m->index_base);
+        go_with(&o, words ? &wisp_format_fasttext : m->format, m->index_base, m->named);
         o.every_line = strcmp(wisp_opt_text(cfg, OPT_BLANK_LINES), "skip") != 0;
         o.n_features = m->net.n_features;
         o.n_labels = m->net.n_labels;
@@ -280,8 +286,8 @@ static wisp_status options_like(struct wisp_read_options *o, struct wisp_lookup 
                                 const wisp_config *cfg, const wisp_data *like, wisp_error *err)
 {
     wisp_status st = read_options(o, cfg, NULL, err);
-    go_with(o, like->format, like->index_base);
-    if (like->format && like->format->words) {
+    go_with(o, like->format, like->index_base, like->named);
+    if (like->named || (like->format && like->format->words)) {
         o->labels = like->labels.n ? &like->labels : NULL;
         o->vocab = like->vocab.n ? &like->vocab : NULL;
         o->text = like->text;
@@ -300,7 +306,7 @@ wisp_status wisp_data_open_like(wisp_data **out, wisp_context *ctx, const char *
     bool words = like->format && like->format->words;
     *out = NULL;
     wisp_status st = options_like(&o, &stop, cfg, like, err);
-    if (st == WISP_OK && !words && *wisp_opt_text(cfg, OPT_INIT))
+    if (st == WISP_OK && !words && !like->named && *wisp_opt_text(cfg, OPT_INIT))
         st = wisp_grow_open(out, ctx, path, cfg, &o, err);
     else if (st == WISP_OK) st = wisp_data_read(out, ctx, path, &o, err);
     wisp_lookup_clear(&stop);

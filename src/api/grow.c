@@ -84,13 +84,17 @@ static struct wisp_read_options grown(const struct wisp_read_options *options, c
         o.like = m->format;
         o.like_base = m->index_base;
     }
+    o.named = m->named;
+    o.decided = WISP_NAMED_LABELS | WISP_NAMED_FEATURES;
+    o.grow = true;
+    if (m->text || m->named) {
+        o.labels = m->labels.n ? &m->labels : NULL;
+        o.vocab = m->vocab.n ? &m->vocab : NULL;
+    }
     if (!m->text) return o;
-    o.labels = m->labels.n ? &m->labels : NULL;
-    o.vocab = m->vocab.n ? &m->vocab : NULL;
     o.text = m->how;
     o.text.pairs |= options->text.pairs;
     o.stop = m->stop.n ? &m->find_stop : NULL;
-    o.grow = true;
     return o;
 }
 
@@ -103,8 +107,14 @@ wisp_status wisp_grow_open(wisp_data **out, wisp_context *ctx, const char *path,
     wisp_status st = wisp_model_open(&m, ctx->pool, wisp_opt_text(cfg, OPT_INIT), err);
     if (st != WISP_OK) return st;
     const struct wisp_read_options o = grown(options, m);
-    st = wisp_data_read(out, ctx, path, &o, err);
-    if (st == WISP_OK && !(*out)->format->words) st = match_names(out, cfg, m, path, err);
+    if (m->named && (*wisp_opt_text(cfg, OPT_LABELS) || *wisp_opt_text(cfg, OPT_VOCAB)))
+        st = wisp_fail(err, WISP_EINVAL,
+                       "--labels, --vocab: the ids of the model --init %s stand for names of its "
+                       "data; leave these options out",
+                       wisp_opt_text(cfg, OPT_INIT));
+    if (st == WISP_OK) st = wisp_data_read(out, ctx, path, &o, err);
+    if (st == WISP_OK && !m->named && !(*out)->format->words)
+        st = match_names(out, cfg, m, path, err);
     if (st != WISP_OK) {
         wisp_data_free(*out);
         *out = NULL;

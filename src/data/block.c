@@ -6,6 +6,7 @@
 #include <string.h>
 
 size_t wisp_ids_max = INT32_MAX;
+size_t wisp_ids_free = (size_t)1 << 20;
 
 /* Room for one more in an array, and for its twin of the same length (or NULL). */
 static bool grow(void *array, void *twin, size_t n, size_t *cap)

@@ -242,6 +242,9 @@ static bool key_fits(const struct wisp_cache_index *x, const struct wisp_cache_k
         have->options != want->options)
         return false;
     if (have->every_line != want->every_line && x->n_blank) return false;
+    if ((have->named ^ want->named) & want->decided) return false;
+    if ((x->n_dropped_features || x->n_dropped_labels) && have->decided != want->decided)
+        return false;
     if (have->n_features == want->n_features) return true;
     bool whole = x->n_dropped_features == 0 && x->n_dropped_labels == 0 &&
                  (have->n_features == 0 || x->n_features < have->n_features);
@@ -295,6 +298,7 @@ static wisp_status load(struct wisp_data *d, struct checker *c, wisp_error *err)
     d->n_unlabelled = x->n_unlabelled;
     d->max_row_nnz = x->max_row_nnz;
     d->counts = x->counts != 0;
+    d->named = (unsigned)x->key.named;
     d->n_blocks = x->n_blocks;
     for (size_t i = 0; i < d->n_blocks; i++) d->bytes += entry(c, i).bytes;
     wisp_status st = wisp_data_index(d, map_block, c, err);

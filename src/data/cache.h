@@ -20,7 +20,8 @@ struct wisp_cache_key {
     uint64_t bytes, mtime_ns; /* of the source */
     uint64_t options;         /* hash of the format and of the options that change rows */
     uint64_t n_features;
-    uint64_t every_line; /* blank lines are rows; no matter where there are none */
+    uint64_t every_line;     /* blank lines are rows; no matter where there are none */
+    uint64_t named, decided; /* WISP_NAMED_...: sides by name; sides that had to be so */
 };
 
 struct wisp_cache_index {

@@ -65,6 +65,10 @@ struct wisp_names {
     bool borrowed; /* text belongs to someone else */
 };
 
+/* Sides of rows of numbers whose ids are by name: the text says words, or numbers that are out of
+ * proportion to it (ids.h). */
+enum { WISP_NAMED_LABELS = 1, WISP_NAMED_FEATURES = 2 };
+
 struct wisp_data {
     size_t n_rows, n_features, n_labels;
     size_t nnz, n_lab; /* sums over rows */
@@ -80,6 +84,7 @@ struct wisp_data {
     float *weights;                   /* (n_rows) what a row counts for; NULL: all 1 */
     struct wisp_text_how text;        /* of a text: how it was cut into features */
     struct wisp_names stop;           /* of a text: words that were left out; n = 0: none */
+    unsigned named;                   /* WISP_NAMED_...: ids of numbers that stand for names */
     const struct wisp_format *format; /* that it was read in, and the number of its first feature */
     int index_base;                   /* there; NULL and 0 for rows that were not read */
     /* where the bytes live */
@@ -186,8 +191,10 @@ struct wisp_read_options {
     int min_count;                  /* words and pairs seen fewer times are dropped */
     size_t n_features,
         n_labels; /* 0: from the data; else ids from there on are dropped and counted */
-    const struct wisp_names *labels, *vocab; /* names of a model (formats of words), or NULL */
+    const struct wisp_names *labels, *vocab; /* names of a model (words, named ids), or NULL */
     const struct wisp_lookup *find_label, *find_word; /* the same made ready, or NULL */
+    unsigned named;    /* rows of numbers: sides (WISP_NAMED_...) that are looked up in these */
+    unsigned decided;  /* ... and sides where that is not for the text to choose */
     bool grow;         /* what the tables do not have gets ids after theirs, and is not unknown */
     const char *cache; /* folder for the cache when it cannot lie beside its source; NULL: none */
     bool use_cache;    /* false: parse into memory */
@@ -212,6 +219,9 @@ extern size_t wisp_cache_min;
 /* Ids from here on are refused by every reader (2^31 - 1, so that their number fits an int32_t; a
  * fuzzer lowers it). */
 extern size_t wisp_ids_max;
+/* So many ids, or as many as the text has bytes, are in proportion to it (2^20; 16 times as many
+ * where a header says so); beyond that ids are by name.  Tests lower it. */
+extern size_t wisp_ids_free;
 
 /* ---- building ---- */
 
@@ -299,6 +309,8 @@ struct wisp_source { /* what a format reads */
     size_t n_dropped_features;           /* ids beyond the model's, words it does not know */
     size_t n_dropped_labels; /* names it does not know; they stay, as ids it cannot predict */
     size_t n_blank;          /* lines that every_line decides about; 0: there are none */
+    unsigned named; /* in: sides to read by name; out: and those that turned out to need it */
+    bool again;     /* out: they did, and what was read is of no use */
 };
 
 struct wisp_format {
@@ -307,6 +319,7 @@ struct wisp_format {
     bool raw;       /* its values are for use as they are: no tf-idf, not scaled to length 1 */
     bool binary;    /* no text that a person could type */
     bool words;     /* its features are the words of a text (words.h) */
+    bool names;     /* its numbers may be names: heeds 'named' of the options */
     bool header;    /* begins with a line by which it is known, unless that is left out */
     /* Does this look like ours?  'head' is the (unpacked) first bytes. */
     bool (*probe)(const char *path, const char *head, size_t n);

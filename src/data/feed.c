@@ -42,6 +42,7 @@ wisp_status wisp_feed_all(const struct wisp_feed *f, struct wisp_source *src,
     }
     for (size_t i = 0; i < n_jobs; i++) {
         src->n_dropped_features += r.jobs[i].n_dropped;
+        src->n_dropped_labels += r.jobs[i].n_dropped_labels;
         wisp_builder_clear(&r.jobs[i].b);
     }
     wisp_free(r.jobs);

@@ -7,7 +7,8 @@
 struct wisp_feed_job { /* one block */
     size_t first, n_rows;
     struct wisp_builder b;
-    size_t n_dropped; /* features beyond the model's */
+    size_t n_dropped;        /* features beyond the model's */
+    size_t n_dropped_labels; /* labels that it does not know */
     wisp_error err;
 };
 

@@ -1,10 +1,9 @@
 /* LibSVM text: label[,label...] id:value ... , no header, '#' starts a comment.
  *
  * Feature ids start at 1 (--index-base 0 for files that start at 0).  Labels are class numbers and
- * taken as they are: whole numbers from 0, with no base; negative ones (-1/+1) are refused, since a
- * class number is a row of the output layer.  A line that begins with a blank has no labels; an
- * empty line is skipped, unless every line must be a row; qid fields are refused.  The rest is in
- * rowtext.c. */
+ * taken as they are, whole numbers from 0, with no base; or names: words, or numbers of which some
+ * are negative (-1 and +1).  A line that begins with a blank has no labels; an empty line is
+ * skipped, unless every line must be a row; qid fields are refused.  The rest is in rowtext.c. */
 #include "data/rowtext.h"
 
 static bool probe(const char *path, const char *head, size_t n)
@@ -21,13 +20,8 @@ static wisp_status read_libsvm(struct wisp_source *src, struct wisp_sink *sink, 
                               .base = wisp_index_base(&wisp_format_libsvm, o),
                               .n_rows = SIZE_MAX,
                               .n_features = wisp_ids_max,
-                              .n_labels = wisp_ids_max,
-                              .keep_features = o->n_features };
-    struct wisp_text_parser parser = wisp_rowtext_parser(&d);
-    wisp_status st = wisp_text_read(src, sink, &parser, err);
-    src->n_dropped_features += d.n_dropped;
-    src->n_blank += d.n_blank;
-    return st;
+                              .n_labels = wisp_ids_max };
+    return wisp_rowtext_read(&d, src, sink, err);
 }
 
 static wisp_status write_libsvm(const struct wisp_data *data, struct wisp_context *ctx,
@@ -46,8 +40,9 @@ static wisp_status write_libsvm(const struct wisp_data *data, struct wisp_contex
 
 const struct wisp_format wisp_format_libsvm = {
     .name = "libsvm",
-    .what = "label,label id:value ..., ids from 1 (also .gz, .zst)",
+    .what = "label,label id:value ..., ids from 1; labels are numbers or names (also .gz, .zst)",
     .index_base = 1,
+    .names = true,
     .probe = probe,
     .read = read_libsvm,
     .write = write_libsvm,

@@ -8,6 +8,7 @@
  * sizes), headers strict, ids in range and values finite.
  * Writing is in npz_write.c. */
 #include "data/feed.h"
+#include "data/ids.h"
 #include "data/npz.h"
 #include "data/zip.h"
 #include "base/mem.h"
@@ -333,9 +334,35 @@ static wisp_status matrix_open(struct matrix *m, const char *path, wisp_error *e
 /* ---- reading ---- */
 
 struct feed {
-    struct matrix m[2]; /* features, labels (n_rows = 0 where there are none) */
-    size_t limit;       /* features from there on are dropped */
+    struct matrix m[2];     /* features, labels (n_rows = 0 where there are none) */
+    struct wisp_ids ids[2]; /* of their columns */
+    size_t limit[2];        /* features from there on are dropped; labels are none that is known */
 };
+
+/* Unknown labels of a row are ids that cannot be predicted, a different one each: the labels from
+ * 'limit' on. */
+static wisp_status feed_unknown(const struct feed *f, struct wisp_feed_job *j, size_t row, size_t i,
+                                size_t limit)
+{
+    const size_t place = i - (size_t)int_at(&f->m[1].indptr, row);
+    j->n_dropped_labels++;
+    return wisp_builder_label(&j->b, (int32_t)(limit + place), &j->err);
+}
+
+/* Value i of matrix 'which', whose column has an id by name. */
+static wisp_status feed_named(const struct feed *f, struct wisp_feed_job *j, int which, size_t row,
+                              size_t i, int64_t column, float value)
+{
+    const struct wisp_ids *ids = &f->ids[which];
+    int64_t id = wisp_ids_find_number(ids, column);
+    if (id < 0 && !which) {
+        j->n_dropped++;
+        return WISP_OK;
+    }
+    if (!which) return wisp_builder_feature(&j->b, (int32_t)id, value, &j->err);
+    if (id < 0) return feed_unknown(f, j, row, i, ids->n);
+    return wisp_builder_label(&j->b, (int32_t)id, &j->err);
+}
 
 /* Value i of matrix 'which' goes into the row of b. */
 static wisp_status feed_value(const struct feed *f, struct wisp_feed_job *j, int which, size_t row,
@@ -353,8 +380,10 @@ static wisp_status feed_value(const struct feed *f, struct wisp_feed_job *j, int
                          "%s: array 'data': %g in row %zu, expected a finite float32", m->path,
                          value_at(&m->data, i), row);
     if (v == 0) return WISP_OK;
+    if (f->ids[which].named) return feed_named(f, j, which, row, i, id, v);
+    if (which && (size_t)id >= f->limit[1]) return feed_unknown(f, j, row, i, f->limit[1]);
     if (which) return wisp_builder_label(&j->b, (int32_t)id, &j->err);
-    if ((size_t)id < f->limit) return wisp_builder_feature(&j->b, (int32_t)id, v, &j->err);
+    if ((size_t)id < f->limit[0]) return wisp_builder_feature(&j->b, (int32_t)id, v, &j->err);
     j->n_dropped++;
     return WISP_OK;
 }
@@ -421,24 +450,79 @@ static wisp_status read_both(struct feed *f, struct wisp_source *src, const char
     return WISP_OK;
 }
 
+/* The columns that have values become names; 'names' receives them. */
+static wisp_status collect(struct wisp_ids *ids, struct wisp_names *names, const struct matrix *m,
+                           wisp_error *err)
+{
+    wisp_status st = WISP_OK;
+    for (size_t i = 0, n = (size_t)int_at(&m->indptr, m->n_rows); i < n && !st; i++) {
+        char name[24];
+        struct wisp_dict_entry *e;
+        if ((float)value_at(&m->data, i) == 0) continue;
+        int bytes = snprintf(name, sizeof name, "%lld", (long long)int_at(&m->indices, i));
+        st = wisp_dict_add(&e, &ids->dict, name, (size_t)bytes, wisp_dict_hash(name, (size_t)bytes),
+                           err);
+    }
+    return st ? st : wisp_ids_number(ids, names, err);
+}
+
+/* Ids by name, where a model has them so, or where there are far more columns than values. */
+static wisp_status open_ids(struct feed *f, struct wisp_source *src, struct wisp_sink *sink,
+                            wisp_error *err)
+{
+    const struct wisp_read_options *o = src->o;
+    struct wisp_names names[2] = { { 0 } };
+    wisp_status st = WISP_OK;
+    for (int w = 0; w < 2 && !st; w++) {
+        const unsigned side = w ? WISP_NAMED_LABELS : WISP_NAMED_FEATURES;
+        const struct matrix *m = &f->m[w];
+        const size_t most = 16 * wisp_ids_free, bytes = m->map.bytes;
+        const bool far = m->n_cols > (bytes > most ? bytes : most) && !(o->decided & side);
+        if (!far && !(o->named & side)) continue;
+        st = wisp_ids_init(&f->ids[w], o, side, err);
+        if (!st && f->ids[w].open && m->n_rows) st = collect(&f->ids[w], &names[w], m, err);
+        src->named |= side;
+    }
+    if (!st) wisp_sink_names(sink, &names[1], &names[0]);
+    for (int w = 0; w < 2; w++) wisp_names_clear(&names[w]);
+    return st;
+}
+
+/* How many ids there are; where ids must be numbers, no more than is in proportion. */
+static void set_sizes(struct wisp_sink *sink, struct feed *f, const struct wisp_read_options *o)
+{
+    size_t n[2];
+    for (int w = 0; w < 2; w++) {
+        const size_t known = w ? o->n_labels : o->n_features, free = 16 * wisp_ids_free;
+        const size_t most = known > free ? known : free, cols = f->m[w].n_cols;
+        const bool bound = o->decided & (w ? WISP_NAMED_LABELS : WISP_NAMED_FEATURES);
+        f->limit[w] = bound ? most : SIZE_MAX;
+        if (!w && known) f->limit[w] = known;
+        n[w] = f->ids[w].named ? f->ids[w].n : known > cols ? known : cols;
+        if (!f->ids[w].named && n[w] > f->limit[w]) n[w] = f->limit[w];
+    }
+    wisp_sink_at_least(sink, n[0], n[1]);
+}
+
 static wisp_status npz_read(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err)
 {
     if (src->text)
         return wisp_fail(err, WISP_ENOTSUP, "%s: npz archives are read from files only", src->path);
-    struct feed f = { .limit = src->o->n_features ? src->o->n_features : SIZE_MAX };
+    struct feed f = { 0 };
     char *y_path = wisp_npz_labels_path(src->path);
     if (!y_path) return wisp_fail_mem(err, strlen(src->path) + 7, "a path");
     wisp_status st = read_both(&f, src, y_path, err);
+    if (!st) st = open_ids(&f, src, sink, err);
     if (!st) {
-        size_t n_labels = src->o->n_labels > f.m[1].n_cols ? src->o->n_labels : f.m[1].n_cols;
-        wisp_sink_at_least(sink, src->o->n_features ? f.limit : f.m[0].n_cols, n_labels);
+        set_sizes(sink, &f, src->o);
         if (src->source_bytes) *src->source_bytes = f.m[0].map.bytes + f.m[1].map.bytes;
         const struct wisp_feed rows = { f.m[0].n_rows, cut, feed_row, &f };
         st = wisp_feed_all(&rows, src, sink, err);
     }
-    for (int i = 0; i < 2; i++) {
-        st = wisp_map_end(&f.m[i].map, st, err);
-        matrix_clear(&f.m[i]);
+    for (int w = 0; w < 2; w++) {
+        st = wisp_map_end(&f.m[w].map, st, err);
+        wisp_ids_clear(&f.ids[w]);
+        matrix_clear(&f.m[w]);
     }
     wisp_free(y_path);
     return st;
@@ -455,6 +539,7 @@ const struct wisp_format wisp_format_npz = {
     .what = "CSR matrices of scipy.sparse.save_npz: NAME.npz, with the labels in NAME.y.npz",
     .index_base = -1,
     .binary = true,
+    .names = true,
     .probe = npz_probe,
     .read = npz_read,
     .write = wisp_npz_write,

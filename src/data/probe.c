@@ -60,7 +60,7 @@ static wisp_status go_with(const struct wisp_format **f, struct wisp_read_option
         *f = found && found->words ? found : table ? like : &wisp_format_fasttext;
         return WISP_OK;
     }
-    if (!like->words && found && found->words && !o->vocab)
+    if (!like->words && found && found->words && (!o->vocab || o->named & WISP_NAMED_FEATURES))
         return other_kind(p, "words", "numbers", like->name, err);
     if (!open) return WISP_OK;
     bool svm =

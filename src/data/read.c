@@ -6,6 +6,7 @@
  * goes before the ending, so that training and models do not overwrite each other's. */
 #include "base/mem.h"
 #include "data/cache.h"
+#include "data/ids.h"
 #include "data/text.h"
 
 #include <errno.h>
@@ -60,7 +61,14 @@ static uint64_t hash_options(const struct job *j)
     const int numbers[2] = { wisp_index_base(j->format, o),
                              j->format == &wisp_format_xc && o->no_header };
     h = XXH3_64bits_withSeed(numbers, sizeof numbers, h);
-    if (!j->format->words) return h;
+    if (!j->format->words) {
+        if (o->n_labels > wisp_ids_free) h += o->n_labels; /* which labels are out of proportion */
+        if (o->named & WISP_NAMED_LABELS && o->labels)
+            h = XXH3_64bits_withSeed(o->labels->text, o->labels->bytes, h + 1);
+        if (o->named & WISP_NAMED_FEATURES && o->vocab)
+            h = XXH3_64bits_withSeed(o->vocab->text, o->vocab->bytes, h + 2);
+        return o->named && o->grow ? h + 3 : h;
+    }
     const uint64_t words[] = { o->text.tokens,
                                o->text.pairs,
                                (uint64_t)o->text.chars_min,
@@ -84,7 +92,7 @@ static void choose_places(struct job *j)
     char whole[PATH_MAX];
     const char *slash = strrchr(j->path, '/'), *name = slash ? slash + 1 : j->path;
     char model[20] = "";
-    if (j->format->words && (j->o->vocab || j->o->labels))
+    if (j->format->words ? j->o->vocab || j->o->labels : j->o->named)
         snprintf(model, sizeof model, "-%016llx", (unsigned long long)j->key.options);
     if (strlen(j->path) < PATH_MAX)
         snprintf(j->places[0], sizeof j->places[0], "%s%s.wispcache", j->path, model);
@@ -135,6 +143,7 @@ static wisp_status read_into(struct wisp_data **out, struct job *j, const char *
 {
     struct wisp_sink *sink;
     size_t source_bytes = 0;
+    const unsigned named = src->again ? src->named : j->o->named;
     *no_place = true;
     wisp_status st = wisp_sink_create(&sink, place, err);
     if (st != WISP_OK) return st;
@@ -144,6 +153,7 @@ static wisp_status read_into(struct wisp_data **out, struct job *j, const char *
                                  .text = j->text,
                                  .text_bytes = j->text_bytes,
                                  .rows = j->rows,
+                                 .named = named,
                                  .source_bytes = &source_bytes };
     sink->key = j->key;
     sink->stay = j->o->memory > 0;
@@ -153,6 +163,11 @@ static wisp_status read_into(struct wisp_data **out, struct job *j, const char *
     if (!place && !j->text && !j->rows)
         sink->limit = j->o->memory; /* text in memory is there already */
     st = j->format->read(src, sink, err);
+    if (st == WISP_OK && src->again) { /* ids have to be by name */
+        wisp_sink_abort(sink);
+        return read_into(out, j, place, src, no_place, err);
+    }
+    sink->key.named = sink->d->named = src->named;
     *no_place = st == WISP_OK || sink->write_failed; /* from here on only writing gives WISP_EIO */
     sink->n_dropped_features = src->n_dropped_features;
     sink->n_dropped_labels = src->n_dropped_labels;
@@ -173,6 +188,21 @@ static void say_dropped(const struct job *j, const struct wisp_source *src)
                  src->n_dropped_labels);
 }
 
+/* Whoever looks at ids should know that they are others than the source's. */
+static void say_compact(const struct job *j, const struct wisp_data *d)
+{
+    static const char *const what[2] = { "label", "feature" };
+    for (int i = 0; i < 2; i++) {
+        const unsigned side = i ? WISP_NAMED_FEATURES : WISP_NAMED_LABELS;
+        const struct wisp_names *names = i ? &d->vocab : &d->labels;
+        if (d->named & ~j->o->named & side && wisp_names_number(names, 0) >= 0)
+            wisp_say(j->ctx,
+                     "%s: %s ids are far apart: the %zu different ones are numbered anew; models "
+                     "and text show the old ones",
+                     j->path, what[i], names->n);
+    }
+}
+
 static wisp_status read_cached(struct wisp_data **out, struct job *j, struct wisp_source *src,
                                wisp_error *err)
 {
@@ -184,7 +214,9 @@ static wisp_status read_cached(struct wisp_data **out, struct job *j, struct wis
                                       .mtime_ns = id.mtime_ns,
                                       .options = hash_options(j),
                                       .n_features = j->o->n_features,
-                                      .every_line = j->o->every_line };
+                                      .every_line = j->o->every_line,
+                                      .named = j->o->named,
+                                      .decided = j->o->decided };
     if (id.bytes < wisp_cache_min && !j->o->memory)
         return read_into(out, j, NULL, src, &no_place, err);
     choose_places(j);
@@ -215,12 +247,19 @@ static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
     if (j->rows) j->format = &wisp_format_memory;
     else st = wisp_format_choose(&j->format, j->o, j->path, j->text, j->text_bytes, err);
     if (st != WISP_OK) return st;
+    if (j->o->named && !j->format->names && !j->format->words)
+        return wisp_fail(
+            err, WISP_EFORMAT,
+            "%s: found format %s, but the ids that these rows go with stand for names, "
+            "which it does not have; convert it to text",
+            j->path, j->format->name);
     st = j->text || j->rows || !j->o->use_cache ? read_into(out, j, NULL, &src, &no_place, err)
                                                 : read_cached(out, j, &src, err);
     if (st != WISP_OK) return st;
     (*out)->format = j->format;
     (*out)->index_base = wisp_index_base(j->format, j->o);
     say_dropped(j, &src);
+    say_compact(j, *out);
     if (!j->format->words) return WISP_OK;
     (*out)->text = j->o->text;
     if (j->o->stop) st = wisp_names_copy(&(*out)->stop, j->o->stop->names, err);

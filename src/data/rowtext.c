@@ -1,4 +1,4 @@
-/* Rows of sparse text: the parser and the printer of XC and LibSVM lines.
+/* Rows of sparse text: the parser of XC and LibSVM lines.
  *
  *   row     = [label {"," label}] {blank feature ":" value}
  *   blank   = one or more of space and tab; they may also begin and end a line
@@ -10,30 +10,41 @@
  * LibSVM text differs so: '#' starts a comment; an empty line, or one with a comment only, is no
  * row (a row without anything is a line with one blank), unless every line must be one; labels are
  * taken as they are, from 0, whatever the base of the features; a label may be written as a whole
- * float ("3.0"). */
+ * float ("3.0").  Labels may also be words, or of any sign: then they are names (ids.h), as are
+ * numbers that are out of proportion to the text.  That shows while rows are parsed: reading then
+ * stops, and begins again with a pass that collects the names. */
 #include "data/rowtext.h"
 #include "base/mem.h"
+#include "data/ids.h"
 #include "data/number.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+struct seen {    /* the first label of a kind */
+    size_t line; /* 0: none */
+    const char *token;
+};
+
+struct local { /* what a chunk had */
+    size_t n_dropped, n_blank, n_unknown;
+    unsigned wants;      /* WISP_NAMED_...: reading must begin again */
+    struct seen seen[2]; /* numbers, words */
+    wisp_status st;      /* a fault, whose turn comes after one of kinds, and why */
+    wisp_error err;
+    struct wisp_dict names[2]; /* of labels, of features */
+};
 
 struct job { /* one chunk being parsed */
     const struct wisp_dialect *d;
     const struct wisp_chunk *c;
     struct wisp_builder *out;
-    size_t line, n_dropped, n_blank;
+    struct local *l;
+    size_t line;
+    int32_t row_unknown; /* labels of the row in progress */
     wisp_error *err;
 };
-
-struct local { /* what a chunk had */
-    size_t n_dropped, n_blank;
-};
-
-static inline bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
 
 static inline bool at_end(const struct wisp_dialect *d, const char *p)
 {
@@ -74,47 +85,147 @@ static wisp_status id_out_of_range(const struct job *j, const char *what, const 
                      j->d->header ? ", as the header says" : "");
 }
 
-/* A label of LibSVM text that is not plain digits. */
-static wisp_status odd_label(const struct job *j, const char *p, const char **end, uint64_t *id)
+static bool ends_label(const struct wisp_dialect *d, const char *p)
+{
+    return *p == ',' || wisp_is_blank(*p) || at_end(d, p);
+}
+
+struct label {
+    bool word;
+    int64_t number;
+    const char *end;
+};
+
+/* A label of LibSVM text that is not plain digits: a whole number in another form, or a word. */
+static wisp_status odd_label(const struct job *j, const char *p, struct label *l)
 {
     float v;
-    if (p[0] == '-' && wisp_is_digit(p[1]))
-        return refuse(j, p,
-                      "negative label; number the labels from 0 (so -1 and +1 become 0 and 1)");
-    *end = wisp_number_parse(&v, p);
-    if (!*end) return refuse(j, p, "expected a label (a whole number from 0) or feature:value");
-    if (!(v >= 0 && v < 0x1p24f) || v != (float)(uint32_t)v)
-        return refuse(j, p,
-                      "a label must be a whole number from 0; targets of regression are not read");
-    *id = (uint64_t)v;
+    l->end = wisp_number_parse(&v, p);
+    if (l->end && ends_label(j->d, l->end)) {
+        if (!(fabsf(v) < 0x1p24f) || v != (float)(int32_t)v)
+            return refuse(j, p,
+                          "a label must be a whole number or a name; targets of regression are not "
+                          "read");
+        l->number = (int64_t)v;
+        return l->number < (int64_t)j->d->n_labels
+                   ? WISP_OK
+                   : id_out_of_range(j, "label", p, j->d->n_labels, 0);
+    }
+    for (l->end = p; !ends_label(j->d, l->end); l->end++) {
+        if (*l->end == '\r') return refuse(j, p, lone_cr);
+        if (*l->end == ':')
+            return refuse(j, p, "expected a label (a number or a name) or feature:value");
+    }
+    if (l->end == p) return refuse(j, p, "an empty label, expected labels such as 1,5,7 or a,b");
+    l->word = true;
     return WISP_OK;
+}
+
+static wisp_status read_label(const struct job *j, const char *row, const char *p, struct label *l)
+{
+    const struct wisp_dialect *d = j->d;
+    const bool minus = *p == '-';
+    const char *first = p + (d->libsvm && (minus || *p == '+'));
+    const size_t base = d->libsvm ? 0 : (size_t)d->base;
+    uint64_t id;
+    *l = (struct label){ .end = digits(&id, first) };
+    if (l->end == first || !ends_label(d, l->end)) {
+        if (d->libsvm) return odd_label(j, p, l);
+        if (l->end == p && minus && wisp_is_digit(p[1]))
+            return id_out_of_range(j, "label", p, d->n_labels, (int)base);
+        if (l->end == p) return refuse(j, row, "expected labels such as 1,5,7 or feature:value");
+        if (*l->end == '\r') return refuse(j, row, lone_cr);
+        return refuse(j, row, "expected labels such as 1,5,7 and then a blank");
+    }
+    if (id < base || id - base >= d->n_labels)
+        return id_out_of_range(j, "label", p, d->n_labels, (int)base);
+    l->number = minus ? -(int64_t)id : (int64_t)(id - base);
+    return WISP_OK;
+}
+
+/* Labels that are not what the text began with: reading stops where that may be, to begin again. */
+static wisp_status want_names(struct job *j, unsigned side)
+{
+    j->l->wants |= side;
+    return WISP_ESTOPPED;
+}
+
+static wisp_status out_of_proportion(const struct job *j, const char *what, const char *token,
+                                     size_t room)
+{
+    char buf[WISP_EXCERPT];
+    return wisp_fail(j->err, WISP_EFORMAT,
+                     "%s:%zu: %s %s is out of proportion to the text, expected one below %zu; "
+                     "number them without gaps, or leave out --labels, --vocab and --init, so that "
+                     "ids are made compact",
+                     j->c->path, j->line, what, wisp_text_excerpt(buf, token, j->c->end, " \t,:"),
+                     room);
+}
+
+/* Looks a name up, or has it collected.  *id is -1 where it has none. */
+static wisp_status look_up(struct job *j, int64_t *id, const struct wisp_ids *ids,
+                           struct wisp_dict *names, const char *name, size_t bytes)
+{
+    struct wisp_dict_entry *e;
+    *id = -1;
+    if (!j->d->counting) *id = wisp_ids_find(ids, name, bytes);
+    else if (ids->open)
+        return wisp_dict_add(&e, names, name, bytes, wisp_dict_hash(name, bytes), j->err);
+    return WISP_OK;
+}
+
+static wisp_status named_label(struct job *j, const char *p, const struct label *l)
+{
+    char number[24];
+    const struct wisp_ids *ids = &j->d->labels;
+    struct seen *seen = &j->l->seen[l->word];
+    int64_t id;
+    if (!seen->line) *seen = (struct seen){ j->line, p };
+    if (j->d->counting && ids->open && j->l->seen[!l->word].line) return WISP_ESTOPPED;
+    size_t bytes = (size_t)(l->end - p);
+    if (!l->word) {
+        bytes = (size_t)snprintf(number, sizeof number, "%lld", (long long)l->number);
+        p = number;
+    }
+    wisp_status st = look_up(j, &id, ids, &j->l->names[0], p, bytes);
+    if (st != WISP_OK || j->d->counting) return st;
+    if (id < 0) {
+        j->l->n_unknown++;
+        id = (int64_t)ids->n + j->row_unknown++;
+    }
+    return wisp_builder_label(j->out, (int32_t)id, j->err);
+}
+
+static wisp_status add_label(struct job *j, const char *p, const struct label *l)
+{
+    const struct wisp_dialect *d = j->d;
+    if (d->labels.named) return named_label(j, p, l);
+    const bool odd = l->word || l->number < 0;
+    if (odd && d->decided & WISP_NAMED_LABELS)
+        return refuse(j, p,
+                      "expected a whole number from 0 as label: the labels that this goes with "
+                      "have numbers");
+    if (odd) return want_names(j, WISP_NAMED_LABELS);
+    if (d->counting) return WISP_OK;
+    int64_t id = l->number;
+    if ((size_t)id >= d->room[0]) {
+        if (!(d->decided & WISP_NAMED_LABELS)) return want_names(j, WISP_NAMED_LABELS);
+        if (!d->drop) return out_of_proportion(j, "label", p, d->room[0]);
+        j->l->n_unknown++;
+        id = (int64_t)d->room[0] + j->row_unknown++;
+    }
+    return wisp_builder_label(j->out, (int32_t)id, j->err);
 }
 
 static wisp_status labels(struct job *j, const char **at)
 {
-    const struct wisp_dialect *d = j->d;
-    size_t base = d->libsvm ? 0 : (size_t)d->base;
     for (const char *p = *at;; p++) {
-        uint64_t id;
-        const char *end = digits(&id, p);
-        if (d->libsvm && (end == p || *end == '.' || *end == 'e' || *end == 'E')) {
-            wisp_status st = odd_label(j, p, &end, &id);
-            if (st != WISP_OK) return st;
-        }
-        if (end == p) {
-            if (*p == '-' && wisp_is_digit(p[1]))
-                return id_out_of_range(j, "label", p, d->n_labels, (int)base);
-            return refuse(j, *at, "expected labels such as 1,5,7 or feature:value");
-        }
-        if (id < base || id - base >= d->n_labels)
-            return id_out_of_range(j, "label", p, d->n_labels, (int)base);
-        wisp_status st = wisp_builder_label(j->out, (int32_t)(id - base), j->err);
+        struct label l;
+        wisp_status st = read_label(j, *at, p, &l);
+        if (st == WISP_OK) st = add_label(j, p, &l);
         if (st != WISP_OK) return st;
-        p = end;
+        p = l.end;
         if (*p == ',') continue;
-        if (!is_blank(*p) && !at_end(d, p))
-            return refuse(j, *at,
-                          *p == '\r' ? lone_cr : "expected labels such as 1,5,7 and then a blank");
         *at = p;
         return WISP_OK;
     }
@@ -127,6 +238,31 @@ static wisp_status odd_feature(const struct job *j, const char *p)
     if (*p == '-' && wisp_is_digit(p[1]))
         return id_out_of_range(j, "feature", p, j->d->n_features, j->d->base);
     return refuse(j, p, "expected feature:value");
+}
+
+/* A feature that is not simply one of those that are kept: a name, or beyond them. */
+static wisp_status far_feature(struct job *j, const char *token, int64_t number, float value)
+{
+    const struct wisp_dialect *d = j->d;
+    int64_t id = -1;
+    wisp_status st = WISP_OK;
+    if (d->features.named) {
+        char name[24];
+        int n = snprintf(name, sizeof name, "%lld", (long long)number);
+        st = look_up(j, &id, &d->features, &j->l->names[1], name, (size_t)n);
+    } else if (d->keep_features && (size_t)number >= d->keep_features) {
+        id = -1;
+    } else if ((size_t)number < d->room[1]) {
+        id = number;
+    } else if (!(d->decided & WISP_NAMED_FEATURES)) {
+        return want_names(j, WISP_NAMED_FEATURES);
+    } else if (!d->drop) {
+        return out_of_proportion(j, "feature", token, d->room[1]);
+    }
+    if (st != WISP_OK || d->counting) return st;
+    if (id >= 0) return wisp_builder_feature(j->out, (int32_t)id, value, j->err);
+    j->l->n_dropped++;
+    return WISP_OK;
 }
 
 static inline wisp_status feature(struct job *j, const char **at)
@@ -147,19 +283,17 @@ static inline wisp_status feature(struct job *j, const char **at)
     end = wisp_number_parse(&value, end + 1);
     if (!end || !(fabsf(value) <= FLT_MAX))
         return refuse(j, p, "expected a finite number (32-bit float) as value");
-    if (!is_blank(*end) && !at_end(d, end))
+    if (!wisp_is_blank(*end) && !at_end(d, end))
         return refuse(j, p, *end == '\r' ? lone_cr : "expected feature:value and then a blank");
     *at = end;
-    if (d->keep_features && id >= d->keep_features) {
-        j->n_dropped++;
-        return WISP_OK;
-    }
+    if (id >= d->plain_features) return far_feature(j, p, (int64_t)id, value);
     return wisp_builder_feature(j->out, (int32_t)id, value, j->err);
 }
 
 static wisp_status end_row(struct job *j)
 {
-    wisp_status st = wisp_builder_end_row(j->out, j->err);
+    j->row_unknown = 0;
+    wisp_status st = j->d->counting ? WISP_OK : wisp_builder_end_row(j->out, j->err);
     if (st != WISP_EFORMAT) return st;
     wisp_error why = *j->err;
     return wisp_fail(j->err, st, "%s:%zu: %.300s", j->c->path, j->line, why.text);
@@ -169,7 +303,7 @@ static wisp_status end_row(struct job *j)
 static bool skip_line(const struct wisp_dialect *d, const char *p)
 {
     if (at_end(d, p)) return true;
-    while (is_blank(*p)) p++;
+    while (wisp_is_blank(*p)) p++;
     return *p == '#';
 }
 
@@ -184,19 +318,19 @@ static wisp_status row(struct job *j, const char **at)
                          "%s:%zu: more rows than the %zu that the header says", j->c->path, j->line,
                          d->n_rows);
     if (d->libsvm && skip_line(d, p)) {
-        j->n_blank++;
+        j->l->n_blank++;
         *at = (const char *)rawmemchr(p, '\n') + 1;
         return d->every_line ? end_row(j) : WISP_OK;
     }
-    if (!is_blank(*p) && !at_end(d, p)) {
+    if (!wisp_is_blank(*p) && !at_end(d, p)) {
         uint64_t id;
         const char *end = digits(&id, p);
         if ((end == p || *end != ':') && (st = labels(j, &p)) != WISP_OK) return st;
     }
-    while (is_blank(*p)) p++;
+    while (wisp_is_blank(*p)) p++;
     while (!at_end(d, p)) {
         if ((st = feature(j, &p)) != WISP_OK) return st;
-        while (is_blank(*p)) p++;
+        while (wisp_is_blank(*p)) p++;
     }
     *at = (const char *)rawmemchr(p, '\n') + 1; /* over a comment, or the CR of CRLF */
     return end_row(j);
@@ -205,140 +339,167 @@ static wisp_status row(struct job *j, const char **at)
 static wisp_status parse(void *arg, const struct wisp_chunk *c, struct wisp_builder *out,
                          void *local, wisp_error *err)
 {
-    struct job j = { .d = arg, .c = c, .out = out, .line = c->line, .err = err };
+    struct local *l = local;
+    struct job j = { .d = arg, .c = c, .out = out, .l = l, .line = c->line, .err = &l->err };
     wisp_status st = WISP_OK;
+    (void)err;
+    l->n_dropped = l->n_blank = l->n_unknown = 0;
+    l->seen[0].line = l->seen[1].line = 0;
     for (const char *p = c->begin; p < c->end && st == WISP_OK; j.line++) st = row(&j, &p);
-    *(struct local *)local = (struct local){ j.n_dropped, j.n_blank };
-    return st;
+    l->st = st == WISP_ESTOPPED ? WISP_OK : st; /* that is for merge to see */
+    return WISP_OK;
+}
+
+/* Labels must be of one kind.  The later of the two first ones is in this chunk. */
+static wisp_status check_kinds(struct wisp_dialect *d, const struct wisp_chunk *c,
+                               const struct local *l, wisp_error *err)
+{
+    static const char *const kinds[] = { "number", "name" };
+    for (int k = 0; k < 2; k++)
+        if (!d->seen[k]) d->seen[k] = l->seen[k].line;
+    d->labels.words = d->seen[1] > 0;
+    if (!d->labels.open || !d->seen[0] || !d->seen[1]) return WISP_OK;
+    const int late = d->seen[1] > d->seen[0] ||
+                     (d->seen[1] == d->seen[0] && l->seen[1].token > l->seen[0].token);
+    char buf[WISP_EXCERPT];
+    return wisp_fail(err, WISP_EFORMAT,
+                     "%s:%zu: '%s': a label that is a %s, but on line %zu there is a %s; expected "
+                     "labels of one kind",
+                     c->path, d->seen[late],
+                     wisp_text_excerpt(buf, l->seen[late].token, c->end, " \t,"), kinds[late],
+                     d->seen[!late], kinds[!late]);
 }
 
 static wisp_status merge(void *arg, const struct wisp_chunk *c, struct wisp_builder *out,
                          void *local, wisp_error *err)
 {
     struct wisp_dialect *d = arg;
-    (void)c, (void)err;
+    struct local *l = local;
+    wisp_status st = d->counting ? check_kinds(d, c, l, err) : WISP_OK;
+    if (st != WISP_OK) return st;
+    if (l->st != WISP_OK) {
+        if (err) *err = l->err;
+        return l->st;
+    }
+    if ((d->wants = l->wants)) return WISP_ESTOPPED;
     d->rows_read += out->n_rows;
-    d->n_dropped += ((struct local *)local)->n_dropped;
-    d->n_blank += ((struct local *)local)->n_blank;
-    return WISP_OK;
+    d->n_dropped += l->n_dropped;
+    d->n_blank += l->n_blank;
+    d->n_unknown += l->n_unknown;
+    if (!d->counting) return WISP_OK;
+    st = wisp_ids_merge(&d->labels, &l->names[0], err);
+    return st == WISP_OK ? wisp_ids_merge(&d->features, &l->names[1], err) : st;
 }
 
-struct wisp_text_parser wisp_rowtext_parser(struct wisp_dialect *d)
+static void clear_local(void *local)
 {
-    return (struct wisp_text_parser){
-        .arg = d, .parse = parse, .merge = merge, .local_bytes = sizeof(struct local)
-    };
+    struct local *l = local;
+    for (int i = 0; i < 2; i++) wisp_dict_clear(&l->names[i]);
 }
 
-bool wisp_rowtext_probe(const char *head, size_t n)
+/* ---- what ids may be ---- */
+
+static size_t larger(size_t a, size_t b)
 {
-    const char *p = head, *end = head + n;
-    for (const char *line = p; line < end;) { /* to the first line with more than a comment */
-        while (p < end && (is_blank(*p) || *p == '\r')) p++;
-        if (p < end && *p != '#' && *p != '\n') break;
-        const char *nl = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL;
-        line = p = nl ? nl + 1 : end;
+    return a > b ? a : b;
+}
+
+static void set_plain(struct wisp_dialect *d)
+{
+    d->plain_features = d->room[1];
+    if (d->keep_features && d->keep_features < d->room[1]) d->plain_features = d->keep_features;
+    if (d->counting || d->features.named) d->plain_features = 0;
+}
+
+bool wisp_rowtext_header(struct wisp_dialect *d, const uint64_t n[2])
+{
+    const unsigned sides[2] = { WISP_NAMED_LABELS, WISP_NAMED_FEATURES };
+    for (int i = 0; i < 2; i++) {
+        const struct wisp_ids *ids = i ? &d->features : &d->labels;
+        const size_t most = larger(16 * wisp_ids_free, d->text_bytes);
+        if (ids->named || d->drop) continue;
+        if (n[i] <= most) d->room[i] = larger(d->room[i], n[i]);
+        else if (d->decided & sides[i]) return false;
+        else d->wants |= sides[i];
     }
-    bool digit = false;
-    for (; p < end && *p != '\n' && *p != ':'; p++) {
-        if (!*p || !strchr("0123456789,.+-eE \t\r", *p)) return false;
-        digit |= wisp_is_digit(*p);
-    }
-    return digit;
+    set_plain(d);
+    return true;
 }
 
-/* One line of numbers: how many features it has; -1: it is something else. */
-static int features_of(const char *p, const char *end)
+static void set_rooms(struct wisp_dialect *d, const struct wisp_read_options *o)
 {
-    int n = 0;
-    for (bool first = true; p < end && *p != '#'; first = false) {
-        const char *token = p;
-        while (p < end && (wisp_is_digit(*p) || (first && *p == ','))) p++;
-        bool any = p > token, feature = any && p < end && *p == ':';
-        if (feature) p++;
-        while (feature && p < end && *p != '\r' && !is_blank(*p)) {
-            if (!wisp_is_digit(*p) && (!*p || !strchr("+-.eE", *p))) return -1;
-            p++;
-        }
-        if (!feature && !(first && (any || p == end || is_blank(*p)))) return -1;
-        n += feature;
-        while (p < end && (is_blank(*p) || *p == '\r')) p++;
-    }
-    return n;
+    for (int i = 0; i < 2; i++) d->room[i] = larger(wisp_ids_free, d->text_bytes);
+    d->room[0] = larger(d->room[0], o->n_labels);
+    for (int i = 0; i < 2; i++)
+        if (d->room[i] > wisp_ids_max) d->room[i] = wisp_ids_max;
+    set_plain(d);
 }
 
-bool wisp_rowtext_certain(const char *head, size_t n)
+static wisp_status read_pass(struct wisp_dialect *d, struct wisp_source *src,
+                             struct wisp_sink *sink, const struct wisp_text_parser *parser,
+                             bool counting, wisp_error *err)
 {
-    const char *p = head, *end = head + n;
-    int features = 0;
-    for (bool first = true; p < end; first = false) {
-        const char *nl = memchr(p, '\n', (size_t)(end - p)), *stop = nl ? nl : end;
-        if (!nl && features > 1) break; /* a line that is cut off */
-        bool header = first && wisp_xc_header(p, (size_t)(stop - p));
-        int k = header ? 0 : features_of(p, stop);
-        if (k < 0) return false;
-        features += k;
-        p = nl ? nl + 1 : end;
-    }
-    return features > 1; /* "12:30" may be a time */
+    d->counting = counting;
+    d->rows_read = d->n_dropped = d->n_blank = d->n_unknown = 0;
+    set_rooms(d, src->o);
+    return wisp_text_read(src, sink, parser, err);
 }
 
-/* ---- writing ---- */
-
-struct printer {
-    struct wisp_out *out;
-    size_t n;
-    char buf[1 << 16];
-};
-
-static wisp_status spill(struct printer *w, size_t room, wisp_error *err)
+/* Ids by name, on the sides where they are. */
+static wisp_status open_ids(struct wisp_dialect *d, const struct wisp_source *src, wisp_error *err)
 {
-    if (w->n + room <= sizeof w->buf) return WISP_OK;
-    wisp_status st = wisp_out_write(w->out, w->buf, w->n, err);
-    w->n = 0;
+    const struct wisp_read_options *o = src->o;
+    const unsigned named = o->named | src->named;
+    wisp_status st = WISP_OK;
+    for (int i = 0; i < 2 && st == WISP_OK; i++) {
+        const unsigned side = i ? WISP_NAMED_FEATURES : WISP_NAMED_LABELS;
+        if (named & side) st = wisp_ids_init(i ? &d->features : &d->labels, o, side, err);
+    }
     return st;
 }
 
-static void print_id(struct printer *w, char before, int64_t id)
+static wisp_status name_ids(struct wisp_dialect *d, struct wisp_sink *sink, wisp_error *err)
 {
-    if (before) w->buf[w->n++] = before;
-    w->n += (size_t)snprintf(w->buf + w->n, 24, "%lld", (long long)id);
-}
-
-static wisp_status print_row(struct printer *w, const struct wisp_rows *r, size_t i,
-                             const struct wisp_dialect *d, wisp_error *err)
-{
-    enum { ROOM = 24 + WISP_NUMBER_ROOM };
-    wisp_status st;
-    int label_base = d->libsvm ? 0 : d->base;
-    for (size_t k = r->yp[i]; k < r->yp[i + 1]; k++) {
-        if ((st = spill(w, ROOM, err)) != WISP_OK) return st;
-        print_id(w, k > r->yp[i] ? ',' : 0, (int64_t)r->yi[k] + label_base);
-    }
-    for (size_t k = r->xp[i]; k < r->xp[i + 1]; k++) {
-        if ((st = spill(w, ROOM, err)) != WISP_OK) return st;
-        print_id(w, ' ', (int64_t)wisp_row_id(r, k) + d->base);
-        w->buf[w->n++] = ':';
-        w->n += wisp_number_print(w->buf + w->n, wisp_row_value(r, k));
-    }
-    if ((st = spill(w, ROOM, err)) != WISP_OK) return st;
-    if (d->libsvm && r->yp[i] == r->yp[i + 1] && r->xp[i] == r->xp[i + 1]) w->buf[w->n++] = ' ';
-    w->buf[w->n++] = '\n';
-    return WISP_OK;
-}
-
-wisp_status wisp_rowtext_write(struct wisp_out *out, const struct wisp_data *data,
-                               const struct wisp_dialect *d, wisp_error *err)
-{
-    struct printer *w = wisp_alloc(1, sizeof *w);
-    if (!w) return wisp_fail_mem(err, sizeof *w, "a buffer for text");
-    w->out = out;
-    w->n = 0;
+    struct wisp_names names[2] = { { 0 } };
     wisp_status st = WISP_OK;
-    for (size_t b = 0; b < data->n_blocks; b++)
-        for (size_t i = 0; i < data->blocks[b].n && st == WISP_OK; i++)
-            st = print_row(w, &data->blocks[b], i, d, err);
-    if (st == WISP_OK) st = spill(w, sizeof w->buf, err);
-    wisp_free(w);
+    for (int i = 0; i < 2 && st == WISP_OK; i++) {
+        struct wisp_ids *ids = i ? &d->features : &d->labels;
+        if (ids->named && ids->open) st = wisp_ids_number(ids, &names[i], err);
+    }
+    if (st == WISP_OK) wisp_sink_names(sink, &names[0], &names[1]);
+    for (int i = 0; i < 2; i++) wisp_names_clear(&names[i]);
+    return st;
+}
+
+wisp_status wisp_rowtext_read(struct wisp_dialect *d, struct wisp_source *src,
+                              struct wisp_sink *sink, wisp_error *err)
+{
+    const struct wisp_read_options *o = src->o;
+    const struct wisp_text_parser parser = { .arg = d,
+                                             .first = d->first,
+                                             .parse = parse,
+                                             .merge = merge,
+                                             .clear = clear_local,
+                                             .local_bytes = sizeof(struct local) };
+    d->decided = o->decided;
+    d->drop = (o->n_features || o->like) && !o->grow;
+    d->keep_features = o->n_features;
+    wisp_status st = wisp_text_bytes(&d->text_bytes, src, err);
+    if (st == WISP_OK) st = open_ids(d, src, err);
+    const bool collect = d->labels.open || d->features.open;
+    if (st == WISP_OK && collect) st = read_pass(d, src, sink, &parser, true, err);
+    if (st == WISP_OK && collect) st = name_ids(d, sink, err);
+    if (st == WISP_OK) st = read_pass(d, src, sink, &parser, false, err);
+    if (d->wants) {
+        src->named |= d->wants;
+        src->again = true;
+        st = WISP_OK;
+    }
+    src->n_dropped_features += d->n_dropped;
+    src->n_dropped_labels += d->n_unknown;
+    src->n_blank += d->n_blank;
+    wisp_sink_at_least(sink, d->features.n, d->labels.n);
+    wisp_ids_clear(&d->features);
+    wisp_ids_clear(&d->labels);
     return st;
 }

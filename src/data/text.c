@@ -332,6 +332,16 @@ wisp_status wisp_text_read(struct wisp_source *src, struct wisp_sink *sink,
     return close_reader(&r, st, err);
 }
 
+wisp_status wisp_text_bytes(size_t *out, const struct wisp_source *src, wisp_error *err)
+{
+    struct wisp_map map = { 0 };
+    wisp_status st = src->text ? WISP_OK : wisp_map_open(&map, src->path, err);
+    const unsigned char *p = src->text ? (const unsigned char *)src->text : map.p;
+    *out = src->text ? src->text_bytes : map.bytes;
+    if (st == WISP_OK && wisp_unpack_kind(p, *out) != WISP_PLAIN) *out *= 8;
+    return wisp_map_end(&map, st, err);
+}
+
 wisp_status wisp_text_head(char *head, size_t room, size_t *n, const unsigned char *bytes,
                            size_t n_bytes, const char *path, wisp_error *err)
 {

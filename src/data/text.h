@@ -48,6 +48,9 @@ struct wisp_text_parser {
 wisp_status wisp_text_read(struct wisp_source *src, struct wisp_sink *sink,
                            const struct wisp_text_parser *parser, wisp_error *err);
 
+/* How many bytes of text src has; of packed text, which may be longer, eight times its own. */
+wisp_status wisp_text_bytes(size_t *out, const struct wisp_source *src, wisp_error *err);
+
 /* The first unpacked bytes, at most 'room'; *n how many.  For probing. */
 wisp_status wisp_text_head(char *head, size_t room, size_t *n, const unsigned char *bytes,
                            size_t n_bytes, const char *path, wisp_error *err);

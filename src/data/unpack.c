@@ -35,19 +35,22 @@ static bool is_zstd(const unsigned char *p, size_t n) /* a frame, or a skippable
     return magic == 0xfd2fb528 || (magic & 0xfffffff0) == 0x184d2a50;
 }
 
+enum wisp_packing wisp_unpack_kind(const unsigned char *bytes, size_t n)
+{
+    return is_gzip(bytes, n) ? WISP_GZIP : is_zstd(bytes, n) ? WISP_ZSTD : WISP_PLAIN;
+}
+
 wisp_status wisp_unpack_init(struct wisp_unpack *u, const unsigned char *bytes, size_t n,
                              wisp_error *err)
 {
-    *u = (struct wisp_unpack){ .p = bytes, .left = n };
-    if (is_gzip(bytes, n)) {
-        u->kind = WISP_GZIP;
+    *u = (struct wisp_unpack){ .p = bytes, .left = n, .kind = wisp_unpack_kind(bytes, n) };
+    if (u->kind == WISP_GZIP) {
         u->z.zalloc = wisp_zlib_alloc;
         u->z.zfree = wisp_zlib_free;
         if (inflateInit2(&u->z, 15 + 16) != Z_OK)
             return wisp_fail_mem(err, 1 << 15, "unpacking gzip");
         u->open = u->member = true;
-    } else if (is_zstd(bytes, n)) {
-        u->kind = WISP_ZSTD;
+    } else if (u->kind == WISP_ZSTD) {
         u->d = ZSTD_createDCtx();
         if (!u->d) return wisp_fail_mem(err, 1 << 17, "unpacking zstd");
     }

@@ -7,8 +7,11 @@
 #include <stdbool.h>
 #include <zlib.h>
 
+enum wisp_packing { WISP_PLAIN, WISP_GZIP, WISP_ZSTD };
+enum wisp_packing wisp_unpack_kind(const unsigned char *bytes, size_t n); /* by the first bytes */
+
 struct wisp_unpack { /* all zero: nothing to clear */
-    enum { WISP_PLAIN, WISP_GZIP, WISP_ZSTD } kind;
+    enum wisp_packing kind;
     const unsigned char *p; /* packed bytes not yet used */
     size_t left;
     bool ended;        /* everything was unpacked */

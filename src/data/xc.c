@@ -4,7 +4,8 @@
  *   label,label feature:value ...         one row a line (rowtext.c), an empty line is an empty row
  *
  * All ids start at 0 (or at --index-base) and lie below the header's numbers; there are exactly as
- * many rows as it says. */
+ * many rows as it says.  Numbers that are out of proportion to the text are made compact (ids.h).
+ */
 #include "data/number.h"
 #include "data/rowtext.h"
 
@@ -38,7 +39,7 @@ static bool probe(const char *path, const char *head, size_t n)
     return wisp_xc_header(head, n);
 }
 
-struct xc { /* wisp_rowtext_parser's argument comes first */
+struct xc { /* the dialect comes first: it is what 'header' gets */
     struct wisp_dialect d;
     const char *path;
 };
@@ -59,6 +60,13 @@ static wisp_status header(void *arg, const char *begin, const char *end, bool *t
             err, WISP_EFORMAT,
             "%s:1: the header says %llu features and %llu labels; at most %zu are read", xc->path,
             (unsigned long long)n[1], (unsigned long long)n[2], wisp_ids_max);
+    if (!wisp_rowtext_header(&xc->d, (uint64_t[]){ n[2], n[1] }))
+        return wisp_fail(err, WISP_EFORMAT,
+                         "%s:1: the header says %llu features and %llu labels, out of proportion "
+                         "to the text; leave out --labels, --vocab and --init, so that ids are "
+                         "made compact",
+                         xc->path, (unsigned long long)n[1], (unsigned long long)n[2]);
+    if (xc->d.wants) return WISP_ESTOPPED;
     xc->d.header = *taken = true;
     xc->d.n_rows = n[0];
     xc->d.n_features = n[1];
@@ -66,20 +74,29 @@ static wisp_status header(void *arg, const char *begin, const char *end, bool *t
     return WISP_OK;
 }
 
+/* At least what the header says, unless ids are by name; not more than a model knows, or than is in
+ * proportion. */
+static void set_sizes(struct wisp_sink *sink, const struct xc *xc, const struct wisp_source *src)
+{
+    const size_t keep = src->o->n_features, room = xc->d.room[0];
+    size_t features = keep && xc->d.n_features > keep ? keep : xc->d.n_features;
+    size_t labels = xc->d.n_labels > room ? room : xc->d.n_labels;
+    const unsigned named = src->named | src->o->named;
+    wisp_sink_at_least(sink, named & WISP_NAMED_FEATURES ? 0 : features,
+                       named & WISP_NAMED_LABELS ? 0 : labels);
+}
+
 static wisp_status read_xc(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err)
 {
     const struct wisp_read_options *o = src->o;
     struct xc xc = { .d = { .base = wisp_index_base(&wisp_format_xc, o),
+                            .first = o->no_header ? NULL : header,
                             .n_rows = SIZE_MAX,
                             .n_features = wisp_ids_max,
-                            .n_labels = wisp_ids_max,
-                            .keep_features = o->n_features },
+                            .n_labels = wisp_ids_max },
                      .path = src->path };
-    struct wisp_text_parser parser = wisp_rowtext_parser(&xc.d);
-    if (!o->no_header) parser.first = header;
-    wisp_status st = wisp_text_read(src, sink, &parser, err);
-    src->n_dropped_features += xc.d.n_dropped;
-    if (st != WISP_OK || o->no_header) return st;
+    wisp_status st = wisp_rowtext_read(&xc.d, src, sink, err);
+    if (st != WISP_OK || o->no_header || src->again) return st;
     if (!xc.d.header)
         return wisp_fail(err, WISP_EFORMAT,
                          "%s:1: empty, expected the header 'rows features labels'", src->path);
@@ -87,10 +104,19 @@ static wisp_status read_xc(struct wisp_source *src, struct wisp_sink *sink, wisp
         return wisp_fail(err, WISP_EFORMAT,
                          "%s:%zu: %zu rows, but the header says %zu: was the file cut?", src->path,
                          xc.d.rows_read + 1, xc.d.rows_read, xc.d.n_rows);
-    size_t kept = xc.d.n_features;
-    if (o->n_features && kept > o->n_features) kept = o->n_features;
-    wisp_sink_at_least(sink, kept, xc.d.n_labels);
+    set_sizes(sink, &xc, src);
     return WISP_OK;
+}
+
+/* As many ids as the numbers of the text need, where ids stand for these. */
+static size_t most_ids(const struct wisp_data *d, unsigned side, size_t n)
+{
+    const struct wisp_names *numbers = wisp_rowtext_numbers(d, side);
+    for (size_t i = 0; numbers && i < numbers->n; i++) {
+        const size_t number = (size_t)wisp_names_number(numbers, i);
+        if (number >= n) n = number + 1;
+    }
+    return n;
 }
 
 static wisp_status write_xc(const struct wisp_data *data, struct wisp_context *ctx,
@@ -102,8 +128,9 @@ static wisp_status write_xc(const struct wisp_data *data, struct wisp_context *c
     wisp_status st = wisp_out_create(&out, path, err);
     if (st != WISP_OK) return st;
     char line[80];
-    int n = snprintf(line, sizeof line, "%zu %zu %zu\n", data->n_rows, data->n_features,
-                     data->n_labels);
+    int n = snprintf(line, sizeof line, "%zu %zu %zu\n", data->n_rows,
+                     most_ids(data, WISP_NAMED_FEATURES, data->n_features),
+                     most_ids(data, WISP_NAMED_LABELS, data->n_labels));
     st = wisp_out_write(out, line, (size_t)n, err);
     if (st == WISP_OK) st = wisp_rowtext_write(out, data, &d, err);
     if (st == WISP_OK) return wisp_out_commit(out, err);
@@ -117,6 +144,7 @@ const struct wisp_format wisp_format_xc = {
         "text of the XC repository: header, then label,label feature:value ... (also .gz, .zst)",
     .index_base = 0,
     .header = true,
+    .names = true,
     .probe = probe,
     .read = read_xc,
     .write = write_xc,

@@ -39,6 +39,8 @@ void wisp_model_free(struct wisp_model *m)
     wisp_free(m);
 }
 
+/* By m->named. */
+static const char *const named_sides[] = { "none", "labels", "features", "labels and features" };
 static const char *const calibrations[WISP_N_WAYS] = { "calibration.exact", "calibration.sparse" };
 
 const struct wisp_calibration *wisp_model_calibration(const struct wisp_model *m, bool sparse)
@@ -136,6 +138,7 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
         { "text_column", m->how.text_column },
         { "label_column", m->how.label_column },
         { "label_separator", m->how.label_separator },
+        { "ids_by_name", named_sides[m->named & 3] },
         { "data_format", m->format ? m->format->name : "memory" },
         { "index_base", m->index_base ? "1" : "0" },
         { "features", number[0] },
@@ -439,6 +442,9 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
         (st = number(&n_labels, ld, "labels", INT32_MAX + 1ull, err)) != WISP_OK)
         return st;
     m->index_base = (int)base;
+    const char *named = wisp_tensor_file_meta(f, "ids_by_name");
+    for (unsigned i = 0; i < 4 && named; i++)
+        if (strcmp(named, named_sides[i]) == 0) m->named = i;
     m->how.pairs = input && strcmp(input, "words and pairs") == 0;
     m->text = m->how.pairs || (input && strcmp(input, "words") == 0);
     if (!load_how(&m->how, f))
@@ -466,7 +472,7 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
     if ((st = load_names(&m->labels, ld, "labels", m->net.n_labels, err)) != WISP_OK ||
         (st = load_names(&m->vocab, ld, "vocab", m->net.n_features, err)) != WISP_OK)
         return st;
-    return m->text ? load_words(ld, err) : WISP_OK;
+    return m->text || m->named ? load_words(ld, err) : WISP_OK;
 }
 
 static json_t *tensors_json(const struct wisp_tensor_file *f)

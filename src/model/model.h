@@ -23,7 +23,9 @@ struct wisp_model {
     bool text;                       /* trained on text, ... */
     struct wisp_text_how how;        /* which was cut into features so, ... */
     struct wisp_names stop;          /* without these words; n = 0: none */
-    struct wisp_lookup find_word, find_label, find_stop; /* of a loaded model of text */
+    struct wisp_lookup find_word, find_label,
+        find_stop;                    /* of a loaded model with names in its data */
+    unsigned named;                   /* WISP_NAMED_...: ids that stand for names of the data */
     const struct wisp_format *format; /* of the training data, NULL: rows from memory */
     int index_base;                   /* and its first feature id */
     struct wisp_votes votes;   /* for sparse prediction; start NULL: none; owned, or mapped */

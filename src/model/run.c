@@ -167,6 +167,7 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
     bool words = d->vocab.n && d->format && d->format->words;
     m->text = words || (init && init->text);
     m->how = words || !init ? d->text : init->how;
+    m->named = init ? init->named : d->named;
     m->format = d->format;
     m->index_base = d->index_base;
     if (!(m->spec = wisp_strdup(r->plan.spec))) return wisp_fail_mem(err, 1000, "a model");

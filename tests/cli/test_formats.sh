@@ -90,4 +90,85 @@ ok "eval --blank-lines rows" eval ms blank.svm --json --blank-lines rows
 judge "two rows without labels" "d['rows'] == json.load(open('want'))['rows'] + 2 and d['rows_unlabelled'] == 2"
 ok "predict after eval" predict ms blank.svm
 check "and the cache of eval does not serve predict" [ "$(wc -l <out)" = "$(wc -l <blank.svm)" ]
+
+# ids far apart (F1, U6): memory and disk in proportion to the file
+# small NAME ARGS...: runs, must succeed within 100 MB and leave no more than 12 MB behind (counts of 2^20 ids in a cache)
+small() {
+    rm -rf ./*.wispcache home/.cache
+    /usr/bin/python3 -c '
+import resource, subprocess, sys
+rc = subprocess.call(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=open("out", "wb"), stderr=open("err", "wb"))
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=open("peak", "w"))
+sys.exit(rc)' "$wisp" "${@:2}"
+    rc=$?
+    if [ $rc = 0 ]; then pass; else bad "$1" "expected success"; fi
+    check "$1: $(cat peak) kB of memory" [ "$(cat peak)" -lt 100000 ]
+    check "$1: little is left on disk" [ "$(du -sk --exclude=P_t\* . | cut -f1)" -lt 12000 ]
+}
+printf '1 1000000000 5\n1 999999999:1\n' >far.xc
+printf '1 5 1000000000\n999999999 1:1\n' >far2.xc
+for i in $(seq 100); do
+    echo "5 1:0.5 2000000000:$((i % 3 + 1))"
+    echo "2000000000 7:1 1999999999:2"
+done >far.svm
+small "features far apart" convert far.xc far.out
+same "and nothing is lost" far.out far.xc
+small "labels far apart" convert far2.xc far.out
+same "and no label is lost" far.out far2.xc
+small "hashed ids" convert far.svm far3.svm
+same "ids as they were" far.svm far3.svm
+small "packed" convert far.svm far.npz
+small "training" train far.svm -o far "${quick[@]}"
+check "it says so" grep -q 'feature ids are far apart: the 4 different ones' err
+small "eval" eval far far.svm --json
+judge "what was learnt" 'd["p@1"] == 100'
+printf '1:0.5 2000000000:1\n\n7:1 1999999999:2\n1999999998:1\n' >far.q
+small "predict" predict far far.q -k 1
+check "old ids" [ "$(sed -n '1s/:.*//p;3s/:.*//p' out | tr '\n' ' ')" = "5 2000000000 " -a "$(wc -l <out)" = 4 ]
+check "an id that the model does not know is said" grep -q '1 feature values were dropped' err
+cp out want
+"$wisp" predict far - -k 1 <far.q >out 2>err
+rc=$?
+same "the same from stdin" out want
+for i in $(seq 100); do echo "77 1:0.5 1500000000:3"; done >more.svm
+small "--init with further ids" train more.svm -o far2 --init far --epochs 3 --valid far.svm
+printf '1:0.5 1500000000:3\n' | "$wisp" predict far2 - -k 3 >out 2>err
+check "the label is new" grep -q '77:' out
+small "labels far apart for a model of numbers" eval ms far.svm --json
+judge "they are misses" 'd["rows"] == 200'
+refuse "names of ids, and ids far apart" 3 'out of proportion' train far.svm -o f --labels words --epochs 1
+cp far.svm wide.svm
+for n in 1 4; do ok "$n threads" train wide.svm -o "w$n" "${quick[@]}" --threads $n --cache -; done
+same "the same model for any number of threads" w1 w4
+
+# labels of LibSVM text that are no ids (U19)
+for i in $(seq 80); do
+    echo "-1 1:1 3:$((i % 4 + 1))"
+    echo "+1 2:1 4:$((i % 3 + 1))"
+done >pm.svm
+sed 's/^-1/spam,bad/; s/^+1/ham/' pm.svm >word.svm
+ok "-1 and +1" train pm.svm -o pm "${quick[@]}"
+printf '1:1 3:1\n2:1 4:1\n-1 1:1 3:2\n' >pm.q
+ok "predict" predict pm pm.q -k 1
+check "-1 and 1 are names" [ "$(sed 's/:.*//' out | tr '\n' ' ')" = "-1 1 -1 " ]
+ok "eval" eval pm pm.svm --json
+judge "all right" 'd["p@1"] == 100'
+ok "predict --json" predict pm pm.q -k 1 --json
+check "with names" grep -q '"name":"-1"' out
+ok "words as labels" train word.svm -o word "${quick[@]}" --valid word.svm
+ok "predict" predict word pm.q -k 1 --format libsvm
+ok "eval" eval word word.svm --json
+judge "all right" 'd["p@1"] == 100 and d["rows"] == 160'
+ok "convert" convert word.svm word2.svm
+same "words stay" word.svm word2.svm
+ok "convert" convert pm.svm pm2.svm
+check "-1 and +1 stay" cmp pm2.svm <(sed 's/^+//' pm.svm)
+ok "convert to xc" convert pm.svm pm.xc
+check "ids there" [ "$(sed -n 2p pm.xc)" = "0 0:1 2:2" ]
+echo 'other 1:1' >>word.svm
+ok "a word that the model does not know" eval word word.svm --json
+judge "is a miss" 'd["rows"] == 161 and d["p@1"] < 100'
+check "and is said" grep -q '1 labels are not known' err
+printf '1 1:1\nspam 2:1\n' >mix.svm
+refuse "numbers and words" 3 "mix.svm:2: 'spam': a label that is a name, but on line 1 there is a number" convert mix.svm mix2.svm
 end

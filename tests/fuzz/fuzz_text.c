@@ -22,7 +22,7 @@ enum {
     BASE_1 = 16,
     FEATURES_3 = 32,
     PAIRS = 64,
-    MODEL = 128, /* names of words and labels are given */
+    MODEL = 128, /* names of words and labels are given, and ids by name */
     GZIP = 256,  /* packed before it is read */
     ZSTD = 512,
     TO_FILE = 1024,
@@ -41,8 +41,28 @@ static wisp_status read_once(struct wisp_data **d, unsigned how, const uint8_t *
     return wisp_data_read(d, &fuzz_one_thread, fuzz_path("t"), o, err);
 }
 
+/* Ids by name may be others when they are read again: there are as many rows and values. */
+static void write_named(const struct wisp_data *d, const char *format)
+{
+    const struct wisp_read_options o = { .format = format, .index_base = -1 };
+    wisp_error err = { 0 };
+    struct wisp_data *back = NULL;
+    const char *path = fuzz_path("named");
+    wisp_status st = wisp_format_find(format)->write(d, &fuzz_one_thread, path, &err);
+    if (st == WISP_OK) st = wisp_data_read(&back, &fuzz_one_thread, path, &o, &err);
+    if (st != WISP_OK && !fuzz_starved) fuzz_die("names that were written cannot be read", &err);
+    if (back && (back->n_rows != d->n_rows || back->nnz != d->nnz || back->n_lab != d->n_lab))
+        fuzz_die("names that were written are read as other rows", NULL);
+    wisp_data_free(back);
+}
+
 static void round_trips(const struct wisp_data *d, bool words)
 {
+    if (d->named) {
+        write_named(d, "xc");
+        write_named(d, "libsvm");
+        return;
+    }
     rows_round_trip(d, "xc", "xc");
     rows_round_trip(d, "libsvm", "libsvm");
     if (words) rows_round_trip(d, "fasttext", "words");
@@ -51,11 +71,11 @@ static void round_trips(const struct wisp_data *d, bool words)
 static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_error *err)
 {
     static const char *const formats[] = { "xc", "libsvm", "fasttext", NULL };
-    static char label_text[] = "a\nb\n\nb\n", word_text[] = "the\ncat\nthe cat\n";
-    static size_t label_start[] = { 0, 2, 4, 5, 7 }, word_start[] = { 0, 4, 8, 16 };
+    static char label_text[] = "a\nb\n\nb\n", word_text[] = "the\ncat\nthe cat\n7\n40\n";
+    static size_t label_start[] = { 0, 2, 4, 5, 7 }, word_start[] = { 0, 4, 8, 16, 18, 21 };
     static uint8_t packed[2 * FUZZ_ROOM];
     const struct wisp_names labels = { 4, label_text, 7, label_start, true },
-                            words = { 3, word_text, 16, word_start, true };
+                            words = { 5, word_text, 21, word_start, true };
     struct wisp_read_options o = { .format = formats[how & FORMAT],
                                    .no_header = how & NO_HEADER,
                                    .index_base = how & BASE ? !!(how & BASE_1) : -1,
@@ -65,6 +85,8 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
                                    .min_count = how & RARE ? 2 : 1,
                                    .labels = how & MODEL ? &labels : NULL,
                                    .vocab = how & MODEL ? &words : NULL,
+                                   .named = how & MODEL ? 3 : 0,
+                                   .decided = how & (MODEL | LABELS_2) ? 3 : 0,
                                    .grow = how & GROW,
                                    .every_line = how & RARE,
                                    .like = !(how & LABELS_2) ? NULL
@@ -83,6 +105,8 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
     }
     if (how & TO_FILE) fuzz_save("t", p, n);
     if (!fuzz_measuring) wisp_ids_max = 1 << 12; /* counts per id are arrays: keep them small */
+    /* and ids beyond that, and the text, are by name */
+    if (!fuzz_measuring) wisp_ids_free = how & SHORT ? 4 : 64;
     if (how & SHORT) wisp_text_line_max = 64;
     for (int i = 0; i < 2; i++) {
         wisp_text_chunk = i ? (size_t)1 + how % 13 : 1 << 16; /* small buffers: more inputs */
@@ -90,6 +114,7 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
     }
     wisp_text_chunk = usual;
     wisp_text_line_max = line_max;
+    wisp_ids_free = (size_t)1 << 20;
     *err = e[0];
     /* Of a damaged archive more or less may be unpacked before the damage is met. */
     bool archive = strstr(e[0].text, "zstd data") || strstr(e[1].text, "zstd data") ||
@@ -104,7 +129,9 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
     if (d[0] && d[1] && (!rows_same(d[0], d[1]) || d[0]->n_features != d[1]->n_features))
         fuzz_die("chunks change the rows", err);
     if (d[0]) rows_check(d[0], true);
-    if (d[0]) round_trips(d[0], d[0]->vocab.n && !(how & RARE));
+    /* Labels that are not in a table have no name to be written, or one of another kind. */
+    bool whole = d[0] && !(d[0]->named && how & MODEL);
+    if (whole) round_trips(d[0], d[0]->vocab.n && !(how & RARE));
     wisp_data_free(d[0]);
     wisp_data_free(d[1]);
     return st[0];
@@ -140,6 +167,15 @@ static const struct fuzz_text_seed seeds[] = {
     SEED(3 | LABELS_2 | PAIRS | MODEL, "1,2 4:1 5:1\n\n3 2:1\n"), /* ... like words */
     SEED(3 | LABELS_2 | PAIRS | MODEL, "3 4 5\nthe cat 12:30\n"),
     SEED(3 | LABELS_2, "__label__a the cat\n"),
+    SEED(1, "1 4000:2 7:1\n3000,5 1:2\n"), /* ids far apart */
+    SEED(0 | SHORT, "2 4000 3000\n7 3999:1\n\n"),
+    SEED(4 | SHORT | FEATURES_3, "7 3999:1\n2000 2:1\n"),
+    SEED(1, "-1 3:1\n+1 2:1\n1.0 4:1\n"), /* labels by name */
+    SEED(3, "spam 3:1\nham,b 2:1\n# no\nspam 4:1\n"),
+    SEED(1 | MODEL | BASE, "a 3:1\nb,c 7:1\nc,d 40:1 8:1\n"),
+    SEED(1 | MODEL | GROW, "a 3:1\nb,c 7:1\n"),
+    SEED(1 | MODEL | LABELS_2, "a 3:1\nb,c 7:1\n"),
+    SEED(1, "spam 3:1\n7 2:1\n"), /* a mix */
     SEED(2 | LABELS_2, "__label__a b c\n"),
     SEED(2, "x __label__ y\n"),
     SEED(8 | FEATURES_3, "2 10 8\n0,3 1:2 9:0.125\n1,1,1 2:1 2:1 2:3e38\n"),

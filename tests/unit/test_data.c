@@ -281,7 +281,7 @@ static void long_lines_and_bombs(void)
 
 static void huge_ids(void)
 {
-    TEST("ids too large for the memory there is are an error, not a killed process");
+    TEST("ids too large for the memory there is do not take it");
 #if SANITIZED
     SKIP("a sanitizer needs the address space");
 #else
@@ -296,7 +296,8 @@ static void huge_ids(void)
     const char text[] = "1 2147483647:1\n";
     wisp_status st = wisp_data_read_text(&d, &one, text, sizeof text - 1, "t", &o, &err);
     setrlimit(RLIMIT_AS, &old);
-    CHECK(st == WISP_ENOMEM && strstr(err.text, "highest feature id"), "%d %s", st, err.text);
+    CHECK(st == WISP_OK && d && d->n_features == 1, "ids are made compact: %d %s", st, err.text);
+    wisp_data_free(d);
 #endif
 }
 
