@@ -4,6 +4,7 @@
 #ifndef WISP_TEST_H
 #define WISP_TEST_H
 
+#include <locale.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,16 @@ static inline void test_close(void)
             putchar('\n');                                                                         \
         }                                                                                          \
     } while (0)
+
+/* WISP_TEST_LOCALE=de_DE.UTF-8: as in a program that has called setlocale, with a decimal comma;
+ * tests/run makes the locale.  What a test itself prints is then not for the library to read. */
+__attribute__((constructor)) static void test_locale(void)
+{
+    const char *name = getenv("WISP_TEST_LOCALE");
+    if (!name || !*name || setlocale(LC_ALL, name)) return;
+    printf("there is no locale '%s'\n", name);
+    exit(1);
+}
 
 static inline int test_end(void)
 {

@@ -2,6 +2,7 @@
 #include "api/grow.h"
 #include "base/mem.h"
 #include "base/report.h"
+#include "base/text.h"
 #include "comm/comm.h"
 #include "config/options.h"
 #include "cuda/cuda.h"
@@ -81,8 +82,8 @@ static int device_row(size_t i, const char **name, const char **what)
     *what = i ? text : "threads and vector instructions";
     if (i == 0) return 1;
     if (wisp_cuda_open(&cuda, NULL) != WISP_OK || cuda->card(&c, NULL) != WISP_OK) return 0;
-    snprintf(text, sizeof text, "%s, sm_%d%d, %.0f GiB", c.name, c.major, c.minor,
-             (double)c.total_bytes / (1 << 30));
+    wisp_print(text, sizeof text, "%s, sm_%d%d, %.0f GiB", c.name, c.major, c.minor,
+               (double)c.total_bytes / (1 << 30));
     return 1;
 }
 
@@ -485,7 +486,7 @@ wisp_status wisp_synth(wisp_context *ctx, const char *prefix, const wisp_config 
     if (wisp_opt_num(cfg, OPT_FEATURES) > 0) s.n_features = (size_t)wisp_opt_num(cfg, OPT_FEATURES);
     if (*wisp_opt_text(cfg, OPT_LABELS)) {
         char *end;
-        double n = strtod(wisp_opt_text(cfg, OPT_LABELS), &end);
+        double n = wisp_strtod(wisp_opt_text(cfg, OPT_LABELS), &end);
         if (*end || !(n >= 1 && n <= INT32_MAX))
             return wisp_fail(err, WISP_EINVAL, "--labels: '%s' is not a number of labels",
                              wisp_opt_text(cfg, OPT_LABELS));

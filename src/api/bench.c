@@ -8,6 +8,7 @@
 #include "base/context.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "cuda/cuda.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
@@ -88,7 +89,7 @@ static void report_hidden(struct wisp_report *t, const wisp_config *cfg)
 {
     const char *net = wisp_opt_text(cfg, OPT_NET), *hidden = wisp_opt_text(cfg, OPT_HIDDEN);
     char *end;
-    double width = strtod(hidden, &end);
+    double width = wisp_strtod(hidden, &end);
     if (*net || *end) wisp_report_text(t, "hidden", *net ? net : hidden);
     else wisp_report_num(t, "hidden", width);
 }

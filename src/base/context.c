@@ -1,5 +1,6 @@
 /* wisp_say: the library's only way to speak. */
 #include "base/context.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@ void wisp_say(const struct wisp_context *ctx, const char *fmt, ...)
     char line[1000];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
+    wisp_vprint(line, sizeof line, fmt, ap);
     va_end(ap);
     ctx->say(ctx->say_arg, line);
 }

@@ -1,5 +1,6 @@
 /* Errors: a code and one line of text in a struct that the caller owns. */
 #include "base/error.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -19,7 +20,7 @@ wisp_status wisp_fail(wisp_error *err, wisp_status code, const char *fmt, ...)
         va_list ap;
         va_start(ap, fmt);
         err->code = code;
-        vsnprintf(err->text, sizeof err->text, fmt, ap);
+        wisp_vprint(err->text, sizeof err->text, fmt, ap);
         va_end(ap);
         one_line(err->text);
     }
@@ -33,10 +34,10 @@ wisp_status wisp_fail_errno(wisp_error *err, wisp_status code, const char *fmt, 
         va_list ap;
         va_start(ap, fmt);
         err->code = code;
-        int n = vsnprintf(err->text, sizeof err->text, fmt, ap);
+        int n = wisp_vprint(err->text, sizeof err->text, fmt, ap);
         va_end(ap);
         if (n >= 0 && (size_t)n < sizeof err->text)
-            snprintf(err->text + n, sizeof err->text - (size_t)n, ": %s", strerror(saved));
+            snprintf(err->text + n, sizeof err->text - (size_t)n, ": %s", wisp_strerror(saved));
         one_line(err->text);
     }
     return code;

@@ -1,6 +1,7 @@
 /* Writing files: atomic commit (temporary, fsync, rename, fsync of the folder). */
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -96,7 +97,7 @@ static void sweep(const char *target)
     for (struct dirent *e; (e = readdir(d));) {
         int pid, number, end = 0;
         if (strncmp(e->d_name, base, n) != 0 ||
-            sscanf(e->d_name + n, ".tmp%d-%d%n", &pid, &number, &end) != 2 ||
+            wisp_scan(e->d_name + n, ".tmp%d-%d%n", &pid, &number, &end) != 2 ||
             e->d_name[n + (size_t)end])
             continue;
         int fd = openat(dirfd(d), e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

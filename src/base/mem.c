@@ -1,6 +1,7 @@
 /* Memory: aligned, checked, countable, and able to fail on purpose. */
 #include "base/mem.h"
 #include "base/cut.h"
+#include "base/text.h"
 
 #include <malloc.h>
 #include <stdio.h>
@@ -110,7 +111,7 @@ size_t wisp_mem_available(void)
     char line[256];
     unsigned long long kb = 0;
     while (fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) break;
+        if (wisp_scan(line, "MemAvailable: %llu kB", &kb) == 1) break;
     fclose(f);
     return (size_t)kb << 10;
 }

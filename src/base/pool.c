@@ -10,6 +10,7 @@
 #include "base/pool.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -276,8 +277,9 @@ int wisp_cpu_quota(const char *path)
     FILE *f = fopen(path, "re");
     if (!f) return INT_MAX;
     double quota, period;
-    int n = fscanf(f, "%lf %lf", &quota, &period); /* "max 100000" is no number: no limit */
-    fclose(f);
+    char line[100] = "";
+    int n = fgets(line, sizeof line, f) ? wisp_scan(line, "%lf %lf", &quota, &period) : 0;
+    fclose(f); /* "max 100000" is no number: no limit */
     if (n != 2 || !(quota > 0 && period > 0 && quota / period < 1e6)) return INT_MAX;
     return (int)ceil(quota / period);
 }

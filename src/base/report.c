@@ -1,6 +1,7 @@
 /* Reports: a list of key and value that turns into one JSON object on one line. */
 #include "base/report.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -74,6 +75,8 @@ const char *wisp_report_json(const wisp_report *r)
     return r->json;
 }
 
+enum { NUMBER_ROOM = 32 }; /* of the 56 bytes that a number has */
+
 /* Writes s as a JSON string; returns the end.  Room: 6 bytes a character and the quotes. */
 static char *quote(char *o, const char *s)
 {
@@ -110,7 +113,7 @@ wisp_status wisp_report_done(struct wisp_report **out, struct wisp_report *r, wi
         *o++ = ':';
         if (e->text) o = quote(o, e->text);
         else if (!isfinite(e->value)) o += sprintf(o, "null"); /* JSON has no NaN */
-        else o += sprintf(o, "%.10g", e->value);
+        else o += wisp_print(o, NUMBER_ROOM, "%.10g", e->value);
     }
     *o++ = '}';
     *o = 0;

@@ -3,6 +3,7 @@
 #include "config/options.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -416,7 +417,7 @@ static bool is_text(const wisp_option *o)
 static bool parse_size(double *out, const char *s)
 {
     char *end;
-    *out = strtod(s, &end);
+    *out = wisp_strtod(s, &end);
     const char *units = "kmgtKMGT", *u = *end ? strchr(units, *end) : NULL;
     if (end == s || *out < 0 || !isfinite(*out)) return false;
     if (u) {
@@ -475,9 +476,9 @@ static wisp_status parse(double *num, const wisp_option *o, const char *s, wisp_
     }
     char *end;
     const char *last = strrchr(o->range, '|'), *range = last ? last + 1 : o->range;
-    double lo = strtod(range, NULL), hi = strtod(strstr(range, "..") + 2, NULL);
+    double lo = wisp_strtod(range, NULL), hi = wisp_strtod(strstr(range, "..") + 2, NULL);
     bool whole = !is_type(o, "real");
-    *num = strtod(s, &end);
+    *num = wisp_strtod(s, &end);
     if (end == s || *end || (whole && *num != floor(*num)))
         return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not %s%s", o->key, s,
                          whole ? "a whole number" : "a number",
@@ -614,7 +615,7 @@ wisp_status wisp_opt_list(double *out, size_t *n, size_t room, const wisp_config
     *n = 0;
     for (const char *p = s; *p;) {
         char *end;
-        double v = strtod(p, &end);
+        double v = wisp_strtod(p, &end);
         if (end == p || (*end && *end != ',') || !isfinite(v))
             return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not a list of numbers like 1,3,5",
                              table[o].key, s);

@@ -1,10 +1,8 @@
-/* The rare cases of number.h, and printing.  The C locale is asked for by name: the host program
- * may have set one with a decimal comma. */
+/* The rare cases of number.h, and printing. */
 #include "data/number.h"
+#include "base/text.h"
 
-#include <locale.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 const double wisp_powers_of_10[23] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                        1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
@@ -17,10 +15,7 @@ bool wisp_number_slow(float *out, const char *begin, const char *end)
     if (n > 500) return false;
     memcpy(copy, begin, n);
     copy[n] = 0;
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* glibc: a constant, nothing made */
-    if (!c) return false;
-    *out = strtof_l(copy, NULL, c);
-    freelocale(c);
+    *out = wisp_strtof(copy, NULL);
     return true;
 }
 
@@ -37,14 +32,11 @@ static size_t print_whole(char *to, uint32_t n)
 size_t wisp_number_print(char to[WISP_NUMBER_ROOM], float v)
 {
     if (v >= 0 && v < 1e6f && v == (float)(uint32_t)v) return print_whole(to, (uint32_t)v);
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), old = uselocale(c);
     int n = 0;
     for (int digits = 6; digits <= 9; digits++) {
         float back;
-        n = snprintf(to, WISP_NUMBER_ROOM, "%.*g", digits, (double)v);
+        n = wisp_print(to, WISP_NUMBER_ROOM, "%.*g", digits, (double)v);
         if (wisp_number_parse(&back, to) && back == v) break;
     }
-    uselocale(old);
-    freelocale(c);
     return (size_t)n;
 }

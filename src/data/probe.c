@@ -1,11 +1,11 @@
 /* Which format a file or a text has: what the caller says; else what the bytes say; and where they
  * leave it open (rows of numbers without a header are XC text from 0, or LibSVM text from 1), what
  * the rows are like that these go with: those that a model, or a training set, was made from. */
+#include "base/text.h"
 #include "data/rowtext.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 enum { HEAD = 8192 };
 
@@ -28,9 +28,9 @@ static const char *names(char *to, size_t room)
 bool wisp_path_ends(const char *path, const char *ending)
 {
     size_t n = strlen(path), bytes = strlen(ending);
-    if (n > 3 && strcasecmp(path + n - 3, ".gz") == 0) n -= 3;
-    else if (n > 4 && strcasecmp(path + n - 4, ".zst") == 0) n -= 4;
-    return n > bytes && strncasecmp(path + n - bytes, ending, bytes) == 0;
+    if (n > 3 && wisp_casecmp(path + n - 3, ".gz") == 0) n -= 3;
+    else if (n > 4 && wisp_casecmp(path + n - 4, ".zst") == 0) n -= 4;
+    return n > bytes && wisp_ncasecmp(path + n - bytes, ending, bytes) == 0;
 }
 
 static wisp_status other_kind(const struct probe *p, const char *found, const char *wanted,

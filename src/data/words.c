@@ -1,10 +1,10 @@
 /* Words and labels to ids: two passes with dictionaries, or a model's names. */
 #include "data/words.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "data/dict.h"
 
 #include <string.h>
-#include <strings.h>
 
 struct reading {
     struct wisp_source *src;
@@ -335,7 +335,7 @@ static int place_in(const char *list, const char *name, size_t bytes, bool fold)
 {
     for (int i = 0;; i++) {
         size_t n = strcspn(list, ",");
-        if (n == bytes && (fold ? strncasecmp : strncmp)(list, name, n) == 0) return i;
+        if (n == bytes && (fold ? wisp_ncasecmp : strncmp)(list, name, n) == 0) return i;
         if (!list[n]) return -1;
         list += n + 1;
     }

@@ -5,6 +5,7 @@
  * as strictly as if there were none: sizes by checked products, spans sorted and laid end to end
  * from 0 to the end of the file, names and types from short lists. */
 #include "base/mem.h"
+#include "base/text.h"
 #include "model/header.h"
 #include "model/net.h"
 
@@ -38,7 +39,7 @@ __attribute__((format(printf, 2, 3))) static wisp_status bad(const struct reader
     char text[400];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    wisp_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
     return wisp_fail(r->err, WISP_EMODEL, "%s: %s", r->path, text);
 }

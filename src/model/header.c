@@ -1,6 +1,7 @@
 /* Parsing the header of a model file; header.h says what it may look like. */
 #include "model/header.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ __attribute__((format(printf, 2, 3))) static wisp_status bad(const struct parser
     char text[300];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    wisp_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
     return wisp_fail(s->err, WISP_EMODEL, "%s: %s", s->path, text);
 }

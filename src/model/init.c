@@ -5,6 +5,7 @@
  * its weights are kept bit by bit; new rows start as in a new net. */
 #include "model/init.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <limits.h>
 #include <math.h>
@@ -179,9 +180,9 @@ void wisp_init_say(const struct wisp_run *r, const char *path)
     const struct wisp_net *net = &r->m->net, *old = &r->init->net;
     size_t labels = net->n_labels - old->n_labels, features = net->n_features - old->n_features;
     char pace[60] = "";
-    if (r->plan.old_pace == 0) snprintf(pace, sizeof pace, ", old rows do not move");
+    if (r->plan.old_pace == 0) wisp_print(pace, sizeof pace, ", old rows do not move");
     else if (r->plan.old_pace < 1)
-        snprintf(pace, sizeof pace, ", old rows at %g of the learning rate", r->plan.old_pace);
+        wisp_print(pace, sizeof pace, ", old rows at %g of the learning rate", r->plan.old_pace);
     wisp_say(r->ctx,
              "init      %s: %zu old labels kept, %zu new; %zu old features, %zu new%s; optimizer "
              "state %s%s",

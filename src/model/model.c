@@ -8,6 +8,7 @@
  * wisp_calibration).  Metadata: what is listed in save(); "quantized" (quantize.c). */
 #include "model/model.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -122,7 +123,7 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
     snprintf(number[0], 32, "%zu", m->net.n_features);
     snprintf(number[1], 32, "%zu", m->net.n_labels);
     snprintf(number[2], 32, "%zu", m->n_train);
-    snprintf(number[3], 32, "%.6f", best);
+    wisp_print(number[3], 32, "%.6f", best);
     snprintf(number[4], 32, "%d", epoch);
     const struct wisp_pair meta[] = {
         { "format", FORMAT },

@@ -1,5 +1,6 @@
 /* Networks: from a line of text to layers with memory, and the step through them. */
 #include "model/net.h"
+#include "base/text.h"
 #include "model/optimizer.h"
 #include "base/mem.h"
 
@@ -52,7 +53,7 @@ static wisp_status parse_layer(struct wisp_layer *l, const char **p, const char 
     wisp_status st = l->kind->words ? parse_word(l, &s, err) : WISP_OK;
     if (st != WISP_OK) return st;
     char *end;
-    l->arg = strtod(s, &end);
+    l->arg = wisp_strtod(s, &end);
     bool there = end != s;
     if (l->kind->arg == WISP_ARG_WIDTH &&
         !(there && l->arg >= 1 && l->arg <= MAX_WIDTH && l->arg == floor(l->arg)))
@@ -66,7 +67,7 @@ static wisp_status parse_layer(struct wisp_layer *l, const char **p, const char 
                          s + 1);
     if (l->kind->more && there) {
         s = end;
-        l->more = strtod(s, &end);
+        l->more = wisp_strtod(s, &end);
         if (end != s && !(l->more >= 1))
             return wisp_fail(err, WISP_EINVAL,
                              "--net: '%s' takes a second number from 1 on, found '%.20s'", name,

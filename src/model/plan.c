@@ -2,6 +2,7 @@
  *
  * The choices were made on validation rows of the sets in docs/training.md, which has the
  * measurements. */
+#include "base/text.h"
 #include "layer/product.h"
 #include "model/train.h"
 
@@ -29,10 +30,10 @@ static wisp_status spec_from_hidden(struct wisp_plan *p, const wisp_config *cfg,
     if (st != WISP_OK) return st;
     if (n == 0) width[n++] = n_labels <= WISP_FEW_LABELS ? 512 : 256;
     for (size_t i = 0; i < n; i++) {
-        at += (size_t)snprintf(p->spec + at, sizeof p->spec - at, "%s%s %.15g, relu", i ? ", " : "",
-                               i ? "dense" : "input", width[i]);
+        at += (size_t)wisp_print(p->spec + at, sizeof p->spec - at, "%s%s %.15g, relu",
+                                 i ? ", " : "", i ? "dense" : "input", width[i]);
         if (dropout > 0)
-            at += (size_t)snprintf(p->spec + at, sizeof p->spec - at, ", dropout %g", dropout);
+            at += (size_t)wisp_print(p->spec + at, sizeof p->spec - at, ", dropout %g", dropout);
     }
     return WISP_OK;
 }

@@ -15,6 +15,7 @@
  */
 #include "base/bounds.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "model/train.h"
 
 #include <math.h>
@@ -104,9 +105,9 @@ static void state_path(char *out, const struct wisp_run *r)
 /* Counters as text; doubles in hexadecimal, so that nothing is rounded. */
 static void counters(char *out, size_t room, const struct wisp_run *r)
 {
-    snprintf(out, room, "%d %zu %zu %zu %zu %a %a %a %d %d %zu", r->epoch, r->step, r->steps,
-             r->in_epoch, r->seen, r->loss_sum, r->best, r->best_loss, r->best_epoch, r->since_best,
-             r->n_averaged);
+    wisp_print(out, room, "%d %zu %zu %zu %zu %a %a %a %d %d %zu", r->epoch, r->step, r->steps,
+               r->in_epoch, r->seen, r->loss_sum, r->best, r->best_loss, r->best_epoch,
+               r->since_best, r->n_averaged);
 }
 
 /* Checksums keep accidents away, not a hand that makes them anew: could a run stand there? */
@@ -310,9 +311,9 @@ static wisp_status read_counters(struct wisp_run *r, const struct wisp_tensor_fi
 {
     const char *at = wisp_tensor_file_meta(f, "at");
     if (at &&
-        sscanf(at, "%d %zu %zu %zu %zu %la %la %la %d %d %zu", &r->epoch, &r->step, &r->steps,
-               &r->in_epoch, &r->seen, &r->loss_sum, &r->best, &r->best_loss, &r->best_epoch,
-               &r->since_best, &r->n_averaged) == 11 &&
+        wisp_scan(at, "%d %zu %zu %zu %zu %la %la %la %d %d %zu", &r->epoch, &r->step, &r->steps,
+                  &r->in_epoch, &r->seen, &r->loss_sum, &r->best, &r->best_loss, &r->best_epoch,
+                  &r->since_best, &r->n_averaged) == 11 &&
         counters_fit(r))
         return WISP_OK;
     return wisp_fail(err, WISP_EMODEL, "%s: metadata 'at' is not a list of counters of this run",
@@ -420,7 +421,7 @@ static wisp_status without_state(struct wisp_run *r, wisp_error *err)
         st = wisp_fail(err, WISP_EMODEL, "%s: was trained on other data; %s", r->path, to_do);
     if (st == WISP_OK) {
         r->best_epoch = epoch_of(f);
-        r->best = best ? strtod(best, NULL) : -1;
+        r->best = best ? wisp_strtod(best, NULL) : -1;
         if (r->best_epoch < 0 || r->best_epoch > r->plan.epochs || !(r->best >= -1) ||
             !(r->best <= 100))
             st = wisp_fail(err, WISP_EMODEL,

@@ -5,6 +5,7 @@
  * replaces the file at 'path' (atomically), then a checkpoint is written beside it.  So it is
  * between two steps when one is due (--checkpoint-steps, --checkpoint-minutes), and when the run is
  * asked to stop. */
+#include "base/text.h"
 #include "model/gpu.h"
 #include "base/mem.h"
 #include "base/report.h"
@@ -360,16 +361,16 @@ static bool tell_epoch(const struct watch *c, const struct score *s)
     char json[600];
     struct seen at = seen(r);
     tell(&p, c);
-    snprintf(json, sizeof json,
-             "{\"epoch\":%d,\"epochs\":%d,\"step\":%zu,\"loss\":%.6f,\"lr\":%.6g,\"valid_p@1\":%."
-             "4f,\"valid_p@3\":%.4f,"
-             "\"valid_p@5\":%.4f,\"valid_loss\":%.6f,\"best\":%d,\"rows_per_s\":%.1f,\"active_"
-             "mean\":%.1f,"
-             "\"scored_mean\":%.1f,\"retrieval_recall\":%.4f,\"recall_union\":%.4f,"
-             "\"train_seconds\":%.3f,\"seconds\":%.3f}",
-             r->epoch, r->plan.epochs, r->step, p.loss, r->opt.lr, s->p1, s->p3, s->p5, s->loss,
-             s->best, p.rows_per_s, at.active, at.scored, at.own, at.set, c->trained_s,
-             wisp_now() - c->began);
+    wisp_print(json, sizeof json,
+               "{\"epoch\":%d,\"epochs\":%d,\"step\":%zu,\"loss\":%.6f,\"lr\":%.6g,\"valid_p@1\":%."
+               "4f,\"valid_p@3\":%.4f,"
+               "\"valid_p@5\":%.4f,\"valid_loss\":%.6f,\"best\":%d,\"rows_per_s\":%.1f,\"active_"
+               "mean\":%.1f,"
+               "\"scored_mean\":%.1f,\"retrieval_recall\":%.4f,\"recall_union\":%.4f,"
+               "\"train_seconds\":%.3f,\"seconds\":%.3f}",
+               r->epoch, r->plan.epochs, r->step, p.loss, r->opt.lr, s->p1, s->p3, s->p5, s->loss,
+               s->best, p.rows_per_s, at.active, at.scored, at.own, at.set, c->trained_s,
+               wisp_now() - c->began);
     p.epoch_ended = 1;
     p.valid = s->p1;
     p.best = s->best;

@@ -4,13 +4,12 @@
  * ids).  Files that are in that order already, as the official ones are, are not sorted. */
 #include "spdnn/mtx.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <float.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 size_t wisp_tsv_chunk = 4 << 20;
 uint32_t wisp_tsv_id_max = INT32_MAX;
@@ -22,17 +21,15 @@ static bool is_digit(const char *p, const char *end)
     return p < end && (unsigned)(*p - '0') < 10;
 }
 
-/* By the C library, whatever the locale of the host program. */
+/* By the C library. */
 static bool slow_number(float *out, const char *begin, const char *end)
 {
     char copy[512];
     size_t n = (size_t)(end - begin);
-    locale_t c = n < sizeof copy ? newlocale(LC_ALL_MASK, "C", (locale_t)0) : (locale_t)0;
-    if (!c) return false;
+    if (n >= sizeof copy) return false;
     memcpy(copy, begin, n);
     copy[n] = 0;
-    *out = strtof_l(copy, NULL, c);
-    freelocale(c);
+    *out = wisp_strtof(copy, NULL);
     return isfinite(*out);
 }
 
@@ -348,7 +345,7 @@ static const char *read_banner(struct wisp_tsv *t, wisp_error *err)
     char word[20], kind[20], symmetry[20];
     for (int i = 0; i < 3; i++) {
         p = next_word(word, p, end);
-        if (strcasecmp(word, wanted[i]) == 0) continue;
+        if (wisp_casecmp(word, wanted[i]) == 0) continue;
         wisp_fail(err, i ? WISP_ENOTSUP : WISP_EFORMAT,
                   "%s:1: expected '%%%%MatrixMarket matrix coordinate real general': word %d is "
                   "not '%s'",
@@ -357,11 +354,11 @@ static const char *read_banner(struct wisp_tsv *t, wisp_error *err)
     }
     p = next_word(kind, p, end);
     p = next_word(symmetry, p, end);
-    t->value = strcasecmp(kind, "pattern") != 0;
-    t->whole = strcasecmp(kind, "integer") == 0;
-    bool known = !t->value || strcasecmp(kind, "real") == 0 || t->whole;
+    t->value = wisp_casecmp(kind, "pattern") != 0;
+    t->whole = wisp_casecmp(kind, "integer") == 0;
+    bool known = !t->value || wisp_casecmp(kind, "real") == 0 || t->whole;
     p = wisp_tsv_line_end(p, end);
-    if (p && known && strcasecmp(symmetry, "general") == 0) return p;
+    if (p && known && wisp_casecmp(symmetry, "general") == 0) return p;
     wisp_fail(err, WISP_ENOTSUP,
               "%s:1: expected a real, integer or pattern matrix that is 'general'; others must be "
               "written out in full first",

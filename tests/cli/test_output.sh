@@ -47,7 +47,7 @@ check "a flag before --config wins, too" grep -q '^epoch 2/2' err
 echo 'epochs = 3' >later.conf
 ok "two --config" train P_train.txt -o m4 --config=run.conf --config later.conf
 check "two --config: the later wins" grep -q '^epoch 3/3' err
-refuse "--config of a folder" 5 "home: cannot be read" train P_train.txt -o x --config home
+refuse "--config of a folder" 5 "home: expected a plain file, found a folder" train P_train.txt -o x --config home
 echo 'config = run.conf' >bad.conf
 refuse "a config file in a config file" 2 "bad.conf:1: .*cannot name another" train P_train.txt -o x --config bad.conf
 {

@@ -1,0 +1,23 @@
+/* Numbers as text, the same in every locale: a host program that has called setlocale may have a
+ * decimal comma, and then the C library's own functions read 0.5 as 0 and print 0,5.  All numbers
+ * that the library reads or writes pass through here (tools/lint looks). */
+#ifndef WISP_BASE_TEXT_H
+#define WISP_BASE_TEXT_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+/* As strtod, strtof, snprintf, vsnprintf and sscanf of the C locale. */
+double wisp_strtod(const char *s, char **end);
+float wisp_strtof(const char *s, char **end);
+int wisp_print(char *to, size_t room, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int wisp_vprint(char *to, size_t room, const char *fmt, va_list ap)
+    __attribute__((format(printf, 3, 0)));
+int wisp_scan(const char *s, const char *fmt, ...) __attribute__((format(scanf, 2, 3)));
+/* As strcasecmp and strncasecmp: a Turkish i is no I. */
+int wisp_casecmp(const char *a, const char *b);
+int wisp_ncasecmp(const char *a, const char *b, size_t n);
+/* What an errno means, in English. */
+const char *wisp_strerror(int code);
+
+#endif
