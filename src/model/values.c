@@ -5,6 +5,7 @@
  * bibtex 0.20), tables 0.5 to 1, also where most columns are flags that are mostly 0. */
 #include "model/values.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -48,8 +49,8 @@ enum wisp_values_mode wisp_values_choose(char *why, const struct wisp_data *d)
         return WISP_VALUES_RAW;
     }
     if (table && d->n_rows >= FEW_ROWS && d->n_features <= MOST_COLUMNS) {
-        snprintf(why, WISP_VALUES_WHY, "a table: its columns are filled in %.0f %% of the rows",
-                 100 * share);
+        wisp_print(why, WISP_VALUES_WHY, "a table: its columns are filled in %.0f %% of the rows",
+                   100 * share);
         return WISP_VALUES_STANDARD;
     }
     if (d->counts && !table) {
