@@ -8,6 +8,11 @@
  * be used by one thread at a time; a loaded wisp_model and an opened wisp_data
  * are read-only and may be shared between contexts.
  *
+ * Files above 4 MiB are mapped.  So that one which is cut meanwhile is an error (WISP_EIO) and not
+ * the end of the process, the library installs a handler of SIGBUS with the first such file; faults
+ * elsewhere go on to the handler that was there before.  Numbers are read and written with a
+ * decimal point, whatever setlocale was called with.
+ *
  * The shortest useful program is docs/examples/tour.c. */
 #ifndef WISP_H
 #define WISP_H
@@ -219,8 +224,10 @@ typedef int (*wisp_on_progress)(void *arg, const wisp_progress *p);
 
 /* Trains on 'train' and leaves the best model at 'path', with checkpoints beside it (PATH.state and
  * PATH.state.1, the one before) while the run is not finished: docs/reliability.md.  'valid' may be
- * NULL: rows are then held out.  Option "init" names a model to go on from: 'train' may have
- * further features and labels, ids below the model's numbers of them mean the model's. */
+ * NULL: rows are then held out.  One run at a time may write a path: a second one is refused with
+ * WISP_EIO (PATH.lock beside it while the run lasts).  Option "init" names a model to go on from:
+ * 'train' may have further features and labels, ids below the model's numbers of them mean the
+ * model's. */
 WISP_API wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                                 const wisp_data *train, const wisp_data *valid, const char *path,
                                 wisp_on_progress on_progress, void *arg, wisp_error *err);

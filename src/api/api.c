@@ -1,5 +1,6 @@
 /* The functions of wisp.h that are more than a name for something inside. */
 #include "api/grow.h"
+#include "base/lock.h"
 #include "base/mem.h"
 #include "base/report.h"
 #include "base/text.h"
@@ -530,9 +531,13 @@ wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *
                        wisp_on_progress on_progress, void *arg, wisp_error *err)
 {
     *out = NULL;
+    struct wisp_lock lock;
     wisp_status st = check_output(path, err);
-    return st == WISP_OK ? wisp_train_run(out, ctx, cfg, train, valid, path, on_progress, arg, err)
-                         : st;
+    if (st == WISP_OK) st = wisp_lock_take(&lock, path, err);
+    if (st != WISP_OK) return st;
+    st = wisp_train_run(out, ctx, cfg, train, valid, path, on_progress, arg, err);
+    wisp_lock_give(&lock);
+    return st;
 }
 
 wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err)

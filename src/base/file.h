@@ -58,7 +58,8 @@ wisp_status wisp_out_create(struct wisp_out **out, const char *path, wisp_error 
 /* The same for a file of wisp's own: a link there is replaced, not followed. */
 wisp_status wisp_out_create_own(struct wisp_out **out, const char *path, wisp_error *err);
 /* Committing then gives it the mode of the file 'source' (but for the right to run it), and what
- * members of a group may do only where the group is the source's, too.  NULL, or no such file: no change. */
+ * members of a group may do only where the group is the source's, too.  NULL, or no such file: no
+ * change. */
 void wisp_out_like(struct wisp_out *o, const char *source);
 wisp_status wisp_out_write(struct wisp_out *o, const void *p, size_t bytes, wisp_error *err);
 size_t wisp_out_offset(const struct wisp_out *o);

@@ -1,27 +1,34 @@
 /* Opening a part of wisp that may be missing. */
 #include "base/part.h"
+#include "base/text.h"
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The folder that this code was loaded from.  A command found through PATH is known by its bare
- * name. */
+/* The folder of the file that this code was loaded from, as the system knows it: what a program was
+ * called with, the folder that it stands in and LD_LIBRARY_PATH say nothing here. */
 static bool own_folder(char out[PATH_MAX])
 {
-    Dl_info info;
-    if (!dladdr((const void *)(uintptr_t)&wisp_part_table, &info) || !info.dli_fname) return false;
-    if (strchr(info.dli_fname, '/')) {
-        if (snprintf(out, PATH_MAX, "%s", info.dli_fname) >= PATH_MAX) return false;
-    } else {
-        const ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
-        out[n > 0 ? n : 0] = 0;
+    const uintptr_t self = (uintptr_t)&wisp_part_table;
+    char line[PATH_MAX + 200];
+    bool found = false;
+    FILE *f = fopen("/proc/self/maps", "re");
+    while (f && !found && fgets(line, sizeof line, f)) {
+        unsigned long from, to;
+        int at = 0;
+        if (wisp_scan(line, "%lx-%lx %*s %*s %*s %*s %n", &from, &to, &at) != 2 || !at) continue;
+        char *end = line[at] == '/' ? strrchr(line + at, '/') : NULL;
+        if (self < from || self >= to || !end || end - (line + at) >= PATH_MAX) continue;
+        *end = 0;
+        snprintf(out, PATH_MAX, "%.*s", PATH_MAX - 1, line + at);
+        found = true;
     }
-    char *end = strrchr(out, '/');
-    if (end) *end = 0;
-    return end != NULL;
+    if (f) fclose(f);
+    return found;
 }
 
 static void *open_part(const char *file, bool global, char *why, size_t room)
@@ -33,13 +40,11 @@ static void *open_part(const char *file, bool global, char *why, size_t room)
     snprintf(why, room, "not found");
     for (size_t i = 0; i < 2 && !part && own_folder(folder); i++) {
         snprintf(path, sizeof path, "%s/%s%.40s", folder, beside[i], file);
+        if (access(path, F_OK) != 0) continue;
         part = dlopen(path, how);
-        const char *said = part ? NULL : dlerror();
-        /* a library that the part itself needs may be what is not there */
-        if (said && (!strstr(said, "No such file") || strncmp(said, path, strlen(path)) != 0))
-            snprintf(why, room, "%s", said);
+        if (!part) snprintf(why, room, "%s", dlerror()); /* what it needs may not be there */
     }
-    return part ? part : dlopen(file, how);
+    return part;
 }
 
 const void *wisp_part_table(const char *file, const char *name, int version, bool global, char *why,

@@ -7,10 +7,11 @@
 
 #include <stdbool.h>
 
-/* Opens 'file' beside the library or the command, in the lib folder beside its bin, or where the
- * system looks; it stays open.  What its function 'name' returns: a struct that begins with its
- * version, an int, which must be this one.  NULL: 'why' says in a few words why not.  global: what
- * the part brings along can be seen by what it opens itself. */
+/* Opens 'file' beside the library or the command that holds this code, or in the lib folder beside
+ * its bin, and nowhere else: not where the system looks, not in the current folder; it stays open.
+ * What its function 'name' returns: a struct that begins with its version, an int, which must be
+ * this one.  NULL: 'why' says in a few words why not.  global: what the part brings along can be
+ * seen by what it opens itself. */
 const void *wisp_part_table(const char *file, const char *name, int version, bool global, char *why,
                             size_t room);
 
