@@ -82,7 +82,7 @@ class Model(library.Shared):
 
     @classmethod
     def open(cls, path: Any) -> "Model":
-        return cls(os.open(path, os.O_RDONLY | os.O_CLOEXEC), os.fspath(path))
+        return cls(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), os.fspath(path))
 
     @classmethod
     def of_bytes(cls, data: bytes) -> "Model":
