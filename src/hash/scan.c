@@ -14,39 +14,54 @@ enum { BLOCK = 512 };
 struct scan {
     size_t n_rows, keep;
     int threads;
-    float *score; /* (threads, BLOCK) */
-    int32_t *row; /* (threads, BLOCK) */
-    char *lists;  /* (threads, list_bytes) the best of one sample */
-    size_t list_bytes;
-    uint64_t *keys; /* (threads, room) */
-    size_t room;
+    size_t own_bytes;
+    char *own; /* (threads, own_bytes) */
 };
+
+struct own {               /* of a thread */
+    float *score;          /* (BLOCK) */
+    int32_t *row;          /* (BLOCK) */
+    struct wisp_best best; /* of one sample */
+    uint64_t *keys;        /* (best.room) */
+};
+
+static struct own lay_out(struct wisp_cut *c, size_t keep)
+{
+    struct own o;
+    o.score = wisp_cut_take(c, BLOCK, sizeof *o.score);
+    o.row = wisp_cut_take(c, BLOCK, sizeof *o.row);
+    o.best = wisp_best_lay(c, 1, keep);
+    o.keys = wisp_cut_take(c, o.best.room, sizeof *o.keys);
+    return o;
+}
+
+static struct own own_of(const struct scan *s, int thread)
+{
+    struct wisp_cut c =
+        wisp_cut_of(s->own + (size_t)thread * s->own_bytes, s->own_bytes, WISP_CUT_FRESH);
+    return lay_out(&c, s->keep);
+}
 
 static struct scan sizes(const struct wisp_finder_setup *s)
 {
-    size_t keep = s->o->keep < s->n_rows ? s->o->keep : s->n_rows;
+    struct scan t = { .n_rows = s->n_rows, .threads = s->threads };
     struct wisp_cut plan = { 0 };
-    wisp_best_lay(&plan, 1, keep);
-    return (struct scan){ .n_rows = s->n_rows,
-                          .keep = keep,
-                          .threads = s->threads,
-                          .list_bytes = plan.at,
-                          .room = wisp_best_room(keep) };
+    t.keep = s->o->keep < s->n_rows ? s->o->keep : s->n_rows;
+    lay_out(&plan, t.keep);
+    t.own_bytes = plan.at;
+    return t;
 }
 
 static size_t bytes(const struct wisp_finder_setup *setup)
 {
     struct scan s = sizes(setup);
-    return sizeof s + (size_t)s.threads * (BLOCK * 8 + s.list_bytes + s.room * 8);
+    return sizeof s + (size_t)s.threads * s.own_bytes;
 }
 
 static void release(void *state)
 {
     struct scan *s = state;
-    wisp_free(s->score);
-    wisp_free(s->row);
-    wisp_free(s->lists);
-    wisp_free(s->keys);
+    wisp_free(s->own);
     wisp_free(s);
 }
 
@@ -55,12 +70,8 @@ static wisp_status create(void **state, const struct wisp_finder_setup *setup, w
     struct scan *s = *state = wisp_zalloc(1, sizeof *s);
     if (!s) return wisp_fail_mem(err, sizeof *s, "the scan");
     *s = sizes(setup);
-    size_t threads = (size_t)s->threads;
-    s->score = wisp_alloc(threads * BLOCK, sizeof *s->score);
-    s->row = wisp_alloc(threads * BLOCK, sizeof *s->row);
-    s->lists = wisp_alloc(threads, s->list_bytes);
-    s->keys = wisp_alloc(threads * s->room, sizeof *s->keys);
-    if (s->score && s->row && s->lists && s->keys) return WISP_OK;
+    s->own = wisp_alloc((size_t)s->threads, s->own_bytes);
+    if (s->own) return WISP_OK;
     release(s);
     return wisp_fail_mem(err, bytes(setup), "the scan");
 }
@@ -76,24 +87,22 @@ static void sample(const void *state, const struct wisp_query *q, size_t i, int 
                    struct wisp_pot *pot)
 {
     const struct scan *s = state;
-    float *score = s->score + (size_t)thread * BLOCK;
-    int32_t *row = s->row + (size_t)thread * BLOCK;
-    uint64_t *keys = s->keys + (size_t)thread * s->room;
-    struct wisp_cut c =
-        wisp_cut_of(s->lists + (size_t)thread * s->list_bytes, s->list_bytes, WISP_CUT_FRESH);
-    struct wisp_best best = wisp_best_lay(&c, 1, s->keep);
-    wisp_best_reset(&best, NULL);
+    struct own own = own_of(s, thread);
+    float *score = own.score;
+    int32_t *row = own.row;
+    struct wisp_best *best = &own.best;
+    wisp_best_reset(best, NULL);
     for (size_t first = 0; first < s->n_rows; first += BLOCK) {
         size_t n = s->n_rows - first < BLOCK ? s->n_rows - first : BLOCK;
         for (size_t r = 0; r < n; r++) row[r] = (int32_t)(first + r);
         wisp_weights_dots(pot->k, score, &q->rows.w, row, n, q->h + i * q->rows.width);
         for (size_t r = 0; r < n; r++) {
             float z = score[r] + q->rows.bias[row[r]];
-            if (z > best.limit[0] && !is_label(pot, row[r])) wisp_best_add(&best, 0, z, row[r]);
+            if (z > best->limit[0] && !is_label(pot, row[r])) wisp_best_add(best, 0, z, row[r]);
         }
     }
-    size_t found = wisp_best_take(keys, &best, 1, 0, -INFINITY);
-    for (size_t r = 0; r < found; r++) wisp_pot_add(pot, wisp_key_row(keys[r]));
+    size_t found = wisp_best_take(own.keys, best, 1, 0, -INFINITY);
+    for (size_t r = 0; r < found; r++) wisp_pot_add(pot, wisp_key_row(own.keys[r]));
     pot->products += s->n_rows; /* and the pot scores those it got once more */
 }
 
