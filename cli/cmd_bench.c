@@ -79,16 +79,25 @@ static void print_predict(const wisp_report *r, const struct args *a)
     else printf("shape     %s", args_text(a, "shape"));
     printf(": %.0f labels, width %.0f; %.0f rows predicted\n", labels, get(r, "hidden"), rows);
     if (a->n_files == 1) printf("trained   in %.1f s\n", train_s);
-    printf("sparse    %.0f us a row (median), %.0f us (p90), %.0f us (p99); one row a call, one "
-           "thread\n",
-           get(r, "sparse_us_median"), get(r, "sparse_us_p90"), get(r, "sparse_us_p99"));
-    printf("exact     %.0f us a row (median); one row a call, one thread\n",
-           get(r, "exact_us_median"));
-    printf("quality   P@1 %.2f sparse, %.2f exact, ratio %.3f\n", get(r, "sparse_p@1"),
-           get(r, "exact_p@1"), get(r, "ratio"));
-    printf("scored    %.0f rows a sample, %.2f %% of all\n", get(r, "scored_mean"),
-           100 * get(r, "scored_mean") / labels);
-    printf("batches   %.0f rows/s, exact, %.0f rows a batch, %.0f threads\n",
+    double ratio, indexed = wisp_report_get(r, "ratio", &ratio);
+    if (indexed)
+        printf(
+            "sparse    %.0f us per row (median), %.0f us (p90), %.0f us (p99); one row per call, "
+            "one thread\n",
+            get(r, "sparse_us_median"), get(r, "sparse_us_p90"), get(r, "sparse_us_p99"));
+    else printf("sparse    no index: the model scores all labels\n");
+    printf(
+        "exact     %.0f us per row (median), %.0f us (p90), %.0f us (p99); one row per call, one "
+        "thread\n",
+        get(r, "exact_us_median"), get(r, "exact_us_p90"), get(r, "exact_us_p99"));
+    if (indexed)
+        printf("quality   P@1 %.2f sparse, %.2f exact, ratio %.3f\n", get(r, "sparse_p@1"),
+               get(r, "exact_p@1"), ratio);
+    else printf("quality   P@1 %.2f\n", get(r, "exact_p@1"));
+    if (indexed)
+        printf("scored    %.0f rows per sample, %.2f %% of all\n", get(r, "scored_mean"),
+               100 * get(r, "scored_mean") / labels);
+    printf("batches   %.0f rows/s, exact, %.0f rows per batch, %.0f threads\n",
            get(r, "batch_rows_per_s"), get(r, "batch_rows"), get(r, "threads"));
     printf("compute   %.1f GFLOP/s, %.0f %% of %.1f (a product in the caches)\n", gflops,
            100 * gflops / peak, peak);

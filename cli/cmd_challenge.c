@@ -11,6 +11,14 @@ static double get(const wisp_report *r, const char *key)
     return v;
 }
 
+/* What its JSON says: match, mismatch or unknown; a quote follows. */
+static const char *truth_of(const wisp_report *r)
+{
+    static const char key[] = "\"truth\":\"";
+    const char *at = strstr(wisp_report_json(r), key);
+    return at ? at + strlen(key) : "";
+}
+
 static void print(const wisp_report *r, const struct args *a)
 {
     const char *mode = args_text(a, "mode");
@@ -28,9 +36,9 @@ static void print(const wisp_report *r, const struct args *a)
                get(r, "merged_edges"));
     printf("\nbefore    reading %.3f s, analysis %.3f s, upload %.3f s\n", get(r, "read_seconds"),
            get(r, "analysis_seconds"), get(r, "upload_seconds"));
-    const char *json = wisp_report_json(r), *truth = strstr(json, "\"truth\":\"");
-    printf("answer    %.0f categories", get(r, "categories"));
-    if (truth) printf(", truth: %.*s", (int)strcspn(truth + 9, "\""), truth + 9);
+    const char *truth = truth_of(r);
+    printf("answer    %.0f categories, truth: %.*s", get(r, "categories"),
+           (int)strcspn(truth, "\""), truth);
     printf("\nmemory    %.2f GiB peak%s\n", get(r, "peak_bytes") / (1 << 30),
            *ranks ? " of a rank" : "");
 }
@@ -48,6 +56,10 @@ int cmd_challenge(const struct args *a)
     if (st != WISP_OK) rc = wisp_context_rank(ctx) == 0 ? fail(&err) : exit_code(st);
     else if (report && args_on(a, "json")) printf("%s\n", wisp_report_json(report));
     else if (report) print(report, a);
+    if (report && strncmp(truth_of(report), "mismatch", 8) == 0) {
+        tell("wisp: the categories are not the official ones");
+        rc = 1;
+    }
     fflush(stdout);
     wisp_report_free(report);
     wisp_context_free(ctx);

@@ -6,6 +6,24 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* Text becomes numbers: its names go beside them. */
+static wisp_status write_names(const struct args *a, const wisp_data *d, wisp_error *err)
+{
+    static const struct {
+        const char *which, *suffix, *option;
+    } sides[] = { { "labels", ".labels.txt", "labels" }, { "features", ".vocab.txt", "vocab" } };
+    wisp_status st = WISP_OK;
+    for (int i = 0; i < 2 && st == WISP_OK; i++) {
+        char path[4096];
+        size_t n = 0;
+        snprintf(path, sizeof path, "%s%s", a->files[1], sides[i].suffix);
+        st = wisp_data_write_names(&n, d, sides[i].which, path, err);
+        if (st == WISP_OK && n && !args_on(a, "quiet"))
+            tell("%s: %zu names of %s, for --%s", path, n, sides[i].which, sides[i].option);
+    }
+    return st;
+}
+
 static wisp_status convert_data(const struct args *a, wisp_error *err)
 {
     wisp_context *ctx = NULL;
@@ -13,6 +31,7 @@ static wisp_status convert_data(const struct args *a, wisp_error *err)
     wisp_status st = open_context(&ctx, a, err);
     if (st == WISP_OK) st = wisp_data_open(&d, ctx, a->files[0], a->cfg, NULL, err);
     if (st == WISP_OK) st = wisp_data_write(d, ctx, a->files[1], NULL, err);
+    if (st == WISP_OK) st = write_names(a, d, err);
     wisp_data_stats s = { 0 };
     if (st == WISP_OK) wisp_data_stats_get(d, &s);
     if (st == WISP_OK && !args_on(a, "quiet"))

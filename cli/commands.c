@@ -43,7 +43,7 @@ static const struct command commands[] = {
       .min = 2,
       .max = 2,
       .inputs = 1,
-      .writes = { "" },
+      .writes = { "", ".labels.txt", ".vocab.txt" },
       .run = cmd_convert,
       .examples = { "wisp convert train.txt train.npz",
                     "wisp convert model small --quantize int8" } },

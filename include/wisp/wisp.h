@@ -193,6 +193,11 @@ WISP_API void wisp_data_stats_get(const wisp_data *d, wisp_data_stats *out);
  * .xc, .svm or .libsvm, .npz). */
 WISP_API wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, const char *path,
                                      const char *format, wisp_error *err);
+/* Writes the names that text gave the ids ("labels" or "features"), one per line, line i names id
+ * i: what options "labels" and "vocab" read.  *n: how many; 0: the rows have none, and no file is
+ * made. */
+WISP_API wisp_status wisp_data_write_names(size_t *n, const wisp_data *d, const char *which,
+                                           const char *path, wisp_error *err);
 WISP_API void wisp_data_free(wisp_data *d);
 
 /* Synthetic rows in XC text: PREFIX_train.txt and PREFIX_test.txt (options rows, features,
@@ -216,6 +221,8 @@ typedef struct wisp_progress {
     double valid;             /* P@1 on the validation rows, percent; -1 without such rows */
     int best;                 /* this epoch's model is the one on disk */
     const char *json;
+    int sampled; /* 1: steps compute some of the output rows; 0: all, so active, scored and recall
+                    say nothing */
 } wisp_progress;
 
 /* Called after the first batch, then between batches a few times a second; not 0 asks to stop
@@ -247,14 +254,15 @@ WISP_API wisp_status wisp_bench_train(wisp_report **out, wisp_context *ctx, cons
  * wisp_bench_train) and its held-out rows.  Every way is measured for "seconds" (2 by default), but
  * over all rows at least once where that gives a P@1.
  *   sparse_us_median, _p90, _p99   one row a call, one thread, whatever the context has
- *   exact_us_median                the same, all labels scored
+ *   exact_us_median, _p90, _p99    the same, all labels scored
  *   sparse_p@1, exact_p@1, ratio   of the same rows, percent; sparse / exact
  *   scored_mean                    labels scored for a row
  *   batch_rows_per_s               exact, batches of batch_rows rows, all threads
  *   batch_gflops, peak_gflops      of the output layer's product; of a product in the caches
  *   batch_gb_per_s, copy_gb_per_s  of the output layer's weights read; read and written by a copy
  * and shape or model, rows, labels, hidden (width below the output layer), threads, train_seconds,
- * data_seconds.  WISP_ENOTSUP where the model has no index. */
+ * data_seconds.  Without an index (a model of few labels) there are no figures of sparse
+ * prediction: neither sparse_*, ratio nor scored_mean. */
 WISP_API wisp_status wisp_bench_predict(wisp_report **out, wisp_context *ctx,
                                         const wisp_config *cfg, const char *model, const char *rows,
                                         wisp_on_progress on_progress, void *arg, wisp_error *err);

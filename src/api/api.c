@@ -474,6 +474,27 @@ wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, const char *p
     return f->write(d, ctx, path, err);
 }
 
+wisp_status wisp_data_write_names(size_t *n, const wisp_data *d, const char *which,
+                                  const char *path, wisp_error *err)
+{
+    static const char *const sides[] = { "labels", "features" };
+    const struct wisp_names *names = NULL;
+    *n = 0;
+    for (int i = 0; i < 2; i++)
+        if (strcmp(which, sides[i]) == 0) names = i ? &d->vocab : &d->labels;
+    if (!names)
+        return wisp_fail(err, WISP_EINVAL, "names of '%s': expected labels or features", which);
+    struct wisp_out *o;
+    if (names->n == 0) return WISP_OK;
+    wisp_status st = wisp_out_create(&o, path, err);
+    if (st != WISP_OK) return st;
+    wisp_out_write(o, names->text, names->bytes, NULL);
+    if (names->bytes > 0 && names->text[names->bytes - 1] != '\n') wisp_out_write(o, "\n", 1, NULL);
+    st = wisp_out_commit(o, err);
+    if (st == WISP_OK) *n = names->n;
+    return st;
+}
+
 wisp_status wisp_synth(wisp_context *ctx, const char *prefix, const wisp_config *cfg,
                        wisp_error *err)
 {

@@ -254,7 +254,7 @@ static wisp_status judge(struct job *j, wisp_error *err)
             wisp_challenge_truth(&rows, &n, j->dir, j->what.n_neurons, j->what.n_layers, err);
         if (st != WISP_OK) return st;
     }
-    const long official = wisp_radix_categories(j->what.n_neurons);
+    const long official = wisp_radix_categories(j->what.n_neurons, j->what.n_layers);
     bool same = rows ? n == j->categories : (long)j->categories == official;
     for (size_t i = 0; rows && same && i < j->n; i++)
         if (j->deep.run.ends[i]) same = rows[at++] == i;

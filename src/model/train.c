@@ -113,6 +113,7 @@ static void tell(struct wisp_progress *p, const struct watch *c)
                                  .active = at.active,
                                  .scored = at.scored,
                                  .recall = at.own,
+                                 .sampled = strcmp(r->plan.sampling.names, "full") != 0,
                                  .valid = -1 };
 }
 

@@ -45,10 +45,13 @@ float wisp_radix_bias(uint32_t n_neurons)
     return o ? o->bias : officials[0].bias;
 }
 
-long wisp_radix_categories(uint32_t n_neurons)
+long wisp_radix_categories(uint32_t n_neurons, size_t n_layers)
 {
+    static const size_t depths[] = { 120, 480, 1920 }; /* inputs have settled after fewer layers */
     const struct official *o = find_official(n_neurons);
-    return o ? o->categories : -1;
+    for (size_t i = 0; o && i < sizeof depths / sizeof *depths; i++)
+        if (depths[i] == n_layers) return o->categories;
+    return -1;
 }
 
 static wisp_status check(const struct wisp_radix *r, wisp_error *err)

@@ -118,7 +118,7 @@ struct wisp_radix {
 };
 float wisp_radix_bias(uint32_t n_neurons);
 /* -1: no such official network */
-long wisp_radix_categories(uint32_t n_neurons);
+long wisp_radix_categories(uint32_t n_neurons, size_t n_layers);
 wisp_status wisp_radix_net(struct wisp_spnet **out, const struct wisp_radix *r,
                            struct wisp_pool *pool, wisp_error *err);
 /* Edges of layer l, in memory of the caller: start (n + 1), in (32 n). */

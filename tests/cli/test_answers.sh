@@ -75,4 +75,29 @@ printf '__label__x some words\n__label__y other words\n' >t.txt
 ok "train on text" train t.txt -o text "${quick[@]}"
 ok "inspect --vocab" inspect text --vocab
 check "inspect --vocab: the words" [ "$(sort out | tr '\n' ' ')" = "other some words " ]
+# ---- text converts to numbers with its names beside it (U24) ----
+ok "convert text" convert t.txt n.svm
+check "convert text: the names of labels" [ "$(cat n.svm.labels.txt)" = "$(printf 'x\ny')" ]
+check "convert text: the words" [ "$(sort n.svm.vocab.txt | tr '\n' ' ')" = "other some words " ]
+check "convert text: it is said" [ "$(grep -cE '^n.svm.(labels|vocab).txt: [23] names of (labels|features)' err)" = 2 ]
+ok "train on the numbers" train n.svm -o numbers "${quick[@]}" --labels n.svm.labels.txt --vocab n.svm.vocab.txt
+ok "inspect --vocab of it" inspect numbers --vocab
+same "the same words" out n.svm.vocab.txt
+ok "convert numbers" convert P_test.txt p.svm
+check "convert numbers: no names" [ ! -e p.svm.labels.txt -a ! -e p.svm.vocab.txt ]
+
+# ---- epoch lines: what is sampled, only when something is (U40); --quiet (U39) ----
+ok "full" train P_train.txt -o f "${quick[@]}" --sampling full
+check "full: no active, scored, recall" not grep -qE '^epoch.*(active|scored|recall)' err
+ok "sampled" train P_train.txt -o f "${quick[@]}" --sampling random
+check "sampled: active, scored, recall" grep -qE '^epoch.*active [0-9]+  scored [0-9]+  recall [0-9.]+$' err
+ok "train --quiet" train P_train.txt -o f "${quick[@]}" --quiet --json
+check "train --quiet says nothing" [ ! -s err ]
+judge "train --quiet --json" "d['epochs'] == 1"
+for line in "eval f P_test.txt" "predict f P_test.txt --threshold 0.5" "convert P_test.txt q.npz" "synth Q --rows 9 --features 9 --labels 3"; do
+    # shellcheck disable=SC2086
+    ok "$line --quiet" $line --quiet
+    check "$line --quiet says nothing" [ ! -s err ]
+done
+refuse "--quiet still tells errors" 5 "none" eval f none --quiet
 end

@@ -49,10 +49,13 @@ cp ends.txt net/neuron64-l7-categories.tsv
 ok "against a list" challenge --data net --neurons 64 --layers 7 --json
 judge "it matches" "d['truth'] == 'match' and d['categories'] == $(wc -l <ends.txt) and d['seconds'] > 0 and d['analysis_seconds'] >= 0"
 sed -i '$d' net/neuron64-l7-categories.tsv
-ok "against another list" challenge --data net --neurons 64 --layers 7 --json
+run challenge --data net --neurons 64 --layers 7 --json
+check "against another list: exit code 1" [ $rc = 1 ]
 judge "it does not match" "d['truth'] == 'mismatch'"
-ok "in words" challenge --data net --neurons 64 --layers 7
+run challenge --data net --neurons 64 --layers 7
+check "in words: exit code 1" [ $rc = 1 ]
 check "they say so" grep -q 'truth: mismatch' out
+check "and stderr, too" grep -q 'wisp: the categories are not the official ones' err
 
 real "official networks" graphchallenge mnist
 for mode in raw exact merged; do
@@ -67,6 +70,8 @@ for net in "1024 480 1812" "4096 120 1801"; do
         judge "generated $neurons x $layers, $mode: $count" "d['truth'] == 'match' and d['categories'] == $count"
     done
 done
+ok "a depth that no official network has" challenge --data "$data/mnist" --generate --layers 20 --mode merged --json
+judge "its truth is unknown" "d['truth'] == 'unknown'"
 ok "a random topology" challenge --data "$data/mnist" --generate --topology random --layers 5 --mode merged --json
 judge "nothing is equal in it" "d['truth'] == 'unknown' and d['merged_edges'] == d['edges']"
 check "and it says so" grep -q 'nothing was merged' err

@@ -50,6 +50,63 @@ for c in train eval predict convert synth bench challenge inspect info; do
     check "$c -h" [ $rc = 0 ]
 done
 
+# What help says, word for word, up to the names of the rest; after a change that is meant: WISP_SNAPSHOT=1 tests/cli/test_usage.sh build/wisp
+for c in "" train eval predict convert synth bench challenge inspect info; do
+    run help $c
+    sed '/^[0-9]* more (/,$d' out >said
+    kept=$here/help/${c:-wisp}.txt
+    [ -z "${WISP_SNAPSHOT:-}" ] || cp said "$kept"
+    check "help ${c:-wisp}: as it was" diff "$kept" said
+done
+for c in train eval predict convert synth challenge inspect info; do # each talks of itself only; bench has parts of these names
+    others=$(printf '%s\n' train eval predict convert synth bench challenge | grep -vx "$c" | paste -sd'|')
+    run $c --help all
+    check "$c --help: no words for other commands" not grep -qE "(^|[ (])($others)( [^,|]*)?:" out
+done
+
+# Did you mean: options, commands, values; what other programs call it; nothing where nothing is near.
+for line in "train --epoch:--epochs" "train --learning-rate:--lr" "train --learning_rate:--lr" "train --treads:--threads" \
+    "train --n_jobs:--threads" "train --random-state:--seed" "predict --treshold:--threshold" "train --minCount:--min-count" \
+    "eval --jsn:--json" "synth --feature:--features" "challenge --layer:--layers"; do
+    # shellcheck disable=SC2086
+    refuse "${line%%:*}" 2 "did you mean ${line#*:}\?" ${line%%:*} 3
+done
+for line in trian:train tran:train evaluate:eval prdict:predict inspct:inspect; do
+    refuse "${line%:*}" 2 "no command '${line%:*}'; did you mean '${line#*:}'\?" ${line%:*}
+done
+refuse "help of a misspelt command" 2 "no command 'trian'; did you mean 'train'\?" help trian
+refuse "a misspelt part of bench" 2 "did you mean 'predict'\?" bench predct
+refuse "--loss softmx" 2 "'softmx' is not one of auto\|softmax\|bce; did you mean softmax\?" train x -o y --loss softmx
+refuse "--format fastext" 2 "did you mean fasttext\?" train x -o y --format fastext
+refuse "nothing near" 2 "unknown option '--zzzzzz'$" train x -o y --zzzzzz
+refuse "a value with nothing near" 2 "is not one of auto\|softmax\|bce$" train x -o y --loss what
+refuse "an option of another command" 2 "'--epochs' is no option of eval, but of: train bench" eval m d --epochs 3
+printf 'epoch = 3\n' >wrong.conf
+refuse "a misspelt key in a file of options" 2 "wrong.conf:1: no option 'epoch'; did you mean 'epochs'\?" train x -o y --config wrong.conf
+
+# The version in every form; a manual page and a completion, of the same tables; help that does not reach its reader.
+for form in version --version -V; do
+    ok "$form" $form
+    check "$form is the header's" [ "$(cat out)" = "wisp $(sed -n 's/^#define WISP_VERSION "\(.*\)"/\1/p' "$root/include/wisp/wisp.h")" ]
+done
+ok "help man" help man
+check "the manual page is one" grep -q '^\.TH WISP 1' out
+check "the manual page has every option" [ "$(sed -n 's/^\.B .*\\-\\-\([a-z\\-]*\).*/\1/p' out | tr -d '\\' | sort -u | wc -l)" = "$(cut -d' ' -f1 rows | sort -u | wc -l)" ]
+if command -v groff >/dev/null; then check "groff reads it" test -z "$(groff -man -Tutf8 -ww -z out 2>&1)"; else skip "groff reads it" "there is none"; fi
+ok "help bash" help bash
+cp out completion
+check "bash reads the completion" bash -n completion
+check "completion: commands, options, values" bash -c '
+. ./completion
+try() { COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _wisp; echo "${COMPREPLY[*]}"; }
+[ "$(try wisp tr)" = train ] && [ "$(try wisp train d --epo)" = --epochs ] && [ "$(try wisp train --loss s)" = softmax ] && [ "$(try wisp help ev)" = eval ]'
+for line in help --help "train --help" "help man" version; do
+    # shellcheck disable=SC2086
+    "$wisp" $line >/dev/full 2>err
+    rc=$?
+    check "wisp $line to a full disk" [ $rc = 5 ]
+done
+
 printf '2 3 2\n0 0:1\n1 1:1 2:1\n' >d.txt
 refuse "unknown command" 2 "'fly'" fly
 for c in train eval predict convert synth bench challenge inspect info; do

@@ -304,9 +304,10 @@ int main(void)
               wisp_radix_bias(16384) == -0.4f && wisp_radix_bias(65536) == -0.45f,
           "biases");
     CHECK(wisp_radix_bias(2048) == -0.3f, "bias of 2048");
-    CHECK(wisp_radix_categories(1024) == 1812 && wisp_radix_categories(4096) == 1801 &&
-              wisp_radix_categories(16384) == 1918 && wisp_radix_categories(65536) == 1994 &&
-              wisp_radix_categories(2048) == -1,
+    CHECK(wisp_radix_categories(1024, 120) == 1812 && wisp_radix_categories(4096, 480) == 1801 &&
+              wisp_radix_categories(16384, 1920) == 1918 &&
+              wisp_radix_categories(65536, 120) == 1994 && wisp_radix_categories(2048, 120) == -1 &&
+              wisp_radix_categories(1024, 20) == -1,
           "categories");
 
     TEST("radix: whole nets");
