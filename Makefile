@@ -4,6 +4,7 @@
 # part for several processes, wisp-mpi.so; MPI=0 leaves it out.
 # Optional: V=1 (show commands)  CC=clang  SAN=1 (address, undefined)  SAN=thread  WERROR=1  BUILD=folder  PREFIX=/usr/local  DESTDIR=
 VERSION := $(shell sed -n 's/^.define WISP_VERSION "\(.*\)"/\1/p' include/wisp/wisp.h)
+ABI     := $(shell sed -n 's/^.define WISP_ABI \(.*\)/\1/p' include/wisp/wisp.h)
 comma   := ,
 Q       := $(if $(V),,@)
 PREFIX  ?= /usr/local
@@ -62,7 +63,8 @@ $(BUILD)/libwisp.a: $(OBJ)
 	$(Q)$(AR) rcs $@ $(OBJ)
 $(BUILD)/libwisp.so: $(OBJ)
 	@echo '  link $@'
-	$(Q)$(CC) $(FLAGS) $(CFLAGS) -shared -Wl,-soname,libwisp.so -Wl,--no-undefined $(OBJ) -o $@ $(LIBS)
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) -shared -Wl,-soname,libwisp.so.$(ABI) -Wl,--no-undefined $(OBJ) -o $@ $(LIBS)
+	$(Q)ln -sf libwisp.so $@.$(ABI)
 $(BUILD)/wisp: $(CLIOBJ) $(BUILD)/libwisp.a
 	@echo '  link $@'
 	$(Q)$(CC) $(FLAGS) $(CFLAGS) $^ -o $@ $(LIBS)
@@ -126,9 +128,15 @@ bench: all
 dist: all
 	@tools/dist $(BUILD) dist
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/wisp
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/wisp \
+	           $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(BUILD)/wisp help man > $(DESTDIR)$(PREFIX)/share/man/man1/wisp.1
+	$(BUILD)/wisp help bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/wisp
 	install -m 755 $(BUILD)/wisp $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(wildcard $(BUILD)/wisp-cuda.so $(BUILD)/wisp-mpi.so) $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 $(BUILD)/libwisp.a $(wildcard $(BUILD)/wisp-cuda.so $(BUILD)/wisp-mpi.so) $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 $(BUILD)/libwisp.so $(DESTDIR)$(PREFIX)/lib/libwisp.so.$(VERSION)
+	ln -sf libwisp.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libwisp.so.$(ABI)
+	ln -sf libwisp.so.$(ABI) $(DESTDIR)$(PREFIX)/lib/libwisp.so
 	install -m 644 include/wisp/wisp.h $(DESTDIR)$(PREFIX)/include/wisp/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/wisp.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/wisp.pc
 clean:

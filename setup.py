@@ -40,7 +40,7 @@ class Build(build_py):
         made = ROOT / BASE / "dist" / f"wisp-{VERSION}"
         for name in FOLDERS:
             shutil.rmtree(package / name, ignore_errors=True)
-            shutil.copytree(made / name, package / name)
+            shutil.copytree(made / name, package / name, ignore=shutil.ignore_patterns("libwisp.so.*"))  # a link
         shutil.copy(made / "LICENSE", package / "licenses" / "wisp")
         stub = subprocess.run([sys.executable, str(ROOT / "tools/python-stub"), str(made / "lib/libwisp.so")],
                               check=True, capture_output=True, text=True).stdout

@@ -26,6 +26,14 @@ extern "C" {
 
 #define WISP_VERSION "0.1.0"
 
+#define WISP_VERSION_MAJOR 0
+#define WISP_VERSION_MINOR 1
+#define WISP_VERSION_PATCH 0
+/* The number of the ABI, which the shared library carries in its name (libwisp.so.0).  A program
+ * that was linked runs with every library of the same number: functions are added, and structs that
+ * the library hands out grow at their end; whatever else changes raises the number. */
+#define WISP_ABI 0
+
 #if defined(__GNUC__)
 #define WISP_API __attribute__((visibility("default")))
 #else
@@ -319,6 +327,10 @@ WISP_API wisp_status wisp_sparse_run(float *values, uint8_t *ends, wisp_report *
 /* ---- models ---- */
 
 WISP_API wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err);
+/* The same of the n bytes of a model file, from wherever they came.  They are copied: the caller
+ * may free them at once. */
+WISP_API wisp_status wisp_model_load_memory(wisp_model **out, const void *bytes, size_t n,
+                                            wisp_error *err);
 WISP_API void wisp_model_free(wisp_model *m);
 WISP_API size_t wisp_model_n_labels(const wisp_model *m);
 WISP_API size_t wisp_model_n_features(const wisp_model *m);
@@ -326,6 +338,10 @@ WISP_API size_t wisp_model_n_features(const wisp_model *m);
 WISP_API const char *wisp_model_label_name(const wisp_model *m, int32_t label, size_t *bytes);
 /* The same of a feature: its word, or its line of option "vocab". */
 WISP_API const char *wisp_model_feature_name(const wisp_model *m, int32_t feature, size_t *bytes);
+/* The other way round: the id of a word ('bytes' long, as it stands in the vocabulary), or of a
+ * label's name; -1: the model does not know it, or has no names. */
+WISP_API int32_t wisp_model_feature(const wisp_model *m, const char *word, size_t bytes);
+WISP_API int32_t wisp_model_label(const wisp_model *m, const char *name, size_t bytes);
 /* JSON: architecture, options, tensors, sizes.  Lives as long as the model. */
 WISP_API const char *wisp_model_describe(const wisp_model *m);
 

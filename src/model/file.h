@@ -65,6 +65,9 @@ wisp_status wisp_tensor_file_open(struct wisp_tensor_file *out, struct wisp_pool
 /* The same for a file of wisp's own beside 'model' (base/file.h). */
 wisp_status wisp_tensor_file_open_own(struct wisp_tensor_file *out, struct wisp_pool *pool,
                                       const char *path, const char *model, wisp_error *err);
+/* The same for n bytes in memory, which are copied; 'name' stands in messages. */
+wisp_status wisp_tensor_file_copy(struct wisp_tensor_file *out, struct wisp_pool *pool,
+                                  const void *bytes, size_t n, const char *name, wisp_error *err);
 void wisp_tensor_file_close(struct wisp_tensor_file *f);
 /* Do these bytes begin a file of this kind?  No text does: its header's length has bytes of 0. */
 bool wisp_tensor_file_probe(const unsigned char *p, size_t bytes);

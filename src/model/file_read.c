@@ -280,6 +280,17 @@ wisp_status wisp_tensor_file_open_own(struct wisp_tensor_file *out, struct wisp_
     return st == WISP_OK ? read_map(out, pool, path, err) : st;
 }
 
+wisp_status wisp_tensor_file_copy(struct wisp_tensor_file *out, struct wisp_pool *pool,
+                                  const void *bytes, size_t n, const char *name, wisp_error *err)
+{
+    *out = (struct wisp_tensor_file){ 0 };
+    unsigned char *copy = n ? wisp_alloc(n, 1) : NULL;
+    if (n && !copy) return wisp_fail_mem(err, n, name);
+    if (n) memcpy(copy, bytes, n);
+    out->map = (struct wisp_map){ .p = copy, .bytes = n };
+    return read_map(out, pool, name, err);
+}
+
 void wisp_tensor_file_close(struct wisp_tensor_file *f)
 {
     wisp_free(f->tensors);

@@ -514,12 +514,24 @@ static wisp_status describe(struct wisp_model *m, wisp_error *err)
 wisp_status wisp_model_open(struct wisp_model **out, struct wisp_pool *pool, const char *path,
                             wisp_error *err)
 {
+    struct wisp_tensor_file file;
+    *out = NULL;
+    wisp_status st = wisp_tensor_file_open(&file, pool, path, err);
+    return st == WISP_OK ? wisp_model_of_file(out, &file, path, err) : st;
+}
+
+wisp_status wisp_model_of_file(struct wisp_model **out, struct wisp_tensor_file *file,
+                               const char *path, wisp_error *err)
+{
     *out = NULL;
     struct wisp_model *m = wisp_zalloc(1, sizeof *m);
-    if (!m) return wisp_fail_mem(err, sizeof *m, "a model");
+    if (!m) {
+        wisp_tensor_file_close(file);
+        return wisp_fail_mem(err, sizeof *m, "a model");
+    }
+    m->file = *file;
     struct loader ld = { m, &m->file, path };
-    wisp_status st = wisp_tensor_file_open(&m->file, pool, path, err);
-    if (st == WISP_OK) st = load(&ld, err);
+    wisp_status st = load(&ld, err);
     if (st == WISP_OK) st = describe(m, err);
     if (st != WISP_OK) {
         wisp_model_free(m);

@@ -51,6 +51,9 @@ wisp_status wisp_model_copy_calibration(struct wisp_model *m, const struct wisp_
                                         const char *path, wisp_error *err);
 wisp_status wisp_model_open(struct wisp_model **out, struct wisp_pool *pool, const char *path,
                             wisp_error *err);
+/* The same of a file that is read; takes it over, also on failure. */
+wisp_status wisp_model_of_file(struct wisp_model **out, struct wisp_tensor_file *file,
+                               const char *path, wisp_error *err);
 /* Writes the model; 'best' is its validation P@1 (or -1), 'epoch' where it stood; 'check' (33
  * characters, or NULL) receives the file's checksum. */
 wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best, int epoch,

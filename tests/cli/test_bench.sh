@@ -40,7 +40,7 @@ judge "the rate is that of the steps after the first" \
     'abs(d["samples_per_s"] * (d["train_seconds"] - d["first_step_seconds"]) / (6000 - 256) - 1) < 1e-3'
 judge "time of a step" 'abs(d["us_per_step"] * d["samples_per_s"] / 256e6 - 1) < 1e-6'
 check "progress on stderr" [ "$(grep -c '^epoch [12]/2 .*valid P@1' err)" = 2 ]
-check "the rate on stderr names the epoch's" grep -qE '^epoch 2/2 .* [0-9]+ rows/s ' err
+check "the rate on stderr names the epoch's" grep -qE '^epoch 2/2 .* [0-9]+ rows/s' err
 
 # 3 passes over the weights, 2 over the moments (8 or 4 bytes a weight), and E twice
 for moments in fp32 bf16; do

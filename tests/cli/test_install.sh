@@ -9,12 +9,18 @@ if nm "$wisp" 2>/dev/null | grep -q __tsan_init; then san=(SAN=thread); fi
 env -u MAKEFLAGS -u MAKELEVEL make -s -C "$root" install DESTDIR="$dest" PREFIX=/usr BUILD="$build" "${san[@]}" >out 2>err
 rc=$?
 check "make install" [ $rc = 0 ]
-for f in bin/wisp lib/libwisp.a lib/libwisp.so include/wisp/wisp.h lib/pkgconfig/wisp.pc; do
+for f in bin/wisp lib/libwisp.a lib/libwisp.so include/wisp/wisp.h lib/pkgconfig/wisp.pc share/man/man1/wisp.1 share/bash-completion/completions/wisp; do
     check "installs $f" [ -s "$dest/usr/$f" ]
 done
 "$dest/usr/bin/wisp" --version >out 2>err
 rc=$?
 check "the installed command runs" [ $rc = 0 ]
+version=$("$wisp" version | cut -d' ' -f2)
+abi=$(sed -n 's/^#define WISP_ABI //p' "$root/include/wisp/wisp.h")
+check "the library's file has the version" [ -f "$dest/usr/lib/libwisp.so.$version" -a ! -L "$dest/usr/lib/libwisp.so.$version" ]
+check "links lead to it" [ "$(readlink -f "$dest/usr/lib/libwisp.so")" = "$dest/usr/lib/libwisp.so.$version" -a -L "$dest/usr/lib/libwisp.so.$abi" ]
+check "its soname has the number of the ABI" [ "$(objdump -p "$dest/usr/lib/libwisp.so" | sed -n 's/ *SONAME *//p')" = "libwisp.so.$abi" ]
+check "the numbers of the version are the version" [ "$(sed -n 's/^#define WISP_VERSION_\(MAJOR\|MINOR\|PATCH\) *//p' "$root/include/wisp/wisp.h" | paste -sd.)" = "$version" ]
 check "only names that begin with wisp_ are exported" [ -z "$(nm -D --defined-only "$dest/usr/lib/libwisp.so" | awk '$2 ~ /[TDBR]/ { print $3 }' | grep -vE '^wisp_|^_|asan|ubsan|tsan|^Orc')" ]
 
 if ! command -v pkg-config >/dev/null; then
@@ -32,7 +38,7 @@ else
     LD_LIBRARY_PATH=$dest/usr/lib ./tour >out 2>err
     rc=$?
     check "it runs with the shared library" [ $rc = 0 ]
-    check "it is the shared library" grep -q 'libwisp.so =>.*dest/usr/lib' <(LD_LIBRARY_PATH=$dest/usr/lib ldd ./tour)
+    check "it is the shared library" grep -q "libwisp.so.$abi =>.*dest/usr/lib" <(LD_LIBRARY_PATH=$dest/usr/lib ldd ./tour)
     # shellcheck disable=SC2046
     "${CC:-cc}" -std=c11 $(pkg-config --cflags wisp) "$root/docs/examples/tour.c" "$dest/usr/lib/libwisp.a" \
         $(pkg-config --libs --static wisp | tr ' ' '\n' | grep -v '^-lwisp$') -pthread -o tour-static >out 2>err

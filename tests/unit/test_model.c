@@ -470,6 +470,44 @@ static void test_round_trip(void)
     unlink(other);
 }
 
+static void test_memory(void)
+{
+    TEST("model: from bytes in memory; ids of words and names");
+    struct bytes b = slurp(model);
+    struct wisp_model *m = NULL, *l = NULL;
+    CHECK(wisp_model_load(&m, model, &err) == WISP_OK &&
+              wisp_model_load_memory(&l, b.p, b.n, &err) == WISP_OK,
+          "%s", err.text);
+    if (!m || !l) return;
+    memset(b.p, 0xff, b.n); /* they were copied */
+    CHECK(strcmp(wisp_model_describe(l), wisp_model_describe(m)) == 0, "%s",
+          wisp_model_describe(l));
+    CHECK(wisp_model_save(l, other, 12.5, 2, NULL, &err) == WISP_OK, "%s", err.text);
+    struct bytes first = slurp(model);
+    CHECK(file_is(other, first), "saved it differs");
+    CHECK(wisp_model_n_features(l) == l->vocab.n && wisp_model_n_labels(l) == 4, "sizes");
+    for (int32_t id = 0; id < (int32_t)l->vocab.n; id++) {
+        size_t bytes;
+        const char *word = wisp_model_feature_name(l, id, &bytes);
+        CHECK(word && wisp_model_feature(l, word, bytes) == id, "word %d", id);
+    }
+    size_t bytes;
+    CHECK(wisp_model_label(l, "caf\xc3\xa9", 5) == 2 && wisp_model_label(l, "caf", 3) == -1 &&
+              wisp_model_feature(l, "nowhere", 7) == -1 &&
+              !wisp_model_feature_name(l, (int32_t)l->vocab.n, &bytes) &&
+              !wisp_model_feature_name(l, -1, &bytes),
+          "what is not there");
+    wisp_model_free(l);
+    for (size_t n = 0; n < first.n; n += n < 200 ? 1 : 997)
+        CHECK(wisp_model_load_memory(&l, first.p, n, &err) == WISP_EMODEL && !l &&
+                  strncmp(err.text, "a model in memory: ", 19) == 0,
+              "cut at %zu: %s", n, err.text);
+    wisp_model_free(m);
+    free(first.p);
+    free(b.p);
+    unlink(other);
+}
+
 static void test_bit_flips(void)
 {
     TEST("model: a file with any bit flipped is refused");
@@ -504,6 +542,7 @@ int main(void)
     test_adam();
     test_schedule();
     test_round_trip();
+    test_memory();
     test_bit_flips();
     return rig_end();
 }
