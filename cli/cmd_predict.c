@@ -15,6 +15,7 @@ struct job {
     wisp_context *ctx;
     wisp_model *model;
     struct answers answers;
+    size_t n_unknown; /* features of lines from stdin that the model does not know */
 };
 
 /* Answers whole lines, the first of which is line 'line' of stdin. */
@@ -25,7 +26,12 @@ static wisp_status predict_text(struct job *j, const char *text, size_t bytes, s
     size_t bad = 0, good = 0;
     int colon = 0;
     wisp_status st = wisp_data_parse(&d, j->ctx, text, bytes, "stdin", j->a->cfg, j->model, err);
-    if (st == WISP_OK) st = answers_rows(&j->answers, d, err);
+    if (st == WISP_OK) {
+        wisp_data_stats s;
+        wisp_data_stats_get(d, &s);
+        j->n_unknown += s.n_unknown_values;
+        st = answers_rows(&j->answers, d, err);
+    }
     wisp_data_free(d);
     if (st != WISP_EFORMAT || sscanf(err->text, "stdin:%zu%n", &bad, &colon) != 1 || !colon)
         return st;
@@ -96,6 +102,10 @@ static wisp_status predict(struct job *j, wisp_error *err)
     if (st == WISP_OK) st = answers_open(&j->answers, j->ctx, j->model, err);
     if (st == WISP_OK && strcmp(j->a->files[1], "-") == 0) {
         st = predict_stdin(j, err);
+        if (j->n_unknown && !args_on(j->a, "quiet"))
+            fprintf(stderr,
+                    "stdin: %zu feature values were left out: the model does not know them\n",
+                    j->n_unknown);
     } else if (st == WISP_OK) {
         st = wisp_data_open(&d, j->ctx, j->a->files[1], j->a->cfg, j->model, err);
         if (st == WISP_OK) st = answers_rows(&j->answers, d, err);

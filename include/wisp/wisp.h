@@ -141,6 +141,8 @@ typedef struct wisp_data_stats {
     size_t n_unlabelled;   /* rows without a label */
     size_t source_bytes;   /* text or archive read, before unpacking; 0 when it came from a cache */
     size_t bytes;          /* of the binary rows; of a view: what it does not borrow */
+    size_t n_unknown_values; /* features of all rows that the model does not know: left out */
+    size_t n_unknown_labels; /* labels likewise: they count as misses */
 } wisp_data_stats;
 
 /* Opens 'path' in the format that the options name (or that its bytes show).

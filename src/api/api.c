@@ -396,7 +396,9 @@ void wisp_data_stats_get(const wisp_data *d, wisp_data_stats *out)
                               .n_label_values = d->n_lab,
                               .n_unlabelled = d->n_unlabelled,
                               .source_bytes = d->source_bytes,
-                              .bytes = d->bytes };
+                              .bytes = d->bytes,
+                              .n_unknown_values = d->n_dropped_features,
+                              .n_unknown_labels = d->n_dropped_labels };
 }
 
 wisp_status wisp_data_from_csr(wisp_data **out, size_t n_rows, size_t n_features, size_t n_labels,
@@ -553,6 +555,10 @@ wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *
 {
     *out = NULL;
     struct wisp_lock lock;
+    if (!train->label_rows)
+        return wisp_fail(err, WISP_EINVAL,
+                         "rows that were read for a model cannot be trained on: read them without "
+                         "it, or with option \"init\"");
     wisp_status st = check_output(path, err);
     if (st == WISP_OK) st = wisp_lock_take(&lock, path, err);
     if (st != WISP_OK) return st;

@@ -45,6 +45,7 @@ struct wisp_sink {
     size_t limit;
     const char *source;
     bool stay; /* as in wisp_cache_want */
+    bool uncounted; /* rows per feature and label are not wanted */
     /* into a cache file */
     struct wisp_out *out; /* NULL: in memory */
     char *path;

@@ -79,7 +79,8 @@ struct wisp_data {
     struct wisp_rows *blocks;         /* (n_blocks) */
     size_t *first;                    /* (n_blocks + 1) number of the first row of each block */
     int64_t *feature_rows;            /* (n_features) rows that have the feature: for idf */
-    int64_t *label_rows;              /* (n_labels) rows that have the label */
+    int64_t *label_rows;              /* (n_labels) rows that have the label; both NULL where rows
+                                         were read for a model, from memory */
     struct wisp_names labels, vocab;  /* n = 0: no names */
     float *weights;                   /* (n_rows) what a row counts for; NULL: all 1 */
     struct wisp_text_how text;        /* of a text: how it was cut into features */
@@ -92,6 +93,7 @@ struct wisp_data {
     void **heap;         /* (n_blocks) blocks in memory, or NULL; of a view: what was made */
     size_t bytes;        /* of all blocks; of a view: what was made */
     size_t source_bytes; /* read from the source, as it lies there; 0 when a cache was mapped */
+    size_t n_dropped_features, n_dropped_labels; /* as in struct wisp_source */
 };
 
 /* The view of row 'row': block and place in it. */

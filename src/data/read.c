@@ -162,6 +162,8 @@ static wisp_status read_into(struct wisp_data **out, struct job *j, const char *
     sink->source = j->path;
     if (!place && !j->text && !j->rows)
         sink->limit = j->o->memory; /* text in memory is there already */
+    /* A line for a model must not cost what the model's features do. */
+    sink->uncounted = (j->text || j->rows) && j->o->n_features;
     st = j->format->read(src, sink, err);
     if (st == WISP_OK && src->again) { /* ids have to be by name */
         wisp_sink_abort(sink);
@@ -181,7 +183,7 @@ static wisp_status read_into(struct wisp_data **out, struct job *j, const char *
 static void say_dropped(const struct job *j, const struct wisp_source *src)
 {
     if (src->n_dropped_features)
-        wisp_say(j->ctx, "%s: %zu feature values were dropped: the model does not know them",
+        wisp_say(j->ctx, "%s: %zu feature values were left out: the model does not know them",
                  j->path, src->n_dropped_features);
     if (src->n_dropped_labels)
         wisp_say(j->ctx, "%s: %zu labels are not known to the model and count as misses", j->path,
@@ -258,7 +260,9 @@ static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
     if (st != WISP_OK) return st;
     (*out)->format = j->format;
     (*out)->index_base = wisp_index_base(j->format, j->o);
-    say_dropped(j, &src);
+    (*out)->n_dropped_features = src.n_dropped_features;
+    (*out)->n_dropped_labels = src.n_dropped_labels;
+    if (!j->text && !j->rows) say_dropped(j, &src); /* of lines that arrive one by one, the caller */
     say_compact(j, *out);
     if (!j->format->words) return WISP_OK;
     (*out)->text = j->o->text;

@@ -64,17 +64,18 @@ static wisp_status grow_counts(int64_t **counts, size_t *cap, size_t n, const ch
     return WISP_OK;
 }
 
-/* Adds the ids to the counts; *seen becomes the highest id + 1. */
+/* Adds the ids to the counts (NULL: there are none); *seen becomes the highest id + 1. */
 static wisp_status count(int64_t **counts, size_t *cap, size_t *seen, const int32_t *id, size_t n,
                          const char *what, wisp_error *err)
 {
     int32_t top = -1;
     for (size_t i = 0; i < n; i++) top = id[i] > top ? id[i] : top;
     size_t need = (size_t)((int64_t)top + 1);
+    if (need > *seen) *seen = need;
+    if (!counts) return WISP_OK;
     wisp_status st = grow_counts(counts, cap, need, what, err);
     if (st != WISP_OK) return st;
     for (size_t i = 0; i < n; i++) (*counts)[id[i]]++;
-    if (need > *seen) *seen = need;
     return WISP_OK;
 }
 
@@ -118,10 +119,11 @@ static wisp_status flush(struct wisp_sink *s, wisp_error *err)
     struct wisp_builder *b = &s->pending;
     struct wisp_data *d = s->d;
     if (b->n_rows == 0) return WISP_OK;
-    wisp_status st = count(&d->feature_rows, &s->cap_features, &s->n_seen_features, b->xi, b->nnz,
+    bool counts = !s->uncounted;
+    wisp_status st = count(counts ? &d->feature_rows : NULL, &s->cap_features, &s->n_seen_features, b->xi, b->nnz,
                            "counts of features: is the highest feature id right?", err);
     if (st == WISP_OK)
-        st = count(&d->label_rows, &s->cap_labels, &s->n_seen_labels, b->yi, b->n_lab,
+        st = count(counts ? &d->label_rows : NULL, &s->cap_labels, &s->n_seen_labels, b->yi, b->n_lab,
                    "counts of labels: is the highest label id right?", err);
     if (st == WISP_OK) st = s->out ? wisp_cache_write_block(s, err) : keep_in_memory(s, err);
     if (st != WISP_OK) return st;
@@ -241,9 +243,10 @@ wisp_status wisp_sink_finish(struct wisp_data **out, struct wisp_sink *s, wisp_e
     if (st == WISP_OK && s->out) {
         st = finish_file(out, s, err);
     } else if (st == WISP_OK) {
-        st = grow_counts(&d->feature_rows, &s->cap_features, d->n_features,
-                         "counts of features: is their number right?", err);
-        if (st == WISP_OK)
+        if (!s->uncounted)
+            st = grow_counts(&d->feature_rows, &s->cap_features, d->n_features,
+                             "counts of features: is their number right?", err);
+        if (st == WISP_OK && !s->uncounted)
             st = grow_counts(&d->label_rows, &s->cap_labels, d->n_labels,
                              "counts of labels: is their number right?", err);
         if (st == WISP_OK) st = wisp_data_index(d, heap_block, d, err);

@@ -37,7 +37,7 @@ static const char *one_number(int *out, const char *p)
 
 bool wisp_chars_read(struct wisp_text_how *how, const char *text)
 {
-    int lo, hi;
+    int lo = 0, hi;
     const char *p = one_number(&lo, text);
     hi = lo;
     if (p && *p == '-') p = one_number(&hi, p + 1);

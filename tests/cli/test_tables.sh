@@ -1,0 +1,73 @@
+# Text as people have it: CSV, TSV, JSON lines, capitals and punctuation; what a model remembers of it.
+. "$(dirname "$0")/lib.bash"
+
+/usr/bin/python3 - <<'PY'
+import csv, json
+lines = []
+for i in range(60):
+    lines += [("bread", f"How LONG does rye bread keep, number {i}?"), ("cake", f'My "sponge" cake; it sank! ({i})'),
+              ("soup & stew", f"The broth is too salty: help {i}"), ("bread", f"Bread, sourdough starter no. {i}")]
+with open("d.csv", "w", newline="") as f:
+    w = csv.writer(f)
+    w.writerow(["id", "text", "label"])
+    w.writerows([i, t.replace(": ", ":\n"), y] for i, (y, t) in enumerate(lines))
+with open("d.tsv", "w", newline="") as f:
+    w = csv.writer(f, delimiter="\t")
+    w.writerow(["kind", "title", "more"])
+    w.writerows([y, *t.split(" ", 1)] for y, t in lines)
+with open("d.jsonl", "w") as f:
+    for i, (y, t) in enumerate(lines):
+        f.write(json.dumps({"n": i, "labels": [y], "text": t}) + "\n")
+with open("plain", "w") as f:
+    f.writelines(t + "\n" for _, t in lines)
+PY
+
+# answer NAME PATTERN MODEL TEXT: the best label of a text from stdin
+answer() {
+    printf '%s\n' "$4" | "$wisp" predict "$3" - -k 1 >out 2>err
+    rc=$?
+    check "$1" grep -q "$2" out
+}
+
+ok "csv" train d.csv -o csv --epochs 30
+ok "csv: eval" eval csv d.csv --json
+judge "csv: learnt" 'd["rows"] == 240 and d["p@1"] > 95'
+ok "plain lines for a model of csv" predict csv plain -k 1
+check "a line out for every line in" [ "$(wc -l <out)" = 240 ]
+check "names with blanks" grep -q '^soup & stew:' out
+answer "capitals and punctuation" '^bread:' csv "HOW LONG DOES RYE BREAD KEEP???"
+cp out once
+answer "do not matter" '^bread:' csv "how long does rye bread keep"
+same "at all" out once
+
+ok "json lines" train d.jsonl -o jsonl --epochs 30
+ok "json lines: eval of csv" eval jsonl d.csv --json
+judge "json lines: learnt" 'd["rows"] == 240 and d["p@1"] > 95'
+head -3 d.jsonl >three
+ok "json lines for answers" predict jsonl three -k 1
+check "one for each" [ "$(wc -l <out)" = 3 ]
+
+refuse "columns of other names" 3 "no column of text among 'kind', 'title', 'more'" train d.tsv -o tsv
+ok "named" train d.tsv -o tsv --text-column title,more --label-column kind --epochs 30
+ok "columns are remembered" eval tsv d.tsv --json
+judge "tsv: learnt" 'd["p@1"] > 95'
+refuse "and missed by name" 3 "'title,more'" eval tsv d.csv
+ok "unless told" eval tsv d.csv --text-column text --label-column label --json
+judge "otherwise" 'd["p@1"] > 95'
+
+printf 'text,label\n"a ""b"", c",x\nd,x,y\n' >bad.csv
+refuse "a cell too many" 3 'bad.csv:3: 3 cells, but the first line has 2' train bad.csv -o none
+refuse "--chars" 2 "'5-3' is not a number of characters" train d.csv -o none --chars 5-3
+refuse "no stop words" 5 'nofile' train d.csv -o none --stop-words nofile
+printf 'the\nis\n' >stop
+ok "pairs, pieces, stop words" train d.csv -o pieces --epochs 30 --pairs --chars 3-4 --stop-words stop
+ok "inspect" inspect pieces --json
+judge "kept in the model" 'd["tokens"] == "words" and d["chars"] == "3-4"'
+answer "pieces of words that the model never saw" '^bread:' pieces "sourdoughs breads"
+
+ok "tokens as they stand" train d.csv -o old --tokens blanks --epochs 3
+ok "inspect, blanks" inspect old --json
+judge "kept in the model, too" 'd["tokens"] == "blanks"'
+printf 'unknown1\nunknown2\n' | "$wisp" predict old - >out 2>err
+check "one notice for all lines" [ "$(grep -c '2 feature values were left out' err)" = 1 ]
+end
