@@ -40,6 +40,25 @@ static double filled(const struct wisp_data *d)
     return d->nnz ? sum / ((double)d->nnz * (double)d->n_rows) : 0;
 }
 
+/* Is a row unlike the first?  Where none is, no column has a deviation to be scaled by. */
+static bool rows_differ(const struct wisp_data *d)
+{
+    size_t first, at;
+    const struct wisp_rows *a = d->n_rows ? wisp_data_row(d, 0, &first) : NULL;
+    for (size_t row = 1; row < d->n_rows; row++) {
+        const struct wisp_rows *b = wisp_data_row(d, row, &at);
+        uint32_t n = a->xp[first + 1] - a->xp[first], i = 0;
+        if (b->xp[at + 1] - b->xp[at] != n) return true;
+        for (; i < n; i++) {
+            uint32_t p = a->xp[first] + i, q = b->xp[at] + i;
+            if (wisp_row_id(a, p) != wisp_row_id(b, q) ||
+                wisp_row_value(a, p) != wisp_row_value(b, q))
+                return true;
+        }
+    }
+    return false;
+}
+
 enum wisp_values_mode wisp_values_choose(char *why, const struct wisp_data *d)
 {
     double share = filled(d);
@@ -48,7 +67,7 @@ enum wisp_values_mode wisp_values_choose(char *why, const struct wisp_data *d)
         snprintf(why, WISP_VALUES_WHY, "images");
         return WISP_VALUES_RAW;
     }
-    if (table && d->n_rows >= FEW_ROWS && d->n_features <= MOST_COLUMNS) {
+    if (table && d->n_rows >= FEW_ROWS && d->n_features <= MOST_COLUMNS && rows_differ(d)) {
         wisp_print(why, WISP_VALUES_WHY, "a table: its columns are filled in %.0f %% of the rows",
                    100 * share);
         return WISP_VALUES_STANDARD;
@@ -58,7 +77,7 @@ enum wisp_values_mode wisp_values_choose(char *why, const struct wisp_data *d)
         return WISP_VALUES_TFIDF;
     }
     snprintf(why, WISP_VALUES_WHY,
-             table ? "a table of few rows or many columns"
+             table ? "a table of few rows or many columns, or whose rows are all the same"
                    : "sparse rows, not all values are counts");
     return WISP_VALUES_UNIT;
 }
