@@ -4,10 +4,24 @@
 #ifndef WISP_TEST_H
 #define WISP_TEST_H
 
+#ifndef __cplusplus
+#include "base/text.h"
+#endif
+
+#include <limits.h>
 #include <locale.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#ifndef __cplusplus
+#define snprintf         wisp_print
+#define vsnprintf        wisp_vprint
+#define sprintf(to, ...) wisp_print(to, INT_MAX, __VA_ARGS__)
+#define strtod           wisp_strtod
+#define strtof           wisp_strtof
+#define sscanf           wisp_scan
+#endif
 
 #ifdef __CUDACC__ /* tests of the card are linked without the library */
 #define TEST_BORDERS_BROKEN() NULL
@@ -50,7 +64,7 @@ static inline void test_close(void)
     } while (0)
 
 /* WISP_TEST_LOCALE=de_DE.UTF-8: as in a program that has called setlocale, with a decimal comma;
- * tests/run makes the locale.  What a test itself prints is then not for the library to read. */
+ * tests/run makes the locale.  What tests print and read themselves stays as it is in C. */
 __attribute__((constructor)) static void test_locale(void)
 {
     const char *name = getenv("WISP_TEST_LOCALE");

@@ -81,7 +81,11 @@ static void write_mtx(const char *path, int l)
             widths[l], edges);
     for (uint32_t o = 0; o < widths[l + 1]; o++)
         for (uint32_t i = 0; i < widths[l]; i++)
-            if (net[l].w[o][i] != 0) fprintf(f, "%u %u %.9g\n", o + 1, i + 1, net[l].w[o][i]);
+            if (net[l].w[o][i] != 0) {
+                char line[60];
+                snprintf(line, sizeof line, "%u %u %.9g\n", o + 1, i + 1, net[l].w[o][i]);
+                fputs(line, f);
+            }
     fclose(f);
 }
 
