@@ -273,6 +273,23 @@ static void malice(void)
     checks_fix(b, good_bytes, &plan);
     CHECK(try_bytes(NET_SEED, b, good_bytes) == WISP_EFORMAT && strstr(err.text, "index: parts"),
           "bytes that are in no part: %s", err.text);
+    /* both layers' places and sizes, which together still reach from the head to the index */
+    memcpy(b, good, good_bytes);
+    const uint64_t end = checks_get(b + good_bytes - 64), first = checks_get(index + 64 + 8);
+    const uint64_t places[][4] = {
+        { 64, 0, 64, end - 64 },                          /* an empty part */
+        { 64, first - 32, 32 + first, end - 32 - first }, /* parts that begin anywhere */
+        { 64, UINT64_MAX - 63, 0, end },                  /* sizes that pass 2^64 together */
+        { 64, first, first, end - first },                /* a part that begins in another */
+    };
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        memcpy(b, good, good_bytes);
+        memcpy(index + 64, places[i], 16), memcpy(index + 64 + 24, places[i] + 2, 16);
+        checks_fix(b, good_bytes, &plan);
+        CHECK(try_bytes(NET_SEED, b, good_bytes) == WISP_EFORMAT &&
+                  strstr(err.text, "index: parts"),
+              "places %zu: %s", i, err.text);
+    }
 }
 
 static void fuzz_tests(void)
