@@ -168,6 +168,68 @@ static void all_ways(struct wisp_spnet *net, const struct wisp_spinputs *x,
     wisp_spnet_free(small);
 }
 
+/* A first layer that only counts bits a fixed stride apart is done as they are read; one that is
+ * so in all but one thing is not. */
+static void test_counting(const struct wisp_context *ctx)
+{
+    enum {
+        AS_IT_IS,
+        BOUNDS,
+        WEIGHTS,
+        WEIGHT,
+        BIASES,
+        BIAS,
+        STRIDE,
+        ORDER,
+        LESS,
+        NUMBERS,
+        ALONE,
+        MANY,
+        WORDS,
+        N_ODD
+    };
+    enum { MOST = 256 * 64 };
+    static uint32_t in[MOST];
+    static uint64_t start[129];
+    static float w[MOST], biases[128];
+    TEST("counting: bits a fixed stride apart, and layers that only look so");
+    for (size_t i = 0; i < MOST; i++) w[i] = 1 + (float)(i % 3);
+    for (size_t i = 0; i < 128; i++) biases[i] = (float)(i % 5);
+    for (int odd = 0; odd < N_ODD; odd++) {
+        const uint32_t n = odd == WORDS      ? 96
+                           : odd == AS_IT_IS ? 128
+                                             : 64,
+                       planes = odd == MANY ? 256 : 3;
+        for (uint32_t o = 0; o < n; o++) {
+            const uint32_t from = odd == ORDER ? n - 1 - o : o;
+            start[o] = (uint64_t)o * planes;
+            for (uint32_t k = 0; k < planes; k++)
+                in[start[o] + k] = odd == STRIDE ? o * planes + k : from + k * n;
+        }
+        start[n] = (uint64_t)n * planes;
+        if (odd == LESS) in[0] = 1; /* an input twice, another never */
+        const struct wisp_edges first = { planes * n,
+                                          n,
+                                          start,
+                                          in,
+                                          odd == WEIGHTS ? w : NULL,
+                                          odd == WEIGHT ? 2 : 1,
+                                          odd == BIASES ? biases : NULL,
+                                          odd == BIAS ? -1 : 0,
+                                          odd != BOUNDS };
+        struct wisp_spnet *net = wisp_spnet_create(2);
+        CHECK(wisp_spnet_add(net, &first, &err) == WISP_OK, "%s", err.text);
+        if (odd != ALONE)
+            random_layer(net, n, 40, &(struct shape){ 4, 9, true, false, true, -0.1f, 0.3f });
+        struct wisp_spinputs x = random_inputs(70, planes * n, odd != NUMBERS, 0.4);
+        char name[20];
+        snprintf(name, sizeof name, "but for %d", odd);
+        all_ways(net, &x, ctx, name);
+        wisp_spinputs_clear(&x);
+        wisp_spnet_free(net);
+    }
+}
+
 static void test_random(const struct wisp_context *ctx, int turn)
 {
     static const struct shape shapes[] = {
@@ -441,6 +503,7 @@ int main(void)
     test_sizes();
     TEST("random nets: raw, exact and merged are the plain form");
     for (int turn = 0; turn < 60; turn++) test_random(turn % 4 ? one : three, turn);
+    test_counting(one);
     test_rules(one);
     test_not_equal(one);
     test_memory(one);
