@@ -3,6 +3,8 @@
  * overflow are refused when they are scored. */
 #include "model_rig.h"
 
+#include "data/cache.h"
+#include "fuzz/checks.h"
 #include "model/metrics.h"
 
 #include <float.h>
@@ -339,9 +341,78 @@ static void test_states(void)
         wisp_status st = rig_train(ctx, d, "", more, 0, model, NULL);
         CHECK(st == WISP_EMODEL && strstr(err.text, "epoch"), "%s: %d %s", epochs[i], st, err.text);
     }
+    TEST("a model that cannot be loaded is nobody's last word: resume refuses it");
+    static const struct change damaged[] = {
+        { .tensor = "2.output.weight", .to.f32 = NAN },
+        { .tensor = "label_rows", .retype = true, .as = WISP_I32 },
+        { .key = "loss", .value = "other" },
+        { .key = "features", .value = "59" },
+    };
+    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
+        char more[300];
+        put_bytes(model, good_model);
+        CHECK(rewrite(model, &damaged[i]), "nothing to change");
+        snprintf(more, sizeof more, "%s resume 1", sampled);
+        wisp_status st = rig_train(ctx, d, "", more, 0, model, NULL);
+        CHECK(st == WISP_EMODEL && strstr(err.text, "train without --resume"), "%zu: %d %s", i, st,
+              err.text);
+    }
     free(good_model.p);
     wisp_data_free(d);
     unlink(state), unlink(before);
+}
+
+/* ---- caches ---- */
+
+/* The cache at 'path' with a word of 64 bits changed, 'place' words behind the fixed fields and the
+ * entry of the only block; all sums are right. */
+static void spoil_cache(const char *path, struct bytes good, size_t place, uint64_t value)
+{
+    static const struct checks_plan plan = { sizeof(struct wisp_cache_index),
+                                             offsetof(struct wisp_cache_index, n_blocks),
+                                             sizeof(struct wisp_cache_entry),
+                                             sizeof(struct wisp_block_head),
+                                             offsetof(struct wisp_block_head, check) };
+    unsigned char *p = malloc(good.n);
+    memcpy(p, good.p, good.n);
+    size_t at = (size_t)checks_get(p + good.n - 64) + sizeof(struct wisp_cache_index) +
+                sizeof(struct wisp_cache_entry) + 8 * place;
+    memcpy(p + at, &value, sizeof value);
+    checks_fix(p, good.n, &plan);
+    put_bytes(path, (struct bytes){ p, good.n });
+    free(p);
+}
+
+static void test_caches(void)
+{
+    TEST("a cache whose counts are not those of its rows is made anew");
+    struct wisp_builder b = { 0 };
+    struct wisp_sink *s;
+    struct wisp_data *d = NULL;
+    CHECK(wisp_sink_create(&s, other, &err) == WISP_OK, "%s", err.text);
+    for (int row = 0; row < 4; row++)
+        CHECK(wisp_builder_label(&b, row % 2, &err) == WISP_OK &&
+                  wisp_builder_feature(&b, row % 3, 1, &err) == WISP_OK &&
+                  wisp_builder_end_row(&b, &err) == WISP_OK,
+              "%s", err.text);
+    CHECK(wisp_sink_add(s, &b, &err) == WISP_OK && wisp_sink_finish(&d, s, &err) == WISP_OK, "%s",
+          err.text);
+    wisp_builder_clear(&b);
+    wisp_data_free(d);
+    struct bytes good = slurp(other);
+    static const uint64_t counts[] = { 0, 5, UINT64_MAX, (uint64_t)1 << 63 };
+    spoil_cache(other, good, 0, 2); /* what it is: rows with feature 0 */
+    CHECK(wisp_cache_open(&d, NULL, other, NULL, NULL, NULL, &err) == WISP_OK, "%s", err.text);
+    wisp_data_free(d);
+    for (size_t place = 0; place < 5; place++) /* 3 features, 2 labels */
+        for (size_t v = 0; v < 4; v++) {
+            spoil_cache(other, good, place, counts[v]);
+            wisp_status st = wisp_cache_open(&d, NULL, other, NULL, NULL, NULL, &err);
+            CHECK(st == WISP_EFORMAT && strstr(err.text, "counts"), "%zu: %d %s", place, st,
+                  err.text);
+            wisp_data_free(d);
+        }
+    free(good.p);
 }
 
 int main(void)
@@ -350,5 +421,6 @@ int main(void)
     test_models();
     test_rows();
     test_states();
+    test_caches();
     return rig_end();
 }
