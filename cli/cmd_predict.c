@@ -33,7 +33,9 @@ static wisp_status predict_text(struct job *j, const char *text, size_t bytes, s
         st = answers_rows(&j->answers, d, err);
     }
     wisp_data_free(d);
-    if (st != WISP_EFORMAT || sscanf(err->text, "stdin:%zu%n", &bad, &colon) != 1 || !colon)
+    const char *place = st == WISP_EFORMAT ? "stdin:%zu%n" : "row %zu%n"; /* a row is a line */
+    if ((st != WISP_EFORMAT && st != WISP_ENUMERIC) ||
+        sscanf(err->text, place, &bad, &colon) != 1 || !colon)
         return st;
 
     /* The lines before the bad one are answered, however they were cut into batches. */

@@ -78,6 +78,7 @@ struct wisp_data {
     size_t n_blocks;
     struct wisp_rows *blocks;         /* (n_blocks) */
     size_t *first;                    /* (n_blocks + 1) number of the first row of each block */
+    size_t rows_before;               /* of the same call: messages count rows from there */
     int64_t *feature_rows;            /* (n_features) rows that have the feature: for idf */
     int64_t *label_rows;              /* (n_labels) rows that have the label; both NULL where rows
                                          were read for a model, from memory */

@@ -211,6 +211,7 @@ wisp_status wisp_view_init(struct wisp_view *v, size_t first, size_t n, size_t n
     v->first[0] = 0;
     v->first[1] = n;
     v->d = (struct wisp_data){ .n_rows = n,
+                               .rows_before = first,
                                .n_features = n_features,
                                .n_unlabelled = n,
                                .nnz = v->xp[n],

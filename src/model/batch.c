@@ -282,7 +282,7 @@ static void check_rows(struct wisp_layout *l)
             l->status = wisp_fail(&l->err, WISP_ENUMERIC,
                                   "row %zu: its values times their idf are beyond what a float can "
                                   "hold; expected values of common size",
-                                  l->rows[i] + 1);
+                                  l->d->rows_before + l->rows[i] + 1);
 }
 
 static void file(void *layout, size_t i, int thread)

@@ -86,7 +86,7 @@ static wisp_status check_scores(const struct wisp_scorer *s, wisp_error *err)
             return wisp_fail(err, WISP_ENUMERIC,
                              "row %zu: its scores are not numbers: sums of its values times the "
                              "model's weights overflow; expected values as those trained on",
-                             b->id[at / s->k] + 1);
+                             s->layout.d->rows_before + b->id[at / s->k] + 1);
     return WISP_OK;
 }
 

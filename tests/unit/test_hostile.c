@@ -194,6 +194,19 @@ static void test_rows(void)
             wisp_report_free(r);
         }
         wisp_config_free(c);
+        enum { MANY = 600, BAD = 590 };
+        int64_t ptr[MANY + 1];
+        int32_t idx[2 * MANY], many[MANY];
+        float val[2 * MANY], best[MANY];
+        for (int r = 0; r <= MANY; r++) ptr[r] = 2 * r;
+        for (int e = 0; e < 2 * MANY; e++)
+            idx[e] = e % 2, val[e] = e / 2 == BAD ? (e % 2 ? 3.4e38f : -3.4e38f) : 1;
+        wisp_predictor *p = NULL;
+        CHECK(wisp_predictor_create(&p, ctx, m, 1, &err) == WISP_OK, "%s", err.text);
+        wisp_status st =
+            wisp_predictor_run_csr(many, best, p, MANY, 2, ptr, idx, val, WISP_CSR_PTR64, &err);
+        CHECK(st == WISP_ENUMERIC && strstr(err.text, "row 591:"), "%d %s", st, err.text);
+        wisp_predictor_free(p);
         wisp_model_free(m);
     }
     TEST("one logit that is infinite or no number is seen, whatever the others are");
