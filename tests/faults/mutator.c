@@ -285,6 +285,8 @@ static void inspect(const char *path)
         size_t n = wisp_model_n_labels(m), bytes;
         if (!strchr(wisp_model_describe(m), '}')) die("no description", "");
         for (size_t l = 0; l < n && l < 10; l++) wisp_model_label_name(m, (int32_t)l, &bytes);
+        wisp_error why = { 0 };
+        count(wisp_model_quantize(m, in_folder("out"), "int8", &why), &why);
     }
     count(st, err);
     wisp_model_free(m);
