@@ -555,7 +555,7 @@ wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *
 {
     *out = NULL;
     struct wisp_lock lock;
-    if (!train->label_rows)
+    if (train->n_labels && !train->label_rows)
         return wisp_fail(err, WISP_EINVAL,
                          "rows that were read for a model cannot be trained on: read them without "
                          "it, or with option \"init\"");
