@@ -135,7 +135,7 @@ wisp_status answers_open(struct answers *s, wisp_context *ctx, const wisp_model 
     if (!args_on(s->args, "quiet")) tell_raw(s);
     wisp_status st = level_up(s, 0, err);
     if (st != WISP_OK || !s->args->out) return st;
-    if ((s->to = fopen(s->args->out, "we"))) return WISP_OK;
+    if ((s->to = open_write(s->args->out, 0))) return WISP_OK;
     snprintf(err->text, sizeof err->text, "-o: %.300s: cannot be written: %s", s->args->out,
              strerror(errno));
     return err->code = WISP_EIO;

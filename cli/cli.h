@@ -102,6 +102,9 @@ struct screen {
 };
 /* 0, or the exit code after having said what is wrong. */
 int screen_open(struct screen *s, const struct args *a);
+/* A file to write, made anew unless 'append'.  It does not wait for a reader, which a pipe may
+ * never have: NULL, and errno says why. */
+FILE *open_write(const char *path, int append);
 /* Fits wisp_on_progress; arg is the screen.  Asks to stop after a signal. */
 int screen_show(void *screen, const wisp_progress *p);
 /* The exit code of a command that ended with this status. */

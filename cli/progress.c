@@ -2,8 +2,6 @@
 #include "cli.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -47,25 +45,11 @@ int screen_show(void *screen, const wisp_progress *p)
     return stop_signal() != 0;
 }
 
-/* Without waiting for a reader that a pipe may never have. */
-static FILE *open_log(const char *path, bool append)
-{
-    int fd =
-        open(path,
-             O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (append ? O_APPEND : O_TRUNC),
-             0666);
-    FILE *f = fd >= 0 && fcntl(fd, F_SETFL, append ? O_APPEND : 0) == 0
-                  ? fdopen(fd, append ? "a" : "w")
-                  : NULL;
-    if (!f && fd >= 0) close(fd);
-    return f;
-}
-
 int screen_open(struct screen *s, const struct args *a)
 {
     *s = (struct screen){ .log_path = args_text(a, "log"), .quiet = args_on(a, "quiet") };
     s->terminal = isatty(2) && !s->quiet;
-    if (!*s->log_path || (s->log = open_log(s->log_path, args_on(a, "resume")))) return 0;
+    if (!*s->log_path || (s->log = open_write(s->log_path, args_on(a, "resume")))) return 0;
     tell("wisp: --log: %s cannot be written: %s", s->log_path, strerror(errno));
     return 5;
 }

@@ -1,11 +1,13 @@
 /* Speaking to a person: one message is one line, and nothing in it moves the terminal. */
 #include "cli.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Bytes of the control character at s, n left: below a space, DEL, or U+0080..U+009F, which
  * terminals obey too; 0: it is none. */
@@ -154,4 +156,15 @@ wisp_status join_context(wisp_context **out, const struct args *a, wisp_error *e
     if (st == WISP_OK && wisp_context_rank(*out) == 0 && !args_on(a, "quiet"))
         wisp_context_on_notice(*out, say, NULL);
     return st;
+}
+
+FILE *open_write(const char *path, int append)
+{
+    const int how = append ? O_APPEND : O_TRUNC;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | how, 0666);
+    if (fd < 0) return NULL;
+    FILE *f =
+        fcntl(fd, F_SETFL, append ? O_APPEND : 0) == 0 ? fdopen(fd, append ? "a" : "w") : NULL;
+    if (!f) close(fd);
+    return f;
 }

@@ -196,7 +196,8 @@ wisp_status wisp_model_quantize(const struct wisp_model *m, const char *path, co
     j.block = wisp_alloc(bytes, 1);
     if (!j.t || !j.block) st = wisp_fail_mem(err, bytes, "the smaller weights");
     if (st == WISP_OK) st = add_all(&j, type, err);
-    if (st == WISP_OK) st = write_file(&j, path, type, err);
+    st = wisp_map_blame(&m->file.map, st, err);
+    if (st == WISP_OK) st = wisp_map_blame(&m->file.map, write_file(&j, path, type, err), err);
     wisp_free(j.t);
     wisp_free(j.block);
     return st;

@@ -377,7 +377,10 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
         (st = print_plan(r, cfg, err)) != WISP_OK || (st = take_memory(r, cfg, err)) != WISP_OK ||
         (st = first_weights(r, err)) != WISP_OK)
         return st;
-    if (r->init && (st = wisp_init_state(r, cfg, err)) != WISP_OK) return st;
+    if (r->init && ((st = wisp_init_state(r, cfg, err)) != WISP_OK ||
+                    (st = wisp_map_check(&r->init->file.map, err)) != WISP_OK ||
+                    (st = wisp_map_check(&r->init_state.map, err)) != WISP_OK))
+        return st;
     r->epoch = 1;
     r->best = r->best_loss = -1;
     for (int e = 1; e <= p->epochs; e++) r->steps += wisp_order_steps(&r->order, e, p->batch);

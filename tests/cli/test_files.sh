@@ -49,6 +49,7 @@ soon "train, names are a pipe" 5 'pipe: expected a plain file, found a pipe' tra
 soon "train, the configuration is a pipe" 5 'pipe: expected a plain file, found a pipe' train small.txt --no-header -o x "${quick[@]}" --config pipe
 soon "train, --init is a pipe" 5 'pipe: expected a plain file, found a pipe' train small.txt --no-header -o x "${quick[@]}" --init pipe
 soon "train, --log is a pipe that nobody reads" 5 'pipe' train small.txt --no-header -o x "${quick[@]}" --log pipe
+soon "predict, -o is a pipe that nobody reads" 5 'pipe' predict m small.txt --no-header -o pipe
 mkfifo x.state
 soon "train, the checkpoint is a pipe" 5 'x.state: expected a plain file' train small.txt --no-header -o x "${quick[@]}"
 soon "--resume, the checkpoint is a pipe" 5 'x.state: expected a plain file, found a pipe' train small.txt --no-header -o x "${quick[@]}" --resume
