@@ -393,7 +393,8 @@ WISP_API wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *
  * all threads of the context work on.  How and where is what wisp_model_inference and
  * wisp_model_device have set before; context and model are borrowed until the predictor is freed,
  * and several predictors (of contexts of their own) may share a model.  The answers are those of
- * wisp_predict. */
+ * wisp_predict, to the last bit for any number of threads and of rows from two on; a call for one
+ * row computes it by itself, which is faster and rounds otherwise (some 1e-6 of a score). */
 WISP_API wisp_status wisp_predictor_create(wisp_predictor **out, wisp_context *ctx,
                                            const wisp_model *m, size_t k, wisp_error *err);
 WISP_API wisp_status wisp_predictor_run(int32_t *labels, float *scores, wisp_predictor *p,

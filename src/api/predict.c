@@ -99,6 +99,7 @@ wisp_status wisp_predictor_run(int32_t *labels, float *scores, wisp_predictor *p
         return wisp_fail(err, WISP_EINVAL, "rows %zu..%zu asked for, the data has %zu", first,
                          first + n, d->n_rows);
     wisp_status st = WISP_OK;
+    p->scorer.alone = n == 1;
     for (size_t at = 0; st == WISP_OK && at < n; at += WISP_SCORE_BATCH)
         st = run_batch(labels + at * p->k, scores + at * p->k, p, d, first + at, batch_rows(n - at),
                        err);
@@ -112,6 +113,7 @@ wisp_status wisp_predictor_run_csr(int32_t *labels, float *scores, wisp_predicto
     struct wisp_view v;
     wisp_status st = WISP_OK;
     _Static_assert((int)WISP_SCORE_BATCH <= (int)WISP_VIEW_ROWS, "a batch is a view");
+    p->scorer.alone = n_rows == 1;
     for (size_t at = 0, n; st == WISP_OK && at < n_rows; at += n) {
         n = batch_rows(n_rows - at);
         st = wisp_view_init(&v, at, n, n_features, x_ptr, x_idx, x_val, types, err);

@@ -73,6 +73,7 @@ struct wisp_scorer {
     struct wisp_net net; /* layers share the model's weights; values and scratch are its own */
     struct wisp_layout layout;
     size_t k;
+    bool alone; /* a row is scored by itself: wisp_output_topk */
     float *scratch, *thread_scratch;
     int32_t *labels; /* (WISP_SCORE_BATCH, k) */
     float *scores;

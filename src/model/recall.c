@@ -47,7 +47,7 @@ void wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp
     const struct wisp_batch *b = s->batch;
     double began = wisp_now();
     size_t n = b->n < SAMPLES ? b->n : SAMPLES, k = out->n_out < SCAN ? out->n_out : SCAN;
-    wisp_output_topk(out, s->ctx, s->loss, h, n, k, t->labels, t->scores, t->scratch,
+    wisp_output_topk(out, s->ctx, s->loss, h, n, false, k, t->labels, t->scores, t->scratch,
                      t->thread_scratch);
     for (size_t i = 0; i < n; i++) {
         size_t n_own, seen = 0, own = 0, set = 0;

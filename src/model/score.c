@@ -100,7 +100,7 @@ static void run_cpu(struct wisp_scorer *s)
         return;
     }
     size_t n = step.batch->n;
-    wisp_output_topk(wisp_net_output(&s->net), s->ctx, s->m->loss, h, n, s->k, s->labels, s->scores,
+    wisp_output_topk(wisp_net_output(&s->net), s->ctx, s->m->loss, h, n, s->alone, s->k, s->labels, s->scores,
                      s->scratch, s->thread_scratch);
     s->n_scored += n * s->net.n_labels;
 }

@@ -55,7 +55,7 @@ printf 'purr meow nonesuch whiskers\n\nzzz yyy\n' | "$wisp" predict m - -k 1 >ou
 rc=$?
 check "unknown words" [ "$(wc -l <out)" = 3 ]
 check "unknown words are dropped" grep -qE '^cats:' out
-check "unknown words are counted" grep -qE 'dropped' err
+check "unknown words are counted" grep -qE 'left out' err
 echo "kitten purr" | "$wisp" predict m - -k 1 --json >out 2>err
 rc=$?
 judge "a name in JSON" 'd["labels"][0]["name"] == "cats"'

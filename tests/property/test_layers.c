@@ -114,7 +114,7 @@ static void topk_one(const struct topk *t, const struct wisp_loss *loss, size_t 
     float *each = wisp_alloc(wisp_output_topk_thread_floats(&t->l, t->n, k) * threads, 4);
     int32_t *got = malloc(t->n * k * 4), *order = malloc(labels * 4);
     float *score = malloc(t->n * k * 4), *z = malloc(labels * 4);
-    wisp_output_topk(&t->l, (struct wisp_context *)&t->ctx, loss, t->h, t->n, k, got, score,
+    wisp_output_topk(&t->l, (struct wisp_context *)&t->ctx, loss, t->h, t->n, false, k, got, score,
                      scratch, each);
     for (size_t s = 0; s < t->n; s++) {
         double max = -INFINITY, sum = 0, total = 0;
