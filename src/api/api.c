@@ -263,6 +263,25 @@ static wisp_status options_apply(const wisp_data *d, const char *path, const wis
     return WISP_OK;
 }
 
+/* The file's name, for the model's card; what is no UTF-8 becomes '?'. */
+static void name_source(wisp_data *d, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *s = slash ? slash + 1 : path;
+    size_t n = 0, left = strlen(s);
+    for (size_t step; left > 0; s += step, left -= step) {
+        size_t bytes = wisp_utf8_bytes((const unsigned char *)s, left);
+        bool bad = bytes == 0 || (unsigned char)*s < ' ' || *s == 0x7f;
+        step = bytes ? bytes : 1;
+        if (n + step >= sizeof d->source) break;
+        if (bad) d->source[n++] = '?';
+        else {
+            memcpy(d->source + n, s, step);
+            n += step;
+        }
+    }
+    d->source[n] = 0;
+}
+
 wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
                            const wisp_config *cfg, const wisp_model *model, wisp_error *err)
 {
@@ -275,6 +294,7 @@ wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
         st = wisp_grow_open(out, ctx, path, cfg, &o, err);
     else if (st == WISP_OK) st = wisp_data_read(out, ctx, path, &o, err);
     clear_stop_words(&stop);
+    if (st == WISP_OK) name_source(*out, path);
     if (st == WISP_OK && !model && (st = options_apply(*out, path, cfg, err)) != WISP_OK) {
         wisp_data_free(*out);
         *out = NULL;

@@ -89,6 +89,7 @@ struct wisp_data {
     unsigned named;                   /* WISP_NAMED_...: ids of numbers that stand for names */
     const struct wisp_format *format; /* that it was read in, and the number of its first feature */
     int index_base;                   /* there; NULL and 0 for rows that were not read */
+    char source[120];                 /* name of the file that was opened; "": rows of memory */
     /* where the bytes live */
     struct wisp_map map; /* a cache file, or nothing */
     void **heap;         /* (n_blocks) blocks in memory, or NULL; of a view: what was made */

@@ -7,10 +7,10 @@
  * "votes.label" (I32), "votes.weight" (F32); "calibration.exact", "calibration.sparse" (F32: struct
  * wisp_calibration).  Metadata: what is listed in save(); "quantized" (quantize.c). */
 #include "model/model.h"
+#include "model/about.h"
 #include "base/mem.h"
 #include "base/text.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +36,7 @@ void wisp_model_free(struct wisp_model *m)
     wisp_free(m->columns);
     wisp_free(m->counts);
     wisp_free(m->options);
+    wisp_free(m->card);
     wisp_free(m->describe);
     wisp_free(m);
 }
@@ -147,6 +148,8 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
         { "train_rows", number[2] },
         { "valid_p@1", number[3] },
         { "epoch", number[4] },
+        { "card", m->card ? m->card : "" },
+        { "validation", m->validation },
         { "options", m->options ? m->options : "" },
     };
     wisp_status st =
@@ -455,7 +458,11 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
                          ld->path);
     m->spec = wisp_strdup(spec);
     m->options = wisp_strdup(options ? options : "");
-    if (!m->spec || !m->options) return wisp_fail_mem(err, strlen(spec), "a model");
+    const char *card = wisp_tensor_file_meta(f, "card"),
+               *validation = wisp_tensor_file_meta(f, "validation");
+    m->card = wisp_strdup(card ? card : "");
+    snprintf(m->validation, sizeof m->validation, "%s", validation ? validation : "");
+    if (!m->spec || !m->options || !m->card) return wisp_fail_mem(err, strlen(spec), "a model");
     struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH };
     wisp_error why = { 0 };
     st = wisp_net_plan(&m->net, m->spec, n_features, n_labels, &sizes, &why);
@@ -474,41 +481,6 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
         (st = load_names(&m->vocab, ld, "vocab", m->net.n_features, err)) != WISP_OK)
         return st;
     return m->text || m->named ? load_words(ld, err) : WISP_OK;
-}
-
-static json_t *tensors_json(const struct wisp_tensor_file *f)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < f->n_tensors; i++) {
-        const struct wisp_tensor *t = &f->tensors[i];
-        json_t *shape = json_array();
-        for (int d = 0; d < t->n_dims; d++)
-            json_array_append_new(shape, json_integer((json_int_t)t->shape[d]));
-        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:I}", "name", t->name, "dtype",
-                                              wisp_dtypes[t->dtype].name, "shape", shape, "bytes",
-                                              (json_int_t)t->bytes));
-    }
-    return list;
-}
-
-static wisp_status describe(struct wisp_model *m, wisp_error *err)
-{
-    json_t *o = json_object();
-    for (size_t i = 0; i < m->file.n_meta; i++)
-        json_object_set_new(o, m->file.meta[i].key, json_string(m->file.meta[i].value));
-    json_object_set_new(o, "parameters", json_integer((json_int_t)wisp_net_n_params(&m->net)));
-    json_object_set_new(o, "file_bytes", json_integer((json_int_t)m->file.map.bytes));
-    json_object_set_new(o, "checksum", json_string(m->file.check));
-    json_object_set_new(o, "tensors", tensors_json(&m->file));
-    char *text = json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER);
-    m->describe = text ? wisp_strdup(text) : NULL;
-    json_decref(o);
-    if (text) {
-        json_free_t release; /* what jansson allocated, jansson's own way */
-        json_get_alloc_funcs(NULL, &release);
-        release(text);
-    }
-    return m->describe ? WISP_OK : wisp_fail_mem(err, 4096, "a model's description");
 }
 
 wisp_status wisp_model_open(struct wisp_model **out, struct wisp_pool *pool, const char *path,
@@ -532,7 +504,7 @@ wisp_status wisp_model_of_file(struct wisp_model **out, struct wisp_tensor_file 
     m->file = *file;
     struct loader ld = { m, &m->file, path };
     wisp_status st = load(&ld, err);
-    if (st == WISP_OK) st = describe(m, err);
+    if (st == WISP_OK) st = wisp_about_describe(m, path, err);
     if (st != WISP_OK) {
         wisp_model_free(m);
         return st;

@@ -39,6 +39,8 @@ struct wisp_model {
     bool sparse;                  /* predict by votes */
     bool cuda;                    /* predict on a card */
     char *options;                /* of the training run: lines "key=value" */
+    char *card;                   /* what the run chose, on which data: lines (about.h) */
+    char validation[120];         /* more of its measures: lines */
     struct wisp_tensor_file file; /* when loaded */
     char *describe;               /* JSON, when loaded */
 };

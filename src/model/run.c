@@ -2,10 +2,23 @@
 #include "base/mem.h"
 #include "layer/product.h"
 #include "model/gpu.h"
+#include "model/about.h"
 #include "model/init.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* Where the first byte is that is no UTF-8, or a control character; the length: there is none. */
+static size_t first_odd(const char *s, bool lines)
+{
+    size_t at = 0, left = strlen(s);
+    for (size_t step; left > 0; at += step, left -= step) {
+        step = wisp_utf8_bytes((const unsigned char *)s + at, left);
+        bool control = (unsigned char)s[at] < ' ' && !(lines && s[at] == '\n');
+        if (step == 0 || control || s[at] == 0x7f) break;
+    }
+    return at;
+}
 
 /* Options that shape the result, as lines "key=value": kept in the model, compared on resume. */
 static wisp_status options_text(char **out, const struct wisp_run *r, const wisp_config *cfg,
@@ -33,8 +46,13 @@ static wisp_status options_text(char **out, const struct wisp_run *r, const wisp
         if (!skip) p += sprintf(p, "%s=%s\n", o->key, wisp_opt_text(cfg, (enum wisp_opt)i));
     }
     if (r->init) sprintf(p, "init-checksum=%s\n", r->init->file.check); /* a path may be reused */
-    for (p = *out; *p; p++) /* metadata must be UTF-8, a path need not be */
-        if ((unsigned char)*p >= 0x80) *p = '?';
+    const char *note = wisp_opt_text(cfg, OPT_NOTE);
+    size_t bad = first_odd(note, false);
+    if (note[bad])
+        return wisp_fail(err, WISP_EINVAL,
+                         "--note: byte 0x%02x at %zu: expected one line of text in UTF-8",
+                         (unsigned char)note[bad], bad);
+    for (char *s = *out; *(s += first_odd(s, true)); s++) *s = '?'; /* a path need not be UTF-8 */
     return WISP_OK;
 }
 
@@ -374,8 +392,8 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
         r->valid = r->held_out;
     }
     if ((p->cuda && (st = wisp_gpu_check(r, err)) != WISP_OK) ||
-        (st = print_plan(r, cfg, err)) != WISP_OK || (st = take_memory(r, cfg, err)) != WISP_OK ||
-        (st = first_weights(r, err)) != WISP_OK)
+        (st = print_plan(r, cfg, err)) != WISP_OK || (st = wisp_about_run(r, err)) != WISP_OK ||
+        (st = take_memory(r, cfg, err)) != WISP_OK || (st = first_weights(r, err)) != WISP_OK)
         return st;
     if (r->init && ((st = wisp_init_state(r, cfg, err)) != WISP_OK ||
                     (st = wisp_map_check(&r->init->file.map, err)) != WISP_OK ||

@@ -6,6 +6,7 @@
  * between two steps when one is due (--checkpoint-steps, --checkpoint-minutes), and when the run is
  * asked to stop. */
 #include "base/text.h"
+#include "model/about.h"
 #include "model/gpu.h"
 #include "base/mem.h"
 #include "base/report.h"
@@ -347,6 +348,7 @@ static wisp_status judge(struct score *out, struct wisp_run *r, struct watch *c,
     r->best = out->p1;
     r->best_loss = out->loss;
     r->best_epoch = r->epoch;
+    if (r->valid->n_rows > 0) wisp_about_validation(r->m, out->p3, out->p5, out->loss);
     if (!r->path) return WISP_OK;
     double began = wisp_now();
     if (r->valid->n_rows > 0) st = wisp_model_calibrate(r->m, &r->scorer, &r->pairs, r->valid, err);

@@ -185,7 +185,7 @@ exec 4<&-
 
 # inspect, info
 ok "inspect" inspect named
-check "inspect says what it is" grep -qE '"net":"input 64' out
+check "inspect says what it is" grep -qE '^net +input 64' out
 ok "inspect --json" inspect named --json
 judge "inspect --json" 'int(d["features"]) == 800 and int(d["labels"]) == 60 and any(t["name"] == "labels" for t in d["tensors"])'
 ok "info" info

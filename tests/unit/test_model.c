@@ -437,8 +437,7 @@ static void test_round_trip(void)
     CHECK(name && bytes == 5 && memcmp(name, "caf\xc3\xa9", 5) == 0 &&
               !wisp_model_label_name(l, 4, &bytes),
           "label name");
-    CHECK(strstr(wisp_model_describe(l), "\"valid_p@1\":\"12.500000\""), "%s",
-          wisp_model_describe(l));
+    CHECK(strstr(wisp_model_describe(l), "\"valid_p@1\":12.5"), "%s", wisp_model_describe(l));
     memset(labels, 77, sizeof labels);
     for (int i = 0; i < 2; i++)
         CHECK(wisp_predict(labels[i], scores[i], ctx, i ? l : m, d, 0, 6, K, &err) == WISP_OK, "%s",
@@ -480,8 +479,11 @@ static void test_memory(void)
           "%s", err.text);
     if (!m || !l) return;
     memset(b.p, 0xff, b.n); /* they were copied */
-    CHECK(strcmp(wisp_model_describe(l), wisp_model_describe(m)) == 0, "%s",
-          wisp_model_describe(l));
+    CHECK(strstr(wisp_model_describe(m), "\"date\":\"20") &&
+              !strstr(wisp_model_describe(l), "\"date\"") &&
+              strcmp(strstr(wisp_model_describe(l), "\"parameters\""),
+                     strstr(wisp_model_describe(m), "\"parameters\"")) == 0,
+          "%s", wisp_model_describe(l));
     CHECK(wisp_model_save(l, other, 12.5, 2, NULL, &err) == WISP_OK, "%s", err.text);
     struct bytes first = slurp(model);
     CHECK(file_is(other, first), "saved it differs");

@@ -1,0 +1,14 @@
+/* What a model says of itself: its card. */
+#ifndef WISP_MODEL_ABOUT_H
+#define WISP_MODEL_ABOUT_H
+
+#include "model/train.h"
+
+/* Fills m->card, once the plan is made. */
+wisp_status wisp_about_run(struct wisp_run *r, wisp_error *err);
+/* Fills m->validation: percent, and the loss. */
+void wisp_about_validation(struct wisp_model *m, double p3, double p5, double loss);
+/* Fills m->describe of a model that is loaded. */
+wisp_status wisp_about_describe(struct wisp_model *m, const char *path, wisp_error *err);
+
+#endif
