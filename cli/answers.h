@@ -36,4 +36,9 @@ wisp_status answers_rows(struct answers *s, const wisp_data *d, wisp_error *err)
 /* Gives 'st' on, unless -o turns out not to be written whole. */
 wisp_status answers_close(struct answers *s, wisp_status st, wisp_error *err);
 
+/* Answers the rows of stdin as they come (stdin.c).  n_unknown: values that the model does not know
+ * are added to it. */
+wisp_status answer_stdin(struct answers *answers, size_t *n_unknown, wisp_context *ctx,
+                         const wisp_model *model, const wisp_config *cfg, wisp_error *err);
+
 #endif

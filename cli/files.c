@@ -111,6 +111,18 @@ static int are_apart(const struct list *to, const struct list *from, const struc
     return 0;
 }
 
+/* Stdin can be read once.  Gives the exit code. */
+static int is_stdin_once(const struct args *a)
+{
+    const struct command *c = a->command;
+    const wisp_option *o;
+    int n = 0;
+    for (int i = 0; i < c->inputs && i < a->n_files; i++) n += strcmp(a->files[i], "-") == 0;
+    for (size_t i = 0; (o = wisp_option_of(c->name, i)); i++)
+        n += is_type(o, "file") && strcmp(args_text(a, o->key), "-") == 0;
+    return n < 2 ? 0 : usage_error(c, "'-' is given %d times, but stdin can be read once", n);
+}
+
 int files_check(const struct args *a)
 {
     static struct named read[MOST], written[MOST];
@@ -126,6 +138,7 @@ int files_check(const struct args *a)
     for (int i = 0; i < N_WRITES && c->writes[i] && target; i++)
         add(&to, c->out ? "-o" : "OUT", target, c->writes[i]);
     add_options(&to, a, "output");
+    if (rc == 0) rc = is_stdin_once(a);
     return rc ? rc : are_apart(&to, &from, a);
 }
 

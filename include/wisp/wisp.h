@@ -129,7 +129,8 @@ WISP_API wisp_status wisp_config_load(wisp_config *cfg, const char *path, wisp_e
 
 /* ---- files ---- */
 
-/* What a file is, by its bytes: "model", the name of a data format ("xc"), or "" for neither. */
+/* What a file is, by its bytes: "model", the name of a data format ("xc"), or "" for neither.
+ * Of stdin ("-") and pipes, which can be read once only, it is "". */
 WISP_API wisp_status wisp_file_kind(const char **kind, const char *path, wisp_error *err);
 
 /* ---- data ---- */
@@ -150,7 +151,9 @@ typedef struct wisp_data_stats {
  * With a model, words and label names are looked up in it and its numbers of
  * features and labels are used.  Without one, but with option "init" set, ids
  * are those of the model that it names, and further ones (docs/continue.md).
- * On failure *out is NULL and err->text is "path:line: what is wrong". */
+ * "-" is stdin: it, and what a pipe's name leads to, is text that is copied to
+ * a temporary without a name first.  On failure *out is NULL and err->text is "path:line: what is
+ * wrong". */
 WISP_API wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
                                     const wisp_config *cfg, const wisp_model *model,
                                     wisp_error *err);
@@ -158,6 +161,15 @@ WISP_API wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const ch
 WISP_API wisp_status wisp_data_open_like(wisp_data **out, wisp_context *ctx, const char *path,
                                          const wisp_config *cfg, const wisp_data *like,
                                          wisp_error *err);
+/* Whole lines of text that arrive through a descriptor, plain, gzip or zstd (told by the first
+ * bytes), as soon as they are there: to be handed to wisp_data_parse and answered.  'next' waits
+ * for at least one; bytes 0: the end.  The last line may lack its end.  line: the number of the
+ * first one, from 1.  The text lives until the next call.  'name' stands in messages. */
+typedef struct wisp_lines wisp_lines;
+WISP_API wisp_status wisp_lines_open(wisp_lines **out, int fd, const char *name, wisp_error *err);
+WISP_API wisp_status wisp_lines_next(wisp_lines *l, const char **text, size_t *bytes, size_t *line,
+                                     wisp_error *err);
+WISP_API void wisp_lines_free(wisp_lines *l); /* NULL is fine; the descriptor stays open */
 /* The same for text in memory, without header line and cache, in the format that the options name,
  * else in the one that the model was trained on.  'name' stands in messages. */
 WISP_API wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text,

@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 #include "config/options.h"
 #include "cuda/cuda.h"
+#include "data/spool.h"
 #include "data/text.h"
 #include "hash/family.h"
 #include "kernels/kernels.h"
@@ -115,6 +116,7 @@ wisp_status wisp_file_kind(const char **kind, const char *path, wisp_error *err)
     char head[4096];
     size_t n;
     *kind = "";
+    if (wisp_spool_wants(path)) return WISP_OK; /* it can be read once only */
     wisp_status st = wisp_map_open(&map, path, err);
     if (st != WISP_OK) return st;
     if (wisp_tensor_file_probe(map.p, map.bytes)) {

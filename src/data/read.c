@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "data/cache.h"
 #include "data/ids.h"
+#include "data/spool.h"
 #include "data/text.h"
 
 #include <errno.h>
@@ -29,6 +30,7 @@ struct job {
     const char *text; /* instead of a file, or NULL */
     size_t text_bytes;
     const struct wisp_memory_rows *rows; /* instead of both, or NULL */
+    bool spooled;                        /* the text came as a stream */
     struct wisp_cache_key key;
     char places[N_PLACES][PATH_MAX + 300]; /* "": no such place */
 };
@@ -160,7 +162,7 @@ static wisp_status read_into(struct wisp_data **out, struct job *j, const char *
     if (place) wisp_out_like(sink->out, j->path);
     sink->pool = pool(j);
     sink->source = j->path;
-    if (!place && !j->text && !j->rows)
+    if (!place && !j->rows && (!j->text || j->spooled))
         sink->limit = j->o->memory; /* text in memory is there already */
     /* A line for a model must not cost what the model's features do. */
     sink->uncounted = (j->text || j->rows) && j->o->n_features;
@@ -273,9 +275,36 @@ static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
     return st;
 }
 
+/* A stream is a text in a file without a name. */
+static wisp_status read_spooled(struct wisp_data **out, struct wisp_context *ctx, const char *path,
+                                const struct wisp_read_options *o, wisp_error *err)
+{
+    struct wisp_read_options own = *o;
+    struct wisp_spool spool;
+    struct wisp_map map = { 0 };
+    *out = NULL;
+    wisp_status st = wisp_spool_open(&spool, path, o->cache, err);
+    if (st != WISP_OK) return st;
+    st = wisp_map_open(&map, spool.path, err);
+    struct job j = { .ctx = ctx,
+                     .path = wisp_spool_name(path),
+                     .o = &own,
+                     .text = map.p ? (const char *)map.p : "",
+                     .text_bytes = map.bytes,
+                     .spooled = true };
+    if (st == WISP_OK) st = run(out, &j, err);
+    st = wisp_map_end(&map, st, err);
+    wisp_spool_close(&spool);
+    if (st == WISP_OK) return st;
+    wisp_data_free(*out);
+    *out = NULL;
+    return st;
+}
+
 wisp_status wisp_data_read(struct wisp_data **out, struct wisp_context *ctx, const char *path,
                            const struct wisp_read_options *o, wisp_error *err)
 {
+    if (wisp_spool_wants(path)) return read_spooled(out, ctx, path, o, err);
     struct wisp_read_options own = *o;
     struct job j = { .ctx = ctx, .path = path, .o = &own };
     return run(out, &j, err);

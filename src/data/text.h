@@ -64,6 +64,7 @@ const char *wisp_text_excerpt(char buf[WISP_EXCERPT], const char *p, const char 
 
 /* Sizes, variable so that tests can hit every boundary. */
 extern size_t wisp_text_chunk;    /* 4 MiB */
+extern size_t wisp_lines_read;    /* 1 MiB: bytes of one read from a descriptor */
 extern size_t wisp_text_line_max; /* 1 GiB: a longer line is an error */
 
 #endif

@@ -68,6 +68,7 @@ static size_t unpack_gzip(struct wisp_unpack *u, char *to, size_t room)
     enum { STEP = 1 << 30 }; /* zlib counts in 32 bits */
     size_t in = u->left < STEP ? u->left : STEP, out = room < STEP ? room : STEP;
     if (!u->member) {
+        if (u->left < 2 && u->more) return 0;
         if (u->left == 0) {
             u->ended = true;
             return 0;
@@ -92,7 +93,7 @@ static size_t unpack_gzip(struct wisp_unpack *u, char *to, size_t room)
     else if (code == Z_MEM_ERROR) fault(u, WISP_ENOMEM, "out of memory while unpacking gzip");
     else if (code == Z_DATA_ERROR || code == Z_NEED_DICT)
         fault(u, WISP_EFORMAT, "the gzip data is damaged");
-    else if (u->left == 0 && out == 0)
+    else if (u->left == 0 && out == 0 && !u->more)
         fault(u, WISP_EFORMAT, "the gzip data ends too early: the file was cut");
     return out;
 }
@@ -101,6 +102,7 @@ static size_t unpack_zstd(struct wisp_unpack *u, char *to, size_t room)
 {
     ZSTD_inBuffer in = { u->p, u->left, 0 };
     ZSTD_outBuffer out = { to, room, 0 };
+    if (!u->member && u->left < 4 && u->more) return 0;
     if (!u->member && u->left == 0) {
         u->ended = true;
         return 0;
@@ -121,7 +123,7 @@ static size_t unpack_zstd(struct wisp_unpack *u, char *to, size_t room)
             fault(u, WISP_EFORMAT,
                   "the zstd data needs a window above 128 MiB: pack it again without --long");
         else fault(u, WISP_EFORMAT, "the zstd data is damaged");
-    } else if (u->member && u->left == 0 && out.pos == 0) {
+    } else if (u->member && u->left == 0 && out.pos == 0 && !u->more) {
         fault(u, WISP_EFORMAT, "the zstd data ends too early: the file was cut");
     }
     return out.pos;
@@ -129,8 +131,11 @@ static size_t unpack_zstd(struct wisp_unpack *u, char *to, size_t room)
 
 size_t wisp_unpack(struct wisp_unpack *u, char *to, size_t room)
 {
-    size_t done = 0;
+    size_t done = 0, before = room + 1, left = 0;
     while (done < room && !u->ended && u->code == WISP_OK) {
+        if (u->more && done == before && u->left == left) break; /* no step forward */
+        before = done;
+        left = u->left;
         if (u->kind == WISP_GZIP) {
             done += unpack_gzip(u, to + done, room - done);
         } else if (u->kind == WISP_ZSTD) {
@@ -140,7 +145,7 @@ size_t wisp_unpack(struct wisp_unpack *u, char *to, size_t room)
             if (n) memcpy(to + done, u->p, n), u->p += n; /* no bytes: there may be no pointer */
             u->left -= n;
             done += n;
-            u->ended = u->left == 0;
+            u->ended = u->left == 0 && !u->more;
         }
     }
     return done;

@@ -14,6 +14,7 @@ struct wisp_unpack { /* all zero: nothing to clear */
     enum wisp_packing kind;
     const unsigned char *p; /* packed bytes not yet used */
     size_t left;
+    bool more;         /* further bytes will follow: an end is not the end */
     bool ended;        /* everything was unpacked */
     wisp_status code;  /* not WISP_OK: unpacking failed, ... */
     const char *fault; /* ... and this is why */
@@ -25,7 +26,8 @@ struct wisp_unpack { /* all zero: nothing to clear */
 /* The kind is told from the first bytes. */
 wisp_status wisp_unpack_init(struct wisp_unpack *u, const unsigned char *bytes, size_t n,
                              wisp_error *err);
-/* Fills up to 'room' bytes; fewer only at the end or at a fault. */
+/* Fills up to 'room' bytes; fewer only at the end or at a fault, or where more must follow: some
+ * bytes may then be left, which are to be given again with what follows them. */
 size_t wisp_unpack(struct wisp_unpack *u, char *to, size_t room);
 void wisp_unpack_clear(struct wisp_unpack *u);
 

@@ -111,10 +111,10 @@ for i in $(seq 100); do
     echo "5 1:0.5 2000000000:$((i % 3 + 1))"
     echo "2000000000 7:1 1999999999:2"
 done >far.svm
-small "features far apart" convert far.xc far.out
-same "and nothing is lost" far.out far.xc
-small "labels far apart" convert far2.xc far.out
-same "and no label is lost" far.out far2.xc
+small "features far apart" convert far.xc farout.xc
+same "and nothing is lost" farout.xc far.xc
+small "labels far apart" convert far2.xc farout.xc
+same "and no label is lost" farout.xc far2.xc
 small "hashed ids" convert far.svm far3.svm
 same "ids as they were" far.svm far3.svm
 small "packed" convert far.svm far.npz
@@ -125,7 +125,7 @@ judge "what was learnt" 'd["p@1"] == 100'
 printf '1:0.5 2000000000:1\n\n7:1 1999999999:2\n1999999998:1\n' >far.q
 small "predict" predict far far.q -k 1
 check "old ids" [ "$(sed -n '1s/:.*//p;3s/:.*//p' out | tr '\n' ' ')" = "5 2000000000 " -a "$(wc -l <out)" = 4 ]
-check "an id that the model does not know is said" grep -q '1 feature values were dropped' err
+check "an id that the model does not know is said" grep -q '1 feature values were left out' err
 cp out want
 "$wisp" predict far - -k 1 <far.q >out 2>err
 rc=$?
