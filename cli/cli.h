@@ -90,6 +90,8 @@ wisp_status join_context(wisp_context **out, const struct args *a, wisp_error *e
  * when called again.  Before that they just end the command: heed_signals sees to it also
  * in the background of a script, where a shell has SIGINT ignored. */
 int stop_signal(void);
+/* A signal that ends a command has what is half written removed first. */
+void tidy_on_signals(void);
 void watch_signals(void);
 void heed_signals(void);
 

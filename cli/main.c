@@ -59,6 +59,7 @@ int main(int argc, char **argv)
 {
     open_standard();
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a full disk */
+    tidy_on_signals();
     if (argc < 2) {
         help_print();
         return closed(2);

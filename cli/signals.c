@@ -1,4 +1,6 @@
-/* Signals that ask a run to stop: it ends its batch, saves and exits with 128 + the signal.
+/* Signals that ask a run to stop: it ends its batch, saves and exits with 128 + the signal.  Until
+ * training has begun, and in all other commands, they end the process at once, but for what is half
+ * written, which is removed first.
  *
  *   SIGINT, SIGTERM   a person, a scheduler
  *   SIGHUP            the terminal is gone
@@ -32,16 +34,32 @@ static void set_signals(void (*fn)(int sig))
         if (!asks[i].ignored) sigaction(asks[i].sig, &sa, NULL);
 }
 
+/* A command that has nothing to save leaves nothing half written behind. */
+static void end_here(int sig)
+{
+    wisp_abandon();
+    signal(sig, SIG_DFL);
+    raise(sig); /* it is delivered when this returns */
+}
+
 static void on_signal(int sig)
 {
     stopped = sig;
-    set_signals(SIG_DFL);                         /* a second one, of any kind, kills at once */
+    set_signals(end_here);                        /* a second one, of any kind, ends at once */
     if (sig == SIGPIPE) signal(SIGPIPE, SIG_IGN); /* what is still said must not */
 }
 
 int stop_signal(void)
 {
     return stopped;
+}
+
+void tidy_on_signals(void)
+{
+    struct sigaction was, sa = { .sa_handler = end_here };
+    for (int i = 0; i < N_ASKS; i++)
+        if (sigaction(asks[i].sig, NULL, &was) == 0 && was.sa_handler == SIG_DFL)
+            sigaction(asks[i].sig, &sa, NULL);
 }
 
 void heed_signals(void)
@@ -51,7 +69,7 @@ void heed_signals(void)
         asks[i].ignored =
             !asks[i].always && sigaction(asks[i].sig, NULL, &was) == 0 && was.sa_handler == SIG_IGN;
     }
-    set_signals(SIG_DFL);
+    set_signals(end_here);
 }
 
 void watch_signals(void)

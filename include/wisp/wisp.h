@@ -133,6 +133,10 @@ WISP_API wisp_status wisp_config_load(wisp_config *cfg, const char *path, wisp_e
  * Of stdin ("-") and pipes, which can be read once only, it is "". */
 WISP_API wisp_status wisp_file_kind(const char **kind, const char *path, wisp_error *err);
 
+/* Removes what is half written (temporaries of models, caches, converted data), for a handler of a
+ * signal that ends the process: it may be called from one, and nothing else may follow. */
+WISP_API void wisp_abandon(void);
+
 /* ---- data ---- */
 
 typedef struct wisp_data_stats {

@@ -137,6 +137,39 @@ static int give_mode(const struct wisp_out *o)
     return fchmod(o->fd, mode) != 0 ? errno : 0;
 }
 
+/* Names of the temporaries that are being written, for a signal that ends the process. */
+static struct {
+    atomic_bool taken, there;
+    char path[PATH_MAX];
+} temporaries[16];
+enum { N_TEMPORARIES = sizeof temporaries / sizeof *temporaries };
+
+static void note_temporary(const char *path)
+{
+    for (int i = 0; i < N_TEMPORARIES; i++) {
+        if (atomic_exchange(&temporaries[i].taken, true)) continue;
+        snprintf(temporaries[i].path, PATH_MAX, "%s", path);
+        atomic_store(&temporaries[i].there, true);
+        return;
+    }
+}
+
+static void forget_temporary(const char *path)
+{
+    for (int i = 0; i < N_TEMPORARIES; i++) {
+        if (!atomic_load(&temporaries[i].there) || strcmp(temporaries[i].path, path) != 0) continue;
+        atomic_store(&temporaries[i].there, false);
+        atomic_store(&temporaries[i].taken, false);
+        return;
+    }
+}
+
+void wisp_abandon(void)
+{
+    for (int i = 0; i < N_TEMPORARIES; i++)
+        if (atomic_load(&temporaries[i].there)) unlink(temporaries[i].path);
+}
+
 /* A new temporary, locked.  Another one's sweep may come between making and locking it: then it is
  * locked, or gone, and the next number is tried.  Waiting for a lock could be waiting for ever. */
 static int open_temp(char *temp, size_t room, const char *target, mode_t mode)
@@ -189,6 +222,7 @@ static wisp_status create(struct wisp_out **out, const char *path, bool own, wis
         wisp_out_abort(o);
         return WISP_EIO;
     }
+    note_temporary(o->temp);
     *out = o;
     return WISP_OK;
 }
@@ -288,6 +322,7 @@ wisp_status wisp_out_commit(struct wisp_out *o, wisp_error *err)
     if (!o->failed && fsync(o->fd) != 0) o->failed = errno;
     /* Closed, that is unlocked, only under its real name: a sweep must not take it before. */
     if (!o->failed && !(o->failed = rename_both(o))) {
+        forget_temporary(o->temp);
         o->temp[0] = 0; /* nothing left to remove */
         o->failed = sync_folder(o->target);
     }
@@ -300,7 +335,10 @@ void wisp_out_abort(struct wisp_out *o)
 {
     if (!o) return;
     if (o->fd >= 0) close(o->fd);
-    if (o->temp && o->temp[0]) unlink(o->temp);
+    if (o->temp && o->temp[0]) {
+        unlink(o->temp);
+        forget_temporary(o->temp);
+    }
     wisp_free(o->path);
     wisp_free(o->target);
     wisp_free(o->temp);

@@ -200,10 +200,11 @@ static void say_compact(const struct job *j, const struct wisp_data *d)
         const unsigned side = i ? WISP_NAMED_FEATURES : WISP_NAMED_LABELS;
         const struct wisp_names *names = i ? &d->vocab : &d->labels;
         if (d->named & ~j->o->named & side && wisp_names_number(names, 0) >= 0)
-            wisp_say(j->ctx,
-                     "%s: %s ids are far apart: the %zu different ones are numbered anew; models "
-                     "and text show the old ones",
-                     j->path, what[i], names->n);
+            wisp_say(
+                j->ctx,
+                "%s: %s ids are far apart: numbered anew (%zu different ones); models and text "
+                "show the old ones",
+                j->path, what[i], names->n);
     }
 }
 
@@ -264,7 +265,8 @@ static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
     (*out)->index_base = wisp_index_base(j->format, j->o);
     (*out)->n_dropped_features = src.n_dropped_features;
     (*out)->n_dropped_labels = src.n_dropped_labels;
-    if (!j->text && !j->rows) say_dropped(j, &src); /* of lines that arrive one by one, the caller */
+    if (!j->text && !j->rows)
+        say_dropped(j, &src); /* of lines that arrive one by one, the caller */
     say_compact(j, *out);
     if (!j->format->words) return WISP_OK;
     (*out)->text = j->o->text;

@@ -175,7 +175,7 @@ rc=$?
 check "a file at its limit is a full disk" [ $rc = 5 ]
 check "a file at its limit is told" grep -q 'limited' err
 
-# a signal while data are read: there is nothing to save, so it just ends; what it leaves is swept by the next
+# a signal while data are read: there is nothing to save, so it just ends, and leaves nothing; what a kill leaves is swept
 synth B --rows 60000 --features 1000 --labels 50 --row-features 60
 for _ in 1 2 3 4 5 6; do sed 1d B_train.txt; done >big.txt
 "$wisp" train big.txt -o b --no-header --threads 1 >out 2>err &
@@ -187,7 +187,21 @@ rc=$?
 check "SIGTERM while reading" [ $rc = 143 ]
 check "SIGTERM while reading: at once" [ ! -e big.txt.wispcache ]
 check "SIGTERM while reading: no model" [ ! -e b -a ! -s out ]
+check "SIGTERM while reading: no temporary" [ -z "$(compgen -G 'big.txt.wispcache.tmp*')" ]
+for how in INT TERM HUP; do
+    /usr/bin/python3 -c '
+import signal, subprocess, sys, glob, time
+signal.signal(signal.SIGINT, signal.default_int_handler) # not ignored, as in the background of a script
+p = subprocess.Popen([sys.argv[1], "convert", "big.txt", "c.xc", "--no-header", "--threads", "1"], stderr=subprocess.DEVNULL)
+while p.poll() is None and not glob.glob("*.tmp*"): time.sleep(0.002)
+p.send_signal(getattr(signal, "SIG" + sys.argv[2]))
+sys.exit(0 if p.wait() == -getattr(signal, "SIG" + sys.argv[2]) else 1)' "$wisp" $how
+    rc=$?
+    check "SIG$how while converting" [ $rc = 0 ]
+    check "SIG$how while converting: nothing is left" [ -z "$(find . -name '*.tmp*' -o -name 'c.xc' -o -name 'big.txt.wispcache')" ]
+done
 head -n 5000 B_train.txt | sed 1d >big.txt
+touch big.txt.wispcache.tmp4194305-0
 ok "the next run" train big.txt -o b --no-header "${quick[@]}"
 check "the next run sweeps" [ -z "$(compgen -G 'big.txt.wispcache.tmp*')" ]
 end

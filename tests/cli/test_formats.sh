@@ -119,7 +119,7 @@ small "hashed ids" convert far.svm far3.svm
 same "ids as they were" far.svm far3.svm
 small "packed" convert far.svm far.npz
 small "training" train far.svm -o far "${quick[@]}"
-check "it says so" grep -q 'feature ids are far apart: the 4 different ones' err
+check "it says so" grep -q 'feature ids are far apart: numbered anew (4 different ones)' err
 small "eval" eval far far.svm --json
 judge "what was learnt" 'd["p@1"] == 100'
 printf '1:0.5 2000000000:1\n\n7:1 1999999999:2\n1999999998:1\n' >far.q
