@@ -185,4 +185,25 @@ static inline wisp_status rig_train(wisp_context *with, const wisp_data *d, cons
     return st;
 }
 
+/* Fails the n-th allocation of a run, for every n until it succeeds: an error, and nothing lost. */
+static inline void rig_train_without_memory(const wisp_data *d, const char *more)
+{
+    long live = wisp_mem_live, n = 0;
+    wisp_status st = WISP_ENOMEM;
+    for (; st == WISP_ENOMEM; n++) {
+        wisp_config *c = config(more);
+        wisp_report *r = NULL;
+        long before = wisp_mem_live;
+        wisp_mem_budget = n;
+        st = wisp_train(&r, ctx, c, d, NULL, model, NULL, NULL, &err);
+        wisp_mem_budget = -1;
+        CHECK(st == WISP_OK || (st == WISP_ENOMEM && !r), "after %ld: %d '%s'", n, st, err.text);
+        wisp_report_free(r);
+        CHECK(wisp_mem_live == before, "after %ld: %ld blocks lost", n, wisp_mem_live - before);
+        wisp_config_free(c);
+    }
+    CHECK(n > 20 && wisp_mem_live == live, "%ld allocations, %ld blocks lost", n,
+          wisp_mem_live - live);
+}
+
 #endif

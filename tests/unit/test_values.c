@@ -201,6 +201,9 @@ static void test_runs(void)
     CHECK(right > 80, "%g %% right", right);
     wisp_data_free(wider);
 
+    TEST("values: memory that runs out");
+    rig_train_without_memory(d, "values standard epochs 1 hidden 8");
+
     TEST("values: rows beside which nothing varies cannot be standardised");
     wisp_data *same = table(1, COLUMNS);
     CHECK(rig_train(ctx, same, "", "values standard holdout 0", 0, model, NULL) == WISP_EINVAL &&

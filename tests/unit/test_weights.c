@@ -248,6 +248,17 @@ static void test_resume(void)
     wisp_data_free(d), wisp_data_free(another), wisp_data_free(none);
 }
 
+static void test_memory(void)
+{
+    struct rows r = { 0 };
+    for (int i = 0; i < ROWS; i++) add(&r, i % FEATURES, i % LABELS, (float)(1 + i % 3));
+    wisp_data *d = made(&r, true);
+    TEST("weights: memory that runs out");
+    put_file("weights.txt", "0 2\n1 1\n");
+    rig_train_without_memory(d, "epochs 1 hidden 8 class-weight weights.txt");
+    wisp_data_free(d);
+}
+
 int main(void)
 {
     rig_init();
@@ -257,6 +268,7 @@ int main(void)
     test_files();
     test_balanced();
     test_resume();
+    test_memory();
     unlink("weights.txt");
     return rig_end();
 }
