@@ -151,7 +151,7 @@ typedef struct wisp_data_stats {
 } wisp_data_stats;
 
 /* Opens 'path' in the format that the options name (or that its bytes show).
- * Text is parsed once into a binary file, which is mapped; see docs/data.md.
+ * Text of 1 MiB and more is parsed once into a binary file; see docs/data.md.
  * With a model, words and label names are looked up in it and its numbers of
  * features and labels are used.  Without one, but with option "init" set, ids
  * are those of the model that it names, and further ones (docs/continue.md).

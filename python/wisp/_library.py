@@ -24,7 +24,8 @@ class Option(c.Structure):
 
 class DataStats(c.Structure):
     _fields_ = [(name, Size) for name in ("n_rows", "n_features", "n_labels", "n_values", "n_label_values",
-                                          "n_unlabelled", "source_bytes", "bytes")]
+                                          "n_unlabelled", "source_bytes", "bytes", "n_unknown_values",
+                                          "n_unknown_labels")]
 
 
 class Progress(c.Structure):
