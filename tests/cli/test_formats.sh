@@ -82,9 +82,11 @@ done
 { cat P.svm; printf '\n\n'; } >blank.svm
 ok "training skips blank lines" train blank.svm -o b "${quick[@]}"
 tensors() { /usr/bin/python3 -c '
-import struct, sys
+import json, struct, sys
 d = open(sys.argv[1], "rb").read()
-sys.stdout.buffer.write(d[8 + struct.unpack("<Q", d[:8])[0]:])' "$1"; } # what is behind the header, which names the data
+n = 8 + struct.unpack("<Q", d[:8])[0]
+end = json.loads(d[8:n])["__integrity__"]["data_offsets"][0]
+sys.stdout.buffer.write(d[n:n + end])' "$1"; }
 check "the same model" cmp <(tensors b) <(tensors ms)
 ok "eval" eval ms P.svm --json
 cp out want

@@ -96,8 +96,9 @@ check "train -: success" [ $rc = 0 ]
 tensors() { /usr/bin/python3 -c '
 import json, struct, sys
 d = open(sys.argv[1], "rb").read()
-n = struct.unpack("<Q", d[:8])[0]
-sys.stdout.buffer.write(d[8 + n:])' "$1"; }
+n = 8 + struct.unpack("<Q", d[:8])[0]
+end = json.loads(d[8:n])["__integrity__"]["data_offsets"][0]
+sys.stdout.buffer.write(d[n:n + end])' "$1"; }
 check "train -: the same weights" cmp <(tensors f) <(tensors s)
 "$wisp" train - -o s2 "${quick[@]}" --valid P_test.txt <P_train.txt >out 2>err
 check "train - of a plain file: the same weights" cmp <(tensors f) <(tensors s2)
