@@ -125,8 +125,8 @@ weights = [sp.random(64, 64, 0.2, "csr", np.float32, r) for _ in range(8)]
 inputs = [sp.random(n, 64, 0.2, "csr", np.float32, r) for n in (1, 40, 7)]
 for mode in ("exact", "merged"):
     net = wisp.SparseNetwork(weights, -0.1, clip=8, mode=mode, threads=2)
-    bad = at_once([same("run", net.run, inputs), same("nonzero", net.nonzero, inputs)], CALLS // 2)
-    check(f"{THREADS} threads on one SparseNetwork, {mode}, {CALLS // 2} calls", not bad, f"{len(bad)} wrong: {bad[:3]}")
+    bad = at_once([same("run", net.run, inputs), same("nonzero", net.nonzero, inputs)], CALLS)
+    check(f"{THREADS} threads on one SparseNetwork, {mode}, {CALLS} calls", not bad, f"{len(bad)} wrong: {bad[:3]}")
 growing = wisp.SparseNetwork(clip=8, threads=1)
 growing.add(sp.identity(64, format="csr"))
 
