@@ -416,7 +416,7 @@ static void test_state(void)
             CHECK(from[i].bytes % 4 == 0 && strlen(from[i].name) <= 20, "blob %s", from[i].name);
             memcpy(to[i].data, from[i].data, from[i].bytes);
         }
-        lsh->restored(b.state, &b.ctx);
+        CHECK(lsh->restored(b.state, &b.ctx), "saved after %d: refused", at);
         memcpy(b.w, a.w, ROWS * D * sizeof(float));
         b.q.step = a.q.step;
         size_t differ = live(&a, &b, 30);
@@ -425,6 +425,41 @@ static void test_state(void)
         run_clear(&b);
         run_clear(&twin);
     }
+}
+
+/* Counters of a checkpoint: the last value that a run can leave, and the first that none can. */
+static void test_counters(void)
+{
+    enum { FIRST_GAP = 7 };
+    struct wisp_sampling o = settings("dwta", WISP_TOPK);
+    o.transform = true, o.rebuild = FIRST_GAP, o.bits = 15;
+    struct run a = run_of(o, 1), twin = run_of(o, 1);
+    live(&a, &twin, 3);
+    struct wisp_blob all[WISP_MAX_BLOBS];
+    lsh->blobs(a.state, all);
+    struct wisp_lsh_counters *c = all[0].data, good = *c;
+    TEST("finder: counters of a checkpoint, at their bounds");
+    CHECK(good.hashed > 0 && good.hashed < ROWS && good.parts == 0, "in the middle of a build");
+    const struct {
+        uint64_t *at, last, first;
+    } bounds[] = { { &c->built, 1, 2 },
+                   { &c->now, 1, 2 },
+                   { &c->gap, WISP_LSH_GROWTH * FIRST_GAP, WISP_LSH_GROWTH * FIRST_GAP + 1 },
+                   { &c->gap, good.pos + 1, good.pos },
+                   { &c->pos, good.gap - 1, good.gap },
+                   { &c->parts, 0, 1 }, /* while rows are hashed none is filled */
+                   { &c->filled, 0, 1 } };
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+        *bounds[i].at = bounds[i].last;
+        CHECK(lsh->restored(a.state, &a.ctx), "bound %zu: %d is refused", i, (int)bounds[i].last);
+        *bounds[i].at = bounds[i].first;
+        CHECK(!lsh->restored(a.state, &a.ctx), "bound %zu: %d is taken", i, (int)bounds[i].first);
+        *c = good;
+    }
+    c->hashed = ROWS + 1;
+    CHECK(!lsh->restored(a.state, &a.ctx), "more rows hashed than there are");
+    run_clear(&a);
+    run_clear(&twin);
 }
 
 static size_t words_differ(const void *a, const void *b, size_t n)
@@ -596,6 +631,7 @@ int main(void)
     test_generations();
     test_threads();
     test_state();
+    test_counters();
     test_upkeep_is_spread();
     test_full_buckets();
     test_observes();
