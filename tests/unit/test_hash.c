@@ -459,6 +459,14 @@ static void test_frame(void)
     wisp_frame_observe(mean, square, h, 50, D, 0);
     wisp_frame_measure(&f, &best, mean, square, &rows, work);
     size_t longer = 0, bad = 0;
+    double centre[D] = { 0 };
+    for (size_t r = 0; r < ROWS; r++) {
+        float x[D + 2];
+        wisp_frame_row(&f, &best, x, w + r * D, bias[r]);
+        for (size_t c = 0; c < D; c++) centre[c] += x[c] / ROWS;
+    }
+    for (size_t c = 0; c < D; c++)
+        CHECK(fabs(centre[c]) < 1e-4 * *f.m, "coordinate %zu: rows around %g", c, centre[c]);
     for (size_t i = 0; i < 10; i++) {
         float q[D + 2], x[D + 2];
         double low = INFINITY, high = -INFINITY;
