@@ -28,7 +28,8 @@ static void open_alone(int n_dims, const char *path)
     wisp_error err;
     unsigned sum = 0;
     wisp_status st = wisp_idx_open(&x, path, n_dims, &err);
-    if (st != WISP_OK && st != WISP_EFORMAT) fuzz_die("an error of another kind", &err);
+    bool starved = st == WISP_ENOMEM && fuzz_starved; /* small files are copied */
+    if (st != WISP_OK && st != WISP_EFORMAT && !starved) fuzz_die("an error of another kind", &err);
     for (size_t i = 0; x.data && i < (size_t)x.size[0] * x.size[1] * x.size[2]; i++)
         sum += x.data[i];
     fuzz_sink = sum;

@@ -40,10 +40,11 @@ static inline void rows_check_names(const struct wisp_names *n)
 static inline void rows_check(const struct wisp_data *d, bool counted)
 {
     size_t rows = 0, nnz = 0;
+    counted = counted && d->feature_rows; /* rows in memory for a model are not counted */
     int64_t *features = calloc(d->n_features + 1, sizeof *features),
             *labels = calloc(d->n_labels + 1, sizeof *labels);
-    for (size_t i = 0; i < d->n_features; i++) features[i] = d->feature_rows[i];
-    for (size_t i = 0; i < d->n_labels; i++) labels[i] = d->label_rows[i];
+    for (size_t i = 0; counted && i < d->n_features; i++) features[i] = d->feature_rows[i];
+    for (size_t i = 0; counted && i < d->n_labels; i++) labels[i] = d->label_rows[i];
     for (size_t b = 0; b < d->n_blocks; b++) {
         const struct wisp_rows *r = &d->blocks[b];
         rows_check_list(r->xp, r->xi, r->n, d->n_features, features);
