@@ -201,7 +201,8 @@ void wisp_output_topk(const struct wisp_layer *l, struct wisp_context *ctx,
     if (!j.alone && l->params[0].b16 && ctx->k->fast16 && l->n_in % 32 == 0) {
         j.panels = (uint32_t *)j.ht;
         ctx->k->pairs_t(j.panels, l->n_in * 8, h, l->n_in, l->n_in, n);
-    } else ctx->k->transpose(j.ht, n, h, l->n_in, n, l->n_in);
+    } else if (n == 1) memcpy(j.ht, h, l->n_in * sizeof *h);
+    else ctx->k->transpose(j.ht, n, h, l->n_in, n, l->n_in);
     for (size_t s = 0; s < n; s++) atomic_init(&j.told[s], -INFINITY);
     wisp_parallel_for(ctx->pool, wisp_out_lanes(l->n_out), scan_lane, &j);
     wisp_parallel_for(ctx->pool, wisp_tiles(n), join_tile, &j);
