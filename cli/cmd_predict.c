@@ -22,7 +22,8 @@ static wisp_status predict(struct job *j, wisp_error *err)
     if (st == WISP_OK) st = wisp_model_scores(j->model, args_text(j->a, "scores"), err);
     if (st == WISP_OK) st = wisp_model_device(j->model, args_text(j->a, "device"), err);
     if (st == WISP_OK) st = answers_open(&j->answers, j->ctx, j->model, err);
-    if (st == WISP_OK && strcmp(j->a->files[1], "-") == 0) {
+    bool stream = strcmp(j->a->files[1], "-") == 0;
+    if (st == WISP_OK && stream && wisp_format_by_lines(args_text(j->a, "format"))) {
         st = answer_stdin(&j->answers, &j->n_unknown, j->ctx, j->model, j->a->cfg, err);
         if (j->n_unknown && !args_on(j->a, "quiet"))
             tell("stdin: %zu feature values were left out: the model does not know them",

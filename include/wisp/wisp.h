@@ -132,6 +132,9 @@ WISP_API wisp_status wisp_config_load(wisp_config *cfg, const char *path, wisp_e
 /* What a file is, by its bytes: "model", the name of a data format ("xc"), or "" for neither.
  * Of stdin ("-") and pipes, which can be read once only, it is "". */
 WISP_API wisp_status wisp_file_kind(const char **kind, const char *path, wisp_error *err);
+/* 1 where a line of the format is a row, so that wisp_data_parse can be handed some lines at a time
+ * ("auto", and what is no format, too); 0 for tables and archives, which are read as a whole. */
+WISP_API int wisp_format_by_lines(const char *format);
 
 /* Removes what is half written (temporaries of models, caches, converted data), for a handler of a
  * signal that ends the process: it may be called from one, and nothing else may follow. */

@@ -130,6 +130,12 @@ wisp_status wisp_file_kind(const char **kind, const char *path, wisp_error *err)
     return wisp_map_end(&map, st, err);
 }
 
+int wisp_format_by_lines(const char *format)
+{
+    const struct wisp_format *f = wisp_format_find(format);
+    return !f || !(f->table || f->binary);
+}
+
 /* ---- data ---- */
 
 static wisp_status copy_option(char *to, size_t room, const wisp_config *cfg, enum wisp_opt o,

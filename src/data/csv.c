@@ -326,6 +326,7 @@ const struct wisp_format wisp_format_csv = {
     .what = "a table with a column of text and one of labels, cells separated by commas",
     .index_base = -1,
     .words = true,
+    .table = true,
     .probe = csv_probe,
     .read = csv_read,
 };
@@ -335,6 +336,7 @@ const struct wisp_format wisp_format_tsv = {
     .what = "the same with tabs",
     .index_base = -1,
     .words = true,
+    .table = true,
     .probe = tsv_probe,
     .read = tsv_read,
 };

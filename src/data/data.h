@@ -323,6 +323,7 @@ struct wisp_format {
     bool raw;       /* its values are for use as they are: no tf-idf, not scaled to length 1 */
     bool binary;    /* no text that a person could type */
     bool words;     /* its features are the words of a text (words.h) */
+    bool table;     /* its first line names columns, and rows may go over several lines */
     bool names;     /* its numbers may be names: heeds 'named' of the options */
     bool header;    /* begins with a line by which it is known, unless that is left out */
     /* Does this look like ours?  'head' is the (unpacked) first bytes. */

@@ -55,6 +55,10 @@ refuse "and missed by name" 3 "'title,more'" eval tsv d.csv
 ok "unless told" eval tsv d.csv --text-column text --label-column label --json
 judge "otherwise" 'd["p@1"] > 95'
 
+"$wisp" predict csv - -k 1 --format csv <d.csv >out 2>err
+rc=$?
+check "a table from stdin: an answer for every row" [ "$rc $(wc -l <out)" = "0 240" ]
+
 printf 'text,label\n"a ""b"", c",x\nd,x,y\n' >bad.csv
 refuse "a cell too many" 3 'bad.csv:3: 3 cells, but the first line has 2' train bad.csv -o none
 refuse "--chars" 2 "'5-3' is not a number of characters" train d.csv -o none --chars 5-3
