@@ -158,9 +158,8 @@ static void verify_chunk(void *arg, size_t i, int thread)
     for (size_t at = 0, n; at < c->bytes; at += n) {
         n = c->bytes - at < PIECE ? c->bytes - at : PIECE;
         XXH3_64bits_update(&sum, c->p + at, n);
-        if (dtype == WISP_F32) c->finite &= wisp_finite((const float *)(c->p + at), n / 4);
-        else if (dtype == WISP_BF16)
-            c->finite &= wisp_finite16((const uint16_t *)(c->p + at), n / 2);
+        if (dtype == WISP_F32) c->finite &= wisp_finite(c->p + at, n / 4);
+        else if (dtype == WISP_BF16) c->finite &= wisp_finite16(c->p + at, n / 2);
     }
     XXH64_canonicalFromHash(&got, XXH3_64bits_digest(&sum));
     c->ok = memcmp(got.digest, c->want, sizeof got.digest) == 0;

@@ -307,30 +307,38 @@ void wisp_net_init(struct wisp_net *net, uint64_t seed, struct wisp_pool *pool)
  * looks at every weight of a model. */
 enum { RUN32 = 16, RUN16 = 32 };
 
-bool wisp_finite(const float *x, size_t n)
+bool wisp_finite(const void *floats, size_t n)
 {
+    const char *x = floats; /* may lie at any address */
     int32_t odd[RUN32] = { 0 }, bits[RUN32];
     int any = 0;
     size_t i = 0;
     for (; i + RUN32 <= n; i += RUN32) {
-        memcpy(bits, x + i, sizeof bits);
+        memcpy(bits, x + i * sizeof *bits, sizeof bits);
         for (int k = 0; k < RUN32; k++) odd[k] |= (bits[k] & INT32_MAX) > 0x7f7fffff;
     }
-    for (; i < n; i++) any |= !(x[i] - x[i] == 0);
+    for (; i < n; i++) {
+        memcpy(bits, x + i * sizeof *bits, sizeof *bits);
+        any |= (bits[0] & INT32_MAX) > 0x7f7fffff;
+    }
     for (int k = 0; k < RUN32; k++) any |= odd[k];
     return !any;
 }
 
-bool wisp_finite16(const uint16_t *x, size_t n)
+bool wisp_finite16(const void *halves, size_t n)
 {
+    const char *x = halves;
     int16_t odd[RUN16] = { 0 }, bits[RUN16];
     int any = 0;
     size_t i = 0;
     for (; i + RUN16 <= n; i += RUN16) {
-        memcpy(bits, x + i, sizeof bits);
+        memcpy(bits, x + i * sizeof *bits, sizeof bits);
         for (int k = 0; k < RUN16; k++) odd[k] |= (bits[k] & INT16_MAX) > 0x7f7f;
     }
-    for (; i < n; i++) any |= (x[i] & 0x7f80) == 0x7f80;
+    for (; i < n; i++) {
+        memcpy(bits, x + i * sizeof *bits, sizeof *bits);
+        any |= (bits[0] & INT16_MAX) > 0x7f7f;
+    }
     for (int k = 0; k < RUN16; k++) any |= odd[k];
     return !any;
 }

@@ -39,8 +39,8 @@ wisp_status wisp_net_alloc_work(struct wisp_net *net, int threads, wisp_error *e
 
 void wisp_net_init(struct wisp_net *net, uint64_t seed, struct wisp_pool *pool);
 /* Is every one of them (floats, bf16) a number, neither infinite nor NaN? */
-bool wisp_finite(const float *x, size_t n);
-bool wisp_finite16(const uint16_t *x, size_t n);
+bool wisp_finite(const void *floats, size_t n);
+bool wisp_finite16(const void *halves, size_t n);
 /* Calls fn for every declared parameter, in order; stops at the first failure. */
 wisp_status wisp_net_each(struct wisp_net *net,
                           wisp_status (*fn)(void *arg, struct wisp_param *p, wisp_error *err),
