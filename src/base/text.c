@@ -64,3 +64,12 @@ const char *wisp_strerror(int code)
 {
     return strerror_l(code, c_locale());
 }
+
+size_t wisp_utf8_put(char *to, uint32_t c)
+{
+    static const unsigned char mark[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n; i-- > 1; c >>= 6) to[i] = (char)(0x80 | (c & 0x3f));
+    to[0] = (char)(mark[n] | c);
+    return n;
+}

@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* As strtod, strtof, snprintf, vsnprintf and sscanf of the C locale. */
 double wisp_strtod(const char *s, char **end);
@@ -17,6 +18,8 @@ int wisp_scan(const char *s, const char *fmt, ...) __attribute__((format(scanf, 
 /* As strcasecmp and strncasecmp: a Turkish i is no I. */
 int wisp_casecmp(const char *a, const char *b);
 int wisp_ncasecmp(const char *a, const char *b, size_t n);
+/* Writes a character (below 0x110000) as UTF-8, 1 to 4 bytes; returns how many. */
+size_t wisp_utf8_put(char *to, uint32_t c);
 /* What an errno means, in English. */
 const char *wisp_strerror(int code);
 

@@ -5,9 +5,9 @@
  * Labels are a string, a number, true or false, null (none), or a list of these.  Other members are
  * passed over.  Every value is checked to be JSON; depth is bounded. */
 #include "data/words.h"
+#include "base/text.h"
 
 #include <string.h>
-#include <strings.h>
 
 enum { DEPTH = 64 };
 
@@ -57,22 +57,6 @@ static int hex(const char *p, const char *end)
     return n;
 }
 
-static char *put_utf8(char *to, unsigned c)
-{
-    if (c < 0x80) {
-        *to++ = (char)c;
-    } else if (c < 0x800) {
-        *to++ = (char)(0xc0 | c >> 6);
-        *to++ = (char)(0x80 | (c & 0x3f));
-    } else {
-        if (c >= 0x10000) *to++ = (char)(0xf0 | c >> 18);
-        *to++ = (char)(c >= 0x10000 ? 0x80 | (c >> 12 & 0x3f) : 0xe0 | c >> 12);
-        *to++ = (char)(0x80 | (c >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (c & 0x3f));
-    }
-    return to;
-}
-
 /* The escape after a backslash at s->p; *to moves behind what it stands for. */
 static wisp_status escape(struct scan *s, char **to, wisp_error *err)
 {
@@ -94,7 +78,7 @@ static wisp_status escape(struct scan *s, char **to, wisp_error *err)
         }
     }
     if (c == 0 || (c >= 0xd800 && c < 0xe000)) c = 0xfffd; /* NUL, half a pair */
-    *to = put_utf8(*to, (unsigned)c);
+    *to += wisp_utf8_put(*to, (uint32_t)c);
     return WISP_OK;
 }
 

@@ -3,6 +3,7 @@
  * so a word fits the room of its text. */
 #include "data/tokens.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "data/data.h"
 
 #include <string.h>
@@ -152,23 +153,6 @@ static uint32_t lower(uint32_t c)
     return c;
 }
 
-static size_t encode(char *to, uint32_t c)
-{
-    if (c < 0x80) {
-        to[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        to[0] = (char)(0xc0 | c >> 6);
-        to[1] = (char)(0x80 | (c & 0x3f));
-        return 2;
-    }
-    size_t n = c < 0x10000 ? 3 : 4;
-    for (size_t i = n; i-- > 1; c >>= 6) to[i] = (char)(0x80 | (c & 0x3f));
-    to[0] = (char)(n == 3 ? 0xe0 | c : 0xf0 | c);
-    return n;
-}
-
 /* ---- features ---- */
 
 static bool begins(char c) /* a character of UTF-8 */
@@ -267,7 +251,7 @@ static wisp_status by_words(struct wisp_tokenizer *t, const char *text, const ch
             word = t->buf + (t->n_before ? t->n_before + 1 : 0);
             n = 0;
         }
-        if (st == WISP_OK && (alone || !separates(c))) n += encode(word + n, lower(c));
+        if (st == WISP_OK && (alone || !separates(c))) n += wisp_utf8_put(word + n, lower(c));
         if (st == WISP_OK && alone) st = emit(t, n, err), n = 0;
         p += bytes;
     }

@@ -357,9 +357,8 @@ int wisp_text_column(const struct wisp_text_how *how, const char *name, size_t b
 
 int wisp_label_column(const struct wisp_text_how *how, const char *name, size_t bytes)
 {
-    int i = column(how->label_column,
-                   "label,labels,class,category,categories,tag,tags,intent,target", name, bytes);
-    return i;
+    return column(how->label_column,
+                  "label,labels,class,category,categories,tag,tags,intent,target", name, bytes);
 }
 
 int wisp_text_columns_listed(const struct wisp_text_how *how)

@@ -85,22 +85,7 @@ static int32_t hex4(const struct parser *s)
 
 static void put_utf8(struct parser *s, uint32_t c)
 {
-    char *to = s->h->text + s->used;
-    if (c < 0x80) {
-        to[0] = (char)c;
-        s->used += 1;
-    } else if (c < 0x800) {
-        to[0] = (char)(0xc0 | c >> 6), to[1] = (char)(0x80 | (c & 0x3f));
-        s->used += 2;
-    } else if (c < 0x10000) {
-        to[0] = (char)(0xe0 | c >> 12), to[1] = (char)(0x80 | (c >> 6 & 0x3f));
-        to[2] = (char)(0x80 | (c & 0x3f));
-        s->used += 3;
-    } else {
-        to[0] = (char)(0xf0 | c >> 18), to[1] = (char)(0x80 | (c >> 12 & 0x3f));
-        to[2] = (char)(0x80 | (c >> 6 & 0x3f)), to[3] = (char)(0x80 | (c & 0x3f));
-        s->used += 4;
-    }
+    s->used += wisp_utf8_put(s->h->text + s->used, c);
 }
 
 /* What follows "\u": one character, of two such codes beyond U+FFFF. */
