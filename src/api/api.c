@@ -409,8 +409,16 @@ wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text
     if (st != WISP_OK) return st;
     o.use_cache = false;
     o.no_header = true;
-    if (!o.format && model && model->text) o.format = "fasttext"; /* a line is a text */
-    if (!o.format)                                                /* as the model's own rows were */
+    if (!o.format && model && model->text) {
+        const struct wisp_format *f = wisp_format_probe(name, text ? text : "", bytes);
+        if (f && f->table) /* its labels would be read as words */
+            return wisp_fail(err, WISP_EINVAL,
+                             "%s:1: found the first line of a table, expected lines of text; name "
+                             "the format: --format %s",
+                             name, f->name);
+        o.format = f && f->words ? f->name : wisp_format_fasttext.name; /* else a line is a text */
+    }
+    if (!o.format) /* as the model's own rows were */
         o.format = o.like && !o.like->binary ? o.like->name : "xc";
     return wisp_data_read_text(out, ctx, text, bytes, name, &o, err);
 }

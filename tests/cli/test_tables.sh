@@ -59,6 +59,13 @@ judge "otherwise" 'd["p@1"] > 95'
 rc=$?
 check "a table from stdin: an answer for every row" [ "$rc $(wc -l <out)" = "0 240" ]
 
+"$wisp" predict csv - -k 1 <d.csv >out 2>err
+rc=$?
+check "which nobody takes for lines of text" [ "$rc $(wc -l <out)" = "2 0" ]
+check "and which says what to do" grep -q 'name the format: --format csv' err
+echo '{"labels": ["cake", "sponge", "sank"], "text": "rye bread keep"}' | "$wisp" predict jsonl - -k 1 >out 2>err
+check "json lines from stdin: labels are no words of the text" grep -q '^bread:' out
+
 printf 'text,label\n"a ""b"", c",x\nd,x,y\n' >bad.csv
 refuse "a cell too many" 3 'bad.csv:3: 3 cells, but the first line has 2' train bad.csv -o none
 refuse "--chars" 2 "'5-3' is not a number of characters" train d.csv -o none --chars 5-3
