@@ -10,6 +10,8 @@
 #include "data/unpack.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -66,12 +68,23 @@ static wisp_status reserve(void *p, size_t used, size_t more, size_t *cap, wisp_
     return WISP_OK;
 }
 
+/* Looks for new bytes for a moment before going to sleep: somebody who sends line after line, and
+ * waits for each answer, sends the next within some microseconds, and being woken takes longer.
+ * Others run meanwhile if there is no core left. */
+static void look_around(int fd)
+{
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+    const double until = wisp_now() + 100e-6;
+    while (poll(&p, 1, 0) == 0 && wisp_now() < until) sched_yield();
+}
+
 /* Reads what has arrived, waiting for at least one byte; the end sets at_end. */
 static wisp_status read_some(wisp_lines *l, wisp_error *err)
 {
     ssize_t got;
     wisp_status st = reserve(&l->in, l->n_in, wisp_lines_read, &l->cap_in, err);
     if (st != WISP_OK) return st;
+    look_around(l->fd);
     while ((got = read(l->fd, l->in + l->n_in, wisp_lines_read)) < 0 && errno == EINTR) {}
     if (got < 0) return wisp_fail_errno(err, WISP_EIO, "%s: cannot be read", l->name);
     l->n_in += (size_t)got;

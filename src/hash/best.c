@@ -126,7 +126,10 @@ void wisp_best_add(struct wisp_best *b, size_t s, float v, int32_t row)
 void wisp_best_collect(struct wisp_best *b, const struct wisp_kernels *k, const float *z, size_t m,
                        const int32_t *rows, size_t first, int32_t *where)
 {
-    for (size_t i = 0; i < m; i++) {
+    for (size_t i = 0; b->n == 1 && i < m; i++)
+        if (!(z[i] <= b->limit[0]))
+            wisp_best_add(b, 0, z[i], rows ? rows[i] : (int32_t)(first + i));
+    for (size_t i = 0; b->n > 1 && i < m; i++) {
         size_t found = k->above(where, z + i * b->n, b->limit, b->n);
         int32_t row = rows ? rows[i] : (int32_t)(first + i);
         for (size_t f = 0; f < found; f++)

@@ -143,6 +143,32 @@ static void dots(float *out, const float *w, size_t ld, const int32_t *idx, size
     }
 }
 
+/* R rows at a time, so that x is loaded once for all of them; the next R are asked for on the
+ * way. */
+INLINE void matvec_rows(const int R, float *out, const float *w, size_t ld, const float *x,
+                        size_t n)
+{
+    __m512 s[4];
+    UNROLL for (int r = 0; r < R; r++) s[r] = _mm512_setzero_ps();
+    for (size_t i = 0; i < n; i += LANES) {
+        const __mmask16 k = first(n - i);
+        const __m512 v = load(k, x + i);
+        UNROLL for (int r = 0; r < R; r++)
+        {
+            const float *at = w + (size_t)r * ld + i;
+            if (R == 4) _mm_prefetch((const char *)(at + R * ld), _MM_HINT_T0);
+            s[r] = _mm512_fmadd_ps(load(k, at), v, s[r]);
+        }
+    }
+    UNROLL for (int r = 0; r < R; r++) out[r] = _mm512_reduce_add_ps(s[r]);
+}
+static void matvec(float *out, const float *w, size_t ld, size_t m, const float *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + 4 <= m; i += 4) matvec_rows(4, out + i, w + i * ld, ld, x, n);
+    for (; i < m; i++) matvec_rows(1, out + i, w + i * ld, ld, x, n);
+}
+
 /* ---- rows of bf16 and of int8: widened on the way ----
  *
  * B, the bytes of a weight, is a constant in every call: 2 is bf16, 1 is int8. */
@@ -634,6 +660,7 @@ void wisp_kernels_avx512(struct wisp_kernels *k)
     k->sum = sum;
     k->bag = bag;
     k->dots = dots;
+    k->matvec = matvec;
     k->from16 = from16;
     k->axpy16 = axpy16;
     k->bag16 = bag16;

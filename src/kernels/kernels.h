@@ -68,6 +68,8 @@ struct wisp_kernels {
      * times a vector.  Rows to come are prefetched. */
     void (*dots)(float *out, const float *w, size_t ld, const int32_t *idx, size_t m,
                  const float *x, size_t n);
+    /* The same of rows 0 .. m-1, which follow each other in memory. */
+    void (*matvec)(float *out, const float *w, size_t ld, size_t m, const float *x, size_t n);
     /* C = A B, or C += A B when 'add'.  C is (m, n) with rows ldc apart, B is (k, n) with rows
      * ldb apart, A(i, p) = a[i * ras + p * cas]: (ras, cas) = (lda, 1) for a plain A,
      * (1, lda) for a transposed one. */

@@ -45,6 +45,11 @@ static void dots(float *out, const float *w, size_t ld, const int32_t *idx, size
     for (size_t i = 0; i < m; i++) out[i] = dot(w + (size_t)idx[i] * ld, x, n);
 }
 
+static void matvec(float *out, const float *w, size_t ld, size_t m, const float *x, size_t n)
+{
+    for (size_t i = 0; i < m; i++) out[i] = dot(w + i * ld, x, n);
+}
+
 static void gemm(float *c, size_t ldc, const float *a, size_t ras, size_t cas, const float *b,
                  size_t ldb, size_t m, size_t n, size_t k, bool add)
 {
@@ -317,6 +322,7 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
         .sum = sum,
         .bag = bag,
         .dots = dots,
+        .matvec = matvec,
         .gemm = gemm,
         .gemm_bias = gemm_bias,
         .to16 = to16,

@@ -13,6 +13,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { ALONE_SMALL = 1 << 20 }; /* weights: some 50 us */
+
 struct lane {
     struct wisp_best best;
     float *max, *sum; /* (n) */
@@ -108,8 +110,12 @@ static void single_scores(const struct job *j, float *z, size_t first, size_t m)
     const struct wisp_weights w = wisp_param_weights(&j->l->params[0]);
     const float *bias = j->l->params[1].w + first;
     int32_t rows[WISP_OUT_BLOCK];
-    for (size_t i = 0; i < m; i++) rows[i] = (int32_t)(first + i);
-    wisp_weights_dots(j->ctx->k, z, &w, rows, m, j->ht);
+    if (w.f32) {
+        j->ctx->k->matvec(z, w.f32 + first * w.cols, w.cols, m, j->ht, w.cols);
+    } else {
+        for (size_t i = 0; i < m; i++) rows[i] = (int32_t)(first + i);
+        wisp_weights_dots(j->ctx->k, z, &w, rows, m, j->ht);
+    }
     for (size_t i = 0; i < m; i++) z[i] += bias[i];
 }
 
@@ -204,6 +210,8 @@ void wisp_output_topk(const struct wisp_layer *l, struct wisp_context *ctx,
     } else if (n == 1) memcpy(j.ht, h, l->n_in * sizeof *h);
     else ctx->k->transpose(j.ht, n, h, l->n_in, n, l->n_in);
     for (size_t s = 0; s < n; s++) atomic_init(&j.told[s], -INFINITY);
-    wisp_parallel_for(ctx->pool, wisp_out_lanes(l->n_out), scan_lane, &j);
-    wisp_parallel_for(ctx->pool, wisp_tiles(n), join_tile, &j);
+    /* Waking threads takes longer than scoring one sample by a small layer. */
+    struct wisp_pool *pool = j.alone && l->n_in * l->n_out < ALONE_SMALL ? NULL : ctx->pool;
+    wisp_parallel_for(pool, wisp_out_lanes(l->n_out), scan_lane, &j);
+    wisp_parallel_for(pool, wisp_tiles(n), join_tile, &j);
 }

@@ -58,6 +58,10 @@ CALL(dots)
 {
     k->dots(x[0], x[1], c->n + c->gap, (const int32_t *)x[2], c->m, x[3], c->n);
 }
+CALL(matvec)
+{
+    k->matvec(x[0], x[1], c->n + c->gap, c->m, x[2], c->n);
+}
 CALL(col_max)
 {
     k->col_max(x[0], x[1], c->n + c->gap, c->m, c->n);
@@ -190,6 +194,15 @@ static void test_dots(size_t n, size_t m, size_t gap)
             arrays[0].mass[i] += fabsf(w[(size_t)id * (n + gap) + j] * x[j]);
     }
     check_case(&(struct call){ .name = "dots", .fn = dots, .m = m, .n = n, .gap = gap });
+}
+
+static void test_matvec(size_t n, size_t m, size_t gap)
+{
+    fill(0, m);
+    float *w = fill_rows(1, m, n, gap), *x = fill(2, n);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) arrays[0].mass[i] += fabsf(w[i * (n + gap) + j] * x[j]);
+    check_case(&(struct call){ .name = "matvec", .fn = matvec, .m = m, .n = n, .gap = gap });
 }
 
 static void test_columns(size_t m, size_t n, size_t gap)
@@ -414,6 +427,9 @@ int main(void)
     TEST("kernels: dots = scalar, all lengths");
     for (size_t i = 0; i < n_lengths; i++)
         for (size_t m = 0; m < 24; m += 1 + i % 4) test_dots(lengths[i], m, i % 2 * 5);
+    TEST("kernels: matvec = scalar, all lengths");
+    for (size_t i = 0; i < n_lengths; i++)
+        for (size_t m = 0; m < 11; m += 1 + i % 3) test_matvec(lengths[i], m, i % 2 * 5);
     TEST("kernels: col_max, col_exp, col_sigmoid = scalar, NaN stays");
     for (size_t i = 0; i < n_lengths; i++)
         for (size_t m = 1; m < 12; m += 5) test_columns(m, lengths[i], i % 2 * 3);
