@@ -29,6 +29,9 @@ static wisp_status convert_data(const struct args *a, wisp_error *err)
     wisp_context *ctx = NULL;
     wisp_data *d = NULL;
     wisp_status st = open_context(&ctx, a, err);
+    /* Whoever writes words down wants words, however short the texts are. */
+    if (st == WISP_OK && strcmp(args_text(a, "chars"), "auto") == 0)
+        st = wisp_config_set(a->cfg, "chars", "0", err);
     if (st == WISP_OK) st = wisp_data_open(&d, ctx, a->files[0], a->cfg, NULL, err);
     if (st == WISP_OK) st = wisp_data_write(d, ctx, a->files[1], NULL, err);
     if (st == WISP_OK) st = write_names(a, d, err);

@@ -117,7 +117,7 @@ static inline wisp_data *words(void)
     static const char text[] =
         "__label__fruit red apple apple pie\n__label__fruit __label__sour green apple\n"
         "__label__sour lemon\nno label here\n__label__caf\xc3\xa9 coffee and pie\n__label__empty\n";
-    wisp_config *c = config("format fasttext");
+    wisp_config *c = config("format fasttext chars 0");
     wisp_data *d;
     CHECK(wisp_data_parse(&d, ctx, text, sizeof text - 1, "words", c, NULL, &err) == WISP_OK, "%s",
           err.text);

@@ -164,10 +164,11 @@ static wisp_status text_options(struct wisp_text_how *how, const wisp_config *cf
 {
     wisp_tokens_find(&how->tokens, wisp_opt_text(cfg, OPT_TOKENS));
     how->pairs = wisp_opt_on(cfg, OPT_PAIRS);
-    if (!wisp_chars_read(how, wisp_opt_text(cfg, OPT_CHARS)))
+    how->chars_auto = strcmp(wisp_opt_text(cfg, OPT_CHARS), "auto") == 0;
+    if (!how->chars_auto && !wisp_chars_read(how, wisp_opt_text(cfg, OPT_CHARS)))
         return wisp_fail(err, WISP_EINVAL,
                          "--chars: '%s' is not a number of characters from 1 to %d, a range of "
-                         "them such as 3-5, or 0",
+                         "them such as 3-5, 0 or auto",
                          wisp_opt_text(cfg, OPT_CHARS), WISP_CHARS_MAX);
     wisp_status st =
         copy_option(how->text_column, sizeof how->text_column, cfg, OPT_TEXT_COLUMN, err);
@@ -256,13 +257,15 @@ static wisp_status options_apply(const wisp_data *d, const char *path, const wis
 {
     static const struct {
         enum wisp_opt o;
-        bool words; /* is about text; else about ids, which have no names of their own */
-    } about[] = { { OPT_LABELS, false },   { OPT_VOCAB, false }, { OPT_PAIRS, true },
-                  { OPT_MIN_COUNT, true }, { OPT_TOKENS, true }, { OPT_CHARS, true },
-                  { OPT_STOP_WORDS, true } };
+        bool words;       /* is about text; else about ids, which have no names of their own */
+        const char *none; /* beside its default: a value that asks for nothing */
+    } about[] = { { OPT_LABELS, false, "" },    { OPT_VOCAB, false, "" }, { OPT_PAIRS, true, "0" },
+                  { OPT_MIN_COUNT, true, "1" }, { OPT_TOKENS, true, "" }, { OPT_CHARS, true, "0" },
+                  { OPT_STOP_WORDS, true, "" } };
     for (size_t i = 0; d->format && i < sizeof about / sizeof *about; i++) {
         const wisp_option *o = wisp_option_row(about[i].o);
-        if (strcmp(wisp_opt_text(cfg, about[i].o), o->fallback) != 0 &&
+        const char *value = wisp_opt_text(cfg, about[i].o);
+        if (strcmp(value, o->fallback) != 0 && strcmp(value, about[i].none) != 0 &&
             about[i].words != d->format->words)
             return wisp_fail(
                 err, WISP_EINVAL, "--%s: %s has %s; leave the option out", o->key, path,

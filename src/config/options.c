@@ -230,13 +230,17 @@ static const wisp_option table[N_OPTS] = {
                      TEXT, "" },
     [OPT_PAIRS] = { "pairs", "flag", "0", "", "train convert",
                     "pairs of neighbouring words are features too", TEXT, "convert" },
-    [OPT_CHARS] = { "chars", "text", "0", "", "train convert",
-                    "pieces of words of so many characters are features too, e.g. 3-5; 0: none",
+    [OPT_CHARS] = { "chars", "text", "auto", "", "train convert",
+                    "pieces of words of so many characters are features too, e.g. 3-5; 0: none; "
+                    "auto: 3-5 for training on short texts (30 words on average, or fewer), else "
+                    "none",
                     TEXT, "" },
     [OPT_STOP_WORDS] = { "stop-words", "file", "", "", "train convert",
                          "file of words to leave out, one per line", TEXT, "" },
-    [OPT_MIN_COUNT] = { "min-count", "int", "1", "1..1000000", "train convert",
-                        "rarer words, pairs and pieces are dropped", TEXT, "convert" },
+    [OPT_MIN_COUNT] = { "min-count", "int", "0", "0..1000000", "train convert",
+                        "rarer words, pairs and pieces are dropped; 0: pairs and pieces that occur "
+                        "once, no words",
+                        TEXT, "convert" },
     [OPT_TEXT_COLUMN] = { "text-column", "text", "", "", READS,
                           "csv, tsv, jsonl: the column of text, by its name or its number from 1; "
                           "several (title,body) are joined; empty: by its usual names",

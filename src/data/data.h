@@ -192,7 +192,8 @@ struct wisp_read_options {
     bool no_header;  /* xc text and tables without their first line; no format known: it is xc */
     struct wisp_text_how text;      /* of formats of words */
     const struct wisp_lookup *stop; /* words that are left out, or NULL */
-    int min_count;                  /* words and pairs seen fewer times are dropped */
+    int min_count; /* words, pairs and pieces seen fewer times are dropped; 0: the choice
+                      is ours */
     size_t n_features,
         n_labels; /* 0: from the data; else ids from there on are dropped and counted */
     const struct wisp_names *labels, *vocab; /* names of a model (words, named ids), or NULL */
@@ -315,6 +316,10 @@ struct wisp_source { /* what a format reads */
     size_t n_blank;          /* lines that every_line decides about; 0: there are none */
     unsigned named; /* in: sides to read by name; out: and those that turned out to need it */
     bool again;     /* out: they did, and what was read is of no use */
+    struct wisp_look *look; /* not NULL: only its beginning is looked at; no rows are made */
+};
+struct wisp_look { /* at a text (words.h) */
+    size_t n_rows, n_words;
 };
 
 struct wisp_format {

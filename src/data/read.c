@@ -243,6 +243,31 @@ static wisp_status read_cached(struct wisp_data **out, struct job *j, struct wis
     return read_into(out, j, NULL, src, &no_place, err);
 }
 
+/* Pieces of words help where a text has few words: on titles of 10 words (cooking, 3 seeds) they
+ * gain a point of P@1; long texts have words enough, and would have many times as many pieces. */
+static wisp_status choose_pieces(struct wisp_text_how *how, const struct job *j, wisp_error *err)
+{
+    enum { SHORT = 30, CHARS_MIN = 3, CHARS_MAX = 5 };
+    struct wisp_look seen = { 0 };
+    struct wisp_sink *sink;
+    struct wisp_source src = { .ctx = j->ctx,
+                               .path = j->path,
+                               .o = j->o,
+                               .text = j->text,
+                               .text_bytes = j->text_bytes,
+                               .rows = j->rows,
+                               .look = &seen };
+    wisp_status st = wisp_sink_create(&sink, NULL, err);
+    if (st != WISP_OK) return st;
+    st = j->format->read(&src, sink, err);
+    wisp_sink_abort(sink);
+    how->chars_auto = false;
+    if (seen.n_words > SHORT * seen.n_rows) return st;
+    how->chars_min = CHARS_MIN;
+    how->chars_max = CHARS_MAX;
+    return st;
+}
+
 static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
 {
     *out = NULL;
@@ -258,6 +283,8 @@ static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
             "%s: found format %s, but the ids that these rows go with stand for names, "
             "which it does not have; convert it to text",
             j->path, j->format->name);
+    if (j->format->words && j->o->text.chars_auto) st = choose_pieces(&j->o->text, j, err);
+    if (st != WISP_OK) return st;
     st = j->text || j->rows || !j->o->use_cache ? read_into(out, j, NULL, &src, &no_place, err)
                                                 : read_cached(out, j, &src, err);
     if (st != WISP_OK) return st;

@@ -69,6 +69,11 @@ static bool reserve(struct reader *r, struct slot *s, size_t used, size_t bytes)
     return true;
 }
 
+static size_t chunk_bytes(const struct reader *r)
+{
+    return r->parser->only ? r->parser->only : wisp_text_chunk;
+}
+
 static void chunk_is(struct slot *s, const char *begin, const char *end)
 {
     s->c.begin = begin;
@@ -96,7 +101,7 @@ static bool cut_plain(struct reader *r, struct slot *s)
     if (left == 0) return false;
     size_t far = left < wisp_text_line_max ? left : wisp_text_line_max;
     const char *stop = NULL;
-    for (size_t part = wisp_text_chunk; !stop; part *= 2) { /* a long row takes more than a part */
+    for (size_t part = chunk_bytes(r); !stop; part *= 2) { /* a long row takes more than a part */
         if (part > far) part = far;
         stop = last_row(r, r->pos, r->pos + part);
         if (part == far) break;
@@ -122,7 +127,7 @@ static bool cut_plain(struct reader *r, struct slot *s)
  * end of the last whole row, or NULL. */
 static const char *fill(struct reader *r, struct slot *s, size_t *n)
 {
-    size_t want = wisp_text_chunk < 4 ? 4 : wisp_text_chunk; /* a BOM must fit */
+    size_t want = chunk_bytes(r) < 4 ? 4 : chunk_bytes(r); /* a BOM must fit */
     for (;;) {
         if (want < *n) want = *n;
         if (!reserve(r, s, *n, want + 1)) return NULL;
@@ -170,7 +175,7 @@ static bool cut_rows(struct reader *r, struct slot *s)
     if (first == m->n_rows) return false;
     do n++;
     while (first + n < m->n_rows && n < WISP_BLOCK_ROWS &&
-           m->start[first + n + 1] - m->start[first] <= wisp_text_chunk);
+           m->start[first + n + 1] - m->start[first] <= chunk_bytes(r));
     chunk_is(s, m->text + m->start[first], m->text + m->start[first + n]);
     s->c.line = first + 1;
     s->c.n_rows = n;
@@ -296,7 +301,7 @@ static wisp_status open_reader(struct reader *r, wisp_error *err)
     r->line = 1;
     if (src->source_bytes) *src->source_bytes = n;
 
-    r->n_slots = (size_t)wisp_pool_threads(src->ctx ? src->ctx->pool : NULL);
+    r->n_slots = r->parser->only ? 1 : (size_t)wisp_pool_threads(src->ctx ? src->ctx->pool : NULL);
     size_t fit = src->o && src->o->memory ? src->o->memory / (4 * wisp_text_chunk) : r->n_slots;
     if (fit < r->n_slots) r->n_slots = fit ? fit : 1;
     r->slots = wisp_zalloc(r->n_slots, sizeof *r->slots);
@@ -326,7 +331,8 @@ wisp_status wisp_text_read(struct wisp_source *src, struct wisp_sink *sink,
 {
     struct reader r = { .src = src, .sink = sink, .parser = parser };
     wisp_status st = open_reader(&r, err);
-    for (size_t n = 1; n > 0 && st == WISP_OK;) st = one_round(&r, &n, err);
+    for (size_t n = 1, round = 0; n > 0 && st == WISP_OK && !(parser->only && round); round++)
+        st = one_round(&r, &n, err);
     if (st == WISP_OK && r.code != WISP_OK)
         st = wisp_fail(err, r.code, "%s:%zu: %s", src->path, r.line, r.fault);
     return close_reader(&r, st, err);

@@ -42,6 +42,7 @@ struct wisp_text_parser {
                          void *local, wisp_error *err);
     void (*clear)(void *local); /* frees what 'local' owns, at the end; NULL: nothing */
     size_t local_bytes;
+    size_t only; /* about so many bytes from the beginning are read, as one chunk; 0: everything */
 };
 
 /* Reads src->text, or else the file src->path, and sets *src->source_bytes (if not NULL). */

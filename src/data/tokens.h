@@ -25,6 +25,7 @@ struct wisp_text_how {
     enum wisp_tokens tokens;
     bool pairs;                           /* of neighbouring words, too */
     int chars_min, chars_max;             /* pieces of words of so many characters; 0: none */
+    bool chars_auto;                      /* until the text was looked at: pieces if it is short */
     char text_column[WISP_COLUMN_BYTES];  /* "title,body": joined; "": by their usual names */
     char label_column[WISP_COLUMN_BYTES]; /* likewise, one */
     char label_separator[16];             /* between labels in one cell; "": a cell is a label */

@@ -26,16 +26,22 @@ struct wisp_words { /* of a chunk */
     char *room; /* (cap) for formats */
     size_t cap;
     size_t n_unknown_words, n_unknown_labels, n_blank;
-    int32_t row_unknown; /* labels of the row in progress */
+    struct wisp_look seen; /* of a text that is only looked at */
+    int32_t row_unknown;   /* labels of the row in progress */
 };
 
-static wisp_status count(struct wisp_dict *d, const char *p, size_t n, wisp_error *err)
+static wisp_status count(struct wisp_dict *d, const char *p, size_t n, int64_t times,
+                         wisp_error *err)
 {
     struct wisp_dict_entry *e;
     wisp_status st = wisp_dict_add(&e, d, p, n, wisp_dict_hash(p, n), err);
-    if (!st) e->value++;
+    if (!st) e->value += times;
     return st;
 }
+
+/* A pair or a piece that is there once says little, and most are: where the choice is ours it has
+ * to occur twice, which a word does at once. */
+enum { OUR_MIN_COUNT = 2 };
 
 /* The id of a name, -1: it was dropped, -2: it is not known. */
 static int64_t id_of(const struct wisp_lookup *fixed, const struct wisp_dict *d, const char *p,
@@ -52,7 +58,12 @@ static int64_t id_of(const struct wisp_lookup *fixed, const struct wisp_dict *d,
 static wisp_status see_feature(void *words, const char *p, size_t n, bool word, wisp_error *err)
 {
     struct wisp_words *w = words;
-    if (w->r->counting) return w->r->fixed_words ? WISP_OK : count(&w->words, p, n, err);
+    if (w->r->src->look) {
+        w->seen.n_words += word;
+        return WISP_OK;
+    }
+    int64_t times = word && w->r->src->o->min_count == 0 ? OUR_MIN_COUNT : 1;
+    if (w->r->counting) return w->r->fixed_words ? WISP_OK : count(&w->words, p, n, times, err);
     int64_t id = id_of(w->r->find_word, &w->r->words, p, n);
     if (id == -2) w->n_unknown_words += word;
     return id < 0 ? WISP_OK : wisp_builder_feature(w->out, (int32_t)id, 1, err);
@@ -73,7 +84,7 @@ wisp_status wisp_words_label(struct wisp_words *w, const char *p, size_t n, wisp
                              "a label with a control character (code %d), expected a name on one "
                              "line, without tabs",
                              p[i]);
-    if (r->counting) return r->fixed_labels ? WISP_OK : count(&w->labels, p, n, err);
+    if (r->counting) return r->fixed_labels ? WISP_OK : count(&w->labels, p, n, 1, err);
     int64_t id = id_of(r->find_label, &r->labels, p, n);
     if (id >= 0) return wisp_builder_label(w->out, (int32_t)id, err);
     w->n_unknown_labels++;
@@ -107,6 +118,7 @@ wisp_status wisp_words_end(struct wisp_words *w, wisp_error *err)
 {
     wisp_tokenizer_begin(&w->tokens);
     w->row_unknown = 0;
+    w->seen.n_rows++;
     return w->r->counting ? WISP_OK : wisp_builder_end_row(w->out, err);
 }
 
@@ -182,6 +194,7 @@ static wisp_status merge(void *arg, const struct wisp_chunk *c, struct wisp_buil
     struct wisp_words *w = local;
     (void)c;
     (void)out;
+    if (r->src->look) *r->src->look = w->seen;
     r->src->n_dropped_features += w->n_unknown_words;
     r->src->n_dropped_labels += w->n_unknown_labels;
     r->src->n_blank += w->n_blank;
@@ -294,11 +307,24 @@ static wisp_status prepare(struct reading *r, struct wisp_sink *sink,
         r->counting = false;
     }
     size_t words = o->vocab ? o->vocab->n : 0, labels = o->labels ? o->labels->n : 0;
-    r->n_words = r->fixed_words ? words : number(&r->words, r->known_words, words, o->min_count);
+    r->n_words = r->fixed_words ? words
+                                : number(&r->words, r->known_words, words,
+                                         o->min_count ? o->min_count : OUR_MIN_COUNT);
     r->n_labels = r->fixed_labels ? labels : number(&r->labels, r->known_labels, labels, 0);
     if (o->n_features > r->n_words) r->n_words = o->n_features;
     if (o->n_labels > r->n_labels) r->n_labels = o->n_labels;
     return st;
+}
+
+/* What the beginning of the text is like. */
+static wisp_status look(struct reading *r, struct wisp_sink *sink,
+                        const struct wisp_text_parser *parser, wisp_error *err)
+{
+    enum { LOOK = 1 << 18 };
+    struct wisp_text_parser brief = *parser;
+    brief.only = LOOK;
+    r->counting = r->fixed_words = r->fixed_labels = true;
+    return wisp_text_read(r->src, sink, &brief, err);
 }
 
 wisp_status wisp_words_read(struct wisp_source *src, struct wisp_sink *sink,
@@ -313,6 +339,7 @@ wisp_status wisp_words_read(struct wisp_source *src, struct wisp_sink *sink,
                                        .first = f->first ? first : NULL,
                                        .cut = f->cut ? cut : NULL };
     struct wisp_names labels = { 0 }, vocab = { 0 };
+    if (src->look) return look(&r, sink, &parser, err);
     wisp_status st = prepare(&r, sink, &parser, err);
     if (!st) wisp_sink_at_least(sink, r.n_words, r.n_labels);
     if (!st) st = wisp_text_read(src, sink, &parser, err);

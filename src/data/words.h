@@ -5,11 +5,12 @@
  * The text is read twice.  Pass 1 counts: each chunk fills its own dictionaries, which are merged
  * in the order of the text, so a word's number is that of its first appearance for any number of
  * threads.  What occurs fewer than min_count times is then dropped, the rest renumbered in
- * order.  Pass 2 makes the rows; the dictionaries no longer change, so chunks just look up.
- * With a model's names pass 1 is not needed: unknown words are dropped and counted, the k-th
- * unknown label of a row becomes id n_labels + k, which no prediction can hit.
- * Where a model's names may grow, they come first in the dictionaries, with their ids, and what
- * pass 1 finds beside them is numbered from there on. */
+ * order.  (Before both, where pieces of words are to be features of short texts only, the first
+ * 256 KiB are looked at.)  Pass 2 makes the rows; the dictionaries no longer change, so chunks just
+ * look up. With a model's names pass 1 is not needed: unknown words are dropped and counted, the
+ * k-th unknown label of a row becomes id n_labels + k, which no prediction can hit. Where a model's
+ * names may grow, they come first in the dictionaries, with their ids, and what pass 1 finds beside
+ * them is numbered from there on. */
 #ifndef WISP_DATA_WORDS_H
 #define WISP_DATA_WORDS_H
 

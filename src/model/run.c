@@ -254,6 +254,17 @@ static size_t sampling_bytes(const struct wisp_run *r)
     return staying + most(making, sampler);
 }
 
+/* What the features of a text are. */
+static void say_text(const struct wisp_run *r)
+{
+    const struct wisp_text_how *how = &r->m->how;
+    char chars[16];
+    wisp_chars_print(chars, how);
+    wisp_say(r->ctx, "text      tokens: %s%s%s%s%s", wisp_tokens_name(how->tokens),
+             how->pairs ? ", their pairs" : "", how->chars_max ? ", their pieces of " : "",
+             how->chars_max ? chars : "", how->chars_max ? " characters" : "");
+}
+
 /* The plan, before any big block is taken: a person sees what will happen and whether it fits. */
 static wisp_status print_plan(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
@@ -276,6 +287,7 @@ static wisp_status print_plan(struct wisp_run *r, const wisp_config *cfg, wisp_e
              net->n_features, net->n_labels, (double)d->nnz / (double)d->n_rows,
              (double)d->n_lab / (double)d->n_rows, wisp_values_name(r->m->values.mode),
              *why ? " (" : "", why, *why ? ")" : "");
+    if (r->m->text) say_text(r);
     wisp_say(r->ctx, "net       %s, output %zu; %s loss; %.2f million parameters", r->m->spec,
              net->n_labels, p->loss->name, (double)wisp_net_n_params(net) / 1e6);
     wisp_say(

@@ -72,7 +72,7 @@ ok "inspect --labels" inspect m --labels
 same "inspect --labels: the names" out names.txt
 refuse "inspect --vocab of a model without" 2 "m: the model has no names of features" inspect m --vocab
 printf '__label__x some words\n__label__y other words\n' >t.txt
-ok "train on text" train t.txt -o text "${quick[@]}"
+ok "train on text" train t.txt -o text "${quick[@]}" --chars 0
 ok "inspect --vocab" inspect text --vocab
 check "inspect --vocab: the words" [ "$(sort out | tr '\n' ' ')" = "other some words " ]
 # ---- text converts to numbers with its names beside it (U24) ----

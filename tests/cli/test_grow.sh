@@ -38,7 +38,7 @@ f = open(sys.argv[1], "rb"); n = struct.unpack("<Q", f.read(8))[0]; h = json.loa
 f.seek(8 + n + a); print(f.read(b - a).decode(), end="")' "$@"; }
 
 # ---- text ----
-ok "a first model" train old.txt -o m "${quick[@]}"
+ok "a first model" train old.txt -o m "${quick[@]}" --chars 0
 ok "its answers" predict m old-test.txt -k 2 --scores raw
 cp out before
 ok "go on" train new.txt -o g --init m --epochs 40 --lr 0.02 --holdout 0.1

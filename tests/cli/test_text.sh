@@ -64,14 +64,14 @@ same "the same bytes for any number of threads" t1 t2
 
 ok "train without --pairs" train order.txt -o bag "${quick[@]}" --json
 judge "a bag of words cannot tell" 'd["valid_p@1"] < 75'
-ok "train with --pairs" train order.txt -o pairs "${quick[@]}" --pairs --json
+ok "train with --pairs" train order.txt -o pairs "${quick[@]}" --pairs --chars 0 --min-count 1 --json
 judge "pairs can" 'd["valid_p@1"] > 95'
 printf 'blue red\nred blue\n' | "$wisp" predict pairs - -k 1 >out 2>err
 rc=$?
 check "the model keeps --pairs, stdin" [ "$(sed 's/:.*//' out | paste -sd' ')" = "up down" ]
 ok "the model keeps --pairs, a file" eval pairs order.txt --json
 judge "the model keeps --pairs, eval" 'd["p@1"] > 95'
-ok "--min-count" train order.txt -o rare "${quick[@]}" --pairs --min-count 5
+ok "--min-count" train order.txt -o rare "${quick[@]}" --pairs --chars 0 --min-count 5
 ok "inspect" inspect rare --json
 judge "--min-count drops the rare word and its pair" 'd["features"] == 16'
 ok "inspect without it" inspect pairs --json

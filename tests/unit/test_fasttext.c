@@ -100,6 +100,8 @@ static void test_tokens(void)
 static void test_pairs(void)
 {
     struct wisp_read_options o = { .text.pairs = true };
+    expect("a b __label__x  a b\n", &o, "x|a:2 b:2 a b:2;"); /* what occurs once: words alone */
+    o.min_count = 1;
     expect("a b __label__x  a b\n", &o, "x|a:2 b:2 a b:2 b a:1;");
     expect("a\nb\n", &o, "|a:1;|b:1;");
     expect("a\tb a b\n", &o, "|a:2 b:2 a b:2 b a:1;");
@@ -214,7 +216,9 @@ static void test_write(void)
               strstr(err.text, "needs names: 0 of 3"),
           "%s", err.text);
     wisp_data_free(d);
-    if (load(&d, "a b\n", &(struct wisp_read_options){ .text.pairs = true }, &err) != WISP_OK) exit(2);
+    if (load(&d, "a b\n", &(struct wisp_read_options){ .text.pairs = true, .min_count = 1 },
+             &err) != WISP_OK)
+        exit(2);
     CHECK(wisp_format_fasttext.write(d, NULL, path, &err) == WISP_ENOTSUP &&
               strstr(err.text, "'a b'"),
           "%s", err.text);

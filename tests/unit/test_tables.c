@@ -206,13 +206,64 @@ static void test_memory(void)
     wisp_data_free(d);
 }
 
+/* Rows of n words each, the last of which is a row's own; with line breaks inside where 'breaks'.
+ */
+static const char *rows_of(size_t n, bool breaks)
+{
+    static char text[1 << 14];
+    size_t at = (size_t)snprintf(text, sizeof text, "text,label\n");
+    for (size_t row = 0; row < 8; row++) {
+        at += (size_t)snprintf(text + at, sizeof text - at, "\"");
+        for (size_t i = 1; i < n; i++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "bread%s", breaks ? "\n" : " ");
+        at += (size_t)snprintf(text + at, sizeof text - at, "own%zu\",x\n", row);
+    }
+    return text;
+}
+
+static void test_pieces(void)
+{
+    static const struct {
+        size_t words;
+        bool breaks;
+        int most;
+    } cases[] = { { 10, false, 5 }, { 10, true, 5 }, { 30, false, 5 },
+                  { 31, false, 0 }, { 31, true, 0 }, { 90, true, 0 } };
+    struct wisp_read_options o = { .format = "csv", .text = usual.text };
+    o.text.chars_auto = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *text = rows_of(cases[i].words, cases[i].breaks);
+        struct wisp_data *d;
+        wisp_error err = { 0 };
+        wisp_status st =
+            wisp_data_read_text(&d, i % 2 ? &four : &one, text, strlen(text), "t", &o, &err);
+        CHECK(st == WISP_OK, "%s", err.text);
+        if (st != WISP_OK) continue;
+        CHECK(d->text.chars_max == cases[i].most && !d->text.chars_auto, "%zu words: up to %d",
+              cases[i].words, d->text.chars_max);
+        /* bread, own0 ... own7; of <bread> 12 pieces, of <own?> those that all have: <ow, own, <own
+         */
+        CHECK(d->vocab.n == (cases[i].most ? 9 + 12 + 3 : 9), "%zu words: %zu features",
+              cases[i].words, d->vocab.n);
+        wisp_data_free(d);
+    }
+    const uint64_t start[] = { 0, 9, 18 };
+    const struct wisp_memory_rows m = { 2, 0, "two wordsfew words", start, NULL, NULL };
+    struct wisp_data *d;
+    wisp_error err = { 0 };
+    o.format = NULL;
+    CHECK(wisp_data_read_rows(&d, &one, &m, &o, &err) == WISP_OK, "%s", err.text);
+    CHECK(d && d->text.chars_min == 3 && d->text.chars_max == 5, "in memory");
+    wisp_data_free(d);
+}
+
 static void test_no_memory(void)
 {
     const char text[] = "text,label\n\"a \"\"b\"\" c\",x\nd e,y\n";
     struct wisp_read_options o = usual;
     o.format = "csv";
     o.text.pairs = true;
-    o.text.chars_min = o.text.chars_max = 3;
+    o.text.chars_auto = true;
     long live = wisp_mem_live;
     for (long n = 0;; n++) {
         struct wisp_data *d;
@@ -242,6 +293,8 @@ int main(void)
     test_probe();
     TEST("tables: texts in memory");
     test_memory();
+    TEST("tables: short texts get pieces of words, long ones do not");
+    test_pieces();
     TEST("tables: failing allocations");
     test_no_memory();
     wisp_pool_free(four.pool);
