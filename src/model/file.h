@@ -20,13 +20,13 @@ extern const struct wisp_dtype_info {
     size_t bytes;     /* of one element */
 } wisp_dtypes[WISP_N_DTYPES];
 
-enum { WISP_NAME_BYTES = 64 };
+enum { WISP_NAME_BYTES = 64, WISP_MAX_DIMS = 4 };
 
 struct wisp_tensor {
     char name[WISP_NAME_BYTES];
     enum wisp_dtype dtype;
-    int n_dims;       /* 0, 1 or 2 */
-    size_t shape[2];  /* read: 1 where there is no such dimension */
+    int n_dims;                  /* 0 to WISP_MAX_DIMS */
+    size_t shape[WISP_MAX_DIMS]; /* read: 1 where there is no such dimension */
     const void *data; /* 64-byte aligned when read, into the map; borrowed when written */
     size_t bytes;
     bool finite; /* read: no number of F32 or BF16 is infinite or NaN; other types always are */

@@ -94,7 +94,8 @@ static wisp_status check_tensors(const char *path, const struct wisp_tensor *t, 
             if (strcmp(name, t[j].name) == 0)
                 return wisp_fail(err, WISP_EINVAL, "%s: tensor '%s' twice", path, name);
         size_t bytes;
-        if ((unsigned)t[i].dtype >= WISP_N_DTYPES || t[i].n_dims < 0 || t[i].n_dims > 2 ||
+        if ((unsigned)t[i].dtype >= WISP_N_DTYPES || t[i].n_dims < 0 ||
+            t[i].n_dims > WISP_MAX_DIMS ||
             !wisp_tensor_size(&bytes, t[i].dtype, t[i].n_dims, t[i].shape) || bytes != t[i].bytes)
             return wisp_fail(err, WISP_EINVAL, "%s: tensor '%s': %zu bytes do not fit its shape",
                              path, name, t[i].bytes);
@@ -143,9 +144,9 @@ static void put_quoted(struct text *t, const char *s)
 
 static void put_tensor(struct text *t, const struct wisp_tensor *x, size_t begin)
 {
-    char s[WISP_NAME_BYTES + 160], shape[48] = "";
-    if (x->n_dims == 1) snprintf(shape, sizeof shape, "%zu", x->shape[0]);
-    if (x->n_dims == 2) snprintf(shape, sizeof shape, "%zu,%zu", x->shape[0], x->shape[1]);
+    char s[WISP_NAME_BYTES + 200], shape[22 * WISP_MAX_DIMS] = "";
+    for (int i = 0, at = 0; i < x->n_dims; i++)
+        at += snprintf(shape + at, sizeof shape - (size_t)at, "%s%zu", i ? "," : "", x->shape[i]);
     snprintf(s, sizeof s, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
              x->name, wisp_dtypes[x->dtype].name, shape, begin, begin + x->bytes);
     put(t, s);

@@ -167,19 +167,20 @@ static wisp_status shape(struct parser *s, struct wisp_tensor *t)
 {
     bool another;
     size_t n = 0;
-    wisp_status st;
-    if (!take(s, '['))
-        return bad(s, "tensor '%s': its shape is not a list of at most 2 numbers", t->name);
-    t->shape[0] = t->shape[1] = 1;
-    while ((st = more(&another, s, ']', &n)) == WISP_OK && another) {
+    wisp_status st = WISP_OK;
+    const bool list = take(s, '[');
+    for (int i = 0; i < WISP_MAX_DIMS; i++) t->shape[i] = 1;
+    while (list && (st = more(&another, s, ']', &n)) == WISP_OK && another) {
         uint64_t v;
-        if (n > 2)
-            return bad(s, "tensor '%s': its shape is not a list of at most 2 numbers", t->name);
+        if (n > WISP_MAX_DIMS) break;
         if (!whole_number(&v, s))
             return bad(s, "tensor '%s': dimension %zu is not a whole number from 0", t->name,
                        n - 1);
         t->shape[n - 1] = (size_t)v;
     }
+    if (!list || n > WISP_MAX_DIMS)
+        return bad(s, "tensor '%s': its shape is not a list of at most %d numbers", t->name,
+                   WISP_MAX_DIMS);
     t->n_dims = (int)n;
     return st;
 }

@@ -166,13 +166,15 @@ struct loader {
     const char *path;
 };
 
+enum { KIND_TEXT = 10 + 24 * WISP_MAX_DIMS };
+
 /* "F32 3 x 4" */
-static const char *kind_text(char out[80], enum wisp_dtype dtype, int n_dims, size_t rows,
-                             size_t cols)
+static const char *kind_text(char out[KIND_TEXT], enum wisp_dtype dtype, int n_dims,
+                             const size_t *shape)
 {
-    int n = snprintf(out, 80, "%s", wisp_dtypes[dtype].name);
-    if (n_dims > 0) n += snprintf(out + n, 80 - (size_t)n, " %zu", rows);
-    if (n_dims > 1) snprintf(out + n, 80 - (size_t)n, " x %zu", cols);
+    int n = snprintf(out, KIND_TEXT, "%s", wisp_dtypes[dtype].name);
+    for (int i = 0; i < n_dims; i++)
+        n += snprintf(out + n, KIND_TEXT - (size_t)n, "%s%zu", i ? " x " : " ", shape[i]);
     return out;
 }
 
@@ -184,26 +186,33 @@ static wisp_status no_number(const struct loader *ld, const struct wisp_tensor *
     while (half ? wisp_finite16((const uint16_t *)t->data + i, 1)
                 : wisp_finite((const float *)t->data + i, 1))
         i++;
-    size_t row = t->n_dims == 2 ? i / t->shape[1] : i;
+    size_t row = i;
+    for (int d = 1; d < t->n_dims; d++) row /= t->shape[d];
     bool nan = half ? ((const uint16_t *)t->data)[i] & 0x7f : isnan(((const float *)t->data)[i]);
     return wisp_fail(err, WISP_EMODEL, "%s: '%s' is %s in row %zu, expected a number", ld->path,
                      t->name, nan ? "nan" : "inf", row);
 }
 
-static wisp_status need(const struct wisp_tensor **out, const struct loader *ld, const char *name,
-                        enum wisp_dtype dtype, size_t rows, size_t cols, wisp_error *err)
+static wisp_status need_shape(const struct wisp_tensor **out, const struct loader *ld,
+                              const char *name, enum wisp_dtype dtype, int n_dims,
+                              const size_t *shape, wisp_error *err)
 {
     const struct wisp_tensor *t = *out = wisp_tensor_file_find(ld->file, name);
-    int n_dims = cols ? 2 : 1;
-    char want[80], have[80];
+    char want[KIND_TEXT], have[KIND_TEXT];
     if (!t) return wisp_fail(err, WISP_EMODEL, "%s: tensor '%s' is missing", ld->path, name);
-    if (t->dtype != dtype || t->n_dims != n_dims || t->shape[0] != rows ||
-        (cols && t->shape[1] != cols))
+    if (t->dtype != dtype || t->n_dims != n_dims ||
+        memcmp(t->shape, shape, (size_t)n_dims * sizeof *shape) != 0)
         return wisp_fail(err, WISP_EMODEL,
                          "%s: tensor '%s' has another type or shape than %s: it is %s", ld->path,
-                         name, kind_text(want, dtype, n_dims, rows, cols),
-                         kind_text(have, t->dtype, t->n_dims, t->shape[0], t->shape[1]));
+                         name, kind_text(want, dtype, n_dims, shape),
+                         kind_text(have, t->dtype, t->n_dims, t->shape));
     return t->finite ? WISP_OK : no_number(ld, t, err);
+}
+
+static wisp_status need(const struct wisp_tensor **out, const struct loader *ld, const char *name,
+                        enum wisp_dtype dtype, size_t n, wisp_error *err)
+{
+    return need_shape(out, ld, name, dtype, 1, &n, err);
 }
 
 /* Weights of values or rows: not below 0. */
@@ -224,7 +233,7 @@ static wisp_status map_scale(struct wisp_param *p, const struct loader *ld, wisp
     char name[WISP_NAME_BYTES];
     const struct wisp_tensor *t;
     snprintf(name, sizeof name, "%s.scale", p->name);
-    wisp_status st = need(&t, ld, name, WISP_F32, p->rows, 0, err);
+    wisp_status st = need(&t, ld, name, WISP_F32, p->rows, err);
     if (st != WISP_OK) return st;
     p->scale = (float *)t->data;
     return expect_from_0(ld, name, p->scale, p->rows, err);
@@ -236,7 +245,8 @@ static wisp_status map_param(void *arg, struct wisp_param *p, wisp_error *err)
     const struct loader *ld = arg;
     const struct wisp_tensor *t = wisp_tensor_file_find(&ld->m->file, p->name);
     bool narrow = t && p->narrow && (t->dtype == WISP_BF16 || t->dtype == WISP_I8);
-    wisp_status st = need(&t, ld, p->name, narrow ? t->dtype : WISP_F32, p->rows, p->cols, err);
+    wisp_status st = need_shape(&t, ld, p->name, narrow ? t->dtype : WISP_F32, 2,
+                                (size_t[]){ p->rows, p->cols }, err);
     if (st != WISP_OK) return st;
     if (t->dtype == WISP_F32) p->w = (float *)t->data;
     else if (t->dtype == WISP_BF16) p->b16 = (uint16_t *)t->data;
@@ -249,7 +259,7 @@ static wisp_status map_wires(struct wisp_layer *l, const struct loader *ld, wisp
 {
     struct wisp_wires *w = &l->wires;
     const struct wisp_tensor *t;
-    wisp_status st = need(&t, ld, w->name, WISP_I32, l->n_out, w->fan, err);
+    wisp_status st = need_shape(&t, ld, w->name, WISP_I32, 2, (size_t[]){ l->n_out, w->fan }, err);
     if (st != WISP_OK) return st;
     w->in = (int32_t *)t->data;
     for (size_t e = 0; e < l->n_out * w->fan; e++) {
@@ -268,7 +278,7 @@ static wisp_status load_names(struct wisp_names *n, const struct loader *ld, con
 {
     const struct wisp_tensor *t = wisp_tensor_file_find(&ld->m->file, name);
     if (!t) return WISP_OK;
-    wisp_status st = need(&t, ld, name, WISP_U8, t->bytes, 0, err);
+    wisp_status st = need(&t, ld, name, WISP_U8, t->bytes, err);
     if (st == WISP_OK) st = wisp_names_init(n, (char *)t->data, t->bytes, true, err);
     if (st == WISP_OK && n->n != expected)
         st = wisp_fail(err, WISP_EMODEL, "%s: '%s' has %zu names for %zu ids", ld->path, name, n->n,
@@ -286,14 +296,14 @@ static wisp_status load_votes(const struct loader *ld, wisp_error *err)
         !wisp_tensor_file_find(&m->file, "votes.weight"))
         return WISP_OK;
     size_t n_features = m->net.n_features, n;
-    wisp_status st = need(&start, ld, "votes.start", WISP_I64, n_features + 1, 0, err);
+    wisp_status st = need(&start, ld, "votes.start", WISP_I64, n_features + 1, err);
     if (st != WISP_OK) return st;
     const int64_t *at = start->data;
     bool ok = at[0] == 0;
     for (size_t f = 0; ok && f < n_features; f++) ok = at[f + 1] >= at[f];
     n = ok ? (size_t)at[n_features] : 0;
-    if (ok && ((st = need(&label, ld, "votes.label", WISP_I32, n, 0, err)) != WISP_OK ||
-               (st = need(&weight, ld, "votes.weight", WISP_F32, n, 0, err)) != WISP_OK))
+    if (ok && ((st = need(&label, ld, "votes.label", WISP_I32, n, err)) != WISP_OK ||
+               (st = need(&weight, ld, "votes.weight", WISP_F32, n, err)) != WISP_OK))
         return st;
     for (size_t i = 0; ok && i < n; i++) {
         int32_t l = ((const int32_t *)label->data)[i];
@@ -316,7 +326,7 @@ wisp_status wisp_model_copy_calibration(struct wisp_model *m, const struct wisp_
     for (int i = 0; i < WISP_N_WAYS; i++) {
         const struct wisp_tensor *t;
         if (!wisp_tensor_file_find(f, calibrations[i])) continue;
-        wisp_status st = need(&t, &ld, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, 0, err);
+        wisp_status st = need(&t, &ld, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, err);
         if (st != WISP_OK) return st;
         if (!wisp_calibration_ok(t->data))
             return wisp_fail(err, WISP_EMODEL,
@@ -347,7 +357,7 @@ static wisp_status load_counts(const struct loader *ld, wisp_error *err)
 {
     struct wisp_model *m = ld->m;
     const struct wisp_tensor *t;
-    wisp_status st = need(&t, ld, "label_rows", WISP_I64, m->net.n_labels, 0, err);
+    wisp_status st = need(&t, ld, "label_rows", WISP_I64, m->net.n_labels, err);
     if (st != WISP_OK) return st;
     m->label_rows = t->data;
     int64_t sum = 0;
@@ -378,7 +388,7 @@ static wisp_status load_values(const struct loader *ld, wisp_error *err)
     for (size_t i = 0; st == WISP_OK && i < sizeof parts / sizeof *parts; i++) {
         const struct wisp_tensor *t;
         if (parts[i].mode != m->values.mode) continue;
-        st = need(&t, ld, parts[i].name, WISP_F32, n, 0, err);
+        st = need(&t, ld, parts[i].name, WISP_F32, n, err);
         if (st == WISP_OK) *parts[i].to = t->data;
         if (st == WISP_OK && parts[i].from_0)
             st = expect_from_0(ld, parts[i].name, t->data, n, err);

@@ -120,9 +120,9 @@ static inline void mutate_shape(struct mutant *m, struct wisp_tensor *t)
     else if (way < 6 && t->n_dims == 2) {
         size_t x = t->shape[0];
         t->shape[0] = t->shape[1], t->shape[1] = x;
-    } else if (way < 7) t->n_dims = (int)mutate_below(m, 3);
+    } else if (way < 7) t->n_dims = (int)mutate_below(m, WISP_MAX_DIMS + 1);
     else t->dtype = (enum wisp_dtype)mutate_below(m, WISP_N_DTYPES);
-    if (t->n_dims == 2 && t->shape[1] == 0) t->shape[1] = 1;
+    for (int i = 1; i < t->n_dims; i++) t->shape[i] += t->shape[i] == 0;
     if (!wisp_tensor_size(&bytes, t->dtype, t->n_dims, t->shape) || bytes > MUTATE_ROOM / 4) return;
     mutate_own(m, t, bytes);
     t->bytes = bytes;
@@ -259,9 +259,9 @@ static inline size_t mutate_quoted(char *to, const char *s)
 static inline size_t mutate_entry(char *to, const struct wisp_tensor *t, const char *name,
                                   size_t begin)
 {
-    char shape[64] = "";
-    if (t->n_dims == 1) snprintf(shape, sizeof shape, "%zu", t->shape[0]);
-    if (t->n_dims == 2) snprintf(shape, sizeof shape, "%zu,%zu", t->shape[0], t->shape[1]);
+    char shape[22 * WISP_MAX_DIMS] = "";
+    for (int i = 0, at = 0; i < t->n_dims; i++)
+        at += snprintf(shape + at, sizeof shape - (size_t)at, "%s%zu", i ? "," : "", t->shape[i]);
     to[0] = ',';
     size_t n = 1 + mutate_quoted(to + 1, name);
     return n + (size_t)sprintf(to + n,

@@ -90,11 +90,14 @@ struct made {
 static void describe_tensor(struct made *m, const char *line)
 {
     char name[WISP_NAME_BYTES], dtype[8];
-    unsigned long rows, cols;
+    size_t dim[WISP_MAX_DIMS];
     struct wisp_tensor *t = &m->t[m->n_tensors];
-    if (m->n_tensors == MOST || sscanf(line, "%63s %7s %lu %lu", name, dtype, &rows, &cols) != 4)
-        return;
-    *t = (struct wisp_tensor){ .n_dims = cols ? 2 : 1, .shape = { rows, cols }, .data = m->data };
+    if (m->n_tensors == MOST) return;
+    int n = sscanf(line, "%63s %7s %zu %zu %zu %zu", name, dtype, dim, dim + 1, dim + 2, dim + 3);
+    if (n < 3) return;
+    if (n > 3 && dim[n - 3] == 0) n--; /* "3 0": one dimension */
+    *t = (struct wisp_tensor){ .n_dims = n - 2, .data = m->data };
+    memcpy(t->shape, dim, (size_t)t->n_dims * sizeof *dim);
     memcpy(t->name, name, strlen(name) + 1);
     while (t->dtype < WISP_N_DTYPES && strcmp(dtype, wisp_dtypes[t->dtype].name) != 0) t->dtype++;
     if (t->dtype < WISP_N_DTYPES && wisp_tensor_size(&t->bytes, t->dtype, t->n_dims, t->shape) &&
@@ -137,7 +140,8 @@ static void check_made(const struct made *m, const char *path)
             fuzz_die("other metadata", &err);
     for (size_t i = 0; i < f.n_tensors; i++) {
         const struct wisp_tensor *a = wisp_tensor_file_find(&f, m->t[i].name), *b = &m->t[i];
-        if (!a || a->dtype != b->dtype || a->n_dims != b->n_dims || a->shape[0] != b->shape[0] ||
+        if (!a || a->dtype != b->dtype || a->n_dims != b->n_dims ||
+            memcmp(a->shape, b->shape, (size_t)b->n_dims * sizeof *b->shape) ||
             a->bytes != b->bytes || memcmp(a->data, b->data, a->bytes))
             fuzz_die("another tensor", &err);
     }
@@ -200,7 +204,7 @@ static const struct fuzz_text_seed seeds[] = {
                      "\na\n"),
     SEED(MADE, SHORT "values=raw\nlabels U8 3 0\n0.input.weight F32 3 2\n" TENSORS2 "\nabc"),
     SEED(MADE, SHORT "values=raw\nvotes.start I64 4 0\nvotes.label I32 0 0\nvotes.weight F32 0 0\n"
-                     "0.input.weight F32 3 2\n" TENSORS2 "\n\0"),
+                     "0.input.weight F32 3 2\n" TENSORS2 "planes F32 2 3 1 2\ncube I8 2 2 2\n\n\0"),
     SEED(MADE, SHORT "values=raw\nvotes.start I64 4 0\nvotes.label I32 1 0\nvotes.weight F32 1 0\n"
                      "0.input.weight F32 3 2\n" TENSORS2 VOTES("\1")),
     SEED(MADE, SHORT "values=raw\nvotes.start I64 4 0\nvotes.label I32 3 0\nvotes.weight F32 3 0\n"

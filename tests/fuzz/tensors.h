@@ -13,7 +13,8 @@ static inline void tensors_use(const struct wisp_tensor_file *f)
     for (size_t i = 0; i < f->n_tensors; i++) {
         const struct wisp_tensor *t = &f->tensors[i];
         const unsigned char *p = t->data;
-        size_t want = wisp_dtypes[t->dtype].bytes * t->shape[0] * t->shape[1];
+        size_t want = wisp_dtypes[t->dtype].bytes;
+        for (int d = 0; d < WISP_MAX_DIMS; d++) want *= t->shape[d];
         if (t->bytes != want || (uintptr_t)p % 64 || !memchr(t->name, 0, sizeof t->name))
             fuzz_die("a tensor", NULL);
         if (p < f->map.p || t->bytes > f->map.bytes - (size_t)(p - f->map.p))

@@ -30,6 +30,8 @@ static struct wisp_tensor tensors[] = {
     { "ids", WISP_I32, 1, { 5 }, ids, sizeof ids, true },
     { "scalar", WISP_F32, 0, { 0 }, w, 4, true },
     { "small", WISP_I8, 2, { 3, 2 }, small, sizeof small, true },
+    { "cube", WISP_I32, 3, { 1, 5, 1 }, ids, sizeof ids, true },
+    { "planes", WISP_F32, 4, { 1, 3, 2, 1 }, w, sizeof w, true },
     { "names", WISP_U8, 1, { 70 }, bytes, sizeof bytes, true },
 };
 enum { N = sizeof tensors / sizeof *tensors };
@@ -85,7 +87,7 @@ static void round_trip(struct wisp_pool *pool)
         if (!t) continue;
         CHECK(t->dtype == s->dtype && t->n_dims == s->n_dims && t->bytes == s->bytes, "%s",
               s->name);
-        for (int d = 0; d < 2; d++)
+        for (int d = 0; d < WISP_MAX_DIMS; d++)
             CHECK(t->shape[d] == (d < s->n_dims ? s->shape[d] : 1), "%s %d", s->name, d);
         CHECK((uintptr_t)t->data % 64 == 0, "%s at %p", s->name, t->data);
         CHECK(!t->bytes || memcmp(t->data, s->data, t->bytes) == 0, "%s: other bytes", s->name);
@@ -133,7 +135,7 @@ static void test_bad_arguments(void)
     t.bytes--;
     CHECK(wisp_tensor_file_write(model, &t, 1, NULL, 0, NULL, &err) == WISP_EINVAL, "size");
     t = tensors[0];
-    t.n_dims = 3;
+    t.n_dims = WISP_MAX_DIMS + 1;
     CHECK(wisp_tensor_file_write(model, &t, 1, NULL, 0, NULL, &err) == WISP_EINVAL, "dims");
     static const char *const bad[] = { "\xff",         "a\xc3",        "\xc0\x80",
                                        "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
@@ -228,7 +230,7 @@ static const struct {
     { "shape is too large",         "{" A("[4294967296,4294967296]", "[0,0]") "," SUMS "}", 0 },
     { "shape is too large",         "{" A("[4611686018427387920]", "[0,64]") "," SUMS "}", 0 },
     { "shape is too large",         "{" A("[99999999999999999999]", "[0,64]") "," SUMS "}", 0 },
-    { "at most 2",                  "{" A("[2,2,4]", "[0,64]") "," SUMS "}", 0 },
+    { "at most 4",                  "{" A("[2,2,4,1,1]", "[0,64]") "," SUMS "}", 0 },
     { "whole number from 0",        "{" A("[-16]", "[0,64]") "," SUMS "}", 0 },
     { "whole number from 0",        "{" A("[16.0]", "[0,64]") "," SUMS "}", 0 },
     { "not a list",                 "{" A("16", "[0,64]") "," SUMS "}", 0 },
