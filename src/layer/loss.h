@@ -10,6 +10,7 @@
 #ifndef WISP_LAYER_LOSS_H
 #define WISP_LAYER_LOSS_H
 
+#include "graph/ids.h"
 #include "kernels/kernels.h"
 
 /* Farther from the largest logit floats would come near their ends, bf16 as well. */
@@ -17,6 +18,7 @@
 
 struct wisp_loss {
     const char *name, *what;
+    enum wisp_loss_id id; /* what kernels of a card know it by */
     /* Weight of each true label of a sample that has n_true > 0 of them. */
     float (*target)(size_t n_true);
     /* Does a sample without labels teach anything? */

@@ -83,10 +83,31 @@ static float bce_prior(double count, double n_rows, double total)
 }
 
 static const struct wisp_loss losses[] = {
-    { "softmax", "labels compete; targets 1/|Y|", softmax_target, false, true, softmax_block,
-      softmax_value, softmax_finish, true, softmax_probability, softmax_prior },
-    { "bce", "each label alone: binary cross-entropy", bce_target, true, false, bce_block,
-      bce_value, bce_finish, false, bce_probability, bce_prior },
+    {
+        .name = "softmax",
+        .what = "labels compete; targets 1/|Y|",
+        .id = WISP_SOFTMAX,
+        .target = softmax_target,
+        .has_origin = true,
+        .block = softmax_block,
+        .value = softmax_value,
+        .finish = softmax_finish,
+        .needs_sum = true,
+        .probability = softmax_probability,
+        .prior = softmax_prior,
+    },
+    {
+        .name = "bce",
+        .what = "each label alone: binary cross-entropy",
+        .id = WISP_BCE,
+        .target = bce_target,
+        .uses_unlabelled = true,
+        .block = bce_block,
+        .value = bce_value,
+        .finish = bce_finish,
+        .probability = bce_probability,
+        .prior = bce_prior,
+    },
 };
 
 const struct wisp_loss *wisp_loss_at(size_t i)

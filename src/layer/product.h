@@ -13,6 +13,7 @@
 #ifndef WISP_LAYER_PRODUCT_H
 #define WISP_LAYER_PRODUCT_H
 
+#include "graph/ids.h"
 #include "layer/output.h"
 
 enum { WISP_PRODUCT_PARTS = 4 };
@@ -29,6 +30,7 @@ struct wisp_product { /* of one step */
 
 struct wisp_precision {
     const char *name, *what;
+    enum wisp_precision_id id; /* what kernels of a card know it by */
     /* What a step shares (E and forms of h), as the next parts of a block; the sizes of a lane's
      * part of the gradient of h, and of a thread's work. */
     void (*lay)(void *shared[], struct wisp_cut *c, size_t n, size_t width, size_t active);

@@ -170,6 +170,7 @@ static void end(const struct wisp_product *p, float *g, float *const *parts, siz
 const struct wisp_precision wisp_precision_bf16 = {
     .name = "bf16",
     .what = "products of bf16, sums in single precision",
+    .id = WISP_IN_BF16,
     .lay = lay,
     .part_floats = part_floats,
     .thread_floats = thread_floats,

@@ -105,6 +105,7 @@ static void end(const struct wisp_product *p, float *g, float *const *parts, siz
 const struct wisp_precision wisp_precision_fp32 = {
     .name = "fp32",
     .what = "products in single precision",
+    .id = WISP_IN_FP32,
     .lay = lay,
     .part_floats = part_floats,
     .thread_floats = thread_floats,

@@ -118,10 +118,30 @@ static void sgd_row(const struct wisp_update *u, struct wisp_param *p, size_t ro
 }
 
 static const struct wisp_optimizer_kind kinds[] = {
-    { "adam", "each row has its own clock", WISP_SLOT_M | WISP_SLOT_V | WISP_SLOT_COUNT, 4e-3,
-      adam_row },
-    { "adagrad", "row-wise: one number of state a row", WISP_SLOT_G2, 0.1, adagrad_row },
-    { "sgd", "with momentum", WISP_SLOT_M, 0.5, sgd_row },
+    {
+        .name = "adam",
+        .what = "each row has its own clock",
+        .id = WISP_ADAM,
+        .slots = WISP_SLOT_M | WISP_SLOT_V | WISP_SLOT_COUNT,
+        .lr = 4e-3,
+        .row = adam_row,
+    },
+    {
+        .name = "adagrad",
+        .what = "row-wise: one number of state a row",
+        .id = WISP_ADAGRAD,
+        .slots = WISP_SLOT_G2,
+        .lr = 0.1,
+        .row = adagrad_row,
+    },
+    {
+        .name = "sgd",
+        .what = "with momentum",
+        .id = WISP_SGD,
+        .slots = WISP_SLOT_M,
+        .lr = 0.5,
+        .row = sgd_row,
+    },
 };
 
 const struct wisp_optimizer_kind *wisp_optimizer_at(size_t i)

@@ -6,6 +6,7 @@
 #ifndef WISP_MODEL_OPTIMIZER_H
 #define WISP_MODEL_OPTIMIZER_H
 
+#include "graph/ids.h"
 #include "layer/layer.h"
 
 enum {
@@ -18,8 +19,9 @@ enum {
 
 struct wisp_optimizer_kind {
     const char *name, *what;
-    unsigned slots; /* state it needs: WISP_SLOT_* */
-    double lr;      /* default learning rate */
+    enum wisp_optimizer_id id; /* what kernels of a card know it by */
+    unsigned slots;            /* state it needs: WISP_SLOT_* */
+    double lr;                 /* default learning rate */
     void (*row)(const struct wisp_update *u, struct wisp_param *p, size_t row, const float *g);
 };
 

@@ -75,8 +75,8 @@ static const char *auto_optimizer(double n_rows, size_t n_labels)
 double wisp_plan_auto_lr(const struct wisp_plan *p)
 {
     bool sampled = strcmp(p->sampling.names, "full") != 0;
-    bool adam = strcmp(p->optimizer->name, "adam") == 0;
-    bool adagrad = strcmp(p->optimizer->name, "adagrad") == 0;
+    bool adam = p->optimizer->id == WISP_ADAM;
+    bool adagrad = p->optimizer->id == WISP_ADAGRAD;
     bool longer = sampled && (adam || (adagrad && p->epochs == 1));
     double lr = longer ? 1.5 * p->optimizer->lr : p->optimizer->lr;
     return adam && p->n_steps < ENOUGH_STEPS ? lr * clamp(ENOUGH_STEPS / p->n_steps, 1, 4) : lr;
