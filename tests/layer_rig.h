@@ -156,8 +156,8 @@ static inline void random_weights(struct wisp_net *net)
             struct wisp_param *p = &net->layers[i].params[k];
             bool last = i == net->n_layers - 1;
             double fan = i ? (double)net->layers[i].n_in : 3;
-            if (net->layers[i].wires.fan) fan = (double)net->layers[i].wires.fan;
-            for (size_t e = 0; e < p->rows * p->cols; e++)
+            if (wisp_layer_wires(&net->layers[i]).fan) fan = (double)net->layers[i].params[0].cols;
+            for (size_t e = 0; p->w && e < p->rows * p->cols; e++)
                 p->w[e] = k ? test_randf(&seed) * 0.5f - (last ? 1.5f : 0)
                             : (float)(test_randf(&seed) * 2 / sqrt(fan));
         }
@@ -255,14 +255,15 @@ static inline void ref_sampled(double *out, const double *in, const double *w, c
 static inline void ref_sparse(double *out, const double *in, const double *w, const double *bias,
                               const struct wisp_layer *l, size_t n, const struct wisp_batch *rows)
 {
-    size_t fan = l->wires.fan;
+    const struct wisp_wires wires = wisp_layer_wires(l);
+    size_t fan = wires.fan;
     for (size_t i = 0; i < n; i++)
         for (size_t o = 0; o < l->n_out; o++) {
             double sum = bias[o];
             for (size_t k = o * fan; k < (o + 1) * fan; k++) {
-                double x = in ? in[i * l->n_in + (size_t)l->wires.in[k]] : 0;
+                double x = in ? in[i * l->n_in + (size_t)wires.in[k]] : 0;
                 for (uint32_t e = rows->xp[i]; !in && e < rows->xp[i + 1]; e++)
-                    if (rows->xi[e] == l->wires.in[k]) x = rows->xv[e];
+                    if (rows->xi[e] == wires.in[k]) x = rows->xv[e];
                 sum += w[k] * x;
             }
             out[i * l->n_out + o] = sum;
@@ -476,6 +477,7 @@ static inline void check_direction(struct rig *r, const struct wisp_param *p, si
 static inline void check_param(struct rig *r, const struct wisp_param *p)
 {
     size_t n = p->rows * p->cols;
+    if (p->role != WISP_TRAINED) return;
     const float *g = r->rec.g + (p->w - r->net.params);
     double norm = 0, want = 0, biggest = 0, length = 0;
     for (size_t i = 0; i < n; i++) norm += (double)g[i] * g[i], biggest = fmax(biggest, fabs(g[i]));
@@ -515,7 +517,7 @@ static inline void check_hits(const struct rig *r)
     for (int i = 0; i < r->net.n_layers; i++)
         for (int k = 0; k < r->net.layers[i].n_params; k++) {
             const struct wisp_param *p = &r->net.layers[i].params[k];
-            for (size_t row = 0; row < p->rows; row++) {
+            for (size_t row = 0; p->role == WISP_TRAINED && row < p->rows; row++) {
                 int want = 1, got = r->rec.hits[(size_t)(p->w - r->rec.params) + row * p->cols];
                 if (i == r->net.n_layers - 1) want = computed(r, (int32_t)row);
                 if (r->net.layers[i].kind == &wisp_layer_sampled) {

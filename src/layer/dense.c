@@ -14,8 +14,8 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
         return wisp_fail(err, WISP_EINVAL,
                          "--net: the first layer must be 'input' or 'sparse', found 'dense'");
     l->n_out = (size_t)l->arg;
-    wisp_layer_declare(l, "weight", l->n_in, l->n_out);
-    wisp_layer_declare(l, "bias", 1, l->n_out);
+    wisp_layer_declare_rows(l, "weight", WISP_BY_NONE, l->n_in, l->n_out);
+    wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, l->n_out);
     if (s->training) {
         l->scratch_floats = l->n_in * l->n_out;
         l->thread_floats = WISP_TILE * l->n_out;

@@ -17,10 +17,10 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
         return wisp_fail(err, WISP_EINVAL,
                          "--net: 'input' must come first; use 'dense' for later layers");
     l->n_out = (size_t)l->arg;
-    wisp_layer_declare(l, "weight", l->n_in, l->n_out);
-    wisp_layer_declare(l, "bias", 1, l->n_out);
-    l->params[0].narrow = true;
-    l->params[0].half = s->half;
+    struct wisp_param *w = wisp_layer_declare_rows(l, "weight", WISP_BY_FEATURE, l->n_in, l->n_out);
+    w->narrow = true;
+    w->half = s->half;
+    wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, l->n_out);
     l->thread_floats = l->n_out;
     return WISP_OK;
 }

@@ -2,7 +2,6 @@
 #include "layer/layer.h"
 #include "base/rand.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,18 +24,22 @@ const struct wisp_layer_kind *wisp_layer_kind_find(const char *name)
     return NULL;
 }
 
-void wisp_layer_declare(struct wisp_layer *l, const char *what, size_t rows, size_t cols)
+struct wisp_param *wisp_layer_declare(struct wisp_layer *l, const char *what, enum wisp_role role,
+                                      enum wisp_by by, int rank, const size_t *dim)
 {
-    assert(l->n_params < WISP_MAX_PARAMS);
-    struct wisp_param *p = &l->params[l->n_params++];
-    *p = (struct wisp_param){ .rows = rows, .cols = cols };
+    struct wisp_param *p = wisp_params_add(l->list, rank, dim);
+    p->role = role;
+    p->by = by;
+    p->layer = l->number;
     snprintf(p->name, sizeof p->name, "%d.%s.%s", l->number, l->kind->name, what);
+    if (!l->list->full) l->params = p - l->n_params++; /* they stand side by side */
+    return p;
 }
 
-void wisp_layer_declare_wires(struct wisp_layer *l, size_t fan)
+struct wisp_param *wisp_layer_declare_rows(struct wisp_layer *l, const char *what, enum wisp_by by,
+                                           size_t rows, size_t cols)
 {
-    l->wires = (struct wisp_wires){ .fan = fan };
-    snprintf(l->wires.name, sizeof l->wires.name, "%d.%s.inputs", l->number, l->kind->name);
+    return wisp_layer_declare(l, what, WISP_TRAINED, by, 2, (size_t[]){ rows, cols });
 }
 
 void wisp_layer_move_bias(struct wisp_layer *l, struct wisp_step *s, struct wisp_param *bias,

@@ -9,34 +9,15 @@
 
 #include "base/context.h"
 #include "base/cut.h"
+#include "graph/graph.h"
 #include "hash/sampler.h"
 #include "kernels/weights.h"
 
 #include <stdbool.h>
 
-struct wisp_param { /* a declared array of weights, updated by rows */
-    char name[48];
-    size_t rows, cols;
-    bool narrow; /* the layer reads its rows by wisp_weights: they may be bf16 or int8 */
-    bool half;   /* rows of bf16 while training */
-    size_t old;  /* its first rows, which are those of the model that the run goes on from */
-    /* (rows, cols) one of: */
-    float *w;
-    uint16_t *b16;
-    int8_t *i8;   /* only in a model to predict with: */
-    float *scale; /* (rows) a weight is i8 * scale of its row */
-    /* optimiser state, whatever of it the optimiser asks for */
-    float *m, *v;        /* (rows, cols) running means of the gradient and its square, or */
-    uint16_t *m16, *v16; /* (rows, cols) the same in bf16 */
-    float *g2;           /* (rows) running sum of the mean squared gradient */
-    uint32_t *count;     /* (rows) updates so far: each row has its own clock */
-};
-
-struct wisp_wires { /* fixed connections of a layer, part of the model; fan 0: it has all there are
-                     */
-    char name[48];
-    size_t fan;  /* inputs of each output */
-    int32_t *in; /* (n_out, fan) their ids, ascending, no id twice */
+struct wisp_wires {    /* a layer's fixed connections: parameter "inputs", fan 0: it has none */
+    size_t fan;        /* inputs of each output */
+    const int32_t *in; /* (n_out, fan) their ids, ascending, no id twice */
 };
 
 struct wisp_update { /* how a row moves: model/optimizer.c */
@@ -96,19 +77,17 @@ struct wisp_act { /* values between layers */
     float *g; /* (n, width) gradient of the loss; NULL when only predicting */
 };
 
-enum { WISP_MAX_PARAMS = 2 };
-
 struct wisp_layer {
     const struct wisp_layer_kind *kind;
     int number; /* place in the net, from 0 */
     size_t n_in, n_out;
-    int word;    /* of its kind's, that follows the name in the net line */
-    int turn;    /* layers of the same kind and word before it in the net */
-    double arg;  /* number after that: width or rate */
-    double more; /* a second number; 0: none was given */
-    struct wisp_wires wires;
+    int word;                 /* of its kind's, that follows the name in the net line */
+    int turn;                 /* layers of the same kind and word before it in the net */
+    double arg;               /* number after that: width or rate */
+    double more;              /* a second number; 0: none was given */
+    struct wisp_params *list; /* of the net */
     int n_params;
-    struct wisp_param params[WISP_MAX_PARAMS];
+    struct wisp_param *params;              /* its own, in the list */
     const struct wisp_precision *precision; /* of its products, where it has a choice; NULL: fp32 */
     struct wisp_sampler *sampler; /* who chooses its rows while training, borrowed; NULL: all */
     bool trains;                  /* planned for training, whatever a step is for */
@@ -152,10 +131,20 @@ const struct wisp_layer_kind *wisp_layer_kind_find(const char *name);
 extern const struct wisp_layer_kind wisp_layer_input, wisp_layer_dense, wisp_layer_relu,
     wisp_layer_dropout, wisp_layer_sampled, wisp_layer_sparse, wisp_layer_output;
 
-/* For plan(): declares the next parameter, named "<layer number>.<kind>.<what>". */
-void wisp_layer_declare(struct wisp_layer *l, const char *what, size_t rows, size_t cols);
-/* For plan(), once: 'fan' fixed inputs of each of its n_out outputs, which init() fills in. */
-void wisp_layer_declare_wires(struct wisp_layer *l, size_t fan);
+/* For plan(): declares the next parameter, named "<layer number>.<kind>.<what>".  What it returns
+ * is for flags, until the next one is declared. */
+struct wisp_param *wisp_layer_declare(struct wisp_layer *l, const char *what, enum wisp_role role,
+                                      enum wisp_by by, int rank, const size_t *dim);
+/* The usual case: numbers to train, in rows. */
+struct wisp_param *wisp_layer_declare_rows(struct wisp_layer *l, const char *what, enum wisp_by by,
+                                           size_t rows, size_t cols);
+/* The layer's connections, if it has declared some as its last parameter. */
+static inline struct wisp_wires wisp_layer_wires(const struct wisp_layer *l)
+{
+    const struct wisp_param *p = l->n_params ? &l->params[l->n_params - 1] : NULL;
+    return p && p->role == WISP_FIXED ? (struct wisp_wires){ p->cols, p->ids }
+                                      : (struct wisp_wires){ 0 };
+}
 /* For init(): normal values with this standard deviation. */
 void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, int stream,
                        struct wisp_pool *pool);

@@ -110,10 +110,10 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
         return wisp_fail(err, WISP_EINVAL,
                          "--net: the first layer must be 'input' or 'sparse', found 'output'");
     l->n_out = (size_t)l->arg;
-    wisp_layer_declare(l, "weight", l->n_out, l->n_in);
-    wisp_layer_declare(l, "bias", l->n_out, 1);
-    l->params[0].narrow = true;
-    l->params[0].half = s->half;
+    struct wisp_param *w = wisp_layer_declare_rows(l, "weight", WISP_BY_LABEL, l->n_out, l->n_in);
+    w->narrow = true;
+    w->half = s->half;
+    wisp_layer_declare_rows(l, "bias", WISP_BY_LABEL, l->n_out, 1);
     l->precision = precision(s->precision);
     if (s->training && s->own) {
         wisp_example_plan(l, s);

@@ -62,8 +62,8 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
         return wisp_fail(err, WISP_EINVAL,
                          "--net: the first layer must be 'input' or 'sparse', found 'sampled'");
     l->n_out = (size_t)l->arg;
-    wisp_layer_declare(l, "weight", l->n_out, l->n_in);
-    wisp_layer_declare(l, "bias", l->n_out, 1);
+    wisp_layer_declare_rows(l, "weight", WISP_BY_NONE, l->n_out, l->n_in);
+    wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, l->n_out, 1);
     struct wisp_cut shared = { 0 }, work = { 0 };
     struct job none = { .l = l };
     lay_out(&none, &shared, s->batch);

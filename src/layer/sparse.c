@@ -3,8 +3,8 @@
  *
  *     out[o] = bias[o] + sum over k of w[o][k] * in[in[o][k]]
  *
- * Weights and biases are trained, the connections (l->wires) are made once by init() and kept in
- * the model file.  They are
+ * Weights and biases are trained, the connections (parameter "inputs") are made once by init() and
+ * kept in the model file.  They are
  *
  *   radix    the butterflies of RadiX-Net: 2 runs of 16 inputs, evenly spaced around the ring of
  *            inputs, from places o and o + 2^(turn mod layers), where 'turn' counts the radix
@@ -60,6 +60,7 @@ struct job {
     struct wisp_layer *l;
     struct wisp_step *s;
     const struct wisp_act *in, *out;
+    struct wisp_wires wires;
     size_t n, ld; /* samples, lanes */
     float *xt, *yt;
     /* when training: edges by input */
@@ -71,7 +72,7 @@ struct job {
 static void lay_out(struct job *j, struct wisp_cut *c)
 {
     const struct wisp_layer *l = j->l;
-    size_t edges = l->n_out * l->wires.fan;
+    size_t edges = l->n_out * j->wires.fan;
     if (l->trains) { /* these outlive a step */
         j->start = wisp_cut_take(c, l->n_in + 1, sizeof *j->start);
         j->edge = wisp_cut_take(c, edges, sizeof *j->edge);
@@ -94,7 +95,7 @@ static struct work lay_work(struct wisp_cut *c, const struct job *j)
     w.rows = wisp_cut_take(c, ALIKE_MOST * j->ld, sizeof *w.rows);
     if (!j->l->trains) return w;
     w.turned = wisp_cut_take(c, ALIKE_MOST * j->ld, sizeof *w.turned);
-    w.g = wisp_cut_take(c, ROWS_AT_ONCE * j->l->wires.fan, sizeof *w.g);
+    w.g = wisp_cut_take(c, ROWS_AT_ONCE * j->wires.fan, sizeof *w.g);
     return w;
 }
 
@@ -118,11 +119,12 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, 
                          FEATURES_MOST, l->n_in);
     l->n_out = (size_t)l->arg;
     size_t ids = (size_t)fan < l->n_in ? (size_t)fan : l->n_in;
-    wisp_layer_declare_wires(l, ids);
-    wisp_layer_declare(l, "weight", l->n_out, ids);
-    wisp_layer_declare(l, "bias", 1, l->n_out);
+    wisp_layer_declare_rows(l, "weight", WISP_BY_NONE, l->n_out, ids);
+    wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, l->n_out);
+    wisp_layer_declare(l, "inputs", WISP_FIXED, WISP_BY_NONE, 2, (size_t[]){ l->n_out, ids })
+        ->below = l->n_in;
     struct wisp_cut shared = { 0 }, work = { 0 };
-    struct job none = { .l = l, .ld = up16(s->batch) };
+    struct job none = { .l = l, .wires = wisp_layer_wires(l), .ld = up16(s->batch) };
     lay_out(&none, &shared);
     lay_work(&work, &none);
     l->scratch_floats = shared.at / sizeof(float);
@@ -176,10 +178,11 @@ static void wire_random(int32_t *to, size_t fan, size_t o, const struct wisp_lay
 
 static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
 {
-    size_t fan = l->wires.fan;
+    struct wisp_param *inputs = &l->params[2];
+    size_t fan = inputs->cols;
     for (size_t o = 0; o < l->n_out; o++) {
-        if (l->word == RADIX) wire_radix(l->wires.in + o * fan, fan, o, l);
-        else wire_random(l->wires.in + o * fan, fan, o, l, seed);
+        if (l->word == RADIX) wire_radix(inputs->ids + o * fan, fan, o, l);
+        else wire_random(inputs->ids + o * fan, fan, o, l, seed);
     }
     wisp_param_normal(&l->params[0], sqrt(2.0 / (double)fan), seed, 2 * l->number, pool);
     memset(l->params[1].w, 0, l->n_out * sizeof(float));
@@ -192,9 +195,13 @@ static struct job make_job(const struct wisp_layer *l, struct wisp_step *s,
                            enum wisp_cut_mode mode)
 {
     size_t n = s->batch->n;
-    struct job j = {
-        .l = (struct wisp_layer *)l, .s = s, .in = in, .out = out, .n = n, .ld = up16(n)
-    };
+    struct job j = { .l = (struct wisp_layer *)l,
+                     .s = s,
+                     .in = in,
+                     .out = out,
+                     .wires = wisp_layer_wires(l),
+                     .n = n,
+                     .ld = up16(n) };
     struct wisp_cut c = wisp_layer_cut(l, mode);
     lay_out(&j, &c);
     return j;
@@ -231,10 +238,10 @@ static struct rows rows_of(const struct wisp_layer *l, size_t n_rows, size_t tas
 
 /* Are the outputs of a task connected to the same inputs?  Then their rows are a product of
  * matrices, with these inputs' rows side by side: a load serves several outputs. */
-static bool alike(const struct wisp_layer *l, struct rows r)
+static bool alike(const struct job *j, struct rows r)
 {
-    size_t fan = l->wires.fan;
-    const int32_t *in = l->wires.in + r.first * fan;
+    const size_t fan = j->wires.fan;
+    const int32_t *in = j->wires.in + r.first * fan;
     for (size_t i = 1; i < r.n; i++)
         if (memcmp(in, in + i * r.step * fan, fan * sizeof *in) != 0) return false;
     return r.n > 1 && fan <= ALIKE_MOST;
@@ -279,16 +286,16 @@ static void forward_rows(void *arg, size_t task, int thread)
     const struct wisp_kernels *k = j->s->ctx->k;
     const struct wisp_layer *l = j->l;
     const float *w = l->params[0].w;
-    size_t fan = l->wires.fan;
+    size_t fan = j->wires.fan;
     struct rows r = rows_of(l, l->n_out, task);
-    bool same = alike(l, r);
+    bool same = alike(j, r);
     for (size_t o = r.first; o < l->n_out; o += r.step) {
         float *y = j->yt + o * j->ld, bias = l->params[1].w[o];
         for (size_t i = 0; i < j->n; i++) y[i] = bias;
-        if (!same) k->bag(y, j->xt, j->ld, l->wires.in + o * fan, w + o * fan, fan, j->n);
+        if (!same) k->bag(y, j->xt, j->ld, j->wires.in + o * fan, w + o * fan, fan, j->n);
     }
     if (!same) return;
-    const float *x = gather(j, work_of(j, thread).rows, j->xt, l->wires.in + r.first * fan, fan);
+    const float *x = gather(j, work_of(j, thread).rows, j->xt, j->wires.in + r.first * fan, fan);
     k->gemm(j->yt + r.first * j->ld, r.step * j->ld, w + r.first * fan, r.step * fan, 1, x, j->ld,
             r.n, j->n, fan, true);
 }
@@ -309,8 +316,8 @@ static void forward(const struct wisp_layer *l, struct wisp_step *s, const struc
 static void file_edges(const struct job *j)
 {
     const struct wisp_layer *l = j->l;
-    const int32_t *in = l->wires.in;
-    size_t fan = l->wires.fan, edges = l->n_out * fan;
+    const int32_t *in = j->wires.in;
+    size_t fan = j->wires.fan, edges = l->n_out * fan;
     uint32_t *start = j->start;
     if (start[l->n_in] == edges) return;
     for (size_t e = 0; e < edges; e++) start[in[e] + 1]++;
@@ -356,13 +363,13 @@ static void weight_rows(void *arg, size_t task, int thread)
     const struct job *j = arg;
     const struct wisp_kernels *k = j->s->ctx->k;
     struct wisp_layer *l = j->l;
-    size_t fan = l->wires.fan;
+    size_t fan = j->wires.fan;
     struct rows r = rows_of(l, l->n_out, task);
-    bool same = alike(l, r);
+    bool same = alike(j, r);
     struct work own = work_of(j, thread);
     float *turned = own.turned /* (n, fan) */, *g = own.g;
     if (same) {
-        const float *x = gather(j, own.rows, j->xt, l->wires.in + r.first * fan, fan);
+        const float *x = gather(j, own.rows, j->xt, j->wires.in + r.first * fan, fan);
         k->transpose(turned, fan, x, j->ld, fan, j->n);
     }
     for (size_t i = 0; i < r.n; i += ROWS_AT_ONCE) {
@@ -373,7 +380,7 @@ static void weight_rows(void *arg, size_t task, int thread)
         for (size_t m = 0; m < n; m++) {
             size_t o = first + m * r.step;
             const float *gy = j->yt + o * j->ld;
-            if (!same) k->dots(g + m * fan, j->xt, j->ld, l->wires.in + o * fan, fan, gy, j->n);
+            if (!same) k->dots(g + m * fan, j->xt, j->ld, j->wires.in + o * fan, fan, gy, j->n);
             j->sums[o] = k->sum(gy, j->n);
             j->s->update->row(j->s->update, &l->params[0], o, g + m * fan);
         }

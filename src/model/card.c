@@ -94,13 +94,14 @@ wisp_status wisp_gpu_net(struct wisp_cuda_net *out, struct wisp_cuda_hidden **la
     if (!*layers) return wisp_fail_mem(err, n * sizeof **layers, "the card's layers");
     for (size_t i = 0; i < n; i++) {
         const struct wisp_layer *l = &net->layers[i];
+        const struct wisp_wires wires = wisp_layer_wires(l);
         struct wisp_cuda_hidden *h = &(*layers)[i];
         *h = (struct wisp_cuda_hidden){ .kind = kinds[find_kind(l->kind)].name,
                                         .number = l->number,
                                         .n_in = l->n_in,
                                         .n_out = l->n_out,
-                                        .fan = l->wires.fan,
-                                        .in = l->wires.in };
+                                        .fan = wires.fan,
+                                        .in = wires.in };
         if (l->kind == &wisp_layer_dropout) h->share = l->arg;
         if (l->n_params) h->w = param(&l->params[0]), h->bias = param(&l->params[1]);
     }

@@ -24,7 +24,7 @@ static const struct wisp_optimizer_kind *optimizer_of(const struct wisp_tensor_f
                                                       const struct wisp_net *net)
 {
     char name[WISP_NAME_BYTES];
-    const struct wisp_param *w = &net->layers[0].params[0];
+    const struct wisp_param *w = &net->list.p[0];
     wisp_state_name(name, w, "g2");
     if (wisp_tensor_file_find(state, name)) return wisp_optimizer_find("adagrad");
     wisp_state_name(name, w, "v");
@@ -118,9 +118,7 @@ wisp_status wisp_init_pace(struct wisp_run *r, wisp_error *err)
 {
     struct wisp_net *net = &r->m->net;
     r->opt.old_pace = r->plan.old_pace;
-    for (int i = 0; i < net->n_layers; i++)
-        for (int k = 0; k < net->layers[i].n_params; k++)
-            net->layers[i].params[k].old = r->init->net.layers[i].params[k].rows;
+    for (size_t i = 0; i < net->list.n; i++) net->list.p[i].old = r->init->net.list.p[i].rows;
     return raise_new(r, err);
 }
 
@@ -149,23 +147,27 @@ wisp_status wisp_init_names(const struct wisp_run *r, const char *path, wisp_err
                : st;
 }
 
-/* The same layer, but for rows that are further features or labels. */
-static bool same_layer(const struct wisp_layer *a, const struct wisp_layer *b, bool first,
-                       bool last)
+/* The same parameter, but for rows that are further features or labels. */
+static bool same_param(const struct wisp_param *a, const struct wisp_param *b)
 {
-    bool same = a->kind == b->kind && a->n_params == b->n_params && a->wires.fan == b->wires.fan &&
-                (first || a->n_in == b->n_in) && (last || a->n_out == b->n_out);
-    for (int i = 0; same && i < a->n_params; i++) same = a->params[i].cols == b->params[i].cols;
+    bool same = strcmp(a->name, b->name) == 0 && a->role == b->role && a->rank == b->rank;
+    for (int i = a->by == WISP_BY_NONE ? 0 : 1; same && i < a->rank; i++)
+        same = a->dim[i] == b->dim[i];
+    return same;
+}
+
+static bool same_net(const struct wisp_net *a, const struct wisp_net *b)
+{
+    bool same = a->n_layers == b->n_layers && a->list.n == b->list.n;
+    for (int i = 0; same && i < a->n_layers; i++) same = a->layers[i].kind == b->layers[i].kind;
+    for (size_t i = 0; same && i < a->list.n; i++) same = same_param(&a->list.p[i], &b->list.p[i]);
     return same;
 }
 
 wisp_status wisp_init_fit(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     const struct wisp_net *a = &r->m->net, *b = &r->init->net;
-    bool same = a->n_layers == b->n_layers;
-    for (int i = 0; same && i < a->n_layers; i++)
-        same = same_layer(&a->layers[i], &b->layers[i], i == 0, i == a->n_layers - 1);
-    if (!same)
+    if (!same_net(a, b))
         return wisp_fail(err, WISP_EMODEL,
                          "--init %s: its net is '%.150s', this run's is '%.150s'; leave out --net "
                          "and --hidden, or name the same",
@@ -187,7 +189,9 @@ void wisp_init_say(const struct wisp_run *r, const char *path)
              "init      %s: %zu old labels kept, %zu new; %zu old features, %zu new%s; optimizer "
              "state %s%s",
              path, old->n_labels, labels, old->n_features, features,
-             features && net->layers[0].wires.fan ? " (out of reach of fixed connections)" : "",
+             features && wisp_layer_wires(&net->layers[0]).fan
+                 ? " (out of reach of fixed connections)"
+                 : "",
              r->init_state.n_tensors ? "kept" : "fresh", pace);
 }
 
@@ -255,14 +259,11 @@ static void copy_weights(struct wisp_param *to, const struct wisp_param *from,
 
 void wisp_init_weights(struct wisp_run *r)
 {
-    struct wisp_net *net = &r->m->net;
-    for (int i = 0; i < net->n_layers; i++) {
-        struct wisp_layer *to = &net->layers[i];
-        const struct wisp_layer *from = &r->init->net.layers[i];
-        if (to->wires.fan) /* its connections, whatever they are: the weights belong to them */
-            memcpy(to->wires.in, from->wires.in, to->n_out * to->wires.fan * sizeof *to->wires.in);
-        for (int k = 0; k < to->n_params; k++)
-            copy_weights(&to->params[k], &from->params[k], r->ctx->k);
+    for (size_t i = 0; i < r->m->net.list.n; i++) {
+        struct wisp_param *to = &r->m->net.list.p[i];
+        const struct wisp_param *from = &r->init->net.list.p[i];
+        if (to->role != WISP_FIXED) copy_weights(to, from, r->ctx->k);
+        else memcpy(to->ids, from->ids, wisp_param_n(to) * sizeof *to->ids); /* whatever they are */
     }
 }
 
@@ -319,9 +320,7 @@ wisp_status wisp_init_state(struct wisp_run *r, const wisp_config *cfg, wisp_err
     char path[PATH_MAX + 8];
     if (!r->init_state.n_tensors) return st;
     state_path(path, wisp_opt_text(cfg, OPT_INIT));
-    for (int i = 0; i < net->n_layers; i++)
-        for (int q = 0; q < net->layers[i].n_params && st == WISP_OK; q++)
-            st = copy_state(&net->layers[i].params[q], r->init->net.layers[i].params[q].rows, r,
-                            path, err);
+    for (size_t i = 0; i < net->list.n && st == WISP_OK; i++)
+        st = copy_state(&net->list.p[i], r->init->net.list.p[i].rows, r, path, err);
     return st;
 }

@@ -53,72 +53,69 @@ const struct wisp_calibration *wisp_model_calibration(const struct wisp_model *m
 
 /* ---- saving ---- */
 
-enum { MAX_TENSORS = 900 };
-
 struct list {
     struct wisp_tensor *t;
-    size_t n;
+    size_t n, cap;
+    bool full; /* out of memory: asked for once, at the end */
 };
 
-static void add(struct list *l, const char *name, enum wisp_dtype dtype, size_t rows, size_t cols,
-                const void *data, size_t bytes)
+static void add_shape(struct list *l, const char *name, enum wisp_dtype dtype, int rank,
+                      const size_t *dim, const void *data)
 {
+    if (l->full || !wisp_grow(&l->t, l->n, &l->cap, sizeof *l->t)) {
+        l->full = true;
+        return;
+    }
     struct wisp_tensor *t = &l->t[l->n++];
-    *t = (struct wisp_tensor){ .dtype = dtype,
-                               .n_dims = cols ? 2 : 1,
-                               .shape = { rows, cols },
-                               .data = data,
-                               .bytes = bytes };
+    *t = (struct wisp_tensor){ .dtype = dtype, .n_dims = rank, .data = data };
+    memcpy(t->shape, dim, (size_t)rank * sizeof *dim);
+    wisp_tensor_size(&t->bytes, dtype, rank, dim);
     snprintf(t->name, sizeof t->name, "%s", name);
 }
 
-static wisp_status add_param(void *arg, struct wisp_param *p, wisp_error *err)
+static void add(struct list *l, const char *name, enum wisp_dtype dtype, size_t n, const void *data)
 {
-    (void)err;
-    size_t n = p->rows * p->cols;
-    if (p->b16) add(arg, p->name, WISP_BF16, p->rows, p->cols, p->b16, n * sizeof *p->b16);
-    else add(arg, p->name, WISP_F32, p->rows, p->cols, p->w, n * sizeof *p->w);
-    return WISP_OK;
+    add_shape(l, name, dtype, 1, &n, data);
+}
+
+/* Numbers, or the connections, which come after all numbers. */
+static void add_params(struct list *l, const struct wisp_params *params, bool fixed)
+{
+    for (size_t i = 0; i < params->n; i++) {
+        const struct wisp_param *p = &params->p[i];
+        if ((p->role == WISP_FIXED) != fixed) continue;
+        if (fixed) add_shape(l, p->name, WISP_I32, p->rank, p->dim, p->ids);
+        else if (p->b16) add_shape(l, p->name, WISP_BF16, p->rank, p->dim, p->b16);
+        else add_shape(l, p->name, WISP_F32, p->rank, p->dim, p->w);
+    }
 }
 
 wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best, int epoch,
                             char *check, wisp_error *err)
 {
-    struct list l = { wisp_zalloc(MAX_TENSORS, sizeof *l.t), 0 };
-    if (!l.t) return wisp_fail_mem(err, MAX_TENSORS * sizeof *l.t, "the list of tensors");
-    wisp_net_each(&m->net, add_param, &l, NULL);
-    for (int i = 0; i < m->net.n_layers; i++) {
-        const struct wisp_layer *y = &m->net.layers[i];
-        const struct wisp_wires *w = &y->wires;
-        if (w->fan)
-            add(&l, w->name, WISP_I32, y->n_out, w->fan, w->in, y->n_out * w->fan * sizeof *w->in);
-    }
-    add(&l, "label_rows", WISP_I64, m->net.n_labels, 0, m->label_rows,
-        m->net.n_labels * sizeof(int64_t));
+    struct list l = { 0 };
+    add_params(&l, &m->net.list, false);
+    add_params(&l, &m->net.list, true);
+    add(&l, "label_rows", WISP_I64, m->net.n_labels, m->label_rows);
     if (m->values.mode == WISP_VALUES_TFIDF)
-        add(&l, "idf", WISP_F32, m->net.n_features, 0, m->values.idf,
-            m->net.n_features * sizeof(float));
+        add(&l, "idf", WISP_F32, m->net.n_features, m->values.idf);
     if (m->values.mode == WISP_VALUES_STANDARD) {
-        size_t n = m->net.n_features;
-        add(&l, "mean", WISP_F32, n, 0, m->values.mean, n * sizeof(float));
-        add(&l, "scale", WISP_F32, n, 0, m->values.scale, n * sizeof(float));
+        add(&l, "mean", WISP_F32, m->net.n_features, m->values.mean);
+        add(&l, "scale", WISP_F32, m->net.n_features, m->values.scale);
     }
     if (m->votes.start) {
         const struct wisp_votes *v = &m->votes;
         size_t n = (size_t)v->start[v->n_features];
-        add(&l, "votes.start", WISP_I64, v->n_features + 1, 0, v->start,
-            (v->n_features + 1) * sizeof *v->start);
-        add(&l, "votes.label", WISP_I32, n, 0, v->label, n * sizeof *v->label);
-        add(&l, "votes.weight", WISP_F32, n, 0, v->weight, n * sizeof *v->weight);
+        add(&l, "votes.start", WISP_I64, v->n_features + 1, v->start);
+        add(&l, "votes.label", WISP_I32, n, v->label);
+        add(&l, "votes.weight", WISP_F32, n, v->weight);
     }
     for (int i = 0; i < WISP_N_WAYS; i++)
         if (m->calibration[i])
-            add(&l, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, 0, m->calibration[i],
-                sizeof *m->calibration[i]);
-    if (m->labels.n)
-        add(&l, "labels", WISP_U8, m->labels.bytes, 0, m->labels.text, m->labels.bytes);
-    if (m->vocab.n) add(&l, "vocab", WISP_U8, m->vocab.bytes, 0, m->vocab.text, m->vocab.bytes);
-    if (m->stop.n) add(&l, "stop_words", WISP_U8, m->stop.bytes, 0, m->stop.text, m->stop.bytes);
+            add(&l, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, m->calibration[i]);
+    if (m->labels.n) add(&l, "labels", WISP_U8, m->labels.bytes, m->labels.text);
+    if (m->vocab.n) add(&l, "vocab", WISP_U8, m->vocab.bytes, m->vocab.text);
+    if (m->stop.n) add(&l, "stop_words", WISP_U8, m->stop.bytes, m->stop.text);
     char number[5][32], chars[16];
     wisp_chars_print(chars, &m->how);
     snprintf(number[0], 32, "%zu", m->net.n_features);
@@ -152,8 +149,9 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
         { "validation", m->validation },
         { "options", m->options ? m->options : "" },
     };
-    wisp_status st =
-        wisp_tensor_file_write(path, l.t, l.n, meta, sizeof meta / sizeof *meta, check, err);
+    wisp_status st = l.full ? wisp_fail_mem(err, l.n * sizeof *l.t, "the list of tensors")
+                            : wisp_tensor_file_write(path, l.t, l.n, meta,
+                                                     sizeof meta / sizeof *meta, check, err);
     wisp_free(l.t);
     return st;
 }
@@ -239,38 +237,37 @@ static wisp_status map_scale(struct wisp_param *p, const struct loader *ld, wisp
     return expect_from_0(ld, name, p->scale, p->rows, err);
 }
 
-/* Read-only memory: only forward passes use it. */
-static wisp_status map_param(void *arg, struct wisp_param *p, wisp_error *err)
+/* Fixed connections: ids that ascend in each row, within the layer's inputs. */
+static wisp_status map_ids(struct wisp_param *p, const struct loader *ld, wisp_error *err)
 {
-    const struct loader *ld = arg;
+    const struct wisp_tensor *t;
+    wisp_status st = need_shape(&t, ld, p->name, WISP_I32, p->rank, p->dim, err);
+    if (st != WISP_OK) return st;
+    p->ids = (int32_t *)t->data;
+    for (size_t e = 0; e < wisp_param_n(p); e++) {
+        int32_t before = e % p->cols ? p->ids[e - 1] : -1;
+        if (p->ids[e] <= before || (size_t)p->ids[e] >= p->below)
+            return wisp_fail(err, WISP_EMODEL,
+                             "%s: '%s' has input %d after %d at output %zu, expected ascending ids "
+                             "below %zu",
+                             ld->path, p->name, p->ids[e], before, e / p->cols, p->below);
+    }
+    return WISP_OK;
+}
+
+/* Read-only memory: only forward passes use it. */
+static wisp_status map_param(struct wisp_param *p, const struct loader *ld, wisp_error *err)
+{
+    if (p->role == WISP_FIXED) return map_ids(p, ld, err);
     const struct wisp_tensor *t = wisp_tensor_file_find(&ld->m->file, p->name);
     bool narrow = t && p->narrow && (t->dtype == WISP_BF16 || t->dtype == WISP_I8);
-    wisp_status st = need_shape(&t, ld, p->name, narrow ? t->dtype : WISP_F32, 2,
-                                (size_t[]){ p->rows, p->cols }, err);
+    wisp_status st =
+        need_shape(&t, ld, p->name, narrow ? t->dtype : WISP_F32, p->rank, p->dim, err);
     if (st != WISP_OK) return st;
     if (t->dtype == WISP_F32) p->w = (float *)t->data;
     else if (t->dtype == WISP_BF16) p->b16 = (uint16_t *)t->data;
     else p->i8 = (int8_t *)t->data;
     return p->i8 ? map_scale(p, ld, err) : WISP_OK;
-}
-
-/* The fixed connections: of every output ids that ascend, within the layer's inputs. */
-static wisp_status map_wires(struct wisp_layer *l, const struct loader *ld, wisp_error *err)
-{
-    struct wisp_wires *w = &l->wires;
-    const struct wisp_tensor *t;
-    wisp_status st = need_shape(&t, ld, w->name, WISP_I32, 2, (size_t[]){ l->n_out, w->fan }, err);
-    if (st != WISP_OK) return st;
-    w->in = (int32_t *)t->data;
-    for (size_t e = 0; e < l->n_out * w->fan; e++) {
-        int32_t before = e % w->fan ? w->in[e - 1] : -1;
-        if (w->in[e] <= before || (size_t)w->in[e] >= l->n_in)
-            return wisp_fail(err, WISP_EMODEL,
-                             "%s: '%s' has input %d after %d at output %zu, expected ascending ids "
-                             "below %zu",
-                             ld->path, w->name, w->in[e], before, e / w->fan, l->n_in);
-    }
-    return WISP_OK;
 }
 
 static wisp_status load_names(struct wisp_names *n, const struct loader *ld, const char *name,
@@ -478,10 +475,8 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
     st = wisp_net_plan(&m->net, m->spec, n_features, n_labels, &sizes, &why);
     if (st == WISP_ENOMEM) return wisp_fail(err, st, "%s", why.text);
     if (st != WISP_OK) return wisp_fail(err, WISP_EMODEL, "%s: %.400s", ld->path, why.text);
-    if ((st = wisp_net_each(&m->net, map_param, (void *)ld, err)) != WISP_OK) return st;
-    for (int i = 0; i < m->net.n_layers; i++)
-        if (m->net.layers[i].wires.fan && (st = map_wires(&m->net.layers[i], ld, err)) != WISP_OK)
-            return st;
+    for (size_t i = 0; i < m->net.list.n; i++)
+        if ((st = map_param(&m->net.list.p[i], ld, err)) != WISP_OK) return st;
     if ((st = load_counts(ld, err)) != WISP_OK) return st;
     if ((st = load_values(ld, err)) != WISP_OK) return st;
     if ((st = load_votes(ld, err)) != WISP_OK ||

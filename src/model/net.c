@@ -88,11 +88,25 @@ static wisp_status plan_layer(struct wisp_net *net, wisp_error *err)
     l->number = i;
     l->n_in = i == 0 ? net->n_features : net->layers[i - 1].n_out;
     l->trains = net->sizes.training;
+    l->list = &net->list;
     for (int k = 0; k < i; k++)
         l->turn += net->layers[k].kind == l->kind && net->layers[k].word == l->word;
     wisp_status st = l->kind->plan(l, &net->sizes, err);
     if (st == WISP_OK) net->n_layers++;
     return st;
+}
+
+/* The list is whole and moves no more. */
+static wisp_status settle(struct wisp_net *net, wisp_error *err)
+{
+    struct wisp_param *p = net->list.p;
+    if (net->list.full) return wisp_fail_mem(err, net->list.n * sizeof *p, "the parameters");
+    for (int i = 0; i < net->n_layers; i++) {
+        net->layers[i].params = p;
+        net->layers[i].list = NULL;
+        p += net->layers[i].n_params;
+    }
+    return WISP_OK;
 }
 
 wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_features,
@@ -120,12 +134,14 @@ wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_featu
         net->layers[net->n_layers].arg = (double)n_labels;
         st = plan_layer(net, err);
     }
+    if (st == WISP_OK) st = settle(net, err);
     if (st != WISP_OK) wisp_net_clear(net);
     return st;
 }
 
 void wisp_net_clear(struct wisp_net *net)
 {
+    wisp_params_clear(&net->list);
     wisp_free(net->layers);
     wisp_free(net->acts);
     wisp_free(net->params);
@@ -135,15 +151,14 @@ void wisp_net_clear(struct wisp_net *net)
     *net = (struct wisp_net){ 0 };
 }
 
-wisp_status wisp_net_each(struct wisp_net *net,
-                          wisp_status (*fn)(void *arg, struct wisp_param *p, wisp_error *err),
-                          void *arg, wisp_error *err)
+void wisp_net_lend(struct wisp_net *to, const struct wisp_net *from)
 {
-    wisp_status st = WISP_OK;
-    for (int i = 0; i < net->n_layers && st == WISP_OK; i++)
-        for (int k = 0; k < net->layers[i].n_params && st == WISP_OK; k++)
-            st = fn(arg, &net->layers[i].params[k], err);
-    return st;
+    for (size_t i = 0; i < to->list.n; i++) {
+        struct wisp_param *p = &to->list.p[i];
+        const struct wisp_param *q = &from->list.p[i];
+        p->w = q->w, p->b16 = q->b16, p->ids = q->ids;
+        p->i8 = q->i8, p->scale = q->scale;
+    }
 }
 
 /* ---- sizes ---- */
@@ -151,16 +166,15 @@ wisp_status wisp_net_each(struct wisp_net *net,
 size_t wisp_net_n_params(const struct wisp_net *net)
 {
     size_t n = 0;
-    for (int i = 0; i < net->n_layers; i++)
-        for (int k = 0; k < net->layers[i].n_params; k++)
-            n += net->layers[i].params[k].rows * net->layers[i].params[k].cols;
+    for (size_t i = 0; i < net->list.n; i++)
+        if (net->list.p[i].role == WISP_TRAINED) n += wisp_param_n(&net->list.p[i]);
     return n;
 }
 
-static size_t floats_of(const struct wisp_param *p, bool half)
+static size_t floats_of(const struct wisp_param *p)
 {
-    size_t n = p->rows * p->cols;
-    return round16(half ? (n + 1) / 2 : n);
+    size_t n = p->role == WISP_FIXED ? 0 : wisp_param_n(p);
+    return round16(p->half ? (n + 1) / 2 : n);
 }
 
 static bool half_moments(const struct wisp_param *p, unsigned slots)
@@ -171,11 +185,7 @@ static bool half_moments(const struct wisp_param *p, unsigned slots)
 size_t wisp_net_param_floats(const struct wisp_net *net)
 {
     size_t n = 0;
-    for (int i = 0; i < net->n_layers; i++)
-        for (int k = 0; k < net->layers[i].n_params; k++) {
-            const struct wisp_param *p = &net->layers[i].params[k];
-            n += floats_of(p, p->half);
-        }
+    for (size_t i = 0; i < net->list.n; i++) n += floats_of(&net->list.p[i]);
     return n;
 }
 
@@ -183,32 +193,31 @@ size_t wisp_net_param_floats(const struct wisp_net *net)
 
 static void lay_wires(const struct wisp_net *net, struct wisp_cut *c)
 {
-    for (int i = 0; i < net->n_layers; i++) {
-        struct wisp_layer *l = &net->layers[i];
-        if (!l->wires.fan) continue;
-        int32_t *in = wisp_cut_take(c, l->n_out * l->wires.fan, sizeof *in);
-        if (c->block) l->wires.in = in;
+    for (size_t i = 0; i < net->list.n; i++) {
+        struct wisp_param *p = &net->list.p[i];
+        if (p->role != WISP_FIXED) continue;
+        int32_t *ids = wisp_cut_take(c, wisp_param_n(p), sizeof *ids);
+        if (c->block) p->ids = ids;
     }
 }
 
 static void lay_state(const struct wisp_net *net, unsigned slots, struct wisp_cut *c)
 {
-    for (int i = 0; i < net->n_layers; i++)
-        for (int k = 0; k < net->layers[i].n_params; k++) {
-            struct wisp_param *q = &net->layers[i].params[k];
-            bool half = half_moments(q, slots);
-            size_t n = q->rows * q->cols, size = half ? sizeof *q->m16 : sizeof *q->m;
-            void *m = slots & WISP_SLOT_M ? wisp_cut_take(c, n, size) : NULL;
-            void *v = slots & WISP_SLOT_V ? wisp_cut_take(c, n, size) : NULL;
-            float *g2 = slots & WISP_SLOT_G2 ? wisp_cut_take(c, q->rows, sizeof *g2) : NULL;
-            uint32_t *count =
-                slots & WISP_SLOT_COUNT ? wisp_cut_take(c, q->rows, sizeof *count) : NULL;
-            if (!c->block) continue;
-            if (half) q->m16 = m, q->v16 = v;
-            else q->m = m, q->v = v;
-            q->g2 = g2;
-            q->count = count;
-        }
+    for (size_t i = 0; i < net->list.n; i++) {
+        struct wisp_param *q = &net->list.p[i];
+        if (q->role != WISP_TRAINED) continue;
+        bool half = half_moments(q, slots);
+        size_t n = wisp_param_n(q), size = half ? sizeof *q->m16 : sizeof *q->m;
+        void *m = slots & WISP_SLOT_M ? wisp_cut_take(c, n, size) : NULL;
+        void *v = slots & WISP_SLOT_V ? wisp_cut_take(c, n, size) : NULL;
+        float *g2 = slots & WISP_SLOT_G2 ? wisp_cut_take(c, q->rows, sizeof *g2) : NULL;
+        uint32_t *count = slots & WISP_SLOT_COUNT ? wisp_cut_take(c, q->rows, sizeof *count) : NULL;
+        if (!c->block) continue;
+        if (half) q->m16 = m, q->v16 = v;
+        else q->m = m, q->v = v;
+        q->g2 = g2;
+        q->count = count;
+    }
 }
 
 static void lay_work(const struct wisp_net *net, int threads, struct wisp_cut *c)
@@ -267,13 +276,13 @@ wisp_status wisp_net_alloc_params(struct wisp_net *net, wisp_error *err)
         return wisp_fail_mem(err, n_ids * sizeof *net->wires, "the connections");
     struct wisp_cut c = wisp_cut_of(net->wires, n_ids * sizeof *net->wires, WISP_CUT_KEEP);
     if (n_ids) lay_wires(net, &c);
-    for (int i = 0; i < net->n_layers; i++)
-        for (int k = 0; k < net->layers[i].n_params; k++) {
-            struct wisp_param *q = &net->layers[i].params[k];
-            if (q->half) q->b16 = (uint16_t *)p;
-            else q->w = p;
-            p += floats_of(q, q->half);
-        }
+    for (size_t i = 0; i < net->list.n; i++) {
+        struct wisp_param *q = &net->list.p[i];
+        if (q->role == WISP_FIXED) continue;
+        if (q->half) q->b16 = (uint16_t *)p;
+        else q->w = p;
+        p += floats_of(q);
+    }
     return WISP_OK;
 }
 

@@ -16,10 +16,11 @@ struct wisp_net {
     size_t n_features, n_labels;
     int n_layers; /* the last one is the output layer */
     struct wisp_layer *layers;
-    struct wisp_act *acts; /* (n_layers) what each layer gives; the output layer's is unused */
+    struct wisp_params list; /* the parameters of all layers */
+    struct wisp_act *acts;   /* (n_layers) what each layer gives; the output layer's is unused */
     struct wisp_layer_sizes sizes;
     float *params, *state, *work;
-    int32_t *wires;
+    int32_t *wires; /* ids of WISP_FIXED */
 };
 
 wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_features,
@@ -41,10 +42,8 @@ void wisp_net_init(struct wisp_net *net, uint64_t seed, struct wisp_pool *pool);
 /* Is every one of them (floats, bf16) a number, neither infinite nor NaN? */
 bool wisp_finite(const void *floats, size_t n);
 bool wisp_finite16(const void *halves, size_t n);
-/* Calls fn for every declared parameter, in order; stops at the first failure. */
-wisp_status wisp_net_each(struct wisp_net *net,
-                          wisp_status (*fn)(void *arg, struct wisp_param *p, wisp_error *err),
-                          void *arg, wisp_error *err);
+/* Lets the parameters of 'to', which was planned alike, lie where those of 'from' do. */
+void wisp_net_lend(struct wisp_net *to, const struct wisp_net *from);
 
 static inline struct wisp_layer *wisp_net_output(const struct wisp_net *net)
 {

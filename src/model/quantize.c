@@ -32,11 +32,10 @@ static bool becomes_narrow(const struct wisp_param *p)
 /* The parameter that becomes narrow under this name, or NULL. */
 static const struct wisp_param *find(const struct wisp_net *net, const char *name)
 {
-    for (int i = 0; i < net->n_layers; i++)
-        for (int k = 0; k < net->layers[i].n_params; k++) {
-            const struct wisp_param *p = &net->layers[i].params[k];
-            if (becomes_narrow(p) && strcmp(p->name, name) == 0) return p;
-        }
+    for (size_t i = 0; i < net->list.n; i++) {
+        const struct wisp_param *p = &net->list.p[i];
+        if (becomes_narrow(p) && strcmp(p->name, name) == 0) return p;
+    }
     return NULL;
 }
 
@@ -55,18 +54,17 @@ static wisp_status check(size_t *bytes, const struct job *j, const char *type, w
 {
     const struct wisp_net *net = &j->m->net;
     *bytes = 0;
-    for (int i = 0; i < net->n_layers; i++)
-        for (int k = 0; k < net->layers[i].n_params; k++) {
-            const struct wisp_param *p = &net->layers[i].params[k];
-            if (!becomes_narrow(p)) continue;
-            if (wisp_dtypes[type_of(p)].bytes <= wisp_dtypes[j->to].bytes)
-                return wisp_fail(err, WISP_EINVAL,
-                                 "quantize: the model's '%s' is %s already, expected weights that "
-                                 "%s makes smaller",
-                                 p->name, wisp_dtypes[type_of(p)].name, type);
-            *bytes += up64(p->rows * p->cols * wisp_dtypes[j->to].bytes);
-            if (j->to == WISP_I8) *bytes += up64(p->rows * sizeof *p->scale);
-        }
+    for (size_t i = 0; i < net->list.n; i++) {
+        const struct wisp_param *p = &net->list.p[i];
+        if (!becomes_narrow(p)) continue;
+        if (wisp_dtypes[type_of(p)].bytes <= wisp_dtypes[j->to].bytes)
+            return wisp_fail(err, WISP_EINVAL,
+                             "quantize: the model's '%s' is %s already, expected weights that "
+                             "%s makes smaller",
+                             p->name, wisp_dtypes[type_of(p)].name, type);
+        *bytes += up64(p->rows * p->cols * wisp_dtypes[j->to].bytes);
+        if (j->to == WISP_I8) *bytes += up64(p->rows * sizeof *p->scale);
+    }
     if (*bytes == 0)
         return wisp_fail(err, WISP_EINVAL, "quantize: no weights of more than one column");
     return WISP_OK;
@@ -136,7 +134,7 @@ static void *add(struct job *j, const struct wisp_tensor *like, enum wisp_dtype 
 static wisp_status add_narrow(struct job *j, const struct wisp_tensor *old,
                               const struct wisp_param *p, const char *type, wisp_error *err)
 {
-    void *to = add(j, old, j->to, 2);
+    void *to = add(j, old, j->to, old->n_dims);
     float *scale = NULL;
     if (j->to == WISP_I8) {
         scale = add(j, old, WISP_F32, 1);

@@ -17,15 +17,7 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
     wisp_status st =
         wisp_net_plan(&s->net, m->spec, m->net.n_features, m->net.n_labels, &sizes, err);
     if (st != WISP_OK) return st;
-    for (int i = 0; i < s->net.n_layers; i++) {
-        s->net.layers[i].wires.in = m->net.layers[i].wires.in;
-        for (int p = 0; p < s->net.layers[i].n_params; p++) {
-            struct wisp_param *to = &s->net.layers[i].params[p];
-            const struct wisp_param *from = &m->net.layers[i].params[p];
-            to->w = from->w, to->b16 = from->b16;
-            to->i8 = from->i8, to->scale = from->scale;
-        }
-    }
+    wisp_net_lend(&s->net, &m->net);
     const struct wisp_layer *out = wisp_net_output(&s->net);
     int threads = wisp_pool_threads(ctx->pool);
     size_t columns = m->values.mode == WISP_VALUES_STANDARD ? m->net.n_features : 0;
@@ -100,8 +92,8 @@ static void run_cpu(struct wisp_scorer *s)
         return;
     }
     size_t n = step.batch->n;
-    wisp_output_topk(wisp_net_output(&s->net), s->ctx, s->m->loss, h, n, s->alone, s->k, s->labels, s->scores,
-                     s->scratch, s->thread_scratch);
+    wisp_output_topk(wisp_net_output(&s->net), s->ctx, s->m->loss, h, n, s->alone, s->k, s->labels,
+                     s->scores, s->scratch, s->thread_scratch);
     s->n_scored += n * s->net.n_labels;
 }
 

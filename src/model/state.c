@@ -27,22 +27,27 @@
 #include <xxhash.h>
 
 static const char FORMAT[] = "wisp-state 2";
-enum { ROOM = 4200, PARAM_PARTS = 5 };
+enum { ROOM = 4200 };
 
 struct list {
     struct wisp_tensor *t;
-    size_t n;
+    size_t n, cap;
+    bool full; /* out of memory: asked for once, when the list is whole */
 };
 
 void wisp_state_name(char *out, const struct wisp_param *p, const char *what)
 {
-    snprintf(out, WISP_NAME_BYTES, "%.40s.%s", p->name, what);
+    snprintf(out, WISP_NAME_BYTES, "%s.%s", p->name, what);
 }
 
 static void add(struct list *l, const struct wisp_param *p, const char *what, enum wisp_dtype dtype,
                 void *data, size_t count)
 {
-    if (!data) return;
+    if (!data || l->full) return;
+    if (!wisp_grow(&l->t, l->n, &l->cap, sizeof *l->t)) {
+        l->full = true;
+        return;
+    }
     struct wisp_tensor *t = &l->t[l->n++];
     *t = (struct wisp_tensor){
         .dtype = dtype,
@@ -55,18 +60,16 @@ static void add(struct list *l, const struct wisp_param *p, const char *what, en
 }
 
 /* Everything of a parameter that a run changes. */
-static wisp_status list_param(void *arg, struct wisp_param *p, wisp_error *err)
+static void list_param(struct list *l, const struct wisp_param *p)
 {
-    (void)err;
-    add(arg, p, "w", WISP_F32, p->w, p->rows * p->cols);
-    add(arg, p, "w", WISP_BF16, p->b16, p->rows * p->cols);
-    add(arg, p, "m", WISP_F32, p->m, p->rows * p->cols);
-    add(arg, p, "m", WISP_BF16, p->m16, p->rows * p->cols);
-    add(arg, p, "v", WISP_F32, p->v, p->rows * p->cols);
-    add(arg, p, "v", WISP_BF16, p->v16, p->rows * p->cols);
-    add(arg, p, "g2", WISP_F32, p->g2, p->rows);
-    add(arg, p, "count", WISP_I32, p->count, p->rows);
-    return WISP_OK;
+    add(l, p, "w", WISP_F32, p->w, wisp_param_n(p));
+    add(l, p, "w", WISP_BF16, p->b16, wisp_param_n(p));
+    add(l, p, "m", WISP_F32, p->m, wisp_param_n(p));
+    add(l, p, "m", WISP_BF16, p->m16, wisp_param_n(p));
+    add(l, p, "v", WISP_F32, p->v, wisp_param_n(p));
+    add(l, p, "v", WISP_BF16, p->v16, wisp_param_n(p));
+    add(l, p, "g2", WISP_F32, p->g2, p->rows);
+    add(l, p, "count", WISP_I32, p->count, p->rows);
 }
 
 static void list_sampler(struct list *l, struct wisp_sampler *s, const struct wisp_param *as)
@@ -79,11 +82,8 @@ static void list_sampler(struct list *l, struct wisp_sampler *s, const struct wi
 
 static wisp_status list_all(struct list *l, struct wisp_run *r, wisp_error *err)
 {
-    size_t each = WISP_MAX_PARAMS * PARAM_PARTS + WISP_SAMPLER_BLOBS,
-           most = (size_t)r->m->net.n_layers * each + 1;
-    *l = (struct list){ wisp_zalloc(most, sizeof *l->t), 0 };
-    if (!l->t) return wisp_fail_mem(err, most * sizeof *l->t, "the list of tensors");
-    wisp_net_each(&r->m->net, list_param, l, NULL);
+    *l = (struct list){ 0 };
+    for (size_t i = 0; i < r->m->net.list.n; i++) list_param(l, &r->m->net.list.p[i]);
     struct wisp_param sampler = { .name = "sampler" };
     list_sampler(l, r->sampler, &sampler);
     for (int i = 0; i < r->n_hidden; i++) {
@@ -94,7 +94,7 @@ static wisp_status list_all(struct list *l, struct wisp_run *r, wisp_error *err)
     if (r->sampler) add(l, &recall, "sums", WISP_I32, &r->recall.sums, sizeof r->recall.sums / 4);
     struct wisp_param whole = { .name = "average" };
     add(l, &whole, "w", WISP_F32, r->average, wisp_net_param_floats(&r->m->net));
-    return WISP_OK;
+    return l->full ? wisp_fail_mem(err, l->n * sizeof *l->t, "the list of tensors") : WISP_OK;
 }
 
 static void state_path(char *out, const struct wisp_run *r)
@@ -330,11 +330,6 @@ wisp_status wisp_state_param_ok(const struct wisp_param *p, const char *path, wi
         path, p->name, WISP_CLOCK_MAX);
 }
 
-static wisp_status check_param(void *path, struct wisp_param *p, wisp_error *err)
-{
-    return wisp_state_param_ok(p, path, err);
-}
-
 /* Mean hits of a sample are 0 .. 1. */
 static bool recall_fits(const struct wisp_recall *t)
 {
@@ -363,9 +358,10 @@ static wisp_status restore(struct wisp_run *r, const struct wisp_tensor_file *f,
                  path);
         return WISP_OK;
     }
-    if ((st = copy_all(r, f, path, err)) != WISP_OK ||
-        (st = wisp_net_each(&r->m->net, check_param, (void *)path, err)) != WISP_OK)
-        return st;
+    st = copy_all(r, f, path, err);
+    for (size_t i = 0; i < r->m->net.list.n && st == WISP_OK; i++)
+        st = wisp_state_param_ok(&r->m->net.list.p[i], path, err);
+    if (st != WISP_OK) return st;
     const char *kernels = wisp_tensor_file_meta(f, "kernels"),
                *saved = wisp_tensor_file_meta(f, "model");
     if (kernels && strcmp(kernels, r->ctx->k->name) != 0)

@@ -55,9 +55,10 @@ static void use_block(struct wisp_run *r, float *block, const float *was)
 {
     struct wisp_net *nets[] = { &r->m->net, &r->scorer.net };
     for (int i = 0; i < 2; i++)
-        for (int l = 0; l < nets[i]->n_layers; l++)
-            for (int p = 0; p < nets[i]->layers[l].n_params; p++)
-                nets[i]->layers[l].params[p].w = block + (nets[i]->layers[l].params[p].w - was);
+        for (size_t k = 0; k < nets[i]->list.n; k++) {
+            struct wisp_param *p = &nets[i]->list.p[k];
+            if (p->w) p->w = block + (p->w - was);
+        }
 }
 
 /* ---- epochs ---- */

@@ -31,10 +31,11 @@ enum { MADE = 1, FIX = 2, SMALL_CHUNKS = 4 }; /* how */
 static void use_model(const struct wisp_model *m)
 {
     unsigned sum = 0;
-    for (int i = 0; i < m->net.n_layers; i++) {
-        const struct wisp_layer *l = &m->net.layers[i];
-        for (int k = 0; k < l->n_params; k++) {
-            const struct wisp_param *p = &l->params[k];
+    for (size_t i = 0; i < m->net.list.n; i++) {
+        const struct wisp_param *p = &m->net.list.p[i];
+        for (size_t e = 0; p->role == WISP_FIXED && e < wisp_param_n(p); e++)
+            if (p->ids[e] < 0 || (size_t)p->ids[e] >= p->below) fuzz_die("a wire", NULL);
+        if (p->role != WISP_FIXED) {
             const unsigned char *w = p->w     ? (const unsigned char *)p->w
                                      : p->b16 ? (const unsigned char *)p->b16
                                               : (const unsigned char *)p->i8;
@@ -46,8 +47,6 @@ static void use_model(const struct wisp_model *m)
                 if (!(p->scale[row] >= 0 && p->scale[row] - p->scale[row] == 0))
                     fuzz_die("a scale", NULL);
         }
-        for (size_t e = 0; l->wires.fan && e < l->n_out * l->wires.fan; e++)
-            if (l->wires.in[e] < 0 || (size_t)l->wires.in[e] >= l->n_in) fuzz_die("a wire", NULL);
     }
     for (size_t l = 0; l < m->net.n_labels; l++) sum += (unsigned)m->label_rows[l];
     for (size_t f = 0; m->values.idf && f < m->net.n_features; f++) sum += m->values.idf[f] > 1;

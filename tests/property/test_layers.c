@@ -34,9 +34,7 @@ static void check_net(const struct wisp_kernels *k, uint64_t start, int hidden)
             double ref = mean_loss(&r);
             CHECK(fabs(a - ref) <= 3e-6 * (1 + ref), "%s '%s' %s: loss %.9g, expected %.9g",
                   k->name, r.spec, loss->name, a, ref);
-            for (int i = 0; i < r.net.n_layers; i++)
-                for (int p = 0; p < r.net.layers[i].n_params; p++)
-                    check_param(&r, &r.net.layers[i].params[p]);
+            for (size_t i = 0; i < r.net.list.n; i++) check_param(&r, &r.net.list.p[i]);
         }
     }
     rig_clear(&r);
@@ -155,6 +153,8 @@ static void test_topk(const struct wisp_kernels *k)
             t.l = (struct wisp_layer){ .kind = &wisp_layer_output,
                                        .number = 1,
                                        .n_in = 1 + below(20) };
+            struct wisp_params list = { 0 };
+            t.l.list = &list;
             t.l.arg = (double)sizes[i];
             struct wisp_layer_sizes s = { .batch = t.n, .active = sizes[i] };
             CHECK(t.l.kind->plan(&t.l, &s, &err) == WISP_OK &&
@@ -171,6 +171,7 @@ static void test_topk(const struct wisp_kernels *k)
             topk_one(&t, wisp_loss_at(0), sizes[i] < 1000 ? sizes[i] + 1 : 100);
             wisp_pool_free(t.ctx.pool);
             free(t.w), free(t.bias), free(t.h);
+            wisp_params_clear(&list);
         }
 }
 

@@ -37,9 +37,7 @@ static void check_own(struct rig *r, struct rig *three, const struct wisp_loss *
     double ref = mean_loss(r);
     CHECK(fabs(a - ref) <= 3e-6 * (1 + ref), "%s '%s' %s: loss %.9g, expected %.9g", r->ctx.k->name,
           r->spec, loss->name, a, ref);
-    for (int i = 0; i < r->net.n_layers; i++)
-        for (int p = 0; p < r->net.layers[i].n_params; p++)
-            check_param(r, &r->net.layers[i].params[p]);
+    for (size_t i = 0; i < r->net.list.n; i++) check_param(r, &r->net.list.p[i]);
 }
 
 /* Every sample owns the whole set: the same numbers as with one set for all. */

@@ -52,14 +52,12 @@ static void compare(const struct wisp_model *old, const struct wisp_model *grown
           "%s", err.text);
     wisp_net_init(&fresh, 3, ctx->pool);
     *changed = *moved = 0;
-    for (int i = 0; i < fresh.n_layers; i++)
-        for (int k = 0; k < fresh.layers[i].n_params; k++) {
-            const struct wisp_param *a = &old->net.layers[i].params[k],
-                                    *b = &grown->net.layers[i].params[k];
-            for (size_t e = 0; e < b->rows * b->cols; e++)
-                if (e < a->rows * a->cols) *changed += weight(a, e) != weight(b, e);
-                else *moved += weight(b, e) != fresh.layers[i].params[k].w[e];
-        }
+    for (size_t i = 0; i < fresh.list.n; i++) {
+        const struct wisp_param *a = &old->net.list.p[i], *b = &grown->net.list.p[i];
+        for (size_t e = 0; a->role != WISP_FIXED && e < wisp_param_n(b); e++)
+            if (e < wisp_param_n(a)) *changed += weight(a, e) != weight(b, e);
+            else *moved += weight(b, e) != fresh.list.p[i].w[e];
+    }
     wisp_net_clear(&fresh);
 }
 
@@ -83,11 +81,10 @@ static void test_nets(void)
         compare(a, b, &changed, &moved);
         CHECK(changed == 0 && moved > 100, "%zu old weights changed, %zu new ones moved", changed,
               moved);
-        for (int i = 0; i < a->net.n_layers; i++) {
-            const struct wisp_layer *x = &a->net.layers[i], *y = &b->net.layers[i];
-            CHECK(!x->wires.fan || memcmp(x->wires.in, y->wires.in,
-                                          x->n_out * x->wires.fan * sizeof *x->wires.in) == 0,
-                  "layer %d has other connections", i);
+        for (size_t i = 0; i < a->net.list.n; i++) {
+            const struct wisp_param *x = &a->net.list.p[i], *y = &b->net.list.p[i];
+            CHECK(!x->ids || memcmp(x->ids, y->ids, wisp_param_n(x) * sizeof *x->ids) == 0,
+                  "%s: other connections", x->name);
         }
         for (size_t l = 0; l < L2; l++) {
             int64_t want = more->label_rows[l] + (l < L1 ? first->label_rows[l] : 0);

@@ -414,14 +414,12 @@ static void test_round_trip(void)
               wisp_model_load(&l, model, &err) == WISP_OK,
           "%s", err.text);
     if (!l) return;
-    for (int i = 0; i < m->net.n_layers; i++)
-        for (int k = 0; k < m->net.layers[i].n_params; k++) {
-            const struct wisp_param *p = &m->net.layers[i].params[k],
-                                    *q = &l->net.layers[i].params[k];
-            CHECK(strcmp(p->name, q->name) == 0 && p->rows == q->rows && p->cols == q->cols &&
-                      memcmp(p->w, q->w, p->rows * p->cols * sizeof *p->w) == 0,
-                  "%s differs", p->name);
-        }
+    for (size_t i = 0; i < m->net.list.n; i++) {
+        const struct wisp_param *p = &m->net.list.p[i], *q = &l->net.list.p[i];
+        CHECK(strcmp(p->name, q->name) == 0 && p->rows == q->rows && p->cols == q->cols &&
+                  memcmp(p->w, q->w, p->rows * p->cols * sizeof *p->w) == 0,
+              "%s differs", p->name);
+    }
     CHECK(same_names(&m->labels, &l->labels) && same_names(&m->vocab, &l->vocab) &&
               l->labels.n == 4,
           "names differ");

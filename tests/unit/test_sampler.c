@@ -606,14 +606,12 @@ static void copy_run(struct rig *to, const struct rig *from)
         memcpy(y[i].data, x[i].data, x[i].bytes);
     }
     memcpy(to->net.params, from->net.params, wisp_net_param_floats(&from->net) * sizeof(float));
-    for (int i = 0; i < from->net.n_layers; i++)
-        for (int k = 0; k < from->net.layers[i].n_params; k++) {
-            struct wisp_param *p = &to->net.layers[i].params[k],
-                              *q = &from->net.layers[i].params[k];
-            memcpy(p->m, q->m, q->rows * q->cols * sizeof *p->m);
-            memcpy(p->v, q->v, q->rows * q->cols * sizeof *p->v);
-            memcpy(p->count, q->count, q->rows * sizeof *p->count);
-        }
+    for (size_t i = 0; i < from->net.list.n; i++) {
+        struct wisp_param *p = &to->net.list.p[i], *q = &from->net.list.p[i];
+        memcpy(p->m, q->m, q->rows * q->cols * sizeof *p->m);
+        memcpy(p->v, q->v, q->rows * q->cols * sizeof *p->v);
+        memcpy(p->count, q->count, q->rows * sizeof *p->count);
+    }
     to->number = from->number;
     wisp_sampler_restored(to->s, to->ctx);
 }

@@ -86,9 +86,8 @@ static void read_batch(char *p)
 
 static struct wisp_param *param(const char *name)
 {
-    for (int i = 0; i < net.n_layers; i++)
-        for (int k = 0; k < net.layers[i].n_params; k++)
-            if (strcmp(net.layers[i].params[k].name, name) == 0) return &net.layers[i].params[k];
+    for (size_t i = 0; i < net.list.n; i++)
+        if (strcmp(net.list.p[i].name, name) == 0) return &net.list.p[i];
     CHECK(false, "no parameter '%s'", name);
     return NULL;
 }

@@ -42,7 +42,7 @@ static void test_challenge(void)
         for (int l = 0; l <= block; l++) {
             CHECK(wisp_radix_layer(start, in, &r, (size_t)(l % block), &err) == WISP_OK, "%s",
                   err.text);
-            const struct wisp_wires *w = &net.layers[2 * l].wires;
+            const struct wisp_wires found = wisp_layer_wires(&net.layers[2 * l]), *w = &found;
             CHECK(w->fan == 32 && memcmp(w->in, in, sizeof *in * 32 * n) == 0,
                   "%u neurons, layer %d differs", n, l);
         }
@@ -52,7 +52,7 @@ static void test_challenge(void)
     struct wisp_radix r = { .n_neurons = 1024, .n_layers = 8 };
     if (!wire_spec(&net, "sparse random 1024, relu, sparse radix 1024", 1024, 1)) return;
     CHECK(wisp_radix_layer(start, in, &r, 0, &err) == WISP_OK &&
-              memcmp(net.layers[2].wires.in, in, sizeof *in * 32 * 1024) == 0,
+              memcmp(net.layers[2].params[2].ids, in, sizeof *in * 32 * 1024) == 0,
           "the first radix layer is not the first");
     wisp_net_clear(&net);
 }
@@ -68,8 +68,9 @@ static void test_any_size(void)
         bool radix = i % 2;
         struct wisp_net net;
         if (!wire(&net, radix ? "radix" : "random", n_in, n_out, 1, (uint64_t)i)) return;
-        const struct wisp_wires *w = &net.layers[0].wires;
-        CHECK(w->fan == (n_in < 32 ? n_in : 32) && strcmp(w->name, "0.sparse.inputs") == 0,
+        const struct wisp_wires found = wisp_layer_wires(&net.layers[0]), *w = &found;
+        CHECK(w->fan == (n_in < 32 ? n_in : 32) &&
+                  strcmp(net.layers[0].params[2].name, "0.sparse.inputs") == 0,
               "%zu inputs: fan %zu", n_in, w->fan);
         size_t *used = calloc(n_in, sizeof *used), least = SIZE_MAX, top = 0;
         for (size_t e = 0; e < n_out * w->fan; e++) {
@@ -106,7 +107,7 @@ static void test_mixing(void)
         uint64_t *from = calloc(n * words, 8), *to = calloc(n * words, 8), *t;
         for (size_t i = 0; i < n; i++) from[i * words + i / 64] |= 1ull << i % 64;
         for (int l = 0; l < layers; l++) {
-            const struct wisp_wires *w = &net.layers[2 * l].wires;
+            const struct wisp_wires found = wisp_layer_wires(&net.layers[2 * l]), *w = &found;
             memset(to, 0, n * words * 8);
             for (size_t e = 0; e < n * w->fan; e++)
                 for (size_t k = 0; k < words; k++)
@@ -131,10 +132,10 @@ static void test_random(void)
     if (!wire(&a, "random", IN, OUT, 2, 5) || !wire(&b, "random", IN, OUT, 2, 5) ||
         !wire(&c, "random", IN, OUT, 2, 6))
         return;
-    const struct wisp_wires *w = &a.layers[0].wires;
+    const struct wisp_wires found = wisp_layer_wires(&a.layers[0]), *w = &found;
     size_t bytes = OUT * w->fan * sizeof *w->in;
-    CHECK(memcmp(w->in, b.layers[0].wires.in, bytes) == 0, "the same seed differs");
-    CHECK(memcmp(w->in, c.layers[0].wires.in, bytes) != 0, "another seed does not");
+    CHECK(memcmp(w->in, b.layers[0].params[2].ids, bytes) == 0, "the same seed differs");
+    CHECK(memcmp(w->in, c.layers[0].params[2].ids, bytes) != 0, "another seed does not");
     double used[IN] = { 0 }, want = (double)OUT * (double)w->fan / IN;
     for (size_t e = 0; e < OUT * w->fan; e++) used[w->in[e]]++;
     for (int i = 0; i < IN; i++)
@@ -142,8 +143,9 @@ static void test_random(void)
               used[i], want);
     wisp_net_clear(&a), wisp_net_clear(&b), wisp_net_clear(&c);
     if (!wire(&a, "random", IN, IN, 2, 5)) return;
-    bytes = IN * a.layers[0].wires.fan * sizeof *w->in;
-    CHECK(memcmp(a.layers[0].wires.in, a.layers[2].wires.in, bytes) != 0, "layers do not differ");
+    bytes = IN * a.layers[0].params[2].cols * sizeof *w->in;
+    CHECK(memcmp(a.layers[0].params[2].ids, a.layers[2].params[2].ids, bytes) != 0,
+          "layers do not differ");
     wisp_net_clear(&a);
 }
 
@@ -234,10 +236,11 @@ static void test_file(const wisp_data *d)
           "%s", err.text);
     if (!m || !score(was, m, d)) return;
     struct wisp_layer *l = &m->net.layers[2];
-    size_t n = l->n_out * l->wires.fan;
-    CHECK(l->n_out == 70 && l->wires.fan == 9 && l->params[0].rows == 70 && l->params[0].cols == 9,
-          "'%s': %zu outputs of %zu inputs", m->spec, l->n_out, l->wires.fan);
-    int32_t *in = l->wires.in, *ids = malloc(n * sizeof *ids);
+    struct wisp_param *inputs = &l->params[2];
+    size_t n = wisp_param_n(inputs);
+    CHECK(l->n_out == 70 && inputs->cols == 9 && l->params[0].rows == 70 && l->params[0].cols == 9,
+          "'%s': %zu outputs of %zu inputs", m->spec, l->n_out, inputs->cols);
+    int32_t *in = inputs->ids, *ids = malloc(n * sizeof *ids);
     CHECK(wisp_model_save(m, other, 1, 1, NULL, &err) == WISP_OK &&
               wisp_model_load(&again, other, &err) == WISP_OK,
           "%s", err.text);
@@ -246,7 +249,7 @@ static void test_file(const wisp_data *d)
 
     /* Other connections in the file: all moved by one where that is possible. */
     for (size_t e = 0; e < n; e++) ids[e] = (int32_t)(e % 9 * 2 + e / 9 % 30);
-    l->wires.in = ids;
+    inputs->ids = ids;
     CHECK(wisp_model_save(m, other, 1, 1, NULL, &err) == WISP_OK &&
               wisp_model_load(&again, other, &err) == WISP_OK,
           "%s", err.text);
@@ -278,7 +281,7 @@ static void test_file(const wisp_data *d)
     CHECK(wisp_model_save(m, other, 1, 1, NULL, &err) == WISP_OK &&
               wisp_model_load(&again, other, &err) == WISP_EMODEL,
           "an input twice");
-    l->wires.fan = 0; /* a file without them */
+    strcpy(inputs->name, "others"); /* a file without them */
     CHECK(wisp_model_save(m, other, 1, 1, NULL, &err) == WISP_OK &&
               wisp_model_load(&again, other, &err) == WISP_EMODEL &&
               strstr(err.text, "tensor '2.sparse.inputs' is missing"),
@@ -300,7 +303,8 @@ static void test_init(const wisp_data *d)
     if (wisp_model_load(&m, model, &err) == WISP_OK &&
         wisp_model_load(&on, other, &err) == WISP_OK && score(was, m, d) && score(is, on, d)) {
         const struct wisp_layer *l = &m->net.layers[2];
-        CHECK(memcmp(l->wires.in, on->net.layers[2].wires.in, l->n_out * l->wires.fan * 4) == 0,
+        CHECK(memcmp(l->params[2].ids, on->net.layers[2].params[2].ids,
+                     wisp_param_n(&l->params[2]) * 4) == 0,
               "other connections");
         for (int i = 0; i < N * K; i++) CHECK(fabsf(was[i] - is[i]) < 1e-3f, "score %d", i);
     } else CHECK(false, "%s", err.text);
