@@ -3,10 +3,11 @@
  *
  * The kernels lie in a shared object of their own, wisp-cuda.so, which is opened when a card is
  * asked for (device.c): one binary serves machines with and without one.  It exports one function,
- * wisp_cuda_table(), and knows nothing of the library but this header and wisp.h. */
+ * wisp_cuda_table(), and knows nothing of the library but this header, wisp.h, base and graph. */
 #ifndef WISP_CUDA_CUDA_H
 #define WISP_CUDA_CUDA_H
 
+#include "graph/ids.h"
 #include "wisp/wisp.h"
 
 #include <stdbool.h>
@@ -17,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { WISP_CUDA_VERSION = 4 }; /* of this interface */
+enum { WISP_CUDA_VERSION = 5 }; /* of this interface */
 
 struct wisp_cuda_card {
     char name[128];
@@ -70,10 +71,6 @@ struct wisp_cuda_block { /* rows in CSR order */
     const int32_t *yi;
 };
 
-enum wisp_cuda_optimizer { WISP_CUDA_ADAM, WISP_CUDA_ADAGRAD, WISP_CUDA_SGD };
-enum wisp_cuda_loss { WISP_CUDA_SOFTMAX, WISP_CUDA_BCE };
-enum wisp_cuda_precision { WISP_CUDA_FP32, WISP_CUDA_BF16 };
-
 struct wisp_cuda_hash { /* of --sampling lsh; n_tables 0: none */
     size_t n_tables;
     int family; /* 0 dwta, 1 wta, 2 simhash, 3 minhash */
@@ -91,11 +88,11 @@ struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the calle
                             trainer */
     struct wisp_cuda_net net;
     size_t batch;
-    enum wisp_cuda_optimizer optimizer;
+    enum wisp_optimizer_id optimizer;
     float momentum;
     const float *correct1, *correct2; /* (WISP_CLOCK_FACTORS) */
-    enum wisp_cuda_loss loss;
-    enum wisp_cuda_precision precision;
+    enum wisp_loss_id loss;
+    enum wisp_precision_id precision;
     uint64_t seed;
     size_t most_bytes; /* of the card; beyond it the output layer's rows stay where they are */
     /* rows */
@@ -210,6 +207,7 @@ struct wisp_cuda_runner;
 
 struct wisp_cuda {
     int version;
+    unsigned optimizers, losses, precisions; /* that it has: bit i is the one with id i */
     wisp_status (*card)(struct wisp_cuda_card *out, wisp_error *err);
     /* Bytes of the card that create() will take, without and with the output layer's rows on the
      * host. */

@@ -244,7 +244,7 @@ static __device__ void move_long(const struct wisp_din &in, const struct wisp_do
 
 /* The first blocks look for long lists, in turns, and take them as they come; the bias is one.  In
  * all others a warp has a feature, if its list is short. */
-template <enum wisp_dopt_kind KIND>
+template <enum wisp_optimizer_id KIND>
 __global__ static void __launch_bounds__(32 * BACK_WARPS, 4)
     move_rows(const __grid_constant__ struct wisp_din in)
 {
@@ -296,9 +296,9 @@ void wisp_input_backward(const struct wisp_din &in, cudaStream_t s)
     while (warps > 1 && warps * in.width * 4 > 40 << 10) warps /= 2; /* 48 KB without asking */
     size_t bytes = warps * in.width * 4,
            blocks = LONG_BLOCKS + (in.most_touched + warps - 1) / warps;
-    auto kernel = in.opt.kind == WISP_DADAM      ? move_rows<WISP_DADAM>
-                  : in.opt.kind == WISP_DADAGRAD ? move_rows<WISP_DADAGRAD>
-                                                 : move_rows<WISP_DSGD>;
+    auto kernel = in.opt.kind == WISP_ADAM      ? move_rows<WISP_ADAM>
+                  : in.opt.kind == WISP_ADAGRAD ? move_rows<WISP_ADAGRAD>
+                                                : move_rows<WISP_SGD>;
     if (bytes > 40 << 10)
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     kernel<<<(unsigned)blocks, 32 * (unsigned)warps, bytes, s>>>(in);

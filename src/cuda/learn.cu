@@ -193,11 +193,11 @@ static __device__ struct work work_at(char *block, size_t k, size_t tiles)
 }
 
 /* What E must be above to be worth listing: what the pot has is known already (output.c). */
-static __device__ float limit_of(const struct wisp_dfind &f, enum wisp_dloss loss, size_t i)
+static __device__ float limit_of(const struct wisp_dfind &f, enum wisp_loss_id loss, size_t i)
 {
     float z = f.limit[i];
     if (z == -CUDART_INF_F) return z;
-    return 0.98f * (loss == WISP_DSOFTMAX ? expf(z - f.origin[i]) : 1 / (1 + expf(-z)));
+    return 0.98f * (loss == WISP_SOFTMAX ? expf(z - f.origin[i]) : 1 / (1 + expf(-z)));
 }
 
 /* Lists the rows of the chosen tiles that may be among the best; returns how many. */
@@ -273,7 +273,7 @@ static __device__ void renew_max(const struct wisp_dfind &f, const struct work &
 template <bool half>
 static __global__ void __launch_bounds__(256)
     best_rows(const struct wisp_dfind f, const void *e, size_t lde, size_t tiles,
-              enum wisp_dloss loss, const float *max, size_t stride, bool made)
+              enum wisp_loss_id loss, const float *max, size_t stride, bool made)
 {
     extern __shared__ uint4 block[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, k = (int)f.k;
@@ -336,7 +336,7 @@ static void launch_best(const struct wisp_dfind &f, const struct wisp_dout &o, c
 void wisp_find_best(const struct wisp_dfind &f, const struct wisp_dout &o, cudaStream_t s)
 {
     if (f.k == 0 || f.batch == 0 || f.active.room == 0) return;
-    if (o.precision == WISP_DBF16) launch_best<true>(f, o, s);
+    if (o.precision == WISP_IN_BF16) launch_best<true>(f, o, s);
     else launch_best<false>(f, o, s);
 }
 

@@ -130,14 +130,11 @@ void wisp_wires_backward(const struct wisp_dnet &n, size_t layer, cudaStream_t s
 
 /* ---- out.cu: the output layer on the active set (layer/output.c) ---- */
 
-enum wisp_dprecision { WISP_DFP32, WISP_DBF16 };
-enum wisp_dloss { WISP_DSOFTMAX, WISP_DBCE };
-
 struct wisp_dout {
     const struct wisp_dnow *now;
     size_t batch, width;
-    enum wisp_dloss loss;
-    enum wisp_dprecision precision;
+    enum wisp_loss_id loss;
+    enum wisp_precision_id precision;
     struct wisp_dparam w, bias; /* (n_labels, width), (n_labels, 1) */
     struct wisp_dopt opt;
     struct wisp_dactive active;

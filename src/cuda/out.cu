@@ -307,7 +307,7 @@ static size_t splits_of(const struct wisp_dout &o)
 
 size_t wisp_out_lay(struct wisp_dout *o, void *block)
 {
-    size_t at = 0, each = o->precision == WISP_DBF16 ? 2 : 4, k = depth_of(*o);
+    size_t at = 0, each = o->precision == WISP_IN_BF16 ? 2 : 4, k = depth_of(*o);
     size_t rows = up(o->active.room, 2 * BM);
     o->fast = wisp_out_has_wgmma(*o);
     o->lde = up(o->batch, BN);
@@ -351,7 +351,7 @@ template <class T> __global__ static void gather(struct wisp_dout o, struct pane
 
 /* ---- logits ---- */
 
-template <class T, enum wisp_dloss LOSS>
+template <class T, enum wisp_loss_id LOSS>
 __global__ static void __launch_bounds__(THREADS)
     logits(struct wisp_dout o, struct panels<T> p, size_t k)
 {
@@ -466,7 +466,7 @@ __global__ static void __launch_bounds__(C_THREADS, sizeof(T) == 2 ? 8 : 6)
     const struct wisp_dnow *now = o.now;
     const uint32_t lane = threadIdx.x % 32;
     size_t i = blockIdx.x, n = now->n, n_tiles = up(*o.active.n, BM) / BM;
-    bool softmax = o.loss == WISP_DSOFTMAX;
+    bool softmax = o.loss == WISP_SOFTMAX;
     double loss = 0;
     float factor = 0;
     if (i < n) {
@@ -636,8 +636,8 @@ template <class T> static void forward(const struct wisp_dout &o, cudaStream_t s
         return;
     }
     dim3 tiles = grid(room / BM, o.lde / BN, 1);
-    if (o.loss == WISP_DSOFTMAX) logits<T, WISP_DSOFTMAX><<<tiles, THREADS, 0, s>>>(o, p, k);
-    else logits<T, WISP_DBCE><<<tiles, THREADS, 0, s>>>(o, p, k);
+    if (o.loss == WISP_SOFTMAX) logits<T, WISP_SOFTMAX><<<tiles, THREADS, 0, s>>>(o, p, k);
+    else logits<T, WISP_BCE><<<tiles, THREADS, 0, s>>>(o, p, k);
 }
 
 template <class T> static void hidden(const struct wisp_dout &o, cudaStream_t s)
@@ -662,7 +662,7 @@ template <class T> static void rows(const struct wisp_dout &o, cudaStream_t s)
 
 void wisp_out_forward(const struct wisp_dout &o, cudaStream_t s)
 {
-    if (o.precision == WISP_DBF16) forward<__nv_bfloat16>(o, s);
+    if (o.precision == WISP_IN_BF16) forward<__nv_bfloat16>(o, s);
     else forward<float>(o, s);
 }
 
@@ -670,19 +670,19 @@ void wisp_out_combine(const struct wisp_dout &o, cudaStream_t s)
 {
     unsigned n = (unsigned)o.lde;
     size_t k = depth_of(o);
-    if (o.precision == WISP_DBF16)
+    if (o.precision == WISP_IN_BF16)
         combine<<<n, C_THREADS, 0, s>>>(o, panels_of<__nv_bfloat16>(o), k);
     else combine<<<n, C_THREADS, 0, s>>>(o, panels_of<float>(o), k);
 }
 
 void wisp_out_hidden(const struct wisp_dout &o, cudaStream_t s)
 {
-    if (o.precision == WISP_DBF16) hidden<__nv_bfloat16>(o, s);
+    if (o.precision == WISP_IN_BF16) hidden<__nv_bfloat16>(o, s);
     else hidden<float>(o, s);
 }
 
 void wisp_out_rows(const struct wisp_dout &o, cudaStream_t s)
 {
-    if (o.precision == WISP_DBF16) rows<__nv_bfloat16>(o, s);
+    if (o.precision == WISP_IN_BF16) rows<__nv_bfloat16>(o, s);
     else rows<float>(o, s);
 }

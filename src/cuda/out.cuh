@@ -26,10 +26,10 @@ __device__ static inline float exponential(float x, __nv_bfloat16)
 
 /* What E is, and what the loss adds up. */
 template <class T>
-__device__ static inline float value_and_term(float *term, enum wisp_dloss loss, float z,
+__device__ static inline float value_and_term(float *term, enum wisp_loss_id loss, float z,
                                               float origin)
 {
-    if (loss == WISP_DSOFTMAX) return *term = exponential(z - origin, T());
+    if (loss == WISP_SOFTMAX) return *term = exponential(z - origin, T());
     float small = exponential(-fabsf(z), T()), part = 1 / (1 + small);
     *term = fmaxf(z, 0) + log1pf(small);
     return z < 0 ? small * part : part;

@@ -180,7 +180,7 @@ struct margins {                 /* what the epilogue adds; in shared memory */
 
 /* E of a group's tile, written; sums and the largest of a warp's 16 rows.  acc: Z without biases.
  */
-template <enum wisp_dloss LOSS>
+template <enum wisp_loss_id LOSS>
 static __device__ __forceinline__ void take_logits(const results &acc, const float (&bias)[2],
                                                    bf16 *e, size_t lde, struct margins *m,
                                                    int group)
@@ -200,7 +200,7 @@ static __device__ __forceinline__ void take_logits(const results &acc, const flo
 #pragma unroll
             for (int v = 0; v < 4; v++) {
                 float away = v % 2 ? shift.y : shift.x, z = acc[b][v] + bias[v / 2];
-                if (LOSS != WISP_DSOFTMAX) z -= away, away = 0;
+                if (LOSS != WISP_SOFTMAX) z -= away, away = 0;
                 value[v / 2][v % 2] = value_and_term<bf16>(&term[v / 2][v % 2], LOSS, z, away);
             }
             sum[2 * b] = term[0][0] + term[1][0];
@@ -309,7 +309,7 @@ static __device__ void place_h(const struct wisp_dout &o, unsigned char *to, siz
 
 /* Shared memory: h of the samples, 64 columns after the other; then a tile of rows of each group.
  * NEAR: rows and h come from where they are, and some blocks leave the panels; else from panels. */
-template <enum wisp_dloss LOSS, bool NEAR>
+template <enum wisp_loss_id LOSS, bool NEAR>
 __global__ static void __launch_bounds__(2 * GROUP, 2) logits(const struct wisp_dout o, int chunks)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -342,7 +342,7 @@ __global__ static void __launch_bounds__(2 * GROUP, 2) logits(const struct wisp_
     copy_commit();
     if (threadIdx.x < BN) {
         float origin =
-            LOSS == WISP_DSOFTMAX && col0 + threadIdx.x < n ? o.origin[col0 + threadIdx.x] : 0;
+            LOSS == WISP_SOFTMAX && col0 + threadIdx.x < n ? o.origin[col0 + threadIdx.x] : 0;
         m.shift[threadIdx.x] = col0 + threadIdx.x < n ? origin : INFINITY;
     }
     copy_wait<0>();
@@ -458,8 +458,8 @@ static __device__ void fetch_rows(const struct wisp_dout &o, const int32_t *acti
         size_t row = (size_t)active[e / lines], at = row * o.width + e % lines * 32;
         if (o.w.w) fetch(o.w.w + at);
         else fetch(o.w.b16 + at);
-        if (o.opt.kind != WISP_DADAGRAD) fetch(o.w.m + at);
-        if (o.opt.kind == WISP_DADAM) fetch(o.w.v + at);
+        if (o.opt.kind != WISP_ADAGRAD) fetch(o.w.m + at);
+        if (o.opt.kind == WISP_ADAM) fetch(o.w.v + at);
     }
 }
 
@@ -596,7 +596,7 @@ bool wisp_out_has_wgmma(const struct wisp_dout &o)
 {
     struct cudaFuncAttributes a = {};
     int device = 0, major = 0, shared = 0;
-    if (o.precision != WISP_DBF16 || o.width > MOST_WIDTH) return false;
+    if (o.precision != WISP_IN_BF16 || o.width > MOST_WIDTH) return false;
     if (cudaGetDevice(&device) != cudaSuccess ||
         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
         cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
@@ -604,7 +604,7 @@ bool wisp_out_has_wgmma(const struct wisp_dout &o)
         return false;
     /* elsewhere the kernels are empty, which shows in their static shared memory */
     return major == 9 && shared >= 200 << 10 &&
-           cudaFuncGetAttributes(&a, (const void *)logits<WISP_DSOFTMAX, true>) == cudaSuccess &&
+           cudaFuncGetAttributes(&a, (const void *)logits<WISP_SOFTMAX, true>) == cudaSuccess &&
            a.sharedSizeBytes > 0;
 }
 
@@ -629,10 +629,10 @@ void wisp_out_wgmma_logits(const struct wisp_dout &o, cudaStream_t s)
     if (blocks > tiles) blocks = tiles;
     if (blocks == 0 || across == 0) return;
     static void (*const kernels[2][2])(const struct wisp_dout, int) = {
-        { logits<WISP_DSOFTMAX, false>, logits<WISP_DSOFTMAX, true> },
-        { logits<WISP_DBCE, false>, logits<WISP_DBCE, true> }
+        { logits<WISP_SOFTMAX, false>, logits<WISP_SOFTMAX, true> },
+        { logits<WISP_BCE, false>, logits<WISP_BCE, true> }
     };
-    auto kernel = kernels[o.loss == WISP_DBCE][!wisp_out_wgmma_gathers(o)];
+    auto kernel = kernels[o.loss == WISP_BCE][!wisp_out_wgmma_gathers(o)];
     allow((const void *)kernel, bytes);
     kernel<<<dim3((unsigned)blocks, (unsigned)across), 2 * GROUP, bytes, s>>>(o, (int)chunks);
 }

@@ -11,6 +11,7 @@
 #define WISP_CUDA_STEP_CUH
 
 #include "base/bounds.h"
+#include "graph/ids.h"
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -27,10 +28,8 @@ struct wisp_dparam { /* a parameter: model's struct wisp_param, on the card */
     uint32_t *count;     /* (rows) */
 };
 
-enum wisp_dopt_kind { WISP_DADAM, WISP_DADAGRAD, WISP_DSGD };
-
 struct wisp_dopt { /* the optimiser */
-    enum wisp_dopt_kind kind;
+    enum wisp_optimizer_id kind;
     float momentum;
     const float *correct1, *correct2; /* (WISP_CLOCK_FACTORS) 1 - beta^t */
 };

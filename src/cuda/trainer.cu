@@ -526,24 +526,35 @@ static wisp_status time_parts(struct wisp_cuda_trainer *t, struct wisp_cuda_time
     return wisp_dcheck(e == cudaSuccess ? cudaGetLastError() : e, "timing", err);
 }
 
-static const struct wisp_cuda table = { WISP_CUDA_VERSION,
-                                        card,
-                                        wisp_trainer_bytes,
-                                        create,
-                                        release,
-                                        most_steps,
-                                        run,
-                                        wait,
-                                        wisp_trainer_fetch,
-                                        time_parts,
-                                        wisp_dscorer_create,
-                                        wisp_dscorer_free,
-                                        wisp_dscorer_score,
-                                        wisp_ddeep_create,
-                                        wisp_ddeep_free,
-                                        wisp_ddeep_run };
+/* ---- the table: C++17 has no designated initialisers ---- */
+
+static struct wisp_cuda filled()
+{
+    struct wisp_cuda t = {};
+    t.version = WISP_CUDA_VERSION;
+    t.optimizers = 1u << WISP_ADAM | 1u << WISP_ADAGRAD | 1u << WISP_SGD;
+    t.losses = 1u << WISP_SOFTMAX | 1u << WISP_BCE;
+    t.precisions = 1u << WISP_IN_FP32 | 1u << WISP_IN_BF16;
+    t.card = card;
+    t.bytes = wisp_trainer_bytes;
+    t.create = create;
+    t.free = release;
+    t.most_steps = most_steps;
+    t.run = run;
+    t.wait = wait;
+    t.fetch = wisp_trainer_fetch;
+    t.time = time_parts;
+    t.create_scorer = wisp_dscorer_create;
+    t.free_scorer = wisp_dscorer_free;
+    t.score = wisp_dscorer_score;
+    t.create_runner = wisp_ddeep_create;
+    t.free_runner = wisp_ddeep_free;
+    t.run_deep = wisp_ddeep_run;
+    return t;
+}
 
 extern "C" __attribute__((visibility("default"))) const struct wisp_cuda *wisp_cuda_table(void)
 {
+    static const struct wisp_cuda table = filled();
     return &table;
 }

@@ -113,7 +113,7 @@ static void lay_data(struct wisp_cuda_trainer *t, const struct sizes *z, void *b
 static struct wisp_dparam seen_by_finders(const struct wisp_cuda_trainer *t)
 {
     struct wisp_dparam p = t->out.w;
-    if (t->s.precision == WISP_CUDA_BF16 && p.copy) p.w = NULL, p.b16 = p.copy;
+    if (t->s.precision == WISP_IN_BF16 && p.copy) p.w = NULL, p.b16 = p.copy;
     return p;
 }
 
@@ -199,14 +199,14 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     t->place = (struct wisp_dturn *)wisp_dtake(b, &at, sizeof *t->place);
     t->sums = (struct wisp_dsums *)wisp_dtake(b, &at, sizeof *t->sums);
     t->correct = (float *)wisp_dtake(b, &at, 2 * WISP_CLOCK_FACTORS * 4);
-    struct wisp_dopt opt = { (enum wisp_dopt_kind)s->optimizer, s->momentum, t->correct,
+    struct wisp_dopt opt = { s->optimizer, s->momentum, t->correct,
                              t->correct + WISP_CLOCK_FACTORS };
     t->net.now = t->now, t->net.batch = s->batch, t->net.opt = opt;
     t->net.most_touched = z->step_nnz < s->net.n_features ? z->step_nnz : s->net.n_features;
     wisp_dnet_lay(&t->net, &s->net, true, NULL, b, &at);
     t->out.w = wisp_dparam_lay(&s->net.out_w, t->placing != WISP_DINSIDE, b, &at);
     t->out.bias = wisp_dparam_lay(&s->net.out_bias, false, b, &at);
-    bool copied = s->scan || (s->precision == WISP_CUDA_BF16 && !s->full);
+    bool copied = s->scan || (s->precision == WISP_IN_BF16 && !s->full);
     if (copied && s->net.out_w.w && t->placing != WISP_DOUTSIDE)
         t->out.w.copy = (__nv_bfloat16 *)wisp_dtake(b, &at, s->net.n_labels * width * 2);
     const struct wisp_dhidden *last = last_layer(t);
@@ -214,8 +214,8 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     lay_data(t, z, b, &at);
     lay_find(t, b, &at);
     lay_hash(t, b, &at);
-    t->out.loss = (enum wisp_dloss)s->loss;
-    t->out.precision = (enum wisp_dprecision)s->precision;
+    t->out.loss = s->loss;
+    t->out.precision = s->precision;
     t->out.active = t->find.active;
     t->out.outside = t->placing != WISP_DINSIDE;
     t->out.tile_max = t->find.k ? t->find.tile_max : NULL;

@@ -51,8 +51,8 @@ __device__ inline struct wisp_dcols wisp_dcols_of(const struct wisp_dopt &o,
     struct wisp_dcols x;
     x.w = wisp_dweights(p, row, c);
     x.m = x.v = make_float4(0, 0, 0, 0);
-    if (o.kind != WISP_DADAGRAD) x.m = *(const float4 *)(p.m + at);
-    if (o.kind == WISP_DADAM) x.v = *(const float4 *)(p.v + at);
+    if (o.kind != WISP_ADAGRAD) x.m = *(const float4 *)(p.m + at);
+    if (o.kind == WISP_ADAM) x.v = *(const float4 *)(p.v + at);
     return x;
 }
 
@@ -73,14 +73,14 @@ __device__ inline struct wisp_dpace wisp_dpace_of(const struct wisp_dopt &o,
     const float EPS = 1e-8f;
     struct wisp_dpace x = { lr, 0, 0, true };
     if (p.b16) x.random = (uint32_t)wisp_dmix(step * 0x9e3779b97f4a7c15u + row * p.cols);
-    if (o.kind == WISP_DADAM) {
+    if (o.kind == WISP_ADAM) {
         uint32_t t = __float_as_uint(*kept);
         if (t < WISP_CLOCK_MAX) t++; /* not beyond it: state.c has looked */
         *kept = __uint_as_float(t);
         float root = sqrtf(o.correct2[t]);
         x.rate = lr * root / o.correct1[t];
         x.eps = EPS * root;
-    } else if (o.kind == WISP_DADAGRAD) {
+    } else if (o.kind == WISP_ADAGRAD) {
         *kept += square;
         x.moves = *kept > 0;
         x.rate = lr / sqrtf(*kept);
@@ -92,8 +92,8 @@ __device__ inline struct wisp_dpace wisp_dpace_of(const struct wisp_dopt &o,
 __device__ inline float *wisp_dkept(const struct wisp_dopt &o, const struct wisp_dparam &p,
                                     size_t row)
 {
-    if (o.kind == WISP_DADAM) return (float *)(p.count + row);
-    return o.kind == WISP_DADAGRAD ? p.g2 + row : NULL;
+    if (o.kind == WISP_ADAM) return (float *)(p.count + row);
+    return o.kind == WISP_ADAGRAD ? p.g2 + row : NULL;
 }
 
 /* Moves four columns by their gradient g, and writes them. */
@@ -105,7 +105,7 @@ __device__ inline void wisp_dcols_move(const struct wisp_dopt &o, const struct w
     size_t at = row * p.cols + c;
     float *ms = &x.m.x, *vs = &x.v.x, *ws = &x.w.x;
     const float *gs = &g.x;
-    if (o.kind == WISP_DADAM) {
+    if (o.kind == WISP_ADAM) {
         for (int i = 0; i < 4; i++) {
             ms[i] = B1 * ms[i] + (1 - B1) * gs[i];
             vs[i] = B2 * vs[i] + (1 - B2) * gs[i] * gs[i];
@@ -114,7 +114,7 @@ __device__ inline void wisp_dcols_move(const struct wisp_dopt &o, const struct w
         }
         *(float4 *)(p.m + at) = x.m;
         *(float4 *)(p.v + at) = x.v;
-    } else if (o.kind == WISP_DSGD) {
+    } else if (o.kind == WISP_SGD) {
         for (int i = 0; i < 4; i++) {
             ms[i] = o.momentum * ms[i] + gs[i];
             ws[i] -= pace.rate * ms[i];
@@ -135,7 +135,7 @@ __device__ inline void wisp_dmove_ready(const struct wisp_dopt &o, const struct 
     const int lane = threadIdx.x % 32;
     const bool in = 4 * lane < p.cols;
     float sum = 0, *home = wisp_dkept(o, p, row);
-    if (o.kind == WISP_DADAGRAD)
+    if (o.kind == WISP_ADAGRAD)
         sum = wisp_warp_sum(in ? g.x * g.x + g.y * g.y + g.z * g.z + g.w * g.w : 0) / (float)p.cols;
     const struct wisp_dpace pace = wisp_dpace_of(o, p, row, &kept, sum, lr, step);
     __syncwarp(); /* all lanes have read what is kept */
@@ -150,7 +150,7 @@ __device__ inline void wisp_dmove(const struct wisp_dopt &o, const struct wisp_d
 {
     const int lane = threadIdx.x % 32;
     float sum = 0, *home = wisp_dkept(o, p, row), kept = home ? *home : 0;
-    if (o.kind == WISP_DADAGRAD) {
+    if (o.kind == WISP_ADAGRAD) {
         for (size_t c = 4 * lane; c < p.cols; c += 128) {
             float4 x = *(const float4 *)(g + c);
             sum += x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w;
@@ -170,12 +170,12 @@ __device__ inline void wisp_dmove_weight(const struct wisp_dopt &o, const struct
                                          size_t at, float g, const struct wisp_dpace &pace)
 {
     const float B1 = 0.9f, B2 = 0.999f;
-    if (o.kind == WISP_DADAM) {
+    if (o.kind == WISP_ADAM) {
         float m = p.m[at] = B1 * p.m[at] + (1 - B1) * g;
         float v = p.v[at] = B2 * p.v[at] + (1 - B2) * g * g;
         float d = sqrtf(v) + pace.eps;
         if (d != 0) p.w[at] -= pace.rate * m / d;
-    } else if (o.kind == WISP_DSGD) {
+    } else if (o.kind == WISP_SGD) {
         float m = p.m[at] = o.momentum * p.m[at] + g;
         p.w[at] -= pace.rate * m;
     } else {
@@ -190,8 +190,8 @@ __device__ inline void wisp_dmove_few(const struct wisp_dopt &o, const struct wi
 {
     const int lane = threadIdx.x % 32;
     float sum = 0, *home = wisp_dkept(o, p, row), kept = home ? *home : 0;
-    for (size_t c = lane; c < p.cols && o.kind == WISP_DADAGRAD; c += 32) sum += g[c] * g[c];
-    if (o.kind == WISP_DADAGRAD) sum = wisp_warp_sum(sum) / (float)p.cols;
+    for (size_t c = lane; c < p.cols && o.kind == WISP_ADAGRAD; c += 32) sum += g[c] * g[c];
+    if (o.kind == WISP_ADAGRAD) sum = wisp_warp_sum(sum) / (float)p.cols;
     const struct wisp_dpace pace = wisp_dpace_of(o, p, row, &kept, sum, lr, step);
     __syncwarp(); /* all lanes have read what is kept */
     if (lane == 0 && home) *home = kept;

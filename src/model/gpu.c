@@ -167,18 +167,15 @@ static wisp_status set_sampling(struct wisp_cuda_setup *s, struct wisp_gpu *g,
 
 static wisp_status set_up(struct wisp_gpu *g, struct wisp_run *r, wisp_error *err)
 {
-    static const char *const optimizers[] = { "adam", "adagrad", "sgd" };
     struct wisp_cuda_setup *s = &g->setup;
     s->batch = r->plan.batch;
     s->seed = r->plan.seed;
     s->most_bytes = r->plan.card_memory;
     s->momentum = r->opt.momentum;
     s->correct1 = r->opt.correct1, s->correct2 = r->opt.correct2;
-    s->loss = strcmp(r->plan.loss->name, "bce") == 0 ? WISP_CUDA_BCE : WISP_CUDA_SOFTMAX;
-    s->precision = r->plan.precision == &wisp_precision_bf16 ? WISP_CUDA_BF16 : WISP_CUDA_FP32;
-    for (int i = 0; i < 3; i++)
-        if (strcmp(r->plan.optimizer->name, optimizers[i]) == 0)
-            s->optimizer = (enum wisp_cuda_optimizer)i;
+    s->optimizer = r->plan.optimizer->id;
+    s->loss = r->plan.loss->id;
+    s->precision = r->plan.precision->id;
     wisp_status st = wisp_gpu_net(&s->net, &g->layers, &r->m->net, err);
     if (st == WISP_OK) st = set_rows(s, g, r, err);
     return st == WISP_OK ? set_sampling(s, g, r, err) : st;

@@ -85,9 +85,9 @@ struct shape {
 };
 
 struct how {
-    enum wisp_dopt_kind opt;
-    enum wisp_dloss loss;
-    enum wisp_dprecision precision;
+    enum wisp_optimizer_id opt;
+    enum wisp_loss_id loss;
+    enum wisp_precision_id precision;
     enum store store;
     enum flavour flavour;
 };
@@ -211,17 +211,17 @@ static void lay_state(struct world *x, struct param *p)
 {
     static const uint32_t ages[] = { 0, 0, 1, 5, 1000, 19998, 19999, 20000 };
     size_t all = p->rows * p->cols;
-    if (x->k.opt == WISP_DADAM) p->m.make(all), p->v.make(all), p->count.make(p->rows);
-    if (x->k.opt == WISP_DADAGRAD) p->g2.make(p->rows);
-    if (x->k.opt == WISP_DSGD) p->m.make(all);
+    if (x->k.opt == WISP_ADAM) p->m.make(all), p->v.make(all), p->count.make(p->rows);
+    if (x->k.opt == WISP_ADAGRAD) p->g2.make(p->rows);
+    if (x->k.opt == WISP_SGD) p->m.make(all);
     for (int32_t row : x->rows) {
         float size = powf(10, -3.25f + 1.25f * rig_float());
         uint32_t age = ages[rig_below(8)];
-        if (x->k.opt == WISP_DADAM) p->count[row] = age;
-        if (x->k.opt == WISP_DADAGRAD) p->g2[row] = age ? size * size : 0;
+        if (x->k.opt == WISP_ADAM) p->count[row] = age;
+        if (x->k.opt == WISP_ADAGRAD) p->g2[row] = age ? size * size : 0;
         for (size_t at = row * p->cols; at < (row + 1) * p->cols; at++) {
-            if (x->k.opt != WISP_DADAGRAD) p->m[at] = age ? size * rig_float() : 0;
-            if (x->k.opt == WISP_DADAM)
+            if (x->k.opt != WISP_ADAGRAD) p->m[at] = age ? size * rig_float() : 0;
+            if (x->k.opt == WISP_ADAM)
                 p->v[at] = age ? size * size * (0.1f + fabsf(rig_float())) : 0;
         }
     }
@@ -267,7 +267,7 @@ static void multiply(struct sums *out, const std::vector<double> &a, size_t rows
 /* What a product may be off by. */
 static double allowed(const struct world &x, const struct sums &p, size_t at)
 {
-    if (x.k.precision == WISP_DFP32) return 1e-5 * p.mass[at];
+    if (x.k.precision == WISP_IN_FP32) return 1e-5 * p.mass[at];
     return 2e-5 * p.mass[at] + 2.5 / 256 * sqrt(p.square[at]);
 }
 
@@ -330,7 +330,7 @@ static struct wisp_dparam on_card(struct param *p)
     return d;
 }
 
-static void lay_out(struct world *x, enum wisp_dprecision precision)
+static void lay_out(struct world *x, enum wisp_precision_id precision)
 {
     struct wisp_dout *o = &x->o;
     o->precision = precision;
@@ -341,7 +341,7 @@ static void lay_out(struct world *x, enum wisp_dprecision precision)
     CHECK(bytes == again, "wisp_out_lay: %zu bytes, then %zu", bytes, again);
     CHECK(o->lde >= x->s.batch && o->lde % 64 == 0, "lde %zu", o->lde);
     const char *from = (const char *)x->block.dev(), *to = from + bytes;
-    size_t e_bytes = x->room * o->lde * (precision == WISP_DBF16 ? 2 : 4);
+    size_t e_bytes = x->room * o->lde * (precision == WISP_IN_BF16 ? 2 : 4);
     CHECK((const char *)o->e >= from && (const char *)o->e + e_bytes <= to, "E is not inside");
     CHECK((const char *)o->factor >= from && (const char *)(o->factor + x->s.batch) <= to,
           "factor is not inside");
@@ -414,7 +414,7 @@ static void begin(struct world *x, int poison)
 static std::vector<float> take_e(const struct world &x)
 {
     size_t n = x.s.n, used = x.s.active, lde = x.o.lde;
-    size_t size = x.k.precision == WISP_DBF16 ? 2 : 4;
+    size_t size = x.k.precision == WISP_IN_BF16 ? 2 : 4;
     std::vector<unsigned char> raw(used * lde * size + 1);
     std::vector<float> e(used * n);
     OK(cudaMemcpy(raw.data(), x.o.e, used * lde * size, cudaMemcpyDeviceToHost));

@@ -48,15 +48,15 @@ struct param {
         }
         w.up(), m.up(), v.up(), g2.up(), b16.up(), count.up();
     }
-    struct wisp_dparam on_card(enum wisp_dopt_kind kind) const
+    struct wisp_dparam on_card(enum wisp_optimizer_id kind) const
     {
         struct wisp_dparam p = {};
         p.rows = rows, p.cols = cols;
         if (half) p.b16 = (__nv_bfloat16 *)b16.dev + GUARD * cols;
         else p.w = w.dev + GUARD * cols;
-        if (kind != WISP_DADAGRAD) p.m = m.dev + GUARD * cols;
-        if (kind == WISP_DADAM) p.v = v.dev + GUARD * cols, p.count = count.dev + GUARD;
-        if (kind == WISP_DADAGRAD) p.g2 = g2.dev + GUARD;
+        if (kind != WISP_ADAGRAD) p.m = m.dev + GUARD * cols;
+        if (kind == WISP_ADAM) p.v = v.dev + GUARD * cols, p.count = count.dev + GUARD;
+        if (kind == WISP_ADAGRAD) p.g2 = g2.dev + GUARD;
         return p;
     }
     double weight(size_t row, size_t c) const
@@ -106,12 +106,12 @@ static void check_move(const struct wisp_dopt &o, const std::vector<float> &corr
     double rate = lr, eps = 0, squares = 0, error = 0;
     for (size_t c = 0; c < cols; c++)
         squares += g[c] * g[c], error += 2 * fabs(g[c]) * mass[c] * TINY;
-    if (o.kind == WISP_DADAM) {
+    if (o.kind == WISP_ADAM) {
         uint32_t t = was.count[r] < 20000 ? was.count[r] + 1 : 20000;
         CHECK(is.count[r] == t, "row %zu: count %u, not %u", row, is.count[r], t);
         rate = lr * sqrt((double)correct2[t]) / correct1[t];
         eps = 1e-8 * sqrt((double)correct2[t]);
-    } else if (o.kind == WISP_DADAGRAD) {
+    } else if (o.kind == WISP_ADAGRAD) {
         double want = was.g2[r] + squares / (double)cols;
         CHECK(fabs(is.g2[r] - want) <= 1e-5 * want + error / (double)cols, "row %zu: g2 %g, not %g",
               row, is.g2[r], want);
@@ -120,7 +120,7 @@ static void check_move(const struct wisp_dopt &o, const std::vector<float> &corr
     for (size_t c = 0; c < cols; c++) {
         size_t at = r * cols + c;
         double step = rate * g[c], slack = rate * mass[c] * TINY;
-        if (o.kind == WISP_DADAM) {
+        if (o.kind == WISP_ADAM) {
             double m = 0.9f * (double)was.m[at] + (1 - 0.9f) * g[c];
             double v = 0.999f * (double)was.v[at] + (1 - 0.999f) * g[c] * g[c];
             CHECK(fabs(is.m[at] - m) <= 1e-6 * fabs(was.m[at]) + mass[c] * TINY,
@@ -128,7 +128,7 @@ static void check_move(const struct wisp_dopt &o, const std::vector<float> &corr
             CHECK(fabs(is.v[at] - v) <= 1e-5 * v + 0.002 * fabs(g[c]) * mass[c] * TINY,
                   "row %zu: v %g, not %g", row, is.v[at], v);
             step = rate * is.m[at] / (sqrt((double)is.v[at]) + eps), slack = 0;
-        } else if (o.kind == WISP_DSGD) {
+        } else if (o.kind == WISP_SGD) {
             double m = o.momentum * (double)was.m[at] + g[c];
             CHECK(fabs(is.m[at] - m) <= 1e-6 * fabs(was.m[at]) + mass[c] * TINY,
                   "row %zu: m %g, %g", row, is.m[at], m);

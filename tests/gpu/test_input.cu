@@ -84,7 +84,7 @@ static std::vector<std::vector<int32_t>> make_rows(size_t n, size_t longest, siz
 
 struct shape {
     size_t batch, n, longest, features, width;
-    enum wisp_dopt_kind kind;
+    enum wisp_optimizer_id kind;
     bool half, relu;
     float dropout;
 };
@@ -196,7 +196,7 @@ static void run_shape(const shape &h, corrections &correct)
 
 /* ---- time ---- */
 
-static void time_steps(size_t n, size_t width, enum wisp_dopt_kind kind, bool half,
+static void time_steps(size_t n, size_t width, enum wisp_optimizer_id kind, bool half,
                        corrections &correct)
 {
     enum { STEPS = 16 };
@@ -236,16 +236,15 @@ static void time_steps(size_t n, size_t width, enum wisp_dopt_kind kind, bool ha
         in.now = steps[i]->now.dev;
         wisp_input_backward(in, s);
     });
-    double row = (double)width * (half ? 2 : 4),
-           moments = kind == WISP_DADAM ? 2 : kind == WISP_DSGD;
+    double row = (double)width * (half ? 2 : 4), moments = kind == WISP_ADAM ? 2 : kind == WISP_SGD;
     double moved = (double)touched * 2 * (row + moments * (double)width * 4);
     printf("  time batch %zu, width %zu, %s: forward %.2f us (%.0f GB/s of %zu rows), backward "
            "%.2f us "
            "(%.0f GB/s of %zu rows moved)\n",
            n, width,
-           half                 ? "adagrad bf16"
-           : kind == WISP_DADAM ? "adam"
-                                : "adagrad",
+           half                ? "adagrad bf16"
+           : kind == WISP_ADAM ? "adam"
+                               : "adagrad",
            forward, 1e-3 * (double)nnz * row / forward, nnz, backward, 1e-3 * moved / backward,
            touched);
 }
@@ -254,7 +253,7 @@ int main(void)
 {
     corrections correct;
     const size_t widths[] = { 4, 100, 128, 132, 256, 512 };
-    const enum wisp_dopt_kind kinds[] = { WISP_DADAM, WISP_DADAGRAD, WISP_DSGD };
+    const enum wisp_optimizer_id kinds[] = { WISP_ADAM, WISP_ADAGRAD, WISP_SGD };
     for (int k = 0; k < 18; k++) { /* every width with every kind */
         shape h = {};
         h.width = widths[k % 6], h.kind = kinds[k / 6];
@@ -264,23 +263,23 @@ int main(void)
         run_shape(h, correct);
     }
     const shape more[] = {
-        { 40, 1, 10, 50, 128, WISP_DADAM, false, true, 0.2f },
-        { 40, 0, 10, 50, 128, WISP_DADAM, false, true, 0.2f },       /* no samples: nothing moves */
-        { 40, 33, 0, 50, 64, WISP_DADAM, false, true, 0.5f },        /* no features: bias alone */
-        { 300, 300, 700, 900, 128, WISP_DADAGRAD, false, true, 0 },  /* rows of several passes */
-        { 1024, 1000, 20, 60, 64, WISP_DADAM, false, false, 0.1f },  /* every list long */
-        { 700, 513, 8, 3, 128, WISP_DSGD, true, true, 0 },           /* three features */
-        { 20, 20, 12, 40, 2048, WISP_DADAGRAD, false, true, 0.25f }, /* fewer warps a block */
-        { 9, 9, 12, 40, 12004, WISP_DADAGRAD, false, true, 0.25f },  /* one warp, more memory */
-        { 256, 255, 75, 20000, 128, WISP_DADAM, true, true, 0.125f }, /* mostly short lists */
+        { 40, 1, 10, 50, 128, WISP_ADAM, false, true, 0.2f },
+        { 40, 0, 10, 50, 128, WISP_ADAM, false, true, 0.2f },        /* no samples: nothing moves */
+        { 40, 33, 0, 50, 64, WISP_ADAM, false, true, 0.5f },         /* no features: bias alone */
+        { 300, 300, 700, 900, 128, WISP_ADAGRAD, false, true, 0 },   /* rows of several passes */
+        { 1024, 1000, 20, 60, 64, WISP_ADAM, false, false, 0.1f },   /* every list long */
+        { 700, 513, 8, 3, 128, WISP_SGD, true, true, 0 },            /* three features */
+        { 20, 20, 12, 40, 2048, WISP_ADAGRAD, false, true, 0.25f },  /* fewer warps a block */
+        { 9, 9, 12, 40, 12004, WISP_ADAGRAD, false, true, 0.25f },   /* one warp, more memory */
+        { 256, 255, 75, 20000, 128, WISP_ADAM, true, true, 0.125f }, /* mostly short lists */
     };
     for (const shape &h : more) run_shape(h, correct);
     if (getenv("RIG_SMALL")) return test_end();
     for (size_t n : { (size_t)256, (size_t)1024 }) {
-        time_steps(n, 128, WISP_DADAM, false, correct);
-        time_steps(n, 128, WISP_DADAGRAD, false, correct);
-        time_steps(n, 128, WISP_DADAGRAD, true, correct);
-        time_steps(n, 256, WISP_DADAM, false, correct);
+        time_steps(n, 128, WISP_ADAM, false, correct);
+        time_steps(n, 128, WISP_ADAGRAD, false, correct);
+        time_steps(n, 128, WISP_ADAGRAD, true, correct);
+        time_steps(n, 256, WISP_ADAM, false, correct);
     }
     return test_end();
 }

@@ -7,7 +7,7 @@
 struct table { /* E of a batch */
     size_t n, batch, n_active, room, k, lde;
     bool half;
-    enum wisp_dloss loss;
+    enum wisp_loss_id loss;
     vector<float> e; /* (room, lde) as the card sees them */
     vector<int32_t> rows;
     vector<float> limit, origin;
@@ -29,7 +29,7 @@ static double limit_of(const table &t, size_t i)
 {
     if (t.limit[i] == -INFINITY) return -INFINITY;
     double z = t.limit[i];
-    return 0.98 * (t.loss == WISP_DSOFTMAX ? exp(z - t.origin[i]) : 1 / (1 + exp(-z)));
+    return 0.98 * (t.loss == WISP_SOFTMAX ? exp(z - t.origin[i]) : 1 / (1 + exp(-z)));
 }
 
 /* kinds: 0: any numbers, 1: few different ones, 2: all equal, 3: some negative or not a number */
@@ -86,7 +86,7 @@ static void prepare(wisp_dfind &f, wisp_dout &o, const table &t, int32_t *best)
     f.active.n_rows = 4 * t.room, f.active.room = t.room;
     f.active.n = put(vector<uint32_t>(1, (uint32_t)t.n_active));
     f.active.rows = put(t.rows);
-    o.batch = t.batch, o.loss = t.loss, o.precision = t.half ? WISP_DBF16 : WISP_DFP32;
+    o.batch = t.batch, o.loss = t.loss, o.precision = t.half ? WISP_IN_BF16 : WISP_IN_FP32;
     o.e = t.dev, o.lde = t.lde;
 }
 
@@ -124,7 +124,7 @@ static void give_maxima(wisp_dfind &f, wisp_dout &o, const table &t)
 }
 
 static void test_best(size_t n, size_t batch, size_t n_active, size_t room, size_t k, bool half,
-                      enum wisp_dloss loss, int kind, bool made)
+                      enum wisp_loss_id loss, int kind, bool made)
 {
     table t = { n, batch, n_active, room, k, 0, half, loss, {}, {}, {}, {}, NULL };
     make_e(t, kind);
@@ -299,7 +299,7 @@ static void test_learn(size_t n_rows, size_t batch, size_t n, size_t ring, size_
 
 static void time_best(size_t n, size_t n_active, bool half, bool limits, bool made)
 {
-    table t = { n, n, n_active, n_active, 32, 0, half, WISP_DSOFTMAX, {}, {}, {}, {}, NULL };
+    table t = { n, n, n_active, n_active, 32, 0, half, WISP_SOFTMAX, {}, {}, {}, {}, NULL };
     make_e(t, 0);
     for (float &x : t.limit) x = limits ? 2.9f : -INFINITY;
     wisp_dfind f;
@@ -357,7 +357,7 @@ int main(void)
     for (auto &s : shapes)
         for (int v = 0; v < 8; v++)
             test_best(s[0], s[1], s[2], s[3], s[4], v % 2 == (int)(s[2] % 2),
-                      s[4] % 3 ? WISP_DSOFTMAX : WISP_DBCE, v % 4, v / 4);
+                      s[4] % 3 ? WISP_SOFTMAX : WISP_BCE, v % 4, v / 4);
     TEST("rings, memories and carried rows");
     test_learn(500, 30, 30, 24, 20, 32, 20, 8, 500, 75);
     test_learn(300, 40, 37, 56, 40, 64, 40, 12, 20, 0); /* the same labels again and again */

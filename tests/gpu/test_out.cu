@@ -30,7 +30,7 @@ struct off {
     double got, want, most;
 };
 static struct off offs[OFFS];
-static enum wisp_dprecision off_precision;
+static enum wisp_precision_id off_precision;
 
 static void note(int what, size_t r, size_t c, double got, double want, double most)
 {
@@ -58,7 +58,7 @@ static void settle(void)
 /* The operand that a product sees. */
 static double seen(const struct world &x, float v)
 {
-    return x.k.precision == WISP_DBF16 ? rig_widen(rig_half(v)) : v;
+    return x.k.precision == WISP_IN_BF16 ? rig_widen(rig_half(v)) : v;
 }
 
 struct truth {
@@ -93,7 +93,7 @@ static void find_logits(struct truth *t, struct world *x)
     for (size_t i = 0; i < n; i++)
         for (size_t c = 0; c < width; c++) ht[c * n + i] = seen(*x, x->h[i * width + c]);
     multiply(&p, t->w, used, width, ht, n);
-    double most = x->k.precision == WISP_DFP32 ? 1e-5 : 2e-5;
+    double most = x->k.precision == WISP_IN_FP32 ? 1e-5 : 2e-5;
     for (size_t at = 0; at < used * n; at++) {
         double b = x->bias.w.was[x->bias.w.PAD + x->rows[at / n]];
         t->z[at] = p.sum[at] + b;
@@ -110,19 +110,19 @@ static void find_logits(struct truth *t, struct world *x)
 
 static double value_of(const struct world &x, double z, double origin)
 {
-    return x.k.loss == WISP_DSOFTMAX ? exp(z - origin) : 1 / (1 + exp(-z));
+    return x.k.loss == WISP_SOFTMAX ? exp(z - origin) : 1 / (1 + exp(-z));
 }
 
 /* What E may be off by before it is rounded. */
 static double value_off(const struct world &x, double value, double dz)
 {
-    return value * (expm1(dz) + 1e-5) + (x.k.loss == WISP_DBCE ? 1e-7 : 0);
+    return value * (expm1(dz) + 1e-5) + (x.k.loss == WISP_BCE ? 1e-7 : 0);
 }
 
 static void check_forward(const struct truth &t, struct world *x)
 {
     size_t n = x->s.n;
-    double half = x->k.precision == WISP_DBF16 ? 1.0 / 256 : 0;
+    double half = x->k.precision == WISP_IN_BF16 ? 1.0 / 256 : 0;
     for (size_t at = 0; at < t.z.size(); at++) {
         double want = value_of(*x, t.z[at], x->origin[at % n]);
         note(OFF_E, at / n, at % n, t.e0[at], want, value_off(*x, want, t.dz[at]) + half * want);
@@ -133,7 +133,7 @@ static void check_forward(const struct truth &t, struct world *x)
 static double check_sample(const struct truth &t, struct world *x, size_t i, double *most)
 {
     size_t n = x->s.n, used = x->s.active, labels = n_true(*x, i);
-    bool softmax = x->k.loss == WISP_DSOFTMAX;
+    bool softmax = x->k.loss == WISP_SOFTMAX;
     double origin = x->origin[i], sum = 0, off = 0, square = 0, share = 0, dshare = 0;
     for (size_t r = 0; r < used; r++) {
         double z = t.z[r * n + i], dz = t.dz[r * n + i], value = value_of(*x, z, origin);
@@ -153,7 +153,7 @@ static double check_sample(const struct truth &t, struct world *x, size_t i, dou
         note(OFF_FACTOR, i, 0, t.factor[i], 0, 0);
         return 0;
     }
-    if (x->k.precision == WISP_DBF16) off += 2.5 / 256 * sqrt(square);
+    if (x->k.precision == WISP_IN_BF16) off += 2.5 / 256 * sqrt(square);
     double want = 1 / (sum * (double)n);
     note(OFF_FACTOR, i, 0, t.factor[i], want, want * (off / sum + 1e-6));
     *most += off / sum + 1e-6 * (fabs(origin) + fabs(log(sum)) + 1) + dshare;
@@ -181,7 +181,7 @@ static void check_maxima(const struct truth &t, struct world *x)
 static void check_combine(const struct truth &t, struct world *x)
 {
     size_t n = x->s.n, changed = 0;
-    double loss = 0, most = 1e-9, half = x->k.precision == WISP_DBF16 ? 1.0 / 256 : 0;
+    double loss = 0, most = 1e-9, half = x->k.precision == WISP_IN_BF16 ? 1.0 / 256 : 0;
     for (size_t i = 0; i < n; i++) loss += check_sample(t, x, i, &most);
     note(OFF_LOSS, 0, 0, x->loss[0] - 5.25, loss, most);
     for (size_t at = 0; at < t.z.size(); at++) {
@@ -191,7 +191,7 @@ static void check_combine(const struct truth &t, struct world *x)
             continue;
         }
         double value = value_of(*x, t.z[at], x->origin[i]);
-        double target = (x->k.loss == WISP_DSOFTMAX ? 1.0 / (double)n_true(*x, i) : 1) / (double)n;
+        double target = (x->k.loss == WISP_SOFTMAX ? 1.0 / (double)n_true(*x, i) : 1) / (double)n;
         double less = target / t.factor[i], want = value - less;
         note(OFF_TRUE, at / n, i, t.e[at], want,
              value_off(*x, value, t.dz[at]) + 1e-5 * less + half * fabs(want));
@@ -309,8 +309,8 @@ static void check_adam(const struct world &x, struct param *p, size_t row, const
 static void check_move(const struct world &x, struct param *p, size_t row, const double *g,
                        const double *off)
 {
-    if (x.k.opt == WISP_DADAM) check_adam(x, p, row, g, off);
-    else if (x.k.opt == WISP_DADAGRAD) check_adagrad(x, p, row, g, off);
+    if (x.k.opt == WISP_ADAM) check_adam(x, p, row, g, off);
+    else if (x.k.opt == WISP_ADAGRAD) check_adagrad(x, p, row, g, off);
     else check_sgd(x, p, row, g, off);
     for (size_t c = 0; c < p->cols && p->copy.base; c++) {
         size_t at = row * p->cols + c;
@@ -325,8 +325,8 @@ static void check_rows(const struct truth &t, struct world *x, const std::vector
     struct sums p, b;
     for (size_t i = 0; i < n; i++) f[i] = t.factor[i];
     for (size_t at = 0; at < n * width; at++)
-        fh[at] = x->k.precision == WISP_DBF16 ? seen(*x, t.factor[at / width] * x->h[at])
-                                              : f[at / width] * x->h[at];
+        fh[at] = x->k.precision == WISP_IN_BF16 ? seen(*x, t.factor[at / width] * x->h[at])
+                                                : f[at / width] * x->h[at];
     multiply(&p, e, used, n, fh, width);
     multiply(&b, e, used, n, f, 1);
     for (size_t r = 0; r < used; r++) {
@@ -462,11 +462,11 @@ static void check_nothing(struct shape s, struct how k)
 static void time_all(struct shape s)
 {
     struct world x;
-    struct how k = { WISP_DADAGRAD, WISP_DSOFTMAX, WISP_DFP32, STORE_COPY, PLAIN };
+    struct how k = { WISP_ADAGRAD, WISP_SOFTMAX, WISP_IN_FP32, STORE_COPY, PLAIN };
     build(&x, s, k);
     x.o.outside = false, x.o.tile_max = x.tile_max.dev();
     for (int p = 0; p < 2; p++) {
-        lay_out(&x, (enum wisp_dprecision)p);
+        lay_out(&x, (enum wisp_precision_id)p);
         begin(&x, 0);
         double flops = 2.0 * (double)(s.n * s.active * s.width), us[4];
         us[0] = 1e3 * rig_ms([&] { wisp_out_forward(x.o, 0); });
@@ -517,18 +517,18 @@ int main(void)
     for (size_t i = 0; i < (small ? SMALL : N_SHAPES); i++, turn++)
         for (int v = 0; v < 12; v++, turn++)
             check_case(shapes[i],
-                       { (enum wisp_dopt_kind)(v / 4), (enum wisp_dloss)(v / 2 % 2),
-                         (enum wisp_dprecision)(v % 2), (enum store)(turn % STORES), PLAIN });
+                       { (enum wisp_optimizer_id)(v / 4), (enum wisp_loss_id)(v / 2 % 2),
+                         (enum wisp_precision_id)(v % 2), (enum store)(turn % STORES), PLAIN });
     for (int f = MANY; f <= BARE; f++)
         for (int v = 0; v < (small ? 4 : 8); v++, turn++)
             check_case(shapes[v < 4 ? 1 : 4],
-                       { (enum wisp_dopt_kind)(turn % 3), (enum wisp_dloss)(v / 2 % 2),
-                         (enum wisp_dprecision)(v % 2), (enum store)(turn / 3 % STORES),
+                       { (enum wisp_optimizer_id)(turn % 3), (enum wisp_loss_id)(v / 2 % 2),
+                         (enum wisp_precision_id)(v % 2), (enum store)(turn / 3 % STORES),
                          (enum flavour)f });
     for (int v = 0; v < 8; v++, turn++)
         check_nothing(v < 4 ? shape{ 0, 8, 33, 12, 100 } : shape{ 7, 8, 0, 12, 100 },
-                      { (enum wisp_dopt_kind)(turn % 3), (enum wisp_dloss)(v / 2 % 2),
-                        (enum wisp_dprecision)(v % 2), (enum store)(turn / 3 % STORES), BARE });
+                      { (enum wisp_optimizer_id)(turn % 3), (enum wisp_loss_id)(v / 2 % 2),
+                        (enum wisp_precision_id)(v % 2), (enum store)(turn / 3 % STORES), BARE });
     test_close();
     for (int p = 0; p < 2; p++) {
         printf("  largest error as a share of what is allowed, %s:", precision_names[p]);
