@@ -70,7 +70,6 @@ __device__ inline struct wisp_dpace wisp_dpace_of(const struct wisp_dopt &o,
                                                   float *kept, float square, float lr,
                                                   uint64_t step)
 {
-    const float EPS = 1e-8f;
     struct wisp_dpace x = { lr, 0, 0, true };
     if (p.b16) x.random = (uint32_t)wisp_dmix(step * 0x9e3779b97f4a7c15u + row * p.cols);
     if (o.kind == WISP_ADAM) {
@@ -79,7 +78,7 @@ __device__ inline struct wisp_dpace wisp_dpace_of(const struct wisp_dopt &o,
         *kept = __uint_as_float(t);
         float root = sqrtf(o.correct2[t]);
         x.rate = lr * root / o.correct1[t];
-        x.eps = EPS * root;
+        x.eps = WISP_ADAM_EPS * root;
     } else if (o.kind == WISP_ADAGRAD) {
         *kept += square;
         x.moves = *kept > 0;
@@ -101,7 +100,7 @@ __device__ inline void wisp_dcols_move(const struct wisp_dopt &o, const struct w
                                        size_t row, size_t c, struct wisp_dcols x, float4 g,
                                        const struct wisp_dpace &pace)
 {
-    const float B1 = 0.9f, B2 = 0.999f;
+    const float B1 = WISP_ADAM_BETA1, B2 = WISP_ADAM_BETA2;
     size_t at = row * p.cols + c;
     float *ms = &x.m.x, *vs = &x.v.x, *ws = &x.w.x;
     const float *gs = &g.x;
@@ -169,7 +168,7 @@ __device__ inline void wisp_dmove(const struct wisp_dopt &o, const struct wisp_d
 __device__ inline void wisp_dmove_weight(const struct wisp_dopt &o, const struct wisp_dparam &p,
                                          size_t at, float g, const struct wisp_dpace &pace)
 {
-    const float B1 = 0.9f, B2 = 0.999f;
+    const float B1 = WISP_ADAM_BETA1, B2 = WISP_ADAM_BETA2;
     if (o.kind == WISP_ADAM) {
         float m = p.m[at] = B1 * p.m[at] + (1 - B1) * g;
         float v = p.v[at] = B2 * p.v[at] + (1 - B2) * g * g;

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-static const float BETA1 = 0.9f, BETA2 = 0.999f, EPS = 1e-8f;
-
 /* ---- numbers kept in bf16 ----
  *
  * Weights, moments or both.  A piece of the row is widened, moved, and put back rounded up or down
@@ -85,7 +83,8 @@ static void adam_row(const struct wisp_update *u, struct wisp_param *p, size_t r
     uint32_t t = p->count[row]; /* read once: under hogwild others count too */
     if (t < WISP_CLOCK_MAX) p->count[row] = ++t;
     float root = sqrtf(o->correct2[t]);
-    struct wisp_adam c = { BETA1, BETA2, lr * root / o->correct1[t], EPS * root };
+    struct wisp_adam c = { WISP_ADAM_BETA1, WISP_ADAM_BETA2, lr * root / o->correct1[t],
+                           WISP_ADAM_EPS * root };
     move_row(o, p, row, g, adam_piece, &c);
 }
 
@@ -175,8 +174,8 @@ wisp_status wisp_optimizer_init(struct wisp_optimizer *o, const struct wisp_opti
     struct wisp_cut c = wisp_cut_of(block, plan.at, WISP_CUT_FRESH);
     lay_corrections(o, &c);
     for (int t = 0; t < WISP_CLOCK_FACTORS; t++) {
-        o->correct1[t] = (float)(1 - pow(BETA1, t));
-        o->correct2[t] = (float)(1 - pow(BETA2, t));
+        o->correct1[t] = (float)(1 - pow(WISP_ADAM_BETA1, t));
+        o->correct2[t] = (float)(1 - pow(WISP_ADAM_BETA2, t));
     }
     return WISP_OK;
 }
