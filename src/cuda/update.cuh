@@ -71,7 +71,8 @@ __device__ inline struct wisp_dpace wisp_dpace_of(const struct wisp_dopt &o,
                                                   uint64_t step)
 {
     struct wisp_dpace x = { lr, 0, 0, true };
-    if (p.b16) x.random = (uint32_t)wisp_dmix(step * 0x9e3779b97f4a7c15u + row * p.cols);
+    if (p.b16) /* bits_for() of model/optimizer.c: both devices round alike */
+        x.random = (uint32_t)wisp_dmix((step + 1) * 0x9e3779b97f4a7c15u + row * p.cols);
     if (o.kind == WISP_ADAM) {
         uint32_t t = __float_as_uint(*kept);
         if (t < WISP_CLOCK_MAX) t++; /* not beyond it: state.c has looked */
