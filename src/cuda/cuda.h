@@ -71,18 +71,6 @@ struct wisp_cuda_block { /* rows in CSR order */
     const int32_t *yi;
 };
 
-struct wisp_cuda_hash { /* of --sampling lsh; n_tables 0: none */
-    size_t n_tables;
-    int family; /* 0 dwta, 1 wta, 2 simhash, 3 minhash */
-    int digits, digit_bits, bits, key_shift;
-    uint32_t key_mask;
-    size_t appended;
-    bool transform;
-    const void *functions;
-    size_t function_bytes;
-    uint64_t first_gap; /* steps before the tables are made anew; later gaps grow */
-};
-
 struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the caller's.  The net's
                             layers, parameters and the memory of neighbours must live as long as the
                             trainer */
@@ -105,14 +93,7 @@ struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the calle
     size_t room;        /* most rows of it */
     size_t most_labels; /* of a batch */
     size_t keep, deep, best;
-    bool full, scan, neighbours;
-    size_t ring, last, hops, n_carried;
-    int32_t *rings;
-    uint8_t *next;
-    int32_t *lasts, *carried;
-    size_t n_random, n_frequent;
-    const double *up_to;
-    struct wisp_cuda_hash hash;
+    struct wisp_finders finders;
 };
 
 struct wisp_cuda_seen { /* sums since the trainer was made */
@@ -208,6 +189,7 @@ struct wisp_cuda_runner;
 struct wisp_cuda {
     int version;
     unsigned optimizers, losses, precisions; /* that it has: bit i is the one with id i */
+    bool (*has_family)(const char *name);    /* of hash functions */
     wisp_status (*card)(struct wisp_cuda_card *out, wisp_error *err);
     /* Bytes of the card that create() will take, without and with the output layer's rows on the
      * host. */

@@ -29,6 +29,7 @@
 #include <assert.h>
 #include <cub/device/device_radix_sort.cuh>
 #include <math.h>
+#include <string.h>
 
 enum { ROWS = 32, WARPS = 4, THREADS = 32 * WARPS };
 enum { QUERY_ROWS = 8 };           /* a batch is small: more blocks, each done sooner */
@@ -507,9 +508,29 @@ static void sort_tables(const struct wisp_dhash &t, size_t first, size_t n, void
 
 /* ---- launching ---- */
 
+/* By the names of hash/families.c. */
+static const struct {
+    const char *name;
+    int family, kind;
+} families[] = {
+    { "dwta", DWTA, ORDERS },
+    { "wta", WTA, ORDERS },
+    { "simhash", SIMHASH, SIGNS },
+    { "minhash", MINHASH, SETS },
+};
+
+int wisp_hash_family(const char *name)
+{
+    for (const auto &f : families)
+        if (strcmp(f.name, name) == 0) return f.family;
+    return -1;
+}
+
 static int kind_of(int family)
 {
-    return family == SIMHASH ? (int)SIGNS : family == MINHASH ? (int)SETS : (int)ORDERS;
+    for (const auto &f : families)
+        if (f.family == family) return f.kind;
+    return ORDERS;
 }
 
 template <int source>

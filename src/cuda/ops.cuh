@@ -237,7 +237,7 @@ void wisp_find_learn(const struct wisp_dfind &f, const struct wisp_dout &o, cuda
 
 struct wisp_dhash {
     size_t n_rows, width, batch, n_tables;
-    int family; /* 0 dwta, 1 wta, 2 simhash, 3 minhash */
+    int family; /* wisp_hash_family() of its name */
     int digits, digit_bits, bits, key_shift;
     uint32_t key_mask;
     size_t appended;
@@ -259,6 +259,8 @@ struct wisp_dhash {
     void *work;
     size_t work_bytes;
 };
+/* What a family of hash/ is called here; -1: there is no form of it. */
+int wisp_hash_family(const char *name);
 size_t wisp_hash_lay(struct wisp_dhash *t, void *block);
 /* Moments of queries from this step's h (lsh_upkeep.c: observe); first: begins anew. */
 void wisp_hash_observe(const struct wisp_dhash &t, bool first, cudaStream_t s);

@@ -86,7 +86,7 @@ __global__ static void advance(struct wisp_dnow *now, struct wisp_dturn *p, stru
 
 static void begin(struct wisp_cuda_trainer *t, uint32_t by, cudaStream_t s)
 {
-    size_t words = by && !t->s.full ? t->s.net.n_labels / 32 + 1 : 0;
+    size_t words = by && !t->s.finders.full ? t->s.net.n_labels / 32 + 1 : 0;
     size_t blocks = (words + 4 * ADVANCE_THREADS - 1) / (4 * ADVANCE_THREADS);
     if (blocks > 512) blocks = 512;
     advance<<<1 + (unsigned)blocks, ADVANCE_THREADS, 0, s>>>(t->now, t->place, t->sums, t->n_looked,
@@ -141,11 +141,11 @@ static void run_part(struct wisp_cuda_trainer *t, enum wisp_cuda_part part, cuda
 {
     const struct wisp_cuda_setup *u = &t->s;
     const struct wisp_dhidden *last = &t->net.layers[t->net.n_layers - 1];
-    bool lists = u->neighbours;
+    bool lists = u->finders.neighbours.ring > 0;
     switch (part) {
     case WISP_CUDA_BEGIN:
         begin(t, 1, s);
-        if (u->full) count_all<<<1, 1, 0, s>>>(t->now, t->sums, u->net.n_labels);
+        if (u->finders.full) count_all<<<1, 1, 0, s>>>(t->now, t->sums, u->net.n_labels);
         break;
     case WISP_CUDA_INPUT:
         wisp_hidden_forward(t->net, 0, 1, s);
@@ -154,17 +154,17 @@ static void run_part(struct wisp_cuda_trainer *t, enum wisp_cuda_part part, cuda
         wisp_hidden_forward(t->net, 1, t->net.n_layers, s);
         break;
     case WISP_CUDA_HASH:
-        if (u->hash.n_tables) wisp_hash_query(t->hash, s);
+        if (u->finders.hash.n_tables) wisp_hash_query(t->hash, s);
         break;
     case WISP_CUDA_SCAN:
-        if (u->scan) wisp_scan_bf16(t->scan, s);
+        if (u->finders.scan) wisp_scan_bf16(t->scan, s);
         break;
     case WISP_CUDA_FIND:
-        if (!u->full) wisp_find_rows(t->find, s);
-        if (u->scan) mark_scanned<<<(unsigned)u->batch, 32, 0, s>>>(t->scan, t->find);
+        if (!u->finders.full) wisp_find_rows(t->find, s);
+        if (u->finders.scan) mark_scanned<<<(unsigned)u->batch, 32, 0, s>>>(t->scan, t->find);
         break;
     case WISP_CUDA_UNITE:
-        if (!u->full) wisp_find_unite(t->find, s);
+        if (!u->finders.full) wisp_find_unite(t->find, s);
         break;
     case WISP_CUDA_FORWARD:
         wisp_out_forward(t->out, s);
@@ -185,7 +185,7 @@ static void run_part(struct wisp_cuda_trainer *t, enum wisp_cuda_part part, cuda
         break;
     case WISP_CUDA_LEARN:
         if (lists) wisp_find_learn(t->find, t->out, s);
-        if (u->hash.n_tables) wisp_hash_observe(t->hash, false, s);
+        if (u->finders.hash.n_tables) wisp_hash_observe(t->hash, false, s);
         break;
     case WISP_CUDA_LAYERS_BACK:
         wisp_hidden_backward(t->net, 1, t->net.n_layers, s);
@@ -201,10 +201,10 @@ static void run_part(struct wisp_cuda_trainer *t, enum wisp_cuda_part part, cuda
 static void look(struct wisp_cuda_trainer *t, cudaStream_t s)
 {
     const struct wisp_cuda_setup *u = &t->s;
-    if (u->full) return;
+    if (u->finders.full) return;
     wisp_scan_fp32(t->look, s);
-    compare<<<(unsigned)t->look.batch, 32, 0, s>>>(t->look, u->scan ? t->scan.rows : t->find.own,
-                                                   u->keep, t->find.active, t->sums);
+    compare<<<(unsigned)t->look.batch, 32, 0, s>>>(
+        t->look, u->finders.scan ? t->scan.rows : t->find.own, u->keep, t->find.active, t->sums);
 }
 
 static void fork(struct wisp_cuda_trainer *t, int side)
@@ -240,7 +240,7 @@ static void step(struct wisp_cuda_trainer *t, bool looks)
     run_part(t, WISP_CUDA_HIDDEN, t->main);
     run_part(t, WISP_CUDA_BEST, t->side[1]);
     run_part(t, WISP_CUDA_ROWS, t->side[0]);
-    if (t->s.n_carried) {
+    if (t->s.finders.neighbours.n_carried) {
         cudaEventRecord(t->joined[0], t->side[0]);
         cudaStreamWaitEvent(t->side[1], t->joined[0], 0);
     }
@@ -302,7 +302,7 @@ static size_t most_steps(const struct wisp_cuda_trainer *t)
  * 'gap' steps, looked at where a chunk begins. */
 static void keep_tables(struct wisp_cuda_trainer *t, uint64_t first, bool anew)
 {
-    const struct wisp_cuda_hash *h = &t->s.hash;
+    const auto *h = &t->s.finders.hash;
     if (!h->n_tables || (!anew && first < t->next_build)) return;
     if (anew) {
         begin(t, 0, t->main);
@@ -512,7 +512,7 @@ static wisp_status time_parts(struct wisp_cuda_trainer *t, struct wisp_cuda_time
     cudaEventRecord(at[1], t->main);
     wisp_chunk_fill(t->chunk[c], t->data, n, t->last_nnz, t->last_labels, t->s.seed, t->main);
     cudaEventRecord(at[2], t->main);
-    if (t->s.hash.n_tables) wisp_hash_build(t->hash, t->main);
+    if (t->s.finders.hash.n_tables) wisp_hash_build(t->hash, t->main);
     cudaEventRecord(at[3], t->main);
     cudaEventSynchronize(at[3]);
     cudaEventElapsedTime(&one, at[0], at[1]);
@@ -520,10 +520,15 @@ static wisp_status time_parts(struct wisp_cuda_trainer *t, struct wisp_cuda_time
     cudaEventElapsedTime(&one, at[1], at[2]);
     out->layout_us = 1e3 * one / (double)n;
     cudaEventElapsedTime(&one, at[2], at[3]);
-    out->tables_us = t->s.hash.n_tables ? 1e3 * one : 0;
+    out->tables_us = t->s.finders.hash.n_tables ? 1e3 * one : 0;
     out->copy_gb_per_s = copy_speed(t, at[0], at[1]);
     for (int p = 0; p <= WISP_CUDA_PARTS; p++) cudaEventDestroy(at[p]);
     return wisp_dcheck(e == cudaSuccess ? cudaGetLastError() : e, "timing", err);
+}
+
+static bool has_family(const char *name)
+{
+    return wisp_hash_family(name) >= 0;
 }
 
 /* ---- the table: C++17 has no designated initialisers ---- */
@@ -535,6 +540,7 @@ static struct wisp_cuda filled()
     t.optimizers = 1u << WISP_ADAM | 1u << WISP_ADAGRAD | 1u << WISP_SGD;
     t.losses = 1u << WISP_SOFTMAX | 1u << WISP_BCE;
     t.precisions = 1u << WISP_IN_FP32 | 1u << WISP_IN_BF16;
+    t.has_family = has_family;
     t.card = card;
     t.bytes = wisp_trainer_bytes;
     t.create = create;

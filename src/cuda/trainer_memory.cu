@@ -120,23 +120,24 @@ static struct wisp_dparam seen_by_finders(const struct wisp_cuda_trainer *t)
 static void lay_find(struct wisp_cuda_trainer *t, void *b, size_t *at)
 {
     const struct wisp_cuda_setup *s = &t->s;
+    const auto *near = &s->finders.neighbours;
     struct wisp_dfind *f = &t->find;
     size_t words = s->net.n_labels / 32 + 1;
     f->now = t->now, f->batch = s->batch, f->width = s->net.width, f->n_rows = s->net.n_labels;
     f->w = seen_by_finders(t), f->bias = t->out.bias, f->h = last_layer(t)->h;
-    f->keep = s->keep, f->deep = s->deep, f->k = s->neighbours ? s->best : 0;
+    f->keep = s->keep, f->deep = s->deep, f->k = near->ring ? s->best : 0;
     f->seed = s->seed;
-    f->neighbours = s->neighbours;
-    f->ring = s->ring, f->last = s->last, f->hops = s->hops, f->n_samples = s->n_rows;
-    f->n_carried = s->n_carried;
-    if (s->neighbours) {
-        f->rings = (int32_t *)wisp_dtake(b, at, s->net.n_labels * s->ring * 4);
+    f->neighbours = near->ring > 0;
+    f->ring = near->ring, f->last = near->last, f->hops = near->hops, f->n_samples = s->n_rows;
+    f->n_carried = near->n_carried;
+    if (f->neighbours) {
+        f->rings = (int32_t *)wisp_dtake(b, at, s->net.n_labels * near->ring * 4);
         f->next = (uint8_t *)wisp_dtake(b, at, s->net.n_labels + 4);
-        f->lasts = (int32_t *)wisp_dtake(b, at, s->n_rows * s->last * 4);
-        f->carried = (int32_t *)wisp_dtake(b, at, (1 + s->n_carried) * 4);
+        f->lasts = (int32_t *)wisp_dtake(b, at, s->n_rows * near->last * 4);
+        f->carried = (int32_t *)wisp_dtake(b, at, (1 + near->n_carried) * 4);
     }
-    f->n_random = s->n_random, f->n_frequent = s->n_frequent;
-    if (s->n_frequent) f->up_to = (double *)wisp_dtake(b, at, s->net.n_labels * 8);
+    f->n_random = s->finders.n_random, f->n_frequent = s->finders.n_frequent;
+    if (f->n_frequent) f->up_to = (double *)wisp_dtake(b, at, s->net.n_labels * 8);
     f->own = (int32_t *)wisp_dtake(b, at, s->batch * (s->keep + 1) * 4);
     f->found = (int32_t *)wisp_dtake(b, at, s->batch * (s->deep + 1) * 4);
     f->limit = (float *)wisp_dtake(b, at, s->batch * 4);
@@ -157,12 +158,12 @@ static void lay_find(struct wisp_cuda_trainer *t, void *b, size_t *at)
 static void lay_hash(struct wisp_cuda_trainer *t, void *b, size_t *at)
 {
     const struct wisp_cuda_setup *s = &t->s;
-    const struct wisp_cuda_hash *h = &s->hash;
+    const auto *h = &s->finders.hash;
     struct wisp_dhash *d = &t->hash;
     if (!h->n_tables) return;
     d->n_rows = s->net.n_labels, d->width = s->net.width, d->batch = s->batch,
     d->n_tables = h->n_tables;
-    d->family = h->family, d->digits = h->digits, d->digit_bits = h->digit_bits;
+    d->family = wisp_hash_family(h->family), d->digits = h->digits, d->digit_bits = h->digit_bits;
     d->bits = h->bits, d->key_shift = h->key_shift, d->key_mask = h->key_mask;
     d->appended = h->appended, d->transform = h->transform;
     d->w = t->find.w, d->bias = t->out.bias, d->now = t->now, d->h = last_layer(t)->h;
@@ -206,7 +207,7 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     wisp_dnet_lay(&t->net, &s->net, true, NULL, b, &at);
     t->out.w = wisp_dparam_lay(&s->net.out_w, t->placing != WISP_DINSIDE, b, &at);
     t->out.bias = wisp_dparam_lay(&s->net.out_bias, false, b, &at);
-    bool copied = s->scan || (s->precision == WISP_IN_BF16 && !s->full);
+    bool copied = s->finders.scan || (s->precision == WISP_IN_BF16 && !s->finders.full);
     if (copied && s->net.out_w.w && t->placing != WISP_DOUTSIDE)
         t->out.w.copy = (__nv_bfloat16 *)wisp_dtake(b, &at, s->net.n_labels * width * 2);
     const struct wisp_dhidden *last = last_layer(t);
@@ -226,8 +227,8 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     size_t bytes = wisp_out_lay(&t->out, NULL);
     wisp_out_lay(&t->out, wisp_dtake(b, &at, bytes));
     t->n_looked = (uint32_t *)wisp_dtake(b, &at, 4);
-    if (s->scan) lay_scan(t, &t->scan, s->batch, &t->now->n, s->keep, b, &at);
-    if (!s->full)
+    if (s->finders.scan) lay_scan(t, &t->scan, s->batch, &t->now->n, s->keep, b, &at);
+    if (!s->finders.full)
         lay_scan(t, &t->look, WISP_LOOKED < s->batch ? WISP_LOOKED : s->batch, t->n_looked,
                  WISP_LOOK < s->net.n_labels ? WISP_LOOK : s->net.n_labels, b, &at);
     return at;
@@ -261,11 +262,12 @@ static void move_state(struct wisp_dcopy *m, struct wisp_cuda_trainer *t)
         out.w = out.m = out.v = NULL, out.b16 = NULL; /* one copy serves both */
     wisp_dcopy_param(m, &t->out.w, &out);
     wisp_dcopy_param(m, &t->out.bias, &s->net.out_bias);
-    if (!s->neighbours) return;
-    wisp_dcopy_bytes(m, t->find.rings, s->rings, s->net.n_labels * s->ring * 4);
-    wisp_dcopy_bytes(m, t->find.next, s->next, s->net.n_labels);
-    wisp_dcopy_bytes(m, t->find.lasts, s->lasts, s->n_rows * s->last * 4);
-    wisp_dcopy_bytes(m, t->find.carried, s->carried, (1 + s->n_carried) * 4);
+    const auto *near = &s->finders.neighbours;
+    if (!near->ring) return;
+    wisp_dcopy_bytes(m, t->find.rings, near->rings, s->net.n_labels * near->ring * 4);
+    wisp_dcopy_bytes(m, t->find.next, near->next, s->net.n_labels);
+    wisp_dcopy_bytes(m, t->find.lasts, near->lasts, s->n_rows * near->last * 4);
+    wisp_dcopy_bytes(m, t->find.carried, near->carried, (1 + near->n_carried) * 4);
 }
 
 static void move_rows(struct wisp_dcopy *m, struct wisp_cuda_trainer *t)
@@ -322,15 +324,15 @@ static wisp_status upload(struct wisp_cuda_trainer *t, wisp_error *err)
     wisp_dcopy_bytes(&m, t->correct, (void *)s->correct1, WISP_CLOCK_FACTORS * 4);
     wisp_dcopy_bytes(&m, t->correct + WISP_CLOCK_FACTORS, (void *)s->correct2,
                      WISP_CLOCK_FACTORS * 4);
-    wisp_dcopy_bytes(&m, (void *)t->find.up_to, (void *)s->up_to,
-                     s->n_frequent ? s->net.n_labels * 8 : 0);
-    wisp_dcopy_bytes(&m, (void *)t->hash.functions, (void *)s->hash.functions,
-                     s->hash.function_bytes);
+    wisp_dcopy_bytes(&m, (void *)t->find.up_to, (void *)s->finders.up_to,
+                     s->finders.n_frequent ? s->net.n_labels * 8 : 0);
+    wisp_dcopy_bytes(&m, (void *)t->hash.functions, (void *)s->finders.hash.functions,
+                     s->finders.hash.function_bytes);
     if (m.e == cudaSuccess) m.e = cudaMemset(t->sums, 0, sizeof *t->sums);
     if (m.e == cudaSuccess) m.e = cudaMemset(t->find.origin, 0, s->batch * 4);
     if (t->out.w.copy)
         round_rows<<<1024, 256>>>(t->out.w.copy, t->out.w.w, s->net.n_labels * s->net.width);
-    if (s->full) mark_all<<<256, 256>>>(t->find.active);
+    if (s->finders.full) mark_all<<<256, 256>>>(t->find.active);
     if (m.e == cudaSuccess) m.e = cudaDeviceSynchronize();
     return wisp_dcheck(m.e, "copying to the card", err);
 }

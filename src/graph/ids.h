@@ -1,4 +1,5 @@
-/* Numbers that both devices know a choice by: one enum for optimisers, losses and precisions each.
+/* What both devices know a run's choices by: one enum for optimisers, losses and precisions each,
+ * and what finders hand to a card.
  *
  * A row of the host's table (model/optimizer.c, layer/losses.c, layer/product_*.c) carries its
  * number, kernels take the same one, and a part for cards says which of them it has as a set of
@@ -6,8 +7,40 @@
 #ifndef WISP_GRAPH_IDS_H
 #define WISP_GRAPH_IDS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 enum wisp_optimizer_id { WISP_ADAM, WISP_ADAGRAD, WISP_SGD, WISP_OPTIMIZERS };
 enum wisp_loss_id { WISP_SOFTMAX, WISP_BCE, WISP_LOSSES };
 enum wisp_precision_id { WISP_IN_FP32, WISP_IN_BF16, WISP_PRECISIONS };
+
+/* The finders of a sampler (hash/finder.h), each by its own part; 0 where it is not among them.
+ * Pointers stay the finders'. */
+struct wisp_finders {
+    bool full; /* all rows: nothing is looked for */
+    bool scan;
+    struct {                     /* (hash/neighbours.c); ring 0: none */
+        size_t ring, last, hops; /* sizes of its memories, rings that are followed */
+        size_t n_carried;        /* most rows that are carried over */
+        int32_t *rings;          /* (rows, ring) -1: empty */
+        uint8_t *next;           /* (rows) place of the oldest */
+        int32_t *lasts;          /* (samples, last) -1: none */
+        int32_t *carried;        /* (1 + n_carried) how many, and they */
+    } neighbours;
+    size_t n_random, n_frequent; /* rows a batch */
+    const double *up_to;         /* (rows) running sum of label counts, for n_frequent */
+    struct {                     /* (hash/lsh.c); n_tables 0: none */
+        const char *family;      /* by its name: a card has a table of its own */
+        size_t n_tables;
+        int digits, digit_bits, bits, key_shift;
+        uint32_t key_mask;
+        size_t appended;
+        bool transform;
+        const void *functions; /* as the family draws them */
+        size_t function_bytes;
+        uint64_t first_gap; /* steps before the tables are made anew; later gaps grow */
+    } hash;
+};
 
 #endif

@@ -10,6 +10,7 @@
 #define WISP_HASH_FINDER_H
 
 #include "base/context.h"
+#include "graph/ids.h"
 #include "hash/active.h"
 #include "kernels/weights.h"
 
@@ -156,6 +157,7 @@ struct wisp_finder_kind {
     const char *name, *what;
     bool needs_labels; /* works only where true labels are known: the output layer */
     bool needs_votes;  /* of features for rows: the setup must have them */
+    bool remembers;    /* rows that competed before: hashing beside it looks for fewer */
     /* Bytes create() will take. */
     size_t (*bytes)(const struct wisp_finder_setup *s);
     wisp_status (*create)(void **state, const struct wisp_finder_setup *s, wisp_error *err);
@@ -180,6 +182,10 @@ struct wisp_finder_kind {
      * that there are not, places out of range), and they must not be used.  NULL: any bytes will
      * do. */
     bool (*restored)(void *state, struct wisp_context *ctx);
+    /* Its part of what a card needs to do the same: sizes, and pointers into its state; state NULL:
+     * sizes only, it has not been made.  The setup has passed create(), or will be given to it.
+     * NULL: it has no form for cards. */
+    void (*device)(struct wisp_finders *out, const struct wisp_finder_setup *s, void *state);
 };
 
 /* For 'restored': are all of these rows from 'least' (0, or -1 for none) to n_rows - 1? */
@@ -200,15 +206,10 @@ static inline bool wisp_floats_are_good(const float *x, size_t n)
 
 const struct wisp_finder_kind *wisp_finder_at(size_t i); /* NULL past the end */
 const struct wisp_finder_kind *wisp_finder_find(const char *name, size_t length);
+/* The first of names joined by '+', and on to the next; *length: of its name.  NULL: not known. */
+const struct wisp_finder_kind *wisp_finder_next(const char **names, size_t *length);
 extern const struct wisp_finder_kind wisp_finder_random, wisp_finder_frequency,
     wisp_finder_neighbours, wisp_finder_features, wisp_finder_ivf, wisp_finder_lsh,
     wisp_finder_scan;
-
-/* What a device needs to know of a finder to do the same (model/gpu.c). */
-struct wisp_reach {
-    size_t ring, last, hops; /* of neighbours: sizes of its memories, rings followed */
-};
-struct wisp_reach wisp_neighbours_reach(size_t n_rows);
-const double *wisp_frequency_up_to(const void *state);
 
 #endif

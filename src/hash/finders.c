@@ -4,7 +4,18 @@
 #include <string.h>
 
 /* All rows: nothing to find. */
-static const struct wisp_finder_kind full = { .name = "full", .what = "every row" };
+static void full_device(struct wisp_finders *out, const struct wisp_finder_setup *s, void *state)
+{
+    (void)s;
+    (void)state;
+    out->full = true;
+}
+
+static const struct wisp_finder_kind full = {
+    .name = "full",
+    .what = "every row",
+    .device = full_device,
+};
 
 static const struct wisp_finder_kind *const kinds[] = {
     &full,
@@ -29,4 +40,12 @@ const struct wisp_finder_kind *wisp_finder_find(const char *name, size_t length)
         if (strlen(kinds[i]->name) == length && memcmp(kinds[i]->name, name, length) == 0)
             return kinds[i];
     return NULL;
+}
+
+const struct wisp_finder_kind *wisp_finder_next(const char **names, size_t *length)
+{
+    const char *name = *names;
+    *length = strcspn(name, "+");
+    *names = name + *length + (name[*length] == '+');
+    return wisp_finder_find(name, *length);
 }

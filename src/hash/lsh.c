@@ -95,6 +95,18 @@ static wisp_status check(const struct wisp_sampling *o, const struct wisp_hash_f
     return WISP_OK;
 }
 
+/* Is there a finder beside it that remembers rows? */
+static bool beside_memory(const char *names)
+{
+    size_t length;
+    bool found = false;
+    for (const char *p = names; *p && !found;) {
+        const struct wisp_finder_kind *k = wisp_finder_next(&p, &length);
+        found = k && k->remembers;
+    }
+    return found;
+}
+
 /* All sizes.  Keys have a few rows a bucket; 50 tables, beside neighbours 12 do as well
  * (docs/sampling.md); 20 rows kept. */
 static wisp_status plan(struct wisp_lsh *s, const struct wisp_finder_setup *setup, wisp_error *err)
@@ -122,9 +134,9 @@ static wisp_status plan(struct wisp_lsh *s, const struct wisp_finder_setup *setu
     if (digits * digit > MOST_BITS) digits = MOST_BITS / digit;
     s->shape = (struct wisp_hash_shape){
         .appended = o->transform && s->family->cosine ? 2 : 0,
-        .n_tables = o->tables                        ? (size_t)o->tables
-                    : strstr(o->names, "neighbours") ? 12
-                                                     : 50,
+        .n_tables = o->tables                 ? (size_t)o->tables
+                    : beside_memory(o->names) ? 12
+                                              : 50,
         .digits = digits,
         .digit_bits = digit,
     };
@@ -305,6 +317,32 @@ static bool restored(void *state, struct wisp_context *ctx)
     return true;
 }
 
+/* The card makes tables of its own, under the first functions: none are in use here then. */
+static void device(struct wisp_finders *out, const struct wisp_finder_setup *setup, void *state)
+{
+    struct wisp_lsh planned, *s = state;
+    struct wisp_cut sizes = { 0 };
+    if (!s) {
+        if (plan(&planned, setup, NULL) != WISP_OK) return; /* create() says why */
+        s = &planned;
+        lay_out(s, &sizes);
+    } else {
+        s->family->init(s->functions[0], &s->shape, s->seed, 0);
+        out->hash.functions = s->functions[0];
+    }
+    out->hash.family = s->family->name;
+    out->hash.n_tables = s->shape.n_tables;
+    out->hash.digits = s->shape.digits;
+    out->hash.digit_bits = s->shape.digit_bits;
+    out->hash.bits = s->t.bits;
+    out->hash.key_shift = s->key_shift;
+    out->hash.key_mask = s->key_mask;
+    out->hash.appended = s->shape.appended;
+    out->hash.transform = s->o.transform;
+    out->hash.function_bytes = s->function_bytes;
+    out->hash.first_gap = s->first_gap;
+}
+
 const struct wisp_finder_kind wisp_finder_lsh = {
     .name = "lsh",
     .what = "hash tables over the rows: simhash, wta, dwta, minhash",
@@ -316,4 +354,5 @@ const struct wisp_finder_kind wisp_finder_lsh = {
     .learn = learn,
     .blobs = blobs,
     .restored = restored,
+    .device = device,
 };

@@ -15,12 +15,16 @@
 
 #include <string.h>
 
+struct reach {
+    size_t ring, last, hops; /* sizes of its memories, rings followed */
+};
+
 /* Measured (docs/sampling.md).  With many rows a ring is visited a few times an epoch, and what
  * hashing finds beside it makes up for a shorter memory. */
-struct wisp_reach wisp_neighbours_reach(size_t n_rows)
+static struct reach reach_of(size_t n_rows)
 {
     enum { MANY = 200000 };
-    return n_rows < MANY ? (struct wisp_reach){ 56, 40, 10 } : (struct wisp_reach){ 24, 20, 4 };
+    return n_rows < MANY ? (struct reach){ 56, 40, 10 } : (struct reach){ 24, 20, 4 };
 }
 
 enum {
@@ -33,7 +37,7 @@ enum {
 
 struct neighbours {
     size_t n_rows, n_samples, most_carried;
-    struct wisp_reach r;
+    struct reach r;
     uint64_t seed;
     int32_t *ring;    /* (n_rows, r.ring), -1: empty */
     uint8_t *next;    /* (n_rows) place of the oldest; padded to a multiple of 4 */
@@ -60,7 +64,7 @@ static size_t heat_room(const struct wisp_finder_setup *s)
 
 static size_t bytes(const struct wisp_finder_setup *s)
 {
-    struct wisp_reach r = wisp_neighbours_reach(s->n_rows);
+    struct reach r = reach_of(s->n_rows);
     return s->n_rows * r.ring * sizeof(int32_t) + next_bytes(s->n_rows) +
            s->n_samples * r.last * sizeof(int32_t) + (1 + n_carried(s)) * sizeof(int32_t) +
            s->batch * r.last * sizeof(int32_t) + heat_room(s) * sizeof(uint64_t);
@@ -85,7 +89,7 @@ static wisp_status create(void **state, const struct wisp_finder_setup *s, wisp_
     *t = (struct neighbours){ .n_rows = s->n_rows,
                               .n_samples = s->n_samples,
                               .most_carried = n_carried(s),
-                              .r = wisp_neighbours_reach(s->n_rows),
+                              .r = reach_of(s->n_rows),
                               .seed = s->seed };
     t->ring = wisp_alloc(s->n_rows * t->r.ring, sizeof *t->ring);
     t->next = wisp_zalloc(next_bytes(s->n_rows), 1);
@@ -262,7 +266,7 @@ static void learn(void *state, struct wisp_context *ctx, const struct wisp_query
 
 static struct wisp_wants wants(const struct wisp_finder_setup *s)
 {
-    size_t last = wisp_neighbours_reach(s->n_rows).last;
+    size_t last = reach_of(s->n_rows).last;
     return (struct wisp_wants){ last + (last < 24 ? 12 : 24), last };
 }
 
@@ -288,10 +292,22 @@ static bool restored(void *state, struct wisp_context *ctx)
            wisp_rows_are_good(t->carried + 1, (size_t)t->carried[0], 0, t->n_rows);
 }
 
+static void device(struct wisp_finders *out, const struct wisp_finder_setup *s, void *state)
+{
+    const struct neighbours *t = state;
+    struct reach r = reach_of(s->n_rows);
+    out->neighbours.ring = r.ring, out->neighbours.last = r.last, out->neighbours.hops = r.hops;
+    out->neighbours.n_carried = n_carried(s);
+    if (!t) return;
+    out->neighbours.rings = t->ring, out->neighbours.next = t->next;
+    out->neighbours.lasts = t->last, out->neighbours.carried = t->carried;
+}
+
 const struct wisp_finder_kind wisp_finder_neighbours = {
     .name = "neighbours",
     .what = "rows that competed with the sample's labels, or with the sample itself, before",
     .needs_labels = true,
+    .remembers = true,
     .bytes = bytes,
     .create = create,
     .free = release,
@@ -302,4 +318,5 @@ const struct wisp_finder_kind wisp_finder_neighbours = {
     .wants = wants,
     .blobs = blobs,
     .restored = restored,
+    .device = device,
 };

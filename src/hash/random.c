@@ -88,11 +88,6 @@ static void draw_uniform(const void *state, const struct wisp_query *q,
     }
 }
 
-const double *wisp_frequency_up_to(const void *state)
-{
-    return ((const struct random *)state)->up_to;
-}
-
 static size_t first_above(const double *up_to, size_t n, double x)
 {
     size_t lo = 0, hi = n - 1;
@@ -119,6 +114,20 @@ static void draw_frequency(const void *state, const struct wisp_query *q,
     }
 }
 
+static void uniform_device(struct wisp_finders *out, const struct wisp_finder_setup *s, void *state)
+{
+    (void)state;
+    out->n_random = uniform_most(s);
+}
+
+static void frequency_device(struct wisp_finders *out, const struct wisp_finder_setup *s,
+                             void *state)
+{
+    const struct random *r = state;
+    out->n_frequent = frequency_most(s);
+    if (r) out->up_to = r->up_to;
+}
+
 const struct wisp_finder_kind wisp_finder_random = {
     .name = "random",
     .what = "rows drawn uniformly, the same for the whole batch",
@@ -127,6 +136,7 @@ const struct wisp_finder_kind wisp_finder_random = {
     .free = release,
     .rows_for_all = draw_uniform,
     .most_for_all = uniform_most,
+    .device = uniform_device,
 };
 
 const struct wisp_finder_kind wisp_finder_frequency = {
@@ -138,4 +148,5 @@ const struct wisp_finder_kind wisp_finder_frequency = {
     .free = release,
     .rows_for_all = draw_frequency,
     .most_for_all = frequency_most,
+    .device = frequency_device,
 };

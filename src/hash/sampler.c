@@ -40,14 +40,6 @@ struct wisp_sampler {
 
 /* ---- names ---- */
 
-static const struct wisp_finder_kind *next_name(const char **names, size_t *length)
-{
-    const char *name = *names;
-    *length = strcspn(name, "+");
-    *names = name + *length + (name[*length] == '+');
-    return wisp_finder_find(name, *length);
-}
-
 wisp_status wisp_sampling_check(const char *names, bool has_labels, wisp_error *err)
 {
     const struct wisp_finder_kind *had[WISP_MAX_FINDERS];
@@ -56,7 +48,7 @@ wisp_status wisp_sampling_check(const char *names, bool has_labels, wisp_error *
     int n = 0;
     do {
         const char *name = p;
-        const struct wisp_finder_kind *k = next_name(&p, &length);
+        const struct wisp_finder_kind *k = wisp_finder_next(&p, &length);
         if (!k)
             return wisp_fail(
                 err, WISP_EINVAL,
@@ -83,7 +75,7 @@ bool wisp_sampling_needs_votes(const char *names)
 {
     size_t length;
     for (const char *p = names; *p;)
-        if (next_name(&p, &length)->needs_votes) return true;
+        if (wisp_finder_next(&p, &length)->needs_votes) return true;
     return false;
 }
 
@@ -93,7 +85,7 @@ static size_t rows_for_all_room(const struct wisp_finder_setup *s)
 {
     size_t n = 0, length;
     for (const char *p = s->o->names; *p;) {
-        const struct wisp_finder_kind *k = next_name(&p, &length);
+        const struct wisp_finder_kind *k = wisp_finder_next(&p, &length);
         if (k && k->most_for_all) n += k->most_for_all(s);
     }
     return n;
@@ -104,7 +96,7 @@ struct wisp_wants wisp_sampler_wants(const struct wisp_finder_setup *s)
     struct wisp_wants all = { 0, 0 };
     size_t length;
     for (const char *p = s->o->names; *p;) {
-        const struct wisp_finder_kind *k = next_name(&p, &length);
+        const struct wisp_finder_kind *k = wisp_finder_next(&p, &length);
         if (!k || !k->wants) continue;
         struct wisp_wants w = k->wants(s);
         if (w.best > all.best) all.best = w.best;
@@ -181,7 +173,7 @@ size_t wisp_sampler_bytes(const struct wisp_finder_setup *s, size_t batch_labels
     blocks(&none, s, batch_labels, add_up, &bytes);
     struct wisp_finder_setup setup = *s;
     setup.active = wisp_sampler_room(s, batch_labels);
-    for (const char *p = s->o->names; *p;) bytes += next_name(&p, &length)->bytes(&setup);
+    for (const char *p = s->o->names; *p;) bytes += wisp_finder_next(&p, &length)->bytes(&setup);
     return bytes;
 }
 
@@ -211,7 +203,7 @@ wisp_status wisp_sampler_create(struct wisp_sampler **out, const struct wisp_fin
     size_t length;
     for (const char *p = t->o.names; st == WISP_OK && *p;) {
         assert(t->n_finders < WISP_MAX_FINDERS);
-        const struct wisp_finder_kind *f = t->kind[t->n_finders] = next_name(&p, &length);
+        const struct wisp_finder_kind *f = t->kind[t->n_finders] = wisp_finder_next(&p, &length);
         st = f->create(&t->state[t->n_finders], &setup, err);
         if (st == WISP_OK) t->n_finders++;
     }
@@ -430,10 +422,17 @@ struct wisp_wants wisp_sampler_wants_of(const struct wisp_sampler *s)
     return s->wants;
 }
 
-const void *wisp_sampler_finder(const struct wisp_sampler *s, const char *name)
+const struct wisp_finder_kind *wisp_sampler_device(struct wisp_finders *out,
+                                                   const struct wisp_finder_setup *s,
+                                                   struct wisp_sampler *t)
 {
-    for (int f = 0; f < s->n_finders; f++)
-        if (strcmp(s->kind[f]->name, name) == 0) return s->state[f];
+    size_t length, f = 0;
+    *out = (struct wisp_finders){ 0 };
+    for (const char *p = s->o->names; *p; f++) {
+        const struct wisp_finder_kind *k = wisp_finder_next(&p, &length);
+        if (!k->device) return k;
+        k->device(out, s, t ? t->state[f] : NULL);
+    }
     return NULL;
 }
 

@@ -35,8 +35,12 @@ void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct
 struct wisp_wants wisp_sampler_wants(const struct wisp_finder_setup *s);
 size_t wisp_sampler_best(const struct wisp_sampler *s);
 struct wisp_wants wisp_sampler_wants_of(const struct wisp_sampler *s);
-/* The state of one of its finders, or NULL. */
-const void *wisp_sampler_finder(const struct wisp_sampler *s, const char *name);
+/* What a card needs to do the same as the sampler made from this setup: sizes, and pointers into
+ * its memory, which stays its own; t NULL: sizes only, it has not been made.  Returns NULL, or the
+ * finder that has no form for cards. */
+const struct wisp_finder_kind *wisp_sampler_device(struct wisp_finders *out,
+                                                   const struct wisp_finder_setup *s,
+                                                   struct wisp_sampler *t);
 /* (n) scores that a row of the last batch must pass to be worth telling learn(): the pot's best are
  * known already. */
 const float *wisp_sampler_limits(const struct wisp_sampler *s);

@@ -106,6 +106,13 @@ static void sample(const void *state, const struct wisp_query *q, size_t i, int 
     pot->products += s->n_rows; /* and the pot scores those it got once more */
 }
 
+static void device(struct wisp_finders *out, const struct wisp_finder_setup *s, void *state)
+{
+    (void)s;
+    (void)state;
+    out->scan = true;
+}
+
 const struct wisp_finder_kind wisp_finder_scan = {
     .name = "scan",
     .what = "the best rows by exact scores of all: for cards, and to compare with",
@@ -113,4 +120,5 @@ const struct wisp_finder_kind wisp_finder_scan = {
     .create = create,
     .free = release,
     .sample = sample,
+    .device = device,
 };

@@ -11,12 +11,6 @@
 
 enum { MOST_K = 64, MOST_WIDTH = 4096, MOST_LAST = 1024 };
 
-wisp_status wisp_not_on_card(wisp_error *err, const char *what)
-{
-    return wisp_fail(err, WISP_ENOTSUP,
-                     "--device cuda: %s is not there on the card; take --device cpu", what);
-}
-
 /* ---- what a card can do ---- */
 
 /* Layer kinds that a card has, by what cuda.h calls them. */

@@ -3,12 +3,10 @@
 #include "base/mem.h"
 #include "base/report.h"
 #include "cuda/cuda.h"
-#include "hash/lsh.h"
 #include "layer/product.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 struct wisp_gpu {
     const struct wisp_cuda *api;
@@ -16,10 +14,8 @@ struct wisp_gpu {
     struct wisp_cuda_setup setup;
     struct wisp_cuda_hidden *layers;
     struct wisp_cuda_block *blocks;
-    struct wisp_data
-        *table; /* standardised rows, or NULL: the training rows are taken as they are */
-    void *functions;
-    uint32_t *ids, *n; /* (most steps, batch), (most steps) */
+    struct wisp_data *table; /* standardised rows; NULL: the training rows as they are */
+    uint32_t *ids, *n;       /* (most steps, batch), (most steps) */
     float *lr;
     size_t *rows;                      /* (batch) */
     struct wisp_sampler_counts before; /* what the sampler had counted when the trainer was made */
@@ -29,52 +25,6 @@ struct wisp_gpu {
     bool anew;        /* the next steps are the first of the epoch, or of this process */
     bool outside;     /* the output layer's rows stay on the host */
 };
-
-/* ---- what a card can do ---- */
-
-static bool has(const char *names, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *p = names; *p; p += strcspn(p, "+"), p += *p == '+')
-        if (strncmp(p, name, n) == 0 && (p[n] == '+' || !p[n])) return true;
-    return false;
-}
-
-static wisp_status check_sampling(const struct wisp_sampling *o, wisp_error *err)
-{
-    if (has(o->names, "features") || has(o->names, "ivf"))
-        return wisp_not_on_card(err, "--sampling features or ivf");
-    if (o->per_example) return wisp_not_on_card(err, "--active-per example");
-    if (o->correct > 0) return wisp_not_on_card(err, "--correct");
-    if (!o->rescore) return wisp_not_on_card(err, "--rescore no");
-    if (o->least || o->most) return wisp_not_on_card(err, "--active-min or --active-max");
-    if (o->keep > 1000) return wisp_not_on_card(err, "--keep of more than 1000");
-    if (o->keep > 64 && has(o->names, "scan"))
-        return wisp_not_on_card(err, "--sampling scan with --keep of more than 64");
-    if (o->n_carried > 2000) return wisp_not_on_card(err, "--carry of more than 2000");
-    return WISP_OK;
-}
-
-wisp_status wisp_gpu_check(const struct wisp_run *r, wisp_error *err)
-{
-    const struct wisp_plan *p = &r->plan;
-    const struct wisp_cuda *api;
-    wisp_status st = wisp_cuda_open(&api, err);
-    if (st == WISP_OK) st = wisp_gpu_check_net(&r->m->net, err);
-    if (st == WISP_OK) st = check_sampling(&p->sampling, err);
-    if (st != WISP_OK) return st;
-    if (p->average > 0) return wisp_not_on_card(err, "--average");
-    if (r->weights) return wisp_not_on_card(err, "training with weights of rows or labels");
-    if (r->init && (p->old_pace != 1 || r->m->net.n_labels > r->init->net.n_labels))
-        return wisp_not_on_card(err, "--init with new labels, or with an --old-pace other than 1,");
-    if (p->slots & WISP_SLOT_HALF) return wisp_not_on_card(err, "--moments bf16");
-    if (p->memory) return wisp_not_on_card(err, "--memory");
-    if (p->batch > 4096) return wisp_not_on_card(err, "a --batch of more than 4096");
-    if (p->batch > 1024 && has(p->sampling.names, "scan"))
-        return wisp_not_on_card(err, "--sampling scan with a --batch of more than 1024");
-    if (r->train->n_rows > INT32_MAX) return wisp_not_on_card(err, "a set of more than 2^31 rows");
-    return WISP_OK;
-}
 
 /* ---- the setup ---- */
 
@@ -104,65 +54,16 @@ static wisp_status set_rows(struct wisp_cuda_setup *s, struct wisp_gpu *g, const
     return WISP_OK;
 }
 
-static void *blob(struct wisp_sampler *s, const char *name)
+static wisp_status set_sampling(struct wisp_cuda_setup *s, const struct wisp_run *r,
+                                wisp_error *err)
 {
-    struct wisp_blob blobs[WISP_SAMPLER_BLOBS];
-    size_t n = wisp_sampler_blobs(s, blobs);
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(blobs[i].name, name) == 0) return blobs[i].data;
-    return NULL;
-}
-
-static wisp_status set_hash(struct wisp_cuda_hash *h, struct wisp_gpu *g,
-                            const struct wisp_sampler *sampler, wisp_error *err)
-{
-    static const char *const families[] = { "dwta", "wta", "simhash", "minhash" };
-    const struct wisp_lsh *l = wisp_sampler_finder(sampler, "lsh");
-    size_t bytes = l->family->size(&l->shape);
-    if (!(g->functions = wisp_zalloc(bytes, 1)))
-        return wisp_fail_mem(err, bytes, "the hash functions");
-    l->family->init(g->functions, &l->shape, l->seed, 0);
-    *h = (struct wisp_cuda_hash){ .n_tables = l->shape.n_tables,
-                                  .digits = l->shape.digits,
-                                  .digit_bits = l->shape.digit_bits,
-                                  .bits = l->t.bits,
-                                  .key_shift = l->key_shift,
-                                  .key_mask = l->key_mask,
-                                  .appended = l->shape.appended,
-                                  .transform = l->o.transform,
-                                  .functions = g->functions,
-                                  .function_bytes = bytes,
-                                  .first_gap = l->first_gap };
-    while (strcmp(families[h->family], l->family->name) != 0) h->family++;
-    return WISP_OK;
-}
-
-static wisp_status set_sampling(struct wisp_cuda_setup *s, struct wisp_gpu *g,
-                                const struct wisp_run *r, wisp_error *err)
-{
-    const struct wisp_sampling *o = &r->plan.sampling;
-    s->full = !r->sampler;
     s->room = r->m->net.sizes.active;
     s->most_labels = r->batch_labels;
-    if (s->full) return WISP_OK;
-    struct wisp_wants wants = wisp_sampler_wants_of(r->sampler);
-    s->keep = o->keep, s->deep = wants.deep, s->best = wants.best;
-    s->scan = has(o->names, "scan");
-    s->neighbours = has(o->names, "neighbours");
-    if (s->neighbours) {
-        struct wisp_reach reach = wisp_neighbours_reach(s->net.n_labels);
-        s->ring = reach.ring, s->last = reach.last, s->hops = reach.hops;
-        s->n_carried = o->n_carried < s->net.n_labels ? o->n_carried : s->net.n_labels;
-        s->rings = blob(r->sampler, "rings"), s->next = blob(r->sampler, "rings.next");
-        s->lasts = blob(r->sampler, "last"), s->carried = blob(r->sampler, "carried");
+    if (r->sampler) {
+        struct wisp_wants wants = wisp_sampler_wants_of(r->sampler);
+        s->keep = r->plan.sampling.keep, s->deep = wants.deep, s->best = wants.best;
     }
-    if (has(o->names, "random"))
-        s->n_random = o->n_random < s->net.n_labels ? o->n_random : s->net.n_labels;
-    if (has(o->names, "frequency")) {
-        s->n_frequent = o->n_frequent;
-        s->up_to = wisp_frequency_up_to(wisp_sampler_finder(r->sampler, "frequency"));
-    }
-    return has(o->names, "lsh") ? set_hash(&s->hash, g, r->sampler, err) : WISP_OK;
+    return wisp_card_finders(&s->finders, r, err);
 }
 
 static wisp_status set_up(struct wisp_gpu *g, struct wisp_run *r, wisp_error *err)
@@ -178,7 +79,7 @@ static wisp_status set_up(struct wisp_gpu *g, struct wisp_run *r, wisp_error *er
     s->precision = r->plan.precision->id;
     wisp_status st = wisp_gpu_net(&s->net, &g->layers, &r->m->net, err);
     if (st == WISP_OK) st = set_rows(s, g, r, err);
-    return st == WISP_OK ? set_sampling(s, g, r, err) : st;
+    return st == WISP_OK ? set_sampling(s, r, err) : st;
 }
 
 /* ---- making ---- */
@@ -238,7 +139,6 @@ void wisp_gpu_free(struct wisp_gpu *g)
     wisp_free(g->layers);
     wisp_free(g->blocks);
     wisp_data_free(g->table);
-    wisp_free(g->functions);
     wisp_free(g->ids);
     wisp_free(g->n);
     wisp_free(g->lr);
@@ -333,4 +233,9 @@ wisp_status wisp_gpu_report(struct wisp_report *t, struct wisp_run *r, wisp_erro
 double wisp_gpu_touched(const struct wisp_run *r)
 {
     return (double)r->gpu->touched;
+}
+
+bool wisp_gpu_has_tables(const struct wisp_run *r)
+{
+    return r->gpu->setup.finders.hash.n_tables > 0;
 }

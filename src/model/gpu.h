@@ -18,6 +18,12 @@ wisp_status wisp_gpu_net(struct wisp_cuda_net *out, struct wisp_cuda_hidden **la
                          const struct wisp_net *net, wisp_error *err);
 /* Is there a card, and can it do what the plan says?  Names what it cannot. */
 wisp_status wisp_gpu_check(const struct wisp_run *r, wisp_error *err);
+/* The same for a part that is open. */
+wisp_status wisp_card_check_run(const struct wisp_cuda *api, const struct wisp_run *r,
+                                wisp_error *err);
+/* What the run's finders hand to a card, with pointers once there is a sampler; refuses one without
+ * a form by its name. */
+wisp_status wisp_card_finders(struct wisp_finders *out, const struct wisp_run *r, wisp_error *err);
 /* Opens the card, says what will be taken and what is free, and copies everything there; the run's
  * scorer uses the weights there, if they are.  After weights, state, sampler and scorer of the run
  * are set. */
@@ -29,7 +35,8 @@ wisp_status wisp_gpu_steps(struct wisp_run *r, size_t *rows, bool last, wisp_err
 /* Waits, and brings the run's sums up to date. */
 wisp_status wisp_gpu_wait(struct wisp_run *r, wisp_error *err);
 wisp_status wisp_gpu_fetch(struct wisp_run *r, wisp_error *err);
-double wisp_gpu_touched(const struct wisp_run *r); /* feature rows, over all steps */
+bool wisp_gpu_has_tables(const struct wisp_run *r); /* of hashed rows, on the card alone */
+double wisp_gpu_touched(const struct wisp_run *r);  /* feature rows, over all steps */
 /* Adds what each part of a step takes. */
 wisp_status wisp_gpu_report(struct wisp_report *t, struct wisp_run *r, wisp_error *err);
 

@@ -134,8 +134,8 @@ static bool wants_votes(const struct wisp_run *r)
     return r->plan.index || wisp_sampling_needs_votes(r->plan.sampling.names);
 }
 
-static void sampler_setup(struct wisp_finder_setup *s, const struct wisp_run *r, size_t n_labels,
-                          size_t width)
+void wisp_run_finder_setup(struct wisp_finder_setup *s, const struct wisp_run *r, size_t n_labels,
+                           size_t width)
 {
     *s = (struct wisp_finder_setup){ .o = &r->plan.sampling,
                                      .n_rows = n_labels,
@@ -212,7 +212,7 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
         return st;
     if (sampled(r)) {
         struct wisp_finder_setup setup;
-        sampler_setup(&setup, r, n_labels, 0);
+        wisp_run_finder_setup(&setup, r, n_labels, 0);
         sizes.active = wisp_sampler_room(&setup, r->batch_labels);
         sizes.own = wisp_sampler_own_room(&setup, r->batch_labels);
         sizes.best = wisp_sampler_wants(&setup).best;
@@ -243,7 +243,7 @@ static size_t sampling_bytes(const struct wisp_run *r)
     size_t sampler = 0, making = 0, staying = 0;
     if (sampled(r)) {
         struct wisp_finder_setup setup;
-        sampler_setup(&setup, r, net->n_labels, wisp_net_output(net)->n_in);
+        wisp_run_finder_setup(&setup, r, net->n_labels, wisp_net_output(net)->n_in);
         sampler = wisp_sampler_bytes(&setup, r->batch_labels);
     }
     if (wants_votes(r))
@@ -335,7 +335,7 @@ static wisp_status make_sampler(struct wisp_run *r, wisp_error *err)
     struct wisp_layer *out = wisp_net_output(&r->m->net);
     struct wisp_finder_setup setup;
     if (!sampled(r)) return WISP_OK;
-    sampler_setup(&setup, r, out->n_out, out->n_in);
+    wisp_run_finder_setup(&setup, r, out->n_out, out->n_in);
     wisp_status st = wisp_sampler_create(&r->sampler, &setup, r->ctx->k, r->batch_labels, err);
     out->sampler = r->sampler;
     return st == WISP_OK ? wisp_recall_init(&r->recall, out, setup.threads, err) : st;

@@ -220,7 +220,7 @@ static bool checkpoint_due(const struct watch *c)
 {
     const struct wisp_run *r = c->r;
     const struct wisp_plan *p = &r->plan;
-    if (!r->path || (r->gpu && strstr(p->sampling.names, "lsh"))) return false;
+    if (!r->path || (r->gpu && wisp_gpu_has_tables(r))) return false;
     return (p->checkpoint_steps && r->step - c->kept_step >= p->checkpoint_steps) ||
            (p->checkpoint_s > 0 && wisp_now() - c->kept_at >= p->checkpoint_s);
 }

@@ -129,6 +129,9 @@ bool wisp_recall_due(const struct wisp_run *r, size_t step);
 wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 void wisp_run_clear(struct wisp_run *r); /* also half made */
 
+/* What the finders of the output layer are made from. */
+void wisp_run_finder_setup(struct wisp_finder_setup *s, const struct wisp_run *r, size_t n_labels,
+                           size_t width);
 /* r->weights, from the data and the options, once there is a model (weights.c). */
 wisp_status wisp_run_weights(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 /* How many rows have each label (n_labels), each row counted by its weight. */

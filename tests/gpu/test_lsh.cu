@@ -592,6 +592,9 @@ int main(void)
         { 40, 4, 1000, 4, false, false, true, 20, 20, 0 },
     };
     for (int family = 0; family < 4; family++)
+        CHECK(wisp_hash_family(names[family]) == family, "%s is found by its name", names[family]);
+    CHECK(wisp_hash_family("dwt") < 0 && wisp_hash_family("") < 0, "a name that nobody has");
+    for (int family = 0; family < 4; family++)
         for (const struct shape &s : shapes) test_shape(s, family);
     test_nothing();
     test_large();
