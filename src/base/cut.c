@@ -133,13 +133,37 @@ void wisp_cut_spoil(void *p, size_t bytes)
     if (wisp_borders) fill(p, bytes);
 }
 
-void wisp_cut_drop(void *block, size_t bytes)
+/* | bytes of its user | border | ... | bytes |, the last word in another form: not likely by chance
+ */
+void wisp_cut_close(void *block, size_t bytes, size_t all)
 {
-    if (!wisp_borders) return;
+    const uint64_t mark = ~(uint64_t)bytes;
+    if (POISONS) return; /* the sanitizer sees to it */
+    fill((char *)block + bytes, BORDER);
+    memcpy((char *)block + all - sizeof mark, &mark, sizeof mark);
+}
+
+static void look_at_end(const void *block, size_t all)
+{
+    uint64_t mark;
+    unsigned char want[BORDER];
+    if (POISONS) return;
+    memcpy(&mark, (const char *)block + all - sizeof mark, sizeof mark);
+    mark = ~mark;
+    fill(want, BORDER);
+    if (mark + WISP_CUT_CLOSE <= all && memcmp((const char *)block + mark, want, BORDER) == 0)
+        return;
+    snprintf(broken, sizeof broken, "behind a block of %llu bytes something was written",
+             (unsigned long long)mark);
+}
+
+void wisp_cut_drop(void *block, size_t all)
+{
     lock();
-    forget(block, bytes);
+    forget(block, all);
+    look_at_end(block, all);
     unlock();
-    UNPOISON(block, bytes);
+    UNPOISON(block, all);
 }
 
 const char *wisp_borders_broken(void)

@@ -72,8 +72,12 @@ static inline void *wisp_cut_next(struct wisp_cut *c, size_t n, size_t size, con
 
 /* For memory that holds nothing yet: the pattern, where borders are on. */
 void wisp_cut_spoil(void *p, size_t bytes);
-/* A block is freed: its borders are looked at a last time. */
-void wisp_cut_drop(void *block, size_t bytes);
+/* A block of 'all' bytes, of which its user asked for 'bytes', WISP_CUT_CLOSE or more less: the rest
+ * becomes a border.  Only where borders are on. */
+enum { WISP_CUT_CLOSE = 72 };
+void wisp_cut_close(void *block, size_t bytes, size_t all);
+/* The same block is freed: its borders are looked at a last time. */
+void wisp_cut_drop(void *block, size_t all);
 /* Says which border was written over first, if one was; NULL: all are whole.  The text stays until
  * the next call. */
 const char *wisp_borders_broken(void);

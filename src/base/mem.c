@@ -30,8 +30,10 @@ void *wisp_alloc(size_t n, size_t size)
     size_t bytes;
     if (__builtin_mul_overflow(n, size, &bytes) || bytes > SIZE_MAX / 2 || !spend()) return NULL;
     size_t align = bytes >= HUGE_FROM ? HUGE_PAGE : ALIGN;
-    void *p = aligned_alloc(align, (bytes + align) & ~(align - 1));
+    size_t all = wisp_borders ? bytes + WISP_CUT_CLOSE : bytes;
+    void *p = aligned_alloc(align, (all + align) & ~(align - 1));
     if (!p) return NULL;
+    if (wisp_borders) wisp_cut_close(p, bytes, malloc_usable_size(p));
     if (bytes >= HUGE_FROM) madvise(p, bytes, MADV_HUGEPAGE);
     atomic_fetch_add_explicit(&wisp_mem_live, 1, memory_order_relaxed);
     if (bytes <= SPOILED_MOST) wisp_cut_spoil(p, bytes);

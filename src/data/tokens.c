@@ -68,22 +68,20 @@ static bool blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r') || c == 0;
 }
 
-/* The character at p, and its bytes; a byte that begins none stands for itself, beyond Unicode. */
+/* The character at p, and its bytes; BEYOND or more: the byte there begins none. */
+enum { BEYOND = 0x110000 };
+
 static size_t decode(uint32_t *out, const unsigned char *p, const unsigned char *end)
 {
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t n = p[0] < 0xc2 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 1;
-    uint32_t c = n == 1 ? 0 : p[0] & (0x7fu >> n);
+    size_t n = p[0] < 0xc2 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    uint32_t c = p[0] & (0xffu >> n); /* from 0xf5 on: beyond Unicode, too */
     bool good = n > 1 && (size_t)(end - p) >= n;
     for (size_t i = 1; good && i < n; i++) {
         good = (p[i] & 0xc0) == 0x80;
         c = c << 6 | (p[i] & 0x3f);
     }
-    if (!good || c < least[n] || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff) {
-        *out = 0x110000u + p[0];
-        return 1;
-    }
-    *out = c;
+    bool longer = (n == 3 && c < 0x800) || (n == 4 && c < 0x10000); /* than it need be */
+    *out = good && !longer ? c : BEYOND;
     return n;
 }
 
@@ -241,7 +239,7 @@ static wisp_status by_words(struct wisp_tokenizer *t, const char *text, const ch
             continue;
         }
         size_t bytes = decode(&c, p, end);
-        if (c > 0x10ffff) {
+        if (c >= BEYOND) {
             word[n++] = (char)*p++;
             continue;
         }

@@ -179,6 +179,38 @@ static void lying_cache(void)
     wisp_data_free(want);
 }
 
+/* Three rows of features 1, 1 and 2: two counts, 2 and 1, which may not be others. */
+static void lying_counts(void)
+{
+    TEST("cache: counts of ids that the rows cannot have");
+    static const char text[] = "3 3 1\n0 1:1\n0 1:1\n0 1:1 2:1\n";
+    static const struct {
+        uint64_t count[3];
+        wisp_status st;
+    } said_of[] = {
+        { { 0, 3, 1 }, WISP_OK },
+        { { 1, 3, 0 }, WISP_OK },
+        { { 0, 4, 0 }, WISP_EFORMAT },
+        { { 0, 3, 0 }, WISP_EFORMAT },
+        { { 1, 3, 1 }, WISP_EFORMAT },
+        { { 3, 3, 3 }, WISP_EFORMAT },
+        { { 5, 0, (uint64_t)-1 }, WISP_EFORMAT },
+    };
+    const char *path = in_folder("counts.txt"), *place = in_folder("counts.txt.wispcache");
+    struct wisp_read_options o = { .index_base = -1, .use_cache = true };
+    save(path, text, sizeof text - 1);
+    wisp_data_free(read_file(path, &o));
+    size_t counts = sizeof(struct wisp_cache_index) + sizeof(struct wisp_cache_entry);
+    for (size_t i = 0; i < sizeof said_of / sizeof *said_of; i++) {
+        for (size_t f = 0; f < 3; f++) lie(place, counts + 8 * f, said_of[i].count[f]);
+        struct wisp_data *d;
+        wisp_error err = { 0 };
+        wisp_status st = wisp_cache_open(&d, NULL, place, NULL, NULL, NULL, &err);
+        CHECK(st == said_of[i].st, "counts %zu: %d '%s'", i, st, err.text);
+        wisp_data_free(d);
+    }
+}
+
 /* ---- caches of others, and caches that change ---- */
 
 static mode_t mode_of(const char *path)
@@ -490,6 +522,7 @@ int main(void)
     cache_names();
     damaged_cache();
     lying_cache();
+    lying_counts();
     foreign_cache();
     small_sources();
     cache_places();

@@ -93,6 +93,20 @@ static void test_seen(void)
     CHECK(!wisp_borders_broken(), "blocks that are freed have no borders");
 }
 
+static void test_end_of_block(void)
+{
+    TEST("cut: a byte written behind a block is seen when it is freed");
+    for (size_t i = 0; i < N_SIZES && !POISONS; i++)
+        for (size_t behind = 0; behind < 64; behind += 9) {
+            char *block = wisp_zalloc(sizes[i], 1);
+            block[sizes[i] + behind] ^= 1;
+            wisp_free(block);
+            const char *says = wisp_borders_broken();
+            CHECK(says && strstr(says, "behind a block of"), "%zu bytes: byte %zu", sizes[i],
+                  behind);
+        }
+}
+
 static void test_fresh(void)
 {
     TEST("cut: a fresh part holds no numbers and no places");
@@ -156,6 +170,7 @@ int main(void)
     rig_open();
     test_places();
     test_seen();
+    test_end_of_block();
     test_fresh();
     test_same();
     return rig_close();

@@ -375,6 +375,22 @@ static void test_recall(void)
 }
 
 /* After a sweep the lists are those of a naive assignment of the rows as they are now. */
+static void test_moment(size_t width) /* of a layer so wide */
+{
+    struct rig g;
+    struct finder f;
+    make_rig(&g, 50, width, 10, 0.4f);
+    open_finder(&f, &g, &(struct wisp_sampling){ .lists = 4 });
+    wisp_finder_ivf.begin(f.state, &three, &g.q);
+    float *want = moment(&g, 64), *got = blob(&f, "ivf.moment");
+    for (size_t i = 0; i < (width + 1) * (width + 1); i++)
+        CHECK(fabsf(got[i] - want[i]) < 1e-5f * (1 + fabsf(want[i])), "%zu [%zu]: %g, not %g",
+              width, i, got[i], want[i]);
+    wisp_free(want);
+    close_finder(&f);
+    free_rig(&g);
+}
+
 static void test_sweep(void)
 {
     struct rig g;
@@ -468,6 +484,52 @@ static void test_same_run(void)
     close_finder(&a);
     close_finder(&b);
     close_finder(&c);
+    free_rig(&g);
+}
+
+/* A saved state is believed up to the last number that can be, and not one beyond it. */
+static void test_saved(void)
+{
+    enum { N = 100, WIDTH = 5, LISTS = 8 };
+    struct rig g;
+    struct finder f;
+    make_rig(&g, N, WIDTH, 10, 0.4f);
+    open_finder(&f, &g, &(struct wisp_sampling){ .lists = LISTS });
+    step(&f, &one, &g);
+    uint64_t *next = (uint64_t *)blob(&f, "ivf.counters") + 1;
+    uint32_t *start = blob(&f, "ivf.starts");
+    const struct {
+        void *at;
+        int64_t last, beyond;
+        size_t bytes;
+    } cases[] = {
+        { next, N - 1, N, 8 },
+        { start + LISTS, start[LISTS], N + 1, 4 },
+        { start + LISTS / 2, start[LISTS / 2 + 1], start[LISTS / 2 + 1] + 1, 4 },
+        { (int32_t *)blob(&f, "ivf.list_of") + N - 1, LISTS - 1, LISTS, 4 },
+        { (int32_t *)blob(&f, "ivf.list_of") + N - 1, -1, -2, 4 },
+        { (int32_t *)blob(&f, "ivf.rows") + N - 1, N - 1, N, 4 },
+        { blob(&f, "ivf.rows"), 0, -1, 4 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t was;
+        memcpy(&was, cases[i].at, cases[i].bytes);
+        memcpy(cases[i].at, &cases[i].last, cases[i].bytes);
+        CHECK(wisp_finder_ivf.restored(f.state, &one), "%zu: the last that can be", i);
+        memcpy(cases[i].at, &cases[i].beyond, cases[i].bytes);
+        CHECK(!wisp_finder_ivf.restored(f.state, &one), "%zu: beyond it", i);
+        memcpy(cases[i].at, &was, cases[i].bytes);
+    }
+    static const char *const floats[] = { "ivf.moment", "ivf.metric", "ivf.centres", "ivf.sums" };
+    for (size_t i = 0; i < 4; i++) {
+        size_t n = i < 2 ? (WIDTH + 1) * (WIDTH + 1) : LISTS * (WIDTH + 1);
+        float *last = (float *)blob(&f, floats[i]) + n - 1, was = *last;
+        *last = NAN;
+        CHECK(!wisp_finder_ivf.restored(f.state, &one), "%s: not a number", floats[i]);
+        *last = was;
+    }
+    CHECK(wisp_finder_ivf.restored(f.state, &one), "as it was");
+    close_finder(&f);
     free_rig(&g);
 }
 
@@ -595,10 +657,15 @@ int main(void)
     test_scores(9, 3, 9);
     TEST("ivf: finds planted neighbours, also after rows moved; all probes are exact");
     test_recall();
+    TEST("ivf: the moment of the samples, in tiles of 64 and what is left");
+    for (size_t width = 61; width < 67; width++) test_moment(width);
+    test_moment(129);
     TEST("ivf: a sweep renews lists and centres, sweeps get longer");
     test_sweep();
     TEST("ivf: same rows and state for 1 and 3 threads, and after a resume");
     test_same_run();
+    TEST("ivf: a saved state with numbers that cannot be");
+    test_saved();
     TEST("ivf: one row, three rows, equal rows, zero rows");
     test_odd_sizes();
     TEST("ivf: labels stay out, a full pot is no harm");

@@ -96,6 +96,8 @@ static void test_csv(void)
     o.every_line = true; /* each line is answered, labels are not needed */
     reads("csv", &o, "text,n\na,1\n\nb,2\n", "|a:1;|;|b:1;");
     reads("csv", &o, "text\na\n\nb\n", "|a:1;|;|b:1;");
+    strcpy(o.text.text_column, "2"); /* no labels: not the first column either */
+    reads("csv", &o, "l,t\nx,a\n", "|a:1;");
 }
 
 static void test_bad_csv(void)
@@ -133,6 +135,8 @@ static void test_jsonl(void)
     strcpy(o.text.text_column, "t,b");
     strcpy(o.text.label_separator, ",");
     reads("jsonl", &o, "{\"b\":\"x\",\"label\":\"p, q\",\"t\":\"y\"}\n", "p,q|x:1 y:1;");
+    reads("jsonl", &usual, /* of members with a usual name the first */
+          "{\"text\":\"a\",\"text\":\"b\",\"labels\":[\"p\",\"q\"],\"label\":\"r\"}\n", "p,q|a:1;");
 }
 
 static void test_bad_jsonl(void)

@@ -66,6 +66,70 @@ static void test_words(void)
     expect(&words, "\xed\xa0\x80 \xc0\xaf", "\xed\xa0\x80|\xc0\xaf");
 }
 
+/* What stands between 'a' and 'b': a letter of their word, a separator, a word of its own. */
+enum { LETTER = 1, SEPARATES = 2, ALONE = 3 };
+
+static wisp_status see_last(void *arg, const char *p, size_t n, bool word, wisp_error *err)
+{
+    (void)word, (void)err;
+    memcpy(arg, p, n), ((char *)arg)[n] = 0;
+    return WISP_OK;
+}
+
+/* The kind of the character of n bytes at p; 'low': it in lower case, if it is a letter. */
+static size_t kind_of(const char *p, size_t n, char low[16])
+{
+    static struct wisp_tokenizer t = { .how = &words, .see = see_last };
+    char text[8] = "a";
+    wisp_error err;
+    memcpy(text + 1, p, n), text[1 + n] = 'b';
+    t.arg = low;
+    wisp_tokenizer_begin(&t);
+    CHECK(wisp_tokenizer_text(&t, text, n + 2, &err) == WISP_OK, "%s", err.text);
+    wisp_tokenizer_clear(&t);
+    return t.n_words;
+}
+
+/* Sums over all of Unicode, so that no end of a range can move unseen; no range holds the letters
+ * just outside of it. */
+static void test_characters(void)
+{
+    size_t n_of[4] = { 0 }, n_capitals = 0;
+    uint32_t bytes = 0; /* of the small letters, all in a row */
+    for (uint32_t c = 0x80; c < 0x110000; c++) {
+        char p[4], low[16];
+        size_t n = wisp_utf8_put(p, c), kind = kind_of(p, n, low);
+        n_of[kind & 3]++;
+        if (kind != LETTER || memcmp(low + 1, p, n) == 0) continue;
+        n_capitals++;
+        for (const char *q = low + 1; *q != 'b'; q++) bytes = bytes * 31 + (unsigned char)*q;
+    }
+    CHECK(n_of[SEPARATES] == 3054, "%zu separate", n_of[SEPARATES]);
+    CHECK(n_of[ALONE] == 162251, "%zu stand alone", n_of[ALONE]);
+    CHECK(n_capitals == 508 && bytes == 0x9daf2a10, "%zu capitals, %#x", n_capitals, bytes);
+    static const uint32_t letters[] = { 0xaa,  0xb2,  0xb5,  0xb9,   0xba,   0xd6,  0xd8,
+                                        0xf6,  0xf8,  0x2c1, 0x2c6,  0x386,  0x388, 0x66e,
+                                        0x6d3, 0x966, 0xe50, 0x2070, 0x2c00, 0xff10 };
+    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
+        char p[4], low[16];
+        size_t n = wisp_utf8_put(p, letters[i]);
+        CHECK(kind_of(p, n, low) == LETTER, "U+%04X is a letter", letters[i]);
+    }
+}
+
+/* Bytes that are no UTF-8 stay what they are, though some look like a separator written longer. */
+static void test_no_utf8(void)
+{
+    static const char *const text[] = {
+        "x\xc2",          "x\xc1\xbfy",         "x\xbf\x80y",         "x\x80y",
+        "x\xe0\x82\xa9y", "x\xe0\x9f\xbfy",     "x\xe2\x80",          "x\xe2\x80z",
+        "x\xe2z\x80",     "x\xf0\x82\x80\x80y", "x\xf0\x8f\xbf\xbfy", "x\xf0\x9f\x98",
+        "x\xed\xa0\x80y", "x\xf4\x90\x80\x80y", "x\xf8\x90\x80\x80y", "x\xff\xbf\xbf\xbfy",
+    };
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++) expect(&words, text[i], text[i]);
+    expect(&words, "x\xe2\x80\xa9y \xf0\x9f\x98\x80z", "x|y|\xf0\x9f\x98\x80|z");
+}
+
 static void test_blanks(void)
 {
     expect(&blanks, "HOW LONG does  Bread\tkeep?\r", "HOW|LONG|does|Bread|keep?");
@@ -157,6 +221,10 @@ int main(void)
 {
     TEST("tokens: words");
     test_words();
+    TEST("tokens: every character of Unicode");
+    test_characters();
+    TEST("tokens: bytes that are no UTF-8");
+    test_no_utf8();
     TEST("tokens: blanks");
     test_blanks();
     TEST("tokens: pairs and pieces");
