@@ -52,14 +52,14 @@ size_t wisp_utf8_bytes(const unsigned char *s, size_t left)
     if (left == 0) return 0;
     if (s[0] < 0x80) return 1;
     size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    static const uint32_t first[] = { [2] = 0x80, [3] = 0x800, [4] = 0x10000 };
-    if (s[0] < 0xc2 || s[0] > 0xf4 || n > left) return 0;
-    uint32_t c = s[0] & (0x7fu >> n);
+    if (s[0] < 0xc2 || n > left) return 0;
+    uint32_t c = s[0] & (0xffu >> n); /* from 0xf5 on more than there is */
     for (size_t i = 1; i < n; i++) {
         if ((s[i] & 0xc0) != 0x80) return 0;
         c = c << 6 | (s[i] & 0x3fu);
     }
-    return c >= first[n] && c <= 0x10ffff && (c < 0xd800 || c > 0xdfff) ? n : 0;
+    bool longer = (n == 3 && c < 0x800) || (n == 4 && c < 0x10000); /* than it need be */
+    return !longer && c <= 0x10ffff && (c < 0xd800 || c > 0xdfff) ? n : 0;
 }
 
 static wisp_status check_meta(const char *path, const struct wisp_pair *meta, size_t n,

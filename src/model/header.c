@@ -330,9 +330,9 @@ wisp_status wisp_header_parse(struct wisp_header *h, const char *path, const uns
     struct parser s = {
         .path = path, .begin = json, .p = json, .end = json + bytes, .h = h, .err = err
     };
-    *h = (struct wisp_header){ .text = wisp_alloc(bytes + 1, 1) };
+    *h = (struct wisp_header){ .text = wisp_alloc(bytes, 1) };
     wisp_status st =
-        h->text ? header(&s) : wisp_fail_mem(err, bytes + 1, "the header of the model file");
+        h->text ? header(&s) : wisp_fail_mem(err, bytes, "the header of the model file");
     if (st != WISP_OK) wisp_header_clear(h);
     return st;
 }

@@ -173,6 +173,51 @@ static void test_quota(void)
     CHECK(wisp_cpu_quota(in("absent")) == INT_MAX, "no file");
 }
 
+static void test_out_of_memory(void)
+{
+    wisp_error err;
+    TEST("memory: how much was too much");
+    wisp_fail_mem(&err, ((size_t)1 << 30) - 1, "rows");
+    CHECK(strcmp(err.text, "out of memory: 1073741823 bytes for rows") == 0, "%s", err.text);
+    wisp_fail_mem(&err, (size_t)1 << 30, "rows");
+    CHECK(strcmp(err.text, "out of memory: 1.0 GiB for rows") == 0, "%s", err.text);
+    CHECK(!wisp_alloc(SIZE_MAX / 8 + 1, 8) && !wisp_alloc(SIZE_MAX / 2, 1), "more than there is");
+    CHECK(wisp_mem_fits((64 << 20) - 1) && !wisp_mem_fits(SIZE_MAX / 2), "what fits");
+    size_t cap = 0, n = 0;
+    int *list = NULL;
+    for (; n < 100; n++) {
+        CHECK(wisp_grow(&list, n, &cap, sizeof *list) && cap > n, "room for one more");
+        list[n] = (int)n;
+    }
+    for (size_t i = 0; i < n; i++) CHECK(list[i] == (int)i, "[%zu] moved", i);
+    wisp_mem_budget = 0;
+    CHECK(wisp_grow(&list, cap - 1, &cap, sizeof *list) &&
+              !wisp_grow(&list, cap, &cap, sizeof *list),
+          "none without memory");
+    wisp_mem_budget = -1;
+    wisp_free(list);
+}
+
+/* There is a book of what is mapped, with so many places; each comes free again. */
+static void test_places(void)
+{
+    wisp_error err;
+    struct wisp_map m;
+    size_t copied = wisp_map_copy_max;
+    TEST("map: a failure takes no place, nor does what was closed");
+    save(in("mapped"), "text");
+    wisp_map_copy_max = 0;
+    for (int i = 0; i < 300; i++) {
+        wisp_mem_budget = 0;
+        CHECK(wisp_map_open(&m, in("mapped"), &err) == WISP_ENOMEM, "%s", err.text);
+        wisp_mem_budget = -1;
+        CHECK(wisp_map_open(&m, in("mapped"), &err) == WISP_OK && m.slot, "%d: %s", i, err.text);
+        wisp_map_close(&m);
+    }
+    wisp_map_copy_max = copied;
+    unlink(in("mapped"));
+}
+
 int main(void)
 {
     if (!mkdtemp(folder)) return 2;
@@ -180,6 +225,8 @@ int main(void)
     test_temporaries();
     test_memory();
     test_quota();
+    test_out_of_memory();
+    test_places();
     char command[100];
     snprintf(command, sizeof command, "rm -rf %s", folder);
     if (system(command) != 0) return 1;

@@ -533,6 +533,36 @@ static void test_bit_flips(void)
     free(b.p);
 }
 
+static void test_utf8(void)
+{
+    TEST("utf-8: every character has its bytes, and nothing else is one");
+    for (uint32_t c = 0; c < 0x110010; c++) {
+        unsigned char p[8];
+        size_t n = wisp_utf8_put((char *)p, c);
+        bool none = (c >= 0xd800 && c < 0xe000) || c > 0x10ffff;
+        for (size_t left = 0; left <= 4; left++)
+            CHECK(wisp_utf8_bytes(p, left) == (none || left < n ? 0 : n), "U+%04X of %zu bytes", c,
+                  left);
+    }
+    static const char *const bad[] = { "\x80",
+                                       "\xbf\x80",
+                                       "\xc0\x80",
+                                       "\xc1\xbf",
+                                       "\xe0\x80\x80",
+                                       "\xe0\x9f\xbf",
+                                       "\xf0\x80\x80\x80",
+                                       "\xf0\x8f\xbf\xbf",
+                                       "\xf5\x80\x80\x80",
+                                       "\xf8\x90\x80\x80",
+                                       "\xff\xbf\xbf\xbf",
+                                       "\xc3\xc0",
+                                       "\xc3z",
+                                       "\xe2\x80z",
+                                       "\xe2z\x80" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(wisp_utf8_bytes((const unsigned char *)bad[i], 4) == 0, "%zu is none", i);
+}
+
 int main(void)
 {
     rig_init();
@@ -544,5 +574,6 @@ int main(void)
     test_round_trip();
     test_memory();
     test_bit_flips();
+    test_utf8();
     return rig_end();
 }

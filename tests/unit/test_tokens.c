@@ -127,6 +127,7 @@ static void test_no_utf8(void)
         "x\xed\xa0\x80y", "x\xf4\x90\x80\x80y", "x\xf8\x90\x80\x80y", "x\xff\xbf\xbf\xbfy",
     };
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) expect(&words, text[i], text[i]);
+    expect(&words, "\xc3\x89", "\xc3\xa9"); /* the last byte of the text is its last */
     expect(&words, "x\xe2\x80\xa9y \xf0\x9f\x98\x80z", "x|y|\xf0\x9f\x98\x80|z");
 }
 
