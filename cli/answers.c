@@ -67,12 +67,6 @@ static const struct form forms[] = {
 };
 enum { N_FORMS = sizeof forms / sizeof *forms };
 
-static wisp_status no_memory(wisp_error *err)
-{
-    snprintf(err->text, sizeof err->text, "out of memory for predictions");
-    return err->code = WISP_ENOMEM;
-}
-
 /* A predictor, and room for what it answers. */
 static wisp_status level_up(struct answers *s, size_t i, wisp_error *err)
 {
@@ -82,7 +76,8 @@ static wisp_status level_up(struct answers *s, size_t i, wisp_error *err)
     if (st != WISP_OK) return st;
     l->labels = malloc(l->rows * l->k * sizeof *l->labels);
     l->scores = malloc(l->rows * l->k * sizeof *l->scores);
-    return l->labels && l->scores ? WISP_OK : no_memory(err);
+    if (l->labels && l->scores) return WISP_OK;
+    return refuse(err, WISP_ENOMEM, "out of memory for predictions");
 }
 
 /* -k, checked; 0: it was not given.  Returns the exit code. */
@@ -136,9 +131,8 @@ wisp_status answers_open(struct answers *s, wisp_context *ctx, const wisp_model 
     wisp_status st = level_up(s, 0, err);
     if (st != WISP_OK || !s->args->out) return st;
     if ((s->to = open_write(s->args->out, 0))) return WISP_OK;
-    snprintf(err->text, sizeof err->text, "-o: %.300s: cannot be written: %s", s->args->out,
-             strerror(errno));
-    return err->code = WISP_EIO;
+    return refuse(err, WISP_EIO, "-o: %.300s: cannot be written: %s", s->args->out,
+                  strerror(errno));
 }
 
 /* Do all places of a row reach the threshold, and are there labels beyond them? */
@@ -203,6 +197,5 @@ wisp_status answers_close(struct answers *s, wisp_status st, wisp_error *err)
     }
     if (!s->to || s->to == stdout) return st; /* main looks at stdout */
     if ((ferror(s->to) | fclose(s->to)) == 0 || st != WISP_OK) return st;
-    snprintf(err->text, sizeof err->text, "-o: %.300s: could not be written whole", s->args->out);
-    return err->code = WISP_EIO;
+    return refuse(err, WISP_EIO, "-o: %.300s: could not be written whole", s->args->out);
 }

@@ -78,6 +78,9 @@ void put_safe(const char *s, size_t n, FILE *to);
 /* The same as a JSON string, in quotes; what is no UTF-8 becomes U+FFFD. */
 void put_json(const char *s, size_t n, FILE *to);
 
+/* An error that the command itself has found; returns the code. */
+wisp_status refuse(wisp_error *err, wisp_status code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Says err->text on stderr and gives the exit code of its status. */
 int fail(const wisp_error *err);
 int exit_code(wisp_status st);

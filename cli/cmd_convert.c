@@ -85,17 +85,14 @@ static wisp_status convert(const struct args *a, wisp_error *err)
     int is_model = strcmp(kind, "model") == 0;
     if (is_model && quantize) return convert_model(a, type, err);
     if (!is_model && !quantize) return convert_data(a, err);
-    err->code = WISP_EINVAL;
     if (is_model)
-        snprintf(err->text, sizeof err->text,
-                 "%s: found a model, expected data; --quantize bf16 or int8 makes a smaller model",
-                 in);
-    else
-        snprintf(err->text, sizeof err->text,
-                 "--quantize: expected a model, but %s is %s%s; without --quantize data is "
-                 "converted",
-                 in, *kind ? "data, format " : "neither that nor data of a known format", kind);
-    return err->code;
+        return refuse(
+            err, WISP_EINVAL,
+            "%s: found a model, expected data; --quantize bf16 or int8 makes a smaller model", in);
+    return refuse(
+        err, WISP_EINVAL,
+        "--quantize: expected a model, but %s is %s%s; without --quantize data is converted", in,
+        *kind ? "data, format " : "neither that nor data of a known format", kind);
 }
 
 int cmd_convert(const struct args *a)

@@ -150,8 +150,7 @@ wisp_status load_model(wisp_model **out, const struct args *a, wisp_error *err)
     const char *kind = "";
     if (wisp_file_kind(&kind, a->files[0], NULL) == WISP_OK && *kind &&
         wisp_file_kind(&kind, a->files[1], NULL) == WISP_OK && strcmp(kind, "model") == 0)
-        snprintf(err->text, sizeof err->text,
-                 "%.240s; the model comes first: wisp %s %.100s %.100s", why.text, a->command->name,
-                 a->files[1], a->files[0]);
+        return refuse(err, st, "%.240s; the model comes first: wisp %s %.100s %.100s", why.text,
+                      a->command->name, a->files[1], a->files[0]);
     return st;
 }

@@ -131,6 +131,16 @@ int exit_code(wisp_status st)
     return 1;
 }
 
+wisp_status refuse(wisp_error *err, wisp_status code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    *err = (wisp_error){ .code = code };
+    vsnprintf(err->text, sizeof err->text, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
 int fail(const wisp_error *err)
 {
     tell("wisp: %s", err->text);

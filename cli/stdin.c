@@ -19,8 +19,7 @@ static wisp_status answer(const struct stream *s, const char *text, size_t bytes
                           wisp_error *err)
 {
     wisp_data *d = NULL;
-    size_t bad = 0, good = 0;
-    int colon = 0;
+    size_t good = 0;
     wisp_status st = wisp_data_parse(&d, s->ctx, text, bytes, "stdin", s->cfg, s->model, err);
     if (st == WISP_OK) {
         wisp_data_stats stats;
@@ -29,17 +28,15 @@ static wisp_status answer(const struct stream *s, const char *text, size_t bytes
         st = answers_rows(s->answers, d, err);
     }
     wisp_data_free(d);
-    const char *place = st == WISP_EFORMAT ? "stdin:%zu%n" : "row %zu%n"; /* a row is a line */
-    if ((st != WISP_EFORMAT && st != WISP_ENUMERIC) ||
-        sscanf(err->text, place, &bad, &colon) != 1 || !colon)
-        return st;
+    if (st == WISP_OK) return st;
+    const wisp_error why = *err;
+    const size_t bad = why.line ? why.line : why.row; /* a row is a line */
+    if (!bad) return st;
 
     /* The lines before the bad one are answered, however they were cut into batches. */
     for (size_t n = 1; n < bad && good < bytes; good++) n += text[good] == '\n';
-    wisp_error why = *err;
     if (good > 0 && good < bytes && (st = answer(s, text, good, line, err)) != WISP_OK) return st;
-    snprintf(err->text, sizeof err->text, "stdin:%zu%.440s", line + bad - 1, why.text + colon);
-    return err->code = why.code;
+    return refuse(err, why.code, "stdin:%zu: %.440s", line + bad - 1, why.text + why.place_bytes);
 }
 
 /* Three whole numbers, and nothing else. */

@@ -29,10 +29,10 @@ extern "C" {
 #define WISP_VERSION_MAJOR 0
 #define WISP_VERSION_MINOR 1
 #define WISP_VERSION_PATCH 0
-/* The number of the ABI, which the shared library carries in its name (libwisp.so.0).  A program
+/* The number of the ABI, which the shared library carries in its name (libwisp.so.1).  A program
  * that was linked runs with every library of the same number: functions are added, and structs that
  * the library hands out grow at their end; whatever else changes raises the number. */
-#define WISP_ABI 0
+#define WISP_ABI 1
 
 #if defined(__GNUC__)
 #define WISP_API __attribute__((visibility("default")))
@@ -55,7 +55,12 @@ typedef enum wisp_status {
 
 typedef struct wisp_error {
     wisp_status code;
-    char text[500]; /* one line: where, what was found, what was expected */
+    char text[500];   /* one line: where, what was found, what was expected */
+    size_t line, row; /* of the file, of the data, from 1; 0: not known, or it is about no line */
+    /* text begins with the name of the file, so long (0: it does not, or a part of it only), and
+     * with what says where ("file:line: ", "file: ", "row 3: ", "--option: "), so long: text +
+     * place_bytes is the message alone.  Control characters of a name are question marks. */
+    unsigned short file_bytes, place_bytes;
 } wisp_error;
 
 typedef struct wisp_context wisp_context;     /* threads and the kernels of this machine */
@@ -160,7 +165,7 @@ typedef struct wisp_data_stats {
  * are those of the model that it names, and further ones (docs/continue.md).
  * "-" is stdin: it, and what a pipe's name leads to, is text that is copied to
  * a temporary without a name first.  On failure *out is NULL and err->text is "path:line: what is
- * wrong". */
+ * wrong", err->line that line. */
 WISP_API wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
                                     const wisp_config *cfg, const wisp_model *model,
                                     wisp_error *err);

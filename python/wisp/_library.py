@@ -14,7 +14,8 @@ Pointer = c.c_void_p
 
 
 class Error(c.Structure):
-    _fields_ = [("code", c.c_int), ("text", c.c_char * 500)]
+    _fields_ = [("code", c.c_int), ("text", c.c_char * 500), ("line", Size), ("row", Size),
+                ("file_bytes", c.c_ushort), ("place_bytes", c.c_ushort)]
 
 
 class Option(c.Structure):
@@ -118,26 +119,34 @@ def version() -> str:
     return lib.wisp_version().decode()
 
 
-def call(name: str, *arguments: Any) -> None:
-    """A function that returns a status: its error becomes an exception with its text; .status has the number."""
+def call(name: str, *arguments: Any, file: Optional[str] = None, place: Optional[str] = None) -> None:
+    """A function that returns a status: its error becomes an exception.  file: what the file that it speaks of is to be
+    called; place: what stands for all that says where."""
     err = Error()
     status = getattr(lib, name)(*arguments, err)
     if status:
-        raise failure(status, err.text.decode(errors="replace"))
+        raise failure(status, err, file, place)
 
 
-def failure(status: int, text: str) -> Exception:
-    kind = _KINDS.get(status, RuntimeError)(text)
-    kind.status = status  # type: ignore[attr-defined]
-    return kind
+def failure(status: int, err: Error, file: Optional[str] = None, place: Optional[str] = None) -> Exception:
+    """The library's error as one of Python's: its text, and as attributes 'status' (the number), 'file' and 'line' (from 1) of
+    the file that it speaks of and 'row' of the data (from 0); None where it speaks of none."""
+    known, said, message = (x.decode(errors="replace") for x in (
+        err.text[:err.file_bytes], err.text[err.file_bytes:err.place_bytes], err.text[err.place_bytes:]))
+    if known and file:
+        known = file
+    error: Any = _KINDS.get(status, RuntimeError)((known + said if place is None else place) + message)
+    error.status, error.file, error.line = status, known or None, err.line or None
+    error.row = err.row - 1 if err.row else None
+    return error
 
 
 class Handle:
     """What the library made, freed when nobody holds it any more; 'keep' lives as long."""
 
-    def __init__(self, create: str, free: str, *arguments: Any, keep: Any = None) -> None:
+    def __init__(self, create: str, free: str, *arguments: Any, keep: Any = None, file: Optional[str] = None) -> None:
         out = Pointer()
-        call(create, out, *arguments)
+        call(create, out, *arguments, file=file)
         self._as_parameter_ = out  # ctypes takes the handle itself, which so lives through the call
         self.keep = keep
         self._end = weakref.finalize(self, _free, os.getpid(), getattr(lib, free), out)

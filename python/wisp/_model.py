@@ -68,10 +68,7 @@ class Model(library.Shared):
         weakref.finalize(self, os.close, fd)
         super().__init__()
         self.fd = fd
-        try:
-            self.handle = library.Handle("wisp_model_load", "wisp_model_free", self.path.encode())
-        except (ValueError, OSError) as e:
-            raise type(e)(str(e).replace(self.path, name)) from None
+        self.handle = library.Handle("wisp_model_load", "wisp_model_free", self.path.encode(), file=name)
         self.describe = json.loads(library.lib.wisp_model_describe(self.handle))
         self._forget()
 

@@ -107,10 +107,7 @@ def config(values: Dict[str, Any]) -> library.Handle:
         if not isinstance(value, (str, bool, numbers.Number, os.PathLike, Sequence, type(None))):
             raise TypeError(f"{keyword}: expected {row.hint}, got {type(value).__name__}")
         if value is not None and value != row.default:
-            try:
-                library.call("wisp_config_set", cfg, row.key.encode(), os.fsencode(text(row, value)))
-            except ValueError as e:
-                raise ValueError(str(e).replace("--" + row.key, keyword)) from None
+            library.call("wisp_config_set", cfg, row.key.encode(), os.fsencode(text(row, value)), place=keyword + ": ")
     return cfg
 
 

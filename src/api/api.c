@@ -351,11 +351,11 @@ static wisp_status check_rows(const struct wisp_memory_rows *m, wisp_error *err)
 {
     for (size_t i = 0; i < m->n_rows; i++) {
         if (m->start[i] > m->start[i + 1] || (m->y_ptr && m->y_ptr[i] > m->y_ptr[i + 1]))
-            return wisp_fail(err, WISP_EINVAL, "row %zu: offsets must not fall", i);
+            return wisp_fail_row(err, WISP_EINVAL, i, 0, "offsets must not fall");
         for (int64_t e = m->y_ptr ? m->y_ptr[i] : 0; m->y_ptr && e < m->y_ptr[i + 1]; e++)
             if (m->y_idx[e] < 0 || (size_t)m->y_idx[e] >= m->n_labels)
-                return wisp_fail(err, WISP_EINVAL, "row %zu: label %d is not in 0..%zu", i,
-                                 m->y_idx[e], m->n_labels - 1);
+                return wisp_fail_row(err, WISP_EINVAL, i, 0, "label %d is not in 0..%zu",
+                                     m->y_idx[e], m->n_labels - 1);
     }
     return WISP_OK;
 }
@@ -415,10 +415,10 @@ wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text
     if (!o.format && model && model->text) {
         const struct wisp_format *f = wisp_format_probe(name, text ? text : "", bytes);
         if (f && f->table) /* its labels would be read as words */
-            return wisp_fail(err, WISP_EINVAL,
-                             "%s:1: found the first line of a table, expected lines of text; name "
-                             "the format: --format %s",
-                             name, f->name);
+            return wisp_fail_at(err, WISP_EINVAL, name, 1,
+                                "found the first line of a table, expected lines of text; name "
+                                "the format: --format %s",
+                                f->name);
         o.format = f && f->words ? f->name : wisp_format_fasttext.name; /* else a line is a text */
     }
     if (!o.format) /* as the model's own rows were */
@@ -450,20 +450,20 @@ wisp_status wisp_data_from_csr(wisp_data **out, size_t n_rows, size_t n_features
     wisp_status st = wisp_sink_create(&sink, NULL, err);
     for (size_t i = 0; st == WISP_OK && i < n_rows; i++) {
         if (x_ptr[i] > x_ptr[i + 1] || (y_ptr && y_ptr[i] > y_ptr[i + 1]))
-            st = wisp_fail(err, WISP_EINVAL, "row %zu: offsets must not fall", i);
+            st = wisp_fail_row(err, WISP_EINVAL, i, 0, "offsets must not fall");
         for (int64_t e = x_ptr[i]; st == WISP_OK && e < x_ptr[i + 1]; e++) {
             if (x_idx[e] < 0 || (size_t)x_idx[e] >= n_features)
-                st = wisp_fail(err, WISP_EINVAL, "row %zu: feature %d is not in 0..%zu", i,
-                               x_idx[e], n_features - 1);
+                st = wisp_fail_row(err, WISP_EINVAL, i, 0, "feature %d is not in 0..%zu", x_idx[e],
+                                   n_features - 1);
             else if (!(x_val[e] - x_val[e] == 0))
-                st = wisp_fail(err, WISP_ENUMERIC, "row %zu: feature %d has the value %g", i,
-                               x_idx[e], x_val[e]);
+                st = wisp_fail_row(err, WISP_ENUMERIC, i, 0, "feature %d has the value %g",
+                                   x_idx[e], x_val[e]);
             else st = wisp_builder_feature(&b, x_idx[e], x_val[e], err);
         }
         for (int64_t e = y_ptr ? y_ptr[i] : 0; y_ptr && st == WISP_OK && e < y_ptr[i + 1]; e++) {
             if (y_idx[e] < 0 || (size_t)y_idx[e] >= n_labels)
-                st = wisp_fail(err, WISP_EINVAL, "row %zu: label %d is not in 0..%zu", i, y_idx[e],
-                               n_labels - 1);
+                st = wisp_fail_row(err, WISP_EINVAL, i, 0, "label %d is not in 0..%zu", y_idx[e],
+                                   n_labels - 1);
             else st = wisp_builder_label(&b, y_idx[e], err);
         }
         if (st == WISP_OK) st = wisp_builder_end_row(&b, err);
@@ -502,13 +502,12 @@ wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, const char *p
 {
     const char *dot = strrchr(path, '.');
     if (dot && (strcmp(dot, ".gz") == 0 || strcmp(dot, ".zst") == 0))
-        return wisp_fail(err, WISP_ENOTSUP,
-                         "%s: packed text can be read but not written; name a plain file", path);
+        return wisp_fail_at(err, WISP_ENOTSUP, path, 0,
+                            "packed text can be read but not written; name a plain file");
     if (!format && !(format = ending_format(dot)))
-        return wisp_fail(err, WISP_EINVAL,
-                         "%s: its ending names no format that can be written; expected .txt or .xc "
-                         "(xc), .svm or .libsvm (libsvm), .npz",
-                         path);
+        return wisp_fail_at(err, WISP_EINVAL, path, 0,
+                            "its ending names no format that can be written; expected .txt or .xc "
+                            "(xc), .svm or .libsvm (libsvm), .npz");
     const struct wisp_format *f = wisp_format_find(format);
     if (!f || !f->write)
         return wisp_fail(err, WISP_ENOTSUP, "no format '%s' that can be written", format);
@@ -581,10 +580,10 @@ static wisp_status check_output(const char *path, wisp_error *err)
         return wisp_fail(err, WISP_EINVAL, "%.100s...: the path is too long", path);
     wisp_folder_of(folder, path);
     if (!*path || (slash && !slash[1]) || (stat(path, &at) == 0 && S_ISDIR(at.st_mode)))
-        return wisp_fail(err, WISP_EIO, "%s: expected the path of a model file, not of a folder",
-                         path);
+        return wisp_fail_at(err, WISP_EIO, path, 0,
+                            "expected the path of a model file, not of a folder");
     if (access(folder, W_OK | X_OK) != 0)
-        return wisp_fail_errno(err, WISP_EIO, "%s: no model can be written there", folder);
+        return wisp_fail_errno(err, WISP_EIO, folder, "no model can be written there");
     return WISP_OK;
 }
 
@@ -612,7 +611,8 @@ wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err)
     const char *kind = "";
     if (st == WISP_EMODEL && wisp_file_kind(&kind, path, NULL) == WISP_OK && *kind &&
         kind != model_kind)
-        return wisp_fail(err, st, "%s: found data in the format %s, expected a model", path, kind);
+        return wisp_fail_at(err, st, path, 0, "found data in the format %s, expected a model",
+                            kind);
     return st;
 }
 

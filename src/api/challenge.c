@@ -95,8 +95,8 @@ static wisp_status generate_inputs(struct job *j, wisp_error *err)
     st = wisp_idx_open(&idx, path, 3, err);
     if (st != WISP_OK) return st;
     if (idx.size[1] != 28 || idx.size[2] != 28)
-        st = wisp_fail(err, WISP_EFORMAT, "%s: images of %ux%u; MNIST's are 28x28", path,
-                       idx.size[1], idx.size[2]);
+        st = wisp_fail_at(err, WISP_EFORMAT, path, 0, "images of %ux%u; MNIST's are 28x28",
+                          idx.size[1], idx.size[2]);
     else st = make_images(j, side, &idx, &src, err);
     st = wisp_map_end(&idx.map, st, err);
     wisp_idx_close(&idx);

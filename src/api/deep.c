@@ -167,7 +167,7 @@ wisp_status wisp_sparse_add_file(wisp_sparse *net, const char *path, double bias
     net->analysed = false;
     st = wisp_spnet_add(net->net, &m.e, &why);
     wisp_mtx_clear(&m);
-    return st == WISP_OK ? st : wisp_fail(err, st, "%s: %.400s", path, why.text);
+    return st == WISP_OK ? st : wisp_fail_at(err, st, path, 0, "%.400s", why.text);
 }
 
 wisp_status wisp_sparse_save(const wisp_sparse *net, const char *path, wisp_error *err)
@@ -182,8 +182,8 @@ wisp_status wisp_sparse_load(wisp_sparse **out, wisp_context *ctx, const char *p
     wisp_error why;
     *out = NULL;
     const wisp_status st = wisp_spnet_load(&net, path, NULL, ctx->pool, &why);
-    if (st == WISP_EFORMAT) return wisp_fail(err, st, "%s: %s", path, why.text);
-    if (st != WISP_OK) return wisp_fail(err, st, "%s", why.text);
+    if (st == WISP_EFORMAT) return wisp_fail_at(err, st, path, 0, "%s", why.text);
+    if (st != WISP_OK) return wisp_fail_as(err, st, &why);
     return wrap(out, net, err);
 }
 

@@ -23,8 +23,8 @@ static wisp_status match(struct side *s, const struct wisp_names *model, size_t 
     wisp_status st = wisp_names_load(&file, s->path, err);
     if (st != WISP_OK) return st;
     if (file.n < n)
-        st = wisp_fail(err, WISP_EINVAL, "%s: has %zu names, the data has %zu %s", s->path, file.n,
-                       n, s->what);
+        st = wisp_fail_at(err, WISP_EINVAL, s->path, 0, "has %zu names, the data has %zu %s",
+                          file.n, n, s->what);
     if (st == WISP_OK && wisp_names_begin(&file, model)) {
         s->names = file;
         return WISP_OK;
@@ -134,8 +134,8 @@ wisp_status wisp_grow_text(wisp_data **out, wisp_context *ctx, const struct wisp
     struct wisp_read_options o = grown(options, m);
     o.labels = NULL; /* labels come by id */
     if (!m->text)
-        st = wisp_fail(err, WISP_EMODEL, "%s: trained on numbered features, not on text",
-                       wisp_opt_text(cfg, OPT_INIT));
+        st = wisp_fail_at(err, WISP_EMODEL, wisp_opt_text(cfg, OPT_INIT), 0,
+                          "trained on numbered features, not on text");
     else st = wisp_data_read_rows(out, ctx, rows, &o, err);
     wisp_model_free(m);
     return st;

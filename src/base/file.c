@@ -43,11 +43,10 @@ static wisp_status step(char target[PATH_MAX], const struct stat *st, const char
 {
     char to[PATH_MAX], folder[PATH_MAX];
     if (st->st_uid != geteuid() && st->st_uid != 0)
-        return wisp_fail(err, WISP_EIO,
-                         "%s: a link that another user made; remove it, or name the file itself",
-                         path);
+        return wisp_fail_at(err, WISP_EIO, path, 0,
+                            "a link that another user made; remove it, or name the file itself");
     ssize_t n = readlink(target, to, sizeof to - 1);
-    if (n < 0) return wisp_fail_errno(err, WISP_EIO, "%s: cannot be followed", path);
+    if (n < 0) return wisp_fail_errno(err, WISP_EIO, path, "cannot be followed");
     to[n] = 0;
     wisp_folder_of(folder, target);
     const bool whole = to[0] == '/';
@@ -55,7 +54,7 @@ static wisp_status step(char target[PATH_MAX], const struct stat *st, const char
     char joined[2 * PATH_MAX];
     snprintf(joined, sizeof joined, "%s%s%s", whole ? "" : folder, whole ? "" : slash, to);
     if (snprintf(target, PATH_MAX, "%s", joined) >= PATH_MAX)
-        return wisp_fail(err, WISP_EIO, "%s: the link leads to a path that is too long", path);
+        return wisp_fail_at(err, WISP_EIO, path, 0, "the link leads to a path that is too long");
     return WISP_OK;
 }
 
@@ -72,14 +71,14 @@ static wisp_status follow(char target[PATH_MAX], struct stat *st, const char *pa
     for (; lstat(target, st) == 0; i++) {
         if (S_ISREG(st->st_mode)) return WISP_OK;
         if (!S_ISLNK(st->st_mode))
-            return wisp_fail(err, WISP_EIO, "%s: expected a plain file or a new one", path);
+            return wisp_fail_at(err, WISP_EIO, path, 0, "expected a plain file or a new one");
         if (!links) return WISP_OK;
-        if (i == MOST_LINKS) return wisp_fail(err, WISP_EIO, "%s: links that lead nowhere", path);
+        if (i == MOST_LINKS) return wisp_fail_at(err, WISP_EIO, path, 0, "links that lead nowhere");
         wisp_status failed = step(target, st, path, err);
         if (failed) return failed;
     }
     *st = (struct stat){ 0 };
-    if (i > 0) return wisp_fail(err, WISP_EIO, "%s: a link that leads nowhere", path);
+    if (i > 0) return wisp_fail_at(err, WISP_EIO, path, 0, "a link that leads nowhere");
     return WISP_OK;
 }
 
@@ -217,7 +216,7 @@ static wisp_status create(struct wisp_out **out, const char *path, bool own, wis
     sweep(target);
     o->fd = open_temp(o->temp, room, target, o->has_mode || own ? 0600 : 0666);
     if (o->fd < 0) {
-        wisp_fail_errno(err, WISP_EIO, "%s: cannot be created", o->temp);
+        wisp_fail_errno(err, WISP_EIO, o->temp, "cannot be created");
         o->temp[0] = 0; /* not ours to remove */
         wisp_out_abort(o);
         return WISP_EIO;
@@ -256,7 +255,7 @@ static void flush(struct wisp_out *o)
 static wisp_status write_failed(struct wisp_out *o, wisp_error *err)
 {
     errno = o->failed;
-    return wisp_fail_errno(err, WISP_EIO, "%s: cannot be written", o->path);
+    return wisp_fail_errno(err, WISP_EIO, o->path, "cannot be written");
 }
 
 wisp_status wisp_out_write(struct wisp_out *o, const void *p, size_t bytes, wisp_error *err)

@@ -36,26 +36,25 @@ wisp_status wisp_idx_parse(struct wisp_idx *x, const unsigned char *p, size_t by
     const size_t head = head_bytes(n_dims);
     *x = (struct wisp_idx){ 0 };
     if (bytes >= 2 && p[0] == 0x1f && p[1] == 0x8b)
-        return wisp_fail(err, WISP_EFORMAT, "%s: packed by gzip; unpack it first (gunzip)", path);
+        return wisp_fail_at(err, WISP_EFORMAT, path, 0, "packed by gzip; unpack it first (gunzip)");
     if (bytes < head)
-        return wisp_fail(err, WISP_EFORMAT,
-                         "%s: %zu bytes; an idx file of %d dimension%s has %zu "
-                         "before its data",
-                         path, bytes, n_dims, n_dims > 1 ? "s" : "", head);
+        return wisp_fail_at(err, WISP_EFORMAT, path, 0,
+                            "%zu bytes; an idx file of %d dimension%s has %zu "
+                            "before its data",
+                            bytes, n_dims, n_dims > 1 ? "s" : "", head);
     if (p[0] || p[1] || p[2] != 8 || p[3] != n_dims)
-        return wisp_fail(
-            err, WISP_EFORMAT,
-            "%s: begins with %02x %02x %02x %02x; expected 00 00 08 %02x, an idx file of "
+        return wisp_fail_at(
+            err, WISP_EFORMAT, path, 0,
+            "begins with %02x %02x %02x %02x; expected 00 00 08 %02x, an idx file of "
             "%s as bytes",
-            path, p[0], p[1], p[2], p[3], (unsigned)n_dims, n_dims == 3 ? "images" : "labels");
+            p[0], p[1], p[2], p[3], (unsigned)n_dims, n_dims == 3 ? "images" : "labels");
     uint32_t size[3] = { 1, 1, 1 };
     for (int i = 0; i < n_dims; i++) size[i] = size_at(p, i);
     if (wisp_idx_bytes(p, bytes) != bytes)
-        return wisp_fail(
-            err, WISP_EFORMAT,
-            "%s: %zu bytes of data, but its sizes are %u x %u x %u: cut off, or not an "
-            "idx file",
-            path, bytes - head, size[0], size[1], size[2]);
+        return wisp_fail_at(err, WISP_EFORMAT, path, 0,
+                            "%zu bytes of data, but its sizes are %u x %u x %u: cut off, or not an "
+                            "idx file",
+                            bytes - head, size[0], size[1], size[2]);
     *x = (struct wisp_idx){ .n_dims = n_dims,
                             .size = { size[0], size[1], size[2] },
                             .data = p + head };

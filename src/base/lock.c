@@ -21,10 +21,10 @@ static wisp_status somebody_has_it(int fd, const char *path, wisp_error *err)
     long pid = 0;
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
     if (n <= 0 || wisp_scan(text, "%ld", &pid) != 1) pid = 0;
-    return wisp_fail(err, WISP_EIO,
-                     "%s: another run is training it (process %ld); wait until it has ended, or "
-                     "name another file",
-                     path, pid);
+    return wisp_fail_at(err, WISP_EIO, path, 0,
+                        "another run is training it (process %ld); wait until it has ended, or "
+                        "name another file",
+                        pid);
 }
 
 /* For the message of others alone, so nothing depends on it. */
@@ -48,9 +48,9 @@ static int open_lock(const char *path, wisp_error *err)
     struct stat st;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
     if (fd < 0) {
-        wisp_fail_errno(err, WISP_EIO, "%s: cannot be opened, to lock it", path);
+        wisp_fail_errno(err, WISP_EIO, path, "cannot be opened, to lock it");
     } else if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) {
-        wisp_fail(err, WISP_EIO, "%s: expected a plain file of this user; remove it", path);
+        wisp_fail_at(err, WISP_EIO, path, 0, "expected a plain file of this user; remove it");
         close(fd);
         fd = -1;
     }

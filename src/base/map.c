@@ -104,7 +104,7 @@ static wisp_status copy_file(struct wisp_map *out, int fd, const struct wisp_fil
         if (n > 0) done += (size_t)n;
         if (n >= 0 || errno == EINTR) continue;
         wisp_free(p);
-        return wisp_fail_errno(err, WISP_EIO, "%s: cannot be read", path);
+        return wisp_fail_errno(err, WISP_EIO, path, "cannot be read");
     }
     wisp_status st = wisp_file_unchanged(fd, id, done < bytes, path, err);
     if (st != WISP_OK) wisp_free(p);
@@ -147,7 +147,7 @@ static wisp_status map_file(struct wisp_map *out, int slot, int fd, const struct
     if (!p) {
         wisp_status st = !s->path || errno == ENOMEM
                              ? wisp_fail_mem(err, bytes, path)
-                             : wisp_fail_errno(err, WISP_EIO, "%s: cannot be mapped", path);
+                             : wisp_fail_errno(err, WISP_EIO, path, "cannot be mapped");
         wisp_free(s->path);
         atomic_store(&s->begin, FREE);
         return st;

@@ -33,10 +33,11 @@ static int open_plain(struct stat *st, const char *path, int flags, wisp_error *
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
     const bool link = fd < 0 && errno == ELOOP && (flags & O_NOFOLLOW);
     const bool there = fd >= 0 ? fstat(fd, st) == 0 : errno == ENXIO && stat(path, st) == 0;
-    if (link) wisp_fail(err, WISP_EIO, "%s: expected a plain file, found a link", path);
-    else if (!there) wisp_fail_errno(err, WISP_EIO, "%s: cannot be opened", path);
+    if (link) wisp_fail_at(err, WISP_EIO, path, 0, "expected a plain file, found a link");
+    else if (!there) wisp_fail_errno(err, WISP_EIO, path, "cannot be opened");
     else if (!S_ISREG(st->st_mode))
-        wisp_fail(err, WISP_EIO, "%s: expected a plain file, found %s", path, kind_of(st->st_mode));
+        wisp_fail_at(err, WISP_EIO, path, 0, "expected a plain file, found %s",
+                     kind_of(st->st_mode));
     else return fd;
     if (fd >= 0) close(fd);
     return -1;
@@ -69,8 +70,8 @@ int wisp_open_own(struct wisp_file_id *id, const char *path, const char *source,
     *id = id_of(&st);
     if (believed(&st, source)) return fd;
     close(fd);
-    wisp_fail(err, WISP_EIO, "%s: belongs to another user, or others may write it: not believed",
-              path);
+    wisp_fail_at(err, WISP_EIO, path, 0,
+                 "belongs to another user, or others may write it: not believed");
     return -1;
 }
 
@@ -78,25 +79,25 @@ wisp_status wisp_file_unchanged(int fd, const struct wisp_file_id *id, bool cut,
                                 wisp_error *err)
 {
     struct stat st;
-    if (fstat(fd, &st) != 0) return wisp_fail_errno(err, WISP_EIO, "%s: cannot be read", path);
+    if (fstat(fd, &st) != 0) return wisp_fail_errno(err, WISP_EIO, path, "cannot be read");
     const struct wisp_file_id now = id_of(&st);
     if (now.bytes < id->bytes)
-        return wisp_fail(err, WISP_EIO,
-                         "%s: was cut from %llu to %llu bytes while it was read; start again with "
-                         "the whole file",
-                         path, (unsigned long long)id->bytes, (unsigned long long)now.bytes);
+        return wisp_fail_at(err, WISP_EIO, path, 0,
+                            "was cut from %llu to %llu bytes while it was read; start again with "
+                            "the whole file",
+                            (unsigned long long)id->bytes, (unsigned long long)now.bytes);
     if (now.bytes == id->bytes && now.mtime_ns == id->mtime_ns)
-        return cut ? wisp_fail(err, WISP_EIO, "%s: a part of it could not be read", path) : WISP_OK;
-    return wisp_fail(err, WISP_EIO,
-                     "%s: was changed while it was read; start again, and replace files in use by "
-                     "renaming new ones over them",
-                     path);
+        return cut ? wisp_fail_at(err, WISP_EIO, path, 0, "a part of it could not be read")
+                   : WISP_OK;
+    return wisp_fail_at(err, WISP_EIO, path, 0,
+                        "was changed while it was read; start again, and replace files in use by "
+                        "renaming new ones over them");
 }
 
 wisp_status wisp_file_identify(struct wisp_file_id *out, const char *path, wisp_error *err)
 {
     struct stat st;
-    if (stat(path, &st) != 0) return wisp_fail_errno(err, WISP_EIO, "%s: cannot be read", path);
+    if (stat(path, &st) != 0) return wisp_fail_errno(err, WISP_EIO, path, "cannot be read");
     *out = id_of(&st);
     return WISP_OK;
 }

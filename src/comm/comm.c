@@ -42,15 +42,14 @@ wisp_status wisp_comm_open(struct wisp_comm *out, const struct wisp_launch *how,
 static void describe(wisp_error *out, const struct wisp_comm *c, wisp_status st,
                      const wisp_error *err)
 {
-    char host[64] = "";
-    const char *text = err ? err->text : "failed";
-    out->code = st;
-    if (c->rank == 0) {
-        snprintf(out->text, sizeof out->text, "%s", text);
-        return;
-    }
+    char host[64] = "", text[421];
+    if (!err) wisp_fail(out, st, "failed");
+    else wisp_fail_as(out, st, err);
+    if (c->rank == 0) return;
     gethostname(host, sizeof host - 1);
-    snprintf(out->text, sizeof out->text, "rank %d (%s): %.420s", c->rank, host, text);
+    snprintf(text, sizeof text, "%.420s", out->text);
+    snprintf(out->text, sizeof out->text, "rank %d (%s): %s", c->rank, host, text);
+    out->file_bytes = out->place_bytes = 0; /* the text no longer begins with them */
 }
 
 wisp_status wisp_comm_agree(const struct wisp_comm *c, wisp_status st, wisp_error *err)

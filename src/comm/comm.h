@@ -15,7 +15,7 @@
 
 #include "wisp/wisp.h"
 
-enum { WISP_COMM_VERSION = 1 }; /* of struct wisp_comm and struct wisp_comm_part */
+enum { WISP_COMM_VERSION = 2 }; /* of this interface and of wisp_error */
 
 struct wisp_comm {
     int rank, size;           /* of the job */

@@ -34,7 +34,7 @@ static wisp_status fail(int rc, const char *what, wisp_error *err)
     lost = true;
     MPI_Error_string(rc, said, &n);
     if (!err) return WISP_EPEER;
-    err->code = WISP_EPEER;
+    *err = (wisp_error){ .code = WISP_EPEER };
     snprintf(err->text, sizeof err->text, "rank %d: %s failed, another process may be lost: %.300s",
              my_rank, what, said);
     return WISP_EPEER;

@@ -464,19 +464,19 @@ static wisp_status parse(double *num, const wisp_option *o, const char *s, wisp_
     if (is_type(o, "choice")) {
         if (is_choice(o->range, s)) return WISP_OK;
         char hint[80];
-        return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not one of %s%s", o->key, s, o->range,
-                         meant(hint, sizeof hint, o->range, s));
+        return wisp_fail_option(err, o->key, "'%s' is not one of %s%s", s, o->range,
+                                meant(hint, sizeof hint, o->range, s));
     }
     if (is_type(o, "mixed") && is_choice(o->range, s)) return WISP_OK;
     if (is_type(o, "flag")) {
         if (strcmp(s, "1") == 0 || strcmp(s, "true") == 0 || strcmp(s, "yes") == 0) *num = 1;
         else if (strcmp(s, "0") != 0 && strcmp(s, "false") != 0 && strcmp(s, "no") != 0)
-            return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not yes or no", o->key, s);
+            return wisp_fail_option(err, o->key, "'%s' is not yes or no", s);
         return WISP_OK;
     }
     if (is_type(o, "size")) {
         if (parse_size(num, s)) return WISP_OK;
-        return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not a size like 512M or 2G", o->key, s);
+        return wisp_fail_option(err, o->key, "'%s' is not a size like 512M or 2G", s);
     }
     char *end;
     const char *last = strrchr(o->range, '|'), *range = last ? last + 1 : o->range;
@@ -484,11 +484,11 @@ static wisp_status parse(double *num, const wisp_option *o, const char *s, wisp_
     bool whole = !is_type(o, "real");
     *num = wisp_strtod(s, &end);
     if (end == s || *end || (whole && *num != floor(*num)))
-        return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not %s%s", o->key, s,
-                         whole ? "a whole number" : "a number",
-                         is_type(o, "mixed") ? ", nor one of the words for it" : "");
+        return wisp_fail_option(err, o->key, "'%s' is not %s%s", s,
+                                whole ? "a whole number" : "a number",
+                                is_type(o, "mixed") ? ", nor one of the words for it" : "");
     if (!(*num >= lo && *num <= hi))
-        return wisp_fail(err, WISP_EINVAL, "--%s: %s is not in %s", o->key, s, o->range);
+        return wisp_fail_option(err, o->key, "%s is not in %s", s, o->range);
     return WISP_OK;
 }
 
@@ -607,7 +607,7 @@ wisp_status wisp_config_load(wisp_config *c, const char *path, wisp_error *err)
             bool bom = n == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0;
             st = set_line(c, line + (bom ? 3 : 0), &why);
         }
-        if (st != WISP_OK) wisp_fail(err, st, "%s:%zu: %.400s", path, n, why.text);
+        if (st != WISP_OK) wisp_fail_at(err, st, path, n, "%.400s", why.text);
     }
     return wisp_map_end(&map, st, err);
 }
@@ -621,11 +621,10 @@ wisp_status wisp_opt_list(double *out, size_t *n, size_t room, const wisp_config
         char *end;
         double v = wisp_strtod(p, &end);
         if (end == p || (*end && *end != ',') || !isfinite(v))
-            return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is not a list of numbers like 1,3,5",
-                             table[o].key, s);
+            return wisp_fail_option(err, table[o].key, "'%s' is not a list of numbers like 1,3,5",
+                                    s);
         if (*n == room)
-            return wisp_fail(err, WISP_EINVAL, "--%s: '%s' has more than %zu numbers", table[o].key,
-                             s, room);
+            return wisp_fail_option(err, table[o].key, "'%s' has more than %zu numbers", s, room);
         out[(*n)++] = v;
         p = *end ? end + 1 : end;
     }

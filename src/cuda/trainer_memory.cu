@@ -17,6 +17,7 @@ wisp_status wisp_dfail(wisp_error *err, wisp_status code, const char *fmt, ...)
     va_list args;
     va_start(args, fmt);
     if (err) {
+        *err = {};
         err->code = code;
         vsnprintf(err->text, sizeof err->text, fmt, args);
     }

@@ -177,9 +177,8 @@ static wisp_status first(void *table, const char *begin, const char *end, bool *
     for (const char *p = begin; p; p++) {
         p = read_cell(&c, p, end, t->separator);
         if (!p)
-            return wisp_fail(err, WISP_EFORMAT,
-                             "%s:1: a quoted cell of the first line does not end on it",
-                             t->src->path);
+            return wisp_fail_at(err, WISP_EFORMAT, t->src->path, 1,
+                                "a quoted cell of the first line does not end on it");
         t->n_columns++;
         if (p == end) break;
     }
@@ -188,27 +187,25 @@ static wisp_status first(void *table, const char *begin, const char *end, bool *
     if (!numbers && !o->no_header) by_name(t, begin, end);
     list_columns(columns, sizeof columns, begin, end, t->separator);
     if (!numbers && o->no_header)
-        return wisp_fail(err, WISP_EINVAL,
-                         "%s: %s without a header: give --text-column and --label-column by their "
-                         "numbers, from 1",
-                         t->src->path, t->what);
+        return wisp_fail_at(err, WISP_EINVAL, t->src->path, 0,
+                            "%s without a header: give --text-column and --label-column by their "
+                            "numbers, from 1",
+                            t->what);
     for (int i = 0; i < t->n_text; i++)
         if (t->text[i] >= t->n_columns) t->n_text = 0;
     if (t->n_text == 0)
-        return wisp_fail(
-            err, WISP_EFORMAT,
-            "%s:1: no column of text%s%s%s among %s: name it with --text-column (by its "
-            "name, or its number from 1)",
-            t->src->path, *o->text.text_column ? " '" : "", o->text.text_column,
-            *o->text.text_column ? "'" : "", columns);
+        return wisp_fail_at(err, WISP_EFORMAT, t->src->path, 1,
+                            "no column of text%s%s%s among %s: name it with --text-column (by its "
+                            "name, or its number from 1)",
+                            *o->text.text_column ? " '" : "", o->text.text_column,
+                            *o->text.text_column ? "'" : "", columns);
     if (t->label >= t->n_columns) t->label = -1;
     if (t->label < 0 && !o->every_line) /* rows to be predicted need no labels */
-        return wisp_fail(
-            err, WISP_EFORMAT,
-            "%s:1: no column of labels%s%s%s among %s: name it with --label-column (by "
-            "its name, or its number from 1)",
-            t->src->path, *o->text.label_column ? " '" : "", o->text.label_column,
-            *o->text.label_column ? "'" : "", columns);
+        return wisp_fail_at(err, WISP_EFORMAT, t->src->path, 1,
+                            "no column of labels%s%s%s among %s: name it with --label-column (by "
+                            "its name, or its number from 1)",
+                            *o->text.label_column ? " '" : "", o->text.label_column,
+                            *o->text.label_column ? "'" : "", columns);
     return WISP_OK;
 }
 

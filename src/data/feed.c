@@ -36,7 +36,7 @@ wisp_status wisp_feed_all(const struct wisp_feed *f, struct wisp_source *src,
         wisp_parallel_for(pool, n, feed_block, &r);
         for (size_t i = 0; i < n && st == WISP_OK; i++) {
             st = r.jobs[i].err.code;
-            if (st != WISP_OK) wisp_fail(err, st, "%s", r.jobs[i].err.text);
+            if (st != WISP_OK) wisp_fail_as(err, st, &r.jobs[i].err);
             else st = wisp_sink_add(sink, &r.jobs[i].b, err);
         }
     }

@@ -47,7 +47,7 @@ static wisp_status unpack(struct part *p, size_t *n, struct wisp_unpack *u, cons
         p->unpacked = to;
         *n += wisp_unpack(u, to + FIRST, room - FIRST);
     }
-    return u->code == WISP_OK ? WISP_OK : wisp_fail(err, u->code, "%s: %s", path, u->fault);
+    return u->code == WISP_OK ? WISP_OK : wisp_fail_at(err, u->code, path, 0, "%s", u->fault);
 }
 
 static wisp_status part_parse(struct part *p, const unsigned char *bytes, size_t n,
@@ -140,9 +140,9 @@ static wisp_status open_labels(struct feed *f, const struct wisp_source *src, co
     }
     wisp_status st = part_open(&f->labels, path, 1, err);
     if (st == WISP_OK && f->labels.x.size[0] != f->images.x.size[0])
-        st = wisp_fail(err, WISP_EFORMAT,
-                       "%s: %u labels, but %s has %u images; expected one for each", path,
-                       f->labels.x.size[0], src->path, f->images.x.size[0]);
+        st = wisp_fail_at(err, WISP_EFORMAT, path, 0,
+                          "%u labels, but %s has %u images; expected one for each",
+                          f->labels.x.size[0], src->path, f->images.x.size[0]);
     return st;
 }
 
@@ -155,10 +155,10 @@ static wisp_status open_images(struct feed *f, const struct wisp_source *src, wi
     const uint32_t *size = f->images.x.size;
     f->pixels = (size_t)size[1] * size[2];
     if (size[0] == 0 || f->pixels == 0 || f->pixels > INT32_MAX)
-        return wisp_fail(err, WISP_EFORMAT,
-                         "%s: %u images of %u x %u pixels; expected at least one, of 1 to "
-                         "2147483647 pixels",
-                         src->path, size[0], size[1], size[2]);
+        return wisp_fail_at(err, WISP_EFORMAT, src->path, 0,
+                            "%u images of %u x %u pixels; expected at least one, of 1 to "
+                            "2147483647 pixels",
+                            size[0], size[1], size[2]);
     return WISP_OK;
 }
 

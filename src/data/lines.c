@@ -86,7 +86,7 @@ static wisp_status read_some(wisp_lines *l, wisp_error *err)
     if (st != WISP_OK) return st;
     look_around(l->fd);
     while ((got = read(l->fd, l->in + l->n_in, wisp_lines_read)) < 0 && errno == EINTR) {}
-    if (got < 0) return wisp_fail_errno(err, WISP_EIO, "%s: cannot be read", l->name);
+    if (got < 0) return wisp_fail_errno(err, WISP_EIO, l->name, "cannot be read");
     l->n_in += (size_t)got;
     l->at_end = got == 0;
     return WISP_OK;
@@ -154,11 +154,11 @@ wisp_status wisp_lines_next(wisp_lines *l, const char **text, size_t *bytes, siz
         if (st == WISP_OK && l->known) st = unpack(l, err);
         l->given = whole_lines(l, seen);
         if (l->used - l->given > wisp_text_line_max)
-            st = wisp_fail(err, WISP_EFORMAT, "%s:%zu: a line longer than 1 GiB", l->name, l->line);
+            st = wisp_fail_at(err, WISP_EFORMAT, l->name, l->line, "a line longer than 1 GiB");
     }
     /* A fault of the packed text comes after the lines before it. */
     if (st == WISP_OK && l->given == 0 && l->unpack.code != WISP_OK)
-        st = wisp_fail(err, l->unpack.code, "%s: %s", l->name, l->unpack.fault);
+        st = wisp_fail_at(err, l->unpack.code, l->name, 0, "%s", l->unpack.fault);
     *text = l->text;
     *bytes = st == WISP_OK ? l->given : 0;
     *line = l->line;

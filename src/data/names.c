@@ -48,7 +48,7 @@ wisp_status wisp_names_load(struct wisp_names *n, const char *path, wisp_error *
         nl = memchr(p, '\n', (size_t)(end - p));
         if (!nl) nl = end;
         if (memchr(p, 0, (size_t)(nl - p)))
-            st = wisp_fail(err, WISP_EFORMAT, "%s:%zu: a NUL byte, expected a name", path, line);
+            st = wisp_fail_at(err, WISP_EFORMAT, path, line, "a NUL byte, expected a name");
         const char *stop = nl > p && nl[-1] == '\r' ? nl - 1 : nl;
         const char *tab = stop > p ? memrchr(p, '\t', (size_t)(stop - p)) : NULL;
         if (tab) p = tab + 1;

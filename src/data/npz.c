@@ -34,7 +34,7 @@ struct array {
 
 static wisp_status wrong(const struct array *a, const char *what, wisp_error *err)
 {
-    return wisp_fail(err, WISP_EFORMAT, "%s: array '%s': %s", a->path, a->name, what);
+    return wisp_fail_at(err, WISP_EFORMAT, a->path, 0, "array '%s': %s", a->name, what);
 }
 
 struct cursor {
@@ -126,9 +126,9 @@ static wisp_status parse_array(struct array *a, const unsigned char *p, size_t t
                      err);
     size_t want;
     if (__builtin_mul_overflow(a->n, a->item, &want) || want != bytes - at - head)
-        return wisp_fail(err, WISP_EFORMAT,
-                         "%s: array '%s': %zu elements of %zu bytes in %zu bytes", a->path, a->name,
-                         a->n, a->item, bytes - at - head);
+        return wisp_fail_at(err, WISP_EFORMAT, a->path, 0,
+                            "array '%s': %zu elements of %zu bytes in %zu bytes", a->name, a->n,
+                            a->item, bytes - at - head);
     a->p = p + at + head;
     return WISP_OK;
 }
@@ -247,9 +247,9 @@ static wisp_status check_format(const struct wisp_zip *z, wisp_error *err)
         bool text = (a.kind == 'U' || a.kind == 'S') && a.n == 1;
         for (size_t i = 0; text && i < n && i < sizeof word - 1; i++) word[i] = (char)a.p[i * step];
         if (strcmp(word, "csr"))
-            st = wisp_fail(err, WISP_EFORMAT,
-                           "%s: array 'format': '%.7s', expected 'csr'; call tocsr() before saving",
-                           a.path, word);
+            st = wisp_fail_at(err, WISP_EFORMAT, a.path, 0,
+                              "array 'format': '%.7s', expected 'csr'; call tocsr() before saving",
+                              word);
     }
     wisp_free(a.owned);
     return st;
@@ -269,9 +269,9 @@ static wisp_status load_shape(struct matrix *m, wisp_error *err)
     if (!st) {
         int64_t rows = int_at(&a, 0), cols = int_at(&a, 1);
         if (rows < 0 || cols < 0 || (size_t)cols > wisp_ids_max)
-            st = wisp_fail(err, WISP_EFORMAT,
-                           "%s: array 'shape': (%lld, %lld), expected up to %zu columns", a.path,
-                           (long long)rows, (long long)cols, wisp_ids_max);
+            st = wisp_fail_at(err, WISP_EFORMAT, a.path, 0,
+                              "array 'shape': (%lld, %lld), expected up to %zu columns",
+                              (long long)rows, (long long)cols, wisp_ids_max);
         m->n_rows = (size_t)rows;
         m->n_cols = (size_t)cols;
     }
@@ -291,11 +291,11 @@ static wisp_status check_lengths(const struct matrix *m, wisp_error *err)
     if (!value || !v->item || v->n_dims != 1)
         return wrong(v, "expected a row of float32, float64, integers or bool", err);
     if (p->n - 1 != m->n_rows || p->n == 0)
-        return wisp_fail(err, WISP_EFORMAT, "%s: array 'indptr': %zu elements for %zu rows",
-                         p->path, p->n, m->n_rows);
+        return wisp_fail_at(err, WISP_EFORMAT, p->path, 0,
+                            "array 'indptr': %zu elements for %zu rows", p->n, m->n_rows);
     if (i->n != v->n)
-        return wisp_fail(err, WISP_EFORMAT, "%s: array 'indices': %zu elements, but 'data' has %zu",
-                         i->path, i->n, v->n);
+        return wisp_fail_at(err, WISP_EFORMAT, i->path, 0,
+                            "array 'indices': %zu elements, but 'data' has %zu", i->n, v->n);
     return WISP_OK;
 }
 
@@ -305,11 +305,12 @@ static wisp_status check_offsets(const struct matrix *m, wisp_error *err)
     if (int_at(p, 0) != 0) return wrong(p, "does not start at 0", err);
     for (size_t r = 0; r < m->n_rows; r++)
         if (int_at(p, r + 1) < int_at(p, r))
-            return wisp_fail(err, WISP_EFORMAT, "%s: array 'indptr': falls at row %zu", p->path, r);
+            return wisp_fail_at(err, WISP_EFORMAT, p->path, 0, "array 'indptr': falls at row %zu",
+                                r);
     if ((uint64_t)int_at(p, m->n_rows) > i->n)
-        return wisp_fail(err, WISP_EFORMAT,
-                         "%s: array 'indptr': ends at %lld, but there are %zu values", p->path,
-                         (long long)int_at(p, m->n_rows), i->n);
+        return wisp_fail_at(err, WISP_EFORMAT, p->path, 0,
+                            "array 'indptr': ends at %lld, but there are %zu values",
+                            (long long)int_at(p, m->n_rows), i->n);
     return WISP_OK;
 }
 
@@ -372,13 +373,13 @@ static wisp_status feed_value(const struct feed *f, struct wisp_feed_job *j, int
     int64_t id = int_at(&m->indices, i);
     float v = (float)value_at(&m->data, i);
     if (id < 0 || (uint64_t)id >= m->n_cols)
-        return wisp_fail(&j->err, WISP_EFORMAT,
-                         "%s: array 'indices': %lld in row %zu, expected 0 to %zu", m->path,
-                         (long long)id, row, m->n_cols - (m->n_cols > 0));
+        return wisp_fail_at(&j->err, WISP_EFORMAT, m->path, 0,
+                            "array 'indices': %lld in row %zu, expected 0 to %zu", (long long)id,
+                            row, m->n_cols - (m->n_cols > 0));
     if (!isfinite(v))
-        return wisp_fail(&j->err, WISP_EFORMAT,
-                         "%s: array 'data': %g in row %zu, expected a finite float32", m->path,
-                         value_at(&m->data, i), row);
+        return wisp_fail_at(&j->err, WISP_EFORMAT, m->path, 0,
+                            "array 'data': %g in row %zu, expected a finite float32",
+                            value_at(&m->data, i), row);
     if (v == 0) return WISP_OK;
     if (f->ids[which].named) return feed_named(f, j, which, row, i, id, v);
     if (which && (size_t)id >= f->limit[1]) return feed_unknown(f, j, row, i, f->limit[1]);
@@ -400,7 +401,8 @@ static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row
     }
     wisp_error why;
     if (!st && (st = wisp_builder_end_row(&j->b, &why)) != WISP_OK)
-        wisp_fail(&j->err, st, "%s: row %zu: %s", f->m[0].path, row, why.text);
+        wisp_fail_at(&j->err, st, f->m[0].path, 0, "row %zu: %s", row, why.text);
+    if (st) j->err.row = row + 1;
     return st;
 }
 
@@ -445,8 +447,8 @@ static wisp_status read_both(struct feed *f, struct wisp_source *src, const char
     }
     if ((st = matrix_open(&f->m[1], y_path, err)) != WISP_OK) return st;
     if (f->m[1].n_rows != f->m[0].n_rows)
-        return wisp_fail(err, WISP_EFORMAT, "%s: %zu rows of labels, but %s has %zu rows", y_path,
-                         f->m[1].n_rows, src->path, f->m[0].n_rows);
+        return wisp_fail_at(err, WISP_EFORMAT, y_path, 0, "%zu rows of labels, but %s has %zu rows",
+                            f->m[1].n_rows, src->path, f->m[0].n_rows);
     return WISP_OK;
 }
 
@@ -507,7 +509,8 @@ static void set_sizes(struct wisp_sink *sink, struct feed *f, const struct wisp_
 static wisp_status npz_read(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err)
 {
     if (src->text)
-        return wisp_fail(err, WISP_ENOTSUP, "%s: npz archives are read from files only", src->path);
+        return wisp_fail_at(err, WISP_ENOTSUP, src->path, 0,
+                            "npz archives are read from files only");
     struct feed f = { 0 };
     char *y_path = wisp_npz_labels_path(src->path);
     if (!y_path) return wisp_fail_mem(err, strlen(src->path) + 7, "a path");

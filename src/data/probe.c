@@ -37,11 +37,11 @@ static wisp_status other_kind(const struct probe *p, const char *found, const ch
                               const char *format, wisp_error *err)
 {
     char line[WISP_EXCERPT];
-    return wisp_fail(err, WISP_EFORMAT,
-                     "%s:1: '%s': found %s, but these rows go with %s (format %s); name the format "
-                     "with --format if they do fit",
-                     p->path, wisp_text_excerpt(line, p->head, p->head + p->n, NULL), found, wanted,
-                     format);
+    return wisp_fail_at(err, WISP_EFORMAT, p->path, 1,
+                        "'%s': found %s, but these rows go with %s (format %s); name the format "
+                        "with --format if they do fit",
+                        wisp_text_excerpt(line, p->head, p->head + p->n, NULL), found, wanted,
+                        format);
 }
 
 /* The format of rows that go with 'like', when the bytes look like 'found' (NULL: nothing known).
@@ -96,13 +96,13 @@ wisp_status wisp_format_choose(const struct wisp_format **f, struct wisp_read_op
             st = other_kind(&p, "words", "numbers", "none", err);
         if (st != WISP_OK) return st;
     }
-    if (!*f && n == 0) return wisp_fail(err, WISP_EFORMAT, "%s:1: empty, expected rows", path);
+    if (!*f && n == 0) return wisp_fail_at(err, WISP_EFORMAT, path, 1, "empty, expected rows");
     if (!*f)
-        return wisp_fail(err, WISP_EFORMAT,
-                         "%s:1: '%s' is the beginning of no known format (%s); name it with "
-                         "--format",
-                         path, wisp_text_excerpt(line, head, head + n, NULL),
-                         names(known, sizeof known));
+        return wisp_fail_at(err, WISP_EFORMAT, path, 1,
+                            "'%s' is the beginning of no known format (%s); name it with "
+                            "--format",
+                            wisp_text_excerpt(line, head, head + n, NULL),
+                            names(known, sizeof known));
     if (o->index_base < 0 && *f == o->like) o->index_base = o->like_base;
     return WISP_OK;
 }

@@ -278,11 +278,10 @@ static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
     else st = wisp_format_choose(&j->format, j->o, j->path, j->text, j->text_bytes, err);
     if (st != WISP_OK) return st;
     if (j->o->named && !j->format->names && !j->format->words)
-        return wisp_fail(
-            err, WISP_EFORMAT,
-            "%s: found format %s, but the ids that these rows go with stand for names, "
-            "which it does not have; convert it to text",
-            j->path, j->format->name);
+        return wisp_fail_at(err, WISP_EFORMAT, j->path, 0,
+                            "found format %s, but the ids that these rows go with stand for names, "
+                            "which it does not have; convert it to text",
+                            j->format->name);
     if (j->format->words && j->o->text.chars_auto) st = choose_pieces(&j->o->text, j, err);
     if (st != WISP_OK) return st;
     st = j->text || j->rows || !j->o->use_cache ? read_into(out, j, NULL, &src, &no_place, err)

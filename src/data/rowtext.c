@@ -57,8 +57,8 @@ static const char lone_cr[] = "a carriage return follows; lines must end in LF o
 static wisp_status refuse(const struct job *j, const char *token, const char *why)
 {
     char buf[WISP_EXCERPT];
-    return wisp_fail(j->err, WISP_EFORMAT, "%s:%zu: '%s': %s", j->c->path, j->line,
-                     wisp_text_excerpt(buf, token, j->c->end, " \t"), why);
+    return wisp_fail_at(j->err, WISP_EFORMAT, j->c->path, j->line, "'%s': %s",
+                        wisp_text_excerpt(buf, token, j->c->end, " \t"), why);
 }
 
 /* Digits to a number; more than 18 of them give a number beyond every limit. */
@@ -77,12 +77,11 @@ static wisp_status id_out_of_range(const struct job *j, const char *what, const 
     char buf[WISP_EXCERPT];
     wisp_text_excerpt(buf, token, j->c->end, " \t,:");
     if (limit == 0)
-        return wisp_fail(j->err, WISP_EFORMAT,
-                         "%s:%zu: %s %s, but the header says that there are none", j->c->path,
-                         j->line, what, buf);
-    return wisp_fail(j->err, WISP_EFORMAT, "%s:%zu: %s %s: expected an id in %d..%zu%s", j->c->path,
-                     j->line, what, buf, base, limit - 1 + (size_t)base,
-                     j->d->header ? ", as the header says" : "");
+        return wisp_fail_at(j->err, WISP_EFORMAT, j->c->path, j->line,
+                            "%s %s, but the header says that there are none", what, buf);
+    return wisp_fail_at(j->err, WISP_EFORMAT, j->c->path, j->line,
+                        "%s %s: expected an id in %d..%zu%s", what, buf, base,
+                        limit - 1 + (size_t)base, j->d->header ? ", as the header says" : "");
 }
 
 static bool ends_label(const struct wisp_dialect *d, const char *p)
@@ -154,12 +153,12 @@ static wisp_status out_of_proportion(const struct job *j, const char *what, cons
                                      size_t room)
 {
     char buf[WISP_EXCERPT];
-    return wisp_fail(j->err, WISP_EFORMAT,
-                     "%s:%zu: %s %s is out of proportion to the text, expected one below %zu; "
-                     "number them without gaps, or leave out --labels, --vocab and --init, so that "
-                     "ids are made compact",
-                     j->c->path, j->line, what, wisp_text_excerpt(buf, token, j->c->end, " \t,:"),
-                     room);
+    return wisp_fail_at(
+        j->err, WISP_EFORMAT, j->c->path, j->line,
+        "%s %s is out of proportion to the text, expected one below %zu; "
+        "number them without gaps, or leave out --labels, --vocab and --init, so that "
+        "ids are made compact",
+        what, wisp_text_excerpt(buf, token, j->c->end, " \t,:"), room);
 }
 
 /* Looks a name up, or has it collected.  *id is -1 where it has none. */
@@ -296,7 +295,7 @@ static wisp_status end_row(struct job *j)
     wisp_status st = j->d->counting ? WISP_OK : wisp_builder_end_row(j->out, j->err);
     if (st != WISP_EFORMAT) return st;
     wisp_error why = *j->err;
-    return wisp_fail(j->err, st, "%s:%zu: %.300s", j->c->path, j->line, why.text);
+    return wisp_fail_at(j->err, st, j->c->path, j->line, "%.300s", why.text);
 }
 
 /* LibSVM lines that are no row: empty, or a comment alone. */
@@ -314,9 +313,8 @@ static wisp_status row(struct job *j, const char **at)
     const char *p = *at;
     wisp_status st;
     if (d->header && j->line - 2 >= d->n_rows)
-        return wisp_fail(j->err, WISP_EFORMAT,
-                         "%s:%zu: more rows than the %zu that the header says", j->c->path, j->line,
-                         d->n_rows);
+        return wisp_fail_at(j->err, WISP_EFORMAT, j->c->path, j->line,
+                            "more rows than the %zu that the header says", d->n_rows);
     if (d->libsvm && skip_line(d, p)) {
         j->l->n_blank++;
         *at = (const char *)rawmemchr(p, '\n') + 1;
@@ -362,12 +360,11 @@ static wisp_status check_kinds(struct wisp_dialect *d, const struct wisp_chunk *
     const int late = d->seen[1] > d->seen[0] ||
                      (d->seen[1] == d->seen[0] && l->seen[1].token > l->seen[0].token);
     char buf[WISP_EXCERPT];
-    return wisp_fail(err, WISP_EFORMAT,
-                     "%s:%zu: '%s': a label that is a %s, but on line %zu there is a %s; expected "
-                     "labels of one kind",
-                     c->path, d->seen[late],
-                     wisp_text_excerpt(buf, l->seen[late].token, c->end, " \t,"), kinds[late],
-                     d->seen[!late], kinds[!late]);
+    return wisp_fail_at(err, WISP_EFORMAT, c->path, d->seen[late],
+                        "'%s': a label that is a %s, but on line %zu there is a %s; expected "
+                        "labels of one kind",
+                        wisp_text_excerpt(buf, l->seen[late].token, c->end, " \t,"), kinds[late],
+                        d->seen[!late], kinds[!late]);
 }
 
 static wisp_status merge(void *arg, const struct wisp_chunk *c, struct wisp_builder *out,

@@ -92,11 +92,10 @@ static wisp_status past_limit(const struct wisp_sink *s, wisp_error *err)
     double limit = (double)s->limit;
     int u = 0;
     for (; limit >= 1024 && u < 4; u++) limit /= 1024;
-    return wisp_fail(
-        err, WISP_ENOMEM,
-        "%s: its rows do not fit --memory %.4g%.*s without a cache: pass --cache DIR or "
-        "raise --memory",
-        s->source, limit, u > 0, units + u);
+    return wisp_fail_at(err, WISP_ENOMEM, s->source, 0,
+                        "its rows do not fit --memory %.4g%.*s without a cache: pass --cache DIR "
+                        "or raise --memory",
+                        limit, u > 0, units + u);
 }
 
 static wisp_status keep_in_memory(struct wisp_sink *s, wisp_error *err)
@@ -231,7 +230,8 @@ static wisp_status finish_file(struct wisp_data **out, struct wisp_sink *s, wisp
     const struct wisp_cache_want want = { .key = s->key, .source = s->source, .stay = s->stay };
     if (st == WISP_OK) st = wisp_cache_open(out, s->pool, s->path, &want, NULL, NULL, err);
     /* What was just written must read back; if not, the disk is to blame. */
-    return st == WISP_EFORMAT ? wisp_fail(err, WISP_EIO, "%s: damaged while written", s->path) : st;
+    return st == WISP_EFORMAT ? wisp_fail_at(err, WISP_EIO, s->path, 0, "damaged while written")
+                              : st;
 }
 
 wisp_status wisp_sink_finish(struct wisp_data **out, struct wisp_sink *s, wisp_error *err)

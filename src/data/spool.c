@@ -31,14 +31,14 @@ static int open_pipe(const char *path, wisp_error *err)
     char byte;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
-        wisp_fail_errno(err, WISP_EIO, "%s: cannot be opened", path);
+        wisp_fail_errno(err, WISP_EIO, path, "cannot be opened");
         return -1;
     }
     struct pollfd p = { .fd = fd, .events = POLLIN };
     int ready;
     while ((ready = poll(&p, 1, WAIT_MS)) < 0 && errno == EINTR) {}
     if (ready == 0 && read(fd, &byte, 0) == 0 && read(fd, &byte, 1) == 0) {
-        wisp_fail(err, WISP_EIO, "%s: a pipe that nobody writes to", path);
+        wisp_fail_at(err, WISP_EIO, path, 0, "a pipe that nobody writes to");
         close(fd);
         return -1;
     }
@@ -65,10 +65,10 @@ static wisp_status write_all(int fd, const char *p, size_t n, const char *name, 
         ssize_t done = write(fd, p, n);
         if (done < 0 && errno == EINTR) continue;
         if (done < 0)
-            return wisp_fail_errno(err, WISP_EIO,
-                                   "%s: cannot be kept in %s; write it to a file on a larger disk, "
+            return wisp_fail_errno(err, WISP_EIO, name,
+                                   "cannot be kept in %s; write it to a file on a larger disk, "
                                    "and name that",
-                                   name, folder);
+                                   folder);
         p += done;
         n -= (size_t)done;
     }
@@ -81,8 +81,7 @@ static wisp_status copy(int to, int from, const char *name, const char *folder, 
     wisp_status st = buf ? WISP_OK : wisp_fail_mem(err, BUFFER, "a buffer");
     for (ssize_t n = 1; st == WISP_OK && n != 0;) {
         n = read(from, buf, BUFFER);
-        if (n < 0 && errno != EINTR)
-            st = wisp_fail_errno(err, WISP_EIO, "%s: cannot be read", name);
+        if (n < 0 && errno != EINTR) st = wisp_fail_errno(err, WISP_EIO, name, "cannot be read");
         else if (n > 0) st = write_all(to, buf, (size_t)n, name, folder, err);
     }
     wisp_free(buf);
@@ -105,9 +104,8 @@ wisp_status wisp_spool_open(struct wisp_spool *s, const char *path, const char *
     size_t i = 0;
     for (; i < 3; i++)
         if (folders[i] && (s->fd = open_temporary(folders[i])) >= 0) break;
-    wisp_status st = s->fd >= 0
-                         ? copy(s->fd, from, name, folders[i], err)
-                         : wisp_fail_errno(err, WISP_EIO, "%s: no temporary can be made", name);
+    wisp_status st = s->fd >= 0 ? copy(s->fd, from, name, folders[i], err)
+                                : wisp_fail_errno(err, WISP_EIO, name, "no temporary can be made");
     if (!is_stdin) close(from);
     snprintf(s->path, sizeof s->path, "/proc/self/fd/%d", s->fd);
     if (st != WISP_OK) wisp_spool_close(s);

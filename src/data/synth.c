@@ -106,7 +106,7 @@ static wisp_status run_rows(struct run *u, size_t first, size_t end,
         if (n > u->n_jobs) n = u->n_jobs;
         wisp_parallel_for(u->pool, n, make, u);
         for (size_t k = 0; k < n && !st; k++) {
-            if ((st = u->jobs[k].st) != WISP_OK) wisp_fail(err, st, "%s", u->jobs[k].err.text);
+            if ((st = u->jobs[k].st) != WISP_OK) wisp_fail_as(err, st, &u->jobs[k].err);
             else st = take(to, &u->jobs[k], err);
         }
         u->first += n * u->rows_per_job;

@@ -246,7 +246,7 @@ static wisp_status deliver(struct reader *r, struct slot *s, wisp_error *err)
     if (st != WISP_OK || !s->nul) return st;
     size_t line = s->c.line;
     for (const char *p = s->c.begin; p < s->nul; p++) line += *p == '\n';
-    return wisp_fail(err, WISP_EFORMAT, "%s:%zu: a NUL byte, expected text", s->c.path, line);
+    return wisp_fail_at(err, WISP_EFORMAT, s->c.path, line, "a NUL byte, expected text");
 }
 
 /* *n chunks were delivered; 0 at the end. */
@@ -334,7 +334,7 @@ wisp_status wisp_text_read(struct wisp_source *src, struct wisp_sink *sink,
     for (size_t n = 1, round = 0; n > 0 && st == WISP_OK && !(parser->only && round); round++)
         st = one_round(&r, &n, err);
     if (st == WISP_OK && r.code != WISP_OK)
-        st = wisp_fail(err, r.code, "%s:%zu: %s", src->path, r.line, r.fault);
+        st = wisp_fail_at(err, r.code, src->path, r.line, "%s", r.fault);
     return close_reader(&r, st, err);
 }
 
@@ -356,7 +356,7 @@ wisp_status wisp_text_head(char *head, size_t room, size_t *n, const unsigned ch
     *n = 0;
     if (st == WISP_OK) {
         *n = wisp_unpack(&in, head, room);
-        if (*n == 0 && in.code != WISP_OK) st = wisp_fail(err, in.code, "%s: %s", path, in.fault);
+        if (*n == 0 && in.code != WISP_OK) st = wisp_fail_at(err, in.code, path, 0, "%s", in.fault);
         size_t bom = skip_bom(head, *n);
         memmove(head, head + bom, *n -= bom);
     }

@@ -39,7 +39,7 @@ static wisp_status check_offsets(const struct source *s, size_t first, size_t n,
     for (size_t i = first; i < first + n; i++)
         if (x_at(s, i) < 0 || x_at(s, i) > x_at(s, i + 1) || y_at(s, i) < 0 ||
             y_at(s, i) > y_at(s, i + 1))
-            return wisp_fail(err, WISP_EINVAL, "row %zu: offsets must not fall", i);
+            return wisp_fail_row(err, WISP_EINVAL, i, 0, "offsets must not fall");
     return WISP_OK;
 }
 
@@ -63,24 +63,22 @@ static wisp_status check_row(struct wisp_data *d, const struct source *s, const 
         const int64_t id = r->xi ? r->xi[i] : r->xi64[i];
         const double value = r->xv ? (double)r->xv[i] : r->xv64[i];
         if (id < 0 || (size_t)id >= s->n_features || id > INT32_MAX)
-            return wisp_fail(err, WISP_EINVAL, "row %zu: feature %lld is not in 0..%zu", row,
-                             (long long)id, s->n_features - 1);
+            return wisp_fail_row(err, WISP_EINVAL, row, 0, "feature %lld is not in 0..%zu",
+                                 (long long)id, s->n_features - 1);
         if (!(fabs(value) <= FLT_MAX))
-            return wisp_fail(
-                err, WISP_ENUMERIC,
-                "row %zu: feature %lld has the value %g; values must be finite as floats", row,
-                (long long)id, value);
+            return wisp_fail_row(err, WISP_ENUMERIC, row, 0,
+                                 "feature %lld has the value %g; values must be finite as floats",
+                                 (long long)id, value);
         if (id <= before)
-            return wisp_fail(err, WISP_EFORMAT,
-                             "row %zu: feature %lld after %lld; ids must ascend without repeats "
-                             "(scipy: sum_duplicates)",
-                             row, (long long)id, (long long)before);
+            return wisp_fail_row(err, WISP_EFORMAT, row, 0,
+                                 "feature %lld after %lld; ids must ascend without repeats "
+                                 "(scipy: sum_duplicates)",
+                                 (long long)id, (long long)before);
         if ((float)value == 0)
-            return wisp_fail(
-                err, WISP_EFORMAT,
-                "row %zu: feature %lld has the value %g, which is 0 as a float (scipy: "
-                "eliminate_zeros)",
-                row, (long long)id, value);
+            return wisp_fail_row(err, WISP_EFORMAT, row, 0,
+                                 "feature %lld has the value %g, which is 0 as a float (scipy: "
+                                 "eliminate_zeros)",
+                                 (long long)id, value);
         before = id;
         if (!d) continue;
         d->counts = d->counts && wisp_is_count((float)value);
@@ -95,7 +93,7 @@ static wisp_status borrow(struct wisp_rows *r, uint32_t *xp, const struct source
 {
     const size_t base = (size_t)x_at(s, first);
     if ((size_t)x_at(s, first + n) - base > UINT32_MAX)
-        return wisp_fail(err, WISP_EINVAL, "row %zu: more than %u values", first, UINT32_MAX);
+        return wisp_fail_row(err, WISP_EINVAL, first, 0, "more than %u values", UINT32_MAX);
     for (size_t i = 0; i <= n; i++) xp[i] = (uint32_t)((size_t)x_at(s, first + i) - base);
     *r = (struct wisp_rows){ .n = n, .xp = xp };
     if (s->types & WISP_CSR_IDS64) r->xi64 = (const int64_t *)s->idx + base;
@@ -114,8 +112,8 @@ static wisp_status build_labels(struct wisp_builder *b, const struct source *s, 
     for (size_t row = first; st == WISP_OK && row < end; row++) {
         for (int64_t e = y_at(s, row); st == WISP_OK && e < y_at(s, row + 1); e++) {
             if (s->y_idx[e] < 0 || (size_t)s->y_idx[e] >= s->n_labels)
-                st = wisp_fail(err, WISP_EINVAL, "row %zu: label %d is not in 0..%zu", row,
-                               s->y_idx[e], s->n_labels - 1);
+                st = wisp_fail_row(err, WISP_EINVAL, row, 0, "label %d is not in 0..%zu",
+                                   s->y_idx[e], s->n_labels - 1);
             else st = wisp_builder_label(b, s->y_idx[e], err);
         }
         if (st == WISP_OK) st = wisp_builder_end_row(b, err);

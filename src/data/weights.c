@@ -14,9 +14,9 @@ wisp_status wisp_data_set_weights(wisp_data *d, const float *weights, wisp_error
     float *copy = NULL;
     for (size_t i = 0; weights && i < d->n_rows; i++)
         if (!(weights[i] >= 0 && isfinite(weights[i])))
-            return wisp_fail(err, WISP_EINVAL,
-                             "row %zu: its weight is %g; expected a finite number, 0 or more", i,
-                             (double)weights[i]);
+            return wisp_fail_row(err, WISP_EINVAL, i, 0,
+                                 "its weight is %g; expected a finite number, 0 or more",
+                                 (double)weights[i]);
     if (weights && !(copy = wisp_alloc(d->n_rows, sizeof *copy)))
         return wisp_fail_mem(err, d->n_rows * sizeof *copy, "the weights of rows");
     if (copy) memcpy(copy, weights, d->n_rows * sizeof *copy);
@@ -46,9 +46,9 @@ static wisp_status take_line(const char *path, size_t line, const char *p, const
     word[n < WORD ? n : 0] = 0;
     after = wisp_number_parse(&weight, word);
     if (!after || *after || n >= WORD || !(weight >= 0 && isfinite(weight)))
-        return wisp_fail(err, WISP_EFORMAT,
-                         "%s:%zu: found '%s', expected a weight: a finite number, 0 or more", path,
-                         line, wisp_text_excerpt(found, number, end, NULL));
+        return wisp_fail_at(err, WISP_EFORMAT, path, line,
+                            "found '%s', expected a weight: a finite number, 0 or more",
+                            wisp_text_excerpt(found, number, end, NULL));
     while (bytes > 0 && blank(p[bytes - 1])) bytes--;
     return take(arg, line, p, bytes, weight, err);
 }

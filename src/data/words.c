@@ -170,7 +170,7 @@ static wisp_status parse(void *arg, const struct wisp_chunk *c, struct wisp_buil
     wisp_tokenizer_begin(&w->tokens);
     w->row_unknown = 0;
     wisp_status st = r->f->parse(r->f->arg, w, c, &line, &why);
-    return st ? wisp_fail(err, st, "%s:%zu: %s", c->path, c->line + line, why.text) : WISP_OK;
+    return st ? wisp_fail_at(err, st, c->path, c->line + line, "%s", why.text) : WISP_OK;
 }
 
 static wisp_status merge_dict(struct wisp_dict *to, struct wisp_dict *from, size_t known,
@@ -290,10 +290,9 @@ static wisp_status prepare(struct reading *r, struct wisp_sink *sink,
     r->fixed_words = o->vocab && o->vocab->n && !o->grow;
     r->fixed_labels = ((o->labels && o->labels->n) || o->n_labels) && !o->grow;
     if (!r->fixed_words && o->n_features)
-        return wisp_fail(err, WISP_EINVAL,
-                         "%s: words, but the features are known by number only: give a vocabulary "
-                         "(line i names feature i)",
-                         r->src->path);
+        return wisp_fail_at(err, WISP_EINVAL, r->src->path, 0,
+                            "words, but the features are known by number only: give a vocabulary "
+                            "(line i names feature i)");
     wisp_status st = WISP_OK;
     if (r->fixed_words) st = fix(&r->find_word, &r->own[0], o->find_word, o->vocab, err);
     else if (o->vocab) st = begin_with(&r->words, o->vocab, err);

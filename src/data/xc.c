@@ -51,21 +51,20 @@ static wisp_status header(void *arg, const char *begin, const char *end, bool *t
     uint64_t n[3];
     char buf[WISP_EXCERPT];
     if (!read_header(n, begin, end))
-        return wisp_fail(err, WISP_EFORMAT,
-                         "%s:1: expected the header 'rows features labels', found '%s'; "
-                         "a file without header is read with --no-header",
-                         xc->path, wisp_text_excerpt(buf, begin, end, NULL));
+        return wisp_fail_at(err, WISP_EFORMAT, xc->path, 1,
+                            "expected the header 'rows features labels', found '%s'; "
+                            "a file without header is read with --no-header",
+                            wisp_text_excerpt(buf, begin, end, NULL));
     if (n[1] > wisp_ids_max || n[2] > wisp_ids_max)
-        return wisp_fail(
-            err, WISP_EFORMAT,
-            "%s:1: the header says %llu features and %llu labels; at most %zu are read", xc->path,
-            (unsigned long long)n[1], (unsigned long long)n[2], wisp_ids_max);
+        return wisp_fail_at(err, WISP_EFORMAT, xc->path, 1,
+                            "the header says %llu features and %llu labels; at most %zu are read",
+                            (unsigned long long)n[1], (unsigned long long)n[2], wisp_ids_max);
     if (!wisp_rowtext_header(&xc->d, (uint64_t[]){ n[2], n[1] }))
-        return wisp_fail(err, WISP_EFORMAT,
-                         "%s:1: the header says %llu features and %llu labels, out of proportion "
-                         "to the text; leave out --labels, --vocab and --init, so that ids are "
-                         "made compact",
-                         xc->path, (unsigned long long)n[1], (unsigned long long)n[2]);
+        return wisp_fail_at(err, WISP_EFORMAT, xc->path, 1,
+                            "the header says %llu features and %llu labels, out of proportion "
+                            "to the text; leave out --labels, --vocab and --init, so that ids are "
+                            "made compact",
+                            (unsigned long long)n[1], (unsigned long long)n[2]);
     if (xc->d.wants) return WISP_ESTOPPED;
     xc->d.header = *taken = true;
     xc->d.n_rows = n[0];
@@ -98,12 +97,12 @@ static wisp_status read_xc(struct wisp_source *src, struct wisp_sink *sink, wisp
     wisp_status st = wisp_rowtext_read(&xc.d, src, sink, err);
     if (st != WISP_OK || o->no_header || src->again) return st;
     if (!xc.d.header)
-        return wisp_fail(err, WISP_EFORMAT,
-                         "%s:1: empty, expected the header 'rows features labels'", src->path);
+        return wisp_fail_at(err, WISP_EFORMAT, src->path, 1,
+                            "empty, expected the header 'rows features labels'");
     if (xc.d.rows_read != xc.d.n_rows)
-        return wisp_fail(err, WISP_EFORMAT,
-                         "%s:%zu: %zu rows, but the header says %zu: was the file cut?", src->path,
-                         xc.d.rows_read + 1, xc.d.rows_read, xc.d.n_rows);
+        return wisp_fail_at(err, WISP_EFORMAT, src->path, xc.d.rows_read + 1,
+                            "%zu rows, but the header says %zu: was the file cut?", xc.d.rows_read,
+                            xc.d.n_rows);
     set_sizes(sink, &xc, src);
     return WISP_OK;
 }

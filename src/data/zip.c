@@ -45,7 +45,7 @@ static uint64_t get64(const unsigned char *p)
 
 static wisp_status broken(const struct wisp_zip *z, const char *what, wisp_error *err)
 {
-    return wisp_fail(err, WISP_EFORMAT, "%s: not a whole zip archive: %s", z->path, what);
+    return wisp_fail_at(err, WISP_EFORMAT, z->path, 0, "not a whole zip archive: %s", what);
 }
 
 struct directory {
@@ -123,8 +123,8 @@ static wisp_status read_entry(struct wisp_zip_entry *e, size_t *used, const stru
                                   .method = get16(c + 10),
                                   .crc = get32(c + 16) };
     if (get16(c + 8) & 1)
-        return wisp_fail(err, WISP_ENOTSUP, "%s: entry '%.*s' is encrypted", z->path, (int)n_name,
-                         e->name);
+        return wisp_fail_at(err, WISP_ENOTSUP, z->path, 0, "entry '%.*s' is encrypted", (int)n_name,
+                            e->name);
     if (at > limit || limit - at < LOCAL_BYTES || get32(p + at) != LOCAL)
         return broken(z, "an entry is not where the directory says", err);
     uint64_t data = LOCAL_BYTES + (uint64_t)get16(p + at + 26) + get16(p + at + 28);
@@ -177,8 +177,8 @@ wisp_status wisp_zip_find(const struct wisp_zip_entry **e, const struct wisp_zip
             memcmp(z->entries[i].name, name, strlen(name)))
             continue;
         if (*e)
-            return wisp_fail(err, WISP_EFORMAT, "%s: entry '%s' is there twice, expected it once",
-                             z->path, name);
+            return wisp_fail_at(err, WISP_EFORMAT, z->path, 0,
+                                "entry '%s' is there twice, expected it once", name);
         *e = &z->entries[i];
     }
     return WISP_OK;
@@ -209,8 +209,9 @@ static wisp_status inflate_entry(unsigned char *to, const struct wisp_zip *z,
     inflateEnd(&s);
     if (rc == Z_MEM_ERROR) return wisp_fail_mem(err, 1 << 15, "unpacking");
     if (rc != Z_STREAM_END || s.avail_in || in || s.avail_out || out)
-        return wisp_fail(err, WISP_EFORMAT, "%s: entry '%.*s' does not unpack to its %zu bytes",
-                         z->path, (int)e->name_bytes, e->name, e->bytes);
+        return wisp_fail_at(err, WISP_EFORMAT, z->path, 0,
+                            "entry '%.*s' does not unpack to its %zu bytes", (int)e->name_bytes,
+                            e->name, e->bytes);
     return WISP_OK;
 }
 
@@ -218,12 +219,13 @@ static wisp_status check_entry(const struct wisp_zip *z, const struct wisp_zip_e
                                wisp_error *err)
 {
     if (e->method == DEFLATED && e->bytes / MAX_EXPANSION > e->packed_bytes)
-        return wisp_fail(err, WISP_EFORMAT, "%s: entry '%.*s': %zu bytes cannot unpack to %zu",
-                         z->path, (int)e->name_bytes, e->name, e->packed_bytes, e->bytes);
+        return wisp_fail_at(err, WISP_EFORMAT, z->path, 0,
+                            "entry '%.*s': %zu bytes cannot unpack to %zu", (int)e->name_bytes,
+                            e->name, e->packed_bytes, e->bytes);
     if (e->method != DEFLATED && e->method != STORED)
-        return wisp_fail(err, WISP_ENOTSUP,
-                         "%s: entry '%.*s' is packed by method %u; stored and deflate are known",
-                         z->path, (int)e->name_bytes, e->name, e->method);
+        return wisp_fail_at(err, WISP_ENOTSUP, z->path, 0,
+                            "entry '%.*s' is packed by method %u; stored and deflate are known",
+                            (int)e->name_bytes, e->name, e->method);
     if (e->method == STORED && e->bytes != e->packed_bytes)
         return broken(z, "a stored entry with two sizes", err);
     return WISP_OK;
@@ -251,8 +253,8 @@ wisp_status wisp_zip_peek(unsigned char *to, size_t *n, const struct wisp_zip *z
     inflateEnd(&s);
     if (rc == Z_MEM_ERROR) return wisp_fail_mem(err, 1 << 15, "unpacking");
     if (rc == Z_DATA_ERROR)
-        return wisp_fail(err, WISP_EFORMAT, "%s: entry '%.*s' does not unpack", z->path,
-                         (int)e->name_bytes, e->name);
+        return wisp_fail_at(err, WISP_EFORMAT, z->path, 0, "entry '%.*s' does not unpack",
+                            (int)e->name_bytes, e->name);
     return WISP_OK;
 }
 
@@ -270,8 +272,9 @@ wisp_status wisp_zip_read(const unsigned char **p, void **owned, const struct wi
         st = inflate_entry(to, z, e, err);
     }
     if (!st && crc32_z(0, *p, e->bytes) != e->crc)
-        st = wisp_fail(err, WISP_EFORMAT, "%s: entry '%.*s' is damaged: its checksum is wrong",
-                       z->path, (int)e->name_bytes, e->name);
+        st = wisp_fail_at(err, WISP_EFORMAT, z->path, 0,
+                          "entry '%.*s' is damaged: its checksum is wrong", (int)e->name_bytes,
+                          e->name);
     if (st) {
         wisp_free(*owned);
         *owned = NULL;

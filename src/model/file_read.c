@@ -41,7 +41,7 @@ __attribute__((format(printf, 2, 3))) static wisp_status bad(const struct reader
     va_start(ap, fmt);
     wisp_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
-    return wisp_fail(r->err, WISP_EMODEL, "%s: %s", r->path, text);
+    return wisp_fail_at(r->err, WISP_EMODEL, r->path, 0, "%s", text);
 }
 
 /* ---- the header ---- */

@@ -25,7 +25,7 @@ __attribute__((format(printf, 2, 3))) static wisp_status bad(const struct parser
     va_start(ap, fmt);
     wisp_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
-    return wisp_fail(s->err, WISP_EMODEL, "%s: %s", s->path, text);
+    return wisp_fail_at(s->err, WISP_EMODEL, s->path, 0, "%s", text);
 }
 
 static wisp_status no_json(const struct parser *s, const char *expected)

@@ -25,8 +25,8 @@ static wisp_status take_at(const struct file *f, size_t line, size_t at, float w
                            wisp_error *err)
 {
     if (at >= f->n)
-        return wisp_fail(err, WISP_EINVAL, "%s:%zu: a weight for %s %zu, but there are %zu of them",
-                         f->path, line, f->what, at, f->n);
+        return wisp_fail_at(err, WISP_EINVAL, f->path, line,
+                            "a weight for %s %zu, but there are %zu of them", f->what, at, f->n);
     f->to[at] *= weight;
     return WISP_OK;
 }
@@ -38,8 +38,9 @@ static wisp_status take_row(void *file, size_t line, const char *name, size_t by
     struct file *f = file;
     f->lines = line;
     if (bytes)
-        return wisp_fail(err, WISP_EFORMAT, "%s:%zu: '%.*s' before the weight, expected one number",
-                         f->path, line, (int)(bytes < 40 ? bytes : 40), name);
+        return wisp_fail_at(err, WISP_EFORMAT, f->path, line,
+                            "'%.*s' before the weight, expected one number",
+                            (int)(bytes < 40 ? bytes : 40), name);
     return take_at(f, line, line - 1, weight, err);
 }
 
@@ -68,14 +69,12 @@ static wisp_status take_label(void *file, size_t line, const char *name, size_t 
     *(bytes ? &f->by_name : &f->by_line) = true;
     f->lines = line;
     if (f->by_name && f->by_line)
-        return wisp_fail(
-            err, WISP_EFORMAT,
-            "%s:%zu: lines with a label and lines without one; expected 'label weight' "
-            "in each, or a weight alone in each",
-            f->path, line);
+        return wisp_fail_at(err, WISP_EFORMAT, f->path, line,
+                            "lines with a label and lines without one; expected 'label weight' "
+                            "in each, or a weight alone in each");
     if (bytes && !find_label(&at, f, name, bytes))
-        return wisp_fail(err, WISP_EINVAL, "%s:%zu: the data has no label '%.*s'", f->path, line,
-                         (int)(bytes < 100 ? bytes : 100), name);
+        return wisp_fail_at(err, WISP_EINVAL, f->path, line, "the data has no label '%.*s'",
+                            (int)(bytes < 100 ? bytes : 100), name);
     return take_at(f, line, at, weight, err);
 }
 
@@ -84,9 +83,9 @@ static wisp_status read_rows(float *weights, const char *path, size_t n, wisp_er
     struct file f = { .path = path, .to = weights, .n = n, .what = "row" };
     wisp_status st = wisp_weights_read(path, take_row, &f, err);
     if (st == WISP_OK && f.lines != n)
-        return wisp_fail(err, WISP_EINVAL,
-                         "%s: has %zu weights, the data has %zu rows; expected one line for each",
-                         path, f.lines, n);
+        return wisp_fail_at(err, WISP_EINVAL, path, 0,
+                            "has %zu weights, the data has %zu rows; expected one line for each",
+                            f.lines, n);
     return st;
 }
 
@@ -105,10 +104,10 @@ static wisp_status read_labels(float *of_label, const char *path, const struct w
     struct file f = { .path = path, .to = of_label, .n = n, .what = "label", .ids = &ids };
     if (st == WISP_OK) st = wisp_weights_read(path, take_label, &f, err);
     if (st == WISP_OK && f.by_line && f.lines != n)
-        st = wisp_fail(err, WISP_EINVAL,
-                       "%s: has %zu weights, there are %zu labels; expected one line for each, or "
-                       "lines 'label weight'",
-                       path, f.lines, n);
+        st = wisp_fail_at(err, WISP_EINVAL, path, 0,
+                          "has %zu weights, there are %zu labels; expected one line for each, or "
+                          "lines 'label weight'",
+                          f.lines, n);
     wisp_dict_clear(&ids);
     return st;
 }

@@ -141,8 +141,8 @@ wisp_status wisp_tsv_fail(const struct wisp_tsv *t, size_t place, const char *wh
     shown[n] = 0;
     char limits[64];
     snprintf(limits, sizeof limits, t->n_ids > 1 ? "%u and %u" : "%u", t->max[0], t->max[1]);
-    return wisp_fail(err, WISP_EFORMAT, "%.300s:%zu: %s in '%s'; expected '%s', ids from 1 to %s",
-                     t->path, line, why, shown, t->form, limits);
+    return wisp_fail_at(err, WISP_EFORMAT, t->path, line,
+                        "%s in '%s'; expected '%s', ids from 1 to %s", why, shown, t->form, limits);
 }
 
 wisp_status wisp_tsv_status(struct wisp_tsv *t, wisp_error *err)
@@ -346,10 +346,10 @@ static const char *read_banner(struct wisp_tsv *t, wisp_error *err)
     for (int i = 0; i < 3; i++) {
         p = next_word(word, p, end);
         if (wisp_casecmp(word, wanted[i]) == 0) continue;
-        wisp_fail(err, i ? WISP_ENOTSUP : WISP_EFORMAT,
-                  "%s:1: expected '%%%%MatrixMarket matrix coordinate real general': word %d is "
-                  "not '%s'",
-                  t->path, i + 1, wanted[i]);
+        wisp_fail_at(err, i ? WISP_ENOTSUP : WISP_EFORMAT, t->path, 1,
+                     "expected '%%%%MatrixMarket matrix coordinate real general': word %d is "
+                     "not '%s'",
+                     i + 1, wanted[i]);
         return NULL;
     }
     p = next_word(kind, p, end);
@@ -359,10 +359,9 @@ static const char *read_banner(struct wisp_tsv *t, wisp_error *err)
     bool known = !t->value || wisp_casecmp(kind, "real") == 0 || t->whole;
     p = wisp_tsv_line_end(p, end);
     if (p && known && wisp_casecmp(symmetry, "general") == 0) return p;
-    wisp_fail(err, WISP_ENOTSUP,
-              "%s:1: expected a real, integer or pattern matrix that is 'general'; others must be "
-              "written out in full first",
-              t->path);
+    wisp_fail_at(err, WISP_ENOTSUP, t->path, 1,
+                 "expected a real, integer or pattern matrix that is 'general'; others must be "
+                 "written out in full first");
     return NULL;
 }
 
@@ -396,8 +395,8 @@ static wisp_status read_entries(struct wisp_edge_lines *l, struct wisp_tsv *t, c
     struct wisp_tsv_line line;
     while (wisp_tsv_next(&r, &line)) {
         if (l->n == l->room)
-            return wisp_fail(err, WISP_EFORMAT, "%s: more than the %zu entries it announces",
-                             t->path, l->room);
+            return wisp_fail_at(err, WISP_EFORMAT, t->path, 0,
+                                "more than the %zu entries it announces", l->room);
         l->in[l->n] = line.id[!rows_are_inputs];
         l->out[l->n] = line.id[rows_are_inputs];
         l->w[l->n++] = line.value;
@@ -405,8 +404,8 @@ static wisp_status read_entries(struct wisp_edge_lines *l, struct wisp_tsv *t, c
     wisp_tsv_close(&r);
     wisp_status st = wisp_tsv_status(t, err);
     if (st != WISP_OK || l->n == l->room) return st;
-    return wisp_fail(err, WISP_EFORMAT, "%s: cut off: %zu of the %zu entries it announces", t->path,
-                     l->n, l->room);
+    return wisp_fail_at(err, WISP_EFORMAT, t->path, 0,
+                        "cut off: %zu of the %zu entries it announces", l->n, l->room);
 }
 
 static wisp_status read_body(struct wisp_mtx *out, struct wisp_tsv *t, const char *body,
@@ -418,17 +417,16 @@ static wisp_status read_body(struct wisp_mtx *out, struct wisp_tsv *t, const cha
     out->e.n_in = t->max[!rows_are_inputs];
     out->e.n_out = t->max[rows_are_inputs];
     if (size[2] > t->bytes / 3) /* of 3 bytes each, at least: no memory for a promise */
-        return wisp_fail(err, WISP_EFORMAT,
-                         "%s: cut off: too short for the %llu entries it announces", t->path,
-                         (unsigned long long)size[2]);
+        return wisp_fail_at(err, WISP_EFORMAT, t->path, 0,
+                            "cut off: too short for the %llu entries it announces",
+                            (unsigned long long)size[2]);
     uint64_t most = wisp_tsv_most_ids(size[2]), larger = size[size[1] > size[0]];
     if (larger > most)
-        return wisp_fail(err, WISP_EFORMAT,
-                         "%s: %llu %s for %llu entries, expected at most %llu; number those that "
-                         "have entries from 1 without gaps",
-                         t->path, (unsigned long long)larger,
-                         larger == size[0] ? "rows" : "columns", (unsigned long long)size[2],
-                         (unsigned long long)most);
+        return wisp_fail_at(err, WISP_EFORMAT, t->path, 0,
+                            "%llu %s for %llu entries, expected at most %llu; number those that "
+                            "have entries from 1 without gaps",
+                            (unsigned long long)larger, larger == size[0] ? "rows" : "columns",
+                            (unsigned long long)size[2], (unsigned long long)most);
     wisp_status st = wisp_edge_lines_init(&l, (size_t)size[2], err);
     if (st != WISP_OK) return st;
     st = read_entries(&l, t, body, rows_are_inputs, err);

@@ -267,7 +267,7 @@ wisp_status wisp_netout_create(struct wisp_netout **out, const char *path, float
 {
     *out = NULL;
     if (!(clip > 0))
-        return wisp_fail(err, WISP_EINVAL, "%s: clip %g; it must be above 0", path, (double)clip);
+        return wisp_fail_at(err, WISP_EINVAL, path, 0, "clip %g; it must be above 0", (double)clip);
     wisp_status st = begin(out, path, KIND_NET, src, err);
     if (st == WISP_OK) (*out)->x.clip = clip;
     return st;

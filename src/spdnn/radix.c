@@ -215,7 +215,7 @@ static wisp_status make(struct wisp_spnet *net, struct work *w, struct wisp_pool
     if (st) return st;
     wisp_parallel_for(pool, w->r->n_layers, make_layer, w);
     for (size_t t = 0; t < w->n_makers; t++)
-        if (w->makers[t].st) return wisp_fail(err, w->makers[t].st, "%s", w->makers[t].err.text);
+        if (w->makers[t].st) return wisp_fail_as(err, w->makers[t].st, &w->makers[t].err);
     for (size_t l = 0; l < w->r->n_layers && !st; l++)
         st = wisp_spnet_push(net, &w->layers[l], err);
     return st;

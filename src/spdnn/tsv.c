@@ -41,10 +41,10 @@ static bool find_file(char path[PATH_MAX], const char *dir, const char *name)
 
 static wisp_status missing(const char *path, const char *what, wisp_error *err)
 {
-    return wisp_fail(err, WISP_EIO,
-                     "%.300s: not found: %s of the Graph Challenge; expected the folder that holds "
-                     "it, or make networks and inputs with --generate and the folder of MNIST",
-                     path, what);
+    return wisp_fail_at(err, WISP_EIO, path, 0,
+                        "not found: %s of the Graph Challenge; expected the folder that holds "
+                        "it, or make networks and inputs with --generate and the folder of MNIST",
+                        what);
 }
 
 static wisp_status open_text(struct wisp_map *m, struct wisp_tsv *t, wisp_error *err)
@@ -167,8 +167,8 @@ static wisp_status read_layer(const struct net_job *j, size_t i, wisp_error *err
                           .value = true };
     wisp_status st = open_text(&m, &t, err);
     if (st == WISP_OK && m.bytes == 0)
-        st = wisp_fail(err, WISP_EFORMAT, "%s: empty; expected lines of 'input output weight'",
-                       path);
+        st = wisp_fail_at(err, WISP_EFORMAT, path, 0,
+                          "empty; expected lines of 'input output weight'");
     else if (st == WISP_OK) st = make_layer(&j->layers[i], &t, j->n_neurons, err);
     return wisp_map_end(&m, st, err);
 }
@@ -463,7 +463,7 @@ static wisp_status read_numbers(struct image_job *j, struct wisp_pool *pool, wis
     wisp_parallel_for(pool, wisp_tsv_chunks(&j->t), count_numbers, j);
     for (size_t r = 0; r < x->n; r++) x->start[r + 1] += x->start[r];
     if (x->start[x->n] != n)
-        return wisp_fail(err, WISP_EIO, "%s: changed while it was read", j->t.path);
+        return wisp_fail_at(err, WISP_EIO, j->t.path, 0, "changed while it was read");
     memcpy(j->next, x->start, x->n * sizeof *j->next);
     wisp_parallel_for(pool, wisp_tsv_chunks(&j->t), put_numbers, j);
     wisp_parallel_for(pool, x->n, order_numbers, j);
@@ -491,15 +491,14 @@ static wisp_status read_images(struct wisp_spinputs *out, struct image_job *j, u
     wisp_status st = wisp_tsv_status(&j->t, err);
     if (st != WISP_OK) return st;
     if (j->n_lines == 0)
-        return wisp_fail(err, WISP_EFORMAT, "%s: empty; expected lines of '%s'", j->t.path,
-                         j->t.form);
+        return wisp_fail_at(err, WISP_EFORMAT, j->t.path, 0, "empty; expected lines of '%s'",
+                            j->t.form);
     const size_t n = count_images(j, n_neurons);
     if (n > wisp_tsv_most_ids(j->n_lines))
-        return wisp_fail(
-            err, WISP_EFORMAT,
-            "%s: an image %zu, but %zu lines; expected images that are numbered from 1 "
-            "with few gaps",
-            j->t.path, n, (size_t)j->n_lines);
+        return wisp_fail_at(err, WISP_EFORMAT, j->t.path, 0,
+                            "an image %zu, but %zu lines; expected images that are numbered from 1 "
+                            "with few gaps",
+                            n, (size_t)j->n_lines);
     j->t.max[0] = (uint32_t)n; /* also for a file that changes meanwhile */
     if (!j->numbers) {
         st = wisp_spinputs_bits(out, n, n_neurons, err);

@@ -1,5 +1,7 @@
 """The package against the library: structs and functions are those of wisp.h, keywords those of the option table, errors
 arrive as the right exceptions."""
+import tempfile
+
 from rig import *
 
 from wisp import _library as library
@@ -65,5 +67,20 @@ raises("a folder that is not there", OSError, "nowhere", small(path="/nowhere/mo
 raises("ENOTSUP", NotImplementedError, "cuda|card", small(device="cuda", average=0.5).fit, X, Y)
 raises("ENOMEM", MemoryError, "needed", small(hidden="1000000,1000000").fit, X, Y)
 raises("EMODEL", ValueError, "rig.py", wisp.WispClassifier.load, os.path.join(root, "tests/python/rig.py"))
+with tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False) as f:
+    f.write("2 5 4\n0 1:2\n0 1:x\n")
+rows = f.name
+for name, want, function, arguments in (
+        ("of a line", (library.EFORMAT, rows, 3, None), small().fit, (rows,)),
+        ("of a file", (library.EIO, "/nowhere/rows.txt", None, None), small().fit, ("/nowhere/rows.txt",)),
+        ("of a model by its name", (library.EMODEL, __file__, None, None), wisp.WispClassifier.load, (__file__,)),
+        ("of an option", (library.EINVAL, None, None, None), small(loss="x").fit, (X, Y))):
+    try:
+        function(*arguments)
+        check(f"the place {name}", False, "no error")
+    except Exception as e:
+        got = e.status, e.file, e.line, e.row
+        check(f"the place {name}", got == want and str(e).startswith(want[1] or "loss: "), f"{got}: {e}")
+os.unlink(rows)
 raises("an option of another command", TypeError, "'epochs'", wisp.read, "x", epochs=3)
 end()

@@ -1,10 +1,12 @@
-/* Files written whole or not at all, links and odd targets, temporaries of the dead and the living;
- * how many threads the machine is good for. */
+/* Errors and their places; files written whole or not at all, links and odd targets, temporaries of
+ * the dead and the living; how many threads the machine is good for. */
 #include "test.h"
+#include "error_rig.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/pool.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
@@ -48,6 +50,66 @@ static wisp_status put(const char *path, const char *text, wisp_error *err)
     if (st != WISP_OK) return st;
     wisp_out_write(o, text, strlen(text), NULL);
     return wisp_out_commit(o, err);
+}
+
+static bool is_plain(const wisp_error *e)
+{
+    return e->line == 0 && e->row == 0 && e->file_bytes == 0 && e->place_bytes == 0;
+}
+
+static void test_errors(void)
+{
+    wisp_error err, other;
+    char path[1001];
+    memset(&err, 0x55, sizeof err);
+    TEST("errors: fields say what the text does");
+    CHECK(wisp_fail_at(&err, WISP_EFORMAT, "a/b", 12, "found %d", 7) == WISP_EFORMAT &&
+              err.code == WISP_EFORMAT && strcmp(err.text, "a/b:12: found 7") == 0 &&
+              place_agrees(&err) && err.line == 12 && err.row == 0,
+          "%s: %zu %u %u", err.text, err.line, err.file_bytes, err.place_bytes);
+    CHECK(wisp_fail_as(&other, WISP_EMODEL, &err) == WISP_EMODEL && other.code == WISP_EMODEL &&
+              strcmp(other.text, err.text) == 0 && place_agrees(&other),
+          "%s", other.text);
+    wisp_fail_at(&err, WISP_EFORMAT, "a/b", 0, "gone");
+    CHECK(strcmp(err.text, "a/b: gone") == 0 && place_agrees(&err), "%s", err.text);
+    wisp_fail_row(&err, WISP_ENUMERIC, 4, 0, "no number");
+    CHECK(strcmp(err.text, "row 4: no number") == 0 && err.row == 5 && err.line == 0 &&
+              err.file_bytes == 0 && strcmp(err.text + err.place_bytes, "no number") == 0,
+          "%s: %zu", err.text, err.row);
+    wisp_fail_row(&err, WISP_ENUMERIC, 4, 1, "no number");
+    CHECK(strcmp(err.text, "row 5: no number") == 0 && err.row == 5, "%s: %zu", err.text, err.row);
+    CHECK(wisp_fail_option(&err, "seed", "'%s' is odd", "x") == WISP_EINVAL &&
+              strcmp(err.text, "--seed: 'x' is odd") == 0 && err.place_bytes == 8 && !err.row,
+          "%s: %u", err.text, err.place_bytes);
+    errno = ENOENT;
+    wisp_fail_errno(&err, WISP_EIO, "a/b", "cannot be %s", "read");
+    CHECK(strcmp(err.text, "a/b: cannot be read: No such file or directory") == 0 &&
+              place_agrees(&err),
+          "%s", err.text);
+    wisp_fail(&err, WISP_EINVAL, "a\nb");
+    CHECK(strcmp(err.text, "a?b") == 0 && is_plain(&err), "%s", err.text);
+
+    TEST("errors: long names and texts");
+    memset(path, 'x', sizeof path - 1);
+    path[sizeof path - 1] = 0;
+    wisp_fail_at(&err, WISP_EIO, path, 3, "%s", path); /* the end of the name is shown */
+    CHECK(strncmp(err.text, "...xxx", 6) == 0 && strncmp(err.text + 303, ":3: x", 5) == 0 &&
+              err.place_bytes == 307 && err.file_bytes == 0 && err.line == 3 &&
+              strlen(err.text) == sizeof err.text - 1,
+          "%s: %u", err.text, err.place_bytes);
+    wisp_fail_at(&err, WISP_EIO, path + 700, 3, "gone");
+    CHECK(err.file_bytes == 300 && place_agrees(&err), "%s: %u", err.text, err.file_bytes);
+    for (size_t i = 0; i + 1 < sizeof path; i += 2) memcpy(path + i, "\xc3\xa4", 2);
+    wisp_fail_at(&err, WISP_EIO, path + 1, 0, "gone");
+    CHECK(strncmp(err.text, "...\xc3\xa4", 5) == 0, "a name begins within a letter: %s", err.text);
+    errno = ENOENT;
+    wisp_fail_errno(&err, WISP_EIO, path, "%s", path);
+    CHECK(strlen(err.text) == sizeof err.text - 1, "%s", err.text);
+    CHECK(wisp_fail_at(NULL, WISP_EIO, "a", 1, "x") == WISP_EIO &&
+              wisp_fail_row(NULL, WISP_EIO, 1, 0, "x") == WISP_EIO &&
+              wisp_fail_as(NULL, WISP_EIO, &err) == WISP_EIO &&
+              wisp_fail_errno(NULL, WISP_EIO, "a", "x") == WISP_EIO,
+          "without an error");
 }
 
 static void test_targets(void)
@@ -221,6 +283,7 @@ static void test_places(void)
 int main(void)
 {
     if (!mkdtemp(folder)) return 2;
+    test_errors();
     test_targets();
     test_temporaries();
     test_memory();

@@ -202,6 +202,8 @@ static void test_agree(void)
               strcmp(err.text, "rank 2 (there): bad line") == 0 && spread_from == 2,
           "%d %s from %d", err.code, err.text, spread_from);
     CHECK(wisp_comm_agree(&c, WISP_OK, NULL) == WISP_EFORMAT, "no room for a message");
+    wisp_fail_at(&others.said, WISP_EFORMAT, "f", 3, "bad");
+    CHECK(wisp_comm_agree(&c, WISP_OK, &err) == WISP_EFORMAT && err.line == 3, "%zu", err.line);
 
     TEST("agreeing: this rank is the first that failed, and says where it is");
     others.said = (wisp_error){ 0 };
@@ -210,9 +212,14 @@ static void test_agree(void)
     CHECK(wisp_comm_agree(&c, WISP_ENOMEM, &err) == WISP_ENOMEM && spread_from == 1 &&
               strncmp(err.text, "rank 1 (", 8) == 0 && strstr(err.text, "): full"),
           "%s from %d", err.text, spread_from);
+    wisp_fail_at(&err, WISP_EFORMAT, "f", 3, "bad");
+    CHECK(wisp_comm_agree(&c, WISP_EFORMAT, &err) == WISP_EFORMAT && strstr(err.text, "): f:3: ") &&
+              err.line == 3 && err.file_bytes == 0 && err.place_bytes == 0,
+          "%s: line %zu, %u and %u bytes", err.text, err.line, err.file_bytes, err.place_bytes);
     c.rank = 0;
-    wisp_fail(&err, WISP_ENOMEM, "full");
-    CHECK(wisp_comm_agree(&c, WISP_ENOMEM, &err) == WISP_ENOMEM && strcmp(err.text, "full") == 0,
+    wisp_fail_at(&err, WISP_ENOMEM, "f", 0, "full");
+    CHECK(wisp_comm_agree(&c, WISP_ENOMEM, &err) == WISP_ENOMEM &&
+              strcmp(err.text, "f: full") == 0 && err.file_bytes == 1 && err.place_bytes == 3,
           "%s", err.text);
 
     TEST("agreeing: where a rank is lost, this one's own failure says more");

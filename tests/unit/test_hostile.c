@@ -205,7 +205,8 @@ static void test_rows(void)
         CHECK(wisp_predictor_create(&p, ctx, m, 1, &err) == WISP_OK, "%s", err.text);
         wisp_status st =
             wisp_predictor_run_csr(many, best, p, MANY, 2, ptr, idx, val, WISP_CSR_PTR64, &err);
-        CHECK(st == WISP_ENUMERIC && strstr(err.text, "row 591:"), "%d %s", st, err.text);
+        CHECK(st == WISP_ENUMERIC && strstr(err.text, "row 591:") && err.row == 591, "%d %s", st,
+              err.text);
         wisp_predictor_free(p);
         wisp_model_free(m);
     }

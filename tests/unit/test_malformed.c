@@ -4,6 +4,7 @@
  * chunks of 1 byte, of 7 and of the usual size, by 1 thread and by 3: the answer must be the same.
  */
 #include "test.h"
+#include "error_rig.h"
 
 #include "base/mem.h"
 #include "data/text.h"
@@ -290,6 +291,8 @@ static void check(const struct malformed *m, struct wisp_context *ctx)
         CHECK(strstr(err.text, m->fault), "%s: got \"%s\", expected \"%s\"", m->name, err.text,
               m->fault);
         CHECK(!strpbrk(err.text, "\n\r\t"), "%s: not one line: \"%s\"", m->name, err.text);
+        CHECK(place_agrees(&err), "%s: line %zu, %u and %u bytes: \"%s\"", m->name, err.line,
+              err.file_bytes, err.place_bytes, err.text);
     } else {
         CHECK(st == WISP_OK, "%s: %d %s", m->name, st, err.text);
         if (d) show(rows, sizeof rows, d);

@@ -3,6 +3,7 @@
  * either a part of the message or a summary of what came out.  Messages begin with the file's name
  * and, for text, the line. */
 #include "test.h"
+#include "error_rig.h"
 
 #include "base/idx.h"
 #include "base/mem.h"
@@ -450,6 +451,9 @@ int main(void)
                   strstr(err.text, "out of memory"),
               "no file: '%s'", err.text);
         CHECK(!strpbrk(err.text, "\n\r\t"), "not one line: '%s'", err.text);
+        CHECK(strstr(err.text, folder) != err.text || place_agrees(&err),
+              "line %zu, %u and %u bytes: '%s'", err.line, err.file_bytes, err.place_bytes,
+              err.text);
         CHECK(wisp_mem_live == before, "%ld blocks leaked", wisp_mem_live - before);
         test_close();
     }

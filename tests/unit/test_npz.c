@@ -1,5 +1,6 @@
 /* npz: round trip, what numpy may write (types, headers), damaged archives, full memory. */
 #include "test.h"
+#include "error_rig.h"
 #include "base/mem.h"
 #include "data/data.h"
 
@@ -229,6 +230,9 @@ static void refuse(const struct sample *s, const char *text)
     CHECK(st == WISP_EFORMAT && !d && strstr(err.text, text) &&
               !strncmp(err.text, x_path, strlen(x_path)),
           "expected '%s', got %d '%s'", text, st, err.text);
+    const char *row = strstr(err.text, " in row ");
+    CHECK(err.row == (row ? strtoul(row + 8, NULL, 10) + 1 : err.row) && place_agrees(&err),
+          "row %zu: '%s'", err.row, err.text);
     wisp_data_free(d);
 }
 

@@ -171,6 +171,7 @@ static void check_refused(void)
     value[0] = NAN, refused(WISP_ENUMERIC, "nan");
     value[0] = value0;
     rows.xp64[5] += 1000000, refused(WISP_EINVAL, "row 5: offsets must not fall");
+    CHECK(err.row == 6 && err.place_bytes == 7, "row %zu", err.row);
     rows.xp64[5] -= 1000000;
     size_t y = 0;
     while (rows.yp[y + 1] == rows.yp[y]) y++;
