@@ -67,15 +67,15 @@ static wisp_status check_meta(const char *path, const struct wisp_pair *meta, si
 {
     for (size_t i = 0; i < n; i++) {
         if (!wisp_tensor_name_ok(meta[i].key))
-            return wisp_fail(err, WISP_EINVAL, "%s: metadata %zu has no valid key", path, i);
+            return wisp_fail_at(err, WISP_EINVAL, path, 0, "metadata %zu has no valid key", i);
         for (size_t j = 0; j < i; j++)
             if (strcmp(meta[i].key, meta[j].key) == 0)
-                return wisp_fail(err, WISP_EINVAL, "%s: metadata '%s' twice", path, meta[i].key);
+                return wisp_fail_at(err, WISP_EINVAL, path, 0, "metadata '%s' twice", meta[i].key);
         const unsigned char *s = (const unsigned char *)meta[i].value;
         for (size_t step; *s; s += step)
             if ((step = wisp_utf8_bytes(s, strnlen((const char *)s, 4))) == 0)
-                return wisp_fail(err, WISP_EINVAL, "%s: metadata '%s' is not UTF-8: byte 0x%02x",
-                                 path, meta[i].key, *s);
+                return wisp_fail_at(err, WISP_EINVAL, path, 0,
+                                    "metadata '%s' is not UTF-8: byte 0x%02x", meta[i].key, *s);
     }
     return WISP_OK;
 }
@@ -86,19 +86,19 @@ static wisp_status check_tensors(const char *path, const struct wisp_tensor *t, 
     for (size_t i = 0; i < n; i++) {
         const char *name = t[i].name;
         if (!wisp_tensor_name_ok(name))
-            return wisp_fail(err, WISP_EINVAL, "%s: tensor %zu has no valid name", path, i);
+            return wisp_fail_at(err, WISP_EINVAL, path, 0, "tensor %zu has no valid name", i);
         if (strncmp(name, WISP_PAD_PREFIX, strlen(WISP_PAD_PREFIX)) == 0 ||
             strcmp(name, WISP_INTEGRITY) == 0 || strcmp(name, WISP_METADATA) == 0)
-            return wisp_fail(err, WISP_EINVAL, "%s: the name '%s' is reserved", path, name);
+            return wisp_fail_at(err, WISP_EINVAL, path, 0, "the name '%s' is reserved", name);
         for (size_t j = 0; j < i; j++)
             if (strcmp(name, t[j].name) == 0)
-                return wisp_fail(err, WISP_EINVAL, "%s: tensor '%s' twice", path, name);
+                return wisp_fail_at(err, WISP_EINVAL, path, 0, "tensor '%s' twice", name);
         size_t bytes;
         if ((unsigned)t[i].dtype >= WISP_N_DTYPES || t[i].n_dims < 0 ||
             t[i].n_dims > WISP_MAX_DIMS ||
             !wisp_tensor_size(&bytes, t[i].dtype, t[i].n_dims, t[i].shape) || bytes != t[i].bytes)
-            return wisp_fail(err, WISP_EINVAL, "%s: tensor '%s': %zu bytes do not fit its shape",
-                             path, name, t[i].bytes);
+            return wisp_fail_at(err, WISP_EINVAL, path, 0,
+                                "tensor '%s': %zu bytes do not fit its shape", name, t[i].bytes);
     }
     return WISP_OK;
 }
@@ -255,8 +255,8 @@ static wisp_status write_file(const char *path, const char *model, const struct 
 {
     wisp_status st = WISP_OK;
     if (n_meta > WISP_META_MAX || 2 * n_tensors + 1 > WISP_TENSORS_MAX) /* pads lie between them */
-        return wisp_fail(err, WISP_EINVAL, "%s: %zu tensors and %zu strings are too many", path,
-                         n_tensors, n_meta);
+        return wisp_fail_at(err, WISP_EINVAL, path, 0, "%zu tensors and %zu strings are too many",
+                            n_tensors, n_meta);
     st = check_meta(path, meta, n_meta, err);
     if (st == WISP_OK) st = check_tensors(path, t, n_tensors, err);
     if (st != WISP_OK) return st;
@@ -269,8 +269,9 @@ static wisp_status write_file(const char *path, const char *model, const struct 
     if (header.full || !h.p)
         st = wisp_fail_mem(err, header.n + 32 + 8 * n_hashes, "the header of the model file");
     else if (header.n > WISP_HEADER_MAX)
-        st = wisp_fail(err, WISP_EINVAL, "%s: a header of %zu bytes, at most %d can be read back",
-                       path, header.n, WISP_HEADER_MAX);
+        st = wisp_fail_at(err, WISP_EINVAL, path, 0,
+                          "a header of %zu bytes, at most %d can be read back", header.n,
+                          WISP_HEADER_MAX);
     else st = write_all(path, model, &header, &h, t, n_tensors, err);
     if (st == WISP_OK && check)
         for (int i = 0; i < 16; i++)

@@ -187,8 +187,8 @@ static wisp_status no_number(const struct loader *ld, const struct wisp_tensor *
     size_t row = i;
     for (int d = 1; d < t->n_dims; d++) row /= t->shape[d];
     bool nan = half ? ((const uint16_t *)t->data)[i] & 0x7f : isnan(((const float *)t->data)[i]);
-    return wisp_fail(err, WISP_EMODEL, "%s: '%s' is %s in row %zu, expected a number", ld->path,
-                     t->name, nan ? "nan" : "inf", row);
+    return wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "'%s' is %s in row %zu, expected a number",
+                        t->name, nan ? "nan" : "inf", row);
 }
 
 static wisp_status need_shape(const struct wisp_tensor **out, const struct loader *ld,
@@ -197,13 +197,13 @@ static wisp_status need_shape(const struct wisp_tensor **out, const struct loade
 {
     const struct wisp_tensor *t = *out = wisp_tensor_file_find(ld->file, name);
     char want[KIND_TEXT], have[KIND_TEXT];
-    if (!t) return wisp_fail(err, WISP_EMODEL, "%s: tensor '%s' is missing", ld->path, name);
+    if (!t) return wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "tensor '%s' is missing", name);
     if (t->dtype != dtype || t->n_dims != n_dims ||
         memcmp(t->shape, shape, (size_t)n_dims * sizeof *shape) != 0)
-        return wisp_fail(err, WISP_EMODEL,
-                         "%s: tensor '%s' has another type or shape than %s: it is %s", ld->path,
-                         name, kind_text(want, dtype, n_dims, shape),
-                         kind_text(have, t->dtype, t->n_dims, t->shape));
+        return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
+                            "tensor '%s' has another type or shape than %s: it is %s", name,
+                            kind_text(want, dtype, n_dims, shape),
+                            kind_text(have, t->dtype, t->n_dims, t->shape));
     return t->finite ? WISP_OK : no_number(ld, t, err);
 }
 
@@ -219,9 +219,8 @@ static wisp_status expect_from_0(const struct loader *ld, const char *name, cons
 {
     for (size_t i = 0; i < n; i++)
         if (x[i] < 0)
-            return wisp_fail(err, WISP_EMODEL,
-                             "%s: '%s' is %g in row %zu, expected a number from 0", ld->path, name,
-                             x[i], i);
+            return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
+                                "'%s' is %g in row %zu, expected a number from 0", name, x[i], i);
     return WISP_OK;
 }
 
@@ -247,10 +246,10 @@ static wisp_status map_ids(struct wisp_param *p, const struct loader *ld, wisp_e
     for (size_t e = 0; e < wisp_param_n(p); e++) {
         int32_t before = e % p->cols ? p->ids[e - 1] : -1;
         if (p->ids[e] <= before || (size_t)p->ids[e] >= p->below)
-            return wisp_fail(err, WISP_EMODEL,
-                             "%s: '%s' has input %d after %d at output %zu, expected ascending ids "
-                             "below %zu",
-                             ld->path, p->name, p->ids[e], before, e / p->cols, p->below);
+            return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
+                                "'%s' has input %d after %d at output %zu, expected ascending ids "
+                                "below %zu",
+                                p->name, p->ids[e], before, e / p->cols, p->below);
     }
     return WISP_OK;
 }
@@ -278,8 +277,8 @@ static wisp_status load_names(struct wisp_names *n, const struct loader *ld, con
     wisp_status st = need(&t, ld, name, WISP_U8, t->bytes, err);
     if (st == WISP_OK) st = wisp_names_init(n, (char *)t->data, t->bytes, true, err);
     if (st == WISP_OK && n->n != expected)
-        st = wisp_fail(err, WISP_EMODEL, "%s: '%s' has %zu names for %zu ids", ld->path, name, n->n,
-                       expected);
+        st = wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "'%s' has %zu names for %zu ids", name,
+                          n->n, expected);
     return st;
 }
 
@@ -307,10 +306,9 @@ static wisp_status load_votes(const struct loader *ld, wisp_error *err)
         ok = l >= 0 && (size_t)l < m->net.n_labels;
     }
     if (!ok)
-        return wisp_fail(err, WISP_EMODEL,
-                         "%s: the index ('votes') has offsets or labels out of "
-                         "range",
-                         ld->path);
+        return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
+                            "the index ('votes') has offsets or labels out of "
+                            "range");
     m->votes = (struct wisp_votes){ n_features, (int64_t *)start->data, (int32_t *)label->data,
                                     (float *)weight->data };
     return WISP_OK;
@@ -326,10 +324,10 @@ wisp_status wisp_model_copy_calibration(struct wisp_model *m, const struct wisp_
         wisp_status st = need(&t, &ld, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, err);
         if (st != WISP_OK) return st;
         if (!wisp_calibration_ok(t->data))
-            return wisp_fail(err, WISP_EMODEL,
-                             "%s: '%s' has numbers out of range, expected 4 weights, of which the "
-                             "first two are not negative, and 2 percentages",
-                             path, calibrations[i]);
+            return wisp_fail_at(err, WISP_EMODEL, path, 0,
+                                "'%s' has numbers out of range, expected 4 weights, of which the "
+                                "first two are not negative, and 2 percentages",
+                                calibrations[i]);
         memcpy(&m->fitted[i], t->data, sizeof m->fitted[i]);
         m->calibration[i] = &m->fitted[i];
     }
@@ -345,8 +343,9 @@ static wisp_status number(size_t *out, const struct loader *ld, const char *key,
     for (; s && *s >= '0' && *s <= '9' && *out <= most; s++)
         *out = 10 * *out + (size_t)(*s - '0'); /* 'most' is far from overflowing */
     if (!s || (!*s && *out <= most)) return WISP_OK;
-    return wisp_fail(err, WISP_EMODEL, "%s: metadata '%s' is '%.40s', expected 0 to %llu", ld->path,
-                     key, wisp_tensor_file_meta(&ld->m->file, key), (unsigned long long)most);
+    return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
+                        "metadata '%s' is '%.40s', expected 0 to %llu", key,
+                        wisp_tensor_file_meta(&ld->m->file, key), (unsigned long long)most);
 }
 
 /* How often each label occurs: in some of the training rows. */
@@ -361,10 +360,10 @@ static wisp_status load_counts(const struct loader *ld, wisp_error *err)
     for (size_t l = 0; l < m->net.n_labels; l++)
         if (m->label_rows[l] < 0 || (uint64_t)m->label_rows[l] > m->n_train ||
             __builtin_add_overflow(sum, m->label_rows[l], &sum))
-            return wisp_fail(err, WISP_EMODEL,
-                             "%s: 'label_rows' has %lld rows of label %zu, expected 0 to %zu, the "
-                             "training rows",
-                             ld->path, (long long)m->label_rows[l], l, m->n_train);
+            return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
+                                "'label_rows' has %lld rows of label %zu, expected 0 to %zu, the "
+                                "training rows",
+                                (long long)m->label_rows[l], l, m->n_train);
     return WISP_OK;
 }
 
@@ -437,12 +436,12 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
     const char *input = wisp_tensor_file_meta(f, "input"),
                *options = wisp_tensor_file_meta(f, "options");
     if (!format || strcmp(format, FORMAT) != 0)
-        return wisp_fail(err, WISP_EMODEL, "%s: expected a '%s' file, found '%s'", ld->path, FORMAT,
-                         format ? format : "no format");
+        return wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "expected a '%s' file, found '%s'",
+                            FORMAT, format ? format : "no format");
     if (!spec || !loss || !values || !(m->loss = wisp_loss_find(loss)) ||
         !wisp_values_find(&m->values.mode, values))
-        return wisp_fail(err, WISP_EMODEL,
-                         "%s: metadata 'net', 'loss' or 'values' is missing or unknown", ld->path);
+        return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
+                            "metadata 'net', 'loss' or 'values' is missing or unknown");
     const char *data = wisp_tensor_file_meta(f, "data_format");
     m->format = data ? wisp_format_find(data) : NULL;
     size_t base, n_features, n_labels;
@@ -459,10 +458,9 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
     m->how.pairs = input && strcmp(input, "words and pairs") == 0;
     m->text = m->how.pairs || (input && strcmp(input, "words") == 0);
     if (!load_how(&m->how, f))
-        return wisp_fail(err, WISP_EMODEL,
-                         "%s: metadata 'tokens', 'chars' or columns of tables: "
-                         "unknown, or too long",
-                         ld->path);
+        return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
+                            "metadata 'tokens', 'chars' or columns of tables: "
+                            "unknown, or too long");
     m->spec = wisp_strdup(spec);
     m->options = wisp_strdup(options ? options : "");
     const char *card = wisp_tensor_file_meta(f, "card"),
@@ -473,8 +471,8 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
     struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH };
     wisp_error why = { 0 };
     st = wisp_net_plan(&m->net, m->spec, n_features, n_labels, &sizes, &why);
-    if (st == WISP_ENOMEM) return wisp_fail(err, st, "%s", why.text);
-    if (st != WISP_OK) return wisp_fail(err, WISP_EMODEL, "%s: %.400s", ld->path, why.text);
+    if (st == WISP_ENOMEM) return wisp_fail_as(err, st, &why);
+    if (st != WISP_OK) return wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "%.400s", why.text);
     for (size_t i = 0; i < m->net.list.n; i++)
         if ((st = map_param(&m->net.list.p[i], ld, err)) != WISP_OK) return st;
     if ((st = load_counts(ld, err)) != WISP_OK) return st;

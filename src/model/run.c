@@ -68,12 +68,12 @@ static wisp_status take_names(struct wisp_names *out, const struct wisp_names *o
     else if (*path) st = wisp_names_load(out, path, err);
     bool of_init = from && from == init;
     if (st == WISP_OK && out->n && out->n < n)
-        return wisp_fail(err, WISP_EINVAL, "%s: has %zu names, the data has %zu %s%s",
-                         of_init ? "--init"
-                         : *path ? path
-                                 : "text",
-                         out->n, n, what,
-                         of_init ? "; give the names of all of them in a file" : "");
+        return wisp_fail_at(err, WISP_EINVAL,
+                            of_init ? "--init"
+                            : *path ? path
+                                    : "text",
+                            0, "has %zu names, the data has %zu %s%s", out->n, n, what,
+                            of_init ? "; give the names of all of them in a file" : "");
     return st;
 }
 
