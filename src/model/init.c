@@ -45,7 +45,7 @@ static wisp_status open_state(struct wisp_run *r, const char *model, wisp_error 
     state_path(path, model);
     if (strlen(model) >= PATH_MAX || access(path, F_OK) != 0) return WISP_OK;
     wisp_status st = wisp_tensor_file_open_own(&r->init_state, r->ctx->pool, path, model, &why);
-    if (st == WISP_ENOMEM) return wisp_fail(err, st, "%s", why.text);
+    if (st == WISP_ENOMEM) return wisp_fail_as(err, st, &why);
     const char *of = st == WISP_OK ? wisp_tensor_file_meta(&r->init_state, "model") : NULL;
     if (of && strcmp(of, r->init->file.check) == 0) return WISP_OK;
     wisp_say(r->ctx, "init      the optimizer's memory is not used: %.400s",
@@ -288,10 +288,10 @@ static wisp_status copy_slot(const struct slot *to, const struct wisp_param *p,
     const bool half = t->dtype == WISP_BF16,
                fits = to->count ? t->dtype == WISP_I32 : half || t->dtype == WISP_F32;
     if (!fits || t->bytes != to->n * wisp_dtypes[t->dtype].bytes || !t->finite)
-        return wisp_fail(err, WISP_EMODEL,
-                         "%s: tensor '%s' has another type or size, or a value that is infinite or "
-                         "no number; remove the file to begin with a fresh optimizer state",
-                         path, name);
+        return wisp_fail_at(err, WISP_EMODEL, path, 0,
+                            "tensor '%s' has another type or size, or a value that is infinite or "
+                            "no number; remove the file to begin with a fresh optimizer state",
+                            name);
     if (to->count) memcpy(to->count, t->data, t->bytes);
     else if (to->f32 && half) k->from16(to->f32, t->data, to->n);
     else if (to->b16 && !half) k->to16(to->b16, t->data, to->n);

@@ -186,8 +186,8 @@ static wisp_status expect_options(const struct wisp_run *r, const struct wisp_te
     if (have && strcmp(have, r->m->options) == 0) return WISP_OK;
     char diff[300];
     size_t n = options_diff(diff, sizeof diff, have ? have : "", r->m->options);
-    return wisp_fail(err, WISP_EMODEL, "%s: belongs to another run: %s; %s", path,
-                     have && n ? diff : "its options are missing or of another version", to_do);
+    return wisp_fail_at(err, WISP_EMODEL, path, 0, "belongs to another run: %s; %s",
+                        have && n ? diff : "its options are missing or of another version", to_do);
 }
 
 /* The epoch that a model was saved after; 0: none, or no model. */
@@ -207,17 +207,18 @@ static wisp_status expect_model(struct wisp_run *r, const char *saved, wisp_erro
     bool there = access(r->path, F_OK) == 0;
     wisp_status st = wisp_model_open(&best, r->ctx->pool, r->path, &why);
     if (st != WISP_OK && (!there || st == WISP_EMODEL))
-        return wisp_fail(err, WISP_EMODEL,
-                         "%.400s: the run's best model is gone; train without --resume", why.text);
-    if (st != WISP_OK) return wisp_fail(err, st, "%s", why.text);
+        return wisp_fail_at(err, WISP_EMODEL, r->path, 0,
+                            "%.400s: the run's best model is gone; train without --resume",
+                            why.text + why.place_bytes);
+    if (st != WISP_OK) return wisp_fail_as(err, st, &why);
     const struct wisp_tensor_file *f = &best->file;
     bool ours = strcmp(f->check, saved) == 0 ||
                 (epoch_of(f) >= r->epoch && expect_options(r, f, r->path, "", NULL) == WISP_OK);
     if (ours) st = wisp_model_copy_calibration(r->m, f, r->path, err); /* for the report */
     wisp_model_free(best);
     if (ours) return st;
-    return wisp_fail(err, WISP_EMODEL,
-                     "%s: is not the model that this run saved; train without --resume", r->path);
+    return wisp_fail_at(err, WISP_EMODEL, r->path, 0,
+                        "is not the model that this run saved; train without --resume");
 }
 
 wisp_status wisp_state_check(struct wisp_run *r, wisp_error *err)
@@ -278,10 +279,10 @@ static wisp_status expect(const struct wisp_tensor_file *f, const char *path, co
 {
     const char *have = wisp_tensor_file_meta(f, key);
     if (have && strcmp(have, want) == 0) return WISP_OK;
-    return wisp_fail(err, WISP_EMODEL,
-                     "%s: belongs to another run: its %s is '%.150s', this one's is '%.150s'; "
-                     "train without --resume to start anew",
-                     path, key, have ? have : "missing", want);
+    return wisp_fail_at(err, WISP_EMODEL, path, 0,
+                        "belongs to another run: its %s is '%.150s', this one's is '%.150s'; "
+                        "train without --resume to start anew",
+                        key, have ? have : "missing", want);
 }
 
 static wisp_status copy_all(struct wisp_run *r, const struct wisp_tensor_file *f, const char *path,
@@ -292,14 +293,13 @@ static wisp_status copy_all(struct wisp_run *r, const struct wisp_tensor_file *f
     for (size_t i = 0; st == WISP_OK && i < l.n; i++) {
         const struct wisp_tensor *t = wisp_tensor_file_find(f, l.t[i].name);
         if (!t || t->dtype != l.t[i].dtype || t->bytes != l.t[i].bytes)
-            st = wisp_fail(err, WISP_EMODEL,
-                           "%s: tensor '%s' is missing or has another type or size", path,
-                           l.t[i].name);
+            st = wisp_fail_at(err, WISP_EMODEL, path, 0,
+                              "tensor '%s' is missing or has another type or size", l.t[i].name);
         else if (!t->finite)
-            st = wisp_fail(err, WISP_EMODEL,
-                           "%s: tensor '%s' has a value that is infinite or no number, which no "
-                           "run saves",
-                           path, l.t[i].name);
+            st = wisp_fail_at(err, WISP_EMODEL, path, 0,
+                              "tensor '%s' has a value that is infinite or no number, which no "
+                              "run saves",
+                              l.t[i].name);
         else memcpy((void *)l.t[i].data, t->data, t->bytes);
     }
     wisp_free(l.t);
@@ -316,18 +316,17 @@ static wisp_status read_counters(struct wisp_run *r, const struct wisp_tensor_fi
                   &r->since_best, &r->n_averaged) == 11 &&
         counters_fit(r))
         return WISP_OK;
-    return wisp_fail(err, WISP_EMODEL, "%s: metadata 'at' is not a list of counters of this run",
-                     path);
+    return wisp_fail_at(err, WISP_EMODEL, path, 0,
+                        "metadata 'at' is not a list of counters of this run");
 }
 
 wisp_status wisp_state_param_ok(const struct wisp_param *p, const char *path, wisp_error *err)
 {
     if (wisp_optimizer_state_ok(p)) return WISP_OK;
-    return wisp_fail(
-        err, WISP_EMODEL,
-        "%s: the optimizer's state of '%s' cannot be of a run: expected squares from 0 "
-        "on and counts up to %d",
-        path, p->name, WISP_CLOCK_MAX);
+    return wisp_fail_at(err, WISP_EMODEL, path, 0,
+                        "the optimizer's state of '%s' cannot be of a run: expected squares from 0 "
+                        "on and counts up to %d",
+                        p->name, WISP_CLOCK_MAX);
 }
 
 /* Mean hits of a sample are 0 .. 1. */
@@ -373,8 +372,8 @@ static wisp_status restore(struct wisp_run *r, const struct wisp_tensor_file *f,
     for (int i = 0; usable && i < r->n_hidden; i++)
         if (r->hidden[i]) usable = wisp_sampler_restored(r->hidden[i], r->ctx);
     if (!usable || (r->sampler && !recall_fits(&r->recall)))
-        return wisp_fail(err, WISP_EMODEL, "%s: what it keeps for --sampling cannot be of this run",
-                         path);
+        return wisp_fail_at(err, WISP_EMODEL, path, 0,
+                            "what it keeps for --sampling cannot be of this run");
     if ((st = expect_model(r, saved ? saved : "none", err)) != WISP_OK) return st;
     if (saved && strcmp(saved, "none") != 0) snprintf(r->saved, sizeof r->saved, "%s", saved);
     wisp_say(r->ctx, "resume    %s: from epoch %d, %zu steps of it done", path, r->epoch,
@@ -402,9 +401,8 @@ static wisp_status without_state(struct wisp_run *r, wisp_error *err)
     struct wisp_model *last; /* whole, or it is nobody's last word */
     wisp_status st = wisp_model_open(&last, r->ctx->pool, r->path, err);
     if (st == WISP_EMODEL && err) {
-        char why[sizeof err->text];
-        memcpy(why, err->text, sizeof why);
-        return wisp_fail(err, st, "%.350s; %s", why, to_do);
+        const wisp_error why = *err;
+        return wisp_fail_at(err, st, r->path, 0, "%.350s; %s", why.text + why.place_bytes, to_do);
     }
     if (st != WISP_OK) return st;
     const struct wisp_tensor_file *f = &last->file;
@@ -414,15 +412,15 @@ static wisp_status without_state(struct wisp_run *r, wisp_error *err)
     st = expect_options(r, f, r->path, to_do, err);
     if (st == WISP_OK &&
         (!counts || counts->bytes != bytes || memcmp(counts->data, r->m->label_rows, bytes) != 0))
-        st = wisp_fail(err, WISP_EMODEL, "%s: was trained on other data; %s", r->path, to_do);
+        st = wisp_fail_at(err, WISP_EMODEL, r->path, 0, "was trained on other data; %s", to_do);
     if (st == WISP_OK) {
         r->best_epoch = epoch_of(f);
         r->best = best ? wisp_strtod(best, NULL) : -1;
         if (r->best_epoch < 0 || r->best_epoch > r->plan.epochs || !(r->best >= -1) ||
             !(r->best <= 100))
-            st = wisp_fail(err, WISP_EMODEL,
-                           "%s: its epoch or validation P@1 cannot be of a run of %d epochs; %s",
-                           r->path, r->plan.epochs, to_do);
+            st = wisp_fail_at(err, WISP_EMODEL, r->path, 0,
+                              "its epoch or validation P@1 cannot be of a run of %d epochs; %s",
+                              r->plan.epochs, to_do);
     }
     if (st == WISP_OK) {
         r->finished = r->best_epoch > 0;
@@ -440,6 +438,7 @@ static wisp_status without_state(struct wisp_run *r, wisp_error *err)
 wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
 {
     char paths[2][WISP_BEFORE_BYTES];
+    const char *bad = NULL;
     wisp_error damaged = { 0 };
     state_path(paths[0], r);
     wisp_out_before(paths[1], paths[0]);
@@ -448,9 +447,9 @@ wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
         wisp_error why = { 0 };
         if (access(paths[i], F_OK) != 0) continue;
         wisp_status st = wisp_tensor_file_open_own(&f, r->ctx->pool, paths[i], r->path, &why);
-        if (st == WISP_EMODEL && !damaged.code) damaged = why;
+        if (st == WISP_EMODEL && !damaged.code) damaged = why, bad = paths[i];
         if (st == WISP_EMODEL) continue;
-        if (st != WISP_OK) return wisp_fail(err, st, "%s", why.text);
+        if (st != WISP_OK) return wisp_fail_as(err, st, &why);
         if (damaged.code)
             wisp_say(r->ctx, "resume    %s; going on from the checkpoint before it, %s",
                      damaged.text, paths[i]);
@@ -460,9 +459,9 @@ wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
         return st;
     }
     if (!damaged.code) return without_state(r, err);
-    return wisp_fail(err, WISP_EMODEL,
-                     "%.400s; there is no checkpoint before it: train without --resume",
-                     damaged.text);
+    return wisp_fail_at(err, WISP_EMODEL, bad, 0,
+                        "%.400s; there is no checkpoint before it: train without --resume",
+                        damaged.text + damaged.place_bytes);
 }
 
 /* The older one first: whatever a kill in between leaves leads to the same end. */
