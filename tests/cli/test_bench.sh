@@ -163,6 +163,41 @@ rm -rf S_* m none eval.json log home/.cache
 ok "a table" "${sampled[@]}" --epochs 1 --log log
 check "the table" [ "$(cut -d' ' -f1 out | tr '\n' ' ')" = "shape rate trained active scored recall phases floor held-out memory " ]
 judge "the log" 'd["epoch"] == 1 and d["valid_p@1"] >= 0' log
+
+# ---- bench/ab: two builds in turn, here commands that say what they are told ----
+fake() { # NAME SAMPLES_PER_S
+    cat >"$1" <<END
+#!/bin/sh
+echo $1 >>turns
+[ \$2 != predict ] || exit 3
+echo '{"samples_per_s":$2,"peak_bytes":1000}'
+END
+    chmod +x "$1"
+}
+ab() {
+    rm -f turns
+    /usr/bin/python3 "$root/bench/ab" "$@" >out 2>err
+    rc=$?
+}
+fake old 1000
+fake new 985
+ab old new 3 amazon-1
+check "ab: 0.985 of the speed will do" [ $rc = 0 ]
+check "ab: the ratio" grep -qE '^amazon-1 +samples/s +1,000.0 +985.0 +0.985 \(0.985 .. 0.985\)  memory 1.000$' out
+check "ab: in turn, the other first in every second round" [ "$(tr '\n' ' ' <turns)" = "old new new old old new " ]
+fake new 975
+ab old new 1 amazon-1
+check "ab: 0.975 will not" [ $rc = 1 ]
+check "ab: it is said" grep -q 'SLOWER$' out
+ab old new 1 amazon-2 predict
+check "ab: what cannot run is skipped, loudly" grep -qE '^predict +SKIPPED: OLD .*exits with 3' out
+check "ab: and counted" grep -q '^SKIPPED 1 of 2 workloads: predict$' out
+ab old new 1 predict
+check "ab: nothing measured is no success" [ $rc = 1 ]
+ab "$wisp" "$build" 1 amazon-1 predict --shape 900x90x9 --seconds 0.05
+check "ab: the command itself" [ "$(grep -cE '^(amazon-1|predict) .* [0-9.]+ \(' out)" = 4 ]
+rm -f old new turns
+
 rm -f out err check.log log one.json
 check "nothing is left behind" [ "$(find . | sort | grep -vE '^\./(out|err|check.log)$')" = "$(grep -vE '^\./(out|err|check.log)$' <<<"$before")" ]
 end
