@@ -21,14 +21,12 @@
 #include "model/net.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 static struct wisp_error err;
 static uint64_t seed;
-static const char *const tested[] = { "input",   "dense",  "relu",  "dropout",
-                                      "sampled", "sparse", "output" };
-enum { N_TESTED = sizeof tested / sizeof *tested };
-static int times_tested[N_TESTED];
+static int times_tested[100]; /* by the place in the table of kinds */
 
 /* ---- what a test works with ---- */
 
@@ -49,7 +47,7 @@ static inline void record(const struct wisp_update *u, struct wisp_param *p, siz
 }
 
 struct rig { /* a net with a batch on it */
-    char spec[200];
+    char spec[1000];
     size_t n_features, n_labels, floats;
     struct wisp_context ctx;
     struct wisp_net net;
@@ -63,7 +61,7 @@ struct rig { /* a net with a batch on it */
     uint32_t *op, *own;         /* each sample's own part of that subset, with its true labels */
     struct wisp_active *hidden; /* (layers) a subset of each sampled layer's rows */
     double *w;                  /* the parameters once more, laid out in the same way */
-    double *x[2];               /* (n, widest) values between layers, in double */
+    double *x;                  /* (layers, n, widest) values, in double */
     float *mask;                /* (layers, n, widest) what dropout multiplies by */
     size_t widest;
 };
@@ -73,38 +71,77 @@ static inline size_t below(size_t n)
     return (size_t)(test_rand(&seed) % n);
 }
 
-static inline void count_kind(const char *name)
+/* Which kinds were in a net. */
+static inline void count_kinds(const struct wisp_net *net)
 {
-    for (size_t i = 0; i < N_TESTED; i++) times_tested[i] += strcmp(tested[i], name) == 0;
+    for (int l = 0; l < net->n_layers; l++)
+        for (size_t i = 0; wisp_layer_kind_at(i); i++)
+            times_tested[i] += wisp_layer_kind_at(i) == net->layers[l].kind;
 }
 
-/* "input 13, relu, dropout 0.3, dense 5, ..." with 1 to 3 layers that have weights. */
+/* A net that is being written down. */
+struct text {
+    char *to;
+    size_t room, at, width; /* of the value that was made last */
+};
+
+__attribute__((format(printf, 2, 3))) static inline void put(struct text *t, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    t->at += (size_t)vsnprintf(t->to + t->at, t->room - t->at, fmt, ap);
+    va_end(ap);
+}
+
+/* A place where values part and meet again, numbered so that names differ. */
+static inline void random_branch(struct text *t, int number)
+{
+    const size_t other = 1 + below(20);
+    switch (below(6)) {
+    case 0: /* a residual block */
+        put(t, ", as a%d, dense %zu, relu, dense %zu, add a%d", number, other, t->width, number);
+        break;
+    case 1: /* three readers, of which one reads twice */
+        put(t, ", as a%d, dense %zu as b%d, add a%d a%d, add b%d", number, t->width, number, number,
+            number, number);
+        break;
+    case 2: /* unequal widths side by side, dropout in one of them */
+        put(t, ", as a%d, dense %zu, dropout 0.3, concat a%d", number, other, number);
+        t->width += other;
+        break;
+    case 3: /* the rows a second time */
+        put(t, ", as a%d, from rows, input %zu, add a%d", number, t->width, number);
+        break;
+    case 4: /* and by few connections; two values that were both made before */
+        put(t,
+            ", as a%d, from rows, sparse random %zu 4 as b%d, from a%d, identity, concat b%d a%d",
+            number, other, number, number, number, number);
+        t->width = 2 * t->width + other;
+        break;
+    default:
+        put(t, ", flatten, 2 x (clip 0.4, identity)");
+    }
+}
+
+/* "input 13, relu, dropout 0.3, dense 5, ..." with 1 to 3 layers that have weights, and branches.
+ */
 static inline void random_spec(char *spec, size_t room, int hidden)
 {
     static const char *const first[] = { "input", "input", "sparse" }, *const later[] = {
         "dense", "sampled", "sampled", "sparse", "sparse"
     };
-    size_t at = 0;
+    struct text t = { spec, room, 0, 0 };
     for (int i = 0; i < hidden; i++) {
         const char *kind = i ? later[below(5)] : first[below(3)], *form = "";
         bool wide = strcmp(kind, "sampled") == 0, sparse = strcmp(kind, "sparse") == 0;
-        size_t width = 1 + below((wide || sparse) && below(3) == 0 ? 200 : 35);
+        t.width = 1 + below((wide || sparse) && below(3) == 0 ? 200 : 35);
         if (sparse) form = below(2) ? " radix" : " random";
-        at +=
-            (size_t)snprintf(spec + at, room - at, "%s%s%s %zu", i ? ", " : "", kind, form, width);
-        if (sparse && form[2] == 'a' && form[3] == 'n' && below(2))
-            at += (size_t)snprintf(spec + at, room - at, " %zu", 1 + below(9));
-        count_kind(kind);
-        if (below(4)) {
-            at += (size_t)snprintf(spec + at, room - at, ", relu");
-            count_kind("relu");
-        }
-        if (below(2)) {
-            at += (size_t)snprintf(spec + at, room - at, ", dropout %.2f", 0.1 * (double)below(6));
-            count_kind("dropout");
-        }
+        put(&t, "%s%s%s %zu", i ? ", " : "", kind, form, t.width);
+        if (sparse && form[2] == 'a' && form[3] == 'n' && below(2)) put(&t, " %zu", 1 + below(9));
+        if (below(4)) put(&t, ", relu");
+        if (below(2)) put(&t, ", dropout %.2f", 0.1 * (double)below(6));
+        if (below(2)) random_branch(&t, i);
     }
-    count_kind("output");
 }
 
 /* n ids out of 'all', ascending, without repeats. */
@@ -155,7 +192,7 @@ static inline void random_weights(struct wisp_net *net)
         for (int k = 0; k < net->layers[i].n_params; k++) {
             struct wisp_param *p = &net->layers[i].params[k];
             bool last = i == net->n_layers - 1;
-            double fan = i ? (double)net->layers[i].n_in : 3;
+            double fan = net->layers[i].from[0] ? (double)net->layers[i].n_in : 3;
             if (wisp_layer_wires(&net->layers[i]).fan) fan = (double)net->layers[i].params[0].cols;
             for (size_t e = 0; p->w && e < p->rows * p->cols; e++)
                 p->w[e] = k ? test_randf(&seed) * 0.5f - (last ? 1.5f : 0)
@@ -305,26 +342,93 @@ static inline double ref_output(const struct rig *r, const struct wisp_layer *l,
     return total / (double)r->step.batch->n;
 }
 
+/* ---- what layers compute, in double: one row per kind ---- */
+
+struct ref {
+    const struct rig *r;
+    const struct wisp_layer *l;
+    size_t n;
+    const double *in[WISP_MAX_FROM]; /* NULL: the rows of the batch */
+    const double *w, *bias;          /* its first two parameters */
+    double *out;
+};
+
+static inline void ref_of_input(const struct ref *c)
+{
+    ref_input(c->out, c->r->step.batch, c->w, c->bias, c->l->n_out);
+}
+static inline void ref_of_dense(const struct ref *c)
+{
+    ref_multiply(c->out, c->in[0], c->w, c->bias, c->n, c->l->n_in, c->l->n_out);
+}
+static inline void ref_of_sampled(const struct ref *c)
+{
+    ref_sampled(c->out, c->in[0], c->w, c->bias, c->l, c->n);
+}
+static inline void ref_of_sparse(const struct ref *c)
+{
+    ref_sparse(c->out, c->in[0], c->w, c->bias, c->l, c->n, c->r->step.batch);
+}
+static inline void ref_of_relu(const struct ref *c)
+{
+    for (size_t e = 0; e < c->n * c->l->n_out; e++) c->out[e] = fmax(c->in[0][e], 0);
+}
+static inline void ref_of_dropout(const struct ref *c)
+{
+    const float *mask = c->r->mask + (size_t)c->l->number * c->n * c->r->widest;
+    for (size_t e = 0; e < c->n * c->l->n_out; e++) c->out[e] = c->in[0][e] * mask[e];
+}
+static inline void ref_of_same(const struct ref *c)
+{
+    memcpy(c->out, c->in[0], c->n * c->l->n_out * sizeof *c->out);
+}
+static inline void ref_of_clip(const struct ref *c)
+{
+    for (size_t e = 0; e < c->n * c->l->n_out; e++)
+        c->out[e] = fmin(c->in[0][e], (double)(float)c->l->arg[0]);
+}
+static inline void ref_of_add(const struct ref *c)
+{
+    for (size_t e = 0; e < c->n * c->l->n_out; e++) {
+        c->out[e] = 0;
+        for (int i = 0; i < c->l->n_from; i++) c->out[e] += c->in[i][e];
+    }
+}
+static inline void ref_of_concat(const struct ref *c)
+{
+    for (size_t row = 0, at = 0; row < c->n; row++)
+        for (int i = 0; i < c->l->n_from; i++) {
+            size_t width = c->r->net.acts[c->l->from[i]].width;
+            for (size_t e = 0; e < width; e++) c->out[at++] = c->in[i][row * width + e];
+        }
+}
+
+static const struct {
+    const char *kind;
+    void (*run)(const struct ref *c);
+} refs[] = {
+    { "input", ref_of_input },   { "dense", ref_of_dense },   { "sampled", ref_of_sampled },
+    { "sparse", ref_of_sparse }, { "relu", ref_of_relu },     { "dropout", ref_of_dropout },
+    { "identity", ref_of_same }, { "flatten", ref_of_same },  { "clip", ref_of_clip },
+    { "add", ref_of_add },       { "concat", ref_of_concat },
+};
+
 static inline double mean_loss(const struct rig *r)
 {
     size_t n = r->step.batch->n;
-    double *in = r->x[0], *out = r->x[1], *t;
     for (int i = 0;; i++) {
         const struct wisp_layer *l = &r->net.layers[i];
-        const double *w = l->n_params ? r->w + (l->params[0].w - r->net.params) : NULL;
-        const double *bias = l->n_params ? r->w + (l->params[1].w - r->net.params) : NULL;
-        const float *mask = r->mask + (size_t)i * n * r->widest;
-        if (l->kind == &wisp_layer_output) return ref_output(r, l, in, w, bias);
-        if (l->kind == &wisp_layer_input) ref_input(out, r->step.batch, w, bias, l->n_out);
-        if (l->kind == &wisp_layer_dense) ref_multiply(out, in, w, bias, n, l->n_in, l->n_out);
-        if (l->kind == &wisp_layer_sampled) ref_sampled(out, in, w, bias, l, n);
-        if (l->kind == &wisp_layer_sparse)
-            ref_sparse(out, i ? in : NULL, w, bias, l, n, r->step.batch);
-        for (size_t e = 0; e < n * l->n_out; e++) {
-            if (l->kind == &wisp_layer_relu) out[e] = fmax(in[e], 0);
-            if (l->kind == &wisp_layer_dropout) out[e] = in[e] * mask[e];
-        }
-        t = in, in = out, out = t;
+        struct ref c = { .r = r, .l = l, .n = n, .out = r->x + (size_t)(i + 1) * n * r->widest };
+        if (l->n_params) c.w = r->w + (l->params[0].w - r->net.params);
+        if (l->n_params) c.bias = r->w + (l->params[1].w - r->net.params);
+        for (int k = 0; k < l->n_from; k++)
+            c.in[k] = l->from[k] ? r->x + (size_t)l->from[k] * n * r->widest : NULL;
+        if (l->kind->head) return ref_output(r, l, c.in[0], c.w, c.bias);
+        size_t k = 0;
+        while (k < sizeof refs / sizeof *refs && strcmp(refs[k].kind, l->kind->name) != 0) k++;
+        CHECK(k < sizeof refs / sizeof *refs, "layer_rig.h has no reference for '%s'",
+              l->kind->name);
+        if (k < sizeof refs / sizeof *refs) refs[k].run(&c);
     }
 }
 
@@ -336,15 +440,15 @@ static inline void ref_init(struct rig *r)
         if (r->net.layers[i].n_out > r->widest) r->widest = r->net.layers[i].n_out;
     r->w = calloc(r->floats, sizeof *r->w);
     for (size_t i = 0; i < r->floats; i++) r->w[i] = r->net.params[i];
-    for (int i = 0; i < 2; i++) r->x[i] = calloc(n * r->widest, sizeof(double));
+    r->x = calloc((size_t)r->net.n_layers * n * r->widest, sizeof *r->x);
     r->mask = calloc((size_t)r->net.n_layers * n * r->widest, sizeof *r->mask);
     float *ones = malloc(n * r->widest * sizeof *ones);
     for (size_t e = 0; e < n * r->widest; e++) ones[e] = 1;
     for (int i = 0; i < r->net.n_layers; i++) {
         const struct wisp_layer *l = &r->net.layers[i];
-        struct wisp_act in = { l->n_in, ones, NULL },
-                        out = { l->n_out, r->mask + (size_t)i * n * r->widest, NULL };
-        if (l->kind == &wisp_layer_dropout) l->kind->forward(l, &r->step, &in, &out);
+        const struct wisp_act in = { .width = l->n_in, .x = ones }, *from = &in;
+        struct wisp_act out = { .width = l->n_out, .x = r->mask + (size_t)i * n * r->widest };
+        if (l->kind == &wisp_layer_dropout) l->kind->forward(l, &r->step, &from, &out, NULL);
     }
     free(ones);
 }
@@ -389,6 +493,7 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
     free(ids);
     if (!ok) return false;
     wisp_net_init(&r->net, start, NULL); /* fixed connections */
+    count_kinds(&r->net);
     random_weights(&r->net);
     random_active(r);
     random_own(r);
@@ -414,7 +519,7 @@ static inline void rig_clear(struct rig *r)
     free(r->rec.g), free(r->rec.hits), free(r->rows), free(r->shift), free(r->op), free(r->own);
     for (int i = 0; r->hidden && i < r->net.n_layers; i++) free((void *)r->hidden[i].rows);
     free(r->hidden);
-    free(r->w), free(r->x[0]), free(r->x[1]), free(r->mask);
+    free(r->w), free(r->x), free(r->mask);
     wisp_net_clear(&r->net);
 }
 
@@ -425,7 +530,7 @@ static inline double gradients(struct rig *r, const struct wisp_loss *loss,
 {
     memset(r->rec.g, 0, r->floats * sizeof *r->rec.g);
     memset(r->rec.hits, 0, r->floats);
-    for (int i = 0; i < r->net.n_layers - 1; i++) /* nothing may be left from the step before */
+    for (int i = 1; i < r->net.n_layers; i++) /* nothing may be left from the step before */
         for (size_t e = 0; e < r->step.batch->n * r->net.acts[i].width; e++)
             r->net.acts[i].x[e] = r->net.acts[i].g[e] = NAN;
     r->step.loss = loss;
@@ -434,7 +539,7 @@ static inline double gradients(struct rig *r, const struct wisp_loss *loss,
         if (r->net.layers[i].kind == &wisp_layer_sampled)
             *wisp_sampled_active(&r->net.layers[i]) =
                 some_hidden ? r->hidden[i] : (struct wisp_active){ 0 };
-    wisp_net_step(&r->net, &r->step);
+    CHECK(wisp_net_step(&r->net, &r->step, &err) == WISP_OK, "%s", err.text);
     return r->step.loss_sum / (double)r->step.batch->n;
 }
 
@@ -524,7 +629,7 @@ static inline void check_hits(const struct rig *r)
                     const struct wisp_active *a = wisp_sampled_active(&r->net.layers[i]);
                     want = a->n == 0 || wisp_active_place(a, (int32_t)row) != SIZE_MAX;
                 }
-                if (i == 0 && k == 0 && r->net.layers[0].kind == &wisp_layer_input) {
+                if (k == 0 && r->net.layers[i].kind == &wisp_layer_input) {
                     want = 0;
                     for (uint32_t e = 0; e < r->step.batch->xp[r->step.batch->n]; e++)
                         want |= (size_t)r->step.batch->xi[e] == row;

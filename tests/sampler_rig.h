@@ -251,7 +251,7 @@ static inline double rig_step_on(struct rig *r, const size_t *rows, size_t n,
                                   .number = r->number++,
                                   .update = u,
                                   .loss = wisp_loss_find("softmax") };
-    wisp_net_step(&r->net, &r->step);
+    CHECK(wisp_net_step(&r->net, &r->step, NULL) == WISP_OK, "a step");
     return r->step.loss_sum;
 }
 
@@ -275,7 +275,7 @@ static inline struct wisp_query rig_query(const struct rig *r)
     const struct wisp_batch *b = &r->layout.batch;
     return (struct wisp_query){
         .n = b->n,
-        .h = r->net.acts[r->net.n_layers - 2].x,
+        .h = wisp_net_last(&r->net)->x,
         .yp = b->yp,
         .yi = b->yi,
         .id = b->id,

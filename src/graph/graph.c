@@ -1,4 +1,4 @@
-/* The list of parameters. */
+/* Shapes, and the list of parameters. */
 #include "graph/graph.h"
 #include "base/mem.h"
 
@@ -19,4 +19,11 @@ void wisp_params_clear(struct wisp_params *list)
 {
     wisp_free(list->p);
     *list = (struct wisp_params){ 0 };
+}
+
+bool wisp_same_shape(struct wisp_shape a, struct wisp_shape b)
+{
+    bool same = a.rank == b.rank;
+    for (int i = 0; same && i < a.rank; i++) same = a.dim[i] == b.dim[i];
+    return same;
 }

@@ -1,9 +1,12 @@
-/* What a network is, as plain data that both devices read: its parameters in one list.
+/* What a network is, as plain data that both devices read: values with shapes, layers that name the
+ * values they read, and all parameters in one list.
  *
  * A layer declares its parameters when it is planned; whatever walks over parameters (optimiser,
  * model file, checkpoint, card, quantizing, averaging) is one loop over the list. */
 #ifndef WISP_GRAPH_GRAPH_H
 #define WISP_GRAPH_GRAPH_H
+
+#include "base/error.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,5 +66,96 @@ struct wisp_params { /* of a net, in the order of their declaration */
 /* The next one, all zero but for its sizes; valid until the one after it is declared. */
 struct wisp_param *wisp_params_add(struct wisp_params *list, int rank, const size_t *dim);
 void wisp_params_clear(struct wisp_params *list);
+
+/* ---- values ---- */
+
+enum { WISP_MAX_FROM = 8, WISP_MAX_ARGS = 8, WISP_LAYER_NAME = 41, WISP_MAX_LAYERS = 4096 };
+
+struct wisp_shape { /* of a sample: (units), or (channels, height, width) */
+    int rank;
+    size_t dim[3];
+};
+static inline size_t wisp_units(struct wisp_shape s)
+{
+    size_t n = s.rank ? 1 : 0;
+    for (int i = 0; i < s.rank; i++) n *= s.dim[i];
+    return n;
+}
+static inline struct wisp_shape wisp_flat(size_t units)
+{
+    return (struct wisp_shape){ 1, { units } };
+}
+bool wisp_same_shape(struct wisp_shape a, struct wisp_shape b);
+
+enum wisp_form { /* how a value lies in memory; what a kind takes is a set of these */
+                 WISP_ROWS = 1, /* the batch's own lists: value 0 */
+                 WISP_FLAT = 2  /* (n, units), units in the order of dim */
+};
+
+struct wisp_act { /* a value: the result of one layer, read by any number of others; value 0 is the
+                     batch */
+    struct wisp_shape shape;
+    enum wisp_form form;
+    size_t width;  /* units */
+    int n_readers; /* gradients of several add up */
+    float *x;      /* (n, width) */
+    float *g; /* (n, width) gradient of the loss; NULL when only predicting, and of the batch */
+};
+
+/* ---- layers ---- */
+
+enum wisp_arg_type { WISP_ARG_INT, WISP_ARG_REAL, WISP_ARG_WORD };
+
+struct wisp_arg { /* of a layer, as a net says it; a list ends with a name of NULL */
+    const char *name, *what;
+    enum wisp_arg_type type;
+    double least, most;
+    bool open;            /* 'most' itself is too much */
+    const char *words;    /* WISP_ARG_WORD: "radix|random"; the value is the word's place */
+    const char *fallback; /* as text; NULL: it must be given */
+};
+
+struct wisp_layer;
+struct wisp_step;
+struct wisp_layer_sizes;
+struct wisp_pool;
+
+struct wisp_layer_kind {
+    const char *name, *what;
+    const struct wisp_arg *args; /* NULL: none */
+    unsigned takes;              /* enum wisp_form: of its inputs */
+    int least_from, most_from;   /* inputs; 0: one */
+    bool head;                   /* the last layer of a net, with the loss; it has no result */
+    /* Checks what it reads, sets n_out or out->shape, declares parameters, asks for scratch. */
+    wisp_status (*plan)(struct wisp_layer *l, const struct wisp_act *const *in,
+                        struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err);
+    void (*init)(struct wisp_layer *l, uint64_t seed,
+                 struct wisp_pool *pool); /* NULL: no parameters */
+    wisp_status (*forward)(const struct wisp_layer *l, struct wisp_step *s,
+                           const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err);
+    /* Sets in[i]->g, the gradient of what it read (skipped when NULL); moves the parameters. */
+    wisp_status (*backward)(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
+                            const struct wisp_act *out, wisp_error *err);
+};
+
+/* ---- what a net says (say.c) ---- */
+
+struct wisp_said { /* one layer */
+    const struct wisp_layer_kind *kind;
+    double arg[WISP_MAX_ARGS];
+    unsigned given;                  /* bit i: argument i was */
+    int n_from, from[WISP_MAX_FROM]; /* values it reads: 0 is the batch, i + 1 what layer i gives */
+    char name[WISP_LAYER_NAME];      /* "": it has none */
+    size_t at;                       /* where in the text it stands */
+};
+
+/* Reads a net, as docs/nets.md describes them, into a list of layers, to be freed; a head is added
+ * where there is none.  'where' stands before messages: the option, or a file's name. */
+wisp_status wisp_say_net(struct wisp_said **out, int *n, const char *text, const char *where,
+                         const struct wisp_layer_kind *(*find)(const char *name), wisp_error *err);
+/* A failure at a place of the text: "WHERE:LINE:COLUMN: ...". */
+__attribute__((format(printf, 5, 6))) wisp_status wisp_say_fail(wisp_error *err, const char *where,
+                                                                const char *text, size_t at,
+                                                                const char *fmt, ...);
 
 #endif

@@ -8,12 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
+static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
+                        struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err)
 {
-    if (l->number == 0)
-        return wisp_fail(err, WISP_EINVAL,
-                         "--net: the first layer must be 'input' or 'sparse', found 'dense'");
-    l->n_out = (size_t)l->arg;
+    (void)in, (void)out, (void)err;
+    l->n_out = (size_t)l->arg[0];
     wisp_layer_declare_rows(l, "weight", WISP_BY_NONE, l->n_in, l->n_out);
     wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, l->n_out);
     if (s->training) {
@@ -42,11 +41,13 @@ static void forward_tile(void *arg, size_t tile, int thread)
                        l->n_out, n, l->n_out, l->n_in, true);
 }
 
-static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
-                    struct wisp_act *out)
+static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
+                           const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
-    struct job j = { (struct wisp_layer *)l, s, in, out };
+    (void)err;
+    struct job j = { (struct wisp_layer *)l, s, in[0], out };
     wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), forward_tile, &j);
+    return WISP_OK;
 }
 
 static void below_tile(void *arg, size_t tile, int thread)
@@ -71,20 +72,23 @@ static void weight_tile(void *arg, size_t tile, int thread)
         j->s->update->row(j->s->update, &l->params[0], first + i, g + i * l->n_out);
 }
 
-static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
-                     const struct wisp_act *out)
+static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
+                            const struct wisp_act *out, wisp_error *err)
 {
-    struct job j = { l, s, in, out };
+    (void)err;
+    struct job j = { l, s, in[0], out };
     s->ctx->k->transpose(l->scratch, l->n_in, l->params[0].w, l->n_out, l->n_in, l->n_out);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), below_tile, &j);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(l->n_in), weight_tile, &j);
     wisp_layer_move_bias(l, s, &l->params[1], out->g);
+    return WISP_OK;
 }
 
 const struct wisp_layer_kind wisp_layer_dense = {
     .name = "dense",
-    .what = "dense values times a matrix; number: width",
-    .arg = WISP_ARG_WIDTH,
+    .what = "values times a matrix",
+    .args = wisp_args_width,
+    .takes = WISP_FLAT,
     .plan = plan,
     .init = wisp_layer_init_he,
     .forward = forward,

@@ -7,15 +7,10 @@
 
 #include <string.h>
 
-static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
-{
-    (void)s;
-    if (l->number == 0)
-        return wisp_fail(err, WISP_EINVAL,
-                         "--net: the first layer must be 'input' or 'sparse', found 'dropout'");
-    l->n_out = l->n_in;
-    return WISP_OK;
-}
+static const struct wisp_arg args[] = {
+    { .name = "share", .what = "of the units", .type = WISP_ARG_REAL, .most = 1, .open = true },
+    { .name = NULL },
+};
 
 struct job {
     const struct wisp_layer *l;
@@ -33,8 +28,8 @@ static void tile(void *arg, size_t t, int thread)
     size_t end = first + wisp_tile_rows(j->s->batch->n, t) * width;
     uint64_t stream = WISP_STREAM_DROPOUT + ((uint64_t)j->l->number << 8);
     uint64_t key = wisp_rand(j->s->seed, stream, j->s->number);
-    uint32_t limit = (uint32_t)(j->l->arg * 65536);
-    float keep = (float)(1 / (1 - j->l->arg));
+    uint32_t limit = (uint32_t)(j->l->arg[0] * 65536);
+    float keep = (float)(1 / (1 - j->l->arg[0]));
     for (size_t i = first; i < end; i += 4) {
         uint64_t r = wisp_mix(key + 0x9e3779b97f4a7c15u * (i / 4 + 1));
         for (size_t c = i; c < i + 4 && c < end; c++, r >>= 16)
@@ -50,23 +45,28 @@ static void apply(const struct wisp_layer *l, const struct wisp_step *s, float *
     else memcpy(to, from, s->batch->n * l->n_out * sizeof *to);
 }
 
-static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
-                    struct wisp_act *out)
+static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
+                           const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
-    apply(l, s, out->x, in->x);
+    (void)err;
+    apply(l, s, out->x, in[0]->x);
+    return WISP_OK;
 }
 
-static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
-                     const struct wisp_act *out)
+static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
+                            const struct wisp_act *out, wisp_error *err)
 {
-    apply(l, s, in->g, out->g);
+    (void)err;
+    apply(l, s, in[0]->g, out->g);
+    return WISP_OK;
 }
 
 const struct wisp_layer_kind wisp_layer_dropout = {
     .name = "dropout",
-    .what = "zeroes a share of the units while training; number: share",
-    .arg = WISP_ARG_SHARE,
-    .plan = plan,
+    .what = "zeroes a share of the units while training",
+    .args = args,
+    .takes = WISP_FLAT,
+    .plan = wisp_layer_plan_same,
     .forward = forward,
     .backward = backward,
 };

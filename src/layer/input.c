@@ -11,12 +11,11 @@
 
 enum { FEATURES_A_TASK = 64, AHEAD = 6 };
 
-static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
+static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
+                        struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err)
 {
-    if (l->number != 0)
-        return wisp_fail(err, WISP_EINVAL,
-                         "--net: 'input' must come first; use 'dense' for later layers");
-    l->n_out = (size_t)l->arg;
+    (void)in, (void)out, (void)err;
+    l->n_out = (size_t)l->arg[0];
     struct wisp_param *w = wisp_layer_declare_rows(l, "weight", WISP_BY_FEATURE, l->n_in, l->n_out);
     w->narrow = true;
     w->half = s->half;
@@ -53,12 +52,13 @@ static void forward_tile(void *arg, size_t tile, int thread)
     }
 }
 
-static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
-                    struct wisp_act *out)
+static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
+                           const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
-    (void)in; /* the batch itself */
+    (void)in, (void)err; /* the batch itself */
     struct job j = { (struct wisp_layer *)l, s, out };
     wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), forward_tile, &j);
+    return WISP_OK;
 }
 
 static void backward_features(void *arg, size_t task, int thread)
@@ -78,20 +78,22 @@ static void backward_features(void *arg, size_t task, int thread)
     }
 }
 
-static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
-                     const struct wisp_act *out)
+static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
+                            const struct wisp_act *out, wisp_error *err)
 {
-    (void)in;
+    (void)in, (void)err;
     struct job j = { l, s, out };
     size_t n_tasks = (s->batch->n_touched + FEATURES_A_TASK - 1) / FEATURES_A_TASK;
     wisp_parallel_for(s->ctx->pool, n_tasks, backward_features, &j);
     wisp_layer_move_bias(l, s, &l->params[1], out->g);
+    return WISP_OK;
 }
 
 const struct wisp_layer_kind wisp_layer_input = {
     .name = "input",
-    .what = "sparse rows times a matrix; number: width",
-    .arg = WISP_ARG_WIDTH,
+    .what = "the rows of the data times a matrix",
+    .args = wisp_args_width,
+    .takes = WISP_ROWS,
     .plan = plan,
     .init = init,
     .forward = forward,

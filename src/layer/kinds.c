@@ -7,8 +7,9 @@
 #include <string.h>
 
 static const struct wisp_layer_kind *const kinds[] = {
-    &wisp_layer_input,   &wisp_layer_dense,  &wisp_layer_relu,   &wisp_layer_dropout,
-    &wisp_layer_sampled, &wisp_layer_sparse, &wisp_layer_output,
+    &wisp_layer_input,   &wisp_layer_dense,    &wisp_layer_relu, &wisp_layer_dropout,
+    &wisp_layer_sampled, &wisp_layer_sparse,   &wisp_layer_add,  &wisp_layer_concat,
+    &wisp_layer_flatten, &wisp_layer_identity, &wisp_layer_clip, &wisp_layer_output,
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -24,6 +25,21 @@ const struct wisp_layer_kind *wisp_layer_kind_find(const char *name)
     return NULL;
 }
 
+const struct wisp_arg wisp_args_width[] = {
+    { .name = "width", .what = "units", .type = WISP_ARG_INT, .least = 1, .most = WISP_MAX_WIDTH },
+    { .name = NULL },
+};
+
+wisp_status wisp_layer_plan_same(struct wisp_layer *l, const struct wisp_act *const *in,
+                                 struct wisp_act *out, const struct wisp_layer_sizes *s,
+                                 wisp_error *err)
+{
+    (void)s, (void)err;
+    out->shape = in[0]->shape;
+    l->n_out = l->n_in;
+    return WISP_OK;
+}
+
 struct wisp_param *wisp_layer_declare(struct wisp_layer *l, const char *what, enum wisp_role role,
                                       enum wisp_by by, int rank, const size_t *dim)
 {
@@ -31,7 +47,8 @@ struct wisp_param *wisp_layer_declare(struct wisp_layer *l, const char *what, en
     p->role = role;
     p->by = by;
     p->layer = l->number;
-    snprintf(p->name, sizeof p->name, "%d.%s.%s", l->number, l->kind->name, what);
+    if (l->name[0]) snprintf(p->name, sizeof p->name, "%s.%s", l->name, what);
+    else snprintf(p->name, sizeof p->name, "%d.%s.%s", l->number, l->kind->name, what);
     if (!l->list->full) l->params = p - l->n_params++; /* they stand side by side */
     return p;
 }

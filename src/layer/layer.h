@@ -2,8 +2,8 @@
  *
  * A layer declares its parameters in plan(); optimiser, model file and everything else that
  * walks over parameters is written once over that list.  forward() and backward() work on
- * a whole batch and cannot fail; backward() also updates the layer's own rows, each touched
- * row once, by one thread, through step->update. */
+ * a whole batch; backward() also updates the layer's own rows, each touched row once, by one
+ * thread, through step->update. */
 #ifndef WISP_LAYER_LAYER_H
 #define WISP_LAYER_LAYER_H
 
@@ -71,21 +71,16 @@ struct wisp_step { /* one batch on its way through the network */
     bool hogwild;    /* samples with rows of their own move them at once, without locks */
 };
 
-struct wisp_act { /* values between layers */
-    size_t width;
-    float *x; /* (n, width) */
-    float *g; /* (n, width) gradient of the loss; NULL when only predicting */
-};
-
 struct wisp_layer {
     const struct wisp_layer_kind *kind;
-    int number; /* place in the net, from 0 */
-    size_t n_in, n_out;
-    int word;                 /* of its kind's, that follows the name in the net line */
-    int turn;                 /* layers of the same kind and word before it in the net */
-    double arg;               /* number after that: width or rate */
-    double more;              /* a second number; 0: none was given */
-    struct wisp_params *list; /* of the net */
+    int number;                      /* place in the net, from 0 */
+    char name[WISP_LAYER_NAME];      /* "": it has none */
+    int n_from, from[WISP_MAX_FROM]; /* values it reads */
+    size_t n_in, n_out;              /* units of the first of them, and of its result */
+    double arg[WISP_MAX_ARGS];       /* by their places in the kind's table */
+    unsigned given;                  /* bit i: argument i was */
+    int turn;                        /* layers of the same kind and first word before it */
+    struct wisp_params *list;        /* of the net */
     int n_params;
     struct wisp_param *params;              /* its own, in the list */
     const struct wisp_precision *precision; /* of its products, where it has a choice; NULL: fp32 */
@@ -100,6 +95,7 @@ struct wisp_layer {
 
 struct wisp_layer_sizes { /* what plan may size scratch by */
     size_t batch;
+    size_t labels;
     size_t active; /* most output rows in a step */
     bool training;
     const struct wisp_precision *precision; /* of wide products; NULL: fp32 */
@@ -108,30 +104,22 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     size_t own;  /* most rows that the samples of a batch own together; 0: one set for all */
 };
 
-enum wisp_layer_arg { WISP_ARG_NONE, WISP_ARG_WIDTH, WISP_ARG_SHARE };
-
-struct wisp_layer_kind {
-    const char *name, *what;
-    enum wisp_layer_arg arg; /* the number after the name in a net line */
-    /* Checks n_in, n_out, arg; declares parameters; asks for scratch. */
-    wisp_status (*plan)(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err);
-    void (*init)(struct wisp_layer *l, uint64_t seed,
-                 struct wisp_pool *pool); /* NULL: no parameters */
-    void (*forward)(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
-                    struct wisp_act *out);
-    /* in->g = gradient for the layer below (skipped when NULL); moves the parameters. */
-    void (*backward)(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
-                     const struct wisp_act *out);
-    const char *const *words; /* one of them stands before the number, NULL ends; NULL: none */
-    bool more;                /* a second number, above 0, may follow */
-};
-
 const struct wisp_layer_kind *wisp_layer_kind_at(size_t i); /* NULL past the end */
 const struct wisp_layer_kind *wisp_layer_kind_find(const char *name);
 extern const struct wisp_layer_kind wisp_layer_input, wisp_layer_dense, wisp_layer_relu,
-    wisp_layer_dropout, wisp_layer_sampled, wisp_layer_sparse, wisp_layer_output;
+    wisp_layer_dropout, wisp_layer_sampled, wisp_layer_sparse, wisp_layer_output, wisp_layer_add,
+    wisp_layer_concat, wisp_layer_flatten, wisp_layer_identity, wisp_layer_clip;
 
-/* For plan(): declares the next parameter, named "<layer number>.<kind>.<what>".  What it returns
+/* Arguments of kinds that need a width alone. */
+enum { WISP_MAX_WIDTH = 1 << 20 };
+extern const struct wisp_arg wisp_args_width[];
+
+/* A plan() for layers whose result has the shape of what they read. */
+wisp_status wisp_layer_plan_same(struct wisp_layer *l, const struct wisp_act *const *in,
+                                 struct wisp_act *out, const struct wisp_layer_sizes *s,
+                                 wisp_error *err);
+/* For plan(): declares the next parameter, named "NAME.<what>", or "<layer number>.<kind>.<what>"
+ * of a layer without a name.  What it returns
  * is for flags, until the next one is declared. */
 struct wisp_param *wisp_layer_declare(struct wisp_layer *l, const char *what, enum wisp_role role,
                                       enum wisp_by by, int rank, const size_t *dim);

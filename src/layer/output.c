@@ -104,12 +104,11 @@ static uint64_t *lay_keys(struct wisp_cut *c, size_t blocks, size_t lanes, size_
     return wisp_cut_take(c, most(blocks, lanes * wisp_best_room(k)), sizeof(uint64_t));
 }
 
-static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
+static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
+                        struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err)
 {
-    if (l->number == 0)
-        return wisp_fail(err, WISP_EINVAL,
-                         "--net: the first layer must be 'input' or 'sparse', found 'output'");
-    l->n_out = (size_t)l->arg;
+    (void)in, (void)out, (void)err;
+    l->n_out = s->labels;
     struct wisp_param *w = wisp_layer_declare_rows(l, "weight", WISP_BY_LABEL, l->n_out, l->n_in);
     w->narrow = true;
     w->half = s->half;
@@ -350,19 +349,19 @@ static void add_up(const struct job *j)
         j->s->loss_sum += (double)wisp_batch_weight(b, i) * v->loss[i];
 }
 
-static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
-                    struct wisp_act *out)
+static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
+                           const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
-    (void)out;
+    (void)out, (void)err;
     struct wisp_pool *pool = s->ctx->pool;
     wisp_phase(pool, 0, WISP_PHASE_QUERY);
-    choose(l, s, in);
+    choose(l, s, in[0]);
     wisp_phase(pool, 0, WISP_PHASE_LOSS);
     if (s->active.op) {
-        wisp_example_forward(l, s, in);
-        return;
+        wisp_example_forward(l, s, in[0]);
+        return WISP_OK;
     }
-    struct job j = job_of(l, s, in, WISP_CUT_FRESH);
+    struct job j = job_of(l, s, in[0], WISP_CUT_FRESH);
     size_t tiles = wisp_tiles(s->batch->n);
     file_labels(&j);
     memset(j.v.origin, 0, j.v.ld * sizeof *j.v.origin);
@@ -372,6 +371,7 @@ static void forward(const struct wisp_layer *l, struct wisp_step *s, const struc
         wisp_parallel_for(pool, tiles, combine_tile, &j);
     } while (move_origins(&j));
     add_up(&j);
+    return WISP_OK;
 }
 
 /* ---- backward ---- */
@@ -466,23 +466,25 @@ static void backward_batch(struct wisp_outcome *o, struct wisp_layer *l, struct 
         (struct wisp_outcome){ .active = &s->active, .k = j.v.k, .best = j.v.best, .heat = j.v.gb };
 }
 
-static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
-                     const struct wisp_act *out)
+static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
+                            const struct wisp_act *out, wisp_error *err)
 {
-    (void)out;
+    (void)out, (void)err;
     struct wisp_outcome o;
-    if (s->active.op) wisp_example_backward(&o, l, s, in);
-    else backward_batch(&o, l, s, in);
-    if (!l->sampler) return;
+    if (s->active.op) wisp_example_backward(&o, l, s, in[0]);
+    else backward_batch(&o, l, s, in[0]);
+    if (!l->sampler) return WISP_OK;
     wisp_phase(s->ctx->pool, 0, WISP_PHASE_UPKEEP);
-    struct wisp_query q = query(l, s, in);
+    struct wisp_query q = query(l, s, in[0]);
     wisp_sampler_learn(l->sampler, s->ctx, &q, &o);
+    return WISP_OK;
 }
 
 const struct wisp_layer_kind wisp_layer_output = {
     .name = "output",
-    .what = "one row a label, on the active set; added at the end of every net",
-    .arg = WISP_ARG_WIDTH,
+    .what = "one row per label, of which a step computes some; added to a net without it",
+    .takes = WISP_FLAT,
+    .head = true,
     .plan = plan,
     .init = init,
     .forward = forward,

@@ -1,33 +1,27 @@
 /* ReLU: out = max(in, 0). */
 #include "layer/layer.h"
 
-static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
+static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
+                           const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
-    (void)s;
-    if (l->number == 0)
-        return wisp_fail(err, WISP_EINVAL,
-                         "--net: the first layer must be 'input' or 'sparse', found 'relu'");
-    l->n_out = l->n_in;
+    (void)err;
+    s->ctx->k->relu(out->x, in[0]->x, s->batch->n * l->n_out);
     return WISP_OK;
 }
 
-static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
-                    struct wisp_act *out)
+static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
+                            const struct wisp_act *out, wisp_error *err)
 {
-    s->ctx->k->relu(out->x, in->x, s->batch->n * l->n_out);
-}
-
-static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
-                     const struct wisp_act *out)
-{
-    s->ctx->k->relu_back(in->g, out->g, out->x, s->batch->n * l->n_out);
+    (void)err;
+    s->ctx->k->relu_back(in[0]->g, out->g, out->x, s->batch->n * l->n_out);
+    return WISP_OK;
 }
 
 const struct wisp_layer_kind wisp_layer_relu = {
     .name = "relu",
     .what = "max(x, 0)",
-    .arg = WISP_ARG_NONE,
-    .plan = plan,
+    .takes = WISP_FLAT,
+    .plan = wisp_layer_plan_same,
     .forward = forward,
     .backward = backward,
 };

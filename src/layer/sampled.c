@@ -56,12 +56,11 @@ static struct work work_of(const struct job *j, int thread)
     return lay_work(&c, j->l, j->s->batch->n);
 }
 
-static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
+static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
+                        struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err)
 {
-    if (l->number == 0)
-        return wisp_fail(err, WISP_EINVAL,
-                         "--net: the first layer must be 'input' or 'sparse', found 'sampled'");
-    l->n_out = (size_t)l->arg;
+    (void)in, (void)out, (void)err;
+    l->n_out = (size_t)l->arg[0];
     wisp_layer_declare_rows(l, "weight", WISP_BY_NONE, l->n_out, l->n_in);
     wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, l->n_out, 1);
     struct wisp_cut shared = { 0 }, work = { 0 };
@@ -125,17 +124,19 @@ static void forward_block(void *arg, size_t block, int thread)
             j->out->x[c * l->n_out + (size_t)j->a.rows[first + i]] = z[i * n + c];
 }
 
-static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
-                    struct wisp_act *out)
+static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
+                           const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
+    (void)err;
     if (s->training && l->sampler) {
-        struct wisp_query q = query(l, s, in);
+        struct wisp_query q = query(l, s, in[0]);
         wisp_sampler_choose(wisp_sampled_active(l), l->sampler, s->ctx, &q);
     }
-    struct job j = make_job(l, s, in, out);
-    s->ctx->k->transpose(j.ht, s->batch->n, in->x, l->n_in, s->batch->n, l->n_in);
+    struct job j = make_job(l, s, in[0], out);
+    s->ctx->k->transpose(j.ht, s->batch->n, in[0]->x, l->n_in, s->batch->n, l->n_in);
     if (j.a.rows) wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), clear_tile, &j);
     wisp_parallel_for(s->ctx->pool, wisp_out_blocks(j.a.n), forward_block, &j);
+    return WISP_OK;
 }
 
 /* ---- backward ---- */
@@ -173,23 +174,26 @@ static void backward_lane(void *arg, size_t lane, int thread)
         backward_block(j, block, part, block > begin, thread);
 }
 
-static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
-                     const struct wisp_act *out)
+static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
+                            const struct wisp_act *out, wisp_error *err)
 {
-    struct job j = make_job(l, s, in, out);
+    (void)err;
+    struct job j = make_job(l, s, in[0], out);
     size_t lanes = wisp_out_lanes(j.a.n);
     wisp_parallel_for(s->ctx->pool, lanes, backward_lane, &j);
-    wisp_parts_add(s->ctx, in->g, j.parts, lanes, s->batch->n, l->n_in);
-    if (!l->sampler) return;
-    struct wisp_query q = query(l, s, in);
+    wisp_parts_add(s->ctx, in[0]->g, j.parts, lanes, s->batch->n, l->n_in);
+    if (!l->sampler) return WISP_OK;
+    struct wisp_query q = query(l, s, in[0]);
     struct wisp_outcome o = { .active = &j.a, .heat = j.sums };
     wisp_sampler_learn(l->sampler, s->ctx, &q, &o);
+    return WISP_OK;
 }
 
 const struct wisp_layer_kind wisp_layer_sampled = {
     .name = "sampled",
-    .what = "a wide hidden layer; training computes the rows its sampler chose; number: width",
-    .arg = WISP_ARG_WIDTH,
+    .what = "a wide hidden layer; training computes the rows its sampler chose",
+    .args = wisp_args_width,
+    .takes = WISP_FLAT,
     .plan = plan,
     .init = wisp_layer_init_he,
     .forward = forward,

@@ -40,7 +40,7 @@
 #include <string.h>
 
 enum { RADIX, RANDOM };
-static const char *const words[] = { [RADIX] = "radix", [RANDOM] = "random", NULL };
+enum { FORM, WIDTH, INPUTS }; /* arguments */
 
 enum {
     RUN = 16,
@@ -99,26 +99,39 @@ static struct work lay_work(struct wisp_cut *c, const struct job *j)
     return w;
 }
 
-static wisp_status plan(struct wisp_layer *l, const struct wisp_layer_sizes *s, wisp_error *err)
+static const struct wisp_arg args[] = {
+    { .name = "form",
+      .what = "how outputs are connected",
+      .type = WISP_ARG_WORD,
+      .words = "radix|random" },
+    { .name = "width", .what = "units", .type = WISP_ARG_INT, .least = 1, .most = WISP_MAX_WIDTH },
+    { .name = "inputs",
+      .what = "of each output; of 'random'",
+      .type = WISP_ARG_INT,
+      .least = 1,
+      .most = FAN_MOST,
+      .fallback = "32" },
+    { .name = NULL },
+};
+
+static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
+                        struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err)
 {
-    double fan = l->more > 0 ? l->more : FAN;
-    if (l->word == RADIX && l->more > 0)
+    (void)out;
+    const size_t fan = (size_t)l->arg[INPUTS];
+    if (l->arg[FORM] == RADIX && l->given & 1u << INPUTS)
         return wisp_fail(err, WISP_EINVAL,
-                         "--net: 'sparse radix' takes one number, its width; %d inputs an output "
-                         "are fixed; take 'sparse random %g %g'",
-                         FAN, l->arg, l->more);
-    if (!(fan <= FAN_MOST && fan == floor(fan)))
-        return wisp_fail(err, WISP_EINVAL,
-                         "--net: 'sparse random %g' needs 1 to %d inputs an output, found %g; take "
-                         "'dense' for more",
-                         l->arg, FAN_MOST, l->more);
-    if (l->number == 0 && l->n_in > FEATURES_MOST)
-        return wisp_fail(err, WISP_EINVAL,
-                         "--net: a first layer 'sparse' takes up to %d features, the data has %zu; "
-                         "begin with 'input'",
-                         FEATURES_MOST, l->n_in);
-    l->n_out = (size_t)l->arg;
-    size_t ids = (size_t)fan < l->n_in ? (size_t)fan : l->n_in;
+                         "'sparse radix' takes one number, its width: %d inputs of each output are "
+                         "fixed; take 'sparse random %g %zu'",
+                         FAN, l->arg[WIDTH], fan);
+    if (in[0]->form == WISP_ROWS && l->n_in > FEATURES_MOST)
+        return wisp_fail(
+            err, WISP_EINVAL,
+            "'sparse' takes up to %d features from the data, which has %zu; begin with "
+            "'input'",
+            FEATURES_MOST, l->n_in);
+    l->n_out = (size_t)l->arg[WIDTH];
+    size_t ids = fan < l->n_in ? fan : l->n_in;
     wisp_layer_declare_rows(l, "weight", WISP_BY_NONE, l->n_out, ids);
     wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, l->n_out);
     wisp_layer_declare(l, "inputs", WISP_FIXED, WISP_BY_NONE, 2, (size_t[]){ l->n_out, ids })
@@ -181,7 +194,7 @@ static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
     struct wisp_param *inputs = &l->params[2];
     size_t fan = inputs->cols;
     for (size_t o = 0; o < l->n_out; o++) {
-        if (l->word == RADIX) wire_radix(inputs->ids + o * fan, fan, o, l);
+        if (l->arg[FORM] == RADIX) wire_radix(inputs->ids + o * fan, fan, o, l);
         else wire_random(inputs->ids + o * fan, fan, o, l, seed);
     }
     wisp_param_normal(&l->params[0], sqrt(2.0 / (double)fan), seed, 2 * l->number, pool);
@@ -194,6 +207,7 @@ static struct job make_job(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *in, const struct wisp_act *out,
                            enum wisp_cut_mode mode)
 {
+    if (in->form == WISP_ROWS) in = NULL;
     size_t n = s->batch->n;
     struct job j = { .l = (struct wisp_layer *)l,
                      .s = s,
@@ -300,13 +314,15 @@ static void forward_rows(void *arg, size_t task, int thread)
             r.n, j->n, fan, true);
 }
 
-static void forward(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
-                    struct wisp_act *out)
+static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
+                           const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
-    struct job j = make_job(l, s, in, out, WISP_CUT_KEEP);
+    (void)err;
+    struct job j = make_job(l, s, in[0], out, WISP_CUT_KEEP);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(j.n), turn_in, &j);
     run_rows(&j, l->n_out, forward_rows);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(j.n), turn_out, &j);
+    return WISP_OK;
 }
 
 /* ---- backward ---- */
@@ -421,11 +437,12 @@ static void below_rows(void *arg, size_t task, int thread)
     }
 }
 
-static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
-                     const struct wisp_act *out)
+static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
+                            const struct wisp_act *out, wisp_error *err)
 {
-    struct job j = make_job(l, s, in, out, WISP_CUT_AGAIN);
-    bool below = in && in->g;
+    (void)err;
+    struct job j = make_job(l, s, in[0], out, WISP_CUT_AGAIN);
+    bool below = in[0]->g != NULL;
     wisp_parallel_for(s->ctx->pool, wisp_tiles(j.n), turn_gradient, &j);
     if (below) {
         file_edges(&j);
@@ -437,14 +454,14 @@ static void backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act 
         run_rows(&j, l->n_in, below_rows);
         wisp_parallel_for(s->ctx->pool, wisp_tiles(j.n), turn_below, &j);
     }
+    return WISP_OK;
 }
 
 const struct wisp_layer_kind wisp_layer_sparse = {
     .name = "sparse",
-    .what = "few, fixed connections; 'radix WIDTH' or 'random WIDTH [INPUTS of an output: 32]'",
-    .arg = WISP_ARG_WIDTH,
-    .words = words,
-    .more = true,
+    .what = "values times a matrix with few, fixed connections",
+    .args = args,
+    .takes = WISP_ROWS | WISP_FLAT,
     .plan = plan,
     .init = init,
     .forward = forward,

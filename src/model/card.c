@@ -40,6 +40,8 @@ wisp_status wisp_gpu_check_net(const struct wisp_net *net, wisp_error *err)
         char what[64];
         snprintf(what, sizeof what, "a layer '%s'", l->kind->name);
         if (find_kind(l->kind) == N_KINDS) return wisp_not_on_card(err, what);
+        if (l->n_from != 1 || l->from[0] != i || net->layers[last].from[0] != last)
+            return wisp_not_on_card(err, "a net with branches");
         if (l->n_out % 4 || l->n_out > MOST_WIDTH)
             return wisp_not_on_card(err,
                                     "a hidden width that is no multiple of 4, or more than 4096,");
@@ -51,10 +53,8 @@ wisp_status wisp_gpu_check_net(const struct wisp_net *net, wisp_error *err)
 
 static wisp_status check_weights(const struct wisp_net *net, wisp_error *err)
 {
-    for (int i = 0; i < net->n_layers; i++)
-        for (int p = 0; p < net->layers[i].n_params; p++)
-            if (net->layers[i].params[p].i8)
-                return wisp_not_on_card(err, "a model with weights of int8");
+    for (size_t i = 0; i < net->list.n; i++)
+        if (net->list.p[i].i8) return wisp_not_on_card(err, "a model with weights of int8");
     return WISP_OK;
 }
 
@@ -96,7 +96,7 @@ wisp_status wisp_gpu_net(struct wisp_cuda_net *out, struct wisp_cuda_hidden **la
                                         .n_out = l->n_out,
                                         .fan = wires.fan,
                                         .in = wires.in };
-        if (l->kind == &wisp_layer_dropout) h->share = l->arg;
+        if (l->kind == &wisp_layer_dropout) h->share = l->arg[0];
         if (l->n_params) h->w = param(&l->params[0]), h->bias = param(&l->params[1]);
     }
     return WISP_OK;

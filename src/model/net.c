@@ -9,91 +9,108 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LAYERS = 256, MAX_WIDTH = 1 << 20 };
-
 static size_t round16(size_t floats) /* 64 bytes */
 {
     return (floats + 15) & ~(size_t)15;
 }
 
-/* The word after a name, for kinds that have a choice of them; *p moves behind it. */
-static wisp_status parse_word(struct wisp_layer *l, const char **p, wisp_error *err)
+/* ---- planning ---- */
+
+struct planner {
+    struct wisp_net *net;
+    const char *text, *where;
+    const struct wisp_said *said;
+    wisp_error *err;
+};
+
+/* "'input' or 'sparse'": kinds that take values of this form. */
+static const char *takers(char out[200], enum wisp_form form)
 {
-    const char *const *words = l->kind->words, *s = *p + strspn(*p, " ");
-    size_t n = strcspn(s, " ,");
-    for (int i = 0; words[i]; i++)
-        if (strlen(words[i]) == n && strncmp(words[i], s, n) == 0) {
-            l->word = i;
-            *p = s + n;
-            return WISP_OK;
-        }
-    char list[80] = "";
-    for (size_t i = 0, at = 0; words[i] && at < sizeof list; i++)
-        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? " or " : "", words[i]);
-    return wisp_fail(err, WISP_EINVAL,
-                     "--net: '%s' needs %s and a width, as in '%s %s 1024'; found '%.*s'",
-                     l->kind->name, list, l->kind->name, words[0], n < 20 ? (int)n : 20, s);
+    const struct wisp_layer_kind *k;
+    size_t at = 0;
+    out[0] = 0;
+    for (size_t i = 0; (k = wisp_layer_kind_at(i)) && at < 150; i++)
+        if (k->takes & (unsigned)form)
+            at += (size_t)snprintf(out + at, 200 - at, "%s'%s'", at ? " or " : "", k->name);
+    return out;
 }
 
-/* One "name word number number" between commas, of which a kind may have none but the name; *p
- * moves behind it. */
-static wisp_status parse_layer(struct wisp_layer *l, const char **p, const char *spec,
-                               wisp_error *err)
+static wisp_status check_forms(const struct planner *p, const struct wisp_layer *l,
+                               const struct wisp_act *const *in, size_t at)
 {
-    char name[32];
-    size_t n = 0;
-    const char *s = *p;
-    while (*s == ' ') s++;
-    while (*s && *s != ' ' && *s != ',' && n + 1 < sizeof name) name[n++] = *s++;
-    name[n] = 0;
-    l->kind = wisp_layer_kind_find(name);
-    if (!l->kind || l->kind == &wisp_layer_output)
-        return wisp_fail(err, WISP_EINVAL,
-                         "--net: no layer '%s' in '%s'; 'wisp info' lists the kinds", name, spec);
-    wisp_status st = l->kind->words ? parse_word(l, &s, err) : WISP_OK;
-    if (st != WISP_OK) return st;
-    char *end;
-    l->arg = wisp_strtod(s, &end);
-    bool there = end != s;
-    if (l->kind->arg == WISP_ARG_WIDTH &&
-        !(there && l->arg >= 1 && l->arg <= MAX_WIDTH && l->arg == floor(l->arg)))
-        return wisp_fail(err, WISP_EINVAL, "--net: '%s' needs a width from 1 to %d, as in '%s 256'",
-                         name, MAX_WIDTH, name);
-    if (l->kind->arg == WISP_ARG_SHARE && !(there && l->arg >= 0 && l->arg < 1))
-        return wisp_fail(err, WISP_EINVAL, "--net: '%s' needs a share below 1, as in '%s 0.3'",
-                         name, name);
-    if (l->kind->arg == WISP_ARG_NONE && there)
-        return wisp_fail(err, WISP_EINVAL, "--net: '%s' takes no number, found '%.20s'", name,
-                         s + 1);
-    if (l->kind->more && there) {
-        s = end;
-        l->more = wisp_strtod(s, &end);
-        if (end != s && !(l->more >= 1))
-            return wisp_fail(err, WISP_EINVAL,
-                             "--net: '%s' takes a second number from 1 on, found '%.20s'", name,
-                             s + 1);
+    char list[200];
+    for (int i = 0; i < l->n_from; i++) {
+        if (l->kind->takes & (unsigned)in[i]->form) continue;
+        if (in[i]->form == WISP_ROWS)
+            return wisp_say_fail(p->err, p->where, p->text, at,
+                                 "the first layer must be %s, found '%s'", takers(list, WISP_ROWS),
+                                 l->kind->name);
+        return wisp_say_fail(p->err, p->where, p->text, at,
+                             "'%s' must come first: it reads the rows of the data; use 'dense' for "
+                             "later layers",
+                             l->kind->name);
     }
-    for (s = end; *s == ' ';) s++;
-    if (*s && *s != ',')
-        return wisp_fail(err, WISP_EINVAL,
-                         "--net: expected ',' or the end after '%s', found '%.20s'", name, s);
-    *p = *s ? s + 1 : s;
     return WISP_OK;
 }
 
-static wisp_status plan_layer(struct wisp_net *net, wisp_error *err)
+/* Layers of the same kind before it, and of the same first word if it has one. */
+static int turn_of(const struct wisp_net *net, const struct wisp_layer *l)
 {
-    int i = net->n_layers;
+    const bool word = l->kind->args && l->kind->args[0].type == WISP_ARG_WORD;
+    int turn = 0;
+    for (int k = 0; k < net->n_layers; k++)
+        turn += net->layers[k].kind == l->kind && (!word || net->layers[k].arg[0] == l->arg[0]);
+    return turn;
+}
+
+static wisp_status plan_layer(const struct planner *p, int i)
+{
+    struct wisp_net *net = p->net;
+    const struct wisp_said *said = &p->said[i];
     struct wisp_layer *l = &net->layers[i];
-    l->number = i;
-    l->n_in = i == 0 ? net->n_features : net->layers[i - 1].n_out;
-    l->trains = net->sizes.training;
-    l->list = &net->list;
-    for (int k = 0; k < i; k++)
-        l->turn += net->layers[k].kind == l->kind && net->layers[k].word == l->word;
-    wisp_status st = l->kind->plan(l, &net->sizes, err);
-    if (st == WISP_OK) net->n_layers++;
-    return st;
+    const struct wisp_act *in[WISP_MAX_FROM];
+    struct wisp_act *out = said->kind->head ? NULL : &net->acts[i + 1];
+    *l = (struct wisp_layer){ .kind = said->kind,
+                              .number = i,
+                              .n_from = said->n_from,
+                              .given = said->given,
+                              .list = &net->list,
+                              .trains = net->sizes.training };
+    memcpy(l->arg, said->arg, sizeof l->arg);
+    memcpy(l->from, said->from, sizeof l->from);
+    memcpy(l->name, said->name, sizeof l->name);
+    for (int k = 0; k < l->n_from; k++) {
+        in[k] = &net->acts[l->from[k]];
+        net->acts[l->from[k]].n_readers++;
+    }
+    l->n_in = in[0]->width;
+    l->turn = turn_of(net, l);
+    wisp_error why = { 0 };
+    wisp_status st = check_forms(p, l, in, said->at);
+    if (st == WISP_OK && (st = l->kind->plan(l, in, out, &net->sizes, &why)) != WISP_OK)
+        return st == WISP_ENOMEM
+                   ? wisp_fail(p->err, st, "%s", why.text)
+                   : wisp_say_fail(p->err, p->where, p->text, said->at, "%s", why.text);
+    if (st != WISP_OK) return st;
+    if (out) {
+        if (!out->shape.rank) out->shape = wisp_flat(l->n_out);
+        out->form = WISP_FLAT;
+        out->width = wisp_units(out->shape);
+    }
+    net->n_layers++;
+    return WISP_OK;
+}
+
+/* What nobody reads would never get a gradient. */
+static wisp_status check_read(const struct planner *p)
+{
+    for (int i = 0; i + 1 < p->net->n_layers; i++)
+        if (p->net->acts[i + 1].n_readers == 0)
+            return wisp_say_fail(p->err, p->where, p->text, p->said[i].at,
+                                 "nobody reads what this '%s' gives; join it to what follows, or "
+                                 "leave it out",
+                                 p->said[i].kind->name);
+    return WISP_OK;
 }
 
 /* The list is whole and moves no more. */
@@ -113,27 +130,30 @@ wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_featu
                           size_t n_labels, const struct wisp_layer_sizes *sizes, wisp_error *err)
 {
     *net = (struct wisp_net){ .n_features = n_features, .n_labels = n_labels, .sizes = *sizes };
+    net->sizes.labels = n_labels;
     if (n_features == 0 || n_features > INT32_MAX || n_labels == 0 || n_labels > INT32_MAX)
         return wisp_fail(err, WISP_EINVAL,
                          "a network needs 1 to 2^31-1 features and labels; the data has %zu "
                          "features and %zu labels",
                          n_features, n_labels);
-    net->layers = wisp_zalloc(MAX_LAYERS, sizeof *net->layers);
-    net->acts = wisp_zalloc(MAX_LAYERS, sizeof *net->acts);
-    wisp_status st =
-        net->layers && net->acts ? WISP_OK : wisp_fail_mem(err, MAX_LAYERS * 256, "the layers");
-    const char *p = spec;
-    while (st == WISP_OK && *p) {
-        if (net->n_layers == MAX_LAYERS - 1)
-            st = wisp_fail(err, WISP_EINVAL, "--net: more than %d layers", MAX_LAYERS - 1);
-        else if ((st = parse_layer(&net->layers[net->n_layers], &p, spec, err)) == WISP_OK)
-            st = plan_layer(net, err);
-    }
+    struct wisp_said *said = NULL;
+    int n = 0;
+    wisp_status st = wisp_say_net(&said, &n, spec, "--net", wisp_layer_kind_find, err);
+    struct planner p = { net, spec, "--net", said, err };
     if (st == WISP_OK) {
-        net->layers[net->n_layers].kind = &wisp_layer_output;
-        net->layers[net->n_layers].arg = (double)n_labels;
-        st = plan_layer(net, err);
+        net->layers = wisp_zalloc((size_t)n, sizeof *net->layers);
+        net->acts = wisp_zalloc((size_t)n, sizeof *net->acts);
+        net->set = wisp_zalloc((size_t)n, sizeof *net->set);
+        if (!net->layers || !net->acts || !net->set)
+            st = wisp_fail_mem(err, (size_t)n * sizeof *net->layers, "the layers");
+        else
+            net->acts[0] = (struct wisp_act){ .shape = wisp_flat(n_features),
+                                              .form = WISP_ROWS,
+                                              .width = n_features };
     }
+    for (int i = 0; st == WISP_OK && i < n; i++) st = plan_layer(&p, i);
+    if (st == WISP_OK) st = check_read(&p);
+    wisp_free(said);
     if (st == WISP_OK) st = settle(net, err);
     if (st != WISP_OK) wisp_net_clear(net);
     return st;
@@ -144,6 +164,7 @@ void wisp_net_clear(struct wisp_net *net)
     wisp_params_clear(&net->list);
     wisp_free(net->layers);
     wisp_free(net->acts);
+    wisp_free(net->set);
     wisp_free(net->params);
     wisp_free(net->wires);
     wisp_free(net->state);
@@ -220,16 +241,38 @@ static void lay_state(const struct wisp_net *net, unsigned slots, struct wisp_cu
     }
 }
 
-static void lay_work(const struct wisp_net *net, int threads, struct wisp_cut *c)
+/* For the inputs of one layer whose gradients come to others: as many as any layer has of them, as
+ * wide as the widest. */
+static void lay_spares(struct wisp_net *net, struct wisp_cut *c)
+{
+    size_t widest = 0;
+    int most = 0;
+    for (int i = 0; i < net->n_layers; i++) {
+        const struct wisp_layer *l = &net->layers[i];
+        int n = 0;
+        for (int k = 0; k < l->n_from; k++) {
+            const struct wisp_act *a = &net->acts[l->from[k]];
+            if (a->form == WISP_ROWS || a->n_readers < 2) continue;
+            widest = a->width > widest ? a->width : widest;
+            n++;
+        }
+        most = n > most ? n : most;
+    }
+    for (int i = 0; i < most; i++) {
+        float *g = wisp_cut_take(c, net->sizes.batch * widest, sizeof *g);
+        if (c->block) net->spare[i] = g;
+    }
+}
+
+static void lay_work(struct wisp_net *net, int threads, struct wisp_cut *c)
 {
     for (int i = 0; i < net->n_layers; i++) {
         struct wisp_layer *l = &net->layers[i];
         size_t values = net->sizes.batch * l->n_out;
-        struct wisp_act a = { .width = l->n_out };
         if (i < net->n_layers - 1) {
-            a.x = wisp_cut_take(c, values, sizeof *a.x);
-            if (net->sizes.training) a.g = wisp_cut_take(c, values, sizeof *a.g);
-            if (c->block) net->acts[i] = a;
+            float *x = wisp_cut_take(c, values, sizeof *x), *g = NULL;
+            if (net->sizes.training) g = wisp_cut_take(c, values, sizeof *g);
+            if (c->block) net->acts[i + 1].x = x, net->acts[i + 1].g = g;
         }
         float *scratch = wisp_cut_take(c, l->scratch_floats, sizeof *scratch);
         if (c->block) l->scratch = scratch;
@@ -241,6 +284,7 @@ static void lay_work(const struct wisp_net *net, int threads, struct wisp_cut *c
             l->thread_apart = (c->at - before) / sizeof *own;
         }
     }
+    if (net->sizes.training) lay_spares(net, c);
 }
 
 size_t wisp_net_wire_ids(const struct wisp_net *net)
@@ -260,7 +304,7 @@ size_t wisp_net_state_floats(const struct wisp_net *net, unsigned slots)
 size_t wisp_net_work_floats(const struct wisp_net *net, int threads)
 {
     struct wisp_cut plan = { 0 };
-    lay_work(net, threads, &plan);
+    lay_work((struct wisp_net *)net, threads, &plan); /* without a block it only counts */
     return plan.at / sizeof(float);
 }
 
@@ -354,35 +398,74 @@ bool wisp_finite16(const void *halves, size_t n)
 
 /* ---- the step ---- */
 
-const float *wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s)
+static void inputs_of(const struct wisp_net *net, const struct wisp_layer *l,
+                      const struct wisp_act *in[WISP_MAX_FROM])
 {
-    for (int i = 0; i < net->n_layers - 1; i++)
-        net->layers[i].kind->forward(&net->layers[i], s, i ? &net->acts[i - 1] : NULL,
-                                     &net->acts[i]);
-    return net->acts[net->n_layers - 2].x;
+    for (int k = 0; k < l->n_from; k++) in[k] = &net->acts[l->from[k]];
+}
+
+static wisp_status forward(const struct wisp_net *net, int i, struct wisp_step *s, wisp_error *err)
+{
+    const struct wisp_layer *l = &net->layers[i];
+    const struct wisp_act *in[WISP_MAX_FROM];
+    inputs_of(net, l, in);
+    return l->kind->forward(l, s, in, l->kind->head ? NULL : &net->acts[i + 1], err);
+}
+
+wisp_status wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s, wisp_error *err)
+{
+    wisp_status st = WISP_OK;
+    for (int i = 0; i < net->n_layers - 1 && st == WISP_OK; i++) st = forward(net, i, s, err);
+    return st;
 }
 
 /* What a step finds between the layers is left over from the last one. */
 static void spoil_acts(const struct wisp_net *net)
 {
-    for (int i = 0; i < net->n_layers - 1; i++) {
+    for (int i = 1; i < net->n_layers; i++) {
         size_t bytes = net->sizes.batch * net->acts[i].width * sizeof(float);
         wisp_cut_spoil(net->acts[i].x, bytes);
         if (net->acts[i].g) wisp_cut_spoil(net->acts[i].g, bytes);
     }
 }
 
-void wisp_net_step(struct wisp_net *net, struct wisp_step *s)
+/* A layer sets the gradients of what it reads.  Of a value with several readers the last in the
+ * text comes first on the way back and sets it; the others' are set aside, and added. */
+static wisp_status backward(const struct wisp_net *net, int i, struct wisp_step *s, bool *set,
+                            wisp_error *err)
 {
-    int last = net->n_layers - 1;
+    struct wisp_layer *l = &net->layers[i];
+    struct wisp_act aside[WISP_MAX_FROM], *in[WISP_MAX_FROM];
+    int n = 0;
+    for (int k = 0; k < l->n_from; k++) {
+        struct wisp_act *a = in[k] = &net->acts[l->from[k]];
+        if (a->form != WISP_ROWS && set[l->from[k]]) {
+            aside[k] = *a;
+            aside[k].g = net->spare[n++];
+            in[k] = &aside[k];
+        }
+        set[l->from[k]] = true;
+    }
+    wisp_status st = l->kind->backward(l, s, in, l->kind->head ? NULL : &net->acts[i + 1], err);
+    for (int k = 0; k < l->n_from && st == WISP_OK; k++) {
+        const struct wisp_act *a = &net->acts[l->from[k]];
+        if (in[k] != a) s->ctx->k->axpy(a->g, in[k]->g, 1, s->batch->n * a->width);
+    }
+    return st;
+}
+
+wisp_status wisp_net_step(struct wisp_net *net, struct wisp_step *s, wisp_error *err)
+{
+    const int last = net->n_layers - 1;
     spoil_acts(net);
+    memset(net->set, 0, (size_t)net->n_layers * sizeof *net->set);
     struct wisp_pool *pool = s->ctx->pool;
     wisp_phase(pool, 0, WISP_PHASE_INPUT);
-    wisp_net_hidden(net, s);
-    net->layers[last].kind->forward(&net->layers[last], s, &net->acts[last - 1], NULL);
-    for (int i = last; i >= 0; i--) {
-        net->layers[i].kind->backward(&net->layers[i], s, i ? &net->acts[i - 1] : NULL,
-                                      &net->acts[i]);
+    wisp_status st = wisp_net_hidden(net, s, err);
+    if (st == WISP_OK) st = forward(net, last, s, err);
+    for (int i = last; i >= 0 && st == WISP_OK; i--) {
+        st = backward(net, i, s, net->set, err);
         wisp_phase(pool, 0, i > 0 ? WISP_PHASE_BACK : WISP_PHASE_OTHER);
     }
+    return st;
 }

@@ -1,11 +1,12 @@
-/* A network: layers in a row, made from one line of text.
+/* A network: a graph of layers, made from a text (graph/say.c).
  *
  *   "input 256, relu, dropout 0.3"   (the output layer is added)
  *   "sparse radix 1024, relu, sparse random 1024 32, relu"
+ *   "input 256, relu, 3 x block (as x, dense 256, relu, dense 256, add x, relu)"
  *
- * plan computes all sizes and allocates only the list of layers; the blocks come later, one
- * each: parameters with fixed connections (or a mapped file), optimiser state, values between
- * layers, scratch. */
+ * plan computes all sizes and allocates only the lists of layers, values and parameters; the blocks
+ * come later, one each: parameters with fixed connections (or a mapped file), optimiser state,
+ * values between layers, scratch. */
 #ifndef WISP_MODEL_NET_H
 #define WISP_MODEL_NET_H
 
@@ -17,7 +18,9 @@ struct wisp_net {
     int n_layers; /* the last one is the output layer */
     struct wisp_layer *layers;
     struct wisp_params list; /* the parameters of all layers */
-    struct wisp_act *acts;   /* (n_layers) what each layer gives; the output layer's is unused */
+    struct wisp_act *acts;   /* (n_layers) the batch, then what each layer but the last gives */
+    bool *set;               /* (n_layers) by value: a reader has set its gradient in this step */
+    float *spare[WISP_MAX_FROM]; /* gradients of a value that has others already */
     struct wisp_layer_sizes sizes;
     float *params, *state, *work;
     int32_t *wires; /* ids of WISP_FIXED */
@@ -50,9 +53,15 @@ static inline struct wisp_layer *wisp_net_output(const struct wisp_net *net)
     return &net->layers[net->n_layers - 1];
 }
 
-/* Forward through all layers below the output; returns their values (n, width). */
-const float *wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s);
+/* What the output layer reads. */
+static inline struct wisp_act *wisp_net_last(const struct wisp_net *net)
+{
+    return &net->acts[wisp_net_output(net)->from[0]];
+}
+
+/* Forward through all layers below the output; wisp_net_last has the values then. */
+wisp_status wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s, wisp_error *err);
 /* Forward, loss, backward, update.  s->loss_sum is the batch's loss. */
-void wisp_net_step(struct wisp_net *net, struct wisp_step *s);
+wisp_status wisp_net_step(struct wisp_net *net, struct wisp_step *s, wisp_error *err);
 
 #endif

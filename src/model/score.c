@@ -81,19 +81,22 @@ static wisp_status check_scores(const struct wisp_scorer *s, wisp_error *err)
     return WISP_OK;
 }
 
-static void run_cpu(struct wisp_scorer *s)
+static wisp_status run_cpu(struct wisp_scorer *s, wisp_error *err)
 {
     struct wisp_step step = { .ctx = s->ctx, .batch = &s->layout.batch };
-    const float *h = wisp_net_hidden(&s->net, &step);
+    wisp_status st = wisp_net_hidden(&s->net, &step, err);
+    if (st != WISP_OK) return st;
+    const float *h = wisp_net_last(&s->net)->x;
     if (s->sparse.votes) {
         s->n_scored += wisp_sparse_topk(&s->sparse, wisp_net_output(&s->net), s->m->loss,
                                         step.batch, h, s->k, s->labels, s->scores);
-        return;
+        return WISP_OK;
     }
     size_t n = step.batch->n;
     wisp_output_topk(wisp_net_output(&s->net), s->ctx, s->m->loss, h, n, s->alone, s->k, s->labels,
                      s->scores, s->scratch, s->thread_scratch);
     s->n_scored += n * s->net.n_labels;
+    return WISP_OK;
 }
 
 static wisp_status score_rows(struct wisp_scorer *s, const struct wisp_data *d, const size_t *rows,
@@ -102,8 +105,7 @@ static wisp_status score_rows(struct wisp_scorer *s, const struct wisp_data *d, 
     struct wisp_drop none = { 0 };
     wisp_status st = wisp_layout_fill(&s->layout, d, rows, n, &s->m->values, &none, err);
     if (st != WISP_OK) return st;
-    if (s->card) st = wisp_scorer_run_card(s, err);
-    else run_cpu(s);
+    st = s->card ? wisp_scorer_run_card(s, err) : run_cpu(s, err);
     return st == WISP_OK ? check_scores(s, err) : st;
 }
 

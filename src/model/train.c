@@ -178,7 +178,7 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
                            .loss = r->plan.loss,
                            .hogwild = r->plan.hogwild };
     if (r->sampler && look) s.look = wisp_recall_look, s.look_arg = &r->recall;
-    wisp_net_step(&r->m->net, &s);
+    if ((st = wisp_net_step(&r->m->net, &s, err)) != WISP_OK) return st;
     r->loss_sum += s.loss_sum;
     r->seen += n;
     r->step++;

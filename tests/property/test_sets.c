@@ -103,7 +103,7 @@ static struct wisp_sampler *make_sampler(const char *names, size_t n_rows, size_
 static double logit(const struct rig *r, size_t i, size_t place)
 {
     const struct wisp_layer *l = wisp_net_output(&r->net);
-    const float *h = r->net.acts[r->net.n_layers - 2].x + i * l->n_in;
+    const float *h = wisp_net_last(&r->net)->x + i * l->n_in;
     size_t row = (size_t)r->rows[place];
     double z = l->params[1].w[row];
     for (size_t k = 0; k < l->n_in; k++) z += (double)l->params[0].w[row * l->n_in + k] * h[k];
@@ -116,7 +116,7 @@ static void check_outcome(struct rig *r, const struct wisp_loss *loss, bool hogw
 {
     gradients(r, loss, own_part(r), true);
     struct wisp_layer *l = wisp_net_output(&r->net);
-    struct wisp_act *in = &r->net.acts[r->net.n_layers - 2];
+    struct wisp_act *in = wisp_net_last(&r->net);
     struct wisp_outcome o;
     size_t n = r->step.batch->n;
     l->sampler = make_sampler("neighbours", l->n_out, l->n_in, n);
@@ -193,17 +193,17 @@ static bool wide_rig(struct rig *r, const struct wisp_kernels *k, int threads, u
 /* A backward pass changes what the layer's sampler would write into a checkpoint. */
 static void check_learns(struct rig *r, struct wisp_layer *l)
 {
-    struct wisp_act *in = &r->net.acts[l->number - 1], *out = &r->net.acts[l->number];
+    struct wisp_act *in = &r->net.acts[l->from[0]], *out = &r->net.acts[l->number + 1];
     struct wisp_blob blobs[WISP_SAMPLER_BLOBS];
     char *was[WISP_SAMPLER_BLOBS];
     bool same = true;
     l->sampler = make_sampler("ivf", l->n_out, l->n_in, r->step.batch->n);
     gradients(r, wisp_loss_at(0), (struct wisp_active){ .n = r->n_labels }, true);
-    l->kind->forward(l, &r->step, in, out);
+    l->kind->forward(l, &r->step, (const struct wisp_act *const *)&in, out, NULL);
     size_t n = wisp_sampler_blobs(l->sampler, blobs);
     for (size_t i = 0; i < n; i++)
         memcpy(was[i] = malloc(blobs[i].bytes), blobs[i].data, blobs[i].bytes);
-    l->kind->backward(l, &r->step, in, out);
+    l->kind->backward(l, &r->step, &in, out, NULL);
     for (size_t i = 0; i < n; i++) {
         same &= memcmp(was[i], blobs[i].data, blobs[i].bytes) == 0;
         free(was[i]);
@@ -220,7 +220,7 @@ static void test_hidden(const struct wisp_kernels *k, uint64_t start)
     const struct wisp_loss *loss = wisp_loss_at(0);
     struct wisp_layer *l = first_sampled(&r), *l3 = first_sampled(&three);
     struct wisp_active all = { .n = r.n_labels };
-    const struct wisp_act *in = &r.net.acts[l->number - 1], *out = &r.net.acts[l->number];
+    const struct wisp_act *in = &r.net.acts[l->from[0]], *out = &r.net.acts[l->number + 1];
     size_t floats = r.step.batch->n * l->n_out;
     float *x = malloc(floats * sizeof *x);
 
@@ -229,7 +229,7 @@ static void test_hidden(const struct wisp_kernels *k, uint64_t start)
     gradients(&r, loss, all, true);
     CHECK(memcmp(x, out->x, floats * sizeof *x) != 0, "'%s': a subset changes nothing", r.spec);
     r.step.training = false;
-    l->kind->forward(l, &r.step, in, (struct wisp_act *)out);
+    l->kind->forward(l, &r.step, &in, (struct wisp_act *)out, NULL);
     r.step.training = true;
     CHECK(memcmp(x, out->x, floats * sizeof *x) == 0,
           "'%s': outside training not all units were computed", r.spec);
@@ -275,6 +275,7 @@ static void test_hogwild(const struct wisp_kernels *k)
     static const char *const optimizers[] = { "adam", "adagrad", "sgd" };
     static const float lr[] = { 0.003f, 0.02f, 0.3f };
     enum { STEPS = 40 };
+    rig_spec = "input 24, relu, dropout 0.3";
     for (int o = 0; o < 3; o++) {
         struct rig a, b;
         double loss[2][STEPS];
@@ -288,6 +289,7 @@ static void test_hogwild(const struct wisp_kernels *k)
               loss[0][STEPS - 1]);
         rig_clear(&a), rig_clear(&b);
     }
+    rig_spec = NULL;
 }
 
 int main(void)

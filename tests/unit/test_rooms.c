@@ -112,7 +112,7 @@ static void rig_step(struct rig *r, uint64_t number)
                                   .number = number,
                                   .update = &r->opt.update,
                                   .loss = wisp_loss_find("softmax") };
-    wisp_net_step(&r->net, &r->step);
+    CHECK(wisp_net_step(&r->net, &r->step, &err) == WISP_OK, "%s", err.text);
 }
 
 /* The loss of sample i over the whole set (own 0) or over its own part of it. */

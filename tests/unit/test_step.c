@@ -128,7 +128,7 @@ static double step(size_t batch, const struct wisp_loss *loss, const struct wisp
     struct wisp_step s = {
         .ctx = &ctx, .batch = &batches[batch].batch, .training = true, .update = u, .loss = loss
     };
-    wisp_net_step(&net, &s);
+    CHECK(wisp_net_step(&net, &s, &err) == WISP_OK, "%s", err.text);
     return s.loss_sum / (double)s.batch->n;
 }
 

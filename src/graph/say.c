@@ -1,0 +1,541 @@
+/* The net language: from a line or a file of text to a list of layers.
+ *
+ *   net     = item { sep item } [ sep ]           sep: a comma, or the end of a line
+ *   item    = KIND { VALUE | ARG=VALUE } { NAME } [ "as" NAME ]
+ *           | "as" NAME                           names the value that was made last
+ *           | "from" NAME | "from rows"           goes on from it, or from the batch
+ *           | COUNT "x" [ NAME ] "(" net ")"      the same again and again
+ *
+ * A layer reads the value before it; names of further ones follow the kinds that take several.  "#"
+ * begins a comment.  Names that a repeat makes belong to its turn: outside they are NAME.0.a,
+ * NAME.1.a, or not to be seen where the repeat has no name.
+ *
+ * One pass without recursion: at ")" the text is read again from behind "(" until all turns are
+ * done.  A name must be there before it is used, so layers stand in an order in which they can be
+ * run. */
+#include "graph/graph.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_TEXT = 1 << 16, MOST_DEPTH = 8, MOST_TURNS = 4096 };
+
+struct named {
+    char name[WISP_LAYER_NAME];
+    int value;
+};
+
+struct turn {            /* of a repeat that is open */
+    size_t opened, body; /* places of its count and behind its "(" */
+    int left, done;
+    char name[WISP_LAYER_NAME]; /* with those of the repeats around it; "": none */
+    size_t first_name;          /* of this turn */
+    int first_layer;
+};
+
+struct reader {
+    const char *text, *where;
+    size_t at;
+    const struct wisp_layer_kind *(*find)(const char *name);
+    struct wisp_said *said;
+    size_t n, cap;
+    struct named *names;
+    size_t n_names, cap_names;
+    int value; /* what the next layer reads; 0: the batch */
+    struct turn turns[MOST_DEPTH];
+    int depth;
+    wisp_error *err;
+};
+
+wisp_status wisp_say_fail(wisp_error *err, const char *where, const char *text, size_t at,
+                          const char *fmt, ...)
+{
+    char why[400];
+    size_t line = 1, column = 1;
+    va_list ap;
+    va_start(ap, fmt);
+    wisp_vprint(why, sizeof why, fmt, ap);
+    va_end(ap);
+    for (size_t i = 0; i < at && text[i]; i++) {
+        column = text[i] == '\n' ? 1 : column + 1;
+        line += text[i] == '\n';
+    }
+    return wisp_fail(err, WISP_EINVAL, "%s:%zu:%zu: %s", where, line, column, why);
+}
+#define FAIL(r, place, ...) wisp_say_fail((r)->err, (r)->where, (r)->text, place, __VA_ARGS__)
+
+/* ---- words ---- */
+
+struct word {
+    const char *p;
+    size_t n, at;
+};
+
+static bool is(struct word w, const char *text)
+{
+    return strlen(text) == w.n && memcmp(w.p, text, w.n) == 0;
+}
+
+static void skip_blanks(struct reader *r)
+{
+    r->at += strspn(r->text + r->at, " \t\r");
+    if (r->text[r->at] == '#') r->at += strcspn(r->text + r->at, "\n");
+}
+
+/* Blanks, and ends of lines. */
+static void skip_lines(struct reader *r)
+{
+    skip_blanks(r);
+    while (r->text[r->at] == '\n') {
+        r->at++;
+        skip_blanks(r);
+    }
+}
+
+/* The word that stands here; empty at a separator, a parenthesis or the end. */
+static struct word look(struct reader *r)
+{
+    skip_blanks(r);
+    return (struct word){ r->text + r->at, strcspn(r->text + r->at, " \t\r\n,()#"), r->at };
+}
+
+static struct word take(struct reader *r)
+{
+    struct word w = look(r);
+    r->at += w.n;
+    return w;
+}
+
+/* For messages: at most 20 characters, odd ones as '?'. */
+struct shown {
+    char text[32];
+};
+static struct shown show(const char *p, size_t n)
+{
+    struct shown s = { "" };
+    size_t i = 0;
+    for (; i < n && i < 20 && p[i]; i++) s.text[i] = p[i] >= ' ' && p[i] < 0x7f ? p[i] : '?';
+    if (i < n && p[i]) memcpy(s.text + i, "...", 4);
+    return s;
+}
+/* What stands here: a word, one character, or the end. */
+static struct shown show_here(const struct reader *r)
+{
+    const char *p = r->text + r->at;
+    size_t n = strcspn(p, " \t\r\n,()#");
+    if (!*p) return (struct shown){ "the end" };
+    if (*p == '\n') return (struct shown){ "the end of the line" };
+    return show(p, n ? n : 1);
+}
+
+/* ---- names ---- */
+
+static bool letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static wisp_status check_name(const struct reader *r, struct word w)
+{
+    static const char *const reserved[] = { "as", "from", "rows" };
+    bool ok = w.n > 0 && letter(w.p[0]);
+    for (size_t i = 1; ok && i < w.n; i++)
+        ok = letter(w.p[i]) || (w.p[i] >= '0' && w.p[i] <= '9') || strchr("_-", w.p[i]);
+    if (!ok)
+        return FAIL(r, w.at,
+                    "expected a name (a letter, then letters, digits, '_' or '-'), found '%s'",
+                    w.n ? show(w.p, w.n).text : show_here(r).text);
+    if (w.n >= WISP_LAYER_NAME)
+        return FAIL(r, w.at, "the name '%s' has %zu characters, expected at most %d",
+                    show(w.p, w.n).text, w.n, WISP_LAYER_NAME - 1);
+    char name[WISP_LAYER_NAME] = "";
+    memcpy(name, w.p, w.n);
+    bool taken = r->find(name) != NULL;
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) taken |= is(w, reserved[i]);
+    if (taken)
+        return FAIL(r, w.at, "'%s' is a word of the language, expected a name of your own", name);
+    return WISP_OK;
+}
+
+/* Where a turn's own names begin. */
+static size_t own_names(const struct reader *r)
+{
+    return r->depth ? r->turns[r->depth - 1].first_name : 0;
+}
+
+static const struct named *find_name(const struct reader *r, struct word w, size_t from)
+{
+    for (size_t i = r->n_names; i > from; i--)
+        if (is(w, r->names[i - 1].name)) return &r->names[i - 1];
+    return NULL;
+}
+
+static wisp_status no_memory(const struct reader *r)
+{
+    return wisp_fail_mem(r->err, r->cap * sizeof *r->said, "the layers of a net");
+}
+
+static wisp_status add_name(struct reader *r, struct word w, int value)
+{
+    wisp_status st = check_name(r, w);
+    if (st != WISP_OK) return st;
+    if (find_name(r, w, own_names(r)))
+        return FAIL(r, w.at, "the name '%s' is there already", show(w.p, w.n).text);
+    if (!wisp_grow(&r->names, r->n_names, &r->cap_names, sizeof *r->names)) return no_memory(r);
+    struct named *to = &r->names[r->n_names++];
+    *to = (struct named){ .value = value };
+    memcpy(to->name, w.p, w.n);
+    return WISP_OK;
+}
+
+/* The value of a name that was given before. */
+static wisp_status value_of(int *out, const struct reader *r, struct word w)
+{
+    const struct named *found = find_name(r, w, 0);
+    if (!found)
+        return FAIL(r, w.at, "there is no value '%s' before this place; name one with 'as %s'",
+                    show(w.p, w.n).text, show(w.p, w.n).text);
+    *out = found->value;
+    return WISP_OK;
+}
+
+/* "block" and 0 and "conv" -> "block.0.conv" */
+static wisp_status join(char out[WISP_LAYER_NAME], const struct reader *r, size_t at,
+                        const char *outer, int number, const char *name)
+{
+    char whole[3 * WISP_LAYER_NAME];
+    int n = snprintf(whole, sizeof whole, "%s.%d.%s", outer, number, name);
+    if (n >= WISP_LAYER_NAME)
+        return FAIL(r, at, "the name '%s' has %d characters with its repeat, expected at most %d",
+                    show(whole, (size_t)n).text, n, WISP_LAYER_NAME - 1);
+    memcpy(out, whole, (size_t)n + 1);
+    return WISP_OK;
+}
+
+/* ---- layers ---- */
+
+static int n_args(const struct wisp_layer_kind *kind)
+{
+    int n = 0;
+    while (kind->args && kind->args[n].name) n++;
+    return n;
+}
+
+/* The place of a word in "radix|random"; -1: it is none of them. */
+static int word_place(const char *words, struct word w)
+{
+    for (int i = 0;; i++) {
+        size_t n = strcspn(words, "|");
+        if (n == w.n && memcmp(words, w.p, n) == 0) return i;
+        if (!words[n]) return -1;
+        words += n + 1;
+    }
+}
+
+static bool number_of(double *out, struct word w)
+{
+    char text[64], *end;
+    if (w.n == 0 || w.n >= sizeof text) return false;
+    memcpy(text, w.p, w.n);
+    text[w.n] = 0;
+    if (strspn(text, "+-.0123456789eE") != w.n) return false; /* no hexadecimal, no inf */
+    *out = wisp_strtod(text, &end);
+    return *end == 0 && isfinite(*out);
+}
+
+/* "width, from 1 to 1048576" */
+static const char *expected(char out[160], const struct wisp_arg *a)
+{
+    if (a->type == WISP_ARG_WORD) {
+        size_t at = (size_t)snprintf(out, 160, "%s: ", a->name);
+        for (const char *p = a->words; *p && at < 150; p++) {
+            if (*p == '|') at += (size_t)snprintf(out + at, 160 - at, " or ");
+            else out[at++] = *p;
+        }
+        out[at] = 0;
+    } else {
+        wisp_print(out, 160, "%s: a %snumber from %.15g %s %.15g", a->name,
+                   a->type == WISP_ARG_INT ? "whole " : "", a->least, a->open ? "to below" : "to",
+                   a->most);
+    }
+    return out;
+}
+
+static wisp_status set_arg(struct reader *r, struct wisp_said *s, int i, struct word w)
+{
+    const struct wisp_arg *a = &s->kind->args[i];
+    char want[160];
+    double v = 0;
+    bool ok;
+    if (s->given & 1u << i) return FAIL(r, w.at, "'%s' has %s twice", s->kind->name, a->name);
+    if (a->type == WISP_ARG_WORD) {
+        int place = word_place(a->words, w);
+        ok = place >= 0;
+        v = place;
+    } else {
+        ok = number_of(&v, w) && v >= a->least && v <= a->most && !(a->open && v == a->most) &&
+             (a->type == WISP_ARG_REAL || v == floor(v));
+    }
+    if (!ok)
+        return FAIL(r, w.at, "'%s' needs %s; found '%s'", s->kind->name, expected(want, a),
+                    w.n ? show(w.p, w.n).text : show_here(r).text);
+    s->arg[i] = v;
+    s->given |= 1u << i;
+    return WISP_OK;
+}
+
+/* "width=8" */
+static wisp_status named_arg(struct reader *r, struct wisp_said *s, struct word w, size_t key)
+{
+    const struct word name = { w.p, key, w.at },
+                      value = { w.p + key + 1, w.n - key - 1, w.at + key + 1 };
+    for (int i = 0; i < n_args(s->kind); i++)
+        if (is(name, s->kind->args[i].name)) return set_arg(r, s, i, value);
+    return FAIL(r, w.at, "'%s' has no argument '%s'; 'wisp info' lists them", s->kind->name,
+                show(w.p, key).text);
+}
+
+/* The first argument that was not given; -1: all were. */
+static int next_arg(const struct wisp_said *s)
+{
+    for (int i = 0; i < n_args(s->kind); i++)
+        if (!(s->given & 1u << i)) return i;
+    return -1;
+}
+
+static wisp_status read_input(struct reader *r, struct wisp_said *s, struct word w)
+{
+    if (s->n_from == s->kind->most_from || s->n_from == WISP_MAX_FROM)
+        return FAIL(r, w.at, "'%s' reads at most %d values; join some of them first", s->kind->name,
+                    s->kind->most_from);
+    return value_of(&s->from[s->n_from++], r, w);
+}
+
+/* What follows the kind's name, up to the separator. */
+static wisp_status read_rest(struct reader *r, struct wisp_said *s)
+{
+    wisp_status st = WISP_OK;
+    while (st == WISP_OK && look(r).n > 0 && !is(look(r), "as")) {
+        struct word w = take(r);
+        const char *equals = memchr(w.p, '=', w.n);
+        int i = next_arg(s);
+        bool value = i >= 0 && (s->kind->args[i].type == WISP_ARG_WORD || !letter(w.p[0]));
+        if (equals) st = named_arg(r, s, w, (size_t)(equals - w.p));
+        else if (s->kind->most_from > 1 && !value) st = read_input(r, s, w);
+        else if (i >= 0) st = set_arg(r, s, i, w);
+        else
+            st = FAIL(r, w.at, "'%s' takes %s, expected ',' or the end, found '%s'", s->kind->name,
+                      n_args(s->kind) ? "no more arguments" : "no arguments", show(w.p, w.n).text);
+    }
+    return st;
+}
+
+/* Arguments that were not given get their defaults. */
+static wisp_status fill_in(struct reader *r, struct wisp_said *s, size_t at)
+{
+    char want[160];
+    for (int i = 0; i < n_args(s->kind); i++) {
+        const struct wisp_arg *a = &s->kind->args[i];
+        if (s->given & 1u << i) continue;
+        if (!a->fallback)
+            return FAIL(r, at, "'%s' needs %s; found '%s'", s->kind->name, expected(want, a),
+                        show_here(r).text);
+        const struct word w = { a->fallback, strlen(a->fallback), at };
+        if (a->type == WISP_ARG_WORD) s->arg[i] = word_place(a->words, w);
+        else number_of(&s->arg[i], w);
+    }
+    return WISP_OK;
+}
+
+static wisp_status check_inputs(struct reader *r, const struct wisp_said *s)
+{
+    int least = s->kind->least_from ? s->kind->least_from : 1;
+    if (s->n_from >= least) return WISP_OK;
+    return FAIL(r, s->at,
+                "'%s' reads at least %d values: the one before it, and others by name, as "
+                "in '%s a'",
+                s->kind->name, least, s->kind->name);
+}
+
+static wisp_status name_layer(struct reader *r, struct wisp_said *s, int value)
+{
+    take(r); /* "as" */
+    struct word w = take(r);
+    wisp_status st = add_name(r, w, value);
+    if (st != WISP_OK) return st;
+    const struct turn *t = r->depth ? &r->turns[r->depth - 1] : NULL;
+    if (t && !t->name[0]) return WISP_OK; /* the same name in every turn names no layer */
+    if (t) return join(s->name, r, w.at, t->name, t->done, r->names[r->n_names - 1].name);
+    memcpy(s->name, w.p, w.n);
+    return WISP_OK;
+}
+
+static wisp_status read_layer(struct reader *r, struct word w)
+{
+    char name[WISP_LAYER_NAME] = "";
+    if (w.n < sizeof name) memcpy(name, w.p, w.n);
+    const struct wisp_layer_kind *kind = r->find(name);
+    if (!kind)
+        return FAIL(r, w.at, "there is no layer '%s'; 'wisp info' lists the kinds",
+                    show(w.p, w.n).text);
+    if (r->n && r->said[r->n - 1].kind->head)
+        return FAIL(r, w.at, "'%s' must be the last layer, found '%s' behind it",
+                    r->said[r->n - 1].kind->name, kind->name);
+    if (kind->head && r->depth) return FAIL(r, w.at, "'%s' cannot be repeated", kind->name);
+    if (r->n == WISP_MAX_LAYERS) return FAIL(r, w.at, "more than %d layers", WISP_MAX_LAYERS);
+    if (!wisp_grow(&r->said, r->n, &r->cap, sizeof *r->said)) return no_memory(r);
+    struct wisp_said *s = &r->said[r->n++];
+    *s = (struct wisp_said){ .kind = kind, .n_from = 1, .from = { r->value }, .at = w.at };
+    wisp_status st = read_rest(r, s);
+    if (st == WISP_OK) st = fill_in(r, s, r->at);
+    if (st == WISP_OK) st = check_inputs(r, s);
+    r->value = (int)r->n;
+    if (st == WISP_OK && is(look(r), "as")) st = name_layer(r, s, r->value);
+    return st;
+}
+
+/* ---- repeats ---- */
+
+static bool whole(struct word w)
+{
+    for (size_t i = 0; i < w.n; i++)
+        if (w.p[i] < '0' || w.p[i] > '9') return false;
+    return w.n > 0;
+}
+
+static wisp_status open_repeat(struct reader *r, struct word count)
+{
+    double times = 0;
+    struct word name = { 0 };
+    if (r->depth == MOST_DEPTH)
+        return FAIL(r, count.at, "repeats stand in each other %d deep, expected at most %d",
+                    r->depth + 1, MOST_DEPTH);
+    if (!number_of(&times, count) || times < 1 || times > MOST_TURNS)
+        return FAIL(r, count.at, "a repeat of '%s' times, expected 1 to %d",
+                    show(count.p, count.n).text, MOST_TURNS);
+    if (!is(take(r), "x"))
+        return FAIL(r, count.at, "expected a layer, or a repeat as in '%s x (dense 64, relu)'",
+                    show(count.p, count.n).text);
+    wisp_status st = WISP_OK;
+    if (look(r).n > 0) st = check_name(r, name = take(r));
+    if (st != WISP_OK) return st;
+    skip_blanks(r);
+    if (r->text[r->at] != '(')
+        return FAIL(r, r->at, "expected '(' and the layers to repeat, found '%s'",
+                    show_here(r).text);
+    struct turn *t = &r->turns[r->depth], *outer = r->depth ? t - 1 : NULL;
+    *t = (struct turn){ .opened = count.at,
+                        .body = ++r->at,
+                        .left = (int)times,
+                        .first_name = r->n_names,
+                        .first_layer = (int)r->n };
+    memcpy(t->name, name.p ? name.p : "", name.n);
+    if (name.n && find_name(r, name, own_names(r)))
+        return FAIL(r, name.at, "the name '%s' is there already", t->name);
+    if (outer && name.n && outer->name[0])
+        st = join(t->name, r, name.at, outer->name, outer->done, t->name);
+    else if (outer && name.n) t->name[0] = 0;
+    r->depth++;
+    return st;
+}
+
+/* Names of a turn that is over: outside they have the repeat's before them, or are gone. */
+static wisp_status leave_turn(struct reader *r, const struct turn *t)
+{
+    wisp_status st = WISP_OK;
+    /* Of a repeat in a repeat, names begin with its own name as it stands there. */
+    const char *dot = strrchr(t->name, '.'), *own = dot ? dot + 1 : t->name;
+    if (!t->name[0]) r->n_names = t->first_name;
+    for (size_t i = t->first_name; i < r->n_names && st == WISP_OK; i++)
+        st = join(r->names[i].name, r, t->opened, own, t->done, r->names[i].name);
+    return st;
+}
+
+static wisp_status close_turn(struct reader *r)
+{
+    size_t at = r->at++;
+    if (r->depth == 0) return FAIL(r, at, "')' without a '(' before it");
+    struct turn *t = &r->turns[r->depth - 1];
+    if ((int)r->n == t->first_layer) return FAIL(r, at, "a repeat without a layer");
+    wisp_status st = leave_turn(r, t);
+    if (st != WISP_OK) return st;
+    t->done++;
+    if (--t->left == 0) {
+        r->depth--;
+        return WISP_OK;
+    }
+    t->first_name = r->n_names;
+    t->first_layer = (int)r->n;
+    r->at = t->body;
+    return WISP_OK;
+}
+
+/* ---- the whole ---- */
+
+static wisp_status read_item(struct reader *r)
+{
+    struct word w = take(r);
+    if (w.n == 0) return FAIL(r, w.at, "expected a layer, found '%s'", show_here(r).text);
+    if (whole(w)) return open_repeat(r, w);
+    if (is(w, "as")) {
+        if (r->n && r->said[r->n - 1].kind->head)
+            return FAIL(r, w.at, "'%s' has no value to name", r->said[r->n - 1].kind->name);
+        return add_name(r, take(r), r->value);
+    }
+    if (is(w, "from")) {
+        struct word name = take(r);
+        if (!is(name, "rows")) return value_of(&r->value, r, name);
+        r->value = 0;
+        return WISP_OK;
+    }
+    return read_layer(r, w);
+}
+
+/* Behind an item stands a separator, or what ends the list. */
+static wisp_status end_item(struct reader *r)
+{
+    skip_blanks(r);
+    char c = r->text[r->at];
+    if (c == ',') r->at++;
+    else if (c && c != '\n' && c != ')')
+        return FAIL(r, r->at, "expected ',' or the end, found '%s'", show_here(r).text);
+    return WISP_OK;
+}
+
+static wisp_status read_all(struct reader *r)
+{
+    size_t bytes = strnlen(r->text, MOST_TEXT + 1);
+    if (bytes > MOST_TEXT)
+        return wisp_fail(r->err, WISP_EINVAL, "%s: a net of more than %d characters", r->where,
+                         MOST_TEXT);
+    wisp_status st = WISP_OK;
+    for (skip_lines(r); st == WISP_OK && r->text[r->at]; skip_lines(r)) {
+        const bool closes = r->text[r->at] == ')';
+        const int depth = r->depth;
+        st = closes ? close_turn(r) : read_item(r);
+        /* Behind "(", and where a turn begins again, comes an item. */
+        bool opened = r->depth > depth || (closes && r->depth == depth);
+        if (st == WISP_OK && !opened) st = end_item(r);
+    }
+    if (st == WISP_OK && r->depth)
+        st = FAIL(r, r->turns[r->depth - 1].opened, "a repeat without its ')'");
+    return st;
+}
+
+wisp_status wisp_say_net(struct wisp_said **out, int *n, const char *text, const char *where,
+                         const struct wisp_layer_kind *(*find)(const char *name), wisp_error *err)
+{
+    struct reader r = { .text = text, .where = where, .find = find, .err = err };
+    wisp_status st = read_all(&r);
+    if (st == WISP_OK && (r.n == 0 || !r.said[r.n - 1].kind->head))
+        st = read_layer(&r, (struct word){ "output", 6, r.at });
+    wisp_free(r.names);
+    if (st != WISP_OK) wisp_free(r.said);
+    *out = st == WISP_OK ? r.said : NULL;
+    *n = st == WISP_OK ? (int)r.n : 0;
+    return st;
+}

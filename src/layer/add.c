@@ -1,0 +1,46 @@
+/* Add: the sum of values of one shape, in the order in which they are named. */
+#include "layer/layer.h"
+
+#include <string.h>
+
+static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
+                        struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err)
+{
+    for (int i = 1; i < l->n_from; i++)
+        if (!wisp_same_shape(in[i]->shape, in[0]->shape))
+            return wisp_fail(err, WISP_EINVAL,
+                             "'add' needs values of one shape: the first has %zu units, number %d "
+                             "has %zu",
+                             in[0]->width, i + 1, in[i]->width);
+    return wisp_layer_plan_same(l, in, out, s, err);
+}
+
+static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
+                           const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
+{
+    const size_t n = s->batch->n * l->n_out;
+    (void)err;
+    memcpy(out->x, in[0]->x, n * sizeof *out->x);
+    for (int i = 1; i < l->n_from; i++) s->ctx->k->axpy(out->x, in[i]->x, 1, n);
+    return WISP_OK;
+}
+
+static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
+                            const struct wisp_act *out, wisp_error *err)
+{
+    (void)err;
+    for (int i = 0; i < l->n_from; i++)
+        memcpy(in[i]->g, out->g, s->batch->n * l->n_out * sizeof *out->g);
+    return WISP_OK;
+}
+
+const struct wisp_layer_kind wisp_layer_add = {
+    .name = "add",
+    .what = "the sum of several values",
+    .takes = WISP_FLAT,
+    .least_from = 2,
+    .most_from = WISP_MAX_FROM,
+    .plan = plan,
+    .forward = forward,
+    .backward = backward,
+};

@@ -1,0 +1,87 @@
+/* The net language: what texts mean, and what is said of those that mean nothing. */
+#include "test.h"
+#include "base/mem.h"
+#include "layer/layer.h"
+#include "model/net.h"
+
+#include <string.h>
+
+static wisp_error err;
+
+/* Layers as text: "kind(args)<values it reads>", named "NAME:" where they have names. */
+static const char *show(const struct wisp_said *s, int n)
+{
+    static char out[1 << 15];
+    size_t at = 0;
+    for (int i = 0; i < n; i++) {
+        at += (size_t)snprintf(out + at, sizeof out - at, "%s%s%s%s", i ? " " : "", s[i].name,
+                               s[i].name[0] ? ":" : "", s[i].kind->name);
+        for (int k = 0; s[i].kind->args && s[i].kind->args[k].name; k++)
+            at += (size_t)snprintf(out + at, sizeof out - at, "%s%g", k ? "," : "(", s[i].arg[k]);
+        if (s[i].kind->args) at += (size_t)snprintf(out + at, sizeof out - at, ")");
+        for (int k = 0; k < s[i].n_from; k++)
+            at += (size_t)snprintf(out + at, sizeof out - at, "%s%d", k ? "+" : "<", s[i].from[k]);
+    }
+    return out;
+}
+
+static void says(const char *text, const char *want)
+{
+    struct wisp_said *s;
+    int n;
+    wisp_status st = wisp_say_net(&s, &n, text, "--net", wisp_layer_kind_find, &err);
+    CHECK(st == WISP_OK, "'%s': %s", text, err.text);
+    if (st == WISP_OK)
+        CHECK(strcmp(show(s, n), want) == 0, "'%s':\n  %s\n  %s", text, show(s, n), want);
+    wisp_free(s);
+}
+
+static void test_meaning(void)
+{
+    TEST("say: lines of layers");
+    says("input 256, relu, dropout 0.3", "input(256)<0 relu<1 dropout(0.3)<2 output<3");
+    says("input 8", "input(8)<0 output<1");
+    says("  input   width=8 ,relu,", "input(8)<0 relu<1 output<2");
+    says("input 8, relu, output", "input(8)<0 relu<1 output<2");
+    says("input 1e2", "input(100)<0 output<1");
+    says("sparse radix 64, relu, sparse random 32 9",
+         "sparse(0,64,32)<0 relu<1 sparse(1,32,9)<2 output<3");
+    says("sparse width=64 form=random inputs=5", "sparse(1,64,5)<0 output<1");
+    says("sparse random inputs=5 64", "sparse(1,64,5)<0 output<1");
+    says("input 8 # rows\n\n  relu # max\r\n# nothing\ndense 4\n",
+         "input(8)<0 relu<1 dense(4)<2 output<3");
+    says("input 8,\nrelu", "input(8)<0 relu<1 output<2");
+
+    TEST("say: names and branches");
+    says("input 8 as a, relu", "a:input(8)<0 relu<1 output<2");
+    says("input 8, as a, relu, add a", "input(8)<0 relu<1 add<2+1 output<3");
+    says("input 8 as a, relu as b, from a, clip 2, add b a, output",
+         "a:input(8)<0 b:relu<1 clip(2)<1 add<3+2+1 output<4");
+    says("input 8 as left, from rows, input 8, concat left",
+         "left:input(8)<0 input(8)<0 concat<2+1 output<3");
+    says("input 8, as a, add a", "input(8)<0 add<1+1 output<2");
+    says("input 8, as a, as b, add a b", "input(8)<0 add<1+1+1 output<2");
+
+    TEST("say: repeats");
+    says("input 8, 2 x (dense 8, relu)", "input(8)<0 dense(8)<1 relu<2 dense(8)<3 relu<4 output<5");
+    says("input 8, 1 x(relu),", "input(8)<0 relu<1 output<2");
+    says("input 8, 2 x (as x, relu, add x), relu",
+         "input(8)<0 relu<1 add<2+1 relu<3 add<4+3 relu<5 output<6");
+    says("input 8, 2 x b (dense 8 as fc, relu as r), add b.0.fc b.1.r",
+         "input(8)<0 b.0.fc:dense(8)<1 b.0.r:relu<2 b.1.fc:dense(8)<3 b.1.r:relu<4 add<5+2+5 "
+         "output<6");
+    says("input 8, 2 x o (2 x i (relu as r)), add o.0.i.1.r",
+         "input(8)<0 o.0.i.0.r:relu<1 o.0.i.1.r:relu<2 o.1.i.0.r:relu<3 o.1.i.1.r:relu<4 "
+         "add<5+3 output<6");
+    says("input 8, 2 x o (1 x i (relu as r), add i.0.r)",
+         "input(8)<0 o.0.i.0.r:relu<1 add<2+2 o.1.i.0.r:relu<3 add<4+4 output<5");
+    says("input 8, 2 x (1 x i (relu as r))", "input(8)<0 relu<1 relu<2 output<3");
+    says("input 8\n2 x (\n  relu\n\n  dense 8,\n)\nrelu",
+         "input(8)<0 relu<1 dense(8)<2 relu<3 dense(8)<4 relu<5 output<6");
+}
+
+int main(void)
+{
+    test_meaning();
+    return test_end();
+}
