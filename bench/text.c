@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     FILE *f = argc == 3 ? fopen(argv[2], "r") : NULL;
     if (!f) return fprintf(stderr, "usage: text MODEL LINES\n"), 2;
     if (wisp_config_create(&cfg, &err) || wisp_context_create(&ctx, 1, &err) ||
-        wisp_model_load(&m, argv[1], &err) || wisp_predictor_create(&p, ctx, m, K, &err))
+        wisp_model_load(&m, argv[1], &err) || wisp_predictor_create(&p, ctx, m, NULL, K, &err))
         return complain(&err);
     size_t n = 0;
     while (n < MOST && fgets(line, sizeof line, f)) {

@@ -72,7 +72,8 @@ static wisp_status level_up(struct answers *s, size_t i, wisp_error *err)
 {
     struct level *l = &s->levels[i];
     if (l->predictor) return WISP_OK;
-    wisp_status st = wisp_predictor_create(&l->predictor, s->ctx, s->model, l->k, err);
+    wisp_status st =
+        wisp_predictor_create(&l->predictor, s->ctx, s->model, s->args->cfg, l->k, err);
     if (st != WISP_OK) return st;
     l->labels = malloc(l->rows * l->k * sizeof *l->labels);
     l->scores = malloc(l->rows * l->k * sizeof *l->scores);
@@ -116,7 +117,7 @@ int answers_init(struct answers *s, const struct args *a)
 /* A threshold on scores that are no probabilities would not do what it says. */
 static void tell_raw(const struct answers *s)
 {
-    if (s->threshold > 0 && !wisp_model_calibrated(s->model) &&
+    if (s->threshold > 0 && !wisp_predictor_calibrated(s->levels[0].predictor) &&
         strcmp(args_text(s->args, "scores"), "raw") != 0)
         tell("scores    the model has no calibration for --inference %s (too few validation rows, "
              "or none, when it was trained): --threshold takes its raw scores",
@@ -127,8 +128,8 @@ wisp_status answers_open(struct answers *s, wisp_context *ctx, const wisp_model 
 {
     s->ctx = ctx;
     s->model = m;
-    if (!args_on(s->args, "quiet")) tell_raw(s);
     wisp_status st = level_up(s, 0, err);
+    if (st == WISP_OK && !args_on(s->args, "quiet")) tell_raw(s);
     if (st != WISP_OK || !s->args->out) return st;
     if ((s->to = open_write(s->args->out, 0))) return WISP_OK;
     return refuse(err, WISP_EIO, "-o: %.300s: cannot be written: %s", s->args->out,

@@ -82,7 +82,7 @@ static wisp_status eval(const struct args *a, wisp_error *err)
     wisp_status st = open_context(&ctx, a, err);
     if (st == WISP_OK) st = load_model(&model, a, err);
     if (st == WISP_OK) /* before data are read, which may take long */
-        st = wisp_model_device(model, args_text(a, "device"), err);
+        st = wisp_predictor_check(model, a->cfg, err);
     if (st == WISP_OK) st = wisp_data_open(&data, ctx, a->files[1], a->cfg, model, err);
     if (st == WISP_OK) st = wisp_eval(&report, ctx, model, data, a->cfg, err);
     if (st == WISP_OK && args_on(a, "json")) printf("%s\n", wisp_report_json(report));

@@ -18,9 +18,6 @@ static wisp_status predict(struct job *j, wisp_error *err)
     wisp_data *d = NULL;
     wisp_status st = open_context(&j->ctx, j->a, err);
     if (st == WISP_OK) st = load_model(&j->model, j->a, err);
-    if (st == WISP_OK) st = wisp_model_inference(j->model, args_text(j->a, "inference"), err);
-    if (st == WISP_OK) st = wisp_model_scores(j->model, args_text(j->a, "scores"), err);
-    if (st == WISP_OK) st = wisp_model_device(j->model, args_text(j->a, "device"), err);
     if (st == WISP_OK) st = answers_open(&j->answers, j->ctx, j->model, err);
     bool stream = strcmp(j->a->files[1], "-") == 0;
     if (st == WISP_OK && stream && wisp_format_by_lines(args_text(j->a, "format"))) {

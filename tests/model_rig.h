@@ -110,6 +110,28 @@ static inline wisp_config *config(const char *more)
     return c;
 }
 
+/* A predictor with settings: "inference sparse scores raw".  NULL: refused, err says why. */
+static inline wisp_predictor *predictor_so(wisp_context *with, const struct wisp_model *m, size_t k,
+                                           const char *how)
+{
+    wisp_config *c = config(how);
+    wisp_predictor *p;
+    CHECK((wisp_predictor_create(&p, with, m, c, k, &err) == WISP_OK) == !!p, "%s", err.text);
+    wisp_config_free(c);
+    return p;
+}
+
+/* wisp_predict with settings. */
+static inline wisp_status predict_so(int32_t *labels, float *scores, wisp_context *with,
+                                     const struct wisp_model *m, const wisp_data *d, size_t first,
+                                     size_t n, size_t k, const char *how)
+{
+    wisp_predictor *p = predictor_so(with, m, k, how);
+    wisp_status st = p ? wisp_predictor_run(labels, scores, p, d, first, n, &err) : err.code;
+    wisp_predictor_free(p);
+    return st;
+}
+
 /* ---- data and a model ---- */
 
 static inline wisp_data *words(void)

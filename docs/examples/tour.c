@@ -69,7 +69,9 @@ int main(void)
 
     int32_t labels[LABELS * BEST]; /* (rows, k): the best labels of the first rows, best first */
     float scores[LABELS * BEST];
-    must(wisp_predict(labels, scores, ctx, model, rows, 0, LABELS, BEST, &err));
+    wisp_predictor *predictor = NULL; /* it reads options of its own: inference, scores, device */
+    must(wisp_predictor_create(&predictor, ctx, model, cfg, BEST, &err));
+    must(wisp_predictor_run(labels, scores, predictor, rows, 0, LABELS, &err));
     for (int i = 0; i < LABELS * BEST; i++) {
         size_t bytes; /* rows from arrays bring no names, so that this is NULL here */
         const char *name = wisp_model_label_name(model, labels[i], &bytes);
@@ -81,6 +83,7 @@ int main(void)
 
     wisp_report_free(run); /* whoever creates frees */
     wisp_report_free(quality);
+    wisp_predictor_free(predictor);
     wisp_model_free(model);
     wisp_data_free(rows);
     wisp_config_free(cfg);

@@ -371,21 +371,6 @@ WISP_API int32_t wisp_model_label(const wisp_model *m, const char *name, size_t 
 /* JSON: architecture, options, tensors, sizes.  Lives as long as the model. */
 WISP_API const char *wisp_model_describe(const wisp_model *m);
 
-/* How wisp_predict finds the best labels: "exact" (all are scored; the default) or "sparse" (those
- * that the model's index names; WISP_ENOTSUP where it has none). */
-WISP_API wisp_status wisp_model_inference(wisp_model *m, const char *how, wisp_error *err);
-/* What its scores are: "calibrated" (the default): probabilities that a label applies, fitted on
- * the validation rows of the training run; or "raw": the loss's own, the softmax's share or the
- * sigmoid of each label alone.  The order of labels is the same. */
-WISP_API wisp_status wisp_model_scores(wisp_model *m, const char *which, wisp_error *err);
-/* 1 where scores are calibrated, as inference and scores are set; 0 where they are raw: asked for,
- * or the model has no calibration (it had no validation rows, or too few to do better than raw). */
-WISP_API int wisp_model_calibrated(const wisp_model *m);
-/* Where wisp_predict works: on the "cpu" (the default), or on a card, "cuda": exact prediction of
- * up to 64 labels a row, the same answers up to rounding.  WISP_ENOTSUP says why not: no card, a
- * net that is not there on it, weights of int8. */
-WISP_API wisp_status wisp_model_device(wisp_model *m, const char *device, wisp_error *err);
-
 /* Writes the model to 'path' with smaller weights, to predict with: type "bf16" (half the bytes) or
  * "int8" (a quarter; one scale a row).  The weights of the input and of the output layer become
  * narrow, all else stays.  WISP_EINVAL where the model's weights are as narrow already,
@@ -404,8 +389,8 @@ WISP_API wisp_status wisp_model_quantize(const wisp_model *m, const char *path, 
 WISP_API wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
                                const wisp_data *d, const wisp_config *cfg, wisp_error *err);
 /* The k best labels of rows first .. first+n-1, best first, ties by smaller id.
- * labels and scores are (n, k); missing places (k > labels) hold -1.  Scores are
- * probabilities, as wisp_model_scores says. */
+ * labels and scores are (n, k); missing places (k > labels) hold -1.  As a predictor
+ * without options does it: exact, on the CPU, and scores are probabilities. */
 WISP_API wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *ctx,
                                   const wisp_model *m, const wisp_data *d, size_t first, size_t n,
                                   size_t k, wisp_error *err);
@@ -414,13 +399,29 @@ WISP_API wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *
  * only computes.  It starts no thread, and allocates nothing unless the rows of a batch (256 of
  * them, or fewer) have more than 65,536 features or 16,384 labels together and more than any batch
  * before.  One row is predicted by the calling thread alone; larger n is cut into batches, which
- * all threads of the context work on.  How and where is what wisp_model_inference and
- * wisp_model_device have set before; context and model are borrowed until the predictor is freed,
- * and several predictors (of contexts of their own) may share a model.  The answers are those of
- * wisp_predict, to the last bit for any number of threads and of rows from two on; a call for one
- * row computes it by itself, which is faster and rounds otherwise (some 1e-6 of a score). */
+ * all threads of the context work on.  Context and model are borrowed until the predictor is freed;
+ * the options are read when it is made.  Several predictors (of contexts of their own) may share a
+ * model, each with settings of its own.  The answers are those of wisp_predict, to the last bit for
+ * any number of threads and of rows from two on; a call for one row computes it by itself, which is
+ * faster and rounds otherwise (some 1e-6 of a score).  Options (NULL: all at their defaults):
+ *   "inference"  how the best labels are found: "exact" (all are scored; the default) or "sparse"
+ *                (those that the model's index names; WISP_ENOTSUP where it has none)
+ *   "scores"     what scores are: "calibrated" (the default), probabilities that a label applies,
+ *                fitted on the validation rows of the training run; or "raw", the loss's own, the
+ *                softmax's share or the sigmoid of each label alone.  The order is the same
+ *   "device"     where: on the "cpu" (the default), or on a card, "cuda": exact prediction of up to
+ *                64 labels a row, the same answers up to rounding.  WISP_ENOTSUP says why not: no
+ *                card, a net that is not there on it, weights of int8 */
 WISP_API wisp_status wisp_predictor_create(wisp_predictor **out, wisp_context *ctx,
-                                           const wisp_model *m, size_t k, wisp_error *err);
+                                           const wisp_model *m, const wisp_config *cfg, size_t k,
+                                           wisp_error *err);
+/* Could one be made?  Has the model the index, is there the card that these options ask for?  For
+ * those who want to know before they read their rows: nothing is allocated. */
+WISP_API wisp_status wisp_predictor_check(const wisp_model *m, const wisp_config *cfg,
+                                          wisp_error *err);
+/* 1 where its scores are calibrated; 0 where they are raw: asked for, or the model has no
+ * calibration (it had no validation rows, or too few to do better than raw). */
+WISP_API int wisp_predictor_calibrated(const wisp_predictor *p);
 WISP_API wisp_status wisp_predictor_run(int32_t *labels, float *scores, wisp_predictor *p,
                                         const wisp_data *d, size_t first, size_t n,
                                         wisp_error *err);

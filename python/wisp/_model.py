@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Optional, Protocol, Tuple
 import numpy as np
 
 from . import _library as library
+from . import _options as options
 
 KEPT = 8  # predictors that wait for the next call
 
@@ -27,13 +28,10 @@ class Predictor(library.Handle):
 
     def __init__(self, ctx: library.Handle, model: library.Handle, setting: Setting) -> None:
         k, _, inference, scores, device = setting
-        # The model's own settings count while a predictor is made, and only then.
-        library.call("wisp_model_inference", model, inference.encode())
-        library.call("wisp_model_scores", model, scores.encode())
-        library.call("wisp_model_device", model, device.encode())
-        super().__init__("wisp_predictor_create", "wisp_predictor_free", ctx, model, k, keep=(ctx, model))
+        cfg = options.config({"inference": inference, "scores": scores, "device": device})
+        super().__init__("wisp_predictor_create", "wisp_predictor_free", ctx, model, cfg, k, keep=(ctx, model))
         self.setting = setting
-        self.calibrated = bool(library.lib.wisp_model_calibrated(model))  # what its scores are
+        self.calibrated = bool(library.lib.wisp_predictor_calibrated(self))  # what its scores are
         self.labels, self.scores = _room(1, k)  # for one row
         self.at = self.labels.ctypes.data, self.scores.ctypes.data
 

@@ -99,13 +99,12 @@ static bool is_right(const struct wisp_data *d, size_t row, int32_t label)
 static wisp_status measure(struct timing *t, const struct subject *s, wisp_context *ctx,
                            bool sparse, size_t batch, size_t least, double seconds, wisp_error *err)
 {
-    static const char *const ways[] = { "exact", "sparse" };
     int32_t labels[WISP_SCORE_BATCH * K];
     float scores[WISP_SCORE_BATCH * K];
     wisp_predictor *p = NULL;
     size_t calls = (s->n + batch - 1) / batch;
-    wisp_status st = wisp_model_inference(s->m, ways[sparse], err);
-    if (st == WISP_OK) st = wisp_predictor_create(&p, ctx, s->m, K, err);
+    const struct wisp_prediction how = { .sparse = sparse };
+    wisp_status st = wisp_predictor_make(&p, ctx, s->m, how, K, err);
     t->n = t->rows = t->hits = 0;
     t->all = 0;
     for (; st == WISP_OK && t->n < CALLS && (t->n < least || t->all < seconds); t->n++) {

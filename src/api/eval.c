@@ -1,9 +1,9 @@
 /* wisp_eval: metrics on labelled rows, by exact prediction (on the CPU or a card) or by sparse
  * beside exact. */
+#include "api/predictor.h"
 #include "base/report.h"
 #include "config/options.h"
 #include "model/metrics.h"
-#include "model/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,13 +168,13 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
     *out = NULL;
     size_t cuts[WISP_MAX_CUTS], n_cuts, n_ab;
     double ab[2], began = wisp_now();
-    bool sparse = strcmp(wisp_opt_text(cfg, OPT_INFERENCE), "sparse") == 0;
-    bool cuda = strcmp(wisp_opt_text(cfg, OPT_DEVICE), "cuda") == 0;
+    const struct wisp_prediction how = wisp_prediction_of(cfg);
+    const bool sparse = how.sparse;
     wisp_status st = cut_offs(cuts, &n_cuts, cfg, err);
     if (st == WISP_OK) st = wisp_opt_list(ab, &n_ab, 2, cfg, OPT_PROPENSITY, err);
     if (st != WISP_OK) return st;
     if (n_ab != 2) return wisp_fail(err, WISP_EINVAL, "--propensity: expected two numbers A,B");
-    if (sparse && cuda) return wisp_not_on_card(err, "sparse prediction");
+    if ((st = wisp_prediction_check(how, m, err)) != WISP_OK) return st;
     struct both b = { 0 };
     struct scores scores = { .map = wisp_model_calibration(m, sparse) };
     struct wisp_metrics *metrics[] = { &b.by_exact, &b.by_sparse };
@@ -182,7 +182,7 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
         st = wisp_metrics_init(metrics[i], cuts, n_cuts, m->label_rows, m->net.n_labels, m->n_train,
                                ab[0], ab[1], err);
     if (st == WISP_OK) st = wisp_scorer_init(&b.exact, m, ctx, cuts[n_cuts - 1], err);
-    if (st == WISP_OK && cuda) st = wisp_scorer_use_card(&b.exact, NULL, false, err);
+    if (st == WISP_OK && how.cuda) st = wisp_scorer_use_card(&b.exact, NULL, false, err);
     if (st == WISP_OK && sparse &&
         (st = wisp_scorer_init(&b.sparse, m, ctx, cuts[n_cuts - 1], err)) == WISP_OK)
         st = wisp_scorer_use_votes(&b.sparse, err);

@@ -1,58 +1,59 @@
 /* Prediction: a predictor holds all that a call needs, so that calls only compute. */
 #include "api/predictor.h"
 #include "base/mem.h"
+#include "config/options.h"
 
 #include <string.h>
 
-wisp_status wisp_model_inference(wisp_model *m, const char *how, wisp_error *err)
+struct wisp_prediction wisp_prediction_of(const wisp_config *cfg)
 {
-    bool sparse = strcmp(how, "sparse") == 0;
-    if (!sparse && strcmp(how, "exact") != 0)
-        return wisp_fail(err, WISP_EINVAL, "inference: '%s' is not exact or sparse", how);
-    if (sparse && !m->votes.start) return wisp_no_index(err);
-    m->sparse = sparse;
-    return WISP_OK;
+    return (struct wisp_prediction){
+        .sparse = strcmp(wisp_opt_text(cfg, OPT_INFERENCE), "sparse") == 0,
+        .raw = strcmp(wisp_opt_text(cfg, OPT_SCORES), "raw") == 0,
+        .cuda = strcmp(wisp_opt_text(cfg, OPT_DEVICE), "cuda") == 0,
+    };
 }
 
-wisp_status wisp_model_scores(wisp_model *m, const char *which, wisp_error *err)
+wisp_status wisp_prediction_check(struct wisp_prediction how, const wisp_model *m, wisp_error *err)
 {
-    bool raw = strcmp(which, "raw") == 0;
-    if (!raw && strcmp(which, "calibrated") != 0)
-        return wisp_fail(err, WISP_EINVAL, "scores: '%s' is not calibrated or raw", which);
-    m->raw = raw;
-    return WISP_OK;
+    if (how.sparse && !m->votes.start) return wisp_no_index(err);
+    if (how.sparse && how.cuda) return wisp_not_on_card(err, "sparse prediction");
+    return how.cuda ? wisp_card_check(m, err) : WISP_OK;
 }
 
-int wisp_model_calibrated(const wisp_model *m)
+wisp_status wisp_predictor_make(wisp_predictor **out, wisp_context *ctx, const wisp_model *m,
+                                struct wisp_prediction how, size_t k, wisp_error *err)
 {
-    return wisp_model_calibration(m, m->sparse) != NULL;
-}
-
-wisp_status wisp_model_device(wisp_model *m, const char *device, wisp_error *err)
-{
-    bool cuda = strcmp(device, "cuda") == 0;
-    if (!cuda && strcmp(device, "cpu") != 0)
-        return wisp_fail(err, WISP_EINVAL, "device: '%s' is not cpu or cuda", device);
-    wisp_status st = cuda ? wisp_card_check(m, err) : WISP_OK;
-    if (st == WISP_OK) m->cuda = cuda;
+    *out = NULL;
+    if (k == 0) return wisp_fail(err, WISP_EINVAL, "k must be 1 or more");
+    wisp_status st = wisp_prediction_check(how, m, err);
+    if (st != WISP_OK) return st;
+    wisp_predictor *p = wisp_zalloc(1, sizeof *p);
+    if (!p) return wisp_fail_mem(err, sizeof *p, "a predictor");
+    p->k = k;
+    p->map = how.raw ? NULL : wisp_model_calibration(m, how.sparse);
+    st = wisp_scorer_init(&p->scorer, m, ctx, k, err);
+    if (st == WISP_OK && how.sparse) st = wisp_scorer_use_votes(&p->scorer, err);
+    if (st == WISP_OK && how.cuda) st = wisp_scorer_use_card(&p->scorer, NULL, false, err);
+    if (st == WISP_OK) *out = p;
+    else wisp_predictor_free(p);
     return st;
 }
 
 wisp_status wisp_predictor_create(wisp_predictor **out, wisp_context *ctx, const wisp_model *m,
-                                  size_t k, wisp_error *err)
+                                  const wisp_config *cfg, size_t k, wisp_error *err)
 {
-    *out = NULL;
-    if (k == 0) return wisp_fail(err, WISP_EINVAL, "k must be 1 or more");
-    wisp_predictor *p = wisp_zalloc(1, sizeof *p);
-    if (!p) return wisp_fail_mem(err, sizeof *p, "a predictor");
-    p->k = k;
-    p->map = wisp_model_calibration(m, m->sparse);
-    wisp_status st = wisp_scorer_init(&p->scorer, m, ctx, k, err);
-    if (st == WISP_OK && m->sparse) st = wisp_scorer_use_votes(&p->scorer, err);
-    if (st == WISP_OK && m->cuda) st = wisp_scorer_use_card(&p->scorer, NULL, false, err);
-    if (st == WISP_OK) *out = p;
-    else wisp_predictor_free(p);
-    return st;
+    return wisp_predictor_make(out, ctx, m, wisp_prediction_of(cfg), k, err);
+}
+
+wisp_status wisp_predictor_check(const wisp_model *m, const wisp_config *cfg, wisp_error *err)
+{
+    return wisp_prediction_check(wisp_prediction_of(cfg), m, err);
+}
+
+int wisp_predictor_calibrated(const wisp_predictor *p)
+{
+    return p->map != NULL;
 }
 
 void wisp_predictor_free(wisp_predictor *p)
@@ -127,7 +128,7 @@ wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *ctx, cons
                          const wisp_data *d, size_t first, size_t n, size_t k, wisp_error *err)
 {
     wisp_predictor *p;
-    wisp_status st = wisp_predictor_create(&p, ctx, m, k, err);
+    wisp_status st = wisp_predictor_create(&p, ctx, m, NULL, k, err);
     if (st == WISP_OK) st = wisp_predictor_run(labels, scores, p, d, first, n, err);
     wisp_predictor_free(p);
     return st;

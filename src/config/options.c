@@ -545,7 +545,7 @@ double wisp_opt_num(const wisp_config *c, enum wisp_opt o)
 
 const char *wisp_opt_text(const wisp_config *c, enum wisp_opt o)
 {
-    return c->text[o] ? c->text[o] : table[o].fallback;
+    return c && c->text[o] ? c->text[o] : table[o].fallback;
 }
 
 bool wisp_opt_given(const wisp_config *c, enum wisp_opt o)

@@ -48,7 +48,7 @@ static const char *const calibrations[WISP_N_WAYS] = { "calibration.exact", "cal
 const struct wisp_calibration *wisp_model_calibration(const struct wisp_model *m, bool sparse)
 {
     const struct wisp_calibration *c = m->calibration[sparse ? WISP_SPARSE : WISP_EXACT];
-    return m->raw || !c || wisp_calibration_is_raw(c) ? NULL : c;
+    return !c || wisp_calibration_is_raw(c) ? NULL : c;
 }
 
 /* ---- saving ---- */

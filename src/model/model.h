@@ -35,9 +35,6 @@ struct wisp_model {
     const struct wisp_calibration *calibration[WISP_N_WAYS];
     struct wisp_calibration fitted[WISP_N_WAYS];
     size_t n_train;
-    bool raw;                     /* scores are left as the loss has them */
-    bool sparse;                  /* predict by votes */
-    bool cuda;                    /* predict on a card */
     char *options;                /* of the training run: lines "key=value" */
     char *card;                   /* what the run chose, on which data: lines (about.h) */
     char validation[120];         /* more of its measures: lines */

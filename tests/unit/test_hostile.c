@@ -180,13 +180,13 @@ static void test_rows(void)
             if (sparse) {
                 CHECK(wisp_votes_make(&m->votes, ctx, tame, 2, &m->values, 1, &err) == WISP_OK,
                       "%s", err.text);
-                CHECK(wisp_model_inference(m, "sparse", &err) == WISP_OK, "%s", err.text);
                 set(c, "inference", "sparse");
             }
-            CHECK(wisp_predict(labels, scores, ctx, m, tame, 0, 3, 2, &err) == WISP_OK, "%s",
+            const char *how = sparse ? "inference sparse" : "inference exact";
+            CHECK(predict_so(labels, scores, ctx, m, tame, 0, 3, 2, how) == WISP_OK, "%s",
                   err.text);
-            expect_row_2(wisp_predict(labels, scores, ctx, m, d, 0, 3, 2, &err), losses[i]);
-            expect_row_2(wisp_predict(labels, scores, ctx, m, d, 1, 1, 1, &err), losses[i]);
+            expect_row_2(predict_so(labels, scores, ctx, m, d, 0, 3, 2, how), losses[i]);
+            expect_row_2(predict_so(labels, scores, ctx, m, d, 1, 1, 1, how), losses[i]);
             CHECK(wisp_eval(&r, ctx, m, tame, c, &err) == WISP_OK, "%s", err.text);
             wisp_report_free(r);
             r = NULL;
@@ -201,8 +201,7 @@ static void test_rows(void)
         for (int r = 0; r <= MANY; r++) ptr[r] = 2 * r;
         for (int e = 0; e < 2 * MANY; e++)
             idx[e] = e % 2, val[e] = e / 2 == BAD ? (e % 2 ? 3.4e38f : -3.4e38f) : 1;
-        wisp_predictor *p = NULL;
-        CHECK(wisp_predictor_create(&p, ctx, m, 1, &err) == WISP_OK, "%s", err.text);
+        wisp_predictor *p = predictor_so(ctx, m, 1, "inference sparse");
         wisp_status st =
             wisp_predictor_run_csr(many, best, p, MANY, 2, ptr, idx, val, WISP_CSR_PTR64, &err);
         CHECK(st == WISP_ENUMERIC && strstr(err.text, "row 591:") && err.row == 591, "%d %s", st,

@@ -1,9 +1,10 @@
 /* Predictors: the answers of a plain program in double precision, whatever the batch, and no memory
- * taken by a call; the limits and the benchmark of prediction. */
+ * taken by a call; settings of their own; the limits and the benchmark of prediction. */
 #include "model_rig.h"
 #include "api/limits.h"
 
 #include <math.h>
+#include <pthread.h>
 
 enum { FEATURES = 90, LABELS = 700, N = 600, K = 5, WIDTH = 8 };
 
@@ -36,8 +37,7 @@ static struct wisp_model *trained(const wisp_data *d, const char *more)
     wisp_report *r = NULL;
     struct wisp_model *m = NULL;
     CHECK(wisp_train(&r, ctx, c, d, NULL, model, NULL, NULL, &err) == WISP_OK &&
-              wisp_model_load(&m, model, &err) == WISP_OK &&
-              wisp_model_scores(m, "raw", &err) == WISP_OK, /* what the plain program computes */
+              wisp_model_load(&m, model, &err) == WISP_OK,
           "'%s': %s", more, err.text);
     wisp_report_free(r);
     wisp_config_free(c);
@@ -45,13 +45,14 @@ static struct wisp_model *trained(const wisp_data *d, const char *more)
     return m;
 }
 
-static wisp_predictor *predictor(wisp_context *with, struct wisp_model *m, const char *how,
+/* Its scores are raw: what the plain program computes. */
+static wisp_predictor *predictor(wisp_context *with, const struct wisp_model *m, const char *how,
                                  size_t k)
 {
-    wisp_predictor *p = NULL;
-    CHECK(wisp_model_inference(m, how, &err) == WISP_OK &&
-              wisp_predictor_create(&p, with, m, k, &err) == WISP_OK,
-          "%s", err.text);
+    char settings[60];
+    snprintf(settings, sizeof settings, "inference %s scores raw", how);
+    wisp_predictor *p = predictor_so(with, m, k, settings);
+    CHECK(p, "%s", err.text);
     if (!p) abort();
     return p;
 }
@@ -174,14 +175,83 @@ static void test_answers(void)
                 CHECK(good, "%d threads, calls of %zu rows", threads, batches[b]);
                 wisp_predictor_free(p);
             }
-            CHECK(wisp_predict(a.label, a.score, own, m, d, 0, N, K, &err) == WISP_OK, "%s",
-                  err.text);
-            CHECK(memcmp(&a, &first, sizeof a) == 0, "wisp_predict answers otherwise");
             wisp_context_free(own);
         }
         if (way) check_sparse(m, d, &first);
         else check_exact(m, d, &first);
     }
+    wisp_model_free(m);
+    wisp_data_free(d);
+}
+
+/* ---- several predictors of a model ---- */
+
+struct asker { /* a thread with a predictor and a context of its own */
+    pthread_t thread;
+    const char *how;
+    bool raw;
+    const wisp_data *d;
+    wisp_context *ctx;
+    wisp_predictor *p;
+    struct answers alone, now;
+    int n_other; /* runs that gave other answers, or failed */
+};
+
+static void *ask_often(void *arg)
+{
+    struct asker *t = arg;
+    for (int i = 0; i < 20; i++) {
+        memset(&t->now, 0x7f, sizeof t->now);
+        wisp_status st = wisp_predictor_run(t->now.label, t->now.score, t->p, t->d, 0, N, NULL);
+        t->n_other += st != WISP_OK || memcmp(&t->now, &t->alone, sizeof t->now) != 0;
+    }
+    return NULL;
+}
+
+static void test_settings(void)
+{
+    static struct asker t[] = { { .how = "inference exact scores raw", .raw = true },
+                                { .how = "inference exact scores calibrated" },
+                                { .how = "inference sparse scores raw", .raw = true },
+                                { .how = "inference sparse scores calibrated" } };
+    enum { N_ASKERS = sizeof t / sizeof *t };
+    wisp_data *d = planted(N, 0);
+    struct wisp_model *m = trained(d, "index yes epochs 6 lr 0.05 holdout 0.4");
+    TEST("settings: one model, four predictors, each in a thread, each with answers of its own");
+    for (int i = 0; i < N_ASKERS; i++) {
+        t[i].d = d;
+        CHECK(wisp_context_create(&t[i].ctx, 1 + i % 2, &err) == WISP_OK, "%s", err.text);
+        t[i].p = predictor_so(t[i].ctx, m, K, t[i].how);
+        CHECK(t[i].p && wisp_predictor_calibrated(t[i].p) == !t[i].raw, "%s: %s", t[i].how,
+              err.text);
+        CHECK(predict_so(t[i].alone.label, t[i].alone.score, ctx, m, d, 0, N, K, t[i].how) ==
+                  WISP_OK,
+              "%s", err.text);
+        for (int k = 0; k < i; k++)
+            CHECK(memcmp(&t[i].alone, &t[k].alone, sizeof t[i].alone) != 0,
+                  "%s, %s: the same answers", t[i].how, t[k].how);
+    }
+    for (int i = 0; i < N_ASKERS; i++)
+        CHECK(pthread_create(&t[i].thread, NULL, ask_often, &t[i]) == 0, "no thread");
+    for (int i = 0; i < N_ASKERS; i++) {
+        pthread_join(t[i].thread, NULL);
+        CHECK(t[i].n_other == 0, "%s: %d of 20 runs answer otherwise", t[i].how, t[i].n_other);
+        wisp_predictor_free(t[i].p);
+        wisp_context_free(t[i].ctx);
+    }
+    TEST("settings: without options exact and calibrated, as wisp_predict");
+    static struct answers a;
+    wisp_predictor *p = NULL;
+    CHECK(wisp_predictor_create(&p, ctx, m, NULL, K, &err) == WISP_OK &&
+              wisp_predictor_run(a.label, a.score, p, d, 0, N, &err) == WISP_OK &&
+              memcmp(&a, &t[1].alone, sizeof a) == 0,
+          "a predictor: %s", err.text);
+    wisp_predictor_free(p);
+    memset(&a, 0x7f, sizeof a);
+    CHECK(wisp_predict(a.label, a.score, ctx, m, d, 0, N, K, &err) == WISP_OK &&
+              memcmp(&a, &t[1].alone, sizeof a) == 0,
+          "wisp_predict: %s", err.text);
+    CHECK(wisp_predictor_check(m, NULL, &err) == WISP_OK, "%s", err.text);
     wisp_model_free(m);
     wisp_data_free(d);
 }
@@ -305,7 +375,7 @@ static void test_refused(void)
     int32_t label[LABELS + 9];
     float score[LABELS + 9];
     TEST("refused: k 0, rows that are not there; more than there are labels is fine");
-    CHECK(wisp_predictor_create(&p, ctx, m, 0, &err) == WISP_EINVAL && !p, "k 0");
+    CHECK(wisp_predictor_create(&p, ctx, m, NULL, 0, &err) == WISP_EINVAL && !p, "k 0");
     wisp_predictor_free(NULL);
     p = predictor(ctx, m, "exact", LABELS + 9);
     CHECK(wisp_predictor_run(label, score, p, d, 30, 1, &err) == WISP_EINVAL &&
@@ -317,34 +387,34 @@ static void test_refused(void)
     for (size_t c = LABELS - 1; c < LABELS + 9; c++)
         CHECK((label[c] == -1 && score[c] == 0) == (c >= LABELS), "place %zu: %d", c, label[c]);
     wisp_predictor_free(p);
-    TEST("a device: cpu, cuda where there is a card, no other");
-    CHECK(wisp_model_device(m, "tpu", &err) == WISP_EINVAL &&
-              strcmp(err.text, "device: 'tpu' is not cpu or cuda") == 0,
-          "%s", err.text);
-    wisp_status card = wisp_model_device(m, "cuda", &err);
+    TEST("a device: cpu, cuda where there is a card; sparse prediction only on the cpu");
+    wisp_config *cuda = config("device cuda");
+    wisp_status card = wisp_predictor_check(m, cuda, &err);
     CHECK(card == WISP_OK ||
-              (card == WISP_ENOTSUP && strncmp(err.text, "--device cuda: ", 15) == 0 && !m->cuda),
+              (card == WISP_ENOTSUP && strncmp(err.text, "--device cuda: ", 15) == 0),
           "%d, %s", card, err.text);
-    m->cuda = true; /* a predictor asks again */
-    CHECK(wisp_predictor_create(&p, ctx, m, K, &err) == card && !p == (card != WISP_OK), "%s",
+    CHECK(wisp_predictor_create(&p, ctx, m, cuda, K, &err) == card && !p == (card != WISP_OK), "%s",
           err.text);
     wisp_predictor_free(p);
-    CHECK(wisp_model_device(m, "cpu", &err) == WISP_OK && !m->cuda, "%s", err.text);
+    wisp_config_free(cuda);
     TEST("each failing allocation of a predictor");
     wisp_model_free(m);
     m = trained(d, "index yes");
+    p = predictor_so(ctx, m, K, "inference sparse device cuda");
+    CHECK(!p && err.code == WISP_ENOTSUP, "sparse prediction on a card: %s", err.text);
     for (int way = 0; way < 2; way++) {
-        CHECK(wisp_model_inference(m, way ? "sparse" : "exact", &err) == WISP_OK, "%s", err.text);
+        wisp_config *c = config(way ? "inference sparse" : "");
         long live = wisp_mem_live, n = 0;
         for (;; n++) {
             wisp_mem_budget = n;
-            wisp_status st = wisp_predictor_create(&p, ctx, m, K, &err);
+            wisp_status st = wisp_predictor_create(&p, ctx, m, c, K, &err);
             wisp_mem_budget = -1;
             if (st == WISP_OK) break;
             CHECK(st == WISP_ENOMEM && !p && wisp_mem_live == live, "after %ld: %s", n, err.text);
         }
         CHECK(n > 10, "%ld allocations", n);
         wisp_predictor_free(p);
+        wisp_config_free(c);
     }
     wisp_model_free(m);
     wisp_data_free(d);
@@ -392,6 +462,7 @@ int main(void)
 {
     rig_init();
     test_answers();
+    test_settings();
     test_csr();
     test_long_rows();
     test_refused();

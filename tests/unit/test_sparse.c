@@ -66,10 +66,9 @@ static struct answers ask(wisp_context *with, struct wisp_model *m, const wisp_d
                           const char *how)
 {
     struct answers a = { d->n_rows, k, malloc(d->n_rows * k * 4), malloc(d->n_rows * k * 4) };
-    CHECK(wisp_model_inference(m, how, &err) == WISP_OK &&
-              wisp_model_scores(m, "raw", &err) == WISP_OK && /* exact and sparse compare */
-              wisp_predict(a.label, a.score, with, m, d, 0, a.n, k, &err) == WISP_OK,
-          "%s", err.text);
+    char settings[60]; /* raw: exact and sparse compare */
+    snprintf(settings, sizeof settings, "inference %s scores raw", how);
+    CHECK(predict_so(a.label, a.score, with, m, d, 0, a.n, k, settings) == WISP_OK, "%s", err.text);
     return a;
 }
 
@@ -322,10 +321,16 @@ static void test_kept(void)
         snprintf(more, sizeof more, "%s holdout 0 seed 5", ways[i].more);
         struct wisp_model *m = trained(d, more), *again = NULL;
         CHECK(!!m->votes.start == ways[i].kept, "'%s'", ways[i].more);
-        wisp_status st = wisp_model_inference(m, "sparse", &err);
+        wisp_config *sparse = config("inference sparse");
+        wisp_status st = wisp_predictor_check(m, sparse, &err);
         CHECK(st == (ways[i].kept ? WISP_OK : WISP_ENOTSUP), "'%s': %d", ways[i].more, st);
         if (!ways[i].kept)
             CHECK(strstr(err.text, "no index; train it with --index yes"), "%s", err.text);
+        wisp_predictor *p = predictor_so(ctx, m, 1, "inference sparse");
+        CHECK(!!p == ways[i].kept, "'%s': %s", ways[i].more, err.text);
+        wisp_predictor_free(p);
+        CHECK(wisp_config_set(sparse, "inference", "fast", &err) == WISP_EINVAL, "fast");
+        wisp_config_free(sparse);
         if (m->votes.start) {
             struct wisp_votes v;
             CHECK(wisp_votes_make(&v, ctx, d, d->n_features, &m->values, 5, &err) == WISP_OK, "%s",
@@ -338,9 +343,6 @@ static void test_kept(void)
             wisp_model_free(again);
             wisp_votes_clear(&v);
         }
-        CHECK(wisp_model_inference(m, "fast", &err) == WISP_EINVAL &&
-                  strstr(err.text, "'fast' is not exact or sparse"),
-              "%s", err.text);
         wisp_model_free(m);
     }
     wisp_data_free(d);

@@ -47,8 +47,7 @@ static void scores(float *to)
     float got[FEATURES * LABELS];
     memset(to, 0, FEATURES * LABELS * sizeof *to);
     CHECK(wisp_model_load(&m, model, &err) == WISP_OK &&
-              wisp_model_scores(m, "raw", &err) == WISP_OK &&
-              wisp_predict(labels, got, ctx, m, d, 0, FEATURES, LABELS, &err) == WISP_OK,
+              predict_so(labels, got, ctx, m, d, 0, FEATURES, LABELS, "scores raw") == WISP_OK,
           "%s", err.text);
     for (int i = 0; i < FEATURES * LABELS && m; i++) to[i - i % LABELS + labels[i]] = got[i];
     wisp_model_free(m);
