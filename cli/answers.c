@@ -6,7 +6,7 @@
  *                       for all labels of all rows would be too much (4096 rows of 670,091 labels:
  *                       22 GB).  So k grows: rows are asked for 64 labels, and those whose last one
  *                       still reaches T again, one by one, for 1,000 and for 10,000.  There it
- * ends, as -k does, and that is said.
+ *                       ends, as -k does, and that is said.
  *
  *   lines   name:score name:score ...    a line per row
  *   --tsv   row, rank, name, score       a line per label, tabs between

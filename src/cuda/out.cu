@@ -5,7 +5,8 @@
  *     gather    panels of what the products read, side by side and filled up with zeros:
  *               w (U, K) the active rows, b (U) their biases, h (n, K)
  *     logits    Z (U, n) = w h^T + b;  E = exp(Z - origin), or sigmoid(Z), and sums of a tile's
- * rows combine   over all tiles: loss and factor of a sample; E of its true labels less target /
+ *               rows
+ *     combine   over all tiles: loss and factor of a sample; E of its true labels less target /
  *               factor; the panel f h
  *     hidden    g (n, K) = factor E^T w: the rows cut into parts, which are added in order
  *     rows      gradient (U, K) = E (f h), then each row and its bias move

@@ -2,12 +2,11 @@
  * logit of a label becomes its probability (layer/topk.c: accumulate, losses.c).  No score is
  * written.
  *
- *   sum_rows    block (x, y) has 128 samples from 128 y on, and the tiles of 256 rows x, x +
- * splits,
- *               ...  A thread has 16 x 8 scores of a tile: rows ty + 16 r, samples tx + 16 i, and
- * of each of its samples the maximum and the sum so far; at the end those of the 16 threads of a
- * sample are joined in order: (splits, 2, samples) join_parts  a warp a sample: the same over the
- * splits, in double
+ *   sum_rows    block (x, y) has 128 samples from 128 y on, and the tiles of 256 rows x,
+ *               x + splits, ...  A thread has 16 x 8 scores of a tile: rows ty + 16 r, samples
+ *               tx + 16 i, and of each of its samples the maximum and the sum so far; at the end
+ *               those of the 16 threads of a sample are joined in order: (splits, 2, samples)
+ *   join_parts  a warp per sample: the same over the splits, in double
  *
  * Chunks of 8 columns of rows and samples lie in shared memory, two of them in turn: while one is
  * multiplied the next is on its way in registers.  Rows of 8 floats are 12 apart, so that 8 rows

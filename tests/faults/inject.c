@@ -3,11 +3,12 @@
  *
  *     INJECT="KIND N MODE HOW"
  *       KIND   open, write, fsync, rename, close, mmap, flock, ftruncate, thread (pthread_create),
- * malloc (and calloc, realloc, aligned_alloc, posix_memalign) N      the first call of that kind
- * that fails, from 1 MODE   once, or good: this one, or all from it on HOW    EIO, ENOSPC, EINTR,
- * ENOMEM, EAGAIN, ENOLCK, EACCES; short (a write takes half of its bytes); kill (the process kills
- * itself, as by kill -9) INJECT_HIT=FILE   is made when a call fails: where it is missing, N was
- * beyond the last call
+ *              malloc (and calloc, realloc, aligned_alloc, posix_memalign)
+ *       N      the first call of that kind that fails, from 1
+ *       MODE   once, or good: this one, or all from it on
+ *       HOW    EIO, ENOSPC, EINTR, ENOMEM, EAGAIN, ENOLCK, EACCES; short (a write takes half of its
+ *              bytes); kill (the process kills itself, as by kill -9)
+ *     INJECT_HIT=FILE   is made when a call fails: where it is missing, N was beyond the last call
  *
  * Calls count from the start of main, in all threads.  What the C library does inside (stdio's
  * writing, a thread's stack) is not seen.  Built without malloc (-DNO_MALLOC) it goes with a
