@@ -44,7 +44,7 @@ struct wisp_sink {
     /* in memory: more bytes of blocks than this (0: any) are refused, naming the source */
     size_t limit;
     const char *source;
-    bool stay; /* as in wisp_cache_want */
+    bool stay;      /* as in wisp_cache_want */
     bool uncounted; /* rows per feature and label are not wanted */
     /* into a cache file */
     struct wisp_out *out; /* NULL: in memory */

@@ -119,11 +119,12 @@ static wisp_status flush(struct wisp_sink *s, wisp_error *err)
     struct wisp_data *d = s->d;
     if (b->n_rows == 0) return WISP_OK;
     bool counts = !s->uncounted;
-    wisp_status st = count(counts ? &d->feature_rows : NULL, &s->cap_features, &s->n_seen_features, b->xi, b->nnz,
-                           "counts of features: is the highest feature id right?", err);
+    wisp_status st =
+        count(counts ? &d->feature_rows : NULL, &s->cap_features, &s->n_seen_features, b->xi,
+              b->nnz, "counts of features: is the highest feature id right?", err);
     if (st == WISP_OK)
-        st = count(counts ? &d->label_rows : NULL, &s->cap_labels, &s->n_seen_labels, b->yi, b->n_lab,
-                   "counts of labels: is the highest label id right?", err);
+        st = count(counts ? &d->label_rows : NULL, &s->cap_labels, &s->n_seen_labels, b->yi,
+                   b->n_lab, "counts of labels: is the highest label id right?", err);
     if (st == WISP_OK) st = s->out ? wisp_cache_write_block(s, err) : keep_in_memory(s, err);
     if (st != WISP_OK) return st;
     for (size_t i = 0; i < b->n_rows; i++) {

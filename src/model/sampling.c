@@ -54,8 +54,7 @@ wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, 
 {
     const char *names = wisp_opt_text(cfg, OPT_SAMPLING), *family = wisp_opt_text(cfg, OPT_HASH);
     bool cuda = strcmp(wisp_opt_text(cfg, OPT_DEVICE), "cuda") == 0;
-    if (strcmp(names, "auto") == 0)
-        names = auto_names(n_labels, count(cfg, OPT_MEMORY), cuda);
+    if (strcmp(names, "auto") == 0) names = auto_names(n_labels, count(cfg, OPT_MEMORY), cuda);
     bool alone = strcmp(names, "random") == 0; /* all there is */
     size_t few = clamp(n_labels / (alone ? 10 : 200), 100, alone ? 2000 : 500);
     *o = (struct wisp_sampling){

@@ -35,7 +35,7 @@ static const char *const seeds[] = {
     "%%MatrixMarket matrix coordinate pattern general\n2 2 2\n2 2\n1 1\n",
     "%%MatrixMarket Matrix Coordinate Integer General\r\n2 2 2\r\n1 1 3\r\n2 2 3",
     BANNER "2 2 0\n",
-    BANNER "1500000000 2 1\n1 1 1\n", /* 24 GB, once */
+    BANNER "1500000000 2 1\n1 1 1\n",      /* 24 GB, once */
     BANNER "2 2 3\n1 1 1\n2 1 1\n1 1 1\n", /* twice */
     BANNER "2 2 2\n1 1 1\n",               /* cut */
     BANNER "2 2 1\n1 1 1\n2 2 1\n",        /* more */
