@@ -311,12 +311,12 @@ static inline void ref_sparse(double *out, const double *in, const double *w, co
 static inline double ref_loss(const struct rig *r, const double *z, size_t sample)
 {
     const struct wisp_batch *b = r->step.batch;
-    const struct wisp_active *a = &r->step.active;
+    const struct wisp_active *a = &r->step.head.active;
     size_t n_true = b->yp[sample + 1] - b->yp[sample];
     double sum = 0, of_true = 0;
     for (uint32_t e = b->yp[sample]; e < b->yp[sample + 1]; e++)
         of_true += z[wisp_active_place(a, b->yi[e])];
-    bool softmax = strcmp(r->step.loss->name, "softmax") == 0;
+    bool softmax = strcmp(r->step.head.loss->name, "softmax") == 0;
     for (size_t i = a->op ? a->op[sample] : 0; i < (a->op ? a->op[sample + 1] : a->n); i++) {
         double x = z[a->op ? a->own[i] : i];
         sum += softmax ? exp(x) : log1p(exp(x));
@@ -328,7 +328,7 @@ static inline double ref_loss(const struct rig *r, const double *z, size_t sampl
 static inline double ref_output(const struct rig *r, const struct wisp_layer *l, const double *h,
                                 const double *w, const double *bias)
 {
-    const struct wisp_active *a = &r->step.active;
+    const struct wisp_active *a = &r->step.head.active;
     double total = 0, *z = malloc(a->n * sizeof *z);
     for (size_t i = 0; i < r->step.batch->n; i++) {
         for (size_t p = 0; p < a->n; p++) {
@@ -533,14 +533,14 @@ static inline double gradients(struct rig *r, const struct wisp_loss *loss,
     for (int i = 1; i < r->net.n_layers; i++) /* nothing may be left from the step before */
         for (size_t e = 0; e < r->step.batch->n * r->net.acts[i].width; e++)
             r->net.acts[i].x[e] = r->net.acts[i].g[e] = NAN;
-    r->step.loss = loss;
-    r->step.active = active;
+    r->step.head.loss = loss;
+    r->step.head.active = active;
     for (int i = 0; i < r->net.n_layers; i++)
         if (r->net.layers[i].kind == &wisp_layer_sampled)
             *wisp_sampled_active(&r->net.layers[i]) =
                 some_hidden ? r->hidden[i] : (struct wisp_active){ 0 };
     CHECK(wisp_net_step(&r->net, &r->step, &err) == WISP_OK, "%s", err.text);
-    return r->step.loss_sum / (double)r->step.batch->n;
+    return r->step.head.loss_sum / (double)r->step.batch->n;
 }
 
 /* ---- finite differences ---- */
@@ -576,7 +576,7 @@ static inline void check_direction(struct rig *r, const struct wisp_param *p, si
     }
     CHECK(fabs(got - want) <= 2e-5 * (fabs(want) + scale) + 1e-7,
           "%s '%s' %s loss, %s at %zu (%zu numbers): gradient %g, differences say %g",
-          r->ctx.k->name, r->spec, r->step.loss->name, p->name, at, n, want, got);
+          r->ctx.k->name, r->spec, r->step.head.loss->name, p->name, at, n, want, got);
 }
 
 static inline void check_param(struct rig *r, const struct wisp_param *p)
@@ -608,7 +608,7 @@ static inline void check_param(struct rig *r, const struct wisp_param *p)
 /* Is this output row one that the step computed? */
 static inline bool computed(const struct rig *r, int32_t row)
 {
-    const struct wisp_active *a = &r->step.active;
+    const struct wisp_active *a = &r->step.head.active;
     size_t place = wisp_active_place(a, row);
     if (place == SIZE_MAX || !a->op) return place != SIZE_MAX;
     for (uint32_t e = 0; e < a->op[r->step.batch->n]; e++)

@@ -250,9 +250,9 @@ static inline double rig_step_on(struct rig *r, const size_t *rows, size_t n,
                                   .seed = 1,
                                   .number = r->number++,
                                   .update = u,
-                                  .loss = wisp_loss_find("softmax") };
+                                  .head.loss = wisp_loss_find("softmax") };
     CHECK(wisp_net_step(&r->net, &r->step, NULL) == WISP_OK, "a step");
-    return r->step.loss_sum;
+    return r->step.head.loss_sum;
 }
 
 /* On n rows that depend on its number alone. */

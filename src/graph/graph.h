@@ -120,12 +120,32 @@ struct wisp_step;
 struct wisp_layer_sizes;
 struct wisp_pool;
 
+/* The phases of a step at the head of a net, in this order.  Each may fail: the step ends there. */
+struct wisp_head {
+    /* The rows that this step computes. */
+    wisp_status (*choose)(struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
+                          wisp_error *err);
+    /* Their products with what it reads, and what the loss makes of them. */
+    wisp_status (*score)(struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
+                         wisp_error *err);
+    /* Losses and factors of the samples, from all rows; *again: score once more. */
+    wisp_status (*combine)(struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
+                           bool *again, wisp_error *err);
+    /* The gradient of what it reads; each row moves where its own gradient was made. */
+    wisp_status (*back)(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
+                        wisp_error *err);
+    /* What comes after all rows have moved. */
+    wisp_status (*move)(struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
+                        wisp_error *err);
+};
+
 struct wisp_layer_kind {
     const char *name, *what;
-    const struct wisp_arg *args; /* NULL: none */
-    unsigned takes;              /* enum wisp_form: of its inputs */
-    int least_from, most_from;   /* inputs; 0: one */
-    bool head;                   /* the last layer of a net, with the loss; it has no result */
+    const struct wisp_arg *args;  /* NULL: none */
+    unsigned takes;               /* enum wisp_form: of its inputs */
+    int least_from, most_from;    /* inputs; 0: one */
+    const struct wisp_head *head; /* not NULL: the last layer of a net, with the loss; it has no
+                                     result, and this instead of forward and backward */
     /* Checks what it reads, sets n_out or out->shape, declares parameters, asks for scratch. */
     wisp_status (*plan)(struct wisp_layer *l, const struct wisp_act *const *in,
                         struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err);

@@ -86,7 +86,7 @@ static struct job job_of(const struct wisp_layer *l, struct wisp_step *s, const 
     size_t n = s->batch->n, k = l->sampler ? wisp_sampler_best(l->sampler) : 0;
     struct wisp_cut c = wisp_layer_cut(l, mode);
     return (struct job){ (struct wisp_layer *)l, s, in,
-                         lay_out(&c, n, s->active.op[n], s->active.n, k) };
+                         lay_out(&c, n, s->head.active.op[n], s->head.active.n, k) };
 }
 
 static float *row_of(const struct job *j, int thread)
@@ -99,7 +99,7 @@ static float *row_of(const struct job *j, int thread)
 
 static void score(const struct job *j, size_t i, int thread)
 {
-    const struct wisp_active *a = &j->s->active;
+    const struct wisp_active *a = &j->s->head.active;
     const struct wisp_layer *l = j->l;
     float *z = j->v.g + a->op[i];
     int32_t *row = j->v.row + a->op[i];
@@ -136,19 +136,19 @@ static double part_of_all(const struct wisp_step *s, float *z, size_t m, float s
     if (m == 0) return 0;
     for (size_t i = 0; i < m; i++) top = z[i] > top ? z[i] : top;
     for (size_t i = 0; i < COLUMNS; i++) max[i] = top;
-    if (rows) s->loss->block(k, z, COLUMNS, rows, COLUMNS, max, sum);
-    if (rest) s->loss->block(k, last, rest, 1, rest, max, sum + n);
+    if (rows) s->head.loss->block(k, z, COLUMNS, rows, COLUMNS, max, sum);
+    if (rest) s->head.loss->block(k, last, rest, 1, rest, max, sum + n);
     for (size_t i = 0; i < n + rest; i++) all += sum[i];
-    double loss = s->loss->finish(top, all, &factor);
+    double loss = s->head.loss->finish(top, all, &factor);
     k->scale(z, z, factor * scale, m);
     return scale == 0 ? 0 : loss;
 }
 
 static void forward_sample(const struct job *j, size_t i, int thread)
 {
-    const struct wisp_active *a = &j->s->active;
+    const struct wisp_active *a = &j->s->head.active;
     const struct wisp_batch *b = j->s->batch;
-    const struct wisp_loss *loss = j->s->loss;
+    const struct wisp_loss *loss = j->s->head.loss;
     size_t m = a->op[i + 1] - a->op[i], n_true = b->yp[i + 1] - b->yp[i], at;
     const struct wisp_active own = { .n = m, .rows = j->v.row + a->op[i] };
     float *z = j->v.g + a->op[i], target = n_true ? loss->target(n_true) : 0;
@@ -177,14 +177,14 @@ static size_t sample_tasks(const struct wisp_step *s)
 
 static void add_losses(const struct job *j)
 {
-    j->s->loss_sum = 0;
-    for (size_t i = 0; i < j->s->batch->n; i++) j->s->loss_sum += j->v.loss[i];
+    j->s->head.loss_sum = 0;
+    for (size_t i = 0; i < j->s->batch->n; i++) j->s->head.loss_sum += j->v.loss[i];
 }
 
 void wisp_example_forward(const struct wisp_layer *l, struct wisp_step *s,
                           const struct wisp_act *in)
 {
-    if (s->hogwild) return; /* each sample when its turn comes: backward */
+    if (s->head.hogwild) return; /* each sample when its turn comes: backward */
     struct job j = job_of(l, s, in, WISP_CUT_FRESH);
     wisp_parallel_for(s->ctx->pool, sample_tasks(s), forward_samples, &j);
     add_losses(&j);
@@ -194,7 +194,7 @@ void wisp_example_forward(const struct wisp_layer *l, struct wisp_step *s,
 
 static void below_sample(const struct job *j, size_t i)
 {
-    const uint32_t *op = j->s->active.op;
+    const uint32_t *op = j->s->head.active.op;
     size_t width = j->l->n_in;
     float *gh = j->in->g + i * width;
     memset(gh, 0, width * sizeof *gh);
@@ -213,7 +213,7 @@ static void below_samples(void *arg, size_t task, int thread)
 /* Files the samples and their gradients by row. */
 static void turn_lists(const struct job *j)
 {
-    const struct wisp_active *a = &j->s->active;
+    const struct wisp_active *a = &j->s->head.active;
     const struct view *v = &j->v;
     size_t n = j->s->batch->n;
     uint32_t sum = 0;
@@ -245,7 +245,7 @@ static void move_rows(void *arg, size_t task, int thread)
 {
     const struct job *j = arg;
     const struct view *v = &j->v;
-    const struct wisp_active *a = &j->s->active;
+    const struct wisp_active *a = &j->s->head.active;
     const struct wisp_kernels *k = j->s->ctx->k;
     size_t width = j->l->n_in, end = (task + 1) * ROWS_A_TASK;
     float *gw = row_of(j, thread);
@@ -263,7 +263,7 @@ static void move_rows(void *arg, size_t task, int thread)
  * row at this moment. */
 static void hogwild_race(const struct job *j, size_t i, int thread)
 {
-    const uint32_t *op = j->s->active.op;
+    const uint32_t *op = j->s->head.active.op;
     size_t width = j->l->n_in;
     float *gw = row_of(j, thread);
     for (uint32_t e = op[i]; e < op[i + 1]; e++) {
@@ -283,7 +283,7 @@ static void hogwild_sample(void *arg, size_t i, int thread)
 
 static void hogwild(const struct job *j)
 {
-    const struct wisp_active *a = &j->s->active;
+    const struct wisp_active *a = &j->s->head.active;
     size_t n = j->s->batch->n;
     wisp_parallel_for(j->s->ctx->pool, n, hogwild_sample, (void *)j);
     add_losses(j);
@@ -294,16 +294,16 @@ static void hogwild(const struct job *j)
 void wisp_example_backward(struct wisp_outcome *o, struct wisp_layer *l, struct wisp_step *s,
                            struct wisp_act *in)
 {
-    struct job j = job_of(l, s, in, s->hogwild ? WISP_CUT_FRESH : WISP_CUT_AGAIN);
-    if (s->hogwild) {
+    struct job j = job_of(l, s, in, s->head.hogwild ? WISP_CUT_FRESH : WISP_CUT_AGAIN);
+    if (s->head.hogwild) {
         hogwild(&j);
     } else {
         wisp_parallel_for(s->ctx->pool, sample_tasks(s), below_samples, &j);
         turn_lists(&j);
-        wisp_parallel_for(s->ctx->pool, (s->active.n + ROWS_A_TASK - 1) / ROWS_A_TASK, move_rows,
-                          &j);
+        wisp_parallel_for(s->ctx->pool, (s->head.active.n + ROWS_A_TASK - 1) / ROWS_A_TASK,
+                          move_rows, &j);
     }
     *o = (struct wisp_outcome){
-        .active = &s->active, .k = j.v.lists.k, .best = j.v.best, .heat = j.v.heat
+        .active = &s->head.active, .k = j.v.lists.k, .best = j.v.best, .heat = j.v.heat
     };
 }

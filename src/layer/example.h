@@ -6,7 +6,7 @@
 
 /* Asks for scratch; s->own is the most rows that all samples of a batch own together. */
 void wisp_example_plan(struct wisp_layer *l, const struct wisp_layer_sizes *s);
-/* Both want step->active.op; 'o' receives what the layer's sampler may learn from. */
+/* Both want step->head.active.op; 'o' receives what the layer's sampler may learn from. */
 void wisp_example_forward(const struct wisp_layer *l, struct wisp_step *s,
                           const struct wisp_act *in);
 void wisp_example_backward(struct wisp_outcome *o, struct wisp_layer *l, struct wisp_step *s,

@@ -53,22 +53,26 @@ static inline float wisp_batch_weight(const struct wisp_batch *b, size_t sample)
 struct wisp_loss;
 struct wisp_precision;
 
-struct wisp_layer;
+struct wisp_head_step { /* what only the head of a net needs of a step, and leaves there */
+    const struct wisp_loss *loss;
+    struct wisp_active active; /* its rows; chosen by the layer's sampler if it has one, else n = 0:
+                                  all */
+    /* Called between choosing and computing, or NULL. */
+    void (*look)(void *arg, const struct wisp_layer *out, const struct wisp_step *s,
+                 const float *h);
+    void *look_arg;
+    double loss_sum; /* out: sum over samples */
+    bool hogwild;    /* samples with rows of their own move them at once, without locks */
+    struct wisp_outcome outcome; /* of 'back', for 'move' */
+};
+
 struct wisp_step { /* one batch on its way through the network */
     struct wisp_context *ctx;
     const struct wisp_batch *batch;
     bool training;
     uint64_t seed, number; /* of the run, of the step: dropout's counters */
     const struct wisp_update *update;
-    const struct wisp_loss *loss;
-    struct wisp_active active; /* rows of the output layer; chosen by the layer's sampler if it
-                                  has one, else n = 0: all */
-    /* Called by the output layer between choosing and computing, or NULL. */
-    void (*look)(void *arg, const struct wisp_layer *out, const struct wisp_step *s,
-                 const float *h);
-    void *look_arg;
-    double loss_sum; /* out: sum over samples */
-    bool hogwild;    /* samples with rows of their own move them at once, without locks */
+    struct wisp_head_step head;
 };
 
 struct wisp_layer {

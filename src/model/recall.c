@@ -47,7 +47,7 @@ void wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp
     const struct wisp_batch *b = s->batch;
     double began = wisp_now();
     size_t n = b->n < SAMPLES ? b->n : SAMPLES, k = out->n_out < SCAN ? out->n_out : SCAN;
-    wisp_output_topk(out, s->ctx, s->loss, h, n, false, k, t->labels, t->scores, t->scratch,
+    wisp_output_topk(out, s->ctx, s->head.loss, h, n, false, k, t->labels, t->scores, t->scratch,
                      t->thread_scratch);
     for (size_t i = 0; i < n; i++) {
         size_t n_own, seen = 0, own = 0, set = 0;
@@ -57,7 +57,7 @@ void wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp
             if (row < 0 || among(b->yi + b->yp[i], b->yp[i + 1] - b->yp[i], row)) continue;
             seen++;
             own += among(mine, n_own, row);
-            set += wisp_active_place(&s->active, row) != SIZE_MAX;
+            set += wisp_active_place(&s->head.active, row) != SIZE_MAX;
         }
         if (!seen) continue;
         t->sums.own += (double)own / (double)seen;

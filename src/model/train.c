@@ -175,17 +175,17 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
                            .seed = r->plan.seed,
                            .number = r->step,
                            .update = &r->opt.update,
-                           .loss = r->plan.loss,
-                           .hogwild = r->plan.hogwild };
-    if (r->sampler && look) s.look = wisp_recall_look, s.look_arg = &r->recall;
+                           .head.loss = r->plan.loss,
+                           .head.hogwild = r->plan.hogwild };
+    if (r->sampler && look) s.head.look = wisp_recall_look, s.head.look_arg = &r->recall;
     if ((st = wisp_net_step(&r->m->net, &s, err)) != WISP_OK) return st;
-    r->loss_sum += s.loss_sum;
+    r->loss_sum += s.head.loss_sum;
     r->seen += n;
     r->step++;
     r->in_epoch++;
-    if (!isfinite(s.loss_sum))
+    if (!isfinite(s.head.loss_sum))
         return wisp_run_no_number(
-            r, isnan(s.loss_sum) ? "the loss became nan" : "the loss became inf", err);
+            r, isnan(s.head.loss_sum) ? "the loss became nan" : "the loss became inf", err);
     size_t every = r->steps / (size_t)r->plan.epochs / SNAPSHOTS_AN_EPOCH;
     if (in_tail(r) && (every == 0 || r->in_epoch % every == 0)) average_now(r);
     return WISP_OK;

@@ -64,9 +64,9 @@ static void check_hogwild(struct rig *r, const struct wisp_loss *loss)
     double a = gradients(r, loss, own_part(r), true);
     float *g = malloc(r->floats * sizeof *g);
     memcpy(g, r->rec.g, r->floats * sizeof *g);
-    r->step.hogwild = true;
+    r->step.head.hogwild = true;
     double b = gradients(r, loss, own_part(r), true), off = difference(r->rec.g, g, r->floats);
-    r->step.hogwild = false;
+    r->step.head.hogwild = false;
     CHECK(a == b && off < 2e-5, "%s '%s' %s: loss %.9g and %.9g, gradients differ by %g",
           r->ctx.k->name, r->spec, loss->name, a, b, off);
     const struct wisp_param *p = &wisp_net_output(&r->net)->params[1];
@@ -120,12 +120,12 @@ static void check_outcome(struct rig *r, const struct wisp_loss *loss, bool hogw
     struct wisp_outcome o;
     size_t n = r->step.batch->n;
     l->sampler = make_sampler("neighbours", l->n_out, l->n_in, n);
-    r->step.hogwild = hogwild;
+    r->step.head.hogwild = hogwild;
     wisp_example_forward(l, &r->step, in);
     wisp_example_backward(&o, l, &r->step, in);
-    r->step.hogwild = false;
-    CHECK(o.active == &r->step.active && o.k > 1 && o.k == wisp_sampler_best(l->sampler), "k %zu",
-          o.k);
+    r->step.head.hogwild = false;
+    CHECK(o.active == &r->step.head.active && o.k > 1 && o.k == wisp_sampler_best(l->sampler),
+          "k %zu", o.k);
     for (size_t i = 0; i < n; i++) {
         size_t m = r->op[i + 1] - r->op[i];
         for (size_t c = 0; c < o.k; c++) {
@@ -133,7 +133,7 @@ static void check_outcome(struct rig *r, const struct wisp_loss *loss, bool hogw
             CHECK((id >= 0) == (c < m), "place %zu of %zu own rows: %d", c, m, id);
             if (id < 0) continue;
             size_t better = 0, mine = 0;
-            double z = logit(r, i, wisp_active_place(&r->step.active, id));
+            double z = logit(r, i, wisp_active_place(&r->step.head.active, id));
             for (uint32_t e = r->op[i]; e < r->op[i + 1]; e++) {
                 better += logit(r, i, r->own[e]) > z + 1e-5;
                 mine += r->rows[r->own[e]] == id;
@@ -265,7 +265,7 @@ static void steps(struct rig *r, const char *optimizer, float lr, double *loss, 
           "%s", err.text);
     o.lr = lr;
     r->step.update = &o.update;
-    r->step.hogwild = true;
+    r->step.head.hogwild = true;
     for (int i = 0; i < n; i++) loss[i] = gradients(r, wisp_loss_at(0), own_part(r), true);
     wisp_optimizer_clear(&o);
 }

@@ -336,9 +336,9 @@ static void test_heat(void)
             for (size_t i = 0; i < BATCH; i++) rows[i] = (step * BATCH + i) * 7 % ROWS;
             memset(heater.heat, 0, sizeof heater.heat);
             rig_step_on(&r, rows, BATCH, &heater.update);
-            for (size_t i = 0; i < r.step.active.n; i++)
-                heat[i] = heater.heat[r.step.active.rows[i]];
-            check_carried(&r.step.active, heat, r.s, o.n_carried);
+            for (size_t i = 0; i < r.step.head.active.n; i++)
+                heat[i] = heater.heat[r.step.head.active.rows[i]];
+            check_carried(&r.step.head.active, heat, r.s, o.n_carried);
         }
         rig_clear(&r);
     }

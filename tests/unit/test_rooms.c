@@ -144,7 +144,7 @@ static void test_room(void)
             CHECK(room == BATCH * KEEP + LABELS, "room for %zu rows", room);
             for (uint64_t step = 0; step < 3; step++) {
                 rig_step(&r, step);
-                const struct wisp_active *a = &r.step.active;
+                const struct wisp_active *a = &r.step.head.active;
                 CHECK(a->n == room, "%s: %zu rows, room for %zu", names[i % 2], a->n, room);
                 CHECK(!own || a->op[BATCH] == wisp_sampler_own_room(&r.setup, LABELS),
                       "%u rows of samples' own", own ? a->op[BATCH] : 0);
@@ -160,8 +160,9 @@ static void test_room(void)
                               wisp_active_place(a, rows[c]));
                     want += naive_loss(a, s, own);
                 }
-                CHECK(fabs(r.step.loss_sum - want) < 3e-3 * want, "%s %s: loss %g, expected %g",
-                      names[i % 2], precision->name, r.step.loss_sum, want);
+                CHECK(fabs(r.step.head.loss_sum - want) < 3e-3 * want,
+                      "%s %s: loss %g, expected %g", names[i % 2], precision->name,
+                      r.step.head.loss_sum, want);
                 const char *broken = wisp_borders_broken();
                 CHECK(!broken, "%s %s: %s", names[i % 2], precision->name, broken);
             }

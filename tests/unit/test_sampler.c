@@ -385,7 +385,7 @@ static void test_loss(void)
             double got = rig_step(&r), want = 0;
             if (step < 7) continue;
             struct wisp_query q = rig_query(&r);
-            for (size_t i = 0; i < q.n; i++) want += naive_loss(&q, &r.step.active, i);
+            for (size_t i = 0; i < q.n; i++) want += naive_loss(&q, &r.step.head.active, i);
             CHECK(fabs(got - want) < 1e-4 * want, "mode %d: %g, not %g", mode, got, want);
         }
         rig_clear(&r);
@@ -412,8 +412,8 @@ static void test_counts(void)
             for (int step = 0; step < 12; step++) {
                 size_t n = step == 5 ? 7 : BATCH;
                 double loss = rig_step_with(&r, n);
-                CHECK(isfinite(loss) && r.step.active.n > 0, "%s: loss %g", o.names, loss);
-                active += r.step.active.n;
+                CHECK(isfinite(loss) && r.step.head.active.n > 0, "%s: loss %g", o.names, loss);
+                active += r.step.head.active.n;
                 samples += n;
             }
             const struct wisp_sampler_counts *c = wisp_sampler_counts(r.s);
@@ -495,8 +495,9 @@ static void test_no_rows(void)
         memset(last.data, 255, last.bytes);
         n_moved = 0;
         double loss = rig_step_on(&r, unlabelled, mode & 2 ? 3 : 1, &still);
-        CHECK(r.step.active.n == 0 && loss == 0 && n_moved == 0,
-              "mode %d: %zu rows, loss %g, %d gradients", mode, r.step.active.n, loss, n_moved);
+        CHECK(r.step.head.active.n == 0 && loss == 0 && n_moved == 0,
+              "mode %d: %zu rows, loss %g, %d gradients", mode, r.step.head.active.n, loss,
+              n_moved);
         size_t n_last = last.bytes / sizeof(int32_t) / ROWS;
         for (size_t i = 0; i < n_last; i++)
             CHECK(((int32_t *)last.data)[7 * n_last + i] == -1, "mode %d: it learnt of row %d",
@@ -523,7 +524,8 @@ static void test_as_full(void)
         double sum = 0;
         for (int step = 0; step < 25; step++) {
             double x = rig_step(&a), y = rig_step(&b);
-            CHECK(b.step.active.n == LABELS, "mode %d: only %zu rows", mode, b.step.active.n);
+            CHECK(b.step.head.active.n == LABELS, "mode %d: only %zu rows", mode,
+                  b.step.head.active.n);
             CHECK(fabs(x - y) <= 1e-5 * fabs(x), "mode %d, step %d: loss %.9g, full %.9g", mode,
                   step, y, x);
             sum += x;
@@ -579,7 +581,7 @@ static void test_threads(void)
         for (int step = 0; step < 30 && !test_bad; step++) {
             for (int t = 0; t < 3; t++) rig_step(&r[t]);
             for (int t = 1; t < 3; t++) {
-                const struct wisp_active *x = &r[0].step.active, *y = &r[t].step.active;
+                const struct wisp_active *x = &r[0].step.head.active, *y = &r[t].step.head.active;
                 CHECK(x->n == y->n && memcmp(x->rows, y->rows, x->n * sizeof *x->rows) == 0,
                       "%s %s, %d threads, step %d: other rows", o.names, o.family, 1 << t, step);
             }
@@ -628,7 +630,7 @@ static void test_state(void)
             copy_run(&b, &a);
             for (int step = 0; step < 9 && !test_bad; step++) {
                 rig_step(&a), rig_step(&b);
-                const struct wisp_active *x = &a.step.active, *y = &b.step.active;
+                const struct wisp_active *x = &a.step.head.active, *y = &b.step.head.active;
                 CHECK(x->n == y->n && memcmp(x->rows, y->rows, x->n * sizeof *x->rows) == 0,
                       "%s %s, stopped at %d: other rows %d steps later", o.names, o.family, stop,
                       step);

@@ -125,11 +125,13 @@ static bool make_net(char *p)
 
 static double step(size_t batch, const struct wisp_loss *loss, const struct wisp_update *u)
 {
-    struct wisp_step s = {
-        .ctx = &ctx, .batch = &batches[batch].batch, .training = true, .update = u, .loss = loss
-    };
+    struct wisp_step s = { .ctx = &ctx,
+                           .batch = &batches[batch].batch,
+                           .training = true,
+                           .update = u,
+                           .head.loss = loss };
     CHECK(wisp_net_step(&net, &s, &err) == WISP_OK, "%s", err.text);
-    return s.loss_sum / (double)s.batch->n;
+    return s.head.loss_sum / (double)s.batch->n;
 }
 
 static void compare(const char *what, const char *name, const float *got, const double *want,

@@ -1,0 +1,62 @@
+/* The output layer's scratch and how its files share it: output.c (plan and phases), out_score.c,
+ * out_combine.c, out_back.c. */
+#ifndef WISP_LAYER_OUT_H
+#define WISP_LAYER_OUT_H
+
+#include "hash/best.h"
+#include "layer/output.h"
+#include "layer/product.h"
+#include "layer/rows.h"
+
+struct wisp_out_view { /* the scratch, cut up for this step */
+    float *block_max, *block_sum, *factor, *max, *origin, *limit, *gb;
+    void *shared[WISP_PRODUCT_PARTS];
+    float *part[WISP_OUT_LANES];            /* of the gradient of h */
+    struct wisp_best lists[WISP_OUT_LANES]; /* of the best rows */
+    int32_t *best;                          /* (batch, k) of the lists, joined */
+    double *loss;
+    uint32_t *start; /* (blocks + 1) true labels of a block: places start[i] .. start[i+1] of the
+                        batch's lists */
+    size_t ld, n_blocks, n_lanes;
+    size_t k; /* best rows collected of each sample; 0: none */
+};
+
+struct wisp_out_work { /* of a thread, on a block */
+    float *gw, *row;
+    int32_t *where;
+    float *products;
+};
+
+struct wisp_out_job { /* the layer in a step */
+    struct wisp_layer *l;
+    struct wisp_step *s;
+    const struct wisp_act *in;
+    struct wisp_out_view v;
+    struct wisp_product p;
+};
+
+/* The scratch as 'choose' begins it (WISP_CUT_FRESH), or as the phase before left it. */
+struct wisp_out_job wisp_out_job(const struct wisp_layer *l, struct wisp_step *s,
+                                 const struct wisp_act *in, enum wisp_cut_mode mode);
+struct wisp_out_work wisp_out_work(const struct wisp_out_job *j, int thread);
+uint64_t *wisp_out_keys(const struct wisp_out_job *j, int thread);
+
+static inline void wisp_out_phase(const struct wisp_out_job *j, int thread, enum wisp_phase phase)
+{
+    wisp_phase(j->s->ctx->pool, thread, phase);
+}
+static inline size_t wisp_out_n_true(const struct wisp_batch *b, size_t sample)
+{
+    return b->yp[sample + 1] - b->yp[sample];
+}
+
+/* Files the true labels by block, and makes h what the products read. */
+void wisp_out_begin(struct wisp_out_job *j);
+/* Products and what the loss makes of them, by blocks. */
+void wisp_out_score(struct wisp_out_job *j);
+/* Each sample's loss and factor; true: some logits lie too far from their origin, score again. */
+bool wisp_out_combine(struct wisp_out_job *j);
+/* The gradient of h, and the rows moved. */
+void wisp_out_back(struct wisp_out_job *j);
+
+#endif
