@@ -27,7 +27,8 @@ __attribute__((format(printf, 2, 3))) static void put_place(wisp_error *err, con
     err->place_bytes = (unsigned short)(err->place_bytes + n);
 }
 
-static void begin_at(wisp_error *err, wisp_status code, const char *path, size_t line)
+static void begin_at(wisp_error *err, wisp_status code, const char *path, size_t line,
+                     size_t column)
 {
     const size_t n = strlen(path);
     size_t cut = n > PATH_SHOWN ? n - PATH_SHOWN : 0;
@@ -36,8 +37,9 @@ static void begin_at(wisp_error *err, wisp_status code, const char *path, size_t
     err->line = line;
     if (!cut) err->file_bytes = (unsigned short)n;
     put_place(err, "%s%s", cut ? "..." : "", path + cut);
-    if (line) put_place(err, ":%zu: ", line);
-    else put_place(err, ": ");
+    if (line) put_place(err, ":%zu", line);
+    if (column) put_place(err, ":%zu", column);
+    put_place(err, ": ");
 }
 
 /* The text behind the place; returns where it ends.  Messages quote what was found, and that may be
@@ -69,7 +71,20 @@ wisp_status wisp_fail_at(wisp_error *err, wisp_status code, const char *path, si
     if (err) {
         va_list ap;
         va_start(ap, fmt);
-        begin_at(err, code, path, line);
+        begin_at(err, code, path, line, 0);
+        put_text(err, fmt, ap);
+        va_end(ap);
+    }
+    return code;
+}
+
+wisp_status wisp_fail_place(wisp_error *err, wisp_status code, const char *path, size_t line,
+                            size_t column, const char *fmt, ...)
+{
+    if (err) {
+        va_list ap;
+        va_start(ap, fmt);
+        begin_at(err, code, path, line, column);
         put_text(err, fmt, ap);
         va_end(ap);
     }
@@ -83,7 +98,7 @@ wisp_status wisp_fail_errno(wisp_error *err, wisp_status code, const char *path,
     if (err) {
         va_list ap;
         va_start(ap, fmt);
-        begin_at(err, code, path, 0);
+        begin_at(err, code, path, 0, 0);
         size_t n = put_text(err, fmt, ap);
         va_end(ap);
         snprintf(err->text + n, sizeof err->text - n, ": %s", wisp_strerror(saved));

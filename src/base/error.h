@@ -11,6 +11,10 @@ wisp_status wisp_fail(wisp_error *err, wisp_status code, const char *fmt, ...)
  * the fields of the place are filled.  Of a path of more than 300 bytes the end is shown. */
 wisp_status wisp_fail_at(wisp_error *err, wisp_status code, const char *path, size_t line,
                          const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* The same with a column: "path:line:column: ". */
+wisp_status wisp_fail_place(wisp_error *err, wisp_status code, const char *path, size_t line,
+                            size_t column, const char *fmt, ...)
+    __attribute__((format(printf, 6, 7)));
 /* The same for a failed system call on a file: ": <strerror(errno)>" follows the text. */
 wisp_status wisp_fail_errno(wisp_error *err, wisp_status code, const char *path, const char *fmt,
                             ...) __attribute__((format(printf, 4, 5)));

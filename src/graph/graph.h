@@ -170,9 +170,10 @@ struct wisp_said { /* one layer */
 };
 
 /* Reads a net, as docs/nets.md describes them, into a list of layers, to be freed; a head is added
- * where there is none.  'where' stands before messages: the option, or a file's name. */
+ * where there is none.  'where' stands before messages: the option, or a file's name.
+ * 'kinds' hands out the kinds of layers one by one, then NULL. */
 wisp_status wisp_say_net(struct wisp_said **out, int *n, const char *text, const char *where,
-                         const struct wisp_layer_kind *(*find)(const char *name), wisp_error *err);
+                         const struct wisp_layer_kind *(*kinds)(size_t i), wisp_error *err);
 /* A failure at a place of the text: "WHERE:LINE:COLUMN: ...". */
 __attribute__((format(printf, 5, 6))) wisp_status wisp_say_fail(wisp_error *err, const char *where,
                                                                 const char *text, size_t at,

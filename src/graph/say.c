@@ -22,17 +22,27 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_TEXT = 1 << 16, MOST_DEPTH = 8, MOST_TURNS = 4096 };
+enum {
+    MOST_TEXT = 1 << 16,
+    MOST_DEPTH = 8,
+    MOST_TURNS = 4096,
+    MOST_ITEMS =
+        4 * WISP_MAX_LAYERS, /* with those of all turns: looking for names takes no longer */
+    MOST_READ = 1 << 22      /* characters, with those of all turns */
+};
 
 struct named {
     char name[WISP_LAYER_NAME];
-    int value;
+    unsigned char bytes;
+    int value; /* REPEAT: the name of one, which names no value */
 };
+enum { REPEAT = -1 };
 
 struct turn {            /* of a repeat that is open */
     size_t opened, body; /* places of its count and behind its "(" */
     int left, done;
-    char name[WISP_LAYER_NAME]; /* with those of the repeats around it; "": none */
+    char own[WISP_LAYER_NAME];  /* its name; "": it has none */
+    char name[WISP_LAYER_NAME]; /* with those of the repeats around it; "": one has none */
     size_t first_name;          /* of this turn */
     int first_layer;
 };
@@ -40,7 +50,8 @@ struct turn {            /* of a repeat that is open */
 struct reader {
     const char *text, *where;
     size_t at;
-    const struct wisp_layer_kind *(*find)(const char *name);
+    const struct wisp_layer_kind *(*kinds)(size_t i);
+    size_t items, again; /* items so far; characters that were read again */
     struct wisp_said *said;
     size_t n, cap;
     struct named *names;
@@ -64,6 +75,7 @@ wisp_status wisp_say_fail(wisp_error *err, const char *where, const char *text, 
         column = text[i] == '\n' ? 1 : column + 1;
         line += text[i] == '\n';
     }
+    if (where[0] != '-') return wisp_fail_place(err, WISP_EINVAL, where, line, column, "%s", why);
     return wisp_fail(err, WISP_EINVAL, "%s:%zu:%zu: %s", where, line, column, why);
 }
 #define FAIL(r, place, ...) wisp_say_fail((r)->err, (r)->where, (r)->text, place, __VA_ARGS__)
@@ -110,27 +122,71 @@ static struct word take(struct reader *r)
     return w;
 }
 
-/* For messages: at most 20 characters, odd ones as '?'. */
+/* For messages, in quotes: at most 20 characters, odd ones as '?'. */
 struct shown {
     char text[32];
 };
-static struct shown show(const char *p, size_t n)
+static struct shown show(struct word w)
 {
-    struct shown s = { "" };
+    struct shown s = { "'" };
     size_t i = 0;
-    for (; i < n && i < 20 && p[i]; i++) s.text[i] = p[i] >= ' ' && p[i] < 0x7f ? p[i] : '?';
-    if (i < n && p[i]) memcpy(s.text + i, "...", 4);
+    for (; i < w.n && i < 20; i++) s.text[i + 1] = w.p[i] >= ' ' && w.p[i] < 0x7f ? w.p[i] : '?';
+    memcpy(s.text + i + 1, i < w.n ? "...'" : "'", i < w.n ? 5 : 2);
     return s;
 }
 /* What stands here: a word, one character, or the end. */
 static struct shown show_here(const struct reader *r)
 {
-    const char *p = r->text + r->at;
+    const char *p = r->text + r->at + strspn(r->text + r->at, " \t\r");
     size_t n = strcspn(p, " \t\r\n,()#");
     if (!*p) return (struct shown){ "the end" };
-    if (*p == '\n') return (struct shown){ "the end of the line" };
-    return show(p, n ? n : 1);
+    if (*p == '\n' || *p == '#') return (struct shown){ "the end of the line" };
+    return show((struct word){ p, n ? n : 1, r->at });
 }
+/* The word, which has been taken; what stands behind where it would be, if it is empty. */
+static struct shown found(const struct reader *r, struct word w)
+{
+    return w.n ? show(w) : show_here(r);
+}
+
+/* ---- what was meant ---- */
+
+static void copy(char *to, size_t room, struct word w)
+{
+    to[0] = 0;
+    if (w.n >= room) return;
+    memcpy(to, w.p, w.n);
+    to[w.n] = 0;
+}
+
+static const struct wisp_layer_kind *find_kind(const struct reader *r, struct word w)
+{
+    const struct wisp_layer_kind *k;
+    for (size_t i = 0; (k = r->kinds(i)); i++)
+        if (is(w, k->name)) return k;
+    return NULL;
+}
+
+/* "did you mean 'dense'?", or what is said where no word is near. */
+struct hint {
+    char text[160];
+};
+__attribute__((format(printf, 4, 5))) static struct hint hint(struct word w,
+                                                              const char *const *words, size_t n,
+                                                              const char *fmt, ...)
+{
+    struct hint h;
+    char word[WISP_LAYER_NAME];
+    copy(word, sizeof word, w);
+    const int near = wisp_nearest(word, words, n);
+    va_list ap;
+    va_start(ap, fmt);
+    if (near >= 0) wisp_print(h.text, sizeof h.text, "did you mean '%s'?", words[near]);
+    else wisp_vprint(h.text, sizeof h.text, fmt, ap);
+    va_end(ap);
+    return h;
+}
+enum { MOST_WORDS = 64 }; /* that are looked at */
 
 /* ---- names ---- */
 
@@ -139,25 +195,32 @@ static bool letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static wisp_status check_name(const struct reader *r, struct word w)
+static bool is_name(struct word w, const char *more)
 {
-    static const char *const reserved[] = { "as", "from", "rows" };
     bool ok = w.n > 0 && letter(w.p[0]);
     for (size_t i = 1; ok && i < w.n; i++)
-        ok = letter(w.p[i]) || (w.p[i] >= '0' && w.p[i] <= '9') || strchr("_-", w.p[i]);
-    if (!ok)
+        ok = letter(w.p[i]) || (w.p[i] >= '0' && w.p[i] <= '9') || (w.p[i] && strchr(more, w.p[i]));
+    return ok;
+}
+
+/* A word of the language, or a kind of layer. */
+static bool reserved(const struct reader *r, struct word w)
+{
+    return is(w, "as") || is(w, "from") || is(w, "rows") || find_kind(r, w);
+}
+
+static wisp_status check_name(const struct reader *r, struct word w)
+{
+    if (!is_name(w, "_-"))
         return FAIL(r, w.at,
-                    "expected a name (a letter, then letters, digits, '_' or '-'), found '%s'",
-                    w.n ? show(w.p, w.n).text : show_here(r).text);
+                    "expected a name (a letter, then letters, digits, '_' or '-'), found %s",
+                    found(r, w).text);
     if (w.n >= WISP_LAYER_NAME)
-        return FAIL(r, w.at, "the name '%s' has %zu characters, expected at most %d",
-                    show(w.p, w.n).text, w.n, WISP_LAYER_NAME - 1);
-    char name[WISP_LAYER_NAME] = "";
-    memcpy(name, w.p, w.n);
-    bool taken = r->find(name) != NULL;
-    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) taken |= is(w, reserved[i]);
-    if (taken)
-        return FAIL(r, w.at, "'%s' is a word of the language, expected a name of your own", name);
+        return FAIL(r, w.at, "the name %s has %zu characters, expected at most %d", show(w).text,
+                    w.n, WISP_LAYER_NAME - 1);
+    if (reserved(r, w))
+        return FAIL(r, w.at, "%s is a word of the language, expected a name of your own",
+                    show(w).text);
     return WISP_OK;
 }
 
@@ -170,7 +233,8 @@ static size_t own_names(const struct reader *r)
 static const struct named *find_name(const struct reader *r, struct word w, size_t from)
 {
     for (size_t i = r->n_names; i > from; i--)
-        if (is(w, r->names[i - 1].name)) return &r->names[i - 1];
+        if (r->names[i - 1].bytes == w.n && memcmp(r->names[i - 1].name, w.p, w.n) == 0)
+            return &r->names[i - 1];
     return NULL;
 }
 
@@ -184,22 +248,35 @@ static wisp_status add_name(struct reader *r, struct word w, int value)
     wisp_status st = check_name(r, w);
     if (st != WISP_OK) return st;
     if (find_name(r, w, own_names(r)))
-        return FAIL(r, w.at, "the name '%s' is there already", show(w.p, w.n).text);
+        return FAIL(r, w.at, "the name %s is there already", show(w).text);
     if (!wisp_grow(&r->names, r->n_names, &r->cap_names, sizeof *r->names)) return no_memory(r);
     struct named *to = &r->names[r->n_names++];
-    *to = (struct named){ .value = value };
+    *to = (struct named){ .bytes = (unsigned char)w.n, .value = value };
     memcpy(to->name, w.p, w.n);
     return WISP_OK;
+}
+
+static wisp_status no_value(const struct reader *r, struct word w)
+{
+    const char *words[MOST_WORDS];
+    size_t n = 0;
+    for (size_t i = r->n_names; i > 0 && n < MOST_WORDS; i--)
+        if (r->names[i - 1].value != REPEAT) words[n++] = r->names[i - 1].name;
+    return FAIL(r, w.at, "there is no value %s before this place; %s", show(w).text,
+                hint(w, words, n, "'as NAME' behind a layer names what it gives").text);
 }
 
 /* The value of a name that was given before. */
 static wisp_status value_of(int *out, const struct reader *r, struct word w)
 {
-    const struct named *found = find_name(r, w, 0);
-    if (!found)
-        return FAIL(r, w.at, "there is no value '%s' before this place; name one with 'as %s'",
-                    show(w.p, w.n).text, show(w.p, w.n).text);
-    *out = found->value;
+    if (!is_name(w, "_-.") || reserved(r, w))
+        return FAIL(r, w.at, "expected the name of a value, found %s", found(r, w).text);
+    const struct named *named = find_name(r, w, 0);
+    if (!named) return no_value(r, w);
+    if (named->value == REPEAT)
+        return FAIL(r, w.at, "'%s' names a repeat, expected a value of it, as in '%s.0.NAME'",
+                    named->name, named->name);
+    *out = named->value;
     return WISP_OK;
 }
 
@@ -210,8 +287,8 @@ static wisp_status join(char out[WISP_LAYER_NAME], const struct reader *r, size_
     char whole[3 * WISP_LAYER_NAME];
     int n = snprintf(whole, sizeof whole, "%s.%d.%s", outer, number, name);
     if (n >= WISP_LAYER_NAME)
-        return FAIL(r, at, "the name '%s' has %d characters with its repeat, expected at most %d",
-                    show(whole, (size_t)n).text, n, WISP_LAYER_NAME - 1);
+        return FAIL(r, at, "the name %s has %d characters with its repeat, expected at most %d",
+                    show((struct word){ whole, (size_t)n, at }).text, n, WISP_LAYER_NAME - 1);
     memcpy(out, whole, (size_t)n + 1);
     return WISP_OK;
 }
@@ -271,7 +348,7 @@ static wisp_status set_arg(struct reader *r, struct wisp_said *s, int i, struct 
     char want[160];
     double v = 0;
     bool ok;
-    if (s->given & 1u << i) return FAIL(r, w.at, "'%s' has %s twice", s->kind->name, a->name);
+    if (s->given & 1u << i) return FAIL(r, w.at, "'%s' has its %s already", s->kind->name, a->name);
     if (a->type == WISP_ARG_WORD) {
         int place = word_place(a->words, w);
         ok = place >= 0;
@@ -281,8 +358,8 @@ static wisp_status set_arg(struct reader *r, struct wisp_said *s, int i, struct 
              (a->type == WISP_ARG_REAL || v == floor(v));
     }
     if (!ok)
-        return FAIL(r, w.at, "'%s' needs %s; found '%s'", s->kind->name, expected(want, a),
-                    w.n ? show(w.p, w.n).text : show_here(r).text);
+        return FAIL(r, w.at, "'%s' needs %s; found %s", s->kind->name, expected(want, a),
+                    found(r, w).text);
     s->arg[i] = v;
     s->given |= 1u << i;
     return WISP_OK;
@@ -293,10 +370,16 @@ static wisp_status named_arg(struct reader *r, struct wisp_said *s, struct word 
 {
     const struct word name = { w.p, key, w.at },
                       value = { w.p + key + 1, w.n - key - 1, w.at + key + 1 };
-    for (int i = 0; i < n_args(s->kind); i++)
-        if (is(name, s->kind->args[i].name)) return set_arg(r, s, i, value);
-    return FAIL(r, w.at, "'%s' has no argument '%s'; 'wisp info' lists them", s->kind->name,
-                show(w.p, key).text);
+    const char *words[WISP_MAX_ARGS];
+    char list[100] = "it has none";
+    int n = n_args(s->kind), at = 0;
+    for (int i = 0; i < n; i++) {
+        words[i] = s->kind->args[i].name;
+        if (is(name, words[i])) return set_arg(r, s, i, value);
+        if (at < 80) at += wisp_print(list + at, 20, "%s%.17s", i ? ", " : "", words[i]);
+    }
+    return FAIL(r, w.at, "'%s' has no argument %s; %s", s->kind->name, show(name).text,
+                hint(name, words, (size_t)n, n ? "its arguments: %s" : "%s", list).text);
 }
 
 /* The first argument that was not given; -1: all were. */
@@ -328,8 +411,8 @@ static wisp_status read_rest(struct reader *r, struct wisp_said *s)
         else if (s->kind->most_from > 1 && !value) st = read_input(r, s, w);
         else if (i >= 0) st = set_arg(r, s, i, w);
         else
-            st = FAIL(r, w.at, "'%s' takes %s, expected ',' or the end, found '%s'", s->kind->name,
-                      n_args(s->kind) ? "no more arguments" : "no arguments", show(w.p, w.n).text);
+            st = FAIL(r, w.at, "'%s' takes %s, expected ',' or the end, found %s", s->kind->name,
+                      n_args(s->kind) ? "no more arguments" : "no arguments", show(w).text);
     }
     return st;
 }
@@ -342,7 +425,7 @@ static wisp_status fill_in(struct reader *r, struct wisp_said *s, size_t at)
         const struct wisp_arg *a = &s->kind->args[i];
         if (s->given & 1u << i) continue;
         if (!a->fallback)
-            return FAIL(r, at, "'%s' needs %s; found '%s'", s->kind->name, expected(want, a),
+            return FAIL(r, at, "'%s' needs %s; found %s", s->kind->name, expected(want, a),
                         show_here(r).text);
         const struct word w = { a->fallback, strlen(a->fallback), at };
         if (a->type == WISP_ARG_WORD) s->arg[i] = word_place(a->words, w);
@@ -368,23 +451,26 @@ static wisp_status name_layer(struct reader *r, struct wisp_said *s, int value)
     wisp_status st = add_name(r, w, value);
     if (st != WISP_OK) return st;
     const struct turn *t = r->depth ? &r->turns[r->depth - 1] : NULL;
-    if (t && !t->name[0]) return WISP_OK; /* the same name in every turn names no layer */
+    if (t && !t->name[0]) return WISP_OK; /* the same in every turn: it names no layer */
     if (t) return join(s->name, r, w.at, t->name, t->done, r->names[r->n_names - 1].name);
     memcpy(s->name, w.p, w.n);
     return WISP_OK;
 }
 
+static wisp_status no_layer(const struct reader *r, struct word w)
+{
+    const char *words[MOST_WORDS] = { "as", "from" };
+    const struct wisp_layer_kind *k;
+    size_t n = 2;
+    for (size_t i = 0; (k = r->kinds(i)) && n < MOST_WORDS; i++) words[n++] = k->name;
+    return FAIL(r, w.at, "there is no layer %s; %s", show(w).text,
+                hint(w, words, n, "'wisp info' lists the kinds").text);
+}
+
 static wisp_status read_layer(struct reader *r, struct word w)
 {
-    char name[WISP_LAYER_NAME] = "";
-    if (w.n < sizeof name) memcpy(name, w.p, w.n);
-    const struct wisp_layer_kind *kind = r->find(name);
-    if (!kind)
-        return FAIL(r, w.at, "there is no layer '%s'; 'wisp info' lists the kinds",
-                    show(w.p, w.n).text);
-    if (r->n && r->said[r->n - 1].kind->head)
-        return FAIL(r, w.at, "'%s' must be the last layer, found '%s' behind it",
-                    r->said[r->n - 1].kind->name, kind->name);
+    const struct wisp_layer_kind *kind = find_kind(r, w);
+    if (!kind) return no_layer(r, w);
     if (kind->head && r->depth) return FAIL(r, w.at, "'%s' cannot be repeated", kind->name);
     if (r->n == WISP_MAX_LAYERS) return FAIL(r, w.at, "more than %d layers", WISP_MAX_LAYERS);
     if (!wisp_grow(&r->said, r->n, &r->cap, sizeof *r->said)) return no_memory(r);
@@ -400,46 +486,44 @@ static wisp_status read_layer(struct reader *r, struct word w)
 
 /* ---- repeats ---- */
 
-static bool whole(struct word w)
+static wisp_status repeat_head(struct reader *r, struct word count, double *times)
 {
-    for (size_t i = 0; i < w.n; i++)
-        if (w.p[i] < '0' || w.p[i] > '9') return false;
-    return w.n > 0;
+    const bool number = number_of(times, count);
+    if (!number || !is(look(r), "x"))
+        return FAIL(r, count.at,
+                    "expected a layer, or a repeat as in '3 x (dense 64, relu)', found %s",
+                    show(count).text);
+    take(r);
+    if (*times != floor(*times) || *times < 1 || *times > MOST_TURNS)
+        return FAIL(r, count.at, "a repeat of %s times, expected a whole number from 1 to %d",
+                    show(count).text, MOST_TURNS);
+    if (r->depth == MOST_DEPTH)
+        return FAIL(r, count.at, "repeats stand in each other %d deep, expected at most %d",
+                    r->depth + 1, MOST_DEPTH);
+    return WISP_OK;
 }
 
 static wisp_status open_repeat(struct reader *r, struct word count)
 {
     double times = 0;
     struct word name = { 0 };
-    if (r->depth == MOST_DEPTH)
-        return FAIL(r, count.at, "repeats stand in each other %d deep, expected at most %d",
-                    r->depth + 1, MOST_DEPTH);
-    if (!number_of(&times, count) || times < 1 || times > MOST_TURNS)
-        return FAIL(r, count.at, "a repeat of '%s' times, expected 1 to %d",
-                    show(count.p, count.n).text, MOST_TURNS);
-    if (!is(take(r), "x"))
-        return FAIL(r, count.at, "expected a layer, or a repeat as in '%s x (dense 64, relu)'",
-                    show(count.p, count.n).text);
-    wisp_status st = WISP_OK;
-    if (look(r).n > 0) st = check_name(r, name = take(r));
+    wisp_status st = repeat_head(r, count, &times);
+    if (st == WISP_OK && look(r).n > 0) st = add_name(r, name = take(r), REPEAT);
     if (st != WISP_OK) return st;
     skip_blanks(r);
     if (r->text[r->at] != '(')
-        return FAIL(r, r->at, "expected '(' and the layers to repeat, found '%s'",
-                    show_here(r).text);
+        return FAIL(r, r->at, "expected '(' and the layers to repeat, found %s", show_here(r).text);
     struct turn *t = &r->turns[r->depth], *outer = r->depth ? t - 1 : NULL;
     *t = (struct turn){ .opened = count.at,
                         .body = ++r->at,
                         .left = (int)times,
                         .first_name = r->n_names,
                         .first_layer = (int)r->n };
-    memcpy(t->name, name.p ? name.p : "", name.n);
-    if (name.n && find_name(r, name, own_names(r)))
-        return FAIL(r, name.at, "the name '%s' is there already", t->name);
-    if (outer && name.n && outer->name[0])
-        st = join(t->name, r, name.at, outer->name, outer->done, t->name);
-    else if (outer && name.n) t->name[0] = 0;
     r->depth++;
+    if (name.n) copy(t->own, sizeof t->own, name);
+    if (!outer) memcpy(t->name, t->own, sizeof t->name);
+    else if (name.n && outer->name[0])
+        st = join(t->name, r, name.at, outer->name, outer->done, t->own);
     return st;
 }
 
@@ -447,11 +531,11 @@ static wisp_status open_repeat(struct reader *r, struct word count)
 static wisp_status leave_turn(struct reader *r, const struct turn *t)
 {
     wisp_status st = WISP_OK;
-    /* Of a repeat in a repeat, names begin with its own name as it stands there. */
-    const char *dot = strrchr(t->name, '.'), *own = dot ? dot + 1 : t->name;
-    if (!t->name[0]) r->n_names = t->first_name;
-    for (size_t i = t->first_name; i < r->n_names && st == WISP_OK; i++)
-        st = join(r->names[i].name, r, t->opened, own, t->done, r->names[i].name);
+    if (!t->own[0]) r->n_names = t->first_name;
+    for (size_t i = t->first_name; i < r->n_names && st == WISP_OK; i++) {
+        st = join(r->names[i].name, r, t->opened, t->own, t->done, r->names[i].name);
+        r->names[i].bytes = (unsigned char)strlen(r->names[i].name);
+    }
     return st;
 }
 
@@ -470,7 +554,10 @@ static wisp_status close_turn(struct reader *r)
     }
     t->first_name = r->n_names;
     t->first_layer = (int)r->n;
+    r->again += r->at - t->body;
     r->at = t->body;
+    if (r->again > MOST_READ)
+        return FAIL(r, t->opened, "repeats of more than %d characters in all", MOST_READ);
     return WISP_OK;
 }
 
@@ -478,14 +565,16 @@ static wisp_status close_turn(struct reader *r)
 
 static wisp_status read_item(struct reader *r)
 {
+    const struct wisp_layer_kind *last = r->n ? r->said[r->n - 1].kind : NULL;
     struct word w = take(r);
-    if (w.n == 0) return FAIL(r, w.at, "expected a layer, found '%s'", show_here(r).text);
-    if (whole(w)) return open_repeat(r, w);
-    if (is(w, "as")) {
-        if (r->n && r->said[r->n - 1].kind->head)
-            return FAIL(r, w.at, "'%s' has no value to name", r->said[r->n - 1].kind->name);
-        return add_name(r, take(r), r->value);
-    }
+    if (w.n == 0) return FAIL(r, w.at, "expected a layer, found %s", show_here(r).text);
+    if (last && last->head)
+        return FAIL(r, w.at, "'%s' must be the last layer, found %s behind it", last->name,
+                    show(w).text);
+    if (++r->items > MOST_ITEMS)
+        return FAIL(r, w.at, "more than %d layers, names and repeats", MOST_ITEMS);
+    if (strchr("+-.0123456789", w.p[0])) return open_repeat(r, w);
+    if (is(w, "as")) return add_name(r, take(r), r->value);
     if (is(w, "from")) {
         struct word name = take(r);
         if (!is(name, "rows")) return value_of(&r->value, r, name);
@@ -502,16 +591,14 @@ static wisp_status end_item(struct reader *r)
     char c = r->text[r->at];
     if (c == ',') r->at++;
     else if (c && c != '\n' && c != ')')
-        return FAIL(r, r->at, "expected ',' or the end, found '%s'", show_here(r).text);
+        return FAIL(r, r->at, "expected ',' or the end, found %s", show_here(r).text);
     return WISP_OK;
 }
 
 static wisp_status read_all(struct reader *r)
 {
     size_t bytes = strnlen(r->text, MOST_TEXT + 1);
-    if (bytes > MOST_TEXT)
-        return wisp_fail(r->err, WISP_EINVAL, "%s: a net of more than %d characters", r->where,
-                         MOST_TEXT);
+    if (bytes > MOST_TEXT) return FAIL(r, MOST_TEXT, "a net of more than %d characters", MOST_TEXT);
     wisp_status st = WISP_OK;
     for (skip_lines(r); st == WISP_OK && r->text[r->at]; skip_lines(r)) {
         const bool closes = r->text[r->at] == ')';
@@ -527,11 +614,12 @@ static wisp_status read_all(struct reader *r)
 }
 
 wisp_status wisp_say_net(struct wisp_said **out, int *n, const char *text, const char *where,
-                         const struct wisp_layer_kind *(*find)(const char *name), wisp_error *err)
+                         const struct wisp_layer_kind *(*kinds)(size_t i), wisp_error *err)
 {
-    struct reader r = { .text = text, .where = where, .find = find, .err = err };
+    struct reader r = { .text = text, .where = where, .kinds = kinds, .err = err };
     wisp_status st = read_all(&r);
-    if (st == WISP_OK && (r.n == 0 || !r.said[r.n - 1].kind->head))
+    if (st == WISP_OK && r.n == 0) st = FAIL(&r, r.at, "a net without a layer");
+    if (st == WISP_OK && !r.said[r.n - 1].kind->head)
         st = read_layer(&r, (struct word){ "output", 6, r.at });
     wisp_free(r.names);
     if (st != WISP_OK) wisp_free(r.said);

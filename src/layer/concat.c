@@ -21,6 +21,9 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
                 i + 1);
     }
     l->n_out = wisp_units(out->shape);
+    if (l->n_out > WISP_MAX_WIDTH)
+        return wisp_fail(err, WISP_EINVAL, "'concat' gives %zu units, expected at most %d",
+                         l->n_out, WISP_MAX_WIDTH);
     return WISP_OK;
 }
 

@@ -41,13 +41,18 @@ static wisp_status check_forms(const struct planner *p, const struct wisp_layer 
     char list[200];
     for (int i = 0; i < l->n_from; i++) {
         if (l->kind->takes & (unsigned)in[i]->form) continue;
-        if (in[i]->form == WISP_ROWS)
+        if (in[i]->form != WISP_ROWS)
             return wisp_say_fail(p->err, p->where, p->text, at,
-                                 "the first layer must be %s, found '%s'", takers(list, WISP_ROWS),
+                                 "'%s' reads the rows of the data: it must come first, or behind "
+                                 "'from rows'; use 'dense' for later layers",
                                  l->kind->name);
+        if (l->n_from > 1)
+            return wisp_say_fail(p->err, p->where, p->text, at,
+                                 "'%s' joins what layers give, but number %d of its values is the "
+                                 "rows of the data",
+                                 l->kind->name, i + 1);
         return wisp_say_fail(p->err, p->where, p->text, at,
-                             "'%s' must come first: it reads the rows of the data; use 'dense' for "
-                             "later layers",
+                             "the first layer must be %s, found '%s'", takers(list, WISP_ROWS),
                              l->kind->name);
     }
     return WISP_OK;
@@ -138,7 +143,7 @@ wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_featu
                          n_features, n_labels);
     struct wisp_said *said = NULL;
     int n = 0;
-    wisp_status st = wisp_say_net(&said, &n, spec, "--net", wisp_layer_kind_find, err);
+    wisp_status st = wisp_say_net(&said, &n, spec, "--net", wisp_layer_kind_at, err);
     struct planner p = { net, spec, "--net", said, err };
     if (st == WISP_OK) {
         net->layers = wisp_zalloc((size_t)n, sizeof *net->layers);

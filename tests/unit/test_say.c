@@ -29,7 +29,7 @@ static void says(const char *text, const char *want)
 {
     struct wisp_said *s;
     int n;
-    wisp_status st = wisp_say_net(&s, &n, text, "--net", wisp_layer_kind_find, &err);
+    wisp_status st = wisp_say_net(&s, &n, text, "--net", wisp_layer_kind_at, &err);
     CHECK(st == WISP_OK, "'%s': %s", text, err.text);
     if (st == WISP_OK)
         CHECK(strcmp(show(s, n), want) == 0, "'%s':\n  %s\n  %s", text, show(s, n), want);
@@ -76,6 +76,14 @@ static void test_meaning(void)
     says("input 8, 2 x o (1 x i (relu as r), add i.0.r)",
          "input(8)<0 o.0.i.0.r:relu<1 add<2+2 o.1.i.0.r:relu<3 add<4+4 output<5");
     says("input 8, 2 x (1 x i (relu as r))", "input(8)<0 relu<1 relu<2 output<3");
+    says("input 8, 2 x (1 x i (relu as r), add i.0.r)",
+         "input(8)<0 relu<1 add<2+2 relu<3 add<4+4 output<5");
+    says("input 8, 2 x b (relu as b, add b)",
+         "input(8)<0 b.0.b:relu<1 add<2+2 b.1.b:relu<3 add<4+4 output<5");
+    says("input 8 as a, 1 x (relu as a), add a", "a:input(8)<0 relu<1 add<2+1 output<3");
+    says("input 8, 3 x b (relu as r), add b.0.r, add b.1.r",
+         "input(8)<0 b.0.r:relu<1 b.1.r:relu<2 b.2.r:relu<3 add<4+2 add<5+3 output<6");
+    says("input 8 as in, relu, output as out", "in:input(8)<0 relu<1 out:output<2");
     says("input 8\n2 x (\n  relu\n\n  dense 8,\n)\nrelu",
          "input(8)<0 relu<1 dense(8)<2 relu<3 dense(8)<4 relu<5 output<6");
 }
