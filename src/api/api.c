@@ -1,5 +1,6 @@
 /* The functions of wisp.h that are more than a name for something inside. */
 #include "api/grow.h"
+#include "base/bounds.h"
 #include "base/lock.h"
 #include "base/mem.h"
 #include "base/report.h"
@@ -85,7 +86,7 @@ static int device_row(size_t i, const char **name, const char **what)
     if (i == 0) return 1;
     if (wisp_cuda_open(&cuda, NULL) != WISP_OK || cuda->card(&c, NULL) != WISP_OK) return 0;
     wisp_print(text, sizeof text, "%s, sm_%d%d, %.0f GiB", c.name, c.major, c.minor,
-               (double)c.total_bytes / (1 << 30));
+               wisp_gib(c.total_bytes));
     return 1;
 }
 

@@ -1,5 +1,6 @@
 /* Memory: aligned, checked, countable, and able to fail on purpose. */
 #include "base/mem.h"
+#include "base/bounds.h"
 #include "base/cut.h"
 #include "base/text.h"
 
@@ -88,8 +89,7 @@ char *wisp_strdup(const char *s)
 wisp_status wisp_fail_mem(wisp_error *err, size_t bytes, const char *what)
 {
     if (bytes >= (size_t)1 << 30)
-        return wisp_fail(err, WISP_ENOMEM, "out of memory: %.1f GiB for %s",
-                         (double)bytes / (1 << 30), what);
+        return wisp_fail(err, WISP_ENOMEM, "out of memory: %.1f GiB for %s", wisp_gib(bytes), what);
     return wisp_fail(err, WISP_ENOMEM, "out of memory: %zu bytes for %s", bytes, what);
 }
 

@@ -11,6 +11,7 @@
  * inputs fit into shared memory and there are enough for all multiprocessors, slice for the rest;
  * chip, where a layer's outputs fit into shared memory twice; else wide. */
 #include "cuda/deep.cuh"
+#include "base/bounds.h"
 
 #include <algorithm>
 #include <math.h>
@@ -19,7 +20,6 @@
 #include <time.h>
 
 enum { LANES = 32, STRETCH = 8 }; /* layers after which the host looks whether inputs are left */
-static const double GIB = 1 << 30;
 
 int wisp_deep_only = -1, wisp_deep_ring = 0;
 
@@ -250,8 +250,8 @@ static wisp_status plan(struct wisp_cuda_runner *r, wisp_error *err)
         return wisp_dfail(err, WISP_ENOMEM,
                           "--device cuda: %.3f GiB needed for the largest layer and a few inputs, "
                           "%.3f GiB may be taken (%.2f GiB free on the card)",
-                          (double)need(r, std::min(n, (size_t)LANES)) / GIB, (double)budget / GIB,
-                          (double)free_bytes / GIB);
+                          wisp_gib(need(r, std::min(n, (size_t)LANES))), wisp_gib(budget),
+                          wisp_gib(free_bytes));
     }
     r->chunk = fit;
     r->streamed = fit < n || r->n_ranges > 1;
@@ -319,7 +319,7 @@ static wisp_status take_block(struct wisp_cuda_runner *r, wisp_error *err)
         return wisp_dfail(err, WISP_ENOMEM,
                           "--device cuda: %.2f GiB needed for layers and inputs, %.2f GiB free on "
                           "the card",
-                          (double)r->bytes / GIB, (double)free_bytes / GIB);
+                          wisp_gib(r->bytes), wisp_gib(free_bytes));
     }
     if (e != cudaSuccess) return wisp_dcheck(e, "taking memory of the card", err);
     lay(r, r->block);

@@ -122,7 +122,6 @@ static wisp_status make_mail(struct wisp_cuda_scorer *s, size_t nnz, wisp_error 
 static wisp_status take_block(struct wisp_cuda_scorer *s, const struct wisp_cuda_net *net,
                               wisp_error *err)
 {
-    const double gib = 1 << 30;
     size_t bytes = lay(s, net, NULL), free_bytes = 0, all = 0;
     cudaGetLastError(); /* of kernels that this card cannot have; they are not launched */
     cudaError_t e = cudaMalloc(&s->block, bytes);
@@ -132,7 +131,7 @@ static wisp_status take_block(struct wisp_cuda_scorer *s, const struct wisp_cuda
         return wisp_dfail(err, WISP_ENOMEM,
                           "--device cuda: %.2f GiB needed to predict, %.2f GiB free on the card; "
                           "take --device cpu",
-                          (double)bytes / gib, (double)free_bytes / gib);
+                          wisp_gib(bytes), wisp_gib(free_bytes));
     }
     if (e != cudaSuccess) return wisp_dcheck(e, "taking memory of the card", err);
     lay(s, net, s->block);

@@ -1,5 +1,6 @@
 /* Rows in the making, and their layout as a block (drawn in data.h). */
 #include "data/data.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -149,7 +150,7 @@ struct layout { /* where the sections start, and the size of all */
 
 static size_t up(size_t n)
 {
-    return (n + 63) & ~(size_t)63;
+    return wisp_up(n, 64);
 }
 
 static struct layout lay_out(size_t n_rows, size_t nnz, size_t n_lab)

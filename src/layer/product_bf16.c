@@ -9,6 +9,7 @@
  * of a thread, one after the other: Z of a block (96, n) floats; W^T (W, 96) and E as panels
  *         (96, N) halves; a tile's sum (width, tile) floats */
 #include "layer/product.h"
+#include "base/bounds.h"
 #include "layer/rows.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ enum { AHEAD = 12, SPARE_ROWS = 16 /* that a product may read beyond the last */
 
 static size_t up(size_t x)
 {
-    return (x + 31) / 32 * 32;
+    return wisp_up(x, 32);
 }
 
 enum { TURNED, SCALED, ROWS, E };

@@ -32,6 +32,7 @@
  * of each thread: rows that several others share, (64, batch) | and when training, these turned
  *   round | gradients of 16 rows of weights */
 #include "layer/layer.h"
+#include "base/bounds.h"
 #include "base/rand.h"
 
 #include <assert.h>
@@ -50,11 +51,6 @@ enum {
     ROWS_AT_ONCE = 16,
     ALIKE_MOST = 64
 };
-
-static size_t up16(size_t n)
-{
-    return (n + 15) & ~(size_t)15;
-}
 
 struct job {
     struct wisp_layer *l;
@@ -137,7 +133,7 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
     wisp_layer_declare(l, "inputs", WISP_FIXED, WISP_BY_NONE, 2, (size_t[]){ l->n_out, ids })
         ->below = l->n_in;
     struct wisp_cut shared = { 0 }, work = { 0 };
-    struct job none = { .l = l, .wires = wisp_layer_wires(l), .ld = up16(s->batch) };
+    struct job none = { .l = l, .wires = wisp_layer_wires(l), .ld = wisp_up(s->batch, 16) };
     lay_out(&none, &shared);
     lay_work(&work, &none);
     l->scratch_floats = shared.at / sizeof(float);
@@ -215,7 +211,7 @@ static struct job make_job(const struct wisp_layer *l, struct wisp_step *s,
                      .out = out,
                      .wires = wisp_layer_wires(l),
                      .n = n,
-                     .ld = up16(n) };
+                     .ld = wisp_up(n, 16) };
     struct wisp_cut c = wisp_layer_cut(l, mode);
     lay_out(&j, &c);
     return j;

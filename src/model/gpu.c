@@ -1,5 +1,6 @@
 /* A training run on a card. */
 #include "model/gpu.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "base/report.h"
 #include "cuda/cuda.h"
@@ -84,11 +85,6 @@ static wisp_status set_up(struct wisp_gpu *g, struct wisp_run *r, wisp_error *er
 
 /* ---- making ---- */
 
-static double gib(size_t bytes)
-{
-    return (double)bytes / (1 << 30);
-}
-
 /* Also settles how much of the card is taken. */
 static wisp_status say_plan(const struct wisp_run *r, struct wisp_gpu *g, wisp_error *err)
 {
@@ -100,15 +96,15 @@ static wisp_status say_plan(const struct wisp_run *r, struct wisp_gpu *g, wisp_e
     g->setup.most_bytes = most;
     g->api->bytes(&g->setup, &all, &without);
     wisp_say(r->ctx, "device    %s (sm_%d%d, %d multiprocessors): %.2f GiB needed%s, %.1f GiB %s",
-             c.name, c.major, c.minor, c.n_multi, gib(all <= most ? all : without),
-             all <= most ? "" : ", the output layer's rows staying in the host's memory", gib(most),
-             most < c.free_bytes ? "allowed" : "free");
+             c.name, c.major, c.minor, c.n_multi, wisp_gib(all <= most ? all : without),
+             all <= most ? "" : ", the output layer's rows staying in the host's memory",
+             wisp_gib(most), most < c.free_bytes ? "allowed" : "free");
     g->outside = all > most;
     if (all <= most || without <= most) return WISP_OK;
     return wisp_fail(err, WISP_ENOMEM,
                      "--device cuda: %.1f GiB needed with the output layer's rows in the host's "
                      "memory, %.1f GiB %s on the card: take a smaller --hidden or --batch",
-                     gib(without), gib(most), most < c.free_bytes ? "allowed" : "free");
+                     wisp_gib(without), wisp_gib(most), most < c.free_bytes ? "allowed" : "free");
 }
 
 wisp_status wisp_gpu_make(struct wisp_run *r, wisp_error *err)

@@ -1,5 +1,6 @@
 /* Networks: from a line of text to layers with memory, and the step through them. */
 #include "model/net.h"
+#include "base/bounds.h"
 #include "base/text.h"
 #include "model/optimizer.h"
 #include "base/mem.h"
@@ -8,11 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static size_t round16(size_t floats) /* 64 bytes */
-{
-    return (floats + 15) & ~(size_t)15;
-}
 
 /* ---- planning ---- */
 
@@ -200,7 +196,7 @@ size_t wisp_net_n_params(const struct wisp_net *net)
 static size_t floats_of(const struct wisp_param *p)
 {
     size_t n = p->role == WISP_FIXED ? 0 : wisp_param_n(p);
-    return round16(p->half ? (n + 1) / 2 : n);
+    return wisp_up(p->half ? (n + 1) / 2 : n, 16);
 }
 
 static bool half_moments(const struct wisp_param *p, unsigned slots)

@@ -8,6 +8,7 @@
  * Parameters that layers read by wisp_weights become narrow (the weights of the input and of the
  * output layer; those of one column stay).  All other tensors are copied, and the metadata with
  * "quantized" added: names, idf, counts and the index are the model's own. */
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "model/model.h"
 
@@ -44,11 +45,6 @@ static enum wisp_dtype type_of(const struct wisp_param *p)
     return p->i8 ? WISP_I8 : p->b16 ? WISP_BF16 : WISP_F32;
 }
 
-static size_t up64(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
-}
-
 /* Is there something to do?  *bytes: of the new weights. */
 static wisp_status check(size_t *bytes, const struct job *j, const char *type, wisp_error *err)
 {
@@ -62,8 +58,8 @@ static wisp_status check(size_t *bytes, const struct job *j, const char *type, w
                              "quantize: the model's '%s' is %s already, expected weights that "
                              "%s makes smaller",
                              p->name, wisp_dtypes[type_of(p)].name, type);
-        *bytes += up64(p->rows * p->cols * wisp_dtypes[j->to].bytes);
-        if (j->to == WISP_I8) *bytes += up64(p->rows * sizeof *p->scale);
+        *bytes += wisp_up(p->rows * p->cols * wisp_dtypes[j->to].bytes, 64);
+        if (j->to == WISP_I8) *bytes += wisp_up(p->rows * sizeof *p->scale, 64);
     }
     if (*bytes == 0)
         return wisp_fail(err, WISP_EINVAL, "quantize: no weights of more than one column");
@@ -114,7 +110,7 @@ static size_t scale_row(int8_t *to, float *scale, const struct wisp_param *p, si
 static void *take(struct job *j, size_t bytes)
 {
     char *p = j->block + j->used;
-    j->used += up64(bytes);
+    j->used += wisp_up(bytes, 64);
     return p;
 }
 

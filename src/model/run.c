@@ -1,4 +1,5 @@
 /* Making a training run: the model, the order of rows, all memory, the printed plan. */
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "layer/product.h"
 #include "model/gpu.h"
@@ -75,11 +76,6 @@ static wisp_status take_names(struct wisp_names *out, const struct wisp_names *o
                             0, "has %zu names, the data has %zu %s%s", out->n, n, what,
                             of_init ? "; give the names of all of them in a file" : "");
     return st;
-}
-
-static size_t most(size_t a, size_t b)
-{
-    return a > b ? a : b;
 }
 
 /* The training counts of labels, for metrics and priors: with those of the model to start from, as
@@ -160,7 +156,7 @@ static wisp_status most_labels(size_t *out, const struct wisp_data *d, size_t ba
     size_t longest = 0;
     for (size_t b = 0; b < d->n_blocks; b++)
         for (size_t i = 0; i < d->blocks[b].n; i++)
-            longest = most(longest, row_labels(&d->blocks[b], i));
+            longest = wisp_most(longest, row_labels(&d->blocks[b], i));
     size_t *rows = wisp_zalloc(longest + 1, sizeof *rows);
     if (!rows) return wisp_fail_mem(err, (longest + 1) * sizeof *rows, "counts of labels");
     for (size_t b = 0; b < d->n_blocks; b++)
@@ -199,9 +195,10 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
     const struct wisp_names *stop = words || !init ? &d->stop : &init->stop;
     if ((st = wisp_names_copy(&m->stop, stop, err)) != WISP_OK) return st;
     if (init && (st = wisp_init_names(r, wisp_opt_text(cfg, OPT_INIT), err)) != WISP_OK) return st;
-    size_t n_features = most(d->n_features, m->vocab.n), n_labels = most(d->n_labels, m->labels.n);
-    if (init) n_features = most(n_features, init->net.n_features);
-    if (init) n_labels = most(n_labels, init->net.n_labels);
+    size_t n_features = wisp_most(d->n_features, m->vocab.n),
+           n_labels = wisp_most(d->n_labels, m->labels.n);
+    if (init) n_features = wisp_most(n_features, init->net.n_features);
+    if (init) n_labels = wisp_most(n_labels, init->net.n_labels);
     struct wisp_layer_sizes sizes = { .batch = r->plan.batch,
                                       .active = n_labels,
                                       .training = true,
@@ -231,11 +228,6 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
     return count_labels(r, n_labels, err);
 }
 
-static double gib(size_t bytes)
-{
-    return (double)bytes / (1 << 30);
-}
-
 /* The sampler and the votes; what making these takes is given back before the sampler is made. */
 static size_t sampling_bytes(const struct wisp_run *r)
 {
@@ -251,7 +243,7 @@ static size_t sampling_bytes(const struct wisp_run *r)
                          wisp_pool_threads(r->ctx->pool));
     if (wants_votes(r) && r->init && r->init->votes.start)
         staying += 8 * (size_t)r->init->votes.start[r->init->votes.n_features];
-    return staying + most(making, sampler);
+    return staying + wisp_most(making, sampler);
 }
 
 /* What the features of a text are. */
@@ -300,7 +292,8 @@ static wisp_status print_plan(struct wisp_run *r, const wisp_config *cfg, wisp_e
     wisp_say(r->ctx,
              "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f, sampling %.2f), "
              "%.1f GiB free",
-             gib(need), gib(weights + wires), gib(state), gib(work), gib(index), gib(have));
+             wisp_gib(need), wisp_gib(weights + wires), wisp_gib(state), wisp_gib(work),
+             wisp_gib(index), wisp_gib(have));
     wisp_say(r->ctx, "machine   %s%d threads, %s kernels, products in %s",
              p->cuda ? "a card (cuda) and " : "cpu, ", wisp_pool_threads(r->ctx->pool),
              r->ctx->k->name, p->precision->name);
@@ -308,7 +301,7 @@ static wisp_status print_plan(struct wisp_run *r, const wisp_config *cfg, wisp_e
         return wisp_fail(err, WISP_ENOMEM,
                          "%.1f GiB needed, %.1f GiB free: take a smaller --hidden or --batch, "
                          "--moments bf16, or --optimizer adagrad",
-                         gib(need), gib(have));
+                         wisp_gib(need), wisp_gib(have));
     return WISP_OK;
 }
 

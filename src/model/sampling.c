@@ -1,5 +1,6 @@
 /* Samplers: settings from the options and the sizes of the data. */
 #include "model/train.h"
+#include "base/bounds.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,11 +21,6 @@ static const char *auto_names(size_t n_labels, bool bounded, bool cuda)
                                       : "neighbours+random";
     if (n_labels >= MANY_LABELS && n_labels < TOO_MANY) return "neighbours+lsh";
     return bounded ? "neighbours+random" : "neighbours+features+random";
-}
-
-static size_t clamp(size_t x, size_t lo, size_t hi)
-{
-    return x < lo ? lo : x > hi ? hi : x;
 }
 
 static bool yes(const wisp_config *cfg, enum wisp_opt o)
@@ -56,12 +52,12 @@ wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, 
     bool cuda = strcmp(wisp_opt_text(cfg, OPT_DEVICE), "cuda") == 0;
     if (strcmp(names, "auto") == 0) names = auto_names(n_labels, count(cfg, OPT_MEMORY), cuda);
     bool alone = strcmp(names, "random") == 0; /* all there is */
-    size_t few = clamp(n_labels / (alone ? 10 : 200), 100, alone ? 2000 : 500);
+    size_t few = wisp_most(n_labels / (alone ? 10 : 200), 100), enough = alone ? 2000 : 500;
+    if (few > enough) few = enough;
     *o = (struct wisp_sampling){
         .keep = count(cfg, OPT_KEEP),
         .least = count(cfg, OPT_ACTIVE_MIN),
-        .most =
-            count_or(cfg, OPT_ACTIVE_MAX, cuda ? 0 : clamp(n_labels * 12 / 100, 2500, SIZE_MAX)),
+        .most = count_or(cfg, OPT_ACTIVE_MAX, cuda ? 0 : wisp_most(n_labels * 12 / 100, 2500)),
         .n_random = count_or(cfg, OPT_RANDOM, few),
         .n_frequent = count(cfg, OPT_FREQUENT),
         .n_carried = count_or(cfg, OPT_CARRY, n_labels < MANY_LABELS ? few : 0),
