@@ -42,6 +42,12 @@ static inline double wisp_rand_normal(uint64_t seed, uint64_t stream, uint64_t i
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
+/* The i-th of a kind of streams: of an epoch, a step, a layer. */
+static inline uint64_t wisp_stream(uint64_t kind, uint64_t i)
+{
+    return kind + (i << 8);
+}
+
 /* Streams in use, so that no two meet by accident. */
 enum {
     WISP_STREAM_SHUFFLE = 1, /* + epoch << 8 */

@@ -83,7 +83,7 @@ struct pick { /* a row's random numbers */
 
 static uint64_t stream(uint64_t s)
 {
-    return WISP_STREAM_SYNTH + (s << 8);
+    return wisp_stream(WISP_STREAM_SYNTH, s);
 }
 static double unit(struct pick *p)
 {

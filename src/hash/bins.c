@@ -7,7 +7,7 @@
 void wisp_bins_lay(uint32_t *place, size_t n, size_t width, size_t keep, uint32_t *order,
                    uint64_t seed, uint64_t draw)
 {
-    uint64_t stream = WISP_STREAM_HASH | draw << 8;
+    uint64_t stream = wisp_stream(WISP_STREAM_HASH, draw);
     for (size_t i = 0; i < width; i++) order[i] = (uint32_t)i;
     for (size_t i = 0; i < n; i++) { /* Fisher-Yates; any order is good to start the next from */
         size_t at = i % keep, with = at + wisp_rand_below(seed, stream, i, width - at);

@@ -107,7 +107,6 @@ void wisp_frame_measure(struct wisp_frame *f, const struct wisp_kernels *k, cons
     double xx = 0, yy = 0;
     memcpy(f->mean, mean, f->width * sizeof *mean);
     set_scale(f->scale, mean, square, f->width);
-    if (step == 0) step = 1;
     set_centres(f, k, rows, step, spare);
     *f->beta = 1, *f->m = 0;
     if (!f->appended) return;

@@ -250,7 +250,7 @@ static void sample(const void *state, const struct wisp_query *q, size_t i, int 
         size_t length = l->start[best[p] + 1] - l->start[best[p]], at = 0, end = length;
         if (length >
             left) { /* from anywhere, else the first rows of a long list are all one sees */
-            at = wisp_rand_below(f->seed, WISP_STREAM_IVF_CUT + (q->step << 8), i, length);
+            at = wisp_rand_below(f->seed, wisp_stream(WISP_STREAM_IVF_CUT, q->step), i, length);
             end = at + left;
         }
         left -= end - at;

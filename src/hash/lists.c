@@ -245,7 +245,8 @@ static size_t row_of_long_list(const struct wisp_lists *l, size_t c, uint64_t se
     size_t found = 0;
     uint32_t most = 0;
     for (size_t i = 0; i < DRAWS; i++) {
-        size_t row = wisp_rand_below(seed, WISP_STREAM_IVF + (turn << 8), c * DRAWS + i, l->n_rows);
+        size_t row =
+            wisp_rand_below(seed, wisp_stream(WISP_STREAM_IVF, turn), c * DRAWS + i, l->n_rows);
         int32_t list = l->list_of[row];
         uint32_t length = list < 0 ? 0 : l->start[list + 1] - l->start[list];
         if (i > 0 && length <= most) continue;

@@ -258,7 +258,7 @@ static void sample(const void *state, const struct wisp_query *q, size_t i, int 
     struct wisp_lsh_work w = wisp_lsh_work_of(s, thread);
     switch (s->o.strategy) {
     case WISP_VANILLA:
-        find_some(s, keys, w.order, want, STREAM_ORDER + (q->step << 8), i, pot);
+        find_some(s, keys, w.order, want, wisp_stream(STREAM_ORDER, q->step), i, pot);
         break;
     case WISP_TOPK:
         find_all(s, keys, pot);

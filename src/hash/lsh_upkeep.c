@@ -106,7 +106,8 @@ static void fill_part(void *arg, size_t i, int thread)
     const struct wisp_lsh_counters *c = j->s->c;
     struct wisp_lsh_work w = wisp_lsh_work_of(j->s, thread);
     size_t part = c->parts + i;
-    struct wisp_filling f = { (int)j->gen, j->first, j->s->seed, STREAM_KEEP + (c->cycle << 8) };
+    struct wisp_filling f = { (int)j->gen, j->first, j->s->seed,
+                              wisp_stream(STREAM_KEEP, c->cycle) };
     wisp_tables_fill(t, &f, part / t->n_parts, part % t->n_parts, w.count);
 }
 

@@ -140,7 +140,8 @@ static void sample(const void *state, const struct wisp_query *q, size_t i, int 
     fetch_next(t, q, i + 1);
     if (q->id && q->id[i] < t->n_samples)
         wisp_pot_add_all(pot, t->last + q->id[i] * t->r.last, t->r.last);
-    if (n > MOST_RINGS) first = wisp_rand_below(t->seed, WISP_STREAM_RINGS + (q->step << 8), i, n);
+    if (n > MOST_RINGS)
+        first = wisp_rand_below(t->seed, wisp_stream(WISP_STREAM_RINGS, q->step), i, n);
     for (size_t y = 0; y < n && y < MOST_RINGS; y++)
         wisp_pot_add_all(pot, ring_of(t, q->yi[q->yp[i] + (first + y) % n]), t->r.ring);
     wisp_pot_score(pot);

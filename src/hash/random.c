@@ -78,7 +78,7 @@ static void draw_uniform(const void *state, const struct wisp_query *q,
                          struct wisp_rows_for_all *out)
 {
     const struct random *r = state;
-    uint64_t stream = WISP_STREAM_RANDOM + (q->step << 8);
+    uint64_t stream = wisp_stream(WISP_STREAM_RANDOM, q->step);
     float shift = r->n < r->n_rows ? shift_of(1 / (double)r->n_rows, r->n) : 0;
     bool all = r->n == r->n_rows; /* as many draws would leave out a third of the rows */
     for (size_t i = 0; i < r->n; i++) {
@@ -103,7 +103,7 @@ static void draw_frequency(const void *state, const struct wisp_query *q,
                            struct wisp_rows_for_all *out)
 {
     const struct random *r = state;
-    uint64_t stream = WISP_STREAM_FREQUENCY + (q->step << 8);
+    uint64_t stream = wisp_stream(WISP_STREAM_FREQUENCY, q->step);
     double total = r->up_to[r->n_rows - 1];
     for (size_t i = 0; i < r->n; i++) {
         double x = total * wisp_rand_unit(r->seed, stream, i);

@@ -300,7 +300,7 @@ static void unite(struct wisp_sampler *s, const struct wisp_query *q)
         for (size_t i = 0; i < q->n; i++)
             if (rank < s->n_own[i]) add(s, s->own[i * s->o.keep + rank], 0, most);
     size_t least = s->o.least < s->n_rows ? s->o.least : s->n_rows;
-    uint64_t stream = WISP_STREAM_PAD + (q->step << 8);
+    uint64_t stream = wisp_stream(WISP_STREAM_PAD, q->step);
     for (uint64_t t = 0; s->n < least && s->n < s->room; t++) {
         int32_t row = (int32_t)wisp_rand_below(s->seed, stream, t, s->n_rows);
         if (!s->place[row]) add(s, row, 0, s->room); /* one that is in keeps its shift */

@@ -40,7 +40,7 @@ static void init(void *functions, const struct wisp_hash_shape *s, uint64_t seed
 {
     float *a = functions;
     size_t columns = n_bits(s), plain = s->width - s->appended;
-    uint64_t stream = WISP_STREAM_HASH | draw << 8, one_in = plain < 30 ? 1 : 3;
+    uint64_t stream = wisp_stream(WISP_STREAM_HASH, draw), one_in = plain < 30 ? 1 : 3;
     float length = one_in == 3 ? 1.7320508f : 1; /* variance 1, as the normal ones have */
     for (size_t i = 0; i < plain * columns; i++) {
         uint64_t r = wisp_rand(seed, stream, 2 * i);

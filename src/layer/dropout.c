@@ -26,7 +26,7 @@ static void tile(void *arg, size_t t, int thread)
     const struct job *j = arg;
     size_t width = j->l->n_out, first = t * WISP_TILE * width;
     size_t end = first + wisp_tile_rows(j->s->batch->n, t) * width;
-    uint64_t stream = WISP_STREAM_DROPOUT + ((uint64_t)j->l->number << 8);
+    uint64_t stream = wisp_stream(WISP_STREAM_DROPOUT, (uint64_t)j->l->number);
     uint64_t key = wisp_rand(j->s->seed, stream, j->s->number);
     uint32_t limit = (uint32_t)(j->l->arg[0] * 65536);
     float keep = (float)(1 / (1 - j->l->arg[0]));

@@ -91,7 +91,7 @@ static void normal_chunk(void *arg, size_t chunk, int thread)
 void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, int stream,
                        struct wisp_pool *pool)
 {
-    struct normal n = { p, deviation, seed, WISP_STREAM_INIT + ((uint64_t)stream << 8) };
+    struct normal n = { p, deviation, seed, wisp_stream(WISP_STREAM_INIT, (uint64_t)stream) };
     wisp_parallel_for(pool, (p->rows * p->cols + NORMAL_CHUNK - 1) / NORMAL_CHUNK, normal_chunk,
                       &n);
 }

@@ -174,7 +174,7 @@ static void wire_radix(int32_t *to, size_t fan, size_t o, const struct wisp_laye
 static void wire_random(int32_t *to, size_t fan, size_t o, const struct wisp_layer *l,
                         uint64_t seed)
 {
-    uint64_t stream = WISP_STREAM_WIRES + ((uint64_t)l->number << 8);
+    uint64_t stream = wisp_stream(WISP_STREAM_WIRES, (uint64_t)l->number);
     for (size_t k = 0; k < fan; k++) {
         size_t last = l->n_in - fan + k, at = k;
         int32_t id = (int32_t)wisp_rand_below(seed, stream, o * fan + k, last + 1);

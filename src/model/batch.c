@@ -117,7 +117,7 @@ static uint32_t fill_table_row(const struct wisp_layout *l, const struct wisp_ro
     int32_t *xi = l->batch.xi + l->batch.xp[sample];
     float *xv = l->batch.xv + l->batch.xp[sample];
     uint32_t all = wisp_values_fill(xi, xv, r, row, l->n_features, v), n = 0;
-    uint64_t stream = WISP_STREAM_INPUT_DROP + (drop->step << 8);
+    uint64_t stream = wisp_stream(WISP_STREAM_INPUT_DROP, drop->step);
     for (uint32_t i = 0; i < all && drop->rate > 0; i++) {
         uint64_t place = (uint64_t)sample << 32 | i;
         if (wisp_rand_unit(drop->seed, stream, place) < drop->rate) continue;
@@ -135,7 +135,7 @@ static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r,
     float *xv = l->batch.xv + l->batch.xp[sample];
     uint32_t n = 0;
     double sum = 0;
-    uint64_t stream = WISP_STREAM_INPUT_DROP + (drop->step << 8);
+    uint64_t stream = wisp_stream(WISP_STREAM_INPUT_DROP, drop->step);
     if (v->mode == WISP_VALUES_STANDARD) return fill_table_row(l, r, row, sample, v, drop);
     for (uint32_t i = r->xp[row]; i < r->xp[row + 1]; i++) {
         int32_t id = wisp_row_id(r, i);

@@ -111,7 +111,7 @@ static void shuffle(size_t *x, size_t n, uint64_t seed, uint64_t stream)
 
 static uint64_t stream_of(int epoch, size_t window)
 {
-    return WISP_STREAM_SHUFFLE + ((uint64_t)epoch << 8) + ((uint64_t)window << 40);
+    return wisp_stream(WISP_STREAM_SHUFFLE, (uint64_t)epoch) + ((uint64_t)window << 40);
 }
 
 void wisp_order_start(struct wisp_order *o, int epoch)

@@ -71,7 +71,8 @@ static void permute(uint32_t *p, const struct wisp_radix *r, size_t block)
 {
     for (uint32_t i = 0; i < r->n_neurons; i++) p[i] = i;
     for (uint32_t i = r->n_neurons - 1; block > 0 && i > 0; i--) {
-        uint64_t j = wisp_rand_below(r->seed, WISP_STREAM_RADIX + (block << 8), i, (uint64_t)i + 1);
+        uint64_t j =
+            wisp_rand_below(r->seed, wisp_stream(WISP_STREAM_RADIX, block), i, (uint64_t)i + 1);
         uint32_t t = p[i];
         p[i] = p[j];
         p[j] = t;
@@ -112,8 +113,9 @@ static void draw(uint32_t *in, const struct wisp_radix *r, size_t l, uint32_t o)
 {
     uint32_t n = 0;
     for (uint32_t last = r->n_neurons - DEGREE; last < r->n_neurons; last++) {
-        uint32_t id = (uint32_t)wisp_rand_below(r->seed, WISP_STREAM_RADIX + ((uint64_t)l << 8),
-                                                (uint64_t)o * DEGREE + n, (uint64_t)last + 1);
+        uint32_t id =
+            (uint32_t)wisp_rand_below(r->seed, wisp_stream(WISP_STREAM_RADIX, (uint64_t)l),
+                                      (uint64_t)o * DEGREE + n, (uint64_t)last + 1);
         uint32_t at = 0;
         while (at < n && in[at] < id) at++;
         if (at < n && in[at] == id) {

@@ -1,4 +1,5 @@
 /* Going on from a model: what is kept bit by bit, what is new, what adds up. */
+#include "base/rand.h"
 #include "model_rig.h"
 #include "model/optimizer.h"
 
@@ -443,6 +444,36 @@ static void test_memory(void)
     unlink(rows);
 }
 
+/* Weights are random numbers of their own layer, by the seed: the same in every version. */
+static void test_first_weights(void)
+{
+    enum { SEED = 3, N_IN = 40000 }; /* more than a thread's part of them */
+    TEST("a new net: the weights of each layer");
+    struct wisp_net net;
+    struct wisp_layer_sizes sizes = { .batch = 1, .training = true };
+    CHECK(wisp_net_plan(&net, "input 3, relu, dense 5, relu, sparse random 4 4", N_IN, 7, &sizes,
+                        &err) == WISP_OK &&
+              wisp_net_alloc_params(&net, &err) == WISP_OK,
+          "%s", err.text);
+    wisp_net_init(&net, SEED, ctx->pool);
+    int tried = 0;
+    for (int i = 0; i < net.n_layers; i++) {
+        const struct wisp_layer *l = &net.layers[i];
+        if (l->n_params == 0) continue;
+        const double deviation[] = { 0.1, sqrt(2.0 / 3), sqrt(2.0 / 4), 0.01 };
+        const struct wisp_param *p = l->params;
+        for (size_t e = 0; e < wisp_param_n(p); e++) {
+            double x = wisp_rand_normal(SEED, wisp_stream(WISP_STREAM_INIT, 2 * (uint64_t)i), e);
+            CHECK(p->w[e] == (float)(deviation[tried] * x), "layer %d [%zu]: %g", i, e, p->w[e]);
+        }
+        for (size_t e = 0; e < wisp_param_n(p + 1); e++)
+            CHECK(p[1].w[e] == 0, "a bias: %g", p[1].w[e]);
+        tried++;
+    }
+    CHECK(tried == 4, "%d layers have weights", tried);
+    wisp_net_clear(&net);
+}
+
 int main(void)
 {
     rig_init();
@@ -451,6 +482,7 @@ int main(void)
     wisp_context_on_notice(ctx, hear, NULL);
     first = rig_synth(N1, F1, L1, 2);
     more = rig_synth(N2, F2, L2, 2);
+    test_first_weights();
     test_names();
     test_votes();
     test_nets();
