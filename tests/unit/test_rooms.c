@@ -111,7 +111,7 @@ static void rig_step(struct rig *r, uint64_t number)
                                   .seed = 1,
                                   .number = number,
                                   .update = &r->opt.update,
-                                  .loss = wisp_loss_find("softmax") };
+                                  .head.loss = wisp_loss_find("softmax") };
     CHECK(wisp_net_step(&r->net, &r->step, &err) == WISP_OK, "%s", err.text);
 }
 
