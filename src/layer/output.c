@@ -32,6 +32,7 @@
  * of each thread: gradient of a block (96, n_in) | a row of E (batch) | places (batch) | what the
  *           products use; or keys of the lists */
 #include "layer/out.h"
+#include "base/bounds.h"
 #include "layer/example.h"
 
 #include <string.h>
@@ -39,11 +40,6 @@
 static const struct wisp_precision *precision(const struct wisp_precision *chosen)
 {
     return chosen ? chosen : &wisp_precision_fp32;
-}
-
-static size_t most(size_t a, size_t b)
-{
-    return a > b ? a : b;
 }
 
 /* For n samples, 'active' rows, and the k best of each sample. */
@@ -85,7 +81,7 @@ static struct wisp_out_work lay_work(struct wisp_cut *c, const struct wisp_layer
  * of a sample. */
 static uint64_t *lay_keys(struct wisp_cut *c, size_t blocks, size_t lanes, size_t k)
 {
-    return wisp_cut_take(c, most(blocks, lanes * wisp_best_room(k)), sizeof(uint64_t));
+    return wisp_cut_take(c, wisp_most(blocks, lanes * wisp_best_room(k)), sizeof(uint64_t));
 }
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
@@ -106,7 +102,7 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
         lay_work(&work, l, s->batch);
         lay_keys(&keys, wisp_out_blocks(s->active), wisp_out_lanes(s->active), s->best);
         l->scratch_floats = shared.at / sizeof(float);
-        l->thread_floats = most(work.at, keys.at) / sizeof(float);
+        l->thread_floats = wisp_most(work.at, keys.at) / sizeof(float);
     }
     return WISP_OK;
 }
