@@ -287,7 +287,7 @@ WISP_API wisp_status wisp_bench_train(wisp_report **out, wisp_context *ctx, cons
  * on synthetic rows of option "shape" ("epochs" of them, 1 by default; otherwise as in
  * wisp_bench_train) and its held-out rows.  Every way is measured for "seconds" (2 by default), but
  * over all rows at least once where that gives a P@1.
- *   sparse_us_median, _p90, _p99   one row a call, one thread, whatever the context has
+ *   sparse_us_median, _p90, _p99   one row per call, one thread, whatever the context has
  *   exact_us_median, _p90, _p99    the same, all labels scored
  *   sparse_p@1, exact_p@1, ratio   of the same rows, percent; sparse / exact
  *   scored_mean                    labels scored for a row
@@ -372,7 +372,7 @@ WISP_API int32_t wisp_model_label(const wisp_model *m, const char *name, size_t 
 WISP_API const char *wisp_model_describe(const wisp_model *m);
 
 /* Writes the model to 'path' with smaller weights, to predict with: type "bf16" (half the bytes) or
- * "int8" (a quarter; one scale a row).  The weights of the input and of the output layer become
+ * "int8" (a quarter; one scale per row).  The weights of the input and of the output layer become
  * narrow, all else stays.  WISP_EINVAL where the model's weights are as narrow already,
  * WISP_ENUMERIC where one of them cannot be held (NaN, infinity). */
 WISP_API wisp_status wisp_model_quantize(const wisp_model *m, const char *path, const char *type,
@@ -410,7 +410,7 @@ WISP_API wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *
  *                fitted on the validation rows of the training run; or "raw", the loss's own, the
  *                softmax's share or the sigmoid of each label alone.  The order is the same
  *   "device"     where: on the "cpu" (the default), or on a card, "cuda": exact prediction of up to
- *                64 labels a row, the same answers up to rounding.  WISP_ENOTSUP says why not: no
+ *                64 labels per row, the same answers up to rounding.  WISP_ENOTSUP says why not: no
  *                card, a net that is not there on it, weights of int8 */
 WISP_API wisp_status wisp_predictor_create(wisp_predictor **out, wisp_context *ctx,
                                            const wisp_model *m, const wisp_config *cfg, size_t k,
