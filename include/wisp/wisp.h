@@ -56,7 +56,8 @@ typedef enum wisp_status {
 typedef struct wisp_error {
     wisp_status code;
     char text[500];   /* one line: where, what was found, what was expected */
-    size_t line, row; /* of the file, of the data, from 1; 0: not known, or it is about no line */
+    size_t line, row; /* of the file, of the data, from 1 (the text counts rows of arrays from 0);
+                         0: not known, or it is about no line */
     /* text begins with the name of the file, so long (0: it does not, or a part of it only), and
      * with what says where ("file:line: ", "file: ", "row 3: ", "--option: "), so long: text +
      * place_bytes is the message alone.  Control characters of a name are question marks. */

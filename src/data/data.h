@@ -360,6 +360,12 @@ const struct wisp_format *wisp_format_probe(const char *path, const char *head, 
 extern const struct wisp_format wisp_format_xc, wisp_format_libsvm, wisp_format_fasttext,
     wisp_format_csv, wisp_format_tsv, wisp_format_jsonl, wisp_format_memory, wisp_format_npz,
     wisp_format_idx;
+/* What messages count the rows of d from: 1 where they are lines of text, 0 where they are rows of
+ * arrays, in a file or of a program. */
+static inline int wisp_row_base(const struct wisp_data *d)
+{
+    return d->format && !d->format->binary && d->format != &wisp_format_memory;
+}
 
 /* ---- synthetic rows (synth.c) ---- */
 

@@ -279,7 +279,8 @@ static void check_rows(struct wisp_layout *l)
 {
     for (size_t i = 0; i < l->batch.n && l->status == WISP_OK; i++)
         if (l->kept[i] == OVERFLOWS)
-            l->status = wisp_fail_row(&l->err, WISP_ENUMERIC, l->d->rows_before + l->rows[i], 1,
+            l->status = wisp_fail_row(&l->err, WISP_ENUMERIC, l->d->rows_before + l->rows[i],
+                                      wisp_row_base(l->d),
                                       "its values times their idf are beyond what a float can "
                                       "hold; expected values of common size");
 }

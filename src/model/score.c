@@ -73,9 +73,11 @@ void wisp_scorer_clear(struct wisp_scorer *s)
 static wisp_status check_scores(const struct wisp_scorer *s, wisp_error *err)
 {
     const struct wisp_batch *b = &s->layout.batch;
+    const struct wisp_data *d = s->layout.d;
     for (size_t at = 0; at < b->n * s->k; at++)
         if (s->labels[at] < 0 || !isfinite(s->scores[at]))
-            return wisp_fail_row(err, WISP_ENUMERIC, s->layout.d->rows_before + b->id[at / s->k], 1,
+            return wisp_fail_row(err, WISP_ENUMERIC, d->rows_before + b->id[at / s->k],
+                                 wisp_row_base(d),
                                  "its scores are not numbers: sums of its values times the "
                                  "model's weights overflow; expected values as those trained on");
     return WISP_OK;
