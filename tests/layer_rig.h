@@ -97,7 +97,7 @@ __attribute__((format(printf, 2, 3))) static inline void put(struct text *t, con
 static inline void random_branch(struct text *t, int number)
 {
     const size_t other = 1 + below(20);
-    switch (below(6)) {
+    switch (below(7)) {
     case 0: /* a residual block */
         put(t, ", as a%d, dense %zu, relu, dense %zu, add a%d", number, other, t->width, number);
         break;
@@ -117,6 +117,10 @@ static inline void random_branch(struct text *t, int number)
             ", as a%d, from rows, sparse random %zu 4 as b%d, from a%d, identity, concat b%d a%d",
             number, other, number, number, number, number);
         t->width = 2 * t->width + other;
+        break;
+    case 5:
+        put(t, ", relu, bn, dense %zu, relu, bn eps=0.01",
+            t->width); /* a bias right before bn has no gradient */
         break;
     default:
         put(t, ", flatten, 2 x (clip 0.4, identity)");
@@ -387,6 +391,21 @@ static inline void ref_of_clip(const struct ref *c)
     for (size_t e = 0; e < c->n * c->l->n_out; e++)
         c->out[e] = fmin(c->in[0][e], (double)(float)c->l->arg[0]);
 }
+/* Mean and variance of each unit over the batch; w: scale, bias: shift. */
+static inline void ref_of_bn(const struct ref *c)
+{
+    size_t width = c->l->n_out;
+    for (size_t u = 0; u < width; u++) {
+        double mean = 0, var = 0;
+        for (size_t i = 0; i < c->n; i++) mean += c->in[0][i * width + u] / (double)c->n;
+        for (size_t i = 0; i < c->n; i++)
+            var += pow(c->in[0][i * width + u] - mean, 2) / (double)c->n;
+        for (size_t i = 0; i < c->n; i++)
+            c->out[i * width + u] = (c->in[0][i * width + u] - mean) /
+                                        sqrt(var + (double)(float)c->l->arg[1]) * c->w[u] +
+                                    c->bias[u];
+    }
+}
 static inline void ref_of_add(const struct ref *c)
 {
     for (size_t e = 0; e < c->n * c->l->n_out; e++) {
@@ -410,7 +429,7 @@ static const struct {
     { "input", ref_of_input },   { "dense", ref_of_dense },   { "sampled", ref_of_sampled },
     { "sparse", ref_of_sparse }, { "relu", ref_of_relu },     { "dropout", ref_of_dropout },
     { "identity", ref_of_same }, { "flatten", ref_of_same },  { "clip", ref_of_clip },
-    { "add", ref_of_add },       { "concat", ref_of_concat },
+    { "add", ref_of_add },       { "concat", ref_of_concat }, { "bn", ref_of_bn },
 };
 
 static inline double mean_loss(const struct rig *r)

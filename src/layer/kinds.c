@@ -6,11 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct wisp_layer_kind *const kinds[] = {
-    &wisp_layer_input,   &wisp_layer_dense,    &wisp_layer_relu, &wisp_layer_dropout,
-    &wisp_layer_sampled, &wisp_layer_sparse,   &wisp_layer_add,  &wisp_layer_concat,
-    &wisp_layer_flatten, &wisp_layer_identity, &wisp_layer_clip, &wisp_layer_output,
-};
+#define ROW(name) &wisp_layer_##name,
+static const struct wisp_layer_kind *const kinds[] = { WISP_LAYER_KINDS(ROW) };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 const struct wisp_layer_kind *wisp_layer_kind_at(size_t i)

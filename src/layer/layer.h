@@ -110,10 +110,24 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
 
 const struct wisp_layer_kind *wisp_layer_kind_at(size_t i); /* NULL past the end */
 const struct wisp_layer_kind *wisp_layer_kind_find(const char *name);
-extern const struct wisp_layer_kind wisp_layer_input, wisp_layer_dense, wisp_layer_relu,
-    wisp_layer_dropout, wisp_layer_sampled, wisp_layer_sparse, wisp_layer_output, wisp_layer_add,
-    wisp_layer_concat, wisp_layer_flatten, wisp_layer_identity, wisp_layer_clip;
-
+/* The table: one entry per kind, each in a file of its own. */
+#define WISP_LAYER_KINDS(X)                                                                        \
+    X(input)                                                                                       \
+    X(dense)                                                                                       \
+    X(relu)                                                                                        \
+    X(dropout)                                                                                     \
+    X(sampled)                                                                                     \
+    X(sparse)                                                                                      \
+    X(bn)                                                                                          \
+    X(add)                                                                                         \
+    X(concat)                                                                                      \
+    X(flatten)                                                                                     \
+    X(identity)                                                                                    \
+    X(clip)                                                                                        \
+    X(output)
+#define WISP_LAYER_KIND(name) extern const struct wisp_layer_kind wisp_layer_##name;
+WISP_LAYER_KINDS(WISP_LAYER_KIND)
+#undef WISP_LAYER_KIND
 /* Arguments of kinds that need a width alone. */
 enum { WISP_MAX_WIDTH = 1 << 20 };
 extern const struct wisp_arg wisp_args_width[];

@@ -236,7 +236,7 @@ static void test_specs(void)
     static const struct {
         const char *spec, *text;
     } bad[] = {
-        { "", "first layer" },
+        { "", "without a layer" },
         { "dense 4", "first layer" },
         { "relu", "first layer" },
         { "dropout 0.5", "first layer" },

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Nets that are no chain, and layers with state of their own: they learn, threads and stops do not show, and models of them
+# are loaded, gone on from, made smaller.
+# shellcheck source=tests/cli/lib.bash
+. "$(dirname "$0")/lib.bash"
+synth S --rows 2000 --features 1000 --labels 100
+options=(S_train.txt --valid S_test.txt --epochs 6 --batch 64 --patience 0 --lr 0.01 --threads 1 --json)
+residual="input 64, bn, relu, 2 x block (as x, dense 64, bn, relu, dense 64, bn, add x, relu)"
+branches="input 48 as left, relu as a, from rows, sparse random 32 8 as right, relu, dropout 0.1, concat a, dense 64, relu"
+
+# whole NAME NET: learns, and its model is what it says
+whole() {
+    local n
+    ok "$1" train "${options[@]}" -o m --net "$2"
+    judge "$1: it learns" 'd["valid_p@1"] > 60'
+    ok "$1: eval" eval m S_test.txt --json
+    judge "$1: the model on disk is as good" 'd["p@1"] > 60'
+    for n in 2 4; do
+        ok "$1: $n threads" train "${options[@]}" -o t --net "$2" --threads $n
+        same "$1: $n threads, the same bytes" m t
+    done
+    rm -f r r.state
+    stopped_after 2 train "${options[@]}" -o r --net "$2"
+    check "$1: it was stopped" [ $rc = 130 ]
+    ok "$1: resumed" train "${options[@]}" -o r --net "$2" --resume
+    same "$1: resumed, the same bytes" m r
+    ok "$1: gone on from" train S_train.txt --init m -o g --epochs 1 --json
+    refuse "$1: not from another net" 4 "its net is" train S_train.txt --init m -o g --epochs 1 --net "input 64, relu"
+    ok "$1: made smaller" convert m q --quantize bf16
+    ok "$1: smaller, eval" eval q S_test.txt --json
+    judge "$1: smaller, about as good" 'd["p@1"] > 55'
+    ok "$1: averaged" train "${options[@]}" -o v --net "$2" --average 0.3
+}
+# stopped_after N ARGS...: the command, interrupted after N epochs
+stopped_after() {
+    local epochs=$1 pid
+    shift
+    : >err
+    "$wisp" "$@" >out 2>err &
+    pid=$!
+    for _ in $(seq 4000); do
+        kill -0 $pid 2>/dev/null || break
+        [ "$(grep -c '^epoch' err)" -ge "$epochs" ] && kill -s INT $pid 2>/dev/null
+        sleep 0.005
+    done
+    wait $pid
+    rc=$?
+}
+
+whole "residual" "$residual"
+whole "two branches" "$branches"
+ok "names in the file" inspect m --json
+ok "a chain with names" train "${options[@]}" -o named --net "input 32 as first, relu, dense 16 as second, relu" --epochs 1
+ok "inspect" inspect named --json
+judge "tensors have them" '{"first.weight", "first.bias", "second.weight", "second.bias", "4.output.weight"} <= {t["name"] for t in d["tensors"]}'
+end
