@@ -34,7 +34,8 @@ MPIOBJ  := $(BUILD)/src/comm/comm_mpi.o
 
 SRC     := $(filter-out src/comm/comm_mpi.c,$(sort $(wildcard src/*/*.c)))
 CLI     := $(sort $(wildcard cli/*.c))
-OBJ     := $(SRC:%.c=$(BUILD)/%.o)
+OBJ     := $(SRC:%.c=$(BUILD)/%.o) $(BUILD)/nets.o
+NETS    := $(sort $(wildcard nets/*.net))
 CLIOBJ  := $(CLI:%.c=$(BUILD)/%.o)
 UNIT    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/unit/*.c tests/property/*.c)))
 FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(sort $(wildcard tests/fuzz/*.c)))
@@ -57,6 +58,16 @@ $(BUILD)/src/kernels/amx.o:    FLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	@echo '  cc   $<'
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) -c $< -o $@
+# The nets of nets/ as one table of texts.
+$(BUILD)/nets.c: $(NETS) Makefile
+	@mkdir -p $(@D)
+	@{ echo '/* Made of nets/ by the Makefile. */'; echo '#include "model/nets.h"'; echo '#include <stddef.h>'; \
+	  echo 'const struct wisp_preset wisp_presets[] = {'; \
+	  for f in $(NETS); do echo "{ \"$$(basename $$f .net)\","; sed 's/[\\"]/\\&/g; s/^/"/; s/$$/\\n"/' $$f; echo '},'; done; \
+	  echo '{ NULL, NULL } };'; } >$@
+$(BUILD)/nets.o: $(BUILD)/nets.c
+	@echo '  cc   nets'
 	$(Q)$(CC) $(FLAGS) $(CFLAGS) -c $< -o $@
 $(BUILD)/libwisp.a: $(OBJ)
 	@echo '  ar   $@'; rm -f $@

@@ -5,9 +5,9 @@
 
 int cmd_info(const struct args *a)
 {
-    static const char *const tables[] = { "formats",    "layers",   "losses",
-                                          "optimizers", "samplers", "hashes",
-                                          "precisions", "kernels",  "devices" };
+    static const char *const tables[] = { "formats",    "layers",   "nets",   "losses",
+                                          "optimizers", "samplers", "hashes", "precisions",
+                                          "kernels",    "devices" };
     int json = args_on(a, "json");
     printf(json ? "{\"version\":\"%s\"" : "wisp %s\n", wisp_version());
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
@@ -15,7 +15,7 @@ int cmd_info(const struct args *a)
         printf(json ? ",\"%s\":[" : "\n%s\n", tables[t]);
         for (size_t i = 0; wisp_table_row(tables[t], i, &name, &what); i++) {
             if (json) printf("%s\"%s\"", i ? "," : "", name);
-            else printf("  %-10s %s\n", name, what);
+            else printf("  %-12s %s\n", name, what);
         }
         if (json) putchar(']');
     }

@@ -210,5 +210,5 @@ def table(name: str) -> List[Tuple[str, str]]:
 
 def info() -> Dict[str, Any]:
     """What this library is and knows: version, path, formats, layers, samplers, kernels, devices ..."""
-    names = ("formats", "layers", "losses", "optimizers", "samplers", "hashes", "precisions", "kernels", "devices")
+    names = ("formats", "layers", "nets", "losses", "optimizers", "samplers", "hashes", "precisions", "kernels", "devices")
     return {"version": version(), "library": path, **{name: dict(table(name)) for name in names}}

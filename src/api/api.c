@@ -14,6 +14,7 @@
 #include "kernels/kernels.h"
 #include "layer/product.h"
 #include "model/model.h"
+#include "model/nets.h"
 #include "model/optimizer.h"
 
 #include <limits.h>
@@ -90,10 +91,24 @@ static int device_row(size_t i, const char **name, const char **what)
     return 1;
 }
 
+/* A net that wisp brings along, and its layers. */
+static int net_row(size_t i, const char **name, const char **what)
+{
+    static _Thread_local char text[1000];
+    size_t n = 0;
+    while (wisp_presets[n].name) n++;
+    if (i >= n || 2 * strlen(wisp_presets[i].text) >= sizeof text) return 0;
+    wisp_net_line(text, wisp_presets[i].text);
+    *name = wisp_presets[i].name;
+    *what = text;
+    return 1;
+}
+
 int wisp_table_row(const char *table, size_t i, const char **name, const char **what)
 {
     if (strcmp(table, "formats") == 0) ROW(wisp_format_at(i));
     if (strcmp(table, "layers") == 0) ROW(wisp_layer_kind_at(i));
+    if (strcmp(table, "nets") == 0) return net_row(i, name, what);
     if (strcmp(table, "losses") == 0) ROW(wisp_loss_at(i));
     if (strcmp(table, "optimizers") == 0) ROW(wisp_optimizer_at(i));
     if (strcmp(table, "precisions") == 0) ROW(wisp_precision_at(i));

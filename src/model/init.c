@@ -59,8 +59,11 @@ wisp_status wisp_init_plan(struct wisp_run *r, const wisp_config *cfg, wisp_erro
     struct wisp_plan *p = &r->plan;
     bool named = wisp_opt_given(cfg, OPT_NET) || wisp_opt_given(cfg, OPT_HIDDEN) ||
                  wisp_opt_given(cfg, OPT_DROPOUT);
-    if (!named && strlen(r->init->spec) < sizeof p->spec)
-        snprintf(p->spec, sizeof p->spec, "%s", r->init->spec);
+    if (!named) {
+        wisp_net_text_clear(&p->net);
+        wisp_status made = wisp_net_text_set(&p->net, r->init->spec, err);
+        if (made != WISP_OK) return made;
+    }
     if (!wisp_opt_given(cfg, OPT_LOSS)) p->loss = r->init->loss;
     /* An index of the new rows alone would not name the old labels. */
     if (strcmp(wisp_opt_text(cfg, OPT_INDEX), "auto") == 0) p->index &= !!r->init->votes.start;
@@ -156,10 +159,17 @@ static bool same_param(const struct wisp_param *a, const struct wisp_param *b)
     return same;
 }
 
+static bool same_inputs(const struct wisp_layer *a, const struct wisp_layer *b)
+{
+    return a->n_from == b->n_from &&
+           memcmp(a->from, b->from, (size_t)a->n_from * sizeof *a->from) == 0;
+}
+
 static bool same_net(const struct wisp_net *a, const struct wisp_net *b)
 {
     bool same = a->n_layers == b->n_layers && a->list.n == b->list.n;
-    for (int i = 0; same && i < a->n_layers; i++) same = a->layers[i].kind == b->layers[i].kind;
+    for (int i = 0; same && i < a->n_layers; i++)
+        same = a->layers[i].kind == b->layers[i].kind && same_inputs(&a->layers[i], &b->layers[i]);
     for (size_t i = 0; same && i < a->list.n; i++) same = same_param(&a->list.p[i], &b->list.p[i]);
     return same;
 }

@@ -130,6 +130,13 @@ static wisp_status settle(struct wisp_net *net, wisp_error *err)
 wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_features,
                           size_t n_labels, const struct wisp_layer_sizes *sizes, wisp_error *err)
 {
+    return wisp_net_plan_text(net, spec, "--net", n_features, n_labels, sizes, err);
+}
+
+wisp_status wisp_net_plan_text(struct wisp_net *net, const char *text, const char *where,
+                               size_t n_features, size_t n_labels,
+                               const struct wisp_layer_sizes *sizes, wisp_error *err)
+{
     *net = (struct wisp_net){ .n_features = n_features, .n_labels = n_labels, .sizes = *sizes };
     net->sizes.labels = n_labels;
     if (n_features == 0 || n_features > INT32_MAX || n_labels == 0 || n_labels > INT32_MAX)
@@ -139,8 +146,8 @@ wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_featu
                          n_features, n_labels);
     struct wisp_said *said = NULL;
     int n = 0;
-    wisp_status st = wisp_say_net(&said, &n, spec, "--net", wisp_layer_kind_at, err);
-    struct planner p = { net, spec, "--net", said, err };
+    wisp_status st = wisp_say_net(&said, &n, text, where, wisp_layer_kind_at, err);
+    struct planner p = { net, text, where, said, err };
     if (st == WISP_OK) {
         net->layers = wisp_zalloc((size_t)n, sizeof *net->layers);
         net->acts = wisp_zalloc((size_t)n, sizeof *net->acts);

@@ -26,6 +26,10 @@ struct wisp_net {
     int32_t *wires; /* ids of WISP_FIXED */
 };
 
+/* A text of the net language; 'where' stands before messages: the option, or a file's name. */
+wisp_status wisp_net_plan_text(struct wisp_net *net, const char *text, const char *where,
+                               size_t n_features, size_t n_labels,
+                               const struct wisp_layer_sizes *sizes, wisp_error *err);
 wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_features,
                           size_t n_labels, const struct wisp_layer_sizes *sizes, wisp_error *err);
 void wisp_net_clear(struct wisp_net *net);

@@ -25,17 +25,18 @@ static wisp_status spec_from_hidden(struct wisp_plan *p, const wisp_config *cfg,
                                     double dropout, wisp_error *err)
 {
     double width[16];
+    char text[1000];
     size_t n, at = 0;
     wisp_status st = wisp_opt_list(width, &n, 16, cfg, OPT_HIDDEN, err);
     if (st != WISP_OK) return st;
     if (n == 0) width[n++] = n_labels <= WISP_FEW_LABELS ? 512 : 256;
     for (size_t i = 0; i < n; i++) {
-        at += (size_t)wisp_print(p->spec + at, sizeof p->spec - at, "%s%s %.15g, relu",
-                                 i ? ", " : "", i ? "dense" : "input", width[i]);
+        at += (size_t)wisp_print(text + at, sizeof text - at, "%s%s %.15g, relu", i ? ", " : "",
+                                 i ? "dense" : "input", width[i]);
         if (dropout > 0)
-            at += (size_t)wisp_print(p->spec + at, sizeof p->spec - at, ", dropout %g", dropout);
+            at += (size_t)wisp_print(text + at, sizeof text - at, ", dropout %g", dropout);
     }
-    return WISP_OK;
+    return wisp_net_text_set(&p->net, text, err);
 }
 
 /* Pieces of a word say the same several times: what is learnt must not hang on one of them
@@ -182,14 +183,13 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
     const char *values = wisp_opt_text(cfg, OPT_VALUES);
     if (strcmp(values, "auto") == 0) p->values.mode = wisp_values_choose(p->values_why, train);
     else wisp_values_find(&p->values.mode, values);
-    if (*net) {
-        if (strlen(net) >= sizeof p->spec)
-            return wisp_fail(err, WISP_EINVAL, "--net: longer than %zu characters",
-                             sizeof p->spec - 1);
-        snprintf(p->spec, sizeof p->spec, "%s", net);
-        return WISP_OK;
-    }
+    if (*net) return wisp_net_text_read(&p->net, net, err);
     return spec_from_hidden(p, cfg, n_labels, given(cfg, OPT_DROPOUT, dropout), err);
+}
+
+void wisp_plan_clear(struct wisp_plan *p)
+{
+    wisp_net_text_clear(&p->net);
 }
 
 /* Moments in bf16 save memory, which is short where weights are many. */

@@ -184,7 +184,8 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
     m->named = init ? init->named : d->named;
     m->format = d->format;
     m->index_base = d->index_base;
-    if (!(m->spec = wisp_strdup(r->plan.spec))) return wisp_fail_mem(err, 1000, "a model");
+    if (!(m->spec = wisp_strdup(r->plan.net.line)))
+        return wisp_fail_mem(err, strlen(r->plan.net.line), "a model");
     wisp_status st;
     if ((st = options_text(&m->options, r, cfg, err)) != WISP_OK ||
         (st = take_names(&m->labels, &d->labels, init ? &init->labels : NULL,
@@ -220,7 +221,8 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
                 "smaller --batch, --keep or --random",
                 sizes.own);
     }
-    if ((st = wisp_net_plan(&m->net, m->spec, n_features, n_labels, &sizes, err)) != WISP_OK ||
+    if ((st = wisp_net_plan_text(&m->net, r->plan.net.text, r->plan.net.where, n_features, n_labels,
+                                 &sizes, err)) != WISP_OK ||
         (init && (st = wisp_init_fit(r, cfg, err)) != WISP_OK) ||
         (st = set_values(r, n_features, err)) != WISP_OK)
         return st;
@@ -414,6 +416,7 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
 
 void wisp_run_clear(struct wisp_run *r)
 {
+    wisp_plan_clear(&r->plan);
     wisp_scorer_clear(&r->scorer);
     wisp_gpu_free(r->gpu);
     wisp_sampler_free(r->sampler);

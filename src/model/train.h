@@ -5,13 +5,14 @@
 #include "config/options.h"
 #include "model/metrics.h"
 #include "model/model.h"
+#include "model/nets.h"
 #include "model/optimizer.h"
 #include "model/order.h"
 
 enum { WISP_FEW_LABELS = 4096 }; /* up to here all rows are computed, and nets are wider */
 
 struct wisp_plan { /* choices made from the options and the data (plan.c) */
-    char spec[1000];
+    struct wisp_net_text net;
     size_t batch;
     int epochs, patience;
     double seconds;          /* of training, then the run ends; 0: no limit */
@@ -43,6 +44,7 @@ struct wisp_plan { /* choices made from the options and the data (plan.c) */
 wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
                            const struct wisp_kernels *k, const struct wisp_data *train,
                            const struct wisp_model *init, bool has_valid, wisp_error *err);
+void wisp_plan_clear(struct wisp_plan *p);
 /* What the optimiser will keep for a net of this size: WISP_SLOT_*. */
 unsigned wisp_plan_slots(const struct wisp_plan *p, size_t n_params);
 /* The learning rate where none is given. */

@@ -13,6 +13,7 @@
 #include "fuzz/rig.h"
 
 #include "model/net.h"
+#include "model/nets.h"
 
 #define MARK "printed-"
 enum { A_FILE = 1 }; /* how */
@@ -41,6 +42,12 @@ static void put_arg(const struct wisp_arg *a, double v)
     put(" %s=%.*s", a->name, (int)strcspn(word, "|"), word);
 }
 
+/* As it can be written. */
+static const char *own_name(const struct wisp_said *s)
+{
+    return strchr(s->name, '.') ? "" : s->name;
+}
+
 /* Every value gets a name, which names no layer. */
 static void print_net(const struct wisp_said *said, int n)
 {
@@ -53,7 +60,7 @@ static void print_net(const struct wisp_said *said, int n)
         for (int k = 0; k < WISP_MAX_ARGS && s->given >> k; k++)
             if (s->given >> k & 1) put_arg(&s->kind->args[k], s->arg[k]);
         for (int k = 1; k < s->n_from; k++) put(" " MARK "%d", s->from[k]);
-        if (s->name[0] && !strchr(s->name, '.')) put(" as %s", s->name);
+        if (*own_name(s)) put(" as %s", own_name(s));
         if (!s->kind->head) put("\nas " MARK "%d\n", i + 1);
     }
 }
@@ -63,7 +70,7 @@ static bool same(const struct wisp_said *a, const struct wisp_said *b)
     bool ok = a->kind == b->kind && a->given == b->given && a->n_from == b->n_from;
     for (int k = 0; ok && k < WISP_MAX_ARGS; k++) ok = a->arg[k] == b->arg[k];
     for (int k = 0; ok && k < a->n_from; k++) ok = a->from[k] == b->from[k];
-    return ok && strcmp(strchr(a->name, '.') ? "" : a->name, b->name) == 0;
+    return ok;
 }
 
 static void read_again(const struct wisp_said *said, int n)
@@ -80,7 +87,27 @@ static void read_again(const struct wisp_said *said, int n)
     if (st != WISP_OK) fuzz_die("what it prints is refused", &err);
     if (m != n) fuzz_die("what it prints has another length", &err);
     for (int i = 0; i < n; i++)
-        if (!same(&said[i], &again[i])) fuzz_die("what it prints is another net", &err);
+        if (!same(&said[i], &again[i]) || strcmp(own_name(&said[i]), again[i].name) != 0)
+            fuzz_die("what it prints is another net", &err);
+    wisp_free(again);
+}
+
+/* On one line, as a model keeps it: the same layers, with the same names. */
+static void read_line(const struct wisp_said *said, int n, const char *text)
+{
+    static char line[2 * FUZZ_ROOM + 1];
+    struct wisp_said *again;
+    int m;
+    wisp_error err = { 0 };
+    wisp_net_line(line, text);
+    if (strpbrk(line, "#\n")) fuzz_die("not one line", &err);
+    wisp_status st = wisp_say_net(&again, &m, line, "--net", wisp_layer_kind_at, &err);
+    if (st == WISP_ENOMEM && fuzz_starved) return;
+    if (st != WISP_OK) fuzz_die("its line is refused", &err);
+    for (int i = 0; i < n && m == n; i++)
+        if (!same(&said[i], &again[i]) || strcmp(said[i].name, again[i].name) != 0)
+            fuzz_die("its line is another net", &err);
+    if (m != n) fuzz_die("its line has another length", &err);
     wisp_free(again);
 }
 
@@ -137,6 +164,7 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
     if (!said != (st != WISP_OK) || !m != (st != WISP_OK)) fuzz_die("an error, and layers", err);
     if (st == WISP_OK) {
         read_again(said, m);
+        read_line(said, m, text);
         plan_net(text, err);
     }
     wisp_free(said);

@@ -258,15 +258,18 @@ static void values(void)
               wisp_plan_make(&p, c, &k, d, NULL, false, &err) == WISP_OK,
           "%s", err.text);
     CHECK(p.values.mode == WISP_VALUES_RAW, "auto is %s", wisp_values_name(p.values.mode));
+    wisp_plan_clear(&p);
     CHECK(wisp_config_set(c, "values", "unit", &err) == WISP_OK &&
               wisp_plan_make(&p, c, &k, d, NULL, false, &err) == WISP_OK &&
               p.values.mode == WISP_VALUES_UNIT,
           "unit is %s", wisp_values_name(p.values.mode));
     CHECK(wisp_config_set(c, "values", "auto", &err) == WISP_OK, "%s", err.text);
     d->format = NULL;
+    wisp_plan_clear(&p);
     CHECK(wisp_plan_make(&p, c, &k, d, NULL, false, &err) == WISP_OK &&
               p.values.mode == WISP_VALUES_UNIT,
           "without a format auto is %s", wisp_values_name(p.values.mode));
+    wisp_plan_clear(&p);
     wisp_config_free(c);
     wisp_data_free(d);
 }

@@ -36,7 +36,7 @@ static const char *shown(const struct wisp_plan *p)
 {
     static char out[400];
     snprintf(out, sizeof out, "%zu x %d, %.6g, %s %s %.6g, %s%s", p->batch, p->epochs, p->holdout,
-             p->loss->name, p->optimizer->name, p->lr, p->spec, p->index ? ", index" : "");
+             p->loss->name, p->optimizer->name, p->lr, p->net.line, p->index ? ", index" : "");
     return out;
 }
 
@@ -52,6 +52,7 @@ static void expect(const struct expected *e, size_t n, const struct wisp_model *
         wisp_status st = plan(&p, e[i].n_rows, e[i].n_labels, e[i].options, init);
         CHECK(st == WISP_OK && strcmp(shown(&p), e[i].want) == 0, "{ %zu, %zu, \"%s\", \"%s\" }",
               e[i].n_rows, e[i].n_labels, e[i].options, st == WISP_OK ? shown(&p) : err.text);
+        wisp_plan_clear(&p);
     }
 }
 #define EXPECT(cases, init) expect(cases, sizeof cases / sizeof *cases, init)
@@ -244,9 +245,11 @@ static void test_hidden(void)
     CHECK(strcmp(p.hidden.names, "ivf+random") == 0 && p.hidden.tables == 4 &&
               p.hidden.n_random == 9,
           "what is not");
+    wisp_plan_clear(&p);
     CHECK(plan(&p, 1000, 30000, "sampling lsh active-per example", NULL) == WISP_OK &&
               p.sampling.per_example && !p.hidden.per_example,
           "%s", err.text);
+    wisp_plan_clear(&p);
 }
 
 static void test_refused(void)

@@ -1,0 +1,220 @@
+/* Texts of nets: from an option, a preset or a file, and as a model keeps them. */
+#include "test.h"
+#include "base/mem.h"
+#include "error_rig.h"
+#include "model/net.h"
+#include "model/nets.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static wisp_error err;
+static char folder[] = "/tmp/wisp-test-nets-XXXXXX";
+
+static const char *in_folder(const char *name)
+{
+    static char path[4][200];
+    static int turn;
+    char *p = path[turn++ % 4];
+    snprintf(p, sizeof path[0], "%s/%s", folder, name);
+    return p;
+}
+
+static const char *save(const char *name, const char *bytes, size_t n)
+{
+    const char *path = in_folder(name);
+    FILE *f = fopen(path, "wb");
+    CHECK(f && fwrite(bytes, 1, n, f) == n && fclose(f) == 0, "%s", path);
+    return path;
+}
+
+static bool same_layers(const char *a, const char *b)
+{
+    struct wisp_said *x = NULL, *y = NULL;
+    int n = 0, m = 0;
+    bool same = wisp_say_net(&x, &n, a, "a", wisp_layer_kind_at, &err) == WISP_OK &&
+                wisp_say_net(&y, &m, b, "b", wisp_layer_kind_at, &err) == WISP_OK && n == m;
+    for (int i = 0; same && i < n; i++)
+        same = x[i].kind == y[i].kind && memcmp(x[i].arg, y[i].arg, sizeof x[i].arg) == 0 &&
+               x[i].n_from == y[i].n_from && strcmp(x[i].name, y[i].name) == 0 &&
+               memcmp(x[i].from, y[i].from, (size_t)x[i].n_from * sizeof *x[i].from) == 0;
+    wisp_free(x);
+    wisp_free(y);
+    return same;
+}
+
+static void test_line(void)
+{
+    static const struct {
+        const char *text, *line;
+    } cases[] = {
+        { "input 8,  relu ,", "input 8,  relu ," }, /* one line stays as it is */
+        { "input 8\nrelu", "input 8, relu" },
+        { "\n\n# a net\n\tinput\t 8 # wide\r\n\r\n relu\n", "input 8, relu" },
+        { "input 8,\nrelu,\n", "input 8, relu," },
+        { "input 8 # all of it", "input 8" },
+        { "input 8\n2 x b (\n  dense 8 as fc\n  relu\n)\nrelu\n",
+          "input 8, 2 x b (dense 8 as fc, relu), relu" },
+        { "input 8\n2 x ( # twice\n2 x (\nrelu)\n)", "input 8, 2 x (2 x (relu))" },
+        { "input 8 # (\n  relu", "input 8, relu" },
+    };
+    TEST("nets: a text on one line");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[200];
+        wisp_net_line(line, cases[i].text);
+        CHECK(strcmp(line, cases[i].line) == 0, "'%s': '%s', expected '%s'", cases[i].text, line,
+              cases[i].line);
+        CHECK(same_layers(cases[i].text, line), "'%s' says other layers: %s", line, err.text);
+    }
+    char line[9] = "x";
+    wisp_net_line(line, "");
+    CHECK(!line[0], "nothing: '%s'", line);
+    wisp_net_line(line, "# x\n\n");
+    CHECK(!line[0], "a comment: '%s'", line);
+}
+
+static void test_presets(void)
+{
+    const struct wisp_layer_sizes sizes = { .batch = 4, .active = 4, .training = true };
+    size_t n = 0;
+    TEST("nets: presets");
+    for (; wisp_presets[n].name; n++) {
+        const struct wisp_preset *p = &wisp_presets[n];
+        struct wisp_net_text t;
+        struct wisp_net net;
+        CHECK(!wisp_layer_kind_find(p->name), "'%s' is also a layer", p->name);
+        CHECK(p->text[0] == '#', "'%s' does not say what it is", p->name);
+        CHECK(wisp_net_text_read(&t, p->name, &err) == WISP_OK, "%s", err.text);
+        CHECK(strcmp(t.text, p->text) == 0 && same_layers(t.text, t.line), "'%s': '%s'", p->name,
+              t.line);
+        CHECK(wisp_net_plan_text(&net, t.text, t.where, 100, 4, &sizes, &err) == WISP_OK, "%s",
+              err.text);
+        wisp_net_clear(&net);
+        wisp_net_text_clear(&t);
+        /* In a model file a name means nothing. */
+        CHECK(wisp_net_plan(&net, p->name, 100, 4, &sizes, &err) == WISP_EINVAL &&
+                  strstr(err.text, "there is no layer"),
+              "%s", err.text);
+    }
+    CHECK(n >= 3, "only %zu", n);
+    struct wisp_net_text t;
+    struct wisp_net net;
+    CHECK(wisp_net_text_read(&t, "two-branch", &err) == WISP_OK &&
+              wisp_net_plan_text(&net, t.text, t.where, 1 << 20, 4, &sizes, &err) == WISP_EINVAL &&
+              strstr(err.text, "nets/two-branch.net:7:1: 'sparse' takes up to 65536 features"),
+          "%s", err.text);
+    wisp_net_text_clear(&t);
+}
+
+static void test_files(void)
+{
+    const struct wisp_layer_sizes sizes = { .batch = 4, .active = 4, .training = true };
+    static const char good[] = "# mine\ninput 8\n\nrelu # max\n", bad[] = "input 8\n  dens 4\n",
+                      rows[] = "input 8\nrelu\nfrom rows\nrelu", zero[] = "input 8\0, relu";
+    struct wisp_net_text t;
+    struct wisp_net net;
+    char want[300];
+    TEST("nets: files");
+    CHECK(wisp_net_text_read(&t, save("good.net", good, sizeof good - 1), &err) == WISP_OK, "%s",
+          err.text);
+    CHECK(strcmp(t.text, good) == 0 && strcmp(t.line, "input 8, relu") == 0 &&
+              strcmp(t.where, in_folder("good.net")) == 0,
+          "'%s' '%s' '%s'", t.text, t.line, t.where);
+    wisp_net_text_clear(&t);
+    CHECK(wisp_net_text_read(&t, save("bad.net", bad, sizeof bad - 1), &err) == WISP_OK, "%s",
+          err.text);
+    wisp_status st = wisp_net_plan_text(&net, t.text, t.where, 5, 4, &sizes, &err);
+    snprintf(want, sizeof want, "%s:2:3: there is no layer 'dens'", in_folder("bad.net"));
+    CHECK(st == WISP_EINVAL && strncmp(err.text, want, strlen(want)) == 0 && err.line == 2 &&
+              err.file_bytes == strlen(t.where) && err.place_bytes == strlen(t.where) + 6,
+          "'%s', line %zu", err.text, err.line);
+    wisp_net_text_clear(&t);
+    CHECK(wisp_net_text_read(&t, save("rows.net", rows, sizeof rows - 1), &err) == WISP_OK, "%s",
+          err.text);
+    st = wisp_net_plan_text(&net, t.text, t.where, 5, 4, &sizes, &err);
+    snprintf(want, sizeof want, "%s:4:1: the first layer must be", in_folder("rows.net"));
+    CHECK(st == WISP_EINVAL && strncmp(err.text, want, strlen(want)) == 0, "'%s'", err.text);
+    wisp_net_text_clear(&t);
+    CHECK(wisp_net_text_read(&t, save("empty.net", "", 0), &err) == WISP_OK &&
+              wisp_net_plan_text(&net, t.text, t.where, 5, 4, &sizes, &err) == WISP_EINVAL &&
+              strstr(err.text, "empty.net:1:1: a net without a layer"),
+          "'%s'", err.text);
+    wisp_net_text_clear(&t);
+
+    TEST("nets: what is refused");
+    CHECK(wisp_net_text_read(&t, save("zero.net", zero, sizeof zero - 1), &err) == WISP_EINVAL &&
+              strstr(err.text, "zero.net: a zero byte at 7") && place_agrees(&err) && !t.text,
+          "'%s'", err.text);
+    char *large = malloc(1 << 17);
+    memset(large, ' ', 1 << 17);
+    CHECK(wisp_net_text_read(&t, save("full.net", large, 1 << 16), &err) == WISP_OK, "%s",
+          err.text);
+    wisp_net_text_clear(&t);
+    CHECK(wisp_net_text_read(&t, save("large.net", large, (1 << 16) + 1), &err) == WISP_EINVAL &&
+              strstr(err.text, "a net of 65537 characters, expected at most 65536"),
+          "'%s'", err.text);
+    free(large);
+    CHECK(wisp_net_text_read(&t, in_folder("none.net"), &err) == WISP_EIO &&
+              strstr(err.text, "none.net: "),
+          "'%s'", err.text);
+    CHECK(mkdir(in_folder("folder.net"), 0777) == 0 &&
+              wisp_net_text_read(&t, in_folder("folder.net"), &err) == WISP_EIO,
+          "'%s'", err.text);
+    CHECK(wisp_net_text_read(&t, "mpl", &err) == WISP_EINVAL &&
+              strstr(err.text, "--net: there is no net and no layer 'mpl'; did you mean 'mlp'?"),
+          "'%s'", err.text);
+    CHECK(wisp_net_text_read(&t, "resnet-50", &err) == WISP_EINVAL &&
+              strstr(err.text, "'resnet-50'; 'wisp info' lists them"),
+          "'%s'", err.text);
+    CHECK(!t.text && !t.line && !t.where, "an error, and a text");
+}
+
+/* A word of a net is no file's name, and no preset. */
+static void test_words(void)
+{
+    static const char *const texts[] = { "relu", "input 8", "mlp, relu", "b.net, relu",
+                                         "input 8, 2 x b (relu as net), add b.0.net" };
+    TEST("nets: texts that are nets themselves");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct wisp_net_text t = { 0 };
+        CHECK(wisp_net_text_read(&t, texts[i], &err) == WISP_OK && strcmp(t.text, texts[i]) == 0 &&
+                  strcmp(t.line, texts[i]) == 0 && strcmp(t.where, "--net") == 0,
+              "'%s': %s", texts[i], err.text);
+        wisp_net_text_clear(&t);
+    }
+}
+
+static void test_memory(void)
+{
+    const char *const what[] = { "mlp", in_folder("good.net"), "input 8" };
+    TEST("nets: failing allocations");
+    for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
+        const long before = wisp_mem_live;
+        wisp_status st = WISP_ENOMEM;
+        for (long n = 0; n < 50 && st != WISP_OK; n++) {
+            struct wisp_net_text t;
+            wisp_mem_budget = n;
+            st = wisp_net_text_read(&t, what[i], &err);
+            wisp_mem_budget = -1;
+            CHECK(st == WISP_OK || st == WISP_ENOMEM, "'%s': %d %s", what[i], st, err.text);
+            wisp_net_text_clear(&t);
+            CHECK(wisp_mem_live == before, "'%s' after %ld left something", what[i], n);
+        }
+        CHECK(st == WISP_OK, "'%s': %s", what[i], err.text);
+    }
+}
+
+int main(void)
+{
+    if (!mkdtemp(folder)) return 1;
+    test_line();
+    test_presets();
+    test_files();
+    test_words();
+    test_memory();
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (system(command) != 0) return 1;
+    return test_end();
+}
