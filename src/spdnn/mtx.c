@@ -320,6 +320,14 @@ wisp_status wisp_edge_arrays_make(struct wisp_edge_arrays *to, struct wisp_edge_
  *     rows columns entries
  *     row column value          'pattern': no value */
 
+void wisp_mtx_show(struct wisp_mtx *m)
+{
+    m->e.start = m->own.start;
+    m->e.in = m->own.in;
+    m->e.w = m->own.w;
+    m->e.weight = m->own.weight;
+}
+
 void wisp_mtx_clear(struct wisp_mtx *m)
 {
     wisp_edge_arrays_clear(&m->own);
@@ -465,9 +473,6 @@ wisp_status wisp_mtx_read(struct wisp_mtx *out, const char *path, bool rows_are_
         wisp_mtx_clear(out);
         return st;
     }
-    out->e.start = out->own.start;
-    out->e.in = out->own.in;
-    out->e.w = out->own.w;
-    out->e.weight = out->own.weight;
+    wisp_mtx_show(out);
     return WISP_OK;
 }

@@ -179,10 +179,17 @@ struct wisp_mtx {
     struct wisp_edge_arrays own;
 };
 
+/* Lets e point at what 'own' has. */
+void wisp_mtx_show(struct wisp_mtx *m);
 /* 'coordinate', real, integer or pattern (all weights 1), general.  Rows are outputs and columns
  * inputs, or the other way round.  On failure *out is empty. */
 wisp_status wisp_mtx_read(struct wisp_mtx *out, const char *path, bool rows_are_inputs,
                           wisp_error *err);
 void wisp_mtx_clear(struct wisp_mtx *m);
+/* A matrix of n_in inputs in either form: MatrixMarket, whose rows are outputs, or lines of 'input
+ * output' or 'input output weight', as the Graph Challenge has them (tsv.c).  Of n_out outputs; 0:
+ * as many as the file says, or names. */
+wisp_status wisp_mtx_read_any(struct wisp_mtx *out, const char *path, uint32_t n_in, uint32_t n_out,
+                              wisp_error *err);
 
 #endif

@@ -126,22 +126,33 @@ static wisp_status read_lines(struct wisp_edge_lines *l, struct wisp_tsv *t, wis
     return st;
 }
 
-static wisp_status make_layer(struct wisp_splayer *out, struct wisp_tsv *t, uint32_t n,
-                              wisp_error *err)
+/* The edges of all lines.  *n_out 0: it becomes the highest output there is. */
+static wisp_status read_edges(struct wisp_edge_arrays *a, struct wisp_tsv *t, uint32_t n_in,
+                              uint32_t *n_out, wisp_error *err)
 {
     struct wisp_edge_lines l;
-    struct wisp_edge_arrays a;
-    size_t twice, lines = count_lines(t->text, t->bytes);
-    wisp_status st = wisp_edge_lines_init(&l, lines, err);
+    wisp_status st = wisp_edge_lines_init(&l, count_lines(t->text, t->bytes), err);
     if (st != WISP_OK) return st;
     st = read_lines(&l, t, err);
     if (st != WISP_OK) {
         wisp_edge_lines_clear(&l);
         return st;
     }
-    st = wisp_edge_arrays_make(&a, &l, n, n, &twice, err);
-    if (twice < lines)
-        return wisp_tsv_fail(t, wisp_tsv_place(t, t->text, twice), "an edge again", err);
+    uint32_t highest = 0;
+    for (size_t i = 0; i < l.n; i++)
+        if (l.out[i] >= highest) highest = l.out[i] + 1;
+    if (*n_out == 0) *n_out = highest;
+    size_t twice, n = l.n;
+    st = wisp_edge_arrays_make(a, &l, n_in, *n_out, &twice, err);
+    return twice < n ? wisp_tsv_fail(t, wisp_tsv_place(t, t->text, twice), "an edge again", err)
+                     : st;
+}
+
+static wisp_status make_layer(struct wisp_splayer *out, struct wisp_tsv *t, uint32_t n,
+                              wisp_error *err)
+{
+    struct wisp_edge_arrays a;
+    wisp_status st = read_edges(&a, t, n, &n, err);
     if (st != WISP_OK) return st;
     const struct wisp_edges e = { .n_in = n,
                                   .n_out = n,
@@ -171,6 +182,55 @@ static wisp_status read_layer(const struct net_job *j, size_t i, wisp_error *err
                           "empty; expected lines of 'input output weight'");
     else if (st == WISP_OK) st = make_layer(&j->layers[i], &t, j->n_neurons, err);
     return wisp_map_end(&m, st, err);
+}
+
+/* Does the first line that is not empty have a third field? */
+static bool has_values(const struct wisp_tsv *t)
+{
+    const char *end = t->text + t->bytes, *p = t->text + wisp_tsv_place(t, t->text, 0);
+    int n = 0;
+    for (; n < 3 && !wisp_tsv_line_end(p, end); n++) {
+        p = wisp_tsv_blank(p, end);
+        while (p < end && (unsigned char)*p > ' ') p++;
+    }
+    return n > 2;
+}
+
+static wisp_status read_matrix(struct wisp_mtx *out, struct wisp_tsv *t, uint32_t n_in,
+                               uint32_t n_out, wisp_error *err)
+{
+    const uint64_t most = wisp_tsv_most_ids(count_lines(t->text, t->bytes));
+    t->value = has_values(t);
+    t->form = t->value ? "input output weight" : "input output";
+    t->max[0] = n_in;
+    t->max[1] = n_out ? n_out : most < wisp_tsv_id_max ? (uint32_t)most : wisp_tsv_id_max;
+    out->e.n_in = n_in, out->e.n_out = n_out;
+    wisp_status st = read_edges(&out->own, t, n_in, &out->e.n_out, err);
+    if (st == WISP_OK && out->own.start[out->e.n_out] == 0)
+        st = wisp_fail_at(err, WISP_EFORMAT, t->path, 0,
+                          "empty; expected lines of 'input output weight', or MatrixMarket");
+    return st;
+}
+
+wisp_status wisp_mtx_read_any(struct wisp_mtx *out, const char *path, uint32_t n_in, uint32_t n_out,
+                              wisp_error *err)
+{
+    struct wisp_map m;
+    struct wisp_tsv t = { .path = path, .n_ids = 2, .blanks = true };
+    *out = (struct wisp_mtx){ 0 };
+    wisp_status st = open_text(&m, &t, err);
+    const bool market = st == WISP_OK && t.bytes && t.text[0] == '%';
+    if (st == WISP_OK && !market) st = read_matrix(out, &t, n_in, n_out, err);
+    st = wisp_map_end(&m, st, err);
+    if (st == WISP_OK && market) st = wisp_mtx_read(out, path, false, err);
+    if (st == WISP_OK && (out->e.n_in != n_in || (n_out && out->e.n_out != n_out)))
+        st = wisp_fail_at(err, WISP_EFORMAT, path, 0,
+                          "%u rows and %u columns, expected %u columns, the inputs of the layer, "
+                          "and as many rows as it is wide",
+                          out->e.n_out, out->e.n_in, n_in);
+    if (st != WISP_OK) wisp_mtx_clear(out);
+    else wisp_mtx_show(out);
+    return st;
 }
 
 static void read_layer_at(void *arg, size_t i, int thread)
