@@ -12,7 +12,37 @@ struct wisp_param *wisp_params_add(struct wisp_params *list, int rank, const siz
     *p = (struct wisp_param){ .rows = dim[0], .cols = 1, .rank = rank, .total_rows = dim[0] };
     memcpy(p->dim, dim, (size_t)rank * sizeof *dim);
     for (int i = 1; i < rank; i++) p->cols *= dim[i];
+    p->n = p->rows * p->cols;
     return p;
+}
+
+void wisp_params_join(struct wisp_params *list)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        struct wisp_param *p = &list->p[i];
+        for (size_t k = 0; p->ragged && k < list->n; k++) {
+            const struct wisp_param *q = &list->p[k];
+            if (q->layer == p->layer && q->role == WISP_STARTS) p->start = q->start;
+        }
+    }
+}
+
+bool wisp_starts_ok(const int64_t *start, size_t rows, size_t n)
+{
+    bool ok = start[0] == 0 && start[rows] >= 0 && (size_t)start[rows] == n;
+    for (size_t i = 0; i < rows; i++) ok &= start[i] <= start[i + 1];
+    return ok;
+}
+
+size_t wisp_param_bad_id(const struct wisp_param *p, size_t *row)
+{
+    for (*row = 0; *row < p->rows; ++*row) {
+        size_t n, first = wisp_param_row(p, *row, &n);
+        int32_t before = -1;
+        for (size_t e = first; e < first + n; before = p->ids[e++])
+            if (p->ids[e] <= before || (size_t)p->ids[e] >= p->below) return e;
+    }
+    return p->n;
 }
 
 void wisp_params_clear(struct wisp_params *list)

@@ -17,7 +17,8 @@ enum { WISP_MAX_RANK = 4, WISP_PARAM_NAME = 58 };
 enum wisp_role {               /* of a parameter */
                  WISP_TRAINED, /* moved by the optimiser */
                  WISP_STATE,   /* numbers that the layer keeps itself, such as running means */
-                 WISP_FIXED    /* ids of fixed connections */
+                 WISP_FIXED,   /* ids of fixed connections */
+                 WISP_STARTS   /* where rows of different lengths begin */
 };
 enum wisp_by { /* what the first dimension counts: where it may grow */
                WISP_BY_NONE,
@@ -27,13 +28,16 @@ enum wisp_by { /* what the first dimension counts: where it may grow */
 
 struct wisp_param {
     size_t rows, cols; /* dim[0], and the product of the others: an update moves a row */
+    /* Rows of different lengths, the longest of 'cols': row r is start[r] .. start[r + 1].  NULL:
+     * all have 'cols'. */
+    int64_t *start; /* (rows + 1); the layer's own parameter of WISP_STARTS */
     /* (rows, cols) one of: */
     float *w;
     uint16_t *b16;
     int8_t *i8;   /* only in a model to predict with: */
     float *scale; /* (rows) a weight is i8 * scale of its row */
     int32_t *ids; /* of WISP_FIXED: ascending within a row, none twice, ... */
-    size_t below; /* ... and below this */
+    size_t below; /* ... and below this; of WISP_STARTS where the last row ends */
     /* optimiser state, whatever of it the optimiser asks for; only WISP_TRAINED has some */
     float *m, *v;        /* (rows, cols) running means of the gradient and its square, or */
     uint16_t *m16, *v16; /* (rows, cols) the same in bf16 */
@@ -44,8 +48,11 @@ struct wisp_param {
     enum wisp_by by;
     bool narrow; /* the layer reads its rows by wisp_weights: they may be bf16 or int8 */
     bool half;   /* rows of bf16 while training */
+    bool ragged; /* its rows have different lengths */
+    bool kept;   /* connections that a checkpoint keeps, as they cannot be made anew */
     int layer;   /* whose it is */
     int rank;
+    size_t n;                     /* numbers in all */
     size_t dim[WISP_MAX_RANK];    /* as in the model file */
     size_t first_row, total_rows; /* of all processes; 0 and 'rows' where there is one */
     char name[WISP_PARAM_NAME];
@@ -54,7 +61,17 @@ struct wisp_param {
 /* Numbers in all. */
 static inline size_t wisp_param_n(const struct wisp_param *p)
 {
-    return p->rows * p->cols;
+    return p->n;
+}
+/* Where a row begins, and how long it is. */
+static inline size_t wisp_param_row(const struct wisp_param *p, size_t row, size_t *n)
+{
+    if (!p->start) {
+        *n = p->cols;
+        return row * p->cols;
+    }
+    *n = (size_t)(p->start[row + 1] - p->start[row]);
+    return (size_t)p->start[row];
 }
 
 struct wisp_params { /* of a net, in the order of their declaration */
@@ -66,10 +83,18 @@ struct wisp_params { /* of a net, in the order of their declaration */
 /* The next one, all zero but for its sizes; valid until the one after it is declared. */
 struct wisp_param *wisp_params_add(struct wisp_params *list, int rank, const size_t *dim);
 void wisp_params_clear(struct wisp_params *list);
+/* Rows of different lengths begin where their layer says: to be called when the places of
+ * WISP_STARTS have memory. */
+void wisp_params_join(struct wisp_params *list);
+/* Do rows begin at 0, one behind the other, and end at n? */
+bool wisp_starts_ok(const int64_t *start, size_t rows, size_t n);
+/* The first id that does not ascend in its row, or is not below p->below; p->n: none.  Its row. */
+size_t wisp_param_bad_id(const struct wisp_param *p, size_t *row);
 
 /* ---- values ---- */
 
-enum { WISP_MAX_FROM = 8, WISP_MAX_ARGS = 8, WISP_LAYER_NAME = 41, WISP_MAX_LAYERS = 4096 };
+enum { WISP_MAX_FROM = 8, WISP_MAX_ARGS = 8, WISP_MAX_LAYERS = 4096 };
+enum { WISP_LAYER_NAME = 41, WISP_FILE_NAME = 256 };
 
 struct wisp_shape { /* of a sample: (units), or (channels, height, width) */
     int rank;
@@ -104,7 +129,7 @@ struct wisp_act { /* a value: the result of one layer, read by any number of oth
 
 /* ---- layers ---- */
 
-enum wisp_arg_type { WISP_ARG_INT, WISP_ARG_REAL, WISP_ARG_WORD };
+enum wisp_arg_type { WISP_ARG_INT, WISP_ARG_REAL, WISP_ARG_WORD, WISP_ARG_FILE };
 
 struct wisp_arg { /* of a layer, as a net says it; a list ends with a name of NULL */
     const char *name, *what;
@@ -113,6 +138,8 @@ struct wisp_arg { /* of a layer, as a net says it; a list ends with a name of NU
     bool open;            /* 'most' itself is too much */
     const char *words;    /* WISP_ARG_WORD: "radix|random"; the value is the word's place */
     const char *fallback; /* as text; NULL: it must be given */
+    unsigned unless;      /* bit i: ... but where argument i is */
+    bool by_name;         /* always 'name=value': no place among the others */
 };
 
 struct wisp_layer;
@@ -151,6 +178,7 @@ struct wisp_layer_kind {
                         struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err);
     void (*init)(struct wisp_layer *l, uint64_t seed,
                  struct wisp_pool *pool); /* NULL: no parameters */
+    void (*clear)(struct wisp_layer *l);  /* frees what plan keeps in 'own'; NULL: nothing */
     wisp_status (*forward)(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err);
     /* Sets in[i]->g, the gradient of what it read (skipped when NULL); moves the parameters. */
@@ -163,6 +191,7 @@ struct wisp_layer_kind {
 struct wisp_said { /* one layer */
     const struct wisp_layer_kind *kind;
     double arg[WISP_MAX_ARGS];
+    char file[WISP_FILE_NAME];       /* WISP_ARG_FILE, of which a layer has one; "": none */
     unsigned given;                  /* bit i: argument i was */
     int n_from, from[WISP_MAX_FROM]; /* values it reads: 0 is the batch, i + 1 what layer i gives */
     char name[WISP_LAYER_NAME];      /* "": it has none */

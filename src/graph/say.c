@@ -327,7 +327,10 @@ static bool number_of(double *out, struct word w)
 /* "width, from 1 to 1048576" */
 static const char *expected(char out[160], const struct wisp_arg *a)
 {
-    if (a->type == WISP_ARG_WORD) {
+    if (a->type == WISP_ARG_FILE) {
+        snprintf(out, 160, "%s: the name of a file, of at most %d characters", a->name,
+                 WISP_FILE_NAME - 1);
+    } else if (a->type == WISP_ARG_WORD) {
         size_t at = (size_t)snprintf(out, 160, "%s: ", a->name);
         for (const char *p = a->words; *p && at < 150; p++) {
             if (*p == '|') at += (size_t)snprintf(out + at, 160 - at, " or ");
@@ -353,6 +356,12 @@ static wisp_status set_arg(struct reader *r, struct wisp_said *s, int i, struct 
         int place = word_place(a->words, w);
         ok = place >= 0;
         v = place;
+    } else if (a->type == WISP_ARG_FILE) {
+        if (s->file[0])
+            return FAIL(r, w.at, "'%s' takes one file, found %s behind %s", s->kind->name,
+                        show(w).text, show((struct word){ s->file, strlen(s->file), 0 }).text);
+        ok = w.n > 0 && w.n < sizeof s->file;
+        if (ok) memcpy(s->file, w.p, w.n);
     } else {
         ok = number_of(&v, w) && v >= a->least && v <= a->most && !(a->open && v == a->most) &&
              (a->type == WISP_ARG_REAL || v == floor(v));
@@ -382,11 +391,11 @@ static wisp_status named_arg(struct reader *r, struct wisp_said *s, struct word 
                 hint(name, words, (size_t)n, n ? "its arguments: %s" : "%s", list).text);
 }
 
-/* The first argument that was not given; -1: all were. */
+/* The first argument with a place that was not given; -1: all were. */
 static int next_arg(const struct wisp_said *s)
 {
     for (int i = 0; i < n_args(s->kind); i++)
-        if (!(s->given & 1u << i)) return i;
+        if (!(s->given & 1u << i) && !s->kind->args[i].by_name) return i;
     return -1;
 }
 
@@ -423,13 +432,13 @@ static wisp_status fill_in(struct reader *r, struct wisp_said *s, size_t at)
     char want[160];
     for (int i = 0; i < n_args(s->kind); i++) {
         const struct wisp_arg *a = &s->kind->args[i];
-        if (s->given & 1u << i) continue;
+        if (s->given & 1u << i || s->given & a->unless) continue;
         if (!a->fallback)
             return FAIL(r, at, "'%s' needs %s; found %s", s->kind->name, expected(want, a),
                         show_here(r).text);
         const struct word w = { a->fallback, strlen(a->fallback), at };
         if (a->type == WISP_ARG_WORD) s->arg[i] = word_place(a->words, w);
-        else number_of(&s->arg[i], w);
+        else if (a->type != WISP_ARG_FILE) number_of(&s->arg[i], w);
     }
     return WISP_OK;
 }

@@ -37,6 +37,12 @@ wisp_status wisp_layer_plan_same(struct wisp_layer *l, const struct wisp_act *co
     return WISP_OK;
 }
 
+void wisp_layer_param_name(char *out, const struct wisp_layer *l, const char *what)
+{
+    if (l->name[0]) snprintf(out, WISP_PARAM_NAME, "%s.%s", l->name, what);
+    else snprintf(out, WISP_PARAM_NAME, "%d.%s.%s", l->number, l->kind->name, what);
+}
+
 struct wisp_param *wisp_layer_declare(struct wisp_layer *l, const char *what, enum wisp_role role,
                                       enum wisp_by by, int rank, const size_t *dim)
 {
@@ -44,8 +50,7 @@ struct wisp_param *wisp_layer_declare(struct wisp_layer *l, const char *what, en
     p->role = role;
     p->by = by;
     p->layer = l->number;
-    if (l->name[0]) snprintf(p->name, sizeof p->name, "%s.%s", l->name, what);
-    else snprintf(p->name, sizeof p->name, "%d.%s.%s", l->number, l->kind->name, what);
+    wisp_layer_param_name(p->name, l, what);
     if (!l->list->full) l->params = p - l->n_params++; /* they stand side by side */
     return p;
 }
@@ -77,7 +82,7 @@ static void normal_chunk(void *arg, size_t chunk, int thread)
 {
     (void)thread;
     const struct normal *n = arg;
-    size_t all = n->p->rows * n->p->cols, end = (chunk + 1) * NORMAL_CHUNK;
+    size_t all = wisp_param_n(n->p), end = (chunk + 1) * NORMAL_CHUNK;
     for (size_t i = chunk * NORMAL_CHUNK; i < end && i < all; i++) {
         float x = (float)(n->deviation * wisp_rand_normal(n->seed, n->stream, i));
         if (n->p->b16) n->p->b16[i] = wisp_round16(x);
@@ -89,8 +94,7 @@ void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, in
                        struct wisp_pool *pool)
 {
     struct normal n = { p, deviation, seed, wisp_stream(WISP_STREAM_INIT, (uint64_t)stream) };
-    wisp_parallel_for(pool, (p->rows * p->cols + NORMAL_CHUNK - 1) / NORMAL_CHUNK, normal_chunk,
-                      &n);
+    wisp_parallel_for(pool, (wisp_param_n(p) + NORMAL_CHUNK - 1) / NORMAL_CHUNK, normal_chunk, &n);
 }
 
 void wisp_layer_init_he(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)

@@ -15,9 +15,25 @@
 
 #include <stdbool.h>
 
-struct wisp_wires {    /* a layer's fixed connections: parameter "inputs", fan 0: it has none */
-    size_t fan;        /* inputs of each output */
-    const int32_t *in; /* (n_out, fan) their ids, ascending, no id twice */
+struct wisp_wires { /* a layer's fixed connections: parameter "inputs"; n_out 0: it has none */
+    size_t n_out, n_edges;
+    size_t fan;           /* inputs of each output, or the most of them */
+    const int64_t *start; /* (n_out + 1) where those of an output begin; NULL: 'fan' of each */
+    const int32_t *in;    /* (n_edges) their ids, ascending for each output, no id twice */
+};
+/* Where the inputs of an output begin, and how many they are. */
+static inline size_t wisp_wires_row(const struct wisp_wires *w, size_t o, size_t *n)
+{
+    *n = w->start ? (size_t)(w->start[o + 1] - w->start[o]) : w->fan;
+    return w->start ? (size_t)w->start[o] : o * w->fan;
+}
+
+struct wisp_layer;
+/* Who knows the connections of layers that name a file: a model, a checkpoint, another net. */
+struct wisp_known {
+    /* out->n_out stays 0 where these are not known. */
+    wisp_status (*wires)(const struct wisp_known *k, struct wisp_wires *out,
+                         const struct wisp_layer *l, wisp_error *err);
 };
 
 struct wisp_update { /* how a row moves: model/optimizer.c */
@@ -82,8 +98,10 @@ struct wisp_layer {
     int n_from, from[WISP_MAX_FROM]; /* values it reads */
     size_t n_in, n_out;              /* units of the first of them, and of its result */
     double arg[WISP_MAX_ARGS];       /* by their places in the kind's table */
+    char file[WISP_FILE_NAME];       /* that it names; "": none */
     unsigned given;                  /* bit i: argument i was */
     int turn;                        /* layers of the same kind and first word before it */
+    void *own;                       /* what its kind keeps from plan on; NULL: nothing */
     struct wisp_params *list;        /* of the net */
     int n_params;
     struct wisp_param *params;              /* its own, in the list */
@@ -106,6 +124,7 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     bool half;                              /* rows of the input and the output layer are bf16 */
     size_t best; /* of each sample's best rows that the output layer collects */
     size_t own;  /* most rows that the samples of a batch own together; 0: one set for all */
+    const struct wisp_known *known; /* while planning, or NULL */
 };
 
 const struct wisp_layer_kind *wisp_layer_kind_at(size_t i); /* NULL past the end */
@@ -144,12 +163,17 @@ struct wisp_param *wisp_layer_declare(struct wisp_layer *l, const char *what, en
 /* The usual case: numbers to train, in rows. */
 struct wisp_param *wisp_layer_declare_rows(struct wisp_layer *l, const char *what, enum wisp_by by,
                                            size_t rows, size_t cols);
-/* The layer's connections, if it has declared some as its last parameter. */
+/* The name that it gives: out has WISP_PARAM_NAME bytes. */
+void wisp_layer_param_name(char *out, const struct wisp_layer *l, const char *what);
+/* The layer's connections, if it has declared some. */
 static inline struct wisp_wires wisp_layer_wires(const struct wisp_layer *l)
 {
-    const struct wisp_param *p = l->n_params ? &l->params[l->n_params - 1] : NULL;
-    return p && p->role == WISP_FIXED ? (struct wisp_wires){ p->cols, p->ids }
-                                      : (struct wisp_wires){ 0 };
+    for (int i = 0; i < l->n_params; i++) {
+        const struct wisp_param *p = &l->params[i];
+        if (p->role == WISP_FIXED)
+            return (struct wisp_wires){ p->rows, wisp_param_n(p), p->cols, p->start, p->ids };
+    }
+    return (struct wisp_wires){ 0 };
 }
 /* For init(): normal values with this standard deviation. */
 void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, int stream,

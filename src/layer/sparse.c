@@ -1,16 +1,11 @@
-/* A layer whose connections are few and fixed: output o has the same number of inputs ('fan') as
- * every other, in[o][0 .. fan-1], and
+/* A layer whose connections are few and fixed (wires.c): output o has the inputs in[o][0 .. fan-1],
+ * and
  *
  *     out[o] = bias[o] + sum over k of w[o][k] * in[in[o][k]]
  *
- * Weights and biases are trained, the connections (parameter "inputs") are made once by init() and
- * kept in the model file.  They are
- *
- *   radix    the butterflies of RadiX-Net: 2 runs of 16 inputs, evenly spaced around the ring of
- *            inputs, from places o and o + 2^(turn mod layers), where 'turn' counts the radix
- *            layers of the net.  With n inputs and n outputs, n = 16 times a power of two, these
- *            are the Graph Challenge's; log2(n / 16) of them in a row connect all to all.
- *   random   'fan' distinct inputs of each output, by the seed
+ * 'fan' is one number for all outputs, or each has its own, and with 0 it is its bias.  Weights and
+ * biases are trained, the connections (parameters "inputs", and "start" where their numbers differ)
+ * are made once by init() and kept in the model file.
  *
  * The values of a batch are turned round, xt (n_in, batch): then an edge is one row of xt times
  * one number, and all three products are kernels on rows:
@@ -30,27 +25,13 @@
  *   sums of gyt (n_out)
  * Each part begins at a multiple of 16 floats, rows of xt and yt too.
  * of each thread: rows that several others share, (64, batch) | and when training, these turned
- *   round | gradients of 16 rows of weights */
-#include "layer/layer.h"
+ *   round | gradients of 16 rows of weights, or of one that is long */
+#include "layer/wires.h"
 #include "base/bounds.h"
-#include "base/rand.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-enum { RADIX, RANDOM };
-enum { FORM, WIDTH, INPUTS }; /* arguments */
-
-enum {
-    RUN = 16,
-    FAN = 2 * RUN,
-    FAN_MOST = 1024,
-    FEATURES_MOST = 1 << 16,
-    ROWS_AT_ONCE = 16,
-    ALIKE_MOST = 64
-};
+enum { RUN = 16, ROWS_AT_ONCE = 16, ALIKE_MOST = 64 };
 
 struct job {
     struct wisp_layer *l;
@@ -68,7 +49,7 @@ struct job {
 static void lay_out(struct job *j, struct wisp_cut *c)
 {
     const struct wisp_layer *l = j->l;
-    size_t edges = l->n_out * j->wires.fan;
+    size_t edges = j->wires.n_edges;
     if (l->trains) { /* these outlive a step */
         j->start = wisp_cut_take(c, l->n_in + 1, sizeof *j->start);
         j->edge = wisp_cut_take(c, edges, sizeof *j->edge);
@@ -91,47 +72,17 @@ static struct work lay_work(struct wisp_cut *c, const struct job *j)
     w.rows = wisp_cut_take(c, ALIKE_MOST * j->ld, sizeof *w.rows);
     if (!j->l->trains) return w;
     w.turned = wisp_cut_take(c, ALIKE_MOST * j->ld, sizeof *w.turned);
-    w.g = wisp_cut_take(c, ROWS_AT_ONCE * j->wires.fan, sizeof *w.g);
+    size_t fan = j->wires.fan, most = fan < ALIKE_MOST ? fan : ALIKE_MOST;
+    w.g = wisp_cut_take(c, ROWS_AT_ONCE * most > fan ? ROWS_AT_ONCE * most : fan, sizeof *w.g);
     return w;
 }
-
-static const struct wisp_arg args[] = {
-    { .name = "form",
-      .what = "how outputs are connected",
-      .type = WISP_ARG_WORD,
-      .words = "radix|random" },
-    { .name = "width", .what = "units", .type = WISP_ARG_INT, .least = 1, .most = WISP_MAX_WIDTH },
-    { .name = "inputs",
-      .what = "of each output; of 'random'",
-      .type = WISP_ARG_INT,
-      .least = 1,
-      .most = FAN_MOST,
-      .fallback = "32" },
-    { .name = NULL },
-};
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
                         struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err)
 {
     (void)out;
-    const size_t fan = (size_t)l->arg[INPUTS];
-    if (l->arg[FORM] == RADIX && l->given & 1u << INPUTS)
-        return wisp_fail(err, WISP_EINVAL,
-                         "'sparse radix' takes one number, its width: %d inputs of each output are "
-                         "fixed; take 'sparse random %g %zu'",
-                         FAN, l->arg[WIDTH], fan);
-    if (in[0]->form == WISP_ROWS && l->n_in > FEATURES_MOST)
-        return wisp_fail(
-            err, WISP_EINVAL,
-            "'sparse' takes up to %d features from the data, which has %zu; begin with "
-            "'input'",
-            FEATURES_MOST, l->n_in);
-    l->n_out = (size_t)l->arg[WIDTH];
-    size_t ids = fan < l->n_in ? fan : l->n_in;
-    wisp_layer_declare_rows(l, "weight", WISP_BY_NONE, l->n_out, ids);
-    wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, l->n_out);
-    wisp_layer_declare(l, "inputs", WISP_FIXED, WISP_BY_NONE, 2, (size_t[]){ l->n_out, ids })
-        ->below = l->n_in;
+    wisp_status st = wisp_wires_plan(l, in[0], s, err);
+    if (st != WISP_OK) return st;
     struct wisp_cut shared = { 0 }, work = { 0 };
     struct job none = { .l = l, .wires = wisp_layer_wires(l), .ld = wisp_up(s->batch, 16) };
     lay_out(&none, &shared);
@@ -139,62 +90,6 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
     l->scratch_floats = shared.at / sizeof(float);
     l->thread_floats = work.at / sizeof(float);
     return WISP_OK;
-}
-
-/* ---- connections ---- */
-
-static void sort(int32_t *x, size_t n)
-{
-    for (size_t i = 1; i < n; i++) {
-        int32_t v = x[i];
-        size_t k = i;
-        for (; k > 0 && x[k - 1] > v; k--) x[k] = x[k - 1];
-        x[k] = v;
-    }
-}
-
-/* Two runs of 16 around the ring.  The gaps in a run are n_in / 16, rounded up or down, and the
- * second begins less than a gap after the first: no input occurs twice.  Fewer outputs than a gap
- * is wide could not reach all inputs so: they divide them evenly, as 32 inputs or less are. */
-static void wire_radix(int32_t *to, size_t fan, size_t o, const struct wisp_layer *l)
-{
-    size_t n = l->n_in, gap = n / RUN, layers = 1;
-    while ((size_t)1 << layers < gap) layers++;
-    for (size_t t = 0; t < fan; t++) {
-        size_t from = t < RUN ? o : o + ((size_t)1 << (size_t)l->turn % layers);
-        size_t ring = (from + t % RUN * n / RUN) % n;
-        size_t share = (t * l->n_out + o) * n / (fan * l->n_out);
-        to[t] = (int32_t)(n <= FAN || l->n_out < gap ? share : ring);
-    }
-    sort(to, fan);
-}
-
-/* Floyd's choice of 'fan' out of n: a number from 0 .. last, and if it is there already, last
- * itself, which is not; for the last 'fan' values of last. */
-static void wire_random(int32_t *to, size_t fan, size_t o, const struct wisp_layer *l,
-                        uint64_t seed)
-{
-    uint64_t stream = wisp_stream(WISP_STREAM_WIRES, (uint64_t)l->number);
-    for (size_t k = 0; k < fan; k++) {
-        size_t last = l->n_in - fan + k, at = k;
-        int32_t id = (int32_t)wisp_rand_below(seed, stream, o * fan + k, last + 1);
-        while (at > 0 && to[at - 1] > id) at--;
-        if (at > 0 && to[at - 1] == id) at = k, id = (int32_t)last; /* above all others */
-        memmove(to + at + 1, to + at, (k - at) * sizeof *to);
-        to[at] = id;
-    }
-}
-
-static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
-{
-    struct wisp_param *inputs = &l->params[2];
-    size_t fan = inputs->cols;
-    for (size_t o = 0; o < l->n_out; o++) {
-        if (l->arg[FORM] == RADIX) wire_radix(inputs->ids + o * fan, fan, o, l);
-        else wire_random(inputs->ids + o * fan, fan, o, l, seed);
-    }
-    wisp_param_normal(&l->params[0], sqrt(2.0 / (double)fan), seed, 2 * l->number, pool);
-    memset(l->params[1].w, 0, l->n_out * sizeof(float));
 }
 
 /* ---- forward ---- */
@@ -252,6 +147,7 @@ static bool alike(const struct job *j, struct rows r)
 {
     const size_t fan = j->wires.fan;
     const int32_t *in = j->wires.in + r.first * fan;
+    if (j->wires.start) return false; /* their weights do not lie equally far apart */
     for (size_t i = 1; i < r.n; i++)
         if (memcmp(in, in + i * r.step * fan, fan * sizeof *in) != 0) return false;
     return r.n > 1 && fan <= ALIKE_MOST;
@@ -296,15 +192,16 @@ static void forward_rows(void *arg, size_t task, int thread)
     const struct wisp_kernels *k = j->s->ctx->k;
     const struct wisp_layer *l = j->l;
     const float *w = l->params[0].w;
-    size_t fan = j->wires.fan;
     struct rows r = rows_of(l, l->n_out, task);
     bool same = alike(j, r);
     for (size_t o = r.first; o < l->n_out; o += r.step) {
         float *y = j->yt + o * j->ld, bias = l->params[1].w[o];
+        size_t n, at = wisp_wires_row(&j->wires, o, &n);
         for (size_t i = 0; i < j->n; i++) y[i] = bias;
-        if (!same) k->bag(y, j->xt, j->ld, j->wires.in + o * fan, w + o * fan, fan, j->n);
+        if (!same) k->bag(y, j->xt, j->ld, j->wires.in + at, w + at, n, j->n);
     }
     if (!same) return;
+    size_t fan = j->wires.fan;
     const float *x = gather(j, work_of(j, thread).rows, j->xt, j->wires.in + r.first * fan, fan);
     k->gemm(j->yt + r.first * j->ld, r.step * j->ld, w + r.first * fan, r.step * fan, 1, x, j->ld,
             r.n, j->n, fan, true);
@@ -329,15 +226,18 @@ static void file_edges(const struct job *j)
 {
     const struct wisp_layer *l = j->l;
     const int32_t *in = j->wires.in;
-    size_t fan = j->wires.fan, edges = l->n_out * fan;
+    size_t edges = j->wires.n_edges;
     uint32_t *start = j->start;
     if (start[l->n_in] == edges) return;
     for (size_t e = 0; e < edges; e++) start[in[e] + 1]++;
     for (size_t i = 0; i < l->n_in; i++) start[i + 1] += start[i];
-    for (size_t e = 0; e < edges; e++) {
-        uint32_t at = start[in[e]]++;
-        j->edge[at] = (uint32_t)e;
-        j->output[at] = (int32_t)(e / fan);
+    for (size_t o = 0; o < l->n_out; o++) {
+        size_t n, first = wisp_wires_row(&j->wires, o, &n);
+        for (size_t e = first; e < first + n; e++) {
+            uint32_t at = start[in[e]]++;
+            j->edge[at] = (uint32_t)e;
+            j->output[at] = (int32_t)o;
+        }
     }
     for (size_t i = l->n_in; i > 0; i--) start[i] = start[i - 1]; /* starts again */
     start[0] = 0;
@@ -392,9 +292,11 @@ static void weight_rows(void *arg, size_t task, int thread)
         for (size_t m = 0; m < n; m++) {
             size_t o = first + m * r.step;
             const float *gy = j->yt + o * j->ld;
-            if (!same) k->dots(g + m * fan, j->xt, j->ld, j->wires.in + o * fan, fan, gy, j->n);
+            size_t n_ids, at = wisp_wires_row(&j->wires, o, &n_ids);
+            float *own_g = same ? g + m * fan : g;
+            if (!same) k->dots(own_g, j->xt, j->ld, j->wires.in + at, n_ids, gy, j->n);
             j->sums[o] = k->sum(gy, j->n);
-            j->s->update->row(j->s->update, &l->params[0], o, g + m * fan);
+            if (n_ids) j->s->update->row(j->s->update, &l->params[0], o, own_g);
         }
     }
 }
@@ -456,10 +358,11 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
 const struct wisp_layer_kind wisp_layer_sparse = {
     .name = "sparse",
     .what = "values times a matrix with few, fixed connections",
-    .args = args,
+    .args = wisp_wires_args,
     .takes = WISP_ROWS | WISP_FLAT,
     .plan = plan,
-    .init = init,
+    .init = wisp_wires_init,
+    .clear = wisp_wires_clear,
     .forward = forward,
     .backward = backward,
 };

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-enum { MOST_K = 64, MOST_WIDTH = 4096, MOST_LAST = 1024 };
+enum { MOST_K = 64, MOST_WIDTH = 4096, MOST_LAST = 1024, MOST_FAN = 1024 };
 
 /* ---- what a card can do ---- */
 
@@ -40,6 +40,12 @@ wisp_status wisp_gpu_check_net(const struct wisp_net *net, wisp_error *err)
         char what[64];
         snprintf(what, sizeof what, "a layer '%s'", l->kind->name);
         if (find_kind(l->kind) == N_KINDS) return wisp_not_on_card(err, what);
+        if (l->n_params && l->params[0].ragged)
+            return wisp_not_on_card(
+                err, "a layer 'sparse' whose outputs differ in their number of inputs");
+        if (wisp_layer_wires(l).fan > MOST_FAN)
+            return wisp_not_on_card(err,
+                                    "a layer 'sparse' with more than 1024 inputs of an output");
         if (l->n_from != 1 || l->from[0] != i || net->layers[last].from[0] != last)
             return wisp_not_on_card(err, "a net with branches");
         if (l->n_out % 4 || l->n_out > MOST_WIDTH)

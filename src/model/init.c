@@ -169,7 +169,9 @@ static bool same_net(const struct wisp_net *a, const struct wisp_net *b)
 {
     bool same = a->n_layers == b->n_layers && a->list.n == b->list.n;
     for (int i = 0; same && i < a->n_layers; i++)
-        same = a->layers[i].kind == b->layers[i].kind && same_inputs(&a->layers[i], &b->layers[i]);
+        same = a->layers[i].kind == b->layers[i].kind &&
+               same_inputs(&a->layers[i], &b->layers[i]) &&
+               strcmp(a->layers[i].file, b->layers[i].file) == 0;
     for (size_t i = 0; same && i < a->list.n; i++) same = same_param(&a->list.p[i], &b->list.p[i]);
     return same;
 }
@@ -199,7 +201,7 @@ void wisp_init_say(const struct wisp_run *r, const char *path)
              "init      %s: %zu old labels kept, %zu new; %zu old features, %zu new%s; optimizer "
              "state %s%s",
              path, old->n_labels, labels, old->n_features, features,
-             features && wisp_layer_wires(&net->layers[0]).fan
+             features && wisp_layer_wires(&net->layers[0]).n_out
                  ? " (out of reach of fixed connections)"
                  : "",
              r->init_state.n_tensors ? "kept" : "fresh", pace);
@@ -256,7 +258,7 @@ static void copy_int8(struct wisp_param *to, const struct wisp_param *from,
 static void copy_weights(struct wisp_param *to, const struct wisp_param *from,
                          const struct wisp_kernels *k)
 {
-    size_t n = from->rows * from->cols;
+    size_t n = wisp_param_n(from);
     if (from->i8) {
         copy_int8(to, from, k);
         return;
@@ -272,8 +274,11 @@ void wisp_init_weights(struct wisp_run *r)
     for (size_t i = 0; i < r->m->net.list.n; i++) {
         struct wisp_param *to = &r->m->net.list.p[i];
         const struct wisp_param *from = &r->init->net.list.p[i];
-        if (to->role != WISP_FIXED) copy_weights(to, from, r->ctx->k);
-        else memcpy(to->ids, from->ids, wisp_param_n(to) * sizeof *to->ids); /* whatever they are */
+        if (to->role == WISP_FIXED) /* whatever they are */
+            memcpy(to->ids, from->ids, wisp_param_n(to) * sizeof *to->ids);
+        else if (to->role == WISP_STARTS)
+            memcpy(to->start, from->start, wisp_param_n(to) * sizeof *to->start);
+        else copy_weights(to, from, r->ctx->k);
     }
 }
 
@@ -309,10 +314,10 @@ static wisp_status copy_slot(const struct slot *to, const struct wisp_param *p,
     return WISP_OK;
 }
 
-static wisp_status copy_state(struct wisp_param *p, size_t rows, const struct wisp_run *r,
-                              const char *path, wisp_error *err)
+static wisp_status copy_state(struct wisp_param *p, const struct wisp_param *from,
+                              const struct wisp_run *r, const char *path, wisp_error *err)
 {
-    const size_t n = rows * p->cols;
+    const size_t n = wisp_param_n(from), rows = from->rows;
     const struct slot slots[] = { { "m", p->m, p->m16, NULL, n },
                                   { "v", p->v, p->v16, NULL, n },
                                   { "g2", p->g2, NULL, NULL, rows },
@@ -331,6 +336,6 @@ wisp_status wisp_init_state(struct wisp_run *r, const wisp_config *cfg, wisp_err
     if (!r->init_state.n_tensors) return st;
     state_path(path, wisp_opt_text(cfg, OPT_INIT));
     for (size_t i = 0; i < net->list.n && st == WISP_OK; i++)
-        st = copy_state(&net->list.p[i], r->init->net.list.p[i].rows, r, path, err);
+        st = copy_state(&net->list.p[i], &r->init->net.list.p[i], r, path, err);
     return st;
 }

@@ -1,13 +1,15 @@
 /* Models to and from their file.
  *
  * Tensors: every declared parameter under its name, beside one of I8 "NAME.scale" (F32); fixed
- * connections "N.KIND.inputs" (I32: ids of the inputs of each output, ascending); "labels"
- * "vocab" and "stop_words" (U8, lines); "idf" (F32), or
- * "mean" and "scale" (F32); "label_rows" (I64); "votes.start" (I64),
- * "votes.label" (I32), "votes.weight" (F32); "calibration.exact", "calibration.sparse" (F32: struct
- * wisp_calibration).  Metadata: what is listed in save(); "quantized" (quantize.c). */
+ * connections "N.KIND.inputs" (I32: ids of the inputs of each output, ascending), with
+ * "N.KIND.start" (I64: where those of an output begin) if not all have as many; "labels", "vocab"
+ * and "stop_words" (U8, lines); "idf" (F32), or "mean" and "scale" (F32); "label_rows" (I64);
+ * "votes.start" (I64), "votes.label" (I32), "votes.weight" (F32); "calibration.exact",
+ * "calibration.sparse" (F32: struct wisp_calibration).  Metadata: what is listed in save();
+ * "quantized" (quantize.c). */
 #include "model/model.h"
 #include "model/about.h"
+#include "model/known.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -83,8 +85,10 @@ static void add_params(struct list *l, const struct wisp_params *params, bool fi
 {
     for (size_t i = 0; i < params->n; i++) {
         const struct wisp_param *p = &params->p[i];
-        if ((p->role == WISP_FIXED) != fixed) continue;
-        if (fixed) add_shape(l, p->name, WISP_I32, p->rank, p->dim, p->ids);
+        const bool starts = p->role == WISP_STARTS;
+        if ((p->role == WISP_FIXED || starts) != fixed) continue;
+        if (starts) add_shape(l, p->name, WISP_I64, p->rank, p->dim, p->start);
+        else if (fixed) add_shape(l, p->name, WISP_I32, p->rank, p->dim, p->ids);
         else if (p->b16) add_shape(l, p->name, WISP_BF16, p->rank, p->dim, p->b16);
         else add_shape(l, p->name, WISP_F32, p->rank, p->dim, p->w);
     }
@@ -243,21 +247,35 @@ static wisp_status map_ids(struct wisp_param *p, const struct loader *ld, wisp_e
     wisp_status st = need_shape(&t, ld, p->name, WISP_I32, p->rank, p->dim, err);
     if (st != WISP_OK) return st;
     p->ids = (int32_t *)t->data;
-    for (size_t e = 0; e < wisp_param_n(p); e++) {
-        int32_t before = e % p->cols ? p->ids[e - 1] : -1;
-        if (p->ids[e] <= before || (size_t)p->ids[e] >= p->below)
-            return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
-                                "'%s' has input %d after %d at output %zu, expected ascending ids "
-                                "below %zu",
-                                p->name, p->ids[e], before, e / p->cols, p->below);
+    size_t row, n, bad = wisp_param_bad_id(p, &row);
+    if (bad == wisp_param_n(p)) return WISP_OK;
+    int32_t before = bad > wisp_param_row(p, row, &n) ? p->ids[bad - 1] : -1;
+    return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
+                        "'%s' has input %d after %d at output %zu, expected ascending ids below "
+                        "%zu",
+                        p->name, p->ids[bad], before, row, p->below);
+}
+
+/* Where rows of different lengths begin: known.c has looked at them. */
+static wisp_status map_starts(struct wisp_params *list, const struct loader *ld, wisp_error *err)
+{
+    const struct wisp_tensor *t;
+    wisp_status st = WISP_OK;
+    for (size_t i = 0; i < list->n && st == WISP_OK; i++) {
+        struct wisp_param *p = &list->p[i];
+        if (p->role != WISP_STARTS) continue;
+        st = need_shape(&t, ld, p->name, WISP_I64, p->rank, p->dim, err);
+        if (st == WISP_OK) p->start = (int64_t *)t->data;
     }
-    return WISP_OK;
+    wisp_params_join(list);
+    return st;
 }
 
 /* Read-only memory: only forward passes use it. */
 static wisp_status map_param(struct wisp_param *p, const struct loader *ld, wisp_error *err)
 {
     if (p->role == WISP_FIXED) return map_ids(p, ld, err);
+    if (p->role == WISP_STARTS) return WISP_OK; /* before all others */
     const struct wisp_tensor *t = wisp_tensor_file_find(&ld->m->file, p->name);
     bool narrow = t && p->narrow && (t->dtype == WISP_BF16 || t->dtype == WISP_I8);
     wisp_status st =
@@ -468,14 +486,16 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
     m->card = wisp_strdup(card ? card : "");
     snprintf(m->validation, sizeof m->validation, "%s", validation ? validation : "");
     if (!m->spec || !m->options || !m->card) return wisp_fail_mem(err, strlen(spec), "a model");
-    struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH };
+    const struct wisp_file_known known = wisp_file_known(f, true);
+    struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH, .known = &known.known };
     wisp_error why = { 0 };
     st = wisp_net_plan(&m->net, m->spec, n_features, n_labels, &sizes, &why);
     if (st == WISP_ENOMEM) return wisp_fail_as(err, st, &why);
     if (st != WISP_OK) return wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "%.400s", why.text);
-    for (size_t i = 0; i < m->net.list.n; i++)
+    st = map_starts(&m->net.list, ld, err);
+    for (size_t i = 0; i < m->net.list.n && st == WISP_OK; i++)
         if ((st = map_param(&m->net.list.p[i], ld, err)) != WISP_OK) return st;
-    if ((st = load_counts(ld, err)) != WISP_OK) return st;
+    if (st != WISP_OK || (st = load_counts(ld, err)) != WISP_OK) return st;
     if ((st = load_values(ld, err)) != WISP_OK) return st;
     if ((st = load_votes(ld, err)) != WISP_OK ||
         (st = wisp_model_copy_calibration(m, f, ld->path, err)) != WISP_OK)

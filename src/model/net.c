@@ -54,13 +54,15 @@ static wisp_status check_forms(const struct planner *p, const struct wisp_layer 
     return WISP_OK;
 }
 
-/* Layers of the same kind before it, and of the same first word if it has one. */
+/* Layers of the same kind before it, and of the same first word if it has one; a layer that could
+ * have one and has none is like no other. */
 static int turn_of(const struct wisp_net *net, const struct wisp_layer *l)
 {
     const bool word = l->kind->args && l->kind->args[0].type == WISP_ARG_WORD;
     int turn = 0;
     for (int k = 0; k < net->n_layers; k++)
-        turn += net->layers[k].kind == l->kind && (!word || net->layers[k].arg[0] == l->arg[0]);
+        turn += net->layers[k].kind == l->kind &&
+                (!word || (net->layers[k].given & 1 && net->layers[k].arg[0] == l->arg[0]));
     return turn;
 }
 
@@ -78,6 +80,7 @@ static wisp_status plan_layer(const struct planner *p, int i)
                               .list = &net->list,
                               .trains = net->sizes.training };
     memcpy(l->arg, said->arg, sizeof l->arg);
+    memcpy(l->file, said->file, sizeof l->file);
     memcpy(l->from, said->from, sizeof l->from);
     memcpy(l->name, said->name, sizeof l->name);
     for (int k = 0; k < l->n_from; k++) {
@@ -162,6 +165,7 @@ wisp_status wisp_net_plan_text(struct wisp_net *net, const char *text, const cha
     for (int i = 0; st == WISP_OK && i < n; i++) st = plan_layer(&p, i);
     if (st == WISP_OK) st = check_read(&p);
     wisp_free(said);
+    net->sizes.known = NULL; /* as long as the caller has it */
     if (st == WISP_OK) st = settle(net, err);
     if (st != WISP_OK) wisp_net_clear(net);
     return st;
@@ -169,6 +173,8 @@ wisp_status wisp_net_plan_text(struct wisp_net *net, const char *text, const cha
 
 void wisp_net_clear(struct wisp_net *net)
 {
+    for (int i = 0; i < net->n_layers; i++)
+        if (net->layers[i].kind->clear) net->layers[i].kind->clear(&net->layers[i]);
     wisp_params_clear(&net->list);
     wisp_free(net->layers);
     wisp_free(net->acts);
@@ -186,7 +192,7 @@ void wisp_net_lend(struct wisp_net *to, const struct wisp_net *from)
         struct wisp_param *p = &to->list.p[i];
         const struct wisp_param *q = &from->list.p[i];
         p->w = q->w, p->b16 = q->b16, p->ids = q->ids;
-        p->i8 = q->i8, p->scale = q->scale;
+        p->i8 = q->i8, p->scale = q->scale, p->start = q->start;
     }
 }
 
@@ -202,7 +208,7 @@ size_t wisp_net_n_params(const struct wisp_net *net)
 
 static size_t floats_of(const struct wisp_param *p)
 {
-    size_t n = p->role == WISP_FIXED ? 0 : wisp_param_n(p);
+    size_t n = p->role == WISP_FIXED || p->role == WISP_STARTS ? 0 : wisp_param_n(p);
     return wisp_up(p->half ? (n + 1) / 2 : n, 16);
 }
 
@@ -224,9 +230,11 @@ static void lay_wires(const struct wisp_net *net, struct wisp_cut *c)
 {
     for (size_t i = 0; i < net->list.n; i++) {
         struct wisp_param *p = &net->list.p[i];
-        if (p->role != WISP_FIXED) continue;
-        int32_t *ids = wisp_cut_take(c, wisp_param_n(p), sizeof *ids);
-        if (c->block) p->ids = ids;
+        bool fixed = p->role == WISP_FIXED, starts = p->role == WISP_STARTS;
+        int32_t *ids = fixed ? wisp_cut_take(c, wisp_param_n(p), sizeof *ids) : NULL;
+        int64_t *start = starts ? wisp_cut_take(c, wisp_param_n(p), sizeof *start) : NULL;
+        if (c->block && fixed) p->ids = ids;
+        if (c->block && starts) p->start = start;
     }
 }
 
@@ -328,9 +336,10 @@ wisp_status wisp_net_alloc_params(struct wisp_net *net, wisp_error *err)
         return wisp_fail_mem(err, n_ids * sizeof *net->wires, "the connections");
     struct wisp_cut c = wisp_cut_of(net->wires, n_ids * sizeof *net->wires, WISP_CUT_KEEP);
     if (n_ids) lay_wires(net, &c);
+    wisp_params_join(&net->list);
     for (size_t i = 0; i < net->list.n; i++) {
         struct wisp_param *q = &net->list.p[i];
-        if (q->role == WISP_FIXED) continue;
+        if (q->role == WISP_FIXED || q->role == WISP_STARTS) continue;
         if (q->half) q->b16 = (uint16_t *)p;
         else q->w = p;
         p += floats_of(q);

@@ -17,10 +17,11 @@
 enum { PIECE = 256 };
 enum { W, M, V, N_ARRAYS }; /* of a row that move */
 
-/* 16 bits for each of the arrays, from the lowest on; step + 1, since wisp_mix(0) is 0. */
-static uint64_t bits_for(const struct wisp_optimizer *o, const struct wisp_param *p, size_t row)
+/* 16 bits for each of the arrays, from the lowest on, by where the row begins; step + 1, since
+ * wisp_mix(0) is 0. */
+static uint64_t bits_for(const struct wisp_optimizer *o, size_t first)
 {
-    return wisp_mix((o->step + 1) * 0x9e3779b97f4a7c15u + row * p->cols);
+    return wisp_mix((o->step + 1) * 0x9e3779b97f4a7c15u + first);
 }
 
 /* Rounds x itself, as a change of 0: the change from what was there is no number where both are
@@ -44,9 +45,10 @@ static void move_row(const struct wisp_optimizer *o, struct wisp_param *p, size_
     float *const f32[N_ARRAYS] = { p->w, p->m, p->v };
     uint16_t *const b16[N_ARRAYS] = { p->b16, p->m16, p->v16 };
     float wide[N_ARRAYS][PIECE], *x[N_ARRAYS];
-    size_t most = p->b16 || p->m16 || p->v16 ? PIECE : p->cols;
-    for (size_t c = 0; c < p->cols; c += most) {
-        size_t n = p->cols - c < most ? p->cols - c : most, at = row * p->cols + c;
+    size_t all, first = wisp_param_row(p, row, &all);
+    size_t most = p->b16 || p->m16 || p->v16 ? PIECE : all;
+    for (size_t c = 0; c < all; c += most) {
+        size_t n = all - c < most ? all - c : most, at = first + c;
         for (int i = 0; i < N_ARRAYS; i++) {
             x[i] = b16[i] ? wide[i] : f32[i] ? f32[i] + at : NULL;
             if (b16[i]) o->k->from16(wide[i], b16[i] + at, n);
@@ -55,7 +57,7 @@ static void move_row(const struct wisp_optimizer *o, struct wisp_param *p, size_
         for (int i = 0; i < N_ARRAYS; i++)
             if (b16[i])
                 put_back(o->k, b16[i] + at, wide[i], n,
-                         (uint32_t)(bits_for(o, p, row) >> 16 * i) + (uint32_t)c * WISP_GOLDEN16);
+                         (uint32_t)(bits_for(o, first) >> 16 * i) + (uint32_t)c * WISP_GOLDEN16);
     }
 }
 
@@ -93,14 +95,14 @@ static void adagrad_row(const struct wisp_update *u, struct wisp_param *p, size_
                         const float *g)
 {
     const struct wisp_optimizer *o = (const struct wisp_optimizer *)u;
-    size_t at = row * p->cols;
+    size_t n, at = wisp_param_row(p, row, &n);
     float lr;
     if (!moves(&lr, o, p, row)) return;
-    float g2 = p->g2[row] += o->k->dot(g, g, p->cols) / (float)p->cols;
+    float g2 = p->g2[row] += o->k->dot(g, g, n) / (float)n;
     if (!(g2 > 0)) return;
     float step = -lr / sqrtf(g2);
-    if (p->b16) o->k->axpy16(p->b16 + at, g, step, p->cols, (uint32_t)bits_for(o, p, row));
-    else o->k->axpy(p->w + at, g, step, p->cols);
+    if (p->b16) o->k->axpy16(p->b16 + at, g, step, n, (uint32_t)bits_for(o, at));
+    else o->k->axpy(p->w + at, g, step, n);
 }
 
 static void sgd_piece(const struct wisp_optimizer *o, float *const x[N_ARRAYS], const float *g,
@@ -191,7 +193,7 @@ static bool from_0(const float *x, const uint16_t *x16, size_t n)
 
 bool wisp_optimizer_state_ok(const struct wisp_param *p)
 {
-    bool ok = from_0(p->v, p->v16, p->rows * p->cols) && from_0(p->g2, NULL, p->rows);
+    bool ok = from_0(p->v, p->v16, wisp_param_n(p)) && from_0(p->g2, NULL, p->rows);
     for (size_t i = 0; p->count && i < p->rows; i++) ok &= p->count[i] <= WISP_CLOCK_MAX;
     return ok;
 }

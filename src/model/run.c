@@ -5,6 +5,7 @@
 #include "model/gpu.h"
 #include "model/about.h"
 #include "model/init.h"
+#include "model/known.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -200,11 +201,14 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
            n_labels = wisp_most(d->n_labels, m->labels.n);
     if (init) n_features = wisp_most(n_features, init->net.n_features);
     if (init) n_labels = wisp_most(n_labels, init->net.n_labels);
+    struct wisp_run_known known;
+    wisp_run_known_init(&known, r, wisp_opt_on(cfg, OPT_RESUME));
     struct wisp_layer_sizes sizes = { .batch = r->plan.batch,
                                       .active = n_labels,
                                       .training = true,
                                       .precision = r->plan.precision,
-                                      .half = r->plan.half };
+                                      .half = r->plan.half,
+                                      .known = &known.known };
     if ((sampled(r) || r->plan.cuda) &&
         (st = most_labels(&r->batch_labels, d, r->plan.batch, err)) != WISP_OK)
         return st;
@@ -221,9 +225,10 @@ static wisp_status make_model(struct wisp_run *r, const wisp_config *cfg, wisp_e
                 "smaller --batch, --keep or --random",
                 sizes.own);
     }
-    if ((st = wisp_net_plan_text(&m->net, r->plan.net.text, r->plan.net.where, n_features, n_labels,
-                                 &sizes, err)) != WISP_OK ||
-        (init && (st = wisp_init_fit(r, cfg, err)) != WISP_OK) ||
+    st = wisp_net_plan_text(&m->net, r->plan.net.text, r->plan.net.where, n_features, n_labels,
+                            &sizes, err);
+    wisp_run_known_clear(&known);
+    if (st != WISP_OK || (init && (st = wisp_init_fit(r, cfg, err)) != WISP_OK) ||
         (st = set_values(r, n_features, err)) != WISP_OK)
         return st;
     r->plan.slots = wisp_plan_slots(&r->plan, wisp_net_n_params(&m->net));

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "cuda/cuda.h"
 #include "layer/output.h"
+#include "model/known.h"
 #include "model/metrics.h"
 #include "model/model.h"
 
@@ -13,7 +14,8 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
                              struct wisp_context *ctx, size_t k, wisp_error *err)
 {
     *s = (struct wisp_scorer){ .m = m, .ctx = ctx, .k = k < m->net.n_labels ? k : m->net.n_labels };
-    struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH };
+    const struct wisp_net_known like = wisp_net_known(&m->net);
+    struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH, .known = &like.known };
     wisp_status st =
         wisp_net_plan(&s->net, m->spec, m->net.n_features, m->net.n_labels, &sizes, err);
     if (st != WISP_OK) return st;

@@ -59,9 +59,23 @@ static void add(struct list *l, const struct wisp_param *p, const char *what, en
     wisp_state_name(t->name, p, what);
 }
 
-/* Everything of a parameter that a run changes. */
+/* Connections as in the model's file: by their own name, in their shape. */
+static void add_wires(struct list *l, const struct wisp_param *p)
+{
+    const size_t n = l->n;
+    add(l, p, "", p->ids ? WISP_I32 : WISP_I64, p->ids ? (void *)p->ids : p->start,
+        wisp_param_n(p));
+    if (l->n == n) return;
+    struct wisp_tensor *t = &l->t[n];
+    snprintf(t->name, sizeof t->name, "%s", p->name);
+    t->n_dims = p->rank;
+    memcpy(t->shape, p->dim, sizeof p->dim);
+}
+
+/* Everything of a parameter that a run changes, or could not make again. */
 static void list_param(struct list *l, const struct wisp_param *p)
 {
+    if (p->kept) add_wires(l, p);
     add(l, p, "w", WISP_F32, p->w, wisp_param_n(p));
     add(l, p, "w", WISP_BF16, p->b16, wisp_param_n(p));
     add(l, p, "m", WISP_F32, p->m, wisp_param_n(p));
@@ -322,6 +336,14 @@ static wisp_status read_counters(struct wisp_run *r, const struct wisp_tensor_fi
 
 wisp_status wisp_state_param_ok(const struct wisp_param *p, const char *path, wisp_error *err)
 {
+    size_t row;
+    bool wires = !p->kept || (p->ids ? wisp_param_bad_id(p, &row) == wisp_param_n(p)
+                                     : wisp_starts_ok(p->start, p->rows - 1, p->below));
+    if (!wires)
+        return wisp_fail_at(err, WISP_EMODEL, path, 0,
+                            "the connections '%s' cannot be of a run: expected ids of inputs that "
+                            "ascend for each output",
+                            p->name);
     if (wisp_optimizer_state_ok(p)) return WISP_OK;
     return wisp_fail_at(err, WISP_EMODEL, path, 0,
                         "the optimizer's state of '%s' cannot be of a run: expected squares from 0 "
@@ -433,6 +455,27 @@ static wisp_status without_state(struct wisp_run *r, wisp_error *err)
     }
     wisp_model_free(last);
     return st;
+}
+
+wisp_status wisp_state_peek(struct wisp_tensor_file *out, const struct wisp_run *r, wisp_error *err)
+{
+    char paths[2][WISP_BEFORE_BYTES];
+    wisp_error why = { 0 };
+    wisp_status st = WISP_OK;
+    bool any = false;
+    *out = (struct wisp_tensor_file){ 0 };
+    if (!r->path) return WISP_OK;
+    state_path(paths[0], r);
+    wisp_out_before(paths[1], paths[0]);
+    for (int i = 0; i < 2; i++) {
+        if (access(paths[i], F_OK) != 0) continue;
+        any = true;
+        st = wisp_tensor_file_open_own(out, r->ctx->pool, paths[i], r->path, &why);
+        if (st == WISP_OK || st == WISP_ENOMEM) break;
+    }
+    if (!any) st = wisp_tensor_file_open(out, r->ctx->pool, r->path, &why);
+    if (!any && st == WISP_OK && epoch_of(out) < 1) wisp_tensor_file_close(out);
+    return st == WISP_ENOMEM ? wisp_fail_as(err, st, &why) : WISP_OK;
 }
 
 wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)

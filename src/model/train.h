@@ -157,6 +157,10 @@ wisp_status wisp_state_param_ok(const struct wisp_param *p, const char *path, wi
 /* What --resume means: the newest checkpoint that is whole; where there is none, the beginning, or
  * nothing (r->finished). */
 wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err);
+/* What that will read, or the model of a finished run, for a look before there is memory; *out is
+ * empty where there is none. */
+wisp_status wisp_state_peek(struct wisp_tensor_file *out, const struct wisp_run *r,
+                            wisp_error *err);
 /* The newest checkpoint, the one before it, or both. */
 void wisp_state_remove(const struct wisp_run *r, bool newest, bool before);
 

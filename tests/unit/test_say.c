@@ -45,9 +45,9 @@ static void test_meaning(void)
     says("input 8, relu, output", "input(8)<0 relu<1 output<2");
     says("input 1e2", "input(100)<0 output<1");
     says("sparse radix 64, relu, sparse random 32 9",
-         "sparse(0,64,32)<0 relu<1 sparse(1,32,9)<2 output<3");
-    says("sparse width=64 form=random inputs=5", "sparse(1,64,5)<0 output<1");
-    says("sparse random inputs=5 64", "sparse(1,64,5)<0 output<1");
+         "sparse(0,64,32,0,0,0)<0 relu<1 sparse(1,32,9,0,0,0)<2 output<3");
+    says("sparse width=64 form=random inputs=5", "sparse(1,64,5,0,0,0)<0 output<1");
+    says("sparse random inputs=5 64", "sparse(1,64,5,0,0,0)<0 output<1");
     says("input 8 # rows\n\n  relu # max\r\n# nothing\ndense 4\n",
          "input(8)<0 relu<1 dense(4)<2 output<3");
     says("input 8,\nrelu", "input(8)<0 relu<1 output<2");

@@ -1,0 +1,87 @@
+/* Connections that are known without their file. */
+#include "model/known.h"
+#include "model/train.h"
+
+#include <string.h>
+
+/* ---- of a net ---- */
+
+static wisp_status net_wires(const struct wisp_known *k, struct wisp_wires *out,
+                             const struct wisp_layer *l, wisp_error *err)
+{
+    const struct wisp_net *net = ((const struct wisp_net_known *)k)->net;
+    (void)err;
+    if (l->number >= net->n_layers) return WISP_OK;
+    const struct wisp_layer *same = &net->layers[l->number];
+    if (same->kind == l->kind && strcmp(same->file, l->file) == 0) *out = wisp_layer_wires(same);
+    return WISP_OK;
+}
+
+struct wisp_net_known wisp_net_known(const struct wisp_net *net)
+{
+    return (struct wisp_net_known){ { net_wires }, net };
+}
+
+/* ---- of a file ---- */
+
+static wisp_status file_wires(const struct wisp_known *k, struct wisp_wires *out,
+                              const struct wisp_layer *l, wisp_error *err)
+{
+    const struct wisp_file_known *f = (const struct wisp_file_known *)k;
+    char inputs[WISP_PARAM_NAME], start[WISP_PARAM_NAME];
+    wisp_layer_param_name(inputs, l, "inputs");
+    wisp_layer_param_name(start, l, "start");
+    const struct wisp_tensor *in = wisp_tensor_file_find(f->file, inputs),
+                             *from = wisp_tensor_file_find(f->file, start);
+    if (!in && !f->must) return WISP_OK;
+    if (!in) return wisp_fail(err, WISP_EMODEL, "tensor '%s' is missing", inputs);
+    bool ragged = in->n_dims == 1;
+    if (in->dtype != WISP_I32 || in->n_dims < 1 || in->n_dims > 2 ||
+        (ragged && (!from || from->dtype != WISP_I64 || from->n_dims != 1 || from->shape[0] < 2)))
+        return wisp_fail(err, WISP_EMODEL,
+                         "'%s' must be I32 of two dimensions, or of one beside '%s', I64", inputs,
+                         start);
+    if (ragged && !wisp_starts_ok(from->data, from->shape[0] - 1, in->shape[0]))
+        return wisp_fail(err, WISP_EMODEL,
+                         "'%s' must ascend from 0 to %zu, the number of connections", start,
+                         in->shape[0]);
+    *out = (struct wisp_wires){ .n_out = ragged ? from->shape[0] - 1 : in->shape[0],
+                                .n_edges = in->bytes / sizeof *out->in,
+                                .fan = ragged ? 0 : in->shape[1],
+                                .start = ragged ? from->data : NULL,
+                                .in = in->data };
+    return WISP_OK;
+}
+
+struct wisp_file_known wisp_file_known(const struct wisp_tensor_file *file, bool must)
+{
+    return (struct wisp_file_known){ { file_wires }, file, must };
+}
+
+/* ---- of a run ---- */
+
+static wisp_status run_wires(const struct wisp_known *k, struct wisp_wires *out,
+                             const struct wisp_layer *l, wisp_error *err)
+{
+    struct wisp_run_known *own = (struct wisp_run_known *)k;
+    if (own->resumes && !own->tried) {
+        wisp_status st = wisp_state_peek(&own->state, own->run, err);
+        if (st != WISP_OK) return st;
+        own->tried = true;
+    }
+    const struct wisp_file_known state = wisp_file_known(&own->state, false);
+    wisp_status st = file_wires(&state.known, out, l, err);
+    if (st != WISP_OK || out->n_out || !own->run->init) return st;
+    const struct wisp_net_known init = wisp_net_known(&own->run->init->net);
+    return net_wires(&init.known, out, l, err);
+}
+
+void wisp_run_known_init(struct wisp_run_known *k, const struct wisp_run *r, bool resumes)
+{
+    *k = (struct wisp_run_known){ .known = { run_wires }, .run = r, .resumes = resumes };
+}
+
+void wisp_run_known_clear(struct wisp_run_known *k)
+{
+    wisp_tensor_file_close(&k->state);
+}
