@@ -23,6 +23,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct wisp_error err;
 static uint64_t seed;
@@ -41,8 +42,8 @@ static inline void record(const struct wisp_update *u, struct wisp_param *p, siz
                           const float *g)
 {
     const struct recorder *r = (const struct recorder *)u;
-    size_t at = (size_t)(p->w - r->params) + row * p->cols;
-    for (size_t i = 0; i < p->cols; i++) r->g[at + i] += g[i];
+    size_t n, at = (size_t)(p->w - r->params) + wisp_param_row(p, row, &n);
+    for (size_t i = 0; i < n; i++) r->g[at + i] += g[i];
     r->hits[at]++;
 }
 
@@ -84,6 +85,34 @@ struct text {
     char *to;
     size_t room, at, width; /* of the value that was made last */
 };
+
+enum { MASKS = 4 };
+static char rig_masks[MASKS][32]; /* files of connections that the next net names */
+static int n_masks;
+
+/* Connections from n_in to n_out: outputs with none, with some and with all inputs. */
+static inline const char *random_mask(size_t n_in, size_t n_out)
+{
+    char *path = rig_masks[n_masks++];
+    strcpy(path, "/tmp/wisp_mask_XXXXXX");
+    int fd = mkstemp(path);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    CHECK(f, "%s cannot be made", path);
+    if (!f) return path;
+    size_t one = below(n_out);
+    for (size_t o = 0; o < n_out; o++) {
+        size_t share = below(4) ? below(n_in + 1) : below(2) ? 0 : n_in;
+        for (size_t i = 0; i < n_in; i++)
+            if (below(n_in) < share || (o == one && i == 0)) fprintf(f, "%zu\t%zu\n", i + 1, o + 1);
+    }
+    fclose(f);
+    return path;
+}
+
+static inline void remove_masks(void)
+{
+    while (n_masks > 0) unlink(rig_masks[--n_masks]);
+}
 
 __attribute__((format(printf, 2, 3))) static inline void put(struct text *t, const char *fmt, ...)
 {
@@ -129,19 +158,23 @@ static inline void random_branch(struct text *t, int number)
 
 /* "input 13, relu, dropout 0.3, dense 5, ..." with 1 to 3 layers that have weights, and branches.
  */
-static inline void random_spec(char *spec, size_t room, int hidden)
+static inline void random_spec(char *spec, size_t room, int hidden, size_t n_features)
 {
     static const char *const first[] = { "input", "input", "sparse" }, *const later[] = {
         "dense", "sampled", "sampled", "sparse", "sparse"
     };
-    struct text t = { spec, room, 0, 0 };
+    struct text t = { spec, room, 0, n_features };
     for (int i = 0; i < hidden; i++) {
         const char *kind = i ? later[below(5)] : first[below(3)], *form = "";
         bool wide = strcmp(kind, "sampled") == 0, sparse = strcmp(kind, "sparse") == 0;
+        size_t n_in = t.width;
         t.width = 1 + below((wide || sparse) && below(3) == 0 ? 200 : 35);
         if (sparse) form = below(2) ? " radix" : " random";
-        put(&t, "%s%s%s %zu", i ? ", " : "", kind, form, t.width);
-        if (sparse && form[2] == 'a' && form[3] == 'n' && below(2)) put(&t, " %zu", 1 + below(9));
+        const char *mask = sparse && below(2) ? random_mask(n_in, t.width) : NULL;
+        if (mask) put(&t, "%ssparse mask=%s width=%zu", i ? ", " : "", mask, t.width);
+        else put(&t, "%s%s%s %zu", i ? ", " : "", kind, form, t.width);
+        if (!mask && sparse && form[2] == 'a' && form[3] == 'n' && below(2))
+            put(&t, " %zu", 1 + below(9));
         if (below(4)) put(&t, ", relu");
         if (below(2)) put(&t, ", dropout %.2f", 0.1 * (double)below(6));
         if (below(2)) random_branch(&t, i);
@@ -198,7 +231,7 @@ static inline void random_weights(struct wisp_net *net)
             bool last = i == net->n_layers - 1;
             double fan = net->layers[i].from[0] ? (double)net->layers[i].n_in : 3;
             if (wisp_layer_wires(&net->layers[i]).fan) fan = (double)net->layers[i].params[0].cols;
-            for (size_t e = 0; p->w && e < p->rows * p->cols; e++)
+            for (size_t e = 0; p->w && e < wisp_param_n(p); e++)
                 p->w[e] = k ? test_randf(&seed) * 0.5f - (last ? 1.5f : 0)
                             : (float)(test_randf(&seed) * 2 / sqrt(fan));
         }
@@ -297,11 +330,11 @@ static inline void ref_sparse(double *out, const double *in, const double *w, co
                               const struct wisp_layer *l, size_t n, const struct wisp_batch *rows)
 {
     const struct wisp_wires wires = wisp_layer_wires(l);
-    size_t fan = wires.fan;
     for (size_t i = 0; i < n; i++)
         for (size_t o = 0; o < l->n_out; o++) {
             double sum = bias[o];
-            for (size_t k = o * fan; k < (o + 1) * fan; k++) {
+            size_t fan, first = wisp_wires_row(&wires, o, &fan);
+            for (size_t k = first; k < first + fan; k++) {
                 double x = in ? in[i * l->n_in + (size_t)wires.in[k]] : 0;
                 for (uint32_t e = rows->xp[i]; !in && e < rows->xp[i + 1]; e++)
                     if (rows->xi[e] == wires.in[k]) x = rows->xv[e];
@@ -484,9 +517,9 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
 {
     *r = (struct rig){ 0 };
     seed = start;
-    random_spec(r->spec, sizeof r->spec, hidden);
-    if (rig_spec) snprintf(r->spec, sizeof r->spec, "%s", rig_spec);
     r->n_features = 2 + below(60);
+    random_spec(r->spec, sizeof r->spec, hidden, r->n_features);
+    if (rig_spec) snprintf(r->spec, sizeof r->spec, "%s", rig_spec);
     r->n_labels = 1 + below(below(2) ? 330 : 20);
     size_t n = 1 + below(70);
     size_t *ids = calloc(n, sizeof *ids);
@@ -509,6 +542,7 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
         wisp_layout_init(&r->layout, r->n_features, r->n_labels, true, &err) == WISP_OK &&
         wisp_layout_fill(&r->layout, r->data, ids, n, &raw, &none, &err) == WISP_OK;
     CHECK(ok, "'%s': %s", r->spec, err.text);
+    remove_masks();
     free(ids);
     if (!ok) return false;
     wisp_net_init(&r->net, start, NULL); /* fixed connections */
@@ -600,7 +634,7 @@ static inline void check_direction(struct rig *r, const struct wisp_param *p, si
 
 static inline void check_param(struct rig *r, const struct wisp_param *p)
 {
-    size_t n = p->rows * p->cols;
+    size_t n = wisp_param_n(p);
     if (p->role != WISP_TRAINED) return;
     const float *g = r->rec.g + (p->w - r->net.params);
     double norm = 0, want = 0, biggest = 0, length = 0;
@@ -642,7 +676,9 @@ static inline void check_hits(const struct rig *r)
         for (int k = 0; k < r->net.layers[i].n_params; k++) {
             const struct wisp_param *p = &r->net.layers[i].params[k];
             for (size_t row = 0; p->role == WISP_TRAINED && row < p->rows; row++) {
-                int want = 1, got = r->rec.hits[(size_t)(p->w - r->rec.params) + row * p->cols];
+                size_t n, at = wisp_param_row(p, row, &n);
+                if (n == 0) continue; /* there is nothing to move */
+                int want = 1, got = r->rec.hits[(size_t)(p->w - r->rec.params) + at];
                 if (i == r->net.n_layers - 1) want = computed(r, (int32_t)row);
                 if (r->net.layers[i].kind == &wisp_layer_sampled) {
                     const struct wisp_active *a = wisp_sampled_active(&r->net.layers[i]);

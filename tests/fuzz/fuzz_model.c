@@ -17,7 +17,7 @@
         "{\"k\":\"v\"}", "[0,64]", "\\u0000", "F32 ", "I8 ", "I64 ", "net=input 2",                \
         "loss=softmax\n", "values=tfidf\n", "idf F32 3 0\n", "votes.start I64 4 0\n",              \
         "votes.label I32 2 0\n", "votes.weight F32 2 0\n", "labels U8 4 0\n", "vocab U8 6 0\n",    \
-        "sparse radix 4"
+        "sparse radix 4", "sparse mask=m", "1.sparse.start I64 4 0\n"
 #define FUZZ_MUTANTS 15000
 #include "fuzz/tensors.h"
 
@@ -35,11 +35,17 @@ static void use_model(const struct wisp_model *m)
         const struct wisp_param *p = &m->net.list.p[i];
         for (size_t e = 0; p->role == WISP_FIXED && e < wisp_param_n(p); e++)
             if (p->ids[e] < 0 || (size_t)p->ids[e] >= p->below) fuzz_die("a wire", NULL);
-        if (p->role != WISP_FIXED) {
+        if (!p->start != !(p->ragged || p->role == WISP_STARTS)) fuzz_die("places of rows", NULL);
+        for (size_t row = 0; p->ragged && row < p->rows; row++) {
+            size_t n, at = wisp_param_row(p, row, &n);
+            if (n > p->cols || at > wisp_param_n(p) || n > wisp_param_n(p) - at)
+                fuzz_die("a row", NULL);
+        }
+        if (p->role != WISP_FIXED && p->role != WISP_STARTS) {
             const unsigned char *w = p->w     ? (const unsigned char *)p->w
                                      : p->b16 ? (const unsigned char *)p->b16
                                               : (const unsigned char *)p->i8;
-            size_t bytes = p->rows * p->cols * (p->w ? 4 : p->b16 ? 2 : 1);
+            size_t bytes = wisp_param_n(p) * (p->w ? 4 : p->b16 ? 2 : 1);
             if (!!p->w + !!p->b16 + !!p->i8 != 1 || !p->scale != !p->i8)
                 fuzz_die("a parameter of no type, or of two", NULL);
             for (size_t j = 0; j < bytes; j++) sum += w[j];
@@ -184,6 +190,12 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
     "0.input.bias F32 1 2\n1.output.weight F32 2 2\n1.output.bias F32 2 1\nlabel_rows I64 2 0\n"
 #define BYTES "\n\0\0\200?\0\0\0\0\1"
 
+/* A layer of 3 outputs with n connections in all. */
+#define RAGGED(n)                                                                                  \
+    HEAD "net=input 4, sparse mask=m\nloss=bce\nvalues=raw\n" REST                                 \
+         "0.input.weight F32 3 4\n0.input.bias F32 1 4\n1.sparse.weight F32 " n " 0\n"             \
+         "1.sparse.bias F32 1 3\n1.sparse.start I64 4 0\n1.sparse.inputs I32 " n " 0\n"            \
+         "2.output.weight F32 2 3\n2.output.bias F32 2 1\nlabel_rows I64 2 0\n"
 /* As offsets of votes 0, n, n, n; as labels 0, 0, n, ... */
 #define VOTES(n) "\n\0\0\0\0\0\0\0\0" n "\0\0\0\0\0\0\0" n "\0\0\0\0\0\0\0" n "\0\0\0\0\0\0\0"
 
@@ -218,6 +230,10 @@ static const struct fuzz_text_seed seeds[] = {
                     "0.input.weight F32 3 4\n0.input.bias F32 1 4\n1.sparse.weight F32 4 2\n"
                     "1.sparse.bias F32 1 4\n1.sparse.inputs I32 4 2\n2.output.weight F32 2 4\n"
                     "2.output.bias F32 2 1\nlabel_rows I64 2 0\n\n\1\0\0\0"),
+    SEED(MADE, RAGGED("1") VOTES("\1")),
+    SEED(MADE, RAGGED("2") VOTES("\2")), /* an input twice */
+    SEED(MADE, RAGGED("2") VOTES("\1")), /* the last row ends too early */
+    SEED(MADE, RAGGED("1") "\n\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
     SEED(MADE, SHORT "values=raw\ncalibration.exact F32 6 0\ncalibration.sparse F32 6 0\n"
                      "0.input.weight F32 3 2\n" TENSORS2 "\n\0\0\0?"),
     SEED(MADE, SHORT "values=raw\ncalibration.exact F32 6 0\n0.input.weight F32 3 2\n" TENSORS2

@@ -8,7 +8,7 @@
     "input 8", ", ", "\n", "relu", "dense 4", "as a", "from a", "from rows", "add a",              \
         "concat a b", "2 x (", "3 x b (", ")", "# ", "width=", "sparse random 8",                  \
         "sparse radix 64", "inputs=3", "dropout 0.3", "clip 3", "output", "b.0.a", "1e3", "nan",   \
-        "0x10", "1048576", "4096 x ("
+        "0x10", "1048576", "4096 x (", "sparse mask=a", "file=b", "bias=0.5"
 #define FUZZ_MUTANTS 30000
 #include "fuzz/rig.h"
 
@@ -31,9 +31,13 @@ __attribute__((format(printf, 1, 2))) static void put(const char *fmt, ...)
     at = at + (size_t)n < ROOM ? at + (size_t)n : ROOM - 1;
 }
 
-static void put_arg(const struct wisp_arg *a, double v)
+static void put_arg(const struct wisp_arg *a, double v, const char *file)
 {
     const char *word = a->words;
+    if (a->type == WISP_ARG_FILE) {
+        put(" %s=%s", a->name, file);
+        return;
+    }
     if (a->type != WISP_ARG_WORD) {
         put(" %s=%.17g", a->name, v);
         return;
@@ -58,7 +62,7 @@ static void print_net(const struct wisp_said *said, int n)
         if (s->from[0] != i) put("from " MARK "%d\n", s->from[0]);
         put("%s", s->kind->name);
         for (int k = 0; k < WISP_MAX_ARGS && s->given >> k; k++)
-            if (s->given >> k & 1) put_arg(&s->kind->args[k], s->arg[k]);
+            if (s->given >> k & 1) put_arg(&s->kind->args[k], s->arg[k], s->file);
         for (int k = 1; k < s->n_from; k++) put(" " MARK "%d", s->from[k]);
         if (*own_name(s)) put(" as %s", own_name(s));
         if (!s->kind->head) put("\nas " MARK "%d\n", i + 1);
@@ -67,7 +71,8 @@ static void print_net(const struct wisp_said *said, int n)
 
 static bool same(const struct wisp_said *a, const struct wisp_said *b)
 {
-    bool ok = a->kind == b->kind && a->given == b->given && a->n_from == b->n_from;
+    bool ok = a->kind == b->kind && a->given == b->given && a->n_from == b->n_from &&
+              strcmp(a->file, b->file) == 0;
     for (int k = 0; ok && k < WISP_MAX_ARGS; k++) ok = a->arg[k] == b->arg[k];
     for (int k = 0; ok && k < a->n_from; k++) ok = a->from[k] == b->from[k];
     return ok;
