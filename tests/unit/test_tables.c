@@ -139,6 +139,92 @@ static void test_jsonl(void)
           "{\"text\":\"a\",\"text\":\"b\",\"labels\":[\"p\",\"q\"],\"label\":\"r\"}\n", "p,q|a:1;");
 }
 
+/* A label keeps its characters, so it shows what a string of JSON stands for; NULL: refused. */
+static void test_json_strings(void)
+{
+    static const struct {
+        const char *json, *want;
+    } cases[] = {
+        { "a\\u0041\\u007a\\u00FF\\u00ff", "aAz\xc3\xbf\xc3\xbf" },
+        { "\\u1a9A\\uf0f9", "\xe1\xaa\x9a\xef\x83\xb9" },
+        { "\\u00g0", NULL },
+        { "\\u00G0", NULL },
+        { "\\u00`0", NULL },
+        { "\\u00@0", NULL },
+        { "\\u00/0", NULL },
+        { "\\u00:0", NULL },
+        { "\\u004", NULL },
+        { "\\q", NULL },
+        { "\\u0000", "\xef\xbf\xbd" }, /* what cannot be is a sign of its own */
+        { "\\ud7ff\\ue000", "\xed\x9f\xbf\xee\x80\x80" },
+        { "\\ud800x", "\xef\xbf\xbdx" },
+        { "\\udbffx", "\xef\xbf\xbdx" },
+        { "\\udc00x", "\xef\xbf\xbdx" },
+        { "\\udfffx", "\xef\xbf\xbdx" },
+        { "\\ud800\\udc00", "\xf0\x90\x80\x80" }, /* pairs */
+        { "\\ud801\\udc01", "\xf0\x90\x90\x81" },
+        { "\\udbff\\udfff", "\xf4\x8f\xbf\xbf" },
+        { "\\ud800\\udbff", "\xef\xbf\xbd\xef\xbf\xbd" },
+        { "\\ud800\\ue000", "\xef\xbf\xbd\xee\x80\x80" },
+        { "\\ud800\\n", NULL }, /* a label with a line end */
+        { "\\/\\\\\\\"", "/\\\"" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[200], want[100];
+        snprintf(text, sizeof text, "{\"text\":\"t\",\"label\":\"%s\"}\n", cases[i].json);
+        snprintf(want, sizeof want, "%s|t:1;", cases[i].want ? cases[i].want : "");
+        if (cases[i].want) reads("jsonl", &usual, text, want);
+        else refuses("jsonl", &usual, text, WISP_EFORMAT, "t:1: ");
+    }
+    reads("jsonl", &usual, "{\"text\":\"a\\bb\\fc\\nd\\re\\tf\",\"label\":1}\n",
+          "1|a:1 b:1 c:1 d:1 e:1 f:1;");
+    reads("jsonl", &usual, "\t {\t\"text\" \r:\t\"a\" ,\t\"label\": 1e5\t}\t\r\n", "1e5|a:1;");
+    static const char *const plain[] = { "0", "9", "-0", "-9.5e+3", "1E-9", "true", "false" };
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        char text[100], want[100];
+        snprintf(text, sizeof text, "{\"text\":\"a\",\"label\":%s}\n", plain[i]);
+        snprintf(want, sizeof want, "%s|a:1;", plain[i]);
+        reads("jsonl", &usual, text, want);
+    }
+    static const char *const none[] = { "",    "-",     "-a", "/1",  "1/",     ":1",  "1:2",
+                                        "nul", "nulll", "+1", "0x1", "\x01\"", "'a'", ".5" };
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        char text[100];
+        snprintf(text, sizeof text, "{\"text\":\"a\",\"label\":%s}\n", none[i]);
+        refuses("jsonl", &usual, text, WISP_EFORMAT, "t:1: ");
+    }
+    refuses("jsonl", &usual, "{\"text\":\"a\x1f\"}\n", WISP_EFORMAT, "without control characters");
+}
+
+/* Columns by their numbers: from 1 to a million, as many as may be listed. */
+static void test_column_numbers(void)
+{
+    static const struct {
+        const char *text, *label, *want;
+    } cases[] = {
+        { "1", "3", "z|x:1;" },   { "3,1", "2", "y|x:1 z:1;" }, { "1,2", "3", "z|x:1 y:1;" },
+        { "2", "1000000", NULL }, { "2", "4", NULL },           { "0", "3", NULL },
+        { "1", "0", NULL },       { "1", "2x", NULL },          { "1;2", "3", NULL },
+        { "1000000", "1", NULL }, { "1000001", "1", NULL },     { "4", "1", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct wisp_read_options o = usual;
+        o.no_header = true;
+        strcpy(o.text.text_column, cases[i].text);
+        strcpy(o.text.label_column, cases[i].label);
+        if (cases[i].want) reads("csv", &o, "x,y,z\n", cases[i].want);
+        else {
+            struct wisp_data *d;
+            wisp_error err = { 0 };
+            o.format = "csv";
+            wisp_status st = wisp_data_read_text(&d, &one, "x,y,z\n", 6, "t", &o, &err);
+            CHECK(st == WISP_EFORMAT || st == WISP_EINVAL, "text %s, label %s: %d", cases[i].text,
+                  cases[i].label, st);
+            wisp_data_free(d);
+        }
+    }
+}
+
 static void test_bad_jsonl(void)
 {
     refuses("jsonl", &usual, "{\"text\":\"a\"}\n{\"label\":\"b\"}\n", WISP_EFORMAT,
@@ -291,6 +377,10 @@ int main(void)
     test_bad_csv();
     TEST("tables: json lines");
     test_jsonl();
+    TEST("tables: strings and values of JSON");
+    test_json_strings();
+    TEST("tables: columns by their numbers");
+    test_column_numbers();
     TEST("tables: json lines that are none");
     test_bad_jsonl();
     TEST("tables: told by name and first line");
