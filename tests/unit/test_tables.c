@@ -78,6 +78,9 @@ static void test_csv(void)
           "a b|two:1 lines:1 one:1 cell:1;c|z:1;");
     reads("csv", &usual, "label,text\nx,5\" pipe\ny,\"\"\n,z\n", "x|5:1 pipe:1;y|;|z:1;");
     reads("csv", &usual, "\"text\",\"label\"\n\"a\r\nb\",\"q\"\"r\"\n", "q\"r|a:1 b:1;");
+    reads("csv", &usual, "text,label\r\n\"a\",\"b\"\r\n\"c\"\"\",\"d\"\"\"\"e\"\r\n\"f\",\"g\"\r",
+          "b|a:1;d\"\"e|c:1;g|f:1;");
+    reads("csv", &usual, "text,text,label,labels\na,b,c,d\n", "c|a:1;"); /* the first of a name */
     reads("tsv", &usual, "Text\tLabels\na, b\tx\n\"c\td\"\ty\n", "x|a:1 b:1;y|c:1 d:1;");
     struct wisp_read_options o = usual;
     strcpy(o.text.text_column, "title,body");
@@ -166,6 +169,7 @@ static void test_json_strings(void)
         { "\\udbff\\udfff", "\xf4\x8f\xbf\xbf" },
         { "\\ud800\\udbff", "\xef\xbf\xbd\xef\xbf\xbd" },
         { "\\ud800\\ue000", "\xef\xbf\xbd\xee\x80\x80" },
+        { "\\udc00\\udc00", "\xef\xbf\xbd\xef\xbf\xbd" },
         { "\\ud800\\n", NULL }, /* a label with a line end */
         { "\\/\\\\\\\"", "/\\\"" },
     };

@@ -305,6 +305,11 @@ static void test_resume(const char *run)
         CHECK(file_is(model, whole) && access(state, F_OK) != 0,
               "'%s': resumed after epoch %d it differs", run, stop);
     }
+    struct told none = { 0 };
+    CHECK(train(&none, ctx, "epochs 1", d, NULL, NULL) == WISP_OK && none.epochs == 1 &&
+              train(&none, ctx, "epochs 1 resume yes", d, NULL, NULL) == WISP_OK &&
+              none.epochs == 1,
+          "a finished run went on: %d epochs, %s", none.epochs, err.text);
     free(whole.p);
     wisp_data_free(d);
 }
