@@ -221,6 +221,9 @@ static wisp_status check_name(const struct reader *r, struct word w)
     if (reserved(r, w))
         return FAIL(r, w.at, "%s is a word of the language, expected a name of your own",
                     show(w).text);
+    if (is(w, "votes") || is(w, "calibration")) /* as tensors of a model begin */
+        return FAIL(r, w.at, "%s is the name of another part of a model, expected one of your own",
+                    show(w).text);
     return WISP_OK;
 }
 

@@ -230,6 +230,8 @@ static const struct bad names[] = {
     { "input 8 as from", 1, 12, "'from' is a word of the language" },
     { "input 8 as rows", 1, 12, "'rows' is a word of the language" },
     { "input 8, as relu", 1, 13, "'relu' is a word of the language" },
+    { "input 8 as votes", 1, 12, "'votes' is the name of another part of a model" },
+    { "input 8, 2 x calibration (relu)", 1, 14, "is the name of another part of a model" },
     { "input 8 as a, relu as a", 1, 23, "the name 'a' is there already" },
     { "input 8 as a, as a", 1, 18, "the name 'a' is there already" },
     { "input 8, as a, relu, as a, relu", 1, 25, "the name 'a' is there already" },
