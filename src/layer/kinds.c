@@ -10,15 +10,18 @@
 static const struct wisp_layer_kind *const kinds[] = { WISP_LAYER_KINDS(ROW) };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
+const struct wisp_layer_kind *wisp_layer_kind_more;
+
 const struct wisp_layer_kind *wisp_layer_kind_at(size_t i)
 {
-    return i < N_KINDS ? kinds[i] : NULL;
+    return i < N_KINDS ? kinds[i] : i == N_KINDS ? wisp_layer_kind_more : NULL;
 }
 
 const struct wisp_layer_kind *wisp_layer_kind_find(const char *name)
 {
-    for (size_t i = 0; i < N_KINDS; i++)
-        if (strcmp(kinds[i]->name, name) == 0) return kinds[i];
+    const struct wisp_layer_kind *k;
+    for (size_t i = 0; (k = wisp_layer_kind_at(i)); i++)
+        if (strcmp(k->name, name) == 0) return k;
     return NULL;
 }
 

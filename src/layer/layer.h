@@ -129,6 +129,7 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
 
 const struct wisp_layer_kind *wisp_layer_kind_at(size_t i); /* NULL past the end */
 const struct wisp_layer_kind *wisp_layer_kind_find(const char *name);
+extern const struct wisp_layer_kind *wisp_layer_kind_more; /* one of a test's own; else NULL */
 /* The table: one entry per kind, each in a file of its own. */
 #define WISP_LAYER_KINDS(X)                                                                        \
     X(input)                                                                                       \
