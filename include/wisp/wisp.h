@@ -338,6 +338,9 @@ WISP_API wisp_status wisp_sparse_add(wisp_sparse *net, uint32_t n_in, uint32_t n
 WISP_API wisp_status wisp_sparse_add_file(wisp_sparse *net, const char *path, double bias,
                                           int linear, wisp_error *err);
 WISP_API wisp_status wisp_sparse_save(const wisp_sparse *net, const char *path, wisp_error *err);
+/* What wisp_sparse_save wrote, or a model, trained with values 'raw', that is a chain of layers
+ * input, dense, sampled, sparse, bn, relu, clip, dropout, identity and flatten: its outputs are the
+ * logits of the labels.  WISP_ENOTSUP names the layer that has no form here. */
 WISP_API wisp_status wisp_sparse_load(wisp_sparse **out, wisp_context *ctx, const char *path,
                                       wisp_error *err);
 /* Runs n inputs (CSR: row i has values value[start[i] ..] at places id[start[i] ..], no place

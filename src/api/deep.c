@@ -2,6 +2,7 @@
 #include "api/deep.h"
 #include "base/mem.h"
 #include "kernels/kernels.h"
+#include "model/deep.h"
 #include "spdnn/mtx.h"
 #include "spdnn/netfile.h"
 
@@ -179,12 +180,9 @@ wisp_status wisp_sparse_load(wisp_sparse **out, wisp_context *ctx, const char *p
                              wisp_error *err)
 {
     struct wisp_spnet *net;
-    wisp_error why;
     *out = NULL;
-    const wisp_status st = wisp_spnet_load(&net, path, NULL, ctx->pool, &why);
-    if (st == WISP_EFORMAT) return wisp_fail_at(err, st, path, 0, "%s", why.text);
-    if (st != WISP_OK) return wisp_fail_as(err, st, &why);
-    return wrap(out, net, err);
+    const wisp_status st = wisp_spnet_open(&net, ctx, path, err);
+    return st == WISP_OK ? wrap(out, net, err) : st;
 }
 
 static wisp_status check_inputs(const struct wisp_sparse *net, const struct wisp_spinputs *x,

@@ -9,13 +9,11 @@
  *             gx = scale / deviation * (g - sum g / n - xhat * sum(g xhat) / n)
  *
  * scratch, from forward to backward: mean, 1 / deviation (width each) | two sums per tile */
+#include "layer/bn.h"
 #include "layer/layer.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { MOMENTUM, EPS }; /* arguments */
-enum { SCALE, SHIFT, RUNNING_MEAN, RUNNING_VAR };
 
 static const struct wisp_arg args[] = {
     { .name = "momentum",
@@ -54,10 +52,10 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
     static const struct {
         const char *name;
         enum wisp_role role;
-    } params[] = { [SCALE] = { "scale", WISP_TRAINED },
-                   [SHIFT] = { "shift", WISP_TRAINED },
-                   [RUNNING_MEAN] = { "running_mean", WISP_STATE },
-                   [RUNNING_VAR] = { "running_var", WISP_STATE } };
+    } params[] = { [WISP_BN_SCALE] = { "scale", WISP_TRAINED },
+                   [WISP_BN_SHIFT] = { "shift", WISP_TRAINED },
+                   [WISP_BN_MEAN] = { "running_mean", WISP_STATE },
+                   [WISP_BN_VAR] = { "running_var", WISP_STATE } };
     if (in[0]->shape.rank != 1)
         return wisp_fail(err, WISP_EINVAL,
                          "'bn' takes units, found channels with height and "
@@ -76,8 +74,8 @@ static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
 {
     (void)seed, (void)pool;
     for (size_t i = 0; i < l->n_out; i++) {
-        l->params[SCALE].w[i] = l->params[RUNNING_VAR].w[i] = 1;
-        l->params[SHIFT].w[i] = l->params[RUNNING_MEAN].w[i] = 0;
+        l->params[WISP_BN_SCALE].w[i] = l->params[WISP_BN_VAR].w[i] = 1;
+        l->params[WISP_BN_SHIFT].w[i] = l->params[WISP_BN_MEAN].w[i] = 0;
     }
 }
 
@@ -132,7 +130,7 @@ static void apply_tile(void *arg, size_t tile, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    const float *scale = j->l->params[SCALE].w, *shift = j->l->params[SHIFT].w;
+    const float *scale = j->l->params[WISP_BN_SCALE].w, *shift = j->l->params[WISP_BN_SHIFT].w;
     for (size_t i = tile * WISP_TILE, end = i + wisp_tile_rows(j->n, tile); i < end; i++)
         for (size_t c = 0; c < j->width; c++)
             j->y[i * j->width + c] =
@@ -143,8 +141,9 @@ static void apply_tile(void *arg, size_t tile, int thread)
  * that the batch's samples say the data has (n - 1). */
 static void measure(struct job *j)
 {
-    float *running_mean = j->l->params[RUNNING_MEAN].w, *running_var = j->l->params[RUNNING_VAR].w;
-    const float a = (float)j->l->arg[MOMENTUM], n = (float)j->n, whole = j->n > 1 ? n / (n - 1) : 1;
+    float *running_mean = j->l->params[WISP_BN_MEAN].w, *running_var = j->l->params[WISP_BN_VAR].w;
+    const float a = (float)j->l->arg[WISP_BN_MOMENTUM], n = (float)j->n,
+                whole = j->n > 1 ? n / (n - 1) : 1;
     over_tiles(j, sum_tile);
     const float *sum = total(j, 0);
     for (size_t c = 0; c < j->width; c++) j->mean[c] = sum[c] / n;
@@ -152,7 +151,7 @@ static void measure(struct job *j)
     total(j, 0);
     for (size_t c = 0; c < j->width; c++) {
         float var = sum[c] / n;
-        j->inverse[c] = 1 / sqrtf(var + (float)j->l->arg[EPS]);
+        j->inverse[c] = 1 / sqrtf(var + (float)j->l->arg[WISP_BN_EPS]);
         running_mean[c] = (1 - a) * running_mean[c] + a * j->mean[c];
         running_var[c] = (1 - a) * running_var[c] + a * whole * var;
     }
@@ -167,8 +166,8 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
     j.y = out->x;
     if (s->training && j.n > 0) measure(&j);
     for (size_t c = 0; c < j.width && !s->training; c++) {
-        j.mean[c] = l->params[RUNNING_MEAN].w[c];
-        j.inverse[c] = 1 / sqrtf(l->params[RUNNING_VAR].w[c] + (float)l->arg[EPS]);
+        j.mean[c] = l->params[WISP_BN_MEAN].w[c];
+        j.inverse[c] = 1 / sqrtf(l->params[WISP_BN_VAR].w[c] + (float)l->arg[WISP_BN_EPS]);
     }
     over_tiles(&j, apply_tile);
     return WISP_OK;
@@ -194,7 +193,7 @@ static void below_tile(void *arg, size_t tile, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    const float *scale = j->l->params[SCALE].w, *sum = j->sums, *dot = sum + j->width;
+    const float *scale = j->l->params[WISP_BN_SCALE].w, *sum = j->sums, *dot = sum + j->width;
     const float n = (float)j->n;
     for (size_t i = tile * WISP_TILE, end = i + wisp_tile_rows(j->n, tile); i < end; i++)
         for (size_t c = 0; c < j->width; c++) {
@@ -216,8 +215,8 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
     over_tiles(&j, gradient_tile);
     float *sum = total(&j, 0), *dot = total(&j, 1);
     if (j.y) over_tiles(&j, below_tile); /* with the scale as it was */
-    s->update->row(s->update, &l->params[SCALE], 0, dot);
-    s->update->row(s->update, &l->params[SHIFT], 0, sum);
+    s->update->row(s->update, &l->params[WISP_BN_SCALE], 0, dot);
+    s->update->row(s->update, &l->params[WISP_BN_SHIFT], 0, sum);
     return WISP_OK;
 }
 
