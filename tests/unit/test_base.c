@@ -245,6 +245,9 @@ static void test_out_of_memory(void)
     CHECK(strcmp(err.text, "out of memory: 1.0 GiB for rows") == 0, "%s", err.text);
     CHECK(!wisp_alloc(SIZE_MAX / 8 + 1, 8) && !wisp_alloc(SIZE_MAX / 2, 1), "more than there is");
     CHECK(wisp_mem_fits((64 << 20) - 1) && !wisp_mem_fits(SIZE_MAX / 2), "what fits");
+    size_t all = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    CHECK(wisp_mem_available() > 1 << 20 && wisp_mem_available() < all, "%zu of %zu bytes left",
+          wisp_mem_available(), all);
     size_t cap = 0, n = 0;
     int *list = NULL;
     for (; n < 100; n++) {

@@ -411,6 +411,7 @@ static void test_sweep(void)
         wisp_finder_ivf.learn(f.state, &one, &g.q, NULL);
     }
     CHECK(steps == 16, "the first sweep took %d steps", steps);
+    CHECK(((uint64_t *)blob(&f, "ivf.counters"))[1] == 0, "the next does not begin at row 0");
     check_nearest(&g, blob(&f, "ivf.list_of"), centre, metric, 50);
     check_lists(&g, blob(&f, "ivf.list_of"), blob(&f, "ivf.starts"), blob(&f, "ivf.rows"),
                 blob(&f, "ivf.centres"), 50);

@@ -1,5 +1,6 @@
 /* The defaults of a run: each rule of plan.c and sampling.c, on both sides of its borders. */
 #include "base/mem.h"
+#include "layer/product.h"
 #include "model/train.h"
 #include "test.h"
 
@@ -136,6 +137,45 @@ static void test_init(void)
     EXPECT(cases, &init);
 }
 
+static const char *precision(bool fast16, const char *options)
+{
+    struct wisp_plan p;
+    kernels.fast16 = fast16;
+    CHECK(plan(&p, 1000, 10, options, NULL) == WISP_OK, "%s", err.text);
+    kernels.fast16 = false;
+    wisp_plan_clear(&p);
+    return p.precision->name;
+}
+
+static void test_precision(void)
+{
+    TEST("plan: products in bf16 where they are fast");
+    CHECK(strcmp(precision(false, ""), "fp32") == 0, "not here");
+    CHECK(strcmp(precision(true, ""), "bf16") == 0, "here");
+    CHECK(strcmp(precision(false, "device cuda"), "bf16") == 0, "on a card");
+    CHECK(strcmp(precision(true, "precision fp32"), "fp32") == 0, "as asked for");
+}
+
+/* Pieces of words are dropped, words are not. */
+static void test_pieces(void)
+{
+    TEST("plan: inputs dropped, from what the features are; what else is handed on");
+    struct wisp_data d = { .n_rows = 1000, .n_labels = 10, .text.chars_max = 5 };
+    struct wisp_plan p, words;
+    wisp_config *c = config("patience 4 checkpoint-minutes 2 warmup 0.25 average 0.5 seed 9");
+    CHECK(wisp_plan_make(&p, c, &kernels, &d, NULL, true, &err) == WISP_OK, "%s", err.text);
+    d.text.chars_max = 0;
+    CHECK(wisp_plan_make(&words, c, &kernels, &d, NULL, true, &err) == WISP_OK, "%s", err.text);
+    CHECK(p.input_dropout == 0.3 && words.input_dropout == 0, "%g and %g", p.input_dropout,
+          words.input_dropout);
+    CHECK(p.holdout == 0, "there are rows for validation: %g", p.holdout);
+    CHECK(p.patience == 4 && p.checkpoint_s == 120 && p.warmup == 0.25 && p.average == 0.5 &&
+              p.seed == 9 && !p.half && !p.cuda && !p.hogwild && p.memory == 0,
+          "options");
+    wisp_plan_clear(&p), wisp_plan_clear(&words);
+    wisp_config_free(c);
+}
+
 /* ---- samplers ---- */
 
 static const char *shown_sampling(const struct wisp_sampling *o)
@@ -261,6 +301,8 @@ static void test_refused(void)
         { "active-min 1 active-per example", "not with --active-per example" },
         { "rows bf16 average 0.1", "--average: rows of bf16" },
         { "sampling random+random", "'random' twice" },
+        { "hogwild yes sampling lsh", "needs --active-per example:" },
+        { "hogwild yes sampling full active-per example", "and a --sampling other than full" },
     };
     TEST("plan: what is refused");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -310,6 +352,8 @@ int main(void)
     test_labels();
     test_given();
     test_init();
+    test_precision();
+    test_pieces();
     test_sampling();
     test_options();
     test_hidden();
