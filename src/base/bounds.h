@@ -24,6 +24,12 @@ static inline size_t wisp_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
+/* How many parts of up to 'each' n things make. */
+static inline size_t wisp_parts(size_t n, size_t each)
+{
+    return (n + each - 1) / each;
+}
+
 static inline double wisp_gib(size_t bytes)
 {
     return (double)bytes / (1 << 30);

@@ -2,6 +2,7 @@
  * lay rows out in blocks, or to format them as XC text.  Rows are made in parallel in rounds
  * of a few chunks and taken in order, so memory does not depend on their number. */
 #include "data/synth.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -47,7 +48,7 @@ static wisp_status count_features(struct run *u, wisp_error *err)
     u->g.idf = wisp_alloc(n, sizeof *u->g.idf);
     if (!u->df || !u->g.idf)
         return wisp_fail_mem(err, n * u->n_shards * sizeof *u->df, "counts of synthetic features");
-    wisp_parallel_for(u->pool, (u->g.s.n_rows + CHUNK - 1) / CHUNK, count_chunk, u);
+    wisp_parallel_for(u->pool, wisp_parts(u->g.s.n_rows, CHUNK), count_chunk, u);
     for (size_t f = 0; f < n; f++) {
         double df = 0;
         for (size_t k = 0; k < u->n_shards; k++) df += atomic_load(&u->df[k * n + f]);
@@ -102,7 +103,7 @@ static wisp_status run_rows(struct run *u, size_t first, size_t end,
 {
     wisp_status st = WISP_OK;
     for (u->first = first, u->end = end; u->first < end && !st;) {
-        size_t n = (end - u->first + u->rows_per_job - 1) / u->rows_per_job;
+        size_t n = wisp_parts(end - u->first, u->rows_per_job);
         if (n > u->n_jobs) n = u->n_jobs;
         wisp_parallel_for(u->pool, n, make, u);
         for (size_t k = 0; k < n && !st; k++) {

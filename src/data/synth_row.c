@@ -23,6 +23,7 @@
  *            text and memory agree); tf = times drawn, idf = log((N + 1) / df) over the N
  *            training rows, counted in a first pass; df = 0 counts as 1 */
 #include "data/synth.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "base/rand.h"
 
@@ -184,7 +185,7 @@ static uint64_t free_label(const struct wisp_synth *g, const struct wisp_synth_r
 
 static void draw_labels(struct wisp_synth_row *r, const struct wisp_synth *g, struct pick *p)
 {
-    size_t n_clusters = (g->s.n_labels + PER_CLUSTER - 1) / PER_CLUSTER;
+    size_t n_clusters = wisp_parts(g->s.n_labels, PER_CLUSTER);
     double more = g->log_more < 0 ? log(unit(p)) / g->log_more : 0;
     size_t n = more < (double)g->max_labels - 1 ? 1 + (size_t)more : g->max_labels;
     r->n_labels = 1;

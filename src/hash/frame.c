@@ -1,5 +1,6 @@
 /* Measuring the frame, and vectors into it. */
 #include "hash/frame.h"
+#include "base/bounds.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -102,7 +103,7 @@ static void set_centres(struct wisp_frame *f, const struct wisp_kernels *k,
 void wisp_frame_measure(struct wisp_frame *f, const struct wisp_kernels *k, const float *mean,
                         const float *square, const struct wisp_matrix *rows, float *work)
 {
-    size_t step = (rows->n + WISP_FRAME_SAMPLE - 1) / WISP_FRAME_SAMPLE, n = 0;
+    size_t step = wisp_parts(rows->n, WISP_FRAME_SAMPLE), n = 0;
     float *x = work + WISP_FRAME_SAMPLE, *spare = x + f->width;
     double xx = 0, yy = 0;
     memcpy(f->mean, mean, f->width * sizeof *mean);

@@ -13,6 +13,7 @@
  * The first build is bounded too: of very many rows it takes a part, spread evenly; the others are
  * in no list until the first sweep has passed. */
 #include "hash/lists.h"
+#include "base/bounds.h"
 #include "base/cut.h"
 #include "base/mem.h"
 #include "base/rand.h"
@@ -206,7 +207,7 @@ static size_t rows_a_step(const struct ivf *f)
     size_t gap = first;
     for (uint64_t turn = 2; turn < f->count.turns && gap < last; turn++) gap *= 2;
     if (gap > last) gap = last;
-    return (n + gap - 1) / gap;
+    return wisp_parts(n, gap);
 }
 
 static void learn(void *state, struct wisp_context *ctx, const struct wisp_query *q,

@@ -9,6 +9,7 @@
  * scratch of each thread: vectors (64, width + 2) | transposed (width + 2, 64) | Z (64, 64) |
  * best (64) | places (64) */
 #include "hash/lists.h"
+#include "base/bounds.h"
 #include "base/cut.h"
 #include "base/mem.h"
 #include "base/rand.h"
@@ -187,7 +188,7 @@ void wisp_lists_assign(struct wisp_lists *l, struct wisp_context *ctx, const str
 {
     assert(first + n <= among && among <= l->n_rows);
     struct job j = { .l = l, .k = ctx->k, .m = m, .first = first, .n = n, .among = among };
-    wisp_parallel_for(ctx->pool, (n + TILE - 1) / TILE, assign_tile, &j);
+    wisp_parallel_for(ctx->pool, wisp_parts(n, TILE), assign_tile, &j);
     wisp_parallel_for(ctx->pool, SUM_PARTS, sum_part, &j);
 }
 
@@ -272,7 +273,7 @@ static void derive_block(void *arg, size_t block, int thread)
 void wisp_lists_derive(struct wisp_lists *l, struct wisp_context *ctx)
 {
     struct job j = { .l = l, .k = ctx->k };
-    wisp_parallel_for(ctx->pool, (l->n + TILE - 1) / TILE, derive_block, &j);
+    wisp_parallel_for(ctx->pool, wisp_parts(l->n, TILE), derive_block, &j);
 }
 
 static void set_metric(struct wisp_lists *l, struct wisp_context *ctx, const float *metric)
@@ -315,7 +316,7 @@ static void score_piece(void *arg, size_t i, int thread)
     const struct job *j = arg;
     const struct wisp_lists *l = j->l;
     struct tile t = tile_of(l, thread);
-    size_t parts = (l->n + SCORE_CENTRES - 1) / SCORE_CENTRES, ld = l->width + 1;
+    size_t parts = wisp_parts(l->n, SCORE_CENTRES), ld = l->width + 1;
     size_t first = i / parts * TILE, n = least(TILE, j->n - first);
     size_t c = i % parts * SCORE_CENTRES, end = least(l->n, c + SCORE_CENTRES);
     for (size_t s = 0; s < n; s++) {
@@ -334,8 +335,8 @@ void wisp_lists_score(const struct wisp_lists *l, struct wisp_context *ctx, floa
                       const float *h, size_t n)
 {
     struct job j = { .l = (struct wisp_lists *)l, .k = ctx->k, .n = n, .h = h, .score = score };
-    size_t parts = (l->n + SCORE_CENTRES - 1) / SCORE_CENTRES;
-    wisp_parallel_for(ctx->pool, (n + TILE - 1) / TILE * parts, score_piece, &j);
+    size_t parts = wisp_parts(l->n, SCORE_CENTRES);
+    wisp_parallel_for(ctx->pool, wisp_parts(n, TILE) * parts, score_piece, &j);
 }
 
 struct heap { /* the best so far, the worst of them on top */

@@ -12,6 +12,7 @@
  * Of these, counters to tables are the state of a run; functions are drawn again from the counters.
  */
 #include "hash/lsh.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "base/rand.h"
 
@@ -209,7 +210,7 @@ static void begin(void *state, struct wisp_context *ctx, const struct wisp_query
     assert(q->n <= s->batch && q->rows.n == s->n_rows && q->rows.width == s->width);
     if (!s->c->built) wisp_lsh_build(s, ctx, q);
     struct job j = { s, ctx->k, q };
-    wisp_parallel_for(ctx->pool, (q->n + WISP_HASH_BLOCK - 1) / WISP_HASH_BLOCK, query_block, &j);
+    wisp_parallel_for(ctx->pool, wisp_parts(q->n, WISP_HASH_BLOCK), query_block, &j);
 }
 
 /* A bucket's rows; no more than the pot could hold. */

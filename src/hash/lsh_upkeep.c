@@ -15,6 +15,7 @@
  * of the fourth 72 %, and rows in order need neither marks nor keys kept from one cycle to the
  * next. */
 #include "hash/lsh.h"
+#include "base/bounds.h"
 #include "base/rand.h"
 
 #include <string.h>
@@ -92,7 +93,7 @@ static void hash_up_to(struct job j, struct wisp_context *ctx, size_t due)
     j.from = c->hashed, j.to = due < t->n_rows ? due / CHUNK * CHUNK : t->n_rows;
     j.end_block = due < t->n_rows ? j.to / t->block : t->n_blocks;
     if (j.from >= j.to) return;
-    wisp_parallel_for(ctx->pool, (j.to - j.from + CHUNK - 1) / CHUNK, hash_chunk, &j);
+    wisp_parallel_for(ctx->pool, wisp_parts(j.to - j.from, CHUNK), hash_chunk, &j);
     if (j.from / t->block < j.end_block) wisp_parallel_for(ctx->pool, t->n_tables, sort_table, &j);
     c->hashed = j.to;
 }
@@ -174,7 +175,7 @@ void wisp_lsh_build(struct wisp_lsh *s, struct wisp_context *ctx, const struct w
 static void observe(struct wisp_lsh *s, const struct wisp_query *q)
 {
     enum { TILE = 32 };
-    size_t tiles = (q->n + TILE - 1) / TILE, first = tiles ? q->step % tiles * TILE : 0;
+    size_t tiles = wisp_parts(q->n, TILE), first = tiles ? q->step % tiles * TILE : 0;
     size_t n = q->n - first < TILE ? q->n - first : TILE;
     wisp_frame_observe(s->mean, s->square, q->h + first * s->width, n, s->width, 0.98f);
 }

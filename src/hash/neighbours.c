@@ -8,6 +8,7 @@
  * A sample's pot gets its last rows and its labels' rings; these are scored, and the rings of the
  * 'hops' best follow: a competitor's competitors.  Nothing is searched, so the cost of a query does
  * not depend on the number of rows. */
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "base/rand.h"
 #include "hash/best.h"
@@ -259,7 +260,7 @@ static void learn(void *state, struct wisp_context *ctx, const struct wisp_query
     struct neighbours *t = state;
     struct job j = { t, ctx->k, q, o };
     if (o->k) {
-        wisp_parallel_for(ctx->pool, (q->n + GROUP - 1) / GROUP, gather_group, &j);
+        wisp_parallel_for(ctx->pool, wisp_parts(q->n, GROUP), gather_group, &j);
         wisp_parallel_for(ctx->pool, LANES, fill_rings, &j);
     }
     if (t->most_carried && o->heat) carry(t, o);

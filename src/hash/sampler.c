@@ -1,6 +1,7 @@
 /* Joining finders: pots of samples, the union, the accounts. */
 #include "hash/sampler.h"
 #include "hash/best.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "base/rand.h"
 #include "hash/unite.h"
@@ -385,7 +386,7 @@ void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct
     assert(q->n <= s->batch && q->rows.n == s->n_rows);
     for (int f = 0; f < s->n_finders; f++)
         if (s->kind[f]->begin) s->kind[f]->begin(s->state[f], ctx, q);
-    struct job j = { s, q, (q->n + GROUP - 1) / GROUP };
+    struct job j = { s, q, wisp_parts(q->n, GROUP) };
     wisp_parallel_for(ctx->pool, j.n_groups, find_group, &j);
     s->all.n = 0;
     for (int f = 0; f < s->n_finders; f++)

@@ -1,5 +1,6 @@
 /* Making flat tables. */
 #include "hash/tables.h"
+#include "base/bounds.h"
 #include "base/rand.h"
 
 #include <assert.h>
@@ -46,7 +47,7 @@ void wisp_tables_lay(struct wisp_tables *t, struct wisp_cut *c)
     t->n_parts = n_buckets >> t->low_bits;
     assert(t->low_bits <= 32 - PLACE_BITS);
     t->block = min(round_up(t->n_rows / LEAST_BLOCKS + 1, PIECE), MOST_BLOCK);
-    t->n_blocks = (t->n_rows + t->block - 1) / t->block;
+    t->n_blocks = wisp_parts(t->n_rows, t->block);
     t->room = t->cap && t->cap < t->n_rows / n_buckets ? t->cap * n_buckets : t->n_rows;
     t->entry_bytes = round_up(t->n_tables * t->n_blocks * t->block * sizeof *t->entry, 64);
     t->cut_bytes = round_up(t->n_tables * t->n_blocks * (t->n_parts + 1) * sizeof *t->cut, 64);

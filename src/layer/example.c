@@ -16,6 +16,7 @@
  *           | starts (active + 1) | heat (active) | best rows, lists of them
  * of each thread: gradient of a row (n_in), or keys of a sample's list */
 #include "layer/example.h"
+#include "base/bounds.h"
 #include "hash/best.h"
 #include "layer/loss.h"
 #include "layer/rows.h"
@@ -172,7 +173,7 @@ static void forward_samples(void *arg, size_t task, int thread)
 
 static size_t sample_tasks(const struct wisp_step *s)
 {
-    return (s->batch->n + SAMPLES_A_TASK - 1) / SAMPLES_A_TASK;
+    return wisp_parts(s->batch->n, SAMPLES_A_TASK);
 }
 
 static void add_losses(const struct job *j)
@@ -300,8 +301,7 @@ void wisp_example_backward(struct wisp_outcome *o, struct wisp_layer *l, struct 
     } else {
         wisp_parallel_for(s->ctx->pool, sample_tasks(s), below_samples, &j);
         turn_lists(&j);
-        wisp_parallel_for(s->ctx->pool, (s->head.active.n + ROWS_A_TASK - 1) / ROWS_A_TASK,
-                          move_rows, &j);
+        wisp_parallel_for(s->ctx->pool, wisp_parts(s->head.active.n, ROWS_A_TASK), move_rows, &j);
     }
     *o = (struct wisp_outcome){
         .active = &s->head.active, .k = j.v.lists.k, .best = j.v.best, .heat = j.v.heat

@@ -6,6 +6,7 @@
  *     g[f] = sum over samples s with f of x_sf * gz[s]
  * and moves the row at once; gradients of a whole layer never exist. */
 #include "layer/layer.h"
+#include "base/bounds.h"
 
 #include <string.h>
 
@@ -83,7 +84,7 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
 {
     (void)in, (void)err;
     struct job j = { l, s, out };
-    size_t n_tasks = (s->batch->n_touched + FEATURES_A_TASK - 1) / FEATURES_A_TASK;
+    size_t n_tasks = wisp_parts(s->batch->n_touched, FEATURES_A_TASK);
     wisp_parallel_for(s->ctx->pool, n_tasks, backward_features, &j);
     wisp_layer_move_bias(l, s, &l->params[1], out->g);
     return WISP_OK;

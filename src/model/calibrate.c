@@ -1,6 +1,7 @@
 /* Fitting calibrations: Newton's method on the pairs, serially and in double, so that the same
  * pairs give the same bytes.  6 to 10 passes over the pairs, some 30 ns a pair each. */
 #include "model/calibrate.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "model/metrics.h"
 #include "model/model.h"
@@ -280,7 +281,7 @@ wisp_status wisp_pairs_watch(struct wisp_pairs *p, struct wisp_scorer *s, size_t
     wisp_status st = p->seen ? WISP_OK : wisp_pairs_init(p, most * s->k, err);
     p->n = p->n_rows = 0;
     s->look = collect, s->look_arg = p;
-    s->look_every = (n_rows + WISP_CALIBRATION_ROWS - 1) / WISP_CALIBRATION_ROWS;
+    s->look_every = wisp_parts(n_rows, WISP_CALIBRATION_ROWS);
     return st;
 }
 

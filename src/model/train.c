@@ -5,6 +5,7 @@
  * replaces the file at 'path' (atomically), then a checkpoint is written beside it.  So it is
  * between two steps when one is due (--checkpoint-steps, --checkpoint-minutes), and when the run is
  * asked to stop. */
+#include "base/bounds.h"
 #include "base/text.h"
 #include "model/about.h"
 #include "model/gpu.h"
@@ -42,7 +43,7 @@ static void average_now(struct wisp_run *r)
 {
     struct averaging a = { r->average, r->m->net.params, wisp_net_param_floats(&r->m->net),
                            1.0f / (float)++r->n_averaged };
-    wisp_parallel_for(r->ctx->pool, (a.n + AVERAGE_CHUNK - 1) / AVERAGE_CHUNK, average_chunk, &a);
+    wisp_parallel_for(r->ctx->pool, wisp_parts(a.n, AVERAGE_CHUNK), average_chunk, &a);
 }
 
 static bool in_tail(const struct wisp_run *r)

@@ -23,6 +23,7 @@
  * Two passes over the phases: one for the maximum, one to cut.  The second goes backwards, as the
  * last phase is still there. */
 #include "spdnn/spdnn.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "spdnn/fft.h"
 
@@ -380,7 +381,7 @@ static void clear(struct work *w)
 
 static void make(struct work *w, struct wisp_images *found, struct wisp_pool *pool)
 {
-    size_t n_blocks = (w->n + IMAGES - 1) / IMAGES;
+    size_t n_blocks = wisp_parts(w->n, IMAGES);
     wisp_parallel_for(pool, PAIRS, make_spectrum, w);
     for (int r = 0; r < ROWS; r++) w->margin += fabs(w->alone[r]);
     for (size_t y = 0; y < w->side; y++) {
