@@ -2,6 +2,17 @@
 #include "cli.h"
 
 #include <stdio.h>
+#include <string.h>
+
+/* What a layer takes, below it. */
+static void print_arguments(const char *layer)
+{
+    char table[100];
+    const char *name, *what;
+    snprintf(table, sizeof table, "layers/%s", layer);
+    for (size_t i = 0; wisp_table_row(table, i, &name, &what); i++)
+        printf("    %-10s %s\n", name, what);
+}
 
 int cmd_info(const struct args *a)
 {
@@ -16,6 +27,7 @@ int cmd_info(const struct args *a)
         for (size_t i = 0; wisp_table_row(tables[t], i, &name, &what); i++) {
             if (json) printf("%s\"%s\"", i ? "," : "", name);
             else printf("  %-12s %s\n", name, what);
+            if (!json && strcmp(tables[t], "layers") == 0) print_arguments(name);
         }
         if (json) putchar(']');
     }

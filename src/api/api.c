@@ -1,21 +1,15 @@
 /* The functions of wisp.h that are more than a name for something inside. */
 #include "api/grow.h"
-#include "base/bounds.h"
 #include "base/lock.h"
 #include "base/mem.h"
 #include "base/report.h"
 #include "base/text.h"
 #include "comm/comm.h"
 #include "config/options.h"
-#include "cuda/cuda.h"
 #include "data/spool.h"
 #include "data/text.h"
-#include "hash/family.h"
 #include "kernels/kernels.h"
-#include "layer/product.h"
 #include "model/model.h"
-#include "model/nets.h"
-#include "model/optimizer.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -64,62 +58,6 @@ void wisp_context_on_notice(wisp_context *ctx, void (*say)(void *arg, const char
 {
     ctx->say = say;
     ctx->say_arg = arg;
-}
-
-/* ---- tables ---- */
-
-#define ROW(at)                                                                                    \
-    do {                                                                                           \
-        if (!(at)) return 0;                                                                       \
-        *name = (at)->name;                                                                        \
-        *what = (at)->what;                                                                        \
-        return 1;                                                                                  \
-    } while (0)
-
-/* A card is listed where there is one. */
-static int device_row(size_t i, const char **name, const char **what)
-{
-    static _Thread_local char text[200];
-    const struct wisp_cuda *cuda;
-    struct wisp_cuda_card c;
-    *name = i ? "cuda" : "cpu";
-    *what = i ? text : "threads and vector instructions";
-    if (i == 0) return 1;
-    if (wisp_cuda_open(&cuda, NULL) != WISP_OK || cuda->card(&c, NULL) != WISP_OK) return 0;
-    wisp_print(text, sizeof text, "%s, sm_%d%d, %.0f GiB", c.name, c.major, c.minor,
-               wisp_gib(c.total_bytes));
-    return 1;
-}
-
-/* A net that wisp brings along, and its layers. */
-static int net_row(size_t i, const char **name, const char **what)
-{
-    static _Thread_local char text[1000];
-    size_t n = 0;
-    while (wisp_presets[n].name) n++;
-    if (i >= n || 2 * strlen(wisp_presets[i].text) >= sizeof text) return 0;
-    wisp_net_line(text, wisp_presets[i].text);
-    *name = wisp_presets[i].name;
-    *what = text;
-    return 1;
-}
-
-int wisp_table_row(const char *table, size_t i, const char **name, const char **what)
-{
-    if (strcmp(table, "formats") == 0) ROW(wisp_format_at(i));
-    if (strcmp(table, "layers") == 0) ROW(wisp_layer_kind_at(i));
-    if (strcmp(table, "nets") == 0) return net_row(i, name, what);
-    if (strcmp(table, "losses") == 0) ROW(wisp_loss_at(i));
-    if (strcmp(table, "optimizers") == 0) ROW(wisp_optimizer_at(i));
-    if (strcmp(table, "precisions") == 0) ROW(wisp_precision_at(i));
-    if (strcmp(table, "samplers") == 0) ROW(wisp_finder_at(i));
-    if (strcmp(table, "hashes") == 0) ROW(wisp_hash_family_at(i));
-    if (strcmp(table, "kernels") == 0 && wisp_kernels_isa(i, NULL)) {
-        *name = wisp_kernels_isa(i, what);
-        return 1;
-    }
-    if (strcmp(table, "devices") == 0 && i < 2) return device_row(i, name, what);
-    return 0;
 }
 
 /* ---- files ---- */

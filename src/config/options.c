@@ -29,10 +29,10 @@
 
 static const wisp_option table[N_OPTS] = {
     [OPT_NET] = { "net", "text", "", "", "train bench",
-                  "layers in a row, e.g. \"input 256, relu, dropout 0.3, dense 128, relu\" or "
-                  "\"sparse "
-                  "radix 1024, relu\" (wisp info lists the kinds); the output layer is added; "
-                  "empty: from --hidden and --dropout",
+                  "layers, e.g. \"input 256, relu, dropout 0.3, dense 128, relu\" (wisp info lists "
+                  "the kinds), the name of a net that wisp brings along (mlp, residual-mlp, "
+                  "two-branch), or a file FILE.net; the output layer is added; empty: from "
+                  "--hidden and --dropout",
                   NETWORK, "" },
     [OPT_HIDDEN] = { "hidden", "list", "", "", "train bench",
                      "widths of the hidden layers: 256, or 512,256; empty: 512 up to 4096 labels, "

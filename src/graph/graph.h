@@ -142,6 +142,10 @@ struct wisp_arg { /* of a layer, as a net says it; a list ends with a name of NU
     bool by_name;         /* always 'name=value': no place among the others */
 };
 
+enum { WISP_ARG_RANGE = 120 };
+/* What it may be: "a whole number from 1 to 1024", "radix or random". */
+void wisp_arg_range(char out[WISP_ARG_RANGE], const struct wisp_arg *a);
+
 struct wisp_layer;
 struct wisp_step;
 struct wisp_layer_sizes;

@@ -327,24 +327,31 @@ static bool number_of(double *out, struct word w)
     return *end == 0 && isfinite(*out);
 }
 
-/* "width, from 1 to 1048576" */
-static const char *expected(char out[160], const struct wisp_arg *a)
+void wisp_arg_range(char out[WISP_ARG_RANGE], const struct wisp_arg *a)
 {
+    const size_t room = WISP_ARG_RANGE;
+    size_t at = 0;
     if (a->type == WISP_ARG_FILE) {
-        snprintf(out, 160, "%s: the name of a file, of at most %d characters", a->name,
-                 WISP_FILE_NAME - 1);
+        snprintf(out, room, "the name of a file, of at most %d characters", WISP_FILE_NAME - 1);
     } else if (a->type == WISP_ARG_WORD) {
-        size_t at = (size_t)snprintf(out, 160, "%s: ", a->name);
-        for (const char *p = a->words; *p && at < 150; p++) {
-            if (*p == '|') at += (size_t)snprintf(out + at, 160 - at, " or ");
+        for (const char *p = a->words; *p && at < room - 5; p++) {
+            if (*p == '|') at += (size_t)snprintf(out + at, room - at, " or ");
             else out[at++] = *p;
         }
         out[at] = 0;
     } else {
-        wisp_print(out, 160, "%s: a %snumber from %.15g %s %.15g", a->name,
+        wisp_print(out, room, "a %snumber from %.15g %s %.15g",
                    a->type == WISP_ARG_INT ? "whole " : "", a->least, a->open ? "to below" : "to",
                    a->most);
     }
+}
+
+/* "width: a whole number from 1 to 1048576" */
+static const char *expected(char out[160], const struct wisp_arg *a)
+{
+    char range[WISP_ARG_RANGE];
+    wisp_arg_range(range, a);
+    snprintf(out, 160, "%s: %s", a->name, range);
     return out;
 }
 

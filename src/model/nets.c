@@ -125,9 +125,12 @@ static wisp_status unknown(const char *word, wisp_error *err)
 
 wisp_status wisp_net_text_read(struct wisp_net_text *out, const char *option, wisp_error *err)
 {
-    const size_t n = strlen(option);
+    const size_t n = strlen(option), word = strcspn(option, " \t");
+    char first[WISP_LAYER_NAME] = "";
+    if (word < sizeof first) memcpy(first, option, word);
     *out = (struct wisp_net_text){ 0 };
-    if (n > 4 && strcmp(option + n - 4, ".net") == 0 && !strpbrk(option, ",\n"))
+    if (n > 4 && strcmp(option + n - 4, ".net") == 0 && !strpbrk(option, ",\n") &&
+        !wisp_layer_kind_find(first))
         return read_file(out, option, err);
     if (strpbrk(option, " \t\r\n,()#=") || wisp_layer_kind_find(option))
         return wisp_net_text_set(out, option, err);

@@ -182,6 +182,7 @@ static const struct fuzz_text_seed seeds[] = {
     SEED(A_FILE, "# a net\ninput 8 # rows\n\nrelu\r\ndense 4\noutput\n"),
     SEED(0, "sparse radix 64, relu, sparse random 32 9, relu"),
     SEED(0, "sparse width=64 form=random inputs=5"),
+    SEED(0, "input 8, bn, relu, bn momentum=0.5 eps=1e-3"),
     SEED(0, "input 8, sampled 16, clip 32, identity, flatten"),
     SEED(0, "input 8, relu, 3 x block (as x, dense 8 as fc, relu, dense 8, add x, relu), output"),
     SEED(0, "input 8 as left, relu as a, from rows, sparse random 8 3, relu, concat a, dense 4"),

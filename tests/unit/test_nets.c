@@ -173,8 +173,10 @@ static void test_files(void)
 /* A word of a net is no file's name, and no preset. */
 static void test_words(void)
 {
-    static const char *const texts[] = { "relu", "input 8", "mlp, relu", "b.net, relu",
-                                         "input 8, 2 x b (relu as net), add b.0.net" };
+    static const char *const texts[] = {
+        "relu",        "input 8",           "mlp, relu",
+        "b.net, relu", "sparse mask=b.net", "input 8, 2 x b (relu as net), add b.0.net"
+    };
     TEST("nets: texts that are nets themselves");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct wisp_net_text t = { 0 };
