@@ -509,6 +509,7 @@ static inline void ref_init(struct rig *r)
 
 static const struct wisp_precision *rig_precision; /* of the next rig; NULL: fp32 */
 
+static bool rig_keep;        /* values stay to be looked at */
 static const char *rig_spec; /* of the next rig; NULL: a random one */
 
 /* own: the output layer's scratch is for samples with rows of their own. */
@@ -526,9 +527,11 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
     for (size_t i = 0; i < n; i++) ids[i] = i;
     r->data = random_data(n, r->n_features, r->n_labels);
     if (r->data && below(2)) random_row_weights(r->data);
-    struct wisp_layer_sizes sizes = {
-        .batch = n + below(3), .active = r->n_labels, .training = true, .precision = rig_precision
-    };
+    struct wisp_layer_sizes sizes = { .keep = rig_keep,
+                                      .batch = n + below(3),
+                                      .active = r->n_labels,
+                                      .training = true,
+                                      .precision = rig_precision };
     struct wisp_finder_setup few = { .n_rows = r->n_labels };
     if (own) sizes.own = n * r->n_labels, sizes.best = wisp_finder_neighbours.wants(&few).best;
     struct wisp_values raw = { .mode = WISP_VALUES_RAW };
@@ -538,7 +541,7 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
         r->data && wisp_pool_create(&r->ctx.pool, threads, &err) == WISP_OK &&
         wisp_net_plan(&r->net, r->spec, r->n_features, r->n_labels, &sizes, &err) == WISP_OK &&
         wisp_net_alloc_params(&r->net, &err) == WISP_OK &&
-        wisp_net_alloc_work(&r->net, threads, &err) == WISP_OK &&
+        wisp_work_alloc(&r->net, threads, &err) == WISP_OK &&
         wisp_layout_init(&r->layout, r->n_features, r->n_labels, true, &err) == WISP_OK &&
         wisp_layout_fill(&r->layout, r->data, ids, n, &raw, &none, &err) == WISP_OK;
     CHECK(ok, "'%s': %s", r->spec, err.text);
@@ -583,9 +586,6 @@ static inline double gradients(struct rig *r, const struct wisp_loss *loss,
 {
     memset(r->rec.g, 0, r->floats * sizeof *r->rec.g);
     memset(r->rec.hits, 0, r->floats);
-    for (int i = 1; i < r->net.n_layers; i++) /* nothing may be left from the step before */
-        for (size_t e = 0; e < r->step.batch->n * r->net.acts[i].width; e++)
-            r->net.acts[i].x[e] = r->net.acts[i].g[e] = NAN;
     r->step.head.loss = loss;
     r->step.head.active = active;
     for (int i = 0; i < r->net.n_layers; i++)

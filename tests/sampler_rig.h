@@ -205,6 +205,7 @@ static inline void rig_make(struct rig *r, const struct wisp_sampling *o, int th
     struct wisp_finder_setup setup = setup_of(&r->o, threads);
     bool full = strcmp(o->names, "full") == 0;
     struct wisp_layer_sizes sizes = {
+        .keep = true,
         .batch = BATCH,
         .active = full ? LABELS : wisp_sampler_room(&setup, BATCH * MAX_LABELS),
         .training = true,
@@ -216,7 +217,7 @@ static inline void rig_make(struct rig *r, const struct wisp_sampling *o, int th
               wisp_optimizer_init(&r->opt, wisp_optimizer_find("adam"), &counting, 0.9, &err) ==
                   WISP_OK &&
               wisp_net_alloc_state(&r->net, r->opt.kind->slots, &err) == WISP_OK &&
-              wisp_net_alloc_work(&r->net, threads, &err) == WISP_OK &&
+              wisp_work_alloc(&r->net, threads, &err) == WISP_OK &&
               wisp_layout_init(&r->layout, FEATURES, LABELS, true, &err) == WISP_OK &&
               (full ||
                wisp_sampler_create(&r->s, &setup, &counting, BATCH * MAX_LABELS, &err) == WISP_OK);

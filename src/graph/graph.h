@@ -121,9 +121,10 @@ struct wisp_act { /* a value: the result of one layer, read by any number of oth
                      batch */
     struct wisp_shape shape;
     enum wisp_form form;
-    size_t width;  /* units */
-    int n_readers; /* gradients of several add up */
-    float *x;      /* (n, width) */
+    size_t width;    /* units */
+    int n_readers;   /* gradients of several add up */
+    int last_reader; /* in the order of the text: the first on the way back */
+    float *x;        /* (n, width) */
     float *g; /* (n, width) gradient of the loss; NULL when only predicting, and of the batch */
 };
 
@@ -170,10 +171,19 @@ struct wisp_head {
                         wisp_error *err);
 };
 
+enum {                  /* wisp_layer_kind.uses */
+       WISP_USES_X = 1, /* backward looks at what it read */
+       WISP_USES_Y = 2, /* backward looks at its result */
+       WISP_IN_PLACE =
+           4 /* its result may lie over its first input, and that one's gradient over its
+                         own */
+};
+
 struct wisp_layer_kind {
     const char *name, *what;
     const struct wisp_arg *args;  /* NULL: none */
     unsigned takes;               /* enum wisp_form: of its inputs */
+    unsigned uses;                /* WISP_USES_X, ... */
     int least_from, most_from;    /* inputs; 0: one */
     const struct wisp_head *head; /* not NULL: the last layer of a net, with the loss; it has no
                                      result, and this instead of forward and backward */

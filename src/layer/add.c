@@ -20,7 +20,7 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
 {
     const size_t n = s->batch->n * l->n_out;
     (void)err;
-    memcpy(out->x, in[0]->x, n * sizeof *out->x);
+    if (out->x != in[0]->x) memcpy(out->x, in[0]->x, n * sizeof *out->x);
     for (int i = 1; i < l->n_from; i++) s->ctx->k->axpy(out->x, in[i]->x, 1, n);
     return WISP_OK;
 }
@@ -30,7 +30,7 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
 {
     (void)err;
     for (int i = 0; i < l->n_from; i++)
-        memcpy(in[i]->g, out->g, s->batch->n * l->n_out * sizeof *out->g);
+        if (in[i]->g != out->g) memcpy(in[i]->g, out->g, s->batch->n * l->n_out * sizeof *out->g);
     return WISP_OK;
 }
 
@@ -38,6 +38,7 @@ const struct wisp_layer_kind wisp_layer_add = {
     .name = "add",
     .what = "the sum of several values",
     .takes = WISP_FLAT,
+    .uses = WISP_IN_PLACE,
     .least_from = 2,
     .most_from = WISP_MAX_FROM,
     .plan = plan,

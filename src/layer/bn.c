@@ -225,6 +225,7 @@ const struct wisp_layer_kind wisp_layer_bn = {
     .what = "each unit less its mean over the batch, divided by its deviation (batch norm)",
     .args = args,
     .takes = WISP_FLAT,
+    .uses = WISP_USES_X,
     .plan = plan,
     .init = init,
     .forward = forward,

@@ -31,6 +31,7 @@ const struct wisp_layer_kind wisp_layer_clip = {
     .what = "min(x, most)",
     .args = args,
     .takes = WISP_FLAT,
+    .uses = WISP_USES_Y | WISP_IN_PLACE,
     .plan = wisp_layer_plan_same,
     .forward = forward,
     .backward = backward,

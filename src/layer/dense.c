@@ -89,6 +89,7 @@ const struct wisp_layer_kind wisp_layer_dense = {
     .what = "values times a matrix",
     .args = wisp_args_width,
     .takes = WISP_FLAT,
+    .uses = WISP_USES_X,
     .plan = plan,
     .init = wisp_layer_init_he,
     .forward = forward,

@@ -42,7 +42,7 @@ static void apply(const struct wisp_layer *l, const struct wisp_step *s, float *
 {
     struct job j = { l, s, to, from };
     if (s->training) wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), tile, &j);
-    else memcpy(to, from, s->batch->n * l->n_out * sizeof *to);
+    else if (to != from) memcpy(to, from, s->batch->n * l->n_out * sizeof *to);
 }
 
 static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
@@ -66,6 +66,7 @@ const struct wisp_layer_kind wisp_layer_dropout = {
     .what = "zeroes a share of the units while training",
     .args = args,
     .takes = WISP_FLAT,
+    .uses = WISP_IN_PLACE,
     .plan = wisp_layer_plan_same,
     .forward = forward,
     .backward = backward,

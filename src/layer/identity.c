@@ -16,7 +16,7 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
     (void)err;
-    memcpy(out->x, in[0]->x, s->batch->n * l->n_out * sizeof *out->x);
+    if (out->x != in[0]->x) memcpy(out->x, in[0]->x, s->batch->n * l->n_out * sizeof *out->x);
     return WISP_OK;
 }
 
@@ -24,7 +24,7 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
                             const struct wisp_act *out, wisp_error *err)
 {
     (void)err;
-    memcpy(in[0]->g, out->g, s->batch->n * l->n_out * sizeof *out->g);
+    if (in[0]->g != out->g) memcpy(in[0]->g, out->g, s->batch->n * l->n_out * sizeof *out->g);
     return WISP_OK;
 }
 
@@ -32,6 +32,7 @@ const struct wisp_layer_kind wisp_layer_identity = {
     .name = "identity",
     .what = "x",
     .takes = WISP_FLAT,
+    .uses = WISP_IN_PLACE,
     .plan = wisp_layer_plan_same,
     .forward = forward,
     .backward = backward,
@@ -41,6 +42,7 @@ const struct wisp_layer_kind wisp_layer_flatten = {
     .name = "flatten",
     .what = "x, its channels, rows and columns as one row of units",
     .takes = WISP_FLAT,
+    .uses = WISP_IN_PLACE,
     .plan = plan_flat,
     .forward = forward,
     .backward = backward,

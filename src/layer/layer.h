@@ -110,12 +110,14 @@ struct wisp_layer {
     bool trains;                  /* planned for training, whatever a step is for */
     const float *raise; /* (n_out) added to the output layer's logits in steps; NULL: nothing */
     /* scratch, asked for by plan, given by the net */
-    size_t scratch_floats, thread_floats; /* shared; for each thread */
+    size_t scratch_floats, thread_floats; /* from forward to backward; of each thread in one call */
+    size_t kept_floats;                   /* from step to step; begins as zeros */
     size_t thread_apart;                  /* floats from one thread's to the next */
-    float *scratch, *thread_scratch;
+    float *scratch, *thread_scratch, *kept;
 };
 
 struct wisp_layer_sizes { /* what plan may size scratch by */
+    bool keep; /* values stay where they are to the end of a step, for whoever looks at them */
     size_t batch;
     size_t labels;
     size_t active; /* most output rows in a step */
@@ -207,6 +209,11 @@ static inline float *wisp_layer_thread(const struct wisp_layer *l, int thread)
 static inline struct wisp_cut wisp_layer_cut(const struct wisp_layer *l, enum wisp_cut_mode mode)
 {
     return wisp_cut_of(l->scratch, l->scratch_floats * sizeof(float), mode);
+}
+/* And what it keeps, which never begins anew. */
+static inline struct wisp_cut wisp_layer_kept_cut(const struct wisp_layer *l)
+{
+    return wisp_cut_of(l->kept, l->kept_floats * sizeof(float), WISP_CUT_AGAIN);
 }
 static inline struct wisp_cut wisp_layer_thread_cut(const struct wisp_layer *l, int thread,
                                                     enum wisp_cut_mode mode)

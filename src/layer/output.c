@@ -241,6 +241,7 @@ const struct wisp_layer_kind wisp_layer_output = {
     .name = "output",
     .what = "one row per label, of which a step computes some; added to a net without it",
     .takes = WISP_FLAT,
+    .uses = WISP_USES_X,
     .head = &head,
     .plan = plan,
     .init = init,

@@ -21,6 +21,7 @@ const struct wisp_layer_kind wisp_layer_relu = {
     .name = "relu",
     .what = "max(x, 0)",
     .takes = WISP_FLAT,
+    .uses = WISP_USES_Y | WISP_IN_PLACE,
     .plan = wisp_layer_plan_same,
     .forward = forward,
     .backward = backward,

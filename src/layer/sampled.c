@@ -8,7 +8,8 @@
  * So a unit that is not active neither learns nor teaches the layer below.  Outside training every
  * unit is computed: which rows matter is the sampler's guess, not a part of the model.
  *
- * scratch:  active set | h^T (n_in, batch) | sums of G (n_out) | partial sums (lanes, batch, n_in)
+* kept:     the active set
+ * scratch:  h^T (n_in, batch) | sums of G (n_out) | partial sums (lanes, batch, n_in)
  * of each thread: a block of Z or G (96, batch) | its rows (96, n_in) | their gradient (96, n_in)
  * (only the first of each are there when not training) */
 #include "layer/sampled.h"
@@ -28,8 +29,6 @@ struct job {
 static void lay_out(struct job *j, struct wisp_cut *c, size_t n)
 {
     const struct wisp_layer *l = j->l;
-    wisp_cut_take(c, 1, sizeof j->a); /* wisp_sampled_active: what forward left for backward */
-    c->mode = c->mode == WISP_CUT_KEEP ? WISP_CUT_FRESH : c->mode;
     j->ht = wisp_cut_take(c, l->n_in * n, sizeof *j->ht);
     if (!l->trains) return;
     j->sums = wisp_cut_take(c, l->n_out, sizeof *j->sums);
@@ -68,16 +67,17 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
     lay_out(&none, &shared, s->batch);
     lay_work(&work, l, s->batch);
     l->scratch_floats = shared.at / sizeof(float);
+    l->kept_floats = sizeof(struct wisp_active) / sizeof(float); /* wisp_sampled_active */
     l->thread_floats = work.at / sizeof(float);
     return WISP_OK;
 }
 
-/* The active set stays from forward to backward, the rest is forward's, or backward's. */
+/* Scratch is forward's, or backward's. */
 static struct job make_job(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *in, const struct wisp_act *out)
 {
     struct job j = { .l = (struct wisp_layer *)l, .s = s, .in = in, .out = out };
-    struct wisp_cut c = wisp_layer_cut(l, WISP_CUT_KEEP);
+    struct wisp_cut c = wisp_layer_cut(l, WISP_CUT_FRESH);
     lay_out(&j, &c, s->batch->n);
     j.a = *wisp_sampled_active(l);
     if (!s->training || j.a.n == 0) j.a = (struct wisp_active){ .n = l->n_out };
@@ -194,6 +194,7 @@ const struct wisp_layer_kind wisp_layer_sampled = {
     .what = "a wide hidden layer; training computes the rows its sampler chose",
     .args = wisp_args_width,
     .takes = WISP_FLAT,
+    .uses = WISP_USES_X,
     .plan = plan,
     .init = wisp_layer_init_he,
     .forward = forward,

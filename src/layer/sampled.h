@@ -4,11 +4,11 @@
 
 #include "layer/layer.h"
 
-/* The rows of this step, kept from forward to backward at the start of the layer's scratch; n = 0:
+/* The rows of this step, which the layer keeps; n = 0:
  * all.  The layer's sampler writes it; where there is none it stays as it is. */
 static inline struct wisp_active *wisp_sampled_active(const struct wisp_layer *l)
 {
-    return (struct wisp_active *)(void *)l->scratch;
+    return (struct wisp_active *)(void *)l->kept;
 }
 
 #endif

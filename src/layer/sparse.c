@@ -19,10 +19,10 @@
  * threads.  As the first
  * layer of a net it reads the rows of the batch, which are spread into xt.
  *
- * scratch:  xt, then gxt (n_in, batch) | yt, then gyt (n_out, batch)
- * and before them, when training, as these outlive a step and batches differ in size:
- *   first edge of each input (n_in + 1) | edges by input: number, output, weight (edges each) |
- *   sums of gyt (n_out)
+ * kept:     first edge of each input (n_in + 1) | edges by input: number, output (edges each); when
+ *           training
+ * scratch:  weights of edges by input (edges) | sums of gyt (n_out), when training
+ *           | xt, then gxt (n_in, batch) | yt, then gyt (n_out, batch)
  * Each part begins at a multiple of 16 floats, rows of xt and yt too.
  * of each thread: rows that several others share, (64, batch) | and when training, these turned
  *   round | gradients of 16 rows of weights, or of one that is long */
@@ -46,18 +46,22 @@ struct job {
     float *weight, *sums;
 };
 
-static void lay_out(struct job *j, struct wisp_cut *c)
+/* What outlives a step. */
+static void lay_kept(struct job *j, struct wisp_cut *c)
 {
     const struct wisp_layer *l = j->l;
     size_t edges = j->wires.n_edges;
-    if (l->trains) { /* these outlive a step */
-        j->start = wisp_cut_take(c, l->n_in + 1, sizeof *j->start);
-        j->edge = wisp_cut_take(c, edges, sizeof *j->edge);
-        j->output = wisp_cut_take(c, edges, sizeof *j->output);
-        j->weight = wisp_cut_take(c, edges, sizeof *j->weight);
-        j->sums = wisp_cut_take(c, l->n_out, sizeof *j->sums);
-    }
-    if (c->mode == WISP_CUT_KEEP) c->mode = WISP_CUT_FRESH; /* these begin with forward */
+    if (!l->trains) return;
+    j->start = wisp_cut_take(c, l->n_in + 1, sizeof *j->start);
+    j->edge = wisp_cut_take(c, edges, sizeof *j->edge);
+    j->output = wisp_cut_take(c, edges, sizeof *j->output);
+}
+
+static void lay_out(struct job *j, struct wisp_cut *c)
+{
+    const struct wisp_layer *l = j->l;
+    if (l->trains) j->weight = wisp_cut_take(c, j->wires.n_edges, sizeof *j->weight);
+    if (l->trains) j->sums = wisp_cut_take(c, l->n_out, sizeof *j->sums);
     j->xt = wisp_cut_take(c, l->n_in * j->ld, sizeof *j->xt);
     j->yt = wisp_cut_take(c, l->n_out * j->ld, sizeof *j->yt);
 }
@@ -83,9 +87,11 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
     (void)out;
     wisp_status st = wisp_wires_plan(l, in[0], s, err);
     if (st != WISP_OK) return st;
-    struct wisp_cut shared = { 0 }, work = { 0 };
+    struct wisp_cut shared = { 0 }, kept = { 0 }, work = { 0 };
     struct job none = { .l = l, .wires = wisp_layer_wires(l), .ld = wisp_up(s->batch, 16) };
     lay_out(&none, &shared);
+    lay_kept(&none, &kept);
+    l->kept_floats = kept.at / sizeof(float);
     lay_work(&work, &none);
     l->scratch_floats = shared.at / sizeof(float);
     l->thread_floats = work.at / sizeof(float);
@@ -107,8 +113,9 @@ static struct job make_job(const struct wisp_layer *l, struct wisp_step *s,
                      .wires = wisp_layer_wires(l),
                      .n = n,
                      .ld = wisp_up(n, 16) };
-    struct wisp_cut c = wisp_layer_cut(l, mode);
+    struct wisp_cut c = wisp_layer_cut(l, mode), kept = wisp_layer_kept_cut(l);
     lay_out(&j, &c);
+    lay_kept(&j, &kept);
     return j;
 }
 
@@ -211,7 +218,7 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
     (void)err;
-    struct job j = make_job(l, s, in[0], out, WISP_CUT_KEEP);
+    struct job j = make_job(l, s, in[0], out, WISP_CUT_FRESH);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(j.n), turn_in, &j);
     run_rows(&j, l->n_out, forward_rows);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(j.n), turn_out, &j);
@@ -220,8 +227,8 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
 
 /* ---- backward ---- */
 
-/* Files the edges by input.  The connections stay as they are, so once is enough: scratch begins
- * as zeros, and start[n_in] is the number of edges from then on. */
+/* Files the edges by input.  The connections stay as they are, so once is enough: what is kept
+ * begins as zeros, and start[n_in] is the number of edges from then on. */
 static void file_edges(const struct job *j)
 {
     const struct wisp_layer *l = j->l;

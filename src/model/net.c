@@ -86,6 +86,7 @@ static wisp_status plan_layer(const struct planner *p, int i)
     for (int k = 0; k < l->n_from; k++) {
         in[k] = &net->acts[l->from[k]];
         net->acts[l->from[k]].n_readers++;
+        net->acts[l->from[k]].last_reader = i;
     }
     l->n_in = in[0]->width;
     l->turn = turn_of(net, l);
@@ -154,8 +155,7 @@ wisp_status wisp_net_plan_text(struct wisp_net *net, const char *text, const cha
     if (st == WISP_OK) {
         net->layers = wisp_zalloc((size_t)n, sizeof *net->layers);
         net->acts = wisp_zalloc((size_t)n, sizeof *net->acts);
-        net->set = wisp_zalloc((size_t)n, sizeof *net->set);
-        if (!net->layers || !net->acts || !net->set)
+        if (!net->layers || !net->acts)
             st = wisp_fail_mem(err, (size_t)n * sizeof *net->layers, "the layers");
         else
             net->acts[0] = (struct wisp_act){ .shape = wisp_flat(n_features),
@@ -178,11 +178,10 @@ void wisp_net_clear(struct wisp_net *net)
     wisp_params_clear(&net->list);
     wisp_free(net->layers);
     wisp_free(net->acts);
-    wisp_free(net->set);
     wisp_free(net->params);
     wisp_free(net->wires);
     wisp_free(net->state);
-    wisp_free(net->work);
+    wisp_work_clear(&net->work);
     *net = (struct wisp_net){ 0 };
 }
 
@@ -257,52 +256,6 @@ static void lay_state(const struct wisp_net *net, unsigned slots, struct wisp_cu
     }
 }
 
-/* For the inputs of one layer whose gradients come to others: as many as any layer has of them, as
- * wide as the widest. */
-static void lay_spares(struct wisp_net *net, struct wisp_cut *c)
-{
-    size_t widest = 0;
-    int most = 0;
-    for (int i = 0; i < net->n_layers; i++) {
-        const struct wisp_layer *l = &net->layers[i];
-        int n = 0;
-        for (int k = 0; k < l->n_from; k++) {
-            const struct wisp_act *a = &net->acts[l->from[k]];
-            if (a->form == WISP_ROWS || a->n_readers < 2) continue;
-            widest = a->width > widest ? a->width : widest;
-            n++;
-        }
-        most = n > most ? n : most;
-    }
-    for (int i = 0; i < most; i++) {
-        float *g = wisp_cut_take(c, net->sizes.batch * widest, sizeof *g);
-        if (c->block) net->spare[i] = g;
-    }
-}
-
-static void lay_work(struct wisp_net *net, int threads, struct wisp_cut *c)
-{
-    for (int i = 0; i < net->n_layers; i++) {
-        struct wisp_layer *l = &net->layers[i];
-        size_t values = net->sizes.batch * l->n_out;
-        if (i < net->n_layers - 1) {
-            float *x = wisp_cut_take(c, values, sizeof *x), *g = NULL;
-            if (net->sizes.training) g = wisp_cut_take(c, values, sizeof *g);
-            if (c->block) net->acts[i + 1].x = x, net->acts[i + 1].g = g;
-        }
-        float *scratch = wisp_cut_take(c, l->scratch_floats, sizeof *scratch);
-        if (c->block) l->scratch = scratch;
-        for (int t = 0; t < threads; t++) {
-            size_t before = c->at;
-            float *own = wisp_cut_take(c, l->thread_floats, sizeof *own);
-            if (!c->block) continue;
-            if (t == 0) l->thread_scratch = own;
-            l->thread_apart = (c->at - before) / sizeof *own;
-        }
-    }
-    if (net->sizes.training) lay_spares(net, c);
-}
-
 size_t wisp_net_wire_ids(const struct wisp_net *net)
 {
     struct wisp_cut plan = { 0 };
@@ -314,13 +267,6 @@ size_t wisp_net_state_floats(const struct wisp_net *net, unsigned slots)
 {
     struct wisp_cut plan = { 0 };
     lay_state(net, slots, &plan);
-    return plan.at / sizeof(float);
-}
-
-size_t wisp_net_work_floats(const struct wisp_net *net, int threads)
-{
-    struct wisp_cut plan = { 0 };
-    lay_work((struct wisp_net *)net, threads, &plan); /* without a block it only counts */
     return plan.at / sizeof(float);
 }
 
@@ -354,16 +300,6 @@ wisp_status wisp_net_alloc_state(struct wisp_net *net, unsigned slots, wisp_erro
     if (!net->state) return wisp_fail_mem(err, n * sizeof *net->state, "the optimizer's state");
     struct wisp_cut c = wisp_cut_of(net->state, n * sizeof *net->state, WISP_CUT_KEEP);
     lay_state(net, slots, &c);
-    return WISP_OK;
-}
-
-wisp_status wisp_net_alloc_work(struct wisp_net *net, int threads, wisp_error *err)
-{
-    size_t n = wisp_net_work_floats(net, threads);
-    net->work = wisp_zalloc(n, sizeof *net->work);
-    if (!net->work) return wisp_fail_mem(err, n * sizeof *net->work, "the values of a batch");
-    struct wisp_cut c = wisp_cut_of(net->work, n * sizeof *net->work, WISP_CUT_KEEP);
-    lay_work(net, threads, &c);
     return WISP_OK;
 }
 

@@ -10,8 +10,27 @@
 #ifndef WISP_MODEL_NET_H
 #define WISP_MODEL_NET_H
 
+#include "graph/arena.h"
 #include "layer/layer.h"
 #include "layer/loss.h"
+
+struct wisp_part { /* of the memory of a step */
+    const char *what;
+    int layer;
+    size_t floats; /* of one */
+    int parts;     /* one for each thread */
+};
+
+struct wisp_work { /* the memory of a step (work.c) */
+    int n;
+    struct wisp_item *items;           /* (n) when and where */
+    struct wisp_part *parts;           /* (n) what */
+    int *x, *g;                        /* by value: their parts */
+    int *scratch, *threads[2], *aside; /* by layer, forward and back, (layers, WISP_MAX_FROM) */
+    size_t bytes, bound;               /* of the block; no block could be shorter than the bound */
+    size_t kept;                       /* bytes that stay from step to step */
+    char *block, *kept_block;
+};
 
 struct wisp_net {
     size_t n_features, n_labels;
@@ -19,10 +38,9 @@ struct wisp_net {
     struct wisp_layer *layers;
     struct wisp_params list; /* the parameters of all layers */
     struct wisp_act *acts;   /* (n_layers) the batch, then what each layer but the last gives */
-    bool *set;               /* (n_layers) by value: a reader has set its gradient in this step */
-    float *spare[WISP_MAX_FROM]; /* gradients of a value that has others already */
     struct wisp_layer_sizes sizes;
-    float *params, *state, *work;
+    float *params, *state;
+    struct wisp_work work;
     int32_t *wires; /* ids of WISP_FIXED */
 };
 
@@ -39,11 +57,9 @@ size_t wisp_net_n_params(const struct wisp_net *net); /* weights and biases */
 size_t wisp_net_param_floats(const struct wisp_net *net);
 size_t wisp_net_wire_ids(const struct wisp_net *net); /* int32: fixed connections */
 size_t wisp_net_state_floats(const struct wisp_net *net, unsigned slots);
-size_t wisp_net_work_floats(const struct wisp_net *net, int threads);
 
 wisp_status wisp_net_alloc_params(struct wisp_net *net, wisp_error *err);
 wisp_status wisp_net_alloc_state(struct wisp_net *net, unsigned slots, wisp_error *err);
-wisp_status wisp_net_alloc_work(struct wisp_net *net, int threads, wisp_error *err);
 
 void wisp_net_init(struct wisp_net *net, uint64_t seed, struct wisp_pool *pool);
 /* Is every one of them (floats, bf16) a number, neither infinite nor NaN? */
@@ -51,6 +67,20 @@ bool wisp_finite(const void *floats, size_t n);
 bool wisp_finite16(const void *halves, size_t n);
 /* Lets the parameters of 'to', which was planned alike, lie where those of 'from' do. */
 void wisp_net_lend(struct wisp_net *to, const struct wisp_net *from);
+
+/* ---- the memory of a step ---- */
+
+/* Who needs what when, and where it will lie: net->work, all but its blocks. */
+wisp_status wisp_work_plan(struct wisp_net *net, int threads, wisp_error *err);
+/* The blocks; plans first where that was not done. */
+wisp_status wisp_work_alloc(struct wisp_net *net, int threads, wisp_error *err);
+void wisp_work_clear(struct wisp_work *w);
+/* The step comes to this moment: in tests borders are set and looked at. */
+void wisp_work_turn(const struct wisp_net *net, int moment);
+/* The layer's scratch of threads is now that of its way forward, or back. */
+void wisp_work_threads(struct wisp_net *net, int layer, bool back);
+/* Where a layer sets the gradient of an input that has others already; NULL: it is the first. */
+float *wisp_work_aside(const struct wisp_net *net, int layer, int input);
 
 static inline struct wisp_layer *wisp_net_output(const struct wisp_net *net)
 {
@@ -64,7 +94,7 @@ static inline struct wisp_act *wisp_net_last(const struct wisp_net *net)
 }
 
 /* Forward through all layers below the output; wisp_net_last has the values then. */
-wisp_status wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s, wisp_error *err);
+wisp_status wisp_net_hidden(struct wisp_net *net, struct wisp_step *s, wisp_error *err);
 /* Forward, loss, backward, update.  s->loss_sum is the batch's loss. */
 wisp_status wisp_net_step(struct wisp_net *net, struct wisp_step *s, wisp_error *err);
 

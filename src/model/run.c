@@ -269,10 +269,12 @@ static wisp_status print_plan(struct wisp_run *r, const wisp_config *cfg, wisp_e
 {
     const struct wisp_plan *p = &r->plan;
     const struct wisp_data *d = r->train;
-    const struct wisp_net *net = &r->m->net;
+    struct wisp_net *net = &r->m->net;
+    wisp_status st = wisp_work_plan(net, wisp_pool_threads(r->ctx->pool), err);
+    if (st != WISP_OK) return st;
     size_t weights = wisp_net_param_floats(net) * 4, wires = wisp_net_wire_ids(net) * 4,
            state = wisp_net_state_floats(net, p->slots) * 4;
-    size_t work = wisp_net_work_floats(net, wisp_pool_threads(r->ctx->pool)) * 4;
+    size_t work = net->work.bytes + net->work.kept;
     size_t hidden = wisp_hidden_bytes(r), index = sampling_bytes(r) + hidden;
     size_t need = weights * (p->average > 0 ? 2 : 1) + wires + state + work + index;
     size_t have = wisp_mem_available();
@@ -301,6 +303,10 @@ static wisp_status print_plan(struct wisp_run *r, const wisp_config *cfg, wisp_e
              "%.1f GiB free",
              wisp_gib(need), wisp_gib(weights + wires), wisp_gib(state), wisp_gib(work),
              wisp_gib(index), wisp_gib(have));
+    if (!p->cuda)
+        wisp_say(r->ctx,
+                 "step      %.1f MiB of values, gradients and scratch; %.1f are needed at once",
+                 (double)net->work.bytes / (1 << 20), (double)net->work.bound / (1 << 20));
     wisp_say(r->ctx, "machine   %s%d threads, %s kernels, products in %s",
              p->cuda ? "a card (cuda) and " : "cpu, ", wisp_pool_threads(r->ctx->pool),
              r->ctx->k->name, p->precision->name);
@@ -360,7 +366,7 @@ static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_
     wisp_status st;
     if ((st = wisp_net_alloc_params(net, err)) != WISP_OK ||
         (st = wisp_net_alloc_state(net, p->slots, err)) != WISP_OK ||
-        (st = wisp_net_alloc_work(net, wisp_pool_threads(r->ctx->pool), err)) != WISP_OK ||
+        (st = wisp_work_alloc(net, wisp_pool_threads(r->ctx->pool), err)) != WISP_OK ||
         (st = wisp_optimizer_init(&r->opt, p->optimizer, r->ctx->k, wisp_opt_num(cfg, OPT_MOMENTUM),
                                   err)) != WISP_OK ||
         (r->init && (st = wisp_init_pace(r, err)) != WISP_OK) ||

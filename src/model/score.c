@@ -26,7 +26,7 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
     size_t features = columns * WISP_SCORE_BATCH > FEATURES ? columns * WISP_SCORE_BATCH : FEATURES;
     size_t shared = wisp_output_topk_floats(out, WISP_SCORE_BATCH, s->k);
     size_t each = wisp_output_topk_thread_floats(out, WISP_SCORE_BATCH, s->k);
-    if ((st = wisp_net_alloc_work(&s->net, threads, err)) != WISP_OK ||
+    if ((st = wisp_work_alloc(&s->net, threads, err)) != WISP_OK ||
         (st = wisp_layout_init(&s->layout, m->net.n_features, m->net.n_labels, false, err)) !=
             WISP_OK ||
         (st = wisp_layout_reserve(&s->layout, WISP_SCORE_BATCH, features, LABELS, err)) != WISP_OK)

@@ -10,12 +10,14 @@ static void inputs_of(const struct wisp_net *net, const struct wisp_layer *l,
     for (int k = 0; k < l->n_from; k++) in[k] = &net->acts[l->from[k]];
 }
 
-wisp_status wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s, wisp_error *err)
+wisp_status wisp_net_hidden(struct wisp_net *net, struct wisp_step *s, wisp_error *err)
 {
     wisp_status st = WISP_OK;
     for (int i = 0; i < net->n_layers - 1 && st == WISP_OK; i++) {
         const struct wisp_layer *l = &net->layers[i];
         const struct wisp_act *in[WISP_MAX_FROM];
+        wisp_work_turn(net, i);
+        wisp_work_threads(net, i, false);
         inputs_of(net, l, in);
         st = l->kind->forward(l, s, in, &net->acts[i + 1], err);
     }
@@ -23,12 +25,13 @@ wisp_status wisp_net_hidden(const struct wisp_net *net, struct wisp_step *s, wis
 }
 
 /* Choose, score, combine, back, move. */
-static wisp_status run_head(const struct wisp_net *net, struct wisp_step *s, wisp_error *err)
+static wisp_status run_head(struct wisp_net *net, struct wisp_step *s, wisp_error *err)
 {
     struct wisp_layer *l = wisp_net_output(net);
     const struct wisp_head *head = l->kind->head;
     struct wisp_act *in = wisp_net_last(net);
     bool again = true;
+    wisp_work_turn(net, l->number);
     wisp_status st = head->choose(l, s, in, err);
     while (st == WISP_OK && again) {
         st = head->score(l, s, in, err);
@@ -38,32 +41,21 @@ static wisp_status run_head(const struct wisp_net *net, struct wisp_step *s, wis
     return st == WISP_OK ? head->move(l, s, in, err) : st;
 }
 
-/* What a step finds between the layers is left over from the last one. */
-static void spoil_acts(const struct wisp_net *net)
-{
-    for (int i = 1; i < net->n_layers; i++) {
-        size_t bytes = net->sizes.batch * net->acts[i].width * sizeof(float);
-        wisp_cut_spoil(net->acts[i].x, bytes);
-        if (net->acts[i].g) wisp_cut_spoil(net->acts[i].g, bytes);
-    }
-}
-
 /* A layer sets the gradients of what it reads.  Of a value with several readers the last in the
  * text comes first on the way back and sets it; the others' are set aside, and added. */
-static wisp_status backward(const struct wisp_net *net, int i, struct wisp_step *s, wisp_error *err)
+static wisp_status backward(struct wisp_net *net, int i, struct wisp_step *s, wisp_error *err)
 {
-    bool *set = net->set;
     struct wisp_layer *l = &net->layers[i];
     struct wisp_act aside[WISP_MAX_FROM], *in[WISP_MAX_FROM];
-    int n = 0;
+    wisp_work_turn(net, 2 * net->n_layers - 2 - i);
+    wisp_work_threads(net, i, true);
     for (int k = 0; k < l->n_from; k++) {
-        struct wisp_act *a = in[k] = &net->acts[l->from[k]];
-        if (a->form != WISP_ROWS && set[l->from[k]]) {
-            aside[k] = *a;
-            aside[k].g = net->spare[n++];
-            in[k] = &aside[k];
-        }
-        set[l->from[k]] = true;
+        float *g = wisp_work_aside(net, i, k);
+        in[k] = &net->acts[l->from[k]];
+        if (!g) continue;
+        aside[k] = *in[k];
+        aside[k].g = g;
+        in[k] = &aside[k];
     }
     wisp_status st = l->kind->backward(l, s, in, &net->acts[i + 1], err);
     for (int k = 0; k < l->n_from && st == WISP_OK; k++) {
@@ -76,9 +68,6 @@ static wisp_status backward(const struct wisp_net *net, int i, struct wisp_step 
 wisp_status wisp_net_step(struct wisp_net *net, struct wisp_step *s, wisp_error *err)
 {
     struct wisp_pool *pool = s->ctx->pool;
-    spoil_acts(net);
-    memset(net->set, 0, (size_t)net->n_layers * sizeof *net->set);
-    net->set[wisp_net_output(net)->from[0]] = true; /* by the head, the first on the way back */
     wisp_phase(pool, 0, WISP_PHASE_INPUT);
     wisp_status st = wisp_net_hidden(net, s, err);
     if (st == WISP_OK) st = run_head(net, s, err);

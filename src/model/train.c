@@ -527,8 +527,8 @@ static struct wisp_model *take_model(struct wisp_run *r)
     if (r->n_averaged > 0)
         memcpy(net->params, r->average, wisp_net_param_floats(net) * sizeof *net->params);
     wisp_free(net->state);
-    wisp_free(net->work);
-    net->state = net->work = NULL;
+    wisp_work_clear(&net->work);
+    net->state = NULL;
     r->m = NULL;
     return m;
 }

@@ -141,11 +141,14 @@ static void plan_net(const char *text, wisp_error *err)
     wisp_status st = wisp_net_plan(&net, text, 40, 8, &sizes, &why);
     if (st == WISP_OK) {
         check_net(&net, err);
+        st = wisp_work_plan(&net, 3, &why);
+        if (st != WISP_OK && !(st == WISP_ENOMEM && fuzz_starved))
+            fuzz_die("the memory of a step", &why);
         const size_t floats = wisp_net_param_floats(&net) + wisp_net_state_floats(&net, ~0u) +
-                              wisp_net_work_floats(&net, 3) + wisp_net_wire_ids(&net);
-        if (floats < SMALL && wisp_net_alloc_params(&net, &why) == WISP_OK &&
+                              net.work.bytes / 4 + wisp_net_wire_ids(&net);
+        if (st == WISP_OK && floats < SMALL && wisp_net_alloc_params(&net, &why) == WISP_OK &&
             wisp_net_alloc_state(&net, ~0u, &why) == WISP_OK &&
-            wisp_net_alloc_work(&net, 3, &why) == WISP_OK)
+            wisp_work_alloc(&net, 3, &why) == WISP_OK)
             wisp_net_init(&net, 1, fuzz_three_threads.pool);
     } else if (st != WISP_EINVAL && !(st == WISP_ENOMEM && fuzz_starved)) {
         fuzz_die("planning ends otherwise", &why);

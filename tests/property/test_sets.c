@@ -294,6 +294,7 @@ static void test_hogwild(const struct wisp_kernels *k)
 
 int main(void)
 {
+    rig_keep = true;
     enum { NETS = 6 };
     for (size_t i = 0; wisp_kernels_isa(i, NULL); i++) {
         struct wisp_kernels k = { 0 };

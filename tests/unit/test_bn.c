@@ -87,7 +87,7 @@ int main(void)
     ctx.k = &k;
     CHECK(wisp_net_plan(&net, "input 5, bn momentum=0.25, relu", 9, 3, &sizes, &err) == WISP_OK &&
               wisp_net_alloc_params(&net, &err) == WISP_OK &&
-              wisp_net_alloc_work(&net, 1, &err) == WISP_OK,
+              wisp_work_alloc(&net, 1, &err) == WISP_OK,
           "%s", err.text);
     wisp_net_init(&net, 1, NULL);
     CHECK(bn()->n_params == 4 && bn()->params[2].role == WISP_STATE &&

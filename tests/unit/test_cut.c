@@ -147,8 +147,7 @@ static void test_same(void)
             struct rig with, without;
             rig_make(&with, &o, 2);
             for (int step = 0; step < 6; step++) rig_step_with(&with, step % 2 ? BATCH : 5);
-            size_t floats = wisp_net_param_floats(&with.net),
-                   work = wisp_net_work_floats(&with.net, 2);
+            size_t floats = wisp_net_param_floats(&with.net), work = with.net.work.bytes;
             float *params = wisp_alloc(floats, sizeof *params);
             memcpy(params, with.net.params, floats * sizeof *params);
             rig_clear(&with);
@@ -157,8 +156,7 @@ static void test_same(void)
             for (int step = 0; step < 6; step++) rig_step_with(&without, step % 2 ? BATCH : 5);
             CHECK(memcmp(params, without.net.params, floats * sizeof *params) == 0,
                   "%s, own sets %d: other weights", names[i], own);
-            CHECK(wisp_net_work_floats(&without.net, 2) < work, "%s: borders take no room",
-                  names[i]);
+            CHECK(without.net.work.bytes < work, "%s: borders take no room", names[i]);
             rig_clear(&without);
             wisp_borders = true;
             wisp_free(params);

@@ -78,7 +78,7 @@ static void rig_make(struct rig *r, const char *names, bool per_example,
         wisp_net_alloc_params(&r->net, &err) == WISP_OK &&
         wisp_optimizer_init(&r->opt, wisp_optimizer_find("adam"), &kernels, 0.9, &err) == WISP_OK &&
         wisp_net_alloc_state(&r->net, r->opt.kind->slots, &err) == WISP_OK &&
-        wisp_net_alloc_work(&r->net, 2, &err) == WISP_OK &&
+        wisp_work_alloc(&r->net, 2, &err) == WISP_OK &&
         wisp_layout_init(&r->layout, BATCH, ROWS, true, &err) == WISP_OK &&
         wisp_sampler_create(&r->s, &r->setup, &kernels, LABELS, &err) == WISP_OK;
     CHECK(ok, "%s", err.text);

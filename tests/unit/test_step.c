@@ -114,7 +114,7 @@ static bool make_net(char *p)
     struct wisp_layer_sizes sizes = { .batch = 6, .active = n_labels, .training = true };
     bool ok = wisp_net_plan(&net, spec, n_features, n_labels, &sizes, &err) == WISP_OK &&
               wisp_net_alloc_params(&net, &err) == WISP_OK &&
-              wisp_net_alloc_work(&net, 1, &err) == WISP_OK;
+              wisp_work_alloc(&net, 1, &err) == WISP_OK;
     CHECK(ok, "%s", err.text);
     start = calloc(wisp_net_param_floats(&net), sizeof *start);
     recorder.g = calloc(wisp_net_param_floats(&net), sizeof *recorder.g);

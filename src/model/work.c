@@ -1,0 +1,236 @@
+/* The memory of a step: values, gradients, scratch of layers and of threads, each for the time it is
+ * needed, in one block (graph/arena.h).
+ *
+ * With n layers, of which the last is the head, layer i runs at moment i, the head at n - 1, and on
+ * the way back layer i at 2n - 2 - i; prediction ends with the head.  What is needed when:
+ *
+ *   a value     from its maker to its last reader, on the way back too where that, or the maker,
+ *               looks at it again (struct wisp_layer_kind, uses)
+ *   a gradient  from the last of the value's readers to its maker, both on the way back
+ *   scratch     from the layer's forward to its backward
+ *   threads'    at each of the two by itself
+ *   an aside    a gradient that is added to others: at one moment
+ *
+ * A layer that may work in place gives its result where its only input lies.  Where borders are on
+ * (base/cut.h), a part is closed off when its time begins and looked at when it ends. */
+#include "base/bounds.h"
+#include "base/mem.h"
+#include "model/net.h"
+
+#include <string.h>
+
+enum { FORWARD, BACKWARD };
+
+static int back_at(const struct wisp_net *net, int layer)
+{
+    return 2 * net->n_layers - 2 - layer;
+}
+
+/* Bytes of n parts of so many floats, as they are cut; *apart: floats from one to the next. */
+static size_t parts_bytes(size_t floats, int n, size_t *apart)
+{
+    struct wisp_cut c = { 0 };
+    for (int i = 0; i < n; i++) wisp_cut_take(&c, floats, sizeof(float));
+    if (apart) *apart = c.at / (size_t)n / sizeof(float);
+    return c.at;
+}
+
+/* The next part; its number. */
+static int add(struct wisp_work *w, const char *what, int layer, size_t floats, int parts,
+               int first, int last)
+{
+    w->parts[w->n] = (struct wisp_part){ what, layer, floats, parts };
+    w->items[w->n] = (struct wisp_item){ .bytes = parts_bytes(floats, parts, NULL),
+                                         .first = first,
+                                         .last = last };
+    return w->n++;
+}
+
+static void reach(struct wisp_item *item, int first, int last)
+{
+    if (first < item->first) item->first = first;
+    if (last > item->last) item->last = last;
+}
+
+/* ---- lifetimes ---- */
+
+/* May the result of layer i lie where its only input does? */
+static bool in_place(const struct wisp_net *net, int i)
+{
+    const struct wisp_layer *l = &net->layers[i];
+    const struct wisp_act *in = &net->acts[l->from[0]];
+    return l->kind->uses & WISP_IN_PLACE && l->from[0] > 0 && in->n_readers == 1 &&
+           in->width == net->acts[i + 1].width && !net->sizes.keep;
+}
+
+static bool values_in_place(const struct wisp_net *net, int i)
+{
+    const struct wisp_layer *l = &net->layers[i];
+    return in_place(net, i) && !(l->kind->uses & WISP_USES_X) &&
+           !(net->layers[l->from[0] - 1].kind->uses & WISP_USES_Y);
+}
+
+/* The moment at which a reader is done with a value. */
+static int read_until(const struct wisp_net *net, int reader)
+{
+    bool again = net->sizes.training && net->layers[reader].kind->uses & WISP_USES_X;
+    return again && !net->layers[reader].kind->head ? back_at(net, reader) : reader;
+}
+
+static void add_values(struct wisp_work *w, const struct wisp_net *net)
+{
+    const bool trains = net->sizes.training;
+    for (int i = 0; i < net->n_layers - 1; i++) {
+        const struct wisp_layer *l = &net->layers[i];
+        size_t floats = net->sizes.batch * l->n_out;
+        int until = trains && l->kind->uses & WISP_USES_Y ? back_at(net, i) : i;
+        w->x[i + 1] = values_in_place(net, i) ? w->x[l->from[0]] : -1;
+        if (w->x[i + 1] < 0) w->x[i + 1] = add(w, "values", i, floats, 1, i, until);
+        else reach(&w->items[w->x[i + 1]], i, until);
+        if (!trains) continue;
+        w->g[i + 1] = in_place(net, i) ? w->g[l->from[0]] : -1;
+        if (w->g[i + 1] < 0)
+            w->g[i + 1] = add(w, "gradients", i, floats, 1, back_at(net, i), back_at(net, i));
+        else reach(&w->items[w->g[i + 1]], back_at(net, i), back_at(net, i));
+    }
+    for (int i = 0; i < net->n_layers; i++)
+        for (int k = 0; k < net->layers[i].n_from; k++) {
+            int value = net->layers[i].from[k];
+            if (value == 0) continue;
+            reach(&w->items[w->x[value]], i, read_until(net, i));
+            if (trains) reach(&w->items[w->g[value]], back_at(net, i), back_at(net, i));
+        }
+}
+
+static void add_scratch(struct wisp_work *w, const struct wisp_net *net, int threads)
+{
+    for (int i = 0; i < net->n_layers; i++) {
+        const struct wisp_layer *l = &net->layers[i];
+        const int back = back_at(net, i);
+        const bool returns = net->sizes.training && back != i;
+        w->scratch[i] = w->threads[FORWARD][i] = w->threads[BACKWARD][i] = -1;
+        if (l->scratch_floats)
+            w->scratch[i] = add(w, "scratch", i, l->scratch_floats, 1, i, returns ? back : i);
+        if (!l->thread_floats) continue;
+        w->threads[FORWARD][i] = add(w, "threads", i, l->thread_floats, threads, i, i);
+        w->threads[BACKWARD][i] = returns
+                                      ? add(w, "threads", i, l->thread_floats, threads, back, back)
+                                      : w->threads[FORWARD][i];
+    }
+}
+
+/* Gradients of values that have others already when a layer's turn comes: the last reader in the
+ * text comes first on the way back. */
+static void add_asides(struct wisp_work *w, const struct wisp_net *net)
+{
+    for (int i = 0; i < net->n_layers * WISP_MAX_FROM; i++) w->aside[i] = -1;
+    for (int i = 0; i < net->n_layers; i++) {
+        const struct wisp_layer *l = &net->layers[i];
+        for (int k = 0; k < l->n_from; k++) {
+            int value = l->from[k];
+            bool first = value == 0 || net->acts[value].last_reader == i;
+            for (int b = 0; b < k; b++) first &= l->from[b] != value; /* it reads it twice */
+            if (!first)
+                w->aside[i * WISP_MAX_FROM + k] =
+                    add(w, "aside", i, net->sizes.batch * net->acts[value].width, 1,
+                        back_at(net, i), back_at(net, i));
+        }
+    }
+}
+
+wisp_status wisp_work_plan(struct wisp_net *net, int threads, wisp_error *err)
+{
+    struct wisp_work *w = &net->work;
+    const size_t n = (size_t)net->n_layers;
+    size_t most = 5 * n;
+    for (int i = 0; i < net->n_layers; i++) most += (size_t)net->layers[i].n_from;
+    wisp_work_clear(w);
+    w->items = wisp_zalloc(most, sizeof *w->items);
+    w->parts = wisp_zalloc(most, sizeof *w->parts);
+    w->x = wisp_zalloc(n * (5 + WISP_MAX_FROM), sizeof *w->x);
+    if (!w->items || !w->parts || !w->x)
+        return wisp_fail_mem(err, most * sizeof *w->items, "a plan of memory");
+    w->g = w->x + n;
+    w->scratch = w->g + n;
+    w->threads[FORWARD] = w->scratch + n;
+    w->threads[BACKWARD] = w->threads[FORWARD] + n;
+    w->aside = w->threads[BACKWARD] + n;
+    add_values(w, net);
+    add_scratch(w, net, threads);
+    if (net->sizes.training) add_asides(w, net);
+    for (int i = 0; i < w->n && net->sizes.keep; i++)
+        w->items[i].first = 0, w->items[i].last = back_at(net, 0);
+    wisp_status st = wisp_arena_place(w->items, (size_t)w->n, &w->bytes, &w->bound, err);
+    for (int i = 0; i < net->n_layers; i++)
+        w->kept += parts_bytes(net->layers[i].kept_floats, 1, NULL);
+    return st;
+}
+
+void wisp_work_clear(struct wisp_work *w)
+{
+    wisp_free(w->items);
+    wisp_free(w->parts);
+    wisp_free(w->x);
+    wisp_free(w->block);
+    wisp_free(w->kept_block);
+    *w = (struct wisp_work){ 0 };
+}
+
+/* ---- places ---- */
+
+static float *place(const struct wisp_work *w, int part)
+{
+    return part < 0 ? NULL : (float *)(void *)(w->block + w->items[part].at);
+}
+
+/* A part's time begins: what it holds is nothing. */
+static void open_part(const struct wisp_work *w, int i)
+{
+    struct wisp_cut c = wisp_cut_of(place(w, i), w->items[i].bytes, WISP_CUT_FRESH);
+    for (int k = 0; k < w->parts[i].parts; k++)
+        wisp_cut_next(&c, w->parts[i].floats, sizeof(float), w->parts[i].what);
+}
+
+void wisp_work_turn(const struct wisp_net *net, int moment)
+{
+    const struct wisp_work *w = &net->work;
+    const int last = net->sizes.training ? back_at(net, 0) : net->n_layers - 1;
+    for (int i = 0; i < w->n && wisp_borders; i++) /* looked at, and nobody's from now on */
+        if (w->items[i].last == (moment ? moment - 1 : last))
+            wisp_cut_begin(place(w, i), w->items[i].bytes);
+    for (int i = 0; i < w->n && wisp_borders; i++)
+        if (w->items[i].first == moment) open_part(w, i);
+}
+
+wisp_status wisp_work_alloc(struct wisp_net *net, int threads, wisp_error *err)
+{
+    struct wisp_work *w = &net->work;
+    wisp_status st = w->items ? WISP_OK : wisp_work_plan(net, threads, err);
+    if (st != WISP_OK) return st;
+    w->block = wisp_alloc(w->bytes, 1);
+    w->kept_block = w->kept ? wisp_zalloc(w->kept, 1) : NULL;
+    if (!w->block || (w->kept && !w->kept_block))
+        return wisp_fail_mem(err, w->bytes + w->kept, "the values of a batch");
+    struct wisp_cut kept = wisp_cut_of(w->kept_block, w->kept, WISP_CUT_KEEP);
+    for (int i = 0; i < net->n_layers; i++) {
+        struct wisp_layer *l = &net->layers[i];
+        l->scratch = place(w, w->scratch[i]);
+        l->thread_scratch = place(w, w->threads[FORWARD][i]);
+        parts_bytes(l->thread_floats, 1, &l->thread_apart);
+        if (w->kept) l->kept = wisp_cut_take(&kept, l->kept_floats, sizeof *l->kept);
+        if (i == 0) continue;
+        net->acts[i].x = place(w, w->x[i]);
+        net->acts[i].g = net->sizes.training ? place(w, w->g[i]) : NULL;
+    }
+    return WISP_OK;
+}
+
+void wisp_work_threads(struct wisp_net *net, int layer, bool back)
+{
+    net->layers[layer].thread_scratch = place(&net->work, net->work.threads[back][layer]);
+}
+
+float *wisp_work_aside(const struct wisp_net *net, int layer, int input)
+{
+    return place(&net->work, net->work.aside[layer * WISP_MAX_FROM + input]);
+}
