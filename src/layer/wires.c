@@ -211,26 +211,11 @@ static void wire_radix(int32_t *to, size_t fan, size_t o, const struct wisp_laye
     sort(to, fan);
 }
 
-/* Floyd's choice of 'fan' out of n: a number from 0 .. last, and if it is there already, last
- * itself, which is not; for the last 'fan' values of last. */
-static void wire_random(int32_t *to, size_t fan, size_t o, const struct wisp_layer *l,
-                        uint64_t seed)
-{
-    uint64_t stream = wisp_stream(WISP_STREAM_WIRES, (uint64_t)l->number);
-    for (size_t k = 0; k < fan; k++) {
-        size_t last = l->n_in - fan + k, at = k;
-        int32_t id = (int32_t)wisp_rand_below(seed, stream, o * fan + k, last + 1);
-        while (at > 0 && to[at - 1] > id) at--;
-        if (at > 0 && to[at - 1] == id) at = k, id = (int32_t)last; /* above all others */
-        memmove(to + at + 1, to + at, (k - at) * sizeof *to);
-        to[at] = id;
-    }
-}
-
 static void wire(const struct wisp_layer *l, uint64_t seed)
 {
     struct wisp_param *inputs = &l->params[l->n_params - 1];
     const struct wisp_mtx *m = l->own;
+    const uint64_t stream = wisp_stream(WISP_STREAM_WIRES, (uint64_t)l->number);
     size_t fan = inputs->cols;
     if (m) {
         memcpy(inputs->ids, m->e.in, inputs->n * sizeof *inputs->ids);
@@ -239,7 +224,7 @@ static void wire(const struct wisp_layer *l, uint64_t seed)
     }
     for (size_t o = 0; o < l->n_out && !(l->given & OF_FILE); o++) {
         if (l->arg[FORM] == RADIX) wire_radix(inputs->ids + o * fan, fan, o, l);
-        else wire_random(inputs->ids + o * fan, fan, o, l, seed);
+        else wisp_choose((uint32_t *)inputs->ids + o * fan, fan, l->n_in, seed, stream, o * fan);
     }
 }
 

@@ -107,24 +107,15 @@ static void butterfly(uint32_t *in, const struct wisp_radix *r, size_t l, uint32
     }
 }
 
-/* 32 of n without repetition, each set as likely as any other (Floyd): the k-th draw is from
- * 0 .. last, and 'last' itself stands in for one that is there already. */
-static void draw(uint32_t *in, const struct wisp_radix *r, size_t l, uint32_t o)
+void wisp_choose(uint32_t *to, size_t n, size_t all, uint64_t seed, uint64_t stream, uint64_t first)
 {
-    uint32_t n = 0;
-    for (uint32_t last = r->n_neurons - DEGREE; last < r->n_neurons; last++) {
-        uint32_t id =
-            (uint32_t)wisp_rand_below(r->seed, wisp_stream(WISP_STREAM_RADIX, (uint64_t)l),
-                                      (uint64_t)o * DEGREE + n, (uint64_t)last + 1);
-        uint32_t at = 0;
-        while (at < n && in[at] < id) at++;
-        if (at < n && in[at] == id) {
-            id = last; /* above all before */
-            at = n;
-        }
-        memmove(in + at + 1, in + at, (n - at) * sizeof *in);
-        in[at] = id;
-        n++;
+    for (size_t k = 0; k < n; k++) {
+        size_t last = all - n + k, at = k;
+        uint32_t id = (uint32_t)wisp_rand_below(seed, stream, first + k, last + 1);
+        while (at > 0 && to[at - 1] > id) at--;
+        if (at > 0 && to[at - 1] == id) at = k, id = (uint32_t)last; /* above all others */
+        memmove(to + at + 1, to + at, (k - at) * sizeof *to);
+        to[at] = id;
     }
 }
 
@@ -138,7 +129,9 @@ wisp_status wisp_radix_layer(uint64_t *start, uint32_t *in, const struct wisp_ra
                          r->n_layers);
     for (uint64_t o = 0; o <= r->n_neurons; o++) start[o] = o * DEGREE;
     if (r->random) {
-        for (uint32_t o = 0; o < r->n_neurons; o++) draw(in + (size_t)o * DEGREE, r, l, o);
+        const uint64_t stream = wisp_stream(WISP_STREAM_RADIX, (uint64_t)l);
+        for (size_t at = 0; at < (size_t)r->n_neurons * DEGREE; at += DEGREE)
+            wisp_choose(in + at, DEGREE, r->n_neurons, r->seed, stream, at);
         return WISP_OK;
     }
     size_t n = 2 * (size_t)r->n_neurons + r->n_neurons / OF_CLASS;

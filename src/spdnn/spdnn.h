@@ -125,6 +125,12 @@ wisp_status wisp_radix_net(struct wisp_spnet **out, const struct wisp_radix *r,
 wisp_status wisp_radix_layer(uint64_t *start, uint32_t *in, const struct wisp_radix *r, size_t l,
                              wisp_error *err);
 
+/* n of 0 .. all-1 without repetition, ascending, each set as likely as any other (Floyd): the k-th
+ * draw, random number first + k of the stream, is from 0 .. all - n + k, and that last one stands
+ * in for one that is there already. */
+void wisp_choose(uint32_t *to, size_t n, size_t all, uint64_t seed, uint64_t stream,
+                 uint64_t first);
+
 /* ---- their inputs (images.c) ---- */
 
 struct wisp_images {  /* what making them found */
