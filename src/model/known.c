@@ -70,8 +70,12 @@ static wisp_status run_wires(const struct wisp_known *k, struct wisp_wires *out,
         own->tried = true;
     }
     const struct wisp_file_known state = wisp_file_known(&own->state, false);
-    wisp_status st = file_wires(&state.known, out, l, err);
-    if (st != WISP_OK || out->n_out || !own->run->init) return st;
+    wisp_error why = { 0 };
+    wisp_status st = file_wires(&state.known, out, l, &why);
+    if (st != WISP_OK)
+        return wisp_fail(err, st, "the checkpoint of %s: %s; train without --resume",
+                         own->run->path, why.text);
+    if (out->n_out || !own->run->init) return st;
     const struct wisp_net_known init = wisp_net_known(&own->run->init->net);
     return net_wires(&init.known, out, l, err);
 }

@@ -138,6 +138,37 @@ static void test_nets(const wisp_data *d)
     wisp_sparse_free(net);
 }
 
+/* The Graph Challenge's own layers, from their files, trained for some steps. */
+static void test_official(void)
+{
+    enum { DEEP = 12 };
+    TEST("deep models: 12 layers of the challenge's files, trained, run as it runs them");
+    const char *data = getenv("WISP_DATA"), *home = getenv("HOME");
+    char folder_of[300], first[400], net[DEEP * 400];
+    size_t at = 0;
+    snprintf(folder_of, sizeof folder_of, "%s%s/graphchallenge/neuron1024",
+             data   ? data
+             : home ? home
+                    : "",
+             data ? "" : "/.cache/wisp-data");
+    snprintf(first, sizeof first, "%s/n1024-l1.tsv", folder_of);
+    if (access(first, R_OK) != 0 || strcspn(folder_of, " ,()#=") < strlen(folder_of)) {
+        SKIP("no graphchallenge in $WISP_DATA; run ../shared/data/unpack graphchallenge");
+        return;
+    }
+    for (int i = 1; i <= DEEP; i++)
+        at += (size_t)snprintf(net + at, sizeof net - at,
+                               "sparse file=%s/n1024-l%d.tsv bias=-0.05, relu, clip 32\n",
+                               folder_of, i);
+    wisp_data *d = rig_synth(300, 1024, LABELS, 1);
+    put_file("deep.net", net);
+    CHECK(rig_train(ctx, d, "deep.net", "epochs 1 values raw lr 1e-4", 0, model, NULL) == WISP_OK,
+          "%s", err.text);
+    check_model(model, d, "the challenge");
+    unlink("deep.net");
+    wisp_data_free(d);
+}
+
 static void test_refused(const wisp_data *d)
 {
     static const struct {
@@ -196,6 +227,7 @@ int main(void)
     wisp_data *d = rig_synth(300, FEATURES, LABELS, 1);
     write_files();
     test_nets(d);
+    test_official();
     test_refused(d);
     test_memory(d);
     unlink("mask"), unlink("file");

@@ -286,6 +286,63 @@ static void test_same_as_random(const wisp_data *d)
     unlink("any");
 }
 
+/* The checkpoint with one number of a tensor changed, and sums that fit. */
+static void change_state(const char *name, size_t at, int64_t to)
+{
+    char path[80];
+    struct wisp_tensor_file f;
+    snprintf(path, sizeof path, "%s.state", model);
+    CHECK(wisp_tensor_file_open(&f, NULL, path, &err) == WISP_OK, "%s", err.text);
+    const struct wisp_tensor *t = wisp_tensor_file_find(&f, name);
+    CHECK(t, "there is no '%s'", name);
+    if (t) {
+        void *data = malloc(t->bytes);
+        memcpy(data, t->data, t->bytes);
+        if (t->dtype == WISP_I64) ((int64_t *)data)[at] = to;
+        else ((int32_t *)data)[at] = (int32_t)to;
+        ((struct wisp_tensor *)t)->data = data;
+        CHECK(wisp_tensor_file_write(path, f.tensors, f.n_tensors, f.meta, f.n_meta, NULL, &err) ==
+                  WISP_OK,
+              "%s", err.text);
+        free(data);
+    }
+    wisp_tensor_file_close(&f);
+}
+
+static void test_checkpoint(const wisp_data *d)
+{
+    static const struct {
+        const char *name;
+        size_t at;
+        int64_t to;
+        const char *text;
+    } bad[] = {
+        { "0.sparse.inputs", 0, -1, "the connections '0.sparse.inputs' cannot be of a run" },
+        { "0.sparse.inputs", 0, FEATURES, "the connections '0.sparse.inputs' cannot be of a run" },
+        { "2.sparse.inputs", 9, 0, "the connections '2.sparse.inputs' cannot be of a run" },
+        { "0.sparse.start", 0, 1, "'0.sparse.start' must ascend from 0" },
+        { "0.sparse.start", HIDDEN, 1, "'0.sparse.start' must ascend from 0" },
+        { "2.sparse.start", 3, INT64_MAX, "'2.sparse.start' must ascend from 0" },
+    };
+    TEST("masks: a checkpoint with connections that cannot be is refused");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_files();
+        unlink(model);
+        CHECK(rig_train(ctx, d, ragged, "epochs 3", 1, model, NULL) == WISP_ESTOPPED, "%s",
+              err.text);
+        change_state(bad[i].name, bad[i].at, bad[i].to);
+        wisp_status st = rig_train(ctx, d, ragged, "epochs 3 resume yes", 0, model, NULL);
+        CHECK((st == WISP_EMODEL || st == WISP_EINVAL) && strstr(err.text, bad[i].text) &&
+                  strstr(err.text, model),
+              "%s: %d '%s'", bad[i].name, st, err.text);
+    }
+    char path[80];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s.state%s", model, i ? ".1" : "");
+        unlink(path);
+    }
+}
+
 /* ---- files ---- */
 
 static bool score(float *scores, const struct wisp_model *m, const wisp_data *d)
@@ -464,6 +521,7 @@ int main(void)
     test_turns();
     test_refused();
     test_runs(d);
+    test_checkpoint(few);
     test_same_as_random(d);
     test_file(d);
     test_memory(few);
