@@ -489,7 +489,7 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
     const struct wisp_file_known known = wisp_file_known(f, true);
     struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH, .known = &known.known };
     wisp_error why = { 0 };
-    st = wisp_net_plan(&m->net, m->spec, n_features, n_labels, &sizes, &why);
+    st = wisp_net_plan_text(&m->net, m->spec, "net", n_features, n_labels, &sizes, &why);
     if (st == WISP_ENOMEM) return wisp_fail_as(err, st, &why);
     if (st != WISP_OK) return wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "%.400s", why.text);
     st = map_starts(&m->net.list, ld, err);

@@ -17,8 +17,7 @@ enum { MOST_FILE = 1 << 16 };
 
 /* ---- one line ---- */
 
-/* Adds a line to 'to' (at 'at'), blank runs as one blank; a comma where the line before has none.
- */
+/* Adds a line at to[at], blank runs as one blank; a comma where the line before has none. */
 static size_t add_line(char *to, size_t at, const char *p, size_t n)
 {
     while (n && strchr(" \t\r", p[n - 1])) n--;

@@ -287,7 +287,8 @@ static void test_unknown(const wisp_data *d)
     TEST("params: a model of a kind that is not there");
     train(d, "epochs 1", 0, model);
     wisp_layer_kind_more = NULL;
-    CHECK(wisp_model_load(&m, model, &err) == WISP_EMODEL && strstr(err.text, "no layer 'odd'"),
+    CHECK(wisp_model_load(&m, model, &err) == WISP_EMODEL &&
+              strstr(err.text, "model: net:1:26: there is no layer 'odd'"),
           "%s", err.text);
     wisp_layer_kind_more = &kind;
 }
