@@ -279,7 +279,7 @@ static void test_hogwild(const struct wisp_kernels *k)
     for (int o = 0; o < 3; o++) {
         struct rig a, b;
         double loss[2][STEPS];
-        if (!rig_init(&a, k, 1, 4242, 1, true) || !rig_init(&b, k, 1, 4242, 1, true)) return;
+        if (!rig_init(&a, k, 1, 4243, 1, true) || !rig_init(&b, k, 1, 4243, 1, true)) return;
         steps(&a, optimizers[o], lr[o], loss[0], STEPS);
         steps(&b, optimizers[o], lr[o], loss[1], STEPS);
         CHECK(memcmp(loss[0], loss[1], sizeof loss[0]) == 0 &&
