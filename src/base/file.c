@@ -169,14 +169,17 @@ void wisp_abandon(void)
         if (atomic_load(&temporaries[i].there)) unlink(temporaries[i].path);
 }
 
-/* A new temporary, locked.  Another one's sweep may come between making and locking it: then it is
- * locked, or gone, and the next number is tried.  Waiting for a lock could be waiting for ever. */
+/* A new temporary, locked, and noted before it is there: a signal may come at any time.  Another
+ * one's sweep may come between making and locking it: then it is locked, or gone, and the next
+ * number is tried.  Waiting for a lock could be waiting for ever. */
 static int open_temp(char *temp, size_t room, const char *target, mode_t mode)
 {
     static atomic_int number;
     for (int tries = 0; tries < 1000; tries++) {
         snprintf(temp, room, "%s.tmp%d-%d", target, (int)getpid(), atomic_fetch_add(&number, 1));
+        note_temporary(temp);
         int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+        if (fd < 0) forget_temporary(temp); /* errno stays: no call is made */
         if (fd < 0 && errno == EEXIST) continue;
         if (fd < 0) return fd;
         struct stat st;
@@ -185,6 +188,7 @@ static int open_temp(char *temp, size_t room, const char *target, mode_t mode)
         const bool busy = locked != 0 && errno == EWOULDBLOCK;
         if (!busy && (fstat(fd, &st) != 0 || st.st_nlink > 0)) return fd;
         if (busy) unlink(temp);
+        forget_temporary(temp);
         close(fd);
         errno = EEXIST;
     }
@@ -221,7 +225,6 @@ static wisp_status create(struct wisp_out **out, const char *path, bool own, wis
         wisp_out_abort(o);
         return WISP_EIO;
     }
-    note_temporary(o->temp);
     *out = o;
     return WISP_OK;
 }
