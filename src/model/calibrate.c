@@ -300,7 +300,7 @@ static wisp_status collect_sparse(struct wisp_pairs *p, struct wisp_scorer *s,
         st = wisp_scorer_run(s, d, ids, n, err);
         if (st == WISP_OK) collect(p, s);
     }
-    wisp_sparse_clear(&s->sparse);
+    wisp_shortlist_clear(&s->shortlist);
     s->card = card;
     return st;
 }

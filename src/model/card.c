@@ -113,7 +113,7 @@ wisp_status wisp_scorer_use_card(struct wisp_scorer *s, struct wisp_cuda_trainer
 {
     struct wisp_cuda_net net;
     struct wisp_cuda_hidden *layers = NULL;
-    if (s->sparse.votes) return wisp_not_on_card(err, "sparse prediction");
+    if (s->shortlist.votes) return wisp_not_on_card(err, "sparse prediction");
     if (s->k > MOST_K) return wisp_not_on_card(err, "prediction of more than 64 labels a row");
     wisp_status st = wisp_card_check(s->m, err);
     if (st == WISP_OK) st = wisp_cuda_open(&s->cuda, err);

@@ -7,7 +7,7 @@
 #include "model/calibrate.h"
 #include "model/file.h"
 #include "model/net.h"
-#include "model/sparse.h"
+#include "model/shortlist.h"
 #include "model/votes.h"
 
 enum { WISP_EXACT, WISP_SPARSE, WISP_N_WAYS }; /* of prediction */
@@ -76,8 +76,8 @@ struct wisp_scorer {
     float *scratch, *thread_scratch;
     int32_t *labels; /* (WISP_SCORE_BATCH, k) */
     float *scores;
-    struct wisp_sparse sparse; /* votes NULL: all rows are scored */
-    uint64_t n_scored;         /* rows scored so far, over all samples */
+    struct wisp_shortlist shortlist; /* votes NULL: all rows are scored */
+    uint64_t n_scored;               /* rows scored so far, over all samples */
     const struct wisp_cuda *cuda;
     struct wisp_cuda_scorer *card; /* NULL: on the CPU */
     bool ranks;                    /* on a card: scores are logits, nobody looks at them */

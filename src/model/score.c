@@ -53,14 +53,14 @@ wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err)
 {
     const struct wisp_model *m = s->m;
     if (!m->votes.start) return wisp_no_index(err);
-    return wisp_sparse_init(&s->sparse, &m->votes, s->ctx, m->label_rows, m->net.n_labels,
-                            WISP_SCORE_BATCH, s->k, err);
+    return wisp_shortlist_init(&s->shortlist, &m->votes, s->ctx, m->label_rows, m->net.n_labels,
+                               WISP_SCORE_BATCH, s->k, err);
 }
 
 void wisp_scorer_clear(struct wisp_scorer *s)
 {
     if (s->card) s->cuda->free_scorer(s->card);
-    wisp_sparse_clear(&s->sparse);
+    wisp_shortlist_clear(&s->shortlist);
     wisp_net_clear(&s->net);
     wisp_layout_clear(&s->layout);
     wisp_free(s->scratch);
@@ -91,9 +91,9 @@ static wisp_status run_cpu(struct wisp_scorer *s, wisp_error *err)
     wisp_status st = wisp_net_hidden(&s->net, &step, err);
     if (st != WISP_OK) return st;
     const float *h = wisp_net_last(&s->net)->x;
-    if (s->sparse.votes) {
-        s->n_scored += wisp_sparse_topk(&s->sparse, wisp_net_output(&s->net), s->m->loss,
-                                        step.batch, h, s->k, s->labels, s->scores);
+    if (s->shortlist.votes) {
+        s->n_scored += wisp_shortlist_topk(&s->shortlist, wisp_net_output(&s->net), s->m->loss,
+                                           step.batch, h, s->k, s->labels, s->scores);
         return WISP_OK;
     }
     size_t n = step.batch->n;

@@ -1,5 +1,5 @@
 /* Sparse prediction. */
-#include "model/sparse.h"
+#include "model/shortlist.h"
 #include "base/mem.h"
 #include "hash/best.h"
 
@@ -29,12 +29,12 @@ static void most_frequent(int32_t *out, size_t n, const int64_t *rows, size_t n_
     }
 }
 
-wisp_status wisp_sparse_init(struct wisp_sparse *s, const struct wisp_votes *votes,
-                             struct wisp_context *ctx, const int64_t *label_rows, size_t n_labels,
-                             size_t batch, size_t k, wisp_error *err)
+wisp_status wisp_shortlist_init(struct wisp_shortlist *s, const struct wisp_votes *votes,
+                                struct wisp_context *ctx, const int64_t *label_rows,
+                                size_t n_labels, size_t batch, size_t k, wisp_error *err)
 {
     size_t threads = (size_t)wisp_pool_threads(ctx->pool), room = candidates_for(n_labels, k);
-    *s = (struct wisp_sparse){ .votes = votes, .ctx = ctx, .candidates = room };
+    *s = (struct wisp_shortlist){ .votes = votes, .ctx = ctx, .candidates = room };
     s->elections = wisp_zalloc(threads, sizeof *s->elections);
     s->rows = wisp_alloc(threads * room, sizeof *s->rows);
     s->scores = wisp_alloc(threads * room, sizeof *s->scores);
@@ -48,11 +48,11 @@ wisp_status wisp_sparse_init(struct wisp_sparse *s, const struct wisp_votes *vot
     for (size_t i = 0; st == WISP_OK && i < threads; i++, s->n_elections++)
         st = wisp_election_init(&s->elections[i], VOTERS, EACH, err);
     if (st == WISP_OK) most_frequent(s->frequent, s->n_frequent, label_rows, n_labels);
-    else wisp_sparse_clear(s);
+    else wisp_shortlist_clear(s);
     return st;
 }
 
-void wisp_sparse_clear(struct wisp_sparse *s)
+void wisp_shortlist_clear(struct wisp_shortlist *s)
 {
     for (size_t i = 0; i < s->n_elections; i++) wisp_election_clear(&s->elections[i]);
     wisp_free(s->elections);
@@ -61,11 +61,11 @@ void wisp_sparse_clear(struct wisp_sparse *s)
     wisp_free(s->keys);
     wisp_free(s->frequent);
     wisp_free(s->scored);
-    *s = (struct wisp_sparse){ 0 };
+    *s = (struct wisp_shortlist){ 0 };
 }
 
 struct job {
-    struct wisp_sparse *s;
+    struct wisp_shortlist *s;
     const struct wisp_query *q;
     const struct wisp_loss *loss;
     size_t k;
@@ -76,7 +76,7 @@ struct job {
 /* The rows to score for sample i: those elected, and frequent ones where they are fewer than k. */
 static size_t choose(int32_t *rows, const struct job *j, size_t i, int thread)
 {
-    const struct wisp_sparse *s = j->s;
+    const struct wisp_shortlist *s = j->s;
     const struct wisp_query *q = j->q;
     size_t n = wisp_votes_elect(rows, &s->elections[thread], s->votes, q->xi + q->xp[i],
                                 q->xv + q->xp[i], q->xp[i + 1] - q->xp[i], s->candidates);
@@ -111,9 +111,9 @@ static void predict(void *arg, size_t i, int thread)
     j->s->scored[i] = n;
 }
 
-uint64_t wisp_sparse_topk(struct wisp_sparse *s, const struct wisp_layer *out,
-                          const struct wisp_loss *loss, const struct wisp_batch *b, const float *h,
-                          size_t k, int32_t *labels, float *scores)
+uint64_t wisp_shortlist_topk(struct wisp_shortlist *s, const struct wisp_layer *out,
+                             const struct wisp_loss *loss, const struct wisp_batch *b,
+                             const float *h, size_t k, int32_t *labels, float *scores)
 {
     struct wisp_query q = {
         .n = b->n, .h = h, .xp = b->xp, .xi = b->xi, .xv = b->xv, .rows = wisp_layer_matrix(out)

@@ -3,14 +3,14 @@
  *
  * Scores of labels that were not looked at are unknown: probabilities of a softmax are shares
  * among the rows that were.  A sample that no feature speaks for gets the most frequent labels. */
-#ifndef WISP_MODEL_SPARSE_H
-#define WISP_MODEL_SPARSE_H
+#ifndef WISP_MODEL_SHORTLIST_H
+#define WISP_MODEL_SHORTLIST_H
 
 #include "layer/layer.h"
 #include "layer/loss.h"
 #include "hash/votes.h"
 
-struct wisp_sparse {
+struct wisp_shortlist {
     const struct wisp_votes *votes;
     struct wisp_context *ctx;
     size_t candidates;               /* rows scored for a sample, at most */
@@ -25,13 +25,13 @@ struct wisp_sparse {
 };
 
 /* label_rows (n_labels): training rows of each label.  k: most that topk will be asked for. */
-wisp_status wisp_sparse_init(struct wisp_sparse *s, const struct wisp_votes *votes,
-                             struct wisp_context *ctx, const int64_t *label_rows, size_t n_labels,
-                             size_t batch, size_t k, wisp_error *err);
-void wisp_sparse_clear(struct wisp_sparse *s);
+wisp_status wisp_shortlist_init(struct wisp_shortlist *s, const struct wisp_votes *votes,
+                                struct wisp_context *ctx, const int64_t *label_rows,
+                                size_t n_labels, size_t batch, size_t k, wisp_error *err);
+void wisp_shortlist_clear(struct wisp_shortlist *s);
 /* As wisp_output_topk; b has the samples' features.  Returns the rows scored in all. */
-uint64_t wisp_sparse_topk(struct wisp_sparse *s, const struct wisp_layer *out,
-                          const struct wisp_loss *loss, const struct wisp_batch *b, const float *h,
-                          size_t k, int32_t *labels, float *scores);
+uint64_t wisp_shortlist_topk(struct wisp_shortlist *s, const struct wisp_layer *out,
+                             const struct wisp_loss *loss, const struct wisp_batch *b,
+                             const float *h, size_t k, int32_t *labels, float *scores);
 
 #endif
