@@ -14,17 +14,15 @@
 
 enum { WISP_MAX_RANK = 4, WISP_PARAM_NAME = 58 };
 
-enum wisp_role {               /* of a parameter */
-                 WISP_TRAINED, /* moved by the optimiser */
-                 WISP_STATE,   /* numbers that the layer keeps itself, such as running means */
-                 WISP_FIXED,   /* ids of fixed connections */
-                 WISP_STARTS   /* where rows of different lengths begin */
+/* Of a parameter. */
+enum wisp_role {
+    WISP_TRAINED, /* moved by the optimiser */
+    WISP_STATE,   /* numbers that the layer keeps itself, such as running means */
+    WISP_FIXED,   /* ids of fixed connections */
+    WISP_STARTS   /* where rows of different lengths begin */
 };
-enum wisp_by { /* what the first dimension counts: where it may grow */
-               WISP_BY_NONE,
-               WISP_BY_FEATURE,
-               WISP_BY_LABEL
-};
+/* What the first dimension counts: where it may grow. */
+enum wisp_by { WISP_BY_NONE, WISP_BY_FEATURE, WISP_BY_LABEL };
 
 struct wisp_param {
     size_t rows, cols; /* dim[0], and the product of the others: an update moves a row */
@@ -112,9 +110,10 @@ static inline struct wisp_shape wisp_flat(size_t units)
 }
 bool wisp_same_shape(struct wisp_shape a, struct wisp_shape b);
 
-enum wisp_form { /* how a value lies in memory; what a kind takes is a set of these */
-                 WISP_ROWS = 1, /* the batch's own lists: value 0 */
-                 WISP_FLAT = 2  /* (n, units), units in the order of dim */
+/* How a value lies in memory; what a kind takes is a set of these. */
+enum wisp_form {
+    WISP_ROWS = 1, /* the batch's own lists: value 0 */
+    WISP_FLAT = 2  /* (n, units), units in the order of dim */
 };
 
 struct wisp_act { /* a value: the result of one layer, read by any number of others; value 0 is the
@@ -171,13 +170,9 @@ struct wisp_head {
                         wisp_error *err);
 };
 
-enum {                  /* wisp_layer_kind.uses */
-       WISP_USES_X = 1, /* backward looks at what it read */
-       WISP_USES_Y = 2, /* backward looks at its result */
-       WISP_IN_PLACE =
-           4 /* its result may lie over its first input, and that one's gradient over its
-                         own */
-};
+/* wisp_layer_kind.uses: what the way back looks at, and whether a result may lie over the first
+ * input (and that one's gradient over its own). */
+enum { WISP_USES_X = 1, WISP_USES_Y = 2, WISP_IN_PLACE = 4 };
 
 struct wisp_layer_kind {
     const char *name, *what;
