@@ -287,7 +287,7 @@ static wisp_status value_of(int *out, const struct reader *r, struct word w)
 static wisp_status join(char out[WISP_LAYER_NAME], const struct reader *r, size_t at,
                         const char *outer, int number, const char *name)
 {
-    char whole[3 * WISP_LAYER_NAME];
+    char whole[WISP_LAYER_NAME];
     int n = snprintf(whole, sizeof whole, "%s.%d.%s", outer, number, name);
     if (n >= WISP_LAYER_NAME)
         return FAIL(r, at, "the name %s has %d characters with its repeat, expected at most %d",

@@ -25,13 +25,16 @@ static const char *show(const struct wisp_said *s, int n)
     return out;
 }
 
+static const struct wisp_layer_kind *(*kinds)(size_t i) = wisp_layer_kind_at;
+
+/* want NULL: it is refused. */
 static void says(const char *text, const char *want)
 {
     struct wisp_said *s;
     int n;
-    wisp_status st = wisp_say_net(&s, &n, text, "--net", wisp_layer_kind_at, &err);
-    CHECK(st == WISP_OK, "'%s': %s", text, err.text);
-    if (st == WISP_OK)
+    wisp_status st = wisp_say_net(&s, &n, text, "--net", kinds, &err);
+    CHECK((st == WISP_OK) == !!want, "'%s': %s", text, err.text);
+    if (st == WISP_OK && want)
         CHECK(strcmp(show(s, n), want) == 0, "'%s':\n  %s\n  %s", text, show(s, n), want);
     wisp_free(s);
 }
@@ -88,8 +91,53 @@ static void test_meaning(void)
          "input(8)<0 relu<1 dense(8)<2 relu<3 dense(8)<4 relu<5 output<6");
 }
 
+/* A kind that has arguments and reads several values. */
+static const struct wisp_layer_kind *with_mix(size_t i)
+{
+    static const struct wisp_arg args[] = {
+        { .name = "how", .type = WISP_ARG_WORD, .words = "sum|max|least" },
+        { .name = "share", .type = WISP_ARG_REAL, .most = 1, .fallback = "0.25" },
+        { .name = NULL },
+    };
+    static const struct wisp_layer_kind mix = {
+        .name = "mix", .args = args, .least_from = 1, .most_from = 3
+    };
+    return i ? wisp_layer_kind_at(i - 1) : &mix;
+}
+
+static void test_mixed(void)
+{
+    TEST("say: arguments, then names of values");
+    kinds = with_mix;
+    says("input 8 as a, mix max", "a:input(8)<0 mix(1,0.25)<1 output<2");
+    says("input 8 as a, mix sum a", "a:input(8)<0 mix(0,0.25)<1+1 output<2");
+    says("input 8 as sum, mix least 0.5 sum sum", "sum:input(8)<0 mix(2,0.5)<1+1+1 output<2");
+    says("input 8 as a, mix max a 0.5", "a:input(8)<0 mix(1,0.5)<1+1 output<2");
+    says("input 8 as a, mix a=1 how=max", NULL);
+    says("input 8 as a, mix max 2 a", NULL);
+    says("input 8 as a, mix a max", NULL);
+    says("input 8 as a, mix max a a a", NULL);
+    kinds = wisp_layer_kind_at;
+}
+
+/* Numbers of as many digits as there is room for. */
+static void test_digits(void)
+{
+    char text[100] = "input ";
+    TEST("say: long numbers");
+    memset(text + 6, '0', 62);
+    strcpy(text + 6 + 62, "8");
+    says(text, "input(8)<0 output<1");
+    strcat(text, " ");
+    memmove(text + 7, text + 6, 65);
+    text[6] = '0';
+    says(text, NULL);
+}
+
 int main(void)
 {
     test_meaning();
+    test_mixed();
+    test_digits();
     return test_end();
 }
