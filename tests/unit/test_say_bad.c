@@ -241,6 +241,7 @@ static const struct bad names[] = {
     { "input 8, from a", 1, 15,
       "there is no value 'a' before this place; 'as NAME' behind a layer names what it gives" },
     { "input 8, from a, relu as a", 1, 15, "there is no value 'a' before this place" },
+    { "input 8, 2 x left (relu), add lfet", 1, 31, "before this place; 'as NAME' behind a layer" },
     { "input 8 as left, relu, add lfet", 1, 28,
       "there is no value 'lfet' before this place; did you mean 'left'?" },
     { "input 8 as left, relu, add Left", 1, 28, "did you mean 'left'?" },
@@ -454,6 +455,7 @@ static const struct bad characters[] = {
     { "input 8, \377\376", 1, 10, "there is no layer '?\?'" },
     { "\357\273\277input 8", 1, 1, "there is no layer '?\?\?input'" },
     { "input 8, relu;", 1, 10, "there is no layer 'relu;'; did you mean 'relu'?" },
+    { "input 8, ~relu~", 1, 10, "there is no layer '~relu~'; did you mean 'relu'?" },
     { "input 8, {relu}", 1, 10, "there is no layer '{relu}'" },
     { "input 8, -> relu", 1, 10, "expected a layer, or a repeat" },
     { "input 8, .", 1, 10, "expected a layer, or a repeat" },
@@ -538,6 +540,9 @@ static void test_limits(void)
     CHECK(plan("input 524288 as a, concat a") == WISP_OK, "%s", err.text);
     CHECK(plan("input 8 as a, add a a a a a a a") == WISP_OK, "%s", err.text);
 
+    refuse_one(many("sparse mask=", "x", 256, ", relu"), 1, 13,
+               "'sparse' needs mask: the name of a file, of at most 255 characters; found 'xxxx");
+    refuse_one(many("sparse mask=none/", "x", 200, ", relu"), 1, 1, "none/xx");
     const clock_t begun = clock();
     refuse_one(many("input 8, 4096 x b (relu", ", as n%d", 6000, ")"), 1, 42706,
                "more than 16384 layers, names and repeats");
