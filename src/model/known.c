@@ -2,8 +2,6 @@
 #include "model/known.h"
 #include "model/train.h"
 
-#include <string.h>
-
 /* ---- of a net ---- */
 
 static wisp_status net_wires(const struct wisp_known *k, struct wisp_wires *out,
@@ -11,9 +9,7 @@ static wisp_status net_wires(const struct wisp_known *k, struct wisp_wires *out,
 {
     const struct wisp_net *net = ((const struct wisp_net_known *)k)->net;
     (void)err;
-    if (l->number >= net->n_layers) return WISP_OK;
-    const struct wisp_layer *same = &net->layers[l->number];
-    if (same->kind == l->kind && strcmp(same->file, l->file) == 0) *out = wisp_layer_wires(same);
+    if (l->number < net->n_layers) *out = wisp_layer_wires(&net->layers[l->number]);
     return WISP_OK;
 }
 

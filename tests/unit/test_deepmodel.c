@@ -182,6 +182,7 @@ static void test_refused(const wisp_data *d)
           "layer 3, 'dense': before it is a 'clip' without a 'relu'" },
         { "input 8, relu, clip 2, dense 4, relu", "values raw",
           "layer 6, 'output': before it is another 'clip' than before" },
+        { "input 8, relu, clip 0", "values raw", "layer 3, 'clip': a bound of 0, expected one" },
         { "input 8, relu, bn", "values raw",
           "layer 3, 'bn': it must follow weights at once to be part of them" },
     };

@@ -420,6 +420,13 @@ static void test_hostile(struct wisp_model *m)
     strcpy(inputs->name, "others");
     refused(m, "tensor '0.sparse.inputs' is missing");
     memcpy(inputs->name, name, sizeof name);
+    inputs->rank = 0;
+    refused(m, "'0.sparse.inputs' must be I32 of two dimensions");
+    inputs->rank = 1;
+    const size_t all = start->dim[0];
+    start->dim[0] = 1;
+    refused(m, "'0.sparse.inputs' must be I32 of two dimensions");
+    start->dim[0] = all;
     inputs->dim[0]--;
     refused(m, "must ascend from 0 to");
     inputs->dim[0]++;
@@ -474,11 +481,17 @@ static void test_file(const wisp_data *d)
         for (int i = 0; i < N * K; i++) CHECK(fabsf(was[i] - is[i]) < 1e-3f, "score %d", i);
     }
     wisp_model_free(again);
+    static const char *const others[] = {
+        "sparse mask=any, relu, sparse file=second.mtx bias=-0.25, relu",
+        "sparse mask=first.tsv, relu, relu, relu, relu, sparse mask=any",
+    };
     write_mask("any", FEATURES, HIDDEN, false, false);
-    wisp_status st =
-        rig_train(ctx, d, "sparse mask=any, relu, sparse file=second.mtx bias=-0.25, relu", more, 0,
-                  other, NULL);
-    CHECK(st == WISP_EMODEL && strstr(err.text, "its net is"), "another file: %d %s", st, err.text);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (i) write_mask("any", HIDDEN, WIDTH, false, false);
+        wisp_status st = rig_train(ctx, d, others[i], more, 0, other, NULL);
+        CHECK(st == WISP_EMODEL && strstr(err.text, "its net is"), "'%s': %d %s", others[i], st,
+              err.text);
+    }
     unlink("any");
     test_hostile(m);
     wisp_model_free(m);
