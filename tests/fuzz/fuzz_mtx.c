@@ -1,4 +1,4 @@
-/* Fuzzing MatrixMarket files: what is accepted makes a layer. */
+/* Fuzzing MatrixMarket files, and matrices in either form: what is accepted makes a layer. */
 #define FUZZ_NAME   "fuzz_mtx"
 #define FUZZ_ERRORS WISP_EFORMAT, WISP_ENOTSUP
 #define FUZZ_WORDS                                                                                 \
@@ -10,6 +10,9 @@
 
 #include "spdnn/mtx.h"
 
+enum { TURNED = 1, ANY = 2, OF_3 = 4 }; /* how: rows are inputs; either form; of 3 outputs */
+enum { N_IN = 4 };
+
 static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_error *err)
 {
     const char *path = fuzz_save("a.mtx", p, n);
@@ -17,8 +20,11 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
 
     struct wisp_mtx m;
     struct wisp_splayer l;
-    wisp_status st = wisp_mtx_read(&m, path, how & 1, err);
+    wisp_status st = how & ANY ? wisp_mtx_read_any(&m, path, N_IN, how & OF_3 ? 3 : 0, err)
+                               : wisp_mtx_read(&m, path, how & TURNED, err);
     if (!m.own.start != (st != WISP_OK)) fuzz_die("an error, and edges", err);
+    if (st == WISP_OK && how & ANY && (m.e.n_in != N_IN || (how & OF_3 && m.e.n_out != 3)))
+        fuzz_die("a matrix of another size", err);
     if (st == WISP_OK) {
         st = wisp_splayer_make(&l, &m.e, err);
         if (st != WISP_OK && st != WISP_ENOMEM) fuzz_die("edges that make no layer", err);
@@ -53,13 +59,21 @@ static const char *const seeds[] = {
     "%%MatrixMarket matrix coordinate real symmetric\n2 2 0\n",
     "%%MatrixMarket matrix coordinate real general more\n2 2 0\n",
     "%MatrixMarket\n",
+    "1 1\n4 3\n\n2 2\r\n",
+    "1\t1\t0.5\n4\t3\t-2\n2\t1\t1e-3",
+    "1 1 1\n1 1 2\n",
+    "1 1\n1 2 3\n",
+    "5 1\n",
+    "1 1048577\n",
+    "\1 1\n",
+    "\n \n",
     "",
 };
 
 static size_t fuzz_seed(uint8_t *to, size_t i)
 {
     const size_t n = sizeof seeds / sizeof *seeds;
-    return i < 2 * n ? fuzz_put(to, (unsigned)(i / n), seeds[i % n], strlen(seeds[i % n])) : 0;
+    return i < 8 * n ? fuzz_put(to, (unsigned)(i / n), seeds[i % n], strlen(seeds[i % n])) : 0;
 }
 
 #ifndef WISP_LIBFUZZER
