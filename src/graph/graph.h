@@ -106,7 +106,8 @@ static inline size_t wisp_units(struct wisp_shape s)
 }
 static inline struct wisp_shape wisp_flat(size_t units)
 {
-    return (struct wisp_shape){ 1, { units } };
+    struct wisp_shape s = { 1, { units } };
+    return s;
 }
 bool wisp_same_shape(struct wisp_shape a, struct wisp_shape b);
 
@@ -148,6 +149,8 @@ void wisp_arg_range(char out[WISP_ARG_RANGE], const struct wisp_arg *a);
 
 struct wisp_layer;
 struct wisp_step;
+struct wisp_precision;
+struct wisp_sampler;
 struct wisp_layer_sizes;
 struct wisp_pool;
 
@@ -194,6 +197,42 @@ struct wisp_layer_kind {
     wisp_status (*backward)(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
                             const struct wisp_act *out, wisp_error *err);
 };
+
+struct wisp_layer { /* one statement of a net; both devices read it */
+    const struct wisp_layer_kind *kind;
+    int number;                      /* place in the net, from 0 */
+    char name[WISP_LAYER_NAME];      /* "": it has none */
+    int n_from, from[WISP_MAX_FROM]; /* values it reads */
+    size_t n_in, n_out;              /* units of the first of them, and of its result */
+    double arg[WISP_MAX_ARGS];       /* by their places in the kind's table */
+    char file[WISP_FILE_NAME];       /* that it names; "": none */
+    unsigned given;                  /* bit i: argument i was */
+    int turn;                        /* layers of the same kind and first word before it */
+    void *own;                       /* what its kind keeps from plan on; NULL: nothing */
+    struct wisp_params *list;        /* of the net */
+    int n_params;
+    struct wisp_param *params;              /* its own, in the list */
+    const struct wisp_precision *precision; /* of its products, where it has a choice; NULL: fp32 */
+    struct wisp_sampler *sampler; /* who chooses its rows while training, borrowed; NULL: all */
+    bool trains;                  /* planned for training, whatever a step is for */
+    const float *raise; /* (n_out) added to the output layer's logits in steps; NULL: nothing */
+    /* scratch, asked for by plan, given by the net */
+    size_t scratch_floats, thread_floats; /* from forward to backward; of each thread in one call */
+    size_t kept_floats;                   /* from step to step; begins as zeros */
+    size_t thread_apart;                  /* floats from one thread's to the next */
+    float *scratch, *thread_scratch, *kept;
+};
+
+struct wisp_graph { /* what a device is handed of a net; everything stays the net's */
+    size_t n_features, n_labels;
+    int n_layers;                    /* the last one is the head */
+    const struct wisp_layer *layers; /* each reads only what those before it give */
+    const struct wisp_act *acts; /* (n_layers) the batch, then what each layer but the last gives */
+};
+static inline const struct wisp_layer *wisp_graph_head(const struct wisp_graph *g)
+{
+    return &g->layers[g->n_layers - 1];
+}
 
 /* ---- what a net says (say.c) ---- */
 

@@ -91,31 +91,6 @@ struct wisp_step { /* one batch on its way through the network */
     struct wisp_head_step head;
 };
 
-struct wisp_layer {
-    const struct wisp_layer_kind *kind;
-    int number;                      /* place in the net, from 0 */
-    char name[WISP_LAYER_NAME];      /* "": it has none */
-    int n_from, from[WISP_MAX_FROM]; /* values it reads */
-    size_t n_in, n_out;              /* units of the first of them, and of its result */
-    double arg[WISP_MAX_ARGS];       /* by their places in the kind's table */
-    char file[WISP_FILE_NAME];       /* that it names; "": none */
-    unsigned given;                  /* bit i: argument i was */
-    int turn;                        /* layers of the same kind and first word before it */
-    void *own;                       /* what its kind keeps from plan on; NULL: nothing */
-    struct wisp_params *list;        /* of the net */
-    int n_params;
-    struct wisp_param *params;              /* its own, in the list */
-    const struct wisp_precision *precision; /* of its products, where it has a choice; NULL: fp32 */
-    struct wisp_sampler *sampler; /* who chooses its rows while training, borrowed; NULL: all */
-    bool trains;                  /* planned for training, whatever a step is for */
-    const float *raise; /* (n_out) added to the output layer's logits in steps; NULL: nothing */
-    /* scratch, asked for by plan, given by the net */
-    size_t scratch_floats, thread_floats; /* from forward to backward; of each thread in one call */
-    size_t kept_floats;                   /* from step to step; begins as zeros */
-    size_t thread_apart;                  /* floats from one thread's to the next */
-    float *scratch, *thread_scratch, *kept;
-};
-
 struct wisp_layer_sizes { /* what plan may size scratch by */
     bool keep; /* values stay where they are to the end of a step, for whoever looks at them */
     size_t batch;

@@ -68,6 +68,13 @@ bool wisp_finite16(const void *halves, size_t n);
 /* Lets the parameters of 'to', which was planned alike, lie where those of 'from' do. */
 void wisp_net_lend(struct wisp_net *to, const struct wisp_net *from);
 
+/* For a device. */
+static inline struct wisp_graph wisp_net_graph(const struct wisp_net *net)
+{
+    return (struct wisp_graph){ net->n_features, net->n_labels, net->n_layers, net->layers,
+                                net->acts };
+}
+
 /* ---- the memory of a step ---- */
 
 /* Who needs what when, and where it will lie: net->work, all but its blocks. */
