@@ -12,6 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { WISP_MAX_RANK = 4, WISP_PARAM_NAME = 58 };
 
 /* Of a parameter. */
@@ -234,6 +238,16 @@ static inline const struct wisp_layer *wisp_graph_head(const struct wisp_graph *
     return &g->layers[g->n_layers - 1];
 }
 
+/* ---- layers that become parts of others (fuse.c) ---- */
+
+enum { WISP_FUSE_RELU = 1, WISP_FUSE_DROPOUT = 2 }; /* in the order in which they may follow */
+
+/* into (n_layers): who does the work of each layer, which is the layer itself, or one before it
+ * that gives nothing to anyone else.  is, takes (n_layers): which WISP_FUSE_* a layer is, and of
+ * which it can do the work; each device has its own. */
+void wisp_graph_fuse(int *into, const struct wisp_graph *g, const unsigned *is,
+                     const unsigned *takes);
+
 /* ---- what a net says (say.c) ---- */
 
 struct wisp_said { /* one layer */
@@ -255,5 +269,9 @@ wisp_status wisp_say_net(struct wisp_said **out, int *n, const char *text, const
 __attribute__((format(printf, 5, 6))) wisp_status wisp_say_fail(wisp_error *err, const char *where,
                                                                 const char *text, size_t at,
                                                                 const char *fmt, ...);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
