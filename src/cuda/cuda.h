@@ -7,6 +7,7 @@
 #ifndef WISP_CUDA_CUDA_H
 #define WISP_CUDA_CUDA_H
 
+#include "graph/graph.h"
 #include "graph/ids.h"
 #include "wisp/wisp.h"
 
@@ -18,48 +19,15 @@
 extern "C" {
 #endif
 
-enum { WISP_CUDA_VERSION = 5 }; /* of this interface */
+enum { WISP_CUDA_VERSION = 6 }; /* of this interface */
+
+/* How all of wisp says that a card cannot do something. */
+#define WISP_CUDA_LACKS "--device cuda: %s has no form for cards; use --device cpu"
 
 struct wisp_cuda_card {
     char name[128];
     int major, minor, n_multi;
     size_t free_bytes, total_bytes;
-};
-
-struct wisp_cuda_param { /* a parameter in host memory, as model's struct wisp_param */
-    size_t rows, cols;
-    float *w;
-    uint16_t *b16;
-    float *m, *v, *g2;
-    uint32_t *count;
-};
-
-/* The layers before the output layer, as the net line has them (layer/). */
-enum wisp_cuda_kind {
-    WISP_CUDA_KIND_INPUT,
-    WISP_CUDA_KIND_DENSE,
-    WISP_CUDA_KIND_SPARSE,
-    WISP_CUDA_KIND_RELU,
-    WISP_CUDA_KIND_DROPOUT
-};
-enum { WISP_CUDA_LAYERS = 255 }; /* most of a net */
-
-struct wisp_cuda_hidden {
-    enum wisp_cuda_kind kind;
-    int number; /* in the net: dropout's random stream */
-    size_t n_in, n_out;
-    struct wisp_cuda_param w, bias; /* (n_in, n_out), of sparse (n_out, fan); (1, n_out) */
-    size_t fan;                     /* sparse: inputs of each output */
-    const int32_t *in;              /* (n_out, fan) their ids */
-    double share;                   /* of dropout */
-};
-
-struct wisp_cuda_net { /* pointers stay the caller's */
-    size_t n_features, n_labels;
-    size_t width; /* of the last hidden layer: what the output layer sees */
-    size_t n_layers;
-    const struct wisp_cuda_hidden *layers; /* (n_layers) the first is input or sparse */
-    struct wisp_cuda_param out_w, out_bias;
 };
 
 struct wisp_cuda_block { /* rows in CSR order */
@@ -71,10 +39,9 @@ struct wisp_cuda_block { /* rows in CSR order */
     const int32_t *yi;
 };
 
-struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the caller's.  The net's
-                            layers, parameters and the memory of neighbours must live as long as the
-                            trainer */
-    struct wisp_cuda_net net;
+struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the caller's.  The net and
+                            the memory of neighbours must live as long as the trainer */
+    struct wisp_graph graph;
     size_t batch;
     enum wisp_optimizer_id optimizer;
     float momentum;
@@ -107,8 +74,8 @@ struct wisp_cuda_seen { /* sums since the trainer was made */
 
 enum wisp_cuda_part { /* of a step, in order */
                       WISP_CUDA_BEGIN,
-                      WISP_CUDA_INPUT,          /* first layer forward */
-                      WISP_CUDA_LAYERS_FORWARD, /* other hidden layers forward */
+                      WISP_CUDA_INPUT,          /* layers that read the rows, forward */
+                      WISP_CUDA_LAYERS_FORWARD, /* other layers below the head, forward */
                       WISP_CUDA_HASH,           /* keys of the samples */
                       WISP_CUDA_SCAN,           /* best rows of all */
                       WISP_CUDA_FIND,           /* neighbours, buckets; candidates scored */
@@ -119,8 +86,8 @@ enum wisp_cuda_part { /* of a step, in order */
                       WISP_CUDA_ROWS,           /* gradient of the rows; they move */
                       WISP_CUDA_BEST,           /* best active rows of each sample */
                       WISP_CUDA_LEARN,       /* rings and memories; moments of the hidden values */
-                      WISP_CUDA_LAYERS_BACK, /* other hidden layers backward; their rows move */
-                      WISP_CUDA_BACK,        /* first layer backward; its rows move */
+                      WISP_CUDA_LAYERS_BACK, /* other layers backward; their rows move */
+                      WISP_CUDA_BACK,        /* layers that read the rows, backward */
                       WISP_CUDA_PARTS
 };
 static const char *const wisp_cuda_part_names[] = { "begin",   "input",       "layers", "hash",
@@ -188,9 +155,13 @@ struct wisp_cuda_runner;
 
 struct wisp_cuda {
     int version;
+    /* Of the structs that a net is handed over in: those of another build may differ. */
+    size_t graph_bytes, layer_bytes, act_bytes, param_bytes;
     unsigned optimizers, losses, precisions; /* that it has: bit i is the one with id i */
     bool (*has_family)(const char *name);    /* of hash functions */
     wisp_status (*card)(struct wisp_cuda_card *out, wisp_error *err);
+    /* Is there a form for cards of every layer?  WISP_ENOTSUP names the first that has none. */
+    wisp_status (*check)(const struct wisp_graph *g, wisp_error *err);
     /* Bytes of the card that create() will take, without and with the output layer's rows on the
      * host. */
     void (*bytes)(const struct wisp_cuda_setup *s, size_t *all, size_t *without);
@@ -212,10 +183,10 @@ struct wisp_cuda {
     /* Times the parts of a step on the rows of the last chunk; the weights move. */
     wisp_status (*time)(struct wisp_cuda_trainer *t, struct wisp_cuda_times *out, wisp_error *err);
     /* For up to 'batch' (at most 1024) rows at a time and k (at most 64, and at most n_labels)
-     * labels a row.  The net's weights (of each w or b16) are copied to the card; or, with net
-     * NULL, those of a trainer are used where they are, as its steps have left them: it is freed
-     * after the scorer. */
-    wisp_status (*create_scorer)(struct wisp_cuda_scorer **out, const struct wisp_cuda_net *net,
+     * labels a row.  The graph's weights (of each w or b16) are copied to the card; or, with
+     * graph NULL, those of a trainer are used where they are, as its steps have left them: it is
+     * freed after the scorer. */
+    wisp_status (*create_scorer)(struct wisp_cuda_scorer **out, const struct wisp_graph *g,
                                  struct wisp_cuda_trainer *t, size_t batch, size_t k,
                                  wisp_error *err);
     void (*free_scorer)(struct wisp_cuda_scorer *s); /* NULL is fine */

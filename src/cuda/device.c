@@ -15,6 +15,13 @@ wisp_status wisp_cuda_open(const struct wisp_cuda **out, wisp_error *err)
         return wisp_fail(err, WISP_ENOTSUP,
                          "--device cuda: %s: %s; it is built by 'make' where nvcc is installed",
                          FILE_NAME, why);
+    if (t->graph_bytes != sizeof(struct wisp_graph) ||
+        t->layer_bytes != sizeof(struct wisp_layer) || t->act_bytes != sizeof(struct wisp_act) ||
+        t->param_bytes != sizeof(struct wisp_param))
+        return wisp_fail(err, WISP_ENOTSUP,
+                         "--device cuda: %s: its nets are not those of this build; build both "
+                         "together",
+                         FILE_NAME);
     struct wisp_cuda_card card;
     wisp_status st = t->card(&card, err);
     if (st == WISP_OK) *out = t;

@@ -14,7 +14,7 @@
  * it from the cache) for 5 million flops.  Backward reads the same 9.8 MB of back from the cache,
  * and reads and writes 5 MB of W (and as much of each moment): 3 us with AdaGrad, 8 with Adam at 4
  * TB/s. */
-#include "cuda/ops.cuh"
+#include "cuda/kind.cuh"
 #include "cuda/update.cuh"
 
 enum {
@@ -303,3 +303,35 @@ void wisp_input_backward(const struct wisp_din &in, cudaStream_t s)
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     kernel<<<(unsigned)blocks, 32 * (unsigned)warps, bytes, s>>>(in);
 }
+
+/* ---- the layer ---- */
+
+enum { WEIGHT, BIAS }; /* parameters */
+
+static struct wisp_din input_of(const struct wisp_dnet &n, const struct wisp_dnode &l)
+{
+    const struct wisp_dact &out = wisp_dgiven(n, l);
+    struct wisp_din in = { n.now,           n.batch,       l.l->n_out, n.most_touched,
+                           l.param[WEIGHT], l.param[BIAS], n.opt };
+    in.after = out.after, in.h = out.x, in.back = out.g;
+    return in;
+}
+
+static void run_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    wisp_input_forward(input_of(n, l), s);
+}
+
+static void run_backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    wisp_input_backward(input_of(n, l), s);
+}
+
+static struct wisp_card_kind filled()
+{
+    struct wisp_card_kind k = {};
+    k.name = "input", k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT, k.lacks = wisp_card_width;
+    k.forward = run_forward, k.backward = run_backward;
+    return k;
+}
+const struct wisp_card_kind wisp_card_input = filled();

@@ -1,20 +1,18 @@
-/* A net's layers and parameters on the card: what lies where, and the copies between host and card.
+/* A graph's layers and parameters on the card: who does what, what lies where, the copies between
+ * host and card, and the way through the layers.
  *
- * The ReLU and the dropout that follow a layer become a part of it ('after'); where they come in
- * another order they are a layer of their own.  A trainer's layers, and those of a scorer that uses
- * its weights, are the same ones: only the values of a batch differ. */
-#include "cuda/trainer.cuh"
+ * A trainer's layers, and those of a scorer that uses its weights, are the same ones: only the
+ * values of a batch differ. */
+#include "cuda/kind.cuh"
 
-#include <new>
-
-static_assert((int)WISP_DLAYERS == (int)WISP_CUDA_LAYERS, "all layers of a net have room");
+#include <string.h>
 
 /* ---- parameters ---- */
 
-struct wisp_dparam wisp_dparam_lay(const struct wisp_cuda_param *p, bool outside, void *block,
+struct wisp_dparam wisp_dparam_lay(const struct wisp_param *p, bool outside, void *block,
                                    size_t *at)
 {
-    size_t n = outside ? 0 : p->rows * p->cols;
+    size_t n = outside ? 0 : wisp_param_n(p);
     struct wisp_dparam d = {};
     d.rows = p->rows, d.cols = p->cols;
     if (p->w) d.w = (float *)wisp_dtake(block, at, n * 4);
@@ -33,10 +31,9 @@ void wisp_dcopy_bytes(struct wisp_dcopy *c, void *card, void *host, size_t bytes
                    : cudaMemcpy(card, host, bytes, cudaMemcpyHostToDevice);
 }
 
-void wisp_dcopy_param(struct wisp_dcopy *c, const struct wisp_dparam *d,
-                      const struct wisp_cuda_param *p)
+void wisp_dcopy_param(struct wisp_dcopy *c, const struct wisp_dparam *d, const struct wisp_param *p)
 {
-    size_t n = p->rows * p->cols;
+    size_t n = wisp_param_n(p);
     wisp_dcopy_bytes(c, d->w, p->w, n * 4);
     wisp_dcopy_bytes(c, d->b16, p->b16, n * 2);
     wisp_dcopy_bytes(c, d->m, p->m, n * 4);
@@ -47,117 +44,117 @@ void wisp_dcopy_param(struct wisp_dcopy *c, const struct wisp_dparam *d,
 
 /* ---- layers ---- */
 
-static struct wisp_dhidden *add_layer(struct wisp_dnet *n, enum wisp_dkind kind,
-                                      const struct wisp_cuda_hidden *from)
+/* The value that layer i gives: what its work was added to, if it is a part of another, and it. */
+static void give(struct wisp_dnet *n, const struct wisp_graph *g, int i, bool part,
+                 const struct wisp_card_kind *kind)
 {
-    struct wisp_dhidden *l = &n->layers[n->n_layers++];
-    *l = {};
-    l->kind = kind, l->n_in = from->n_in, l->n_out = from->n_out, l->fan = from->fan;
-    l->after = wisp_dafter_of(false, 0, 0);
-    return l;
+    const struct wisp_layer *l = &g->layers[i];
+    struct wisp_dact *a = &n->acts[i + 1];
+    *a = {};
+    a->width = g->acts[i + 1].width;
+    a->after = part ? n->acts[l->from[0]].after : wisp_dafter_of(false, 0, 0);
+    if (kind->after) kind->after(&a->after, l, n->training);
 }
 
-/* A dropout or a ReLU: a part of the layer before, if nothing there comes after it. */
-static void add_after(struct wisp_dnet *n, const struct wisp_cuda_hidden *from)
+void wisp_dnet_make(struct wisp_dnet *n, const struct wisp_graph *g, bool training)
 {
-    struct wisp_dhidden *l = &n->layers[n->n_layers - 1];
-    bool relu = from->kind == WISP_CUDA_KIND_RELU;
-    if (l->after.drops || (relu && l->after.relu)) l = add_layer(n, WISP_DSAME, from);
-    if (relu) l->after.relu = true;
-    else l->after = wisp_dafter_of(l->after.relu, from->share, from->number);
+    const struct wisp_card_kind *kinds[WISP_DLAYERS + 1];
+    unsigned is[WISP_DLAYERS + 1], takes[WISP_DLAYERS + 1];
+    int into[WISP_DLAYERS + 1];
+    size_t place[WISP_DLAYERS + 1]; /* of layers in n */
+    for (int i = 0; i < g->n_layers; i++) {
+        kinds[i] = wisp_card_kind_find(g->layers[i].kind->name);
+        is[i] = kinds[i]->is, takes[i] = kinds[i]->takes;
+    }
+    wisp_graph_fuse(into, g, is, takes);
+    n->training = training, n->n_layers = 0;
+    n->last = wisp_graph_head(g)->from[0];
+    n->acts[0] = {};
+    n->acts[0].width = g->n_features;
+    for (int i = 0; i < g->n_layers - 1; i++) {
+        if (into[i] == i) {
+            struct wisp_dnode *l = &n->layers[place[i] = n->n_layers++];
+            *l = {};
+            l->l = &g->layers[i], l->kind = kinds[i];
+        }
+        n->layers[place[into[i]]].out = i + 1;
+        give(n, g, i, into[i] != i, kinds[i]);
+    }
 }
 
-/* What the layer has of its own: parameters and connections, and (by input) when training. */
-static void lay_layer(struct wisp_dhidden *l, const struct wisp_cuda_hidden *from, bool training,
-                      void *block, size_t *at)
+/* What the layer has of its own, for all who use it. */
+static void lay_layer(struct wisp_dnode *l, const struct wisp_dnet &n, void *block, size_t *at)
 {
-    l->w = wisp_dparam_lay(&from->w, false, block, at);
-    l->bias = wisp_dparam_lay(&from->bias, false, block, at);
-    if (l->kind != WISP_DWIRES) return;
-    size_t edges = l->n_out * l->fan;
-    l->in = (int32_t *)wisp_dtake(block, at, edges * 4);
-    if (!training) return;
-    l->start = (uint32_t *)wisp_dtake(block, at, (l->n_in + 1) * 4);
-    l->edge = (uint32_t *)wisp_dtake(block, at, edges * 4);
-    l->output = (int32_t *)wisp_dtake(block, at, edges * 4);
+    for (int k = 0; k < l->l->n_params; k++) {
+        const struct wisp_param *p = &l->l->params[k];
+        if (p->role == WISP_FIXED) l->ids = (int32_t *)wisp_dtake(block, at, wisp_param_n(p) * 4);
+        else l->param[k] = wisp_dparam_lay(p, false, block, at);
+    }
+    if (l->kind->lay) l->kind->lay(l, n, block, at);
 }
 
-static void lay_values(struct wisp_dnet *n, struct wisp_dhidden *l, bool training, void *block,
-                       size_t *at)
+static void borrow_layer(struct wisp_dnode *l, const struct wisp_dnode &lender)
 {
-    l->h = (float *)wisp_dtake(block, at, n->batch * l->n_out * 4);
-    l->back = NULL;
-    if (training) l->back = (float *)wisp_dtake(block, at, n->batch * l->n_out * 4);
-    if (l->kind == WISP_DWIRES) l->turned = (float *)wisp_dtake(block, at, l->n_in * n->lanes * 4);
+    memcpy(l->param, lender.param, sizeof l->param);
+    memcpy(l->own, lender.own, sizeof l->own);
+    l->ids = lender.ids;
 }
 
-/* The lender's layer in the same place, but for what comes after it. */
-static void borrow_layer(struct wisp_dnet *n, const struct wisp_dnet *lender)
+/* What a batch needs; returns the floats of scratch that going back takes. */
+static size_t lay_values(struct wisp_dnet *n, struct wisp_dnode *l, void *block, size_t *at)
 {
-    struct wisp_dhidden *l = &n->layers[n->n_layers];
-    *l = lender->layers[n->n_layers++];
-    l->after = wisp_dafter_of(false, 0, 0);
+    struct wisp_dact *a = &n->acts[l->out];
+    a->x = (float *)wisp_dtake(block, at, n->batch * a->width * 4);
+    if (n->training) a->g = (float *)wisp_dtake(block, at, n->batch * a->width * 4);
+    if (l->kind->lay_batch) l->kind->lay_batch(l, *n, block, at);
+    return n->training && l->kind->scratch ? l->kind->scratch(*l, *n) : 0;
 }
 
-void wisp_dnet_lay(struct wisp_dnet *n, const struct wisp_cuda_net *net, bool training,
-                   const struct wisp_dnet *lender, void *block, size_t *at)
+void wisp_dnet_lay(struct wisp_dnet *n, const struct wisp_dnet *lender, void *block, size_t *at)
 {
-    static const enum wisp_dkind kinds[] = { WISP_DINPUT, WISP_DDENSE, WISP_DWIRES };
     size_t scratch = 0;
-    n->n_layers = 0;
     n->lanes = (n->batch + 31) / 32 * 32;
-    for (size_t i = 0; i < net->n_layers; i++) {
-        const struct wisp_cuda_hidden *from = &net->layers[i];
-        if (from->kind >= WISP_CUDA_KIND_RELU) add_after(n, from);
-        else if (lender) borrow_layer(n, lender);
-        else lay_layer(add_layer(n, kinds[from->kind], from), from, training, block, at);
+    for (size_t i = 0; i < n->n_layers; i++) {
+        if (lender) borrow_layer(&n->layers[i], lender->layers[i]);
+        else lay_layer(&n->layers[i], *n, block, at);
     }
     for (size_t i = 0; i < n->n_layers; i++) {
-        struct wisp_dhidden *l = &n->layers[i];
-        lay_values(n, l, training, block, at);
-        if (!training) l->after = wisp_dafter_of(l->after.relu, 0, 0);
-        if (training && wisp_hidden_scratch(*n, *l) > scratch)
-            scratch = wisp_hidden_scratch(*n, *l);
+        struct wisp_dnode *l = &n->layers[i];
+        const size_t floats = lay_values(n, l, block, at);
+        scratch = floats > scratch ? floats : scratch;
+        for (int k = 0; k < l->l->n_from; k++) l->gx[k] = n->acts[l->l->from[k]].g;
     }
     n->scratch = (float *)wisp_dtake(block, at, scratch * 4);
 }
 
-/* The connections of a sparse layer filed by input, as layer/sparse.c does. */
-static void copy_wires(struct wisp_dcopy *c, const struct wisp_dhidden *l,
-                       const struct wisp_cuda_hidden *from)
+void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n)
 {
-    wisp_dcopy_bytes(c, l->in, (void *)from->in, l->n_out * l->fan * 4);
-    if (!l->start || c->e != cudaSuccess) return;
-    size_t edges = l->n_out * l->fan;
-    uint32_t *start = new (std::nothrow) uint32_t[l->n_in + 2 + 2 * edges]();
-    if (!start) {
-        c->e = cudaErrorMemoryAllocation;
-        return;
+    for (size_t i = 0; i < n->n_layers; i++) {
+        const struct wisp_dnode *l = &n->layers[i];
+        for (int k = 0; k < l->l->n_params; k++) {
+            const struct wisp_param *p = &l->l->params[k];
+            if (p->role != WISP_FIXED) wisp_dcopy_param(c, &l->param[k], p);
+            else if (!c->down) wisp_dcopy_bytes(c, l->ids, p->ids, wisp_param_n(p) * 4);
+        }
+        if (l->kind->fill && !c->down) l->kind->fill(c, *l);
     }
-    uint32_t *edge = start + l->n_in + 2, *output = edge + edges;
-    for (size_t e = 0; e < edges; e++) start[from->in[e] + 2]++;
-    for (size_t i = 0; i < l->n_in; i++) start[i + 2] += start[i + 1];
-    for (size_t e = 0; e < edges; e++) { /* start[i + 1] moves from i's first edge to its last */
-        uint32_t place = start[from->in[e] + 1]++;
-        edge[place] = (uint32_t)e, output[place] = (uint32_t)(e / l->fan);
-    }
-    wisp_dcopy_bytes(c, l->start, start, (l->n_in + 1) * 4);
-    wisp_dcopy_bytes(c, l->edge, edge, edges * 4);
-    wisp_dcopy_bytes(c, l->output, output, edges * 4);
-    delete[] start;
 }
 
-void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n,
-                    const struct wisp_cuda_net *net)
+/* ---- through the layers ---- */
+
+static bool reads_rows(const struct wisp_dnode &l)
 {
-    const struct wisp_dhidden *l = n->layers;
-    for (size_t i = 0; i < net->n_layers; i++) {
-        const struct wisp_cuda_hidden *from = &net->layers[i];
-        if (from->kind >= WISP_CUDA_KIND_RELU) continue;
-        while (l->kind == WISP_DSAME) l++;
-        wisp_dcopy_param(c, &l->w, &from->w);
-        wisp_dcopy_param(c, &l->bias, &from->bias);
-        if (l->kind == WISP_DWIRES && !c->down) copy_wires(c, l, from);
-        l++;
-    }
+    return l.l->from[0] == 0;
+}
+
+void wisp_dnet_forward(const struct wisp_dnet &n, bool rows, cudaStream_t s)
+{
+    for (size_t i = 0; i < n.n_layers; i++)
+        if (reads_rows(n.layers[i]) == rows) n.layers[i].kind->forward(n, n.layers[i], s);
+}
+
+void wisp_dnet_backward(const struct wisp_dnet &n, bool rows, cudaStream_t s)
+{
+    for (size_t i = n.n_layers; i-- > 0;)
+        if (reads_rows(n.layers[i]) == rows) n.layers[i].kind->backward(n, n.layers[i], s);
 }

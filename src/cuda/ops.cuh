@@ -76,58 +76,6 @@ void wisp_input_forward(const struct wisp_din &in, cudaStream_t s);
 /* Touched rows and the bias move. */
 void wisp_input_backward(const struct wisp_din &in, cudaStream_t s);
 
-/* ---- hidden.cu: all layers before the output layer ---- */
-
-enum { WISP_DLAYERS = 255 }; /* most of a net */
-
-enum wisp_dkind {              /* what a layer's sums are */
-                  WISP_DINPUT, /* of the batch's rows: input.cu */
-                  WISP_DDENSE, /* of all values of the layer before: hidden.cu */
-                  WISP_DWIRES, /* of a few of them: wires.cu; as the first layer, of the rows */
-                  WISP_DSAME   /* those values themselves: only 'after' is left to do */
-};
-
-struct wisp_dhidden { /* with the ReLU and the dropout that follow it */
-    enum wisp_dkind kind;
-    size_t n_in, n_out;
-    struct wisp_dparam w, bias;
-    struct wisp_dafter after;
-    float *h;    /* (batch, n_out) what the next layer sees */
-    float *back; /* (batch, n_out) gradient of the sums; NULL: only forward */
-    /* wires: w is (n_out, fan) */
-    size_t fan;
-    int32_t *in;     /* (n_out, fan) the inputs of each output */
-    uint32_t *start; /* (n_in + 1) the same by input: edges start[i] .. start[i + 1] - 1 of */
-    uint32_t *edge;  /* (edges) number in w, ascending, and */
-    int32_t *output; /* (edges) output */
-    float *turned;   /* (n_in, lanes) the input, values of a unit side by side */
-};
-
-struct wisp_dnet {
-    const struct wisp_dnow *now;
-    size_t batch, lanes; /* lanes: batch rounded up to 32 */
-    size_t most_touched; /* features in a step */
-    struct wisp_dopt opt;
-    size_t n_layers;
-    struct wisp_dhidden layers[WISP_DLAYERS];
-    float *scratch; /* of the layer that goes back: gradient of its weights and bias, or its
-                       gradient turned round and sums of that */
-};
-/* Layers from .. to - 1. */
-void wisp_hidden_forward(const struct wisp_dnet &n, size_t from, size_t to, cudaStream_t s);
-/* The same in reverse: each moves its rows, and leaves 'back' of the one before it. */
-void wisp_hidden_backward(const struct wisp_dnet &n, size_t from, size_t to, cudaStream_t s);
-/* Floats of scratch that a layer's way back takes. */
-size_t wisp_hidden_scratch(const struct wisp_dnet &n, const struct wisp_dhidden &l);
-/* back = gradient of l's sums, from g (batch, n_out), that of l.h; they may be the same. */
-void wisp_hidden_through(const struct wisp_dnet &n, const struct wisp_dhidden &l, const float *g,
-                         cudaStream_t s);
-
-/* ---- wires.cu: layer/sparse.c ---- */
-
-void wisp_wires_forward(const struct wisp_dnet &n, size_t layer, cudaStream_t s);
-void wisp_wires_backward(const struct wisp_dnet &n, size_t layer, cudaStream_t s);
-
 /* ---- out.cu: the output layer on the active set (layer/output.c) ---- */
 
 struct wisp_dout {

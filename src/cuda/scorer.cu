@@ -1,7 +1,7 @@
 /* Exact prediction on the card.
  *
  *   host: a batch's rows, in one copy   mail    now | xp | xn | xi | xv
- *   hidden.cu                           h       (n, width) what the last hidden layer gives
+ *   net.cu                              h       (n, width) what the last hidden layer gives
  *   scan.cu   exact best rows           answer  labels (n, k) | logits (n, k) |
  *   sum.cu    where it is asked for             max (n) | sum of exp(logit - max) (n)
  *   host: the answer, in one copy
@@ -32,7 +32,10 @@ struct answer {
     double *sum;   /* (batch) */
 };
 
+enum { WEIGHT, BIAS }; /* parameters of the head */
+
 struct wisp_cuda_scorer {
+    const struct wisp_layer *head;
     size_t batch, k, width, n_labels;
     struct wisp_cuda_trainer *lender; /* of weights and stream; NULL: they are its own */
     cudaStream_t stream;
@@ -70,16 +73,16 @@ static size_t lay_answer(struct answer *a, void *block, size_t batch, size_t k)
 }
 
 /* Lays everything but mail out in one block; returns its bytes. */
-static size_t lay(struct wisp_cuda_scorer *s, const struct wisp_cuda_net *net, void *b)
+static size_t lay(struct wisp_cuda_scorer *s, void *b)
 {
     size_t at = 0, bytes;
     s->net.batch = s->batch;
-    wisp_dnet_lay(&s->net, net, false, s->lender ? &s->lender->net : NULL, b, &at);
+    wisp_dnet_lay(&s->net, s->lender ? &s->lender->net : NULL, b, &at);
     if (!s->lender) {
-        s->scan.w = wisp_dparam_lay(&net->out_w, false, b, &at);
-        s->scan.bias = wisp_dparam_lay(&net->out_bias, false, b, &at);
+        s->scan.w = wisp_dparam_lay(&s->head->params[WEIGHT], false, b, &at);
+        s->scan.bias = wisp_dparam_lay(&s->head->params[BIAS], false, b, &at);
     }
-    const float *h = s->net.layers[s->net.n_layers - 1].h;
+    const float *h = s->net.acts[s->net.last].x;
     s->answer_bytes = lay_answer(&s->answer, NULL, s->batch, s->k);
     lay_answer(&s->answer, wisp_dtake(b, &at, s->answer_bytes), s->batch, s->k);
 
@@ -119,10 +122,9 @@ static wisp_status make_mail(struct wisp_cuda_scorer *s, size_t nnz, wisp_error 
     return WISP_OK;
 }
 
-static wisp_status take_block(struct wisp_cuda_scorer *s, const struct wisp_cuda_net *net,
-                              wisp_error *err)
+static wisp_status take_block(struct wisp_cuda_scorer *s, wisp_error *err)
 {
-    size_t bytes = lay(s, net, NULL), free_bytes = 0, all = 0;
+    size_t bytes = lay(s, NULL), free_bytes = 0, all = 0;
     cudaGetLastError(); /* of kernels that this card cannot have; they are not launched */
     cudaError_t e = cudaMalloc(&s->block, bytes);
     if (e == cudaErrorMemoryAllocation) {
@@ -134,15 +136,14 @@ static wisp_status take_block(struct wisp_cuda_scorer *s, const struct wisp_cuda
                           wisp_gib(bytes), wisp_gib(free_bytes));
     }
     if (e != cudaSuccess) return wisp_dcheck(e, "taking memory of the card", err);
-    lay(s, net, s->block);
+    lay(s, s->block);
     cudaGetLastError();
     return WISP_OK;
 }
 
-static wisp_status fill(struct wisp_cuda_scorer *s, const struct wisp_cuda_net *net,
-                        wisp_error *err)
+static wisp_status fill(struct wisp_cuda_scorer *s, wisp_error *err)
 {
-    wisp_status st = take_block(s, net, err);
+    wisp_status st = take_block(s, err);
     if (st == WISP_OK) st = make_mail(s, FIRST_ROOM, err);
     if (st != WISP_OK) return st;
     void *host = NULL;
@@ -150,9 +151,9 @@ static wisp_status fill(struct wisp_cuda_scorer *s, const struct wisp_cuda_net *
     if (e == cudaSuccess) lay_answer(&s->host, host, s->batch, s->k);
     if (e == cudaSuccess && !s->lender) {
         struct wisp_dcopy c = { false, cudaSuccess };
-        wisp_dnet_copy(&c, &s->net, net);
-        wisp_dcopy_param(&c, &s->scan.w, &net->out_w);
-        wisp_dcopy_param(&c, &s->scan.bias, &net->out_bias);
+        wisp_dnet_copy(&c, &s->net);
+        wisp_dcopy_param(&c, &s->scan.w, &s->head->params[WEIGHT]);
+        wisp_dcopy_param(&c, &s->scan.bias, &s->head->params[BIAS]);
         e = c.e == cudaSuccess ? cudaDeviceSynchronize() : c.e; /* the stream waits for no copy */
         if (e == cudaSuccess) e = cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking);
     }
@@ -171,19 +172,23 @@ void wisp_dscorer_free(struct wisp_cuda_scorer *s)
     delete s;
 }
 
-wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp_cuda_net *net,
+wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp_graph *g,
                                 struct wisp_cuda_trainer *t, size_t batch, size_t k,
                                 wisp_error *err)
 {
+    *out = NULL;
+    wisp_status st = g ? wisp_dnet_check(g, err) : WISP_OK;
+    if (st != WISP_OK) return st;
     struct wisp_cuda_scorer *s = *out = new (std::nothrow) wisp_cuda_scorer();
     if (!s) return wisp_dfail(err, WISP_ENOMEM, "no memory left for scoring on the card");
     s->batch = batch, s->k = k;
-    if (!net) {
-        s->lender = t, s->stream = t->main, net = &t->s.net;
+    if (!g) {
+        s->lender = t, s->stream = t->main, g = &t->s.graph;
         s->scan.w = t->out.w, s->scan.bias = t->out.bias;
     }
-    s->width = net->width, s->n_labels = net->n_labels;
-    wisp_status st = fill(s, net, err);
+    s->head = wisp_graph_head(g), s->width = s->head->n_in, s->n_labels = g->n_labels;
+    wisp_dnet_make(&s->net, g, false);
+    st = fill(s, err);
     if (st != WISP_OK) {
         wisp_dscorer_free(s);
         *out = NULL;
@@ -227,7 +232,8 @@ wisp_status wisp_dscorer_score(struct wisp_cuda_scorer *s, const struct wisp_cud
     cudaError_t e =
         cudaMemcpyAsync(s->mail_card, s->mail_host, bytes, cudaMemcpyHostToDevice, s->stream);
     if (e == cudaSuccess) {
-        wisp_hidden_forward(s->net, 0, s->net.n_layers, s->stream);
+        wisp_dnet_forward(s->net, true, s->stream);
+        wisp_dnet_forward(s->net, false, s->stream);
         wisp_scan_fp32(s->scan, s->stream);
         if (out->max) wisp_sum_exp(s->sum, s->stream);
         e = cudaGetLastError();

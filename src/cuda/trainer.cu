@@ -86,7 +86,7 @@ __global__ static void advance(struct wisp_dnow *now, struct wisp_dturn *p, stru
 
 static void begin(struct wisp_cuda_trainer *t, uint32_t by, cudaStream_t s)
 {
-    size_t words = by && !t->s.finders.full ? t->s.net.n_labels / 32 + 1 : 0;
+    size_t words = by && !t->s.finders.full ? t->s.graph.n_labels / 32 + 1 : 0;
     size_t blocks = (words + 4 * ADVANCE_THREADS - 1) / (4 * ADVANCE_THREADS);
     if (blocks > 512) blocks = 512;
     advance<<<1 + (unsigned)blocks, ADVANCE_THREADS, 0, s>>>(t->now, t->place, t->sums, t->n_looked,
@@ -140,18 +140,18 @@ __global__ static void compare(struct wisp_dscan look, const int32_t *own, size_
 static void run_part(struct wisp_cuda_trainer *t, enum wisp_cuda_part part, cudaStream_t s)
 {
     const struct wisp_cuda_setup *u = &t->s;
-    const struct wisp_dhidden *last = &t->net.layers[t->net.n_layers - 1];
+    const struct wisp_dact *last = &t->net.acts[t->net.last]; /* which the head reads */
     bool lists = u->finders.neighbours.ring > 0;
     switch (part) {
     case WISP_CUDA_BEGIN:
         begin(t, 1, s);
-        if (u->finders.full) count_all<<<1, 1, 0, s>>>(t->now, t->sums, u->net.n_labels);
+        if (u->finders.full) count_all<<<1, 1, 0, s>>>(t->now, t->sums, u->graph.n_labels);
         break;
     case WISP_CUDA_INPUT:
-        wisp_hidden_forward(t->net, 0, 1, s);
+        wisp_dnet_forward(t->net, true, s);
         break;
     case WISP_CUDA_LAYERS_FORWARD:
-        wisp_hidden_forward(t->net, 1, t->net.n_layers, s);
+        wisp_dnet_forward(t->net, false, s);
         break;
     case WISP_CUDA_HASH:
         if (u->finders.hash.n_tables) wisp_hash_query(t->hash, s);
@@ -175,7 +175,7 @@ static void run_part(struct wisp_cuda_trainer *t, enum wisp_cuda_part part, cuda
     case WISP_CUDA_HIDDEN:
         wisp_out_hidden(t->out, s);
         if (last->after.drops && !last->after.relu) /* else out.pass has done it */
-            wisp_hidden_through(t->net, *last, t->out.g, s);
+            wisp_same_through(t->net, *last, t->out.g, s);
         break;
     case WISP_CUDA_ROWS:
         wisp_out_rows(t->out, s);
@@ -188,10 +188,10 @@ static void run_part(struct wisp_cuda_trainer *t, enum wisp_cuda_part part, cuda
         if (u->finders.hash.n_tables) wisp_hash_observe(t->hash, false, s);
         break;
     case WISP_CUDA_LAYERS_BACK:
-        wisp_hidden_backward(t->net, 1, t->net.n_layers, s);
+        wisp_dnet_backward(t->net, false, s);
         break;
     case WISP_CUDA_BACK:
-        wisp_hidden_backward(t->net, 0, 1, s);
+        wisp_dnet_backward(t->net, true, s);
         break;
     case WISP_CUDA_PARTS:
         break;
@@ -306,7 +306,8 @@ static void keep_tables(struct wisp_cuda_trainer *t, uint64_t first, bool anew)
     if (!h->n_tables || (!anew && first < t->next_build)) return;
     if (anew) {
         begin(t, 0, t->main);
-        wisp_hidden_forward(t->net, 0, t->net.n_layers, t->main);
+        wisp_dnet_forward(t->net, true, t->main);
+        wisp_dnet_forward(t->net, false, t->main);
         wisp_hash_observe(t->hash, true, t->main);
         t->gap = h->first_gap;
     } else {
@@ -439,6 +440,9 @@ static cudaError_t make_streams(struct wisp_cuda_trainer *t)
 static wisp_status create(struct wisp_cuda_trainer **out, const struct wisp_cuda_setup *s,
                           wisp_error *err)
 {
+    *out = NULL;
+    wisp_status st = wisp_dnet_check(&s->graph, err);
+    if (st != WISP_OK) return st;
     struct wisp_cuda_trainer *t = *out = new (std::nothrow) wisp_cuda_trainer();
     if (t) t->first_row = new (std::nothrow) uint32_t[s->n_blocks + 1];
     if (!t || !t->first_row) {
@@ -449,7 +453,7 @@ static wisp_status create(struct wisp_cuda_trainer **out, const struct wisp_cuda
     t->s = *s;
     for (size_t b = 0, row = 0; b < s->n_blocks; row += s->blocks[b++].n)
         t->first_row[b] = (uint32_t)row;
-    wisp_status st = wisp_trainer_fill(t, err);
+    st = wisp_trainer_fill(t, err);
     if (st == WISP_OK) st = wisp_dcheck(make_streams(t), "making streams", err);
     if (st != WISP_OK) {
         release(t);
@@ -537,11 +541,14 @@ static struct wisp_cuda filled()
 {
     struct wisp_cuda t = {};
     t.version = WISP_CUDA_VERSION;
+    t.graph_bytes = sizeof(struct wisp_graph), t.layer_bytes = sizeof(struct wisp_layer);
+    t.act_bytes = sizeof(struct wisp_act), t.param_bytes = sizeof(struct wisp_param);
     t.optimizers = 1u << WISP_ADAM | 1u << WISP_ADAGRAD | 1u << WISP_SGD;
     t.losses = 1u << WISP_SOFTMAX | 1u << WISP_BCE;
     t.precisions = 1u << WISP_IN_FP32 | 1u << WISP_IN_BF16;
     t.has_family = has_family;
     t.card = card;
+    t.check = wisp_dnet_check;
     t.bytes = wisp_trainer_bytes;
     t.create = create;
     t.free = release;

@@ -4,7 +4,7 @@
 #define WISP_CUDA_TRAINER_CUH
 
 #include "cuda/cuda.h"
-#include "cuda/ops.cuh"
+#include "cuda/kind.cuh"
 
 enum { WISP_LOOK = 20, WISP_LOOKED = 32 }; /* recall: of so many best rows, of so many samples */
 
@@ -62,27 +62,10 @@ wisp_status wisp_dfail(wisp_error *err, wisp_status code, const char *fmt, ...);
 /* WISP_OK, or what the card says. */
 wisp_status wisp_dcheck(cudaError_t e, const char *what, wisp_error *err);
 
-/* ---- net.cu ---- */
+/* ---- kinds.cu ---- */
 
-struct wisp_dcopy { /* copies in one direction; the first failure sticks */
-    bool down;
-    cudaError_t e;
-};
-/* Where one of them is missing, nothing is copied. */
-void wisp_dcopy_bytes(struct wisp_dcopy *c, void *card, void *host, size_t bytes);
-void wisp_dcopy_param(struct wisp_dcopy *c, const struct wisp_dparam *d,
-                      const struct wisp_cuda_param *p);
-/* What the host has of a parameter gets room; outside: w, m and v stay on the host, where the card
- * reaches them. */
-struct wisp_dparam wisp_dparam_lay(const struct wisp_cuda_param *p, bool outside, void *block,
-                                   size_t *at);
-/* Layers with their parameters (a lender's, where there is one) and the values of n->batch samples;
- * training: also what going back takes. */
-void wisp_dnet_lay(struct wisp_dnet *n, const struct wisp_cuda_net *net, bool training,
-                   const struct wisp_dnet *lender, void *block, size_t *at);
-/* Parameters, and, up, fixed connections. */
-void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n,
-                    const struct wisp_cuda_net *net);
+/* Have cards a form of everything in it?  See struct wisp_cuda. */
+wisp_status wisp_dnet_check(const struct wisp_graph *g, wisp_error *err);
 
 /* ---- trainer_memory.cu ---- */
 
@@ -95,7 +78,7 @@ void wisp_trainer_empty(struct wisp_cuda_trainer *t); /* gives them back */
 wisp_status wisp_trainer_fetch(struct wisp_cuda_trainer *t, wisp_error *err);
 
 /* Prediction (scorer.cu): see struct wisp_cuda. */
-wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp_cuda_net *net,
+wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp_graph *g,
                                 struct wisp_cuda_trainer *t, size_t batch, size_t k,
                                 wisp_error *err);
 void wisp_dscorer_free(struct wisp_cuda_scorer *s);

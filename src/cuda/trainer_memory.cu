@@ -84,29 +84,43 @@ static struct sizes sizes_of(const struct wisp_cuda_setup *s)
     return z;
 }
 
-static const struct wisp_dhidden *last_layer(const struct wisp_cuda_trainer *t)
+/* What the head reads. */
+static const struct wisp_dact *last_act(const struct wisp_cuda_trainer *t)
 {
-    return &t->net.layers[t->net.n_layers - 1];
+    return &t->net.acts[t->net.last];
+}
+
+enum { WEIGHT, BIAS }; /* parameters of the head */
+
+/* Of what it reads. */
+static size_t width_of(const struct wisp_cuda_setup *s)
+{
+    return wisp_graph_head(&s->graph)->n_in;
+}
+
+static const struct wisp_param *head_param(const struct wisp_cuda_setup *s, int which)
+{
+    return &wisp_graph_head(&s->graph)->params[which];
 }
 
 static void lay_data(struct wisp_cuda_trainer *t, const struct sizes *z, void *b, size_t *at)
 {
     const struct wisp_cuda_setup *s = &t->s;
     struct wisp_ddata *d = &t->data;
-    d->n_rows = s->n_rows, d->n_features = s->net.n_features, d->n_labels = s->net.n_labels;
+    d->n_rows = s->n_rows, d->n_features = s->graph.n_features, d->n_labels = s->graph.n_labels;
     d->mode = s->values, d->drop = s->input_dropout;
     d->xp = (uint64_t *)wisp_dtake(b, at, (s->n_rows + 1) * 8);
     d->yp = (uint64_t *)wisp_dtake(b, at, (s->n_rows + 1) * 8);
     d->xi = (int32_t *)wisp_dtake(b, at, z->nnz * 4);
     d->xv = (float *)wisp_dtake(b, at, z->nnz * 4);
     d->yi = (int32_t *)wisp_dtake(b, at, z->labels * 4);
-    d->idf = (float *)wisp_dtake(b, at, s->net.n_features * 4);
+    d->idf = (float *)wisp_dtake(b, at, s->graph.n_features * 4);
     for (int c = 0; c < 2; c++) {
         struct wisp_dchunk *k = &t->chunk[c];
         k->steps = z->steps, k->batch = s->batch;
         k->nnz_room = z->chunk_nnz, k->lab_room = z->chunk_labels;
-        size_t bytes = wisp_chunk_lay(k, NULL, s->net.n_features, s->net.n_labels);
-        wisp_chunk_lay(k, wisp_dtake(b, at, bytes), s->net.n_features, s->net.n_labels);
+        size_t bytes = wisp_chunk_lay(k, NULL, s->graph.n_features, s->graph.n_labels);
+        wisp_chunk_lay(k, wisp_dtake(b, at, bytes), s->graph.n_features, s->graph.n_labels);
     }
 }
 
@@ -123,28 +137,28 @@ static void lay_find(struct wisp_cuda_trainer *t, void *b, size_t *at)
     const struct wisp_cuda_setup *s = &t->s;
     const auto *near = &s->finders.neighbours;
     struct wisp_dfind *f = &t->find;
-    size_t words = s->net.n_labels / 32 + 1;
-    f->now = t->now, f->batch = s->batch, f->width = s->net.width, f->n_rows = s->net.n_labels;
-    f->w = seen_by_finders(t), f->bias = t->out.bias, f->h = last_layer(t)->h;
+    size_t words = s->graph.n_labels / 32 + 1;
+    f->now = t->now, f->batch = s->batch, f->width = width_of(s), f->n_rows = s->graph.n_labels;
+    f->w = seen_by_finders(t), f->bias = t->out.bias, f->h = last_act(t)->x;
     f->keep = s->keep, f->deep = s->deep, f->k = near->ring ? s->best : 0;
     f->seed = s->seed;
     f->neighbours = near->ring > 0;
     f->ring = near->ring, f->last = near->last, f->hops = near->hops, f->n_samples = s->n_rows;
     f->n_carried = near->n_carried;
     if (f->neighbours) {
-        f->rings = (int32_t *)wisp_dtake(b, at, s->net.n_labels * near->ring * 4);
-        f->next = (uint8_t *)wisp_dtake(b, at, s->net.n_labels + 4);
+        f->rings = (int32_t *)wisp_dtake(b, at, s->graph.n_labels * near->ring * 4);
+        f->next = (uint8_t *)wisp_dtake(b, at, s->graph.n_labels + 4);
         f->lasts = (int32_t *)wisp_dtake(b, at, s->n_rows * near->last * 4);
         f->carried = (int32_t *)wisp_dtake(b, at, (1 + near->n_carried) * 4);
     }
     f->n_random = s->finders.n_random, f->n_frequent = s->finders.n_frequent;
-    if (f->n_frequent) f->up_to = (double *)wisp_dtake(b, at, s->net.n_labels * 8);
+    if (f->n_frequent) f->up_to = (double *)wisp_dtake(b, at, s->graph.n_labels * 8);
     f->own = (int32_t *)wisp_dtake(b, at, s->batch * (s->keep + 1) * 4);
     f->found = (int32_t *)wisp_dtake(b, at, s->batch * (s->deep + 1) * 4);
     f->limit = (float *)wisp_dtake(b, at, s->batch * 4);
     f->origin = (float *)wisp_dtake(b, at, s->batch * 4);
     f->products = (uint32_t *)wisp_dtake(b, at, s->batch * 4);
-    f->active.n_rows = s->net.n_labels, f->active.room = s->room;
+    f->active.n_rows = s->graph.n_labels, f->active.room = s->room;
     f->active.n = (uint32_t *)wisp_dtake(b, at, 4);
     f->active.rows = (int32_t *)wisp_dtake(b, at, s->room * 4);
     f->active.bits = (uint32_t *)wisp_dtake(b, at, words * 4);
@@ -162,12 +176,12 @@ static void lay_hash(struct wisp_cuda_trainer *t, void *b, size_t *at)
     const auto *h = &s->finders.hash;
     struct wisp_dhash *d = &t->hash;
     if (!h->n_tables) return;
-    d->n_rows = s->net.n_labels, d->width = s->net.width, d->batch = s->batch,
+    d->n_rows = s->graph.n_labels, d->width = width_of(s), d->batch = s->batch,
     d->n_tables = h->n_tables;
     d->family = wisp_hash_family(h->family), d->digits = h->digits, d->digit_bits = h->digit_bits;
     d->bits = h->bits, d->key_shift = h->key_shift, d->key_mask = h->key_mask;
     d->appended = h->appended, d->transform = h->transform;
-    d->w = t->find.w, d->bias = t->out.bias, d->now = t->now, d->h = last_layer(t)->h;
+    d->w = t->find.w, d->bias = t->out.bias, d->now = t->now, d->h = last_act(t)->x;
     d->functions = wisp_dtake(b, at, h->function_bytes);
     size_t bytes = wisp_hash_lay(d, NULL);
     wisp_hash_lay(d, wisp_dtake(b, at, bytes));
@@ -179,8 +193,8 @@ static void lay_scan(struct wisp_cuda_trainer *t, struct wisp_dscan *d, size_t b
                      const uint32_t *n, size_t k, void *b, size_t *at)
 {
     const struct wisp_cuda_setup *s = &t->s;
-    d->n_rows = s->net.n_labels, d->width = s->net.width, d->batch = batch, d->k = k;
-    d->w = t->out.w, d->bias = t->out.bias, d->h = last_layer(t)->h;
+    d->n_rows = s->graph.n_labels, d->width = width_of(s), d->batch = batch, d->k = k;
+    d->w = t->out.w, d->bias = t->out.bias, d->h = last_act(t)->x;
     d->rows16 = t->out.w.copy ? t->out.w.copy : t->out.w.b16;
     d->now = t->now;
     d->n = n;
@@ -195,7 +209,7 @@ static void lay_scan(struct wisp_cuda_trainer *t, struct wisp_dscan *d, size_t b
 static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
 {
     const struct wisp_cuda_setup *s = &t->s;
-    size_t at = 0, width = s->net.width;
+    size_t at = 0, width = width_of(s);
     t->steps = z->steps;
     t->now = (struct wisp_dnow *)wisp_dtake(b, &at, sizeof *t->now);
     t->place = (struct wisp_dturn *)wisp_dtake(b, &at, sizeof *t->place);
@@ -204,14 +218,14 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     struct wisp_dopt opt = { s->optimizer, s->momentum, t->correct,
                              t->correct + WISP_CLOCK_FACTORS };
     t->net.now = t->now, t->net.batch = s->batch, t->net.opt = opt;
-    t->net.most_touched = z->step_nnz < s->net.n_features ? z->step_nnz : s->net.n_features;
-    wisp_dnet_lay(&t->net, &s->net, true, NULL, b, &at);
-    t->out.w = wisp_dparam_lay(&s->net.out_w, t->placing != WISP_DINSIDE, b, &at);
-    t->out.bias = wisp_dparam_lay(&s->net.out_bias, false, b, &at);
+    t->net.most_touched = z->step_nnz < s->graph.n_features ? z->step_nnz : s->graph.n_features;
+    wisp_dnet_lay(&t->net, NULL, b, &at);
+    t->out.w = wisp_dparam_lay(head_param(s, WEIGHT), t->placing != WISP_DINSIDE, b, &at);
+    t->out.bias = wisp_dparam_lay(head_param(s, BIAS), false, b, &at);
     bool copied = s->finders.scan || (s->precision == WISP_IN_BF16 && !s->finders.full);
-    if (copied && s->net.out_w.w && t->placing != WISP_DOUTSIDE)
-        t->out.w.copy = (__nv_bfloat16 *)wisp_dtake(b, &at, s->net.n_labels * width * 2);
-    const struct wisp_dhidden *last = last_layer(t);
+    if (copied && head_param(s, WEIGHT)->w && t->placing != WISP_DOUTSIDE)
+        t->out.w.copy = (__nv_bfloat16 *)wisp_dtake(b, &at, s->graph.n_labels * width * 2);
+    const struct wisp_dact *last = last_act(t);
     t->out.now = t->now, t->out.batch = s->batch, t->out.width = width, t->out.opt = opt;
     lay_data(t, z, b, &at);
     lay_find(t, b, &at);
@@ -222,7 +236,7 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     t->out.outside = t->placing != WISP_DINSIDE;
     t->out.tile_max = t->find.k ? t->find.tile_max : NULL;
     t->out.lab_room = s->most_labels;
-    t->out.h = last->h, t->out.g = last->back, t->out.origin = t->find.origin;
+    t->out.h = last->x, t->out.g = last->g, t->out.origin = t->find.origin;
     t->out.pass = last->after.relu ? last->after.keep : 0; /* the gradient goes through at once */
     t->out.loss_sum = t->sums ? &t->sums->loss : NULL;
     size_t bytes = wisp_out_lay(&t->out, NULL);
@@ -231,7 +245,7 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     if (s->finders.scan) lay_scan(t, &t->scan, s->batch, &t->now->n, s->keep, b, &at);
     if (!s->finders.full)
         lay_scan(t, &t->look, WISP_LOOKED < s->batch ? WISP_LOOKED : s->batch, t->n_looked,
-                 WISP_LOOK < s->net.n_labels ? WISP_LOOK : s->net.n_labels, b, &at);
+                 WISP_LOOK < s->graph.n_labels ? WISP_LOOK : s->graph.n_labels, b, &at);
     return at;
 }
 
@@ -241,6 +255,7 @@ static size_t bytes_of(const struct wisp_cuda_setup *s, const struct sizes *z,
     struct wisp_cuda_trainer t = {};
     t.s = *s;
     t.placing = placing;
+    wisp_dnet_make(&t.net, &s->graph, true);
     return lay(&t, z, NULL);
 }
 
@@ -257,16 +272,16 @@ void wisp_trainer_bytes(const struct wisp_cuda_setup *s, size_t *all, size_t *le
 static void move_state(struct wisp_dcopy *m, struct wisp_cuda_trainer *t)
 {
     const struct wisp_cuda_setup *s = &t->s;
-    wisp_dnet_copy(m, &t->net, &s->net);
-    struct wisp_cuda_param out = s->net.out_w;
+    wisp_dnet_copy(m, &t->net);
+    struct wisp_param out = *head_param(s, WEIGHT);
     if (t->placing != WISP_DINSIDE)
         out.w = out.m = out.v = NULL, out.b16 = NULL; /* one copy serves both */
     wisp_dcopy_param(m, &t->out.w, &out);
-    wisp_dcopy_param(m, &t->out.bias, &s->net.out_bias);
+    wisp_dcopy_param(m, &t->out.bias, head_param(s, BIAS));
     const auto *near = &s->finders.neighbours;
     if (!near->ring) return;
-    wisp_dcopy_bytes(m, t->find.rings, near->rings, s->net.n_labels * near->ring * 4);
-    wisp_dcopy_bytes(m, t->find.next, near->next, s->net.n_labels);
+    wisp_dcopy_bytes(m, t->find.rings, near->rings, s->graph.n_labels * near->ring * 4);
+    wisp_dcopy_bytes(m, t->find.next, near->next, s->graph.n_labels);
     wisp_dcopy_bytes(m, t->find.lasts, near->lasts, s->n_rows * near->last * 4);
     wisp_dcopy_bytes(m, t->find.carried, near->carried, (1 + near->n_carried) * 4);
 }
@@ -321,18 +336,18 @@ static wisp_status upload(struct wisp_cuda_trainer *t, wisp_error *err)
     struct wisp_dcopy m = { false, cudaSuccess };
     move_state(&m, t);
     move_rows(&m, t);
-    wisp_dcopy_bytes(&m, (void *)t->data.idf, (void *)s->idf, s->net.n_features * 4);
+    wisp_dcopy_bytes(&m, (void *)t->data.idf, (void *)s->idf, s->graph.n_features * 4);
     wisp_dcopy_bytes(&m, t->correct, (void *)s->correct1, WISP_CLOCK_FACTORS * 4);
     wisp_dcopy_bytes(&m, t->correct + WISP_CLOCK_FACTORS, (void *)s->correct2,
                      WISP_CLOCK_FACTORS * 4);
     wisp_dcopy_bytes(&m, (void *)t->find.up_to, (void *)s->finders.up_to,
-                     s->finders.n_frequent ? s->net.n_labels * 8 : 0);
+                     s->finders.n_frequent ? s->graph.n_labels * 8 : 0);
     wisp_dcopy_bytes(&m, (void *)t->hash.functions, (void *)s->finders.hash.functions,
                      s->finders.hash.function_bytes);
     if (m.e == cudaSuccess) m.e = cudaMemset(t->sums, 0, sizeof *t->sums);
     if (m.e == cudaSuccess) m.e = cudaMemset(t->find.origin, 0, s->batch * 4);
     if (t->out.w.copy)
-        round_rows<<<1024, 256>>>(t->out.w.copy, t->out.w.w, s->net.n_labels * s->net.width);
+        round_rows<<<1024, 256>>>(t->out.w.copy, t->out.w.w, s->graph.n_labels * width_of(s));
     if (s->finders.full) mark_all<<<256, 256>>>(t->find.active);
     if (m.e == cudaSuccess) m.e = cudaDeviceSynchronize();
     return wisp_dcheck(m.e, "copying to the card", err);
@@ -350,9 +365,9 @@ static cudaError_t pin(void **on_card, void *host, size_t bytes)
 
 static wisp_status pin_rows(struct wisp_cuda_trainer *t, wisp_error *err)
 {
-    const struct wisp_cuda_param *p = &t->s.net.out_w;
+    const struct wisp_param *p = head_param(&t->s, WEIGHT);
     struct wisp_dparam d = t->out.w;
-    size_t n = p->rows * p->cols;
+    size_t n = wisp_param_n(p);
     cudaError_t e = pin((void **)&d.w, p->w, n * 4);
     if (e == cudaSuccess) e = pin((void **)&d.b16, p->b16, n * 2);
     if (e == cudaSuccess) e = pin((void **)&d.m, p->m, n * 4);
@@ -370,6 +385,7 @@ wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err)
            bytes_of(&t->s, &z, (enum wisp_dplacing)placing) > t->s.most_bytes)
         placing++;
     t->placing = (enum wisp_dplacing)placing;
+    wisp_dnet_make(&t->net, &t->s.graph, true);
     wisp_status st =
         wisp_dcheck(cudaMalloc(&t->block, lay(t, &z, NULL)), "taking memory of the card", err);
     if (st != WISP_OK) return st;
@@ -380,7 +396,7 @@ wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err)
 
 void wisp_trainer_empty(struct wisp_cuda_trainer *t)
 {
-    const struct wisp_cuda_param *p = &t->s.net.out_w;
+    const struct wisp_param *p = head_param(&t->s, WEIGHT);
     void *pinned[] = { p->w, p->b16, p->m, p->v };
     for (void *host : pinned)
         if (t->placing != WISP_DINSIDE && host) cudaHostUnregister(host);

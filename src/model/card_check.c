@@ -7,8 +7,7 @@
 
 wisp_status wisp_not_on_card(wisp_error *err, const char *what)
 {
-    return wisp_fail(err, WISP_ENOTSUP, "--device cuda: %s has no form for cards; use --device cpu",
-                     what);
+    return wisp_fail(err, WISP_ENOTSUP, WISP_CUDA_LACKS, what);
 }
 
 static wisp_status no_row(wisp_error *err, const char *option, const char *name)
@@ -51,7 +50,8 @@ wisp_status wisp_card_check_run(const struct wisp_cuda *api, const struct wisp_r
     const struct wisp_sampling *o = &p->sampling;
     const struct wisp_net *net = &r->m->net;
     struct wisp_finders f;
-    wisp_status st = wisp_gpu_check_net(net, err);
+    const struct wisp_graph g = wisp_net_graph(net);
+    wisp_status st = api->check(&g, err);
     if (st == WISP_OK) st = wisp_card_finders(&f, r, err);
     if (st == WISP_OK) st = check_rows(api, p, &f, err);
     if (st != WISP_OK) return st;

@@ -13,7 +13,6 @@ struct wisp_gpu {
     const struct wisp_cuda *api;
     struct wisp_cuda_trainer *t;
     struct wisp_cuda_setup setup;
-    struct wisp_cuda_hidden *layers;
     struct wisp_cuda_block *blocks;
     struct wisp_data *table; /* standardised rows; NULL: the training rows as they are */
     uint32_t *ids, *n;       /* (most steps, batch), (most steps) */
@@ -78,8 +77,8 @@ static wisp_status set_up(struct wisp_gpu *g, struct wisp_run *r, wisp_error *er
     s->optimizer = r->plan.optimizer->id;
     s->loss = r->plan.loss->id;
     s->precision = r->plan.precision->id;
-    wisp_status st = wisp_gpu_net(&s->net, &g->layers, &r->m->net, err);
-    if (st == WISP_OK) st = set_rows(s, g, r, err);
+    s->graph = wisp_net_graph(&r->m->net);
+    wisp_status st = set_rows(s, g, r, err);
     return st == WISP_OK ? set_sampling(s, r, err) : st;
 }
 
@@ -132,7 +131,6 @@ void wisp_gpu_free(struct wisp_gpu *g)
 {
     if (!g) return;
     if (g->t) g->api->free(g->t);
-    wisp_free(g->layers);
     wisp_free(g->blocks);
     wisp_data_free(g->table);
     wisp_free(g->ids);

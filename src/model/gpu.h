@@ -10,12 +10,6 @@
 #include "cuda/cuda.h"
 #include "model/train.h"
 
-/* Has a card all its layers, and are they not too wide?  (card.c) */
-wisp_status wisp_gpu_check_net(const struct wisp_net *net, wisp_error *err);
-/* The net as cuda.h wants it, with what optimiser state there is; *layers is what out->layers
- * points to: wisp_free() it when nobody needs 'out' any more. */
-wisp_status wisp_gpu_net(struct wisp_cuda_net *out, struct wisp_cuda_hidden **layers,
-                         const struct wisp_net *net, wisp_error *err);
 /* Is there a card, and can it do what the plan says?  Names what it cannot. */
 wisp_status wisp_gpu_check(const struct wisp_run *r, wisp_error *err);
 /* The same for a part that is open. */

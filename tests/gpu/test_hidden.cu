@@ -1,21 +1,23 @@
 /* Hidden layers on the card, forward and backward, against plain code in double written from the
- * definitions of layer/dense.c, sparse.c, relu.c and dropout.c; and how a net's description becomes
- * layers.  With RIG_SMALL in the environment: no timings. */
+ * definitions of layer/dense.c, sparse.c, relu.c and dropout.c; and how a graph becomes layers on
+ * the card.  With RIG_SMALL in the environment: no timings. */
 #include "cuda/trainer.cuh"
+#include "gpu/graph_rig.cuh"
 #include "gpu/param_rig.cuh"
 
 #include <algorithm>
 #include <memory>
 
-static const char *const kind_names[] = { "input", "dense", "wires", "same" };
+enum kind { DENSE, SPARSE, SAME };
+static const char *const kind_names[] = { "dense", "sparse", "identity" };
 static const char *const opt_names[] = { "adam", "adagrad", "sgd" };
 enum { BEFORE = 5, DROP_LAYER = 7 }; /* numbers of the dropout layers */
 
 struct shape {
-    enum wisp_dkind kind;
+    enum kind kind;
     size_t batch, n, n_in, n_out, fan;
     enum wisp_optimizer_id opt;
-    bool first;             /* wires: reads the batch's rows */
+    bool first;             /* sparse: reads the batch's rows */
     bool relu, before_relu; /* of the layer, of the one before */
     double share, before_share;
 };
@@ -80,11 +82,20 @@ struct rig {
     both<uint32_t> start, edge;
     both<float> turned, scratch;
     both<struct wisp_dnow> now;
+    struct wisp_param shown[3]; /* weight, bias, inputs: their sizes */
+    struct wisp_layer host;
     std::unique_ptr<struct wisp_dnet> net;
-    size_t layer;
     std::vector<double> dense; /* (n, n_in) what the layer reads */
 
     rig(const shape &s, corrections &correct);
+    void forward(cudaStream_t s) const
+    {
+        net->layers[0].kind->forward(*net, net->layers[0], s);
+    }
+    void backward(cudaStream_t s) const
+    {
+        net->layers[0].kind->backward(*net, net->layers[0], s);
+    }
     double input(size_t i, size_t k) const
     {
         return dense[i * c.n_in + k];
@@ -117,14 +128,14 @@ rig::rig(const shape &s, corrections &correct)
       x(s.batch, s.first ? 4 : s.n_in, 0), h(s.batch, s.n_out, POISON),
       below(s.batch, s.first ? 4 : s.n_in, POISON), back(s.batch, s.n_out, 0),
       list(s.first ? s.n : 0, s.n_in),
-      w(s.kind == WISP_DWIRES ? s.n_out : s.n_in, s.kind == WISP_DWIRES ? s.fan : s.n_out, false),
+      w(s.kind == SPARSE ? s.n_out : s.n_in, s.kind == SPARSE ? s.fan : s.n_out, false),
       bias(1, s.n_out, false), in(edges), output(edges), start(s.n_in + 1), edge(edges),
-      turned(s.n_in * lanes + 64, NAN), scratch(0), now(1), net(new wisp_dnet()),
-      layer(s.first ? 0 : 1), dense(s.n * s.n_in)
+      turned(s.n_in * lanes + 64, NAN), scratch(0), now(1), shown(), host(), net(new wisp_dnet()),
+      dense(s.n * s.n_in)
 {
     x.draw(c.n, 1, 3);
     back.draw(c.n, 0.05f, 4);
-    if (c.kind == WISP_DWIRES) draw_wires(this);
+    if (c.kind == SPARSE) draw_wires(this);
     for (size_t i = 0; i < c.n; i++) {
         for (size_t k = 0; k < c.n_in && !c.first; k++) dense[i * c.n_in + k] = x.at(i, k);
         for (size_t e = 0; c.first && e < list.xn[i]; e++)
@@ -137,22 +148,25 @@ rig::rig(const shape &s, corrections &correct)
     now[0] = d;
     now.up();
     struct wisp_dnet &n = *net;
-    n.now = now.dev, n.batch = c.batch, n.lanes = lanes, n.n_layers = layer + 1;
+    n.now = now.dev, n.batch = c.batch, n.lanes = lanes, n.n_layers = 1, n.training = true;
     n.opt = { c.opt, 0.9f, correct.one.dev, correct.two.dev };
+    struct wisp_dnode &l = n.layers[0];
+    shown[0].rows = c.n_out, shown[0].cols = c.fan, shown[0].n = edges;
+    host.n_in = c.n_in, host.n_out = c.n_out, host.params = shown, host.n_params = 3;
+    host.n_from = 1, host.from[0] = c.first ? 0 : 1;
+    l.l = &host, l.out = 2, l.kind = wisp_card_kind_find(kind_names[c.kind]);
     if (!c.first) {
-        struct wisp_dhidden &b = n.layers[0];
-        b.kind = WISP_DSAME, b.n_in = b.n_out = c.n_in;
+        struct wisp_dact &b = n.acts[1];
+        b.width = c.n_in, b.x = x.dev(), b.g = l.gx[0] = below.dev();
         b.after = wisp_dafter_of(c.before_relu, c.before_share, BEFORE);
-        b.h = x.dev(), b.back = below.dev();
     }
-    struct wisp_dhidden &l = n.layers[layer];
-    l.kind = c.kind, l.n_in = c.n_in, l.n_out = c.n_out, l.fan = c.fan;
-    l.after = wisp_dafter_of(c.relu, c.share, DROP_LAYER);
-    l.w = w.on_card(c.opt), l.bias = bias.on_card(c.opt);
-    l.h = h.dev(), l.back = back.dev();
-    l.in = in.dev, l.start = start.dev, l.edge = edge.dev, l.output = output.dev;
-    l.turned = turned.dev;
-    scratch.host.assign(wisp_hidden_scratch(n, l) + 64, NAN);
+    struct wisp_dact &a = n.acts[2];
+    a.width = c.n_out, a.x = h.dev(), a.g = back.dev();
+    a.after = wisp_dafter_of(c.relu, c.share, DROP_LAYER);
+    l.param[0] = w.on_card(c.opt), l.param[1] = bias.on_card(c.opt), l.ids = in.dev;
+    l.own[WISP_DSTART] = start.dev, l.own[WISP_DEDGE] = edge.dev;
+    l.own[WISP_DOUTPUT] = output.dev, l.own[WISP_DTURNED] = turned.dev;
+    scratch.host.assign((l.kind->scratch ? l.kind->scratch(l, n) : 0) + 64, NAN);
     OK(cudaFree(scratch.dev));
     OK(cudaMalloc((void **)&scratch.dev, scratch.size() * 4));
     scratch.up();
@@ -165,8 +179,8 @@ rig::rig(const shape &s, corrections &correct)
 static double weight(const rig &r, size_t k, size_t o)
 {
     const shape &c = r.c;
-    if (c.kind == WISP_DSAME) return k == o;
-    if (c.kind == WISP_DDENSE) return r.w.weight(k, o);
+    if (c.kind == SAME) return k == o;
+    if (c.kind == DENSE) return r.w.weight(k, o);
     for (size_t e = 0; e < c.fan; e++)
         if ((size_t)r.in.host[o * c.fan + e] == k) return r.w.weight(o, e);
     return 0;
@@ -180,7 +194,7 @@ static void check_forward(rig &r)
     r.h.check_border("h", c.n);
     for (size_t i = 0; i < c.n; i++)
         for (size_t o = 0; o < c.n_out; o++) {
-            double sum = c.kind == WISP_DSAME ? 0 : r.bias.weight(0, o), mass = fabs(sum);
+            double sum = c.kind == SAME ? 0 : r.bias.weight(0, o), mass = fabs(sum);
             for (size_t k = 0; k < c.n_in; k++) {
                 double t = r.input(i, k) * weight(r, k, o);
                 sum += t, mass += fabs(t);
@@ -234,7 +248,7 @@ static void check_moved(rig &r, const copy &was_w, const copy &was_b, correction
 {
     const shape &c = r.c;
     const copy is_w(r.w), is_b(r.bias);
-    const bool wires = c.kind == WISP_DWIRES, moves = c.n > 0 && c.kind != WISP_DSAME;
+    const bool wires = c.kind == SPARSE, moves = c.n > 0 && c.kind != SAME;
     std::vector<double> g(r.w.cols), mass(r.w.cols);
     for (size_t row = 0; row < r.w.rows + 2 * GUARD; row++) {
         bool in = row >= GUARD && row < GUARD + r.w.rows && moves;
@@ -288,14 +302,13 @@ static void run_shape(const shape &c, corrections &correct)
              c.before_relu ? ", relu before" : "", c.before_share > 0 ? ", dropout before" : "");
     TEST(name);
     rig r(c, correct);
-    const size_t l = r.layer;
     const copy was_w(r.w), was_b(r.bias);
     std::vector<double> mass, below = below_of(r, &mass);
-    wisp_hidden_forward(*r.net, l, l + 1, 0);
+    r.forward(0);
     rig_sync("forward");
     check_forward(r);
     CHECK(was_w.same(copy(r.w)) && was_b.same(copy(r.bias)), "forward moved rows");
-    wisp_hidden_backward(*r.net, l, l + 1, 0);
+    r.backward(0);
     rig_sync("backward");
     check_below(r, below, mass);
     check_moved(r, was_w, was_b, correct);
@@ -304,8 +317,8 @@ static void run_shape(const shape &c, corrections &correct)
     const std::vector<float> h = r.h.x.host, g = r.below.x.host; /* and again */
     const copy is_w(r.w), is_b(r.bias);
     was_w.put(r.w), was_b.put(r.bias);
-    wisp_hidden_forward(*r.net, l, l + 1, 0);
-    wisp_hidden_backward(*r.net, l, l + 1, 0);
+    r.forward(0);
+    r.backward(0);
     rig_sync("again");
     r.h.x.down(), r.below.x.down();
     CHECK(same_bits(h, r.h.x.host) && same_bits(g, r.below.x.host), "two runs differ");
@@ -318,98 +331,137 @@ static void run_shapes(corrections &correct)
     const size_t widths[] = { 4, 100, 32, 132, 64, 36 }, fans[] = { 1, 3, 32, 33, 64, 100 };
     for (int k = 0; k < 36; k++) {
         shape c = {};
-        c.kind = k % 2 ? WISP_DWIRES : WISP_DDENSE,
-        c.opt = (enum wisp_optimizer_id)((k / 2 + k / 12) % 3);
+        c.kind = k % 2 ? SPARSE : DENSE, c.opt = (enum wisp_optimizer_id)((k / 2 + k / 12) % 3);
         c.n_in = widths[k / 2 % 6], c.n_out = widths[(k / 2 + k / 12 * 2 + 1) % 6];
         c.batch = k % 5 == 0 ? 33 : 70, c.n = k % 3 ? 1 + rig_below(c.batch) : c.batch;
-        c.first = c.kind == WISP_DWIRES && k % 4 == 1;
+        c.first = c.kind == SPARSE && k % 4 == 1;
         if (c.first) c.n_in += k % 3; /* features come in any number */
-        if (c.kind == WISP_DWIRES) c.fan = std::min(fans[k / 6], c.n_in);
+        if (c.kind == SPARSE) c.fan = std::min(fans[k / 6], c.n_in);
         c.relu = rig_below(2), c.share = rig_below(2) ? 0.3 : 0;
         c.before_relu = rig_below(2), c.before_share = rig_below(2) ? 0.2 : 0;
         run_shape(c, correct);
     }
     const shape more[] = {
-        { WISP_DDENSE, 40, 0, 64, 32, 0, WISP_ADAM, false, true, true, 0, 0 }, /* no samples */
-        { WISP_DWIRES, 40, 0, 64, 32, 7, WISP_ADAM, false, true, true, 0, 0 },
-        { WISP_DWIRES, 40, 0, 64, 32, 7, WISP_SGD, true, true, true, 0, 0 },
-        { WISP_DDENSE, 40, 1, 64, 32, 0, WISP_ADAGRAD, false, true, false, 0.5, 0.25 },
-        { WISP_DWIRES, 9, 9, 300, 20, 300, WISP_ADAGRAD, true, true, true, 0, 0 }, /* long rows */
-        { WISP_DWIRES, 64, 61, 8, 260, 2, WISP_ADAM, false, true, true, 0, 0 },    /* long lists */
-        { WISP_DDENSE, 8, 8, 516, 260, 0, WISP_ADAM, false, false, false, 0, 0 },
-        { WISP_DDENSE, 300, 290, 36, 40, 0, WISP_ADAM, false, true, true, 0.1, 0.1 },
-        { WISP_DWIRES, 300, 290, 36, 40, 9, WISP_ADAM, false, true, true, 0.1, 0.1 },
-        { WISP_DSAME, 50, 47, 36, 36, 0, WISP_ADAM, false, true, false, 0, 0.3 },
-        { WISP_DSAME, 50, 47, 36, 36, 0, WISP_ADAM, false, false, true, 0.3, 0.3 },
-        { WISP_DSAME, 50, 50, 4, 4, 0, WISP_ADAM, false, false, false, 0.3, 0 },
+        { DENSE, 40, 0, 64, 32, 0, WISP_ADAM, false, true, true, 0, 0 }, /* no samples */
+        { SPARSE, 40, 0, 64, 32, 7, WISP_ADAM, false, true, true, 0, 0 },
+        { SPARSE, 40, 0, 64, 32, 7, WISP_SGD, true, true, true, 0, 0 },
+        { DENSE, 40, 1, 64, 32, 0, WISP_ADAGRAD, false, true, false, 0.5, 0.25 },
+        { SPARSE, 9, 9, 300, 20, 300, WISP_ADAGRAD, true, true, true, 0, 0 }, /* long rows */
+        { SPARSE, 64, 61, 8, 260, 2, WISP_ADAM, false, true, true, 0, 0 },    /* long lists */
+        { DENSE, 8, 8, 516, 260, 0, WISP_ADAM, false, false, false, 0, 0 },
+        { DENSE, 300, 290, 36, 40, 0, WISP_ADAM, false, true, true, 0.1, 0.1 },
+        { SPARSE, 300, 290, 36, 40, 9, WISP_ADAM, false, true, true, 0.1, 0.1 },
+        { SAME, 50, 47, 36, 36, 0, WISP_ADAM, false, true, false, 0, 0.3 },
+        { SAME, 50, 47, 36, 36, 0, WISP_ADAM, false, false, true, 0.3, 0.3 },
+        { SAME, 50, 50, 4, 4, 0, WISP_ADAM, false, false, false, 0.3, 0 },
     };
     for (const shape &c : more) run_shape(c, correct);
 }
 
-/* ---- a net's description ---- */
+/* ---- a graph ---- */
 
-static void check_after(const struct wisp_dhidden &l, enum wisp_dkind kind, bool relu, double share,
-                        int number)
+static void check_after(const struct wisp_dnet &n, size_t at, const char *kind, bool relu,
+                        double share, int number)
 {
-    const struct wisp_dafter a = wisp_dafter_of(relu, share, number);
-    CHECK(l.kind == kind, "%s, not %s", kind_names[l.kind], kind_names[kind]);
-    CHECK(l.after.relu == relu && l.after.drops == (share > 0) && l.after.keep == a.keep,
-          "another end of a layer: relu %d, dropout %d", l.after.relu, l.after.drops);
-    CHECK(share == 0 || (l.after.limit == a.limit && l.after.stream == a.stream), "another mask");
+    const struct wisp_dnode &l = n.layers[at];
+    const struct wisp_dafter a = wisp_dafter_of(relu, share, number), &is = n.acts[l.out].after;
+    CHECK(strcmp(l.kind->name, kind) == 0, "%s, not %s", l.kind->name, kind);
+    CHECK(is.relu == relu && is.drops == (share > 0) && is.keep == a.keep,
+          "another end of layer %zu: relu %d, dropout %d", at, is.relu, is.drops);
+    CHECK(share == 0 || (is.limit == a.limit && is.stream == a.stream), "another mask");
 }
 
-/* input 8, relu, dropout 0.2, dropout 0.3, sparse 12, dropout 0.4, relu, relu, dense 4 */
 static void check_net(void)
 {
-    TEST("a net's layers");
-    const enum wisp_cuda_kind kinds[] = { WISP_CUDA_KIND_INPUT,   WISP_CUDA_KIND_RELU,
-                                          WISP_CUDA_KIND_DROPOUT, WISP_CUDA_KIND_DROPOUT,
-                                          WISP_CUDA_KIND_SPARSE,  WISP_CUDA_KIND_DROPOUT,
-                                          WISP_CUDA_KIND_RELU,    WISP_CUDA_KIND_RELU,
-                                          WISP_CUDA_KIND_DENSE };
-    const double shares[] = { 0, 0, 0.2, 0.3, 0, 0.4, 0, 0, 0 };
-    const size_t widths[] = { 20, 8, 8, 8, 8, 12, 12, 12, 12, 4 };
+    TEST("a graph's layers");
+    const struct {
+        const char *kind;
+        size_t width;
+        double share;
+    } said[] = { { "input", 8, 0 },     { "relu", 8, 0 },    { "dropout", 8, 0.2 },
+                 { "dropout", 8, 0.3 }, { "sparse", 12, 0 }, { "dropout", 12, 0.4 },
+                 { "relu", 12, 0 },     { "relu", 12, 0 },   { "dense", 4, 0 } };
     std::vector<int32_t> wires = { 0, 7, 1, 7, 2, 7, 3, 7, 4, 7, 5, 7,
                                    0, 1, 0, 2, 0, 3, 4, 5, 5, 6, 3, 4 };
-    struct wisp_cuda_hidden layers[9];
     std::vector<float> w[9], bias[9], m[9];
-    struct wisp_cuda_net net = {};
-    net.n_features = 20, net.width = 4, net.n_layers = 9, net.layers = layers;
+    graph_rig rig(20, 3);
     for (int i = 0; i < 9; i++) {
-        struct wisp_cuda_hidden &l = layers[i];
-        l = {};
-        l.kind = kinds[i], l.number = i, l.n_in = widths[i], l.n_out = widths[i + 1];
-        l.share = shares[i];
-        if (l.kind >= WISP_CUDA_KIND_RELU) continue;
-        if (l.kind == WISP_CUDA_KIND_SPARSE) l.fan = 2, l.in = wires.data();
-        w[i].resize(l.fan ? l.n_out * l.fan : l.n_in * l.n_out);
+        const size_t n_in = rig.acts.back().width, n_out = said[i].width;
+        const bool sparse = strcmp(said[i].kind, "sparse") == 0;
+        rig.add(said[i].kind, n_out);
+        rig.layers.back().arg[0] = said[i].share;
+        if (i % 4) continue;
+        const size_t rows = sparse ? n_out : n_in, cols = sparse ? 2 : n_out;
+        w[i].resize(rows * cols);
         for (float &x : w[i]) x = rig_float();
-        m[i] = w[i], bias[i].assign(l.n_out, (float)i);
-        l.w.rows = l.fan ? l.n_out : l.n_in, l.w.cols = l.fan ? l.fan : l.n_out;
-        l.w.w = w[i].data(), l.w.m = m[i].data();
-        l.bias.rows = 1, l.bias.cols = l.n_out, l.bias.w = bias[i].data();
+        m[i] = w[i], bias[i].assign(n_out, (float)i);
+        rig.param(rows, cols, w[i].data())->m = m[i].data();
+        rig.param(1, n_out, bias[i].data());
+        if (sparse) rig.connections(n_out, 2, wires.data());
     }
+    rig.add("output", 3);
+    const struct wisp_graph g = rig.graph();
     std::unique_ptr<struct wisp_dnet> n(new wisp_dnet()), s(new wisp_dnet());
     size_t bytes = 0, at = 0;
     n->batch = s->batch = 5;
-    wisp_dnet_lay(n.get(), &net, true, NULL, NULL, &bytes);
+    wisp_error err = {};
+    CHECK(wisp_dnet_check(&g, &err) == WISP_OK, "%s", err.text);
+    wisp_dnet_make(n.get(), &g, true);
+    wisp_dnet_lay(n.get(), NULL, NULL, &bytes);
     both<unsigned char> block(bytes), other(bytes);
-    wisp_dnet_lay(n.get(), &net, true, NULL, block.dev, &at);
+    wisp_dnet_lay(n.get(), NULL, block.dev, &at);
     CHECK(at == bytes, "%zu bytes, then %zu", bytes, at);
-    CHECK(n->n_layers == 6, "%zu layers", n->n_layers);
-    check_after(n->layers[0], WISP_DINPUT, true, 0.2, 2);
-    check_after(n->layers[1], WISP_DSAME, false, 0.3, 3);
-    check_after(n->layers[2], WISP_DWIRES, false, 0.4, 5);
-    check_after(n->layers[3], WISP_DSAME, true, 0, 0);
-    check_after(n->layers[4], WISP_DSAME, true, 0, 0);
-    check_after(n->layers[5], WISP_DDENSE, false, 0, 0);
+    CHECK(n->n_layers == 6 && n->last == 9, "%zu layers, the last value is %d", n->n_layers,
+          n->last);
+    check_after(*n, 0, "input", true, 0.2, 2);
+    check_after(*n, 1, "dropout", false, 0.3, 3);
+    check_after(*n, 2, "sparse", false, 0.4, 5);
+    check_after(*n, 3, "relu", true, 0, 0);
+    check_after(*n, 4, "relu", true, 0, 0);
+    check_after(*n, 5, "dense", false, 0, 0);
+    for (size_t i = 0; i < n->n_layers; i++) {
+        const struct wisp_dnode &l = n->layers[i];
+        const int from = i ? n->layers[i - 1].out : 0;
+        CHECK(l.l->from[0] == from && n->acts[l.out].x && n->acts[l.out].g, "layer %zu reads %d", i,
+              l.l->from[0]);
+        CHECK(l.gx[0] == n->acts[from].g, "layer %zu: its gradient goes elsewhere", i);
+    }
     at = 0;
-    wisp_dnet_lay(s.get(), &net, false, n.get(), other.dev, &at);
+    wisp_dnet_make(s.get(), &g, false);
+    wisp_dnet_lay(s.get(), n.get(), other.dev, &at);
     CHECK(s->n_layers == n->n_layers && at < bytes, "%zu layers borrowed", s->n_layers);
     for (size_t i = 0; i < s->n_layers; i++) {
-        check_after(s->layers[i], n->layers[i].kind, n->layers[i].after.relu, 0, 0);
-        CHECK(s->layers[i].w.w == n->layers[i].w.w && s->layers[i].h != n->layers[i].h,
+        const struct wisp_dnode &a = s->layers[i], &b = n->layers[i];
+        check_after(*s, i, b.kind->name, n->acts[b.out].after.relu, 0, 0);
+        CHECK(a.param[0].w == b.param[0].w && a.ids == b.ids && !a.gx[0] &&
+                  s->acts[a.out].x != n->acts[b.out].x,
               "layer %zu: other weights, or the same values", i);
+    }
+}
+
+/* What has no form is refused by its own name. */
+static void check_refusals(void)
+{
+    TEST("what has no form for cards is named");
+    const struct {
+        const char *kind, *what;
+        size_t width, last;
+    } cases[] = {
+        { "sampled", "a layer 'sampled'", 8, 8 },
+        { "dense", "a hidden width that is no multiple of 4, or more than 4096,", 30, 8 },
+        { "sparse", "a hidden width that is no multiple of 4, or more than 4096,", 4100, 8 },
+        { "dense", "a last hidden width of more than 1024", 8, 1028 },
+    };
+    for (const auto &c : cases) {
+        graph_rig rig(20, 3);
+        char text[200];
+        wisp_error err = {};
+        rig.add("input", 8), rig.add(c.kind, c.width), rig.add("dense", c.last);
+        rig.add("output", 3);
+        const struct wisp_graph g = rig.graph();
+        snprintf(text, sizeof text, WISP_CUDA_LACKS, c.what);
+        CHECK(wisp_dnet_check(&g, &err) == WISP_ENOTSUP && strcmp(err.text, text) == 0, "'%s'",
+              err.text);
     }
 }
 
@@ -421,29 +473,34 @@ static void check_copies(void)
     std::vector<float> w(8), v(8), bias(4);
     for (float &x : w) x = rig_float();
     const std::vector<float> was = w;
-    struct wisp_cuda_hidden l = {};
-    l.kind = WISP_CUDA_KIND_SPARSE, l.n_in = 5, l.n_out = 4, l.fan = 2, l.in = wires.data();
-    l.w.rows = 4, l.w.cols = 2, l.w.w = w.data(), l.w.v = v.data();
-    l.bias.rows = 1, l.bias.cols = 4, l.bias.w = bias.data();
-    struct wisp_cuda_net net = {};
-    net.n_features = 5, net.width = 4, net.n_layers = 1, net.layers = &l;
+    graph_rig rig(5, 3);
+    rig.add("sparse", 4);
+    rig.param(4, 2, w.data())->v = v.data();
+    rig.param(1, 4, bias.data());
+    rig.connections(4, 2, wires.data());
+    rig.add("output", 3);
+    const struct wisp_graph g = rig.graph();
     std::unique_ptr<struct wisp_dnet> n(new wisp_dnet());
     size_t bytes = 0, at = 0;
     n->batch = 3;
-    wisp_dnet_lay(n.get(), &net, true, NULL, NULL, &bytes);
+    wisp_dnet_make(n.get(), &g, true);
+    wisp_dnet_lay(n.get(), NULL, NULL, &bytes);
     both<unsigned char> block(bytes);
-    wisp_dnet_lay(n.get(), &net, true, NULL, block.dev, &at);
+    wisp_dnet_lay(n.get(), NULL, block.dev, &at);
     struct wisp_dcopy up = { false, cudaSuccess }, down = { true, cudaSuccess };
-    wisp_dnet_copy(&up, n.get(), &net);
+    wisp_dnet_copy(&up, n.get());
     w.assign(8, 0);
-    wisp_dnet_copy(&down, n.get(), &net);
+    wisp_dnet_copy(&down, n.get());
     CHECK(up.e == cudaSuccess && down.e == cudaSuccess && w == was, "other weights came back");
     const uint32_t starts[] = { 0, 1, 3, 5, 5, 8 }, edges[] = { 2, 0, 4, 5, 6, 1, 3, 7 };
     uint32_t start[6], edge[8];
-    int32_t output[8];
-    OK(cudaMemcpy(start, n->layers[0].start, sizeof start, cudaMemcpyDeviceToHost));
-    OK(cudaMemcpy(edge, n->layers[0].edge, sizeof edge, cudaMemcpyDeviceToHost));
-    OK(cudaMemcpy(output, n->layers[0].output, sizeof output, cudaMemcpyDeviceToHost));
+    int32_t output[8], in[8];
+    void *const *own = n->layers[0].own;
+    OK(cudaMemcpy(in, n->layers[0].ids, sizeof in, cudaMemcpyDeviceToHost));
+    OK(cudaMemcpy(start, own[WISP_DSTART], sizeof start, cudaMemcpyDeviceToHost));
+    OK(cudaMemcpy(edge, own[WISP_DEDGE], sizeof edge, cudaMemcpyDeviceToHost));
+    OK(cudaMemcpy(output, own[WISP_DOUTPUT], sizeof output, cudaMemcpyDeviceToHost));
+    CHECK(memcmp(in, wires.data(), sizeof in) == 0, "inputs differ");
     CHECK(memcmp(start, starts, sizeof start) == 0, "starts differ");
     CHECK(memcmp(edge, edges, sizeof edge) == 0, "edges differ");
     for (int e = 0; e < 8; e++) CHECK(output[e] == (int32_t)edges[e] / 2, "output of %d", e);
@@ -455,11 +512,8 @@ static void time_layer(const shape &c, corrections &correct)
 {
     enum { STEPS = 16 };
     rig r(c, correct);
-    const size_t l = r.layer;
-    double forward =
-        graph_us(STEPS, [&](size_t, cudaStream_t s) { wisp_hidden_forward(*r.net, l, l + 1, s); });
-    double back =
-        graph_us(STEPS, [&](size_t, cudaStream_t s) { wisp_hidden_backward(*r.net, l, l + 1, s); });
+    double forward = graph_us(STEPS, [&](size_t, cudaStream_t s) { r.forward(s); });
+    double back = graph_us(STEPS, [&](size_t, cudaStream_t s) { r.backward(s); });
     double flop = 2e-6 * (double)c.n * (double)c.n_out * (double)(c.fan ? c.fan : c.n_in);
     printf("  time %s%s %zu x %zu%s, batch %zu, %s: forward %.2f us (%.2f TFLOP/s), back %.2f us "
            "(%.2f TFLOP/s)\n",
@@ -472,17 +526,15 @@ int main(void)
 {
     corrections correct;
     check_net();
+    check_refusals();
     check_copies();
     run_shapes(correct);
     if (getenv("RIG_SMALL")) return test_end();
     for (size_t n : { (size_t)128, (size_t)256, (size_t)1024 }) {
-        time_layer({ WISP_DDENSE, n, n, 512, 512, 0, WISP_ADAM, false, true, true, 0, 0 }, correct);
-        time_layer({ WISP_DDENSE, n, n, 1024, 1024, 0, WISP_ADAM, false, true, true, 0, 0 },
-                   correct);
-        time_layer({ WISP_DWIRES, n, n, 1024, 1024, 32, WISP_ADAM, false, true, true, 0, 0 },
-                   correct);
-        time_layer({ WISP_DWIRES, n, n, 784, 1024, 32, WISP_ADAM, true, true, true, 0, 0 },
-                   correct);
+        time_layer({ DENSE, n, n, 512, 512, 0, WISP_ADAM, false, true, true, 0, 0 }, correct);
+        time_layer({ DENSE, n, n, 1024, 1024, 0, WISP_ADAM, false, true, true, 0, 0 }, correct);
+        time_layer({ SPARSE, n, n, 1024, 1024, 32, WISP_ADAM, false, true, true, 0, 0 }, correct);
+        time_layer({ SPARSE, n, n, 784, 1024, 32, WISP_ADAM, true, true, true, 0, 0 }, correct);
     }
     return test_end();
 }

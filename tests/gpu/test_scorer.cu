@@ -8,6 +8,7 @@
  * of rows to the bit: a row that is missing or counted twice shows.  Real numbers are compared
  * within rounding.  With RIG_SMALL in the environment: no big sizes and no timings. */
 #include "cuda/trainer.cuh"
+#include "gpu/graph_rig.cuh"
 #include "gpu/rig.cuh"
 
 #include <chrono>
@@ -182,42 +183,39 @@ struct model { /* in host memory */
     struct shape c;
     std::vector<float> in, in_bias, out, out_bias; /* what the references multiply */
     std::vector<uint16_t> in16, out16;
-    struct wisp_cuda_hidden layers[3]; /* input, relu or not; a trainer has dropout, too */
-    struct wisp_cuda_net net;
+    struct wisp_graph g;
+    graph_rig rig{ 0, 0 };
 };
 
-static void make_param(struct wisp_cuda_param *p, std::vector<float> *x, std::vector<uint16_t> *x16,
-                       const struct shape &c, size_t rows, size_t cols)
+/* The next parameter of the last layer. */
+static void make_param(struct model *m, std::vector<float> *x, std::vector<uint16_t> *x16,
+                       size_t rows, size_t cols)
 {
+    const struct shape &c = m->c;
     x->resize(rows * cols);
     for (float &v : *x) v = c.whole ? rig_whole(1) : rig_float();
-    *p = {};
-    p->rows = rows, p->cols = cols;
-    if (!c.half || !x16) {
-        p->w = x->data();
-        return;
-    }
+    struct wisp_param *p = m->rig.param(rows, cols, x->data());
+    if (!c.half || !x16) return;
     x16->resize(x->size());
     for (size_t i = 0; i < x->size(); i++) (*x16)[i] = rig_half((*x)[i]);
     for (size_t i = 0; i < x->size(); i++) (*x)[i] = rig_widen((*x16)[i]);
-    p->b16 = x16->data();
+    p->w = NULL, p->b16 = x16->data();
 }
 
-static void make_model(struct model *m, const struct shape &c)
+/* dropout: as the net of a trainer may have it; of no concern to prediction. */
+static void make_model(struct model *m, const struct shape &c, bool dropout)
 {
     m->c = c;
-    m->net = {};
-    m->net.n_features = c.n_features, m->net.n_labels = c.n_labels, m->net.width = c.width;
-    for (struct wisp_cuda_hidden &l : m->layers) l = {}, l.n_in = l.n_out = c.width;
-    m->layers[0].n_in = c.n_features;
-    m->layers[1].kind = WISP_CUDA_KIND_RELU;
-    m->net.layers = m->layers, m->net.n_layers = c.relu ? 2 : 1;
-    m->layers[m->net.n_layers].kind = WISP_CUDA_KIND_DROPOUT;
-    m->layers[m->net.n_layers].share = 0.5;
-    make_param(&m->layers[0].w, &m->in, &m->in16, c, c.n_features, c.width);
-    make_param(&m->layers[0].bias, &m->in_bias, NULL, c, 1, c.width);
-    make_param(&m->net.out_w, &m->out, &m->out16, c, c.n_labels, c.width);
-    make_param(&m->net.out_bias, &m->out_bias, NULL, c, c.n_labels, 1);
+    m->rig = graph_rig(c.n_features, c.n_labels);
+    m->rig.add("input", c.width);
+    make_param(m, &m->in, &m->in16, c.n_features, c.width);
+    make_param(m, &m->in_bias, NULL, 1, c.width);
+    if (c.relu) m->rig.add("relu", c.width);
+    if (dropout) m->rig.layers[m->rig.add("dropout", c.width)].arg[0] = 0.5;
+    m->rig.add("output", c.n_labels);
+    make_param(m, &m->out, &m->out16, c.n_labels, c.width);
+    make_param(m, &m->out_bias, NULL, c.n_labels, 1);
+    m->g = m->rig.graph();
 }
 
 struct rows {
@@ -333,8 +331,8 @@ static void check_scorer(const struct shape &c, size_t n, size_t most)
     struct wisp_cuda_scorer *s = NULL;
     struct model m;
     wisp_error err = {};
-    make_model(&m, c);
-    CHECK(api->create_scorer(&s, &m.net, NULL, c.batch, c.k, &err) == WISP_OK, "%s", err.text);
+    make_model(&m, c, false);
+    CHECK(api->create_scorer(&s, &m.g, NULL, c.batch, c.k, &err) == WISP_OK, "%s", err.text);
     if (!s) return;
     for (int turn = 0; turn < 3; turn++) { /* other rows, more, fewer */
         struct rows r;
@@ -381,15 +379,12 @@ static void check_borrowed(const struct shape &c)
     both<float> in, in_bias, out, out_bias;
     struct wisp_cuda_scorer *borrowed = NULL;
     wisp_error err = {};
-    make_model(&m, c);
+    make_model(&m, c, true);
     make_rows(&r, c, c.batch, 30, 0);
-    t.s.net = m.net;
-    t.s.net.n_layers++; /* dropout, which is of no concern to prediction */
-    t.net.n_layers = 1;
-    struct wisp_dhidden &first = t.net.layers[0];
-    first.kind = WISP_DINPUT, first.n_in = c.n_features, first.n_out = c.width;
-    first.w = on_card(&in, m.in, c.n_features), first.bias = on_card(&in_bias, m.in_bias, 1);
-    first.after = wisp_dafter_of(c.relu, 0.5, 2);
+    t.s.graph = m.g;
+    wisp_dnet_make(&t.net, &m.g, true);
+    t.net.layers[0].param[0] = on_card(&in, m.in, c.n_features);
+    t.net.layers[0].param[1] = on_card(&in_bias, m.in_bias, 1);
     t.out.w = on_card(&out, m.out, c.n_labels);
     t.out.bias = on_card(&out_bias, m.out_bias, c.n_labels);
     OK(cudaStreamCreateWithFlags(&t.main, cudaStreamNonBlocking));
@@ -397,8 +392,7 @@ static void check_borrowed(const struct shape &c)
     for (int turn = 0; turn < 2 && borrowed; turn++) {
         struct wisp_cuda_scorer *own = NULL;
         struct result x, y;
-        CHECK(api->create_scorer(&own, &m.net, NULL, c.batch, c.k, &err) == WISP_OK, "%s",
-              err.text);
+        CHECK(api->create_scorer(&own, &m.g, NULL, c.batch, c.k, &err) == WISP_OK, "%s", err.text);
         if (!own) break;
         score(&x, api, borrowed, r, c, true);
         score(&y, api, own, r, c, true);
@@ -461,9 +455,9 @@ static void time_scorer(size_t n_labels, size_t width, size_t k, bool half)
     struct rows r;
     struct result x;
     wisp_error err = {};
-    make_model(&m, c);
+    make_model(&m, c, false);
     make_rows(&r, c, c.batch, 180, 0);
-    CHECK(api->create_scorer(&s, &m.net, NULL, c.batch, k, &err) == WISP_OK, "%s", err.text);
+    CHECK(api->create_scorer(&s, &m.g, NULL, c.batch, k, &err) == WISP_OK, "%s", err.text);
     if (!s) return;
     for (int sums = 0; sums < 2; sums++) {
         const int turns = 20;

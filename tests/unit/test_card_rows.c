@@ -1,7 +1,7 @@
 /* What a card is asked for before a run begins, without a card: every row of the host's tables has
  * a form or is refused by its own name, settings that a card lacks are refused, and finders
- * describe what they keep themselves.  The part for cards is a table made here: its functions are
- * not called, but for the one that knows hash families. */
+ * describe what they keep themselves.  The part for cards is a table made here, with a function that
+ * knows hash families and one that looks at the net. */
 #include "base/mem.h"
 #include "hash/family.h"
 #include "layer/product.h"
@@ -24,13 +24,26 @@ static bool has_family(const char *name)
     return strcmp(name, missing) != 0;
 }
 
+/* Of this net; the layer that it does not have is the first. */
+static bool no_layer;
+static wisp_status check_graph(const struct wisp_graph *g, wisp_error *e)
+{
+    CHECK(g->n_layers == m.net.n_layers && g->layers == m.net.layers && g->acts == m.net.acts &&
+              g->n_labels == LABELS && g->n_features == FEATURES,
+          "another net");
+    if (!no_layer) return WISP_OK;
+    return wisp_fail(e, WISP_ENOTSUP, WISP_CUDA_LACKS, g->layers[0].kind->name);
+}
+
 static struct wisp_cuda whole_part(void)
 {
     missing = "";
+    no_layer = false;
     return (struct wisp_cuda){ .optimizers = (1u << WISP_OPTIMIZERS) - 1,
                                .losses = (1u << WISP_LOSSES) - 1,
                                .precisions = (1u << WISP_PRECISIONS) - 1,
-                               .has_family = has_family };
+                               .has_family = has_family,
+                               .check = check_graph };
 }
 
 static struct wisp_run run_of(const char *sampling)
@@ -127,6 +140,10 @@ static void test_rows(void)
         api.precisions &= ~(1u << r.plan.precision->id);
         refused_row(&api, &r, "precision", r.plan.precision->name);
     }
+    r = run_of("lsh");
+    const struct wisp_cuda part = whole_part();
+    no_layer = true;
+    refused(&part, &r, m.net.layers[0].kind->name);
     const struct wisp_hash_family *family;
     for (size_t i = 0; (family = wisp_hash_family_at(i)); i++) {
         struct wisp_cuda api = whole_part();
