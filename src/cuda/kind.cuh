@@ -75,7 +75,8 @@ struct wisp_card_kind {
     void (*backward)(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s);
 };
 extern const struct wisp_card_kind wisp_card_input, wisp_card_dense, wisp_card_sparse,
-    wisp_card_relu, wisp_card_dropout, wisp_card_identity, wisp_card_flatten, wisp_card_clip;
+    wisp_card_relu, wisp_card_dropout, wisp_card_identity, wisp_card_flatten, wisp_card_clip,
+    wisp_card_bn;
 
 /* NULL: there is none. */
 const struct wisp_card_kind *wisp_card_kind_find(const char *name);

@@ -34,7 +34,7 @@ static const struct wisp_card_kind output = output_row();
 
 static const struct wisp_card_kind *const kinds[] = {
     &wisp_card_input,    &wisp_card_dense,   &wisp_card_sparse, &wisp_card_relu, &wisp_card_dropout,
-    &wisp_card_identity, &wisp_card_flatten, &wisp_card_clip,   &output,
+    &wisp_card_identity, &wisp_card_flatten, &wisp_card_clip,   &wisp_card_bn,   &output,
 };
 
 const struct wisp_card_kind *wisp_card_kind_find(const char *name)

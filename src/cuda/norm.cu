@@ -1,0 +1,200 @@
+/* Batch norm: layer/bn.c, on the card.
+ *
+ *   forward   mean and variance of each unit over the batch (or, predicting, the running ones);
+ *             h = after((x - mean) / sqrt(variance + eps) * scale + shift)
+ *   back      sums of g and of g xhat over the batch;
+ *             gx = scale / deviation * (g - sum g / n - xhat * sum(g xhat) / n)
+ *             scale and shift move by the sums, and the running means by what forward measured
+ *
+ * A block has 32 units and all samples: of 16 samples in a row each warp takes one, a lane a unit,
+ * and the warps' sums are added in their order.  The running means move on the way back alone: a
+ * step goes forward a second time where hash tables are made anew. */
+#include "cuda/kind.cuh"
+#include "cuda/update.cuh"
+
+enum { SIDE = 32, WARPS = 16, THREADS = 32 * WARPS, QUADS = SIDE / 4 };
+enum { SCALE, SHIFT, MEAN, VARIANCE }; /* parameters (1, width) */
+enum { MOMENTUM, EPS };                /* arguments */
+enum { MEASURED };                     /* own: (3, width) mean, 1 / deviation, variance */
+
+struct norm {
+    const struct wisp_dnow *now;
+    size_t width;
+    float momentum, eps;
+    struct wisp_dparam scale, shift, mean, variance;
+    float *measured;
+    const float *x;
+};
+
+/* The sum over samples of what f says of each, the same in all warps; lanes may differ. */
+template <class F>
+static __device__ float over_samples(float (&part)[WARPS][SIDE], uint32_t n, const F &f)
+{
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    float sum = 0;
+    for (uint32_t i = warp; i < n; i += WARPS) sum += f(i);
+    __syncthreads(); /* all have read the sums before these */
+    part[warp][lane] = sum;
+    __syncthreads();
+    sum = 0;
+    for (int w = 0; w < WARPS; w++) sum += part[w][lane];
+    return sum;
+}
+
+/* ---- forward ---- */
+
+template <bool TRAINING>
+__global__ static void __launch_bounds__(THREADS)
+    norm_on(const __grid_constant__ struct norm l, const struct wisp_dafter after, float *h)
+{
+    __shared__ float part[WARPS][SIDE], means[SIDE], inverses[SIDE];
+    const uint32_t n = l.now->n, lane = threadIdx.x % 32;
+    const size_t first = (size_t)blockIdx.x * SIDE, unit = first + lane;
+    const size_t in = unit < l.width ? unit : 0; /* beyond the last: any, and nobody looks */
+    if (n == 0) return;
+    float mean = l.mean.w[in], variance = l.variance.w[in];
+    if (TRAINING) {
+        mean = over_samples(part, n, [&](uint32_t i) { return l.x[i * l.width + in]; }) / n;
+        variance = over_samples(part, n,
+                                [&](uint32_t i) {
+                                    const float d = l.x[i * l.width + in] - mean;
+                                    return d * d;
+                                }) /
+                   n;
+    }
+    if (threadIdx.x < 32) {
+        means[lane] = mean, inverses[lane] = 1 / sqrtf(variance + l.eps);
+        if (TRAINING && unit < l.width) {
+            l.measured[unit] = mean, l.measured[l.width + unit] = inverses[lane];
+            l.measured[2 * l.width + unit] = variance;
+        }
+    }
+    __syncthreads();
+    const uint32_t q = threadIdx.x % QUADS * 4;
+    const size_t c = first + q;
+    if (c >= l.width) return;
+    const float4 scale = *(const float4 *)(l.scale.w + c), shift = *(const float4 *)(l.shift.w + c);
+    for (uint32_t i = threadIdx.x / QUADS; i < n; i += THREADS / QUADS) {
+        const size_t at = i * l.width + c;
+        float4 x = *(const float4 *)(l.x + at);
+        x.x = (x.x - means[q]) * inverses[q] * scale.x + shift.x;
+        x.y = (x.y - means[q + 1]) * inverses[q + 1] * scale.y + shift.y;
+        x.z = (x.z - means[q + 2]) * inverses[q + 2] * scale.z + shift.z;
+        x.w = (x.w - means[q + 3]) * inverses[q + 3] * scale.w + shift.w;
+        *(float4 *)(h + at) = wisp_dafter_on(after, l.now, at, x);
+    }
+}
+
+/* ---- back ---- */
+
+struct sums {                    /* of a unit, on the way back */
+    float mean, inverse, g, dot; /* the last two divided by n */
+};
+
+static __device__ float below(const struct sums &u, float scale, float x, float g)
+{
+    return scale * u.inverse * (g - u.g - (x - u.mean) * u.inverse * u.dot);
+}
+
+/* gx goes back through 'before', what was done to x; totals (2, width): of g xhat, of g. */
+__global__ static void __launch_bounds__(THREADS)
+    norm_back(const __grid_constant__ struct norm l, const struct wisp_dafter before,
+              const float *g, float *gx, float *totals)
+{
+    __shared__ float part[WARPS][SIDE];
+    __shared__ struct sums all[SIDE];
+    const uint32_t n = l.now->n, lane = threadIdx.x % 32;
+    const size_t first = (size_t)blockIdx.x * SIDE, unit = first + lane;
+    const size_t in = unit < l.width ? unit : 0;
+    if (n == 0) return;
+    const float mean = l.measured[in], inverse = l.measured[l.width + in];
+    const float sum = over_samples(part, n, [&](uint32_t i) { return g[i * l.width + in]; });
+    const float dot = over_samples(part, n, [&](uint32_t i) {
+        const size_t at = i * l.width + in;
+        return g[at] * (l.x[at] - mean) * inverse;
+    });
+    if (threadIdx.x < 32) {
+        all[lane] = { mean, inverse, sum / n, dot / n };
+        if (unit < l.width) totals[unit] = dot, totals[l.width + unit] = sum;
+    }
+    __syncthreads();
+    const uint32_t q = threadIdx.x % QUADS * 4;
+    const size_t c = first + q;
+    if (c >= l.width) return;
+    const float4 scale = *(const float4 *)(l.scale.w + c);
+    for (uint32_t i = threadIdx.x / QUADS; i < n; i += THREADS / QUADS) {
+        const size_t at = i * l.width + c;
+        const float4 x = *(const float4 *)(l.x + at), y = *(const float4 *)(g + at);
+        const float4 b =
+            make_float4(below(all[q], scale.x, x.x, y.x), below(all[q + 1], scale.y, x.y, y.y),
+                        below(all[q + 2], scale.z, x.z, y.z), below(all[q + 3], scale.w, x.w, y.w));
+        *(float4 *)(gx + at) = wisp_dafter_back(before, l.now, at, l.x, b);
+    }
+}
+
+/* One block: a warp each for scale and shift; the others move the running means, with the variance
+ * that the batch's samples say the data has (n - 1). */
+__global__ static void __launch_bounds__(THREADS)
+    norm_move(const __grid_constant__ struct norm l, const __grid_constant__ struct wisp_dopt opt,
+              const float *totals)
+{
+    const uint32_t n = l.now->n, warp = threadIdx.x / 32;
+    if (n == 0) return;
+    if (warp == 0) wisp_dmove(opt, l.scale, 0, totals, l.now->lr, l.now->step);
+    if (warp == 1) wisp_dmove(opt, l.shift, 0, totals + l.width, l.now->lr, l.now->step);
+    if (warp < 2) return;
+    const float a = l.momentum, whole = n > 1 ? (float)n / (float)(n - 1) : 1;
+    for (size_t c = threadIdx.x - 64; c < l.width; c += THREADS - 64) {
+        l.mean.w[c] = (1 - a) * l.mean.w[c] + a * l.measured[c];
+        l.variance.w[c] = (1 - a) * l.variance.w[c] + a * whole * l.measured[2 * l.width + c];
+    }
+}
+
+/* ---- the layer ---- */
+
+static struct norm norm_of(const struct wisp_dnet &n, const struct wisp_dnode &l)
+{
+    struct norm o = { n.now, l.l->n_out, (float)l.l->arg[MOMENTUM], (float)l.l->arg[EPS] };
+    o.scale = l.param[SCALE], o.shift = l.param[SHIFT];
+    o.mean = l.param[MEAN], o.variance = l.param[VARIANCE];
+    o.measured = (float *)l.own[MEASURED], o.x = wisp_dread(n, l).x;
+    return o;
+}
+
+static unsigned blocks(const struct wisp_dnode &l)
+{
+    return (unsigned)((l.l->n_out + SIDE - 1) / SIDE);
+}
+
+static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    const struct wisp_dact &out = wisp_dgiven(n, l);
+    auto kernel = n.training ? norm_on<true> : norm_on<false>;
+    kernel<<<blocks(l), THREADS, 0, s>>>(norm_of(n, l), out.after, out.x);
+}
+
+static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    norm_back<<<blocks(l), THREADS, 0, s>>>(norm_of(n, l), wisp_dread(n, l).after,
+                                            wisp_dgiven(n, l).g, l.gx[0], n.scratch);
+    norm_move<<<1, THREADS, 0, s>>>(norm_of(n, l), n.opt, n.scratch);
+}
+
+static void lay_batch(struct wisp_dnode *l, const struct wisp_dnet &n, void *block, size_t *at)
+{
+    l->own[MEASURED] = n.training ? wisp_dtake(block, at, 3 * l->l->n_out * 4) : NULL;
+}
+
+static size_t scratch(const struct wisp_dnode &l, const struct wisp_dnet &)
+{
+    return 2 * l.l->n_out;
+}
+
+static struct wisp_card_kind filled()
+{
+    struct wisp_card_kind k = {};
+    k.name = "bn", k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT;
+    k.lay_batch = lay_batch, k.scratch = scratch, k.forward = forward, k.backward = backward;
+    return k;
+}
+const struct wisp_card_kind wisp_card_bn = filled();
