@@ -31,8 +31,10 @@ struct wisp_card_kind;
 struct wisp_dnode {             /* a layer, with what became a part of it */
     const struct wisp_layer *l; /* the host's */
     const struct wisp_card_kind *kind;
-    int out;                                /* the value that it gives */
-    float *gx[WISP_MAX_FROM];               /* where the gradients of what it reads go */
+    int out; /* the value that it gives */
+    float
+        *gx[WISP_MAX_FROM]; /* where the gradients of what it reads go: to these values' own, or */
+    int aside[WISP_MAX_FROM]; /* to this of the net's spares, and are added; -1: their own */
     struct wisp_dparam param[WISP_DPARAMS]; /* in the order of l->params, ... */
     int32_t *ids;                           /* ... but for that of WISP_FIXED: (rows, cols) */
     void *own[WISP_DOWN];                   /* as the kind's lay and lay_batch took them */
@@ -48,6 +50,12 @@ struct wisp_dnet { /* all layers but the head */
     struct wisp_dnode layers[WISP_DLAYERS];
     struct wisp_dact acts[WISP_DLAYERS + 1]; /* by their numbers in the graph */
     int last;                                /* the one that the head reads */
+    /* Of a value with several readers the last, which is the first on the way back, sets the
+     * gradient; what others make is set aside, and added to it.  A reader goes back through 'after'
+     * before that. */
+    int n_spares;
+    size_t spare_width; /* of the widest */
+    float *spare[WISP_MAX_FROM];
     float *scratch; /* of the layer that goes back: gradient of its weights and bias, or its
                        gradient turned round and sums of that */
 };
@@ -76,7 +84,7 @@ struct wisp_card_kind {
 };
 extern const struct wisp_card_kind wisp_card_input, wisp_card_dense, wisp_card_sparse,
     wisp_card_relu, wisp_card_dropout, wisp_card_identity, wisp_card_flatten, wisp_card_clip,
-    wisp_card_bn;
+    wisp_card_add, wisp_card_concat, wisp_card_bn;
 
 /* NULL: there is none. */
 const struct wisp_card_kind *wisp_card_kind_find(const char *name);
@@ -106,9 +114,15 @@ enum {              /* what a layer has of its own */
 
 /* ---- same.cu ---- */
 
-/* a.g = gradient of a's sums, from g (batch, width), that of a.x; they may be the same. */
+/* to = gradient of a's sums, from g (batch, width), that of a.x; they may be the same. */
 void wisp_same_through(const struct wisp_dnet &n, const struct wisp_dact &a, const float *g,
-                       cudaStream_t s);
+                       float *to, cudaStream_t s);
+
+/* ---- join.cu ---- */
+
+/* a.g += g */
+void wisp_join_gradient(const struct wisp_dnet &n, const struct wisp_dact &a, const float *g,
+                        cudaStream_t s);
 
 /* ---- net.cu ---- */
 

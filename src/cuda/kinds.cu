@@ -33,8 +33,9 @@ static const struct wisp_card_kind output = output_row();
 /* ---- the table ---- */
 
 static const struct wisp_card_kind *const kinds[] = {
-    &wisp_card_input,    &wisp_card_dense,   &wisp_card_sparse, &wisp_card_relu, &wisp_card_dropout,
-    &wisp_card_identity, &wisp_card_flatten, &wisp_card_clip,   &wisp_card_bn,   &output,
+    &wisp_card_input,   &wisp_card_dense,    &wisp_card_sparse,  &wisp_card_relu,
+    &wisp_card_dropout, &wisp_card_identity, &wisp_card_flatten, &wisp_card_clip,
+    &wisp_card_add,     &wisp_card_concat,   &wisp_card_bn,      &output,
 };
 
 const struct wisp_card_kind *wisp_card_kind_find(const char *name)
@@ -53,9 +54,6 @@ wisp_status wisp_dnet_check(const struct wisp_graph *g, wisp_error *err)
         const struct wisp_card_kind *k = wisp_card_kind_find(l->kind->name);
         snprintf(what, sizeof what, "a layer '%s'", l->kind->name);
         lacks = k ? k->lacks ? k->lacks(l) : NULL : what;
-        for (int a = 0; a < l->n_from && !lacks; a++)
-            if (l->from[a] && g->acts[l->from[a]].n_readers > 1) lacks = "a net with branches";
-        if (!l->kind->head && i > 0 && !l->from[0]) lacks = "a net with branches";
     }
     return lacks ? wisp_dfail(err, WISP_ENOTSUP, WISP_CUDA_LACKS, lacks) : WISP_OK;
 }

@@ -56,6 +56,26 @@ static void give(struct wisp_dnet *n, const struct wisp_graph *g, int i, bool pa
     if (kind->after) kind->after(&a->after, l, n->training);
 }
 
+/* Who sets a value's gradient, and whose are added to it. */
+static void share_gradients(struct wisp_dnet *n)
+{
+    bool set[WISP_DLAYERS + 1] = {};
+    set[n->last] = true; /* by the head */
+    n->n_spares = 0, n->spare_width = 0;
+    for (size_t i = n->n_layers; i-- > 0;) {
+        struct wisp_dnode *l = &n->layers[i];
+        int used = 0;
+        for (int k = 0; k < l->l->n_from; k++) {
+            const int from = l->l->from[k];
+            l->aside[k] = from > 0 && set[from] ? used++ : -1;
+            set[from] = true;
+            if (l->aside[k] >= 0 && n->acts[from].width > n->spare_width)
+                n->spare_width = n->acts[from].width;
+        }
+        if (used > n->n_spares) n->n_spares = used;
+    }
+}
+
 void wisp_dnet_make(struct wisp_dnet *n, const struct wisp_graph *g, bool training)
 {
     const struct wisp_card_kind *kinds[WISP_DLAYERS + 1];
@@ -80,6 +100,7 @@ void wisp_dnet_make(struct wisp_dnet *n, const struct wisp_graph *g, bool traini
         n->layers[place[into[i]]].out = i + 1;
         give(n, g, i, into[i] != i, kinds[i]);
     }
+    share_gradients(n);
 }
 
 /* What the layer has of its own, for all who use it. */
@@ -122,9 +143,15 @@ void wisp_dnet_lay(struct wisp_dnet *n, const struct wisp_dnet *lender, void *bl
         struct wisp_dnode *l = &n->layers[i];
         const size_t floats = lay_values(n, l, block, at);
         scratch = floats > scratch ? floats : scratch;
-        for (int k = 0; k < l->l->n_from; k++) l->gx[k] = n->acts[l->l->from[k]].g;
     }
     n->scratch = (float *)wisp_dtake(block, at, scratch * 4);
+    for (int k = 0; k < n->n_spares && n->training; k++)
+        n->spare[k] = (float *)wisp_dtake(block, at, n->batch * n->spare_width * 4);
+    for (size_t i = 0; i < n->n_layers; i++) {
+        struct wisp_dnode *l = &n->layers[i];
+        for (int k = 0; k < l->l->n_from; k++)
+            l->gx[k] = l->aside[k] < 0 ? n->acts[l->l->from[k]].g : n->spare[l->aside[k]];
+    }
 }
 
 void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n)
@@ -153,8 +180,15 @@ void wisp_dnet_forward(const struct wisp_dnet &n, bool rows, cudaStream_t s)
         if (reads_rows(n.layers[i]) == rows) n.layers[i].kind->forward(n, n.layers[i], s);
 }
 
+static void go_back(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    l.kind->backward(n, l, s);
+    for (int k = 0; k < l.l->n_from; k++)
+        if (l.aside[k] >= 0) wisp_join_gradient(n, n.acts[l.l->from[k]], l.gx[k], s);
+}
+
 void wisp_dnet_backward(const struct wisp_dnet &n, bool rows, cudaStream_t s)
 {
     for (size_t i = n.n_layers; i-- > 0;)
-        if (reads_rows(n.layers[i]) == rows) n.layers[i].kind->backward(n, n.layers[i], s);
+        if (reads_rows(n.layers[i]) == rows) go_back(n, n.layers[i], s);
 }

@@ -31,9 +31,9 @@ __global__ static void __launch_bounds__(THREADS)
 }
 
 void wisp_same_through(const struct wisp_dnet &n, const struct wisp_dact &a, const float *g,
-                       cudaStream_t s)
+                       float *to, cudaStream_t s)
 {
-    after_back<<<quads(n, a), THREADS, 0, s>>>(n.now, a.after, a.width, a.x, g, a.g);
+    after_back<<<quads(n, a), THREADS, 0, s>>>(n.now, a.after, a.width, a.x, g, to);
 }
 
 /* The layer's own work is in what comes after, if it has any. */
@@ -46,9 +46,7 @@ static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaS
 
 static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
-    const struct wisp_dact &in = wisp_dread(n, l);
-    after_back<<<quads(n, in), THREADS, 0, s>>>(n.now, in.after, in.width, in.x,
-                                                wisp_dgiven(n, l).g, l.gx[0]);
+    wisp_same_through(n, wisp_dread(n, l), wisp_dgiven(n, l).g, l.gx[0], s);
 }
 
 /* ---- clip ---- */

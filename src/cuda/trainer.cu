@@ -175,7 +175,7 @@ static void run_part(struct wisp_cuda_trainer *t, enum wisp_cuda_part part, cuda
     case WISP_CUDA_HIDDEN:
         wisp_out_hidden(t->out, s);
         if (last->after.drops && !last->after.relu) /* else out.pass has done it */
-            wisp_same_through(t->net, *last, t->out.g, s);
+            wisp_same_through(t->net, *last, t->out.g, t->out.g, s);
         break;
     case WISP_CUDA_ROWS:
         wisp_out_rows(t->out, s);

@@ -97,10 +97,10 @@ struct copy { /* of a parameter, before or after */
 
 /* Whether a row moved as it should by gradient g, whose absolute terms add up to mass.  Each number
  * follows from those on the card that it is made of, so that no error grows on the way. */
-static void check_move(const struct wisp_dopt &o, const std::vector<float> &correct1,
-                       const std::vector<float> &correct2, const param &p, const copy &was,
-                       const copy &is, size_t row, const std::vector<double> &g,
-                       const std::vector<double> &mass, double lr)
+static inline void check_move(const struct wisp_dopt &o, const std::vector<float> &correct1,
+                              const std::vector<float> &correct2, const param &p, const copy &was,
+                              const copy &is, size_t row, const std::vector<double> &g,
+                              const std::vector<double> &mass, double lr)
 {
     size_t r = row + GUARD, cols = p.cols;
     double rate = lr, eps = 0, squares = 0, error = 0;

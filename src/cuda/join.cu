@@ -1,0 +1,132 @@
+/* Layers that join values: layer/add.c and concat.c; and the sum of the gradients of several
+ * readers.  Four units of a sample at a time. */
+#include "cuda/kind.cuh"
+
+enum { THREADS = 256 };
+
+static unsigned quads(const struct wisp_dnet &n, size_t width)
+{
+    return (unsigned)((n.batch * width / 4 + THREADS - 1) / THREADS);
+}
+
+static __device__ float4 plus(float4 a, float4 b)
+{
+    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
+/* ---- gradients of several readers ---- */
+
+__global__ static void __launch_bounds__(THREADS)
+    add_up(const struct wisp_dnow *now, size_t width, float *to, const float *x)
+{
+    const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
+    if (at >= now->n * width) return;
+    *(float4 *)(to + at) = plus(*(const float4 *)(to + at), *(const float4 *)(x + at));
+}
+
+void wisp_join_gradient(const struct wisp_dnet &n, const struct wisp_dact &a, const float *g,
+                        cudaStream_t s)
+{
+    add_up<<<quads(n, a.width), THREADS, 0, s>>>(n.now, a.width, a.g, g);
+}
+
+/* ---- add ---- */
+
+struct values {
+    int n;
+    const float *x[WISP_MAX_FROM];
+};
+
+__global__ static void __launch_bounds__(THREADS)
+    add_on(const struct wisp_dnow *now, const struct wisp_dafter a, size_t width,
+           const __grid_constant__ struct values in, float *h)
+{
+    const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
+    if (at >= now->n * width) return;
+    float4 sum = *(const float4 *)(in.x[0] + at);
+    for (int k = 1; k < in.n; k++) sum = plus(sum, *(const float4 *)(in.x[k] + at));
+    *(float4 *)(h + at) = wisp_dafter_on(a, now, at, sum);
+}
+
+static void add_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    const struct wisp_dact &out = wisp_dgiven(n, l);
+    struct values in = { l.l->n_from };
+    for (int k = 0; k < in.n; k++) in.x[k] = n.acts[l.l->from[k]].x;
+    add_on<<<quads(n, out.width), THREADS, 0, s>>>(n.now, out.after, out.width, in, out.x);
+}
+
+static void add_backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    for (int k = 0; k < l.l->n_from; k++)
+        wisp_same_through(n, n.acts[l.l->from[k]], wisp_dgiven(n, l).g, l.gx[k], s);
+}
+
+/* ---- concat ---- */
+
+struct slice { /* columns first .. first + width - 1 of all */
+    size_t first, width, all;
+};
+
+static __device__ size_t place_in(const struct slice &c, size_t at)
+{
+    return at / c.width * c.all + c.first + at % c.width;
+}
+
+__global__ static void __launch_bounds__(THREADS)
+    slice_on(const struct wisp_dnow *now, const struct wisp_dafter a, const struct slice c,
+             const float *x, float *h)
+{
+    const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x), to = place_in(c, at);
+    if (at >= now->n * c.width) return;
+    *(float4 *)(h + to) = wisp_dafter_on(a, now, to, *(const float4 *)(x + at));
+}
+
+/* x, 'a': what was read, and what had been done to it. */
+__global__ static void __launch_bounds__(THREADS)
+    slice_back(const struct wisp_dnow *now, const struct wisp_dafter a, const struct slice c,
+               const float *x, const float *g, float *back)
+{
+    const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
+    if (at >= now->n * c.width) return;
+    *(float4 *)(back + at) =
+        wisp_dafter_back(a, now, at, x, *(const float4 *)(g + place_in(c, at)));
+}
+
+static void concat_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    const struct wisp_dact &out = wisp_dgiven(n, l);
+    struct slice c = { 0, 0, out.width };
+    for (int k = 0; k < l.l->n_from; k++, c.first += c.width) {
+        const struct wisp_dact &in = n.acts[l.l->from[k]];
+        c.width = in.width;
+        slice_on<<<quads(n, c.width), THREADS, 0, s>>>(n.now, out.after, c, in.x, out.x);
+    }
+}
+
+static void concat_backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    const struct wisp_dact &out = wisp_dgiven(n, l);
+    struct slice c = { 0, 0, out.width };
+    for (int k = 0; k < l.l->n_from; k++, c.first += c.width) {
+        const struct wisp_dact &in = n.acts[l.l->from[k]];
+        c.width = in.width;
+        slice_back<<<quads(n, c.width), THREADS, 0, s>>>(n.now, in.after, c, in.x, out.g, l.gx[k]);
+    }
+}
+
+/* ---- the rows ---- */
+
+static struct wisp_card_kind row(const char *name,
+                                 void (*forward)(const struct wisp_dnet &,
+                                                 const struct wisp_dnode &, cudaStream_t),
+                                 void (*backward)(const struct wisp_dnet &,
+                                                  const struct wisp_dnode &, cudaStream_t))
+{
+    struct wisp_card_kind k = {};
+    k.name = name, k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT;
+    k.forward = forward, k.backward = backward;
+    return k;
+}
+const struct wisp_card_kind wisp_card_add = row("add", add_forward, add_backward);
+const struct wisp_card_kind wisp_card_concat = row("concat", concat_forward, concat_backward);

@@ -1,0 +1,339 @@
+/* Graphs with branches on the card: joins, values with several readers, batch norm, clip and what is
+ * fused, forward and back, against plain code in double written from the definitions of layer/, which
+ * does one layer at a time and adds gradients up.
+ *
+ * The first layer stands for the rows: what it gives is drawn.  Parameters move by SGD from rest, so
+ * that what they moved by is their gradient. */
+#include "cuda/trainer.cuh"
+#include "gpu/graph_rig.cuh"
+#include "gpu/param_rig.cuh"
+
+#include <deque>
+#include <memory>
+#include <string>
+
+static const double RATE = 0.5, NEAR = 2e-5, TINIEST = 2e-7; /* of the largest; of any */
+
+struct said {
+    const char *kind;
+    size_t width;
+    double arg;
+    std::vector<int> from; /* empty: what the one before gives */
+};
+
+struct numbers {                                  /* of a graph */
+    std::deque<std::vector<float>> w;             /* all parameters, in order */
+    std::vector<std::vector<double>> x, g, moved; /* by value; by parameter */
+};
+
+struct rig {
+    size_t n, batch;
+    graph_rig net;
+    numbers is;
+    std::vector<size_t> first; /* parameter of each layer */
+    both<struct wisp_dnow> now;
+    explicit rig(size_t samples, size_t most, size_t width)
+        : n(samples), batch(most), net(width, 3), now(1)
+    {
+    }
+};
+
+static bool kind_is(const struct wisp_layer &l, const char *name)
+{
+    return strcmp(l.kind->name, name) == 0;
+}
+
+static void add_param(rig *r, size_t rows, size_t cols, float least, float most)
+{
+    static std::deque<std::vector<float>> rest; /* moments, all 0 */
+    r->is.w.push_back(std::vector<float>(rows * cols));
+    rest.push_back(std::vector<float>(rows * cols));
+    for (float &x : r->is.w.back()) x = least + (most - least) * (rig_float() + 1) / 2;
+    r->net.param(rows, cols, r->is.w.back().data())->m = rest.back().data();
+}
+
+static void say(rig *r, const std::vector<said> &all)
+{
+    r->net.add("input", r->net.n_features);
+    r->first.push_back(0);
+    for (const said &s : all) {
+        r->first.push_back(r->is.w.size());
+        const struct wisp_layer &l = r->net.layers[r->net.add(s.kind, s.width, s.from)];
+        struct wisp_layer &own = r->net.layers.back();
+        own.arg[0] = s.arg;
+        if (kind_is(l, "dense")) {
+            add_param(r, l.n_in, l.n_out, -0.5f, 0.5f);
+            add_param(r, 1, l.n_out, -0.2f, 0.2f);
+        }
+        if (!kind_is(l, "bn")) continue;
+        own.arg[0] = 0.1, own.arg[1] = 1e-5;
+        add_param(r, 1, l.n_out, 0.5f, 1.5f);
+        add_param(r, 1, l.n_out, -0.5f, 0.5f);
+        for (int k = 0; k < 2; k++) {
+            add_param(r, 1, l.n_out, 0.5f, 1.5f);
+            r->net.params.back().back().role = WISP_STATE;
+            r->net.params.back().back().m = NULL;
+        }
+    }
+    r->net.add("output", 3);
+}
+
+/* ---- plain code ---- */
+
+static void normal(const rig &r, size_t i, const std::vector<double> &x, std::vector<double> *mean,
+                   std::vector<double> *var)
+{
+    const size_t w = r.net.layers[i].n_out;
+    mean->assign(w, 0), var->assign(w, 0);
+    for (size_t at = 0; at < r.n * w; at++) (*mean)[at % w] += x[at] / (double)r.n;
+    for (size_t at = 0; at < r.n * w; at++) {
+        const double d = x[at] - (*mean)[at % w];
+        (*var)[at % w] += d * d / (double)r.n;
+    }
+}
+
+static void forward(rig &r, size_t i)
+{
+    const struct wisp_layer &l = r.net.layers[i];
+    const std::vector<double> &x = r.is.x[(size_t)l.from[0]];
+    const auto *w = r.first[i] < r.is.w.size() ? &r.is.w[r.first[i]] : NULL;
+    const size_t in = l.n_in, out = l.n_out;
+    std::vector<double> &y = r.is.x[i + 1], mean, var;
+    y.assign(r.n * out, 0);
+    if (kind_is(l, "bn")) normal(r, i, x, &mean, &var);
+    for (size_t at = 0; at < r.n * out; at++) {
+        const size_t s = at / out, c = at % out;
+        if (kind_is(l, "dense")) {
+            y[at] = r.is.w[r.first[i] + 1][c];
+            for (size_t k = 0; k < in; k++) y[at] += x[s * in + k] * (*w)[k * out + c];
+        } else if (kind_is(l, "add")) {
+            for (int k = 0; k < l.n_from; k++) y[at] += r.is.x[(size_t)l.from[k]][at];
+        } else if (kind_is(l, "concat")) {
+            size_t left = c;
+            int k = 0;
+            for (; left >= r.net.acts[(size_t)l.from[k]].width; k++)
+                left -= r.net.acts[(size_t)l.from[k]].width;
+            const size_t width = r.net.acts[(size_t)l.from[k]].width;
+            y[at] = r.is.x[(size_t)l.from[k]][s * width + left];
+        } else if (kind_is(l, "bn")) {
+            y[at] =
+                (x[at] - mean[c]) / sqrt(var[c] + l.arg[1]) * (*w)[c] + r.is.w[r.first[i] + 1][c];
+        } else if (kind_is(l, "relu")) {
+            y[at] = x[at] > 0 ? x[at] : 0;
+        } else if (kind_is(l, "clip")) {
+            y[at] = x[at] > l.arg[0] ? l.arg[0] : x[at];
+        } else if (kind_is(l, "dropout")) {
+            y[at] = rig_stays(l.arg[0], l.number, r.now[0], at) ? x[at] / (1 - l.arg[0]) : 0;
+        } else {
+            y[at] = x[at];
+        }
+    }
+}
+
+static void norm_backward(rig &r, size_t i)
+{
+    const struct wisp_layer &l = r.net.layers[i];
+    const std::vector<double> &x = r.is.x[(size_t)l.from[0]], &g = r.is.g[i + 1];
+    const size_t w = l.n_out, p = r.first[i];
+    std::vector<double> mean, var, sum(w), dot(w);
+    normal(r, i, x, &mean, &var);
+    for (size_t at = 0; at < r.n * w; at++) {
+        const size_t c = at % w;
+        sum[c] += g[at], dot[c] += g[at] * (x[at] - mean[c]) / sqrt(var[c] + l.arg[1]);
+    }
+    for (size_t at = 0; at < r.n * w; at++) {
+        const size_t c = at % w;
+        const double inverse = 1 / sqrt(var[c] + l.arg[1]), n = (double)r.n;
+        r.is.g[(size_t)l.from[0]][at] +=
+            r.is.w[p][c] * inverse *
+            (g[at] - sum[c] / n - (x[at] - mean[c]) * inverse * dot[c] / n);
+    }
+    for (size_t c = 0; c < w; c++) {
+        const double whole = r.n > 1 ? (double)r.n / (double)(r.n - 1) : 1;
+        r.is.moved[p][c] = -RATE * dot[c], r.is.moved[p + 1][c] = -RATE * sum[c];
+        r.is.moved[p + 2][c] = l.arg[0] * (mean[c] - r.is.w[p + 2][c]);
+        r.is.moved[p + 3][c] = l.arg[0] * (whole * var[c] - r.is.w[p + 3][c]);
+    }
+}
+
+/* Adds to the gradients of what the layer read. */
+static void backward(rig &r, size_t i)
+{
+    const struct wisp_layer &l = r.net.layers[i];
+    const std::vector<double> &x = r.is.x[(size_t)l.from[0]], &y = r.is.x[i + 1],
+                              &g = r.is.g[i + 1];
+    std::vector<double> &gx = r.is.g[(size_t)l.from[0]];
+    const size_t in = l.n_in, out = l.n_out, p = r.first[i];
+    if (kind_is(l, "bn")) {
+        norm_backward(r, i);
+        return;
+    }
+    for (size_t at = 0; at < r.n * out; at++) {
+        const size_t s = at / out, c = at % out;
+        if (kind_is(l, "dense")) {
+            for (size_t k = 0; k < in; k++) {
+                gx[s * in + k] += g[at] * r.is.w[p][k * out + c];
+                r.is.moved[p][k * out + c] -= RATE * g[at] * x[s * in + k];
+            }
+            r.is.moved[p + 1][c] -= RATE * g[at];
+        } else if (kind_is(l, "add")) {
+            for (int k = 0; k < l.n_from; k++) r.is.g[(size_t)l.from[k]][at] += g[at];
+        } else if (kind_is(l, "concat")) {
+            size_t left = c;
+            int k = 0;
+            for (; left >= r.net.acts[(size_t)l.from[k]].width; k++)
+                left -= r.net.acts[(size_t)l.from[k]].width;
+            const size_t width = r.net.acts[(size_t)l.from[k]].width;
+            r.is.g[(size_t)l.from[k]][s * width + left] += g[at];
+        } else if (kind_is(l, "relu")) {
+            gx[at] += y[at] > 0 ? g[at] : 0;
+        } else if (kind_is(l, "clip")) {
+            gx[at] += x[at] < l.arg[0] ? g[at] : 0;
+        } else if (kind_is(l, "dropout")) {
+            gx[at] += rig_stays(l.arg[0], l.number, r.now[0], at) ? g[at] / (1 - l.arg[0]) : 0;
+        } else {
+            gx[at] += g[at];
+        }
+    }
+}
+
+/* ---- on the card ---- */
+
+static void put(float *card, const std::vector<double> &x)
+{
+    const std::vector<float> y(x.begin(), x.end());
+    OK(cudaMemcpy(card, y.data(), y.size() * 4, cudaMemcpyHostToDevice));
+}
+
+static std::vector<float> take(const float *card, size_t n)
+{
+    std::vector<float> x(n);
+    OK(cudaMemcpy(x.data(), card, n * 4, cudaMemcpyDeviceToHost));
+    return x;
+}
+
+template <class A>
+static void compare(const char *what, size_t i, const A &got, const std::vector<double> &want)
+{
+    double most = 0;
+    for (double x : want) most = fmax(most, fabs(x));
+    for (size_t at = 0; at < want.size(); at++)
+        CHECK(fabs(got[at] - want[at]) <= NEAR * most + TINIEST, "%s %zu, place %zu: %g, not %g",
+              what, i, at, (double)got[at], want[at]);
+}
+
+static void check_graph(const char *name, size_t n, size_t batch, size_t width,
+                        const std::vector<said> &all)
+{
+    const std::string title = std::string(name) + ", " + std::to_string(n) + " samples";
+    TEST(title.c_str());
+    rig r(n, batch, width);
+    say(&r, all);
+    const struct wisp_graph g = r.net.graph();
+    const size_t layers = r.net.layers.size() - 1;
+    struct wisp_dnow d;
+    memset((void *)&d, 0, sizeof d);
+    d.n = (uint32_t)n, d.step = 41, d.seed = 99, d.lr = (float)RATE;
+    r.now[0] = d;
+    r.now.up();
+
+    std::unique_ptr<struct wisp_dnet> net(new wisp_dnet());
+    wisp_error err = {};
+    size_t bytes = 0, at = 0;
+    net->batch = batch, net->now = r.now.dev;
+    net->opt = { WISP_SGD, 0.9f, NULL, NULL };
+    CHECK(wisp_dnet_check(&g, &err) == WISP_OK, "%s", err.text);
+    wisp_dnet_make(net.get(), &g, true);
+    wisp_dnet_lay(net.get(), NULL, NULL, &bytes);
+    both<unsigned char> block(bytes, 0xff); /* nothing in it is a number */
+    wisp_dnet_lay(net.get(), NULL, block.dev, &at);
+    CHECK(at == bytes, "%zu bytes, then %zu", bytes, at);
+    struct wisp_dcopy up = { false, cudaSuccess }, down = { true, cudaSuccess };
+    wisp_dnet_copy(&up, net.get());
+    OK(up.e);
+
+    r.is.x.resize(layers + 1), r.is.g.resize(layers + 1);
+    r.is.x[1].resize(n * width);
+    for (double &x : r.is.x[1]) x = (double)rig_float();
+    for (size_t i = 1; i < layers; i++) forward(r, i);
+    for (size_t i = 1; i <= layers; i++) r.is.g[i].assign(r.is.x[i].size(), 0);
+    for (double &x : r.is.g[layers]) x = 0.1 * (double)rig_float();
+    for (auto &w : r.is.w) r.is.moved.push_back(std::vector<double>(w.size(), 0));
+
+    put(net->acts[1].x, r.is.x[1]);
+    wisp_dnet_forward(*net, false, 0);
+    wisp_dnet_forward(*net, false, 0); /* a second time changes nothing */
+    put(net->acts[layers].g, r.is.g[layers]);
+    wisp_same_through(*net, net->acts[layers], net->acts[layers].g, net->acts[layers].g, 0);
+    wisp_dnet_backward(*net, false, 0);
+    rig_sync("a graph");
+    for (size_t i = layers; i-- > 1;) backward(r, i);
+
+    const std::deque<std::vector<float>> was = r.is.w;
+    wisp_dnet_copy(&down, net.get());
+    OK(down.e);
+    for (size_t i = 0; i < net->n_layers; i++) {
+        const struct wisp_dnode &l = net->layers[i];
+        const size_t out = (size_t)l.out, units = n * net->acts[out].width;
+        compare("value", out, take(net->acts[out].x, units), r.is.x[out]);
+        if (l.kind->is) continue; /* its gradient lies behind its own work */
+        compare("gradient of what layer makes", i, take(net->acts[out].g, units),
+                r.is.g[(size_t)l.l->number + 1]);
+    }
+    for (size_t p = 0; p < r.is.w.size(); p++) {
+        std::vector<double> moved(was[p].size());
+        for (size_t k = 0; k < moved.size(); k++) moved[k] = (double)r.is.w[p][k] - was[p][k];
+        compare("parameter", p, moved, r.is.moved[p]);
+    }
+    test_close(); /* while the name is there */
+}
+
+int main(void)
+{
+    for (size_t n : { (size_t)1, (size_t)47, (size_t)70 }) {
+        check_graph("residual", n, 70, 8,
+                    { { "dense", 8, 0, {} }, /* value 2 */
+                      { "relu", 8, 0, {} },
+                      { "dense", 8, 0, {} },
+                      { "add", 8, 0, { 4, 1 } },
+                      { "relu", 8, 0, {} } });
+        check_graph("two residual blocks", n, 70, 36,
+                    { { "dense", 36, 0, {} },
+                      { "relu", 36, 0, {} }, /* value 3 */
+                      { "dense", 36, 0, {} },
+                      { "relu", 36, 0, {} },
+                      { "add", 36, 0, { 5, 3 } },
+                      { "relu", 36, 0, {} }, /* value 7 */
+                      { "dense", 36, 0, {} },
+                      { "dropout", 36, 0.25, {} },
+                      { "add", 36, 0, { 9, 7, 3 } },
+                      { "dropout", 36, 0.5, {} } });
+        check_graph("two branches", n, 70, 40,
+                    { { "dense", 12, 0, {} },
+                      { "relu", 12, 0, {} }, /* value 3 */
+                      { "dense", 4, 0, { 1 } },
+                      { "clip", 4, 0.1, {} }, /* value 5 */
+                      { "concat", 56, 0, { 3, 5, 1 } },
+                      { "dropout", 56, 0.3, {} },
+                      { "dense", 4, 0, {} } });
+        check_graph("batch norm", n, 70, 100,
+                    { { "bn", 100, 0, {} },
+                      { "relu", 100, 0, {} },
+                      { "dropout", 100, 0.2, {} }, /* value 4 */
+                      { "dense", 100, 0, {} },
+                      { "bn", 100, 0, {} }, /* value 6 */
+                      { "add", 100, 0, { 6, 4, 6 } },
+                      { "flatten", 100, 0, {} },
+                      { "identity", 100, 0, {} },
+                      { "relu", 100, 0, {} },
+                      { "relu", 100, 0, {} } });
+        check_graph("clip behind what is fused", n, 70, 8,
+                    { { "dense", 8, 0, {} },
+                      { "relu", 8, 0, {} },
+                      { "dropout", 8, 0.5, {} },
+                      { "clip", 8, 0.4, {} },
+                      { "relu", 8, 0, {} },
+                      { "add", 8, 0, { 1, 6, 1, 5 } } });
+    }
+    return test_end();
+}
