@@ -1,7 +1,6 @@
 /* Layers whose connections come from a file, each output with its own number of inputs: what is
  * read, training runs, and models and checkpoints that need the file no more. */
 #include "model_rig.h"
-#include "model/gpu.h"
 
 #include <math.h>
 
@@ -192,15 +191,6 @@ static void test_refused(void)
     char spec[400] = "sparse mask=";
     memset(spec + strlen(spec), 'a', 256);
     CHECK(wisp_net_plan(&net, spec, 5, 3, &sizes, &err) == WISP_EINVAL, "a name of 256 characters");
-    unlink("any");
-    TEST("masks: a card says by name that it has no form of them");
-    write_mask("any", 20, 24, false, false);
-    if (plan(&net, "input 20, relu, sparse mask=any, relu", 5)) {
-        CHECK(wisp_gpu_check_net(&net, &err) == WISP_ENOTSUP &&
-                  strstr(err.text, "differ in their number of inputs"),
-              "%s", err.text);
-        wisp_net_clear(&net);
-    }
     unlink("any");
 }
 
