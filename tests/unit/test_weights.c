@@ -61,7 +61,9 @@ static float apart(const float *a, const float *b)
     return most;
 }
 
-#define STEP "holdout 0 values raw dropout 0 epochs 30 warmup 0 decay none batch 4096 hidden 8 "
+#define STEP                                                                                       \
+    "holdout 0 values raw dropout 0 epochs 30 warmup 0 decay none batch 4096 hidden 8 precision "  \
+    "fp32 "
 
 static const char *const steps[] = {
     STEP "loss softmax optimizer sgd lr 8",
