@@ -222,13 +222,16 @@ static void compare(const char *what, size_t i, const A &got, const std::vector<
               what, i, at, (double)got[at], want[at]);
 }
 
+/* alone: no layer is a part of another, as if each value had one more reader. */
 static void check_graph(const char *name, size_t n, size_t batch, size_t width,
-                        const std::vector<said> &all)
+                        const std::vector<said> &all, bool alone)
 {
-    const std::string title = std::string(name) + ", " + std::to_string(n) + " samples";
+    const std::string title = std::string(name) + ", " + std::to_string(n) + " samples" +
+                              (alone ? ", each layer alone" : "");
     TEST(title.c_str());
     rig r(n, batch, width);
     say(&r, all);
+    for (struct wisp_act &a : r.net.acts) a.n_readers += alone;
     const struct wisp_graph g = r.net.graph();
     const size_t layers = r.net.layers.size() - 1;
     struct wisp_dnow d;
@@ -244,6 +247,7 @@ static void check_graph(const char *name, size_t n, size_t batch, size_t width,
     net->opt = { WISP_SGD, 0.9f, NULL, NULL };
     CHECK(wisp_dnet_check(&g, &err) == WISP_OK, "%s", err.text);
     wisp_dnet_make(net.get(), &g, true);
+    CHECK(net->n_layers == layers || !alone, "%zu layers of %zu", net->n_layers, layers);
     wisp_dnet_lay(net.get(), NULL, NULL, &bytes);
     both<unsigned char> block(bytes, 0xff); /* nothing in it is a number */
     wisp_dnet_lay(net.get(), NULL, block.dev, &at);
@@ -288,52 +292,66 @@ static void check_graph(const char *name, size_t n, size_t batch, size_t width,
     test_close(); /* while the name is there */
 }
 
+struct graph_case {
+    const char *name;
+    size_t width;
+    std::vector<said> all;
+};
+
 int main(void)
 {
-    for (size_t n : { (size_t)1, (size_t)47, (size_t)70 }) {
-        check_graph("residual", n, 70, 8,
-                    { { "dense", 8, 0, {} }, /* value 2 */
-                      { "relu", 8, 0, {} },
-                      { "dense", 8, 0, {} },
-                      { "add", 8, 0, { 4, 1 } },
-                      { "relu", 8, 0, {} } });
-        check_graph("two residual blocks", n, 70, 36,
-                    { { "dense", 36, 0, {} },
-                      { "relu", 36, 0, {} }, /* value 3 */
-                      { "dense", 36, 0, {} },
-                      { "relu", 36, 0, {} },
-                      { "add", 36, 0, { 5, 3 } },
-                      { "relu", 36, 0, {} }, /* value 7 */
-                      { "dense", 36, 0, {} },
-                      { "dropout", 36, 0.25, {} },
-                      { "add", 36, 0, { 9, 7, 3 } },
-                      { "dropout", 36, 0.5, {} } });
-        check_graph("two branches", n, 70, 40,
-                    { { "dense", 12, 0, {} },
-                      { "relu", 12, 0, {} }, /* value 3 */
-                      { "dense", 4, 0, { 1 } },
-                      { "clip", 4, 0.1, {} }, /* value 5 */
-                      { "concat", 56, 0, { 3, 5, 1 } },
-                      { "dropout", 56, 0.3, {} },
-                      { "dense", 4, 0, {} } });
-        check_graph("batch norm", n, 70, 100,
-                    { { "bn", 100, 0, {} },
-                      { "relu", 100, 0, {} },
-                      { "dropout", 100, 0.2, {} }, /* value 4 */
-                      { "dense", 100, 0, {} },
-                      { "bn", 100, 0, {} }, /* value 6 */
-                      { "add", 100, 0, { 6, 4, 6 } },
-                      { "flatten", 100, 0, {} },
-                      { "identity", 100, 0, {} },
-                      { "relu", 100, 0, {} },
-                      { "relu", 100, 0, {} } });
-        check_graph("clip behind what is fused", n, 70, 8,
-                    { { "dense", 8, 0, {} },
-                      { "relu", 8, 0, {} },
-                      { "dropout", 8, 0.5, {} },
-                      { "clip", 8, 0.4, {} },
-                      { "relu", 8, 0, {} },
-                      { "add", 8, 0, { 1, 6, 1, 5 } } });
-    }
+    const graph_case cases[] = {
+        { "residual",
+          8,
+          { { "dense", 8, 0, {} }, /* value 2 */
+            { "relu", 8, 0, {} },
+            { "dense", 8, 0, {} },
+            { "add", 8, 0, { 4, 1 } },
+            { "relu", 8, 0, {} } } },
+        { "two residual blocks",
+          36,
+          { { "dense", 36, 0, {} },
+            { "relu", 36, 0, {} }, /* value 3 */
+            { "dense", 36, 0, {} },
+            { "relu", 36, 0, {} },
+            { "add", 36, 0, { 5, 3 } },
+            { "relu", 36, 0, {} }, /* value 7 */
+            { "dense", 36, 0, {} },
+            { "dropout", 36, 0.25, {} },
+            { "add", 36, 0, { 9, 7, 3 } },
+            { "dropout", 36, 0.5, {} } } },
+        { "two branches",
+          40,
+          { { "dense", 12, 0, {} },
+            { "relu", 12, 0, {} }, /* value 3 */
+            { "dense", 4, 0, { 1 } },
+            { "clip", 4, 0.1, {} }, /* value 5 */
+            { "concat", 56, 0, { 3, 5, 1 } },
+            { "dropout", 56, 0.3, {} },
+            { "dense", 4, 0, {} } } },
+        { "batch norm",
+          100,
+          { { "bn", 100, 0, {} },
+            { "relu", 100, 0, {} },
+            { "dropout", 100, 0.2, {} }, /* value 4 */
+            { "dense", 100, 0, {} },
+            { "bn", 100, 0, {} }, /* value 6 */
+            { "add", 100, 0, { 6, 4, 6 } },
+            { "flatten", 100, 0, {} },
+            { "identity", 100, 0, {} },
+            { "relu", 100, 0, {} },
+            { "relu", 100, 0, {} } } },
+        { "clip behind what is fused",
+          8,
+          { { "dense", 8, 0, {} },
+            { "relu", 8, 0, {} },
+            { "dropout", 8, 0.5, {} },
+            { "clip", 8, 0.4, {} },
+            { "relu", 8, 0, {} },
+            { "add", 8, 0, { 1, 6, 1, 5 } } } },
+    };
+    for (const graph_case &c : cases)
+        for (size_t n : { (size_t)1, (size_t)47, (size_t)70 })
+            for (bool alone : { false, true }) check_graph(c.name, n, 70, c.width, c.all, alone);
     return test_end();
 }
