@@ -230,15 +230,3 @@ uint32_t wisp_spnet_width(const struct wisp_spnet *net)
         if (net->layers[i].n_out > most) most = net->layers[i].n_out;
     return most;
 }
-
-size_t wisp_spnet_bytes(const struct wisp_spnet *net)
-{
-    size_t bytes = net->n_layers * sizeof *net->layers;
-    for (size_t i = 0; i < net->n_layers; i++) {
-        const struct wisp_splayer *l = &net->layers[i];
-        bytes += 4 * (2 * (size_t)(l->n_groups + 1) + l->in_start[l->n_groups] + l->n_out);
-        bytes += l->w ? 4 * l->n_edges + 8 * (size_t)l->n_groups : 0;
-        bytes += l->biases ? 4 * (size_t)l->n_out : 0;
-    }
-    return bytes;
-}

@@ -70,7 +70,6 @@ void wisp_splayer_clear(struct wisp_splayer *l);
 /* The net owns the layer from now on, also on failure; *l becomes empty. */
 wisp_status wisp_spnet_push(struct wisp_spnet *net, struct wisp_splayer *l, wisp_error *err);
 uint32_t wisp_spnet_width(const struct wisp_spnet *net); /* the largest of any layer, inputs too */
-size_t wisp_spnet_bytes(const struct wisp_spnet *net);
 
 /* ---- rules (rules.c) ---- */
 

@@ -118,6 +118,13 @@ static void fuzz_tests(void)
               strstr(err.text, "a line longer than"),
           "endless: %s", err.text);
     wisp_lines_free(l);
+    close(fd);
+    fd = open(fuzz_save("t", "a\n01234567", 10), O_RDONLY | O_CLOEXEC);
+    CHECK(wisp_lines_open(&l, fd, "t", &err) == WISP_OK, "%s", err.text);
+    CHECK(wisp_lines_next(l, &text, &bytes, &line, &err) == WISP_OK && bytes == 2 &&
+              wisp_lines_next(l, &text, &bytes, &line, &err) == WISP_OK && bytes == 8,
+          "a line of just that length: %s", err.text);
+    wisp_lines_free(l);
     wisp_text_line_max = usual;
     close(fd);
 }
