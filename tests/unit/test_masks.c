@@ -1,6 +1,7 @@
 /* Layers whose connections come from a file, each output with its own number of inputs: what is
  * read, training runs, and models and checkpoints that need the file no more. */
 #include "model_rig.h"
+#include "base/text.h"
 
 #include <math.h>
 
@@ -41,7 +42,9 @@ static void write_mask(const char *path, size_t n_in, size_t n_out, bool market,
         for (size_t o = 0; o < n_out; o++) {
             if (!connected(i, o, n_in)) continue;
             fprintf(f, "%zu %zu", market ? o + 1 : i + 1, market ? i + 1 : o + 1);
-            if (weights) fprintf(f, " %.9g", (double)weight(i, o));
+            char number[32] = "";
+            if (weights) wisp_print(number, sizeof number, " %.9g", (double)weight(i, o));
+            fputs(number, f);
             fprintf(f, "\n");
         }
     fclose(f);
