@@ -18,7 +18,7 @@ wisp_status wisp_prediction_check(struct wisp_prediction how, const wisp_model *
 {
     if (how.sparse && !m->votes.start) return wisp_no_index(err);
     if (how.sparse && how.cuda) return wisp_not_on_card(err, "sparse prediction");
-    return how.cuda ? wisp_card_check(m, err) : WISP_OK;
+    return how.cuda ? wisp_card_check_model(m, err) : WISP_OK;
 }
 
 wisp_status wisp_predictor_make(wisp_predictor **out, wisp_context *ctx, const wisp_model *m,

@@ -1,4 +1,4 @@
-/* What a model says of itself, its card: what the run chose (not what was asked for), on which
+/* What a model says of itself: what the run chose (not what was asked for), on which
  * data, and how good it was.  Kept as metadata "card" and "validation", lines "key=value"; in the
  * description (wisp_model_describe) they are objects, with numbers as numbers.
  *
@@ -122,7 +122,7 @@ wisp_status wisp_about_run(struct wisp_run *r, wisp_error *err)
     add(&l, "index", "%s", p->index ? "yes" : "no");
     add(&l, "seed", "%llu", (unsigned long long)p->seed);
     if (r->init) add(&l, "init_checksum", "%s", r->init->file.check);
-    if (!(r->m->card = wisp_strdup(l.text))) return wisp_fail_mem(err, l.n + 1, "a model's card");
+    if (!(r->m->about = wisp_strdup(l.text))) return wisp_fail_mem(err, l.n + 1, "a model's card");
     return WISP_OK;
 }
 

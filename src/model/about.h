@@ -1,10 +1,10 @@
-/* What a model says of itself: its card. */
+/* What a model says of itself (metadata "card", as model cards are called). */
 #ifndef WISP_MODEL_ABOUT_H
 #define WISP_MODEL_ABOUT_H
 
 #include "model/train.h"
 
-/* Fills m->card, once the plan is made. */
+/* Fills m->about, once the plan is made. */
 wisp_status wisp_about_run(struct wisp_run *r, wisp_error *err);
 /* Fills m->validation: percent, and the loss. */
 void wisp_about_validation(struct wisp_model *m, double p3, double p5, double loss);

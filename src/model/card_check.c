@@ -1,7 +1,7 @@
 /* What a card has no form for: rows of the host's tables, by their names, and settings of a run.
  * Nothing is printed, and no memory taken. */
 #include "layer/product.h"
-#include "model/gpu.h"
+#include "model/card.h"
 
 #include <stdio.h>
 
@@ -43,8 +43,8 @@ static wisp_status check_rows(const struct wisp_cuda *api, const struct wisp_pla
     return WISP_OK;
 }
 
-wisp_status wisp_card_check_run(const struct wisp_cuda *api, const struct wisp_run *r,
-                                wisp_error *err)
+wisp_status wisp_card_check_with(const struct wisp_cuda *api, const struct wisp_run *r,
+                                 wisp_error *err)
 {
     const struct wisp_plan *p = &r->plan;
     const struct wisp_sampling *o = &p->sampling;
@@ -81,9 +81,9 @@ wisp_status wisp_card_check_run(const struct wisp_cuda *api, const struct wisp_r
     return WISP_OK;
 }
 
-wisp_status wisp_gpu_check(const struct wisp_run *r, wisp_error *err)
+wisp_status wisp_card_check_run(const struct wisp_run *r, wisp_error *err)
 {
     const struct wisp_cuda *api;
     wisp_status st = wisp_cuda_open(&api, err);
-    return st == WISP_OK ? wisp_card_check_run(api, r, err) : st;
+    return st == WISP_OK ? wisp_card_check_with(api, r, err) : st;
 }

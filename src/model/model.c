@@ -38,7 +38,7 @@ void wisp_model_free(struct wisp_model *m)
     wisp_free(m->columns);
     wisp_free(m->counts);
     wisp_free(m->options);
-    wisp_free(m->card);
+    wisp_free(m->about);
     wisp_free(m->describe);
     wisp_free(m);
 }
@@ -149,7 +149,7 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
         { "train_rows", number[2] },
         { "valid_p@1", number[3] },
         { "epoch", number[4] },
-        { "card", m->card ? m->card : "" },
+        { "card", m->about ? m->about : "" },
         { "validation", m->validation },
         { "options", m->options ? m->options : "" },
     };
@@ -481,11 +481,11 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
                             "unknown, or too long");
     m->spec = wisp_strdup(spec);
     m->options = wisp_strdup(options ? options : "");
-    const char *card = wisp_tensor_file_meta(f, "card"),
+    const char *about = wisp_tensor_file_meta(f, "card"),
                *validation = wisp_tensor_file_meta(f, "validation");
-    m->card = wisp_strdup(card ? card : "");
+    m->about = wisp_strdup(about ? about : "");
     snprintf(m->validation, sizeof m->validation, "%s", validation ? validation : "");
-    if (!m->spec || !m->options || !m->card) return wisp_fail_mem(err, strlen(spec), "a model");
+    if (!m->spec || !m->options || !m->about) return wisp_fail_mem(err, strlen(spec), "a model");
     const struct wisp_file_known known = wisp_file_known(f, true);
     struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH, .known = &known.known };
     wisp_error why = { 0 };

@@ -36,7 +36,7 @@ struct wisp_model {
     struct wisp_calibration fitted[WISP_N_WAYS];
     size_t n_train;
     char *options;                /* of the training run: lines "key=value" */
-    char *card;                   /* what the run chose, on which data: lines (about.h) */
+    char *about;                  /* what the run chose, on which data: lines (about.h) */
     char validation[120];         /* more of its measures: lines */
     struct wisp_tensor_file file; /* when loaded */
     char *describe;               /* JSON, when loaded */
@@ -94,7 +94,7 @@ void wisp_scorer_clear(struct wisp_scorer *s);
 /* From now on only the rows that the model's votes name; WISP_ENOTSUP where it has none. */
 wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err);
 wisp_status wisp_no_index(wisp_error *err); /* the failure to use votes */
-/* From now on on a card (card.c): with a copy of the model's weights, or with those of a trainer on
+/* From now on on a card (card_score.c): with a copy of the model's weights, or with those of a trainer on
  * it, which is then freed after the scorer.  ranks: scores may be anything that falls from place to
  * place, which takes half the time.  WISP_ENOTSUP says what is not there. */
 wisp_status wisp_scorer_use_card(struct wisp_scorer *s, struct wisp_cuda_trainer *t, bool ranks,
@@ -102,7 +102,7 @@ wisp_status wisp_scorer_use_card(struct wisp_scorer *s, struct wisp_cuda_trainer
 /* The rows that are laid out. */
 wisp_status wisp_scorer_run_card(struct wisp_scorer *s, wisp_error *err);
 /* Is there a card, and can it predict with this model? */
-wisp_status wisp_card_check(const struct wisp_model *m, wisp_error *err);
+wisp_status wisp_card_check_model(const struct wisp_model *m, wisp_error *err);
 /* The failure to do something on a card. */
 wisp_status wisp_not_on_card(wisp_error *err, const char *what);
 /* n <= WISP_SCORE_BATCH rows of d; results in s->labels and s->scores, true labels in

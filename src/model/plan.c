@@ -171,7 +171,7 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
     if (p->epochs == 0) p->epochs = auto_epochs(n, (double)p->batch, init != NULL);
     p->holdout = has_valid ? 0 : given(cfg, OPT_HOLDOUT, auto_holdout(n));
     wisp_status st = wisp_sampling_plan(&p->sampling, cfg, n_labels, err);
-    if (st == WISP_OK) st = wisp_hidden_plan(&p->hidden, &p->sampling, cfg, err);
+    if (st == WISP_OK) st = wisp_sampling_plan_hidden(&p->hidden, &p->sampling, cfg, err);
     if (st == WISP_OK) st = check_hogwild(p, err);
     if (st != WISP_OK) return st;
     p->n_steps = init ? ENOUGH_STEPS /* the model has had them */

@@ -2,7 +2,7 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "layer/product.h"
-#include "model/gpu.h"
+#include "model/card.h"
 #include "model/about.h"
 #include "model/init.h"
 #include "model/known.h"
@@ -275,7 +275,7 @@ static wisp_status print_plan(struct wisp_run *r, const wisp_config *cfg, wisp_e
     size_t weights = wisp_net_param_floats(net) * 4, wires = wisp_net_wire_ids(net) * 4,
            state = wisp_net_state_floats(net, p->slots) * 4;
     size_t work = net->work.bytes + net->work.kept;
-    size_t hidden = wisp_hidden_bytes(r), index = sampling_bytes(r) + hidden;
+    size_t hidden = wisp_samplers_bytes(r), index = sampling_bytes(r) + hidden;
     size_t need = weights * (p->average > 0 ? 2 : 1) + wires + state + work + index;
     size_t have = wisp_mem_available();
     wisp_say(r->ctx, "rows      %zu training%s, %zu validation%s", r->order.n_rows,
@@ -372,7 +372,7 @@ static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_
         (r->init && (st = wisp_init_pace(r, err)) != WISP_OK) ||
         (st = wisp_scorer_init(&r->scorer, r->m, r->ctx, 5, err)) != WISP_OK ||
         (st = make_votes(r, err)) != WISP_OK || (st = make_sampler(r, err)) != WISP_OK ||
-        (st = wisp_hidden_make(r, err)) != WISP_OK)
+        (st = wisp_samplers_make(r, err)) != WISP_OK)
         return st;
     for (int i = 0; i < 2; i++) {
         st = wisp_layout_init(&r->layouts[i], net->n_features, net->n_labels, true, err);
@@ -409,7 +409,7 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
         if ((st = wisp_order_held_out(&r->held_out, &r->order, err)) != WISP_OK) return st;
         r->valid = r->held_out;
     }
-    if ((p->cuda && (st = wisp_gpu_check(r, err)) != WISP_OK) ||
+    if ((p->cuda && (st = wisp_card_check_run(r, err)) != WISP_OK) ||
         (st = print_plan(r, cfg, err)) != WISP_OK || (st = wisp_about_run(r, err)) != WISP_OK ||
         (st = take_memory(r, cfg, err)) != WISP_OK || (st = first_weights(r, err)) != WISP_OK)
         return st;
@@ -421,7 +421,7 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
     r->best = r->best_loss = -1;
     for (int e = 1; e <= p->epochs; e++) r->steps += wisp_order_steps(&r->order, e, p->batch);
     if (wisp_opt_on(cfg, OPT_RESUME)) st = wisp_state_load(r, err);
-    if (st == WISP_OK && p->cuda && !r->finished) st = wisp_gpu_make(r, err);
+    if (st == WISP_OK && p->cuda && !r->finished) st = wisp_card_make(r, err);
     return st == WISP_OK ? wisp_state_begin(r, err) : st;
 }
 
@@ -429,9 +429,9 @@ void wisp_run_clear(struct wisp_run *r)
 {
     wisp_plan_clear(&r->plan);
     wisp_scorer_clear(&r->scorer);
-    wisp_gpu_free(r->gpu);
+    wisp_card_free(r->card);
     wisp_sampler_free(r->sampler);
-    wisp_hidden_clear(r);
+    wisp_samplers_clear(r);
     wisp_recall_clear(&r->recall);
     wisp_pairs_clear(&r->pairs);
     for (int i = 0; i < 2; i++) {

@@ -91,8 +91,8 @@ wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, 
     return wisp_sampling_check(names, true, err);
 }
 
-wisp_status wisp_hidden_plan(struct wisp_sampling *o, const struct wisp_sampling *output,
-                             const wisp_config *cfg, wisp_error *err)
+wisp_status wisp_sampling_plan_hidden(struct wisp_sampling *o, const struct wisp_sampling *output,
+                                      const wisp_config *cfg, wisp_error *err)
 {
     const char *names = wisp_opt_text(cfg, OPT_HIDDEN_SAMPLING);
     wisp_error why;

@@ -8,7 +8,7 @@
 #include "base/bounds.h"
 #include "base/text.h"
 #include "model/about.h"
-#include "model/gpu.h"
+#include "model/card.h"
 #include "base/mem.h"
 #include "base/report.h"
 #include "layer/product.h"
@@ -221,7 +221,7 @@ static bool checkpoint_due(const struct watch *c)
 {
     const struct wisp_run *r = c->r;
     const struct wisp_plan *p = &r->plan;
-    if (!r->path || (r->gpu && wisp_gpu_has_tables(r))) return false;
+    if (!r->path || (r->card && wisp_card_has_tables(r))) return false;
     return (p->checkpoint_steps && r->step - c->kept_step >= p->checkpoint_steps) ||
            (p->checkpoint_s > 0 && wisp_now() - c->kept_at >= p->checkpoint_s);
 }
@@ -236,15 +236,15 @@ static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error
     bool last = false;
     while (st == WISP_OK && !last && rows > 0) {
         last = time_is_up(c);
-        st = wisp_gpu_steps(r, &rows, last, err);
+        st = wisp_card_steps(r, &rows, last, err);
         c->rows += rows;
         bool waits = c->first_rows == 0 || wisp_now() - c->said > SAY_EVERY_S;
-        if (st == WISP_OK && waits) st = wisp_gpu_wait(r, err);
+        if (st == WISP_OK && waits) st = wisp_card_wait(r, err);
         c->trained_s = wisp_now() - began - r->recall.seconds;
         if (c->first_rows == 0) c->first_rows = c->rows, c->first_s = c->trained_s;
         if (st == WISP_OK && checkpoint_due(c)) {
             double at = wisp_now();
-            st = wisp_gpu_fetch(r, err);
+            st = wisp_card_fetch(r, err);
             if (st == WISP_OK) st = checkpoint(r, c, err);
             began += wisp_now() - at; /* saving is not training */
         }
@@ -252,11 +252,11 @@ static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error
     }
     if (st == WISP_OK && !last && r->epoch < r->plan.epochs)
         wisp_order_ready(&r->order, r->epoch + 1); /* while the card is at the last steps */
-    wisp_status waited = st == WISP_OK || st == WISP_ESTOPPED ? wisp_gpu_wait(r, err) : st;
+    wisp_status waited = st == WISP_OK || st == WISP_ESTOPPED ? wisp_card_wait(r, err) : st;
     c->trained_s = wisp_now() - began - r->recall.seconds;
-    c->touched = wisp_gpu_touched(r);
+    c->touched = wisp_card_touched(r);
     c->nnz = (double)c->rows * (double)r->train->nnz / (double)r->train->n_rows;
-    if (waited == WISP_OK) waited = wisp_gpu_fetch(r, err);
+    if (waited == WISP_OK) waited = wisp_card_fetch(r, err);
     return waited == WISP_OK ? st : waited;
 }
 
@@ -268,7 +268,7 @@ static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *
     if (r->in_epoch == 0) r->recall.sums.own = r->recall.sums.set = 0, r->recall.sums.n = 0;
     for (size_t i = 0; i < r->in_epoch; i++)
         wisp_order_next(&r->order, r->rows[0], r->plan.batch); /* done before a resume */
-    if (r->gpu) return train_on_card(r, c, err);
+    if (r->card) return train_on_card(r, c, err);
     double began = wisp_now() - c->trained_s - r->recall.seconds;
     wisp_status st = WISP_OK;
     bool last = false;
@@ -469,7 +469,7 @@ static void report_work(struct wisp_report *t, const struct wisp_run *r, const s
     double own = fmax(0, at.scored - at.active);       /* rows scored for one sample alone */
     double all = (double)net->n_labels;
     double read =
-        r->gpu && own > 0.99 * all ? all / (double)r->plan.batch : own; /* a card's scan */
+        r->card && own > 0.99 * all ? all / (double)r->plan.batch : own; /* a card's scan */
     double bytes = touched * in * (3 * weight + 2 * state) + read * out * weight +
                    active * out * (3 * weight + 2 * state) + 2 * at.active * e;
     double flops = 4 * nnz * in + 6 * at.active * out + 2 * own * out;
@@ -508,7 +508,7 @@ static wisp_status report(struct wisp_report **out, struct wisp_run *r, const st
     wisp_report_num(t, "retrieval_recall", at.own);
     wisp_report_num(t, "recall_union", at.set);
     wisp_status st = WISP_OK;
-    if (r->gpu) st = wisp_gpu_report(t, r, err);
+    if (r->card) st = wisp_card_report(t, r, err);
     else report_phases(t, r, c);
     report_work(t, r, c);
     wisp_report_num(t, "parameters", (double)wisp_net_n_params(&r->m->net));

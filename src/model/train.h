@@ -75,10 +75,10 @@ void wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp
 wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, size_t n_labels,
                                wisp_error *err);
 /* Settings of hidden layers' samplers: those of the output layer where they mean the same. */
-wisp_status wisp_hidden_plan(struct wisp_sampling *o, const struct wisp_sampling *output,
-                             const wisp_config *cfg, wisp_error *err);
+wisp_status wisp_sampling_plan_hidden(struct wisp_sampling *o, const struct wisp_sampling *output,
+                                      const wisp_config *cfg, wisp_error *err);
 
-struct wisp_gpu;
+struct wisp_card;
 struct wisp_run {
     struct wisp_context *ctx;
     const struct wisp_data *train, *valid; /* valid: NULL or empty: no validation */
@@ -104,7 +104,7 @@ struct wisp_run {
     struct wisp_recall recall;
     struct wisp_pairs pairs;    /* of the validation rows, to calibrate with */
     double calibration_s;       /* spent on that since the run began */
-    struct wisp_gpu *gpu;       /* (gpu.h) NULL: training on the CPU */
+    struct wisp_card *card;     /* (card.h) NULL: training on the CPU */
     size_t *rows[2], n_rows[2]; /* (batch) of these, how many; 0: the epoch has no more */
     float *average;             /* mean of the parameters in the tail, or NULL */
     size_t n_averaged;
@@ -139,10 +139,10 @@ wisp_status wisp_run_weights(struct wisp_run *r, const wisp_config *cfg, wisp_er
 /* How many rows have each label (n_labels), each row counted by its weight. */
 void wisp_run_label_mass(double *mass, const struct wisp_run *r);
 
-/* Samplers of 'sampled' layers (hidden.c). */
-size_t wisp_hidden_bytes(const struct wisp_run *r); /* what they will take */
-wisp_status wisp_hidden_make(struct wisp_run *r, wisp_error *err);
-void wisp_hidden_clear(struct wisp_run *r);
+/* Samplers of 'sampled' layers (samplers.c). */
+size_t wisp_samplers_bytes(const struct wisp_run *r); /* what they will take */
+wisp_status wisp_samplers_make(struct wisp_run *r, wisp_error *err);
+void wisp_samplers_clear(struct wisp_run *r);
 
 /* Checkpoints: PATH.state and the one before it, PATH.state.1 (state.c). */
 wisp_status wisp_state_begin(struct wisp_run *r, wisp_error *err); /* unless resumed */

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "hash/family.h"
 #include "layer/product.h"
-#include "model/gpu.h"
+#include "model/card.h"
 #include "test.h"
 
 #include <string.h>
@@ -71,7 +71,7 @@ static wisp_status check(const struct wisp_cuda *api, const struct wisp_run *r)
 {
     err.text[0] = 0;
     wisp_mem_budget = 0;
-    wisp_status st = wisp_card_check_run(api, r, &err);
+    wisp_status st = wisp_card_check_with(api, r, &err);
     wisp_mem_budget = -1;
     return st;
 }

@@ -33,7 +33,7 @@ static struct wisp_finder_setup setup(struct wisp_sampling *o, const struct wisp
     };
 }
 
-size_t wisp_hidden_bytes(const struct wisp_run *r)
+size_t wisp_samplers_bytes(const struct wisp_run *r)
 {
     const struct wisp_net *net = &r->m->net;
     size_t bytes = 0;
@@ -45,7 +45,7 @@ size_t wisp_hidden_bytes(const struct wisp_run *r)
     return bytes;
 }
 
-wisp_status wisp_hidden_make(struct wisp_run *r, wisp_error *err)
+wisp_status wisp_samplers_make(struct wisp_run *r, wisp_error *err)
 {
     const struct wisp_net *net = &r->m->net;
     r->hidden = wisp_zalloc((size_t)net->n_layers, sizeof *r->hidden);
@@ -62,7 +62,7 @@ wisp_status wisp_hidden_make(struct wisp_run *r, wisp_error *err)
     return st;
 }
 
-void wisp_hidden_clear(struct wisp_run *r)
+void wisp_samplers_clear(struct wisp_run *r)
 {
     for (int i = 0; i < r->n_hidden; i++) wisp_sampler_free(r->hidden[i]);
     wisp_free(r->hidden);

@@ -1,5 +1,5 @@
 /* A training run on a card. */
-#include "model/gpu.h"
+#include "model/card.h"
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "base/report.h"
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-struct wisp_gpu {
+struct wisp_card {
     const struct wisp_cuda *api;
     struct wisp_cuda_trainer *t;
     struct wisp_cuda_setup setup;
@@ -28,8 +28,8 @@ struct wisp_gpu {
 
 /* ---- the setup ---- */
 
-static wisp_status set_rows(struct wisp_cuda_setup *s, struct wisp_gpu *g, const struct wisp_run *r,
-                            wisp_error *err)
+static wisp_status set_rows(struct wisp_cuda_setup *s, struct wisp_card *g,
+                            const struct wisp_run *r, wisp_error *err)
 {
     const struct wisp_values *v = &r->m->values;
     const struct wisp_data *d = r->train;
@@ -66,7 +66,7 @@ static wisp_status set_sampling(struct wisp_cuda_setup *s, const struct wisp_run
     return wisp_card_finders(&s->finders, r, err);
 }
 
-static wisp_status set_up(struct wisp_gpu *g, struct wisp_run *r, wisp_error *err)
+static wisp_status set_up(struct wisp_card *g, struct wisp_run *r, wisp_error *err)
 {
     struct wisp_cuda_setup *s = &g->setup;
     s->batch = r->plan.batch;
@@ -85,7 +85,7 @@ static wisp_status set_up(struct wisp_gpu *g, struct wisp_run *r, wisp_error *er
 /* ---- making ---- */
 
 /* Also settles how much of the card is taken. */
-static wisp_status say_plan(const struct wisp_run *r, struct wisp_gpu *g, wisp_error *err)
+static wisp_status say_plan(const struct wisp_run *r, struct wisp_card *g, wisp_error *err)
 {
     struct wisp_cuda_card c;
     wisp_status st = g->api->card(&c, err);
@@ -106,9 +106,9 @@ static wisp_status say_plan(const struct wisp_run *r, struct wisp_gpu *g, wisp_e
                      wisp_gib(without), wisp_gib(most), most < c.free_bytes ? "allowed" : "free");
 }
 
-wisp_status wisp_gpu_make(struct wisp_run *r, wisp_error *err)
+wisp_status wisp_card_make(struct wisp_run *r, wisp_error *err)
 {
-    struct wisp_gpu *g = r->gpu = wisp_zalloc(1, sizeof *g);
+    struct wisp_card *g = r->card = wisp_zalloc(1, sizeof *g);
     if (!g) return wisp_fail_mem(err, sizeof *g, "the card's run");
     g->anew = true;
     if (r->sampler) g->before = *wisp_sampler_counts(r->sampler);
@@ -127,7 +127,7 @@ wisp_status wisp_gpu_make(struct wisp_run *r, wisp_error *err)
     return g->outside ? WISP_OK : wisp_scorer_use_card(&r->scorer, g->t, true, err);
 }
 
-void wisp_gpu_free(struct wisp_gpu *g)
+void wisp_card_free(struct wisp_card *g)
 {
     if (!g) return;
     if (g->t) g->api->free(g->t);
@@ -142,9 +142,9 @@ void wisp_gpu_free(struct wisp_gpu *g)
 
 /* ---- steps ---- */
 
-wisp_status wisp_gpu_wait(struct wisp_run *r, wisp_error *err)
+wisp_status wisp_card_wait(struct wisp_run *r, wisp_error *err)
 {
-    struct wisp_gpu *g = r->gpu;
+    struct wisp_card *g = r->card;
     struct wisp_cuda_seen s;
     wisp_status st = g->api->wait(g->t, &s, err);
     if (st != WISP_OK) return st;
@@ -171,9 +171,9 @@ enum { FIRST_STEPS = 2 };
 
 /* Steps up to the one that measures recall, which is the last of its call.  The card waits for the
  * first of an epoch: these are few, and then twice as many each time. */
-wisp_status wisp_gpu_steps(struct wisp_run *r, size_t *rows, bool last, wisp_error *err)
+wisp_status wisp_card_steps(struct wisp_run *r, size_t *rows, bool last, wisp_error *err)
 {
-    struct wisp_gpu *g = r->gpu;
+    struct wisp_card *g = r->card;
     size_t most = g->api->most_steps(g->t), batch = r->plan.batch, n = 0;
     bool look = false;
     *rows = 0;
@@ -201,16 +201,16 @@ wisp_status wisp_gpu_steps(struct wisp_run *r, size_t *rows, bool last, wisp_err
     return WISP_OK;
 }
 
-wisp_status wisp_gpu_fetch(struct wisp_run *r, wisp_error *err)
+wisp_status wisp_card_fetch(struct wisp_run *r, wisp_error *err)
 {
-    wisp_status st = wisp_gpu_wait(r, err);
-    return st == WISP_OK ? r->gpu->api->fetch(r->gpu->t, err) : st;
+    wisp_status st = wisp_card_wait(r, err);
+    return st == WISP_OK ? r->card->api->fetch(r->card->t, err) : st;
 }
 
-wisp_status wisp_gpu_report(struct wisp_report *t, struct wisp_run *r, wisp_error *err)
+wisp_status wisp_card_report(struct wisp_report *t, struct wisp_run *r, wisp_error *err)
 {
     struct wisp_cuda_times times;
-    wisp_status st = r->gpu->api->time(r->gpu->t, &times, err);
+    wisp_status st = r->card->api->time(r->card->t, &times, err);
     if (st != WISP_OK) return st;
     for (int i = 0; i < WISP_CUDA_PARTS; i++) {
         char key[48];
@@ -224,12 +224,12 @@ wisp_status wisp_gpu_report(struct wisp_report *t, struct wisp_run *r, wisp_erro
     return WISP_OK;
 }
 
-double wisp_gpu_touched(const struct wisp_run *r)
+double wisp_card_touched(const struct wisp_run *r)
 {
-    return (double)r->gpu->touched;
+    return (double)r->card->touched;
 }
 
-bool wisp_gpu_has_tables(const struct wisp_run *r)
+bool wisp_card_has_tables(const struct wisp_run *r)
 {
-    return r->gpu->setup.finders.hash.n_tables > 0;
+    return r->card->setup.finders.hash.n_tables > 0;
 }

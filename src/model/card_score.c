@@ -4,7 +4,7 @@
  * Rows are laid out by the CPU (batch.c), a batch at a time, and sent; labels and logits come back,
  * and with a softmax its maximum and sum over all labels, which make probabilities of logits. */
 #include "cuda/cuda.h"
-#include "model/gpu.h"
+#include "model/card.h"
 
 enum { MOST_K = 64 };
 
@@ -17,7 +17,7 @@ static wisp_status check_weights(const struct wisp_net *net, wisp_error *err)
     return WISP_OK;
 }
 
-wisp_status wisp_card_check(const struct wisp_model *m, wisp_error *err)
+wisp_status wisp_card_check_model(const struct wisp_model *m, wisp_error *err)
 {
     const struct wisp_cuda *api;
     const struct wisp_graph g = wisp_net_graph(&m->net);
@@ -34,7 +34,7 @@ wisp_status wisp_scorer_use_card(struct wisp_scorer *s, struct wisp_cuda_trainer
     const struct wisp_graph g = wisp_net_graph(&s->net);
     if (s->shortlist.votes) return wisp_not_on_card(err, "sparse prediction");
     if (s->k > MOST_K) return wisp_not_on_card(err, "prediction of more than 64 labels a row");
-    wisp_status st = wisp_card_check(s->m, err);
+    wisp_status st = wisp_card_check_model(s->m, err);
     if (st == WISP_OK) st = wisp_cuda_open(&s->cuda, err);
     if (st == WISP_OK)
         st = s->cuda->create_scorer(&s->card, t ? NULL : &g, t, WISP_SCORE_BATCH, s->k, err);
