@@ -105,7 +105,7 @@ static void take_phases(struct wisp_report *t, const struct wisp_report *run)
 {
     char key[48];
     for (int i = WISP_PHASE_LAYOUT; i < WISP_PHASES; i++) {
-        snprintf(key, sizeof key, "%s_us", wisp_phase_name((enum wisp_phase)i));
+        snprintf(key, sizeof key, "%s_us", wisp_phase_name(i));
         take(t, run, key);
     }
     take(t, run, "serial_us");

@@ -31,7 +31,7 @@ struct worker {
 };
 
 struct account { /* of one thread */
-    _Alignas(64) enum wisp_phase phase;
+    _Alignas(64) int phase;
     double since;
     _Atomic double seconds[WISP_PHASES]; /* written by the thread alone, read by any */
 };
@@ -42,7 +42,7 @@ struct later {
     size_t n_stages, stage; /* the stage at work; n_stages: all are done */
     size_t next, done;      /* of that stage's tasks */
     void *arg;
-    enum wisp_phase phase;
+    int phase;
     _Alignas(64) atomic_bool waiting; /* there may be a task to take */
 };
 
@@ -65,7 +65,7 @@ struct wisp_pool {
     _Alignas(64) void (*fn)(void *, size_t, int);
     void *arg;
     size_t n;
-    enum wisp_phase phase; /* of the caller when it opened */
+    int phase; /* of the caller when it opened */
     _Alignas(64) atomic_size_t next;
 };
 
@@ -78,7 +78,7 @@ static inline void relax(void)
 
 /* ---- phases ---- */
 
-void wisp_phase(struct wisp_pool *p, int thread, enum wisp_phase phase)
+void wisp_phase(struct wisp_pool *p, int thread, int phase)
 {
     if (!p) return;
     struct account *a = &p->accounts[thread];
@@ -90,7 +90,7 @@ void wisp_phase(struct wisp_pool *p, int thread, enum wisp_phase phase)
 }
 
 /* A worker's time since it last worked is nobody's. */
-static void begin_account(struct wisp_pool *p, int thread, enum wisp_phase phase)
+static void begin_account(struct wisp_pool *p, int thread, int phase)
 {
     p->accounts[thread].since = wisp_now();
     p->accounts[thread].phase = phase;
@@ -102,15 +102,6 @@ void wisp_phase_seconds(const struct wisp_pool *p, double out[WISP_PHASES])
     for (int t = 0; p && t < p->n_threads; t++)
         for (int i = 0; i < WISP_PHASES; i++)
             out[i] += atomic_load_explicit(&p->accounts[t].seconds[i], memory_order_relaxed);
-}
-
-const char *wisp_phase_name(enum wisp_phase phase)
-{
-    static const char *const names[WISP_PHASES] = {
-        "other", "layout", "input", "query",  "gather", "products",
-        "loss",  "update", "back",  "upkeep", "wait",
-    };
-    return names[phase];
 }
 
 double wisp_serial_seconds(const struct wisp_pool *p)
@@ -130,12 +121,12 @@ static bool do_later(struct wisp_pool *p, int id)
     size_t i = some ? l->next++ : 0;
     struct wisp_stage stage = some ? l->stages[l->stage] : (struct wisp_stage){ 0, NULL };
     void *arg = l->arg;
-    enum wisp_phase phase = l->phase;
+    int phase = l->phase;
     bool last_taken = some && i + 1 == stage.n;
     if (last_taken) atomic_store(&l->waiting, false);
     pthread_mutex_unlock(&l->lock);
     if (!some) return false;
-    enum wisp_phase before = p->accounts[id].phase;
+    int before = p->accounts[id].phase;
     if (id > 0) begin_account(p, id, phase);
     else wisp_phase(p, id, phase);
     stage.fn(arg, i, id);
@@ -244,7 +235,7 @@ static void open_loop(struct wisp_pool *p)
 
 static void close_loop(struct wisp_pool *p)
 {
-    enum wisp_phase phase = p->accounts[0].phase;
+    int phase = p->accounts[0].phase;
     wisp_phase(p, 0, WISP_PHASE_WAIT);
     atomic_fetch_add(&p->round, 1);
     for (int spins = 0; atomic_load(&p->inside) > 0; spins++) {

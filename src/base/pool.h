@@ -43,28 +43,20 @@ void wisp_later_finish(struct wisp_pool *pool);
 
 /* ---- where the time goes ---- */
 
-enum wisp_phase { /* of a training step */
-                  WISP_PHASE_OTHER,
-                  WISP_PHASE_LAYOUT,   /* rows of the data into a batch */
-                  WISP_PHASE_INPUT,    /* hidden layers forward */
-                  WISP_PHASE_QUERY,    /* finding rows, joining them */
-                  WISP_PHASE_GATHER,   /* active rows side by side */
-                  WISP_PHASE_PRODUCTS, /* batch times rows, forward and backward */
-                  WISP_PHASE_LOSS,     /* loss, gradients of logits, best rows */
-                  WISP_PHASE_UPDATE,   /* active rows move */
-                  WISP_PHASE_BACK,     /* hidden layers backward, their rows move */
-                  WISP_PHASE_UPKEEP,   /* finders learn, indexes are kept fresh */
-                  WISP_PHASE_WAIT,     /* for other threads */
-                  WISP_PHASES,
+/* Time is counted by numbered phases.  Two are the pool's own; what those between them are is the
+ * business of whoever uses the pool (layer/phase.h). */
+enum {
+    WISP_PHASES = 11,
+    WISP_PHASE_OTHER = 0,              /* where every thread begins */
+    WISP_PHASE_WAIT = WISP_PHASES - 1, /* for other threads */
 };
 
 /* From now on this thread's time is the phase's.  Threads that join a loop begin in the phase of
  * the caller. */
-void wisp_phase(struct wisp_pool *pool, int thread, enum wisp_phase phase);
+void wisp_phase(struct wisp_pool *pool, int thread, int phase);
 /* Seconds of each phase, summed over threads, since the pool was made, to be asked between loops;
  * waiting between loops is not counted for workers. */
 void wisp_phase_seconds(const struct wisp_pool *pool, double out[WISP_PHASES]);
-const char *wisp_phase_name(enum wisp_phase phase);
 /* Seconds that the caller worked between loops, in phases other than 'other', while all others
  * waited. */
 double wisp_serial_seconds(const struct wisp_pool *pool);

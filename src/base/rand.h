@@ -42,31 +42,11 @@ static inline double wisp_rand_normal(uint64_t seed, uint64_t stream, uint64_t i
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* The i-th of a kind of streams: of an epoch, a step, a layer. */
+/* The i-th of a kind of streams: of an epoch, a step, a layer.  Kinds are numbers below 256, called
+ * STREAM_... where they are used (most in graph/ids.h); tools/lint sees that no two are equal. */
 static inline uint64_t wisp_stream(uint64_t kind, uint64_t i)
 {
     return kind + (i << 8);
 }
-
-/* Streams in use, so that no two meet by accident. */
-enum {
-    WISP_STREAM_SHUFFLE = 1, /* + epoch << 8 */
-    WISP_STREAM_HOLDOUT = 2,
-    WISP_STREAM_INPUT_DROP = 3, /* + step << 8 */
-    WISP_STREAM_DROPOUT = 4,    /* + layer << 8 */
-    WISP_STREAM_SYNTH = 5,
-    WISP_STREAM_PAD = 6, /* + step << 8; the next ones too */
-    WISP_STREAM_RANDOM = 7,
-    WISP_STREAM_HASH = 8, /* + draw << 8 */
-    WISP_STREAM_IVF = 9,  /* + turn << 8 */
-    WISP_STREAM_FREQUENCY = 10,
-    WISP_STREAM_RINGS = 11,
-    WISP_STREAM_VOTES = 13,
-    WISP_STREAM_IVF_CUT = 12, /* + step << 8 */
-    WISP_STREAM_HIDDEN = 14,
-    WISP_STREAM_RADIX = 15, /* + block << 8, or layer << 8 */
-    WISP_STREAM_INIT = 16,  /* + parameter number << 8 */
-    WISP_STREAM_WIRES = 17  /* + layer << 8 */
-};
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "cuda/step.cuh"
 #include "base/rand.h"
+#include "graph/ids.h"
 
 struct wisp_dafter {
     bool relu, drops;

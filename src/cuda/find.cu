@@ -26,6 +26,7 @@
  * us each, is the other half of the time.  The union reads and writes 170 KB. */
 #include "cuda/ops.cuh"
 #include "base/rand.h"
+#include "graph/ids.h"
 
 #include <math_constants.h>
 

@@ -20,6 +20,7 @@
  * some 100 us at 2-3 TB/s.  Arithmetic is nothing. */
 #include "cuda/ops.cuh"
 #include "base/rand.h"
+#include "graph/ids.h"
 
 #include <cub/device/device_radix_sort.cuh>
 

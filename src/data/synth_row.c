@@ -1,7 +1,7 @@
 /* Synthetic rows with the shape of extreme-classification data, where labels explain features.
  *
  * Row i is a pure function of (shape, seed, i): every choice is wisp_rand of a stream of its own,
- * nothing is stored but the idf of each feature.  Streams are WISP_STREAM_SYNTH + (s << 8):
+ * nothing is stored but the idf of each feature.  Streams are STREAM_SYNTH + (s << 8):
  * s = CLUSTER, OWN, SCATTER below, and s = FIRST_ROW + i for row i.
  *
  *   Zipf(a)  rank 1 .. n by the inverse of the continuous distribution with density ~ x^-a on
@@ -30,6 +30,7 @@
 #include <math.h>
 #include <string.h>
 
+enum { STREAM_SYNTH = 5 }; /* a kind of streams (base/rand.h); those below are of this kind */
 enum {
     CLUSTER = 1,
     OWN = 2,
@@ -84,7 +85,7 @@ struct pick { /* a row's random numbers */
 
 static uint64_t stream(uint64_t s)
 {
-    return wisp_stream(WISP_STREAM_SYNTH, s);
+    return wisp_stream(STREAM_SYNTH, s);
 }
 static double unit(struct pick *p)
 {

@@ -1,5 +1,5 @@
 /* What both devices know a run's choices by: one enum for optimisers, losses and precisions each,
- * and what finders hand to a card.
+ * the streams of random numbers, and what finders hand to a card.
  *
  * A row of the host's table (model/optimizer.c, layer/losses.c, layer/product_*.c) carries its
  * number, kernels take the same one, and a part for cards says which of them it has as a set of
@@ -14,6 +14,26 @@
 enum wisp_optimizer_id { WISP_ADAM, WISP_ADAGRAD, WISP_SGD, WISP_OPTIMIZERS };
 enum wisp_loss_id { WISP_SOFTMAX, WISP_BCE, WISP_LOSSES };
 enum wisp_precision_id { WISP_IN_FP32, WISP_IN_BF16, WISP_PRECISIONS };
+
+/* Kinds of streams of random numbers (base/rand.h), one for each choice that is drawn; data and
+ * spdnn have theirs in their own files.  Numbers stay: a model's bytes depend on them. */
+enum {
+    WISP_STREAM_SHUFFLE = 1, /* + epoch << 8 */
+    WISP_STREAM_HOLDOUT = 2,
+    WISP_STREAM_INPUT_DROP = 3, /* + step << 8 */
+    WISP_STREAM_DROPOUT = 4,    /* + layer << 8 */
+    WISP_STREAM_PAD = 6,        /* + step << 8; the next one too */
+    WISP_STREAM_RANDOM = 7,
+    WISP_STREAM_HASH = 8,       /* + draw << 8; from bit 62 on: its tables (hash/lsh*.c) */
+    WISP_STREAM_IVF = 9,        /* + turn << 8 */
+    WISP_STREAM_FREQUENCY = 10, /* + step << 8; the next two, too */
+    WISP_STREAM_RINGS = 11,
+    WISP_STREAM_IVF_CUT = 12,
+    WISP_STREAM_VOTES = 13,
+    WISP_STREAM_HIDDEN = 14,
+    WISP_STREAM_INIT = 16, /* + parameter number << 8 */
+    WISP_STREAM_WIRES = 17 /* + layer << 8 */
+};
 
 /* The finders of a sampler (hash/finder.h), each by its own part; 0 where it is not among them.
  * Pointers stay the finders'. */

@@ -1,6 +1,7 @@
 /* Bins of coordinates: what the families that look at the order of coordinates share. */
 #include "hash/family.h"
 #include "base/rand.h"
+#include "graph/ids.h"
 
 #include <string.h>
 

@@ -17,6 +17,7 @@
 #include "base/cut.h"
 #include "base/mem.h"
 #include "base/rand.h"
+#include "graph/ids.h"
 
 #include <assert.h>
 #include <math.h>

@@ -15,6 +15,7 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "base/rand.h"
+#include "graph/ids.h"
 
 #include <assert.h>
 #include <stdio.h>

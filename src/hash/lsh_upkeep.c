@@ -17,6 +17,7 @@
 #include "hash/lsh.h"
 #include "base/bounds.h"
 #include "base/rand.h"
+#include "graph/ids.h"
 
 #include <string.h>
 

@@ -11,6 +11,7 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "base/rand.h"
+#include "graph/ids.h"
 #include "hash/best.h"
 #include "hash/finder.h"
 

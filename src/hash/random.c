@@ -4,6 +4,7 @@
  * the loss may add to its logit (log-probability correction). */
 #include "base/mem.h"
 #include "base/rand.h"
+#include "graph/ids.h"
 #include "hash/finder.h"
 
 #include <math.h>

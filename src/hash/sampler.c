@@ -4,6 +4,7 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "base/rand.h"
+#include "graph/ids.h"
 #include "hash/unite.h"
 
 #include <assert.h>

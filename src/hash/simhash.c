@@ -11,6 +11,7 @@
  * Functions: a (width, n_tables * digits), a column a bit. */
 #include "hash/family.h"
 #include "base/rand.h"
+#include "graph/ids.h"
 
 enum { COLUMNS = 256 }; /* projections of a block made at a time: they stay in the cache */
 

@@ -4,6 +4,7 @@
  * draws it again. */
 #include "layer/layer.h"
 #include "base/rand.h"
+#include "graph/ids.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* The table of layer kinds, and what they share. */
 #include "layer/layer.h"
 #include "base/rand.h"
+#include "graph/ids.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "hash/sampler.h"
 #include "kernels/weights.h"
+#include "layer/phase.h"
 
 #include <stdbool.h>
 

@@ -41,7 +41,7 @@ struct wisp_out_job wisp_out_job(const struct wisp_layer *l, struct wisp_step *s
 struct wisp_out_work wisp_out_work(const struct wisp_out_job *j, int thread);
 uint64_t *wisp_out_keys(const struct wisp_out_job *j, int thread);
 
-static inline void wisp_out_phase(const struct wisp_out_job *j, int thread, enum wisp_phase phase)
+static inline void wisp_out_phase(const struct wisp_out_job *j, int thread, int phase)
 {
     wisp_phase(j->s->ctx->pool, thread, phase);
 }

@@ -13,6 +13,7 @@
 #include "layer/wires.h"
 #include "base/mem.h"
 #include "base/rand.h"
+#include "graph/ids.h"
 #include "spdnn/mtx.h"
 
 #include <math.h>

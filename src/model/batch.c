@@ -3,6 +3,7 @@
 #include "base/cut.h"
 #include "base/mem.h"
 #include "base/rand.h"
+#include "graph/ids.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #include "model/order.h"
 #include "base/mem.h"
 #include "base/rand.h"
+#include "graph/ids.h"
 
 #include <string.h>
 

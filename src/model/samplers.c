@@ -5,6 +5,7 @@
  * none. */
 #include "base/mem.h"
 #include "base/rand.h"
+#include "graph/ids.h"
 #include "model/train.h"
 
 #include <string.h>

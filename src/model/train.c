@@ -445,7 +445,7 @@ static void report_phases(struct wisp_report *t, const struct wisp_run *r, const
     for (int i = WISP_PHASE_LAYOUT; i < WISP_PHASES; i++) {
         char key[32];
         double s = i == WISP_PHASE_WAIT ? fmax(0, left) : seconds[i] - c->first_phases[i];
-        snprintf(key, sizeof key, "%s_us", wisp_phase_name((enum wisp_phase)i));
+        snprintf(key, sizeof key, "%s_us", wisp_phase_name(i));
         wisp_report_num(t, key, 1e6 * s / rows);
         left -= s;
     }

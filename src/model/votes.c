@@ -8,6 +8,7 @@
  *   operations  non-zeros * labels a row;   bytes  8 * non-zeros kept, and 12 * labels a thread */
 #include "base/mem.h"
 #include "base/rand.h"
+#include "graph/ids.h"
 #include "model/votes.h"
 
 #include <math.h>

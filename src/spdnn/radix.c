@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+enum { STREAM_RADIX = 15 }; /* a kind of streams (base/rand.h): + block << 8, or layer << 8 */
 enum {
     OF_CLASS = 16,   /* neurons */
     DEGREE = 32,     /* inputs of an output */
@@ -71,8 +72,7 @@ static void permute(uint32_t *p, const struct wisp_radix *r, size_t block)
 {
     for (uint32_t i = 0; i < r->n_neurons; i++) p[i] = i;
     for (uint32_t i = r->n_neurons - 1; block > 0 && i > 0; i--) {
-        uint64_t j =
-            wisp_rand_below(r->seed, wisp_stream(WISP_STREAM_RADIX, block), i, (uint64_t)i + 1);
+        uint64_t j = wisp_rand_below(r->seed, wisp_stream(STREAM_RADIX, block), i, (uint64_t)i + 1);
         uint32_t t = p[i];
         p[i] = p[j];
         p[j] = t;
@@ -129,7 +129,7 @@ wisp_status wisp_radix_layer(uint64_t *start, uint32_t *in, const struct wisp_ra
                          r->n_layers);
     for (uint64_t o = 0; o <= r->n_neurons; o++) start[o] = o * DEGREE;
     if (r->random) {
-        const uint64_t stream = wisp_stream(WISP_STREAM_RADIX, (uint64_t)l);
+        const uint64_t stream = wisp_stream(STREAM_RADIX, (uint64_t)l);
         for (size_t at = 0; at < (size_t)r->n_neurons * DEGREE; at += DEGREE)
             wisp_choose(in + at, DEGREE, r->n_neurons, r->seed, stream, at);
         return WISP_OK;

@@ -4,6 +4,7 @@
 #define WISP_TESTS_GPU_PARAM_RIG_CUH
 
 #include "base/rand.h"
+#include "graph/ids.h"
 #include "gpu/rig.cuh"
 
 enum { GUARD = 4 }; /* rows before and after each array that must stay as they are */

@@ -4,6 +4,7 @@
  * adding up and every number must be the same; there are many ties then. */
 #include "gpu/find_rig.cuh"
 #include "base/rand.h"
+#include "graph/ids.h"
 
 /* ---- finding ---- */
 

@@ -1,6 +1,7 @@
 /* A chunk of steps laid out on the card, against the same from the definition. */
 #include "gpu/rig.cuh"
 #include "base/rand.h"
+#include "graph/ids.h"
 
 #include <algorithm>
 #include <map>

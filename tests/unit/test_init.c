@@ -1,5 +1,6 @@
 /* Going on from a model: what is kept bit by bit, what is new, what adds up. */
 #include "base/rand.h"
+#include "graph/ids.h"
 #include "model_rig.h"
 #include "model/optimizer.h"
 

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/pool.h"
+#include "layer/phase.h"
 #include "test.h"
 
 #include <stdatomic.h>
@@ -300,11 +301,11 @@ static void test_later_helpers(void)
 
 static struct wisp_pool *timed;
 static double low[WISP_PHASES], high[WISP_PHASES], inner[MAX_TASKS];
-static enum wisp_phase now_in; /* of thread 0, since about ... */
+static int now_in; /* of thread 0, since about ... */
 static double since_out, since_in;
 
 /* Thread 0 turns to a phase and stays in it for so long. */
-static void stay(enum wisp_phase phase, unsigned us)
+static void stay(int phase, unsigned us)
 {
     double out = wisp_now();
     wisp_phase(timed, 0, phase);
@@ -316,7 +317,7 @@ static void stay(enum wisp_phase phase, unsigned us)
 
 static void spend(void *arg, size_t i, int thread)
 {
-    const enum wisp_phase *phases = arg; /* of even and odd tasks; NULL: as it comes */
+    const int *phases = arg; /* of even and odd tasks; NULL: as it comes */
     if (phases) wisp_phase(timed, thread, phases[i % 2]);
     double begin = wisp_now();
     while (wisp_now() < begin + 5e-4) idle(50);
@@ -324,7 +325,7 @@ static void spend(void *arg, size_t i, int thread)
 }
 
 /* A loop; without phases thread 0 still is in its own afterwards. */
-static void timed_loop(size_t n, const enum wisp_phase *phases)
+static void timed_loop(size_t n, const int *phases)
 {
     double begin = wisp_now();
     low[now_in] += begin - since_in, high[now_in] += begin - since_out;
@@ -340,7 +341,7 @@ static void timed_loop(size_t n, const enum wisp_phase *phases)
 }
 
 /* Work left in one phase, done while thread 0 is in another. */
-static void timed_later(size_t n, enum wisp_phase then)
+static void timed_later(size_t n, int then)
 {
     const struct wisp_stage stage = { n, spend };
     double begin = wisp_now();
@@ -390,7 +391,7 @@ static void test_new_worker(void)
     wisp_pool_free(timed);
 }
 
-static double seconds_of(enum wisp_phase phase)
+static double seconds_of(int phase)
 {
     double got[WISP_PHASES];
     wisp_phase_seconds(timed, got);
@@ -414,7 +415,7 @@ static void test_waiting(void)
 
 static void test_phases(void)
 {
-    static const enum wisp_phase two[] = { WISP_PHASE_QUERY, WISP_PHASE_LOSS };
+    static const int two[] = { WISP_PHASE_QUERY, WISP_PHASE_LOSS };
     TEST("phases: each has the time that was spent in it, waiting between loops is nobody's");
     for (n_threads = 1; n_threads <= 4; n_threads += n_threads) {
         memset(low, 0, sizeof low), memset(high, 0, sizeof high);
