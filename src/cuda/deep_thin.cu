@@ -29,7 +29,7 @@ template <bool WARP> static __device__ __forceinline__ bool any_of(bool mine)
     return WARP ? __any_sync(0xffffffffu, mine) : __syncthreads_or(mine) != 0;
 }
 
-template <bool WARP> static __device__ __forceinline__ void wait(void)
+template <bool WARP> static __device__ __forceinline__ void sync_task(void)
 {
     if (WARP) __syncwarp();
     else __syncthreads();
@@ -146,7 +146,7 @@ static __device__ __forceinline__ uint32_t run_input(const struct wisp_dchip &a,
         if (l == a.n_layers) end = any_of<WARP>(s.any << 1 != 0) ? WISP_DEEP_SOME : WISP_DEEP_ZERO;
         else if (!linear && (l >= a.zero_from || l >= a.full_from))
             end = judge<WARP>(s, l >= a.zero_from, l >= a.full_from, a.clip);
-        else wait<WARP>();
+        else sync_task<WARP>();
         if (WARP) __syncwarp(); /* a vote does not order memory, a barrier of the block does */
     }
     if (a.values) {
@@ -156,7 +156,7 @@ static __device__ __forceinline__ uint32_t run_input(const struct wisp_dchip &a,
             a.values[(size_t)i * n + o] = end == WISP_DEEP_ZERO   ? 0
                                           : end == WISP_DEEP_FULL ? a.clip
                                                                   : now[__ldg(a.slot + o)];
-        wait<WARP>();
+        sync_task<WARP>();
     }
     if (t.thread == 0) a.ended[i] = (uint8_t)end;
     return l;

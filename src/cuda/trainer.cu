@@ -207,13 +207,13 @@ static void look(struct wisp_cuda_trainer *t, cudaStream_t s)
         t->look, u->finders.scan ? t->scan.rows : t->find.own, u->keep, t->find.active, t->sums);
 }
 
-static void fork(struct wisp_cuda_trainer *t, int side)
+static void fork_side(struct wisp_cuda_trainer *t, int side)
 {
     cudaEventRecord(t->forked, t->main);
     cudaStreamWaitEvent(t->side[side], t->forked, 0);
 }
 
-static void join(struct wisp_cuda_trainer *t, int side)
+static void join_side(struct wisp_cuda_trainer *t, int side)
 {
     cudaEventRecord(t->joined[side], t->side[side]);
     cudaStreamWaitEvent(t->main, t->joined[side], 0);
@@ -235,8 +235,8 @@ static void step(struct wisp_cuda_trainer *t, bool looks)
     }
     run_part(t, WISP_CUDA_FORWARD, t->main);
     run_part(t, WISP_CUDA_COMBINE, t->main);
-    fork(t, 0);
-    fork(t, 1);
+    fork_side(t, 0);
+    fork_side(t, 1);
     run_part(t, WISP_CUDA_HIDDEN, t->main);
     run_part(t, WISP_CUDA_BEST, t->side[1]);
     run_part(t, WISP_CUDA_ROWS, t->side[0]);
@@ -247,8 +247,8 @@ static void step(struct wisp_cuda_trainer *t, bool looks)
     run_part(t, WISP_CUDA_LEARN, t->side[1]);
     run_part(t, WISP_CUDA_LAYERS_BACK, t->main);
     run_part(t, WISP_CUDA_BACK, t->main);
-    join(t, 0);
-    join(t, 1);
+    join_side(t, 0);
+    join_side(t, 1);
 }
 
 static cudaError_t capture_steps(struct wisp_cuda_trainer *t, size_t n, cudaGraphExec_t *out)
@@ -368,7 +368,8 @@ static wisp_status run(struct wisp_cuda_trainer *t, const uint32_t *ids, const u
     return st == WISP_OK ? wisp_dcheck(e, "a step", err) : st;
 }
 
-static wisp_status wait(struct wisp_cuda_trainer *t, struct wisp_cuda_seen *out, wisp_error *err)
+static wisp_status wait_for_steps(struct wisp_cuda_trainer *t, struct wisp_cuda_seen *out,
+                                  wisp_error *err)
 {
     struct wisp_dsums s;
     cudaError_t e = cudaStreamSynchronize(t->main);
@@ -554,7 +555,7 @@ static struct wisp_cuda filled()
     t.free = release;
     t.most_steps = most_steps;
     t.run = run;
-    t.wait = wait;
+    t.wait = wait_for_steps;
     t.fetch = wisp_trainer_fetch;
     t.time = time_parts;
     t.create_scorer = wisp_dscorer_create;

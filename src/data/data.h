@@ -117,7 +117,8 @@ void wisp_data_free(struct wisp_data *d);
  * name (bytes 0: none) and the weight, which is finite and not negative. */
 typedef wisp_status (*wisp_on_weight)(void *arg, size_t line, const char *name, size_t bytes,
                                       float weight, wisp_error *err);
-wisp_status wisp_weights_read(const char *path, wisp_on_weight take, void *arg, wisp_error *err);
+wisp_status wisp_sample_weights_read(const char *path, wisp_on_weight take, void *arg,
+                                     wisp_error *err);
 /* Gives the pages of a mapped block back to the system. */
 void wisp_data_forget(const struct wisp_data *d, size_t block);
 /* Bytes behind a view, and the same rows copied to 'to' (64-aligned, so many bytes). */

@@ -134,7 +134,7 @@ void wisp_run_clear(struct wisp_run *r); /* also half made */
 /* What the finders of the output layer are made from. */
 void wisp_run_finder_setup(struct wisp_finder_setup *s, const struct wisp_run *r, size_t n_labels,
                            size_t width);
-/* r->weights, from the data and the options, once there is a model (weights.c). */
+/* r->weights, from the data and the options, once there is a model (sample_weights.c). */
 wisp_status wisp_run_weights(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 /* How many rows have each label (n_labels), each row counted by its weight. */
 void wisp_run_label_mass(double *mass, const struct wisp_run *r);

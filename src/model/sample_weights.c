@@ -81,7 +81,7 @@ static wisp_status take_label(void *file, size_t line, const char *name, size_t 
 static wisp_status read_rows(float *weights, const char *path, size_t n, wisp_error *err)
 {
     struct file f = { .path = path, .to = weights, .n = n, .what = "row" };
-    wisp_status st = wisp_weights_read(path, take_row, &f, err);
+    wisp_status st = wisp_sample_weights_read(path, take_row, &f, err);
     if (st == WISP_OK && f.lines != n)
         return wisp_fail_at(err, WISP_EINVAL, path, 0,
                             "has %zu weights, the data has %zu rows; expected one line for each",
@@ -102,7 +102,7 @@ static wisp_status read_labels(float *of_label, const char *path, const struct w
         if (st == WISP_OK) e->value = (int64_t)i;
     }
     struct file f = { .path = path, .to = of_label, .n = n, .what = "label", .ids = &ids };
-    if (st == WISP_OK) st = wisp_weights_read(path, take_label, &f, err);
+    if (st == WISP_OK) st = wisp_sample_weights_read(path, take_label, &f, err);
     if (st == WISP_OK && f.by_line && f.lines != n)
         st = wisp_fail_at(err, WISP_EINVAL, path, 0,
                           "has %zu weights, there are %zu labels; expected one line for each, or "

@@ -53,7 +53,8 @@ static wisp_status take_line(const char *path, size_t line, const char *p, const
     return take(arg, line, p, bytes, weight, err);
 }
 
-wisp_status wisp_weights_read(const char *path, wisp_on_weight take, void *arg, wisp_error *err)
+wisp_status wisp_sample_weights_read(const char *path, wisp_on_weight take, void *arg,
+                                     wisp_error *err)
 {
     struct wisp_map map;
     wisp_status st = wisp_map_open(&map, path, err);
