@@ -4,6 +4,7 @@
  * Batches come first: they touch all weights, so that the single calls find a warm process.  Every
  * way goes through the same rows, again and again while there is time; P@1 is of the first time. */
 #include "api/bench.h"
+#include "base/bounds.h"
 #include "api/limits.h"
 #include "api/predictor.h"
 #include "base/file.h"
@@ -102,7 +103,7 @@ static wisp_status measure(struct timing *t, const struct subject *s, wisp_conte
     int32_t labels[WISP_SCORE_BATCH * K];
     float scores[WISP_SCORE_BATCH * K];
     wisp_predictor *p = NULL;
-    size_t calls = (s->n + batch - 1) / batch;
+    size_t calls = wisp_parts(s->n, batch);
     const struct wisp_prediction how = { .sparse = sparse };
     wisp_status st = wisp_predictor_make(&p, ctx, s->m, how, K, err);
     t->n = t->rows = t->hits = 0;
@@ -164,7 +165,7 @@ static void report_batches(struct wisp_report *r, const struct subject *s, wisp_
 static wisp_status measure_all(struct wisp_report *r, const struct subject *s, wisp_context *ctx,
                                wisp_context *one, struct timing *t, double seconds, wisp_error *err)
 {
-    size_t batches = (s->n + WISP_SCORE_BATCH - 1) / WISP_SCORE_BATCH;
+    size_t batches = wisp_parts(s->n, WISP_SCORE_BATCH);
     wisp_status st = measure(t, s, ctx, false, WISP_SCORE_BATCH, batches, seconds, err);
     if (st != WISP_OK) return st;
     double exact = 100.0 * (double)t->hits / (double)s->n;

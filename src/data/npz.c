@@ -8,6 +8,7 @@
  * sizes), headers strict, ids in range and values finite.
  * Writing is in npz_write.c. */
 #include "data/feed.h"
+#include "base/bounds.h"
 #include "data/ids.h"
 #include "data/npz.h"
 #include "data/zip.h"
@@ -479,7 +480,7 @@ static wisp_status open_ids(struct feed *f, struct wisp_source *src, struct wisp
         const unsigned side = w ? WISP_NAMED_LABELS : WISP_NAMED_FEATURES;
         const struct matrix *m = &f->m[w];
         const size_t most = 16 * wisp_ids_free, bytes = m->map.bytes;
-        const bool far = m->n_cols > (bytes > most ? bytes : most) && !(o->decided & side);
+        const bool far = m->n_cols > wisp_most(bytes, most) && !(o->decided & side);
         if (!far && !(o->named & side)) continue;
         st = wisp_ids_init(&f->ids[w], o, side, err);
         if (!st && f->ids[w].open && m->n_rows) st = collect(&f->ids[w], &names[w], m, err);
@@ -496,7 +497,7 @@ static void set_sizes(struct wisp_sink *sink, struct feed *f, const struct wisp_
     size_t n[2];
     for (int w = 0; w < 2; w++) {
         const size_t known = w ? o->n_labels : o->n_features, free = 16 * wisp_ids_free;
-        const size_t most = known > free ? known : free, cols = f->m[w].n_cols;
+        const size_t most = wisp_most(known, free), cols = f->m[w].n_cols;
         const bool bound = o->decided & (w ? WISP_NAMED_LABELS : WISP_NAMED_FEATURES);
         f->limit[w] = bound ? most : SIZE_MAX;
         if (!w && known) f->limit[w] = known;

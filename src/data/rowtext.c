@@ -14,6 +14,7 @@
  * numbers that are out of proportion to the text.  That shows while rows are parsed: reading then
  * stops, and begins again with a pass that collects the names. */
 #include "data/rowtext.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "data/ids.h"
 #include "data/number.h"
@@ -396,11 +397,6 @@ static void clear_local(void *local)
 
 /* ---- what ids may be ---- */
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static void set_plain(struct wisp_dialect *d)
 {
     d->plain_features = d->room[1];
@@ -413,9 +409,9 @@ bool wisp_rowtext_header(struct wisp_dialect *d, const uint64_t n[2])
     const unsigned sides[2] = { WISP_NAMED_LABELS, WISP_NAMED_FEATURES };
     for (int i = 0; i < 2; i++) {
         const struct wisp_ids *ids = i ? &d->features : &d->labels;
-        const size_t most = larger(16 * wisp_ids_free, d->text_bytes);
+        const size_t most = wisp_most(16 * wisp_ids_free, d->text_bytes);
         if (ids->named || d->drop) continue;
-        if (n[i] <= most) d->room[i] = larger(d->room[i], n[i]);
+        if (n[i] <= most) d->room[i] = wisp_most(d->room[i], n[i]);
         else if (d->decided & sides[i]) return false;
         else d->wants |= sides[i];
     }
@@ -425,8 +421,8 @@ bool wisp_rowtext_header(struct wisp_dialect *d, const uint64_t n[2])
 
 static void set_rooms(struct wisp_dialect *d, const struct wisp_read_options *o)
 {
-    for (int i = 0; i < 2; i++) d->room[i] = larger(wisp_ids_free, d->text_bytes);
-    d->room[0] = larger(d->room[0], o->n_labels);
+    for (int i = 0; i < 2; i++) d->room[i] = wisp_most(wisp_ids_free, d->text_bytes);
+    d->room[0] = wisp_most(d->room[0], o->n_labels);
     for (int i = 0; i < 2; i++)
         if (d->room[i] > wisp_ids_max) d->room[i] = wisp_ids_max;
     set_plain(d);

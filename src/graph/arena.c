@@ -2,6 +2,7 @@
  * alive with it.  Where that wastes more than 2 %, other orders are tried, and the best one is kept:
  * by bytes times moments, and by time. */
 #include "graph/arena.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 
 #include <stdbool.h>
@@ -13,7 +14,7 @@ enum { ALIGN = 64 };
 
 static size_t up(size_t bytes)
 {
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return wisp_up(bytes, ALIGN);
 }
 
 struct order { /* an item on its way to a place */

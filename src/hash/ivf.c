@@ -59,7 +59,7 @@ struct ivf {
 static size_t n_lists(const struct wisp_finder_setup *s)
 {
     size_t n = s->o->lists;
-    if (n == 0) n = ((size_t)(2 * sqrt((double)s->n_rows)) + 15) / 16 * 16;
+    if (n == 0) n = wisp_up((size_t)(2 * sqrt((double)s->n_rows)), 16);
     return n < s->n_rows ? n : s->n_rows;
 }
 

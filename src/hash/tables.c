@@ -35,25 +35,20 @@ static int part_bits(const struct wisp_tables *t)
     return bits > 0 ? bits : 0;
 }
 
-static size_t round_up(size_t n, size_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 void wisp_tables_lay(struct wisp_tables *t, struct wisp_cut *c)
 {
     size_t n_buckets = (size_t)1 << t->bits;
     t->low_bits = t->bits - part_bits(t);
     t->n_parts = n_buckets >> t->low_bits;
     assert(t->low_bits <= 32 - PLACE_BITS);
-    t->block = min(round_up(t->n_rows / LEAST_BLOCKS + 1, PIECE), MOST_BLOCK);
+    t->block = min(wisp_up(t->n_rows / LEAST_BLOCKS + 1, PIECE), MOST_BLOCK);
     t->n_blocks = wisp_parts(t->n_rows, t->block);
     t->room = t->cap && t->cap < t->n_rows / n_buckets ? t->cap * n_buckets : t->n_rows;
-    t->entry_bytes = round_up(t->n_tables * t->n_blocks * t->block * sizeof *t->entry, 64);
-    t->cut_bytes = round_up(t->n_tables * t->n_blocks * (t->n_parts + 1) * sizeof *t->cut, 64);
-    t->total_bytes = round_up(t->n_tables * t->n_parts * sizeof *t->total, 64);
-    t->start_bytes = round_up(t->n_tables * (n_buckets + t->n_parts) * sizeof **t->start, 64);
-    t->row_bytes = round_up(t->n_tables * t->room * sizeof **t->rows, 64);
+    t->entry_bytes = wisp_up(t->n_tables * t->n_blocks * t->block * sizeof *t->entry, 64);
+    t->cut_bytes = wisp_up(t->n_tables * t->n_blocks * (t->n_parts + 1) * sizeof *t->cut, 64);
+    t->total_bytes = wisp_up(t->n_tables * t->n_parts * sizeof *t->total, 64);
+    t->start_bytes = wisp_up(t->n_tables * (n_buckets + t->n_parts) * sizeof **t->start, 64);
+    t->row_bytes = wisp_up(t->n_tables * t->room * sizeof **t->rows, 64);
     t->entry = wisp_cut_take(c, t->entry_bytes, 1);
     t->cut = wisp_cut_take(c, t->cut_bytes, 1);
     t->total = wisp_cut_take(c, t->total_bytes, 1);

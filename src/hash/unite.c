@@ -1,17 +1,18 @@
 /* Marking rows and finding them again. */
 #include "hash/unite.h"
+#include "base/bounds.h"
 #include "base/cut.h"
 
-static size_t up(size_t n) /* words for n bits */
+static size_t words(size_t n_bits)
 {
-    return (n + 63) / 64;
+    return wisp_parts(n_bits, 64);
 }
 
 static void lay_out(struct wisp_marks *m, struct wisp_cut *c, size_t n_rows)
 {
     *m = (struct wisp_marks){ .n_rows = n_rows };
-    m->bits = wisp_cut_take(c, up(n_rows), sizeof *m->bits);
-    m->above = wisp_cut_take(c, up(up(n_rows)), sizeof *m->above);
+    m->bits = wisp_cut_take(c, words(n_rows), sizeof *m->bits);
+    m->above = wisp_cut_take(c, words(words(n_rows)), sizeof *m->above);
 }
 
 size_t wisp_marks_words(size_t n_rows)
@@ -53,7 +54,7 @@ static uint64_t get(const _Atomic uint64_t *word)
 /* Parts are runs of words of 'above'. */
 static void part_of(size_t *begin, size_t *end, const struct wisp_marks *m, size_t part)
 {
-    size_t n = up(up(m->n_rows));
+    size_t n = words(words(m->n_rows));
     *begin = part * n / WISP_MARK_PARTS;
     *end = (part + 1) * n / WISP_MARK_PARTS;
 }
@@ -109,7 +110,7 @@ void wisp_marks_take(struct wisp_marks *m, struct wisp_context *ctx, int32_t *ro
 
 void wisp_marks_clear(struct wisp_marks *m)
 {
-    for (size_t a = 0; a < up(up(m->n_rows)); a++)
+    for (size_t a = 0; a < words(words(m->n_rows)); a++)
         for (uint64_t some = get(&m->above[a]); some; some &= some - 1) {
             size_t word = a * 64 + (size_t)__builtin_ctzll(some);
             atomic_store_explicit(&m->bits[word], 0, memory_order_relaxed);

@@ -78,7 +78,7 @@ void wisp_example_plan(struct wisp_layer *l, const struct wisp_layer_sizes *s)
     lay_row(&row, l->n_in);
     lay_keys(&keys, s->best);
     l->scratch_floats = shared.at / sizeof(float);
-    l->thread_floats = (row.at > keys.at ? row.at : keys.at) / sizeof(float);
+    l->thread_floats = wisp_most(row.at, keys.at) / sizeof(float);
 }
 
 static struct job job_of(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,

@@ -1,5 +1,6 @@
 /* The table of layer kinds, and what they share. */
 #include "layer/layer.h"
+#include "base/bounds.h"
 #include "base/rand.h"
 #include "graph/ids.h"
 
@@ -98,7 +99,7 @@ void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, in
                        struct wisp_pool *pool)
 {
     struct normal n = { p, deviation, seed, wisp_stream(WISP_STREAM_INIT, (uint64_t)stream) };
-    wisp_parallel_for(pool, (wisp_param_n(p) + NORMAL_CHUNK - 1) / NORMAL_CHUNK, normal_chunk, &n);
+    wisp_parallel_for(pool, wisp_parts(wisp_param_n(p), NORMAL_CHUNK), normal_chunk, &n);
 }
 
 void wisp_layer_init_he(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)

@@ -7,6 +7,7 @@
 #ifndef WISP_LAYER_LAYER_H
 #define WISP_LAYER_LAYER_H
 
+#include "base/bounds.h"
 #include "base/context.h"
 #include "base/cut.h"
 #include "graph/graph.h"
@@ -225,7 +226,7 @@ static inline __attribute__((always_inline)) void wisp_param_fetch(const struct 
 enum { WISP_TILE = 16 };
 static inline size_t wisp_tiles(size_t n)
 {
-    return (n + WISP_TILE - 1) / WISP_TILE;
+    return wisp_parts(n, WISP_TILE);
 }
 static inline size_t wisp_tile_rows(size_t n, size_t tile)
 {

@@ -3,6 +3,7 @@
 #define WISP_LAYER_OUTPUT_H
 
 #include "layer/layer.h"
+#include "base/bounds.h"
 #include "layer/loss.h"
 
 /* Rows of W are worked on in blocks of this many, in lanes of consecutive blocks; a lane is
@@ -11,7 +12,7 @@ enum { WISP_OUT_BLOCK = 96, WISP_OUT_LANES = 16 };
 
 static inline size_t wisp_out_blocks(size_t n_rows)
 {
-    return (n_rows + WISP_OUT_BLOCK - 1) / WISP_OUT_BLOCK;
+    return wisp_parts(n_rows, WISP_OUT_BLOCK);
 }
 static inline size_t wisp_out_lanes(size_t n_rows)
 {

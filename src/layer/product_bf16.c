@@ -55,8 +55,7 @@ static size_t thread_floats(size_t n, size_t width)
     struct wisp_cut plan = { 0 };
     lay_turned(&plan, n, width);
     size_t backward = plan.at / sizeof(float);
-    if (sum > backward) backward = sum;
-    return forward > backward ? forward : backward;
+    return wisp_most(wisp_most(forward, backward), sum);
 }
 
 static uint32_t *h_panels(const struct wisp_product *p)

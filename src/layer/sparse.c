@@ -129,7 +129,7 @@ static struct work work_of(const struct job *j, int thread)
  * layer, so that its rows are connected to the same others: see 'alike'. */
 static size_t n_tasks(const struct wisp_layer *l, size_t n_rows)
 {
-    size_t gap = l->n_in / RUN, plain = (n_rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE;
+    size_t gap = l->n_in / RUN, plain = wisp_parts(n_rows, ROWS_AT_ONCE);
     return gap < RUN ? plain : gap < n_rows ? gap : n_rows;
 }
 
@@ -145,7 +145,7 @@ struct rows { /* of a task: first, first + step, ... */
 static struct rows rows_of(const struct wisp_layer *l, size_t n_rows, size_t task)
 {
     size_t step = n_tasks(l, n_rows);
-    return (struct rows){ task, step, (n_rows - task + step - 1) / step };
+    return (struct rows){ task, step, wisp_parts(n_rows - task, step) };
 }
 
 /* Are the outputs of a task connected to the same inputs?  Then their rows are a product of

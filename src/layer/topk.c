@@ -8,6 +8,7 @@
  * of each thread: Z (96, n) | places (n) | block max, block sum (n) | rows of a block (96, n_in);
  *                 later keys of all lanes */
 #include "hash/best.h"
+#include "base/bounds.h"
 #include "layer/output.h"
 
 #include <math.h>
@@ -80,7 +81,7 @@ size_t wisp_output_topk_thread_floats(const struct wisp_layer *l, size_t n, size
     struct wisp_cut work = { 0 }, keys = { 0 };
     lay_work(&work, l, n);
     lay_keys(&keys, l, k);
-    return (work.at > keys.at ? work.at : keys.at) / sizeof(float);
+    return wisp_most(work.at, keys.at) / sizeof(float);
 }
 
 /* Running maximum and sum of exp(z - maximum) of each sample. */

@@ -1,5 +1,6 @@
 /* Shuffling by windows of blocks. */
 #include "model/order.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "base/rand.h"
 #include "graph/ids.h"
@@ -174,7 +175,7 @@ size_t wisp_order_steps(struct wisp_order *o, int epoch, size_t batch)
     for (size_t i = 0; i < o->d.n_blocks;) {
         size_t rows = 0, end = window_end(o, i);
         for (; i < end; i++) rows += o->kept[o->blocks[i]];
-        steps += (rows + batch - 1) / batch;
+        steps += wisp_parts(rows, batch);
     }
     return steps;
 }

@@ -327,8 +327,7 @@ static wisp_status make_threads(struct work *w, wisp_error *err)
 {
     size_t there = 2 * w->n_in + wisp_fft_scratch(w->forward);
     size_t back = 2 * w->n_grid + wisp_fft_scratch(w->back), columns = (size_t)w->side * LANES;
-    size_t most = there > back ? there : back;
-    if (columns > most) most = columns;
+    size_t most = wisp_most(wisp_most(there, back), columns);
     for (size_t t = 0; t < w->n_threads; t++) {
         w->threads[t].scratch = wisp_alloc(most, sizeof(double));
         if (!w->threads[t].scratch)

@@ -1,5 +1,6 @@
 /* Inputs of a net: rows of bits, or rows of numbers. */
 #include "spdnn/spdnn.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ void wisp_spinputs_clear(struct wisp_spinputs *x)
 
 wisp_status wisp_spinputs_bits(struct wisp_spinputs *out, size_t n, uint32_t width, wisp_error *err)
 {
-    *out = (struct wisp_spinputs){ .n = n, .width = width, .words = ((size_t)width + 63) / 64 };
+    *out = (struct wisp_spinputs){ .n = n, .width = width, .words = wisp_parts(width, 64) };
     out->bits = wisp_zalloc(n, out->words * sizeof *out->bits);
     if (out->bits) return WISP_OK;
     size_t bytes = n * out->words * sizeof *out->bits;

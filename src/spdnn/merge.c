@@ -12,6 +12,7 @@
  * number, so nothing rests on a hash.  Weights that are added are rounded once to single precision;
  * a net without equal neurons comes out as it is. */
 #include "spdnn/spdnn.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -328,7 +329,7 @@ static bool make_room(struct work *k, const struct wisp_spnet *net)
         if (l->n_out > out) out = l->n_out;
         if (lists > edges) edges = lists;
     }
-    const size_t most = in > out ? in : out;
+    const size_t most = wisp_most(in, out);
     for (k->n_slots = 2; k->n_slots <= 2 * most; k->n_slots *= 2)
         ;
     bool all = make_rows(&k->cand, out, edges, true) && make_rows(&k->column, in, edges, false) &&

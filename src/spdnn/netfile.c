@@ -1,5 +1,6 @@
 /* Writing, mapping and checking files of networks and inputs; netfile.h draws the layout. */
 #include "spdnn/netfile.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -176,7 +177,7 @@ static const char *fault_of(const struct wisp_splayer *l, uint64_t n_ids, bool i
 static wisp_status check_layer(const struct wisp_splayer *l, uint64_t n_ids, bool in_file, size_t i,
                                wisp_error *err)
 {
-    const size_t words = ((size_t)l->n_out + 63) / 64;
+    const size_t words = wisp_parts(l->n_out, 64);
     uint64_t *seen = wisp_zalloc(words, sizeof *seen);
     if (!seen) return wisp_fail_mem(err, words * sizeof *seen, "checking a layer");
     const char *why = fault_of(l, n_ids, in_file, seen);
@@ -566,7 +567,7 @@ static struct input_arrays arrays_of(const struct wisp_spinputs *x, bool bits, u
         a.p[1] = (unsigned char *)x->id, a.bytes[1] = 4 * numbers;
         a.p[2] = (unsigned char *)x->value, a.bytes[2] = 4 * numbers;
     }
-    for (int i = 0; i < a.n; i++) a.parts[i] = (a.bytes[i] + SLICE - 1) / SLICE;
+    for (int i = 0; i < a.n; i++) a.parts[i] = wisp_parts(a.bytes[i], SLICE);
     return a;
 }
 
@@ -663,7 +664,7 @@ static wisp_status load_inputs(struct wisp_spinputs *to, struct input_loading *j
     if (x->width == 0 || x->width > UINT32_MAX || x->bits > 1 || x->n >> 32 || x->numbers >> 48)
         return wisp_fail(err, WISP_EFORMAT, "sizes");
     *to = (struct wisp_spinputs){ .n = (size_t)x->n, .width = (uint32_t)x->width };
-    to->words = ((size_t)to->width + 63) / 64;
+    to->words = wisp_parts(to->width, 64);
     j->a = arrays_of(to, x->bits, x->numbers);
     if (!pieces_fit(j, x->n_parts)) return wisp_fail(err, WISP_EFORMAT, "sizes");
     bool full = false; /* what is allocated is in the file: no promise can take more */

@@ -11,6 +11,7 @@
  * result.  Operations: 1 addition an edge and lane, one load for up to 16 edges; bytes: two panels
  * that stay in the second-level cache. */
 #include "spdnn/spdnn.h"
+#include "base/bounds.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "kernels/kernels.h"
@@ -334,7 +335,7 @@ wisp_status wisp_spnet_run(struct wisp_sprun *r, const struct wisp_spnet *net,
     u.n_out = net->layers[net->n_layers - 1].n_out;
     find_tally(&u);
     /* rows of a panel of bits come in whole words */
-    size_t width = 64 * (((size_t)wisp_spnet_width(net) + 63) / 64);
+    size_t width = wisp_up(wisp_spnet_width(net), 64);
     if (u.tally_words) {
         width = 0;
         for (size_t i = 0; i < net->n_layers; i++)
@@ -352,7 +353,7 @@ wisp_status wisp_spnet_run(struct wisp_sprun *r, const struct wisp_spnet *net,
     for (int i = 0; all && i < threads; i++) all = make_worker(&u.workers[i], &u, width);
     if (all) {
         u.t0 = u.said = wisp_now();
-        if (x->n) wisp_parallel_for(ctx->pool, (x->n + u.per_task - 1) / u.per_task, task, &u);
+        if (x->n) wisp_parallel_for(ctx->pool, wisp_parts(x->n, u.per_task), task, &u);
         r->seconds = wisp_now() - u.t0;
         r->work = 0;
         for (int i = 0; i < threads; i++) r->work += u.workers[i].work;

@@ -10,6 +10,7 @@
  * the text, one for their number and whether all values are 1, one that sets bits: memory is the
  * bits and nothing else, whatever the order of lines. */
 #include "base/mem.h"
+#include "base/bounds.h"
 #include "spdnn/mtx.h"
 #include "spdnn/netfile.h"
 
@@ -566,7 +567,7 @@ static wisp_status read_images(struct wisp_spinputs *out, struct image_job *j, u
     } else {
         out->n = n;
         out->width = n_neurons;
-        out->words = ((size_t)n_neurons + 63) / 64;
+        out->words = wisp_parts(n_neurons, 64);
         st = read_numbers(j, pool, err);
     }
     wisp_free(j->next);
