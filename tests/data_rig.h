@@ -104,8 +104,11 @@ static inline size_t make_text(char *to, size_t room, int rows, bool libsvm, uin
 static bool same_rows(const struct wisp_rows *a, const struct wisp_rows *b)
 {
     return a->n == b->n && !memcmp(a->xp, b->xp, 4 * (a->n + 1)) &&
-           !memcmp(a->yp, b->yp, 4 * (a->n + 1)) && !memcmp(a->xi, b->xi, 4 * a->xp[a->n]) &&
-           !memcmp(a->xv, b->xv, 4 * a->xp[a->n]) && !memcmp(a->yi, b->yi, 4 * a->yp[a->n]);
+           !memcmp(a->yp, b->yp, 4 * (a->n + 1)) && a->pixels == b->pixels &&
+           (a->pixels ? !memcmp(a->px, b->px, a->n * a->pixels)
+                      : !memcmp(a->xi, b->xi, 4 * a->xp[a->n]) &&
+                            !memcmp(a->xv, b->xv, 4 * a->xp[a->n])) &&
+           !memcmp(a->yi, b->yi, 4 * a->yp[a->n]);
 }
 
 static inline bool same(const struct wisp_data *a, const struct wisp_data *b)
@@ -113,7 +116,7 @@ static inline bool same(const struct wisp_data *a, const struct wisp_data *b)
     if (a->n_rows != b->n_rows || a->n_features != b->n_features || a->n_labels != b->n_labels ||
         a->nnz != b->nnz || a->n_lab != b->n_lab || a->n_unlabelled != b->n_unlabelled ||
         a->max_row_nnz != b->max_row_nnz || a->counts != b->counts || a->n_blocks != b->n_blocks ||
-        a->bytes != b->bytes)
+        a->bytes != b->bytes || memcmp(&a->image, &b->image, sizeof a->image) != 0)
         return false;
     if (memcmp(a->feature_rows, b->feature_rows, 8 * a->n_features) ||
         memcmp(a->label_rows, b->label_rows, 8 * a->n_labels))

@@ -107,6 +107,13 @@ static size_t tidy_features(int32_t *id, float *v, size_t n, bool *finite)
     return kept;
 }
 
+static size_t count_pixels(const uint8_t *px, size_t n)
+{
+    size_t seen = 0;
+    for (size_t i = 0; i < n; i++) seen += px[i] != 0;
+    return seen;
+}
+
 wisp_status wisp_builder_end_row(struct wisp_builder *b, wisp_error *err)
 {
     if (b->n_rows + 2 > b->cap_rows) {
@@ -118,7 +125,8 @@ wisp_status wisp_builder_end_row(struct wisp_builder *b, wisp_error *err)
     size_t x = b->xp[b->n_rows], y = b->yp[b->n_rows];
     bool finite = true;
     if (b->n_lab > y) b->n_lab = y + tidy_labels(b->yi + y, b->n_lab - y);
-    if (b->nnz > x) b->nnz = x + tidy_features(b->xi + x, b->xv + x, b->nnz - x, &finite);
+    if (b->pixels) b->nnz += count_pixels(b->px + b->n_rows * b->pixels, b->pixels);
+    else if (b->nnz > x) b->nnz = x + tidy_features(b->xi + x, b->xv + x, b->nnz - x, &finite);
     if (!finite)
         return wisp_fail(err, WISP_EFORMAT, "the values of a repeated feature sum to infinity");
     b->n_rows++;
@@ -139,12 +147,13 @@ void wisp_builder_clear(struct wisp_builder *b)
     wisp_free(b->xi);
     wisp_free(b->yi);
     wisp_free(b->xv);
+    wisp_free(b->px);
     *b = (struct wisp_builder){ 0 };
 }
 
 /* ---- blocks ---- */
 
-struct layout { /* where the sections start, and the size of all */
+struct layout { /* where the sections start, and the size of all; pixels lie at xi */
     size_t xp, yp, xi, xv, yi, bytes;
 };
 
@@ -153,50 +162,59 @@ static size_t up(size_t n)
     return wisp_up(n, 64);
 }
 
-static struct layout lay_out(size_t n_rows, size_t nnz, size_t n_lab)
+static struct layout lay_out(size_t n_rows, size_t nnz, size_t n_lab, size_t pixels)
 {
     struct layout l;
     l.xp = up(sizeof(struct wisp_block_head));
     l.yp = l.xp + up(4 * (n_rows + 1));
     l.xi = l.yp + up(4 * (n_rows + 1));
-    l.xv = l.xi + up(4 * nnz);
-    l.yi = l.xv + up(4 * nnz);
+    l.xv = l.xi + (pixels ? up(n_rows * pixels) : up(4 * nnz));
+    l.yi = l.xv + (pixels ? 0 : up(4 * nnz));
     l.bytes = l.yi + up(4 * n_lab);
     return l;
 }
 
-size_t wisp_block_bytes(size_t n_rows, size_t nnz, size_t n_lab)
+size_t wisp_block_bytes(size_t n_rows, size_t nnz, size_t n_lab, size_t pixels)
 {
-    return lay_out(n_rows, nnz, n_lab).bytes;
+    return lay_out(n_rows, nnz, n_lab, pixels).bytes;
 }
 
 /* Copies a section and clears the padding behind it: the checksum covers both. */
+static void put_bytes(unsigned char *block, size_t at, size_t next, const void *from, size_t n)
+{
+    if (n) memcpy(block + at, from, n);
+    memset(block + at + n, 0, next - at - n);
+}
+
 static void put(unsigned char *block, size_t at, size_t next, const void *from, size_t n)
 {
-    if (n) memcpy(block + at, from, 4 * n);
-    memset(block + at + 4 * n, 0, next - at - 4 * n);
+    put_bytes(block, at, next, from, 4 * n);
 }
 
 void wisp_block_write(unsigned char *to, const struct wisp_builder *b)
 {
-    struct layout l = lay_out(b->n_rows, b->nnz, b->n_lab);
+    struct layout l = lay_out(b->n_rows, b->nnz, b->n_lab, b->pixels);
     struct wisp_block_head head = { .magic = WISP_BLOCK_MAGIC,
                                     .n_rows = (uint32_t)b->n_rows,
                                     .nnz = (uint32_t)b->nnz,
                                     .n_lab = (uint32_t)b->n_lab,
-                                    .bytes = l.bytes };
+                                    .bytes = l.bytes,
+                                    .pixels = b->pixels };
     memset(to, 0, l.xp);
     memcpy(to, &head, sizeof head);
     put(to, l.xp, l.yp, b->xp, b->n_rows + 1);
     put(to, l.yp, l.xi, b->yp, b->n_rows + 1);
-    put(to, l.xi, l.xv, b->xi, b->nnz);
-    put(to, l.xv, l.yi, b->xv, b->nnz);
+    if (b->pixels) put_bytes(to, l.xi, l.xv, b->px, b->n_rows * b->pixels);
+    else {
+        put(to, l.xi, l.xv, b->xi, b->nnz);
+        put(to, l.xv, l.yi, b->xv, b->nnz);
+    }
     put(to, l.yi, l.bytes, b->yi, b->n_lab);
 }
 
 size_t wisp_rows_bytes(const struct wisp_rows *r)
 {
-    struct layout l = lay_out(r->n, r->xp[r->n], r->yp[r->n]);
+    struct layout l = lay_out(r->n, r->xp[r->n], r->yp[r->n], r->pixels);
     return l.bytes - l.xp;
 }
 
@@ -225,13 +243,38 @@ static wisp_status give(const struct wisp_rows *r, const void *narrow, bool ids,
     return st;
 }
 
+/* The same of pixels. */
+static wisp_status give_pixels(const struct wisp_rows *r, bool ids, wisp_take take, void *arg)
+{
+    union {
+        int32_t id;
+        float value;
+    } piece[PIECE];
+    wisp_status st = WISP_OK;
+    size_t n = 0;
+    for (size_t row = 0; row < r->n; row++) {
+        const uint8_t *px = r->px + row * r->pixels;
+        for (size_t i = 0; st == WISP_OK && i < r->pixels; i++) {
+            if (px[i] == 0) continue;
+            if (ids) piece[n++].id = (int32_t)i;
+            else piece[n++].value = wisp_pixel_value(px[i]);
+            if (n < PIECE) continue;
+            st = take(arg, piece, sizeof piece);
+            n = 0;
+        }
+    }
+    return st == WISP_OK && n ? take(arg, piece, sizeof *piece * n) : st;
+}
+
 wisp_status wisp_rows_give_ids(const struct wisp_rows *r, wisp_take take, void *arg)
 {
+    if (r->px) return give_pixels(r, true, take, arg);
     return give(r, r->xi, true, take, arg);
 }
 
 wisp_status wisp_rows_give_values(const struct wisp_rows *r, wisp_take take, void *arg)
 {
+    if (r->px) return give_pixels(r, false, take, arg);
     return give(r, r->xv, false, take, arg);
 }
 
@@ -263,11 +306,17 @@ struct wisp_rows wisp_block_view(const unsigned char *block)
 {
     struct wisp_block_head head;
     memcpy(&head, block, sizeof head);
-    struct layout l = lay_out(head.n_rows, head.nnz, head.n_lab);
-    return (struct wisp_rows){ .n = head.n_rows,
-                               .xp = (const uint32_t *)(block + l.xp),
-                               .yp = (const uint32_t *)(block + l.yp),
-                               .xi = (const int32_t *)(block + l.xi),
-                               .yi = (const int32_t *)(block + l.yi),
-                               .xv = (const float *)(block + l.xv) };
+    struct layout l = lay_out(head.n_rows, head.nnz, head.n_lab, head.pixels);
+    struct wisp_rows r = { .n = head.n_rows,
+                           .xp = (const uint32_t *)(block + l.xp),
+                           .yp = (const uint32_t *)(block + l.yp),
+                           .yi = (const int32_t *)(block + l.yi),
+                           .pixels = head.pixels };
+    if (r.pixels) {
+        r.px = block + l.xi;
+    } else {
+        r.xi = (const int32_t *)(block + l.xi);
+        r.xv = (const float *)(block + l.xv);
+    }
+    return r;
 }

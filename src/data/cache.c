@@ -9,7 +9,7 @@
 #define XXH_STATIC_LINKING_ONLY /* for a hash state that needs no heap */
 #include <xxhash.h>
 
-enum { VERSION = 2 };
+enum { VERSION = 3 };
 
 struct head {
     char magic[8];
@@ -44,10 +44,11 @@ wisp_status wisp_cache_write_block(struct wisp_sink *s, wisp_error *err)
 {
     const struct wisp_builder *b = &s->pending;
     struct wisp_cache_entry e = { .offset = wisp_out_offset(s->out),
-                                  .bytes = wisp_block_bytes(b->n_rows, b->nnz, b->n_lab),
+                                  .bytes = wisp_block_bytes(b->n_rows, b->nnz, b->n_lab, b->pixels),
                                   .n_rows = (uint32_t)b->n_rows,
                                   .nnz = (uint32_t)b->nnz,
-                                  .n_lab = (uint32_t)b->n_lab };
+                                  .n_lab = (uint32_t)b->n_lab,
+                                  .pixels = (uint32_t)b->pixels };
     if (!wisp_grow(&s->entries, s->d->n_blocks, &s->cap_entries, sizeof e))
         return wisp_fail_mem(err, s->d->n_blocks * sizeof e, "the index of blocks");
     if (e.bytes > s->cap_block) {
@@ -88,6 +89,9 @@ wisp_status wisp_cache_write_index(struct wisp_sink *s, wisp_error *err)
                                   .n_dropped_features = s->n_dropped_features,
                                   .n_dropped_labels = s->n_dropped_labels,
                                   .n_blank = s->n_blank,
+                                  .channels = d->image.channels,
+                                  .height = d->image.height,
+                                  .width = d->image.width,
                                   .key = s->key };
     struct part parts[] = { { &x, sizeof x },
                             { s->entries, d->n_blocks * sizeof *s->entries },
@@ -126,13 +130,32 @@ static struct wisp_cache_entry entry(const struct checker *c, size_t i)
     return e;
 }
 
-/* Offsets that start at 0, never fall and end at 'end'; ids that ascend below 'n' in each row. */
-static bool rows_are_good(const uint32_t *ptr, size_t n_rows, size_t end, const int32_t *id,
-                          size_t n)
+/* Offsets that start at 0, never fall and end at 'end'. */
+static bool offsets_are_good(const uint32_t *ptr, size_t n_rows, size_t end)
 {
     if (ptr[0] != 0 || ptr[n_rows] != end) return false;
     for (size_t r = 0; r < n_rows; r++)
         if (ptr[r] > ptr[r + 1]) return false;
+    return true;
+}
+
+/* The pixels that the offsets count. */
+static bool pixels_are_good(const struct wisp_rows *rows, size_t end)
+{
+    if (!offsets_are_good(rows->xp, rows->n, end)) return false;
+    for (size_t r = 0; r < rows->n; r++) {
+        size_t seen = 0;
+        for (size_t i = 0; i < rows->pixels; i++) seen += rows->px[r * rows->pixels + i] != 0;
+        if (seen != rows->xp[r + 1] - rows->xp[r]) return false;
+    }
+    return true;
+}
+
+/* The same of lists, and ids that ascend below 'n' in each row. */
+static bool rows_are_good(const uint32_t *ptr, size_t n_rows, size_t end, const int32_t *id,
+                          size_t n)
+{
+    if (!offsets_are_good(ptr, n_rows, end)) return false;
     for (size_t r = 0; r < n_rows; r++) {
         int64_t last = -1;
         bool good = true;
@@ -152,15 +175,18 @@ static bool block_is_good(const struct checker *c, struct wisp_cache_entry e)
                                        .nnz = e.nnz,
                                        .n_lab = e.n_lab,
                                        .bytes = e.bytes,
-                                       .check = e.check };
+                                       .check = e.check,
+                                       .pixels = e.pixels };
     const unsigned char *block = c->file + e.offset;
     memcpy(&h, block, sizeof h);
     if (memcmp(&h, &want, sizeof h) != 0) return false;
     if (XXH3_64bits(block + sizeof h, e.bytes - sizeof h) != e.check) return false;
     struct wisp_rows rows = wisp_block_view(block);
     bool finite = true;
-    for (size_t i = 0; i < e.nnz; i++) finite &= fabsf(rows.xv[i]) <= FLT_MAX;
-    return finite && rows_are_good(rows.xp, rows.n, e.nnz, rows.xi, c->x->n_features) &&
+    for (size_t i = 0; rows.xv && i < e.nnz; i++) finite &= fabsf(rows.xv[i]) <= FLT_MAX;
+    return finite &&
+           (rows.px ? pixels_are_good(&rows, e.nnz)
+                    : rows_are_good(rows.xp, rows.n, e.nnz, rows.xi, c->x->n_features)) &&
            rows_are_good(rows.yp, rows.n, e.n_lab, rows.yi, c->x->n_labels);
 }
 
@@ -184,8 +210,9 @@ static bool entries_are_good(const struct checker *c, size_t index_offset)
     uint64_t at = sizeof(struct head), rows = 0, nnz = 0, lab = 0;
     for (size_t i = 0; i < x->n_blocks; i++) {
         struct wisp_cache_entry e = entry(c, i);
-        if (e.offset != at || e.bytes != wisp_block_bytes(e.n_rows, e.nnz, e.n_lab) ||
-            e.n_rows == 0 || e.bytes > index_offset - at)
+        if (e.offset != at || e.bytes != wisp_block_bytes(e.n_rows, e.nnz, e.n_lab, e.pixels) ||
+            e.n_rows == 0 || e.bytes > index_offset - at ||
+            (e.pixels && e.pixels != x->channels * x->height * x->width))
             return false;
         at += e.bytes;
         rows += e.n_rows;
@@ -203,6 +230,17 @@ static bool ids_are_good(uint64_t n, uint64_t n_seen, uint64_t source_bytes)
     return n >= n_seen && n <= wisp_ids_max + 1 && (n - n_seen) / PER_BYTE <= FREE + source_bytes;
 }
 
+/* An image's sizes are all there or all 0, and its pixels are features. */
+static bool image_is_good(const struct wisp_cache_index *x)
+{
+    if (!x->channels && !x->height && !x->width) return true;
+    if (!x->channels || !x->height || !x->width || x->channels > INT32_MAX ||
+        x->height > INT32_MAX || x->width > INT32_MAX)
+        return false;
+    return x->height <= INT32_MAX / x->channels / x->width &&
+           x->channels * x->height * x->width <= x->n_features;
+}
+
 /* The parts that follow the fixed fields fill the index exactly. */
 static bool sizes_are_good(const struct wisp_cache_index *x, size_t bytes)
 {
@@ -214,7 +252,8 @@ static bool sizes_are_good(const struct wisp_cache_index *x, size_t bytes)
         if (n[i] > left / size[i]) return false;
         left -= n[i] * size[i];
     }
-    return left == 0 && ids_are_good(x->n_features, x->n_seen_features, x->key.bytes) &&
+    return left == 0 && image_is_good(x) &&
+           ids_are_good(x->n_features, x->n_seen_features, x->key.bytes) &&
            ids_are_good(x->n_labels, x->n_seen_labels, x->key.bytes);
 }
 
@@ -298,6 +337,8 @@ static wisp_status load(struct wisp_data *d, struct checker *c, wisp_error *err)
     d->n_unlabelled = x->n_unlabelled;
     d->max_row_nnz = x->max_row_nnz;
     d->counts = x->counts != 0;
+    d->image =
+        (struct wisp_image){ (uint32_t)x->channels, (uint32_t)x->height, (uint32_t)x->width };
     d->named = (unsigned)x->key.named;
     d->n_blocks = x->n_blocks;
     for (size_t i = 0; i < d->n_blocks; i++) d->bytes += entry(c, i).bytes;

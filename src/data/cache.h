@@ -28,12 +28,13 @@ struct wisp_cache_index {
     uint64_t n_rows, n_features, n_labels, nnz, n_lab, n_unlabelled, max_row_nnz, counts;
     uint64_t n_blocks, n_seen_features, n_seen_labels, labels_bytes, vocab_bytes;
     uint64_t n_dropped_features, n_dropped_labels, n_blank;
+    uint64_t channels, height, width; /* of an image; 0: rows are none */
     struct wisp_cache_key key;
 };
 
 struct wisp_cache_entry {
     uint64_t offset, bytes, check;
-    uint32_t n_rows, nnz, n_lab, zero;
+    uint32_t n_rows, nnz, n_lab, pixels; /* pixels of a row; 0: lists */
 };
 
 struct wisp_sink {

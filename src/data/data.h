@@ -6,9 +6,15 @@
  * and on disk, so a mapped cache file needs no unpacking:
  *
  *   struct wisp_block_head | xp u32[n+1] | yp u32[n+1] | xi i32[nnz] | xv f32[nnz] | yi i32[nlab]
+ *   the same of images:    | xp          | yp          | px u8[n * pixels]         | yi
  *
  * each section starts at a multiple of 64 bytes from the block's start (which is itself
  * 64-aligned in the file).  Within a row features and labels ascend, without repeats.
+ *
+ * Rows of images whose pixels are bytes have no lists: a pixel that is not 0 is a feature, its
+ * number in (channels, height, width) is the id, its byte / 255 the value.  xp counts those pixels,
+ * so that sizes are known without a look at them.  Whoever wants lists asks wisp_row_pixels for a
+ * row or wisp_rows_lists for a block; whoever wants planes reads px (model/planes.c).
  *
  * A view (view.c) is a set whose features and values stay in arrays of the caller; only offsets and
  * labels are made.  Its ids and values may be of wider types, so whoever reads a set's rows one by
@@ -29,10 +35,16 @@ struct wisp_block_head {
     uint32_t magic; /* WISP_BLOCK_MAGIC */
     uint32_t n_rows;
     uint32_t nnz, n_lab;
-    uint64_t bytes; /* whole block, padded to 64 */
-    uint64_t check; /* XXH3-64 of everything after this head; 0 for a block in memory */
+    uint64_t bytes;  /* whole block, padded to 64 */
+    uint64_t check;  /* XXH3-64 of everything after this head; 0 for a block in memory */
+    uint64_t pixels; /* of a row; 0: lists */
 };
-enum { WISP_BLOCK_MAGIC = 0x314b4c42, WISP_BLOCK_ROWS = 8192, WISP_BLOCK_NNZ = 1 << 20 };
+enum {
+    WISP_BLOCK_MAGIC = 0x324b4c42,
+    WISP_BLOCK_ROWS = 8192,
+    WISP_BLOCK_NNZ = 1 << 20,
+    WISP_BLOCK_PIXELS = 1 << 25
+};
 
 struct wisp_rows { /* a view into a block */
     size_t n;
@@ -41,6 +53,8 @@ struct wisp_rows { /* a view into a block */
     const float *xv;         /* (xp[n]) */
     const int64_t *xi64;     /* in place of xi, which is then NULL; ids fit 32 bits */
     const double *xv64;      /* in place of xv */
+    const uint8_t *px;       /* (n, pixels) in place of ids and values, which are then NULL */
+    size_t pixels;           /* 0: lists */
 };
 static inline int32_t wisp_row_id(const struct wisp_rows *r, size_t i)
 {
@@ -50,6 +64,36 @@ static inline float wisp_row_value(const struct wisp_rows *r, size_t i)
 {
     return r->xv ? r->xv[i] : (float)r->xv64[i];
 }
+/* The value of a pixel. */
+static inline float wisp_pixel_value(uint8_t byte)
+{
+    return (float)byte / 255;
+}
+/* The features of a row of pixels: xi and xv have room for xp[row + 1] - xp[row], which is how many
+ * there are. */
+void wisp_row_pixels(int32_t *xi, float *xv, const struct wisp_rows *r, size_t row);
+/* Rows as lists, however they lie: *out is 'r' itself, or lists made in 'l', which stay until the
+ * next call. */
+struct wisp_lists {
+    struct wisp_rows rows;
+    int32_t *xi;
+    float *xv;
+    size_t cap;
+};
+wisp_status wisp_rows_lists(const struct wisp_rows **out, struct wisp_lists *l,
+                            const struct wisp_rows *r, wisp_error *err);
+void wisp_lists_clear(struct wisp_lists *l);
+
+/* What a row is a picture of: (channels, height, width), features in this order; all 0: rows are no
+ * images. */
+struct wisp_image {
+    uint32_t channels, height, width;
+};
+static inline size_t wisp_image_pixels(struct wisp_image i)
+{
+    return (size_t)i.channels * i.height * i.width;
+}
+
 /* A count, so that log(tf) makes sense: a whole number from 1 to 2^24. */
 static inline bool wisp_is_count(float v)
 {
@@ -74,7 +118,9 @@ struct wisp_data {
     size_t nnz, n_lab; /* sums over rows */
     size_t n_unlabelled;
     size_t max_row_nnz;
-    bool counts; /* every value is a count */
+    bool counts;             /* every value is a count */
+    struct wisp_image image; /* of all rows; blocks have lists all the same where values are floats,
+                                or where a model knows fewer features */
     size_t n_blocks;
     struct wisp_rows *blocks;         /* (n_blocks) */
     size_t *first;                    /* (n_blocks + 1) number of the first row of each block */
@@ -124,7 +170,7 @@ void wisp_data_forget(const struct wisp_data *d, size_t block);
 /* Bytes behind a view, and the same rows copied to 'to' (64-aligned, so many bytes). */
 size_t wisp_rows_bytes(const struct wisp_rows *r);
 /* Hands the bytes behind a view to 'take', in order and in pieces: those that the rows have as a
- * block, wherever they are.  Stops at the first error. */
+ * block of lists, wherever they are and however they lie.  Stops at the first error. */
 typedef wisp_status (*wisp_take)(void *arg, const void *bytes, size_t n);
 wisp_status wisp_rows_give(const struct wisp_rows *r, wisp_take take, void *arg);
 /* The same for the ids of the features alone, or their values, without padding. */
@@ -138,6 +184,8 @@ wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d,
 /* The same rows with other ids: feature f becomes features[f]; NULL: stays.  Labels likewise. */
 wisp_status wisp_data_renumber(struct wisp_data **out, const struct wisp_data *d,
                                const int32_t *features, const int32_t *labels, wisp_error *err);
+/* The same rows, all of them lists. */
+wisp_status wisp_data_lists(struct wisp_data **out, const struct wisp_data *d, wisp_error *err);
 /* A few of the caller's rows, without labels, as a set that takes no memory (view.c): what is laid
  * out for prediction is read from it.  It is not freed, and has no counts. */
 enum { WISP_VIEW_ROWS = 256 };
@@ -240,6 +288,9 @@ struct wisp_builder {
     uint32_t *xp, *yp; /* (n_rows + 1), once there is a row */
     int32_t *xi, *yi;
     float *xv;
+    /* of images, whose rows have no features but these */
+    size_t pixels, cap_images; /* of a row; 0: lists */
+    uint8_t *px;               /* (n_rows, pixels) */
 };
 wisp_status wisp_builder_grow_labels(struct wisp_builder *b, wisp_error *err);
 wisp_status wisp_builder_grow_features(struct wisp_builder *b, wisp_error *err);
@@ -263,6 +314,9 @@ static inline wisp_status wisp_builder_feature(struct wisp_builder *b, int32_t i
     b->xv[b->nnz++] = value;
     return WISP_OK;
 }
+/* The row's pixels: once per row, in place of features, and of the same number in all rows.  Whoever
+ * writes them fills what it returns, before end_row; NULL: no memory. */
+uint8_t *wisp_builder_image(struct wisp_builder *b, size_t pixels, wisp_error *err);
 /* WISP_EFORMAT (text without a place) when equal features sum to infinity. */
 wisp_status wisp_builder_end_row(struct wisp_builder *b, wisp_error *err);
 void wisp_builder_reset(struct wisp_builder *b); /* keeps the memory */
@@ -270,11 +324,12 @@ void wisp_builder_clear(struct wisp_builder *b);
 
 /* Lays the rows of b out as a block.  'to' has wisp_block_bytes() bytes and is 64-aligned; check is
  * left 0. */
-size_t wisp_block_bytes(size_t n_rows, size_t nnz, size_t n_lab);
+size_t wisp_block_bytes(size_t n_rows, size_t nnz, size_t n_lab, size_t pixels);
 /* Whether so many may lie in one block; a single row always may. */
-static inline bool wisp_block_fits(size_t n_rows, size_t nnz, size_t n_lab)
+static inline bool wisp_block_fits(size_t n_rows, size_t nnz, size_t n_lab, size_t pixels)
 {
-    return n_rows <= WISP_BLOCK_ROWS && nnz <= WISP_BLOCK_NNZ && n_lab <= WISP_BLOCK_NNZ;
+    return n_rows <= WISP_BLOCK_ROWS && nnz <= WISP_BLOCK_NNZ && n_lab <= WISP_BLOCK_NNZ &&
+           n_rows * pixels <= WISP_BLOCK_PIXELS;
 }
 void wisp_block_write(unsigned char *to, const struct wisp_builder *b);
 struct wisp_rows wisp_block_view(const unsigned char *block);
@@ -288,6 +343,7 @@ wisp_status wisp_sink_create(struct wisp_sink **out, const char *path, wisp_erro
 wisp_status wisp_sink_add(struct wisp_sink *s, const struct wisp_builder *b, wisp_error *err);
 /* At least these many features / labels exist, whatever the rows hold. */
 void wisp_sink_at_least(struct wisp_sink *s, size_t n_features, size_t n_labels);
+void wisp_sink_images(struct wisp_sink *s, struct wisp_image image); /* that its rows are */
 void wisp_sink_names(struct wisp_sink *s, struct wisp_names *labels,
                      struct wisp_names *vocab); /* moves */
 /* Frees s in any case. */

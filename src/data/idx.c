@@ -1,7 +1,8 @@
 /* Images as idx files have them (MNIST): a row is an image, its features are pixels.
  *
- * Pixel ids run along the rows of the image; a value is the byte / 255, zeros are left out.  Labels
- * come from the file beside it, whose name has "labels" for "images" and "idx1" for "idx3":
+ * Pixel ids run along the rows of the image; the bytes stay as they are (data.h), unless a model
+ * knows fewer features: then rows are lists of those it knows.  Labels come from the file beside
+ * it, whose name has "labels" for "images" and "idx1" for "idx3":
  *
  *     train-images-idx3-ubyte   train-labels-idx1-ubyte
  *
@@ -110,9 +111,16 @@ static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row
     const uint8_t *p = f->images.x.data + row * f->pixels, *y = f->labels.x.data;
     wisp_status st = WISP_OK;
     if (y) st = wisp_builder_label(&j->b, y[row], &j->err);
+    if (st == WISP_OK && f->pixels <= f->limit) {
+        uint8_t *to = wisp_builder_image(&j->b, f->pixels, &j->err);
+        if (!to) return WISP_ENOMEM;
+        memcpy(to, p, f->pixels);
+        return wisp_builder_end_row(&j->b, &j->err);
+    }
     for (size_t i = 0; i < f->pixels && st == WISP_OK; i++) {
         if (p[i] == 0) continue;
-        if (i < f->limit) st = wisp_builder_feature(&j->b, (int32_t)i, (float)p[i] / 255, &j->err);
+        if (i < f->limit)
+            st = wisp_builder_feature(&j->b, (int32_t)i, wisp_pixel_value(p[i]), &j->err);
         else j->n_dropped++;
     }
     return st == WISP_OK ? wisp_builder_end_row(&j->b, &j->err) : st;
@@ -172,6 +180,9 @@ static wisp_status idx_read(struct wisp_source *src, struct wisp_sink *sink, wis
     if (st == WISP_OK && !src->text) st = open_labels(&f, src, y_path, err);
     if (st == WISP_OK) {
         wisp_sink_at_least(sink, src->o->n_features ? f.limit : f.pixels, src->o->n_labels);
+        if (f.pixels <= f.limit)
+            wisp_sink_images(sink,
+                             (struct wisp_image){ 1, f.images.x.size[1], f.images.x.size[2] });
         if (src->source_bytes) *src->source_bytes = f.images.map.bytes + f.labels.map.bytes;
         const struct wisp_feed rows = { f.images.x.size[0], cut, feed_row, &f };
         st = wisp_feed_all(&rows, src, sink, err);

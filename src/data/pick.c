@@ -8,6 +8,7 @@ struct pick {
     bool (*want)(const void *arg, size_t row); /* NULL: all */
     const void *arg;
     const int32_t *features, *labels; /* new ids; NULL: as they are */
+    bool lists;                       /* pixels become lists */
 };
 
 static int32_t renamed(const int32_t *map, int32_t id)
@@ -21,6 +22,12 @@ static wisp_status copy_row(struct wisp_builder *b, const struct wisp_rows *r, s
     wisp_status st = WISP_OK;
     for (uint32_t i = r->yp[row]; st == WISP_OK && i < r->yp[row + 1]; i++)
         st = wisp_builder_label(b, renamed(p->labels, r->yi[i]), err);
+    if (r->px && st == WISP_OK) {
+        uint8_t *px = wisp_builder_image(b, r->pixels, err);
+        if (!px) return WISP_ENOMEM;
+        memcpy(px, r->px + row * r->pixels, r->pixels);
+        return wisp_builder_end_row(b, err);
+    }
     for (uint32_t i = r->xp[row]; st == WISP_OK && i < r->xp[row + 1]; i++)
         st = wisp_builder_feature(b, renamed(p->features, wisp_row_id(r, i)), wisp_row_value(r, i),
                                   err);
@@ -48,20 +55,24 @@ static wisp_status copy(struct wisp_data **out, const struct wisp_data *d, const
     struct wisp_builder b = { 0 };
     wisp_status st = wisp_sink_create(&sink, NULL, err);
     if (st != WISP_OK) return st;
+    struct wisp_lists lists = { 0 };
     for (size_t i = 0; st == WISP_OK && i < d->n_blocks; i++) {
         const struct wisp_rows *r = &d->blocks[i];
+        if (p->lists) st = wisp_rows_lists(&r, &lists, r, err);
         for (size_t row = 0; st == WISP_OK && row < r->n; row++)
             if (!p->want || p->want(p->arg, d->first[i] + row)) st = copy_row(&b, r, row, p, err);
         if (st == WISP_OK && b.n_rows) st = wisp_sink_add(sink, &b, err);
         wisp_builder_reset(&b);
         wisp_data_forget(d, i);
     }
+    wisp_lists_clear(&lists);
     wisp_builder_clear(&b);
     st = wisp_map_blame(&d->map, st, err);
     if (st != WISP_OK) {
         wisp_sink_abort(sink);
         return st;
     }
+    if (!p->features) wisp_sink_images(sink, d->image);
     wisp_sink_at_least(sink, p->features ? 0 : d->n_features, p->labels ? 0 : d->n_labels);
     st = wisp_sink_finish(out, sink, err);
     if (st != WISP_OK) return st;
@@ -85,7 +96,13 @@ wisp_status wisp_data_pick(struct wisp_data **out, const struct wisp_data *d,
 wisp_status wisp_data_renumber(struct wisp_data **out, const struct wisp_data *d,
                                const int32_t *features, const int32_t *labels, wisp_error *err)
 {
-    struct pick p = { .features = features, .labels = labels };
+    struct pick p = { .features = features, .labels = labels, .lists = features != NULL };
+    return copy(out, d, &p, err);
+}
+
+wisp_status wisp_data_lists(struct wisp_data **out, const struct wisp_data *d, wisp_error *err)
+{
+    struct pick p = { .lists = true };
     return copy(out, d, &p, err);
 }
 
@@ -94,12 +111,17 @@ struct wisp_rows wisp_rows_copy(void *to, const struct wisp_rows *r)
     const char *from = (const char *)r->xp; /* the first section */
     char *base = to;
     memcpy(base, from, wisp_rows_bytes(r));
-    return (struct wisp_rows){ .n = r->n,
-                               .xp = (const uint32_t *)base,
-                               .yp = (const uint32_t *)(base + ((const char *)r->yp - from)),
-                               .xi = (const int32_t *)(base + ((const char *)r->xi - from)),
-                               .yi = (const int32_t *)(base + ((const char *)r->yi - from)),
-                               .xv = (const float *)(base + ((const char *)r->xv - from)) };
+    struct wisp_rows copy = *r;
+    copy.xp = (const uint32_t *)base;
+    copy.yp = (const uint32_t *)(base + ((const char *)r->yp - from));
+    copy.yi = (const int32_t *)(base + ((const char *)r->yi - from));
+    if (r->px) {
+        copy.px = (const uint8_t *)(base + ((const char *)r->px - from));
+    } else {
+        copy.xi = (const int32_t *)(base + ((const char *)r->xi - from));
+        copy.xv = (const float *)(base + ((const char *)r->xv - from));
+    }
+    return copy;
 }
 
 void wisp_data_forget(const struct wisp_data *d, size_t block)

@@ -96,9 +96,13 @@ wisp_status wisp_rowtext_write(struct wisp_out *out, const struct wisp_data *dat
     w->labels = wisp_rowtext_numbers(data, WISP_NAMED_LABELS);
     if (d->libsvm && data->named & WISP_NAMED_LABELS) w->labels = &data->labels;
     wisp_status st = WISP_OK;
-    for (size_t b = 0; b < data->n_blocks; b++)
-        for (size_t i = 0; i < data->blocks[b].n && st == WISP_OK; i++)
-            st = print_row(w, &data->blocks[b], i, d, err);
+    struct wisp_lists lists = { 0 };
+    const struct wisp_rows *r = NULL;
+    for (size_t b = 0; b < data->n_blocks && st == WISP_OK; b++) {
+        st = wisp_rows_lists(&r, &lists, &data->blocks[b], err);
+        for (size_t i = 0; st == WISP_OK && i < r->n; i++) st = print_row(w, r, i, d, err);
+    }
+    wisp_lists_clear(&lists);
     if (st == WISP_OK) st = spill(w, sizeof w->buf, err);
     wisp_free(w);
     return st;

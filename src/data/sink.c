@@ -6,6 +6,7 @@
 #include "data/cache.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <string.h>
 
 wisp_status wisp_sink_create(struct wisp_sink **out, const char *path, wisp_error *err)
@@ -64,6 +65,24 @@ static wisp_status grow_counts(int64_t **counts, size_t *cap, size_t n, const ch
     return WISP_OK;
 }
 
+/* The same for rows of pixels: ids are places in a row, and all may be seen. */
+static wisp_status count_pixels(int64_t **counts, size_t *cap, size_t *seen,
+                                const struct wisp_builder *b, wisp_error *err)
+{
+    size_t top = *seen;
+    for (size_t row = 0; row < b->n_rows; row++)
+        for (size_t i = b->pixels; i > top; i--)
+            if (b->px[row * b->pixels + i - 1]) top = i;
+    *seen = top;
+    if (!counts) return WISP_OK;
+    wisp_status st = grow_counts(counts, cap, top, "counts of pixels", err);
+    if (st != WISP_OK) return st;
+    for (size_t row = 0; row < b->n_rows; row++)
+        for (size_t i = 0; i < b->pixels && i < top; i++)
+            (*counts)[i] += b->px[row * b->pixels + i] != 0;
+    return WISP_OK;
+}
+
 /* Adds the ids to the counts (NULL: there are none); *seen becomes the highest id + 1. */
 static wisp_status count(int64_t **counts, size_t *cap, size_t *seen, const int32_t *id, size_t n,
                          const char *what, wisp_error *err)
@@ -86,6 +105,13 @@ static bool all_counts(const float *v, size_t n)
     return true;
 }
 
+static bool all_full(const uint8_t *px, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (px[i] && px[i] != 255) return false;
+    return true;
+}
+
 static wisp_status past_limit(const struct wisp_sink *s, wisp_error *err)
 {
     static const char units[] = " kMGT";
@@ -104,7 +130,7 @@ static wisp_status keep_in_memory(struct wisp_sink *s, wisp_error *err)
     struct wisp_data *d = s->d;
     if (!wisp_grow(&d->heap, d->n_blocks, &s->cap_heap, sizeof *d->heap))
         return wisp_fail_mem(err, d->n_blocks * sizeof *d->heap, "the list of blocks");
-    size_t bytes = wisp_block_bytes(b->n_rows, b->nnz, b->n_lab);
+    size_t bytes = wisp_block_bytes(b->n_rows, b->nnz, b->n_lab, b->pixels);
     if (s->limit && d->bytes + bytes > s->limit) return past_limit(s, err);
     unsigned char *block = wisp_alloc(bytes, 1);
     if (!block) return wisp_fail_mem(err, bytes, "a block of rows");
@@ -119,9 +145,11 @@ static wisp_status flush(struct wisp_sink *s, wisp_error *err)
     struct wisp_data *d = s->d;
     if (b->n_rows == 0) return WISP_OK;
     bool counts = !s->uncounted;
-    wisp_status st =
-        count(counts ? &d->feature_rows : NULL, &s->cap_features, &s->n_seen_features, b->xi,
-              b->nnz, "counts of features: is the highest feature id right?", err);
+    int64_t **features = counts ? &d->feature_rows : NULL;
+    wisp_status st = b->pixels
+                         ? count_pixels(features, &s->cap_features, &s->n_seen_features, b, err)
+                         : count(features, &s->cap_features, &s->n_seen_features, b->xi, b->nnz,
+                                 "counts of features: is the highest feature id right?", err);
     if (st == WISP_OK)
         st = count(counts ? &d->label_rows : NULL, &s->cap_labels, &s->n_seen_labels, b->yi,
                    b->n_lab, "counts of labels: is the highest label id right?", err);
@@ -132,8 +160,9 @@ static wisp_status flush(struct wisp_sink *s, wisp_error *err)
         if (nnz > d->max_row_nnz) d->max_row_nnz = nnz;
         d->n_unlabelled += b->yp[i] == b->yp[i + 1];
     }
-    d->counts = d->counts && all_counts(b->xv, b->nnz);
-    d->bytes += wisp_block_bytes(b->n_rows, b->nnz, b->n_lab);
+    d->counts = d->counts &&
+                (b->pixels ? all_full(b->px, b->n_rows * b->pixels) : all_counts(b->xv, b->nnz));
+    d->bytes += wisp_block_bytes(b->n_rows, b->nnz, b->n_lab, b->pixels);
     d->n_rows += b->n_rows;
     d->nnz += b->nnz;
     d->n_lab += b->n_lab;
@@ -158,17 +187,35 @@ static bool reserve(void *p, void *twin, size_t used, size_t n, size_t *cap)
     return true;
 }
 
+/* The same for n images after those there are. */
+static bool reserve_images(struct wisp_builder *b, size_t n)
+{
+    if (!b->pixels || b->n_rows + n <= b->cap_images) return true;
+    uint8_t *px = wisp_realloc(b->px, b->n_rows * b->pixels, (b->n_rows + n) * b->pixels, 1);
+    if (!px) return false;
+    b->px = px;
+    b->cap_images = b->n_rows + n;
+    return true;
+}
+
 /* Appends rows first .. last-1 of b to the pending ones. */
 static wisp_status append(struct wisp_builder *to, const struct wisp_builder *b, size_t first,
                           size_t last, wisp_error *err)
 {
+    assert(to->n_rows == 0 || to->pixels == b->pixels);
     size_t x = b->xp[first], nx = b->xp[last] - x, y = b->yp[first], ny = b->yp[last] - y;
-    if (!reserve(&to->xi, &to->xv, to->nnz, nx, &to->cap_nnz) ||
-        !reserve(&to->yi, NULL, to->n_lab, ny, &to->cap_lab) ||
+    to->pixels = b->pixels;
+    if ((!b->pixels && !reserve(&to->xi, &to->xv, to->nnz, nx, &to->cap_nnz)) ||
+        !reserve_images(to, last - first) || !reserve(&to->yi, NULL, to->n_lab, ny, &to->cap_lab) ||
         !reserve(&to->xp, &to->yp, to->n_rows + 1, last - first, &to->cap_rows))
         return wisp_fail_mem(err, 8 * (to->nnz + nx), "a block of rows");
-    if (nx) memcpy(to->xi + to->nnz, b->xi + x, nx * sizeof *b->xi);
-    if (nx) memcpy(to->xv + to->nnz, b->xv + x, nx * sizeof *b->xv);
+    if (b->pixels)
+        memcpy(to->px + to->n_rows * b->pixels, b->px + first * b->pixels,
+               (last - first) * b->pixels);
+    else if (nx) {
+        memcpy(to->xi + to->nnz, b->xi + x, nx * sizeof *b->xi);
+        memcpy(to->xv + to->nnz, b->xv + x, nx * sizeof *b->xv);
+    }
     if (ny) memcpy(to->yi + to->n_lab, b->yi + y, ny * sizeof *b->yi);
     to->xp[0] = to->yp[0] = 0;
     for (size_t i = first; i < last; i++) {
@@ -186,9 +233,10 @@ wisp_status wisp_sink_add(struct wisp_sink *s, const struct wisp_builder *b, wis
     struct wisp_builder *to = &s->pending;
     for (size_t row = 0; row < b->n_rows;) {
         size_t last = row; /* rows that still fit */
-        while (last < b->n_rows && wisp_block_fits(to->n_rows + (last - row) + 1,
-                                                   to->nnz + (b->xp[last + 1] - b->xp[row]),
-                                                   to->n_lab + (b->yp[last + 1] - b->yp[row])))
+        while (last < b->n_rows &&
+               wisp_block_fits(to->n_rows + (last - row) + 1,
+                               to->nnz + (b->xp[last + 1] - b->xp[row]),
+                               to->n_lab + (b->yp[last + 1] - b->yp[row]), b->pixels))
             last++;
         if (last == row && to->n_rows == 0) last++; /* one huge row is a block of its own */
         wisp_status st = WISP_OK;
@@ -204,6 +252,11 @@ void wisp_sink_at_least(struct wisp_sink *s, size_t n_features, size_t n_labels)
 {
     if (n_features > s->d->n_features) s->d->n_features = n_features;
     if (n_labels > s->d->n_labels) s->d->n_labels = n_labels;
+}
+
+void wisp_sink_images(struct wisp_sink *s, struct wisp_image image)
+{
+    s->d->image = image;
 }
 
 void wisp_sink_names(struct wisp_sink *s, struct wisp_names *labels, struct wisp_names *vocab)

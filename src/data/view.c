@@ -49,7 +49,7 @@ static size_t block_end(const struct source *s, size_t first, size_t n_rows)
     size_t end = first + 1;
     while (end < n_rows &&
            wisp_block_fits(end + 1 - first, (size_t)(x_at(s, end + 1) - x_at(s, first)),
-                           (size_t)(y_at(s, end + 1) - y_at(s, first))))
+                           (size_t)(y_at(s, end + 1) - y_at(s, first)), 0))
         end++;
     return end;
 }

@@ -57,9 +57,12 @@ static uint64_t checksum(const struct wisp_data *d)
     XXH3_state_t *h = XXH3_createState();
     if (!h) return 0;
     XXH3_64bits_reset(h);
-    for (size_t k = 0; k < d->n_blocks; k++) {
-        const struct wisp_rows *b = &d->blocks[k];
-        for (size_t i = 0; i < b->n; i++) {
+    struct wisp_lists lists = { 0 };
+    bool whole = true;
+    for (size_t k = 0; k < d->n_blocks && whole; k++) {
+        const struct wisp_rows *b;
+        whole = wisp_rows_lists(&b, &lists, &d->blocks[k], NULL) == WISP_OK;
+        for (size_t i = 0; whole && i < b->n; i++) {
             size_t n_labels = b->yp[i + 1] - b->yp[i], n = b->xp[i + 1] - b->xp[i];
             hash_number(h, (uint32_t)n_labels);
             XXH3_64bits_update(h, b->yi + b->yp[i], n_labels * sizeof *b->yi);
@@ -67,9 +70,10 @@ static uint64_t checksum(const struct wisp_data *d)
             hash_features(h, b, b->xp[i], n);
         }
     }
+    wisp_lists_clear(&lists);
     uint64_t sum = XXH3_64bits_digest(h);
     XXH3_freeState(h);
-    return sum;
+    return whole ? sum : 0;
 }
 
 /* ---- writing ---- */

@@ -138,6 +138,13 @@ static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r,
     double sum = 0;
     uint64_t stream = wisp_stream(WISP_STREAM_INPUT_DROP, drop->step);
     if (v->mode == WISP_VALUES_STANDARD) return fill_table_row(l, r, row, sample, v, drop);
+    const uint32_t alone[2] = { 0, r->xp[row + 1] - r->xp[row] };
+    const struct wisp_rows listed = { .xp = alone, .xi = xi, .xv = xv };
+    if (r->px) { /* at the row's own place, where what is kept is never ahead of what is read */
+        wisp_row_pixels(xi, xv, r, row);
+        r = &listed;
+        row = 0;
+    }
     for (uint32_t i = r->xp[row]; i < r->xp[row + 1]; i++) {
         int32_t id = wisp_row_id(r, i);
         if ((size_t)id >= l->n_features) break; /* ids ascend */

@@ -14,7 +14,8 @@ struct wisp_card {
     struct wisp_cuda_trainer *t;
     struct wisp_cuda_setup setup;
     struct wisp_cuda_block *blocks;
-    struct wisp_data *table; /* standardised rows; NULL: the training rows as they are */
+    struct wisp_data *table; /* standardised rows, or pixels as lists; NULL: the training rows as
+                                they are */
     uint32_t *ids, *n;       /* (most steps, batch), (most steps) */
     float *lr;
     size_t *rows;                      /* (batch) */
@@ -40,6 +41,10 @@ static wisp_status set_rows(struct wisp_cuda_setup *s, struct wisp_card *g,
         if (st != WISP_OK) return st;
         d = g->table;
         s->values = WISP_VALUES_RAW;
+    } else if (d->n_blocks && d->blocks[0].px) {
+        wisp_status st = wisp_data_lists(&g->table, d, err);
+        if (st != WISP_OK) return st;
+        d = g->table;
     }
     g->blocks = wisp_alloc(d->n_blocks, sizeof *g->blocks);
     if (!g->blocks) return wisp_fail_mem(err, d->n_blocks * sizeof *g->blocks, "the card's rows");

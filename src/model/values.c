@@ -63,7 +63,7 @@ enum wisp_values_mode wisp_values_choose(char *why, const struct wisp_data *d)
 {
     double share = filled(d);
     bool text = d->vocab.n > 0, table = share >= FILLED && !text;
-    if (d->format && d->format->raw) {
+    if ((d->format && d->format->raw) || d->image.channels) {
         snprintf(why, WISP_VALUES_WHY, "images");
         return WISP_VALUES_RAW;
     }
@@ -94,7 +94,12 @@ static void add_values(double *sum, const struct wisp_data *d, const double *mea
 {
     for (size_t b = 0; b < d->n_blocks; b++) {
         const struct wisp_rows *r = &d->blocks[b];
-        for (size_t i = 0; i < r->xp[r->n]; i++) {
+        for (size_t i = 0; r->px && i < r->n * r->pixels; i++) {
+            const size_t f = i % r->pixels;
+            const double x = (double)wisp_pixel_value(r->px[i]);
+            if (r->px[i]) sum[f] += mean ? (x - mean[f]) * (x - mean[f]) : x;
+        }
+        for (size_t i = 0; !r->px && i < r->xp[r->n]; i++) {
             double x = (double)wisp_row_value(r, i);
             int32_t f = wisp_row_id(r, i);
             sum[f] += mean ? (x - mean[f]) * (x - mean[f]) : x;
@@ -137,9 +142,9 @@ uint32_t wisp_values_fill(int32_t *xi, float *xv, const struct wisp_rows *r, siz
     uint32_t n = 0;
     uint32_t i = r->xp[row], end = r->xp[row + 1];
     for (size_t f = 0; f < n_features; f++) {
-        bool there = i < end && (size_t)wisp_row_id(r, i) == f;
-        float x = there ? wisp_row_value(r, i) : 0;
-        i += there;
+        float x = 0;
+        if (r->px && f < r->pixels) x = wisp_pixel_value(r->px[row * r->pixels + f]);
+        else if (!r->px && i < end && (size_t)wisp_row_id(r, i) == f) x = wisp_row_value(r, i++);
         if (v->scale[f] == 0) continue;
         xi[n] = (int32_t)f;
         xv[n++] = standard(v, f, x);

@@ -12,7 +12,16 @@
 #include "data/rowtext.h"
 #include "fuzz/checks.h"
 
-enum { TEXT = 1, FIX = 2, KEY = 4, LIMIT = 8, WORDS = 16, ELSEWHERE = 32, THREADS = 64 };
+enum {
+    TEXT = 1,
+    FIX = 2,
+    KEY = 4,
+    LIMIT = 8,
+    WORDS = 16,
+    ELSEWHERE = 32,
+    THREADS = 64,
+    IMAGES = 128
+};
 
 static const struct checks_plan plan = { sizeof(struct wisp_cache_index),
                                          offsetof(struct wisp_cache_index, n_blocks),
@@ -58,7 +67,9 @@ static void check_twice(const struct wisp_data *a, const struct wisp_read_option
 static wisp_status read_text(unsigned how, const uint8_t *p, size_t n, wisp_error *err)
 {
     wisp_cache_min = 0;
-    const struct wisp_read_options o = { .format = how & WORDS ? "fasttext" : "libsvm",
+    const struct wisp_read_options o = { .format = how & IMAGES  ? "idx"
+                                                   : how & WORDS ? "fasttext"
+                                                                 : "libsvm",
                                          .index_base = 0,
                                          .min_count = 1,
                                          .n_features = how & LIMIT && !(how & WORDS) ? 3 : 0,
@@ -83,17 +94,15 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
     return how & TEXT ? read_text(how, p, n, err) : open_bytes(how, p, n, err);
 }
 
-static const struct {
-    unsigned how;
-    const char *text;
-} texts[] = {
-    { TEXT, "3 1:2 5:0.25\n1,2 2:1\n\n4 7:.5\n" },
-    { TEXT | LIMIT, "3 1:2 5:0.25\n1,2 2:1\n" },
-    { TEXT | ELSEWHERE, "1 1:1\n0 1:2\n" },
-    { TEXT | WORDS, "__label__cat __label__dog a cat and a dog\nwoof woof\n" },
-    { TEXT | WORDS | ELSEWHERE, "__label__cat a b a\n" },
-    { TEXT, "" },
-    { TEXT, "1 x\n" },
+static const struct fuzz_text_seed texts[] = {
+    SEED(TEXT, "3 1:2 5:0.25\n1,2 2:1\n\n4 7:.5\n"),
+    SEED(TEXT | LIMIT, "3 1:2 5:0.25\n1,2 2:1\n"),
+    SEED(TEXT | ELSEWHERE, "1 1:1\n0 1:2\n"),
+    SEED(TEXT | WORDS, "__label__cat __label__dog a cat and a dog\nwoof woof\n"),
+    SEED(TEXT | WORDS | ELSEWHERE, "__label__cat a b a\n"),
+    SEED(TEXT, ""),
+    SEED(TEXT, "1 x\n"),
+    SEED(TEXT | IMAGES, "\0\0\10\3\0\0\0\2\0\0\0\2\0\0\0\3\0\1\377\0\0\7\0\0\0\0\0\200"),
 };
 enum { N_TEXTS = sizeof texts / sizeof *texts };
 
@@ -101,12 +110,13 @@ static size_t fuzz_seed(uint8_t *to, size_t i)
 {
     static uint8_t b[FUZZ_ROOM];
     static const unsigned hows[] = { 0, FIX, FIX | KEY, FIX | THREADS, FIX | KEY | LIMIT };
-    if (i < N_TEXTS) return fuzz_put(to, texts[i].how, texts[i].text, strlen(texts[i].text));
+    if (i < N_TEXTS) return fuzz_put(to, texts[i].how, texts[i].text, texts[i].n);
     i -= N_TEXTS;
-    if (i >= 15) return 0;
-    const char *text = texts[(int[]){ 0, 3, 1 }[i / 5]].text;
+    if (i >= 20) return 0;
+    const struct fuzz_text_seed *text = &texts[(int[]){ 0, 3, 1, 7 }[i / 5]];
     wisp_error err;
-    if (read_text(i / 5 == 1 ? WORDS : 0, (const uint8_t *)text, strlen(text), &err) != WISP_OK)
+    if (read_text(text->how & ~(unsigned)LIMIT, (const uint8_t *)text->text, text->n, &err) !=
+        WISP_OK)
         fuzz_die("no seed", &err);
     size_t n = fuzz_load("text.wispcache", b, sizeof b);
     if (hows[i % 5] & KEY) { /* made from the source that open_bytes asks for */

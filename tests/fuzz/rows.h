@@ -45,8 +45,14 @@ static inline void rows_check(const struct wisp_data *d, bool counted)
             *labels = calloc(d->n_labels + 1, sizeof *labels);
     for (size_t i = 0; counted && i < d->n_features; i++) features[i] = d->feature_rows[i];
     for (size_t i = 0; counted && i < d->n_labels; i++) labels[i] = d->label_rows[i];
+    struct wisp_lists lists = { 0 };
+    const long budget = wisp_mem_budget;
+    wisp_mem_budget = -1; /* what is looked at here is not what runs out */
+    if (wisp_image_pixels(d->image) > d->n_features) fuzz_die("pixels that are no features", NULL);
     for (size_t b = 0; b < d->n_blocks; b++) {
         const struct wisp_rows *r = &d->blocks[b];
+        if (r->px && r->pixels != wisp_image_pixels(d->image)) fuzz_die("other images", NULL);
+        wisp_rows_lists(&r, &lists, r, NULL);
         rows_check_list(r->xp, r->xi, r->n, d->n_features, features);
         rows_check_list(r->yp, r->yi, r->n, d->n_labels, labels);
         for (size_t k = 0; k < r->xp[r->n]; k++)
@@ -54,6 +60,8 @@ static inline void rows_check(const struct wisp_data *d, bool counted)
         rows += r->n;
         nnz += r->xp[r->n];
     }
+    wisp_lists_clear(&lists);
+    wisp_mem_budget = budget;
     if (rows != d->n_rows || nnz != d->nnz) fuzz_die("wrong totals", NULL);
     for (size_t i = 0; counted && i < d->n_features; i++)
         if (features[i] != 0) fuzz_die("wrong count of a feature", NULL);
@@ -69,17 +77,24 @@ static inline void rows_check(const struct wisp_data *d, bool counted)
 static inline bool rows_same(const struct wisp_data *a, const struct wisp_data *b)
 {
     if (a->n_rows != b->n_rows || a->nnz != b->nnz || a->n_lab != b->n_lab) return false;
-    for (size_t i = 0; i < a->n_rows; i++) {
+    struct wisp_lists lists[2] = { { .cap = 0 } };
+    const long budget = wisp_mem_budget;
+    bool same = true;
+    wisp_mem_budget = -1;
+    for (size_t i = 0; i < a->n_rows && same; i++) {
         size_t p, q;
         const struct wisp_rows *x = wisp_data_row(a, i, &p), *y = wisp_data_row(b, i, &q);
+        wisp_rows_lists(&x, &lists[0], x, NULL);
+        wisp_rows_lists(&y, &lists[1], y, NULL);
         size_t nx = x->xp[p + 1] - x->xp[p], ny = x->yp[p + 1] - x->yp[p];
-        if (y->xp[q + 1] - y->xp[q] != nx || y->yp[q + 1] - y->yp[q] != ny ||
-            (nx && memcmp(x->xi + x->xp[p], y->xi + y->xp[q], 4 * nx)) ||
-            (nx && memcmp(x->xv + x->xp[p], y->xv + y->xp[q], 4 * nx)) ||
-            (ny && memcmp(x->yi + x->yp[p], y->yi + y->yp[q], 4 * ny)))
-            return false;
+        same = !(y->xp[q + 1] - y->xp[q] != nx || y->yp[q + 1] - y->yp[q] != ny ||
+                 (nx && memcmp(x->xi + x->xp[p], y->xi + y->xp[q], 4 * nx)) ||
+                 (nx && memcmp(x->xv + x->xp[p], y->xv + y->xp[q], 4 * nx)) ||
+                 (ny && memcmp(x->yi + x->yp[p], y->yi + y->yp[q], 4 * ny)));
     }
-    return true;
+    for (int i = 0; i < 2; i++) wisp_lists_clear(&lists[i]);
+    wisp_mem_budget = budget;
+    return same;
 }
 
 /* d, written in the named format and read again, has the same rows.  False: it cannot be written

@@ -53,9 +53,14 @@ static void check_rows(const struct wisp_data *d, bool labelled, int limit)
               d->n_labels == (labelled ? 7u : 0u) &&
               d->n_unlabelled == (labelled ? 0u : (size_t)ROWS),
           "%zu rows, %zu features, %zu labels", d->n_rows, d->n_features, d->n_labels);
+    const struct wisp_image want = { 1, HIGH, WIDE };
+    CHECK(limit ? d->image.channels == 0 : memcmp(&d->image, &want, sizeof want) == 0, "image");
+    struct wisp_lists lists = { 0 };
     for (size_t row = 0; row < d->n_rows; row++) {
         size_t at;
         const struct wisp_rows *r = wisp_data_row(d, row, &at);
+        CHECK(!r->px == (limit != 0), "row %zu: lists or pixels", row);
+        CHECK(wisp_rows_lists(&r, &lists, r, NULL) == WISP_OK, "lists");
         uint32_t e = r->xp[at];
         for (int i = 0; i < most; i++) {
             unsigned char v = (unsigned char)images[16 + row * PIXELS + (size_t)i];
@@ -69,6 +74,7 @@ static void check_rows(const struct wisp_data *d, bool labelled, int limit)
             CHECK(r->yp[at + 1] - r->yp[at] == 1 && r->yi[r->yp[at]] == labels[8 + row],
                   "row %zu: label", row);
     }
+    wisp_lists_clear(&lists);
 }
 
 static void reading(void)
@@ -267,8 +273,8 @@ static void values(void)
     d->format = NULL;
     wisp_plan_clear(&p);
     CHECK(wisp_plan_make(&p, c, &k, d, NULL, false, &err) == WISP_OK &&
-              p.values.mode == WISP_VALUES_UNIT,
-          "without a format auto is %s", wisp_values_name(p.values.mode));
+              p.values.mode == WISP_VALUES_RAW,
+          "images without a format are %s", wisp_values_name(p.values.mode));
     wisp_plan_clear(&p);
     wisp_config_free(c);
     wisp_data_free(d);
