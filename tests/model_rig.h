@@ -5,7 +5,7 @@
 
 #include "test.h"
 #include "base/mem.h"
-#include "model/train.h"
+#include "model/run.h"
 
 #include <dirent.h>
 #include <fcntl.h>

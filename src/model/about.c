@@ -6,6 +6,7 @@
  * where a cache lies; when a model was made is when its file was written, and the description has
  * that from the file. */
 #include "model/about.h"
+#include "model/run.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "layer/product.h"
@@ -99,16 +100,16 @@ __attribute__((format(printf, 3, 4))) static void add(struct lines *l, const cha
 wisp_status wisp_about_run(struct wisp_run *r, wisp_error *err)
 {
     const struct wisp_plan *p = &r->plan;
-    const struct wisp_data *d = r->train;
+    const struct wisp_data *d = r->sets.train;
     struct lines l = { .n = 0 };
     if (!r->path) return WISP_OK; /* nobody would read it */
     add(&l, "data", "%s", *d->source ? d->source : "memory");
     if (!p->memory) add(&l, "data_checksum", "xxh3:%016llx", (unsigned long long)checksum(d));
     add(&l, "data_rows", "%zu", d->n_rows);
-    add(&l, "training_rows", "%zu", r->order.n_rows);
-    add(&l, "validation_rows", "%zu", r->valid->n_rows);
-    add(&l, "held_out", "%s", r->held_out && r->held_out->n_rows ? "yes" : "no");
-    add(&l, "weighted", "%s", r->weights ? "yes" : "no");
+    add(&l, "training_rows", "%zu", r->feed.order.n_rows);
+    add(&l, "validation_rows", "%zu", r->sets.valid->n_rows);
+    add(&l, "held_out", "%s", r->sets.held_out && r->sets.held_out->n_rows ? "yes" : "no");
+    add(&l, "weighted", "%s", r->sets.weights ? "yes" : "no");
     if (*p->values_why) add(&l, "values_why", "%s", p->values_why);
     add(&l, "epochs", "%d", p->epochs);
     add(&l, "patience", "%d", p->patience);
@@ -125,7 +126,7 @@ wisp_status wisp_about_run(struct wisp_run *r, wisp_error *err)
     add(&l, "sampling", "%s", p->sampling.names);
     add(&l, "index", "%s", p->index ? "yes" : "no");
     add(&l, "seed", "%llu", (unsigned long long)p->seed);
-    if (r->init) add(&l, "init_checksum", "%s", r->init->file.check);
+    if (r->init.model) add(&l, "init_checksum", "%s", r->init.model->file.check);
     if (!(r->m->about = wisp_strdup(l.text))) return wisp_fail_mem(err, l.n + 1, "a model's card");
     return WISP_OK;
 }

@@ -2,7 +2,9 @@
 #ifndef WISP_MODEL_ABOUT_H
 #define WISP_MODEL_ABOUT_H
 
-#include "model/train.h"
+#include "model/model.h"
+
+struct wisp_run;
 
 /* Fills m->about, once the plan is made. */
 wisp_status wisp_about_run(struct wisp_run *r, wisp_error *err);

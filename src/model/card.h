@@ -8,7 +8,7 @@
 #define WISP_MODEL_CARD_H
 
 #include "cuda/cuda.h"
-#include "model/train.h"
+#include "model/run.h"
 
 /* Is there a card, and can it do what the plan says?  Names what it cannot. */
 wisp_status wisp_card_check_run(const struct wisp_run *r, wisp_error *err);

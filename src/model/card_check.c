@@ -22,7 +22,7 @@ wisp_status wisp_card_finders(struct wisp_finders *out, const struct wisp_run *r
     const struct wisp_net *net = &r->m->net;
     struct wisp_finder_setup setup;
     wisp_run_finder_setup(&setup, r, net->n_labels, wisp_net_output(net)->n_in);
-    const struct wisp_finder_kind *without = wisp_sampler_device(out, &setup, r->sampler);
+    const struct wisp_finder_kind *without = wisp_sampler_device(out, &setup, r->samplers.output);
     return without ? no_row(err, "sampling", without->name) : WISP_OK;
 }
 
@@ -67,14 +67,14 @@ wisp_status wisp_card_check_with(const struct wisp_cuda *api, const struct wisp_
         { o->keep > 64 && f.scan, "--sampling scan with --keep of more than 64" },
         { o->n_carried > 2000, "--carry of more than 2000" },
         { p->average > 0, "--average" },
-        { r->weights, "training with weights of rows or labels" },
-        { r->init && (p->old_pace != 1 || net->n_labels > r->init->net.n_labels),
+        { r->sets.weights, "training with weights of rows or labels" },
+        { r->init.model && (p->old_pace != 1 || net->n_labels > r->init.model->net.n_labels),
           "--init with new labels, or with an --old-pace other than 1," },
         { p->slots & WISP_SLOT_HALF, "--moments bf16" },
         { p->memory, "--memory" },
         { p->batch > 4096, "a --batch of more than 4096" },
         { p->batch > 1024 && f.scan, "--sampling scan with a --batch of more than 1024" },
-        { r->train->n_rows > INT32_MAX, "a set of more than 2^31 rows" },
+        { r->sets.train->n_rows > INT32_MAX, "a set of more than 2^31 rows" },
     };
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
         if (lacks[i].asked) return wisp_not_on_card(err, lacks[i].what);

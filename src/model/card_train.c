@@ -33,7 +33,7 @@ static wisp_status set_rows(struct wisp_cuda_setup *s, struct wisp_card *g,
                             const struct wisp_run *r, wisp_error *err)
 {
     const struct wisp_values *v = &r->m->values;
-    const struct wisp_data *d = r->train;
+    const struct wisp_data *d = r->sets.train;
     s->values = (int)v->mode;
     if (v->mode ==
         WISP_VALUES_STANDARD) { /* the card takes a copy of such rows, and takes it raw */
@@ -63,9 +63,9 @@ static wisp_status set_sampling(struct wisp_cuda_setup *s, const struct wisp_run
                                 wisp_error *err)
 {
     s->room = r->m->net.sizes.active;
-    s->most_labels = r->batch_labels;
-    if (r->sampler) {
-        struct wisp_wants wants = wisp_sampler_wants_of(r->sampler);
+    s->most_labels = r->samplers.batch_labels;
+    if (r->samplers.output) {
+        struct wisp_wants wants = wisp_sampler_wants_of(r->samplers.output);
         s->keep = r->plan.sampling.keep, s->deep = wants.deep, s->best = wants.best;
     }
     return wisp_card_finders(&s->finders, r, err);
@@ -116,7 +116,7 @@ wisp_status wisp_card_make(struct wisp_run *r, wisp_error *err)
     struct wisp_card *g = r->card = wisp_zalloc(1, sizeof *g);
     if (!g) return wisp_fail_mem(err, sizeof *g, "the card's run");
     g->anew = true;
-    if (r->sampler) g->before = *wisp_sampler_counts(r->sampler);
+    if (r->samplers.output) g->before = *wisp_sampler_counts(r->samplers.output);
     wisp_status st = wisp_cuda_open(&g->api, err);
     if (st == WISP_OK) st = set_up(g, r, err);
     if (st == WISP_OK) st = say_plan(r, g, err);
@@ -154,22 +154,22 @@ wisp_status wisp_card_wait(struct wisp_run *r, wisp_error *err)
     wisp_status st = g->api->wait(g->t, &s, err);
     if (st != WISP_OK) return st;
     g->touched = s.touched;
-    r->loss_sum += s.loss - g->loss;
+    r->at.loss_sum += s.loss - g->loss;
     g->loss = s.loss;
-    if (r->sampler) {
-        struct wisp_sampler_counts *c = wisp_sampler_counts(r->sampler);
+    if (r->samplers.output) {
+        struct wisp_sampler_counts *c = wisp_sampler_counts(r->samplers.output);
         c->active = g->before.active + s.active;
         c->scored = g->before.scored + s.scored;
         c->samples = g->before.samples + s.samples;
-        r->recall.sums.own += s.recall_own - g->own;
-        r->recall.sums.set += s.recall_set - g->set;
-        r->recall.sums.n += s.recall_n - g->looked;
-        r->recall.seconds = s.recall_s;
+        r->samplers.recall.sums.own += s.recall_own - g->own;
+        r->samplers.recall.sums.set += s.recall_set - g->set;
+        r->samplers.recall.sums.n += s.recall_n - g->looked;
+        r->samplers.recall.seconds = s.recall_s;
         g->own = s.recall_own, g->set = s.recall_set, g->looked = s.recall_n;
     }
-    if (isfinite(r->loss_sum)) return WISP_OK;
-    return wisp_run_no_number(r, isnan(r->loss_sum) ? "the loss became nan" : "the loss became inf",
-                              err);
+    if (isfinite(r->at.loss_sum)) return WISP_OK;
+    return wisp_run_no_number(
+        r, isnan(r->at.loss_sum) ? "the loss became nan" : "the loss became inf", err);
 }
 
 enum { FIRST_STEPS = 2 };
@@ -183,26 +183,26 @@ wisp_status wisp_card_steps(struct wisp_run *r, size_t *rows, bool last, wisp_er
     bool look = false;
     *rows = 0;
     if (last) most = 1;
-    else if (most > r->in_epoch + FIRST_STEPS) most = r->in_epoch + FIRST_STEPS;
+    else if (most > r->at.in_epoch + FIRST_STEPS) most = r->at.in_epoch + FIRST_STEPS;
     for (; n < most && !look; n++) {
-        size_t m = wisp_order_next(&r->order, g->rows, batch);
+        size_t m = wisp_order_next(&r->feed.order, g->rows, batch);
         if (m == 0) break;
         for (size_t i = 0; i < m; i++) g->ids[n * batch + i] = (uint32_t)g->rows[i];
         g->n[n] = (uint32_t)m;
-        g->lr[n] = (float)wisp_plan_lr(&r->plan, r->step + n, r->steps);
+        g->lr[n] = (float)wisp_plan_lr(&r->plan, r->at.step + n, r->at.steps);
         *rows += m;
-        look = r->sampler && (last || wisp_recall_due(r, r->in_epoch + n));
+        look = r->samplers.output && (last || wisp_recall_due(r, r->at.in_epoch + n));
     }
     if (n == 0) return WISP_OK;
-    bool anew = g->anew || r->in_epoch == 0;
-    wisp_status st = g->api->run(g->t, g->ids, g->n, g->lr, n, r->step, look, anew, err);
+    bool anew = g->anew || r->at.in_epoch == 0;
+    wisp_status st = g->api->run(g->t, g->ids, g->n, g->lr, n, r->at.step, look, anew, err);
     if (st != WISP_OK) return st;
     g->anew = false;
     r->opt.lr = g->lr[n - 1];
-    r->seen += *rows;
-    r->step += n;
-    r->in_epoch += n;
-    if (r->sampler) wisp_sampler_counts(r->sampler)->steps += n;
+    r->at.seen += *rows;
+    r->at.step += n;
+    r->at.in_epoch += n;
+    if (r->samplers.output) wisp_sampler_counts(r->samplers.output)->steps += n;
     return WISP_OK;
 }
 

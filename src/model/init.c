@@ -4,6 +4,7 @@
  * label, and ids of the model stay what they are, so its rows come first and new ones follow.  All
  * its weights are kept bit by bit; new rows start as in a new net. */
 #include "model/init.h"
+#include "model/run.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -16,7 +17,7 @@
 wisp_status wisp_init_open(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     const char *path = wisp_opt_text(cfg, OPT_INIT);
-    return *path ? wisp_model_open(&r->init, r->ctx->pool, path, err) : WISP_OK;
+    return *path ? wisp_model_open(&r->init.model, r->ctx->pool, path, err) : WISP_OK;
 }
 
 /* The optimiser whose memory a state file holds, by what it keeps of the first layer's weights. */
@@ -44,13 +45,13 @@ static wisp_status open_state(struct wisp_run *r, const char *model, wisp_error 
     wisp_error why = { 0 };
     state_path(path, model);
     if (strlen(model) >= PATH_MAX || access(path, F_OK) != 0) return WISP_OK;
-    wisp_status st = wisp_tensor_file_open_own(&r->init_state, r->ctx->pool, path, model, &why);
+    wisp_status st = wisp_tensor_file_open_own(&r->init.state, r->ctx->pool, path, model, &why);
     if (st == WISP_ENOMEM) return wisp_fail_as(err, st, &why);
-    const char *of = st == WISP_OK ? wisp_tensor_file_meta(&r->init_state, "model") : NULL;
-    if (of && strcmp(of, r->init->file.check) == 0) return WISP_OK;
+    const char *of = st == WISP_OK ? wisp_tensor_file_meta(&r->init.state, "model") : NULL;
+    if (of && strcmp(of, r->init.model->file.check) == 0) return WISP_OK;
     wisp_say(r->ctx, "init      the optimizer's memory is not used: %.400s",
              st == WISP_OK ? "the state file belongs to another model" : why.text);
-    wisp_tensor_file_close(&r->init_state);
+    wisp_tensor_file_close(&r->init.state);
     return WISP_OK;
 }
 
@@ -61,20 +62,21 @@ wisp_status wisp_init_plan(struct wisp_run *r, const wisp_config *cfg, wisp_erro
                  wisp_opt_given(cfg, OPT_DROPOUT);
     if (!named) {
         wisp_net_text_clear(&p->net);
-        wisp_status made = wisp_net_text_set(&p->net, r->init->spec, err);
+        wisp_status made = wisp_net_text_set(&p->net, r->init.model->spec, err);
         if (made != WISP_OK) return made;
     }
-    if (!wisp_opt_given(cfg, OPT_LOSS)) p->loss = r->init->loss;
+    if (!wisp_opt_given(cfg, OPT_LOSS)) p->loss = r->init.model->loss;
     /* An index of the new rows alone would not name the old labels. */
-    if (strcmp(wisp_opt_text(cfg, OPT_INDEX), "auto") == 0) p->index &= !!r->init->votes.start;
+    if (strcmp(wisp_opt_text(cfg, OPT_INDEX), "auto") == 0)
+        p->index &= !!r->init.model->votes.start;
     wisp_status st = open_state(r, wisp_opt_text(cfg, OPT_INIT), err);
-    if (st != WISP_OK || !r->init_state.n_tensors) return st;
-    const struct wisp_optimizer_kind *kind = optimizer_of(&r->init_state, &r->init->net);
+    if (st != WISP_OK || !r->init.state.n_tensors) return st;
+    const struct wisp_optimizer_kind *kind = optimizer_of(&r->init.state, &r->init.model->net);
     if (strcmp(wisp_opt_text(cfg, OPT_OPTIMIZER), "auto") == 0) p->optimizer = kind;
     if (wisp_opt_num(cfg, OPT_LR) == 0) p->lr = wisp_plan_auto_lr(p);
     if (p->optimizer != kind) {
         wisp_say(r->ctx, "init      the optimizer's memory is not used: it is of %s", kind->name);
-        wisp_tensor_file_close(&r->init_state);
+        wisp_tensor_file_close(&r->init.state);
     }
     return WISP_OK;
 }
@@ -100,20 +102,21 @@ static double new_share(const struct wisp_data *d, size_t old)
  * labels compete, c is what all new labels have together. */
 static wisp_status raise_new(struct wisp_run *r, wisp_error *err)
 {
-    const struct wisp_data *d = r->train;
+    const struct wisp_data *d = r->sets.train;
     struct wisp_layer *out = wisp_net_output(&r->m->net);
-    size_t old = r->init->net.n_labels;
+    size_t old = r->init.model->net.n_labels;
     bool compete = r->plan.loss->target(2) < 1;
     double n = (double)d->n_rows, all = (double)r->m->n_train;
     if (out->n_out == old) return WISP_OK;
-    r->raise = wisp_zalloc(out->n_out, sizeof *r->raise);
-    if (!r->raise) return wisp_fail_mem(err, out->n_out * sizeof *r->raise, "logits of new labels");
+    r->init.raise = wisp_zalloc(out->n_out, sizeof *r->init.raise);
+    if (!r->init.raise)
+        return wisp_fail_mem(err, out->n_out * sizeof *r->init.raise, "logits of new labels");
     double share = compete ? new_share(d, old) : 0;
     for (size_t l = old; l < d->n_labels; l++) {
         double c = compete ? share : (double)d->label_rows[l];
-        r->raise[l] = (float)log((all - c + 1) / (n - c + 1));
+        r->init.raise[l] = (float)log((all - c + 1) / (n - c + 1));
     }
-    out->raise = r->raise;
+    out->raise = r->init.raise;
     return WISP_OK;
 }
 
@@ -121,7 +124,7 @@ wisp_status wisp_init_pace(struct wisp_run *r, wisp_error *err)
 {
     struct wisp_net *net = &r->m->net;
     r->opt.old_pace = r->plan.old_pace;
-    for (size_t i = 0; i < net->list.n; i++) net->list.p[i].old = r->init->net.list.p[i].rows;
+    for (size_t i = 0; i < net->list.n; i++) net->list.p[i].old = r->init.model->net.list.p[i].rows;
     return raise_new(r, err);
 }
 
@@ -143,10 +146,11 @@ static wisp_status check_names(const struct wisp_names *names, const struct wisp
 
 wisp_status wisp_init_names(const struct wisp_run *r, const char *path, wisp_error *err)
 {
-    const struct wisp_model *m = r->m, *init = r->init;
-    wisp_status st = check_names(&m->labels, &init->labels, &r->train->labels, "labels", path, err);
+    const struct wisp_model *m = r->m, *init = r->init.model;
+    wisp_status st =
+        check_names(&m->labels, &init->labels, &r->sets.train->labels, "labels", path, err);
     return st == WISP_OK
-               ? check_names(&m->vocab, &init->vocab, &r->train->vocab, "features", path, err)
+               ? check_names(&m->vocab, &init->vocab, &r->sets.train->vocab, "features", path, err)
                : st;
 }
 
@@ -178,12 +182,12 @@ static bool same_net(const struct wisp_net *a, const struct wisp_net *b)
 
 wisp_status wisp_init_fit(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
-    const struct wisp_net *a = &r->m->net, *b = &r->init->net;
+    const struct wisp_net *a = &r->m->net, *b = &r->init.model->net;
     if (!same_net(a, b))
         return wisp_fail(err, WISP_EMODEL,
                          "--init %s: its net is '%.150s', this run's is '%.150s'; leave out --net "
                          "and --hidden, or name the same",
-                         wisp_opt_text(cfg, OPT_INIT), r->init->spec, r->m->spec);
+                         wisp_opt_text(cfg, OPT_INIT), r->init.model->spec, r->m->spec);
     double pace = wisp_opt_num(cfg, OPT_OLD_PACE);
     r->plan.old_pace = pace >= 0 ? (float)pace : a->n_labels > b->n_labels ? 0 : 1;
     return WISP_OK;
@@ -191,7 +195,7 @@ wisp_status wisp_init_fit(struct wisp_run *r, const wisp_config *cfg, wisp_error
 
 void wisp_init_say(const struct wisp_run *r, const char *path)
 {
-    const struct wisp_net *net = &r->m->net, *old = &r->init->net;
+    const struct wisp_net *net = &r->m->net, *old = &r->init.model->net;
     size_t labels = net->n_labels - old->n_labels, features = net->n_features - old->n_features;
     char pace[60] = "";
     if (r->plan.old_pace == 0) wisp_print(pace, sizeof pace, ", old rows do not move");
@@ -204,13 +208,13 @@ void wisp_init_say(const struct wisp_run *r, const char *path)
              features && wisp_layer_wires(&net->layers[0]).n_out
                  ? " (out of reach of fixed connections)"
                  : "",
-             r->init_state.n_tensors ? "kept" : "fresh", pace);
+             r->init.state.n_tensors ? "kept" : "fresh", pace);
 }
 
 void wisp_init_idf(struct wisp_run *r)
 {
-    const struct wisp_data *d = r->train;
-    const struct wisp_model *init = r->init;
+    const struct wisp_data *d = r->sets.train;
+    const struct wisp_model *init = r->init.model;
     float *idf = r->m->idf,
           all = (float)log((double)(init->n_train + d->n_rows) / (double)d->n_rows);
     if (!init->values.idf) return;
@@ -224,8 +228,8 @@ void wisp_init_idf(struct wisp_run *r)
 
 void wisp_init_columns(struct wisp_run *r)
 {
-    const struct wisp_data *d = r->train;
-    const struct wisp_model *init = r->init;
+    const struct wisp_data *d = r->sets.train;
+    const struct wisp_model *init = r->init.model;
     float *mean = r->m->columns, *scale = mean + r->m->net.n_features;
     const double share = (double)d->n_rows / (double)(init->n_train + d->n_rows);
     for (size_t f = 0; f < r->m->net.n_features; f++)
@@ -273,7 +277,7 @@ void wisp_init_weights(struct wisp_run *r)
 {
     for (size_t i = 0; i < r->m->net.list.n; i++) {
         struct wisp_param *to = &r->m->net.list.p[i];
-        const struct wisp_param *from = &r->init->net.list.p[i];
+        const struct wisp_param *from = &r->init.model->net.list.p[i];
         if (to->role == WISP_FIXED) /* whatever they are */
             memcpy(to->ids, from->ids, wisp_param_n(to) * sizeof *to->ids);
         else if (to->role == WISP_STARTS)
@@ -298,7 +302,7 @@ static wisp_status copy_slot(const struct slot *to, const struct wisp_param *p,
     char name[WISP_NAME_BYTES];
     wisp_state_name(name, p, to->name);
     const struct wisp_tensor *t =
-        to->f32 || to->b16 || to->count ? wisp_tensor_file_find(&r->init_state, name) : NULL;
+        to->f32 || to->b16 || to->count ? wisp_tensor_file_find(&r->init.state, name) : NULL;
     if (!t) return WISP_OK; /* the other run had no such layer */
     const bool half = t->dtype == WISP_BF16,
                fits = to->count ? t->dtype == WISP_I32 : half || t->dtype == WISP_F32;
@@ -333,9 +337,9 @@ wisp_status wisp_init_state(struct wisp_run *r, const wisp_config *cfg, wisp_err
     struct wisp_net *net = &r->m->net;
     wisp_status st = WISP_OK;
     char path[PATH_MAX + 8];
-    if (!r->init_state.n_tensors) return st;
+    if (!r->init.state.n_tensors) return st;
     state_path(path, wisp_opt_text(cfg, OPT_INIT));
     for (size_t i = 0; i < net->list.n && st == WISP_OK; i++)
-        st = copy_state(&net->list.p[i], &r->init->net.list.p[i], r, path, err);
+        st = copy_state(&net->list.p[i], &r->init.model->net.list.p[i], r, path, err);
     return st;
 }

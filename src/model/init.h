@@ -2,9 +2,18 @@
 #ifndef WISP_MODEL_INIT_H
 #define WISP_MODEL_INIT_H
 
-#include "model/train.h"
+#include "config/options.h"
+#include "model/model.h"
 
-/* Opens the model that the options name, if any: r->init.  Before the plan is made. */
+struct wisp_init {
+    struct wisp_model *model;      /* NULL: a new net */
+    struct wisp_tensor_file state; /* what its run left beside it; no tensors: nothing */
+    float *raise;                  /* (n_labels) of the output layer, where there are new labels */
+};
+
+struct wisp_run;
+
+/* Opens the model that the options name, if any: r->init.model.  Before the plan is made. */
 wisp_status wisp_init_open(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 /* What the model's run decided, where nothing else is named: net, loss, index, and the optimiser
  * whose state lies beside the model. */

@@ -1,6 +1,6 @@
 /* Connections that are known without their file. */
 #include "model/known.h"
-#include "model/train.h"
+#include "model/run.h"
 
 /* ---- of a net ---- */
 
@@ -71,8 +71,8 @@ static wisp_status run_wires(const struct wisp_known *k, struct wisp_wires *out,
     if (st != WISP_OK)
         return wisp_fail(err, st, "the checkpoint of %s: %s; train without --resume",
                          own->run->path, why.text);
-    if (out->n_out || !own->run->init) return st;
-    const struct wisp_net_known init = wisp_net_known(&own->run->init->net);
+    if (out->n_out || !own->run->init.model) return st;
+    const struct wisp_net_known init = wisp_net_known(&own->run->init.model->net);
     return net_wires(&init.known, out, l, err);
 }
 

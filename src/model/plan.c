@@ -4,7 +4,7 @@
  * measurements. */
 #include "base/text.h"
 #include "layer/product.h"
-#include "model/train.h"
+#include "model/plan.h"
 
 #include <math.h>
 #include <stdio.h>

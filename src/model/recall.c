@@ -1,7 +1,7 @@
 /* Recall of the sampler, measured on a few samples by an exact scan. */
 #include "base/mem.h"
 #include "layer/output.h"
-#include "model/train.h"
+#include "model/run.h"
 
 enum {
     LOOKS_AN_EPOCH = 4,
@@ -69,6 +69,6 @@ void wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp
 
 bool wisp_recall_due(const struct wisp_run *r, size_t step)
 {
-    size_t each = r->steps / (size_t)r->plan.epochs, every = each / LOOKS_AN_EPOCH;
+    size_t each = r->at.steps / (size_t)r->plan.epochs, every = each / LOOKS_AN_EPOCH;
     return every == 0 || step % every == every - 1;
 }

@@ -3,7 +3,7 @@
  * learning rate means the same with weights and without, and a row of weight 2 is two rows. */
 #include "base/mem.h"
 #include "data/dict.h"
-#include "model/train.h"
+#include "model/run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -145,9 +145,9 @@ static wisp_status weigh_labels(float *weights, const struct wisp_run *r, const 
     if (!of_label) return wisp_fail_mem(err, n * sizeof *of_label, "the weights of labels");
     for (size_t l = 0; l < n; l++) of_label[l] = 1;
     wisp_status st = WISP_OK;
-    if (strcmp(how, "balanced") == 0) balance(of_label, r->train);
+    if (strcmp(how, "balanced") == 0) balance(of_label, r->sets.train);
     else st = read_labels(of_label, how, &r->m->labels, n, err);
-    if (st == WISP_OK) weigh_rows(weights, r->train, of_label);
+    if (st == WISP_OK) weigh_rows(weights, r->sets.train, of_label);
     wisp_free(of_label);
     return st;
 }
@@ -183,35 +183,35 @@ static wisp_status note(struct wisp_model *m, const float *weights, size_t n, wi
 
 wisp_status wisp_run_weights(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
-    const struct wisp_data *d = r->train;
+    const struct wisp_data *d = r->sets.train;
     const char *path = wisp_opt_text(cfg, OPT_WEIGHTS), *how = wisp_opt_text(cfg, OPT_CLASS_WEIGHT);
     bool by_label = strcmp(how, "none") != 0;
     wisp_status st = WISP_OK;
-    r->weighted = *d;
-    r->weighted.weights = NULL;
+    r->sets.weighted = *d;
+    r->sets.weighted.weights = NULL;
     if (!d->weights && !*path && !by_label) return WISP_OK;
-    float *weights = r->weights = wisp_alloc(d->n_rows, sizeof *weights);
+    float *weights = r->sets.weights = wisp_alloc(d->n_rows, sizeof *weights);
     if (!weights) return wisp_fail_mem(err, d->n_rows * sizeof *weights, "the weights of rows");
     for (size_t i = 0; i < d->n_rows; i++) weights[i] = d->weights ? d->weights[i] : 1;
     if (*path) st = read_rows(weights, path, d->n_rows, err);
     if (st == WISP_OK && by_label) st = weigh_labels(weights, r, how, err);
     if (st == WISP_OK) st = scale(weights, d->n_rows, err);
-    r->weighted.weights = weights;
+    r->sets.weighted.weights = weights;
     return st == WISP_OK ? note(r->m, weights, d->n_rows, err) : st;
 }
 
 void wisp_run_label_mass(double *mass, const struct wisp_run *r)
 {
-    const struct wisp_data *d = r->train;
+    const struct wisp_data *d = r->sets.train;
     for (size_t l = 0; l < r->m->net.n_labels; l++)
-        mass[l] = (double)(r->weights ? 0 : r->m->counts[l]);
-    if (!r->weights) return;
-    for (size_t l = 0; r->init && l < r->init->net.n_labels; l++)
-        mass[l] = (double)r->init->label_rows[l];
+        mass[l] = (double)(r->sets.weights ? 0 : r->m->counts[l]);
+    if (!r->sets.weights) return;
+    for (size_t l = 0; r->init.model && l < r->init.model->net.n_labels; l++)
+        mass[l] = (double)r->init.model->label_rows[l];
     for (size_t b = 0; b < d->n_blocks; b++)
         for (size_t i = 0; i < d->blocks[b].n; i++) {
             const struct wisp_rows *k = &d->blocks[b];
             for (uint32_t e = k->yp[i]; e < k->yp[i + 1]; e++)
-                mass[k->yi[e]] += (double)r->weights[d->first[b] + i];
+                mass[k->yi[e]] += (double)r->sets.weights[d->first[b] + i];
         }
 }

@@ -1,5 +1,5 @@
 /* Samplers: settings from the options and the sizes of the data. */
-#include "model/train.h"
+#include "model/plan.h"
 #include "base/bounds.h"
 
 #include <stdio.h>

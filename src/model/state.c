@@ -16,7 +16,7 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "model/train.h"
+#include "model/run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -99,13 +99,15 @@ static wisp_status list_all(struct list *l, struct wisp_run *r, wisp_error *err)
     *l = (struct list){ 0 };
     for (size_t i = 0; i < r->m->net.list.n; i++) list_param(l, &r->m->net.list.p[i]);
     struct wisp_param sampler = { .name = "sampler" };
-    list_sampler(l, r->sampler, &sampler);
-    for (int i = 0; i < r->n_hidden; i++) {
+    list_sampler(l, r->samplers.output, &sampler);
+    for (int i = 0; i < r->samplers.n_hidden; i++) {
         snprintf(sampler.name, sizeof sampler.name, "%d.sampler", i);
-        list_sampler(l, r->hidden[i], &sampler);
+        list_sampler(l, r->samplers.hidden[i], &sampler);
     }
     struct wisp_param recall = { .name = "recall" };
-    if (r->sampler) add(l, &recall, "sums", WISP_I32, &r->recall.sums, sizeof r->recall.sums / 4);
+    if (r->samplers.output)
+        add(l, &recall, "sums", WISP_I32, &r->samplers.recall.sums,
+            sizeof r->samplers.recall.sums / 4);
     struct wisp_param whole = { .name = "average" };
     add(l, &whole, "w", WISP_F32, r->average, wisp_net_param_floats(&r->m->net));
     return l->full ? wisp_fail_mem(err, l->n * sizeof *l->t, "the list of tensors") : WISP_OK;
@@ -119,22 +121,23 @@ static void state_path(char *out, const struct wisp_run *r)
 /* Counters as text; doubles in hexadecimal, so that nothing is rounded. */
 static void counters(char *out, size_t room, const struct wisp_run *r)
 {
-    wisp_print(out, room, "%d %zu %zu %zu %zu %a %a %a %d %d %zu", r->epoch, r->step, r->steps,
-               r->in_epoch, r->seen, r->loss_sum, r->best, r->best_loss, r->best_epoch,
-               r->since_best, r->n_averaged);
+    wisp_print(out, room, "%d %zu %zu %zu %zu %a %a %a %d %d %zu", r->at.epoch, r->at.step,
+               r->at.steps, r->at.in_epoch, r->at.seen, r->at.loss_sum, r->at.best, r->at.best_loss,
+               r->at.best_epoch, r->at.since_best, r->at.n_averaged);
 }
 
 /* Checksums keep accidents away, not a hand that makes them anew: could a run stand there? */
 static bool counters_fit(struct wisp_run *r)
 {
     const int last = r->plan.epochs;
-    return r->epoch >= 1 && r->epoch <= last + 1 && r->step <= r->steps &&
-           r->in_epoch <=
-               (r->epoch > last ? 0 : wisp_order_steps(&r->order, r->epoch, r->plan.batch)) &&
-           r->seen <= r->order.n_rows && isfinite(r->loss_sum) && r->best >= -1 && r->best <= 100 &&
-           isfinite(r->best_loss) && r->best_loss >= -1 && r->best_epoch >= 0 &&
-           r->best_epoch <= r->epoch && r->since_best >= 0 && r->since_best <= r->epoch &&
-           r->n_averaged <= (r->average ? r->step : 0);
+    return r->at.epoch >= 1 && r->at.epoch <= last + 1 && r->at.step <= r->at.steps &&
+           r->at.in_epoch <= (r->at.epoch > last
+                                  ? 0
+                                  : wisp_order_steps(&r->feed.order, r->at.epoch, r->plan.batch)) &&
+           r->at.seen <= r->feed.order.n_rows && isfinite(r->at.loss_sum) && r->at.best >= -1 &&
+           r->at.best <= 100 && isfinite(r->at.best_loss) && r->at.best_loss >= -1 &&
+           r->at.best_epoch >= 0 && r->at.best_epoch <= r->at.epoch && r->at.since_best >= 0 &&
+           r->at.since_best <= r->at.epoch && r->at.n_averaged <= (r->average ? r->at.step : 0);
 }
 
 static wisp_status hash_more(void *state, const void *bytes, size_t n)
@@ -163,10 +166,10 @@ static uint64_t fingerprint(const struct wisp_data *d)
 
 static void data_line(char *out, size_t room, const struct wisp_run *r)
 {
-    const struct wisp_data *d = r->train;
+    const struct wisp_data *d = r->sets.train;
     snprintf(out, room, "%zu rows, %zu features, %zu labels (%016llx), validation %016llx",
              d->n_rows, d->n_features, d->n_labels, (unsigned long long)fingerprint(d),
-             (unsigned long long)fingerprint(r->valid));
+             (unsigned long long)fingerprint(r->sets.valid));
 }
 
 /* Every "key=value" of the options 'want' that 'have' says otherwise; how long the text became. */
@@ -215,7 +218,7 @@ static int epoch_of(const struct wisp_tensor_file *f)
  * be this run's from an epoch that will be done again. */
 static wisp_status expect_model(struct wisp_run *r, const char *saved, wisp_error *err)
 {
-    if (r->best_epoch == 0) return WISP_OK;
+    if (r->at.best_epoch == 0) return WISP_OK;
     struct wisp_model *best;
     wisp_error why = { 0 };
     bool there = access(r->path, F_OK) == 0;
@@ -227,7 +230,7 @@ static wisp_status expect_model(struct wisp_run *r, const char *saved, wisp_erro
     if (st != WISP_OK) return wisp_fail_as(err, st, &why);
     const struct wisp_tensor_file *f = &best->file;
     bool ours = strcmp(f->check, saved) == 0 ||
-                (epoch_of(f) >= r->epoch && expect_options(r, f, r->path, "", NULL) == WISP_OK);
+                (epoch_of(f) >= r->at.epoch && expect_options(r, f, r->path, "", NULL) == WISP_OK);
     if (ours) st = wisp_model_copy_calibration(r->m, f, r->path, err); /* for the report */
     wisp_model_free(best);
     if (ours) return st;
@@ -260,7 +263,7 @@ static wisp_status write_state(const struct wisp_run *r, const struct list *l, w
     state_path(path, r);
     const struct wisp_pair meta[] = {
         { "format", FORMAT },
-        { "model", r->saved[0] ? r->saved : "none" },
+        { "model", r->at.saved[0] ? r->at.saved : "none" },
         { "at", at },
         { "data", data },
         { "net", r->m->spec },
@@ -273,9 +276,9 @@ static wisp_status write_state(const struct wisp_run *r, const struct list *l, w
 
 wisp_status wisp_state_begin(struct wisp_run *r, wisp_error *err)
 {
-    if (!r->path || r->step > 0 || r->begun || r->finished) return WISP_OK;
+    if (!r->path || r->at.step > 0 || r->at.begun || r->at.finished) return WISP_OK;
     wisp_status st = write_state(r, &(struct list){ 0 }, err);
-    r->begun = st == WISP_OK;
+    r->at.begun = st == WISP_OK;
     return st;
 }
 
@@ -325,9 +328,10 @@ static wisp_status read_counters(struct wisp_run *r, const struct wisp_tensor_fi
 {
     const char *at = wisp_tensor_file_meta(f, "at");
     if (at &&
-        wisp_scan(at, "%d %zu %zu %zu %zu %la %la %la %d %d %zu", &r->epoch, &r->step, &r->steps,
-                  &r->in_epoch, &r->seen, &r->loss_sum, &r->best, &r->best_loss, &r->best_epoch,
-                  &r->since_best, &r->n_averaged) == 11 &&
+        wisp_scan(at, "%d %zu %zu %zu %zu %la %la %la %d %d %zu", &r->at.epoch, &r->at.step,
+                  &r->at.steps, &r->at.in_epoch, &r->at.seen, &r->at.loss_sum, &r->at.best,
+                  &r->at.best_loss, &r->at.best_epoch, &r->at.since_best,
+                  &r->at.n_averaged) == 11 &&
         counters_fit(r))
         return WISP_OK;
     return wisp_fail_at(err, WISP_EMODEL, path, 0,
@@ -373,8 +377,8 @@ static wisp_status restore(struct wisp_run *r, const struct wisp_tensor_file *f,
         (st = expect(f, path, "net", r->m->spec, err)) != WISP_OK ||
         (st = read_counters(r, f, path, err)) != WISP_OK)
         return st;
-    r->begun = r->step == 0;
-    if (r->begun) {
+    r->at.begun = r->at.step == 0;
+    if (r->at.begun) {
         wisp_say(r->ctx, "resume    %s: nothing was done before the stop: from the beginning",
                  path);
         return WISP_OK;
@@ -390,23 +394,23 @@ static wisp_status restore(struct wisp_run *r, const struct wisp_tensor_file *f,
             r->ctx,
             "resume    the run began with %s kernels and goes on with %s: rounding will differ",
             kernels, r->ctx->k->name);
-    bool usable = !r->sampler || wisp_sampler_restored(r->sampler, r->ctx);
-    for (int i = 0; usable && i < r->n_hidden; i++)
-        if (r->hidden[i]) usable = wisp_sampler_restored(r->hidden[i], r->ctx);
-    if (!usable || (r->sampler && !recall_fits(&r->recall)))
+    bool usable = !r->samplers.output || wisp_sampler_restored(r->samplers.output, r->ctx);
+    for (int i = 0; usable && i < r->samplers.n_hidden; i++)
+        if (r->samplers.hidden[i]) usable = wisp_sampler_restored(r->samplers.hidden[i], r->ctx);
+    if (!usable || (r->samplers.output && !recall_fits(&r->samplers.recall)))
         return wisp_fail_at(err, WISP_EMODEL, path, 0,
                             "what it keeps for --sampling cannot be of this run");
     if ((st = expect_model(r, saved ? saved : "none", err)) != WISP_OK) return st;
-    if (saved && strcmp(saved, "none") != 0) snprintf(r->saved, sizeof r->saved, "%s", saved);
-    wisp_say(r->ctx, "resume    %s: from epoch %d, %zu steps of it done", path, r->epoch,
-             r->in_epoch);
+    if (saved && strcmp(saved, "none") != 0) snprintf(r->at.saved, sizeof r->at.saved, "%s", saved);
+    wisp_say(r->ctx, "resume    %s: from epoch %d, %zu steps of it done", path, r->at.epoch,
+             r->at.in_epoch);
     return WISP_OK;
 }
 
 /* The epochs of a finished run, as far as its best one tells. */
 static int epochs_done(const struct wisp_run *r)
 {
-    int last = r->best_epoch + r->plan.patience;
+    int last = r->at.best_epoch + r->plan.patience;
     return r->plan.patience && last < r->plan.epochs ? last : r->plan.epochs;
 }
 
@@ -436,21 +440,21 @@ static wisp_status without_state(struct wisp_run *r, wisp_error *err)
         (!counts || counts->bytes != bytes || memcmp(counts->data, r->m->label_rows, bytes) != 0))
         st = wisp_fail_at(err, WISP_EMODEL, r->path, 0, "was trained on other data; %s", to_do);
     if (st == WISP_OK) {
-        r->best_epoch = epoch_of(f);
-        r->best = best ? wisp_strtod(best, NULL) : -1;
-        if (r->best_epoch < 0 || r->best_epoch > r->plan.epochs || !(r->best >= -1) ||
-            !(r->best <= 100))
+        r->at.best_epoch = epoch_of(f);
+        r->at.best = best ? wisp_strtod(best, NULL) : -1;
+        if (r->at.best_epoch < 0 || r->at.best_epoch > r->plan.epochs || !(r->at.best >= -1) ||
+            !(r->at.best <= 100))
             st = wisp_fail_at(err, WISP_EMODEL, r->path, 0,
                               "its epoch or validation P@1 cannot be of a run of %d epochs; %s",
                               r->plan.epochs, to_do);
     }
     if (st == WISP_OK) {
-        r->finished = r->best_epoch > 0;
-        if (r->finished) r->epoch = 1 + epochs_done(r);
-        if (r->finished) st = wisp_model_copy_calibration(r->m, f, r->path, err);
+        r->at.finished = r->at.best_epoch > 0;
+        if (r->at.finished) r->at.epoch = 1 + epochs_done(r);
+        if (r->at.finished) st = wisp_model_copy_calibration(r->m, f, r->path, err);
         wisp_say(r->ctx,
-                 r->finished ? "resume    %s: the run is finished: nothing is left to do"
-                             : "resume    %s: its checkpoint is gone: from the beginning",
+                 r->at.finished ? "resume    %s: the run is finished: nothing is left to do"
+                                : "resume    %s: its checkpoint is gone: from the beginning",
                  r->path);
     }
     wisp_model_free(last);

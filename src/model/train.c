@@ -42,13 +42,13 @@ static void average_chunk(void *arg, size_t i, int thread)
 static void average_now(struct wisp_run *r)
 {
     struct averaging a = { r->average, r->m->net.params, wisp_net_param_floats(&r->m->net),
-                           1.0f / (float)++r->n_averaged };
+                           1.0f / (float)++r->at.n_averaged };
     wisp_parallel_for(r->ctx->pool, wisp_parts(a.n, AVERAGE_CHUNK), average_chunk, &a);
 }
 
 static bool in_tail(const struct wisp_run *r)
 {
-    return r->average && (double)r->step > (1 - r->plan.average) * (double)r->steps;
+    return r->average && (double)r->at.step > (1 - r->plan.average) * (double)r->at.steps;
 }
 
 /* Points the model and the scorer at another block of parameters. */
@@ -87,28 +87,28 @@ struct seen { /* means of what sampling did; the last epoch's recall */
 static struct seen seen(const struct wisp_run *r)
 {
     double all = (double)r->m->net.n_labels;
-    if (!r->sampler) return (struct seen){ all, all, 1, 1 };
-    const struct wisp_sampler_counts *c = wisp_sampler_counts(r->sampler);
-    double n = r->recall.sums.n ? (double)r->recall.sums.n : 1;
+    if (!r->samplers.output) return (struct seen){ all, all, 1, 1 };
+    const struct wisp_sampler_counts *c = wisp_sampler_counts(r->samplers.output);
+    double n = r->samplers.recall.sums.n ? (double)r->samplers.recall.sums.n : 1;
     return (struct seen){ c->steps ? (double)c->active / (double)c->steps : 0,
                           c->samples ? (double)c->scored / (double)c->samples : 0,
-                          r->recall.sums.own / n, r->recall.sums.set / n };
+                          r->samplers.recall.sums.own / n, r->samplers.recall.sums.set / n };
 }
 
 static void tell(struct wisp_progress *p, const struct watch *c)
 {
     const struct wisp_run *r = c->r;
     double rate = c->trained_s > 0 ? (double)c->rows / c->trained_s : 0;
-    double left =
-        (double)(r->plan.epochs - r->epoch + 1) * (double)r->order.n_rows - (double)r->seen;
+    double left = (double)(r->plan.epochs - r->at.epoch + 1) * (double)r->feed.order.n_rows -
+                  (double)r->at.seen;
     double eta = rate > 0 ? left / rate : 0;
     if (r->plan.seconds > 0) eta = fmin(eta, fmax(0, r->plan.seconds - c->trained_s));
     struct seen at = seen(r);
-    *p = (struct wisp_progress){ .epoch = r->epoch,
+    *p = (struct wisp_progress){ .epoch = r->at.epoch,
                                  .epochs = r->plan.epochs,
-                                 .rows_done = r->seen,
-                                 .n_rows = r->order.n_rows,
-                                 .loss = r->seen ? r->loss_sum / (double)r->seen : 0,
+                                 .rows_done = r->at.seen,
+                                 .n_rows = r->feed.order.n_rows,
+                                 .loss = r->at.seen ? r->at.loss_sum / (double)r->at.seen : 0,
                                  .rows_per_s = rate,
                                  .eta_s = eta,
                                  .rows_trained = c->rows,
@@ -142,12 +142,12 @@ static bool time_is_up(const struct watch *c)
  * the batch of step s lies in layout s % 2. */
 static void fetch(struct wisp_run *r, size_t ahead)
 {
-    size_t at = (r->step + ahead) % 2;
-    struct wisp_drop drop = { r->plan.input_dropout, r->plan.seed, r->step + ahead };
-    r->n_rows[at] = wisp_order_next(&r->order, r->rows[at], r->plan.batch);
-    if (r->n_rows[at] > 0)
-        wisp_layout_start(&r->layouts[at], &r->order.d, r->rows[at], r->n_rows[at], &r->m->values,
-                          &drop);
+    size_t at = (r->at.step + ahead) % 2;
+    struct wisp_drop drop = { r->plan.input_dropout, r->plan.seed, r->at.step + ahead };
+    r->feed.n_rows[at] = wisp_order_next(&r->feed.order, r->feed.rows[at], r->plan.batch);
+    if (r->feed.n_rows[at] > 0)
+        wisp_layout_start(&r->feed.layouts[at], &r->feed.order.d, r->feed.rows[at],
+                          r->feed.n_rows[at], &r->m->values, &drop);
 }
 
 wisp_status wisp_run_no_number(const struct wisp_run *r, const char *what, wisp_error *err)
@@ -157,38 +157,39 @@ wisp_status wisp_run_no_number(const struct wisp_run *r, const char *what, wisp_
         err, WISP_ENUMERIC,
         "%s in epoch %d, by step %zu: the last good model and checkpoint are kept; try "
         "a lower --lr than %g%s",
-        what, r->epoch, r->in_epoch, r->plan.lr,
+        what, r->at.epoch, r->at.in_epoch, r->plan.lr,
         raw ? ", or --values unit: the data's are used as they are" : "");
 }
 
 static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
 {
-    size_t at = r->step % 2, n = r->n_rows[at];
+    size_t at = r->at.step % 2, n = r->feed.n_rows[at];
     wisp_phase(r->ctx->pool, 0, WISP_PHASE_LAYOUT);
-    wisp_status st = wisp_layout_finish(&r->layouts[at], err);
+    wisp_status st = wisp_layout_finish(&r->feed.layouts[at], err);
     if (st != WISP_OK) return st;
     fetch(r, 1);
-    r->opt.lr = (float)wisp_plan_lr(&r->plan, r->step, r->steps);
-    r->opt.step = r->step;
+    r->opt.lr = (float)wisp_plan_lr(&r->plan, r->at.step, r->at.steps);
+    r->opt.step = r->at.step;
     struct wisp_step s = { .ctx = r->ctx,
-                           .batch = &r->layouts[at].batch,
+                           .batch = &r->feed.layouts[at].batch,
                            .training = true,
                            .seed = r->plan.seed,
-                           .number = r->step,
+                           .number = r->at.step,
                            .update = &r->opt.update,
                            .head.loss = r->plan.loss,
                            .head.hogwild = r->plan.hogwild };
-    if (r->sampler && look) s.head.look = wisp_recall_look, s.head.look_arg = &r->recall;
+    if (r->samplers.output && look)
+        s.head.look = wisp_recall_look, s.head.look_arg = &r->samplers.recall;
     if ((st = wisp_net_step(&r->m->net, &s, err)) != WISP_OK) return st;
-    r->loss_sum += s.head.loss_sum;
-    r->seen += n;
-    r->step++;
-    r->in_epoch++;
+    r->at.loss_sum += s.head.loss_sum;
+    r->at.seen += n;
+    r->at.step++;
+    r->at.in_epoch++;
     if (!isfinite(s.head.loss_sum))
         return wisp_run_no_number(
             r, isnan(s.head.loss_sum) ? "the loss became nan" : "the loss became inf", err);
-    size_t every = r->steps / (size_t)r->plan.epochs / SNAPSHOTS_AN_EPOCH;
-    if (in_tail(r) && (every == 0 || r->in_epoch % every == 0)) average_now(r);
+    size_t every = r->at.steps / (size_t)r->plan.epochs / SNAPSHOTS_AN_EPOCH;
+    if (in_tail(r) && (every == 0 || r->at.in_epoch % every == 0)) average_now(r);
     return WISP_OK;
 }
 
@@ -197,21 +198,21 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
 /* A step may break a weight or a moment after its loss was fine: nothing is saved then. */
 static wisp_status check_numbers(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
-    if (c->checked == r->step) return WISP_OK;
+    if (c->checked == r->at.step) return WISP_OK;
     wisp_status st = wisp_state_check(r, err);
-    if (st == WISP_OK) c->checked = r->step;
+    if (st == WISP_OK) c->checked = r->at.step;
     return st;
 }
 
 static wisp_status checkpoint(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
-    bool there = c->kept_step == r->step && c->kept_epoch == r->epoch;
+    bool there = c->kept_step == r->at.step && c->kept_epoch == r->at.epoch;
     wisp_status st = check_numbers(r, c, err);
     if (st == WISP_OK && !there) st = wisp_state_save(r, err);
     if (st != WISP_OK) return st;
     c->kept_at = wisp_now();
-    c->kept_step = r->step;
-    c->kept_epoch = r->epoch;
+    c->kept_step = r->at.step;
+    c->kept_epoch = r->at.epoch;
     return WISP_OK;
 }
 
@@ -222,7 +223,7 @@ static bool checkpoint_due(const struct watch *c)
     const struct wisp_run *r = c->r;
     const struct wisp_plan *p = &r->plan;
     if (!r->path || (r->card && wisp_card_has_tables(r))) return false;
-    return (p->checkpoint_steps && r->step - c->kept_step >= p->checkpoint_steps) ||
+    return (p->checkpoint_steps && r->at.step - c->kept_step >= p->checkpoint_steps) ||
            (p->checkpoint_s > 0 && wisp_now() - c->kept_at >= p->checkpoint_s);
 }
 
@@ -230,7 +231,7 @@ static bool checkpoint_due(const struct watch *c)
  * and the last. */
 static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
-    double began = wisp_now() - c->trained_s - r->recall.seconds;
+    double began = wisp_now() - c->trained_s - r->samplers.recall.seconds;
     size_t rows = 1;
     wisp_status st = WISP_OK;
     bool last = false;
@@ -240,7 +241,7 @@ static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error
         c->rows += rows;
         bool waits = c->first_rows == 0 || wisp_now() - c->said > SAY_EVERY_S;
         if (st == WISP_OK && waits) st = wisp_card_wait(r, err);
-        c->trained_s = wisp_now() - began - r->recall.seconds;
+        c->trained_s = wisp_now() - began - r->samplers.recall.seconds;
         if (c->first_rows == 0) c->first_rows = c->rows, c->first_s = c->trained_s;
         if (st == WISP_OK && checkpoint_due(c)) {
             double at = wisp_now();
@@ -250,12 +251,12 @@ static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error
         }
         if (st == WISP_OK && asked_to_stop(c)) st = WISP_ESTOPPED;
     }
-    if (st == WISP_OK && !last && r->epoch < r->plan.epochs)
-        wisp_order_ready(&r->order, r->epoch + 1); /* while the card is at the last steps */
+    if (st == WISP_OK && !last && r->at.epoch < r->plan.epochs)
+        wisp_order_ready(&r->feed.order, r->at.epoch + 1); /* while the card is at the last steps */
     wisp_status waited = st == WISP_OK || st == WISP_ESTOPPED ? wisp_card_wait(r, err) : st;
-    c->trained_s = wisp_now() - began - r->recall.seconds;
+    c->trained_s = wisp_now() - began - r->samplers.recall.seconds;
     c->touched = wisp_card_touched(r);
-    c->nnz = (double)c->rows * (double)r->train->nnz / (double)r->train->n_rows;
+    c->nnz = (double)c->rows * (double)r->sets.train->nnz / (double)r->sets.train->n_rows;
     if (waited == WISP_OK) waited = wisp_card_fetch(r, err);
     return waited == WISP_OK ? st : waited;
 }
@@ -264,25 +265,29 @@ static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error
  * when asked to stop. */
 static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
-    wisp_order_start(&r->order, r->epoch);
-    if (r->in_epoch == 0) r->recall.sums.own = r->recall.sums.set = 0, r->recall.sums.n = 0;
-    for (size_t i = 0; i < r->in_epoch; i++)
-        wisp_order_next(&r->order, r->rows[0], r->plan.batch); /* done before a resume */
+    wisp_order_start(&r->feed.order, r->at.epoch);
+    if (r->at.in_epoch == 0)
+        r->samplers.recall.sums.own = r->samplers.recall.sums.set = 0,
+        r->samplers.recall.sums.n = 0;
+    for (size_t i = 0; i < r->at.in_epoch; i++)
+        wisp_order_next(&r->feed.order, r->feed.rows[0], r->plan.batch); /* done before a resume */
     if (r->card) return train_on_card(r, c, err);
-    double began = wisp_now() - c->trained_s - r->recall.seconds;
+    double began = wisp_now() - c->trained_s - r->samplers.recall.seconds;
     wisp_status st = WISP_OK;
     bool last = false;
     fetch(r, 0);
-    while (st == WISP_OK && !last && r->n_rows[r->step % 2] > 0) {
-        size_t n = r->n_rows[r->step % 2];
+    while (st == WISP_OK && !last && r->feed.n_rows[r->at.step % 2] > 0) {
+        size_t n = r->feed.n_rows[r->at.step % 2];
         last = time_is_up(c);
-        st = step(r, last || wisp_recall_due(r, r->in_epoch), err);
+        st = step(r, last || wisp_recall_due(r, r->at.in_epoch), err);
         if (st != WISP_OK) break;
         c->rows += n;
-        const struct wisp_batch *b = &r->layouts[(r->step - 1) % 2].batch; /* of that step */
+        const struct wisp_batch *b =
+            &r->feed.layouts[(r->at.step - 1) % 2].batch; /* of that step */
         c->nnz += b->xp[b->n];
         c->touched += (double)b->n_touched;
-        c->trained_s = wisp_now() - began - r->recall.seconds; /* measuring is not training */
+        c->trained_s =
+            wisp_now() - began - r->samplers.recall.seconds; /* measuring is not training */
         if (c->first_rows == 0) {
             c->first_rows = c->rows;
             c->first_s = c->trained_s;
@@ -306,8 +311,9 @@ static wisp_status validate(struct wisp_metrics *out, struct wisp_run *r, struct
     const size_t cuts[] = { 1, 3, 5 };
     wisp_status st = wisp_metrics_init(out, cuts, 3, r->m->label_rows, r->m->net.n_labels,
                                        r->m->n_train, 0.55, 1.5, err);
-    if (st == WISP_OK) st = wisp_pairs_watch(&r->pairs, &r->scorer, r->valid->n_rows, err);
-    return st == WISP_OK ? wisp_score_all(out, &r->scorer, r->valid, asked_to_stop, c, err) : st;
+    if (st == WISP_OK) st = wisp_pairs_watch(&r->pairs, &r->scorer, r->sets.valid->n_rows, err);
+    return st == WISP_OK ? wisp_score_all(out, &r->scorer, r->sets.valid, asked_to_stop, c, err)
+                         : st;
 }
 
 struct score {         /* of an epoch's model, on the validation rows; -1: there are none */
@@ -325,7 +331,7 @@ static const double LEAST_GAIN = 1e-4;
 
 static bool better(const struct wisp_run *r, double loss)
 {
-    return r->best_epoch == 0 || loss < (1 - LEAST_GAIN) * r->best_loss;
+    return r->at.best_epoch == 0 || loss < (1 - LEAST_GAIN) * r->at.best_loss;
 }
 
 /* Scores the validation rows and, if they are the best so far, saves the model. */
@@ -333,7 +339,7 @@ static wisp_status judge(struct score *out, struct wisp_run *r, struct watch *c,
 {
     *out = (struct score){ -1, -1, -1, -1, true };
     wisp_status st = WISP_OK;
-    if (r->valid->n_rows > 0) {
+    if (r->sets.valid->n_rows > 0) {
         struct wisp_metrics m = { 0 };
         struct wisp_calibration of_epoch;
         st = validate(&m, r, c, err);
@@ -345,17 +351,19 @@ static wisp_status judge(struct score *out, struct wisp_run *r, struct watch *c,
         if (st != WISP_OK) return st;
         out->best = better(r, out->loss);
     }
-    r->since_best = out->best ? 0 : r->since_best + 1;
+    r->at.since_best = out->best ? 0 : r->at.since_best + 1;
     if (!out->best) return WISP_OK;
-    r->best = out->p1;
-    r->best_loss = out->loss;
-    r->best_epoch = r->epoch;
-    if (r->valid->n_rows > 0) wisp_about_validation(r->m, out->p3, out->p5, out->loss);
+    r->at.best = out->p1;
+    r->at.best_loss = out->loss;
+    r->at.best_epoch = r->at.epoch;
+    if (r->sets.valid->n_rows > 0) wisp_about_validation(r->m, out->p3, out->p5, out->loss);
     if (!r->path) return WISP_OK;
     double began = wisp_now();
-    if (r->valid->n_rows > 0) st = wisp_model_calibrate(r->m, &r->scorer, &r->pairs, r->valid, err);
+    if (r->sets.valid->n_rows > 0)
+        st = wisp_model_calibrate(r->m, &r->scorer, &r->pairs, r->sets.valid, err);
     r->calibration_s += wisp_now() - began;
-    return st == WISP_OK ? wisp_model_save(r->m, r->path, r->best, r->epoch, r->saved, err) : st;
+    return st == WISP_OK ? wisp_model_save(r->m, r->path, r->at.best, r->at.epoch, r->at.saved, err)
+                         : st;
 }
 
 /* Hands the epoch to on_progress, with a line for a log; true: it asks to stop. */
@@ -373,8 +381,8 @@ static bool tell_epoch(const struct watch *c, const struct score *s)
                "mean\":%.1f,"
                "\"scored_mean\":%.1f,\"retrieval_recall\":%.4f,\"recall_union\":%.4f,"
                "\"train_seconds\":%.3f,\"seconds\":%.3f}",
-               r->epoch, r->plan.epochs, r->step, p.loss, r->opt.lr, s->p1, s->p3, s->p5, s->loss,
-               s->best, p.rows_per_s, at.active, at.scored, at.own, at.set, c->trained_s,
+               r->at.epoch, r->plan.epochs, r->at.step, p.loss, r->opt.lr, s->p1, s->p3, s->p5,
+               s->loss, s->best, p.rows_per_s, at.active, at.scored, at.own, at.set, c->trained_s,
                wisp_now() - c->began);
     p.epoch_ended = 1;
     p.valid = s->p1;
@@ -386,7 +394,7 @@ static bool tell_epoch(const struct watch *c, const struct score *s)
 /* WISP_ESTOPPED while judging leaves the epoch open: a resumed run judges again. */
 static wisp_status end_epoch(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
-    bool averaged = r->n_averaged > 0;
+    bool averaged = r->at.n_averaged > 0;
     struct score s;
     wisp_status st = check_numbers(r, c, err);
     if (st != WISP_OK) return st;
@@ -395,18 +403,18 @@ static wisp_status end_epoch(struct wisp_run *r, struct watch *c, wisp_error *er
     if (averaged) use_block(r, r->m->net.params, r->average);
     if (st != WISP_OK) return st;
     bool stop = tell_epoch(c, &s);
-    r->epoch++;
-    r->in_epoch = r->seen = 0;
-    r->loss_sum = 0;
+    r->at.epoch++;
+    r->at.in_epoch = r->at.seen = 0;
+    r->at.loss_sum = 0;
     return stop ? WISP_ESTOPPED : WISP_OK;
 }
 
 static bool finished(const struct watch *c)
 {
     const struct wisp_run *r = c->r;
-    return r->finished || r->epoch > r->plan.epochs ||
-           (r->plan.patience && r->since_best >= r->plan.patience) ||
-           (time_is_up(c) && r->in_epoch == 0);
+    return r->at.finished || r->at.epoch > r->plan.epochs ||
+           (r->plan.patience && r->at.since_best >= r->plan.patience) ||
+           (time_is_up(c) && r->at.in_epoch == 0);
 }
 
 /* Leaves what --resume goes on from, and a model where there is none: an older one there is better
@@ -414,8 +422,8 @@ static bool finished(const struct watch *c)
 static wisp_status keep_stopped(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
     wisp_status st = checkpoint(r, c, err);
-    if (st == WISP_OK && r->best_epoch == 0 && access(r->path, F_OK) != 0)
-        st = wisp_model_save(r->m, r->path, -1, 0, r->saved, err);
+    if (st == WISP_OK && r->at.best_epoch == 0 && access(r->path, F_OK) != 0)
+        st = wisp_model_save(r->m, r->path, -1, 0, r->at.saved, err);
     return st;
 }
 
@@ -430,7 +438,7 @@ static wisp_status run_epochs(struct wisp_run *r, struct watch *c, wisp_error *e
         st = !r->path ? WISP_OK : stopped ? keep_stopped(r, c, err) : checkpoint(r, c, err);
         if (st != WISP_OK) return st;
         if (stopped)
-            return wisp_fail(err, WISP_ESTOPPED, "stopped in epoch %d%s", r->epoch,
+            return wisp_fail(err, WISP_ESTOPPED, "stopped in epoch %d%s", r->at.epoch,
                              r->path ? "; go on with --resume" : "");
     }
     return WISP_OK;
@@ -493,12 +501,12 @@ static wisp_status report(struct wisp_report **out, struct wisp_run *r, const st
                           wisp_error *err)
 {
     struct wisp_report *t = wisp_report_create();
-    wisp_report_num(t, "valid_p@1", r->best);
-    wisp_report_num(t, "valid_loss", r->best_loss);
-    wisp_report_num(t, "epochs", r->epoch - 1);
-    wisp_report_num(t, "best_epoch", r->best_epoch);
+    wisp_report_num(t, "valid_p@1", r->at.best);
+    wisp_report_num(t, "valid_loss", r->at.best_loss);
+    wisp_report_num(t, "epochs", r->at.epoch - 1);
+    wisp_report_num(t, "best_epoch", r->at.best_epoch);
     report_calibration(t, r);
-    wisp_report_num(t, "rows", (double)r->train->n_rows);
+    wisp_report_num(t, "rows", (double)r->sets.train->n_rows);
     wisp_report_num(t, "samples_per_s", c->trained_s > 0 ? (double)c->rows / c->trained_s : 0);
     wisp_report_num(t, "seconds", wisp_now() - c->began);
     wisp_report_num(t, "train_seconds", c->trained_s);
@@ -524,7 +532,7 @@ static struct wisp_model *take_model(struct wisp_run *r)
 {
     struct wisp_model *m = r->m;
     struct wisp_net *net = &m->net;
-    if (r->n_averaged > 0)
+    if (r->at.n_averaged > 0)
         memcpy(net->params, r->average, wisp_net_param_floats(net) * sizeof *net->params);
     wisp_free(net->state);
     wisp_work_clear(&net->work);
@@ -542,12 +550,12 @@ static wisp_status run(struct wisp_report **out, struct wisp_run *r, struct wisp
     if (model) *model = NULL;
     struct watch c = { .r = r, .on_progress = on_progress, .arg = arg, .began = wisp_now() };
     wisp_status st = wisp_run_make(r, cfg, err);
-    c.kept_at = wisp_now(), c.kept_step = c.checked = r->step, c.kept_epoch = r->epoch;
+    c.kept_at = wisp_now(), c.kept_step = c.checked = r->at.step, c.kept_epoch = r->at.epoch;
     if (st == WISP_OK) st = run_epochs(r, &c, err);
-    bool keeps = r->plan.keep_state && !r->finished;
+    bool keeps = r->plan.keep_state && !r->at.finished;
     if (r->path && st == WISP_OK && keeps) st = wisp_state_save(r, err);
     if (r->path && st == WISP_OK) wisp_state_remove(r, !keeps, true);
-    else if (r->begun && c.kept_step == 0 && !r->saved[0]) wisp_state_remove(r, true, false);
+    else if (r->at.begun && c.kept_step == 0 && !r->at.saved[0]) wisp_state_remove(r, true, false);
     if (st == WISP_OK) st = report(out, r, &c, err);
     if (st == WISP_OK && model) *model = take_model(r);
     wisp_run_clear(r);
@@ -559,7 +567,7 @@ wisp_status wisp_train_run(struct wisp_report **out, struct wisp_context *ctx,
                            const struct wisp_data *valid, const char *path,
                            wisp_on_progress on_progress, void *arg, wisp_error *err)
 {
-    struct wisp_run r = { .ctx = ctx, .train = train, .valid = valid, .path = path };
+    struct wisp_run r = { .ctx = ctx, .sets = { .train = train, .valid = valid }, .path = path };
     return run(out, &r, NULL, cfg, on_progress, arg, err);
 }
 
@@ -568,6 +576,6 @@ wisp_status wisp_train_model(struct wisp_model **model, struct wisp_report **out
                              const struct wisp_data *train, const struct wisp_data *valid,
                              wisp_on_progress on_progress, void *arg, wisp_error *err)
 {
-    struct wisp_run r = { .ctx = ctx, .train = train, .valid = valid, .keep = true };
+    struct wisp_run r = { .ctx = ctx, .sets = { .train = train, .valid = valid }, .keep = true };
     return run(out, &r, model, cfg, on_progress, arg, err);
 }

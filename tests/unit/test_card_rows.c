@@ -49,7 +49,7 @@ static struct wisp_cuda whole_part(void)
 static struct wisp_run run_of(const char *sampling)
 {
     struct wisp_run r = { .ctx = ctx,
-                          .train = &train,
+                          .sets.train = &train,
                           .m = &m,
                           .plan = { .batch = BATCH,
                                     .seed = 7,
@@ -206,12 +206,12 @@ static void test_settings(void)
     TAKES("random+scan", r.plan.sampling.keep = 64);
     LACKS("neighbours", r.plan.sampling.n_carried = 2001, "--carry of more than 2000");
     LACKS("full", r.plan.average = 0.5, "--average");
-    LACKS("full", r.weights = &weights, "training with weights of rows or labels");
-    TAKES("full", (r.init = &init, r.plan.old_pace = 1));
-    LACKS("full", (r.init = &init, r.plan.old_pace = 0.5f),
+    LACKS("full", r.sets.weights = &weights, "training with weights of rows or labels");
+    TAKES("full", (r.init.model = &init, r.plan.old_pace = 1));
+    LACKS("full", (r.init.model = &init, r.plan.old_pace = 0.5f),
           "--init with new labels, or with an --old-pace other than 1,");
     init.net.n_labels--;
-    LACKS("full", (r.init = &init, r.plan.old_pace = 1),
+    LACKS("full", (r.init.model = &init, r.plan.old_pace = 1),
           "--init with new labels, or with an --old-pace other than 1,");
     LACKS("full", r.plan.slots = WISP_SLOT_M | WISP_SLOT_HALF, "--moments bf16");
     TAKES("full", r.plan.slots = WISP_SLOT_M);
@@ -220,7 +220,7 @@ static void test_settings(void)
     TAKES("full", r.plan.batch = 4096);
     LACKS("scan", r.plan.batch = 1025, "--sampling scan with a --batch of more than 1024");
     TAKES("scan", r.plan.batch = 1024);
-    LACKS("full", r.train = &many, "a set of more than 2^31 rows");
+    LACKS("full", r.sets.train = &many, "a set of more than 2^31 rows");
 }
 
 /* ---- what finders hand over ---- */
@@ -284,7 +284,8 @@ static void test_handed(const char *names, const char *family)
     CHECK(wisp_card_finders(&plan, &r, &err) == WISP_OK, "%s", err.text);
     CHECK(!plan.neighbours.rings && !plan.up_to && !plan.hash.functions, "nothing to point at");
     wisp_run_finder_setup(&setup, &r, LABELS, WIDTH);
-    CHECK(wisp_sampler_create(&r.sampler, &setup, ctx->k, LABELS, &err) == WISP_OK, "%s", err.text);
+    CHECK(wisp_sampler_create(&r.samplers.output, &setup, ctx->k, LABELS, &err) == WISP_OK, "%s",
+          err.text);
     CHECK(wisp_card_finders(&f, &r, &err) == WISP_OK, "%s", err.text);
     same_sizes(&plan, &f);
     bool near = strstr(names, "neighbours"), often = strstr(names, "frequency"),
@@ -293,10 +294,10 @@ static void test_handed(const char *names, const char *family)
     CHECK(f.n_random == (strstr(names, "random") ? 6 : 0), "%s: rows at random", names);
     CHECK((f.neighbours.ring > 0) == near && f.neighbours.n_carried == (near ? LABELS : 0),
           "%s: neighbours", names);
-    CHECK(f.neighbours.rings == blob(r.sampler, "rings") &&
-              f.neighbours.next == blob(r.sampler, "rings.next") &&
-              f.neighbours.lasts == blob(r.sampler, "last") &&
-              f.neighbours.carried == blob(r.sampler, "carried"),
+    CHECK(f.neighbours.rings == blob(r.samplers.output, "rings") &&
+              f.neighbours.next == blob(r.samplers.output, "rings.next") &&
+              f.neighbours.lasts == blob(r.samplers.output, "last") &&
+              f.neighbours.carried == blob(r.samplers.output, "carried"),
           "%s: other memories than the checkpoint's", names);
     CHECK(f.n_frequent == (often ? 3 : 0) && !f.up_to == !often, "%s: frequency", names);
     for (size_t i = 0; often && i < LABELS; i++) {
@@ -306,7 +307,7 @@ static void test_handed(const char *names, const char *family)
     CHECK(f.hash.n_tables == (!hashed ? 0 : near ? 12 : 50), "%zu tables", f.hash.n_tables);
     CHECK(hashed ? strcmp(f.hash.family, family) == 0 : !f.hash.family, "%s: the family", names);
     if (hashed) check_functions(&f, &r);
-    wisp_sampler_free(r.sampler);
+    wisp_sampler_free(r.samplers.output);
 }
 
 static void test_all_handed(void)

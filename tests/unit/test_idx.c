@@ -1,7 +1,7 @@
 /* idx images: rows and labels as plain reading gives them, packed or not; what is refused, with
  * which words; files cut at every byte; memory that runs out; values as a run uses them. */
 #include "data_rig.h"
-#include "model/train.h"
+#include "model/run.h"
 
 enum { ROWS = 30, HIGH = 3, WIDE = 5, PIXELS = HIGH * WIDE };
 

@@ -1,7 +1,7 @@
 /* The defaults of a run: each rule of plan.c and sampling.c, on both sides of its borders. */
 #include "base/mem.h"
 #include "layer/product.h"
-#include "model/train.h"
+#include "model/run.h"
 #include "test.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * election; and what the finder 'features' finds with it while training. */
 #include "base/mem.h"
 #include "hash/votes.h"
-#include "model/train.h"
+#include "model/run.h"
 #include "model/votes.h"
 #include "test.h"
 

@@ -1,0 +1,61 @@
+/* What a run will do: choices made from the options, the data and the model to go on from. */
+#ifndef WISP_MODEL_PLAN_H
+#define WISP_MODEL_PLAN_H
+
+#include "config/options.h"
+#include "model/model.h"
+#include "model/nets.h"
+#include "model/optimizer.h"
+
+enum { WISP_FEW_LABELS = 4096 }; /* up to here all rows are computed, and nets are wider */
+
+struct wisp_plan {
+    struct wisp_net_text net;
+    size_t batch;
+    int epochs, patience;
+    double seconds;          /* of training, then the run ends; 0: no limit */
+    size_t checkpoint_steps; /* between checkpoints within an epoch; 0: steps do not count */
+    double checkpoint_s;     /* the same in seconds */
+    double n_steps;          /* of the whole run, nearly */
+    double lr, warmup, input_dropout, holdout, average;
+    float old_pace; /* of rows of the model to go on from: wisp_optimizer.old_pace */
+    const char *decay;
+    const struct wisp_loss *loss;
+    const struct wisp_optimizer_kind *optimizer;
+    const char *moments; /* as asked for; 'slots' says what it came to */
+    unsigned slots;      /* what the optimiser keeps, once the net is there: WISP_SLOT_* */
+    const struct wisp_precision *precision;
+    bool half;                     /* rows of bf16 */
+    bool index;                    /* make the index for sparse prediction */
+    struct wisp_sampling sampling; /* of the output layer */
+    struct wisp_sampling hidden;   /* of layers that may have a sampler; 'keep' follows from a
+                                      layer's width */
+    bool hogwild;
+    struct wisp_values values;        /* idf, means and scales not yet set */
+    char values_why[WISP_VALUES_WHY]; /* this mode; "": it was asked for */
+    uint64_t seed;
+    bool keep_state;    /* the finished run leaves its state */
+    size_t memory;      /* bytes of data at once; 0: all */
+    bool cuda;          /* trained on a card */
+    size_t card_memory; /* most of it; 0: what is free */
+};
+/* init: the model to go on from, or NULL. */
+wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
+                           const struct wisp_kernels *k, const struct wisp_data *train,
+                           const struct wisp_model *init, bool has_valid, wisp_error *err);
+void wisp_plan_clear(struct wisp_plan *p);
+/* What the optimiser will keep for a net of this size: WISP_SLOT_*. */
+unsigned wisp_plan_slots(const struct wisp_plan *p, size_t n_params);
+/* The learning rate where none is given. */
+double wisp_plan_auto_lr(const struct wisp_plan *p);
+/* The learning rate of step t of n, t from 0. */
+double wisp_plan_lr(const struct wisp_plan *p, size_t t, size_t n);
+
+/* Settings of the output layer's sampler from the options (sampling.c). */
+wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, size_t n_labels,
+                               wisp_error *err);
+/* Settings of hidden layers' samplers: those of the output layer where they mean the same. */
+wisp_status wisp_sampling_plan_hidden(struct wisp_sampling *o, const struct wisp_sampling *output,
+                                      const wisp_config *cfg, wisp_error *err);
+
+#endif

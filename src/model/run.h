@@ -1,0 +1,62 @@
+/* A training run: everything that lives as long as it, by who uses it. */
+#ifndef WISP_MODEL_RUN_H
+#define WISP_MODEL_RUN_H
+
+#include "model/calibrate.h"
+#include "model/init.h"
+#include "model/metrics.h"
+#include "model/order.h"
+#include "model/plan.h"
+#include "model/samplers.h"
+#include "model/state.h"
+
+struct wisp_sets {                         /* the rows (sample_weights.c, order.c) */
+    const struct wisp_data *train, *valid; /* valid: NULL or empty: no validation */
+    struct wisp_data *held_out;            /* owned; what 'valid' is when no set was given */
+    float *weights; /* (train->n_rows) what its rows count for, 1 on average; NULL: all 1 */
+    struct wisp_data weighted; /* 'train' with these weights: what the order hands out */
+};
+
+struct wisp_feed { /* batches, from one step to the next (train.c) */
+    struct wisp_order order;
+    struct wisp_layout layouts[2]; /* the batch of this step, and the next, being laid out */
+    size_t *rows[2], n_rows[2];    /* (batch) of these, how many; 0: the epoch has no more */
+};
+
+struct wisp_card;
+struct wisp_run {
+    /* set by the caller */
+    struct wisp_context *ctx;
+    const char *path; /* NULL: nothing is kept on disk */
+    bool keep;        /* the model, in memory, with an index */
+    struct wisp_sets sets;
+    /* made by wisp_run_make */
+    struct wisp_plan plan;
+    struct wisp_model *m;
+    struct wisp_init init;
+    struct wisp_samplers samplers;
+    struct wisp_feed feed;
+    struct wisp_place at;
+    struct wisp_optimizer opt;
+    float *average;            /* mean of the parameters in the tail, or NULL */
+    struct wisp_card *card;    /* (card.h) NULL: training on the CPU */
+    struct wisp_scorer scorer; /* of validation rows */
+    struct wisp_pairs pairs;   /* of these, to calibrate with */
+    double calibration_s;      /* spent on that since the run began */
+};
+
+/* Everything but what the caller has set (run.c). */
+wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
+void wisp_run_clear(struct wisp_run *r); /* also half made */
+/* r->m, all but its weights (run_model.c). */
+wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
+/* Says what will happen, before any big block is taken, and whether it fits (run_say.c). */
+wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
+/* r->sets.weights, from the data and the options, once there is a model (sample_weights.c). */
+wisp_status wisp_run_weights(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
+/* How many rows have each label (n_labels), each row counted by its weight. */
+void wisp_run_label_mass(double *mass, const struct wisp_run *r);
+/* WISP_ENUMERIC: 'what' went wrong, where, that what is on disk stays, and what to try. */
+wisp_status wisp_run_no_number(const struct wisp_run *r, const char *what, wisp_error *err);
+
+#endif

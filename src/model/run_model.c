@@ -1,0 +1,188 @@
+/* The model of a run, before it has weights: names, net, values of features, counts of labels, and
+ * the options that it keeps. */
+#include "base/bounds.h"
+#include "base/mem.h"
+#include "model/known.h"
+#include "model/run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Where the first byte is that is no UTF-8, or a control character; the length: there is none. */
+static size_t first_odd(const char *s, bool lines)
+{
+    size_t at = 0, left = strlen(s);
+    for (size_t step; left > 0; at += step, left -= step) {
+        step = wisp_utf8_bytes((const unsigned char *)s + at, left);
+        bool control = (unsigned char)s[at] < ' ' && !(lines && s[at] == '\n');
+        if (step == 0 || control || s[at] == 0x7f) break;
+    }
+    return at;
+}
+
+/* Options that shape the result, as lines "key=value": kept in the model, compared on resume. */
+static wisp_status options_text(char **out, const struct wisp_run *r, const wisp_config *cfg,
+                                wisp_error *err)
+{
+    static const enum wisp_opt aside[] = {
+        OPT_RESUME,     OPT_LOG,         OPT_JSON,
+        OPT_QUIET,      OPT_THREADS,     OPT_CONFIG,
+        OPT_CACHE,      OPT_DEVICE,      OPT_VALID,
+        OPT_LABELS,     OPT_VOCAB,       OPT_CHECKPOINT_STEPS,
+        OPT_KEEP_STATE, OPT_CARD_MEMORY, OPT_CHECKPOINT_MINUTES
+    };
+    size_t room = 100;
+    for (int i = 0; i < N_OPTS; i++)
+        room += strlen(wisp_option_row((size_t)i)->key) +
+                strlen(wisp_opt_text(cfg, (enum wisp_opt)i)) + 2;
+    char *p = *out = wisp_alloc(room, 1);
+    if (!p) return wisp_fail_mem(err, room, "options");
+    *p = 0;
+    for (int i = 0; i < N_OPTS; i++) {
+        const wisp_option *o = wisp_option_row((size_t)i);
+        bool skip = !strstr(o->commands, "train");
+        for (size_t k = 0; k < sizeof aside / sizeof *aside; k++)
+            skip |= aside[k] == (enum wisp_opt)i;
+        if (!skip) p += sprintf(p, "%s=%s\n", o->key, wisp_opt_text(cfg, (enum wisp_opt)i));
+    }
+    if (r->init.model)
+        sprintf(p, "init-checksum=%s\n", r->init.model->file.check); /* a path may be reused */
+    const char *note = wisp_opt_text(cfg, OPT_NOTE);
+    size_t bad = first_odd(note, false);
+    if (note[bad])
+        return wisp_fail(err, WISP_EINVAL,
+                         "--note: byte 0x%02x at %zu: expected one line of text in UTF-8",
+                         (unsigned char)note[bad], bad);
+    for (char *s = *out; *(s += first_odd(s, true)); s++) *s = '?'; /* a path need not be UTF-8 */
+    return WISP_OK;
+}
+
+/* Names from the data itself (text, or matched with the model's that training goes on from), from a
+ * file, or from that model.  n: ids in use. */
+static wisp_status take_names(struct wisp_names *out, const struct wisp_names *own,
+                              const struct wisp_names *init, const char *path, size_t n,
+                              const char *what, wisp_error *err)
+{
+    const struct wisp_names *from = own->n ? own : !*path && init && init->n ? init : NULL;
+    wisp_status st = WISP_OK;
+    if (from) st = wisp_names_init(out, from->text, from->bytes, true, err);
+    else if (*path) st = wisp_names_load(out, path, err);
+    bool of_init = from && from == init;
+    if (st == WISP_OK && out->n && out->n < n)
+        return wisp_fail_at(err, WISP_EINVAL,
+                            of_init ? "--init"
+                            : *path ? path
+                                    : "text",
+                            0, "has %zu names, the data has %zu %s%s", out->n, n, what,
+                            of_init ? "; give the names of all of them in a file" : "");
+    return st;
+}
+
+/* The training counts of labels, for metrics and priors: with those of the model to start from, as
+ * if all rows had been trained on at once.  Names may know labels no row has. */
+static wisp_status count_labels(struct wisp_run *r, size_t n_labels, wisp_error *err)
+{
+    struct wisp_model *m = r->m;
+    const struct wisp_data *d = r->sets.train;
+    m->counts = wisp_zalloc(n_labels, sizeof *m->counts);
+    if (!m->counts) return wisp_fail_mem(err, n_labels * sizeof *m->counts, "counts of labels");
+    memcpy(m->counts, d->label_rows, d->n_labels * sizeof *m->counts);
+    for (size_t l = 0; r->init.model && l < r->init.model->net.n_labels; l++)
+        m->counts[l] += r->init.model->label_rows[l];
+    m->label_rows = m->counts;
+    m->n_train = d->n_rows + (r->init.model ? r->init.model->n_train : 0);
+    return WISP_OK;
+}
+
+/* The values a row's features take: idf, or means and scales, of the training rows; features of the
+ * model to start from keep its own, which their weights were learnt on. */
+static wisp_status set_values(struct wisp_run *r, size_t n_features, wisp_error *err)
+{
+    struct wisp_model *m = r->m;
+    m->values = r->init.model ? r->init.model->values : r->plan.values;
+    m->idf = wisp_zalloc(n_features, sizeof *m->idf);
+    if (!m->idf) return wisp_fail_mem(err, n_features * sizeof *m->idf, "idf");
+    wisp_values_idf(m->idf, r->sets.train);
+    if (r->init.model) wisp_init_idf(r);
+    m->values.idf = m->idf;
+    if (m->values.mode != WISP_VALUES_STANDARD) return WISP_OK;
+    float *mean = m->columns = wisp_zalloc(2 * n_features, sizeof *mean),
+          *scale = mean + n_features;
+    if (!mean) return wisp_fail_mem(err, 2 * n_features * sizeof *mean, "means of columns");
+    wisp_status st = wisp_values_columns(mean, scale, r->sets.train, err);
+    if (st != WISP_OK) return st;
+    if (r->init.model) wisp_init_columns(r);
+    m->values.mean = mean, m->values.scale = scale;
+    for (size_t f = 0; f < n_features; f++)
+        if (scale[f] > 0) return WISP_OK;
+    return wisp_fail(err, WISP_EINVAL,
+                     "--values standard: every column of the training rows has a single value; "
+                     "take --values raw or unit");
+}
+
+/* Names, and how text is cut: of the data, or of the model to go on from. */
+static wisp_status set_names(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
+    const struct wisp_data *d = r->sets.train;
+    const struct wisp_model *init = r->init.model;
+    struct wisp_model *m = r->m;
+    bool words = d->vocab.n && d->format && d->format->words;
+    m->text = words || (init && init->text);
+    m->how = words || !init ? d->text : init->how;
+    m->named = init ? init->named : d->named;
+    const struct wisp_names *stop = words || !init ? &d->stop : &init->stop;
+    wisp_status st;
+    if ((st = take_names(&m->labels, &d->labels, init ? &init->labels : NULL,
+                         wisp_opt_text(cfg, OPT_LABELS), d->n_labels, "labels", err)) != WISP_OK ||
+        (st = take_names(&m->vocab, &d->vocab, init ? &init->vocab : NULL,
+                         wisp_opt_text(cfg, OPT_VOCAB), d->n_features, "features", err)) !=
+            WISP_OK ||
+        (st = wisp_names_copy(&m->stop, stop, err)) != WISP_OK)
+        return st;
+    return init ? wisp_init_names(r, wisp_opt_text(cfg, OPT_INIT), err) : WISP_OK;
+}
+
+/* The net, for training: as many features and labels as the data, the names and the model to go on
+ * from know. */
+static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
+    const struct wisp_data *d = r->sets.train;
+    const struct wisp_model *init = r->init.model;
+    struct wisp_model *m = r->m;
+    size_t n_features = wisp_most(d->n_features, m->vocab.n),
+           n_labels = wisp_most(d->n_labels, m->labels.n);
+    if (init) n_features = wisp_most(n_features, init->net.n_features);
+    if (init) n_labels = wisp_most(n_labels, init->net.n_labels);
+    struct wisp_run_known known;
+    wisp_run_known_init(&known, r, wisp_opt_on(cfg, OPT_RESUME));
+    struct wisp_layer_sizes sizes = { .batch = r->plan.batch,
+                                      .active = n_labels,
+                                      .training = true,
+                                      .precision = r->plan.precision,
+                                      .half = r->plan.half,
+                                      .known = &known.known };
+    wisp_status st = wisp_samplers_room(&sizes, r, n_labels, err);
+    if (st == WISP_OK)
+        st = wisp_net_plan_text(&m->net, r->plan.net.text, r->plan.net.where, n_features, n_labels,
+                                &sizes, err);
+    wisp_run_known_clear(&known);
+    return st == WISP_OK && init ? wisp_init_fit(r, cfg, err) : st;
+}
+
+wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
+    struct wisp_model *m = r->m = wisp_zalloc(1, sizeof *m);
+    if (!m) return wisp_fail_mem(err, sizeof *m, "a model");
+    m->loss = r->plan.loss;
+    m->format = r->sets.train->format;
+    m->index_base = r->sets.train->index_base;
+    if (!(m->spec = wisp_strdup(r->plan.net.line)))
+        return wisp_fail_mem(err, strlen(r->plan.net.line), "a model");
+    wisp_status st;
+    if ((st = options_text(&m->options, r, cfg, err)) != WISP_OK ||
+        (st = set_names(r, cfg, err)) != WISP_OK || (st = plan_net(r, cfg, err)) != WISP_OK ||
+        (st = set_values(r, m->net.n_features, err)) != WISP_OK)
+        return st;
+    r->plan.slots = wisp_plan_slots(&r->plan, wisp_net_n_params(&m->net));
+    return count_labels(r, m->net.n_labels, err);
+}

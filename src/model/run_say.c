@@ -1,0 +1,85 @@
+/* What a run says before it begins: the plan, before any big block is taken, so that a person sees
+ * what will happen and whether it fits. */
+#include "base/bounds.h"
+#include "base/mem.h"
+#include "layer/product.h"
+#include "model/run.h"
+
+/* What the features of a text are. */
+static void say_text(const struct wisp_run *r)
+{
+    const struct wisp_text_how *how = &r->m->how;
+    char chars[16];
+    wisp_chars_print(chars, how);
+    wisp_say(r->ctx, "text      tokens: %s%s%s%s%s", wisp_tokens_name(how->tokens),
+             how->pairs ? ", their pairs" : "", how->chars_max ? ", their pieces of " : "",
+             how->chars_max ? chars : "", how->chars_max ? " characters" : "");
+}
+
+static void say_data(const struct wisp_run *r)
+{
+    const struct wisp_sets *sets = &r->sets;
+    const struct wisp_data *d = sets->train;
+    const struct wisp_net *net = &r->m->net;
+    wisp_say(r->ctx, "rows      %zu training%s, %zu validation%s", r->feed.order.n_rows,
+             sets->weights ? " (weighted)" : "", sets->valid->n_rows,
+             sets->held_out && sets->held_out->n_rows ? " (held out)" : "");
+    const char *why = r->init.model ? "as the model to go on from" : r->plan.values_why;
+    wisp_say(r->ctx,
+             "data      %zu features, %zu labels; %.1f features and %.2f labels a row; values "
+             "%s%s%s%s",
+             net->n_features, net->n_labels, (double)d->nnz / (double)d->n_rows,
+             (double)d->n_lab / (double)d->n_rows, wisp_values_name(r->m->values.mode),
+             *why ? " (" : "", why, *why ? ")" : "");
+    if (r->m->text) say_text(r);
+}
+
+static void say_training(const struct wisp_run *r, bool hidden)
+{
+    const struct wisp_plan *p = &r->plan;
+    const struct wisp_net *net = &r->m->net;
+    wisp_say(r->ctx, "net       %s, output %zu; %s loss; %.2f million parameters", r->m->spec,
+             net->n_labels, p->loss->name, (double)wisp_net_n_params(net) / 1e6);
+    wisp_say(
+        r->ctx,
+        "training  %d epochs, batch %zu, %s lr %g%s, input dropout %g, sampling %s%s%s, seed %llu",
+        p->epochs, p->batch, p->optimizer->name, p->lr,
+        p->slots & WISP_SLOT_HALF ? ", moments in bf16" : "", p->input_dropout, p->sampling.names,
+        hidden ? ", hidden " : "", hidden ? p->hidden.names : "", (unsigned long long)p->seed);
+}
+
+wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
+    const struct wisp_plan *p = &r->plan;
+    struct wisp_net *net = &r->m->net;
+    const int threads = wisp_pool_threads(r->ctx->pool);
+    wisp_status st = wisp_work_plan(net, threads, err);
+    if (st != WISP_OK) return st;
+    size_t weights = wisp_net_param_floats(net) * 4, wires = wisp_net_wire_ids(net) * 4,
+           state = wisp_net_state_floats(net, p->slots) * 4;
+    size_t work = net->work.bytes + net->work.kept;
+    size_t hidden, index = wisp_samplers_bytes(&hidden, r);
+    size_t need = weights * (p->average > 0 ? 2 : 1) + wires + state + work + index;
+    size_t have = wisp_mem_available();
+    say_data(r);
+    say_training(r, hidden > 0);
+    if (r->init.model) wisp_init_say(r, wisp_opt_text(cfg, OPT_INIT));
+    wisp_say(r->ctx,
+             "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f, sampling %.2f), "
+             "%.1f GiB free",
+             wisp_gib(need), wisp_gib(weights + wires), wisp_gib(state), wisp_gib(work),
+             wisp_gib(index), wisp_gib(have));
+    if (!p->cuda)
+        wisp_say(r->ctx,
+                 "step      %.1f MiB of values, gradients and scratch; %.1f are needed at once",
+                 (double)net->work.bytes / (1 << 20), (double)net->work.bound / (1 << 20));
+    wisp_say(r->ctx, "machine   %s%d threads, %s kernels, products in %s",
+             p->cuda ? "a card (cuda) and " : "cpu, ", threads, r->ctx->k->name,
+             p->precision->name);
+    if (have && need > have)
+        return wisp_fail(err, WISP_ENOMEM,
+                         "%.1f GiB needed, %.1f GiB free: take a smaller --hidden or --batch, "
+                         "--moments bf16, or --optimizer adagrad",
+                         wisp_gib(need), wisp_gib(have));
+    return WISP_OK;
+}
