@@ -1,8 +1,8 @@
-/* What test_data.c and test_cache.c share: a folder, two contexts, random text, comparing sets. */
+/* What tests of files of rows and of networks share: a folder, two contexts, random text, comparing sets. */
 #ifndef WISP_TESTS_DATA_RIG_H
 #define WISP_TESTS_DATA_RIG_H
 
-#include "test.h"
+#include "folder_rig.h"
 
 #include "base/mem.h"
 #include "data/cache.h"
@@ -28,7 +28,6 @@
 #define SANITIZED 0
 #endif
 
-static char folder[] = "/tmp/wisp-test-data-XXXXXX";
 static struct wisp_context one, four;
 static int n_said;
 static char said[1000];
@@ -38,31 +37,6 @@ static void say(void *arg, const char *line)
     (void)arg;
     n_said++;
     snprintf(said, sizeof said, "%s", line);
-}
-
-static inline const char *in_folder(const char *name)
-{
-    static char path[64][300];
-    static unsigned turn; /* a result lives for the next 63 calls */
-    char *p = path[turn++ % 64];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
-
-static inline void save(const char *path, const void *bytes, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    if (!f || fwrite(bytes, 1, n, f) != n) abort();
-    fclose(f);
-}
-
-static inline size_t slurp(const char *path, char *to, size_t room)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f) return 0;
-    size_t n = fread(to, 1, room, f);
-    fclose(f);
-    return n;
 }
 
 static inline size_t pack(int kind, char *to, size_t room, const char *text, size_t n)
@@ -163,10 +137,7 @@ static inline int rig_close(long live)
     TEST("nothing leaked");
     CHECK(wisp_mem_live == live, "%ld blocks", wisp_mem_live - live);
     wisp_pool_free(four.pool);
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    if (system(command) != 0) return 1;
-    return test_end();
+    return folder_end();
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* Errors and their places; files written whole or not at all, links and odd targets, temporaries of
  * the dead and the living; how many threads the machine is good for. */
-#include "test.h"
+#include "folder_rig.h"
 #include "error_rig.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -14,34 +14,6 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static char folder[] = "/tmp/wisp-test-base-XXXXXX";
-
-static const char *in(const char *name)
-{
-    static char path[16][200];
-    static unsigned turn;
-    char *p = path[turn++ % 16];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
-
-static void save(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    if (!f || fputs(text, f) < 0 || fclose(f) != 0) abort();
-}
-
-static bool holds(const char *path, const char *text)
-{
-    char got[100] = "";
-    FILE *f = fopen(path, "r");
-    if (!f) return false;
-    size_t n = fread(got, 1, sizeof got - 1, f);
-    got[n] = 0;
-    fclose(f);
-    return strcmp(got, text) == 0;
-}
 
 static wisp_status put(const char *path, const char *text, wisp_error *err)
 {
@@ -116,34 +88,37 @@ static void test_targets(void)
 {
     wisp_error err = { 0 };
     TEST("file: a new one, and one that is there");
-    CHECK(put(in("a"), "1", &err) == WISP_OK && holds(in("a"), "1"), "%s", err.text);
-    CHECK(put(in("a"), "2", &err) == WISP_OK && holds(in("a"), "2"), "%s", err.text);
+    CHECK(put(in_folder("a"), "1", &err) == WISP_OK && holds(in_folder("a"), "1"), "%s", err.text);
+    CHECK(put(in_folder("a"), "2", &err) == WISP_OK && holds(in_folder("a"), "2"), "%s", err.text);
 
     TEST("file: a link stays, its target is replaced");
     struct stat at;
-    mkdir(in("far"), 0777);
-    save(in("far/b"), "old");
-    CHECK(symlink("far/b", in("link")) == 0 && symlink("link", in("link2")) == 0, "links");
-    CHECK(put(in("link2"), "new", &err) == WISP_OK, "%s", err.text);
-    CHECK(holds(in("far/b"), "new"), "the target");
-    CHECK(lstat(in("link2"), &at) == 0 && S_ISLNK(at.st_mode), "the link is gone");
-    CHECK(lstat(in("link"), &at) == 0 && S_ISLNK(at.st_mode), "the second link is gone");
-    CHECK(symlink("nowhere", in("dangling")) == 0, "link");
-    CHECK(put(in("dangling"), "x", &err) == WISP_EIO && strstr(err.text, "leads nowhere"), "%s",
-          err.text);
+    mkdir(in_folder("far"), 0777);
+    save_text("far/b", "old");
+    CHECK(symlink("far/b", in_folder("link")) == 0 && symlink("link", in_folder("link2")) == 0,
+          "links");
+    CHECK(put(in_folder("link2"), "new", &err) == WISP_OK, "%s", err.text);
+    CHECK(holds(in_folder("far/b"), "new"), "the target");
+    CHECK(lstat(in_folder("link2"), &at) == 0 && S_ISLNK(at.st_mode), "the link is gone");
+    CHECK(lstat(in_folder("link"), &at) == 0 && S_ISLNK(at.st_mode), "the second link is gone");
+    CHECK(symlink("nowhere", in_folder("dangling")) == 0, "link");
+    CHECK(put(in_folder("dangling"), "x", &err) == WISP_EIO && strstr(err.text, "leads nowhere"),
+          "%s", err.text);
 
     TEST("file: a pipe, a device, a folder are refused and left alone");
-    CHECK(mkfifo(in("pipe"), 0666) == 0, "mkfifo");
-    CHECK(symlink("pipe", in("to-pipe")) == 0, "link");
-    const char *odd[] = { in("pipe"), in("to-pipe"), in("far"), in("device") };
+    CHECK(mkfifo(in_folder("pipe"), 0666) == 0, "mkfifo");
+    CHECK(symlink("pipe", in_folder("to-pipe")) == 0, "link");
+    const char *odd[] = { in_folder("pipe"), in_folder("to-pipe"), in_folder("far"),
+                          in_folder("device") };
     /* of our own, never /dev/null: code that fails this test replaces it for the whole machine */
-    int n = mknod(in("device"), S_IFCHR | 0666, makedev(1, 3)) == 0 ? 4 : 3;
+    int n = mknod(in_folder("device"), S_IFCHR | 0666, makedev(1, 3)) == 0 ? 4 : 3;
     for (int i = 0; i < n; i++) {
         CHECK(put(odd[i], "x", &err) == WISP_EIO && strstr(err.text, "a plain file or a new one"),
               "%s: %s", odd[i], err.text);
         CHECK(stat(odd[i], &at) == 0 && !S_ISREG(at.st_mode), "%s was replaced", odd[i]);
     }
-    CHECK(put(in("none/x"), "x", &err) == WISP_EIO && strstr(err.text, "none/x"), "%s", err.text);
+    CHECK(put(in_folder("none/x"), "x", &err) == WISP_EIO && strstr(err.text, "none/x"), "%s",
+          err.text);
 }
 
 static void test_temporaries(void)
@@ -153,22 +128,26 @@ static void test_temporaries(void)
     TEST("file: temporaries of the dead are swept, those in use are not");
     int living = (int)getpid(); /* a number says nothing: processes of another container have it */
     snprintf(name, sizeof name, "t.tmp%d-12345", living);
-    save(in(name), "left");
-    save(in("t.tmp1-1"), "left");
-    save(in("t.tmp1-1.kept"), "not ours");
-    save(in("tt.tmp1-1"), "of another file");
+    save_text(name, "left");
+    save_text("t.tmp1-1", "left");
+    save_text("t.tmp1-1.kept", "not ours");
+    save_text("tt.tmp1-1", "of another file");
     struct wisp_out *first, *second;
-    CHECK(wisp_out_create(&first, in("t"), &err) == WISP_OK, "%s", err.text);
+    CHECK(wisp_out_create(&first, in_folder("t"), &err) == WISP_OK, "%s", err.text);
     wisp_out_write(first, "first", 5, NULL);
-    CHECK(access(in(name), F_OK) != 0, "%s was left", name);
-    CHECK(access(in("t.tmp1-1"), F_OK) != 0, "t.tmp1-1 was left");
-    CHECK(wisp_out_create(&second, in("t"), &err) == WISP_OK, "%s", err.text); /* sweeps */
+    CHECK(access(in_folder(name), F_OK) != 0, "%s was left", name);
+    CHECK(access(in_folder("t.tmp1-1"), F_OK) != 0, "t.tmp1-1 was left");
+    CHECK(wisp_out_create(&second, in_folder("t"), &err) == WISP_OK, "%s", err.text); /* sweeps */
     wisp_out_write(second, "second", 6, NULL);
-    wisp_out_sweep(in("t"));
-    CHECK(wisp_out_commit(first, &err) == WISP_OK && holds(in("t"), "first"), "%s", err.text);
-    wisp_out_sweep(in("t"));
-    CHECK(wisp_out_commit(second, &err) == WISP_OK && holds(in("t"), "second"), "%s", err.text);
-    CHECK(access(in("t.tmp1-1.kept"), F_OK) == 0 && access(in("tt.tmp1-1"), F_OK) == 0, "others'");
+    wisp_out_sweep(in_folder("t"));
+    CHECK(wisp_out_commit(first, &err) == WISP_OK && holds(in_folder("t"), "first"), "%s",
+          err.text);
+    wisp_out_sweep(in_folder("t"));
+    CHECK(wisp_out_commit(second, &err) == WISP_OK && holds(in_folder("t"), "second"), "%s",
+          err.text);
+    CHECK(access(in_folder("t.tmp1-1.kept"), F_OK) == 0 &&
+              access(in_folder("tt.tmp1-1"), F_OK) == 0,
+          "others'");
 
     TEST("file: another process's temporary in use is left alone; a name that is taken, too");
     int ready[2], go[2];
@@ -177,22 +156,23 @@ static void test_temporaries(void)
     pid_t child = fork();
     if (child == 0) {
         struct wisp_out *o;
-        if (wisp_out_create(&o, in("u"), NULL) != WISP_OK) _exit(1);
+        if (wisp_out_create(&o, in_folder("u"), NULL) != WISP_OK) _exit(1);
         wisp_out_write(o, "child", 5, NULL);
         if (write(ready[1], "x", 1) != 1 || read(go[0], &c, 1) != 1) _exit(2);
         _exit(wisp_out_commit(o, NULL) == WISP_OK ? 0 : 3);
     }
     CHECK(read(ready[0], &c, 1) == 1, "the child");
-    CHECK(put(in("u"), "parent", &err) == WISP_OK && holds(in("u"), "parent"), "%s", err.text);
+    CHECK(put(in_folder("u"), "parent", &err) == WISP_OK && holds(in_folder("u"), "parent"), "%s",
+          err.text);
     CHECK(write(go[1], "x", 1) == 1, "the child");
     int status = -1;
     waitpid(child, &status, 0);
-    CHECK(status == 0 && holds(in("u"), "child"), "the child ended with %d", status);
+    CHECK(status == 0 && holds(in_folder("u"), "child"), "the child ended with %d", status);
     for (int i = 0; i < 40; i++) { /* folders cannot be swept: the next numbers are taken */
         snprintf(name, sizeof name, "v.tmp%d-%d", (int)getpid(), i);
-        mkdir(in(name), 0777);
+        mkdir(in_folder(name), 0777);
     }
-    CHECK(put(in("v"), "v", &err) == WISP_OK && holds(in("v"), "v"), "%s", err.text);
+    CHECK(put(in_folder("v"), "v", &err) == WISP_OK && holds(in_folder("v"), "v"), "%s", err.text);
 }
 
 static void test_memory(void)
@@ -202,11 +182,11 @@ static void test_memory(void)
     for (long n = 0;; n++) {
         wisp_error err = { 0 };
         wisp_mem_budget = n;
-        wisp_status st = put(in("m"), "m", &err);
+        wisp_status st = put(in_folder("m"), "m", &err);
         wisp_mem_budget = -1;
         CHECK(wisp_mem_live == live, "after %ld", n);
         if (st == WISP_OK) break;
-        CHECK(st == WISP_ENOMEM && access(in("m"), F_OK) != 0, "after %ld: %s", n, err.text);
+        CHECK(st == WISP_ENOMEM && access(in_folder("m"), F_OK) != 0, "after %ld: %s", n, err.text);
     }
 }
 
@@ -228,11 +208,11 @@ static void test_quota(void)
                  { "9e99 1\n", INT_MAX } };
     TEST("pool: a quota of processor time");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        save(in("cpu.max"), rows[i].text);
-        int got = wisp_cpu_quota(in("cpu.max"));
+        save_text("cpu.max", rows[i].text);
+        int got = wisp_cpu_quota(in_folder("cpu.max"));
         CHECK(got == rows[i].want, "'%s': %d", rows[i].text, got);
     }
-    CHECK(wisp_cpu_quota(in("absent")) == INT_MAX, "no file");
+    CHECK(wisp_cpu_quota(in_folder("absent")) == INT_MAX, "no file");
 }
 
 static void test_out_of_memory(void)
@@ -270,17 +250,18 @@ static void test_places(void)
     struct wisp_map m;
     size_t copied = wisp_map_copy_max;
     TEST("map: a failure takes no place, nor does what was closed");
-    save(in("mapped"), "text");
+    save_text("mapped", "text");
     wisp_map_copy_max = 0;
     for (int i = 0; i < 300; i++) {
         wisp_mem_budget = 0;
-        CHECK(wisp_map_open(&m, in("mapped"), &err) == WISP_ENOMEM, "%s", err.text);
+        CHECK(wisp_map_open(&m, in_folder("mapped"), &err) == WISP_ENOMEM, "%s", err.text);
         wisp_mem_budget = -1;
-        CHECK(wisp_map_open(&m, in("mapped"), &err) == WISP_OK && m.slot, "%d: %s", i, err.text);
+        CHECK(wisp_map_open(&m, in_folder("mapped"), &err) == WISP_OK && m.slot, "%d: %s", i,
+              err.text);
         wisp_map_close(&m);
     }
     wisp_map_copy_max = copied;
-    unlink(in("mapped"));
+    unlink(in_folder("mapped"));
 }
 
 int main(void)
@@ -293,8 +274,5 @@ int main(void)
     test_quota();
     test_out_of_memory();
     test_places();
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    if (system(command) != 0) return 1;
-    return test_end();
+    return folder_end();
 }

@@ -1,6 +1,6 @@
 /* Files that others may have put there, cut or change: nothing is followed, believed, waited for or
  * read wrongly.  And modes: nothing that wisp makes is open to more than what it was made from. */
-#include "test.h"
+#include "folder_rig.h"
 #include "base/file.h"
 #include "base/mem.h"
 
@@ -18,33 +18,6 @@
 #include <unistd.h>
 
 enum { STRANGER = 65534, BIG = 1 << 20 };
-static char folder[] = "/tmp/wisp-test-files-XXXXXX";
-
-static const char *in(const char *name)
-{
-    static char path[16][200];
-    static unsigned turn;
-    char *p = path[turn++ % 16];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
-
-static void save(const char *path, const void *p, size_t n)
-{
-    FILE *f = fopen(path, "w");
-    if (!f || fwrite(p, 1, n, f) != n || fclose(f) != 0) abort();
-}
-
-static bool holds(const char *path, const char *text)
-{
-    char got[100] = "";
-    FILE *f = fopen(path, "r");
-    if (!f) return false;
-    size_t n = fread(got, 1, sizeof got - 1, f);
-    got[n] = 0;
-    fclose(f);
-    return strcmp(got, text) == 0;
-}
 
 static mode_t mode_of(const char *path)
 {
@@ -81,21 +54,22 @@ static void test_odd(void)
     TEST("files: pipes, sockets, devices and folders are refused at once");
     struct sockaddr_un at = { .sun_family = AF_UNIX };
     int s = socket(AF_UNIX, SOCK_STREAM, 0);
-    snprintf(at.sun_path, sizeof at.sun_path, "%s", in("socket"));
-    CHECK(mkfifo(in("pipe"), 0666) == 0, "mkfifo");
+    snprintf(at.sun_path, sizeof at.sun_path, "%s", in_folder("socket"));
+    CHECK(mkfifo(in_folder("pipe"), 0666) == 0, "mkfifo");
     CHECK(bind(s, (struct sockaddr *)&at, sizeof at) == 0, "bind");
-    CHECK(symlink("pipe", in("to-pipe")) == 0, "link");
+    CHECK(symlink("pipe", in_folder("to-pipe")) == 0, "link");
     for (int own = 0; own < 2; own++) {
-        check_refused(in("pipe"), own, "expected a plain file, found a pipe");
-        check_refused(in("socket"), own, "expected a plain file, found a socket");
+        check_refused(in_folder("pipe"), own, "expected a plain file, found a pipe");
+        check_refused(in_folder("socket"), own, "expected a plain file, found a socket");
         check_refused("/dev/null", own, "expected a plain file, found a device");
         check_refused(folder, own, "expected a plain file, found a folder");
-        check_refused(in("nothing"), own, "cannot be opened");
+        check_refused(in_folder("nothing"), own, "cannot be opened");
     }
-    check_refused(in("to-pipe"), false, "found a pipe");
-    CHECK(wisp_file_is_pipe(in("pipe")) && wisp_file_is_pipe(in("to-pipe")), "a pipe");
-    CHECK(wisp_file_is_pipe(in("socket")), "a socket");
-    CHECK(!wisp_file_is_pipe(folder) && !wisp_file_is_pipe(in("nothing")), "no pipe");
+    check_refused(in_folder("to-pipe"), false, "found a pipe");
+    CHECK(wisp_file_is_pipe(in_folder("pipe")) && wisp_file_is_pipe(in_folder("to-pipe")),
+          "a pipe");
+    CHECK(wisp_file_is_pipe(in_folder("socket")), "a socket");
+    CHECK(!wisp_file_is_pipe(folder) && !wisp_file_is_pipe(in_folder("nothing")), "no pipe");
     close(s);
 }
 
@@ -104,34 +78,40 @@ static void test_links(void)
     wisp_error err = { 0 };
     struct stat st;
     struct wisp_map m;
-    save(in("victim"), "old", 3);
-    CHECK(symlink("victim", in("l")) == 0, "link");
+    save(in_folder("victim"), "old", 3);
+    CHECK(symlink("victim", in_folder("l")) == 0, "link");
 
     TEST("files: a link is not read in the place of a file of wisp's own");
-    check_refused(in("l"), true, "expected a plain file, found a link");
-    CHECK(wisp_map_open(&m, in("l"), &err) == WISP_OK && m.bytes == 3, "as named: %s", err.text);
+    check_refused(in_folder("l"), true, "expected a plain file, found a link");
+    CHECK(wisp_map_open(&m, in_folder("l"), &err) == WISP_OK && m.bytes == 3, "as named: %s",
+          err.text);
     wisp_map_close(&m);
 
     TEST("files: nor written through: it is replaced, and so is one that leads nowhere");
-    CHECK(put(in("l"), true, NULL, &err) == WISP_OK && holds(in("victim"), "old"), "%s", err.text);
-    CHECK(lstat(in("l"), &st) == 0 && S_ISREG(st.st_mode) && holds(in("l"), "new"), "replaced");
-    CHECK(symlink("nowhere", in("n")) == 0, "link");
-    CHECK(put(in("n"), true, NULL, &err) == WISP_OK && holds(in("n"), "new"), "%s", err.text);
-    CHECK(access(in("nowhere"), F_OK) != 0, "its target was made");
+    CHECK(put(in_folder("l"), true, NULL, &err) == WISP_OK && holds(in_folder("victim"), "old"),
+          "%s", err.text);
+    CHECK(lstat(in_folder("l"), &st) == 0 && S_ISREG(st.st_mode) && holds(in_folder("l"), "new"),
+          "replaced");
+    CHECK(symlink("nowhere", in_folder("n")) == 0, "link");
+    CHECK(put(in_folder("n"), true, NULL, &err) == WISP_OK && holds(in_folder("n"), "new"), "%s",
+          err.text);
+    CHECK(access(in_folder("nowhere"), F_OK) != 0, "its target was made");
 
     TEST("files: a link that another user made is not followed, though named");
     if (geteuid() != 0) {
         SKIP("only root can make one");
         return;
     }
-    CHECK(symlink("victim", in("theirs")) == 0 && lchown(in("theirs"), STRANGER, STRANGER) == 0,
+    CHECK(symlink("victim", in_folder("theirs")) == 0 &&
+              lchown(in_folder("theirs"), STRANGER, STRANGER) == 0,
           "link");
-    CHECK(put(in("theirs"), false, NULL, &err) == WISP_EIO && strstr(err.text, "another user"),
+    CHECK(put(in_folder("theirs"), false, NULL, &err) == WISP_EIO &&
+              strstr(err.text, "another user"),
           "%s", err.text);
-    CHECK(symlink("theirs", in("ours")) == 0, "link");
-    CHECK(put(in("ours"), false, NULL, &err) == WISP_EIO && strstr(err.text, "another user"),
+    CHECK(symlink("theirs", in_folder("ours")) == 0, "link");
+    CHECK(put(in_folder("ours"), false, NULL, &err) == WISP_EIO && strstr(err.text, "another user"),
           "behind one of ours: %s", err.text);
-    CHECK(holds(in("victim"), "old"), "the victim");
+    CHECK(holds(in_folder("victim"), "old"), "the victim");
 }
 
 static void test_owners(void)
@@ -139,27 +119,28 @@ static void test_owners(void)
     wisp_error err = { 0 };
     struct wisp_map m;
     TEST("files: what others own or may write is not believed");
-    save(in("source"), "s", 1);
-    save(in("made"), "m", 1);
-    chmod(in("source"), 0644);
-    chmod(in("made"), 0664);
-    CHECK(wisp_map_open_own(&m, in("made"), in("source"), true, &err) == WISP_EIO &&
+    save(in_folder("source"), "s", 1);
+    save(in_folder("made"), "m", 1);
+    chmod(in_folder("source"), 0644);
+    chmod(in_folder("made"), 0664);
+    CHECK(wisp_map_open_own(&m, in_folder("made"), in_folder("source"), true, &err) == WISP_EIO &&
               strstr(err.text, "others may write it"),
           "%s", err.text);
-    chmod(in("source"), 0664); /* who may write the made one may write the source */
-    CHECK(wisp_map_open_own(&m, in("made"), in("source"), true, &err) == WISP_OK, "%s", err.text);
+    chmod(in_folder("source"), 0664); /* who may write the made one may write the source */
+    CHECK(wisp_map_open_own(&m, in_folder("made"), in_folder("source"), true, &err) == WISP_OK,
+          "%s", err.text);
     wisp_map_close(&m);
-    chmod(in("made"), 0644);
+    chmod(in_folder("made"), 0644);
     if (geteuid() != 0) {
         SKIP("only root can give files away");
         return;
     }
-    CHECK(chown(in("made"), STRANGER, STRANGER) == 0, "chown");
-    CHECK(wisp_map_open_own(&m, in("made"), in("source"), true, &err) == WISP_EIO &&
+    CHECK(chown(in_folder("made"), STRANGER, STRANGER) == 0, "chown");
+    CHECK(wisp_map_open_own(&m, in_folder("made"), in_folder("source"), true, &err) == WISP_EIO &&
               strstr(err.text, "belongs to another user"),
           "%s", err.text);
-    CHECK(chown(in("source"), STRANGER, STRANGER) == 0, "chown");
-    CHECK(wisp_map_open_own(&m, in("made"), in("source"), true, &err) == WISP_OK,
+    CHECK(chown(in_folder("source"), STRANGER, STRANGER) == 0, "chown");
+    CHECK(wisp_map_open_own(&m, in_folder("made"), in_folder("source"), true, &err) == WISP_OK,
           "the owner of the source: %s", err.text);
     wisp_map_close(&m);
 }
@@ -171,17 +152,20 @@ static void test_modes(void)
     TEST("files: a new file has the mode of its source, a replaced one keeps its own");
     static const mode_t modes[] = { 0600, 0640, 0644, 0666, 0755, 0400 };
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        save(in("from"), "s", 1);
-        chmod(in("from"), modes[i]);
-        unlink(in("like"));
-        CHECK(put(in("like"), true, in("from"), &err) == WISP_OK, "%s", err.text);
-        CHECK(mode_of(in("like")) == (modes[i] & 0666), "%o of %o", mode_of(in("like")), modes[i]);
-        CHECK(put(in("from"), false, NULL, &err) == WISP_OK, "%s", err.text);
-        CHECK(mode_of(in("from")) == modes[i], "%o, was %o", mode_of(in("from")), modes[i]);
-        unlink(in("from"));
+        save(in_folder("from"), "s", 1);
+        chmod(in_folder("from"), modes[i]);
+        unlink(in_folder("like"));
+        CHECK(put(in_folder("like"), true, in_folder("from"), &err) == WISP_OK, "%s", err.text);
+        CHECK(mode_of(in_folder("like")) == (modes[i] & 0666), "%o of %o",
+              mode_of(in_folder("like")), modes[i]);
+        CHECK(put(in_folder("from"), false, NULL, &err) == WISP_OK, "%s", err.text);
+        CHECK(mode_of(in_folder("from")) == modes[i], "%o, was %o", mode_of(in_folder("from")),
+              modes[i]);
+        unlink(in_folder("from"));
     }
-    CHECK(put(in("fresh"), false, NULL, &err) == WISP_OK && mode_of(in("fresh")) == 0644, "%o",
-          mode_of(in("fresh")));
+    CHECK(put(in_folder("fresh"), false, NULL, &err) == WISP_OK &&
+              mode_of(in_folder("fresh")) == 0644,
+          "%o", mode_of(in_folder("fresh")));
     umask(mask);
 }
 
@@ -203,7 +187,8 @@ static void test_no_wait(void)
     wisp_error err = { 0 };
     waits = 0;
     busy = 3;
-    CHECK(put(in("w"), false, NULL, &err) == WISP_OK && holds(in("w"), "new"), "%s", err.text);
+    CHECK(put(in_folder("w"), false, NULL, &err) == WISP_OK && holds(in_folder("w"), "new"), "%s",
+          err.text);
     CHECK(waits == 0 && busy < 0, "%d locks were waited for, %d left", waits, busy);
     char command[100];
     snprintf(command, sizeof command, "test -z \"$(ls %s | grep tmp)\"", folder);
@@ -235,7 +220,7 @@ static void test_maps(void)
 {
     wisp_error err = { 0 };
     struct wisp_map m, n;
-    const char *path = in("big");
+    const char *path = in_folder("big");
     memset(bytes, 1, sizeof bytes);
     save(path, bytes, sizeof bytes);
 
@@ -258,8 +243,8 @@ static void test_maps(void)
 
     TEST("maps: replaced by renaming: the old bytes stay");
     CHECK(wisp_map_open(&m, path, &err) == WISP_OK, "%s", err.text);
-    save(in("other"), "x", 1);
-    CHECK(rename(in("other"), path) == 0 && sum(&m) == BIG, "renamed");
+    save(in_folder("other"), "x", 1);
+    CHECK(rename(in_folder("other"), path) == 0 && sum(&m) == BIG, "renamed");
     CHECK(wisp_map_end(&m, WISP_OK, &err) == WISP_OK, "%s", err.text);
 
     TEST("maps: a file that is cut reads as zeros, and is told");
@@ -329,7 +314,7 @@ static void test_signal(void)
         fflush(stdout);
         pid_t child = fork();
         if (child == 0) {
-            const char *path = in("host");
+            const char *path = in_folder("host");
             struct wisp_map m;
             signal(SIGBUS, with ? host : SIG_DFL);
             save(path, bytes, sizeof bytes);
@@ -360,8 +345,5 @@ int main(void)
     test_maps();
     TEST("files: no memory is lost");
     CHECK(wisp_mem_live == live, "%ld blocks", (long)wisp_mem_live - live);
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    CHECK(system(command) == 0, "cleaning up");
-    return test_end();
+    return folder_end();
 }

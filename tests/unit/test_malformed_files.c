@@ -2,7 +2,7 @@
  * rows of xc and libsvm text, which test_malformed.c has.  One table: the reader, the bytes, and
  * either a part of the message or a summary of what came out.  Messages begin with the file's name
  * and, for text, the line. */
-#include "test.h"
+#include "folder_rig.h"
 #include "error_rig.h"
 
 #include "base/idx.h"
@@ -19,26 +19,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-static char folder[] = "/tmp/wisp-test-malformed-XXXXXX";
 static char done[200]; /* what a reader made of a file */
-
-static const char *in(const char *name)
-{
-    static char path[8][200];
-    static unsigned turn;
-    char *p = path[turn++ % 8];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
-
-static const char *save(const char *name, const void *p, size_t n)
-{
-    const char *path = in(name);
-    FILE *f = fopen(path, "wb");
-    if (!f || fwrite(p, 1, n, f) != n) abort();
-    fclose(f);
-    return path;
-}
 
 /* ---- readers ---- */
 
@@ -58,17 +39,17 @@ static wisp_status read_rows(const char *format, const char *path, wisp_error *e
 
 static wisp_status read_fasttext(const uint8_t *p, size_t n, wisp_error *err)
 {
-    return read_rows("fasttext", save("f", p, n), err);
+    return read_rows("fasttext", save_in("f", p, n), err);
 }
 
 static wisp_status read_npz(const uint8_t *p, size_t n, wisp_error *err)
 {
-    return read_rows("npz", save("f.npz", p, n), err);
+    return read_rows("npz", save_in("f.npz", p, n), err);
 }
 
 static wisp_status read_idx(const uint8_t *p, size_t n, wisp_error *err)
 {
-    return read_rows("idx", save("f", p, n), err);
+    return read_rows("idx", save_in("f", p, n), err);
 }
 
 /* Text of 3 rows, packed: the bytes say how.  "gz-5": cut by 5; "gz+x": and then x; "gzgz": twice.
@@ -100,13 +81,13 @@ static wisp_status read_packed(const uint8_t *p, size_t n, wisp_error *err)
             b[at++] = *p;
         }
     }
-    return read_rows("xc", save("f", b, at), err);
+    return read_rows("xc", save_in("f", b, at), err);
 }
 
 static wisp_status read_names(const uint8_t *p, size_t n, wisp_error *err)
 {
     struct wisp_names x;
-    wisp_status st = wisp_names_load(&x, save("f", p, n), err);
+    wisp_status st = wisp_names_load(&x, save_in("f", p, n), err);
     size_t at = 0;
     for (size_t i = 0; i < x.n; i++)
         at += (size_t)snprintf(done + at, sizeof done - at, "%.*s|",
@@ -119,7 +100,7 @@ static wisp_status read_config(const uint8_t *p, size_t n, wisp_error *err)
 {
     wisp_config *c;
     wisp_status st = wisp_config_create(&c, err);
-    if (st == WISP_OK) st = wisp_config_load(c, save("f", p, n), err);
+    if (st == WISP_OK) st = wisp_config_load(c, save_in("f", p, n), err);
     if (st == WISP_OK) snprintf(done, sizeof done, "seed %s", wisp_config_get(c, "seed"));
     wisp_config_free(c);
     return st;
@@ -128,7 +109,7 @@ static wisp_status read_config(const uint8_t *p, size_t n, wisp_error *err)
 static wisp_status read_mtx(const uint8_t *p, size_t n, wisp_error *err)
 {
     struct wisp_mtx m;
-    wisp_status st = wisp_mtx_read(&m, save("f", p, n), false, err);
+    wisp_status st = wisp_mtx_read(&m, save_in("f", p, n), false, err);
     if (st == WISP_OK)
         snprintf(done, sizeof done, "%u x %u, %llu edges", m.e.n_out, m.e.n_in,
                  (unsigned long long)m.own.start[m.e.n_out]);
@@ -139,9 +120,9 @@ static wisp_status read_mtx(const uint8_t *p, size_t n, wisp_error *err)
 static wisp_status read_layer(const uint8_t *p, size_t n, wisp_error *err)
 {
     struct wisp_spnet *net;
-    mkdir(in("neuron70"), 0777);
-    mkdir(in("neuron70-l1.wispcache"), 0777); /* keeps a cache away */
-    save("neuron70/n70-l1.tsv", p, n);
+    mkdir(in_folder("neuron70"), 0777);
+    mkdir(in_folder("neuron70-l1.wispcache"), 0777); /* keeps a cache away */
+    save_in("neuron70/n70-l1.tsv", p, n);
     wisp_status st = wisp_challenge_net(&net, folder, 70, 1, NULL, err);
     if (net) snprintf(done, sizeof done, "%llu edges", (unsigned long long)net->n_edges);
     wisp_spnet_free(net);
@@ -151,8 +132,8 @@ static wisp_status read_layer(const uint8_t *p, size_t n, wisp_error *err)
 static wisp_status read_images(const uint8_t *p, size_t n, wisp_error *err)
 {
     struct wisp_spinputs x;
-    mkdir(in("sparse-images-70.tsv.wispcache"), 0777);
-    save("sparse-images-70.tsv", p, n);
+    mkdir(in_folder("sparse-images-70.tsv.wispcache"), 0777);
+    save_in("sparse-images-70.tsv", p, n);
     wisp_status st = wisp_challenge_inputs(&x, folder, 70, NULL, err);
     if (st == WISP_OK) snprintf(done, sizeof done, "%zu %s", x.n, x.bits ? "bits" : "numbers");
     wisp_spinputs_clear(&x);
@@ -163,7 +144,7 @@ static wisp_status read_truth(const uint8_t *p, size_t n, wisp_error *err)
 {
     uint32_t *rows;
     size_t n_rows;
-    save("neuron70-l1-categories.tsv", p, n);
+    save_in("neuron70-l1-categories.tsv", p, n);
     wisp_status st = wisp_challenge_truth(&rows, &n_rows, folder, 70, 1, err);
     if (st == WISP_OK) snprintf(done, sizeof done, "%zu rows", n_rows);
     wisp_free(rows);
@@ -179,7 +160,7 @@ static wisp_status read_tensors(const uint8_t *p, size_t n, wisp_error *err)
     memset(b, 0, sizeof b);
     memcpy(b, &head, 8);
     memcpy(b + 8, p, n);
-    wisp_status st = wisp_tensor_file_open(&f, NULL, save("f", b, 8 + n + 64), err);
+    wisp_status st = wisp_tensor_file_open(&f, NULL, save_in("f", b, 8 + n + 64), err);
     wisp_tensor_file_close(&f);
     return st;
 }
@@ -187,7 +168,7 @@ static wisp_status read_tensors(const uint8_t *p, size_t n, wisp_error *err)
 static wisp_status read_model(const uint8_t *p, size_t n, wisp_error *err)
 {
     struct wisp_tensor_file f;
-    wisp_status st = wisp_tensor_file_open(&f, NULL, save("f", p, n), err);
+    wisp_status st = wisp_tensor_file_open(&f, NULL, save_in("f", p, n), err);
     wisp_tensor_file_close(&f);
     return st;
 }
@@ -457,8 +438,5 @@ int main(void)
         CHECK(wisp_mem_live == before, "%ld blocks leaked", wisp_mem_live - before);
         test_close();
     }
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    if (system(command) != 0) return 1;
-    return test_end();
+    return folder_end();
 }

@@ -1,5 +1,5 @@
 /* Texts of nets: from an option, a preset or a file, and as a model keeps them. */
-#include "test.h"
+#include "folder_rig.h"
 #include "base/mem.h"
 #include "error_rig.h"
 #include "model/net.h"
@@ -10,24 +10,6 @@
 #include <unistd.h>
 
 static wisp_error err;
-static char folder[] = "/tmp/wisp-test-nets-XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-    static char path[4][200];
-    static int turn;
-    char *p = path[turn++ % 4];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
-
-static const char *save(const char *name, const char *bytes, size_t n)
-{
-    const char *path = in_folder(name);
-    FILE *f = fopen(path, "wb");
-    CHECK(f && fwrite(bytes, 1, n, f) == n && fclose(f) == 0, "%s", path);
-    return path;
-}
 
 static bool same_layers(const char *a, const char *b)
 {
@@ -116,13 +98,13 @@ static void test_files(void)
     struct wisp_net net;
     char want[300];
     TEST("nets: files");
-    CHECK(wisp_net_text_read(&t, save("good.net", good, sizeof good - 1), &err) == WISP_OK, "%s",
+    CHECK(wisp_net_text_read(&t, save_in("good.net", good, sizeof good - 1), &err) == WISP_OK, "%s",
           err.text);
     CHECK(strcmp(t.text, good) == 0 && strcmp(t.line, "input 8, relu") == 0 &&
               strcmp(t.where, in_folder("good.net")) == 0,
           "'%s' '%s' '%s'", t.text, t.line, t.where);
     wisp_net_text_clear(&t);
-    CHECK(wisp_net_text_read(&t, save("bad.net", bad, sizeof bad - 1), &err) == WISP_OK, "%s",
+    CHECK(wisp_net_text_read(&t, save_in("bad.net", bad, sizeof bad - 1), &err) == WISP_OK, "%s",
           err.text);
     wisp_status st = wisp_net_plan_text(&net, t.text, t.where, 5, 4, &sizes, &err);
     snprintf(want, sizeof want, "%s:2:3: there is no layer 'dens'", in_folder("bad.net"));
@@ -130,28 +112,28 @@ static void test_files(void)
               err.file_bytes == strlen(t.where) && err.place_bytes == strlen(t.where) + 6,
           "'%s', line %zu", err.text, err.line);
     wisp_net_text_clear(&t);
-    CHECK(wisp_net_text_read(&t, save("rows.net", rows, sizeof rows - 1), &err) == WISP_OK, "%s",
+    CHECK(wisp_net_text_read(&t, save_in("rows.net", rows, sizeof rows - 1), &err) == WISP_OK, "%s",
           err.text);
     st = wisp_net_plan_text(&net, t.text, t.where, 5, 4, &sizes, &err);
     snprintf(want, sizeof want, "%s:4:1: the first layer must be", in_folder("rows.net"));
     CHECK(st == WISP_EINVAL && strncmp(err.text, want, strlen(want)) == 0, "'%s'", err.text);
     wisp_net_text_clear(&t);
-    CHECK(wisp_net_text_read(&t, save("empty.net", "", 0), &err) == WISP_OK &&
+    CHECK(wisp_net_text_read(&t, save_in("empty.net", "", 0), &err) == WISP_OK &&
               wisp_net_plan_text(&net, t.text, t.where, 5, 4, &sizes, &err) == WISP_EINVAL &&
               strstr(err.text, "empty.net:1:1: a net without a layer"),
           "'%s'", err.text);
     wisp_net_text_clear(&t);
 
     TEST("nets: what is refused");
-    CHECK(wisp_net_text_read(&t, save("zero.net", zero, sizeof zero - 1), &err) == WISP_EINVAL &&
+    CHECK(wisp_net_text_read(&t, save_in("zero.net", zero, sizeof zero - 1), &err) == WISP_EINVAL &&
               strstr(err.text, "zero.net: a zero byte at 7") && place_agrees(&err) && !t.text,
           "'%s'", err.text);
     char *large = malloc(1 << 17);
     memset(large, ' ', 1 << 17);
-    CHECK(wisp_net_text_read(&t, save("full.net", large, 1 << 16), &err) == WISP_OK, "%s",
+    CHECK(wisp_net_text_read(&t, save_in("full.net", large, 1 << 16), &err) == WISP_OK, "%s",
           err.text);
     wisp_net_text_clear(&t);
-    CHECK(wisp_net_text_read(&t, save("large.net", large, (1 << 16) + 1), &err) == WISP_EINVAL &&
+    CHECK(wisp_net_text_read(&t, save_in("large.net", large, (1 << 16) + 1), &err) == WISP_EINVAL &&
               strstr(err.text, "a net of 65537 characters, expected at most 65536"),
           "'%s'", err.text);
     free(large);
@@ -215,8 +197,5 @@ int main(void)
     test_files();
     test_words();
     test_memory();
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    if (system(command) != 0) return 1;
-    return test_end();
+    return folder_end();
 }

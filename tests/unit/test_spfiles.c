@@ -2,7 +2,7 @@
  * serve as caches.  Good and bad lines, cuts at every byte, memory that runs out, stale caches, and
  * the official files where they are.  The binary files themselves, and random texts:
  * tests/fuzz/fuzz_spdnn.c. */
-#include "test.h"
+#include "data_rig.h"
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -16,48 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/wisp-test-spfiles-XXXXXX";
-static struct wisp_context one, four;
-static int n_said;
-static char said[1000];
 static wisp_error err;
-
-static void say(void *arg, const char *line)
-{
-    (void)arg;
-    n_said++;
-    snprintf(said, sizeof said, "%s", line);
-}
-
-static const char *in_folder(const char *name)
-{
-    static char path[16][300];
-    static unsigned turn; /* a result lives for the next 15 calls */
-    char *p = path[turn++ % 16];
-    snprintf(p, sizeof path[0], "%s/%s", folder, name);
-    return p;
-}
-
-static void save(const char *name, const void *bytes, size_t n)
-{
-    FILE *f = fopen(in_folder(name), "wb");
-    if (!f || fwrite(bytes, 1, n, f) != n) abort();
-    fclose(f);
-}
-
-static void save_text(const char *name, const char *text)
-{
-    save(name, text, strlen(text));
-}
-
-static size_t slurp(const char *name, char *to, size_t room)
-{
-    FILE *f = fopen(in_folder(name), "rb");
-    if (!f) return 0;
-    size_t n = fread(to, 1, room, f);
-    fclose(f);
-    return n;
-}
 
 static void touch(const char *name, long seconds)
 {
@@ -214,7 +173,7 @@ static void bad_lines(void)
                   "'%s': %s, expected %s", bad[i].texts[k / 2], err.text, bad[i].words);
             wisp_spnet_free(net);
         }
-    save("neuron4/n4-l2.tsv", "1 1 1\n2 \0 1\n", 12);
+    save_in("neuron4/n4-l2.tsv", "1 1 1\n2 \0 1\n", 12);
     CHECK(!read_net(2, &four) && strstr(err.text, ":2: no id"), "%s", err.text);
 
     TEST("net: a file that is not there is named, with what to do");
@@ -241,7 +200,7 @@ static void cut_net(void)
     int refused = 0;
     for (size_t n = 1; whole && n < sizeof layer2 - 1; n++) {
         unlink(in_folder("neuron4-l2.wispcache"));
-        save("neuron4/n4-l2.tsv", layer2, n);
+        save_in("neuron4/n4-l2.tsv", layer2, n);
         struct wisp_spnet *net = read_net(2, &one);
         refused += !net;
         CHECK(net || (err.code == WISP_EFORMAT && strstr(err.text, "n4-l2.tsv:")), "%s", err.text);
@@ -270,7 +229,7 @@ static void caches(void)
     write_net();
     struct wisp_spnet *want = read_net(2, &four), *net;
     char bytes[20000];
-    size_t n = slurp(cache, bytes, sizeof bytes);
+    size_t n = slurp(in_folder(cache), bytes, sizeof bytes);
     CHECK(n > 0, "no cache");
     struct wisp_file_id id, old;
     wisp_file_identify(&old, in_folder(cache), NULL);
@@ -290,11 +249,11 @@ static void caches(void)
     TEST("cache: damaged ones are told of, and replaced");
     write_net();
     wisp_spnet_free(read_net(2, &four));
-    n = slurp(cache, bytes, sizeof bytes);
+    n = slurp(in_folder(cache), bytes, sizeof bytes);
     bytes[100] ^= 1;
-    save(cache, bytes, n);
+    save_in(cache, bytes, n);
     expect_net(want, "damaged (layer 1: checksum)");
-    save(cache, "", 0);
+    save_in(cache, "", 0);
     expect_net(want, "damaged (too short)");
     expect_net(want, NULL);
 
@@ -450,7 +409,7 @@ static void matrix_market(void)
     wisp_mtx_clear(&m);
     int refused = 0;
     for (size_t n = 0; n < sizeof text - 1; n++) {
-        save("a.mtx", text, n);
+        save_in("a.mtx", text, n);
         wisp_status st = wisp_mtx_read(&m, in_folder("a.mtx"), false, &err);
         CHECK(st == WISP_EFORMAT || (n < 50 && st == WISP_ENOTSUP), "cut %zu: %d", n, st);
         CHECK(!m.own.start && !m.own.in && !m.own.w, "empty on failure");
@@ -506,7 +465,7 @@ static void idx_files(void)
                                             1, 0, 0, 0, 3, 1, 2, 3, 4, 5, 255 };
     static const unsigned char labels[] = { 0, 0, 8, 1, 0, 0, 0, 2, 7, 9 };
     struct wisp_idx x;
-    save("i", images, sizeof images);
+    save_in("i", images, sizeof images);
     CHECK(wisp_idx_open(&x, in_folder("i"), 3, &err) == WISP_OK && x.size[0] == 2 &&
               x.size[1] == 1 && x.size[2] == 3 && x.data[0] == 1 && x.data[5] == 255,
           "%s", err.text);
@@ -514,24 +473,24 @@ static void idx_files(void)
     CHECK(wisp_idx_open(&x, in_folder("i"), 1, &err) == WISP_EFORMAT && !x.data &&
               strstr(err.text, "begins with 00 00 08 03; expected 00 00 08 01"),
           "%s", err.text);
-    save("l", labels, sizeof labels);
+    save_in("l", labels, sizeof labels);
     CHECK(wisp_idx_open(&x, in_folder("l"), 1, &err) == WISP_OK && x.size[0] == 2 &&
               x.size[1] == 1 && x.data[1] == 9,
           "%s", err.text);
     wisp_idx_close(&x);
     for (size_t n = 0; n < sizeof images; n++) {
-        save("i", images, n);
+        save_in("i", images, n);
         CHECK(wisp_idx_open(&x, in_folder("i"), 3, &err) == WISP_EFORMAT, "cut %zu", n);
     }
     unsigned char more[sizeof images + 1];
     memcpy(more, images, sizeof images);
     more[sizeof images] = 0;
-    save("i", more, sizeof more);
+    save_in("i", more, sizeof more);
     CHECK(wisp_idx_open(&x, in_folder("i"), 3, &err) == WISP_EFORMAT &&
               strstr(err.text, "7 bytes of data, but its sizes are 2 x 1 x 3"),
           "%s", err.text);
     memset(more + 4, 0xff, 12);
-    save("i", more, sizeof more);
+    save_in("i", more, sizeof more);
     CHECK(wisp_idx_open(&x, in_folder("i"), 3, &err) == WISP_EFORMAT, "sizes that overflow");
     save_text("i", "\x1f\x8b\x08");
     CHECK(wisp_idx_open(&x, in_folder("i"), 3, &err) == WISP_EFORMAT && strstr(err.text, "gunzip"),
@@ -668,8 +627,7 @@ static void official(void)
 
 int main(void)
 {
-    if (!mkdtemp(folder) || wisp_pool_create(&four.pool, 4, &err) != WISP_OK) return 1;
-    four.say = say;
+    if (!rig_open()) return 1;
     const long live = wisp_mem_live;
     good_net();
     bad_lines();
@@ -681,11 +639,5 @@ int main(void)
     idx_files();
     no_memory();
     official();
-    TEST("nothing leaked");
-    CHECK(wisp_mem_live == live, "%ld blocks", wisp_mem_live - live);
-    wisp_pool_free(four.pool);
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    if (system(command) != 0) return 1;
-    return test_end();
+    return rig_close(live);
 }
