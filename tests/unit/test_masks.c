@@ -500,21 +500,8 @@ static void test_memory(const wisp_data *d)
             CHECK(rig_train(ctx, d, ragged, "epochs 2 batch 16", 1, model, NULL) == WISP_ESTOPPED,
                   "%s", err.text);
         if (resume) remove_files();
-        wisp_config *c = config(resume ? "epochs 2 batch 16 resume yes" : "epochs 1 batch 16");
-        set(c, "net", ragged);
-        long live = wisp_mem_live;
-        for (long n = 0;; n++) {
-            wisp_report *r = NULL;
-            wisp_mem_budget = n;
-            wisp_status st = wisp_train(&r, ctx, c, d, NULL, model, NULL, NULL, &err);
-            wisp_mem_budget = -1;
-            wisp_report_free(r);
-            if (st == WISP_OK) break;
-            CHECK(st == WISP_ENOMEM, "after %ld: %d '%s'", n, st, err.text);
-            CHECK(wisp_mem_live == live, "after %ld: %ld blocks lost", n, wisp_mem_live - live);
-            if (st != WISP_ENOMEM || n > 5000) break;
-        }
-        wisp_config_free(c);
+        rig_train_without_memory(d, ragged,
+                                 resume ? "epochs 2 batch 16 resume yes" : "epochs 1 batch 16", 1);
     }
     remove_files();
 }

@@ -31,20 +31,6 @@ static wisp_data *planted(size_t n, size_t extra)
     return d;
 }
 
-static struct wisp_model *trained(const wisp_data *d, const char *more)
-{
-    wisp_config *c = config(more);
-    wisp_report *r = NULL;
-    struct wisp_model *m = NULL;
-    CHECK(wisp_train(&r, ctx, c, d, NULL, model, NULL, NULL, &err) == WISP_OK &&
-              wisp_model_load(&m, model, &err) == WISP_OK,
-          "'%s': %s", more, err.text);
-    wisp_report_free(r);
-    wisp_config_free(c);
-    if (!m) abort();
-    return m;
-}
-
 /* Its scores are raw: what the plain program computes. */
 static wisp_predictor *predictor(wisp_context *with, const struct wisp_model *m, const char *how,
                                  size_t k)
@@ -157,7 +143,7 @@ static void test_answers(void)
     static const size_t batches[] = { N, 1, 2, 7, 16, 17, 255, 256, 257, 599 };
     static struct answers first, a;
     wisp_data *d = planted(N, 0);
-    struct wisp_model *m = trained(d, "index yes epochs 6 lr 0.05");
+    struct wisp_model *m = rig_trained(d, "index yes epochs 6 lr 0.05");
     for (int way = 0; way < 2; way++) {
         const char *how = way ? "sparse" : "exact";
         TEST(way ? "sparse: any batch and number of threads the same bytes, nothing allocated"
@@ -216,7 +202,7 @@ static void test_settings(void)
                                 { .how = "inference sparse scores calibrated" } };
     enum { N_ASKERS = sizeof t / sizeof *t };
     wisp_data *d = planted(N, 0);
-    struct wisp_model *m = trained(d, "index yes epochs 6 lr 0.05 holdout 0.4");
+    struct wisp_model *m = rig_trained(d, "index yes epochs 6 lr 0.05 holdout 0.4");
     TEST("settings: one model, four predictors, each in a thread, each with answers of its own");
     for (int i = 0; i < N_ASKERS; i++) {
         t[i].d = d;
@@ -283,7 +269,7 @@ static void test_csr(void)
     static struct answers first, a;
     static struct csr x;
     wisp_data *d = planted(N, 0);
-    struct wisp_model *m = trained(d, "index no");
+    struct wisp_model *m = rig_trained(d, "index no");
     wisp_predictor *p = predictor(ctx, m, "exact", K);
     copy_rows(&x, d);
     ask(&first, p, d, N);
@@ -344,7 +330,7 @@ static void test_long_rows(void)
 {
     enum { LONG = 100000 };
     wisp_data *d = planted(20, LONG);
-    struct wisp_model *m = trained(d, "index yes");
+    struct wisp_model *m = rig_trained(d, "index yes");
     wisp_predictor *p = predictor(ctx, m, "sparse", K);
     static int32_t label[20 * K], again[20 * K];
     static float score[20 * K];
@@ -370,7 +356,7 @@ static void test_long_rows(void)
 static void test_refused(void)
 {
     wisp_data *d = planted(30, 0);
-    struct wisp_model *m = trained(d, "index no");
+    struct wisp_model *m = rig_trained(d, "index no");
     wisp_predictor *p;
     int32_t label[LABELS + 9];
     float score[LABELS + 9];
@@ -399,7 +385,7 @@ static void test_refused(void)
     wisp_config_free(cuda);
     TEST("each failing allocation of a predictor");
     wisp_model_free(m);
-    m = trained(d, "index yes");
+    m = rig_trained(d, "index yes");
     p = predictor_so(ctx, m, K, "inference sparse device cuda");
     CHECK(!p && err.code == WISP_ENOTSUP, "sparse prediction on a card: %s", err.text);
     for (int way = 0; way < 2; way++) {

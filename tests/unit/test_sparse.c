@@ -42,20 +42,6 @@ static wisp_data *planted(size_t n, size_t n_labels)
     return d;
 }
 
-static struct wisp_model *trained(const wisp_data *d, const char *more)
-{
-    wisp_config *c = config(more);
-    wisp_report *r = NULL;
-    struct wisp_model *m = NULL;
-    CHECK(wisp_train(&r, ctx, c, d, NULL, model, NULL, NULL, &err) == WISP_OK &&
-              wisp_model_load(&m, model, &err) == WISP_OK,
-          "'%s': %s", more, err.text);
-    wisp_report_free(r);
-    wisp_config_free(c);
-    if (!m) abort();
-    return m;
-}
-
 struct answers {
     size_t n, k;
     int32_t *label;
@@ -119,7 +105,7 @@ static void test_exact(void)
     for (int loss = 0; loss < 2; loss++) {
         char more[100];
         snprintf(more, sizeof more, "index yes epochs 4 loss %s", losses[loss]);
-        struct wisp_model *m = trained(d, more);
+        struct wisp_model *m = rig_trained(d, more);
         struct wisp_votes own = m->votes;
         m->votes = all_labels();
         struct answers a = ask(ctx, m, d, K, "exact"), b = ask(ctx, m, d, K, "sparse");
@@ -157,7 +143,7 @@ static void test_all_answered(void)
 {
     static const size_t ks[] = { 1, K, 255, 256, 257, 300, MANY, MANY + 50 };
     wisp_data *d = planted(500, MANY);
-    struct wisp_model *m = trained(d, "index yes epochs 2");
+    struct wisp_model *m = rig_trained(d, "index yes epochs 2");
     TEST("sparse: k different answers for any k; the most frequent where no feature speaks");
     for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
         struct answers a = ask(ctx, m, d, ks[i], "sparse");
@@ -177,7 +163,7 @@ static void test_all_answered(void)
 static void test_softmax(void)
 {
     wisp_data *d = planted(500, MANY);
-    struct wisp_model *m = trained(d, "index yes epochs 4 loss softmax");
+    struct wisp_model *m = rig_trained(d, "index yes epochs 4 loss softmax");
     TEST("sparse: softmax probabilities are shares of what was scored");
     struct answers some = ask(ctx, m, d, K, "sparse"), exact = ask(ctx, m, d, K, "exact");
     double most = 0;
@@ -220,7 +206,7 @@ static void test_counts(void)
 {
     static const int threads[] = { 1, 3 };
     wisp_data *d = planted(700, MANY);
-    struct wisp_model *m = trained(d, "index yes epochs 12 lr 0.05 loss bce");
+    struct wisp_model *m = rig_trained(d, "index yes epochs 12 lr 0.05 loss bce");
     struct answers first = ask(ctx, m, d, K, "sparse"), exact = ask(ctx, m, d, K, "exact");
     TEST("sparse: scored_mean is what kernels computed; recall; 1 and 3 threads the same");
     for (int i = 0; i < 2; i++) {
@@ -271,7 +257,7 @@ static void test_counts(void)
 static void test_memory(void)
 {
     wisp_data *d = planted(60, MANY);
-    struct wisp_model *m = trained(d, "index yes");
+    struct wisp_model *m = rig_trained(d, "index yes");
     wisp_config *c = config("inference sparse");
     wisp_report *r = NULL;
     TEST("sparse: each failing allocation of an evaluation");
@@ -319,7 +305,7 @@ static void test_kept(void)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         char more[100];
         snprintf(more, sizeof more, "%s holdout 0 seed 5", ways[i].more);
-        struct wisp_model *m = trained(d, more), *again = NULL;
+        struct wisp_model *m = rig_trained(d, more), *again = NULL;
         CHECK(!!m->votes.start == ways[i].kept, "'%s'", ways[i].more);
         wisp_config *sparse = config("inference sparse");
         wisp_status st = wisp_predictor_check(m, sparse, &err);
@@ -357,7 +343,7 @@ static void test_no_votes(void)
     wisp_data *d;
     TEST("file: an index without a single vote");
     CHECK(wisp_data_from_csr(&d, 3, 3, 9, xp, xi, xv, yp, yi, &err) == WISP_OK, "%s", err.text);
-    struct wisp_model *m = trained(d, "index yes holdout 0"), *none = NULL;
+    struct wisp_model *m = rig_trained(d, "index yes holdout 0"), *none = NULL;
     struct wisp_votes own = m->votes;
     int64_t zeros[4] = { 0 };
     m->votes = (struct wisp_votes){ 3, zeros, own.label, own.weight };
@@ -432,7 +418,7 @@ static void spoil(struct wisp_tensor *t, const struct fault *f, unsigned char *c
 static void test_refused(void)
 {
     wisp_data *d = planted(300, LABELS);
-    struct wisp_model *m = trained(d, "index yes"), *bad;
+    struct wisp_model *m = rig_trained(d, "index yes"), *bad;
     const struct wisp_tensor_file *file = &m->file;
     struct wisp_tensor *t = calloc(file->n_tensors, sizeof *t);
     unsigned char *copy = malloc(file->map.bytes);

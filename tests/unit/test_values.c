@@ -202,7 +202,7 @@ static void test_runs(void)
     wisp_data_free(wider);
 
     TEST("values: memory that runs out");
-    rig_train_without_memory(d, "values standard epochs 1 hidden 8");
+    rig_train_without_memory(d, "", "values standard epochs 1 hidden 8", 1);
 
     TEST("values: rows beside which nothing varies cannot be standardised");
     wisp_data *same = table(1, COLUMNS);

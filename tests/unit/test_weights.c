@@ -256,7 +256,7 @@ static void test_memory(void)
     wisp_data *d = made(&r, true);
     TEST("weights: memory that runs out");
     put_file("weights.txt", "0 2\n1 1\n");
-    rig_train_without_memory(d, "epochs 1 hidden 8 class-weight weights.txt");
+    rig_train_without_memory(d, "", "epochs 1 hidden 8 class-weight weights.txt", 1);
     wisp_data_free(d);
 }
 

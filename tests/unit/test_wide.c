@@ -150,24 +150,8 @@ static void test_memory(const wisp_data *d)
                               "active-per example hidden-sampling lsh+ivf+random tables 3";
     static const char net[] = "input 5, relu, sampled 30, relu, sampled 25";
     TEST("wide: memory that runs out");
-    wisp_config *c = config(run);
-    set(c, "net", net);
     unlink(model);
-    long live = wisp_mem_live, n = 0;
-    for (;; n += n < 200 ? 1 : 13) {
-        wisp_report *r = NULL;
-        wisp_mem_budget = n;
-        wisp_status st = wisp_train(&r, ctx, c, d, NULL, model, NULL, NULL, &err);
-        wisp_mem_budget = -1;
-        wisp_report_free(r);
-        if (st == WISP_OK) break;
-        CHECK(st == WISP_ENOMEM && strncmp(err.text, "out of memory", 13) == 0,
-              "after %ld: %d '%s'", n, st, err.text);
-        CHECK(wisp_mem_live == live, "after %ld: %ld blocks lost", n, wisp_mem_live - live);
-        if (st != WISP_ENOMEM || n > 20000) break;
-    }
-    CHECK(n >= 50, "only %ld allocations", n);
-    wisp_config_free(c);
+    rig_train_without_memory(d, net, run, 13);
 }
 
 int main(void)

@@ -314,22 +314,8 @@ static void test_init(const wisp_data *d)
 static void test_memory(const wisp_data *d)
 {
     TEST("wires: memory that runs out");
-    wisp_config *c = config("epochs 1 batch 16");
-    set(c, "net", nets[1]);
     unlink(model);
-    long live = wisp_mem_live, n = 0;
-    for (;; n++) {
-        wisp_report *r = NULL;
-        wisp_mem_budget = n;
-        wisp_status st = wisp_train(&r, ctx, c, d, NULL, model, NULL, NULL, &err);
-        wisp_mem_budget = -1;
-        wisp_report_free(r);
-        if (st == WISP_OK) break;
-        CHECK(st == WISP_ENOMEM, "after %ld: %d '%s'", n, st, err.text);
-        CHECK(wisp_mem_live == live, "after %ld: %ld blocks lost", n, wisp_mem_live - live);
-        if (st != WISP_ENOMEM || n > 5000) break;
-    }
-    wisp_config_free(c);
+    rig_train_without_memory(d, nets[1], "epochs 1 batch 16", 1);
 }
 
 int main(void)
