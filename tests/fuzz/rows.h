@@ -97,6 +97,21 @@ static inline bool rows_same(const struct wisp_data *a, const struct wisp_data *
     return same;
 }
 
+/* What was read in one chunk and in several (d[i] NULL: refused) is the same.  agree: so are the
+ * outcomes, the text of an error too where 'text' says so. */
+static inline void rows_same_by_chunks(struct wisp_data *const *d, const wisp_status *st,
+                                       const wisp_error *e, bool agree, bool text)
+{
+    if (agree && (st[0] != st[1] || (text && strcmp(e[0].text, e[1].text)))) {
+        fprintf(stderr, "in one chunk: %s\nin several: %s\n", e[0].text, e[1].text);
+        fuzz_die("chunks change the outcome", &e[0]);
+    }
+    for (int i = 0; i < 2; i++)
+        if (!d[i] != (st[i] != WISP_OK)) fuzz_die("an error, and data", &e[i]);
+    if (d[0] && d[1] && (!rows_same(d[0], d[1]) || d[0]->n_features != d[1]->n_features))
+        fuzz_die("chunks change the rows", &e[0]);
+}
+
 /* d, written in the named format and read again, has the same rows.  False: it cannot be written
  * so. */
 static inline bool rows_round_trip(const struct wisp_data *d, const char *format, const char *file)

@@ -92,6 +92,17 @@ static void normal(const rig &r, size_t i, const std::vector<double> &x, std::ve
     }
 }
 
+struct piece { /* where column c of a concat comes from */
+    size_t act, width, column;
+};
+
+static struct piece piece_of(const rig &r, const struct wisp_layer &l, size_t c)
+{
+    int k = 0;
+    for (; c >= r.net.acts[l.from[k]].width; k++) c -= r.net.acts[l.from[k]].width;
+    return { (size_t)l.from[k], r.net.acts[l.from[k]].width, c };
+}
+
 static void forward(rig &r, size_t i)
 {
     const struct wisp_layer &l = r.net.layers[i];
@@ -109,12 +120,8 @@ static void forward(rig &r, size_t i)
         } else if (kind_is(l, "add")) {
             for (int k = 0; k < l.n_from; k++) y[at] += r.is.x[(size_t)l.from[k]][at];
         } else if (kind_is(l, "concat")) {
-            size_t left = c;
-            int k = 0;
-            for (; left >= r.net.acts[(size_t)l.from[k]].width; k++)
-                left -= r.net.acts[(size_t)l.from[k]].width;
-            const size_t width = r.net.acts[(size_t)l.from[k]].width;
-            y[at] = r.is.x[(size_t)l.from[k]][s * width + left];
+            const struct piece p = piece_of(r, l, c);
+            y[at] = r.is.x[p.act][s * p.width + p.column];
         } else if (kind_is(l, "bn")) {
             y[at] =
                 (x[at] - mean[c]) / sqrt(var[c] + l.arg[1]) * (*w)[c] + r.is.w[r.first[i] + 1][c];
@@ -179,12 +186,8 @@ static void backward(rig &r, size_t i)
         } else if (kind_is(l, "add")) {
             for (int k = 0; k < l.n_from; k++) r.is.g[(size_t)l.from[k]][at] += g[at];
         } else if (kind_is(l, "concat")) {
-            size_t left = c;
-            int k = 0;
-            for (; left >= r.net.acts[(size_t)l.from[k]].width; k++)
-                left -= r.net.acts[(size_t)l.from[k]].width;
-            const size_t width = r.net.acts[(size_t)l.from[k]].width;
-            r.is.g[(size_t)l.from[k]][s * width + left] += g[at];
+            const struct piece q = piece_of(r, l, c);
+            r.is.g[q.act][s * q.width + q.column] += g[at];
         } else if (kind_is(l, "relu")) {
             gx[at] += y[at] > 0 ? g[at] : 0;
         } else if (kind_is(l, "clip")) {

@@ -477,6 +477,17 @@ static void check_inputs(struct hashing &g, struct numbers &d)
           "an input was changed");
 }
 
+/* Tables of all rows, asked for n samples, copied back. */
+static void build_and_ask(struct hashing &g, struct numbers &d, size_t n)
+{
+    check_moments(g, d, n);
+    wisp_hash_build(g.t, 0);
+    wisp_hash_query(g.t, 0);
+    rig_sync("build, query");
+    g.down();
+    g.check_borders(n);
+}
+
 static void test_shape(const struct shape &s, int family)
 {
     static char name[200];
@@ -487,12 +498,7 @@ static void test_shape(const struct shape &s, int family)
     TEST(name);
     struct numbers d(s);
     struct hashing g(s, d, family);
-    check_moments(g, d, s.n);
-    wisp_hash_build(g.t, 0);
-    wisp_hash_query(g.t, 0);
-    rig_sync("build, query");
-    g.down();
-    g.check_borders(s.n);
+    build_and_ask(g, d, s.n);
     std::vector<float> own;
     if (s.transform) own = check_frame(g, d);
     check_keys(g, d, s.transform ? own.data() : NULL, check_tables(g), s.n);
@@ -559,12 +565,7 @@ static void test_large(void)
     {
         struct hashing g(s, d, DWTA);
         size_t close, all;
-        check_moments(g, d, s.n);
-        wisp_hash_build(g.t, 0);
-        wisp_hash_query(g.t, 0);
-        rig_sync("build, query");
-        g.down();
-        g.check_borders(s.n);
+        build_and_ask(g, d, s.n);
         check_frame(g, d);
         size_t wrong = compare(g, d, g.here(g.t.frame), check_tables(g), s.n, &close, &all);
         CHECK(wrong == 0, "%zu of %zu keys are wrong", wrong, all);
