@@ -35,9 +35,6 @@ struct wisp_out_job { /* the layer in a step */
     struct wisp_product p;
 };
 
-/* The scratch as 'choose' begins it (WISP_CUT_FRESH), or as the phase before left it. */
-struct wisp_out_job wisp_out_job(const struct wisp_layer *l, struct wisp_step *s,
-                                 const struct wisp_act *in, enum wisp_cut_mode mode);
 struct wisp_out_work wisp_out_work(const struct wisp_out_job *j, int thread);
 uint64_t *wisp_out_keys(const struct wisp_out_job *j, int thread);
 

@@ -116,8 +116,9 @@ static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
 
 /* ---- the phases ---- */
 
-struct wisp_out_job wisp_out_job(const struct wisp_layer *l, struct wisp_step *s,
-                                 const struct wisp_act *in, enum wisp_cut_mode mode)
+/* The scratch as 'choose' begins it (WISP_CUT_FRESH), or as the phase before left it. */
+static struct wisp_out_job job_of(const struct wisp_layer *l, struct wisp_step *s,
+                                  const struct wisp_act *in, enum wisp_cut_mode mode)
 {
     size_t k = l->sampler && s->head.active.n ? wisp_sampler_best(l->sampler) : 0;
     struct wisp_cut c = wisp_layer_cut(l, mode);
@@ -177,7 +178,7 @@ static wisp_status choose(struct wisp_layer *l, struct wisp_step *s, const struc
     }
     wisp_phase(s->ctx->pool, 0, WISP_PHASE_LOSS);
     if (s->head.active.op) return WISP_OK;
-    struct wisp_out_job j = wisp_out_job(l, s, in, WISP_CUT_FRESH);
+    struct wisp_out_job j = job_of(l, s, in, WISP_CUT_FRESH);
     wisp_out_begin(&j);
     return WISP_OK;
 }
@@ -190,7 +191,7 @@ static wisp_status score(struct wisp_layer *l, struct wisp_step *s, const struct
         wisp_example_forward(l, s, in);
         return WISP_OK;
     }
-    struct wisp_out_job j = wisp_out_job(l, s, in, WISP_CUT_AGAIN);
+    struct wisp_out_job j = job_of(l, s, in, WISP_CUT_AGAIN);
     wisp_out_score(&j);
     return WISP_OK;
 }
@@ -201,7 +202,7 @@ static wisp_status combine(struct wisp_layer *l, struct wisp_step *s, const stru
     (void)err;
     *again = false;
     if (s->head.active.op) return WISP_OK; /* every sample by itself, when it was scored */
-    struct wisp_out_job j = wisp_out_job(l, s, in, WISP_CUT_AGAIN);
+    struct wisp_out_job j = job_of(l, s, in, WISP_CUT_AGAIN);
     *again = wisp_out_combine(&j);
     return WISP_OK;
 }
@@ -214,7 +215,7 @@ static wisp_status back(struct wisp_layer *l, struct wisp_step *s, struct wisp_a
         wisp_example_backward(&s->head.outcome, l, s, in);
         return WISP_OK;
     }
-    struct wisp_out_job j = wisp_out_job(l, s, in, WISP_CUT_AGAIN);
+    struct wisp_out_job j = job_of(l, s, in, WISP_CUT_AGAIN);
     wisp_out_back(&j);
     s->head.outcome = (struct wisp_outcome){
         .active = &s->head.active, .k = j.v.k, .best = j.v.best, .heat = j.v.gb

@@ -188,7 +188,7 @@ static wisp_status check_layer(const struct wisp_splayer *l, uint64_t n_ids, boo
 
 /* ---- writing ---- */
 
-struct wisp_netout {
+struct writer {
     struct wisp_out *out;
     const struct wisp_sources *src; /* or NULL */
     struct index x;
@@ -197,10 +197,18 @@ struct wisp_netout {
     XXH3_state_t hash; /* of the part being written */
 };
 
-static wisp_status begin(struct wisp_netout **to, const char *path, enum kind kind,
+static void writer_abort(struct writer *o)
+{
+    if (!o) return;
+    wisp_out_abort(o->out);
+    wisp_free(o->entries);
+    wisp_free(o);
+}
+
+static wisp_status begin(struct writer **to, const char *path, enum kind kind,
                          const struct wisp_sources *src, wisp_error *err)
 {
-    struct wisp_netout *o = *to = wisp_zalloc(1, sizeof *o);
+    struct writer *o = *to = wisp_zalloc(1, sizeof *o);
     if (!o) return wisp_fail_mem(err, sizeof *o, "a file of layers");
     o->src = src;
     o->x.kind = kind;
@@ -208,13 +216,13 @@ static wisp_status begin(struct wisp_netout **to, const char *path, enum kind ki
     if (st == WISP_OK && src) wisp_out_like(o->out, src->path);
     if (st == WISP_OK) st = wisp_out_write(o->out, &head_wanted, sizeof head_wanted, err);
     if (st != WISP_OK) {
-        wisp_netout_abort(o);
+        writer_abort(o);
         *to = NULL;
     }
     return st;
 }
 
-static wisp_status begin_part(struct wisp_netout *o, wisp_error *err)
+static wisp_status begin_part(struct writer *o, wisp_error *err)
 {
     if (!wisp_grow(&o->entries, o->x.n_parts, &o->room, sizeof *o->entries))
         return wisp_fail_mem(err, o->room * sizeof *o->entries, "the index of a file");
@@ -224,7 +232,7 @@ static wisp_status begin_part(struct wisp_netout *o, wisp_error *err)
 }
 
 /* Bytes of a part; a failure is reported when the file is committed. */
-static void put(struct wisp_netout *o, const void *p, uint64_t bytes)
+static void put(struct writer *o, const void *p, uint64_t bytes)
 {
     if (bytes == 0) return;
     XXH3_64bits_update(&o->hash, p, bytes);
@@ -232,26 +240,26 @@ static void put(struct wisp_netout *o, const void *p, uint64_t bytes)
     o->entries[o->x.n_parts].bytes += bytes;
 }
 
-static void pad(struct wisp_netout *o)
+static void pad(struct writer *o)
 {
     static const char zeros[ALIGN];
     const uint64_t bytes = o->entries[o->x.n_parts].bytes;
     put(o, zeros, padded(bytes) - bytes);
 }
 
-static void end_part(struct wisp_netout *o)
+static void end_part(struct writer *o)
 {
     o->entries[o->x.n_parts++].check = XXH3_64bits_digest(&o->hash);
 }
 
-static void put_array(struct wisp_netout *o, const void *p, uint64_t bytes)
+static void put_array(struct writer *o, const void *p, uint64_t bytes)
 {
     put(o, p, bytes);
     pad(o);
 }
 
 /* w group by group, wherever the groups lie in memory. */
-static void put_weights(struct wisp_netout *o, const struct wisp_splayer *l)
+static void put_weights(struct writer *o, const struct wisp_splayer *l)
 {
     uint64_t at = 0;
     for (uint32_t g = 0; g < l->n_groups; g++) {
@@ -263,8 +271,8 @@ static void put_weights(struct wisp_netout *o, const struct wisp_splayer *l)
     pad(o);
 }
 
-wisp_status wisp_netout_create(struct wisp_netout **out, const char *path, float clip,
-                               const struct wisp_sources *src, wisp_error *err)
+static wisp_status writer_create(struct writer **out, const char *path, float clip,
+                                 const struct wisp_sources *src, wisp_error *err)
 {
     *out = NULL;
     if (!(clip > 0))
@@ -274,7 +282,7 @@ wisp_status wisp_netout_create(struct wisp_netout **out, const char *path, float
     return st;
 }
 
-wisp_status wisp_netout_add(struct wisp_netout *o, const struct wisp_splayer *l, wisp_error *err)
+static wisp_status writer_add(struct writer *o, const struct wisp_splayer *l, wisp_error *err)
 {
     const struct part_head h = { .n_in = l->n_in,
                                  .n_out = l->n_out,
@@ -300,15 +308,7 @@ wisp_status wisp_netout_add(struct wisp_netout *o, const struct wisp_splayer *l,
     return WISP_OK;
 }
 
-void wisp_netout_abort(struct wisp_netout *o)
-{
-    if (!o) return;
-    wisp_out_abort(o->out);
-    wisp_free(o->entries);
-    wisp_free(o);
-}
-
-static void put_index(struct wisp_netout *o, struct tail *t, const void *p, uint64_t bytes)
+static void put_index(struct writer *o, struct tail *t, const void *p, uint64_t bytes)
 {
     if (bytes == 0) return;
     XXH3_64bits_update(&o->hash, p, bytes);
@@ -316,7 +316,7 @@ static void put_index(struct wisp_netout *o, struct tail *t, const void *p, uint
     t->bytes += bytes;
 }
 
-wisp_status wisp_netout_commit(struct wisp_netout *o, uint64_t n_edges, wisp_error *err)
+static wisp_status writer_commit(struct writer *o, uint64_t n_edges, wisp_error *err)
 {
     const struct wisp_sources *src = o->src;
     struct tail t = { .offset = wisp_out_offset(o->out), .magic = "wispsend" };
@@ -331,19 +331,19 @@ wisp_status wisp_netout_commit(struct wisp_netout *o, uint64_t n_edges, wisp_err
     wisp_out_write(o->out, &t, sizeof t, NULL);
     wisp_status st = wisp_out_commit(o->out, err);
     o->out = NULL;
-    wisp_netout_abort(o);
+    writer_abort(o);
     return st;
 }
 
 wisp_status wisp_spnet_save(const struct wisp_spnet *net, const char *path,
                             const struct wisp_sources *src, wisp_error *err)
 {
-    struct wisp_netout *o;
-    wisp_status st = wisp_netout_create(&o, path, net->clip, src, err);
+    struct writer *o;
+    wisp_status st = writer_create(&o, path, net->clip, src, err);
     for (size_t i = 0; st == WISP_OK && i < net->n_layers; i++)
-        st = wisp_netout_add(o, &net->layers[i], err);
-    if (st == WISP_OK) return wisp_netout_commit(o, net->n_edges, err);
-    wisp_netout_abort(o);
+        st = writer_add(o, &net->layers[i], err);
+    if (st == WISP_OK) return writer_commit(o, net->n_edges, err);
+    writer_abort(o);
     return st;
 }
 
@@ -590,7 +590,7 @@ static uint64_t n_pieces(const struct input_arrays *a)
 wisp_status wisp_spinputs_save(const struct wisp_spinputs *x, const char *path,
                                const struct wisp_sources *src, wisp_error *err)
 {
-    struct wisp_netout *o;
+    struct writer *o;
     wisp_status st = begin(&o, path, KIND_INPUTS, src, err);
     if (st != WISP_OK) return st;
     o->x.n = x->n;
@@ -605,8 +605,8 @@ wisp_status wisp_spinputs_save(const struct wisp_spinputs *x, const char *path,
         put_array(o, a.p[i] + at, bytes);
         end_part(o);
     }
-    if (st == WISP_OK) return wisp_netout_commit(o, 0, err);
-    wisp_netout_abort(o);
+    if (st == WISP_OK) return writer_commit(o, 0, err);
+    writer_abort(o);
     return st;
 }
 

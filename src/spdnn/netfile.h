@@ -38,16 +38,7 @@ wisp_status wisp_spnet_load(struct wisp_spnet **out, const char *path,
                             const struct wisp_sources *src, struct wisp_pool *pool,
                             wisp_error *err);
 
-/* The same one layer at a time.  Writing: create, add each layer, commit (which frees, as abort
- * does).  src is borrowed until then. */
-struct wisp_netout;
-wisp_status wisp_netout_create(struct wisp_netout **out, const char *path, float clip,
-                               const struct wisp_sources *src, wisp_error *err);
-wisp_status wisp_netout_add(struct wisp_netout *o, const struct wisp_splayer *l, wisp_error *err);
-/* n_edges: of the net that was given, before any merging. */
-wisp_status wisp_netout_commit(struct wisp_netout *o, uint64_t n_edges, wisp_error *err);
-void wisp_netout_abort(struct wisp_netout *o); /* NULL is fine */
-
+/* Reading one layer at a time. */
 struct wisp_netfile { /* open for reading; the caller's to close */
     struct wisp_map map;
     size_t n_layers;

@@ -198,6 +198,11 @@ ab "$wisp" "$build" 1 amazon-1 predict --shape 900x90x9 --seconds 0.05
 check "ab: the command itself" [ "$(grep -cE '^(amazon-1|predict) .* [0-9.]+ \(' out)" = 4 ]
 rm -f old new turns
 
+# ---- programs that are compiled when they are asked for ----
+for program in gemm parse text mnist/layers; do
+    check "bench/$program.c compiles" "${CC:-cc}" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -I"$root/include" -I"$root/src" -fsyntax-only "$root/bench/$program.c"
+done
+
 rm -f out err check.log log one.json
 check "nothing is left behind" [ "$(find . | sort | grep -vE '^\./(out|err|check.log)$')" = "$(grep -vE '^\./(out|err|check.log)$' <<<"$before")" ]
 end
