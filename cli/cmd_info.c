@@ -16,18 +16,16 @@ static void print_arguments(const char *layer)
 
 int cmd_info(const struct args *a)
 {
-    static const char *const tables[] = { "formats",    "layers",   "nets",   "losses",
-                                          "optimizers", "samplers", "hashes", "precisions",
-                                          "kernels",    "devices" };
     int json = args_on(a, "json");
+    const char *table, *about, *name, *what;
     printf(json ? "{\"version\":\"%s\"" : "wisp %s\n", wisp_version());
-    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
-        const char *name, *what;
-        printf(json ? ",\"%s\":[" : "\n%s\n", tables[t]);
-        for (size_t i = 0; wisp_table_row(tables[t], i, &name, &what); i++) {
+    for (size_t t = 0; wisp_table_row("tables", t, &table, &about); t++) {
+        if (json) printf(",\"%s\":[", table);
+        else printf("\n%s: %s\n", table, about);
+        for (size_t i = 0; wisp_table_row(table, i, &name, &what); i++) {
             if (json) printf("%s\"%s\"", i ? "," : "", name);
             else printf("  %-12s %s\n", name, what);
-            if (!json && strcmp(tables[t], "layers") == 0) print_arguments(name);
+            if (!json && strcmp(table, "layers") == 0) print_arguments(name);
         }
         if (json) putchar(']');
     }

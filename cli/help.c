@@ -38,10 +38,24 @@ static void wrap(const char *text, int at, int indent)
     putchar('\n');
 }
 
+/* Prints what stands on the left: where a line is full it goes on behind the next '|'.  Gives the
+ * column where it ends. */
+static int print_left(const char *s)
+{
+    int width = columns(), at = printf("%*s", INDENT, "");
+    for (size_t n; *s; s += n) {
+        n = strcspn(s, "|");
+        n += s[n] == '|';
+        if (at > 2 * INDENT && at + (int)n >= width) at = printf("\n%*s", 2 * INDENT, "") - 1;
+        at += printf("%.*s", (int)n, s);
+    }
+    return at;
+}
+
 /* "left      text, wrapped": text begins on a line of its own where left is long. */
 static void entry(const char *left, const char *text)
 {
-    int at = printf("%*s%s", INDENT, "", left);
+    int at = print_left(left);
     if (at + 2 > LEFT) printf("\n%*s", LEFT, "");
     else printf("%*s", LEFT - at, "");
     wrap(text, LEFT, LEFT);
@@ -56,7 +70,7 @@ const char *help_value(const wisp_option *o)
         { "flag", "" },     { "text", "TEXT" },   { "list", "N,N,..." },
         { "file", "FILE" }, { "output", "FILE" }, { "folder", "DIR" },
     };
-    static char words[200];
+    static char words[1000];
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         if (strcmp(o->type, values[i].type) != 0) continue;
         if (!strchr(o->range, '|')) return values[i].value;
@@ -77,7 +91,7 @@ const char *help_default(const wisp_option *o)
 static void print_option(const wisp_option *o)
 {
     const char *value = help_value(o), *fallback = help_default(o);
-    char left[200], text[1000];
+    char left[1100], text[4000];
     bool letter = o->key[1] == 0; /* k is -k, too */
     snprintf(left, sizeof left, "%s%s--%s%s%s", letter ? "-" : "",
              letter ? (char[]){ o->key[0], ',', ' ', 0 } : "", o->key, *value ? " " : "", value);

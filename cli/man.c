@@ -101,7 +101,7 @@ void help_bash(void)
           stdout);
     for (size_t i = 0; (c = command_row(i)); i++)
         for (size_t k = 0; (o = wisp_option_of(c->name, k)); k++) {
-            if (strcmp(o->type, "choice") != 0) continue;
+            if (!*o->range || strstr(o->range, "..")) continue; /* no words to choose from */
             printf("    %s:--%s) options='", c->name, o->key);
             for (const char *p = o->range; *p; p++) putchar(*p == '|' ? ' ' : *p);
             puts("' ;;");

@@ -436,19 +436,21 @@ wisp_status wisp_data_from_csr(wisp_data **out, size_t n_rows, size_t n_features
     return wisp_sink_finish(out, sink, err);
 }
 
-/* The format that an ending names, or NULL. */
-static const char *ending_format(const char *dot)
+/* The format that the ending of a path names. */
+static wisp_status by_ending(const struct wisp_format **out, const char *path, wisp_error *err)
 {
-    static const struct {
-        const char *ending, *format;
-    } known[] = { { ".txt", "xc" },
-                  { ".xc", "xc" },
-                  { ".svm", "libsvm" },
-                  { ".libsvm", "libsvm" },
-                  { ".npz", "npz" } };
-    for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)
-        if (strcmp(dot, known[i].ending) == 0) return known[i].format;
-    return NULL;
+    char known[200] = "";
+    const struct wisp_format *f;
+    for (size_t i = 0, n = 0; (f = wisp_format_at(i)) && n < sizeof known; i++) {
+        if (!f->write || !f->endings) continue;
+        *out = f;
+        if (wisp_format_ends(f, path)) return WISP_OK;
+        n += (size_t)wisp_print(known + n, sizeof known - n, "%s%s (%s)", n ? ", " : "", f->endings,
+                                f->name);
+    }
+    return wisp_fail_at(err, WISP_EINVAL, path, 0,
+                        "its ending names no format that can be written; expected one of %s",
+                        known);
 }
 
 wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, const char *path,
@@ -458,11 +460,11 @@ wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, const char *p
     if (dot && (strcmp(dot, ".gz") == 0 || strcmp(dot, ".zst") == 0))
         return wisp_fail_at(err, WISP_ENOTSUP, path, 0,
                             "packed text can be read but not written; name a plain file");
-    if (!format && !(format = ending_format(dot)))
-        return wisp_fail_at(err, WISP_EINVAL, path, 0,
-                            "its ending names no format that can be written; expected .txt or .xc "
-                            "(xc), .svm or .libsvm (libsvm), .npz");
-    const struct wisp_format *f = wisp_format_find(format);
+    const struct wisp_format *f = format ? wisp_format_find(format) : NULL;
+    if (!format) {
+        wisp_status st = by_ending(&f, path, err);
+        if (st != WISP_OK) return st;
+    }
     if (!f || !f->write)
         return wisp_fail(err, WISP_ENOTSUP, "no format '%s' that can be written", format);
     return f->write(d, ctx, path, err);
@@ -487,39 +489,6 @@ wisp_status wisp_data_write_names(size_t *n, const wisp_data *d, const char *whi
     st = wisp_out_commit(o, err);
     if (st == WISP_OK) *n = names->n;
     return st;
-}
-
-wisp_status wisp_synth(wisp_context *ctx, const char *prefix, const wisp_config *cfg,
-                       wisp_error *err)
-{
-    struct wisp_synth_shape s = { 0 };
-    const char *name = wisp_opt_text(cfg, OPT_SHAPE);
-    if (*name && !wisp_synth_find(&s, name))
-        return wisp_fail(err, WISP_EINVAL,
-                         "--shape: '%s' is not amazon670k, delicious200k or ROWSxFEATURESxLABELS",
-                         name);
-    if (wisp_opt_num(cfg, OPT_ROWS) > 0) s.n_rows = (size_t)wisp_opt_num(cfg, OPT_ROWS);
-    if (wisp_opt_num(cfg, OPT_FEATURES) > 0) s.n_features = (size_t)wisp_opt_num(cfg, OPT_FEATURES);
-    if (*wisp_opt_text(cfg, OPT_LABELS)) {
-        char *end;
-        double n = wisp_strtod(wisp_opt_text(cfg, OPT_LABELS), &end);
-        if (*end || !(n >= 1 && n <= INT32_MAX))
-            return wisp_fail(err, WISP_EINVAL, "--labels: '%s' is not a number of labels",
-                             wisp_opt_text(cfg, OPT_LABELS));
-        s.n_labels = (size_t)n;
-    }
-    double row_features = wisp_opt_num(cfg, OPT_ROW_FEATURES),
-           row_labels = wisp_opt_num(cfg, OPT_ROW_LABELS);
-    if (row_features > 0 || s.row_features == 0)
-        s.row_features = row_features > 0 ? row_features : 75;
-    if (row_labels > 0 || s.row_labels == 0) s.row_labels = row_labels > 0 ? row_labels : 5;
-    if (wisp_opt_num(cfg, OPT_TEST_ROWS) >= 0) s.n_test = (size_t)wisp_opt_num(cfg, OPT_TEST_ROWS);
-    else s.n_test = s.n_rows / 10 < 20000 ? s.n_rows / 10 : 20000;
-    s.seed = (uint64_t)wisp_opt_num(cfg, OPT_SEED);
-    if (!s.n_rows || !s.n_features || !s.n_labels)
-        return wisp_fail(err, WISP_EINVAL,
-                         "synth needs --shape, or --rows, --features and --labels");
-    return wisp_synth_write(ctx, prefix, &s, err);
 }
 
 /* ---- training and use ---- */

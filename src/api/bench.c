@@ -44,12 +44,9 @@ wisp_status wisp_bench_settings(wisp_config **out, const wisp_config *cfg, wisp_
 
 wisp_status wisp_bench_shape(struct wisp_synth_shape *s, const wisp_config *cfg, wisp_error *err)
 {
-    const char *name = wisp_opt_text(cfg, OPT_SHAPE);
     double tests = wisp_opt_num(cfg, OPT_TEST_ROWS);
-    if (!wisp_synth_find(s, name))
-        return wisp_fail(err, WISP_EINVAL,
-                         "--shape: '%s' is not amazon670k, delicious200k or ROWSxFEATURESxLABELS",
-                         name);
+    wisp_status st = wisp_shape_named(s, cfg, err);
+    if (st != WISP_OK) return st;
     s->n_test = tests < 0 ? WISP_BENCH_ROWS : (size_t)tests;
     if (wisp_opt_on(cfg, OPT_ROW_FEATURES)) s->row_features = wisp_opt_num(cfg, OPT_ROW_FEATURES);
     if (wisp_opt_on(cfg, OPT_ROW_LABELS)) s->row_labels = wisp_opt_num(cfg, OPT_ROW_LABELS);

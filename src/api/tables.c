@@ -12,26 +12,23 @@
 
 #include <string.h>
 
-#define ROW(at)                                                                                    \
-    do {                                                                                           \
-        if (!(at)) return 0;                                                                       \
-        *name = (at)->name;                                                                        \
-        *what = (at)->what;                                                                        \
-        return 1;                                                                                  \
-    } while (0)
-
 /* A card is listed where there is one. */
 static int device_row(size_t i, const char **name, const char **what)
 {
     static _Thread_local char text[200];
     const struct wisp_cuda *cuda;
     struct wisp_cuda_card c;
-    *name = i ? "cuda" : "cpu";
-    *what = i ? text : "threads and vector instructions";
-    if (i == 0) return 1;
+    if (i > 1) return 0;
+    if (i == 0) {
+        *name = "cpu";
+        *what = "threads and vector instructions";
+        return 1;
+    }
     if (wisp_cuda_open(&cuda, NULL) != WISP_OK || cuda->card(&c, NULL) != WISP_OK) return 0;
     wisp_print(text, sizeof text, "%s, sm_%d%d, %.0f GiB", c.name, c.major, c.minor,
                wisp_gib(c.total_bytes));
+    *name = "cuda";
+    *what = text;
     return 1;
 }
 
@@ -74,22 +71,78 @@ static int net_row(size_t i, const char **name, const char **what)
     return 1;
 }
 
+/* A shape of synthetic data, and its sizes. */
+static int shape_row(size_t i, const char **name, const char **what)
+{
+    static _Thread_local char text[100];
+    const struct wisp_synth_known *k = wisp_synth_at(i);
+    if (!k) return 0;
+    wisp_print(text, sizeof text, "%zu rows, %zu features, %zu labels", k->shape.n_rows,
+               k->shape.n_features, k->shape.n_labels);
+    *name = k->name;
+    *what = text;
+    return 1;
+}
+
+/* ---- the tables ---- */
+
+#define TABLE(of, at)                                                                              \
+    static int of##_row(size_t i, const char **name, const char **what)                            \
+    {                                                                                              \
+        if (!(at)) return 0;                                                                       \
+        *name = (at)->name;                                                                        \
+        *what = (at)->what;                                                                        \
+        return 1;                                                                                  \
+    }
+TABLE(format, wisp_format_at(i))
+TABLE(tokens, wisp_tokens_at(i))
+TABLE(values, wisp_values_at(i))
+TABLE(layer, wisp_layer_kind_at(i))
+TABLE(loss, wisp_loss_at(i))
+TABLE(optimizer, wisp_optimizer_at(i))
+TABLE(precision, wisp_precision_at(i))
+TABLE(finder, wisp_finder_at(i))
+TABLE(family, wisp_hash_family_at(i))
+
+static int kernels_row(size_t i, const char **name, const char **what)
+{
+    if (!wisp_kernels_isa(i, NULL)) return 0;
+    *name = wisp_kernels_isa(i, what);
+    return 1;
+}
+
+static const struct table {
+    const char *name, *what;
+    int (*row)(size_t i, const char **name, const char **what);
+} tables[] = {
+    { "formats", "data files (--format)", format_row },
+    { "tokens", "what a text is cut into (--tokens)", tokens_row },
+    { "values", "how values reach the net (--values)", values_row },
+    { "layers", "kinds of layers, and their arguments (--net)", layer_row },
+    { "nets", "nets that wisp brings along (--net)", net_row },
+    { "losses", "what training makes small (--loss)", loss_row },
+    { "optimizers", "how weights move (--optimizer)", optimizer_row },
+    { "samplers", "which output rows a step computes (--sampling)", finder_row },
+    { "hashes", "hash families (--hash)", family_row },
+    { "precisions", "what the output layer multiplies in (--precision)", precision_row },
+    { "shapes", "shapes of synthetic rows (--shape)", shape_row },
+    { "kernels", "instruction sets", kernels_row },
+    { "devices", "where it works on this machine (--device)", device_row },
+};
+enum { N_TABLES = sizeof tables / sizeof *tables };
+
+static const struct table *table_at(size_t i)
+{
+    return i < N_TABLES ? &tables[i] : NULL;
+}
+TABLE(table, table_at(i))
+
 int wisp_table_row(const char *table, size_t i, const char **name, const char **what)
 {
-    if (strcmp(table, "formats") == 0) ROW(wisp_format_at(i));
-    if (strcmp(table, "layers") == 0) ROW(wisp_layer_kind_at(i));
+    if (strcmp(table, "tables") == 0) return table_row(i, name, what);
     if (strncmp(table, "layers/", 7) == 0 && wisp_layer_kind_find(table + 7))
         return argument_row(wisp_layer_kind_find(table + 7), i, name, what);
-    if (strcmp(table, "nets") == 0) return net_row(i, name, what);
-    if (strcmp(table, "losses") == 0) ROW(wisp_loss_at(i));
-    if (strcmp(table, "optimizers") == 0) ROW(wisp_optimizer_at(i));
-    if (strcmp(table, "precisions") == 0) ROW(wisp_precision_at(i));
-    if (strcmp(table, "samplers") == 0) ROW(wisp_finder_at(i));
-    if (strcmp(table, "hashes") == 0) ROW(wisp_hash_family_at(i));
-    if (strcmp(table, "kernels") == 0 && wisp_kernels_isa(i, NULL)) {
-        *name = wisp_kernels_isa(i, what);
-        return 1;
-    }
-    if (strcmp(table, "devices") == 0 && i < 2) return device_row(i, name, what);
+    for (size_t t = 0; t < N_TABLES; t++)
+        if (strcmp(table, tables[t].name) == 0) return tables[t].row(i, name, what);
     return 0;
 }

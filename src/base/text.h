@@ -20,6 +20,10 @@ int wisp_casecmp(const char *a, const char *b);
 int wisp_ncasecmp(const char *a, const char *b, size_t n);
 /* Writes a character (below 0x110000) as UTF-8, 1 to 4 bytes; returns how many. */
 size_t wisp_utf8_put(char *to, uint32_t c);
+/* A row of a table that is names alone. */
+struct wisp_word {
+    const char *name, *what;
+};
 /* What an errno means, in English. */
 const char *wisp_strerror(int code);
 

@@ -56,7 +56,7 @@ static bool is_choice(const char *range, const char *s)
 static const char *meant(char *to, size_t room, const char *range, const char *s)
 {
     const char *words[32];
-    char text[200];
+    char text[1000];
     size_t n = 0;
     snprintf(text, sizeof text, "%s", range);
     for (char *p = text, *next; p && n < 32; p = next) {

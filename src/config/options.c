@@ -1,7 +1,14 @@
 /* The option table: key, type, default, range, commands, help, group, and the commands whose short
- * help shows it.  Read top-down by 'wisp help'. */
+ * help shows it.  Read top-down by 'wisp help'.
+ *
+ * "@hashes" in a range or in help stands for the names of that table (wisp_table_row), "@@hashes"
+ * for its rows: "simhash: signs of random projections: angles; ...".  So a row of such a table is
+ * all that a new name needs. */
 #include "config/options.h"
 
+#include <assert.h>
+#include <ctype.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define READS "train eval predict convert"
@@ -21,11 +28,10 @@
 #define MACHINE   "Machine and output"
 
 static const wisp_option table[N_OPTS] = {
-    [OPT_NET] = { "net", "text", "", "", "train bench",
+    [OPT_NET] = { "net", "text", "", "@nets", "train bench",
                   "layers, e.g. \"input 256, relu, dropout 0.3, dense 128, relu\" (wisp info lists "
-                  "the kinds), the name of a net that wisp brings along (mlp, residual-mlp, "
-                  "two-branch), or a file FILE.net; the output layer is added; empty: from "
-                  "--hidden and --dropout",
+                  "the kinds), the name of a net that wisp brings along, or a file FILE.net; the "
+                  "output layer is added; empty: from --hidden and --dropout",
                   NETWORK, "" },
     [OPT_HIDDEN] = { "hidden", "list", "", "", "train bench",
                      "widths of the hidden layers: 256, or 512,256; empty: 512 up to 4096 labels, "
@@ -38,10 +44,8 @@ static const wisp_option table[N_OPTS] = {
                             "share of input features dropped while training; -1: chosen from the "
                             "data",
                             NETWORK, "" },
-    [OPT_LOSS] = { "loss", "choice", "auto", "auto|softmax|bce", "train bench",
-                   "softmax: labels compete, 1/|Y| targets; bce: each label alone, scores to "
-                   "threshold; auto: softmax for many rows and labels, else bce",
-                   NETWORK, "train" },
+    [OPT_LOSS] = { "loss", "choice", "auto", "auto|@losses", "train bench",
+                   "@@losses; auto: softmax for many rows and labels, else bce", NETWORK, "train" },
 
     [OPT_EPOCHS] = { "epochs", "int", "0", "0..100000", "train bench",
                      "passes over the data; 0: from the number of rows", TRAINING, "train bench" },
@@ -54,7 +58,7 @@ static const wisp_option table[N_OPTS] = {
     [OPT_LR] = { "lr", "real", "0", "0..1000", "train bench",
                  "highest learning rate; 0: the default of the optimizer and the sampling",
                  TRAINING, "train bench" },
-    [OPT_OPTIMIZER] = { "optimizer", "choice", "auto", "auto|adam|adagrad|sgd", "train bench",
+    [OPT_OPTIMIZER] = { "optimizer", "choice", "auto", "auto|@optimizers", "train bench",
                         "all touch only rows that have a gradient; auto: adagrad for many rows and "
                         "labels, else adam",
                         TRAINING, "" },
@@ -62,7 +66,7 @@ static const wisp_option table[N_OPTS] = {
                       "what adam and sgd keep their running means in; bf16 halves them and rounds "
                       "at random; auto: bf16 from 2^26 weights on",
                       TRAINING, "" },
-    [OPT_PRECISION] = { "precision", "choice", "auto", "auto|fp32|bf16", "train bench",
+    [OPT_PRECISION] = { "precision", "choice", "auto", "auto|@precisions", "train bench",
                         "precision of the output layer's products; weights and sums stay fp32; "
                         "auto: bf16 where the processor has instructions for it",
                         TRAINING, "" },
@@ -76,11 +80,9 @@ static const wisp_option table[N_OPTS] = {
                       "share of the run, at its end, whose weights are averaged (4 times an "
                       "epoch)",
                       TRAINING, "" },
-    [OPT_SAMPLING] = { "sampling", "text", "auto", "", "train bench",
-                       "which output rows a step computes: full, or finders joined by +: random, "
-                       "frequency, neighbours, features, ivf, lsh; auto: full for few labels, else "
-                       "what "
-                       "measured best",
+    [OPT_SAMPLING] = { "sampling", "text", "auto", "auto|@samplers", "train bench",
+                       "which output rows a step computes: full, or one or more of the others, "
+                       "joined by +; auto: full for few labels, else what measured best",
                        SAMPLING, "bench" },
     [OPT_KEEP] = { "keep", "int", "20", "1..1000", "train bench",
                    "rows kept of what the finders found for a sample", SAMPLING, "" },
@@ -116,7 +118,7 @@ static const wisp_option table[N_OPTS] = {
                       SAMPLING, "" },
     [OPT_RESCORE] = { "rescore", "choice", "yes", "no|yes", "train bench",
                       "keep found rows by exact score; no: by votes", SAMPLING, "" },
-    [OPT_HASH] = { "hash", "choice", "auto", "auto|simhash|wta|dwta|minhash", "train bench",
+    [OPT_HASH] = { "hash", "choice", "auto", "auto|@hashes", "train bench",
                    "hash family of --sampling lsh", HASHING, "" },
     [OPT_BITS] = { "bits", "int", "0", "0..30", "train bench",
                    "bits of a key, rounded to whole hashes of the family (K of them); 0: from the "
@@ -200,27 +202,25 @@ static const wisp_option table[N_OPTS] = {
     [OPT_NOTE] = { "note", "text", "", "", "train", "one line of text that the model keeps", RUNS,
                    "" },
 
-    [OPT_FORMAT] = { "format", "choice", "auto", "auto|xc|libsvm|fasttext|csv|tsv|jsonl|npz|idx",
-                     READS, "format of the data files; auto: by their bytes", DATA,
+    [OPT_FORMAT] = { "format", "choice", "auto", "auto|@formats", READS,
+                     "format of the data files; auto: by their bytes", DATA,
                      "train eval predict convert" },
-    [OPT_VALUES] = { "values", "choice", "auto", "auto|tfidf|unit|raw|standard", "train bench",
-                     "tfidf: (1+log count)*idf, length 1; unit: length 1; raw: as they are; "
-                     "standard: columns of mean 0 and deviation 1; auto: raw for images (idx), "
+    [OPT_VALUES] = { "values", "choice", "auto", "auto|@values", "train bench",
+                     "@@values; auto: raw for images (idx), "
                      "standard for tables whose columns are mostly filled, tfidf for words and "
                      "counts, else unit",
                      DATA, "" },
     [OPT_INDEX_BASE] = { "index-base", "int", "-1", "-1..1", READS,
-                         "first feature id; -1: xc 0, libsvm 1", DATA, "convert" },
+                         "first feature id; -1: the one that is usual in the format", DATA,
+                         "convert" },
     [OPT_NO_HEADER] = { "no-header", "flag", "0", "", READS,
                         "xc text without its first line 'rows features labels'", DATA, "convert" },
     [OPT_BLANK_LINES] = { "blank-lines", "choice", "auto", "auto|skip|rows", "eval predict",
                           "lines with nothing on them: rows without features, or skipped; auto: "
                           "eval skips them, predict answers every line",
                           DATA, "" },
-    [OPT_TOKENS] = { "tokens", "choice", "words", "words|blanks", "train convert",
-                     "what a text is cut into: words, runs of letters and digits in lower case; or "
-                     "what stands between blanks, as it is; kept in the model",
-                     TEXT, "" },
+    [OPT_TOKENS] = { "tokens", "choice", "words", "@tokens", "train convert",
+                     "what a text is cut into; @@tokens; kept in the model", TEXT, "" },
     [OPT_PAIRS] = { "pairs", "flag", "0", "", "train convert",
                     "pairs of neighbouring words are features too", TEXT, "convert" },
     [OPT_CHARS] = { "chars", "text", "auto", "", "train convert",
@@ -274,8 +274,9 @@ static const wisp_option table[N_OPTS] = {
                        "IN is a model: OUT is the same with smaller weights, to predict with", USE,
                        "convert" },
 
-    [OPT_SHAPE] = { "shape", "text", "", "", "synth bench",
-                    "amazon670k, delicious200k or ROWSxFEATURESxLABELS", SYNTHETIC, "synth bench" },
+    [OPT_SHAPE] = { "shape", "text", "", "@shapes", "synth bench",
+                    "the shape of a known data set, or ROWSxFEATURESxLABELS", SYNTHETIC,
+                    "synth bench" },
     [OPT_ROWS] = { "rows", "mixed", "fp32", "fp32|bf16|0..4000000000", "train bench synth",
                    "what the rows of the input and the output layer are kept in; bf16 halves them "
                    "and rounds at random",
@@ -366,9 +367,86 @@ static const wisp_option special[] = {
 };
 enum { N_SPECIAL = sizeof special / sizeof *special };
 
+/* ---- the rows, with the names of other tables filled in ---- */
+
+struct filled {
+    wisp_option row[N_OPTS], special[N_SPECIAL];
+    char text[1 << 14], *end; /* of what had to be filled in, one after the other */
+};
+
+/* Appends n bytes; a table that needs more is a mistake that every start of the program shows. */
+static void put(struct filled *f, const char *s, size_t n)
+{
+    assert(n < (size_t)(f->text + sizeof f->text - f->end));
+    memcpy(f->end, s, n);
+    f->end += n;
+}
+
+/* The rows of a table: "a|b|c" with their names only, else "a: what; b: what". */
+static void put_rows(struct filled *f, const char *of, const char *between, bool names)
+{
+    const char *name, *what;
+    for (size_t i = 0; wisp_table_row(of, i, &name, &what); i++) {
+        if (i) put(f, between, strlen(between));
+        put(f, name, strlen(name));
+        if (names) continue;
+        put(f, ": ", 2);
+        put(f, what, strlen(what));
+    }
+}
+
+static const char *fill_text(struct filled *f, const char *s, const char *between)
+{
+    if (!strchr(s, '@')) return s;
+    const char *begin = f->end;
+    for (size_t n; *s; s += n) {
+        n = strcspn(s, "@");
+        put(f, s, n);
+        s += n;
+        n = 0;
+        if (!*s) break;
+        char of[20];
+        const bool names = s[1] != '@';
+        s += names ? 1 : 2;
+        while (n < sizeof of - 1 && islower((unsigned char)s[n])) n++;
+        memcpy(of, s, n);
+        of[n] = 0;
+        put_rows(f, of, names ? between : "; ", names);
+    }
+    put(f, "", 1);
+    return begin;
+}
+
+static void fill(struct filled *f, wisp_option *to, const wisp_option *from)
+{
+    *to = *from;
+    to->range = fill_text(f, from->range, "|");
+    to->help = fill_text(f, from->help, ", ");
+}
+
+/* Made by the first who asks; whoever comes meanwhile waits for the few microseconds. */
+static const struct filled *filled(void)
+{
+    enum { NOT_YET, BEGUN, DONE };
+    static atomic_int state = NOT_YET;
+    static struct filled all;
+    int expected = NOT_YET;
+    if (atomic_load_explicit(&state, memory_order_acquire) == DONE) return &all;
+    if (atomic_compare_exchange_strong(&state, &expected, BEGUN)) {
+        all.end = all.text;
+        for (size_t i = 0; i < N_OPTS; i++) fill(&all, &all.row[i], &table[i]);
+        for (size_t i = 0; i < N_SPECIAL; i++) fill(&all, &all.special[i], &special[i]);
+        atomic_store_explicit(&state, DONE, memory_order_release);
+    }
+    while (atomic_load_explicit(&state, memory_order_acquire) != DONE) continue;
+    return &all;
+}
+
+/* ---- who asks ---- */
+
 const wisp_option *wisp_option_row(size_t i)
 {
-    return i < N_OPTS ? &table[i] : NULL;
+    return i < N_OPTS ? &filled()->row[i] : NULL;
 }
 
 /* Is the word one of a list with blanks between? */
@@ -387,6 +465,6 @@ const wisp_option *wisp_option_of(const char *command, size_t i)
     if (at == N_OPTS) return NULL;
     for (size_t s = 0; s < N_SPECIAL; s++)
         if (strcmp(special[s].key, table[at].key) == 0 && names(special[s].commands, command))
-            return &special[s];
-    return &table[at];
+            return &filled()->special[s];
+    return &filled()->row[at];
 }

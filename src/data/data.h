@@ -381,13 +381,14 @@ struct wisp_look { /* at a text (words.h) */
 
 struct wisp_format {
     const char *name, *what;
-    int index_base; /* of the first feature, where the reader may say otherwise; else -1 */
-    bool raw;       /* its values are for use as they are: no tf-idf, not scaled to length 1 */
-    bool binary;    /* no text that a person could type */
-    bool words;     /* its features are the words of a text (words.h) */
-    bool table;     /* its first line names columns, and rows may go over several lines */
-    bool names;     /* its numbers may be names: heeds 'named' of the options */
-    bool header;    /* begins with a line by which it is known, unless that is left out */
+    const char *endings; /* of files that are to be written in it: ".svm .libsvm"; NULL: none */
+    int index_base;      /* of the first feature, where the reader may say otherwise; else -1 */
+    bool raw;            /* its values are for use as they are: no tf-idf, not scaled to length 1 */
+    bool binary;         /* no text that a person could type */
+    bool words;          /* its features are the words of a text (words.h) */
+    bool table;          /* its first line names columns, and rows may go over several lines */
+    bool names;          /* its numbers may be names: heeds 'named' of the options */
+    bool header;         /* begins with a line by which it is known, unless that is left out */
     /* Does this look like ours?  'head' is the (unpacked) first bytes. */
     bool (*probe)(const char *path, const char *head, size_t n);
     wisp_status (*read)(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err);
@@ -411,12 +412,25 @@ wisp_status wisp_format_choose(const struct wisp_format **f, struct wisp_read_op
                                const char *path, const char *text, size_t bytes, wisp_error *err);
 /* Does the path end so (in letters of either case), packed or not? */
 bool wisp_path_ends(const char *path, const char *ending);
+/* Does it end as files of the format do? */
+bool wisp_format_ends(const struct wisp_format *f, const char *path);
 /* The format that a file with these first bytes (unpacked) has; NULL: none. */
 const struct wisp_format *wisp_format_probe(const char *path, const char *head, size_t n);
 
-extern const struct wisp_format wisp_format_xc, wisp_format_libsvm, wisp_format_fasttext,
-    wisp_format_csv, wisp_format_tsv, wisp_format_jsonl, wisp_format_memory, wisp_format_npz,
-    wisp_format_idx;
+/* The table, in the order in which a file is probed. */
+#define WISP_FORMATS(X)                                                                            \
+    X(csv)                                                                                         \
+    X(tsv)                                                                                         \
+    X(jsonl)                                                                                       \
+    X(xc)                                                                                          \
+    X(libsvm)                                                                                      \
+    X(fasttext)                                                                                    \
+    X(npz)                                                                                         \
+    X(idx)
+#define WISP_FORMAT(name) extern const struct wisp_format wisp_format_##name;
+WISP_FORMATS(WISP_FORMAT)
+WISP_FORMAT(memory) /* no file at all: rows of a program */
+#undef WISP_FORMAT
 /* What messages count the rows of d from: 1 where they are lines of text, 0 where they are rows of
  * arrays, in a file or of a program. */
 static inline int wisp_row_base(const struct wisp_data *d)
@@ -431,7 +445,18 @@ struct wisp_synth_shape {
     double row_features, row_labels; /* means */
     uint64_t seed;
 };
-/* Looks up "amazon670k", "delicious200k" or "RxFxL"; false: no such shape. */
+struct wisp_synth_known { /* the shape of a data set that people know */
+    const char *name;
+    struct wisp_synth_shape shape;
+};
+const struct wisp_synth_known *wisp_synth_at(size_t i); /* NULL past the end */
+/* What is not said: features and labels per row, and how many test rows go with so many. */
+enum { WISP_SYNTH_FEATURES = 75, WISP_SYNTH_LABELS = 5, WISP_SYNTH_TESTS = 20000 };
+static inline size_t wisp_synth_tests(size_t n_rows)
+{
+    return n_rows / 10 < WISP_SYNTH_TESTS ? n_rows / 10 : WISP_SYNTH_TESTS;
+}
+/* Looks up a known shape or "RxFxL"; false: no such shape. */
 bool wisp_synth_find(struct wisp_synth_shape *out, const char *name);
 /* Rows as XC text: the first n_rows to PREFIX_train.txt, n_test more to PREFIX_test.txt. */
 wisp_status wisp_synth_write(struct wisp_context *ctx, const char *prefix,

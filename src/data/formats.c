@@ -1,12 +1,10 @@
-/* The table of data formats, in the order in which a file is probed. */
+/* Data formats by number, by name, and by the first bytes of a file. */
 #include "data/data.h"
 
 #include <string.h>
 
-static const struct wisp_format *const formats[] = {
-    &wisp_format_csv,    &wisp_format_tsv,      &wisp_format_jsonl, &wisp_format_xc,
-    &wisp_format_libsvm, &wisp_format_fasttext, &wisp_format_npz,   &wisp_format_idx,
-};
+#define ROW(name) &wisp_format_##name,
+static const struct wisp_format *const formats[] = { WISP_FORMATS(ROW) };
 
 const struct wisp_format *wisp_format_at(size_t i)
 {

@@ -41,6 +41,7 @@ static wisp_status write_libsvm(const struct wisp_data *data, struct wisp_contex
 const struct wisp_format wisp_format_libsvm = {
     .name = "libsvm",
     .what = "label,label id:value ..., ids from 1; labels are numbers or names (also .gz, .zst)",
+    .endings = ".svm .libsvm",
     .index_base = 1,
     .names = true,
     .probe = probe,

@@ -541,6 +541,7 @@ static bool npz_probe(const char *path, const char *head, size_t n)
 const struct wisp_format wisp_format_npz = {
     .name = "npz",
     .what = "CSR matrices of scipy.sparse.save_npz: NAME.npz, with the labels in NAME.y.npz",
+    .endings = ".npz",
     .index_base = -1,
     .binary = true,
     .names = true,

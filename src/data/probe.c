@@ -33,6 +33,17 @@ bool wisp_path_ends(const char *path, const char *ending)
     return n > bytes && wisp_ncasecmp(path + n - bytes, ending, bytes) == 0;
 }
 
+bool wisp_format_ends(const struct wisp_format *f, const char *path)
+{
+    for (const char *p = f->endings, *end; p && *p; p = *end ? end + 1 : end) {
+        char one[20];
+        end = p + strcspn(p, " ");
+        snprintf(one, sizeof one, "%.*s", (int)(end - p), p);
+        if (wisp_path_ends(path, one)) return true;
+    }
+    return false;
+}
+
 static wisp_status other_kind(const struct probe *p, const char *found, const char *wanted,
                               const char *format, wisp_error *err)
 {
@@ -63,8 +74,7 @@ static wisp_status go_with(const struct wisp_format **f, struct wisp_read_option
     if (!like->words && found && found->words && (!o->vocab || o->named & WISP_NAMED_FEATURES))
         return other_kind(p, "words", "numbers", like->name, err);
     if (!open) return WISP_OK;
-    bool svm =
-        like->header && (wisp_path_ends(p->path, ".svm") || wisp_path_ends(p->path, ".libsvm"));
+    bool svm = like->header && wisp_format_ends(&wisp_format_libsvm, p->path);
     *f = svm ? &wisp_format_libsvm : like;
     o->no_header |= (*f)->header;
     return WISP_OK;

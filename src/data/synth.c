@@ -276,29 +276,39 @@ wisp_status wisp_synth_write(struct wisp_context *ctx, const char *prefix,
     return st;
 }
 
+static const struct wisp_synth_known known[] = {
+    { "amazon670k", { 490449, 0, 135909, 670091, 75, 5.45, 1 } },
+    { "delicious200k", { 196606, 0, 782585, 205443, 302, 75, 1 } },
+};
+
+const struct wisp_synth_known *wisp_synth_at(size_t i)
+{
+    return i < sizeof known / sizeof *known ? &known[i] : NULL;
+}
+
+/* Three numbers with an x between them. */
+static bool read_shape(struct wisp_synth_shape *out, const char *name)
+{
+    size_t n[3];
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        if (*name < '1' || *name > '9') return false;
+        n[i] = strtoull(name, &end, 10);
+        if (*end != (i < 2 ? 'x' : 0) || n[i] > INT32_MAX) return false;
+        name = end + 1;
+    }
+    *out =
+        (struct wisp_synth_shape){ n[0], 0, n[1], n[2], WISP_SYNTH_FEATURES, WISP_SYNTH_LABELS, 1 };
+    return true;
+}
+
 bool wisp_synth_find(struct wisp_synth_shape *out, const char *name)
 {
-    static const struct {
-        const char *name;
-        struct wisp_synth_shape s;
-    } known[] = {
-        { "amazon670k", { 490449, 0, 135909, 670091, 75, 5.45, 1 } },
-        { "delicious200k", { 196606, 0, 782585, 205443, 302, 75, 1 } },
-    };
+    const struct wisp_synth_known *k;
     bool found = false;
-    for (size_t i = 0; i < sizeof known / sizeof *known && !found; i++)
-        if ((found = !strcmp(name, known[i].name))) *out = known[i].s;
-    if (!found) {
-        size_t n[3];
-        for (int i = 0; i < 3; i++) {
-            char *end;
-            if (*name < '1' || *name > '9') return false;
-            n[i] = strtoull(name, &end, 10);
-            if (*end != (i < 2 ? 'x' : 0) || n[i] > INT32_MAX) return false;
-            name = end + 1;
-        }
-        *out = (struct wisp_synth_shape){ n[0], 0, n[1], n[2], 75, 5, 1 };
-    }
-    out->n_test = out->n_rows / 10 < 20000 ? out->n_rows / 10 : 20000;
+    for (size_t i = 0; !found && (k = wisp_synth_at(i)); i++)
+        if ((found = !strcmp(name, k->name))) *out = k->shape;
+    if (!found && !read_shape(out, name)) return false;
+    out->n_test = wisp_synth_tests(out->n_rows);
     return true;
 }

@@ -8,18 +8,26 @@
 
 #include <string.h>
 
-static const char *const names[] = { "blanks", "words" };
-enum { N_NAMES = sizeof names / sizeof *names };
+static const struct wisp_word ways[] = {
+    [WISP_TOKENS_BLANKS] = { "blanks", "what stands between blanks, as it is" },
+    [WISP_TOKENS_WORDS] = { "words", "runs of letters and digits, in lower case" },
+};
+enum { N_WAYS = sizeof ways / sizeof *ways };
+
+const struct wisp_word *wisp_tokens_at(size_t i)
+{
+    return i < N_WAYS ? &ways[i] : NULL;
+}
 
 const char *wisp_tokens_name(enum wisp_tokens t)
 {
-    return names[t];
+    return ways[t].name;
 }
 
 bool wisp_tokens_find(enum wisp_tokens *out, const char *name)
 {
-    for (int i = 0; i < N_NAMES; i++)
-        if (strcmp(names[i], name) == 0) {
+    for (int i = 0; i < N_WAYS; i++)
+        if (strcmp(ways[i].name, name) == 0) {
             *out = (enum wisp_tokens)i;
             return true;
         }

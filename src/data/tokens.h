@@ -11,10 +11,12 @@
 #define WISP_DATA_TOKENS_H
 
 #include "base/error.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 
 enum wisp_tokens { WISP_TOKENS_BLANKS, WISP_TOKENS_WORDS };
+const struct wisp_word *wisp_tokens_at(size_t i); /* NULL past the end */
 const char *wisp_tokens_name(enum wisp_tokens t);
 bool wisp_tokens_find(enum wisp_tokens *out, const char *name);
 

@@ -139,8 +139,10 @@ static wisp_status write_xc(const struct wisp_data *data, struct wisp_context *c
 
 const struct wisp_format wisp_format_xc = {
     .name = "xc",
-    .what =
-        "text of the XC repository: header, then label,label feature:value ... (also .gz, .zst)",
+    .what = "text of the XC repository: header, then label,label feature:value ..., ids from 0 "
+            "(also .gz, "
+            ".zst)",
+    .endings = ".txt .xc",
     .index_base = 0,
     .header = true,
     .names = true,

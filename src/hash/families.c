@@ -1,14 +1,10 @@
-/* The table of hash families. */
+/* Hash families by number and by name. */
 #include "hash/family.h"
 
 #include <string.h>
 
-static const struct wisp_hash_family *const families[] = {
-    &wisp_hash_simhash,
-    &wisp_hash_wta,
-    &wisp_hash_dwta,
-    &wisp_hash_minhash,
-};
+#define ROW(name) &wisp_hash_##name,
+static const struct wisp_hash_family *const families[] = { WISP_HASH_FAMILIES(ROW) };
 
 const struct wisp_hash_family *wisp_hash_family_at(size_t i)
 {

@@ -1,7 +1,7 @@
 /* Hash families: functions under which near vectors meet more often than far ones.
  *
  * A family makes n_tables keys of a vector; a key joins 'digits' elementary hashes of 'digit_bits'
- * bits each, the first in the highest place.  One file a family, one row in families.c.
+ * bits each, the first in the highest place.  One file per family, and one entry in the table below.
  *
  * The functions are drawn from (seed, draw) alone and lie in memory that the caller holds.
  * Vectors come in blocks of up to WISP_HASH_BLOCK, so that a family can use one matrix product or
@@ -41,8 +41,16 @@ struct wisp_hash_family {
 
 const struct wisp_hash_family *wisp_hash_family_at(size_t i); /* NULL past the end */
 const struct wisp_hash_family *wisp_hash_family_find(const char *name);
-extern const struct wisp_hash_family wisp_hash_simhash, wisp_hash_wta, wisp_hash_dwta,
-    wisp_hash_minhash;
+/* The table: one entry per family, each in a file of its own. */
+#define WISP_HASH_FAMILIES(X)                                                                      \
+    X(simhash)                                                                                     \
+    X(wta)                                                                                         \
+    X(dwta)                                                                                        \
+    X(minhash)
+#define WISP_HASH_FAMILY(name) extern const struct wisp_hash_family wisp_hash_##name;
+WISP_HASH_FAMILIES(WISP_HASH_FAMILY)
+#undef WISP_HASH_FAMILY
+#define WISP_HASH_USUAL "dwta" /* where none is named */
 
 /* ---- bins of coordinates, which wta, dwta and minhash share (bins.c) ----
  *

@@ -208,8 +208,18 @@ const struct wisp_finder_kind *wisp_finder_at(size_t i); /* NULL past the end */
 const struct wisp_finder_kind *wisp_finder_find(const char *name, size_t length);
 /* The first of names joined by '+', and on to the next; *length: of its name.  NULL: not known. */
 const struct wisp_finder_kind *wisp_finder_next(const char **names, size_t *length);
-extern const struct wisp_finder_kind wisp_finder_random, wisp_finder_frequency,
-    wisp_finder_neighbours, wisp_finder_features, wisp_finder_ivf, wisp_finder_lsh,
-    wisp_finder_scan;
+/* The table: one entry per finder, each in a file of its own, but for full, which finds nothing. */
+#define WISP_FINDERS(X)                                                                            \
+    X(full)                                                                                        \
+    X(random)                                                                                      \
+    X(frequency)                                                                                   \
+    X(neighbours)                                                                                  \
+    X(features)                                                                                    \
+    X(ivf)                                                                                         \
+    X(lsh)                                                                                         \
+    X(scan)
+#define WISP_FINDER(name) extern const struct wisp_finder_kind wisp_finder_##name;
+WISP_FINDERS(WISP_FINDER)
+#undef WISP_FINDER
 
 #endif

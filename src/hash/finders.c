@@ -1,4 +1,4 @@
-/* The table of finders. */
+/* Finders by number and by name. */
 #include "hash/finder.h"
 
 #include <string.h>
@@ -11,22 +11,14 @@ static void full_device(struct wisp_finders *out, const struct wisp_finder_setup
     out->full = true;
 }
 
-static const struct wisp_finder_kind full = {
+const struct wisp_finder_kind wisp_finder_full = {
     .name = "full",
     .what = "every row",
     .device = full_device,
 };
 
-static const struct wisp_finder_kind *const kinds[] = {
-    &full,
-    &wisp_finder_random,
-    &wisp_finder_frequency,
-    &wisp_finder_neighbours,
-    &wisp_finder_features,
-    &wisp_finder_ivf,
-    &wisp_finder_lsh,
-    &wisp_finder_scan,
-};
+#define ROW(name) &wisp_finder_##name,
+static const struct wisp_finder_kind *const kinds[] = { WISP_FINDERS(ROW) };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 const struct wisp_finder_kind *wisp_finder_at(size_t i)

@@ -116,7 +116,7 @@ static wisp_status plan(struct wisp_lsh *s, const struct wisp_finder_setup *setu
     const struct wisp_sampling *o = setup->o;
     *s = (struct wisp_lsh){
         .o = *o,
-        .family = wisp_hash_family_find(o->family[0] ? o->family : "dwta"),
+        .family = wisp_hash_family_find(o->family[0] ? o->family : WISP_HASH_USUAL),
         .n_rows = setup->n_rows,
         .width = setup->width,
         .batch = setup->batch,
@@ -347,7 +347,7 @@ static void device(struct wisp_finders *out, const struct wisp_finder_setup *set
 
 const struct wisp_finder_kind wisp_finder_lsh = {
     .name = "lsh",
-    .what = "hash tables over the rows: simhash, wta, dwta, minhash",
+    .what = "hash tables over the rows, of the family --hash",
     .bytes = bytes,
     .create = create,
     .free = wisp_free,

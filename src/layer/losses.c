@@ -85,7 +85,7 @@ static float bce_prior(double count, double n_rows, double total)
 static const struct wisp_loss losses[] = {
     {
         .name = "softmax",
-        .what = "labels compete; targets 1/|Y|",
+        .what = "labels compete, targets 1/|Y|",
         .id = WISP_SOFTMAX,
         .target = softmax_target,
         .has_origin = true,
@@ -98,7 +98,7 @@ static const struct wisp_loss losses[] = {
     },
     {
         .name = "bce",
-        .what = "each label alone: binary cross-entropy",
+        .what = "each label alone (binary cross-entropy), scores to threshold",
         .id = WISP_BCE,
         .target = bce_target,
         .uses_unlabelled = true,

@@ -1,6 +1,7 @@
 /* Samplers: settings from the options and the sizes of the data. */
 #include "model/plan.h"
 #include "base/bounds.h"
+#include "hash/family.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -79,7 +80,8 @@ wisp_status wisp_sampling_plan(struct wisp_sampling *o, const wisp_config *cfg, 
     if (strlen(names) >= sizeof o->names)
         return wisp_fail(err, WISP_EINVAL, "--sampling: '%.40s...' is too long", names);
     snprintf(o->names, sizeof o->names, "%s", names);
-    snprintf(o->family, sizeof o->family, "%s", strcmp(family, "auto") == 0 ? "dwta" : family);
+    snprintf(o->family, sizeof o->family, "%s",
+             strcmp(family, "auto") == 0 ? WISP_HASH_USUAL : family);
     if (o->least > o->most && !wisp_opt_given(cfg, OPT_ACTIVE_MAX)) o->most = o->least;
     if (o->most && o->least > o->most)
         return wisp_fail(err, WISP_EINVAL, "--active-min: %zu is more than --active-max %zu",

@@ -15,17 +15,27 @@ enum { FEW_ROWS = 20, MOST_COLUMNS = 4096 }; /* of a table that is standardised 
 static const double FILLED = 0.4;
 static const float FARTHEST = 10; /* deviations */
 
-static const char *const mode_names[WISP_N_VALUES] = { "tfidf", "unit", "raw", "standard" };
+static const struct wisp_word modes[WISP_N_VALUES] = {
+    [WISP_VALUES_TFIDF] = { "tfidf", "(1+log count)*idf, rows of length 1" },
+    [WISP_VALUES_UNIT] = { "unit", "rows of length 1" },
+    [WISP_VALUES_RAW] = { "raw", "as they are" },
+    [WISP_VALUES_STANDARD] = { "standard", "columns of mean 0 and deviation 1" },
+};
+
+const struct wisp_word *wisp_values_at(size_t i)
+{
+    return i < WISP_N_VALUES ? &modes[i] : NULL;
+}
 
 const char *wisp_values_name(enum wisp_values_mode mode)
 {
-    return mode_names[mode];
+    return modes[mode].name;
 }
 
 bool wisp_values_find(enum wisp_values_mode *out, const char *name)
 {
     for (int i = 0; i < WISP_N_VALUES; i++)
-        if (strcmp(mode_names[i], name) == 0) {
+        if (strcmp(modes[i].name, name) == 0) {
             *out = (enum wisp_values_mode)i;
             return true;
         }

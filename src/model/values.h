@@ -2,6 +2,7 @@
 #ifndef WISP_MODEL_VALUES_H
 #define WISP_MODEL_VALUES_H
 
+#include "base/text.h"
 #include "data/data.h"
 
 enum wisp_values_mode {
@@ -18,6 +19,7 @@ struct wisp_values {
     const float *mean, *scale; /* (n_features), mode standard only: x becomes (x - mean) * scale;
                                   scale 0: the column is left out */
 };
+const struct wisp_word *wisp_values_at(size_t i); /* NULL past the end */
 const char *wisp_values_name(enum wisp_values_mode mode);
 bool wisp_values_find(enum wisp_values_mode *out, const char *name);
 /* What suits the data, and why: a phrase for the plan (WISP_VALUES_WHY bytes). */

@@ -43,6 +43,9 @@ ok() {
     if [ $rc = 0 ]; then pass; else bad "$1" "expected success"; fi
 }
 
+# names TABLE: of its rows, as wisp info has them
+names() { "$wisp" info --json | /usr/bin/python3 -c 'import json, sys; print(*json.load(sys.stdin)[sys.argv[1]])' "$1"; }
+
 # refuse NAME CODE WORDS ARGS...: runs, must exit with CODE, say WORDS on stderr (an extended pattern), nothing on stdout
 refuse() {
     run "${@:4}"

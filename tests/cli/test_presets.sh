@@ -6,7 +6,8 @@ synth S --rows 1500 --features 1000 --labels 60
 options=(S_train.txt --valid S_test.txt --epochs 6 --batch 64 --lr 0.003 --patience 0 --threads 2 --json)
 
 ok "info" info
-for net in mlp residual-mlp two-branch; do
+nets=$(names nets)
+for net in $nets; do
     check "info lists $net" grep -qE "^  $net +input " out
     ok "info again" info
 done
@@ -22,7 +23,7 @@ check "a default" grep -qE '^    inputs .*from 1 to 1024; else 32\)' layers
 check "values that are joined" grep -qE '^    NAME ... .*1 to 7 further values' layers
 
 # By name: the model keeps the layers, and goes on from itself without the name.
-for net in mlp residual-mlp two-branch; do
+for net in $nets; do
     ok "$net" train "${options[@]}" -o "$net.m" --net $net
     judge "$net learns" 'd["valid_p@1"] > 50'
     ok "$net: inspect" inspect "$net.m" --json

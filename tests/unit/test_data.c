@@ -144,6 +144,36 @@ static void round_trips(void)
     }
 }
 
+/* Rows that every format can hold: counts of words, and names for everything. */
+static void every_writer(void)
+{
+    TEST("round trip: every format that can be written, found by its bytes");
+    static const char text[] = "__label__a x y y z\n__label__b __label__a y\n__label__c z w\n";
+    struct wisp_data *a = read_text(&one, "fasttext", text, sizeof text - 1), *b;
+    const struct wisp_format *f;
+    size_t n = 0;
+    for (size_t i = 0; (f = wisp_format_at(i)); i++) {
+        if (!f->write) continue;
+        wisp_error err = { 0 };
+        char name[100];
+        const char *ending = f->endings ? f->endings : "";
+        snprintf(name, sizeof name, "written%.*s", (int)strcspn(ending, " "), ending);
+        const char *path = in_folder(name);
+        CHECK(!f->endings || wisp_format_ends(f, path), "%s: %s", f->name, path);
+        CHECK(f->write(a, &one, path, &err) == WISP_OK, "%s: %s", f->name, err.text);
+        struct wisp_read_options o = { .index_base = -1 };
+        CHECK(wisp_data_read(&b, &four, path, &o, &err) == WISP_OK, "%s: %s", f->name, err.text);
+        CHECK(b && b->format == f, "%s is taken for %s", f->name, b ? b->format->name : "nothing");
+        CHECK(b && a->n_rows == b->n_rows && a->n_labels == b->n_labels && a->nnz == b->nnz &&
+                  same_rows(&a->blocks[0], &b->blocks[0]),
+              "%s: other rows", f->name);
+        wisp_data_free(b);
+        n++;
+    }
+    CHECK(n > 3, "%zu formats", n);
+    wisp_data_free(a);
+}
+
 static void chunks(void)
 {
     TEST("any chunk size, any packing, 1 and 4 threads: the same rows");
@@ -310,6 +340,7 @@ int main(void)
     blocks();
     long_lines_and_bombs();
     round_trips();
+    every_writer();
     chunks();
     first_error();
     cut_files();

@@ -140,18 +140,16 @@ static void test_strategies(void)
 {
     TEST("finder: strategies against votes counted naively");
     static uint16_t votes[BATCH * ROWS];
-    static const struct {
-        const char *family;
-        int bits, digits;
-    } f[] = { { "simhash", 7, 7 }, { "wta", 6, 2 }, { "dwta", 6, 2 }, { "minhash", 8, 2 } };
-    for (size_t i = 0; i < 4; i++)
+    const struct wisp_hash_family *f;
+    for (size_t i = 0; (f = wisp_hash_family_at(i)); i++)
         for (int strategy = WISP_VANILLA; strategy <= WISP_THRESHOLD; strategy++) {
-            struct wisp_sampling o = settings(f[i].family, strategy);
-            o.bits = f[i].bits, o.tables = 11, o.bucket = 0;
+            struct wisp_sampling o = settings(f->name, strategy);
+            const int digits = 8 / f->digit_bits(D);
+            o.bits = digits * f->digit_bits(D), o.tables = 11, o.bucket = 0;
             o.rescore = i == 1;
             struct run r = run_of(o, 2);
             plant(&r, 1);
-            naive_votes(votes, &r, o.family, 11, f[i].digits);
+            naive_votes(votes, &r, o.family, 11, digits);
             bool some = strategy == WISP_THRESHOLD;
             check_strategy(&r, votes, some ? ROOM : o.rescore ? 100 : 20, some ? 2 : 1);
             run_clear(&r);

@@ -1,5 +1,6 @@
 /* The sampler: what goes into the active set and why, what it costs, and what it reports, against
  * naive sets and a counter inside the kernels. */
+#include "hash/family.h"
 #include "sampler_rig.h"
 
 /* Every byte that is taken: wisp_alloc's only source. */
@@ -396,12 +397,12 @@ static void test_loss(void)
 
 static void test_counts(void)
 {
-    static const char *const families[] = { "simhash", "wta", "dwta", "minhash" };
     TEST("accounts: rows and products as the kernels count them, over real steps");
-    for (size_t i = 0; i < N_NAMES + 4; i++)
+    for (size_t i = 0; i < N_NAMES || wisp_hash_family_at(i - N_NAMES); i++)
         for (int mode = 0; mode < 4; mode++) {
             struct wisp_sampling o = settings(i < N_NAMES ? all_names[i] : "lsh+neighbours");
-            if (i >= N_NAMES) snprintf(o.family, sizeof o.family, "%s", families[i - N_NAMES]);
+            if (i >= N_NAMES)
+                snprintf(o.family, sizeof o.family, "%s", wisp_hash_family_at(i - N_NAMES)->name);
             if (mode == 1) o.rescore = false, o.most = 120;
             if (mode == 2) o.least = LABELS, o.strategy = WISP_VANILLA;
             o.per_example = mode == 3;
