@@ -64,7 +64,7 @@ refuse "inspect DATA" 4 "^wisp: P_test.txt: found data in the format xc, expecte
 
 # ---- endings that name no format (U36) ----
 for out in y.json y y.parquet .txtx; do
-    refuse "convert to $out" 2 "$out: its ending names no format that can be written; expected .txt or .xc" convert P_test.txt $out
+    refuse "convert to $out" 2 "$out: its ending names no format that can be written; expected one of .txt .xc" convert P_test.txt $out
     check "convert to $out: nothing was made" [ ! -e $out ]
 done
 for out in y.txt y.xc y.svm y.libsvm y.npz; do
