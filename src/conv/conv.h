@@ -1,0 +1,106 @@
+/* One convolution, and the ways to compute it: one file per way, one table (ways.c).
+ *
+ *   forward   y(o, p, q)      = bias(o) + sum over c, i, j of
+ *                               w(o, c, i, j) x(first + c, p stride - pad_h + i, q stride - pad_w + j)
+ *   data      gx(c, u, v)     = the gradient of x, from gy and w
+ *   weights   gw(o, c, i, j)  = the gradient of w: sum over samples and pixels of gy x
+ *
+ * 'first' is the first input channel of o's group.  x outside the image is 0.  The way 'plain' is the
+ * definition; the others equal it up to rounding (relative to the sum of the absolute terms).
+ *
+ * x and gx are (n, blocks, h, w, block) with the input's block, y and gy the same with blocks of 16
+ * (graph/planes.h): channels past the last are 0 in x and gy, and a way writes them as 0 in y and gx.
+ * Weights have a plain order, (out, in / groups, kh, kw); a way may want them packed.  One output
+ * channel of them is a row.
+ *
+ * A way never gives other bytes for another number of threads: tasks own what they write, and sums
+ * over samples have a fixed order. */
+#ifndef WISP_CONV_CONV_H
+#define WISP_CONV_CONV_H
+
+#include "base/error.h"
+#include "graph/planes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct wisp_kernels;
+struct wisp_pool;
+
+enum wisp_conv_pass { WISP_CONV_FORWARD, WISP_CONV_DATA, WISP_CONV_WEIGHTS, WISP_CONV_PASSES };
+
+struct wisp_conv {                               /* all sizes of a convolution */
+    size_t in, out, h, w, oh, ow;                /* channels and pixels; oh, ow: of the result */
+    size_t kh, kw, stride, pad_h, pad_w, groups; /* groups divide in and out */
+    size_t block;                                /* of x and gx: 16 or 1 */
+};
+
+struct wisp_conv_job { /* one call; what a pass does not name may be NULL */
+    struct wisp_pool *pool;
+    const struct wisp_kernels *k;
+    size_t n;              /* samples */
+    const float *x;        /* forward, weights */
+    const float *gy;       /* data, weights */
+    const float *w;        /* forward, data: packed for this pass, or plain (see weight_floats) */
+    const float *bias;     /* forward: (out); NULL: none */
+    float *y, *gx;         /* set by forward, by data */
+    float *gw;             /* set by weights, as the way lays it; row() reads it */
+    bool relu;             /* forward: y = max(y, 0) at the end */
+    float *thread_scratch; /* (threads) of thread_floats each, 64-byte aligned, ... */
+    size_t thread_apart;   /* ... so many floats apart */
+};
+
+struct wisp_conv_way {
+    const char *name, *what;
+    /* May be called for this pass with these sizes and kernels.  The other functions are called
+     * only then. */
+    bool (*can)(const struct wisp_conv *c, enum wisp_conv_pass pass, const struct wisp_kernels *k);
+    /* Of forward and data: floats of the packed weights; 0: job->w is the plain weights, nothing is
+     * packed.  Of weights: floats of gw, with what else is needed to sum it up. */
+    size_t (*weight_floats)(const struct wisp_conv *c, enum wisp_conv_pass pass);
+    /* Scratch of each thread; NULL: none. */
+    size_t (*thread_floats)(const struct wisp_conv *c, enum wisp_conv_pass pass);
+    /* Packs one row, w (in / groups, kh, kw), into 'to', which is all of the packed weights.  The
+     * whole of 'to' was set to 0 before the first row is packed.  Rows may be packed at the same
+     * time, but a block of 16 (row / 16) by one thread.  NULL where weight_floats is 0. */
+    void (*pack)(const struct wisp_conv *c, enum wisp_conv_pass pass, float *to, const float *w,
+                 size_t row);
+    /* The gradient of one row, in plain order, of what 'weights' left in gw. */
+    void (*row)(const struct wisp_conv *c, const float *gw, size_t row, float *out);
+    wisp_status (*run)(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                       const struct wisp_conv_job *j, wisp_error *err);
+};
+
+/* Weights of one output channel. */
+static inline size_t wisp_conv_row(const struct wisp_conv *c)
+{
+    return c->in / c->groups * c->kh * c->kw;
+}
+/* Floats of a sample of x, and of y. */
+static inline size_t wisp_conv_in_floats(const struct wisp_conv *c)
+{
+    return wisp_planes_floats(c->in, c->h, c->w, c->block);
+}
+static inline size_t wisp_conv_out_floats(const struct wisp_conv *c)
+{
+    return wisp_planes_floats(c->out, c->oh, c->ow, WISP_PLANE_BLOCK);
+}
+/* Pixels of a result along one direction; 0: the kernel is larger than the image with its borders. */
+static inline size_t wisp_conv_pixels(size_t pixels, size_t kernel, size_t stride, size_t pad)
+{
+    return pixels + 2 * pad < kernel ? 0 : (pixels + 2 * pad - kernel) / stride + 1;
+}
+
+/* The table, the fastest first. */
+const struct wisp_conv_way *wisp_conv_way_at(size_t i); /* NULL past the end */
+const struct wisp_conv_way *wisp_conv_way_find(const char *name);
+/* The first that can; 'plain' always can. */
+const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                                             const struct wisp_kernels *k);
+extern const struct wisp_conv_way wisp_conv_plain;
+
+/* Packs all rows of w, plain, into 'to'; 16 rows are a task. */
+void wisp_conv_pack(const struct wisp_conv_way *way, const struct wisp_conv *c,
+                    enum wisp_conv_pass pass, struct wisp_pool *pool, float *to, const float *w);
+
+#endif

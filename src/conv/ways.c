@@ -1,0 +1,55 @@
+/* The table of ways to compute a convolution, and what all of them share. */
+#include "conv/conv.h"
+#include "base/pool.h"
+
+#include <string.h>
+
+static const struct wisp_conv_way *const ways[] = {
+    &wisp_conv_plain, /* the last one: it can always */
+};
+enum { N_WAYS = sizeof ways / sizeof *ways };
+
+const struct wisp_conv_way *wisp_conv_way_at(size_t i)
+{
+    return i < N_WAYS ? ways[i] : NULL;
+}
+
+const struct wisp_conv_way *wisp_conv_way_find(const char *name)
+{
+    for (size_t i = 0; i < N_WAYS; i++)
+        if (strcmp(ways[i]->name, name) == 0) return ways[i];
+    return NULL;
+}
+
+const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                                             const struct wisp_kernels *k)
+{
+    size_t i = 0;
+    while (i + 1 < N_WAYS && !ways[i]->can(c, pass, k)) i++;
+    return ways[i];
+}
+
+struct packing {
+    const struct wisp_conv_way *way;
+    const struct wisp_conv *c;
+    enum wisp_conv_pass pass;
+    float *to;
+    const float *w;
+};
+
+static void pack_block(void *arg, size_t block, int thread)
+{
+    (void)thread;
+    const struct packing *p = arg;
+    size_t row = block * WISP_PLANE_BLOCK, end = row + WISP_PLANE_BLOCK;
+    for (; row < end && row < p->c->out; row++)
+        p->way->pack(p->c, p->pass, p->to, p->w + row * wisp_conv_row(p->c), row);
+}
+
+void wisp_conv_pack(const struct wisp_conv_way *way, const struct wisp_conv *c,
+                    enum wisp_conv_pass pass, struct wisp_pool *pool, float *to, const float *w)
+{
+    struct packing p = { way, c, pass, to, w };
+    memset(to, 0, way->weight_floats(c, pass) * sizeof *to);
+    wisp_parallel_for(pool, wisp_parts(c->out, WISP_PLANE_BLOCK), pack_block, &p);
+}

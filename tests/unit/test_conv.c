@@ -1,0 +1,376 @@
+/* Every way to compute a convolution (conv/ways.c), with every instruction set of this machine:
+ * against sums written down another way round (each product is added to all that it is a part of),
+ * over random sizes; 1 and 3 threads give the same bytes; channels past the last are 0. */
+#include "test.h"
+#include "base/cut.h"
+#include "base/mem.h"
+#include "base/pool.h"
+#include "conv/conv.h"
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TRIALS = 120, SETS = 8 };
+
+static uint64_t seed = 7;
+static wisp_error err;
+
+static size_t below(size_t n)
+{
+    return (size_t)(test_rand(&seed) % n);
+}
+
+/* ---- arrays with borders ---- */
+
+struct array {
+    void *block;
+    float *p;
+    size_t n;
+};
+
+/* n floats that hold nothing. */
+static struct array array_of(size_t n)
+{
+    struct wisp_cut plan = { 0 };
+    wisp_cut_take(&plan, n, sizeof(float));
+    struct array a = { wisp_alloc(plan.at, 1), NULL, n };
+    struct wisp_cut c = wisp_cut_of(a.block, plan.at, WISP_CUT_FRESH);
+    a.p = wisp_cut_take(&c, n, sizeof(float));
+    return a;
+}
+
+/* Random in (n, channels, pixels), 0 past the last channel. */
+static struct array random_planes(size_t n, size_t channels, size_t h, size_t w, size_t block)
+{
+    const size_t floats = wisp_planes_floats(channels, h, w, block);
+    struct array a = array_of(n * floats);
+    memset(a.p, 0, a.n * sizeof *a.p);
+    for (size_t s = 0; s < n; s++)
+        for (size_t c = 0; c < channels; c++)
+            for (size_t i = 0; i < h * w; i++)
+                a.p[s * floats + wisp_plane_at(c, i / w, i % w, h, w, block)] = test_randf(&seed);
+    return a;
+}
+
+/* ---- what it should be ---- */
+
+struct sums { /* with the sum of the absolute terms beside each */
+    double *v, *mass;
+    size_t n;
+};
+
+static struct sums sums_of(size_t n)
+{
+    return (struct sums){ calloc(n, sizeof(double)), calloc(n, sizeof(double)), n };
+}
+static void add(const struct sums *s, size_t at, double v)
+{
+    s->v[at] += v;
+    s->mass[at] += fabs(v);
+}
+
+struct want {
+    struct sums y, gx, gw; /* as x and y lie; plain */
+};
+
+static struct want expect(const struct wisp_conv *c, size_t n, const float *x, const float *w,
+                          const float *bias, const float *gy)
+{
+    const size_t xf = wisp_conv_in_floats(c), yf = wisp_conv_out_floats(c), row = wisp_conv_row(c),
+                 ins = c->in / c->groups, outs = c->out / c->groups;
+    struct want t = { sums_of(n * yf), sums_of(n * xf), sums_of(c->out * row) };
+    for (size_t s = 0; s < n; s++)
+        for (size_t o = 0; o < c->out; o++)
+            for (size_t at = 0; at < c->oh * c->ow; at++) {
+                const size_t p = at / c->ow, q = at % c->ow,
+                             y = s * yf + wisp_plane_at(o, p, q, c->oh, c->ow, WISP_PLANE_BLOCK);
+                if (bias) add(&t.y, y, (double)bias[o]);
+                for (size_t e = 0; e < row; e++) {
+                    const long u = (long)(p * c->stride + e / c->kw % c->kh) - (long)c->pad_h,
+                               v = (long)(q * c->stride + e % c->kw) - (long)c->pad_w;
+                    if (u < 0 || v < 0 || u >= (long)c->h || v >= (long)c->w) continue;
+                    const size_t ch = o / outs * ins + e / (c->kh * c->kw),
+                                 i = s * xf +
+                                     wisp_plane_at(ch, (size_t)u, (size_t)v, c->h, c->w, c->block);
+                    add(&t.y, y, (double)x[i] * (double)w[o * row + e]);
+                    add(&t.gx, i, (double)gy[y] * (double)w[o * row + e]);
+                    add(&t.gw, o * row + e, (double)gy[y] * (double)x[i]);
+                }
+            }
+    return t;
+}
+
+/* ---- a call ---- */
+
+static const struct wisp_conv_way *way;
+static struct wisp_kernels sets[SETS];
+static const struct wisp_kernels *k;
+static struct wisp_pool *pools[2];
+
+static void say_sizes(char *to, size_t room, const struct wisp_conv *c, size_t n)
+{
+    snprintf(to, room,
+             "%s %s n=%zu %zux%zux%zu (block %zu) -> %zux%zux%zu kernel %zux%zu stride "
+             "%zu pad %zux%zu groups %zu",
+             way->name, k->name, n, c->in, c->h, c->w, c->block, c->out, c->oh, c->ow, c->kh, c->kw,
+             c->stride, c->pad_h, c->pad_w, c->groups);
+}
+
+static void compare(const struct wisp_conv *c, size_t n, const char *what, const float *got,
+                    const struct sums *want, bool relu)
+{
+    char sizes[200];
+    for (size_t i = 0; i < want->n; i++) {
+        double v = relu ? fmax(want->v[i], 0) : want->v[i];
+        if (fabs((double)got[i] - v) <= 3e-6 * want->mass[i]) continue;
+        say_sizes(sizes, sizeof sizes, c, n);
+        CHECK(false, "%s: %s[%zu] is %g, expected %g", sizes, what, i, (double)got[i], v);
+        return;
+    }
+}
+
+/* One pass into 'out', which holds nothing yet. */
+static void call(const struct wisp_conv *c, enum wisp_conv_pass pass, int threads,
+                 struct wisp_conv_job j, const float *w, struct array *out)
+{
+    const size_t weights = way->weight_floats(c, pass), apart = 16;
+    size_t each = way->thread_floats ? way->thread_floats(c, pass) : 0;
+    struct array packed = array_of(weights),
+                 scratch = array_of(wisp_up(each, apart) * (size_t)threads);
+    j.pool = pools[threads > 1];
+    j.k = k;
+    j.thread_scratch = scratch.p;
+    j.thread_apart = wisp_up(each, apart);
+    j.y = pass == WISP_CONV_FORWARD ? out->p : NULL;
+    j.gx = pass == WISP_CONV_DATA ? out->p : NULL;
+    j.gw = pass == WISP_CONV_WEIGHTS ? packed.p : NULL;
+    if (pass != WISP_CONV_WEIGHTS && weights) wisp_conv_pack(way, c, pass, j.pool, packed.p, w);
+    if (pass != WISP_CONV_WEIGHTS) j.w = weights ? packed.p : w;
+    if (pass == WISP_CONV_DATA) j.x = NULL;
+    if (pass == WISP_CONV_FORWARD) j.gy = NULL;
+    CHECK(way->run(c, pass, &j, &err) == WISP_OK, "%s", err.text);
+    for (size_t o = 0; pass == WISP_CONV_WEIGHTS && o < c->out; o++)
+        way->row(c, packed.p, o, out->p + o * wisp_conv_row(c));
+    wisp_free(packed.block), wisp_free(scratch.block);
+}
+
+static void try_sizes(const struct wisp_conv *c, size_t n)
+{
+    static const char *const names[] = { "y", "gx", "gw" };
+    char sizes[200];
+    struct array x = random_planes(n, c->in, c->h, c->w, c->block),
+                 gy = random_planes(n, c->out, c->oh, c->ow, WISP_PLANE_BLOCK),
+                 w = random_planes(1, c->out * wisp_conv_row(c), 1, 1, 1),
+                 bias = random_planes(1, c->out, 1, 1, 1);
+    const bool has_bias = below(2), relu = below(2);
+    struct want want = expect(c, n, x.p, w.p, has_bias ? bias.p : NULL, gy.p);
+    const struct sums *wanted[] = { &want.y, &want.gx, &want.gw };
+    for (int pass = 0; pass < WISP_CONV_PASSES; pass++) {
+        if (!way->can(c, (enum wisp_conv_pass)pass, k)) continue;
+        struct array out[2];
+        struct wisp_conv_job j = {
+            .n = n, .x = x.p, .gy = gy.p, .relu = relu, .bias = has_bias ? bias.p : NULL
+        };
+        for (int t = 0; t < 2; t++) {
+            out[t] = array_of(wanted[pass]->n);
+            call(c, (enum wisp_conv_pass)pass, t ? 3 : 1, j, w.p, &out[t]);
+        }
+        compare(c, n, names[pass], out[0].p, wanted[pass], relu && pass == WISP_CONV_FORWARD);
+        say_sizes(sizes, sizeof sizes, c, n);
+        CHECK(memcmp(out[0].p, out[1].p, out[0].n * sizeof(float)) == 0,
+              "%s: %s differs with 3 threads", sizes, names[pass]);
+        wisp_free(out[0].block), wisp_free(out[1].block);
+    }
+    for (int i = 0; i < 3; i++) free(wanted[i]->v), free(wanted[i]->mass);
+    wisp_free(x.block), wisp_free(gy.block), wisp_free(w.block), wisp_free(bias.block);
+}
+
+/* ---- sizes ---- */
+
+static struct wisp_conv with_result(struct wisp_conv c)
+{
+    c.oh = wisp_conv_pixels(c.h, c.kh, c.stride, c.pad_h);
+    c.ow = wisp_conv_pixels(c.w, c.kw, c.stride, c.pad_w);
+    return c;
+}
+
+static struct wisp_conv random_sizes(void)
+{
+    static const size_t channels[] = { 1, 2, 3, 5, 15, 16, 17, 31, 32, 33, 48 },
+                        kernels[] = { 1, 1, 2, 3, 3, 3, 4, 5, 7, 11 };
+    struct wisp_conv c = { .groups = 1, .block = below(3) ? 16 : 1 };
+    do {
+        c.kh = kernels[below(10)], c.kw = below(3) ? c.kh : kernels[below(10)];
+        c.h = 1 + below(14), c.w = 1 + below(14);
+        c.stride = 1 + below(below(2) ? 2 : 4);
+        c.pad_h = below(c.kh), c.pad_w = below(c.kw);
+        c = with_result(c);
+    } while (c.oh == 0 || c.ow == 0);
+    c.in = channels[below(c.block == 1 ? 5 : 11)], c.out = channels[below(11)];
+    if (below(4) == 0) { /* groups */
+        c.groups = below(2) ? 2 : 3;
+        c.in *= c.groups, c.out *= c.groups;
+    } else if (below(6) == 0) { /* each channel alone */
+        c.groups = c.in;
+        c.out = c.in * (1 + below(2));
+    }
+    return c;
+}
+
+/* Layers of nets that people use, with fewer channels or pixels. */
+static const struct wisp_conv known[] = {
+    { .in = 3,
+      .out = 64,
+      .h = 22,
+      .w = 23,
+      .kh = 11,
+      .kw = 11,
+      .stride = 4,
+      .pad_h = 2,
+      .pad_w = 2,
+      .groups = 1,
+      .block = 1 },
+    { .in = 3,
+      .out = 32,
+      .h = 20,
+      .w = 31,
+      .kh = 7,
+      .kw = 7,
+      .stride = 2,
+      .pad_h = 3,
+      .pad_w = 3,
+      .groups = 1,
+      .block = 1 },
+    { .in = 32,
+      .out = 64,
+      .h = 14,
+      .w = 15,
+      .kh = 3,
+      .kw = 3,
+      .stride = 1,
+      .pad_h = 1,
+      .pad_w = 1,
+      .groups = 1,
+      .block = 16 },
+    { .in = 64,
+      .out = 32,
+      .h = 9,
+      .w = 9,
+      .kh = 3,
+      .kw = 3,
+      .stride = 2,
+      .pad_h = 1,
+      .pad_w = 1,
+      .groups = 1,
+      .block = 16 },
+    { .in = 64,
+      .out = 128,
+      .h = 8,
+      .w = 7,
+      .kh = 1,
+      .kw = 1,
+      .stride = 2,
+      .groups = 1,
+      .block = 16 },
+    { .in = 1,
+      .out = 6,
+      .h = 28,
+      .w = 28,
+      .kh = 5,
+      .kw = 5,
+      .stride = 1,
+      .pad_h = 2,
+      .pad_w = 2,
+      .groups = 1,
+      .block = 1 },
+    { .in = 6,
+      .out = 16,
+      .h = 14,
+      .w = 14,
+      .kh = 5,
+      .kw = 5,
+      .stride = 1,
+      .groups = 1,
+      .block = 16 },
+    { .in = 32,
+      .out = 32,
+      .h = 40,
+      .w = 37,
+      .kh = 3,
+      .kw = 3,
+      .stride = 1,
+      .pad_h = 1,
+      .pad_w = 1,
+      .groups = 1,
+      .block = 16 },
+    { .in = 64,
+      .out = 64,
+      .h = 10,
+      .w = 10,
+      .kh = 3,
+      .kw = 3,
+      .stride = 1,
+      .pad_h = 1,
+      .pad_w = 1,
+      .groups = 2,
+      .block = 16 },
+};
+
+static void test_way(void)
+{
+    char name[100];
+    snprintf(name, sizeof name, "way %s, %s kernels", way->name, k->name);
+    TEST(name);
+    for (int i = 0; i < TRIALS; i++) {
+        struct wisp_conv c = random_sizes();
+        try_sizes(&c, 1 + below(4));
+    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        struct wisp_conv c = with_result(known[i]);
+        try_sizes(&c, 1 + i % 2);
+    }
+    test_close();
+}
+
+static void test_choice(void)
+{
+    struct wisp_conv c = with_result(known[2]);
+    size_t n = 0;
+    TEST("the table: names, and the first that can");
+    while (wisp_conv_way_at(n)) n++;
+    CHECK(n > 0 && wisp_conv_way_at(n - 1) == &wisp_conv_plain, "'plain' must be the last");
+    for (size_t i = 0; i < n; i++)
+        CHECK(wisp_conv_way_find(wisp_conv_way_at(i)->name) == wisp_conv_way_at(i), "way %zu", i);
+    CHECK(!wisp_conv_way_find("nothing"), "found a way that is not there");
+    for (int pass = 0; pass < WISP_CONV_PASSES; pass++) {
+        size_t i = 0;
+        while (!wisp_conv_way_at(i)->can(&c, (enum wisp_conv_pass)pass, k)) i++;
+        CHECK(wisp_conv_choose(&c, (enum wisp_conv_pass)pass, k) == wisp_conv_way_at(i),
+              "pass %d: not the first", pass);
+    }
+    CHECK(wisp_conv_pixels(5, 7, 1, 1) == 1 && wisp_conv_pixels(5, 8, 1, 1) == 0 &&
+              wisp_conv_pixels(224, 11, 4, 2) == 55,
+          "pixels of results");
+}
+
+int main(void)
+{
+    int n_sets = 0;
+    for (const char *isa; n_sets < SETS && (isa = wisp_kernels_isa((size_t)n_sets, NULL)); n_sets++)
+        if (wisp_kernels_select(&sets[n_sets], isa, NULL) != WISP_OK) break;
+    CHECK(wisp_pool_create(&pools[0], 1, &err) == WISP_OK, "%s", err.text);
+    CHECK(wisp_pool_create(&pools[1], 3, &err) == WISP_OK, "%s", err.text);
+    for (size_t i = 0; (way = wisp_conv_way_at(i)); i++)
+        for (int s = 0; s < n_sets; s++) {
+            if (way == &wisp_conv_plain && s) continue; /* it uses no kernels */
+            k = &sets[s];
+            seed = 7;
+            test_way();
+        }
+    k = &sets[n_sets - 1];
+    test_choice();
+    wisp_pool_free(pools[0]);
+    wisp_pool_free(pools[1]);
+    return test_end();
+}
