@@ -206,7 +206,7 @@ static const wisp_option table[N_OPTS] = {
                      "format of the data files; auto: by their bytes", DATA,
                      "train eval predict convert" },
     [OPT_VALUES] = { "values", "choice", "auto", "auto|@values", "train bench",
-                     "@@values; auto: raw for images (idx), "
+                     "@@values; auto: raw for images, "
                      "standard for tables whose columns are mostly filled, tfidf for words and "
                      "counts, else unit",
                      DATA, "" },

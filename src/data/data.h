@@ -426,7 +426,8 @@ const struct wisp_format *wisp_format_probe(const char *path, const char *head, 
     X(libsvm)                                                                                      \
     X(fasttext)                                                                                    \
     X(npz)                                                                                         \
-    X(idx)
+    X(idx)                                                                                         \
+    X(cifar)
 #define WISP_FORMAT(name) extern const struct wisp_format wisp_format_##name;
 WISP_FORMATS(WISP_FORMAT)
 WISP_FORMAT(memory) /* no file at all: rows of a program */

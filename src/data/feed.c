@@ -2,6 +2,8 @@
 #include "data/feed.h"
 #include "base/mem.h"
 
+#include <string.h>
+
 struct round { /* blocks that are under way */
     const struct wisp_feed *f;
     struct wisp_feed_job *jobs;
@@ -47,4 +49,38 @@ wisp_status wisp_feed_all(const struct wisp_feed *f, struct wisp_source *src,
     }
     wisp_free(r.jobs);
     return st;
+}
+
+size_t wisp_feed_images(const struct wisp_source *src, struct wisp_sink *sink,
+                        struct wisp_image image)
+{
+    const size_t pixels = wisp_image_pixels(image), known = src->o->n_features;
+    wisp_sink_at_least(sink, known ? known : pixels, src->o->n_labels);
+    if (!known || pixels <= known) wisp_sink_images(sink, image);
+    return known ? known : SIZE_MAX;
+}
+
+size_t wisp_feed_images_cut(size_t left, size_t pixels)
+{
+    const size_t block = WISP_BLOCK_NNZ / pixels + 1;
+    const size_t most = block < WISP_BLOCK_ROWS ? block : WISP_BLOCK_ROWS;
+    return left < most ? left : most;
+}
+
+wisp_status wisp_feed_image(struct wisp_feed_job *j, const uint8_t *px, size_t pixels, size_t limit)
+{
+    wisp_status st = WISP_OK;
+    if (pixels <= limit) {
+        uint8_t *to = wisp_builder_image(&j->b, pixels, &j->err);
+        if (!to) return WISP_ENOMEM;
+        memcpy(to, px, pixels);
+        return wisp_builder_end_row(&j->b, &j->err);
+    }
+    for (size_t i = 0; i < pixels && st == WISP_OK; i++) {
+        if (px[i] == 0) continue;
+        if (i < limit)
+            st = wisp_builder_feature(&j->b, (int32_t)i, wisp_pixel_value(px[i]), &j->err);
+        else j->n_dropped++;
+    }
+    return st == WISP_OK ? wisp_builder_end_row(&j->b, &j->err) : st;
 }

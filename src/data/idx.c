@@ -108,30 +108,16 @@ struct feed {
 static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row)
 {
     const struct feed *f = arg;
-    const uint8_t *p = f->images.x.data + row * f->pixels, *y = f->labels.x.data;
-    wisp_status st = WISP_OK;
-    if (y) st = wisp_builder_label(&j->b, y[row], &j->err);
-    if (st == WISP_OK && f->pixels <= f->limit) {
-        uint8_t *to = wisp_builder_image(&j->b, f->pixels, &j->err);
-        if (!to) return WISP_ENOMEM;
-        memcpy(to, p, f->pixels);
-        return wisp_builder_end_row(&j->b, &j->err);
-    }
-    for (size_t i = 0; i < f->pixels && st == WISP_OK; i++) {
-        if (p[i] == 0) continue;
-        if (i < f->limit)
-            st = wisp_builder_feature(&j->b, (int32_t)i, wisp_pixel_value(p[i]), &j->err);
-        else j->n_dropped++;
-    }
-    return st == WISP_OK ? wisp_builder_end_row(&j->b, &j->err) : st;
+    const uint8_t *y = f->labels.x.data;
+    wisp_status st = y ? wisp_builder_label(&j->b, y[row], &j->err) : WISP_OK;
+    if (st != WISP_OK) return st;
+    return wisp_feed_image(j, f->images.x.data + row * f->pixels, f->pixels, f->limit);
 }
 
 static size_t cut(const void *arg, size_t first)
 {
     const struct feed *f = arg;
-    const size_t left = f->images.x.size[0] - first, block = WISP_BLOCK_NNZ / f->pixels + 1;
-    const size_t most = block < WISP_BLOCK_ROWS ? block : WISP_BLOCK_ROWS;
-    return left < most ? left : most;
+    return wisp_feed_images_cut(f->images.x.size[0] - first, f->pixels);
 }
 
 static wisp_status open_labels(struct feed *f, const struct wisp_source *src, const char *path,
@@ -172,17 +158,15 @@ static wisp_status open_images(struct feed *f, const struct wisp_source *src, wi
 
 static wisp_status idx_read(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err)
 {
-    struct feed f = { .limit = src->o->n_features ? src->o->n_features : SIZE_MAX };
+    struct feed f = { 0 };
     char *y_path = src->text ? NULL : labels_path(src->path);
     if (!y_path && !src->text && names_images(src->path))
         return wisp_fail_mem(err, strlen(src->path), "a path");
     wisp_status st = open_images(&f, src, err);
     if (st == WISP_OK && !src->text) st = open_labels(&f, src, y_path, err);
     if (st == WISP_OK) {
-        wisp_sink_at_least(sink, src->o->n_features ? f.limit : f.pixels, src->o->n_labels);
-        if (f.pixels <= f.limit)
-            wisp_sink_images(sink,
-                             (struct wisp_image){ 1, f.images.x.size[1], f.images.x.size[2] });
+        const uint32_t *size = f.images.x.size;
+        f.limit = wisp_feed_images(src, sink, (struct wisp_image){ 1, size[1], size[2] });
         if (src->source_bytes) *src->source_bytes = f.images.map.bytes + f.labels.map.bytes;
         const struct wisp_feed rows = { f.images.x.size[0], cut, feed_row, &f };
         st = wisp_feed_all(&rows, src, sink, err);
