@@ -118,7 +118,7 @@ static wisp_status text_options(struct wisp_text_how *how, const wisp_config *cf
 {
     wisp_tokens_find(&how->tokens, wisp_opt_text(cfg, OPT_TOKENS));
     how->pairs = wisp_opt_on(cfg, OPT_PAIRS);
-    how->chars_auto = strcmp(wisp_opt_text(cfg, OPT_CHARS), "auto") == 0;
+    how->chars_auto = wisp_opt_is(cfg, OPT_CHARS, "auto");
     if (!how->chars_auto && !wisp_chars_read(how, wisp_opt_text(cfg, OPT_CHARS)))
         return wisp_fail(err, WISP_EINVAL,
                          "--chars: '%s' is not a number of characters from 1 to %d, a range of "
@@ -168,7 +168,7 @@ static wisp_status read_options(struct wisp_read_options *out, const wisp_config
     if (m) {
         bool words = m->text && !(m->format && m->format->words);
         go_with(&o, words ? &wisp_format_fasttext : m->format, m->index_base, m->named);
-        o.every_line = strcmp(wisp_opt_text(cfg, OPT_BLANK_LINES), "skip") != 0;
+        o.every_line = !wisp_opt_is(cfg, OPT_BLANK_LINES, "skip");
         o.n_features = m->net.n_features;
         o.n_labels = m->net.n_labels;
         o.labels = m->labels.n ? &m->labels : NULL;

@@ -180,7 +180,7 @@ static wisp_status report(struct wisp_report **out, struct wisp_context *ctx,
     take(t, run, "peak_bytes");
     const char *precision = wisp_opt_text(cfg, OPT_PRECISION);
     bool bf16 = strcmp(precision, "auto") == 0 ? ctx->k->fast16 : strcmp(precision, "bf16") == 0;
-    if (strcmp(wisp_opt_text(cfg, OPT_DEVICE), "cuda") == 0) report_card_floor(t, run);
+    if (wisp_opt_is(cfg, OPT_DEVICE, "cuda")) report_card_floor(t, run);
     else report_floor(t, run, ctx, bf16);
     return wisp_report_done(out, t, err);
 }

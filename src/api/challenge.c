@@ -108,11 +108,10 @@ static wisp_status generate_inputs(struct job *j, wisp_error *err)
 static wisp_status settings(struct job *j, wisp_error *err)
 {
     const wisp_config *cfg = j->cfg;
-    j->what =
-        (struct wisp_radix){ .n_neurons = (uint32_t)wisp_opt_num(cfg, OPT_NEURONS),
-                             .n_layers = (size_t)wisp_opt_num(cfg, OPT_LAYERS),
-                             .random = strcmp(wisp_opt_text(cfg, OPT_TOPOLOGY), "random") == 0,
-                             .seed = (uint64_t)wisp_opt_num(cfg, OPT_SEED) };
+    j->what = (struct wisp_radix){ .n_neurons = (uint32_t)wisp_opt_num(cfg, OPT_NEURONS),
+                                   .n_layers = (size_t)wisp_opt_num(cfg, OPT_LAYERS),
+                                   .random = wisp_opt_is(cfg, OPT_TOPOLOGY, "random"),
+                                   .seed = (uint64_t)wisp_opt_num(cfg, OPT_SEED) };
     j->dir = wisp_opt_text(cfg, OPT_DATA);
     j->generate = wisp_opt_num(cfg, OPT_GENERATE) != 0;
     if (!*j->dir)

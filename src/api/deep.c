@@ -16,7 +16,7 @@ wisp_status wisp_deep_settings(struct wisp_deep *d, const wisp_config *cfg, wisp
     d->mode = wisp_opt_text(cfg, OPT_MODE);
     d->merged = strcmp(d->mode, "merged") == 0;
     d->run.drop = strcmp(d->mode, "raw") != 0;
-    d->card = strcmp(wisp_opt_text(cfg, OPT_DEVICE), "cuda") == 0;
+    d->card = wisp_opt_is(cfg, OPT_DEVICE, "cuda");
     d->on_card.most_bytes = (size_t)wisp_opt_num(cfg, OPT_MEMORY);
     if (d->on_card.most_bytes && !d->card)
         return wisp_fail(err, WISP_EINVAL,

@@ -8,9 +8,9 @@
 struct wisp_prediction wisp_prediction_of(const wisp_config *cfg)
 {
     return (struct wisp_prediction){
-        .sparse = strcmp(wisp_opt_text(cfg, OPT_INFERENCE), "sparse") == 0,
-        .raw = strcmp(wisp_opt_text(cfg, OPT_SCORES), "raw") == 0,
-        .cuda = strcmp(wisp_opt_text(cfg, OPT_DEVICE), "cuda") == 0,
+        .sparse = wisp_opt_is(cfg, OPT_INFERENCE, "sparse"),
+        .raw = wisp_opt_is(cfg, OPT_SCORES, "raw"),
+        .cuda = wisp_opt_is(cfg, OPT_DEVICE, "cuda"),
     };
 }
 

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "config/options.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -158,6 +159,14 @@ double wisp_opt_num(const wisp_config *c, enum wisp_opt o)
 const char *wisp_opt_text(const wisp_config *c, enum wisp_opt o)
 {
     return c && c->text[o] ? c->text[o] : wisp_option_row(o)->fallback;
+}
+
+bool wisp_opt_is(const wisp_config *c, enum wisp_opt o, const char *word)
+{
+    const char *range = wisp_option_row(o)->range;
+    assert(!*range || is_choice(range, word)); /* else it would never be */
+    (void)range;
+    return strcmp(wisp_opt_text(c, o), word) == 0;
 }
 
 bool wisp_opt_given(const wisp_config *c, enum wisp_opt o)

@@ -126,6 +126,13 @@ static inline bool wisp_opt_on(const wisp_config *c, enum wisp_opt o)
 {
     return wisp_opt_num(c, o) != 0;
 }
+/* Is it this word?  A choice must have it. */
+bool wisp_opt_is(const wisp_config *c, enum wisp_opt o, const char *word);
+/* Is it left to whoever uses it? */
+static inline bool wisp_opt_auto(const wisp_config *c, enum wisp_opt o)
+{
+    return wisp_opt_is(c, o, "auto");
+}
 /* Was it given (command line, file), or is it the default? */
 bool wisp_opt_given(const wisp_config *c, enum wisp_opt o);
 

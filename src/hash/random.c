@@ -132,6 +132,7 @@ static void frequency_device(struct wisp_finders *out, const struct wisp_finder_
 const struct wisp_finder_kind wisp_finder_random = {
     .name = "random",
     .what = "rows drawn uniformly, the same for the whole batch",
+    .draws = true,
     .bytes = uniform_bytes,
     .create = create_uniform,
     .free = release,
@@ -143,6 +144,7 @@ const struct wisp_finder_kind wisp_finder_random = {
 const struct wisp_finder_kind wisp_finder_frequency = {
     .name = "frequency",
     .what = "rows drawn as often as they are labels, the same for the whole batch",
+    .draws = true,
     .needs_labels = true,
     .bytes = frequency_bytes,
     .create = create_frequency,

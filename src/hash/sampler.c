@@ -42,7 +42,8 @@ struct wisp_sampler {
 
 /* ---- names ---- */
 
-wisp_status wisp_sampling_check(const char *names, bool has_labels, wisp_error *err)
+wisp_status wisp_sampling_check(const char *names, const char *option, bool has_labels,
+                                wisp_error *err)
 {
     const struct wisp_finder_kind *had[WISP_MAX_FINDERS];
     const char *p = names;
@@ -52,25 +53,35 @@ wisp_status wisp_sampling_check(const char *names, bool has_labels, wisp_error *
         const char *name = p;
         const struct wisp_finder_kind *k = wisp_finder_next(&p, &length);
         if (!k)
-            return wisp_fail(
-                err, WISP_EINVAL,
-                "--sampling: no '%.*s' in '%s'; 'wisp info' lists the samplers, joined "
-                "by +",
-                (int)length, name, names);
+            return wisp_fail(err, WISP_EINVAL,
+                             "--%s: no '%.*s' in '%s'; 'wisp info' lists the samplers, joined by +",
+                             option, (int)length, name, names);
         if (!k->create && (n > 0 || *p))
-            return wisp_fail(err, WISP_EINVAL, "--sampling: '%s' is all rows: nothing joins it",
+            return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is all rows: nothing joins it", option,
                              k->name);
         if (k->needs_labels && !has_labels)
-            return wisp_fail(err, WISP_EINVAL,
-                             "--sampling: '%s' needs labels: a hidden layer has none", k->name);
+            return wisp_fail(err, WISP_EINVAL, "--%s: '%s' needs labels: a hidden layer has none",
+                             option, k->name);
         for (int i = 0; i < n; i++) /* its state would have the name of the other's */
             if (had[i] == k)
-                return wisp_fail(err, WISP_EINVAL, "--sampling: '%s' twice in '%s'", k->name,
+                return wisp_fail(err, WISP_EINVAL, "--%s: '%s' twice in '%s'", option, k->name,
                                  names);
         assert(n < WISP_MAX_FINDERS); /* there are no more kinds, and none comes twice */
         had[n++] = k;
     } while (*p || p[-1] == '+');
     return WISP_OK;
+}
+
+bool wisp_sampling_is_full(const char *names)
+{
+    size_t length;
+    return !wisp_finder_next(&names, &length)->create;
+}
+
+bool wisp_sampling_only_draws(const char *names)
+{
+    size_t length;
+    return wisp_finder_next(&names, &length)->draws && !*names;
 }
 
 bool wisp_sampling_needs_votes(const char *names)

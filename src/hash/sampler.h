@@ -13,8 +13,13 @@
 
 struct wisp_sampler;
 
-/* Is "neighbours+random" a list of finders?  has_labels: true labels are known to the layer. */
-wisp_status wisp_sampling_check(const char *names, bool has_labels, wisp_error *err);
+/* Is "neighbours+random", which an option says, a list of finders?  has_labels: true labels are
+ * known to the layer. */
+wisp_status wisp_sampling_check(const char *names, const char *option, bool has_labels,
+                                wisp_error *err);
+/* Of such a list: are they all rows, with nothing to find?  Is there only one, which draws? */
+bool wisp_sampling_is_full(const char *names);
+bool wisp_sampling_only_draws(const char *names);
 /* Does one of them look at the votes of features? */
 bool wisp_sampling_needs_votes(const char *names);
 /* Most rows an active set can have when a batch has up to batch_labels labels. */

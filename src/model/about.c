@@ -116,7 +116,7 @@ wisp_status wisp_about_run(struct wisp_run *r, wisp_error *err)
     add(&l, "batch", "%zu", p->batch);
     add(&l, "optimizer", "%s", p->optimizer->name);
     add(&l, "lr", "%.9g", p->lr);
-    add(&l, "decay", "%s", p->decay);
+    add(&l, "decay", "%s", p->decay->name);
     add(&l, "warmup", "%.9g", p->warmup);
     add(&l, "average", "%.9g", p->average);
     add(&l, "input_dropout", "%.9g", p->input_dropout);

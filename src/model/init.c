@@ -67,12 +67,11 @@ wisp_status wisp_init_plan(struct wisp_run *r, const wisp_config *cfg, wisp_erro
     }
     if (!wisp_opt_given(cfg, OPT_LOSS)) p->loss = r->init.model->loss;
     /* An index of the new rows alone would not name the old labels. */
-    if (strcmp(wisp_opt_text(cfg, OPT_INDEX), "auto") == 0)
-        p->index &= !!r->init.model->votes.start;
+    if (wisp_opt_auto(cfg, OPT_INDEX)) p->index &= !!r->init.model->votes.start;
     wisp_status st = open_state(r, wisp_opt_text(cfg, OPT_INIT), err);
     if (st != WISP_OK || !r->init.state.n_tensors) return st;
     const struct wisp_optimizer_kind *kind = optimizer_of(&r->init.state, &r->init.model->net);
-    if (strcmp(wisp_opt_text(cfg, OPT_OPTIMIZER), "auto") == 0) p->optimizer = kind;
+    if (wisp_opt_auto(cfg, OPT_OPTIMIZER)) p->optimizer = kind;
     if (wisp_opt_num(cfg, OPT_LR) == 0) p->lr = wisp_plan_auto_lr(p);
     if (p->optimizer != kind) {
         wisp_say(r->ctx, "init      the optimizer's memory is not used: it is of %s", kind->name);

@@ -94,33 +94,39 @@ static void add_params(struct list *l, const struct wisp_params *params, bool fi
     }
 }
 
-wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best, int epoch,
-                            char *check, wisp_error *err)
+/* The tensors of a model, in the order of its file. */
+static void add_all(struct list *l, const struct wisp_model *m)
 {
-    struct list l = { 0 };
-    add_params(&l, &m->net.list, false);
-    add_params(&l, &m->net.list, true);
-    add(&l, "label_rows", WISP_I64, m->net.n_labels, m->label_rows);
+    add_params(l, &m->net.list, false);
+    add_params(l, &m->net.list, true);
+    add(l, "label_rows", WISP_I64, m->net.n_labels, m->label_rows);
     if (m->values.mode == WISP_VALUES_TFIDF)
-        add(&l, "idf", WISP_F32, m->net.n_features, m->values.idf);
+        add(l, "idf", WISP_F32, m->net.n_features, m->values.idf);
     if (m->values.mode == WISP_VALUES_STANDARD) {
-        add(&l, "mean", WISP_F32, m->net.n_features, m->values.mean);
-        add(&l, "scale", WISP_F32, m->net.n_features, m->values.scale);
+        add(l, "mean", WISP_F32, m->net.n_features, m->values.mean);
+        add(l, "scale", WISP_F32, m->net.n_features, m->values.scale);
     }
     if (m->votes.start) {
         const struct wisp_votes *v = &m->votes;
         size_t n = (size_t)v->start[v->n_features];
-        add(&l, "votes.start", WISP_I64, v->n_features + 1, v->start);
-        add(&l, "votes.label", WISP_I32, n, v->label);
-        add(&l, "votes.weight", WISP_F32, n, v->weight);
+        add(l, "votes.start", WISP_I64, v->n_features + 1, v->start);
+        add(l, "votes.label", WISP_I32, n, v->label);
+        add(l, "votes.weight", WISP_F32, n, v->weight);
     }
     for (int i = 0; i < WISP_N_WAYS; i++)
         if (m->calibration[i])
-            add(&l, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, m->calibration[i]);
-    if (m->labels.n) add(&l, "labels", WISP_U8, m->labels.bytes, m->labels.text);
-    if (m->vocab.n) add(&l, "vocab", WISP_U8, m->vocab.bytes, m->vocab.text);
-    if (m->stop.n) add(&l, "stop_words", WISP_U8, m->stop.bytes, m->stop.text);
+            add(l, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, m->calibration[i]);
+    if (m->labels.n) add(l, "labels", WISP_U8, m->labels.bytes, m->labels.text);
+    if (m->vocab.n) add(l, "vocab", WISP_U8, m->vocab.bytes, m->vocab.text);
+    if (m->stop.n) add(l, "stop_words", WISP_U8, m->stop.bytes, m->stop.text);
+}
+
+wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best, int epoch,
+                            char *check, wisp_error *err)
+{
+    struct list l = { 0 };
     char number[5][32], chars[16];
+    add_all(&l, m);
     wisp_chars_print(chars, &m->how);
     snprintf(number[0], 32, "%zu", m->net.n_features);
     snprintf(number[1], 32, "%zu", m->net.n_labels);
@@ -443,34 +449,39 @@ static wisp_status load_words(const struct loader *ld, wisp_error *err)
     return st == WISP_OK ? wisp_lookup_init(&m->find_label, &m->labels, err) : st;
 }
 
-static wisp_status load(const struct loader *ld, wisp_error *err)
+static wisp_status load_meta(const struct loader *ld, wisp_error *err)
 {
     struct wisp_model *m = ld->m;
     const struct wisp_tensor_file *f = &m->file;
     const char *format = wisp_tensor_file_meta(f, "format"),
-               *spec = wisp_tensor_file_meta(f, "net");
-    const char *loss = wisp_tensor_file_meta(f, "loss"),
-               *values = wisp_tensor_file_meta(f, "values");
-    const char *input = wisp_tensor_file_meta(f, "input"),
-               *options = wisp_tensor_file_meta(f, "options");
+               *loss = wisp_tensor_file_meta(f, "loss"),
+               *values = wisp_tensor_file_meta(f, "values"),
+               *data = wisp_tensor_file_meta(f, "data_format");
+    size_t base;
     if (!format || strcmp(format, FORMAT) != 0)
         return wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "expected a '%s' file, found '%s'",
                             FORMAT, format ? format : "no format");
-    if (!spec || !loss || !values || !(m->loss = wisp_loss_find(loss)) ||
+    if (!wisp_tensor_file_meta(f, "net") || !loss || !values || !(m->loss = wisp_loss_find(loss)) ||
         !wisp_values_find(&m->values.mode, values))
         return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
                             "metadata 'net', 'loss' or 'values' is missing or unknown");
-    const char *data = wisp_tensor_file_meta(f, "data_format");
     m->format = data ? wisp_format_find(data) : NULL;
-    size_t base, n_features, n_labels;
-    wisp_status st;
-    if ((st = number(&base, ld, "index_base", 1, err)) != WISP_OK ||
-        (st = number(&m->n_train, ld, "train_rows", MOST_ROWS, err)) != WISP_OK ||
-        (st = number(&n_features, ld, "features", INT32_MAX + 1ull, err)) != WISP_OK ||
-        (st = number(&n_labels, ld, "labels", INT32_MAX + 1ull, err)) != WISP_OK)
-        return st;
+    wisp_status st = number(&base, ld, "index_base", 1, err);
     m->index_base = (int)base;
-    const char *named = wisp_tensor_file_meta(f, "ids_by_name");
+    return st == WISP_OK ? number(&m->n_train, ld, "train_rows", MOST_ROWS, err) : st;
+}
+
+/* What it says of its run and of text. */
+static wisp_status load_texts(const struct loader *ld, wisp_error *err)
+{
+    struct wisp_model *m = ld->m;
+    const struct wisp_tensor_file *f = &m->file;
+    const char *spec = wisp_tensor_file_meta(f, "net"),
+               *options = wisp_tensor_file_meta(f, "options"),
+               *about = wisp_tensor_file_meta(f, "card"),
+               *validation = wisp_tensor_file_meta(f, "validation"),
+               *input = wisp_tensor_file_meta(f, "input"),
+               *named = wisp_tensor_file_meta(f, "ids_by_name");
     for (unsigned i = 0; i < 4 && named; i++)
         if (strcmp(named, named_sides[i]) == 0) m->named = i;
     m->how.pairs = input && strcmp(input, "words and pairs") == 0;
@@ -481,26 +492,40 @@ static wisp_status load(const struct loader *ld, wisp_error *err)
                             "unknown, or too long");
     m->spec = wisp_strdup(spec);
     m->options = wisp_strdup(options ? options : "");
-    const char *about = wisp_tensor_file_meta(f, "card"),
-               *validation = wisp_tensor_file_meta(f, "validation");
     m->about = wisp_strdup(about ? about : "");
     snprintf(m->validation, sizeof m->validation, "%s", validation ? validation : "");
-    if (!m->spec || !m->options || !m->about) return wisp_fail_mem(err, strlen(spec), "a model");
-    const struct wisp_file_known known = wisp_file_known(f, true);
+    return m->spec && m->options && m->about ? WISP_OK
+                                             : wisp_fail_mem(err, strlen(spec), "a model");
+}
+
+static wisp_status load_net(const struct loader *ld, wisp_error *err)
+{
+    struct wisp_model *m = ld->m;
+    const struct wisp_file_known known = wisp_file_known(&m->file, true);
     struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH, .known = &known.known };
     wisp_error why = { 0 };
+    size_t n_features, n_labels;
+    wisp_status st = number(&n_features, ld, "features", INT32_MAX + 1ull, err);
+    if (st == WISP_OK) st = number(&n_labels, ld, "labels", INT32_MAX + 1ull, err);
+    if (st != WISP_OK) return st;
     st = wisp_net_plan_text(&m->net, m->spec, "net", n_features, n_labels, &sizes, &why);
     if (st == WISP_ENOMEM) return wisp_fail_as(err, st, &why);
     if (st != WISP_OK) return wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "%.400s", why.text);
     st = map_starts(&m->net.list, ld, err);
     for (size_t i = 0; i < m->net.list.n && st == WISP_OK; i++)
-        if ((st = map_param(&m->net.list.p[i], ld, err)) != WISP_OK) return st;
-    if (st != WISP_OK || (st = load_counts(ld, err)) != WISP_OK) return st;
-    if ((st = load_values(ld, err)) != WISP_OK) return st;
-    if ((st = load_votes(ld, err)) != WISP_OK ||
-        (st = wisp_model_copy_calibration(m, f, ld->path, err)) != WISP_OK)
-        return st;
-    if ((st = load_names(&m->labels, ld, "labels", m->net.n_labels, err)) != WISP_OK ||
+        st = map_param(&m->net.list.p[i], ld, err);
+    return st;
+}
+
+static wisp_status load(const struct loader *ld, wisp_error *err)
+{
+    struct wisp_model *m = ld->m;
+    wisp_status st;
+    if ((st = load_meta(ld, err)) != WISP_OK || (st = load_texts(ld, err)) != WISP_OK ||
+        (st = load_net(ld, err)) != WISP_OK || (st = load_counts(ld, err)) != WISP_OK ||
+        (st = load_values(ld, err)) != WISP_OK || (st = load_votes(ld, err)) != WISP_OK ||
+        (st = wisp_model_copy_calibration(m, &m->file, ld->path, err)) != WISP_OK ||
+        (st = load_names(&m->labels, ld, "labels", m->net.n_labels, err)) != WISP_OK ||
         (st = load_names(&m->vocab, ld, "vocab", m->net.n_features, err)) != WISP_OK)
         return st;
     return m->text || m->named ? load_words(ld, err) : WISP_OK;

@@ -2,6 +2,7 @@
  *
  * The choices were made on validation rows of the sets in docs/training.md, which has the
  * measurements. */
+#include "base/bounds.h"
 #include "base/text.h"
 #include "layer/product.h"
 #include "model/plan.h"
@@ -43,12 +44,6 @@ static wisp_status spec_from_hidden(struct wisp_plan *p, const wisp_config *cfg,
  * (cooking's titles, 3 seeds, P@1 with 0.2 and 0.3: 70.1 and 70.4; words alone lose by it). */
 static const double PIECES_DROP = 0.3;
 
-static double given(const wisp_config *cfg, enum wisp_opt o, double otherwise)
-{
-    double v = wisp_opt_num(cfg, o);
-    return v < 0 ? otherwise : v;
-}
-
 static double clamp(double x, double lo, double hi)
 {
     return x < lo ? lo : x > hi ? hi : x;
@@ -75,7 +70,7 @@ static const char *auto_optimizer(double n_rows, size_t n_labels)
  * (100 rows, 20 epochs: a true label of the README's example scores 0.98 instead of 0.70). */
 double wisp_plan_auto_lr(const struct wisp_plan *p)
 {
-    bool sampled = strcmp(p->sampling.names, "full") != 0;
+    bool sampled = !wisp_sampling_is_full(p->sampling.names);
     bool adam = p->optimizer->id == WISP_ADAM;
     bool adagrad = p->optimizer->id == WISP_ADAGRAD;
     bool longer = sampled && (adam || (adagrad && p->epochs == 1));
@@ -110,9 +105,97 @@ static double auto_holdout(double n)
     return clamp(2000 / n, fmin(0.02, 20000 / n), 0.1);
 }
 
-static wisp_status check_hogwild(const struct wisp_plan *p, wisp_error *err)
+/* ---- the plan ---- */
+
+/* What the options say; what they leave open is 0, NULL or below 0. */
+static wisp_status read_options(struct wisp_plan *p, const wisp_config *cfg, wisp_error *err)
 {
-    bool full = strcmp(p->sampling.names, "full") == 0;
+    *p = (struct wisp_plan){
+        .epochs = (int)wisp_opt_num(cfg, OPT_EPOCHS),
+        .batch = (size_t)wisp_opt_num(cfg, OPT_BATCH),
+        .patience = (int)wisp_opt_num(cfg, OPT_PATIENCE),
+        .seconds = wisp_opt_num(cfg, OPT_SECONDS),
+        .checkpoint_steps = (size_t)wisp_opt_num(cfg, OPT_CHECKPOINT_STEPS),
+        .checkpoint_s = 60 * wisp_opt_num(cfg, OPT_CHECKPOINT_MINUTES),
+        .lr = wisp_opt_num(cfg, OPT_LR),
+        .warmup = wisp_opt_num(cfg, OPT_WARMUP),
+        .decay = wisp_decay_find(wisp_opt_text(cfg, OPT_DECAY)),
+        .average = wisp_opt_num(cfg, OPT_AVERAGE),
+        .loss = wisp_loss_find(wisp_opt_text(cfg, OPT_LOSS)),
+        .optimizer = wisp_optimizer_find(wisp_opt_text(cfg, OPT_OPTIMIZER)),
+        .moments = wisp_opt_auto(cfg, OPT_MOMENTS)         ? WISP_MOMENTS_AUTO
+                   : wisp_opt_is(cfg, OPT_MOMENTS, "bf16") ? WISP_MOMENTS_BF16
+                                                           : WISP_MOMENTS_FP32,
+        .precision = wisp_precision_find(wisp_opt_text(cfg, OPT_PRECISION)),
+        .half = wisp_opt_is(cfg, OPT_ROWS, "bf16"),
+        .input_dropout = wisp_opt_num(cfg, OPT_INPUT_DROPOUT),
+        .holdout = wisp_opt_num(cfg, OPT_HOLDOUT),
+        .index = wisp_opt_is(cfg, OPT_INDEX, "yes"),
+        .seed = (uint64_t)wisp_opt_num(cfg, OPT_SEED),
+        .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
+        .keep_state = wisp_opt_on(cfg, OPT_KEEP_STATE),
+        .cuda = wisp_opt_is(cfg, OPT_DEVICE, "cuda"),
+        .card_memory = (size_t)wisp_opt_num(cfg, OPT_CARD_MEMORY),
+        .hogwild = wisp_opt_is(cfg, OPT_HOGWILD, "yes"),
+    };
+    if (!p->half && !wisp_opt_is(cfg, OPT_ROWS, "fp32"))
+        return wisp_fail(err, WISP_EINVAL, "--rows: '%s' is not fp32 or bf16",
+                         wisp_opt_text(cfg, OPT_ROWS));
+    return WISP_OK;
+}
+
+struct facts { /* that decide what the options leave open */
+    const struct wisp_data *train;
+    const struct wisp_kernels *k;
+    double n_rows, seen; /* of the data; by the model, in the end */
+    size_t n_labels;     /* with those of the model to go on from */
+    bool goes_on, has_valid;
+};
+
+static wisp_status fit(struct wisp_plan *p, const struct facts *f, const wisp_config *cfg,
+                       wisp_error *err)
+{
+    if (!p->loss) p->loss = wisp_loss_find(auto_loss(f->seen, f->n_labels));
+    if (!p->optimizer) p->optimizer = wisp_optimizer_find(auto_optimizer(f->seen, f->n_labels));
+    if (!p->precision)
+        p->precision = wisp_precision_find(f->k->fast16 || p->cuda ? "bf16" : "fp32");
+    if (p->input_dropout < 0) p->input_dropout = f->train->text.chars_max ? PIECES_DROP : 0;
+    if (p->batch == 0) p->batch = auto_batch(f->seen);
+    if (p->epochs == 0) p->epochs = auto_epochs(f->n_rows, (double)p->batch, f->goes_on);
+    if (p->holdout < 0) p->holdout = auto_holdout(f->n_rows);
+    if (f->has_valid) p->holdout = 0;
+    wisp_status st = wisp_sampling_plan(&p->sampling, cfg, f->n_labels, err);
+    if (st == WISP_OK) st = wisp_sampling_plan_hidden(&p->hidden, &p->sampling, cfg, err);
+    if (st != WISP_OK) return st;
+    p->n_steps = f->goes_on
+                     ? ENOUGH_STEPS /* the model has had them */
+                     : (double)p->epochs * ceil(f->n_rows * (1 - p->holdout) / (double)p->batch);
+    if (p->lr == 0) p->lr = wisp_plan_auto_lr(p);
+    if (wisp_opt_auto(cfg, OPT_INDEX)) p->index = f->n_labels > WISP_FEW_LABELS && !p->memory;
+    if (!wisp_values_find(&p->values.mode, wisp_opt_text(cfg, OPT_VALUES)))
+        p->values.mode = wisp_values_choose(p->values_why, f->train);
+    return WISP_OK;
+}
+
+/* The net that is named, or the plain one. */
+static wisp_status set_net(struct wisp_plan *p, const struct facts *f, const wisp_config *cfg,
+                           wisp_error *err)
+{
+    const char *net = wisp_opt_text(cfg, OPT_NET);
+    double dropout = wisp_opt_num(cfg, OPT_DROPOUT);
+    if (*net) return wisp_net_text_read(&p->net, net, err);
+    if (dropout < 0)
+        dropout = f->n_labels <= WISP_FEW_LABELS ? 0.5 : f->n_rows < FEW_ROWS ? 0.3 : 0.1;
+    return spec_from_hidden(p, cfg, f->n_labels, dropout, err);
+}
+
+/* Choices that do not go together. */
+static wisp_status check(const struct wisp_plan *p, wisp_error *err)
+{
+    bool full = wisp_sampling_is_full(p->sampling.names);
+    if (p->half && p->average > 0)
+        return wisp_fail(err, WISP_EINVAL,
+                         "--average: rows of bf16 are too coarse to average; take --rows fp32");
     if (!p->hogwild || (p->sampling.per_example && !full)) return WISP_OK;
     return wisp_fail(err, WISP_EINVAL,
                      "--hogwild yes: needs --active-per example%s: samples must have rows of their "
@@ -124,67 +207,20 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
                            const struct wisp_kernels *k, const struct wisp_data *train,
                            const struct wisp_model *init, bool has_valid, wisp_error *err)
 {
-    double n = (double)train->n_rows;
-    double seen = n + (init ? (double)init->n_train : 0); /* by the model, in the end */
-    size_t n_labels = train->n_labels;
-    if (init && init->net.n_labels > n_labels) n_labels = init->net.n_labels;
-    const char *net = wisp_opt_text(cfg, OPT_NET);
-    const char *loss = wisp_opt_text(cfg, OPT_LOSS);
-    const char *optimizer = wisp_opt_text(cfg, OPT_OPTIMIZER);
-    const char *precision = wisp_opt_text(cfg, OPT_PRECISION);
-    const char *rows = wisp_opt_text(cfg, OPT_ROWS);
-    bool cuda = strcmp(wisp_opt_text(cfg, OPT_DEVICE), "cuda") == 0;
-    double dropout = n_labels <= WISP_FEW_LABELS ? 0.5 : n < FEW_ROWS ? 0.3 : 0.1;
-    *p = (struct wisp_plan){
-        .epochs = (int)wisp_opt_num(cfg, OPT_EPOCHS),
-        .batch = (size_t)wisp_opt_num(cfg, OPT_BATCH),
-        .patience = (int)wisp_opt_num(cfg, OPT_PATIENCE),
-        .seconds = wisp_opt_num(cfg, OPT_SECONDS),
-        .checkpoint_steps = (size_t)wisp_opt_num(cfg, OPT_CHECKPOINT_STEPS),
-        .checkpoint_s = 60 * wisp_opt_num(cfg, OPT_CHECKPOINT_MINUTES),
-        .lr = wisp_opt_num(cfg, OPT_LR),
-        .warmup = wisp_opt_num(cfg, OPT_WARMUP),
-        .decay = wisp_opt_text(cfg, OPT_DECAY),
-        .average = wisp_opt_num(cfg, OPT_AVERAGE),
-        .loss = wisp_loss_find(strcmp(loss, "auto") == 0 ? auto_loss(seen, n_labels) : loss),
-        .optimizer = wisp_optimizer_find(
-            strcmp(optimizer, "auto") == 0 ? auto_optimizer(seen, n_labels) : optimizer),
-        .moments = wisp_opt_text(cfg, OPT_MOMENTS),
-        .precision = wisp_precision_find(strcmp(precision, "auto") != 0 ? precision
-                                         : k->fast16 || cuda            ? "bf16"
-                                                                        : "fp32"),
-        .half = strcmp(rows, "bf16") == 0,
-        .input_dropout = given(cfg, OPT_INPUT_DROPOUT, train->text.chars_max ? PIECES_DROP : 0),
-        .seed = (uint64_t)wisp_opt_num(cfg, OPT_SEED),
-        .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
-        .keep_state = wisp_opt_on(cfg, OPT_KEEP_STATE),
-        .cuda = cuda,
-        .card_memory = (size_t)wisp_opt_num(cfg, OPT_CARD_MEMORY),
-        .hogwild = strcmp(wisp_opt_text(cfg, OPT_HOGWILD), "yes") == 0,
+    const double n = (double)train->n_rows;
+    const struct facts f = {
+        .train = train,
+        .k = k,
+        .n_rows = n,
+        .seen = n + (init ? (double)init->n_train : 0),
+        .n_labels = wisp_most(train->n_labels, init ? init->net.n_labels : 0),
+        .goes_on = init != NULL,
+        .has_valid = has_valid,
     };
-    if (!p->half && strcmp(rows, "fp32") != 0)
-        return wisp_fail(err, WISP_EINVAL, "--rows: '%s' is not fp32 or bf16", rows);
-    if (p->half && p->average > 0)
-        return wisp_fail(err, WISP_EINVAL,
-                         "--average: rows of bf16 are too coarse to average; take --rows fp32");
-    if (p->batch == 0) p->batch = auto_batch(seen);
-    if (p->epochs == 0) p->epochs = auto_epochs(n, (double)p->batch, init != NULL);
-    p->holdout = has_valid ? 0 : given(cfg, OPT_HOLDOUT, auto_holdout(n));
-    wisp_status st = wisp_sampling_plan(&p->sampling, cfg, n_labels, err);
-    if (st == WISP_OK) st = wisp_sampling_plan_hidden(&p->hidden, &p->sampling, cfg, err);
-    if (st == WISP_OK) st = check_hogwild(p, err);
-    if (st != WISP_OK) return st;
-    p->n_steps = init ? ENOUGH_STEPS /* the model has had them */
-                      : (double)p->epochs * ceil(n * (1 - p->holdout) / (double)p->batch);
-    if (p->lr == 0) p->lr = wisp_plan_auto_lr(p);
-    const char *index = wisp_opt_text(cfg, OPT_INDEX);
-    p->index = strcmp(index, "auto") == 0 ? n_labels > WISP_FEW_LABELS && !p->memory
-                                          : strcmp(index, "yes") == 0;
-    const char *values = wisp_opt_text(cfg, OPT_VALUES);
-    if (strcmp(values, "auto") == 0) p->values.mode = wisp_values_choose(p->values_why, train);
-    else wisp_values_find(&p->values.mode, values);
-    if (*net) return wisp_net_text_read(&p->net, net, err);
-    return spec_from_hidden(p, cfg, n_labels, given(cfg, OPT_DROPOUT, dropout), err);
+    wisp_status st = read_options(p, cfg, err);
+    if (st == WISP_OK) st = fit(p, &f, cfg, err);
+    if (st == WISP_OK) st = check(p, err);
+    return st == WISP_OK ? set_net(p, &f, cfg, err) : st;
 }
 
 void wisp_plan_clear(struct wisp_plan *p)
@@ -196,9 +232,37 @@ void wisp_plan_clear(struct wisp_plan *p)
 unsigned wisp_plan_slots(const struct wisp_plan *p, size_t n_params)
 {
     unsigned slots = p->optimizer->slots;
-    bool half = strcmp(p->moments, "auto") == 0 ? n_params >= MANY_WEIGHTS && !p->cuda
-                                                : strcmp(p->moments, "bf16") == 0;
+    bool half = p->moments == WISP_MOMENTS_AUTO ? n_params >= MANY_WEIGHTS && !p->cuda
+                                                : p->moments == WISP_MOMENTS_BF16;
     return half && slots & (WISP_SLOT_M | WISP_SLOT_V) ? slots | WISP_SLOT_HALF : slots;
+}
+
+/* ---- the learning rate ---- */
+
+static double linear(double left)
+{
+    return left;
+}
+static double cosine(double left)
+{
+    return 0.5 * (1 + cos(3.141592653589793 * (1 - left)));
+}
+static double constant(double left)
+{
+    (void)left;
+    return 1;
+}
+static const struct wisp_decay decays[] = {
+    { "linear", linear },
+    { "cosine", cosine },
+    { "none", constant },
+};
+
+const struct wisp_decay *wisp_decay_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof decays / sizeof *decays; i++)
+        if (strcmp(decays[i].name, name) == 0) return &decays[i];
+    return NULL;
 }
 
 double wisp_plan_lr(const struct wisp_plan *p, size_t t, size_t n)
@@ -206,8 +270,5 @@ double wisp_plan_lr(const struct wisp_plan *p, size_t t, size_t n)
     double warm = p->warmup * (double)n, x = (double)t + 1;
     if (x < warm) return p->lr * x / warm;
     double left = ((double)n - (double)t) / ((double)n - warm + 1); /* 1 -> 0 */
-    if (strcmp(p->decay, "linear") == 0) return p->lr * left;
-    if (strcmp(p->decay, "cosine") == 0)
-        return p->lr * 0.5 * (1 + cos(3.141592653589793 * (1 - left)));
-    return p->lr;
+    return p->lr * p->decay->share(left);
 }

@@ -9,6 +9,14 @@
 
 enum { WISP_FEW_LABELS = 4096 }; /* up to here all rows are computed, and nets are wider */
 
+struct wisp_decay { /* how the learning rate falls */
+    const char *name;
+    double (*share)(double left); /* of the highest; left: of the steps, 1 -> 0 */
+};
+const struct wisp_decay *wisp_decay_find(const char *name); /* NULL: there is none */
+
+enum wisp_moments { WISP_MOMENTS_AUTO, WISP_MOMENTS_FP32, WISP_MOMENTS_BF16 };
+
 struct wisp_plan {
     struct wisp_net_text net;
     size_t batch;
@@ -19,11 +27,11 @@ struct wisp_plan {
     double n_steps;          /* of the whole run, nearly */
     double lr, warmup, input_dropout, holdout, average;
     float old_pace; /* of rows of the model to go on from: wisp_optimizer.old_pace */
-    const char *decay;
+    const struct wisp_decay *decay;
     const struct wisp_loss *loss;
     const struct wisp_optimizer_kind *optimizer;
-    const char *moments; /* as asked for; 'slots' says what it came to */
-    unsigned slots;      /* what the optimiser keeps, once the net is there: WISP_SLOT_* */
+    enum wisp_moments moments; /* as asked for; 'slots' says what it came to */
+    unsigned slots;            /* what the optimiser keeps, once the net is there: WISP_SLOT_* */
     const struct wisp_precision *precision;
     bool half;                     /* rows of bf16 */
     bool index;                    /* make the index for sparse prediction */

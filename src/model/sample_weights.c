@@ -137,7 +137,7 @@ static void weigh_rows(float *weights, const struct wisp_data *d, const float *o
         }
 }
 
-static wisp_status weigh_labels(float *weights, const struct wisp_run *r, const char *how,
+static wisp_status weigh_labels(float *weights, const struct wisp_run *r, const wisp_config *cfg,
                                 wisp_error *err)
 {
     size_t n = r->m->net.n_labels;
@@ -145,8 +145,8 @@ static wisp_status weigh_labels(float *weights, const struct wisp_run *r, const 
     if (!of_label) return wisp_fail_mem(err, n * sizeof *of_label, "the weights of labels");
     for (size_t l = 0; l < n; l++) of_label[l] = 1;
     wisp_status st = WISP_OK;
-    if (strcmp(how, "balanced") == 0) balance(of_label, r->sets.train);
-    else st = read_labels(of_label, how, &r->m->labels, n, err);
+    if (wisp_opt_is(cfg, OPT_CLASS_WEIGHT, "balanced")) balance(of_label, r->sets.train);
+    else st = read_labels(of_label, wisp_opt_text(cfg, OPT_CLASS_WEIGHT), &r->m->labels, n, err);
     if (st == WISP_OK) weigh_rows(weights, r->sets.train, of_label);
     wisp_free(of_label);
     return st;
@@ -184,8 +184,8 @@ static wisp_status note(struct wisp_model *m, const float *weights, size_t n, wi
 wisp_status wisp_run_weights(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     const struct wisp_data *d = r->sets.train;
-    const char *path = wisp_opt_text(cfg, OPT_WEIGHTS), *how = wisp_opt_text(cfg, OPT_CLASS_WEIGHT);
-    bool by_label = strcmp(how, "none") != 0;
+    const char *path = wisp_opt_text(cfg, OPT_WEIGHTS);
+    bool by_label = !wisp_opt_is(cfg, OPT_CLASS_WEIGHT, "none");
     wisp_status st = WISP_OK;
     r->sets.weighted = *d;
     r->sets.weighted.weights = NULL;
@@ -194,7 +194,7 @@ wisp_status wisp_run_weights(struct wisp_run *r, const wisp_config *cfg, wisp_er
     if (!weights) return wisp_fail_mem(err, d->n_rows * sizeof *weights, "the weights of rows");
     for (size_t i = 0; i < d->n_rows; i++) weights[i] = d->weights ? d->weights[i] : 1;
     if (*path) st = read_rows(weights, path, d->n_rows, err);
-    if (st == WISP_OK && by_label) st = weigh_labels(weights, r, how, err);
+    if (st == WISP_OK && by_label) st = weigh_labels(weights, r, cfg, err);
     if (st == WISP_OK) st = scale(weights, d->n_rows, err);
     r->sets.weighted.weights = weights;
     return st == WISP_OK ? note(r->m, weights, d->n_rows, err) : st;

@@ -11,15 +11,13 @@
 #include "graph/ids.h"
 #include "model/run.h"
 
-#include <string.h>
-
 enum { LEAST_KEPT = 20, KEPT_OF = 20 };
 
 /* ---- the output layer ---- */
 
 static bool sampled(const struct wisp_run *r)
 {
-    return strcmp(r->plan.sampling.names, "full") != 0;
+    return !wisp_sampling_is_full(r->plan.sampling.names);
 }
 
 static bool wants_votes(const struct wisp_run *r)
@@ -134,7 +132,8 @@ static wisp_status make_output(struct wisp_run *r, wisp_error *err)
 
 static bool samples(const struct wisp_run *r, const struct wisp_layer *l)
 {
-    return l->kind == &wisp_layer_sampled && strcmp(r->plan.hidden.names, "full") != 0;
+    return l->kind->uses & WISP_SAMPLES && !l->kind->head &&
+           !wisp_sampling_is_full(r->plan.hidden.names);
 }
 
 /* 'o' receives the settings: it must live as long as the setup. */

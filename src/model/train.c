@@ -116,7 +116,7 @@ static void tell(struct wisp_progress *p, const struct watch *c)
                                  .active = at.active,
                                  .scored = at.scored,
                                  .recall = at.own,
-                                 .sampled = strcmp(r->plan.sampling.names, "full") != 0,
+                                 .sampled = !wisp_sampling_is_full(r->plan.sampling.names),
                                  .valid = -1 };
 }
 

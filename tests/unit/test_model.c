@@ -370,7 +370,9 @@ static void test_schedule(void)
     for (int d = 0; d < 3; d++)
         for (int w = 0; w < 4; w++)
             for (int l = 0; l < 5; l++) {
-                struct wisp_plan p = { .lr = 0.5, .warmup = warmups[w], .decay = decays[d] };
+                struct wisp_plan p = { .lr = 0.5,
+                                       .warmup = warmups[w],
+                                       .decay = wisp_decay_find(decays[d]) };
                 size_t n = lengths[l], top = 0;
                 double last = 0, most = 0, at;
                 for (size_t t = 0; t < n; t++) {

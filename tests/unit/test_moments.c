@@ -203,16 +203,17 @@ static void test_bits(const struct wisp_kernels *k)
 static void test_plan(void)
 {
     static const struct {
-        const char *optimizer, *moments;
+        const char *optimizer;
+        enum wisp_moments moments;
         size_t n_params;
         bool half;
     } cases[] = {
-        { "adam", "auto", (1u << 26) - 1, false },
-        { "adam", "auto", 1u << 26, true },
-        { "sgd", "auto", 1u << 26, true },
-        { "adam", "fp32", 1u << 30, false },
-        { "adam", "bf16", 100, true },
-        { "adagrad", "bf16", 1u << 30, false },
+        { "adam", WISP_MOMENTS_AUTO, (1u << 26) - 1, false },
+        { "adam", WISP_MOMENTS_AUTO, 1u << 26, true },
+        { "sgd", WISP_MOMENTS_AUTO, 1u << 26, true },
+        { "adam", WISP_MOMENTS_FP32, 1u << 30, false },
+        { "adam", WISP_MOMENTS_BF16, 100, true },
+        { "adagrad", WISP_MOMENTS_BF16, 1u << 30, false },
     };
     TEST("moments: bf16 where asked for, or where weights are many");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -220,7 +221,7 @@ static void test_plan(void)
         struct wisp_plan p = { .optimizer = kind, .moments = cases[i].moments };
         CHECK(wisp_plan_slots(&p, cases[i].n_params) ==
                   (kind->slots | (cases[i].half ? WISP_SLOT_HALF : 0)),
-              "%s, %s, %zu weights", cases[i].optimizer, cases[i].moments, cases[i].n_params);
+              "%s, %d, %zu weights", cases[i].optimizer, (int)cases[i].moments, cases[i].n_params);
     }
 }
 

@@ -300,7 +300,9 @@ static void test_refused(void)
         { "active-min 7 active-max 6", "--active-min: 7 is more than --active-max 6" },
         { "active-min 1 active-per example", "not with --active-per example" },
         { "rows bf16 average 0.1", "--average: rows of bf16" },
-        { "sampling random+random", "'random' twice" },
+        { "sampling random+random", "--sampling: 'random' twice" },
+        { "hidden-sampling neighbours", "--hidden-sampling: 'neighbours' needs labels" },
+        { "rows 7", "--rows: '7' is not fp32 or bf16" },
         { "hogwild yes sampling lsh", "needs --active-per example:" },
         { "hogwild yes sampling full active-per example", "and a --sampling other than full" },
     };
@@ -336,12 +338,12 @@ static void test_lr(void)
         { "cosine", 3, 1 },        { "cosine", 19, 0.00851 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct wisp_plan p = { .lr = 2, .warmup = 0.2, .decay = cases[i].decay };
+        struct wisp_plan p = { .lr = 2, .warmup = 0.2, .decay = wisp_decay_find(cases[i].decay) };
         double got = wisp_plan_lr(&p, cases[i].t, 20);
         CHECK(fabs(got - 2 * cases[i].want) < 1e-4, "%s, step %zu: %g", cases[i].decay, cases[i].t,
               got);
     }
-    struct wisp_plan cold = { .lr = 2, .warmup = 0, .decay = "linear" };
+    struct wisp_plan cold = { .lr = 2, .warmup = 0, .decay = wisp_decay_find("linear") };
     CHECK(fabs(wisp_plan_lr(&cold, 0, 9) - 1.8) < 1e-9, "%g", wisp_plan_lr(&cold, 0, 9));
 }
 

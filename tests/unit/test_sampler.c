@@ -63,7 +63,7 @@ static void test_names(void)
     TEST("names: lists of finders, and what is none");
     for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
         wisp_error e = { 0 };
-        wisp_status st = wisp_sampling_check(t[i].names, true, &e);
+        wisp_status st = wisp_sampling_check(t[i].names, "sampling", true, &e);
         CHECK(st == (t[i].says ? WISP_EINVAL : WISP_OK), "'%s': %d %s", t[i].names, st, e.text);
         CHECK(!t[i].says || (strstr(e.text, t[i].says) && strstr(e.text, "--sampling")),
               "'%s': '%s'", t[i].names, e.text);
@@ -71,10 +71,11 @@ static void test_names(void)
     TEST("names: a layer without labels takes only finders that need none");
     for (size_t i = 0; wisp_finder_at(i); i++) {
         const struct wisp_finder_kind *k = wisp_finder_at(i);
-        CHECK((wisp_sampling_check(k->name, false, &err) == WISP_OK) == !k->needs_labels, "%s",
-              k->name);
+        CHECK((wisp_sampling_check(k->name, "sampling", false, &err) == WISP_OK) ==
+                  !k->needs_labels,
+              "%s", k->name);
     }
-    CHECK(wisp_sampling_check("random+neighbours", false, &err) == WISP_EINVAL &&
+    CHECK(wisp_sampling_check("random+neighbours", "sampling", false, &err) == WISP_EINVAL &&
               strstr(err.text, "'neighbours' needs labels"),
           "'%s'", err.text);
 }
