@@ -36,7 +36,8 @@ struct wisp_dnode {             /* a layer, with what became a part of it */
         *gx[WISP_MAX_FROM]; /* where the gradients of what it reads go: to these values' own, or */
     int aside[WISP_MAX_FROM]; /* to this of the net's spares, and are added; -1: their own */
     struct wisp_dparam param[WISP_DPARAMS]; /* in the order of l->params, ... */
-    int32_t *ids;                           /* ... but for that of WISP_FIXED: (rows, cols) */
+    int32_t *ids;                           /* ... but for that of WISP_FIXED, and */
+    int64_t *rows;                          /* that of WISP_STARTS; NULL: there is none */
     void *own[WISP_DOWN];                   /* as the kind's lay and lay_batch took them */
 };
 

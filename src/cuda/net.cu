@@ -108,7 +108,9 @@ static void lay_layer(struct wisp_dnode *l, const struct wisp_dnet &n, void *blo
 {
     for (int k = 0; k < l->l->n_params; k++) {
         const struct wisp_param *p = &l->l->params[k];
-        if (p->role == WISP_FIXED) l->ids = (int32_t *)wisp_dtake(block, at, wisp_param_n(p) * 4);
+        const size_t n = wisp_param_n(p);
+        if (p->role == WISP_FIXED) l->ids = (int32_t *)wisp_dtake(block, at, n * 4);
+        else if (p->role == WISP_STARTS) l->rows = (int64_t *)wisp_dtake(block, at, n * 8);
         else l->param[k] = wisp_dparam_lay(p, false, block, at);
     }
     if (l->kind->lay) l->kind->lay(l, n, block, at);
@@ -118,7 +120,7 @@ static void borrow_layer(struct wisp_dnode *l, const struct wisp_dnode &lender)
 {
     memcpy(l->param, lender.param, sizeof l->param);
     memcpy(l->own, lender.own, sizeof l->own);
-    l->ids = lender.ids;
+    l->ids = lender.ids, l->rows = lender.rows;
 }
 
 /* What a batch needs; returns the floats of scratch that going back takes. */
@@ -160,8 +162,10 @@ void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n)
         const struct wisp_dnode *l = &n->layers[i];
         for (int k = 0; k < l->l->n_params; k++) {
             const struct wisp_param *p = &l->l->params[k];
-            if (p->role != WISP_FIXED) wisp_dcopy_param(c, &l->param[k], p);
-            else if (!c->down) wisp_dcopy_bytes(c, l->ids, p->ids, wisp_param_n(p) * 4);
+            const bool fixed = p->role == WISP_FIXED, starts = p->role == WISP_STARTS;
+            if (!fixed && !starts) wisp_dcopy_param(c, &l->param[k], p);
+            if (fixed && !c->down) wisp_dcopy_bytes(c, l->ids, p->ids, wisp_param_n(p) * 4);
+            if (starts && !c->down) wisp_dcopy_bytes(c, l->rows, p->start, wisp_param_n(p) * 8);
         }
         if (l->kind->fill && !c->down) l->kind->fill(c, *l);
     }

@@ -11,6 +11,10 @@
  * warp has an output, and keeps sums of 32 edges, 32 samples apart, which are added up at the end
  * so that lane k gets edge k's.
  *
+ * Outputs have 'fan' inputs each, or each its own number of them, also none: then 'row' says where
+ * the edges of an output begin.  The gradient of an output's weights lies in shared memory; of one
+ * with more than STAGED inputs in the scratch.  An output without inputs has no row that could move.
+ *
  * Of what is turned round only tiles of 32 samples that have any are written, with zeros beyond the
  * last sample.
  *
@@ -25,16 +29,18 @@ enum {
     TURN_WARPS = 8, /* of a block that turns a tile round */
     SPREAD = 8,     /* samples, and warps, of a block that spreads rows */
     SUM_WARPS = 16, /* of a tile of sums */
-    ROW_WARPS = 8   /* outputs of a block whose weights move */
+    ROW_WARPS = 8,  /* outputs of a block whose weights move */
+    STAGED = 1024   /* most inputs of an output whose gradient lies in shared memory */
 };
 
-enum { WEIGHT, BIAS, INPUTS }; /* parameters */
-enum { MOST_FAN = 1024 };
+enum { WEIGHT, BIAS }; /* parameters; those of connections follow */
 
-struct wires { /* a layer, as kernels see it; w is (n_out, fan) */
-    size_t n_in, n_out, fan;
+struct wires { /* a layer, as kernels see it */
+    size_t n_in, n_out;
+    size_t fan;         /* inputs of each output, or of the one that has most */
+    const int64_t *row; /* (n_out + 1) output o: edges row[o] .. row[o + 1] - 1; NULL: fan each */
     struct wisp_dparam w, bias;
-    const int32_t *in;     /* (n_out, fan) the inputs of each output */
+    const int32_t *in;     /* (edges) the inputs of each output */
     const uint32_t *start; /* (n_in + 1) the same by input: edges start[i] .. start[i + 1] - 1 of */
     const uint32_t *edge;  /* (edges) number in w, ascending, and */
     const int32_t *output; /* (edges) output */
@@ -43,12 +49,20 @@ struct wires { /* a layer, as kernels see it; w is (n_out, fan) */
 
 static struct wires wires_of(const struct wisp_dnode &l)
 {
-    struct wires w = { l.l->n_in, l.l->n_out, l.l->params[WEIGHT].cols, l.param[WEIGHT],
-                       l.param[BIAS] };
+    struct wires w = { l.l->n_in, l.l->n_out,      l.l->params[WEIGHT].cols,
+                       l.rows,    l.param[WEIGHT], l.param[BIAS] };
     w.in = l.ids, w.start = (const uint32_t *)l.own[WISP_DSTART];
     w.edge = (const uint32_t *)l.own[WISP_DEDGE], w.output = (const int32_t *)l.own[WISP_DOUTPUT];
     w.turned = (float *)l.own[WISP_DTURNED];
     return w;
+}
+
+/* Where the edges of an output begin, and how many there are. */
+static __device__ size_t edges_of(const struct wires &l, size_t o, size_t *n)
+{
+    const size_t first = l.row ? (size_t)l.row[o] : o * l.fan;
+    *n = l.row ? (size_t)l.row[o + 1] - first : l.fan;
+    return first;
 }
 
 /* ---- turning round ---- */
@@ -119,8 +133,8 @@ template <bool BACK>
 static __device__ float unit_sum(const struct wires &l, size_t unit, const float *x, size_t lanes)
 {
     const uint32_t lane = threadIdx.x % 32;
-    const size_t from = BACK ? l.start[unit] : unit * l.fan;
-    const size_t to = BACK ? l.start[unit + 1] : from + l.fan;
+    size_t n, from = BACK ? l.start[unit] : edges_of(l, unit, &n);
+    const size_t to = BACK ? l.start[unit + 1] : from + n;
     float sum = BACK ? 0 : l.bias.w[unit];
     for (size_t base = from; base < to; base += 32) {
         const uint32_t m = to - base < 32 ? (uint32_t)(to - base) : 32;
@@ -156,6 +170,12 @@ __global__ static void __launch_bounds__(32 * SUM_WARPS, 2)
 
 /* ---- the weights move ---- */
 
+/* Floats of shared memory for the gradient of an output, where the longest has so many inputs. */
+static __host__ __device__ size_t staged_of(size_t fan)
+{
+    return fan < STAGED ? fan : (size_t)STAGED;
+}
+
 /* Lane k gets the sum over all lanes of x[k], in x[0]: 2 D are left of them, half go across. */
 template <int D> static __device__ void add_across(float (&x)[32])
 {
@@ -168,14 +188,15 @@ template <int D> static __device__ void add_across(float (&x)[32])
     if constexpr (D > 1) add_across<D / 2>(x);
 }
 
-/* g (fan) = gradient of an output's weights, by a warp; gy: the output's gradient, turned. */
-static __device__ void row_gradient(float *g, const struct wires &l, size_t o, const float *gy,
-                                    size_t lanes, uint32_t n)
+/* g (n_in) = gradient of an output's weights, whose inputs are 'in', by a warp; gy: the output's
+ * gradient, turned. */
+static __device__ void row_gradient(float *g, const struct wires &l, const int32_t *in, size_t n_in,
+                                    const float *gy, size_t lanes, uint32_t n)
 {
     const uint32_t lane = threadIdx.x % 32;
-    for (size_t base = 0; base < l.fan; base += 32) {
+    for (size_t base = 0; base < n_in; base += 32) {
         const size_t k = base + lane;
-        const int32_t id = k < l.fan ? l.in[o * l.fan + k] : 0; /* any row: nobody takes its sum */
+        const int32_t id = k < n_in ? in[k] : 0; /* any row: nobody takes its sum */
         float sum[32] = {};
         for (uint32_t s = lane; s < n + lane; s += 32) { /* as often in all lanes */
             const float y = gy[s];
@@ -184,36 +205,38 @@ static __device__ void row_gradient(float *g, const struct wires &l, size_t o, c
                 sum[e] += y * l.turned[(size_t)__shfl_sync(WISP_WARP, id, e) * lanes + s];
         }
         add_across<16>(sum);
-        if (k < l.fan) g[k] = sum[0];
+        if (k < n_in) g[k] = sum[0];
     }
     __syncwarp();
 }
 
-/* A warp an output; the last block has the bias. */
+/* A warp an output; the last block has the bias.  sums (tiles of samples, n_out): of the gradient,
+ * added up into the first; far (edges): where gradients of long rows go. */
 __global__ static void __launch_bounds__(32 * ROW_WARPS)
     move_rows(const struct wisp_dnow *now, const __grid_constant__ struct wisp_dopt opt,
-              const __grid_constant__ struct wires l, const float *gy, const float *sums,
+              const __grid_constant__ struct wires l, const float *gy, float *sums, float *far,
               size_t lanes)
 {
-    extern __shared__ float4 staged[]; /* (warps, fan), or (n_out) */
-    float *g = (float *)staged;
+    extern __shared__ float4 staged[]; /* (warps, fan up to STAGED) */
     const uint32_t warp = threadIdx.x / 32, n = now->n;
     if (n == 0) return;
     if (blockIdx.x + 1 == gridDim.x) {
         for (size_t o = threadIdx.x; o < l.n_out; o += blockDim.x) {
             float sum = 0;
             for (size_t tile = 0; tile * SIDE < n; tile++) sum += sums[tile * l.n_out + o];
-            g[o] = sum;
+            sums[o] = sum;
         }
         __syncthreads();
-        if (warp == 0) wisp_dmove(opt, l.bias, 0, g, now->lr, now->step);
+        if (warp == 0) wisp_dmove(opt, l.bias, 0, sums, now->lr, now->step);
         return;
     }
     const size_t o = (size_t)blockIdx.x * ROW_WARPS + warp;
     if (o >= l.n_out) return;
-    g += warp * l.fan;
-    row_gradient(g, l, o, gy + o * lanes, lanes, n);
-    wisp_dmove_few(opt, l.w, o, g, now->lr, now->step);
+    size_t n_in, first = edges_of(l, o, &n_in);
+    if (n_in == 0) return;
+    float *g = n_in > STAGED ? far + first : (float *)staged + warp * staged_of(l.fan);
+    row_gradient(g, l, l.in + first, n_in, gy + o * lanes, lanes, n);
+    wisp_dmove_few(opt, l.w, o, first, n_in, g, now->lr, now->step);
 }
 
 /* ---- forward and back ---- */
@@ -240,7 +263,7 @@ static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaS
 static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     const struct wires w = wires_of(l);
-    float *gy = n.scratch, *sums = gy + w.n_out * n.lanes;
+    float *gy = n.scratch, *sums = gy + w.n_out * n.lanes, *far = sums + w.n_out * n.lanes / SIDE;
     turn<<<tiles(n, w.n_out), 32 * TURN_WARPS, 0, s>>>(n.now, wisp_dgiven(n, l).g, w.n_out, n.lanes,
                                                        gy, sums);
     if (l.gx[0]) { /* before the weights move */
@@ -248,25 +271,31 @@ static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cuda
         sum_tile<true><<<tiles(n, w.n_in), 32 * SUM_WARPS, 0, s>>>(n.now, w, gy, n.lanes, in.after,
                                                                    in.x, l.gx[0], w.n_in);
     }
-    const size_t most = ROW_WARPS * w.fan > w.n_out ? ROW_WARPS * w.fan : w.n_out;
+    const size_t bytes = ROW_WARPS * staged_of(w.fan) * sizeof(float);
     const unsigned blocks = (unsigned)((w.n_out + ROW_WARPS - 1) / ROW_WARPS) + 1;
-    move_rows<<<blocks, 32 * ROW_WARPS, (most * sizeof(float) + 15) / 16 * 16, s>>>(
-        n.now, n.opt, w, gy, sums, n.lanes);
+    move_rows<<<blocks, 32 * ROW_WARPS, bytes, s>>>(n.now, n.opt, w, gy, sums, far, n.lanes);
 }
 
 /* ---- what lies where ---- */
 
-static size_t edges_of(const struct wisp_dnode &l)
+static size_t edges_of(const struct wisp_layer *l)
 {
-    return wisp_param_n(&l.l->params[WEIGHT]);
+    return wisp_param_n(&l->params[WEIGHT]);
+}
+
+static const struct wisp_param *inputs_of(const struct wisp_layer *l)
+{
+    const struct wisp_param *p = l->params;
+    while (p->role != WISP_FIXED) p++;
+    return p;
 }
 
 static void lay(struct wisp_dnode *l, const struct wisp_dnet &n, void *block, size_t *at)
 {
     if (!n.training) return;
     l->own[WISP_DSTART] = wisp_dtake(block, at, (l->l->n_in + 1) * 4);
-    l->own[WISP_DEDGE] = wisp_dtake(block, at, edges_of(*l) * 4);
-    l->own[WISP_DOUTPUT] = wisp_dtake(block, at, edges_of(*l) * 4);
+    l->own[WISP_DEDGE] = wisp_dtake(block, at, edges_of(l->l) * 4);
+    l->own[WISP_DOUTPUT] = wisp_dtake(block, at, edges_of(l->l) * 4);
 }
 
 static void lay_batch(struct wisp_dnode *l, const struct wisp_dnet &n, void *block, size_t *at)
@@ -276,15 +305,16 @@ static void lay_batch(struct wisp_dnode *l, const struct wisp_dnet &n, void *blo
 
 static size_t scratch(const struct wisp_dnode &l, const struct wisp_dnet &n)
 {
-    return l.l->n_out * (n.lanes + n.lanes / SIDE);
+    const size_t far = l.l->params[WEIGHT].cols > STAGED ? edges_of(l.l) : 0;
+    return l.l->n_out * (n.lanes + n.lanes / SIDE) + far;
 }
 
 /* The connections filed by input, as layer/sparse.c does. */
 static void fill(struct wisp_dcopy *c, const struct wisp_dnode &l)
 {
     if (!l.own[WISP_DSTART] || c->e != cudaSuccess) return;
-    const struct wisp_param *p = &l.l->params[INPUTS];
-    const size_t n_in = l.l->n_in, edges = edges_of(l);
+    const struct wisp_param *p = inputs_of(l.l);
+    const size_t n_in = l.l->n_in, edges = edges_of(l.l);
     uint32_t *start = new (std::nothrow) uint32_t[n_in + 2 + 2 * edges]();
     if (!start) {
         c->e = cudaErrorMemoryAllocation;
@@ -293,9 +323,12 @@ static void fill(struct wisp_dcopy *c, const struct wisp_dnode &l)
     uint32_t *edge = start + n_in + 2, *output = edge + edges;
     for (size_t e = 0; e < edges; e++) start[p->ids[e] + 2]++;
     for (size_t i = 0; i < n_in; i++) start[i + 2] += start[i + 1];
-    for (size_t e = 0; e < edges; e++) { /* start[i + 1] moves from i's first edge to its last */
-        uint32_t place = start[p->ids[e] + 1]++;
-        edge[place] = (uint32_t)e, output[place] = (uint32_t)(e / p->cols);
+    for (size_t o = 0; o < l.l->n_out; o++) { /* start[i + 1] goes from i's first edge to its last */
+        size_t n, first = wisp_param_row(p, o, &n);
+        for (size_t e = first; e < first + n; e++) {
+            uint32_t place = start[p->ids[e] + 1]++;
+            edge[place] = (uint32_t)e, output[place] = (uint32_t)o;
+        }
     }
     wisp_dcopy_bytes(c, l.own[WISP_DSTART], start, (n_in + 1) * 4);
     wisp_dcopy_bytes(c, l.own[WISP_DEDGE], edge, edges * 4);
@@ -306,11 +339,7 @@ static void fill(struct wisp_dcopy *c, const struct wisp_dnode &l)
 static const char *lacks(const struct wisp_layer *l)
 {
     if (wisp_card_width(l)) return wisp_card_width(l);
-    if (l->params[WEIGHT].ragged)
-        return "a layer 'sparse' whose outputs differ in their number of inputs";
-    return l->params[WEIGHT].cols > MOST_FAN
-               ? "a layer 'sparse' with more than 1024 inputs of an output"
-               : NULL;
+    return edges_of(l) > UINT32_MAX ? "a layer 'sparse' of 2^32 connections or more" : NULL;
 }
 
 static struct wisp_card_kind filled()

@@ -184,19 +184,20 @@ __device__ inline void wisp_dmove_weight(const struct wisp_dopt &o, const struct
 }
 
 /* wisp_dmove for rows of floats with any number of columns, a lane a column at a time: the few
- * weights of a sparse layer's output. */
+ * weights of a sparse layer's output, n of them from number 'first' on. */
 __device__ inline void wisp_dmove_few(const struct wisp_dopt &o, const struct wisp_dparam &p,
-                                      size_t row, const float *g, float lr, uint64_t step)
+                                      size_t row, size_t first, size_t n, const float *g, float lr,
+                                      uint64_t step)
 {
     const int lane = threadIdx.x % 32;
     float sum = 0, *home = wisp_dkept(o, p, row), kept = home ? *home : 0;
-    for (size_t c = lane; c < p.cols && o.kind == WISP_ADAGRAD; c += 32) sum += g[c] * g[c];
-    if (o.kind == WISP_ADAGRAD) sum = wisp_warp_sum(sum) / (float)p.cols;
+    for (size_t c = lane; c < n && o.kind == WISP_ADAGRAD; c += 32) sum += g[c] * g[c];
+    if (o.kind == WISP_ADAGRAD) sum = wisp_warp_sum(sum) / (float)n;
     const struct wisp_dpace pace = wisp_dpace_of(o, p, row, &kept, sum, lr, step);
     __syncwarp(); /* all lanes have read what is kept */
     if (lane == 0 && home) *home = kept;
-    for (size_t c = lane; c < p.cols && pace.moves; c += 32)
-        wisp_dmove_weight(o, p, row * p.cols + c, g[c], pace);
+    for (size_t c = lane; c < n && pace.moves; c += 32)
+        wisp_dmove_weight(o, p, first + c, g[c], pace);
 }
 
 /* The same for a row of one column (a bias of the output layer): one thread. */

@@ -1,5 +1,5 @@
-/* Graphs with branches on the card: joins, values with several readers, batch norm, clip and what is
- * fused, forward and back, against plain code in double written from the definitions of layer/, which
+/* Graphs with branches on the card: joins, values with several readers, batch norm, clip, fixed
+ * connections in any number and what is fused, forward and back, against plain code in double written from the definitions of layer/, which
  * does one layer at a time and adds gradients up.
  *
  * The first layer stands for the rows: what it gives is drawn.  Parameters move by SGD from rest, so
@@ -8,6 +8,7 @@
 #include "gpu/graph_rig.cuh"
 #include "gpu/param_rig.cuh"
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <string>
@@ -30,7 +31,9 @@ struct rig {
     size_t n, batch;
     graph_rig net;
     numbers is;
-    std::vector<size_t> first; /* parameter of each layer */
+    std::vector<size_t> first;               /* parameter of each layer */
+    std::deque<std::vector<int64_t>> starts; /* of each sparse layer, in order */
+    std::deque<std::vector<int32_t>> ids;
     both<struct wisp_dnow> now;
     explicit rig(size_t samples, size_t most, size_t width)
         : n(samples), batch(most), net(width, 3), now(1)
@@ -52,6 +55,32 @@ static void add_param(rig *r, size_t rows, size_t cols, float least, float most)
     r->net.param(rows, cols, r->is.w.back().data())->m = rest.back().data();
 }
 
+/* Outputs of 0 to 'most' inputs, of which some have none and one has most. */
+static void add_wires(rig *r, size_t n_in, size_t n_out, size_t most)
+{
+    std::vector<int64_t> start(n_out + 1, 0);
+    std::vector<int32_t> ids, all(n_in);
+    for (size_t o = 0; o < n_out; o++) {
+        const size_t n = o % 4 == 1 ? 0 : o == 2 ? most : 1 + rig_below(most);
+        for (size_t i = 0; i < n_in; i++) all[i] = (int32_t)i;
+        for (size_t i = 0; i < n; i++) std::swap(all[i], all[i + rig_below(n_in - i)]);
+        std::sort(all.begin(), all.begin() + (long)n);
+        ids.insert(ids.end(), all.begin(), all.begin() + (long)n);
+        start[o + 1] = (int64_t)ids.size();
+    }
+    r->starts.push_back(start), r->ids.push_back(ids);
+    add_param(r, 1, ids.size(), -0.5f, 0.5f);
+    add_param(r, 1, n_out, -0.2f, 0.2f);
+    struct wisp_param *starts = r->net.param(1, n_out + 1, NULL);
+    starts->role = WISP_STARTS, starts->start = r->starts.back().data();
+    struct wisp_param *inputs = r->net.connections(n_out, most, r->ids.back().data());
+    struct wisp_param *weight = &r->net.params.back()[0];
+    for (struct wisp_param *p : { weight, inputs }) {
+        p->rows = n_out, p->cols = most, p->n = ids.size();
+        p->ragged = true, p->start = r->starts.back().data();
+    }
+}
+
 static void say(rig *r, const std::vector<said> &all)
 {
     r->net.add("input", r->net.n_features);
@@ -65,6 +94,7 @@ static void say(rig *r, const std::vector<said> &all)
             add_param(r, l.n_in, l.n_out, -0.5f, 0.5f);
             add_param(r, 1, l.n_out, -0.2f, 0.2f);
         }
+        if (kind_is(l, "sparse")) add_wires(r, l.n_in, l.n_out, (size_t)s.arg);
         if (!kind_is(l, "bn")) continue;
         own.arg[0] = 0.1, own.arg[1] = 1e-5;
         add_param(r, 1, l.n_out, 0.5f, 1.5f);
@@ -103,6 +133,46 @@ static struct piece piece_of(const rig &r, const struct wisp_layer &l, size_t c)
     return { (size_t)l.from[k], r.net.acts[l.from[k]].width, c };
 }
 
+/* Which of the sparse layers layer i is. */
+static size_t turn_of(const rig &r, size_t i)
+{
+    size_t turn = 0;
+    for (size_t k = 0; k < i; k++) turn += kind_is(r.net.layers[k], "sparse");
+    return turn;
+}
+
+static void sparse_forward(rig &r, size_t i)
+{
+    const struct wisp_layer &l = r.net.layers[i];
+    const std::vector<double> &x = r.is.x[(size_t)l.from[0]];
+    const auto &start = r.starts[turn_of(r, i)];
+    const auto &ids = r.ids[turn_of(r, i)];
+    for (size_t at = 0; at < r.n * l.n_out; at++) {
+        const size_t s = at / l.n_out, o = at % l.n_out;
+        double &y = r.is.x[i + 1][at] = r.is.w[r.first[i] + 1][o];
+        for (auto e = (size_t)start[o]; e < (size_t)start[o + 1]; e++)
+            y += r.is.w[r.first[i]][e] * x[s * l.n_in + (size_t)ids[e]];
+    }
+}
+
+static void sparse_backward(rig &r, size_t i)
+{
+    const struct wisp_layer &l = r.net.layers[i];
+    const std::vector<double> &x = r.is.x[(size_t)l.from[0]], &g = r.is.g[i + 1];
+    const auto &start = r.starts[turn_of(r, i)];
+    const auto &ids = r.ids[turn_of(r, i)];
+    const size_t p = r.first[i];
+    for (size_t at = 0; at < r.n * l.n_out; at++) {
+        const size_t s = at / l.n_out, o = at % l.n_out;
+        for (auto e = (size_t)start[o]; e < (size_t)start[o + 1]; e++) {
+            const size_t from = s * l.n_in + (size_t)ids[e];
+            r.is.g[(size_t)l.from[0]][from] += g[at] * r.is.w[p][e];
+            r.is.moved[p][e] -= RATE * g[at] * x[from];
+        }
+        r.is.moved[p + 1][o] -= RATE * g[at];
+    }
+}
+
 static void forward(rig &r, size_t i)
 {
     const struct wisp_layer &l = r.net.layers[i];
@@ -111,6 +181,10 @@ static void forward(rig &r, size_t i)
     const size_t in = l.n_in, out = l.n_out;
     std::vector<double> &y = r.is.x[i + 1], mean, var;
     y.assign(r.n * out, 0);
+    if (kind_is(l, "sparse")) {
+        sparse_forward(r, i);
+        return;
+    }
     if (kind_is(l, "bn")) normal(r, i, x, &mean, &var);
     for (size_t at = 0; at < r.n * out; at++) {
         const size_t s = at / out, c = at % out;
@@ -171,8 +245,9 @@ static void backward(rig &r, size_t i)
                               &g = r.is.g[i + 1];
     std::vector<double> &gx = r.is.g[(size_t)l.from[0]];
     const size_t in = l.n_in, out = l.n_out, p = r.first[i];
-    if (kind_is(l, "bn")) {
-        norm_backward(r, i);
+    if (kind_is(l, "bn") || kind_is(l, "sparse")) {
+        if (kind_is(l, "bn")) norm_backward(r, i);
+        else sparse_backward(r, i);
         return;
     }
     for (size_t at = 0; at < r.n * out; at++) {
@@ -344,6 +419,15 @@ int main(void)
             { "identity", 100, 0, {} },
             { "relu", 100, 0, {} },
             { "relu", 100, 0, {} } } },
+        { "connections in any number",
+          1100,
+          { { "sparse", 36, 1100, {} }, /* longer than what shared memory holds */
+            { "relu", 36, 0, {} },      /* value 3 */
+            { "sparse", 40, 33, {} },
+            { "dropout", 40, 0.2, {} },
+            { "sparse", 36, 5, {} },
+            { "add", 36, 0, { 6, 3 } },
+            { "relu", 36, 0, {} } } },
         { "clip behind what is fused",
           8,
           { { "dense", 8, 0, {} },

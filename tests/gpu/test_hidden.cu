@@ -347,7 +347,10 @@ static void run_shapes(corrections &correct)
         { SPARSE, 40, 0, 64, 32, 7, WISP_SGD, true, true, true, 0, 0 },
         { DENSE, 40, 1, 64, 32, 0, WISP_ADAGRAD, false, true, false, 0.5, 0.25 },
         { SPARSE, 9, 9, 300, 20, 300, WISP_ADAGRAD, true, true, true, 0, 0 }, /* long rows */
-        { SPARSE, 64, 61, 8, 260, 2, WISP_ADAM, false, true, true, 0, 0 },    /* long lists */
+        { SPARSE, 9, 9, 1300, 12, 1024, WISP_ADAM, true, true, true, 0, 0 },
+        { SPARSE, 9, 9, 1300, 12, 1025, WISP_ADAGRAD, false, true, true, 0, 0 },
+        { SPARSE, 40, 33, 1300, 12, 1300, WISP_SGD, true, true, true, 0.1, 0 },
+        { SPARSE, 64, 61, 8, 260, 2, WISP_ADAM, false, true, true, 0, 0 }, /* long lists */
         { DENSE, 8, 8, 516, 260, 0, WISP_ADAM, false, false, false, 0, 0 },
         { DENSE, 300, 290, 36, 40, 0, WISP_ADAM, false, true, true, 0.1, 0.1 },
         { SPARSE, 300, 290, 36, 40, 9, WISP_ADAM, false, true, true, 0.1, 0.1 },
