@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { WISP_CUDA_VERSION = 6 }; /* of this interface */
+enum { WISP_CUDA_VERSION = 7 }; /* of this interface */
 
 /* How all of wisp says that a card cannot do something. */
 #define WISP_CUDA_LACKS "--device cuda: %s has no form for cards; use --device cpu"
@@ -160,8 +160,9 @@ struct wisp_cuda {
     unsigned optimizers, losses, precisions; /* that it has: bit i is the one with id i */
     bool (*has_family)(const char *name);    /* of hash functions */
     wisp_status (*card)(struct wisp_cuda_card *out, wisp_error *err);
-    /* Is there a form for cards of every layer?  WISP_ENOTSUP names the first that has none. */
-    wisp_status (*check)(const struct wisp_graph *g, wisp_error *err);
+    /* Is there a form for this card of every layer, and of what finds rows in training (NULL: the
+     * net only predicts)?  WISP_ENOTSUP names the first that has none. */
+    wisp_status (*check)(const struct wisp_graph *g, const struct wisp_finders *f, wisp_error *err);
     /* Bytes of the card that create() will take, without and with the output layer's rows on the
      * host. */
     void (*bytes)(const struct wisp_cuda_setup *s, size_t *all, size_t *without);
@@ -182,8 +183,7 @@ struct wisp_cuda {
     wisp_status (*fetch)(struct wisp_cuda_trainer *t, wisp_error *err);
     /* Times the parts of a step on the rows of the last chunk; the weights move. */
     wisp_status (*time)(struct wisp_cuda_trainer *t, struct wisp_cuda_times *out, wisp_error *err);
-    /* For up to 'batch' (at most 1024) rows at a time and k (at most 64, and at most n_labels)
-     * labels a row.  The graph's weights (of each w or b16) are copied to the card; or, with
+    /* For up to 'batch' rows at a time and k (at most 64, and at most n_labels) labels a row.  The graph's weights (of each w or b16) are copied to the card; or, with
      * graph NULL, those of a trainer are used where they are, as its steps have left them: it is
      * freed after the scorer. */
     wisp_status (*create_scorer)(struct wisp_cuda_scorer **out, const struct wisp_graph *g,

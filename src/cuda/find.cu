@@ -18,6 +18,8 @@
  * as makes them fit (and in the order of tables), the first of each bucket.  hash/lsh.c would keep
  * the 5 keep rows found in most tables; here all are scored.
  *
+ * The sample's h lies in shared memory, too; one that is too wide for it is read where it is.
+ *
  * The union is a bitmap, in chunks of 1024 words: counted, then listed; where there are few, each
  * block counts all words before its own.
  *
@@ -39,6 +41,7 @@ enum {
     MOST_RINGS = 10,     /* as in neighbours.c */
     WORDS = 4 * THREADS, /* of a chunk */
     FEW_CHUNKS = 32,
+    STATIC_BYTES = 4096, /* of shared memory, that find_rows declares */
 };
 #define ALL 0xffffffffu
 
@@ -46,7 +49,7 @@ struct sizes {               /* places in shared memory, from the settings */
     int lists, hops, hashed; /* places of raw: first lists; rings of the best; rows of buckets */
     int raw, room, most;     /* most: best rows asked for */
     int ends;                /* lists at a time */
-    int width;               /* rounded up to what a group reads at a time */
+    int width;               /* rounded up to what a group reads at a time; 0: h stays outside */
     int bits;                /* of a slot's number */
     size_t bytes;
 };
@@ -73,14 +76,22 @@ static struct sizes sizes_of(const struct wisp_dfind &f)
     z.width = (int)(f.width + 16 * LANES - 1) / (16 * LANES) * (16 * LANES);
     z.bits = 6;
     while (1 << z.bits < 2 * z.room) z.bits++;
-    z.bytes = (size_t)(z.room + (WARPS + 1) * z.most) * sizeof(uint64_t) + z.width * sizeof(float) +
+    z.bytes = (size_t)(z.room + (WARPS + 1) * z.most) * sizeof(uint64_t) +
               ((size_t)(1 << z.bits) + z.room + z.raw + 2 * z.ends) * sizeof(int32_t);
+    const size_t h = z.width * sizeof(float);
+    if (z.bytes + h + STATIC_BYTES > wisp_dshared()) z.width = 0;
+    else z.bytes += h;
     return z;
+}
+
+size_t wisp_find_shared(const struct wisp_dfind &f)
+{
+    return sizes_of(f).bytes + STATIC_BYTES;
 }
 
 struct pot { /* in shared memory */
     uint64_t *keys, *few, *best;
-    float *h;                            /* (width, rounded up: 0) */
+    const float *h;                      /* (width, rounded up: 0), or where it lies outside */
     int32_t *slots, *rows, *raw, *owner; /* owner (ends): labels or rows whose rings are read */
     int *end;                            /* (ends) place of each list's first -1 */
     int *n;                              /* rows */
@@ -96,7 +107,7 @@ static __device__ struct pot lay_pot(const struct sizes &z, void *block)
     p.keys = (uint64_t *)block;
     p.few = p.keys + z.room;
     p.best = p.few + WARPS * z.most;
-    p.h = (float *)(p.best + z.most);
+    p.h = (const float *)(p.best + z.most);
     p.slots = (int32_t *)(p.h + z.width);
     p.rows = p.slots + (1 << z.bits);
     p.raw = p.rows + z.room;
@@ -213,8 +224,15 @@ static __device__ void load_row(float4 *x, const struct wisp_dparam &w, int32_t 
     }
 }
 
+/* Four numbers of h; outside there is nothing beyond the last. */
+template <bool wide> static __device__ float4 load_h(const struct pot &p, int at, int width)
+{
+    if (wide && at >= width) return make_float4(0, 0, 0, 0);
+    return *(const float4 *)(p.h + at);
+}
+
 /* Scores rows from .. to - 1 of the pot: 8 lanes a row, two rows and 4 loads of each in flight. */
-template <bool half>
+template <bool half, bool wide>
 static __device__ void score(const struct wisp_dfind &f, const struct pot &p, int from, int to)
 {
     const int lane = threadIdx.x % LANES, width = (int)f.width;
@@ -232,7 +250,7 @@ static __device__ void score(const struct wisp_dfind &f, const struct pot &p, in
             load_row(y, w, row1, c);
 #pragma unroll
             for (int u = 0; u < 4; u++) {
-                float4 h = *(const float4 *)(p.h + c + 4 * LANES * u);
+                float4 h = load_h<wide>(p, c + 4 * LANES * u, width);
                 sum0 = dot4(x[u], h, sum0);
                 sum1 = dot4(y[u], h, sum1);
             }
@@ -440,8 +458,8 @@ static __device__ void write_best(const struct wisp_dfind &f, const struct pot &
     f.products[i] = (uint32_t)*p.n;
 }
 
-/* Blocks 0 .. batch - 1 have a sample each; the others mark rows for all. */
-template <bool half, bool many>
+/* Blocks 0 .. batch - 1 have a sample each; the others mark rows for all.  wide: h stays outside. */
+template <bool half, bool many, bool wide>
 static __global__ void __launch_bounds__(many ? FEW_THREADS : THREADS, many ? (half ? 8 : 6) : 3)
     find_rows(const struct wisp_dfind f, const struct sizes z)
 {
@@ -468,6 +486,7 @@ static __global__ void __launch_bounds__(many ? FEW_THREADS : THREADS, many ? (h
         n_lone = (int)f.last;
     }
     const int rings = start_pot(f, z, &p, i);
+    if (wide) p.h = f.h + i * f.width;
     __syncthreads();
     read_lists(f, p, lone, n_lone, rings);
     if (hashed) find_buckets(f, &b, i);
@@ -476,7 +495,7 @@ static __global__ void __launch_bounds__(many ? FEW_THREADS : THREADS, many ? (h
     if (hashed && tid / 32 == n_warps() - 1) share_room(f, &b);
     __syncthreads();
     const int first = count;
-    score<half>(f, p, 0, first);
+    score<half, wide>(f, p, 0, first);
     __syncthreads();
 
     int hops = 0;
@@ -493,7 +512,7 @@ static __global__ void __launch_bounds__(many ? FEW_THREADS : THREADS, many ? (h
     add_lists(p, 0, hops, ring, hashed ? b.total : 0);
     __syncthreads();
     const int total = count;
-    score<half>(f, p, first, total);
+    score<half, wide>(f, p, first, total);
     __syncthreads();
     choose(p, total, (int)(f.keep > f.deep ? f.keep : f.deep));
     write_best(f, p, i);
@@ -503,12 +522,16 @@ void wisp_find_rows(const struct wisp_dfind &f, cudaStream_t s)
 {
     struct sizes z = sizes_of(f);
     size_t for_all = f.n_random + f.n_frequent + (f.neighbours ? f.n_carried : 0);
-    const bool many = f.batch > MANY;
+    const bool wide = z.width == 0, many = f.batch > MANY && !wide;
     const size_t threads = many ? FEW_THREADS : THREADS;
     unsigned blocks = (unsigned)(f.batch + (for_all + threads - 1) / threads);
     if (blocks == 0) return;
-    auto kernel = f.w.w ? (many ? find_rows<false, true> : find_rows<false, false>)
-                        : (many ? find_rows<true, true> : find_rows<true, false>);
+    auto kernel = f.w.w ? (many   ? find_rows<false, true, false>
+                           : wide ? find_rows<false, false, true>
+                                  : find_rows<false, false, false>)
+                        : (many   ? find_rows<true, true, false>
+                           : wide ? find_rows<true, false, true>
+                                  : find_rows<true, false, false>);
     if (z.bytes > 40 * 1024) /* 48 KB with what is declared in the kernel */
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)z.bytes);
     kernel<<<blocks, (unsigned)threads, z.bytes, s>>>(f, z);

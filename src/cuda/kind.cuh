@@ -17,7 +17,8 @@
 enum {
     WISP_DLAYERS = 255, /* most of a net */
     WISP_DPARAMS = 4,   /* of a layer */
-    WISP_DOWN = 4       /* arrays that a layer's kind lays for itself */
+    WISP_DOWN = 4,      /* arrays that a layer's kind lays for itself */
+    WISP_DWORDS = 160   /* of what cards have no form for */
 };
 
 struct wisp_dact { /* a value of the graph, on the card */
@@ -66,8 +67,9 @@ struct wisp_card_kind {
     const char *name; /* of layer/kinds.c */
     unsigned is;      /* WISP_FUSE_*: what it can become of the layer before; 0: nothing */
     unsigned takes;   /* which of them can become a part of it */
-    /* What of this layer cards have no form for, in a few words; NULL: nothing, as is no function. */
-    const char *(*lacks)(const struct wisp_layer *l);
+    /* Says what of this layer cards have no form for, in a few words; false, as where there is no
+     * function: nothing. */
+    bool (*lacks)(char what[WISP_DWORDS], const struct wisp_layer *l);
     /* Of kinds that can become a part of others: adds what they do. */
     void (*after)(struct wisp_dafter *a, const struct wisp_layer *l, bool training);
     /* Takes l->own of a block, where there is one: what is lent with the parameters, and what each
@@ -89,8 +91,8 @@ extern const struct wisp_card_kind wisp_card_input, wisp_card_dense, wisp_card_s
 
 /* NULL: there is none. */
 const struct wisp_card_kind *wisp_card_kind_find(const char *name);
-/* What cards have no form for, as 'lacks': of kinds with a width of their own. */
-const char *wisp_card_width(const struct wisp_layer *l);
+/* 'lacks' of kinds with a width of their own, which is to be a multiple of 4. */
+bool wisp_card_width(char what[WISP_DWORDS], const struct wisp_layer *l);
 
 /* The first value that a layer reads, and the one that it gives. */
 static inline const struct wisp_dact &wisp_dread(const struct wisp_dnet &n,

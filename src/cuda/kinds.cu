@@ -5,27 +5,35 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_WIDTH = 4096, MOST_LAST = 1024 };
-
 /* ---- limits ---- */
 
-const char *wisp_card_width(const struct wisp_layer *l)
+bool wisp_card_width(char what[WISP_DWORDS], const struct wisp_layer *l)
 {
-    return l->n_out % 4 || l->n_out > MOST_WIDTH
-               ? "a hidden width that is no multiple of 4, or more than 4096,"
-               : NULL;
+    if (l->n_out % 4 == 0) return false;
+    snprintf(what, WISP_DWORDS, "layer %d, '%s' with a width of %zu, which is no multiple of 4,",
+             l->number, l->kind->name, l->n_out);
+    return true;
 }
 
-static const char *last_width(const struct wisp_layer *l)
+/* Rows of the output layer are hashed as wide as what the head reads. */
+static bool lacks_hash(char what[WISP_DWORDS], const struct wisp_graph *g,
+                       const struct wisp_finders *f)
 {
-    return l->n_in > MOST_LAST ? "a last hidden width of more than 1024" : NULL;
+    const struct wisp_layer *head = wisp_graph_head(g), *l = &g->layers[head->from[0] - 1];
+    const size_t most = wisp_hash_most_width();
+    if (!f || !f->hash.n_tables || head->n_in <= most) return false;
+    snprintf(what, WISP_DWORDS,
+             "layer %d, '%s' with a width of %zu, where --sampling lsh hashes at most %zu on this "
+             "card,",
+             l->number, l->kind->name, head->n_in, most);
+    return true;
 }
 
 /* The head: its steps are out.cu's, as the trainer calls them. */
 static struct wisp_card_kind output_row()
 {
     struct wisp_card_kind k = {};
-    k.name = "output", k.lacks = last_width;
+    k.name = "output";
     return k;
 }
 static const struct wisp_card_kind output = output_row();
@@ -45,15 +53,21 @@ const struct wisp_card_kind *wisp_card_kind_find(const char *name)
     return NULL;
 }
 
-wisp_status wisp_dnet_check(const struct wisp_graph *g, wisp_error *err)
+/* Of a layer. */
+static bool lacks(char what[WISP_DWORDS], const struct wisp_layer *l)
 {
-    const char *lacks = g->n_layers - 1 > WISP_DLAYERS ? "a net of more than 255 layers" : NULL;
-    char what[64];
-    for (int i = 0; i < g->n_layers && !lacks; i++) {
-        const struct wisp_layer *l = &g->layers[i];
-        const struct wisp_card_kind *k = wisp_card_kind_find(l->kind->name);
-        snprintf(what, sizeof what, "a layer '%s'", l->kind->name);
-        lacks = k ? k->lacks ? k->lacks(l) : NULL : what;
-    }
-    return lacks ? wisp_dfail(err, WISP_ENOTSUP, WISP_CUDA_LACKS, lacks) : WISP_OK;
+    const struct wisp_card_kind *k = wisp_card_kind_find(l->kind->name);
+    if (!k) snprintf(what, WISP_DWORDS, "a layer '%s'", l->kind->name);
+    return !k || (k->lacks && k->lacks(what, l));
+}
+
+wisp_status wisp_dnet_check(const struct wisp_graph *g, const struct wisp_finders *f,
+                            wisp_error *err)
+{
+    char what[WISP_DWORDS] = "";
+    bool found = g->n_layers - 1 > WISP_DLAYERS;
+    if (found) snprintf(what, sizeof what, "a net of more than %d layers", WISP_DLAYERS);
+    for (int i = 0; i < g->n_layers && !found; i++) found = lacks(what, &g->layers[i]);
+    if (!found) found = lacks_hash(what, g, f);
+    return found ? wisp_dfail(err, WISP_ENOTSUP, WISP_CUDA_LACKS, what) : WISP_OK;
 }

@@ -551,14 +551,18 @@ static void keys_of(const struct wisp_dhash &t, uint32_t rows, size_t first, siz
                                                                          (uint32_t)n);
 }
 
+/* One of them, with two coordinates more, rounded up to four. */
+size_t wisp_hash_most_width(void)
+{
+    return ((wisp_dshared() - STATIC_BYTES) / sizeof(float) - 2) / 4 * 4;
+}
+
 size_t wisp_hash_lay(struct wisp_dhash *t, void *block)
 {
-    int device = 0, room = 48 * 1024;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    const size_t room = wisp_dshared();
     size_t row_bytes = stride_of(kind_of(t->family), t->width + t->appended) * sizeof(float);
     t->rows_at_once = ROWS;
-    while (t->rows_at_once > 1 && t->rows_at_once * row_bytes + STATIC_BYTES > (size_t)room)
+    while (t->rows_at_once > 1 && t->rows_at_once * row_bytes + STATIC_BYTES > room)
         t->rows_at_once /= 2;
     t->group = t->n_rows ? GROUP / t->n_rows : t->n_tables;
     if (t->group > t->n_tables) t->group = t->n_tables;

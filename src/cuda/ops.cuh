@@ -15,6 +15,15 @@ static inline void *wisp_dtake(void *block, size_t *at, size_t bytes)
     return p;
 }
 
+/* The most bytes of shared memory that a block can have on this card. */
+static inline size_t wisp_dshared(void)
+{
+    int device = 0, bytes = 48 * 1024;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    return (size_t)bytes;
+}
+
 /* ---- rows.cu: a chunk of steps laid out ----
  *
  * The rows of many steps are laid out at once: values transformed (model/batch.c: fill_row), then
@@ -71,7 +80,10 @@ struct wisp_din {
     struct wisp_dafter after;
     float *h;          /* (batch, width) the result: what the next layer sees */
     const float *back; /* (batch, width) gradient of the sums, before 'after' */
+    float *far; /* wisp_input_far() floats, for gradients of rows that shared memory cannot hold */
 };
+/* 0: it can. */
+size_t wisp_input_far(size_t width);
 void wisp_input_forward(const struct wisp_din &in, cudaStream_t s);
 /* Touched rows and the bias move. */
 void wisp_input_backward(const struct wisp_din &in, cudaStream_t s);
@@ -171,6 +183,8 @@ struct wisp_dfind {
 };
 /* The private scratch, from batch, k, last and active.room. */
 size_t wisp_find_lay(struct wisp_dfind *f, void *block);
+/* Bytes of shared memory that a block takes to find rows: more than the card has, it cannot. */
+size_t wisp_find_shared(const struct wisp_dfind &f);
 /* own, found, limit, products; marks own rows, true labels, random and carried rows in
  * active.bits, which must be 0. */
 void wisp_find_rows(const struct wisp_dfind &f, cudaStream_t s);
@@ -209,6 +223,8 @@ struct wisp_dhash {
 };
 /* What a family of hash/ is called here; -1: there is no form of it. */
 int wisp_hash_family(const char *name);
+/* The widest vectors that this card hashes. */
+size_t wisp_hash_most_width(void);
 size_t wisp_hash_lay(struct wisp_dhash *t, void *block);
 /* Moments of queries from this step's h (lsh_upkeep.c: observe); first: begins anew. */
 void wisp_hash_observe(const struct wisp_dhash &t, bool first, cudaStream_t s);

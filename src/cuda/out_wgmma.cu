@@ -592,6 +592,18 @@ __global__ static void __launch_bounds__(G *GROUP, NB == 1 ? 2 : 1) rows(const s
 
 /* ---- launches ---- */
 
+static size_t groups_of(const struct wisp_dout &o)
+{
+    return o.batch <= FEW ? 1 : 2;
+}
+
+/* Of shared memory: what moving rows takes, which grows with the samples. */
+static size_t rows_bytes(const struct wisp_dout &o)
+{
+    const int g = (int)groups_of(o), nb = (int)(up(o.width, BN) / BN);
+    return rows_ring(g, nb) + up(o.batch, BN) * sizeof(float) + 1024;
+}
+
 bool wisp_out_has_wgmma(const struct wisp_dout &o)
 {
     struct cudaFuncAttributes a = {};
@@ -603,7 +615,7 @@ bool wisp_out_has_wgmma(const struct wisp_dout &o)
             cudaSuccess)
         return false;
     /* elsewhere the kernels are empty, which shows in their static shared memory */
-    return major == 9 && shared >= 200 << 10 &&
+    return major == 9 && shared >= 200 << 10 && rows_bytes(o) + 1024 <= (size_t)shared &&
            cudaFuncGetAttributes(&a, (const void *)logits<WISP_SOFTMAX, true>) == cudaSuccess &&
            a.sharedSizeBytes > 0;
 }
@@ -637,11 +649,6 @@ void wisp_out_wgmma_logits(const struct wisp_dout &o, cudaStream_t s)
     kernel<<<dim3((unsigned)blocks, (unsigned)across), 2 * GROUP, bytes, s>>>(o, (int)chunks);
 }
 
-static size_t groups_of(const struct wisp_dout &o)
-{
-    return o.batch <= FEW ? 1 : 2;
-}
-
 size_t wisp_out_wgmma_splits(const struct wisp_dout &o)
 {
     size_t side = 64 * groups_of(o), tiles = up(o.batch, side) / side * (up(o.width, BN) / BN);
@@ -667,7 +674,7 @@ bool wisp_out_wgmma_rows(const struct wisp_dout &o, cudaStream_t s)
         { { rows<2, 1, false>, rows<2, 1, true> }, { rows<2, 2, false>, rows<2, 2, true> } }
     };
     const size_t g = groups_of(o), nb = up(o.width, BN) / BN;
-    const size_t bytes = rows_ring((int)g, (int)nb) + o.lde * sizeof(float) + 1024;
+    const size_t bytes = rows_bytes(o);
     const size_t blocks = up(o.active.room, 64 * g) / (64 * g);
     auto kernel = kernels[g - 1][nb - 1][!o.outside];
     if (blocks == 0) return true;

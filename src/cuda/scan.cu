@@ -162,9 +162,19 @@ static __device__ void replace(struct few *f, int k, uint64_t key)
     __syncwarp();
 }
 
+/* What four_rows multiplies: of a sample, rounded already where it lies in shared memory. */
+template <bool WIDE> static __device__ float4 values(const struct job &j, const float *h, int c)
+{
+    float4 y = *(const float4 *)(h + c);
+    if (WIDE) y = make_float4(rounded(j, y.x), rounded(j, y.y), rounded(j, y.z), rounded(j, y.w));
+    return y;
+}
+
 /* Scores of four rows and the few samples, a warp: returns that of row + lane / 8 and sample
  * lane / 2 % 4, without bias.  Sums over lanes in pairs 16, 8, ... apart, for every row alike. */
-static __device__ float four_rows(const struct job &j, const float *h, size_t row, size_t end)
+template <bool WIDE>
+static __device__ float four_rows(const struct job &j, const float *const (&h)[FEW], size_t row,
+                                  size_t end)
 {
     const int lane = threadIdx.x % 32, width = (int)j.width;
     float x[16];
@@ -177,7 +187,7 @@ static __device__ float four_rows(const struct job &j, const float *h, size_t ro
             w[r] = row + r < end ? weights(j, row + r, c) : make_float4(0, 0, 0, 0);
 #pragma unroll
         for (int v = 0; v < 16; v++) {
-            float4 y = *(const float4 *)(h + v % 4 * MOST_WIDTH + c);
+            float4 y = values<WIDE>(j, h[v % 4], c);
             x[v] = fmaf(w[v / 4].x, y.x, x[v]);
             x[v] = fmaf(w[v / 4].y, y.y, x[v]);
             x[v] = fmaf(w[v / 4].z, y.z, x[v]);
@@ -200,14 +210,15 @@ static __device__ float four_rows(const struct job &j, const float *h, size_t ro
 
 /* Part 'part' of the rows for samples who[0 .. FEW-1] (-1: none): each warp's best, then the
  * block's, to keys part * k .. of the samples' lists. */
-static __device__ void scan_part(const struct job &j, const int *who, int part, const float *h,
-                                 struct few (*few)[FEW])
+template <bool WIDE>
+static __device__ void scan_part(const struct job &j, const int *who, int part,
+                                 const float *const (&h)[FEW], struct few (*few)[FEW])
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const size_t end = j.n_rows * (part + 1) / PARTS;
     const int s = lane / 2 % FEW, sample = who[s];
     for (size_t row = j.n_rows * part / PARTS + 4 * warp; row < end; row += 32) {
-        float z = four_rows(j, h, row, end);
+        float z = four_rows<WIDE>(j, h, row, end);
         size_t own = row + lane / 8;
         bool pass = lane % 2 == 0 && sample >= 0 && own < end;
         if (pass) z += j.bias[own];
@@ -240,20 +251,18 @@ static __device__ void scan_part(const struct job &j, const int *who, int part, 
     }
 }
 
-static __global__ void __launch_bounds__(256) scan_slow(const struct job j)
+enum { SLOW_STATIC = 24 << 10 }; /* of shared memory, that scan_slow declares */
+
+/* The samples from 'first' on whose lists ran over, of WINDOW; their number. */
+static __device__ int find_slow(const struct job &j, int *whose, int first, int n)
 {
-    __shared__ __align__(16) float h[FEW * MOST_WIDTH];
-    __shared__ struct few few[8][FEW];
-    __shared__ int whose[MOST_BATCH + FEW], n_slow;
-    const int n = (int)*j.n;
-    bool any = false;
-    for (int i = threadIdx.x; i < n; i += blockDim.x) any |= j.count[i] > (uint32_t)j.room;
-    if (!__syncthreads_or(any)) return;
+    __shared__ int n_slow;
+    const int end = n - first < WINDOW ? n : first + WINDOW;
     if (threadIdx.x < 32) {
         int found = 0;
-        for (int i0 = 0; i0 < n; i0 += 32) {
+        for (int i0 = first; i0 < end; i0 += 32) {
             int i = i0 + threadIdx.x;
-            uint32_t over = __ballot_sync(0xffffffffu, i < n && j.count[i] > (uint32_t)j.room);
+            uint32_t over = __ballot_sync(0xffffffffu, i < end && j.count[i] > (uint32_t)j.room);
             int at = found + __popc(over & ((1u << threadIdx.x) - 1));
             if (over >> threadIdx.x & 1) whose[at] = i;
             found += __popc(over);
@@ -262,21 +271,43 @@ static __global__ void __launch_bounds__(256) scan_slow(const struct job j)
         if (threadIdx.x == 0) n_slow = found;
     }
     __syncthreads();
-    const int tasks = (n_slow + FEW - 1) / FEW * PARTS;
-    for (int task = blockIdx.x; task < tasks; task += gridDim.x) {
-        const int *who = whose + task / PARTS * FEW;
-        for (int e = threadIdx.x; e < FEW * (int)j.width; e += blockDim.x) {
-            int s = e / (int)j.width, c = e % (int)j.width;
-            h[s * MOST_WIDTH + c] =
-                who[s] < 0 ? 0.0f : rounded(j, j.h[(size_t)who[s] * j.width + c]);
+    return n_slow;
+}
+
+/* WIDE: the samples' h stays where it is, instead of lying in shared memory. */
+template <bool WIDE> static __global__ void __launch_bounds__(256) scan_slow(const struct job j)
+{
+    extern __shared__ float4 staged[]; /* (FEW, width / 4) */
+    __shared__ struct few few[8][FEW];
+    __shared__ int whose[WINDOW + FEW];
+    static_assert(sizeof few + sizeof whose + 64 <= SLOW_STATIC, "with what find_slow declares");
+    const int n = (int)*j.n, width = (int)j.width;
+    bool any = false;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) any |= j.count[i] > (uint32_t)j.room;
+    if (!__syncthreads_or(any)) return;
+    for (int first = 0; first < n; first += WINDOW) {
+        const int tasks = (find_slow(j, whose, first, n) + FEW - 1) / FEW * PARTS;
+        for (int task = blockIdx.x; task < tasks; task += gridDim.x) {
+            const int *who = whose + task / PARTS * FEW;
+            for (int e = threadIdx.x; e < FEW * width && !WIDE; e += blockDim.x) {
+                int s = e / width, c = e % width;
+                ((float *)staged)[e] =
+                    who[s] < 0 ? 0.0f : rounded(j, j.h[(size_t)who[s] * width + c]);
+            }
+            for (int e = threadIdx.x; e < 8 * FEW * MOST_K; e += blockDim.x)
+                few[e / (FEW * MOST_K)][e / MOST_K % FEW].key[e % MOST_K] = 0;
+            for (int e = threadIdx.x; e < 8 * FEW; e += blockDim.x)
+                few[e / FEW][e % FEW].least = 0, few[e / FEW][e % FEW].at = 0;
+            const float *h[FEW]; /* of no sample: any, and nobody looks at the score */
+#pragma unroll
+            for (int s = 0; s < FEW; s++)
+                h[s] = WIDE ? j.h + (size_t)(who[s] < 0 ? 0 : who[s]) * width
+                            : (const float *)staged + s * width;
+            __syncthreads();
+            scan_part<WIDE>(j, who, task % PARTS, h, few);
+            __syncthreads();
         }
-        for (int e = threadIdx.x; e < 8 * FEW * MOST_K; e += blockDim.x)
-            few[e / (FEW * MOST_K)][e / MOST_K % FEW].key[e % MOST_K] = 0;
-        for (int e = threadIdx.x; e < 8 * FEW; e += blockDim.x)
-            few[e / FEW][e % FEW].least = 0, few[e / FEW][e % FEW].at = 0;
-        __syncthreads();
-        scan_part(j, who, task % PARTS, h, few);
-        __syncthreads();
+        __syncthreads(); /* nobody looks at 'whose' any more */
     }
 }
 
@@ -364,6 +395,13 @@ static struct pass some_rows(struct pass p, const struct plan &plan, int k, size
     return p;
 }
 
+/* What scan_slow takes of shared memory besides what it declares; 0: the samples are too wide. */
+static size_t slow_bytes(const struct wisp_dscan &t)
+{
+    const size_t bytes = FEW * t.width * sizeof(float);
+    return bytes + SLOW_STATIC <= (size_t)t.shared ? bytes : 0;
+}
+
 static void scan(const struct wisp_dscan &t, struct job j, const struct plan &plan, cudaStream_t s)
 {
     const int samples = (int)(t.batch + 255) / 256 * 256, blocks = t.batch ? (int)t.batch : 1;
@@ -386,7 +424,8 @@ static void scan(const struct wisp_dscan &t, struct job j, const struct plan &pl
         find_limits<<<samples, 256, 0, s>>>(j, some);
     }
     if (!slow) plan.kernel<<<grid, plan.threads, plan.shared, s>>>(j, p);
-    scan_slow<<<2 * t.sms, 256, 0, s>>>(j);
+    if (slow_bytes(t)) scan_slow<false><<<2 * t.sms, 256, slow_bytes(t), s>>>(j);
+    else scan_slow<true><<<2 * t.sms, 256, 0, s>>>(j);
     merge<<<blocks, 256, 0, s>>>(j);
 }
 
@@ -408,11 +447,10 @@ size_t wisp_scan_lay(struct wisp_dscan *t, void *block)
 {
     int device = 0, major = 0;
     struct cudaFuncAttributes fast = {};
-    t->sms = 1, t->shared = 0;
+    t->sms = 1, t->shared = (int)wisp_dshared();
     cudaGetDevice(&device);
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     cudaDeviceGetAttribute(&t->sms, cudaDevAttrMultiProcessorCount, device);
-    cudaDeviceGetAttribute(&t->shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (t->sms > 256) t->sms = 256; /* for MOST_PEAKS */
     t->version = major >= 8;
     if (major == 9 && cudaFuncGetAttributes(&fast, (const void *)scan_wgmma) == cudaSuccess &&
@@ -424,6 +462,8 @@ size_t wisp_scan_lay(struct wisp_dscan *t, void *block)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         cudaFuncSetAttribute((const void *)all[i], cudaFuncAttributeMaxDynamicSharedMemorySize,
                              t->shared - 1024);
+    cudaFuncSetAttribute((const void *)scan_slow<false>,
+                         cudaFuncAttributeMaxDynamicSharedMemorySize, t->shared - SLOW_STATIC);
 
     size_t at = 0, samples = (t->batch + 255) / 256 * 256, room = job_of(*t).room;
     t->lists = (uint64_t *)wisp_dtake(block, &at, samples * room * sizeof *t->lists);
@@ -437,14 +477,16 @@ size_t wisp_scan_lay(struct wisp_dscan *t, void *block)
     return at;
 }
 
+/* Samples of more columns than a block can hold are scanned as they are: in fp32. */
 void wisp_scan_bf16(const struct wisp_dscan &t, cudaStream_t s)
 {
     struct job j = job_of(t);
     const __nv_bfloat16 *half = t.rows16 ? t.rows16 : t.w.b16;
     j.half = half != NULL;
     j.rows = half ? (const void *)half : t.w.w;
-    j.round = true;
-    scan(t, j, plan_bf16(t, j.half), s);
+    const struct plan p = plan_bf16(t, j.half), plain = plan_fp32(t, j.half);
+    j.round = p.kernel || !plain.kernel;
+    scan(t, j, j.round ? p : plain, s);
 }
 
 void wisp_scan_fp32(const struct wisp_dscan &t, cudaStream_t s)

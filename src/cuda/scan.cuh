@@ -22,10 +22,9 @@ enum {
     MOST_PEAKS = 8448,
     MOST_ROOM = 4096,
     MOST_K = 64,
-    MOST_WIDTH = 1024,
-    MOST_BATCH = 1024,
     PARTS = 64,
-    FEW = 4, /* of scan_slow: parts of the rows; samples at a time */
+    FEW = 4,       /* of scan_slow: parts of the rows; samples at a time, */
+    WINDOW = 1024, /* and of how many samples it looks at the lists at a time */
 };
 
 struct job { /* what all kernels of a scan get */

@@ -177,7 +177,7 @@ wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp
                                 wisp_error *err)
 {
     *out = NULL;
-    wisp_status st = g ? wisp_dnet_check(g, err) : WISP_OK;
+    wisp_status st = g ? wisp_dnet_check(g, NULL, err) : WISP_OK;
     if (st != WISP_OK) return st;
     struct wisp_cuda_scorer *s = *out = new (std::nothrow) wisp_cuda_scorer();
     if (!s) return wisp_dfail(err, WISP_ENOMEM, "no memory left for scoring on the card");

@@ -23,6 +23,7 @@
 #include "cuda/update.cuh"
 
 #include <new>
+#include <stdio.h>
 
 enum {
     SIDE = 32,      /* units and samples of a tile */
@@ -323,7 +324,8 @@ static void fill(struct wisp_dcopy *c, const struct wisp_dnode &l)
     uint32_t *edge = start + n_in + 2, *output = edge + edges;
     for (size_t e = 0; e < edges; e++) start[p->ids[e] + 2]++;
     for (size_t i = 0; i < n_in; i++) start[i + 2] += start[i + 1];
-    for (size_t o = 0; o < l.l->n_out; o++) { /* start[i + 1] goes from i's first edge to its last */
+    /* start[i + 1] goes from i's first edge to its last */
+    for (size_t o = 0; o < l.l->n_out; o++) {
         size_t n, first = wisp_param_row(p, o, &n);
         for (size_t e = first; e < first + n; e++) {
             uint32_t place = start[p->ids[e] + 1]++;
@@ -336,10 +338,13 @@ static void fill(struct wisp_dcopy *c, const struct wisp_dnode &l)
     delete[] start;
 }
 
-static const char *lacks(const struct wisp_layer *l)
+static bool lacks(char what[WISP_DWORDS], const struct wisp_layer *l)
 {
-    if (wisp_card_width(l)) return wisp_card_width(l);
-    return edges_of(l) > UINT32_MAX ? "a layer 'sparse' of 2^32 connections or more" : NULL;
+    if (wisp_card_width(what, l)) return true;
+    if (edges_of(l) <= UINT32_MAX) return false;
+    snprintf(what, WISP_DWORDS, "layer %d, 'sparse' with %zu connections, more than %u,", l->number,
+             edges_of(l), UINT32_MAX);
+    return true;
 }
 
 static struct wisp_card_kind filled()

@@ -442,7 +442,7 @@ static wisp_status create(struct wisp_cuda_trainer **out, const struct wisp_cuda
                           wisp_error *err)
 {
     *out = NULL;
-    wisp_status st = wisp_dnet_check(&s->graph, err);
+    wisp_status st = wisp_dnet_check(&s->graph, &s->finders, err);
     if (st != WISP_OK) return st;
     struct wisp_cuda_trainer *t = *out = new (std::nothrow) wisp_cuda_trainer();
     if (t) t->first_row = new (std::nothrow) uint32_t[s->n_blocks + 1];

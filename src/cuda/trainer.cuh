@@ -65,7 +65,8 @@ wisp_status wisp_dcheck(cudaError_t e, const char *what, wisp_error *err);
 /* ---- kinds.cu ---- */
 
 /* Have cards a form of everything in it?  See struct wisp_cuda. */
-wisp_status wisp_dnet_check(const struct wisp_graph *g, wisp_error *err);
+wisp_status wisp_dnet_check(const struct wisp_graph *g, const struct wisp_finders *f,
+                            wisp_error *err);
 
 /* ---- trainer_memory.cu ---- */
 

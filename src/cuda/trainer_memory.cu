@@ -377,6 +377,17 @@ static wisp_status pin_rows(struct wisp_cuda_trainer *t, wisp_error *err)
     return wisp_dcheck(e, "keeping the output layer's rows on the host", err);
 }
 
+/* Shared memory is asked for when a step is begun: too late to say what is wrong. */
+static wisp_status check_finding(const struct wisp_cuda_trainer *t, wisp_error *err)
+{
+    const size_t takes = wisp_find_shared(t->find), has = wisp_dshared();
+    if (t->s.finders.full || takes <= has) return WISP_OK;
+    return wisp_dfail(err, WISP_ENOTSUP,
+                      "--device cuda: finding rows takes %zu bytes of shared memory with --keep "
+                      "%zu, this card has %zu for a block; take a smaller --keep, or --device cpu",
+                      takes, t->s.keep, has);
+}
+
 wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err)
 {
     struct sizes z = sizes_of(&t->s);
@@ -386,8 +397,10 @@ wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err)
         placing++;
     t->placing = (enum wisp_dplacing)placing;
     wisp_dnet_make(&t->net, &t->s.graph, true);
-    wisp_status st =
-        wisp_dcheck(cudaMalloc(&t->block, lay(t, &z, NULL)), "taking memory of the card", err);
+    const size_t bytes = lay(t, &z, NULL);
+    wisp_status st = check_finding(t, err);
+    if (st == WISP_OK)
+        st = wisp_dcheck(cudaMalloc(&t->block, bytes), "taking memory of the card", err);
     if (st != WISP_OK) return st;
     lay(t, &z, t->block);
     if (t->placing != WISP_DINSIDE) st = pin_rows(t, err);

@@ -51,9 +51,9 @@ wisp_status wisp_card_check_with(const struct wisp_cuda *api, const struct wisp_
     const struct wisp_net *net = &r->m->net;
     struct wisp_finders f;
     const struct wisp_graph g = wisp_net_graph(net);
-    wisp_status st = api->check(&g, err);
-    if (st == WISP_OK) st = wisp_card_finders(&f, r, err);
+    wisp_status st = wisp_card_finders(&f, r, err);
     if (st == WISP_OK) st = check_rows(api, p, &f, err);
+    if (st == WISP_OK) st = api->check(&g, &f, err);
     if (st != WISP_OK) return st;
     const struct {
         bool asked;
@@ -72,8 +72,6 @@ wisp_status wisp_card_check_with(const struct wisp_cuda *api, const struct wisp_
           "--init with new labels, or with an --old-pace other than 1," },
         { p->slots & WISP_SLOT_HALF, "--moments bf16" },
         { p->memory, "--memory" },
-        { p->batch > 4096, "a --batch of more than 4096" },
-        { p->batch > 1024 && f.scan, "--sampling scan with a --batch of more than 1024" },
         { r->sets.train->n_rows > INT32_MAX, "a set of more than 2^31 rows" },
     };
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)

@@ -23,7 +23,7 @@ wisp_status wisp_card_check_model(const struct wisp_model *m, wisp_error *err)
     const struct wisp_graph g = wisp_net_graph(&m->net);
     wisp_status st = check_weights(&m->net, err);
     if (st == WISP_OK) st = wisp_cuda_open(&api, err);
-    return st == WISP_OK ? api->check(&g, err) : st;
+    return st == WISP_OK ? api->check(&g, NULL, err) : st;
 }
 
 /* ---- the scorer ---- */

@@ -450,6 +450,11 @@ int main(void)
           { 2000, 36, 410, 405, 130, 40, true, 56, 40, 10, 30, 50, 4, 300, 200, 14, false, true } },
     };
     for (auto &a : all) test_rows(a.name, a.s);
+    const size_t wide = wisp_dshared() / 4; /* with all else more than shared memory holds */
+    test_rows("as wide as shared memory",
+              { 300, wide, 5, 4, 5, 7, true, 24, 20, 4, 0, 12, 6, 0, 0, 4, false, true });
+    test_rows("wider than shared memory, many samples, bf16",
+              { 40, wide + 36, 400, 2, 5, 7, true, 24, 20, 4, 9, 3, 4, 0, 0, 4, true, true });
     TEST("the union of any marks");
     for (size_t n_rows : { 1, 31, 32, 33, 32767, 32768, 100003, 1300000 }) {
         test_union(n_rows, n_rows / 50 + 3, false);

@@ -323,7 +323,7 @@ static void check_graph(const char *name, size_t n, size_t batch, size_t width,
     size_t bytes = 0, at = 0;
     net->batch = batch, net->now = r.now.dev;
     net->opt = { WISP_SGD, 0.9f, NULL, NULL };
-    CHECK(wisp_dnet_check(&g, &err) == WISP_OK, "%s", err.text);
+    CHECK(wisp_dnet_check(&g, NULL, &err) == WISP_OK, "%s", err.text);
     wisp_dnet_make(net.get(), &g, true);
     CHECK(net->n_layers == layers || !alone, "%zu layers of %zu", net->n_layers, layers);
     wisp_dnet_lay(net.get(), NULL, NULL, &bytes);

@@ -408,7 +408,7 @@ static void check_net(void)
     size_t bytes = 0, at = 0;
     n->batch = s->batch = 5;
     wisp_error err = {};
-    CHECK(wisp_dnet_check(&g, &err) == WISP_OK, "%s", err.text);
+    CHECK(wisp_dnet_check(&g, NULL, &err) == WISP_OK, "%s", err.text);
     wisp_dnet_make(n.get(), &g, true);
     wisp_dnet_lay(n.get(), NULL, NULL, &bytes);
     both<unsigned char> block(bytes), other(bytes);
@@ -446,14 +446,23 @@ static void check_net(void)
 static void check_refusals(void)
 {
     TEST("what has no form for cards is named");
+    const size_t most = wisp_hash_most_width();
+    char hashed[WISP_DWORDS];
+    struct wisp_finders finders = {};
+    finders.hash.n_tables = 1;
+    snprintf(
+        hashed, sizeof hashed,
+        "layer 2, 'dense' with a width of %zu, where --sampling lsh hashes at most %zu on this "
+        "card,",
+        most + 4, most);
     const struct {
         const char *kind, *what;
         size_t width, last;
     } cases[] = {
         { "sampled", "a layer 'sampled'", 8, 8 },
-        { "dense", "a hidden width that is no multiple of 4, or more than 4096,", 30, 8 },
-        { "sparse", "a hidden width that is no multiple of 4, or more than 4096,", 4100, 8 },
-        { "dense", "a last hidden width of more than 1024", 8, 1028 },
+        { "dense", "layer 1, 'dense' with a width of 30, which is no multiple of 4,", 30, 8 },
+        { "sparse", "layer 1, 'sparse' with a width of 9, which is no multiple of 4,", 9, 8 },
+        { "dense", hashed, 8, most + 4 },
     };
     for (const auto &c : cases) {
         graph_rig rig(20, 3);
@@ -463,8 +472,8 @@ static void check_refusals(void)
         rig.add("output", 3);
         const struct wisp_graph g = rig.graph();
         snprintf(text, sizeof text, WISP_CUDA_LACKS, c.what);
-        CHECK(wisp_dnet_check(&g, &err) == WISP_ENOTSUP && strcmp(err.text, text) == 0, "'%s'",
-              err.text);
+        CHECK(wisp_dnet_check(&g, &finders, &err) == WISP_ENOTSUP && strcmp(err.text, text) == 0,
+              "'%s'", err.text);
     }
 }
 

@@ -170,6 +170,9 @@ static void run_shape(const shape &h, corrections &correct)
     in.opt = { h.kind, 0.9f, correct.one.dev, correct.two.dev };
     in.after = wisp_dafter_of(h.relu, h.dropout, DROP_LAYER);
     in.h = out.dev + GUARD * h.width, in.back = back.dev + GUARD * h.width;
+    const size_t n_far = wisp_input_far(h.width);
+    both<float> far(n_far + 64, NAN);
+    in.far = n_far ? far.dev : NULL;
 
     copy was_w(w), was_b(bias);
     wisp_input_forward(in, 0);
@@ -182,6 +185,8 @@ static void run_shape(const shape &h, corrections &correct)
     copy is_w(w), is_b(bias);
     check_rows(h, in, b, back, w, bias, was_w, is_w, was_b, is_b, correct.one.host,
                correct.two.host);
+    far.down();
+    for (size_t k = n_far; k < far.size(); k++) CHECK(isnan(far[k]), "far: overrun");
 
     std::vector<float> first_out = out.host; /* and again */
     was_w.put(w), was_b.put(bias);
@@ -274,6 +279,10 @@ int main(void)
         { 256, 255, 75, 20000, 128, WISP_ADAM, true, true, 0.125f }, /* mostly short lists */
     };
     for (const shape &h : more) run_shape(h, correct);
+    const size_t wide = wisp_dshared() / 4 + 4; /* more than shared memory holds */
+    CHECK(wisp_input_far(wide) && !wisp_input_far(wide / 2), "shared memory of %zu", 4 * wide);
+    for (enum wisp_optimizer_id kind : kinds)
+        run_shape({ 45, 41, 12, 30, wide, kind, kind == WISP_ADAGRAD, true, 0.25f }, correct);
     if (getenv("RIG_SMALL")) return test_end();
     for (size_t n : { (size_t)256, (size_t)1024 }) {
         time_steps(n, 128, WISP_ADAM, false, correct);

@@ -406,6 +406,17 @@ int main(int argc, char **argv)
     check({ 3000, 128, 256, 0, 20, REAL, HALVES, false }, all);
     check({ 3000, 128, 256, 1, 20, REAL, HALVES, false }, all);
 
+    TEST("many columns, many samples");
+    const size_t wide =
+        (wisp_dshared() / 16 + 3) / 4 * 4; /* four samples are too wide to be held */
+    check({ 2101, 1500, 9, 9, 20, WHOLE, FLOATS, true }, all);
+    check({ 2101, 4096, 9, 8, 20, WHOLE, HALVES, false }, all);
+    check({ 2101, 4096, 6, 6, 20, EQUAL, COPY, true }, all);
+    check({ 2101, wide, 5, 5, 20, EQUAL, HALVES, false }, all);
+    check({ 300, wide, 5, 3, 20, WHOLE, FLOATS, true }, all);
+    check({ 2101, 8, 2300, quick ? 1100u : 2300u, 5, EQUAL, FLOATS, false }, all); /* all slow */
+    check({ 2101, 8, 5000, quick ? 1100u : 4097u, 5, WHOLE, COPY, true }, sparse);
+
     if (!quick) {
         TEST("many rows");
         check({ 300007, 128, 256, 250, 20, REAL, HALVES, false }, sparse);
