@@ -1,7 +1,7 @@
 /* Files of sparse networks: the challenge's text, MatrixMarket, idx, and the binary files that
  * serve as caches.  Good and bad lines, cuts at every byte, memory that runs out, stale caches, and
  * the official files where they are.  The binary files themselves, and random texts:
- * tests/fuzz/fuzz_spdnn.c. */
+ * tests/fuzz/fuzz_netfile.c and fuzz_tsv.c. */
 #include "data_rig.h"
 
 #include "base/file.h"
