@@ -1,4 +1,5 @@
-/* One line of text to labels, in C: microseconds for reading the line, and for reading and predicting it.
+/* One line of text to labels, in C: microseconds for reading the line, and for reading and
+ * predicting it.
  *   bench/text MODEL LINES      a file with one text per line; each line is one call, one thread */
 #include "wisp/wisp.h"
 
@@ -60,7 +61,7 @@ int main(int argc, char **argv)
     if (n == 0) return fprintf(stderr, "%s: no lines\n", argv[2]), 1;
     qsort(read_us, n, sizeof *read_us, ascending);
     qsort(all_us, n, sizeof *all_us, ascending);
-    printf("C, one line a call: %.1f us median, %.1f p90 (reading it: %.1f); %zu lines\n",
+    printf("C, one line per call: %.1f us median, %.1f p90 (reading it: %.1f); %zu lines\n",
            all_us[n / 2], all_us[9 * n / 10], read_us[n / 2], n);
     fclose(f);
     wisp_predictor_free(p);

@@ -72,5 +72,5 @@ for sparse in (False, True):
     step = (time.time() - began) / a.steps
     epoch = step * math.ceil(n_rows / a.batch)
     name = "SparseAdam + Adam" if sparse else "Adam"
-    print(f"PyTorch {torch.__version__} {name}, {a.threads} threads: {1000 * step:.1f} ms a step of {a.batch}, "
+    print(f"PyTorch {torch.__version__} {name}, {a.threads} threads: {1000 * step:.1f} ms per step of {a.batch}, "
           f"{a.batch / step:.0f} rows/s, an epoch of {n_rows} rows in {epoch:.0f} s", flush=True)

@@ -24,8 +24,9 @@ static void print_phases(const wisp_report *r)
         printf(" %s %.1f%s", phases[i], get(r, key),
                i + 1 < sizeof phases / sizeof *phases ? "," : "");
     }
-    printf("; us of all threads a sample\n");
-    printf("floor     %.1f us a sample takes; its bytes %.1f (%.0f KB at %.1f GB/s, a copy), its "
+    printf("; us of all threads per sample\n");
+    printf("floor     a sample takes %.1f us; its bytes alone %.1f (%.0f KB at %.1f GB/s, a copy), "
+           "its "
            "operations %.1f (%.1f MFLOP at %.0f GFLOP/s)\n",
            each, get(r, "floor_bytes_us"), 1e-3 * get(r, "bytes_per_sample"),
            get(r, "copy_gb_per_s"), get(r, "floor_flops_us"), 1e-6 * get(r, "flops_per_sample"),
@@ -45,10 +46,10 @@ static void print_parts(const wisp_report *r)
         snprintf(key, sizeof key, "gpu_%s_us", parts[i]);
         if (get(r, key) >= 0.05) printf(" %s %.1f", parts[i], get(r, key));
     }
-    printf("; us a step, tables %.0f us once\n", get(r, "gpu_tables_us"));
-    printf("floor     %.3f us a sample takes; its bytes %.3f (%.0f KB at %.0f GB/s, a copy)\n",
-           each, get(r, "floor_bytes_us"), 1e-3 * get(r, "bytes_per_sample"),
-           get(r, "copy_gb_per_s"));
+    printf("; us per step, tables %.0f us once\n", get(r, "gpu_tables_us"));
+    printf(
+        "floor     a sample takes %.3f us; its bytes alone %.3f (%.0f KB at %.0f GB/s, a copy)\n",
+        each, get(r, "floor_bytes_us"), 1e-3 * get(r, "bytes_per_sample"), get(r, "copy_gb_per_s"));
 }
 
 static void print_train(const wisp_report *r, const char *shape)
@@ -56,12 +57,12 @@ static void print_train(const wisp_report *r, const char *shape)
     double labels = get(r, "labels"), p1 = get(r, "heldout_p@1");
     printf("shape     %s: %.0f rows, %.0f features, %.0f labels\n", shape, get(r, "rows"),
            get(r, "features"), labels);
-    printf("rate      %.0f samples/s, %.0f us a step of %.0f; %.0f threads\n",
+    printf("rate      %.0f samples/s, %.0f us per step of %.0f; %.0f threads\n",
            get(r, "samples_per_s"), get(r, "us_per_step"), get(r, "batch"), get(r, "threads"));
     printf("trained   %.2f epochs in %.1f s; the first step took %.3f s\n", get(r, "epochs"),
            get(r, "train_seconds"), get(r, "first_step_seconds"));
-    printf("active    %.0f rows a step\n", get(r, "active_mean"));
-    printf("scored    %.0f rows a sample, %.2f %% of all\n", get(r, "scored_mean"),
+    printf("active    %.0f rows per step\n", get(r, "active_mean"));
+    printf("scored    %.0f rows per sample, %.2f %% of all\n", get(r, "scored_mean"),
            100 * get(r, "scored_mean") / labels);
     printf("recall    %.4f own, %.4f union\n", get(r, "retrieval_recall"), get(r, "recall_union"));
     if (get(r, "gpu_step_us") > 0) print_parts(r);

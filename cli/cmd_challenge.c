@@ -30,7 +30,7 @@ static void print(const wisp_report *r, const struct args *a)
     printf("mode      %s on %s%s: %.6f s, %.4g %sedges/s; the fastest of %.0f runs\n", mode,
            args_text(a, "device"), ranks, s, rate, strcmp(mode, "raw") == 0 ? "" : "effective ",
            get(r, "repeats"));
-    printf("work      %.2f layers an input", get(r, "live_layers"));
+    printf("work      %.2f layers per input", get(r, "live_layers"));
     if (strcmp(mode, "merged") == 0)
         printf(", %.0f neurons and %.4g edges after merging", get(r, "merged_width"),
                get(r, "merged_edges"));

@@ -1,4 +1,4 @@
-/* What a person sees of training: a line that moves on a terminal, one line an epoch, the log. */
+/* What a person sees of training: a line that moves on a terminal, one line per epoch, the log. */
 #include "cli.h"
 
 #include <errno.h>

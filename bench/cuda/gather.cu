@@ -3,16 +3,16 @@
  *
  *   nvcc -std=c++17 -O3 -arch=sm_90 bench/cuda/gather.cu -o gather && ./gather
  *
- * 32 inputs a block, their values in shared memory, 128 bytes a neuron.  An edge is an id, a weight
- * and a row.  Versions differ in V, the values of the row that a lane takes: 32 / V lanes share an
- * output, and each of them loads the id and the weight.
+ * 32 inputs per block, their values in shared memory, 128 bytes per neuron.  An edge is an id, a
+ * weight and a row.  Versions differ in V, the values of the row that a lane takes: 32 / V lanes
+ * share an output, and each of them loads the id and the weight.
  *
- *   V = 1    a warp an output, as deep_panel.cu was before
- *   V = 4    8 lanes an output, 16 bytes each
- *   V = 8, 16, 32    4, 2, 1 lanes an output; in turn j lane i takes part i ^ (j * 32 / V), which
+ *   V = 1    one warp per output, as deep_panel.cu was before
+ *   V = 4    8 lanes per output, 16 bytes each
+ *   V = 8, 16, 32    4, 2, 1 lanes per output; in turn j lane i takes part i ^ (j * 32 / V), which
  *                    puts the 8 lanes that are served together into different banks
  *
- * If what counts is bytes that arrive in registers, 128 a cycle, 32 edges take 1 + 1.5 / V cycles
+ * If what counts is bytes that arrive in registers, 128 per cycle, 32 edges take 1 + 1.5 / V cycles
  * (6 bytes of id and weight for V values of 4), 1 + 0.5 / V without weights: 2.5, 1.38, 1.19, 1.09,
  * 1.05 and 1.5, 1.13, 1.06, 1.03, 1.02.  Output: tera-edges/s, and cycles at the clock that the
  * card names. */

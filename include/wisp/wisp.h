@@ -308,13 +308,13 @@ WISP_API wisp_status wisp_bench_predict(wisp_report **out, wisp_context *ctx,
 /* Runs a network of the Sparse DNN Graph Challenge: options "neurons", "layers", "mode" (raw,
  * exact, merged), "data" (a folder: the official files, or with "generate" MNIST's training
  * images), "topology", "device", "memory", "seed".  categories (NULL: none): a file that receives
- * the rows that end non-zero, from 1, one a line.  The report holds neurons, layers, mode, device,
- * seconds (of the inference alone), edges_per_s (of the whole network, times inputs: *effective* in
- * modes that skip some), categories, truth ("match", "mismatch" or "unknown": against the official
- * list where there is one in the folder, else against the official count), analysis_seconds, and
- * more: read_seconds, upload_seconds, inputs, edges, live_layers (inputs times layers computed,
- * over inputs), merged_width, merged_edges, zero_from, full_from, ranks, threads (of a rank),
- * kernel, peak_bytes (of the largest rank).
+ * the rows that end non-zero, from 1, one per line.  The report holds neurons, layers, mode,
+ * device, seconds (of the inference alone), edges_per_s (of the whole network, times inputs:
+ * *effective* in modes that skip some), categories, truth ("match", "mismatch" or "unknown":
+ * against the official list where there is one in the folder, else against the official count),
+ * analysis_seconds, and more: read_seconds, upload_seconds, inputs, edges, live_layers (inputs
+ * times layers computed, over inputs), merged_width, merged_edges, zero_from, full_from, ranks,
+ * threads (of a rank), kernel, peak_bytes (of the largest rank).
  * With a context of several processes (wisp_context_join) all call it with the same options; each
  * runs its share of the inputs.  seconds is from when the first one begins to when the last one
  * ends.  Rank 0 judges, writes and gets the report; at the others *out is NULL.  An error of one is

@@ -317,7 +317,7 @@ report_ : dict
         return few if self.proba == "auto" else self.proba == "dense"
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Raw scores of all classes, dense: log-odds (bce) or logarithms of the probabilities (softmax).  Of one class a row
+        """Raw scores of all classes, dense: log-odds (bce) or logarithms of the probabilities (softmax).  Of one class per row
         and two classes: (rows,), the logarithm of the ratio of their probabilities; more than 0 means the second.  For
         many labels take predict_proba."""
         fitted = self._state()
@@ -347,7 +347,7 @@ report_ : dict
         return 0.5 if calibrated or fitted.loss == "bce" else 0.5 / fitted.labels_a_row
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows whose best label is right (P@1), weighted if weights are given: for one class a row the
+        """The share of rows whose best label is right (P@1), weighted if weights are given: for one class per row the
         accuracy."""
         fitted = self._state()
         best = self._top(fitted, X, 1)[0][:, 0]

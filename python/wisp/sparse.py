@@ -16,7 +16,7 @@ class SparseNetwork(library.Shared):
 
     Parameters
     ----------
-    weights : sequence of scipy sparse matrices (outputs, inputs), one a layer; None: add them one by one
+    weights : sequence of scipy sparse matrices (outputs, inputs), one per layer; None: add them one by one
     biases : for each layer a number, an array (outputs) or None; or one number for all
     clip : float, default=0
         Upper bound of the values; 0: none.

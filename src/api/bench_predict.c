@@ -1,4 +1,4 @@
-/* Benchmark of prediction: one row a call by one thread, sparse and exact; exact batches by all
+/* Benchmark of prediction: one row per call by one thread, sparse and exact; exact batches by all
  * threads, against what the machine could do at most (limits.h).
  *
  * Batches come first: they touch all weights, so that the single calls find a warm process.  Every
@@ -84,7 +84,7 @@ struct timing {
     double *each;   /* (CALLS) seconds of each */
     double all;
     size_t hits;   /* rows whose first answer is right, of the first time through */
-    double scored; /* labels a row */
+    double scored; /* labels per row */
 };
 
 static bool is_right(const struct wisp_data *d, size_t row, int32_t label)

@@ -1,7 +1,7 @@
 /* The limits of this machine, measured: memory by copying, arithmetic by a product in the caches.
  *
  * Rounds are short and the best one counts: whatever else the machine does only makes them slower.
- * Work is cut into one part a thread, all of the same size. */
+ * Work is cut into one part per thread, all of the same size. */
 #include "api/limits.h"
 #include "base/file.h"
 #include "base/mem.h"

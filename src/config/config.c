@@ -208,7 +208,8 @@ static wisp_status read_line(char line[LINE_ROOM], const char **p, const char *e
     if (n > 0 && memchr(*p, 0, n < LINE_ROOM ? n : LINE_ROOM))
         return wisp_fail(err, WISP_EINVAL, "a NUL byte, expected text");
     if (n >= LINE_ROOM)
-        return wisp_fail(err, WISP_EINVAL, "expected text, at most %d bytes a line", LINE_ROOM - 1);
+        return wisp_fail(err, WISP_EINVAL, "expected text, at most %d bytes per line",
+                         LINE_ROOM - 1);
     if (n > 0) memcpy(line, *p, n);
     line[n] = 0;
     *p = nl ? nl + 1 : end;

@@ -3,10 +3,10 @@
  *   deep_pack.cu   layers of the host --> one image of bytes, laid out for a form
  *   deep_inputs.cu inputs made dense
  *   deep.cu        memory, ranges of layers, times
- *   deep_chip.cu   one input a block, its values in shared memory through all layers
- *   deep_thin.cu   the same where units have one output, a warp an input if it is narrow
- *   deep_wide.cu   layer by layer through memory, 32 inputs a panel, a warp a unit
- *   deep_panel.cu  32 inputs a panel, their values in shared memory, a lane an output
+ *   deep_chip.cu   one input per block, its values in shared memory through all layers
+ *   deep_thin.cu   the same where units have one output, one warp per input if it is narrow
+ *   deep_wide.cu   layer by layer through memory, 32 inputs per panel, one warp per unit
+ *   deep_panel.cu  32 inputs per panel, their values in shared memory, one lane per output
  *   deep_steps.cu  layers laid out for that
  *
  * A *unit* is up to 16 outputs of one group: each input it reads is loaded once and added to all of
@@ -17,8 +17,8 @@
  *   chip: slot = part's first + (u / 32 * outputs + j) * 32 + u % 32    a warp writes 32 neighbours
  *   else: slot = part's first + u * outputs + j                        a unit writes one stretch
  *
- * Units of a chip's part are in slices of 32, a lane a unit; a warp loads their ids as 16, 8 or 4
- * neighbouring bytes a lane:
+ * Units of a chip's part are in slices of 32, one lane per unit; a warp loads their ids as 16, 8 or
+ * 4 neighbouring bytes per lane:
  *
  *   slice   8 ids of lane 0 | 8 ids of lane 1 | ... | next 8 of lane 0 | ... | 4 each | 2 each
  *
@@ -190,7 +190,7 @@ struct wisp_dchip_plan {
     int most;
     bool direct, weighted; /* the first layer reads x where it lies; some layer has weights */
     bool whole;            /* all layers at once */
-    bool thin, warp;       /* deep_thin.cu runs it; a warp an input */
+    bool thin, warp;       /* deep_thin.cu runs it; one warp per input */
     uint32_t threads, blocks;
     size_t shared;
 };

@@ -1,4 +1,4 @@
-/* Deep networks, one input a block: its values stay in shared memory from the first layer to the
+/* Deep networks, one input per block: its values stay in shared memory from the first layer to the
  * last.
  *
  *   shared   even [width] | odd [width]      floats; layer l reads buffer l % 2, writes the other
@@ -10,7 +10,7 @@
  *
  * Bounds, a unit of 16 outputs, an id: 16 additions, 1 load, 2-3 instructions for its address, so
  * 84 % of the 29.6 tera-additions/s of an H200; a layer of 1024 neurons reads 4 KB of ids a block,
- * 1.9 TB/s from L2 at 15 tera-edges/s.  With 1 output an id the load bounds: 32 ids a cycle. */
+ * 1.9 TB/s from L2 at 15 tera-edges/s.  With 1 output per id the load bounds: 32 ids per cycle. */
 #include "cuda/deep.cuh"
 
 enum { LANES = 32 };
@@ -434,7 +434,7 @@ cudaError_t wisp_chip_plan(struct wisp_dchip_plan *p, const struct wisp_dimage *
         e = cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
     if (e != cudaSuccess) return e;
     p->shared = (size_t)width * 2 * sizeof(float);
-    const uint32_t each = (uint32_t)p->shared + 1024 + 64; /* the card takes 1 KB a block */
+    const uint32_t each = (uint32_t)p->shared + 1024 + 64; /* the card takes 1 KB per block */
     uint32_t fit = (uint32_t)shared / each;
     fit = fit < 1 ? 1 : fit > 32 ? 32 : fit;
     p->threads = threads_of(most_units(image), fit, p->most);

@@ -7,7 +7,7 @@
  * in different banks of shared memory as often as can be: a sum has no order of its own.  For the
  * wide form, groups that share inputs become neighbours, so that the second finds them in cache;
  * where many do, ids of a unit are split into those of its own and those shared with the next one,
- * and are written as own ids, 8 a line, then shared ones, which are a multiple of 8:
+ * and are written as own ids, 8 per line, then shared ones, which are a multiple of 8:
  *
  *   a segment of a chain   own of 0 | of 0 and 1 | own of 1 | of 1 and 2 | ... | own of the last */
 #include "cuda/deep.cuh"

@@ -1,4 +1,4 @@
-/* Deep networks, 32 inputs a panel, for layers whose outputs share no inputs: a load an edge.
+/* Deep networks, 32 inputs per panel, for layers whose outputs share no inputs: one load per edge.
  *
  *   shared   row r: values of one neuron for the 32 inputs, 128 bytes; the row after the last is 0
  *
@@ -7,7 +7,7 @@
  * serves at a time never meet in a bank, whatever their rows.  An id and a weight are loaded once
  * for 32 additions.  That is what counts: shared memory and L1 hand a multiprocessor 128 bytes a
  * cycle, counted as they arrive in registers, so that with an input a lane ids and weights, the
- * same for all lanes, took more of them (192 bytes an edge and warp) than the values (128).
+ * same for all lanes, took more of them (192 bytes per edge and warp) than the values (128).
  *
  * Two kernels share this:
  *
@@ -19,14 +19,15 @@
  *            next one are copied over those that nobody needs any more (deep_steps.cu).
  *
  * Bound: 1 + 1.5 / 32 cycles for 32 edges (1 + 0.5 / 32 without weights), 7.1 (7.3) tera-edges/s on
- * 132 multiprocessors of 1.755 GHz.  Instructions: some 50 an edge and warp where 134 are possible.
+ * 132 multiprocessors of 1.755 GHz.  Instructions: some 50 per edge and warp where 134 are
+ * possible.
  */
 #include "cuda/deep.cuh"
 
 #include <algorithm>
 
 enum { LANES = 32, PARTS = 8, ROW = 128, MOST_THREADS = 512 };
-enum { ID_BYTES = 8 * LANES, W_BYTES = 16 * LANES }; /* of a chunk of 4 edges a lane */
+enum { ID_BYTES = 8 * LANES, W_BYTES = 16 * LANES }; /* of a chunk of 4 edges per lane */
 
 /* ---- the sums of a slice ---- */
 

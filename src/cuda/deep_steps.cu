@@ -1,4 +1,5 @@
-/* Layers laid out for deep_panel.cu: a lane an output, 32 of them a slice.  Plain code of the host.
+/* Layers laid out for deep_panel.cu: one lane per output, 32 of them in a slice.  Plain code of the
+ * host.
  *
  *   a layer's bytes   chunks of slice 0 | of slice 1 | ... | one more | ends | slots | biases
  *   a chunk           4 edges of each lane: ids (32 lanes, 4), 16 bits | weights (32 lanes, 4)

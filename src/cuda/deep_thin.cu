@@ -1,6 +1,6 @@
 /* Deep networks as merging leaves them: every unit has one output, the units of a layer have
  * equally many inputs, and there are no weights.  As deep_chip.cu, with as few instructions as can
- * be, for a layer here is some 2 additions an output and all else is overhead:
+ * be, for a layer here is some 2 additions per output and all else is overhead:
  *
  *   - what a layer is lies in 32 bytes (struct wisp_dthin), two loads that all threads share;
  *   - up to 256 outputs an input is a warp's, and no block waits for a barrier;

@@ -2,8 +2,8 @@
  *
  *   values   [panel of 32 inputs][slot][lane]    floats: a slot of a panel is one line of 128 bytes
  *
- * A warp takes a unit of a panel, lane = input: it loads a line an id and adds it to up to 16 sums.
- * Units of a panel run together, so that the panel stays in L2, and neighbours share inputs
+ * A warp takes a unit of a panel, lane = input: it loads one line per id and adds it to up to 16
+ * sums.  Units of a panel run together, so that the panel stays in L2, and neighbours share inputs
  * (deep_pack.cu), so that half of the lines are found in L1.
  *
  * Where many are shared, a warp walks a *segment* of a chain of units instead, with the sums of

@@ -7,8 +7,8 @@
  *
  * All three products are one routine in fp32: a block makes 32 x 32 numbers.  32 of the sum's terms
  * at a time lie in shared memory, both operands as (term, place); four groups of 64 threads take 8
- * terms each, for all 32 x 32 numbers, 4 x 4 a thread, and the groups' sums are added in order.  So
- * a sum depends on its length alone, and even 256 x 512 numbers keep 128 blocks of 8 warps busy.
+ * terms each, for all 32 x 32 numbers, 4 x 4 per thread, and the groups' sums are added in order.
+ * So a sum depends on its length alone, and even 256 x 512 numbers keep 128 blocks of 8 warps busy.
  *
  * 256 samples, 512 x 512: 3 x 134 MFLOP, 3 x 2.4 us if nothing but multiply-adds took time; 1 MB of
  * W with its moments and 1 MB of gradient: 2 us from the cache. */
@@ -17,7 +17,7 @@
 
 enum { SIDE = 32, DEPTH = 32, STRIDE = SIDE + 4, GROUPS = 4, THREADS = 256 };
 enum { EACH = DEPTH / GROUPS }; /* terms of a group */
-static_assert(THREADS == GROUPS * 64 && SIDE * DEPTH == 4 * THREADS, "four numbers a thread");
+static_assert(THREADS == GROUPS * 64 && SIDE * DEPTH == 4 * THREADS, "four numbers per thread");
 static_assert(2 * 2 * DEPTH * STRIDE >= GROUPS * SIDE * SIDE, "the groups' sums fit, too");
 
 enum way { FORWARD, BELOW, WEIGHTS };
@@ -155,7 +155,7 @@ static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaS
     multiply_all<FORWARD><<<tiles(n.batch, n_out), THREADS, 0, s>>>(p);
 }
 
-/* A warp a row of W; the row after the last is the bias. */
+/* One warp per row of W; the row after the last is the bias. */
 __global__ static void __launch_bounds__(THREADS)
     move_rows(const struct wisp_dnow *now, const __grid_constant__ struct wisp_dopt opt,
               const __grid_constant__ struct wisp_dparam w,

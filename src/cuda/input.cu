@@ -200,7 +200,7 @@ static __device__ void fetch(const void *p)
     asm volatile("prefetch.global.L2 [%0];" : : "l"(p));
 }
 
-/* Asks for what moving a row reads, 32 bytes a lane: it comes while the gradient is summed. */
+/* Asks for what moving a row reads, 32 bytes per lane: it comes while the gradient is summed. */
 static __device__ void fetch_row(const struct wisp_dparam &p, size_t row)
 {
     const uint32_t lane = threadIdx.x % 32;

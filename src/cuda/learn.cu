@@ -1,7 +1,7 @@
 /* What a step teaches: the best active rows of each sample, and neighbours.c's memories.
  *
- * Best rows.  E (room, lde) has a row an active row, a column a sample.  First the largest E of
- * every tile of 32 rows is found for each sample: all of E is read once, in whole lines.  Where
+ * Best rows.  E (room, lde) has one row per active row, one column per sample.  First the largest E
+ * of every tile of 32 rows is found for each sample: all of E is read once, in whole lines.  Where
  * forward has left these maxima, only those of tiles with true labels, whose E changed since, are
  * found anew.  Then a warp a sample looks at its column.  The k best rows lie in the k tiles with
  * the largest maxima: a row of another tile has k better ones, these maxima (of equal ones the
@@ -10,13 +10,13 @@
  * can overflow, however many are equal. limits of the k largest are found bit by bit from the top:
  * how many numbers have this prefix or a larger one?  16 rounds for bf16, 32 for float. Bytes bound
  * the first pass: 3.3 MB for 256 samples and 6400 rows (1 us), 41 MB for 1024 and 20000 (10 us);
- * the second reads 32 bytes a number, 8 and 33 MB, mostly from the cache, and takes 5 us because
+ * the second reads 32 bytes per number, 8 and 33 MB, mostly from the cache, and takes 5 us because
  * its steps wait for each other.
  *
  * Rings.  Each label in the batch has a warp, which holds the ring in shared memory and goes
- * through the label's samples in order.  The rows a sample puts into it are put 32 at a time, one a
+ * through the label's samples in order.  The rows a sample puts into it are put 32 at a time, one per
  * lane.  1.4 thousand rings of 96 bytes: time is that of 8 reads in a row, 5 us; then of the label
- * that most samples have, about 0.15 us a sample.
+ * that most samples have, about 0.15 us per sample.
  *
  * Carried rows.  One block: 11 + 10 + 10 bits of the limit of the hottest rows, then these. */
 #include "cuda/ops.cuh"
@@ -78,7 +78,7 @@ template <bool half> static __device__ float number(const uint4 &x, int i)
     return __uint_as_float(i % 2 ? w & 0xffff0000u : w << 16);
 }
 
-/* A warp a tile: 8 lanes read a line of a row, 4 rows at a time. */
+/* One warp per tile: 8 lanes read a line of a row, 4 rows at a time. */
 template <bool half>
 static __global__ void __launch_bounds__(THREADS)
     max_tiles(const struct wisp_dfind f, const void *e, size_t lde, size_t stride)
@@ -269,7 +269,7 @@ static __device__ void renew_max(const struct wisp_dfind &f, const struct work &
     __syncwarp();
 }
 
-/* A warp a sample.  max (tiles, stride); made: before combine. */
+/* One warp per sample.  max (tiles, stride); made: before combine. */
 template <bool half>
 static __global__ void __launch_bounds__(256)
     best_rows(const struct wisp_dfind f, const void *e, size_t lde, size_t tiles,
@@ -450,7 +450,7 @@ static __device__ int put_all(int32_t *ring, int room, int size, int next, int32
     return (next + n) % size;
 }
 
-/* A warp a label: its ring sees the label's samples in their order. */
+/* One warp per label: its ring sees the label's samples in their order. */
 static __global__ void __launch_bounds__(SMALL) fill_rings(const struct wisp_dfind f)
 {
     extern __shared__ int4 space[]; /* (warps, ring rounded up to 4) */
@@ -538,7 +538,7 @@ static __device__ uint32_t hot_limit(const float *x, uint32_t n, uint32_t want, 
         }
         __syncthreads();
         const uint32_t top =
-            2 * WIDE - 1 - 2 * threadIdx.x; /* two digits a thread, largest first */
+            2 * WIDE - 1 - 2 * threadIdx.x; /* two digits per thread, largest first */
         uint32_t total, above = scan_wide(count[top] + count[top - 1], &total);
         if (total < want) { /* in the first pass only: all positive ones */
             *ties = want;

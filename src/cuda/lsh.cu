@@ -104,7 +104,7 @@ static __device__ float deviation(const struct wisp_dhash &t, size_t c)
     return variance > 0 ? sqrtf(variance) : 0;
 }
 
-/* Mean, scale and centre of 32 columns a block; a thread adds every 32nd sampled row. */
+/* Mean, scale and centre of 32 columns per block; a thread adds every 32nd sampled row. */
 static __global__ void __launch_bounds__(1024) centre(const __grid_constant__ struct wisp_dhash t)
 {
     __shared__ float part[32][33];
@@ -131,7 +131,7 @@ static __global__ void __launch_bounds__(1024) centre(const __grid_constant__ st
     t.frame[2 * t.width + c] = (float)(all * scale / (double)((t.n_rows + step - 1) / step));
 }
 
-/* b + mean . w and |scale w - centre|^2 of each sampled row, a warp a row. */
+/* b + mean . w and |scale w - centre|^2 of each sampled row, one warp per row. */
 static __global__ void __launch_bounds__(256) look(const __grid_constant__ struct wisp_dhash t)
 {
     const uint32_t lane = threadIdx.x % 32;
@@ -151,7 +151,7 @@ static __global__ void __launch_bounds__(256) look(const __grid_constant__ struc
     t.sample[SAMPLE + i] = square;
 }
 
-/* Centre of the biases, beta and M: one block, a thread a sampled row. */
+/* Centre of the biases, beta and M: one block, one thread per sampled row. */
 static __global__ void __launch_bounds__(1024) settle(const __grid_constant__ struct wisp_dhash t)
 {
     __shared__ float length[SAMPLE];
@@ -203,9 +203,9 @@ static __device__ float4 load(const struct wisp_dhash &t, size_t row, uint32_t c
                        __uint_as_float(h.y << 16), __uint_as_float(h.y & 0xffff0000u));
 }
 
-/* A warp reads 4 rows of 32 columns, 16 bytes a lane, two such tiles of each of two groups of rows
- * at a time; with an odd stride the 32 lanes then write to 32 banks.  'frame': as the frame shows
- * them; 'hide': zeros as minus infinity, and some[row] = 1 where a value is not zero. */
+/* A warp reads 4 rows of 32 columns, 16 bytes per lane, two such tiles of each of two groups of
+ * rows at a time; with an odd stride the 32 lanes then write to 32 banks.  'frame': as the frame
+ * shows them; 'hide': zeros as minus infinity, and some[row] = 1 where a value is not zero. */
 template <int source>
 static __device__ void stage(const struct wisp_dhash &t, const struct held &b, bool frame,
                              bool hide, uint32_t *some)

@@ -6,9 +6,9 @@
  *             gx = scale / deviation * (g - sum g / n - xhat * sum(g xhat) / n)
  *             scale and shift move by the sums, and the running means by what forward measured
  *
- * A block has 32 units and all samples: of 16 samples in a row each warp takes one, a lane a unit,
- * and the warps' sums are added in their order.  The running means move on the way back alone: a
- * step goes forward a second time where hash tables are made anew. */
+ * A block has 32 units and all samples: of 16 samples in a row each warp takes one, one lane per
+ * unit, and the warps' sums are added in their order.  The running means move on the way back
+ * alone: a step goes forward a second time where hash tables are made anew. */
 #include "cuda/kind.cuh"
 #include "cuda/update.cuh"
 

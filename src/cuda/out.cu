@@ -328,7 +328,7 @@ size_t wisp_out_lay(struct wisp_dout *o, void *block)
 
 /* ---- gather ---- */
 
-/* A warp a row of a panel: first those of w, then those of h. */
+/* One warp per row of a panel: first those of w, then those of h. */
 template <class T> __global__ static void gather(struct wisp_dout o, struct panels<T> p, size_t k)
 {
     size_t line = (size_t)blockIdx.x * (THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -457,7 +457,7 @@ __device__ static float logits_of(uint32_t *place, const struct wisp_dout &o,
     return mine ? z + o.b_panel[*place] : 0;
 }
 
-/* A block a sample.  Logits of the first true labels are found while the sums are on their way. */
+/* One block per sample.  Logits of the first true labels are found while sums are on their way. */
 template <class T>
 __global__ static void __launch_bounds__(C_THREADS, sizeof(T) == 2 ? 8 : 6)
     combine(struct wisp_dout o, struct panels<T> p, size_t k)
@@ -580,7 +580,7 @@ __device__ static float dot16(const __nv_bfloat16 *x, const float *f)
            __uint_as_float(a.w << 16) * c.z + __uint_as_float(a.w & 0xffff0000u) * c.w;
 }
 
-/* Four threads a row add up E times the factor on the way. */
+/* Four threads per row add up E times the factor on the way. */
 template <class T>
 __global__ static void __launch_bounds__(THREADS, 3)
     rows_gradient(struct wisp_dout o, struct panels<T> p, size_t k)
@@ -609,7 +609,7 @@ __global__ static void __launch_bounds__(THREADS, 3)
                      acc[mi][ni][2 * half], acc[mi][ni][2 * half + 1]);
 }
 
-/* A warp a row. */
+/* One warp per row. */
 __global__ static void move_rows(struct wisp_dout o, size_t k)
 {
     size_t i = (size_t)blockIdx.x * (THREADS / 32) + threadIdx.x / 32;

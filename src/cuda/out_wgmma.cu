@@ -5,8 +5,8 @@
  *     hidden   E^T w, parts of the sum over active rows: these count the rows of both
  *     rows     E (f h), samples: along E, they count the rows of f h; then the rows move at once
  *
- * Everything comes in boxes of 64 rows of 128 bytes (wgmma.cuh), copied 16 bytes a lane.  A
- * warpgroup makes 64 x 128 numbers, 64 a thread.
+ * Everything comes in boxes of 64 rows of 128 bytes (wgmma.cuh), copied 16 bytes per lane.  A
+ * warpgroup makes 64 x 128 numbers, 64 per thread.
  *
  * In logits a block keeps h of 128 samples and walks over tiles of 64 active rows; its two groups
  * have their own.  The next tile is on its way while exponentials of this one are taken.  In the
@@ -551,7 +551,7 @@ __global__ static void __launch_bounds__(G *GROUP, NB == 1 ? 2 : 1) rows(const s
     if (MOVE) fetch_rows(o, active, here);
     const struct operands x = { (const bf16 *)o.e + row0 * o.lde, (const bf16 *)o.fh_panel, o.lde,
                                 k, stages };
-    /* two threads a row add up E times the factor on the way; beyond n the factors are 0 */
+    /* two threads per row add up E times the factor on the way; beyond n the factors are 0 */
     const int row = threadIdx.x / 2, first = threadIdx.x % 2 * 4;
     float heat = 0;
     auto warm = [&](int slot, int s) {

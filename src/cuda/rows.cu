@@ -16,7 +16,7 @@
  *   more element, the end of the last run, so that the next run's start is always this one's end.
  *
  * 64 steps of 256 rows with 75 features and 5 labels are 1.3 million keys.  Each of the four passes
- * of the sort reads and writes 12 bytes a key, all else about 70 bytes: 220 MB through the cache,
+ * of the sort reads and writes 12 bytes per key, all else about 70 bytes: 220 MB through the cache,
  * some 100 us at 2-3 TB/s.  Arithmetic is nothing. */
 #include "cuda/ops.cuh"
 #include "base/rand.h"

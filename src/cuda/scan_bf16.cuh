@@ -19,7 +19,7 @@ static __device__ void place_h(const struct job &j, unsigned char *h, int first)
 }
 
 /* Asks for chunk c of tile t, by a group.  Rows of bf16 arrive in their places; those of floats as
- * they are copied, 16 bytes a thread, for narrow().  All but the last tiles have all their rows:
+ * they are copied, 16 bytes per thread, for narrow().  All but the last tiles have all their rows:
  * there a copy is three instructions. */
 template <bool FLOAT>
 static __device__ __forceinline__ void ask(const struct job &j, const struct pass &p, int t, int c,

@@ -6,7 +6,7 @@
  *
  * As on the CPU values are turned round, (units, lanes): the values of a unit for 32 samples are
  * 128 bytes in a row, and an edge is such a row times one number.  A warp has a unit, a lane a
- * sample; ids and weights of 32 edges come 32 at a time, one a lane, and go round.  Sums of 32
+ * sample; ids and weights of 32 edges come 32 at a time, one per lane, and go round.  Sums of 32
  * units and 32 samples are turned back through shared memory.  For the gradient of the weights a
  * warp has an output, and keeps sums of 32 edges, 32 samples apart, which are added up at the end
  * so that lane k gets edge k's.
@@ -211,7 +211,7 @@ static __device__ void row_gradient(float *g, const struct wires &l, const int32
     __syncwarp();
 }
 
-/* A warp an output; the last block has the bias.  sums (tiles of samples, n_out): of the gradient,
+/* One warp per output; the last block has the bias.  sums (tiles of samples, n_out): of the gradient,
  * added up into the first; far (edges): where gradients of long rows go. */
 __global__ static void __launch_bounds__(32 * ROW_WARPS)
     move_rows(const struct wisp_dnow *now, const __grid_constant__ struct wisp_dopt opt,

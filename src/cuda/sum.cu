@@ -127,7 +127,7 @@ static __device__ void take(float (&max)[8], float (&sum)[8], float (&acc)[16][8
     }
 }
 
-/* max and sum of 16 threads a sample, (16, SAMPLES) each, to this block's parts. */
+/* max and sum of 16 threads per sample, (16, SAMPLES) each, to this block's parts. */
 static __device__ void join_threads(const struct wisp_dsum &t, const float *max, const float *sum,
                                     int first, int n)
 {

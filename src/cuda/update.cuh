@@ -1,7 +1,7 @@
-/* Moving a row by its gradient: the optimisers of model/optimizer.c, a warp a row.
+/* Moving a row by its gradient: the optimisers of model/optimizer.c, one warp per row.
  *
  * Lane l holds columns 4 l .. 4 l + 3 of every 128: weights, moments and gradient are read and
- * written 16 bytes a lane.  Widths are multiples of 4; lanes beyond the width hold zeros. */
+ * written 16 bytes per lane.  Widths are multiples of 4; lanes beyond the width hold zeros. */
 #ifndef WISP_CUDA_UPDATE_CUH
 #define WISP_CUDA_UPDATE_CUH
 
@@ -183,7 +183,7 @@ __device__ inline void wisp_dmove_weight(const struct wisp_dopt &o, const struct
     }
 }
 
-/* wisp_dmove for rows of floats with any number of columns, a lane a column at a time: the few
+/* wisp_dmove for rows of floats with any number of columns, one lane per column at a time: the few
  * weights of a sparse layer's output, n of them from number 'first' on. */
 __device__ inline void wisp_dmove_few(const struct wisp_dopt &o, const struct wisp_dparam &p,
                                       size_t row, size_t first, size_t n, const float *g, float lr,

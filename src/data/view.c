@@ -1,7 +1,7 @@
 /* Views: rows whose features and values stay where the caller has them, as scipy does in CSR.
  *
  *   the caller's    ids (nnz)  values (nnz)     32 or 64 bits each, borrowed
- *   made here       xp | yp | yi of each block   4 bytes a row, twice, and 4 a label
+ *   made here       xp | yp | yi of each block   4 bytes per row, twice, and 4 per label
  *
  * Everything is checked once, so that readers need not: the rows are as a builder would have left
  * them, or are refused.  Blocks end where a sink would end them, so a view trains to the same bytes

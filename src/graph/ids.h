@@ -48,7 +48,7 @@ struct wisp_finders {
         int32_t *lasts;          /* (samples, last) -1: none */
         int32_t *carried;        /* (1 + n_carried) how many, and they */
     } neighbours;
-    size_t n_random, n_frequent; /* rows a batch */
+    size_t n_random, n_frequent; /* rows per batch */
     const double *up_to;         /* (rows) running sum of label counts, for n_frequent */
     struct {                     /* (hash/lsh.c); n_tables 0: none */
         const char *family;      /* by its name: a card has a table of its own */

@@ -1,7 +1,8 @@
 /* Hash families: functions under which near vectors meet more often than far ones.
  *
  * A family makes n_tables keys of a vector; a key joins 'digits' elementary hashes of 'digit_bits'
- * bits each, the first in the highest place.  One file per family, and one entry in the table below.
+ * bits each, the first in the highest place.  One file per family, and one entry in the table
+ * below.
  *
  * The functions are drawn from (seed, draw) alone and lie in memory that the caller holds.
  * Vectors come in blocks of up to WISP_HASH_BLOCK, so that a family can use one matrix product or
@@ -22,7 +23,7 @@ struct wisp_hash_shape {
     size_t width;    /* of the vectors, appended coordinates included */
     size_t appended; /* of these, at the end: bias and norm (frame.h) */
     size_t n_tables;
-    int digits, digit_bits; /* together at most 32 bits a key */
+    int digits, digit_bits; /* together at most 32 bits per key */
 };
 
 struct wisp_hash_family {

@@ -10,7 +10,7 @@ enum {
 
 struct features {
     const struct wisp_votes *votes;
-    size_t n; /* candidates a sample */
+    size_t n; /* candidates per sample */
 };
 
 static size_t bytes(const struct wisp_finder_setup *s)

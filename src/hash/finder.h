@@ -22,7 +22,7 @@ struct wisp_sampling {                      /* settings; 0: chosen by the finder
     char names[100];                        /* of the finders, joined by '+' */
     size_t keep;                            /* rows kept of what was found for a sample */
     size_t least, most;                     /* floor and ceiling of the active set; most 0: none */
-    size_t n_random, n_frequent, n_carried; /* rows a batch */
+    size_t n_random, n_frequent, n_carried; /* rows per batch */
     float correct;    /* share of the log-probability correction of rows drawn at random */
     bool rescore;     /* keep by exact score, not by votes */
     bool per_example; /* each sample computes its own rows only */

@@ -109,7 +109,7 @@ static bool beside_memory(const char *names)
     return found;
 }
 
-/* All sizes.  Keys have a few rows a bucket; 50 tables, beside neighbours 12 do as well
+/* All sizes.  Keys have a few rows per bucket; 50 tables, beside neighbours 12 do as well
  * (docs/sampling.md); 20 rows kept. */
 static wisp_status plan(struct wisp_lsh *s, const struct wisp_finder_setup *setup, wisp_error *err)
 {

@@ -34,7 +34,7 @@ enum {
     TO_ALL = 4,      /* best wrong rows that every label's ring takes; the rest are dealt out */
     MOST_RINGS = 10, /* labels whose rings are looked at; samples with more take turns */
     LANES = 16,      /* fixed parts of the work of learning */
-    GROUP = 16,      /* samples a task */
+    GROUP = 16,      /* samples per task */
 };
 
 struct neighbours {

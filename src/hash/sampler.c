@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { GROUP = 4 }; /* samples a task */
+enum { GROUP = 4 }; /* samples per task */
 
 struct wisp_sampler {
     struct wisp_sampling o;
@@ -333,7 +333,7 @@ static bool unite_marked(struct wisp_sampler *s, struct wisp_context *ctx)
     return true;
 }
 
-/* By row, ascending: a radix sort, 11 bits a pass. */
+/* By row, ascending: a radix sort, 11 bits per pass. */
 static void sort(struct wisp_sampler *s)
 {
     enum { BITS = 11, BUCKETS = 1 << BITS };

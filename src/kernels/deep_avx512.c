@@ -1,6 +1,6 @@
 /* Deep sparse layers with 512-bit vectors: a vector is 16 inputs, so a layer is sums of whole rows
  * of the panel.  Up to 16 outputs of a group are summed at a time: one load serves them all, and
- * the adders are the limit (16 edges a lane for each load).  Additions and multiply-adds take
+ * the adders are the limit (16 edges per lane for each load).  Additions and multiply-adds take
  * turns, as some processors have units for each.
  *
  * Outputs of a group whose weights are equal have equal sums.  They are computed all the same: what
@@ -190,7 +190,7 @@ static void groups(float *y, const float *x, size_t lanes, const struct wisp_gro
     const struct wisp_groups own = *g; /* cannot alias y */
     for (size_t c = 0; c < lanes / LANES; c++)
         e[c] = (struct ends){ _mm512_setzero_si512(), _mm512_set1_epi32(-1) };
-    const bool alone = own.out_start[own.n_groups] == own.n_groups; /* one output a group */
+    const bool alone = own.out_start[own.n_groups] == own.n_groups; /* one output per group */
     if (alone) thin_layer(y, x, lanes, &own, at);
     else if (own.w && seen)
         for (uint32_t i = 0; i < own.n_groups; i++) outputs_of(y, x, lanes, &own, i, own.w, at);

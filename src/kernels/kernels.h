@@ -113,7 +113,7 @@ struct wisp_kernels {
     void (*gemm16)(float *c, size_t ldc, const uint16_t *a, size_t lda, const uint32_t *b,
                    size_t ldb, const float *bias, size_t m, size_t n, size_t k, bool add);
 
-    /* ---- int8: a weight is q * scale, one scale a row ---- */
+    /* ---- int8: a weight is q * scale, one scale per row ---- */
 
     /* y[i] = scale * x[i] */
     void (*from8)(float *y, const int8_t *x, float scale, size_t n);

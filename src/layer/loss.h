@@ -1,8 +1,8 @@
 /* Losses over an active set of labels, computed block by block.
  *
  * A block of logits z is (m labels, n samples).  block() makes of z what is, times the sample's
- * factor, the gradient without the targets, and leaves one number a sample; from their sum over all
- * blocks finish() gives the sample's loss (without the part of its true labels) and the factor.
+ * factor, the gradient without the targets, and leaves one number per sample; from their sum over
+ * all blocks finish() gives the sample's loss (without the part of its true labels) and the factor.
  * The caller subtracts the targets.  So the logits are computed once and passed over once.
  *
  * All of a sample's logits are taken relative to one number, its origin, which must be near the

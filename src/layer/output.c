@@ -77,8 +77,8 @@ static struct wisp_out_work lay_work(struct wisp_cut *c, const struct wisp_layer
     return w;
 }
 
-/* Keys that a thread works on, before or after its blocks: one a block, or all that the lanes have
- * of a sample. */
+/* Keys that a thread works on, before or after its blocks: one per block, or all that the lanes
+ * have of a sample. */
 static uint64_t *lay_keys(struct wisp_cut *c, size_t blocks, size_t lanes, size_t k)
 {
     return wisp_cut_take(c, wisp_most(blocks, lanes * wisp_best_room(k)), sizeof(uint64_t));

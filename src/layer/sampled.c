@@ -4,7 +4,7 @@
  *   forward   Z = W h^T + bias by blocks of 96 rows, turned round into out (n, n_out); units whose
  *             rows are not active are 0
  *   backward  G = the gradient of the active units, (96, n)
- *             gradient of h += G^T W  (one partial sum a lane), gradient of W = G h; rows move
+ *             gradient of h += G^T W  (one partial sum per lane), gradient of W = G h; rows move
  * So a unit that is not active neither learns nor teaches the layer below.  Outside training every
  * unit is computed: which rows matter is the sampler's guess, not a part of the model.
  *

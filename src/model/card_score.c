@@ -33,7 +33,7 @@ wisp_status wisp_scorer_use_card(struct wisp_scorer *s, struct wisp_cuda_trainer
 {
     const struct wisp_graph g = wisp_net_graph(&s->net);
     if (s->shortlist.votes) return wisp_not_on_card(err, "sparse prediction");
-    if (s->k > MOST_K) return wisp_not_on_card(err, "prediction of more than 64 labels a row");
+    if (s->k > MOST_K) return wisp_not_on_card(err, "prediction of more than 64 labels per row");
     wisp_status st = wisp_card_check_model(s->m, err);
     if (st == WISP_OK) st = wisp_cuda_open(&s->cuda, err);
     if (st == WISP_OK)

@@ -1,8 +1,8 @@
 /* Going on from a model: what a run takes over of it.
  *
- * The net is the model's with more rows: the input layer has one a feature, the output layer one a
- * label, and ids of the model stay what they are, so its rows come first and new ones follow.  All
- * its weights are kept bit by bit; new rows start as in a new net. */
+ * The net is the model's with more rows: the input layer has one per feature, the output layer one
+ * per label, and ids of the model stay what they are, so its rows come first and new ones follow.
+ * All its weights are kept bit by bit; new rows start as in a new net. */
 #include "model/init.h"
 #include "model/run.h"
 #include "base/mem.h"

@@ -90,7 +90,7 @@ static void adam_row(const struct wisp_update *u, struct wisp_param *p, size_t r
     move_row(o, p, row, g, adam_piece, &c);
 }
 
-/* One number a row: the running sum of the row's mean squared gradient. */
+/* One number per row: the running sum of the row's mean squared gradient. */
 static void adagrad_row(const struct wisp_update *u, struct wisp_param *p, size_t row,
                         const float *g)
 {
@@ -129,7 +129,7 @@ static const struct wisp_optimizer_kind kinds[] = {
     },
     {
         .name = "adagrad",
-        .what = "row-wise: one number of state a row",
+        .what = "row-wise: one number of state per row",
         .id = WISP_ADAGRAD,
         .slots = WISP_SLOT_G2,
         .lr = 0.1,

@@ -26,7 +26,7 @@ static void say_data(const struct wisp_run *r)
              sets->held_out && sets->held_out->n_rows ? " (held out)" : "");
     const char *why = r->init.model ? "as the model to go on from" : r->plan.values_why;
     wisp_say(r->ctx,
-             "data      %zu features, %zu labels; %.1f features and %.2f labels a row; values "
+             "data      %zu features, %zu labels; %.1f features and %.2f labels per row; values "
              "%s%s%s%s",
              net->n_features, net->n_labels, (double)d->nnz / (double)d->n_rows,
              (double)d->n_lab / (double)d->n_rows, wisp_values_name(r->m->values.mode),

@@ -5,7 +5,7 @@
  * with x as the network sees it (tf-idf, length 1); the KEPT largest of each feature stay.  Rows
  * are filed by feature (at most ROWS of each, chosen at random: a feature that has more says
  * little), then every feature is worked on alone:
- *   operations  non-zeros * labels a row;   bytes  8 * non-zeros kept, and 12 * labels a thread */
+ *   operations  non-zeros * labels per row;   bytes  8 * non-zeros kept, 12 * labels per thread */
 #include "base/mem.h"
 #include "base/rand.h"
 #include "graph/ids.h"

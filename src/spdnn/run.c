@@ -8,7 +8,7 @@
  *
  * So a thread's panels are nearly full at any depth, and the work follows the live inputs.  What
  * becomes of an input does not depend on the lane it has, so neither threads nor waiting change a
- * result.  Operations: 1 addition an edge and lane, one load for up to 16 edges; bytes: two panels
+ * result.  Operations: 1 addition per edge and lane, one load for up to 16 edges; bytes: two panels
  * that stay in the second-level cache. */
 #include "spdnn/spdnn.h"
 #include "base/bounds.h"

@@ -42,7 +42,7 @@ judge "time of a step" 'abs(d["us_per_step"] * d["samples_per_s"] / 256e6 - 1) <
 check "progress on stderr" [ "$(grep -c '^epoch [12]/2 .*valid P@1' err)" = 2 ]
 check "the rate on stderr names the epoch's" grep -qE '^epoch 2/2 .* [0-9]+ rows/s' err
 
-# 3 passes over the weights, 2 over the moments (8 or 4 bytes a weight), and E twice
+# 3 passes over the weights, 2 over the moments (8 or 4 bytes per weight), and E twice
 for moments in fp32 bf16; do
     ok "moments of $moments" bench train --shape 3000x800x300 --epochs 1 --optimizer adam --moments $moments --precision fp32 --json
     cp out $moments.json

@@ -8,7 +8,7 @@ quick=(--hidden 8 --epochs 4 --patience 0 --loss softmax)
 ok "train" train P_train.txt -o m "${quick[@]}" --log log --json
 check "stdout is one line" [ "$(wc -l <out)" = 1 ]
 judge "and that is JSON" 'd["epochs"] == 4 and d["rows"] == 500'
-check "a line an epoch on stderr" [ "$(grep -cE '^epoch [1-4]/4 +loss [0-9.]+ +valid P@1 ' err)" = 4 ]
+check "one line per epoch on stderr" [ "$(grep -cE '^epoch [1-4]/4 +loss [0-9.]+ +valid P@1 ' err)" = 4 ]
 check "no carriage return when stderr is no terminal" not grep -q $'\r' err
 check "no escapes when stderr is no terminal" not grep -q $'\033' err
 check "--log: an object an epoch" /usr/bin/python3 -c '

@@ -85,8 +85,8 @@ ok "a ceiling below the labels" train "${small[@]}" --sampling random --active-m
 judge "labels are never cut" "10 < d['active_mean'] < 60"
 ok "all rows by the floor" train "${small[@]}" --sampling random --active-min 100000
 judge "all rows by the floor: all" "d['active_mean'] == d['scored_mean'] == $labels and d['recall_union'] == 1"
-ok "all rows, one a sample" train "${small[@]}" --sampling random --random $labels --batch 1
-judge "all rows, one a sample: all" "d['active_mean'] == $labels"
+ok "all rows, one per sample" train "${small[@]}" --sampling random --random $labels --batch 1
+judge "all rows, one per sample: all" "d['active_mean'] == $labels"
 
 # ---- recall where it is known ----
 

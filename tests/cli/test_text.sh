@@ -166,5 +166,5 @@ done
 check "three caches" [ "$(wc -l <before)" = 3 ]
 check "none is written again" diff before <(find . -name 'train.txt*.wispcache' -printf '%p %i %T@\n' | sort)
 ok "text converts to numbers" convert train.txt text.svm
-check "text converts to numbers: a row a line" [ "$(wc -l <text.svm)" = 600 ]
+check "text converts to numbers: one row per line" [ "$(wc -l <text.svm)" = 600 ]
 end

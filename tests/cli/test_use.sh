@@ -23,7 +23,7 @@ judge "rows" "d['rows'] == $rows and d['rows_unlabelled'] == 0"
 judge "P falls, R rises with k" 'd["p@1"] >= d["p@3"] >= d["p@5"] and d["r@1"] <= d["r@3"] <= d["r@5"]'
 judge "the groups sum to the whole, at most" 'd["ndcg@1"] == d["p@1"]'
 ok "eval of the training rows" eval m P_train.txt --json
-judge "far above chance (one of 60 labels, some 5 a row)" 'd["p@1"] > 50'
+judge "far above chance (one of 60 labels, some 5 per row)" 'd["p@1"] > 50'
 ok "eval --k" eval m P_test.txt --json --k 10,1
 judge "--k 10,1: its keys, in order" '[k for k in d if k[:2] == "p@" and "_" not in k] == ["p@1", "p@10"]'
 check "--k does not change P@1" /usr/bin/python3 -c '
@@ -56,8 +56,8 @@ check "raw scores of a softmax are shares" /usr/bin/python3 -c '
 for line in open("out"): assert sum(float(p.rsplit(":", 1)[1]) for p in line.split()) <= 1.001, line'
 ok "predict" predict m P_test.txt
 cp out file
-check "a line a row" [ "$(wc -l <out)" = "$rows" ]
-check "five labels a line, best first" /usr/bin/python3 -c '
+check "one line per row" [ "$(wc -l <out)" = "$rows" ]
+check "five labels per line, best first" /usr/bin/python3 -c '
 for line in open("out"):
     pairs = [p.rsplit(":", 1) for p in line.split()]
     s = [float(v) for _, v in pairs]

@@ -15,7 +15,7 @@ each has no features and one no labels.  tests/unit/test_step.c reads:
     count LOSS OPTIMIZER NAME value ...       updates of each row
     weights value ...                         what the rows of the first batch count for from here on
 The optimisers are those of src/model/optimizer.h: a row without a gradient stays, Adam's moments and
-bias correction go by the row's own updates, AdaGrad keeps one number a row.
+bias correction go by the row's own updates, AdaGrad keeps one number per row.
 """
 import numpy as np
 

@@ -75,7 +75,7 @@ static const char *const opt_names[] = { "adam", "adagrad", "sgd" };
 static const char *const loss_names[] = { "softmax", "bce" };
 static const char *const precision_names[] = { "fp32", "bf16" };
 static const char *const store_names[] = { "rows fp32", "rows fp32 and a copy", "rows bf16" };
-static const char *const flavour_names[] = { "plain", "50 labels a sample", "large logits",
+static const char *const flavour_names[] = { "plain", "50 labels per sample", "large logits",
                                              "logits far from 0", "no labels" };
 static const float rates[] = { 0.05f, 0.1f, 30 }; /* moves that a bf16 shows */
 static const float MOMENTUM = 0.9f;

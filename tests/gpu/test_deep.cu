@@ -349,7 +349,7 @@ int main(void)
         random_inputs(t, small ? 100 : 1000, true, 0.2);
         try_net(t, 20, wide_too);
         for (uint32_t neurons :
-             { 1024, 8192 }) { /* a warp an input, a block; nothing dies so soon */
+             { 1024, 8192 }) { /* one warp per input, a block; nothing dies so soon */
             struct net m = merged(neurons, 3);
             random_inputs(m, small ? 40 : 1000, true, 0.4);
             try_net(m, 20, 1);
@@ -420,7 +420,7 @@ int main(void)
         try_net(t, 4, 2 + 8);
     }
     for (int ring : { 0, 700, 130, 17 }) {
-        TEST("a lane an output, inputs in a window of rows");
+        TEST("one lane per output, inputs in a window of rows");
         wisp_deep_ring = ring;
         for (int warps : { 0, 1, 3, 16 }) {
             wisp_deep_warps = warps;

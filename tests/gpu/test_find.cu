@@ -403,7 +403,7 @@ static void time_rows(size_t n, bool half)
     x.products.down();
     for (size_t i = 0; i < n; i++) products += x.products[i];
     double mb = (double)products * WIDTH * (half ? 2 : 4) / 1e6;
-    printf("  time find_rows, %zu samples, %s: %.1f us, %.0f rows a sample, %.0f MB, %.0f GB/s\n",
+    printf("  time find_rows, %zu samples, %s: %.1f us, %.0f rows per sample, %.0f MB, %.0f GB/s\n",
            n, half ? "bf16" : "fp32", us, (double)products / (double)n, mb, mb / us * 1e3);
     bits.fill(0);
     wisp_find_rows(f[0], 0);

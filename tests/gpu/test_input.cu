@@ -153,8 +153,9 @@ static void run_shape(const shape &h, corrections &correct)
 {
     static const char *const kinds[] = { "adam", "adagrad", "sgd" };
     char name[200];
-    snprintf(name, sizeof name, "batch %zu of %zu, %zu features a row of %zu, width %zu, %s%s%s%s",
-             h.n, h.batch, h.longest, h.features, h.width, kinds[h.kind], h.half ? ", bf16" : "",
+    snprintf(name, sizeof name,
+             "batch %zu of %zu, %zu features per row of %zu, width %zu, %s%s%s%s", h.n, h.batch,
+             h.longest, h.features, h.width, kinds[h.kind], h.half ? ", bf16" : "",
              h.relu ? ", relu" : "", h.dropout > 0 ? ", dropout" : "");
     TEST(name);
     batch b(make_rows(h.n, h.longest, h.features), 2, 41, 0.05f);

@@ -373,12 +373,12 @@ static void time_chunks(const set &d, size_t steps, size_t batch, float drop)
 int main(void)
 {
     const shape shapes[] = {
-        /* steps, batch, rows, longest, labels a row, features, labels */
+        /* steps, batch, rows, longest, labels per row, features, labels */
         { "plain", 8, 32, 500, 40, 8, 1000, 300, TFIDF, 0 },
         { "dropped", 8, 32, 500, 40, 8, 1000, 300, TFIDF, 0.3f },
         { "unit length, dropped", 5, 33, 100, 100, 5, 77, 10, UNIT, 0.5f },
         { "raw, dropped", 3, 7, 40, 20, 3, 4096, 512, RAW, 0.25f },
-        { "one row a step", 9, 1, 40, 70, 4, 128, 64, TFIDF, 0.1f },
+        { "one row per step", 9, 1, 40, 70, 4, 128, 64, TFIDF, 0.1f },
         { "one step", 1, 300, 400, 90, 6, 5000, 2000, TFIDF, 0 },
         { "one feature, one label", 4, 16, 30, 2, 2, 1, 1, TFIDF, 0 },
         { "all dropped but few", 4, 16, 30, 10, 2, 50, 20, TFIDF, 0.99f },

@@ -77,7 +77,7 @@ mixed = small().fit(X, [[("a", i) if i % 2 else i for i in row] for row in lists
 check("any hashable is a label", set(mixed.classes_) == {0, 2, 4, 6, ("a", 1), ("a", 3), ("a", 5), ("a", 7)}, mixed.classes_)
 first = np.array([f"c{row[0]}" for row in lists])
 single = small().fit(X, first)
-check("one class a row", not single.multilabel_ and single.predict(X).dtype == first.dtype and
+check("one class per row", not single.multilabel_ and single.predict(X).dtype == first.dtype and
       single.score(X, first) == np.mean(single.predict(X) == first) > 0.6, single.score(X, first))
 raises("numbers that are no classes", ValueError, "Unknown label type", small().fit, X, np.linspace(0, 1, 400))
 raises("no labels", ValueError, "requires y", small().fit, X)
@@ -130,7 +130,7 @@ with tempfile.TemporaryDirectory() as folder:
     odd = [[["a\nb", "", "tab\tx", "\u00e9\u4e2d", "\\", "#", " s ", "\ufeffbom"][i] for i in row] for row in lists]
     number = [[i * 10 for i in row] for row in lists]
     for name, Y in (("text", names), ("odd text", odd), ("numbers", number), ("text and numbers", [[i if i % 2 else str(i)
-                    for i in row] for row in lists]), ("one class a row", first)):
+                    for i in row] for row in lists]), ("one class per row", first)):
         m = small(epochs=1).fit(X, Y)
         m.save(at)
         loaded = wisp.WispClassifier.load(at, threads=1)

@@ -321,7 +321,7 @@ static void keep_heat(const struct wisp_update *u, struct wisp_param *p, size_t 
 
 static void test_heat(void)
 {
-    TEST("carried rows: those with the largest gradients of the step, one set and one a sample");
+    TEST("carried rows: those with the largest gradients of the step, one set and one per sample");
     for (int per_example = 0; per_example < 2; per_example++) {
         struct wisp_sampling o = settings("neighbours+random");
         o.n_carried = 15, o.per_example = per_example;

@@ -285,7 +285,7 @@ static void test_memory(void)
 
 int main(void)
 {
-    TEST("radix: 32 inputs an output, 32 outputs an input");
+    TEST("radix: 32 inputs per output, 32 outputs per input");
     for (uint32_t n = 32; n <= 65536; n *= n < 1024 ? 2 : 4) {
         struct wisp_radix r = { .n_neurons = n, .n_layers = 30, .seed = 7 };
         for (size_t l = 0; l<r.n_layers; l += n> 4096 ? 7 : 1) check_degrees(&r, l, true);

@@ -376,7 +376,7 @@ static double naive_loss(const struct wisp_query *q, const struct wisp_active *a
 
 static void test_loss(void)
 {
-    TEST("shift: the loss is over raised logits, one set and one a sample");
+    TEST("shift: the loss is over raised logits, one set and one per sample");
     for (int mode = 0; mode < 4; mode++) {
         struct wisp_sampling o = settings("neighbours+random+frequency");
         o.correct = mode & 1 ? 0 : 0.7f, o.per_example = mode & 2, o.most = 150;

@@ -565,7 +565,7 @@ static void count_layer(const struct wisp_splayer *l)
 
 static void official(void)
 {
-    TEST("official files: 120 layers of 32 edges a neuron, 6374505 ones, 1812 rows");
+    TEST("official files: 120 layers of 32 edges per neuron, 6374505 ones, 1812 rows");
     const char *data = getenv("WISP_DATA"), *home = getenv("HOME");
     char from[400], to[400];
     snprintf(from, sizeof from, "%s%s/graphchallenge",

@@ -51,8 +51,8 @@ static void check_means(const char *name, double features, double labels)
 {
     struct wisp_data *d = make(name, 2, false, 1);
     double x = (double)d->nnz / (double)d->n_rows, y = (double)d->n_lab / (double)d->n_rows;
-    CHECK(fabs(x / features - 1) < 0.03, "%s: %g features a row, not %g", name, x, features);
-    CHECK(fabs(y / labels - 1) < 0.03, "%s: %g labels a row, not %g", name, y, labels);
+    CHECK(fabs(x / features - 1) < 0.03, "%s: %g features per row, not %g", name, x, features);
+    CHECK(fabs(y / labels - 1) < 0.03, "%s: %g labels per row, not %g", name, y, labels);
     CHECK(d->n_unlabelled == 0, "%zu rows without labels", d->n_unlabelled);
     wisp_data_free(d);
 }
