@@ -231,7 +231,7 @@ template <bool wide> static __device__ float4 load_h(const struct pot &p, int at
     return *(const float4 *)(p.h + at);
 }
 
-/* Scores rows from .. to - 1 of the pot: 8 lanes per row, two rows and 4 loads of each in flight. */
+/* Scores rows from .. to - 1 of the pot: 8 lanes per row, two rows with 4 loads each in flight. */
 template <bool half, bool wide>
 static __device__ void score(const struct wisp_dfind &f, const struct pot &p, int from, int to)
 {

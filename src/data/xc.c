@@ -1,7 +1,7 @@
 /* XC text, the format of the Extreme Classification repository:
  *
  *   rows features labels                  header; a file without it is read with --no-header
- *   label,label feature:value ...         one row per line (rowtext.c); an empty line is an empty row
+ *   label,label feature:value ...         one row per line (rowtext.c); an empty line: an empty row
  *
  * All ids start at 0 (or at --index-base) and lie below the header's numbers; there are exactly as
  * many rows as it says.  Numbers that are out of proportion to the text are made compact (ids.h).
