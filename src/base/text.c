@@ -1,7 +1,9 @@
-/* Numbers as text in the C locale, whatever the locale of the host program and of this thread. */
+/* Numbers as text in the C locale, whatever the locale of the host program and of this thread;
+ * characters. */
 #include "base/text.h"
 
 #include <locale.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,4 +74,59 @@ size_t wisp_utf8_put(char *to, uint32_t c)
     for (size_t i = n; i-- > 1; c >>= 6) to[i] = (char)(0x80 | (c & 0x3f));
     to[0] = (char)(mark[n] | c);
     return n;
+}
+
+size_t wisp_utf8_bytes(const unsigned char *s, size_t left)
+{
+    if (left == 0) return 0;
+    if (s[0] < 0x80) return 1;
+    size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    if (s[0] < 0xc2 || n > left) return 0;
+    uint32_t c = s[0] & (0xffu >> n); /* from 0xf5 on more than there is */
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80) return 0;
+        c = c << 6 | (s[i] & 0x3fu);
+    }
+    bool longer = (n == 3 && c < 0x800) || (n == 4 && c < 0x10000); /* than it need be */
+    return !longer && c <= 0x10ffff && (c < 0xd800 || c > 0xdfff) ? n : 0;
+}
+
+/* Blanks other than ' ', marks of direction, and others without a form: U+0000 .. U+FFFF. */
+static bool unseen(uint32_t c)
+{
+    return (c >= 0x80 && c <= 0xa0) || c == 0xad || (c >= 0x2000 && c <= 0x200f) ||
+           (c >= 0x2028 && c <= 0x202f) || (c >= 0x205f && c <= 0x206f) || c == 0x3000 ||
+           c == 0xfeff;
+}
+
+static uint32_t character(const unsigned char *s, size_t bytes)
+{
+    uint32_t c = bytes == 1 ? s[0] : s[0] & (0xffu >> (bytes + 1));
+    for (size_t i = 1; i < bytes; i++) c = c << 6 | (s[i] & 0x3fu);
+    return c;
+}
+
+const char *wisp_text_show(char *to, const char *p, size_t n, size_t most)
+{
+    const unsigned char *s = (const unsigned char *)p, *end = s + n;
+    size_t at = 0, columns = 0;
+    while (s < end) {
+        const size_t bytes = wisp_utf8_bytes(s, (size_t)(end - s));
+        const uint32_t c = bytes ? character(s, bytes) : 0;
+        const size_t wide = unseen(c) ? sizeof "<U+FEFF>" - 1 : 1;
+        if (columns + wide > most) {
+            memcpy(to + at, "...", 4);
+            return to;
+        }
+        if (wide > 1) at += (size_t)wisp_print(to + at, wide + 1, "<U+%04X>", (unsigned)c);
+        else if (c < ' ' || c == 0x7f) to[at++] = '?';
+        else {
+            memcpy(to + at, s, bytes);
+            at += bytes;
+        }
+        columns += wide;
+        s += bytes ? bytes : 1;
+    }
+    to[at] = 0;
+    return to;
 }

@@ -1,6 +1,6 @@
 /* Numbers as text, the same in every locale: a host program that has called setlocale may have a
  * decimal comma, and then the C library's own functions read 0.5 as 0 and print 0,5.  All numbers
- * that the library reads or writes pass through here (tools/lint looks). */
+ * that the library reads or writes pass through here (tools/lint looks).  And UTF-8. */
 #ifndef WISP_BASE_TEXT_H
 #define WISP_BASE_TEXT_H
 
@@ -20,6 +20,14 @@ int wisp_casecmp(const char *a, const char *b);
 int wisp_ncasecmp(const char *a, const char *b, size_t n);
 /* Writes a character (below 0x110000) as UTF-8, 1 to 4 bytes; returns how many. */
 size_t wisp_utf8_put(char *to, uint32_t c);
+/* Bytes of the UTF-8 character at s, of which 'left' bytes are there; 0 when it is none (also
+ * overlong forms and surrogates, which strict readers refuse). */
+size_t wisp_utf8_bytes(const unsigned char *s, size_t left);
+/* For messages: the first n bytes at p in at most 'most' columns, with "..." behind them if there is
+ * more.  What cannot be seen, a blank that is none or a mark of byte order, is shown as <U+FEFF>;
+ * control characters, and bytes that are no UTF-8, as '?'.  Returns to. */
+#define WISP_SHOW_BYTES(most) (4 * (most) + 4)
+const char *wisp_text_show(char *to, const char *p, size_t n, size_t most);
 /* A row of a table that is names alone. */
 struct wisp_word {
     const char *name, *what;

@@ -367,14 +367,7 @@ wisp_status wisp_text_head(char *head, size_t room, size_t *n, const unsigned ch
 const char *wisp_text_excerpt(char buf[WISP_EXCERPT], const char *p, const char *end,
                               const char *stop)
 {
-    size_t n = 0;
-    for (; p < end && *p != '\n' && *p != '\r' && !(stop && *p && strchr(stop, *p)); p++) {
-        if (n == 40) {
-            memcpy(buf + n, "...", 4);
-            return buf;
-        }
-        buf[n++] = *p >= ' ' && *p < 0x7f ? *p : '?';
-    }
-    buf[n] = 0;
-    return buf;
+    const char *q = p;
+    while (q < end && *q != '\n' && *q != '\r' && !(stop && *q && strchr(stop, *q))) q++;
+    return wisp_text_show(buf, p, (size_t)(q - p), WISP_EXCERPT_COLUMNS);
 }

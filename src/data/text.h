@@ -12,6 +12,7 @@
 #define WISP_DATA_TEXT_H
 
 #include "data/data.h"
+#include "base/text.h"
 
 struct wisp_chunk {
     const char *path;        /* for messages */
@@ -56,10 +57,9 @@ wisp_status wisp_text_bytes(size_t *out, const struct wisp_source *src, wisp_err
 wisp_status wisp_text_head(char *head, size_t room, size_t *n, const unsigned char *bytes,
                            size_t n_bytes, const char *path, wisp_error *err);
 
-/* Writes a piece of text for a message: up to 40 bytes of the line from p, ending before
- * 'stop' characters (a blank, for one token; NULL: the rest of the line); odd bytes as '?'.
- * Returns buf. */
-enum { WISP_EXCERPT = 48 };
+/* Writes a piece of text for a message (wisp_text_show): up to 40 columns of the line from p, ending
+ * before 'stop' characters (a blank, for one token; NULL: the rest of the line).  Returns buf. */
+enum { WISP_EXCERPT_COLUMNS = 40, WISP_EXCERPT = WISP_SHOW_BYTES(WISP_EXCERPT_COLUMNS) };
 const char *wisp_text_excerpt(char buf[WISP_EXCERPT], const char *p, const char *end,
                               const char *stop);
 

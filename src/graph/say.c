@@ -122,16 +122,15 @@ static struct word take(struct reader *r)
     return w;
 }
 
-/* For messages, in quotes: at most 20 characters, odd ones as '?'. */
+/* For messages, in quotes: at most 20 columns. */
 struct shown {
-    char text[32];
+    char text[WISP_SHOW_BYTES(20) + 2];
 };
 static struct shown show(struct word w)
 {
     struct shown s = { "'" };
-    size_t i = 0;
-    for (; i < w.n && i < 20; i++) s.text[i + 1] = w.p[i] >= ' ' && w.p[i] < 0x7f ? w.p[i] : '?';
-    memcpy(s.text + i + 1, i < w.n ? "...'" : "'", i < w.n ? 5 : 2);
+    wisp_text_show(s.text + 1, w.p, w.n, 20);
+    strcat(s.text, "'");
     return s;
 }
 /* What stands here: a word, one character, or the end. */

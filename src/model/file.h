@@ -82,9 +82,6 @@ bool wisp_tensor_name_ok(const char *name);
 bool wisp_tensor_size(size_t *bytes, enum wisp_dtype dtype, int n_dims, const size_t *shape);
 /* Bytes under one checksum: 64 MiB, part of the format; only tests change it. */
 extern size_t wisp_tensor_chunk;
-/* Bytes of the UTF-8 character at s, of which 'left' bytes are there; 0 when it is none (also
- * overlong forms and surrogates, which strict readers refuse). */
-size_t wisp_utf8_bytes(const unsigned char *s, size_t left);
 /* Checksums for 'bytes' bytes of one tensor. */
 size_t wisp_tensor_n_chunks(size_t bytes);
 #define WISP_PAD_PREFIX "__pad_"

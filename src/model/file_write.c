@@ -12,6 +12,7 @@
  * by hand: header.c. */
 #include "model/file.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,21 +47,6 @@ bool wisp_tensor_size(size_t *bytes, enum wisp_dtype dtype, int n_dims, const si
 }
 
 /* ---- what the caller may hand in ---- */
-
-size_t wisp_utf8_bytes(const unsigned char *s, size_t left)
-{
-    if (left == 0) return 0;
-    if (s[0] < 0x80) return 1;
-    size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || n > left) return 0;
-    uint32_t c = s[0] & (0xffu >> n); /* from 0xf5 on more than there is */
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xc0) != 0x80) return 0;
-        c = c << 6 | (s[i] & 0x3fu);
-    }
-    bool longer = (n == 3 && c < 0x800) || (n == 4 && c < 0x10000); /* than it need be */
-    return !longer && c <= 0x10ffff && (c < 0xd800 || c > 0xdfff) ? n : 0;
-}
 
 static wisp_status check_meta(const char *path, const struct wisp_pair *meta, size_t n,
                               wisp_error *err)

@@ -90,13 +90,15 @@ static wisp_status read_file(struct wisp_net_text *out, const char *path, wisp_e
     wisp_status st = wisp_map_open(&m, path, err);
     if (st != WISP_OK) return st;
     const unsigned char *zero = m.bytes ? memchr(m.p, 0, m.bytes) : NULL;
-    if (m.bytes > MOST_FILE)
+    const size_t bom = m.bytes >= 3 && memcmp(m.p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    if (m.bytes - bom > MOST_FILE)
         st = wisp_fail_at(err, WISP_EINVAL, path, 0, "a net of %zu characters, expected at most %d",
-                          m.bytes, MOST_FILE);
+                          m.bytes - bom, MOST_FILE);
     else if (zero)
         st = wisp_fail_at(err, WISP_EINVAL, path, 0,
-                          "a zero byte at %zu, expected the text of a net", (size_t)(zero - m.p));
-    else st = make(out, (const char *)m.p, m.bytes, path, err);
+                          "a zero byte at %zu, expected the text of a net in UTF-8",
+                          (size_t)(zero - m.p));
+    else st = make(out, (const char *)m.p + bom, m.bytes - bom, path, err);
     wisp_map_close(&m);
     return st;
 }

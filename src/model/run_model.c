@@ -2,6 +2,7 @@
  * the options that it keeps. */
 #include "base/bounds.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "model/known.h"
 #include "model/run.h"
 

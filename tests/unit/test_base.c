@@ -264,10 +264,46 @@ static void test_places(void)
     unlink(in_folder("mapped"));
 }
 
+static void test_show(void)
+{
+    TEST("text: what was found, as a message shows it");
+    static const struct {
+        const char *bytes, *shown;
+    } rows[] = {
+        { "", "" },
+        { "0123456789", "0123456789" },
+        { "0123456789a", "0123456789..." },
+        { "caf\xc3\xa9", "caf\xc3\xa9" },
+        { "\xe6\x97\xa5\xe6\x9c\xac\xf0\x9f\x8d\x9e", "\xe6\x97\xa5\xe6\x9c\xac\xf0\x9f\x8d\x9e" },
+        { "\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e"
+          "\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e!",
+          "\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e"
+          "\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e\xf0\x9f\x8d\x9e..." },
+        { "a\xc2\xa0", "a<U+00A0>" },
+        { "abc\xef\xbb\xbf", "abc..." },
+        { "\xe2\x80\xaex", "<U+202E>x" },
+        { "\xc2\x9b", "<U+009B>" },
+        { "a\tb\x1b\x7f", "a?b??" },
+        { "\xc3", "?" },
+        { "\xed\xa0\x80", "???" },
+        { "\xc0\x80z", "??z" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *exact = malloc(strlen(rows[i].bytes)), got[WISP_SHOW_BYTES(10)];
+        memcpy(exact, rows[i].bytes, strlen(rows[i].bytes)); /* no zero behind them */
+        CHECK(strcmp(wisp_text_show(got, exact, strlen(rows[i].bytes), 10), rows[i].shown) == 0,
+              "%zu: '%s', not '%s'", i, got, rows[i].shown);
+        free(exact);
+    }
+    char zero[WISP_SHOW_BYTES(10)];
+    CHECK(strcmp(wisp_text_show(zero, "a\0b", 3, 10), "a?b") == 0, "'%s'", zero);
+}
+
 int main(void)
 {
     if (!mkdtemp(folder)) return 2;
     test_errors();
+    test_show();
     test_targets();
     test_temporaries();
     test_memory();

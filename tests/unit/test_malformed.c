@@ -163,7 +163,7 @@ static const struct malformed {
     BAD("BOM in the middle", "xc", H,
         "0 1:2\n\xef\xbb\xbf"
         "0 1:2\n",
-        "t:2: '?\?\?0': expected labels"),
+        "t:2: '<U+FEFF>0': expected labels"),
     GOOD("no final line end", "xc", 0, "1 5 4\n0 1:2", "5/4|0 1:2"),
     GOOD("CR at the very end", "xc", 0, "1 5 4\n0 1:2\r", "5/4|0 1:2"),
     BAD("NUL in a row", "xc", H, "0 1:2\n0 1\0:2\n0 1:2\n", "t:2: a NUL byte"),

@@ -124,6 +124,14 @@ static void test_files(void)
           "'%s'", err.text);
     wisp_net_text_clear(&t);
 
+    static const char windows[] = "\xef\xbb\xbf"
+                                  "\tinput 8\r\n# words\r\n\r\nrelu\t\r\n";
+    CHECK(wisp_net_text_read(&t, save_in("bom.net", windows, sizeof windows - 1), &err) ==
+                  WISP_OK &&
+              strcmp(t.line, "input 8, relu") == 0,
+          "'%s' '%s'", err.text, t.line);
+    wisp_net_text_clear(&t);
+
     TEST("nets: what is refused");
     CHECK(wisp_net_text_read(&t, save_in("zero.net", zero, sizeof zero - 1), &err) == WISP_EINVAL &&
               strstr(err.text, "zero.net: a zero byte at 7") && place_agrees(&err) && !t.text,
