@@ -119,7 +119,7 @@ const char *wisp_text_show(char *to, const char *p, size_t n, size_t most)
             return to;
         }
         if (wide > 1) at += (size_t)wisp_print(to + at, wide + 1, "<U+%04X>", (unsigned)c);
-        else if (c < ' ' || c == 0x7f) to[at++] = '?';
+        else if (c < ' ' || c == 0x7f) to[at++] = c == '\t' ? ' ' : '?';
         else {
             memcpy(to + at, s, bytes);
             at += bytes;

@@ -25,7 +25,7 @@ size_t wisp_utf8_put(char *to, uint32_t c);
 size_t wisp_utf8_bytes(const unsigned char *s, size_t left);
 /* For messages: the first n bytes at p in at most 'most' columns, with "..." behind them if there is
  * more.  What cannot be seen, a blank that is none or a mark of byte order, is shown as <U+FEFF>;
- * control characters, and bytes that are no UTF-8, as '?'.  Returns to. */
+ * other control characters than tabs, and bytes that are no UTF-8, as '?'.  Returns to. */
 #define WISP_SHOW_BYTES(most) (4 * (most) + 4)
 const char *wisp_text_show(char *to, const char *p, size_t n, size_t most);
 /* A row of a table that is names alone. */

@@ -94,8 +94,11 @@ const char *wisp_tsv_number(float *out, const char *p, const char *end)
 
 /* ---- chunks and faults ---- */
 
-void wisp_tsv_init(struct wisp_tsv *t)
+void wisp_tsv_init(struct wisp_tsv *t, const struct wisp_map *m)
 {
+    const size_t bom = m->bytes >= 3 && memcmp(m->p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    t->text = m->p ? (const char *)m->p + bom : "";
+    t->bytes = m->bytes - bom;
     t->bad = SIZE_MAX;
 }
 
@@ -133,13 +136,10 @@ wisp_status wisp_tsv_fail(const struct wisp_tsv *t, size_t place, const char *wh
 {
     size_t line = 1, n = 0;
     for (size_t i = 0; i < place; i++) line += t->text[i] == '\n';
-    char shown[48];
-    for (const char *p = t->text + place; n < sizeof shown - 1 && place + n < t->bytes; n++) {
-        if (p[n] == '\n' || p[n] == '\r') break;
-        shown[n] = p[n] == '\t' ? ' ' : p[n] > ' ' && p[n] <= '~' ? p[n] : p[n] == ' ' ? ' ' : '?';
-    }
-    shown[n] = 0;
-    char limits[64];
+    const char *p = t->text + place;
+    while (place + n < t->bytes && p[n] != '\n' && p[n] != '\r') n++;
+    char limits[64], shown[WISP_SHOW_BYTES(48)];
+    wisp_text_show(shown, p, n, 48);
     snprintf(limits, sizeof limits, t->n_ids > 1 ? "%u and %u" : "%u", t->max[0], t->max[1]);
     return wisp_fail_at(err, WISP_EFORMAT, t->path, line,
                         "%s in '%s'; expected '%s', ids from 1 to %s", why, shown, t->form, limits);
@@ -456,13 +456,11 @@ wisp_status wisp_mtx_read(struct wisp_mtx *out, const char *path, bool rows_are_
     wisp_status st = wisp_map_open(&m, path, err);
     if (st != WISP_OK) return st;
     struct wisp_tsv t = { .path = path,
-                          .text = m.p ? (const char *)m.p : "",
-                          .bytes = m.bytes,
                           .form = "rows columns entries",
                           .n_ids = 2,
                           .max = { wisp_tsv_id_max, wisp_tsv_id_max },
                           .blanks = true };
-    wisp_tsv_init(&t);
+    wisp_tsv_init(&t, &m);
     wisp_error own;
     if (!err) err = &own;
     const char *p = read_banner(&t, err);

@@ -50,8 +50,8 @@ struct wisp_tsv_reader {
     float number;
 };
 
-/* All of a text, with no fault so far. */
-void wisp_tsv_init(struct wisp_tsv *t);
+/* All of a text, behind a mark of byte order, with no fault so far. */
+void wisp_tsv_init(struct wisp_tsv *t, const struct wisp_map *m);
 size_t wisp_tsv_chunks(const struct wisp_tsv *t);
 struct wisp_tsv_reader wisp_tsv_open(struct wisp_tsv *t, size_t chunk);
 void wisp_tsv_close(struct wisp_tsv_reader *r);

@@ -51,9 +51,7 @@ static wisp_status missing(const char *path, const char *what, wisp_error *err)
 static wisp_status open_text(struct wisp_map *m, struct wisp_tsv *t, wisp_error *err)
 {
     wisp_status st = wisp_map_open(m, t->path, err);
-    t->text = m->p ? (const char *)m->p : "";
-    t->bytes = m->bytes;
-    wisp_tsv_init(t);
+    wisp_tsv_init(t, m);
     return st;
 }
 
@@ -178,7 +176,7 @@ static wisp_status read_layer(const struct net_job *j, size_t i, wisp_error *err
                           .max = { j->n_neurons, j->n_neurons },
                           .value = true };
     wisp_status st = open_text(&m, &t, err);
-    if (st == WISP_OK && m.bytes == 0)
+    if (st == WISP_OK && t.bytes == 0)
         st = wisp_fail_at(err, WISP_EFORMAT, path, 0,
                           "empty; expected lines of 'input output weight'");
     else if (st == WISP_OK) st = make_layer(&j->layers[i], &t, j->n_neurons, err);

@@ -283,7 +283,7 @@ static void test_show(void)
         { "abc\xef\xbb\xbf", "abc..." },
         { "\xe2\x80\xaex", "<U+202E>x" },
         { "\xc2\x9b", "<U+009B>" },
-        { "a\tb\x1b\x7f", "a?b??" },
+        { "a\tb\x1b\x7f", "a b??" },
         { "\xc3", "?" },
         { "\xed\xa0\x80", "???" },
         { "\xc0\x80z", "??z" },

@@ -275,6 +275,7 @@ static const struct malformed {
     GOOD("comments, blank lines, CRLF", mtx, MM "% x\r\n\r\n2 3 1\r\n2 3 .5\r\n", "2 x 3, 1 edges"),
     GOOD("capitals", mtx, "%%matrixmarket MATRIX Coordinate Pattern General\n1 1 1\n1 1\n",
          "1 x 1, 1 edges"),
+    GOOD("BOM", mtx, "\xef\xbb\xbf" MM "2 3 1\n2 3 1\n", "2 x 3, 1 edges"),
     GOOD("no entries", mtx, MM "2 3 0\n", "2 x 3, 0 edges"),
     GOOD("no final line end", mtx, MM "2 3 1\n2 3 1", "2 x 3, 1 edges"),
     BAD("empty", mtx, "", "f:1: expected '%%MatrixMarket"),
@@ -314,10 +315,15 @@ static const struct malformed {
     BAD("twice", layer, "1\t1\t1\n2\t1\t1\n1\t1\t1\n", "n70-l1.tsv:3: an edge again"),
     BAD("cut in its last number", layer, "1\t1\t.0625\n2\t1\t.0625\n1\t2\t.06",
         "n70-l1.tsv:3: no line end"),
-    BAD("BOM", layer,
-        "\xef\xbb\xbf"
-        "1\t1\t1\n",
-        "n70-l1.tsv:1: no id in '?\?\?1 1 1'"),
+    GOOD("BOM", layer,
+         "\xef\xbb\xbf"
+         "1\t1\t1\n",
+         "1 edges"),
+    BAD("nothing but a BOM", layer, "\xef\xbb\xbf", "n70-l1.tsv: empty"),
+    BAD("BOM in the middle", layer,
+        "1\t1\t1\n\xef\xbb\xbf"
+        "2\t1\t1\n",
+        "n70-l1.tsv:2: no id in '<U+FEFF>2 1 1'"),
     /* images */
     GOOD("ones", images, "2\t1\t1\n1\t70\t1\n", "2 bits"),
     GOOD("numbers", images, "2\t1\t.5\n1\t70\t1\n", "2 numbers"),
