@@ -87,7 +87,7 @@ static wisp_status check_row(struct wisp_data *d, const struct source *s, const 
     return WISP_OK;
 }
 
-/* Rows first .. first+n-1 of the caller's, their features borrowed; xp (n+1) is filled. */
+/* The caller's rows first .. first+n-1, their features borrowed; xp (n+1) is filled. */
 static wisp_status borrow(struct wisp_rows *r, uint32_t *xp, const struct source *s, size_t first,
                           size_t n, wisp_error *err)
 {

@@ -72,7 +72,8 @@ wisp_status wisp_say_fail(wisp_error *err, const char *where, const char *text, 
     wisp_vprint(why, sizeof why, fmt, ap);
     va_end(ap);
     for (size_t i = 0; i < at && text[i]; i++) {
-        column = text[i] == '\n' ? 1 : column + 1;
+        if (((unsigned char)text[i] & 0xc0) != 0x80) column++; /* characters, as editors count */
+        if (text[i] == '\n') column = 1;
         line += text[i] == '\n';
     }
     if (where[0] != '-') return wisp_fail_place(err, WISP_EINVAL, where, line, column, "%s", why);

@@ -159,7 +159,7 @@ static wisp_data *rows_of(const unsigned *sets, const int32_t *labels, size_t n,
     return d;
 }
 
-/* Features of the model's: 0 and 1 are known, 2 never occurred, 3 was in all rows; 4 and 5 are new.
+/* The model's features: 0 and 1 are known, 2 never occurred, 3 was in all rows; 4 and 5 are new.
  */
 static void test_idf(void)
 {

@@ -242,7 +242,7 @@ static void test_settings(void)
     wisp_data_free(d);
 }
 
-/* ---- rows of the caller's ---- */
+/* ---- the caller's rows ---- */
 
 struct csr { /* the same rows in every type */
     int32_t p4[N + 1], i4[N * 4];

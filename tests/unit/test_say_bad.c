@@ -60,6 +60,7 @@ static const struct bad kinds[] = {
     { "input\xc2\xa0"
       "8",
       1, 1, "there is no layer 'input<U+00A0>8'" },
+    { "input 8, sparse mask=\xc3\xa9\xe6\x97\xa5.tsv, dens 4", 1, 30, "there is no layer 'dens'" },
     { "input 8, re\xfflu", 1, 10, "there is no layer 're?lu'" },
     { "input 8, softmax", 1, 10, "there is no layer 'softmax'; 'wisp info' lists the kinds" },
     { "input 8, lstm 4", 1, 10, "'wisp info' lists the kinds" },
