@@ -183,9 +183,9 @@ struct wisp_cuda {
     wisp_status (*fetch)(struct wisp_cuda_trainer *t, wisp_error *err);
     /* Times the parts of a step on the rows of the last chunk; the weights move. */
     wisp_status (*time)(struct wisp_cuda_trainer *t, struct wisp_cuda_times *out, wisp_error *err);
-    /* For up to 'batch' rows at a time and k (at most 64, and at most n_labels) labels per row.  The graph's weights (of each w or b16) are copied to the card; or, with
-     * graph NULL, those of a trainer are used where they are, as its steps have left them: it is
-     * freed after the scorer. */
+    /* For up to 'batch' rows at a time and k (at most 64, and at most n_labels) labels per row.  The
+     * graph's weights (of each w or b16) are copied to the card; or, with graph NULL, those of a
+     * trainer are used where they are, as its steps have left them: it is freed after the scorer. */
     wisp_status (*create_scorer)(struct wisp_cuda_scorer **out, const struct wisp_graph *g,
                                  struct wisp_cuda_trainer *t, size_t batch, size_t k,
                                  wisp_error *err);

@@ -14,9 +14,9 @@
  * its steps wait for each other.
  *
  * Rings.  Each label in the batch has a warp, which holds the ring in shared memory and goes
- * through the label's samples in order.  The rows a sample puts into it are put 32 at a time, one per
- * lane.  1.4 thousand rings of 96 bytes: time is that of 8 reads in a row, 5 us; then of the label
- * that most samples have, about 0.15 us per sample.
+ * through the label's samples in order.  The rows a sample puts into it are put 32 at a time, one
+ * per lane.  1.4 thousand rings of 96 bytes: time is that of 8 reads in a row, 5 us; then of the
+ * label that most samples have, about 0.15 us per sample.
  *
  * Carried rows.  One block: 11 + 10 + 10 bits of the limit of the hottest rows, then these. */
 #include "cuda/ops.cuh"

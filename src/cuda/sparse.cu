@@ -211,8 +211,8 @@ static __device__ void row_gradient(float *g, const struct wires &l, const int32
     __syncwarp();
 }
 
-/* One warp per output; the last block has the bias.  sums (tiles of samples, n_out): of the gradient,
- * added up into the first; far (edges): where gradients of long rows go. */
+/* One warp per output; the last block has the bias.  sums (tiles of samples, n_out): of the
+ * gradient, added up into the first; far (edges): where gradients of long rows go. */
 __global__ static void __launch_bounds__(32 * ROW_WARPS)
     move_rows(const struct wisp_dnow *now, const __grid_constant__ struct wisp_dopt opt,
               const __grid_constant__ struct wires l, const float *gy, float *sums, float *far,
