@@ -694,5 +694,6 @@ void wisp_kernels_avx2(struct wisp_kernels *k)
     k->winner = winner;
     k->adam = adam;
     k->momentum = momentum;
+    wisp_kernels_tiles_avx2(k);
     wisp_kernels_deep_avx2(k);
 }

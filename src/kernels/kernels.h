@@ -49,6 +49,19 @@ struct wisp_lanes { /* bit j: lane j */
 };
 enum { WISP_PANEL = 16, WISP_PANEL_MOST = 64 }; /* lanes of a panel: a multiple, and the most */
 
+struct wisp_tiles { /* a sum of n products, in blocks of 16 columns (convolutions) */
+    size_t m, blocks, k, n;
+    const float *a; /* product i reads A(r, p) = a[a_at[i] + r * ras + p * cas], r < m, p < k */
+    size_t ras, cas;
+    const float *b; /* and B(p, j) of block v = b[b_at[i] + v * b_block + p * ldb + j], j < 16 */
+    size_t ldb, b_block;
+    const size_t *a_at, *b_at; /* (n) */
+    float *c;                  /* C(r, j) of block v = c[v * c_block + r * ldc + j] */
+    size_t ldc, c_block;
+    const float *bias; /* (blocks, 16) is added to each row; NULL: nothing is */
+    bool add, relu;    /* C is added, too; max(., 0) at the end, a NaN stays one */
+};
+
 struct wisp_kernels {
     const char *name; /* of the best instruction set installed */
 
@@ -78,6 +91,8 @@ struct wisp_kernels {
     /* C = A B + bias, bias(i) to all of row i; A is plain, rows lda apart. */
     void (*gemm_bias)(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
                       const float *bias, size_t m, size_t n, size_t k);
+    /* C = sum over i of A_i B_i, and what the struct says.  n = 0 is an empty sum. */
+    void (*tiles)(const struct wisp_tiles *t);
     /* ---- bf16: the upper half of a float, rounded to nearest, ties to even; NaN stays NaN ----
      *
      * Products take A (m, k) plain, rows lda apart, and B (k, n) in panels: 16 columns side by
@@ -189,7 +204,10 @@ void wisp_kernels_avx2(struct wisp_kernels *k);
 void wisp_kernels_avx512(struct wisp_kernels *k);
 void wisp_kernels_bf16(struct wisp_kernels *k);
 void wisp_kernels_amx(struct wisp_kernels *k);
-/* The part for deep sparse layers, called by the ones above. */
+/* The parts for sums of small products and for deep sparse layers, called by the ones above. */
+void wisp_kernels_tiles_scalar(struct wisp_kernels *k);
+void wisp_kernels_tiles_avx2(struct wisp_kernels *k);
+void wisp_kernels_tiles_avx512(struct wisp_kernels *k);
 void wisp_kernels_deep_scalar(struct wisp_kernels *k);
 void wisp_kernels_deep_avx2(struct wisp_kernels *k);
 void wisp_kernels_deep_avx512(struct wisp_kernels *k);

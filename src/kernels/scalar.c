@@ -350,5 +350,6 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
         .adam = adam,
         .momentum = momentum,
     };
+    wisp_kernels_tiles_scalar(k);
     wisp_kernels_deep_scalar(k);
 }

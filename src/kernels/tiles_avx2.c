@@ -1,0 +1,39 @@
+/* Sums of small products with 256-bit vectors: two to a block, so a tile is 6 rows of one block or
+ * 3 of two, 12 of the 16 registers. */
+#include "kernels/kernels.h"
+
+#include <immintrin.h>
+
+#define VEC          __m256
+#define LOAD(x)      _mm256_loadu_ps(x)
+#define STORE(x, v)  _mm256_storeu_ps(x, v)
+#define ZERO()       _mm256_setzero_ps()
+#define SET1(x)      _mm256_set1_ps(x)
+#define ADD(a, b)    _mm256_add_ps(a, b)
+#define SUB(a, b)    _mm256_sub_ps(a, b)
+#define MUL(a, b)    _mm256_mul_ps(a, b)
+#define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define MAX(a, b)    _mm256_max_ps(a, b)
+#define ROWS(B)      (6 / (B))
+enum { LANES = 8, PER = 2, BLOCKS = 2, ENOUGH = 6 };
+#include "kernels/tiles.h"
+
+/* clang-format off */
+TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1)
+TILE(1, 2) TILE(2, 2) TILE(3, 2)
+
+static const tile_form forms[BLOCKS + 1][ROWS(1) + 1] = {
+    [1] = { NULL, tile_1_1, tile_2_1, tile_3_1, tile_4_1, tile_5_1, tile_6_1 },
+    [2] = { NULL, tile_1_2, tile_2_2, tile_3_2 },
+};
+/* clang-format on */
+
+static void tiles(const struct wisp_tiles *t)
+{
+    all_tiles(t, forms);
+}
+
+void wisp_kernels_tiles_avx2(struct wisp_kernels *k)
+{
+    k->tiles = tiles;
+}
