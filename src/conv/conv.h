@@ -97,7 +97,7 @@ const struct wisp_conv_way *wisp_conv_way_find(const char *name);
 /* The first that can; 'plain' always can. */
 const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wisp_conv_pass pass,
                                              const struct wisp_kernels *k);
-extern const struct wisp_conv_way wisp_conv_plain;
+extern const struct wisp_conv_way wisp_conv_direct, wisp_conv_plain;
 
 /* Packs all rows of w, plain, into 'to'; 16 rows are a task. */
 void wisp_conv_pack(const struct wisp_conv_way *way, const struct wisp_conv *c,

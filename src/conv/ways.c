@@ -5,6 +5,7 @@
 #include <string.h>
 
 static const struct wisp_conv_way *const ways[] = {
+    &wisp_conv_direct,
     &wisp_conv_plain, /* the last one: it can always */
 };
 enum { N_WAYS = sizeof ways / sizeof *ways };
