@@ -1,7 +1,8 @@
 # wisp: one Makefile, no configure step.
 #   make, make demo, make test, make SAN=1 test, make check-all, make lint, make format, make bench, make dist, make install
 # Where nvcc is found the part for cards, wisp-cuda.so, is built too; CUDA=0 leaves it out.  Where mpicc is found so is the
-# part for several processes, wisp-mpi.so; MPI=0 leaves it out.
+# part for several processes, wisp-mpi.so; MPI=0 leaves it out.  Where oneDNN's header is found so is wisp-dnnl.so, for
+# convolutions; DNNL=0 leaves it out.
 # Optional: V=1 (show commands)  CC=clang  SAN=1 (address, undefined)  SAN=thread  WERROR=1  BUILD=folder  PREFIX=/usr/local  DESTDIR=
 VERSION := $(shell sed -n 's/^.define WISP_VERSION "\(.*\)"/\1/p' include/wisp/wisp.h)
 ABI     := $(shell sed -n 's/^.define WISP_ABI \(.*\)/\1/p' include/wisp/wisp.h)
@@ -32,7 +33,14 @@ MPI     ?= $(if $(SAN),0,$(if $(shell command -v mpicc),1,0))
 MPICC   := OMPI_CC='$(CC)' MPICH_CC='$(CC)' mpicc
 MPIOBJ  := $(BUILD)/src/comm/comm_mpi.o
 
-SRC     := $(filter-out src/comm/comm_mpi.c,$(sort $(wildcard src/*/*.c)))
+# build/.setup says what tools/setup has found: make reads it again once it is made.
+ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint format,$(MAKECMDGOALS)),all),)
+-include build/.setup
+endif
+DNNL    ?= $(if $(SAN),0,$(HAS_DNNL))
+DNNLOBJ := $(BUILD)/src/conv/conv_dnnl.o
+
+SRC     := $(filter-out src/comm/comm_mpi.c src/conv/conv_dnnl.c,$(sort $(wildcard src/*/*.c)))
 CLI     := $(sort $(wildcard cli/*.c))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o) $(BUILD)/nets.o
 NETS    := $(sort $(wildcard nets/*.net))
@@ -42,11 +50,12 @@ FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(sort $(wildcard tes
 
 .PHONY: all gpu-tests demo test check-all lint format bench dist install clean setup
 all: $(BUILD)/wisp $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(if $(filter 1,$(CUDA)),$(BUILD)/wisp-cuda.so) \
-     $(if $(filter 1,$(MPI)),$(BUILD)/wisp-mpi.so)
+     $(if $(filter 1,$(MPI)),$(BUILD)/wisp-mpi.so) $(if $(filter 1,$(DNNL)),$(BUILD)/wisp-dnnl.so)
 
 # Packages are looked for once per checkout; 'tools/setup' installs what is missing or names it.
 build/.setup: tools/setup
-	@mkdir -p build && tools/setup build && touch $@
+	@mkdir -p build && tools/setup build || exit 1; \
+	echo '#include <dnnl.h>' | $(CC) -E - >/dev/null 2>&1; echo "HAS_DNNL := $$((1 - $$?))" >$@
 setup: build/.setup
 $(OBJ) $(CLIOBJ): | build/.setup
 
@@ -103,6 +112,10 @@ $(BUILD)/wisp-mpi.so: $(MPIOBJ)
 	@echo '  link $@'
 	$(Q)$(MPICC) $(CFLAGS) -shared -Wl,--no-undefined $(MPIOBJ) -o $@
 
+$(BUILD)/wisp-dnnl.so: $(DNNLOBJ)
+	@echo '  link $@'
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) -shared -Wl,--no-undefined $(DNNLOBJ) -o $@ -ldnnl -lgomp -lpthread
+
 # In two steps: a library that changed is linked to tests that did not.
 $(BUILD)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
@@ -144,7 +157,7 @@ install: all
 	$(BUILD)/wisp help man > $(DESTDIR)$(PREFIX)/share/man/man1/wisp.1
 	$(BUILD)/wisp help bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/wisp
 	install -m 755 $(BUILD)/wisp $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 $(BUILD)/libwisp.a $(wildcard $(BUILD)/wisp-cuda.so $(BUILD)/wisp-mpi.so) $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 $(BUILD)/libwisp.a $(wildcard $(BUILD)/wisp-cuda.so $(BUILD)/wisp-mpi.so $(BUILD)/wisp-dnnl.so) $(DESTDIR)$(PREFIX)/lib/
 	install -m 644 $(BUILD)/libwisp.so $(DESTDIR)$(PREFIX)/lib/libwisp.so.$(VERSION)
 	ln -sf libwisp.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libwisp.so.$(ABI)
 	ln -sf libwisp.so.$(ABI) $(DESTDIR)$(PREFIX)/lib/libwisp.so
@@ -153,4 +166,4 @@ install: all
 clean:
 	rm -rf build build-* dist
 
--include $(CUOBJ:.o=.d) $(MPIOBJ:.o=.d) $(addsuffix .d,$(CUTEST)) $(OBJ:.o=.d) $(CLIOBJ:.o=.d) $(addsuffix .d,$(UNIT) $(FUZZ) $(MUTATOR))
+-include $(CUOBJ:.o=.d) $(MPIOBJ:.o=.d) $(DNNLOBJ:.o=.d) $(addsuffix .d,$(CUTEST)) $(OBJ:.o=.d) $(CLIOBJ:.o=.d) $(addsuffix .d,$(UNIT) $(FUZZ) $(MUTATOR))

@@ -33,6 +33,8 @@ struct wisp_conv {                               /* all sizes of a convolution *
     size_t in, out, h, w, oh, ow;                /* channels and pixels; oh, ow: of the result */
     size_t kh, kw, stride, pad_h, pad_w, groups; /* groups divide in and out */
     size_t block;                                /* of x and gx: 16 or 1 */
+    size_t batch;                                /* most samples of a call, ... */
+    int threads;                                 /* ... and threads, for a way that plans by them */
 };
 
 struct wisp_conv_job { /* one call; what a pass does not name may be NULL */
