@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 5, MOST = 10000, ROWS = 4096, PLACES = 1 << 22 };
+enum { FEW = 5, ROWS = 4096, PLACES = 1 << 22 };
 
 /* The name, or the id where the model has no names. */
 static void put_label(const struct answers *s, int32_t label)
@@ -87,8 +87,8 @@ static int read_k(size_t *out, const struct args *a)
     const char *k = args_text(a, "k");
     char *end;
     *out = strtoul(k, &end, 10);
-    if (!*k || (!*end && *k >= '0' && *k <= '9' && *out >= 1 && *out <= MOST)) return 0;
-    return usage_error(a->command, "-k: '%s' is not a number from 1 to %d", k, MOST);
+    if (!*k || (!*end && *k >= '0' && *k <= '9' && *out >= 1 && *out <= WISP_MOST_K)) return 0;
+    return usage_error(a->command, "-k: '%s' is not a number from 1 to %d", k, WISP_MOST_K);
 }
 
 int answers_init(struct answers *s, const struct args *a)
@@ -108,7 +108,7 @@ int answers_init(struct answers *s, const struct args *a)
     s->grows = k == 0 && s->threshold > 0;
     s->levels[0].k = k ? k : s->grows ? 64 : FEW;
     s->levels[1].k = 1000;
-    s->levels[2].k = MOST;
+    s->levels[2].k = WISP_MOST_K;
     s->levels[0].rows = PLACES / s->levels[0].k < ROWS ? PLACES / s->levels[0].k : ROWS;
     for (size_t i = 1; i < N_LEVELS; i++) s->levels[i].rows = 1;
     return 0;
@@ -152,7 +152,7 @@ static wisp_status print_row(struct answers *s, size_t i, const wisp_data *d, si
         if (level + 1 == N_LEVELS) {
             if (!s->cut && !args_on(s->args, "quiet"))
                 tell("row %zu has more than %d labels of %g or more: the best %d are printed",
-                     s->row + 1, MOST, s->threshold, MOST);
+                     s->row + 1, WISP_MOST_K, s->threshold, WISP_MOST_K);
             s->cut = true;
             break;
         }

@@ -42,7 +42,7 @@ static void print_scores(const wisp_report *r)
 static void print_table(const wisp_report *r)
 {
     int k[16], n = 0;
-    for (int i = 1; i <= 10000 && n < 16; i++) { /* the cut-offs that are there */
+    for (int i = 1; i <= WISP_MOST_K && n < 16; i++) { /* the cut-offs that are there */
         char key[40];
         double v;
         snprintf(key, sizeof key, "p@%d", i);

@@ -383,6 +383,9 @@ WISP_API const char *wisp_model_describe(const wisp_model *m);
 WISP_API wisp_status wisp_model_quantize(const wisp_model *m, const char *path, const char *type,
                                          wisp_error *err);
 
+/* The highest cut-off, and the most labels per row that 'wisp predict' gives. */
+#define WISP_MOST_K 10000
+
 /* Metrics at the cut-offs of option "k": p@k, r@k, ndcg@k, psp@k (percent), p@k by
  * label frequency, rows, rows_unlabelled, seconds.  Of the scores of the best k labels, k the
  * largest cut-off: ece (expected calibration error), micro_precision, micro_recall and micro_f1 of

@@ -38,7 +38,7 @@ wisp_status wisp_bench_settings(wisp_config **out, const wisp_config *cfg, wisp_
     bool end = wisp_opt_on(c, OPT_EPOCHS) || wisp_opt_on(c, OPT_SECONDS);
     if ((st = set_unless(c, net, "hidden", "128", err)) == WISP_OK &&
         (st = set_unless(c, wisp_opt_on(c, OPT_BATCH), "batch", "256", err)) == WISP_OK)
-        st = set_unless(c, end, "seconds", "30", err);
+        st = set_unless(c, end, "seconds", WISP_TEXT(WISP_BENCH_SECONDS), err);
     return st;
 }
 
@@ -47,7 +47,7 @@ wisp_status wisp_bench_shape(struct wisp_synth_shape *s, const wisp_config *cfg,
     double tests = wisp_opt_num(cfg, OPT_TEST_ROWS);
     wisp_status st = wisp_shape_named(s, cfg, err);
     if (st != WISP_OK) return st;
-    s->n_test = tests < 0 ? WISP_BENCH_ROWS : (size_t)tests;
+    s->n_test = tests < 0 ? WISP_BENCH_TESTS : (size_t)tests;
     if (wisp_opt_on(cfg, OPT_ROW_FEATURES)) s->row_features = wisp_opt_num(cfg, OPT_ROW_FEATURES);
     if (wisp_opt_on(cfg, OPT_ROW_LABELS)) s->row_labels = wisp_opt_num(cfg, OPT_ROW_LABELS);
     return WISP_OK;

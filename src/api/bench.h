@@ -6,8 +6,6 @@
 #include "config/options.h"
 #include "data/data.h"
 
-enum { WISP_BENCH_ROWS = 5000 }; /* held-out rows, unless told */
-
 /* The options of cfg that count here, with the benchmarks' own defaults; to be freed, also after a
  * failure. */
 wisp_status wisp_bench_settings(wisp_config **out, const wisp_config *cfg, wisp_error *err);

@@ -16,7 +16,6 @@
 #include <string.h>
 
 enum { K = 5, CALLS = 1 << 20 /* at most */, EXACT_CALLS = 20 /* at least */ };
-static const double SECONDS = 2; /* for each way, unless told */
 
 /* ---- what to measure ---- */
 
@@ -219,14 +218,14 @@ wisp_status wisp_bench_predict(wisp_report **out, wisp_context *ctx, const wisp_
     wisp_status st =
         model ? load(&s, ctx, cfg, model, rows, err) : train(&s, ctx, cfg, told, arg, err);
     if (st == WISP_OK) {
-        size_t most = tests < 0 ? WISP_BENCH_ROWS : (size_t)tests;
+        size_t most = tests < 0 ? WISP_BENCH_TESTS : (size_t)tests;
         s.n = s.rows->n_rows < most ? s.rows->n_rows : most;
         if (s.n == 0) st = wisp_fail(err, WISP_EINVAL, "there are no rows to predict");
     }
     if (st == WISP_OK)
         st = report(out, &s, ctx, model ? "model" : "shape",
-                    model ? model : wisp_opt_text(cfg, OPT_SHAPE), seconds > 0 ? seconds : SECONDS,
-                    err);
+                    model ? model : wisp_opt_text(cfg, OPT_SHAPE),
+                    seconds > 0 ? seconds : WISP_BENCH_PREDICT, err);
     clear_subject(&s);
     return st;
 }

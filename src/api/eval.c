@@ -43,8 +43,9 @@ static wisp_status cut_offs(size_t *cuts, size_t *n, const wisp_config *cfg, wis
     wisp_status st = WISP_OK;
     if (*wisp_opt_text(cfg, OPT_K)) st = wisp_opt_list(k, n, WISP_MAX_CUTS, cfg, OPT_K, err);
     for (size_t i = 0; st == WISP_OK && i < *n; i++) {
-        if (!(k[i] >= 1 && k[i] <= 10000 && k[i] == (double)(size_t)k[i]))
-            st = wisp_fail(err, WISP_EINVAL, "--k: %g is not in 1..10000", k[i]);
+        if (!(k[i] >= 1 && k[i] <= WISP_MOST_K && k[i] == (double)(size_t)k[i]))
+            st = wisp_fail_option(err, "k", "%.15g is not a whole number from 1 to %d", k[i],
+                                  WISP_MOST_K);
         else cuts[i] = (size_t)k[i];
     }
     if (st == WISP_OK) qsort(cuts, *n, sizeof *cuts, ascending);

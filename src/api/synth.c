@@ -32,9 +32,9 @@ wisp_status wisp_synth(wisp_context *ctx, const char *prefix, const wisp_config 
     double row_features = wisp_opt_num(cfg, OPT_ROW_FEATURES),
            row_labels = wisp_opt_num(cfg, OPT_ROW_LABELS);
     if (row_features > 0 || s.row_features == 0)
-        s.row_features = row_features > 0 ? row_features : WISP_SYNTH_FEATURES;
+        s.row_features = row_features > 0 ? row_features : WISP_ROW_FEATURES;
     if (row_labels > 0 || s.row_labels == 0)
-        s.row_labels = row_labels > 0 ? row_labels : WISP_SYNTH_LABELS;
+        s.row_labels = row_labels > 0 ? row_labels : WISP_ROW_LABELS;
     if (wisp_opt_num(cfg, OPT_TEST_ROWS) >= 0) s.n_test = (size_t)wisp_opt_num(cfg, OPT_TEST_ROWS);
     else s.n_test = wisp_synth_tests(s.n_rows);
     s.seed = (uint64_t)wisp_opt_num(cfg, OPT_SEED);

@@ -8,6 +8,7 @@
  *
  * Between loops workers do what wisp_later left them, a task at a time. */
 #include "base/pool.h"
+#include "base/bounds.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -288,8 +289,8 @@ int wisp_cores(void)
 wisp_status wisp_pool_create(struct wisp_pool **out, int threads, wisp_error *err)
 {
     *out = NULL;
-    if (threads < 0 || threads > 1024)
-        return wisp_fail(err, WISP_EINVAL, "threads: %d is not in 0..1024", threads);
+    if (threads < 0 || threads > WISP_MOST_THREADS)
+        return wisp_fail_option(err, "threads", "%d is not in 0..%d", threads, WISP_MOST_THREADS);
     struct wisp_pool *p = wisp_zalloc(1, sizeof *p);
     if (!p) return wisp_fail_mem(err, sizeof *p, "the thread pool");
     p->n_threads = threads ? threads : wisp_cores();

@@ -5,11 +5,39 @@
  * for its rows: "simhash: signs of random projections: angles; ...".  So a row of such a table is
  * all that a new name needs. */
 #include "config/options.h"
+#include "base/bounds.h"
 
 #include <assert.h>
 #include <ctype.h>
 #include <stdatomic.h>
 #include <string.h>
+
+/* Numbers that others keep (base/bounds.h), as words. */
+#define BENCH_PREDICT     WISP_TEXT(WISP_BENCH_PREDICT)
+#define BENCH_SECONDS     WISP_TEXT(WISP_BENCH_SECONDS)
+#define BENCH_TESTS       WISP_TEXT(WISP_BENCH_TESTS)
+#define DEGREE            WISP_TEXT(WISP_DEGREE)
+#define FEW_LABELS        WISP_TEXT(WISP_FEW_LABELS)
+#define HALF_MOMENTS      WISP_TEXT(WISP_HALF_MOMENTS)
+#define MOST_IDS          WISP_TEXT(WISP_MOST_IDS)
+#define MOST_K            WISP_TEXT(WISP_MOST_K)
+#define MOST_ROWS         WISP_TEXT(WISP_MOST_ROWS)
+#define MOST_ROW_FEATURES WISP_TEXT(WISP_MOST_ROW_FEATURES)
+#define MOST_ROW_LABELS   WISP_TEXT(WISP_MOST_ROW_LABELS)
+#define MOST_TABLES       WISP_TEXT(WISP_MOST_TABLES)
+#define MOST_THREADS      WISP_TEXT(WISP_MOST_THREADS)
+#define PIECE_MAX         WISP_TEXT(WISP_PIECE_MAX)
+#define PIECE_MIN         WISP_TEXT(WISP_PIECE_MIN)
+#define ROW_FEATURES      WISP_TEXT(WISP_ROW_FEATURES)
+#define ROW_LABELS        WISP_TEXT(WISP_ROW_LABELS)
+#define SHORT_TEXT        WISP_TEXT(WISP_SHORT_TEXT)
+#define SNAPSHOTS         WISP_TEXT(WISP_SNAPSHOTS)
+#define SYNTH_TESTS       WISP_TEXT(WISP_SYNTH_TESTS)
+#define TABLES            WISP_TEXT(WISP_TABLES)
+#define TABLES_BESIDE     WISP_TEXT(WISP_TABLES_BESIDE)
+#define WIDTH_FEW         WISP_TEXT(WISP_WIDTH_FEW)
+#define WIDTH_MANY        WISP_TEXT(WISP_WIDTH_MANY)
+#define PIECES            PIECE_MIN "-" PIECE_MAX
 
 #define READS "train eval predict convert"
 #define WORKS "train eval predict convert synth bench challenge"
@@ -34,8 +62,8 @@ static const wisp_option table[N_OPTS] = {
                   "output layer is added; empty: from --hidden and --dropout",
                   NETWORK, "" },
     [OPT_HIDDEN] = { "hidden", "list", "", "", "train bench",
-                     "widths of the hidden layers: 256, or 512,256; empty: 512 up to 4096 labels, "
-                     "256 above",
+                     "widths of the hidden layers: 256, or 512,256; empty: " WIDTH_FEW
+                     " up to " FEW_LABELS " labels, " WIDTH_MANY " above",
                      NETWORK, "train bench" },
     [OPT_DROPOUT] = { "dropout", "real", "-1", "-1..0.95", "train bench",
                       "share of hidden units dropped while training; -1: chosen from the data",
@@ -50,8 +78,10 @@ static const wisp_option table[N_OPTS] = {
     [OPT_EPOCHS] = { "epochs", "int", "0", "0..100000", "train bench",
                      "passes over the data; 0: from the number of rows", TRAINING, "train bench" },
     [OPT_SECONDS] = { "seconds", "real", "0", "0..1000000000", "bench",
-                      "train: no longer than this; 0: no limit; 30 where --epochs is not given "
-                      "either; predict: each way of prediction is measured for so long; 0: 2",
+                      "train: no longer than this; 0: no limit; " BENCH_SECONDS
+                      " where --epochs is not given "
+                      "either; predict: each way of prediction is measured "
+                      "for so long; 0: " BENCH_PREDICT,
                       TRAINING, "bench" },
     [OPT_BATCH] = { "batch", "int", "0", "0..65536", "train bench",
                     "rows per step; 0: from the number of rows", TRAINING, "train bench" },
@@ -64,7 +94,7 @@ static const wisp_option table[N_OPTS] = {
                         TRAINING, "" },
     [OPT_MOMENTS] = { "moments", "choice", "auto", "auto|fp32|bf16", "train bench",
                       "what adam and sgd keep their running means in; bf16 halves them and rounds "
-                      "at random; auto: bf16 from 2^26 weights on",
+                      "at random; auto: bf16 from 2^" HALF_MOMENTS " weights on",
                       TRAINING, "" },
     [OPT_PRECISION] = { "precision", "choice", "auto", "auto|@precisions", "train bench",
                         "precision of the output layer's products; weights and sums stay fp32; "
@@ -77,8 +107,8 @@ static const wisp_option table[N_OPTS] = {
     [OPT_DECAY] = { "decay", "choice", "linear", "linear|cosine|none", "train bench",
                     "learning rate after the warm-up", TRAINING, "" },
     [OPT_AVERAGE] = { "average", "real", "0", "0..1", "train bench",
-                      "share of the run, at its end, whose weights are averaged (4 times an "
-                      "epoch)",
+                      "share of the run, at its end, whose weights are averaged (" SNAPSHOTS
+                      " times per epoch)",
                       TRAINING, "" },
     [OPT_SAMPLING] = { "sampling", "text", "auto", "auto|@samplers", "train bench",
                        "which output rows a step computes: full, or one or more of the others, "
@@ -124,8 +154,9 @@ static const wisp_option table[N_OPTS] = {
                    "bits of a key, rounded to whole hashes of the family (K of them); 0: from the "
                    "number of rows",
                    HASHING, "" },
-    [OPT_TABLES] = { "tables", "int", "0", "0..4096", "train bench",
-                     "hash tables (L); 0: 50, beside neighbours 12", HASHING, "" },
+    [OPT_TABLES] = { "tables", "int", "0", "0.." MOST_TABLES, "train bench",
+                     "hash tables (L); 0: " TABLES ", beside neighbours " TABLES_BESIDE, HASHING,
+                     "" },
     [OPT_BUCKET] = { "bucket", "int", "128", "0..100000000", "train bench",
                      "most rows a bucket holds; 0: no limit", HASHING, "" },
     [OPT_REPLACE] = { "replace", "choice", "fifo", "fifo|reservoir", "train bench",
@@ -135,7 +166,7 @@ static const wisp_option table[N_OPTS] = {
                        "rows of one table after another; those in most tables; those in at least "
                        "--votes tables",
                        HASHING, "" },
-    [OPT_VOTES] = { "votes", "int", "2", "1..4096", "train bench",
+    [OPT_VOTES] = { "votes", "int", "2", "1.." MOST_TABLES, "train bench",
                     "tables for --strategy threshold", HASHING, "" },
     [OPT_TRANSFORM] = { "transform", "choice", "yes", "no|yes", "train bench",
                         "hash centred rows, and with simhash take norms and biases into account",
@@ -224,8 +255,10 @@ static const wisp_option table[N_OPTS] = {
     [OPT_PAIRS] = { "pairs", "flag", "0", "", "train convert",
                     "pairs of neighbouring words are features too", TEXT, "convert" },
     [OPT_CHARS] = { "chars", "text", "auto", "", "train convert",
-                    "pieces of words of so many characters are features too, e.g. 3-5; 0: none; "
-                    "auto: 3-5 for training on short texts (30 words on average, or fewer), else "
+                    "pieces of words of so many characters are features too, e.g. " PIECES
+                    "; 0: none; "
+                    "auto: " PIECES " for training on short texts (" SHORT_TEXT
+                    " words on average, or fewer), else "
                     "none",
                     TEXT, "" },
     [OPT_STOP_WORDS] = { "stop-words", "file", "", "", "train convert",
@@ -281,16 +314,16 @@ static const wisp_option table[N_OPTS] = {
                    "what the rows of the input and the output layer are kept in; bf16 halves them "
                    "and rounds at random",
                    TRAINING, "synth" },
-    [OPT_TEST_ROWS] = { "test-rows", "int", "-1", "-1..4000000000", "synth bench",
+    [OPT_TEST_ROWS] = { "test-rows", "int", "-1", "-1.." MOST_ROWS, "synth bench",
                         "test rows; -1: a tenth of the rows", SYNTHETIC, "synth" },
-    [OPT_FEATURES] = { "features", "int", "0", "0..2000000000", "synth", "number of features",
+    [OPT_FEATURES] = { "features", "int", "0", "0.." MOST_IDS, "synth", "number of features",
                        SYNTHETIC, "synth" },
-    [OPT_ROW_FEATURES] = { "row-features", "real", "0", "0..100000", "synth bench",
-                           "features per row, mean; 0: 75", SYNTHETIC, "synth" },
-    [OPT_ROW_LABELS] = { "row-labels", "real", "0", "0..10000", "synth bench",
-                         "labels per row, mean; 0: 5", SYNTHETIC, "synth" },
+    [OPT_ROW_FEATURES] = { "row-features", "real", "0", "0.." MOST_ROW_FEATURES, "synth bench",
+                           "features per row, mean; 0: " ROW_FEATURES, SYNTHETIC, "synth" },
+    [OPT_ROW_LABELS] = { "row-labels", "real", "0", "0.." MOST_ROW_LABELS, "synth bench",
+                         "labels per row, mean; 0: " ROW_LABELS, SYNTHETIC, "synth" },
 
-    [OPT_NEURONS] = { "neurons", "int", "1024", "32..4194304", "challenge",
+    [OPT_NEURONS] = { "neurons", "int", "1024", DEGREE "..4194304", "challenge",
                       "neurons of a layer: 1024, 4096, 16384 or 65536 in the official networks",
                       DEEP, "challenge" },
     [OPT_LAYERS] = { "layers", "int", "120", "1..1000000", "challenge",
@@ -308,7 +341,8 @@ static const wisp_option table[N_OPTS] = {
                        "made",
                        DEEP, "challenge" },
     [OPT_TOPOLOGY] = { "topology", "choice", "radix", "radix|random", "challenge",
-                       "connections of a generated network: the official butterflies, or 32 inputs "
+                       "connections of a generated network: the official butterflies, "
+                       "or " DEGREE " inputs "
                        "per neuron at random",
                        DEEP, "challenge" },
 
@@ -320,7 +354,7 @@ static const wisp_option table[N_OPTS] = {
                           "fit they stay in the host's memory, and those in use travel; 0: what "
                           "is free",
                           MACHINE, "" },
-    [OPT_THREADS] = { "threads", "int", "0", "0..1024", WORKS,
+    [OPT_THREADS] = { "threads", "int", "0", "0.." MOST_THREADS, WORKS,
                       "threads to work with; 0: one per core", MACHINE,
                       "train eval predict convert synth bench challenge" },
     [OPT_CONFIG] = { "config", "file", "", "", WORKS,
@@ -339,7 +373,7 @@ static const wisp_option table[N_OPTS] = {
 
 /* Rows that mean something else to some of their commands: help shows these instead. */
 static const wisp_option special[] = {
-    { "labels", "int", "", "1..2000000000", "synth", "number of labels", SYNTHETIC, "synth" },
+    { "labels", "int", "", "1.." MOST_IDS, "synth", "number of labels", SYNTHETIC, "synth" },
     { "labels", "flag", "0", "", "inspect", "print the label names, one per line", USE, "inspect" },
     { "vocab", "flag", "0", "", "inspect", "print the feature names, one per line", USE,
       "inspect" },
@@ -347,13 +381,12 @@ static const wisp_option special[] = {
       "what the rows of the input and the output layer are kept in; bf16 halves them and rounds at "
       "random",
       TRAINING, "" },
-    { "rows", "int", "", "1..4000000000", "synth", "number of training rows", SYNTHETIC, "synth" },
-    { "test-rows", "int", "-1", "", "synth", "test rows; -1: a tenth of the rows, at most 20000",
-      SYNTHETIC, "synth" },
-    { "test-rows", "int", "-1", "", "bench", "held-out rows; -1: a tenth of the rows, at most 5000",
-      SYNTHETIC, "" },
+    { "rows", "int", "", "1.." MOST_ROWS, "synth", "number of training rows", SYNTHETIC, "synth" },
+    { "test-rows", "int", "-1", "", "synth",
+      "test rows; -1: a tenth of the rows, at most " SYNTH_TESTS, SYNTHETIC, "synth" },
+    { "test-rows", "int", "-1", "", "bench", "held-out rows; -1: " BENCH_TESTS, SYNTHETIC, "" },
     { "k", "list", "1,3,5", "", "eval", "cut-offs of the measures", USE, "eval" },
-    { "k", "int", "", "1..10000", "predict",
+    { "k", "int", "", "1.." MOST_K, "predict",
       "at most so many labels per row; without it 5, and with --threshold all that reach it", USE,
       "predict" },
     { "memory", "size", "0", "", "challenge",

@@ -25,6 +25,7 @@
 #ifndef WISP_DATA_DATA_H
 #define WISP_DATA_DATA_H
 
+#include "base/bounds.h"
 #include "base/context.h"
 #include "base/file.h"
 #include "data/tokens.h"
@@ -451,8 +452,7 @@ struct wisp_synth_known { /* the shape of a data set that people know */
     struct wisp_synth_shape shape;
 };
 const struct wisp_synth_known *wisp_synth_at(size_t i); /* NULL past the end */
-/* What is not said: features and labels per row, and how many test rows go with so many. */
-enum { WISP_SYNTH_FEATURES = 75, WISP_SYNTH_LABELS = 5, WISP_SYNTH_TESTS = 20000 };
+/* How many test rows go with so many. */
 static inline size_t wisp_synth_tests(size_t n_rows)
 {
     return n_rows / 10 < WISP_SYNTH_TESTS ? n_rows / 10 : WISP_SYNTH_TESTS;

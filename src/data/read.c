@@ -247,7 +247,6 @@ static wisp_status read_cached(struct wisp_data **out, struct job *j, struct wis
  * gain a point of P@1; long texts have words enough, and would have many times as many pieces. */
 static wisp_status choose_pieces(struct wisp_text_how *how, const struct job *j, wisp_error *err)
 {
-    enum { SHORT = 30, CHARS_MIN = 3, CHARS_MAX = 5 };
     struct wisp_look seen = { 0 };
     struct wisp_sink *sink;
     struct wisp_source src = { .ctx = j->ctx,
@@ -262,9 +261,9 @@ static wisp_status choose_pieces(struct wisp_text_how *how, const struct job *j,
     st = j->format->read(&src, sink, err);
     wisp_sink_abort(sink);
     how->chars_auto = false;
-    if (seen.n_words > SHORT * seen.n_rows) return st;
-    how->chars_min = CHARS_MIN;
-    how->chars_max = CHARS_MAX;
+    if (seen.n_words > WISP_SHORT_TEXT * seen.n_rows) return st;
+    how->chars_min = WISP_PIECE_MIN;
+    how->chars_max = WISP_PIECE_MAX;
     return st;
 }
 

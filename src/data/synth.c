@@ -297,8 +297,7 @@ static bool read_shape(struct wisp_synth_shape *out, const char *name)
         if (*end != (i < 2 ? 'x' : 0) || n[i] > INT32_MAX) return false;
         name = end + 1;
     }
-    *out =
-        (struct wisp_synth_shape){ n[0], 0, n[1], n[2], WISP_SYNTH_FEATURES, WISP_SYNTH_LABELS, 1 };
+    *out = (struct wisp_synth_shape){ n[0], 0, n[1], n[2], WISP_ROW_FEATURES, WISP_ROW_LABELS, 1 };
     return true;
 }
 

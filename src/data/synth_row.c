@@ -45,17 +45,21 @@ enum {
 
 static wisp_status check_shape(const struct wisp_synth_shape *s, wisp_error *err)
 {
-    if (s->n_rows < 1 || s->n_rows > UINT32_MAX || s->n_test > UINT32_MAX)
-        return wisp_fail(err, WISP_EINVAL, "rows: %zu is not in 1..%u", s->n_rows, UINT32_MAX);
-    if (s->n_features < 1 || s->n_features > INT32_MAX)
-        return wisp_fail(err, WISP_EINVAL, "features: %zu is not in 1..%d", s->n_features,
-                         INT32_MAX);
-    if (s->n_labels < 1 || s->n_labels > INT32_MAX)
-        return wisp_fail(err, WISP_EINVAL, "labels: %zu is not in 1..%d", s->n_labels, INT32_MAX);
-    if (!(s->row_features >= 1 && s->row_features <= 1e5))
-        return wisp_fail(err, WISP_EINVAL, "row-features: %g is not in 1..100000", s->row_features);
-    if (!(s->row_labels >= 1 && s->row_labels <= 1e4))
-        return wisp_fail(err, WISP_EINVAL, "row-labels: %g is not in 1..10000", s->row_labels);
+    const struct {
+        const char *key;
+        double value, least, most;
+    } bounds[] = {
+        { "rows", (double)s->n_rows, 1, WISP_MOST_ROWS },
+        { "test-rows", (double)s->n_test, 0, WISP_MOST_ROWS },
+        { "features", (double)s->n_features, 1, WISP_MOST_IDS },
+        { "labels", (double)s->n_labels, 1, WISP_MOST_IDS },
+        { "row-features", s->row_features, 1, WISP_MOST_ROW_FEATURES },
+        { "row-labels", s->row_labels, 1, WISP_MOST_ROW_LABELS },
+    };
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
+        if (!(bounds[i].value >= bounds[i].least && bounds[i].value <= bounds[i].most))
+            return wisp_fail_option(err, bounds[i].key, "%.15g is not in %.15g..%.15g",
+                                    bounds[i].value, bounds[i].least, bounds[i].most);
     return WISP_OK;
 }
 

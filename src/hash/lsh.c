@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_BITS = 32, MOST_TABLES = 4096 };
+enum { MOST_BITS = 32 };
 static const uint64_t STREAM_ORDER = WISP_STREAM_HASH | 1ull << 62; /* + step << 8 */
 
 /* ---- sizes and memory ---- */
@@ -91,9 +91,9 @@ static wisp_status check(const struct wisp_sampling *o, const struct wisp_hash_f
     if (o->bits < 0 || o->bits > MOST_BITS)
         return wisp_fail(err, WISP_EINVAL, "hash keys of %d bits: expected 1 to %d", o->bits,
                          MOST_BITS);
-    if (o->tables < 0 || o->tables > MOST_TABLES)
+    if (o->tables < 0 || o->tables > WISP_MOST_TABLES)
         return wisp_fail(err, WISP_EINVAL, "%d hash tables: expected 1 to %d", o->tables,
-                         MOST_TABLES);
+                         WISP_MOST_TABLES);
     return WISP_OK;
 }
 
@@ -137,8 +137,8 @@ static wisp_status plan(struct wisp_lsh *s, const struct wisp_finder_setup *setu
     s->shape = (struct wisp_hash_shape){
         .appended = o->transform && s->family->cosine ? 2 : 0,
         .n_tables = o->tables                 ? (size_t)o->tables
-                    : beside_memory(o->names) ? 12
-                                              : 50,
+                    : beside_memory(o->names) ? WISP_TABLES_BESIDE
+                                              : WISP_TABLES,
         .digits = digits,
         .digit_bits = digit,
     };

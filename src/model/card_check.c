@@ -55,6 +55,10 @@ wisp_status wisp_card_check_with(const struct wisp_cuda *api, const struct wisp_
     if (st == WISP_OK) st = check_rows(api, p, &f, err);
     if (st == WISP_OK) st = api->check(&g, &f, err);
     if (st != WISP_OK) return st;
+#define MORE(found, most, here, what)                                                              \
+    {                                                                                              \
+        (found) > (most) && (here), what " of more than " #most                                    \
+    }
     const struct {
         bool asked;
         const char *what;
@@ -63,9 +67,9 @@ wisp_status wisp_card_check_with(const struct wisp_cuda *api, const struct wisp_
         { o->correct > 0, "--correct" },
         { !o->rescore, "--rescore no" },
         { o->least || o->most, "--active-min or --active-max" },
-        { o->keep > 1000, "--keep of more than 1000" },
-        { o->keep > 64 && f.scan, "--sampling scan with --keep of more than 64" },
-        { o->n_carried > 2000, "--carry of more than 2000" },
+        MORE(o->keep, 1000, true, "--keep"),
+        MORE(o->keep, 64, f.scan, "--sampling scan with --keep"),
+        MORE(o->n_carried, 2000, true, "--carry"),
         { p->average > 0, "--average" },
         { r->sets.weights, "training with weights of rows or labels" },
         { r->init.model && (p->old_pace != 1 || net->n_labels > r->init.model->net.n_labels),

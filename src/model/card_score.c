@@ -3,10 +3,11 @@
  *
  * Rows are laid out by the CPU (batch.c), a batch at a time, and sent; labels and logits come back,
  * and with a softmax its maximum and sum over all labels, which make probabilities of logits. */
+#include "base/bounds.h"
 #include "cuda/cuda.h"
 #include "model/card.h"
 
-enum { MOST_K = 64 };
+#define MOST_K 64
 
 /* ---- what a card can do ---- */
 
@@ -33,7 +34,9 @@ wisp_status wisp_scorer_use_card(struct wisp_scorer *s, struct wisp_cuda_trainer
 {
     const struct wisp_graph g = wisp_net_graph(&s->net);
     if (s->shortlist.votes) return wisp_not_on_card(err, "sparse prediction");
-    if (s->k > MOST_K) return wisp_not_on_card(err, "prediction of more than 64 labels per row");
+    if (s->k > MOST_K)
+        return wisp_not_on_card(err,
+                                "prediction of more than " WISP_TEXT(MOST_K) " labels per row");
     wisp_status st = wisp_card_check_model(s->m, err);
     if (st == WISP_OK) st = wisp_cuda_open(&s->cuda, err);
     if (st == WISP_OK)

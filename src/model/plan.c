@@ -13,7 +13,7 @@
 
 enum {
     FEW_ROWS = 100000,
-    MANY_WEIGHTS = 1 << 26,
+    MANY_WEIGHTS = 1 << WISP_HALF_MOMENTS,
     MOST_BATCH = 128,
     STEPS_AN_EPOCH = 32,
     STEPS = 1500,
@@ -30,7 +30,7 @@ static wisp_status spec_from_hidden(struct wisp_plan *p, const wisp_config *cfg,
     size_t n, at = 0;
     wisp_status st = wisp_opt_list(width, &n, 16, cfg, OPT_HIDDEN, err);
     if (st != WISP_OK) return st;
-    if (n == 0) width[n++] = n_labels <= WISP_FEW_LABELS ? 512 : 256;
+    if (n == 0) width[n++] = n_labels <= WISP_FEW_LABELS ? WISP_WIDTH_FEW : WISP_WIDTH_MANY;
     for (size_t i = 0; i < n; i++) {
         at += (size_t)wisp_print(text + at, sizeof text - at, "%s%s %.15g, relu", i ? ", " : "",
                                  i ? "dense" : "input", width[i]);

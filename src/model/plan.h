@@ -7,7 +7,6 @@
 #include "model/nets.h"
 #include "model/optimizer.h"
 
-enum { WISP_FEW_LABELS = 4096 }; /* up to here all rows are computed, and nets are wider */
 
 struct wisp_decay { /* how the learning rate falls */
     const char *name;

@@ -18,7 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SNAPSHOTS_AN_EPOCH = 4 };
 static const double SAY_EVERY_S = 0.2;
 
 /* ---- tail averaging ---- */
@@ -188,7 +187,7 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
     if (!isfinite(s.head.loss_sum))
         return wisp_run_no_number(
             r, isnan(s.head.loss_sum) ? "the loss became nan" : "the loss became inf", err);
-    size_t every = r->at.steps / (size_t)r->plan.epochs / SNAPSHOTS_AN_EPOCH;
+    size_t every = r->at.steps / (size_t)r->plan.epochs / WISP_SNAPSHOTS;
     if (in_tail(r) && (every == 0 || r->at.in_epoch % every == 0)) average_now(r);
     return WISP_OK;
 }

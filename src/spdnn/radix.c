@@ -9,6 +9,7 @@
  * p is the identity in block 0 and one random permutation of 0 .. N-1 in each later block.  The
  * permutations of the official files are not known by a rule; ours give the same categories. */
 #include "spdnn/spdnn.h"
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "base/rand.h"
 
@@ -17,7 +18,7 @@
 enum { STREAM_RADIX = 15 }; /* a kind of streams (base/rand.h): + block << 8, or layer << 8 */
 enum {
     OF_CLASS = 16,   /* neurons */
-    DEGREE = 32,     /* inputs of an output */
+    DEGREE = WISP_DEGREE,     /* inputs of an output */
     MAX_N = 1 << 26, /* edges of a layer are counted in 32 bits */
     CLIP = 32,
 };
@@ -61,8 +62,8 @@ static wisp_status check(const struct wisp_radix *r, wisp_error *err)
     if (r->n_layers == 0)
         return wisp_fail(err, WISP_EINVAL, "a network of 0 layers: give at least 1");
     if (n < DEGREE || n > MAX_N || (!r->random && (n & (n - 1))))
-        return wisp_fail(err, WISP_EINVAL, "layers of %u neurons: expected %s from 32 to %d", n,
-                         r->random ? "a number" : "a power of 2", MAX_N);
+        return wisp_fail(err, WISP_EINVAL, "layers of %u neurons: expected %s from %d to %d", n,
+                         r->random ? "a number" : "a power of 2", DEGREE, MAX_N);
     return WISP_OK;
 }
 

@@ -19,7 +19,7 @@ refuse "an unknown part" 2 "bench: there is no such part: 'fly'" bench fly
 check "an unknown part: usage" grep -q '^usage: wisp bench train' err
 refuse "a part too many" 2 "'more'" bench train more
 refuse "no shape" 2 "--shape is missing" bench train
-for shape in 3x4 amazon 10x10x 0x5x5 10x10x99999999999; do refuse "shape $shape" 2 "--shape: '$shape' is not amazon670k" bench train --shape $shape; done
+for shape in 3x4 amazon 10x10x 0x5x5 10x10x99999999999; do refuse "shape $shape" 2 "--shape: '$shape' is not one of amazon670k" bench train --shape $shape; done
 refuse "an unknown flag" 2 "'--fly'" bench train --fly
 refuse "an option about files" 2 "'--resume'" bench train --shape 9x9x9 --resume
 refuse "-o" 2 "'-o'" bench train --shape 9x9x9 -o m

@@ -20,7 +20,8 @@ import re, sys
 text = open(sys.argv[1]).read()
 for name, value in re.findall(r'#define (READS|WORKS) "(.*)"', text):
     text = text.replace(" " + name, ' "' + value + '"')
-for m in re.finditer(r'\[OPT_\w+\] = \{ "([\w-]+)", "(\w+)",\s*"[^"]*",\s*"[^"]*",\s*((?:"[\w ]+"\s*)+),', text):
+words = r'(?:(?:"[^"]*"|[A-Z_]+)\s*)+'  # pieces of text, and names of such
+for m in re.finditer(r'\[OPT_\w+\] = \{ "([\w-]+)", "(\w+)",\s*' + words + r',\s*' + words + r',\s*((?:"[\w ]+"\s*)+),', text):
     print(m.group(1), m.group(2), m.group(3).replace('"', ""))
 P
 check "the option table was read" [ "$(wc -l <rows)" = "$(grep -c '^ *\[OPT_' "$root/src/config/options.c")" ]
@@ -50,10 +51,13 @@ for c in train eval predict convert synth bench challenge inspect info; do
     check "$c -h" [ $rc = 0 ]
 done
 
-# What help says, word for word, up to the names of the rest; after a change that is meant: WISP_SNAPSHOT=1 tests/cli/test_usage.sh build/wisp
+# What help says, word for word, up to the names of the rest, but with @hashes for the names of a table; after a change that
+# is meant: WISP_SNAPSHOT=1 tests/cli/test_usage.sh build/wisp
+fold=()
+for table in formats losses nets samplers shapes; do fold+=(-e "s/\\b$(names $table | tr ' ' '|')\\b/@$table/"); done
 for c in "" train eval predict convert synth bench challenge inspect info; do
     run help $c
-    sed '/^[0-9]* more (/,$d' out >said
+    sed -e '/^[0-9]* more (/,$d' "${fold[@]}" out >said
     kept=$here/help/${c:-wisp}.txt
     [ -z "${WISP_SNAPSHOT:-}" ] || cp said "$kept"
     check "help ${c:-wisp}: as it was" diff "$kept" said
