@@ -58,9 +58,9 @@ typedef struct wisp_error {
     char text[500];   /* one line: where, what was found, what was expected */
     size_t line, row; /* of the file, of the data, from 1 (the text counts rows of arrays from 0);
                          0: not known, or it is about no line */
-    /* text begins with the name of the file, so long (0: it does not, or a part of it only), and
-     * with what says where ("file:line: ", "file: ", "row 3: ", "--option: "), so long: text +
-     * place_bytes is the message alone.  Control characters of a name are question marks. */
+    /* How much of the text is the name of the file (0: it begins with none, or with a part of one),
+     * and how much is all that says where ("file:line: ", "file: ", "row 3: ", "--option: "): the
+     * message alone is text + place_bytes.  Control characters of a name are question marks. */
     unsigned short file_bytes, place_bytes;
 } wisp_error;
 
@@ -419,7 +419,7 @@ WISP_API wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *
  *                softmax's share or the sigmoid of each label alone.  The order is the same
  *   "device"     where: on the "cpu" (the default), or on a card, "cuda": exact prediction of up to
  *                64 labels per row, the same answers up to rounding.  WISP_ENOTSUP says why not: no
- *                card, a net that is not there on it, weights of int8 */
+ *                card, a net that cards have no form for, weights of int8 */
 WISP_API wisp_status wisp_predictor_create(wisp_predictor **out, wisp_context *ctx,
                                            const wisp_model *m, const wisp_config *cfg, size_t k,
                                            wisp_error *err);

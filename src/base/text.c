@@ -76,21 +76,6 @@ size_t wisp_utf8_put(char *to, uint32_t c)
     return n;
 }
 
-size_t wisp_utf8_bytes(const unsigned char *s, size_t left)
-{
-    if (left == 0) return 0;
-    if (s[0] < 0x80) return 1;
-    size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || n > left) return 0;
-    uint32_t c = s[0] & (0xffu >> n); /* from 0xf5 on more than there is */
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xc0) != 0x80) return 0;
-        c = c << 6 | (s[i] & 0x3fu);
-    }
-    bool longer = (n == 3 && c < 0x800) || (n == 4 && c < 0x10000); /* than it need be */
-    return !longer && c <= 0x10ffff && (c < 0xd800 || c > 0xdfff) ? n : 0;
-}
-
 /* Blanks other than ' ', marks of direction, and others without a form: U+0000 .. U+FFFF. */
 static bool unseen(uint32_t c)
 {
@@ -99,20 +84,14 @@ static bool unseen(uint32_t c)
            c == 0xfeff;
 }
 
-static uint32_t character(const unsigned char *s, size_t bytes)
-{
-    uint32_t c = bytes == 1 ? s[0] : s[0] & (0xffu >> (bytes + 1));
-    for (size_t i = 1; i < bytes; i++) c = c << 6 | (s[i] & 0x3fu);
-    return c;
-}
-
 const char *wisp_text_show(char *to, const char *p, size_t n, size_t most)
 {
     const unsigned char *s = (const unsigned char *)p, *end = s + n;
     size_t at = 0, columns = 0;
     while (s < end) {
-        const size_t bytes = wisp_utf8_bytes(s, (size_t)(end - s));
-        const uint32_t c = bytes ? character(s, bytes) : 0;
+        uint32_t c;
+        const size_t bytes = wisp_utf8_get(&c, s, (size_t)(end - s));
+        if (bytes == 0) c = 0;
         const size_t wide = unseen(c) ? sizeof "<U+FEFF>" - 1 : 1;
         if (columns + wide > most) {
             memcpy(to + at, "...", 4);

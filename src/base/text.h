@@ -20,9 +20,29 @@ int wisp_casecmp(const char *a, const char *b);
 int wisp_ncasecmp(const char *a, const char *b, size_t n);
 /* Writes a character (below 0x110000) as UTF-8, 1 to 4 bytes; returns how many. */
 size_t wisp_utf8_put(char *to, uint32_t c);
-/* Bytes of the UTF-8 character at s, of which 'left' bytes are there; 0 when it is none (also
- * overlong forms and surrogates, which strict readers refuse). */
-size_t wisp_utf8_bytes(const unsigned char *s, size_t left);
+/* The UTF-8 character at s, of which 'left' bytes are there.  Returns how many it has; 0 when it is
+ * none (also overlong forms and surrogates, which strict readers refuse). */
+static inline size_t wisp_utf8_get(uint32_t *out, const unsigned char *s, size_t left)
+{
+    if (left == 0) return 0;
+    uint32_t c = *out = s[0];
+    if (c < 0x80) return 1;
+    size_t n = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+    if (c < 0xc2 || n > left) return 0;
+    c &= 0xffu >> n; /* from 0xf5 on more than there is */
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80) return 0;
+        c = c << 6 | (s[i] & 0x3fu);
+    }
+    *out = c;
+    if ((n == 3 && c < 0x800) || (n == 4 && c < 0x10000)) return 0; /* longer than it need be */
+    return c <= 0x10ffff && (c < 0xd800 || c > 0xdfff) ? n : 0;
+}
+static inline size_t wisp_utf8_bytes(const unsigned char *s, size_t left)
+{
+    uint32_t c;
+    return wisp_utf8_get(&c, s, left);
+}
 /* For messages: the first n bytes at p in at most 'most' columns, with "..." behind them if there is
  * more.  What cannot be seen, a blank that is none or a mark of byte order, is shown as <U+FEFF>;
  * other control characters than tabs, and bytes that are no UTF-8, as '?'.  Returns to. */

@@ -76,23 +76,6 @@ static bool blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r') || c == 0;
 }
 
-/* The character at p, and its bytes; BEYOND or more: the byte there begins none. */
-enum { BEYOND = 0x110000 };
-
-static size_t decode(uint32_t *out, const unsigned char *p, const unsigned char *end)
-{
-    size_t n = p[0] < 0xc2 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-    uint32_t c = p[0] & (0xffu >> n); /* from 0xf5 on: beyond Unicode, too */
-    bool good = n > 1 && (size_t)(end - p) >= n;
-    for (size_t i = 1; good && i < n; i++) {
-        good = (p[i] & 0xc0) == 0x80;
-        c = c << 6 | (p[i] & 0x3f);
-    }
-    bool longer = (n == 3 && c < 0x800) || (n == 4 && c < 0x10000); /* than it need be */
-    *out = good && !longer ? c : BEYOND;
-    return n;
-}
-
 struct range {
     uint32_t first, last;
 };
@@ -246,8 +229,8 @@ static wisp_status by_words(struct wisp_tokenizer *t, const char *text, const ch
             else if (n) st = emit(t, n, err), n = 0;
             continue;
         }
-        size_t bytes = decode(&c, p, end);
-        if (c >= BEYOND) {
+        size_t bytes = wisp_utf8_get(&c, p, (size_t)(end - p));
+        if (bytes == 0) {
             word[n++] = (char)*p++;
             continue;
         }
