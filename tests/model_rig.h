@@ -207,6 +207,25 @@ static inline wisp_status rig_train(wisp_context *with, const wisp_data *d, cons
     return st;
 }
 
+/* scores (n, k): the best of rows 0 .. n-1 of a set of at least 2n rows. */
+static inline bool rig_score(float *scores, const struct wisp_model *m, const wisp_data *d,
+                             size_t n, size_t k)
+{
+    struct wisp_scorer s;
+    size_t rows[1000];
+    bool ok = n <= 1000 && wisp_scorer_init(&s, m, ctx, k, &err) == WISP_OK;
+    CHECK(ok, "%s", err.text);
+    if (!ok) return false;
+    for (int turn = 0; turn < 3; turn++) { /* nothing of one batch is left in the next */
+        for (size_t i = 0; i < n; i++) rows[i] = turn == 1 ? n + i : i;
+        CHECK(wisp_scorer_run(&s, d, rows, n, &err) == WISP_OK, "%s", err.text);
+        if (turn == 0) memcpy(scores, s.scores, n * k * sizeof *scores);
+    }
+    CHECK(memcmp(scores, s.scores, n * k * sizeof *scores) == 0, "another batch before changes it");
+    wisp_scorer_clear(&s);
+    return true;
+}
+
 /* A model of options on top of the usual ones; it has been saved to 'model'. */
 static inline struct wisp_model *rig_trained(const wisp_data *d, const char *more)
 {

@@ -136,8 +136,7 @@ wisp_status wisp_layer_plan_same(struct wisp_layer *l, const struct wisp_act *co
                                  struct wisp_act *out, const struct wisp_layer_sizes *s,
                                  wisp_error *err);
 /* For plan(): declares the next parameter, named "NAME.<what>", or "<layer number>.<kind>.<what>"
- * of a layer without a name.  What it returns
- * is for flags, until the next one is declared. */
+ * of a layer without a name.  What it returns is for flags, until the next one is declared. */
 struct wisp_param *wisp_layer_declare(struct wisp_layer *l, const char *what, enum wisp_role role,
                                       enum wisp_by by, int rank, const size_t *dim);
 /* The usual case: numbers to train, in rows. */

@@ -338,18 +338,6 @@ static void test_checkpoint(const wisp_data *d)
 
 /* ---- files ---- */
 
-static bool score(float *scores, const struct wisp_model *m, const wisp_data *d)
-{
-    struct wisp_scorer s;
-    size_t rows[N];
-    for (size_t i = 0; i < N; i++) rows[i] = i;
-    bool ok = wisp_scorer_init(&s, m, ctx, K, &err) == WISP_OK;
-    CHECK(ok && wisp_scorer_run(&s, d, rows, N, &err) == WISP_OK, "%s", err.text);
-    memcpy(scores, s.scores, N * K * sizeof *scores);
-    wisp_scorer_clear(&s);
-    return ok;
-}
-
 /* Saves the model as it is and expects the copy to be refused. */
 static void refused(struct wisp_model *m, const char *text)
 {
@@ -442,17 +430,18 @@ static void test_file(const wisp_data *d)
     CHECK(rig_train(ctx, d, ragged, "epochs 4", 0, model, NULL) == WISP_OK &&
               wisp_model_load(&m, model, &err) == WISP_OK,
           "%s", err.text);
-    if (!m || !score(was, m, d)) return;
+    if (!m || !rig_score(was, m, d, N, K)) return;
     remove_files();
     CHECK(wisp_model_load(&again, model, &err) == WISP_OK, "%s", err.text);
-    if (again && score(is, again, d)) CHECK(memcmp(was, is, sizeof was) == 0, "other scores");
+    if (again && rig_score(is, again, d, N, K))
+        CHECK(memcmp(was, is, sizeof was) == 0, "other scores");
     wisp_model_free(again);
     again = NULL;
     TEST("masks: a quantized copy keeps the connections");
     CHECK(wisp_model_quantize(m, other, "int8", &err) == WISP_OK &&
               wisp_model_load(&again, other, &err) == WISP_OK,
           "%s", err.text);
-    if (again && score(is, again, d))
+    if (again && rig_score(is, again, d, N, K))
         for (int i = 0; i < N * K; i++)
             CHECK(fabsf(was[i] - is[i]) < 0.05f, "score %d: %g and %g", i, was[i], is[i]);
     wisp_model_free(again);
@@ -463,7 +452,7 @@ static void test_file(const wisp_data *d)
     CHECK(rig_train(ctx, d, ragged, more, 0, other, NULL) == WISP_OK &&
               wisp_model_load(&again, other, &err) == WISP_OK,
           "%s", err.text);
-    if (again && score(is, again, d)) {
+    if (again && rig_score(is, again, d, N, K)) {
         for (int l = 0; l < 3; l += 2) {
             const struct wisp_wires a = wisp_layer_wires(&m->net.layers[l]),
                                     b = wisp_layer_wires(&again->net.layers[l]);

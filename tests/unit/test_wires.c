@@ -202,23 +202,6 @@ static void test_learns(const wisp_data *d)
 
 enum { N = 50, K = 4 };
 
-static bool score(float *scores, const struct wisp_model *m, const wisp_data *d)
-{
-    struct wisp_scorer s;
-    size_t rows[N];
-    for (size_t i = 0; i < N; i++) rows[i] = i;
-    bool ok = wisp_scorer_init(&s, m, ctx, K, &err) == WISP_OK;
-    CHECK(ok && wisp_scorer_run(&s, d, rows, N, &err) == WISP_OK, "%s", err.text);
-    memcpy(scores, s.scores, N * K * sizeof *scores);
-    for (int back = 1; back >= 0; back--) { /* nothing of one batch is left in the next */
-        for (size_t i = 0; i < N; i++) rows[i] = back ? N + i : i;
-        CHECK(wisp_scorer_run(&s, d, rows, N, &err) == WISP_OK, "%s", err.text);
-    }
-    CHECK(memcmp(scores, s.scores, N * K * sizeof *scores) == 0, "another batch before changes it");
-    wisp_scorer_clear(&s);
-    return ok;
-}
-
 static void test_file(const wisp_data *d)
 {
     static float was[N * K], is[N * K];
@@ -227,14 +210,14 @@ static void test_file(const wisp_data *d)
     CHECK(rig_train(ctx, d, nets[0], "epochs 2", 0, model, NULL) == WISP_OK &&
               wisp_model_load(&m, model, &err) == WISP_OK,
           "%s", err.text);
-    if (m) score(was, m, d);
+    if (m) rig_score(was, m, d, N, K);
     wisp_model_free(m);
     m = NULL;
     TEST("wires: connections are in the model file, and are those that are used");
     CHECK(rig_train(ctx, d, nets[1], "epochs 2", 0, model, NULL) == WISP_OK &&
               wisp_model_load(&m, model, &err) == WISP_OK,
           "%s", err.text);
-    if (!m || !score(was, m, d)) return;
+    if (!m || !rig_score(was, m, d, N, K)) return;
     struct wisp_layer *l = &m->net.layers[2];
     struct wisp_param *inputs = &l->params[2];
     size_t n = wisp_param_n(inputs);
@@ -244,7 +227,8 @@ static void test_file(const wisp_data *d)
     CHECK(wisp_model_save(m, other, 1, 1, NULL, &err) == WISP_OK &&
               wisp_model_load(&again, other, &err) == WISP_OK,
           "%s", err.text);
-    if (again && score(is, again, d)) CHECK(memcmp(was, is, sizeof was) == 0, "other scores");
+    if (again && rig_score(is, again, d, N, K))
+        CHECK(memcmp(was, is, sizeof was) == 0, "other scores");
     wisp_model_free(again);
 
     /* Other connections in the file: all moved by one where that is possible. */
@@ -253,7 +237,8 @@ static void test_file(const wisp_data *d)
     CHECK(wisp_model_save(m, other, 1, 1, NULL, &err) == WISP_OK &&
               wisp_model_load(&again, other, &err) == WISP_OK,
           "%s", err.text);
-    if (again && score(is, again, d)) CHECK(memcmp(was, is, sizeof was) != 0, "the same scores");
+    if (again && rig_score(is, again, d, N, K))
+        CHECK(memcmp(was, is, sizeof was) != 0, "the same scores");
     wisp_model_free(again);
 
     static const struct {
@@ -301,7 +286,8 @@ static void test_init(const wisp_data *d)
     snprintf(more, sizeof more, "epochs 1 lr 1e-9 seed 77 init %s", model);
     CHECK(rig_train(ctx, d, nets[1], more, 0, other, NULL) == WISP_OK, "%s", err.text);
     if (wisp_model_load(&m, model, &err) == WISP_OK &&
-        wisp_model_load(&on, other, &err) == WISP_OK && score(was, m, d) && score(is, on, d)) {
+        wisp_model_load(&on, other, &err) == WISP_OK && rig_score(was, m, d, N, K) &&
+        rig_score(is, on, d, N, K)) {
         const struct wisp_layer *l = &m->net.layers[2];
         CHECK(memcmp(l->params[2].ids, on->net.layers[2].params[2].ids,
                      wisp_param_n(&l->params[2]) * 4) == 0,
