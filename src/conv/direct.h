@@ -1,4 +1,4 @@
-/* What the ways on blocks of 16 channels share (direct.c, direct_weights.c, winograd.c). */
+/* What the ways on blocks of 16 channels share (direct.c, direct_weights.c). */
 #ifndef WISP_CONV_DIRECT_H
 #define WISP_CONV_DIRECT_H
 
