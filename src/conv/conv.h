@@ -96,7 +96,7 @@ static inline size_t wisp_conv_pixels(size_t pixels, size_t kernel, size_t strid
 /* The table, the fastest first. */
 const struct wisp_conv_way *wisp_conv_way_at(size_t i); /* NULL past the end */
 const struct wisp_conv_way *wisp_conv_way_find(const char *name);
-/* The first that can; 'plain' always can. */
+/* The first that can; 'plain' always can.  k NULL: plain. */
 const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wisp_conv_pass pass,
                                              const struct wisp_kernels *k);
 extern const struct wisp_conv_way wisp_conv_direct, wisp_conv_plain;

@@ -26,7 +26,7 @@ const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wis
                                              const struct wisp_kernels *k)
 {
     size_t i = 0;
-    while (i + 1 < N_WAYS && !ways[i]->can(c, pass, k)) i++;
+    while (i + 1 < N_WAYS && !(k && ways[i]->can(c, pass, k))) i++;
     return ways[i];
 }
 

@@ -2,6 +2,7 @@
 #include "graph/graph.h"
 #include "base/mem.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct wisp_param *wisp_params_add(struct wisp_params *list, int rank, const size_t *dim)
@@ -56,4 +57,13 @@ bool wisp_same_shape(struct wisp_shape a, struct wisp_shape b)
     bool same = a.rank == b.rank;
     for (int i = 0; same && i < a.rank; i++) same = a.dim[i] == b.dim[i];
     return same;
+}
+
+const char *wisp_shape_text(char out[WISP_SHAPE_TEXT], struct wisp_shape s)
+{
+    if (s.rank == 3)
+        snprintf(out, WISP_SHAPE_TEXT, "%zu x %zu x %zu (channels x height x width)", s.dim[0],
+                 s.dim[1], s.dim[2]);
+    else snprintf(out, WISP_SHAPE_TEXT, "%zu units", wisp_units(s));
+    return out;
 }

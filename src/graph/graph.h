@@ -7,6 +7,7 @@
 #define WISP_GRAPH_GRAPH_H
 
 #include "base/error.h"
+#include "graph/planes.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -114,11 +115,15 @@ static inline struct wisp_shape wisp_flat(size_t units)
     return s;
 }
 bool wisp_same_shape(struct wisp_shape a, struct wisp_shape b);
+/* For messages: "64 units", "3 x 32 x 32 (channels x height x width)". */
+enum { WISP_SHAPE_TEXT = 100 };
+const char *wisp_shape_text(char out[WISP_SHAPE_TEXT], struct wisp_shape s);
 
 /* How a value lies in memory; what a kind takes is a set of these. */
 enum wisp_form {
-    WISP_ROWS = 1, /* the batch's own lists: value 0 */
-    WISP_FLAT = 2  /* (n, units), units in the order of dim */
+    WISP_ROWS = 1,  /* the batch's own lists: value 0 */
+    WISP_FLAT = 2,  /* (n, units), units in the order of dim */
+    WISP_PLANES = 4 /* (n, blocks, height, width, 16): channels in blocks (planes.h) */
 };
 
 struct wisp_act { /* a value: the result of one layer, read by any number of others; value 0 is the
@@ -126,15 +131,43 @@ struct wisp_act { /* a value: the result of one layer, read by any number of oth
     struct wisp_shape shape;
     enum wisp_form form;
     size_t width;    /* units */
+    size_t floats;   /* of a sample in memory: of WISP_PLANES those of whole blocks, else the units */
+    bool learns;     /* there are weights to train below it: it gets a gradient */
     int n_readers;   /* gradients of several add up */
     int last_reader; /* in the order of the text: the first on the way back */
-    float *x;        /* (n, width) */
-    float *g; /* (n, width) gradient of the loss; NULL when only predicting, and of the batch */
+    float *x;        /* (n, floats) */
+    float *g; /* (n, floats) gradient of the loss; NULL when only predicting, of the batch, and
+                 where nothing learns */
 };
+/* Channels side by side in it. */
+static inline size_t wisp_act_block(const struct wisp_act *a)
+{
+    return a->form == WISP_PLANES ? WISP_PLANE_BLOCK : 1;
+}
 
 /* ---- layers ---- */
 
-enum wisp_arg_type { WISP_ARG_INT, WISP_ARG_REAL, WISP_ARG_WORD, WISP_ARG_FILE };
+enum wisp_arg_type {
+    WISP_ARG_INT,
+    WISP_ARG_REAL,
+    WISP_ARG_WORD,
+    WISP_ARG_FILE,
+    WISP_ARG_SIZE /* "3x5": height and width, or "3": both; the value: wisp_size_of */
+};
+enum { WISP_SIZE_STEP = 4096 };
+static inline double wisp_size_of(size_t height, size_t width)
+{
+    return (double)(height * WISP_SIZE_STEP + width);
+}
+static inline size_t wisp_size_height(double size)
+{
+    return (size_t)size / WISP_SIZE_STEP;
+}
+static inline size_t wisp_size_width(double size)
+{
+    return (size_t)size % WISP_SIZE_STEP;
+}
+
 
 struct wisp_arg { /* of a layer, as a net says it; a list ends with a name of NULL */
     const char *name, *what;
@@ -142,7 +175,7 @@ struct wisp_arg { /* of a layer, as a net says it; a list ends with a name of NU
     double least, most;
     bool open;            /* 'most' itself is too much */
     const char *words;    /* WISP_ARG_WORD: "radix|random"; the value is the word's place */
-    const char *fallback; /* as text; NULL: it must be given */
+    const char *fallback; /* as text; NULL: it must be given; "": what the kind makes of it */
     unsigned unless;      /* bit i: ... but where argument i is */
     bool by_name;         /* always 'name=value': no place among the others */
 };
@@ -184,12 +217,14 @@ enum { WISP_USES_X = 1, WISP_USES_Y = 2, WISP_IN_PLACE = 4, WISP_SAMPLES = 8 };
 struct wisp_layer_kind {
     const char *name, *what;
     const struct wisp_arg *args;  /* NULL: none */
-    unsigned takes;               /* enum wisp_form: of its inputs */
+    unsigned takes;               /* enum wisp_form: of its inputs.  Without WISP_PLANES they have
+                                     no height and width */
     unsigned uses;                /* WISP_USES_X, ... */
     int least_from, most_from;    /* inputs; 0: one */
     const struct wisp_head *head; /* not NULL: the last layer of a net, with the loss; it has no
                                      result, and this instead of forward and backward */
-    /* Checks what it reads, sets n_out or out->shape, declares parameters, asks for scratch. */
+    /* Checks what it reads, sets n_out or out->shape, and out->form unless it is WISP_FLAT;
+     * declares parameters, asks for scratch. */
     wisp_status (*plan)(struct wisp_layer *l, const struct wisp_act *const *in,
                         struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err);
     void (*init)(struct wisp_layer *l, uint64_t seed,
@@ -222,9 +257,10 @@ struct wisp_layer { /* one statement of a net; both devices read it */
     const float *raise; /* (n_out) added to the output layer's logits in steps; NULL: nothing */
     /* scratch, asked for by plan, given by the net */
     size_t scratch_floats, thread_floats; /* from forward to backward; of each thread in one call */
+    size_t front_floats, back_floats;     /* of forward, of backward alone */
     size_t kept_floats;                   /* from step to step; begins as zeros */
     size_t thread_apart;                  /* floats from one thread's to the next */
-    float *scratch, *thread_scratch, *kept;
+    float *scratch, *front, *back, *thread_scratch, *kept;
 };
 
 struct wisp_graph { /* what a device is handed of a net; everything stays the net's */

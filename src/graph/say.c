@@ -327,6 +327,23 @@ static bool number_of(double *out, struct word w)
     return *end == 0 && isfinite(*out);
 }
 
+/* "3x5", or "3" for both. */
+static bool size_of(double *out, struct word w, const struct wisp_arg *a)
+{
+    const char *x = memchr(w.p, 'x', w.n);
+    struct word part[2] = { { w.p, x ? (size_t)(x - w.p) : w.n, w.at }, w };
+    if (x) part[1] = (struct word){ x + 1, w.n - part[0].n - 1, w.at };
+    else part[1] = part[0];
+    size_t side[2];
+    for (int i = 0; i < 2; i++) {
+        double v;
+        if (!number_of(&v, part[i]) || v < a->least || v > a->most || v != floor(v)) return false;
+        side[i] = (size_t)v;
+    }
+    *out = wisp_size_of(side[0], side[1]);
+    return true;
+}
+
 void wisp_arg_range(char out[WISP_ARG_RANGE], const struct wisp_arg *a)
 {
     const size_t room = WISP_ARG_RANGE;
@@ -339,6 +356,9 @@ void wisp_arg_range(char out[WISP_ARG_RANGE], const struct wisp_arg *a)
             else out[at++] = *p;
         }
         out[at] = 0;
+    } else if (a->type == WISP_ARG_SIZE) {
+        wisp_print(out, room, "HEIGHTxWIDTH or one number for both, from %.15g to %.15g", a->least,
+                   a->most);
     } else {
         wisp_print(out, room, "a %snumber from %.15g %s %.15g",
                    a->type == WISP_ARG_INT ? "whole " : "", a->least, a->open ? "to below" : "to",
@@ -372,6 +392,8 @@ static wisp_status set_arg(struct reader *r, struct wisp_said *s, int i, struct 
                         show(w).text, show((struct word){ s->file, strlen(s->file), 0 }).text);
         ok = w.n > 0 && w.n < sizeof s->file;
         if (ok) memcpy(s->file, w.p, w.n);
+    } else if (a->type == WISP_ARG_SIZE) {
+        ok = size_of(&v, w, a);
     } else {
         ok = number_of(&v, w) && v >= a->least && v <= a->most && !(a->open && v == a->most) &&
              (a->type == WISP_ARG_REAL || v == floor(v));
@@ -448,6 +470,7 @@ static wisp_status fill_in(struct reader *r, struct wisp_said *s, size_t at)
                         show_here(r).text);
         const struct word w = { a->fallback, strlen(a->fallback), at };
         if (a->type == WISP_ARG_WORD) s->arg[i] = word_place(a->words, w);
+        else if (a->type == WISP_ARG_SIZE) size_of(&s->arg[i], w, a);
         else if (a->type != WISP_ARG_FILE) number_of(&s->arg[i], w);
     }
     return WISP_OK;

@@ -6,19 +6,25 @@
 static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
                         struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err)
 {
-    for (int i = 1; i < l->n_from; i++)
+    char first[WISP_SHAPE_TEXT], other[WISP_SHAPE_TEXT];
+    for (int i = 1; i < l->n_from; i++) {
         if (!wisp_same_shape(in[i]->shape, in[0]->shape))
             return wisp_fail(err, WISP_EINVAL,
-                             "'add' needs values of one shape: the first has %zu units, number %d "
-                             "has %zu",
-                             in[0]->width, i + 1, in[i]->width);
+                             "'add' needs values of one shape: the first has %s, number %d has %s",
+                             wisp_shape_text(first, in[0]->shape), i + 1,
+                             wisp_shape_text(other, in[i]->shape));
+        if (in[i]->form != in[0]->form)
+            return wisp_fail(err, WISP_EINVAL,
+                             "'add' cannot add an image as it is read to what a layer gives; put a "
+                             "'conv' between them");
+    }
     return wisp_layer_plan_same(l, in, out, s, err);
 }
 
 static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
-    const size_t n = s->batch->n * l->n_out;
+    const size_t n = s->batch->n * out->floats;
     (void)err;
     if (out->x != in[0]->x) memcpy(out->x, in[0]->x, n * sizeof *out->x);
     for (int i = 1; i < l->n_from; i++) s->ctx->k->axpy(out->x, in[i]->x, 1, n);
@@ -30,14 +36,15 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
 {
     (void)err;
     for (int i = 0; i < l->n_from; i++)
-        if (in[i]->g != out->g) memcpy(in[i]->g, out->g, s->batch->n * l->n_out * sizeof *out->g);
+        if (in[i]->g && in[i]->g != out->g)
+            memcpy(in[i]->g, out->g, s->batch->n * out->floats * sizeof *out->g);
     return WISP_OK;
 }
 
 const struct wisp_layer_kind wisp_layer_add = {
     .name = "add",
     .what = "the sum of several values",
-    .takes = WISP_FLAT,
+    .takes = WISP_FLAT | WISP_PLANES,
     .uses = WISP_IN_PLACE,
     .least_from = 2,
     .most_from = WISP_MAX_FROM,

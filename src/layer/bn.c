@@ -1,16 +1,22 @@
-/* Batch norm of single units: out = (in - mean) / sqrt(variance + eps) * scale + shift.
+/* Batch norm: out = (in - mean) / sqrt(variance + eps) * scale + shift, of each unit over the batch,
+ * or of each channel over the batch and its pixels.
  *
  * While training, mean and variance are those of the batch, and running ones are kept (parameters of
- * role state); otherwise the running ones are used.  Sums over samples are made by tiles of 16 and
- * added in their order, so no result depends on the number of threads:
+ * role state); otherwise the running ones are used.  A value is (n, blocks, pixels, block): units
+ * are one block of one pixel, channels lie in blocks of 16, or of 1 (graph/planes.h).  A task is a
+ * block of a tile of 16 samples; its sums are added in the order of tiles, so no result depends on
+ * the number of threads:
  *
- *   forward   (tiles) sums of x; then (tiles) sums of (x - mean)^2; then (tiles) the result
- *   backward  (tiles) sums of g and of g xhat; then (tiles)
+ *   forward   (tasks) sums of x; then (tasks) sums of (x - mean)^2; then (tasks) the result
+ *   backward  (tasks) sums of g and of g xhat; then (tasks)
  *             gx = scale / deviation * (g - sum g / n - xhat * sum(g xhat) / n)
  *
- * scratch, from forward to backward: mean, 1 / deviation (width each) | two sums per tile */
+ * Channels past the last have a scale and a shift of 0, so they stay 0.
+ *
+ * scratch, from forward to backward: mean, 1 / deviation, scale, shift (width each, whole blocks) |
+ * two sums per tile */
 #include "layer/bn.h"
-#include "layer/layer.h"
+#include "layer/planes.h"
 
 #include <math.h>
 #include <string.h>
@@ -36,14 +42,32 @@ struct job {
     const float *x, *gy;
     float *y;                     /* the result, or the gradient of x */
     float *mean, *inverse, *sums; /* (width), (width), (tiles, 2, width) */
-    size_t n, width;
+    float *scale, *shift;         /* (width) */
+    size_t n, width, used;        /* width: of whole blocks, of which so many are used */
+    size_t blocks, pixels, block;
 };
 
 static void lay_out(struct job *j, struct wisp_cut *c)
 {
     j->mean = wisp_cut_take(c, j->width, sizeof *j->mean);
     j->inverse = wisp_cut_take(c, j->width, sizeof *j->inverse);
+    j->scale = wisp_cut_take(c, j->width, sizeof *j->scale);
+    j->shift = wisp_cut_take(c, j->width, sizeof *j->shift);
     j->sums = wisp_cut_take(c, wisp_tiles(j->n) * 2 * j->width, sizeof *j->sums);
+}
+
+/* The sizes of n samples of a value. */
+static struct job job_of(const struct wisp_act *in, size_t n)
+{
+    struct job j = {
+        .n = n, .width = in->width, .used = in->width, .blocks = 1, .pixels = 1, .block = in->width
+    };
+    if (in->shape.rank != 3) return j;
+    const struct wisp_planes p = wisp_planes_of(in);
+    j.width = p.blocks * p.block;
+    j.used = p.channels;
+    j.blocks = p.blocks, j.pixels = p.h * p.w, j.block = p.block;
+    return j;
 }
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
@@ -56,14 +80,10 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
                    [WISP_BN_SHIFT] = { "shift", WISP_TRAINED },
                    [WISP_BN_MEAN] = { "running_mean", WISP_STATE },
                    [WISP_BN_VAR] = { "running_var", WISP_STATE } };
-    if (in[0]->shape.rank != 1)
-        return wisp_fail(err, WISP_EINVAL,
-                         "'bn' takes units, found channels with height and "
-                         "width; 'flatten' them first");
+    struct job none = job_of(in[0], s->batch);
     for (size_t i = 0; i < sizeof params / sizeof *params; i++)
         wisp_layer_declare(l, params[i].name, params[i].role, WISP_BY_NONE, 2,
-                           (size_t[]){ 1, l->n_in });
-    struct job none = { .n = s->batch, .width = l->n_in };
+                           (size_t[]){ 1, none.used });
     struct wisp_cut shared = { 0 };
     lay_out(&none, &shared);
     l->scratch_floats = shared.at / sizeof(float);
@@ -73,23 +93,47 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
 static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
 {
     (void)seed, (void)pool;
-    for (size_t i = 0; i < l->n_out; i++) {
+    for (size_t i = 0; i < l->params[WISP_BN_SCALE].cols; i++) {
         l->params[WISP_BN_SCALE].w[i] = l->params[WISP_BN_VAR].w[i] = 1;
         l->params[WISP_BN_SHIFT].w[i] = l->params[WISP_BN_MEAN].w[i] = 0;
     }
 }
 
-static struct job make_job(const struct wisp_layer *l, struct wisp_step *s, enum wisp_cut_mode mode)
+static struct job make_job(const struct wisp_layer *l, struct wisp_step *s,
+                           const struct wisp_act *in, enum wisp_cut_mode mode)
 {
-    struct job j = { .l = l, .s = s, .n = s->batch->n, .width = l->n_out };
+    struct job j = job_of(in, s->batch->n);
     struct wisp_cut c = wisp_layer_cut(l, mode);
+    j.l = l;
+    j.s = s;
+    j.x = in->x;
     lay_out(&j, &c);
     return j;
 }
 
-static void over_tiles(struct job *j, void (*fn)(void *, size_t, int))
+static void over_tasks(struct job *j, void (*fn)(void *, size_t, int))
 {
-    wisp_parallel_for(j->s->ctx->pool, wisp_tiles(j->n), fn, j);
+    wisp_parallel_for(j->s->ctx->pool, wisp_tiles(j->n) * j->blocks, fn, j);
+}
+
+struct part {          /* of a task */
+    size_t first, end; /* samples */
+    size_t channel;    /* of its block, the first */
+    float *sum, *dot;  /* (block) its sums */
+};
+static struct part part_of(const struct job *j, size_t task)
+{
+    const size_t tile = task / j->blocks, block = task % j->blocks;
+    struct part p = { .first = tile * WISP_TILE, .channel = block * j->block };
+    p.end = p.first + wisp_tile_rows(j->n, tile);
+    p.sum = j->sums + tile * 2 * j->width + p.channel;
+    p.dot = p.sum + j->width;
+    return p;
+}
+/* Where the block's pixels of a sample begin; they follow each other. */
+static size_t pixels_at(const struct job *j, const struct part *p, size_t sample)
+{
+    return (sample * j->width + p->channel) * j->pixels;
 }
 
 /* The first, or the second, sum of all tiles, in the place of the first tile's. */
@@ -103,38 +147,57 @@ static float *total(const struct job *j, int which)
 
 /* ---- forward ---- */
 
-static void sum_tile(void *arg, size_t tile, int thread)
-{
-    (void)thread;
-    const struct job *j = arg;
-    float *sum = j->sums + tile * 2 * j->width;
-    memset(sum, 0, j->width * sizeof *sum);
-    for (size_t i = tile * WISP_TILE, end = i + wisp_tile_rows(j->n, tile); i < end; i++)
-        j->s->ctx->k->axpy(sum, j->x + i * j->width, 1, j->width);
-}
+/* Sums of a sample's pixels, and then of samples: rounding grows with the longest sum. */
+enum { SIDE = 64 }; /* channels at a time */
 
-static void square_tile(void *arg, size_t tile, int thread)
+static void sum_task(void *arg, size_t task, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    float *sum = j->sums + tile * 2 * j->width;
-    memset(sum, 0, j->width * sizeof *sum);
-    for (size_t i = tile * WISP_TILE, end = i + wisp_tile_rows(j->n, tile); i < end; i++)
-        for (size_t c = 0; c < j->width; c++) {
-            float d = j->x[i * j->width + c] - j->mean[c];
-            sum[c] += d * d;
+    const struct part p = part_of(j, task);
+    memset(p.sum, 0, j->block * sizeof *p.sum);
+    for (size_t i = p.first; i < p.end; i++)
+        for (size_t c0 = 0; c0 < j->block; c0 += SIDE) {
+            const size_t m = j->block - c0 < SIDE ? j->block - c0 : SIDE;
+            const float *x = j->x + pixels_at(j, &p, i) + c0;
+            float of_sample[SIDE] = { 0 };
+            for (size_t q = 0; q < j->pixels; q++, x += j->block)
+                for (size_t c = 0; c < m; c++) of_sample[c] += x[c];
+            for (size_t c = 0; c < m; c++) p.sum[c0 + c] += of_sample[c];
         }
 }
 
-static void apply_tile(void *arg, size_t tile, int thread)
+static void square_task(void *arg, size_t task, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    const float *scale = j->l->params[WISP_BN_SCALE].w, *shift = j->l->params[WISP_BN_SHIFT].w;
-    for (size_t i = tile * WISP_TILE, end = i + wisp_tile_rows(j->n, tile); i < end; i++)
-        for (size_t c = 0; c < j->width; c++)
-            j->y[i * j->width + c] =
-                (j->x[i * j->width + c] - j->mean[c]) * j->inverse[c] * scale[c] + shift[c];
+    const struct part p = part_of(j, task);
+    memset(p.sum, 0, j->block * sizeof *p.sum);
+    for (size_t i = p.first; i < p.end; i++)
+        for (size_t c0 = 0; c0 < j->block; c0 += SIDE) {
+            const size_t m = j->block - c0 < SIDE ? j->block - c0 : SIDE;
+            const float *x = j->x + pixels_at(j, &p, i) + c0, *mean = j->mean + p.channel + c0;
+            float of_sample[SIDE] = { 0 };
+            for (size_t q = 0; q < j->pixels; q++, x += j->block)
+                for (size_t c = 0; c < m; c++) of_sample[c] += (x[c] - mean[c]) * (x[c] - mean[c]);
+            for (size_t c = 0; c < m; c++) p.sum[c0 + c] += of_sample[c];
+        }
+}
+
+static void apply_task(void *arg, size_t task, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    const struct part p = part_of(j, task);
+    const float *scale = j->scale + p.channel, *shift = j->shift + p.channel,
+                *mean = j->mean + p.channel, *inverse = j->inverse + p.channel;
+    for (size_t i = p.first; i < p.end; i++) {
+        const float *x = j->x + pixels_at(j, &p, i);
+        float *y = j->y + pixels_at(j, &p, i);
+        for (size_t q = 0; q < j->pixels; q++, x += j->block, y += j->block)
+            for (size_t c = 0; c < j->block; c++)
+                y[c] = (x[c] - mean[c]) * inverse[c] * scale[c] + shift[c];
+    }
 }
 
 /* The batch's own mean and variance, and what they are to the running ones: these take the variance
@@ -142,16 +205,18 @@ static void apply_tile(void *arg, size_t tile, int thread)
 static void measure(struct job *j)
 {
     float *running_mean = j->l->params[WISP_BN_MEAN].w, *running_var = j->l->params[WISP_BN_VAR].w;
-    const float a = (float)j->l->arg[WISP_BN_MOMENTUM], n = (float)j->n,
-                whole = j->n > 1 ? n / (n - 1) : 1;
-    over_tiles(j, sum_tile);
+    const size_t all = j->n * j->pixels;
+    const float a = (float)j->l->arg[WISP_BN_MOMENTUM], n = (float)all,
+                whole = all > 1 ? n / (n - 1) : 1;
+    over_tasks(j, sum_task);
     const float *sum = total(j, 0);
     for (size_t c = 0; c < j->width; c++) j->mean[c] = sum[c] / n;
-    over_tiles(j, square_tile);
+    over_tasks(j, square_task);
     total(j, 0);
     for (size_t c = 0; c < j->width; c++) {
         float var = sum[c] / n;
         j->inverse[c] = 1 / sqrtf(var + (float)j->l->arg[WISP_BN_EPS]);
+        if (c >= j->used) continue;
         running_mean[c] = (1 - a) * running_mean[c] + a * j->mean[c];
         running_var[c] = (1 - a) * running_var[c] + a * whole * var;
     }
@@ -161,60 +226,80 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
     (void)err;
-    struct job j = make_job(l, s, WISP_CUT_FRESH);
-    j.x = in[0]->x;
+    struct job j = make_job(l, s, in[0], WISP_CUT_FRESH);
+    const float *const w[] = { [WISP_BN_SCALE] = l->params[WISP_BN_SCALE].w,
+                               [WISP_BN_SHIFT] = l->params[WISP_BN_SHIFT].w,
+                               [WISP_BN_MEAN] = l->params[WISP_BN_MEAN].w,
+                               [WISP_BN_VAR] = l->params[WISP_BN_VAR].w };
     j.y = out->x;
-    if (s->training && j.n > 0) measure(&j);
-    for (size_t c = 0; c < j.width && !s->training; c++) {
-        j.mean[c] = l->params[WISP_BN_MEAN].w[c];
-        j.inverse[c] = 1 / sqrtf(l->params[WISP_BN_VAR].w[c] + (float)l->arg[WISP_BN_EPS]);
+    for (size_t c = 0; c < j.width; c++) {
+        const bool used = c < j.used;
+        j.scale[c] = used ? w[WISP_BN_SCALE][c] : 0;
+        j.shift[c] = used ? w[WISP_BN_SHIFT][c] : 0;
+        if (s->training) continue;
+        j.mean[c] = used ? w[WISP_BN_MEAN][c] : 0;
+        j.inverse[c] = used ? 1 / sqrtf(w[WISP_BN_VAR][c] + (float)l->arg[WISP_BN_EPS]) : 0;
     }
-    over_tiles(&j, apply_tile);
+    if (s->training && j.n > 0) measure(&j);
+    over_tasks(&j, apply_task);
     return WISP_OK;
 }
 
 /* ---- backward ---- */
 
-static void gradient_tile(void *arg, size_t tile, int thread)
+static void gradient_task(void *arg, size_t task, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    float *sum = j->sums + tile * 2 * j->width, *dot = sum + j->width;
-    memset(sum, 0, 2 * j->width * sizeof *sum);
-    for (size_t i = tile * WISP_TILE, end = i + wisp_tile_rows(j->n, tile); i < end; i++)
-        for (size_t c = 0; c < j->width; c++) {
-            size_t at = i * j->width + c;
-            sum[c] += j->gy[at];
-            dot[c] += j->gy[at] * (j->x[at] - j->mean[c]) * j->inverse[c];
+    const struct part p = part_of(j, task);
+    memset(p.sum, 0, j->block * sizeof *p.sum);
+    memset(p.dot, 0, j->block * sizeof *p.dot);
+    for (size_t i = p.first; i < p.end; i++)
+        for (size_t c0 = 0; c0 < j->block; c0 += SIDE) {
+            const size_t m = j->block - c0 < SIDE ? j->block - c0 : SIDE;
+            const float *x = j->x + pixels_at(j, &p, i) + c0, *gy = j->gy + (x - j->x),
+                        *mean = j->mean + p.channel + c0, *inverse = j->inverse + p.channel + c0;
+            float sum[SIDE] = { 0 }, dot[SIDE] = { 0 };
+            for (size_t q = 0; q < j->pixels; q++, x += j->block, gy += j->block)
+                for (size_t c = 0; c < m; c++) {
+                    sum[c] += gy[c];
+                    dot[c] += gy[c] * (x[c] - mean[c]) * inverse[c];
+                }
+            for (size_t c = 0; c < m; c++) p.sum[c0 + c] += sum[c], p.dot[c0 + c] += dot[c];
         }
 }
 
-static void below_tile(void *arg, size_t tile, int thread)
+static void below_task(void *arg, size_t task, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    const float *scale = j->l->params[WISP_BN_SCALE].w, *sum = j->sums, *dot = sum + j->width;
-    const float n = (float)j->n;
-    for (size_t i = tile * WISP_TILE, end = i + wisp_tile_rows(j->n, tile); i < end; i++)
-        for (size_t c = 0; c < j->width; c++) {
-            size_t at = i * j->width + c;
-            float xhat = (j->x[at] - j->mean[c]) * j->inverse[c];
-            j->y[at] = scale[c] * j->inverse[c] * (j->gy[at] - sum[c] / n - xhat * dot[c] / n);
-        }
+    const struct part p = part_of(j, task);
+    const float *scale = j->scale + p.channel, *sum = j->sums + p.channel, *dot = sum + j->width,
+                *mean = j->mean + p.channel, *inverse = j->inverse + p.channel,
+                n = (float)(j->n * j->pixels);
+    for (size_t i = p.first; i < p.end; i++) {
+        const size_t at = pixels_at(j, &p, i);
+        const float *x = j->x + at, *gy = j->gy + at;
+        float *gx = j->y + at;
+        for (size_t q = 0; q < j->pixels; q++, x += j->block, gy += j->block, gx += j->block)
+            for (size_t c = 0; c < j->block; c++) {
+                float xhat = (x[c] - mean[c]) * inverse[c];
+                gx[c] = scale[c] * inverse[c] * (gy[c] - sum[c] / n - xhat * dot[c] / n);
+            }
+    }
 }
 
 static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
                             const struct wisp_act *out, wisp_error *err)
 {
     (void)err;
-    struct job j = make_job(l, s, WISP_CUT_AGAIN);
-    j.x = in[0]->x;
+    struct job j = make_job(l, s, in[0], WISP_CUT_AGAIN);
     j.gy = out->g;
     j.y = in[0]->g;
     if (j.n == 0) return WISP_OK;
-    over_tiles(&j, gradient_tile);
+    over_tasks(&j, gradient_task);
     float *sum = total(&j, 0), *dot = total(&j, 1);
-    if (j.y) over_tiles(&j, below_tile); /* with the scale as it was */
+    if (j.y) over_tasks(&j, below_task); /* with the scale as it was */
     s->update->row(s->update, &l->params[WISP_BN_SCALE], 0, dot);
     s->update->row(s->update, &l->params[WISP_BN_SHIFT], 0, sum);
     return WISP_OK;
@@ -222,9 +307,10 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
 
 const struct wisp_layer_kind wisp_layer_bn = {
     .name = "bn",
-    .what = "each unit less its mean over the batch, divided by its deviation (batch norm)",
+    .what =
+        "each unit or channel less its mean over the batch, divided by its deviation (batch norm)",
     .args = args,
-    .takes = WISP_FLAT,
+    .takes = WISP_FLAT | WISP_PLANES,
     .uses = WISP_USES_X,
     .plan = plan,
     .init = init,

@@ -11,7 +11,7 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
 {
     const float most = (float)l->arg[0], *x = in[0]->x;
     (void)err;
-    for (size_t i = 0; i < s->batch->n * l->n_out; i++)
+    for (size_t i = 0; i < s->batch->n * out->floats; i++)
         out->x[i] = x[i] > most ? most : x[i]; /* this way round a NaN stays */
     return WISP_OK;
 }
@@ -21,7 +21,7 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
 {
     const float most = (float)l->arg[0];
     (void)err;
-    for (size_t i = 0; i < s->batch->n * l->n_out; i++)
+    for (size_t i = 0; i < s->batch->n * out->floats; i++)
         in[0]->g[i] = out->x[i] < most ? out->g[i] : 0;
     return WISP_OK;
 }
@@ -30,7 +30,7 @@ const struct wisp_layer_kind wisp_layer_clip = {
     .name = "clip",
     .what = "min(x, most)",
     .args = args,
-    .takes = WISP_FLAT,
+    .takes = WISP_FLAT | WISP_PLANES,
     .uses = WISP_USES_Y | WISP_IN_PLACE,
     .plan = wisp_layer_plan_same,
     .forward = forward,

@@ -78,7 +78,7 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
     (void)err;
     struct job j = { l, s, in[0], out };
     s->ctx->k->transpose(l->scratch, l->n_in, l->params[0].w, l->n_out, l->n_in, l->n_out);
-    wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), below_tile, &j);
+    if (in[0]->g) wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), below_tile, &j);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(l->n_in), weight_tile, &j);
     wisp_layer_move_bias(l, s, &l->params[1], out->g);
     return WISP_OK;

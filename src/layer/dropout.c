@@ -18,6 +18,7 @@ struct job {
     const struct wisp_step *s;
     float *to;
     const float *from;
+    size_t floats; /* of a sample */
 };
 
 /* One random number serves four places: 16 bits each. */
@@ -25,7 +26,7 @@ static void tile(void *arg, size_t t, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    size_t width = j->l->n_out, first = t * WISP_TILE * width;
+    size_t width = j->floats, first = t * WISP_TILE * width;
     size_t end = first + wisp_tile_rows(j->s->batch->n, t) * width;
     uint64_t stream = wisp_stream(WISP_STREAM_DROPOUT, (uint64_t)j->l->number);
     uint64_t key = wisp_rand(j->s->seed, stream, j->s->number);
@@ -39,18 +40,18 @@ static void tile(void *arg, size_t t, int thread)
 }
 
 static void apply(const struct wisp_layer *l, const struct wisp_step *s, float *to,
-                  const float *from)
+                  const float *from, size_t floats)
 {
-    struct job j = { l, s, to, from };
+    struct job j = { l, s, to, from, floats };
     if (s->training) wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), tile, &j);
-    else if (to != from) memcpy(to, from, s->batch->n * l->n_out * sizeof *to);
+    else if (to != from) memcpy(to, from, s->batch->n * floats * sizeof *to);
 }
 
 static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
     (void)err;
-    apply(l, s, out->x, in[0]->x);
+    apply(l, s, out->x, in[0]->x, out->floats);
     return WISP_OK;
 }
 
@@ -58,7 +59,7 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
                             const struct wisp_act *out, wisp_error *err)
 {
     (void)err;
-    apply(l, s, in[0]->g, out->g);
+    apply(l, s, in[0]->g, out->g, out->floats);
     return WISP_OK;
 }
 
@@ -66,7 +67,7 @@ const struct wisp_layer_kind wisp_layer_dropout = {
     .name = "dropout",
     .what = "zeroes a share of the units while training",
     .args = args,
-    .takes = WISP_FLAT,
+    .takes = WISP_FLAT | WISP_PLANES,
     .uses = WISP_IN_PLACE,
     .plan = wisp_layer_plan_same,
     .forward = forward,

@@ -38,6 +38,7 @@ wisp_status wisp_layer_plan_same(struct wisp_layer *l, const struct wisp_act *co
 {
     (void)s, (void)err;
     out->shape = in[0]->shape;
+    out->form = in[0]->form;
     l->n_out = l->n_in;
     return WISP_OK;
 }

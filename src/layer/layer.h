@@ -104,6 +104,7 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     size_t best; /* of each sample's best rows that the output layer collects */
     size_t own;  /* most rows that the samples of a batch own together; 0: one set for all */
     const struct wisp_known *known; /* while planning, or NULL */
+    const struct wisp_kernels *k;   /* that steps will be run with; NULL: the scalar ones */
 };
 
 const struct wisp_layer_kind *wisp_layer_kind_at(size_t i); /* NULL past the end */
@@ -131,7 +132,7 @@ WISP_LAYER_KINDS(WISP_LAYER_KIND)
 enum { WISP_MAX_WIDTH = 1 << 20 };
 extern const struct wisp_arg wisp_args_width[];
 
-/* A plan() for layers whose result has the shape of what they read. */
+/* A plan() for layers whose result has the shape and the form of what they read. */
 wisp_status wisp_layer_plan_same(struct wisp_layer *l, const struct wisp_act *const *in,
                                  struct wisp_act *out, const struct wisp_layer_sizes *s,
                                  wisp_error *err);

@@ -4,23 +4,23 @@
 static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
-    (void)err;
-    s->ctx->k->relu(out->x, in[0]->x, s->batch->n * l->n_out);
+    (void)l, (void)err;
+    s->ctx->k->relu(out->x, in[0]->x, s->batch->n * out->floats);
     return WISP_OK;
 }
 
 static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
                             const struct wisp_act *out, wisp_error *err)
 {
-    (void)err;
-    s->ctx->k->relu_back(in[0]->g, out->g, out->x, s->batch->n * l->n_out);
+    (void)l, (void)err;
+    s->ctx->k->relu_back(in[0]->g, out->g, out->x, s->batch->n * out->floats);
     return WISP_OK;
 }
 
 const struct wisp_layer_kind wisp_layer_relu = {
     .name = "relu",
     .what = "max(x, 0)",
-    .takes = WISP_FLAT,
+    .takes = WISP_FLAT | WISP_PLANES,
     .uses = WISP_USES_Y | WISP_IN_PLACE,
     .plan = wisp_layer_plan_same,
     .forward = forward,

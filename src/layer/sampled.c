@@ -181,7 +181,7 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
     struct job j = make_job(l, s, in[0], out);
     size_t lanes = wisp_out_lanes(j.a.n);
     wisp_parallel_for(s->ctx->pool, lanes, backward_lane, &j);
-    wisp_parts_add(s->ctx, in[0]->g, j.parts, lanes, s->batch->n, l->n_in);
+    if (in[0]->g) wisp_parts_add(s->ctx, in[0]->g, j.parts, lanes, s->batch->n, l->n_in);
     if (!l->sampler) return WISP_OK;
     struct wisp_query q = query(l, s, in[0]);
     struct wisp_outcome o = { .active = &j.a, .heat = j.sums };

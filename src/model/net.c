@@ -34,8 +34,13 @@ static const char *takers(char out[200], enum wisp_form form)
 static wisp_status check_forms(const struct planner *p, const struct wisp_layer *l,
                                const struct wisp_act *const *in, size_t at)
 {
-    char list[200];
+    char list[200], shape[WISP_SHAPE_TEXT];
     for (int i = 0; i < l->n_from; i++) {
+        if (in[i]->form != WISP_ROWS && in[i]->shape.rank == 3 && l->kind->takes & WISP_FLAT &&
+            !(l->kind->takes & WISP_PLANES))
+            return wisp_say_fail(p->err, p->where, p->text, at,
+                                 "'%s' takes units, found %s; 'flatten' makes units of them",
+                                 l->kind->name, wisp_shape_text(shape, in[i]->shape));
         if (l->kind->takes & (unsigned)in[i]->form) continue;
         if (in[i]->form != WISP_ROWS)
             return wisp_say_fail(p->err, p->where, p->text, at,
@@ -99,8 +104,14 @@ static wisp_status plan_layer(const struct planner *p, int i)
     if (st != WISP_OK) return st;
     if (out) {
         if (!out->shape.rank) out->shape = wisp_flat(l->n_out);
-        out->form = WISP_FLAT;
+        if (!out->form) out->form = WISP_FLAT;
         out->width = wisp_units(out->shape);
+        out->floats = out->form == WISP_PLANES
+                          ? wisp_planes_floats(out->shape.dim[0], out->shape.dim[1],
+                                               out->shape.dim[2], WISP_PLANE_BLOCK)
+                          : out->width;
+        for (int k = 0; k < l->n_from; k++) out->learns |= in[k]->learns;
+        for (int k = 0; k < l->n_params; k++) out->learns |= l->params[k].role == WISP_TRAINED;
     }
     net->n_layers++;
     return WISP_OK;
@@ -160,7 +171,8 @@ wisp_status wisp_net_plan_text(struct wisp_net *net, const char *text, const cha
         else
             net->acts[0] = (struct wisp_act){ .shape = wisp_flat(n_features),
                                               .form = WISP_ROWS,
-                                              .width = n_features };
+                                              .width = n_features,
+                                              .floats = n_features };
     }
     for (int i = 0; st == WISP_OK && i < n; i++) st = plan_layer(&p, i);
     if (st == WISP_OK) st = check_read(&p);

@@ -26,7 +26,9 @@ struct wisp_work { /* the memory of a step (work.c) */
     struct wisp_item *items;           /* (n) when and where */
     struct wisp_part *parts;           /* (n) what */
     int *x, *g;                        /* by value: their parts */
-    int *scratch, *threads[2], *aside; /* by layer, forward and back, (layers, WISP_MAX_FROM) */
+    int *scratch, *threads[2];         /* by layer; threads' forward and back */
+    int *front, *back;                 /* by layer */
+    int *aside;                        /* (layers, WISP_MAX_FROM) */
     size_t bytes, bound;               /* of the block; no block could be shorter than the bound */
     size_t kept;                       /* bytes that stay from step to step */
     char *block, *kept_block;

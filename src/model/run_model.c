@@ -161,7 +161,8 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
                                       .training = true,
                                       .precision = r->plan.precision,
                                       .half = r->plan.half,
-                                      .known = &known.known };
+                                      .known = &known.known,
+                                      .k = r->ctx->k };
     wisp_status st = wisp_samplers_room(&sizes, r, n_labels, err);
     if (st == WISP_OK)
         st = wisp_net_plan_text(&m->net, r->plan.net.text, r->plan.net.where, n_features, n_labels,

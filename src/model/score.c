@@ -15,7 +15,9 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
 {
     *s = (struct wisp_scorer){ .m = m, .ctx = ctx, .k = k < m->net.n_labels ? k : m->net.n_labels };
     const struct wisp_net_known like = wisp_net_known(&m->net);
-    struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH, .known = &like.known };
+    struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH,
+                                      .known = &like.known,
+                                      .k = ctx->k };
     wisp_status st =
         wisp_net_plan(&s->net, m->spec, m->net.n_features, m->net.n_labels, &sizes, err);
     if (st != WISP_OK) return st;

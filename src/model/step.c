@@ -60,7 +60,7 @@ static wisp_status backward(struct wisp_net *net, int i, struct wisp_step *s, wi
     wisp_status st = l->kind->backward(l, s, in, &net->acts[i + 1], err);
     for (int k = 0; k < l->n_from && st == WISP_OK; k++) {
         const struct wisp_act *a = &net->acts[l->from[k]];
-        if (in[k] != a) s->ctx->k->axpy(a->g, in[k]->g, 1, s->batch->n * a->width);
+        if (in[k] != a) s->ctx->k->axpy(a->g, in[k]->g, 1, s->batch->n * a->floats);
     }
     return st;
 }
@@ -72,6 +72,7 @@ wisp_status wisp_net_step(struct wisp_net *net, struct wisp_step *s, wisp_error 
     wisp_status st = wisp_net_hidden(net, s, err);
     if (st == WISP_OK) st = run_head(net, s, err);
     for (int i = net->n_layers - 2; i >= 0 && st == WISP_OK; i--) {
+        if (!net->acts[i + 1].learns) continue;
         wisp_phase(pool, 0, WISP_PHASE_BACK);
         st = backward(net, i, s, err);
     }

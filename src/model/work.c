@@ -6,8 +6,9 @@
  *
  *   a value     from its maker to its last reader, on the way back too where that, or the maker,
  *               looks at it again (struct wisp_layer_kind, uses)
- *   a gradient  from the last of the value's readers to its maker, both on the way back
- *   scratch     from the layer's forward to its backward
+ *   a gradient  from the last of the value's readers to its maker, both on the way back; of a value
+ *               below which nothing is trained there is none
+ *   scratch     from the layer's forward to its backward, or in one of them alone
  *   threads'    at each of the two by itself
  *   an aside    a gradient that is added to others: at one moment
  *
@@ -60,7 +61,8 @@ static bool in_place(const struct wisp_net *net, int i)
     const struct wisp_layer *l = &net->layers[i];
     const struct wisp_act *in = &net->acts[l->from[0]];
     return l->kind->uses & WISP_IN_PLACE && l->from[0] > 0 && in->n_readers == 1 &&
-           in->width == net->acts[i + 1].width && !net->sizes.keep;
+           in->form == net->acts[i + 1].form && in->floats == net->acts[i + 1].floats &&
+           !net->sizes.keep;
 }
 
 static bool values_in_place(const struct wisp_net *net, int i)
@@ -68,6 +70,13 @@ static bool values_in_place(const struct wisp_net *net, int i)
     const struct wisp_layer *l = &net->layers[i];
     return in_place(net, i) && !(l->kind->uses & WISP_USES_X) &&
            !(net->layers[l->from[0] - 1].kind->uses & WISP_USES_Y);
+}
+
+/* Has the value a gradient?  The head always makes one of what it reads. */
+static bool has_gradient(const struct wisp_net *net, int value)
+{
+    return net->sizes.training && value > 0 &&
+           (net->acts[value].learns || value == net->layers[net->n_layers - 1].from[0]);
 }
 
 /* The moment at which a reader is done with a value. */
@@ -82,13 +91,13 @@ static void add_values(struct wisp_work *w, const struct wisp_net *net)
     const bool trains = net->sizes.training;
     for (int i = 0; i < net->n_layers - 1; i++) {
         const struct wisp_layer *l = &net->layers[i];
-        size_t floats = net->sizes.batch * l->n_out;
+        size_t floats = net->sizes.batch * net->acts[i + 1].floats;
         int until = trains && l->kind->uses & WISP_USES_Y ? back_at(net, i) : i;
         w->x[i + 1] = values_in_place(net, i) ? w->x[l->from[0]] : -1;
         if (w->x[i + 1] < 0) w->x[i + 1] = add(w, "values", i, floats, 1, i, until);
         else reach(&w->items[w->x[i + 1]], i, until);
-        if (!trains) continue;
         w->g[i + 1] = in_place(net, i) ? w->g[l->from[0]] : -1;
+        if (!has_gradient(net, i + 1)) continue;
         if (w->g[i + 1] < 0)
             w->g[i + 1] = add(w, "gradients", i, floats, 1, back_at(net, i), back_at(net, i));
         else reach(&w->items[w->g[i + 1]], back_at(net, i), back_at(net, i));
@@ -98,7 +107,8 @@ static void add_values(struct wisp_work *w, const struct wisp_net *net)
             int value = net->layers[i].from[k];
             if (value == 0) continue;
             reach(&w->items[w->x[value]], i, read_until(net, i));
-            if (trains) reach(&w->items[w->g[value]], back_at(net, i), back_at(net, i));
+            if (has_gradient(net, value))
+                reach(&w->items[w->g[value]], back_at(net, i), back_at(net, i));
         }
 }
 
@@ -109,8 +119,11 @@ static void add_scratch(struct wisp_work *w, const struct wisp_net *net, int thr
         const int back = back_at(net, i);
         const bool returns = net->sizes.training && back != i;
         w->scratch[i] = w->threads[FORWARD][i] = w->threads[BACKWARD][i] = -1;
+        w->front[i] = w->back[i] = -1;
         if (l->scratch_floats)
             w->scratch[i] = add(w, "scratch", i, l->scratch_floats, 1, i, returns ? back : i);
+        if (l->front_floats) w->front[i] = add(w, "front", i, l->front_floats, 1, i, i);
+        if (l->back_floats && returns) w->back[i] = add(w, "back", i, l->back_floats, 1, back, back);
         if (!l->thread_floats) continue;
         w->threads[FORWARD][i] = add(w, "threads", i, l->thread_floats, threads, i, i);
         w->threads[BACKWARD][i] = returns
@@ -128,11 +141,11 @@ static void add_asides(struct wisp_work *w, const struct wisp_net *net)
         const struct wisp_layer *l = &net->layers[i];
         for (int k = 0; k < l->n_from; k++) {
             int value = l->from[k];
-            bool first = value == 0 || net->acts[value].last_reader == i;
+            bool first = !has_gradient(net, value) || net->acts[value].last_reader == i;
             for (int b = 0; b < k; b++) first &= l->from[b] != value; /* it reads it twice */
             if (!first)
                 w->aside[i * WISP_MAX_FROM + k] =
-                    add(w, "aside", i, net->sizes.batch * net->acts[value].width, 1,
+                    add(w, "aside", i, net->sizes.batch * net->acts[value].floats, 1,
                         back_at(net, i), back_at(net, i));
         }
     }
@@ -142,19 +155,21 @@ wisp_status wisp_work_plan(struct wisp_net *net, int threads, wisp_error *err)
 {
     struct wisp_work *w = &net->work;
     const size_t n = (size_t)net->n_layers;
-    size_t most = 5 * n;
+    size_t most = 7 * n;
     for (int i = 0; i < net->n_layers; i++) most += (size_t)net->layers[i].n_from;
     wisp_work_clear(w);
     w->items = wisp_zalloc(most, sizeof *w->items);
     w->parts = wisp_zalloc(most, sizeof *w->parts);
-    w->x = wisp_zalloc(n * (5 + WISP_MAX_FROM), sizeof *w->x);
+    w->x = wisp_zalloc(n * (7 + WISP_MAX_FROM), sizeof *w->x);
     if (!w->items || !w->parts || !w->x)
         return wisp_fail_mem(err, most * sizeof *w->items, "a plan of memory");
     w->g = w->x + n;
     w->scratch = w->g + n;
     w->threads[FORWARD] = w->scratch + n;
     w->threads[BACKWARD] = w->threads[FORWARD] + n;
-    w->aside = w->threads[BACKWARD] + n;
+    w->front = w->threads[BACKWARD] + n;
+    w->back = w->front + n;
+    w->aside = w->back + n;
     add_values(w, net);
     add_scratch(w, net, threads);
     if (net->sizes.training) add_asides(w, net);
@@ -215,12 +230,14 @@ wisp_status wisp_work_alloc(struct wisp_net *net, int threads, wisp_error *err)
     for (int i = 0; i < net->n_layers; i++) {
         struct wisp_layer *l = &net->layers[i];
         l->scratch = place(w, w->scratch[i]);
+        l->front = place(w, w->front[i]);
+        l->back = place(w, w->back[i]);
         l->thread_scratch = place(w, w->threads[FORWARD][i]);
         parts_bytes(l->thread_floats, 1, &l->thread_apart);
         if (w->kept) l->kept = wisp_cut_take(&kept, l->kept_floats, sizeof *l->kept);
         if (i == 0) continue;
         net->acts[i].x = place(w, w->x[i]);
-        net->acts[i].g = net->sizes.training ? place(w, w->g[i]) : NULL;
+        net->acts[i].g = has_gradient(net, i) ? place(w, w->g[i]) : NULL;
     }
     return WISP_OK;
 }

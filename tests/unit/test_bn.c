@@ -24,8 +24,13 @@ static void run(size_t n, bool training)
 {
     struct wisp_batch b = { .n = n };
     struct wisp_step s = { .ctx = &ctx, .batch = &b, .training = training };
-    const struct wisp_act in = { .form = WISP_FLAT, .width = WIDTH, .x = x }, *from = &in;
-    struct wisp_act out = { .form = WISP_FLAT, .width = WIDTH, .x = y };
+    const struct wisp_act in = { .shape = { 1, { WIDTH } },
+                                 .form = WISP_FLAT,
+                                 .width = WIDTH,
+                                 .floats = WIDTH,
+                                 .x = x },
+                          *from = &in;
+    struct wisp_act out = { .form = WISP_FLAT, .width = WIDTH, .floats = WIDTH, .x = y };
     CHECK(bn()->kind->forward(bn(), &s, &from, &out, &err) == WISP_OK, "%s", err.text);
 }
 
