@@ -12,21 +12,21 @@
 #ifndef WISP_TEST_LAYER_RIG_H
 #define WISP_TEST_LAYER_RIG_H
 
-#include "test.h"
+#include "layer_nets.h"
 #include "base/mem.h"
 #include "data/data.h"
+#include "layer/conv.h"
 #include "layer/output.h"
+#include "layer/planes.h"
 #include "layer/sampled.h"
+#include "layer/window.h"
 #include "model/batch.h"
 #include "model/net.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
-#include <unistd.h>
 
 static struct wisp_error err;
-static uint64_t seed;
 static int times_tested[100]; /* by the place in the table of kinds */
 
 /* ---- what a test works with ---- */
@@ -62,15 +62,10 @@ struct rig { /* a net with a batch on it */
     uint32_t *op, *own;         /* each sample's own part of that subset, with its true labels */
     struct wisp_active *hidden; /* (layers) a subset of each sampled layer's rows */
     double *w;                  /* the parameters once more, laid out in the same way */
-    double *x;                  /* (layers, n, widest) values, in double */
+    double *x;                  /* (layers, n, widest) values, in double, channels one by one */
     float *mask;                /* (layers, n, widest) what dropout multiplies by */
     size_t widest;
 };
-
-static inline size_t below(size_t n)
-{
-    return (size_t)(test_rand(&seed) % n);
-}
 
 /* Which kinds were in a net. */
 static inline void count_kinds(const struct wisp_net *net)
@@ -78,107 +73,6 @@ static inline void count_kinds(const struct wisp_net *net)
     for (int l = 0; l < net->n_layers; l++)
         for (size_t i = 0; wisp_layer_kind_at(i); i++)
             times_tested[i] += wisp_layer_kind_at(i) == net->layers[l].kind;
-}
-
-/* A net that is being written down. */
-struct text {
-    char *to;
-    size_t room, at, width; /* of the value that was made last */
-};
-
-enum { MASKS = 4 };
-static char rig_masks[MASKS][32]; /* files of connections that the next net names */
-static int n_masks;
-
-/* Connections from n_in to n_out: outputs with none, with some and with all inputs. */
-static inline const char *random_mask(size_t n_in, size_t n_out)
-{
-    char *path = rig_masks[n_masks++];
-    strcpy(path, "/tmp/wisp_mask_XXXXXX");
-    int fd = mkstemp(path);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-    CHECK(f, "%s cannot be made", path);
-    if (!f) return path;
-    size_t one = below(n_out);
-    for (size_t o = 0; o < n_out; o++) {
-        size_t share = below(4) ? below(n_in + 1) : below(2) ? 0 : n_in;
-        for (size_t i = 0; i < n_in; i++)
-            if (below(n_in) < share || (o == one && i == 0)) fprintf(f, "%zu\t%zu\n", i + 1, o + 1);
-    }
-    fclose(f);
-    return path;
-}
-
-static inline void remove_masks(void)
-{
-    while (n_masks > 0) unlink(rig_masks[--n_masks]);
-}
-
-__attribute__((format(printf, 2, 3))) static inline void put(struct text *t, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    t->at += (size_t)vsnprintf(t->to + t->at, t->room - t->at, fmt, ap);
-    va_end(ap);
-}
-
-/* A place where values part and meet again, numbered so that names differ. */
-static inline void random_branch(struct text *t, int number)
-{
-    const size_t other = 1 + below(20);
-    switch (below(7)) {
-    case 0: /* a residual block */
-        put(t, ", as a%d, dense %zu, relu, dense %zu, add a%d", number, other, t->width, number);
-        break;
-    case 1: /* three readers, of which one reads twice */
-        put(t, ", as a%d, dense %zu as b%d, add a%d a%d, add b%d", number, t->width, number, number,
-            number, number);
-        break;
-    case 2: /* unequal widths side by side, dropout in one of them */
-        put(t, ", as a%d, dense %zu, dropout 0.3, concat a%d", number, other, number);
-        t->width += other;
-        break;
-    case 3: /* the rows a second time */
-        put(t, ", as a%d, from rows, input %zu, add a%d", number, t->width, number);
-        break;
-    case 4: /* and by few connections; two values that were both made before */
-        put(t,
-            ", as a%d, from rows, sparse random %zu 4 as b%d, from a%d, identity, concat b%d a%d",
-            number, other, number, number, number, number);
-        t->width = 2 * t->width + other;
-        break;
-    case 5:
-        put(t, ", relu, bn, dense %zu, relu, bn eps=0.01",
-            t->width); /* a bias right before bn has no gradient */
-        break;
-    default:
-        put(t, ", flatten, 2 x (clip 0.4, identity)");
-    }
-}
-
-/* "input 13, relu, dropout 0.3, dense 5, ..." with 1 to 3 layers that have weights, and branches.
- */
-static inline void random_spec(char *spec, size_t room, int hidden, size_t n_features)
-{
-    static const char *const first[] = { "input", "input", "sparse" }, *const later[] = {
-        "dense", "sampled", "sampled", "sparse", "sparse"
-    };
-    struct text t = { spec, room, 0, n_features };
-    for (int i = 0; i < hidden; i++) {
-        const char *kind = i ? later[below(5)] : first[below(3)], *form = "";
-        bool wide = strcmp(kind, "sampled") == 0, sparse = strcmp(kind, "sparse") == 0;
-        size_t n_in = t.width;
-        t.width = 1 + below((wide || sparse) && below(3) == 0 ? 200 : 35);
-        if (sparse) form = below(2) ? " radix" : " random";
-        const char *mask = sparse && below(2) ? random_mask(n_in, t.width) : NULL;
-        if (mask) put(&t, "%ssparse mask=%s width=%zu", i ? ", " : "", mask, t.width);
-        else put(&t, "%s%s%s %zu", i ? ", " : "", kind, form, t.width);
-        if (!mask && sparse && form[2] == 'a' && form[3] == 'n' && below(2))
-            put(&t, " %zu", 1 + below(9));
-        if (below(4)) put(&t, ", relu");
-        if (below(2)) put(&t, ", dropout %.2f", 0.1 * (double)below(6));
-        if (below(2)) random_branch(&t, i);
-    }
 }
 
 /* n ids out of 'all', ascending, without repeats. */
@@ -230,7 +124,8 @@ static inline void random_weights(struct wisp_net *net)
             struct wisp_param *p = &net->layers[i].params[k];
             bool last = i == net->n_layers - 1;
             double fan = net->layers[i].from[0] ? (double)net->layers[i].n_in : 3;
-            if (wisp_layer_wires(&net->layers[i]).fan) fan = (double)net->layers[i].params[0].cols;
+            if (wisp_layer_wires(&net->layers[i]).fan || net->layers[i].kind == &wisp_layer_conv)
+                fan = (double)net->layers[i].params[0].cols;
             for (size_t e = 0; p->w && e < wisp_param_n(p); e++)
                 p->w[e] = k ? test_randf(&seed) * 0.5f - (last ? 1.5f : 0)
                             : (float)(test_randf(&seed) * 2 / sqrt(fan));
@@ -410,10 +305,24 @@ static inline void ref_of_relu(const struct ref *c)
 {
     for (size_t e = 0; e < c->n * c->l->n_out; e++) c->out[e] = fmax(c->in[0][e], 0);
 }
+static inline const struct wisp_act *act_of(const struct ref *c)
+{
+    return &c->r->net.acts[c->l->number + 1];
+}
+/* Where unit e of a value of n samples lies in it. */
+static inline size_t lies_at(const struct wisp_act *a, size_t e)
+{
+    if (a->form != WISP_PLANES) return e;
+    const struct wisp_planes p = wisp_planes_of(a);
+    const size_t sample = e / a->width, unit = e % a->width;
+    return sample * p.floats +
+           wisp_plane_at(unit / (p.h * p.w), unit / p.w % p.h, unit % p.w, p.h, p.w, p.block);
+}
 static inline void ref_of_dropout(const struct ref *c)
 {
     const float *mask = c->r->mask + (size_t)c->l->number * c->n * c->r->widest;
-    for (size_t e = 0; e < c->n * c->l->n_out; e++) c->out[e] = c->in[0][e] * mask[e];
+    for (size_t e = 0; e < c->n * c->l->n_out; e++)
+        c->out[e] = c->in[0][e] * mask[lies_at(act_of(c), e)];
 }
 static inline void ref_of_same(const struct ref *c)
 {
@@ -424,19 +333,79 @@ static inline void ref_of_clip(const struct ref *c)
     for (size_t e = 0; e < c->n * c->l->n_out; e++)
         c->out[e] = fmin(c->in[0][e], (double)(float)c->l->arg[0]);
 }
-/* Mean and variance of each unit over the batch; w: scale, bias: shift. */
+/* Mean and variance of each unit or channel over the batch; w: scale, bias: shift. */
 static inline void ref_of_bn(const struct ref *c)
 {
-    size_t width = c->l->n_out;
-    for (size_t u = 0; u < width; u++) {
+    const struct wisp_shape s = act_of(c)->shape;
+    const size_t width = c->l->n_out, channels = s.dim[0], pixels = width / channels,
+                 all = c->n * pixels;
+    for (size_t u = 0; u < channels; u++) {
         double mean = 0, var = 0;
-        for (size_t i = 0; i < c->n; i++) mean += c->in[0][i * width + u] / (double)c->n;
-        for (size_t i = 0; i < c->n; i++)
-            var += pow(c->in[0][i * width + u] - mean, 2) / (double)c->n;
-        for (size_t i = 0; i < c->n; i++)
-            c->out[i * width + u] = (c->in[0][i * width + u] - mean) /
-                                        sqrt(var + (double)(float)c->l->arg[1]) * c->w[u] +
-                                    c->bias[u];
+        for (size_t i = 0; i < all; i++)
+            mean += c->in[0][i / pixels * width + u * pixels + i % pixels] / (double)all;
+        for (size_t i = 0; i < all; i++)
+            var +=
+                pow(c->in[0][i / pixels * width + u * pixels + i % pixels] - mean, 2) / (double)all;
+        for (size_t i = 0; i < all; i++) {
+            const size_t e = i / pixels * width + u * pixels + i % pixels;
+            c->out[e] = (c->in[0][e] - mean) / sqrt(var + (double)(float)c->l->arg[1]) * c->w[u] +
+                        c->bias[u];
+        }
+    }
+}
+/* Every tap of the kernel at every place of the result. */
+static inline void ref_of_conv(const struct ref *c)
+{
+    const struct wisp_conv *z = wisp_layer_conv_sizes(c->l);
+    const size_t row = wisp_conv_row(z), taps = z->kh * z->kw, pixels = z->oh * z->ow;
+    for (size_t e = 0; e < c->n * z->out * pixels; e++) {
+        const size_t o = e / pixels % z->out, p = e / z->ow % z->oh, q = e % z->ow,
+                     first = o / (z->out / z->groups) * (z->in / z->groups);
+        const double *x = c->in[0] + e / (z->out * pixels) * c->l->n_in;
+        double sum = c->l->n_params > 1 ? c->bias[o] : 0;
+        for (size_t t = 0; t < row; t++) {
+            const long u = (long)(p * z->stride + t % taps / z->kw) - (long)z->pad_h,
+                       v = (long)(q * z->stride + t % z->kw) - (long)z->pad_w;
+            if (u < 0 || v < 0 || u >= (long)z->h || v >= (long)z->w) continue;
+            sum +=
+                c->w[o * row + t] * x[((first + t / taps) * z->h + (size_t)u) * z->w + (size_t)v];
+        }
+        c->out[e] = sum;
+    }
+}
+/* The largest, or the mean, under each window; what lies outside is 0 to the mean. */
+static inline void ref_pool(const struct ref *c, bool largest)
+{
+    const struct wisp_window z = wisp_window_of(c->l, &c->r->net.acts[c->l->from[0]], act_of(c));
+    const size_t pixels = z.out.h * z.out.w;
+    for (size_t e = 0; e < c->n * c->l->n_out; e++) {
+        const double *x = c->in[0] + e / pixels * z.in.h * z.in.w;
+        double most = -INFINITY, sum = 0;
+        for (size_t t = 0; t < z.kh * z.kw; t++) {
+            const long u = (long)(e / z.out.w % z.out.h * z.stride + t / z.kw) - (long)z.pad_h,
+                       v = (long)(e % z.out.w * z.stride + t % z.kw) - (long)z.pad_w;
+            if (u < 0 || v < 0 || u >= (long)z.in.h || v >= (long)z.in.w) continue;
+            const double at = x[(size_t)u * z.in.w + (size_t)v];
+            most = fmax(most, at);
+            sum += at;
+        }
+        c->out[e] = largest ? most : sum / (double)(z.kh * z.kw);
+    }
+}
+static inline void ref_of_maxpool(const struct ref *c)
+{
+    ref_pool(c, true);
+}
+static inline void ref_of_avgpool(const struct ref *c)
+{
+    ref_pool(c, false);
+}
+static inline void ref_of_globalavg(const struct ref *c)
+{
+    const size_t pixels = c->l->n_in / c->l->n_out;
+    for (size_t e = 0; e < c->n * c->l->n_out; e++) {
+        c->out[e] = 0;
+        for (size_t i = 0; i < pixels; i++) c->out[e] += c->in[0][e * pixels + i] / (double)pixels;
     }
 }
 static inline void ref_of_add(const struct ref *c)
@@ -459,10 +428,15 @@ static const struct {
     const char *kind;
     void (*run)(const struct ref *c);
 } refs[] = {
-    { "input", ref_of_input },   { "dense", ref_of_dense },   { "sampled", ref_of_sampled },
-    { "sparse", ref_of_sparse }, { "relu", ref_of_relu },     { "dropout", ref_of_dropout },
-    { "identity", ref_of_same }, { "flatten", ref_of_same },  { "clip", ref_of_clip },
-    { "add", ref_of_add },       { "concat", ref_of_concat }, { "bn", ref_of_bn },
+    { "input", ref_of_input },     { "dense", ref_of_dense },
+    { "sampled", ref_of_sampled }, { "sparse", ref_of_sparse },
+    { "relu", ref_of_relu },       { "dropout", ref_of_dropout },
+    { "identity", ref_of_same },   { "flatten", ref_of_same },
+    { "clip", ref_of_clip },       { "add", ref_of_add },
+    { "concat", ref_of_concat },   { "bn", ref_of_bn },
+    { "conv", ref_of_conv },       { "maxpool", ref_of_maxpool },
+    { "avgpool", ref_of_avgpool }, { "globalavg", ref_of_globalavg },
+    { "unflat", ref_of_same },
 };
 
 static inline double mean_loss(const struct rig *r)
@@ -489,7 +463,7 @@ static inline void ref_init(struct rig *r)
 {
     size_t n = r->step.batch->n;
     for (int i = 0; i < r->net.n_layers - 1; i++)
-        if (r->net.layers[i].n_out > r->widest) r->widest = r->net.layers[i].n_out;
+        r->widest = wisp_most(r->widest, r->net.acts[i + 1].floats);
     r->w = calloc(r->floats, sizeof *r->w);
     for (size_t i = 0; i < r->floats; i++) r->w[i] = r->net.params[i];
     r->x = calloc((size_t)r->net.n_layers * n * r->widest, sizeof *r->x);
@@ -498,9 +472,12 @@ static inline void ref_init(struct rig *r)
     for (size_t e = 0; e < n * r->widest; e++) ones[e] = 1;
     for (int i = 0; i < r->net.n_layers; i++) {
         const struct wisp_layer *l = &r->net.layers[i];
-        const struct wisp_act in = { .width = l->n_in, .x = ones }, *from = &in;
-        struct wisp_act out = { .width = l->n_out, .x = r->mask + (size_t)i * n * r->widest };
-        if (l->kind == &wisp_layer_dropout) l->kind->forward(l, &r->step, &from, &out, NULL);
+        if (l->kind != &wisp_layer_dropout) continue;
+        struct wisp_act in = r->net.acts[l->from[0]], out = r->net.acts[i + 1];
+        const struct wisp_act *from = &in;
+        in.x = ones;
+        out.x = r->mask + (size_t)i * n * r->widest;
+        l->kind->forward(l, &r->step, &from, &out, NULL);
     }
     free(ones);
 }
@@ -510,6 +487,7 @@ static inline void ref_init(struct rig *r)
 static const struct wisp_precision *rig_precision; /* of the next rig; NULL: fp32 */
 
 static bool rig_keep;        /* values stay to be looked at */
+static bool rig_planes;      /* the next rig's net has values with height and width */
 static const char *rig_spec; /* of the next rig; NULL: a random one */
 
 /* own: the output layer's scratch is for samples with rows of their own. */
@@ -519,10 +497,11 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
     *r = (struct rig){ 0 };
     seed = start;
     r->n_features = 2 + below(60);
-    random_spec(r->spec, sizeof r->spec, hidden, r->n_features);
+    if (rig_planes) random_planes_spec(r->spec, sizeof r->spec);
+    else random_spec(r->spec, sizeof r->spec, hidden, r->n_features);
     if (rig_spec) snprintf(r->spec, sizeof r->spec, "%s", rig_spec);
-    r->n_labels = 1 + below(below(2) ? 330 : 20);
-    size_t n = 1 + below(70);
+    r->n_labels = 1 + below(below(2) && !rig_planes ? 330 : 20);
+    size_t n = 1 + below(rig_planes ? 20 : 70);
     size_t *ids = calloc(n, sizeof *ids);
     for (size_t i = 0; i < n; i++) ids[i] = i;
     r->data = random_data(n, r->n_features, r->n_labels);
@@ -531,7 +510,8 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
                                       .batch = n + below(3),
                                       .active = r->n_labels,
                                       .training = true,
-                                      .precision = rig_precision };
+                                      .precision = rig_precision,
+                                      .k = k };
     struct wisp_finder_setup few = { .n_rows = r->n_labels };
     if (own) sizes.own = n * r->n_labels, sizes.best = wisp_finder_neighbours.wants(&few).best;
     struct wisp_values raw = { .mode = WISP_VALUES_RAW };

@@ -119,6 +119,10 @@ extern const struct wisp_layer_kind *wisp_layer_kind_more; /* one of a test's ow
     X(sampled)                                                                                     \
     X(sparse)                                                                                      \
     X(bn)                                                                                          \
+    X(conv)                                                                                        \
+    X(maxpool)                                                                                     \
+    X(avgpool)                                                                                     \
+    X(globalavg)                                                                                   \
     X(add)                                                                                         \
     X(concat)                                                                                      \
     X(flatten)                                                                                     \

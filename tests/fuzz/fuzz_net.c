@@ -38,6 +38,10 @@ static void put_arg(const struct wisp_arg *a, double v, const char *file)
         put(" %s=%s", a->name, file);
         return;
     }
+    if (a->type == WISP_ARG_SIZE) {
+        put(" %s=%zux%zu", a->name, wisp_size_height(v), wisp_size_width(v));
+        return;
+    }
     if (a->type != WISP_ARG_WORD) {
         put(" %s=%.17g", a->name, v);
         return;

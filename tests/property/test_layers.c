@@ -182,8 +182,8 @@ static void drop(float *out, struct wisp_layer *l, struct wisp_step *s, uint64_t
     size_t n = s->batch->n * l->n_out;
     float *ones = malloc(n * sizeof *ones);
     for (size_t i = 0; i < n; i++) ones[i] = 1;
-    const struct wisp_act in = { .width = l->n_in, .x = ones }, *from = &in;
-    struct wisp_act to = { .width = l->n_out, .x = out };
+    const struct wisp_act in = { .floats = l->n_in, .x = ones }, *from = &in;
+    struct wisp_act to = { .floats = l->n_out, .x = out };
     s->number = number;
     s->training = training;
     l->kind->forward(l, s, &from, &to, NULL);
@@ -254,7 +254,7 @@ static void test_specs(void)
         { "input 4, dropout nan", "to below 1" },
         { "input 4, output 3", "takes no arguments" },
         { "input 4, , relu", "expected a layer, found ','" },
-        { "input 4, conv 3", "no layer" },
+        { "input 4, convo 3", "no layer" },
         { "input 4, dropout", "share" },
         { "input 4, relu 3", "'relu' takes no arguments" },
         { "input 4, sparse", "radix or random" },
@@ -310,6 +310,14 @@ int main(void)
             if (test_bad > was) printf("  the seed was %llu\n", (unsigned long long)start);
         }
         if (there) check_radix(&k, i);
+        rig_planes = true;
+        for (uint64_t n = 0; there && n < NETS; n++) {
+            int was = test_bad;
+            uint64_t start = 1000133 * (n + 1) + 77 * i;
+            check_net(&k, start, 1);
+            if (test_bad > was) printf("  the seed was %llu\n", (unsigned long long)start);
+        }
+        rig_planes = false;
         CHECK(n_kinks * 50 <= n_checks, "%d kinks in %d places", n_kinks, n_checks);
         test_close();
         snprintf(name, sizeof name, "layers: %s products in bf16 are near, also far from 0", isa);

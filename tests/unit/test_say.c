@@ -83,6 +83,13 @@ static void test_meaning(void)
          "input(8)<0 relu<1 add<2+2 relu<3 add<4+4 output<5");
     says("input 8, 2 x b (relu as b, add b)",
          "input(8)<0 b.0.b:relu<1 add<2+2 b.1.b:relu<3 add<4+4 output<5");
+    says("input 8, conv 16 3x5 stride=2 pad=1 bias=no",
+         "input(8)<0 conv(16,12293,2,4097,1,1)<1 output<2");
+    says("input 8, conv 16 3", "input(8)<0 conv(16,12291,1,0,1,0)<1 output<2");
+    says("input 8, conv 65536 200 pad=0x1024 groups=65536",
+         "input(8)<0 conv(65536,819400,1,1024,65536,0)<1 output<2");
+    says("input 8, maxpool 2, avgpool 3x2 1 0x1",
+         "input(8)<0 maxpool(8194,0,0)<1 avgpool(12290,1,1)<2 output<3");
     says("input 8 as a, 1 x (relu as a), add a", "a:input(8)<0 relu<1 add<2+1 output<3");
     says("input 8, 3 x b (relu as r), add b.0.r, add b.1.r",
          "input(8)<0 b.0.r:relu<1 b.1.r:relu<2 b.2.r:relu<3 add<4+2 add<5+3 output<6");

@@ -1,0 +1,300 @@
+/* Convolution: conv/conv.h has the formula.  Here are its arguments, its parameters, and the calls;
+ * each pass goes the first way of the table that can (conv/ways.c).
+ *
+ * weight is (out, in / groups, kh, kw), PyTorch's order; an output channel is a row, which an update
+ * moves.  Weights are packed for a way right before its pass and forgotten after it: whoever changes
+ * them in between, the packed ones are never old, and memory has those of one layer at a time.
+ *
+ *   threads' scratch, of a call   what the pass wants
+ *   front (scratch)               packed weights of forward
+ *   back                          packed weights of data | gw | sums of gy per tile of samples
+ *
+ * Backward: data first, with the weights as they were; then weights; then each row of 16 is asked
+ * for its gradient and moved. */
+#include "layer/conv.h"
+#include "base/mem.h"
+#include "layer/planes.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct wisp_arg args[] = {
+    [WISP_CONV_ARG_CHANNELS] = { .name = "channels",
+                                 .what = "of the result",
+                                 .type = WISP_ARG_INT,
+                                 .least = 1,
+                                 .most = WISP_MAX_CHANNELS },
+    [WISP_CONV_ARG_KERNEL] = { .name = "kernel",
+                               .what = "pixels that one of the result is made of",
+                               .type = WISP_ARG_SIZE,
+                               .least = 1,
+                               .most = WISP_MAX_KERNEL },
+    [WISP_CONV_ARG_STRIDE] = { .name = "stride",
+                               .what = "pixels from one place of the kernel to the next",
+                               .type = WISP_ARG_INT,
+                               .least = 1,
+                               .most = WISP_MAX_KERNEL,
+                               .fallback = "1",
+                               .by_name = true },
+    [WISP_CONV_ARG_PAD] = { .name = "pad",
+                            .what = "zeros around the image; not given: half the kernel",
+                            .type = WISP_ARG_SIZE,
+                            .most = WISP_MAX_KERNEL,
+                            .fallback = "",
+                            .by_name = true },
+    [WISP_CONV_ARG_GROUPS] = { .name = "groups",
+                               .what = "parts of the channels that do not see each other",
+                               .type = WISP_ARG_INT,
+                               .least = 1,
+                               .most = WISP_MAX_CHANNELS,
+                               .fallback = "1",
+                               .by_name = true },
+    [WISP_CONV_ARG_BIAS] = { .name = "bias",
+                             .what = "a number that is added to each channel",
+                             .type = WISP_ARG_WORD,
+                             .words = "yes|no",
+                             .fallback = "yes",
+                             .by_name = true },
+    { .name = NULL },
+};
+
+struct own { /* from plan on */
+    struct wisp_conv c;
+    const struct wisp_conv_way *way[WISP_CONV_PASSES];
+};
+
+const struct wisp_conv *wisp_layer_conv_sizes(const struct wisp_layer *l)
+{
+    return &((const struct own *)l->own)->c;
+}
+
+struct view { /* the scratch of backward, cut up */
+    float *packed, *gw, *sums;
+};
+
+static size_t packed_floats(const struct own *o, enum wisp_conv_pass pass)
+{
+    return o->way[pass]->weight_floats(&o->c, pass);
+}
+static size_t padded_out(const struct wisp_conv *c)
+{
+    return wisp_up(c->out, WISP_PLANE_BLOCK);
+}
+
+static struct view lay_back(const struct wisp_layer *l, struct wisp_cut *cut, size_t n)
+{
+    const struct own *o = l->own;
+    const bool bias = l->n_params > WISP_CONV_PARAM_BIAS;
+    struct view v;
+    v.packed = wisp_cut_take(cut, packed_floats(o, WISP_CONV_DATA), sizeof(float));
+    v.gw = wisp_cut_take(cut, packed_floats(o, WISP_CONV_WEIGHTS), sizeof(float));
+    v.sums = wisp_cut_take(cut, bias ? wisp_tiles(n) * padded_out(&o->c) : 0, sizeof(float));
+    return v;
+}
+
+/* ---- sizes ---- */
+
+static wisp_status check_groups(const struct wisp_conv *c, wisp_error *err)
+{
+    if (c->in % c->groups == 0 && c->out % c->groups == 0) return WISP_OK;
+    return wisp_fail(err, WISP_EINVAL,
+                     "'conv' has %zu groups, which do not divide its %zu and %zu channels",
+                     c->groups, c->in, c->out);
+}
+
+static wisp_status sizes_of(struct wisp_conv *c, struct wisp_layer *l, const struct wisp_act *in,
+                            struct wisp_act *out, wisp_error *err)
+{
+    const double kernel = l->arg[WISP_CONV_ARG_KERNEL], pad = l->arg[WISP_CONV_ARG_PAD];
+    const bool padded = l->given & 1u << WISP_CONV_ARG_PAD;
+    *c = (struct wisp_conv){ .in = in->shape.dim[0],
+                             .out = (size_t)l->arg[WISP_CONV_ARG_CHANNELS],
+                             .h = in->shape.dim[1],
+                             .w = in->shape.dim[2],
+                             .kh = wisp_size_height(kernel),
+                             .kw = wisp_size_width(kernel),
+                             .stride = (size_t)l->arg[WISP_CONV_ARG_STRIDE],
+                             .groups = (size_t)l->arg[WISP_CONV_ARG_GROUPS],
+                             .block = wisp_act_block(in) };
+    c->pad_h = padded ? wisp_size_height(pad) : (c->kh - 1) / 2;
+    c->pad_w = padded ? wisp_size_width(pad) : (c->kw - 1) / 2;
+    wisp_status st = check_groups(c, err);
+    if (st == WISP_OK)
+        st = wisp_planes_slide(l, in, out, c->out, WISP_PLANES, c->kh, c->kw, c->stride, c->pad_h,
+                               c->pad_w, err);
+    c->oh = out->shape.dim[1];
+    c->ow = out->shape.dim[2];
+    return st;
+}
+
+static void ask_for_scratch(struct wisp_layer *l, const struct wisp_layer_sizes *s)
+{
+    const struct own *o = l->own;
+    struct wisp_cut cut = { 0 };
+    for (int p = 0; p < WISP_CONV_PASSES; p++) {
+        const struct wisp_conv_way *way = o->way[p];
+        if ((s->training || p == WISP_CONV_FORWARD) && way->thread_floats)
+            l->thread_floats =
+                wisp_most(l->thread_floats, way->thread_floats(&o->c, (enum wisp_conv_pass)p));
+    }
+    l->front_floats = packed_floats(o, WISP_CONV_FORWARD);
+    if (!s->training) return;
+    l->thread_floats = wisp_most(l->thread_floats, wisp_conv_row(&o->c));
+    lay_back(l, &cut, s->batch);
+    l->back_floats = cut.at / sizeof(float);
+}
+
+static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
+                        struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err)
+{
+    struct wisp_conv c;
+    wisp_status st = wisp_planes_check(l, in[0], err);
+    if (st == WISP_OK) st = sizes_of(&c, l, in[0], out, err);
+    if (st != WISP_OK) return st;
+    struct own *o = l->own = wisp_alloc(1, sizeof *o);
+    if (!o) return wisp_fail_mem(err, sizeof *o, "a convolution");
+    o->c = c;
+    for (int p = 0; p < WISP_CONV_PASSES; p++)
+        o->way[p] = wisp_conv_choose(&c, (enum wisp_conv_pass)p, s->k);
+    wisp_layer_declare(l, "weight", WISP_TRAINED, WISP_BY_NONE, 4,
+                       (size_t[]){ c.out, c.in / c.groups, c.kh, c.kw });
+    if (l->arg[WISP_CONV_ARG_BIAS] == 0) wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, c.out);
+    ask_for_scratch(l, s);
+    return WISP_OK;
+}
+
+static void clear(struct wisp_layer *l)
+{
+    wisp_free(l->own);
+    l->own = NULL;
+}
+
+/* As before a ReLU (He): keeps the variance. */
+static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
+{
+    const double fan = (double)wisp_conv_row(wisp_layer_conv_sizes(l));
+    wisp_param_normal(&l->params[WISP_CONV_PARAM_WEIGHT], sqrt(2 / fan), seed, 2 * l->number, pool);
+    if (l->n_params > WISP_CONV_PARAM_BIAS)
+        memset(l->params[WISP_CONV_PARAM_BIAS].w, 0,
+               l->params[WISP_CONV_PARAM_BIAS].n * sizeof(float));
+}
+
+/* ---- passes ---- */
+
+/* The weights as the pass wants them. */
+static const float *weights_for(const struct wisp_layer *l, struct wisp_step *s,
+                                enum wisp_conv_pass pass, float *packed)
+{
+    const struct own *o = l->own;
+    const float *w = l->params[WISP_CONV_PARAM_WEIGHT].w;
+    if (!packed_floats(o, pass)) return w;
+    wisp_conv_pack(o->way[pass], &o->c, pass, s->ctx->pool, packed, w);
+    return packed;
+}
+
+static struct wisp_conv_job job_of(const struct wisp_layer *l, struct wisp_step *s)
+{
+    return (struct wisp_conv_job){ .pool = s->ctx->pool,
+                                   .k = s->ctx->k,
+                                   .n = s->batch->n,
+                                   .thread_scratch = l->thread_scratch,
+                                   .thread_apart = l->thread_apart };
+}
+
+static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
+                           const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
+{
+    const struct own *o = l->own;
+    struct wisp_conv_job j = job_of(l, s);
+    j.x = in[0]->x;
+    j.y = out->x;
+    j.w = weights_for(l, s, WISP_CONV_FORWARD, l->front);
+    if (l->n_params > WISP_CONV_PARAM_BIAS) j.bias = l->params[WISP_CONV_PARAM_BIAS].w;
+    return o->way[WISP_CONV_FORWARD]->run(&o->c, WISP_CONV_FORWARD, &j, err);
+}
+
+struct moving {
+    struct wisp_layer *l;
+    struct wisp_step *s;
+    struct view v;
+    const float *gy;
+};
+
+/* 16 rows of the weights. */
+static void move_rows(void *arg, size_t task, int thread)
+{
+    const struct moving *m = arg;
+    const struct own *o = m->l->own;
+    const struct wisp_update *u = m->s->update;
+    float *g = wisp_layer_thread(m->l, thread);
+    size_t row = task * WISP_PLANE_BLOCK, end = row + WISP_PLANE_BLOCK;
+    for (; row < end && row < o->c.out; row++) {
+        o->way[WISP_CONV_WEIGHTS]->row(&o->c, m->v.gw, row, g);
+        u->row(u, &m->l->params[WISP_CONV_PARAM_WEIGHT], row, g);
+    }
+}
+
+/* Sums of gy over the pixels of a tile of samples, for one block of channels. */
+static void sum_block(void *arg, size_t task, int thread)
+{
+    (void)thread;
+    const struct moving *m = arg;
+    const struct wisp_conv *c = wisp_layer_conv_sizes(m->l);
+    const size_t blocks = padded_out(c) / WISP_PLANE_BLOCK, tile = task / blocks,
+                 block = task % blocks, pixels = c->oh * c->ow;
+    float *sum = m->v.sums + tile * padded_out(c) + block * WISP_PLANE_BLOCK;
+    memset(sum, 0, WISP_PLANE_BLOCK * sizeof *sum);
+    for (size_t i = tile * WISP_TILE, end = i + wisp_tile_rows(m->s->batch->n, tile); i < end;
+         i++) {
+        const float *g = m->gy + i * wisp_conv_out_floats(c) + block * pixels * WISP_PLANE_BLOCK;
+        float of_sample[WISP_PLANE_BLOCK] = { 0 };
+        for (size_t q = 0; q < pixels; q++, g += WISP_PLANE_BLOCK)
+            for (int e = 0; e < WISP_PLANE_BLOCK; e++) of_sample[e] += g[e];
+        for (int e = 0; e < WISP_PLANE_BLOCK; e++) sum[e] += of_sample[e];
+    }
+}
+
+static void move_bias(struct moving *m)
+{
+    const size_t out = padded_out(wisp_layer_conv_sizes(m->l)), tiles = wisp_tiles(m->s->batch->n);
+    wisp_parallel_for(m->s->ctx->pool, tiles * out / WISP_PLANE_BLOCK, sum_block, m);
+    for (size_t t = 1; t < tiles; t++) m->s->ctx->k->axpy(m->v.sums, m->v.sums + t * out, 1, out);
+    m->s->update->row(m->s->update, &m->l->params[WISP_CONV_PARAM_BIAS], 0, m->v.sums);
+}
+
+static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
+                            const struct wisp_act *out, wisp_error *err)
+{
+    const struct own *o = l->own;
+    struct wisp_cut cut = wisp_cut_of(l->back, l->back_floats * sizeof(float), WISP_CUT_FRESH);
+    struct moving m = { l, s, lay_back(l, &cut, s->batch->n), out->g };
+    struct wisp_conv_job j = job_of(l, s);
+    wisp_status st = WISP_OK;
+    if (s->batch->n == 0) return WISP_OK;
+    j.x = in[0]->x;
+    j.gy = out->g;
+    j.gw = m.v.gw;
+    j.gx = in[0]->g;
+    if (j.gx) {
+        j.w = weights_for(l, s, WISP_CONV_DATA, m.v.packed);
+        st = o->way[WISP_CONV_DATA]->run(&o->c, WISP_CONV_DATA, &j, err);
+    }
+    if (st == WISP_OK) st = o->way[WISP_CONV_WEIGHTS]->run(&o->c, WISP_CONV_WEIGHTS, &j, err);
+    if (st != WISP_OK) return st;
+    wisp_parallel_for(s->ctx->pool, wisp_parts(o->c.out, WISP_PLANE_BLOCK), move_rows, &m);
+    if (l->n_params > WISP_CONV_PARAM_BIAS) move_bias(&m);
+    return WISP_OK;
+}
+
+const struct wisp_layer_kind wisp_layer_conv = {
+    .name = "conv",
+    .what = "each channel a sum over pixels near by and channels (convolution)",
+    .args = args,
+    .takes = WISP_FLAT | WISP_PLANES,
+    .uses = WISP_USES_X,
+    .plan = plan,
+    .init = init,
+    .clear = clear,
+    .forward = forward,
+    .backward = backward,
+};
