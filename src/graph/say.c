@@ -399,8 +399,8 @@ static wisp_status set_arg(struct reader *r, struct wisp_said *s, int i, struct 
              (a->type == WISP_ARG_REAL || v == floor(v));
     }
     if (!ok)
-        return FAIL(r, w.at, "'%s' needs %s; found %s", s->kind->name, expected(want, a),
-                    found(r, w).text);
+        return FAIL(r, w.at, "'%s' needs %s; found %s%s", s->kind->name, expected(want, a),
+                    found(r, w).text, s->file[0] ? " (the name of a file ends at a blank)" : "");
     s->arg[i] = v;
     s->given |= 1u << i;
     return WISP_OK;

@@ -256,6 +256,8 @@ static const struct bad arguments[] = {
     { "sparse random 64 inputs=-1", 1, 25, "found '-1'" },
     { "sparse random 64 inputs=4 inputs=4", 1, 34, "has its inputs already" },
     { "sparse random fan=4", 1, 15, "'sparse' has no argument 'fan'" },
+    { "input 8, sparse mask=my dir/c.tsv", 1, 25,
+      "found 'dir/c.tsv' (the name of a file ends at a blank)" },
 };
 static const struct bad names[] = {
     { "input 8 as", 1, 11,
