@@ -219,6 +219,10 @@ wisp_status wisp_mtx_read_any(struct wisp_mtx *out, const char *path, uint32_t n
     *out = (struct wisp_mtx){ 0 };
     wisp_status st = open_text(&m, &t, err);
     const bool market = st == WISP_OK && t.bytes && t.text[0] == '%';
+    if (st == WISP_OK && t.bytes >= 4 &&
+        (memcmp(t.text, "\x1f\x8b", 2) == 0 || memcmp(t.text, "\x28\xb5\x2f\xfd", 4) == 0))
+        st = wisp_fail_at(err, WISP_EFORMAT, path, 0,
+                          "packed by gzip or zstd, expected plain text: unpack it first");
     if (st == WISP_OK && !market) st = read_matrix(out, &t, n_in, n_out, err);
     st = wisp_map_end(&m, st, err);
     if (st == WISP_OK && market) st = wisp_mtx_read(out, path, false, err);

@@ -161,6 +161,8 @@ static void test_refused(void)
         { "1 1\n1 2 3\n", "sparse file=any", "any:2: more than that" },
         { "1 1 nan\n", "sparse file=any", "no finite number" },
         { "\1 1\n", "sparse file=any", "any:1: no id" },
+        { "\x1f\x8b\x08 1", "sparse mask=any", "any: packed by gzip or zstd" },
+        { "\x28\xb5\x2f\xfd 1", "sparse mask=any", "any: packed by gzip or zstd" },
         { "", "sparse mask=any", "any: empty" },
         { "\n\n", "sparse mask=any", "any: empty" },
         { "1 4\n", "sparse mask=any width=3", "any:1: an id out of range" },
