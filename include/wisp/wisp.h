@@ -96,7 +96,7 @@ WISP_API void wisp_context_on_notice(wisp_context *ctx, void (*say)(void *arg, c
 
 /* Row 'i' of a table: of "tables", which lists them all ("formats", "layers", ...), of one of those
  * (a card is a row of "devices" only where there is one), or of the arguments of a layer
- * ("layers/dense").  The strings live until the next call.
+ * ("layers/dense").  The strings live until the next call, those of "tables" for ever.
  * Returns 0 and leaves the outputs alone when there is no such row. */
 WISP_API int wisp_table_row(const char *table, size_t i, const char **name, const char **what);
 

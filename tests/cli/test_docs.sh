@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# The marked blocks of docs/*.md say what the tables of this build say.
+# shellcheck source=tests/cli/lib.bash
+. "$(dirname "$0")/lib.bash"
+check "no block is stale (tools/doc-tables BUILD/wisp fills them)" "$root/tools/doc-tables" --check "$wisp"
+
+# A block that is stale, and marks that are not whole, are seen.
+mkdir -p copy/tools copy/docs
+cp "$root/tools/doc-tables" copy/tools
+cp "$root"/docs/*.md copy/docs
+sed -i 's/^| `bce` | /&not /' copy/docs/training.md
+check "a line that was changed by hand is seen" not copy/tools/doc-tables --check "$wisp"
+copy/tools/doc-tables "$wisp" >out
+check "and made anew, with its place" grep -qE '^docs/training.md:[0-9]+: filled: table: losses$' out
+check "as it was" diff -r "$root/docs" copy/docs --exclude=figures --exclude=examples
+for change in 's/^<!-- end -->//' 's/^<!-- table: losses -->//' 's/^<!-- table: losses/<!-- table: nonsense/'; do
+    cp "$root/docs/training.md" copy/docs
+    sed -i "$change" copy/docs/training.md
+    check "$change is seen" not copy/tools/doc-tables "$wisp"
+done
+
+ok "info --json" info --json
+judge "what rows are, by table and name" 'd["what"]["losses"].keys() == set(d["losses"]) and "compete" in d["what"]["losses"]["softmax"]'
+judge "arguments of every layer" 'd["arguments"].keys() == set(d["layers"]) and list(d["arguments"]["bn"]) == ["momentum", "eps"] and d["arguments"]["relu"] == {}'
+end
