@@ -375,6 +375,13 @@ WISP_API int32_t wisp_model_feature(const wisp_model *m, const char *word, size_
 WISP_API int32_t wisp_model_label(const wisp_model *m, const char *name, size_t bytes);
 /* JSON: architecture, options, tensors, sizes.  Lives as long as the model. */
 WISP_API const char *wisp_model_describe(const wisp_model *m);
+/* What memory the model takes with the context's threads, as JSON (wisp_report_json): objects
+ * "prediction" and "training", with bytes of weights, of the optimizer, of the block that a step
+ * works in ("arena_bytes"; "bound_bytes": the most that is needed at one moment), and its parts, the
+ * largest first, with the layer and from which moment to which they are needed (docs/models.md).
+ * Training is as the model's run did it; option "batch" (0: that of the run) changes its batch. */
+WISP_API wisp_status wisp_model_plan(wisp_report **out, wisp_context *ctx, const wisp_model *m,
+                                     const wisp_config *cfg, wisp_error *err);
 
 /* Writes the model to 'path' with smaller weights, to predict with: type "bf16" (half the bytes) or
  * "int8" (a quarter; one scale per row).  The weights of the input and of the output layer become

@@ -12,6 +12,7 @@ struct entry {
     char key[40];
     double value;
     char *text; /* NULL: a number */
+    bool json;  /* the text stands as it is */
 };
 
 struct wisp_report {
@@ -58,6 +59,12 @@ void wisp_report_text(struct wisp_report *r, const char *key, const char *value)
 {
     struct entry *e = add(r, key);
     if (e && !(e->text = wisp_strdup(value))) r->failed = true;
+}
+
+void wisp_report_object(struct wisp_report *r, const char *key, const char *json)
+{
+    wisp_report_text(r, key, json);
+    if (r && !r->failed) r->entries[r->n - 1].json = true;
 }
 
 int wisp_report_get(const wisp_report *r, const char *key, double *value)
@@ -111,7 +118,8 @@ wisp_status wisp_report_done(struct wisp_report **out, struct wisp_report *r, wi
         if (i) *o++ = ',';
         o = quote(o, e->key);
         *o++ = ':';
-        if (e->text) o = quote(o, e->text);
+        if (e->json) o = stpcpy(o, e->text);
+        else if (e->text) o = quote(o, e->text);
         else if (!isfinite(e->value)) o += sprintf(o, "null"); /* JSON has no NaN */
         else o += wisp_print(o, NUMBER_ROOM, "%.10g", e->value);
     }

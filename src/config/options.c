@@ -83,7 +83,7 @@ static const wisp_option table[N_OPTS] = {
                       "either; predict: each way of prediction is measured "
                       "for so long; 0: " BENCH_PREDICT,
                       TRAINING, "bench" },
-    [OPT_BATCH] = { "batch", "int", "0", "0..65536", "train bench",
+    [OPT_BATCH] = { "batch", "int", "0", "0..65536", "train bench inspect",
                     "rows per step; 0: from the number of rows", TRAINING, "train bench" },
     [OPT_LR] = { "lr", "real", "0", "0..1000", "train bench",
                  "highest learning rate; 0: the default of the optimizer and the sampling",
@@ -306,6 +306,9 @@ static const wisp_option table[N_OPTS] = {
     [OPT_QUANTIZE] = { "quantize", "choice", "no", "no|bf16|int8", "convert",
                        "IN is a model: OUT is the same with smaller weights, to predict with", USE,
                        "convert" },
+    [OPT_PLAN] = { "plan", "flag", "0", "", "inspect",
+                   "what memory prediction and a training step take, and what of it when", USE,
+                   "inspect" },
 
     [OPT_SHAPE] = { "shape", "text", "", "@shapes", "synth bench",
                     "the shape of a known data set, or ROWSxFEATURESxLABELS", SYNTHETIC,
@@ -354,7 +357,7 @@ static const wisp_option table[N_OPTS] = {
                           "fit they stay in the host's memory, and those in use travel; 0: what "
                           "is free",
                           MACHINE, "" },
-    [OPT_THREADS] = { "threads", "int", "0", "0.." MOST_THREADS, WORKS,
+    [OPT_THREADS] = { "threads", "int", "0", "0.." MOST_THREADS, WORKS " inspect",
                       "threads to work with; 0: one per core", MACHINE,
                       "train eval predict convert synth bench challenge" },
     [OPT_CONFIG] = { "config", "file", "", "", WORKS,
@@ -376,6 +379,10 @@ static const wisp_option special[] = {
     { "labels", "int", "", "1.." MOST_IDS, "synth", "number of labels", SYNTHETIC, "synth" },
     { "labels", "flag", "0", "", "inspect", "print the label names, one per line", USE, "inspect" },
     { "vocab", "flag", "0", "", "inspect", "print the feature names, one per line", USE,
+      "inspect" },
+    { "batch", "int", "0", "0..65536", "inspect",
+      "of training, for --plan; 0: that of the model's run", USE, "inspect" },
+    { "threads", "int", "0", "0.." MOST_THREADS, "inspect", "for --plan; 0: one per core", MACHINE,
       "inspect" },
     { "rows", "choice", "fp32", "fp32|bf16", "train bench",
       "what the rows of the input and the output layer are kept in; bf16 halves them and rounds at "

@@ -94,6 +94,7 @@ enum wisp_opt {
     OPT_PROPENSITY,
     OPT_INFERENCE,
     OPT_QUANTIZE,
+    OPT_PLAN,
     /* synthetic data */
     OPT_SHAPE,
     OPT_ROWS,

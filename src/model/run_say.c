@@ -3,6 +3,7 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "layer/product.h"
+#include "model/memory.h"
 #include "model/run.h"
 
 /* What the features of a text are. */
@@ -69,10 +70,7 @@ wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error 
              "%.1f GiB free",
              wisp_gib(need), wisp_gib(weights + wires), wisp_gib(state), wisp_gib(work),
              wisp_gib(index), wisp_gib(have));
-    if (!p->cuda)
-        wisp_say(r->ctx,
-                 "step      %.1f MiB of values, gradients and scratch; %.1f are needed at once",
-                 (double)net->work.bytes / (1 << 20), (double)net->work.bound / (1 << 20));
+    if (!p->cuda) wisp_memory_say(r->ctx, net);
     wisp_say(r->ctx, "machine   %s%d threads, %s kernels, products in %s",
              p->cuda ? "a card (cuda) and " : "cpu, ", threads, r->ctx->k->name,
              p->precision->name);

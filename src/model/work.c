@@ -122,13 +122,14 @@ static void add_scratch(struct wisp_work *w, const struct wisp_net *net, int thr
         w->front[i] = w->back[i] = -1;
         if (l->scratch_floats)
             w->scratch[i] = add(w, "scratch", i, l->scratch_floats, 1, i, returns ? back : i);
-        if (l->front_floats) w->front[i] = add(w, "front", i, l->front_floats, 1, i, i);
-        if (l->back_floats && returns) w->back[i] = add(w, "back", i, l->back_floats, 1, back, back);
+        if (l->front_floats) w->front[i] = add(w, "scratch", i, l->front_floats, 1, i, i);
+        if (l->back_floats && returns)
+            w->back[i] = add(w, "scratch", i, l->back_floats, 1, back, back);
         if (!l->thread_floats) continue;
-        w->threads[FORWARD][i] = add(w, "threads", i, l->thread_floats, threads, i, i);
-        w->threads[BACKWARD][i] = returns
-                                      ? add(w, "threads", i, l->thread_floats, threads, back, back)
-                                      : w->threads[FORWARD][i];
+        w->threads[FORWARD][i] = add(w, "thread scratch", i, l->thread_floats, threads, i, i);
+        w->threads[BACKWARD][i] =
+            returns ? add(w, "thread scratch", i, l->thread_floats, threads, back, back)
+                    : w->threads[FORWARD][i];
     }
 }
 
@@ -145,7 +146,7 @@ static void add_asides(struct wisp_work *w, const struct wisp_net *net)
             for (int b = 0; b < k; b++) first &= l->from[b] != value; /* it reads it twice */
             if (!first)
                 w->aside[i * WISP_MAX_FROM + k] =
-                    add(w, "aside", i, net->sizes.batch * net->acts[value].floats, 1,
+                    add(w, "gradients aside", i, net->sizes.batch * net->acts[value].floats, 1,
                         back_at(net, i), back_at(net, i));
         }
     }

@@ -510,6 +510,53 @@ static void test_memory(void)
     unlink(other);
 }
 
+/* What a model says of its run is read again: it may say anything, and memory may end anywhere. */
+static void test_plan(void)
+{
+    static const struct {
+        const char *about, *says; /* says NULL: it can be */
+    } cases[] = {
+        { "", NULL },
+        { "batch=16\noptimizer=sgd\nmoments=fp32\nrows=bf16\nsampling=random\n", NULL },
+        { "no line\n\n=\nunknown=7\nconfig=/nowhere", NULL },
+        { "batch=70000", "--batch: 70000" },
+        { "batch=16\nbatch=x\n", "--batch: 'x'" },
+        { "optimizer=adamm", "--optimizer: 'adamm'" },
+        { "sampling=random+nothing", "--sampling: no 'nothing'" },
+        { "hidden=9,x", "--hidden" },
+    };
+    TEST("model: what memory it takes, whatever it says of its run");
+    struct wisp_model *m = NULL;
+    wisp_config *c;
+    wisp_report *r;
+    CHECK(wisp_model_load(&m, model, &err) == WISP_OK && wisp_config_create(&c, &err) == WISP_OK,
+          "%s", err.text);
+    for (size_t i = 0; m && i < sizeof cases / sizeof *cases; i++) {
+        wisp_free(m->about);
+        m->about = wisp_strdup(cases[i].about);
+        wisp_status st = wisp_model_plan(&r, ctx, m, c, &err);
+        CHECK(cases[i].says ? st == WISP_EMODEL && !r && strstr(err.text, cases[i].says) &&
+                                  strstr(err.text, "what the model says of its run cannot be")
+                            : st == WISP_OK && strstr(wisp_report_json(r), "\"bound_bytes\""),
+              "'%s': %s", cases[i].about, err.text);
+        wisp_report_free(r);
+    }
+    if (m) m->about[0] = 0;
+    const long live = wisp_mem_live;
+    wisp_status st = WISP_ENOMEM;
+    for (long n = 0; m && st == WISP_ENOMEM; n++) {
+        wisp_mem_budget = n;
+        st = wisp_model_plan(&r, ctx, m, c, &err);
+        wisp_mem_budget = -1;
+        if (st != WISP_OK)
+            CHECK(!r && wisp_mem_live == live, "after %ld: %ld", n, (long)wisp_mem_live - live);
+    }
+    CHECK(st == WISP_OK, "%s", err.text);
+    wisp_report_free(r);
+    wisp_config_free(c);
+    wisp_model_free(m);
+}
+
 static void test_bit_flips(void)
 {
     TEST("model: a file with any bit flipped is refused");
@@ -575,6 +622,7 @@ int main(void)
     test_schedule();
     test_round_trip();
     test_memory();
+    test_plan();
     test_bit_flips();
     test_utf8();
     return rig_end();
