@@ -14,7 +14,7 @@
  * Rows of images whose pixels are bytes have no lists: a pixel that is not 0 is a feature, its
  * number in (channels, height, width) is the id, its byte / 255 the value.  xp counts those pixels,
  * so that sizes are known without a look at them.  Whoever wants lists asks wisp_row_pixels for a
- * row or wisp_rows_lists for a block; whoever wants planes reads px.
+ * row or wisp_rows_lists for a block; whoever wants planes asks wisp_image_lay (image.h).
  *
  * A view (view.c) is a set whose features and values stay in arrays of the caller; only offsets and
  * labels are made.  Its ids and values may be of wider types, so whoever reads a set's rows one by

@@ -49,8 +49,10 @@ struct wisp_batch { /* rows laid out for a step: model/batch.c */
     uint32_t *xp;     /* (n+1) */
     int32_t *xi;      /* (xp[n]) features, values transformed */
     float *xv;
-    uint32_t *yp; /* (n+1) */
-    int32_t *yi;  /* (yp[n]) labels */
+    float *planes; /* (n, channels, height, width) images, for the layer 'image'; NULL: none.  Where
+                      nobody reads rows besides, they have no features */
+    uint32_t *yp;  /* (n+1) */
+    int32_t *yi;   /* (yp[n]) labels */
     /* room for the output layer to file the true labels by block of rows: (yp[n]) each */
     uint32_t *place; /* in the active set */
     uint32_t *sample;
@@ -105,6 +107,7 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     size_t own;  /* most rows that the samples of a batch own together; 0: one set for all */
     const struct wisp_known *known; /* while planning, or NULL */
     const struct wisp_kernels *k;   /* that steps will be run with; NULL: the scalar ones */
+    struct wisp_shape image;        /* of a row, (channels, height, width); rank 0: rows are none */
 };
 
 const struct wisp_layer_kind *wisp_layer_kind_at(size_t i); /* NULL past the end */
@@ -113,6 +116,7 @@ extern const struct wisp_layer_kind *wisp_layer_kind_more; /* one of a test's ow
 /* The table: one entry per kind, each in a file of its own. */
 #define WISP_LAYER_KINDS(X)                                                                        \
     X(input)                                                                                       \
+    X(image)                                                                                       \
     X(dense)                                                                                       \
     X(relu)                                                                                        \
     X(dropout)                                                                                     \

@@ -3,6 +3,7 @@
 #include "base/cut.h"
 #include "base/mem.h"
 #include "base/rand.h"
+#include "layer/image.h"
 #include "graph/ids.h"
 
 #include <math.h>
@@ -59,7 +60,42 @@ void wisp_layout_clear(struct wisp_layout *l)
     free_nnz(&l->batch);
     free_labels(&l->batch);
     wisp_free(l->slot);
+    wisp_free(l->table);
+    wisp_free(l->batch.planes);
     *l = (struct wisp_layout){ 0 };
+}
+
+wisp_status wisp_layout_for(struct wisp_layout *l, const struct wisp_net *net, bool lists,
+                            wisp_error *err)
+{
+    const struct wisp_layer *image = wisp_net_image(net);
+    if (!image) return WISP_OK;
+    for (int i = 0; i < net->n_layers; i++)
+        for (int k = 0; k < net->layers[i].n_from; k++)
+            lists |= net->layers[i].from[k] == 0 && &net->layers[i] != image;
+    const size_t n = image->params[WISP_IMAGE_MEAN].cols * 256;
+    l->no_lists = !lists;
+    l->how = (struct wisp_image_how){ .image = wisp_net_images(net),
+                                      .mean = image->params[WISP_IMAGE_MEAN].w,
+                                      .scale = image->params[WISP_IMAGE_SCALE].w,
+                                      .pad = (uint32_t)image->arg[WISP_IMAGE_PAD],
+                                      .flip = image->arg[WISP_IMAGE_FLIP] != 0 };
+    l->table = wisp_alloc(n, sizeof *l->table);
+    return l->table ? WISP_OK : wisp_fail_mem(err, n * sizeof *l->table, "a batch of images");
+}
+
+/* Room for the planes of n images. */
+static wisp_status reserve_planes(struct wisp_layout *l, size_t n, wisp_error *err)
+{
+    const size_t pixels = wisp_image_pixels(l->how.image);
+    if (n <= l->cap_planes) return WISP_OK;
+    wisp_free(l->batch.planes);
+    l->cap_planes = 0;
+    l->batch.planes = wisp_alloc(n * pixels, sizeof *l->batch.planes);
+    if (!l->batch.planes)
+        return wisp_fail_mem(err, n * pixels * sizeof *l->batch.planes, "a batch of images");
+    l->cap_planes = n;
+    return WISP_OK;
 }
 
 /* What is there is not kept. */
@@ -107,6 +143,7 @@ enum { OVERFLOWS = UINT32_MAX }; /* in place of how many features are left of a 
 /* The most features that a row of the set has for the network. */
 static size_t row_room(const struct wisp_layout *l, const struct wisp_rows *r, size_t row)
 {
+    if (l->no_lists) return 0;
     return l->v.mode == WISP_VALUES_STANDARD ? l->n_features : r->xp[row + 1] - r->xp[row];
 }
 
@@ -176,7 +213,10 @@ static void fill_tile(void *layout, size_t tile, int thread)
     size_t at, first = tile * WISP_TILE, end = first + wisp_tile_rows(b->n, tile);
     for (size_t i = first; i < end; i++) {
         const struct wisp_rows *r = wisp_data_row(l->d, l->rows[i], &at);
-        l->kept[i] = fill_row(l, r, at, i, &l->v, &l->drop);
+        l->kept[i] = l->no_lists ? 0 : fill_row(l, r, at, i, &l->v, &l->drop);
+        if (l->table)
+            wisp_image_lay(b->planes + i * wisp_image_pixels(l->how.image), r, at, &l->how,
+                           l->table, wisp_image_move(&l->how, l->seed, l->epoch, l->rows[i]));
     }
 }
 
@@ -260,6 +300,21 @@ static void spoil(const struct wisp_layout *l, size_t nnz, size_t lab)
         wisp_cut_spoil(by_label[i], lab * 4);
 }
 
+static wisp_status check_images(struct wisp_layout *l)
+{
+    char found[WISP_IMAGE_TEXT], wanted[WISP_IMAGE_TEXT];
+    if (wisp_same_image(l->d->image, l->how.image)) return WISP_OK;
+    wisp_image_text(wanted, l->how.image);
+    if (!l->d->image.channels)
+        return wisp_fail(&l->err, WISP_EFORMAT,
+                         "rows that are no images; the net reads images of %s (channels x height x "
+                         "width)",
+                         wanted);
+    return wisp_fail(&l->err, WISP_EFORMAT,
+                     "images of %s (channels x height x width); the net reads images of %s",
+                     wisp_image_text(found, l->d->image), wanted);
+}
+
 static void measure(void *layout, size_t i, int thread)
 {
     (void)i, (void)thread;
@@ -277,7 +332,10 @@ static void measure(void *layout, size_t i, int thread)
                               "a batch of %zu rows has %zu non-zeros; take a smaller --batch",
                               l->batch.n, nnz);
     else l->status = wisp_layout_reserve(l, l->batch.n, nnz, lab, &l->err);
+    if (l->status == WISP_OK && l->table) l->status = check_images(l);
+    if (l->status == WISP_OK && l->table) l->status = reserve_planes(l, l->batch.n, &l->err);
     if (l->status != WISP_OK) return;
+    if (l->table) wisp_image_table(l->table, &l->how);
     if (wisp_borders) spoil(l, nnz, lab);
     fill_labels(l);
 }

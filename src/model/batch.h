@@ -2,8 +2,9 @@
 #ifndef WISP_MODEL_BATCH_H
 #define WISP_MODEL_BATCH_H
 
-#include "data/data.h"
+#include "data/image.h"
 #include "layer/layer.h"
+#include "model/net.h"
 #include "model/values.h"
 
 struct wisp_drop { /* input dropout; rate 0: none */
@@ -20,6 +21,13 @@ struct wisp_layout { /* a batch and the room it grows in */
     uint32_t *kept;         /* (rows) features left of each */
     float *weight;          /* (rows) what batch.weight is where the set has weights */
     struct wisp_pool *pool; /* rows are laid out in parallel; NULL: by the caller alone */
+    /* Images (wisp_layout_for); all 0: there are none. */
+    struct wisp_image_how how;
+    float *table;      /* (channels, 256) */
+    size_t cap_planes; /* rows */
+    uint64_t seed;     /* how they are moved: set by the caller, ... */
+    int epoch;         /* ... 0: not at all */
+    bool no_lists;     /* features of rows are not wanted */
     /* what is being laid out */
     const struct wisp_data *d;
     const size_t *rows;
@@ -36,6 +44,11 @@ void wisp_layout_clear(struct wisp_layout *l);
  * allocates nothing. */
 wisp_status wisp_layout_reserve(struct wisp_layout *l, size_t n, size_t nnz, size_t lab,
                                 wisp_error *err);
+
+/* Lays out what the net reads: planes for its layer 'image', whose parameters are borrowed, and read
+ * anew for each batch; and no features where no other layer reads rows, unless 'lists'. */
+wisp_status wisp_layout_for(struct wisp_layout *l, const struct wisp_net *net, bool lists,
+                            wisp_error *err);
 
 /* Lays out rows[0 .. n-1] of d.  Features beyond n_features are left out, labels kept when
  * training only if they are below n_labels.  Fails for lack of memory, beyond 2^32 non-zeros, or

@@ -11,6 +11,7 @@
 #include "model/about.h"
 #include "model/known.h"
 #include "base/mem.h"
+#include "data/image.h"
 #include "base/text.h"
 
 #include <math.h>
@@ -125,8 +126,9 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
                             char *check, wisp_error *err)
 {
     struct list l = { 0 };
-    char number[5][32], chars[16];
+    char number[5][32], chars[16], image[WISP_IMAGE_TEXT];
     add_all(&l, m);
+    wisp_image_text(image, wisp_net_images(&m->net));
     wisp_chars_print(chars, &m->how);
     snprintf(number[0], 32, "%zu", m->net.n_features);
     snprintf(number[1], 32, "%zu", m->net.n_labels);
@@ -158,10 +160,11 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
         { "card", m->about ? m->about : "" },
         { "validation", m->validation },
         { "options", m->options ? m->options : "" },
+        { "image", image }, /* only where the net reads images */
     };
+    const size_t n_meta = sizeof meta / sizeof *meta - !wisp_net_image(&m->net);
     wisp_status st = l.full ? wisp_fail_mem(err, l.n * sizeof *l.t, "the list of tensors")
-                            : wisp_tensor_file_write(path, l.t, l.n, meta,
-                                                     sizeof meta / sizeof *meta, check, err);
+                            : wisp_tensor_file_write(path, l.t, l.n, meta, n_meta, check, err);
     wisp_free(l.t);
     return st;
 }
@@ -437,6 +440,16 @@ static bool load_how(struct wisp_text_how *how, const struct wisp_tensor_file *f
            copy_meta(how->label_separator, sizeof how->label_separator, f, "label_separator");
 }
 
+/* What rows are images of; all 0 where nothing is said. */
+static bool load_image(struct wisp_image *out, const struct wisp_tensor_file *f, size_t n_features)
+{
+    const char *text = wisp_tensor_file_meta(f, "image");
+    *out = (struct wisp_image){ 0 };
+    if (!text) return true;
+    return wisp_image_read(out, text) && out->channels && out->height && out->width &&
+           out->height <= n_features / out->channels / out->width;
+}
+
 /* Indexes of words and names, made once, so that a line of text costs what it holds. */
 static wisp_status load_words(const struct loader *ld, wisp_error *err)
 {
@@ -502,12 +515,18 @@ static wisp_status load_net(const struct loader *ld, wisp_error *err)
 {
     struct wisp_model *m = ld->m;
     const struct wisp_file_known known = wisp_file_known(&m->file, true);
-    struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH, .known = &known.known };
     wisp_error why = { 0 };
     size_t n_features, n_labels;
+    struct wisp_image image;
     wisp_status st = number(&n_features, ld, "features", INT32_MAX + 1ull, err);
     if (st == WISP_OK) st = number(&n_labels, ld, "labels", INT32_MAX + 1ull, err);
     if (st != WISP_OK) return st;
+    if (!load_image(&image, &m->file, n_features))
+        return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
+                            "metadata 'image' is not 'CHANNELS x HEIGHT x WIDTH' of the features");
+    struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH,
+                                      .known = &known.known,
+                                      .image = wisp_image_shape(image) };
     st = wisp_net_plan_text(&m->net, m->spec, "net", n_features, n_labels, &sizes, &why);
     if (st == WISP_ENOMEM) return wisp_fail_as(err, st, &why);
     if (st != WISP_OK) return wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "%.400s", why.text);

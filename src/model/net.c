@@ -169,7 +169,8 @@ wisp_status wisp_net_plan_text(struct wisp_net *net, const char *text, const cha
         if (!net->layers || !net->acts)
             st = wisp_fail_mem(err, (size_t)n * sizeof *net->layers, "the layers");
         else
-            net->acts[0] = (struct wisp_act){ .shape = wisp_flat(n_features),
+            net->acts[0] = (struct wisp_act){ .shape = sizes->image.rank ? sizes->image
+                                                                         : wisp_flat(n_features),
                                               .form = WISP_ROWS,
                                               .width = n_features,
                                               .floats = n_features };
@@ -205,6 +206,28 @@ void wisp_net_lend(struct wisp_net *to, const struct wisp_net *from)
         p->w = q->w, p->b16 = q->b16, p->ids = q->ids;
         p->i8 = q->i8, p->scale = q->scale, p->start = q->start;
     }
+}
+
+/* ---- images ---- */
+
+const struct wisp_layer *wisp_net_image(const struct wisp_net *net)
+{
+    for (int i = 0; i < net->n_layers; i++)
+        if (net->layers[i].kind == &wisp_layer_image) return &net->layers[i];
+    return NULL;
+}
+
+struct wisp_image wisp_net_images(const struct wisp_net *net)
+{
+    const size_t *dim = net->acts[0].shape.dim;
+    if (!wisp_net_image(net)) return (struct wisp_image){ 0 };
+    return (struct wisp_image){ (uint32_t)dim[0], (uint32_t)dim[1], (uint32_t)dim[2] };
+}
+
+struct wisp_shape wisp_image_shape(struct wisp_image i)
+{
+    if (!i.channels) return (struct wisp_shape){ 0 };
+    return (struct wisp_shape){ 3, { i.channels, i.height, i.width } };
 }
 
 /* ---- sizes ---- */

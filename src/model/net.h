@@ -10,6 +10,7 @@
 #ifndef WISP_MODEL_NET_H
 #define WISP_MODEL_NET_H
 
+#include "data/data.h"
 #include "graph/arena.h"
 #include "layer/layer.h"
 #include "layer/loss.h"
@@ -69,6 +70,13 @@ bool wisp_finite(const void *floats, size_t n);
 bool wisp_finite16(const void *halves, size_t n);
 /* Lets the parameters of 'to', which was planned alike, lie where those of 'from' do. */
 void wisp_net_lend(struct wisp_net *to, const struct wisp_net *from);
+
+/* The layer that reads images; NULL: there is none. */
+const struct wisp_layer *wisp_net_image(const struct wisp_net *net);
+/* What the rows are images of, where there is such a layer; else all 0. */
+struct wisp_image wisp_net_images(const struct wisp_net *net);
+/* The same as a shape of value 0; all 0: rows are no images. */
+struct wisp_shape wisp_image_shape(struct wisp_image i);
 
 /* For a device. */
 static inline struct wisp_graph wisp_net_graph(const struct wisp_net *net)

@@ -18,8 +18,9 @@ static wisp_status first_weights(struct wisp_run *r, wisp_error *err)
     for (size_t l = 0; l < bias->rows; l++)
         bias->w[l] = r->plan.loss->prior(mass[l], (double)r->m->n_train, total);
     wisp_free(mass);
-    if (r->init.model) wisp_init_weights(r);
-    return WISP_OK;
+    wisp_status st = wisp_run_images(r, err);
+    if (st == WISP_OK && r->init.model) wisp_init_weights(r);
+    return st;
 }
 
 static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
@@ -40,6 +41,10 @@ static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_
         st = wisp_layout_init(&r->feed.layouts[i], net->n_features, net->n_labels, true, err);
         if (st != WISP_OK) return st;
         r->feed.layouts[i].pool = r->ctx->pool;
+        r->feed.layouts[i].seed = p->seed;
+        st = wisp_layout_for(&r->feed.layouts[i], net,
+                             r->samplers.output || r->samplers.n_hidden > 0, err);
+        if (st != WISP_OK) return st;
         if (!(r->feed.rows[i] = wisp_alloc(p->batch, sizeof *r->feed.rows[i])))
             return wisp_fail_mem(err, p->batch * sizeof *r->feed.rows[i], "a batch");
     }

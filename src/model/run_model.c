@@ -3,6 +3,8 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "data/image.h"
+#include "layer/image.h"
 #include "model/known.h"
 #include "model/run.h"
 
@@ -143,6 +145,56 @@ static wisp_status set_names(struct wisp_run *r, const wisp_config *cfg, wisp_er
     return init ? wisp_init_names(r, wisp_opt_text(cfg, OPT_INIT), err) : WISP_OK;
 }
 
+/* What is validated on must be what is trained on, and what the model to go on from was. */
+static wisp_status check_images(const struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
+    const struct wisp_image want = wisp_net_images(&r->m->net);
+    const struct wisp_image other[2] = { r->sets.valid ? r->sets.valid->image : want,
+                                         r->init.model && wisp_net_image(&r->init.model->net)
+                                             ? wisp_net_images(&r->init.model->net)
+                                             : want };
+    char found[WISP_IMAGE_TEXT], wanted[WISP_IMAGE_TEXT];
+    const char *values = wisp_opt_text(cfg, OPT_VALUES);
+    if (want.channels && strcmp(values, "auto") != 0 && strcmp(values, "raw") != 0)
+        return wisp_fail(err, WISP_EINVAL,
+                         "--values %s is for rows of features; 'image' gives each channel mean 0 "
+                         "and deviation 1: leave the option out",
+                         values);
+    if (want.channels && r->plan.input_dropout > 0)
+        return wisp_fail(err, WISP_EINVAL,
+                         "--input-dropout %g drops features of rows; a net that reads images says "
+                         "'image, dropout %g'",
+                         r->plan.input_dropout, r->plan.input_dropout);
+    for (int i = 0; i < 2 && want.channels; i++)
+        if (!wisp_same_image(other[i], want))
+            return wisp_fail(err, WISP_EINVAL,
+                             "%s: images of %s (channels x height x width), but those to train on "
+                             "are %s",
+                             i ? "--init" : "--valid", wisp_image_text(found, other[i]),
+                             wisp_image_text(wanted, want));
+    return WISP_OK;
+}
+
+wisp_status wisp_run_images(struct wisp_run *r, wisp_error *err)
+{
+    const struct wisp_layer *l = wisp_net_image(&r->m->net);
+    if (!l) return WISP_OK;
+    float *mean = l->params[WISP_IMAGE_MEAN].w, *scale = l->params[WISP_IMAGE_SCALE].w;
+    wisp_status st = wisp_image_means(mean, scale, r->sets.train, err);
+    if (st != WISP_OK) return st;
+    char size[WISP_IMAGE_TEXT], channels[120] = "", moved[60] = "";
+    if (l->arg[WISP_IMAGE_PAD] > 0)
+        wisp_print(moved, sizeof moved, "; moved by up to %.0f pixels", l->arg[WISP_IMAGE_PAD]);
+    size_t at = 0;
+    for (size_t c = 0; c < r->sets.train->image.channels && at < sizeof channels - 40; c++)
+        at += (size_t)wisp_print(channels + at, sizeof channels - at, "%s%.3f +- %.3f",
+                                 c ? ", " : "", (double)mean[c], 1 / (double)scale[c]);
+    wisp_say(r->ctx, "images    %s (channels x height x width); values %s%s%s",
+             wisp_image_text(size, r->sets.train->image), channels, moved,
+             l->arg[WISP_IMAGE_FLIP] > 0 ? "; half of them mirrored" : "");
+    return WISP_OK;
+}
+
 /* The net, for training: as many features and labels as the data, the names and the model to go on
  * from know. */
 static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
@@ -162,12 +214,14 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
                                       .precision = r->plan.precision,
                                       .half = r->plan.half,
                                       .known = &known.known,
-                                      .k = r->ctx->k };
+                                      .k = r->ctx->k,
+                                      .image = wisp_image_shape(d->image) };
     wisp_status st = wisp_samplers_room(&sizes, r, n_labels, err);
     if (st == WISP_OK)
         st = wisp_net_plan_text(&m->net, r->plan.net.text, r->plan.net.where, n_features, n_labels,
                                 &sizes, err);
     wisp_run_known_clear(&known);
+    if (st == WISP_OK) st = check_images(r, cfg, err);
     return st == WISP_OK && init ? wisp_init_fit(r, cfg, err) : st;
 }
 

@@ -17,7 +17,8 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
     const struct wisp_net_known like = wisp_net_known(&m->net);
     struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH,
                                       .known = &like.known,
-                                      .k = ctx->k };
+                                      .k = ctx->k,
+                                      .image = wisp_image_shape(wisp_net_images(&m->net)) };
     wisp_status st =
         wisp_net_plan(&s->net, m->spec, m->net.n_features, m->net.n_labels, &sizes, err);
     if (st != WISP_OK) return st;
@@ -31,6 +32,7 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
     if ((st = wisp_work_alloc(&s->net, threads, err)) != WISP_OK ||
         (st = wisp_layout_init(&s->layout, m->net.n_features, m->net.n_labels, false, err)) !=
             WISP_OK ||
+        (st = wisp_layout_for(&s->layout, &s->net, false, err)) != WISP_OK ||
         (st = wisp_layout_reserve(&s->layout, WISP_SCORE_BATCH, features, LABELS, err)) != WISP_OK)
         goto done;
     s->layout.pool = ctx->pool;
@@ -55,6 +57,7 @@ wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err)
 {
     const struct wisp_model *m = s->m;
     if (!m->votes.start) return wisp_no_index(err);
+    s->layout.no_lists = false; /* features vote */
     return wisp_shortlist_init(&s->shortlist, &m->votes, s->ctx, m->label_rows, m->net.n_labels,
                                WISP_SCORE_BATCH, s->k, err);
 }

@@ -144,6 +144,7 @@ static void fetch(struct wisp_run *r, size_t ahead)
     size_t at = (r->at.step + ahead) % 2;
     struct wisp_drop drop = { r->plan.input_dropout, r->plan.seed, r->at.step + ahead };
     r->feed.n_rows[at] = wisp_order_next(&r->feed.order, r->feed.rows[at], r->plan.batch);
+    r->feed.layouts[at].epoch = r->feed.order.epoch;
     if (r->feed.n_rows[at] > 0)
         wisp_layout_start(&r->feed.layouts[at], &r->feed.order.d, r->feed.rows[at],
                           r->feed.n_rows[at], &r->m->values, &drop);
