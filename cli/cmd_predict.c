@@ -23,8 +23,8 @@ static wisp_status predict(struct job *j, wisp_error *err)
     if (st == WISP_OK && stream && wisp_format_by_lines(args_text(j->a, "format"))) {
         st = answer_stdin(&j->answers, &j->n_unknown, j->ctx, j->model, j->a->cfg, err);
         if (j->n_unknown && !args_on(j->a, "quiet"))
-            tell("stdin: %zu feature values were left out: the model does not know them",
-                 j->n_unknown);
+            tell("stdin: left out %zu feature value%s that the model does not know", j->n_unknown,
+                 j->n_unknown > 1 ? "s" : "");
     } else if (st == WISP_OK) {
         st = wisp_data_open(&d, j->ctx, j->a->files[1], j->a->cfg, j->model, err);
         if (st == WISP_OK) st = answers_rows(&j->answers, d, err);

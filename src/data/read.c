@@ -185,11 +185,12 @@ static wisp_status read_into(struct wisp_data **out, struct job *j, const char *
 static void say_dropped(const struct job *j, const struct wisp_source *src)
 {
     if (src->n_dropped_features)
-        wisp_say(j->ctx, "%s: %zu feature values were left out: the model does not know them",
-                 j->path, src->n_dropped_features);
+        wisp_say(j->ctx, "%s: left out %zu feature value%s that the model does not know", j->path,
+                 src->n_dropped_features, src->n_dropped_features > 1 ? "s" : "");
     if (src->n_dropped_labels)
-        wisp_say(j->ctx, "%s: %zu labels are not known to the model and count as misses", j->path,
-                 src->n_dropped_labels);
+        wisp_say(j->ctx, "%s: %zu label%s that the model does not know count%s", j->path,
+                 src->n_dropped_labels, src->n_dropped_labels > 1 ? "s" : "",
+                 src->n_dropped_labels > 1 ? " as misses" : "s as a miss");
 }
 
 /* Whoever looks at ids should know that they are others than the source's. */

@@ -81,6 +81,10 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
                    [WISP_BN_MEAN] = { "running_mean", WISP_STATE },
                    [WISP_BN_VAR] = { "running_var", WISP_STATE } };
     struct job none = job_of(in[0], s->batch);
+    if (s->training && s->batch == 1 && none.used == in[0]->width)
+        return wisp_fail(err, WISP_EINVAL,
+                         "'bn' takes the mean over a batch, which has 1 row: each unit less its "
+                         "mean would be 0; use --batch 2 or more");
     for (size_t i = 0; i < sizeof params / sizeof *params; i++)
         wisp_layer_declare(l, params[i].name, params[i].role, WISP_BY_NONE, 2,
                            (size_t[]){ 1, none.used });

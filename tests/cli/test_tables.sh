@@ -80,5 +80,5 @@ ok "tokens as they stand" train d.csv -o old --tokens blanks --epochs 3
 ok "inspect, blanks" inspect old --json
 judge "kept in the model, too" 'd["tokens"] == "blanks"'
 printf 'unknown1\nunknown2\n' | "$wisp" predict old - >out 2>err
-check "one notice for all lines" [ "$(grep -c '2 feature values were left out' err)" = 1 ]
+check "one notice for all lines" [ "$(grep -c 'left out 2 feature values that' err)" = 1 ]
 end

@@ -84,6 +84,19 @@ static void test_odd(void)
     CHECK(memcmp(before, bn()->params[2].w, sizeof before) == 0, "nothing moved the means");
 }
 
+static void test_batch_of_one(void)
+{
+    TEST("bn: batches of one row have no mean to learn by");
+    struct wisp_layer_sizes sizes = { .batch = 1, .active = 3, .training = true };
+    struct wisp_net one;
+    wisp_status st = wisp_net_plan(&one, "input 5, bn", 9, 3, &sizes, &err);
+    CHECK(st == WISP_EINVAL && strstr(err.text, "use --batch 2 or more"), "%d '%s'", st, err.text);
+    sizes.training = false; /* a row that is predicted alone */
+    st = wisp_net_plan(&one, "input 5, bn", 9, 3, &sizes, &err);
+    CHECK(st == WISP_OK, "%s", err.text);
+    wisp_net_clear(&one);
+}
+
 int main(void)
 {
     struct wisp_layer_sizes sizes = { .batch = MOST, .active = 3, .training = true };
@@ -100,6 +113,7 @@ int main(void)
           "%zu parameters", wisp_net_n_params(&net));
     test_running();
     test_odd();
+    test_batch_of_one();
     wisp_net_clear(&net);
     CHECK(wisp_mem_live == 0, "%ld blocks left", (long)wisp_mem_live);
     return test_end();
