@@ -1,0 +1,157 @@
+/* The table of ways to convolve on the card, the choice among them, and sums that all share. */
+#include "cuda/conv.cuh"
+#include "cuda/trainer.cuh"
+
+#include <string.h>
+
+enum { THREADS = 256, PART = 1024 };
+
+/* ---- the table: the first that can is taken ---- */
+
+static const struct wisp_dconv_way *const ways[] = {
+    &wisp_dconv_cudnn,
+    &wisp_dconv_tensor,
+    &wisp_dconv_plain,
+};
+
+const struct wisp_dconv_way *wisp_dconv_way_at(size_t i)
+{
+    return i < sizeof ways / sizeof *ways ? ways[i] : NULL;
+}
+
+static bool takes(const struct wisp_dconv_way *way, struct wisp_dconv_plan *p,
+                  enum wisp_dconv_pass pass)
+{
+    void *made = NULL;
+    if (!way->can(&p->c, pass) || (way->make && !way->make(&made, &p->c, pass))) return false;
+    p->way[pass] = way, p->made[pass] = made, p->bytes[pass] = way->bytes(&p->c, pass, made);
+    return true;
+}
+
+void wisp_dconv_make(struct wisp_dconv_plan *p, const struct wisp_dconv *c, const char *only)
+{
+    *p = {};
+    p->c = *c;
+    for (int pass = 0; pass < WISP_DCONV_PASSES; pass++)
+        for (const struct wisp_dconv_way *way : ways) {
+            const bool wanted = !only || strcmp(only, way->name) == 0 || way == &wisp_dconv_plain;
+            if (wanted && takes(way, p, (enum wisp_dconv_pass)pass)) break;
+        }
+}
+
+void wisp_dconv_clear(struct wisp_dconv_plan *p)
+{
+    for (int pass = 0; pass < WISP_DCONV_PASSES; pass++)
+        if (p->made[pass]) p->way[pass]->free(p->made[pass]);
+    *p = {};
+}
+
+wisp_status wisp_dconv_run(const struct wisp_dconv_plan *p, enum wisp_dconv_pass pass,
+                           const struct wisp_dconv_job *j, cudaStream_t s, wisp_error *err)
+{
+    if (p->way[pass]->run(&p->c, pass, p->made[pass], j, s)) return WISP_OK;
+    return wisp_dfail(
+        err, WISP_ENOTSUP,
+        "--device cuda: %s refused a convolution that it had prepared (%zu x %zu, %zu "
+        "to %zu channels); use --device cpu",
+        wisp_dconv_library(), p->c.h, p->c.w, p->c.in, p->c.out);
+}
+
+int wisp_dconv_multis(void)
+{
+    int device = 0, n = 1;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
+    return n;
+}
+
+int wisp_dconv_capability(void)
+{
+    int device = 0, major = 0, minor = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    return 10 * major + minor;
+}
+
+/* ---- sums in a fixed order ---- */
+
+__global__ static void __launch_bounds__(THREADS)
+    add_few(float *to, const float *parts, size_t floats, size_t n)
+{
+    const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x;
+    if (at >= floats) return;
+    float sum = 0;
+#pragma unroll 8
+    for (size_t i = 0; i < n; i++) sum += parts[i * floats + at];
+    to[at] = sum;
+}
+
+/* A block has 32 of the floats: warp w adds parts w, w + WARPS, ..., and the warps' sums are added
+ * in their order. */
+template <int WARPS>
+__global__ static void __launch_bounds__(WARPS * 32)
+    add_many(float *to, const float *parts, size_t floats, size_t n)
+{
+    __shared__ float sums[WARPS][32];
+    const size_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const size_t at = (size_t)blockIdx.x * 32 + lane;
+    float sum = 0;
+#pragma unroll 8
+    for (size_t i = warp; i < n && at < floats; i += WARPS) sum += parts[i * floats + at];
+    sums[warp][lane] = sum;
+    __syncthreads();
+    if (warp != 0 || at >= floats) return;
+    for (size_t w = 1; w < WARPS; w++) sum += sums[w][lane];
+    to[at] = sum;
+}
+
+void wisp_dconv_add(float *to, const float *parts, size_t floats, size_t n_parts, cudaStream_t s)
+{
+    const unsigned rows = (unsigned)wisp_parts(floats, 32);
+    if (n_parts <= 16)
+        add_few<<<(unsigned)wisp_parts(floats, THREADS), THREADS, 0, s>>>(to, parts, floats,
+                                                                          n_parts);
+    else if (n_parts <= 256) add_many<8><<<rows, 8 * 32, 0, s>>>(to, parts, floats, n_parts);
+    else add_many<32><<<rows, 32 * 32, 0, s>>>(to, parts, floats, n_parts);
+}
+
+/* A block has 32 channels and a part of the pixels; of 8 pixels in a row each warp takes one. */
+template <class T>
+__global__ static void __launch_bounds__(THREADS)
+    add_pixels(float *parts, const T *gy, const uint32_t *now_n, size_t n, size_t pixels,
+               size_t channels)
+{
+    __shared__ float sums[THREADS / 32][32];
+    const size_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const size_t c = (size_t)blockIdx.y * 32 + lane, first = (size_t)blockIdx.x * PART;
+    const size_t all = (now_n && *now_n < n ? *now_n : n) * pixels;
+    const size_t end = all < first + PART ? all : first + PART;
+    float sum = 0;
+    for (size_t i = first + warp; i < end && c < channels; i += THREADS / 32)
+        sum += (float)gy[i * channels + c];
+    sums[warp][lane] = sum;
+    __syncthreads();
+    if (warp != 0 || c >= channels) return;
+    for (size_t w = 1; w < THREADS / 32; w++) sum += sums[w][lane];
+    parts[blockIdx.x * channels + c] = sum;
+}
+
+size_t wisp_dconv_bias_bytes(size_t n, size_t pixels, size_t channels)
+{
+    return wisp_parts(n * pixels, PART) * channels * 4;
+}
+
+void wisp_dconv_bias(float *sums, const void *gy, bool half, const uint32_t *now_n, size_t n,
+                     size_t pixels, size_t channels, void *work, cudaStream_t s)
+{
+    const size_t parts = wisp_parts(n * pixels, PART);
+    const dim3 grid((unsigned)parts, (unsigned)wisp_parts(channels, 32));
+    if (half)
+        add_pixels<<<grid, THREADS, 0, s>>>((float *)work, (const __nv_bfloat16 *)gy, now_n, n,
+                                            pixels, channels);
+    else
+        add_pixels<<<grid, THREADS, 0, s>>>((float *)work, (const float *)gy, now_n, n, pixels,
+                                            channels);
+    wisp_dconv_add(sums, (const float *)work, channels, parts, s);
+}
