@@ -1,0 +1,367 @@
+/* Batch norm of planes: layer/bn.c, on the card, with the ReLU behind it, and what is added before
+ * that (a residual).
+ *
+ *   forward   mean and variance of each channel over samples and pixels;
+ *             y = (x - mean) / deviation * scale + shift (+ beside), then max(., 0)
+ *   back      sums of g and of g xhat over all pixels, g where the ReLU let y through;
+ *             gx = scale / deviation * (g - sum g / n - xhat * sum(g xhat) / n)
+ *
+ * All of it runs at the speed of memory: x is read once to be measured and once to be normalised;
+ * on the way back x and g twice each.  Which values the ReLU let through is computed again from x, or
+ * read off y where something was added.
+ *
+ * A block has 128 bytes of channels and a part of the pixels, a thread 16 bytes of every 32nd pixel.
+ * A thread's mean and sum of squares are relative to its first value, so that nothing cancels; those
+ * of threads and of parts are joined in a fixed order (Chan, Golub, LeVeque 1979). */
+#include "cuda/planes.cuh"
+#include "cuda/vector.cuh"
+
+enum { THREADS = 256, COLS = 8, LINES = THREADS / COLS, JOIN = 32 };
+enum { MOST_BLOCKS = 1024, LEAST_PIXELS = 8 * LINES };
+
+struct norm { /* struct wisp_dnorm, and its parts */
+    const uint32_t *now_n;
+    size_t n, side, c; /* samples, pixels of one, channels */
+    size_t parts, each;
+    const float *scale, *shift;
+    float *measured, *work;
+    float eps;
+    bool relu;
+};
+
+/* Pixels are cut alike in both directions, whatever the card. */
+static struct norm norm_of(const struct wisp_dnorm &l)
+{
+    const size_t size = l.x.half ? 2 : 4, lines = wisp_parts(l.x.c * size, COLS * 16);
+    const size_t pixels = l.x.n * l.x.h * l.x.w;
+    size_t parts = wisp_most(MOST_BLOCKS / lines, 1);
+    if (parts > wisp_parts(pixels, LEAST_PIXELS)) parts = wisp_parts(pixels, LEAST_PIXELS);
+    const size_t each = wisp_up(wisp_parts(pixels, parts), LINES);
+    return { l.x.now_n, l.x.n,   l.x.h * l.x.w, l.x.c,      wisp_parts(pixels, each),
+             each,      l.scale, l.shift,       l.measured, l.work,
+             l.eps,     l.relu };
+}
+
+size_t wisp_dnorm_floats(const struct wisp_dplanes &x)
+{
+    struct wisp_dnorm l = {};
+    l.x = x;
+    return norm_of(l).parts * x.c * 2 + 2 * x.c;
+}
+
+__device__ static size_t pixels_of(const struct norm &l)
+{
+    return (l.now_n && *l.now_n < l.n ? *l.now_n : l.n) * l.side;
+}
+
+/* A thread's channels and pixels. */
+struct mine {
+    size_t c, first, end;
+};
+template <int N> __device__ static struct mine mine_of(const struct norm &l)
+{
+    const size_t begin = blockIdx.x * l.each, all = pixels_of(l);
+    const size_t end = all < begin + l.each ? all : begin + l.each;
+    return { (blockIdx.y * COLS + threadIdx.x % COLS) * N, begin + threadIdx.x / COLS, end };
+}
+
+/* ---- means and variances ---- */
+
+struct moments {            /* of 'n' values */
+    float n, mean, squares; /* squares: of the distance from the mean, summed */
+};
+
+__device__ static struct moments join(const struct moments &a, const struct moments &b)
+{
+    const float n = a.n + b.n, d = b.mean - a.mean;
+    if (a.n == 0) return b;
+    if (b.n == 0) return a;
+    return { n, a.mean + d * (b.n / n), a.squares + b.squares + d * d * (a.n * b.n / n) };
+}
+
+template <class T, int N>
+__global__ static void __launch_bounds__(THREADS)
+    measure_parts(const __grid_constant__ struct norm l, const T *x)
+{
+    __shared__ struct moments all[LINES][COLS * N + 1];
+    const struct mine m = mine_of<N>(l);
+    const int line = (int)threadIdx.x / COLS, col = (int)threadIdx.x % COLS * N;
+    float n = 0;
+    if (m.c < l.c && m.first < m.end) {
+        const auto origin = wisp_vector<T, N>::at(x + m.first * l.c + m.c);
+        auto sum = wisp_vector<T, N>::of(0), squares = sum;
+#pragma unroll 4
+        for (size_t i = m.first; i < m.end; i += LINES) {
+            const auto v = wisp_vector<T, N>::at(x + i * l.c + m.c);
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                const float d = v.v[k] - origin.v[k];
+                sum.v[k] += d, squares.v[k] += d * d;
+            }
+        }
+        n = (float)((m.end - m.first + LINES - 1) / LINES);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const float mean = sum.v[k] / n, left = squares.v[k] - sum.v[k] * mean;
+            all[line][col + k] = { n, origin.v[k] + mean, left > 0 ? left : 0 };
+        }
+    } else {
+#pragma unroll
+        for (int k = 0; k < N; k++) all[line][col + k] = { 0, 0, 0 };
+    }
+    __syncthreads();
+    const size_t c = (size_t)blockIdx.y * COLS * N + threadIdx.x;
+    if (threadIdx.x >= COLS * N || c >= l.c) return;
+    struct moments joined = all[0][threadIdx.x];
+    for (int i = 1; i < LINES; i++) joined = join(joined, all[i][threadIdx.x]);
+    l.work[(blockIdx.x * 2) * l.c + c] = joined.mean;
+    l.work[(blockIdx.x * 2 + 1) * l.c + c] = joined.squares;
+}
+
+/* A block has 32 channels; warp w joins parts w, w + 32, ... */
+__global__ static void __launch_bounds__(JOIN * 32)
+    join_parts(const __grid_constant__ struct norm l)
+{
+    __shared__ struct moments all[JOIN][32];
+    const size_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, pixels = pixels_of(l);
+    const size_t c = (size_t)blockIdx.x * 32 + lane, in = c < l.c ? c : 0;
+    struct moments m = { 0, 0, 0 };
+    if (pixels == 0) return;
+#pragma unroll 4
+    for (size_t p = warp; p < l.parts; p += JOIN) {
+        const size_t begin = p * l.each, end = pixels < begin + l.each ? pixels : begin + l.each;
+        const float n = end > begin ? (float)(end - begin) : 0;
+        m = join(m, { n, l.work[(p * 2) * l.c + in], l.work[(p * 2 + 1) * l.c + in] });
+    }
+    all[warp][lane] = m;
+    __syncthreads();
+    if (warp != 0 || c >= l.c) return;
+    for (int w = 1; w < JOIN; w++) m = join(m, all[w][lane]);
+    const float variance = m.squares / (float)pixels;
+    l.measured[c] = m.mean, l.measured[l.c + c] = 1 / sqrtf(variance + l.eps);
+    l.measured[2 * l.c + c] = variance;
+}
+
+__global__ static void use(const __grid_constant__ struct norm l, const float *mean,
+                           const float *variance)
+{
+    const size_t c = (size_t)blockIdx.x * THREADS + threadIdx.x;
+    if (c >= l.c) return;
+    l.measured[c] = mean[c], l.measured[l.c + c] = 1 / sqrtf(variance[c] + l.eps);
+}
+
+/* ---- forward ---- */
+
+template <int N> struct channels { /* of a thread: y = (x - mean) * slope + shift */
+    float mean[N], slope[N], shift[N];
+};
+template <int N> __device__ static struct channels<N> channels_of(const struct norm &l, size_t c) {
+    struct channels<N> a;
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        const size_t at = c + k < l.c ? c + k : 0;
+        a.mean[k] = l.measured[at], a.slope[k] = l.measured[l.c + at] * l.scale[at];
+        a.shift[k] = l.shift[at];
+    }
+    return a;
+}
+
+/* Both directions compute a value alike: what the ReLU let through is the same. */
+template <int N>
+__device__ static float value(const struct channels<N> &a, int k, float x)
+{
+    return __fmaf_rn(x - a.mean[k], a.slope[k], a.shift[k]);
+}
+
+template <class T, int N>
+__global__ static void __launch_bounds__(THREADS)
+    norm_on(const __grid_constant__ struct norm l, T *y, const T *x, const T *beside)
+{
+    const struct mine m = mine_of<N>(l);
+    if (m.c >= l.c) return;
+    const struct channels<N> a = channels_of<N>(l, m.c);
+#pragma unroll 4
+    for (size_t i = m.first; i < m.end; i += LINES) {
+        const size_t at = i * l.c + m.c;
+        auto v = wisp_vector<T, N>::at(x + at);
+#pragma unroll
+        for (int k = 0; k < N; k++) v.v[k] = value(a, k, v.v[k]);
+        if (beside) {
+            const auto b = wisp_vector<T, N>::at(beside + at);
+#pragma unroll
+            for (int k = 0; k < N; k++) v.v[k] += b.v[k];
+        }
+#pragma unroll
+        for (int k = 0; k < N; k++) v.v[k] = l.relu && !(v.v[k] > 0) ? 0 : v.v[k];
+        v.to(y + at);
+    }
+}
+
+/* ---- back ---- */
+
+/* g of a piece, where the ReLU let its values through. */
+template <class T, int N>
+__device__ static wisp_vector<T, N> through(const struct norm &l, const struct channels<N> &a,
+                                            const T *g, const wisp_vector<T, N> &x, const T *y,
+                                            size_t at)
+{
+    auto v = wisp_vector<T, N>::at(g + at);
+    if (!l.relu) return v;
+    const auto h = wisp_vector<T, N>::at(y ? y + at : g + at);
+#pragma unroll
+    for (int k = 0; k < N; k++) v.v[k] = (y ? h.v[k] : value(a, k, x.v[k])) > 0 ? v.v[k] : 0;
+    return v;
+}
+
+/* Parts of the sums of g xhat and of g.  y: g becomes what the ReLU lets through. */
+template <class T, int N>
+__global__ static void __launch_bounds__(THREADS)
+    sum_parts(const __grid_constant__ struct norm l, T *g, const T *x, const T *y)
+{
+    __shared__ float dots[LINES][COLS * N + 1], sums[LINES][COLS * N + 1];
+    const struct mine m = mine_of<N>(l);
+    const int line = (int)threadIdx.x / COLS, col = (int)threadIdx.x % COLS * N;
+    auto dot = wisp_vector<T, N>::of(0), sum = dot;
+    if (m.c < l.c) {
+        const struct channels<N> a = channels_of<N>(l, m.c);
+#pragma unroll 2
+        for (size_t i = m.first; i < m.end; i += LINES) {
+            const size_t at = i * l.c + m.c;
+            const auto u = wisp_vector<T, N>::at(x + at);
+            const auto v = through<T, N>(l, a, g, u, y, at);
+            if (y) v.to(g + at);
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                dot.v[k] += v.v[k] * (u.v[k] - a.mean[k]), sum.v[k] += v.v[k];
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < N; k++) dots[line][col + k] = dot.v[k], sums[line][col + k] = sum.v[k];
+    __syncthreads();
+    const size_t c = (size_t)blockIdx.y * COLS * N + threadIdx.x;
+    if (threadIdx.x >= COLS * N || c >= l.c) return;
+    float d = 0, s = 0;
+    for (int i = 0; i < LINES; i++) d += dots[i][threadIdx.x], s += sums[i][threadIdx.x];
+    l.work[(blockIdx.x * 2) * l.c + c] = d, l.work[(blockIdx.x * 2 + 1) * l.c + c] = s;
+}
+
+__global__ static void __launch_bounds__(JOIN * 32)
+    add_parts(const __grid_constant__ struct norm l, float *totals)
+{
+    __shared__ float dots[JOIN][32], sums[JOIN][32];
+    const size_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const size_t c = (size_t)blockIdx.x * 32 + lane, in = c < l.c ? c : 0;
+    float d = 0, s = 0;
+#pragma unroll 4
+    for (size_t p = warp; p < l.parts; p += JOIN)
+        d += l.work[(p * 2) * l.c + in], s += l.work[(p * 2 + 1) * l.c + in];
+    dots[warp][lane] = d, sums[warp][lane] = s;
+    __syncthreads();
+    if (warp != 0 || c >= l.c) return;
+    for (int w = 1; w < JOIN; w++) d += dots[w][lane], s += sums[w][lane];
+    totals[c] = d * l.measured[l.c + c], totals[l.c + c] = s;
+}
+
+template <class T, int N>
+__global__ static void __launch_bounds__(THREADS)
+    norm_back(const __grid_constant__ struct norm l, T *gx, const float *totals, const T *g,
+              const T *x, bool done)
+{
+    const size_t pixels = pixels_of(l), last = l.n * l.side;
+    struct mine m = mine_of<N>(l);
+    if (m.c >= l.c) return;
+    const struct channels<N> a = channels_of<N>(l, m.c);
+    float inverse[N], sum[N], dot[N];
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        const size_t c = m.c + k < l.c ? m.c + k : 0;
+        inverse[k] = l.measured[l.c + c];
+        dot[k] = totals[c] / (float)pixels, sum[k] = totals[l.c + c] / (float)pixels;
+    }
+    struct norm how = l;
+    how.relu = l.relu && !done;
+#pragma unroll 2
+    for (size_t i = m.first; i < m.end; i += LINES) {
+        const size_t at = i * l.c + m.c;
+        const auto u = wisp_vector<T, N>::at(x + at);
+        auto v = through<T, N>(how, a, g, u, (const T *)NULL, at);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const float normal = (u.v[k] - a.mean[k]) * inverse[k];
+            v.v[k] = a.slope[k] * (v.v[k] - sum[k] - normal * dot[k]);
+        }
+        v.to(gx + at);
+    }
+    /* samples that are not there */
+    const size_t end = last < (blockIdx.x + 1) * l.each ? last : (blockIdx.x + 1) * l.each;
+    for (size_t i = m.first; i < end; i += LINES)
+        if (i >= pixels) wisp_vector<T, N>::of(0).to(gx + i * l.c + m.c);
+}
+
+/* ---- launches ---- */
+
+template <class T, int N> static dim3 grid_of(const struct norm &l)
+{
+    return dim3((unsigned)l.parts, (unsigned)wisp_parts(l.c, (size_t)COLS * N));
+}
+
+template <class T> static constexpr int wide = 16 / (int)sizeof(T);
+
+template <class T> static void measure(const struct norm &l, const void *x, cudaStream_t s)
+{
+    constexpr int N = wide<T>;
+    if (l.c % N == 0) measure_parts<T, N><<<grid_of<T, N>(l), THREADS, 0, s>>>(l, (const T *)x);
+    else measure_parts<T, 1><<<grid_of<T, 1>(l), THREADS, 0, s>>>(l, (const T *)x);
+    join_parts<<<(unsigned)wisp_parts(l.c, 32), JOIN * 32, 0, s>>>(l);
+}
+
+template <class T>
+static void go_on(const struct norm &l, void *y, const void *x, const void *beside, cudaStream_t s)
+{
+    constexpr int N = wide<T>;
+    if (l.c % N == 0)
+        norm_on<T, N>
+            <<<grid_of<T, N>(l), THREADS, 0, s>>>(l, (T *)y, (const T *)x, (const T *)beside);
+    else
+        norm_on<T, 1>
+            <<<grid_of<T, 1>(l), THREADS, 0, s>>>(l, (T *)y, (const T *)x, (const T *)beside);
+}
+
+template <class T, int N>
+static void go_back(const struct norm &l, void *gx, float *totals, void *g, const void *x,
+                    const void *y, cudaStream_t s)
+{
+    sum_parts<T, N><<<grid_of<T, N>(l), THREADS, 0, s>>>(l, (T *)g, (const T *)x, (const T *)y);
+    add_parts<<<(unsigned)wisp_parts(l.c, 32), JOIN * 32, 0, s>>>(l, totals);
+    norm_back<T, N><<<grid_of<T, N>(l), THREADS, 0, s>>>(l, (T *)gx, totals, (const T *)g,
+                                                         (const T *)x, y != NULL);
+}
+
+void wisp_dnorm_measure(const struct wisp_dnorm &l, const void *x, cudaStream_t s)
+{
+    if (l.x.half) measure<__nv_bfloat16>(norm_of(l), x, s);
+    else measure<float>(norm_of(l), x, s);
+}
+
+void wisp_dnorm_use(const struct wisp_dnorm &l, const float *mean, const float *variance,
+                    cudaStream_t s)
+{
+    use<<<(unsigned)wisp_parts(l.x.c, THREADS), THREADS, 0, s>>>(norm_of(l), mean, variance);
+}
+
+void wisp_dnorm_on(const struct wisp_dnorm &l, void *y, const void *x, const void *beside,
+                   cudaStream_t s)
+{
+    if (l.x.half) go_on<__nv_bfloat16>(norm_of(l), y, x, beside, s);
+    else go_on<float>(norm_of(l), y, x, beside, s);
+}
+
+void wisp_dnorm_back(const struct wisp_dnorm &l, void *gx, float *totals, void *g, const void *x,
+                     const void *y, cudaStream_t s)
+{
+    const struct norm o = norm_of(l);
+    if (l.x.half && l.x.c % 8 == 0) go_back<__nv_bfloat16, 8>(o, gx, totals, g, x, y, s);
+    else if (l.x.half) go_back<__nv_bfloat16, 1>(o, gx, totals, g, x, y, s);
+    else if (l.x.c % 4 == 0) go_back<float, 4>(o, gx, totals, g, x, y, s);
+    else go_back<float, 1>(o, gx, totals, g, x, y, s);
+}

@@ -1,0 +1,88 @@
+/* Values of several pixels on the card, (n, h, w, channels), floats or bf16: pooling, batch norm,
+ * images and the way to plain units.
+ *
+ * As in ops.cuh, functions only launch kernels on a stream, no float is added by an atomic, and
+ * sums have a fixed order.  'now_n' is on the card: samples of this step; NULL: all n.  Gradients of
+ * samples beyond are written as 0 (conv.cuh says why). */
+#ifndef WISP_CUDA_PLANES_CUH
+#define WISP_CUDA_PLANES_CUH
+
+#include "cuda/step.cuh"
+
+struct wisp_dplanes { /* sizes of a value */
+    size_t n, h, w, c;
+    bool half; /* bf16 */
+    const uint32_t *now_n;
+};
+
+/* ---- pool.cu ---- */
+
+struct wisp_dpool { /* windows of x that give y */
+    struct wisp_dplanes x;
+    size_t oh, ow, kh, kw, stride, pad_h, pad_w; /* kh kw at most 255 */
+};
+/* which (n, oh, ow, c): the place in its window of each y, the first of equals; NULL: not wanted. */
+void wisp_dpool_max(const struct wisp_dpool &p, void *y, uint8_t *which, const void *x,
+                    cudaStream_t s);
+/* gate: y, if x was made by a ReLU that gx is to go back through; NULL: none. */
+void wisp_dpool_max_back(const struct wisp_dpool &p, void *gx, const void *gy, const uint8_t *which,
+                         const void *gate, cudaStream_t s);
+/* Sums over the window divided by kh kw, as if pixels outside were there and 0. */
+void wisp_dpool_mean(const struct wisp_dpool &p, void *y, const void *x, cudaStream_t s);
+/* gate (n, h, w, c): x, as above. */
+void wisp_dpool_mean_back(const struct wisp_dpool &p, void *gx, const void *gy, const void *gate,
+                          cudaStream_t s);
+/* y (n, c) floats: means of all pixels; and back. */
+void wisp_dpool_all(const struct wisp_dplanes &p, float *y, const void *x, cudaStream_t s);
+void wisp_dpool_all_back(const struct wisp_dplanes &p, void *gx, const float *gy, const void *gate,
+                         cudaStream_t s);
+
+/* ---- layout.cu ---- */
+
+/* y (n, c, h, w) floats, the order of units on the host, of x; and back. */
+void wisp_dflatten(const struct wisp_dplanes &p, float *y, const void *x, cudaStream_t s);
+void wisp_dflatten_back(const struct wisp_dplanes &p, void *gx, const float *gy, cudaStream_t s);
+
+/* How an image is cut out (data/image.h): pixel (y, x) of the result is (y + down, x' + right) of the
+ * image, x' being x or, in its mirror, w - 1 - x. */
+struct wisp_dmoved {
+    int32_t down, right, mirrored;
+};
+struct wisp_dimages {
+    const uint8_t *bytes;            /* (rows, channels, h, w), as many pixels as x */
+    size_t channels;                 /* at most those of x */
+    const uint32_t *row;             /* (n) of each sample */
+    const struct wisp_dmoved *moved; /* (n); NULL: nothing is moved */
+    const float *table;              /* (channels, 256) what each byte becomes */
+};
+/* Sets x; pixels outside the image and channels beyond its own are 0. */
+void wisp_dimages_lay(const struct wisp_dplanes &p, const struct wisp_dimages &images, void *x,
+                      cudaStream_t s);
+
+/* ---- planes.cu: batch norm ---- */
+
+struct wisp_dnorm {
+    struct wisp_dplanes x;
+    float eps;
+    const float *scale, *shift; /* (c) */
+    float *measured; /* (3, c) mean, 1 / deviation, variance of the batch; predicting: the
+                               first two of the running ones, set by wisp_dnorm_use */
+    float *work;     /* wisp_dnorm_floats */
+    bool relu;
+};
+size_t wisp_dnorm_floats(const struct wisp_dplanes &x);
+/* Measures x. */
+void wisp_dnorm_measure(const struct wisp_dnorm &l, const void *x, cudaStream_t s);
+/* Sets 'measured' of the running means and variances. */
+void wisp_dnorm_use(const struct wisp_dnorm &l, const float *mean, const float *variance,
+                    cudaStream_t s);
+/* y = (x - mean) / deviation * scale + shift (+ beside), then max(., 0) where l.relu. */
+void wisp_dnorm_on(const struct wisp_dnorm &l, void *y, const void *x, const void *beside,
+                   cudaStream_t s);
+/* gx and totals (2, c): the gradients of scale and shift.  g is that of y; a ReLU is gone back
+ * through here.  y: what came of it, where there was something beside: then g becomes the gradient
+ * of what is beside, in place; NULL: there was nothing.  gx may be g where y is NULL. */
+void wisp_dnorm_back(const struct wisp_dnorm &l, void *gx, float *totals, void *g, const void *x,
+                     const void *y, cudaStream_t s);
+
+#endif
