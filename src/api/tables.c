@@ -61,7 +61,7 @@ static int argument_row(const struct wisp_layer_kind *k, size_t i, const char **
 /* A net that wisp brings along, and its layers. */
 static int net_row(size_t i, const char **name, const char **what)
 {
-    static _Thread_local char text[1000];
+    static _Thread_local char text[8192];
     size_t n = 0;
     while (wisp_presets[n].name) n++;
     if (i >= n || 2 * strlen(wisp_presets[i].text) >= sizeof text) return 0;

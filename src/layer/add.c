@@ -1,8 +1,6 @@
 /* Add: the sum of values of one shape, in the order in which they are named. */
 #include "layer/layer.h"
 
-#include <string.h>
-
 static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
                         struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err)
 {
@@ -26,8 +24,9 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
 {
     const size_t n = s->batch->n * out->floats;
     (void)err;
-    if (out->x != in[0]->x) memcpy(out->x, in[0]->x, n * sizeof *out->x);
-    for (int i = 1; i < l->n_from; i++) s->ctx->k->axpy(out->x, in[i]->x, 1, n);
+    if (out->x != in[0]->x) wisp_layer_runs(s->ctx, wisp_run_copy, out->x, in[0]->x, NULL, n);
+    for (int i = 1; i < l->n_from; i++)
+        wisp_layer_runs(s->ctx, wisp_run_add, out->x, in[i]->x, NULL, n);
     return WISP_OK;
 }
 
@@ -37,7 +36,8 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
     (void)err;
     for (int i = 0; i < l->n_from; i++)
         if (in[i]->g && in[i]->g != out->g)
-            memcpy(in[i]->g, out->g, s->batch->n * out->floats * sizeof *out->g);
+            wisp_layer_runs(s->ctx, wisp_run_copy, in[i]->g, out->g, NULL,
+                            s->batch->n * out->floats);
     return WISP_OK;
 }
 

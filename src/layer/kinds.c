@@ -77,6 +77,42 @@ void wisp_layer_move_bias(struct wisp_layer *l, struct wisp_step *s, struct wisp
     s->update->row(s->update, bias, 0, sum);
 }
 
+struct runs {
+    const struct wisp_kernels *k;
+    wisp_run_fn *fn;
+    float *y;
+    const float *a, *b;
+    size_t n;
+};
+enum { RUN = 1 << 14 };
+
+static void one_run(void *arg, size_t i, int thread)
+{
+    (void)thread;
+    const struct runs *r = arg;
+    const size_t at = i * RUN, n = r->n - at < RUN ? r->n - at : RUN;
+    r->fn(r->k, r->y + at, r->a ? r->a + at : NULL, r->b ? r->b + at : NULL, n);
+}
+
+void wisp_layer_runs(struct wisp_context *ctx, wisp_run_fn *fn, float *y, const float *a,
+                     const float *b, size_t n)
+{
+    struct runs r = { ctx->k, fn, y, a, b, n };
+    wisp_parallel_for(ctx->pool, wisp_parts(n, RUN), one_run, &r);
+}
+
+void wisp_run_add(const struct wisp_kernels *k, float *y, const float *a, const float *b, size_t n)
+{
+    (void)b;
+    k->axpy(y, a, 1, n);
+}
+
+void wisp_run_copy(const struct wisp_kernels *k, float *y, const float *a, const float *b, size_t n)
+{
+    (void)k, (void)b;
+    memcpy(y, a, n * sizeof *y);
+}
+
 struct normal {
     struct wisp_param *p;
     double deviation;

@@ -175,6 +175,15 @@ void wisp_layer_init_he(struct wisp_layer *l, uint64_t seed, struct wisp_pool *p
 void wisp_layer_move_bias(struct wisp_layer *l, struct wisp_step *s, struct wisp_param *bias,
                           const float *g);
 
+/* Runs of numbers, each by itself: y of a and b, which may be the same place, or NULL. */
+typedef void wisp_run_fn(const struct wisp_kernels *k, float *y, const float *a, const float *b,
+                         size_t n);
+/* fn over n of them, by all threads; what is cut where does not matter to it. */
+void wisp_layer_runs(struct wisp_context *ctx, wisp_run_fn *fn, float *y, const float *a,
+                     const float *b, size_t n);
+/* y += a, y = a */
+wisp_run_fn wisp_run_add, wisp_run_copy;
+
 static inline struct wisp_weights wisp_param_weights(const struct wisp_param *p)
 {
     return (struct wisp_weights){ p->cols, p->w, p->b16, p->i8, p->scale };

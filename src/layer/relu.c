@@ -1,11 +1,23 @@
 /* ReLU: out = max(in, 0). */
 #include "layer/layer.h"
 
+static void run(const struct wisp_kernels *k, float *y, const float *x, const float *none, size_t n)
+{
+    (void)none;
+    k->relu(y, x, n);
+}
+
+static void run_back(const struct wisp_kernels *k, float *gx, const float *gy, const float *y,
+                     size_t n)
+{
+    k->relu_back(gx, gy, y, n);
+}
+
 static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
     (void)l, (void)err;
-    s->ctx->k->relu(out->x, in[0]->x, s->batch->n * out->floats);
+    wisp_layer_runs(s->ctx, run, out->x, in[0]->x, NULL, s->batch->n * out->floats);
     return WISP_OK;
 }
 
@@ -13,7 +25,7 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
                             const struct wisp_act *out, wisp_error *err)
 {
     (void)l, (void)err;
-    s->ctx->k->relu_back(in[0]->g, out->g, out->x, s->batch->n * out->floats);
+    wisp_layer_runs(s->ctx, run_back, in[0]->g, out->g, out->x, s->batch->n * out->floats);
     return WISP_OK;
 }
 

@@ -60,7 +60,8 @@ static wisp_status backward(struct wisp_net *net, int i, struct wisp_step *s, wi
     wisp_status st = l->kind->backward(l, s, in, &net->acts[i + 1], err);
     for (int k = 0; k < l->n_from && st == WISP_OK; k++) {
         const struct wisp_act *a = &net->acts[l->from[k]];
-        if (in[k] != a) s->ctx->k->axpy(a->g, in[k]->g, 1, s->batch->n * a->floats);
+        if (in[k] != a)
+            wisp_layer_runs(s->ctx, wisp_run_add, a->g, in[k]->g, NULL, s->batch->n * a->floats);
     }
     return st;
 }
