@@ -58,7 +58,7 @@ static void test_line(void)
 
 static void test_presets(void)
 {
-    const struct wisp_layer_sizes sizes = { .batch = 4, .active = 4, .training = true };
+    struct wisp_layer_sizes sizes = { .batch = 4, .active = 4, .training = true };
     size_t n = 0;
     TEST("nets: presets");
     for (; wisp_presets[n].name; n++) {
@@ -70,10 +70,14 @@ static void test_presets(void)
         CHECK(wisp_net_text_read(&t, p->name, &err) == WISP_OK, "%s", err.text);
         CHECK(strcmp(t.text, p->text) == 0 && same_layers(t.text, t.line), "'%s': '%s'", p->name,
               t.line);
-        CHECK(wisp_net_plan_text(&net, t.text, t.where, 100, 4, &sizes, &err) == WISP_OK, "%s",
-              err.text);
+        const bool images = strncmp(t.line, "image", 5) == 0;
+        sizes.image = (struct wisp_shape){ images ? 3 : 0, { 3, 224, 224 } };
+        CHECK(wisp_net_plan_text(&net, t.text, t.where, images ? 3 * 224 * 224 : 100, 4, &sizes,
+                                 &err) == WISP_OK,
+              "%s", err.text);
         wisp_net_clear(&net);
         wisp_net_text_clear(&t);
+        sizes.image.rank = 0;
         /* In a model file a name means nothing. */
         CHECK(wisp_net_plan(&net, p->name, 100, 4, &sizes, &err) == WISP_EINVAL &&
                   strstr(err.text, "there is no layer"),
@@ -85,6 +89,54 @@ static void test_presets(void)
     CHECK(wisp_net_text_read(&t, "two-branch", &err) == WISP_OK &&
               wisp_net_plan_text(&net, t.text, t.where, 1 << 20, 4, &sizes, &err) == WISP_EINVAL &&
               strstr(err.text, "nets/two-branch.net:7:1: 'sparse' takes up to 65536 features"),
+          "%s", err.text);
+    wisp_net_text_clear(&t);
+}
+
+/* As PyTorch counts them. */
+static void test_known(void)
+{
+    static const struct {
+        const char *name;
+        struct wisp_shape image;
+        size_t labels, weights;
+        const char *some; /* a parameter of it */
+    } known[] = {
+        { "lenet", { 3, { 1, 28, 28 } }, 10, 61706, "conv2.weight" },
+        { "resnet18-cifar", { 3, { 3, 32, 32 } }, 10, 11173962, "layer2-0-downsample-0.weight" },
+        { "resnet18", { 3, { 3, 224, 224 } }, 1000, 11689512, "layer1.1.bn2.running_var" },
+        { "alexnet", { 3, { 3, 224, 224 } }, 1000, 61100840, "features-10.bias" },
+        { "vgg16", { 3, { 3, 224, 224 } }, 1000, 138357544, "classifier-6.weight" },
+    };
+    TEST("nets: as many weights as PyTorch's, and its names");
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const struct wisp_layer_sizes sizes = {
+            .batch = 4, .active = known[i].labels, .training = true, .image = known[i].image
+        };
+        struct wisp_net_text t;
+        struct wisp_net net;
+        CHECK(wisp_net_text_read(&t, known[i].name, &err) == WISP_OK &&
+                  wisp_net_plan_text(&net, t.text, t.where, wisp_units(known[i].image),
+                                     known[i].labels, &sizes, &err) == WISP_OK,
+              "%s", err.text);
+        bool found = false;
+        for (size_t k = 0; k < net.list.n; k++)
+            found |= strcmp(net.list.p[k].name, known[i].some) == 0;
+        CHECK(found, "%s: no %s", known[i].name, known[i].some);
+        CHECK(wisp_net_n_params(&net) == known[i].weights, "%s: %zu weights, expected %zu",
+              known[i].name, wisp_net_n_params(&net), known[i].weights);
+        wisp_net_clear(&net);
+        wisp_net_text_clear(&t);
+    }
+    const struct wisp_layer_sizes small = {
+        .batch = 4, .active = 4, .training = true, .image = { 3, { 3, 32, 32 } }
+    };
+    struct wisp_net_text t;
+    struct wisp_net net;
+    CHECK(wisp_net_text_read(&t, "alexnet", &err) == WISP_OK &&
+              wisp_net_plan_text(&net, t.text, t.where, 3072, 4, &small, &err) == WISP_EINVAL &&
+              strstr(err.text, "nets/alexnet.net:15:1: 'maxpool' has a kernel of 3x3, larger than "
+                               "what it reads, 256 x 1 x 1 (channels x height x width)"),
           "%s", err.text);
     wisp_net_text_clear(&t);
 }
@@ -202,6 +254,7 @@ int main(void)
     if (!mkdtemp(folder)) return 1;
     test_line();
     test_presets();
+    test_known();
     test_files();
     test_words();
     test_memory();
