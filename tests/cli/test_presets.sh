@@ -6,13 +6,14 @@ synth S --rows 1500 --features 1000 --labels 60
 options=(S_train.txt --valid S_test.txt --epochs 6 --batch 64 --lr 0.003 --patience 0 --threads 2 --json)
 
 ok "info" info
-nets=$(names nets)
-for net in $nets; do
-    check "info lists $net" grep -qE "^  $net +input " out
+nets= # those of rows; of the others test_images.sh trains one
+for net in $(names nets); do
+    check "info lists $net" grep -qE "^  $net +(input|image) " out
+    grep -qE "^  $net +image " out || nets="$nets $net"
     ok "info again" info
 done
 ok "info --json" info --json
-judge "names of nets" '{"mlp", "residual-mlp", "two-branch"} <= set(d["nets"])'
+judge "names of nets" '{"mlp", "residual-mlp", "two-branch", "lenet", "resnet18-cifar", "resnet18", "alexnet", "vgg16"} <= set(d["nets"])'
 
 "$wisp" info | sed -n '/^layers/,/^$/p' | sed '1d;$d' >layers
 check "a range" grep -qE '^    width  .*\(a whole number from 1 to 1048576\)' layers
