@@ -62,6 +62,25 @@ struct wisp_tiles { /* a sum of n products, in blocks of 16 columns (convolution
     bool add, relu;    /* C is added, too; max(., 0) at the end, a NaN stays one */
 };
 
+/* The transforms of Winograd's convolution F(4x4, 3x3), each to = T from T^t: 36 products give 16
+ * pixels, which take 144 otherwise.  y = A^t ((G w G^t) .* (B^t x B)) A, and its gradient. */
+enum wisp_winograd {
+    WISP_WINOGRAD_X,  /* B^t: 6x6 pixels of x to 6x6 */
+    WISP_WINOGRAD_Y,  /* A^t: 6x6 to 4x4 pixels of y */
+    WISP_WINOGRAD_GY, /* A: 4x4 pixels of gy to 6x6 */
+    WISP_WINOGRAD_W,  /* G: 3x3 taps to 6x6 */
+    WISP_WINOGRAD_GW, /* G^t: 6x6 to the gradient of 3x3 taps */
+};
+struct wisp_transform { /* of 16 numbers side by side */
+    enum wisp_winograd which;
+    float *to;
+    size_t to_row, to_col; /* floats from row to row, from column to column */
+    const float *from;
+    size_t from_row, from_col;
+    const float *bias; /* of Y: (16) is added at the end; NULL: nothing is */
+    bool relu;         /* of Y: max(., 0) at the end; a NaN stays one */
+};
+
 struct wisp_kernels {
     const char *name; /* of the best instruction set installed */
 
@@ -93,6 +112,7 @@ struct wisp_kernels {
                       const float *bias, size_t m, size_t n, size_t k);
     /* C = sum over i of A_i B_i, and what the struct says.  n = 0 is an empty sum. */
     void (*tiles)(const struct wisp_tiles *t);
+    void (*winograd)(const struct wisp_transform *t);
     /* ---- bf16: the upper half of a float, rounded to nearest, ties to even; NaN stays NaN ----
      *
      * Products take A (m, k) plain, rows lda apart, and B (k, n) in panels: 16 columns side by

@@ -1,4 +1,4 @@
-/* Sums of small products with vectors: the text that tiles_avx2.c and tiles_avx512.c share.  Who
+/* Sums of small products and Winograd's transforms with vectors: the text that tiles_avx2.c and tiles_avx512.c share.  Who
  * includes it has named the vector:
  *
  *   VEC, LANES       a vector of floats
@@ -84,6 +84,100 @@ INLINE void all_tiles(const struct wisp_tiles *t, const tile_form forms[BLOCKS +
             row += R;
         }
         block += B;
+    }
+}
+
+/* ---- Winograd's transforms: one row or column at a time, first all columns, then all rows ---- */
+
+INLINE void line(const enum wisp_winograd which, VEC to[6], const VEC x[6])
+{
+    const VEC two = SET1(2), four = SET1(4);
+    if (which == WISP_WINOGRAD_X) {
+        const VEC five = SET1(-5), minus = SET1(-4);
+        const VEC a = FMA(minus, x[2], x[4]), b = FMA(minus, x[1], x[3]);
+        const VEC c = SUB(x[4], x[2]), d = MUL(two, SUB(x[3], x[1]));
+        to[0] = FMA(four, x[0], FMA(five, x[2], x[4]));
+        to[1] = ADD(a, b), to[2] = SUB(a, b);
+        to[3] = ADD(c, d), to[4] = SUB(c, d);
+        to[5] = FMA(four, x[1], FMA(five, x[3], x[5]));
+    } else if (which == WISP_WINOGRAD_Y) {
+        const VEC a = ADD(x[1], x[2]), b = SUB(x[1], x[2]);
+        const VEC c = ADD(x[3], x[4]), d = SUB(x[3], x[4]);
+        to[0] = ADD(ADD(x[0], a), c);
+        to[1] = FMA(two, d, b);
+        to[2] = FMA(four, c, a);
+        to[3] = FMA(SET1(8), d, ADD(b, x[5]));
+    } else if (which == WISP_WINOGRAD_GY) {
+        const VEC a = ADD(x[0], x[2]), b = ADD(x[1], x[3]);
+        const VEC c = FMA(four, x[2], x[0]), d = MUL(two, FMA(four, x[3], x[1]));
+        to[0] = x[0];
+        to[1] = ADD(a, b), to[2] = SUB(a, b);
+        to[3] = ADD(c, d), to[4] = SUB(c, d);
+        to[5] = x[3];
+    } else if (which == WISP_WINOGRAD_W) {
+        const VEC sixth = SET1(-1.0f / 6), a = ADD(x[0], x[2]);
+        const VEC b = FMA(SET1(1.0f / 24), x[0], MUL(SET1(1.0f / 6), x[2]));
+        const VEC c = MUL(SET1(1.0f / 12), x[1]);
+        to[0] = MUL(SET1(0.25f), x[0]);
+        to[1] = MUL(sixth, ADD(a, x[1])), to[2] = MUL(sixth, SUB(a, x[1]));
+        to[3] = ADD(b, c), to[4] = SUB(b, c);
+        to[5] = x[2];
+    } else {
+        const VEC sixth = SET1(1.0f / 6), a = ADD(x[1], x[2]), b = SUB(x[2], x[1]);
+        const VEC c = ADD(x[3], x[4]), d = SUB(x[3], x[4]);
+        to[0] = FMA(SET1(0.25f), x[0], FMA(SET1(1.0f / 24), c, MUL(SET1(-1.0f / 6), a)));
+        to[1] = FMA(sixth, b, MUL(SET1(1.0f / 12), d));
+        to[2] = FMA(sixth, SUB(c, a), x[5]);
+    }
+}
+
+/* M x M to N x N. */
+INLINE void transform(const struct wisp_transform *t, const enum wisp_winograd which, const int M,
+                      const int N)
+{
+    for (int part = 0; part < PER; part++) {
+        const float *from = t->from + part * LANES;
+        float *to = t->to + part * LANES;
+        const VEC bias = t->bias ? LOAD(t->bias + part * LANES) : ZERO();
+        VEC half[6][6], x[6], y[6];
+        for (int j = 0; j < M; j++) {
+            UNROLL for (int i = 0; i < M; i++)
+            {
+                x[i] = LOAD(from + (size_t)i * t->from_row + (size_t)j * t->from_col);
+            }
+            line(which, y, x);
+            UNROLL for (int i = 0; i < N; i++) half[i][j] = y[i];
+        }
+        for (int i = 0; i < N; i++) {
+            line(which, y, half[i]);
+            UNROLL for (int j = 0; j < N; j++)
+            {
+                VEC v = which == WISP_WINOGRAD_Y ? ADD(y[j], bias) : y[j];
+                if (which == WISP_WINOGRAD_Y && t->relu) v = MAX(ZERO(), v);
+                STORE(to + (size_t)i * t->to_row + (size_t)j * t->to_col, v);
+            }
+        }
+    }
+}
+
+static void winograd(const struct wisp_transform *t)
+{
+    switch (t->which) {
+    case WISP_WINOGRAD_X:
+        transform(t, WISP_WINOGRAD_X, 6, 6);
+        break;
+    case WISP_WINOGRAD_Y:
+        transform(t, WISP_WINOGRAD_Y, 6, 4);
+        break;
+    case WISP_WINOGRAD_GY:
+        transform(t, WISP_WINOGRAD_GY, 4, 6);
+        break;
+    case WISP_WINOGRAD_W:
+        transform(t, WISP_WINOGRAD_W, 3, 6);
+        break;
+    case WISP_WINOGRAD_GW:
+        transform(t, WISP_WINOGRAD_GW, 6, 3);
+        break;
     }
 }
 

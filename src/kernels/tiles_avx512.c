@@ -42,4 +42,5 @@ static void tiles(const struct wisp_tiles *t)
 void wisp_kernels_tiles_avx512(struct wisp_kernels *k)
 {
     k->tiles = tiles;
+    k->winograd = winograd;
 }

@@ -1,4 +1,5 @@
-/* Sums of small products in plain C, the definition, and the transforms of Winograd's way. */
+/* Sums of small products in plain C, and the transforms of Winograd's convolution by their
+ * matrices: the definition. */
 #include "kernels/kernels.h"
 
 static void tiles(const struct wisp_tiles *t)
@@ -20,7 +21,57 @@ static void tiles(const struct wisp_tiles *t)
         }
 }
 
+static const float T[][6][6] = {
+    [WISP_WINOGRAD_X] = { { 4, 0, -5, 0, 1, 0 },
+                          { 0, -4, -4, 1, 1, 0 },
+                          { 0, 4, -4, -1, 1, 0 },
+                          { 0, -2, -1, 2, 1, 0 },
+                          { 0, 2, -1, -2, 1, 0 },
+                          { 0, 4, 0, -5, 0, 1 } },
+    [WISP_WINOGRAD_Y] = { { 1, 1, 1, 1, 1, 0 },
+                          { 0, 1, -1, 2, -2, 0 },
+                          { 0, 1, 1, 4, 4, 0 },
+                          { 0, 1, -1, 8, -8, 1 } },
+    [WISP_WINOGRAD_GY] = { { 1, 0, 0, 0 },
+                           { 1, 1, 1, 1 },
+                           { 1, -1, 1, -1 },
+                           { 1, 2, 4, 8 },
+                           { 1, -2, 4, -8 },
+                           { 0, 0, 0, 1 } },
+    [WISP_WINOGRAD_W] = { { 1.0f / 4, 0, 0 },
+                          { -1.0f / 6, -1.0f / 6, -1.0f / 6 },
+                          { -1.0f / 6, 1.0f / 6, -1.0f / 6 },
+                          { 1.0f / 24, 1.0f / 12, 1.0f / 6 },
+                          { 1.0f / 24, -1.0f / 12, 1.0f / 6 },
+                          { 0, 0, 1 } },
+    [WISP_WINOGRAD_GW] = { { 1.0f / 4, -1.0f / 6, -1.0f / 6, 1.0f / 24, 1.0f / 24, 0 },
+                           { 0, -1.0f / 6, 1.0f / 6, 1.0f / 12, -1.0f / 12, 0 },
+                           { 0, -1.0f / 6, -1.0f / 6, 1.0f / 6, 1.0f / 6, 1 } },
+};
+static const size_t rows_to[] = { 6, 4, 6, 6, 3 }, rows_from[] = { 6, 6, 4, 3, 6 };
+
+static void winograd(const struct wisp_transform *t)
+{
+    const size_t n = rows_to[t->which], m = rows_from[t->which];
+    for (size_t lane = 0; lane < 16; lane++) {
+        float half[6][6] = { { 0 } };
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < m; j++)
+                for (size_t k = 0; k < m; k++)
+                    half[i][j] +=
+                        T[t->which][i][k] * t->from[k * t->from_row + j * t->from_col + lane];
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < n; j++) {
+                float sum = 0;
+                for (size_t k = 0; k < m; k++) sum += half[i][k] * T[t->which][j][k];
+                if (t->bias) sum += t->bias[lane];
+                t->to[i * t->to_row + j * t->to_col + lane] = t->relu && sum < 0 ? 0 : sum;
+            }
+    }
+}
+
 void wisp_kernels_tiles_scalar(struct wisp_kernels *k)
 {
     k->tiles = tiles;
+    k->winograd = winograd;
 }

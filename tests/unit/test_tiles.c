@@ -122,6 +122,74 @@ static void test_nan(const struct wisp_kernels *k)
     }
 }
 
+/* ---- Winograd's transforms ---- */
+
+static enum wisp_winograd which;
+static const size_t of_from[] = { 6, 6, 4, 3, 6 }, of_to[] = { 6, 4, 6, 6, 3 };
+
+CALL(winograd)
+{
+    const size_t ld = BLOCK + c->gap;
+    const struct wisp_transform t = {
+        which,    x[0], of_to[which] * ld, ld, x[1], of_from[which] * ld, ld, c->more ? x[2] : NULL,
+        with_relu
+    };
+    k->winograd(&t);
+}
+
+static void test_transforms(void)
+{
+    for (size_t form = 0; form < 40; form++) {
+        which = (enum wisp_winograd)(form / 8);
+        with_relu = which == WISP_WINOGRAD_Y && form & 1;
+        const struct call c = { .name = "winograd",
+                                .fn = winograd,
+                                ENTRY(winograd),
+                                .n = (size_t)which,
+                                .gap = form & 2 ? 5 : 0,
+                                .more = which == WISP_WINOGRAD_Y && form & 4 };
+        const size_t to = of_to[which] * of_to[which], from = of_from[which] * of_from[which];
+        fill_rows(0, to, BLOCK, c.gap), fill_rows(1, from, BLOCK, c.gap), fill(2, BLOCK);
+        fill(3, 0);
+        for (size_t i = 0; i < to; i++)
+            for (size_t j = 0; j < BLOCK; j++)
+                arrays[0].mass[i * (BLOCK + c.gap) + j] = 100; /* the largest sum of |terms| */
+        check_case(&c);
+    }
+}
+
+/* The gradient's transforms are the others turned round: <T x T^t, y> = <x, T^t y T>. */
+static void test_turned(const struct wisp_kernels *k, enum wisp_winograd one,
+                        enum wisp_winograd other)
+{
+    float x[36 * BLOCK], y[36 * BLOCK], tx[36 * BLOCK], ty[36 * BLOCK];
+    const size_t m = of_from[one], n = of_to[one];
+    for (size_t i = 0; i < m * m * BLOCK; i++) x[i] = test_randf(&seed);
+    for (size_t i = 0; i < n * n * BLOCK; i++) y[i] = test_randf(&seed);
+    k->winograd(&(struct wisp_transform){ .which = one,
+                                          .to = tx,
+                                          .to_row = n * BLOCK,
+                                          .to_col = BLOCK,
+                                          .from = x,
+                                          .from_row = m * BLOCK,
+                                          .from_col = BLOCK });
+    k->winograd(&(struct wisp_transform){ .which = other,
+                                          .to = ty,
+                                          .to_row = m * BLOCK,
+                                          .to_col = BLOCK,
+                                          .from = y,
+                                          .from_row = n * BLOCK,
+                                          .from_col = BLOCK });
+    for (size_t lane = 0; lane < BLOCK; lane++) {
+        double left = 0, right = 0;
+        for (size_t i = 0; i < n * n; i++)
+            left += (double)tx[i * BLOCK + lane] * (double)y[i * BLOCK + lane];
+        for (size_t i = 0; i < m * m; i++)
+            right += (double)x[i * BLOCK + lane] * (double)ty[i * BLOCK + lane];
+        CHECK(fabs(left - right) < 1e-4, "%s: %g and %g", k->name, left, right);
+    }
+}
+
 int main(void)
 {
     TEST("tiles: every set of kernels");
@@ -131,5 +199,11 @@ int main(void)
     test_sums();
     TEST("tiles: a NaN stays one");
     for (size_t s = 0; s < n_sets; s++) test_nan(&sets[s]);
+    TEST("tiles: Winograd's transforms = scalar; those of gradients are the others turned round");
+    test_transforms();
+    for (size_t s = 0; s < n_sets; s++) {
+        test_turned(&sets[s], WISP_WINOGRAD_Y, WISP_WINOGRAD_GY);
+        test_turned(&sets[s], WISP_WINOGRAD_W, WISP_WINOGRAD_GW);
+    }
     return test_end();
 }
