@@ -54,6 +54,9 @@ struct wisp_conv_job { /* one call; what a pass does not name may be NULL */
 
 struct wisp_conv_way {
     const char *name, *what;
+    /* 0: each number is off by rounding of its own terms.  Else by so much of the largest sum of
+     * absolute terms beside it, at most. */
+    float rough;
     /* May be called for this pass with these sizes and kernels.  The other functions are called
      * only then. */
     bool (*can)(const struct wisp_conv *c, enum wisp_conv_pass pass, const struct wisp_kernels *k);
@@ -62,11 +65,12 @@ struct wisp_conv_way {
     size_t (*weight_floats)(const struct wisp_conv *c, enum wisp_conv_pass pass);
     /* Scratch of each thread; NULL: none. */
     size_t (*thread_floats)(const struct wisp_conv *c, enum wisp_conv_pass pass);
-    /* Packs one row, w (in / groups, kh, kw), into 'to', which is all of the packed weights.  The
-     * whole of 'to' was set to 0 before the first row is packed.  Rows may be packed at the same
-     * time, but a block of 16 (row / 16) by one thread.  NULL where weight_floats is 0. */
-    void (*pack)(const struct wisp_conv *c, enum wisp_conv_pass pass, float *to, const float *w,
-                 size_t row);
+    /* Packs 16 rows, w (16, in / groups, kh, kw), 'row' and those after it (wisp_conv_rows_from),
+     * into 'to', which is all of the packed weights; row is a multiple of 16.  Where channels do not
+     * fill blocks of 16, all of 'to' was set to 0 before.  Blocks of rows may be packed at the same
+     * time.  NULL where weight_floats is 0. */
+    void (*pack)(const struct wisp_conv *c, enum wisp_conv_pass pass, const struct wisp_kernels *k,
+                 float *to, const float *w, size_t row);
     /* The gradient of one row, in plain order, of what 'weights' left in gw. */
     void (*row)(const struct wisp_conv *c, const float *gw, size_t row, float *out);
     wisp_status (*run)(const struct wisp_conv *c, enum wisp_conv_pass pass,
@@ -77,6 +81,11 @@ struct wisp_conv_way {
 static inline size_t wisp_conv_row(const struct wisp_conv *c)
 {
     return c->in / c->groups * c->kh * c->kw;
+}
+/* Rows of the block of 16 that begins with 'row'. */
+static inline size_t wisp_conv_rows_from(const struct wisp_conv *c, size_t row)
+{
+    return c->out - row < WISP_PLANE_BLOCK ? c->out - row : WISP_PLANE_BLOCK;
 }
 /* Floats of a sample of x, and of y. */
 static inline size_t wisp_conv_in_floats(const struct wisp_conv *c)
@@ -99,10 +108,11 @@ const struct wisp_conv_way *wisp_conv_way_find(const char *name);
 /* The first that can; 'plain' always can.  k NULL: plain. */
 const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wisp_conv_pass pass,
                                              const struct wisp_kernels *k);
-extern const struct wisp_conv_way wisp_conv_direct, wisp_conv_plain;
+extern const struct wisp_conv_way wisp_conv_direct, wisp_conv_winograd, wisp_conv_plain;
 
 /* Packs all rows of w, plain, into 'to'; 16 rows are a task. */
 void wisp_conv_pack(const struct wisp_conv_way *way, const struct wisp_conv *c,
-                    enum wisp_conv_pass pass, struct wisp_pool *pool, float *to, const float *w);
+                    enum wisp_conv_pass pass, struct wisp_pool *pool, const struct wisp_kernels *k,
+                    float *to, const float *w);
 
 #endif

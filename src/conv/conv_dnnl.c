@@ -237,15 +237,18 @@ static size_t first_of_group(const struct wisp_conv *c, bool transposed, size_t 
     return row / (c->out / c->groups) * (weight_floats_of(c, transposed) / c->groups);
 }
 
-static void pack(const struct wisp_conv *c, enum wisp_conv_pass pass, float *to, const float *w,
-                 size_t row)
+static void pack(const struct wisp_conv *c, enum wisp_conv_pass pass, const struct wisp_kernels *k,
+                 float *to, const float *w, size_t row)
 {
-    const size_t o = row % (c->out / c->groups);
-    to += first_of_group(c, pass == WISP_CONV_DATA, row);
-    for (size_t i = 0; i < c->in / c->groups; i++)
-        for (size_t p = 0; p < c->kh; p++)
-            for (size_t q = 0; q < c->kw; q++)
-                to[place(c, pass == WISP_CONV_DATA, o, i, p, q)] = *w++;
+    (void)k;
+    const bool data = pass == WISP_CONV_DATA;
+    for (size_t end = row + wisp_conv_rows_from(c, row); row < end; row++) {
+        float *group = to + first_of_group(c, data, row);
+        const size_t o = row % (c->out / c->groups);
+        for (size_t i = 0; i < c->in / c->groups; i++)
+            for (size_t p = 0; p < c->kh; p++)
+                for (size_t q = 0; q < c->kw; q++) group[place(c, data, o, i, p, q)] = *w++;
+    }
 }
 
 static void row(const struct wisp_conv *c, const float *gw, size_t row, float *out)

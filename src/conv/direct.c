@@ -275,23 +275,27 @@ static size_t thread_floats(const struct wisp_conv *c, enum wisp_conv_pass pass)
     return wisp_conv_view_floats(&w, w.in, w.band);
 }
 
-static void pack(const struct wisp_conv *c, enum wisp_conv_pass pass, float *to, const float *w,
-                 size_t row)
+static void pack(const struct wisp_conv *c, enum wisp_conv_pass pass, const struct wisp_kernels *k,
+                 float *to, const float *w, size_t row)
 {
     const size_t ins = c->in / c->groups, taps = c->kh * c->kw, in = wisp_conv_in_blocks(c),
                  out = wisp_conv_out_blocks(c), group = row / (c->out / c->groups),
-                 o = row % (c->out / c->groups), block = c->block;
-    if (pass == WISP_CONV_FORWARD) {
-        to += (group * out + o / BLOCK) * in * wisp_conv_unit(c) + o % BLOCK;
-        for (size_t i = 0; i < ins; i++)
-            for (size_t t = 0; t < taps; t++)
-                to[((i / block * taps + t) * block + i % block) * BLOCK] = *w++;
-        return;
+                 o = row % (c->out / c->groups) / BLOCK, unit = wisp_conv_unit(c),
+                 rows = wisp_conv_rows_from(c, row);
+    for (size_t b = 0; b < in; b++) { /* all taps between a block of x and these rows */
+        const size_t first = b * c->block, n = ins - first < c->block ? ins - first : c->block;
+        const float *from = w + first * taps;
+        float *unit_at = to + (pass == WISP_CONV_FORWARD ? (group * out + o) * in + b
+                                                         : (group * in + b) * out + o) *
+                                  unit;
+        if (pass == WISP_CONV_FORWARD) /* (taps, inputs, rows) of (rows, inputs, taps) */
+            for (size_t i = 0; i < n; i++)
+                k->transpose(unit_at + i * BLOCK, c->block * BLOCK, from + i * taps, ins * taps,
+                             rows, taps);
+        else /* (taps, rows, inputs) */
+            for (size_t r = 0; r < rows; r++)
+                k->transpose(unit_at + r * BLOCK, SQUARE, from + r * ins * taps, taps, n, taps);
     }
-    to += (group * in * out + o / BLOCK) * taps * SQUARE + o % BLOCK * BLOCK;
-    for (size_t i = 0; i < ins; i++)
-        for (size_t t = 0; t < taps; t++)
-            to[(i / BLOCK * out * taps + t) * SQUARE + i % BLOCK] = *w++;
 }
 
 static wisp_status run(const struct wisp_conv *c, enum wisp_conv_pass pass,

@@ -5,8 +5,7 @@
 #include <string.h>
 
 static const struct wisp_conv_way *const ways[] = {
-    &wisp_conv_direct,
-    &wisp_conv_plain, /* the last one: it can always */
+    &wisp_conv_direct, &wisp_conv_winograd, &wisp_conv_plain, /* the last one: it can always */
 };
 enum { N_WAYS = sizeof ways / sizeof *ways };
 
@@ -34,6 +33,7 @@ struct packing {
     const struct wisp_conv_way *way;
     const struct wisp_conv *c;
     enum wisp_conv_pass pass;
+    const struct wisp_kernels *k;
     float *to;
     const float *w;
 };
@@ -42,15 +42,16 @@ static void pack_block(void *arg, size_t block, int thread)
 {
     (void)thread;
     const struct packing *p = arg;
-    size_t row = block * WISP_PLANE_BLOCK, end = row + WISP_PLANE_BLOCK;
-    for (; row < end && row < p->c->out; row++)
-        p->way->pack(p->c, p->pass, p->to, p->w + row * wisp_conv_row(p->c), row);
+    const size_t row = block * WISP_PLANE_BLOCK;
+    p->way->pack(p->c, p->pass, p->k, p->to, p->w + row * wisp_conv_row(p->c), row);
 }
 
 void wisp_conv_pack(const struct wisp_conv_way *way, const struct wisp_conv *c,
-                    enum wisp_conv_pass pass, struct wisp_pool *pool, float *to, const float *w)
+                    enum wisp_conv_pass pass, struct wisp_pool *pool, const struct wisp_kernels *k,
+                    float *to, const float *w)
 {
-    struct packing p = { way, c, pass, to, w };
-    memset(to, 0, way->weight_floats(c, pass) * sizeof *to);
+    struct packing p = { way, c, pass, k, to, w };
+    if (c->in / c->groups % WISP_PLANE_BLOCK || c->out / c->groups % WISP_PLANE_BLOCK)
+        memset(to, 0, way->weight_floats(c, pass) * sizeof *to);
     wisp_parallel_for(pool, wisp_parts(c->out, WISP_PLANE_BLOCK), pack_block, &p);
 }

@@ -188,7 +188,7 @@ static const float *weights_for(const struct wisp_layer *l, struct wisp_step *s,
     const struct own *o = l->own;
     const float *w = l->params[WISP_CONV_PARAM_WEIGHT].w;
     if (!packed_floats(o, pass)) return w;
-    wisp_conv_pack(o->way[pass], &o->c, pass, s->ctx->pool, packed, w);
+    wisp_conv_pack(o->way[pass], &o->c, pass, s->ctx->pool, s->ctx->k, packed, w);
     return packed;
 }
 

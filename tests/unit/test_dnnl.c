@@ -85,7 +85,7 @@ static void check_pass(const struct wisp_conv_way *way, const struct wisp_conv *
     j.thread_scratch = room;
     j.thread_apart = scratch;
     if (pass != WISP_CONV_WEIGHTS) {
-        wisp_conv_pack(way, c, pass, pool, mine, a->w);
+        wisp_conv_pack(way, c, pass, pool, &k, mine, a->w);
         j.w = mine;
     }
     CHECK(way->run(c, pass, &j, &err) == WISP_OK, "%s: %s", what, err.text);

@@ -1,0 +1,380 @@
+/* The way 'winograd': F(4x4, 3x3) for kernels of 3x3 and stride 1, a quarter of the multiplications.
+ *
+ * A tile is 4x4 pixels of the result, from 6x6 of the source.  Both, and the taps, are transformed
+ * (kernels.h) to 36 points; at each point a tile is a vector of channels, and all tiles together are
+ * one product with the weights of that point:
+ *
+ *   V (point, blocks of the source, tiles, 16)        transformed tiles of the source
+ *   U (point, blocks of the result, blocks of the source, 16, 16)     packed weights
+ *   M (point, blocks of the result, tiles, 16) = V U                  transformed back: the result
+ *
+ * Forward and data are the same with x, w and gy, w turned by half a circle.  A task is a run of
+ * tiles, across samples: the more there are, the more often the weights of a point are used while
+ * they are in the cache.
+ *
+ * Weights: gU (point, ..) = sum over tiles of V^t Y, where Y are tiles of gy transformed, and then gw
+ * as 'direct' lays it.  Tiles go through in groups of a fixed size, one group after the other; within
+ * a group threads share V and Y and have points of gU of their own.
+ *
+ * The transforms cost about two digits in the last place: results differ from sums over taps by some
+ * 1e-6 of the largest terms of the tile. */
+#include "conv/direct.h"
+#include "base/pool.h"
+#include "kernels/kernels.h"
+
+#include <string.h>
+
+enum {
+    BLOCK = WISP_PLANE_BLOCK,
+    SQUARE = WISP_CONV_SQUARE,
+    POINTS = 36,
+    FROM = 6, /* pixels of a tile: of the source, of the result */
+    TO = 4,
+    TAPS = 9,
+    FEW_TILES = 56, /* of a task, multiples of what fills registers (14 rows) */
+    MANY_TILES = 112,
+    WIDE = 512, /* channels, both together, from which on a task has many */
+};
+
+/* Tiles of a task, at most; of a group. */
+static size_t most_tiles(const struct wisp_conv *c)
+{
+    return c->in + c->out >= WIDE ? MANY_TILES : FEW_TILES;
+}
+
+/* Floats from point to point.  One line more than needed, or points would meet in one set of the
+ * cache. */
+static size_t apart(size_t blocks, size_t tiles)
+{
+    return blocks * tiles * BLOCK + BLOCK;
+}
+
+struct side { /* x, y or their gradients */
+    size_t blocks, h, w;
+};
+
+struct sliding {
+    const struct wisp_conv *c;
+    const struct wisp_conv_job *j;
+    struct side from, to;
+    const float *source;
+    float *result;
+    size_t pad_h, pad_w;
+    size_t across, per_sample, tiles; /* of a row, of a sample, in all */
+    size_t of_task;
+    bool forward;
+};
+
+static size_t side_floats(const struct side *s)
+{
+    return s->blocks * s->h * s->w * BLOCK;
+}
+
+/* The tile of one block, pixels from (y, x) on, those outside are 0: in place or in 'room'. */
+static const float *tile_at(const struct side *s, const float *plane, size_t y, size_t x,
+                            size_t pixels, float *room, size_t *row)
+{
+    if (y < s->h && x < s->w && y + pixels <= s->h && x + pixels <= s->w) {
+        *row = s->w * BLOCK;
+        return plane + (y * s->w + x) * BLOCK;
+    }
+    *row = pixels * BLOCK;
+    for (size_t i = 0; i < pixels; i++)
+        for (size_t k = 0; k < pixels; k++) {
+            const size_t v = y + i, u = x + k; /* past the end where they are below 0 */
+            float *to = room + (i * pixels + k) * BLOCK;
+            if (v < s->h && u < s->w)
+                memcpy(to, plane + (v * s->w + u) * BLOCK, BLOCK * sizeof *to);
+            else memset(to, 0, BLOCK * sizeof *to);
+        }
+    return room;
+}
+
+/* Tiles first .. first + n - 1 of block b of 'from', transformed, into (point, .., tile, 16). */
+static void transform_tiles(const struct sliding *g, enum wisp_winograd which,
+                            const struct side *from, const float *source, size_t b, size_t first,
+                            size_t n, float *to, size_t point)
+{
+    const bool pixels_of_x = which == WISP_WINOGRAD_X;
+    float room[FROM * FROM * BLOCK];
+    struct wisp_transform t = {
+        .which = which, .to_row = FROM * point, .to_col = point, .from_col = BLOCK
+    };
+    for (size_t i = 0; i < n; i++) {
+        const size_t sample = (first + i) / g->per_sample, at = (first + i) % g->per_sample;
+        const size_t y = at / g->across * TO, x = at % g->across * TO;
+        const float *plane = source + sample * side_floats(from) + b * from->h * from->w * BLOCK;
+        t.to = to + i * BLOCK;
+        t.from = pixels_of_x
+                     ? tile_at(from, plane, y - g->pad_h, x - g->pad_w, FROM, room, &t.from_row)
+                     : tile_at(from, plane, y, x, TO, room, &t.from_row);
+        g->j->k->winograd(&t);
+    }
+}
+
+/* ---- forward and data ---- */
+
+/* Tiles of the result of block b, from M. */
+static void transform_back(const struct sliding *g, size_t b, size_t first, size_t n,
+                           const float *m, size_t point)
+{
+    const struct side *to = &g->to;
+    float bias[BLOCK] = { 0 }, room[TO * TO * BLOCK];
+    const bool biased = g->forward && g->j->bias;
+    for (size_t i = 0; biased && i < BLOCK && b * BLOCK + i < g->c->out; i++)
+        bias[i] = g->j->bias[b * BLOCK + i];
+    struct wisp_transform t = { .which = WISP_WINOGRAD_Y,
+                                .to_col = BLOCK,
+                                .from_row = FROM * point,
+                                .from_col = point,
+                                .bias = biased ? bias : NULL,
+                                .relu = g->forward && g->j->relu };
+    for (size_t i = 0; i < n; i++) {
+        const size_t sample = (first + i) / g->per_sample, at = (first + i) % g->per_sample;
+        const size_t y = at / g->across * TO, x = at % g->across * TO;
+        const size_t rows = to->h - y < TO ? to->h - y : TO, cols = to->w - x < TO ? to->w - x : TO;
+        float *pixels =
+            g->result + sample * side_floats(to) + ((b * to->h + y) * to->w + x) * BLOCK;
+        const bool whole = rows == TO && cols == TO;
+        t.from = m + i * BLOCK;
+        t.to = whole ? pixels : room;
+        t.to_row = (whole ? to->w : TO) * BLOCK;
+        g->j->k->winograd(&t);
+        for (size_t r = 0; !whole && r < rows; r++)
+            memcpy(pixels + r * to->w * BLOCK, room + r * TO * BLOCK, cols * BLOCK * sizeof *room);
+    }
+}
+
+static void slide(void *arg, size_t task, int thread)
+{
+    const struct sliding *g = arg;
+    const size_t first = task * g->of_task, in = g->from.blocks, out = g->to.blocks;
+    const size_t n = g->tiles - first < g->of_task ? g->tiles - first : g->of_task;
+    const size_t v_point = apart(in, n), m_point = apart(out, n);
+    float *v = g->j->thread_scratch + (size_t)thread * g->j->thread_apart;
+    float *m = v + POINTS * v_point;
+    size_t a_at[WISP_CONV_TAPS], b_at[WISP_CONV_TAPS];
+    for (size_t b = 0; b < in; b++) {
+        transform_tiles(g, WISP_WINOGRAD_X, &g->from, g->source, b, first, n, v + b * n * BLOCK,
+                        v_point);
+        a_at[b] = b * n * BLOCK;
+        b_at[b] = b * SQUARE;
+    }
+    struct wisp_tiles t = { .m = n,
+                            .blocks = out,
+                            .k = BLOCK,
+                            .n = in,
+                            .ras = BLOCK,
+                            .cas = 1,
+                            .ldb = BLOCK,
+                            .b_block = in * SQUARE,
+                            .a_at = a_at,
+                            .b_at = b_at,
+                            .ldc = BLOCK,
+                            .c_block = n * BLOCK };
+    for (size_t p = 0; p < POINTS; p++) {
+        t.a = v + p * v_point, t.b = g->j->w + p * out * in * SQUARE, t.c = m + p * m_point;
+        g->j->k->tiles(&t);
+    }
+    for (size_t b = 0; b < out; b++) transform_back(g, b, first, n, m + b * n * BLOCK, m_point);
+}
+
+static struct sliding sliding_of(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                                 const struct wisp_conv_job *j)
+{
+    struct sliding g = { .c = c, .j = j, .forward = pass == WISP_CONV_FORWARD };
+    const struct side x = { wisp_conv_in_blocks(c), c->h, c->w },
+                      y = { wisp_conv_out_blocks(c), c->oh, c->ow };
+    const bool data = pass == WISP_CONV_DATA;
+    g.from = data ? y : x, g.to = data ? x : y;
+    g.source = data ? j->gy : j->x;
+    g.result = data ? j->gx : j->y;
+    g.pad_h = data ? 2 - c->pad_h : c->pad_h, g.pad_w = data ? 2 - c->pad_w : c->pad_w;
+    g.across = wisp_parts(g.to.w, TO);
+    g.per_sample = g.across * wisp_parts(g.to.h, TO);
+    g.tiles = g.per_sample * j->n;
+    return g;
+}
+
+static void run_slide(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                      const struct wisp_conv_job *j)
+{
+    struct sliding g = sliding_of(c, pass, j);
+    const size_t threads = (size_t)wisp_pool_threads(j->pool);
+    size_t tasks = wisp_parts(g.tiles, most_tiles(c));
+    if (tasks == 0) return;
+    tasks = wisp_up(tasks, threads < g.tiles ? threads : g.tiles); /* the last ones end together */
+    g.of_task = wisp_parts(g.tiles, tasks);
+    wisp_parallel_for(j->pool, wisp_parts(g.tiles, g.of_task), slide, &g);
+}
+
+/* ---- weights ---- */
+
+struct summing {
+    struct sliding g;
+    size_t group, first, n; /* tiles: of a group, of this one */
+    float *v, *y, *gu, *gw;
+};
+
+static struct summing summing_of(const struct wisp_conv *c, const struct wisp_conv_job *j)
+{
+    struct summing s = { .g = sliding_of(c, WISP_CONV_WEIGHTS, j), .group = most_tiles(c) };
+    const size_t in = s.g.from.blocks, out = s.g.to.blocks;
+    s.gw = j->gw;
+    s.gu = s.gw + TAPS * in * out * SQUARE;
+    s.v = s.gu + POINTS * in * out * SQUARE;
+    s.y = s.v + POINTS * apart(in, s.group);
+    return s;
+}
+
+static size_t gw_floats(const struct wisp_conv *c)
+{
+    const size_t in = wisp_conv_in_blocks(c), out = wisp_conv_out_blocks(c), n = most_tiles(c);
+    return (TAPS + POINTS) * in * out * SQUARE + POINTS * (apart(in, n) + apart(out, n));
+}
+
+/* A block of x or of gy. */
+static void transform_group(void *arg, size_t task, int thread)
+{
+    const struct summing *s = arg;
+    const size_t in = s->g.from.blocks, n = s->n;
+    (void)thread;
+    if (task < in)
+        transform_tiles(&s->g, WISP_WINOGRAD_X, &s->g.from, s->g.j->x, task, s->first, n,
+                        s->v + task * n * BLOCK, apart(in, n));
+    else
+        transform_tiles(&s->g, WISP_WINOGRAD_GY, &s->g.to, s->g.j->gy, task - in, s->first, n,
+                        s->y + (task - in) * n * BLOCK, apart(s->g.to.blocks, n));
+}
+
+/* One point and one block of x. */
+static void sum_point(void *arg, size_t task, int thread)
+{
+    const struct summing *s = arg;
+    const size_t in = s->g.from.blocks, out = s->g.to.blocks, n = s->n, p = task / in,
+                 b = task % in;
+    const size_t zero = 0;
+    (void)thread;
+    const struct wisp_tiles t = { .m = BLOCK,
+                                  .blocks = out,
+                                  .k = n,
+                                  .n = 1,
+                                  .a = s->v + p * apart(in, n) + b * n * BLOCK,
+                                  .ras = 1,
+                                  .cas = BLOCK,
+                                  .b = s->y + p * apart(out, n),
+                                  .ldb = BLOCK,
+                                  .b_block = n * BLOCK,
+                                  .a_at = &zero,
+                                  .b_at = &zero,
+                                  .c = s->gu + (p * out * in + b) * SQUARE,
+                                  .ldc = BLOCK,
+                                  .c_block = in * SQUARE,
+                                  .add = s->first > 0 };
+    s->g.j->k->tiles(&t);
+}
+
+/* A square of gw. */
+static void transform_gu(void *arg, size_t square, int thread)
+{
+    const struct summing *s = arg;
+    const size_t point = s->g.from.blocks * s->g.to.blocks * SQUARE;
+    (void)thread;
+    struct wisp_transform t = { .which = WISP_WINOGRAD_GW,
+                                .to_row = 3 * SQUARE,
+                                .to_col = SQUARE,
+                                .from_row = FROM * point,
+                                .from_col = point };
+    for (size_t i = 0; i < BLOCK; i++) {
+        t.to = s->gw + square * TAPS * SQUARE + i * BLOCK;
+        t.from = s->gu + square * SQUARE + i * BLOCK;
+        s->g.j->k->winograd(&t);
+    }
+}
+
+static void run_weights(const struct wisp_conv *c, const struct wisp_conv_job *j)
+{
+    struct summing s = summing_of(c, j);
+    const size_t in = s.g.from.blocks, out = s.g.to.blocks;
+    if (s.g.tiles == 0) memset(s.gw, 0, TAPS * in * out * SQUARE * sizeof *s.gw);
+    for (s.first = 0; s.first < s.g.tiles; s.first += s.group) {
+        s.n = s.g.tiles - s.first < s.group ? s.g.tiles - s.first : s.group;
+        wisp_parallel_for(j->pool, in + out, transform_group, &s);
+        wisp_parallel_for(j->pool, POINTS * in, sum_point, &s);
+    }
+    if (s.g.tiles) wisp_parallel_for(j->pool, in * out, transform_gu, &s);
+}
+
+/* ---- the way ---- */
+
+static bool can(const struct wisp_conv *c, enum wisp_conv_pass pass, const struct wisp_kernels *k)
+{
+    (void)pass, (void)k;
+    const size_t most = (size_t)WISP_CONV_TAPS * BLOCK;
+    return c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_h <= 2 && c->pad_w <= 2 &&
+           c->groups == 1 && c->block == BLOCK && c->in <= most && c->out <= most;
+}
+
+static size_t weight_floats(const struct wisp_conv *c, enum wisp_conv_pass pass)
+{
+    if (pass == WISP_CONV_WEIGHTS) return gw_floats(c);
+    return POINTS * wisp_conv_in_blocks(c) * wisp_conv_out_blocks(c) * SQUARE;
+}
+
+static size_t thread_floats(const struct wisp_conv *c, enum wisp_conv_pass pass)
+{
+    const size_t n = most_tiles(c);
+    if (pass == WISP_CONV_WEIGHTS) return 0;
+    return POINTS * (apart(wisp_conv_in_blocks(c), n) + apart(wisp_conv_out_blocks(c), n));
+}
+
+/* Forward: 16 outputs side by side, for each input.  Data: 16 inputs side by side, for each output,
+ * and taps from last to first. */
+static void pack(const struct wisp_conv *c, enum wisp_conv_pass pass, const struct wisp_kernels *k,
+                 float *to, const float *w, size_t row)
+{
+    const size_t in = wisp_conv_in_blocks(c), out = wisp_conv_out_blocks(c), o = row / BLOCK;
+    const size_t rows = wisp_conv_rows_from(c, row), point = in * out * SQUARE;
+    const bool forward = pass == WISP_CONV_FORWARD;
+    float taps[TAPS * BLOCK] = { 0 }, turned[TAPS * BLOCK];
+    struct wisp_transform t = { .which = WISP_WINOGRAD_W,
+                                .to_row = FROM * point,
+                                .to_col = point,
+                                .from = forward ? taps : turned,
+                                .from_row = 3 * BLOCK,
+                                .from_col = BLOCK };
+    for (size_t b = 0; b < in; b++) {
+        const size_t n = c->in - b * BLOCK < BLOCK ? c->in - b * BLOCK : BLOCK;
+        const size_t lines = forward ? n : rows, lanes = forward ? rows : n;
+        t.to = to + (forward ? o * in + b : b * out + o) * SQUARE;
+        if (lanes < BLOCK) memset(taps, 0, sizeof taps);
+        for (size_t i = 0; i < lines; i++, t.to += BLOCK) {
+            const float *from = w + b * BLOCK * TAPS + i * (forward ? TAPS : c->in * TAPS);
+            k->transpose(taps, BLOCK, from, forward ? c->in * TAPS : TAPS, lanes, TAPS);
+            for (size_t e = 0; !forward && e < TAPS; e++)
+                memcpy(turned + e * BLOCK, taps + (TAPS - 1 - e) * BLOCK, BLOCK * sizeof *taps);
+            k->winograd(&t);
+        }
+    }
+}
+
+static wisp_status run(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                       const struct wisp_conv_job *j, wisp_error *err)
+{
+    (void)err;
+    if (pass == WISP_CONV_WEIGHTS) run_weights(c, j);
+    else run_slide(c, pass, j);
+    return WISP_OK;
+}
+
+const struct wisp_conv_way wisp_conv_winograd = {
+    .name = "winograd",
+    .rough = 5e-6f,
+    .what = "3x3 taps on 4x4 pixels at once with a quarter of the multiplications",
+    .can = can,
+    .weight_floats = weight_floats,
+    .thread_floats = thread_floats,
+    .pack = pack,
+    .row = wisp_conv_direct_row,
+    .run = run,
+};
