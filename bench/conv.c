@@ -1,0 +1,188 @@
+/* Speed of the ways to compute convolutions (src/conv), for the layers of five nets.
+ *
+ *   cc -O2 -Iinclude -Isrc bench/conv.c build/libwisp.a -o conv -lm -pthread -lz -lzstd -lxxhash -ljansson -ldl
+ *   conv [threads [net [set of kernels]]]
+ *
+ * A line is a layer: how often the net has it, GFLOP/s of each way and pass, counted as sums over
+ * taps (2 n out oh ow in kh kw) whatever the way does, packing of weights included as in a training
+ * step; the share of the floor, independent multiply-adds in registers, beside it.  Times are the
+ * best of several runs, of processor time where there is one thread.  The last lines add up the
+ * convolutions of a training step, the faster way for each pass (the first layer has no data pass). */
+#include "base/mem.h"
+#include "base/pool.h"
+#include "conv/conv.h"
+#include "kernels/kernels.h"
+#include "peak.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LEAST_RUNS = 3, MOST_RUNS = 30, WAYS = 8 };
+static const double ENOUGH_SECONDS = 0.12;
+
+static const struct layer {
+    const char *net;
+    int times;
+    size_t n, in, out, pixels, kernel, stride, pad, block;
+} layers[] = {
+    { "vgg16", 1, 8, 3, 64, 224, 3, 1, 1, 1 },
+    { "vgg16", 1, 8, 64, 64, 224, 3, 1, 1, 16 },
+    { "vgg16", 1, 8, 64, 128, 112, 3, 1, 1, 16 },
+    { "vgg16", 1, 8, 128, 128, 112, 3, 1, 1, 16 },
+    { "vgg16", 1, 8, 128, 256, 56, 3, 1, 1, 16 },
+    { "vgg16", 2, 8, 256, 256, 56, 3, 1, 1, 16 },
+    { "vgg16", 1, 8, 256, 512, 28, 3, 1, 1, 16 },
+    { "vgg16", 2, 8, 512, 512, 28, 3, 1, 1, 16 },
+    { "vgg16", 3, 8, 512, 512, 14, 3, 1, 1, 16 },
+    { "resnet18", 1, 8, 3, 64, 224, 7, 2, 3, 1 },
+    { "resnet18", 4, 8, 64, 64, 56, 3, 1, 1, 16 },
+    { "resnet18", 1, 8, 64, 128, 56, 3, 2, 1, 16 },
+    { "resnet18", 1, 8, 64, 128, 56, 1, 2, 0, 16 },
+    { "resnet18", 3, 8, 128, 128, 28, 3, 1, 1, 16 },
+    { "resnet18", 1, 8, 128, 256, 28, 3, 2, 1, 16 },
+    { "resnet18", 1, 8, 128, 256, 28, 1, 2, 0, 16 },
+    { "resnet18", 3, 8, 256, 256, 14, 3, 1, 1, 16 },
+    { "resnet18", 1, 8, 256, 512, 14, 3, 2, 1, 16 },
+    { "resnet18", 1, 8, 256, 512, 14, 1, 2, 0, 16 },
+    { "resnet18", 3, 8, 512, 512, 7, 3, 1, 1, 16 },
+    { "resnet18-cifar", 1, 64, 3, 64, 32, 3, 1, 1, 1 },
+    { "resnet18-cifar", 4, 64, 64, 64, 32, 3, 1, 1, 16 },
+    { "resnet18-cifar", 1, 64, 64, 128, 32, 3, 2, 1, 16 },
+    { "resnet18-cifar", 1, 64, 64, 128, 32, 1, 2, 0, 16 },
+    { "resnet18-cifar", 3, 64, 128, 128, 16, 3, 1, 1, 16 },
+    { "resnet18-cifar", 1, 64, 128, 256, 16, 3, 2, 1, 16 },
+    { "resnet18-cifar", 1, 64, 128, 256, 16, 1, 2, 0, 16 },
+    { "resnet18-cifar", 3, 64, 256, 256, 8, 3, 1, 1, 16 },
+    { "resnet18-cifar", 1, 64, 256, 512, 8, 3, 2, 1, 16 },
+    { "resnet18-cifar", 1, 64, 256, 512, 8, 1, 2, 0, 16 },
+    { "resnet18-cifar", 3, 64, 512, 512, 4, 3, 1, 1, 16 },
+    { "alexnet", 1, 8, 3, 64, 224, 11, 4, 2, 1 },
+    { "alexnet", 1, 8, 64, 192, 27, 5, 1, 2, 16 },
+    { "alexnet", 1, 8, 192, 384, 13, 3, 1, 1, 16 },
+    { "alexnet", 1, 8, 384, 256, 13, 3, 1, 1, 16 },
+    { "alexnet", 1, 8, 256, 256, 13, 3, 1, 1, 16 },
+    { "lenet", 1, 64, 1, 6, 28, 5, 1, 2, 1 },
+    { "lenet", 1, 64, 6, 16, 14, 5, 1, 0, 16 },
+};
+enum { N_LAYERS = sizeof layers / sizeof *layers };
+
+static struct wisp_kernels kernels;
+static struct wisp_pool *pool;
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(pool ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static float *filled(size_t n)
+{
+    float *x = wisp_alloc(n, sizeof *x);
+    if (!x) {
+        fputs("conv: out of memory\n", stderr);
+        exit(1);
+    }
+    for (size_t i = 0; i < n; i++) x[i] = (float)(i * 7 % 13) * 1e-3f - 6e-3f;
+    return x;
+}
+
+/* Seconds of a run, and of packing the weights before it. */
+struct spent {
+    double run, pack;
+};
+
+static struct spent time_way(const struct wisp_conv_way *way, const struct wisp_conv *c,
+                             enum wisp_conv_pass pass, struct wisp_conv_job j, const float *w)
+{
+    const size_t floats = way->weight_floats(c, pass);
+    const size_t each = wisp_up(way->thread_floats ? way->thread_floats(c, pass) : 0, 16);
+    float *packed = filled(floats), *scratch = filled(each * (size_t)wisp_pool_threads(pool));
+    struct spent best = { 1e9, 1e9 };
+    double sum = 0;
+    j.pool = pool, j.k = &kernels, j.thread_scratch = scratch, j.thread_apart = each;
+    j.w = floats ? packed : w, j.gw = packed;
+    for (int run = 0; run < LEAST_RUNS || (run < MOST_RUNS && sum < ENOUGH_SECONDS); run++) {
+        double start = seconds_now();
+        if (pass != WISP_CONV_WEIGHTS && floats)
+            wisp_conv_pack(way, c, pass, pool, &kernels, packed, w);
+        double middle = seconds_now();
+        if (way->run(c, pass, &j, NULL) != WISP_OK) exit(1);
+        double end = seconds_now();
+        if (middle - start < best.pack) best.pack = middle - start;
+        if (end - middle < best.run) best.run = end - middle;
+        sum += end - start;
+    }
+    wisp_free(packed), wisp_free(scratch);
+    return best;
+}
+
+static double time_layer(const struct layer *l, double peak_rate)
+{
+    static const char *const names[] = { "forward", "data", "weights" };
+    struct wisp_conv c = { .in = l->in,
+                           .out = l->out,
+                           .h = l->pixels,
+                           .w = l->pixels,
+                           .kh = l->kernel,
+                           .kw = l->kernel,
+                           .stride = l->stride,
+                           .pad_h = l->pad,
+                           .pad_w = l->pad,
+                           .groups = 1,
+                           .block = l->block };
+    c.oh = c.ow = wisp_conv_pixels(l->pixels, l->kernel, l->stride, l->pad);
+    const double work = 2e-9 * (double)(l->n * c.out * c.oh * c.ow * wisp_conv_row(&c));
+    float *x = filled(l->n * wisp_conv_in_floats(&c)), *y = filled(l->n * wisp_conv_out_floats(&c)),
+          *w = filled(c.out * wisp_conv_row(&c));
+    double total = 0;
+    printf("%-14s x%d %4zu->%-4zu %3zu px %2zux%-2zu/%zu", l->net, l->times, l->in, l->out,
+           l->pixels, l->kernel, l->kernel, l->stride);
+    for (int pass = 0; pass < WISP_CONV_PASSES; pass++) {
+        double least = 1e9;
+        if (pass == WISP_CONV_DATA && l->block == 1) continue;
+        for (size_t i = 0; wisp_conv_way_at(i); i++) {
+            const struct wisp_conv_way *way = wisp_conv_way_at(i);
+            if (way == &wisp_conv_plain || !way->can(&c, (enum wisp_conv_pass)pass, &kernels))
+                continue;
+            /* the source is read, the result written: any numbers will do */
+            const struct wisp_conv_job j = { .n = l->n, .x = x, .gy = y, .y = y, .gx = x };
+            const struct spent t = time_way(way, &c, (enum wisp_conv_pass)pass, j, w);
+            const double seconds = t.run + (pass == WISP_CONV_WEIGHTS ? 0 : t.pack);
+            printf("  %s %s %.1f (%.0f%%) %.2f+%.2fms", names[pass], way->name, work / seconds,
+                   100 * work / seconds / peak_rate, 1e3 * t.run,
+                   pass == WISP_CONV_WEIGHTS ? 0 : 1e3 * t.pack);
+            if (seconds < least) least = seconds;
+        }
+        if (least < 1e9) total += least;
+    }
+    putchar('\n');
+    fflush(stdout);
+    wisp_free(x), wisp_free(y), wisp_free(w);
+    return total * l->times;
+}
+
+int main(int argc, char **argv)
+{
+    const int threads = argc > 1 ? atoi(argv[1]) : 1;
+    const char *net = argc > 2 && *argv[2] ? argv[2] : NULL, *set = argc > 3 ? argv[3] : NULL;
+    double total = 0;
+    if (wisp_kernels_select(&kernels, set, NULL) != 0) {
+        fprintf(stderr, "conv: this machine has no kernels '%s'\n", set);
+        return 1;
+    }
+    if (threads != 1 && wisp_pool_create(&pool, threads, NULL) != WISP_OK) return 1;
+    const double floor_rate = peak(kernels.name) * wisp_pool_threads(pool);
+    printf("%s kernels, %d threads; multiply-adds in registers: %.1f GFLOP/s\n", kernels.name,
+           wisp_pool_threads(pool), floor_rate);
+    for (size_t i = 0; i < N_LAYERS; i++) {
+        if (net && strcmp(net, layers[i].net) != 0) continue;
+        total += time_layer(&layers[i], floor_rate);
+        if (i + 1 < N_LAYERS && strcmp(layers[i].net, layers[i + 1].net) == 0) continue;
+        printf("%s: %.1f ms of convolutions in a step of %zu\n", layers[i].net, 1e3 * total,
+               layers[i].n);
+        total = 0;
+    }
+    wisp_pool_free(pool);
+    return 0;
+}
