@@ -242,8 +242,9 @@ struct wisp_read_options {
     bool no_header;  /* xc text and tables without their first line; no format known: it is xc */
     struct wisp_text_how text;      /* of formats of words */
     const struct wisp_lookup *stop; /* words that are left out, or NULL */
-    int min_count; /* words, pairs and pieces seen fewer times are dropped; 0: the choice
+    int min_count;           /* words, pairs and pieces seen fewer times are dropped; 0: the choice
                       is ours */
+    struct wisp_image image; /* that rows must be (a model's); channels 0: any, or no images */
     size_t n_features,
         n_labels; /* 0: from the data; else ids from there on are dropped and counted */
     const struct wisp_names *labels, *vocab; /* names of a model (words, named ids), or NULL */
@@ -427,6 +428,7 @@ const struct wisp_format *wisp_format_probe(const char *path, const char *head, 
     X(libsvm)                                                                                      \
     X(fasttext)                                                                                    \
     X(npz)                                                                                         \
+    X(npy)                                                                                         \
     X(idx)                                                                                         \
     X(cifar)
 #define WISP_FORMAT(name) extern const struct wisp_format wisp_format_##name;

@@ -54,7 +54,8 @@ wisp_status wisp_feed_all(const struct wisp_feed *f, struct wisp_source *src,
 size_t wisp_feed_images(const struct wisp_source *src, struct wisp_sink *sink,
                         struct wisp_image image)
 {
-    const size_t pixels = wisp_image_pixels(image), known = src->o->n_features;
+    const size_t pixels = wisp_image_pixels(image);
+    const size_t known = src->o->image.channels ? 0 : src->o->n_features; /* else all is wrong */
     wisp_sink_at_least(sink, known ? known : pixels, src->o->n_labels);
     if (!known || pixels <= known) wisp_sink_images(sink, image);
     return known ? known : SIZE_MAX;

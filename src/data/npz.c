@@ -10,8 +10,8 @@
 #include "data/feed.h"
 #include "base/bounds.h"
 #include "data/ids.h"
+#include "data/npy.h"
 #include "data/npz.h"
-#include "data/zip.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -21,211 +21,13 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-/* ---- npy arrays ---- */
-
-struct array {
-    const char *path, *name;
-    void *owned; /* inflated bytes, or NULL: they lie in the map */
-    const unsigned char *p;
-    char kind;   /* of numpy: f, i, u, b, S, U */
-    size_t item; /* bytes */
-    int n_dims;
-    size_t n; /* elements */
-};
-
-static wisp_status wrong(const struct array *a, const char *what, wisp_error *err)
-{
-    return wisp_fail_at(err, WISP_EFORMAT, a->path, 0, "array '%s': %s", a->name, what);
-}
-
-struct cursor {
-    const char *p, *end;
-};
-
-/* Skips blanks, then takes 'word' if it is there. */
-static bool take(struct cursor *c, const char *word)
-{
-    while (c->p < c->end && *c->p == ' ') c->p++;
-    size_t n = strlen(word);
-    if ((size_t)(c->end - c->p) < n || memcmp(c->p, word, n)) return false;
-    c->p += n;
-    return true;
-}
-
-static bool take_number(struct cursor *c, size_t *out)
-{
-    take(c, "");
-    const char *start = c->p;
-    for (*out = 0; c->p < c->end && *c->p >= '0' && *c->p <= '9'; c->p++)
-        if (__builtin_mul_overflow(*out, 10, out) ||
-            __builtin_add_overflow(*out, (size_t)(*c->p - '0'), out))
-            return false;
-    return c->p > start;
-}
-
-/* Is c one of 'set'?  strchr finds the NUL at its end as well. */
-static bool one_of(const char *set, char c)
-{
-    return c && strchr(set, c);
-}
-
-/* '<f4': byte order, kind, size.  Unicode counts characters of 4 bytes. */
-static bool take_type(struct cursor *c, struct array *a)
-{
-    if (!take(c, "'") || c->end - c->p < 2 || !one_of("<|", c->p[0])) return false;
-    a->kind = c->p[1];
-    c->p += 2;
-    if (!one_of("fiubSU", a->kind) || !take_number(c, &a->item) || a->item > 1000) return false;
-    if (a->kind == 'U') a->item *= 4;
-    return take(c, "'");
-}
-
-static bool take_shape(struct cursor *c, struct array *a)
-{
-    if (!take(c, "(")) return false;
-    a->n = 1;
-    for (a->n_dims = 0; !take(c, ")"); a->n_dims++) {
-        size_t dim;
-        if (a->n_dims && !take(c, ",")) return false;
-        if (a->n_dims && take(c, ")")) return true;
-        if (!take_number(c, &dim) || __builtin_mul_overflow(a->n, dim, &a->n)) return false;
-    }
-    return a->n_dims != 1; /* one dimension is written (n,) */
-}
-
-/* {'descr': '<f4', 'fortran_order': False, 'shape': (3,), } */
-static bool parse_header(struct array *a, const char *text, size_t n)
-{
-    struct cursor c = { text, text + n };
-    int seen = 0;
-    if (!take(&c, "{")) return false;
-    while (!take(&c, "}")) {
-        if (seen && !take(&c, ",")) return false;
-        if (take(&c, "}")) break;
-        int key = take(&c, "'descr'") ? 1 : take(&c, "'fortran_order'") ? 2 : 4;
-        if ((key == 4 && !take(&c, "'shape'")) || !take(&c, ":") || seen & key) return false;
-        if (key == 1 && !take_type(&c, a)) return false;
-        if (key == 2 && !take(&c, "False") && !take(&c, "True")) return false;
-        if (key == 4 && !take_shape(&c, a)) return false;
-        seen |= key;
-    }
-    return take(&c, "\n") && c.p == c.end && seen == 7;
-}
-
-/* The header of an array of so many bytes, of which the first 'there' are at p. */
-static wisp_status parse_array(struct array *a, const unsigned char *p, size_t there, size_t bytes,
-                               wisp_error *err)
-{
-    if (there < 12 || memcmp(p, "\x93NUMPY", 6) || p[6] < 1 || p[6] > 3)
-        return wrong(a, "no npy header of version 1 to 3", err);
-    size_t at = p[6] == 1 ? 10 : 12, head = (size_t)(p[8] | p[9] << 8);
-    if (p[6] > 1) head |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
-    if (head > there - at || !parse_header(a, (const char *)p + at, head))
-        return wrong(a,
-                     "its npy header is not one this program reads (little-endian numbers "
-                     "or text, no structures)",
-                     err);
-    size_t want;
-    if (__builtin_mul_overflow(a->n, a->item, &want) || want != bytes - at - head)
-        return wisp_fail_at(err, WISP_EFORMAT, a->path, 0,
-                            "array '%s': %zu elements of %zu bytes in %zu bytes", a->name, a->n,
-                            a->item, bytes - at - head);
-    a->p = p + at + head;
-    return WISP_OK;
-}
-
-static wisp_status find_array(struct array *a, const struct wisp_zip_entry **e,
-                              const struct wisp_zip *z, const char *name, wisp_error *err)
-{
-    char file[32];
-    *a = (struct array){ .path = z->path, .name = name };
-    snprintf(file, sizeof file, "%s.npy", name);
-    wisp_status st = wisp_zip_find(e, z, file, err);
-    if (st || *e) return st;
-    return wrong(a, "missing; expected a file of scipy.sparse.save_npz in format csr", err);
-}
-
-static wisp_status load_array(struct array *a, const struct wisp_zip *z, const char *name,
-                              wisp_error *err)
-{
-    const struct wisp_zip_entry *e;
-    const unsigned char *p;
-    wisp_status st = find_array(a, &e, z, name, err);
-    if (!st) st = wisp_zip_read(&p, &a->owned, z, e, err);
-    return st ? st : parse_array(a, p, e->bytes, e->bytes, err);
-}
-
-/* The same for arrays of a few numbers: a long one is not unpacked. */
-static wisp_status load_small(struct array *a, const struct wisp_zip *z, const char *name,
-                              wisp_error *err)
-{
-    enum { MOST = 1 << 17 }; /* a header of any length that version 1 allows, and a word */
-    const struct wisp_zip_entry *e;
-    wisp_status st = find_array(a, &e, z, name, err);
-    if (!st && e->bytes > MOST) return wrong(a, "expected a word, or two integers", err);
-    return st ? st : load_array(a, z, name, err);
-}
-
-/* Type and length alone: nothing is unpacked but the header. */
-static wisp_status peek_array(struct array *a, const struct wisp_zip *z, const char *name,
-                              wisp_error *err)
-{
-    enum { MOST_HEADER = 4096 }; /* numpy writes 118 bytes */
-    unsigned char head[MOST_HEADER];
-    const struct wisp_zip_entry *e;
-    size_t n = sizeof head;
-    wisp_status st = find_array(a, &e, z, name, err);
-    if (!st) st = wisp_zip_peek(head, &n, z, e, err);
-    if (!st) st = parse_array(a, head, n, e->bytes, err);
-    a->p = NULL;
-    return st;
-}
-
-/* Elements may lie at any address, hence memcpy; little-endian on both sides. */
-static uint64_t bits_at(const struct array *a, size_t i)
-{
-    uint64_t v = 0;
-    switch (a->item) {
-    case 1:
-        return a->p[i];
-    case 2:
-        memcpy(&v, a->p + 2 * i, 2);
-        return v;
-    case 4:
-        memcpy(&v, a->p + 4 * i, 4);
-        return v;
-    default:
-        memcpy(&v, a->p + 8 * i, 8);
-        return v;
-    }
-}
-
-static int64_t int_at(const struct array *a, size_t i)
-{
-    int shift = 64 - 8 * (int)a->item;
-    return (int64_t)(bits_at(a, i) << shift) >> shift;
-}
-
-static double value_at(const struct array *a, size_t i)
-{
-    if (a->kind == 'i') return (double)int_at(a, i);
-    uint64_t v = bits_at(a, i);
-    if (a->kind != 'f') return (double)v;
-    double d;
-    float f;
-    uint32_t low = (uint32_t)v;
-    memcpy(&d, &v, sizeof d);
-    memcpy(&f, &low, sizeof f);
-    return a->item == 4 ? (double)f : d;
-}
-
 /* ---- matrices ---- */
 
 struct matrix {
     const char *path;
     struct wisp_map map;
     struct wisp_zip zip;
-    struct array indptr, indices, data;
+    struct wisp_npy indptr, indices, data;
     size_t n_rows, n_cols;
 };
 
@@ -240,8 +42,8 @@ static void matrix_clear(struct matrix *m)
 
 static wisp_status check_format(const struct wisp_zip *z, wisp_error *err)
 {
-    struct array a;
-    wisp_status st = load_small(&a, z, "format", err);
+    struct wisp_npy a;
+    wisp_status st = wisp_npy_load_small(&a, z, "format", err);
     if (!st) {
         char word[8] = { 0 };
         size_t step = a.kind == 'U' ? 4 : 1, n = a.item / step;
@@ -256,19 +58,19 @@ static wisp_status check_format(const struct wisp_zip *z, wisp_error *err)
     return st;
 }
 
-static bool is_int(const struct array *a)
+static bool is_int(const struct wisp_npy *a)
 {
     return a->kind == 'i' && (a->item == 4 || a->item == 8);
 }
 
 static wisp_status load_shape(struct matrix *m, wisp_error *err)
 {
-    struct array a;
-    wisp_status st = load_small(&a, &m->zip, "shape", err);
+    struct wisp_npy a;
+    wisp_status st = wisp_npy_load_small(&a, &m->zip, "shape", err);
     if (!st && (!is_int(&a) || a.n_dims != 1 || a.n != 2))
-        st = wrong(&a, "expected two integers", err);
+        st = wisp_npy_wrong(&a, "expected two integers", err);
     if (!st) {
-        int64_t rows = int_at(&a, 0), cols = int_at(&a, 1);
+        int64_t rows = wisp_npy_int(&a, 0), cols = wisp_npy_int(&a, 1);
         if (rows < 0 || cols < 0 || (size_t)cols > wisp_ids_max)
             st = wisp_fail_at(err, WISP_EFORMAT, a.path, 0,
                               "array 'shape': (%lld, %lld), expected up to %zu columns",
@@ -283,14 +85,16 @@ static wisp_status load_shape(struct matrix *m, wisp_error *err)
 /* What headers say: types, and lengths that fit each other. */
 static wisp_status check_lengths(const struct matrix *m, wisp_error *err)
 {
-    const struct array *p = &m->indptr, *i = &m->indices, *v = &m->data;
-    bool value = v->kind == 'f'
-                     ? v->item == 4 || v->item == 8
-                     : one_of("iub", v->kind) && v->item <= 8 && !(v->item & (v->item - 1));
-    if (!is_int(p) || p->n_dims != 1) return wrong(p, "expected a row of int32 or int64", err);
-    if (!is_int(i) || i->n_dims != 1) return wrong(i, "expected a row of int32 or int64", err);
+    const struct wisp_npy *p = &m->indptr, *i = &m->indices, *v = &m->data;
+    bool value = v->kind == 'f' ? v->item == 4 || v->item == 8
+                                : (v->kind == 'i' || v->kind == 'u' || v->kind == 'b') &&
+                                      v->item <= 8 && !(v->item & (v->item - 1));
+    if (!is_int(p) || p->n_dims != 1)
+        return wisp_npy_wrong(p, "expected a row of int32 or int64", err);
+    if (!is_int(i) || i->n_dims != 1)
+        return wisp_npy_wrong(i, "expected a row of int32 or int64", err);
     if (!value || !v->item || v->n_dims != 1)
-        return wrong(v, "expected a row of float32, float64, integers or bool", err);
+        return wisp_npy_wrong(v, "expected a row of float32, float64, integers or bool", err);
     if (p->n - 1 != m->n_rows || p->n == 0)
         return wisp_fail_at(err, WISP_EFORMAT, p->path, 0,
                             "array 'indptr': %zu elements for %zu rows", p->n, m->n_rows);
@@ -302,16 +106,16 @@ static wisp_status check_lengths(const struct matrix *m, wisp_error *err)
 
 static wisp_status check_offsets(const struct matrix *m, wisp_error *err)
 {
-    const struct array *p = &m->indptr, *i = &m->indices;
-    if (int_at(p, 0) != 0) return wrong(p, "does not start at 0", err);
+    const struct wisp_npy *p = &m->indptr, *i = &m->indices;
+    if (wisp_npy_int(p, 0) != 0) return wisp_npy_wrong(p, "does not start at 0", err);
     for (size_t r = 0; r < m->n_rows; r++)
-        if (int_at(p, r + 1) < int_at(p, r))
+        if (wisp_npy_int(p, r + 1) < wisp_npy_int(p, r))
             return wisp_fail_at(err, WISP_EFORMAT, p->path, 0, "array 'indptr': falls at row %zu",
                                 r);
-    if ((uint64_t)int_at(p, m->n_rows) > i->n)
+    if ((uint64_t)wisp_npy_int(p, m->n_rows) > i->n)
         return wisp_fail_at(err, WISP_EFORMAT, p->path, 0,
                             "array 'indptr': ends at %lld, but there are %zu values",
-                            (long long)int_at(p, m->n_rows), i->n);
+                            (long long)wisp_npy_int(p, m->n_rows), i->n);
     return WISP_OK;
 }
 
@@ -322,14 +126,14 @@ static wisp_status matrix_open(struct matrix *m, const char *path, wisp_error *e
     if (!st) st = wisp_zip_init(&m->zip, m->map.p, m->map.bytes, path, err);
     if (!st) st = check_format(&m->zip, err);
     if (!st) st = load_shape(m, err);
-    if (!st) st = peek_array(&m->indptr, &m->zip, "indptr", err);
-    if (!st) st = peek_array(&m->indices, &m->zip, "indices", err);
-    if (!st) st = peek_array(&m->data, &m->zip, "data", err);
+    if (!st) st = wisp_npy_peek(&m->indptr, &m->zip, "indptr", err);
+    if (!st) st = wisp_npy_peek(&m->indices, &m->zip, "indices", err);
+    if (!st) st = wisp_npy_peek(&m->data, &m->zip, "data", err);
     if (!st) st = check_lengths(m, err); /* before memory is taken for what may be no matrix */
-    if (!st) st = load_array(&m->indptr, &m->zip, "indptr", err);
+    if (!st) st = wisp_npy_load(&m->indptr, &m->zip, "indptr", err);
     if (!st) st = check_offsets(m, err);
-    if (!st) st = load_array(&m->indices, &m->zip, "indices", err);
-    if (!st) st = load_array(&m->data, &m->zip, "data", err);
+    if (!st) st = wisp_npy_load(&m->indices, &m->zip, "indices", err);
+    if (!st) st = wisp_npy_load(&m->data, &m->zip, "data", err);
     return st ? st : check_lengths(m, err); /* the file may have changed meanwhile */
 }
 
@@ -346,7 +150,7 @@ struct feed {
 static wisp_status feed_unknown(const struct feed *f, struct wisp_feed_job *j, size_t row, size_t i,
                                 size_t limit)
 {
-    const size_t place = i - (size_t)int_at(&f->m[1].indptr, row);
+    const size_t place = i - (size_t)wisp_npy_int(&f->m[1].indptr, row);
     j->n_dropped_labels++;
     return wisp_builder_label(&j->b, (int32_t)(limit + place), &j->err);
 }
@@ -371,8 +175,8 @@ static wisp_status feed_value(const struct feed *f, struct wisp_feed_job *j, int
                               size_t i)
 {
     const struct matrix *m = &f->m[which];
-    int64_t id = int_at(&m->indices, i);
-    float v = (float)value_at(&m->data, i);
+    int64_t id = wisp_npy_int(&m->indices, i);
+    float v = (float)wisp_npy_value(&m->data, i);
     if (id < 0 || (uint64_t)id >= m->n_cols)
         return wisp_fail_at(&j->err, WISP_EFORMAT, m->path, 0,
                             "array 'indices': %lld in row %zu, expected 0 to %zu", (long long)id,
@@ -380,7 +184,7 @@ static wisp_status feed_value(const struct feed *f, struct wisp_feed_job *j, int
     if (!isfinite(v))
         return wisp_fail_at(&j->err, WISP_EFORMAT, m->path, 0,
                             "array 'data': %g in row %zu, expected a finite float32",
-                            value_at(&m->data, i), row);
+                            wisp_npy_value(&m->data, i), row);
     if (v == 0) return WISP_OK;
     if (f->ids[which].named) return feed_named(f, j, which, row, i, id, v);
     if (which && (size_t)id >= f->limit[1]) return feed_unknown(f, j, row, i, f->limit[1]);
@@ -396,8 +200,8 @@ static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row
     wisp_status st = WISP_OK;
     for (int which = 0; which < 2; which++) {
         const struct matrix *m = &f->m[which];
-        size_t end = m->n_rows ? (size_t)int_at(&m->indptr, row + 1) : 0;
-        for (size_t i = m->n_rows ? (size_t)int_at(&m->indptr, row) : 0; i < end && !st; i++)
+        size_t end = m->n_rows ? (size_t)wisp_npy_int(&m->indptr, row + 1) : 0;
+        for (size_t i = m->n_rows ? (size_t)wisp_npy_int(&m->indptr, row) : 0; i < end && !st; i++)
             st = feed_value(f, j, which, row, i);
     }
     wisp_error why;
@@ -414,12 +218,12 @@ static size_t cut(const void *arg, size_t first)
     size_t n = 0, left = f->m[0].n_rows - first;
     int64_t start[2] = { 0, 0 };
     for (int w = 0; w < 2; w++)
-        if (f->m[w].n_rows) start[w] = int_at(&f->m[w].indptr, first);
+        if (f->m[w].n_rows) start[w] = wisp_npy_int(&f->m[w].indptr, first);
     while (n < left && n < WISP_BLOCK_ROWS) {
         n++;
         int64_t values = 0;
         for (int w = 0; w < 2; w++)
-            if (f->m[w].n_rows) values += int_at(&f->m[w].indptr, first + n) - start[w];
+            if (f->m[w].n_rows) values += wisp_npy_int(&f->m[w].indptr, first + n) - start[w];
         if (values >= WISP_BLOCK_NNZ) break;
     }
     return n;
@@ -458,11 +262,11 @@ static wisp_status collect(struct wisp_ids *ids, struct wisp_names *names, const
                            wisp_error *err)
 {
     wisp_status st = WISP_OK;
-    for (size_t i = 0, n = (size_t)int_at(&m->indptr, m->n_rows); i < n && !st; i++) {
+    for (size_t i = 0, n = (size_t)wisp_npy_int(&m->indptr, m->n_rows); i < n && !st; i++) {
         char name[24];
         struct wisp_dict_entry *e;
-        if ((float)value_at(&m->data, i) == 0) continue;
-        int bytes = snprintf(name, sizeof name, "%lld", (long long)int_at(&m->indices, i));
+        if ((float)wisp_npy_value(&m->data, i) == 0) continue;
+        int bytes = snprintf(name, sizeof name, "%lld", (long long)wisp_npy_int(&m->indices, i));
         st = wisp_dict_add(&e, &ids->dict, name, (size_t)bytes, wisp_dict_hash(name, (size_t)bytes),
                            err);
     }
@@ -512,6 +316,9 @@ static wisp_status npz_read(struct wisp_source *src, struct wisp_sink *sink, wis
     if (src->text)
         return wisp_fail_at(err, WISP_ENOTSUP, src->path, 0,
                             "npz archives are read from files only");
+    bool images;
+    wisp_status read = wisp_arrays_npz(&images, src, sink, err);
+    if (read || images) return read;
     struct feed f = { 0 };
     char *y_path = wisp_npz_labels_path(src->path);
     if (!y_path) return wisp_fail_mem(err, strlen(src->path) + 7, "a path");
@@ -540,7 +347,8 @@ static bool npz_probe(const char *path, const char *head, size_t n)
 
 const struct wisp_format wisp_format_npz = {
     .name = "npz",
-    .what = "CSR matrices of scipy.sparse.save_npz: NAME.npz, with the labels in NAME.y.npz",
+    .what = "CSR matrices of scipy.sparse.save_npz: NAME.npz, with the labels in NAME.y.npz; or "
+            "arrays of images and labels (numpy.savez)",
     .endings = ".npz",
     .index_base = -1,
     .binary = true,

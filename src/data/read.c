@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "data/cache.h"
 #include "data/ids.h"
+#include "data/image.h"
 #include "data/spool.h"
 #include "data/text.h"
 
@@ -268,6 +269,20 @@ static wisp_status choose_pieces(struct wisp_text_how *how, const struct job *j,
     return st;
 }
 
+static wisp_status other_image(const struct job *j, const struct wisp_data *d, wisp_error *err)
+{
+    char found[WISP_IMAGE_TEXT], wanted[WISP_IMAGE_TEXT];
+    wisp_image_text(wanted, j->o->image);
+    if (!d->image.channels)
+        return wisp_fail_at(err, WISP_EFORMAT, j->path, 0,
+                            "rows that are no images; expected images of %s (channels x height x "
+                            "width)",
+                            wanted);
+    return wisp_fail_at(err, WISP_EFORMAT, j->path, 0,
+                        "images of %s (channels x height x width); expected %s",
+                        wisp_image_text(found, d->image), wanted);
+}
+
 static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
 {
     *out = NULL;
@@ -287,6 +302,12 @@ static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
     st = j->text || j->rows || !j->o->use_cache ? read_into(out, j, NULL, &src, &no_place, err)
                                                 : read_cached(out, j, &src, err);
     if (st != WISP_OK) return st;
+    if (j->o->image.channels && !wisp_same_image((*out)->image, j->o->image)) {
+        st = other_image(j, *out, err);
+        wisp_data_free(*out);
+        *out = NULL;
+        return st;
+    }
     (*out)->format = j->format;
     (*out)->index_base = wisp_index_base(j->format, j->o);
     (*out)->n_dropped_features = src.n_dropped_features;

@@ -17,10 +17,10 @@
 #include "data/rowtext.h"
 
 enum { RAW = 1, BOTH = 2, FEATURES_3 = 4, LABELS_2 = 8, CACHED = 16 };           /* how */
-enum { FORMAT, SHAPE, INDPTR, INDICES, DATA, OTHER, N_NAMES };                   /* what */
+enum { FORMAT, SHAPE, INDPTR, INDICES, DATA, OTHER, IMAGES, LABELS, N_NAMES };   /* what */
 enum { PACKED = 8, IN_LABELS = 16, BAD_SUM = 32, ODD_METHOD = 64, ZIP64 = 128 }; /* and */
-static const char *const names[] = { "format.npy",  "shape.npy", "indptr.npy",
-                                     "indices.npy", "data.npy",  "other" };
+static const char *const names[] = { "format.npy", "shape.npy", "indptr.npy", "indices.npy",
+                                     "data.npy",   "other",     "x.npy",      "y.npy" };
 
 /* ---- a zip archive ---- */
 
@@ -40,7 +40,7 @@ static uint8_t *put(uint8_t *to, uint64_t v, int bytes)
 static void add_entry(struct zip *z, unsigned what, const uint8_t *p, size_t n)
 {
     static uint8_t packed[2 * FUZZ_ROOM];
-    const char *name = names[what % 8 % N_NAMES];
+    const char *name = names[what % N_NAMES];
     const size_t name_bytes = strlen(name), at = z->n;
     uint64_t crc = crc32(0, p, (unsigned)n), bytes = n;
     if (z->n + n + 2 * FUZZ_ROOM > sizeof z->p || z->n_dir + 128 > sizeof z->dir) return;
@@ -191,6 +191,36 @@ static void with_wrong(struct text *t, unsigned what, const char *type, const ch
     matrix(t, 0, "<i4", "<f4");
 }
 
+/* Arrays of images, with labels and without. */
+static size_t image_seed(uint8_t *to, size_t i)
+{
+    static const struct {
+        const char *type, *shape, *y_type, *y_shape;
+        size_t bytes, y_bytes;
+        unsigned how, twice;
+    } seeds[] = {
+        { "|u1", "(2, 1, 2, 3)", "<i8", "(2,)", 12, 16, 0, 0 },
+        { "|u1", "(2, 5, 2, 3)", "|u1", "(2, 1)", 60, 2, CACHED, 0 }, /* channels last */
+        { "<f4", "(2, 2, 3)", NULL, NULL, 48, 0, 0, 0 },
+        { "<f8", "(1, 2, 3)", "<u2", "(1,)", 48, 2, 0, 0 },
+        { "|u1", "(2, 1, 2, 3)", NULL, NULL, 12, 0, FEATURES_3, 0 },
+        { "<i4", "(2, 1, 2, 3)", NULL, NULL, 48, 0, 0, 0 },
+        { "|u1", "(2, 1, 0, 3)", NULL, NULL, 0, 0, 0, 0 },
+        { "|u1", "(2, 1, 2, 3)", "<f4", "(2,)", 12, 8, 0, 0 },
+        { "|u1", "(2, 1, 2, 3)", "<i4", "(3,)", 12, 12, 0, 0 },
+        { "|u1", "(2, 1, 2, 3)", NULL, NULL, 12, 0, 0, 1 },
+    };
+    static const uint8_t data[64] = { 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 7, 0, 5 };
+    static struct text t;
+    if (i >= sizeof seeds / sizeof *seeds) return 0;
+    t.n = 0;
+    array(&t, IMAGES, seeds[i].type, seeds[i].shape, data, seeds[i].bytes);
+    if (seeds[i].twice) array(&t, LABELS, seeds[i].type, seeds[i].shape, data, seeds[i].bytes);
+    if (seeds[i].y_type)
+        array(&t, LABELS, seeds[i].y_type, seeds[i].y_shape, data, seeds[i].y_bytes);
+    return fuzz_put(to, seeds[i].how, t.p, t.n);
+}
+
 static size_t fuzz_seed(uint8_t *to, size_t i)
 {
     static const struct {
@@ -266,6 +296,7 @@ static size_t fuzz_seed(uint8_t *to, size_t i)
         put(entry + 24, 0x7fffffff, 4);
         return fuzz_put(to, RAW, raw, n);
     }
+    if (i >= 3) return image_seed(to, i - 3);
     if (i == 0) { /* labels of another number of rows */
         const int32_t shape[] = { 2, 7 }, ptr[] = { 0, 0, 1 };
         t.n = 0;

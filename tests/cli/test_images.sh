@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Images: arrays of numpy and CIFAR records give the same rows, train, resume, predict; other images are refused.
+# shellcheck source=tests/cli/lib.bash
+. "$(dirname "$0")/lib.bash"
+/usr/bin/python3 - <<'PY' || exit 1
+import numpy as np
+r = np.random.default_rng(1)
+y = r.integers(0, 4, 400)
+x = r.integers(0, 200, (400, 32, 32, 3), dtype=np.uint8)
+x[y == 1] //= 2
+x[y == 2, :, :, 0] = 0
+x[y == 3, :8] = 255
+first = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+np.savez("a.npz", x=x, y=y)
+np.savez_compressed("b.npz", pictures=first, classes=y.astype(np.uint8))
+np.save("c.npy", x)
+np.save("c.y.npy", y)
+np.save("f.npy", (first / 255).astype(np.float32))
+np.save("f.y.npy", y)
+np.savez("two.npz", x_train=x, x_test=x, y=y)
+np.save("small.npy", first[:, :, :30])
+with open("d.bin", "wb") as o:
+    for i in range(400): o.write(bytes([y[i]]) + first[i].tobytes())
+PY
+for f in a.npz b.npz c.npy f.npy d.bin; do ok "convert $f" convert "$f" "$f.txt"; done
+for f in b.npz c.npy; do same "$f has the rows of a.npz" a.npz.txt "$f.txt"; done
+same "CIFAR records, but for the number of labels" <(sed 1d a.npz.txt) <(sed 1d d.bin.txt)
+check "floats are as good as bytes" /usr/bin/python3 -c '
+a, b = (open(f).read().split() for f in ("a.npz.txt", "f.npy.txt"))
+assert len(a) == len(b) and all(p.split(":")[0] == q.split(":")[0] for p, q in zip(a, b))'
+refuse "several arrays of images" 3 "several arrays of images, 'x_train.npy' and 'x_test.npy'" convert two.npz x.txt
+
+net=(--net "image pad=2 flip=yes, flatten, dense 16, relu" --epochs 3)
+ok "train" train d.bin -o m "${net[@]}" --threads 1
+check "the plan says what images there are" grep -qE '^images +3 x 32 x 32 \(channels x height x width\); values 0\.[0-9]+ \+- 0\.[0-9]+, .*; moved by up to 2 pixels; half of them mirrored$' err
+ok "train with two threads" train d.bin -o m2 "${net[@]}" --threads 2
+same "the same bytes" m m2
+ok "train within a limit of memory" train d.bin -o m3 "${net[@]}" --memory 1M
+ok "eval, of another format" eval m a.npz --json
+judge "far above chance" 'd["p@1"] > 60'
+ok "inspect" inspect m
+check "the model says what it reads" grep -qE '^image +3 x 32 x 32$' out
+ok "predict" predict m c.npy
+check "one line per image" [ "$(wc -l <out)" = 400 ]
+refuse "images of another size" 3 "small.npy: images of 3 x 30 x 32 \(channels x height x width\); expected 3 x 32 x 32" predict m small.npy
+refuse "rows that are no images" 3 "rows that are no images; expected images of 3 x 32 x 32" predict m a.npz.txt
+refuse "a net of images on other rows" 2 "'image' reads images" train a.npz.txt -o x --net "image, flatten, dense 4"
+
+# A run that is stopped between two steps goes on to the same bytes: images are moved by row and epoch alone.
+long=(--net "image pad=2 flip=yes, flatten, dense 16, relu" --epochs 4 --batch 4 --checkpoint-steps 7)
+ok "train to the end" train d.bin -o whole "${long[@]}"
+"$wisp" train d.bin -o half "${long[@]}" >out 2>err </dev/null &
+pid=$!
+for _ in $(seq 200); do
+    [ -s half.state ] && break
+    sleep 0.02
+done
+kill -INT $pid
+wait $pid
+rc=$?
+check "it was stopped" [ $rc = 130 ]
+ok "the rest" train d.bin -o half "${long[@]}" --resume
+same "resumed" whole half
+end
