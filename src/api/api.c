@@ -2,6 +2,7 @@
 #include "api/grow.h"
 #include "base/lock.h"
 #include "base/mem.h"
+#include "conv/conv.h"
 #include "base/report.h"
 #include "base/text.h"
 #include "comm/comm.h"
@@ -25,6 +26,34 @@ const char *wisp_version(void)
 
 /* ---- context ---- */
 
+/* How convolutions are computed: WISP_CONV names ways, else they are measured, and what was found is
+ * kept in the user's folder of caches. */
+static wisp_status conv_choice(const struct wisp_conv_choice **out, wisp_error *err)
+{
+    const char *only = getenv("WISP_CONV"), *cache = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
+    const bool own = cache && cache[0] == '/', any = own || (home && home[0] == '/');
+    size_t length = 0;
+    const char *odd = only && *only ? wisp_conv_unknown(only, &length) : NULL;
+    if (odd)
+        return wisp_fail(err, WISP_ENOTSUP,
+                         "WISP_CONV: no way '%.*s' to compute convolutions; "
+                         "'wisp info' lists them",
+                         (int)length, odd);
+    const size_t room = 40 + strlen(own ? cache : any ? home : "") + strlen(only ? only : "");
+    struct wisp_conv_choice *c = wisp_zalloc(1, sizeof *c + room);
+    if (!c) return wisp_fail_mem(err, sizeof *c + room, "a context");
+    char *text = (char *)(c + 1);
+    *c = (struct wisp_conv_choice){ .measure = true };
+    if (only && *only) c->only = strcpy(text, only);
+    else if (any) {
+        snprintf(text, room, "%s%s/wisp/conv", own ? cache : home, own ? "" : "/.cache");
+        c->file = text;
+    }
+    *out = c;
+    return WISP_OK;
+}
+
 wisp_status wisp_context_create(wisp_context **out, int threads, wisp_error *err)
 {
     *out = NULL;
@@ -33,8 +62,10 @@ wisp_status wisp_context_create(wisp_context **out, int threads, wisp_error *err
     wisp_status st = ctx && k ? WISP_OK : wisp_fail_mem(err, sizeof *ctx, "a context");
     const char *cap = getenv("WISP_ISA");
     if (st == WISP_OK) st = wisp_kernels_select(k, cap && *cap ? cap : NULL, err);
+    if (st == WISP_OK) st = conv_choice(&ctx->conv, err);
     if (st == WISP_OK) st = wisp_pool_create(&ctx->pool, threads, err);
     if (st != WISP_OK) {
+        if (ctx) wisp_free((void *)ctx->conv);
         wisp_free(ctx);
         wisp_free(k);
         return st;
@@ -50,6 +81,7 @@ void wisp_context_free(wisp_context *ctx)
     if (ctx->comm) ctx->comm->leave();
     wisp_pool_free(ctx->pool);
     wisp_free(ctx->comm);
+    wisp_free((void *)ctx->conv);
     wisp_free((void *)ctx->k);
     wisp_free(ctx);
 }

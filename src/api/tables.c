@@ -1,4 +1,5 @@
 /* The tables of this build, row by row: what 'wisp info' prints. */
+#include "conv/conv.h"
 #include "base/bounds.h"
 #include "base/text.h"
 #include "cuda/cuda.h"
@@ -103,6 +104,7 @@ TABLE(optimizer, wisp_optimizer_at(i))
 TABLE(precision, wisp_precision_at(i))
 TABLE(finder, wisp_finder_at(i))
 TABLE(family, wisp_hash_family_at(i))
+TABLE(conv, wisp_conv_any(i))
 
 static int kernels_row(size_t i, const char **name, const char **what)
 {
@@ -127,6 +129,7 @@ static const struct table {
     { "precisions", "what the output layer multiplies in (--precision)", precision_row },
     { "shapes", "shapes of synthetic rows (--shape)", shape_row },
     { "kernels", "instruction sets", kernels_row },
+    { "convolutions", "ways to compute them; the fastest is measured", conv_row },
     { "devices", "where it works on this machine (--device)", device_row },
 };
 enum { N_TABLES = sizeof tables / sizeof *tables };

@@ -4,13 +4,15 @@
 
 #include "base/pool.h"
 
-struct wisp_kernels; /* kernels/kernels.h */
-struct wisp_comm;    /* comm/comm.h */
+struct wisp_kernels;     /* kernels/kernels.h */
+struct wisp_comm;        /* comm/comm.h */
+struct wisp_conv_choice; /* conv/conv.h */
 
 struct wisp_context {
     struct wisp_pool *pool;
     const struct wisp_kernels *k;
-    struct wisp_comm *comm;                   /* NULL: the only process */
+    struct wisp_comm *comm;              /* NULL: the only process */
+    const struct wisp_conv_choice *conv; /* how convolutions are computed; NULL: not measured */
     void (*say)(void *arg, const char *line); /* NULL: nobody listens */
     void *say_arg;
 };

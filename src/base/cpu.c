@@ -2,6 +2,8 @@
  * operating system saves the wide registers (XCR0). */
 #include "base/cpu.h"
 
+#include <string.h>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -32,4 +34,18 @@ unsigned wisp_cpu_features(void)
     if ((have & CPU_BF16) && has_amx()) have |= CPU_AMX;
 #endif
     return have;
+}
+
+void wisp_cpu_name(char out[WISP_CPU_NAME])
+{
+    memset(out, 0, WISP_CPU_NAME);
+#if defined(__x86_64__)
+    unsigned r[12] = { 0 };
+    if (__get_cpuid_max(0x80000000u, NULL) < 0x80000004u) return;
+    for (unsigned i = 0; i < 3; i++)
+        __get_cpuid(0x80000002u + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]);
+    memcpy(out, r, sizeof r);
+    for (int i = 0; out[i]; i++)
+        if ((unsigned char)out[i] < ' ' || (unsigned char)out[i] > '~') out[i] = '?';
+#endif
 }

@@ -12,4 +12,8 @@ enum {
 
 unsigned wisp_cpu_features(void);
 
+enum { WISP_CPU_NAME = 64 };
+/* What the processor calls itself, without control characters; "" where it does not say. */
+void wisp_cpu_name(char out[WISP_CPU_NAME]);
+
 #endif

@@ -104,10 +104,20 @@ static inline size_t wisp_conv_pixels(size_t pixels, size_t kernel, size_t strid
 
 /* The table, the fastest first. */
 const struct wisp_conv_way *wisp_conv_way_at(size_t i); /* NULL past the end */
-const struct wisp_conv_way *wisp_conv_way_find(const char *name);
-/* The first that can; 'plain' always can.  k NULL: plain. */
+
+struct wisp_conv_choice {         /* who may be chosen, and how (choose.c) */
+    const struct wisp_kernels *k; /* NULL: 'plain' alone */
+    const char *only; /* names of ways, "direct,plain": the first that can; NULL: all, and ... */
+    bool measure;     /* ... the fastest; else the first of the table that can */
+    const char *file; /* what was measured before, and is added to; NULL: nothing is kept */
+};
+/* 'plain' always can. */
 const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wisp_conv_pass pass,
-                                             const struct wisp_kernels *k);
+                                             const struct wisp_conv_choice *how);
+/* The ways there are, those of wisp-dnnl.so included; NULL past the end. */
+const struct wisp_conv_way *wisp_conv_any(size_t i);
+/* The first of these names that is no way's, neither here nor in wisp-dnnl.so; NULL: there is none. */
+const char *wisp_conv_unknown(const char *names, size_t *length);
 extern const struct wisp_conv_way wisp_conv_direct, wisp_conv_winograd, wisp_conv_plain;
 
 /* Packs all rows of w, plain, into 'to'; 16 rows are a task. */

@@ -14,21 +14,6 @@ const struct wisp_conv_way *wisp_conv_way_at(size_t i)
     return i < N_WAYS ? ways[i] : NULL;
 }
 
-const struct wisp_conv_way *wisp_conv_way_find(const char *name)
-{
-    for (size_t i = 0; i < N_WAYS; i++)
-        if (strcmp(ways[i]->name, name) == 0) return ways[i];
-    return NULL;
-}
-
-const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wisp_conv_pass pass,
-                                             const struct wisp_kernels *k)
-{
-    size_t i = 0;
-    while (i + 1 < N_WAYS && !(k && ways[i]->can(c, pass, k))) i++;
-    return ways[i];
-}
-
 struct packing {
     const struct wisp_conv_way *way;
     const struct wisp_conv *c;

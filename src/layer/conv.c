@@ -1,5 +1,5 @@
 /* Convolution: conv/conv.h has the formula.  Here are its arguments, its parameters, and the calls;
- * each pass goes the first way of the table that can (conv/ways.c).
+ * each pass goes the way that the context chooses (conv/choose.c).
  *
  * weight is (out, in / groups, kh, kw), PyTorch's order; an output channel is a row, which an update
  * moves.  Weights are packed for a way right before its pass and forgotten after it: whoever changes
@@ -132,8 +132,8 @@ static void ask_for_scratch(struct wisp_layer *l, const struct wisp_layer_sizes 
     const struct own *o = l->own;
     struct wisp_cut cut = { 0 };
     for (int p = 0; p < WISP_CONV_PASSES; p++) {
-        const struct wisp_conv_way *way = o->way[p];
-        if ((s->training || p == WISP_CONV_FORWARD) && way->thread_floats)
+        const struct wisp_conv_way *way = o->way[p]; /* NULL: a pass of training alone */
+        if (way && way->thread_floats)
             l->thread_floats =
                 wisp_most(l->thread_floats, way->thread_floats(&o->c, (enum wisp_conv_pass)p));
     }
@@ -144,6 +144,17 @@ static void ask_for_scratch(struct wisp_layer *l, const struct wisp_layer_sizes 
     l->back_floats = cut.at / sizeof(float);
 }
 
+static void choose(struct own *o, const struct wisp_layer_sizes *s)
+{
+    struct wisp_conv_choice how =
+        s->ctx && s->ctx->conv ? *s->ctx->conv : (struct wisp_conv_choice){ .k = NULL };
+    if (s->ctx) how.k = s->ctx->k;
+    o->c.batch = s->batch;
+    o->c.threads = s->ctx && s->ctx->pool ? wisp_pool_threads(s->ctx->pool) : 1;
+    for (int p = 0; p < (s->training ? WISP_CONV_PASSES : 1); p++)
+        o->way[p] = wisp_conv_choose(&o->c, (enum wisp_conv_pass)p, &how);
+}
+
 static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
                         struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err)
 {
@@ -151,11 +162,10 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
     wisp_status st = wisp_planes_check(l, in[0], err);
     if (st == WISP_OK) st = sizes_of(&c, l, in[0], out, err);
     if (st != WISP_OK) return st;
-    struct own *o = l->own = wisp_alloc(1, sizeof *o);
+    struct own *o = l->own = wisp_zalloc(1, sizeof *o);
     if (!o) return wisp_fail_mem(err, sizeof *o, "a convolution");
     o->c = c;
-    for (int p = 0; p < WISP_CONV_PASSES; p++)
-        o->way[p] = wisp_conv_choose(&c, (enum wisp_conv_pass)p, s->k);
+    choose(o, s);
     wisp_layer_declare(l, "weight", WISP_TRAINED, WISP_BY_NONE, 4,
                        (size_t[]){ c.out, c.in / c.groups, c.kh, c.kw });
     if (l->arg[WISP_CONV_ARG_BIAS] == 0) wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, c.out);

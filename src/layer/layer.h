@@ -106,7 +106,7 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     size_t best; /* of each sample's best rows that the output layer collects */
     size_t own;  /* most rows that the samples of a batch own together; 0: one set for all */
     const struct wisp_known *known; /* while planning, or NULL */
-    const struct wisp_kernels *k;   /* that steps will be run with; NULL: the scalar ones */
+    const struct wisp_context *ctx; /* that steps will be run with; NULL: nothing is known of it */
     struct wisp_shape image;        /* of a row, (channels, height, width); rank 0: rows are none */
 };
 

@@ -214,7 +214,7 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
                                       .precision = r->plan.precision,
                                       .half = r->plan.half,
                                       .known = &known.known,
-                                      .k = r->ctx->k,
+                                      .ctx = r->ctx,
                                       .image = wisp_image_shape(d->image) };
     wisp_status st = wisp_samplers_room(&sizes, r, n_labels, err);
     if (st == WISP_OK)

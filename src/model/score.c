@@ -17,7 +17,7 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
     const struct wisp_net_known like = wisp_net_known(&m->net);
     struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH,
                                       .known = &like.known,
-                                      .k = ctx->k,
+                                      .ctx = ctx,
                                       .image = wisp_image_shape(wisp_net_images(&m->net)) };
     wisp_status st =
         wisp_net_plan(&s->net, m->spec, m->net.n_features, m->net.n_labels, &sizes, err);

@@ -154,4 +154,5 @@ refuse "synth of a wrong shape" 2 "--shape: '3x4'" synth P --shape 3x4
 refuse "synth --labels words" 2 "--labels: 'many'" synth P --rows 9 --features 9 --labels many
 check "no model was made" [ ! -e m ]
 WISP_ISA=mmx refuse "an unknown ISA" 2 "'mmx'" train d.txt -o m
+WISP_CONV=direct,winogrod refuse "an unknown way of convolutions" 2 "'winogrod'" train d.txt -o m
 end

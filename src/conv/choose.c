@@ -1,0 +1,257 @@
+/* Which way a pass of a convolution goes.
+ *
+ * Names that the caller gave come first; then what an earlier measurement said, which a file keeps:
+ * one line per processor, instruction set, sizes and pass,
+ *
+ *   wisp-conv 1 <tab> processor <tab> kernels <tab> 64 64 56 56 3 3 1 1 1 1 16 8 <tab> 0 <tab> direct
+ *
+ * then a measurement: each way that can computes some samples on one thread, and the fastest is put
+ * down in the file.  So runs on one machine go the same ways, and give the same bytes, as long as the
+ * file is there; a line that is no longer true of the ways there are is measured anew. */
+#include "base/cpu.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/part.h"
+#include "base/pool.h"
+#include "conv/dnnl.h"
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- the ways there are ---- */
+
+enum { MOST_WAYS = 16 };
+struct ways {
+    const struct wisp_conv_way *way[MOST_WAYS + 1]; /* NULL behind the last */
+    size_t n;
+};
+
+/* Those of the library, then those of oneDNN; 'plain' is the last. */
+static struct ways all_ways(void)
+{
+    struct ways w = { .n = 0 };
+    char why[200];
+    const struct wisp_dnnl_part *part = wisp_part_table("wisp-dnnl.so", "wisp_dnnl_table",
+                                                        WISP_DNNL_VERSION, false, why, sizeof why);
+    const struct wisp_conv_way *way;
+    if (part) part->use(wisp_parallel_for, false);
+    for (size_t i = 0; (way = wisp_conv_way_at(i)) && w.n < MOST_WAYS; i++)
+        if (way != &wisp_conv_plain) w.way[w.n++] = way;
+    for (size_t i = 0; part && part->ways[i] && w.n + 1 < MOST_WAYS; i++)
+        w.way[w.n++] = part->ways[i];
+    w.way[w.n++] = &wisp_conv_plain;
+    return w;
+}
+
+static const struct wisp_conv_way *find(const struct ways *w, const char *name, size_t length)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (strlen(w->way[i]->name) == length && memcmp(w->way[i]->name, name, length) == 0)
+            return w->way[i];
+    return NULL;
+}
+
+const struct wisp_conv_way *wisp_conv_any(size_t i)
+{
+    const struct ways w = all_ways();
+    return i < w.n ? w.way[i] : NULL;
+}
+
+const char *wisp_conv_unknown(const char *names, size_t *length)
+{
+    const struct ways w = all_ways();
+    for (const char *at = names; *at; at += *length, at += *at == ',') {
+        *length = strcspn(at, ",");
+        if (!find(&w, at, *length)) return at;
+    }
+    return NULL;
+}
+
+static const struct wisp_conv_way *first_of(const struct ways *w, const char *names,
+                                            const struct wisp_conv *c, enum wisp_conv_pass pass,
+                                            const struct wisp_kernels *k)
+{
+    size_t length;
+    for (const char *at = names; *at; at += length, at += *at == ',') {
+        length = strcspn(at, ",");
+        const struct wisp_conv_way *way = find(w, at, length);
+        if (way && way->can(c, pass, k)) return way;
+    }
+    return &wisp_conv_plain;
+}
+
+/* ---- measuring ---- */
+
+enum { TRIES = 3, MOST_SAMPLES = 16 };
+static const double ENOUGH_FLOPS = 1e9; /* of a try, where the batch has so many samples */
+
+struct arrays { /* of one measurement */
+    float *x, *y, *w;
+};
+
+static size_t samples_for(const struct wisp_conv *c)
+{
+    double each = 2.0 * (double)(c->out * c->oh * c->ow) * (double)wisp_conv_row(c),
+           n = ceil(ENOUGH_FLOPS / each);
+    size_t most = wisp_parts(c->batch, (size_t)c->threads);
+    if (most > MOST_SAMPLES) most = MOST_SAMPLES;
+    return n < (double)most ? (size_t)n : most;
+}
+
+static void fill(float *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) p[i] = (float)((i * 37) % 64) / 64 - 0.5f;
+}
+
+/* Seconds of the fastest of some tries, none of which goes on once it is clear that 'best' is
+ * faster; infinite: it failed, or there is no memory. */
+static double seconds_of(const struct wisp_conv_way *way, const struct wisp_conv *c,
+                         enum wisp_conv_pass pass, const struct wisp_kernels *k, size_t n,
+                         const struct arrays *a, double best)
+{
+    const size_t scratch = way->thread_floats ? wisp_up(way->thread_floats(c, pass), 16) : 0,
+                 floats = way->weight_floats(c, pass);
+    float *own = wisp_alloc(floats + 1, sizeof *own), *room = wisp_alloc(scratch + 1, sizeof *room);
+    double least = INFINITY;
+    wisp_error err;
+    if (own && room) {
+        struct wisp_conv_job j = { .k = k,
+                                   .n = n,
+                                   .x = a->x,
+                                   .gy = a->y,
+                                   .w = a->w,
+                                   .y = a->y,
+                                   .gx = a->x,
+                                   .gw = own,
+                                   .thread_scratch = room,
+                                   .thread_apart = scratch };
+        if (pass != WISP_CONV_WEIGHTS && floats) {
+            wisp_conv_pack(way, c, pass, NULL, own, a->w);
+            j.w = own;
+        }
+        for (int i = 0; i <= TRIES && least < 2 * best; i++) { /* the first one warms up */
+            double began = wisp_now();
+            if (way->run(c, pass, &j, &err) != WISP_OK) break;
+            double took = wisp_now() - began;
+            if (took < least) least = took;
+        }
+    }
+    wisp_free(own);
+    wisp_free(room);
+    return least;
+}
+
+static const struct wisp_conv_way *fastest(const struct ways *w, const struct wisp_conv *of,
+                                           enum wisp_conv_pass pass, const struct wisp_kernels *k)
+{
+    struct wisp_conv c = *of;
+    const size_t n = samples_for(of), in = n * wisp_conv_in_floats(of),
+                 out = n * wisp_conv_out_floats(of), row = of->out * wisp_conv_row(of);
+    struct arrays a = { wisp_alloc(in, sizeof(float)), wisp_alloc(out, sizeof(float)),
+                        wisp_alloc(row, sizeof(float)) };
+    const struct wisp_conv_way *best = NULL;
+    double least = INFINITY;
+    c.batch = n;
+    c.threads = 1;
+    if (a.x && a.y && a.w) fill(a.x, in), fill(a.y, out), fill(a.w, row);
+    for (size_t i = 0; i < w->n && a.x && a.y && a.w; i++) {
+        if ((best && w->way[i] == &wisp_conv_plain) || !w->way[i]->can(&c, pass, k) ||
+            !w->way[i]->can(of, pass, k))
+            continue;
+        double took = seconds_of(w->way[i], &c, pass, k, n, &a, least);
+        if (best && took >= least) continue;
+        best = w->way[i];
+        least = took;
+    }
+    wisp_free(a.x);
+    wisp_free(a.y);
+    wisp_free(a.w);
+    return best;
+}
+
+/* ---- the file ---- */
+
+enum { LINE = 300, MOST_FILE = 1 << 20 };
+static const char MAGIC[] = "wisp-conv 1";
+
+/* The line without the way. */
+static int key_of(char out[LINE], const struct wisp_conv *c, enum wisp_conv_pass pass,
+                  const struct wisp_kernels *k)
+{
+    char cpu[WISP_CPU_NAME];
+    wisp_cpu_name(cpu);
+    return snprintf(out, LINE, "%s\t%s\t%s\t%zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu\t%d\t",
+                    MAGIC, cpu, k->name, c->in, c->out, c->h, c->w, c->kh, c->kw, c->stride,
+                    c->pad_h, c->pad_w, c->groups, c->block, samples_for(c), (int)pass);
+}
+
+static const struct wisp_conv_way *look_up(const struct ways *w, const struct wisp_map *m,
+                                           const char *key, size_t length)
+{
+    const char *at = (const char *)m->p, *end = at + m->bytes;
+    while (at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        if (!stop) return NULL;
+        if ((size_t)(stop - at) > length && memcmp(at, key, length) == 0)
+            return find(w, at + length, (size_t)(stop - at) - length);
+        at = stop + 1;
+    }
+    return NULL;
+}
+
+/* As it was, with one more line.  A file that cannot be written is none: it is measured again. */
+static void put_down(const char *path, const struct wisp_map *m, const char *key,
+                     const struct wisp_conv_way *way)
+{
+    char folder[4096], line[LINE + 100];
+    struct wisp_out *o = NULL;
+    wisp_error err;
+    const char *slash = strrchr(path, '/');
+    if (slash && (size_t)(slash - path) < sizeof folder) {
+        memcpy(folder, path, (size_t)(slash - path));
+        folder[slash - path] = 0;
+        mkdir(folder, 0700);
+    }
+    int n = snprintf(line, sizeof line, "%s%s\n", key, way->name);
+    bool keep = m->bytes < MOST_FILE && m->bytes > 0 && m->p[m->bytes - 1] == '\n';
+    wisp_status st = wisp_out_create_own(&o, path, &err);
+    if (st == WISP_OK && keep) st = wisp_out_write(o, m->p, m->bytes, &err);
+    if (st == WISP_OK) st = wisp_out_write(o, line, (size_t)n, &err);
+    if (st == WISP_OK) wisp_out_commit(o, &err);
+    else wisp_out_abort(o);
+}
+
+static const struct wisp_conv_way *known_or_measured(const struct ways *w,
+                                                     const struct wisp_conv *c,
+                                                     enum wisp_conv_pass pass,
+                                                     const struct wisp_conv_choice *how)
+{
+    char key[LINE];
+    struct wisp_map m = { 0 };
+    wisp_error err;
+    const int length = key_of(key, c, pass, how->k);
+    const bool file = how->file && length > 0 && length < LINE;
+    const struct wisp_conv_way *way = NULL;
+    if (file && wisp_map_open_own(&m, how->file, NULL, true, &err) == WISP_OK)
+        way = look_up(w, &m, key, (size_t)length);
+    if (way && !way->can(c, pass, how->k)) way = NULL;
+    if (!way && (way = fastest(w, c, pass, how->k)) && file) put_down(how->file, &m, key, way);
+    wisp_map_close(&m);
+    return way;
+}
+
+const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                                             const struct wisp_conv_choice *how)
+{
+    const struct wisp_conv_way *way = NULL;
+    if (!how || !how->k) return &wisp_conv_plain;
+    const struct ways w = all_ways();
+    if (how->only) return first_of(&w, how->only, c, pass, how->k);
+    if (how->measure && c->batch > 0) way = known_or_measured(&w, c, pass, how);
+    for (size_t i = 0; !way && i < w.n; i++)
+        if (w.way[i]->can(c, pass, how->k)) way = w.way[i];
+    return way;
+}
