@@ -129,7 +129,7 @@ static double seconds_of(const struct wisp_conv_way *way, const struct wisp_conv
                                    .thread_scratch = room,
                                    .thread_apart = scratch };
         if (pass != WISP_CONV_WEIGHTS && floats) {
-            wisp_conv_pack(way, c, pass, NULL, own, a->w);
+            wisp_conv_pack(way, c, pass, NULL, k, own, a->w);
             j.w = own;
         }
         for (int i = 0; i <= TRIES && least < 2 * best; i++) { /* the first one warms up */
