@@ -43,6 +43,11 @@ static inline size_t wisp_utf8_bytes(const unsigned char *s, size_t left)
     uint32_t c;
     return wisp_utf8_get(&c, s, left);
 }
+/* For messages: 1 row, 2 rows. */
+static inline const char *wisp_plural(size_t n)
+{
+    return n == 1 ? "" : "s";
+}
 /* For messages: the first n bytes at p in at most 'most' columns, with "..." behind them if there is
  * more.  What cannot be seen, a blank that is none or a mark of byte order, is shown as <U+FEFF>;
  * other control characters than tabs, and bytes that are no UTF-8, as '?'.  Returns to. */

@@ -5,6 +5,7 @@
  * Words read with a model's names are other rows for each model: there the hash of the options
  * goes before the ending, so that training and models do not overwrite each other's. */
 #include "base/mem.h"
+#include "base/text.h"
 #include "data/cache.h"
 #include "data/ids.h"
 #include "data/image.h"
@@ -187,10 +188,10 @@ static void say_dropped(const struct job *j, const struct wisp_source *src)
 {
     if (src->n_dropped_features)
         wisp_say(j->ctx, "%s: left out %zu feature value%s that the model does not know", j->path,
-                 src->n_dropped_features, src->n_dropped_features > 1 ? "s" : "");
+                 src->n_dropped_features, wisp_plural(src->n_dropped_features));
     if (src->n_dropped_labels)
         wisp_say(j->ctx, "%s: %zu label%s that the model does not know count%s", j->path,
-                 src->n_dropped_labels, src->n_dropped_labels > 1 ? "s" : "",
+                 src->n_dropped_labels, wisp_plural(src->n_dropped_labels),
                  src->n_dropped_labels > 1 ? " as misses" : "s as a miss");
 }
 

@@ -2,6 +2,7 @@
  * what will happen and whether it fits. */
 #include "base/bounds.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "layer/product.h"
 #include "model/memory.h"
 #include "model/run.h"
@@ -43,8 +44,8 @@ static void say_training(const struct wisp_run *r, bool hidden)
              net->n_labels, p->loss->name, (double)wisp_net_n_params(net) / 1e6);
     wisp_say(
         r->ctx,
-        "training  %d epochs, batch %zu, %s lr %g%s, input dropout %g, sampling %s%s%s, seed %llu",
-        p->epochs, p->batch, p->optimizer->name, p->lr,
+        "training  %d epoch%s, batch %zu, %s lr %g%s, input dropout %g, sampling %s%s%s, seed %llu",
+        p->epochs, wisp_plural((size_t)p->epochs), p->batch, p->optimizer->name, p->lr,
         p->slots & WISP_SLOT_HALF ? ", moments in bf16" : "", p->input_dropout, p->sampling.names,
         hidden ? ", hidden " : "", hidden ? p->hidden.names : "", (unsigned long long)p->seed);
 }
@@ -71,9 +72,9 @@ wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error 
              wisp_gib(need), wisp_gib(weights + wires), wisp_gib(state), wisp_gib(work),
              wisp_gib(index), wisp_gib(have));
     if (!p->cuda) wisp_memory_say(r->ctx, net);
-    wisp_say(r->ctx, "machine   %s%d threads, %s kernels, products in %s",
-             p->cuda ? "a card (cuda) and " : "cpu, ", threads, r->ctx->k->name,
-             p->precision->name);
+    wisp_say(r->ctx, "machine   %s%d thread%s, %s kernels, products in %s",
+             p->cuda ? "a card (cuda) and " : "cpu, ", threads, wisp_plural((size_t)threads),
+             r->ctx->k->name, p->precision->name);
     if (have && need > have)
         return wisp_fail(err, WISP_ENOMEM,
                          "%.1f GiB needed, %.1f GiB free: take a smaller --hidden or --batch, "
