@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { WISP_CUDA_VERSION = 7 }; /* of this interface */
+enum { WISP_CUDA_VERSION = 8 }; /* of this interface */
 
 /* How all of wisp says that a card cannot do something. */
 #define WISP_CUDA_LACKS "--device cuda: %s has no form for cards; use --device cpu"
@@ -61,6 +61,13 @@ struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the calle
     size_t most_labels; /* of a batch */
     size_t keep, deep, best;
     struct wisp_finders finders;
+};
+
+struct wisp_cuda_bytes { /* of the card, that a run takes */
+    size_t all, least;   /* with all rows on it; with those of the output layer on the host */
+    /* of these: values, gradients and scratch of the layers below the head, in a step; the most of
+     * them that is needed at once */
+    size_t step, bound;
 };
 
 struct wisp_cuda_seen { /* sums since the trainer was made */
@@ -163,9 +170,9 @@ struct wisp_cuda {
     /* Is there a form for this card of every layer, and of what finds rows in training (NULL: the
      * net only predicts)?  WISP_ENOTSUP names the first that has none. */
     wisp_status (*check)(const struct wisp_graph *g, const struct wisp_finders *f, wisp_error *err);
-    /* Bytes of the card that create() will take, without and with the output layer's rows on the
-     * host. */
-    void (*bytes)(const struct wisp_cuda_setup *s, size_t *all, size_t *without);
+    /* What create() will take of the card. */
+    wisp_status (*bytes)(struct wisp_cuda_bytes *out, const struct wisp_cuda_setup *s,
+                         wisp_error *err);
     wisp_status (*create)(struct wisp_cuda_trainer **out, const struct wisp_cuda_setup *s,
                           wisp_error *err);
     void (*free)(struct wisp_cuda_trainer *t);

@@ -177,10 +177,10 @@ static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cuda
     below.to = l.gx[0], below.after = in.after, below.h = in.x;
     multiply_all<BELOW><<<tiles(n.batch, n_in), THREADS, 0, s>>>(below);
     struct product weights = { n.now, in.x, back, n_in, n_out, n.batch };
-    weights.to = n.scratch;
+    weights.to = l.scratch;
     multiply_all<WEIGHTS><<<tiles(n_in + 1, n_out), THREADS, 0, s>>>(weights);
     const unsigned blocks = (unsigned)((n_in + THREADS / 32) / (THREADS / 32));
-    move_rows<<<blocks, THREADS, 0, s>>>(n.now, n.opt, l.param[WEIGHT], l.param[BIAS], n.scratch);
+    move_rows<<<blocks, THREADS, 0, s>>>(n.now, n.opt, l.param[WEIGHT], l.param[BIAS], l.scratch);
 }
 
 static size_t scratch(const struct wisp_dnode &l, const struct wisp_dnet &)
@@ -192,6 +192,7 @@ static struct wisp_card_kind filled()
 {
     struct wisp_card_kind k = {};
     k.name = "dense", k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT, k.lacks = wisp_card_width;
+    k.uses = WISP_USES_X;
     k.scratch = scratch, k.forward = forward, k.backward = backward;
     return k;
 }

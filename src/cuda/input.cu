@@ -358,7 +358,7 @@ static struct wisp_din input_of(const struct wisp_dnet &n, const struct wisp_dno
     struct wisp_din in = { n.now,           n.batch,       l.l->n_out, n.most_touched,
                            l.param[WEIGHT], l.param[BIAS], n.opt };
     in.after = out.after, in.h = out.x, in.back = out.g;
-    in.far = n.training && wisp_input_far(in.width) ? n.scratch : NULL;
+    in.far = n.training && wisp_input_far(in.width) ? l.scratch : NULL;
     return in;
 }
 

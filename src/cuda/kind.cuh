@@ -17,7 +17,7 @@
 enum {
     WISP_DLAYERS = 255, /* most of a net */
     WISP_DPARAMS = 4,   /* of a layer */
-    WISP_DOWN = 4,      /* arrays that a layer's kind lays for itself */
+    WISP_DOWN = 3,      /* arrays that a layer's kind lays for itself */
     WISP_DWORDS = 160   /* of what cards have no form for */
 };
 
@@ -25,6 +25,7 @@ struct wisp_dact { /* a value of the graph, on the card */
     size_t width;
     float *x; /* (batch, width); NULL: the batch's rows, or what lies between fused layers */
     float *g; /* (batch, width) gradient of what 'after' was done to; NULL: only forward */
+    size_t x_at, g_at; /* in the memory of a step */
     struct wisp_dafter after;
 };
 
@@ -32,14 +33,16 @@ struct wisp_card_kind;
 struct wisp_dnode {             /* a layer, with what became a part of it */
     const struct wisp_layer *l; /* the host's */
     const struct wisp_card_kind *kind;
-    int out; /* the value that it gives */
-    float
-        *gx[WISP_MAX_FROM]; /* where the gradients of what it reads go: to these values' own, or */
-    int aside[WISP_MAX_FROM]; /* to this of the net's spares, and are added; -1: their own */
-    struct wisp_dparam param[WISP_DPARAMS]; /* in the order of l->params, ... */
-    int32_t *ids;                           /* ... but for that of WISP_FIXED, and */
-    int64_t *rows;                          /* that of WISP_STARTS; NULL: there is none */
-    void *own[WISP_DOWN];                   /* as the kind's lay and lay_batch took them */
+    int out;                   /* the value that it gives */
+    float *gx[WISP_MAX_FROM];  /* where gradients of what it reads go: to these values' own, or */
+    bool aside[WISP_MAX_FROM]; /* aside, and are added */
+    float *kept;               /* from forward to backward, as its kind says */
+    float *scratch;            /* when it goes back */
+    size_t gx_at[WISP_MAX_FROM], kept_at, scratch_at; /* in the memory of a step */
+    struct wisp_dparam param[WISP_DPARAMS];           /* in the order of l->params, ... */
+    int32_t *ids;                                     /* ... but for that of WISP_FIXED, and */
+    int64_t *rows;                                    /* that of WISP_STARTS; NULL: there is none */
+    void *own[WISP_DOWN];                             /* as the kind's lay took them */
 };
 
 struct wisp_dnet { /* all layers but the head */
@@ -55,11 +58,8 @@ struct wisp_dnet { /* all layers but the head */
     /* Of a value with several readers the last, which is the first on the way back, sets the
      * gradient; what others make is set aside, and added to it.  A reader goes back through 'after'
      * before that. */
-    int n_spares;
-    size_t spare_width; /* of the widest */
-    float *spare[WISP_MAX_FROM];
-    float *scratch; /* of the layer that goes back: gradient of its weights and bias, or its
-                       gradient turned round and sums of that */
+    size_t work_bytes, work_bound; /* of the memory of a step; the most that is needed at once */
+    bool keep;                     /* nothing in it lies over anything else: for tests */
 };
 
 struct wisp_dcopy;
@@ -67,16 +67,18 @@ struct wisp_card_kind {
     const char *name; /* of layer/kinds.c */
     unsigned is;      /* WISP_FUSE_*: what it can become of the layer before; 0: nothing */
     unsigned takes;   /* which of them can become a part of it */
+    unsigned uses;    /* WISP_USES_X, _Y: what its way back looks at besides gradients */
     /* Says what of this layer cards have no form for, in a few words; false, as where there is no
      * function: nothing. */
     bool (*lacks)(char what[WISP_DWORDS], const struct wisp_layer *l);
     /* Of kinds that can become a part of others: adds what they do. */
     void (*after)(struct wisp_dafter *a, const struct wisp_layer *l, bool training);
-    /* Takes l->own of a block, where there is one: what is lent with the parameters, and what each
-     * user has for a batch.  NULL: nothing. */
+    /* Takes l->own of a block, where there is one: what is lent with the parameters.  NULL:
+     * nothing. */
     void (*lay)(struct wisp_dnode *l, const struct wisp_dnet &n, void *block, size_t *at);
-    void (*lay_batch)(struct wisp_dnode *l, const struct wisp_dnet &n, void *block, size_t *at);
-    /* Floats of scratch that its way back takes; NULL: none. */
+    /* Floats that it keeps from its way forward to its way back, and of scratch that the latter
+     * takes; NULL: none. */
+    size_t (*kept)(const struct wisp_dnode &l, const struct wisp_dnet &n);
     size_t (*scratch)(const struct wisp_dnode &l, const struct wisp_dnet &n);
     /* Fills what 'lay' took; NULL: nothing. */
     void (*fill)(struct wisp_dcopy *c, const struct wisp_dnode &l);
@@ -94,6 +96,10 @@ const struct wisp_card_kind *wisp_card_kind_find(const char *name);
 /* 'lacks' of kinds with a width of their own, which is to be a multiple of 4. */
 bool wisp_card_width(char what[WISP_DWORDS], const struct wisp_layer *l);
 
+static inline bool wisp_dreads_rows(const struct wisp_dnode &l)
+{
+    return l.l->from[0] == 0;
+}
 /* The first value that a layer reads, and the one that it gives. */
 static inline const struct wisp_dact &wisp_dread(const struct wisp_dnet &n,
                                                  const struct wisp_dnode &l)
@@ -111,8 +117,7 @@ static inline const struct wisp_dact &wisp_dgiven(const struct wisp_dnet &n,
 enum {              /* what a layer has of its own */
        WISP_DSTART, /* (n_in + 1) its connections by input: edges start[i] .. start[i + 1] - 1 of */
        WISP_DEDGE,  /* (edges) number of an edge, ascending, and */
-       WISP_DOUTPUT, /* (edges) output; these three when training */
-       WISP_DTURNED  /* (n_in, lanes) the input, values of a unit side by side */
+       WISP_DOUTPUT /* (edges) output; when training */
 };
 
 /* ---- same.cu ---- */
@@ -126,6 +131,12 @@ void wisp_same_through(const struct wisp_dnet &n, const struct wisp_dact &a, con
 /* a.g += g */
 void wisp_join_gradient(const struct wisp_dnet &n, const struct wisp_dact &a, const float *g,
                         cudaStream_t s);
+
+/* ---- work.cu ---- */
+
+/* What of a step of n->batch samples lies where, and for how long. */
+wisp_status wisp_dnet_plan(struct wisp_dnet *n, wisp_error *err);
+void wisp_dnet_lay_work(struct wisp_dnet *n, void *block, size_t *at);
 
 /* ---- net.cu ---- */
 
@@ -145,8 +156,8 @@ struct wisp_dparam wisp_dparam_lay(const struct wisp_param *p, bool outside, voi
 /* Who does what: the layers of a graph for which wisp_dnet_check said yes, those that become parts
  * of others, and what each reads and gives. */
 void wisp_dnet_make(struct wisp_dnet *n, const struct wisp_graph *g, bool training);
-/* Parameters (a lender's, whose net was made of a graph alike, where there is one), the values of
- * n->batch samples and, training, what going back takes. */
+/* Parameters (a lender's, whose net was made of a graph alike, where there is one), and the memory
+ * of a step, which has been planned. */
 void wisp_dnet_lay(struct wisp_dnet *n, const struct wisp_dnet *lender, void *block, size_t *at);
 /* Parameters and, up, connections. */
 void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n);

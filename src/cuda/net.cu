@@ -61,18 +61,13 @@ static void share_gradients(struct wisp_dnet *n)
 {
     bool set[WISP_DLAYERS + 1] = {};
     set[n->last] = true; /* by the head */
-    n->n_spares = 0, n->spare_width = 0;
     for (size_t i = n->n_layers; i-- > 0;) {
         struct wisp_dnode *l = &n->layers[i];
-        int used = 0;
         for (int k = 0; k < l->l->n_from; k++) {
             const int from = l->l->from[k];
-            l->aside[k] = from > 0 && set[from] ? used++ : -1;
+            l->aside[k] = from > 0 && set[from];
             set[from] = true;
-            if (l->aside[k] >= 0 && n->acts[from].width > n->spare_width)
-                n->spare_width = n->acts[from].width;
         }
-        if (used > n->n_spares) n->n_spares = used;
     }
 }
 
@@ -123,37 +118,13 @@ static void borrow_layer(struct wisp_dnode *l, const struct wisp_dnode &lender)
     l->ids = lender.ids, l->rows = lender.rows;
 }
 
-/* What a batch needs; returns the floats of scratch that going back takes. */
-static size_t lay_values(struct wisp_dnet *n, struct wisp_dnode *l, void *block, size_t *at)
-{
-    struct wisp_dact *a = &n->acts[l->out];
-    a->x = (float *)wisp_dtake(block, at, n->batch * a->width * 4);
-    if (n->training) a->g = (float *)wisp_dtake(block, at, n->batch * a->width * 4);
-    if (l->kind->lay_batch) l->kind->lay_batch(l, *n, block, at);
-    return n->training && l->kind->scratch ? l->kind->scratch(*l, *n) : 0;
-}
-
 void wisp_dnet_lay(struct wisp_dnet *n, const struct wisp_dnet *lender, void *block, size_t *at)
 {
-    size_t scratch = 0;
-    n->lanes = (n->batch + 31) / 32 * 32;
     for (size_t i = 0; i < n->n_layers; i++) {
         if (lender) borrow_layer(&n->layers[i], lender->layers[i]);
         else lay_layer(&n->layers[i], *n, block, at);
     }
-    for (size_t i = 0; i < n->n_layers; i++) {
-        struct wisp_dnode *l = &n->layers[i];
-        const size_t floats = lay_values(n, l, block, at);
-        scratch = floats > scratch ? floats : scratch;
-    }
-    n->scratch = (float *)wisp_dtake(block, at, scratch * 4);
-    for (int k = 0; k < n->n_spares && n->training; k++)
-        n->spare[k] = (float *)wisp_dtake(block, at, n->batch * n->spare_width * 4);
-    for (size_t i = 0; i < n->n_layers; i++) {
-        struct wisp_dnode *l = &n->layers[i];
-        for (int k = 0; k < l->l->n_from; k++)
-            l->gx[k] = l->aside[k] < 0 ? n->acts[l->l->from[k]].g : n->spare[l->aside[k]];
-    }
+    wisp_dnet_lay_work(n, block, at);
 }
 
 void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n)
@@ -173,26 +144,21 @@ void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n)
 
 /* ---- through the layers ---- */
 
-static bool reads_rows(const struct wisp_dnode &l)
-{
-    return l.l->from[0] == 0;
-}
-
 void wisp_dnet_forward(const struct wisp_dnet &n, bool rows, cudaStream_t s)
 {
     for (size_t i = 0; i < n.n_layers; i++)
-        if (reads_rows(n.layers[i]) == rows) n.layers[i].kind->forward(n, n.layers[i], s);
+        if (wisp_dreads_rows(n.layers[i]) == rows) n.layers[i].kind->forward(n, n.layers[i], s);
 }
 
 static void go_back(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     l.kind->backward(n, l, s);
     for (int k = 0; k < l.l->n_from; k++)
-        if (l.aside[k] >= 0) wisp_join_gradient(n, n.acts[l.l->from[k]], l.gx[k], s);
+        if (l.aside[k]) wisp_join_gradient(n, n.acts[l.l->from[k]], l.gx[k], s);
 }
 
 void wisp_dnet_backward(const struct wisp_dnet &n, bool rows, cudaStream_t s)
 {
     for (size_t i = n.n_layers; i-- > 0;)
-        if (reads_rows(n.layers[i]) == rows) go_back(n, n.layers[i], s);
+        if (wisp_dreads_rows(n.layers[i]) == rows) go_back(n, n.layers[i], s);
 }

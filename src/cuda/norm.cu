@@ -15,14 +15,13 @@
 enum { SIDE = 32, WARPS = 16, THREADS = 32 * WARPS, QUADS = SIDE / 4 };
 enum { SCALE, SHIFT, MEAN, VARIANCE }; /* parameters (1, width) */
 enum { MOMENTUM, EPS };                /* arguments */
-enum { MEASURED };                     /* own: (3, width) mean, 1 / deviation, variance */
 
 struct norm {
     const struct wisp_dnow *now;
     size_t width;
     float momentum, eps;
     struct wisp_dparam scale, shift, mean, variance;
-    float *measured;
+    float *measured; /* (3, width) mean, 1 / deviation, variance: kept, when training */
     const float *x;
 };
 
@@ -157,7 +156,7 @@ static struct norm norm_of(const struct wisp_dnet &n, const struct wisp_dnode &l
     struct norm o = { n.now, l.l->n_out, (float)l.l->arg[MOMENTUM], (float)l.l->arg[EPS] };
     o.scale = l.param[SCALE], o.shift = l.param[SHIFT];
     o.mean = l.param[MEAN], o.variance = l.param[VARIANCE];
-    o.measured = (float *)l.own[MEASURED], o.x = wisp_dread(n, l).x;
+    o.measured = l.kept, o.x = wisp_dread(n, l).x;
     return o;
 }
 
@@ -176,13 +175,13 @@ static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaS
 static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     norm_back<<<blocks(l), THREADS, 0, s>>>(norm_of(n, l), wisp_dread(n, l).after,
-                                            wisp_dgiven(n, l).g, l.gx[0], n.scratch);
-    norm_move<<<1, THREADS, 0, s>>>(norm_of(n, l), n.opt, n.scratch);
+                                            wisp_dgiven(n, l).g, l.gx[0], l.scratch);
+    norm_move<<<1, THREADS, 0, s>>>(norm_of(n, l), n.opt, l.scratch);
 }
 
-static void lay_batch(struct wisp_dnode *l, const struct wisp_dnet &n, void *block, size_t *at)
+static size_t kept(const struct wisp_dnode &l, const struct wisp_dnet &n)
 {
-    l->own[MEASURED] = n.training ? wisp_dtake(block, at, 3 * l->l->n_out * 4) : NULL;
+    return n.training ? 3 * l.l->n_out : 0;
 }
 
 static size_t scratch(const struct wisp_dnode &l, const struct wisp_dnet &)
@@ -194,7 +193,8 @@ static struct wisp_card_kind filled()
 {
     struct wisp_card_kind k = {};
     k.name = "bn", k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT;
-    k.lay_batch = lay_batch, k.scratch = scratch, k.forward = forward, k.backward = backward;
+    k.uses = WISP_USES_X, k.kept = kept, k.scratch = scratch, k.forward = forward,
+    k.backward = backward;
     return k;
 }
 const struct wisp_card_kind wisp_card_bn = filled();

@@ -119,7 +119,7 @@ static struct wisp_card_kind row(const char *name, unsigned is,
 static struct wisp_card_kind clip_row() /* the way back needs its result as it is: takes nothing */
 {
     struct wisp_card_kind k = {};
-    k.name = "clip", k.forward = clip_forward, k.backward = clip_backward;
+    k.name = "clip", k.uses = WISP_USES_Y, k.forward = clip_forward, k.backward = clip_backward;
     return k;
 }
 

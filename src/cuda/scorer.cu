@@ -76,7 +76,6 @@ static size_t lay_answer(struct answer *a, void *block, size_t batch, size_t k)
 static size_t lay(struct wisp_cuda_scorer *s, void *b)
 {
     size_t at = 0, bytes;
-    s->net.batch = s->batch;
     wisp_dnet_lay(&s->net, s->lender ? &s->lender->net : NULL, b, &at);
     if (!s->lender) {
         s->scan.w = wisp_dparam_lay(&s->head->params[WEIGHT], false, b, &at);
@@ -188,7 +187,9 @@ wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp
     }
     s->head = wisp_graph_head(g), s->width = s->head->n_in, s->n_labels = g->n_labels;
     wisp_dnet_make(&s->net, g, false);
-    st = fill(s, err);
+    s->net.batch = batch;
+    st = wisp_dnet_plan(&s->net, err);
+    if (st == WISP_OK) st = fill(s, err);
     if (st != WISP_OK) {
         wisp_dscorer_free(s);
         *out = NULL;

@@ -54,7 +54,7 @@ static struct wires wires_of(const struct wisp_dnode &l)
                        l.rows,    l.param[WEIGHT], l.param[BIAS] };
     w.in = l.ids, w.start = (const uint32_t *)l.own[WISP_DSTART];
     w.edge = (const uint32_t *)l.own[WISP_DEDGE], w.output = (const int32_t *)l.own[WISP_DOUTPUT];
-    w.turned = (float *)l.own[WISP_DTURNED];
+    w.turned = l.kept;
     return w;
 }
 
@@ -264,7 +264,7 @@ static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaS
 static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     const struct wires w = wires_of(l);
-    float *gy = n.scratch, *sums = gy + w.n_out * n.lanes, *far = sums + w.n_out * n.lanes / SIDE;
+    float *gy = l.scratch, *sums = gy + w.n_out * n.lanes, *far = sums + w.n_out * n.lanes / SIDE;
     turn<<<tiles(n, w.n_out), 32 * TURN_WARPS, 0, s>>>(n.now, wisp_dgiven(n, l).g, w.n_out, n.lanes,
                                                        gy, sums);
     if (l.gx[0]) { /* before the weights move */
@@ -299,9 +299,9 @@ static void lay(struct wisp_dnode *l, const struct wisp_dnet &n, void *block, si
     l->own[WISP_DOUTPUT] = wisp_dtake(block, at, edges_of(l->l) * 4);
 }
 
-static void lay_batch(struct wisp_dnode *l, const struct wisp_dnet &n, void *block, size_t *at)
+static size_t kept(const struct wisp_dnode &l, const struct wisp_dnet &n)
 {
-    l->own[WISP_DTURNED] = wisp_dtake(block, at, l->l->n_in * n.lanes * 4);
+    return l.l->n_in * n.lanes; /* the input, turned round */
 }
 
 static size_t scratch(const struct wisp_dnode &l, const struct wisp_dnet &n)
@@ -351,7 +351,7 @@ static struct wisp_card_kind filled()
 {
     struct wisp_card_kind k = {};
     k.name = "sparse", k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT, k.lacks = lacks;
-    k.lay = lay, k.lay_batch = lay_batch, k.scratch = scratch, k.fill = fill;
+    k.lay = lay, k.kept = kept, k.scratch = scratch, k.fill = fill;
     k.forward = forward, k.backward = backward;
     return k;
 }

@@ -70,8 +70,9 @@ wisp_status wisp_dnet_check(const struct wisp_graph *g, const struct wisp_finder
 
 /* ---- trainer_memory.cu ---- */
 
-/* Bytes of the card that a run takes with all rows on it, and with none of the output layer's. */
-void wisp_trainer_bytes(const struct wisp_cuda_setup *s, size_t *all, size_t *least);
+/* What a run takes of the card; see struct wisp_cuda. */
+wisp_status wisp_trainer_bytes(struct wisp_cuda_bytes *out, const struct wisp_cuda_setup *s,
+                               wisp_error *err);
 /* Takes them, lays everything out and copies what the run begins with. */
 wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err);
 void wisp_trainer_empty(struct wisp_cuda_trainer *t); /* gives them back */

@@ -217,7 +217,7 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     t->correct = (float *)wisp_dtake(b, &at, 2 * WISP_CLOCK_FACTORS * 4);
     struct wisp_dopt opt = { s->optimizer, s->momentum, t->correct,
                              t->correct + WISP_CLOCK_FACTORS };
-    t->net.now = t->now, t->net.batch = s->batch, t->net.opt = opt;
+    t->net.now = t->now, t->net.opt = opt;
     t->net.most_touched = z->step_nnz < s->graph.n_features ? z->step_nnz : s->graph.n_features;
     wisp_dnet_lay(&t->net, NULL, b, &at);
     t->out.w = wisp_dparam_lay(head_param(s, WEIGHT), t->placing != WISP_DINSIDE, b, &at);
@@ -249,21 +249,36 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     return at;
 }
 
-static size_t bytes_of(const struct wisp_cuda_setup *s, const struct sizes *z,
-                       enum wisp_dplacing placing)
+static wisp_status make_net(struct wisp_cuda_trainer *t, wisp_error *err)
 {
-    struct wisp_cuda_trainer t = {};
-    t.s = *s;
-    t.placing = placing;
-    wisp_dnet_make(&t.net, &s->graph, true);
-    return lay(&t, z, NULL);
+    wisp_dnet_make(&t->net, &t->s.graph, true);
+    t->net.batch = t->s.batch;
+    return wisp_dnet_plan(&t->net, err);
 }
 
-void wisp_trainer_bytes(const struct wisp_cuda_setup *s, size_t *all, size_t *least)
+/* Of a trainer whose net is made. */
+static size_t bytes_of(struct wisp_cuda_trainer *t, const struct sizes *z,
+                       enum wisp_dplacing placing)
 {
-    struct sizes z = sizes_of(s);
-    *all = bytes_of(s, &z, WISP_DINSIDE);
-    *least = bytes_of(s, &z, WISP_DOUTSIDE);
+    t->placing = placing;
+    return lay(t, z, NULL);
+}
+
+wisp_status wisp_trainer_bytes(struct wisp_cuda_bytes *out, const struct wisp_cuda_setup *s,
+                               wisp_error *err)
+{
+    const struct sizes z = sizes_of(s);
+    struct wisp_cuda_trainer *t = new (std::nothrow) wisp_cuda_trainer();
+    if (!t) return wisp_dfail(err, WISP_ENOMEM, "no memory left for the card's plan");
+    t->s = *s;
+    wisp_status st = make_net(t, err);
+    if (st == WISP_OK) {
+        out->all = bytes_of(t, &z, WISP_DINSIDE);
+        out->least = bytes_of(t, &z, WISP_DOUTSIDE);
+        out->step = t->net.work_bytes, out->bound = t->net.work_bound;
+    }
+    delete t;
+    return st;
 }
 
 /* ---- between host and card ---- */
@@ -392,13 +407,13 @@ wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err)
 {
     struct sizes z = sizes_of(&t->s);
     int placing = WISP_DINSIDE;
+    wisp_status st = make_net(t, err);
+    if (st != WISP_OK) return st;
     while (placing < WISP_DOUTSIDE &&
-           bytes_of(&t->s, &z, (enum wisp_dplacing)placing) > t->s.most_bytes)
+           bytes_of(t, &z, (enum wisp_dplacing)placing) > t->s.most_bytes)
         placing++;
-    t->placing = (enum wisp_dplacing)placing;
-    wisp_dnet_make(&t->net, &t->s.graph, true);
-    const size_t bytes = lay(t, &z, NULL);
-    wisp_status st = check_finding(t, err);
+    const size_t bytes = bytes_of(t, &z, (enum wisp_dplacing)placing);
+    st = check_finding(t, err);
     if (st == WISP_OK)
         st = wisp_dcheck(cudaMalloc(&t->block, bytes), "taking memory of the card", err);
     if (st != WISP_OK) return st;

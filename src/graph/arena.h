@@ -7,6 +7,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct wisp_item {
     size_t bytes;
     int first, last; /* moments at which it is needed, both included */
@@ -17,5 +21,9 @@ struct wisp_item {
  * one moment, which no placing can do without. */
 wisp_status wisp_arena_place(struct wisp_item *items, size_t n, size_t *bytes, size_t *bound,
                              wisp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -95,20 +95,25 @@ static wisp_status say_plan(const struct wisp_run *r, struct wisp_card *g, wisp_
     struct wisp_cuda_card c;
     wisp_status st = g->api->card(&c, err);
     if (st != WISP_OK) return st;
-    size_t all, without, most = g->setup.most_bytes;
+    struct wisp_cuda_bytes b;
+    size_t most = g->setup.most_bytes;
     if (most == 0 || most > c.free_bytes) most = c.free_bytes;
     g->setup.most_bytes = most;
-    g->api->bytes(&g->setup, &all, &without);
+    if ((st = g->api->bytes(&b, &g->setup, err)) != WISP_OK) return st;
     wisp_say(r->ctx, "device    %s (sm_%d%d, %d multiprocessors): %.2f GiB needed%s, %.1f GiB %s",
-             c.name, c.major, c.minor, c.n_multi, wisp_gib(all <= most ? all : without),
-             all <= most ? "" : ", the output layer's rows staying in the host's memory",
+             c.name, c.major, c.minor, c.n_multi, wisp_gib(b.all <= most ? b.all : b.least),
+             b.all <= most ? "" : ", the output layer's rows staying in the host's memory",
              wisp_gib(most), most < c.free_bytes ? "allowed" : "free");
-    g->outside = all > most;
-    if (all <= most || without <= most) return WISP_OK;
+    wisp_say(
+        r->ctx,
+        "step      %.1f MiB of values, gradients and scratch on the card; %.1f are needed at once",
+        (double)b.step / (1 << 20), (double)b.bound / (1 << 20));
+    g->outside = b.all > most;
+    if (b.all <= most || b.least <= most) return WISP_OK;
     return wisp_fail(err, WISP_ENOMEM,
                      "--device cuda: %.1f GiB needed with the output layer's rows in the host's "
                      "memory, %.1f GiB %s on the card: take a smaller --hidden or --batch",
-                     wisp_gib(without), wisp_gib(most), most < c.free_bytes ? "allowed" : "free");
+                     wisp_gib(b.least), wisp_gib(most), most < c.free_bytes ? "allowed" : "free");
 }
 
 wisp_status wisp_card_make(struct wisp_run *r, wisp_error *err)

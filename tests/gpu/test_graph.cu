@@ -23,7 +23,7 @@ struct said {
 };
 
 struct numbers {                                  /* of a graph */
-    std::deque<std::vector<float>> w;             /* all parameters, in order */
+    std::deque<std::vector<float>> w, m;          /* all parameters, in order; moments */
     std::vector<std::vector<double>> x, g, moved; /* by value; by parameter */
 };
 
@@ -48,11 +48,10 @@ static bool kind_is(const struct wisp_layer &l, const char *name)
 
 static void add_param(rig *r, size_t rows, size_t cols, float least, float most)
 {
-    static std::deque<std::vector<float>> rest; /* moments, all 0 */
     r->is.w.push_back(std::vector<float>(rows * cols));
-    rest.push_back(std::vector<float>(rows * cols));
+    r->is.m.push_back(std::vector<float>(rows * cols));
     for (float &x : r->is.w.back()) x = least + (most - least) * (rig_float() + 1) / 2;
-    r->net.param(rows, cols, r->is.w.back().data())->m = rest.back().data();
+    r->net.param(rows, cols, r->is.w.back().data())->m = r->is.m.back().data();
 }
 
 /* Outputs of 0 to 'most' inputs, of which some have none and one has most. */
@@ -300,6 +299,67 @@ static void compare(const char *what, size_t i, const A &got, const std::vector<
               what, i, at, (double)got[at], want[at]);
 }
 
+/* A net on the card, with a block in which nothing is a number yet. */
+struct on_card {
+    std::unique_ptr<struct wisp_dnet> net;
+    both<unsigned char> block;
+    on_card(const rig &r, const struct wisp_graph &g, bool keep) : net(new wisp_dnet()), block(0)
+    {
+        wisp_error err = {};
+        size_t bytes = 0, at = 0;
+        net->batch = r.batch, net->now = r.now.dev, net->keep = keep;
+        net->opt = { WISP_SGD, 0.9f, NULL, NULL };
+        wisp_dnet_make(net.get(), &g, true);
+        CHECK(wisp_dnet_plan(net.get(), &err) == WISP_OK, "%s", err.text);
+        CHECK(net->work_bound <= net->work_bytes, "%zu bytes, and %zu at once", net->work_bytes,
+              net->work_bound);
+        wisp_dnet_lay(net.get(), NULL, NULL, &bytes);
+        block.host.assign(bytes, 0xff);
+        OK(cudaFree(block.dev));
+        OK(cudaMalloc((void **)&block.dev, bytes));
+        block.up();
+        wisp_dnet_lay(net.get(), NULL, block.dev, &at);
+        CHECK(at == bytes, "%zu bytes, then %zu", bytes, at);
+        struct wisp_dcopy up = { false, cudaSuccess };
+        wisp_dnet_copy(&up, net.get());
+        OK(up.e);
+    }
+    /* A step, from what the first layer gives and the gradient of what the last one does. */
+    void step(const std::vector<double> &x, const std::vector<double> &g)
+    {
+        const struct wisp_dact &last = net->acts[net->last];
+        put(net->acts[1].x, x);
+        wisp_dnet_forward(*net, false, 0);
+        put(net->acts[1].x, x);
+        wisp_dnet_forward(*net, false, 0); /* a second time changes nothing */
+        put(last.g, g);
+        wisp_same_through(*net, last, last.g, last.g, 0);
+        wisp_dnet_backward(*net, false, 0);
+        rig_sync("a graph");
+        struct wisp_dcopy down = { true, cudaSuccess };
+        wisp_dnet_copy(&down, net.get());
+        OK(down.e);
+    }
+};
+
+/* Side streams read the value that the head reads until the step ends: nothing that is written on the
+ * way back lies over it. */
+static void check_last(const struct wisp_dnet &n)
+{
+    const struct wisp_dact &last = n.acts[n.last];
+    const float *from = last.x, *end = from + n.batch * last.width;
+    auto over = [&](const float *p, size_t floats) { return p && p < end && from < p + floats; };
+    for (size_t i = 0; i < n.n_layers; i++) {
+        const struct wisp_dnode &l = n.layers[i];
+        const size_t scratch = l.kind->scratch ? l.kind->scratch(l, n) : 0;
+        bool bad = over(n.acts[l.out].g, n.batch * n.acts[l.out].width);
+        bad |= scratch && over(l.scratch, scratch);
+        for (int k = 0; k < l.l->n_from; k++)
+            bad |= over(l.gx[k], n.batch * n.acts[l.l->from[k]].width);
+        CHECK(!bad, "layer %zu goes back over what the head reads", i);
+    }
+}
+
 /* alone: no layer is a part of another, as if each value had one more reader. */
 static void check_graph(const char *name, size_t n, size_t batch, size_t width,
                         const std::vector<said> &all, bool alone)
@@ -312,27 +372,13 @@ static void check_graph(const char *name, size_t n, size_t batch, size_t width,
     for (struct wisp_act &a : r.net.acts) a.n_readers += alone;
     const struct wisp_graph g = r.net.graph();
     const size_t layers = r.net.layers.size() - 1;
+    wisp_error err = {};
+    CHECK(wisp_dnet_check(&g, NULL, &err) == WISP_OK, "%s", err.text);
     struct wisp_dnow d;
     memset((void *)&d, 0, sizeof d);
     d.n = (uint32_t)n, d.step = 41, d.seed = 99, d.lr = (float)RATE;
     r.now[0] = d;
     r.now.up();
-
-    std::unique_ptr<struct wisp_dnet> net(new wisp_dnet());
-    wisp_error err = {};
-    size_t bytes = 0, at = 0;
-    net->batch = batch, net->now = r.now.dev;
-    net->opt = { WISP_SGD, 0.9f, NULL, NULL };
-    CHECK(wisp_dnet_check(&g, NULL, &err) == WISP_OK, "%s", err.text);
-    wisp_dnet_make(net.get(), &g, true);
-    CHECK(net->n_layers == layers || !alone, "%zu layers of %zu", net->n_layers, layers);
-    wisp_dnet_lay(net.get(), NULL, NULL, &bytes);
-    both<unsigned char> block(bytes, 0xff); /* nothing in it is a number */
-    wisp_dnet_lay(net.get(), NULL, block.dev, &at);
-    CHECK(at == bytes, "%zu bytes, then %zu", bytes, at);
-    struct wisp_dcopy up = { false, cudaSuccess }, down = { true, cudaSuccess };
-    wisp_dnet_copy(&up, net.get());
-    OK(up.e);
 
     r.is.x.resize(layers + 1), r.is.g.resize(layers + 1);
     r.is.x[1].resize(n * width);
@@ -341,25 +387,21 @@ static void check_graph(const char *name, size_t n, size_t batch, size_t width,
     for (size_t i = 1; i <= layers; i++) r.is.g[i].assign(r.is.x[i].size(), 0);
     for (double &x : r.is.g[layers]) x = 0.1 * (double)rig_float();
     for (auto &w : r.is.w) r.is.moved.push_back(std::vector<double>(w.size(), 0));
-
-    put(net->acts[1].x, r.is.x[1]);
-    wisp_dnet_forward(*net, false, 0);
-    wisp_dnet_forward(*net, false, 0); /* a second time changes nothing */
-    put(net->acts[layers].g, r.is.g[layers]);
-    wisp_same_through(*net, net->acts[layers], net->acts[layers].g, net->acts[layers].g, 0);
-    wisp_dnet_backward(*net, false, 0);
-    rig_sync("a graph");
+    const std::vector<double> x = r.is.x[1], gradient = r.is.g[layers];
+    const std::deque<std::vector<float>> was = r.is.w;
     for (size_t i = layers; i-- > 1;) backward(r, i);
 
-    const std::deque<std::vector<float>> was = r.is.w;
-    wisp_dnet_copy(&down, net.get());
-    OK(down.e);
-    for (size_t i = 0; i < net->n_layers; i++) {
-        const struct wisp_dnode &l = net->layers[i];
-        const size_t out = (size_t)l.out, units = n * net->acts[out].width;
-        compare("value", out, take(net->acts[out].x, units), r.is.x[out]);
+    /* Everything stays where it is ... */
+    on_card apart(r, g, true);
+    CHECK(apart.net->n_layers == layers || !alone, "%zu layers of %zu", apart.net->n_layers,
+          layers);
+    apart.step(x, gradient);
+    for (size_t i = 0; i < apart.net->n_layers; i++) {
+        const struct wisp_dnode &l = apart.net->layers[i];
+        const struct wisp_dact &a = apart.net->acts[l.out];
+        compare("value", (size_t)l.out, take(a.x, n * a.width), r.is.x[(size_t)l.out]);
         if (l.kind->is) continue; /* its gradient lies behind its own work */
-        compare("gradient of what layer makes", i, take(net->acts[out].g, units),
+        compare("gradient of what layer makes", i, take(a.g, n * a.width),
                 r.is.g[(size_t)l.l->number + 1]);
     }
     for (size_t p = 0; p < r.is.w.size(); p++) {
@@ -367,6 +409,21 @@ static void check_graph(const char *name, size_t n, size_t batch, size_t width,
         for (size_t k = 0; k < moved.size(); k++) moved[k] = (double)r.is.w[p][k] - was[p][k];
         compare("parameter", p, moved, r.is.moved[p]);
     }
+    /* ... or things lie over each other, and nobody sees it. */
+    const std::deque<std::vector<float>> moved = r.is.w;
+    for (size_t p = 0; p < was.size(); p++) {
+        std::copy(was[p].begin(), was[p].end(), r.is.w[p].begin());
+        std::fill(r.is.m[p].begin(), r.is.m[p].end(), 0.0f);
+    }
+    on_card over(r, g, false);
+    CHECK(over.net->work_bytes < apart.net->work_bytes, "%zu bytes, and %zu side by side",
+          over.net->work_bytes, apart.net->work_bytes);
+    check_last(*over.net);
+    over.step(x, gradient);
+    const struct wisp_dact &a = apart.net->acts[apart.net->last],
+                           &b = over.net->acts[over.net->last];
+    CHECK(moved == r.is.w && take(a.x, n * a.width) == take(b.x, n * b.width),
+          "other numbers where things lie over each other");
     test_close(); /* while the name is there */
 }
 

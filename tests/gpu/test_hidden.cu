@@ -165,12 +165,12 @@ rig::rig(const shape &s, corrections &correct)
     a.after = wisp_dafter_of(c.relu, c.share, DROP_LAYER);
     l.param[0] = w.on_card(c.opt), l.param[1] = bias.on_card(c.opt), l.ids = in.dev;
     l.own[WISP_DSTART] = start.dev, l.own[WISP_DEDGE] = edge.dev;
-    l.own[WISP_DOUTPUT] = output.dev, l.own[WISP_DTURNED] = turned.dev;
+    l.own[WISP_DOUTPUT] = output.dev, l.kept = turned.dev;
     scratch.host.assign((l.kind->scratch ? l.kind->scratch(l, n) : 0) + 64, NAN);
     OK(cudaFree(scratch.dev));
     OK(cudaMalloc((void **)&scratch.dev, scratch.size() * 4));
     scratch.up();
-    n.scratch = scratch.dev;
+    l.scratch = scratch.dev;
 }
 
 /* ---- what it should be ---- */
@@ -410,6 +410,7 @@ static void check_net(void)
     wisp_error err = {};
     CHECK(wisp_dnet_check(&g, NULL, &err) == WISP_OK, "%s", err.text);
     wisp_dnet_make(n.get(), &g, true);
+    CHECK(wisp_dnet_plan(n.get(), &err) == WISP_OK, "%s", err.text);
     wisp_dnet_lay(n.get(), NULL, NULL, &bytes);
     both<unsigned char> block(bytes), other(bytes);
     wisp_dnet_lay(n.get(), NULL, block.dev, &at);
@@ -431,6 +432,7 @@ static void check_net(void)
     }
     at = 0;
     wisp_dnet_make(s.get(), &g, false);
+    CHECK(wisp_dnet_plan(s.get(), &err) == WISP_OK, "%s", err.text);
     wisp_dnet_lay(s.get(), n.get(), other.dev, &at);
     CHECK(s->n_layers == n->n_layers && at < bytes, "%zu layers borrowed", s->n_layers);
     for (size_t i = 0; i < s->n_layers; i++) {
@@ -494,8 +496,10 @@ static void check_copies(void)
     const struct wisp_graph g = rig.graph();
     std::unique_ptr<struct wisp_dnet> n(new wisp_dnet());
     size_t bytes = 0, at = 0;
+    wisp_error err = {};
     n->batch = 3;
     wisp_dnet_make(n.get(), &g, true);
+    CHECK(wisp_dnet_plan(n.get(), &err) == WISP_OK, "%s", err.text);
     wisp_dnet_lay(n.get(), NULL, NULL, &bytes);
     both<unsigned char> block(bytes);
     wisp_dnet_lay(n.get(), NULL, block.dev, &at);
