@@ -113,6 +113,81 @@ static int kernels_row(size_t i, const char **name, const char **what)
     return 1;
 }
 
+/* ---- what a card has ---- */
+
+static bool card_has_layer(const struct wisp_cuda *c, size_t i)
+{
+    return c->has_kind(wisp_layer_kind_at(i)->name);
+}
+static bool card_has_loss(const struct wisp_cuda *c, size_t i)
+{
+    return c->losses >> wisp_loss_at(i)->id & 1;
+}
+static bool card_has_optimizer(const struct wisp_cuda *c, size_t i)
+{
+    return c->optimizers >> wisp_optimizer_at(i)->id & 1;
+}
+static bool card_has_precision(const struct wisp_cuda *c, size_t i)
+{
+    return c->precisions >> wisp_precision_at(i)->id & 1;
+}
+static bool card_has_finder(const struct wisp_cuda *c, size_t i)
+{
+    (void)c;
+    return wisp_finder_at(i)->device != NULL;
+}
+static bool card_has_family(const struct wisp_cuda *c, size_t i)
+{
+    return c->has_family(wisp_hash_family_at(i)->name);
+}
+
+static const struct {
+    const char *table;
+    int (*row)(size_t i, const char **name, const char **what);
+    bool (*has)(const struct wisp_cuda *c, size_t i);
+} on_card[] = {
+    { "layers", layer_row, card_has_layer },
+    { "losses", loss_row, card_has_loss },
+    { "optimizers", optimizer_row, card_has_optimizer },
+    { "samplers", finder_row, card_has_finder },
+    { "hashes", family_row, card_has_family },
+    { "precisions", precision_row, card_has_precision },
+};
+enum { N_ON_CARD = sizeof on_card / sizeof *on_card, CARD_TEXT = 1000 };
+
+/* Appends the names of those rows of a table that the card has, or has not. */
+static void list_rows(char text[CARD_TEXT], size_t table, const struct wisp_cuda *c, bool has,
+                      const char *before)
+{
+    const char *name, *what;
+    for (size_t i = 0; on_card[table].row(i, &name, &what); i++) {
+        if (on_card[table].has(c, i) != has) continue;
+        size_t at = strlen(text);
+        wisp_print(text + at, CARD_TEXT - at, "%s%s", before, name);
+        before = ", ";
+    }
+}
+
+/* Where there is no card, the only row says why. */
+static int card_row(size_t i, const char **name, const char **what)
+{
+    static _Thread_local char text[CARD_TEXT];
+    const struct wisp_cuda *c;
+    wisp_error err;
+    if (i >= N_ON_CARD) return 0;
+    *what = text;
+    text[0] = 0;
+    if (wisp_cuda_open(&c, &err) != WISP_OK) {
+        *name = "none";
+        wisp_print(text, sizeof text, "%s", err.text);
+        return i == 0;
+    }
+    *name = on_card[i].table;
+    list_rows(text, i, c, true, "");
+    list_rows(text, i, c, false, "; not ");
+    return 1;
+}
+
 static const struct table {
     const char *name, *what;
     int (*row)(size_t i, const char **name, const char **what);
@@ -131,6 +206,7 @@ static const struct table {
     { "kernels", "instruction sets", kernels_row },
     { "convolutions", "ways to compute them; the fastest is measured", conv_row },
     { "devices", "where it works on this machine (--device)", device_row },
+    { "card", "what a card has (--device cuda)", card_row },
 };
 enum { N_TABLES = sizeof tables / sizeof *tables };
 

@@ -166,6 +166,7 @@ struct wisp_cuda {
     size_t graph_bytes, layer_bytes, act_bytes, param_bytes;
     unsigned optimizers, losses, precisions; /* that it has: bit i is the one with id i */
     bool (*has_family)(const char *name);    /* of hash functions */
+    bool (*has_kind)(const char *name);      /* of layers */
     wisp_status (*card)(struct wisp_cuda_card *out, wisp_error *err);
     /* Is there a form for this card of every layer, and of what finds rows in training (NULL: the
      * net only predicts)?  WISP_ENOTSUP names the first that has none. */

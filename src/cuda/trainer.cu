@@ -536,6 +536,11 @@ static bool has_family(const char *name)
     return wisp_hash_family(name) >= 0;
 }
 
+static bool has_kind(const char *name)
+{
+    return wisp_card_kind_find(name) != NULL;
+}
+
 /* ---- the table: C++17 has no designated initialisers ---- */
 
 static struct wisp_cuda filled()
@@ -548,6 +553,7 @@ static struct wisp_cuda filled()
     t.losses = 1u << WISP_SOFTMAX | 1u << WISP_BCE;
     t.precisions = 1u << WISP_IN_FP32 | 1u << WISP_IN_BF16;
     t.has_family = has_family;
+    t.has_kind = has_kind;
     t.card = card;
     t.check = wisp_dnet_check;
     t.bytes = wisp_trainer_bytes;
