@@ -20,6 +20,13 @@ check "a range" grep -qE '^    width  .*\(a whole number from 1 to 1048576\)' la
 check "a default" grep -qE '^    inputs .*from 1 to 1024; else 32\)' layers
 check "values that are joined" grep -qE '^    NAME ... .*1 to 7 further values' layers
 
+"$wisp" info | sed -n '/^card: /,/^$/p' | sed '1d' >card # what it has of six tables, or why there is none
+if "$wisp" info --json | grep -q '"cuda"'; then
+    check "what a card has" [ "$(grep -cE '^  [a-z]+ +[a-z0-9]+(, |$)' card)" = 6 ]
+else
+    check "why there is no card" [ "$(grep -cE '^  none +--device cuda: .' card):$(grep -c . card)" = 1:1 ]
+fi
+
 # By name: the model keeps the layers, and goes on from itself without the name.
 for net in $nets; do
     ok "$net" train "${options[@]}" -o "$net.m" --net $net
