@@ -81,23 +81,11 @@ static wisp_status level_up(struct answers *s, size_t i, wisp_error *err)
     return refuse(err, WISP_ENOMEM, "out of memory for predictions");
 }
 
-/* -k, checked; 0: it was not given.  Returns the exit code. */
-static int read_k(size_t *out, const struct args *a)
-{
-    const char *k = args_text(a, "k");
-    char *end;
-    *out = strtoul(k, &end, 10);
-    if (!*k || (!*end && *k >= '0' && *k <= '9' && *out >= 1 && *out <= WISP_MOST_K)) return 0;
-    return usage_error(a->command, "-k: '%s' is not a number from 1 to %d", k, WISP_MOST_K);
-}
-
 int answers_init(struct answers *s, const struct args *a)
 {
-    size_t k;
+    const size_t k = (size_t)strtod(args_text(a, "k"), NULL); /* 0: it was not given */
     *s = (struct answers){ .args = a, .to = stdout, .form = &forms[0] };
     s->threshold = strtod(args_text(a, "threshold"), NULL);
-    int rc = read_k(&k, a);
-    if (rc) return rc;
     for (size_t i = 1; i < N_FORMS; i++) {
         if (!args_on(a, forms[i].option)) continue;
         if (s->form != &forms[0])

@@ -111,7 +111,9 @@ int args_read(struct args *a, const struct command *command, int argc, char **ar
 {
     *a = (struct args){ .command = command };
     wisp_error err;
-    if (wisp_config_create(&a->cfg, &err) != WISP_OK) return fail(&err);
+    if (wisp_config_create(&a->cfg, &err) != WISP_OK ||
+        wisp_config_command(a->cfg, command->name, &err) != WISP_OK)
+        return fail(&err);
     int rc = read_all(a, argc, argv, CONFIG_FILES);
     if (rc == 0 && !a->help) rc = read_all(a, argc, argv, THE_REST);
     if (rc == 0 && !a->help && a->n_files < command->min)

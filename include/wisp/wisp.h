@@ -102,8 +102,7 @@ WISP_API int wisp_table_row(const char *table, size_t i, const char **name, cons
 
 typedef struct wisp_option {
     const char *key;  /* long flag without the dashes */
-    const char *type; /* "int", "real", "size", "flag", "choice", "mixed" (a choice or a number),
-                         "text", "list" (numbers, commas between), "file" (one that is read, or
+    const char *type; /* "int", "real", "size", "flag", "choice", "text", "list" (numbers, commas between), "file" (one that is read, or
                          a word of its range), "output" (one that is written), "folder" */
     const char *fallback; /* default, as text */
     const char *range;    /* "1..1000", "adam|adagrad|sgd", "" */
@@ -127,6 +126,10 @@ WISP_API int wisp_nearest(const char *word, const char *const *words, size_t n);
 
 WISP_API wisp_status wisp_config_create(wisp_config **out, wisp_error *err);
 WISP_API void wisp_config_free(wisp_config *cfg);
+/* Options are those of a command from here on, as wisp_option_of has them: "rows" of "synth" is a
+ * number of rows, else what weights are kept in.  To be called before any is set; wisp_synth needs
+ * it. */
+WISP_API wisp_status wisp_config_command(wisp_config *cfg, const char *command, wisp_error *err);
 WISP_API wisp_status wisp_config_set(wisp_config *cfg, const char *key, const char *value,
                                      wisp_error *err);
 /* The value as text; the pointer lives until the next set of that key.  NULL: no such key. */

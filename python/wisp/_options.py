@@ -19,7 +19,6 @@ _HINTS = {
     "flag": ("bool", "bool | None"),
     "size": ("int | str", "SupportsIndex | str | None"),
     "choice": ("str", "str | bool | None"),
-    "mixed": ("str", "SupportsIndex | str | None"),
     "text": ("str | None", "SupportsIndex | str | None"),
     "list": ("int | str | list | None", "SupportsIndex | str | Sequence[SupportsIndex | str] | None"),
     "file": _PATH,
@@ -134,7 +133,7 @@ def docstring(rows: Dict[str, Row], extra: Dict[str, Tuple[Any, str, str]]) -> s
     for keyword, row in rows.items():
         if keyword in extra:
             continue
-        choices = row.range if row.type in ("choice", "mixed") else ""
+        choices = row.range if row.type == "choice" else ""
         limits = f" ({row.range})" if row.range and not choices else ""
         add(keyword, "{" + choices.replace("|", ", ") + "}" if choices else row.hint, row.default,
             row.help + limits)

@@ -21,14 +21,7 @@ wisp_status wisp_synth(wisp_context *ctx, const char *prefix, const wisp_config 
     if (st != WISP_OK) return st;
     if (wisp_opt_num(cfg, OPT_ROWS) > 0) s.n_rows = (size_t)wisp_opt_num(cfg, OPT_ROWS);
     if (wisp_opt_num(cfg, OPT_FEATURES) > 0) s.n_features = (size_t)wisp_opt_num(cfg, OPT_FEATURES);
-    if (*wisp_opt_text(cfg, OPT_LABELS)) {
-        char *end;
-        double n = wisp_strtod(wisp_opt_text(cfg, OPT_LABELS), &end);
-        if (*end || !(n >= 1 && n <= INT32_MAX))
-            return wisp_fail(err, WISP_EINVAL, "--labels: '%s' is not a number of labels",
-                             wisp_opt_text(cfg, OPT_LABELS));
-        s.n_labels = (size_t)n;
-    }
+    if (wisp_opt_num(cfg, OPT_LABELS) > 0) s.n_labels = (size_t)wisp_opt_num(cfg, OPT_LABELS);
     double row_features = wisp_opt_num(cfg, OPT_ROW_FEATURES),
            row_labels = wisp_opt_num(cfg, OPT_ROW_LABELS);
     if (row_features > 0 || s.row_features == 0)

@@ -11,7 +11,8 @@
 #include <string.h>
 
 struct wisp_config {
-    char *text[N_OPTS]; /* NULL: the default */
+    const wisp_option *row[N_OPTS]; /* what the command means by it, or all */
+    char *text[N_OPTS];             /* NULL: the default */
     double num[N_OPTS];
 };
 
@@ -79,7 +80,6 @@ static wisp_status parse(double *num, const wisp_option *o, const char *s, wisp_
         return wisp_fail_option(err, o->key, "'%s' is not one of %s%s", s, o->range,
                                 meant(hint, sizeof hint, o->range, s));
     }
-    if (is_type(o, "mixed") && is_choice(o->range, s)) return WISP_OK;
     if (is_type(o, "flag")) {
         if (strcmp(s, "1") == 0 || strcmp(s, "true") == 0 || strcmp(s, "yes") == 0) *num = 1;
         else if (strcmp(s, "0") != 0 && strcmp(s, "false") != 0 && strcmp(s, "no") != 0)
@@ -91,25 +91,44 @@ static wisp_status parse(double *num, const wisp_option *o, const char *s, wisp_
         return wisp_fail_option(err, o->key, "'%s' is not a size like 512M or 2G", s);
     }
     char *end;
-    const char *last = strrchr(o->range, '|'), *range = last ? last + 1 : o->range;
-    double lo = wisp_strtod(range, NULL), hi = wisp_strtod(strstr(range, "..") + 2, NULL);
+    double lo = wisp_strtod(o->range, NULL), hi = wisp_strtod(strstr(o->range, "..") + 2, NULL);
     bool whole = !is_type(o, "real");
     *num = wisp_strtod(s, &end);
     if (end == s || *end || (whole && *num != floor(*num)))
-        return wisp_fail_option(err, o->key, "'%s' is not %s%s", s,
-                                whole ? "a whole number" : "a number",
-                                is_type(o, "mixed") ? ", nor one of the words for it" : "");
+        return wisp_fail_option(err, o->key, "'%s' is not %s", s,
+                                whole ? "a whole number" : "a number");
     if (!(*num >= lo && *num <= hi))
         return wisp_fail_option(err, o->key, "%s is not in %s", s, o->range);
     return WISP_OK;
+}
+
+/* Rows and defaults are the command's. */
+static void begin(wisp_config *c, const char *command)
+{
+    for (size_t i = 0; i < N_OPTS; i++) {
+        c->row[i] = wisp_option_meant(command, (enum wisp_opt)i);
+        parse(&c->num[i], c->row[i], c->row[i]->fallback, NULL);
+    }
 }
 
 wisp_status wisp_config_create(wisp_config **out, wisp_error *err)
 {
     wisp_config *c = *out = wisp_zalloc(1, sizeof *c);
     if (!c) return wisp_fail_mem(err, sizeof *c, "options");
+    begin(c, "");
+    return WISP_OK;
+}
+
+wisp_status wisp_config_command(wisp_config *c, const char *command, wisp_error *err)
+{
     for (size_t i = 0; i < N_OPTS; i++)
-        parse(&c->num[i], wisp_option_row((size_t)i), wisp_option_row(i)->fallback, NULL);
+        if (c->text[i])
+            return wisp_fail(err, WISP_EINVAL,
+                             "the command '%.40s' must be named before options are set; '%s' is",
+                             command, c->row[i]->key);
+    if (!wisp_option_of(command, 0))
+        return wisp_fail(err, WISP_EINVAL, "no command '%.40s' has options", command);
+    begin(c, command);
     return WISP_OK;
 }
 
@@ -135,7 +154,7 @@ wisp_status wisp_config_set(wisp_config *c, const char *key, const char *value, 
         return wisp_fail(err, WISP_EINVAL, "no option '%s'; did you mean '%s'?", key, like->key);
     if (i < 0) return wisp_fail(err, WISP_EINVAL, "no option '%s'", key);
     double num;
-    wisp_status st = parse(&num, wisp_option_row((size_t)i), value, err);
+    wisp_status st = parse(&num, c->row[i], value, err);
     if (st != WISP_OK) return st;
     char *copy = wisp_strdup(value);
     if (!copy) return wisp_fail_mem(err, strlen(value) + 1, "an option");
@@ -158,7 +177,8 @@ double wisp_opt_num(const wisp_config *c, enum wisp_opt o)
 
 const char *wisp_opt_text(const wisp_config *c, enum wisp_opt o)
 {
-    return c && c->text[o] ? c->text[o] : wisp_option_row(o)->fallback;
+    if (!c) return wisp_option_row(o)->fallback;
+    return c->text[o] ? c->text[o] : c->row[o]->fallback;
 }
 
 bool wisp_opt_is(const wisp_config *c, enum wisp_opt o, const char *word)

@@ -24,6 +24,7 @@
 #define MOST_ROWS         WISP_TEXT(WISP_MOST_ROWS)
 #define MOST_ROW_FEATURES WISP_TEXT(WISP_MOST_ROW_FEATURES)
 #define MOST_ROW_LABELS   WISP_TEXT(WISP_MOST_ROW_LABELS)
+#define MOST_SEED         "9007199254740992" /* 2^53: a double holds it */
 #define MOST_TABLES       WISP_TEXT(WISP_MOST_TABLES)
 #define MOST_THREADS      WISP_TEXT(WISP_MOST_THREADS)
 #define PIECE_MAX         WISP_TEXT(WISP_PIECE_MAX)
@@ -185,7 +186,7 @@ static const wisp_option table[N_OPTS] = {
     [OPT_INDEX] = { "index", "choice", "auto", "auto|no|yes", "train bench",
                     "keep an index for --inference sparse in the model; auto: for many labels",
                     SAMPLING, "" },
-    [OPT_SEED] = { "seed", "int", "1", "0..9007199254740992", "train synth bench challenge",
+    [OPT_SEED] = { "seed", "int", "1", "0.." MOST_SEED, "train synth bench challenge",
                    "seed of every random choice", TRAINING, "train synth" },
     [OPT_VALID] = { "valid", "file", "", "", "train",
                     "file of validation rows; empty: hold out some", TRAINING, "train" },
@@ -313,10 +314,10 @@ static const wisp_option table[N_OPTS] = {
     [OPT_SHAPE] = { "shape", "text", "", "@shapes", "synth bench",
                     "the shape of a known data set, or ROWSxFEATURESxLABELS", SYNTHETIC,
                     "synth bench" },
-    [OPT_ROWS] = { "rows", "mixed", "fp32", "fp32|bf16|0..4000000000", "train bench synth",
+    [OPT_ROWS] = { "rows", "choice", "fp32", "fp32|bf16", "train bench synth",
                    "what the rows of the input and the output layer are kept in; bf16 halves them "
                    "and rounds at random",
-                   TRAINING, "synth" },
+                   TRAINING, "" },
     [OPT_TEST_ROWS] = { "test-rows", "int", "-1", "-1.." MOST_ROWS, "synth bench",
                         "test rows; -1: a tenth of the rows", SYNTHETIC, "synth" },
     [OPT_FEATURES] = { "features", "int", "0", "0.." MOST_IDS, "synth", "number of features",
@@ -374,7 +375,7 @@ static const wisp_option table[N_OPTS] = {
                     "train eval predict convert synth bench challenge" },
 };
 
-/* Rows that mean something else to some of their commands: help shows these instead. */
+/* Rows that mean something else to some of their commands (wisp_config_command). */
 static const wisp_option special[] = {
     { "labels", "int", "", "1.." MOST_IDS, "synth", "number of labels", SYNTHETIC, "synth" },
     { "labels", "flag", "0", "", "inspect", "print the label names, one per line", USE, "inspect" },
@@ -384,14 +385,11 @@ static const wisp_option special[] = {
       "of training, for --plan; 0: that of the model's run", USE, "inspect" },
     { "threads", "int", "0", "0.." MOST_THREADS, "inspect", "for --plan; 0: one per core", MACHINE,
       "inspect" },
-    { "rows", "choice", "fp32", "fp32|bf16", "train bench",
-      "what the rows of the input and the output layer are kept in; bf16 halves them and rounds at "
-      "random",
-      TRAINING, "" },
     { "rows", "int", "", "1.." MOST_ROWS, "synth", "number of training rows", SYNTHETIC, "synth" },
-    { "test-rows", "int", "-1", "", "synth",
+    { "test-rows", "int", "-1", "-1.." MOST_ROWS, "synth",
       "test rows; -1: a tenth of the rows, at most " SYNTH_TESTS, SYNTHETIC, "synth" },
-    { "test-rows", "int", "-1", "", "bench", "held-out rows; -1: " BENCH_TESTS, SYNTHETIC, "" },
+    { "test-rows", "int", "-1", "-1.." MOST_ROWS, "bench", "held-out rows; -1: " BENCH_TESTS,
+      SYNTHETIC, "" },
     { "k", "list", "1,3,5", "", "eval", "cut-offs of the measures", USE, "eval" },
     { "k", "int", "", "1.." MOST_K, "predict",
       "at most so many labels per row; without it 5, and with --threshold all that reach it", USE,
@@ -403,7 +401,7 @@ static const wisp_option special[] = {
     { "json", "flag", "0", "", "predict", "one JSON object per row", MACHINE, "predict" },
     { "json", "flag", "0", "", "inspect info", "all of it as one JSON object", MACHINE,
       "inspect info" },
-    { "seed", "int", "1", "", "challenge", "seed of --topology random", DEEP, "" },
+    { "seed", "int", "1", "0.." MOST_SEED, "challenge", "seed of --topology random", DEEP, "" },
 };
 enum { N_SPECIAL = sizeof special / sizeof *special };
 
@@ -493,18 +491,22 @@ const wisp_option *wisp_option_row(size_t i)
 static bool names(const char *list, const char *word)
 {
     size_t n = strlen(word);
-    for (const char *p = list; (p = strstr(p, word)); p += n)
+    for (const char *p = list; n > 0 && (p = strstr(p, word)); p += n)
         if ((p == list || p[-1] == ' ') && (p[n] == 0 || p[n] == ' ')) return true;
     return false;
+}
+
+const wisp_option *wisp_option_meant(const char *command, enum wisp_opt o)
+{
+    for (size_t s = 0; *command && s < N_SPECIAL; s++)
+        if (strcmp(special[s].key, table[o].key) == 0 && names(special[s].commands, command))
+            return &filled()->special[s];
+    return &filled()->row[o];
 }
 
 const wisp_option *wisp_option_of(const char *command, size_t i)
 {
     size_t at = 0;
     while (at < N_OPTS && (!names(table[at].commands, command) || i-- > 0)) at++;
-    if (at == N_OPTS) return NULL;
-    for (size_t s = 0; s < N_SPECIAL; s++)
-        if (strcmp(special[s].key, table[at].key) == 0 && names(special[s].commands, command))
-            return &filled()->special[s];
-    return &filled()->row[at];
+    return at < N_OPTS ? wisp_option_meant(command, (enum wisp_opt)at) : NULL;
 }

@@ -120,6 +120,9 @@ enum wisp_opt {
     N_OPTS
 };
 
+/* The row of an option as 'command' means it. */
+const wisp_option *wisp_option_meant(const char *command, enum wisp_opt o);
+
 /* Numbers as double: every option fits without loss (seeds up to 2^53). */
 double wisp_opt_num(const wisp_config *c, enum wisp_opt o);
 const char *wisp_opt_text(const wisp_config *c, enum wisp_opt o);

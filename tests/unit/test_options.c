@@ -127,6 +127,61 @@ static void test_defaults(void)
     wisp_config_free(c);
 }
 
+static void test_commands(void)
+{
+    TEST("options: a command means its own, and its defaults are values or nothing");
+    static const char *const commands[] = { "train", "eval",      "predict", "convert", "synth",
+                                            "bench", "challenge", "inspect", "info" };
+    wisp_error err;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        wisp_config *c;
+        const wisp_option *o;
+        CHECK(wisp_config_create(&c, &err) == WISP_OK &&
+                  wisp_config_command(c, commands[i], &err) == WISP_OK,
+              "%s", err.text);
+        for (size_t k = 0; (o = wisp_option_of(commands[i], k)); k++) {
+            CHECK(strcmp(wisp_config_get(c, o->key), o->fallback) == 0, "%s --%s", commands[i],
+                  o->key);
+            CHECK(!*o->fallback || wisp_config_set(c, o->key, o->fallback, &err) == WISP_OK,
+                  "%s: %s", commands[i], err.text);
+        }
+        wisp_config_free(c);
+    }
+    static const struct {
+        const char *command, *key, *good, *bad, *words;
+    } rows[] = {
+        { "synth", "rows", "1000", "bf16", "--rows: 'bf16' is not a whole number" },
+        { "synth", "rows", "1", "0", "--rows: 0 is not in 1..4294967295" },
+        { "synth", "labels", "30", "names.txt", "--labels: 'names.txt' is not a whole number" },
+        { "train", "rows", "bf16", "1000", "--rows: '1000' is not one of fp32|bf16" },
+        { "inspect", "labels", "1", "names.txt", "--labels: 'names.txt' is not yes or no" },
+        { "predict", "k", "10000", "10001", "--k: 10001 is not in 1..10000" },
+        { "predict", "k", "7", "1,3", "--k: '1,3' is not a whole number" },
+        { "challenge", "seed", "7", "-1", "--seed: -1 is not in 0..9007199254740992" },
+        { "bench", "test-rows", "0", "-2", "--test-rows: -2 is not in -1..4294967295" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        wisp_config *c;
+        CHECK(wisp_config_create(&c, &err) == WISP_OK &&
+                  wisp_config_command(c, rows[i].command, &err) == WISP_OK &&
+                  wisp_config_set(c, rows[i].key, rows[i].good, &err) == WISP_OK,
+              "%s --%s: %s", rows[i].command, rows[i].key, err.text);
+        CHECK(wisp_config_set(c, rows[i].key, rows[i].bad, &err) == WISP_EINVAL &&
+                  strcmp(err.text, rows[i].words) == 0,
+              "%s --%s: %s", rows[i].command, rows[i].key, err.text);
+        CHECK(strcmp(wisp_config_get(c, rows[i].key), rows[i].good) == 0, "the good one stays");
+        CHECK(wisp_config_command(c, "train", &err) == WISP_EINVAL && strstr(err.text, rows[i].key),
+              "a command after options: %s", err.text);
+        wisp_config_free(c);
+    }
+    wisp_config *c;
+    CHECK(wisp_config_create(&c, &err) == WISP_OK &&
+              wisp_config_command(c, "nonsense", &err) == WISP_EINVAL &&
+              wisp_config_command(c, "", &err) == WISP_EINVAL,
+          "a command that there is not");
+    wisp_config_free(c);
+}
+
 int main(void)
 {
     test_first();
@@ -134,5 +189,6 @@ int main(void)
     test_help();
     test_every_table();
     test_defaults();
+    test_commands();
     return test_end();
 }
