@@ -168,17 +168,20 @@ static inline size_t wisp_size_width(double size)
     return (size_t)size % WISP_SIZE_STEP;
 }
 
-
 struct wisp_arg { /* of a layer, as a net says it; a list ends with a name of NULL */
     const char *name, *what;
     enum wisp_arg_type type;
     double least, most;
-    bool open;            /* 'most' itself is too much */
-    const char *words;    /* WISP_ARG_WORD: "radix|random"; the value is the word's place */
+    bool open;         /* 'most' itself is too much */
+    const char *words; /* WISP_ARG_WORD: "radix|random"; the value is the word's place */
+    const char *(*word)(size_t i); /* or names of a table, one by one, then NULL */
     const char *fallback; /* as text; NULL: it must be given; "": what the kind makes of it */
     unsigned unless;      /* bit i: ... but where argument i is */
     bool by_name;         /* always 'name=value': no place among the others */
 };
+
+/* Word i of WISP_ARG_WORD, so many characters; NULL: there are no more. */
+const char *wisp_arg_word(const struct wisp_arg *a, size_t i, size_t *n);
 
 enum { WISP_ARG_RANGE = 120 };
 /* What it may be: "a whole number from 1 to 1024", "radix or random". */

@@ -305,15 +305,23 @@ static int n_args(const struct wisp_layer_kind *kind)
     return n;
 }
 
-/* The place of a word in "radix|random"; -1: it is none of them. */
-static int word_place(const char *words, struct word w)
+const char *wisp_arg_word(const struct wisp_arg *a, size_t i, size_t *n)
 {
-    for (int i = 0;; i++) {
-        size_t n = strcspn(words, "|");
-        if (n == w.n && memcmp(words, w.p, n) == 0) return i;
-        if (!words[n]) return -1;
-        words += n + 1;
-    }
+    const char *word = a->word ? a->word(i) : a->words;
+    for (size_t at = 0; !a->word && word && at < i; at++)
+        word = word[strcspn(word, "|")] ? word + strcspn(word, "|") + 1 : NULL;
+    *n = !word ? 0 : a->word ? strlen(word) : strcspn(word, "|");
+    return word;
+}
+
+/* The place of a word among those that there are; -1: it is none of them. */
+static int word_place(const struct wisp_arg *a, struct word w)
+{
+    size_t n;
+    const char *word;
+    for (int i = 0; (word = wisp_arg_word(a, (size_t)i, &n)); i++)
+        if (n == w.n && memcmp(word, w.p, n) == 0) return i;
+    return -1;
 }
 
 static bool number_of(double *out, struct word w)
@@ -351,11 +359,9 @@ void wisp_arg_range(char out[WISP_ARG_RANGE], const struct wisp_arg *a)
     if (a->type == WISP_ARG_FILE) {
         snprintf(out, room, "the name of a file, of at most %d characters", WISP_FILE_NAME - 1);
     } else if (a->type == WISP_ARG_WORD) {
-        for (const char *p = a->words; *p && at < room - 5; p++) {
-            if (*p == '|') at += (size_t)snprintf(out + at, room - at, " or ");
-            else out[at++] = *p;
-        }
-        out[at] = 0;
+        const char *word;
+        for (size_t i = 0, n; (word = wisp_arg_word(a, i, &n)) && at < room - 1; i++)
+            at += (size_t)snprintf(out + at, room - at, "%s%.*s", i ? " or " : "", (int)n, word);
     } else if (a->type == WISP_ARG_SIZE) {
         wisp_print(out, room, "HEIGHTxWIDTH or one number for both, from %.15g to %.15g", a->least,
                    a->most);
@@ -383,7 +389,7 @@ static wisp_status set_arg(struct reader *r, struct wisp_said *s, int i, struct 
     bool ok;
     if (s->given & 1u << i) return FAIL(r, w.at, "'%s' has its %s already", s->kind->name, a->name);
     if (a->type == WISP_ARG_WORD) {
-        int place = word_place(a->words, w);
+        int place = word_place(a, w);
         ok = place >= 0;
         v = place;
     } else if (a->type == WISP_ARG_FILE) {
@@ -469,7 +475,7 @@ static wisp_status fill_in(struct reader *r, struct wisp_said *s, size_t at)
             return FAIL(r, at, "'%s' needs %s; found %s", s->kind->name, expected(want, a),
                         show_here(r).text);
         const struct word w = { a->fallback, strlen(a->fallback), at };
-        if (a->type == WISP_ARG_WORD) s->arg[i] = word_place(a->words, w);
+        if (a->type == WISP_ARG_WORD) s->arg[i] = word_place(a, w);
         else if (a->type == WISP_ARG_SIZE) size_of(&s->arg[i], w, a);
         else if (a->type != WISP_ARG_FILE) number_of(&s->arg[i], w);
     }

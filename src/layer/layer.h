@@ -107,6 +107,8 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     size_t own;  /* most rows that the samples of a batch own together; 0: one set for all */
     const struct wisp_known *known; /* while planning, or NULL */
     const struct wisp_context *ctx; /* that steps will be run with; NULL: nothing is known of it */
+    const struct wisp_loss *loss;   /* what a head must have, if it says one; NULL: any, ... */
+    const char *loss_by;            /* ... by this: "--loss" */
     struct wisp_shape image;        /* of a row, (channels, height, width); rank 0: rows are none */
 };
 

@@ -84,10 +84,36 @@ static uint64_t *lay_keys(struct wisp_cut *c, size_t blocks, size_t lanes, size_
     return wisp_cut_take(c, wisp_most(blocks, lanes * wisp_best_room(k)), sizeof(uint64_t));
 }
 
+enum { LOSS };
+
+static const char *loss_name(size_t i)
+{
+    const struct wisp_loss *loss = wisp_loss_at(i);
+    return loss ? loss->name : NULL;
+}
+
+static const struct wisp_arg args[] = { [LOSS] = { .name = "loss",
+                                                   .what = "what training makes small; else --loss",
+                                                   .type = WISP_ARG_WORD,
+                                                   .word = loss_name,
+                                                   .fallback = "",
+                                                   .by_name = true },
+                                        { .name = NULL } };
+
+const struct wisp_loss *wisp_output_loss(const struct wisp_layer *l)
+{
+    return l->given & 1u << LOSS ? wisp_loss_at((size_t)l->arg[LOSS]) : NULL;
+}
+
 static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
                         struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err)
 {
-    (void)in, (void)out, (void)err;
+    (void)in, (void)out;
+    const struct wisp_loss *loss = wisp_output_loss(l);
+    if (loss && s->loss && loss != s->loss)
+        return wisp_fail(err, WISP_EINVAL,
+                         "'output' has loss=%s, but %s is %s; leave out one of them", loss->name,
+                         s->loss_by, s->loss->name);
     l->n_out = s->labels;
     struct wisp_param *w = wisp_layer_declare_rows(l, "weight", WISP_BY_LABEL, l->n_out, l->n_in);
     w->narrow = true;
@@ -241,6 +267,7 @@ static const struct wisp_head head = {
 const struct wisp_layer_kind wisp_layer_output = {
     .name = "output",
     .what = "one row per label, of which a step computes some; added to a net without it",
+    .args = args,
     .takes = WISP_FLAT,
     .uses = WISP_USES_X | WISP_SAMPLES,
     .head = &head,

@@ -20,6 +20,9 @@ static inline size_t wisp_out_lanes(size_t n_rows)
     return n < WISP_OUT_LANES ? n : WISP_OUT_LANES;
 }
 
+/* The loss that the net says; NULL: it says none. */
+const struct wisp_loss *wisp_output_loss(const struct wisp_layer *l);
+
 /* Scratch, in floats, for wisp_output_topk with up to n samples and k labels. */
 size_t wisp_output_topk_floats(const struct wisp_layer *l, size_t n, size_t k);
 size_t wisp_output_topk_thread_floats(const struct wisp_layer *l, size_t n, size_t k);

@@ -149,16 +149,19 @@ static wisp_status plan_again(struct wisp_net *net, const struct wisp_model *m,
 {
     const struct wisp_net_known like = wisp_net_known(&m->net);
     sizes.known = &like.known;
+    sizes.image = wisp_image_shape(wisp_net_images(&m->net));
     return wisp_net_plan(net, m->spec, m->net.n_features, m->net.n_labels, &sizes, err);
 }
 
-static wisp_status prediction(char **out, const struct wisp_model *m, int threads, wisp_error *err)
+static wisp_status prediction(char **out, const struct wisp_model *m,
+                              const struct wisp_context *ctx, wisp_error *err)
 {
+    const int threads = wisp_pool_threads(ctx->pool);
     struct wisp_net net;
     struct text t = { 0 };
     size_t weights = 0;
-    wisp_status st =
-        plan_again(&net, m, (struct wisp_layer_sizes){ .batch = WISP_SCORE_BATCH }, err);
+    wisp_status st = plan_again(
+        &net, m, (struct wisp_layer_sizes){ .batch = WISP_SCORE_BATCH, .ctx = ctx }, err);
     if (st != WISP_OK) return st;
     for (size_t i = 0; i < m->net.list.n; i++) weights += stored_bytes(&m->net.list.p[i]);
     const struct wisp_layer *head = wisp_net_output(&net);
@@ -212,13 +215,14 @@ static wisp_status options_of(wisp_config *cfg, const struct wisp_model *m, size
 
 /* As a run would size its net; labels of a batch are those of mean rows. */
 static struct wisp_layer_sizes training_sizes(const struct wisp_plan *p, const struct wisp_model *m,
-                                              int threads)
+                                              const struct wisp_context *ctx)
 {
     struct wisp_layer_sizes sizes = { .batch = p->batch,
                                       .active = m->net.n_labels,
                                       .training = true,
                                       .precision = p->precision,
-                                      .half = p->half };
+                                      .half = p->half,
+                                      .ctx = ctx };
     if (wisp_sampling_is_full(p->sampling.names)) return sizes;
     const struct wisp_finder_setup setup = { .o = &p->sampling,
                                              .n_rows = m->net.n_labels,
@@ -226,7 +230,7 @@ static struct wisp_layer_sizes training_sizes(const struct wisp_plan *p, const s
                                              .n_samples = m->n_train,
                                              .label_rows = m->label_rows,
                                              .seed = p->seed,
-                                             .threads = threads };
+                                             .threads = wisp_pool_threads(ctx->pool) };
     double n = 0;
     for (size_t l = 0; l < m->net.n_labels; l++) n += (double)m->label_rows[l];
     const size_t labels =
@@ -238,17 +242,17 @@ static struct wisp_layer_sizes training_sizes(const struct wisp_plan *p, const s
 }
 
 static wisp_status training_of(char **out, const struct wisp_plan *p, const struct wisp_model *m,
-                               int threads, wisp_error *err)
+                               const struct wisp_context *ctx, wisp_error *err)
 {
     struct wisp_net net;
     struct text t = { 0 };
-    wisp_status st = plan_again(&net, m, training_sizes(p, m, threads), err);
+    wisp_status st = plan_again(&net, m, training_sizes(p, m, ctx), err);
     if (st != WISP_OK) return st;
     const unsigned slots = wisp_plan_slots(p, wisp_net_n_params(&net));
     const size_t weights = 4 * (wisp_net_param_floats(&net) + wisp_net_wire_ids(&net)),
                  state = 4 * wisp_net_state_floats(&net, slots),
                  averaged = p->average > 0 ? 4 * wisp_net_param_floats(&net) : 0;
-    st = begin(&t, &net, threads, err);
+    st = begin(&t, &net, wisp_pool_threads(ctx->pool), err);
     if (st == WISP_OK) {
         put(&t, "\"optimizer\":\"%s\",\"moments\":\"%s\",\"rows\":\"%s\",\"precision\":\"%s\",",
             p->optimizer->name, slots & WISP_SLOT_HALF ? "bf16" : "fp32", p->half ? "bf16" : "fp32",
@@ -275,7 +279,7 @@ static wisp_status training(char **out, const struct wisp_model *m, const struct
     if (st != WISP_OK) return st;
     st = options_of(own, m, batch, &why);
     if (st == WISP_OK) st = wisp_plan_make(&p, own, ctx->k, &rows, NULL, true, &why);
-    if (st == WISP_OK) st = training_of(out, &p, m, wisp_pool_threads(ctx->pool), &why);
+    if (st == WISP_OK) st = training_of(out, &p, m, ctx, &why);
     wisp_plan_clear(&p);
     wisp_config_free(own);
     if (st == WISP_OK || st == WISP_ENOMEM) return st == WISP_OK ? st : wisp_fail_as(err, st, &why);
@@ -288,7 +292,7 @@ wisp_status wisp_memory_describe(char **out_prediction, char **out_training,
                                  const struct wisp_config *cfg, wisp_error *err)
 {
     *out_prediction = *out_training = NULL;
-    wisp_status st = prediction(out_prediction, m, wisp_pool_threads(ctx->pool), err);
+    wisp_status st = prediction(out_prediction, m, ctx, err);
     return st == WISP_OK ? training(out_training, m, ctx, (size_t)wisp_opt_num(cfg, OPT_BATCH), err)
                          : st;
 }

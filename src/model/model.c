@@ -526,7 +526,9 @@ static wisp_status load_net(const struct loader *ld, wisp_error *err)
                             "metadata 'image' is not 'CHANNELS x HEIGHT x WIDTH' of the features");
     struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH,
                                       .known = &known.known,
-                                      .image = wisp_image_shape(image) };
+                                      .image = wisp_image_shape(image),
+                                      .loss = m->loss,
+                                      .loss_by = "the loss in the metadata" };
     st = wisp_net_plan_text(&m->net, m->spec, "net", n_features, n_labels, &sizes, &why);
     if (st == WISP_ENOMEM) return wisp_fail_as(err, st, &why);
     if (st != WISP_OK) return wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "%.400s", why.text);

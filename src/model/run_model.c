@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "data/image.h"
 #include "layer/image.h"
+#include "layer/output.h"
 #include "model/known.h"
 #include "model/run.h"
 
@@ -215,7 +216,9 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
                                       .half = r->plan.half,
                                       .known = &known.known,
                                       .ctx = r->ctx,
-                                      .image = wisp_image_shape(d->image) };
+                                      .image = wisp_image_shape(d->image),
+                                      .loss = wisp_loss_find(wisp_opt_text(cfg, OPT_LOSS)),
+                                      .loss_by = "--loss" };
     wisp_status st = wisp_samplers_room(&sizes, r, n_labels, err);
     if (st == WISP_OK)
         st = wisp_net_plan_text(&m->net, r->plan.net.text, r->plan.net.where, n_features, n_labels,
@@ -229,7 +232,6 @@ wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_erro
 {
     struct wisp_model *m = r->m = wisp_zalloc(1, sizeof *m);
     if (!m) return wisp_fail_mem(err, sizeof *m, "a model");
-    m->loss = r->plan.loss;
     m->format = r->sets.train->format;
     m->index_base = r->sets.train->index_base;
     if (!(m->spec = wisp_strdup(r->plan.net.line)))
@@ -239,6 +241,9 @@ wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_erro
         (st = set_names(r, cfg, err)) != WISP_OK || (st = plan_net(r, cfg, err)) != WISP_OK ||
         (st = set_values(r, m->net.n_features, err)) != WISP_OK)
         return st;
+    const struct wisp_loss *said = wisp_output_loss(wisp_net_output(&m->net));
+    if (said) r->plan.loss = said;
+    m->loss = r->plan.loss;
     r->plan.slots = wisp_plan_slots(&r->plan, wisp_net_n_params(&m->net));
     return count_labels(r, m->net.n_labels, err);
 }

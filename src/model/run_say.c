@@ -40,7 +40,7 @@ static void say_training(const struct wisp_run *r, bool hidden)
 {
     const struct wisp_plan *p = &r->plan;
     const struct wisp_net *net = &r->m->net;
-    wisp_say(r->ctx, "net       %s, output %zu; %s loss; %.2f million parameters", r->m->spec,
+    wisp_say(r->ctx, "net       %s; %zu outputs, %s loss; %.2f million parameters", r->m->spec,
              net->n_labels, p->loss->name, (double)wisp_net_n_params(net) / 1e6);
     wisp_say(
         r->ctx,

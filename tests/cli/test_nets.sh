@@ -53,4 +53,32 @@ ok "names in the file" inspect m --json
 ok "a chain with names" train "${options[@]}" -o named --net "input 32 as first, relu, dense 16 as second, relu" --epochs 1
 ok "inspect" inspect named --json
 judge "tensors have them" '{"first.weight", "first.bias", "second.weight", "second.bias", "4.output.weight"} <= {t["name"] for t in d["tensors"]}'
+
+# The loss, said by the head: the same model as by the option, which must not say another.
+quick=(S_train.txt --valid S_test.txt --epochs 1 --threads 1)
+chain="input 32, relu"
+for loss in softmax bce; do
+    ok "$loss, said by the net" train "${quick[@]}" -o head --net "$chain, output loss=$loss"
+    check "$loss, said by the net: the plan" grep -qE "^net  .*; 100 outputs, $loss loss;" err
+    ok "$loss, by the option" train "${quick[@]}" -o option --net "$chain" --loss $loss
+    for m in head option; do
+        ok "$loss, $m: inspect" inspect $m --json
+        judge "$loss, $m: the model's loss" "d['loss'] == '$loss'"
+        ok "$loss, $m: predict" predict $m S_test.txt --scores raw
+        cp out $m.txt
+    done
+    same "$loss: the same answers" head.txt option.txt
+    ok "$loss, by both" train "${quick[@]}" -o both --net "$chain, output loss=$loss" --loss $loss
+    ok "$loss: gone on from" train S_train.txt --init head -o g --epochs 1
+    ok "$loss: inspect what went on" inspect g --json
+    judge "$loss: it goes on with it" "d['loss'] == '$loss'"
+done
+refuse "two losses" 2 "^wisp: --net:1:17: 'output' has loss=bce, but --loss is softmax; leave out one of them$" train "${quick[@]}" -o x --net "$chain, output loss=bce" --loss softmax
+printf 'input 32\nrelu # and then\n  output loss=softmax\n' >two.net
+refuse "two losses, in a file" 2 "^wisp: two.net:3:3: 'output' has loss=softmax, but --loss is bce" train "${quick[@]}" -o x --net two.net --loss bce
+refuse "two losses, gone on from" 2 "'output' has loss=bce, but --loss is softmax" train S_train.txt --init head -o x --epochs 1 --loss softmax
+stopped_after 1 train "${options[@]}" -o r --net "$chain, output loss=softmax"
+ok "resumed" train "${options[@]}" -o r --net "$chain, output loss=softmax" --resume
+ok "left alone" train "${options[@]}" -o m --net "$chain, output loss=softmax"
+same "resumed, the same bytes" r m
 end

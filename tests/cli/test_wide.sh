@@ -49,7 +49,7 @@ learns "hogwild" "${own[@]}" --hogwild yes --threads 2
 for n in 1 2; do ok "hogwild, one thread" train "${options[@]}" "${own[@]}" --hogwild yes --epochs 2 -o "h$n"; done
 same "hogwild, one thread: the same run twice" h1 h2
 learns "a sampled layer" --net "$wide"
-check "the plan names it" grep -q "^net  *$wide, output 300" said
+check "the plan names it" grep -q "^net  *$wide; 300 outputs, " said
 check "the plan names its sampler" grep -q 'sampling full, hidden lsh' said
 for n in 1 2 4; do
     ok "$n threads" train "${options[@]}" "${own[@]}" --net "$wide" --epochs 1 --threads $n -o "t$n"

@@ -33,7 +33,7 @@ __attribute__((format(printf, 1, 2))) static void put(const char *fmt, ...)
 
 static void put_arg(const struct wisp_arg *a, double v, const char *file)
 {
-    const char *word = a->words;
+    size_t n;
     if (a->type == WISP_ARG_FILE) {
         put(" %s=%s", a->name, file);
         return;
@@ -46,8 +46,8 @@ static void put_arg(const struct wisp_arg *a, double v, const char *file)
         put(" %s=%.17g", a->name, v);
         return;
     }
-    for (int i = 0; i < (int)v; i++) word = strchr(word, '|') + 1;
-    put(" %s=%.*s", a->name, (int)strcspn(word, "|"), word);
+    const char *word = wisp_arg_word(a, (size_t)v, &n);
+    put(" %s=%.*s", a->name, (int)n, word);
 }
 
 /* As it can be written. */

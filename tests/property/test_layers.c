@@ -252,7 +252,7 @@ static void test_specs(void)
         { "input 4, dropout 1", "needs share: a number from 0 to below 1; found '1'" },
         { "input 4, dropout -0.1", "to below 1" },
         { "input 4, dropout nan", "to below 1" },
-        { "input 4, output 3", "takes no arguments" },
+        { "input 4, output 3", "takes no more arguments" },
         { "input 4, , relu", "expected a layer, found ','" },
         { "input 4, convo 3", "no layer" },
         { "input 4, dropout", "share" },

@@ -510,6 +510,33 @@ static void test_memory(void)
     unlink(other);
 }
 
+/* The metadata have the loss; a net that says another is no model. */
+static void test_loss(void)
+{
+    TEST("model: the loss that its net says is that of the file");
+    static const char *const heads[] = { ", output", ", output loss=bce", ", output loss=softmax" };
+    wisp_data *d = words();
+    for (size_t i = 0; i < 3; i++) {
+        struct wisp_model *m = hand_made(d), *l = NULL;
+        char text[200];
+        snprintf(text, sizeof text, "%s%s", m->spec, heads[i]);
+        wisp_free(m->spec);
+        m->spec = wisp_strdup(text);
+        CHECK(wisp_model_save(m, other, 12.5, 2, NULL, &err) == WISP_OK, "%s", err.text);
+        wisp_status st = wisp_model_load(&l, other, &err);
+        if (i < 2) CHECK(st == WISP_OK && l->loss == m->loss, "%s: %s", heads[i], err.text);
+        else
+            CHECK(st == WISP_EMODEL && !l &&
+                      strstr(err.text, "net:1:45: 'output' has loss=softmax, but the loss in the "
+                                       "metadata is bce"),
+                  "%s", err.text);
+        wisp_model_free(l);
+        wisp_model_free(m);
+    }
+    wisp_data_free(d);
+    unlink(other);
+}
+
 /* What a model says of its run is read again: it may say anything, and memory may end anywhere. */
 static void test_plan(void)
 {
@@ -622,6 +649,7 @@ int main(void)
     test_schedule();
     test_round_trip();
     test_memory();
+    test_loss();
     test_plan();
     test_bit_flips();
     test_utf8();

@@ -16,9 +16,15 @@ static const char *show(const struct wisp_said *s, int n)
     for (int i = 0; i < n; i++) {
         at += (size_t)snprintf(out + at, sizeof out - at, "%s%s%s%s", i ? " " : "", s[i].name,
                                s[i].name[0] ? ":" : "", s[i].kind->name);
-        for (int k = 0; s[i].kind->args && s[i].kind->args[k].name; k++)
-            at += (size_t)snprintf(out + at, sizeof out - at, "%s%g", k ? "," : "(", s[i].arg[k]);
-        if (s[i].kind->args) at += (size_t)snprintf(out + at, sizeof out - at, ")");
+        const struct wisp_arg *args = s[i].kind->args;
+        bool open = false;
+        for (int k = 0; args && args[k].name; k++) {
+            if (args[k].type == WISP_ARG_WORD && s[i].arg[k] < 0) continue; /* no word */
+            at +=
+                (size_t)snprintf(out + at, sizeof out - at, "%s%g", open ? "," : "(", s[i].arg[k]);
+            open = true;
+        }
+        if (open) at += (size_t)snprintf(out + at, sizeof out - at, ")");
         for (int k = 0; k < s[i].n_from; k++)
             at += (size_t)snprintf(out + at, sizeof out - at, "%s%d", k ? "+" : "<", s[i].from[k]);
     }
@@ -47,6 +53,8 @@ static void test_meaning(void)
     says("  input   width=8 ,relu,", "input(8)<0 relu<1 output<2");
     says("input 8, relu, output", "input(8)<0 relu<1 output<2");
     says("input 1e2", "input(100)<0 output<1");
+    says("input 8, output loss=softmax", "input(8)<0 output(0)<1");
+    says("input 8, output loss=bce as last,", "input(8)<0 last:output(1)<1");
     says("sparse radix 64, relu, sparse random 32 9",
          "sparse(0,64,32,0,0,0)<0 relu<1 sparse(1,32,9,0,0,0)<2 output<3");
     says("sparse width=64 form=random inputs=5", "sparse(1,64,5,0,0,0)<0 output<1");
