@@ -25,6 +25,7 @@ enum {
     MOST_PARTS = 16,
     BAND_FLOATS = 8 * 1024, /* of x and gy, in the first cache */
     MOST_ROWS = 64,
+    COLUMNS = 64, /* of images at a time, for the same reason */
 };
 
 struct sizes {
@@ -132,13 +133,17 @@ static void sum_image(const struct summing *g, struct wisp_tiles t, const float 
         a_at[p - row] = (p - row) * c->stride * v.row;
         b_at[p - row] = p * c->ow * BLOCK;
     }
-    t.n = end - row, t.k = c->ow, t.a_at = a_at, t.b_at = b_at, t.b = gy;
-    for (size_t ch = 0; ch < c->in; ch++)
-        for (size_t i = 0; i < c->kh; i++) {
-            t.a = v.at + ch * v.plane + i * v.row;
-            t.c = gw + (ch * c->kh + i) * c->kw * BLOCK;
-            g->j->k->tiles(&t);
-        }
+    t.n = end - row, t.a_at = a_at, t.b_at = b_at;
+    for (size_t q = 0; q < c->ow; q += COLUMNS, t.add = true) {
+        t.k = c->ow - q < COLUMNS ? c->ow - q : COLUMNS;
+        t.b = gy + q * BLOCK;
+        for (size_t ch = 0; ch < c->in; ch++)
+            for (size_t i = 0; i < c->kh; i++) {
+                t.a = v.at + ch * v.plane + i * v.row + q * c->stride;
+                t.c = gw + (ch * c->kh + i) * c->kw * BLOCK;
+                g->j->k->tiles(&t);
+            }
+    }
 }
 
 static void sum_part(void *arg, size_t task, int thread)
@@ -153,7 +158,8 @@ static void sum_part(void *arg, size_t task, int thread)
     const size_t x_plane = c->h * c->w * c->block, y_plane = c->oh * c->ow * BLOCK;
     float *gw = g->j->gw + part * g->s.gw + (o * in + i) * unit;
     float *room = g->j->thread_scratch + (size_t)thread * g->j->thread_apart;
-    struct wisp_tiles t = { .m = c->block == 1 ? c->kw : BLOCK,
+    const size_t few = c->in < BLOCK ? c->in : BLOCK;
+    struct wisp_tiles t = { .m = c->block == 1 ? c->kw : few,
                             .blocks = out - first < g->s.set ? out - first : g->s.set,
                             .ras = 1,
                             .cas = c->stride * c->block,

@@ -13,8 +13,8 @@
  * they are in the cache.
  *
  * Weights: gU (point, ..) = sum over tiles of V^t Y, where Y are tiles of gy transformed, and then gw
- * as 'direct' lays it.  Tiles go through in groups of a fixed size, one group after the other; within
- * a group threads share V and Y and have points of gU of their own.
+ * as 'direct' lays it.  A task has some blocks of x and y and a part of the tiles, and goes through
+ * them in groups.  Parts are as many as the sizes say, not the threads, and added in order.
  *
  * The transforms cost about two digits in the last place: results differ from sums over taps by some
  * 1e-6 of the largest terms of the tile. */
@@ -33,7 +33,10 @@ enum {
     TAPS = 9,
     FEW_TILES = 56, /* of a task, multiples of what fills registers (14 rows) */
     MANY_TILES = 112,
-    WIDE = 512, /* channels, both together, from which on a task has many */
+    PARTS_FLOATS = 36 * 64 * 1024, /* of all gU, but one; 4 of 128 x 128 channels */
+    MOST_PARTS = 8,
+    FEWEST_BLOCKS = 4, /* of x and y of a task which is cut so that all threads have one */
+    WIDE = 512,        /* channels, both together, from which on a task has many */
 };
 
 /* Tiles of a task, at most; of a group. */
@@ -47,6 +50,12 @@ static size_t most_tiles(const struct wisp_conv *c)
 static size_t apart(size_t blocks, size_t tiles)
 {
     return blocks * tiles * BLOCK + BLOCK;
+}
+
+/* The same for weights. */
+static size_t point_of(const struct wisp_conv *c)
+{
+    return wisp_conv_in_blocks(c) * wisp_conv_out_blocks(c) * SQUARE + BLOCK;
 }
 
 struct side { /* x, y or their gradients */
@@ -173,7 +182,7 @@ static void slide(void *arg, size_t task, int thread)
                             .ldc = BLOCK,
                             .c_block = n * BLOCK };
     for (size_t p = 0; p < POINTS; p++) {
-        t.a = v + p * v_point, t.b = g->j->w + p * out * in * SQUARE, t.c = m + p * m_point;
+        t.a = v + p * v_point, t.b = g->j->w + p * point_of(g->c), t.c = m + p * m_point;
         g->j->k->tiles(&t);
     }
     for (size_t b = 0; b < out; b++) transform_back(g, b, first, n, m + b * n * BLOCK, m_point);
@@ -212,74 +221,79 @@ static void run_slide(const struct wisp_conv *c, enum wisp_conv_pass pass,
 
 struct summing {
     struct sliding g;
-    size_t group, first, n; /* tiles: of a group, of this one */
-    float *v, *y, *gu, *gw;
+    size_t parts;         /* of the tiles, each with a gU of its own */
+    size_t in, out;       /* blocks of a task */
+    size_t of_in, of_out; /* tasks side by side */
+    float *gu, *gw;
 };
 
-static struct summing summing_of(const struct wisp_conv *c, const struct wisp_conv_job *j)
+/* Parts of the tiles, at most: as many as are small. */
+static size_t most_parts(const struct wisp_conv *c)
 {
-    struct summing s = { .g = sliding_of(c, WISP_CONV_WEIGHTS, j), .group = most_tiles(c) };
-    const size_t in = s.g.from.blocks, out = s.g.to.blocks;
-    s.gw = j->gw;
-    s.gu = s.gw + TAPS * in * out * SQUARE;
-    s.v = s.gu + POINTS * in * out * SQUARE;
-    s.y = s.v + POINTS * apart(in, s.group);
-    return s;
+    const size_t gu = POINTS * wisp_conv_in_blocks(c) * wisp_conv_out_blocks(c) * SQUARE;
+    const size_t parts = PARTS_FLOATS / gu;
+    return parts < 1 ? 1 : parts > MOST_PARTS ? MOST_PARTS : parts;
 }
 
 static size_t gw_floats(const struct wisp_conv *c)
 {
-    const size_t in = wisp_conv_in_blocks(c), out = wisp_conv_out_blocks(c), n = most_tiles(c);
-    return (TAPS + POINTS) * in * out * SQUARE + POINTS * (apart(in, n) + apart(out, n));
+    const size_t squares = wisp_conv_in_blocks(c) * wisp_conv_out_blocks(c);
+    return TAPS * squares * SQUARE + most_parts(c) * POINTS * point_of(c);
 }
 
-/* A block of x or of gy. */
-static void transform_group(void *arg, size_t task, int thread)
+/* Some blocks of x and of y, one part of the tiles. */
+static void sum_part(void *arg, size_t task, int thread)
 {
     const struct summing *s = arg;
-    const size_t in = s->g.from.blocks, n = s->n;
-    (void)thread;
-    if (task < in)
-        transform_tiles(&s->g, WISP_WINOGRAD_X, &s->g.from, s->g.j->x, task, s->first, n,
-                        s->v + task * n * BLOCK, apart(in, n));
-    else
-        transform_tiles(&s->g, WISP_WINOGRAD_GY, &s->g.to, s->g.j->gy, task - in, s->first, n,
-                        s->y + (task - in) * n * BLOCK, apart(s->g.to.blocks, n));
+    const struct sliding *g = &s->g;
+    const size_t part = task / (s->of_in * s->of_out), i = task % s->of_in * s->in,
+                 o = task / s->of_in % s->of_out * s->out;
+    const size_t in = g->from.blocks - i < s->in ? g->from.blocks - i : s->in,
+                 out = g->to.blocks - o < s->out ? g->to.blocks - o : s->out;
+    const size_t point = point_of(g->c), group = most_tiles(g->c), zero = 0;
+    const size_t begin = part * g->tiles / s->parts, end = (part + 1) * g->tiles / s->parts;
+    float *v = g->j->thread_scratch + (size_t)thread * g->j->thread_apart;
+    float *y = v + POINTS * apart(s->in, group);
+    float *gu = s->gu + part * POINTS * point + (o * g->from.blocks + i) * SQUARE;
+    struct wisp_tiles t = { .m = BLOCK,
+                            .blocks = out,
+                            .n = 1,
+                            .ras = 1,
+                            .cas = BLOCK,
+                            .ldb = BLOCK,
+                            .a_at = &zero,
+                            .b_at = &zero,
+                            .ldc = BLOCK,
+                            .c_block = g->from.blocks * SQUARE };
+    for (size_t first = begin; first < end; first += group, t.add = true) {
+        const size_t n = end - first < group ? end - first : group;
+        for (size_t b = 0; b < in; b++)
+            transform_tiles(g, WISP_WINOGRAD_X, &g->from, g->j->x, i + b, first, n,
+                            v + b * n * BLOCK, apart(in, n));
+        for (size_t b = 0; b < out; b++)
+            transform_tiles(g, WISP_WINOGRAD_GY, &g->to, g->j->gy, o + b, first, n,
+                            y + b * n * BLOCK, apart(out, n));
+        t.k = n, t.b_block = n * BLOCK;
+        for (size_t p = 0; p < POINTS; p++)
+            for (size_t b = 0; b < in; b++) {
+                t.a = v + p * apart(in, n) + b * n * BLOCK;
+                t.b = y + p * apart(out, n);
+                t.c = gu + p * point + b * SQUARE;
+                g->j->k->tiles(&t);
+            }
+    }
 }
 
-/* One point and one block of x. */
-static void sum_point(void *arg, size_t task, int thread)
-{
-    const struct summing *s = arg;
-    const size_t in = s->g.from.blocks, out = s->g.to.blocks, n = s->n, p = task / in,
-                 b = task % in;
-    const size_t zero = 0;
-    (void)thread;
-    const struct wisp_tiles t = { .m = BLOCK,
-                                  .blocks = out,
-                                  .k = n,
-                                  .n = 1,
-                                  .a = s->v + p * apart(in, n) + b * n * BLOCK,
-                                  .ras = 1,
-                                  .cas = BLOCK,
-                                  .b = s->y + p * apart(out, n),
-                                  .ldb = BLOCK,
-                                  .b_block = n * BLOCK,
-                                  .a_at = &zero,
-                                  .b_at = &zero,
-                                  .c = s->gu + (p * out * in + b) * SQUARE,
-                                  .ldc = BLOCK,
-                                  .c_block = in * SQUARE,
-                                  .add = s->first > 0 };
-    s->g.j->k->tiles(&t);
-}
-
-/* A square of gw. */
+/* A square of gw, of all parts. */
 static void transform_gu(void *arg, size_t square, int thread)
 {
     const struct summing *s = arg;
-    const size_t point = s->g.from.blocks * s->g.to.blocks * SQUARE;
+    const size_t point = point_of(s->g.c);
+    float *gu = s->gu + square * SQUARE;
     (void)thread;
+    for (size_t part = 1; part < s->parts; part++)
+        for (size_t p = 0; p < POINTS; p++)
+            s->g.j->k->axpy(gu + p * point, gu + (part * POINTS + p) * point, 1, SQUARE);
     struct wisp_transform t = { .which = WISP_WINOGRAD_GW,
                                 .to_row = 3 * SQUARE,
                                 .to_col = SQUARE,
@@ -287,22 +301,32 @@ static void transform_gu(void *arg, size_t square, int thread)
                                 .from_col = point };
     for (size_t i = 0; i < BLOCK; i++) {
         t.to = s->gw + square * TAPS * SQUARE + i * BLOCK;
-        t.from = s->gu + square * SQUARE + i * BLOCK;
+        t.from = gu + i * BLOCK;
         s->g.j->k->winograd(&t);
     }
 }
 
 static void run_weights(const struct wisp_conv *c, const struct wisp_conv_job *j)
 {
-    struct summing s = summing_of(c, j);
-    const size_t in = s.g.from.blocks, out = s.g.to.blocks;
-    if (s.g.tiles == 0) memset(s.gw, 0, TAPS * in * out * SQUARE * sizeof *s.gw);
-    for (s.first = 0; s.first < s.g.tiles; s.first += s.group) {
-        s.n = s.g.tiles - s.first < s.group ? s.g.tiles - s.first : s.group;
-        wisp_parallel_for(j->pool, in + out, transform_group, &s);
-        wisp_parallel_for(j->pool, POINTS * in, sum_point, &s);
+    struct summing s = { .g = sliding_of(c, WISP_CONV_WEIGHTS, j), .of_in = 1, .of_out = 1 };
+    const size_t in = s.g.from.blocks, out = s.g.to.blocks, squares = in * out,
+                 threads = (size_t)wisp_pool_threads(j->pool);
+    s.gw = j->gw, s.gu = s.gw + TAPS * squares * SQUARE;
+    s.in = in, s.out = out;
+    s.parts = most_parts(c) < s.g.tiles ? most_parts(c) : s.g.tiles;
+    if (s.g.tiles == 0) {
+        memset(s.gw, 0, TAPS * squares * SQUARE * sizeof *s.gw);
+        return;
     }
-    if (s.g.tiles) wisp_parallel_for(j->pool, in * out, transform_gu, &s);
+    /* Halves, until there are tasks for all: each transforms what it reads for itself. */
+    while (threads > 1 && s.parts * s.of_in * s.of_out < 2 * threads &&
+           (s.in > FEWEST_BLOCKS || s.out > FEWEST_BLOCKS)) {
+        size_t *half = s.in > s.out ? &s.in : &s.out;
+        *half = wisp_parts(*half, 2);
+        s.of_in = wisp_parts(in, s.in), s.of_out = wisp_parts(out, s.out);
+    }
+    wisp_parallel_for(j->pool, s.parts * s.of_in * s.of_out, sum_part, &s);
+    wisp_parallel_for(j->pool, squares, transform_gu, &s);
 }
 
 /* ---- the way ---- */
@@ -318,13 +342,13 @@ static bool can(const struct wisp_conv *c, enum wisp_conv_pass pass, const struc
 static size_t weight_floats(const struct wisp_conv *c, enum wisp_conv_pass pass)
 {
     if (pass == WISP_CONV_WEIGHTS) return gw_floats(c);
-    return POINTS * wisp_conv_in_blocks(c) * wisp_conv_out_blocks(c) * SQUARE;
+    return POINTS * point_of(c);
 }
 
 static size_t thread_floats(const struct wisp_conv *c, enum wisp_conv_pass pass)
 {
     const size_t n = most_tiles(c);
-    if (pass == WISP_CONV_WEIGHTS) return 0;
+    (void)pass;
     return POINTS * (apart(wisp_conv_in_blocks(c), n) + apart(wisp_conv_out_blocks(c), n));
 }
 
@@ -334,7 +358,7 @@ static void pack(const struct wisp_conv *c, enum wisp_conv_pass pass, const stru
                  float *to, const float *w, size_t row)
 {
     const size_t in = wisp_conv_in_blocks(c), out = wisp_conv_out_blocks(c), o = row / BLOCK;
-    const size_t rows = wisp_conv_rows_from(c, row), point = in * out * SQUARE;
+    const size_t rows = wisp_conv_rows_from(c, row), point = point_of(c);
     const bool forward = pass == WISP_CONV_FORWARD;
     float taps[TAPS * BLOCK] = { 0 }, turned[TAPS * BLOCK];
     struct wisp_transform t = { .which = WISP_WINOGRAD_W,

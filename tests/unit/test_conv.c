@@ -334,6 +334,28 @@ static const struct wisp_conv known[] = {
       .pad_w = 1,
       .groups = 2,
       .block = 16 },
+    { .in = 160, /* more blocks than a chunk, and than a task */
+      .out = 96,
+      .h = 5,
+      .w = 6,
+      .kh = 3,
+      .kw = 3,
+      .stride = 1,
+      .pad_h = 1,
+      .pad_w = 1,
+      .groups = 1,
+      .block = 16 },
+    { .in = 2, /* more columns than are taken at a time */
+      .out = 24,
+      .h = 6,
+      .w = 150,
+      .kh = 3,
+      .kw = 5,
+      .stride = 2,
+      .pad_h = 1,
+      .pad_w = 2,
+      .groups = 1,
+      .block = 1 },
 };
 
 static void test_way(void)
