@@ -12,6 +12,8 @@
  * data with x and y changed over.  Images with few channels come in blocks of 1: there a product is
  * a row of pixels times the weights of a row of taps (kw, 16).
  *
+ * Rows of taps that lie above or below the source are left out.
+ *
  * A number of the result is one sum over blocks and taps in a fixed order: it depends neither on the
  * number of threads nor on how the work is shared out. */
 #include "conv/direct.h"
@@ -126,24 +128,39 @@ struct walking {
     bool forward;
 };
 
-/* Where the taps of a phase lie in the view, and their weights, for blocks first .. of the source. */
+/* Where the taps of a phase lie in the view, and their weights, for blocks first .. of the source:
+ * row of taps by row of taps.  Returns how many a row has. */
 static size_t find_taps(const struct walking *g, const struct wisp_conv_view *v, size_t first,
                         size_t blocks, size_t phase_h, size_t phase_w, size_t *a_at, size_t *b_at)
 {
     const struct wisp_conv *c = g->c;
     const struct wisp_conv_walk *w = &g->w;
     const bool whole_rows = w->block == 1;
-    size_t n = 0;
-    for (size_t b = first; b < first + blocks; b++)
-        for (size_t i = phase_h, t = 0; i < c->kh; i += w->spread, t++) {
-            const size_t y = g->forward ? t : w->reach_h - 1 - t;
+    size_t n = 0, rows = 0;
+    for (size_t i = phase_h; i < c->kh; i += w->spread, rows++)
+        for (size_t b = first; b < first + blocks; b++) {
+            const size_t y = g->forward ? rows : w->reach_h - 1 - rows;
             for (size_t k = phase_w, s = 0; k < (whole_rows ? 1 : c->kw); k += w->spread, s++) {
                 const size_t x = g->forward ? s : w->reach_w - 1 - s;
                 a_at[n] = b * v->plane + y * v->row + x * w->block;
                 b_at[n++] = ((b * c->kh + i) * c->kw + k) * w->block * BLOCK;
             }
         }
-    return n;
+    return rows ? n / rows : 0;
+}
+
+/* The rows of taps, of 'rows' of a phase, that lie on the source for places in 'row': from *first
+ * on; returns how many. */
+static size_t on_source(const struct walking *g, size_t row, size_t rows, size_t *first)
+{
+    const struct wisp_conv_walk *w = &g->w;
+    const size_t above = w->top > row * w->step ? w->top - row * w->step : 0;
+    const size_t below = w->sh + w->top > row * w->step ? w->sh + w->top - row * w->step : 0;
+    /* rows above .. below - 1 of what the place sees; for data the last row of it is tap 0 */
+    const size_t low = g->forward ? above : below < w->reach_h ? w->reach_h - below : 0;
+    const size_t high = g->forward ? below : above < w->reach_h ? w->reach_h - above : 0;
+    *first = low;
+    return (high < rows ? high : rows) > low ? (high < rows ? high : rows) - low : 0;
 }
 
 /* The places from *first on whose pixel of this phase lies in the result; returns how many. */
@@ -174,19 +191,21 @@ static void walk_phase(const struct walking *g, const struct wisp_conv_view *v, 
     float *to = result + ((row * w->spread + phase_h - w->before_h) * w->dw + col * w->spread +
                           phase_w - w->before_w) *
                              BLOCK;
-    if (w->spread == 1 && w->step == 1 && t.m == w->dw &&
-        v->row == t.m * w->block) /* one long row */
-        t.m *= rows, rows = 1;
+    const size_t tap_rows = phase_h < g->c->kh ? wisp_parts(g->c->kh - phase_h, w->spread) : 0;
+    const bool long_row = w->spread == 1 && w->step == 1 && w->reach_h == 1 && w->top == 0 &&
+                          t.m == w->dw && v->row == t.m * w->block;
+    if (long_row) t.m *= rows, rows = 1;
     const float *bias = t.bias;
     for (size_t first = 0; first < w->in; first += chunk) {
         const size_t some = w->in - first < chunk ? w->in - first : chunk;
-        t.n = find_taps(g, v, first, some, phase_h, phase_w, a_at, b_at);
-        t.a_at = a_at, t.b_at = b_at;
+        const size_t of_row = find_taps(g, v, first, some, phase_h, phase_w, a_at, b_at);
         t.bias = first ? NULL : bias;
         t.add = first > 0;
         t.relu = g->forward && g->j->relu && first + some == w->in;
-        if (t.add && !t.n) continue;
         for (size_t r = 0; r < rows; r++) {
+            size_t low;
+            t.n = on_source(g, row + r, tap_rows, &low) * of_row;
+            t.a_at = a_at + low * of_row, t.b_at = b_at + low * of_row;
             t.a = from + r * w->step * v->row;
             t.c = to + r * w->spread * w->dw * BLOCK;
             g->j->k->tiles(&t);
@@ -220,9 +239,7 @@ static void walk(void *arg, size_t task, int thread)
         for (size_t i = 0; g->j->bias && i < blocks * BLOCK && o * BLOCK + i < g->c->out; i++)
             bias[i] = g->j->bias[o * BLOCK + i];
         struct wisp_tiles t = { .blocks = blocks,
-                                .k = w->block == 1 ? g->c->kw
-                                     : few         ? few
-                                                   : BLOCK,
+                                .k = w->block == 1 ? g->c->kw : depth,
                                 .ras = w->step * w->block,
                                 .cas = 1,
                                 .b = g->j->w + o * w->in * unit,
