@@ -48,6 +48,14 @@ ok "train, a batch of 32" train "${quick[@]}" --net "${nets[3]}" --batch 32 -o o
 cp err said
 planned "a batch of 32" other said
 
+/usr/bin/python3 -c '
+import random
+random.seed(1)
+open("d.bin", "wb").write(b"".join(bytes([random.randrange(10)]) + random.randbytes(3072) for _ in range(80)))'
+ok "images: train" train d.bin --net "image, conv 16 3, bn, relu, maxpool 2, conv 16 3, relu, globalavg" --epochs 1 --batch 32 --threads 2 -o images
+cp err said
+planned "images" images said
+
 for options in "--optimizer adagrad --average 0.2" "--optimizer sgd --rows bf16 --precision bf16" "--moments bf16 --optimizer adam"; do
     # shellcheck disable=SC2086
     ok "$options: train" train "${quick[@]}" --hidden 200 --batch 256 $options -o m
