@@ -129,8 +129,8 @@ static wisp_status copy_option(char *to, size_t room, const wisp_config *cfg, en
 {
     const char *text = wisp_opt_text(cfg, o);
     if (strlen(text) >= room)
-        return wisp_fail(err, WISP_EINVAL, "--%s: longer than %zu bytes",
-                         wisp_option_row((size_t)o)->key, room - 1);
+        return wisp_fail_option(err, wisp_option_row((size_t)o)->key, "longer than %zu bytes",
+                                room - 1);
     memcpy(to, text, strlen(text) + 1);
     return WISP_OK;
 }
@@ -152,10 +152,10 @@ static wisp_status text_options(struct wisp_text_how *how, const wisp_config *cf
     how->pairs = wisp_opt_on(cfg, OPT_PAIRS);
     how->chars_auto = wisp_opt_is(cfg, OPT_CHARS, "auto");
     if (!how->chars_auto && !wisp_chars_read(how, wisp_opt_text(cfg, OPT_CHARS)))
-        return wisp_fail(err, WISP_EINVAL,
-                         "--chars: '%s' is not a number of characters from 1 to %d, a range of "
-                         "them such as 3-5, 0 or auto",
-                         wisp_opt_text(cfg, OPT_CHARS), WISP_CHARS_MAX);
+        return wisp_fail_option(err, "chars",
+                                "'%s' is not a number of characters from 1 to %d, a range of "
+                                "them such as 3-5, 0 or auto",
+                                wisp_opt_text(cfg, OPT_CHARS), WISP_CHARS_MAX);
     wisp_status st =
         copy_option(how->text_column, sizeof how->text_column, cfg, OPT_TEXT_COLUMN, err);
     if (st == WISP_OK)
@@ -254,9 +254,9 @@ static wisp_status options_apply(const wisp_data *d, const char *path, const wis
         const char *value = wisp_opt_text(cfg, about[i].o);
         if (strcmp(value, o->fallback) != 0 && strcmp(value, about[i].none) != 0 &&
             about[i].words != d->format->words)
-            return wisp_fail(
-                err, WISP_EINVAL, "--%s: %s has %s; leave the option out", o->key, path,
-                about[i].words ? "ids, the option is about words" : "names of its own, it is text");
+            return wisp_fail_option(err, o->key, "%s has %s; leave the option out", path,
+                                    about[i].words ? "ids, the option is about words"
+                                                   : "names of its own, it is text");
     }
     return WISP_OK;
 }

@@ -76,11 +76,11 @@ static wisp_status generate_inputs(struct job *j, wisp_error *err)
     const uint32_t side = (uint32_t)lround(sqrt(j->what.n_neurons));
     char path[PATH_MAX];
     if (side * side != j->what.n_neurons)
-        return wisp_fail(err, WISP_EINVAL,
-                         "--neurons %u is no square; images need 1024, 4096, 16384 or 65536",
-                         j->what.n_neurons);
+        return wisp_fail_option(err, "neurons",
+                                "%u is no square; images need 1024, 4096, 16384 or 65536",
+                                j->what.n_neurons);
     if (snprintf(path, sizeof path, "%s/%s", j->dir, mnist_name) >= (int)sizeof path)
-        return wisp_fail(err, WISP_EINVAL, "--data: the path is too long");
+        return wisp_fail_option(err, "data", "the path is too long");
     struct wisp_file_id id;
     const struct wisp_sources src = { &id, 1, path };
     wisp_status st = wisp_file_identify(&id, path, err);
@@ -115,13 +115,12 @@ static wisp_status settings(struct job *j, wisp_error *err)
     j->dir = wisp_opt_text(cfg, OPT_DATA);
     j->generate = wisp_opt_num(cfg, OPT_GENERATE) != 0;
     if (!*j->dir)
-        return wisp_fail(
-            err, WISP_EINVAL,
-            "--data is missing: the folder of the official files, or with --generate of "
-            "MNIST's %s",
-            mnist_name);
+        return wisp_fail_option(err, "data",
+                                "missing: the folder of the official files, or with --generate of "
+                                "MNIST's %s",
+                                mnist_name);
     if (j->what.random && !j->generate)
-        return wisp_fail(err, WISP_EINVAL, "--topology random is made, not read; add --generate");
+        return wisp_fail_option(err, "topology", "random is made, not read; add --generate");
     return wisp_deep_settings(&j->deep, cfg, err);
 }
 

@@ -19,8 +19,7 @@ wisp_status wisp_deep_settings(struct wisp_deep *d, const wisp_config *cfg, wisp
     d->card = wisp_opt_is(cfg, OPT_DEVICE, "cuda");
     d->on_card.most_bytes = (size_t)wisp_opt_num(cfg, OPT_MEMORY);
     if (d->on_card.most_bytes && !d->card)
-        return wisp_fail(err, WISP_EINVAL,
-                         "--memory limits what lies on a card; add --device cuda");
+        return wisp_fail_option(err, "memory", "limits what lies on a card; add --device cuda");
     return WISP_OK;
 }
 

@@ -174,7 +174,7 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
     wisp_status st = cut_offs(cuts, &n_cuts, cfg, err);
     if (st == WISP_OK) st = wisp_opt_list(ab, &n_ab, 2, cfg, OPT_PROPENSITY, err);
     if (st != WISP_OK) return st;
-    if (n_ab != 2) return wisp_fail(err, WISP_EINVAL, "--propensity: expected two numbers A,B");
+    if (n_ab != 2) return wisp_fail_option(err, "propensity", "expected two numbers A,B");
     if ((st = wisp_prediction_check(how, m, err)) != WISP_OK) return st;
     struct both b = { 0 };
     struct scores scores = { .map = wisp_model_calibration(m, sparse) };

@@ -54,11 +54,12 @@ static wisp_status match_names(wisp_data **d, const wisp_config *cfg, const wisp
     if (st == WISP_OK) st = match(&vocab, &m->vocab, (*d)->n_features, err);
     bool anew = labels.map || vocab.map;
     if (st == WISP_OK && anew && wisp_opt_num(cfg, OPT_MEMORY) > 0)
-        st = wisp_fail(err, WISP_EINVAL,
-                       "--memory: %s: other ids than the model's, by the names in --labels or "
-                       "--vocab: all rows would be copied; let the names begin with the model's, "
-                       "or leave out --memory",
-                       path);
+        st = wisp_fail_option(
+            err, "memory",
+            "%s: other ids than the model's, by the names in --labels or "
+            "--vocab: all rows would be copied; let the names begin with the model's, "
+            "or leave out --memory",
+            path);
     if (st == WISP_OK && anew) st = wisp_data_renumber(&other, *d, vocab.map, labels.map, err);
     if (st == WISP_OK && anew) {
         wisp_data_free(*d);

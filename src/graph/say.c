@@ -77,7 +77,9 @@ wisp_status wisp_say_fail(wisp_error *err, const char *where, const char *text, 
         line += text[i] == '\n';
     }
     if (where[0] != '-') return wisp_fail_place(err, WISP_EINVAL, where, line, column, "%s", why);
-    return wisp_fail(err, WISP_EINVAL, "%s:%zu:%zu: %s", where, line, column, why);
+    char key[100]; /* of an option, "--net" */
+    wisp_print(key, sizeof key, "%s:%zu:%zu", where + 2, line, column);
+    return wisp_fail_option(err, key, "%s", why);
 }
 #define FAIL(r, place, ...) wisp_say_fail((r)->err, (r)->where, (r)->text, place, __VA_ARGS__)
 

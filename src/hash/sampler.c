@@ -53,19 +53,17 @@ wisp_status wisp_sampling_check(const char *names, const char *option, bool has_
         const char *name = p;
         const struct wisp_finder_kind *k = wisp_finder_next(&p, &length);
         if (!k)
-            return wisp_fail(err, WISP_EINVAL,
-                             "--%s: no '%.*s' in '%s'; 'wisp info' lists the samplers, joined by +",
-                             option, (int)length, name, names);
+            return wisp_fail_option(
+                err, option, "no '%.*s' in '%s'; 'wisp info' lists the samplers, joined by +",
+                (int)length, name, names);
         if (!k->create && (n > 0 || *p))
-            return wisp_fail(err, WISP_EINVAL, "--%s: '%s' is all rows: nothing joins it", option,
-                             k->name);
+            return wisp_fail_option(err, option, "'%s' is all rows: nothing joins it", k->name);
         if (k->needs_labels && !has_labels)
-            return wisp_fail(err, WISP_EINVAL, "--%s: '%s' needs labels: a hidden layer has none",
-                             option, k->name);
+            return wisp_fail_option(err, option, "'%s' needs labels: a hidden layer has none",
+                                    k->name);
         for (int i = 0; i < n; i++) /* its state would have the name of the other's */
             if (had[i] == k)
-                return wisp_fail(err, WISP_EINVAL, "--%s: '%s' twice in '%s'", option, k->name,
-                                 names);
+                return wisp_fail_option(err, option, "'%s' twice in '%s'", k->name, names);
         assert(n < WISP_MAX_FINDERS); /* there are no more kinds, and none comes twice */
         had[n++] = k;
     } while (*p || p[-1] == '+');

@@ -108,7 +108,7 @@ static double auto_holdout(double n)
 /* ---- the plan ---- */
 
 /* What the options say; what they leave open is 0, NULL or below 0. */
-static wisp_status read_options(struct wisp_plan *p, const wisp_config *cfg, wisp_error *err)
+static void read_options(struct wisp_plan *p, const wisp_config *cfg)
 {
     *p = (struct wisp_plan){
         .epochs = (int)wisp_opt_num(cfg, OPT_EPOCHS),
@@ -138,10 +138,6 @@ static wisp_status read_options(struct wisp_plan *p, const wisp_config *cfg, wis
         .card_memory = (size_t)wisp_opt_num(cfg, OPT_CARD_MEMORY),
         .hogwild = wisp_opt_is(cfg, OPT_HOGWILD, "yes"),
     };
-    if (!p->half && !wisp_opt_is(cfg, OPT_ROWS, "fp32"))
-        return wisp_fail(err, WISP_EINVAL, "--rows: '%s' is not fp32 or bf16",
-                         wisp_opt_text(cfg, OPT_ROWS));
-    return WISP_OK;
 }
 
 struct facts { /* that decide what the options leave open */
@@ -194,13 +190,13 @@ static wisp_status check(const struct wisp_plan *p, wisp_error *err)
 {
     bool full = wisp_sampling_is_full(p->sampling.names);
     if (p->half && p->average > 0)
-        return wisp_fail(err, WISP_EINVAL,
-                         "--average: rows of bf16 are too coarse to average; take --rows fp32");
+        return wisp_fail_option(err, "average",
+                                "rows of bf16 are too coarse to average; take --rows fp32");
     if (!p->hogwild || (p->sampling.per_example && !full)) return WISP_OK;
-    return wisp_fail(err, WISP_EINVAL,
-                     "--hogwild yes: needs --active-per example%s: samples must have rows of their "
-                     "own",
-                     full ? " and a --sampling other than full" : "");
+    return wisp_fail_option(err, "hogwild yes",
+                            "needs --active-per example%s: samples must have rows of their "
+                            "own",
+                            full ? " and a --sampling other than full" : "");
 }
 
 wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
@@ -217,8 +213,8 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
         .goes_on = init != NULL,
         .has_valid = has_valid,
     };
-    wisp_status st = read_options(p, cfg, err);
-    if (st == WISP_OK) st = fit(p, &f, cfg, err);
+    read_options(p, cfg);
+    wisp_status st = fit(p, &f, cfg, err);
     if (st == WISP_OK) st = check(p, err);
     return st == WISP_OK ? set_net(p, &f, cfg, err) : st;
 }

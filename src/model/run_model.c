@@ -54,9 +54,9 @@ static wisp_status options_text(char **out, const struct wisp_run *r, const wisp
     const char *note = wisp_opt_text(cfg, OPT_NOTE);
     size_t bad = first_odd(note, false);
     if (note[bad])
-        return wisp_fail(err, WISP_EINVAL,
-                         "--note: byte 0x%02x at %zu: expected one line of text in UTF-8",
-                         (unsigned char)note[bad], bad);
+        return wisp_fail_option(err, "note",
+                                "byte 0x%02x at %zu: expected one line of text in UTF-8",
+                                (unsigned char)note[bad], bad);
     for (char *s = *out; *(s += first_odd(s, true)); s++) *s = '?'; /* a path need not be UTF-8 */
     return WISP_OK;
 }
@@ -119,9 +119,9 @@ static wisp_status set_values(struct wisp_run *r, size_t n_features, wisp_error 
     m->values.mean = mean, m->values.scale = scale;
     for (size_t f = 0; f < n_features; f++)
         if (scale[f] > 0) return WISP_OK;
-    return wisp_fail(err, WISP_EINVAL,
-                     "--values standard: every column of the training rows has a single value; "
-                     "take --values raw or unit");
+    return wisp_fail_option(err, "values standard",
+                            "every column of the training rows has a single value; "
+                            "take --values raw or unit");
 }
 
 /* Names, and how text is cut: of the data, or of the model to go on from. */

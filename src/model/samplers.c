@@ -79,10 +79,10 @@ wisp_status wisp_samplers_room(struct wisp_layer_sizes *sizes, struct wisp_run *
     sizes->own = wisp_sampler_own_room(&setup, *labels);
     sizes->best = wisp_sampler_wants(&setup).best;
     if (sizes->own <= UINT32_MAX) return WISP_OK;
-    return wisp_fail(err, WISP_EINVAL,
-                     "--active-per example: a batch has up to %zu rows of samples' own; take a "
-                     "smaller --batch, --keep or --random",
-                     sizes->own);
+    return wisp_fail_option(err, "active-per example",
+                            "a batch has up to %zu rows of samples' own; take a "
+                            "smaller --batch, --keep or --random",
+                            sizes->own);
 }
 
 /* With the votes; what making these takes is given back before the sampler is made. */

@@ -51,7 +51,7 @@ static wisp_status set_names(struct wisp_sampling *o, const char *names, const c
                              bool has_labels, wisp_error *err)
 {
     if (strlen(names) >= sizeof o->names)
-        return wisp_fail(err, WISP_EINVAL, "--%s: '%.40s...' is too long", option, names);
+        return wisp_fail_option(err, option, "'%.40s...' is too long", names);
     snprintf(o->names, sizeof o->names, "%s", names);
     return wisp_sampling_check(names, option, has_labels, err);
 }
@@ -70,12 +70,11 @@ static void set_drawn(struct wisp_sampling *o, const wisp_config *cfg, size_t n_
 static wisp_status check_bounds(const struct wisp_sampling *o, wisp_error *err)
 {
     if (o->most && o->least > o->most)
-        return wisp_fail(err, WISP_EINVAL, "--active-min: %zu is more than --active-max %zu",
-                         o->least, o->most);
+        return wisp_fail_option(err, "active-min", "%zu is more than --active-max %zu", o->least,
+                                o->most);
     if (o->least && o->per_example)
-        return wisp_fail(
-            err, WISP_EINVAL,
-            "--active-min: fills up the rows of a batch; not with --active-per example");
+        return wisp_fail_option(err, "active-min",
+                                "fills up the rows of a batch; not with --active-per example");
     return WISP_OK;
 }
 

@@ -3,7 +3,7 @@
 # shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
 
-refuse "no folder" 2 "^wisp: --data is missing: the folder of the official files" challenge
+refuse "no folder" 2 "^wisp: --data: missing: the folder of the official files" challenge
 refuse "an empty folder" 5 "n64-l1.tsv|sparse-images-64.tsv" challenge --data "$work" --neurons 64 --layers 2
 refuse "an unknown mode" 2 "mode" challenge --data "$work" --mode fast
 refuse "random without --generate" 2 "add --generate" challenge --data "$work" --topology random

@@ -140,7 +140,7 @@ broken "rank 0 fails" 3 'cut/neuron32/n32-l4.tsv:3' \
 broken "rank 0 cannot write" 5 '.*nofolder/x' -np 2 "$wisp" "${tiny[@]}" --data few -o nofolder/x
 broken "ranks with different inputs" 2 '.*different data: from 3 to 37 inputs' \
     -np 1 "$wisp" "${tiny[@]}" --data few : -np 1 "$wisp" "${tiny[@]}" --data bits
-broken "a wrong setting" 2 '--topology random is made' -np 2 "$wisp" "${tiny[@]}" --data few --topology random
+broken "a wrong setting" 2 '--topology: random is made' -np 2 "$wisp" "${tiny[@]}" --data few --topology random
 # mpirun reports one exit code: each rank's own, in a file of its own
 cat >each <<'EOF'
 #!/bin/sh

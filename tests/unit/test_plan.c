@@ -302,7 +302,6 @@ static void test_refused(void)
         { "rows bf16 average 0.1", "--average: rows of bf16" },
         { "sampling random+random", "--sampling: 'random' twice" },
         { "hidden-sampling neighbours", "--hidden-sampling: 'neighbours' needs labels" },
-        { "rows 7", "--rows: '7' is not fp32 or bf16" },
         { "hogwild yes sampling lsh", "needs --active-per example:" },
         { "hogwild yes sampling full active-per example", "and a --sampling other than full" },
     };
@@ -312,6 +311,9 @@ static void test_refused(void)
         wisp_status st = plan(&p, 1000, 30000, bad[i].options, NULL);
         CHECK(st == WISP_EINVAL && strstr(err.text, bad[i].want), "'%s': %d '%s'", bad[i].options,
               st, err.text);
+        CHECK(err.place_bytes > 4 && strncmp(err.text, "--", 2) == 0 &&
+                  strncmp(err.text + err.place_bytes - 2, ": ", 2) == 0 && err.file_bytes == 0,
+              "'%s': the place is '%.*s'", bad[i].options, (int)err.place_bytes, err.text);
     }
     char names[300] = "sampling random", hidden[300] = "hidden-sampling random";
     for (int i = 0; i < 20; i++) strcat(names, "+features"), strcat(hidden, "+features");

@@ -562,6 +562,8 @@ static void refuse_one(const char *text, int line, int column, const char *why)
     CHECK(st == WISP_EINVAL && err.code == WISP_EINVAL, "'%.60s': %d '%s'", text, st, err.text);
     CHECK(strncmp(err.text, place, strlen(place)) == 0 && strstr(err.text, why),
           "'%.60s': '%s', expected '%s%s'", text, err.text, place, why);
+    CHECK(err.place_bytes == strlen(place) && err.file_bytes == 0, "%d bytes of '%s'",
+          err.place_bytes, err.text);
     CHECK(strlen(err.text) < 300 && !strpbrk(err.text, "\n\r\t\033"), "'%s'", err.text);
     n_refused++;
 }
