@@ -214,8 +214,9 @@ struct wisp_head {
 };
 
 /* wisp_layer_kind.uses: what the way back looks at, whether a result may lie over the first input
- * (and that one's gradient over its own), and whether a sampler may choose the layer's rows. */
-enum { WISP_USES_X = 1, WISP_USES_Y = 2, WISP_IN_PLACE = 4, WISP_SAMPLES = 8 };
+ * (and that one's gradient over its own), whether a sampler may choose the layer's rows, and
+ * whether it reads the rows of the data as images. */
+enum { WISP_USES_X = 1, WISP_USES_Y = 2, WISP_IN_PLACE = 4, WISP_SAMPLES = 8, WISP_IMAGES = 16 };
 
 struct wisp_layer_kind {
     const char *name, *what;

@@ -81,6 +81,7 @@ const struct wisp_layer_kind wisp_layer_image = {
     .what = "the images of the data, each channel with mean 0 and deviation 1",
     .args = args,
     .takes = WISP_ROWS,
+    .uses = WISP_IMAGES,
     .plan = plan,
     .init = init,
     .forward = forward,

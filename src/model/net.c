@@ -213,7 +213,7 @@ void wisp_net_lend(struct wisp_net *to, const struct wisp_net *from)
 const struct wisp_layer *wisp_net_image(const struct wisp_net *net)
 {
     for (int i = 0; i < net->n_layers; i++)
-        if (net->layers[i].kind == &wisp_layer_image) return &net->layers[i];
+        if (net->layers[i].kind->uses & WISP_IMAGES) return &net->layers[i];
     return NULL;
 }
 

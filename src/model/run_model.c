@@ -155,12 +155,11 @@ static wisp_status check_images(const struct wisp_run *r, const wisp_config *cfg
                                              ? wisp_net_images(&r->init.model->net)
                                              : want };
     char found[WISP_IMAGE_TEXT], wanted[WISP_IMAGE_TEXT];
-    const char *values = wisp_opt_text(cfg, OPT_VALUES);
-    if (want.channels && strcmp(values, "auto") != 0 && strcmp(values, "raw") != 0)
+    if (want.channels && !wisp_opt_auto(cfg, OPT_VALUES) && !wisp_opt_is(cfg, OPT_VALUES, "raw"))
         return wisp_fail(err, WISP_EINVAL,
                          "--values %s is for rows of features; 'image' gives each channel mean 0 "
                          "and deviation 1: leave the option out",
-                         values);
+                         wisp_opt_text(cfg, OPT_VALUES));
     if (want.channels && r->plan.input_dropout > 0)
         return wisp_fail(err, WISP_EINVAL,
                          "--input-dropout %g drops features of rows; a net that reads images says "
