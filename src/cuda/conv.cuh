@@ -73,7 +73,7 @@ struct wisp_dconv_plan { /* a convolution with its ways */
     void *made[WISP_DCONV_PASSES];
     size_t bytes[WISP_DCONV_PASSES]; /* of work */
 };
-/* The first way of the table that can, for each pass.  only: none but this one, and plain where it
+/* For each pass the first way of the table that can, or one that is known to be faster.  only: none but this one, and plain where it
  * cannot; NULL: any.  Which it is depends on the sizes, the card and its libraries alone, not on a
  * measurement: a run repeats. */
 void wisp_dconv_make(struct wisp_dconv_plan *p, const struct wisp_dconv *c, const char *only);

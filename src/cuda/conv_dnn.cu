@@ -6,6 +6,7 @@
  * In bf16 its gradient of weights is rounded to bf16 before it is a float again, and the bias is
  * rounded. */
 #include "cuda/conv.cuh"
+#include "cuda/vector.cuh"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -241,21 +242,31 @@ __global__ static void widen(float *to, const __nv_bfloat16 *from, size_t n)
     if (i < n) to[i] = (float)from[i];
 }
 
-/* y += bias, then max(., 0) where relu. */
-template <class T>
+/* y += bias, then max(., 0) where relu; n pieces of N values. */
+template <class T, int N>
 __global__ static void finish(T *y, const float *bias, bool relu, size_t channels, size_t n)
 {
     const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= n) return;
-    const float v = (float)y[i] + (bias ? bias[i % channels] : 0);
-    y[i] = (T)(relu && !(v > 0) ? 0 : v);
+    auto v = wisp_vector<T, N>::at(y + i * N);
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        if (bias) v.v[k] += bias[(i * N + k) % channels];
+        if (relu && !(v.v[k] > 0)) v.v[k] = 0;
+    }
+    v.to(y + i * N);
 }
 
-/* gx = 0 where the gate is not positive. */
-template <class T> __global__ static void close_gate(T *gx, const T *gate, size_t n)
+/* gx = 0 where the gate is not positive; n pieces of N values. */
+template <class T, int N> __global__ static void close_gate(T *gx, const T *gate, size_t n)
 {
     const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
-    if (i < n && !((float)gate[i] > 0)) gx[i] = (T)0.0f;
+    if (i >= n) return;
+    auto v = wisp_vector<T, N>::at(gx + i * N);
+    const auto h = wisp_vector<T, N>::at(gate + i * N);
+#pragma unroll
+    for (int k = 0; k < N; k++) v.v[k] = h.v[k] > 0 ? v.v[k] : 0;
+    v.to(gx + i * N);
 }
 
 static unsigned blocks(size_t n)
@@ -298,9 +309,15 @@ static int forward(const struct wisp_dconv *c, const struct made *m, const struc
     }
     const int bad = l.ConvolutionForward(l.handle, &one, m->x, j->x, m->w, j->w, m->conv,
                                          m->algorithm, work, m->bytes, &zero, m->y, j->y);
-    if (!bad && (j->bias || j->relu))
-        finish<<<blocks(values), THREADS, 0, s>>>((T *)j->y, j->bias, j->relu, c->out, values);
-    return bad;
+    if (bad || !(j->bias || j->relu)) return bad;
+    constexpr int N = 16 / (int)sizeof(T);
+    if (values % N == 0)
+        finish<T, N><<<blocks(values / N), THREADS, 0, s>>>((T *)j->y, j->bias, j->relu, c->out,
+                                                            values / N);
+    else
+        finish<T, 1>
+            <<<blocks(values), THREADS, 0, s>>>((T *)j->y, j->bias, j->relu, c->out, values);
+    return 0;
 }
 
 template <class T>
@@ -311,9 +328,14 @@ static int data(const struct wisp_dconv *c, const struct made *m, const struct w
     const size_t values = c->n * c->h * c->w * c->in;
     const int bad = l.ConvolutionBackwardData(l.handle, &one, m->w, j->w, m->y, j->gy, m->conv,
                                               m->algorithm, j->work, m->bytes, &zero, m->x, j->gx);
-    if (!bad && j->gate)
-        close_gate<<<blocks(values), THREADS, 0, s>>>((T *)j->gx, (const T *)j->gate, values);
-    return bad;
+    if (bad || !j->gate) return bad;
+    constexpr int N = 16 / (int)sizeof(T);
+    if (values % N == 0)
+        close_gate<T, N>
+            <<<blocks(values / N), THREADS, 0, s>>>((T *)j->gx, (const T *)j->gate, values / N);
+    else
+        close_gate<T, 1><<<blocks(values), THREADS, 0, s>>>((T *)j->gx, (const T *)j->gate, values);
+    return 0;
 }
 
 static int weights(const struct wisp_dconv *c, const struct made *m, const struct wisp_dconv_job *j,

@@ -12,8 +12,8 @@
  * a is never laid out: rows of a tile are pixels, and 16 bytes of a row are channels of one tap,
  * copied from where they are, or zeros.  A block makes (128, COLS) of d; 128 bytes of each row are a
  * stage, three stages are on their way.  In shared memory a row has 8 slots of 16 bytes; slot s of
- * row r lies at s ^ (r % 8), so that 8 rows of a slot lie in 8 different places.  The result goes
- * through shared memory and is written 16 bytes at a time. */
+ * row r lies at s ^ (r % 8), so that 8 rows of a slot lie in 8 different places; it is also the order
+ * that wgmma wants.  The result goes through shared memory and is written 16 bytes at a time. */
 #include "cuda/conv_tensor.cuh"
 #include "cuda/vector.cuh"
 
@@ -66,13 +66,16 @@ struct term {
     int c, i, j;
 };
 
-__device__ static void go_on(struct term *t, int by, int channels, int taps_w)
+__device__ static struct term term_at(int k, int channels, int taps_w)
 {
-    t->c += by;
-    while (t->c >= channels) {
-        t->c -= channels;
-        if (++t->j == taps_w) t->j = 0, t->i++;
-    }
+    return { k % channels, k / channels / taps_w, k / channels % taps_w };
+}
+/* 'by' later, itself counted like a term. */
+__device__ static void go_on(struct term *t, const struct term &by, int channels, int taps_w)
+{
+    t->c += by.c, t->j += by.j, t->i += by.i;
+    if (t->c >= channels) t->c -= channels, t->j++;
+    if (t->j >= taps_w) t->j -= taps_w, t->i++;
 }
 
 /* ---- the product ---- */
@@ -82,14 +85,14 @@ template <int COLS> struct shape { /* of a block, and of its warps: each has 32 
     static constexpr int FRAGMENTS = ROWS / HIGH / 16;                 /* of 16 rows, of a warp */
     static constexpr int STAGE_BYTES = (ROWS + COLS) * STAGE;
     static constexpr int OUT_STRIDE = COLS + 8; /* floats; a quarter of a warp writes to 32 banks */
-    static constexpr int BYTES = STAGES * STAGE_BYTES;
-    static_assert(BYTES >= ROWS * OUT_STRIDE * 4, "the result fits where the stages were");
+    static constexpr int BYTES = STAGES * STAGE_BYTES + 1024; /* boxes begin at multiples of 1024 */
+    static_assert(STAGES * STAGE_BYTES >= ROWS * OUT_STRIDE * 4,
+                  "the result fits where the stages were");
 };
 
-/* A stage's products of a warp. */
+/* A stage's products of a warp; d[4 i + j]: fragment i, columns 8 j on. */
 template <class T, int COLS>
-__device__ static void multiply_stage(float (&d)[shape<COLS>::FRAGMENTS][4][4], uint32_t a_tile,
-                                      uint32_t b_tile)
+__device__ static void multiply_stage(float (&d)[COLS / 8][4], uint32_t a_tile, uint32_t b_tile)
 {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int a_row = warp / shape<COLS>::WIDE * shape<COLS>::FRAGMENTS * 16 + (lane & 15);
@@ -117,9 +120,23 @@ __device__ static void multiply_stage(float (&d)[shape<COLS>::FRAGMENTS][4][4], 
         for (int i = 0; i < shape<COLS>::FRAGMENTS; i++)
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                wisp_mma<T>(d[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+                wisp_mma<T>(d[i * 4 + j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
     }
 }
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+/* The same of a group of warps, which has 64 rows and all columns; they go on after the return. */
+template <int COLS>
+__device__ static void begin_stage(float (&d)[COLS / 8][4], uint32_t a_tile, uint32_t b_tile,
+                                   int group)
+{
+    const uint64_t a = wgmma_matrix(a_tile + group * 64 * STAGE), b = wgmma_matrix(b_tile);
+    wgmma_begin();
+#pragma unroll
+    for (int k = 0; k < STAGE / 32; k++) wisp_groups_add<false>(d, a + 2 * k, b + 2 * k);
+    wgmma_commit();
+}
+#endif
 
 /* The block's rows, from row0 on, written; tile: its sums. */
 template <class T, int COLS>
@@ -162,8 +179,9 @@ __device__ static void write_rows(const struct product &p, const struct side &y,
     }
 }
 
-/* VEC: bytes that are copied at a time, 16 or 4; a group's channels are a multiple of them. */
-template <class T, int COLS, int VEC>
+/* VEC: bytes that are copied at a time, 16, 8 or 4; a group's channels are a multiple of them.  GROUPS:
+ * by products of groups of warps. */
+template <class T, int COLS, int VEC, bool GROUPS>
 __global__ static void __launch_bounds__(THREADS, 2)
     multiply(const __grid_constant__ struct product p)
 {
@@ -171,7 +189,8 @@ __global__ static void __launch_bounds__(THREADS, 2)
     constexpr int EACH = VEC / (int)sizeof(T), PIECES = 16 / VEC, ALL = STAGE / (int)sizeof(T);
     constexpr int A_ROWS = ROWS * SLOTS / THREADS, B_ROWS = COLS * SLOTS / THREADS;
     constexpr int NOWHERE = -0x40000000;
-    extern __shared__ __align__(128) char pool[];
+    extern __shared__ __align__(1024) unsigned char room[];
+    unsigned char *pool = align_pool(room);
     const int n = p.now_n && (int)*p.now_n < p.n ? (int)*p.now_n : p.n;
     const int phases = p.back ? p.stride * p.stride : 1, phase = (int)blockIdx.z % phases;
     const int group = (int)blockIdx.z / phases;
@@ -203,10 +222,13 @@ __global__ static void __launch_bounds__(THREADS, 2)
         b_from[i] =
             o < p.dg ? (const T *)p.b + ((size_t)group * p.dg + o) * p.kh * p.kw * p.ag : NULL;
     }
-    struct term at = { 0, 0, 0 };
-    if (stages) go_on(&at, slot * (16 / (int)sizeof(T)), p.ag, x.taps);
+    struct term at = {}, stage_on = {}, piece_on = {};
+    if (stages) { /* else there are no taps */
+        at = term_at(slot * (16 / (int)sizeof(T)), p.ag, x.taps);
+        stage_on = term_at(ALL, p.ag, x.taps), piece_on = term_at(EACH, p.ag, x.taps);
+    }
 
-    const uint32_t tiles = wisp_shared_at(pool);
+    const uint32_t tiles = shared_at(pool);
     auto load = [&](int stage) {
         const uint32_t a_tile = tiles + (uint32_t)(stage * S::STAGE_BYTES);
         const uint32_t b_tile = a_tile + ROWS * STAGE;
@@ -232,44 +254,61 @@ __global__ static void __launch_bounds__(THREADS, 2)
                                      there ? b_from[i] + (tap * p.ag + t.c) : (const T *)p.b,
                                      there);
             }
-            if (PIECES > 1) go_on(&t, EACH, p.ag, x.taps);
+            if (PIECES > 1) go_on(&t, piece_on, p.ag, x.taps);
         }
-        go_on(&at, ALL, p.ag, x.taps);
+        go_on(&at, stage_on, p.ag, x.taps);
     };
 
-    float d[S::FRAGMENTS][4][4] = {};
+    /* so that the compiler knows it to be the same in a warp: else it makes wgmmas wait */
+    const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);
+    const int lane = (int)threadIdx.x % 32;
+    float d[COLS / 8][4] = {};
     for (int k = 0; k < STAGES - 1; k++) {
         if (k < stages) load(k);
-        wisp_copies_end();
+        copy_commit();
     }
+#pragma unroll 1
     for (int k = 0; k < stages; k++) {
-        wisp_copies_wait<STAGES - 2>();
-        __syncthreads(); /* also: all are done with the stage before, which is loaded next */
-        if (k + STAGES - 1 < stages) load((k + STAGES - 1) % STAGES);
-        wisp_copies_end();
         const uint32_t a_tile = tiles + (uint32_t)(k % STAGES * S::STAGE_BYTES);
-        multiply_stage<T, COLS>(d, a_tile, a_tile + ROWS * STAGE);
+        copy_wait<STAGES - 2>();
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+        if constexpr (GROUPS) wgmma_see_copies();
+#endif
+        __syncthreads(); /* also: all are done with the stage before, which is loaded next */
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+        if constexpr (GROUPS) begin_stage<COLS>(d, a_tile, a_tile + ROWS * STAGE, warp / 4);
+#endif
+        if (k + STAGES - 1 < stages) load((k + STAGES - 1) % STAGES);
+        copy_commit();
+        if constexpr (!GROUPS) multiply_stage<T, COLS>(d, a_tile, a_tile + ROWS * STAGE);
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+        if constexpr (GROUPS) wgmma_wait<0>();
+#endif
     }
-    wisp_copies_wait<0>();
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    if constexpr (GROUPS) wgmma_results(d);
+#endif
+    copy_wait<0>();
     __syncthreads();
 
     float *out = (float *)pool;
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const int r = warp / S::WIDE * S::FRAGMENTS * 16 + lane / 4,
-              c = warp % S::WIDE * 32 + lane % 4 * 2;
 #pragma unroll
-    for (int i = 0; i < S::FRAGMENTS; i++)
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            float *to = out + (r + i * 16) * S::OUT_STRIDE + c + j * 8;
-            *(float2 *)to = make_float2(d[i][j][0], d[i][j][1]);
-            *(float2 *)(to + 8 * S::OUT_STRIDE) = make_float2(d[i][j][2], d[i][j][3]);
+    for (int i = 0; i < COLS / 8; i++) {
+        int r = warp * 16 + lane / 4, c = i * 8 + lane % 4 * 2;
+        if (!GROUPS) {
+            r = (warp / S::WIDE * S::FRAGMENTS + i / 4) * 16 + lane / 4;
+            c = warp % S::WIDE * 32 + i % 4 * 8 + lane % 4 * 2;
         }
+        float *to = out + r * S::OUT_STRIDE + c;
+        *(float2 *)to = make_float2(d[i][0], d[i][1]);
+        *(float2 *)(to + 8 * S::OUT_STRIDE) = make_float2(d[i][2], d[i][3]);
+    }
     __syncthreads();
     write_rows<T, COLS>(p, y, x, group, row0, rows, col0, out);
 }
 
-template <class T, int COLS, int VEC> static void launch(const struct product &p, cudaStream_t s)
+template <class T, int COLS, int VEC, bool GROUPS>
+static void launch(const struct product &p, cudaStream_t s)
 {
     const int phases = p.back ? p.stride * p.stride : 1;
     const int side_h = p.back ? (p.dh + p.stride - 1) / p.stride : p.dh;
@@ -277,16 +316,46 @@ template <class T, int COLS, int VEC> static void launch(const struct product &p
     const size_t rows = (size_t)p.n * side_h * side_w;
     const dim3 grid((unsigned)(wisp_parts(rows, ROWS) * wisp_parts((size_t)p.dg, COLS)), 1,
                     (unsigned)(p.groups * phases));
-    cudaFuncSetAttribute(multiply<T, COLS, VEC>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         shape<COLS>::BYTES);
-    multiply<T, COLS, VEC><<<grid, THREADS, shape<COLS>::BYTES, s>>>(p);
+    cudaFuncSetAttribute(multiply<T, COLS, VEC, GROUPS>,
+                         cudaFuncAttributeMaxDynamicSharedMemorySize, shape<COLS>::BYTES);
+    multiply<T, COLS, VEC, GROUPS><<<grid, THREADS, shape<COLS>::BYTES, s>>>(p);
 }
 
-template <class T> static void launch_any(const struct product &p, bool wide, cudaStream_t s)
+/* As many columns as the results need, up to 128. */
+template <class T, int VEC> static void launch_few(const struct product &p, cudaStream_t s)
 {
-    if (!wide) launch<T, 64, 4>(p, s);
-    else if (p.dg > 64) launch<T, 128, 16>(p, s);
-    else launch<T, 64, 16>(p, s);
+    if (p.dg > 32) launch<T, 64, VEC, false>(p, s);
+    else launch<T, 32, VEC, false>(p, s);
+}
+
+template <class T> static void launch_any(const struct product &p, int copies, cudaStream_t s)
+{
+    constexpr bool HALF = sizeof(T) == 2; /* groups have no other form */
+    const bool groups = HALF && copies == 16 && p.dg > 32 && wisp_dconv_has_groups();
+    if (copies == 4) launch_few<T, 4>(p, s);
+    else if (copies == 8) launch_few<T, 8>(p, s);
+    else if (p.dg > 64 && groups) launch<T, 128, 16, HALF>(p, s);
+    else if (p.dg > 64) launch<T, 128, 16, false>(p, s);
+    else if (groups) launch<T, 64, 16, HALF>(p, s);
+    else launch_few<T, 16>(p, s);
+}
+
+/* Elsewhere it is empty, which shows in its static shared memory. */
+__global__ static void look(int *to)
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    __shared__ int seen[32];
+    seen[threadIdx.x % 32] = to[threadIdx.x];
+    __syncthreads();
+    to[threadIdx.x] = seen[31 - threadIdx.x % 32];
+#endif
+}
+
+bool wisp_dconv_has_groups(void)
+{
+    struct cudaFuncAttributes a = {};
+    return wisp_dconv_capability() == 90 &&
+           cudaFuncGetAttributes(&a, (const void *)look) == cudaSuccess && a.sharedSizeBytes > 0;
 }
 
 /* ---- weights turned round ---- */
@@ -344,8 +413,8 @@ static struct product product_of(const struct wisp_dconv *c, const struct wisp_d
  * sample are ints, the blocks of a grid's third side at most 65,535. */
 static bool can(const struct wisp_dconv *c, enum wisp_dconv_pass pass)
 {
-    const size_t size = wisp_dconv_size(c), most = 0x3fffffff;
-    const bool in = c->in / c->groups * size % 4 == 0, out = c->out / c->groups * size % 4 == 0;
+    const size_t most = 0x3fffffff;
+    const bool in = wisp_dconv_copies(c, c->in) > 2, out = wisp_dconv_copies(c, c->out) > 2;
     if (c->math == WISP_DCONV_FP32 || wisp_dconv_capability() < 80) return false;
     if (c->n * c->h * c->w > most || c->n * c->oh * c->ow > most) return false;
     if (c->h * c->w * c->in > most || c->oh * c->ow * c->out > most) return false;
@@ -369,10 +438,10 @@ static bool run(const struct wisp_dconv *c, enum wisp_dconv_pass pass, const voi
         return true;
     }
     const struct product p = product_of(c, j, back);
-    const bool wide = wisp_dconv_wide(c, back ? c->out : c->in);
+    const int copies = wisp_dconv_copies(c, back ? c->out : c->in);
     if (back) turn_weights(c, j->work, j->w, s);
-    if (c->math == WISP_DCONV_BF16) launch_any<__nv_bfloat16>(p, wide, s);
-    else launch_any<float>(p, wide, s);
+    if (c->math == WISP_DCONV_BF16) launch_any<__nv_bfloat16>(p, copies, s);
+    else launch_any<float>(p, copies, s);
     return true;
 }
 

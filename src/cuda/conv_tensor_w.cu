@@ -4,15 +4,15 @@
  *
  * t counts (kernel row, kernel column, channel), as the weights of an output channel lie.  Both
  * operands have the sum's terms, pixels, one after the other, so that a tile in shared memory is
- * (pixels, outputs) or (pixels, t): bf16 are turned round on the way to registers (ldmatrix), floats
- * are read one by one.  A block makes (ROWS, 128) of gw over a share of the pixels; shares are
+ * (pixels, outputs) or (pixels, t), in boxes of 128 bytes of them: bf16 are turned round on the way
+ * to registers (ldmatrix) or by wgmma, floats are read one by one.  A block makes (ROWS, 128) of gw over a share of the pixels; shares are
  * written side by side and added in their order.
  *
  * Slot s (16 bytes) of pixel r lies at s ^ (r % 8), and of floats at s ^ (r % 4 * 2): then the lanes
  * of a warp read from different banks. */
 #include "cuda/conv_tensor.cuh"
 
-enum { COLS = 128, THREADS = 256, STAGES = 4, WARPS_WIDE = 4, WARPS_HIGH = 2 };
+enum { COLS = 128, THREADS = 256, WARPS_WIDE = 4, WARPS_HIGH = 2, LINE = 128 };
 
 struct share {
     const void *gy, *x;
@@ -25,34 +25,38 @@ struct share {
     int n_shares, each; /* pixels of a share, but for the last */
 };
 
-template <class T, int ROWS> struct form {
-    static constexpr int DEPTH = 64 / (int)sizeof(T); /* pixels of a stage */
-    static constexpr int N = 16 / (int)sizeof(T);     /* values of a slot */
-    static constexpr int A_LINE = ROWS * (int)sizeof(T), B_LINE = COLS * (int)sizeof(T);
-    static constexpr int A_SLOTS = A_LINE / 16, B_SLOTS = B_LINE / 16;
+template <class T, int ROWS, bool GROUPS> struct form {
+    static constexpr int DEPTH = GROUPS ? 64 : 64 / (int)sizeof(T); /* pixels of a stage */
+    static constexpr int N = 16 / (int)sizeof(T);                   /* values of a slot */
+    static constexpr int A_SLOTS = ROWS / N, B_SLOTS = COLS / N;
     static constexpr int A_STEP = THREADS / A_SLOTS, B_STEP = THREADS / B_SLOTS; /* pixels apart */
     static constexpr int A_EACH = DEPTH / A_STEP, B_EACH = DEPTH / B_STEP; /* slots of a thread */
-    static constexpr int STAGE_BYTES = DEPTH * (A_LINE + B_LINE), BYTES = STAGES * STAGE_BYTES;
-    static constexpr int FRAGMENTS = ROWS / WARPS_HIGH / 16; /* of 16 rows, of a warp */
+    static constexpr int BOX = DEPTH * LINE, A_BYTES = A_SLOTS / 8 * BOX;
+    static constexpr int STAGES = GROUPS ? 3 : 4, STAGE_BYTES = A_BYTES + B_SLOTS / 8 * BOX;
+    static constexpr int BYTES = STAGES * STAGE_BYTES + 1024; /* boxes begin at multiples of 1024 */
+    static constexpr int FRAGMENTS = ROWS / WARPS_HIGH / 16;  /* of 16 rows, of a warp */
     static_assert(A_EACH > 0 && B_EACH > 0, "every thread has some");
+    static_assert(!GROUPS || BOX == 8192, "as wgmma_turned says");
 };
 
-template <class T> __device__ static int slot_at(int line, int pixel, int slot)
+/* Where a slot of a pixel lies in a tile of boxes of DEPTH pixels. */
+template <class T, int DEPTH> __device__ static int slot_at(int pixel, int slot)
 {
-    return pixel * line + (slot ^ (sizeof(T) == 2 ? pixel & 7 : (pixel & 3) * 2)) * 16;
+    const int swap = sizeof(T) == 2 ? pixel & 7 : (pixel & 3) * 2;
+    return slot / 8 * DEPTH * LINE + pixel * LINE + ((slot % 8 ^ swap) * 16);
 }
 
 /* ---- a stage's products ---- */
 
 template <int ROWS>
-__device__ static void multiply_stage(float (&d)[form<__nv_bfloat16, ROWS>::FRAGMENTS][4][4],
-                                      const char *tile, __nv_bfloat16)
+__device__ static void multiply_stage(float (&d)[ROWS / 8][4], const unsigned char *tile,
+                                      __nv_bfloat16)
 {
-    using F = form<__nv_bfloat16, ROWS>;
+    using F = form<__nv_bfloat16, ROWS, false>;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int row = warp / WARPS_WIDE * F::FRAGMENTS * 16 + ((lane >> 3) & 1) * 8;
     const int col = warp % WARPS_WIDE * 32 + (lane >> 4) * 8;
-    const uint32_t a_tile = wisp_shared_at(tile), b_tile = a_tile + F::DEPTH * F::A_LINE;
+    const uint32_t a_tile = shared_at(tile), b_tile = a_tile + F::A_BYTES;
 #pragma unroll
     for (int k = 0; k < F::DEPTH; k += 16) {
         const int a_pixel = k + (lane & 7) + (lane >> 4) * 8;
@@ -60,36 +64,36 @@ __device__ static void multiply_stage(float (&d)[form<__nv_bfloat16, ROWS>::FRAG
         uint32_t a[F::FRAGMENTS][4], b[2][4];
 #pragma unroll
         for (int i = 0; i < F::FRAGMENTS; i++)
-            wisp_ldmatrix_turned(a[i], a_tile + (uint32_t)slot_at<__nv_bfloat16>(
-                                                    F::A_LINE, a_pixel, (row + i * 16) / F::N));
+            wisp_ldmatrix_turned(a[i], a_tile + (uint32_t)slot_at<__nv_bfloat16, F::DEPTH>(
+                                                    a_pixel, (row + i * 16) / F::N));
 #pragma unroll
         for (int i = 0; i < 2; i++)
-            wisp_ldmatrix_turned(b[i], b_tile + (uint32_t)slot_at<__nv_bfloat16>(
-                                                    F::B_LINE, b_pixel, (col + i * 16) / F::N));
+            wisp_ldmatrix_turned(b[i], b_tile + (uint32_t)slot_at<__nv_bfloat16, F::DEPTH>(
+                                                    b_pixel, (col + i * 16) / F::N));
 #pragma unroll
         for (int i = 0; i < F::FRAGMENTS; i++)
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                wisp_mma<__nv_bfloat16>(d[i][j], a[i], b[j / 2][j % 2 * 2],
+                wisp_mma<__nv_bfloat16>(d[i * 4 + j], a[i], b[j / 2][j % 2 * 2],
                                         b[j / 2][j % 2 * 2 + 1]);
     }
 }
 
-__device__ static uint32_t word_at(const char *tile, int line, int pixel, int place)
+template <int DEPTH>
+__device__ static uint32_t word_at(const unsigned char *tile, int pixel, int place)
 {
-    const char *at = tile + slot_at<float>(line, pixel, place / 4) + place % 4 * 4;
+    const unsigned char *at = tile + slot_at<float, DEPTH>(pixel, place / 4) + place % 4 * 4;
     return wisp_tf32(*(const uint32_t *)at);
 }
 
 template <int ROWS>
-__device__ static void multiply_stage(float (&d)[form<float, ROWS>::FRAGMENTS][4][4],
-                                      const char *tile, float)
+__device__ static void multiply_stage(float (&d)[ROWS / 8][4], const unsigned char *tile, float)
 {
-    using F = form<float, ROWS>;
+    using F = form<float, ROWS, false>;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int row = warp / WARPS_WIDE * F::FRAGMENTS * 16 + lane / 4;
     const int col = warp % WARPS_WIDE * 32 + lane / 4;
-    const char *a_tile = tile, *b_tile = tile + F::DEPTH * F::A_LINE;
+    const unsigned char *a_tile = tile, *b_tile = tile + F::A_BYTES;
 #pragma unroll
     for (int k = 0; k < F::DEPTH; k += 8) {
         const int pixel = k + lane % 4;
@@ -98,28 +102,49 @@ __device__ static void multiply_stage(float (&d)[form<float, ROWS>::FRAGMENTS][4
         for (int i = 0; i < F::FRAGMENTS; i++)
 #pragma unroll
             for (int w = 0; w < 4; w++)
-                a[i][w] = word_at(a_tile, F::A_LINE, pixel + w / 2 * 4, row + i * 16 + w % 2 * 8);
+                a[i][w] = word_at<F::DEPTH>(a_tile, pixel + w / 2 * 4, row + i * 16 + w % 2 * 8);
 #pragma unroll
         for (int j = 0; j < 4; j++)
 #pragma unroll
             for (int w = 0; w < 2; w++)
-                b[j][w] = word_at(b_tile, F::B_LINE, pixel + w * 4, col + j * 8);
+                b[j][w] = word_at<F::DEPTH>(b_tile, pixel + w * 4, col + j * 8);
 #pragma unroll
         for (int i = 0; i < F::FRAGMENTS; i++)
 #pragma unroll
-            for (int j = 0; j < 4; j++) wisp_mma<float>(d[i][j], a[i], b[j][0], b[j][1]);
+            for (int j = 0; j < 4; j++) wisp_mma<float>(d[i * 4 + j], a[i], b[j][0], b[j][1]);
     }
 }
 
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+/* The same of a group of warps: of 128 rows it has 64, of 64 half of the columns.  They go on after
+ * the return. */
+template <int ROWS>
+__device__ static void begin_stage(float (&d)[ROWS / 8][4], uint32_t tile, int group)
+{
+    using F = form<__nv_bfloat16, ROWS, true>;
+    const uint64_t a = wgmma_turned(tile + (ROWS == 128 ? group * F::BOX : 0));
+    const uint64_t b = wgmma_turned(tile + F::A_BYTES + (ROWS == 128 ? 0 : group * F::BOX));
+    wgmma_begin();
+#pragma unroll
+    for (int k = 0; k < F::DEPTH / 16; k++)
+        wisp_groups_add<true>(d, a + k * (2048 >> 4), b + k * (2048 >> 4));
+    wgmma_commit();
+}
+#endif
+
 /* ---- all of a share ---- */
 
-/* VEC: bytes that are copied at a time, 16 or 4; a group's channels are a multiple of them. */
-template <class T, int ROWS, int VEC>
+/* A_VEC, VEC: bytes of gy and of x that are copied at a time; a group's channels are a multiple of
+ * them.  GROUPS: by products of groups of warps. */
+template <class T, int ROWS, int A_VEC, int VEC, bool GROUPS>
 __global__ static void __launch_bounds__(THREADS, 2) add_up(const __grid_constant__ struct share p)
 {
-    using F = form<T, ROWS>;
+    using F = form<T, ROWS, GROUPS>;
+    constexpr int STAGES = F::STAGES;
     constexpr int EACH = VEC / (int)sizeof(T), PIECES = 16 / VEC, NOWHERE = -0x40000000;
-    extern __shared__ __align__(128) char pool[];
+    constexpr int A_PIECE = A_VEC / (int)sizeof(T);
+    extern __shared__ __align__(1024) unsigned char room[];
+    unsigned char *pool = align_pool(room);
     const int n = p.now_n && (int)*p.now_n < p.n ? (int)*p.now_n : p.n;
     const int share = (int)blockIdx.z % p.n_shares, group = (int)blockIdx.z / p.n_shares;
     const int row0 = (int)blockIdx.y * ROWS, col0 = (int)blockIdx.x * COLS;
@@ -151,26 +176,29 @@ __global__ static void __launch_bounds__(THREADS, 2) add_up(const __grid_constan
         b_y[i] = q / p.ow % p.oh, b_x[i] = q % p.ow;
     }
 
+    const int on_x = F::DEPTH % p.ow, on_y = F::DEPTH / p.ow % p.oh; /* a stage later */
+    const int on_sample = F::DEPTH / p.ow / p.oh;
+
     auto load = [&](int stage) {
-        const uint32_t a_tile = wisp_shared_at(pool) + (uint32_t)(stage * F::STAGE_BYTES);
-        const uint32_t b_tile = a_tile + F::DEPTH * F::A_LINE;
+        const uint32_t a_tile = shared_at(pool) + (uint32_t)(stage * F::STAGE_BYTES);
+        const uint32_t b_tile = a_tile + F::A_BYTES;
 #pragma unroll
         for (int i = 0; i < F::A_EACH; i++) {
             const int line = a_line + i * F::A_STEP, q = a_pixel + i * F::A_STEP;
-            const uint32_t to = a_tile + (uint32_t)slot_at<T>(F::A_LINE, line, a_slot);
+            const uint32_t to = a_tile + (uint32_t)slot_at<T, F::DEPTH>(line, a_slot);
 #pragma unroll
-            for (int v = 0; v < PIECES; v++) {
-                const bool there = q < end && v * EACH < a_left;
-                wisp_copy_async<VEC>(to + v * VEC,
-                                     there ? gy + (size_t)q * p.out + v * EACH : (const T *)p.gy,
-                                     there);
+            for (int v = 0; v < 16 / A_VEC; v++) {
+                const bool there = q < end && v * A_PIECE < a_left;
+                wisp_copy_async<A_VEC>(
+                    to + v * A_VEC, there ? gy + (size_t)q * p.out + v * A_PIECE : (const T *)p.gy,
+                    there);
             }
         }
         a_pixel += F::DEPTH;
 #pragma unroll
         for (int i = 0; i < F::B_EACH; i++) {
             const int line = b_line + i * F::B_STEP;
-            const uint32_t to = b_tile + (uint32_t)slot_at<T>(F::B_LINE, line, b_slot);
+            const uint32_t to = b_tile + (uint32_t)slot_at<T, F::DEPTH>(line, b_slot);
             const bool in = b_pixel + i * F::B_STEP < end;
             const T *x = (const T *)p.x + (size_t)(in ? b_sample[i] : 0) * p.h * p.w * p.in;
 #pragma unroll
@@ -180,41 +208,58 @@ __global__ static void __launch_bounds__(THREADS, 2) add_up(const __grid_constan
                 wisp_copy_async<VEC>(to + v * VEC,
                                      there ? x + ((y * p.w + z) * p.in + channel[v]) : x, there);
             }
-            b_x[i] += F::DEPTH;
-            while (b_x[i] >= p.ow) {
-                b_x[i] -= p.ow;
-                if (++b_y[i] == p.oh) b_y[i] = 0, b_sample[i]++;
-            }
+            b_x[i] += on_x, b_y[i] += on_y, b_sample[i] += on_sample;
+            if (b_x[i] >= p.ow) b_x[i] -= p.ow, b_y[i]++;
+            if (b_y[i] >= p.oh) b_y[i] -= p.oh, b_sample[i]++;
         }
         b_pixel += F::DEPTH;
     };
 
-    float d[F::FRAGMENTS][4][4] = {};
+    /* so that the compiler knows it to be the same in a warp: else it makes wgmmas wait */
+    const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);
+    const int lane = (int)threadIdx.x % 32;
+    float d[ROWS / 8][4] = {};
     for (int k = 0; k < STAGES - 1; k++) {
         if (k < stages) load(k);
-        wisp_copies_end();
+        copy_commit();
     }
+#pragma unroll 1
     for (int k = 0; k < stages; k++) {
-        wisp_copies_wait<STAGES - 2>();
+        unsigned char *tile = pool + k % STAGES * F::STAGE_BYTES;
+        copy_wait<STAGES - 2>();
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+        if constexpr (GROUPS) wgmma_see_copies();
+#endif
         __syncthreads(); /* also: all are done with the stage before, which is loaded next */
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+        if constexpr (GROUPS) begin_stage<ROWS>(d, shared_at(tile), warp / 4);
+#endif
         if (k + STAGES - 1 < stages) load((k + STAGES - 1) % STAGES);
-        wisp_copies_end();
-        multiply_stage<ROWS>(d, pool + k % STAGES * F::STAGE_BYTES, T());
+        copy_commit();
+        if constexpr (!GROUPS) multiply_stage<ROWS>(d, tile, T());
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+        if constexpr (GROUPS) wgmma_wait<0>();
+#endif
     }
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    if constexpr (GROUPS) wgmma_results(d);
+#endif
 
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const int row = row0 + warp / WARPS_WIDE * F::FRAGMENTS * 16 + lane / 4;
-    const int col = col0 + warp % WARPS_WIDE * 32 + lane % 4 * 2;
     float *to = p.to + ((size_t)share * p.out + (size_t)group * p.og) * p.width;
 #pragma unroll
-    for (int i = 0; i < F::FRAGMENTS; i++)
+    for (int i = 0; i < ROWS / 8; i++) {
+        int row = row0 + warp * 16 + lane / 4, col = col0 + i * 8 + lane % 4 * 2;
+        if (GROUPS && ROWS == 64) row -= warp / 4 * 64, col += warp / 4 * 64;
+        if (!GROUPS) {
+            row = row0 + (warp / WARPS_WIDE * F::FRAGMENTS + i / 4) * 16 + lane / 4;
+            col = col0 + warp % WARPS_WIDE * 32 + i % 4 * 8 + lane % 4 * 2;
+        }
 #pragma unroll
-        for (int j = 0; j < 4; j++)
-#pragma unroll
-            for (int w = 0; w < 4; w++) {
-                const int r = row + i * 16 + w / 2 * 8, c = col + j * 8 + w % 2;
-                if (r < p.og && c < p.width) to[(size_t)r * p.width + c] = d[i][j][w];
-            }
+        for (int w = 0; w < 4; w++) {
+            const int r = row + w / 2 * 8, c = col + w % 2;
+            if (r < p.og && c < p.width) to[(size_t)r * p.width + c] = d[i][w];
+        }
+    }
 }
 
 /* ---- shares ---- */
@@ -223,7 +268,7 @@ __global__ static void __launch_bounds__(THREADS, 2) add_up(const __grid_constan
  * MiB of sums. */
 static size_t shares_of(const struct wisp_dconv *c, size_t *each)
 {
-    const size_t rows = c->out / c->groups > 64 ? 128 : 64, depth = 64 / wisp_dconv_size(c);
+    const size_t rows = c->out / c->groups > 64 ? 128 : 64, depth = 64; /* of any form */
     const size_t pixels = c->n * c->oh * c->ow, floats = c->out * wisp_dconv_row(c);
     const size_t tiles =
         wisp_parts(c->out / c->groups, rows) * wisp_parts(wisp_dconv_row(c), COLS) * c->groups;
@@ -242,42 +287,52 @@ size_t wisp_dconv_tensor_w_bytes(const struct wisp_dconv *c)
     return n > 1 ? n * c->out * wisp_dconv_row(c) * 4 : 0;
 }
 
-template <class T, int ROWS, int VEC>
+template <class T, int ROWS, int A_VEC, int VEC, bool GROUPS>
 static void launch(const struct share &p, int groups, cudaStream_t s)
 {
-    using F = form<T, ROWS>;
+    using F = form<T, ROWS, GROUPS>;
     const dim3 grid((unsigned)wisp_parts((size_t)p.width, COLS),
                     (unsigned)wisp_parts((size_t)p.og, ROWS), (unsigned)(p.n_shares * groups));
-    cudaFuncSetAttribute(add_up<T, ROWS, VEC>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         F::BYTES);
-    add_up<T, ROWS, VEC><<<grid, THREADS, F::BYTES, s>>>(p);
+    cudaFuncSetAttribute(add_up<T, ROWS, A_VEC, VEC, GROUPS>,
+                         cudaFuncAttributeMaxDynamicSharedMemorySize, F::BYTES);
+    add_up<T, ROWS, A_VEC, VEC, GROUPS><<<grid, THREADS, F::BYTES, s>>>(p);
+}
+
+/* Of the pairs of copies of gy and x only those are built that layers have: both wide; gy wide, x an
+ * image's; and any. */
+template <class T, int ROWS>
+static void launch_rows(const struct share &p, int gy, int x, int groups, cudaStream_t s)
+{
+    constexpr bool HALF = sizeof(T) == 2; /* groups have no other form */
+    if (gy == 16 && x == 16) {
+        if (HALF && wisp_dconv_has_groups()) launch<T, ROWS, 16, 16, HALF>(p, groups, s);
+        else launch<T, ROWS, 16, 16, false>(p, groups, s);
+    } else if (gy == 16 && x == 8) {
+        launch<T, ROWS, 16, 8, false>(p, groups, s);
+    } else {
+        launch<T, ROWS, 4, 4, false>(p, groups, s);
+    }
 }
 
 template <class T>
-static void launch_any(const struct share &p, bool wide, int groups, cudaStream_t s)
+static void launch_any(const struct share &p, int gy, int x, int groups, cudaStream_t s)
 {
-    if (!wide) {
-        if (p.og > 64) launch<T, 128, 4>(p, groups, s);
-        else launch<T, 64, 4>(p, groups, s);
-    } else if (p.og > 64) {
-        launch<T, 128, 16>(p, groups, s);
-    } else {
-        launch<T, 64, 16>(p, groups, s);
-    }
+    if (p.og > 64) launch_rows<T, 128>(p, gy, x, groups, s);
+    else launch_rows<T, 64>(p, gy, x, groups, s);
 }
 
 void wisp_dconv_tensor_w(const struct wisp_dconv *c, const struct wisp_dconv_job *j, cudaStream_t s)
 {
     size_t each, n = shares_of(c, &each);
     const size_t floats = c->out * wisp_dconv_row(c);
-    const bool wide = wisp_dconv_wide(c, c->in) && wisp_dconv_wide(c, c->out);
+    const int gy = wisp_dconv_copies(c, c->out), x = wisp_dconv_copies(c, c->in);
     struct share p = { j->gy, j->x, n > 1 ? (float *)j->work : j->gw, j->n };
     p.n = (int)c->n, p.oh = (int)c->oh, p.ow = (int)c->ow, p.out = (int)c->out;
     p.og = (int)(c->out / c->groups), p.ig = (int)(c->in / c->groups);
     p.h = (int)c->h, p.w = (int)c->w, p.in = (int)c->in, p.kw = (int)c->kw;
     p.stride = (int)c->stride, p.pad_h = (int)c->pad_h, p.pad_w = (int)c->pad_w;
     p.width = (int)wisp_dconv_row(c), p.n_shares = (int)n, p.each = (int)each;
-    if (c->math == WISP_DCONV_BF16) launch_any<__nv_bfloat16>(p, wide, (int)c->groups, s);
-    else launch_any<float>(p, wide, (int)c->groups, s);
+    if (c->math == WISP_DCONV_BF16) launch_any<__nv_bfloat16>(p, gy, x, (int)c->groups, s);
+    else launch_any<float>(p, gy, x, (int)c->groups, s);
     if (n > 1) wisp_dconv_add(j->gw, (const float *)j->work, floats, n, s);
 }

@@ -1,4 +1,4 @@
-/* Instructions of tensor cores (sm_80 and later) and of copies that run beside them, as functions.
+/* Products of a warp on tensor cores (sm_80 and later), as functions.
  *
  * A product of a warp is (16 rows, 32 bytes of terms) x (32 bytes of terms, 8 columns): 16 terms of
  * bf16, or 8 floats rounded to TF32.  In units of 4 bytes both have the same layout, so that one
@@ -16,40 +16,6 @@
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define WISP_MMA 1
 #endif
-
-__device__ static inline uint32_t wisp_shared_at(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-/* BYTES (4 or 16) from global memory to shared memory, or zeros where they are not 'there'; 'from'
- * must be an address even then. */
-template <int BYTES>
-__device__ static inline void wisp_copy_async(uint32_t to, const void *from, bool there)
-{
-#ifdef WISP_MMA
-    const int bytes = there ? BYTES : 0;
-    if (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                     "r"(bytes));
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from),
-                     "r"(bytes));
-#endif
-}
-__device__ static inline void wisp_copies_end(void) /* those since the last end belong together */
-{
-#ifdef WISP_MMA
-    asm volatile("cp.async.commit_group;");
-#endif
-}
-template <int LEFT>
-__device__ static inline void wisp_copies_wait(void) /* all but the newest LEFT groups are there */
-{
-#ifdef WISP_MMA
-    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT));
-#endif
-}
 
 /* Four 8 x 16-byte matrices; lane l gives the address of row l % 8 of matrix l / 8. */
 __device__ static inline void wisp_ldmatrix(uint32_t (&r)[4], uint32_t at)

@@ -27,6 +27,14 @@ static __device__ inline void copy16(uint32_t to, const void *from, bool there)
           "r"(there ? 16 : 0)
           : "memory");
 }
+/* The same of 4 or 8 bytes. */
+template <int BYTES>
+static __device__ inline void copy_few(uint32_t to, const void *from, bool there)
+{
+    ASM80("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(to), "l"(from),
+          "r"(there ? BYTES : 0), "n"(BYTES)
+          : "memory");
+}
 static __device__ inline void copy_commit(void)
 {
     ASM80("cp.async.commit_group;" ::: "memory");
@@ -83,12 +91,17 @@ static __device__ inline uint64_t wgmma_turned(uint32_t at)
 
 #define WGMMA_4(x)  "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3])
 #define WGMMA_16(i) WGMMA_4(acc[i]), WGMMA_4(acc[i + 1]), WGMMA_4(acc[i + 2]), WGMMA_4(acc[i + 3])
+#define WGMMA_32    WGMMA_16(0), WGMMA_16(4)
 #define WGMMA_64    WGMMA_16(0), WGMMA_16(4), WGMMA_16(8), WGMMA_16(12)
 
 /* Results are in their registers only from here on. */
 static __device__ inline void wgmma_results(float (&acc)[16][4])
 {
     asm volatile("" : WGMMA_64 : : "memory");
+}
+static __device__ inline void wgmma_results(float (&acc)[8][4])
+{
+    asm volatile("" : WGMMA_32 : : "memory");
 }
 /* acc (64, 128) += or = 16 terms of each sum; acc[b] of a thread are rows 16 (warp % 4) + lane / 4,
  * the last two 8 on, and columns 8 b + 2 (lane % 4) and 1 on. */
@@ -103,6 +116,19 @@ static __device__ inline void wgmma128(float (&acc)[16][4], uint64_t a, uint64_t
                  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
                  "}, %64, %65, p, 1, 1, %67, %68;\n}\n"
                  : WGMMA_64
+                 : "l"(a), "l"(b), "r"(add), "n"(A_TURNED ? 1 : 0), "n"(B_TURNED ? 1 : 0)
+                 : "memory");
+}
+/* The same of 64 columns. */
+template <bool A_TURNED, bool B_TURNED>
+static __device__ inline void wgmma64(float (&acc)[8][4], uint64_t a, uint64_t b, int add)
+{
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+                 "}, %32, %33, p, 1, 1, %35, %36;\n}\n"
+                 : WGMMA_32
                  : "l"(a), "l"(b), "r"(add), "n"(A_TURNED ? 1 : 0), "n"(B_TURNED ? 1 : 0)
                  : "memory");
 }
