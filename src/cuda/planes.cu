@@ -17,7 +17,7 @@
 #include "cuda/vector.cuh"
 
 enum { THREADS = 256, COLS = 8, LINES = THREADS / COLS, JOIN = 32 };
-enum { MOST_BLOCKS = 1024, LEAST_PIXELS = 8 * LINES };
+enum { MOST_BLOCKS = 528, LEAST_PIXELS = 8 * LINES };
 
 struct norm { /* struct wisp_dnorm, and its parts */
     const uint32_t *now_n;

@@ -19,17 +19,18 @@ struct wisp_dplanes { /* sizes of a value */
 
 struct wisp_dpool { /* windows of x that give y */
     struct wisp_dplanes x;
-    size_t oh, ow, kh, kw, stride, pad_h, pad_w; /* kh kw at most 255 */
+    size_t oh, ow, kh, kw, stride, pad_h, pad_w; /* kh kw at most 254 */
 };
-/* which (n, oh, ow, c): the place in its window of each y, the first of equals; NULL: not wanted. */
-void wisp_dpool_max(const struct wisp_dpool &p, void *y, uint8_t *which, const void *x,
+/* which (n, oh, ow, c): the place in its window of each y, the first of equals; NULL: not wanted.
+ * gate: x was made by a ReLU that the way back is to go through, too: where y is not positive it is
+ * nobody's. */
+void wisp_dpool_max(const struct wisp_dpool &p, void *y, uint8_t *which, bool gate, const void *x,
                     cudaStream_t s);
-/* gate: y, if x was made by a ReLU that gx is to go back through; NULL: none. */
 void wisp_dpool_max_back(const struct wisp_dpool &p, void *gx, const void *gy, const uint8_t *which,
-                         const void *gate, cudaStream_t s);
+                         cudaStream_t s);
 /* Sums over the window divided by kh kw, as if pixels outside were there and 0. */
 void wisp_dpool_mean(const struct wisp_dpool &p, void *y, const void *x, cudaStream_t s);
-/* gate (n, h, w, c): x, as above. */
+/* gate: x, if it was made by a ReLU that gx is to go back through; NULL: none. */
 void wisp_dpool_mean_back(const struct wisp_dpool &p, void *gx, const void *gy, const void *gate,
                           cudaStream_t s);
 /* y (n, c) floats: means of all pixels; and back. */

@@ -6,7 +6,7 @@
 #include "cuda/planes.cuh"
 #include "cuda/vector.cuh"
 
-enum { THREADS = 256 };
+enum { THREADS = 256, NOBODY = 255 };
 
 struct window { /* struct wisp_dpool, in ints */
     int n, h, w, c, oh, ow, kh, kw, stride, pad_h, pad_w;
@@ -24,12 +24,15 @@ struct place { /* of a thread: a pixel, and the first of its channels */
     size_t at; /* in (n, h, w, c) */
 };
 
-template <int N> __device__ static struct place place_of(size_t i, int h, int w, int c)
+/* A block has a piece of one row of pixels; false: this thread has none. */
+template <int N> __device__ static bool place_of(struct place *o, int h, int w, int c)
 {
-    const int pieces = c / N;
-    const size_t pixel = i / pieces;
-    const int left = (int)(pixel % ((size_t)h * w));
-    return { (int)(pixel / ((size_t)h * w)), left / w, left % w, (int)(i % pieces) * N, i * N };
+    const uint32_t pieces = (uint32_t)(c / N), i = blockIdx.y * THREADS + threadIdx.x;
+    if (i >= (uint32_t)w * pieces) return false;
+    o->sample = (int)(blockIdx.x / (uint32_t)h), o->y = (int)(blockIdx.x % (uint32_t)h);
+    o->x = (int)(i / pieces), o->c = (int)(i % pieces) * N;
+    o->at = ((size_t)blockIdx.x * w + o->x) * c + o->c;
+    return true;
 }
 
 __device__ static bool beyond(const uint32_t *now_n, int sample)
@@ -41,12 +44,10 @@ __device__ static bool beyond(const uint32_t *now_n, int sample)
 
 template <class T, int N, bool MAX>
 __global__ static void __launch_bounds__(THREADS)
-    pool_on(const __grid_constant__ struct window p, T *y, uint8_t *which, const T *x, size_t all)
+    pool_on(const __grid_constant__ struct window p, T *y, uint8_t *which, bool gate, const T *x)
 {
-    const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
-    if (i >= all) return;
-    const struct place o = place_of<N>(i, p.oh, p.ow, p.c);
-    if (beyond(p.now_n, o.sample)) return;
+    struct place o;
+    if (!place_of<N>(&o, p.oh, p.ow, p.c) || beyond(p.now_n, o.sample)) return;
     auto best = wisp_vector<T, N>::of(MAX ? -INFINITY : 0);
     __align__(8) uint8_t at[N] = {};
     bool first = true;
@@ -65,7 +66,10 @@ __global__ static void __launch_bounds__(THREADS)
 #pragma unroll
     for (int k = 0; k < N && !MAX; k++) best.v[k] /= (float)(p.kh * p.kw);
     best.to(y + o.at);
-    if (!MAX || !which) return;
+    if (!which) return;
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        if (gate && !(best.v[k] > 0)) at[k] = NOBODY;
     if (N == 8) *(uint2 *)(which + o.at) = *(const uint2 *)at;
     else if (N == 4) *(uint32_t *)(which + o.at) = *(const uint32_t *)at;
     else which[o.at] = at[0];
@@ -74,11 +78,10 @@ __global__ static void __launch_bounds__(THREADS)
 template <class T, int N, bool MAX>
 __global__ static void __launch_bounds__(THREADS)
     pool_back(const __grid_constant__ struct window p, T *gx, const T *gy, const uint8_t *which,
-              const T *gate, size_t all)
+              const T *gate)
 {
-    const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
-    if (i >= all) return;
-    const struct place o = place_of<N>(i, p.h, p.w, p.c);
+    struct place o;
+    if (!place_of<N>(&o, p.h, p.w, p.c)) return;
     auto sum = wisp_vector<T, N>::of(0);
     if (beyond(p.now_n, o.sample)) {
         sum.to(gx + o.at);
@@ -99,13 +102,9 @@ __global__ static void __launch_bounds__(THREADS)
             if (MAX && N == 8) *(uint2 *)at = *(const uint2 *)(which + from);
             else if (MAX && N == 4) *(uint32_t *)at = *(const uint32_t *)(which + from);
             else if (MAX) at[0] = which[from];
-            /* gate of max: y, which is what x was there */
-            const auto h = wisp_vector<T, N>::at(MAX && gate ? gate + from : gy + from);
 #pragma unroll
-            for (int k = 0; k < N; k++) {
-                if (!MAX) sum.v[k] += g.v[k];
-                else if (at[k] == tap && (!gate || h.v[k] > 0)) sum.v[k] += g.v[k];
-            }
+            for (int k = 0; k < N; k++)
+                if (!MAX || at[k] == tap) sum.v[k] += g.v[k];
         }
     if (!MAX) {
         const auto h = wisp_vector<T, N>::at(gate ? gate + o.at : gy);
@@ -116,22 +115,35 @@ __global__ static void __launch_bounds__(THREADS)
     sum.to(gx + o.at);
 }
 
-static unsigned blocks(size_t n)
+static dim3 rows_of(size_t n, size_t h, size_t w, size_t pieces)
 {
-    return (unsigned)wisp_parts(n, THREADS);
+    return dim3((unsigned)(n * h), (unsigned)wisp_parts(w * pieces, THREADS));
+}
+
+template <class T, int N, bool MAX>
+static void launch_on(const struct wisp_dpool &p, void *y, uint8_t *which, bool gate, const void *x,
+                      cudaStream_t s)
+{
+    const dim3 grid = rows_of(p.x.n, p.oh, p.ow, p.x.c / N);
+    pool_on<T, N, MAX><<<grid, THREADS, 0, s>>>(window_of(p), (T *)y, which, gate, (const T *)x);
 }
 
 template <class T, bool MAX>
-static void run_on(const struct wisp_dpool &p, void *y, uint8_t *which, const void *x,
+static void run_on(const struct wisp_dpool &p, void *y, uint8_t *which, bool gate, const void *x,
                    cudaStream_t s)
 {
     constexpr int N = 16 / (int)sizeof(T);
-    const size_t all = p.x.n * p.oh * p.ow * p.x.c;
-    const struct window w = window_of(p);
-    if (p.x.c % N == 0)
-        pool_on<T, N, MAX>
-            <<<blocks(all / N), THREADS, 0, s>>>(w, (T *)y, which, (const T *)x, all / N);
-    else pool_on<T, 1, MAX><<<blocks(all), THREADS, 0, s>>>(w, (T *)y, which, (const T *)x, all);
+    if (p.x.c % N == 0) launch_on<T, N, MAX>(p, y, which, gate, x, s);
+    else launch_on<T, 1, MAX>(p, y, which, gate, x, s);
+}
+
+template <class T, int N, bool MAX>
+static void launch_back(const struct wisp_dpool &p, void *gx, const void *gy, const uint8_t *which,
+                        const void *gate, cudaStream_t s)
+{
+    const dim3 grid = rows_of(p.x.n, p.x.h, p.x.w, p.x.c / N);
+    pool_back<T, N, MAX>
+        <<<grid, THREADS, 0, s>>>(window_of(p), (T *)gx, (const T *)gy, which, (const T *)gate);
 }
 
 template <class T, bool MAX>
@@ -139,34 +151,28 @@ static void run_back(const struct wisp_dpool &p, void *gx, const void *gy, const
                      const void *gate, cudaStream_t s)
 {
     constexpr int N = 16 / (int)sizeof(T);
-    const size_t all = p.x.n * p.x.h * p.x.w * p.x.c;
-    const struct window w = window_of(p);
-    if (p.x.c % N == 0)
-        pool_back<T, N, MAX><<<blocks(all / N), THREADS, 0, s>>>(w, (T *)gx, (const T *)gy, which,
-                                                                 (const T *)gate, all / N);
-    else
-        pool_back<T, 1, MAX><<<blocks(all), THREADS, 0, s>>>(w, (T *)gx, (const T *)gy, which,
-                                                             (const T *)gate, all);
+    if (p.x.c % N == 0) launch_back<T, N, MAX>(p, gx, gy, which, gate, s);
+    else launch_back<T, 1, MAX>(p, gx, gy, which, gate, s);
 }
 
-void wisp_dpool_max(const struct wisp_dpool &p, void *y, uint8_t *which, const void *x,
+void wisp_dpool_max(const struct wisp_dpool &p, void *y, uint8_t *which, bool gate, const void *x,
                     cudaStream_t s)
 {
-    if (p.x.half) run_on<__nv_bfloat16, true>(p, y, which, x, s);
-    else run_on<float, true>(p, y, which, x, s);
+    if (p.x.half) run_on<__nv_bfloat16, true>(p, y, which, gate, x, s);
+    else run_on<float, true>(p, y, which, gate, x, s);
 }
 
 void wisp_dpool_max_back(const struct wisp_dpool &p, void *gx, const void *gy, const uint8_t *which,
-                         const void *gate, cudaStream_t s)
+                         cudaStream_t s)
 {
-    if (p.x.half) run_back<__nv_bfloat16, true>(p, gx, gy, which, gate, s);
-    else run_back<float, true>(p, gx, gy, which, gate, s);
+    if (p.x.half) run_back<__nv_bfloat16, true>(p, gx, gy, which, NULL, s);
+    else run_back<float, true>(p, gx, gy, which, NULL, s);
 }
 
 void wisp_dpool_mean(const struct wisp_dpool &p, void *y, const void *x, cudaStream_t s)
 {
-    if (p.x.half) run_on<__nv_bfloat16, false>(p, y, NULL, x, s);
-    else run_on<float, false>(p, y, NULL, x, s);
+    if (p.x.half) run_on<__nv_bfloat16, false>(p, y, NULL, false, x, s);
+    else run_on<float, false>(p, y, NULL, false, x, s);
 }
 
 void wisp_dpool_mean_back(const struct wisp_dpool &p, void *gx, const void *gy, const void *gate,
@@ -177,6 +183,11 @@ void wisp_dpool_mean_back(const struct wisp_dpool &p, void *gx, const void *gy, 
 }
 
 /* ---- mean of all pixels ---- */
+
+static unsigned blocks(size_t n)
+{
+    return (unsigned)wisp_parts(n, THREADS);
+}
 
 /* A thread has a channel of a sample. */
 template <class T>
