@@ -60,11 +60,11 @@ static void check_windows(bool half, size_t c, bool fewer, const struct window &
     x.draw(false), gy.draw(false), gx.fill(NAN);
     for (float &v : x.x) v = floorf(v * 8) / 8; /* equals, too */
     x.up();
-    if (max) wisp_dpool_max(p, y.dev(), which.dev, x.dev(), 0);
+    if (max) wisp_dpool_max(p, y.dev(), which.dev, true, x.dev(), 0);
     else wisp_dpool_mean(p, y.dev(), x.dev(), 0);
     rig_sync("pool");
     y.down();
-    if (max) wisp_dpool_max_back(p, gx.dev(), gy.dev(), which.dev, y.dev(), 0);
+    if (max) wisp_dpool_max_back(p, gx.dev(), gy.dev(), which.dev, 0);
     else wisp_dpool_mean_back(p, gx.dev(), gy.dev(), x.dev(), 0);
     rig_sync("pool back");
     gx.down();
@@ -305,9 +305,9 @@ static int bench(void)
         uint8_t *which = (uint8_t *)more;
         for (const struct wisp_dpool &w : { two, three }) {
             line(w.kh == 2 ? "max 2x2" : "max 3x3", bytes + bytes / 4 + values / 4,
-                 rig_ms([&]() { wisp_dpool_max(w, y, which, x, 0); }));
+                 rig_ms([&]() { wisp_dpool_max(w, y, which, true, x, 0); }));
             line("  back", bytes + bytes / 4 + values / 4,
-                 rig_ms([&]() { wisp_dpool_max_back(w, gx, g, which, NULL, 0); }));
+                 rig_ms([&]() { wisp_dpool_max_back(w, gx, g, which, 0); }));
         }
         line("mean of all", bytes, rig_ms([&]() { wisp_dpool_all(p, (float *)y, x, 0); }));
         line("flatten", bytes + values * 4, rig_ms([&]() {
