@@ -6,7 +6,7 @@ synth S --rows 1500 --features 1000 --labels 60
 options=(S_train.txt --valid S_test.txt --epochs 6 --batch 64 --lr 0.003 --patience 0 --threads 2 --json)
 
 ok "info" info
-nets= # those of rows; of the others test_images.sh trains one
+nets= # those of rows; of the others test_conv.sh trains one
 for net in $(names nets); do
     check "info lists $net" grep -qE "^  $net +(input|image) " out
     grep -qE "^  $net +image " out || nets="$nets $net"

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Nets of images from the command: trained, killed and resumed, with one and three threads, used, gone on from.
+# shellcheck source=tests/cli/lib.bash
+. "$(dirname "$0")/lib.bash"
+
+# SIDE ROWS NAME: idx files of noisy images with a bar in one of eight places (the label), which may be a pixel off.
+bars() {
+    /usr/bin/python3 - "$@" <<'PY'
+import random, struct, sys
+side, rows, name = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+r = random.Random(name)
+pixels, labels = bytearray(), bytearray()
+for _ in range(rows):
+    label = r.randrange(8)
+    image = [[r.randrange(60) for _ in range(side)] for _ in range(side)]
+    at = 1 + label % 4 * (side - 4) // 4 + r.randrange(2)
+    for i in range(side):
+        for k in (at, at + 1):
+            if label < 4:
+                image[i][k] = r.randrange(120, 256)
+            else:
+                image[k][i] = r.randrange(120, 256)
+    pixels += bytes(x for row in image for x in row)
+    labels.append(label)
+open(f"{name}-images-idx3-ubyte", "wb").write(struct.pack(">IIII", 2051, rows, side, side) + pixels)
+open(f"{name}-labels-idx1-ubyte", "wb").write(struct.pack(">II", 2049, rows) + labels)
+PY
+}
+bars 16 600 train
+bars 16 200 test
+bars 14 20 small
+options=(train-images-idx3-ubyte --valid test-images-idx3-ubyte --epochs 4 --batch 32 --lr 0.003 --patience 0 --json)
+
+# By name, and with every kind there is for images, branches among them.
+all="image flip=no, conv 9 3 stride=2 bias=no as a, bn, relu, maxpool 3 stride=1 pad=1, as x, conv 17 3 as c1, bn, relu,
+ conv 9 1x3, add x, relu, conv 18 3 groups=3, avgpool 2, dropout 0.1, as y, conv 5 1, concat y,
+ as z, globalavg as g, from z, flatten, concat g"
+for net in lenet "$all"; do
+    name=${net%%,*}
+    ok "$name" train "${options[@]}" --threads 1 -o one --net "$net"
+    judge "$name learns" 'd["valid_p@1"] > 60'
+    ok "$name: three threads" train "${options[@]}" --threads 3 -o three --net "$net"
+    same "$name: 1 and 3 threads make the same model" one three
+    ok "$name: eval" eval one test-images-idx3-ubyte --json
+    judge "$name: the model on disk is as good" 'd["p@1"] > 60'
+    ok "$name: predict" predict one test-images-idx3-ubyte
+    check "$name: a line for every image" test "$(wc -l <out)" = 200
+    ok "$name: goes on from a model" train "${options[@]}" --epochs 1 -o on --init one
+    judge "$name: and does not forget" 'd["valid_p@1"] > 60'
+
+    # Killed twice and resumed: the same bytes as if it had been left alone.
+    rm -f killed killed.*
+    for _ in 1 2; do
+        "$wisp" train "${options[@]}" --threads 2 -o killed --net "$net" --resume --checkpoint-steps 7 >out 2>err &
+        pid=$!
+        for _ in {1..400}; do
+            grep -qE '^epoch [1-3]' err && break
+            sleep 0.02
+        done
+        kill -s KILL $pid 2>/dev/null
+        wait $pid 2>/dev/null
+    done
+    ok "$name: resumed" train "${options[@]}" --threads 2 -o killed --net "$net" --resume --checkpoint-steps 7
+    same "$name: killed and resumed, the same model" one killed
+done
+ok "inspect" inspect one --json
+judge "parameters have PyTorch's order" 'any(t.get("name") == "c1.weight" and t.get("shape") == [17, 9, 3, 3] for t in d["tensors"])'
+
+# What does not fit.
+synth S --rows 100 --features 50 --labels 4
+refuse "rows that are no images" 2 "nets/lenet.net:3:1: 'image' reads images" train S_train.txt -o no --net lenet
+refuse "a net for larger images" 2 "nets/alexnet.net:[0-9]+:1: '(conv|maxpool)' has a kernel of [0-9]+x[0-9]+, larger than what it reads, [0-9]+ x [0-9]+ x [0-9]+ " \
+    train small-images-idx3-ubyte -o no --net alexnet
+refuse "units without flatten" 2 "'dense' takes units, found 4 x 16 x 16 .*'flatten' makes units of them" \
+    train train-images-idx3-ubyte -o no --net "image, conv 4 3, dense 8"
+refuse "images of another size" 3 "images of 1 x 14 x 14 .* the net reads images of 1 x 16 x 16|14.*16" eval one small-images-idx3-ubyte
+check "nothing was written" test ! -e no
+end
