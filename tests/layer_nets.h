@@ -121,8 +121,8 @@ static inline void random_spec(char *spec, size_t room, int hidden, size_t n_fea
 
 /* ---- nets of images ---- */
 
-/* A kind of these tests alone: units as channels with height and width, as an image would be, but
- * with a gradient. */
+/* A kind of these tests alone: units, or the rows of the batch, as channels with height and width.
+ * Of units it has a gradient, which an image has not. */
 static inline wisp_status unflat_plan(struct wisp_layer *l, const struct wisp_act *const *in,
                                       struct wisp_act *out, const struct wisp_layer_sizes *s,
                                       wisp_error *e)
@@ -138,7 +138,13 @@ static inline wisp_status unflat_forward(const struct wisp_layer *l, struct wisp
                                          const struct wisp_act *const *in, struct wisp_act *out,
                                          wisp_error *e)
 {
-    return wisp_layer_identity.forward(l, s, in, out, e);
+    if (in[0]->form != WISP_ROWS) return wisp_layer_identity.forward(l, s, in, out, e);
+    const struct wisp_batch *b = s->batch;
+    memset(out->x, 0, b->n * out->floats * sizeof *out->x);
+    for (size_t i = 0; i < b->n; i++)
+        for (uint32_t k = b->xp[i]; k < b->xp[i + 1]; k++)
+            out->x[i * out->floats + (size_t)b->xi[k]] = b->xv[k];
+    return WISP_OK;
 }
 static inline wisp_status unflat_backward(struct wisp_layer *l, struct wisp_step *s,
                                           struct wisp_act *const *in, const struct wisp_act *out,
@@ -155,7 +161,7 @@ static const struct wisp_layer_kind unflat = {
     .name = "unflat",
     .what = "units as channels with height and width",
     .args = unflat_args,
-    .takes = WISP_FLAT,
+    .takes = WISP_ROWS | WISP_FLAT,
     .uses = WISP_IN_PLACE,
     .plan = unflat_plan,
     .forward = unflat_forward,
@@ -246,17 +252,24 @@ static inline void random_planes_layer(struct planes_text *p, int number)
     }
 }
 
-/* "input 48, unflat 3 4x4, conv 17 3 ..., globalavg" */
-static inline void random_planes_spec(char *spec, size_t room)
+/* "input 48, unflat 3 4x4, conv 17 3 ..., globalavg", or the same of the rows themselves; returns
+ * how many features they must have then, else 0. */
+static inline size_t random_planes_spec(char *spec, size_t room)
 {
     struct planes_text p = {
         .t = { spec, room, 0, 0 }, .c = 1 + below(3), .h = 1 + below(6), .w = 1 + below(6)
     };
-    put(&p.t, "input %zu, unflat %zu %zux%zu", p.c * p.h * p.w, p.c, p.h, p.w);
-    for (int i = 0, n = 1 + (int)below(4); i < n; i++) random_planes_layer(&p, i);
-    random_conv(&p);
+    const size_t units = p.c * p.h * p.w, rows = below(2) ? units : 0;
+    const bool few = rows && below(4) == 0; /* of which nothing below the end may learn */
+    if (!rows) put(&p.t, "input %zu, ", units);
+    put(&p.t, "unflat %zu %zux%zu", p.c, p.h, p.w);
+    if (few) put(&p.t, ", dropout 0.2, maxpool 1, as z, concat z");
+    for (int i = 0, n = 1 + (int)below(4); !few && i < n; i++) random_planes_layer(&p, i);
+    if (!few) random_conv(&p);
     put(&p.t, below(2) ? ", relu, globalavg" : ", relu, flatten");
-    if (below(2)) put(&p.t, ", dense %zu, relu", 1 + below(9));
+    if (few && below(2)) put(&p.t, ", sampled 5");
+    else if (below(2)) put(&p.t, ", dense %zu, relu", 1 + below(9));
+    return rows;
 }
 
 #endif

@@ -328,6 +328,18 @@ static inline void ref_of_same(const struct ref *c)
 {
     memcpy(c->out, c->in[0], c->n * c->l->n_out * sizeof *c->out);
 }
+static inline void ref_of_unflat(const struct ref *c)
+{
+    const struct wisp_batch *b = c->r->step.batch;
+    if (c->in[0]) {
+        ref_of_same(c);
+        return;
+    }
+    memset(c->out, 0, c->n * c->l->n_out * sizeof *c->out);
+    for (size_t i = 0; i < c->n; i++)
+        for (uint32_t k = b->xp[i]; k < b->xp[i + 1]; k++)
+            c->out[i * c->l->n_out + (size_t)b->xi[k]] = b->xv[k];
+}
 static inline void ref_of_clip(const struct ref *c)
 {
     for (size_t e = 0; e < c->n * c->l->n_out; e++)
@@ -436,7 +448,7 @@ static const struct {
     { "concat", ref_of_concat },   { "bn", ref_of_bn },
     { "conv", ref_of_conv },       { "maxpool", ref_of_maxpool },
     { "avgpool", ref_of_avgpool }, { "globalavg", ref_of_globalavg },
-    { "unflat", ref_of_same },
+    { "unflat", ref_of_unflat },
 };
 
 static inline double mean_loss(const struct rig *r)
@@ -497,8 +509,9 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
     *r = (struct rig){ 0 };
     seed = start;
     r->n_features = 2 + below(60);
-    if (rig_planes) random_planes_spec(r->spec, sizeof r->spec);
-    else random_spec(r->spec, sizeof r->spec, hidden, r->n_features);
+    size_t pixels = rig_planes ? random_planes_spec(r->spec, sizeof r->spec) : 0;
+    if (pixels) r->n_features = pixels;
+    if (!rig_planes) random_spec(r->spec, sizeof r->spec, hidden, r->n_features);
     if (rig_spec) snprintf(r->spec, sizeof r->spec, "%s", rig_spec);
     r->n_labels = 1 + below(below(2) && !rig_planes ? 330 : 20);
     size_t n = 1 + below(rig_planes ? 20 : 70);

@@ -294,7 +294,7 @@ static void test_specs(void)
 
 int main(void)
 {
-    enum { NETS = 9 };
+    enum { NETS = 9, OF_PLANES = 24 };
     for (size_t i = 0; wisp_kernels_isa(i, NULL); i++) {
         struct wisp_kernels k = { 0 };
         char name[80];
@@ -311,7 +311,7 @@ int main(void)
         }
         if (there) check_radix(&k, i);
         rig_planes = true;
-        for (uint64_t n = 0; there && n < NETS; n++) {
+        for (uint64_t n = 0; there && n < OF_PLANES; n++) {
             int was = test_bad;
             uint64_t start = 1000133 * (n + 1) + 77 * i;
             check_net(&k, start, 1);
