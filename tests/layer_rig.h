@@ -519,17 +519,17 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
     for (size_t i = 0; i < n; i++) ids[i] = i;
     r->data = random_data(n, r->n_features, r->n_labels);
     if (r->data && below(2)) random_row_weights(r->data);
+    r->ctx.k = k;
     struct wisp_layer_sizes sizes = { .keep = rig_keep,
                                       .batch = n + below(3),
                                       .active = r->n_labels,
                                       .training = true,
                                       .precision = rig_precision,
-                                      .k = k };
+                                      .ctx = &r->ctx };
     struct wisp_finder_setup few = { .n_rows = r->n_labels };
     if (own) sizes.own = n * r->n_labels, sizes.best = wisp_finder_neighbours.wants(&few).best;
     struct wisp_values raw = { .mode = WISP_VALUES_RAW };
     struct wisp_drop none = { 0 };
-    r->ctx.k = k;
     bool ok =
         r->data && wisp_pool_create(&r->ctx.pool, threads, &err) == WISP_OK &&
         wisp_net_plan(&r->net, r->spec, r->n_features, r->n_labels, &sizes, &err) == WISP_OK &&
