@@ -184,7 +184,12 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
 #define TENSORS                                                                                    \
     "0.input.weight F32 3 2\n0.input.bias F32 1 2\n2.dense.weight F32 2 2\n2.dense.bias F32 1 2\n" \
     "3.output.weight F32 2 2\n3.output.bias F32 2 1\nlabel_rows I64 2 0\n"
-#define NET   HEAD "net=input 2, relu, dense 2\nloss=bce\nvalues=unit\n" REST
+#define NET HEAD "net=input 2, relu, dense 2\nloss=bce\nvalues=unit\n" REST
+#define IMAGES(image, channels)                                                                    \
+    HEAD "net=image, flatten, dense 2\nloss=bce\nvalues=raw\n" image REST                          \
+         "0.image.mean F32 1 " channels "\n0.image.scale F32 1 " channels "\n"                     \
+         "2.dense.weight F32 3 2\n2.dense.bias F32 1 2\n3.output.weight F32 2 2\n"                 \
+         "3.output.bias F32 2 1\nlabel_rows I64 2 0\n" BYTES
 #define SHORT HEAD "net=input 2\nloss=softmax\n" REST
 #define TENSORS2                                                                                   \
     "0.input.bias F32 1 2\n1.output.weight F32 2 2\n1.output.bias F32 2 1\nlabel_rows I64 2 0\n"
@@ -238,6 +243,12 @@ static const struct fuzz_text_seed seeds[] = {
                      "0.input.weight F32 3 2\n" TENSORS2 "\n\0\0\0?"),
     SEED(MADE, SHORT "values=raw\ncalibration.exact F32 6 0\n0.input.weight F32 3 2\n" TENSORS2
                      "\n\0\0\300\177"), /* no numbers */
+    SEED(MADE, IMAGES("image=1 x 1 x 3\n", "1")),
+    SEED(MADE, IMAGES("image=3 x 1 x 1\n", "3")),
+    SEED(MADE, IMAGES("image=3 x 1 x 1\n", "1")), /* means of another number of channels */
+    SEED(MADE, IMAGES("image=3 x 1 x 2\n", "3")), /* more than the features */
+    SEED(MADE, IMAGES("image=3x1x1\n", "3")),
+    SEED(MADE, IMAGES("", "1")),
     SEED(MADE, HEAD "net=nothing\nloss=bce\nvalues=raw\n" REST),
     SEED(MADE, HEAD "net=input 2\nloss=other\nvalues=raw\n" REST),
     SEED(MADE, HEAD "net=input 2\nloss=bce\nvalues=raw\nfeatures=99999999999\nlabels=0\n"),
