@@ -86,7 +86,9 @@ static const struct wisp_conv_way *first_of(const struct ways *w, const char *na
 /* ---- measuring ---- */
 
 enum { TRIES = 3, MOST_SAMPLES = 16 };
-static const double ENOUGH_FLOPS = 1e9; /* of a try, where the batch has so many samples */
+/* Of a try, where the batch has so many samples: the ways that go through pixels in tiles of 4x4
+ * need some hundred of them. */
+static const double ENOUGH_FLOPS = 1e9, ENOUGH_PIXELS = 1800;
 
 struct arrays { /* of one measurement */
     float *x, *y, *w;
@@ -95,7 +97,7 @@ struct arrays { /* of one measurement */
 static size_t samples_for(const struct wisp_conv *c)
 {
     double each = 2.0 * (double)(c->out * c->oh * c->ow) * (double)wisp_conv_row(c),
-           n = ceil(ENOUGH_FLOPS / each);
+           n = ceil(fmax(ENOUGH_FLOPS / each, ENOUGH_PIXELS / (double)(c->oh * c->ow)));
     size_t most = wisp_parts(c->batch, (size_t)c->threads);
     if (most > MOST_SAMPLES) most = MOST_SAMPLES;
     return n < (double)most ? (size_t)n : most;
@@ -107,15 +109,16 @@ static void fill(float *p, size_t n)
 }
 
 /* Seconds of the fastest of some tries, none of which goes on once it is clear that 'best' is
- * faster; infinite: it failed, or there is no memory. */
+ * faster; infinite: it failed, or there is no memory.  Weights are packed once for a batch of
+ * 'batch' samples: these have their share of that. */
 static double seconds_of(const struct wisp_conv_way *way, const struct wisp_conv *c,
                          enum wisp_conv_pass pass, const struct wisp_kernels *k, size_t n,
-                         const struct arrays *a, double best)
+                         size_t batch, const struct arrays *a, double best)
 {
     const size_t scratch = way->thread_floats ? wisp_up(way->thread_floats(c, pass), 16) : 0,
                  floats = way->weight_floats(c, pass);
     float *own = wisp_alloc(floats + 1, sizeof *own), *room = wisp_alloc(scratch + 1, sizeof *room);
-    double least = INFINITY;
+    double least = INFINITY, packing = 0;
     wisp_error err;
     if (own && room) {
         struct wisp_conv_job j = { .k = k,
@@ -129,7 +132,13 @@ static double seconds_of(const struct wisp_conv_way *way, const struct wisp_conv
                                    .thread_scratch = room,
                                    .thread_apart = scratch };
         if (pass != WISP_CONV_WEIGHTS && floats) {
-            wisp_conv_pack(way, c, pass, NULL, k, own, a->w);
+            packing = INFINITY;
+            for (int i = 0; i < 2; i++) { /* the first one also takes the memory */
+                double began = wisp_now();
+                wisp_conv_pack(way, c, pass, NULL, k, own, a->w);
+                packing = fmin(packing, wisp_now() - began);
+            }
+            packing *= (double)n / (double)batch;
             j.w = own;
         }
         for (int i = 0; i <= TRIES && least < 2 * best; i++) { /* the first one warms up */
@@ -141,7 +150,7 @@ static double seconds_of(const struct wisp_conv_way *way, const struct wisp_conv
     }
     wisp_free(own);
     wisp_free(room);
-    return least;
+    return least + packing;
 }
 
 static const struct wisp_conv_way *fastest(const struct ways *w, const struct wisp_conv *of,
@@ -161,7 +170,7 @@ static const struct wisp_conv_way *fastest(const struct ways *w, const struct wi
         if ((best && w->way[i] == &wisp_conv_plain) || !w->way[i]->can(&c, pass, k) ||
             !w->way[i]->can(of, pass, k))
             continue;
-        double took = seconds_of(w->way[i], &c, pass, k, n, &a, least);
+        double took = seconds_of(w->way[i], &c, pass, k, n, of->batch, &a, least);
         if (best && took >= least) continue;
         best = w->way[i];
         least = took;
