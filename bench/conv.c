@@ -1,13 +1,14 @@
 /* Speed of the ways to compute convolutions (src/conv), for the layers of five nets.
  *
- *   cc -O2 -Iinclude -Isrc bench/conv.c build/libwisp.a -o conv -lm -pthread -lz -lzstd -lxxhash -ljansson -ldl
+ *   bench/run build conv                      (one thread, all nets)
  *   conv [threads [net [set of kernels]]]
  *
  * A line is a layer: how often the net has it, GFLOP/s of each way and pass, counted as sums over
  * taps (2 n out oh ow in kh kw) whatever the way does, packing of weights included as in a training
  * step; the share of the floor, independent multiply-adds in registers, beside it.  Times are the
  * best of several runs, of processor time where there is one thread.  The last lines add up the
- * convolutions of a training step, the faster way for each pass (the first layer has no data pass). */
+ * convolutions of a training step, the fastest way for each pass (the first layer has no data pass).
+ * oneDNN's ways are there where wisp-dnnl.so lies beside the program. */
 #include "base/mem.h"
 #include "base/pool.h"
 #include "conv/conv.h"
@@ -17,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LEAST_RUNS = 3, MOST_RUNS = 30, WAYS = 8 };
+enum { LEAST_RUNS = 3, MOST_RUNS = 30 };
 static const double ENOUGH_SECONDS = 0.12;
 
 static const struct layer {
@@ -131,6 +132,7 @@ static double time_layer(const struct layer *l, double peak_rate)
                            .pad_w = l->pad,
                            .groups = 1,
                            .block = l->block };
+    c.batch = l->n, c.threads = wisp_pool_threads(pool);
     c.oh = c.ow = wisp_conv_pixels(l->pixels, l->kernel, l->stride, l->pad);
     const double work = 2e-9 * (double)(l->n * c.out * c.oh * c.ow * wisp_conv_row(&c));
     float *x = filled(l->n * wisp_conv_in_floats(&c)), *y = filled(l->n * wisp_conv_out_floats(&c)),
@@ -141,8 +143,8 @@ static double time_layer(const struct layer *l, double peak_rate)
     for (int pass = 0; pass < WISP_CONV_PASSES; pass++) {
         double least = 1e9;
         if (pass == WISP_CONV_DATA && l->block == 1) continue;
-        for (size_t i = 0; wisp_conv_way_at(i); i++) {
-            const struct wisp_conv_way *way = wisp_conv_way_at(i);
+        for (size_t i = 0; wisp_conv_any(i); i++) {
+            const struct wisp_conv_way *way = wisp_conv_any(i);
             if (way == &wisp_conv_plain || !way->can(&c, (enum wisp_conv_pass)pass, &kernels))
                 continue;
             /* the source is read, the result written: any numbers will do */
