@@ -222,12 +222,60 @@ static void test_orders(void)
     wisp_net_clear(&net);
 }
 
+/* ---- what nobody computes ---- */
+
+/* The places past the last channel of n samples that are not 0. */
+static size_t not_zero(const float *x, const struct wisp_planes *p, size_t n)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = p->channels; c < p->blocks * p->block; c++)
+            for (size_t q = 0; q < p->h * p->w; q++)
+                found +=
+                    x[i * p->floats + wisp_plane_at(c, q / p->w, q % p->w, p->h, p->w, p->block)] !=
+                    0;
+    return found;
+}
+
+static void test_rest(const struct wisp_kernels *k)
+{
+    char name[100];
+    size_t seen = 0;
+    snprintf(name, sizeof name, "planes: %s: channels past the last are 0 in values and gradients",
+             k->name);
+    TEST(name);
+    rig_planes = rig_keep = true;
+    for (uint64_t i = 0; i < 60; i++) {
+        struct rig r;
+        if (!rig_init(&r, k, 2, 2000003 * (i + 1), 1, false)) break;
+        gradients(&r, wisp_loss_at(0), (struct wisp_active){ .n = r.n_labels }, false);
+        for (int v = 1; v < r.net.n_layers; v++) {
+            const struct wisp_act *a = &r.net.acts[v];
+            if (a->form != WISP_PLANES) continue;
+            const struct wisp_planes p = wisp_planes_of(a);
+            const size_t n = r.step.batch->n, x = not_zero(a->x, &p, n),
+                         g = a->learns ? not_zero(a->g, &p, n) : 0;
+            CHECK(x + g == 0, "'%s': what '%s' (%d) gives has %zu values and %zu gradients", r.spec,
+                  r.net.layers[v - 1].kind->name, v - 1, x, g);
+            seen += p.channels % p.block != 0;
+        }
+        rig_clear(&r);
+    }
+    rig_planes = rig_keep = false;
+    CHECK(seen > 100, "only %zu values", seen);
+    test_close(); /* before 'name' goes */
+}
+
 int main(void)
 {
     test_sizes();
     test_refused();
     test_pools();
     test_orders();
+    for (size_t i = 0; wisp_kernels_isa(i, NULL); i++) {
+        struct wisp_kernels k = { 0 };
+        if (wisp_kernels_select(&k, wisp_kernels_isa(i, NULL), &err) == WISP_OK) test_rest(&k);
+    }
     CHECK(wisp_mem_live == 0, "%ld blocks left", (long)wisp_mem_live);
     return test_end();
 }
