@@ -103,6 +103,11 @@ static const wisp_option table[N_OPTS] = {
                         TRAINING, "" },
     [OPT_MOMENTUM] = { "momentum", "real", "0.9", "0..0.9999", "train bench",
                        "momentum of --optimizer sgd", TRAINING, "" },
+    [OPT_WEIGHT_DECAY] = { "weight-decay", "real", "-1", "-1..1", "train bench",
+                           "share of the weights that an update takes away, times the learning "
+                           "rate; biases and norms keep theirs; -1: 0.0005 for nets of images, "
+                           "else 0",
+                           TRAINING, "" },
     [OPT_WARMUP] = { "warmup", "real", "0.05", "0..1", "train bench",
                      "share of all steps with a rising learning rate", TRAINING, "" },
     [OPT_DECAY] = { "decay", "choice", "linear", "linear|cosine|none", "train bench",

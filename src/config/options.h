@@ -25,6 +25,7 @@ enum wisp_opt {
     OPT_MOMENTS,
     OPT_PRECISION,
     OPT_MOMENTUM,
+    OPT_WEIGHT_DECAY,
     OPT_WARMUP,
     OPT_DECAY,
     OPT_AVERAGE,

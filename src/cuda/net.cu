@@ -14,7 +14,7 @@ struct wisp_dparam wisp_dparam_lay(const struct wisp_param *p, bool outside, voi
 {
     size_t n = outside ? 0 : wisp_param_n(p);
     struct wisp_dparam d = {};
-    d.rows = p->rows, d.cols = p->cols;
+    d.rows = p->rows, d.cols = p->cols, d.decay = p->decay;
     if (p->w) d.w = (float *)wisp_dtake(block, at, n * 4);
     if (p->b16) d.b16 = (__nv_bfloat16 *)wisp_dtake(block, at, n * 2);
     if (p->m) d.m = (float *)wisp_dtake(block, at, n * 4);

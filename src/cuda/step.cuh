@@ -26,6 +26,7 @@ struct wisp_dparam { /* a parameter: model's struct wisp_param, on the card */
     float *m, *v;        /* (rows, cols) what the optimiser uses, else NULL */
     float *g2;           /* (rows) */
     uint32_t *count;     /* (rows) */
+    float decay;         /* what an update takes from weights: this share, times the rate */
 };
 
 struct wisp_dopt { /* the optimiser */

@@ -59,6 +59,7 @@ __device__ inline struct wisp_dcols wisp_dcols_of(const struct wisp_dopt &o,
 /* How far a row moves. */
 struct wisp_dpace {
     float rate, eps;
+    float left; /* of weights that decay; SGD adds to the gradient instead (model/optimizer.c) */
     uint32_t random; /* for weights of bf16 */
     bool moves;
 };
@@ -70,7 +71,7 @@ __device__ inline struct wisp_dpace wisp_dpace_of(const struct wisp_dopt &o,
                                                   float *kept, float square, float lr,
                                                   uint64_t step)
 {
-    struct wisp_dpace x = { lr, 0, 0, true };
+    struct wisp_dpace x = { lr, 0, 1 - lr * p.decay, 0, true };
     if (p.b16) /* bits_for() of model/optimizer.c: both devices round alike */
         x.random = (uint32_t)wisp_dmix((step + 1) * 0x9e3779b97f4a7c15u + row * p.cols);
     if (o.kind == WISP_ADAM) {
@@ -110,18 +111,19 @@ __device__ inline void wisp_dcols_move(const struct wisp_dopt &o, const struct w
             ms[i] = B1 * ms[i] + (1 - B1) * gs[i];
             vs[i] = B2 * vs[i] + (1 - B2) * gs[i] * gs[i];
             float d = sqrtf(vs[i]) + pace.eps; /* 0 only where all gradients so far were 0 */
+            ws[i] *= pace.left;
             if (d != 0) ws[i] -= pace.rate * ms[i] / d;
         }
         *(float4 *)(p.m + at) = x.m;
         *(float4 *)(p.v + at) = x.v;
     } else if (o.kind == WISP_SGD) {
         for (int i = 0; i < 4; i++) {
-            ms[i] = o.momentum * ms[i] + gs[i];
+            ms[i] = o.momentum * ms[i] + (gs[i] + p.decay * ws[i]);
             ws[i] -= pace.rate * ms[i];
         }
         *(float4 *)(p.m + at) = x.m;
     } else {
-        for (int i = 0; i < 4; i++) ws[i] -= pace.rate * gs[i];
+        for (int i = 0; i < 4; i++) ws[i] = ws[i] * pace.left - pace.rate * gs[i];
     }
     wisp_dstore(p, row, c, x.w, pace.random);
 }
@@ -174,12 +176,13 @@ __device__ inline void wisp_dmove_weight(const struct wisp_dopt &o, const struct
         float m = p.m[at] = B1 * p.m[at] + (1 - B1) * g;
         float v = p.v[at] = B2 * p.v[at] + (1 - B2) * g * g;
         float d = sqrtf(v) + pace.eps;
+        p.w[at] *= pace.left;
         if (d != 0) p.w[at] -= pace.rate * m / d;
     } else if (o.kind == WISP_SGD) {
-        float m = p.m[at] = o.momentum * p.m[at] + g;
+        float m = p.m[at] = o.momentum * p.m[at] + (g + p.decay * p.w[at]);
         p.w[at] -= pace.rate * m;
     } else {
-        p.w[at] -= pace.rate * g;
+        p.w[at] = p.w[at] * pace.left - pace.rate * g;
     }
 }
 

@@ -49,6 +49,7 @@ struct wisp_param {
     size_t old; /* its first rows, which are those of the model that the run goes on from */
     enum wisp_role role;
     enum wisp_by by;
+    float decay; /* what an update takes from its weights: this share, times the learning rate */
     bool narrow; /* the layer reads its rows by wisp_weights: they may be bf16 or int8 */
     bool half;   /* rows of bf16 while training */
     bool ragged; /* its rows have different lengths */

@@ -4,9 +4,8 @@
  * written.  For whole vectors the mask is not used.
  *
  * The matrix product holds a tile of 6 rows by 2 vectors of C in 12 of the 16 registers while p
- * runs over KC rows of B: per p two loads of b, six broadcasts of a, twelve
- * multiply-adds.  See avx512.c, which is the same with larger tiles; here too an element of
- * C does not depend on where in a tile it lies. */
+ * runs over KC rows of B: per p two loads of b, six broadcasts of a, twelve multiply-adds.  See
+ * avx512.c for larger tiles; here too an element of C does not depend on its place in a tile. */
 #include "kernels/kernels.h"
 
 #include <immintrin.h>
@@ -654,13 +653,15 @@ static void adam(float *w, float *m, float *v, const float *g, size_t n, const s
     }
 }
 
-static void momentum(float *w, float *m, const float *g, size_t n, float beta, float step)
+static void momentum(float *w, float *m, const float *g, size_t n, float beta, float step,
+                     float decay)
 {
-    const __m256 b = _mm256_set1_ps(beta), s = _mm256_set1_ps(step);
+    const __m256 b = _mm256_set1_ps(beta), s = _mm256_set1_ps(step), d = _mm256_set1_ps(decay);
     for (size_t i = 0; i < n; i += LANES) {
-        const __m256 mi = _mm256_add_ps(_mm256_mul_ps(b, load(n - i, m + i)), load(n - i, g + i));
-        store(m + i, n - i, mi);
-        store(w + i, n - i, _mm256_sub_ps(load(n - i, w + i), _mm256_mul_ps(s, mi)));
+        __m256 wi = load(n - i, w + i), mi = load(n - i, g + i);
+        if (decay > 0) mi = mi + d * wi;
+        store(m + i, n - i, mi = b * load(n - i, m + i) + mi);
+        store(w + i, n - i, _mm256_sub_ps(wi, _mm256_mul_ps(s, mi)));
     }
 }
 

@@ -637,19 +637,29 @@ static void adam(float *w, float *m, float *v, const float *g, size_t n, const s
     if (i < n) adam16(w + i, m + i, v + i, g + i, first(n - i), &own);
 }
 
-INLINE void momentum16(float *w, float *m, const float *g, __mmask16 k, __m512 beta, __m512 step)
+struct pace {
+    __m512 beta, step, decay;
+    bool decays;
+};
+
+INLINE void momentum16(float *w, float *m, const float *g, __mmask16 k, const struct pace *p)
 {
-    const __m512 mk = _mm512_add_ps(_mm512_mul_ps(beta, load(k, m)), load(k, g));
+    const __m512 wk = load(k, w);
+    __m512 gk = load(k, g);
+    if (p->decays) gk = _mm512_add_ps(gk, _mm512_mul_ps(p->decay, wk));
+    const __m512 mk = _mm512_add_ps(_mm512_mul_ps(p->beta, load(k, m)), gk);
     store(m, k, mk);
-    store(w, k, _mm512_sub_ps(load(k, w), _mm512_mul_ps(step, mk)));
+    store(w, k, _mm512_sub_ps(wk, _mm512_mul_ps(p->step, mk)));
 }
 
-static void momentum(float *w, float *m, const float *g, size_t n, float beta, float step)
+static void momentum(float *w, float *m, const float *g, size_t n, float beta, float step,
+                     float decay)
 {
-    const __m512 b = _mm512_set1_ps(beta), s = _mm512_set1_ps(step);
+    const struct pace p = { _mm512_set1_ps(beta), _mm512_set1_ps(step), _mm512_set1_ps(decay),
+                            decay > 0 };
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) momentum16(w + i, m + i, g + i, ALL, b, s);
-    if (i < n) momentum16(w + i, m + i, g + i, first(n - i), b, s);
+    for (; i + LANES <= n; i += LANES) momentum16(w + i, m + i, g + i, ALL, &p);
+    if (i < n) momentum16(w + i, m + i, g + i, first(n - i), &p);
 }
 
 void wisp_kernels_avx512(struct wisp_kernels *k)

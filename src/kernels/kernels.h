@@ -189,8 +189,9 @@ struct wisp_kernels {
     /* m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w -= step * m / (sqrt(v) + eps)
      */
     void (*adam)(float *w, float *m, float *v, const float *g, size_t n, const struct wisp_adam *c);
-    /* m = beta m + g;  w -= step * m */
-    void (*momentum)(float *w, float *m, const float *g, size_t n, float beta, float step);
+    /* m = beta m + g + decay w;  w -= step * m */
+    void (*momentum)(float *w, float *m, const float *g, size_t n, float beta, float step,
+                     float decay);
 
     /* ---- deep sparse layers: values of a panel's inputs lie side by side, x (neurons, lanes) ----
      */

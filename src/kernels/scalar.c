@@ -305,10 +305,11 @@ static void adam(float *w, float *m, float *v, const float *g, size_t n, const s
     }
 }
 
-static void momentum(float *w, float *m, const float *g, size_t n, float beta, float step)
+static void momentum(float *w, float *m, const float *g, size_t n, float beta, float step,
+                     float decay)
 {
     for (size_t i = 0; i < n; i++) {
-        m[i] = beta * m[i] + g[i];
+        m[i] = beta * m[i] + (decay > 0 ? g[i] + decay * w[i] : g[i]);
         w[i] -= step * m[i];
     }
 }

@@ -338,6 +338,14 @@ wisp_status wisp_net_alloc_state(struct wisp_net *net, unsigned slots, wisp_erro
     return WISP_OK;
 }
 
+void wisp_net_decay(struct wisp_net *net, float share)
+{
+    for (size_t i = 0; i < net->list.n; i++) {
+        struct wisp_param *p = &net->list.p[i];
+        p->decay = p->role == WISP_TRAINED && p->rows > 1 && p->n > p->rows ? share : 0;
+    }
+}
+
 void wisp_net_init(struct wisp_net *net, uint64_t seed, struct wisp_pool *pool)
 {
     for (int i = 0; i < net->n_layers; i++)

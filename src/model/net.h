@@ -24,14 +24,14 @@ struct wisp_part { /* of the memory of a step */
 
 struct wisp_work { /* the memory of a step (work.c) */
     int n;
-    struct wisp_item *items;           /* (n) when and where */
-    struct wisp_part *parts;           /* (n) what */
-    int *x, *g;                        /* by value: their parts */
-    int *scratch, *threads[2];         /* by layer; threads' forward and back */
-    int *front, *back;                 /* by layer */
-    int *aside;                        /* (layers, WISP_MAX_FROM) */
-    size_t bytes, bound;               /* of the block; no block could be shorter than the bound */
-    size_t kept;                       /* bytes that stay from step to step */
+    struct wisp_item *items;   /* (n) when and where */
+    struct wisp_part *parts;   /* (n) what */
+    int *x, *g;                /* by value: their parts */
+    int *scratch, *threads[2]; /* by layer; threads' forward and back */
+    int *front, *back;         /* by layer */
+    int *aside;                /* (layers, WISP_MAX_FROM) */
+    size_t bytes, bound;       /* of the block; no block could be shorter than the bound */
+    size_t kept;               /* bytes that stay from step to step */
     char *block, *kept_block;
 };
 
@@ -62,6 +62,8 @@ size_t wisp_net_wire_ids(const struct wisp_net *net); /* int32: fixed connection
 size_t wisp_net_state_floats(const struct wisp_net *net, unsigned slots);
 
 wisp_status wisp_net_alloc_params(struct wisp_net *net, wisp_error *err);
+/* Weights of matrices and kernels, not biases and norms, lose this share in each update. */
+void wisp_net_decay(struct wisp_net *net, float share);
 wisp_status wisp_net_alloc_state(struct wisp_net *net, unsigned slots, wisp_error *err);
 
 void wisp_net_init(struct wisp_net *net, uint64_t seed, struct wisp_pool *pool);

@@ -139,3 +139,15 @@ wisp_status wisp_net_text_read(struct wisp_net_text *out, const char *option, wi
         if (strcmp(option, wisp_presets[i].name) == 0) return preset(out, &wisp_presets[i], err);
     return unknown(option, err);
 }
+
+bool wisp_net_text_has(const struct wisp_net_text *t, const struct wisp_layer_kind *kind)
+{
+    struct wisp_said *said = NULL;
+    int n = 0;
+    bool has = false;
+    wisp_error err;
+    if (wisp_say_net(&said, &n, t->text, t->where, wisp_layer_kind_at, &err) == WISP_OK)
+        for (int i = 0; i < n; i++) has |= said[i].kind == kind;
+    wisp_free(said);
+    return has;
+}

@@ -61,7 +61,10 @@ static void move_row(const struct wisp_optimizer *o, struct wisp_param *p, size_
     }
 }
 
-/* ---- the kinds ---- */
+/* ---- the kinds ----
+ *
+ * Decay of weights: SGD adds it to the gradient, as others do; Adam and AdaGrad, which divide by the
+ * size of gradients, take it from the weights themselves. */
 
 /* Does the row move, and at which learning rate?  If not, its state does not change either. */
 static bool moves(float *lr, const struct wisp_optimizer *o, const struct wisp_param *p, size_t row)
@@ -71,10 +74,23 @@ static bool moves(float *lr, const struct wisp_optimizer *o, const struct wisp_p
     return !old || o->old_pace > 0;
 }
 
+/* What is left of weights that decay. */
+static float left_of(const struct wisp_param *p, float lr)
+{
+    return 1 - lr * p->decay;
+}
+
+struct adam {
+    struct wisp_adam c;
+    float left;
+};
+
 static void adam_piece(const struct wisp_optimizer *o, float *const x[N_ARRAYS], const float *g,
                        size_t n, const void *how)
 {
-    o->k->adam(x[W], x[M], x[V], g, n, how);
+    const struct adam *a = how;
+    if (a->left < 1) o->k->scale(x[W], x[W], a->left, n);
+    o->k->adam(x[W], x[M], x[V], g, n, &a->c);
 }
 
 static void adam_row(const struct wisp_update *u, struct wisp_param *p, size_t row, const float *g)
@@ -85,9 +101,22 @@ static void adam_row(const struct wisp_update *u, struct wisp_param *p, size_t r
     uint32_t t = p->count[row]; /* read once: under hogwild others count too */
     if (t < WISP_CLOCK_MAX) p->count[row] = ++t;
     float root = sqrtf(o->correct2[t]);
-    struct wisp_adam c = { WISP_ADAM_BETA1, WISP_ADAM_BETA2, lr * root / o->correct1[t],
-                           WISP_ADAM_EPS * root };
-    move_row(o, p, row, g, adam_piece, &c);
+    struct adam a = { { WISP_ADAM_BETA1, WISP_ADAM_BETA2, lr * root / o->correct1[t],
+                        WISP_ADAM_EPS * root },
+                      left_of(p, lr) };
+    move_row(o, p, row, g, adam_piece, &a);
+}
+
+struct adagrad {
+    float step, left;
+};
+
+static void adagrad_piece(const struct wisp_optimizer *o, float *const x[N_ARRAYS], const float *g,
+                          size_t n, const void *how)
+{
+    const struct adagrad *a = how;
+    o->k->scale(x[W], x[W], a->left, n);
+    o->k->axpy(x[W], g, a->step, n);
 }
 
 /* One number per row: the running sum of the row's mean squared gradient. */
@@ -101,21 +130,28 @@ static void adagrad_row(const struct wisp_update *u, struct wisp_param *p, size_
     float g2 = p->g2[row] += o->k->dot(g, g, n) / (float)n;
     if (!(g2 > 0)) return;
     float step = -lr / sqrtf(g2);
-    if (p->b16) o->k->axpy16(p->b16 + at, g, step, n, (uint32_t)bits_for(o, at));
+    if (p->decay > 0)
+        move_row(o, p, row, g, adagrad_piece, &(struct adagrad){ step, left_of(p, lr) });
+    else if (p->b16) o->k->axpy16(p->b16 + at, g, step, n, (uint32_t)bits_for(o, at));
     else o->k->axpy(p->w + at, g, step, n);
 }
+
+struct sgd {
+    float lr, decay;
+};
 
 static void sgd_piece(const struct wisp_optimizer *o, float *const x[N_ARRAYS], const float *g,
                       size_t n, const void *how)
 {
-    o->k->momentum(x[W], x[M], g, n, o->momentum, *(const float *)how);
+    const struct sgd *s = how;
+    o->k->momentum(x[W], x[M], g, n, o->momentum, s->lr, s->decay);
 }
 
 static void sgd_row(const struct wisp_update *u, struct wisp_param *p, size_t row, const float *g)
 {
     const struct wisp_optimizer *o = (const struct wisp_optimizer *)u;
-    float lr;
-    if (moves(&lr, o, p, row)) move_row(o, p, row, g, sgd_piece, &lr);
+    struct sgd s = { .decay = p->decay };
+    if (moves(&s.lr, o, p, row)) move_row(o, p, row, g, sgd_piece, &s);
 }
 
 static const struct wisp_optimizer_kind kinds[] = {

@@ -7,7 +7,6 @@
 #include "model/nets.h"
 #include "model/optimizer.h"
 
-
 struct wisp_decay { /* how the learning rate falls */
     const char *name;
     double (*share)(double left); /* of the highest; left: of the steps, 1 -> 0 */
@@ -24,7 +23,7 @@ struct wisp_plan {
     size_t checkpoint_steps; /* between checkpoints within an epoch; 0: steps do not count */
     double checkpoint_s;     /* the same in seconds */
     double n_steps;          /* of the whole run, nearly */
-    double lr, warmup, input_dropout, holdout, average;
+    double lr, warmup, input_dropout, holdout, average, weight_decay;
     float old_pace; /* of rows of the model to go on from: wisp_optimizer.old_pace */
     const struct wisp_decay *decay;
     const struct wisp_loss *loss;
@@ -43,6 +42,7 @@ struct wisp_plan {
     uint64_t seed;
     bool keep_state;    /* the finished run leaves its state */
     size_t memory;      /* bytes of data at once; 0: all */
+    bool images;        /* the net reads images */
     bool cuda;          /* trained on a card */
     size_t card_memory; /* most of it; 0: what is free */
 };

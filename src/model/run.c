@@ -18,8 +18,9 @@ static wisp_status first_weights(struct wisp_run *r, wisp_error *err)
     for (size_t l = 0; l < bias->rows; l++)
         bias->w[l] = r->plan.loss->prior(mass[l], (double)r->m->n_train, total);
     wisp_free(mass);
-    if (r->init.model) wisp_init_weights(r);
-    return wisp_run_images(r, err);
+    wisp_status st = wisp_run_images(r, err);
+    if (st == WISP_OK && r->init.model) wisp_init_weights(r);
+    return st;
 }
 
 static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
@@ -36,6 +37,7 @@ static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_
         (st = wisp_scorer_init(&r->scorer, r->m, r->ctx, 5, err)) != WISP_OK ||
         (st = wisp_samplers_make(r, err)) != WISP_OK)
         return st;
+    wisp_net_decay(net, (float)p->weight_decay);
     for (int i = 0; i < 2; i++) {
         st = wisp_layout_init(&r->feed.layouts[i], net->n_features, net->n_labels, true, err);
         if (st != WISP_OK) return st;

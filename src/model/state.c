@@ -172,24 +172,46 @@ static void data_line(char *out, size_t room, const struct wisp_run *r)
              (unsigned long long)fingerprint(r->sets.valid));
 }
 
-/* Every "key=value" of the options 'want' that 'have' says otherwise; how long the text became. */
+/* The value of "key=" in lines "key=value"; NULL: it is not there. */
+static const char *value_of(const char *lines, const char *key, size_t bytes)
+{
+    while (*lines && (strncmp(lines, key, bytes) != 0 || lines[bytes] != '=')) {
+        lines += strcspn(lines, "\n");
+        lines += *lines != 0;
+    }
+    return *lines ? lines + bytes + 1 : NULL;
+}
+
+/* What an option was that is younger than the file: its default. */
+static const char *default_of(const char *key, size_t bytes)
+{
+    const wisp_option *o;
+    for (size_t i = 0; (o = wisp_option_row(i)); i++)
+        if (strlen(o->key) == bytes && memcmp(o->key, key, bytes) == 0) return o->fallback;
+    return "";
+}
+
+/* Every "key=value" of the options 'want' that 'have' says otherwise, and every key that is only in
+ * 'have'; how long the text became. */
 static size_t options_diff(char *diff, size_t room, const char *have, const char *want)
 {
     size_t at = 0;
     diff[0] = 0;
     for (const char *w = want, *end; *w && at < room; w = end + (*end != 0)) {
         end = w + strcspn(w, "\n");
-        size_t key = strcspn(w, "=") + 1; /* with its '=' */
-        const char *h = have;
-        while (*h && strncmp(h, w, key) != 0) {
-            h += strcspn(h, "\n");
-            h += *h != 0;
-        }
-        size_t was = strcspn(h, "\n");
-        if (was == (size_t)(end - w) && memcmp(h, w, was) == 0) continue;
+        const size_t key = strcspn(w, "="), is = (size_t)(end - w) - key - 1;
+        const char *old = value_of(have, w, key);
+        if (!old) old = default_of(w, key);
+        const size_t was = strcspn(old, "\n");
+        if (was == is && memcmp(old, w + key + 1, is) == 0) continue;
         at += (size_t)snprintf(diff + at, room - at, "%s--%.*s was '%.*s' and is '%.*s'",
-                               at ? ", " : "", (int)key - 1, w, *h ? (int)(was - key) : 0,
-                               *h ? h + key : "", (int)(end - w - (long)key), w + key);
+                               at ? ", " : "", (int)key, w, (int)was, old, (int)is, w + key + 1);
+    }
+    for (const char *h = have; *h && at < room; h += strcspn(h, "\n"), h += *h != 0) {
+        const size_t key = strcspn(h, "=");
+        if (!value_of(want, h, key))
+            at += (size_t)snprintf(diff + at, room - at, "%s--%.*s is not of this version",
+                                   at ? ", " : "", (int)key, h);
     }
     return at;
 }
@@ -200,11 +222,9 @@ static wisp_status expect_options(const struct wisp_run *r, const struct wisp_te
                                   const char *path, const char *to_do, wisp_error *err)
 {
     const char *have = wisp_tensor_file_meta(f, "options");
-    if (have && strcmp(have, r->m->options) == 0) return WISP_OK;
-    char diff[300];
-    size_t n = options_diff(diff, sizeof diff, have ? have : "", r->m->options);
-    return wisp_fail_at(err, WISP_EMODEL, path, 0, "belongs to another run: %s; %s",
-                        have && n ? diff : "its options are missing or of another version", to_do);
+    char diff[300] = "its options are missing";
+    if (have && options_diff(diff, sizeof diff, have, r->m->options) == 0) return WISP_OK;
+    return wisp_fail_at(err, WISP_EMODEL, path, 0, "belongs to another run: %s; %s", diff, to_do);
 }
 
 /* The epoch that a model was saved after; 0: none, or no model. */

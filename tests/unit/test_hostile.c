@@ -281,6 +281,52 @@ static void init_refused(const wisp_data *d, const char *options, struct bytes g
     unlink(path);
 }
 
+/* The options of a state without the line of one of them, or with one more, to be freed. */
+static char *options_but(const char *drop, const char *more)
+{
+    struct wisp_tensor_file f;
+    CHECK(wisp_tensor_file_open(&f, NULL, state, &err) == WISP_OK, "%s", err.text);
+    const char *all = wisp_tensor_file_meta(&f, "options"), *line = drop ? strstr(all, drop) : all;
+    char *out = malloc(strlen(all) + strlen(more) + 1);
+    size_t before_it = line ? (size_t)(line - all) : 0;
+    CHECK(line != NULL, "no line %s", drop);
+    memcpy(out, all, before_it);
+    strcpy(out + before_it, drop ? line + strcspn(line, "\n") + 1 : all);
+    strcat(out, more);
+    wisp_tensor_file_close(&f);
+    return out;
+}
+
+static void test_younger_options(const wisp_data *d)
+{
+    static const char run[] = "optimizer sgd epochs 3 index no";
+    static const struct {
+        const char *drop, *more, *options, *says; /* NULL: it goes on */
+    } rows[] = {
+        { "weight-decay=", "", "", NULL },
+        { "weight-decay=", "", " weight-decay 0.1", "--weight-decay was '-1' and is '0.1'" },
+        { NULL, "some-day=1\n", "", "--some-day is not of this version" },
+        { "seed=", "", " seed 4", "--seed was '1' and is '4'" },
+    };
+    TEST("a state from before an option had its default; one with an option more is refused");
+    CHECK(rig_train(ctx, d, "", run, 1, model, NULL) == WISP_ESTOPPED, "%s", err.text);
+    struct bytes good_model = slurp(model), good = slurp(state);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char more[200], *options;
+        put_bytes(model, good_model);
+        put_bytes(state, good);
+        unlink(before);
+        options = options_but(rows[i].drop, rows[i].more);
+        CHECK(rewrite(state, &(struct change){ .key = "options", .value = options }), "no options");
+        snprintf(more, sizeof more, "%s%s resume 1", run, rows[i].options);
+        wisp_status st = rig_train(ctx, d, "", more, 0, model, NULL);
+        CHECK(rows[i].says ? st == WISP_EMODEL && strstr(err.text, rows[i].says) : st == WISP_OK,
+              "%zu: %d '%s'", i, st, st ? err.text : "");
+        free(options);
+    }
+    free(good.p), free(good_model.p);
+}
+
 static void test_states(void)
 {
     snprintf(state, sizeof state, "%s.state", model);
@@ -345,6 +391,7 @@ static void test_states(void)
     }
     free(good.p);
 
+    test_younger_options(d);
     TEST("a finished model whose epoch cannot be is refused by resume");
     unlink(state), unlink(before);
     static const char *const epochs[] = { "2147483647", "-1", "4" };

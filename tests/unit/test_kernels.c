@@ -38,7 +38,7 @@ CALL(adam)
 }
 CALL(momentum)
 {
-    k->momentum(x[0], x[1], x[2], c->n, 0.9f, 0.01f);
+    k->momentum(x[0], x[1], x[2], c->n, 0.9f, 0.01f, c->n % 2 ? 0.3f : 0);
 }
 CALL(above)
 {
