@@ -110,7 +110,8 @@ const char *wisp_dconv_library(void)
 
 /* ---- a pass, prepared ---- */
 
-static const size_t MOST_BYTES = (size_t)512 << 20; /* of an algorithm's memory */
+/* Of an algorithm's memory: those that are taken for the layers of known nets have up to 18 MiB. */
+static const size_t MOST_BYTES = (size_t)64 << 20;
 
 struct made {
     desc_t x, y, w, conv, bias, relu;

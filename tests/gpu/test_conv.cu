@@ -18,6 +18,7 @@ static const struct shape shapes[] = {
     { 1, 136, 200, 5, 4, 3, 3, 1, 1, 1, 1 },  { 5, 8, 136, 6, 6, 2, 2, 2, 0, 0, 1 },
     { 2, 8, 16, 5, 5, 3, 3, 3, 1, 1, 1 },     { 1, 12, 20, 4, 4, 4, 4, 1, 0, 0, 1 },
     { 2, 20, 8, 6, 5, 1, 1, 1, 0, 0, 1 },     { 1, 64, 64, 16, 16, 3, 3, 1, 1, 1, 1 },
+    { 2, 4, 64, 9, 7, 3, 3, 1, 1, 1, 1 },     { 2, 4, 136, 9, 9, 5, 5, 2, 2, 2, 1 },
 };
 
 static struct wisp_dconv sizes_of(const struct shape &s, enum wisp_dconv_math math)
@@ -174,6 +175,37 @@ static void check_ways(void)
         }
 }
 
+/* ---- who is chosen ---- */
+
+static void check_choice(void)
+{
+    TEST("ways are chosen by rule");
+    const struct wisp_dconv any = conv_of(1, 8, 8, 4, 3, 1, 1, 1, WISP_DCONV_FP32);
+    const bool library = wisp_dconv_cudnn.can(&any, WISP_DCONV_FORWARD);
+    const bool tensor = wisp_dconv_capability() >= 80;
+    for (int math = 0; math < 3; math++) {
+        const enum wisp_dconv_math m = (enum wisp_dconv_math)math;
+        const struct wisp_dconv_way *own = math && tensor ? &wisp_dconv_tensor : &wisp_dconv_plain;
+        const struct wisp_dconv_way *first = library ? &wisp_dconv_cudnn : own;
+        const struct wisp_dconv image = conv_of(8, 4, 64, 32, 3, 1, 1, 1, m);
+        const struct wisp_dconv inner = conv_of(64, 64, 64, 32, 3, 1, 1, 1, m);
+        for (const struct wisp_dconv &c : { image, inner }) {
+            const bool own_first = c.in == 4 && own == &wisp_dconv_tensor;
+            struct wisp_dconv_plan p;
+            wisp_dconv_make(&p, &c, NULL);
+            for (int k = 0; k < WISP_DCONV_PASSES; k++) {
+                if (c.in == 4 && k == WISP_DCONV_DATA) continue; /* nobody wants it of images */
+                const struct wisp_dconv_way *want = own_first ? own : first;
+                /* the library need not have an algorithm of fp32 that repeats */
+                CHECK(p.way[k] == want || (!math && p.way[k] == own),
+                      "%s, %zu channels, %s: %s, not %s", math_names[math], c.in, pass_names[k],
+                      p.way[k]->name, want->name);
+            }
+            wisp_dconv_clear(&p);
+        }
+    }
+}
+
 /* ---- sums over pixels ---- */
 
 static void check_bias(void)
@@ -204,6 +236,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "bench") == 0) return conv_bench(argc - 2, argv + 2);
     printf("  %s\n", wisp_dconv_library());
     check_ways();
+    check_choice();
     check_bias();
     return test_end();
 }
