@@ -2,7 +2,7 @@
  *
  * Forward and the gradient for the layer below are split by tiles of samples, the weight
  * gradient by tiles of rows of W; each row is moved by the thread that summed it.
- * Scratch: W transposed, as it was before the update. */
+ * Scratch of backward: W transposed, as it was before the update. */
 #include "layer/layer.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
     wisp_layer_declare_rows(l, "weight", WISP_BY_NONE, l->n_in, l->n_out);
     wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, l->n_out);
     if (s->training) {
-        l->scratch_floats = l->n_in * l->n_out;
+        l->back_floats = l->n_in * l->n_out;
         l->thread_floats = WISP_TILE * l->n_out;
     }
     return WISP_OK;
@@ -57,7 +57,7 @@ static void below_tile(void *arg, size_t tile, int thread)
     const struct wisp_layer *l = j->l;
     size_t first = tile * WISP_TILE, n = wisp_tile_rows(j->s->batch->n, tile);
     j->s->ctx->k->gemm(j->in->g + first * l->n_in, l->n_in, j->out->g + first * l->n_out, l->n_out,
-                       1, l->scratch, l->n_in, n, l->n_in, l->n_out, false);
+                       1, l->back, l->n_in, n, l->n_in, l->n_out, false);
 }
 
 static void weight_tile(void *arg, size_t tile, int thread)
@@ -77,7 +77,7 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
 {
     (void)err;
     struct job j = { l, s, in[0], out };
-    s->ctx->k->transpose(l->scratch, l->n_in, l->params[0].w, l->n_out, l->n_in, l->n_out);
+    s->ctx->k->transpose(l->back, l->n_in, l->params[0].w, l->n_out, l->n_in, l->n_out);
     if (in[0]->g) wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), below_tile, &j);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(l->n_in), weight_tile, &j);
     wisp_layer_move_bias(l, s, &l->params[1], out->g);
