@@ -20,7 +20,7 @@
 enum {
     BLOCK = WISP_PLANE_BLOCK,
     SQUARE = WISP_CONV_SQUARE,
-    SET = 2,           /* blocks of y of a task; of images twice as many */
+    SET = 2, /* blocks of y of a task; twice as many of images and of kernels of one tap */
     ENOUGH_TASKS = 32, /* and no more parts than MOST_PARTS */
     MOST_PARTS = 16,
     BAND_FLOATS = 8 * 1024, /* of x and gy, in the first cache */
@@ -38,8 +38,8 @@ struct sizes {
 
 static struct sizes sizes_of(const struct wisp_conv *c)
 {
-    const size_t out = wisp_conv_out_blocks(c), in = wisp_conv_in_blocks(c);
-    struct sizes s = { .set = c->block == 1 ? 2 * SET : SET };
+    const size_t out = wisp_conv_out_blocks(c), in = wisp_conv_in_blocks(c), taps = c->kh * c->kw;
+    struct sizes s = { .set = c->block == 1 || taps == 1 ? 2 * SET : SET };
     if (s.set > out) s.set = out;
     s.sets = wisp_parts(out, s.set);
     s.units = s.sets * c->groups * (c->block == 1 ? 1 : in);
@@ -48,7 +48,7 @@ static struct sizes sizes_of(const struct wisp_conv *c)
     s.gw = c->groups * out * in * wisp_conv_unit(c);
     const size_t x = c->stride * c->w * (c->block == 1 ? in : BLOCK), gy = s.set * c->ow * BLOCK;
     s.band = BAND_FLOATS / (x + gy) + 1;
-    if (s.band > MOST_ROWS) s.band = MOST_ROWS;
+    if (s.band > MOST_ROWS || taps == 1) s.band = MOST_ROWS; /* one tap reads each row once */
     if (s.band > c->oh) s.band = c->oh;
     return s;
 }
