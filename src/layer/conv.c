@@ -3,7 +3,8 @@
  *
  * weight is (out, in / groups, kh, kw), PyTorch's order; an output channel is a row, which an update
  * moves.  Weights are packed for a way right before its pass and forgotten after it: whoever changes
- * them in between, the packed ones are never old, and memory has those of one layer at a time.
+ * them in between, the packed ones are never old, and memory has those of one layer at a time.  Only
+ * a net whose weights stay as they are (sizes.still: prediction) packs them once and keeps them.
  *
  *   threads' scratch, of a call   what the pass wants
  *   front (scratch)               packed weights of forward
@@ -61,6 +62,7 @@ static const struct wisp_arg args[] = {
 struct own { /* from plan on */
     struct wisp_conv c;
     const struct wisp_conv_way *way[WISP_CONV_PASSES];
+    bool packed; /* what the layer keeps are the weights of forward */
 };
 
 const struct wisp_conv *wisp_layer_conv_sizes(const struct wisp_layer *l)
@@ -137,7 +139,8 @@ static void ask_for_scratch(struct wisp_layer *l, const struct wisp_layer_sizes 
             l->thread_floats =
                 wisp_most(l->thread_floats, way->thread_floats(&o->c, (enum wisp_conv_pass)p));
     }
-    l->front_floats = packed_floats(o, WISP_CONV_FORWARD);
+    if (s->still && !s->training) l->kept_floats = packed_floats(o, WISP_CONV_FORWARD);
+    else l->front_floats = packed_floats(o, WISP_CONV_FORWARD);
     if (!s->training) return;
     l->thread_floats = wisp_most(l->thread_floats, wisp_conv_row(&o->c));
     lay_back(l, &cut, s->batch);
@@ -214,11 +217,13 @@ static struct wisp_conv_job job_of(const struct wisp_layer *l, struct wisp_step 
 static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
-    const struct own *o = l->own;
+    struct own *o = l->own;
     struct wisp_conv_job j = job_of(l, s);
     j.x = in[0]->x;
     j.y = out->x;
-    j.w = weights_for(l, s, WISP_CONV_FORWARD, l->front);
+    if (o->packed) j.w = l->kept;
+    else j.w = weights_for(l, s, WISP_CONV_FORWARD, l->kept_floats ? l->kept : l->front);
+    o->packed = l->kept_floats > 0;
     if (l->n_params > WISP_CONV_PARAM_BIAS) j.bias = l->params[WISP_CONV_PARAM_BIAS].w;
     return o->way[WISP_CONV_FORWARD]->run(&o->c, WISP_CONV_FORWARD, &j, err);
 }

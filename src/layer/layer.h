@@ -101,6 +101,7 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     size_t labels;
     size_t active; /* most output rows in a step */
     bool training;
+    bool still; /* nobody changes the weights while the net is there: layers may keep copies */
     const struct wisp_precision *precision; /* of wide products; NULL: fp32 */
     bool half;                              /* rows of the input and the output layer are bf16 */
     size_t best; /* of each sample's best rows that the output layer collects */

@@ -16,6 +16,7 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
     *s = (struct wisp_scorer){ .m = m, .ctx = ctx, .k = k < m->net.n_labels ? k : m->net.n_labels };
     const struct wisp_net_known like = wisp_net_known(&m->net);
     struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH,
+                                      .still = !m->net.params, /* they lie in a mapped file */
                                       .known = &like.known,
                                       .ctx = ctx,
                                       .image = wisp_image_shape(wisp_net_images(&m->net)) };

@@ -266,6 +266,60 @@ static void test_rest(const struct wisp_kernels *k)
     test_close(); /* before 'name' goes */
 }
 
+/* ---- weights that are packed once ---- */
+
+static void test_still(const struct wisp_kernels *k)
+{
+    char name[100];
+    int kept = 0;
+    snprintf(name, sizeof name, "planes: %s: nets whose weights stay pack them once", k->name);
+    TEST(name);
+    rig_planes = true;
+    for (uint64_t i = 0; i < 20; i++) {
+        struct rig r;
+        struct wisp_net net[2];
+        if (!rig_init(&r, k, 1, 3000017 * (i + 1), 1, false)) break;
+        for (int still = 0; still < 2; still++) {
+            const struct wisp_layer_sizes sizes = {
+                .batch = r.step.batch->n, .active = r.n_labels, .still = still, .ctx = &r.ctx
+            };
+            CHECK(wisp_net_plan(&net[still], r.spec, r.n_features, r.n_labels, &sizes, &err) ==
+                          WISP_OK &&
+                      wisp_work_alloc(&net[still], 1, &err) == WISP_OK,
+                  "%s", err.text);
+            wisp_net_lend(&net[still], &r.net);
+        }
+        struct wisp_step s = r.step;
+        s.training = false;
+        float *first = NULL;
+        for (int turn = 0; turn < 3; turn++) { /* the third with other weights */
+            const struct wisp_act *a = wisp_net_last(&net[0]), *b = wisp_net_last(&net[1]);
+            const size_t bytes = s.batch->n * a->floats * sizeof *a->x;
+            CHECK(wisp_net_hidden(&net[0], &s, &err) == WISP_OK &&
+                      wisp_net_hidden(&net[1], &s, &err) == WISP_OK,
+                  "%s", err.text);
+            if (turn < 2)
+                CHECK(memcmp(a->x, b->x, bytes) == 0, "'%s': kept weights differ", r.spec);
+            if (turn == 0) memcpy(first = malloc(bytes), a->x, bytes);
+            if (turn == 2 && strstr(r.spec, "conv") && !strstr(r.spec, "bn"))
+                CHECK(!wisp_finite(a->x, bytes / 4), "'%s': weights of before", r.spec);
+            if (turn == 1)
+                CHECK(memcmp(a->x, first, bytes) == 0, "'%s': the second time differs", r.spec);
+            if (turn == 2) kept += strstr(r.spec, "conv") && wisp_finite(b->x, bytes / 4);
+            for (int l = 0; turn == 1 && l < r.net.n_layers; l++)
+                if (r.net.layers[l].kind == &wisp_layer_conv)
+                    for (size_t e = 0; e < r.net.layers[l].params[0].n; e++)
+                        r.net.layers[l].params[0].w[e] = NAN;
+        }
+        free(first);
+        wisp_net_clear(&net[0]), wisp_net_clear(&net[1]);
+        rig_clear(&r);
+    }
+    rig_planes = false;
+    CHECK(kept > 3, "%d nets kept their weights", kept);
+    test_close(); /* before 'name' goes */
+}
+
 int main(void)
 {
     test_sizes();
@@ -274,7 +328,9 @@ int main(void)
     test_orders();
     for (size_t i = 0; wisp_kernels_isa(i, NULL); i++) {
         struct wisp_kernels k = { 0 };
-        if (wisp_kernels_select(&k, wisp_kernels_isa(i, NULL), &err) == WISP_OK) test_rest(&k);
+        if (wisp_kernels_select(&k, wisp_kernels_isa(i, NULL), &err) != WISP_OK) continue;
+        test_rest(&k);
+        test_still(&k);
     }
     CHECK(wisp_mem_live == 0, "%ld blocks left", (long)wisp_mem_live);
     return test_end();
