@@ -1,4 +1,4 @@
-/* Kinds of layers on the card: a .cu file with the kernels and one row of a table (kinds.cu) each.
+/* Kinds of layers on the card: a .cu file with the kernels and one entry of a table (below) each.
  *
  * What a layer is, its arguments, shapes, parameters and connections, is said once, on the host
  * (graph/graph.h).  A row, found by the kind's name, has the launches and what the kind lays in the
@@ -87,9 +87,22 @@ struct wisp_card_kind {
     /* Moves its rows, and sets l.gx. */
     void (*backward)(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s);
 };
-extern const struct wisp_card_kind wisp_card_input, wisp_card_dense, wisp_card_sparse,
-    wisp_card_relu, wisp_card_dropout, wisp_card_identity, wisp_card_flatten, wisp_card_clip,
-    wisp_card_add, wisp_card_concat, wisp_card_bn;
+/* The table: one entry per kind, declared here and listed in kinds.cu, which has the head besides. */
+#define WISP_CARD_KINDS(X)                                                                         \
+    X(input)                                                                                       \
+    X(dense)                                                                                       \
+    X(sparse)                                                                                      \
+    X(relu)                                                                                        \
+    X(dropout)                                                                                     \
+    X(identity)                                                                                    \
+    X(flatten)                                                                                     \
+    X(clip)                                                                                        \
+    X(add)                                                                                         \
+    X(concat)                                                                                      \
+    X(bn)
+#define WISP_CARD_KIND(name) extern const struct wisp_card_kind wisp_card_##name;
+WISP_CARD_KINDS(WISP_CARD_KIND)
+#undef WISP_CARD_KIND
 
 /* NULL: there is none. */
 const struct wisp_card_kind *wisp_card_kind_find(const char *name);

@@ -40,11 +40,8 @@ static const struct wisp_card_kind output = output_row();
 
 /* ---- the table ---- */
 
-static const struct wisp_card_kind *const kinds[] = {
-    &wisp_card_input,   &wisp_card_dense,    &wisp_card_sparse,  &wisp_card_relu,
-    &wisp_card_dropout, &wisp_card_identity, &wisp_card_flatten, &wisp_card_clip,
-    &wisp_card_add,     &wisp_card_concat,   &wisp_card_bn,      &output,
-};
+#define ROW(name) &wisp_card_##name,
+static const struct wisp_card_kind *const kinds[] = { &output, WISP_CARD_KINDS(ROW) };
 
 const struct wisp_card_kind *wisp_card_kind_find(const char *name)
 {
