@@ -109,6 +109,28 @@ static void say(rig *r, const std::vector<said> &all)
 
 /* ---- plain code ---- */
 
+/* Kinds that look at one unit at a time: what it becomes, and the slope there.  Each is also in a net
+ * of its own, with this argument. */
+static const struct single {
+    const char *kind;
+    double arg;
+    double (*on)(double x, double arg), (*slope)(double x, double arg);
+} singles[] = {
+    { "relu", 0, [](double x, double) { return x > 0 ? x : 0; },
+      [](double x, double) { return x > 0 ? 1.0 : 0.0; } },
+    { "clip", 0.4, [](double x, double most) { return x > most ? most : x; },
+      [](double x, double most) { return x < most ? 1.0 : 0.0; } },
+    { "identity", 0, [](double x, double) { return x; }, [](double, double) { return 1.0; } },
+    { "flatten", 0, [](double x, double) { return x; }, [](double, double) { return 1.0; } },
+};
+
+static const struct single *single_of(const struct wisp_layer &l)
+{
+    for (const struct single &k : singles)
+        if (kind_is(l, k.kind)) return &k;
+    return NULL;
+}
+
 static void normal(const rig &r, size_t i, const std::vector<double> &x, std::vector<double> *mean,
                    std::vector<double> *var)
 {
@@ -198,14 +220,12 @@ static void forward(rig &r, size_t i)
         } else if (kind_is(l, "bn")) {
             y[at] =
                 (x[at] - mean[c]) / sqrt(var[c] + l.arg[1]) * (*w)[c] + r.is.w[r.first[i] + 1][c];
-        } else if (kind_is(l, "relu")) {
-            y[at] = x[at] > 0 ? x[at] : 0;
-        } else if (kind_is(l, "clip")) {
-            y[at] = x[at] > l.arg[0] ? l.arg[0] : x[at];
         } else if (kind_is(l, "dropout")) {
             y[at] = rig_stays(l.arg[0], l.number, r.now[0], at) ? x[at] / (1 - l.arg[0]) : 0;
         } else {
-            y[at] = x[at];
+            const struct single *k = single_of(l);
+            CHECK(k, "no plain code for '%s'", l.kind->name);
+            y[at] = k ? k->on(x[at], l.arg[0]) : 0;
         }
     }
 }
@@ -240,8 +260,7 @@ static void norm_backward(rig &r, size_t i)
 static void backward(rig &r, size_t i)
 {
     const struct wisp_layer &l = r.net.layers[i];
-    const std::vector<double> &x = r.is.x[(size_t)l.from[0]], &y = r.is.x[i + 1],
-                              &g = r.is.g[i + 1];
+    const std::vector<double> &x = r.is.x[(size_t)l.from[0]], &g = r.is.g[i + 1];
     std::vector<double> &gx = r.is.g[(size_t)l.from[0]];
     const size_t in = l.n_in, out = l.n_out, p = r.first[i];
     if (kind_is(l, "bn") || kind_is(l, "sparse")) {
@@ -262,14 +281,10 @@ static void backward(rig &r, size_t i)
         } else if (kind_is(l, "concat")) {
             const struct piece q = piece_of(r, l, c);
             r.is.g[q.act][s * q.width + q.column] += g[at];
-        } else if (kind_is(l, "relu")) {
-            gx[at] += y[at] > 0 ? g[at] : 0;
-        } else if (kind_is(l, "clip")) {
-            gx[at] += x[at] < l.arg[0] ? g[at] : 0;
         } else if (kind_is(l, "dropout")) {
             gx[at] += rig_stays(l.arg[0], l.number, r.now[0], at) ? g[at] / (1 - l.arg[0]) : 0;
-        } else {
-            gx[at] += g[at];
+        } else if (const struct single *k = single_of(l)) {
+            gx[at] += g[at] * k->slope(x[at], l.arg[0]);
         }
     }
 }
@@ -435,7 +450,7 @@ struct graph_case {
 
 int main(void)
 {
-    const graph_case cases[] = {
+    std::vector<graph_case> cases = {
         { "residual",
           8,
           { { "dense", 8, 0, {} }, /* value 2 */
@@ -485,15 +500,17 @@ int main(void)
             { "sparse", 36, 5, {} },
             { "add", 36, 0, { 6, 3 } },
             { "relu", 36, 0, {} } } },
-        { "clip behind what is fused",
-          8,
-          { { "dense", 8, 0, {} },
-            { "relu", 8, 0, {} },
-            { "dropout", 8, 0.5, {} },
-            { "clip", 8, 0.4, {} },
-            { "relu", 8, 0, {} },
-            { "add", 8, 0, { 1, 6, 1, 5 } } } },
     };
+    for (const struct single &k : singles) /* behind what is fused */
+        if (!wisp_card_kind_find(k.kind)->is)
+            cases.push_back({ k.kind,
+                              8,
+                              { { "dense", 8, 0, {} },
+                                { "relu", 8, 0, {} },
+                                { "dropout", 8, 0.5, {} },
+                                { k.kind, 8, k.arg, {} },
+                                { "relu", 8, 0, {} },
+                                { "add", 8, 0, { 1, 6, 1, 5 } } } });
     for (const graph_case &c : cases)
         for (size_t n : { (size_t)1, (size_t)47, (size_t)70 })
             for (bool alone : { false, true }) check_graph(c.name, n, 70, c.width, c.all, alone);
