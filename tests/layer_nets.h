@@ -60,6 +60,16 @@ __attribute__((format(printf, 2, 3))) static inline void put(struct text *t, con
     va_end(ap);
 }
 
+/* Adds all kinds that give the shape they take, of one value, and have no arguments, but for relu,
+ * which is everywhere: a new one is in the nets by being in the table. */
+static inline void put_same(struct text *t)
+{
+    const struct wisp_layer_kind *k;
+    for (size_t i = 0; (k = wisp_layer_kind_at(i)); i++)
+        if (k->plan == wisp_layer_plan_same && !k->args && !k->most_from && k != &wisp_layer_relu)
+            put(t, ", %s", k->name);
+}
+
 /* A place where values part and meet again, numbered so that names differ. */
 static inline void random_branch(struct text *t, int number)
 {
@@ -90,7 +100,7 @@ static inline void random_branch(struct text *t, int number)
             t->width); /* a bias right before bn has no gradient */
         break;
     default:
-        put(t, ", flatten, 2 x (clip 0.4, identity)");
+        put(t, ", flatten, 2 x (clip 0.4"), put_same(t), put(t, ")");
     }
 }
 
@@ -227,7 +237,7 @@ static inline void random_planes_layer(struct planes_text *p, int number)
         put(&p->t, ", bn eps=0.1");
         break;
     case 3:
-        put(&p->t, ", dropout 0.3, clip 2, identity");
+        put(&p->t, ", dropout 0.3, clip 2"), put_same(&p->t);
         break;
     case 4: /* a residual block, and one with a convolution on its short way */
         put(&p->t, ", conv %zu 1, as a%d, conv %zu 3 bias=no, relu, conv %zu 3x1, add a%d", p->c,
