@@ -605,7 +605,7 @@ static inline bool numeric(double *out, const struct rig *r, double *w, const do
     free(keep);
     double up = (side[2] - side[1]) / h, down = (side[1] - side[0]) / h;
     *out = (up + down) / 2;
-    return fabs(up - down) <= 1e-4 * (fabs(up) + fabs(down)) + 1e-7;
+    return fabs(up - down) <= 2e-5 * (fabs(up) + fabs(down)) + 1e-7;
 }
 
 static int n_checks, n_kinks;
