@@ -1,12 +1,14 @@
 /* Dense layer between hidden layers: out = in W + bias, W (n_in, n_out).
  *
- * Forward and the gradient for the layer below are split by tiles of samples, the weight
- * gradient by tiles of rows of W; each row is moved by the thread that summed it.
- * Scratch of backward: W transposed, as it was before the update. */
+ * Forward is split by tiles of samples, the gradient for the layer below by panels of 64 rows of W,
+ * which a thread transposes in its scratch, and the weight gradient by tiles of rows of W; each row
+ * is moved by the thread that summed it. */
 #include "layer/layer.h"
 
 #include <math.h>
 #include <string.h>
+
+enum { PANEL = 64 };
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
                         struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err)
@@ -15,10 +17,7 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
     l->n_out = (size_t)l->arg[0];
     wisp_layer_declare_rows(l, "weight", WISP_BY_NONE, l->n_in, l->n_out);
     wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, l->n_out);
-    if (s->training) {
-        l->back_floats = l->n_in * l->n_out;
-        l->thread_floats = WISP_TILE * l->n_out;
-    }
+    if (s->training) l->thread_floats = PANEL * l->n_out;
     return WISP_OK;
 }
 
@@ -50,14 +49,16 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
     return WISP_OK;
 }
 
-static void below_tile(void *arg, size_t tile, int thread)
+static void below_panel(void *arg, size_t panel, int thread)
 {
-    (void)thread;
     const struct job *j = arg;
     const struct wisp_layer *l = j->l;
-    size_t first = tile * WISP_TILE, n = wisp_tile_rows(j->s->batch->n, tile);
-    j->s->ctx->k->gemm(j->in->g + first * l->n_in, l->n_in, j->out->g + first * l->n_out, l->n_out,
-                       1, l->back, l->n_in, n, l->n_in, l->n_out, false);
+    const struct wisp_kernels *k = j->s->ctx->k;
+    size_t first = panel * PANEL, n = l->n_in - first < PANEL ? l->n_in - first : PANEL;
+    float *turned = wisp_layer_thread(l, thread); /* (n_out, n) */
+    k->transpose(turned, n, l->params[0].w + first * l->n_out, l->n_out, n, l->n_out);
+    k->gemm(j->in->g + first, l->n_in, j->out->g, l->n_out, 1, turned, n, j->s->batch->n, n,
+            l->n_out, false);
 }
 
 static void weight_tile(void *arg, size_t tile, int thread)
@@ -77,8 +78,7 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
 {
     (void)err;
     struct job j = { l, s, in[0], out };
-    s->ctx->k->transpose(l->back, l->n_in, l->params[0].w, l->n_out, l->n_in, l->n_out);
-    if (in[0]->g) wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), below_tile, &j);
+    if (in[0]->g) wisp_parallel_for(s->ctx->pool, wisp_parts(l->n_in, PANEL), below_panel, &j);
     wisp_parallel_for(s->ctx->pool, wisp_tiles(l->n_in), weight_tile, &j);
     wisp_layer_move_bias(l, s, &l->params[1], out->g);
     return WISP_OK;
