@@ -47,7 +47,13 @@ static wisp_status options_text(char **out, const struct wisp_run *r, const wisp
         bool skip = !strstr(o->commands, "train");
         for (size_t k = 0; k < sizeof aside / sizeof *aside; k++)
             skip |= aside[k] == (enum wisp_opt)i;
-        if (!skip) p += sprintf(p, "%s=%s\n", o->key, wisp_opt_text(cfg, (enum wisp_opt)i));
+        if (skip) continue;
+        int n = sprintf(p, "%s=%s", o->key, wisp_opt_text(cfg, (enum wisp_opt)i));
+        for (int k = 0; k < n; k++)
+            if (p[k] == '\n') p[k] = ' '; /* a net may have lines, an option is one */
+        p += n;
+        *p++ = '\n';
+        *p = 0;
     }
     if (r->init.model)
         sprintf(p, "init-checksum=%s\n", r->init.model->file.check); /* a path may be reused */
