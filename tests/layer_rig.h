@@ -245,16 +245,19 @@ static inline double ref_loss(const struct rig *r, const double *z, size_t sampl
     const struct wisp_batch *b = r->step.batch;
     const struct wisp_active *a = &r->step.head.active;
     size_t n_true = b->yp[sample + 1] - b->yp[sample];
-    double sum = 0, of_true = 0;
+    const double smoothing = (double)wisp_net_output(&r->net)->smoothing;
+    double sum = 0, of_true = 0, all = 0;
     for (uint32_t e = b->yp[sample]; e < b->yp[sample + 1]; e++)
         of_true += z[wisp_active_place(a, b->yi[e])];
     bool softmax = strcmp(r->step.head.loss->name, "softmax") == 0;
     for (size_t i = a->op ? a->op[sample] : 0; i < (a->op ? a->op[sample + 1] : a->n); i++) {
         double x = z[a->op ? a->own[i] : i];
         sum += softmax ? exp(x) : log1p(exp(x));
+        all += x / (double)a->n;
     }
     if (!softmax) return sum - of_true;
-    return n_true ? log(sum) - of_true / (double)n_true : 0;
+    double of_targets = (1 - smoothing) * of_true / (double)n_true + smoothing * all;
+    return n_true ? log(sum) - of_targets : 0;
 }
 
 static inline double ref_output(const struct rig *r, const struct wisp_layer *l, const double *h,
@@ -497,6 +500,7 @@ static inline void ref_init(struct rig *r)
 /* ---- making one ---- */
 
 static const struct wisp_precision *rig_precision; /* of the next rig; NULL: fp32 */
+static float rig_smoothing;                        /* of the next rig's targets */
 
 static bool rig_keep;        /* values stay to be looked at */
 static bool rig_planes;      /* the next rig's net has values with height and width */
@@ -525,6 +529,7 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
                                       .active = r->n_labels,
                                       .training = true,
                                       .precision = rig_precision,
+                                      .smoothing = rig_smoothing,
                                       .ctx = &r->ctx };
     struct wisp_finder_setup few = { .n_rows = r->n_labels };
     if (own) sizes.own = n * r->n_labels, sizes.best = wisp_finder_neighbours.wants(&few).best;

@@ -108,6 +108,10 @@ static const wisp_option table[N_OPTS] = {
                            "rate; biases and norms keep theirs; -1: 0.0005 for nets of images, "
                            "else 0",
                            TRAINING, "" },
+    [OPT_SMOOTHING] = { "smoothing", "real", "-1", "-1..0.9", "train bench",
+                        "share of the targets of --loss softmax that all labels have alike (label "
+                        "smoothing); -1: 0",
+                        TRAINING, "" },
     [OPT_WARMUP] = { "warmup", "real", "0.05", "0..1", "train bench",
                      "share of all steps with a rising learning rate", TRAINING, "" },
     [OPT_DECAY] = { "decay", "choice", "linear", "linear|cosine|none", "train bench",

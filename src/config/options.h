@@ -26,6 +26,7 @@ enum wisp_opt {
     OPT_PRECISION,
     OPT_MOMENTUM,
     OPT_WEIGHT_DECAY,
+    OPT_SMOOTHING,
     OPT_WARMUP,
     OPT_DECAY,
     OPT_AVERAGE,

@@ -131,10 +131,10 @@ struct wisp_act { /* a value: the result of one layer, read by any number of oth
                      batch */
     struct wisp_shape shape;
     enum wisp_form form;
-    size_t width;    /* units */
-    size_t floats;   /* of a sample in memory: of WISP_PLANES those of whole blocks, else the units */
-    bool learns;     /* there are weights to train below it: it gets a gradient */
-    int n_readers;   /* gradients of several add up */
+    size_t width;  /* units */
+    size_t floats; /* of a sample in memory: of WISP_PLANES those of whole blocks, else the units */
+    bool learns;   /* there are weights to train below it: it gets a gradient */
+    int n_readers; /* gradients of several add up */
     int last_reader; /* in the order of the text: the first on the way back */
     float *x;        /* (n, floats) */
     float *g; /* (n, floats) gradient of the loss; NULL when only predicting, of the batch, and
@@ -260,6 +260,7 @@ struct wisp_layer { /* one statement of a net; both devices read it */
     struct wisp_sampler *sampler; /* who chooses its rows while training, borrowed; NULL: all */
     bool trains;                  /* planned for training, whatever a step is for */
     const float *raise; /* (n_out) added to the output layer's logits in steps; NULL: nothing */
+    float smoothing;    /* share of a sample's targets that all labels of the head have alike */
     /* scratch, asked for by plan, given by the net */
     size_t scratch_floats, thread_floats; /* from forward to backward; of each thread in one call */
     size_t front_floats, back_floats;     /* of forward, of backward alone */

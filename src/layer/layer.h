@@ -110,6 +110,7 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     const struct wisp_context *ctx; /* that steps will be run with; NULL: nothing is known of it */
     const struct wisp_loss *loss;   /* what a head must have, if it says one; NULL: any, ... */
     const char *loss_by;            /* ... by this: "--loss" */
+    float smoothing;                /* wisp_layer.smoothing of the head */
     struct wisp_shape image;        /* of a row, (channels, height, width); rank 0: rows are none */
 };
 

@@ -21,6 +21,7 @@ struct wisp_loss {
     enum wisp_loss_id id; /* what kernels of a card know it by */
     /* Weight of each true label of a sample that has n_true > 0 of them. */
     float (*target)(size_t n_true);
+    bool smooths; /* a share of the targets may be all labels' alike: wisp_layer.smoothing */
     /* Does a sample without labels teach anything? */
     bool uses_unlabelled;
     bool has_origin; /* else any will do */

@@ -1,7 +1,8 @@
 /* The losses.
  *
  * softmax: targets t = 1/|Y| on the true labels; loss = log sum exp z - sum t z, gradient p - t.
- *   A block keeps exp(z - origin); the factor is one over their sum.
+ *   A block keeps exp(z - origin); the factor is one over their sum.  With a smoothing s the targets
+ *   are (1 - s) t + s / n of n labels.
  * bce: each label alone; loss = sum log(1 + exp z) - sum over true labels z, gradient
  *   sigmoid(z) - t with t = 1. */
 #include "layer/loss.h"
@@ -88,6 +89,7 @@ static const struct wisp_loss losses[] = {
         .what = "labels compete, targets 1/|Y|",
         .id = WISP_SOFTMAX,
         .target = softmax_target,
+        .smooths = true,
         .has_origin = true,
         .block = softmax_block,
         .value = softmax_value,

@@ -10,6 +10,7 @@
 
 struct wisp_out_view { /* the scratch, cut up for this step */
     float *block_max, *block_sum, *factor, *max, *origin, *limit, *gb;
+    float *block_z; /* sums of logits, where targets are smoothed; else NULL */
     void *shared[WISP_PRODUCT_PARTS];
     float *part[WISP_OUT_LANES];            /* of the gradient of h */
     struct wisp_best lists[WISP_OUT_LANES]; /* of the best rows */
@@ -45,6 +46,19 @@ static inline void wisp_out_phase(const struct wisp_out_job *j, int thread, int 
 static inline size_t wisp_out_n_true(const struct wisp_batch *b, size_t sample)
 {
     return b->yp[sample + 1] - b->yp[sample];
+}
+
+/* The share of a sample's targets that each computed row has: the plan sees to it that these are all
+ * labels.  0: targets are not smoothed. */
+static inline float wisp_out_level(const struct wisp_out_job *j)
+{
+    return j->l->smoothing > 0 ? j->l->smoothing / (float)j->s->head.active.n : 0;
+}
+/* The target of a true label of a sample. */
+static inline float wisp_out_target(const struct wisp_out_job *j, size_t sample)
+{
+    const float plain = j->s->head.loss->target(wisp_out_n_true(j->s->batch, sample));
+    return (1 - j->l->smoothing) * plain + wisp_out_level(j);
 }
 
 /* Files the true labels by block, and makes h what the products read. */

@@ -11,11 +11,26 @@ static void subtract_targets(const struct wisp_out_job *j, size_t block)
     const struct wisp_out_view *v = &j->v;
     for (uint32_t e = v->start[block]; e < v->start[block + 1]; e++) {
         uint32_t i = b->sample[e];
-        float target =
-            wisp_batch_weight(b, i) * j->s->head.loss->target(wisp_out_n_true(b, i)) / (float)b->n;
+        float target = wisp_batch_weight(b, i) * wisp_out_target(j, i) / (float)b->n;
         float value = j->s->head.loss->value(b->logit[e], v->origin[i]);
         if (v->factor[i] == 0) continue; /* of weight 0: nothing of it counts */
         j->p.kind->set(&j->p, b->place[e], i, value - target / v->factor[i]);
+    }
+}
+
+/* What all labels' targets have alike, before the factor, from every row of a block.  True labels are
+ * made anew after it. */
+static void subtract_level(const struct wisp_out_job *j, size_t first, size_t m, float *spare)
+{
+    const struct wisp_batch *b = j->s->batch;
+    const struct wisp_out_view *v = &j->v;
+    for (size_t row = first; row < first + m; row++) {
+        const float *e = j->p.kind->row(&j->p, row, spare);
+        for (size_t i = 0; i < b->n; i++) {
+            if (v->factor[i] == 0) continue; /* of weight 0, or without labels */
+            float target = wisp_batch_weight(b, i) * wisp_out_level(j) / (float)b->n;
+            j->p.kind->set(&j->p, row, i, e[i] - target / v->factor[i]);
+        }
     }
 }
 
@@ -46,6 +61,7 @@ static void backward_block(const struct wisp_out_job *j, size_t block, float *pa
     for (size_t i = 0; i < m; i++)
         wisp_param_fetch(bias, wisp_row_at(&j->s->head.active, first + i), true);
     wisp_out_phase(j, thread, WISP_PHASE_LOSS);
+    if (j->l->smoothing > 0) subtract_level(j, first, m, own.row);
     subtract_targets(j, block);
     look_at_rows(j, first, m, best, &own);
     wisp_out_phase(j, thread, WISP_PHASE_PRODUCTS);

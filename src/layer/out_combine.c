@@ -8,16 +8,18 @@ static void combine(const struct wisp_out_job *j, size_t i)
 {
     const struct wisp_out_view *v = &j->v;
     const struct wisp_batch *b = j->s->batch;
-    double sum = 0;
+    double sum = 0, logits = 0;
     float factor = 0;
     v->max[i] = -INFINITY;
     for (size_t block = 0; block < v->n_blocks; block++) {
         sum += v->block_sum[block * v->ld + i];
+        if (v->block_z) logits += (double)v->block_z[block * v->ld + i];
         v->max[i] = fmaxf(v->max[i], v->block_max[block * v->ld + i]);
     }
     bool counts =
         v->n_blocks > 0 && (wisp_out_n_true(b, i) > 0 || j->s->head.loss->uses_unlabelled);
     v->loss[i] = counts ? j->s->head.loss->finish(v->origin[i], sum, &factor) : 0;
+    if (counts && v->block_z) v->loss[i] -= (double)wisp_out_level(j) * logits;
     v->factor[i] = wisp_batch_weight(b, i) * factor / (float)b->n;
 }
 
@@ -60,14 +62,14 @@ static bool move_origins(const struct wisp_out_job *j)
     return moved;
 }
 
-/* The true labels' part of the loss. */
+/* The true labels' part of the loss; what they have in common with all others is in it already. */
 static void add_up(const struct wisp_out_job *j)
 {
     const struct wisp_batch *b = j->s->batch;
     const struct wisp_out_view *v = &j->v;
     for (uint32_t e = 0; e < v->start[v->n_blocks]; e++)
         v->loss[b->sample[e]] -=
-            (double)j->s->head.loss->target(wisp_out_n_true(b, b->sample[e])) * b->logit[e];
+            (double)(wisp_out_target(j, b->sample[e]) - wisp_out_level(j)) * b->logit[e];
     j->s->head.loss_sum = 0;
     for (size_t i = 0; i < b->n; i++)
         j->s->head.loss_sum += (double)wisp_batch_weight(b, i) * v->loss[i];

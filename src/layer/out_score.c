@@ -19,6 +19,14 @@ static void lift_drawn(const struct wisp_out_job *j, float *z, size_t first, siz
             z[i * j->v.ld + c] += shift[first + i];
 }
 
+/* What the targets that all labels have alike take from the loss. */
+static void sum_logits(const struct wisp_out_job *j, const float *z, size_t block, size_t m)
+{
+    float *sum = j->v.block_z + block * j->v.ld;
+    memset(sum, 0, j->v.ld * sizeof *sum);
+    for (size_t i = 0; i < m; i++) j->p.k->axpy(sum, z + i * j->v.ld, 1, j->v.ld);
+}
+
 static void forward_block(void *arg, size_t block, int thread)
 {
     const struct wisp_out_job *j = arg;
@@ -40,6 +48,7 @@ static void forward_block(void *arg, size_t block, int thread)
     for (uint32_t e = v->start[block]; e < v->start[block + 1]; e++)
         b->logit[e] = z[(b->place[e] - first) * v->ld + b->sample[e]];
     j->p.k->col_max(v->block_max + block * v->ld, z, v->ld, m, v->ld);
+    if (v->block_z) sum_logits(j, z, block, m);
     j->s->head.loss->block(j->p.k, z, v->ld, m, v->ld, v->origin, v->block_sum + block * v->ld);
     j->p.kind->keep(&j->p, block, m, z);
 }

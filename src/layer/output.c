@@ -8,7 +8,7 @@
  *             makes of Z what is the gradient but for one factor per sample and the targets: E; it
  *             leaves one number per sample and block, and so does the largest logit
  *   combine   (tiles) over all blocks: each sample's loss and factor
- *   back      (lanes) E -= targets / factor
+ *   back      (lanes) E -= targets / factor (of all rows where targets are smoothed)
  *             gradient of h += E^T W  (one partial sum per lane, added in order afterwards)
  *             gradient of W  = E (factor h), and the rows move at once
  *   move      the sampler learns from the best rows and from each row's summed gradient
@@ -26,7 +26,8 @@
  * Where every sample has a set of its own, example.c does all this.
  *
  * scratch:  loss (batch doubles) | factor, largest, origin, limit (batch)
- *           | largest, sums (blocks, batch) | starts (blocks + 1) | bias gradients (active)
+ *           | largest, sums, where targets are smoothed sums of logits (blocks, batch)
+ *           | starts (blocks + 1) | bias gradients (active)
  *           | what the products share | partial sums (lanes) | best rows (batch, k)
  *           | lists of the best (lanes)
  * of each thread: gradient of a block (96, n_in) | a row of E (batch) | places (batch) | what the
@@ -56,6 +57,7 @@ static struct wisp_out_view lay_out(struct wisp_cut *c, const struct wisp_layer 
     v.limit = wisp_cut_take(c, n, sizeof *v.limit);
     v.block_max = wisp_cut_take(c, v.n_blocks * n, sizeof *v.block_max);
     v.block_sum = wisp_cut_take(c, v.n_blocks * n, sizeof *v.block_sum);
+    if (l->smoothing > 0) v.block_z = wisp_cut_take(c, v.n_blocks * n, sizeof *v.block_z);
     v.start = wisp_cut_take(c, v.n_blocks + 1, sizeof *v.start);
     v.gb = wisp_cut_take(c, active, sizeof *v.gb);
     l->precision->lay(v.shared, c, n, l->n_in, active);
@@ -120,6 +122,7 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
     w->half = s->half;
     wisp_layer_declare_rows(l, "bias", WISP_BY_LABEL, l->n_out, 1);
     l->precision = precision(s->precision);
+    l->smoothing = s->smoothing;
     if (s->training && s->own) {
         wisp_example_plan(l, s);
     } else if (s->training) {

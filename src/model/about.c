@@ -119,6 +119,7 @@ wisp_status wisp_about_run(struct wisp_run *r, wisp_error *err)
     add(&l, "decay", "%s", p->decay->name);
     add(&l, "warmup", "%.9g", p->warmup);
     add(&l, "weight_decay", "%.9g", p->weight_decay);
+    if (p->smoothing > 0) add(&l, "smoothing", "%.9g", p->smoothing);
     add(&l, "average", "%.9g", p->average);
     add(&l, "input_dropout", "%.9g", p->input_dropout);
     add(&l, "moments", "%s", p->slots & WISP_SLOT_HALF ? "bf16" : "fp32");

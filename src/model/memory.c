@@ -222,6 +222,7 @@ static struct wisp_layer_sizes training_sizes(const struct wisp_plan *p, const s
                                       .training = true,
                                       .precision = p->precision,
                                       .half = p->half,
+                                      .smoothing = (float)p->smoothing,
                                       .ctx = ctx };
     if (wisp_sampling_is_full(p->sampling.names)) return sizes;
     const struct wisp_finder_setup setup = { .o = &p->sampling,

@@ -125,6 +125,7 @@ static void read_options(struct wisp_plan *p, const wisp_config *cfg)
         .lr = wisp_opt_num(cfg, OPT_LR),
         .warmup = wisp_opt_num(cfg, OPT_WARMUP),
         .weight_decay = wisp_opt_num(cfg, OPT_WEIGHT_DECAY),
+        .smoothing = wisp_opt_num(cfg, OPT_SMOOTHING),
         .decay = wisp_decay_find(wisp_opt_text(cfg, OPT_DECAY)),
         .average = wisp_opt_num(cfg, OPT_AVERAGE),
         .loss = wisp_loss_find(wisp_opt_text(cfg, OPT_LOSS)),
@@ -162,6 +163,7 @@ static wisp_status fit(struct wisp_plan *p, const struct facts *f, const wisp_co
         p->optimizer =
             wisp_optimizer_find(p->images ? "sgd" : auto_optimizer(f->seen, f->n_labels));
     if (p->weight_decay < 0) p->weight_decay = p->images ? IMAGES_DECAY : 0;
+    if (p->smoothing < 0) p->smoothing = 0;
     if (!p->precision)
         p->precision = wisp_precision_find(f->k->fast16 || p->cuda ? "bf16" : "fp32");
     if (p->input_dropout < 0) p->input_dropout = f->train->text.chars_max ? PIECES_DROP : 0;
@@ -201,6 +203,11 @@ static wisp_status check(const struct wisp_plan *p, wisp_error *err)
     if (p->half && p->average > 0)
         return wisp_fail_option(err, "average",
                                 "rows of bf16 are too coarse to average; take --rows fp32");
+    if (p->smoothing > 0 && !full)
+        return wisp_fail_option(err, "smoothing",
+                                "--sampling %s computes some of the labels, and all of them have a "
+                                "part in smoothed targets; use --sampling full or --smoothing 0",
+                                p->sampling.names);
     if (!p->hogwild || (p->sampling.per_example && !full)) return WISP_OK;
     return wisp_fail_option(err, "hogwild yes",
                             "needs --active-per example%s: samples must have rows of their "

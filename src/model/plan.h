@@ -23,7 +23,7 @@ struct wisp_plan {
     size_t checkpoint_steps; /* between checkpoints within an epoch; 0: steps do not count */
     double checkpoint_s;     /* the same in seconds */
     double n_steps;          /* of the whole run, nearly */
-    double lr, warmup, input_dropout, holdout, average, weight_decay;
+    double lr, warmup, input_dropout, holdout, average, weight_decay, smoothing;
     float old_pace; /* of rows of the model to go on from: wisp_optimizer.old_pace */
     const struct wisp_decay *decay;
     const struct wisp_loss *loss;

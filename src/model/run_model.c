@@ -219,6 +219,7 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
                                       .training = true,
                                       .precision = r->plan.precision,
                                       .half = r->plan.half,
+                                      .smoothing = (float)r->plan.smoothing,
                                       .known = &known.known,
                                       .ctx = r->ctx,
                                       .image = wisp_image_shape(d->image),
@@ -249,6 +250,11 @@ wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_erro
     const struct wisp_loss *said = wisp_output_loss(wisp_net_output(&m->net));
     if (said) r->plan.loss = said;
     m->loss = r->plan.loss;
+    if (r->plan.smoothing > 0 && !m->loss->smooths)
+        return wisp_fail_option(err, "smoothing",
+                                "the %s loss has no smoothed targets; use --loss softmax or "
+                                "--smoothing 0",
+                                m->loss->name);
     r->plan.slots = wisp_plan_slots(&r->plan, wisp_net_n_params(&m->net));
     return count_labels(r, m->net.n_labels, err);
 }

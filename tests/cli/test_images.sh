@@ -33,6 +33,18 @@ refuse "several arrays of images" 3 "several arrays of images, 'x_train.npy' and
 net=(--net "image pad=2 flip=yes, flatten, dense 16, relu" --epochs 3)
 ok "train" train d.bin -o m "${net[@]}" --threads 1
 check "the plan says what images there are" grep -qE '^images +3 x 32 x 32 \(channels x height x width\); values 0\.[0-9]+ \+- 0\.[0-9]+, .*; moved by up to 2 pixels; half of them mirrored$' err
+ok "train with smoothed targets" train d.bin -o smooth "${net[@]}" --smoothing 0.1
+check "the plan says so" grep -qE '^training .*, weight decay 0.0005, smoothing 0.1, ' err
+ok "inspect the smoothed model" inspect smooth --json
+judge "the model says so" 'd["card"]["smoothing"] == 0.1'
+ok "eval the smoothed model" eval smooth a.npz --json
+judge "far above chance with smoothed targets" 'd["p@1"] > 60'
+ok "targets that are not smoothed" train d.bin -o plain "${net[@]}" --smoothing 0 --threads 1
+same "are those of the default" <("$wisp" predict m c.npy) <("$wisp" predict plain c.npy)
+refuse "smoothed targets of another loss" 2 "--smoothing: the bce loss has no smoothed targets; use --loss softmax or --smoothing 0" train d.bin -o x "${net[@]}" --smoothing 0.1 --loss bce
+refuse "the same, said by the net" 2 "--smoothing: the bce loss has no smoothed targets" train d.bin -o x --net "image, flatten, dense 4, output loss=bce" --smoothing 0.1
+refuse "smoothed targets of some labels" 2 "--smoothing: --sampling random computes some of the labels" train d.bin -o x "${net[@]}" --smoothing 0.1 --sampling random
+refuse "no share" 2 "--smoothing: 1 is not in -1..0.9" train d.bin -o x "${net[@]}" --smoothing 1
 ok "train with two threads" train d.bin -o m2 "${net[@]}" --threads 2
 same "the same bytes" m m2
 ok "train within a limit of memory" train d.bin -o m3 "${net[@]}" --memory 1M

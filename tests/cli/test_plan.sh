@@ -56,7 +56,7 @@ ok "images: train" train d.bin --net "image, conv 16 3, bn, relu, maxpool 2, con
 cp err said
 planned "images" images said
 
-for options in "--optimizer adagrad --average 0.2" "--optimizer sgd --rows bf16 --precision bf16" "--moments bf16 --optimizer adam"; do
+for options in "--optimizer adagrad --average 0.2" "--loss softmax --smoothing 0.1" "--optimizer sgd --rows bf16 --precision bf16" "--moments bf16 --optimizer adam"; do
     # shellcheck disable=SC2086
     ok "$options: train" train "${quick[@]}" --hidden 200 --batch 256 $options -o m
     cp err said

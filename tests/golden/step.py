@@ -13,6 +13,7 @@ each has no features and one no labels.  tests/unit/test_step.c reads:
     run LOSS OPTIMIZER lr momentum loss ...   mean loss before each of the five steps
     end LOSS OPTIMIZER NAME ROWS COLS value ...   the parameters after them
     count LOSS OPTIMIZER NAME value ...       updates of each row
+    smoothing share                           of the targets that all labels have alike, from here on
     weights value ...                         what the rows of the first batch count for from here on
 The optimisers are those of src/model/optimizer.h: a row without a gradient stays, Adam's moments and
 bias correction go by the row's own updates, AdaGrad keeps one number per row.
@@ -24,6 +25,7 @@ N_ROWS, N_STEPS = 6, 5
 NAMES = ["0.input.weight", "0.input.bias", "2.dense.weight", "2.dense.bias", "4.output.weight", "4.output.bias"]
 SHAPES = [(N_FEATURES, W1), (1, W1), (W1, W2), (1, W2), (N_LABELS, W2), (N_LABELS, 1)]
 BETA1, BETA2, EPS = float(np.float32(0.9)), float(np.float32(0.999)), 1e-8
+SMOOTHING = 0.25
 WEIGHTS = [2, 0, 1, 3.5, 0.25, 1]
 OPTIMIZERS = {"adam": (0.01, 0.0), "adagrad": (0.1, 0.0), "sgd": (0.25, 0.9)}
 
@@ -45,7 +47,7 @@ def instance():
     return start, batches
 
 
-def step(params, x, y, loss, weights=None):
+def step(params, x, y, loss, weights=None, smoothing=0):
     """Mean loss, each row multiplied by its weight, and its gradients by hand."""
     w1, b1, w2, b2, w3, b3 = params
     z1 = x @ w1 + b1
@@ -57,7 +59,7 @@ def step(params, x, y, loss, weights=None):
     weights = np.ones(n) if weights is None else np.array(weights)
     if loss == "softmax":
         labelled = y.sum(axis=1) > 0
-        t = y / np.maximum(y.sum(axis=1, keepdims=True), 1)
+        t = (1 - smoothing) * y / np.maximum(y.sum(axis=1, keepdims=True), 1) + smoothing / N_LABELS
         e = np.exp(z3 - z3.max(axis=1, keepdims=True))
         p = e / e.sum(axis=1, keepdims=True)
         log_sum = np.log(e.sum(axis=1)) + z3.max(axis=1)
@@ -135,12 +137,23 @@ def main():
                 print("end", loss, optimizer, name, *w.shape, numbers(w))
             for name, c in zip(NAMES, o.count):
                 print("count", loss, optimizer, name, *c)
+    print("smoothing", SMOOTHING)
+    value, grads = step(start, *batches[0], "softmax", smoothing=SMOOTHING)
+    print("loss softmax %.12g" % value)
+    for name, g in zip(NAMES, grads):
+        print("grad softmax", name, *g.shape, numbers(g))
+    print("smoothing 0")
     print("weights", *WEIGHTS)
     for loss in "softmax", "bce":
         value, grads = step(start, *batches[0], loss, WEIGHTS)
         print("loss", loss, "%.12g" % value)
         for name, g in zip(NAMES, grads):
             print("grad", loss, name, *g.shape, numbers(g))
+    print("smoothing", SMOOTHING)
+    value, grads = step(start, *batches[0], "softmax", WEIGHTS, SMOOTHING)
+    print("loss softmax %.12g" % value)
+    for name, g in zip(NAMES, grads):
+        print("grad softmax", name, *g.shape, numbers(g))
 
 
 main()

@@ -111,11 +111,14 @@ static bool make_net(char *p)
     widths[0] = strtoul(next_word(&p), NULL, 10), widths[1] = strtoul(next_word(&p), NULL, 10);
     char spec[100];
     snprintf(spec, sizeof spec, "input %zu, relu, dense %zu, relu", widths[0], widths[1]);
-    struct wisp_layer_sizes sizes = { .batch = 6, .active = n_labels, .training = true };
+    struct wisp_layer_sizes sizes = {
+        .batch = 6, .active = n_labels, .training = true, .smoothing = 0.5f /* room for it */
+    };
     bool ok = wisp_net_plan(&net, spec, n_features, n_labels, &sizes, &err) == WISP_OK &&
               wisp_net_alloc_params(&net, &err) == WISP_OK &&
               wisp_work_alloc(&net, 1, &err) == WISP_OK;
     CHECK(ok, "%s", err.text);
+    wisp_net_output(&net)->smoothing = 0;
     start = calloc(wisp_net_param_floats(&net), sizeof *start);
     recorder.g = calloc(wisp_net_param_floats(&net), sizeof *recorder.g);
     return ok;
@@ -185,7 +188,8 @@ static void first_step(char *p)
     static char name[80];
     const struct wisp_loss *loss = wisp_loss_find(next_word(&p));
     test_close(); /* its name was here */
-    snprintf(name, sizeof name, "step: gradients of the %s loss%s", loss ? loss->name : "?",
+    snprintf(name, sizeof name, "step: gradients of the %s loss%s%s", loss ? loss->name : "?",
+             wisp_net_output(&net)->smoothing > 0 ? ", smoothed" : "",
              batches[0].batch.weight ? ", rows weighted" : "");
     TEST(name);
     CHECK(loss, "no such loss");
@@ -229,6 +233,8 @@ static bool take_line(char *p)
     if (strcmp(what, "net") == 0) return make_net(p);
     if (strcmp(what, "batch") == 0) read_batch(p);
     if (strcmp(what, "weights") == 0) read_weights(p);
+    if (strcmp(what, "smoothing") == 0)
+        wisp_net_output(&net)->smoothing = strtof(next_word(&p), NULL);
     if (strcmp(what, "tensor") == 0 && (q = read_tensor(v, &p)))
         for (size_t i = 0; i < q->rows * q->cols; i++)
             start[(size_t)(q->w - net.params) + i] = (float)v[i];
@@ -255,7 +261,7 @@ int main(void)
         if (!take_line(line)) break;
     }
     TEST("step: all of the file was read, nothing is left");
-    CHECK(n == 119 && n_batches == MAX_BATCHES, "%zu lines, %zu batches", n, n_batches);
+    CHECK(n == 136 && n_batches == MAX_BATCHES, "%zu lines, %zu batches", n, n_batches);
     if (f) fclose(f);
     for (size_t i = 0; i < n_batches; i++) wisp_layout_clear(&batches[i]);
     wisp_net_clear(&net);
