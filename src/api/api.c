@@ -103,6 +103,11 @@ wisp_status wisp_file_kind(const char **kind, const char *path, wisp_error *err)
     size_t n;
     *kind = "";
     if (wisp_spool_wants(path)) return WISP_OK; /* it can be read once only */
+    const struct wisp_format *folder = wisp_format_of_folder(path);
+    if (folder) {
+        *kind = folder->name;
+        return WISP_OK;
+    }
     wisp_status st = wisp_map_open(&map, path, err);
     if (st != WISP_OK) return st;
     if (wisp_tensor_file_probe(map.p, map.bytes)) {
@@ -313,6 +318,7 @@ static wisp_status options_like(struct wisp_read_options *o, struct wisp_lookup 
         o->text = like->text;
         o->min_count = 1;
     }
+    if (like->format && like->format->sized) o->image = like->image;
     if (st == WISP_OK && like->stop.n) st = wisp_lookup_init(stop, &like->stop, err);
     if (stop->slots) o->stop = stop;
     return st;

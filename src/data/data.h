@@ -390,6 +390,7 @@ struct wisp_format {
     bool words;          /* its features are the words of a text (words.h) */
     bool table;          /* its first line names columns, and rows may go over several lines */
     bool names;          /* its numbers may be names: heeds 'named' of the options */
+    bool sized;          /* its images become those that the options ask for */
     bool header;         /* begins with a line by which it is known, unless that is left out */
     /* Does this look like ours?  'head' is the (unpacked) first bytes. */
     bool (*probe)(const char *path, const char *head, size_t n);
@@ -399,6 +400,8 @@ struct wisp_format {
     /* The file beside 'path' that is read with it (to be freed), or NULL; no function: there is
      * none. */
     char *(*beside)(const char *path);
+    /* What tells its source from another, where that is no single file; else NULL. */
+    wisp_status (*identify)(struct wisp_file_id *out, const char *path, wisp_error *err);
 };
 /* The number of the first feature: the format's, or what the options say. */
 static inline int wisp_index_base(const struct wisp_format *f, const struct wisp_read_options *o)
@@ -416,6 +419,8 @@ wisp_status wisp_format_choose(const struct wisp_format **f, struct wisp_read_op
 bool wisp_path_ends(const char *path, const char *ending);
 /* Does it end as files of the format do? */
 bool wisp_format_ends(const struct wisp_format *f, const char *path);
+/* The format of a folder; NULL: the path is none. */
+const struct wisp_format *wisp_format_of_folder(const char *path);
 /* The format that a file with these first bytes (unpacked) has; NULL: none. */
 const struct wisp_format *wisp_format_probe(const char *path, const char *head, size_t n);
 
@@ -430,6 +435,7 @@ const struct wisp_format *wisp_format_probe(const char *path, const char *head, 
     X(npz)                                                                                         \
     X(npy)                                                                                         \
     X(idx)                                                                                         \
+    X(images)                                                                                      \
     X(cifar)
 #define WISP_FORMAT(name) extern const struct wisp_format wisp_format_##name;
 WISP_FORMATS(WISP_FORMAT)

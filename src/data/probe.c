@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { HEAD = 8192 };
 
@@ -80,6 +81,12 @@ static wisp_status go_with(const struct wisp_format **f, struct wisp_read_option
     return WISP_OK;
 }
 
+const struct wisp_format *wisp_format_of_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode) ? &wisp_format_images : NULL;
+}
+
 wisp_status wisp_format_choose(const struct wisp_format **f, struct wisp_read_options *o,
                                const char *path, const char *text, size_t bytes, wisp_error *err)
 {
@@ -91,6 +98,7 @@ wisp_status wisp_format_choose(const struct wisp_format **f, struct wisp_read_op
     if (o->format && !*f)
         return wisp_fail(err, WISP_EINVAL, "format: '%.40s' is none of %s", o->format,
                          names(known, sizeof known));
+    if (!*f && !text) *f = wisp_format_of_folder(path);
     if (!*f) {
         if (!text) st = wisp_map_open(&map, path, err);
         if (st == WISP_OK)

@@ -65,6 +65,8 @@ static uint64_t hash_options(const struct job *j)
     const int numbers[2] = { wisp_index_base(j->format, o),
                              j->format == &wisp_format_xc && o->no_header };
     h = XXH3_64bits_withSeed(numbers, sizeof numbers, h);
+    if (j->format->sized && o->image.channels)
+        h = XXH3_64bits_withSeed(&o->image, sizeof o->image, h);
     if (!j->format->words) {
         if (o->n_labels > wisp_ids_free) h += o->n_labels; /* which labels are out of proportion */
         if (o->named & WISP_NAMED_LABELS && o->labels)
@@ -96,7 +98,8 @@ static void choose_places(struct job *j)
     char whole[PATH_MAX];
     const char *slash = strrchr(j->path, '/'), *name = slash ? slash + 1 : j->path;
     char model[20] = "";
-    if (j->format->words ? j->o->vocab || j->o->labels : j->o->named)
+    if (j->format->words ? j->o->vocab || j->o->labels
+                         : j->o->named || (j->format->sized && j->o->image.channels))
         snprintf(model, sizeof model, "-%016llx", (unsigned long long)j->key.options);
     if (strlen(j->path) < PATH_MAX)
         snprintf(j->places[0], sizeof j->places[0], "%s%s.wispcache", j->path, model);
@@ -216,7 +219,8 @@ static wisp_status read_cached(struct wisp_data **out, struct job *j, struct wis
 {
     struct wisp_file_id id;
     bool no_place;
-    wisp_status st = wisp_file_identify(&id, j->path, err);
+    wisp_status st = j->format->identify ? j->format->identify(&id, j->path, err)
+                                         : wisp_file_identify(&id, j->path, err);
     if (st != WISP_OK) return st;
     j->key = (struct wisp_cache_key){ .bytes = id.bytes,
                                       .mtime_ns = id.mtime_ns,

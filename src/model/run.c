@@ -18,9 +18,8 @@ static wisp_status first_weights(struct wisp_run *r, wisp_error *err)
     for (size_t l = 0; l < bias->rows; l++)
         bias->w[l] = r->plan.loss->prior(mass[l], (double)r->m->n_train, total);
     wisp_free(mass);
-    wisp_status st = wisp_run_images(r, err);
-    if (st == WISP_OK && r->init.model) wisp_init_weights(r);
-    return st;
+    if (r->init.model) wisp_init_weights(r);
+    return wisp_run_images(r, err);
 }
 
 static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)

@@ -54,7 +54,8 @@ wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_erro
 wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 /* r->sets.weights, from the data and the options, once there is a model (sample_weights.c). */
 wisp_status wisp_run_weights(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
-/* Means and scales of the channels, where the net reads images, of the training rows; says them. */
+/* Means and scales of the channels, where the net reads images: of the training rows, or as the model
+ * to go on from has them; says them. */
 wisp_status wisp_run_images(struct wisp_run *r, wisp_error *err);
 /* How many rows have each label (n_labels), each row counted by its weight. */
 void wisp_run_label_mass(double *mass, const struct wisp_run *r);

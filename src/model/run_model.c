@@ -186,7 +186,7 @@ wisp_status wisp_run_images(struct wisp_run *r, wisp_error *err)
     const struct wisp_layer *l = wisp_net_image(&r->m->net);
     if (!l) return WISP_OK;
     float *mean = l->params[WISP_IMAGE_MEAN].w, *scale = l->params[WISP_IMAGE_SCALE].w;
-    wisp_status st = wisp_image_means(mean, scale, r->sets.train, err);
+    wisp_status st = r->init.model ? WISP_OK : wisp_image_means(mean, scale, r->sets.train, err);
     if (st != WISP_OK) return st;
     char size[WISP_IMAGE_TEXT], channels[120] = "", moved[60] = "";
     if (l->arg[WISP_IMAGE_PAD] > 0)

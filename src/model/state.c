@@ -172,23 +172,51 @@ static void data_line(char *out, size_t room, const struct wisp_run *r)
              (unsigned long long)fingerprint(r->sets.valid));
 }
 
-/* The value of "key=" in lines "key=value"; NULL: it is not there. */
-static const char *value_of(const char *lines, const char *key, size_t bytes)
+/* Options are "key=value" and an end of line each.  A value may have lines of its own (a net): those
+ * never look like a key. */
+struct setting {
+    const char *key, *value; /* key NULL: there is none */
+    size_t key_bytes, value_bytes;
+};
+
+static size_t key_bytes(const char *line)
 {
-    while (*lines && (strncmp(lines, key, bytes) != 0 || lines[bytes] != '=')) {
-        lines += strcspn(lines, "\n");
-        lines += *lines != 0;
-    }
-    return *lines ? lines + bytes + 1 : NULL;
+    size_t n = strspn(line, "abcdefghijklmnopqrstuvwxyz-");
+    return line[n] == '=' ? n : 0;
+}
+
+/* The one at 'at', where a key begins; *at moves on to the next. */
+static struct setting next_setting(const char **at)
+{
+    struct setting o = { *at, NULL, key_bytes(*at), 0 };
+    if (o.key_bytes == 0) return (struct setting){ 0 };
+    o.value = *at + o.key_bytes + 1;
+    const char *end = o.value;
+    do {
+        end += strcspn(end, "\n");
+        o.value_bytes = (size_t)(end - o.value);
+        end += *end != 0;
+    } while (*end && key_bytes(end) == 0);
+    *at = end;
+    return o;
+}
+
+static struct setting find_setting(const char *lines, const char *key, size_t bytes)
+{
+    struct setting o;
+    while ((o = next_setting(&lines)).key)
+        if (o.key_bytes == bytes && memcmp(o.key, key, bytes) == 0) break;
+    return o;
 }
 
 /* What an option was that is younger than the file: its default. */
-static const char *default_of(const char *key, size_t bytes)
+static struct setting default_of(const char *key, size_t bytes)
 {
     const wisp_option *o;
     for (size_t i = 0; (o = wisp_option_row(i)); i++)
-        if (strlen(o->key) == bytes && memcmp(o->key, key, bytes) == 0) return o->fallback;
-    return "";
+        if (strlen(o->key) == bytes && memcmp(o->key, key, bytes) == 0)
+            return (struct setting){ o->key, o->fallback, bytes, strlen(o->fallback) };
+    return (struct setting){ .value = "" };
 }
 
 /* Every "key=value" of the options 'want' that 'have' says otherwise, and every key that is only in
@@ -196,28 +224,27 @@ static const char *default_of(const char *key, size_t bytes)
 static size_t options_diff(char *diff, size_t room, const char *have, const char *want)
 {
     size_t at = 0;
+    struct setting now, was;
     diff[0] = 0;
-    for (const char *w = want, *end; *w && at < room; w = end + (*end != 0)) {
-        end = w + strcspn(w, "\n");
-        const size_t key = strcspn(w, "="), is = (size_t)(end - w) - key - 1;
-        const char *old = value_of(have, w, key);
-        if (!old) old = default_of(w, key);
-        const size_t was = strcspn(old, "\n");
-        if (was == is && memcmp(old, w + key + 1, is) == 0) continue;
+    for (const char *w = want; at < room && (now = next_setting(&w)).key;) {
+        was = find_setting(have, now.key, now.key_bytes);
+        if (!was.key) was = default_of(now.key, now.key_bytes);
+        if (was.value_bytes == now.value_bytes &&
+            memcmp(was.value, now.value, now.value_bytes) == 0)
+            continue;
         at += (size_t)snprintf(diff + at, room - at, "%s--%.*s was '%.*s' and is '%.*s'",
-                               at ? ", " : "", (int)key, w, (int)was, old, (int)is, w + key + 1);
+                               at ? ", " : "", (int)now.key_bytes, now.key, (int)was.value_bytes,
+                               was.value, (int)now.value_bytes, now.value);
     }
-    for (const char *h = have; *h && at < room; h += strcspn(h, "\n"), h += *h != 0) {
-        const size_t key = strcspn(h, "=");
-        if (!value_of(want, h, key))
+    for (const char *h = have; at < room && (was = next_setting(&h)).key;)
+        if (!find_setting(want, was.key, was.key_bytes).key)
             at += (size_t)snprintf(diff + at, room - at, "%s--%.*s is not of this version",
-                                   at ? ", " : "", (int)key, h);
-    }
+                                   at ? ", " : "", (int)was.key_bytes, was.key);
     return at;
 }
 
-/* Options that shape the result are lines "key=value" in the metadata: are they those of this run?
- * Else 'err' names what differs, and says what to do. */
+/* Options that shape the result: are those in the metadata those of this run?  Else 'err' names what
+ * differs, and says what to do. */
 static wisp_status expect_options(const struct wisp_run *r, const struct wisp_tensor_file *f,
                                   const char *path, const char *to_do, wisp_error *err)
 {

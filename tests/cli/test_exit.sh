@@ -71,7 +71,7 @@ refuse "no model file" 5 "none" eval none P_test.txt
 refuse "no validation file" 5 "none.txt" train P_train.txt -o m --valid none.txt
 refuse "no config file" 5 "none.conf" train P_train.txt -o m --config none.conf
 refuse "no file of names" 5 "none.txt" train P_train.txt -o m --labels none.txt
-refuse "a folder for data" 5 "home" train home -o m
+refuse "a folder for data" 3 "home: no pictures" train home -o m
 refuse "no output folder" 5 "none/" train P_train.txt -o none/m "${quick[@]}"
 refuse "a folder for a model" 5 "home" train P_train.txt -o home "${quick[@]}"
 refuse "no folder for a log" 5 "none/log" train P_train.txt -o m --log none/log "${quick[@]}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Images: arrays of numpy and CIFAR records give the same rows, train, resume, predict; other images are refused.
+# Images: arrays of numpy, CIFAR records and folders of files give the same rows, train, resume, predict; other images are refused.
 # shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
 /usr/bin/python3 - <<'PY' || exit 1
@@ -73,4 +73,40 @@ rc=$?
 check "it was stopped" [ $rc = 130 ]
 ok "the rest" train d.bin -o half "${long[@]}" --resume
 same "resumed" whole half
+
+# Folders of PNG files: the same pixels, labels by name.
+/usr/bin/python3 - <<'PY' || exit 1
+import os, struct, zlib
+import numpy as np
+a = np.load("a.npz")
+def chunk(kind, data): return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+for i, (x, y) in enumerate(zip(a["x"], a["y"])):
+    os.makedirs("photos/class%d" % y, exist_ok=True)
+    raw = b"".join(b"\0" + row.tobytes() for row in x)
+    with open("photos/class%d/%03d.png" % (y, i), "wb") as o:
+        o.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 32, 32, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
+PY
+run convert photos photos.txt
+if [ $rc = 3 ] && grep -q 'libpng16.so.16 is not there' err; then
+    skip "folders of PNG files" "no libpng"
+    end
+    exit
+fi
+ok "convert a folder" convert photos photos.txt
+check "the rows of a.npz, in another order" cmp <(sed 1d a.npz.txt | sort) <(sed 1d photos.txt | sort)
+same "names of labels" <(printf 'class%d\n' 0 1 2 3) photos.txt.labels.txt
+ok "train on a folder" train photos -o p "${net[@]}" --valid photos
+ok "eval" eval p photos --json
+judge "as good as the arrays" 'd["p@1"] > 60'
+first=$(find photos/class2 -name '*.png' | sort | head -n 1)
+ok "predict a file" predict p "$first"
+check "one line, of names" grep -qE '^class[0-3]:[0-9.]+ class' out
+check "and no more" [ "$(wc -l <out)" = 1 ]
+ok "predict a folder without labels" predict p photos/class1
+check "a line for each" [ "$(wc -l <out)" = "$(find photos/class1 -name '*.png' | wc -l)" ]
+head -c 500 "$first" >photos/class0/cut.png
+refuse "a file that is cut" 3 "photos/class0/cut.png: " train photos -o x "${net[@]}"
+rm photos/class0/cut.png
+cp "$first" photos/alone.png
+refuse "a file beside folders" 3 "photos/alone.png: a picture beside folders of pictures has no label" train photos -o x "${net[@]}"
 end

@@ -17,7 +17,7 @@ for data in P_train.txt t.txt; do
     done
 done
 refuse "--config nofile" 5 "nofile: cannot be opened" eval m P_test.txt --config nofile
-refuse "--valid of a folder" 5 "home: cannot be opened: Is a directory" train P_train.txt -o x --valid home
+refuse "--valid of a folder without images" 3 "home: no pictures: expected folders, one for each label" train P_train.txt -o x --valid home
 ok "a word that stands for no file" train P_train.txt -o x --class-weight none "${quick[@]}"
 for option in labels vocab; do
     refuse "--$option of text" 2 "^wisp: --$option: t.txt has names of its own" train t.txt -o y --$option names.txt "${quick[@]}"

@@ -114,7 +114,7 @@ static void reading(void)
 static void refused(void)
 {
     static const float nan[PIXELS] = { NAN };
-    static const int8_t negative[] = { 0, -1, 2 };
+    static const int8_t negative[16] = { 0, -1, 2 };
     static const struct {
         const char *type, *dims;
         size_t bytes;

@@ -307,6 +307,7 @@ static void test_younger_options(const wisp_data *d)
         { "weight-decay=", "", " weight-decay 0.1", "--weight-decay was '-1' and is '0.1'" },
         { NULL, "some-day=1\n", "", "--some-day is not of this version" },
         { "seed=", "", " seed 4", "--seed was '1' and is '4'" },
+        { "net=", "net=input 8\nrelu\n", "", "--net was 'input 8" },
     };
     TEST("a state from before an option had its default; one with an option more is refused");
     CHECK(rig_train(ctx, d, "", run, 1, model, NULL) == WISP_ESTOPPED, "%s", err.text);

@@ -270,6 +270,7 @@ static wisp_status train(const char *path, const struct wisp_data *d, const stru
     struct wisp_report *report = NULL;
     wisp_status st = wisp_config_create(&c, err);
     if (st == WISP_OK) st = wisp_config_set(c, "epochs", "3", err);
+    if (st == WISP_OK) st = wisp_config_set(c, "optimizer", "adam", err); /* quick on few rows */
     if (st == WISP_OK)
         st = wisp_config_set(c, "net", "image pad=1 flip=yes, flatten, dense 8, relu", err);
     if (st == WISP_OK && option) st = wisp_config_set(c, option, value, err);
@@ -309,6 +310,23 @@ static void runs(void)
         wisp_scorer_clear(&s);
     }
     wisp_model_free(m);
+    m = NULL;
+    TEST("image: a run that goes on from a model keeps its means");
+    struct wisp_data *bright = make(NULL);
+    uint8_t *px = (uint8_t *)bright->heap[0] + (bright->blocks[0].px - (uint8_t *)bright->heap[0]);
+    for (size_t i = 0; i < ROWS * (size_t)PIXELS; i++)
+        if (px[i]) px[i] = (uint8_t)(200 + px[i] / 8);
+    CHECK(train(in_folder("c"), bright, NULL, &four, "init", in_folder("a"), &err) == WISP_OK &&
+              wisp_model_open(&m, NULL, in_folder("c"), &err) == WISP_OK,
+          "%s", err.text);
+    float old[2][CHANNELS];
+    CHECK(wisp_image_means(old[0], old[1], d, &err) == WISP_OK, "%s", err.text);
+    if (m)
+        CHECK(memcmp(m->net.layers[0].params[0].w, old[0], sizeof *old) == 0 &&
+                  memcmp(m->net.layers[0].params[1].w, old[1], sizeof *old) == 0,
+              "other means");
+    wisp_model_free(m);
+    wisp_data_free(bright);
     TEST("image: options and sets that do not go with images");
     struct wisp_data *other = make(NULL);
     other->image = (struct wisp_image){ CHANNELS, WIDE, HIGH };
