@@ -64,7 +64,7 @@ static const char *auto_optimizer(double n_rows, size_t n_labels)
 }
 
 /* For nets of images: what is usual for SGD, and a rate for batches of 128 that is right for nets
- * without norms as well. */
+ * without norms as well; smaller batches take shorter steps, by the root of their size. */
 static const double IMAGES_DECAY = 5e-4, IMAGES_LR = 0.05;
 
 /* A row that is not computed in every step makes up for it by longer steps; with Adam always, with
@@ -77,7 +77,8 @@ double wisp_plan_auto_lr(const struct wisp_plan *p)
     bool sampled = !wisp_sampling_is_full(p->sampling.names);
     bool adam = p->optimizer->id == WISP_ADAM;
     bool adagrad = p->optimizer->id == WISP_ADAGRAD;
-    if (p->images && p->optimizer->id == WISP_SGD) return IMAGES_LR * (double)p->batch / MOST_BATCH;
+    if (p->images && p->optimizer->id == WISP_SGD)
+        return IMAGES_LR * sqrt((double)p->batch / MOST_BATCH);
     bool longer = sampled && (adam || (adagrad && p->epochs == 1));
     double lr = longer ? 1.5 * p->optimizer->lr : p->optimizer->lr;
     return adam && p->n_steps < ENOUGH_STEPS ? lr * clamp(ENOUGH_STEPS / p->n_steps, 1, 4) : lr;
