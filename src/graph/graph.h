@@ -235,6 +235,9 @@ struct wisp_layer_kind {
     void (*init)(struct wisp_layer *l, uint64_t seed,
                  struct wisp_pool *pool); /* NULL: no parameters */
     void (*clear)(struct wisp_layer *l);  /* frees what plan keeps in 'own'; NULL: nothing */
+    /* Multiplications and additions with its weights on a sample's way forward, once it is planned;
+     * NULL: it has no such weights, or their number depends on the row. */
+    double (*flops)(const struct wisp_layer *l);
     wisp_status (*forward)(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err);
     /* Sets in[i]->g, the gradient of what it read (skipped when NULL); moves the parameters. */

@@ -182,6 +182,13 @@ static void clear(struct wisp_layer *l)
     l->own = NULL;
 }
 
+/* As the formula has them: a way may do with fewer. */
+static double flops(const struct wisp_layer *l)
+{
+    const struct wisp_conv *c = wisp_layer_conv_sizes(l);
+    return 2 * (double)wisp_conv_row(c) * (double)c->out * (double)(c->oh * c->ow);
+}
+
 /* As before a ReLU (He): keeps the variance. */
 static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
 {
@@ -310,6 +317,7 @@ const struct wisp_layer_kind wisp_layer_conv = {
     .plan = plan,
     .init = init,
     .clear = clear,
+    .flops = flops,
     .forward = forward,
     .backward = backward,
 };

@@ -92,6 +92,7 @@ const struct wisp_layer_kind wisp_layer_dense = {
     .uses = WISP_USES_X,
     .plan = plan,
     .init = wisp_layer_init_he,
+    .flops = wisp_layer_flops_matrix,
     .forward = forward,
     .backward = backward,
 };

@@ -144,3 +144,8 @@ void wisp_layer_init_he(struct wisp_layer *l, uint64_t seed, struct wisp_pool *p
     wisp_param_normal(&l->params[0], sqrt(2.0 / (double)l->n_in), seed, 2 * l->number, pool);
     memset(l->params[1].w, 0, l->n_out * sizeof(float));
 }
+
+double wisp_layer_flops_matrix(const struct wisp_layer *l)
+{
+    return 2 * (double)l->n_in * (double)l->n_out;
+}

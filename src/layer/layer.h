@@ -175,6 +175,9 @@ void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, in
  * parameters. */
 void wisp_layer_init_he(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool);
 
+/* A flops() for layers of a matrix, all of whose rows are computed. */
+double wisp_layer_flops_matrix(const struct wisp_layer *l);
+
 /* The gradient of a bias (1, width): the sum over samples of g (n, width); moves the bias. */
 void wisp_layer_move_bias(struct wisp_layer *l, struct wisp_step *s, struct wisp_param *bias,
                           const float *g);

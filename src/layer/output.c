@@ -276,4 +276,5 @@ const struct wisp_layer_kind wisp_layer_output = {
     .head = &head,
     .plan = plan,
     .init = init,
+    .flops = wisp_layer_flops_matrix,
 };

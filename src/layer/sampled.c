@@ -197,6 +197,7 @@ const struct wisp_layer_kind wisp_layer_sampled = {
     .uses = WISP_USES_X | WISP_SAMPLES,
     .plan = plan,
     .init = wisp_layer_init_he,
+    .flops = wisp_layer_flops_matrix,
     .forward = forward,
     .backward = backward,
 };

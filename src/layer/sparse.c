@@ -362,6 +362,11 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
     return WISP_OK;
 }
 
+static double flops(const struct wisp_layer *l)
+{
+    return 2 * (double)wisp_layer_wires(l).n_edges;
+}
+
 const struct wisp_layer_kind wisp_layer_sparse = {
     .name = "sparse",
     .what = "values times a matrix with few, fixed connections",
@@ -370,6 +375,7 @@ const struct wisp_layer_kind wisp_layer_sparse = {
     .plan = plan,
     .init = wisp_wires_init,
     .clear = wisp_wires_clear,
+    .flops = flops,
     .forward = forward,
     .backward = backward,
 };

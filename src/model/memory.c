@@ -1,4 +1,4 @@
-/* What memory a net takes, and when.
+/* What memory a net takes, and when; and what it computes.
  *
  * Of a model, as JSON: for prediction, and for a step of training as its run made them (its options
  * and what it says of itself are read again, and planned like those of a run), each with
@@ -8,6 +8,9 @@
  *   kept_bytes                       what layers keep from step to step
  *   items                            the parts of the arena, the largest first: what, whose, how long,
  *                                    where, and from which moment to which
+ *   flops, layers                    multiplications and additions with weights for one row, and of
+ *                                    each layer that has some (not of 'input', where they depend on
+ *                                    the row)
  *
  * The sampler's tables and the index for sparse prediction come on top. */
 #include "model/memory.h"
@@ -79,6 +82,15 @@ void wisp_memory_say(const struct wisp_context *ctx, const struct wisp_net *net)
     if (n) wisp_say(ctx, "largest   %s", text);
 }
 
+const char *wisp_flops_text(char out[WISP_FLOPS_TEXT], double flops)
+{
+    static const char *const units[] = { "FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP" };
+    size_t i = 0;
+    for (; flops >= 999.5 && i + 1 < sizeof units / sizeof *units; i++) flops /= 1000;
+    wisp_print(out, WISP_FLOPS_TEXT, "%.3g %s", flops, units[i]);
+    return out;
+}
+
 /* ---- as JSON ---- */
 
 struct text {
@@ -95,7 +107,26 @@ __attribute__((format(printf, 2, 3))) static void put(struct text *t, const char
     if (n > 0) t->n = t->n + (size_t)n < t->room ? t->n + (size_t)n : t->room - 1;
 }
 
-enum { HEAD_ROOM = 1000, ITEM_ROOM = 4 * WISP_MOMENT_NAME + 200 };
+enum {
+    HEAD_ROOM = 1000,
+    ITEM_ROOM = 4 * WISP_MOMENT_NAME + 200,
+    LAYER_ROOM = WISP_MOMENT_NAME + 60
+};
+
+static void put_flops(struct text *t, const struct wisp_net *net, bool training)
+{
+    const char *between = "";
+    put(t, "\"flops\":%.0f,\"layers\":[", wisp_net_flops(net, training));
+    for (int i = 0; i < net->n_layers; i++) {
+        const double flops = wisp_net_layer_flops(net, i, training);
+        char name[WISP_MOMENT_NAME];
+        if (flops == 0) continue;
+        layer_label(name, sizeof name, &net->layers[i]);
+        put(t, "%s{\"layer\":\"%s\",\"flops\":%.0f}", between, name, flops);
+        between = ",";
+    }
+    put(t, "],");
+}
 
 /* Names of layers are letters, digits, and signs that JSON does not mind. */
 static wisp_status put_items(struct text *t, const struct wisp_net *net, wisp_error *err)
@@ -129,7 +160,7 @@ static wisp_status begin(struct text *t, struct wisp_net *net, int threads, wisp
     wisp_status st = wisp_work_plan(net, threads, err);
     if (st != WISP_OK) return st;
     t->n = 0;
-    t->room = HEAD_ROOM + (size_t)net->work.n * ITEM_ROOM;
+    t->room = HEAD_ROOM + (size_t)net->work.n * ITEM_ROOM + (size_t)net->n_layers * LAYER_ROOM;
     t->s = wisp_alloc(t->room, 1);
     if (!t->s) return wisp_fail_mem(err, t->room, "a plan of memory");
     put(t, "{\"batch\":%zu,\"threads\":%d,", net->sizes.batch, threads);
@@ -170,6 +201,7 @@ static wisp_status prediction(char **out, const struct wisp_model *m,
                         (size_t)threads * wisp_output_topk_thread_floats(head, WISP_SCORE_BATCH, k);
     st = begin(&t, &net, threads, err);
     if (st == WISP_OK) {
+        put_flops(&t, &net, false);
         put(&t, "\"weights_bytes\":%zu,\"answers_bytes\":%zu,", weights, best * sizeof(float));
         st = put_items(&t, &net, err);
     }
@@ -259,6 +291,7 @@ static wisp_status training_of(char **out, const struct wisp_plan *p, const stru
             p->optimizer->name, slots & WISP_SLOT_HALF ? "bf16" : "fp32", p->half ? "bf16" : "fp32",
             p->precision->name);
         put(&t, "\"sampling\":\"%s\",\"output_rows\":%zu,", p->sampling.names, net.sizes.active);
+        put_flops(&t, &net, true);
         put(&t, "\"weights_bytes\":%zu,\"optimizer_bytes\":%zu,\"averaged_bytes\":%zu,", weights,
             state, averaged);
         st = put_items(&t, &net, err);

@@ -7,6 +7,9 @@
 struct wisp_config;
 enum { WISP_MOMENT_NAME = 64 };
 /* The moment of a step: "1.relu" on the way forward, "1.relu back" on the way back. */
+/* "1.5 GFLOP", "830 MFLOP" */
+enum { WISP_FLOPS_TEXT = 24 };
+const char *wisp_flops_text(char out[WISP_FLOPS_TEXT], double flops);
 void wisp_moment_name(char out[WISP_MOMENT_NAME], const struct wisp_net *net, int moment);
 /* The n largest parts, the largest first; fewer where there are no more: how many. */
 int wisp_work_largest(int *out, int n, const struct wisp_work *w);

@@ -240,6 +240,20 @@ size_t wisp_net_n_params(const struct wisp_net *net)
     return n;
 }
 
+double wisp_net_layer_flops(const struct wisp_net *net, int layer, bool training)
+{
+    const struct wisp_layer *l = &net->layers[layer];
+    const double passes = !training ? 1 : net->acts[l->from[0]].learns ? 3 : 2;
+    return l->kind->flops ? passes * l->kind->flops(l) : 0;
+}
+
+double wisp_net_flops(const struct wisp_net *net, bool training)
+{
+    double n = 0;
+    for (int i = 0; i < net->n_layers; i++) n += wisp_net_layer_flops(net, i, training);
+    return n;
+}
+
 static size_t floats_of(const struct wisp_param *p)
 {
     size_t n = p->role == WISP_FIXED || p->role == WISP_STARTS ? 0 : wisp_param_n(p);

@@ -56,6 +56,11 @@ wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_featu
 void wisp_net_clear(struct wisp_net *net);
 
 size_t wisp_net_n_params(const struct wisp_net *net); /* weights and biases */
+/* Multiplications and additions of a sample with a layer's weights (wisp_layer_kind.flops): forward,
+ * or in a step of training, which has as many for the gradient of the weights, and for that of what
+ * the layer reads, where anything learns below it. */
+double wisp_net_layer_flops(const struct wisp_net *net, int layer, bool training);
+double wisp_net_flops(const struct wisp_net *net, bool training); /* of all layers */
 /* Sizes of the blocks in floats (64-byte aligned parts). */
 size_t wisp_net_param_floats(const struct wisp_net *net);
 size_t wisp_net_wire_ids(const struct wisp_net *net); /* int32: fixed connections */

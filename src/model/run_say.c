@@ -54,6 +54,18 @@ static void say_training(const struct wisp_run *r, bool hidden)
              (unsigned long long)p->seed);
 }
 
+/* What images cost, of layers with weights; before the first steps nobody knows how long it takes. */
+static void say_work(const struct wisp_run *r)
+{
+    const struct wisp_net *net = &r->m->net;
+    const double of_step = wisp_net_flops(net, true);
+    char forward[WISP_FLOPS_TEXT], training[WISP_FLOPS_TEXT], epoch[WISP_FLOPS_TEXT];
+    wisp_say(r->ctx, "work      %s per image forward, %s in training; %s per epoch",
+             wisp_flops_text(forward, wisp_net_flops(net, false)),
+             wisp_flops_text(training, of_step),
+             wisp_flops_text(epoch, of_step * (double)r->feed.order.n_rows));
+}
+
 wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     const struct wisp_plan *p = &r->plan;
@@ -69,6 +81,7 @@ wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error 
     size_t have = wisp_mem_available();
     say_data(r);
     say_training(r, hidden > 0);
+    if (wisp_net_image(net)) say_work(r);
     if (r->init.model) wisp_init_say(r, wisp_opt_text(cfg, OPT_INIT));
     wisp_say(r->ctx,
              "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f, sampling %.2f), "

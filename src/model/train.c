@@ -462,7 +462,8 @@ static void report_phases(struct wisp_report *t, const struct wisp_run *r, const
 }
 
 /* What a sample must cost at least, on average: bytes of weights, optimiser state and E that move,
- * each feature row of a step counted once; operations of the first and the last layer. */
+ * each feature row of a step counted once; operations of the first and the last layer, of images those
+ * of all layers. */
 static void report_work(struct wisp_report *t, const struct wisp_run *r, const struct watch *c)
 {
     const struct wisp_net *net = &r->m->net;
@@ -481,6 +482,7 @@ static void report_work(struct wisp_report *t, const struct wisp_run *r, const s
     double bytes = touched * in * (3 * weight + 2 * state) + read * out * weight +
                    active * out * (3 * weight + 2 * state) + 2 * at.active * e;
     double flops = 4 * nnz * in + 6 * at.active * out + 2 * own * out;
+    if (wisp_net_image(net)) flops = wisp_net_flops(net, true);
     wisp_report_num(t, "bytes_per_sample", bytes);
     wisp_report_num(t, "flops_per_sample", flops);
 }

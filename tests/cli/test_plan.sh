@@ -37,6 +37,7 @@ for net in "${nets[@]}"; do
     planned "$net" m said
     check "$net: the largest parts, before training" grep -qE '^largest   .* of .* [0-9.]+ MiB \(.*\), ' said
 done
+judge "connections of a sparse layer" 'd["prediction"]["layers"][0] == {"layer": "0.sparse", "flops": 2 * 400 * 8}'
 judge "optimizer and batch are the run's" 'd["training"]["optimizer"] == "adam" and d["training"]["batch"] == 512 and d["training"]["output_rows"] == 90'
 ok "parameters" inspect m --json
 cp out m.json
@@ -55,6 +56,11 @@ open("d.bin", "wb").write(b"".join(bytes([random.randrange(10)]) + random.randby
 ok "images: train" train d.bin --net "image, conv 16 3, bn, relu, maxpool 2, conv 16 3, relu, globalavg" --epochs 1 --batch 32 --threads 2 -o images
 cp err said
 planned "images" images said
+judge "images: forward, layer by layer" 'd["prediction"]["flops"] == 884736 + 1179648 + 320 == sum(l["flops"] for l in d["prediction"]["layers"]) and [l["layer"] for l in d["prediction"]["layers"]] == ["1.conv", "5.conv", "8.output"]'
+judge "images: a step, without the gradient of images" 'd["training"]["flops"] == 2 * 884736 + 3 * (1179648 + 320)'
+check "images: what the run said" grep -qE '^work      2.06 MFLOP per image forward, 5.31 MFLOP in training; [0-9]+ MFLOP per epoch$' said
+ok "images: for a person" inspect images --plan
+check "images: layers, for a person" grep -qE '^ +\{layer:5.conv flops:3538944\}$' out
 
 for options in "--optimizer adagrad --average 0.2" "--loss softmax --smoothing 0.1" "--optimizer sgd --rows bf16 --precision bf16" "--moments bf16 --optimizer adam"; do
     # shellcheck disable=SC2086

@@ -100,15 +100,40 @@ static void test_known(void)
         const char *name;
         struct wisp_shape image;
         size_t labels, weights;
-        const char *some; /* a parameter of it */
+        double macs, first; /* multiplications of an image; of the first layer with weights */
+        const char *some;   /* a parameter of it */
     } known[] = {
-        { "lenet", { 3, { 1, 28, 28 } }, 10, 61706, "conv2.weight" },
-        { "resnet18-cifar", { 3, { 3, 32, 32 } }, 10, 11173962, "layer2-0-downsample-0.weight" },
-        { "resnet18", { 3, { 3, 224, 224 } }, 1000, 11689512, "layer1.1.bn2.running_var" },
-        { "alexnet", { 3, { 3, 224, 224 } }, 1000, 61100840, "features-10.bias" },
-        { "vgg16", { 3, { 3, 224, 224 } }, 1000, 138357544, "classifier-6.weight" },
+        { "lenet", { 3, { 1, 28, 28 } }, 10, 61706, 416520, 117600, "conv2.weight" },
+        { "resnet18-cifar",
+          { 3, { 3, 32, 32 } },
+          10,
+          11173962,
+          555422720,
+          1769472,
+          "layer2-0-downsample-0.weight" },
+        { "resnet18",
+          { 3, { 3, 224, 224 } },
+          1000,
+          11689512,
+          1814073344,
+          118013952,
+          "layer1.1.bn2.running_var" },
+        { "alexnet",
+          { 3, { 3, 224, 224 } },
+          1000,
+          61100840,
+          714188480,
+          70276800,
+          "features-10.bias" },
+        { "vgg16",
+          { 3, { 3, 224, 224 } },
+          1000,
+          138357544,
+          15470264320,
+          86704128,
+          "classifier-6.weight" },
     };
-    TEST("nets: as many weights as PyTorch's, and its names");
+    TEST("nets: as many weights and multiplications as PyTorch's, and its names");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const struct wisp_layer_sizes sizes = {
             .batch = 4, .active = known[i].labels, .training = true, .image = known[i].image
@@ -125,6 +150,11 @@ static void test_known(void)
         CHECK(found, "%s: no %s", known[i].name, known[i].some);
         CHECK(wisp_net_n_params(&net) == known[i].weights, "%s: %zu weights, expected %zu",
               known[i].name, wisp_net_n_params(&net), known[i].weights);
+        CHECK(wisp_net_flops(&net, false) == 2 * known[i].macs, "%s: %.0f, expected 2 x %.0f",
+              known[i].name, wisp_net_flops(&net, false), known[i].macs);
+        /* A step has three of each, but images have no gradient. */
+        CHECK(wisp_net_flops(&net, true) == 2 * (3 * known[i].macs - known[i].first),
+              "%s: %.0f in training", known[i].name, wisp_net_flops(&net, true));
         wisp_net_clear(&net);
         wisp_net_text_clear(&t);
     }
