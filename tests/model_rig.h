@@ -92,6 +92,9 @@ static inline size_t n_files(void)
 static inline void set(wisp_config *c, const char *key, const char *value)
 {
     CHECK(wisp_config_set(c, key, value, &err) == WISP_OK, "%s", err.text);
+    if (strcmp(key, "net") != 0 || !*value) return;
+    set(c, "hidden", ""); /* a net says all layers */
+    set(c, "dropout", "-1");
 }
 
 /* "key value key value ..." on top of settings that say everything. */

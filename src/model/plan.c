@@ -191,6 +191,9 @@ static wisp_status set_net(struct wisp_plan *p, const struct facts *f, const wis
 {
     const char *net = wisp_opt_text(cfg, OPT_NET);
     double dropout = wisp_opt_num(cfg, OPT_DROPOUT);
+    if (*net && (*wisp_opt_text(cfg, OPT_HIDDEN) || dropout >= 0))
+        return wisp_fail_option(err, *wisp_opt_text(cfg, OPT_HIDDEN) ? "hidden" : "dropout",
+                                "--net says all layers; leave one of the two out, or say it there");
     if (*net) return wisp_net_text_read(&p->net, net, err);
     if (dropout < 0)
         dropout = f->n_labels <= WISP_FEW_LABELS ? 0.5 : f->n_rows < FEW_ROWS ? 0.3 : 0.1;

@@ -154,5 +154,7 @@ refuse "synth of a wrong shape" 2 "--shape: '3x4'" synth P --shape 3x4
 refuse "synth --labels words" 2 "--labels: 'many'" synth P --rows 9 --features 9 --labels many
 check "no model was made" [ ! -e m ]
 WISP_ISA=mmx refuse "an unknown ISA" 2 "'mmx'" train d.txt -o m
+refuse "a net and --hidden" 2 "--hidden: --net says all layers" train d.txt -o m --net "input 8, relu" --hidden 16
+refuse "a net and --dropout" 2 "--dropout: --net says all layers" train d.txt -o m --net mlp --dropout 0.5
 WISP_CONV=direct,winogrod refuse "an unknown way of convolutions" 2 "'winogrod'" train d.txt -o m
 end
