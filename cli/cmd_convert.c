@@ -1,5 +1,6 @@
-/* wisp convert IN OUT: data in any readable format to the one that OUT's ending names, or, with
- * --quantize, a model to a smaller one. */
+/* wisp convert IN OUT: data in any readable format to the one that OUT's ending names; with --quantize,
+ * a model to a smaller one; a model to OUT.safetensors, its weights by PyTorch's names; such a file
+ * to a model. */
 #include "cli.h"
 
 #include <stdio.h>
@@ -76,23 +77,78 @@ static wisp_status convert_model(const struct args *a, const char *type, wisp_er
     return st;
 }
 
+static int ends(const char *path, const char *ending)
+{
+    size_t n = strlen(path), m = strlen(ending);
+    return n >= m && strcmp(path + n - m, ending) == 0;
+}
+
+static wisp_status export_model(const struct args *a, wisp_error *err)
+{
+    wisp_model *m = NULL;
+    wisp_status st = wisp_model_load(&m, a->files[0], err);
+    if (st == WISP_OK) st = wisp_model_export(m, a->files[1], err);
+    if (st == WISP_OK && !args_on(a, "quiet"))
+        tell("%s: weights by PyTorch's names, %.2f MB", a->files[1], megabytes(a->files[1]));
+    if (st == WISP_OK && args_on(a, "json")) {
+        fputs("{\"path\":", stdout);
+        put_json(a->files[1], strlen(a->files[1]), stdout);
+        printf(",\"mb\":%.6g}\n", megabytes(a->files[1]));
+    }
+    wisp_model_free(m);
+    return st;
+}
+
+static wisp_status import_model(const struct args *a, wisp_error *err)
+{
+    wisp_context *ctx = NULL;
+    wisp_report *report = NULL;
+    wisp_status st = open_context(&ctx, a, err);
+    if (st == WISP_OK) st = wisp_model_import(&report, ctx, a->files[0], a->cfg, a->files[1], err);
+    if (st == WISP_OK && args_on(a, "json")) printf("%s\n", wisp_report_json(report));
+    wisp_report_free(report);
+    wisp_context_free(ctx);
+    return st;
+}
+
+/* Options that say what weights from elsewhere are of would be ignored otherwise: better told. */
+static wisp_status about_weights(const struct args *a, wisp_error *err)
+{
+    static const char *const keys[][2] = { { "net", "" }, { "image", "" },  { "mean", "" },
+                                           { "std", "" }, { "labels", "" }, { "loss", "auto" } };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(args_text(a, keys[i][0]), keys[i][1]) != 0)
+            return refuse(err, WISP_EINVAL,
+                          "--%s is about weights from elsewhere (safetensors by PyTorch's names), "
+                          "which %s is not; leave the option out",
+                          keys[i][0], a->files[0]);
+    return WISP_OK;
+}
+
 static wisp_status convert(const struct args *a, wisp_error *err)
 {
     const char *kind = "", *type = args_text(a, "quantize"), *in = a->files[0];
     int quantize = strcmp(type, "no") != 0;
     wisp_status st = wisp_file_kind(&kind, in, err);
     if (st != WISP_OK) return st;
-    int is_model = strcmp(kind, "model") == 0;
+    int is_model = strcmp(kind, "model") == 0, is_weights = strcmp(kind, "safetensors") == 0;
+    if (is_weights && !quantize) return import_model(a, err);
+    if ((st = about_weights(a, err)) != WISP_OK) return st;
     if (is_model && quantize) return convert_model(a, type, err);
+    if (is_model && ends(a->files[1], ".safetensors")) return export_model(a, err);
     if (!is_model && !quantize) return convert_data(a, err);
     if (is_model)
-        return refuse(
-            err, WISP_EINVAL,
-            "%s: found a model, expected data; --quantize bf16 or int8 makes a smaller model", in);
+        return refuse(err, WISP_EINVAL,
+                      "%s: found a model, expected data; --quantize bf16 or int8 makes a smaller "
+                      "model, OUT.safetensors weights for PyTorch",
+                      in);
     return refuse(
         err, WISP_EINVAL,
         "--quantize: expected a model, but %s is %s%s; without --quantize data is converted", in,
-        *kind ? "data, format " : "neither that nor data of a known format", kind);
+        is_weights ? "weights from elsewhere, format "
+        : *kind    ? "data, format "
+                   : "neither that nor data of a known format",
+        kind);
 }
 
 int cmd_convert(const struct args *a)

@@ -101,8 +101,9 @@ WISP_API void wisp_context_on_notice(wisp_context *ctx, void (*say)(void *arg, c
 WISP_API int wisp_table_row(const char *table, size_t i, const char **name, const char **what);
 
 typedef struct wisp_option {
-    const char *key;  /* long flag without the dashes */
-    const char *type; /* "int", "real", "size", "flag", "choice", "text", "list" (numbers, commas between), "file" (one that is read, or
+    const char *key; /* long flag without the dashes */
+    const char *
+        type; /* "int", "real", "size", "flag", "choice", "text", "list" (numbers, commas between), "file" (one that is read, or
                          a word of its range), "output" (one that is written), "folder" */
     const char *fallback; /* default, as text */
     const char *range;    /* "1..1000", "adam|adagrad|sgd", "" */
@@ -139,7 +140,8 @@ WISP_API wisp_status wisp_config_load(wisp_config *cfg, const char *path, wisp_e
 
 /* ---- files ---- */
 
-/* What a file is, by its bytes: "model", the name of a data format ("xc"), or "" for neither.
+/* What a file is, by its bytes: "model", "safetensors" (weights from elsewhere), the name of a data
+ * format ("xc"), or "" for none of them.
  * Of stdin ("-") and pipes, which can be read once only, it is "". */
 WISP_API wisp_status wisp_file_kind(const char **kind, const char *path, wisp_error *err);
 /* 1 where a line of the format is a row, so that wisp_data_parse can be handed some lines at a time
@@ -392,6 +394,18 @@ WISP_API wisp_status wisp_model_plan(wisp_report **out, wisp_context *ctx, const
  * WISP_ENUMERIC where one of them cannot be held (NaN, infinity). */
 WISP_API wisp_status wisp_model_quantize(const wisp_model *m, const char *path, const char *type,
                                          wisp_error *err);
+
+/* Writes the weights of a net of images as a plain safetensors file with PyTorch's names, for
+ * load_state_dict; mean and deviation of images, net and loss are metadata.  WISP_ENOTSUP: a net that
+ * has no such form. */
+WISP_API wisp_status wisp_model_export(const wisp_model *m, const char *path, wisp_error *err);
+/* Makes a model, written to 'path', of the plain safetensors file 'weights' with PyTorch's names.
+ * Options "net", "image" (CHANNELSxHEIGHTxWIDTH), "loss", "mean", "std", where empty or auto, are what
+ * the file's metadata say; "labels" is a file of names.  The report: path, labels, parameters, image,
+ * and whose means of images it has.  WISP_EMODEL names the tensor that is missing, too
+ * many or of another shape. */
+WISP_API wisp_status wisp_model_import(wisp_report **out, wisp_context *ctx, const char *weights,
+                                       const wisp_config *cfg, const char *path, wisp_error *err);
 
 /* The highest cut-off, and the most labels per row that 'wisp predict' gives. */
 #define WISP_MOST_K 10000

@@ -11,6 +11,7 @@
 #include "data/text.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
+#include "model/torch.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -94,7 +95,7 @@ void wisp_context_on_notice(wisp_context *ctx, void (*say)(void *arg, const char
 
 /* ---- files ---- */
 
-static const char model_kind[] = "model";
+static const char model_kind[] = "model", weights_kind[] = "safetensors";
 
 wisp_status wisp_file_kind(const char **kind, const char *path, wisp_error *err)
 {
@@ -111,7 +112,7 @@ wisp_status wisp_file_kind(const char **kind, const char *path, wisp_error *err)
     wisp_status st = wisp_map_open(&map, path, err);
     if (st != WISP_OK) return st;
     if (wisp_tensor_file_probe(map.p, map.bytes)) {
-        *kind = model_kind;
+        *kind = wisp_tensor_file_is_plain(map.p, map.bytes) ? weights_kind : model_kind;
     } else {
         st = wisp_text_head(head, sizeof head, &n, map.p, map.bytes, path, err);
         const struct wisp_format *f = st == WISP_OK ? wisp_format_probe(path, head, n) : NULL;
@@ -285,6 +286,13 @@ static void name_source(wisp_data *d, const char *path)
     d->source[n] = 0;
 }
 
+/* Do the rows go with those of a model?  Weights from elsewhere have no names of features or labels. */
+static bool grows(const wisp_config *cfg)
+{
+    const char *path = wisp_opt_text(cfg, OPT_INIT);
+    return *path && !wisp_torch_is(path);
+}
+
 wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
                            const wisp_config *cfg, const wisp_model *model, wisp_error *err)
 {
@@ -293,8 +301,7 @@ wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
     struct stop_words stop = { 0 };
     wisp_status st = read_options(&o, cfg, model, err);
     if (st == WISP_OK && !model) st = load_stop_words(&stop, &o, cfg, err);
-    if (st == WISP_OK && !model && *wisp_opt_text(cfg, OPT_INIT))
-        st = wisp_grow_open(out, ctx, path, cfg, &o, err);
+    if (st == WISP_OK && !model && grows(cfg)) st = wisp_grow_open(out, ctx, path, cfg, &o, err);
     else if (st == WISP_OK) st = wisp_data_read(out, ctx, path, &o, err);
     clear_stop_words(&stop);
     if (st == WISP_OK) name_source(*out, path);
@@ -332,7 +339,7 @@ wisp_status wisp_data_open_like(wisp_data **out, wisp_context *ctx, const char *
     bool words = like->format && like->format->words;
     *out = NULL;
     wisp_status st = options_like(&o, &stop, cfg, like, err);
-    if (st == WISP_OK && !words && !like->named && *wisp_opt_text(cfg, OPT_INIT))
+    if (st == WISP_OK && !words && !like->named && grows(cfg))
         st = wisp_grow_open(out, ctx, path, cfg, &o, err);
     else if (st == WISP_OK) st = wisp_data_read(out, ctx, path, &o, err);
     wisp_lookup_clear(&stop);
@@ -369,8 +376,7 @@ wisp_status wisp_data_from_text(wisp_data **out, wisp_context *ctx, size_t n_row
     wisp_status st = read_options(&o, cfg, model, err);
     if (st == WISP_OK) st = check_rows(&m, err);
     if (st == WISP_OK && !model) st = load_stop_words(&stop, &o, cfg, err);
-    if (st == WISP_OK && !model && *wisp_opt_text(cfg, OPT_INIT))
-        st = wisp_grow_text(out, ctx, &m, cfg, &o, err);
+    if (st == WISP_OK && !model && grows(cfg)) st = wisp_grow_text(out, ctx, &m, cfg, &o, err);
     else if (st == WISP_OK) st = wisp_data_read_rows(out, ctx, &m, &o, err);
     clear_stop_words(&stop);
     return st;
@@ -572,7 +578,7 @@ wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err)
     wisp_status st = wisp_model_open(out, NULL, path, err);
     const char *kind = "";
     if (st == WISP_EMODEL && wisp_file_kind(&kind, path, NULL) == WISP_OK && *kind &&
-        kind != model_kind)
+        kind != model_kind && kind != weights_kind)
         return wisp_fail_at(err, st, path, 0, "found data in the format %s, expected a model",
                             kind);
     return st;

@@ -57,11 +57,11 @@
 #define MACHINE   "Machine and output"
 
 static const wisp_option table[N_OPTS] = {
-    [OPT_NET] = { "net", "text", "", "@nets", "train bench",
+    [OPT_NET] = { "net", "text", "", "@nets", "train bench convert",
                   "layers, e.g. \"input 256, relu, dropout 0.3, dense 128, relu\" (wisp info lists "
                   "the kinds), the name of a net that wisp brings along, or a file FILE.net; the "
                   "output layer is added; empty: from --hidden and --dropout",
-                  NETWORK, "" },
+                  NETWORK, "convert" },
     [OPT_HIDDEN] = { "hidden", "list", "", "", "train bench",
                      "widths of the hidden layers: 256, or 512,256; empty: " WIDTH_FEW
                      " up to " FEW_LABELS " labels, " WIDTH_MANY " above",
@@ -73,7 +73,7 @@ static const wisp_option table[N_OPTS] = {
                             "share of input features dropped while training; -1: chosen from the "
                             "data",
                             NETWORK, "" },
-    [OPT_LOSS] = { "loss", "choice", "auto", "auto|@losses", "train bench",
+    [OPT_LOSS] = { "loss", "choice", "auto", "auto|@losses", "train bench convert",
                    "@@losses; auto: softmax for many rows and labels, else bce", NETWORK, "train" },
 
     [OPT_EPOCHS] = { "epochs", "int", "0", "0..100000", "train bench",
@@ -288,7 +288,7 @@ static const wisp_option table[N_OPTS] = {
                               "csv, tsv, jsonl: what stands between the labels of a cell; empty: a "
                               "cell is one label",
                               TEXT, "" },
-    [OPT_LABELS] = { "labels", "file", "", "", "train synth inspect",
+    [OPT_LABELS] = { "labels", "file", "", "", "train synth inspect convert",
                      "file of label names, line i names id i", DATA, "train synth" },
     [OPT_VOCAB] = { "vocab", "file", "", "", "train inspect",
                     "file of feature names, line i names id i", DATA, "" },
@@ -316,6 +316,18 @@ static const wisp_option table[N_OPTS] = {
     [OPT_QUANTIZE] = { "quantize", "choice", "no", "no|bf16|int8", "convert",
                        "IN is a model: OUT is the same with smaller weights, to predict with", USE,
                        "convert" },
+    [OPT_IMAGE] = { "image", "text", "", "", "convert",
+                    "IN are weights from elsewhere: CHANNELSxHEIGHTxWIDTH of the images that the "
+                    "net reads, e.g. 3x224x224",
+                    USE, "convert" },
+    [OPT_MEAN] = { "mean", "list", "", "", "convert",
+                   "IN are weights from elsewhere: what was subtracted from each channel of images "
+                   "with values from 0 to 1; empty: as the file says, else ImageNet's for three "
+                   "channels",
+                   USE, "convert" },
+    [OPT_STD] = { "std", "list", "", "", "convert",
+                  "IN are weights from elsewhere: what each channel was then divided by", USE,
+                  "convert" },
     [OPT_PLAN] = { "plan", "flag", "0", "", "inspect",
                    "what memory prediction and a training step take, and what of it when", USE,
                    "inspect" },
@@ -399,6 +411,17 @@ static const wisp_option special[] = {
       "test rows; -1: a tenth of the rows, at most " SYNTH_TESTS, SYNTHETIC, "synth" },
     { "test-rows", "int", "-1", "-1.." MOST_ROWS, "bench", "held-out rows; -1: " BENCH_TESTS,
       SYNTHETIC, "" },
+    { "net", "text", "", "", "convert",
+      "IN are weights from elsewhere, by PyTorch's names: the net that they are of, by its name, "
+      "as "
+      "text or as a file FILE.net; empty: as the file says, where wisp wrote it",
+      USE, "convert" },
+    { "loss", "choice", "auto", "auto|@losses", "convert",
+      "IN are weights from elsewhere: what they were trained with, which scores are made by; auto: "
+      "as the file says, else softmax",
+      USE, "" },
+    { "labels", "file", "", "", "convert",
+      "IN are weights from elsewhere: file of label names, line i names output i", USE, "convert" },
     { "k", "list", "1,3,5", "", "eval", "cut-offs of the measures", USE, "eval" },
     { "k", "int", "", "1.." MOST_K, "predict",
       "at most so many labels per row; without it 5, and with --threshold all that reach it", USE,

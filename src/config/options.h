@@ -96,6 +96,9 @@ enum wisp_opt {
     OPT_PROPENSITY,
     OPT_INFERENCE,
     OPT_QUANTIZE,
+    OPT_IMAGE,
+    OPT_MEAN,
+    OPT_STD,
     OPT_PLAN,
     /* synthetic data */
     OPT_SHAPE,

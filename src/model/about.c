@@ -129,6 +129,7 @@ wisp_status wisp_about_run(struct wisp_run *r, wisp_error *err)
     add(&l, "index", "%s", p->index ? "yes" : "no");
     add(&l, "seed", "%llu", (unsigned long long)p->seed);
     if (r->init.model) add(&l, "init_checksum", "%s", r->init.model->file.check);
+    if (r->init.weights.n_tensors) add(&l, "init_checksum", "%s", r->init.weights.check);
     if (!(r->m->about = wisp_strdup(l.text))) return wisp_fail_mem(err, l.n + 1, "a model's card");
     return WISP_OK;
 }

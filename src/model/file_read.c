@@ -30,6 +30,7 @@ struct reader {
     struct wisp_header header;
     struct chunk *chunks; /* (n_chunks) */
     size_t n_chunks;
+    bool plain; /* of somebody else: no alignment, no pads, no checksums */
     wisp_error *err;
 };
 
@@ -56,6 +57,24 @@ static uint64_t json_bytes(const unsigned char *p)
 bool wisp_tensor_file_probe(const unsigned char *p, size_t bytes)
 {
     return bytes > 8 && json_bytes(p) <= WISP_HEADER_MAX && p[8] == '{';
+}
+
+static bool has_sums(const struct wisp_header *h)
+{
+    for (size_t i = 0; i < h->n_spans; i++)
+        if (strcmp(h->spans[i].t.name, WISP_INTEGRITY) == 0) return true;
+    return false;
+}
+
+bool wisp_tensor_file_is_plain(const unsigned char *p, size_t bytes)
+{
+    struct wisp_header h;
+    if (!wisp_tensor_file_probe(p, bytes) || json_bytes(p) > bytes - 8 ||
+        wisp_header_parse(&h, "", p + 8, (size_t)json_bytes(p), NULL) != WISP_OK)
+        return false;
+    const bool plain = !has_sums(&h);
+    wisp_header_clear(&h);
+    return plain;
 }
 
 static wisp_status parse_header(struct reader *r)
@@ -106,6 +125,12 @@ static bool is_pad(const struct wisp_span *s)
     return strncmp(s->t.name, WISP_PAD_PREFIX, strlen(WISP_PAD_PREFIX)) == 0;
 }
 
+static wisp_status not_ours(const struct reader *r)
+{
+    return bad(r, "no " WISP_INTEGRITY " tensor at the end: not written by wisp; 'wisp convert' "
+                  "makes a model of weights from elsewhere (docs/models.md)");
+}
+
 /* End to end from 0 to the end of the file, __integrity__ last, data aligned. */
 static wisp_status check_layout(struct reader *r)
 {
@@ -114,8 +139,9 @@ static wisp_status check_layout(struct reader *r)
     wisp_status st = WISP_OK;
     for (size_t i = 0; i < n_spans && st == WISP_OK; i++) st = place(r, &spans[i]);
     if (st != WISP_OK) return st;
-    if (n_spans == 0) return bad(r, "no tensors: not written by wisp");
+    if (n_spans == 0) return bad(r, r->plain ? "no tensors" : "no tensors: not written by wisp");
     qsort(spans, n_spans, sizeof *spans, by_place);
+    if (!r->plain && !has_sums(&r->header)) return not_ours(r);
     for (size_t i = 0; i < n_spans; i++) {
         const struct wisp_span *s = &spans[i];
         if (s->begin != at)
@@ -124,12 +150,13 @@ static wisp_status check_layout(struct reader *r)
                        s->begin, at);
         at = s->end;
         bool last = i + 1 == n_spans;
+        if (r->plain) continue;
         if (!last && !is_pad(s) && (r->n_header + s->begin) % WISP_FILE_ALIGN != 0)
             return bad(
                 r, "tensor '%s' is not aligned: byte %zu of the file, expected a multiple of %d",
                 s->t.name, r->n_header + s->begin, WISP_FILE_ALIGN);
         if (last != (strcmp(s->t.name, WISP_INTEGRITY) == 0) || (last && s->t.dtype != WISP_U8))
-            return bad(r, "no " WISP_INTEGRITY " tensor at the end: not written by wisp");
+            return not_ours(r);
     }
     if (at != n_data) return bad(r, "%zu bytes too many at the end", n_data - at);
     return WISP_OK;
@@ -142,6 +169,13 @@ static bool same128(const void *p, size_t bytes, const unsigned char *want)
     XXH128_canonical_t c;
     XXH128_canonicalFromHash(&c, XXH3_128bits(p, bytes));
     return memcmp(c.digest, want, sizeof c.digest) == 0;
+}
+
+static bool finite_f16(const unsigned char *p, size_t n)
+{
+    bool ok = true;
+    for (size_t i = 0; i < n; i++) ok &= (p[2 * i + 1] & 0x7c) != 0x7c;
+    return ok;
 }
 
 /* A piece is summed and looked at while it is in the cache. */
@@ -157,45 +191,43 @@ static void verify_chunk(void *arg, size_t i, int thread)
     c->finite = true;
     for (size_t at = 0, n; at < c->bytes; at += n) {
         n = c->bytes - at < PIECE ? c->bytes - at : PIECE;
-        XXH3_64bits_update(&sum, c->p + at, n);
+        if (c->want) XXH3_64bits_update(&sum, c->p + at, n);
         if (dtype == WISP_F32) c->finite &= wisp_finite(c->p + at, n / 4);
         else if (dtype == WISP_BF16) c->finite &= wisp_finite16(c->p + at, n / 2);
+        else if (dtype == WISP_F16) c->finite &= finite_f16(c->p + at, n / 2);
     }
+    if (!c->want) return;
     XXH64_canonicalFromHash(&got, XXH3_64bits_digest(&sum));
     c->ok = memcmp(got.digest, c->want, sizeof got.digest) == 0;
+}
+
+/* Of all tensors but __integrity__. */
+static size_t n_seen(const struct reader *r)
+{
+    return r->header.n_spans - !r->plain;
 }
 
 static void list_chunks(struct reader *r, const unsigned char *want)
 {
     size_t n = 0;
-    for (size_t i = 0; i + 1 < r->header.n_spans; i++) {
+    for (size_t i = 0; i < n_seen(r); i++) {
         const unsigned char *p = r->header.spans[i].t.data;
         for (size_t left = r->header.spans[i].t.bytes; left > 0; n++) {
             size_t bytes = left < wisp_tensor_chunk ? left : wisp_tensor_chunk;
-            r->chunks[n] = (struct chunk){ i, p, want + 8 * n, bytes, false, false };
+            r->chunks[n] = (struct chunk){ i, p, want ? want + 8 * n : NULL, bytes, !want, false };
             p += bytes;
             left -= bytes;
         }
     }
 }
 
-static wisp_status verify(struct reader *r, struct wisp_pool *pool)
+/* Looks at every byte; 'want' (8 bytes per chunk) is NULL in a plain file. */
+static wisp_status see(struct reader *r, struct wisp_pool *pool, const unsigned char *want)
 {
-    const struct wisp_tensor *sums = &r->header.spans[r->header.n_spans - 1].t;
-    const unsigned char *p = sums->data;
-    for (size_t i = 0; i + 1 < r->header.n_spans; i++)
-        r->n_chunks += wisp_tensor_n_chunks(r->header.spans[i].t.bytes);
-    if (sums->bytes != 32 + 8 * r->n_chunks)
-        return bad(r, WISP_INTEGRITY " has %zu bytes, expected %zu", sums->bytes,
-                   32 + 8 * r->n_chunks);
-    if (!same128(p, sums->bytes - 16, p + sums->bytes - 16))
-        return bad(r, "damaged: the checksum of " WISP_INTEGRITY " does not match");
-    if (!same128(r->map.p, r->n_header, p))
-        return bad(r, "damaged: the checksum of the header does not match");
     r->chunks = wisp_alloc(r->n_chunks, sizeof *r->chunks);
     if (!r->chunks)
         return wisp_fail_mem(r->err, r->n_chunks * sizeof *r->chunks, "the list of checksums");
-    list_chunks(r, p + 16);
+    list_chunks(r, want);
     wisp_parallel_for(pool, r->n_chunks, verify_chunk, r);
     for (size_t i = 0; i < r->n_chunks; i++) {
         const struct chunk *c = &r->chunks[i];
@@ -206,6 +238,23 @@ static wisp_status verify(struct reader *r, struct wisp_pool *pool)
         r->header.spans[c->span].t.finite &= c->finite;
     }
     return WISP_OK;
+}
+
+static wisp_status verify(struct reader *r, struct wisp_pool *pool)
+{
+    const struct wisp_tensor *sums = &r->header.spans[r->header.n_spans - 1].t;
+    const unsigned char *p = sums->data;
+    for (size_t i = 0; i < n_seen(r); i++)
+        r->n_chunks += wisp_tensor_n_chunks(r->header.spans[i].t.bytes);
+    if (r->plain) return see(r, pool, NULL);
+    if (sums->bytes != 32 + 8 * r->n_chunks)
+        return bad(r, WISP_INTEGRITY " has %zu bytes, expected %zu", sums->bytes,
+                   32 + 8 * r->n_chunks);
+    if (!same128(p, sums->bytes - 16, p + sums->bytes - 16))
+        return bad(r, "damaged: the checksum of " WISP_INTEGRITY " does not match");
+    if (!same128(r->map.p, r->n_header, p))
+        return bad(r, "damaged: the checksum of the header does not match");
+    return see(r, pool, p + 16);
 }
 
 /* ---- what the caller gets ---- */
@@ -235,9 +284,15 @@ static wisp_status copy_tensors(const struct reader *r, struct wisp_tensor_file 
     f->tensors = wisp_alloc(r->header.n_spans, sizeof *f->tensors);
     if (!f->tensors)
         return wisp_fail_mem(r->err, r->header.n_spans * sizeof *f->tensors, "the list of tensors");
-    for (size_t i = 0; i + 1 < r->header.n_spans; i++)
-        if (!is_pad(&r->header.spans[i])) f->tensors[f->n_tensors++] = r->header.spans[i].t;
+    for (size_t i = 0; i < n_seen(r); i++)
+        if (r->plain || !is_pad(&r->header.spans[i]))
+            f->tensors[f->n_tensors++] = r->header.spans[i].t;
     const unsigned char *check = r->map.p + r->map.bytes - 16;
+    XXH128_canonical_t all;
+    if (r->plain) {
+        XXH128_canonicalFromHash(&all, XXH3_128bits(r->map.p, r->map.bytes));
+        check = all.digest;
+    }
     for (int i = 0; i < 16; i++) {
         f->check[2 * i] = "0123456789abcdef"[check[i] >> 4];
         f->check[2 * i + 1] = "0123456789abcdef"[check[i] & 15];
@@ -247,10 +302,10 @@ static wisp_status copy_tensors(const struct reader *r, struct wisp_tensor_file 
 
 /* All of it, once it is mapped. */
 static wisp_status read_map(struct wisp_tensor_file *out, struct wisp_pool *pool, const char *path,
-                            wisp_error *err)
+                            bool plain, wisp_error *err)
 {
     wisp_status st = WISP_OK;
-    struct reader r = { .path = path, .map = out->map, .err = err };
+    struct reader r = { .path = path, .map = out->map, .plain = plain, .err = err };
     st = parse_header(&r);
     if (st == WISP_OK) st = check_layout(&r);
     if (st == WISP_OK) st = copy_meta(&r, out);
@@ -268,7 +323,15 @@ wisp_status wisp_tensor_file_open(struct wisp_tensor_file *out, struct wisp_pool
 {
     *out = (struct wisp_tensor_file){ 0 };
     wisp_status st = wisp_map_open(&out->map, path, err);
-    return st == WISP_OK ? read_map(out, pool, path, err) : st;
+    return st == WISP_OK ? read_map(out, pool, path, false, err) : st;
+}
+
+wisp_status wisp_tensor_file_open_plain(struct wisp_tensor_file *out, struct wisp_pool *pool,
+                                        const char *path, wisp_error *err)
+{
+    *out = (struct wisp_tensor_file){ 0 };
+    wisp_status st = wisp_map_open(&out->map, path, err);
+    return st == WISP_OK ? read_map(out, pool, path, true, err) : st;
 }
 
 wisp_status wisp_tensor_file_open_own(struct wisp_tensor_file *out, struct wisp_pool *pool,
@@ -276,7 +339,7 @@ wisp_status wisp_tensor_file_open_own(struct wisp_tensor_file *out, struct wisp_
 {
     *out = (struct wisp_tensor_file){ 0 };
     wisp_status st = wisp_map_open_own(&out->map, path, model, false, err);
-    return st == WISP_OK ? read_map(out, pool, path, err) : st;
+    return st == WISP_OK ? read_map(out, pool, path, false, err) : st;
 }
 
 wisp_status wisp_tensor_file_copy(struct wisp_tensor_file *out, struct wisp_pool *pool,
@@ -287,7 +350,7 @@ wisp_status wisp_tensor_file_copy(struct wisp_tensor_file *out, struct wisp_pool
     if (n && !copy) return wisp_fail_mem(err, n, name);
     if (n) memcpy(copy, bytes, n);
     out->map = (struct wisp_map){ .p = copy, .bytes = n };
-    return read_map(out, pool, name, err);
+    return read_map(out, pool, name, false, err);
 }
 
 void wisp_tensor_file_close(struct wisp_tensor_file *f)

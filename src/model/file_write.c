@@ -21,6 +21,7 @@
 const struct wisp_dtype_info wisp_dtypes[WISP_N_DTYPES] = {
     [WISP_U8] = { "U8", 1 },   [WISP_I8] = { "I8", 1 },   [WISP_I32] = { "I32", 4 },
     [WISP_I64] = { "I64", 8 }, [WISP_F32] = { "F32", 4 }, [WISP_BF16] = { "BF16", 2 },
+    [WISP_F16] = { "F16", 2 },
 };
 
 size_t wisp_tensor_chunk = (size_t)64 << 20;
@@ -44,6 +45,15 @@ bool wisp_tensor_size(size_t *bytes, enum wisp_dtype dtype, int n_dims, const si
     for (int i = 0; i < n_dims; i++)
         if (shape[i] > INT64_MAX || __builtin_mul_overflow(*bytes, shape[i], bytes)) return false;
     return true;
+}
+
+const char *wisp_tensor_text(char out[WISP_TENSOR_TEXT], enum wisp_dtype dtype, int n_dims,
+                             const size_t *shape)
+{
+    int n = snprintf(out, WISP_TENSOR_TEXT, "%s", wisp_dtypes[dtype].name);
+    for (int i = 0; i < n_dims; i++)
+        n += snprintf(out + n, WISP_TENSOR_TEXT - (size_t)n, "%s%zu", i ? " x " : " ", shape[i]);
+    return out;
 }
 
 /* ---- what the caller may hand in ---- */
@@ -151,7 +161,8 @@ static size_t gap(size_t offset)
     return -offset % WISP_FILE_ALIGN;
 }
 
-/* The 8 length bytes and the JSON; *n_hashes receives the number of chunks of all tensors. */
+/* The 8 length bytes and the JSON; *n_hashes receives the number of chunks of all tensors.  NULL: a
+ * plain file. */
 static void put_header(struct text *h, const struct wisp_tensor *t, size_t n_tensors,
                        const struct wisp_pair *meta, size_t n_meta, size_t *n_hashes)
 {
@@ -166,7 +177,7 @@ static void put_header(struct text *h, const struct wisp_tensor *t, size_t n_ten
     put_char(h, '}');
     size_t offset = 0, n = 0;
     for (size_t i = 0, n_pads = 0; i < n_tensors; i++) {
-        size_t zeros = gap(offset);
+        size_t zeros = n_hashes ? gap(offset) : 0;
         if (zeros) {
             char name[40];
             snprintf(name, sizeof name, WISP_PAD_PREFIX "%zu__", n_pads++);
@@ -178,11 +189,11 @@ static void put_header(struct text *h, const struct wisp_tensor *t, size_t n_ten
         n += wisp_tensor_n_chunks(zeros) + wisp_tensor_n_chunks(t[i].bytes);
     }
     struct wisp_tensor last = byte_tensor(WISP_INTEGRITY, 32 + 8 * n);
-    put_tensor(h, &last, offset);
+    if (n_hashes) put_tensor(h, &last, offset);
     put_char(h, '}');
     while (h->n % WISP_FILE_ALIGN && !h->full) put_char(h, ' ');
     for (int i = 0; i < 8 && !h->full; i++) h->p[i] = (char)((h->n - 8) >> (8 * i));
-    *n_hashes = n;
+    if (n_hashes) *n_hashes = n;
 }
 
 /* ---- the data ---- */
@@ -235,16 +246,29 @@ static wisp_status write_all(const char *path, const char *model, const struct t
     return wisp_out_commit(o, err);
 }
 
+/* What any file must be; the header has room for pads between tensors. */
+static wisp_status check_file(const char *path, const struct wisp_tensor *t, size_t n_tensors,
+                              const struct wisp_pair *meta, size_t n_meta, wisp_error *err)
+{
+    if (n_meta > WISP_META_MAX || 2 * n_tensors + 1 > WISP_TENSORS_MAX)
+        return wisp_fail_at(err, WISP_EINVAL, path, 0, "%zu tensors and %zu strings are too many",
+                            n_tensors, n_meta);
+    wisp_status st = check_meta(path, meta, n_meta, err);
+    return st == WISP_OK ? check_tensors(path, t, n_tensors, err) : st;
+}
+
+static wisp_status too_long(const char *path, const struct text *header, wisp_error *err)
+{
+    return wisp_fail_at(err, WISP_EINVAL, path, 0,
+                        "a header of %zu bytes, at most %d can be read back", header->n,
+                        WISP_HEADER_MAX);
+}
+
 static wisp_status write_file(const char *path, const char *model, const struct wisp_tensor *t,
                               size_t n_tensors, const struct wisp_pair *meta, size_t n_meta,
                               char *check, wisp_error *err)
 {
-    wisp_status st = WISP_OK;
-    if (n_meta > WISP_META_MAX || 2 * n_tensors + 1 > WISP_TENSORS_MAX) /* pads lie between them */
-        return wisp_fail_at(err, WISP_EINVAL, path, 0, "%zu tensors and %zu strings are too many",
-                            n_tensors, n_meta);
-    st = check_meta(path, meta, n_meta, err);
-    if (st == WISP_OK) st = check_tensors(path, t, n_tensors, err);
+    wisp_status st = check_file(path, t, n_tensors, meta, n_meta, err);
     if (st != WISP_OK) return st;
 
     struct text header = { 0 };
@@ -254,10 +278,7 @@ static wisp_status write_file(const char *path, const char *model, const struct 
     if (!header.full) h.p = wisp_alloc(32 + 8 * n_hashes, 1);
     if (header.full || !h.p)
         st = wisp_fail_mem(err, header.n + 32 + 8 * n_hashes, "the header of the model file");
-    else if (header.n > WISP_HEADER_MAX)
-        st = wisp_fail_at(err, WISP_EINVAL, path, 0,
-                          "a header of %zu bytes, at most %d can be read back", header.n,
-                          WISP_HEADER_MAX);
+    else if (header.n > WISP_HEADER_MAX) st = too_long(path, &header, err);
     else st = write_all(path, model, &header, &h, t, n_tensors, err);
     if (st == WISP_OK && check)
         for (int i = 0; i < 16; i++)
@@ -279,4 +300,25 @@ wisp_status wisp_tensor_file_replace(const char *path, const char *model,
                                      const struct wisp_pair *meta, size_t n_meta, wisp_error *err)
 {
     return write_file(path, model, t, n_tensors, meta, n_meta, NULL, err);
+}
+
+wisp_status wisp_tensor_file_write_plain(const char *path, const struct wisp_tensor *t,
+                                         size_t n_tensors, const struct wisp_pair *meta,
+                                         size_t n_meta, wisp_error *err)
+{
+    struct text header = { 0 };
+    struct wisp_out *o;
+    wisp_status st = check_file(path, t, n_tensors, meta, n_meta, err);
+    if (st != WISP_OK) return st;
+    put_header(&header, t, n_tensors, meta, n_meta, NULL);
+    if (header.full) st = wisp_fail_mem(err, header.n, "the header of the file of weights");
+    else if (header.n > WISP_HEADER_MAX) st = too_long(path, &header, err);
+    else st = wisp_out_create(&o, path, err);
+    if (st == WISP_OK) {
+        wisp_out_write(o, header.p, header.n, NULL);
+        for (size_t i = 0; i < n_tensors; i++) wisp_out_write(o, t[i].data, t[i].bytes, NULL);
+        st = wisp_out_commit(o, err);
+    }
+    wisp_free(header.p);
+    return st;
 }

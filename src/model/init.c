@@ -5,6 +5,7 @@
  * All its weights are kept bit by bit; new rows start as in a new net. */
 #include "model/init.h"
 #include "model/run.h"
+#include "model/torch.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -17,7 +18,26 @@
 wisp_status wisp_init_open(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     const char *path = wisp_opt_text(cfg, OPT_INIT);
-    return *path ? wisp_model_open(&r->init.model, r->ctx->pool, path, err) : WISP_OK;
+    if (!*path) return WISP_OK;
+    if (!wisp_torch_is(path)) return wisp_model_open(&r->init.model, r->ctx->pool, path, err);
+    if (!wisp_opt_given(cfg, OPT_NET))
+        return wisp_fail(err, WISP_EINVAL,
+                         "--init %s: weights from elsewhere, which say nothing of their net; name "
+                         "it: --net resnet18, or another",
+                         path);
+    return wisp_tensor_file_open_plain(&r->init.weights, r->ctx->pool, path, err);
+}
+
+wisp_status wisp_init_check_weights(const struct wisp_run *r, const wisp_config *cfg,
+                                    wisp_error *err)
+{
+    return wisp_torch_check(&r->init.weights, wisp_opt_text(cfg, OPT_INIT), &r->m->net, false, err);
+}
+
+wisp_status wisp_init_take_weights(struct wisp_run *r, wisp_error *err)
+{
+    wisp_status st = wisp_torch_take(&r->m->net, &r->init.weights, false, err);
+    return wisp_map_blame(&r->init.weights.map, st, err);
 }
 
 /* The optimiser whose memory a state file holds, by what it keeps of the first layer's weights. */
@@ -192,8 +212,21 @@ wisp_status wisp_init_fit(struct wisp_run *r, const wisp_config *cfg, wisp_error
     return WISP_OK;
 }
 
+/* Of weights from elsewhere. */
+static void say_weights(const struct wisp_run *r, const char *path)
+{
+    const struct wisp_layer *head = wisp_net_output(&r->m->net);
+    wisp_say(r->ctx, "init      %s: %zu tensors; the output layer%s%s is new, with %zu labels",
+             path, r->init.weights.n_tensors, *head->name ? " " : "", head->name,
+             r->m->net.n_labels);
+}
+
 void wisp_init_say(const struct wisp_run *r, const char *path)
 {
+    if (!r->init.model) {
+        say_weights(r, path);
+        return;
+    }
     const struct wisp_net *net = &r->m->net, *old = &r->init.model->net;
     size_t labels = net->n_labels - old->n_labels, features = net->n_features - old->n_features;
     char pace[60] = "";

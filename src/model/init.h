@@ -6,14 +6,16 @@
 #include "model/model.h"
 
 struct wisp_init {
-    struct wisp_model *model;      /* NULL: a new net */
-    struct wisp_tensor_file state; /* what its run left beside it; no tensors: nothing */
-    float *raise;                  /* (n_labels) of the output layer, where there are new labels */
+    struct wisp_model *model;        /* NULL: a new net */
+    struct wisp_tensor_file weights; /* or weights from elsewhere (torch.h); no tensors: none */
+    struct wisp_tensor_file state;   /* what its run left beside it; no tensors: nothing */
+    float *raise; /* (n_labels) of the output layer, where there are new labels */
 };
 
 struct wisp_run;
 
-/* Opens the model that the options name, if any: r->init.model.  Before the plan is made. */
+/* Opens the model that the options name, if any: r->init.model, or the weights from elsewhere:
+ * r->init.weights.  Before the plan is made. */
 wisp_status wisp_init_open(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 /* What the model's run decided, where nothing else is named: net, loss, index, and the optimiser
  * whose state lies beside the model. */
@@ -35,6 +37,11 @@ void wisp_init_say(const struct wisp_run *r, const char *path);
 void wisp_init_idf(struct wisp_run *r);
 /* The same for r->m->columns: a new column was 0 in all old rows. */
 void wisp_init_columns(struct wisp_run *r);
+/* Of weights from elsewhere: do they fit r's net, but for its output layer? */
+wisp_status wisp_init_check_weights(const struct wisp_run *r, const wisp_config *cfg,
+                                    wisp_error *err);
+/* Copies them; the output layer stays new. */
+wisp_status wisp_init_take_weights(struct wisp_run *r, wisp_error *err);
 /* Copies the model's weights and connections over those of a new net; rows that the model does not
  * have stay as they are. */
 void wisp_init_weights(struct wisp_run *r);

@@ -177,18 +177,6 @@ struct loader {
     const char *path;
 };
 
-enum { KIND_TEXT = 10 + 24 * WISP_MAX_DIMS };
-
-/* "F32 3 x 4" */
-static const char *kind_text(char out[KIND_TEXT], enum wisp_dtype dtype, int n_dims,
-                             const size_t *shape)
-{
-    int n = snprintf(out, KIND_TEXT, "%s", wisp_dtypes[dtype].name);
-    for (int i = 0; i < n_dims; i++)
-        n += snprintf(out + n, KIND_TEXT - (size_t)n, "%s%zu", i ? " x " : " ", shape[i]);
-    return out;
-}
-
 /* Where a tensor that is not finite is not. */
 static wisp_status no_number(const struct loader *ld, const struct wisp_tensor *t, wisp_error *err)
 {
@@ -209,14 +197,14 @@ static wisp_status need_shape(const struct wisp_tensor **out, const struct loade
                               const size_t *shape, wisp_error *err)
 {
     const struct wisp_tensor *t = *out = wisp_tensor_file_find(ld->file, name);
-    char want[KIND_TEXT], have[KIND_TEXT];
+    char want[WISP_TENSOR_TEXT], have[WISP_TENSOR_TEXT];
     if (!t) return wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "tensor '%s' is missing", name);
     if (t->dtype != dtype || t->n_dims != n_dims ||
         memcmp(t->shape, shape, (size_t)n_dims * sizeof *shape) != 0)
         return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
                             "tensor '%s' has another type or shape than %s: it is %s", name,
-                            kind_text(want, dtype, n_dims, shape),
-                            kind_text(have, t->dtype, t->n_dims, t->shape));
+                            wisp_tensor_text(want, dtype, n_dims, shape),
+                            wisp_tensor_text(have, t->dtype, t->n_dims, t->shape));
     return t->finite ? WISP_OK : no_number(ld, t, err);
 }
 

@@ -18,8 +18,10 @@ static wisp_status first_weights(struct wisp_run *r, wisp_error *err)
     for (size_t l = 0; l < bias->rows; l++)
         bias->w[l] = r->plan.loss->prior(mass[l], (double)r->m->n_train, total);
     wisp_free(mass);
+    wisp_status st = WISP_OK;
     if (r->init.model) wisp_init_weights(r);
-    return wisp_run_images(r, err);
+    if (r->init.weights.n_tensors) st = wisp_init_take_weights(r, err);
+    return st == WISP_OK ? wisp_run_images(r, err) : st;
 }
 
 static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
@@ -114,5 +116,6 @@ void wisp_run_clear(struct wisp_run *r)
     wisp_free(r->sets.weights);
     wisp_free(r->init.raise);
     wisp_tensor_file_close(&r->init.state);
+    wisp_tensor_file_close(&r->init.weights);
     wisp_model_free(r->init.model);
 }

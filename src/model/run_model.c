@@ -8,6 +8,7 @@
 #include "layer/output.h"
 #include "model/known.h"
 #include "model/run.h"
+#include "model/torch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,8 +56,10 @@ static wisp_status options_text(char **out, const struct wisp_run *r, const wisp
         *p++ = '\n';
         *p = 0;
     }
-    if (r->init.model)
-        sprintf(p, "init-checksum=%s\n", r->init.model->file.check); /* a path may be reused */
+    const char *init = r->init.model               ? r->init.model->file.check
+                       : r->init.weights.n_tensors ? r->init.weights.check
+                                                   : NULL;
+    if (init) sprintf(p, "init-checksum=%s\n", init); /* a path may be reused */
     const char *note = wisp_opt_text(cfg, OPT_NOTE);
     size_t bad = first_odd(note, false);
     if (note[bad])
@@ -186,7 +189,13 @@ wisp_status wisp_run_images(struct wisp_run *r, wisp_error *err)
     const struct wisp_layer *l = wisp_net_image(&r->m->net);
     if (!l) return WISP_OK;
     float *mean = l->params[WISP_IMAGE_MEAN].w, *scale = l->params[WISP_IMAGE_SCALE].w;
-    wisp_status st = r->init.model ? WISP_OK : wisp_image_means(mean, scale, r->sets.train, err);
+    const char *whose = NULL;
+    wisp_status st = WISP_OK;
+    if (r->init.weights.n_tensors)
+        st = wisp_torch_means(mean, scale, l->params[WISP_IMAGE_MEAN].cols, &whose,
+                              &r->init.weights, "--init", err);
+    if (st == WISP_OK && !whose && !r->init.model)
+        st = wisp_image_means(mean, scale, r->sets.train, err);
     if (st != WISP_OK) return st;
     char size[WISP_IMAGE_TEXT], channels[120] = "", moved[60] = "";
     if (l->arg[WISP_IMAGE_PAD] > 0)
@@ -195,8 +204,9 @@ wisp_status wisp_run_images(struct wisp_run *r, wisp_error *err)
     for (size_t c = 0; c < r->sets.train->image.channels && at < sizeof channels - 40; c++)
         at += (size_t)wisp_print(channels + at, sizeof channels - at, "%s%.3f +- %.3f",
                                  c ? ", " : "", (double)mean[c], 1 / (double)scale[c]);
-    wisp_say(r->ctx, "images    %s (channels x height x width); values %s%s%s",
-             wisp_image_text(size, r->sets.train->image), channels, moved,
+    wisp_say(r->ctx, "images    %s (channels x height x width); values %s%s%s%s%s",
+             wisp_image_text(size, r->sets.train->image), channels, whose ? ", " : "",
+             whose ? whose : "", moved,
              l->arg[WISP_IMAGE_FLIP] > 0 ? "; half of them mirrored" : "");
     return WISP_OK;
 }
@@ -231,6 +241,7 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
                                 &sizes, err);
     wisp_run_known_clear(&known);
     if (st == WISP_OK) st = check_images(r, cfg, err);
+    if (st == WISP_OK && r->init.weights.n_tensors) st = wisp_init_check_weights(r, cfg, err);
     return st == WISP_OK && init ? wisp_init_fit(r, cfg, err) : st;
 }
 

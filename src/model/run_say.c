@@ -82,7 +82,7 @@ wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error 
     say_data(r);
     say_training(r, hidden > 0);
     if (wisp_net_image(net)) say_work(r);
-    if (r->init.model) wisp_init_say(r, wisp_opt_text(cfg, OPT_INIT));
+    if (r->init.model || r->init.weights.n_tensors) wisp_init_say(r, wisp_opt_text(cfg, OPT_INIT));
     wisp_say(r->ctx,
              "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f, sampling %.2f), "
              "%.1f GiB free",
