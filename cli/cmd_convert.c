@@ -125,6 +125,18 @@ static wisp_status about_weights(const struct args *a, wisp_error *err)
     return WISP_OK;
 }
 
+/* What is wrong with a model comes first: its header may be cut off, and then it may be none. */
+static wisp_status is_whole(const char *path, wisp_status st, wisp_error *err)
+{
+    wisp_model *m = NULL;
+    wisp_error why = { 0 };
+    wisp_status loaded = wisp_model_load(&m, path, &why);
+    wisp_model_free(m);
+    if (loaded == WISP_OK) return st;
+    *err = why;
+    return loaded;
+}
+
 static wisp_status convert(const struct args *a, wisp_error *err)
 {
     const char *kind = "", *type = args_text(a, "quantize"), *in = a->files[0];
@@ -133,7 +145,7 @@ static wisp_status convert(const struct args *a, wisp_error *err)
     if (st != WISP_OK) return st;
     int is_model = strcmp(kind, "model") == 0, is_weights = strcmp(kind, "safetensors") == 0;
     if (is_weights && !quantize) return import_model(a, err);
-    if ((st = about_weights(a, err)) != WISP_OK) return st;
+    if ((st = about_weights(a, err)) != WISP_OK) return is_model ? is_whole(in, st, err) : st;
     if (is_model && quantize) return convert_model(a, type, err);
     if (is_model && ends(a->files[1], ".safetensors")) return export_model(a, err);
     if (!is_model && !quantize) return convert_data(a, err);

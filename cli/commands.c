@@ -47,8 +47,7 @@ static const struct command commands[] = {
       .run = cmd_convert,
       .examples = { "wisp convert train.txt train.npz", "wisp convert model small --quantize int8",
                     "wisp convert model weights.safetensors",
-                    "wisp convert resnet18.safetensors model --net resnet18 --image 3x224x224 "
-                    "--labels names.txt" } },
+                    "wisp convert resnet18.safetensors model --net resnet18 --image 3x224x224" } },
     { .name = "synth",
       .usage = "synth PREFIX --rows N --features N --labels N [options]",
       .what = "synthetic data of any shape",

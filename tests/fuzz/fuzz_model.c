@@ -8,7 +8,9 @@
  *   name dtype rows cols            a tensor (cols 0: of one dimension); its bytes are taken from
  *                                   what follows the description, again and again
  *   (an empty line)
- *   bytes */
+ *   bytes
+ *
+ * Plain: the same as weights from elsewhere, without pads and checksums, of a net of images. */
 #define FUZZ_NAME   "fuzz_model"
 #define FUZZ_ERRORS WISP_EMODEL, WISP_EINVAL
 #define FUZZ_WORDS                                                                                 \
@@ -22,8 +24,9 @@
 #include "fuzz/tensors.h"
 
 #include "model/model.h"
+#include "model/torch.h"
 
-enum { MADE = 1, FIX = 2, SMALL_CHUNKS = 4 }; /* how */
+enum { MADE = 1, FIX = 2, SMALL_CHUNKS = 4, PLAIN = 8 }; /* how */
 
 /* ---- using ---- */
 
@@ -71,13 +74,43 @@ static wisp_status open_both(const char *path, wisp_error *err)
     struct wisp_model *m;
     wisp_status st = wisp_tensor_file_open(&f, NULL, path, err);
     if (st != WISP_OK && (f.map.p || f.tensors)) fuzz_die("an error, and tensors", err);
-    if (st == WISP_OK) tensors_use(&f);
+    if (st == WISP_OK) tensors_use(&f, WISP_FILE_ALIGN);
     wisp_tensor_file_close(&f);
     if (st != WISP_OK) return st;
     st = wisp_model_open(&m, NULL, path, err);
     if (!m != (st != WISP_OK)) fuzz_die("an error, and a model", err);
     if (m) use_model(m);
     wisp_model_free(m);
+    return st;
+}
+
+/* Weights of a net of images, with or without those of its output layer. */
+static wisp_status open_plain(const char *path, wisp_error *err)
+{
+    struct wisp_tensor_file f;
+    struct wisp_net net = { 0 };
+    const struct wisp_layer_sizes sizes = { .batch = 1, .image = { 3, { 1, 2, 1 } } };
+    const char *whose;
+    float mean, scale;
+    wisp_status st = wisp_tensor_file_open_plain(&f, NULL, path, err);
+    if (st != WISP_OK && (f.map.p || f.tensors)) fuzz_die("an error, and tensors", err);
+    if (st == WISP_OK) tensors_use(&f, 1);
+    if (st == WISP_OK)
+        st = wisp_net_plan(&net, "image, conv 1 1 as a-0, bn as b, flatten, dense 2 as c", 2, 2,
+                           &sizes, err);
+    if (st == WISP_OK) st = wisp_net_alloc_params(&net, err);
+    for (int head = 0; head < 2 && st == WISP_OK; head++) {
+        st = wisp_torch_check(&f, path, &net, head, err);
+        if (st == WISP_OK) st = wisp_torch_take(&net, &f, head, err);
+        for (size_t i = 0; i < net.list.n && st == WISP_OK; i++)
+            if (!wisp_finite(net.list.p[i].w, wisp_param_n(&net.list.p[i])))
+                fuzz_die("a weight that is no number", err);
+    }
+    if (st == WISP_OK) st = wisp_torch_means(&mean, &scale, 1, &whose, &f, path, err);
+    if (st == WISP_OK && whose && !(scale > 0 && wisp_finite(&scale, 1) && wisp_finite(&mean, 1)))
+        fuzz_die("a mean", err);
+    wisp_net_clear(&net);
+    wisp_tensor_file_close(&f);
     return st;
 }
 
@@ -132,12 +165,14 @@ static void describe(struct made *m, const uint8_t *p, size_t n)
 }
 
 /* What was written comes back. */
-static void check_made(const struct made *m, const char *path)
+static void check_made(const struct made *m, const char *path, bool plain)
 {
     struct wisp_tensor_file f;
     wisp_error err = { 0 };
-    wisp_status st = wisp_tensor_file_open(&f, NULL, path, &err);
+    wisp_status st =
+        (plain ? wisp_tensor_file_open_plain : wisp_tensor_file_open)(&f, NULL, path, &err);
     if (st == WISP_ENOMEM && fuzz_starved) return;
+    if (plain && m->n_tensors == 0) return; /* which nobody takes for weights */
     if (st != WISP_OK) fuzz_die("what was written cannot be read", &err);
     if (f.n_tensors != m->n_tensors || f.n_meta != m->n_meta) fuzz_die("other numbers", &err);
     for (size_t i = 0; i < f.n_meta; i++)
@@ -163,16 +198,20 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
     if (how & MADE) {
         describe(&made, p, n);
         if (how & SMALL_CHUNKS) wisp_tensor_chunk = 16;
-        st =
-            wisp_tensor_file_write(path, made.t, made.n_tensors, made.meta, made.n_meta, NULL, err);
-        if (st == WISP_OK) check_made(&made, path);
+        if (how & PLAIN)
+            st = wisp_tensor_file_write_plain(path, made.t, made.n_tensors, made.meta, made.n_meta,
+                                              err);
+        else
+            st = wisp_tensor_file_write(path, made.t, made.n_tensors, made.meta, made.n_meta, NULL,
+                                        err);
+        if (st == WISP_OK) check_made(&made, path, how & PLAIN);
     } else {
         if (n > sizeof b) n = sizeof b;
         if (n) memcpy(b, p, n);
         if (how & FIX) tensors_fix(b, n);
         fuzz_save("model", b, n);
     }
-    if (st == WISP_OK) st = open_both(path, err);
+    if (st == WISP_OK) st = how & PLAIN ? open_plain(path, err) : open_both(path, err);
     wisp_tensor_chunk = usual;
     return st;
 }
@@ -203,6 +242,11 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
          "2.output.weight F32 2 3\n2.output.bias F32 2 1\nlabel_rows I64 2 0\n"
 /* As offsets of votes 0, n, n, n; as labels 0, 0, n, ... */
 #define VOTES(n) "\n\0\0\0\0\0\0\0\0" n "\0\0\0\0\0\0\0" n "\0\0\0\0\0\0\0" n "\0\0\0\0\0\0\0"
+
+#define WEIGHTS(type, rest)                                                                        \
+    "a.0.weight " type " 1 1 1 1\na.0.bias F32 1 0\nb.weight F32 1 0\nb.bias F32 1 0\n"            \
+    "b.running_mean F32 1 0\nb.running_var F32 1 0\nc.weight F32 2 2\nc.bias " type                \
+    " 2 0\n5.output.weight F32 2 2\n5.output.bias F32 2 0\n" rest "\n\0\0\200?"
 
 static const struct fuzz_text_seed seeds[] = {
     SEED(MADE, NET TENSORS BYTES),
@@ -266,6 +310,12 @@ static const struct fuzz_text_seed seeds[] = {
     SEED(0, "\2\0\0\0\0\0\0\0[]"),
     SEED(0, "\3\0\0\0\0\0\0\0{\n,"),
     SEED(0, "\0\0\0\0\0\1\0\0{}"),
+    SEED(MADE | PLAIN, WEIGHTS("F32", "mean=0.5\nstd=2\n")),
+    SEED(MADE | PLAIN, WEIGHTS("BF16", "b.num_batches_tracked I64\n")),
+    SEED(MADE | PLAIN, WEIGHTS("F16", "mean=0.5 x\nstd=0\n")),
+    SEED(MADE | PLAIN, WEIGHTS("I32", "")),
+    SEED(MADE | PLAIN, WEIGHTS("F32", "x F32 1 0\n")),
+    SEED(MADE | PLAIN, "a.0.weight F32 2 0\n\n\377"),
 };
 enum { N_TEXTS = sizeof seeds / sizeof *seeds };
 
@@ -307,21 +357,22 @@ enum { N_HEADERS = sizeof headers / sizeof *headers, N_WHOLE = 3 };
 
 static size_t fuzz_seed(uint8_t *to, size_t i)
 {
+    static const unsigned ways[3] = { 0, FIX, PLAIN };
     static uint8_t b[FUZZ_ROOM];
     wisp_error err;
     if (i < N_TEXTS) return fuzz_put(to, seeds[i].how, seeds[i].text, seeds[i].n);
     i -= N_TEXTS;
-    if (i < 2 * N_HEADERS) { /* padded with blanks to a multiple of 64, and 56 bytes of data */
-        const char *h = headers[i / 2];
+    if (i < 3 * N_HEADERS) { /* padded with blanks to a multiple of 64, and 56 bytes of data */
+        const char *h = headers[i / 3];
         const size_t n = (strlen(h) + 8 + 63) / 64 * 64;
         memset(b, ' ', n);
         memset(b + n, 0, 56);
         const uint64_t head = n - 8;
         memcpy(b, &head, 8);
         memcpy(b + 8, h, strlen(h));
-        return fuzz_put(to, i % 2 ? FIX : 0, b, n + 56);
+        return fuzz_put(to, ways[i % 3], b, n + 56);
     }
-    i -= 2 * N_HEADERS;
+    i -= 3 * N_HEADERS;
     if (i >= 2 * N_WHOLE) return 0;
     if (fuzz_read(seeds[i / 2].how & ~(unsigned)SMALL_CHUNKS, (const uint8_t *)seeds[i / 2].text,
                   seeds[i / 2].n, &err) != WISP_OK)
@@ -336,7 +387,7 @@ static void fuzz_tests(void)
     TEST(FUZZ_NAME ": what was changed is found, unless the sums are made anew");
     static uint8_t b[FUZZ_ROOM];
     wisp_error err;
-    const size_t at = N_TEXTS + 2 * N_HEADERS, n = fuzz_seed_bytes[at];
+    const size_t at = N_TEXTS + 3 * N_HEADERS, n = fuzz_seed_bytes[at];
     CHECK(fuzz_one(fuzz_seeds[at], n, &err) == WISP_OK, "%s", err.text);
     for (size_t i = FUZZ_HEAD; i < n; i++) {
         memcpy(b, fuzz_seeds[at], n);

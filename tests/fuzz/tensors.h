@@ -6,8 +6,8 @@
 
 #include "fuzz/repair.h"
 
-/* All that an accepted file promises. */
-static inline void tensors_use(const struct wisp_tensor_file *f)
+/* All that an accepted file promises; data at multiples of 'align'. */
+static inline void tensors_use(const struct wisp_tensor_file *f, size_t align)
 {
     unsigned sum = 0;
     for (size_t i = 0; i < f->n_tensors; i++) {
@@ -15,7 +15,7 @@ static inline void tensors_use(const struct wisp_tensor_file *f)
         const unsigned char *p = t->data;
         size_t want = wisp_dtypes[t->dtype].bytes;
         for (int d = 0; d < WISP_MAX_DIMS; d++) want *= t->shape[d];
-        if (t->bytes != want || (uintptr_t)p % 64 || !memchr(t->name, 0, sizeof t->name))
+        if (t->bytes != want || (uintptr_t)p % align || !memchr(t->name, 0, sizeof t->name))
             fuzz_die("a tensor", NULL);
         if (p < f->map.p || t->bytes > f->map.bytes - (size_t)(p - f->map.p))
             fuzz_die("a tensor outside of the file", NULL);
