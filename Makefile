@@ -4,6 +4,10 @@
 # part for several processes, wisp-mpi.so; MPI=0 leaves it out.  Where oneDNN's header is found so is wisp-dnnl.so, for
 # convolutions; DNNL=0 leaves it out.
 # Optional: V=1 (show commands)  CC=clang  SAN=1 (address, undefined)  SAN=thread  WERROR=1  BUILD=folder  PREFIX=/usr/local  DESTDIR=
+# All cores, unless -j says otherwise.
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
 VERSION := $(shell sed -n 's/^.define WISP_VERSION "\(.*\)"/\1/p' include/wisp/wisp.h)
 ABI     := $(shell sed -n 's/^.define WISP_ABI \(.*\)/\1/p' include/wisp/wisp.h)
 comma   := ,
