@@ -123,6 +123,41 @@ static void test_given(void)
     EXPECT(cases, NULL);
 }
 
+static void test_images(void)
+{
+    static const struct {
+        size_t n_rows;
+        const char *options;
+        size_t batch;
+        int epochs;
+        const char *loss, *optimizer;
+        double lr, weight_decay, smoothing;
+    } cases[] = {
+        { 60000, "net lenet", 128, 10, "softmax", "sgd", 0.05, 5e-4, 0 },
+        { 15000, "net lenet", 128, 21, "softmax", "sgd", 0.05, 5e-4, 0 },
+        { 1000, "net lenet", 16, 25, "softmax", "sgd", 0.0176777, 5e-4, 0 },
+        { 90, "net lenet", 8, 100, "softmax", "sgd", 0.0125, 5e-4, 0 },
+        { 1000000, "net lenet", 256, 5, "softmax", "sgd", 0.0707107, 5e-4, 0 },
+        { 60000, "net lenet loss bce optimizer adam weight-decay 0", 128, 10, "bce", "adam", 0.004,
+          0, 0 },
+        { 60000, "net lenet smoothing 0.1 lr 0.1", 128, 10, "softmax", "sgd", 0.1, 5e-4, 0.1 },
+        { 60000, "net mlp", 128, 10, "bce", "adam", 0.004, 0, 0 },
+    };
+    TEST("plan: nets of images");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct wisp_plan p;
+        CHECK(plan(&p, cases[i].n_rows, 10, cases[i].options, NULL) == WISP_OK, "%s", err.text);
+        CHECK(p.batch == cases[i].batch && p.epochs == cases[i].epochs &&
+                  strcmp(p.loss->name, cases[i].loss) == 0 &&
+                  strcmp(p.optimizer->name, cases[i].optimizer) == 0 &&
+                  fabs(p.lr - cases[i].lr) < 1e-6 && p.weight_decay == cases[i].weight_decay &&
+                  p.smoothing == cases[i].smoothing && strcmp(p.decay->name, "linear") == 0,
+              "%zu rows, %s: %s, weight decay %g, smoothing %g, %s", cases[i].n_rows,
+              cases[i].options, shown(&p), p.weight_decay, p.smoothing, p.decay->name);
+        wisp_plan_clear(&p);
+    }
+}
+
 static void test_init(void)
 {
     TEST("plan: a model that goes on counts the rows it has seen, and keeps its labels");
@@ -300,6 +335,7 @@ static void test_refused(void)
         { "active-min 7 active-max 6", "--active-min: 7 is more than --active-max 6" },
         { "active-min 1 active-per example", "not with --active-per example" },
         { "rows bf16 average 0.1", "--average: rows of bf16" },
+        { "smoothing 0.1 sampling random", "--smoothing: --sampling random computes some" },
         { "sampling random+random", "--sampling: 'random' twice" },
         { "hidden-sampling neighbours", "--hidden-sampling: 'neighbours' needs labels" },
         { "hogwild yes sampling lsh", "needs --active-per example:" },
@@ -355,6 +391,7 @@ int main(void)
     test_rows();
     test_labels();
     test_given();
+    test_images();
     test_init();
     test_precision();
     test_pieces();
