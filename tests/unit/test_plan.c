@@ -134,8 +134,9 @@ static void test_images(void)
         double lr, weight_decay, smoothing;
     } cases[] = {
         { 60000, "net lenet", 128, 10, "softmax", "sgd", 0.05, 5e-4, 0 },
-        { 15000, "net lenet", 128, 21, "softmax", "sgd", 0.05, 5e-4, 0 },
-        { 1000, "net lenet", 16, 25, "softmax", "sgd", 0.0176777, 5e-4, 0 },
+        { 15000, "net lenet", 128, 40, "softmax", "sgd", 0.05, 5e-4, 0 },
+        { 50000, "net lenet", 128, 12, "softmax", "sgd", 0.05, 5e-4, 0 },
+        { 1000, "net lenet", 16, 40, "softmax", "sgd", 0.0176777, 5e-4, 0 },
         { 90, "net lenet", 8, 100, "softmax", "sgd", 0.0125, 5e-4, 0 },
         { 1000000, "net lenet", 256, 5, "softmax", "sgd", 0.0707107, 5e-4, 0 },
         { 60000, "net lenet loss bce optimizer adam weight-decay 0", 128, 10, "bce", "adam", 0.004,
