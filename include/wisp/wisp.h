@@ -225,6 +225,12 @@ WISP_API wisp_status wisp_data_view_csr(wisp_data **out, size_t n_rows, size_t n
                                         size_t n_labels, const void *x_ptr, const void *x_idx,
                                         const void *x_val, unsigned types, const int64_t *y_ptr,
                                         const int32_t *y_idx, wisp_error *err);
+/* Images: values (n_rows, channels, height, width), copied; of uint8_t, whose value is byte / 255, or
+ * with 'floats' of float, as they are.  Labels as above. */
+WISP_API wisp_status wisp_data_from_images(wisp_data **out, size_t n_rows, size_t channels,
+                                           size_t height, size_t width, const void *values,
+                                           int floats, size_t n_labels, const int64_t *y_ptr,
+                                           const int32_t *y_idx, wisp_error *err);
 /* What each row counts for in training: weights (n_rows), finite and not negative, copied; NULL:
  * all the same.  The run scales them so that their mean is 1.  A row of weight 0 is neither trained
  * on nor held out; of validation rows all count the same.  'd' must not be in use elsewhere. */

@@ -63,6 +63,7 @@ FUNCTIONS = {
     "wisp_data_from_text": (Status, [_OUT, Pointer, Size, _TEXT, Pointer, Size, Pointer, Pointer, Pointer, Pointer]),
     "wisp_data_from_text_like": (Status, [_OUT, Pointer, Size, _TEXT, Pointer, Size, Pointer, Pointer, Pointer, Pointer]),
     "wisp_data_view_csr": (Status, [_OUT, Size, Size, Size, Pointer, Pointer, Pointer, c.c_uint, Pointer, Pointer]),
+    "wisp_data_from_images": (Status, [_OUT, Size, Size, Size, Size, Pointer, c.c_int, Size, Pointer, Pointer]),
     "wisp_data_set_weights": (Status, [Pointer, Pointer]),
     "wisp_data_stats_get": (None, [Pointer, c.POINTER(DataStats)]),
     "wisp_data_write": (Status, [Pointer, Pointer, _TEXT, _TEXT]),

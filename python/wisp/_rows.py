@@ -212,6 +212,40 @@ def tidy(X: Any) -> Csr:
     return matrix(M)
 
 
+class Images(NamedTuple):
+    """Images as the library takes them: (n, channels, height, width), bytes or floats."""
+
+    values: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.values)
+
+    @property
+    def size(self) -> Tuple[int, int, int]:
+        return self.values.shape[1:]
+
+    def ask(self, predictor: library.Handle, labels: int, scores: int) -> None:
+        Data.of_images(self).ask(predictor, labels, scores)
+
+
+def images(X: Any) -> Optional[Images]:
+    """An array of three or four dimensions: (n, channels, height, width), (n, height, width, channels) where the last is 4 or
+    less and the second is not, or (n, height, width).  None: X is something else."""
+    if sp.issparse(X) or getattr(X, "ndim", 0) not in (3, 4):
+        return None
+    A = np.asarray(X)
+    if A.dtype != np.uint8 and A.dtype.kind != "f":
+        raise ValueError(f"X are images of the type {A.dtype}, expected uint8 (0 to 255) or floats; X.astype(...) makes them so")
+    if 0 in A.shape:
+        raise ValueError(f"X are images of the shape {A.shape}, expected at least one image with at least one pixel")
+    if A.ndim == 3:
+        A = A[:, None]
+    elif A.shape[3] <= 4 < A.shape[1]:
+        A = np.moveaxis(A, 3, 1)
+    return Images(np.ascontiguousarray(A, dtype=A.dtype if A.dtype == np.uint8 else np.float32))
+
+
 class Data(library.Handle):
     """Rows of the library.  Arrays that it borrows live as long as it does."""
 
@@ -231,6 +265,15 @@ class Data(library.Handle):
         y = (None, None) if labels is None else (labels.start.ctypes.data, labels.ids.ctypes.data)
         return cls("wisp_data_view_csr", "wisp_data_free", *X.shape, n_labels, X.indptr.ctypes.data,
                    X.indices.ctypes.data, X.data.ctypes.data, X.types, *y, keep=(X, labels))
+
+    @classmethod
+    def of_images(cls, X: Images, labels: Optional["Labels"] = None, n_labels: int = 0) -> "Data":
+        y = (None, None) if labels is None else (labels.start.ctypes.data, labels.ids.ctypes.data)
+        try:
+            return cls("wisp_data_from_images", "wisp_data_free", X.n_rows, *X.size, X.values.ctypes.data,
+                       int(X.values.dtype != np.uint8), n_labels, *y)
+        except FloatingPointError as e:
+            raise ValueError(f"X has NaN or infinity: {e}") from None
 
     @classmethod
     def of_text(cls, rows: Text, ctx: library.Handle, cfg: library.Handle, labels: "Labels", like: Optional["Data"] = None

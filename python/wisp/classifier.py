@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from . import _library as library
 from . import _options as options
 from ._model import Model, Rows, read_names, write_names
-from ._rows import (Csr, Data, Labels, Question, Text, feature_names, is_file, labels as to_labels, matrix, more_classes,
-                    texts)
+from ._rows import (Csr, Data, Images, Labels, Question, Text, feature_names, images, is_file, labels as to_labels, matrix,
+                    more_classes, texts)
 from ._training import train
 
 MOST = 64  # labels of a row that 'predict' looks at; a card gives no more
@@ -181,16 +181,13 @@ report_ : dict
             return Data.open(X, ctx, options.config(settings)), None, "sparse"
         if settings["labels"]:
             raise ValueError("labels: the classes of Y are the names; a file of names is for rows from a file")
-        rows: Union[Text, Csr]
-        words = texts(X)
-        if words is not None:
-            rows = Text(words)
-        else:
-            rows = matrix(X, narrow=self.device != "cpu")
+        rows = _of(X, narrow=self.device != "cpu")
         y = to_labels(Y, rows.n_rows, known)
         if init is not None:
             if isinstance(rows, Csr):
                 self._check_columns(init, X, rows.shape[1], more=True)
+            if isinstance(rows, Images):
+                self._check_size(init, rows.size)
             if (y.kind == "single") != (init.kind == "single"):
                 raise ValueError(f"Y is {'classes' if y.kind == 'single' else 'multi-label'}, in 'fit' it was not")
         names = os.path.join(folder, "names")
@@ -201,6 +198,8 @@ report_ : dict
         settings["note"] = json.dumps({"wisp.py": 1, "kind": y.kind, "names": how, "labels": round(mean, 4)})
         if isinstance(rows, Text):
             return Data.of_text(rows, ctx, options.config(settings), y), y, y.kind
+        if isinstance(rows, Images):
+            return Data.of_images(rows, y, len(y.classes)), y, y.kind
         return Data.view(rows, y, len(y.classes)), y, y.kind
 
     def _class_weights(self, classes: Optional[np.ndarray], folder: str) -> Any:
@@ -227,11 +226,12 @@ report_ : dict
             return Data.open(X, ctx, options.config(settings), like=rows)
         if y is None:
             raise ValueError("X_valid must be the path of a file, as X is")
-        words = texts(X)
-        M = Text(words) if words is not None else matrix(X)
+        M = _of(X)
         there = to_labels(Y, M.n_rows, y.classes)  # labels that no training row has are never found
         if isinstance(M, Text):
             return Data.of_text(M, ctx, options.config(settings), there, like=rows)
+        if isinstance(M, Images):
+            return Data.of_images(M, there, len(there.classes))
         return Data.view(M, there, len(there.classes))
 
     def _take(self, model: Model, kind: str, classes: Optional[np.ndarray], names: Optional[np.ndarray]) -> None:
@@ -274,9 +274,26 @@ report_ : dict
             if words is not None:
                 raise ValueError("X is text, but this model was trained on numbers" +
                                  (f"; for a file pass pathlib.Path({X!r})" if isinstance(X, str) else ""))
+            pictures = images(X)
+            if pictures is not None:
+                self._check_size(fitted, pictures.size)
+                return pictures
         M = matrix(X)
         self._check_columns(fitted, X, M.shape[1])
+        if "image" in fitted.model.describe:
+            size = fitted.model.describe["image"]
+            raise ValueError(f"X has 2 dimensions, but this model reads images of {size} (channels x height x width): "
+                             f"X.reshape(-1, {size.replace(' x ', ', ')}) makes them of an array of pixels")
         return M
+
+    def _check_size(self, fitted: _Fitted, size: Tuple[int, int, int]) -> None:
+        said = fitted.model.describe.get("image")
+        if said is None and size[0] * size[1] * size[2] != fitted.n_features:
+            raise ValueError(f"X are images of {_size_text(size)}, {size[0] * size[1] * size[2]} pixels, but "
+                             f"{type(self).__name__} is expecting {fitted.n_features} features as input")
+        if said is not None and _size_text(size) != said:
+            raise ValueError(f"X are images of {_size_text(size)} (channels x height x width), but this model reads those of "
+                             f"{said}")
 
     def _top(self, fitted: _Fitted, X: Any, k: Optional[int], scores: Optional[str] = None
              ) -> Tuple[np.ndarray, np.ndarray, bool]:
@@ -401,6 +418,18 @@ report_ : dict
 
 
 _PARAMETERS = {name: p for name, p in inspect.signature(WispClassifier.__init__).parameters.items() if name != "self"}
+
+
+def _of(X: Any, narrow: bool = False) -> Union[Text, Images, Csr]:
+    """X in the form that the library takes."""
+    words = texts(X)
+    if words is not None:
+        return Text(words)
+    return images(X) or matrix(X, narrow)
+
+
+def _size_text(size: Tuple[int, ...]) -> str:
+    return " x ".join(map(str, size))
 
 
 def _sparse(ids: np.ndarray, values: np.ndarray, wanted: np.ndarray, n: int) -> sp.csr_matrix:
