@@ -107,19 +107,18 @@ static wisp_status check_groups(const struct wisp_conv *c, wisp_error *err)
 static wisp_status sizes_of(struct wisp_conv *c, struct wisp_layer *l, const struct wisp_act *in,
                             struct wisp_act *out, wisp_error *err)
 {
-    const double kernel = l->arg[WISP_CONV_ARG_KERNEL], pad = l->arg[WISP_CONV_ARG_PAD];
-    const bool padded = l->given & 1u << WISP_CONV_ARG_PAD;
+    const struct wisp_slide k = wisp_slide_conv(l);
     *c = (struct wisp_conv){ .in = in->shape.dim[0],
                              .out = (size_t)l->arg[WISP_CONV_ARG_CHANNELS],
                              .h = in->shape.dim[1],
                              .w = in->shape.dim[2],
-                             .kh = wisp_size_height(kernel),
-                             .kw = wisp_size_width(kernel),
-                             .stride = (size_t)l->arg[WISP_CONV_ARG_STRIDE],
+                             .kh = k.kh,
+                             .kw = k.kw,
+                             .stride = k.stride,
+                             .pad_h = k.pad_h,
+                             .pad_w = k.pad_w,
                              .groups = (size_t)l->arg[WISP_CONV_ARG_GROUPS],
                              .block = wisp_act_block(in) };
-    c->pad_h = padded ? wisp_size_height(pad) : (c->kh - 1) / 2;
-    c->pad_w = padded ? wisp_size_width(pad) : (c->kw - 1) / 2;
     wisp_status st = check_groups(c, err);
     if (st == WISP_OK)
         st = wisp_planes_slide(l, in, out, c->out, WISP_PLANES, c->kh, c->kw, c->stride, c->pad_h,

@@ -4,16 +4,9 @@
 #define WISP_LAYER_CONV_H
 
 #include "conv/conv.h"
+#include "graph/slide.h"
 #include "layer/layer.h"
 
-enum {
-    WISP_CONV_ARG_CHANNELS,
-    WISP_CONV_ARG_KERNEL,
-    WISP_CONV_ARG_STRIDE,
-    WISP_CONV_ARG_PAD,
-    WISP_CONV_ARG_GROUPS,
-    WISP_CONV_ARG_BIAS
-};
 enum {
     WISP_CONV_PARAM_WEIGHT,
     WISP_CONV_PARAM_BIAS

@@ -14,14 +14,12 @@ wisp_status wisp_window_plan(struct wisp_layer *l, const struct wisp_act *in, st
 struct wisp_window wisp_window_of(const struct wisp_layer *l, const struct wisp_act *in,
                                   const struct wisp_act *out)
 {
-    const double kernel = l->arg[WISP_WINDOW_KERNEL], pad = l->arg[WISP_WINDOW_PAD];
-    struct wisp_window w = { .in = wisp_planes_of(in),
-                             .out = wisp_planes_of(out),
-                             .kh = wisp_size_height(kernel),
-                             .kw = wisp_size_width(kernel),
-                             .stride = (size_t)l->arg[WISP_WINDOW_STRIDE],
-                             .pad_h = wisp_size_height(pad),
-                             .pad_w = wisp_size_width(pad) };
-    if (!(l->given & 1u << WISP_WINDOW_STRIDE)) w.stride = wisp_most(w.kh, w.kw);
-    return w;
+    const struct wisp_slide s = wisp_slide_window(l);
+    return (struct wisp_window){ .in = wisp_planes_of(in),
+                                 .out = wisp_planes_of(out),
+                                 .kh = s.kh,
+                                 .kw = s.kw,
+                                 .stride = s.stride,
+                                 .pad_h = s.pad_h,
+                                 .pad_w = s.pad_w };
 }

@@ -3,9 +3,8 @@
 #ifndef WISP_LAYER_WINDOW_H
 #define WISP_LAYER_WINDOW_H
 
+#include "graph/slide.h"
 #include "layer/planes.h"
-
-enum { WISP_WINDOW_KERNEL, WISP_WINDOW_STRIDE, WISP_WINDOW_PAD }; /* arguments */
 
 struct wisp_window {
     struct wisp_planes in, out;
