@@ -63,7 +63,9 @@ void wisp_dconv_clear(struct wisp_dconv_plan *p)
 wisp_status wisp_dconv_run(const struct wisp_dconv_plan *p, enum wisp_dconv_pass pass,
                            const struct wisp_dconv_job *j, cudaStream_t s, wisp_error *err)
 {
-    if (p->way[pass]->run(&p->c, pass, p->made[pass], j, s)) return WISP_OK;
+    struct wisp_dconv_job job = *j;
+    if (pass == WISP_DCONV_DATA) job.n = NULL; /* gx of all samples: that of zeros is 0 */
+    if (p->way[pass]->run(&p->c, pass, p->made[pass], &job, s)) return WISP_OK;
     return wisp_dfail(
         err, WISP_ENOTSUP,
         "--device cuda: %s refused a convolution that it had prepared (%zu x %zu, %zu "

@@ -46,7 +46,7 @@ static struct result run_once(conv_rig &r, const struct wisp_dconv_plan &p,
     struct result out;
     wisp_error err;
     cudaStream_t s;
-    r.y.fill(how ? 7 : -3), r.gx.fill(0);
+    r.y.fill(how ? 7 : -3), r.gx.fill(how ? 7 : -3);
     for (float &v : r.gw.host) v = how ? 5 : NAN;
     r.gw.up();
     OK(cudaStreamCreate(&s));
