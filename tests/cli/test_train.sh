@@ -40,7 +40,7 @@ thrice "moments and rows of bf16" S_train.txt --moments bf16 --rows bf16
 thrice "two hidden layers" S_train.txt --hidden 24,16
 thrice "dropout" S_train.txt --dropout 0.5 --input-dropout 0.2
 thrice "no dropout" S_train.txt --dropout 0 --input-dropout 0
-thrice "--net" S_train.txt --net "input 20, relu, dense 12, relu, dropout 0.1"
+thrice "--net" S_train.txt --hidden "" --net "input 20, relu, dense 12, relu, dropout 0.1"
 thrice "averaging" S_train.txt --average 0.5
 check "averaging, other bytes" not cmp -s t1 plain
 thrice "a validation file" S_train.txt --valid S_test.txt

@@ -6,6 +6,7 @@
 synth S --rows 3000 --features 2000 --labels 300
 wide="input 64, relu, sampled 512, relu"
 options=(S_train.txt --valid S_test.txt --hidden 64 --dropout 0.1 --epochs 8 --batch 64 --random 50 --carry 20 --patience 0 --lr 0.01 --threads 1 --json)
+net=(--hidden "" --dropout -1 --net) # which says all layers
 
 # learns NAME OPTIONS...: and what it says
 learns() {
@@ -48,11 +49,11 @@ learns "the published method" --sampling lsh --hash dwta --active-per example --
 learns "hogwild" "${own[@]}" --hogwild yes --threads 2
 for n in 1 2; do ok "hogwild, one thread" train "${options[@]}" "${own[@]}" --hogwild yes --epochs 2 -o "h$n"; done
 same "hogwild, one thread: the same run twice" h1 h2
-learns "a sampled layer" --net "$wide"
+learns "a sampled layer" "${net[@]}" "$wide"
 check "the plan names it" grep -q "^net  *$wide; 300 outputs, " said
 check "the plan names its sampler" grep -q 'sampling full, hidden lsh' said
 for n in 1 2 4; do
-    ok "$n threads" train "${options[@]}" "${own[@]}" --net "$wide" --epochs 1 --threads $n -o "t$n"
+    ok "$n threads" train "${options[@]}" "${own[@]}" "${net[@]}" "$wide" --epochs 1 --threads $n -o "t$n"
 done
 same "2 threads as 1" t1 t2
 same "4 threads as 1" t1 t4
@@ -60,8 +61,8 @@ same "4 threads as 1" t1 t4
 resumes "rows of each sample's own" "${own[@]}"
 resumes "hashing, rows of each sample's own" --sampling lsh --active-per example
 resumes "hogwild, one thread" "${own[@]}" --hogwild yes
-resumes "a sampled layer" --net "$wide"
-resumes "two sampled layers, ivf" --net "input 32, relu, sampled 256, relu, sampled 128, relu" --hidden-sampling ivf+random \
+resumes "a sampled layer" "${net[@]}" "$wide"
+resumes "two sampled layers, ivf" "${net[@]}" "input 32, relu, sampled 256, relu, sampled 128, relu" --hidden-sampling ivf+random \
     --sampling ivf --active-per example
 
 refuse "hogwild with one set for all" 2 "hogwild yes: needs --active-per example" train S_train.txt -o x --hogwild yes --sampling lsh
