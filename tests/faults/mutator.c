@@ -104,13 +104,14 @@ static const char ids[] =
 
 static wisp_config *config(const char *more)
 {
-    static const char base[] = "hidden 4 dropout 0 input-dropout 0 epochs 3 batch 4 holdout 0.25 "
-                               "patience 0 cache - lr 0.01";
+    static const char base[] = "input-dropout 0 epochs 3 batch 4 holdout 0.25 patience 0 cache - "
+                               "lr 0.01";
+    const char *layers = strstr(more, "net ") ? "" : "hidden 4 dropout 0 "; /* a net says them */
     wisp_error err = { 0 };
     wisp_config *c;
     char line[600], *p = line;
     wisp_status st = wisp_config_create(&c, &err);
-    snprintf(line, sizeof line, "%s %s", base, more);
+    snprintf(line, sizeof line, "%s%s %s", layers, base, more);
     for (char *key; st == WISP_OK && (key = strsep(&p, " ")) && *key;) {
         char *value = strsep(&p, " ");
         for (char *v = value; *v; v++) *v = *v == '_' ? ' ' : *v;

@@ -245,6 +245,7 @@ static void fuzz_tests(void)
           err.text);
     CHECK(wisp_data_read(&d, NULL, fuzz_path("nowhere"), &probe, &err) == WISP_EIO && !d, "%s",
           err.text);
-    CHECK(wisp_data_read(&d, NULL, fuzz_folder, &probe, &err) == WISP_EIO && !d, "%s", err.text);
+    CHECK(wisp_data_read(&d, NULL, fuzz_folder, &probe, &err) == WISP_EFORMAT && !d, "%s",
+          err.text);
 }
 #endif

@@ -326,7 +326,7 @@ static void cache_places(void)
     CHECK(wisp_data_read(&want, &four, path, &o, &err) == WISP_EFORMAT, "%s", err.text);
     CHECK(strstr(err.text, "p.txt:2: feature 9"), "%s", err.text);
     CHECK(wisp_data_read(&want, &four, in_folder("absent"), &o, &err) == WISP_EIO, "%s", err.text);
-    CHECK(wisp_data_read(&want, &four, folder, &o, &err) == WISP_EIO, "%s", err.text);
+    CHECK(wisp_data_read(&want, &four, folder, &o, &err) == WISP_EFORMAT, "%s", err.text);
     o.format = "parquet";
     CHECK(wisp_data_read(&want, &four, path, &o, &err) == WISP_EINVAL, "%s", err.text);
 }
