@@ -29,13 +29,17 @@ struct ways {
     size_t n;
 };
 
-/* Those of the library, then those of oneDNN; 'plain' is the last. */
+/* Those of the library, then those of oneDNN, which knows blocks of 16 channels where there is
+ * AVX-512 (its library takes long to open); 'plain' is the last. */
 static struct ways all_ways(void)
 {
     struct ways w = { .n = 0 };
     char why[200];
-    const struct wisp_dnnl_part *part = wisp_part_table("wisp-dnnl.so", "wisp_dnnl_table",
-                                                        WISP_DNNL_VERSION, false, why, sizeof why);
+    const struct wisp_dnnl_part *part =
+        wisp_cpu_features() & CPU_AVX512
+            ? wisp_part_table("wisp-dnnl.so", "wisp_dnnl_table", WISP_DNNL_VERSION, false, why,
+                              sizeof why)
+            : NULL;
     const struct wisp_conv_way *way;
     if (part) part->use(wisp_parallel_for, false);
     for (size_t i = 0; (way = wisp_conv_way_at(i)) && w.n < MOST_WAYS; i++)
