@@ -140,14 +140,14 @@ wisp_status wisp_net_text_read(struct wisp_net_text *out, const char *option, wi
     return unknown(option, err);
 }
 
-bool wisp_net_text_has(const struct wisp_net_text *t, const struct wisp_layer_kind *kind)
+bool wisp_net_text_images(const struct wisp_net_text *t)
 {
     struct wisp_said *said = NULL;
     int n = 0;
     bool has = false;
     wisp_error err;
     if (wisp_say_net(&said, &n, t->text, t->where, wisp_layer_kind_at, &err) == WISP_OK)
-        for (int i = 0; i < n; i++) has |= said[i].kind == kind;
+        for (int i = 0; i < n; i++) has |= (said[i].kind->uses & WISP_IMAGES) != 0;
     wisp_free(said);
     return has;
 }

@@ -6,8 +6,6 @@
 
 #include <stdbool.h>
 
-struct wisp_layer_kind;
-
 struct wisp_preset { /* of the folder nets/; the Makefile makes the table */
     const char *name, *text;
 };
@@ -22,8 +20,8 @@ struct wisp_net_text {
 wisp_status wisp_net_text_read(struct wisp_net_text *out, const char *option, wisp_error *err);
 /* A text that is a net itself. */
 wisp_status wisp_net_text_set(struct wisp_net_text *out, const char *text, wisp_error *err);
-/* Does the net, as far as its text can be read, have a layer of this kind? */
-bool wisp_net_text_has(const struct wisp_net_text *t, const struct wisp_layer_kind *kind);
+/* Does the net, as far as its text can be read, have a layer that reads images? */
+bool wisp_net_text_images(const struct wisp_net_text *t);
 void wisp_net_text_clear(struct wisp_net_text *t);
 /* The text on one line, without comments: a net of the same layers.  'to' has room for twice the
  * text.  A text that is one line without comments stays what it is. */
