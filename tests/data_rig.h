@@ -140,4 +140,22 @@ static inline int rig_close(long live)
     return folder_end();
 }
 
+/* Reads the file again and again, with one more allocation that works each time, until all do. */
+static inline void read_without_memory(const char *path, const struct wisp_read_options *o)
+{
+    for (long n = 0;; n++) {
+        struct wisp_data *d;
+        wisp_error err;
+        const long live = wisp_mem_live;
+        wisp_mem_budget = n;
+        wisp_status st = wisp_data_read(&d, &one, path, o, &err);
+        wisp_mem_budget = -1;
+        if (st == WISP_OK) {
+            wisp_data_free(d);
+            return;
+        }
+        CHECK(st == WISP_ENOMEM && !d && wisp_mem_live == live, "after %ld: %s", n, err.text);
+    }
+}
+
 #endif

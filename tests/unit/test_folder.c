@@ -231,20 +231,7 @@ static void refused(void)
 static void memory(void)
 {
     TEST("folders: memory that runs out");
-    for (long n = 0;; n++) {
-        struct wisp_data *d;
-        wisp_error err;
-        const long live = wisp_mem_live;
-        const struct wisp_read_options o = { .index_base = -1 };
-        wisp_mem_budget = n;
-        wisp_status st = wisp_data_read(&d, &one, in_folder("a"), &o, &err);
-        wisp_mem_budget = -1;
-        if (st == WISP_OK) {
-            wisp_data_free(d);
-            break;
-        }
-        CHECK(st == WISP_ENOMEM && !d && wisp_mem_live == live, "after %ld: %s", n, err.text);
-    }
+    read_without_memory(in_folder("a"), &(struct wisp_read_options){ .index_base = -1 });
 }
 
 int main(void)
