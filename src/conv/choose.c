@@ -3,7 +3,7 @@
  * Names that the caller gave come first; then what an earlier measurement said, which a file keeps:
  * one line per processor, instruction set, sizes and pass,
  *
- *   wisp-conv 1 <tab> processor <tab> kernels <tab> 64 64 56 56 3 3 1 1 1 1 16 8 <tab> 0 <tab> direct
+ *   wisp-conv 2 <tab> processor <tab> kernels <tab> 64 64 56 56 3 3 1 1 1 1 16 8 <tab> 0 <tab> direct
  *
  * then a measurement: each way that can computes some samples on one thread, and the fastest is put
  * down in the file.  So runs on one machine go the same ways, and give the same bytes, as long as the
@@ -98,12 +98,12 @@ struct arrays { /* of one measurement */
     float *x, *y, *w;
 };
 
+/* Whatever the number of threads: all of them must go one way, or their bytes would differ. */
 static size_t samples_for(const struct wisp_conv *c)
 {
     double each = 2.0 * (double)(c->out * c->oh * c->ow) * (double)wisp_conv_row(c),
            n = ceil(fmax(ENOUGH_FLOPS / each, ENOUGH_PIXELS / (double)(c->oh * c->ow)));
-    size_t most = wisp_parts(c->batch, (size_t)c->threads);
-    if (most > MOST_SAMPLES) most = MOST_SAMPLES;
+    size_t most = c->batch < MOST_SAMPLES ? c->batch : MOST_SAMPLES;
     return n < (double)most ? (size_t)n : most;
 }
 
@@ -145,7 +145,8 @@ static double seconds_of(const struct wisp_conv_way *way, const struct wisp_conv
             packing *= (double)n / (double)batch;
             j.w = own;
         }
-        for (int i = 0; i <= TRIES && least < 2 * best; i++) { /* the first one warms up */
+        for (int i = 0; i <= TRIES; i++) { /* the first one warms up */
+            if (i > 0 && least > 2 * best) break;
             double began = wisp_now();
             if (way->run(c, pass, &j, &err) != WISP_OK) break;
             double took = wisp_now() - began;
@@ -188,7 +189,7 @@ static const struct wisp_conv_way *fastest(const struct ways *w, const struct wi
 /* ---- the file ---- */
 
 enum { LINE = 300, MOST_FILE = 1 << 20 };
-static const char MAGIC[] = "wisp-conv 1";
+static const char MAGIC[] = "wisp-conv 2";
 
 /* The line without the way. */
 static int key_of(char out[LINE], const struct wisp_conv *c, enum wisp_conv_pass pass,
