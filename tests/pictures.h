@@ -111,4 +111,16 @@ static const uint8_t picture_decoded[] = {
     40,  59, 101, 35,  57, 106, 83,  57, 104, 79,  56, 108, 116, 57, 103, 119, 57, 104,
 };
 
+/* A segment that says how the camera was held, to stand behind a JPEG file's first two bytes. */
+enum { PICTURE_EXIF = 36 };
+static inline void picture_exif(uint8_t to[PICTURE_EXIF], int orientation)
+{
+    static const uint8_t segment[PICTURE_EXIF] = {
+        0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8,
+        0,    1,    1, 18, 0,   3,   0,   0,   0, 1, 0,   0,   0, 0,  0, 0, 0, 0,
+    };
+    for (int i = 0; i < PICTURE_EXIF; i++) to[i] = segment[i];
+    to[29] = (uint8_t)orientation;
+}
+
 #endif

@@ -5,9 +5,9 @@
  * is declared here as their documentation has it, so that building needs neither of them. */
 #include "data/decode.h"
 #include "base/mem.h"
+#include "data/fit.h"
 
 #include <dlfcn.h>
-#include <math.h>
 #include <string.h>
 
 enum { MOST_PIXELS = 1 << 28 }; /* of a picture: what a small file may claim */
@@ -105,6 +105,33 @@ static wisp_status make_room(struct wisp_picture *out, const char *path, wisp_er
     return out->px ? WISP_OK : wisp_fail_mem(err, n * out->channels, "a picture");
 }
 
+/* Upright: 'orientation' says how the camera was held.  A picture without pixels has new sizes. */
+static wisp_status turn(struct wisp_picture *p, int orientation, wisp_error *err)
+{
+    const bool lying = orientation >= 5; /* lines are columns */
+    const bool down = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7,
+               mirrored =
+                   orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+    struct wisp_picture t = { lying ? p->width : p->height, lying ? p->height : p->width,
+                              p->channels, NULL };
+    const size_t n = (size_t)t.height * t.width;
+    if (orientation == 1) return WISP_OK;
+    if (p->px) {
+        if (wisp_mem_fits(n * t.channels)) t.px = wisp_alloc(n, t.channels);
+        if (!t.px) return wisp_fail_mem(err, n * t.channels, "a picture");
+        for (size_t i = 0; i < n; i++) {
+            const size_t row = i / t.width, column = i % t.width;
+            const size_t y = lying ? column : row, x = lying ? row : column;
+            const size_t from =
+                (down ? p->height - 1 - y : y) * p->width + (mirrored ? p->width - 1 - x : x);
+            memcpy(t.px + i * t.channels, p->px + from * t.channels, t.channels);
+        }
+    }
+    wisp_picture_clear(p);
+    *p = t;
+    return WISP_OK;
+}
+
 static wisp_status read_jpeg(struct wisp_picture *out, const unsigned char *p, size_t n, bool all,
                              const char *path, wisp_error *err)
 {
@@ -128,7 +155,7 @@ static wisp_status read_jpeg(struct wisp_picture *out, const unsigned char *p, s
                  TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS) != 0)
         st = wisp_fail_at(err, WISP_EFORMAT, path, 0, "a damaged JPEG file: %.100s", j.error(h));
     j.free(h);
-    return st;
+    return st == WISP_OK ? turn(out, wisp_jpeg_orientation(p, n), err) : st;
 }
 
 static wisp_status read_png(struct wisp_picture *out, const unsigned char *p, size_t n, bool all,
@@ -195,50 +222,21 @@ wisp_status wisp_picture_decode(struct wisp_picture *out, const unsigned char *p
 
 /* ---- fitting ---- */
 
-/* Channel c of a picture of 1 or 3, as one of 'channels'. */
-static double sample(const struct wisp_picture *p, uint32_t y, uint32_t x, uint32_t c,
-                     uint32_t channels)
-{
-    const uint8_t *px = p->px + ((size_t)y * p->width + x) * p->channels;
-    if (p->channels == 1) return px[0];
-    if (channels == 1) return 0.299 * px[0] + 0.587 * px[1] + 0.114 * px[2];
-    return px[c];
-}
-
-/* A triangle about the place in the source that pixel 'at' of n comes from, as wide as a pixel of
- * the result, or of the source where that is wider: no pixel is left out when made smaller. */
-struct tap {
-    int64_t first, last; /* of the source, inclusive */
-    double middle, reach;
+struct source {
+    const struct wisp_picture *p;
+    uint32_t channels; /* of the result */
 };
-static struct tap tap_of(uint32_t at, double from, double step, uint32_t n)
-{
-    struct tap t = { .middle = from + (at + 0.5) * step - 0.5, .reach = step > 1 ? step : 1 };
-    t.first = (int64_t)ceil(t.middle - t.reach);
-    t.last = (int64_t)floor(t.middle + t.reach);
-    if (t.first < 0) t.first = 0;
-    if (t.last > (int64_t)n - 1) t.last = (int64_t)n - 1;
-    return t;
-}
-static double weight(const struct tap *t, int64_t i)
-{
-    const double far = fabs((double)i - t->middle) / t->reach;
-    return far < 1 ? 1 - far : 0;
-}
 
-static uint8_t blend(const struct wisp_picture *p, const struct tap *v, const struct tap *h,
-                     uint32_t c, uint32_t channels)
+/* Channel c of a picture of 1 or 3, as one of 'channels'. */
+static void read_line(double *to, const void *arg, uint32_t c, uint32_t y)
 {
-    double sum = 0, mass = 0;
-    for (int64_t y = v->first; y <= v->last; y++) {
-        const double wy = weight(v, y);
-        for (int64_t x = h->first; x <= h->last && wy > 0; x++) {
-            const double w = wy * weight(h, x);
-            sum += w * sample(p, (uint32_t)y, (uint32_t)x, c, channels);
-            mass += w;
-        }
-    }
-    return (uint8_t)(sum / mass + 0.5);
+    const struct source *s = arg;
+    const uint32_t n = s->p->channels;
+    const uint8_t *px = s->p->px + (size_t)y * s->p->width * n;
+    for (uint32_t x = 0; x < s->p->width; x++, px += n)
+        to[x] = n == s->channels ? px[c]
+                : n == 1         ? px[0]
+                                 : 0.299 * px[0] + 0.587 * px[1] + 0.114 * px[2];
 }
 
 /* A picture that has the size already. */
@@ -249,22 +247,19 @@ static void split(uint8_t *out, const struct wisp_picture *p)
         for (size_t i = 0; i < plane; i++) *out++ = p->px[i * p->channels + c];
 }
 
-void wisp_picture_fit(uint8_t *out, const struct wisp_picture *p, uint32_t channels,
-                      uint32_t height, uint32_t width)
+wisp_status wisp_picture_fit(uint8_t *out, const struct wisp_picture *p, uint32_t channels,
+                             uint32_t height, uint32_t width, wisp_error *err)
 {
+    const struct source s = { p, channels };
+    const size_t plane = (size_t)height * width;
+    struct wisp_fit f;
     if (p->height == height && p->width == width && p->channels == channels) {
         split(out, p);
-        return;
+        return WISP_OK;
     }
-    const double high = (double)p->height / height, wide = (double)p->width / width;
-    const double step = high < wide ? high : wide; /* pixels of the source for one of the result */
-    const double top = (p->height - step * height) / 2, left = (p->width - step * width) / 2;
-    for (uint32_t c = 0; c < channels; c++)
-        for (uint32_t y = 0; y < height; y++) {
-            const struct tap v = tap_of(y, top, step, p->height);
-            for (uint32_t x = 0; x < width; x++) {
-                const struct tap h = tap_of(x, left, step, p->width);
-                *out++ = blend(p, &v, &h, c, channels);
-            }
-        }
+    wisp_status st = wisp_fit_init(&f, p->height, p->width, height, width, err);
+    for (uint32_t c = 0; c < channels && st == WISP_OK; c++)
+        st = wisp_fit_bytes(out + c * plane, &f, read_line, &s, c, err);
+    wisp_fit_clear(&f);
+    return st;
 }

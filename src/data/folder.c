@@ -22,7 +22,11 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-enum { SQUARE = 224 };
+enum {
+    SQUARE = 224,
+    DECODING =
+        1 /* one more when the same files become other pixels, so that caches are made anew */
+};
 
 struct file {
     char *path;
@@ -175,13 +179,14 @@ static wisp_status find_files(struct folder *f, const char *path, wisp_error *er
     return WISP_OK;
 }
 
-/* Names, sizes and times of all pictures: what a cache depends on. */
+/* Names, sizes and times of all pictures: what a cache depends on, as it does on what we make of
+ * them. */
 static wisp_status identify(struct wisp_file_id *out, const char *path, wisp_error *err)
 {
     struct folder f = { 0 };
     struct wisp_file_id one;
     wisp_status st = find_files(&f, path, err);
-    *out = (struct wisp_file_id){ 0 };
+    *out = (struct wisp_file_id){ .mtime_ns = DECODING };
     for (size_t i = 0; i < f.n && st == WISP_OK; i++) {
         st = wisp_file_identify(&one, f.files[i].path, err);
         if (st != WISP_OK) break;
@@ -279,7 +284,8 @@ static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row
     uint8_t *to = NULL;
     if (st == WISP_OK && !(to = wisp_builder_image(&j->b, wisp_image_pixels(f->image), &j->err)))
         st = WISP_ENOMEM;
-    if (st == WISP_OK) wisp_picture_fit(to, &p, f->image.channels, f->image.height, f->image.width);
+    if (st == WISP_OK)
+        st = wisp_picture_fit(to, &p, f->image.channels, f->image.height, f->image.width, &j->err);
     wisp_picture_clear(&p);
     return st == WISP_OK ? wisp_builder_end_row(&j->b, &j->err) : st;
 }

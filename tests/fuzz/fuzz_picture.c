@@ -4,7 +4,8 @@
 #define FUZZ_NAME   "fuzz_picture"
 #define FUZZ_ERRORS WISP_EFORMAT, WISP_ENOTSUP
 #define FUZZ_WORDS                                                                                 \
-    "\xff\xd8\xff", "\x89PNG\r\n\x1a\n", "IHDR", "IDAT", "IEND", "\xff\xc0", "\xff\xda"
+    "\xff\xd8\xff", "\x89PNG\r\n\x1a\n", "IHDR", "IDAT", "IEND", "\xff\xc0", "\xff\xda",           \
+        "\xff\xe1", "Exif"
 #define FUZZ_MUTANTS 6000
 #include "fuzz/rows.h"
 
@@ -43,6 +44,7 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
 
 static size_t fuzz_seed(uint8_t *to, size_t i)
 {
+    static uint8_t turned[sizeof picture_grey_jpeg + PICTURE_EXIF];
     static const struct {
         unsigned how;
         const uint8_t *p;
@@ -54,7 +56,11 @@ static size_t fuzz_seed(uint8_t *to, size_t i)
         { FOLDER, picture_grey_png, sizeof picture_grey_png },
         { 0, picture_cmyk_jpeg, sizeof picture_cmyk_jpeg },
         { 0, (const uint8_t *)"GIF89a", 6 },
+        { SMALL, turned, sizeof turned },
     };
+    memcpy(turned, picture_grey_jpeg, 2);
+    picture_exif(turned + 2, 6);
+    memcpy(turned + 2 + PICTURE_EXIF, picture_grey_jpeg + 2, sizeof picture_grey_jpeg - 2);
     return i < sizeof seeds / sizeof *seeds ? fuzz_put(to, seeds[i].how, seeds[i].p, seeds[i].n)
                                             : 0;
 }

@@ -63,29 +63,63 @@ static void decoding(void)
                   p.px[3 * i + 2] == 100,
               "pixel %d", i);
     static uint8_t out[3 * 100 * 100];
-    wisp_picture_fit(out, &p, 3, HIGH, WIDE);
+    CHECK(wisp_picture_fit(out, &p, 3, HIGH, WIDE, &err) == WISP_OK, "%s", err.text);
     for (int i = 0; i < 3 * PLANE; i++)
         CHECK(out[i] == p.px[i % PLANE * 3 + i / PLANE], "plane %d", i);
-    wisp_picture_fit(out, &p, 1, HIGH, WIDE);
+    CHECK(wisp_picture_fit(out, &p, 1, HIGH, WIDE, &err) == WISP_OK, "%s", err.text);
     for (int i = 0; i < PLANE; i++)
         CHECK(out[i] == (uint8_t)(0.299 * p.px[3 * i] + 0.587 * p.px[3 * i + 1] + 11.4 + 0.5),
               "grey %d: %d", i, out[i]);
-    wisp_picture_fit(out, &p, 3, 3, 4); /* halves: each pixel's own four weigh most */
+    CHECK(wisp_picture_fit(out, &p, 3, 3, 4, &err) == WISP_OK, "%s",
+          err.text); /* halves: each pixel's own four weigh most */
     for (int i = 0; i < 12; i++)
         CHECK(abs(out[i] - 40 * (i % 4)) <= 12 && out[24 + i] == 100, "half %d: %d", i, out[i]);
-    wisp_picture_fit(out, &p, 3, HIGH, HIGH); /* the middle: columns 1 to 6 */
+    CHECK(wisp_picture_fit(out, &p, 3, HIGH, HIGH, &err) == WISP_OK, "%s",
+          err.text); /* the middle: columns 1 to 6 */
     for (int i = 0; i < HIGH * HIGH; i++)
         CHECK(out[i] == 40 * ((i % HIGH + 1) / 2), "middle %d: %d", i, out[i]);
-    wisp_picture_fit(out, &p, 3, 60, 80); /* larger: between its neighbours */
+    CHECK(wisp_picture_fit(out, &p, 3, 60, 80, &err) == WISP_OK, "%s",
+          err.text); /* larger: between its neighbours */
     for (int i = 0; i < 4800; i++) CHECK(out[i] <= 120 && out[9600 + i] == 100, "larger %d", i);
     wisp_picture_clear(&p);
     CHECK(wisp_picture_decode(&p, picture_grey_png, sizeof picture_grey_png, "p", &err) ==
                   WISP_OK &&
               p.channels == 1,
           "%s", err.text);
-    wisp_picture_fit(out, &p, 3, HIGH, WIDE);
+    CHECK(wisp_picture_fit(out, &p, 3, HIGH, WIDE, &err) == WISP_OK, "%s", err.text);
     CHECK(memcmp(out, p.px, PLANE) == 0 && memcmp(out + 2 * PLANE, p.px, PLANE) == 0, "of grey");
     wisp_picture_clear(&p);
+}
+
+/* What Exif says of a picture: at which sides of it the first line and the first column are. */
+static void orientations(void)
+{
+    TEST("pictures: upright, however the camera was held");
+    static const struct {
+        bool lying, far_line, far_column; /* far: the bottom, or the right */
+    } how[9] = { [1] = { 0, 0, 0 }, [2] = { 0, 0, 1 }, [3] = { 0, 1, 1 }, [4] = { 0, 1, 0 },
+                 [5] = { 1, 0, 0 }, [6] = { 1, 1, 0 }, [7] = { 1, 1, 1 }, [8] = { 1, 0, 1 } };
+    static uint8_t file[sizeof picture_colour_jpeg + PICTURE_EXIF];
+    struct wisp_picture p, sizes;
+    wisp_error err;
+    memcpy(file, picture_colour_jpeg, 2);
+    memcpy(file + 2 + PICTURE_EXIF, picture_colour_jpeg + 2, sizeof picture_colour_jpeg - 2);
+    for (int o = 1; o <= 8; o++) {
+        picture_exif(file + 2, o);
+        CHECK(wisp_picture_decode(&p, file, sizeof file, "j", &err) == WISP_OK &&
+                  wisp_picture_peek(&sizes, file, sizeof file, "j", &err) == WISP_OK,
+              "%s", err.text);
+        CHECK(p.height == (how[o].lying ? WIDE : HIGH) && p.width == (how[o].lying ? HIGH : WIDE) &&
+                  sizes.height == p.height && sizes.width == p.width,
+              "%d: %u x %u", o, p.height, p.width);
+        for (uint32_t i = 0; i < PLANE && p.px; i++) {
+            const uint32_t line = how[o].far_line ? HIGH - 1 - i / WIDE : i / WIDE,
+                           column = how[o].far_column ? WIDE - 1 - i % WIDE : i % WIDE,
+                           at = how[o].lying ? column * HIGH + line : line * WIDE + column;
+            CHECK(memcmp(p.px + 3 * at, picture_decoded + 3 * i, 3) == 0, "%d, pixel %u", o, i);
+        }
+        wisp_picture_clear(&p);
+    }
 }
 
 static void labels(void)
@@ -240,6 +274,7 @@ int main(void)
     long live = wisp_mem_live;
     if (have_libraries()) {
         decoding();
+        orientations();
         labels();
         caching();
         refused();
