@@ -11,6 +11,7 @@
 #include "data/text.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
+#include "model/nets.h"
 #include "model/torch.h"
 
 #include <limits.h>
@@ -186,6 +187,19 @@ static void text_of_model(struct wisp_text_how *how, const struct wisp_text_how 
         memcpy(how->label_separator, given.label_separator, sizeof how->label_separator);
 }
 
+/* What the option "net" says of the size of images; 0 x 0 where it does not, or is no net: whoever
+ * makes it says why. */
+static struct wisp_image size_of_net(const wisp_config *cfg)
+{
+    const char *option = wisp_opt_text(cfg, OPT_NET);
+    struct wisp_image size = { 0 };
+    struct wisp_net_text net;
+    if (!*option || wisp_net_text_read(&net, option, NULL) != WISP_OK) return size;
+    wisp_net_text_images(&net, &size);
+    wisp_net_text_clear(&net);
+    return size;
+}
+
 static wisp_status read_options(struct wisp_read_options *out, const wisp_config *cfg,
                                 const wisp_model *m, wisp_error *err)
 {
@@ -200,6 +214,8 @@ static wisp_status read_options(struct wisp_read_options *out, const wisp_config
         .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
     };
     wisp_status st = text_options(&o.text, cfg, err);
+    o.image = size_of_net(cfg);
+    o.resize = o.image.height > 0;
     /* Names in a file are of ids that are numbers. */
     if (*wisp_opt_text(cfg, OPT_LABELS)) o.decided |= WISP_NAMED_LABELS;
     if (*wisp_opt_text(cfg, OPT_VOCAB)) o.decided |= WISP_NAMED_FEATURES;
@@ -209,6 +225,7 @@ static wisp_status read_options(struct wisp_read_options *out, const wisp_config
         o.every_line = !wisp_opt_is(cfg, OPT_BLANK_LINES, "skip");
         o.n_features = m->net.n_features;
         o.image = wisp_net_images(&m->net);
+        o.resize = wisp_net_resizes(&m->net);
         o.n_labels = m->net.n_labels;
         o.labels = m->labels.n ? &m->labels : NULL;
         o.vocab = m->vocab.n ? &m->vocab : NULL;

@@ -88,6 +88,10 @@ static struct wisp_read_options grown(const struct wisp_read_options *options, c
     o.named = m->named;
     o.decided = WISP_NAMED_LABELS | WISP_NAMED_FEATURES;
     o.grow = true;
+    if (!o.image.height) {
+        o.image = wisp_net_images(&m->net);
+        o.resize = wisp_net_resizes(&m->net);
+    }
     if (m->text || m->named) {
         o.labels = m->labels.n ? &m->labels : NULL;
         o.vocab = m->vocab.n ? &m->vocab : NULL;

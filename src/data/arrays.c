@@ -9,6 +9,8 @@
  * written. */
 #include "base/mem.h"
 #include "data/feed.h"
+#include "data/fit.h"
+#include "data/image.h"
 #include "data/npy.h"
 #include "data/npz.h"
 
@@ -22,10 +24,10 @@
 struct arrays {
     struct wisp_map map[2]; /* the file, and the labels' where they have one of their own */
     struct wisp_zip zip;
-    struct wisp_npy x, y; /* y.p NULL: no labels */
-    char names[2][64];    /* in an archive */
-    struct wisp_image image;
-    bool last; /* channels are */
+    struct wisp_npy x, y;        /* y.p NULL: no labels */
+    char names[2][64];           /* in an archive */
+    struct wisp_image image, to; /* as they are, and what they become */
+    bool last;                   /* channels are */
     size_t n_rows, pixels, limit;
 };
 
@@ -126,21 +128,86 @@ static size_t place(const struct arrays *f, size_t i)
     return f->last ? i % plane * f->image.channels + i / plane : i;
 }
 
+static wisp_status feed_value(const struct arrays *f, struct wisp_feed_job *j, size_t row, size_t i,
+                              double v)
+{
+    if (!(fabs(v) <= FLT_MAX))
+        return wisp_fail_at(&j->err, WISP_EFORMAT, f->x.path, 0,
+                            "array '%s': %g in row %zu, expected a finite float32", f->x.name, v,
+                            row);
+    if ((float)v == 0) return WISP_OK;
+    if (i < f->limit) return wisp_builder_feature(&j->b, (int32_t)i, (float)v, &j->err);
+    j->n_dropped++;
+    return WISP_OK;
+}
+
 static wisp_status feed_values(const struct arrays *f, struct wisp_feed_job *j, size_t row)
 {
     wisp_status st = WISP_OK;
     for (size_t i = 0; i < f->pixels && st == WISP_OK; i++) {
         const size_t at = row * f->pixels + place(f, i);
-        const double v =
-            is_bytes(&f->x) ? (double)wisp_pixel_value(f->x.p[at]) : wisp_npy_value(&f->x, at);
-        if (!(fabs(v) <= FLT_MAX))
-            return wisp_fail_at(&j->err, WISP_EFORMAT, f->x.path, 0,
-                                "array '%s': %g in row %zu, expected a finite float32", f->x.name,
-                                v, row);
-        if ((float)v == 0) continue;
-        if (i >= f->limit) j->n_dropped++;
-        else st = wisp_builder_feature(&j->b, (int32_t)i, (float)v, &j->err);
+        st = feed_value(f, j, row, i,
+                        is_bytes(&f->x) ? (double)wisp_pixel_value(f->x.p[at])
+                                        : wisp_npy_value(&f->x, at));
     }
+    return st == WISP_OK ? wisp_builder_end_row(&j->b, &j->err) : st;
+}
+
+/* ---- rows of another size ---- */
+
+struct source {
+    const struct arrays *f;
+    size_t row;
+};
+
+static void read_line(double *to, const void *arg, uint32_t c, uint32_t y)
+{
+    const struct source *s = arg;
+    const struct arrays *f = s->f;
+    const size_t first = ((size_t)c * f->image.height + y) * f->image.width;
+    for (uint32_t x = 0; x < f->image.width; x++) {
+        const size_t at = s->row * f->pixels + place(f, first + x);
+        to[x] = is_bytes(&f->x) ? f->x.p[at] : wisp_npy_value(&f->x, at);
+    }
+}
+
+static wisp_status resize_bytes(const struct arrays *f, struct wisp_feed_job *j,
+                                const struct source *s, struct wisp_fit *fit)
+{
+    uint8_t *to = wisp_builder_image(&j->b, wisp_image_pixels(f->to), &j->err);
+    wisp_status st = to ? WISP_OK : WISP_ENOMEM;
+    for (uint32_t c = 0; c < f->to.channels && st == WISP_OK; c++)
+        st = wisp_fit_bytes(to + (size_t)c * f->to.height * f->to.width, fit, read_line, s, c,
+                            &j->err);
+    return st;
+}
+
+static wisp_status resize_values(const struct arrays *f, struct wisp_feed_job *j,
+                                 const struct source *s, struct wisp_fit *fit)
+{
+    double *line = wisp_alloc(f->to.width, sizeof *line);
+    wisp_status st =
+        line ? WISP_OK : wisp_fail_mem(&j->err, f->to.width * sizeof *line, "a line of pixels");
+    for (size_t i = 0, n = wisp_image_pixels(f->to); i < n && st == WISP_OK; i++) {
+        const size_t x = i % f->to.width, y = i / f->to.width;
+        if (x == 0)
+            wisp_fit_line(line, fit, read_line, s, (uint32_t)(y / f->to.height),
+                          (uint32_t)(y % f->to.height));
+        st = feed_value(f, j, s->row, i, line[x]);
+    }
+    wisp_free(line);
+    return st;
+}
+
+static wisp_status resize(const struct arrays *f, struct wisp_feed_job *j, size_t row)
+{
+    const struct source s = { f, row };
+    struct wisp_fit fit;
+    wisp_status st =
+        wisp_fit_init(&fit, f->image.height, f->image.width, f->to.height, f->to.width, &j->err);
+    if (st == WISP_OK)
+        st = is_bytes(&f->x) ? resize_bytes(f, j, &s, &fit) : resize_values(f, j, &s, &fit);
+    wisp_fit_clear(&fit);
     return st == WISP_OK ? wisp_builder_end_row(&j->b, &j->err) : st;
 }
 
@@ -149,6 +216,7 @@ static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row
     const struct arrays *f = arg;
     wisp_status st = f->y.p ? feed_label(f, j, row) : WISP_OK;
     if (st != WISP_OK) return st;
+    if (!wisp_same_image(f->image, f->to)) return resize(f, j, row);
     if (!is_bytes(&f->x) || f->pixels > f->limit) return feed_values(f, j, row);
     uint8_t *to = wisp_builder_image(&j->b, f->pixels, &j->err);
     const unsigned char *from = f->x.p + row * f->pixels;
@@ -162,7 +230,7 @@ static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row
 static size_t cut(const void *arg, size_t first)
 {
     const struct arrays *f = arg;
-    return wisp_feed_images_cut(f->n_rows - first, f->pixels);
+    return wisp_feed_images_cut(f->n_rows - first, wisp_image_pixels(f->to));
 }
 
 /* Once both arrays are there. */
@@ -172,7 +240,8 @@ static wisp_status feed(struct arrays *f, struct wisp_source *src, struct wisp_s
     wisp_status st = check_images(f, err);
     if (st == WISP_OK && f->y.p) st = check_labels(f, err);
     if (st != WISP_OK) return st;
-    f->limit = wisp_feed_images(src, sink, f->image);
+    f->to = wisp_feed_size(src, f->image);
+    f->limit = wisp_feed_images(src, sink, f->to);
     if (src->source_bytes) *src->source_bytes = f->map[0].bytes + f->map[1].bytes;
     const struct wisp_feed rows = { f->n_rows, cut, feed_row, f };
     return wisp_feed_all(&rows, src, sink, err);

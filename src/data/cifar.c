@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 enum { SIDE = 32, PIXELS = 3 * SIDE * SIDE };
+static const struct wisp_image images = { 3, SIDE, SIDE };
 
 static const struct kind {
     size_t labels;   /* bytes before the pixels; the last is the label */
@@ -63,6 +64,7 @@ struct feed {
     const struct kind *kind;
     const unsigned char *p;
     size_t n_rows, limit;
+    struct wisp_image to; /* what images become */
 };
 
 static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row)
@@ -70,12 +72,13 @@ static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row
     const struct feed *f = arg;
     const unsigned char *p = f->p + row * record(f->kind) + f->kind->labels;
     wisp_status st = wisp_builder_label(&j->b, p[-1], &j->err);
-    return st == WISP_OK ? wisp_feed_image(j, p, PIXELS, f->limit) : st;
+    return st == WISP_OK ? wisp_feed_image(j, p, images, f->to, f->limit) : st;
 }
 
 static size_t cut(const void *arg, size_t first)
 {
-    return wisp_feed_images_cut(((const struct feed *)arg)->n_rows - first, PIXELS);
+    const struct feed *f = arg;
+    return wisp_feed_images_cut(f->n_rows - first, wisp_image_pixels(f->to));
 }
 
 static wisp_status cifar_read(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err)
@@ -88,7 +91,8 @@ static wisp_status cifar_read(struct wisp_source *src, struct wisp_sink *sink, w
     if (st == WISP_OK) st = find_kind(&f.kind, f.p, bytes, src->path, err);
     if (st == WISP_OK) {
         f.n_rows = bytes / record(f.kind);
-        f.limit = wisp_feed_images(src, sink, (struct wisp_image){ 3, SIDE, SIDE });
+        f.to = wisp_feed_size(src, images);
+        f.limit = wisp_feed_images(src, sink, f.to);
         wisp_sink_at_least(sink, 0, f.kind->most[f.kind->labels - 1]);
         if (src->source_bytes) *src->source_bytes = bytes;
         const struct wisp_feed rows = { f.n_rows, cut, feed_row, &f };

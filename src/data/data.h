@@ -244,7 +244,10 @@ struct wisp_read_options {
     const struct wisp_lookup *stop; /* words that are left out, or NULL */
     int min_count;           /* words, pairs and pieces seen fewer times are dropped; 0: the choice
                       is ours */
-    struct wisp_image image; /* that rows must be (a model's); channels 0: any, or no images */
+    struct wisp_image image; /* that rows must be (a model's); channels 0: any number of them;
+                                height 0: any size, or no images */
+    bool resize; /* images of other sizes become that, whatever the format; else it is for the
+                    format to do so, or they are refused */
     size_t n_features,
         n_labels; /* 0: from the data; else ids from there on are dropped and counted */
     const struct wisp_names *labels, *vocab; /* names of a model (words, named ids), or NULL */
@@ -390,8 +393,8 @@ struct wisp_format {
     bool words;          /* its features are the words of a text (words.h) */
     bool table;          /* its first line names columns, and rows may go over several lines */
     bool names;          /* its numbers may be names: heeds 'named' of the options */
-    bool sized;          /* its images become those that the options ask for */
-    bool header;         /* begins with a line by which it is known, unless that is left out */
+    bool sized;  /* its images become those that the options ask for, even without 'resize' */
+    bool header; /* begins with a line by which it is known, unless that is left out */
     /* Does this look like ours?  'head' is the (unpacked) first bytes. */
     bool (*probe)(const char *path, const char *head, size_t n);
     wisp_status (*read)(struct wisp_source *src, struct wisp_sink *sink, wisp_error *err);

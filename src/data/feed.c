@@ -1,6 +1,8 @@
 /* Blocks of rows built in parallel, handed to the sink in order. */
 #include "data/feed.h"
 #include "base/mem.h"
+#include "data/fit.h"
+#include "data/image.h"
 
 #include <string.h>
 
@@ -51,6 +53,13 @@ wisp_status wisp_feed_all(const struct wisp_feed *f, struct wisp_source *src,
     return st;
 }
 
+struct wisp_image wisp_feed_size(const struct wisp_source *src, struct wisp_image found)
+{
+    const struct wisp_image want = src->o->image;
+    if (!src->o->resize || !want.height) return found;
+    return (struct wisp_image){ found.channels, want.height, want.width };
+}
+
 size_t wisp_feed_images(const struct wisp_source *src, struct wisp_sink *sink,
                         struct wisp_image image)
 {
@@ -68,14 +77,41 @@ size_t wisp_feed_images_cut(size_t left, size_t pixels)
     return left < most ? left : most;
 }
 
-wisp_status wisp_feed_image(struct wisp_feed_job *j, const uint8_t *px, size_t pixels, size_t limit)
+struct planes {
+    const uint8_t *px;
+    struct wisp_image image;
+};
+
+static void read_line(double *to, const void *arg, uint32_t c, uint32_t y)
+{
+    const struct planes *p = arg;
+    const uint8_t *line = p->px + ((size_t)c * p->image.height + y) * p->image.width;
+    for (uint32_t x = 0; x < p->image.width; x++) to[x] = line[x];
+}
+
+static wisp_status resize(uint8_t *out, const uint8_t *px, struct wisp_image found,
+                          struct wisp_image to, wisp_error *err)
+{
+    const struct planes p = { px, found };
+    struct wisp_fit f;
+    wisp_status st = wisp_fit_init(&f, found.height, found.width, to.height, to.width, err);
+    for (uint32_t c = 0; c < to.channels && st == WISP_OK; c++)
+        st = wisp_fit_bytes(out + (size_t)c * to.height * to.width, &f, read_line, &p, c, err);
+    wisp_fit_clear(&f);
+    return st;
+}
+
+wisp_status wisp_feed_image(struct wisp_feed_job *j, const uint8_t *px, struct wisp_image found,
+                            struct wisp_image to, size_t limit)
 {
     wisp_status st = WISP_OK;
+    const size_t pixels = wisp_image_pixels(to);
     if (pixels <= limit) {
-        uint8_t *to = wisp_builder_image(&j->b, pixels, &j->err);
-        if (!to) return WISP_ENOMEM;
-        memcpy(to, px, pixels);
-        return wisp_builder_end_row(&j->b, &j->err);
+        uint8_t *room = wisp_builder_image(&j->b, pixels, &j->err);
+        if (!room) return WISP_ENOMEM;
+        if (wisp_same_image(found, to)) memcpy(room, px, pixels);
+        else st = resize(room, px, found, to, &j->err);
+        return st == WISP_OK ? wisp_builder_end_row(&j->b, &j->err) : st;
     }
     for (size_t i = 0; i < pixels && st == WISP_OK; i++) {
         if (px[i] == 0) continue;

@@ -28,15 +28,17 @@ wisp_status wisp_feed_all(const struct wisp_feed *f, struct wisp_source *src,
 
 /* ---- rows of pixels ---- */
 
+/* What images of a source become: what they are, or of the size that the options ask for. */
+struct wisp_image wisp_feed_size(const struct wisp_source *src, struct wisp_image found);
 /* Tells the sink what its rows are images of; returns the first feature that a model does not know,
  * or SIZE_MAX. */
 size_t wisp_feed_images(const struct wisp_source *src, struct wisp_sink *sink,
                         struct wisp_image image);
 /* Rows of a block of such images, of those that are left. */
 size_t wisp_feed_images_cut(size_t left, size_t pixels);
-/* The pixels of a row, and the end of it.  Where some are dropped, from 'limit' on, the others are
- * a list. */
-wisp_status wisp_feed_image(struct wisp_feed_job *j, const uint8_t *px, size_t pixels,
-                            size_t limit);
+/* The pixels of a row (channels, height, width), fitted to another size (fit.h), and the end of the
+ * row.  Where some are dropped, from 'limit' on, the others are a list. */
+wisp_status wisp_feed_image(struct wisp_feed_job *j, const uint8_t *px, struct wisp_image found,
+                            struct wisp_image to, size_t limit);
 
 #endif

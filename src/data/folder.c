@@ -3,8 +3,8 @@
  * pictures without labels.
  *
  * Pictures of one size keep it.  Of several sizes, each is resized so that it covers a square, whose
- * side is the median of the shorter sides, at most 224, and its middle is taken; for a model all
- * become what the model reads.  Grey ones among colours are colours, too.
+ * side is the median of the shorter sides, at most 224, and its middle is taken; for a net that says
+ * a size, or a model, all become that.  Grey ones among colours are colours, too.
  *
  * What begins with a dot, and files of other endings, are left out.  Not written. */
 #include "base/mem.h"
@@ -248,12 +248,15 @@ static wisp_status find_size(struct folder *f, const struct wisp_source *src, wi
         equal &= file->height == f->files[0].height && file->width == f->files[0].width;
         if (file->channels > f->image.channels) f->image.channels = file->channels;
     }
+    if (f->image.height) return WISP_OK;
     f->image.height = f->files[0].height, f->image.width = f->files[0].width;
     if (equal) return WISP_OK;
     wisp_status st = median_side(&f->image.height, f, err);
     f->image.width = f->image.height;
     if (st == WISP_OK)
-        wisp_say(src->ctx, "%s: pictures of several sizes: the middle of each becomes %u x %u",
+        wisp_say(src->ctx,
+                 "%s: pictures of several sizes: the middle of each becomes %u x %u (a net that "
+                 "begins with 'image size=HxW' chooses another size)",
                  src->path, f->image.height, f->image.width);
     return st;
 }

@@ -101,8 +101,9 @@ static char *labels_path(const char *path)
 /* ---- rows ---- */
 
 struct feed {
-    struct part images, labels; /* labels.x.data NULL: there are none */
-    size_t pixels, limit;       /* of an image; features from 'limit' on are dropped */
+    struct part images, labels;  /* labels.x.data NULL: there are none */
+    struct wisp_image image, to; /* as they are, and what they become */
+    size_t limit;                /* features from there on are dropped */
 };
 
 static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row)
@@ -111,13 +112,14 @@ static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row
     const uint8_t *y = f->labels.x.data;
     wisp_status st = y ? wisp_builder_label(&j->b, y[row], &j->err) : WISP_OK;
     if (st != WISP_OK) return st;
-    return wisp_feed_image(j, f->images.x.data + row * f->pixels, f->pixels, f->limit);
+    return wisp_feed_image(j, f->images.x.data + row * wisp_image_pixels(f->image), f->image, f->to,
+                           f->limit);
 }
 
 static size_t cut(const void *arg, size_t first)
 {
     const struct feed *f = arg;
-    return wisp_feed_images_cut(f->images.x.size[0] - first, f->pixels);
+    return wisp_feed_images_cut(f->images.x.size[0] - first, wisp_image_pixels(f->to));
 }
 
 static wisp_status open_labels(struct feed *f, const struct wisp_source *src, const char *path,
@@ -147,8 +149,10 @@ static wisp_status open_images(struct feed *f, const struct wisp_source *src, wi
                                : part_open(&f->images, src->path, 3, err);
     if (st != WISP_OK) return st;
     const uint32_t *size = f->images.x.size;
-    f->pixels = (size_t)size[1] * size[2];
-    if (size[0] == 0 || f->pixels == 0 || f->pixels > INT32_MAX)
+    const size_t pixels = (size_t)size[1] * size[2];
+    f->image = (struct wisp_image){ 1, size[1], size[2] };
+    f->to = wisp_feed_size(src, f->image);
+    if (size[0] == 0 || pixels == 0 || pixels > INT32_MAX)
         return wisp_fail_at(err, WISP_EFORMAT, src->path, 0,
                             "%u images of %u x %u pixels; expected at least one, of 1 to "
                             "2147483647 pixels",
@@ -165,8 +169,7 @@ static wisp_status idx_read(struct wisp_source *src, struct wisp_sink *sink, wis
     wisp_status st = open_images(&f, src, err);
     if (st == WISP_OK && !src->text) st = open_labels(&f, src, y_path, err);
     if (st == WISP_OK) {
-        const uint32_t *size = f.images.x.size;
-        f.limit = wisp_feed_images(src, sink, (struct wisp_image){ 1, size[1], size[2] });
+        f.limit = wisp_feed_images(src, sink, f.to);
         if (src->source_bytes) *src->source_bytes = f.images.map.bytes + f.labels.map.bytes;
         const struct wisp_feed rows = { f.images.x.size[0], cut, feed_row, &f };
         st = wisp_feed_all(&rows, src, sink, err);

@@ -161,6 +161,17 @@ const char *wisp_image_text(char *out, struct wisp_image i)
     return out;
 }
 
+const char *wisp_image_hint(char *out, struct wisp_image found, struct wisp_image wanted)
+{
+    out[0] = 0;
+    if (found.channels == wanted.channels)
+        snprintf(
+            out, WISP_IMAGE_HINT,
+            "; resize them, or train with 'image size=%ux%u', which does so when files are read",
+            wanted.height, wanted.width);
+    return out;
+}
+
 bool wisp_image_read(struct wisp_image *out, const char *text)
 {
     uint32_t *const sizes[3] = { &out->channels, &out->height, &out->width };

@@ -39,6 +39,10 @@ wisp_status wisp_image_means(float *mean, float *scale, const struct wisp_data *
 /* "3 x 32 x 32": channels, height, width (WISP_IMAGE_TEXT bytes). */
 enum { WISP_IMAGE_TEXT = 40 };
 const char *wisp_image_text(char *out, struct wisp_image i);
+/* Behind "images of ...; expected ...": how images of any size can be used, or nothing where the size
+ * is not what is wrong. */
+enum { WISP_IMAGE_HINT = 120 };
+const char *wisp_image_hint(char *out, struct wisp_image found, struct wisp_image wanted);
 bool wisp_image_read(struct wisp_image *out, const char *text); /* the same back; false: is none */
 static inline bool wisp_same_image(struct wisp_image a, struct wisp_image b)
 {

@@ -42,6 +42,12 @@ static struct wisp_pool *pool(const struct job *j)
     return j->ctx ? j->ctx->pool : NULL;
 }
 
+/* Do the rows depend on the size that is asked for? */
+static bool resizes(const struct job *j)
+{
+    return j->o->image.height && (j->format->sized || j->o->resize);
+}
+
 /* ---- places and key ---- */
 
 /* Mixes in the file that is read along with the source; its absence counts, too. */
@@ -65,8 +71,7 @@ static uint64_t hash_options(const struct job *j)
     const int numbers[2] = { wisp_index_base(j->format, o),
                              j->format == &wisp_format_xc && o->no_header };
     h = XXH3_64bits_withSeed(numbers, sizeof numbers, h);
-    if (j->format->sized && o->image.channels)
-        h = XXH3_64bits_withSeed(&o->image, sizeof o->image, h);
+    if (resizes(j)) h = XXH3_64bits_withSeed(&o->image, sizeof o->image, h);
     if (!j->format->words) {
         if (o->n_labels > wisp_ids_free) h += o->n_labels; /* which labels are out of proportion */
         if (o->named & WISP_NAMED_LABELS && o->labels)
@@ -98,8 +103,7 @@ static void choose_places(struct job *j)
     char whole[PATH_MAX];
     const char *slash = strrchr(j->path, '/'), *name = slash ? slash + 1 : j->path;
     char model[20] = "";
-    if (j->format->words ? j->o->vocab || j->o->labels
-                         : j->o->named || (j->format->sized && j->o->image.channels))
+    if (j->format->words ? j->o->vocab || j->o->labels : j->o->named || resizes(j))
         snprintf(model, sizeof model, "-%016llx", (unsigned long long)j->key.options);
     if (strlen(j->path) < PATH_MAX)
         snprintf(j->places[0], sizeof j->places[0], "%s%s.wispcache", j->path, model);
@@ -283,9 +287,10 @@ static wisp_status other_image(const struct job *j, const struct wisp_data *d, w
                             "rows that are no images; expected images of %s (channels x height x "
                             "width)",
                             wanted);
-    return wisp_fail_at(err, WISP_EFORMAT, j->path, 0,
-                        "images of %s (channels x height x width); expected %s",
-                        wisp_image_text(found, d->image), wanted);
+    char hint[WISP_IMAGE_HINT];
+    return wisp_fail_at(
+        err, WISP_EFORMAT, j->path, 0, "images of %s (channels x height x width); expected %s%s",
+        wisp_image_text(found, d->image), wanted, wisp_image_hint(hint, d->image, j->o->image));
 }
 
 static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)

@@ -21,6 +21,13 @@ static const struct wisp_arg args[] = {
                           .words = "no|yes",
                           .fallback = "no",
                           .by_name = true },
+    [WISP_IMAGE_SIZE] = { .name = "size",
+                          .what = "that images of other sizes are resized to when files are read",
+                          .type = WISP_ARG_SIZE,
+                          .least = 1,
+                          .most = WISP_SIZE_STEP - 1,
+                          .fallback = "",
+                          .by_name = true },
     { .name = NULL },
 };
 
@@ -28,12 +35,19 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
                         struct wisp_act *out, const struct wisp_layer_sizes *s, wisp_error *err)
 {
     const struct wisp_shape shape = in[0]->shape;
+    const size_t high = wisp_size_height(l->arg[WISP_IMAGE_SIZE]),
+                 wide = wisp_size_width(l->arg[WISP_IMAGE_SIZE]);
     (void)s;
     if (shape.rank != 3)
         return wisp_fail(err, WISP_EINVAL,
                          "'image' reads images, but the data are rows of %zu features without "
                          "height and width; expected images (docs/data.md), or begin with 'input'",
                          in[0]->width);
+    if (high && (high != shape.dim[1] || wide != shape.dim[2]))
+        return wisp_fail(err, WISP_EINVAL,
+                         "size=%zux%zu is for images that are read from files; these have %zu x "
+                         "%zu pixels: resize them, or leave it out",
+                         high, wide, shape.dim[1], shape.dim[2]);
     if (l->arg[WISP_IMAGE_PAD] >= (double)shape.dim[1] ||
         l->arg[WISP_IMAGE_PAD] >= (double)shape.dim[2])
         return wisp_fail(err, WISP_EINVAL,

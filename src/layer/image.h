@@ -2,7 +2,7 @@
 #ifndef WISP_LAYER_IMAGE_H
 #define WISP_LAYER_IMAGE_H
 
-enum { WISP_IMAGE_PAD, WISP_IMAGE_FLIP };   /* its arguments */
-enum { WISP_IMAGE_MEAN, WISP_IMAGE_SCALE }; /* its parameters, (1, channels) */
+enum { WISP_IMAGE_PAD, WISP_IMAGE_FLIP, WISP_IMAGE_SIZE }; /* its arguments */
+enum { WISP_IMAGE_MEAN, WISP_IMAGE_SCALE };                /* its parameters, (1, channels) */
 
 #endif

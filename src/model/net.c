@@ -3,6 +3,7 @@
 #include "base/bounds.h"
 #include "base/text.h"
 #include "model/optimizer.h"
+#include "layer/image.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -222,6 +223,12 @@ struct wisp_image wisp_net_images(const struct wisp_net *net)
     const size_t *dim = net->acts[0].shape.dim;
     if (!wisp_net_image(net)) return (struct wisp_image){ 0 };
     return (struct wisp_image){ (uint32_t)dim[0], (uint32_t)dim[1], (uint32_t)dim[2] };
+}
+
+bool wisp_net_resizes(const struct wisp_net *net)
+{
+    const struct wisp_layer *l = wisp_net_image(net);
+    return l && l->arg[WISP_IMAGE_SIZE] > 0;
 }
 
 struct wisp_shape wisp_image_shape(struct wisp_image i)

@@ -82,6 +82,8 @@ void wisp_net_lend(struct wisp_net *to, const struct wisp_net *from);
 const struct wisp_layer *wisp_net_image(const struct wisp_net *net);
 /* What the rows are images of, where there is such a layer; else all 0. */
 struct wisp_image wisp_net_images(const struct wisp_net *net);
+/* Does it say that images of other sizes become these? */
+bool wisp_net_resizes(const struct wisp_net *net);
 /* The same as a shape of value 0; all 0: rows are no images. */
 struct wisp_shape wisp_image_shape(struct wisp_image i);
 

@@ -8,6 +8,7 @@
 #include "model/nets.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "layer/image.h"
 #include "layer/layer.h"
 
 #include <stdio.h>
@@ -140,14 +141,22 @@ wisp_status wisp_net_text_read(struct wisp_net_text *out, const char *option, wi
     return unknown(option, err);
 }
 
-bool wisp_net_text_images(const struct wisp_net_text *t)
+bool wisp_net_text_images(const struct wisp_net_text *t, struct wisp_image *size)
 {
     struct wisp_said *said = NULL;
     int n = 0;
     bool has = false;
     wisp_error err;
+    if (size) *size = (struct wisp_image){ 0 };
     if (wisp_say_net(&said, &n, t->text, t->where, wisp_layer_kind_at, &err) == WISP_OK)
-        for (int i = 0; i < n; i++) has |= (said[i].kind->uses & WISP_IMAGES) != 0;
+        for (int i = 0; i < n; i++) {
+            if (!(said[i].kind->uses & WISP_IMAGES)) continue;
+            has = true;
+            const double said_size = said[i].arg[WISP_IMAGE_SIZE];
+            if (size)
+                *size = (struct wisp_image){ .height = (uint32_t)wisp_size_height(said_size),
+                                             .width = (uint32_t)wisp_size_width(said_size) };
+        }
     wisp_free(said);
     return has;
 }

@@ -3,6 +3,7 @@
 #define WISP_MODEL_NETS_H
 
 #include "base/error.h"
+#include "data/data.h"
 
 #include <stdbool.h>
 
@@ -20,8 +21,9 @@ struct wisp_net_text {
 wisp_status wisp_net_text_read(struct wisp_net_text *out, const char *option, wisp_error *err);
 /* A text that is a net itself. */
 wisp_status wisp_net_text_set(struct wisp_net_text *out, const char *text, wisp_error *err);
-/* Does the net, as far as its text can be read, have a layer that reads images? */
-bool wisp_net_text_images(const struct wisp_net_text *t);
+/* Does the net, as far as its text can be read, have a layer that reads images?  Its size, which may
+ * be NULL: what it says of them, 0 x 0 where it does not. */
+bool wisp_net_text_images(const struct wisp_net_text *t, struct wisp_image *size);
 void wisp_net_text_clear(struct wisp_net_text *t);
 /* The text on one line, without comments: a net of the same layers.  'to' has room for twice the
  * text.  A text that is one line without comments stays what it is. */

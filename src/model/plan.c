@@ -248,7 +248,7 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
     read_options(p, cfg);
     wisp_status st = set_net(p, &f, cfg, err);
     if (st != WISP_OK) return st;
-    p->images = wisp_net_text_images(&p->net) ||
+    p->images = wisp_net_text_images(&p->net, NULL) ||
                 (init && !*wisp_opt_text(cfg, OPT_NET) && wisp_net_image(&init->net));
     st = fit(p, &f, cfg, err);
     if (st == WISP_OK) st = check(p, err);

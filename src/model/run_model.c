@@ -163,7 +163,7 @@ static wisp_status check_images(const struct wisp_run *r, const wisp_config *cfg
                                          r->init.model && wisp_net_image(&r->init.model->net)
                                              ? wisp_net_images(&r->init.model->net)
                                              : want };
-    char found[WISP_IMAGE_TEXT], wanted[WISP_IMAGE_TEXT];
+    char found[WISP_IMAGE_TEXT], wanted[WISP_IMAGE_TEXT], hint[WISP_IMAGE_HINT];
     if (want.channels && !wisp_opt_auto(cfg, OPT_VALUES) && !wisp_opt_is(cfg, OPT_VALUES, "raw"))
         return wisp_fail(err, WISP_EINVAL,
                          "--values %s is for rows of features; 'image' gives each channel mean 0 "
@@ -178,9 +178,10 @@ static wisp_status check_images(const struct wisp_run *r, const wisp_config *cfg
         if (!wisp_same_image(other[i], want))
             return wisp_fail(err, WISP_EINVAL,
                              "%s: images of %s (channels x height x width), but those to train on "
-                             "are %s",
+                             "are %s%s",
                              i ? "--init" : "--valid", wisp_image_text(found, other[i]),
-                             wisp_image_text(wanted, want));
+                             wisp_image_text(wanted, want),
+                             i ? "" : wisp_image_hint(hint, other[i], want));
     return WISP_OK;
 }
 

@@ -19,6 +19,8 @@ np.save("f.npy", (first / 255).astype(np.float32))
 np.save("f.y.npy", y)
 np.savez("two.npz", x_train=x, x_test=x, y=y)
 np.save("small.npy", first[:, :, :30])
+np.save("small.y.npy", y)
+np.save("grey.npy", x[:, :, :, 0])
 with open("d.bin", "wb") as o:
     for i in range(400): o.write(bytes([y[i]]) + first[i].tobytes())
 PY
@@ -54,7 +56,29 @@ ok "inspect" inspect m
 check "the model says what it reads" grep -qE '^image +3 x 32 x 32$' out
 ok "predict" predict m c.npy
 check "one line per image" [ "$(wc -l <out)" = 400 ]
-refuse "images of another size" 3 "small.npy: images of 3 x 30 x 32 \(channels x height x width\); expected 3 x 32 x 32" predict m small.npy
+refuse "images of another size" 3 "small.npy: images of 3 x 30 x 32 \(channels x height x width\); expected 3 x 32 x 32; resize them, or train with 'image size=32x32', which does so when files are read" predict m small.npy
+refuse "the same to validate on" 2 "--valid: images of 3 x 30 x 32 .*, but those to train on are 3 x 32 x 32; resize them, or train with 'image size=32x32'" train d.bin -o x "${net[@]}" --valid small.npy
+
+# 'image size=': images of any size become those of the net.
+sized=(--net "image size=8x12, flatten, dense 16, relu" --epochs 3)
+for f in a.npz c.npy d.bin f.npy small.npy; do ok "train on $f of a size" train "$f" -o "s-$f" "${sized[@]}" --threads 1; done
+check "the plan says the size" grep -qE '^images +3 x 8 x 12 ' err
+same "channels first and last are resized alike" <("$wisp" predict s-a.npz c.npy) <("$wisp" predict s-c.npy b.npz)
+same "records, too" <("$wisp" predict s-a.npz c.npy) <("$wisp" predict s-a.npz d.bin)
+check "floats nearly so" /usr/bin/python3 -c '
+import subprocess, sys
+def scores(m): return [[p.split(":") for p in l.split()] for l in subprocess.run([sys.argv[1], "predict", m, "c.npy"], capture_output=True, text=True, check=True).stdout.splitlines()]
+a, b = ([{k: float(v) for k, v in row} for row in scores(m)] for m in ("s-a.npz", "s-f.npy"))
+assert len(a) == 400 and sum(abs(p["0"] - q["0"]) for p, q in zip(a, b)) / 400 < 0.05' "$wisp"
+ok "train with two threads" train d.bin -o s2 "${sized[@]}" --threads 2
+same "the same bytes" s-d.bin s2
+ok "train within a limit of memory" train d.bin -o s3 "${sized[@]}" --memory 1M
+ok "validated on another size" train d.bin -o s4 "${sized[@]}" --valid f.npy
+ok "predict another size" predict s-d.bin small.npy
+check "one line for each" [ "$(wc -l <out)" = 400 ]
+ok "go on with another size" train small.npy -o s5 --init s-d.bin --epochs 1
+refuse "another number of channels" 3 "grey.npy: images of 1 x 8 x 12 \(channels x height x width\); expected 3 x 8 x 12$" predict s-d.bin grey.npy
+refuse "no size" 2 "'image' needs size: HEIGHTxWIDTH or one number for both, from 1 to 4095; found '0'" train d.bin -o x --net "image size=0, flatten, dense 4"
 refuse "rows that are no images" 3 "rows that are no images; expected images of 3 x 32 x 32" predict m a.npz.txt
 refuse "a net of images on other rows" 2 "'image' reads images" train a.npz.txt -o x --net "image, flatten, dense 4"
 
@@ -104,6 +128,9 @@ check "one line, of names" grep -qE '^class[0-3]:[0-9.]+ class' out
 check "and no more" [ "$(wc -l <out)" = 1 ]
 ok "predict a folder without labels" predict p photos/class1
 check "a line for each" [ "$(wc -l <out)" = "$(find photos/class1 -name '*.png' | wc -l)" ]
+ok "train on a folder, of a size" train photos -o ps "${sized[@]}"
+ok "predict a file of another size" predict ps "$first"
+check "one line" [ "$(wc -l <out)" = 1 ]
 head -c 500 "$first" >photos/class0/cut.png
 refuse "a file that is cut" 3 "photos/class0/cut.png: " train photos -o x "${net[@]}"
 rm photos/class0/cut.png
