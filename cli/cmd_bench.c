@@ -68,7 +68,7 @@ static void print_train(const wisp_report *r, const char *shape)
     if (get(r, "gpu_step_us") > 0) print_parts(r);
     else print_phases(r);
     if (p1 >= 0) printf("held-out  P@1 %.2f of %.0f rows\n", p1, get(r, "heldout_rows"));
-    printf("memory    %.2f GiB peak\n", get(r, "peak_bytes") / (1 << 30));
+    printf("memory    %.0f MiB peak\n", get(r, "peak_bytes") / (1 << 20));
 }
 
 static void print_predict(const wisp_report *r, const struct args *a)

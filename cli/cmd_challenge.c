@@ -39,7 +39,7 @@ static void print(const wisp_report *r, const struct args *a)
     const char *truth = truth_of(r);
     printf("answer    %.0f categories, truth: %.*s", get(r, "categories"),
            (int)strcspn(truth, "\""), truth);
-    printf("\nmemory    %.2f GiB peak%s\n", get(r, "peak_bytes") / (1 << 30),
+    printf("\nmemory    %.0f MiB peak%s\n", get(r, "peak_bytes") / (1 << 20),
            *ranks ? " of a rank" : "");
 }
 

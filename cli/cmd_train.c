@@ -45,8 +45,8 @@ static void tell_saved(const wisp_report *r, const char *path)
     wisp_report_get(r, "seconds", &seconds);
     wisp_report_get(r, "peak_bytes", &peak);
     if (best >= 0) snprintf(valid, sizeof valid, ", validation P@1 %.2f", best);
-    tell("saved     %s (epoch %.0f%s) after %.1f s, peak memory %.2f GiB", path, epoch, valid,
-         seconds, peak / (1 << 30));
+    tell("saved     %s (epoch %.0f%s) after %.1f s, peak memory %.0f MiB", path, epoch, valid,
+         seconds, peak / (1 << 20));
     tell_calibration(r);
 }
 

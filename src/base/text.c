@@ -109,3 +109,13 @@ const char *wisp_text_show(char *to, const char *p, size_t n, size_t most)
     to[at] = 0;
     return to;
 }
+
+const char *wisp_bytes_text(char out[WISP_BYTES_TEXT], size_t bytes)
+{
+    const double kib = (double)bytes / 1024, mib = kib / 1024, gib = mib / 1024;
+    if (gib >= 0.1) wisp_print(out, WISP_BYTES_TEXT, "%.2f GiB", gib);
+    else if (mib >= 0.1) wisp_print(out, WISP_BYTES_TEXT, "%.1f MiB", mib);
+    else if (bytes) wisp_print(out, WISP_BYTES_TEXT, "%.1f KiB", kib);
+    else wisp_print(out, WISP_BYTES_TEXT, "0");
+    return out;
+}

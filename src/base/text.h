@@ -43,6 +43,10 @@ static inline size_t wisp_utf8_bytes(const unsigned char *s, size_t left)
     uint32_t c;
     return wisp_utf8_get(&c, s, left);
 }
+/* For messages: "1.25 GiB", "31.4 MiB", "2.0 KiB", "0": the unit in which there is something to see.
+ * Returns out. */
+enum { WISP_BYTES_TEXT = 24 };
+const char *wisp_bytes_text(char out[WISP_BYTES_TEXT], size_t bytes);
 /* For messages: 1 row, 2 rows. */
 static inline const char *wisp_plural(size_t n)
 {

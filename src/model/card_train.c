@@ -2,6 +2,7 @@
 #include "model/card.h"
 #include "base/bounds.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "base/report.h"
 #include "cuda/cuda.h"
 #include "layer/product.h"
@@ -100,20 +101,23 @@ static wisp_status say_plan(const struct wisp_run *r, struct wisp_card *g, wisp_
     if (most == 0 || most > c.free_bytes) most = c.free_bytes;
     g->setup.most_bytes = most;
     if ((st = g->api->bytes(&b, &g->setup, err)) != WISP_OK) return st;
-    wisp_say(r->ctx, "device    %s (sm_%d%d, %d multiprocessors): %.2f GiB needed%s, %.1f GiB %s",
-             c.name, c.major, c.minor, c.n_multi, wisp_gib(b.all <= most ? b.all : b.least),
-             b.all <= most ? "" : ", the output layer's rows staying in the host's memory",
-             wisp_gib(most), most < c.free_bytes ? "allowed" : "free");
-    wisp_say(
-        r->ctx,
-        "step      %.1f MiB of values, gradients and scratch on the card; %.1f are needed at once",
-        (double)b.step / (1 << 20), (double)b.bound / (1 << 20));
+    char needed[WISP_BYTES_TEXT], there[WISP_BYTES_TEXT];
+    wisp_bytes_text(there, most);
+    wisp_say(r->ctx, "device    %s (sm_%d%d, %d multiprocessors): %s needed%s, %s %s", c.name,
+             c.major, c.minor, c.n_multi, wisp_bytes_text(needed, b.all <= most ? b.all : b.least),
+             b.all <= most ? "" : ", the output layer's rows staying in the host's memory", there,
+             most < c.free_bytes ? "allowed" : "free");
+    char step[WISP_BYTES_TEXT], bound[WISP_BYTES_TEXT];
+    wisp_say(r->ctx,
+             "step      %s of values, gradients and scratch on the card; %s are needed at once",
+             wisp_bytes_text(step, b.step), wisp_bytes_text(bound, b.bound));
     g->outside = b.all > most;
     if (b.all <= most || b.least <= most) return WISP_OK;
     return wisp_fail(err, WISP_ENOMEM,
-                     "--device cuda: %.1f GiB needed with the output layer's rows in the host's "
-                     "memory, %.1f GiB %s on the card: take a smaller --hidden or --batch",
-                     wisp_gib(b.least), wisp_gib(most), most < c.free_bytes ? "allowed" : "free");
+                     "--device cuda: %s needed with the output layer's rows in the host's "
+                     "memory, %s %s on the card: take a smaller --hidden or --batch",
+                     wisp_bytes_text(needed, b.least), there,
+                     most < c.free_bytes ? "allowed" : "free");
 }
 
 wisp_status wisp_card_make(struct wisp_run *r, wisp_error *err)

@@ -63,9 +63,10 @@ void wisp_memory_say(const struct wisp_context *ctx, const struct wisp_net *net)
     const struct wisp_work *w = &net->work;
     int largest[SAID];
     const int n = wisp_work_largest(largest, SAID, w);
-    wisp_say(ctx, "step      %.1f MiB of values, gradients and scratch; %.1f are needed at once",
-             (double)w->bytes / (1 << 20), (double)w->bound / (1 << 20));
-    char text[SAID * (3 * WISP_MOMENT_NAME + 60)];
+    char all[WISP_BYTES_TEXT], once[WISP_BYTES_TEXT];
+    wisp_say(ctx, "step      %s of values, gradients and scratch; %s are needed at once",
+             wisp_bytes_text(all, w->bytes), wisp_bytes_text(once, w->bound));
+    char text[SAID * (3 * WISP_MOMENT_NAME + 60 + WISP_BYTES_TEXT)];
     size_t at = 0;
     for (int i = 0; i < n; i++) {
         const struct wisp_item *item = &w->items[largest[i]];
@@ -74,10 +75,10 @@ void wisp_memory_say(const struct wisp_context *ctx, const struct wisp_net *net)
         wisp_moment_name(from, net, item->first);
         wisp_moment_name(to, net, item->last);
         const bool stays = item->last > item->first;
-        at += (size_t)wisp_print(text + at, sizeof text - at, "%s%s of %s %.1f MiB (%s%s%s)",
-                                 i ? ", " : "", w->parts[largest[i]].what, of,
-                                 (double)item->bytes / (1 << 20), from, stays ? " to " : "",
-                                 stays ? to : "");
+        at +=
+            (size_t)wisp_print(text + at, sizeof text - at, "%s%s of %s %s (%s%s%s)", i ? ", " : "",
+                               w->parts[largest[i]].what, of, wisp_bytes_text(all, item->bytes),
+                               from, stays ? " to " : "", stays ? to : "");
     }
     if (n) wisp_say(ctx, "largest   %s", text);
 }

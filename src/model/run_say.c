@@ -83,19 +83,20 @@ wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error 
     say_training(r, hidden > 0);
     if (wisp_net_image(net)) say_work(r);
     if (r->init.model || r->init.weights.n_tensors) wisp_init_say(r, wisp_opt_text(cfg, OPT_INIT));
+    char text[6][WISP_BYTES_TEXT];
+    wisp_bytes_text(text[0], need), wisp_bytes_text(text[5], have);
     wisp_say(r->ctx,
-             "memory    %.2f GiB needed (weights %.2f, optimizer %.2f, batch %.2f, sampling %.2f), "
-             "%.1f GiB free",
-             wisp_gib(need), wisp_gib(weights + wires), wisp_gib(state), wisp_gib(work),
-             wisp_gib(index), wisp_gib(have));
+             "memory    %s needed (weights %s, optimizer %s, batch %s, sampling %s), %s free",
+             text[0], wisp_bytes_text(text[1], weights + wires), wisp_bytes_text(text[2], state),
+             wisp_bytes_text(text[3], work), wisp_bytes_text(text[4], index), text[5]);
     if (!p->cuda) wisp_memory_say(r->ctx, net);
     wisp_say(r->ctx, "machine   %s%d thread%s, %s kernels, products in %s",
              p->cuda ? "a card (cuda) and " : "cpu, ", threads, wisp_plural((size_t)threads),
              r->ctx->k->name, p->precision->name);
     if (have && need > have)
         return wisp_fail(err, WISP_ENOMEM,
-                         "%.1f GiB needed, %.1f GiB free: take a smaller --hidden or --batch, "
-                         "--moments bf16, or --optimizer adagrad",
-                         wisp_gib(need), wisp_gib(have));
+                         "%s needed, %s free: take a smaller --hidden or --batch, --moments bf16, "
+                         "or --optimizer adagrad",
+                         text[0], text[5]);
     return WISP_OK;
 }

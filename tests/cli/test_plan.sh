@@ -26,7 +26,8 @@ planned() {
     ok "$1: inspect --plan" inspect "$2" --plan --json --threads 2
     check "$1: parts and moments" /usr/bin/python3 sound.py
     check "$1: what the run said" [ "$(grep '^step ' "$3")" = \
-        "$(/usr/bin/python3 -c 'import json; d = json.load(open("out"))["training"]; print("step      %.1f MiB of values, gradients and scratch; %.1f are needed at once" % (d["arena_bytes"] / 2**20, d["bound_bytes"] / 2**20))')" ]
+        "$(/usr/bin/python3 -c 'import json; d = json.load(open("out"))["training"]; show = lambda n: "%.2f GiB" % (n / 2**30) if n >= 2**30 / 10 else "%.1f MiB" % (n / 2**20) if n >= 2**20 / 10 else "%.1f KiB" % (n / 2**10)
+print("step      %s of values, gradients and scratch; %s are needed at once" % (show(d["arena_bytes"]), show(d["bound_bytes"])))')" ]
 }
 
 printf 'input 96, relu, 2 x block (as x, dense 96, bn, relu, dense 96, add x, relu), dropout 0.2\n' >residual.net
@@ -35,7 +36,8 @@ for net in "${nets[@]}"; do
     ok "$net: train" train "${quick[@]}" --net "$net" --batch 512 -o m
     cp err said
     planned "$net" m said
-    check "$net: the largest parts, before training" grep -qE '^largest   .* of .* [0-9.]+ MiB \(.*\), ' said
+    check "$net: memory in units that have something to see" grep -qE '^memory    [0-9.]+ MiB needed \(weights [0-9.]+ [KM]iB, optimizer [0-9.]+ [KM]iB, batch [0-9.]+ MiB, sampling 0\), [0-9.]+ GiB free$' said
+    check "$net: the largest parts, before training" grep -qE '^largest   .* of .* [0-9.]+ [KM]iB \(.*\), ' said
 done
 judge "connections of a sparse layer" 'd["prediction"]["layers"][0] == {"layer": "0.sparse", "flops": 2 * 400 * 8}'
 judge "optimizer and batch are the run's" 'd["training"]["optimizer"] == "adam" and d["training"]["batch"] == 512 and d["training"]["output_rows"] == 90'

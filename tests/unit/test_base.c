@@ -299,11 +299,31 @@ static void test_show(void)
     CHECK(strcmp(wisp_text_show(zero, "a\0b", 3, 10), "a?b") == 0, "'%s'", zero);
 }
 
+static void test_bytes(void)
+{
+    TEST("text: bytes in the unit in which there is something to see");
+    static const struct {
+        size_t bytes;
+        const char *text;
+    } rows[] = { { 0, "0" },
+                 { 60, "0.1 KiB" },
+                 { 100000, "97.7 KiB" },
+                 { 104858, "0.1 MiB" },
+                 { (size_t)31 << 20, "31.0 MiB" },
+                 { (size_t)103 << 20, "0.10 GiB" },
+                 { (size_t)22 << 30, "22.00 GiB" } };
+    char text[WISP_BYTES_TEXT];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECK(strcmp(wisp_bytes_text(text, rows[i].bytes), rows[i].text) == 0, "%zu: '%s'",
+              rows[i].bytes, text);
+}
+
 int main(void)
 {
     if (!mkdtemp(folder)) return 2;
     test_errors();
     test_show();
+    test_bytes();
     test_targets();
     test_temporaries();
     test_memory();
