@@ -16,8 +16,7 @@ wisp_status wisp_fit_init(struct wisp_fit *f, uint32_t height, uint32_t width, u
                             .step = high < wide ? high : wide };
     f->top = (height - f->step * to_height) / 2;
     f->left = (width - f->step * to_width) / 2;
-    if (wisp_mem_fits(2 * width * sizeof *f->sum))
-        f->sum = wisp_alloc(width, 2 * sizeof *f->sum);
+    if (wisp_mem_fits(2 * width * sizeof *f->sum)) f->sum = wisp_alloc(width, 2 * sizeof *f->sum);
     if (!f->sum) return wisp_fail_mem(err, 2 * width * sizeof *f->sum, "a line of pixels");
     f->line = f->sum + width;
     return WISP_OK;

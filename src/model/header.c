@@ -205,7 +205,8 @@ static wisp_status dtype(struct parser *s, struct wisp_tensor *t)
     s->used = used;
     while (i < WISP_N_DTYPES && strcmp(name, wisp_dtypes[i].name) != 0) i++;
     if (i == WISP_N_DTYPES)
-        return bad(s, "tensor '%s': its dtype is none of U8, I8, I32, I64, F32, BF16, F16", t->name);
+        return bad(s, "tensor '%s': its dtype is none of U8, I8, I32, I64, F32, BF16, F16",
+                   t->name);
     t->dtype = (enum wisp_dtype)i;
     return WISP_OK;
 }

@@ -17,9 +17,9 @@
 
 enum { STREAM_RADIX = 15 }; /* a kind of streams (base/rand.h): + block << 8, or layer << 8 */
 enum {
-    OF_CLASS = 16,   /* neurons */
-    DEGREE = WISP_DEGREE,     /* inputs of an output */
-    MAX_N = 1 << 26, /* edges of a layer are counted in 32 bits */
+    OF_CLASS = 16,        /* neurons */
+    DEGREE = WISP_DEGREE, /* inputs of an output */
+    MAX_N = 1 << 26,      /* edges of a layer are counted in 32 bits */
     CLIP = 32,
 };
 
