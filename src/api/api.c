@@ -28,13 +28,37 @@ const char *wisp_version(void)
 
 /* ---- context ---- */
 
+enum { CONV_PLACE = 4096 };
+struct conv_choice { /* with what it points to */
+    struct wisp_conv_choice c;
+    char place[2][CONV_PLACE];
+    char only[];
+};
+
+/* The user's folder of caches; and where that cannot be written, the folder of this session, or one
+ * of the user's own in /tmp. */
+static void conv_places(struct conv_choice *c)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"),
+               *session = getenv("XDG_RUNTIME_DIR");
+    char own[40];
+    snprintf(own, sizeof own, "/tmp/wisp-%lu", (unsigned long)geteuid());
+    int n = -1, m;
+    if (cache && cache[0] == '/') n = snprintf(c->place[0], CONV_PLACE, "%s/wisp/conv", cache);
+    else if (home && home[0] == '/')
+        n = snprintf(c->place[0], CONV_PLACE, "%s/.cache/wisp/conv", home);
+    if (session && session[0] == '/')
+        m = snprintf(c->place[1], CONV_PLACE, "%s/wisp/conv", session);
+    else m = snprintf(c->place[1], CONV_PLACE, "%s/conv", own);
+    if (n > 0 && n < CONV_PLACE) c->c.file = c->place[0];
+    if (m > 0 && m < CONV_PLACE) c->c.other = c->place[1];
+}
+
 /* How convolutions are computed: WISP_CONV names ways, else they are measured, and what was found is
- * kept in the user's folder of caches. */
+ * kept. */
 static wisp_status conv_choice(const struct wisp_conv_choice **out, wisp_error *err)
 {
-    const char *only = getenv("WISP_CONV"), *cache = getenv("XDG_CACHE_HOME"),
-               *home = getenv("HOME");
-    const bool own = cache && cache[0] == '/', any = own || (home && home[0] == '/');
+    const char *only = getenv("WISP_CONV");
     size_t length = 0;
     const char *odd = only && *only ? wisp_conv_unknown(only, &length) : NULL;
     if (odd)
@@ -42,17 +66,13 @@ static wisp_status conv_choice(const struct wisp_conv_choice **out, wisp_error *
                          "WISP_CONV: no way '%.*s' to compute convolutions; "
                          "'wisp info' lists them",
                          (int)length, odd);
-    const size_t room = 40 + strlen(own ? cache : any ? home : "") + strlen(only ? only : "");
-    struct wisp_conv_choice *c = wisp_zalloc(1, sizeof *c + room);
-    if (!c) return wisp_fail_mem(err, sizeof *c + room, "a context");
-    char *text = (char *)(c + 1);
-    *c = (struct wisp_conv_choice){ .measure = true };
-    if (only && *only) c->only = strcpy(text, only);
-    else if (any) {
-        snprintf(text, room, "%s%s/wisp/conv", own ? cache : home, own ? "" : "/.cache");
-        c->file = text;
-    }
-    *out = c;
+    const size_t bytes = sizeof(struct conv_choice) + strlen(only ? only : "") + 1;
+    struct conv_choice *c = wisp_zalloc(1, bytes);
+    if (!c) return wisp_fail_mem(err, bytes, "a context");
+    c->c.measure = true;
+    if (only && *only) c->c.only = strcpy(c->only, only);
+    else conv_places(c);
+    *out = &c->c;
     return WISP_OK;
 }
 

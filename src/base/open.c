@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,6 +74,49 @@ int wisp_open_own(struct wisp_file_id *id, const char *path, const char *source,
     close(fd);
     wisp_fail_at(err, WISP_EIO, path, 0,
                  "belongs to another user, or others may write it: not believed");
+    return -1;
+}
+
+/* Makes the folder of 'path', and the one around it.  Is it one of this user, which nobody else may
+ * write? */
+static bool own_folder(const char *path)
+{
+    char folder[PATH_MAX];
+    struct stat st;
+    const char *slash = strrchr(path, '/');
+    if (!slash || slash == path || (size_t)(slash - path) >= sizeof folder) return false;
+    memcpy(folder, path, (size_t)(slash - path));
+    folder[slash - path] = 0;
+    char *around = strrchr(folder, '/');
+    if (around && around > folder) {
+        *around = 0;
+        mkdir(folder, 0700);
+        *around = '/';
+    }
+    mkdir(folder, 0700);
+    return lstat(folder, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+           !(st.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+int wisp_open_append(size_t *bytes, const char *path, wisp_error *err)
+{
+    struct stat st;
+    if (!own_folder(path)) {
+        wisp_fail_at(err, WISP_EIO, path, 0, "its folder is not this user's alone");
+        return -1;
+    }
+    int fd = open(
+        path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, 0600);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        wisp_fail_errno(err, WISP_EIO, path, "cannot be written");
+    } else if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1 ||
+               st.st_mode & (S_IWGRP | S_IWOTH)) {
+        wisp_fail_at(err, WISP_EIO, path, 0, "is no plain file of this user alone");
+    } else {
+        *bytes = (size_t)st.st_size;
+        return fd;
+    }
+    if (fd >= 0) close(fd);
     return -1;
 }
 

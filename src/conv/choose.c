@@ -7,19 +7,20 @@
  *
  * then a measurement: each way that can computes some samples on one thread, and the fastest is put
  * down in the file.  So runs on one machine go the same ways, and give the same bytes, as long as the
- * file is there; a line that is no longer true of the ways there are is measured anew. */
+ * file is there, even those that measure at the same time; a line that is no longer true of the ways
+ * there are is measured anew. */
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/part.h"
 #include "base/pool.h"
 #include "conv/dnnl.h"
+#include "conv/kept.h"
 #include "kernels/kernels.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* ---- the ways there are ---- */
 
@@ -188,7 +189,7 @@ static const struct wisp_conv_way *fastest(const struct ways *w, const struct wi
 
 /* ---- the file ---- */
 
-enum { LINE = 300, MOST_FILE = 1 << 20 };
+enum { LINE = 300 };
 static const char MAGIC[] = "wisp-conv 2";
 
 /* The line without the way. */
@@ -202,40 +203,36 @@ static int key_of(char out[LINE], const struct wisp_conv *c, enum wisp_conv_pass
                     c->pad_h, c->pad_w, c->groups, c->block, samples_for(c), (int)pass);
 }
 
-static const struct wisp_conv_way *look_up(const struct ways *w, const struct wisp_map *m,
-                                           const char *key, size_t length)
+struct wanted {
+    const struct ways *w;
+    const struct wisp_conv *c;
+    enum wisp_conv_pass pass;
+    const struct wisp_conv_choice *how;
+    const struct wisp_conv_way *way; /* the one that was found */
+};
+
+static bool usable(void *arg, const char *name, size_t length)
 {
-    const char *at = (const char *)m->p, *end = at + m->bytes;
-    while (at < end) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
-        if (!stop) return NULL;
-        if ((size_t)(stop - at) > length && memcmp(at, key, length) == 0)
-            return find(w, at + length, (size_t)(stop - at) - length);
-        at = stop + 1;
-    }
+    struct wanted *t = arg;
+    t->way = find(t->w, name, length);
+    if (t->way && !t->way->can(t->c, t->pass, t->how->k)) t->way = NULL;
+    return t->way != NULL;
+}
+
+static const struct wisp_conv_way *known(struct wanted *t, const char *key)
+{
+    const char *const places[2] = { t->how->file, t->how->other };
+    for (int i = 0; i < 2; i++)
+        if (places[i] && wisp_kept_find(places[i], key, usable, t)) return t->way;
     return NULL;
 }
 
-/* As it was, with one more line.  A file that cannot be written is none: it is measured again. */
-static void put_down(const char *path, const struct wisp_map *m, const char *key,
-                     const struct wisp_conv_way *way)
+static bool put_down(const struct wisp_conv_choice *how, const char *key, const char *name)
 {
-    char folder[4096], line[LINE + 100];
-    struct wisp_out *o = NULL;
-    wisp_error err;
-    const char *slash = strrchr(path, '/');
-    if (slash && (size_t)(slash - path) < sizeof folder) {
-        memcpy(folder, path, (size_t)(slash - path));
-        folder[slash - path] = 0;
-        mkdir(folder, 0700);
-    }
-    int n = snprintf(line, sizeof line, "%s%s\n", key, way->name);
-    bool keep = m->bytes < MOST_FILE && m->bytes > 0 && m->p[m->bytes - 1] == '\n';
-    wisp_status st = wisp_out_create_own(&o, path, &err);
-    if (st == WISP_OK && keep) st = wisp_out_write(o, m->p, m->bytes, &err);
-    if (st == WISP_OK) st = wisp_out_write(o, line, (size_t)n, &err);
-    if (st == WISP_OK) wisp_out_commit(o, &err);
-    else wisp_out_abort(o);
+    const char *const places[2] = { how->file, how->other };
+    for (int i = 0; i < 2; i++)
+        if (places[i] && wisp_kept_add(places[i], key, name)) return true;
+    return false;
 }
 
 static const struct wisp_conv_way *known_or_measured(const struct ways *w,
@@ -244,17 +241,14 @@ static const struct wisp_conv_way *known_or_measured(const struct ways *w,
                                                      const struct wisp_conv_choice *how)
 {
     char key[LINE];
-    struct wisp_map m = { 0 };
-    wisp_error err;
     const int length = key_of(key, c, pass, how->k);
-    const bool file = how->file && length > 0 && length < LINE;
-    const struct wisp_conv_way *way = NULL;
-    if (file && wisp_map_open_own(&m, how->file, NULL, true, &err) == WISP_OK)
-        way = look_up(w, &m, key, (size_t)length);
-    if (way && !way->can(c, pass, how->k)) way = NULL;
-    if (!way && (way = fastest(w, c, pass, how->k)) && file) put_down(how->file, &m, key, way);
-    wisp_map_close(&m);
-    return way;
+    const bool file = length > 0 && length < LINE;
+    struct wanted t = { w, c, pass, how, NULL };
+    const struct wisp_conv_way *way = file ? known(&t, key) : NULL, *agreed = NULL;
+    if (way) return way;
+    way = fastest(w, c, pass, how->k);
+    if (way && file && put_down(how, key, way->name)) agreed = known(&t, key);
+    return agreed ? agreed : way;
 }
 
 const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wisp_conv_pass pass,

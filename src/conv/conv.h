@@ -109,7 +109,9 @@ struct wisp_conv_choice {         /* who may be chosen, and how (choose.c) */
     const struct wisp_kernels *k; /* NULL: 'plain' alone */
     const char *only; /* names of ways, "direct,plain": the first that can; NULL: all, and ... */
     bool measure;     /* ... the fastest; else the first of the table that can */
-    const char *file; /* what was measured before, and is added to; NULL: nothing is kept */
+    /* What was measured before, and is added to; the second where the first cannot be written; NULL:
+     * none. */
+    const char *file, *other;
 };
 /* 'plain' always can. */
 const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wisp_conv_pass pass,

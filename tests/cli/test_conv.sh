@@ -66,6 +66,22 @@ done
 ok "inspect" inspect one --json
 judge "parameters have PyTorch's order" 'any(t.get("name") == "c1.weight" and t.get("shape") == [17, 9, 3, 3] for t in d["tensors"])'
 
+# What was measured is kept: at home, else in the session's folder.
+mkdir empty session
+small=(train-images-idx3-ubyte --epochs 1 --net "image, conv 4 3, relu, flatten" -o kept)
+WISP_CONV="" HOME=$PWD/empty XDG_RUNTIME_DIR=$PWD/session ok "at home" train "${small[@]}"
+check "three passes" test "$(wc -l <empty/.cache/wisp/conv)" = 3
+check "and nowhere else" test ! -e session/wisp
+printf 'wisp-conv\0\n\xff\t' >empty/.cache/wisp/conv
+WISP_CONV="" HOME=$PWD/empty ok "a damaged file" train "${small[@]}"
+check "is added to" test "$(grep -ac '^wisp-conv 2' empty/.cache/wisp/conv)" = 3
+WISP_CONV="" HOME=/proc/nowhere XDG_RUNTIME_DIR=$PWD/session ok "a home that cannot be written" train "${small[@]}"
+check "the session's folder" test "$(wc -l <session/wisp/conv)" = 3
+cp session/wisp/conv before
+WISP_CONV="" HOME=/proc/nowhere XDG_RUNTIME_DIR=$PWD/session ok "once more" train "${small[@]}"
+same "nothing is measured twice" before session/wisp/conv
+WISP_CONV=direct,quick refuse "a way that is none" 2 "WISP_CONV: no way 'quick' to compute convolutions; 'wisp info' lists them" train "${small[@]}"
+
 # What does not fit.
 synth S --rows 100 --features 50 --labels 4
 refuse "rows that are no images" 2 "nets/lenet.net:3:1: 'image' reads images" train S_train.txt -o no --net lenet

@@ -99,6 +99,18 @@ static void test_file(void)
     TEST("a file that cannot be written stands in nobody's way");
     how.file = "/proc/nowhere/wisp/conv";
     CHECK(choose(&how) != NULL, "nothing was chosen");
+
+    TEST("another place is taken where the first cannot be written");
+    unlink(path);
+    how.other = path;
+    first = choose(&how);
+    text = content(&bytes);
+    name = strrchr(text, '\t');
+    CHECK(name && strncmp(name + 1, first, strlen(first)) == 0, "it says '%s'", text);
+    strcpy(name + 1, "plain\n");
+    put(text, strlen(text));
+    CHECK(strcmp(choose(&how), "plain") == 0, "it was not read");
+    wisp_free(text);
 }
 
 /* Of 256 channels at 28 pixels Winograd's products are two to three times as fast as sums over taps,
