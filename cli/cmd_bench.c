@@ -1,4 +1,5 @@
-/* wisp bench train --shape SHAPE; wisp bench predict --shape SHAPE, or MODEL DATA */
+/* wisp bench train --shape SHAPE; wisp bench predict --shape SHAPE, or MODEL DATA; wisp bench steps --net
+ * NET --batch N */
 #include "cli.h"
 
 #include <stdio.h>
@@ -106,18 +107,65 @@ static void print_predict(const wisp_report *r, const struct args *a)
            100 * gb / copy, copy);
 }
 
+/* Which kinds of layers a step's time goes to; those that take nothing are left out. */
+static void print_kinds(const wisp_report *r)
+{
+    const char *name, *what;
+    printf("layers   ");
+    for (size_t i = 0; wisp_table_row("layers", i, &name, &what); i++) {
+        char key[2][40];
+        snprintf(key[0], sizeof key[0], "%s_forward_ms", name);
+        snprintf(key[1], sizeof key[1], "%s_back_ms", name);
+        double forward = get(r, key[0]), back = get(r, key[1]);
+        if (forward + back >= 5e-4) printf(" %s %.3f + %.3f,", name, forward, back);
+    }
+    printf(" images %.3f; ms per step, forward + back\n", get(r, "layout_ms"));
+}
+
+static void print_steps(const wisp_report *r, const struct args *a)
+{
+    const double mib = 1.0 / (1 << 20);
+    double layout;
+    printf("net       %s: %.2f million parameters, %.1f MFLOP per image\n", args_text(a, "net"),
+           1e-6 * get(r, "parameters"), 1e-6 * get(r, "flops_per_image"));
+    printf("step      %.3f ms (median of %.0f), %.3f the fastest; batch %.0f, %.0f thread%s\n",
+           get(r, "ms_median"), get(r, "steps"), get(r, "ms_min"), get(r, "batch"),
+           get(r, "threads"), get(r, "threads") == 1 ? "" : "s");
+    printf("rate      %.1f images/s, %.1f GFLOP/s\n", get(r, "images_per_s"), get(r, "gflops"));
+    if (wisp_report_get(r, "layout_ms", &layout)) print_kinds(r);
+    printf(
+        "memory    %.1f MiB planned (%.1f of a step, of which %.1f at once); the process grew by "
+        "%.1f MiB\n",
+        mib * get(r, "plan_bytes"), mib * get(r, "step_bytes"), mib * get(r, "bound_bytes"),
+        mib * get(r, "grown_bytes"));
+}
+
+enum { TRAIN, PREDICT, STEPS, N_PARTS };
+static const char *const parts[N_PARTS] = { "train", "predict", "steps" };
+
+static int part_of(const struct args *a)
+{
+    int part = 0;
+    while (part < N_PARTS && strcmp(a->files[0], parts[part]) != 0) part++;
+    return part;
+}
+
 static wisp_status bench(const struct args *a, struct screen *s, wisp_error *err)
 {
     wisp_context *ctx = NULL;
     wisp_report *report = NULL;
-    int train = strcmp(a->files[0], "train") == 0;
+    const int part = part_of(a);
     const char *model = a->n_files > 1 ? a->files[1] : NULL, *data = model ? a->files[2] : NULL;
     wisp_status st = open_context(&ctx, a, err);
-    if (st == WISP_OK && train) st = wisp_bench_train(&report, ctx, a->cfg, screen_show, s, err);
+    if (st == WISP_OK && part == TRAIN)
+        st = wisp_bench_train(&report, ctx, a->cfg, screen_show, s, err);
+    else if (st == WISP_OK && part == STEPS)
+        st = wisp_bench_steps(&report, ctx, a->cfg, screen_show, s, err);
     else if (st == WISP_OK)
         st = wisp_bench_predict(&report, ctx, a->cfg, model, data, screen_show, s, err);
     if (st == WISP_OK && args_on(a, "json")) printf("%s\n", wisp_report_json(report));
-    else if (st == WISP_OK && train) print_train(report, args_text(a, "shape"));
+    else if (st == WISP_OK && part == TRAIN) print_train(report, args_text(a, "shape"));
+    else if (st == WISP_OK && part == STEPS) print_steps(report, a);
     else if (st == WISP_OK) print_predict(report, a);
     wisp_report_free(report);
     wisp_context_free(ctx);
@@ -127,16 +175,19 @@ static wisp_status bench(const struct args *a, struct screen *s, wisp_error *err
 /* Says what is wrong with the parts of a command line, and gives the exit code; 0: nothing. */
 static int wrong(const struct args *a)
 {
-    static const char *const parts[] = { "train", "predict" };
     if (a->n_files == 0) return usage_error(a->command, "a part is missing, e.g. 'train'");
     const char *part = a->files[0];
-    int train = strcmp(part, parts[0]) == 0, shape = *args_text(a, "shape") != 0;
-    if (!train && strcmp(part, parts[1]) != 0) {
-        int like = wisp_nearest(part, parts, 2);
+    int train = part_of(a) == TRAIN, shape = *args_text(a, "shape") != 0;
+    if (part_of(a) == N_PARTS) {
+        int like = wisp_nearest(part, parts, N_PARTS);
         return usage_error(a->command, "there is no such part: '%s'%s%s%s", part,
                            like < 0 ? "" : "; did you mean '", like < 0 ? "" : parts[like],
                            like < 0 ? "" : "'?");
     }
+    if (part_of(a) == STEPS)
+        return a->n_files == 1
+                   ? 0
+                   : usage_error(a->command, "%s: one file too many: '%s'", part, a->files[1]);
     if (a->n_files == 1 && !shape)
         return usage_error(a->command, "%s: %s", part,
                            train ? "--shape is missing"

@@ -59,13 +59,15 @@ static const struct command commands[] = {
                     "wisp synth big --shape amazon670k" } },
     { .name = "bench",
       .usage = "bench train --shape SHAPE [options]\n"
-               "bench predict --shape SHAPE | MODEL DATA [options]",
+               "bench predict --shape SHAPE | MODEL DATA [options]\n"
+               "bench steps --net NET --batch N [options]",
       .what = "speed of training and prediction",
       .max = 3,
       .inputs = 3,
       .run = cmd_bench,
       .examples = { "wisp bench train --shape amazon670k --seconds 30",
-                    "wisp bench predict model test.txt" } },
+                    "wisp bench predict model test.txt",
+                    "wisp bench steps --net resnet18-cifar --batch 64 --threads 1" } },
     { .name = "challenge",
       .usage = "challenge --neurons N --layers L --data DIR [options]",
       .what = "very deep sparse networks: the Graph Challenge",

@@ -296,6 +296,18 @@ WISP_API wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp
 WISP_API wisp_status wisp_bench_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                                       wisp_on_progress on_progress, void *arg, wisp_error *err);
 
+/* Trains a net of images (option "net") on images of random bytes and times each step, for "seconds"
+ * of training (5 by default) but three steps at least; the first two steps do not count.  Options
+ * "batch" and "shape", CHANNELSxHEIGHTxWIDTHxLABELS; by default that of the net, where wisp brings it along.
+ * The report holds net, shape, device, precision, threads, batch, steps, ms_median, ms_min, ms_mean,
+ * images_per_s (by the median), gflops, plan_bytes (weights, optimizer, step), step_bytes, bound_bytes (the most
+ * of these needed at one moment), peak_bytes and grown_bytes (of the process, since the images were
+ * made); on the CPU also layout_ms (waiting for images) and, for every kind of layer, KIND_forward_ms and
+ * KIND_back_ms (with the update), and "layers", a list of all with the same.  On a card the steps of an
+ * epoch run without a pause and count with their mean. */
+WISP_API wisp_status wisp_bench_steps(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
+                                      wisp_on_progress on_progress, void *arg, wisp_error *err);
+
 /* Measures prediction: with a model and rows (paths), or, where both are NULL, with a model trained
  * on synthetic rows of option "shape" ("epochs" of them, 1 by default; otherwise as in
  * wisp_bench_train) and its held-out rows.  Every way is measured for "seconds" (2 by default), but

@@ -67,7 +67,8 @@ static wisp_status train(struct subject *s, wisp_context *ctx, const wisp_config
     if (st == WISP_OK) st = wisp_synth_data(&s->rows, ctx, &shape, true, err);
     if (st == WISP_OK) st = wisp_synth_data(&none, ctx, &nothing, true, err);
     s->data_s = wisp_now() - began;
-    if (st == WISP_OK) st = wisp_train_model(&s->m, &run, ctx, own, rows, none, told, arg, err);
+    if (st == WISP_OK)
+        st = wisp_train_model(&s->m, &run, NULL, ctx, own, rows, none, told, arg, err);
     if (st == WISP_OK) wisp_report_get(run, "train_seconds", &s->train_s);
     wisp_report_free(run);
     wisp_data_free(none);

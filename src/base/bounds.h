@@ -45,6 +45,7 @@ enum { WISP_CLOCK_MAX = 20000, WISP_CLOCK_FACTORS = WISP_CLOCK_MAX + 1 };
 #define WISP_BENCH_TESTS   5000  /* held-out rows */
 #define WISP_BENCH_SECONDS 30    /* of training */
 #define WISP_BENCH_PREDICT 2     /* seconds of each way of prediction */
+#define WISP_BENCH_STEPS   5     /* seconds of steps with images */
 
 static inline size_t wisp_most(size_t a, size_t b)
 {

@@ -15,6 +15,7 @@
 /* Numbers that others keep (base/bounds.h), as words. */
 #define BENCH_PREDICT     WISP_TEXT(WISP_BENCH_PREDICT)
 #define BENCH_SECONDS     WISP_TEXT(WISP_BENCH_SECONDS)
+#define BENCH_STEPS       WISP_TEXT(WISP_BENCH_STEPS)
 #define BENCH_TESTS       WISP_TEXT(WISP_BENCH_TESTS)
 #define DEGREE            WISP_TEXT(WISP_DEGREE)
 #define FEW_LABELS        WISP_TEXT(WISP_FEW_LABELS)
@@ -82,7 +83,8 @@ static const wisp_option table[N_OPTS] = {
                       "train: no longer than this; 0: no limit; " BENCH_SECONDS
                       " where --epochs is not given "
                       "either; predict: each way of prediction is measured "
-                      "for so long; 0: " BENCH_PREDICT,
+                      "for so long; 0: " BENCH_PREDICT
+                      "; steps: of measured steps, but 3 at least; 0: " BENCH_STEPS,
                       TRAINING, "bench" },
     [OPT_BATCH] = { "batch", "int", "0", "0..65536", "train bench inspect",
                     "rows per step; 0: from the number of rows", TRAINING, "train bench" },
@@ -411,6 +413,11 @@ static const wisp_option special[] = {
       "test rows; -1: a tenth of the rows, at most " SYNTH_TESTS, SYNTHETIC, "synth" },
     { "test-rows", "int", "-1", "-1.." MOST_ROWS, "bench", "held-out rows; -1: " BENCH_TESTS,
       SYNTHETIC, "" },
+    { "shape", "text", "", "@shapes", "bench",
+      "the shape of a known data set, or ROWSxFEATURESxLABELS; steps: "
+      "CHANNELSxHEIGHTxWIDTHxLABELS, "
+      "empty: what the net was made for",
+      SYNTHETIC, "bench" },
     { "net", "text", "", "", "convert",
       "IN are weights from elsewhere, by PyTorch's names: the net that they are of, by its name, "
       "as "

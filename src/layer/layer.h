@@ -86,6 +86,11 @@ struct wisp_head_step { /* what only the head of a net needs of a step, and leav
     struct wisp_outcome outcome; /* of 'back', for 'move' */
 };
 
+struct wisp_laps {          /* which layers the time of steps goes to, for whoever measures them */
+    double last;            /* when the layer before was done */
+    double *forward, *back; /* (n_layers) seconds, summed; the head's are all in 'forward' */
+};
+
 struct wisp_step { /* one batch on its way through the network */
     struct wisp_context *ctx;
     const struct wisp_batch *batch;
@@ -93,6 +98,7 @@ struct wisp_step { /* one batch on its way through the network */
     uint64_t seed, number; /* of the run, of the step: dropout's counters */
     const struct wisp_update *update;
     struct wisp_head_step head;
+    struct wisp_laps *laps; /* NULL: nobody measures */
 };
 
 struct wisp_layer_sizes { /* what plan may size scratch by */

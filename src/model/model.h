@@ -124,10 +124,13 @@ wisp_status wisp_train_run(struct wisp_report **out, struct wisp_context *ctx,
                            const wisp_config *cfg, const struct wisp_data *train,
                            const struct wisp_data *valid, const char *path,
                            wisp_on_progress on_progress, void *arg, wisp_error *err);
-/* The same, but the last model itself is handed out, with an index for sparse prediction. */
+/* The same, but the last model itself is handed out, with an index for sparse prediction.  pace: NULL,
+ * or what measures the steps (pace.h). */
+struct wisp_pace;
 wisp_status wisp_train_model(struct wisp_model **model, struct wisp_report **out,
-                             struct wisp_context *ctx, const wisp_config *cfg,
-                             const struct wisp_data *train, const struct wisp_data *valid,
-                             wisp_on_progress on_progress, void *arg, wisp_error *err);
+                             struct wisp_pace *pace, struct wisp_context *ctx,
+                             const wisp_config *cfg, const struct wisp_data *train,
+                             const struct wisp_data *valid, wisp_on_progress on_progress, void *arg,
+                             wisp_error *err);
 
 #endif

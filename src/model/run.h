@@ -27,8 +27,9 @@ struct wisp_card;
 struct wisp_run {
     /* set by the caller */
     struct wisp_context *ctx;
-    const char *path; /* NULL: nothing is kept on disk */
-    bool keep;        /* the model, in memory, with an index */
+    const char *path;       /* NULL: nothing is kept on disk */
+    bool keep;              /* the model, in memory, with an index */
+    struct wisp_pace *pace; /* (pace.h) NULL: nobody measures the steps */
     struct wisp_sets sets;
     /* made by wisp_run_make */
     struct wisp_plan plan;

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "layer/product.h"
 #include "model/memory.h"
+#include "model/pace.h"
 #include "model/run.h"
 
 /* What the features of a text are. */
@@ -79,6 +80,11 @@ wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error 
     size_t hidden, index = wisp_samplers_bytes(&hidden, r);
     size_t need = weights * (p->average > 0 ? 2 : 1) + wires + state + work + index;
     size_t have = wisp_mem_available();
+    if (r->pace) {
+        r->pace->plan_bytes = need;
+        r->pace->step_bytes = net->work.bytes;
+        r->pace->bound_bytes = net->work.bound;
+    }
     say_data(r);
     say_training(r, hidden > 0);
     if (wisp_net_image(net)) say_work(r);

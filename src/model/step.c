@@ -1,8 +1,17 @@
 /* A step of training: forward through the graph, the head's phases, and back.  Each part may fail,
  * and then the step ends there. */
+#include "base/file.h"
 #include "model/net.h"
 
 #include <string.h>
+
+/* What has passed since the layer before is this one's. */
+static void lap(struct wisp_laps *laps, double *seconds, int layer)
+{
+    const double now = wisp_now();
+    seconds[layer] += now - laps->last;
+    laps->last = now;
+}
 
 static void inputs_of(const struct wisp_net *net, const struct wisp_layer *l,
                       const struct wisp_act *in[WISP_MAX_FROM])
@@ -20,6 +29,7 @@ wisp_status wisp_net_hidden(struct wisp_net *net, struct wisp_step *s, wisp_erro
         wisp_work_threads(net, i, false);
         inputs_of(net, l, in);
         st = l->kind->forward(l, s, in, &net->acts[i + 1], err);
+        if (s->laps) lap(s->laps, s->laps->forward, i);
     }
     return st;
 }
@@ -70,12 +80,15 @@ wisp_status wisp_net_step(struct wisp_net *net, struct wisp_step *s, wisp_error 
 {
     struct wisp_pool *pool = s->ctx->pool;
     wisp_phase(pool, 0, WISP_PHASE_INPUT);
+    if (s->laps) s->laps->last = wisp_now();
     wisp_status st = wisp_net_hidden(net, s, err);
     if (st == WISP_OK) st = run_head(net, s, err);
+    if (s->laps) lap(s->laps, s->laps->forward, net->n_layers - 1);
     for (int i = net->n_layers - 2; i >= 0 && st == WISP_OK; i--) {
         if (!net->acts[i + 1].learns) continue;
         wisp_phase(pool, 0, WISP_PHASE_BACK);
         st = backward(net, i, s, err);
+        if (s->laps) lap(s->laps, s->laps->back, i);
     }
     wisp_phase(pool, 0, WISP_PHASE_OTHER);
     return st;

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/report.h"
 #include "layer/product.h"
+#include "model/pace.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -134,7 +135,8 @@ static bool asked_to_stop(void *watch)
 
 static bool time_is_up(const struct watch *c)
 {
-    return c->r->plan.seconds > 0 && c->trained_s >= c->r->plan.seconds;
+    const struct wisp_run *r = c->r;
+    return r->plan.seconds > 0 && c->trained_s >= r->plan.seconds && wisp_pace_enough(r->pace);
 }
 
 /* Fetches the numbers of the batch after 'ahead' more steps and has it laid out while others work:
@@ -164,9 +166,12 @@ wisp_status wisp_run_no_number(const struct wisp_run *r, const char *what, wisp_
 static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
 {
     size_t at = r->at.step % 2, n = r->feed.n_rows[at];
+    struct wisp_pace *pace = r->pace && wisp_pace_counts(r->pace) ? r->pace : NULL;
+    const double began = pace ? wisp_now() : 0;
     wisp_phase(r->ctx->pool, 0, WISP_PHASE_LAYOUT);
     wisp_status st = wisp_layout_finish(&r->feed.layouts[at], err);
     if (st != WISP_OK) return st;
+    if (pace) pace->layout += wisp_now() - began;
     fetch(r, 1);
     r->opt.lr = (float)wisp_plan_lr(&r->plan, r->at.step, r->at.steps);
     r->opt.step = r->at.step;
@@ -177,7 +182,8 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
                            .number = r->at.step,
                            .update = &r->opt.update,
                            .head.loss = r->plan.loss,
-                           .head.hogwild = r->plan.hogwild };
+                           .head.hogwild = r->plan.hogwild,
+                           .laps = pace ? &pace->laps : NULL };
     if (r->samplers.output && look)
         s.head.look = wisp_recall_look, s.head.look_arg = &r->samplers.recall;
     if ((st = wisp_net_step(&r->m->net, &s, err)) != WISP_OK) return st;
@@ -231,6 +237,8 @@ static bool checkpoint_due(const struct watch *c)
  * and the last. */
 static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
+    const double before = c->trained_s;
+    const size_t first = r->at.step;
     double began = wisp_now() - c->trained_s - r->samplers.recall.seconds;
     size_t rows = 1;
     wisp_status st = WISP_OK;
@@ -255,6 +263,7 @@ static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error
         wisp_order_ready(&r->feed.order, r->at.epoch + 1); /* while the card is at the last steps */
     wisp_status waited = st == WISP_OK || st == WISP_ESTOPPED ? wisp_card_wait(r, err) : st;
     c->trained_s = wisp_now() - began - r->samplers.recall.seconds;
+    if (r->pace) wisp_pace_add(r->pace, r->at.step - first, c->trained_s - before);
     c->touched = wisp_card_touched(r);
     c->nnz = (double)c->rows * (double)r->sets.train->nnz / (double)r->sets.train->n_rows;
     if (waited == WISP_OK) waited = wisp_card_fetch(r, err);
@@ -286,8 +295,10 @@ static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *
             &r->feed.layouts[(r->at.step - 1) % 2].batch; /* of that step */
         c->nnz += b->xp[b->n];
         c->touched += (double)b->n_touched;
+        const double before = c->trained_s;
         c->trained_s =
             wisp_now() - began - r->samplers.recall.seconds; /* measuring is not training */
+        if (r->pace) wisp_pace_add(r->pace, 1, c->trained_s - before);
         if (c->first_rows == 0) {
             c->first_rows = c->rows;
             c->first_s = c->trained_s;
@@ -552,6 +563,7 @@ static wisp_status run(struct wisp_report **out, struct wisp_run *r, struct wisp
     if (model) *model = NULL;
     struct watch c = { .r = r, .on_progress = on_progress, .arg = arg, .began = wisp_now() };
     wisp_status st = wisp_run_make(r, cfg, err);
+    if (st == WISP_OK && r->pace) st = wisp_pace_begin(r->pace, r->m->net.n_layers, err);
     c.kept_at = wisp_now(), c.kept_step = c.checked = r->at.step, c.kept_epoch = r->at.epoch;
     if (st == WISP_OK) st = run_epochs(r, &c, err);
     bool keeps = r->plan.keep_state && !r->at.finished;
@@ -574,10 +586,13 @@ wisp_status wisp_train_run(struct wisp_report **out, struct wisp_context *ctx,
 }
 
 wisp_status wisp_train_model(struct wisp_model **model, struct wisp_report **out,
-                             struct wisp_context *ctx, const wisp_config *cfg,
-                             const struct wisp_data *train, const struct wisp_data *valid,
-                             wisp_on_progress on_progress, void *arg, wisp_error *err)
+                             struct wisp_pace *pace, struct wisp_context *ctx,
+                             const wisp_config *cfg, const struct wisp_data *train,
+                             const struct wisp_data *valid, wisp_on_progress on_progress, void *arg,
+                             wisp_error *err)
 {
-    struct wisp_run r = { .ctx = ctx, .sets = { .train = train, .valid = valid }, .keep = true };
+    struct wisp_run r = {
+        .ctx = ctx, .sets = { .train = train, .valid = valid }, .keep = true, .pace = pace
+    };
     return run(out, &r, model, cfg, on_progress, arg, err);
 }

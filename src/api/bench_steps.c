@@ -1,0 +1,309 @@
+/* Benchmark of training nets of images: the real training path on images of random bytes that lie in
+ * memory, each step timed by itself.
+ *
+ * A step is all that it takes: images laid out (moved and mirrored as the net says), forward, loss,
+ * backward, update.  The first steps, which touch all memory and choose and prepare the convolutions,
+ * are left out.  On the CPU every layer's share is told, too. */
+#include "api/bench.h"
+#include "base/bounds.h"
+#include "base/context.h"
+#include "base/mem.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "data/feed.h"
+#include "layer/product.h"
+#include "model/memory.h"
+#include "model/model.h"
+#include "model/nets.h"
+#include "model/pace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    STREAM_PIXELS = 19,
+    WARM_STEPS = 2,
+    LEAST_STEPS = 3,
+    FEW_STEPS = 16, /* of an epoch */
+    MANY_STEPS = 512,
+    EPOCH_BYTES = 1 << 26, /* of images, but FEW_STEPS steps at least */
+};
+
+/* ---- what to run ---- */
+
+struct subject {
+    struct wisp_image image;
+    size_t n_labels, n_rows;
+    wisp_config *cfg;
+    struct wisp_data *rows, *none;
+    struct wisp_model *m;
+    struct wisp_report *run;
+    struct wisp_pace pace;
+};
+
+static void clear(struct subject *s)
+{
+    wisp_pace_clear(&s->pace);
+    wisp_report_free(s->run);
+    wisp_model_free(s->m);
+    wisp_data_free(s->none);
+    wisp_data_free(s->rows);
+    wisp_config_free(s->cfg);
+}
+
+/* CHANNELSxHEIGHTxWIDTHxLABELS */
+static bool read_shape(struct subject *s, const char *text)
+{
+    unsigned long n[4];
+    for (int i = 0; i < 4; i++) {
+        char *end;
+        if (*text < '1' || *text > '9') return false;
+        n[i] = strtoul(text, &end, 10);
+        if (*end != (i < 3 ? 'x' : 0) || n[i] > (1 << 16)) return false;
+        text = end + 1;
+    }
+    s->image = (struct wisp_image){ (uint32_t)n[0], (uint32_t)n[1], (uint32_t)n[2] };
+    s->n_labels = n[3];
+    return n[0] * n[1] <= INT32_MAX / n[2];
+}
+
+/* What --shape says, or what the net was made for. */
+static wisp_status set_shape(struct subject *s, wisp_error *err)
+{
+    static const struct {
+        const char *net, *shape;
+    } usual[] = { { "lenet", "1x28x28x10" },
+                  { "resnet18-cifar", "3x32x32x10" },
+                  { "alexnet", "3x224x224x1000" },
+                  { "vgg16", "3x224x224x1000" },
+                  { "resnet18", "3x224x224x1000" } };
+    const char *net = wisp_opt_text(s->cfg, OPT_NET), *shape = wisp_opt_text(s->cfg, OPT_SHAPE);
+    for (size_t i = 0; !*shape && i < sizeof usual / sizeof *usual; i++)
+        if (strcmp(net, usual[i].net) == 0) shape = usual[i].shape;
+    if (read_shape(s, shape)) return wisp_config_set(s->cfg, "shape", shape, err);
+    if (!*shape)
+        return wisp_fail_option(err, "shape",
+                                "missing: nobody knows what images '%.60s' is for; say "
+                                "CHANNELSxHEIGHTxWIDTHxLABELS, e.g. 3x32x32x10",
+                                net);
+    return wisp_fail_option(err, "shape",
+                            "'%.100s' is not CHANNELSxHEIGHTxWIDTHxLABELS, e.g. 3x32x32x10, each "
+                            "from 1 to 65536",
+                            shape);
+}
+
+static wisp_status check_net(const wisp_config *cfg, wisp_error *err)
+{
+    const char *net = wisp_opt_text(cfg, OPT_NET);
+    struct wisp_net_text text;
+    if (!*net)
+        return wisp_fail_option(err, "net", "missing: say a net of images, e.g. --net lenet");
+    wisp_status st = wisp_net_text_read(&text, net, err);
+    if (st == WISP_OK && !wisp_net_text_images(&text))
+        st = wisp_fail_option(
+            err, "net", "'%.60s' reads no images; 'wisp bench train' measures such nets", net);
+    if (st == WISP_OK) wisp_net_text_clear(&text);
+    return st;
+}
+
+/* Random labels cannot be learnt: with a tiny rate no net gets anywhere where numbers end.  There are
+ * more epochs than time. */
+static wisp_status settings(struct subject *s, const wisp_config *cfg, wisp_error *err)
+{
+    wisp_status st = check_net(cfg, err);
+    if (st == WISP_OK && !wisp_opt_on(cfg, OPT_BATCH))
+        st = wisp_fail_option(err, "batch", "missing: say the images of a step, e.g. --batch 64");
+    if (st == WISP_OK) st = wisp_bench_settings(&s->cfg, cfg, err);
+    if (st == WISP_OK) st = set_shape(s, err);
+    if (st == WISP_OK && !wisp_opt_on(cfg, OPT_LR)) st = wisp_config_set(s->cfg, "lr", "1e-5", err);
+    if (st == WISP_OK && !wisp_opt_on(cfg, OPT_EPOCHS))
+        st = wisp_config_set(s->cfg, "epochs", "200", err);
+    if (st == WISP_OK && !wisp_opt_on(cfg, OPT_SECONDS))
+        st = wisp_config_set(s->cfg, "seconds", WISP_TEXT(WISP_BENCH_STEPS), err);
+    if (st == WISP_OK) st = wisp_config_set(s->cfg, "patience", "0", err);
+    if (st != WISP_OK) return st;
+    const size_t batch = (size_t)wisp_opt_num(s->cfg, OPT_BATCH);
+    size_t steps = EPOCH_BYTES / (batch * wisp_image_pixels(s->image));
+    steps = steps < FEW_STEPS ? FEW_STEPS : steps > MANY_STEPS ? MANY_STEPS : steps;
+    s->n_rows = batch * steps;
+    return WISP_OK;
+}
+
+/* ---- images of random bytes ---- */
+
+static wisp_status add_row(struct wisp_builder *b, const struct subject *s, size_t row,
+                           wisp_error *err)
+{
+    const size_t pixels = wisp_image_pixels(s->image);
+    const int32_t label = (int32_t)wisp_rand_below(0, STREAM_PIXELS, row, s->n_labels);
+    wisp_status st = wisp_builder_label(b, label, err);
+    if (st != WISP_OK) return st;
+    uint8_t *to = wisp_builder_image(b, pixels, err);
+    if (!to) return WISP_ENOMEM;
+    for (size_t i = 0; i < pixels; i += 8) {
+        const uint64_t eight = wisp_rand(row + 1, STREAM_PIXELS, i);
+        memcpy(to + i, &eight, pixels - i < 8 ? pixels - i : 8);
+    }
+    return wisp_builder_end_row(b, err);
+}
+
+static wisp_status add_rows(struct wisp_sink *sink, const struct subject *s, size_t n,
+                            wisp_error *err)
+{
+    struct wisp_builder b = { 0 };
+    wisp_status st = WISP_OK;
+    for (size_t row = 0; row < n && st == WISP_OK;) {
+        const size_t end = row + wisp_feed_images_cut(n - row, wisp_image_pixels(s->image));
+        for (; row < end && st == WISP_OK; row++) st = add_row(&b, s, row, err);
+        if (st == WISP_OK) st = wisp_sink_add(sink, &b, err);
+        wisp_builder_reset(&b);
+    }
+    wisp_builder_clear(&b);
+    return st;
+}
+
+static wisp_status make_rows(struct wisp_data **out, const struct subject *s, size_t n,
+                             wisp_error *err)
+{
+    struct wisp_sink *sink = NULL;
+    wisp_status st = wisp_sink_create(&sink, NULL, err);
+    if (st != WISP_OK) return st;
+    wisp_sink_at_least(sink, wisp_image_pixels(s->image), s->n_labels);
+    wisp_sink_images(sink, s->image);
+    st = add_rows(sink, s, n, err);
+    if (st == WISP_OK) return wisp_sink_finish(out, sink, err);
+    wisp_sink_abort(sink);
+    return st;
+}
+
+/* ---- what came out ---- */
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double get(const struct wisp_report *r, const char *key)
+{
+    double v = 0;
+    wisp_report_get(r, key, &v);
+    return v;
+}
+
+/* Of all layers of a kind together: "conv_forward_ms", "conv_back_ms". */
+static void report_kinds(struct wisp_report *t, const struct wisp_net *net,
+                         const struct wisp_pace *p)
+{
+    const double each = 1e3 / (double)p->n;
+    const struct wisp_layer_kind *k;
+    for (size_t at = 0; (k = wisp_layer_kind_at(at)); at++) {
+        double forward = 0, back = 0;
+        bool there = false;
+        for (int i = 0; i < net->n_layers; i++) {
+            if (net->layers[i].kind != k) continue;
+            forward += p->laps.forward[i], back += p->laps.back[i], there = true;
+        }
+        char key[2][40];
+        snprintf(key[0], sizeof key[0], "%s_forward_ms", k->name);
+        snprintf(key[1], sizeof key[1], "%s_back_ms", k->name);
+        if (there) wisp_report_num(t, key[0], each * forward);
+        if (there) wisp_report_num(t, key[1], each * back);
+    }
+}
+
+/* "layers": [{"name": "conv1", "kind": "conv", "forward_ms": 1.2, "back_ms": 2.3, "mflop": 30.1}, ...] */
+static wisp_status report_layers(struct wisp_report *t, const struct wisp_net *net,
+                                 const struct wisp_pace *p, wisp_error *err)
+{
+    enum { ROOM = WISP_MOMENT_NAME + 160 };
+    const double each = 1e3 / (double)p->n;
+    const size_t room = (size_t)net->n_layers * ROOM + 3;
+    char *text = wisp_alloc(room, 1);
+    if (!text) return wisp_fail_mem(err, room, "the times of layers");
+    size_t at = (size_t)wisp_print(text, room, "[");
+    for (int i = 0; i < net->n_layers; i++) {
+        char name[WISP_MOMENT_NAME]; /* of letters, digits, '.', '-', '_' */
+        wisp_moment_name(name, net, i);
+        at += (size_t)wisp_print(text + at, room - at,
+                                 "%s{\"name\":\"%s\",\"kind\":\"%s\",\"forward_ms\":%.6g,"
+                                 "\"back_ms\":%.6g,\"mflop\":%.6g}",
+                                 i ? "," : "", name, net->layers[i].kind->name,
+                                 each * p->laps.forward[i], each * p->laps.back[i],
+                                 1e-6 * wisp_net_layer_flops(net, i, true));
+    }
+    wisp_print(text + at, room - at, "]");
+    wisp_report_object(t, "layers", text);
+    wisp_free(text);
+    return WISP_OK;
+}
+
+static void report_memory(struct wisp_report *t, const struct subject *s)
+{
+    const struct wisp_pace *p = &s->pace;
+    wisp_report_num(t, "plan_bytes", (double)p->plan_bytes);
+    wisp_report_num(t, "step_bytes", (double)p->step_bytes);
+    wisp_report_num(t, "bound_bytes", (double)p->bound_bytes);
+    wisp_report_num(t, "peak_bytes", get(s->run, "peak_bytes"));
+    wisp_report_num(t, "grown_bytes", get(s->run, "peak_bytes") - (double)p->start_bytes);
+}
+
+static wisp_status report(struct wisp_report **out, struct wisp_context *ctx, struct subject *s,
+                          wisp_error *err)
+{
+    struct wisp_report *t = wisp_report_create();
+    struct wisp_pace *p = &s->pace;
+    double sum = 0, batch = wisp_opt_num(s->cfg, OPT_BATCH);
+    const char *precision = wisp_opt_text(s->cfg, OPT_PRECISION);
+    const bool card = wisp_opt_is(s->cfg, OPT_DEVICE, "cuda");
+    if (strcmp(precision, "auto") == 0) precision = ctx->k->fast16 || card ? "bf16" : "fp32";
+    qsort(p->each, p->n, sizeof *p->each, ascending);
+    for (size_t i = 0; i < p->n; i++) sum += p->each[i];
+    const double median = p->each[p->n / 2];
+    wisp_report_text(t, "net", wisp_opt_text(s->cfg, OPT_NET));
+    wisp_report_text(t, "shape", wisp_opt_text(s->cfg, OPT_SHAPE));
+    wisp_report_text(t, "device", wisp_opt_text(s->cfg, OPT_DEVICE));
+    wisp_report_text(t, "kernels", ctx->k->name);
+    wisp_report_text(t, "precision", precision);
+    wisp_report_num(t, "threads", wisp_pool_threads(ctx->pool));
+    wisp_report_num(t, "batch", batch);
+    wisp_report_num(t, "rows", (double)s->n_rows);
+    wisp_report_num(t, "steps", (double)p->n);
+    wisp_report_num(t, "ms_median", 1e3 * median);
+    wisp_report_num(t, "ms_min", 1e3 * p->each[0]);
+    wisp_report_num(t, "ms_mean", 1e3 * sum / (double)p->n);
+    wisp_report_num(t, "images_per_s", batch / median);
+    wisp_report_num(t, "gflops", 1e-9 * batch * get(s->run, "flops_per_sample") / median);
+    wisp_report_num(t, "flops_per_image", get(s->run, "flops_per_sample"));
+    wisp_report_num(t, "parameters", get(s->run, "parameters"));
+    wisp_status st = WISP_OK;
+    if (!card) {
+        wisp_report_num(t, "layout_ms", 1e3 * p->layout / (double)p->n);
+        report_kinds(t, &s->m->net, p);
+        st = report_layers(t, &s->m->net, p, err);
+    }
+    report_memory(t, s);
+    if (st == WISP_OK) return wisp_report_done(out, t, err);
+    wisp_report_free(t);
+    return st;
+}
+
+wisp_status wisp_bench_steps(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
+                             wisp_on_progress told, void *arg, wisp_error *err)
+{
+    *out = NULL;
+    struct subject s = { .pace = { .warm = WARM_STEPS, .least = LEAST_STEPS } };
+    wisp_status st = settings(&s, cfg, err);
+    if (st == WISP_OK) st = make_rows(&s.rows, &s, s.n_rows, err);
+    if (st == WISP_OK) st = make_rows(&s.none, &s, 0, err);
+    s.pace.start_bytes = wisp_mem_peak();
+    if (st == WISP_OK)
+        st = wisp_train_model(&s.m, &s.run, &s.pace, ctx, s.cfg, s.rows, s.none, told, arg, err);
+    if (st == WISP_OK && s.pace.n == 0)
+        st = wisp_fail_option(err, "epochs",
+                              "no step is left after the first %d, which do not count", WARM_STEPS);
+    if (st == WISP_OK) st = report(out, ctx, &s, err);
+    clear(&s);
+    return st;
+}
