@@ -297,7 +297,7 @@ WISP_API wisp_status wisp_bench_train(wisp_report **out, wisp_context *ctx, cons
                                       wisp_on_progress on_progress, void *arg, wisp_error *err);
 
 /* Trains a net of images (option "net") on images of random bytes and times each step, for "seconds"
- * of training (5 by default) but three steps at least; the first two steps do not count.  Options
+ * of training (5 by default) but three steps at least; the first one does not count.  Options
  * "batch" and "shape", CHANNELSxHEIGHTxWIDTHxLABELS; by default that of the net, where wisp brings it along.
  * The report holds net, shape, device, precision, threads, batch, steps, ms_median, ms_min, ms_mean,
  * images_per_s (by the median), gflops, plan_bytes (weights, optimizer, step), step_bytes, bound_bytes (the most

@@ -23,8 +23,8 @@
 
 enum {
     STREAM_PIXELS = 19,
-    WARM_STEPS = 2,
-    LEAST_STEPS = 3,
+    WARM = 1, /* steps; on a card epochs */
+    LEAST = 3,
     FEW_STEPS = 16, /* of an epoch */
     MANY_STEPS = 512,
     EPOCH_BYTES = 1 << 26, /* of images, but FEW_STEPS steps at least */
@@ -127,6 +127,8 @@ static wisp_status settings(struct subject *s, const wisp_config *cfg, wisp_erro
     size_t steps = EPOCH_BYTES / (batch * wisp_image_pixels(s->image));
     steps = steps < FEW_STEPS ? FEW_STEPS : steps > MANY_STEPS ? MANY_STEPS : steps;
     s->n_rows = batch * steps;
+    if (!wisp_opt_is(s->cfg, OPT_DEVICE, "cuda")) steps = 1; /* a card counts by epochs */
+    s->pace.warm = WARM * steps, s->pace.least = LEAST * steps;
     return WISP_OK;
 }
 
@@ -293,7 +295,7 @@ wisp_status wisp_bench_steps(wisp_report **out, wisp_context *ctx, const wisp_co
                              wisp_on_progress told, void *arg, wisp_error *err)
 {
     *out = NULL;
-    struct subject s = { .pace = { .warm = WARM_STEPS, .least = LEAST_STEPS } };
+    struct subject s = { 0 };
     wisp_status st = settings(&s, cfg, err);
     if (st == WISP_OK) st = make_rows(&s.rows, &s, s.n_rows, err);
     if (st == WISP_OK) st = make_rows(&s.none, &s, 0, err);
@@ -301,8 +303,7 @@ wisp_status wisp_bench_steps(wisp_report **out, wisp_context *ctx, const wisp_co
     if (st == WISP_OK)
         st = wisp_train_model(&s.m, &s.run, &s.pace, ctx, s.cfg, s.rows, s.none, told, arg, err);
     if (st == WISP_OK && s.pace.n == 0)
-        st = wisp_fail_option(err, "epochs",
-                              "no step is left after the first %d, which do not count", WARM_STEPS);
+        st = wisp_fail_option(err, "epochs", "no step is left after the first, which do not count");
     if (st == WISP_OK) st = report(out, ctx, &s, err);
     clear(&s);
     return st;
