@@ -316,7 +316,8 @@ WISP_API wisp_status wisp_bench_steps(wisp_report **out, wisp_context *ctx, cons
  *   exact_us_median, _p90, _p99    the same, all labels scored
  *   sparse_p@1, exact_p@1, ratio   of the same rows, percent; sparse / exact
  *   scored_mean                    labels scored for a row
- *   batch_rows_per_s               exact, batches of batch_rows rows, all threads
+ *   batch_rows_per_s               exact, batches of batch_rows rows (of a model: option "batch", else
+ *                                  256), all threads; batch_us_median: of such a call
  *   batch_gflops, peak_gflops      of the output layer's product; of a product in the caches
  *   batch_gb_per_s, copy_gb_per_s  of the output layer's weights read; read and written by a copy
  * and shape or model, rows, labels, hidden (width below the output layer), threads, train_seconds,

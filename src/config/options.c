@@ -413,6 +413,8 @@ static const wisp_option special[] = {
       "test rows; -1: a tenth of the rows, at most " SYNTH_TESTS, SYNTHETIC, "synth" },
     { "test-rows", "int", "-1", "-1.." MOST_ROWS, "bench", "held-out rows; -1: " BENCH_TESTS,
       SYNTHETIC, "" },
+    { "batch", "int", "0", "0..65536", "bench",
+      "rows per step; 0: 256; predict MODEL: rows per call", TRAINING, "bench" },
     { "shape", "text", "", "@shapes", "bench",
       "the shape of a known data set, or ROWSxFEATURESxLABELS; steps: "
       "CHANNELSxHEIGHTxWIDTHxLABELS, "

@@ -139,6 +139,9 @@ ok "predict: fewer rows" bench predict m S_test.txt --seconds 0.3 --test-rows 20
 judge "predict: fewer rows are taken, again and again" 'd["rows"] == 20 and d["sparse_calls"] > 40 and d["exact_calls"] > 40'
 ok "predict: a table" bench predict m S_test.txt --seconds 0.01
 check "predict: the table" [ "$(cut -d' ' -f1 out | tr '\n' ' ')" = "model sparse exact quality scored batches compute memory " ]
+ok "predict: batches of 7" bench predict m S_test.txt --seconds 0.01 --batch 7 --threads 1 --json
+judge "predict: so many rows per call" 'd["batch_rows"] == 7 and 0.2 < d["batch_us_median"] * d["batch_rows_per_s"] / 7e6 < 5'
+refuse "predict: larger batches than there are" 2 "--batch: 257 rows; predictions are made of up to 256" bench predict m S_test.txt --batch 257
 ok "predict: rows of bf16" bench predict --shape 400x200x600 --rows bf16 --epochs 1 --seconds 0.01 --test-rows 256 --json
 judge "predict: half the bytes" 'abs(d["batch_gb_per_s"] / (2e-9 * d["batch_rows_per_s"] / 256 * 600 * 128) - 1) < 1e-6'
 ok "predict: a table of a shape" bench predict --shape 400x200x600 --seconds 0.01
@@ -163,6 +166,34 @@ rm -rf S_* m none eval.json log home/.cache
 ok "a table" "${sampled[@]}" --epochs 1 --log log
 check "the table" [ "$(cut -d' ' -f1 out | tr '\n' ' ')" = "shape rate trained active scored recall phases floor held-out memory " ]
 judge "the log" 'd["epoch"] == 1 and d["valid_p@1"] >= 0' log
+
+# ---- steps of nets of images ----
+refuse "steps: no net" 2 "--net: missing: say a net of images" bench steps --batch 4
+refuse "steps: a net without images" 2 "--net: 'mlp' reads no images; 'wisp bench train'" bench steps --net mlp --batch 4
+refuse "steps: no batch" 2 "--batch: missing" bench steps --net lenet
+refuse "steps: no shape known" 2 "--shape: missing: nobody knows what images" bench steps --net "image, conv 4 3, flatten" --batch 4
+for shape in 3x4x5 lenet 1x28x28x 0x5x5x5 1x28x28x99999999 1x28x28x10x; do
+    refuse "steps: shape $shape" 2 "--shape: '$shape' is not CHANNELSxHEIGHTxWIDTHxLABELS" bench steps --net lenet --batch 4 --shape $shape
+done
+refuse "steps: a shape too small" 2 "lenet.net:7:1: 'conv' has a kernel of 5x5, larger than what it reads" bench steps --net lenet --batch 4 --shape 1x5x5x10
+refuse "steps: a file" 2 "one file too many: 'x'" bench steps x --net lenet --batch 4
+ok "steps" bench steps --net lenet --batch 4 --threads 1 --seconds 0.05 --json
+judge "steps: what was asked" 'd["net"] == "lenet" and d["shape"] == "1x28x28x10" and (d["batch"], d["threads"], d["parameters"]) == (4, 1, 61706)'
+judge "steps: times" 'd["steps"] >= 3 and 0 < d["ms_min"] <= d["ms_median"] and abs(d["images_per_s"] * d["ms_median"] / 4000 - 1) < 1e-6'
+judge "steps: operations" 'abs(d["gflops"] * d["ms_median"] / (4 * d["flops_per_image"] * 1e-6) - 1) < 1e-6'
+judge "steps: every layer" '[k["kind"] for k in d["layers"]].count("conv") == 2 and d["layers"][1]["name"] == "conv1" and d["layers"][-1]["kind"] == "output"'
+judge "steps: layers make the step" '0.5 < (sum(k["forward_ms"] + k["back_ms"] for k in d["layers"]) + d["layout_ms"]) / d["ms_mean"] < 1.01'
+judge "steps: kinds are sums of layers" 'abs(sum(k["back_ms"] for k in d["layers"] if k["kind"] == "conv") / d["conv_back_ms"] - 1) < 1e-4'
+judge "steps: memory" 'd["bound_bytes"] <= d["step_bytes"] < d["plan_bytes"] and 0 < d["grown_bytes"] < d["peak_bytes"]'
+ok "steps: a table" bench steps --net "image, conv 4 3, relu, globalavg" --shape 3x8x8x5 --batch 4 --threads 2 --seconds 0.02
+check "steps: its rows" [ "$(grep -cE '^(net|step|rate|layers|memory)  +' out)" = 5 ]
+check "steps: kinds" grep -qE '^layers .* conv [0-9.]+ \+ [0-9.]+,.*; ms per step' out
+PYTHON=/bin/false "$root/bench/images" "$build" steps memory predict --nets lenet --seconds 0.01 --rounds 1 >out 2>err
+rc=$?
+check "bench/images without PyTorch" [ "$rc-$(wc -c <err)" = 0-0 ]
+check "bench/images: every row says so" [ "$(grep -c 'lenet .* no PyTorch for /bin/false: pip install torch' out)" = 6 ]
+check "bench/images: our own figures" [ "$(grep -cE '^lenet +(fp32|bf16) +64 +1 +[0-9.]+ +-' out)" = 2 ]
+check "bench/images: an unknown net" [ "$("$root/bench/images" "$build" steps --nets fly 2>&1)" = "bench/images: --nets: 'fly' is not one of lenet, resnet18-cifar, alexnet, vgg16, resnet18" ]
 
 # ---- bench/ab: two builds in turn, here commands that say what they are told ----
 fake() { # NAME SAMPLES_PER_S
