@@ -100,7 +100,7 @@ static wisp_status check_net(const wisp_config *cfg, wisp_error *err)
     if (!*net)
         return wisp_fail_option(err, "net", "missing: say a net of images, e.g. --net lenet");
     wisp_status st = wisp_net_text_read(&text, net, err);
-    if (st == WISP_OK && !wisp_net_text_images(&text))
+    if (st == WISP_OK && !wisp_net_text_images(&text, NULL))
         st = wisp_fail_option(
             err, "net", "'%.60s' reads no images; 'wisp bench train' measures such nets", net);
     if (st == WISP_OK) wisp_net_text_clear(&text);
