@@ -219,12 +219,16 @@ struct wisp_head {
  * whether it reads the rows of the data as images. */
 enum { WISP_USES_X = 1, WISP_USES_Y = 2, WISP_IN_PLACE = 4, WISP_SAMPLES = 8, WISP_IMAGES = 16 };
 
+enum { WISP_FUSE_RELU = 1, WISP_FUSE_DROPOUT = 2 }; /* in the order in which they may follow */
+
 struct wisp_layer_kind {
     const char *name, *what;
     const struct wisp_arg *args;  /* NULL: none */
     unsigned takes;               /* enum wisp_form: of its inputs.  Without WISP_PLANES they have
                                      no height and width */
     unsigned uses;                /* WISP_USES_X, ... */
+    unsigned part, does, undoes;  /* WISP_FUSE_* on CPUs, of planes: which it is; of which layers
+                                     behind it it can do the work, and that of their way back */
     int least_from, most_from;    /* inputs; 0: one */
     const struct wisp_head *head; /* not NULL: the last layer of a net, with the loss; it has no
                                      result, and this instead of forward and backward */
@@ -243,6 +247,9 @@ struct wisp_layer_kind {
     /* Sets in[i]->g, the gradient of what it read (skipped when NULL); moves the parameters. */
     wisp_status (*backward)(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
                             const struct wisp_act *out, wisp_error *err);
+    /* Can backward() leave 0 in the gradient where what it read is not above 0, and so do the way
+     * back of a ReLU that made it?  NULL: it cannot. */
+    bool (*masks)(const struct wisp_layer *l);
 };
 
 struct wisp_layer { /* one statement of a net; both devices read it */
@@ -262,6 +269,10 @@ struct wisp_layer { /* one statement of a net; both devices read it */
     const struct wisp_precision *precision; /* of its products, where it has a choice; NULL: fp32 */
     struct wisp_sampler *sampler; /* who chooses its rows while training, borrowed; NULL: all */
     bool trains;                  /* planned for training, whatever a step is for */
+    /* what is done together on CPUs (model/fuse.c) */
+    unsigned parts;     /* WISP_FUSE_*: layers behind it whose work is its own */
+    bool done, undone;  /* another layer does its work; that of its way back */
+    bool masked;        /* it does as the kind's 'masks' says */
     const float *raise; /* (n_out) added to the output layer's logits in steps; NULL: nothing */
     float smoothing;    /* share of a sample's targets that all labels of the head have alike */
     /* scratch, asked for by plan, given by the net */
@@ -284,8 +295,6 @@ static inline const struct wisp_layer *wisp_graph_head(const struct wisp_graph *
 }
 
 /* ---- layers that become parts of others (fuse.c) ---- */
-
-enum { WISP_FUSE_RELU = 1, WISP_FUSE_DROPOUT = 2 }; /* in the order in which they may follow */
 
 /* into (n_layers): who does the work of each layer, which is the layer itself, or one before it
  * that gives nothing to anyone else.  is, takes (n_layers): which WISP_FUSE_* a layer is, and of

@@ -81,6 +81,33 @@ struct wisp_transform { /* of 16 numbers side by side */
     bool relu;         /* of Y: max(., 0) at the end; a NaN stays one */
 };
 
+/* Batch norm of n pixels of a block of 16 channels: y = (x - mean) * scale + shift, of which what
+ * 'relu' says is kept; and its gradient, gx = g * times + (x - mean) * slope + rest, where g is gy,
+ * or 0 where the ReLU was. */
+struct wisp_norm {
+    size_t n;
+    const float *x, *gy;
+    float *y, *gx;                     /* gx may be gy */
+    const float *mean, *scale, *shift; /* (16) each */
+    bool relu;        /* y = max(., 0), a NaN stays one; g is gy where y is above 0 */
+    float *sum, *dot; /* (16) of norm_sums: added to */
+    const float *times, *slope, *rest; /* (16) of norm_back */
+};
+
+/* Max pooling of windows side by side, 16 channels each: the largest of rows x cols pixels, the first
+ * of several; a NaN is larger than all.  place: which it is, (row, column) as row * apart + column. */
+struct wisp_maxpool {
+    size_t n, rows, cols;
+    size_t apart;        /* from row to row in a place */
+    const float *x, *gy; /* the first window's first pixel; (n, 16) */
+    size_t row, next;    /* floats from row to row of x, from window to window */
+    float *y, *gx;       /* (n, 16); as x */
+    uint8_t *place;      /* (n, 16); NULL: nobody will ask */
+    bool relu;           /* of what is not above 0 the place is WISP_NO_PLACE: no gradient */
+    bool add;            /* to gx, where windows overlap; else it is set */
+};
+enum { WISP_NO_PLACE = 255 };
+
 struct wisp_kernels {
     const char *name; /* of the best instruction set installed */
 
@@ -113,6 +140,14 @@ struct wisp_kernels {
     /* C = sum over i of A_i B_i, and what the struct says.  n = 0 is an empty sum. */
     void (*tiles)(const struct wisp_tiles *t);
     void (*winograd)(const struct wisp_transform *t);
+    /* sum[c] += sum of x(i, c) - from[c], square[c] += sum of its squares, i < n, c < 16 */
+    void (*norm_moments)(float *sum, float *square, const float *x, const float *from, size_t n);
+    void (*norm)(const struct wisp_norm *b);
+    /* sum[c] += sum of g, dot[c] += sum of g * (x - mean[c]) */
+    void (*norm_sums)(const struct wisp_norm *b);
+    void (*norm_back)(const struct wisp_norm *b);
+    void (*maxpool)(const struct wisp_maxpool *p);
+    void (*maxpool_back)(const struct wisp_maxpool *p);
     /* ---- bf16: the upper half of a float, rounded to nearest, ties to even; NaN stays NaN ----
      *
      * Products take A (m, k) plain, rows lda apart, and B (k, n) in panels: 16 columns side by
@@ -225,8 +260,10 @@ void wisp_kernels_avx2(struct wisp_kernels *k);
 void wisp_kernels_avx512(struct wisp_kernels *k);
 void wisp_kernels_bf16(struct wisp_kernels *k);
 void wisp_kernels_amx(struct wisp_kernels *k);
-/* The parts for sums of small products and for deep sparse layers, called by the ones above. */
+/* The parts for sums of small products, with what else works on blocks of 16 channels, and for deep
+ * sparse layers, called by the ones above. */
 void wisp_kernels_tiles_scalar(struct wisp_kernels *k);
+void wisp_kernels_planes_scalar(struct wisp_kernels *k);
 void wisp_kernels_tiles_avx2(struct wisp_kernels *k);
 void wisp_kernels_tiles_avx512(struct wisp_kernels *k);
 void wisp_kernels_deep_scalar(struct wisp_kernels *k);

@@ -352,5 +352,6 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
         .momentum = momentum,
     };
     wisp_kernels_tiles_scalar(k);
+    wisp_kernels_planes_scalar(k);
     wisp_kernels_deep_scalar(k);
 }

@@ -18,6 +18,30 @@
 enum { LANES = 8, PER = 2, BLOCKS = 2, ENOUGH = 6 };
 #include "kernels/tiles.h"
 
+#define MASK          __m256
+#define ABOVE(a, b)   _mm256_cmp_ps(a, b, _CMP_GT_OQ)
+#define MORE(a, b)    _mm256_cmp_ps(a, b, _CMP_NLE_UQ)
+#define NUMBER(a)     _mm256_cmp_ps(a, a, _CMP_ORD_Q)
+#define SAME(a, b)    _mm256_cmp_ps(a, b, _CMP_EQ_OQ)
+#define AND(m, n)     _mm256_and_ps(m, n)
+#define KEEP(m, a)    _mm256_and_ps(m, a)
+#define PICK(m, a, b) _mm256_blendv_ps(b, a, m)
+
+INLINE void PLACES(uint8_t *to, const VEC w[PER])
+{
+    const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(w[0]), _mm256_cvtps_epi32(w[1]));
+    const __m256i order = _mm256_permute4x64_epi64(words, 0xd8);
+    _mm_storeu_si128((__m128i *)to, _mm_packus_epi16(_mm256_castsi256_si128(order),
+                                                     _mm256_extracti128_si256(order, 1)));
+}
+INLINE void NUMBERS(VEC w[PER], const uint8_t *from)
+{
+    const __m128i bytes = _mm_loadu_si128((const __m128i *)from);
+    w[0] = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+    w[1] = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)));
+}
+#include "kernels/planes.h"
+
 /* clang-format off */
 TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1)
 TILE(1, 2) TILE(2, 2) TILE(3, 2)
@@ -37,4 +61,5 @@ void wisp_kernels_tiles_avx2(struct wisp_kernels *k)
 {
     k->tiles = tiles;
     k->winograd = winograd;
+    install_planes(k);
 }

@@ -18,6 +18,26 @@
 enum { LANES = 16, PER = 1, BLOCKS = 4, ENOUGH = 14 };
 #include "kernels/tiles.h"
 
+#define MASK          __mmask16
+#define ABOVE(a, b)   _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ)
+#define MORE(a, b)    _mm512_cmp_ps_mask(a, b, _CMP_NLE_UQ)
+#define NUMBER(a)     _mm512_cmp_ps_mask(a, a, _CMP_ORD_Q)
+#define SAME(a, b)    _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ)
+#define AND(m, n)     ((MASK)((m) & (n)))
+#define KEEP(m, a)    _mm512_maskz_mov_ps(m, a)
+#define PICK(m, a, b) _mm512_mask_blend_ps(m, b, a)
+
+INLINE void PLACES(uint8_t *to, const VEC w[PER])
+{
+    _mm_storeu_si128((__m128i *)to, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(w[0])));
+}
+INLINE void NUMBERS(VEC w[PER], const uint8_t *from)
+{
+    const __m128i bytes = _mm_loadu_si128((const __m128i *)from);
+    w[0] = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
+}
+#include "kernels/planes.h"
+
 /* clang-format off */
 TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1)
 TILE(8, 1) TILE(9, 1) TILE(10, 1) TILE(11, 1) TILE(12, 1) TILE(13, 1) TILE(14, 1)
@@ -43,4 +63,5 @@ void wisp_kernels_tiles_avx512(struct wisp_kernels *k)
 {
     k->tiles = tiles;
     k->winograd = winograd;
+    install_planes(k);
 }

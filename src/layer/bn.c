@@ -11,10 +11,15 @@
  *   backward  (tasks) sums of g and of g xhat; then (tasks)
  *             gx = scale / deviation * (g - sum g / n - xhat * sum(g xhat) / n)
  *
+ * Blocks of 16 channels are large, so they are read as few times as can be, by kernels of their own:
+ * forward (tasks) sums of x - the tile's first pixel and of its square, which have no cancellation
+ * to speak of, joined in double; a ReLU behind it is part of all passes (model/fuse.c), and on the
+ * way back is found from x, not read.
+ *
  * Channels past the last have a scale and a shift of 0, so they stay 0.
  *
  * scratch, from forward to backward: mean, 1 / deviation, scale, shift (width each, whole blocks) |
- * two sums per tile */
+ * of blocks of 16 scale / deviation, and two factors of backward | two sums per tile */
 #include "layer/bn.h"
 #include "layer/planes.h"
 
@@ -43,6 +48,9 @@ struct job {
     float *y;                     /* the result, or the gradient of x */
     float *mean, *inverse, *sums; /* (width), (width), (tiles, 2, width) */
     float *scale, *shift;         /* (width) */
+    bool planes;                  /* blocks of 16, by their kernels: */
+    float *times, *slope, *rest;  /* (width) struct wisp_norm */
+    bool relu;                    /* with the ReLU behind it */
     size_t n, width, used;        /* width: of whole blocks, of which so many are used */
     size_t blocks, pixels, block;
 };
@@ -53,6 +61,10 @@ static void lay_out(struct job *j, struct wisp_cut *c)
     j->inverse = wisp_cut_take(c, j->width, sizeof *j->inverse);
     j->scale = wisp_cut_take(c, j->width, sizeof *j->scale);
     j->shift = wisp_cut_take(c, j->width, sizeof *j->shift);
+    const size_t factors = j->planes ? j->width : 0;
+    j->times = wisp_cut_take(c, factors, sizeof *j->times);
+    j->slope = wisp_cut_take(c, factors, sizeof *j->slope);
+    j->rest = wisp_cut_take(c, factors, sizeof *j->rest);
     j->sums = wisp_cut_take(c, wisp_tiles(j->n) * 2 * j->width, sizeof *j->sums);
 }
 
@@ -67,6 +79,7 @@ static struct job job_of(const struct wisp_act *in, size_t n)
     j.width = p.blocks * p.block;
     j.used = p.channels;
     j.blocks = p.blocks, j.pixels = p.h * p.w, j.block = p.block;
+    j.planes = in->form == WISP_PLANES;
     return j;
 }
 
@@ -111,6 +124,7 @@ static struct job make_job(const struct wisp_layer *l, struct wisp_step *s,
     j.l = l;
     j.s = s;
     j.x = in->x;
+    j.relu = l->parts & WISP_FUSE_RELU;
     lay_out(&j, &c);
     return j;
 }
@@ -149,7 +163,7 @@ static float *total(const struct job *j, int which)
     return to;
 }
 
-/* ---- forward ---- */
+/* ---- forward, units and images ---- */
 
 /* Sums of a sample's pixels, and then of samples: rounding grows with the longest sum. */
 enum { SIDE = 64 }; /* channels at a time */
@@ -204,6 +218,96 @@ static void apply_task(void *arg, size_t task, int thread)
     }
 }
 
+/* ---- forward, blocks of 16 ---- */
+
+/* What the sums of a tile are made from: its first pixel. */
+static const float *start_of(const struct job *j, const struct part *p)
+{
+    return j->x + pixels_at(j, p, p->first);
+}
+
+static void moments_task(void *arg, size_t task, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    const struct part p = part_of(j, task);
+    memset(p.sum, 0, j->block * sizeof *p.sum);
+    memset(p.dot, 0, j->block * sizeof *p.dot);
+    for (size_t i = p.first; i < p.end; i++)
+        j->s->ctx->k->norm_moments(p.sum, p.dot, j->x + pixels_at(j, &p, i), start_of(j, &p),
+                                   j->pixels);
+}
+
+/* The mean and the sum of squared distances from it of the tiles of a block, one tile after the
+ * other. */
+static void join_moments(struct job *j, size_t block, float *squares)
+{
+    double n = 0, mean[WISP_PLANE_BLOCK] = { 0 }, square[WISP_PLANE_BLOCK] = { 0 };
+    for (size_t t = 0; t < wisp_tiles(j->n); t++) {
+        const struct part p = part_of(j, t * j->blocks + block);
+        const double m = (double)((p.end - p.first) * j->pixels);
+        for (size_t c = 0; c < WISP_PLANE_BLOCK; c++) {
+            const double sum = (double)p.sum[c], own = (double)p.dot[c] - sum * sum / m,
+                         away = (double)start_of(j, &p)[c] + sum / m - mean[c];
+            mean[c] += away * m / (n + m);
+            square[c] += (own < 0 ? 0 : own) + away * away * n * m / (n + m);
+        }
+        n += m;
+    }
+    for (size_t c = 0; c < WISP_PLANE_BLOCK; c++) {
+        j->mean[block * WISP_PLANE_BLOCK + c] = (float)mean[c];
+        squares[block * WISP_PLANE_BLOCK + c] = (float)square[c];
+    }
+}
+
+static struct wisp_norm norm_of(const struct job *j, const struct part *p, size_t sample)
+{
+    const size_t at = pixels_at(j, p, sample), c = p->channel;
+    return (struct wisp_norm){ .n = j->pixels,
+                               .x = j->x + at,
+                               .gy = j->gy ? j->gy + at : NULL,
+                               .y = j->y ? j->y + at : NULL,
+                               .gx = j->y ? j->y + at : NULL,
+                               .mean = j->mean + c,
+                               .scale = j->times + c,
+                               .shift = j->shift + c,
+                               .relu = j->relu,
+                               .sum = p->sum,
+                               .dot = p->dot,
+                               .times = j->times + c,
+                               .slope = j->slope + c,
+                               .rest = j->rest + c };
+}
+
+static void norm_task(void *arg, size_t task, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    const struct part p = part_of(j, task);
+    for (size_t i = p.first; i < p.end; i++) {
+        const struct wisp_norm b = norm_of(j, &p, i);
+        j->s->ctx->k->norm(&b);
+    }
+}
+
+/* ---- forward ---- */
+
+/* Sums over the batch of (x - mean)^2, and the mean. */
+static const float *measure_squares(struct job *j)
+{
+    if (j->planes) {
+        float *squares = j->rest; /* of backward: free until then */
+        over_tasks(j, moments_task);
+        for (size_t b = 0; b < j->blocks; b++) join_moments(j, b, squares);
+        return squares;
+    }
+    over_tasks(j, sum_task);
+    const float *sum = total(j, 0);
+    for (size_t c = 0; c < j->width; c++) j->mean[c] = sum[c] / (float)(j->n * j->pixels);
+    over_tasks(j, square_task);
+    return total(j, 0);
+}
+
 /* The batch's own mean and variance, and what they are to the running ones: these take the variance
  * that the batch's samples say the data has (n - 1). */
 static void measure(struct job *j)
@@ -212,13 +316,9 @@ static void measure(struct job *j)
     const size_t all = j->n * j->pixels;
     const float a = (float)j->l->arg[WISP_BN_MOMENTUM], n = (float)all,
                 whole = all > 1 ? n / (n - 1) : 1;
-    over_tasks(j, sum_task);
-    const float *sum = total(j, 0);
-    for (size_t c = 0; c < j->width; c++) j->mean[c] = sum[c] / n;
-    over_tasks(j, square_task);
-    total(j, 0);
+    const float *squares = measure_squares(j);
     for (size_t c = 0; c < j->width; c++) {
-        float var = sum[c] / n;
+        float var = squares[c] / n;
         j->inverse[c] = 1 / sqrtf(var + (float)j->l->arg[WISP_BN_EPS]);
         if (c >= j->used) continue;
         running_mean[c] = (1 - a) * running_mean[c] + a * j->mean[c];
@@ -245,7 +345,8 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
         j.inverse[c] = used ? 1 / sqrtf(w[WISP_BN_VAR][c] + (float)l->arg[WISP_BN_EPS]) : 0;
     }
     if (s->training && j.n > 0) measure(&j);
-    over_tasks(&j, apply_task);
+    for (size_t c = 0; j.planes && c < j.width; c++) j.times[c] = j.scale[c] * j.inverse[c];
+    over_tasks(&j, j.planes ? norm_task : apply_task);
     return WISP_OK;
 }
 
@@ -293,6 +394,43 @@ static void below_task(void *arg, size_t task, int thread)
     }
 }
 
+/* ---- backward, blocks of 16 ---- */
+
+static void norm_sums_task(void *arg, size_t task, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    const struct part p = part_of(j, task);
+    memset(p.sum, 0, j->block * sizeof *p.sum);
+    memset(p.dot, 0, j->block * sizeof *p.dot);
+    for (size_t i = p.first; i < p.end; i++) {
+        const struct wisp_norm b = norm_of(j, &p, i);
+        j->s->ctx->k->norm_sums(&b);
+    }
+}
+
+static void norm_back_task(void *arg, size_t task, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    const struct part p = part_of(j, task);
+    for (size_t i = p.first; i < p.end; i++) {
+        const struct wisp_norm b = norm_of(j, &p, i);
+        j->s->ctx->k->norm_back(&b);
+    }
+}
+
+/* Sums of g (x - mean) to sums of g xhat, and what gx is made with. */
+static void find_factors(struct job *j, const float *sum, float *dot)
+{
+    const float n = (float)(j->n * j->pixels);
+    for (size_t c = 0; c < j->width; c++) {
+        dot[c] *= j->inverse[c];
+        j->slope[c] = -j->times[c] * j->inverse[c] * dot[c] / n;
+        j->rest[c] = -j->times[c] * sum[c] / n;
+    }
+}
+
 static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
                             const struct wisp_act *out, wisp_error *err)
 {
@@ -301,9 +439,10 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
     j.gy = out->g;
     j.y = in[0]->g;
     if (j.n == 0) return WISP_OK;
-    over_tasks(&j, gradient_task);
+    over_tasks(&j, j.planes ? norm_sums_task : gradient_task);
     float *sum = total(&j, 0), *dot = total(&j, 1);
-    if (j.y) over_tasks(&j, below_task); /* with the scale as it was */
+    if (j.planes) find_factors(&j, sum, dot);
+    if (j.y) over_tasks(&j, j.planes ? norm_back_task : below_task); /* with the scale as it was */
     s->update->row(s->update, &l->params[WISP_BN_SCALE], 0, dot);
     s->update->row(s->update, &l->params[WISP_BN_SHIFT], 0, sum);
     return WISP_OK;
@@ -315,7 +454,9 @@ const struct wisp_layer_kind wisp_layer_bn = {
         "each unit or channel less its mean over the batch, divided by its deviation (batch norm)",
     .args = args,
     .takes = WISP_FLAT | WISP_PLANES,
-    .uses = WISP_USES_X,
+    .uses = WISP_USES_X | WISP_IN_PLACE, /* gradients */
+    .does = WISP_FUSE_RELU,
+    .undoes = WISP_FUSE_RELU,
     .plan = plan,
     .init = init,
     .forward = forward,

@@ -231,6 +231,7 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
     else j.w = weights_for(l, s, WISP_CONV_FORWARD, l->kept_floats ? l->kept : l->front);
     o->packed = l->kept_floats > 0;
     if (l->n_params > WISP_CONV_PARAM_BIAS) j.bias = l->params[WISP_CONV_PARAM_BIAS].w;
+    j.relu = l->parts & WISP_FUSE_RELU;
     return o->way[WISP_CONV_FORWARD]->run(&o->c, WISP_CONV_FORWARD, &j, err);
 }
 
@@ -313,6 +314,7 @@ const struct wisp_layer_kind wisp_layer_conv = {
     .args = args,
     .takes = WISP_FLAT | WISP_PLANES,
     .uses = WISP_USES_X,
+    .does = WISP_FUSE_RELU,
     .plan = plan,
     .init = init,
     .clear = clear,

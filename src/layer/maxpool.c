@@ -35,6 +35,8 @@ struct job {
     const float *x, *gy;
     float *y, *gx;
     uint8_t *place; /* (n, floats of the result); NULL: nobody will ask */
+    bool relu;      /* no gradient to what is not above 0 */
+    const struct wisp_kernels *k;
 };
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
@@ -50,31 +52,52 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
 
 /* ---- forward ---- */
 
-/* The window at (p, q), all channels of a block.  Inlined with a block of 16 the loops over channels
- * become vector instructions: so there is no branch in them, and places are as wide as values. */
-static inline __attribute__((always_inline)) void look(const struct job *j, const float *x,
-                                                       size_t to, size_t p, size_t q,
-                                                       const size_t block)
+/* The window at (p, q) of one channel. */
+static void look(const struct job *j, const float *x, size_t to, size_t p, size_t q)
 {
     const struct wisp_window *w = &j->w;
-    float most[WISP_PLANE_BLOCK];
-    int32_t where[WISP_PLANE_BLOCK] = { 0 };
-    size_t u0, u1, v0, v1;
+    size_t u0, u1, v0, v1, where = 0;
     wisp_window_span(&u0, &u1, p, w->kh, w->stride, w->pad_h, w->in.h);
     wisp_window_span(&v0, &v1, q, w->kw, w->stride, w->pad_w, w->in.w);
-    memcpy(most, x + (u0 * w->in.w + v0) * block, block * sizeof *most);
+    float most = x[u0 * w->in.w + v0];
     for (size_t u = u0; u < u1; u++)
         for (size_t v = v0; v < v1; v++) {
-            const float *at = x + (u * w->in.w + v) * block;
-            const int32_t which = (int32_t)((u - u0) * w->kw + (v - v0));
-            for (size_t c = 0; c < block; c++) {
-                const int more = !(at[c] <= most[c]) & (most[c] == most[c]);
-                most[c] = more ? at[c] : most[c];
-                where[c] = more ? which : where[c];
-            }
+            const float at = x[u * w->in.w + v];
+            if (at <= most || most != most) continue;
+            most = at;
+            where = (u - u0) * w->kw + (v - v0);
         }
-    memcpy(j->y + to, most, block * sizeof *most);
-    for (size_t c = 0; j->place && c < block; c++) j->place[to + c] = (uint8_t)where[c];
+    j->y[to] = most;
+    if (j->place) j->place[to] = (uint8_t)where;
+}
+
+/* Windows q .. *end - 1 of row p, 16 channels, all as wide: those that the border cuts are alone. */
+static struct wisp_maxpool windows(const struct job *j, size_t at, size_t p, size_t q, size_t *end)
+{
+    const struct wisp_window *w = &j->w;
+    const size_t low = wisp_parts(w->pad_w, w->stride),
+                 high = w->in.w + w->pad_w < w->kw ? 0
+                                                   : (w->in.w + w->pad_w - w->kw) / w->stride +
+                                                         1; /* whole: low .. high - 1 */
+    size_t u0, u1, v0, v1;
+    *end = q >= low && q < high ? high : q + 1;
+    wisp_window_span(&u0, &u1, p, w->kh, w->stride, w->pad_h, w->in.h);
+    wisp_window_span(&v0, &v1, q, w->kw, w->stride, w->pad_w, w->in.w);
+    const size_t to = at + (p * w->out.w + q) * WISP_PLANE_BLOCK,
+                 from = (u0 * w->in.w + v0) * WISP_PLANE_BLOCK;
+    return (struct wisp_maxpool){ .n = *end - q,
+                                  .rows = u1 - u0,
+                                  .cols = v1 - v0,
+                                  .apart = w->kw,
+                                  .row = w->in.w * WISP_PLANE_BLOCK,
+                                  .next = w->stride * WISP_PLANE_BLOCK,
+                                  .x = j->x ? j->x + from : NULL,
+                                  .gx = j->gx ? j->gx + from : NULL,
+                                  .gy = j->gy ? j->gy + to : NULL,
+                                  .y = j->y ? j->y + to : NULL,
+                                  .place = j->place ? j->place + to : NULL,
+                                  .relu = j->relu,
+                                  .add = w->stride < w->kh || w->stride < w->kw };
 }
 
 static void forward_block(void *arg, size_t task, int thread)
@@ -84,13 +107,17 @@ static void forward_block(void *arg, size_t task, int thread)
     const struct wisp_planes *out = &j->w.out;
     const size_t sample = task / out->blocks, block = task % out->blocks,
                  at = wisp_planes_block(out, sample, block);
-    const float *x = j->x + wisp_planes_block(&j->w.in, sample, block);
+    struct job own = *j;
+    own.x += wisp_planes_block(&j->w.in, sample, block);
     for (size_t p = 0; p < out->h; p++)
-        for (size_t q = 0; q < out->w; q++) {
-            const size_t to = at + (p * out->w + q) * out->block;
-            if (out->block == WISP_PLANE_BLOCK) look(j, x, to, p, q, WISP_PLANE_BLOCK);
-            else look(j, x, to, p, q, 1);
-        }
+        for (size_t q = 0, end; q < out->w; q = end)
+            if (out->block == 1) {
+                look(&own, own.x, at + p * out->w + q, p, q);
+                end = q + 1;
+            } else {
+                const struct wisp_maxpool run = windows(&own, at, p, q, &end);
+                j->k->maxpool(&run);
+            }
 }
 
 static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
@@ -99,11 +126,21 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
     struct job j = { .w = wisp_window_of(l, in[0], out), .x = in[0]->x, .y = out->x };
     (void)err;
     if (s->training) j.place = (uint8_t *)l->scratch;
+    j.relu = l->masked;
+    j.k = s->ctx->k;
     wisp_parallel_for(s->ctx->pool, s->batch->n * j.w.out.blocks, forward_block, &j);
     return WISP_OK;
 }
 
 /* ---- backward ---- */
+
+/* Does each pixel lie under one window?  Then all of them are set there. */
+static bool covered(const struct wisp_window *w)
+{
+    return w->in.block == WISP_PLANE_BLOCK && w->kh == w->stride && w->kw == w->stride &&
+           w->pad_h == 0 && w->pad_w == 0 && w->in.h == w->out.h * w->stride &&
+           w->in.w == w->out.w * w->stride;
+}
 
 static void backward_block(void *arg, size_t task, int thread)
 {
@@ -113,19 +150,23 @@ static void backward_block(void *arg, size_t task, int thread)
     const struct wisp_planes *out = &w->out;
     const size_t sample = task / out->blocks, block = task % out->blocks, side = out->block,
                  at = wisp_planes_block(out, sample, block);
-    float *gx = j->gx + wisp_planes_block(&w->in, sample, block);
-    size_t u0, v0, end;
-    memset(gx, 0, w->in.h * w->in.w * side * sizeof *gx);
+    struct job own = *j;
+    float *gx = own.gx += wisp_planes_block(&w->in, sample, block);
+    size_t u0, v0, stop;
+    if (!covered(w)) memset(gx, 0, w->in.h * w->in.w * side * sizeof *gx);
     for (size_t p = 0; p < out->h; p++)
-        for (size_t q = 0; q < out->w; q++) {
-            const size_t from = at + (p * out->w + q) * side;
-            wisp_window_span(&u0, &end, p, w->kh, w->stride, w->pad_h, w->in.h);
-            wisp_window_span(&v0, &end, q, w->kw, w->stride, w->pad_w, w->in.w);
-            for (size_t c = 0; c < side; c++) {
-                const size_t u = u0 + j->place[from + c] / w->kw,
-                             v = v0 + j->place[from + c] % w->kw;
-                gx[(u * w->in.w + v) * side + c] += j->gy[from + c];
+        for (size_t q = 0, end; q < out->w; q = end) {
+            if (side == WISP_PLANE_BLOCK) {
+                const struct wisp_maxpool run = windows(&own, at, p, q, &end);
+                j->k->maxpool_back(&run);
+                continue;
             }
+            const size_t from = at + p * out->w + q;
+            end = q + 1;
+            wisp_window_span(&u0, &stop, p, w->kh, w->stride, w->pad_h, w->in.h);
+            wisp_window_span(&v0, &stop, q, w->kw, w->stride, w->pad_w, w->in.w);
+            const size_t u = u0 + j->place[from] / w->kw, v = v0 + j->place[from] % w->kw;
+            gx[u * w->in.w + v] += j->gy[from];
         }
 }
 
@@ -135,10 +176,18 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
     struct job j = { .w = wisp_window_of(l, in[0], out),
                      .gy = out->g,
                      .gx = in[0]->g,
-                     .place = (uint8_t *)l->scratch };
+                     .place = (uint8_t *)l->scratch,
+                     .k = s->ctx->k };
     (void)err;
     wisp_parallel_for(s->ctx->pool, s->batch->n * j.w.out.blocks, backward_block, &j);
     return WISP_OK;
+}
+
+/* One place of a window of 16 x 16 pixels would mean that there is none. */
+static bool masks(const struct wisp_layer *l)
+{
+    const struct wisp_slide s = wisp_slide_window(l);
+    return s.kh * s.kw <= WISP_NO_PLACE;
 }
 
 const struct wisp_layer_kind wisp_layer_maxpool = {
@@ -149,4 +198,5 @@ const struct wisp_layer_kind wisp_layer_maxpool = {
     .plan = plan,
     .forward = forward,
     .backward = backward,
+    .masks = masks,
 };

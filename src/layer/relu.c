@@ -34,6 +34,7 @@ const struct wisp_layer_kind wisp_layer_relu = {
     .what = "max(x, 0)",
     .takes = WISP_FLAT | WISP_PLANES,
     .uses = WISP_USES_Y | WISP_IN_PLACE,
+    .part = WISP_FUSE_RELU,
     .plan = wisp_layer_plan_same,
     .forward = forward,
     .backward = backward,

@@ -105,6 +105,10 @@ void wisp_work_clear(struct wisp_work *w);
 void wisp_work_turn(const struct wisp_net *net, int moment);
 /* The layer's scratch of threads is now that of its way forward, or back. */
 void wisp_work_threads(struct wisp_net *net, int layer, bool back);
+/* Does the layer's result lie where its input does, values and gradients? */
+bool wisp_work_in_place(const struct wisp_net *net, int layer);
+/* Finds layers that are done together; of a net whose layers are all planned. */
+void wisp_net_fuse(struct wisp_net *net);
 /* Where a layer sets the gradient of an input that has others already; NULL: it is the first. */
 float *wisp_work_aside(const struct wisp_net *net, int layer, int input);
 

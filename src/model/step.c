@@ -26,6 +26,7 @@ wisp_status wisp_net_hidden(struct wisp_net *net, struct wisp_step *s, wisp_erro
         const struct wisp_layer *l = &net->layers[i];
         const struct wisp_act *in[WISP_MAX_FROM];
         wisp_work_turn(net, i);
+        if (l->done) continue;
         wisp_work_threads(net, i, false);
         inputs_of(net, l, in);
         st = l->kind->forward(l, s, in, &net->acts[i + 1], err);
@@ -58,6 +59,7 @@ static wisp_status backward(struct wisp_net *net, int i, struct wisp_step *s, wi
     struct wisp_layer *l = &net->layers[i];
     struct wisp_act aside[WISP_MAX_FROM], *in[WISP_MAX_FROM];
     wisp_work_turn(net, 2 * net->n_layers - 2 - i);
+    if (l->undone) return WISP_OK;
     wisp_work_threads(net, i, true);
     for (int k = 0; k < l->n_from; k++) {
         float *g = wisp_work_aside(net, i, k);

@@ -65,7 +65,7 @@ static bool in_place(const struct wisp_net *net, int i)
            !net->sizes.keep;
 }
 
-static bool values_in_place(const struct wisp_net *net, int i)
+bool wisp_work_in_place(const struct wisp_net *net, int i)
 {
     const struct wisp_layer *l = &net->layers[i];
     return in_place(net, i) && !(l->kind->uses & WISP_USES_X) &&
@@ -93,7 +93,7 @@ static void add_values(struct wisp_work *w, const struct wisp_net *net)
         const struct wisp_layer *l = &net->layers[i];
         size_t floats = net->sizes.batch * net->acts[i + 1].floats;
         int until = trains && l->kind->uses & WISP_USES_Y ? back_at(net, i) : i;
-        w->x[i + 1] = values_in_place(net, i) ? w->x[l->from[0]] : -1;
+        w->x[i + 1] = wisp_work_in_place(net, i) ? w->x[l->from[0]] : -1;
         if (w->x[i + 1] < 0) w->x[i + 1] = add(w, "values", i, floats, 1, i, until);
         else reach(&w->items[w->x[i + 1]], i, until);
         w->g[i + 1] = in_place(net, i) ? w->g[l->from[0]] : -1;

@@ -1,0 +1,40 @@
+/* Layers of planes that are done together on CPUs: a ReLU by the layer before it, whose result it would
+ * read and write once more, and its way back by that layer, or by the one reader of its result. */
+#include "model/net.h"
+
+/* Whose work, and that of whose way back, is layer i? */
+static void join(struct wisp_net *net, int i, int maker)
+{
+    struct wisp_layer *l = &net->layers[i], *by = &net->layers[maker];
+    by->parts |= l->kind->part;
+    l->done = true;
+    l->undone = by->kind->undoes & l->kind->part;
+}
+
+/* The only reader of a value, if it has one. */
+static struct wisp_layer *reader_of(struct wisp_net *net, int value)
+{
+    struct wisp_layer *l = &net->layers[net->acts[value].last_reader];
+    return net->acts[value].n_readers == 1 && l->n_from == 1 ? l : NULL;
+}
+
+void wisp_net_fuse(struct wisp_net *net)
+{
+    unsigned is[WISP_MAX_LAYERS], takes[WISP_MAX_LAYERS];
+    int into[WISP_MAX_LAYERS];
+    const struct wisp_graph g = wisp_net_graph(net);
+    for (int i = 0; i < net->n_layers; i++) {
+        const struct wisp_layer_kind *kind = net->layers[i].kind;
+        const bool planes = !kind->head && net->acts[i + 1].form == WISP_PLANES;
+        is[i] = planes && kind->part && wisp_work_in_place(net, i) ? kind->part : 0;
+        takes[i] = planes ? kind->does : 0;
+    }
+    wisp_graph_fuse(into, &g, is, takes);
+    for (int i = 0; i < net->n_layers; i++) {
+        if (into[i] == i) continue;
+        join(net, i, into[i]);
+        struct wisp_layer *l = &net->layers[i], *reader = reader_of(net, i + 1);
+        if (l->undone || l->kind->part != WISP_FUSE_RELU || !reader) continue;
+        l->undone = reader->masked = reader->kind->masks && reader->kind->masks(reader);
+    }
+}
