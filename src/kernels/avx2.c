@@ -1,7 +1,5 @@
-/* Kernels for 256-bit vectors with FMA.
- *
- * Ends of arrays are done by masked loads and stores: a masked-off lane is neither read nor
- * written.  For whole vectors the mask is not used.
+/* Kernels for 256-bit vectors with FMA.  Ends of arrays are done by masked loads and stores: a
+ * masked-off lane is neither read nor written.  For whole vectors the mask is not used.
  *
  * The matrix product holds a tile of 6 rows by 2 vectors of C in 12 of the 16 registers while p
  * runs over KC rows of B: per p two loads of b, six broadcasts of a, twelve multiply-adds.  See
@@ -696,5 +694,6 @@ void wisp_kernels_avx2(struct wisp_kernels *k)
     k->adam = adam;
     k->momentum = momentum;
     wisp_kernels_tiles_avx2(k);
+    wisp_kernels_live_avx2(k);
     wisp_kernels_deep_avx2(k);
 }

@@ -108,6 +108,37 @@ struct wisp_maxpool {
 };
 enum { WISP_NO_PLACE = 255 };
 
+/* ---- sums over the numbers of a value that are not 0 (convolutions that skip the others) ---- */
+
+enum {
+    WISP_LIVE_SOURCES = 4, /* of 16 numbers: one word of bits */
+    WISP_LIVE_TAPS = 3,    /* of live_row, and of a row of live_sums, at most */
+    WISP_LIVE_COLS = 16,   /* places in a row of live_sums; four rows to a word */
+};
+struct wisp_live_row {    /* places along a row: c(i + t) += sum over j of x(i, j) w(j, t) */
+    size_t n, sources;    /* places; vectors of 16 of each, at most WISP_LIVE_SOURCES */
+    const float *x;       /* (n, sources, 16) */
+    const uint64_t *live; /* (n): bit j is set where x(i, j) is not 0; other j are left out */
+    size_t taps, blocks;  /* at most WISP_LIVE_TAPS; at most what wisp_live_forms says */
+    const float *w;       /* (sources, 16, taps, blocks, 16) */
+    float *c;             /* (n + taps - 1, blocks, 16) */
+    const float *soon;    /* (n, 16) is read by calls to come; NULL: nothing is known */
+};
+struct wisp_live_sums {        /* c(i, r, t) += sum over places p of x(i, p) v(p + 16 r + t) */
+    size_t n, words;           /* channels; places of each in words of 64 */
+    const float *x;            /* (n, words, 64) */
+    const uint64_t *live;      /* (n, words): bits as above */
+    size_t rows, taps, blocks; /* rows and taps: 1 to 3, at most what wisp_live_forms says */
+    const float *v;            /* (4 words + rows - 1, 16, blocks, 16) */
+    float *c;                  /* (n, rows, taps, blocks, 16) */
+};
+struct wisp_live_forms {                                       /* how much the registers hold */
+    size_t row_blocks[WISP_LIVE_TAPS + 1];                     /* blocks of live_row by taps */
+    size_t rows;                                               /* of live_sums */
+    size_t sum_blocks[WISP_LIVE_TAPS + 1][WISP_LIVE_TAPS + 1]; /* blocks by rows and taps */
+    size_t near_floats; /* weights of live_row, v of live_sums: so many stay in the first cache */
+};
+
 struct wisp_kernels {
     const char *name; /* of the best instruction set installed */
 
@@ -148,6 +179,17 @@ struct wisp_kernels {
     void (*norm_back)(const struct wisp_norm *b);
     void (*maxpool)(const struct wisp_maxpool *p);
     void (*maxpool_back)(const struct wisp_maxpool *p);
+    /* x(i, s) = the vector at from[s] + 16 i step, zeros where from[s] is NULL; the bits of all that
+     * are not 0 in live[i].  A NaN is not 0.  i < n, s < sources. */
+    void (*live_find)(float *x, uint64_t *live, const float *const *from, size_t sources, size_t n,
+                      size_t step);
+    /* The same without bits, for any number of sources. */
+    void (*weave)(float *x, const float *const *from, size_t sources, size_t n, size_t step);
+    /* The bits of x (words, 64) that are not 0. */
+    void (*live_bits)(uint64_t *live, const float *x, size_t words);
+    void (*live_row)(const struct wisp_live_row *t);
+    void (*live_sums)(const struct wisp_live_sums *t);
+    const struct wisp_live_forms *live_forms;
     /* ---- bf16: the upper half of a float, rounded to nearest, ties to even; NaN stays NaN ----
      *
      * Products take A (m, k) plain, rows lda apart, and B (k, n) in panels: 16 columns side by
@@ -198,6 +240,8 @@ struct wisp_kernels {
 
     /* y[i] = max(x[i], 0) */
     void (*relu)(float *y, const float *x, size_t n);
+    /* The same; returns how many of y are not 0. */
+    size_t (*relu_live)(float *y, const float *x, size_t n);
     /* gx[i] = y[i] > 0 ? gy[i] : 0 */
     void (*relu_back)(float *gx, const float *gy, const float *y, size_t n);
 
@@ -260,12 +304,15 @@ void wisp_kernels_avx2(struct wisp_kernels *k);
 void wisp_kernels_avx512(struct wisp_kernels *k);
 void wisp_kernels_bf16(struct wisp_kernels *k);
 void wisp_kernels_amx(struct wisp_kernels *k);
-/* The parts for sums of small products, with what else works on blocks of 16 channels, and for deep
- * sparse layers, called by the ones above. */
+/* The parts for sums of small products, with what else works on blocks of 16 channels, for sums that
+ * skip zeros and for deep sparse layers, called by the ones above. */
 void wisp_kernels_tiles_scalar(struct wisp_kernels *k);
 void wisp_kernels_planes_scalar(struct wisp_kernels *k);
 void wisp_kernels_tiles_avx2(struct wisp_kernels *k);
 void wisp_kernels_tiles_avx512(struct wisp_kernels *k);
+void wisp_kernels_live_scalar(struct wisp_kernels *k);
+void wisp_kernels_live_avx2(struct wisp_kernels *k);
+void wisp_kernels_live_avx512(struct wisp_kernels *k);
 void wisp_kernels_deep_scalar(struct wisp_kernels *k);
 void wisp_kernels_deep_avx2(struct wisp_kernels *k);
 void wisp_kernels_deep_avx512(struct wisp_kernels *k);
