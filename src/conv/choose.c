@@ -173,8 +173,8 @@ static const struct wisp_conv_way *fastest(const struct ways *w, const struct wi
     c.threads = 1;
     if (a.x && a.y && a.w) fill(a.x, in), fill(a.y, out), fill(a.w, row);
     for (size_t i = 0; i < w->n && a.x && a.y && a.w; i++) {
-        if ((best && w->way[i] == &wisp_conv_plain) || !w->way[i]->can(&c, pass, k) ||
-            !w->way[i]->can(of, pass, k))
+        if ((best && w->way[i] == &wisp_conv_plain) || w->way[i]->asked ||
+            !w->way[i]->can(&c, pass, k) || !w->way[i]->can(of, pass, k))
             continue;
         double took = seconds_of(w->way[i], &c, pass, k, n, of->batch, &a, least);
         if (best && took >= least) continue;
@@ -215,7 +215,7 @@ static bool usable(void *arg, const char *name, size_t length)
 {
     struct wanted *t = arg;
     t->way = find(t->w, name, length);
-    if (t->way && !t->way->can(t->c, t->pass, t->how->k)) t->way = NULL;
+    if (t->way && (t->way->asked || !t->way->can(t->c, t->pass, t->how->k))) t->way = NULL;
     return t->way != NULL;
 }
 
@@ -260,6 +260,6 @@ const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wis
     if (how->only) return first_of(&w, how->only, c, pass, how->k);
     if (how->measure && c->batch > 0) way = known_or_measured(&w, c, pass, how);
     for (size_t i = 0; !way && i < w.n; i++)
-        if (w.way[i]->can(c, pass, how->k)) way = w.way[i];
+        if (!w.way[i]->asked && w.way[i]->can(c, pass, how->k)) way = w.way[i];
     return way;
 }

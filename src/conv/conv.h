@@ -57,6 +57,8 @@ struct wisp_conv_way {
     /* 0: each number is off by rounding of its own terms.  Else by so much of the largest sum of
      * absolute terms beside it, at most. */
     float rough;
+    /* Only where its name is given: how fast it is depends on the numbers. */
+    bool asked;
     /* May be called for this pass with these sizes and kernels.  The other functions are called
      * only then. */
     bool (*can)(const struct wisp_conv *c, enum wisp_conv_pass pass, const struct wisp_kernels *k);
@@ -107,7 +109,8 @@ const struct wisp_conv_way *wisp_conv_way_at(size_t i); /* NULL past the end */
 
 struct wisp_conv_choice {         /* who may be chosen, and how (choose.c) */
     const struct wisp_kernels *k; /* NULL: 'plain' alone */
-    const char *only; /* names of ways, "direct,plain": the first that can; NULL: all, and ... */
+    const char *only; /* names of ways, "direct,plain": the first that can; NULL: all but those that
+                         want to be asked for, and ... */
     bool measure;     /* ... the fastest; else the first of the table that can */
     /* What was measured before, and is added to; the second where the first cannot be written; NULL:
      * none. */
@@ -120,7 +123,8 @@ const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wis
 const struct wisp_conv_way *wisp_conv_any(size_t i);
 /* The first of these names that is no way's, neither here nor in wisp-dnnl.so; NULL: there is none. */
 const char *wisp_conv_unknown(const char *names, size_t *length);
-extern const struct wisp_conv_way wisp_conv_direct, wisp_conv_winograd, wisp_conv_plain;
+extern const struct wisp_conv_way wisp_conv_direct, wisp_conv_winograd, wisp_conv_skip,
+    wisp_conv_plain;
 
 /* Packs all rows of w, plain, into 'to'; 16 rows are a task. */
 void wisp_conv_pack(const struct wisp_conv_way *way, const struct wisp_conv *c,
