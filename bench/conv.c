@@ -1,7 +1,11 @@
 /* Speed of the ways to compute convolutions (src/conv), for the layers of five nets.
  *
  *   bench/run build conv                      (one thread, all nets)
- *   conv [threads [net [set of kernels]]]
+ *   conv [--zeros SHARE] [--layer IN,OUT,PIXELS] [--way NAME] [threads [net [set of kernels]]]
+ *
+ * --zeros makes so many of x and gy zeros, at random (0: none); ways that skip them are the faster the
+ * more there are.  --layer takes the layers of these sizes alone,
+ * --way one way.
  *
  * A line is a layer: how often the net has it, GFLOP/s of each way and pass, counted as sums over
  * taps (2 n out oh ow in kh kw) whatever the way does, packing of weights included as in a training
@@ -69,12 +73,20 @@ enum { N_LAYERS = sizeof layers / sizeof *layers };
 
 static struct wisp_kernels kernels;
 static struct wisp_pool *pool;
+static double zeros;
+static const char *only_way;
+static size_t only[3]; /* in, out, pixels; 0: all layers */
 
 static double seconds_now(void)
 {
     struct timespec t;
     clock_gettime(pool ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void fill(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] = (float)(i * 7 % 13) * 1e-3f - 5.5e-3f;
 }
 
 static float *filled(size_t n)
@@ -84,7 +96,19 @@ static float *filled(size_t n)
         fputs("conv: out of memory\n", stderr);
         exit(1);
     }
-    for (size_t i = 0; i < n; i++) x[i] = (float)(i * 7 % 13) * 1e-3f - 6e-3f;
+    fill(x, n);
+    return x;
+}
+
+/* Some of x are zeros. */
+static float *with_zeros(float *x, size_t n)
+{
+    uint64_t s = 1;
+    for (size_t i = 0; i < n; i++) {
+        s = s * 6364136223846793005u + 1442695040888963407u;
+        if ((double)(s >> 33) < zeros * 2147483648.0) x[i] = 0;
+        else if (x[i] == 0) x[i] = 1e-3f;
+    }
     return x;
 }
 
@@ -135,7 +159,8 @@ static double time_layer(const struct layer *l, double peak_rate)
     c.batch = l->n, c.threads = wisp_pool_threads(pool);
     c.oh = c.ow = wisp_conv_pixels(l->pixels, l->kernel, l->stride, l->pad);
     const double work = 2e-9 * (double)(l->n * c.out * c.oh * c.ow * wisp_conv_row(&c));
-    float *x = filled(l->n * wisp_conv_in_floats(&c)), *y = filled(l->n * wisp_conv_out_floats(&c)),
+    const size_t in = l->n * wisp_conv_in_floats(&c), out = l->n * wisp_conv_out_floats(&c);
+    float *x = with_zeros(filled(in), in), *gx = filled(in), *gy = filled(out), *y = filled(out),
           *w = filled(c.out * wisp_conv_row(&c));
     double total = 0;
     printf("%-14s x%d %4zu->%-4zu %3zu px %2zux%-2zu/%zu", l->net, l->times, l->in, l->out,
@@ -143,12 +168,14 @@ static double time_layer(const struct layer *l, double peak_rate)
     for (int pass = 0; pass < WISP_CONV_PASSES; pass++) {
         double least = 1e9;
         if (pass == WISP_CONV_DATA && l->block == 1) continue;
+        if (pass == WISP_CONV_DATA) with_zeros(gy, out); /* weights: those of x, gy as it is */
+        if (pass == WISP_CONV_WEIGHTS) fill(gy, out);
         for (size_t i = 0; wisp_conv_any(i); i++) {
             const struct wisp_conv_way *way = wisp_conv_any(i);
             if (way == &wisp_conv_plain || !way->can(&c, (enum wisp_conv_pass)pass, &kernels))
                 continue;
-            /* the source is read, the result written: any numbers will do */
-            const struct wisp_conv_job j = { .n = l->n, .x = x, .gy = y, .y = y, .gx = x };
+            if (only_way && strcmp(way->name, only_way) != 0) continue;
+            const struct wisp_conv_job j = { .n = l->n, .x = x, .gy = gy, .y = y, .gx = gx };
             const struct spent t = time_way(way, &c, (enum wisp_conv_pass)pass, j, w);
             const double seconds = t.run + (pass == WISP_CONV_WEIGHTS ? 0 : t.pack);
             printf("  %s %s %.1f (%.0f%%) %.2f+%.2fms", names[pass], way->name, work / seconds,
@@ -160,12 +187,22 @@ static double time_layer(const struct layer *l, double peak_rate)
     }
     putchar('\n');
     fflush(stdout);
-    wisp_free(x), wisp_free(y), wisp_free(w);
+    wisp_free(x), wisp_free(gx), wisp_free(gy), wisp_free(y), wisp_free(w);
     return total * l->times;
 }
 
 int main(int argc, char **argv)
 {
+    while (argc > 2 && strncmp(argv[1], "--", 2) == 0) {
+        if (strcmp(argv[1], "--zeros") == 0) zeros = atof(argv[2]);
+        else if (strcmp(argv[1], "--way") == 0) only_way = argv[2];
+        else if (strcmp(argv[1], "--layer") != 0 ||
+                 sscanf(argv[2], "%zu,%zu,%zu", only, only + 1, only + 2) != 3) {
+            fputs("conv: expected --zeros SHARE, --layer IN,OUT,PIXELS or --way NAME\n", stderr);
+            return 2;
+        }
+        argc -= 2, argv += 2;
+    }
     const int threads = argc > 1 ? atoi(argv[1]) : 1;
     const char *net = argc > 2 && *argv[2] ? argv[2] : NULL, *set = argc > 3 ? argv[3] : NULL;
     double total = 0;
@@ -175,11 +212,14 @@ int main(int argc, char **argv)
     }
     if (threads != 1 && wisp_pool_create(&pool, threads, NULL) != WISP_OK) return 1;
     const double floor_rate = peak(kernels.name) * wisp_pool_threads(pool);
-    printf("%s kernels, %d threads; multiply-adds in registers: %.1f GFLOP/s\n", kernels.name,
-           wisp_pool_threads(pool), floor_rate);
+    printf("%s kernels, %d threads, %.0f %% zeros; multiply-adds in registers: %.1f GFLOP/s\n",
+           kernels.name, wisp_pool_threads(pool), 100 * zeros, floor_rate);
     for (size_t i = 0; i < N_LAYERS; i++) {
-        if (net && strcmp(net, layers[i].net) != 0) continue;
-        total += time_layer(&layers[i], floor_rate);
+        const struct layer *l = &layers[i];
+        if (net && strcmp(net, l->net) != 0) continue;
+        if (only[0] && (only[0] != l->in || only[1] != l->out || only[2] != l->pixels)) continue;
+        total += time_layer(l, floor_rate);
+        if (only[0]) continue;
         if (i + 1 < N_LAYERS && strcmp(layers[i].net, layers[i + 1].net) == 0) continue;
         printf("%s: %.1f ms of convolutions in a step of %zu\n", layers[i].net, 1e3 * total,
                layers[i].n);
