@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { WISP_CUDA_VERSION = 8 }; /* of this interface */
+enum { WISP_CUDA_VERSION = 9 }; /* of this interface */
 
 /* How all of wisp says that a card cannot do something. */
 #define WISP_CUDA_LACKS "--device cuda: %s has no form for cards; use --device cpu"
@@ -37,6 +37,9 @@ struct wisp_cuda_block { /* rows in CSR order */
     const float *xv;
     const uint32_t *yp; /* (n + 1) */
     const int32_t *yi;
+    /* of a net that reads images */
+    const uint8_t *px;   /* to train on: (n, pixels) */
+    const float *planes; /* to predict: (n, pixels) as the net sees them */
 };
 
 struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the caller's.  The net and
@@ -56,6 +59,8 @@ struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the calle
     const float *idf; /* (n_features) */
     int values;       /* enum wisp_values_mode */
     float input_dropout;
+    size_t pixels;      /* of a row, of nets that read images; 0: they do not */
+    const float *table; /* (channels, 256) what each byte of a pixel becomes */
     /* the active set */
     size_t room;        /* most rows of it */
     size_t most_labels; /* of a batch */
@@ -167,6 +172,7 @@ struct wisp_cuda {
     unsigned optimizers, losses, precisions; /* that it has: bit i is the one with id i */
     bool (*has_family)(const char *name);    /* of hash functions */
     bool (*has_kind)(const char *name);      /* of layers */
+    const char *(*convolver)(void);          /* the library that convolves, or why there is none */
     wisp_status (*card)(struct wisp_cuda_card *out, wisp_error *err);
     /* Is there a form for this card of every layer, and of what finds rows in training (NULL: the
      * net only predicts)?  WISP_ENOTSUP names the first that has none. */
@@ -179,12 +185,13 @@ struct wisp_cuda {
     void (*free)(struct wisp_cuda_trainer *t);
     /* Most steps that run() takes at a time. */
     size_t (*most_steps)(const struct wisp_cuda_trainer *t);
-    /* Steps first .. first + n_steps - 1 of the run: step s has n[s] rows, at ids[s * batch].
+    /* Steps first .. first + n_steps - 1 of the run: step s has n[s] rows, at ids[s * batch], whose
+     * images are moved as moved[s * batch] says (NULL: not at all).
      * Returns when they are under way.  look: recall is measured in the last of them; anew: what
      * is made of the weights is made anew before the first, as where an epoch begins. */
-    wisp_status (*run)(struct wisp_cuda_trainer *t, const uint32_t *ids, const uint32_t *n,
-                       const float *lr, size_t n_steps, uint64_t first, bool look, bool anew,
-                       wisp_error *err);
+    wisp_status (*run)(struct wisp_cuda_trainer *t, const uint32_t *ids,
+                       const struct wisp_moved *moved, const uint32_t *n, const float *lr,
+                       size_t n_steps, uint64_t first, bool look, bool anew, wisp_error *err);
     /* Waits until all steps are done. */
     wisp_status (*wait)(struct wisp_cuda_trainer *t, struct wisp_cuda_seen *out, wisp_error *err);
     /* Waits, then copies parameters and the memory of neighbours to the host. */

@@ -1,6 +1,7 @@
 /* Layers that join values: layer/add.c and concat.c; and the sum of the gradients of several
  * readers.  Four units of a sample at a time. */
 #include "cuda/kind.cuh"
+#include "cuda/quad.cuh"
 
 enum { THREADS = 256 };
 
@@ -16,44 +17,52 @@ static __device__ float4 plus(float4 a, float4 b)
 
 /* ---- gradients of several readers ---- */
 
-__global__ static void __launch_bounds__(THREADS)
-    add_up(const struct wisp_dnow *now, size_t width, float *to, const float *x)
+template <class T>
+__global__ static void __launch_bounds__(THREADS) add_up(size_t all, T *to, const T *x)
 {
     const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
-    if (at >= now->n * width) return;
-    *(float4 *)(to + at) = plus(*(const float4 *)(to + at), *(const float4 *)(x + at));
+    if (at >= all) return;
+    wisp_dquad_to(to + at, plus(wisp_dquad(to + at), wisp_dquad(x + at)));
 }
 
 void wisp_join_gradient(const struct wisp_dnet &n, const struct wisp_dact &a, const float *g,
                         cudaStream_t s)
 {
-    add_up<<<quads(n, a.width), THREADS, 0, s>>>(n.now, a.width, a.g, g);
+    const size_t all = n.batch * a.width;
+    if (a.half)
+        add_up<<<quads(n, a.width), THREADS, 0, s>>>(all, (__nv_bfloat16 *)a.g,
+                                                     (const __nv_bfloat16 *)g);
+    else add_up<<<quads(n, a.width), THREADS, 0, s>>>(all, a.g, g);
 }
 
 /* ---- add ---- */
 
 struct values {
     int n;
-    const float *x[WISP_MAX_FROM];
+    const void *x[WISP_MAX_FROM];
 };
 
+template <class T>
 __global__ static void __launch_bounds__(THREADS)
     add_on(const struct wisp_dnow *now, const struct wisp_dafter a, size_t width,
-           const __grid_constant__ struct values in, float *h)
+           const __grid_constant__ struct values in, T *h)
 {
     const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
     if (at >= now->n * width) return;
-    float4 sum = *(const float4 *)(in.x[0] + at);
-    for (int k = 1; k < in.n; k++) sum = plus(sum, *(const float4 *)(in.x[k] + at));
-    *(float4 *)(h + at) = wisp_dafter_on(a, now, at, sum);
+    float4 sum = wisp_dquad((const T *)in.x[0] + at);
+    for (int k = 1; k < in.n; k++) sum = plus(sum, wisp_dquad((const T *)in.x[k] + at));
+    wisp_dquad_to(h + at, wisp_dafter_on(a, now, at, sum));
 }
 
 static void add_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     const struct wisp_dact &out = wisp_dgiven(n, l);
+    const unsigned blocks = quads(n, out.width);
     struct values in = { l.l->n_from };
     for (int k = 0; k < in.n; k++) in.x[k] = n.acts[l.l->from[k]].x;
-    add_on<<<quads(n, out.width), THREADS, 0, s>>>(n.now, out.after, out.width, in, out.x);
+    if (out.half)
+        add_on<<<blocks, THREADS, 0, s>>>(n.now, out.after, out.width, in, (__nv_bfloat16 *)out.x);
+    else add_on<<<blocks, THREADS, 0, s>>>(n.now, out.after, out.width, in, out.x);
 }
 
 static void add_backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
@@ -117,16 +126,18 @@ static void concat_backward(const struct wisp_dnet &n, const struct wisp_dnode &
 
 /* ---- the rows ---- */
 
-static struct wisp_card_kind row(const char *name,
+static struct wisp_card_kind row(const char *name, unsigned forms,
                                  void (*forward)(const struct wisp_dnet &,
                                                  const struct wisp_dnode &, cudaStream_t),
                                  void (*backward)(const struct wisp_dnet &,
                                                   const struct wisp_dnode &, cudaStream_t))
 {
     struct wisp_card_kind k = {};
-    k.name = name, k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT;
+    k.name = name, k.forms = forms, k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT;
     k.forward = forward, k.backward = backward;
     return k;
 }
-const struct wisp_card_kind wisp_card_add = row("add", add_forward, add_backward);
-const struct wisp_card_kind wisp_card_concat = row("concat", concat_forward, concat_backward);
+const struct wisp_card_kind wisp_card_add =
+    row("add", WISP_FLAT | WISP_PLANES, add_forward, add_backward);
+const struct wisp_card_kind wisp_card_concat =
+    row("concat", WISP_FLAT, concat_forward, concat_backward);

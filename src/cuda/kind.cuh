@@ -7,11 +7,18 @@
  * A ReLU and a dropout behind a layer become a part of it where nobody else reads what lies between
  * (graph/fuse.c).  So a value has an 'after': what was done to its maker's sums before they were
  * written.  Its gradient is that of the sums: whoever makes it goes back through 'after' on the
- * way. */
+ * way.
+ *
+ * A value of channels with height and width lies as (n, h, w, pitch): pitch is the channels rounded
+ * up to 4, and those past the last are 0 in values and in gradients, always; parameters of such
+ * layers are padded alike (struct wisp_dorder), and what they are padded with stays 0.  Gradients of
+ * samples beyond the batch's are 0, too (conv.cuh says why): whoever makes one writes it for all. */
 #ifndef WISP_CUDA_KIND_CUH
 #define WISP_CUDA_KIND_CUH
 
+#include "cuda/conv.cuh"
 #include "cuda/ops.cuh"
+#include "cuda/planes.cuh"
 #include "graph/graph.h"
 
 enum {
@@ -21,13 +28,23 @@ enum {
     WISP_DWORDS = 160   /* of what cards have no form for */
 };
 
-struct wisp_dact { /* a value of the graph, on the card */
-    size_t width;
-    float *x; /* (batch, width); NULL: the batch's rows, or what lies between fused layers */
-    float *g; /* (batch, width) gradient of what 'after' was done to; NULL: only forward */
+struct wisp_dact {  /* a value of the graph, on the card */
+    size_t width;   /* numbers of a sample */
+    size_t h, w, c; /* pixels and channels; 0: units */
+    size_t pitch;   /* channels in memory */
+    bool half;      /* planes of bf16, x and g: pointers to floats are to these */
+    bool learns;    /* it gets a gradient */
+    float *x;       /* (batch, width); NULL: the batch's rows, or what lies between fused layers */
+    float *g;       /* (batch, width) gradient of what 'after' was done to; NULL: only forward */
     size_t x_at, g_at; /* in the memory of a step */
     struct wisp_dafter after;
 };
+
+/* Of a sample, in memory. */
+static inline size_t wisp_dact_floats(const struct wisp_dact &a)
+{
+    return a.half ? a.width / 2 : a.width;
+}
 
 struct wisp_card_kind;
 struct wisp_dnode {             /* a layer, with what became a part of it */
@@ -36,13 +53,28 @@ struct wisp_dnode {             /* a layer, with what became a part of it */
     int out;                   /* the value that it gives */
     float *gx[WISP_MAX_FROM];  /* where gradients of what it reads go: to these values' own, or */
     bool aside[WISP_MAX_FROM]; /* aside, and are added */
+    bool relu;                 /* it does one, and its way back goes through it (kind->masks) */
+    void *made;                /* what its kind has made for the largest batch, on the host */
+    float *front;              /* scratch when it goes forward */
     float *kept;               /* from forward to backward, as its kind says */
     float *scratch;            /* when it goes back */
-    size_t gx_at[WISP_MAX_FROM], kept_at, scratch_at; /* in the memory of a step */
-    struct wisp_dparam param[WISP_DPARAMS];           /* in the order of l->params, ... */
-    int32_t *ids;                                     /* ... but for that of WISP_FIXED, and */
-    int64_t *rows;                                    /* that of WISP_STARTS; NULL: there is none */
-    void *own[WISP_DOWN];                             /* as the kind's lay took them */
+    size_t gx_at[WISP_MAX_FROM], front_at, kept_at, scratch_at; /* in the memory of a step */
+    struct wisp_dparam param[WISP_DPARAMS];                     /* in the order of l->params, ... */
+    int32_t *ids;         /* ... but for that of WISP_FIXED, and */
+    int64_t *rows;        /* that of WISP_STARTS; NULL: there is none */
+    void *own[WISP_DOWN]; /* as the kind's lay took them */
+};
+
+struct wisp_dsource {     /* images: */
+    const uint8_t *bytes; /* of all rows, (rows, c, h, w), and what each becomes (c, 256); or */
+    const float *table;
+    const float *planes; /* of this batch, as they are, (batch, c, h, w); NULL: bytes */
+};
+
+/* How the numbers of a parameter lie on the card: a row of (channels, pixels) there is (pixels,
+ * pitch), zeros where the host has nothing. */
+struct wisp_dorder {
+    size_t rows, channels, pixels, pitch;
 };
 
 struct wisp_dnet { /* all layers but the head */
@@ -51,6 +83,10 @@ struct wisp_dnet { /* all layers but the head */
     size_t most_touched; /* features in a step */
     struct wisp_dopt opt;
     bool training;
+    enum wisp_dconv_math math; /* of convolutions */
+    struct wisp_dsource images;
+    mutable wisp_status refused; /* what a library said to a launch; WISP_OK: nothing so far */
+    mutable wisp_error why;
     size_t n_layers;
     struct wisp_dnode layers[WISP_DLAYERS];
     struct wisp_dact acts[WISP_DLAYERS + 1]; /* by their numbers in the graph */
@@ -65,19 +101,32 @@ struct wisp_dnet { /* all layers but the head */
 struct wisp_dcopy;
 struct wisp_card_kind {
     const char *name; /* of layer/kinds.c */
+    unsigned forms;   /* WISP_ROWS, _FLAT, _PLANES: of what it reads first */
     unsigned is;      /* WISP_FUSE_*: what it can become of the layer before; 0: nothing */
     unsigned takes;   /* which of them can become a part of it */
     unsigned uses;    /* WISP_USES_X, _Y: what its way back looks at besides gradients */
+    bool masks;  /* it goes back through a ReLU that it has taken by itself: readers need not */
+    bool halves; /* multiplies a copy of its first parameter in bf16 where planes are */
+    bool gated;  /* goes back through a ReLU before it without a look at what it read */
+    bool skips;  /* makes no gradient where l.gx is NULL */
     /* Says what of this layer cards have no form for, in a few words; false, as where there is no
      * function: nothing. */
-    bool (*lacks)(char what[WISP_DWORDS], const struct wisp_layer *l);
+    bool (*lacks)(char what[WISP_DWORDS], const struct wisp_graph *g, const struct wisp_layer *l);
     /* Of kinds that can become a part of others: adds what they do. */
     void (*after)(struct wisp_dafter *a, const struct wisp_layer *l, bool training);
+    /* Parameter k lies in another order, or with other sizes; false, as where there is no function:
+     * as on the host. */
+    bool (*order)(struct wisp_dorder *o, const struct wisp_dnode &l, const struct wisp_dnet &n,
+                  int k);
+    /* Makes l->made for n.batch samples, and frees it; NULL: nothing to make. */
+    wisp_status (*make)(struct wisp_dnode *l, const struct wisp_dnet &n, wisp_error *err);
+    void (*clear)(struct wisp_dnode *l);
     /* Takes l->own of a block, where there is one: what is lent with the parameters.  NULL:
      * nothing. */
     void (*lay)(struct wisp_dnode *l, const struct wisp_dnet &n, void *block, size_t *at);
-    /* Floats that it keeps from its way forward to its way back, and of scratch that the latter
-     * takes; NULL: none. */
+    /* Floats of scratch that its way forward takes, that it keeps from there to its way back, and
+     * of scratch that the latter takes; NULL: none. */
+    size_t (*front)(const struct wisp_dnode &l, const struct wisp_dnet &n);
     size_t (*kept)(const struct wisp_dnode &l, const struct wisp_dnet &n);
     size_t (*scratch)(const struct wisp_dnode &l, const struct wisp_dnet &n);
     /* Fills what 'lay' took; NULL: nothing. */
@@ -99,15 +148,27 @@ struct wisp_card_kind {
     X(clip)                                                                                        \
     X(add)                                                                                         \
     X(concat)                                                                                      \
-    X(bn)
+    X(bn)                                                                                          \
+    X(image)                                                                                       \
+    X(conv)                                                                                        \
+    X(maxpool)                                                                                     \
+    X(avgpool)                                                                                     \
+    X(globalavg)                                                                                   \
+    X(flatten_planes)                                                                              \
+    X(concat_planes)                                                                               \
+    X(bn_planes)
 #define WISP_CARD_KIND(name) extern const struct wisp_card_kind wisp_card_##name;
 WISP_CARD_KINDS(WISP_CARD_KIND)
 #undef WISP_CARD_KIND
 
-/* NULL: there is none. */
+/* By its name, whatever it reads; NULL: there is none. */
 const struct wisp_card_kind *wisp_card_kind_find(const char *name);
+/* The row for this layer; NULL: there is none. */
+const struct wisp_card_kind *wisp_card_kind_of(const struct wisp_graph *g,
+                                               const struct wisp_layer *l);
 /* 'lacks' of kinds with a width of their own, which is to be a multiple of 4. */
-bool wisp_card_width(char what[WISP_DWORDS], const struct wisp_layer *l);
+bool wisp_card_width(char what[WISP_DWORDS], const struct wisp_graph *g,
+                     const struct wisp_layer *l);
 
 static inline bool wisp_dreads_rows(const struct wisp_dnode &l)
 {
@@ -125,6 +186,13 @@ static inline const struct wisp_dact &wisp_dgiven(const struct wisp_dnet &n,
     return n.acts[l.out];
 }
 
+/* A value as planes.cuh has it. */
+static inline struct wisp_dplanes wisp_dplanes_of(const struct wisp_dnet &n,
+                                                  const struct wisp_dact &a)
+{
+    return { n.batch, a.h, a.w, a.pitch, a.half, n.now ? &n.now->n : NULL, a.c };
+}
+
 /* ---- sparse.cu ---- */
 
 enum {              /* what a layer has of its own */
@@ -135,9 +203,17 @@ enum {              /* what a layer has of its own */
 
 /* ---- same.cu ---- */
 
-/* to = gradient of a's sums, from g (batch, width), that of a.x; they may be the same. */
+/* to = gradient of a's sums, from g (batch, width), that of a.x; they may be the same.  0 for
+ * samples beyond. */
 void wisp_same_through(const struct wisp_dnet &n, const struct wisp_dact &a, const float *g,
                        float *to, cudaStream_t s);
+
+/* ---- norm.cu ---- */
+
+/* Scale and shift move by totals (2, width), the running means by 'measured' (3, width) of n x side
+ * numbers each; 'used' of the width are the host's. */
+void wisp_norm_move(const struct wisp_dnet &n, const struct wisp_dnode &l, size_t width,
+                    size_t used, size_t side, float *measured, const float *totals, cudaStream_t s);
 
 /* ---- join.cu ---- */
 
@@ -147,8 +223,10 @@ void wisp_join_gradient(const struct wisp_dnet &n, const struct wisp_dact &a, co
 
 /* ---- work.cu ---- */
 
-/* What of a step of n->batch samples lies where, and for how long. */
+/* Makes what kinds make for n->batch samples; what of a step of so many lies where, and for how
+ * long.  To be cleared, also where it failed. */
 wisp_status wisp_dnet_plan(struct wisp_dnet *n, wisp_error *err);
+void wisp_dnet_clear(struct wisp_dnet *n);
 void wisp_dnet_lay_work(struct wisp_dnet *n, void *block, size_t *at);
 
 /* ---- net.cu ---- */
@@ -174,6 +252,8 @@ void wisp_dnet_make(struct wisp_dnet *n, const struct wisp_graph *g, bool traini
 void wisp_dnet_lay(struct wisp_dnet *n, const struct wisp_dnet *lender, void *block, size_t *at);
 /* Parameters and, up, connections. */
 void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n);
+/* Has a library refused a launch since this was asked last? */
+wisp_status wisp_dnet_status(const struct wisp_dnet &n, wisp_error *err);
 /* The layers that read the batch's rows, or those that do not: forward in this order, backward in
  * reverse. */
 void wisp_dnet_forward(const struct wisp_dnet &n, bool rows, cudaStream_t s);

@@ -7,7 +7,7 @@
 
 /* ---- limits ---- */
 
-bool wisp_card_width(char what[WISP_DWORDS], const struct wisp_layer *l)
+bool wisp_card_width(char what[WISP_DWORDS], const struct wisp_graph *, const struct wisp_layer *l)
 {
     if (l->n_out % 4 == 0) return false;
     snprintf(what, WISP_DWORDS, "layer %d, '%s' with a width of %zu, which is no multiple of 4,",
@@ -33,7 +33,7 @@ static bool lacks_hash(char what[WISP_DWORDS], const struct wisp_graph *g,
 static struct wisp_card_kind output_row()
 {
     struct wisp_card_kind k = {};
-    k.name = "output";
+    k.name = "output", k.forms = WISP_FLAT;
     return k;
 }
 static const struct wisp_card_kind output = output_row();
@@ -50,12 +50,30 @@ const struct wisp_card_kind *wisp_card_kind_find(const char *name)
     return NULL;
 }
 
-/* Of a layer. */
-static bool lacks(char what[WISP_DWORDS], const struct wisp_layer *l)
+/* Images, too, which are units on the host. */
+static enum wisp_form form_of(const struct wisp_graph *g, int value)
 {
-    const struct wisp_card_kind *k = wisp_card_kind_find(l->kind->name);
-    if (!k) snprintf(what, WISP_DWORDS, "a layer '%s'", l->kind->name);
-    return !k || (k->lacks && k->lacks(what, l));
+    if (value == 0) return WISP_ROWS;
+    return g->acts[value].shape.rank == 3 ? WISP_PLANES : WISP_FLAT;
+}
+
+const struct wisp_card_kind *wisp_card_kind_of(const struct wisp_graph *g,
+                                               const struct wisp_layer *l)
+{
+    const enum wisp_form form = form_of(g, l->from[0]);
+    for (const struct wisp_card_kind *k : kinds)
+        if (strcmp(k->name, l->kind->name) == 0 && k->forms & form) return k;
+    return NULL;
+}
+
+/* Of a layer. */
+static bool lacks(char what[WISP_DWORDS], const struct wisp_graph *g, const struct wisp_layer *l)
+{
+    const struct wisp_card_kind *k = wisp_card_kind_of(g, l);
+    if (!k)
+        snprintf(what, WISP_DWORDS, "a layer '%s'%s", l->kind->name,
+                 wisp_card_kind_find(l->kind->name) ? " of channels with height and width" : "");
+    return !k || (k->lacks && k->lacks(what, g, l));
 }
 
 wisp_status wisp_dnet_check(const struct wisp_graph *g, const struct wisp_finders *f,
@@ -64,7 +82,7 @@ wisp_status wisp_dnet_check(const struct wisp_graph *g, const struct wisp_finder
     char what[WISP_DWORDS] = "";
     bool found = g->n_layers - 1 > WISP_DLAYERS;
     if (found) snprintf(what, sizeof what, "a net of more than %d layers", WISP_DLAYERS);
-    for (int i = 0; i < g->n_layers && !found; i++) found = lacks(what, &g->layers[i]);
+    for (int i = 0; i < g->n_layers && !found; i++) found = lacks(what, g, &g->layers[i]);
     if (!found) found = lacks_hash(what, g, f);
     return found ? wisp_dfail(err, WISP_ENOTSUP, WISP_CUDA_LACKS, what) : WISP_OK;
 }

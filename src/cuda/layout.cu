@@ -7,28 +7,28 @@ enum { SIDE = 32, THREADS = 256 };
 /* ---- units ---- */
 
 /* A block has 32 pixels x 32 channels of a sample; BACK: of (c, pixels) into (pixels, c), and zeros
- * for samples beyond the last. */
+ * for samples beyond the last and channels beyond those of the units. */
 template <class T, bool BACK>
 __global__ static void __launch_bounds__(THREADS)
-    turn(const uint32_t *now_n, T *planes, float *units, int pixels, int c)
+    turn(const uint32_t *now_n, T *planes, float *units, int pixels, int c, int used)
 {
     __shared__ float tile[SIDE][SIDE + 1];
     const int lane = (int)threadIdx.x % 32, first = (int)threadIdx.x / 32, sample = (int)blockIdx.z;
     const int q0 = (int)blockIdx.x * SIDE, c0 = (int)blockIdx.y * SIDE;
     const bool beyond = now_n && sample >= (int)*now_n;
     if (beyond && !BACK) return;
-    planes += (size_t)sample * pixels * c, units += (size_t)sample * pixels * c;
+    planes += (size_t)sample * pixels * c, units += (size_t)sample * pixels * used;
     for (int i = first; i < SIDE; i += THREADS / 32) {
         const int q = q0 + (BACK ? lane : i), k = c0 + (BACK ? i : lane);
-        if (q >= pixels || k >= c) continue;
+        if (q >= pixels || k >= used) continue;
         const float v = BACK ? units[(size_t)k * pixels + q] : (float)planes[(size_t)q * c + k];
         tile[i][lane] = beyond ? 0 : v;
     }
     __syncthreads();
     for (int i = first; i < SIDE; i += THREADS / 32) {
         const int q = q0 + (BACK ? i : lane), k = c0 + (BACK ? lane : i);
-        if (q >= pixels || k >= c) continue;
-        if (BACK) planes[(size_t)q * c + k] = (T)tile[lane][i];
+        if (q >= pixels || k >= (BACK ? c : used)) continue;
+        if (BACK) planes[(size_t)q * c + k] = (T)(k < used ? tile[lane][i] : 0);
         else units[(size_t)k * pixels + q] = tile[lane][i];
     }
 }
@@ -38,7 +38,8 @@ static void run_turn(const struct wisp_dplanes &p, void *planes, float *units, c
 {
     const dim3 grid((unsigned)wisp_parts(p.h * p.w, SIDE), (unsigned)wisp_parts(p.c, SIDE),
                     (unsigned)p.n);
-    turn<T, BACK><<<grid, THREADS, 0, s>>>(p.now_n, (T *)planes, units, (int)(p.h * p.w), (int)p.c);
+    turn<T, BACK><<<grid, THREADS, 0, s>>>(p.now_n, (T *)planes, units, (int)(p.h * p.w), (int)p.c,
+                                           (int)(p.used ? p.used : p.c));
 }
 
 void wisp_dflatten(const struct wisp_dplanes &p, float *y, const void *x, cudaStream_t s)
@@ -63,13 +64,19 @@ __global__ static void __launch_bounds__(THREADS)
 {
     const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x, pixels = p.h * p.w;
     const size_t sample = i / pixels;
-    if (sample >= p.n || (p.now_n && sample >= *p.now_n)) return;
-    struct wisp_dmoved m = {};
-    if (f.moved) m = f.moved[sample];
+    if (sample >= p.n) return;
+    if (p.now_n && sample >= *p.now_n) {
+        for (size_t c = 0; c < p.c; c++) x[i * p.c + c] = (T)0.0f;
+        return;
+    }
+    const struct wisp_moved *moved = f.now ? f.now->moved : f.moved;
+    const size_t row = (f.now ? f.now->id : f.row)[sample];
+    struct wisp_moved m = {};
+    if (moved) m = moved[sample];
     const int h = (int)p.h, w = (int)p.w, at = (int)(i % p.w);
     const int u = (int)(i % pixels / p.w) + m.down, v = (m.mirrored ? w - 1 - at : at) + m.right;
     const bool in = u >= 0 && u < h && v >= 0 && v < w;
-    const uint8_t *from = f.bytes + (size_t)f.row[sample] * f.channels * pixels;
+    const uint8_t *from = f.bytes + row * f.channels * pixels;
     const size_t pixel = in ? (size_t)u * p.w + (size_t)v : 0;
     for (size_t c = 0; c < p.c; c++)
         x[i * p.c + c] =

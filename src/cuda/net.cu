@@ -5,6 +5,7 @@
  * values of a batch differ. */
 #include "cuda/kind.cuh"
 
+#include <new>
 #include <string.h>
 
 /* ---- parameters ---- */
@@ -42,16 +43,91 @@ void wisp_dcopy_param(struct wisp_dcopy *c, const struct wisp_dparam *d, const s
     wisp_dcopy_bytes(c, d->count, p->count, p->rows * 4);
 }
 
+/* ---- parameters in an order of the card's ---- */
+
+/* false: as on the host. */
+static bool order_of(struct wisp_dorder *o, const struct wisp_dnet &n, const struct wisp_dnode &l,
+                     int k)
+{
+    return l.kind->order && l.kind->order(o, l, n, k);
+}
+
+static void turn(const struct wisp_dorder &o, size_t rows, float *card, float *host, bool down)
+{
+    for (size_t r = 0; r < rows; r++, card += o.pixels * o.pitch)
+        for (size_t c = 0; c < o.channels; c++)
+            for (size_t q = 0; q < o.pixels; q++, host++) {
+                float *there = &card[q * o.pitch + c];
+                if (down) *host = *there;
+                else *there = *host;
+            }
+}
+
+static void copy_turned(struct wisp_dcopy *c, const struct wisp_dorder &o, size_t rows, float *card,
+                        float *host)
+{
+    const size_t n = o.rows * o.pixels * o.pitch;
+    if (!card || !host || c->e != cudaSuccess) return;
+    float *between = new (std::nothrow) float[n]();
+    if (!between) {
+        c->e = cudaErrorMemoryAllocation;
+        return;
+    }
+    if (!c->down) turn(o, rows, between, host, false);
+    wisp_dcopy_bytes(c, card, between, n * 4);
+    if (c->down && c->e == cudaSuccess) turn(o, rows, between, host, true);
+    delete[] between;
+}
+
+__global__ static void round_all(__nv_bfloat16 *to, const float *from, size_t n)
+{
+    const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) to[i] = __float2bfloat16_rn(from[i]);
+}
+
+/* One number per row; those of rows that the host does not have are 0. */
+static void copy_rows(struct wisp_dcopy *c, const struct wisp_dorder &o, size_t rows, void *card,
+                      void *host)
+{
+    if (card && host && !c->down && c->e == cudaSuccess) c->e = cudaMemset(card, 0, o.rows * 4);
+    wisp_dcopy_bytes(c, card, host, rows * 4);
+}
+
+static void copy_ordered(struct wisp_dcopy *c, const struct wisp_dorder &o,
+                         const struct wisp_dparam *d, const struct wisp_param *p)
+{
+    copy_turned(c, o, p->rows, d->w, p->w);
+    const size_t n = d->rows * d->cols;
+    if (d->copy && !c->down && c->e == cudaSuccess)
+        round_all<<<(unsigned)wisp_parts(n, 256), 256>>>(d->copy, d->w, n);
+    copy_turned(c, o, p->rows, d->m, p->m);
+    copy_turned(c, o, p->rows, d->v, p->v);
+    copy_rows(c, o, p->rows, d->g2, p->g2);
+    copy_rows(c, o, p->rows, d->count, p->count);
+}
+
 /* ---- layers ---- */
 
 /* The value that layer i gives: what its work was added to, if it is a part of another, and it. */
 static void give(struct wisp_dnet *n, const struct wisp_graph *g, int i, bool part,
-                 const struct wisp_card_kind *kind)
+                 struct wisp_dnode *maker, const struct wisp_card_kind *kind)
 {
     const struct wisp_layer *l = &g->layers[i];
+    const struct wisp_act *is = &g->acts[i + 1];
     struct wisp_dact *a = &n->acts[i + 1];
     *a = {};
-    a->width = g->acts[i + 1].width;
+    a->width = is->width, a->learns = is->learns;
+    if (is->shape.rank == 3) {
+        a->c = is->shape.dim[0], a->h = is->shape.dim[1], a->w = is->shape.dim[2];
+        a->pitch = wisp_up(a->c, 4);
+        a->width = a->h * a->w * a->pitch;
+        a->half = n->math == WISP_DCONV_BF16;
+    }
+    if (part && maker->kind->masks) { /* which takes ReLUs alone */
+        maker->relu = true;
+        a->after = wisp_dafter_of(false, 0, 0);
+        return;
+    }
     a->after = part ? n->acts[l->from[0]].after : wisp_dafter_of(false, 0, 0);
     if (kind->after) kind->after(&a->after, l, n->training);
 }
@@ -65,7 +141,8 @@ static void share_gradients(struct wisp_dnet *n)
         struct wisp_dnode *l = &n->layers[i];
         for (int k = 0; k < l->l->n_from; k++) {
             const int from = l->l->from[k];
-            l->aside[k] = from > 0 && set[from];
+            const bool wanted = from == n->last || n->acts[from].learns;
+            l->aside[k] = from > 0 && (wanted ? set[from] : !l->kind->skips);
             set[from] = true;
         }
     }
@@ -78,7 +155,7 @@ void wisp_dnet_make(struct wisp_dnet *n, const struct wisp_graph *g, bool traini
     int into[WISP_DLAYERS + 1];
     size_t place[WISP_DLAYERS + 1]; /* of layers in n */
     for (int i = 0; i < g->n_layers; i++) {
-        kinds[i] = wisp_card_kind_find(g->layers[i].kind->name);
+        kinds[i] = wisp_card_kind_of(g, &g->layers[i]);
         is[i] = kinds[i]->is, takes[i] = kinds[i]->takes;
     }
     wisp_graph_fuse(into, g, is, takes);
@@ -93,7 +170,7 @@ void wisp_dnet_make(struct wisp_dnet *n, const struct wisp_graph *g, bool traini
             l->l = &g->layers[i], l->kind = kinds[i];
         }
         n->layers[place[into[i]]].out = i + 1;
-        give(n, g, i, into[i] != i, kinds[i]);
+        give(n, g, i, into[i] != i, &n->layers[place[into[i]]], kinds[i]);
     }
     share_gradients(n);
 }
@@ -102,11 +179,17 @@ void wisp_dnet_make(struct wisp_dnet *n, const struct wisp_graph *g, bool traini
 static void lay_layer(struct wisp_dnode *l, const struct wisp_dnet &n, void *block, size_t *at)
 {
     for (int k = 0; k < l->l->n_params; k++) {
-        const struct wisp_param *p = &l->l->params[k];
-        const size_t n = wisp_param_n(p);
-        if (p->role == WISP_FIXED) l->ids = (int32_t *)wisp_dtake(block, at, n * 4);
-        else if (p->role == WISP_STARTS) l->rows = (int64_t *)wisp_dtake(block, at, n * 8);
-        else l->param[k] = wisp_dparam_lay(p, false, block, at);
+        struct wisp_param p = l->l->params[k];
+        struct wisp_dorder o;
+        if (order_of(&o, n, *l, k)) {
+            p.rows = o.rows, p.cols = o.pixels * o.pitch;
+            p.n = p.rows * p.cols;
+        }
+        if (p.role == WISP_FIXED) l->ids = (int32_t *)wisp_dtake(block, at, p.n * 4);
+        else if (p.role == WISP_STARTS) l->rows = (int64_t *)wisp_dtake(block, at, p.n * 8);
+        else l->param[k] = wisp_dparam_lay(&p, false, block, at);
+        if (l->kind->halves && k == 0 && n.math == WISP_DCONV_BF16)
+            l->param[k].copy = (__nv_bfloat16 *)wisp_dtake(block, at, p.n * 2);
     }
     if (l->kind->lay) l->kind->lay(l, n, block, at);
 }
@@ -134,12 +217,22 @@ void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n)
         for (int k = 0; k < l->l->n_params; k++) {
             const struct wisp_param *p = &l->l->params[k];
             const bool fixed = p->role == WISP_FIXED, starts = p->role == WISP_STARTS;
-            if (!fixed && !starts) wisp_dcopy_param(c, &l->param[k], p);
+            struct wisp_dorder o;
+            if (order_of(&o, *n, *l, k)) copy_ordered(c, o, &l->param[k], p);
+            else if (!fixed && !starts) wisp_dcopy_param(c, &l->param[k], p);
             if (fixed && !c->down) wisp_dcopy_bytes(c, l->ids, p->ids, wisp_param_n(p) * 4);
             if (starts && !c->down) wisp_dcopy_bytes(c, l->rows, p->start, wisp_param_n(p) * 8);
         }
         if (l->kind->fill && !c->down) l->kind->fill(c, *l);
     }
+}
+
+wisp_status wisp_dnet_status(const struct wisp_dnet &n, wisp_error *err)
+{
+    const wisp_status st = n.refused;
+    if (st != WISP_OK && err) *err = n.why;
+    n.refused = WISP_OK;
+    return st;
 }
 
 /* ---- through the layers ---- */
@@ -152,9 +245,11 @@ void wisp_dnet_forward(const struct wisp_dnet &n, bool rows, cudaStream_t s)
 
 static void go_back(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
+    if (!n.acts[l.out].learns) return;
     l.kind->backward(n, l, s);
     for (int k = 0; k < l.l->n_from; k++)
-        if (l.aside[k]) wisp_join_gradient(n, n.acts[l.l->from[k]], l.gx[k], s);
+        if (l.aside[k] && n.acts[l.l->from[k]].g)
+            wisp_join_gradient(n, n.acts[l.l->from[k]], l.gx[k], s);
 }
 
 void wisp_dnet_backward(const struct wisp_dnet &n, bool rows, cudaStream_t s)

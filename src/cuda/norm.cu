@@ -135,12 +135,13 @@ __global__ static void __launch_bounds__(THREADS)
  * that the batch's samples say the data has (n - 1). */
 __global__ static void __launch_bounds__(THREADS)
     norm_move(const __grid_constant__ struct norm l, const __grid_constant__ struct wisp_dopt opt,
-              const float *totals)
+              size_t used, size_t side, const float *totals)
 {
-    const uint32_t n = l.now->n, warp = threadIdx.x / 32;
+    const size_t n = l.now->n * side;
+    const uint32_t warp = threadIdx.x / 32;
     if (n == 0) return;
-    if (warp == 0) wisp_dmove(opt, l.scale, 0, totals, l.now->lr, l.now->step);
-    if (warp == 1) wisp_dmove(opt, l.shift, 0, totals + l.width, l.now->lr, l.now->step);
+    if (warp == 0) wisp_dmove(opt, l.scale, 0, totals, l.now->lr, l.now->step, used);
+    if (warp == 1) wisp_dmove(opt, l.shift, 0, totals + l.width, l.now->lr, l.now->step, used);
     if (warp < 2) return;
     const float a = l.momentum, whole = n > 1 ? (float)n / (float)(n - 1) : 1;
     for (size_t c = threadIdx.x - 64; c < l.width; c += THREADS - 64) {
@@ -172,11 +173,19 @@ static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaS
     kernel<<<blocks(l), THREADS, 0, s>>>(norm_of(n, l), out.after, out.x);
 }
 
+void wisp_norm_move(const struct wisp_dnet &n, const struct wisp_dnode &l, size_t width,
+                    size_t used, size_t side, float *measured, const float *totals, cudaStream_t s)
+{
+    struct norm o = norm_of(n, l);
+    o.width = width, o.measured = measured;
+    norm_move<<<1, THREADS, 0, s>>>(o, n.opt, used, side, totals);
+}
+
 static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     norm_back<<<blocks(l), THREADS, 0, s>>>(norm_of(n, l), wisp_dread(n, l).after,
                                             wisp_dgiven(n, l).g, l.gx[0], l.scratch);
-    norm_move<<<1, THREADS, 0, s>>>(norm_of(n, l), n.opt, l.scratch);
+    wisp_norm_move(n, l, l.l->n_out, l.l->n_out, 1, l.kept, l.scratch, s);
 }
 
 static size_t kept(const struct wisp_dnode &l, const struct wisp_dnet &n)
@@ -192,7 +201,7 @@ static size_t scratch(const struct wisp_dnode &l, const struct wisp_dnet &)
 static struct wisp_card_kind filled()
 {
     struct wisp_card_kind k = {};
-    k.name = "bn", k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT;
+    k.name = "bn", k.forms = WISP_FLAT, k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT;
     k.uses = WISP_USES_X, k.kept = kept, k.scratch = scratch, k.forward = forward,
     k.backward = backward;
     return k;

@@ -13,6 +13,7 @@ struct wisp_dplanes { /* sizes of a value */
     size_t n, h, w, c;
     bool half; /* bf16 */
     const uint32_t *now_n;
+    size_t used; /* of the c channels: the others are 0, and no units of the host; 0: all */
 };
 
 /* ---- pool.cu ---- */
@@ -33,30 +34,26 @@ void wisp_dpool_mean(const struct wisp_dpool &p, void *y, const void *x, cudaStr
 /* gate: x, if it was made by a ReLU that gx is to go back through; NULL: none. */
 void wisp_dpool_mean_back(const struct wisp_dpool &p, void *gx, const void *gy, const void *gate,
                           cudaStream_t s);
-/* y (n, c) floats: means of all pixels; and back. */
+/* y (n, used) floats: means of all pixels; and back. */
 void wisp_dpool_all(const struct wisp_dplanes &p, float *y, const void *x, cudaStream_t s);
 void wisp_dpool_all_back(const struct wisp_dplanes &p, void *gx, const float *gy, const void *gate,
                          cudaStream_t s);
 
 /* ---- layout.cu ---- */
 
-/* y (n, c, h, w) floats, the order of units on the host, of x; and back. */
+/* y (n, used, h, w) floats, the order of units on the host, of x; and back. */
 void wisp_dflatten(const struct wisp_dplanes &p, float *y, const void *x, cudaStream_t s);
 void wisp_dflatten_back(const struct wisp_dplanes &p, void *gx, const float *gy, cudaStream_t s);
 
-/* How an image is cut out (data/image.h): pixel (y, x) of the result is (y + down, x' + right) of the
- * image, x' being x or, in its mirror, w - 1 - x. */
-struct wisp_dmoved {
-    int32_t down, right, mirrored;
-};
 struct wisp_dimages {
-    const uint8_t *bytes;            /* (rows, channels, h, w), as many pixels as x */
-    size_t channels;                 /* at most those of x */
-    const uint32_t *row;             /* (n) of each sample */
-    const struct wisp_dmoved *moved; /* (n); NULL: nothing is moved */
-    const float *table;              /* (channels, 256) what each byte becomes */
+    const uint8_t *bytes;           /* (rows, channels, h, w), as many pixels as x */
+    size_t channels;                /* at most those of x */
+    const uint32_t *row;            /* (n) of each sample */
+    const struct wisp_moved *moved; /* (n); NULL: nothing is moved */
+    const struct wisp_dnow *now;    /* not NULL: these two are its own */
+    const float *table;             /* (channels, 256) what each byte becomes */
 };
-/* Sets x; pixels outside the image and channels beyond its own are 0. */
+/* Sets x; pixels outside the image, channels beyond its own and samples beyond the last are 0. */
 void wisp_dimages_lay(const struct wisp_dplanes &p, const struct wisp_dimages &images, void *x,
                       cudaStream_t s);
 

@@ -192,46 +192,49 @@ static unsigned blocks(size_t n)
 /* A thread has a channel of a sample. */
 template <class T>
 __global__ static void __launch_bounds__(THREADS)
-    all_on(const uint32_t *now_n, float *y, const T *x, size_t n, size_t pixels, size_t c)
+    all_on(const uint32_t *now_n, float *y, const T *x, size_t n, size_t pixels, size_t c,
+           size_t used)
 {
     const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
-    if (i >= n * c || beyond(now_n, (int)(i / c))) return;
+    if (i >= n * used || beyond(now_n, (int)(i / used))) return;
     float sum = 0;
 #pragma unroll 8
-    for (size_t q = 0; q < pixels; q++) sum += (float)x[(i / c * pixels + q) * c + i % c];
+    for (size_t q = 0; q < pixels; q++) sum += (float)x[(i / used * pixels + q) * c + i % used];
     y[i] = sum / (float)pixels;
 }
 
 template <class T>
 __global__ static void __launch_bounds__(THREADS)
     all_back(const uint32_t *now_n, T *gx, const float *gy, const T *gate, size_t n, size_t pixels,
-             size_t c)
+             size_t c, size_t used)
 {
     const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= n * pixels * c) return;
     const size_t sample = i / c / pixels;
-    const bool off = beyond(now_n, (int)sample) || (gate && !((float)gate[i] > 0));
-    gx[i] = (T)(off ? 0 : gy[sample * c + i % c] / (float)pixels);
+    const bool off = beyond(now_n, (int)sample) || i % c >= used || (gate && !((float)gate[i] > 0));
+    gx[i] = (T)(off ? 0 : gy[sample * used + i % c] / (float)pixels);
 }
 
 void wisp_dpool_all(const struct wisp_dplanes &p, float *y, const void *x, cudaStream_t s)
 {
     const size_t pixels = p.h * p.w;
-    const unsigned n = blocks(p.n * p.c);
+    const size_t used = p.used ? p.used : p.c;
+    const unsigned n = blocks(p.n * used);
     if (p.half)
-        all_on<<<n, THREADS, 0, s>>>(p.now_n, y, (const __nv_bfloat16 *)x, p.n, pixels, p.c);
-    else all_on<<<n, THREADS, 0, s>>>(p.now_n, y, (const float *)x, p.n, pixels, p.c);
+        all_on<<<n, THREADS, 0, s>>>(p.now_n, y, (const __nv_bfloat16 *)x, p.n, pixels, p.c, used);
+    else all_on<<<n, THREADS, 0, s>>>(p.now_n, y, (const float *)x, p.n, pixels, p.c, used);
 }
 
 void wisp_dpool_all_back(const struct wisp_dplanes &p, void *gx, const float *gy, const void *gate,
                          cudaStream_t s)
 {
     const size_t pixels = p.h * p.w;
+    const size_t used = p.used ? p.used : p.c;
     const unsigned n = blocks(p.n * pixels * p.c);
     if (p.half)
         all_back<<<n, THREADS, 0, s>>>(p.now_n, (__nv_bfloat16 *)gx, gy,
-                                       (const __nv_bfloat16 *)gate, p.n, pixels, p.c);
+                                       (const __nv_bfloat16 *)gate, p.n, pixels, p.c, used);
     else
         all_back<<<n, THREADS, 0, s>>>(p.now_n, (float *)gx, gy, (const float *)gate, p.n, pixels,
-                                       p.c);
+                                       p.c, used);
 }

@@ -2,6 +2,7 @@
  * clip.c, four units of a sample at a time.  ReLU and dropout have work here only where they did not
  * become a part of the layer before. */
 #include "cuda/kind.cuh"
+#include "cuda/quad.cuh"
 
 enum { THREADS = 256 };
 
@@ -12,36 +13,53 @@ static unsigned quads(const struct wisp_dnet &n, const struct wisp_dact &a)
 
 /* ---- what comes after, alone ---- */
 
+template <class T>
 __global__ static void __launch_bounds__(THREADS)
-    after_on(const struct wisp_dnow *now, const struct wisp_dafter a, size_t width, const float *x,
-             float *h)
+    after_on(const struct wisp_dnow *now, const struct wisp_dafter a, size_t width, const T *x,
+             T *h)
 {
     const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
     if (at >= now->n * width) return;
-    *(float4 *)(h + at) = wisp_dafter_on(a, now, at, *(const float4 *)(x + at));
+    wisp_dquad_to(h + at, wisp_dafter_on(a, now, at, wisp_dquad(x + at)));
 }
 
+template <class T>
 __global__ static void __launch_bounds__(THREADS)
-    after_back(const struct wisp_dnow *now, const struct wisp_dafter a, size_t width,
-               const float *h, const float *g, float *back)
+    after_back(const struct wisp_dnow *now, const struct wisp_dafter a, size_t width, size_t all,
+               const T *h, const T *g, T *back)
 {
     const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
-    if (at >= now->n * width) return;
-    *(float4 *)(back + at) = wisp_dafter_back(a, now, at, h, *(const float4 *)(g + at));
+    if (at >= all) return;
+    float4 x = make_float4(0, 0, 0, 0);
+    if (at < now->n * width) x = wisp_dquad_back(a, now, at, h, wisp_dquad(g + at));
+    wisp_dquad_to(back + at, x);
+}
+
+template <class T>
+static void through(const struct wisp_dnet &n, const struct wisp_dact &a, const float *g, float *to,
+                    cudaStream_t s)
+{
+    after_back<<<quads(n, a), THREADS, 0, s>>>(n.now, a.after, a.width, n.batch * a.width,
+                                               (const T *)a.x, (const T *)g, (T *)to);
 }
 
 void wisp_same_through(const struct wisp_dnet &n, const struct wisp_dact &a, const float *g,
                        float *to, cudaStream_t s)
 {
-    after_back<<<quads(n, a), THREADS, 0, s>>>(n.now, a.after, a.width, a.x, g, to);
+    if (a.half) through<__nv_bfloat16>(n, a, g, to, s);
+    else through<float>(n, a, g, to, s);
 }
 
 /* The layer's own work is in what comes after, if it has any. */
 static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
-    const struct wisp_dact &out = wisp_dgiven(n, l);
-    after_on<<<quads(n, out), THREADS, 0, s>>>(n.now, out.after, out.width, wisp_dread(n, l).x,
-                                               out.x);
+    const struct wisp_dact &in = wisp_dread(n, l), &out = wisp_dgiven(n, l);
+    if (out.half)
+        after_on<<<quads(n, out), THREADS, 0, s>>>(
+            n.now, out.after, out.width, (const __nv_bfloat16 *)in.x, (__nv_bfloat16 *)out.x);
+    else
+        after_on<<<quads(n, out), THREADS, 0, s>>>(n.now, out.after, out.width, (const float *)in.x,
+                                                   out.x);
 }
 
 static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
@@ -53,43 +71,60 @@ static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cuda
 
 enum { MOST }; /* argument */
 
+template <class T>
 __global__ static void __launch_bounds__(THREADS)
-    clip_on(const struct wisp_dnow *now, float most, size_t width, const float *x, float *h)
+    clip_on(const struct wisp_dnow *now, float most, size_t width, const T *x, T *h)
 {
     const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
     if (at >= now->n * width) return;
-    float4 y = *(const float4 *)(x + at);
+    float4 y = wisp_dquad(x + at);
     y.x = y.x > most ? most : y.x, y.y = y.y > most ? most : y.y;
     y.z = y.z > most ? most : y.z, y.w = y.w > most ? most : y.w;
-    *(float4 *)(h + at) = y;
+    wisp_dquad_to(h + at, y);
 }
 
-/* x, 'a': what was read, and what had been done to it; h: the result. */
+/* x, 'a': what was read, and what had been done to it.  Its own values say what was cut: the largest
+ * need not be a number that bf16 has. */
+template <class T>
 __global__ static void __launch_bounds__(THREADS)
     clip_back(const struct wisp_dnow *now, float most, const struct wisp_dafter a, size_t width,
-              const float *x, const float *h, const float *g, float *back)
+              size_t all, const T *x, const T *g, T *back)
 {
     const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
-    if (at >= now->n * width) return;
-    const float4 y = *(const float4 *)(h + at);
-    float4 b = *(const float4 *)(g + at);
-    b.x = y.x < most ? b.x : 0, b.y = y.y < most ? b.y : 0;
-    b.z = y.z < most ? b.z : 0, b.w = y.w < most ? b.w : 0;
-    *(float4 *)(back + at) = wisp_dafter_back(a, now, at, x, b);
+    if (at >= all) return;
+    float4 b = make_float4(0, 0, 0, 0);
+    if (at < now->n * width) {
+        const float4 y = wisp_dquad(x + at);
+        b = wisp_dquad(g + at);
+        b.x = y.x < most ? b.x : 0, b.y = y.y < most ? b.y : 0;
+        b.z = y.z < most ? b.z : 0, b.w = y.w < most ? b.w : 0;
+        b = wisp_dquad_back(a, now, at, x, b);
+    }
+    wisp_dquad_to(back + at, b);
+}
+
+template <class T>
+static void clip(const struct wisp_dnet &n, const struct wisp_dnode &l, bool back, cudaStream_t s)
+{
+    const struct wisp_dact &in = wisp_dread(n, l), &out = wisp_dgiven(n, l);
+    const float most = (float)l.l->arg[MOST];
+    const T *x = (const T *)in.x;
+    if (back)
+        clip_back<<<quads(n, in), THREADS, 0, s>>>(
+            n.now, most, in.after, in.width, n.batch * in.width, x, (const T *)out.g, (T *)l.gx[0]);
+    else clip_on<<<quads(n, out), THREADS, 0, s>>>(n.now, most, out.width, x, (T *)out.x);
 }
 
 static void clip_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
-    const struct wisp_dact &out = wisp_dgiven(n, l);
-    clip_on<<<quads(n, out), THREADS, 0, s>>>(n.now, (float)l.l->arg[MOST], out.width,
-                                              wisp_dread(n, l).x, out.x);
+    if (wisp_dread(n, l).half) clip<__nv_bfloat16>(n, l, false, s);
+    else clip<float>(n, l, false, s);
 }
 
 static void clip_backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
-    const struct wisp_dact &in = wisp_dread(n, l), &out = wisp_dgiven(n, l);
-    clip_back<<<quads(n, in), THREADS, 0, s>>>(n.now, (float)l.l->arg[MOST], in.after, in.width,
-                                               in.x, out.x, out.g, l.gx[0]);
+    if (wisp_dread(n, l).half) clip<__nv_bfloat16>(n, l, true, s);
+    else clip<float>(n, l, true, s);
 }
 
 /* ---- the rows ---- */
@@ -106,25 +141,29 @@ static void add_dropout(struct wisp_dafter *a, const struct wisp_layer *l, bool 
     *a = wisp_dafter_of(a->relu, training ? l->arg[SHARE] : 0, l->number);
 }
 
-static struct wisp_card_kind row(const char *name, unsigned is,
+static struct wisp_card_kind row(const char *name, unsigned is, unsigned forms,
                                  void (*after)(struct wisp_dafter *, const struct wisp_layer *,
                                                bool))
 {
     struct wisp_card_kind k = {};
-    k.name = name, k.is = is, k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT;
+    k.name = name, k.is = is, k.forms = forms, k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT;
     k.after = after, k.forward = forward, k.backward = backward;
     return k;
 }
 
-static struct wisp_card_kind clip_row() /* the way back needs its result as it is: takes nothing */
+static struct wisp_card_kind clip_row() /* the way back needs what it read: takes nothing */
 {
     struct wisp_card_kind k = {};
-    k.name = "clip", k.uses = WISP_USES_Y, k.forward = clip_forward, k.backward = clip_backward;
+    k.name = "clip", k.forms = WISP_FLAT | WISP_PLANES;
+    k.uses = WISP_USES_X, k.forward = clip_forward, k.backward = clip_backward;
     return k;
 }
 
-const struct wisp_card_kind wisp_card_relu = row("relu", WISP_FUSE_RELU, add_relu);
-const struct wisp_card_kind wisp_card_dropout = row("dropout", WISP_FUSE_DROPOUT, add_dropout);
-const struct wisp_card_kind wisp_card_identity = row("identity", 0, NULL);
-const struct wisp_card_kind wisp_card_flatten = row("flatten", 0, NULL);
+/* Dropout draws by place: of planes the card's are not the host's. */
+const struct wisp_card_kind wisp_card_relu =
+    row("relu", WISP_FUSE_RELU, WISP_FLAT | WISP_PLANES, add_relu);
+const struct wisp_card_kind wisp_card_dropout =
+    row("dropout", WISP_FUSE_DROPOUT, WISP_FLAT, add_dropout);
+const struct wisp_card_kind wisp_card_identity = row("identity", 0, WISP_FLAT | WISP_PLANES, NULL);
+const struct wisp_card_kind wisp_card_flatten = row("flatten", 0, WISP_FLAT, NULL);
 const struct wisp_card_kind wisp_card_clip = clip_row();

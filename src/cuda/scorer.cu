@@ -1,6 +1,6 @@
 /* Exact prediction on the card.
  *
- *   host: a batch's rows, in one copy   mail    now | xp | xn | xi | xv
+ *   host: a batch's rows, in one copy   mail    now | xp | xn | xi | xv | planes of images
  *   net.cu                              h       (n, width) what the last hidden layer gives
  *   scan.cu   exact best rows           answer  labels (n, k) | logits (n, k) |
  *   sum.cu    where it is asked for             max (n) | sum of exp(logit - max) (n)
@@ -23,6 +23,7 @@ struct mail {
     uint32_t *xp, *xn; /* (batch) */
     int32_t *xi;       /* (nnz) */
     float *xv;         /* (nnz) */
+    float *planes;     /* (batch, pixels) of nets that read images */
 };
 
 struct answer {
@@ -37,6 +38,7 @@ enum { WEIGHT, BIAS }; /* parameters of the head */
 struct wisp_cuda_scorer {
     const struct wisp_layer *head;
     size_t batch, k, width, n_labels;
+    size_t pixels;                    /* of an image; 0: the net reads none */
     struct wisp_cuda_trainer *lender; /* of weights and stream; NULL: they are its own */
     cudaStream_t stream;
     void *block; /* weights, h, answer, scratch */
@@ -51,7 +53,7 @@ struct wisp_cuda_scorer {
 
 /* ---- what lies where ---- */
 
-static size_t lay_mail(struct mail *m, void *block, size_t batch, size_t nnz)
+static size_t lay_mail(struct mail *m, void *block, size_t batch, size_t nnz, size_t pixels)
 {
     size_t at = 0;
     m->now = (struct wisp_dnow *)wisp_dtake(block, &at, sizeof *m->now);
@@ -59,6 +61,7 @@ static size_t lay_mail(struct mail *m, void *block, size_t batch, size_t nnz)
     m->xn = (uint32_t *)wisp_dtake(block, &at, batch * sizeof *m->xn);
     m->xi = (int32_t *)wisp_dtake(block, &at, nnz * sizeof *m->xi);
     m->xv = (float *)wisp_dtake(block, &at, nnz * sizeof *m->xv);
+    m->planes = (float *)wisp_dtake(block, &at, batch * pixels * sizeof *m->planes);
     return at;
 }
 
@@ -106,7 +109,7 @@ static size_t lay(struct wisp_cuda_scorer *s, void *b)
 static wisp_status make_mail(struct wisp_cuda_scorer *s, size_t nnz, wisp_error *err)
 {
     struct mail m;
-    size_t bytes = lay_mail(&m, NULL, s->batch, nnz);
+    size_t bytes = lay_mail(&m, NULL, s->batch, nnz, s->pixels);
     cudaFree(s->mail_card);
     cudaFreeHost(s->mail_host);
     s->mail_card = s->mail_host = NULL;
@@ -115,8 +118,9 @@ static wisp_status make_mail(struct wisp_cuda_scorer *s, size_t nnz, wisp_error 
     if (e == cudaSuccess) e = cudaMallocHost(&s->mail_host, bytes);
     if (e != cudaSuccess) return wisp_dcheck(e, "taking memory for rows", err);
     s->room = nnz;
-    lay_mail(&m, s->mail_card, s->batch, nnz);
+    lay_mail(&m, s->mail_card, s->batch, nnz, s->pixels);
     s->net.now = m.now;
+    s->net.images.planes = m.planes;
     s->scan.n = s->sum.n = &m.now->n;
     return WISP_OK;
 }
@@ -164,6 +168,7 @@ void wisp_dscorer_free(struct wisp_cuda_scorer *s)
     if (!s) return;
     if (s->stream) cudaStreamSynchronize(s->stream);
     if (s->stream && !s->lender) cudaStreamDestroy(s->stream);
+    wisp_dnet_clear(&s->net);
     cudaFree(s->block);
     cudaFree(s->mail_card);
     cudaFreeHost(s->mail_host);
@@ -186,6 +191,9 @@ wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp
         s->scan.w = t->out.w, s->scan.bias = t->out.bias;
     }
     s->head = wisp_graph_head(g), s->width = s->head->n_in, s->n_labels = g->n_labels;
+    for (int i = 0; i < g->n_layers - 1; i++)
+        if (wisp_card_kind_of(g, &g->layers[i]) == &wisp_card_image)
+            s->pixels = g->acts[i + 1].width;
     wisp_dnet_make(&s->net, g, false);
     s->net.batch = batch;
     st = wisp_dnet_plan(&s->net, err);
@@ -203,9 +211,9 @@ wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp
 static size_t write_mail(struct wisp_cuda_scorer *s, const struct wisp_cuda_block *r, size_t nnz)
 {
     struct mail here, there;
-    size_t bytes = lay_mail(&here, s->mail_host, s->batch, nnz);
+    size_t bytes = lay_mail(&here, s->mail_host, s->batch, nnz, s->pixels);
     const uint32_t first = r->xp[0];
-    lay_mail(&there, s->mail_card, s->batch, nnz);
+    lay_mail(&there, s->mail_card, s->batch, nnz, s->pixels);
     memset(here.now, 0, sizeof *here.now);
     here.now->n = (uint32_t)r->n;
     here.now->xp = there.xp, here.now->xn = there.xn;
@@ -216,6 +224,7 @@ static size_t write_mail(struct wisp_cuda_scorer *s, const struct wisp_cuda_bloc
     }
     memcpy(here.xi, r->xi + first, nnz * sizeof *here.xi);
     memcpy(here.xv, r->xv + first, nnz * sizeof *here.xv);
+    if (s->pixels) memcpy(here.planes, r->planes, r->n * s->pixels * sizeof *here.planes);
     return bytes;
 }
 
@@ -244,6 +253,8 @@ wisp_status wisp_dscorer_score(struct wisp_cuda_scorer *s, const struct wisp_cud
                             s->stream);
     cudaError_t waited = cudaStreamSynchronize(s->stream); /* before mail is written again */
     if (e == cudaSuccess) e = waited;
+    const wisp_status refused = wisp_dnet_status(s->net, err);
+    if (refused != WISP_OK) return refused;
     if (e != cudaSuccess) return wisp_dcheck(e, "scoring rows", err);
     memcpy(out->labels, s->host.rows, n * s->k * sizeof *out->labels);
     memcpy(out->logits, s->host.scores, n * s->k * sizeof *out->logits);

@@ -338,9 +338,9 @@ static void fill(struct wisp_dcopy *c, const struct wisp_dnode &l)
     delete[] start;
 }
 
-static bool lacks(char what[WISP_DWORDS], const struct wisp_layer *l)
+static bool lacks(char what[WISP_DWORDS], const struct wisp_graph *g, const struct wisp_layer *l)
 {
-    if (wisp_card_width(what, l)) return true;
+    if (wisp_card_width(what, g, l)) return true;
     if (edges_of(l) <= UINT32_MAX) return false;
     snprintf(what, WISP_DWORDS, "layer %d, 'sparse' with %zu connections, more than %u,", l->number,
              edges_of(l), UINT32_MAX);
@@ -350,7 +350,7 @@ static bool lacks(char what[WISP_DWORDS], const struct wisp_layer *l)
 static struct wisp_card_kind filled()
 {
     struct wisp_card_kind k = {};
-    k.name = "sparse", k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT, k.lacks = lacks;
+    k.name = "sparse", k.forms = WISP_ROWS | WISP_FLAT, k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT, k.lacks = lacks;
     k.lay = lay, k.kept = kept, k.scratch = scratch, k.fill = fill;
     k.forward = forward, k.backward = backward;
     return k;

@@ -12,6 +12,7 @@
 
 #include "base/bounds.h"
 #include "graph/ids.h"
+#include "graph/planes.h"
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -39,7 +40,8 @@ struct wisp_dnow { /* this step's batch, in device memory */
     uint32_t n;    /* samples; 0: nothing to do */
     uint64_t step, seed;
     float lr;
-    const uint32_t *id; /* (n) number of each sample's row in the training set */
+    const uint32_t *id;             /* (n) number of each sample's row in the training set */
+    const struct wisp_moved *moved; /* (n) how its image is; NULL: not at all */
     /* sample i's features: xi, xv [xp[i] .. xp[i] + xn[i]) ; values are transformed */
     const uint32_t *xp, *xn;
     const int32_t *xi;

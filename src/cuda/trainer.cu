@@ -251,6 +251,19 @@ static void step(struct wisp_cuda_trainer *t, bool looks)
     join_side(t, 1);
 }
 
+/* A library loads what it launches the first time, which a capture does not allow: all layers run
+ * once on a batch of no samples, by which nothing moves. */
+static cudaError_t warm_up(struct wisp_cuda_trainer *t)
+{
+    bool made = false;
+    for (size_t i = 0; i < t->net.n_layers; i++) made |= t->net.layers[i].made != NULL;
+    if (!made) return cudaSuccess;
+    cudaError_t e = cudaMemsetAsync(t->now, 0, sizeof *t->now, t->main);
+    for (bool rows : { true, false }) wisp_dnet_forward(t->net, rows, t->main);
+    for (bool rows : { false, true }) wisp_dnet_backward(t->net, rows, t->main);
+    return e == cudaSuccess ? cudaGetLastError() : e;
+}
+
 static cudaError_t capture_steps(struct wisp_cuda_trainer *t, size_t n, cudaGraphExec_t *out)
 {
     cudaGraph_t graph = NULL;
@@ -265,9 +278,11 @@ static cudaError_t capture_steps(struct wisp_cuda_trainer *t, size_t n, cudaGrap
 
 static wisp_status capture(struct wisp_cuda_trainer *t, wisp_error *err)
 {
-    cudaError_t e = capture_steps(t, 1, &t->graph);
+    cudaError_t e = warm_up(t);
+    if (e == cudaSuccess) e = capture_steps(t, 1, &t->graph);
     if (e == cudaSuccess) e = capture_steps(t, SEVERAL, &t->several);
-    return wisp_dcheck(e, "recording a step", err);
+    const wisp_status st = wisp_dnet_status(t->net, err);
+    return st == WISP_OK ? wisp_dcheck(e, "recording a step", err) : st;
 }
 
 /* Steps within a graph follow each other sooner than graphs do. */
@@ -333,9 +348,9 @@ static void count_row(const struct wisp_cuda_trainer *t, uint32_t row, size_t *n
     *labels += b->yp[at + 1] - b->yp[at];
 }
 
-static wisp_status run(struct wisp_cuda_trainer *t, const uint32_t *ids, const uint32_t *n,
-                       const float *lr, size_t n_steps, uint64_t first, bool looks, bool anew,
-                       wisp_error *err)
+static wisp_status run(struct wisp_cuda_trainer *t, const uint32_t *ids,
+                       const struct wisp_moved *moved, const uint32_t *n, const float *lr,
+                       size_t n_steps, uint64_t first, bool looks, bool anew, wisp_error *err)
 {
     size_t c = t->n_chunks++ % 2, batch = t->s.batch, nnz = 0, labels = 0;
     struct wisp_dchunk *k = &t->chunk[c];
@@ -345,6 +360,9 @@ static wisp_status run(struct wisp_cuda_trainer *t, const uint32_t *ids, const u
     for (size_t s = 0; s < n_steps; s++) {
         struct wisp_dnow *now = &t->host_now[c][s];
         now->n = n[s], now->step = first + s, now->seed = t->s.seed, now->lr = lr[s];
+        now->moved = moved && t->s.pixels ? t->moved[c] + s * batch : NULL;
+        if (now->moved)
+            memcpy(t->host_moved[c] + s * batch, moved + s * batch, n[s] * sizeof *moved);
         memcpy(t->host_ids[c] + s * batch, ids + s * batch, n[s] * sizeof *ids);
         for (size_t i = 0; i < n[s]; i++) count_row(t, ids[s * batch + i], &nnz, &labels);
     }
@@ -353,6 +371,9 @@ static wisp_status run(struct wisp_cuda_trainer *t, const uint32_t *ids, const u
                     t->lay);
     cudaMemcpyAsync(k->ids, t->host_ids[c], n_steps * batch * sizeof *ids, cudaMemcpyHostToDevice,
                     t->lay);
+    if (moved && t->s.pixels)
+        cudaMemcpyAsync(t->moved[c], t->host_moved[c], n_steps * batch * sizeof *moved,
+                        cudaMemcpyHostToDevice, t->lay);
     wisp_chunk_fill(*k, t->data, n_steps, nnz, labels, t->s.seed, t->lay);
     cudaEventRecord(t->laid[c], t->lay);
     cudaStreamWaitEvent(t->main, t->laid[c], 0);
@@ -362,6 +383,7 @@ static wisp_status run(struct wisp_cuda_trainer *t, const uint32_t *ids, const u
     cudaError_t e = looks ? count_look(t) : cudaSuccess; /* its events are used again */
     if (st == WISP_OK && e == cudaSuccess) e = replay(t, looks ? n_steps - 1 : n_steps);
     if (st == WISP_OK && e == cudaSuccess && looks) step(t, true);
+    if (st == WISP_OK) st = wisp_dnet_status(t->net, err);
     cudaEventRecord(t->used[c], t->main);
     t->last_steps = n_steps, t->last_nnz = nnz, t->last_labels = labels;
     if (e == cudaSuccess) e = cudaGetLastError();
@@ -402,6 +424,7 @@ static void release(struct wisp_cuda_trainer *t)
     for (int c = 0; c < 2; c++) {
         cudaFreeHost(t->host_now[c]);
         cudaFreeHost(t->host_ids[c]);
+        cudaFreeHost(t->host_moved[c]);
     }
     delete[] t->first_row;
     delete t;
@@ -434,6 +457,9 @@ static cudaError_t make_streams(struct wisp_cuda_trainer *t)
         e = cudaMallocHost((void **)&t->host_now[c], t->steps * sizeof *t->host_now[c]);
         if (e == cudaSuccess)
             e = cudaMallocHost((void **)&t->host_ids[c], t->steps * t->s.batch * 4);
+        if (e == cudaSuccess && t->s.pixels)
+            e = cudaMallocHost((void **)&t->host_moved[c],
+                               t->steps * t->s.batch * sizeof *t->host_moved[c]);
     }
     return e;
 }
@@ -554,6 +580,7 @@ static struct wisp_cuda filled()
     t.precisions = 1u << WISP_IN_FP32 | 1u << WISP_IN_BF16;
     t.has_family = has_family;
     t.has_kind = has_kind;
+    t.convolver = wisp_dconv_library;
     t.card = card;
     t.check = wisp_dnet_check;
     t.bytes = wisp_trainer_bytes;

@@ -42,7 +42,8 @@ struct wisp_cuda_trainer {
     struct wisp_dchunk chunk[2];
     struct wisp_dnow *host_now[2]; /* pinned */
     uint32_t *host_ids[2];
-    size_t n_chunks; /* begun so far */
+    struct wisp_moved *host_moved[2], *moved[2]; /* of images; pinned, and on the card */
+    size_t n_chunks;                             /* begun so far */
     size_t last_steps, last_nnz, last_labels;
     struct wisp_dnow *now;
     struct wisp_dturn *place;

@@ -103,6 +103,12 @@ static const struct wisp_param *head_param(const struct wisp_cuda_setup *s, int 
     return &wisp_graph_head(&s->graph)->params[which];
 }
 
+/* Of the layer 'image', which the host says is there. */
+static size_t table_floats(const struct wisp_cuda_setup *s)
+{
+    return s->graph.acts[0].shape.dim[0] * 256;
+}
+
 static void lay_data(struct wisp_cuda_trainer *t, const struct sizes *z, void *b, size_t *at)
 {
     const struct wisp_cuda_setup *s = &t->s;
@@ -115,8 +121,15 @@ static void lay_data(struct wisp_cuda_trainer *t, const struct sizes *z, void *b
     d->xv = (float *)wisp_dtake(b, at, z->nnz * 4);
     d->yi = (int32_t *)wisp_dtake(b, at, z->labels * 4);
     d->idf = (float *)wisp_dtake(b, at, s->graph.n_features * 4);
+    if (s->pixels) {
+        t->net.images.bytes = (uint8_t *)wisp_dtake(b, at, s->n_rows * s->pixels);
+        t->net.images.table = (float *)wisp_dtake(b, at, table_floats(s) * 4);
+    }
     for (int c = 0; c < 2; c++) {
         struct wisp_dchunk *k = &t->chunk[c];
+        if (s->pixels)
+            t->moved[c] =
+                (struct wisp_moved *)wisp_dtake(b, at, z->steps * s->batch * sizeof *t->moved[c]);
         k->steps = z->steps, k->batch = s->batch;
         k->nnz_room = z->chunk_nnz, k->lab_room = z->chunk_labels;
         size_t bytes = wisp_chunk_lay(k, NULL, s->graph.n_features, s->graph.n_labels);
@@ -251,8 +264,10 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
 
 static wisp_status make_net(struct wisp_cuda_trainer *t, wisp_error *err)
 {
-    wisp_dnet_make(&t->net, &t->s.graph, true);
     t->net.batch = t->s.batch;
+    /* fp32 is fp32, as on the CPU: no rounding for tensor cores */
+    t->net.math = t->s.precision == WISP_IN_BF16 ? WISP_DCONV_BF16 : WISP_DCONV_FP32;
+    wisp_dnet_make(&t->net, &t->s.graph, true);
     return wisp_dnet_plan(&t->net, err);
 }
 
@@ -277,6 +292,7 @@ wisp_status wisp_trainer_bytes(struct wisp_cuda_bytes *out, const struct wisp_cu
         out->least = bytes_of(t, &z, WISP_DOUTSIDE);
         out->step = t->net.work_bytes, out->bound = t->net.work_bound;
     }
+    wisp_dnet_clear(&t->net);
     delete t;
     return st;
 }
@@ -317,6 +333,9 @@ static void move_rows(struct wisp_dcopy *m, struct wisp_cuda_trainer *t)
         }
         wisp_dcopy_bytes(m, (int32_t *)t->data.xi + x, (void *)(k->xi + k->xp[0]), nx * 4);
         wisp_dcopy_bytes(m, (float *)t->data.xv + x, (void *)(k->xv + k->xp[0]), nx * 4);
+        if (s->pixels)
+            wisp_dcopy_bytes(m, (uint8_t *)t->net.images.bytes + (row - k->n) * s->pixels,
+                             (void *)k->px, k->n * s->pixels);
         wisp_dcopy_bytes(m, (int32_t *)t->data.yi + y, (void *)(k->yi + k->yp[0]), ny * 4);
         x += nx, y += ny;
     }
@@ -352,6 +371,8 @@ static wisp_status upload(struct wisp_cuda_trainer *t, wisp_error *err)
     move_state(&m, t);
     move_rows(&m, t);
     wisp_dcopy_bytes(&m, (void *)t->data.idf, (void *)s->idf, s->graph.n_features * 4);
+    if (s->pixels)
+        wisp_dcopy_bytes(&m, (void *)t->net.images.table, (void *)s->table, table_floats(s) * 4);
     wisp_dcopy_bytes(&m, t->correct, (void *)s->correct1, WISP_CLOCK_FACTORS * 4);
     wisp_dcopy_bytes(&m, t->correct + WISP_CLOCK_FACTORS, (void *)s->correct2,
                      WISP_CLOCK_FACTORS * 4);
@@ -429,6 +450,7 @@ void wisp_trainer_empty(struct wisp_cuda_trainer *t)
     for (void *host : pinned)
         if (t->placing != WISP_DINSIDE && host) cudaHostUnregister(host);
     cudaGetLastError(); /* of those that had not been pinned yet */
+    wisp_dnet_clear(&t->net);
     cudaFree(t->block);
 }
 

@@ -146,9 +146,11 @@ __device__ inline void wisp_dmove_ready(const struct wisp_dopt &o, const struct 
 }
 
 /* g: the row's gradient in shared or device memory, (cols) floats at a multiple of 16 bytes.  All
- * lanes of a warp call it. */
+ * lanes of a warp call it.  used: of the columns those that are the host's, of which means are taken;
+ * 0: all. */
 __device__ inline void wisp_dmove(const struct wisp_dopt &o, const struct wisp_dparam &p,
-                                  size_t row, const float *g, float lr, uint64_t step)
+                                  size_t row, const float *g, float lr, uint64_t step,
+                                  size_t used = 0)
 {
     const int lane = threadIdx.x % 32;
     float sum = 0, *home = wisp_dkept(o, p, row), kept = home ? *home : 0;
@@ -157,7 +159,7 @@ __device__ inline void wisp_dmove(const struct wisp_dopt &o, const struct wisp_d
             float4 x = *(const float4 *)(g + c);
             sum += x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w;
         }
-        sum = wisp_warp_sum(sum) / (float)p.cols;
+        sum = wisp_warp_sum(sum) / (float)(used ? used : p.cols);
     }
     const struct wisp_dpace pace = wisp_dpace_of(o, p, row, &kept, sum, lr, step);
     __syncwarp();

@@ -9,6 +9,7 @@
  *               (its kind does, or it goes back through a ReLU that was done to it), or its maker
  *   a gradient  from the first of its readers on the way back to its maker
  *   kept        from the layer's forward to its backward
+ *   front       at the layer's forward
  *   scratch     at the layer's backward; so is a gradient that is set aside, to be added
  *
  * Streams.  All layers run on the main stream, so that what ends at a moment is done with before
@@ -75,7 +76,8 @@ static void time_values(struct times *t, const struct wisp_dnet &n)
         for (int k = 0; k < l.l->n_from; k++) {
             const int from = l.l->from[k];
             if (from == 0) continue;
-            const bool again = l.kind->uses & WISP_USES_X || n.acts[from].after.relu;
+            const bool again =
+                l.kind->uses & WISP_USES_X || (n.acts[from].after.relu && !l.kind->gated);
             reach(&t->x[from], n.training && again ? back_of(*t, i) : t->at[i]);
             reach(&t->g[from], back_of(*t, i));
         }
@@ -93,23 +95,31 @@ static void add(struct list *w, size_t *place, size_t floats, struct span s)
     w->places[w->n++] = place;
 }
 
+/* Of what does not learn nobody asks for it, but for the head, which makes it. */
+static bool has_gradient(const struct wisp_dnet &n, int value)
+{
+    return n.training && (n.acts[value].learns || value == n.last);
+}
+
 static void add_layer(struct list *w, struct wisp_dnet *n, const struct times &t, size_t i)
 {
     struct wisp_dnode *l = &n->layers[i];
     struct wisp_dact *a = &n->acts[l->out];
     const struct span back = { back_of(t, i), back_of(t, i) };
-    add(w, &a->x_at, n->batch * a->width, t.x[l->out]);
-    if (n->training) add(w, &a->g_at, n->batch * a->width, t.g[l->out]);
+    add(w, &a->x_at, n->batch * wisp_dact_floats(*a), t.x[l->out]);
+    if (has_gradient(*n, l->out)) add(w, &a->g_at, n->batch * wisp_dact_floats(*a), t.g[l->out]);
+    if (l->kind->front) add(w, &l->front_at, l->kind->front(*l, *n), { t.at[i], t.at[i] });
     if (l->kind->kept)
         add(w, &l->kept_at, l->kind->kept(*l, *n), { t.at[i], n->training ? back.last : t.at[i] });
     if (n->training && l->kind->scratch) add(w, &l->scratch_at, l->kind->scratch(*l, *n), back);
     for (int k = 0; k < l->l->n_from && n->training; k++)
-        if (l->aside[k]) add(w, &l->gx_at[k], n->batch * n->acts[l->l->from[k]].width, back);
+        if (l->aside[k])
+            add(w, &l->gx_at[k], n->batch * wisp_dact_floats(n->acts[l->l->from[k]]), back);
 }
 
 wisp_status wisp_dnet_plan(struct wisp_dnet *n, wisp_error *err)
 {
-    const size_t most = n->n_layers * (4 + WISP_MAX_FROM) + 1;
+    const size_t most = n->n_layers * (5 + WISP_MAX_FROM) + 1;
     struct times *t = new (std::nothrow) times();
     struct list w = { 0, new (std::nothrow) wisp_item[most](),
                       new (std::nothrow) size_t *[most]() };
@@ -117,6 +127,8 @@ wisp_status wisp_dnet_plan(struct wisp_dnet *n, wisp_error *err)
     if (!t || !w.items || !w.places)
         st = wisp_dfail(err, WISP_ENOMEM, "no memory left for the card's plan");
     n->lanes = (n->batch + 31) / 32 * 32;
+    for (size_t i = 0; i < n->n_layers && st == WISP_OK; i++)
+        if (n->layers[i].kind->make) st = n->layers[i].kind->make(&n->layers[i], *n, err);
     if (st == WISP_OK) {
         order_layers(t, *n);
         time_values(t, *n);
@@ -131,6 +143,12 @@ wisp_status wisp_dnet_plan(struct wisp_dnet *n, wisp_error *err)
     return st;
 }
 
+void wisp_dnet_clear(struct wisp_dnet *n)
+{
+    for (size_t i = 0; i < n->n_layers; i++)
+        if (n->layers[i].made) n->layers[i].kind->clear(&n->layers[i]);
+}
+
 static float *place(char *work, size_t at)
 {
     return work ? (float *)(work + at) : NULL;
@@ -143,7 +161,8 @@ void wisp_dnet_lay_work(struct wisp_dnet *n, void *block, size_t *at)
         struct wisp_dnode *l = &n->layers[i];
         struct wisp_dact *a = &n->acts[l->out];
         a->x = place(work, a->x_at);
-        a->g = n->training ? place(work, a->g_at) : NULL;
+        a->g = has_gradient(*n, l->out) ? place(work, a->g_at) : NULL;
+        l->front = place(work, l->front_at);
         l->kept = place(work, l->kept_at);
         l->scratch = n->training ? place(work, l->scratch_at) : NULL;
     }

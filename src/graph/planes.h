@@ -11,6 +11,8 @@
 
 #include "base/bounds.h"
 
+#include <stdint.h>
+
 enum { WISP_PLANE_BLOCK = 16 };
 
 /* Floats of one sample. */
@@ -25,5 +27,11 @@ static inline size_t wisp_plane_at(size_t channel, size_t y, size_t x, size_t h,
 {
     return ((channel / block * h + y) * w + x) * block + channel % block;
 }
+
+/* How an image is cut out (data/image.h): pixel (y, x) of the result is (y + down, x' + right) of the
+ * image, x' being x or, in its mirror, w - 1 - x. */
+struct wisp_moved {
+    int32_t down, right, mirrored;
+};
 
 #endif

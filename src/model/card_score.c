@@ -51,7 +51,9 @@ wisp_status wisp_scorer_run_card(struct wisp_scorer *s, wisp_error *err)
     const struct wisp_loss *loss = s->m->loss;
     float max[WISP_SCORE_BATCH];
     double sum[WISP_SCORE_BATCH];
-    const struct wisp_cuda_block rows = { .n = b->n, .xp = b->xp, .xi = b->xi, .xv = b->xv };
+    const struct wisp_cuda_block rows = {
+        .n = b->n, .xp = b->xp, .xi = b->xi, .xv = b->xv, .planes = b->planes
+    };
     struct wisp_cuda_best best = { .labels = s->labels, .logits = s->scores };
     bool sums = !s->ranks && loss->needs_sum;
     if (sums) best.max = max, best.sum = sum;

@@ -20,6 +20,9 @@ struct wisp_card {
     uint32_t *ids, *n;       /* (most steps, batch), (most steps) */
     float *lr;
     size_t *rows;                      /* (batch) */
+    struct wisp_layout images;         /* how the net reads images, if it does */
+    struct wisp_moved *moved;          /* (most steps, batch) theirs; NULL: they are not moved */
+    uint32_t *none;                    /* zeros: where rows of images have no lists */
     struct wisp_sampler_counts before; /* what the sampler had counted when the trainer was made */
     double loss, own, set;             /* of the card's sums, at the start of the epoch */
     uint64_t looked;
@@ -29,6 +32,33 @@ struct wisp_card {
 };
 
 /* ---- the setup ---- */
+
+static bool reads_images(const struct wisp_card *g)
+{
+    return g->images.table;
+}
+
+/* Bytes go to the card as they are; lists, only if another layer reads the rows. */
+static wisp_status set_images(struct wisp_cuda_setup *s, struct wisp_card *g,
+                              const struct wisp_run *r, wisp_error *err)
+{
+    const struct wisp_data *d = r->sets.train;
+    size_t most = 0;
+    wisp_status st = wisp_layout_for(&g->images, &r->m->net, false, err);
+    if (st != WISP_OK || !reads_images(g)) return st;
+    for (size_t b = 0; b < d->n_blocks; b++) {
+        if (!d->blocks[b].px)
+            return wisp_not_on_card(err, "a net that reads images of other values than bytes");
+        most = wisp_most(most, d->blocks[b].n);
+    }
+    wisp_image_table(g->images.table, &g->images.how);
+    s->table = g->images.table;
+    s->pixels = wisp_image_pixels(g->images.how.image);
+    g->none = g->images.no_lists ? wisp_zalloc(most + 1, sizeof *g->none) : NULL;
+    if (g->images.no_lists && !g->none)
+        return wisp_fail_mem(err, most * sizeof *g->none, "the card's rows");
+    return WISP_OK;
+}
 
 static wisp_status set_rows(struct wisp_cuda_setup *s, struct wisp_card *g,
                             const struct wisp_run *r, wisp_error *err)
@@ -42,7 +72,7 @@ static wisp_status set_rows(struct wisp_cuda_setup *s, struct wisp_card *g,
         if (st != WISP_OK) return st;
         d = g->table;
         s->values = WISP_VALUES_RAW;
-    } else if (d->n_blocks && d->blocks[0].px) {
+    } else if (d->n_blocks && d->blocks[0].px && !g->none) {
         wisp_status st = wisp_data_lists(&g->table, d, err);
         if (st != WISP_OK) return st;
         d = g->table;
@@ -51,8 +81,15 @@ static wisp_status set_rows(struct wisp_cuda_setup *s, struct wisp_card *g,
     if (!g->blocks) return wisp_fail_mem(err, d->n_blocks * sizeof *g->blocks, "the card's rows");
     for (size_t b = 0; b < d->n_blocks; b++) {
         const struct wisp_rows *k = &d->blocks[b];
-        if (!k->xi || !k->xv) return wisp_not_on_card(err, "rows with ids or values of 64 bits");
-        g->blocks[b] = (struct wisp_cuda_block){ k->n, k->xp, k->xi, k->xv, k->yp, k->yi };
+        if (!g->none && (!k->xi || !k->xv))
+            return wisp_not_on_card(err, "rows with ids or values of 64 bits");
+        g->blocks[b] = (struct wisp_cuda_block){ .n = k->n,
+                                                 .xp = g->none ? g->none : k->xp,
+                                                 .xi = k->xi,
+                                                 .xv = k->xv,
+                                                 .yp = k->yp,
+                                                 .yi = k->yi };
+        if (reads_images(g)) g->blocks[b].px = r->sets.train->blocks[b].px;
     }
     s->n_rows = d->n_rows, s->n_blocks = d->n_blocks, s->blocks = g->blocks;
     s->idf = v->idf;
@@ -84,7 +121,8 @@ static wisp_status set_up(struct wisp_card *g, struct wisp_run *r, wisp_error *e
     s->loss = r->plan.loss->id;
     s->precision = r->plan.precision->id;
     s->graph = wisp_net_graph(&r->m->net);
-    wisp_status st = set_rows(s, g, r, err);
+    wisp_status st = set_images(s, g, r, err);
+    if (st == WISP_OK) st = set_rows(s, g, r, err);
     return st == WISP_OK ? set_sampling(s, r, err) : st;
 }
 
@@ -136,7 +174,9 @@ wisp_status wisp_card_make(struct wisp_run *r, wisp_error *err)
     g->n = wisp_alloc(most, sizeof *g->n);
     g->lr = wisp_alloc(most, sizeof *g->lr);
     g->rows = wisp_alloc(r->plan.batch, sizeof *g->rows);
-    if (!g->ids || !g->n || !g->lr || !g->rows)
+    const bool moves = reads_images(g) && (g->images.how.pad || g->images.how.flip);
+    if (moves) g->moved = wisp_alloc(most * r->plan.batch, sizeof *g->moved);
+    if (!g->ids || !g->n || !g->lr || !g->rows || (moves && !g->moved))
         return wisp_fail_mem(err, most * r->plan.batch * sizeof *g->ids, "the card's row numbers");
     return g->outside ? WISP_OK : wisp_scorer_use_card(&r->scorer, g->t, true, err);
 }
@@ -151,6 +191,9 @@ void wisp_card_free(struct wisp_card *g)
     wisp_free(g->n);
     wisp_free(g->lr);
     wisp_free(g->rows);
+    wisp_free(g->moved);
+    wisp_free(g->none);
+    wisp_layout_clear(&g->images);
     wisp_free(g);
 }
 
@@ -183,6 +226,17 @@ wisp_status wisp_card_wait(struct wisp_run *r, wisp_error *err)
 
 enum { FIRST_STEPS = 2 };
 
+/* How the images of m rows are moved in this epoch. */
+static void move_images(struct wisp_moved *to, const struct wisp_run *r, size_t m)
+{
+    const struct wisp_card *g = r->card;
+    for (size_t i = 0; i < m; i++) {
+        const struct wisp_image_move k =
+            wisp_image_move(&g->images.how, r->plan.seed, r->feed.order.epoch, g->rows[i]);
+        to[i] = (struct wisp_moved){ k.down, k.right, k.mirrored };
+    }
+}
+
 /* Steps up to the one that measures recall, which is the last of its call.  The card waits for the
  * first of an epoch: these are few, and then twice as many each time. */
 wisp_status wisp_card_steps(struct wisp_run *r, size_t *rows, bool last, wisp_error *err)
@@ -197,6 +251,7 @@ wisp_status wisp_card_steps(struct wisp_run *r, size_t *rows, bool last, wisp_er
         size_t m = wisp_order_next(&r->feed.order, g->rows, batch);
         if (m == 0) break;
         for (size_t i = 0; i < m; i++) g->ids[n * batch + i] = (uint32_t)g->rows[i];
+        if (g->moved) move_images(g->moved + n * batch, r, m);
         g->n[n] = (uint32_t)m;
         g->lr[n] = (float)wisp_plan_lr(&r->plan, r->at.step + n, r->at.steps);
         *rows += m;
@@ -204,7 +259,8 @@ wisp_status wisp_card_steps(struct wisp_run *r, size_t *rows, bool last, wisp_er
     }
     if (n == 0) return WISP_OK;
     bool anew = g->anew || r->at.in_epoch == 0;
-    wisp_status st = g->api->run(g->t, g->ids, g->n, g->lr, n, r->at.step, look, anew, err);
+    wisp_status st =
+        g->api->run(g->t, g->ids, g->moved, g->n, g->lr, n, r->at.step, look, anew, err);
     if (st != WISP_OK) return st;
     g->anew = false;
     r->opt.lr = g->lr[n - 1];

@@ -31,7 +31,7 @@ struct graph_rig {
         l.kind = &kinds.back(), l.number = (int)layers.size(), l.n_out = n_out;
         for (int f : from) l.from[l.n_from++] = f, acts[(size_t)f].n_readers++;
         l.n_in = acts[(size_t)from[0]].width;
-        a.form = WISP_FLAT, a.width = n_out;
+        a.form = WISP_FLAT, a.width = n_out, a.learns = true;
         layers.push_back(l), acts.push_back(a);
         return layers.size() - 1;
     }

@@ -159,7 +159,7 @@ static void check_images(void)
             both<uint8_t> bytes(rows * channels * h * w);
             both<float> table(channels * 256);
             both<uint32_t> row(n);
-            both<struct wisp_dmoved> moved(n);
+            both<struct wisp_moved> moved(n);
             values x(n * h * w * c, half != 0);
             for (uint8_t &b : bytes.host) b = (uint8_t)rig_below(256);
             for (float &t : table.host) t = rig_widen(rig_half(rig_float()));
@@ -175,7 +175,7 @@ static void check_images(void)
             x.down();
             for (size_t i = 0; i < x.x.size(); i++) {
                 const size_t k = i % c, s = i / c / w / h;
-                const struct wisp_dmoved m = moves ? moved[s] : wisp_dmoved{};
+                const struct wisp_moved m = moves ? moved[s] : wisp_moved{};
                 const long u = (long)(i / c / w % h) + m.down, at = (long)(i / c % w);
                 const long v = (m.mirrored ? (long)w - 1 - at : at) + m.right;
                 float want = 0;
