@@ -174,13 +174,18 @@ static int card_row(size_t i, const char **name, const char **what)
     static _Thread_local char text[CARD_TEXT];
     const struct wisp_cuda *c;
     wisp_error err;
-    if (i >= N_ON_CARD) return 0;
+    if (i > N_ON_CARD) return 0;
     *what = text;
     text[0] = 0;
     if (wisp_cuda_open(&c, &err) != WISP_OK) {
         *name = "none";
         wisp_print(text, sizeof text, "%s", err.text);
         return i == 0;
+    }
+    if (i == N_ON_CARD) {
+        *name = "convolutions";
+        wisp_print(text, sizeof text, "%s; own kernels", c->convolver());
+        return 1;
     }
     *name = on_card[i].table;
     list_rows(text, i, c, true, "");
