@@ -20,10 +20,11 @@
 enum { THREADS = 256, CLEARERS = 64 };
 enum { WEIGHT, BIAS }; /* parameters */
 
-/* What is multiplied. */
-static const void *weights_of(const struct wisp_dnode &l)
+/* What is multiplied.  A net in fp32 may have borrowed from one that has a copy. */
+static const void *weights_of(const struct wisp_dnet &n, const struct wisp_dnode &l)
 {
-    return l.param[WEIGHT].copy ? (const void *)l.param[WEIGHT].copy : l.param[WEIGHT].w;
+    const struct wisp_dparam &w = l.param[WEIGHT];
+    return n.math == WISP_DCONV_BF16 ? (const void *)w.copy : w.w;
 }
 
 static const struct wisp_dconv_plan &plan_of(const struct wisp_dnode &l)
@@ -132,7 +133,7 @@ static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaS
     const struct wisp_dact &out = wisp_dgiven(n, l);
     struct wisp_dconv_job j = {};
     j.n = &n.now->n;
-    j.x = wisp_dread(n, l).x, j.y = out.x, j.w = weights_of(l);
+    j.x = wisp_dread(n, l).x, j.y = out.x, j.w = weights_of(n, l);
     j.bias = biased(l) ? l.param[BIAS].w : NULL;
     j.relu = out.after.relu;
     j.work = l.front;
@@ -172,7 +173,7 @@ static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cuda
     struct wisp_dconv_job j = {};
     j.n = &n.now->n, j.work = l.scratch, j.gy = out.g;
     if (l.gx[0]) {
-        j.w = weights_of(l), j.gx = l.gx[0];
+        j.w = weights_of(n, l), j.gx = l.gx[0];
         j.gate = in.after.relu ? in.x : NULL;
         run(n, l, WISP_DCONV_DATA, j, s);
     }

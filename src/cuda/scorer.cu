@@ -1,13 +1,15 @@
 /* Exact prediction on the card.
  *
- *   host: a batch's rows, in one copy   mail    now | xp | xn | xi | xv | planes of images
+ *   host: a batch's rows, in one copy   mail    now | xp | xn | planes of images | xi | xv
  *   net.cu                              h       (n, width) what the last hidden layer gives
  *   scan.cu   exact best rows           answer  labels (n, k) | logits (n, k) |
  *   sum.cu    where it is asked for             max (n) | sum of exp(logit - max) (n)
  *   host: the answer, in one copy
  *
- * Mail and answer lie the same way on both sides; the host's are pinned.  Weights are the scorer's
- * own, or a trainer's: then everything runs on its stream, so after all steps begun before.
+ * Mail and answer lie the same way on both sides; the host's are pinned.  A batch's own numbers of
+ * rows and non-zeros say where its mail ends and, 'now' telling the kernels, where lists begin;
+ * planes lie where they lie in every batch.  Weights are the scorer's own, or a trainer's: then
+ * everything runs on its stream, so after all steps begun before.
  *
  * 670,091 labels, width 128, 256 rows: each of scan and sum 44 GFLOP and 343 MB, about a
  * millisecond in fp32; 150 KB of mail, 13 KB of answer (k = 5). */
@@ -21,9 +23,9 @@ enum { FIRST_ROOM = 1 << 16 }; /* non-zeros of a batch before room has to grow *
 struct mail {
     struct wisp_dnow *now;
     uint32_t *xp, *xn; /* (batch) */
+    float *planes;     /* (n, pixels) of nets that read images: always at the same place */
     int32_t *xi;       /* (nnz) */
     float *xv;         /* (nnz) */
-    float *planes;     /* (batch, pixels) of nets that read images */
 };
 
 struct answer {
@@ -53,15 +55,17 @@ struct wisp_cuda_scorer {
 
 /* ---- what lies where ---- */
 
-static size_t lay_mail(struct mail *m, void *block, size_t batch, size_t nnz, size_t pixels)
+/* Mail of n rows with so many non-zeros; returns its bytes. */
+static size_t lay_mail(struct mail *m, void *block, const struct wisp_cuda_scorer *s, size_t n,
+                       size_t nnz)
 {
     size_t at = 0;
     m->now = (struct wisp_dnow *)wisp_dtake(block, &at, sizeof *m->now);
-    m->xp = (uint32_t *)wisp_dtake(block, &at, batch * sizeof *m->xp);
-    m->xn = (uint32_t *)wisp_dtake(block, &at, batch * sizeof *m->xn);
+    m->xp = (uint32_t *)wisp_dtake(block, &at, s->batch * sizeof *m->xp);
+    m->xn = (uint32_t *)wisp_dtake(block, &at, s->batch * sizeof *m->xn);
+    m->planes = (float *)wisp_dtake(block, &at, n * s->pixels * sizeof *m->planes);
     m->xi = (int32_t *)wisp_dtake(block, &at, nnz * sizeof *m->xi);
     m->xv = (float *)wisp_dtake(block, &at, nnz * sizeof *m->xv);
-    m->planes = (float *)wisp_dtake(block, &at, batch * pixels * sizeof *m->planes);
     return at;
 }
 
@@ -109,7 +113,7 @@ static size_t lay(struct wisp_cuda_scorer *s, void *b)
 static wisp_status make_mail(struct wisp_cuda_scorer *s, size_t nnz, wisp_error *err)
 {
     struct mail m;
-    size_t bytes = lay_mail(&m, NULL, s->batch, nnz, s->pixels);
+    size_t bytes = lay_mail(&m, NULL, s, s->batch, nnz);
     cudaFree(s->mail_card);
     cudaFreeHost(s->mail_host);
     s->mail_card = s->mail_host = NULL;
@@ -118,7 +122,7 @@ static wisp_status make_mail(struct wisp_cuda_scorer *s, size_t nnz, wisp_error 
     if (e == cudaSuccess) e = cudaMallocHost(&s->mail_host, bytes);
     if (e != cudaSuccess) return wisp_dcheck(e, "taking memory for rows", err);
     s->room = nnz;
-    lay_mail(&m, s->mail_card, s->batch, nnz, s->pixels);
+    lay_mail(&m, s->mail_card, s, s->batch, nnz);
     s->net.now = m.now;
     s->net.images.planes = m.planes;
     s->scan.n = s->sum.n = &m.now->n;
@@ -211,9 +215,9 @@ wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp
 static size_t write_mail(struct wisp_cuda_scorer *s, const struct wisp_cuda_block *r, size_t nnz)
 {
     struct mail here, there;
-    size_t bytes = lay_mail(&here, s->mail_host, s->batch, nnz, s->pixels);
+    size_t bytes = lay_mail(&here, s->mail_host, s, r->n, nnz);
     const uint32_t first = r->xp[0];
-    lay_mail(&there, s->mail_card, s->batch, nnz, s->pixels);
+    lay_mail(&there, s->mail_card, s, r->n, nnz);
     memset(here.now, 0, sizeof *here.now);
     here.now->n = (uint32_t)r->n;
     here.now->xp = there.xp, here.now->xn = there.xn;

@@ -1,327 +1,20 @@
 /* Nets of images on the card: image, conv, pools, batch norm of planes, joins, flatten and what is
- * fused, forward and back, against plain code in double written from the definitions of layer/, on
- * values in the host's order (n, channels, height, width).
- *
- * Parameters move by SGD from rest, so that what they moved by is their gradient. */
+ * fused, forward and back, and what the scorer says of them, against plain code in double
+ * (image_rig.cuh). */
 #include "cuda/trainer.cuh"
-#include "gpu/graph_rig.cuh"
-#include "gpu/rig.cuh"
-#include "graph/slide.h"
+#include "gpu/image_rig.cuh"
 
 #include <memory>
 #include <string>
 
-static const double RATE = 0.5, NEAR = 2e-5, TINIEST = 1e-6; /* of the largest; of any */
+extern "C" const struct wisp_cuda *wisp_cuda_table(void);
+
+static const double NEAR = 2e-5, TINIEST = 1e-6; /* of the largest; of any */
 /* Planes of bf16: how far a value, as a vector, may be away, and a gradient, where a ReLU or a maximum
  * that decides otherwise counts, too: in nets as small as these up to half.  A wrong one is as far
  * as it is long. */
 static const double ROUGH = 0.03, ROUGH_BACK = 0.7;
 static bool rough;
-
-struct said {
-    const char *kind;
-    std::vector<double> args; /* as many as are given, by place; NAN: not given */
-    std::vector<int> from;    /* empty: what the one before gives */
-};
-typedef std::vector<double> doubles;
-
-struct rig {
-    size_t n, batch;
-    enum wisp_dconv_math math = WISP_DCONV_FP32;
-    bool predicts = false; /* by running means */
-    graph_rig net;
-    std::vector<doubles> x, g;           /* by value */
-    std::deque<std::vector<float>> w, m; /* parameters, moments */
-    std::vector<doubles> moved;          /* by parameter */
-    std::vector<bool> alone;             /* parameters of one row */
-    std::vector<size_t> first;           /* parameter of each layer */
-    struct wisp_image_sizes {
-        size_t c, h, w;
-    } image;
-    both<struct wisp_dnow> now;
-    both<uint32_t> id;
-    both<struct wisp_moved> shift;
-    both<uint8_t> bytes;
-    both<float> table;
-    rig(size_t samples, size_t most, size_t c, size_t h, size_t wide)
-        : n(samples), batch(most), net(c * h * wide, 3), image{ c, h, wide }, now(1), id(most),
-          shift(most), bytes(4 * most * c * h * wide), table(c * 256)
-    {
-    }
-};
-
-static bool is(const struct wisp_layer &l, const char *name)
-{
-    return strcmp(l.kind->name, name) == 0;
-}
-static const size_t *dim(const rig &r, int value)
-{
-    return r.net.acts[(size_t)value].shape.dim;
-}
-static size_t pixels(const rig &r, int value)
-{
-    const struct wisp_shape s = r.net.acts[(size_t)value].shape;
-    return s.rank == 3 ? s.dim[1] * s.dim[2] : 1;
-}
-static size_t channels(const rig &r, int value)
-{
-    return r.net.acts[(size_t)value].shape.dim[0];
-}
-
-static void add_param(rig *r, size_t rows, size_t cols, float least, float most, bool state = false)
-{
-    r->w.push_back(std::vector<float>(rows * cols));
-    r->m.push_back(std::vector<float>(rows * cols));
-    r->alone.push_back(rows == 1);
-    for (float &x : r->w.back()) x = least + (most - least) * (rig_float() + 1) / 2;
-    struct wisp_param *p = r->net.param(rows, cols, r->w.back().data());
-    p->m = state ? NULL : r->m.back().data();
-    if (state) p->role = WISP_STATE;
-}
-
-static struct wisp_shape shape_of(const rig &r, const struct wisp_layer &l)
-{
-    struct wisp_shape s = r.net.acts[(size_t)l.from[0]].shape;
-    const bool conv = is(l, "conv");
-    if (is(l, "image")) return { 3, { r.image.c, r.image.h, r.image.w } };
-    if (is(l, "dense")) return { 1, { (size_t)l.arg[0] } };
-    if (is(l, "flatten")) return { 1, { s.dim[0] * s.dim[1] * s.dim[2] } };
-    if (is(l, "globalavg")) return { 1, { s.dim[0] } };
-    if (is(l, "concat"))
-        for (int k = 1; k < l.n_from; k++) s.dim[0] += channels(r, l.from[k]);
-    if (!conv && !is(l, "maxpool") && !is(l, "avgpool")) return s;
-    const struct wisp_slide k = conv ? wisp_slide_conv(&l) : wisp_slide_window(&l);
-    if (conv) s.dim[0] = (size_t)l.arg[WISP_CONV_ARG_CHANNELS];
-    s.dim[1] = (s.dim[1] + 2 * k.pad_h - k.kh) / k.stride + 1;
-    s.dim[2] = (s.dim[2] + 2 * k.pad_w - k.kw) / k.stride + 1;
-    return s;
-}
-
-static void say(rig *r, const std::vector<said> &all)
-{
-    for (const said &s : all) {
-        r->net.add(s.kind, 0, s.from);
-        struct wisp_layer &l = r->net.layers.back();
-        struct wisp_act &a = r->net.acts.back();
-        for (size_t i = 0; i < s.args.size(); i++)
-            if (!isnan(s.args[i])) l.arg[i] = s.args[i], l.given |= 1u << i;
-        if (is(l, "bn")) l.arg[0] = 0.1, l.arg[1] = 1e-5;
-        a.shape = shape_of(*r, l);
-        a.width = l.n_out = wisp_units(a.shape);
-        a.learns = false;
-        for (int k = 0; k < l.n_from; k++) a.learns |= r->net.acts[(size_t)l.from[k]].learns;
-        r->first.push_back(r->w.size());
-        const size_t c = a.shape.dim[0];
-        if (is(l, "conv")) {
-            const struct wisp_slide k = wisp_slide_conv(&l);
-            const size_t in = channels(*r, l.from[0]) / (size_t)l.arg[WISP_CONV_ARG_GROUPS];
-            add_param(r, c, in * k.kh * k.kw, -0.3f, 0.3f);
-            if (l.arg[WISP_CONV_ARG_BIAS] == 0) add_param(r, 1, c, -0.2f, 0.2f);
-        }
-        if (is(l, "dense")) {
-            add_param(r, l.n_in, l.n_out, -0.3f, 0.3f);
-            add_param(r, 1, l.n_out, -0.2f, 0.2f);
-        }
-        if (is(l, "bn")) {
-            add_param(r, 1, c, 0.5f, 1.5f);
-            add_param(r, 1, c, -0.5f, 0.5f);
-            add_param(r, 1, c, 0.5f, 1.5f, true);
-            add_param(r, 1, c, 0.5f, 1.5f, true);
-        }
-        a.learns |= l.n_params > 0;
-    }
-    r->net.add("output", 3);
-}
-
-/* ---- plain code: each walks (output, input, weight) triples, in either direction ---- */
-
-template <class F> static void taps(const rig &r, const struct wisp_layer &l, const F &f)
-{
-    const bool conv = is(l, "conv");
-    const struct wisp_slide k = conv ? wisp_slide_conv(&l) : wisp_slide_window(&l);
-    const size_t *in = dim(r, l.from[0]), *out = dim(r, l.number + 1);
-    const size_t groups = conv ? (size_t)l.arg[WISP_CONV_ARG_GROUPS] : out[0];
-    const size_t each = in[0] / groups;
-    for (size_t s = 0; s < r.n; s++)
-        for (size_t o = 0; o < out[0]; o++)
-            for (size_t p = 0; p < out[1]; p++)
-                for (size_t q = 0; q < out[2]; q++)
-                    for (size_t c = 0; c < each; c++)
-                        for (size_t i = 0; i < k.kh; i++)
-                            for (size_t j = 0; j < k.kw; j++) {
-                                const long u = (long)(p * k.stride + i) - (long)k.pad_h,
-                                           v = (long)(q * k.stride + j) - (long)k.pad_w;
-                                if (u < 0 || v < 0 || u >= (long)in[1] || v >= (long)in[2])
-                                    continue;
-                                const size_t from = o / (out[0] / groups) * each + c;
-                                f(((s * out[0] + o) * out[1] + p) * out[2] + q,
-                                  ((s * in[0] + from) * in[1] + (size_t)u) * in[2] + (size_t)v,
-                                  ((o * each + c) * k.kh + i) * k.kw + j, o);
-                            }
-}
-
-static void normal(const rig &r, int value, doubles *mean, doubles *var)
-{
-    const size_t c = channels(r, value), q = pixels(r, value);
-    const doubles &x = r.x[(size_t)value];
-    const double n = (double)(r.n * q);
-    mean->assign(c, 0), var->assign(c, 0);
-    for (size_t at = 0; at < x.size(); at++) (*mean)[at / q % c] += x[at] / n;
-    for (size_t at = 0; at < x.size(); at++)
-        (*var)[at / q % c] += pow(x[at] - (*mean)[at / q % c], 2) / n;
-}
-
-/* Where a number of a concat's value k lies in the whole. */
-static size_t place_in(const rig &r, const struct wisp_layer &l, int k, size_t at)
-{
-    const size_t q = pixels(r, l.from[k]), c = channels(r, l.from[k]);
-    size_t before = 0;
-    for (int i = 0; i < k; i++) before += channels(r, l.from[i]);
-    const size_t s = at / q / c, all = channels(r, l.number + 1);
-    return ((s * all + before + at / q % c) * q) + at % q;
-}
-
-static void lay_image(rig &r, doubles *y)
-{
-    const auto [c, h, w] = r.image;
-    for (size_t at = 0; at < y->size(); at++) {
-        const size_t s = at / (c * h * w), ch = at / (h * w) % c;
-        const struct wisp_moved m = r.shift[s];
-        const long u = (long)(at / w % h) + m.down;
-        const long col = (long)(at % w), v = (m.mirrored ? (long)w - 1 - col : col) + m.right;
-        const bool in = u >= 0 && v >= 0 && u < (long)h && v < (long)w;
-        (*y)[at] =
-            in ? r.table[ch * 256 + r.bytes[((r.id[s] * c + ch) * h + (size_t)u) * w + (size_t)v]]
-               : 0;
-    }
-}
-
-static void forward(rig &r, size_t i)
-{
-    const struct wisp_layer &l = r.net.layers[i];
-    doubles &y = r.x[i + 1], mean, var;
-    const doubles &x = r.x[(size_t)l.from[0]];
-    const size_t c = channels(r, (int)i + 1), q = pixels(r, (int)i + 1), p = r.first[i];
-    y.assign(r.n * l.n_out, 0);
-    if (is(l, "image")) {
-        lay_image(r, &y);
-    } else if (is(l, "conv")) {
-        for (size_t at = 0; at < y.size() && l.n_params > 1; at++) y[at] = r.w[p + 1][at / q % c];
-        taps(r, l, [&](size_t o, size_t from, size_t k, size_t) { y[o] += r.w[p][k] * x[from]; });
-    } else if (is(l, "avgpool")) {
-        const struct wisp_slide k = wisp_slide_window(&l);
-        taps(r, l, [&](size_t o, size_t from, size_t, size_t) {
-            y[o] += x[from] / (double)(k.kh * k.kw);
-        });
-    } else if (is(l, "maxpool")) {
-        y.assign(y.size(), -INFINITY);
-        taps(r, l, [&](size_t o, size_t from, size_t, size_t) { y[o] = fmax(y[o], x[from]); });
-    } else if (is(l, "globalavg")) {
-        const size_t side = pixels(r, l.from[0]);
-        for (size_t at = 0; at < x.size(); at++) y[at / side] += x[at] / (double)side;
-    } else if (is(l, "bn")) {
-        normal(r, l.from[0], &mean, &var);
-        if (r.predicts) mean.assign(r.w[p + 2].begin(), r.w[p + 2].end());
-        if (r.predicts) var.assign(r.w[p + 3].begin(), r.w[p + 3].end());
-        for (size_t at = 0; at < y.size(); at++) {
-            const size_t k = at / q % c;
-            y[at] = (x[at] - mean[k]) / sqrt(var[k] + l.arg[1]) * r.w[p][k] + r.w[p + 1][k];
-        }
-    } else if (is(l, "dense")) {
-        for (size_t at = 0; at < y.size(); at++) {
-            y[at] = r.w[p + 1][at % l.n_out];
-            for (size_t k = 0; k < l.n_in; k++)
-                y[at] += x[at / l.n_out * l.n_in + k] * r.w[p][k * l.n_out + at % l.n_out];
-        }
-    } else if (is(l, "concat")) {
-        for (int k = 0; k < l.n_from; k++)
-            for (size_t at = 0; at < r.x[(size_t)l.from[k]].size(); at++)
-                y[place_in(r, l, k, at)] = r.x[(size_t)l.from[k]][at];
-    } else {
-        for (size_t at = 0; at < y.size(); at++) {
-            y[at] = x[at];
-            for (int k = 1; k < l.n_from; k++) y[at] += r.x[(size_t)l.from[k]][at];
-            if (is(l, "relu")) y[at] = y[at] > 0 ? y[at] : 0;
-            if (is(l, "clip")) y[at] = y[at] > l.arg[0] ? l.arg[0] : y[at];
-        }
-    }
-}
-
-static void norm_backward(rig &r, size_t i)
-{
-    const struct wisp_layer &l = r.net.layers[i];
-    const size_t c = channels(r, (int)i + 1), q = pixels(r, (int)i + 1), p = r.first[i];
-    const doubles &x = r.x[(size_t)l.from[0]], &g = r.g[i + 1];
-    doubles mean, var, sum(c), dot(c);
-    const double n = (double)(r.n * q);
-    normal(r, l.from[0], &mean, &var);
-    auto hat = [&](size_t at) {
-        return (x[at] - mean[at / q % c]) / sqrt(var[at / q % c] + l.arg[1]);
-    };
-    for (size_t at = 0; at < g.size(); at++)
-        sum[at / q % c] += g[at], dot[at / q % c] += g[at] * hat(at);
-    for (size_t at = 0; at < g.size(); at++) {
-        const size_t k = at / q % c;
-        r.g[(size_t)l.from[0]][at] +=
-            r.w[p][k] / sqrt(var[k] + l.arg[1]) * (g[at] - sum[k] / n - hat(at) * dot[k] / n);
-    }
-    for (size_t k = 0; k < c; k++) {
-        r.moved[p][k] = -RATE * dot[k], r.moved[p + 1][k] = -RATE * sum[k];
-        r.moved[p + 2][k] = l.arg[0] * (mean[k] - r.w[p + 2][k]);
-        r.moved[p + 3][k] = l.arg[0] * (n / (n - 1) * var[k] - r.w[p + 3][k]);
-    }
-}
-
-/* Adds to the gradients of what the layer read. */
-static void backward(rig &r, size_t i)
-{
-    const struct wisp_layer &l = r.net.layers[i];
-    const doubles &x = r.x[(size_t)l.from[0]], &y = r.x[i + 1], &g = r.g[i + 1];
-    doubles &gx = r.g[(size_t)l.from[0]];
-    const size_t c = channels(r, (int)i + 1), q = pixels(r, (int)i + 1), p = r.first[i];
-    if (is(l, "conv")) {
-        taps(r, l, [&](size_t o, size_t from, size_t k, size_t) {
-            gx[from] += r.w[p][k] * g[o], r.moved[p][k] -= RATE * g[o] * x[from];
-        });
-        for (size_t at = 0; at < g.size() && l.n_params > 1; at++)
-            r.moved[p + 1][at / q % c] -= RATE * g[at];
-    } else if (is(l, "avgpool")) {
-        const struct wisp_slide k = wisp_slide_window(&l);
-        taps(r, l, [&](size_t o, size_t from, size_t, size_t) {
-            gx[from] += g[o] / (double)(k.kh * k.kw);
-        });
-    } else if (is(l, "maxpool")) {
-        std::vector<bool> given(g.size());
-        taps(r, l, [&](size_t o, size_t from, size_t, size_t) {
-            if (!given[o] && x[from] == y[o]) given[o] = true, gx[from] += g[o];
-        });
-    } else if (is(l, "globalavg")) {
-        const size_t side = pixels(r, l.from[0]);
-        for (size_t at = 0; at < x.size(); at++) gx[at] += g[at / side] / (double)side;
-    } else if (is(l, "bn")) {
-        norm_backward(r, i);
-    } else if (is(l, "dense")) {
-        for (size_t at = 0; at < g.size(); at++) {
-            const size_t s = at / l.n_out, o = at % l.n_out;
-            for (size_t k = 0; k < l.n_in; k++) {
-                gx[s * l.n_in + k] += g[at] * r.w[p][k * l.n_out + o];
-                r.moved[p][k * l.n_out + o] -= RATE * g[at] * x[s * l.n_in + k];
-            }
-            r.moved[p + 1][o] -= RATE * g[at];
-        }
-    } else if (is(l, "concat")) {
-        for (int k = 0; k < l.n_from; k++)
-            for (size_t at = 0; at < r.g[(size_t)l.from[k]].size(); at++)
-                r.g[(size_t)l.from[k]][at] += g[place_in(r, l, k, at)];
-    } else {
-        for (size_t at = 0; at < g.size(); at++)
-            for (int k = 0; k < l.n_from; k++) {
-                const bool off =
-                    (is(l, "relu") && !(y[at] > 0)) || (is(l, "clip") && !(x[at] < l.arg[0]));
-                r.g[(size_t)l.from[k]][at] += off ? 0 : g[at];
-            }
-    }
-}
 
 /* ---- on the card ---- */
 
@@ -504,6 +197,103 @@ static void check_net(const char *name, size_t n, size_t batch, size_t c,
     test_close(); /* while the name is there */
 }
 
+/* ---- the scorer, as the rest of wisp sees it ---- */
+
+struct lists { /* of rows that have both an image and a list of features */
+    std::vector<uint32_t> xp;
+    std::vector<int32_t> xi;
+    std::vector<float> xv;
+};
+
+/* most: features of a row; x (n, features) the same. */
+static struct lists draw_lists(size_t n, size_t features, size_t most, doubles *x)
+{
+    struct lists l = { { 0 }, {}, {} };
+    x->assign(n * features, 0);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t f = 0; f < features && most; f++) {
+            if (rig_below(features) >= most) continue;
+            l.xi.push_back((int32_t)f), l.xv.push_back(rig_float());
+            (*x)[i * features + f] = l.xv.back();
+        }
+        l.xp.push_back((uint32_t)l.xi.size());
+    }
+    return l;
+}
+
+/* Logits of n rows, by the scorer and by plain code: places of images, lists and answers change with
+ * the number of rows and of features. */
+static void check_scores(rig &r, struct wisp_cuda_scorer *s, size_t n, size_t most)
+{
+    const size_t layers = r.net.layers.size() - 1, width = r.net.layers.back().n_in;
+    wisp_error err = {};
+    r.n = n;
+    draw(r);
+    const struct lists l = draw_lists(n, r.net.n_features, most, &r.x[0]);
+    for (size_t i = 0; i < layers; i++) forward(r, i);
+    const std::vector<float> planes(r.x[1].begin(), r.x[1].end());
+    std::vector<int32_t> labels(n * LABELS, -1);
+    std::vector<float> logits(n * LABELS, NAN), got(n * LABELS, NAN);
+    struct wisp_cuda_block rows = {};
+    rows.n = n, rows.xp = l.xp.data(), rows.xi = l.xi.data(), rows.xv = l.xv.data();
+    rows.planes = planes.data();
+    const struct wisp_cuda_best best = { labels.data(), logits.data(), NULL, NULL };
+    CHECK(wisp_cuda_table()->score(s, &best, &rows, &err) == WISP_OK, "%s", err.text);
+    doubles want(n * LABELS);
+    for (size_t at = 0; at < want.size(); at++) {
+        const size_t sample = at / LABELS, label = at % LABELS, w = r.first[layers];
+        want[at] = r.w[w + 1][label];
+        for (size_t d = 0; d < width; d++)
+            want[at] += r.x[layers][sample * width + d] * r.w[w][label * width + d];
+        if (labels[at] >= 0 && labels[at] < LABELS)
+            got[sample * LABELS + (size_t)labels[at]] = logits[at];
+    }
+    compare("logits of so many rows:", n, got, want);
+}
+
+/* lent: the scorer has the weights of a net that trains, as where training validates. */
+static void check_scorer(const char *name, size_t c, const std::vector<said> &all, bool lent,
+                         bool half)
+{
+    const std::string title =
+        std::string("scorer: ") + name + (lent ? ", lent weights" : "") + (half ? ", of bf16" : "");
+    TEST(title.c_str());
+    rough = false; /* it predicts in fp32, always */
+    rig r(1, 7, c, 10, 9);
+    if (half) r.math = WISP_DCONV_BF16;
+    say(&r, all);
+    r.predicts = true;
+    r.x.resize(r.net.layers.size());
+    const struct wisp_graph g = r.net.graph();
+    const struct wisp_cuda *api = wisp_cuda_table();
+    struct wisp_cuda_scorer *s = NULL;
+    std::unique_ptr<struct wisp_cuda_trainer> t(new wisp_cuda_trainer());
+    wisp_error err = {};
+    on_card trains(r, g, false);
+    both<float> out[2];
+    t->s.graph = g, t->net = *trains.net;
+    for (size_t i = 0; i < 2; i++) {
+        const std::vector<float> &w = r.w[r.first.back() + i];
+        out[i].host = w;
+        OK(cudaFree(out[i].dev));
+        OK(cudaMalloc((void **)&out[i].dev, w.size() * 4));
+        out[i].up();
+    }
+    t->out.w.rows = t->out.bias.rows = LABELS;
+    t->out.w.cols = r.net.layers.back().n_in, t->out.bias.cols = 1;
+    t->out.w.w = out[0].dev, t->out.bias.w = out[1].dev;
+    OK(cudaStreamCreateWithFlags(&t->main, cudaStreamNonBlocking));
+    CHECK(api->create_scorer(&s, lent ? NULL : &g, lent ? t.get() : NULL, r.batch, LABELS, &err) ==
+              WISP_OK,
+          "%s", err.text);
+    if (s)
+        for (size_t n : { (size_t)7, (size_t)3, (size_t)7, (size_t)1 })
+            for (size_t most : { (size_t)0, (size_t)1, (size_t)9 }) check_scores(r, s, n, most);
+    api->free_scorer(s);
+    OK(cudaStreamDestroy(t->main));
+    test_close(); /* while the name is there */
+}
+
 static double size(size_t h, size_t w)
 {
     return wisp_size_of(h, w);
@@ -590,5 +380,15 @@ int main(void)
             for (bool alone : { false, true })
                 for (bool half : { false, true })
                     check_net(c.name, n, 7, c.channels, c.all, alone, half);
+    const std::vector<said> beside = {
+        { "image", {}, {} },       conv(8, size(3, 3), 2),
+        { "relu", {}, {} },        { "globalavg", {}, {} }, /* value 4 */
+        { "input", { 8 }, { 0 } }, { "concat", {}, { 4, 5 } }
+    };
+    for (int how = 0; how < 3; how++) {
+        const bool lent = how > 0, half = how > 1;
+        for (const auto &c : cases) check_scorer(c.name, c.channels, c.all, lent, half);
+        check_scorer("images beside lists", 2, beside, lent, half);
+    }
     return test_end();
 }
