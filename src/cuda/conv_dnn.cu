@@ -4,7 +4,7 @@
  * Only algorithms that it says repeat bit for bit are taken, of those the first that its own table
  * for these sizes names and whose memory is within bounds: no measurement, so that a run repeats.
  * In bf16 its gradient of weights is rounded to bf16 before it is a float again, and the bias is
- * rounded. */
+ * rounded; without a ReLU the bias is added to sums that are rounded already. */
 #include "cuda/conv.cuh"
 #include "cuda/vector.cuh"
 

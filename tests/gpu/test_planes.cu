@@ -168,9 +168,10 @@ static void check_images(void)
                 moved[i] = { (int32_t)rig_whole(3), (int32_t)rig_whole(3), (int32_t)rig_below(2) };
             bytes.up(), table.up(), row.up(), moved.up(), x.fill(NAN);
             const struct wisp_dplanes p = { n, h, w, c, half != 0, NULL };
-            wisp_dimages_lay(p,
-                             { bytes.dev, channels, row.dev, moves ? moved.dev : NULL, table.dev },
-                             x.dev(), 0);
+            struct wisp_dimages from = {};
+            from.bytes = bytes.dev, from.channels = channels, from.table = table.dev;
+            from.row = row.dev, from.moved = moves ? moved.dev : NULL;
+            wisp_dimages_lay(p, from, x.dev(), 0);
             rig_sync("images");
             x.down();
             for (size_t i = 0; i < x.x.size(); i++) {
