@@ -191,7 +191,8 @@ static size_t scratch(const struct wisp_dnode &l, const struct wisp_dnet &)
 static struct wisp_card_kind filled()
 {
     struct wisp_card_kind k = {};
-    k.name = "dense", k.forms = WISP_FLAT, k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT, k.lacks = wisp_card_width;
+    k.name = "dense", k.forms = WISP_FLAT, k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT,
+    k.lacks = wisp_card_width;
     k.uses = WISP_USES_X;
     k.scratch = scratch, k.forward = forward, k.backward = backward;
     return k;

@@ -380,7 +380,8 @@ static size_t scratch(const struct wisp_dnode &l, const struct wisp_dnet &)
 static struct wisp_card_kind filled()
 {
     struct wisp_card_kind k = {};
-    k.name = "input", k.forms = WISP_ROWS, k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT, k.lacks = wisp_card_width;
+    k.name = "input", k.forms = WISP_ROWS, k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT,
+    k.lacks = wisp_card_width;
     k.scratch = scratch, k.forward = run_forward, k.backward = run_backward;
     return k;
 }

@@ -350,7 +350,8 @@ static bool lacks(char what[WISP_DWORDS], const struct wisp_graph *g, const stru
 static struct wisp_card_kind filled()
 {
     struct wisp_card_kind k = {};
-    k.name = "sparse", k.forms = WISP_ROWS | WISP_FLAT, k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT, k.lacks = lacks;
+    k.name = "sparse", k.forms = WISP_ROWS | WISP_FLAT,
+    k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT, k.lacks = lacks;
     k.lay = lay, k.kept = kept, k.scratch = scratch, k.fill = fill;
     k.forward = forward, k.backward = backward;
     return k;
