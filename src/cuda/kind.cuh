@@ -156,6 +156,7 @@ struct wisp_card_kind {
     X(globalavg)                                                                                   \
     X(flatten_planes)                                                                              \
     X(concat_planes)                                                                               \
+    X(dropout_planes)                                                                              \
     X(bn_planes)
 #define WISP_CARD_KIND(name) extern const struct wisp_card_kind wisp_card_##name;
 WISP_CARD_KINDS(WISP_CARD_KIND)

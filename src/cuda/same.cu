@@ -3,6 +3,9 @@
  * become a part of the layer before. */
 #include "cuda/kind.cuh"
 #include "cuda/quad.cuh"
+#include "graph/planes.h"
+
+#include <stdio.h>
 
 enum { THREADS = 256 };
 
@@ -127,9 +130,87 @@ static void clip_backward(const struct wisp_dnet &n, const struct wisp_dnode &l,
     else clip<float>(n, l, true, s);
 }
 
-/* ---- the rows ---- */
+/* ---- dropout of planes ---- */
 
-enum { SHARE }; /* of dropout */
+enum { SHARE }; /* argument */
+
+/* Masks are drawn by place, and that is the host's (graph/planes.h): four channels that lie side by
+ * side here do so there. */
+struct planes {
+    size_t pixels, pitch, floats; /* floats: of a sample, there */
+};
+
+static __device__ size_t host_place(const struct planes &p, size_t at)
+{
+    const size_t c = at % p.pitch, pixel = at / p.pitch % p.pixels,
+                 sample = at / p.pitch / p.pixels;
+    return sample * p.floats + (c / WISP_PLANE_BLOCK * p.pixels + pixel) * WISP_PLANE_BLOCK +
+           c % WISP_PLANE_BLOCK;
+}
+
+template <class T>
+__global__ static void __launch_bounds__(THREADS)
+    drop_on(const struct wisp_dnow *now, const struct planes p, const struct wisp_dafter drop,
+            const T *x, T *h)
+{
+    const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
+    if (at >= now->n * p.pixels * p.pitch) return;
+    wisp_dquad_to(h + at, wisp_dafter_on(drop, now, host_place(p, at), wisp_dquad(x + at)));
+}
+
+/* x, 'a': what was read, and what had been done to it. */
+template <class T>
+__global__ static void __launch_bounds__(THREADS)
+    drop_back(const struct wisp_dnow *now, const struct planes p, const struct wisp_dafter drop,
+              const struct wisp_dafter a, size_t all, const T *x, const T *g, T *back)
+{
+    const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
+    if (at >= all) return;
+    float4 b = make_float4(0, 0, 0, 0);
+    if (at < now->n * p.pixels * p.pitch) {
+        b = wisp_dafter_on(drop, now, host_place(p, at), wisp_dquad(g + at));
+        b = wisp_dquad_back(a, now, at, x, b);
+    }
+    wisp_dquad_to(back + at, b);
+}
+
+template <class T>
+static void drop(const struct wisp_dnet &n, const struct wisp_dnode &l, bool back, cudaStream_t s)
+{
+    const struct wisp_dact &in = wisp_dread(n, l), &out = wisp_dgiven(n, l);
+    const struct planes p = { in.h * in.w, in.pitch,
+                              wisp_planes_floats(in.c, in.h, in.w, WISP_PLANE_BLOCK) };
+    const struct wisp_dafter drop =
+        wisp_dafter_of(false, n.training ? l.l->arg[SHARE] : 0, l.l->number);
+    const T *x = (const T *)in.x;
+    if (back)
+        drop_back<<<quads(n, in), THREADS, 0, s>>>(n.now, p, drop, in.after, n.batch * in.width, x,
+                                                   (const T *)out.g, (T *)l.gx[0]);
+    else drop_on<<<quads(n, in), THREADS, 0, s>>>(n.now, p, drop, x, (T *)out.x);
+}
+
+static void drop_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    if (wisp_dread(n, l).half) drop<__nv_bfloat16>(n, l, false, s);
+    else drop<float>(n, l, false, s);
+}
+
+static void drop_backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    if (wisp_dread(n, l).half) drop<__nv_bfloat16>(n, l, true, s);
+    else drop<float>(n, l, true, s);
+}
+
+/* Images lie as units on the host: one channel after another. */
+static bool drop_lacks(char what[WISP_DWORDS], const struct wisp_graph *g,
+                       const struct wisp_layer *l)
+{
+    if (g->acts[l->from[0]].form == WISP_PLANES) return false;
+    snprintf(what, WISP_DWORDS, "layer %d, 'dropout' of an image that no 'conv' has read,", l->number);
+    return true;
+}
+
+/* ---- the rows ---- */
 
 static void add_relu(struct wisp_dafter *a, const struct wisp_layer *, bool)
 {
@@ -159,7 +240,14 @@ static struct wisp_card_kind clip_row() /* the way back needs what it read: take
     return k;
 }
 
-/* Dropout draws by place: of planes the card's are not the host's. */
+static struct wisp_card_kind drop_row()
+{
+    struct wisp_card_kind k = {};
+    k.name = "dropout", k.forms = WISP_PLANES, k.lacks = drop_lacks;
+    k.forward = drop_forward, k.backward = drop_backward;
+    return k;
+}
+
 const struct wisp_card_kind wisp_card_relu =
     row("relu", WISP_FUSE_RELU, WISP_FLAT | WISP_PLANES, add_relu);
 const struct wisp_card_kind wisp_card_dropout =
@@ -167,3 +255,4 @@ const struct wisp_card_kind wisp_card_dropout =
 const struct wisp_card_kind wisp_card_identity = row("identity", 0, WISP_FLAT | WISP_PLANES, NULL);
 const struct wisp_card_kind wisp_card_flatten = row("flatten", 0, WISP_FLAT, NULL);
 const struct wisp_card_kind wisp_card_clip = clip_row();
+const struct wisp_card_kind wisp_card_dropout_planes = drop_row();

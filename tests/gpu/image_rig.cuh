@@ -8,7 +8,7 @@
 #include "cuda/conv.cuh"
 #include "cuda/step.cuh"
 #include "gpu/graph_rig.cuh"
-#include "gpu/rig.cuh"
+#include "gpu/param_rig.cuh"
 #include "graph/slide.h"
 
 static const double RATE = 0.5;
@@ -104,6 +104,7 @@ static void say(rig *r, const std::vector<said> &all)
         if (is(l, "bn")) l.arg[0] = 0.1, l.arg[1] = 1e-5;
         a.shape = shape_of(*r, l);
         a.width = l.n_out = wisp_units(a.shape);
+        if (a.shape.rank == 3 && !is(l, "image")) a.form = WISP_PLANES;
         a.learns = false;
         for (int k = 0; k < l.n_from; k++) a.learns |= r->net.acts[(size_t)l.from[k]].learns;
         r->first.push_back(r->w.size());
@@ -180,6 +181,15 @@ static size_t place_in(const rig &r, const struct wisp_layer &l, int k, size_t a
     return ((s * all + before + at / q % c) * q) + at % q;
 }
 
+/* What a dropout multiplies a number by: masks are drawn by the place that the CPU has it at. */
+static double kept_of(rig &r, const struct wisp_layer &l, size_t at)
+{
+    const size_t *d = dim(r, l.from[0]), q = d[1] * d[2], pixel = at % q, c = at / q % d[0];
+    const size_t place = at / q / d[0] * wisp_planes_floats(d[0], d[1], d[2], WISP_PLANE_BLOCK) +
+                         wisp_plane_at(c, pixel / d[2], pixel % d[2], d[1], d[2], WISP_PLANE_BLOCK);
+    return rig_stays(l.arg[0], l.number, r.now[0], place) ? 1 / (1 - l.arg[0]) : 0;
+}
+
 static void lay_image(rig &r, doubles *y)
 {
     const auto [c, h, w] = r.image;
@@ -242,6 +252,7 @@ static void forward(rig &r, size_t i)
             for (int k = 1; k < l.n_from; k++) y[at] += r.x[(size_t)l.from[k]][at];
             if (is(l, "relu")) y[at] = y[at] > 0 ? y[at] : 0;
             if (is(l, "clip")) y[at] = y[at] > l.arg[0] ? l.arg[0] : y[at];
+            if (is(l, "dropout") && !r.predicts) y[at] *= kept_of(r, l, at);
         }
     }
 }
@@ -317,7 +328,8 @@ static void backward(rig &r, size_t i)
             for (int k = 0; k < l.n_from; k++) {
                 const bool off =
                     (is(l, "relu") && !(y[at] > 0)) || (is(l, "clip") && !(x[at] < l.arg[0]));
-                r.g[(size_t)l.from[k]][at] += off ? 0 : g[at];
+                const double by = is(l, "dropout") ? kept_of(r, l, at) : 1;
+                r.g[(size_t)l.from[k]][at] += off ? 0 : by * g[at];
             }
     }
 }
