@@ -7,6 +7,7 @@
            CUDA graph.  On the CPU bf16 is autocast; batches lie in memory, so that nothing but the step is measured
   memory   three steps without a graph: what the caching allocator hands out and holds; on the CPU how much the process grew
   predict  eval and inference_mode, softmax and the five best; eager, or traced, frozen and optimised for inference
+  input    torchvision's ImageFolder and DataLoader (needs torchvision): JPEG files decoded, moved, mirrored, scaled, in batches
 """
 import json
 import resource
@@ -183,6 +184,35 @@ def predict(torch, spec):
     return {"ms_median": statistics.median(times), "ms_min": min(times), "calls": len(times)}
 
 
+def jpegs(torch, spec):
+    """A folder of JPEG files, smooth with some noise, in two folders of labels."""
+    import os
+    from PIL import Image
+    side = spec["side"]
+    for i in range(spec["n"]):
+        folder = os.path.join(spec["path"], f"label{i % 2}")
+        os.makedirs(folder, exist_ok=True)
+        seed = torch.Generator().manual_seed(i)
+        coarse = torch.rand(1, 3, 8, 8, generator=seed)
+        x = torch.nn.functional.interpolate(coarse, (side, side), mode="bilinear") * 235 + torch.rand(1, 3, side, side, generator=seed) * 20
+        Image.fromarray(x[0].permute(1, 2, 0).byte().numpy()).save(os.path.join(folder, f"{i}.jpg"), quality=90)
+    return {}
+
+
+def loader(torch, spec):
+    from torchvision import datasets, transforms
+    how = transforms.Compose([transforms.RandomCrop(spec["side"], padding=4), transforms.RandomHorizontalFlip(), transforms.ToTensor(),
+                              transforms.Normalize((0.5,) * 3, (0.25,) * 3)])
+    images = datasets.ImageFolder(spec["path"], how)
+    batches = torch.utils.data.DataLoader(images, batch_size=spec["batch"], shuffle=True, num_workers=spec["workers"], persistent_workers=spec["workers"] > 0)
+    for _ in batches:  # workers start, files come into the system's memory
+        pass
+    n, began = 0, time.perf_counter()
+    while time.perf_counter() - began < spec["seconds"]:
+        n += sum(len(y) for _, y in batches)
+    return {"images_per_s": n / (time.perf_counter() - began)}
+
+
 def export(torch, spec):
     """The net as ONNX, for other programs."""
     job = Job(torch, spec)
@@ -196,7 +226,7 @@ def main():
     answers = sys.stdout
     sys.stdout = sys.stderr  # what libraries print is no answer
     import torch
-    parts = {"steps": steps, "memory": memory, "predict": predict, "export": export}
+    parts = {"steps": steps, "memory": memory, "predict": predict, "export": export, "jpegs": jpegs, "input": loader}
     for line in sys.stdin:
         spec = json.loads(line)
         if "threads" in spec:

@@ -1,5 +1,5 @@
-/* wisp bench train --shape SHAPE; wisp bench predict --shape SHAPE, or MODEL DATA; wisp bench steps --net
- * NET --batch N */
+/* wisp bench train --shape SHAPE; wisp bench predict --shape SHAPE, or MODEL DATA;
+ * wisp bench steps --net NET --batch N; wisp bench input IMAGES */
 #include "cli.h"
 
 #include <stdio.h>
@@ -140,8 +140,19 @@ static void print_steps(const wisp_report *r, const struct args *a)
         mib * get(r, "grown_bytes"));
 }
 
-enum { TRAIN, PREDICT, STEPS, N_PARTS };
-static const char *const parts[N_PARTS] = { "train", "predict", "steps" };
+static void print_input(const wisp_report *r, const struct args *a)
+{
+    printf("images    %s: %.0f, %.0f labels; %.0f thread%s\n", a->files[1], get(r, "images"),
+           get(r, "labels"), get(r, "threads"), get(r, "threads") == 1 ? "" : "s");
+    printf("read      %.0f images/s the first time, %.0f the fastest of %.0f\n",
+           get(r, "first_read_images_per_s"), get(r, "read_images_per_s"), get(r, "reads"));
+    printf("laid out  %.0f images/s, batches of %.0f\n", get(r, "laid_images_per_s"),
+           get(r, "batch"));
+    printf("memory    %.2f GiB peak\n", get(r, "peak_bytes") / (1 << 30));
+}
+
+enum { TRAIN, PREDICT, STEPS, INPUT, N_PARTS };
+static const char *const parts[N_PARTS] = { "train", "predict", "steps", "input" };
 
 static int part_of(const struct args *a)
 {
@@ -161,11 +172,14 @@ static wisp_status bench(const struct args *a, struct screen *s, wisp_error *err
         st = wisp_bench_train(&report, ctx, a->cfg, screen_show, s, err);
     else if (st == WISP_OK && part == STEPS)
         st = wisp_bench_steps(&report, ctx, a->cfg, screen_show, s, err);
+    else if (st == WISP_OK && part == INPUT)
+        st = wisp_bench_input(&report, ctx, a->cfg, a->files[1], err);
     else if (st == WISP_OK)
         st = wisp_bench_predict(&report, ctx, a->cfg, model, data, screen_show, s, err);
     if (st == WISP_OK && args_on(a, "json")) printf("%s\n", wisp_report_json(report));
     else if (st == WISP_OK && part == TRAIN) print_train(report, args_text(a, "shape"));
     else if (st == WISP_OK && part == STEPS) print_steps(report, a);
+    else if (st == WISP_OK && part == INPUT) print_input(report, a);
     else if (st == WISP_OK) print_predict(report, a);
     wisp_report_free(report);
     wisp_context_free(ctx);
@@ -184,10 +198,12 @@ static int wrong(const struct args *a)
                            like < 0 ? "" : "; did you mean '", like < 0 ? "" : parts[like],
                            like < 0 ? "" : "'?");
     }
-    if (part_of(a) == STEPS)
-        return a->n_files == 1
-                   ? 0
-                   : usage_error(a->command, "%s: one file too many: '%s'", part, a->files[1]);
+    const int images = part_of(a) == INPUT, steps = part_of(a) == STEPS;
+    if (images && a->n_files == 1)
+        return usage_error(a->command, "%s: a file or folder of images is missing", part);
+    if ((images || steps) && a->n_files > 1 + images)
+        return usage_error(a->command, "%s: one file too many: '%s'", part, a->files[1 + images]);
+    if (images || steps) return 0;
     if (a->n_files == 1 && !shape)
         return usage_error(a->command, "%s: %s", part,
                            train ? "--shape is missing"

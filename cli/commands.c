@@ -60,7 +60,8 @@ static const struct command commands[] = {
     { .name = "bench",
       .usage = "bench train --shape SHAPE [options]\n"
                "bench predict --shape SHAPE | MODEL DATA [options]\n"
-               "bench steps --net NET --batch N [options]",
+               "bench steps --net NET --batch N [options]\n"
+               "bench input IMAGES [options]",
       .what = "speed of training and prediction",
       .max = 3,
       .inputs = 3,

@@ -308,6 +308,13 @@ WISP_API wisp_status wisp_bench_train(wisp_report **out, wisp_context *ctx, cons
 WISP_API wisp_status wisp_bench_steps(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                                       wisp_on_progress on_progress, void *arg, wisp_error *err);
 
+/* Measures how fast images get to a net: read from 'path' (again and again for "seconds", 2 by default; the
+ * first time makes the copy for fast reading, unless it is there, and is told apart), then laid out in batches of "batch" (256), moved and
+ * mirrored as "net" says (by default pad=4 flip=yes).  The report holds data, image, images, threads,
+ * batch, read_images_per_s, first_read_images_per_s, laid_images_per_s. */
+WISP_API wisp_status wisp_bench_input(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
+                                      const char *path, wisp_error *err);
+
 /* Measures prediction: with a model and rows (paths), or, where both are NULL, with a model trained
  * on synthetic rows of option "shape" ("epochs" of them, 1 by default; otherwise as in
  * wisp_bench_train) and its held-out rows.  Every way is measured for "seconds" (2 by default), but

@@ -11,6 +11,8 @@
 wisp_status wisp_bench_settings(wisp_config **out, const wisp_config *cfg, wisp_error *err);
 /* The shape that --shape names (synth.c). */
 wisp_status wisp_shape_named(struct wisp_synth_shape *s, const wisp_config *cfg, wisp_error *err);
+/* Does --net name a net that reads images? */
+wisp_status wisp_bench_net(const wisp_config *cfg, wisp_error *err);
 wisp_status wisp_bench_shape(struct wisp_synth_shape *s, const wisp_config *cfg, wisp_error *err);
 
 #endif

@@ -93,7 +93,7 @@ static wisp_status set_shape(struct subject *s, wisp_error *err)
                             shape);
 }
 
-static wisp_status check_net(const wisp_config *cfg, wisp_error *err)
+wisp_status wisp_bench_net(const wisp_config *cfg, wisp_error *err)
 {
     const char *net = wisp_opt_text(cfg, OPT_NET);
     struct wisp_net_text text;
@@ -111,7 +111,7 @@ static wisp_status check_net(const wisp_config *cfg, wisp_error *err)
  * more epochs than time. */
 static wisp_status settings(struct subject *s, const wisp_config *cfg, wisp_error *err)
 {
-    wisp_status st = check_net(cfg, err);
+    wisp_status st = wisp_bench_net(cfg, err);
     if (st == WISP_OK && !wisp_opt_on(cfg, OPT_BATCH))
         st = wisp_fail_option(err, "batch", "missing: say the images of a step, e.g. --batch 64");
     if (st == WISP_OK) st = wisp_bench_settings(&s->cfg, cfg, err);

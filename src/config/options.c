@@ -84,7 +84,8 @@ static const wisp_option table[N_OPTS] = {
                       " where --epochs is not given "
                       "either; predict: each way of prediction is measured "
                       "for so long; 0: " BENCH_PREDICT
-                      "; steps: of measured steps, but 3 at least; 0: " BENCH_STEPS,
+                      "; steps: of measured steps, but 3 at least; 0: " BENCH_STEPS
+                      "; input: of reading, and of laying out; 0: " BENCH_PREDICT,
                       TRAINING, "bench" },
     [OPT_BATCH] = { "batch", "int", "0", "0..65536", "train bench inspect",
                     "rows per step; 0: from the number of rows", TRAINING, "train bench" },

@@ -188,6 +188,24 @@ judge "steps: memory" 'd["bound_bytes"] <= d["step_bytes"] < d["plan_bytes"] and
 ok "steps: a table" bench steps --net "image, conv 4 3, relu, globalavg" --shape 3x8x8x5 --batch 4 --threads 2 --seconds 0.02
 check "steps: its rows" [ "$(grep -cE '^(net|step|rate|layers|memory)  +' out)" = 5 ]
 check "steps: kinds" grep -qE '^layers .* conv [0-9.]+ \+ [0-9.]+,.*; ms per step' out
+# ---- the way of images to a net ----
+/usr/bin/python3 -c '
+import struct
+open("train-images-idx3-ubyte", "wb").write(struct.pack(">4I", 0x803, 300, 28, 28) + bytes(i % 251 for i in range(300 * 784)))
+open("train-labels-idx1-ubyte", "wb").write(struct.pack(">2I", 0x801, 300) + bytes(i % 10 for i in range(300)))'
+echo "1 3:0.5" >rows.txt
+refuse "input: no images" 2 "input: a file or folder of images is missing" bench input
+refuse "input: a file too many" 2 "one file too many: 'y'" bench input x y
+refuse "input: no such file" 5 "nowhere" bench input nowhere
+refuse "input: a net without images" 2 "--net: 'mlp' reads no images" bench input train-images-idx3-ubyte --net mlp
+refuse "input: rows of lists" 3 "rows.txt: rows that are no images" bench input rows.txt
+ok "input" bench input train-images-idx3-ubyte --threads 1 --batch 50 --seconds 0.02 --net lenet --json
+judge "input: what was read" '(d["images"], d["labels"], d["batch"], d["threads"], d["image"]) == (300, 10, 50, 1, "1 x 28 x 28")'
+judge "input: rates" 'd["reads"] >= 2 and 0 < d["first_read_images_per_s"] <= d["read_images_per_s"] and d["laid_images_per_s"] > 100'
+ok "input: a table" bench input train-images-idx3-ubyte --seconds 0.01
+check "input: its rows" [ "$(grep -cE '^(images|read|laid out|memory)  +' out)" = 4 ]
+rm -f train-* rows.txt*
+
 PYTHON=/bin/false "$root/bench/images" "$build" steps memory predict --nets lenet --seconds 0.01 --rounds 1 >out 2>err
 rc=$?
 check "bench/images without PyTorch" [ "$rc-$(wc -c <err)" = 0-0 ]
