@@ -140,8 +140,25 @@ static void gemm16(float *c, size_t ldc, const uint16_t *a, size_t lda, const ui
     _tile_release();
 }
 
+/* ---- sums of small products ---- */
+
+#define TILES_BEGIN()          use_tiles()
+#define TILES_END()            _tile_release()
+#define TILE_ZERO(t)           _tile_zero(t)
+#define TILE_LOAD(t, from, ld) _tile_loadd(t, from, ld)
+#define TILE_STORE(t, to, ld)  _tile_stored(t, to, ld)
+#define TILE_DOT(c, a, b)      _tile_dpbf16ps(c, a, b)
+#define VEC                    __m512
+#define LOAD(x)                _mm512_loadu_ps(x)
+#define STORE(x, v)            _mm512_storeu_ps(x, v)
+#define ZERO()                 _mm512_setzero_ps()
+#define ADD(a, b)              _mm512_add_ps(a, b)
+#define MAX(a, b)              _mm512_max_ps(a, b)
+#include "kernels/tiles16.h"
+
 void wisp_kernels_amx(struct wisp_kernels *k)
 {
     k->fast16 = true;
     k->gemm16 = gemm16;
+    k->tiles16 = tiles16;
 }

@@ -211,6 +211,69 @@ static void gemm16(float *c, size_t ldc, const uint16_t *a, size_t lda, const ui
     }
 }
 
+/* ---- sums of small products ---- */
+
+enum { TR = 14 }; /* rows of a tile of two blocks: 28 registers */
+
+INLINE void sum_rows(const int R, const int V, const struct wisp_tiles16 *t, size_t row,
+                     size_t block)
+{
+    __m512 acc[TR][2];
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) acc[r][v] =
+        _mm512_setzero_ps();
+    for (size_t i = 0; i < t->n; i++) {
+        const uint16_t *a = t->a + t->a_at[i] + row * t->ras;
+        const uint32_t *b = t->b + t->b_at[i] + block * t->b_block;
+        for (size_t p = 0; p < 16; p++, a += 2, b += LANES) {
+            __m512bh bv[2];
+            UNROLL for (int v = 0; v < V; v++) bv[v] =
+                (__m512bh)_mm512_loadu_si512(b + (size_t)v * t->b_block);
+            UNROLL for (int r = 0; r < R; r++)
+            {
+                const __m512bh av = (__m512bh)broadcast_pair(a + (size_t)r * t->ras);
+                UNROLL for (int v = 0; v < V; v++) acc[r][v] =
+                    _mm512_dpbf16_ps(acc[r][v], av, bv[v]);
+            }
+        }
+    }
+    UNROLL for (int r = 0; r < R; r++)
+    {
+        if (t->c_at[row + (size_t)r] < 0) continue;
+        float *c = t->c + t->c_at[row + (size_t)r] + block * t->c_block;
+        UNROLL for (int v = 0; v < V; v++)
+        {
+            __m512 sum = acc[r][v];
+            if (t->bias)
+                sum = _mm512_add_ps(sum, _mm512_loadu_ps(t->bias + (block + (size_t)v) * LANES));
+            if (t->relu) sum = _mm512_max_ps(_mm512_setzero_ps(), sum);
+            _mm512_storeu_ps(c + (size_t)v * t->c_block, sum);
+        }
+    }
+}
+
+static void tiles16(const struct wisp_tiles16 *t)
+{
+    for (size_t block = 0; block < t->blocks; block += 2) {
+        const bool two = t->blocks - block > 1;
+        size_t row = 0;
+        for (; row + TR <= t->m; row += TR)
+            if (two) sum_rows(TR, 2, t, row, block);
+            else sum_rows(TR, 1, t, row, block);
+        for (; row < t->m; row++)
+            if (two) sum_rows(1, 2, t, row, block);
+            else sum_rows(1, 1, t, row, block);
+    }
+}
+
+static void join16(uint16_t *to, const float *a, const float *b, size_t apart, size_t n)
+{
+    const __m512 zero = _mm512_setzero_ps();
+    for (size_t i = 0; i < n; i++, a += apart, to += 2 * LANES) {
+        const __m512 upper = b ? _mm512_loadu_ps(b + i * apart) : zero;
+        _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(upper, _mm512_loadu_ps(a)));
+    }
+}
+
 void wisp_kernels_bf16(struct wisp_kernels *k)
 {
     k->fast16 = __builtin_cpu_is("amd") != 0; /* Intel's vdpbf16ps is no faster than FMA */
@@ -220,4 +283,6 @@ void wisp_kernels_bf16(struct wisp_kernels *k)
     k->pairs_t = pairs_t;
     k->turn16 = turn16;
     k->gemm16 = gemm16;
+    k->tiles16 = tiles16;
+    k->join16 = join16;
 }

@@ -62,6 +62,20 @@ struct wisp_tiles { /* a sum of n products, in blocks of 16 columns (convolution
     bool add, relu;    /* C is added, too; max(., 0) at the end, a NaN stays one */
 };
 
+struct wisp_tiles16 { /* the same of bf16, 32 columns of A to a product; see below for B's words */
+    size_t m, blocks, n;
+    const uint16_t *a; /* product i reads A(r, p) = a[a_at[i] + r * ras + p], p < 32; rows up to the */
+    size_t ras;        /* next multiple of 16 are read, too */
+    const uint32_t *b; /* and of block v the panel of 16 x 16 words at b[b_at[i] + v * b_block] */
+    size_t b_block;
+    const size_t *a_at, *b_at; /* (n) */
+    float *c;                  /* C(r, j) of block v = c[c_at[r] + v * c_block + j] */
+    size_t c_block;
+    const int32_t *c_at; /* (m); below 0: nobody wants row r */
+    const float *bias;   /* (blocks, 16) is added to each row; NULL: nothing is */
+    bool relu;           /* max(., 0) at the end, a NaN stays one */
+};
+
 /* The transforms of Winograd's convolution F(4x4, 3x3), each to = T from T^t: 36 products give 16
  * pixels, which take 144 otherwise.  y = A^t ((G w G^t) .* (B^t x B)) A, and its gradient. */
 enum wisp_winograd {
@@ -224,6 +238,11 @@ struct wisp_kernels {
      * A up to the next multiple of 16 may be read. */
     void (*gemm16)(float *c, size_t ldc, const uint16_t *a, size_t lda, const uint32_t *b,
                    size_t ldb, const float *bias, size_t m, size_t n, size_t k, bool add);
+
+    /* Sums of small products for convolutions, and the rows that they read: to (n, 32) = 16 numbers
+     * of a and 16 of b, 'apart' floats from one to the next, rounded; b NULL: zeros. */
+    void (*tiles16)(const struct wisp_tiles16 *t);
+    void (*join16)(uint16_t *to, const float *a, const float *b, size_t apart, size_t n);
 
     /* ---- int8: a weight is q * scale, one scale per row ---- */
 

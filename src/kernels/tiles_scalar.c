@@ -21,6 +21,43 @@ static void tiles(const struct wisp_tiles *t)
         }
 }
 
+static float widen(uint32_t half)
+{
+    union {
+        uint32_t u;
+        float f;
+    } bits = { half << 16 };
+    return bits.f;
+}
+
+static void tiles16(const struct wisp_tiles16 *t)
+{
+    for (size_t v = 0; v < t->blocks; v++)
+        for (size_t r = 0; r < t->m; r++) {
+            float sum[16] = { 0 };
+            if (t->c_at[r] < 0) continue;
+            for (size_t i = 0; i < t->n; i++) {
+                const uint16_t *a = t->a + t->a_at[i] + r * t->ras;
+                const uint32_t *b = t->b + t->b_at[i] + v * t->b_block;
+                for (size_t p = 0; p < 32; p++)
+                    for (size_t j = 0; j < 16; j++)
+                        sum[j] += widen(a[p]) * widen(b[p / 2 * 16 + j] >> p % 2 * 16 & 0xffff);
+            }
+            for (size_t j = 0; j < 16; j++) {
+                if (t->bias) sum[j] += t->bias[v * 16 + j];
+                t->c[(size_t)t->c_at[r] + v * t->c_block + j] = t->relu && sum[j] < 0 ? 0 : sum[j];
+            }
+        }
+}
+
+static void join16(uint16_t *to, const float *a, const float *b, size_t apart, size_t n)
+{
+    for (size_t i = 0; i < n; i++, a += apart, to += 32) {
+        for (size_t j = 0; j < 16; j++) to[j] = wisp_round16(a[j]);
+        for (size_t j = 0; j < 16; j++) to[16 + j] = b ? wisp_round16(b[i * apart + j]) : 0;
+    }
+}
+
 static const float T[][6][6] = {
     [WISP_WINOGRAD_X] = { { 4, 0, -5, 0, 1, 0 },
                           { 0, -4, -4, 1, 1, 0 },
@@ -74,4 +111,6 @@ void wisp_kernels_tiles_scalar(struct wisp_kernels *k)
 {
     k->tiles = tiles;
     k->winograd = winograd;
+    k->tiles16 = tiles16;
+    k->join16 = join16;
 }
