@@ -11,7 +11,8 @@
  * taps (2 n out oh ow in kh kw) whatever the way does, packing of weights included as in a training
  * step; the share of the floor, independent multiply-adds in registers, beside it.  Times are the
  * best of several runs, of processor time where there is one thread.  The last lines add up the
- * convolutions of a training step, the fastest way for each pass (the first layer has no data pass).
+ * convolutions of a training step, the fastest way for each pass (the first layer has no data pass):
+ * of those in fp32, and with those in bf16.
  * oneDNN's ways are there where wisp-dnnl.so lies beside the program. */
 #include "base/mem.h"
 #include "base/pool.h"
@@ -19,6 +20,7 @@
 #include "kernels/kernels.h"
 #include "peak.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -76,6 +78,10 @@ static struct wisp_pool *pool;
 static double zeros;
 static const char *only_way;
 static size_t only[3]; /* in, out, pixels; 0: all layers */
+
+struct totals { /* seconds */
+    double fp32, bf16;
+};
 
 static double seconds_now(void)
 {
@@ -142,7 +148,7 @@ static struct spent time_way(const struct wisp_conv_way *way, const struct wisp_
     return best;
 }
 
-static double time_layer(const struct layer *l, double peak_rate)
+static void time_layer(const struct layer *l, double peak_rate, struct totals *total)
 {
     static const char *const names[] = { "forward", "data", "weights" };
     struct wisp_conv c = { .in = l->in,
@@ -162,11 +168,10 @@ static double time_layer(const struct layer *l, double peak_rate)
     const size_t in = l->n * wisp_conv_in_floats(&c), out = l->n * wisp_conv_out_floats(&c);
     float *x = with_zeros(filled(in), in), *gx = filled(in), *gy = filled(out), *y = filled(out),
           *w = filled(c.out * wisp_conv_row(&c));
-    double total = 0;
     printf("%-14s x%d %4zu->%-4zu %3zu px %2zux%-2zu/%zu", l->net, l->times, l->in, l->out,
            l->pixels, l->kernel, l->kernel, l->stride);
     for (int pass = 0; pass < WISP_CONV_PASSES; pass++) {
-        double least = 1e9;
+        struct totals least = { INFINITY, INFINITY };
         if (pass == WISP_CONV_DATA && l->block == 1) continue;
         if (pass == WISP_CONV_DATA) with_zeros(gy, out); /* weights: those of x, gy as it is */
         if (pass == WISP_CONV_WEIGHTS) fill(gy, out);
@@ -181,14 +186,15 @@ static double time_layer(const struct layer *l, double peak_rate)
             printf("  %s %s %.1f (%.0f%%) %.2f+%.2fms", names[pass], way->name, work / seconds,
                    100 * work / seconds / peak_rate, 1e3 * t.run,
                    pass == WISP_CONV_WEIGHTS ? 0 : 1e3 * t.pack);
-            if (seconds < least) least = seconds;
+            if (!way->half) least.fp32 = fmin(least.fp32, seconds);
+            least.bf16 = fmin(least.bf16, seconds);
         }
-        if (least < 1e9) total += least;
+        total->fp32 += least.fp32 * l->times;
+        total->bf16 += least.bf16 * l->times;
     }
     putchar('\n');
     fflush(stdout);
     wisp_free(x), wisp_free(gx), wisp_free(gy), wisp_free(y), wisp_free(w);
-    return total * l->times;
 }
 
 int main(int argc, char **argv)
@@ -204,8 +210,9 @@ int main(int argc, char **argv)
         argc -= 2, argv += 2;
     }
     const int threads = argc > 1 ? atoi(argv[1]) : 1;
-    const char *net = argc > 2 && *argv[2] ? argv[2] : NULL, *set = argc > 3 ? argv[3] : NULL;
-    double total = 0;
+    const char *net = argc > 2 && *argv[2] ? argv[2] : NULL,
+               *set = argc > 3 && *argv[3] ? argv[3] : NULL;
+    struct totals total = { 0 };
     if (wisp_kernels_select(&kernels, set, NULL) != 0) {
         fprintf(stderr, "conv: this machine has no kernels '%s'\n", set);
         return 1;
@@ -218,12 +225,12 @@ int main(int argc, char **argv)
         const struct layer *l = &layers[i];
         if (net && strcmp(net, l->net) != 0) continue;
         if (only[0] && (only[0] != l->in || only[1] != l->out || only[2] != l->pixels)) continue;
-        total += time_layer(l, floor_rate);
+        time_layer(l, floor_rate, &total);
         if (only[0]) continue;
         if (i + 1 < N_LAYERS && strcmp(layers[i].net, layers[i + 1].net) == 0) continue;
-        printf("%s: %.1f ms of convolutions in a step of %zu\n", layers[i].net, 1e3 * total,
-               layers[i].n);
-        total = 0;
+        printf("%s: %.1f ms of convolutions in a step of %zu, %.1f with bf16\n", layers[i].net,
+               1e3 * total.fp32, layers[i].n, 1e3 * total.bf16);
+        total = (struct totals){ 0 };
     }
     wisp_pool_free(pool);
     return 0;

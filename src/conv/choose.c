@@ -1,7 +1,8 @@
 /* Which way a pass of a convolution goes.
  *
  * Names that the caller gave come first; then what an earlier measurement said, which a file keeps:
- * one line per processor, instruction set, sizes and pass,
+ * one line per processor, instruction set ("amx in bf16" where ways may round to that), sizes and
+ * pass,
  *
  *   wisp-conv 2 <tab> processor <tab> kernels <tab> 64 64 56 56 3 3 1 1 1 1 16 8 <tab> 0 <tab> direct
  *
@@ -75,15 +76,22 @@ const char *wisp_conv_unknown(const char *names, size_t *length)
     return NULL;
 }
 
-static const struct wisp_conv_way *first_of(const struct ways *w, const char *names,
-                                            const struct wisp_conv *c, enum wisp_conv_pass pass,
-                                            const struct wisp_kernels *k)
+/* A way that rounds to bf16 is one only where the run says so. */
+static bool may(const struct wisp_conv_way *way, const struct wisp_conv *c,
+                enum wisp_conv_pass pass, const struct wisp_conv_choice *how)
+{
+    return (!way->half || how->half) && way->can(c, pass, how->k);
+}
+
+static const struct wisp_conv_way *first_of(const struct ways *w, const struct wisp_conv *c,
+                                            enum wisp_conv_pass pass,
+                                            const struct wisp_conv_choice *how)
 {
     size_t length;
-    for (const char *at = names; *at; at += length, at += *at == ',') {
+    for (const char *at = how->only; *at; at += length, at += *at == ',') {
         length = strcspn(at, ",");
         const struct wisp_conv_way *way = find(w, at, length);
-        if (way && way->can(c, pass, k)) return way;
+        if (way && may(way, c, pass, how)) return way;
     }
     return &wisp_conv_plain;
 }
@@ -159,8 +167,17 @@ static double seconds_of(const struct wisp_conv_way *way, const struct wisp_conv
     return least + packing;
 }
 
+/* Without being named.  Ways in bf16 are tried where the machine has instructions for them: else they
+ * are slower than those in fp32, which are as right. */
+static bool worth_trying(const struct wisp_conv_way *way, const struct wisp_conv *c,
+                         enum wisp_conv_pass pass, const struct wisp_conv_choice *how)
+{
+    return !way->asked && may(way, c, pass, how) && (!way->half || how->k->fast16);
+}
+
 static const struct wisp_conv_way *fastest(const struct ways *w, const struct wisp_conv *of,
-                                           enum wisp_conv_pass pass, const struct wisp_kernels *k)
+                                           enum wisp_conv_pass pass,
+                                           const struct wisp_conv_choice *how)
 {
     struct wisp_conv c = *of;
     const size_t n = samples_for(of), in = n * wisp_conv_in_floats(of),
@@ -173,10 +190,10 @@ static const struct wisp_conv_way *fastest(const struct ways *w, const struct wi
     c.threads = 1;
     if (a.x && a.y && a.w) fill(a.x, in), fill(a.y, out), fill(a.w, row);
     for (size_t i = 0; i < w->n && a.x && a.y && a.w; i++) {
-        if ((best && w->way[i] == &wisp_conv_plain) || w->way[i]->asked ||
-            !w->way[i]->can(&c, pass, k) || !w->way[i]->can(of, pass, k))
+        if ((best && w->way[i] == &wisp_conv_plain) || !worth_trying(w->way[i], &c, pass, how) ||
+            !worth_trying(w->way[i], of, pass, how))
             continue;
-        double took = seconds_of(w->way[i], &c, pass, k, n, of->batch, &a, least);
+        double took = seconds_of(w->way[i], &c, pass, how->k, n, of->batch, &a, least);
         if (best && took >= least) continue;
         best = w->way[i];
         least = took;
@@ -194,13 +211,14 @@ static const char MAGIC[] = "wisp-conv 2";
 
 /* The line without the way. */
 static int key_of(char out[LINE], const struct wisp_conv *c, enum wisp_conv_pass pass,
-                  const struct wisp_kernels *k)
+                  const struct wisp_conv_choice *how)
 {
     char cpu[WISP_CPU_NAME];
     wisp_cpu_name(cpu);
-    return snprintf(out, LINE, "%s\t%s\t%s\t%zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu\t%d\t",
-                    MAGIC, cpu, k->name, c->in, c->out, c->h, c->w, c->kh, c->kw, c->stride,
-                    c->pad_h, c->pad_w, c->groups, c->block, samples_for(c), (int)pass);
+    return snprintf(
+        out, LINE, "%s\t%s\t%s%s\t%zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu\t%d\t", MAGIC,
+        cpu, how->k->name, how->half ? " in bf16" : "", c->in, c->out, c->h, c->w, c->kh, c->kw,
+        c->stride, c->pad_h, c->pad_w, c->groups, c->block, samples_for(c), (int)pass);
 }
 
 struct wanted {
@@ -215,7 +233,7 @@ static bool usable(void *arg, const char *name, size_t length)
 {
     struct wanted *t = arg;
     t->way = find(t->w, name, length);
-    if (t->way && (t->way->asked || !t->way->can(t->c, t->pass, t->how->k))) t->way = NULL;
+    if (t->way && (t->way->asked || !may(t->way, t->c, t->pass, t->how))) t->way = NULL;
     return t->way != NULL;
 }
 
@@ -241,12 +259,12 @@ static const struct wisp_conv_way *known_or_measured(const struct ways *w,
                                                      const struct wisp_conv_choice *how)
 {
     char key[LINE];
-    const int length = key_of(key, c, pass, how->k);
+    const int length = key_of(key, c, pass, how);
     const bool file = length > 0 && length < LINE;
     struct wanted t = { w, c, pass, how, NULL };
     const struct wisp_conv_way *way = file ? known(&t, key) : NULL, *agreed = NULL;
     if (way) return way;
-    way = fastest(w, c, pass, how->k);
+    way = fastest(w, c, pass, how);
     if (way && file && put_down(how, key, way->name)) agreed = known(&t, key);
     return agreed ? agreed : way;
 }
@@ -257,9 +275,9 @@ const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wis
     const struct wisp_conv_way *way = NULL;
     if (!how || !how->k) return &wisp_conv_plain;
     const struct ways w = all_ways();
-    if (how->only) return first_of(&w, how->only, c, pass, how->k);
+    if (how->only) return first_of(&w, c, pass, how);
     if (how->measure && c->batch > 0) way = known_or_measured(&w, c, pass, how);
     for (size_t i = 0; !way && i < w.n; i++)
-        if (!w.way[i]->asked && w.way[i]->can(c, pass, how->k)) way = w.way[i];
+        if (worth_trying(w.way[i], c, pass, how)) way = w.way[i];
     return way;
 }

@@ -59,6 +59,7 @@ struct wisp_conv_way {
     float rough;
     /* Only where its name is given: how fast it is depends on the numbers. */
     bool asked;
+    bool half; /* what it multiplies is rounded to bf16: taken only where the run's precision is */
     /* May be called for this pass with these sizes and kernels.  The other functions are called
      * only then. */
     bool (*can)(const struct wisp_conv *c, enum wisp_conv_pass pass, const struct wisp_kernels *k);
@@ -112,6 +113,7 @@ struct wisp_conv_choice {         /* who may be chosen, and how (choose.c) */
     const char *only; /* names of ways, "direct,plain": the first that can; NULL: all but those that
                          want to be asked for, and ... */
     bool measure;     /* ... the fastest; else the first of the table that can */
+    bool half;        /* ways that round to bf16 are among them */
     /* What was measured before, and is added to; the second where the first cannot be written; NULL:
      * none. */
     const char *file, *other;
@@ -123,8 +125,8 @@ const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wis
 const struct wisp_conv_way *wisp_conv_any(size_t i);
 /* The first of these names that is no way's, neither here nor in wisp-dnnl.so; NULL: there is none. */
 const char *wisp_conv_unknown(const char *names, size_t *length);
-extern const struct wisp_conv_way wisp_conv_direct, wisp_conv_winograd, wisp_conv_skip,
-    wisp_conv_plain;
+extern const struct wisp_conv_way wisp_conv_bf16, wisp_conv_direct, wisp_conv_winograd,
+    wisp_conv_skip, wisp_conv_plain;
 
 /* Packs all rows of w, plain, into 'to'; 16 rows are a task. */
 void wisp_conv_pack(const struct wisp_conv_way *way, const struct wisp_conv *c,

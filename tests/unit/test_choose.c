@@ -113,6 +113,50 @@ static void test_file(void)
     wisp_free(text);
 }
 
+/* fp32 is never bf16 without a word, whoever asks and whatever a file says. */
+static void test_half(void)
+{
+    struct wisp_conv_choice how = { .k = &k, .only = "bf16,direct" }, half = how;
+    const bool fast16 = k.fast16;
+    half.half = true;
+    TEST("ways that round to bf16 are chosen only where that is the precision");
+    CHECK(strcmp(choose(&how), "direct") == 0, "named, but not allowed");
+    CHECK(strcmp(choose(&half), "bf16") == 0, "named and allowed");
+    how.only = half.only = NULL;
+    k.fast16 = true;
+    CHECK(strcmp(choose(&how), "bf16") != 0, "the first that can: not allowed");
+    CHECK(strcmp(choose(&half), "bf16") == 0, "the first that can");
+    how.measure = half.measure = true;
+    how.file = half.file = path;
+    size_t bytes, again;
+    unlink(path);
+    choose(&half);
+    char *text = content(&bytes), *name = strrchr(text, '\t');
+    CHECK(name && strstr(text, " in bf16\t"), "the file says '%s'", text);
+    strcpy(name + 1, "bf16\n");
+    put(text, strlen(text));
+    CHECK(strcmp(choose(&half), "bf16") == 0, "the file is believed");
+    CHECK(strcmp(choose(&how), "bf16") != 0, "a line of another precision was believed");
+    wisp_free(text);
+    text = content(&again);
+    name = strstr(text, k.name); /* its line says bf16 without being of that precision */
+    CHECK(name && again > bytes, "no second line");
+    char *mark = strstr(text, " in bf16\t");
+    if (mark) {
+        memmove(mark, mark + 8, strlen(mark + 8) + 1);
+        char *end = strchr(text, '\n');
+        end[1] = 0;
+        put(text, strlen(text));
+        CHECK(strcmp(choose(&how), "bf16") != 0, "a file talked fp32 into bf16");
+    }
+    wisp_free(text);
+    unlink(path);
+    k.fast16 = false;
+    CHECK(strcmp(choose(&half), "bf16") != 0, "slower than fp32: not tried");
+    k.fast16 = fast16;
+    unlink(path);
+}
+
 /* Of 256 channels at 28 pixels Winograd's products are two to three times as fast as sums over taps,
  * on every processor that was tried; noise would have to slow each of its tries down by as much. */
 static void test_fastest(void)
@@ -159,6 +203,7 @@ int main(void)
     snprintf(path, sizeof path, "%s/conv", folder);
     test_names();
     test_file();
+    test_half();
     test_fastest();
     test_memory();
     unlink(path);
