@@ -15,6 +15,7 @@
 #include "layer/conv.h"
 #include "base/mem.h"
 #include "layer/planes.h"
+#include "layer/product.h"
 
 #include <math.h>
 #include <string.h>
@@ -68,6 +69,16 @@ struct own { /* from plan on */
 const struct wisp_conv *wisp_layer_conv_sizes(const struct wisp_layer *l)
 {
     return &((const struct own *)l->own)->c;
+}
+
+struct wisp_conv_passes wisp_layer_conv_passes(const struct wisp_layer *l)
+{
+    const struct own *o = l->own;
+    struct wisp_conv_passes n = { 0 };
+    for (int p = 0; p < WISP_CONV_PASSES; p++)
+        if (o->way[p] && !(p == WISP_CONV_DATA && o->c.block == 1)) /* images learn nothing */
+            n.all++, n.half += o->way[p]->half;
+    return n;
 }
 
 struct view { /* the scratch of backward, cut up */
@@ -151,6 +162,7 @@ static void choose(struct own *o, const struct wisp_layer_sizes *s)
     struct wisp_conv_choice how =
         s->ctx && s->ctx->conv ? *s->ctx->conv : (struct wisp_conv_choice){ .k = NULL };
     if (s->ctx) how.k = s->ctx->k;
+    how.half = s->precision == &wisp_precision_bf16;
     o->c.batch = s->batch;
     o->c.threads = s->ctx && s->ctx->pool ? wisp_pool_threads(s->ctx->pool) : 1;
     for (int p = 0; p < (s->training ? WISP_CONV_PASSES : 1); p++)

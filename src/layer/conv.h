@@ -14,5 +14,10 @@ enum {
 
 /* Its sizes. */
 const struct wisp_conv *wisp_layer_conv_sizes(const struct wisp_layer *l);
+/* Passes that it has, and how many of them round to bf16. */
+struct wisp_conv_passes {
+    int all, half;
+};
+struct wisp_conv_passes wisp_layer_conv_passes(const struct wisp_layer *l);
 
 #endif

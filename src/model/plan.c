@@ -177,8 +177,9 @@ static wisp_status fit(struct wisp_plan *p, const struct facts *f, const wisp_co
             wisp_optimizer_find(p->images ? "sgd" : auto_optimizer(f->seen, f->n_labels));
     if (p->weight_decay < 0) p->weight_decay = p->images ? IMAGES_DECAY : 0;
     if (p->smoothing < 0) p->smoothing = 0;
-    if (!p->precision)
-        p->precision = wisp_precision_find(f->k->fast16 || p->cuda ? "bf16" : "fp32");
+    if (!p->precision) /* convolutions in bf16 lose digits that nobody gave away: they are asked for */
+        p->precision =
+            wisp_precision_find((f->k->fast16 && !p->images) || p->cuda ? "bf16" : "fp32");
     if (p->input_dropout < 0) p->input_dropout = f->train->text.chars_max ? PIECES_DROP : 0;
     if (p->batch == 0) p->batch = auto_batch(f->seen);
     if (p->epochs == 0) p->epochs = auto_epochs(f->n_rows, (double)p->batch, f->goes_on, p->images);

@@ -3,10 +3,13 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "layer/conv.h"
 #include "layer/product.h"
 #include "model/memory.h"
 #include "model/pace.h"
 #include "model/run.h"
+
+#include <stdio.h>
 
 /* What the features of a text are. */
 static void say_text(const struct wisp_run *r)
@@ -67,6 +70,27 @@ static void say_work(const struct wisp_run *r)
              wisp_flops_text(epoch, of_step * (double)r->feed.order.n_rows));
 }
 
+/* Ways in bf16 are taken where they are the fastest: what a processor makes of the precision. */
+static void say_machine(const struct wisp_run *r)
+{
+    const struct wisp_plan *p = &r->plan;
+    const struct wisp_net *net = &r->m->net;
+    const int threads = wisp_pool_threads(r->ctx->pool);
+    struct wisp_conv_passes all = { 0 };
+    char convolutions[80] = "";
+    for (int i = 0; i < net->n_layers && !p->cuda; i++)
+        if (net->layers[i].kind == &wisp_layer_conv) {
+            const struct wisp_conv_passes n = wisp_layer_conv_passes(&net->layers[i]);
+            all.all += n.all, all.half += n.half;
+        }
+    if (all.all && p->precision == &wisp_precision_bf16)
+        snprintf(convolutions, sizeof convolutions, ", %d of %d passes of convolutions too",
+                 all.half, all.all);
+    wisp_say(r->ctx, "machine   %s%d thread%s, %s kernels, products in %s%s",
+             p->cuda ? "a card (cuda) and " : "cpu, ", threads, wisp_plural((size_t)threads),
+             r->ctx->k->name, p->precision->name, convolutions);
+}
+
 wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     const struct wisp_plan *p = &r->plan;
@@ -96,9 +120,7 @@ wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error 
              text[0], wisp_bytes_text(text[1], weights + wires), wisp_bytes_text(text[2], state),
              wisp_bytes_text(text[3], work), wisp_bytes_text(text[4], index), text[5]);
     if (!p->cuda) wisp_memory_say(r->ctx, net);
-    wisp_say(r->ctx, "machine   %s%d thread%s, %s kernels, products in %s",
-             p->cuda ? "a card (cuda) and " : "cpu, ", threads, wisp_plural((size_t)threads),
-             r->ctx->k->name, p->precision->name);
+    say_machine(r);
     if (have && need > have)
         return wisp_fail(err, WISP_ENOMEM,
                          "%s needed, %s free: take a smaller --hidden or --batch, --moments bf16, "

@@ -63,6 +63,18 @@ for net in lenet "$all"; do
     ok "$name: resumed" train "${options[@]}" --threads 2 -o killed --net "$net" --resume --checkpoint-steps 7
     same "$name: killed and resumed, the same model" one killed
 done
+# Products in bf16: as good, the same with any number of threads; fp32 never takes that way.
+bf16() { WISP_CONV=bf16,direct,plain ok "$@"; }
+bf16 "bf16" train "${options[@]}" --threads 1 -o half --net lenet --precision bf16
+judge "bf16 learns" 'd["valid_p@1"] > 60'
+check "the plan says so" grep -q 'products in bf16, 5 of 5 passes of convolutions too' err
+bf16 "bf16: three threads" train "${options[@]}" --threads 3 -o half3 --net lenet --precision bf16
+same "bf16: 1 and 3 threads make the same model" half half3
+bf16 "fp32, though the way in bf16 is named" train "${options[@]}" --threads 1 -o full --net lenet --precision fp32
+WISP_CONV=direct,plain ok "fp32" train "${options[@]}" --threads 1 -o direct --net lenet --precision fp32
+same "it is fp32" full direct
+check "and bf16 is not" not cmp -s full half
+
 ok "inspect" inspect one --json
 judge "parameters have PyTorch's order" 'any(t.get("name") == "c1.weight" and t.get("shape") == [17, 9, 3, 3] for t in d["tensors"])'
 

@@ -190,6 +190,8 @@ static void test_precision(void)
     CHECK(strcmp(precision(true, ""), "bf16") == 0, "here");
     CHECK(strcmp(precision(false, "device cuda"), "bf16") == 0, "on a card");
     CHECK(strcmp(precision(true, "precision fp32"), "fp32") == 0, "as asked for");
+    CHECK(strcmp(precision(true, "net lenet"), "fp32") == 0, "convolutions: only if asked for");
+    CHECK(strcmp(precision(true, "net lenet precision bf16"), "bf16") == 0, "they were asked for");
 }
 
 /* Pieces of words are dropped, words are not. */
