@@ -317,6 +317,6 @@ const struct wisp_conv_way wisp_conv_bf16 = {
     .weight_floats = weight_floats,
     .thread_floats = thread_floats,
     .pack = pack,
-    .row = wisp_conv_bf16_row,
+    .rows = wisp_conv_bf16_rows,
     .run = run,
 };

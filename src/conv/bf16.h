@@ -68,7 +68,8 @@ size_t wisp_conv_tap_place(const struct wisp_conv_view16 *v, size_t y, size_t x)
 /* The gradient of the weights, bf16_weights.c. */
 size_t wisp_conv_bf16_gw_floats(const struct wisp_conv *c);
 size_t wisp_conv_bf16_gw_scratch(const struct wisp_conv *c);
-void wisp_conv_bf16_row(const struct wisp_conv *c, const float *gw, size_t row, float *out);
+void wisp_conv_bf16_rows(const struct wisp_conv *c, const struct wisp_kernels *k, const float *gw,
+                         size_t row, float *out);
 void wisp_conv_bf16_weights(const struct wisp_conv *c, const struct wisp_conv_job *j);
 
 #endif

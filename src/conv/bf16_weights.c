@@ -113,11 +113,13 @@ size_t wisp_conv_bf16_gw_scratch(const struct wisp_conv *c)
     return wisp_parts(x > y ? x : y, 2);
 }
 
-void wisp_conv_bf16_row(const struct wisp_conv *c, const float *gw, size_t row, float *out)
+void wisp_conv_bf16_rows(const struct wisp_conv *c, const struct wisp_kernels *k, const float *gw,
+                         size_t row, float *out)
 {
     const size_t taps = c->kh * c->kw, ldw = wisp_up(c->out, BLOCK) + GAP;
-    for (size_t i = 0; i < c->in; i++)
-        for (size_t t = 0; t < taps; t++) *out++ = gw[(t * c->in + i) * ldw + row];
+    for (size_t i = 0; i < c->in; i++, out += taps)
+        k->transpose(out, c->in * taps, gw + i * ldw + row, c->in * ldw, taps,
+                     wisp_conv_rows_from(c, row));
 }
 
 struct summing {

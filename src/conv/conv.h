@@ -46,7 +46,7 @@ struct wisp_conv_job { /* one call; what a pass does not name may be NULL */
     const float *w;        /* forward, data: packed for this pass, or plain (see weight_floats) */
     const float *bias;     /* forward: (out); NULL: none */
     float *y, *gx;         /* set by forward, by data */
-    float *gw;             /* set by weights, as the way lays it; row() reads it */
+    float *gw;             /* set by weights, as the way lays it; rows() reads it */
     bool relu;             /* forward: y = max(y, 0) at the end */
     float *thread_scratch; /* (threads) of thread_floats each, 64-byte aligned, ... */
     size_t thread_apart;   /* ... so many floats apart */
@@ -74,8 +74,10 @@ struct wisp_conv_way {
      * time.  NULL where weight_floats is 0. */
     void (*pack)(const struct wisp_conv *c, enum wisp_conv_pass pass, const struct wisp_kernels *k,
                  float *to, const float *w, size_t row);
-    /* The gradient of one row, in plain order, of what 'weights' left in gw. */
-    void (*row)(const struct wisp_conv *c, const float *gw, size_t row, float *out);
+    /* The gradient of 16 rows, 'row' and those after it as in pack, in plain order, of what 'weights'
+     * left in gw. */
+    void (*rows)(const struct wisp_conv *c, const struct wisp_kernels *k, const float *gw,
+                 size_t row, float *out);
     wisp_status (*run)(const struct wisp_conv *c, enum wisp_conv_pass pass,
                        const struct wisp_conv_job *j, wisp_error *err);
 };

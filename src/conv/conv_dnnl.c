@@ -251,13 +251,17 @@ static void pack(const struct wisp_conv *c, enum wisp_conv_pass pass, const stru
     }
 }
 
-static void row(const struct wisp_conv *c, const float *gw, size_t row, float *out)
+static void rows(const struct wisp_conv *c, const struct wisp_kernels *k, const float *gw,
+                 size_t row, float *out)
 {
-    const size_t o = row % (c->out / c->groups);
-    gw += first_of_group(c, false, row);
-    for (size_t i = 0; i < c->in / c->groups; i++)
-        for (size_t p = 0; p < c->kh; p++)
-            for (size_t q = 0; q < c->kw; q++) *out++ = gw[place(c, false, o, i, p, q)];
+    (void)k;
+    for (size_t end = row + wisp_conv_rows_from(c, row); row < end; row++) {
+        const float *group = gw + first_of_group(c, false, row);
+        const size_t o = row % (c->out / c->groups);
+        for (size_t i = 0; i < c->in / c->groups; i++)
+            for (size_t p = 0; p < c->kh; p++)
+                for (size_t q = 0; q < c->kw; q++) *out++ = group[place(c, false, o, i, p, q)];
+    }
 }
 
 /* ---- running ---- */
@@ -404,7 +408,7 @@ static const struct wisp_conv_way direct_way = {
     .weight_floats = weight_floats,
     .thread_floats = direct_thread_floats,
     .pack = pack,
-    .row = row,
+    .rows = rows,
     .run = direct_run,
 };
 static const struct wisp_conv_way winograd_way = {
@@ -414,7 +418,7 @@ static const struct wisp_conv_way winograd_way = {
     .weight_floats = weight_floats,
     .thread_floats = winograd_thread_floats,
     .pack = pack,
-    .row = row,
+    .rows = rows,
     .run = winograd_run,
 };
 

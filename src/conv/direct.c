@@ -335,6 +335,6 @@ const struct wisp_conv_way wisp_conv_direct = {
     .weight_floats = weight_floats,
     .thread_floats = thread_floats,
     .pack = pack,
-    .row = wisp_conv_direct_row,
+    .rows = wisp_conv_direct_rows,
     .run = run,
 };

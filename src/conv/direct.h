@@ -65,7 +65,8 @@ static inline size_t wisp_conv_unit(const struct wisp_conv *c)
 /* The gradient of the weights, direct_weights.c. */
 size_t wisp_conv_direct_gw_floats(const struct wisp_conv *c);
 size_t wisp_conv_direct_gw_scratch(const struct wisp_conv *c);
-void wisp_conv_direct_row(const struct wisp_conv *c, const float *gw, size_t row, float *out);
+void wisp_conv_direct_rows(const struct wisp_conv *c, const struct wisp_kernels *k, const float *gw,
+                           size_t row, float *out);
 void wisp_conv_direct_weights(const struct wisp_conv *c, const struct wisp_conv_job *j);
 
 #endif

@@ -66,16 +66,17 @@ size_t wisp_conv_direct_gw_scratch(const struct wisp_conv *c)
     return wisp_conv_view_floats(&w, w.in, sizes_of(c).band);
 }
 
-void wisp_conv_direct_row(const struct wisp_conv *c, const float *gw, size_t row, float *out)
+/* Rows fill one block: either groups have whole ones, or there is one group. */
+void wisp_conv_direct_rows(const struct wisp_conv *c, const struct wisp_kernels *k, const float *gw,
+                           size_t row, float *out)
 {
     const size_t ins = c->in / c->groups, outs = c->out / c->groups, taps = c->kh * c->kw,
-                 block = c->block, o = row % outs;
-    gw += (row / outs * wisp_conv_out_blocks(c) + o / BLOCK) * wisp_conv_in_blocks(c) *
-              wisp_conv_unit(c) +
-          o % BLOCK;
-    for (size_t i = 0; i < ins; i++)
-        for (size_t t = 0; t < taps; t++)
-            *out++ = gw[((i / block * taps + t) * block + i % block) * BLOCK];
+                 block = c->block;
+    gw += (row / outs * wisp_conv_out_blocks(c) + row % outs / BLOCK) * wisp_conv_in_blocks(c) *
+          wisp_conv_unit(c);
+    for (size_t i = 0; i < ins; i++, out += taps)
+        k->transpose(out, ins * taps, gw + (i / block * taps * block + i % block) * BLOCK,
+                     block * BLOCK, taps, wisp_conv_rows_from(c, row));
 }
 
 struct summing {

@@ -5,7 +5,7 @@
 
 #include "conv/conv.h"
 
-enum { WISP_DNNL_VERSION = 1 }; /* of this interface, of struct wisp_conv, _job and _way */
+enum { WISP_DNNL_VERSION = 2 }; /* of this interface, of struct wisp_conv, _job and _way */
 
 typedef void wisp_dnnl_loop(struct wisp_pool *pool, size_t n,
                             void (*fn)(void *arg, size_t i, int thread), void *arg);

@@ -153,9 +153,12 @@ static size_t weight_floats(const struct wisp_conv *c, enum wisp_conv_pass pass)
     return pass == WISP_CONV_WEIGHTS ? c->out * wisp_conv_row(c) : 0;
 }
 
-static void row(const struct wisp_conv *c, const float *gw, size_t o, float *out)
+static void rows(const struct wisp_conv *c, const struct wisp_kernels *k, const float *gw,
+                 size_t row, float *out)
 {
-    memcpy(out, gw + o * wisp_conv_row(c), wisp_conv_row(c) * sizeof *out);
+    (void)k;
+    memcpy(out, gw + row * wisp_conv_row(c),
+           wisp_conv_rows_from(c, row) * wisp_conv_row(c) * sizeof *out);
 }
 
 const struct wisp_conv_way wisp_conv_plain = {
@@ -163,6 +166,6 @@ const struct wisp_conv_way wisp_conv_plain = {
     .what = "sums in double, one by one: the definition",
     .can = can,
     .weight_floats = weight_floats,
-    .row = row,
+    .rows = rows,
     .run = run,
 };

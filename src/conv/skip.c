@@ -467,6 +467,6 @@ const struct wisp_conv_way wisp_conv_skip = {
     .weight_floats = weight_floats,
     .thread_floats = thread_floats,
     .pack = pack,
-    .row = wisp_skip_row,
+    .rows = wisp_skip_rows,
     .run = run,
 };

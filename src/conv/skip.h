@@ -57,7 +57,8 @@ static inline size_t wisp_skip_begin(size_t n, size_t parts, size_t i)
 /* The gradient of the weights, skip_weights.c. */
 size_t wisp_skip_gw_floats(const struct wisp_conv *c);
 size_t wisp_skip_gw_scratch(const struct wisp_conv *c);
-void wisp_skip_row(const struct wisp_conv *c, const float *gw, size_t row, float *out);
+void wisp_skip_rows(const struct wisp_conv *c, const struct wisp_kernels *k, const float *gw,
+                    size_t row, float *out);
 void wisp_skip_weights(const struct wisp_conv *c, const struct wisp_conv_job *j);
 
 #endif

@@ -131,7 +131,7 @@ static float *heading_at(const struct wisp_conv *c, float *gw)
     return gw + part_floats(c) * most_parts(c);
 }
 
-void wisp_skip_row(const struct wisp_conv *c, const float *gw, size_t row, float *out)
+static void one_row(const struct wisp_conv *c, const float *gw, size_t row, float *out)
 {
     struct heading h;
     memcpy(&h, gw + part_floats(c) * most_parts(c), sizeof h);
@@ -159,6 +159,14 @@ void wisp_skip_row(const struct wisp_conv *c, const float *gw, size_t row, float
             }
         }
     }
+}
+
+void wisp_skip_rows(const struct wisp_conv *c, const struct wisp_kernels *k, const float *gw,
+                    size_t row, float *out)
+{
+    (void)k;
+    for (size_t i = 0; i < wisp_conv_rows_from(c, row); i++)
+        one_row(c, gw, row + i, out + i * wisp_conv_row(c));
 }
 
 /* ---- tiles ---- */

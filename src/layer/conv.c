@@ -152,7 +152,7 @@ static void ask_for_scratch(struct wisp_layer *l, const struct wisp_layer_sizes 
     if (s->still && !s->training) l->kept_floats = packed_floats(o, WISP_CONV_FORWARD);
     else l->front_floats = packed_floats(o, WISP_CONV_FORWARD);
     if (!s->training) return;
-    l->thread_floats = wisp_most(l->thread_floats, wisp_conv_row(&o->c));
+    l->thread_floats = wisp_most(l->thread_floats, WISP_PLANE_BLOCK * wisp_conv_row(&o->c));
     lay_back(l, &cut, s->batch);
     l->back_floats = cut.at / sizeof(float);
 }
@@ -261,11 +261,10 @@ static void move_rows(void *arg, size_t task, int thread)
     const struct own *o = m->l->own;
     const struct wisp_update *u = m->s->update;
     float *g = wisp_layer_thread(m->l, thread);
-    size_t row = task * WISP_PLANE_BLOCK, end = row + WISP_PLANE_BLOCK;
-    for (; row < end && row < o->c.out; row++) {
-        o->way[WISP_CONV_WEIGHTS]->row(&o->c, m->v.gw, row, g);
-        u->row(u, &m->l->params[WISP_CONV_PARAM_WEIGHT], row, g);
-    }
+    const size_t first = task * WISP_PLANE_BLOCK, rows = wisp_conv_rows_from(&o->c, first);
+    o->way[WISP_CONV_WEIGHTS]->rows(&o->c, m->s->ctx->k, m->v.gw, first, g);
+    for (size_t i = 0; i < rows; i++, g += wisp_conv_row(&o->c))
+        u->row(u, &m->l->params[WISP_CONV_PARAM_WEIGHT], first + i, g);
 }
 
 /* Sums of gy over the pixels of a tile of samples, for one block of channels. */

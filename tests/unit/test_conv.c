@@ -175,8 +175,8 @@ static void call(const struct wisp_conv *c, enum wisp_conv_pass pass, int which,
     if (pass == WISP_CONV_DATA) j.x = NULL;
     if (pass == WISP_CONV_FORWARD) j.gy = NULL;
     CHECK(way->run(c, pass, &j, &err) == WISP_OK, "%s", err.text);
-    for (size_t o = 0; pass == WISP_CONV_WEIGHTS && o < c->out; o++)
-        way->row(c, packed.p, o, out->p + o * wisp_conv_row(c));
+    for (size_t o = 0; pass == WISP_CONV_WEIGHTS && o < c->out; o += WISP_PLANE_BLOCK)
+        way->rows(c, k, packed.p, o, out->p + o * wisp_conv_row(c));
     wisp_free(packed.block), wisp_free(scratch.block);
 }
 
