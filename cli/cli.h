@@ -111,6 +111,11 @@ int screen_open(struct screen *s, const struct args *a);
  * never have: NULL, and errno says why. */
 FILE *open_write(const char *path, int append);
 /* Fits wisp_on_progress; arg is the screen.  Asks to stop after a signal. */
+/* Digits behind the point of a rate: small ones of large nets say something, too. */
+static inline int rate_digits(double rate)
+{
+    return rate >= 100 ? 0 : rate >= 10 ? 1 : 2;
+}
 int screen_show(void *screen, const wisp_progress *p);
 /* The exit code of a command that ended with this status. */
 int screen_close(struct screen *s, wisp_status st, const wisp_error *err);

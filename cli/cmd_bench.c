@@ -99,8 +99,9 @@ static void print_predict(const wisp_report *r, const struct args *a)
     if (indexed)
         printf("scored    %.0f rows per sample, %.2f %% of all\n", get(r, "scored_mean"),
                100 * get(r, "scored_mean") / labels);
-    printf("batches   %.0f rows/s, exact, %.0f rows per batch, %.0f threads\n",
-           get(r, "batch_rows_per_s"), get(r, "batch_rows"), get(r, "threads"));
+    printf("batches   %.*f rows/s, exact, %.0f rows per batch, %.0f threads\n",
+           rate_digits(get(r, "batch_rows_per_s")), get(r, "batch_rows_per_s"),
+           get(r, "batch_rows"), get(r, "threads"));
     printf("compute   %.1f GFLOP/s, %.0f %% of %.1f (a product in the caches)\n", gflops,
            100 * gflops / peak, peak);
     printf("memory    %.2f GB/s of weights, %.0f %% of %.2f (a copy, read and written)\n", gb,

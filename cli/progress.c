@@ -19,7 +19,7 @@ static void print_epoch(const struct screen *s, const wisp_progress *p)
     fprintf(stderr, "epoch %*d/%d  loss %.4f  ", p->epochs > 9 ? 2 : 1, p->epoch, p->epochs,
             p->loss);
     if (p->valid >= 0) fprintf(stderr, "valid P@1 %.2f%s  ", p->valid, p->best ? " *" : "  ");
-    fprintf(stderr, "%.0f rows/s", p->rows_per_s);
+    fprintf(stderr, "%.*f rows/s", rate_digits(p->rows_per_s), p->rows_per_s);
     if (p->sampled)
         fprintf(stderr, "  active %.0f  scored %.0f  recall %.2f", p->active, p->scored, p->recall);
     fputc('\n', stderr);
@@ -37,8 +37,9 @@ int screen_show(void *screen, const wisp_progress *p)
             fflush(s->log);
         }
     } else if (s->terminal) {
-        fprintf(stderr, "\repoch %d/%d  %3.0f%%  loss %.4f  %.0f rows/s", p->epoch, p->epochs,
-                100.0 * (double)p->rows_done / (double)p->n_rows, p->loss, p->rows_per_s);
+        fprintf(stderr, "\repoch %d/%d  %3.0f%%  loss %.4f  %.*f rows/s", p->epoch, p->epochs,
+                100.0 * (double)p->rows_done / (double)p->n_rows, p->loss,
+                rate_digits(p->rows_per_s), p->rows_per_s);
         if (p->sampled) fprintf(stderr, "  active %.0f", p->active);
         fprintf(stderr, "  ETA %s\033[K", eta);
     }
