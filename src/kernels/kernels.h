@@ -179,6 +179,10 @@ struct wisp_kernels {
      * (1, lda) for a transposed one. */
     void (*gemm)(float *c, size_t ldc, const float *a, size_t ras, size_t cas, const float *b,
                  size_t ldb, size_t m, size_t n, size_t k, bool add);
+    /* C += A B as gemm makes it, to the bit, for few rows (m <= 16) and a B that lies in no cache; A is
+     * plain, rows lda apart, n is a multiple of 16. */
+    void (*gemm_few)(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
+                     size_t m, size_t n, size_t k);
     /* C = A B + bias, bias(i) to all of row i; A is plain, rows lda apart. */
     void (*gemm_bias)(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
                       const float *bias, size_t m, size_t n, size_t k);

@@ -64,6 +64,12 @@ static void gemm(float *c, size_t ldc, const float *a, size_t ras, size_t cas, c
     }
 }
 
+static void gemm_few(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
+                     size_t m, size_t n, size_t k)
+{
+    gemm(c, ldc, a, lda, 1, b, ldb, m, n, k, true);
+}
+
 static void gemm_bias(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
                       const float *bias, size_t m, size_t n, size_t k)
 {
@@ -325,6 +331,7 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
         .dots = dots,
         .matvec = matvec,
         .gemm = gemm,
+        .gemm_few = gemm_few,
         .gemm_bias = gemm_bias,
         .to16 = to16,
         .from16 = from16,

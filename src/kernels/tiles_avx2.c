@@ -42,6 +42,9 @@ INLINE void NUMBERS(VEC w[PER], const uint8_t *from)
 }
 #include "kernels/planes.h"
 
+#define FETCH(x) _mm_prefetch((const char *)(x), _MM_HINT_T0)
+#include "kernels/stream.h"
+
 /* clang-format off */
 TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1)
 TILE(1, 2) TILE(2, 2) TILE(3, 2)
@@ -62,4 +65,5 @@ void wisp_kernels_tiles_avx2(struct wisp_kernels *k)
     k->tiles = tiles;
     k->winograd = winograd;
     install_planes(k);
+    k->gemm_few = gemm_few;
 }

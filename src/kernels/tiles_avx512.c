@@ -38,6 +38,9 @@ INLINE void NUMBERS(VEC w[PER], const uint8_t *from)
 }
 #include "kernels/planes.h"
 
+#define FETCH(x) _mm_prefetch((const char *)(x), _MM_HINT_T0)
+#include "kernels/stream.h"
+
 /* clang-format off */
 TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1)
 TILE(8, 1) TILE(9, 1) TILE(10, 1) TILE(11, 1) TILE(12, 1) TILE(13, 1) TILE(14, 1)
@@ -64,4 +67,5 @@ void wisp_kernels_tiles_avx512(struct wisp_kernels *k)
     k->tiles = tiles;
     k->winograd = winograd;
     install_planes(k);
+    k->gemm_few = gemm_few;
 }

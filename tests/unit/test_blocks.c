@@ -1,5 +1,5 @@
 /* Kernels on blocks of 16 channels, batch norm and max pooling: every instruction set of this machine
- * against the scalar form. */
+ * against the scalar form.  Products of few rows against gemm of the same set. */
 #include "base/error.h"
 #include "kernels/kernels.h"
 #include "test.h"
@@ -138,14 +138,31 @@ static void check_pool(const struct wisp_kernels *k, size_t n, size_t rows, size
     free(x), free(gy);
 }
 
+/* ---- products of few rows ---- */
+
+static void check_few(const struct wisp_kernels *k, size_t m, size_t n, size_t depth)
+{
+    const size_t lda = depth + 3, ldb = n + 5, ldc = n + 2;
+    float *a = numbers(m * lda), *b = numbers(depth * ldb), *c = numbers(m * ldc),
+          *same_c = copy(c, m * ldc);
+    k->gemm(same_c, ldc, a, lda, 1, b, ldb, m, n, depth, true);
+    k->gemm_few(c, ldc, a, lda, b, ldb, m, n, depth);
+    CHECK(memcmp(c, same_c, m * ldc * sizeof *c) == 0, "%s: %zu x %zu x %zu is not what gemm makes",
+          k->name, m, n, depth);
+    free(a), free(b), free(c), free(same_c);
+}
+
 static void check_set(const struct wisp_kernels *k, char name[100])
 {
-    snprintf(name, 100, "blocks: %s: batch norm and pooling as in plain C", k->name);
+    snprintf(name, 100, "blocks: %s: norm, pooling, few rows as in plain C", k->name);
     TEST(name);
     for (size_t n = 0; n < MOST; n++) {
         check_moments(k, n);
         for (int form = 0; form < 4; form++) check_norm(k, n, form & 1, form & 2);
     }
+    for (size_t m = 1; m <= 16; m += m < 4 ? 1 : 3)
+        for (size_t n = 16; n <= 2100; n = 3 * n / 32 * 16 + 16)
+            for (size_t depth = 0; depth < 600; depth = 2 * depth + 3) check_few(k, m, n, depth);
     for (size_t n = 1; n < 9; n++)
         for (size_t rows = 1; rows < 5; rows++)
             for (size_t cols = 1; cols < 5; cols++)

@@ -1,0 +1,60 @@
+/* Products of few rows with a matrix that comes from memory: the text that tiles_avx2.c and
+ * tiles_avx512.c share.  Who includes it has named the vector as for tiles.h, and FETCH(x), which asks
+ * for what will be read soon.
+ *
+ * gemm goes down a panel of columns, so that C stays in registers; of a matrix that is read once and
+ * comes from memory it asks for 64 columns of a row, and then for a row some pages on.  Here some rows
+ * of B are read side by side, 1024 columns at a time, and C waits in the first cache.
+ *
+ * A number of C is what gemm makes of it, to the bit: the sum over p in order within each KC rows of
+ * B, then the sum of those. */
+#ifndef WISP_KERNELS_FEW_H
+#define WISP_KERNELS_FEW_H
+
+enum { FEW_KC = 256, FEW_ROWS = 8, FEW_FLOATS = 8 * 1024, FEW_COLS = 1024 };
+
+/* T (m, n) += A (m, P) B (P, n), as if it had never been put down. */
+INLINE void stream_rows(float *t, size_t m, size_t n, const float *a, size_t lda, const float *b,
+                        size_t ldb, const int P)
+{
+    for (size_t j = 0; j < n; j += LANES) {
+        VEC row[FEW_ROWS];
+        UNROLL for (int q = 0; q < P; q++)
+        {
+            row[q] = LOAD(b + (size_t)q * ldb + j);
+            if (P == FEW_ROWS && (LANES == 16 || j % 16 == 0))
+                FETCH(b + (size_t)(q + FEW_ROWS) * ldb + j);
+        }
+        for (size_t i = 0; i < m; i++) {
+            VEC acc = LOAD(t + i * n + j);
+            UNROLL for (int q = 0; q < P; q++) acc = FMA(SET1(a[i * lda + (size_t)q]), row[q], acc);
+            STORE(t + i * n + j, acc);
+        }
+    }
+}
+
+static void gemm_few(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
+                     size_t m, size_t n, size_t k)
+{
+    float t[FEW_FLOATS] __attribute__((aligned(64)));
+    const size_t room = FEW_FLOATS / (m ? m : 1) / 16 * 16,
+                 most = room < FEW_COLS ? room : FEW_COLS;
+    for (size_t j = 0; j < n; j += most) {
+        const size_t cols = n - j < most ? n - j : most;
+        for (size_t p = 0; p < k; p += FEW_KC) {
+            const size_t end = k - p < FEW_KC ? k : p + FEW_KC;
+            size_t q = p;
+            for (size_t i = 0; i < m * cols; i += LANES) STORE(t + i, ZERO());
+            for (; q + FEW_ROWS <= end; q += FEW_ROWS)
+                stream_rows(t, m, cols, a + q, lda, b + q * ldb + j, ldb, FEW_ROWS);
+            for (; q < end; q++) stream_rows(t, m, cols, a + q, lda, b + q * ldb + j, ldb, 1);
+            for (size_t i = 0; i < m; i++)
+                for (size_t e = 0; e < cols; e += LANES) {
+                    float *to = c + i * ldc + j + e;
+                    STORE(to, ADD(LOAD(to), LOAD(t + i * cols + e)));
+                }
+        }
+    }
+}
+
+#endif
