@@ -330,13 +330,13 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
     (void)err;
-    struct job j = make_job(l, s, in[0], WISP_CUT_FRESH);
+    struct job j = make_job(l, s, in[0], s->again ? WISP_CUT_AGAIN : WISP_CUT_FRESH);
     const float *const w[] = { [WISP_BN_SCALE] = l->params[WISP_BN_SCALE].w,
                                [WISP_BN_SHIFT] = l->params[WISP_BN_SHIFT].w,
                                [WISP_BN_MEAN] = l->params[WISP_BN_MEAN].w,
                                [WISP_BN_VAR] = l->params[WISP_BN_VAR].w };
     j.y = out->x;
-    for (size_t c = 0; c < j.width; c++) {
+    for (size_t c = 0; c < j.width && !s->again; c++) {
         const bool used = c < j.used;
         j.scale[c] = used ? w[WISP_BN_SCALE][c] : 0;
         j.shift[c] = used ? w[WISP_BN_SHIFT][c] : 0;
@@ -344,7 +344,7 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
         j.mean[c] = used ? w[WISP_BN_MEAN][c] : 0;
         j.inverse[c] = used ? 1 / sqrtf(w[WISP_BN_VAR][c] + (float)l->arg[WISP_BN_EPS]) : 0;
     }
-    if (s->training && j.n > 0) measure(&j);
+    if (s->training && !s->again && j.n > 0) measure(&j);
     for (size_t c = 0; j.planes && c < j.width; c++) j.times[c] = j.scale[c] * j.inverse[c];
     over_tasks(&j, j.planes ? norm_task : apply_task);
     return WISP_OK;

@@ -95,6 +95,8 @@ struct wisp_step { /* one batch on its way through the network */
     struct wisp_context *ctx;
     const struct wisp_batch *batch;
     bool training;
+    bool again; /* a layer's forward runs once more, only to give the same value as before: what it
+                   has chosen, drawn or counted then stays, and so does its scratch */
     uint64_t seed, number; /* of the run, of the step: dropout's counters */
     const struct wisp_update *update;
     struct wisp_head_step head;
@@ -104,6 +106,9 @@ struct wisp_step { /* one batch on its way through the network */
 struct wisp_layer_sizes { /* what plan may size scratch by */
     bool keep; /* values stay where they are to the end of a step, for whoever looks at them */
     size_t batch;
+    size_t
+        memory; /* bytes that a step's values, gradients and scratch should take at most, by making
+                      values again; 0: no limit */
     size_t labels;
     size_t active; /* most output rows in a step */
     bool training;

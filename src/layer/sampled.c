@@ -128,7 +128,7 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
     (void)err;
-    if (s->training && l->sampler) {
+    if (s->training && l->sampler && !s->again) {
         struct wisp_query q = query(l, s, in[0]);
         wisp_sampler_choose(wisp_sampled_active(l), l->sampler, s->ctx, &q);
     }

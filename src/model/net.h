@@ -22,15 +22,24 @@ struct wisp_part { /* of the memory of a step */
     int parts;     /* one for each thread */
 };
 
+enum wisp_work_pass { WISP_WORK_FORWARD, WISP_WORK_BACK, WISP_WORK_AGAIN };
+
 struct wisp_work { /* the memory of a step (work.c) */
     int n;
     struct wisp_item *items;   /* (n) when and where */
     struct wisp_part *parts;   /* (n) what */
     int *x, *g;                /* by value: their parts */
-    int *scratch, *threads[2]; /* by layer; threads' forward and back */
+    int *scratch, *threads[3]; /* by layer; threads' by pass */
     int *front, *back;         /* by layer */
+    int *again;                /* by layer: the moment at which it runs forward again, or -1 */
+    int *again_x;              /* by value: its part from then on */
+    int *again_front;          /* by layer */
     int *aside;                /* (layers, WISP_MAX_FROM) */
     size_t bytes, bound;       /* of the block; no block could be shorter than the bound */
+    size_t whole;              /* bytes of the block if nothing were made again */
+    int n_again;               /* layers that run again, */
+    size_t again_bytes;        /* bytes of their values */
+    double again_flops;        /* and what a sample costs there */
     size_t kept;               /* bytes that stay from step to step */
     char *block, *kept_block;
 };
@@ -96,15 +105,16 @@ static inline struct wisp_graph wisp_net_graph(const struct wisp_net *net)
 
 /* ---- the memory of a step ---- */
 
-/* Who needs what when, and where it will lie: net->work, all but its blocks. */
+/* Who needs what when, and where it will lie: net->work, all but its blocks.  Where net->sizes.memory
+ * is too little, work.bytes is above it: the least that was found. */
 wisp_status wisp_work_plan(struct wisp_net *net, int threads, wisp_error *err);
 /* The blocks; plans first where that was not done. */
 wisp_status wisp_work_alloc(struct wisp_net *net, int threads, wisp_error *err);
 void wisp_work_clear(struct wisp_work *w);
 /* The step comes to this moment: in tests borders are set and looked at. */
 void wisp_work_turn(const struct wisp_net *net, int moment);
-/* The layer's scratch of threads is now that of its way forward, or back. */
-void wisp_work_threads(struct wisp_net *net, int layer, bool back);
+/* The layer's scratch, and the place of its value, are now those of this pass. */
+void wisp_work_pass(struct wisp_net *net, int layer, enum wisp_work_pass pass);
 /* Does the layer's result lie where its input does, values and gradients? */
 bool wisp_work_in_place(const struct wisp_net *net, int layer);
 /* Finds layers that are done together; of a net whose layers are all planned. */

@@ -19,19 +19,38 @@ static void inputs_of(const struct wisp_net *net, const struct wisp_layer *l,
     for (int k = 0; k < l->n_from; k++) in[k] = &net->acts[l->from[k]];
 }
 
+static wisp_status forward(struct wisp_net *net, int i, struct wisp_step *s,
+                           enum wisp_work_pass pass, wisp_error *err)
+{
+    const struct wisp_layer *l = &net->layers[i];
+    const struct wisp_act *in[WISP_MAX_FROM];
+    wisp_work_pass(net, i, pass);
+    if (l->done) return WISP_OK;
+    inputs_of(net, l, in);
+    return l->kind->forward(l, s, in, &net->acts[i + 1], err);
+}
+
 wisp_status wisp_net_hidden(struct wisp_net *net, struct wisp_step *s, wisp_error *err)
 {
     wisp_status st = WISP_OK;
     for (int i = 0; i < net->n_layers - 1 && st == WISP_OK; i++) {
-        const struct wisp_layer *l = &net->layers[i];
-        const struct wisp_act *in[WISP_MAX_FROM];
         wisp_work_turn(net, i);
-        if (l->done) continue;
-        wisp_work_threads(net, i, false);
-        inputs_of(net, l, in);
-        st = l->kind->forward(l, s, in, &net->acts[i + 1], err);
+        st = forward(net, i, s, WISP_WORK_FORWARD, err);
         if (s->laps) lap(s->laps, s->laps->forward, i);
     }
+    return st;
+}
+
+/* Values that are not kept, and that the way back looks at from this moment on.  No layer has moved
+ * its weights before its own way back, so they come out as they were. */
+static wisp_status make_again(struct wisp_net *net, int moment, struct wisp_step *s,
+                              wisp_error *err)
+{
+    wisp_status st = WISP_OK;
+    s->again = true;
+    for (int i = 0; net->work.n_again && i < net->n_layers - 1 && st == WISP_OK; i++)
+        if (net->work.again[i] == moment) st = forward(net, i, s, WISP_WORK_AGAIN, err);
+    s->again = false;
     return st;
 }
 
@@ -58,9 +77,12 @@ static wisp_status backward(struct wisp_net *net, int i, struct wisp_step *s, wi
 {
     struct wisp_layer *l = &net->layers[i];
     struct wisp_act aside[WISP_MAX_FROM], *in[WISP_MAX_FROM];
-    wisp_work_turn(net, 2 * net->n_layers - 2 - i);
+    const int moment = 2 * net->n_layers - 2 - i;
+    wisp_work_turn(net, moment);
+    wisp_status st = make_again(net, moment, s, err);
+    if (st != WISP_OK) return st;
     if (l->undone) return WISP_OK;
-    wisp_work_threads(net, i, true);
+    wisp_work_pass(net, i, WISP_WORK_BACK);
     for (int k = 0; k < l->n_from; k++) {
         float *g = wisp_work_aside(net, i, k);
         in[k] = &net->acts[l->from[k]];
@@ -69,7 +91,7 @@ static wisp_status backward(struct wisp_net *net, int i, struct wisp_step *s, wi
         aside[k].g = g;
         in[k] = &aside[k];
     }
-    wisp_status st = l->kind->backward(l, s, in, &net->acts[i + 1], err);
+    st = l->kind->backward(l, s, in, &net->acts[i + 1], err);
     for (int k = 0; k < l->n_from && st == WISP_OK; k++) {
         const struct wisp_act *a = &net->acts[l->from[k]];
         if (in[k] != a)

@@ -13,14 +13,19 @@
  *   an aside    a gradient that is added to others: at one moment
  *
  * A layer that may work in place gives its result where its only input lies.  Where borders are on
- * (base/cut.h), a part is closed off when its time begins and looked at when it ends. */
+ * (base/cut.h), a part is closed off when its time begins and looked at when it ends.
+ *
+ * Where all of it does not fit net->sizes.memory, values are made again on the way back
+ * (graph/spill.h): such a value is a second part, from the moment at which its layers run forward
+ * once more, before the layer whose way back it is, to its last reader. */
 #include "base/bounds.h"
 #include "base/mem.h"
+#include "graph/spill.h"
 #include "model/net.h"
 
 #include <string.h>
 
-enum { FORWARD, BACKWARD };
+enum { FORWARD = WISP_WORK_FORWARD, BACKWARD = WISP_WORK_BACK, AGAIN = WISP_WORK_AGAIN };
 
 static int back_at(const struct wisp_net *net, int layer)
 {
@@ -79,20 +84,26 @@ static bool has_gradient(const struct wisp_net *net, int value)
            (net->acts[value].learns || value == net->layers[net->n_layers - 1].from[0]);
 }
 
+/* Does the way back of a layer, if there is one, look at what it read, or gave? */
+static bool looks(const struct wisp_net *net, int layer, unsigned at)
+{
+    const struct wisp_layer *l = &net->layers[layer];
+    return net->sizes.training && !l->kind->head && l->kind->uses & at &&
+           net->acts[layer + 1].learns && !l->undone;
+}
+
 /* The moment at which a reader is done with a value. */
 static int read_until(const struct wisp_net *net, int reader)
 {
-    bool again = net->sizes.training && net->layers[reader].kind->uses & WISP_USES_X;
-    return again && !net->layers[reader].kind->head ? back_at(net, reader) : reader;
+    return looks(net, reader, WISP_USES_X) ? back_at(net, reader) : reader;
 }
 
 static void add_values(struct wisp_work *w, const struct wisp_net *net)
 {
-    const bool trains = net->sizes.training;
     for (int i = 0; i < net->n_layers - 1; i++) {
         const struct wisp_layer *l = &net->layers[i];
         size_t floats = net->sizes.batch * net->acts[i + 1].floats;
-        int until = trains && l->kind->uses & WISP_USES_Y ? back_at(net, i) : i;
+        int until = looks(net, i, WISP_USES_Y) ? back_at(net, i) : i;
         w->x[i + 1] = wisp_work_in_place(net, i) ? w->x[l->from[0]] : -1;
         if (w->x[i + 1] < 0) w->x[i + 1] = add(w, "values", i, floats, 1, i, until);
         else reach(&w->items[w->x[i + 1]], i, until);
@@ -152,34 +163,222 @@ static void add_asides(struct wisp_work *w, const struct wisp_net *net)
     }
 }
 
-wisp_status wisp_work_plan(struct wisp_net *net, int threads, wisp_error *err)
+/* ---- values that are made again ---- */
+
+/* A core's operations, and bytes that it moves, in a microsecond, roughly: the choice hangs on how
+ * layers compare, not on how fast they are. */
+static const double FLOPS_A_US = 5e4, BYTES_A_US = 1e4;
+
+static double again_us(const struct wisp_net *net, int layer, int threads)
+{
+    const struct wisp_layer *l = &net->layers[layer];
+    double floats = (double)net->acts[layer + 1].floats;
+    for (int k = 0; k < l->n_from; k++) floats += (double)net->acts[l->from[k]].floats;
+    const double flops = wisp_net_layer_flops(net, layer, false);
+    return (double)net->sizes.batch * (flops / FLOPS_A_US + 4 * floats / BYTES_A_US) / threads;
+}
+
+struct spilling {
+    struct wisp_spill s;
+    int n_parts;             /* of the plan without it */
+    struct wisp_item *items; /* (n_parts) as that has them */
+    int *part, *value;       /* of a value, its part; of a part, its value, or -1 */
+    struct wisp_spill_read *reads;
+    size_t *other;
+};
+
+static void clear_spilling(struct spilling *p)
+{
+    wisp_free(p->s.values);
+    wisp_free(p->items);
+    wisp_free(p->part);
+    wisp_free(p->reads);
+    wisp_free(p->other);
+}
+
+/* A look at value v on the way back. */
+static void look_back(struct wisp_spill_value *v, int moment)
+{
+    if (v->back < 0 || moment < v->back) v->back = moment;
+    if (moment > v->last) v->last = moment;
+}
+
+/* The parts that are values, in the order in which their last layers run: what works in place in one
+ * of them comes after whatever else it reads. */
+static void list_values(struct spilling *p, const struct wisp_net *net, int threads)
+{
+    const struct wisp_work *w = &net->work;
+    const int n = net->n_layers - 1;
+    for (int i = 0; i < p->n_parts; i++) p->value[i] = -1;
+    for (int i = 0; i < n; i++) {
+        bool whole = true;
+        for (int k = i + 1; k < n; k++) whole &= w->x[k + 1] != w->x[i + 1];
+        if (!whole) continue;
+        const struct wisp_item *item = &w->items[w->x[i + 1]];
+        p->part[p->s.n] = w->x[i + 1];
+        p->value[w->x[i + 1]] = (int)p->s.n;
+        p->s.values[p->s.n++] = (struct wisp_spill_value){ .bytes = wisp_up(item->bytes, 64),
+                                                           .first = item->first,
+                                                           .front = i,
+                                                           .back = -1,
+                                                           .last = -1 };
+    }
+    for (int i = 0; i < net->n_layers; i++) {
+        const struct wisp_layer *l = &net->layers[i];
+        struct wisp_spill_value *own = i < n ? &p->s.values[p->value[w->x[i + 1]]] : NULL;
+        if (own) {
+            own->us += again_us(net, i, threads);
+            own->room += wisp_up(parts_bytes(l->front_floats, 1, NULL), 64) +
+                         wisp_up(parts_bytes(l->thread_floats, threads, NULL), 64);
+            if (looks(net, i, WISP_USES_Y)) look_back(own, back_at(net, i));
+        }
+        for (int k = 0; k < l->n_from; k++) {
+            if (l->from[k] == 0) continue;
+            const int from = p->value[w->x[l->from[k]]];
+            struct wisp_spill_value *v = &p->s.values[from];
+            if (i > v->front) v->front = i;
+            if (looks(net, i, WISP_USES_X)) look_back(v, back_at(net, i));
+            if (own && v != own)
+                p->reads[p->s.n_reads++] =
+                    (struct wisp_spill_read){ (int)(own - p->s.values), from };
+        }
+    }
+}
+
+static wisp_status begin_spilling(struct spilling *p, const struct wisp_net *net, int threads,
+                                  wisp_error *err)
+{
+    const struct wisp_work *w = &net->work;
+    const size_t n = (size_t)w->n, layers = (size_t)net->n_layers, moments = 2 * layers - 1;
+    *p = (struct spilling){ .n_parts = w->n };
+    size_t most = 1;
+    for (int i = 0; i < net->n_layers; i++) most += (size_t)net->layers[i].n_from;
+    p->s.values = wisp_zalloc(layers, sizeof *p->s.values);
+    p->items = wisp_alloc(n, sizeof *p->items);
+    p->part = wisp_alloc(layers + n, sizeof *p->part);
+    p->reads = wisp_alloc(most, sizeof *p->reads);
+    p->other = wisp_zalloc(moments, sizeof *p->other);
+    if (!p->s.values || !p->items || !p->part || !p->reads || !p->other)
+        return wisp_fail_mem(err, n * sizeof *p->items, "a plan of memory");
+    p->value = p->part + layers;
+    memcpy(p->items, w->items, n * sizeof *p->items);
+    list_values(p, net, threads);
+    for (int i = 0; i < w->n; i++)
+        for (int t = w->items[i].first; t <= w->items[i].last && p->value[i] < 0; t++)
+            p->other[t] += wisp_up(w->items[i].bytes, 64);
+    p->s.reads = p->reads, p->s.other = p->other, p->s.n_moments = (int)moments;
+    return WISP_OK;
+}
+
+/* The plan with what was chosen: second parts, scratch for the layers that run again. */
+static wisp_status take_choice(struct spilling *p, struct wisp_net *net, int threads,
+                               wisp_error *err)
+{
+    struct wisp_work *w = &net->work;
+    memcpy(w->items, p->items, (size_t)p->n_parts * sizeof *w->items);
+    w->n = p->n_parts;
+    w->again_bytes = 0;
+    w->again_flops = 0;
+    w->n_again = 0;
+    for (size_t i = 0; i < p->s.n; i++) {
+        const struct wisp_spill_value *v = &p->s.values[i];
+        w->items[p->part[i]].last = v->again < 0 ? v->until : v->front;
+    }
+    for (int i = 0; i < net->n_layers - 1; i++) {
+        const struct wisp_layer *l = &net->layers[i];
+        const int part = w->x[i + 1];
+        const struct wisp_spill_value *v = &p->s.values[p->value[part]];
+        w->again[i] = v->again;
+        w->again_x[i + 1] = w->again_front[i] = w->threads[AGAIN][i] = -1;
+        if (v->again < 0) continue;
+        const bool in_place = l->from[0] > 0 && w->x[l->from[0]] == part;
+        if (in_place) w->again_x[i + 1] = w->again_x[l->from[0]];
+        else {
+            w->again_x[i + 1] =
+                add(w, "values again", i, w->parts[part].floats, 1, v->again, v->until);
+            w->again_bytes += w->items[part].bytes;
+        }
+        if (l->front_floats)
+            w->again_front[i] = add(w, "scratch", i, l->front_floats, 1, v->again, v->again);
+        if (l->thread_floats)
+            w->threads[AGAIN][i] =
+                add(w, "thread scratch", i, l->thread_floats, threads, v->again, v->again);
+        w->again_flops += wisp_net_layer_flops(net, i, false);
+        w->n_again++;
+    }
+    return wisp_arena_place(w->items, (size_t)w->n, &w->bytes, &w->bound, err);
+}
+
+static wisp_status choose_within(struct spilling *p, struct wisp_net *net, size_t limit,
+                                 int threads, wisp_error *err)
+{
+    wisp_status st = wisp_spill_choose(&p->s, limit, err);
+    return st == WISP_OK ? take_choice(p, net, threads, err) : st;
+}
+
+/* Placing may waste a little: then for a lower limit, and in the end for the lowest. */
+static wisp_status spill(struct wisp_net *net, int threads, wisp_error *err)
+{
+    enum { TRIES = 6 };
+    const struct wisp_work *w = &net->work;
+    const size_t limit = net->sizes.memory;
+    struct spilling p;
+    wisp_status st = begin_spilling(&p, net, threads, err);
+    for (size_t i = 0, within = limit; i < TRIES && st == WISP_OK; i++) {
+        st = choose_within(&p, net, within, threads, err);
+        if (st != WISP_OK || w->bytes <= limit || p.s.bytes > within) break;
+        if (w->bytes - limit >= within) break;
+        within -= w->bytes - limit;
+    }
+    if (st == WISP_OK && w->bytes > limit) st = choose_within(&p, net, 0, threads, err);
+    clear_spilling(&p);
+    return st;
+}
+
+static wisp_status make_lists(struct wisp_net *net, wisp_error *err)
 {
     struct wisp_work *w = &net->work;
     const size_t n = (size_t)net->n_layers;
-    size_t most = 7 * n;
+    size_t most = 10 * n; /* with what is made again: a value, a layer's scratch and its threads' */
     for (int i = 0; i < net->n_layers; i++) most += (size_t)net->layers[i].n_from;
     wisp_work_clear(w);
     w->items = wisp_zalloc(most, sizeof *w->items);
     w->parts = wisp_zalloc(most, sizeof *w->parts);
-    w->x = wisp_zalloc(n * (7 + WISP_MAX_FROM), sizeof *w->x);
+    w->x = wisp_zalloc(n * (11 + WISP_MAX_FROM), sizeof *w->x);
     if (!w->items || !w->parts || !w->x)
         return wisp_fail_mem(err, most * sizeof *w->items, "a plan of memory");
     w->g = w->x + n;
     w->scratch = w->g + n;
-    w->threads[FORWARD] = w->scratch + n;
-    w->threads[BACKWARD] = w->threads[FORWARD] + n;
-    w->front = w->threads[BACKWARD] + n;
+    for (int k = 0; k < 3; k++) w->threads[k] = w->scratch + (size_t)(k + 1) * n;
+    w->front = w->threads[AGAIN] + n;
     w->back = w->front + n;
-    w->aside = w->back + n;
+    w->again = w->back + n;
+    w->again_x = w->again + n;
+    w->again_front = w->again_x + n;
+    w->aside = w->again_front + n;
+    for (size_t i = 0; i < n; i++)
+        w->again[i] = w->again_x[i] = w->again_front[i] = w->threads[AGAIN][i] = -1;
+    return WISP_OK;
+}
+
+wisp_status wisp_work_plan(struct wisp_net *net, int threads, wisp_error *err)
+{
+    struct wisp_work *w = &net->work;
+    wisp_status st = make_lists(net, err);
+    if (st != WISP_OK) return st;
     add_values(w, net);
     add_scratch(w, net, threads);
     if (net->sizes.training) add_asides(w, net);
     for (int i = 0; i < w->n && net->sizes.keep; i++)
         w->items[i].first = 0, w->items[i].last = back_at(net, 0);
-    wisp_status st = wisp_arena_place(w->items, (size_t)w->n, &w->bytes, &w->bound, err);
     for (int i = 0; i < net->n_layers; i++)
         w->kept += parts_bytes(net->layers[i].kept_floats, 1, NULL);
-    return st;
+    st = wisp_arena_place(w->items, (size_t)w->n, &w->bytes, &w->bound, err);
+    w->whole = w->bytes;
+    const bool much = net->sizes.memory && w->bytes > net->sizes.memory;
+    return st == WISP_OK && much && net->sizes.training && !net->sizes.keep
+               ? spill(net, threads, err)
+               : st;
 }
 
 void wisp_work_clear(struct wisp_work *w)
@@ -243,9 +442,15 @@ wisp_status wisp_work_alloc(struct wisp_net *net, int threads, wisp_error *err)
     return WISP_OK;
 }
 
-void wisp_work_threads(struct wisp_net *net, int layer, bool back)
+void wisp_work_pass(struct wisp_net *net, int layer, enum wisp_work_pass pass)
 {
-    net->layers[layer].thread_scratch = place(&net->work, net->work.threads[back][layer]);
+    const struct wisp_work *w = &net->work;
+    struct wisp_layer *l = &net->layers[layer];
+    l->thread_scratch = place(w, w->threads[pass][layer]);
+    if (!w->n_again || pass == WISP_WORK_BACK) return;
+    const bool again = pass == WISP_WORK_AGAIN;
+    l->front = place(w, (again ? w->again_front : w->front)[layer]);
+    net->acts[layer + 1].x = place(w, (again ? w->again_x : w->x)[layer + 1]);
 }
 
 float *wisp_work_aside(const struct wisp_net *net, int layer, int input)
