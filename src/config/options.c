@@ -302,8 +302,9 @@ static const wisp_option table[N_OPTS] = {
                     "none",
                     DATA, "" },
     [OPT_MEMORY] = { "memory", "size", "0", "", READS " challenge",
-                     "limit for data held at once, e.g. 2G; 0: what the machine has", DATA,
-                     "challenge" },
+                     "limit for data held at once, and for a step's values where nets of images "
+                     "are trained, e.g. 2G; 0: what the machine has",
+                     DATA, "challenge" },
 
     [OPT_K] = { "k", "list", "", "", "eval predict",
                 "cut-offs (eval), or how many labels per row (predict)", USE, "eval predict" },

@@ -6,6 +6,8 @@
  *   weights_bytes, optimizer_bytes   as long as the model, or the run
  *   arena_bytes, bound_bytes         the block of a step, and the most that is needed at one moment
  *   kept_bytes                       what layers keep from step to step
+ *   whole_bytes, again_bytes, ...    where values are made again on the way back: the block without
+ *                                    that, these values, the layers that run again and their flops
  *   items                            the parts of the arena, the largest first: what, whose, how long,
  *                                    where, and from which moment to which
  *   flops, layers                    multiplications and additions with weights for one row, and of
@@ -58,6 +60,13 @@ int wisp_work_largest(int *out, int n, const struct wisp_work *w)
     return have;
 }
 
+/* Of a step's operations, those of layers that run again. */
+static double again_share(const struct wisp_net *net)
+{
+    const double all = wisp_net_flops(net, true);
+    return all > 0 ? net->work.again_flops / all : 0;
+}
+
 void wisp_memory_say(const struct wisp_context *ctx, const struct wisp_net *net)
 {
     const struct wisp_work *w = &net->work;
@@ -66,6 +75,15 @@ void wisp_memory_say(const struct wisp_context *ctx, const struct wisp_net *net)
     char all[WISP_BYTES_TEXT], once[WISP_BYTES_TEXT];
     wisp_say(ctx, "step      %s of values, gradients and scratch; %s are needed at once",
              wisp_bytes_text(all, w->bytes), wisp_bytes_text(once, w->bound));
+    if (w->n_again) {
+        char flops[WISP_FLOPS_TEXT];
+        wisp_say(ctx,
+                 "again     %s of values are not kept but made again on the way back, by %d "
+                 "layer%s: %s would be needed else; %s more per row, %.0f %% of a step",
+                 wisp_bytes_text(once, w->again_bytes), w->n_again, wisp_plural((size_t)w->n_again),
+                 wisp_bytes_text(all, w->whole), wisp_flops_text(flops, w->again_flops),
+                 100 * again_share(net));
+    }
     char text[SAID * (3 * WISP_MOMENT_NAME + 60 + WISP_BYTES_TEXT)];
     size_t at = 0;
     for (int i = 0; i < n; i++) {
@@ -136,8 +154,12 @@ static wisp_status put_items(struct text *t, const struct wisp_net *net, wisp_er
     int *order = wisp_alloc((size_t)w->n, sizeof *order);
     if (!order) return wisp_fail_mem(err, (size_t)w->n * sizeof *order, "a plan of memory");
     const int n = wisp_work_largest(order, w->n, w);
-    put(t, "\"arena_bytes\":%zu,\"bound_bytes\":%zu,\"kept_bytes\":%zu,\"items\":[", w->bytes,
-        w->bound, w->kept);
+    put(t, "\"arena_bytes\":%zu,\"bound_bytes\":%zu,\"kept_bytes\":%zu,", w->bytes, w->bound,
+        w->kept);
+    if (w->n_again)
+        put(t, "\"whole_bytes\":%zu,\"again_bytes\":%zu,\"again_layers\":%d,\"again_flops\":%.0f,",
+            w->whole, w->again_bytes, w->n_again, w->again_flops);
+    put(t, "\"items\":[");
     for (int i = 0; i < n; i++) {
         const struct wisp_item *item = &w->items[order[i]];
         char of[WISP_MOMENT_NAME], from[WISP_MOMENT_NAME], to[WISP_MOMENT_NAME];
@@ -251,6 +273,7 @@ static struct wisp_layer_sizes training_sizes(const struct wisp_plan *p, const s
                                               const struct wisp_context *ctx)
 {
     struct wisp_layer_sizes sizes = { .batch = p->batch,
+                                      .memory = wisp_net_image(&m->net) ? p->memory : 0,
                                       .active = m->net.n_labels,
                                       .training = true,
                                       .precision = p->precision,

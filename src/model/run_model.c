@@ -226,6 +226,7 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
     struct wisp_run_known known;
     wisp_run_known_init(&known, r, wisp_opt_on(cfg, OPT_RESUME));
     struct wisp_layer_sizes sizes = { .batch = r->plan.batch,
+                                      .memory = r->plan.images ? r->plan.memory : 0,
                                       .active = n_labels,
                                       .training = true,
                                       .precision = r->plan.precision,

@@ -91,18 +91,42 @@ static void say_machine(const struct wisp_run *r)
              r->ctx->k->name, p->precision->name, convolutions);
 }
 
+/* A step within --memory; on the CPU also within what is free besides all else, where that is less
+ * than it needs. */
+static wisp_status fit_step(struct wisp_run *r, size_t others, wisp_error *err)
+{
+    struct wisp_net *net = &r->m->net;
+    const int threads = wisp_pool_threads(r->ctx->pool);
+    const size_t have = wisp_mem_available(), limit = net->sizes.memory;
+    wisp_status st = wisp_work_plan(net, threads, err);
+    if (st == WISP_OK && limit && net->work.bytes > limit) {
+        char least[WISP_BYTES_TEXT], whole[WISP_BYTES_TEXT], found[WISP_BYTES_TEXT];
+        return wisp_fail_option(err, "memory",
+                                "a step of this net takes %s at least (%zu bytes; %s if nothing "
+                                "were made again on the way back), found %s; raise it, or take a "
+                                "smaller --batch",
+                                wisp_bytes_text(least, net->work.bytes), net->work.bytes,
+                                wisp_bytes_text(whole, net->work.whole),
+                                wisp_bytes_text(found, limit));
+    }
+    const size_t need = others + net->work.bytes + net->work.kept;
+    if (st != WISP_OK || r->plan.cuda || !have || need <= have || need - have >= net->work.bytes)
+        return st;
+    net->sizes.memory = net->work.bytes - (need - have);
+    return wisp_work_plan(net, threads, err);
+}
+
 wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     const struct wisp_plan *p = &r->plan;
     struct wisp_net *net = &r->m->net;
-    const int threads = wisp_pool_threads(r->ctx->pool);
-    wisp_status st = wisp_work_plan(net, threads, err);
-    if (st != WISP_OK) return st;
     size_t weights = wisp_net_param_floats(net) * 4, wires = wisp_net_wire_ids(net) * 4,
            state = wisp_net_state_floats(net, p->slots) * 4;
-    size_t work = net->work.bytes + net->work.kept;
     size_t hidden, index = wisp_samplers_bytes(&hidden, r);
-    size_t need = weights * (p->average > 0 ? 2 : 1) + wires + state + work + index;
+    size_t others = weights * (p->average > 0 ? 2 : 1) + wires + state + index;
+    wisp_status st = fit_step(r, others, err);
+    if (st != WISP_OK) return st;
+    size_t work = net->work.bytes + net->work.kept, need = others + work;
     size_t have = wisp_mem_available();
     if (r->pace) {
         r->pace->plan_bytes = need;

@@ -78,6 +78,29 @@ ok "few rows" inspect few --plan --json
 check "few rows: parts and moments" /usr/bin/python3 sound.py
 judge "few rows: not all" 'd["training"]["sampling"] == "random" and 10 < d["training"]["output_rows"] < 90'
 
+# Nets of images within --memory: values are made again on the way back, and the weights are the same.
+/usr/bin/python3 - <<'P'
+import random
+random.seed(1)
+open("rows.bin", "wb").write(b"".join(bytes([i % 10]) + random.randbytes(3072) for i in range(48)))
+P
+images=(rows.bin --net "image, 6 x (conv 16 3, bn, relu), maxpool 2, globalavg" --epochs 2 --batch 16 --holdout 0 --threads 2)
+ok "images: train" train "${images[@]}" -o whole
+ok "images: weights" convert whole whole.safetensors
+ok "images: all of it" inspect whole --plan --json --threads 2
+judge "images: nothing is made again" '"again_bytes" not in d["training"]'
+all=$(/usr/bin/python3 -c 'import json; print(json.load(open("out"))["training"]["arena_bytes"])')
+for share in 80 60; do
+    ok "images: $share % of it" train "${images[@]}" --memory $((all * share / 100 / 1024))k -o part
+    cp err said
+    check "images: $share %: said" grep -qE '^again     [0-9.]+ .iB of values are not kept but made again .* by [0-9]+ layers: .* per row, [0-9]+ % of a step$' said
+    planned "images: $share %" part said
+    judge "images: $share %: within it" "d['training']['arena_bytes'] <= $all * $share / 100 and d['training']['whole_bytes'] == $all and d['training']['again_layers'] > 0"
+    ok "images: $share %: weights" convert part part.safetensors
+    check "images: $share %: the same weights" cmp whole.safetensors part.safetensors
+done
+refuse "images: too little" 2 'a step of this net takes [0-9.]+ MiB at least \([0-9]+ bytes; [0-9.]+ MiB if nothing were made again on the way back\), found 100.0 KiB; raise it, or take a smaller --batch' train "${images[@]}" --memory 100k -o none
+
 ok "int8" convert m small --quantize int8
 ok "weights of int8" inspect small --plan --json
 judge "weights of int8" 'd["prediction"]["weights_bytes"] < d["training"]["weights_bytes"] / 2'
