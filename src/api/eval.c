@@ -120,8 +120,8 @@ static wisp_status score_both(struct both *b, const struct wisp_data *d, const s
                               size_t n_cuts, wisp_error *err)
 {
     size_t ids[WISP_SCORE_BATCH];
-    for (size_t first = 0; first < d->n_rows; first += WISP_SCORE_BATCH) {
-        size_t n = d->n_rows - first < WISP_SCORE_BATCH ? d->n_rows - first : WISP_SCORE_BATCH;
+    for (size_t first = 0; first < d->n_rows; first += b->exact.batch) {
+        size_t n = d->n_rows - first < b->exact.batch ? d->n_rows - first : b->exact.batch;
         for (size_t i = 0; i < n; i++) ids[i] = first + i;
         double t0 = wisp_now();
         wisp_status st = wisp_scorer_run(&b->exact, d, ids, n, err);

@@ -88,9 +88,9 @@ static wisp_status run_batch(int32_t *labels, float *scores, wisp_predictor *p, 
     return st;
 }
 
-static size_t batch_rows(size_t left)
+static size_t batch_rows(const wisp_predictor *p, size_t left)
 {
-    return left < WISP_SCORE_BATCH ? left : WISP_SCORE_BATCH;
+    return left < p->scorer.batch ? left : p->scorer.batch;
 }
 
 wisp_status wisp_predictor_run(int32_t *labels, float *scores, wisp_predictor *p,
@@ -101,9 +101,9 @@ wisp_status wisp_predictor_run(int32_t *labels, float *scores, wisp_predictor *p
                          first + n, d->n_rows);
     wisp_status st = WISP_OK;
     p->scorer.alone = n == 1;
-    for (size_t at = 0; st == WISP_OK && at < n; at += WISP_SCORE_BATCH)
-        st = run_batch(labels + at * p->k, scores + at * p->k, p, d, first + at, batch_rows(n - at),
-                       err);
+    for (size_t at = 0; st == WISP_OK && at < n; at += p->scorer.batch)
+        st = run_batch(labels + at * p->k, scores + at * p->k, p, d, first + at,
+                       batch_rows(p, n - at), err);
     return st;
 }
 
@@ -116,7 +116,7 @@ wisp_status wisp_predictor_run_csr(int32_t *labels, float *scores, wisp_predicto
     _Static_assert((int)WISP_SCORE_BATCH <= (int)WISP_VIEW_ROWS, "a batch is a view");
     p->scorer.alone = n_rows == 1;
     for (size_t at = 0, n; st == WISP_OK && at < n_rows; at += n) {
-        n = batch_rows(n_rows - at);
+        n = batch_rows(p, n_rows - at);
         st = wisp_view_init(&v, at, n, n_features, x_ptr, x_idx, x_val, types, err);
         if (st == WISP_OK)
             st = run_batch(labels + at * p->k, scores + at * p->k, p, &v.d, 0, n, err);

@@ -243,7 +243,13 @@ static wisp_status feed(struct arrays *f, struct wisp_source *src, struct wisp_s
     f->to = wisp_feed_size(src, f->image);
     f->limit = wisp_feed_images(src, sink, f->to);
     if (src->source_bytes) *src->source_bytes = f->map[0].bytes + f->map[1].bytes;
-    const struct wisp_feed rows = { f->n_rows, cut, feed_row, f };
+    const struct wisp_feed rows = { .n_rows = f->n_rows,
+                                    .cut = cut,
+                                    .row = feed_row,
+                                    .arg = f,
+                                    .map = f->x.owned ? NULL : &f->map[0],
+                                    .p = f->x.p,
+                                    .row_bytes = f->pixels * f->x.item };
     return wisp_feed_all(&rows, src, sink, err);
 }
 

@@ -32,7 +32,8 @@ wisp_status wisp_feed_all(const struct wisp_feed *f, struct wisp_source *src,
     struct round r = { f, wisp_zalloc(n_jobs, sizeof *r.jobs) };
     if (!r.jobs) return wisp_fail_mem(err, n_jobs * sizeof *r.jobs, "blocks being read");
     wisp_status st = WISP_OK;
-    for (size_t row = 0; row < f->n_rows && st == WISP_OK;) {
+    for (size_t row = 0, first; row < f->n_rows && st == WISP_OK;) {
+        first = row;
         for (n = 0; n < n_jobs && row < f->n_rows; n++) {
             r.jobs[n].first = row;
             row += r.jobs[n].n_rows = f->cut(f->arg, row);
@@ -43,6 +44,8 @@ wisp_status wisp_feed_all(const struct wisp_feed *f, struct wisp_source *src,
             if (st != WISP_OK) wisp_fail_as(err, st, &r.jobs[i].err);
             else st = wisp_sink_add(sink, &r.jobs[i].b, err);
         }
+        if (f->map && src->o->memory)
+            wisp_map_forget(f->map, f->p + first * f->row_bytes, (row - first) * f->row_bytes);
     }
     for (size_t i = 0; i < n_jobs; i++) {
         src->n_dropped_features += r.jobs[i].n_dropped;

@@ -19,6 +19,11 @@ struct wisp_feed {
     /* One row into j->b; a failure says why in j->err. */
     wisp_status (*row)(const void *arg, struct wisp_feed_job *j, size_t row);
     const void *arg;
+    /* Where rows lie in a map, one behind the other: its pages are given back under a limit of memory,
+     * as rows are read once.  NULL: they do not. */
+    const struct wisp_map *map;
+    const unsigned char *p;
+    size_t row_bytes;
 };
 
 /* As many blocks are under way as there are threads; the first failure in the order of rows counts.

@@ -351,7 +351,7 @@ static wisp_status images_read(struct wisp_source *src, struct wisp_sink *sink, 
             wisp_say(src->ctx, "%s: %zu files that are no .jpg, .jpeg or .png were left out",
                      src->path, f.n_other);
         wisp_feed_images(src, sink, f.image);
-        const struct wisp_feed rows = { f.n, cut, feed_row, &f };
+        const struct wisp_feed rows = { .n_rows = f.n, .cut = cut, .row = feed_row, .arg = &f };
         st = wisp_feed_all(&rows, src, sink, err);
     }
     struct wisp_file_id id;

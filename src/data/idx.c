@@ -171,7 +171,13 @@ static wisp_status idx_read(struct wisp_source *src, struct wisp_sink *sink, wis
     if (st == WISP_OK) {
         f.limit = wisp_feed_images(src, sink, f.to);
         if (src->source_bytes) *src->source_bytes = f.images.map.bytes + f.labels.map.bytes;
-        const struct wisp_feed rows = { f.images.x.size[0], cut, feed_row, &f };
+        const struct wisp_feed rows = { .n_rows = f.images.x.size[0],
+                                        .cut = cut,
+                                        .row = feed_row,
+                                        .arg = &f,
+                                        .map = f.images.unpacked ? NULL : &f.images.map,
+                                        .p = f.images.x.data,
+                                        .row_bytes = wisp_image_pixels(f.image) };
         st = wisp_feed_all(&rows, src, sink, err);
     }
     st = wisp_map_end(&f.images.map, st, err);

@@ -327,7 +327,9 @@ static wisp_status npz_read(struct wisp_source *src, struct wisp_sink *sink, wis
     if (!st) {
         set_sizes(sink, &f, src->o);
         if (src->source_bytes) *src->source_bytes = f.m[0].map.bytes + f.m[1].map.bytes;
-        const struct wisp_feed rows = { f.m[0].n_rows, cut, feed_row, &f };
+        const struct wisp_feed rows = {
+            .n_rows = f.m[0].n_rows, .cut = cut, .row = feed_row, .arg = &f
+        };
         st = wisp_feed_all(&rows, src, sink, err);
     }
     for (int w = 0; w < 2; w++) {

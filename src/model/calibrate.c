@@ -290,18 +290,22 @@ static wisp_status collect_sparse(struct wisp_pairs *p, struct wisp_scorer *s,
                                   const struct wisp_data *d, wisp_error *err)
 {
     struct wisp_cuda_scorer *card = s->card;
+    const size_t batch = s->batch;
     s->card = NULL;
+    s->batch = wisp_score_batch(&s->net);
     wisp_status st = wisp_scorer_use_votes(s, err);
     p->n = p->n_rows = 0;
-    size_t ids[WISP_SCORE_BATCH], stride = WISP_SCORE_BATCH * s->look_every;
-    for (size_t first = 0; st == WISP_OK && first < d->n_rows; first += stride) {
-        size_t n = d->n_rows - first < WISP_SCORE_BATCH ? d->n_rows - first : WISP_SCORE_BATCH;
+    size_t ids[WISP_SCORE_BATCH];
+    for (size_t first = 0; st == WISP_OK && first < d->n_rows; first += s->batch) {
+        if (first / WISP_SCORE_BATCH % s->look_every != 0) continue;
+        size_t n = d->n_rows - first < s->batch ? d->n_rows - first : s->batch;
         for (size_t i = 0; i < n; i++) ids[i] = first + i;
         st = wisp_scorer_run(s, d, ids, n, err);
         if (st == WISP_OK) collect(p, s);
     }
     wisp_shortlist_clear(&s->shortlist);
     s->card = card;
+    s->batch = batch;
     return st;
 }
 

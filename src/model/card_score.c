@@ -41,6 +41,7 @@ wisp_status wisp_scorer_use_card(struct wisp_scorer *s, struct wisp_cuda_trainer
     if (st == WISP_OK) st = wisp_cuda_open(&s->cuda, err);
     if (st == WISP_OK)
         st = s->cuda->create_scorer(&s->card, t ? NULL : &g, t, WISP_SCORE_BATCH, s->k, err);
+    if (st == WISP_OK) s->batch = WISP_SCORE_BATCH; /* the host holds what is sent alone */
     s->ranks = ranks;
     return st;
 }

@@ -211,17 +211,18 @@ static wisp_status prediction(char **out, const struct wisp_model *m,
                               const struct wisp_context *ctx, wisp_error *err)
 {
     const int threads = wisp_pool_threads(ctx->pool);
+    const size_t batch = wisp_score_batch(&m->net);
     struct wisp_net net;
     struct text t = { 0 };
     size_t weights = 0;
-    wisp_status st = plan_again(
-        &net, m, (struct wisp_layer_sizes){ .batch = WISP_SCORE_BATCH, .ctx = ctx }, err);
+    wisp_status st =
+        plan_again(&net, m, (struct wisp_layer_sizes){ .batch = batch, .ctx = ctx }, err);
     if (st != WISP_OK) return st;
     for (size_t i = 0; i < m->net.list.n; i++) weights += stored_bytes(&m->net.list.p[i]);
     const struct wisp_layer *head = wisp_net_output(&net);
     const size_t k = m->net.n_labels < ANSWERS ? m->net.n_labels : ANSWERS;
-    const size_t best = wisp_output_topk_floats(head, WISP_SCORE_BATCH, k) +
-                        (size_t)threads * wisp_output_topk_thread_floats(head, WISP_SCORE_BATCH, k);
+    const size_t best = wisp_output_topk_floats(head, batch, k) +
+                        (size_t)threads * wisp_output_topk_thread_floats(head, batch, k);
     st = begin(&t, &net, threads, err);
     if (st == WISP_OK) {
         put_flops(&t, &net, false);

@@ -61,6 +61,8 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
 /* ---- scoring: hidden layers forward, then the best labels (score.c) ---- */
 
 enum { WISP_SCORE_BATCH = 256 };
+/* Rows at once: a power of two up to WISP_SCORE_BATCH, fewer where the values of an image are large. */
+size_t wisp_score_batch(const struct wisp_net *net);
 
 struct wisp_cuda; /* cuda/cuda.h */
 struct wisp_cuda_scorer;
@@ -71,6 +73,7 @@ struct wisp_scorer {
     struct wisp_context *ctx;
     struct wisp_net net; /* layers share the model's weights; values and scratch are its own */
     struct wisp_layout layout;
+    size_t batch; /* rows at once: wisp_score_batch, or WISP_SCORE_BATCH on a card */
     size_t k;
     bool alone; /* a row is scored by itself: wisp_output_topk */
     float *scratch, *thread_scratch;
@@ -81,8 +84,8 @@ struct wisp_scorer {
     const struct wisp_cuda *cuda;
     struct wisp_cuda_scorer *card; /* NULL: on the CPU */
     bool ranks;                    /* on a card: scores are logits, nobody looks at them */
-    /* NULL, or called by wisp_score_all after every look_every-th batch, beginning with the first;
-     * these have scores in any case */
+    /* NULL, or called by wisp_score_all after the rows of every look_every-th WISP_SCORE_BATCH,
+     * beginning with the first; these have scores in any case */
     void (*look)(void *arg, const struct wisp_scorer *s);
     void *look_arg;
     size_t look_every;
@@ -105,7 +108,7 @@ wisp_status wisp_scorer_run_card(struct wisp_scorer *s, wisp_error *err);
 wisp_status wisp_card_check_model(const struct wisp_model *m, wisp_error *err);
 /* The failure to do something on a card. */
 wisp_status wisp_not_on_card(wisp_error *err, const char *what);
-/* n <= WISP_SCORE_BATCH rows of d; results in s->labels and s->scores, true labels in
+/* n <= s->batch rows of d; results in s->labels and s->scores, true labels in
  * s->layout.batch.  WISP_ENUMERIC: a row whose scores are not numbers; 'err' names it. */
 wisp_status wisp_scorer_run(struct wisp_scorer *s, const struct wisp_data *d, const size_t *rows,
                             size_t n, wisp_error *err);

@@ -10,12 +10,32 @@
 
 enum { FEATURES = 1 << 16, LABELS = 1 << 14 }; /* of a batch, before laying it out allocates */
 
+/* What images may take: at 224 pixels 256 of them would take gigabytes in every value. */
+static const double MOST_BYTES = 64 << 20;
+
+size_t wisp_score_batch(const struct wisp_net *net)
+{
+    size_t most = 0, batch = WISP_SCORE_BATCH;
+    if (!wisp_net_image(net)) return batch;
+    for (int i = 0; i < net->n_layers; i++) {
+        size_t floats = net->acts[i + 1].floats;
+        for (int k = 0; k < net->layers[i].n_from; k++)
+            floats += net->acts[net->layers[i].from[k]].floats;
+        most = wisp_most(most, floats);
+    }
+    while (batch > 8 && 4.0 * (double)batch * (double)most > MOST_BYTES) batch /= 2;
+    return batch;
+}
+
 wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
                              struct wisp_context *ctx, size_t k, wisp_error *err)
 {
-    *s = (struct wisp_scorer){ .m = m, .ctx = ctx, .k = k < m->net.n_labels ? k : m->net.n_labels };
+    *s = (struct wisp_scorer){ .m = m,
+                               .ctx = ctx,
+                               .batch = wisp_score_batch(&m->net),
+                               .k = k < m->net.n_labels ? k : m->net.n_labels };
     const struct wisp_net_known like = wisp_net_known(&m->net);
-    struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH,
+    struct wisp_layer_sizes sizes = { .batch = s->batch,
                                       .still = !m->net.params, /* they lie in a mapped file */
                                       .known = &like.known,
                                       .ctx = ctx,
@@ -27,14 +47,14 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
     const struct wisp_layer *out = wisp_net_output(&s->net);
     int threads = wisp_pool_threads(ctx->pool);
     size_t columns = m->values.mode == WISP_VALUES_STANDARD ? m->net.n_features : 0;
-    size_t features = columns * WISP_SCORE_BATCH > FEATURES ? columns * WISP_SCORE_BATCH : FEATURES;
-    size_t shared = wisp_output_topk_floats(out, WISP_SCORE_BATCH, s->k);
-    size_t each = wisp_output_topk_thread_floats(out, WISP_SCORE_BATCH, s->k);
+    size_t features = columns * s->batch > FEATURES ? columns * s->batch : FEATURES;
+    size_t shared = wisp_output_topk_floats(out, s->batch, s->k);
+    size_t each = wisp_output_topk_thread_floats(out, s->batch, s->k);
     if ((st = wisp_work_alloc(&s->net, threads, err)) != WISP_OK ||
         (st = wisp_layout_init(&s->layout, m->net.n_features, m->net.n_labels, false, err)) !=
             WISP_OK ||
         (st = wisp_layout_for(&s->layout, &s->net, false, err)) != WISP_OK ||
-        (st = wisp_layout_reserve(&s->layout, WISP_SCORE_BATCH, features, LABELS, err)) != WISP_OK)
+        (st = wisp_layout_reserve(&s->layout, s->batch, features, LABELS, err)) != WISP_OK)
         goto done;
     s->layout.pool = ctx->pool;
     s->scratch = wisp_alloc(shared, sizeof(float));
@@ -60,7 +80,7 @@ wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err)
     if (!m->votes.start) return wisp_no_index(err);
     s->layout.no_lists = false; /* features vote */
     return wisp_shortlist_init(&s->shortlist, &m->votes, s->ctx, m->label_rows, m->net.n_labels,
-                               WISP_SCORE_BATCH, s->k, err);
+                               s->batch, s->k, err);
 }
 
 void wisp_scorer_clear(struct wisp_scorer *s)
@@ -133,9 +153,9 @@ wisp_status wisp_score_all(struct wisp_metrics *out, struct wisp_scorer *s,
                            wisp_error *err)
 {
     bool ranks = s->ranks;
-    for (size_t first = 0, block = 0; first < d->n_rows; first += WISP_SCORE_BATCH) {
+    for (size_t first = 0, block = 0; first < d->n_rows; first += s->batch) {
         size_t ids[WISP_SCORE_BATCH],
-            m = d->n_rows - first < WISP_SCORE_BATCH ? d->n_rows - first : WISP_SCORE_BATCH;
+            m = d->n_rows - first < s->batch ? d->n_rows - first : s->batch;
         for (size_t i = 0; i < m; i++) ids[i] = first + i;
         for (; d->first[block + 1] <= first; block++)
             wisp_data_forget(d, block); /* rows pass through once */

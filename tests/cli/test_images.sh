@@ -82,6 +82,28 @@ refuse "no size" 2 "'image' needs size: HEIGHTxWIDTH or one number for both, fro
 refuse "rows that are no images" 3 "rows that are no images; expected images of 3 x 32 x 32" predict m a.npz.txt
 refuse "a net of images on other rows" 2 "'image' reads images" train a.npz.txt -o x --net "image, flatten, dense 4"
 
+# Large images are scored in pieces, so that values of 256 of them need not be there at once.
+pieces=(--net "image size=128, conv 32 3, relu, maxpool 4 stride=8, flatten" --epochs 1 --batch 8 --threads 1)
+/usr/bin/python3 -c '
+import numpy as np
+a = np.load("a.npz")
+np.savez("few.npz", x=a["x"][:41], y=a["y"][:41])
+for i in range(41): np.save("one%d.npy" % i, a["x"][i:i + 1])' || exit 1
+ok "train on large images" train few.npz -o large "${pieces[@]}" --valid few.npz
+ok "the plan of prediction" inspect large --plan --json
+judge "is of some of them" '0 < d["prediction"]["arena_bytes"] < 64 << 20'
+ok "predict all" predict large few.npz
+cp out all
+for i in 0 15 16 31 32 40; do "$wisp" predict large "one$i.npy" 2>/dev/null; done >each
+same "each by itself" <(sed -n '1p;16p;17p;32p;33p;41p' all) each
+ok "eval" eval large few.npz --json
+cp out eval.json
+ok "train for the same" train few.npz -o same "${pieces[@]}" --valid few.npz --json
+check "P@1 of validation is that of eval" /usr/bin/python3 -c '
+import json
+a, b = (json.loads(open(f).read().splitlines()[-1]) for f in ("eval.json", "out"))
+assert abs(a["p@1"] - b["valid_p@1"]) < 1e-6, (a["p@1"], b["valid_p@1"])'
+
 # A run that is stopped between two steps goes on to the same bytes: images are moved by row and epoch alone.
 long=(--net "image pad=2 flip=yes, flatten, dense 16, relu" --epochs 4 --batch 4 --checkpoint-steps 7)
 ok "train to the end" train d.bin -o whole "${long[@]}"
