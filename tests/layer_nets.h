@@ -226,7 +226,7 @@ static inline void random_conv(struct planes_text *p)
 static inline void random_planes_layer(struct planes_text *p, int number)
 {
     const size_t other = random_channels();
-    switch (below(9)) {
+    switch (below(10)) {
     case 0:
         put(&p->t, ", maxpool"), random_window(p, true);
         break;
@@ -257,8 +257,14 @@ static inline void random_planes_layer(struct planes_text *p, int number)
             number);
         p->c += 2 * other;
         break;
+    case 8: /* what is done together; a bias right before bn has no gradient */
+        put(&p->t, ", conv %zu 3 bias=no, bn eps=0.1%s", other, below(2) ? ", relu" : "");
+        if (below(2)) put(&p->t, ", maxpool"), random_window(p, true);
+        p->c = other;
+        break;
     default:
         random_conv(p), put(&p->t, ", relu");
+        if (below(3) == 0) put(&p->t, ", maxpool"), random_window(p, true);
     }
 }
 

@@ -128,7 +128,7 @@ const struct wisp_conv_way *wisp_conv_any(size_t i);
 /* The first of these names that is no way's, neither here nor in wisp-dnnl.so; NULL: there is none. */
 const char *wisp_conv_unknown(const char *names, size_t *length);
 extern const struct wisp_conv_way wisp_conv_bf16, wisp_conv_direct, wisp_conv_winograd,
-    wisp_conv_skip, wisp_conv_plain;
+    wisp_conv_few, wisp_conv_skip, wisp_conv_plain;
 
 /* Packs all rows of w, plain, into 'to'; 16 rows are a task. */
 void wisp_conv_pack(const struct wisp_conv_way *way, const struct wisp_conv *c,

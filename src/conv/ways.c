@@ -6,7 +6,7 @@
 
 static const struct wisp_conv_way *const ways[] = {
     &wisp_conv_bf16, &wisp_conv_direct, &wisp_conv_winograd,
-    &wisp_conv_skip, &wisp_conv_plain, /* the last one: it can always */
+    &wisp_conv_few,  &wisp_conv_skip,   &wisp_conv_plain, /* the last one: it can always */
 };
 enum { N_WAYS = sizeof ways / sizeof *ways };
 

@@ -219,7 +219,9 @@ struct wisp_head {
  * whether it reads the rows of the data as images. */
 enum { WISP_USES_X = 1, WISP_USES_Y = 2, WISP_IN_PLACE = 4, WISP_SAMPLES = 8, WISP_IMAGES = 16 };
 
-enum { WISP_FUSE_RELU = 1, WISP_FUSE_DROPOUT = 2 }; /* in the order in which they may follow */
+/* Layers that others can do the work of, in the order in which they may follow each other; a norm
+ * only with means and deviations that stay. */
+enum { WISP_FUSE_NORM = 1, WISP_FUSE_RELU = 2, WISP_FUSE_DROPOUT = 4 };
 
 struct wisp_layer_kind {
     const char *name, *what;
@@ -270,9 +272,10 @@ struct wisp_layer { /* one statement of a net; both devices read it */
     struct wisp_sampler *sampler; /* who chooses its rows while training, borrowed; NULL: all */
     bool trains;                  /* planned for training, whatever a step is for */
     /* what is done together on CPUs (model/fuse.c) */
-    unsigned parts;     /* WISP_FUSE_*: layers behind it whose work is its own */
-    bool done, undone;  /* another layer does its work; that of its way back */
-    bool masked;        /* it does as the kind's 'masks' says */
+    unsigned parts;                /* WISP_FUSE_*: layers behind it whose work is its own */
+    const struct wisp_layer *norm; /* ... that of WISP_FUSE_NORM; NULL: none */
+    bool done, undone;             /* another layer does its work; that of its way back */
+    bool masked;                   /* it does as the kind's 'masks' says */
     const float *raise; /* (n_out) added to the output layer's logits in steps; NULL: nothing */
     float smoothing;    /* share of a sample's targets that all labels of the head have alike */
     /* scratch, asked for by plan, given by the net */

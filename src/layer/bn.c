@@ -454,7 +454,8 @@ const struct wisp_layer_kind wisp_layer_bn = {
         "each unit or channel less its mean over the batch, divided by its deviation (batch norm)",
     .args = args,
     .takes = WISP_FLAT | WISP_PLANES,
-    .uses = WISP_USES_X | WISP_IN_PLACE, /* gradients */
+    .uses = WISP_USES_X | WISP_IN_PLACE, /* gradients; values where there is no way back */
+    .part = WISP_FUSE_NORM,
     .does = WISP_FUSE_RELU,
     .undoes = WISP_FUSE_RELU,
     .plan = plan,

@@ -6,14 +6,18 @@
  * them in between, the packed ones are never old, and memory has those of one layer at a time.  Only
  * a net whose weights stay as they are (sizes.still: prediction) packs them once and keeps them.
  *
+ * There a batch norm behind the convolution is part of its weights and its bias (model/fuse.c).
+ *
  *   threads' scratch, of a call   what the pass wants
- *   front (scratch)               packed weights of forward
+ *   front (scratch)               packed weights of forward, or kept
+ *   kept                          packed weights of forward | bias
  *   back                          packed weights of data | gw | sums of gy per tile of samples
  *
  * Backward: data first, with the weights as they were; then weights; then each row of 16 is asked
  * for its gradient and moved. */
 #include "layer/conv.h"
 #include "base/mem.h"
+#include "layer/bn.h"
 #include "layer/planes.h"
 #include "layer/product.h"
 
@@ -85,6 +89,10 @@ struct view { /* the scratch of backward, cut up */
     float *packed, *gw, *sums;
 };
 
+struct kept { /* from call to call */
+    float *w, *bias;
+};
+
 static size_t packed_floats(const struct own *o, enum wisp_conv_pass pass)
 {
     return o->way[pass]->weight_floats(&o->c, pass);
@@ -102,6 +110,16 @@ static struct view lay_back(const struct wisp_layer *l, struct wisp_cut *cut, si
     v.packed = wisp_cut_take(cut, packed_floats(o, WISP_CONV_DATA), sizeof(float));
     v.gw = wisp_cut_take(cut, packed_floats(o, WISP_CONV_WEIGHTS), sizeof(float));
     v.sums = wisp_cut_take(cut, bias ? wisp_tiles(n) * padded_out(&o->c) : 0, sizeof(float));
+    return v;
+}
+
+static struct kept lay_kept(const struct wisp_layer *l, struct wisp_cut *cut)
+{
+    const struct own *o = l->own;
+    const size_t packed = packed_floats(o, WISP_CONV_FORWARD);
+    struct kept v;
+    v.w = wisp_cut_take(cut, packed ? packed : o->c.out * wisp_conv_row(&o->c), sizeof(float));
+    v.bias = wisp_cut_take(cut, o->c.out, sizeof(float));
     return v;
 }
 
@@ -149,8 +167,11 @@ static void ask_for_scratch(struct wisp_layer *l, const struct wisp_layer_sizes 
             l->thread_floats =
                 wisp_most(l->thread_floats, way->thread_floats(&o->c, (enum wisp_conv_pass)p));
     }
-    if (s->still && !s->training) l->kept_floats = packed_floats(o, WISP_CONV_FORWARD);
-    else l->front_floats = packed_floats(o, WISP_CONV_FORWARD);
+    if (s->still && !s->training) {
+        lay_kept(l, &cut);
+        l->kept_floats = cut.at / sizeof(float);
+        l->thread_floats = wisp_most(l->thread_floats, WISP_PLANE_BLOCK * wisp_conv_row(&o->c));
+    } else l->front_floats = packed_floats(o, WISP_CONV_FORWARD);
     if (!s->training) return;
     l->thread_floats = wisp_most(l->thread_floats, WISP_PLANE_BLOCK * wisp_conv_row(&o->c));
     lay_back(l, &cut, s->batch);
@@ -223,6 +244,41 @@ static const float *weights_for(const struct wisp_layer *l, struct wisp_step *s,
     return packed;
 }
 
+/* 16 rows of the weights, each times what the norm behind it multiplies its channel by, and their
+ * biases. */
+static void fold_rows(const struct wisp_layer *l, size_t row, float *w, float *bias)
+{
+    const struct wisp_conv *c = wisp_layer_conv_sizes(l);
+    const struct wisp_param *p = l->norm->params;
+    const size_t n = wisp_conv_row(c), rows = wisp_conv_rows_from(c, row);
+    for (size_t o = row; o < row + rows; o++) {
+        const double scale = (double)p[WISP_BN_SCALE].w[o] /
+                             sqrt((double)p[WISP_BN_VAR].w[o] + l->norm->arg[WISP_BN_EPS]),
+                     own = l->n_params > WISP_CONV_PARAM_BIAS
+                               ? (double)l->params[WISP_CONV_PARAM_BIAS].w[o]
+                               : 0;
+        const float *from = l->params[WISP_CONV_PARAM_WEIGHT].w + o * n;
+        for (size_t i = 0; i < n; i++) w[(o - row) * n + i] = (float)(scale * (double)from[i]);
+        bias[o] =
+            (float)((double)p[WISP_BN_SHIFT].w[o] + scale * (own - (double)p[WISP_BN_MEAN].w[o]));
+    }
+}
+
+/* Weights and biases with the norm in them, once. */
+static void fold(const struct wisp_layer *l, struct wisp_step *s, const struct kept *v)
+{
+    const struct own *o = l->own;
+    const size_t packed = packed_floats(o, WISP_CONV_FORWARD);
+    float *room = wisp_layer_thread(l, 0);
+    if (packed) memset(v->w, 0, packed * sizeof *v->w);
+    for (size_t row = 0; row < o->c.out; row += WISP_PLANE_BLOCK) {
+        float *w = packed ? room : v->w + row * wisp_conv_row(&o->c);
+        fold_rows(l, row, w, v->bias);
+        if (packed)
+            o->way[WISP_CONV_FORWARD]->pack(&o->c, WISP_CONV_FORWARD, s->ctx->k, v->w, w, row);
+    }
+}
+
 static struct wisp_conv_job job_of(const struct wisp_layer *l, struct wisp_step *s)
 {
     return (struct wisp_conv_job){ .pool = s->ctx->pool,
@@ -239,10 +295,18 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
     struct wisp_conv_job j = job_of(l, s);
     j.x = in[0]->x;
     j.y = out->x;
-    if (o->packed) j.w = l->kept;
-    else j.w = weights_for(l, s, WISP_CONV_FORWARD, l->kept_floats ? l->kept : l->front);
-    o->packed = l->kept_floats > 0;
     if (l->n_params > WISP_CONV_PARAM_BIAS) j.bias = l->params[WISP_CONV_PARAM_BIAS].w;
+    if (l->kept_floats) {
+        struct wisp_cut cut = wisp_layer_kept_cut(l);
+        const struct kept v = lay_kept(l, &cut);
+        const bool fresh = !o->packed;
+        o->packed = true;
+        if (fresh && l->norm) fold(l, s, &v);
+        else if (fresh) weights_for(l, s, WISP_CONV_FORWARD, v.w);
+        j.w = l->norm || packed_floats(o, WISP_CONV_FORWARD) ? v.w
+                                                             : l->params[WISP_CONV_PARAM_WEIGHT].w;
+        if (l->norm) j.bias = v.bias;
+    } else j.w = weights_for(l, s, WISP_CONV_FORWARD, l->front);
     j.relu = l->parts & WISP_FUSE_RELU;
     return o->way[WISP_CONV_FORWARD]->run(&o->c, WISP_CONV_FORWARD, &j, err);
 }
@@ -276,15 +340,13 @@ static void sum_block(void *arg, size_t task, int thread)
     const size_t blocks = padded_out(c) / WISP_PLANE_BLOCK, tile = task / blocks,
                  block = task % blocks, pixels = c->oh * c->ow;
     float *sum = m->v.sums + tile * padded_out(c) + block * WISP_PLANE_BLOCK;
+    static const float zero[WISP_PLANE_BLOCK];
+    float squares[WISP_PLANE_BLOCK] = { 0 }; /* nobody's */
     memset(sum, 0, WISP_PLANE_BLOCK * sizeof *sum);
-    for (size_t i = tile * WISP_TILE, end = i + wisp_tile_rows(m->s->batch->n, tile); i < end;
-         i++) {
-        const float *g = m->gy + i * wisp_conv_out_floats(c) + block * pixels * WISP_PLANE_BLOCK;
-        float of_sample[WISP_PLANE_BLOCK] = { 0 };
-        for (size_t q = 0; q < pixels; q++, g += WISP_PLANE_BLOCK)
-            for (int e = 0; e < WISP_PLANE_BLOCK; e++) of_sample[e] += g[e];
-        for (int e = 0; e < WISP_PLANE_BLOCK; e++) sum[e] += of_sample[e];
-    }
+    for (size_t i = tile * WISP_TILE, end = i + wisp_tile_rows(m->s->batch->n, tile); i < end; i++)
+        m->s->ctx->k->norm_moments(
+            sum, squares, m->gy + i * wisp_conv_out_floats(c) + block * pixels * WISP_PLANE_BLOCK,
+            zero, pixels);
 }
 
 static void move_bias(struct moving *m)
@@ -325,7 +387,7 @@ const struct wisp_layer_kind wisp_layer_conv = {
     .args = args,
     .takes = WISP_FLAT | WISP_PLANES,
     .uses = WISP_USES_X,
-    .does = WISP_FUSE_RELU,
+    .does = WISP_FUSE_NORM | WISP_FUSE_RELU,
     .plan = plan,
     .init = init,
     .clear = clear,

@@ -73,8 +73,8 @@ static bool in_place(const struct wisp_net *net, int i)
 bool wisp_work_in_place(const struct wisp_net *net, int i)
 {
     const struct wisp_layer *l = &net->layers[i];
-    return in_place(net, i) && !(l->kind->uses & WISP_USES_X) &&
-           !(net->layers[l->from[0] - 1].kind->uses & WISP_USES_Y);
+    return in_place(net, i) && !(net->sizes.training && l->kind->uses & WISP_USES_X) &&
+           !(net->sizes.training && net->layers[l->from[0] - 1].kind->uses & WISP_USES_Y);
 }
 
 /* Has the value a gradient?  The head always makes one of what it reads. */
