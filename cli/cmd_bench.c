@@ -139,6 +139,13 @@ static void print_steps(const wisp_report *r, const struct args *a)
         "%.1f MiB\n",
         mib * get(r, "plan_bytes"), mib * get(r, "step_bytes"), mib * get(r, "bound_bytes"),
         mib * get(r, "grown_bytes"));
+    if (get(r, "gpu_bytes") > 0)
+        printf(
+            "card      %.1f MiB planned (%.1f of a step, of which %.1f at once), %.1f taken; %.1f "
+            "of both are the images\n",
+            mib * get(r, "gpu_plan_bytes"), mib * get(r, "gpu_work_bytes"),
+            mib * get(r, "gpu_bound_bytes"), mib * get(r, "gpu_bytes"),
+            mib * get(r, "gpu_image_bytes"));
 }
 
 static void print_input(const wisp_report *r, const struct args *a)

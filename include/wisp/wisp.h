@@ -304,7 +304,8 @@ WISP_API wisp_status wisp_bench_train(wisp_report **out, wisp_context *ctx, cons
  * of these needed at one moment), peak_bytes and grown_bytes (of the process, since the images were
  * made); on the CPU also layout_ms (waiting for images) and, for every kind of layer, KIND_forward_ms and
  * KIND_back_ms (with the update), and "layers", a list of all with the same.  On a card the steps of an
- * epoch run without a pause and count with their mean. */
+ * epoch run without a pause and count with their mean, and there are gpu_plan_bytes, gpu_bytes (taken of the
+ * card), gpu_image_bytes (of both: the images, as bytes), gpu_work_bytes and gpu_bound_bytes. */
 WISP_API wisp_status wisp_bench_steps(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                                       wisp_on_progress on_progress, void *arg, wisp_error *err);
 

@@ -26,9 +26,11 @@ struct wisp_card {
     struct wisp_sampler_counts before; /* what the sampler had counted when the trainer was made */
     double loss, own, set;             /* of the card's sums, at the start of the epoch */
     uint64_t looked;
-    uint64_t touched; /* feature rows, over all steps of the card */
-    bool anew;        /* the next steps are the first of the epoch, or of this process */
-    bool outside;     /* the output layer's rows stay on the host */
+    uint64_t touched;  /* feature rows, over all steps of the card */
+    bool anew;         /* the next steps are the first of the epoch, or of this process */
+    bool outside;      /* the output layer's rows stay on the host */
+    size_t free_bytes; /* of the card, before anything was taken, ... */
+    struct wisp_cuda_bytes planned; /* ... and what was said to be taken */
 };
 
 /* ---- the setup ---- */
@@ -139,6 +141,8 @@ static wisp_status say_plan(const struct wisp_run *r, struct wisp_card *g, wisp_
     if (most == 0 || most > c.free_bytes) most = c.free_bytes;
     g->setup.most_bytes = most;
     if ((st = g->api->bytes(&b, &g->setup, err)) != WISP_OK) return st;
+    g->free_bytes = c.free_bytes;
+    g->planned = b;
     char needed[WISP_BYTES_TEXT], there[WISP_BYTES_TEXT];
     wisp_bytes_text(there, most);
     wisp_say(r->ctx, "device    %s (sm_%d%d, %d multiprocessors): %s needed%s, %s %s", c.name,
@@ -277,10 +281,26 @@ wisp_status wisp_card_fetch(struct wisp_run *r, wisp_error *err)
     return st == WISP_OK ? r->card->api->fetch(r->card->t, err) : st;
 }
 
+/* What was planned, what is taken now, and what of both are the images, which lie there as bytes. */
+static wisp_status report_bytes(struct wisp_report *t, const struct wisp_card *g, wisp_error *err)
+{
+    struct wisp_cuda_card c;
+    wisp_status st = g->api->card(&c, err);
+    if (st != WISP_OK) return st;
+    const size_t planned = g->outside ? g->planned.least : g->planned.all;
+    wisp_report_num(t, "gpu_plan_bytes", (double)planned);
+    wisp_report_num(t, "gpu_work_bytes", (double)g->planned.step);
+    wisp_report_num(t, "gpu_bound_bytes", (double)g->planned.bound);
+    wisp_report_num(t, "gpu_bytes", (double)g->free_bytes - (double)c.free_bytes);
+    wisp_report_num(t, "gpu_image_bytes", (double)(g->setup.n_rows * g->setup.pixels));
+    return WISP_OK;
+}
+
 wisp_status wisp_card_report(struct wisp_report *t, struct wisp_run *r, wisp_error *err)
 {
     struct wisp_cuda_times times;
-    wisp_status st = r->card->api->time(r->card->t, &times, err);
+    wisp_status st = report_bytes(t, r->card, err);
+    if (st == WISP_OK) st = r->card->api->time(r->card->t, &times, err);
     if (st != WISP_OK) return st;
     for (int i = 0; i < WISP_CUDA_PARTS; i++) {
         char key[48];
