@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch's side of bench/images: five nets of images, as torchvision has them.  Needs torch alone.
 
-    bench/torch_images.py < jobs        one JSON object per line in, one out: bench/images says what
+    bench/torch_images.py < jobs        its version, then one JSON object per line in, one out: bench/images says what
 
   steps    a training step: fused SGD with momentum and weight decay, ReLU in place, cross-entropy; on a card the whole step in a
            CUDA graph.  On the CPU bf16 is autocast; batches lie in memory, so that nothing but the step is measured
@@ -226,13 +226,14 @@ def main():
     answers = sys.stdout
     sys.stdout = sys.stderr  # what libraries print is no answer
     import torch
+    print(json.dumps({"torch": torch.__version__}), file=answers, flush=True)
     parts = {"steps": steps, "memory": memory, "predict": predict, "export": export, "jpegs": jpegs, "input": loader}
     for line in sys.stdin:
         spec = json.loads(line)
         if "threads" in spec:
             torch.set_num_threads(spec["threads"])
         try:
-            answer = {"torch": torch.__version__} | parts[spec["part"]](torch, spec)
+            answer = parts[spec["part"]](torch, spec)
         except Exception as e:  # a net that does not fit, or a way that is not there, leaves the others
             answer = {"error": " ".join(str(e).split())[:200] or type(e).__name__}
         if spec["device"] == "cuda":
