@@ -160,3 +160,22 @@ bool wisp_net_text_images(const struct wisp_net_text *t, struct wisp_image *size
     wisp_free(said);
     return has;
 }
+
+int wisp_net_text_depth(const char *text)
+{
+    struct wisp_said *said = NULL;
+    int n = 0, most = 1, *depth = NULL;
+    if (wisp_say_net(&said, &n, text, "--net", wisp_layer_kind_at, NULL) == WISP_OK)
+        depth = wisp_zalloc((size_t)n + 1, sizeof *depth); /* of values: 0 is the batch */
+    for (int i = 0; i < n && depth; i++) {
+        int own = 0;
+        for (int k = 0; k < said[i].n_from; k++)
+            if (depth[said[i].from[k]] > own) own = depth[said[i].from[k]];
+        if (own == 0 || (said[i].kind->flops && !said[i].kind->head)) own++;
+        depth[i + 1] = own;
+        if (own > most) most = own;
+    }
+    wisp_free(depth);
+    wisp_free(said);
+    return most;
+}

@@ -43,6 +43,7 @@ struct wisp_plan {
     bool keep_state;    /* the finished run leaves its state */
     size_t memory;      /* bytes of data at once; 0: all */
     bool images;        /* the net reads images */
+    int depth;          /* layers with matrices below the head, on the longest way */
     bool cuda;          /* trained on a card */
     size_t card_memory; /* most of it; 0: what is free */
 };

@@ -101,6 +101,11 @@ static void test_labels(void)
           "256 x 1, 0.02, softmax adagrad 0.1, input 256, relu, dropout 0.1, index" },
         { 100000, 4097, "epochs 1 optimizer sgd",
           "256 x 1, 0.02, softmax sgd 0.5, input 256, relu, dropout 0.1, index" },
+        { 100000, 4097, "epochs 1 optimizer sgd hidden 9,8 dropout 0",
+          "256 x 1, 0.02, softmax sgd 0.5, input 9, relu, dense 8, relu, index" },
+        { 100000, 4097, "epochs 1 optimizer sgd hidden 9,8,7,6 dropout 0",
+          "256 x 1, 0.02, softmax sgd 0.125, input 9, relu, dense 8, relu, dense 7, relu, dense 6, "
+          "relu, index" },
         { 99999, 4097, "memory 1",
           "128 x 8, 0.0200002, bce adam 0.006, input 256, relu, dropout 0.3" },
     };
