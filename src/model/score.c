@@ -18,7 +18,7 @@ size_t wisp_score_batch(const struct wisp_net *net)
     size_t most = 0, batch = WISP_SCORE_BATCH;
     if (!wisp_net_image(net)) return batch;
     for (int i = 0; i < net->n_layers; i++) {
-        size_t floats = net->acts[i + 1].floats;
+        size_t floats = net->layers[i].kind->head ? 0 : net->acts[i + 1].floats;
         for (int k = 0; k < net->layers[i].n_from; k++)
             floats += net->acts[net->layers[i].from[k]].floats;
         most = wisp_most(most, floats);
