@@ -74,6 +74,7 @@ FUNCTIONS = {
     "wisp_model_n_labels": (Size, [Pointer]),
     "wisp_model_label_name": (Pointer, [Pointer, c.c_int32, c.POINTER(Size)]),
     "wisp_model_describe": (_TEXT, [Pointer]),
+    "wisp_model_plan": (Status, [_OUT, Pointer, Pointer, Pointer]),
     "wisp_predictor_create": (Status, [_OUT, Pointer, Pointer, Pointer, Size]),
     "wisp_predictor_calibrated": (c.c_int, [Pointer]),
     "wisp_predictor_run": (Status, [Pointer, Pointer, Pointer, Pointer, Size, Size]),

@@ -141,6 +141,12 @@ class Model(library.Shared):
                 return json.loads(value)
         return {}
 
+    def plan(self, ctx: library.Handle, cfg: library.Handle) -> Dict[str, Any]:
+        """What memory and operations the model takes."""
+        out = library.Pointer()
+        library.call("wisp_model_plan", out, ctx, self.handle, cfg)
+        return library.report(out)
+
     def predict(self, rows: Rows, setting: Setting) -> Tuple[np.ndarray, np.ndarray, bool]:
         """The k best labels of each row and their scores, best first, and whether these are calibrated.  One row is work for
         the calling thread alone, beside others; on a card one call at a time works, with one copy of the weights."""

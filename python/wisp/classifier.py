@@ -376,6 +376,12 @@ report_ : dict
 
     # ---- files, pickling, scikit-learn ----
 
+    def plan(self, batch: int = 0) -> Dict[str, Any]:
+        """What prediction and training of this model take, as 'wisp inspect --plan --json' has it: bytes of weights,
+        optimizer and a step's values, part by part, and the operations of each layer.  batch: rows of a training step, 0:
+        those of the run."""
+        return self._state().model.plan(library.context(self.threads), options.config({"batch": batch}))
+
     def save(self, path: Any) -> None:
         """The model file, which the command and every other interface read; parameters of prediction are not in it."""
         self._state().model.save(path)

@@ -1,4 +1,5 @@
 """Arrays of images in memory: fit, predict and go on, in the forms that users have, against the same images in files."""
+import json
 import pickle
 import tempfile
 from pathlib import Path
@@ -83,6 +84,22 @@ def test_more(m):
            on.partial_fit, X[:, :, 1:], y)
 
 
+def test_plan(m):
+    plan = m.plan()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "planned")
+        m.save(path)
+        said = subprocess.run([os.path.join(build, "wisp"), "inspect", path, "--plan", "--json", "--threads", str(m.threads)],
+                              capture_output=True, text=True)
+    check("what the command says", said.returncode == 0 and plan == json.loads(said.stdout), (plan, said.stdout, said.stderr))
+    check("memory and operations", plan["training"]["arena_bytes"] >= plan["training"]["bound_bytes"] > 0 and
+          any(layer["flops"] > 0 for layer in plan["training"]["layers"]), plan)
+    check("of another batch", m.plan(batch=2)["training"]["arena_bytes"] < plan["training"]["arena_bytes"] and
+          m.plan(batch=2)["training"]["batch"] == 2)
+    raises("no batch", ValueError, "batch: ", m.plan, -1)
+    raises("not fitted", ValueError, "not fitted", make().plan)
+
+
 def test_refused(m):
     raises("another size", ValueError, "images of 2 x 12 x 11 .*, but this model reads those of 2 x 12 x 12",
            m.predict, Xt[:, :, :, 1:])
@@ -100,6 +117,6 @@ def test_refused(m):
 
 
 fitted = test_fit()
-for test in (test_forms, test_files, test_more, test_refused):
+for test in (test_forms, test_files, test_more, test_plan, test_refused):
     test(fitted)
 end()
