@@ -93,14 +93,16 @@ static wisp_status open_png(struct png *g, const char *path, wisp_error *err)
 
 /* ---- one picture ---- */
 
-/* Room for it, once its sizes are believed. */
-static wisp_status make_room(struct wisp_picture *out, const char *path, wisp_error *err)
+/* Room for it, where all of it is wanted; its sizes are looked at in any case: a head that is cut may
+ * leave them 0. */
+static wisp_status make_room(struct wisp_picture *out, bool all, const char *path, wisp_error *err)
 {
     const uint64_t n = (uint64_t)out->height * out->width;
     if (n == 0 || n > MOST_PIXELS)
         return wisp_fail_at(err, WISP_EFORMAT, path, 0,
                             "%u x %u pixels (height x width); expected 1 to %d in all", out->height,
                             out->width, MOST_PIXELS);
+    if (!all) return WISP_OK;
     if (wisp_mem_fits(n * out->channels)) out->px = wisp_zalloc(n, out->channels);
     return out->px ? WISP_OK : wisp_fail_mem(err, n * out->channels, "a picture");
 }
@@ -149,7 +151,7 @@ static wisp_status read_jpeg(struct wisp_picture *out, const unsigned char *p, s
                           "a JPEG file of four colours (CMYK); expected grey or RGB");
     out->height = (uint32_t)height, out->width = (uint32_t)width;
     out->channels = colours == TJCS_GRAY ? 1 : 3;
-    if (st == WISP_OK && all) st = make_room(out, path, err);
+    if (st == WISP_OK) st = make_room(out, all, path, err);
     if (st == WISP_OK && all &&
         j.decode(h, p, n, out->px, width, 0, height, colours == TJCS_GRAY ? TJPF_GRAY : TJPF_RGB,
                  TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS) != 0)
@@ -171,7 +173,7 @@ static wisp_status read_png(struct wisp_picture *out, const unsigned char *p, si
     out->height = i.height, out->width = i.width;
     out->channels = i.format & PNG_FLAG_COLOUR ? 3 : 1;
     i.format = out->channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
-    if (st == WISP_OK && all) st = make_room(out, path, err); /* black: what shows through */
+    if (st == WISP_OK) st = make_room(out, all, path, err); /* black: what shows through */
     if (st == WISP_OK && all && !g.finish(&i, NULL, out->px, 0, NULL))
         st = wisp_fail_at(err, WISP_EFORMAT, path, 0, "a damaged PNG file: %.63s", i.message);
     g.free(&i);

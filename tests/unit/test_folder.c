@@ -248,6 +248,9 @@ static void refused(void)
             if (k == 1 && n + 12 >= all[k].n) continue; /* PNG: all but its last chunk */
             CHECK(wisp_picture_decode(&p, all[k].p, n, "t", &err) != WISP_OK && !p.px,
                   "picture %zu, cut %zu", k, n);
+            if (wisp_picture_peek(&p, all[k].p, n, "t", &err) == WISP_OK)
+                CHECK(p.height == HIGH && p.width == WIDE, "picture %zu, cut %zu: %u x %u", k, n,
+                      p.height, p.width);
             wisp_picture_clear(&p);
         }
     TEST("folders: a library that is not there is named, with how to get it");
