@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { WISP_CUDA_VERSION = 9 }; /* of this interface */
+enum { WISP_CUDA_VERSION = 10 }; /* of this interface */
 
 /* How all of wisp says that a card cannot do something. */
 #define WISP_CUDA_LACKS "--device cuda: %s has no form for cards; use --device cpu"
@@ -50,6 +50,7 @@ struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the calle
     float momentum;
     const float *correct1, *correct2; /* (WISP_CLOCK_FACTORS) */
     enum wisp_loss_id loss;
+    float smoothing; /* of its targets */
     enum wisp_precision_id precision;
     uint64_t seed;
     size_t most_bytes; /* of the card; beyond it the output layer's rows stay where they are */

@@ -94,6 +94,7 @@ struct wisp_dout {
     const struct wisp_dnow *now;
     size_t batch, width;
     enum wisp_loss_id loss;
+    float smoothing; /* share of a sample's targets that all active rows have alike (softmax) */
     enum wisp_precision_id precision;
     struct wisp_dparam w, bias; /* (n_labels, width), (n_labels, 1) */
     struct wisp_dopt opt;
@@ -117,12 +118,15 @@ struct wisp_dout {
     /* ... scratch, private to out.cu, follows here */
     void *w_panel, *h_panel, *fh_panel; /* (room, k), (lde, k), (lde, k) of E's type */
     float *b_panel, *block_sum, *parts, *grad;
+    float *part_rows; /* (parts of the rows, k + 1) sums of rows and biases, where targets are */
+    double *all_rows; /* (k + 1) smoothed; and of all */
     double *losses;
 };
 size_t wisp_out_lay(struct wisp_dout *o, void *block);
 /* E, and sums of it. */
 void wisp_out_forward(const struct wisp_dout &o, cudaStream_t s);
-/* Loss and factor of each sample; E of the true labels less target / factor. */
+/* Loss and factor of each sample; E of the true labels, of all where they are smoothed, less target /
+ * factor. */
 void wisp_out_combine(const struct wisp_dout &o, cudaStream_t s);
 /* g = factor E^T W, with W as it was in forward; losses added up. */
 void wisp_out_hidden(const struct wisp_dout &o, cudaStream_t s);

@@ -7,7 +7,7 @@
  *     logits    Z (U, n) = w h^T + b;  E = exp(Z - origin), or sigmoid(Z), and sums of a tile's
  *               rows
  *     combine   over all tiles: loss and factor of a sample; E of its true labels less target /
- *               factor; the panel f h
+ *               factor; the panel f h (out_combine.cu)
  *     hidden    g (n, K) = factor E^T w: the rows cut into parts, which are added in order
  *     rows      gradient (U, K) = E (f h), then each row and its bias move
  *
@@ -29,22 +29,6 @@ template <class T> struct depth { /* of a stage: 64 bytes */
     static constexpr int PAD = 16 / (int)sizeof(T); /* keeps rows off each other's banks */
 };
 
-__device__ static float as_float(float x)
-{
-    return x;
-}
-__device__ static float as_float(__nv_bfloat16 x)
-{
-    return __bfloat162float(x);
-}
-__device__ static void put(float *to, float x)
-{
-    *to = x;
-}
-__device__ static void put(__nv_bfloat16 *to, float x)
-{
-    *to = __float2bfloat16_rn(x);
-}
 __device__ static void put2(float *to, float x, float y) /* at a multiple of two */
 {
     *(float2 *)to = make_float2(x, y);
@@ -285,20 +269,6 @@ struct nothing { /* to do with a stage */
 
 /* ---- memory ---- */
 
-template <class T> struct panels { /* scratch, seen with its type */
-    T *w, *h, *fh, *e;
-};
-
-template <class T> static struct panels<T> panels_of(const struct wisp_dout &o) {
-    return { (T *)o.w_panel, (T *)o.h_panel, (T *)o.fh_panel, (T *)o.e };
-}
-
-static size_t
-depth_of(const struct wisp_dout &o) /* columns of a panel */
-{
-    return up(o.width, BN);
-}
-
 static size_t splits_of(const struct wisp_dout &o)
 {
     size_t tiles = up(o.batch, BM) / BM * (up(o.width, BN) / BN), splits = 264 / tiles;
@@ -321,6 +291,11 @@ size_t wisp_out_lay(struct wisp_dout *o, void *block)
     o->b_panel = (float *)wisp_dtake(block, &at, rows * 4);
     o->block_sum = (float *)wisp_dtake(block, &at, rows / BM * o->lde * 4);
     o->losses = (double *)wisp_dtake(block, &at, o->lde * 8);
+    o->part_rows = NULL, o->all_rows = NULL;
+    if (o->smoothing > 0) {
+        o->part_rows = (float *)wisp_dtake(block, &at, wisp_out_row_parts(*o) * (k + 1) * 4);
+        o->all_rows = (double *)wisp_dtake(block, &at, (k + 1) * 8);
+    }
     o->parts = (float *)wisp_dtake(block, &at, splits_of(*o) * up(o->batch, BM) * k * 4);
     o->grad = (float *)wisp_dtake(block, &at, rows * k * 4);
     return at;
@@ -409,105 +384,6 @@ __global__ static void __launch_bounds__(THREADS)
     if (threadIdx.x < BN)
         o.block_sum[blockIdx.x * o.lde + col0 + threadIdx.x] =
             sums[0][threadIdx.x] + sums[1][threadIdx.x];
-}
-
-/* ---- combine ---- */
-
-enum { C_THREADS = 128, AT_ONCE = 4 }; /* labels of a warp at a time */
-
-__device__ static double sum_all(double x,
-                                 double *work) /* of the block's threads, the same in all */
-{
-    for (int d = 16; d > 0; d /= 2) x += __shfl_xor_sync(WISP_WARP, x, d);
-    if (threadIdx.x % 32 == 0) work[threadIdx.x / 32] = x;
-    __syncthreads();
-    double all = 0;
-    for (int w = 0; w < C_THREADS / 32; w++) all += work[w];
-    __syncthreads();
-    return all;
-}
-
-/* Logits of true labels y .. y + AT_ONCE - 1 of sample i, as E came from them; lane q < AT_ONCE
- * gets that of label y + q, and its place.  A warp. */
-template <class T>
-__device__ static float logits_of(uint32_t *place, const struct wisp_dout &o,
-                                  const struct panels<T> &p, size_t k, size_t i, uint32_t y,
-                                  uint32_t end)
-{
-    const int lane = threadIdx.x % 32;
-    const T *h = p.h + i * k;
-    float sum[AT_ONCE] = {};
-    bool mine = lane < AT_ONCE && y + lane < end;
-    *place = mine ? wisp_dplace(o.active, o.now->yi[y + lane]) : 0;
-    const T *w[AT_ONCE];
-#pragma unroll
-    for (int q = 0; q < AT_ONCE; q++) w[q] = p.w + __shfl_sync(WISP_WARP, *place, q) * k;
-    for (size_t c = 2 * lane; c < o.width; c += 64) {
-        float h0 = as_float(h[c]), h1 = as_float(h[c + 1]);
-#pragma unroll
-        for (int q = 0; q < AT_ONCE; q++)
-            sum[q] += as_float(w[q][c]) * h0 + as_float(w[q][c + 1]) * h1;
-    }
-    float z = 0;
-#pragma unroll
-    for (int q = 0; q < AT_ONCE; q++) {
-        sum[q] = wisp_warp_sum(sum[q]);
-        if (lane == q) z = sum[q];
-    }
-    return mine ? z + o.b_panel[*place] : 0;
-}
-
-/* One block per sample.  Logits of the first true labels are found while sums are on their way. */
-template <class T>
-__global__ static void __launch_bounds__(C_THREADS, sizeof(T) == 2 ? 8 : 6)
-    combine(struct wisp_dout o, struct panels<T> p, size_t k)
-{
-    enum { AHEAD = 4 };
-    __shared__ double work[C_THREADS / 32];
-    const struct wisp_dnow *now = o.now;
-    const uint32_t lane = threadIdx.x % 32;
-    size_t i = blockIdx.x, n = now->n, n_tiles = up(*o.active.n, BM) / BM;
-    bool softmax = o.loss == WISP_SOFTMAX;
-    double loss = 0;
-    float factor = 0;
-    if (i < n) {
-        uint32_t first = now->yp[i], n_true = now->yp[i + 1] - first, end = first + n_true, place;
-        float origin = o.origin[i], target = (softmax ? 1.0f / (float)n_true : 1.0f);
-        float part[AHEAD];
-#pragma unroll
-        for (int a = 0; a < AHEAD; a++) {
-            size_t t = threadIdx.x + a * C_THREADS;
-            part[a] = t < n_tiles ? o.block_sum[t * o.lde + i] : 0;
-        }
-        uint32_t y = first + threadIdx.x / 32 * AT_ONCE;
-        float z = y < end ? logits_of(&place, o, p, k, i, y, end) : 0;
-        double sum = 0, labels = 0;
-#pragma unroll
-        for (int a = 0; a < AHEAD; a++) sum += part[a];
-        for (size_t t = threadIdx.x + AHEAD * C_THREADS; t < n_tiles; t += C_THREADS)
-            sum += o.block_sum[t * o.lde + i];
-        sum = sum_all(sum, work);
-        if (n_tiles && (n_true || !softmax)) {
-            factor = (float)(softmax ? 1 / sum : 1.0) / (float)n;
-            loss = softmax ? origin + log(sum) : sum;
-        }
-        while (y < end) {
-            if (lane < AT_ONCE && y + lane < end) {
-                float term, value = value_and_term<float>(&term, o.loss, z, origin);
-                labels += (double)target * z;
-                if (factor > 0) put(p.e + place * o.lde + i, value - target / (float)n / factor);
-            }
-            y += AT_ONCE * (C_THREADS / 32);
-            if (y < end) z = logits_of(&place, o, p, k, i, y, end);
-        }
-        loss -= sum_all(labels, work);
-    }
-    if (threadIdx.x == 0) {
-        o.factor[i] = factor;
-        o.losses[i] = i < n ? loss : 0;
-    }
-    for (size_t c = threadIdx.x; c < k; c += C_THREADS)
-        put(p.fh + i * k + c, i < n && c < o.width ? factor * o.h[i * o.width + c] : 0);
 }
 
 /* ---- hidden ---- */
@@ -665,15 +541,6 @@ void wisp_out_forward(const struct wisp_dout &o, cudaStream_t s)
 {
     if (o.precision == WISP_IN_BF16) forward<__nv_bfloat16>(o, s);
     else forward<float>(o, s);
-}
-
-void wisp_out_combine(const struct wisp_dout &o, cudaStream_t s)
-{
-    unsigned n = (unsigned)o.lde;
-    size_t k = depth_of(o);
-    if (o.precision == WISP_IN_BF16)
-        combine<<<n, C_THREADS, 0, s>>>(o, panels_of<__nv_bfloat16>(o), k);
-    else combine<<<n, C_THREADS, 0, s>>>(o, panels_of<float>(o), k);
 }
 
 void wisp_out_hidden(const struct wisp_dout &o, cudaStream_t s)

@@ -243,7 +243,7 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     lay_data(t, z, b, &at);
     lay_find(t, b, &at);
     lay_hash(t, b, &at);
-    t->out.loss = s->loss;
+    t->out.loss = s->loss, t->out.smoothing = s->smoothing;
     t->out.precision = s->precision;
     t->out.active = t->find.active;
     t->out.outside = t->placing != WISP_DINSIDE;

@@ -121,6 +121,7 @@ static wisp_status set_up(struct wisp_card *g, struct wisp_run *r, wisp_error *e
     s->correct1 = r->opt.correct1, s->correct2 = r->opt.correct2;
     s->optimizer = r->plan.optimizer->id;
     s->loss = r->plan.loss->id;
+    s->smoothing = (float)r->plan.smoothing;
     s->precision = r->plan.precision->id;
     s->graph = wisp_net_graph(&r->m->net);
     wisp_status st = set_images(s, g, r, err);

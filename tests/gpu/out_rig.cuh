@@ -90,6 +90,7 @@ struct how {
     enum wisp_precision_id precision;
     enum store store;
     enum flavour flavour;
+    float smoothing;
 };
 
 struct param {
@@ -371,6 +372,7 @@ static void build(struct world *x, struct shape s, struct how k)
     x->now.up();
     struct wisp_dout *o = &x->o;
     o->now = x->now.dev, o->batch = s.batch, o->width = s.width, o->loss = k.loss;
+    o->smoothing = k.smoothing;
     o->w = on_card(&x->w), o->bias = on_card(&x->bias);
     o->opt.kind = k.opt, o->opt.momentum = MOMENTUM;
     o->opt.correct1 = correct1->dev, o->opt.correct2 = correct2->dev;

@@ -2,7 +2,8 @@
  *
  *   forward    z(r,i) = W[rows[r]] . h[i] + bias[rows[r]];  E = exp(z - origin), or sigmoid(z)
  *   combine    factor[i] = 1 / (n sum over r of E), or 1 / n; the loss;
- *              E of true labels = E - target / factor
+ *              E of true labels = E - target / factor; with a smoothing s, where targets are
+ *              (1 - s) t + s / U, of all of the U rows
  *   hidden     g[i] = factor[i] sum over r of E(r,i) W[rows[r]]; passed on where h > 0, if asked
  *   rows       rows move by sum over i of E(r,i) factor[i] h[i], biases by heat
  *
@@ -129,6 +130,12 @@ static void check_forward(const struct truth &t, struct world *x)
     }
 }
 
+static double target_of(const struct world &x, size_t i, bool is_true)
+{
+    double s = x.k.smoothing, each = x.k.loss == WISP_SOFTMAX ? 1.0 / (double)n_true(x, i) : 1;
+    return (is_true ? (1 - s) * each : 0) + s / (double)x.s.active;
+}
+
 /* Factor and loss of sample i; returns the loss, adds to *most what it may be off by. */
 static double check_sample(const struct truth &t, struct world *x, size_t i, double *most)
 {
@@ -141,8 +148,8 @@ static double check_sample(const struct truth &t, struct world *x, size_t i, dou
         sum += softmax ? value : soft;
         off += softmax ? value_off(*x, value, dz) : value * dz + 3e-6 * (1 + soft);
         square += value * value;
-        double target = softmax ? 1.0 / (double)labels : 1;
-        if (t.is_true[r * n + i]) share += target * z, dshare += target * (dz + 1e-6 * fabs(z));
+        double target = target_of(*x, i, t.is_true[r * n + i]);
+        share += target * z, dshare += target * (dz + 1e-6 * fabs(z));
     }
     if (!softmax) {
         note(OFF_FACTOR, i, 0, t.factor[i], 1.0 / (double)n, 1e-6 / (double)n);
@@ -186,15 +193,16 @@ static void check_combine(const struct truth &t, struct world *x)
     note(OFF_LOSS, 0, 0, x->loss[0] - 5.25, loss, most);
     for (size_t at = 0; at < t.z.size(); at++) {
         size_t i = at % n;
-        if (!t.is_true[at]) {
+        if (!t.is_true[at] && (x->k.smoothing == 0 || t.factor[i] == 0)) {
             changed += memcmp(&t.e[at], &t.e0[at], 4) != 0;
             continue;
         }
+        /* Where targets are smoothed, what is taken from is a number of bf16 already. */
         double value = value_of(*x, t.z[at], x->origin[i]);
-        double target = (x->k.loss == WISP_SOFTMAX ? 1.0 / (double)n_true(*x, i) : 1) / (double)n;
-        double less = target / t.factor[i], want = value - less;
+        double less = target_of(*x, i, t.is_true[at]) / (double)n / t.factor[i];
+        double want = value - less, twice = x->k.smoothing > 0 ? half * (value + less) : 0;
         note(OFF_TRUE, at / n, i, t.e[at], want,
-             value_off(*x, value, t.dz[at]) + 1e-5 * less + half * fabs(want));
+             value_off(*x, value, t.dz[at]) + 1e-5 * less + half * fabs(want) + twice);
     }
     CHECK(changed == 0, "combine changed E at %zu places that are no true labels", changed);
 }
@@ -392,9 +400,10 @@ static void announce(const struct shape &s, const struct how &k)
 {
     static char name[200];
     test_close(); /* which prints the old one */
-    snprintf(name, sizeof name, "out %zu of %zu x %zu of %zu x %zu, %s, %s, %s, %s, %s", s.n,
+    snprintf(name, sizeof name, "out %zu of %zu x %zu of %zu x %zu, %s, %s, %s, %s, %s%s", s.n,
              s.batch, s.active, s.n_labels, s.width, opt_names[k.opt], loss_names[k.loss],
-             precision_names[k.precision], store_names[k.store], flavour_names[k.flavour]);
+             precision_names[k.precision], store_names[k.store], flavour_names[k.flavour],
+             k.smoothing > 0 ? ", smoothed" : "");
     TEST(name);
     off_precision = k.precision;
 }
@@ -462,7 +471,7 @@ static void check_nothing(struct shape s, struct how k)
 static void time_all(struct shape s)
 {
     struct world x;
-    struct how k = { WISP_ADAGRAD, WISP_SOFTMAX, WISP_IN_FP32, STORE_COPY, PLAIN };
+    struct how k = { WISP_ADAGRAD, WISP_SOFTMAX, WISP_IN_FP32, STORE_COPY, PLAIN, 0 };
     build(&x, s, k);
     x.o.outside = false, x.o.tile_max = x.tile_max.dev();
     for (int p = 0; p < 2; p++) {
@@ -518,17 +527,26 @@ int main(void)
         for (int v = 0; v < 12; v++, turn++)
             check_case(shapes[i],
                        { (enum wisp_optimizer_id)(v / 4), (enum wisp_loss_id)(v / 2 % 2),
-                         (enum wisp_precision_id)(v % 2), (enum store)(turn % STORES), PLAIN });
+                         (enum wisp_precision_id)(v % 2), (enum store)(turn % STORES), PLAIN, 0 });
     for (int f = MANY; f <= BARE; f++)
         for (int v = 0; v < (small ? 4 : 8); v++, turn++)
             check_case(shapes[v < 4 ? 1 : 4],
                        { (enum wisp_optimizer_id)(turn % 3), (enum wisp_loss_id)(v / 2 % 2),
                          (enum wisp_precision_id)(v % 2), (enum store)(turn / 3 % STORES),
-                         (enum flavour)f });
+                         (enum flavour)f, 0 });
+    for (size_t i = 1; i < (small ? SMALL : N_SHAPES); i++) /* all rows are active */
+        for (int v = 0; v < 4; v++, turn++) {
+            struct shape s = shapes[i];
+            s.n_labels = s.active;
+            check_case(s, { (enum wisp_optimizer_id)(turn % 3), WISP_SOFTMAX,
+                            (enum wisp_precision_id)(v % 2), (enum store)(turn / 3 % STORES),
+                            v < 2 ? PLAIN : FAR, v < 2 ? 0.1f : 0.7f });
+        }
     for (int v = 0; v < 8; v++, turn++)
         check_nothing(v < 4 ? shape{ 0, 8, 33, 12, 100 } : shape{ 7, 8, 0, 12, 100 },
                       { (enum wisp_optimizer_id)(turn % 3), (enum wisp_loss_id)(v / 2 % 2),
-                        (enum wisp_precision_id)(v % 2), (enum store)(turn / 3 % STORES), BARE });
+                        (enum wisp_precision_id)(v % 2), (enum store)(turn / 3 % STORES), BARE,
+                        v % 4 == 0 ? 0.1f : 0 });
     test_close();
     for (int p = 0; p < 2; p++) {
         printf("  largest error as a share of what is allowed, %s:", precision_names[p]);
