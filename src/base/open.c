@@ -77,8 +77,8 @@ int wisp_open_own(struct wisp_file_id *id, const char *path, const char *source,
     return -1;
 }
 
-/* Makes the folder of 'path', and the one around it.  Is it one of this user, which nobody else may
- * write? */
+/* Makes the folder of 'path', and the one around it.  Is it one of this user, which not everybody
+ * may write?  (A group may where the umask is 002, as with many systems: it is the user's own.) */
 static bool own_folder(const char *path)
 {
     char folder[PATH_MAX];
@@ -95,7 +95,7 @@ static bool own_folder(const char *path)
     }
     mkdir(folder, 0700);
     return lstat(folder, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-           !(st.st_mode & (S_IWGRP | S_IWOTH));
+           !(st.st_mode & S_IWOTH);
 }
 
 int wisp_open_append(size_t *bytes, const char *path, wisp_error *err)
@@ -110,7 +110,7 @@ int wisp_open_append(size_t *bytes, const char *path, wisp_error *err)
     if (fd < 0 || fstat(fd, &st) != 0) {
         wisp_fail_errno(err, WISP_EIO, path, "cannot be written");
     } else if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1 ||
-               st.st_mode & (S_IWGRP | S_IWOTH)) {
+               st.st_mode & S_IWOTH) {
         wisp_fail_at(err, WISP_EIO, path, 0, "is no plain file of this user alone");
     } else {
         *bytes = (size_t)st.st_size;

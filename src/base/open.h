@@ -12,8 +12,8 @@ int wisp_open_named(struct wisp_file_id *id, const char *path, wisp_error *err);
  * user, root or the owner of the source may be able to write it. */
 int wisp_open_own(struct wisp_file_id *id, const char *path, const char *source, wisp_error *err);
 /* To add to a file of wisp's own, which is made where there is none, in a folder that is made, too
- * (with the one around it).  File and folder must be this user's alone: no link, nothing that others
- * may write.  Its size is put in *bytes. */
+ * (with the one around it).  File and folder must be this user's: no link, nothing that everybody may
+ * write.  Its size is put in *bytes. */
 int wisp_open_append(size_t *bytes, const char *path, wisp_error *err);
 /* WISP_EIO where the file is not what it was, or is known to be 'cut'. */
 wisp_status wisp_file_unchanged(int fd, const struct wisp_file_id *id, bool cut, const char *path,

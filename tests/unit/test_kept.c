@@ -82,8 +82,9 @@ static void test_foreign(void)
     CHECK(mkdir(path, 0700) == 0 && !wisp_kept_add(path, "a\t", "v") && !has(path, "a\t", "v"),
           "a folder");
     rmdir(path);
-    CHECK(chmod(in_folder("new/wisp"), 0770) == 0 && !wisp_kept_add(path, "a\t", "v"),
-          "a folder that others may write");
+    CHECK(chmod(in_folder("new/wisp"), 0777) == 0 && !wisp_kept_add(path, "a\t", "v"),
+          "a folder that everybody may write");
+    CHECK(chmod(in_folder("new/wisp"), 0775) == 0 && wisp_kept_add(path, "a\t", "v"), "umask 002");
     CHECK(chmod(in_folder("new/wisp"), 0700) == 0 && wisp_kept_add(path, "a\t", "v"), "own again");
     CHECK(symlink(in_folder("new/wisp"), in_folder("way")) == 0 &&
               !wisp_kept_add(in_folder("way/conv"), "b\t", "v"),
