@@ -1,6 +1,7 @@
 /* Placing by size: the largest first, each into the lowest gap between those that are placed and
  * alive with it.  Where that wastes more than 2 %, other orders are tried, and the best one is kept:
- * by bytes times moments, and by time. */
+ * by bytes times moments, by time, and each of these with what ended highest placed first, again and
+ * again. */
 #include "graph/arena.h"
 #include "base/bounds.h"
 #include "base/mem.h"
@@ -44,6 +45,7 @@ static double by_time(const struct wisp_item *i)
 }
 static double (*const weights[])(const struct wisp_item *) = { by_bytes, by_area, by_time };
 enum { N_WEIGHTS = sizeof weights / sizeof *weights };
+enum { RAISES = 40, MANY = 2000 }; /* tries with what ended highest first, unless items are many */
 
 static bool together(const struct wisp_item *a, const struct wisp_item *b)
 {
@@ -98,6 +100,50 @@ static wisp_status find_bound(size_t *bound, const struct wisp_item *items, size
     return WISP_OK;
 }
 
+/* What ends highest goes to the front of the order. */
+static void raise_highest(struct order *order, size_t n)
+{
+    size_t high = 0;
+    for (size_t i = 1; i < n; i++) {
+        const struct wisp_item *a = order[i].item, *b = order[high].item;
+        if (a->at + up(a->bytes) > b->at + up(b->bytes)) high = i;
+    }
+    const struct order first = order[high];
+    memmove(order + 1, order, high * sizeof *order);
+    order[0] = first;
+}
+
+struct placing {
+    size_t n, *best, *bytes, enough;
+    struct order *order;
+    struct wisp_item **placed;
+};
+
+/* Keeps the places if they take less than the best so far; true: they are good enough. */
+static bool try_order(struct placing *p)
+{
+    const size_t end = place_in_order(p->order, p->placed, p->n);
+    for (size_t i = 0; i < p->n && end < *p->bytes; i++)
+        p->best[p->order[i].number] = p->order[i].item->at;
+    if (end < *p->bytes) *p->bytes = end;
+    return *p->bytes <= p->enough;
+}
+
+static void try_orders(struct placing *p, struct wisp_item *items)
+{
+    for (int tries = 0; tries <= (p->n < MANY ? RAISES : 0); tries += RAISES)
+        for (size_t w = 0; w < N_WEIGHTS; w++) {
+            for (size_t i = 0; i < p->n; i++)
+                p->order[i] = (struct order){ &items[i], weights[w](&items[i]), i };
+            qsort(p->order, p->n, sizeof *p->order, heavier);
+            if (try_order(p)) return;
+            for (int i = 0; i < tries; i++) {
+                raise_highest(p->order, p->n);
+                if (try_order(p)) return;
+            }
+        }
+}
+
 wisp_status wisp_arena_place(struct wisp_item *items, size_t n, size_t *bytes, size_t *bound,
                              wisp_error *err)
 {
@@ -109,17 +155,9 @@ wisp_status wisp_arena_place(struct wisp_item *items, size_t n, size_t *bytes, s
     size_t *best = wisp_alloc(n, sizeof *best);
     if (st == WISP_OK && (!order || !placed || !best))
         st = wisp_fail_mem(err, n * sizeof *order, "a plan of memory");
+    struct placing p = { n, best, bytes, *bound + *bound / 50, order, placed };
     *bytes = SIZE_MAX;
-    for (size_t w = 0; w < N_WEIGHTS && st == WISP_OK; w++) {
-        if (*bytes <= *bound + *bound / 50) break;
-        for (size_t i = 0; i < n; i++)
-            order[i] = (struct order){ &items[i], weights[w](&items[i]), i };
-        qsort(order, n, sizeof *order, heavier);
-        size_t end = place_in_order(order, placed, n);
-        if (end >= *bytes) continue;
-        *bytes = end;
-        for (size_t i = 0; i < n; i++) best[i] = items[i].at;
-    }
+    if (st == WISP_OK) try_orders(&p, items);
     for (size_t i = 0; i < n && st == WISP_OK; i++) items[i].at = best[i];
     wisp_free(order);
     wisp_free(placed);

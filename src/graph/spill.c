@@ -318,3 +318,19 @@ wisp_status wisp_spill_choose(struct wisp_spill *s, size_t limit, wisp_error *er
     give_back(&f);
     return st;
 }
+
+wisp_status wisp_spill_fit(struct wisp_spill *s, size_t limit, wisp_spill_place *place, void *arg,
+                           wisp_error *err)
+{
+    enum { TRIES = 6 };
+    size_t bytes = 0, within = limit;
+    for (int i = 0; i < TRIES; i++) {
+        wisp_status st = wisp_spill_choose(s, within, err);
+        if (st == WISP_OK) st = place(arg, &bytes, err);
+        if (st != WISP_OK || bytes <= limit) return st;
+        if (s->bytes > within || bytes - limit >= within) break;
+        within -= bytes - limit;
+    }
+    wisp_status st = wisp_spill_choose(s, 0, err);
+    return st == WISP_OK ? place(arg, &bytes, err) : st;
+}

@@ -50,6 +50,12 @@ struct wisp_spill {
  * nothing was found that keeps to it; limit 0: finds the least. */
 wisp_status wisp_spill_choose(struct wisp_spill *s, size_t limit, wisp_error *err);
 
+/* The same with places: 'place' lays out what was chosen in *bytes.  As that may waste a little, a
+ * lower limit is tried where it is too much, and in the end the lowest. */
+typedef wisp_status wisp_spill_place(void *arg, size_t *bytes, wisp_error *err);
+wisp_status wisp_spill_fit(struct wisp_spill *s, size_t limit, wisp_spill_place *place, void *arg,
+                           wisp_error *err);
+
 #ifdef __cplusplus
 }
 #endif

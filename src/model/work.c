@@ -180,6 +180,8 @@ static double again_us(const struct wisp_net *net, int layer, int threads)
 
 struct spilling {
     struct wisp_spill s;
+    struct wisp_net *net;
+    int threads;
     int n_parts;             /* of the plan without it */
     struct wisp_item *items; /* (n_parts) as that has them */
     int *part, *value;       /* of a value, its part; of a part, its value, or -1 */
@@ -245,12 +247,12 @@ static void list_values(struct spilling *p, const struct wisp_net *net, int thre
     }
 }
 
-static wisp_status begin_spilling(struct spilling *p, const struct wisp_net *net, int threads,
+static wisp_status begin_spilling(struct spilling *p, struct wisp_net *net, int threads,
                                   wisp_error *err)
 {
     const struct wisp_work *w = &net->work;
     const size_t n = (size_t)w->n, layers = (size_t)net->n_layers, moments = 2 * layers - 1;
-    *p = (struct spilling){ .n_parts = w->n };
+    *p = (struct spilling){ .net = net, .threads = threads, .n_parts = w->n };
     size_t most = 1;
     for (int i = 0; i < net->n_layers; i++) most += (size_t)net->layers[i].n_from;
     p->s.values = wisp_zalloc(layers, sizeof *p->s.values);
@@ -271,9 +273,10 @@ static wisp_status begin_spilling(struct spilling *p, const struct wisp_net *net
 }
 
 /* The plan with what was chosen: second parts, scratch for the layers that run again. */
-static wisp_status take_choice(struct spilling *p, struct wisp_net *net, int threads,
-                               wisp_error *err)
+static wisp_status take_choice(void *arg, size_t *bytes, wisp_error *err)
 {
+    struct spilling *p = arg;
+    struct wisp_net *net = p->net;
     struct wisp_work *w = &net->work;
     memcpy(w->items, p->items, (size_t)p->n_parts * sizeof *w->items);
     w->n = p->n_parts;
@@ -302,35 +305,20 @@ static wisp_status take_choice(struct spilling *p, struct wisp_net *net, int thr
             w->again_front[i] = add(w, "scratch", i, l->front_floats, 1, v->again, v->again);
         if (l->thread_floats)
             w->threads[AGAIN][i] =
-                add(w, "thread scratch", i, l->thread_floats, threads, v->again, v->again);
+                add(w, "thread scratch", i, l->thread_floats, p->threads, v->again, v->again);
         w->again_flops += wisp_net_layer_flops(net, i, false);
         w->n_again++;
     }
-    return wisp_arena_place(w->items, (size_t)w->n, &w->bytes, &w->bound, err);
+    wisp_status st = wisp_arena_place(w->items, (size_t)w->n, &w->bytes, &w->bound, err);
+    *bytes = w->bytes;
+    return st;
 }
 
-static wisp_status choose_within(struct spilling *p, struct wisp_net *net, size_t limit,
-                                 int threads, wisp_error *err)
-{
-    wisp_status st = wisp_spill_choose(&p->s, limit, err);
-    return st == WISP_OK ? take_choice(p, net, threads, err) : st;
-}
-
-/* Placing may waste a little: then for a lower limit, and in the end for the lowest. */
 static wisp_status spill(struct wisp_net *net, int threads, wisp_error *err)
 {
-    enum { TRIES = 6 };
-    const struct wisp_work *w = &net->work;
-    const size_t limit = net->sizes.memory;
     struct spilling p;
     wisp_status st = begin_spilling(&p, net, threads, err);
-    for (size_t i = 0, within = limit; i < TRIES && st == WISP_OK; i++) {
-        st = choose_within(&p, net, within, threads, err);
-        if (st != WISP_OK || w->bytes <= limit || p.s.bytes > within) break;
-        if (w->bytes - limit >= within) break;
-        within -= w->bytes - limit;
-    }
-    if (st == WISP_OK && w->bytes > limit) st = choose_within(&p, net, 0, threads, err);
+    if (st == WISP_OK) st = wisp_spill_fit(&p.s, net->sizes.memory, take_choice, &p, err);
     clear_spilling(&p);
     return st;
 }

@@ -49,6 +49,7 @@ static void test_random(void)
 {
     enum { MOST = 120, LAST = 60 };
     struct wisp_item items[MOST];
+    double waste = 0;
     TEST("arena: any items");
     for (int round = 0; round < 300; round++) {
         size_t n = below(MOST), bytes, bound;
@@ -61,7 +62,10 @@ static void test_random(void)
         CHECK(bound == naive_bound(items, n, LAST) && bytes >= bound && bytes <= 2 * bound,
               "%zu items: %zu bytes, bound %zu, expected %zu", n, bytes, bound,
               naive_bound(items, n, LAST));
+        if (bound) waste += (double)bytes / (double)bound - 1;
     }
+    printf("     %.2f %% above the bound on average\n", waste / 3);
+    CHECK(waste / 300 < 0.02, "%.4f of the bound are lost on average", waste / 300);
     for (long budget = 0; budget < 4; budget++) {
         size_t bytes, bound;
         wisp_mem_budget = budget;
