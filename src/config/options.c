@@ -101,10 +101,10 @@ static const wisp_option table[N_OPTS] = {
                       "at random; auto: bf16 from 2^" HALF_MOMENTS " weights on",
                       TRAINING, "" },
     [OPT_PRECISION] = { "precision", "choice", "auto", "auto|@precisions", "train bench",
-                        "precision of the output layer's products and of convolutions; weights and "
-                        "sums "
-                        "stay fp32; auto: bf16 on cards, and where the processor has "
-                        "instructions for it, but not for nets of images",
+                        "precision of the output layer's products and of convolutions, on a card "
+                        "of large dense layers, too; weights and sums stay fp32; tf32: on a card "
+                        "alone; auto: bf16 on cards, and where the processor has instructions for "
+                        "it, but not for nets of images",
                         TRAINING, "" },
     [OPT_MOMENTUM] = { "momentum", "real", "0.9", "0..0.9999", "train bench",
                        "momentum of --optimizer sgd", TRAINING, "" },

@@ -31,6 +31,7 @@ struct wisp_product { /* of one step */
 struct wisp_precision {
     const char *name, *what;
     enum wisp_precision_id id; /* what kernels of a card know it by */
+    bool card;                 /* no processor has it: only cards are asked for it */
     /* What a step shares (E and forms of h), as the next parts of a block; the sizes of a lane's
      * part of the gradient of h, and of a thread's work. */
     void (*lay)(void *shared[], struct wisp_cut *c, size_t n, size_t width, size_t active);
@@ -59,6 +60,6 @@ struct wisp_precision {
 
 const struct wisp_precision *wisp_precision_at(size_t i); /* NULL past the end */
 const struct wisp_precision *wisp_precision_find(const char *name);
-extern const struct wisp_precision wisp_precision_fp32, wisp_precision_bf16;
+extern const struct wisp_precision wisp_precision_fp32, wisp_precision_bf16, wisp_precision_tf32;
 
 #endif

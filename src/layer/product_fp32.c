@@ -102,25 +102,26 @@ static void end(const struct wisp_product *p, float *g, float *const *parts, siz
         p->k->scale(g + i * p->width, g + i * p->width, f[first + i], p->width);
 }
 
+/* Of the output layer both are the same. */
+#define IN_FLOATS                                                                                  \
+    .lay = lay, .part_floats = part_floats, .thread_floats = thread_floats, .begin = begin,        \
+    .factors = factors, .gather = gather, .forward = forward, .keep = keep, .row = row,            \
+    .set = set, .backward = backward, .end = end
+
 const struct wisp_precision wisp_precision_fp32 = {
-    .name = "fp32",
-    .what = "products in single precision",
-    .id = WISP_IN_FP32,
-    .lay = lay,
-    .part_floats = part_floats,
-    .thread_floats = thread_floats,
-    .begin = begin,
-    .factors = factors,
-    .gather = gather,
-    .forward = forward,
-    .keep = keep,
-    .row = row,
-    .set = set,
-    .backward = backward,
-    .end = end,
+    .name = "fp32", .what = "products in single precision", .id = WISP_IN_FP32, IN_FLOATS
 };
 
-static const struct wisp_precision *const kinds[] = { &wisp_precision_fp32, &wisp_precision_bf16 };
+const struct wisp_precision wisp_precision_tf32 = {
+    .name = "tf32",
+    .what = "fp32, rounded to 11 bits in convolutions and dense layers; on cards alone",
+    .id = WISP_IN_TF32,
+    .card = true,
+    IN_FLOATS
+};
+
+static const struct wisp_precision *const kinds[] = { &wisp_precision_fp32, &wisp_precision_bf16,
+                                                      &wisp_precision_tf32 };
 
 const struct wisp_precision *wisp_precision_at(size_t i)
 {

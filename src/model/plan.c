@@ -227,6 +227,11 @@ static wisp_status set_net(struct wisp_plan *p, const struct facts *f, const wis
 static wisp_status check(const struct wisp_plan *p, wisp_error *err)
 {
     bool full = wisp_sampling_is_full(p->sampling.names);
+    if (p->precision->card && !p->cuda)
+        return wisp_fail_option(err, "precision",
+                                "'%s' is for cards, and this run is on a processor; take fp32 or "
+                                "bf16, or --device cuda",
+                                p->precision->name);
     if (p->half && p->average > 0)
         return wisp_fail_option(err, "average",
                                 "rows of bf16 are too coarse to average; take --rows fp32");

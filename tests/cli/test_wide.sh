@@ -65,6 +65,7 @@ resumes "a sampled layer" "${net[@]}" "$wide"
 resumes "two sampled layers, ivf" "${net[@]}" "input 32, relu, sampled 256, relu, sampled 128, relu" --hidden-sampling ivf+random \
     --sampling ivf --active-per example
 
+refuse "a precision that processors do not have" 2 "precision: 'tf32' is for cards" train S_train.txt -o x --precision tf32
 refuse "hogwild with one set for all" 2 "hogwild yes: needs --active-per example" train S_train.txt -o x --hogwild yes --sampling lsh
 refuse "hogwild with all rows" 2 "sampling other than full" train S_train.txt -o x --hogwild yes --active-per example
 refuse "a finder that needs labels" 2 "hidden-sampling: 'neighbours' needs labels" train S_train.txt -o x --hidden-sampling neighbours
