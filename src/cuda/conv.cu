@@ -60,6 +60,16 @@ void wisp_dconv_clear(struct wisp_dconv_plan *p)
     *p = {};
 }
 
+bool wisp_dconv_gives_halves(const struct wisp_dconv_plan *p)
+{
+    return p->c.math == WISP_DCONV_BF16 && p->way[WISP_DCONV_WEIGHTS] == &wisp_dconv_cudnn;
+}
+
+bool wisp_dconv_adds(const struct wisp_dconv_plan *p)
+{
+    return p->way[WISP_DCONV_DATA] == &wisp_dconv_cudnn;
+}
+
 wisp_status wisp_dconv_run(const struct wisp_dconv_plan *p, enum wisp_dconv_pass pass,
                            const struct wisp_dconv_job *j, cudaStream_t s, wisp_error *err)
 {

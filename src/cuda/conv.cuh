@@ -44,10 +44,13 @@ struct wisp_dconv_job { /* one call; what a pass does not name may be NULL */
     const void *w;  /* (out, kh, kw, in / groups) forward, data */
     const float *bias; /* (out) forward; NULL: none */
     void *y, *gx;      /* set by forward, by data */
-    float *gw;         /* set by weights */
+    float *gw;         /* set by weights; */
+    bool as_made;      /* it may be bf16: it is where wisp_dconv_gives_halves() says so */
     bool relu;         /* forward */
     const void *gate;  /* (n, h, w, in) data; NULL: none */
+    bool add;          /* data, where wisp_dconv_adds(), without a gate: gx += */
     void *work;        /* bytes that the plan says, at a multiple of 256 */
+    bool aside;        /* another pass may be under way on another stream */
 };
 
 struct wisp_dconv_way {
@@ -78,6 +81,8 @@ struct wisp_dconv_plan { /* a convolution with its ways */
  * measurement: a run repeats. */
 void wisp_dconv_make(struct wisp_dconv_plan *p, const struct wisp_dconv *c, const char *only);
 void wisp_dconv_clear(struct wisp_dconv_plan *p);
+bool wisp_dconv_gives_halves(const struct wisp_dconv_plan *p);
+bool wisp_dconv_adds(const struct wisp_dconv_plan *p);
 wisp_status wisp_dconv_run(const struct wisp_dconv_plan *p, enum wisp_dconv_pass pass,
                            const struct wisp_dconv_job *j, cudaStream_t s, wisp_error *err);
 

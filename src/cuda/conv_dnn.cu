@@ -67,7 +67,7 @@ struct library {
 #define F(name, arguments) int(*name) arguments;
     FUNCTIONS(F)
 #undef F
-    handle_t handle;
+    handle_t handle, aside; /* one per stream */
     bool open;
     char says[96];
 };
@@ -92,7 +92,8 @@ static struct library load_library()
     FUNCTIONS(F)
 #undef F
     if (!all) snprintf(l.says, sizeof l.says, "no cuDNN: that of libcudnn.so.9 is %zu, not 9.x", v);
-    else if (l.Create(&l.handle)) snprintf(l.says, sizeof l.says, "no cuDNN: it finds no card");
+    else if (l.Create(&l.handle) || l.Create(&l.aside))
+        snprintf(l.says, sizeof l.says, "no cuDNN: it finds no card");
     else l.open = true;
     return l;
 }
@@ -327,8 +328,9 @@ static int data(const struct wisp_dconv *c, const struct made *m, const struct w
 {
     const struct library &l = library_of();
     const size_t values = c->n * c->h * c->w * c->in;
-    const int bad = l.ConvolutionBackwardData(l.handle, &one, m->w, j->w, m->y, j->gy, m->conv,
-                                              m->algorithm, j->work, m->bytes, &zero, m->x, j->gx);
+    const int bad =
+        l.ConvolutionBackwardData(l.handle, &one, m->w, j->w, m->y, j->gy, m->conv, m->algorithm,
+                                  j->work, m->bytes, j->add ? &one : &zero, m->x, j->gx);
     if (bad || !j->gate) return bad;
     constexpr int N = 16 / (int)sizeof(T);
     if (values % N == 0)
@@ -343,13 +345,14 @@ static int weights(const struct wisp_dconv *c, const struct made *m, const struc
                    cudaStream_t s)
 {
     const struct library &l = library_of();
-    const bool half = c->math == WISP_DCONV_BF16;
+    const bool widens = c->math == WISP_DCONV_BF16 && !j->as_made;
     const size_t n = c->out * wisp_dconv_row(c);
-    const int bad =
-        l.ConvolutionBackwardFilter(l.handle, &one, m->x, j->x, m->y, j->gy, m->conv, m->algorithm,
-                                    (char *)j->work + head(c, WISP_DCONV_WEIGHTS), m->bytes, &zero,
-                                    m->w, half ? j->work : j->gw);
-    if (!bad && half) widen<<<blocks(n), THREADS, 0, s>>>(j->gw, (const __nv_bfloat16 *)j->work, n);
+    const int bad = l.ConvolutionBackwardFilter(j->aside ? l.aside : l.handle, &one, m->x, j->x,
+                                                m->y, j->gy, m->conv, m->algorithm,
+                                                (char *)j->work + head(c, WISP_DCONV_WEIGHTS),
+                                                m->bytes, &zero, m->w, widens ? j->work : j->gw);
+    if (!bad && widens)
+        widen<<<blocks(n), THREADS, 0, s>>>(j->gw, (const __nv_bfloat16 *)j->work, n);
     return bad;
 }
 
@@ -359,7 +362,8 @@ static bool run(const struct wisp_dconv *c, enum wisp_dconv_pass pass, const voi
     const std::lock_guard<std::mutex> alone(one_caller);
     const struct made *m = (const struct made *)p;
     const bool half = c->math == WISP_DCONV_BF16;
-    if (library_of().SetStream(library_of().handle, s)) return false;
+    const struct library &l = library_of();
+    if (l.SetStream(j->aside ? l.aside : l.handle, s)) return false;
     if (pass == WISP_DCONV_WEIGHTS) return !weights(c, m, j, s);
     if (pass == WISP_DCONV_DATA)
         return !(half ? data<__nv_bfloat16>(c, m, j, s) : data<float>(c, m, j, s));

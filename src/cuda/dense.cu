@@ -11,9 +11,21 @@
  * So a sum depends on its length alone, and even 256 x 512 numbers keep 128 blocks of 8 warps busy.
  *
  * 256 samples, 512 x 512: 3 x 134 MFLOP, 3 x 2.4 us if nothing but multiply-adds took time; 1 MB of
- * W with its moments and 1 MB of gradient: 2 us from the cache. */
-#include "cuda/kind.cuh"
+ * W with its moments and 1 MB of gradient: 2 us from the cache.
+ *
+ * Where products may be rounded (net.math) and W is large, tensor cores do it: forward and below by
+ * cuBLAS where it is found, of operands rounded to bf16 or TF32, and what is done to sums follows;
+ * the weights by dense_move.cu.
+ *
+ *   front     x in bf16 | work of the library        scratch   back in bf16 | the same; or, after
+ *   that, what dense_move.cu takes */
+#include "cuda/blas.cuh"
+#include "cuda/dense.cuh"
+#include "cuda/quad.cuh"
+#include "cuda/trainer.cuh"
 #include "cuda/update.cuh"
+
+#include <new>
 
 enum { SIDE = 32, DEPTH = 32, STRIDE = SIDE + 4, GROUPS = 4, THREADS = 256 };
 enum { EACH = DEPTH / GROUPS }; /* terms of a group */
@@ -146,7 +158,7 @@ static dim3 tiles(size_t rows, size_t cols)
 
 enum { WEIGHT, BIAS }; /* parameters */
 
-static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+static void plain_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     const size_t n_in = l.l->n_in, n_out = l.l->n_out;
     const struct wisp_dact &out = wisp_dgiven(n, l);
@@ -168,24 +180,176 @@ __global__ static void __launch_bounds__(THREADS)
     else wisp_dmove(opt, bias, 0, g, now->lr, now->step);
 }
 
-static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+void wisp_dense_move_by(const struct wisp_dnet &n, const struct wisp_dnode &l, const float *grad,
+                        cudaStream_t s)
+{
+    const unsigned blocks = (unsigned)wisp_parts(l.l->n_in + 1, THREADS / 32);
+    move_rows<<<blocks, THREADS, 0, s>>>(n.now, n.opt, l.param[WEIGHT], l.param[BIAS], grad);
+}
+
+static void plain_below(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     const size_t n_in = l.l->n_in, n_out = l.l->n_out;
     const struct wisp_dact &in = wisp_dread(n, l);
-    const float *back = wisp_dgiven(n, l).g;
-    struct product below = { n.now, back, l.param[WEIGHT].w, n.batch, n_in, n_out };
-    below.to = l.gx[0], below.after = in.after, below.h = in.x;
-    multiply_all<BELOW><<<tiles(n.batch, n_in), THREADS, 0, s>>>(below);
-    struct product weights = { n.now, in.x, back, n_in, n_out, n.batch };
-    weights.to = l.scratch;
-    multiply_all<WEIGHTS><<<tiles(n_in + 1, n_out), THREADS, 0, s>>>(weights);
-    const unsigned blocks = (unsigned)((n_in + THREADS / 32) / (THREADS / 32));
-    move_rows<<<blocks, THREADS, 0, s>>>(n.now, n.opt, l.param[WEIGHT], l.param[BIAS], l.scratch);
+    struct product p = { n.now, wisp_dgiven(n, l).g, l.param[WEIGHT].w, n.batch, n_in, n_out };
+    p.to = l.gx[0], p.after = in.after, p.h = in.x;
+    multiply_all<BELOW><<<tiles(n.batch, n_in), THREADS, 0, s>>>(p);
 }
 
-static size_t scratch(const struct wisp_dnode &l, const struct wisp_dnet &)
+static void plain_weights(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
-    return (l.l->n_in + 1) * l.l->n_out;
+    const size_t n_in = l.l->n_in, n_out = l.l->n_out;
+    struct product p = { n.now, wisp_dread(n, l).x, wisp_dgiven(n, l).g, n_in, n_out, n.batch };
+    p.to = l.scratch;
+    multiply_all<WEIGHTS><<<tiles(n_in + 1, n_out), THREADS, 0, s>>>(p);
+    wisp_dense_move_by(n, l, l.scratch, s);
+}
+
+/* ---- by tensor cores ---- */
+
+struct made {
+    struct wisp_dblas *forward, *below; /* both, or none */
+    bool moves;                         /* by dense_move.cu */
+};
+
+static const struct made *made_of(const struct wisp_dnode &l)
+{
+    return (const struct made *)l.made;
+}
+static bool by_library(const struct wisp_dnode &l)
+{
+    return l.made && made_of(l)->forward;
+}
+static bool moves(const struct wisp_dnode &l)
+{
+    return l.made && made_of(l)->moves;
+}
+
+static void clear(struct wisp_dnode *l)
+{
+    struct made *m = (struct made *)l->made;
+    wisp_dblas_free(m->forward), wisp_dblas_free(m->below);
+    delete m;
+    l->made = NULL;
+}
+
+static wisp_status make(struct wisp_dnode *l, const struct wisp_dnet &n, wisp_error *err)
+{
+    const size_t n_in = l->l->n_in, n_out = l->l->n_out;
+    const bool half = n.math == WISP_DCONV_BF16;
+    if (n.math == WISP_DCONV_FP32 || n_in * n_out < n.large) return WISP_OK;
+    struct made *m = new (std::nothrow) made{};
+    l->made = m;
+    if (!m) return wisp_dfail(err, WISP_ENOMEM, "no memory left for the card's plan");
+    const struct wisp_dblas_sizes forward = { n.batch, n_out, n_in, false, half };
+    const struct wisp_dblas_sizes below = { n.batch, n_in, n_out, true, half };
+    m->moves = wisp_dense_moves();
+    m->forward = wisp_dblas_make(&forward);
+    if (m->forward) m->below = wisp_dblas_make(&below);
+    if (m->below) return WISP_OK;
+    wisp_dblas_free(m->forward);
+    m->forward = NULL;
+    return WISP_OK;
+}
+
+static bool halves(const struct wisp_dnode &l)
+{
+    return by_library(l);
+}
+
+/* Floats of an operand in bf16, which keep what follows at a multiple of 256 bytes. */
+static size_t operand(const struct wisp_dnet &n, size_t width)
+{
+    return n.math == WISP_DCONV_BF16 ? wisp_up(n.batch * width * 2, 256) / 4 : 0;
+}
+static size_t work(const struct wisp_dblas *p)
+{
+    return wisp_up(wisp_dblas_bytes(p), 256) / 4;
+}
+
+static size_t front(const struct wisp_dnode &l, const struct wisp_dnet &n)
+{
+    return by_library(l) ? operand(n, l.l->n_in) + work(made_of(l)->forward) : 0;
+}
+
+static size_t scratch(const struct wisp_dnode &l, const struct wisp_dnet &n)
+{
+    const size_t below = by_library(l) ? operand(n, l.l->n_out) + work(made_of(l)->below) : 0;
+    const size_t grad = moves(l) ? wisp_dense_move_floats(l, n) : (l.l->n_in + 1) * l.l->n_out;
+    return wisp_most(below, grad);
+}
+
+__global__ static void __launch_bounds__(THREADS)
+    round_samples(const struct wisp_dnow *now, size_t width, __nv_bfloat16 *to, const float *from)
+{
+    const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
+    if (at < now->n * width) wisp_dquad_to(to + at, wisp_dquad(from + at));
+}
+
+/* y = after(y + bias) */
+__global__ static void __launch_bounds__(THREADS)
+    finish(const struct wisp_dnow *now, const struct wisp_dafter a, size_t width, const float *bias,
+           float *y)
+{
+    const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
+    if (at >= now->n * width) return;
+    const float4 b = *(const float4 *)(bias + at % width);
+    float4 x = *(const float4 *)(y + at);
+    x.x += b.x, x.y += b.y, x.z += b.z, x.w += b.w;
+    *(float4 *)(y + at) = wisp_dafter_on(a, now, at, x);
+}
+
+static unsigned quads(const struct wisp_dnet &n, size_t width)
+{
+    return (unsigned)wisp_parts(n.batch * width / 4, THREADS);
+}
+
+/* to = x W, or x W^T; x of 'width' numbers per sample. */
+static void multiply_by(const struct wisp_dnet &n, const struct wisp_dnode &l,
+                        const struct wisp_dblas *p, float *to, const float *x, size_t width,
+                        float *work, cudaStream_t s)
+{
+    const bool half = n.math == WISP_DCONV_BF16;
+    const void *w = half ? (const void *)l.param[WEIGHT].copy : l.param[WEIGHT].w, *a = x;
+    if (half) {
+        round_samples<<<quads(n, width), THREADS, 0, s>>>(n.now, width, (__nv_bfloat16 *)work, x);
+        a = work;
+    }
+    if (wisp_dblas_run(p, to, a, w, work + operand(n, width), s) || n.refused != WISP_OK) return;
+    n.refused = wisp_dfail(&n.why, WISP_ENOTSUP,
+                           "--device cuda: %s refused a product that it had prepared (%zu samples, "
+                           "%zu x %zu); use --device cpu",
+                           wisp_dblas_library(), n.batch, l.l->n_in, l.l->n_out);
+}
+
+static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    const struct wisp_dact &out = wisp_dgiven(n, l);
+    if (!by_library(l)) {
+        plain_forward(n, l, s);
+        return;
+    }
+    multiply_by(n, l, made_of(l)->forward, out.x, wisp_dread(n, l).x, l.l->n_in, l.front, s);
+    finish<<<quads(n, out.width), THREADS, 0, s>>>(n.now, out.after, out.width, l.param[BIAS].w,
+                                                   out.x);
+}
+
+static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    const struct wisp_dact &in = wisp_dread(n, l);
+    if (by_library(l)) {
+        multiply_by(n, l, made_of(l)->below, l.gx[0], wisp_dgiven(n, l).g, l.l->n_out, l.scratch,
+                    s);
+        if (in.after.relu || in.after.drops) wisp_same_through(n, in, l.gx[0], l.gx[0], s);
+    } else {
+        plain_below(n, l, s);
+    }
+}
+
+static void move(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    if (moves(l)) wisp_dense_move(n, l, s);
+    else plain_weights(n, l, s);
 }
 
 static struct wisp_card_kind filled()
@@ -194,7 +358,8 @@ static struct wisp_card_kind filled()
     k.name = "dense", k.forms = WISP_FLAT, k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT,
     k.lacks = wisp_card_width;
     k.uses = WISP_USES_X;
-    k.scratch = scratch, k.forward = forward, k.backward = backward;
+    k.make = make, k.clear = clear, k.halves = halves, k.front = front;
+    k.scratch = scratch, k.forward = forward, k.backward = backward, k.move = move;
     return k;
 }
 const struct wisp_card_kind wisp_card_dense = filled();

@@ -58,8 +58,8 @@ static void add_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, c
 {
     const struct wisp_dact &out = wisp_dgiven(n, l);
     const unsigned blocks = quads(n, out.width);
-    struct values in = { l.l->n_from };
-    for (int k = 0; k < in.n; k++) in.x[k] = n.acts[l.l->from[k]].x;
+    struct values in = { l.n_from };
+    for (int k = 0; k < in.n; k++) in.x[k] = n.acts[l.from[k]].x;
     if (out.half)
         add_on<<<blocks, THREADS, 0, s>>>(n.now, out.after, out.width, in, (__nv_bfloat16 *)out.x);
     else add_on<<<blocks, THREADS, 0, s>>>(n.now, out.after, out.width, in, out.x);
@@ -67,8 +67,8 @@ static void add_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, c
 
 static void add_backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
-    for (int k = 0; k < l.l->n_from; k++)
-        wisp_same_through(n, n.acts[l.l->from[k]], wisp_dgiven(n, l).g, l.gx[k], s);
+    for (int k = 0; k < l.n_from; k++)
+        wisp_same_through(n, n.acts[l.from[k]], wisp_dgiven(n, l).g, l.gx[k], s);
 }
 
 /* ---- concat ---- */
@@ -106,8 +106,8 @@ static void concat_forward(const struct wisp_dnet &n, const struct wisp_dnode &l
 {
     const struct wisp_dact &out = wisp_dgiven(n, l);
     struct slice c = { 0, 0, out.width };
-    for (int k = 0; k < l.l->n_from; k++, c.first += c.width) {
-        const struct wisp_dact &in = n.acts[l.l->from[k]];
+    for (int k = 0; k < l.n_from; k++, c.first += c.width) {
+        const struct wisp_dact &in = n.acts[l.from[k]];
         c.width = in.width;
         slice_on<<<quads(n, c.width), THREADS, 0, s>>>(n.now, out.after, c, in.x, out.x);
     }
@@ -117,8 +117,8 @@ static void concat_backward(const struct wisp_dnet &n, const struct wisp_dnode &
 {
     const struct wisp_dact &out = wisp_dgiven(n, l);
     struct slice c = { 0, 0, out.width };
-    for (int k = 0; k < l.l->n_from; k++, c.first += c.width) {
-        const struct wisp_dact &in = n.acts[l.l->from[k]];
+    for (int k = 0; k < l.n_from; k++, c.first += c.width) {
+        const struct wisp_dact &in = n.acts[l.from[k]];
         c.width = in.width;
         slice_back<<<quads(n, c.width), THREADS, 0, s>>>(n.now, in.after, c, in.x, out.g, l.gx[k]);
     }
@@ -126,18 +126,19 @@ static void concat_backward(const struct wisp_dnet &n, const struct wisp_dnode &
 
 /* ---- the rows ---- */
 
-static struct wisp_card_kind row(const char *name, unsigned forms,
+static struct wisp_card_kind row(const char *name, unsigned is, unsigned forms,
                                  void (*forward)(const struct wisp_dnet &,
                                                  const struct wisp_dnode &, cudaStream_t),
                                  void (*backward)(const struct wisp_dnet &,
                                                   const struct wisp_dnode &, cudaStream_t))
 {
     struct wisp_card_kind k = {};
-    k.name = name, k.forms = forms, k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT;
+    k.name = name, k.is = is, k.forms = forms;
+    k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT;
     k.forward = forward, k.backward = backward;
     return k;
 }
 const struct wisp_card_kind wisp_card_add =
-    row("add", WISP_FLAT | WISP_PLANES, add_forward, add_backward);
+    row("add", WISP_FUSE_ADD, WISP_FLAT | WISP_PLANES, add_forward, add_backward);
 const struct wisp_card_kind wisp_card_concat =
-    row("concat", WISP_FLAT, concat_forward, concat_backward);
+    row("concat", 0, WISP_FLAT, concat_forward, concat_backward);

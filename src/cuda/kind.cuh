@@ -50,10 +50,12 @@ struct wisp_card_kind;
 struct wisp_dnode {             /* a layer, with what became a part of it */
     const struct wisp_layer *l; /* the host's */
     const struct wisp_card_kind *kind;
-    int out;                   /* the value that it gives */
+    int n_from, from[WISP_MAX_FROM]; /* values that it reads: the layer's, then what is beside */
+    int out;                         /* the value that it gives */
     float *gx[WISP_MAX_FROM];  /* where gradients of what it reads go: to these values' own, or */
     bool aside[WISP_MAX_FROM]; /* aside, and are added */
     bool relu;                 /* it does one, and its way back goes through it (kind->masks) */
+    bool adds;                 /* it adds to the gradient of its first value by itself */
     void *made;                /* what its kind has made for the largest batch, on the host */
     float *front;              /* scratch when it goes forward */
     float *kept;               /* from forward to backward, as its kind says */
@@ -83,7 +85,8 @@ struct wisp_dnet { /* all layers but the head */
     size_t most_touched; /* features in a step */
     struct wisp_dopt opt;
     bool training;
-    enum wisp_dconv_math math; /* of convolutions */
+    enum wisp_dconv_math math; /* of convolutions, and of dense layers */
+    size_t large;              /* whose weights are at least so many, by tensor cores */
     struct wisp_dsource images;
     mutable wisp_status refused; /* what a library said to a launch; WISP_OK: nothing so far */
     mutable wisp_error why;
@@ -96,6 +99,14 @@ struct wisp_dnet { /* all layers but the head */
      * before that. */
     size_t work_bytes, work_bound; /* of the memory of a step; the most that is needed at once */
     bool keep;                     /* nothing in it lies over anything else: for tests */
+    /* weigh and move of a layer run on a stream of their own, beside the way back down to the next
+     * layer that has them. */
+    bool beside;
+    struct wisp_dside {
+        cudaStream_t stream;
+        cudaEvent_t ready, done; /* it may go on; it is done */
+        mutable bool begun;      /* something that was not waited for yet */
+    } side;
 };
 
 struct wisp_dcopy;
@@ -105,10 +116,9 @@ struct wisp_card_kind {
     unsigned is;      /* WISP_FUSE_*: what it can become of the layer before; 0: nothing */
     unsigned takes;   /* which of them can become a part of it */
     unsigned uses;    /* WISP_USES_X, _Y: what its way back looks at besides gradients */
-    bool masks;  /* it goes back through a ReLU that it has taken by itself: readers need not */
-    bool halves; /* multiplies a copy of its first parameter in bf16 where planes are */
-    bool gated;  /* goes back through a ReLU before it without a look at what it read */
-    bool skips;  /* makes no gradient where l.gx is NULL */
+    bool masks; /* it goes back through a ReLU that it has taken by itself: readers need not */
+    bool gated; /* goes back through a ReLU before it without a look at what it read */
+    bool skips; /* makes no gradient where l.gx is NULL */
     /* Says what of this layer cards have no form for, in a few words; false, as where there is no
      * function: nothing. */
     bool (*lacks)(char what[WISP_DWORDS], const struct wisp_graph *g, const struct wisp_layer *l);
@@ -121,6 +131,10 @@ struct wisp_card_kind {
     /* Makes l->made for n.batch samples, and frees it; NULL: nothing to make. */
     wisp_status (*make)(struct wisp_dnode *l, const struct wisp_dnet &n, wisp_error *err);
     void (*clear)(struct wisp_dnode *l);
+    /* Where planes are bf16: it multiplies a copy of its first parameter in bf16; NULL: it does not. */
+    bool (*halves)(const struct wisp_dnode &l);
+    /* It can add to the gradient of what it reads, where others have set it; NULL: it cannot. */
+    bool (*adds)(const struct wisp_dnode &l, const struct wisp_dnet &n);
     /* Takes l->own of a block, where there is one: what is lent with the parameters.  NULL:
      * nothing. */
     void (*lay)(struct wisp_dnode *l, const struct wisp_dnet &n, void *block, size_t *at);
@@ -133,8 +147,12 @@ struct wisp_card_kind {
     void (*fill)(struct wisp_dcopy *c, const struct wisp_dnode &l);
     /* NULL: a head, whose steps are the trainer's. */
     void (*forward)(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s);
-    /* Moves its rows, and sets l.gx. */
+    /* Sets l.gx, and moves its rows; where there is a 'move': neither before it. */
     void (*backward)(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s);
+    /* Beside 'backward', which is then but for l.gx: what its rows move by.  NULL: nothing. */
+    void (*weigh)(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s);
+    /* After both: moves them.  NULL: backward does. */
+    void (*move)(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s);
 };
 /* The table: one entry per kind, declared here and listed in kinds.cu, which has the head besides. */
 #define WISP_CARD_KINDS(X)                                                                         \
@@ -173,18 +191,25 @@ bool wisp_card_width(char what[WISP_DWORDS], const struct wisp_graph *g,
 
 static inline bool wisp_dreads_rows(const struct wisp_dnode &l)
 {
-    return l.l->from[0] == 0;
+    return l.from[0] == 0;
 }
 /* The first value that a layer reads, and the one that it gives. */
 static inline const struct wisp_dact &wisp_dread(const struct wisp_dnet &n,
                                                  const struct wisp_dnode &l)
 {
-    return n.acts[l.l->from[0]];
+    return n.acts[l.from[0]];
 }
 static inline const struct wisp_dact &wisp_dgiven(const struct wisp_dnet &n,
                                                   const struct wisp_dnode &l)
 {
     return n.acts[l.out];
+}
+
+/* What is added to a layer's sums, which it has taken (WISP_FUSE_ADD); NULL: nothing. */
+static inline const struct wisp_dact *wisp_dbeside(const struct wisp_dnet &n,
+                                                   const struct wisp_dnode &l)
+{
+    return l.n_from > l.l->n_from ? &n.acts[l.from[l.l->n_from]] : NULL;
 }
 
 /* A value as planes.cuh has it. */
@@ -245,6 +270,8 @@ void wisp_dcopy_param(struct wisp_dcopy *c, const struct wisp_dparam *d,
 struct wisp_dparam wisp_dparam_lay(const struct wisp_param *p, bool outside, void *block,
                                    size_t *at);
 
+/* Has it values of channels with height and width? */
+bool wisp_dnet_has_planes(const struct wisp_graph *g);
 /* Who does what: the layers of a graph for which wisp_dnet_check said yes, those that become parts
  * of others, and what each reads and gives. */
 void wisp_dnet_make(struct wisp_dnet *n, const struct wisp_graph *g, bool training);
@@ -256,7 +283,7 @@ void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n);
 /* Has a library refused a launch since this was asked last? */
 wisp_status wisp_dnet_status(const struct wisp_dnet &n, wisp_error *err);
 /* The layers that read the batch's rows, or those that do not: forward in this order, backward in
- * reverse. */
+ * reverse: first those that do not; then nothing is left on a stream of n's own. */
 void wisp_dnet_forward(const struct wisp_dnet &n, bool rows, cudaStream_t s);
 void wisp_dnet_backward(const struct wisp_dnet &n, bool rows, cudaStream_t s);
 

@@ -8,7 +8,9 @@
  * multiples of 4 where there is one group.  A row stays a row, so an update moves what it moves on
  * the host.
  *
- *   scratch   work of a pass, at most | gw | sums of gy */
+ * The weights' gradient is made beside the data pass (kind.cuh, weigh).
+ *
+ *   scratch   work of the data pass | work of others, at most | gw | sums of gy */
 #include "cuda/kind.cuh"
 #include "cuda/trainer.cuh"
 #include "cuda/update.cuh"
@@ -101,21 +103,22 @@ static size_t front(const struct wisp_dnode &l, const struct wisp_dnet &)
 }
 
 struct view { /* of the scratch */
-    size_t work, gw, sums;
+    size_t data, work, gw, sums;
 };
 static struct view view_of(const struct wisp_dnode &l)
 {
     const struct wisp_dconv_plan &p = plan_of(l);
     const struct wisp_dconv &c = p.c;
-    size_t bytes = wisp_most(p.bytes[WISP_DCONV_DATA], p.bytes[WISP_DCONV_WEIGHTS]);
-    bytes = wisp_most(bytes, wisp_dconv_bias_bytes(c.n, c.oh * c.ow, c.out));
-    return { floats(bytes), floats(c.out * wisp_dconv_row(&c) * 4), floats(c.out * 4) };
+    const size_t work =
+        wisp_most(p.bytes[WISP_DCONV_WEIGHTS], wisp_dconv_bias_bytes(c.n, c.oh * c.ow, c.out));
+    return { floats(p.bytes[WISP_DCONV_DATA]), floats(work), floats(c.out * wisp_dconv_row(&c) * 4),
+             floats(c.out * 4) };
 }
 
 static size_t scratch(const struct wisp_dnode &l, const struct wisp_dnet &)
 {
     const struct view v = view_of(l);
-    return v.work + v.gw + v.sums;
+    return v.data + v.work + v.gw + v.sums;
 }
 
 /* ---- passes ---- */
@@ -151,52 +154,93 @@ __global__ static void __launch_bounds__(THREADS)
         *(float2 *)(x + at) = make_float2(0, 0);
 }
 
-/* One warp per row of the weights; the row after the last is the bias. */
+/* One block per row of the weights; the row after the last is the bias. */
+template <class T>
 __global__ static void __launch_bounds__(THREADS)
     move_rows(const struct wisp_dnow *now, const __grid_constant__ struct wisp_dopt opt,
               const __grid_constant__ struct wisp_dparam w,
               const __grid_constant__ struct wisp_dparam bias, size_t used, size_t used_bias,
-              const float *gw, const float *sums)
+              const T *gw, const float *sums)
 {
-    const size_t row = (size_t)blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
-    if (now->n == 0 || row > w.rows) return;
-    if (row < w.rows) wisp_dmove(opt, w, row, gw + row * w.cols, now->lr, now->step, used);
-    else if (bias.w) wisp_dmove(opt, bias, 0, sums, now->lr, now->step, used_bias);
+    __shared__ float room[THREADS / 32];
+    const size_t row = blockIdx.x;
+    if (now->n == 0) return;
+    if (row < w.rows)
+        wisp_dmove_block(opt, w, row, gw + row * w.cols, now->lr, now->step, used, room);
+    else wisp_dmove_block(opt, bias, 0, sums, now->lr, now->step, used_bias, room);
+}
+
+template <class T>
+static void move_by(const struct wisp_dnet &n, const struct wisp_dnode &l, const void *gw,
+                    const float *sums, cudaStream_t s)
+{
+    const struct wisp_dact &out = wisp_dgiven(n, l);
+    const struct wisp_dparam &w = l.param[WEIGHT], bias = biased(l) ? l.param[BIAS] : wisp_dparam{};
+    const unsigned threads = (unsigned)wisp_up(w.cols / 4 < THREADS ? w.cols / 4 : THREADS, 32);
+    move_rows<<<(unsigned)(w.rows + biased(l)), threads, 0, s>>>(
+        n.now, n.opt, w, bias, l.l->params[WEIGHT].cols, out.c, (const T *)gw, sums);
 }
 
 static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
-    const struct wisp_dact &in = wisp_dread(n, l), &out = wisp_dgiven(n, l);
-    const struct wisp_dconv_plan &p = plan_of(l);
-    const struct view v = view_of(l);
-    float *gw = l.scratch + v.work, *sums = gw + v.gw;
+    const struct wisp_dact &in = wisp_dread(n, l);
     struct wisp_dconv_job j = {};
-    j.n = &n.now->n, j.work = l.scratch, j.gy = out.g;
-    if (l.gx[0]) {
-        j.w = weights_of(n, l), j.gx = l.gx[0];
-        j.gate = in.after.relu ? in.x : NULL;
-        run(n, l, WISP_DCONV_DATA, j, s);
-    }
-    if (p.way[WISP_DCONV_WEIGHTS] == &wisp_dconv_cudnn)
+    if (!l.gx[0]) return;
+    j.n = &n.now->n, j.work = l.scratch, j.gy = wisp_dgiven(n, l).g;
+    j.w = weights_of(n, l), j.gx = l.gx[0];
+    j.gate = in.after.relu ? in.x : NULL, j.add = l.adds;
+    run(n, l, WISP_DCONV_DATA, j, s);
+}
+
+/* Of the scratch. */
+static float *gw_of(const struct wisp_dnode &l, const struct view &v)
+{
+    return l.scratch + v.data + v.work;
+}
+
+static void weigh(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    const struct wisp_dact &in = wisp_dread(n, l), &out = wisp_dgiven(n, l);
+    const struct view v = view_of(l);
+    float *work = l.scratch + v.data, *sums = gw_of(l, v) + v.gw;
+    struct wisp_dconv_job j = {};
+    j.n = &n.now->n, j.work = work, j.gy = out.g, j.aside = n.beside;
+    if (plan_of(l).way[WISP_DCONV_WEIGHTS] == &wisp_dconv_cudnn)
         clear_beyond<<<CLEARERS, THREADS, 0, s>>>(n.now, wisp_dact_floats(in),
                                                   n.batch * wisp_dact_floats(in), in.x);
-    j.x = in.x, j.gw = gw;
+    j.x = in.x, j.gw = gw_of(l, v), j.as_made = true;
     run(n, l, WISP_DCONV_WEIGHTS, j, s);
     if (biased(l))
-        wisp_dconv_bias(sums, out.g, out.half, &n.now->n, n.batch, out.h * out.w, out.pitch,
-                        l.scratch, s);
-    const unsigned blocks = (unsigned)wisp_parts(out.pitch + 1, THREADS / 32);
-    const struct wisp_dparam bias = biased(l) ? l.param[BIAS] : wisp_dparam{};
-    move_rows<<<blocks, THREADS, 0, s>>>(n.now, n.opt, l.param[WEIGHT], bias,
-                                         l.l->params[WEIGHT].cols, out.c, gw, sums);
+        wisp_dconv_bias(sums, out.g, out.half, &n.now->n, n.batch, out.h * out.w, out.pitch, work,
+                        s);
+}
+
+static void move(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    const struct view v = view_of(l);
+    const float *gw = gw_of(l, v), *sums = gw + v.gw;
+    if (wisp_dconv_gives_halves(&plan_of(l))) move_by<__nv_bfloat16>(n, l, gw, sums, s);
+    else move_by<float>(n, l, gw, sums, s);
+}
+
+static bool always(const struct wisp_dnode &)
+{
+    return true;
+}
+
+static bool adds(const struct wisp_dnode &l, const struct wisp_dnet &n)
+{
+    return wisp_dconv_adds(&plan_of(l)) && !wisp_dread(n, l).after.relu;
 }
 
 static struct wisp_card_kind filled()
 {
     struct wisp_card_kind k = {};
     k.name = "conv", k.forms = WISP_PLANES, k.takes = WISP_FUSE_RELU, k.uses = WISP_USES_X;
-    k.skips = k.halves = true, k.lacks = lacks, k.order = order, k.make = make, k.clear = clear;
+    k.adds = adds, k.skips = true, k.halves = always, k.lacks = lacks, k.order = order,
+    k.make = make, k.clear = clear;
     k.front = front, k.scratch = scratch, k.forward = forward, k.backward = backward;
+    k.weigh = weigh, k.move = move;
     return k;
 }
 const struct wisp_card_kind wisp_card_conv = filled();

@@ -147,10 +147,10 @@ static void concat(const struct wisp_dnet &n, const struct wisp_dnode &l, bool b
 {
     const struct wisp_dact &out = wisp_dgiven(n, l);
     struct slice k = { 0, 0, 0, out.pitch };
-    for (int i = 0; i < l.l->n_from; i++, k.first += k.c) {
-        const struct wisp_dact &in = n.acts[l.l->from[i]];
+    for (int i = 0; i < l.n_from; i++, k.first += k.c) {
+        const struct wisp_dact &in = n.acts[l.from[i]];
         k.c = in.c, k.pitch = in.pitch;
-        const size_t span = i + 1 < l.l->n_from ? k.c : k.all - k.first, pixels = in.h * in.w;
+        const size_t span = i + 1 < l.n_from ? k.c : k.all - k.first, pixels = in.h * in.w;
         const size_t all = n.batch * in.width;
         if (back)
             slice_back<<<blocks(all), THREADS, 0, s>>>(
@@ -206,15 +206,20 @@ static void norm_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, 
     const struct wisp_dnorm o = norm_of(n, l, l.front);
     if (n.training) wisp_dnorm_measure(o, in.x, s);
     else wisp_dnorm_use(o, l.param[MEAN].w, l.param[VARIANCE].w, s);
-    wisp_dnorm_on(o, wisp_dgiven(n, l).x, in.x, NULL, s);
+    const struct wisp_dact *beside = wisp_dbeside(n, l);
+    wisp_dnorm_on(o, wisp_dgiven(n, l).x, in.x, beside ? beside->x : NULL, s);
 }
 
 static void norm_backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     const struct wisp_dact &in = wisp_dread(n, l);
     float *totals = l.scratch;
-    wisp_dnorm_back(norm_of(n, l, totals + 2 * in.pitch), l.gx[0], totals, wisp_dgiven(n, l).g,
-                    in.x, NULL, s);
+    const struct wisp_dact *beside = wisp_dbeside(n, l), &out = wisp_dgiven(n, l);
+    float *aside = l.gx[l.l->n_from];
+    const struct wisp_dnorm_beside b = { out.x, aside };
+    wisp_dnorm_back(norm_of(n, l, totals + 2 * in.pitch), l.gx[0], totals, out.g, in.x,
+                    beside ? &b : NULL, s);
+    if (beside && beside->after.relu) wisp_same_through(n, *beside, aside, aside, s);
     if (in.after.relu) wisp_same_through(n, in, l.gx[0], l.gx[0], s);
     wisp_norm_move(n, l, in.pitch, in.c, in.h * in.w, l.kept, totals, s);
 }
@@ -255,7 +260,7 @@ static struct wisp_card_kind unit_row(const char *name, pass_fn *forward, pass_f
 static struct wisp_card_kind norm_row()
 {
     struct wisp_card_kind k = row("bn", WISP_PLANES, norm_forward, norm_backward);
-    k.takes = WISP_FUSE_RELU, k.masks = true, k.uses = WISP_USES_X;
+    k.takes = WISP_FUSE_ADD | WISP_FUSE_RELU, k.masks = true, k.uses = WISP_USES_X;
     k.order = norm_order, k.front = norm_front, k.kept = norm_kept, k.scratch = norm_scratch;
     return k;
 }

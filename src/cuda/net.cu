@@ -97,13 +97,17 @@ static void copy_ordered(struct wisp_dcopy *c, const struct wisp_dorder &o,
                          const struct wisp_dparam *d, const struct wisp_param *p)
 {
     copy_turned(c, o, p->rows, d->w, p->w);
-    const size_t n = d->rows * d->cols;
-    if (d->copy && !c->down && c->e == cudaSuccess)
-        round_all<<<(unsigned)wisp_parts(n, 256), 256>>>(d->copy, d->w, n);
     copy_turned(c, o, p->rows, d->m, p->m);
     copy_turned(c, o, p->rows, d->v, p->v);
     copy_rows(c, o, p->rows, d->g2, p->g2);
     copy_rows(c, o, p->rows, d->count, p->count);
+}
+
+/* What is multiplied in bf16. */
+static void round_copy(const struct wisp_dparam &d)
+{
+    const size_t n = d.rows * d.cols;
+    if (d.copy) round_all<<<(unsigned)wisp_parts(n, 256), 256>>>(d.copy, d.w, n);
 }
 
 /* ---- layers ---- */
@@ -123,8 +127,8 @@ static void give(struct wisp_dnet *n, const struct wisp_graph *g, int i, bool pa
         a->width = a->h * a->w * a->pitch;
         a->half = n->math == WISP_DCONV_BF16;
     }
-    if (part && maker->kind->masks) { /* which takes ReLUs alone */
-        maker->relu = true;
+    if (part && maker->kind->masks) { /* which takes no dropout */
+        maker->relu |= kind->is == WISP_FUSE_RELU;
         a->after = wisp_dafter_of(false, 0, 0);
         return;
     }
@@ -139,14 +143,25 @@ static void share_gradients(struct wisp_dnet *n)
     set[n->last] = true; /* by the head */
     for (size_t i = n->n_layers; i-- > 0;) {
         struct wisp_dnode *l = &n->layers[i];
-        for (int k = 0; k < l->l->n_from; k++) {
-            const int from = l->l->from[k];
+        for (int k = 0; k < l->n_from; k++) {
+            const int from = l->from[k];
             const bool wanted = from == n->last || n->acts[from].learns;
             l->aside[k] = from > 0 && (wanted ? set[from] : !l->kind->skips);
             set[from] = true;
         }
     }
 }
+
+/* bf16 is for planes, and for what stands beside them: units alone stay as they are. */
+bool wisp_dnet_has_planes(const struct wisp_graph *g)
+{
+    for (int i = 1; i < g->n_layers; i++)
+        if (g->acts[i].shape.rank == 3) return true;
+    return false;
+}
+
+/* Below it the library's launches take longer than products by dense.cu. */
+static const size_t LARGE = (size_t)1 << 18;
 
 void wisp_dnet_make(struct wisp_dnet *n, const struct wisp_graph *g, bool training)
 {
@@ -160,6 +175,8 @@ void wisp_dnet_make(struct wisp_dnet *n, const struct wisp_graph *g, bool traini
     }
     wisp_graph_fuse(into, g, is, takes);
     n->training = training, n->n_layers = 0;
+    if (!wisp_dnet_has_planes(g) && n->math == WISP_DCONV_BF16) n->math = WISP_DCONV_FP32;
+    if (!n->large) n->large = LARGE;
     n->last = wisp_graph_head(g)->from[0];
     n->acts[0] = {};
     n->acts[0].width = g->n_features;
@@ -168,6 +185,11 @@ void wisp_dnet_make(struct wisp_dnet *n, const struct wisp_graph *g, bool traini
             struct wisp_dnode *l = &n->layers[place[i] = n->n_layers++];
             *l = {};
             l->l = &g->layers[i], l->kind = kinds[i];
+            l->n_from = l->l->n_from;
+            memcpy(l->from, l->l->from, sizeof l->from);
+        } else if (is[i] == WISP_FUSE_ADD) {
+            struct wisp_dnode *l = &n->layers[place[into[i]]];
+            l->from[l->n_from++] = g->layers[i].from[1];
         }
         n->layers[place[into[i]]].out = i + 1;
         give(n, g, i, into[i] != i, &n->layers[place[into[i]]], kinds[i]);
@@ -188,7 +210,7 @@ static void lay_layer(struct wisp_dnode *l, const struct wisp_dnet &n, void *blo
         if (p.role == WISP_FIXED) l->ids = (int32_t *)wisp_dtake(block, at, p.n * 4);
         else if (p.role == WISP_STARTS) l->rows = (int64_t *)wisp_dtake(block, at, p.n * 8);
         else l->param[k] = wisp_dparam_lay(&p, false, block, at);
-        if (l->kind->halves && k == 0 && n.math == WISP_DCONV_BF16)
+        if (k == 0 && n.math == WISP_DCONV_BF16 && l->kind->halves && l->kind->halves(*l))
             l->param[k].copy = (__nv_bfloat16 *)wisp_dtake(block, at, p.n * 2);
     }
     if (l->kind->lay) l->kind->lay(l, n, block, at);
@@ -220,6 +242,7 @@ void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n)
             struct wisp_dorder o;
             if (order_of(&o, *n, *l, k)) copy_ordered(c, o, &l->param[k], p);
             else if (!fixed && !starts) wisp_dcopy_param(c, &l->param[k], p);
+            if (!c->down && c->e == cudaSuccess) round_copy(l->param[k]);
             if (fixed && !c->down) wisp_dcopy_bytes(c, l->ids, p->ids, wisp_param_n(p) * 4);
             if (starts && !c->down) wisp_dcopy_bytes(c, l->rows, p->start, wisp_param_n(p) * 8);
         }
@@ -243,17 +266,37 @@ void wisp_dnet_forward(const struct wisp_dnet &n, bool rows, cudaStream_t s)
         if (wisp_dreads_rows(n.layers[i]) == rows) n.layers[i].kind->forward(n, n.layers[i], s);
 }
 
+/* What was begun on the other stream is done before s goes on; and the other way round. */
+static void wait_for_side(const struct wisp_dnet &n, cudaStream_t s)
+{
+    if (!n.side.begun) return;
+    n.side.begun = false;
+    cudaEventRecord(n.side.done, n.side.stream);
+    cudaStreamWaitEvent(s, n.side.done, 0);
+}
+static cudaStream_t side_after(const struct wisp_dnet &n, cudaStream_t s)
+{
+    if (!n.beside) return s;
+    n.side.begun = true;
+    cudaEventRecord(n.side.ready, s);
+    cudaStreamWaitEvent(n.side.stream, n.side.ready, 0);
+    return n.side.stream;
+}
+
 static void go_back(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     if (!n.acts[l.out].learns) return;
+    if (l.kind->move) wait_for_side(n, s); /* its memory is free from here on (work.cu) */
+    if (l.kind->weigh) l.kind->weigh(n, l, side_after(n, s));
     l.kind->backward(n, l, s);
-    for (int k = 0; k < l.l->n_from; k++)
-        if (l.aside[k] && n.acts[l.l->from[k]].g)
-            wisp_join_gradient(n, n.acts[l.l->from[k]], l.gx[k], s);
+    if (l.kind->move) l.kind->move(n, l, side_after(n, s));
+    for (int k = 0; k < l.n_from; k++)
+        if (l.aside[k] && n.acts[l.from[k]].g) wisp_join_gradient(n, n.acts[l.from[k]], l.gx[k], s);
 }
 
 void wisp_dnet_backward(const struct wisp_dnet &n, bool rows, cudaStream_t s)
 {
     for (size_t i = n.n_layers; i-- > 0;)
         if (wisp_dreads_rows(n.layers[i]) == rows) go_back(n, n.layers[i], s);
+    if (rows) wait_for_side(n, s);
 }

@@ -131,20 +131,23 @@ __global__ static void __launch_bounds__(THREADS)
     }
 }
 
-/* One block: a warp each for scale and shift; the others move the running means, with the variance
- * that the batch's samples say the data has (n - 1). */
+/* A block each for scale and shift; the third moves the running means, with the variance that the
+ * batch's samples say the data has (n - 1). */
 __global__ static void __launch_bounds__(THREADS)
     norm_move(const __grid_constant__ struct norm l, const __grid_constant__ struct wisp_dopt opt,
               size_t used, size_t side, const float *totals)
 {
+    __shared__ float room[WARPS];
     const size_t n = l.now->n * side;
-    const uint32_t warp = threadIdx.x / 32;
     if (n == 0) return;
-    if (warp == 0) wisp_dmove(opt, l.scale, 0, totals, l.now->lr, l.now->step, used);
-    if (warp == 1) wisp_dmove(opt, l.shift, 0, totals + l.width, l.now->lr, l.now->step, used);
-    if (warp < 2) return;
+    if (blockIdx.x < 2) {
+        const struct wisp_dparam &p = blockIdx.x ? l.shift : l.scale;
+        wisp_dmove_block(opt, p, 0, totals + blockIdx.x * l.width, l.now->lr, l.now->step, used,
+                         room);
+        return;
+    }
     const float a = l.momentum, whole = n > 1 ? (float)n / (float)(n - 1) : 1;
-    for (size_t c = threadIdx.x - 64; c < l.width; c += THREADS - 64) {
+    for (size_t c = threadIdx.x; c < l.width; c += blockDim.x) {
         l.mean.w[c] = (1 - a) * l.mean.w[c] + a * l.measured[c];
         l.variance.w[c] = (1 - a) * l.variance.w[c] + a * whole * l.measured[2 * l.width + c];
     }
@@ -178,7 +181,9 @@ void wisp_norm_move(const struct wisp_dnet &n, const struct wisp_dnode &l, size_
 {
     struct norm o = norm_of(n, l);
     o.width = width, o.measured = measured;
-    norm_move<<<1, THREADS, 0, s>>>(o, n.opt, used, side, totals);
+    /* AdaGrad's mean of squares is a warp's */
+    const unsigned threads = n.opt.kind == WISP_ADAGRAD ? 32 : THREADS;
+    norm_move<<<3, threads, 0, s>>>(o, n.opt, used, side, totals);
 }
 
 static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)

@@ -16,8 +16,15 @@
 #include "cuda/planes.cuh"
 #include "cuda/vector.cuh"
 
-enum { THREADS = 256, COLS = 8, LINES = THREADS / COLS, JOIN = 32 };
-enum { MOST_BLOCKS = 528, LEAST_PIXELS = 8 * LINES };
+enum { THREADS = 256, COLS = 8, LINES = THREADS / COLS };
+enum {
+    JOIN = 32,
+    JOINED = 8,
+    GROUPS = JOIN * 32 / JOINED
+}; /* warps that join parts; their channels */
+/* An H200 has 132 multiprocessors, and each has room for three blocks: all are there at once, have
+ * as much to do, and end together. */
+enum { MOST_BLOCKS = 396, AT_ONCE = 3, LEAST_PIXELS = 8 * LINES };
 
 struct norm { /* struct wisp_dnorm, and its parts */
     const uint32_t *now_n;
@@ -80,7 +87,7 @@ __device__ static struct moments join(const struct moments &a, const struct mome
 }
 
 template <class T, int N>
-__global__ static void __launch_bounds__(THREADS)
+__global__ static void __launch_bounds__(THREADS, AT_ONCE)
     measure_parts(const __grid_constant__ struct norm l, const T *x)
 {
     __shared__ struct moments all[LINES][COLS * N + 1];
@@ -90,7 +97,7 @@ __global__ static void __launch_bounds__(THREADS)
     if (m.c < l.c && m.first < m.end) {
         const auto origin = wisp_vector<T, N>::at(x + m.first * l.c + m.c);
         auto sum = wisp_vector<T, N>::of(0), squares = sum;
-#pragma unroll 4
+#pragma unroll 8
         for (size_t i = m.first; i < m.end; i += LINES) {
             const auto v = wisp_vector<T, N>::at(x + i * l.c + m.c);
 #pragma unroll
@@ -118,28 +125,57 @@ __global__ static void __launch_bounds__(THREADS)
     l.work[(blockIdx.x * 2 + 1) * l.c + c] = joined.squares;
 }
 
-/* A block has 32 channels; warp w joins parts w, w + 32, ... */
+/* Parts are joined by blocks of 8 channels: thread t has channel t % 8 of parts t / 8, t / 8 + GROUPS,
+ * ...  x summed over the groups, in a fixed order: the same in all threads of a channel. */
+__device__ static float over_groups(float (&room)[JOIN][JOINED], float x)
+{
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    for (int d = JOINED; d < 32; d *= 2) x += __shfl_xor_sync(0xffffffffu, x, d);
+    __syncthreads(); /* room is free */
+    if (lane < JOINED) room[warp][lane] = x;
+    __syncthreads();
+    float sum = 0;
+#pragma unroll
+    for (int w = 0; w < JOIN; w++) sum += room[w][lane % JOINED];
+    return sum;
+}
+
+struct joined { /* of a thread */
+    uint32_t group;
+    size_t c, in; /* in: a channel that is there */
+};
+__device__ static struct joined joined_of(const struct norm &l)
+{
+    const size_t c = (size_t)blockIdx.x * JOINED + threadIdx.x % JOINED;
+    return { threadIdx.x / JOINED, c, c < l.c ? c : 0 };
+}
+
+/* First the mean of all pixels, then the squares of distances from it. */
 __global__ static void __launch_bounds__(JOIN * 32)
     join_parts(const __grid_constant__ struct norm l)
 {
-    __shared__ struct moments all[JOIN][32];
-    const size_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, pixels = pixels_of(l);
-    const size_t c = (size_t)blockIdx.x * 32 + lane, in = c < l.c ? c : 0;
-    struct moments m = { 0, 0, 0 };
+    __shared__ float room[JOIN][JOINED];
+    const struct joined j = joined_of(l);
+    const size_t pixels = pixels_of(l);
+    const size_t used = (pixels + l.each - 1) / l.each; /* parts that have pixels */
+    auto share = [&](size_t p) {                        /* of all pixels */
+                                 const size_t left = pixels - p * l.each;
+                                 return (float)(left < l.each ? left : l.each) / (float)pixels;
+    };
+    float mean = 0, variance = 0;
     if (pixels == 0) return;
 #pragma unroll 4
-    for (size_t p = warp; p < l.parts; p += JOIN) {
-        const size_t begin = p * l.each, end = pixels < begin + l.each ? pixels : begin + l.each;
-        const float n = end > begin ? (float)(end - begin) : 0;
-        m = join(m, { n, l.work[(p * 2) * l.c + in], l.work[(p * 2 + 1) * l.c + in] });
+    for (size_t p = j.group; p < used; p += GROUPS) mean += share(p) * l.work[(p * 2) * l.c + j.in];
+    mean = over_groups(room, mean);
+#pragma unroll 4
+    for (size_t p = j.group; p < used; p += GROUPS) {
+        const float d = l.work[(p * 2) * l.c + j.in] - mean;
+        variance += share(p) * d * d + l.work[(p * 2 + 1) * l.c + j.in] / (float)pixels;
     }
-    all[warp][lane] = m;
-    __syncthreads();
-    if (warp != 0 || c >= l.c) return;
-    for (int w = 1; w < JOIN; w++) m = join(m, all[w][lane]);
-    const float variance = m.squares / (float)pixels;
-    l.measured[c] = m.mean, l.measured[l.c + c] = 1 / sqrtf(variance + l.eps);
-    l.measured[2 * l.c + c] = variance;
+    variance = over_groups(room, variance);
+    if (j.group != 0 || j.c >= l.c) return;
+    l.measured[j.c] = mean, l.measured[l.c + j.c] = 1 / sqrtf(variance + l.eps);
+    l.measured[2 * l.c + j.c] = variance;
 }
 
 __global__ static void use(const __grid_constant__ struct norm l, const float *mean,
@@ -174,7 +210,7 @@ __device__ static float value(const struct channels<N> &a, int k, float x)
 }
 
 template <class T, int N>
-__global__ static void __launch_bounds__(THREADS)
+__global__ static void __launch_bounds__(THREADS, AT_ONCE)
     norm_on(const __grid_constant__ struct norm l, T *y, const T *x, const T *beside)
 {
     const struct mine m = mine_of<N>(l);
@@ -213,10 +249,20 @@ __device__ static wisp_vector<T, N> through(const struct norm &l, const struct c
     return v;
 }
 
-/* Parts of the sums of g xhat and of g.  y: g becomes what the ReLU lets through. */
+/* Zeros for samples that are not there. */
 template <class T, int N>
-__global__ static void __launch_bounds__(THREADS)
-    sum_parts(const __grid_constant__ struct norm l, T *g, const T *x, const T *y)
+__device__ static void clear_beyond(const struct norm &l, const struct mine &m, T *to)
+{
+    const size_t pixels = pixels_of(l), last = l.n * l.side;
+    const size_t end = last < (blockIdx.x + 1) * l.each ? last : (blockIdx.x + 1) * l.each;
+    for (size_t i = m.first; i < end; i += LINES)
+        if (i >= pixels) wisp_vector<T, N>::of(0).to(to + i * l.c + m.c);
+}
+
+/* Parts of the sums of g xhat and of g.  to: what the ReLU lets through, as y says; NULL: x does. */
+template <class T, int N>
+__global__ static void __launch_bounds__(THREADS, AT_ONCE)
+    sum_parts(const __grid_constant__ struct norm l, const T *g, const T *x, const T *y, T *to)
 {
     __shared__ float dots[LINES][COLS * N + 1], sums[LINES][COLS * N + 1];
     const struct mine m = mine_of<N>(l);
@@ -229,11 +275,12 @@ __global__ static void __launch_bounds__(THREADS)
             const size_t at = i * l.c + m.c;
             const auto u = wisp_vector<T, N>::at(x + at);
             const auto v = through<T, N>(l, a, g, u, y, at);
-            if (y) v.to(g + at);
+            if (to) v.to(to + at);
 #pragma unroll
             for (int k = 0; k < N; k++)
                 dot.v[k] += v.v[k] * (u.v[k] - a.mean[k]), sum.v[k] += v.v[k];
         }
+        if (to) clear_beyond<T, N>(l, m, to);
     }
 #pragma unroll
     for (int k = 0; k < N; k++) dots[line][col + k] = dot.v[k], sums[line][col + k] = sum.v[k];
@@ -248,27 +295,24 @@ __global__ static void __launch_bounds__(THREADS)
 __global__ static void __launch_bounds__(JOIN * 32)
     add_parts(const __grid_constant__ struct norm l, float *totals)
 {
-    __shared__ float dots[JOIN][32], sums[JOIN][32];
-    const size_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const size_t c = (size_t)blockIdx.x * 32 + lane, in = c < l.c ? c : 0;
+    __shared__ float room[JOIN][JOINED];
+    const struct joined j = joined_of(l);
     float d = 0, s = 0;
 #pragma unroll 4
-    for (size_t p = warp; p < l.parts; p += JOIN)
-        d += l.work[(p * 2) * l.c + in], s += l.work[(p * 2 + 1) * l.c + in];
-    dots[warp][lane] = d, sums[warp][lane] = s;
-    __syncthreads();
-    if (warp != 0 || c >= l.c) return;
-    for (int w = 1; w < JOIN; w++) d += dots[w][lane], s += sums[w][lane];
-    totals[c] = d * l.measured[l.c + c], totals[l.c + c] = s;
+    for (size_t p = j.group; p < l.parts; p += GROUPS)
+        d += l.work[(p * 2) * l.c + j.in], s += l.work[(p * 2 + 1) * l.c + j.in];
+    d = over_groups(room, d), s = over_groups(room, s);
+    if (j.group != 0 || j.c >= l.c) return;
+    totals[j.c] = d * l.measured[l.c + j.c], totals[l.c + j.c] = s;
 }
 
 template <class T, int N>
-__global__ static void __launch_bounds__(THREADS)
+__global__ static void __launch_bounds__(THREADS, AT_ONCE)
     norm_back(const __grid_constant__ struct norm l, T *gx, const float *totals, const T *g,
               const T *x, bool done)
 {
-    const size_t pixels = pixels_of(l), last = l.n * l.side;
-    struct mine m = mine_of<N>(l);
+    const size_t pixels = pixels_of(l);
+    const struct mine m = mine_of<N>(l);
     if (m.c >= l.c) return;
     const struct channels<N> a = channels_of<N>(l, m.c);
     float inverse[N], sum[N], dot[N];
@@ -292,10 +336,7 @@ __global__ static void __launch_bounds__(THREADS)
         }
         v.to(gx + at);
     }
-    /* samples that are not there */
-    const size_t end = last < (blockIdx.x + 1) * l.each ? last : (blockIdx.x + 1) * l.each;
-    for (size_t i = m.first; i < end; i += LINES)
-        if (i >= pixels) wisp_vector<T, N>::of(0).to(gx + i * l.c + m.c);
+    clear_beyond<T, N>(l, m, gx);
 }
 
 /* ---- launches ---- */
@@ -312,7 +353,7 @@ template <class T> static void measure(const struct norm &l, const void *x, cuda
     constexpr int N = wide<T>;
     if (l.c % N == 0) measure_parts<T, N><<<grid_of<T, N>(l), THREADS, 0, s>>>(l, (const T *)x);
     else measure_parts<T, 1><<<grid_of<T, 1>(l), THREADS, 0, s>>>(l, (const T *)x);
-    join_parts<<<(unsigned)wisp_parts(l.c, 32), JOIN * 32, 0, s>>>(l);
+    join_parts<<<(unsigned)wisp_parts(l.c, JOINED), JOIN * 32, 0, s>>>(l);
 }
 
 template <class T>
@@ -328,13 +369,16 @@ static void go_on(const struct norm &l, void *y, const void *x, const void *besi
 }
 
 template <class T, int N>
-static void go_back(const struct norm &l, void *gx, float *totals, void *g, const void *x,
-                    const void *y, cudaStream_t s)
+static void go_back(const struct norm &l, void *gx, float *totals, const void *g, const void *x,
+                    const struct wisp_dnorm_beside *beside, cudaStream_t s)
 {
-    sum_parts<T, N><<<grid_of<T, N>(l), THREADS, 0, s>>>(l, (T *)g, (const T *)x, (const T *)y);
-    add_parts<<<(unsigned)wisp_parts(l.c, 32), JOIN * 32, 0, s>>>(l, totals);
+    const void *y = beside ? beside->y : NULL;
+    sum_parts<T, N><<<grid_of<T, N>(l), THREADS, 0, s>>>(
+        l, (const T *)g, (const T *)x, (const T *)y, beside ? (T *)beside->gx : NULL);
+    if (beside) g = beside->gx;
+    add_parts<<<(unsigned)wisp_parts(l.c, JOINED), JOIN * 32, 0, s>>>(l, totals);
     norm_back<T, N><<<grid_of<T, N>(l), THREADS, 0, s>>>(l, (T *)gx, totals, (const T *)g,
-                                                         (const T *)x, y != NULL);
+                                                         (const T *)x, beside != NULL);
 }
 
 void wisp_dnorm_measure(const struct wisp_dnorm &l, const void *x, cudaStream_t s)
@@ -356,12 +400,12 @@ void wisp_dnorm_on(const struct wisp_dnorm &l, void *y, const void *x, const voi
     else go_on<float>(norm_of(l), y, x, beside, s);
 }
 
-void wisp_dnorm_back(const struct wisp_dnorm &l, void *gx, float *totals, void *g, const void *x,
-                     const void *y, cudaStream_t s)
+void wisp_dnorm_back(const struct wisp_dnorm &l, void *gx, float *totals, const void *g,
+                     const void *x, const struct wisp_dnorm_beside *beside, cudaStream_t s)
 {
     const struct norm o = norm_of(l);
-    if (l.x.half && l.x.c % 8 == 0) go_back<__nv_bfloat16, 8>(o, gx, totals, g, x, y, s);
-    else if (l.x.half) go_back<__nv_bfloat16, 1>(o, gx, totals, g, x, y, s);
-    else if (l.x.c % 4 == 0) go_back<float, 4>(o, gx, totals, g, x, y, s);
-    else go_back<float, 1>(o, gx, totals, g, x, y, s);
+    if (l.x.half && l.x.c % 8 == 0) go_back<__nv_bfloat16, 8>(o, gx, totals, g, x, beside, s);
+    else if (l.x.half) go_back<__nv_bfloat16, 1>(o, gx, totals, g, x, beside, s);
+    else if (l.x.c % 4 == 0) go_back<float, 4>(o, gx, totals, g, x, beside, s);
+    else go_back<float, 1>(o, gx, totals, g, x, beside, s);
 }

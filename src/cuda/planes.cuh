@@ -77,10 +77,14 @@ void wisp_dnorm_use(const struct wisp_dnorm &l, const float *mean, const float *
 /* y = (x - mean) / deviation * scale + shift (+ beside), then max(., 0) where l.relu. */
 void wisp_dnorm_on(const struct wisp_dnorm &l, void *y, const void *x, const void *beside,
                    cudaStream_t s);
+struct wisp_dnorm_beside {
+    const void *y; /* what came of it */
+    void *gx;      /* set: the gradient of what is beside; it may be g */
+};
 /* gx and totals (2, c): the gradients of scale and shift.  g is that of y; a ReLU is gone back
- * through here.  y: what came of it, where there was something beside: then g becomes the gradient
- * of what is beside, in place; NULL: there was nothing.  gx may be g where y is NULL. */
-void wisp_dnorm_back(const struct wisp_dnorm &l, void *gx, float *totals, void *g, const void *x,
-                     const void *y, cudaStream_t s);
+ * through here.  beside: of what was added; NULL: nothing was.  gx may be g, but that beside.gx is
+ * another. */
+void wisp_dnorm_back(const struct wisp_dnorm &l, void *gx, float *totals, const void *g,
+                     const void *x, const struct wisp_dnorm_beside *beside, cudaStream_t s);
 
 #endif

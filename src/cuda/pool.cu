@@ -203,16 +203,37 @@ __global__ static void __launch_bounds__(THREADS)
     y[i] = sum / (float)pixels;
 }
 
-template <class T>
+/* A thread has N channels of a pixel. */
+template <class T, int N>
 __global__ static void __launch_bounds__(THREADS)
     all_back(const uint32_t *now_n, T *gx, const float *gy, const T *gate, size_t n, size_t pixels,
              size_t c, size_t used)
 {
-    const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+    const size_t i = N * ((size_t)blockIdx.x * THREADS + threadIdx.x), first = i % c;
     if (i >= n * pixels * c) return;
     const size_t sample = i / c / pixels;
-    const bool off = beyond(now_n, (int)sample) || i % c >= used || (gate && !((float)gate[i] > 0));
-    gx[i] = (T)(off ? 0 : gy[sample * used + i % c] / (float)pixels);
+    const bool there = !beyond(now_n, (int)sample);
+    wisp_vector<T, N> g;
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        const bool on = there && first + k < used && (!gate || (float)gate[i + k] > 0);
+        g.v[k] = on ? gy[sample * used + first + k] / (float)pixels : 0;
+    }
+    g.to(gx + i);
+}
+
+template <class T>
+static void go_back(const struct wisp_dplanes &p, void *gx, const float *gy, const void *gate,
+                    cudaStream_t s)
+{
+    constexpr int N = 16 / (int)sizeof(T);
+    const size_t pixels = p.h * p.w, used = p.used ? p.used : p.c, all = p.n * pixels * p.c;
+    if (p.c % N == 0)
+        all_back<T, N><<<blocks(all / N), THREADS, 0, s>>>(p.now_n, (T *)gx, gy, (const T *)gate,
+                                                           p.n, pixels, p.c, used);
+    else
+        all_back<T, 1><<<blocks(all), THREADS, 0, s>>>(p.now_n, (T *)gx, gy, (const T *)gate, p.n,
+                                                       pixels, p.c, used);
 }
 
 void wisp_dpool_all(const struct wisp_dplanes &p, float *y, const void *x, cudaStream_t s)
@@ -228,13 +249,6 @@ void wisp_dpool_all(const struct wisp_dplanes &p, float *y, const void *x, cudaS
 void wisp_dpool_all_back(const struct wisp_dplanes &p, void *gx, const float *gy, const void *gate,
                          cudaStream_t s)
 {
-    const size_t pixels = p.h * p.w;
-    const size_t used = p.used ? p.used : p.c;
-    const unsigned n = blocks(p.n * pixels * p.c);
-    if (p.half)
-        all_back<<<n, THREADS, 0, s>>>(p.now_n, (__nv_bfloat16 *)gx, gy,
-                                       (const __nv_bfloat16 *)gate, p.n, pixels, p.c, used);
-    else
-        all_back<<<n, THREADS, 0, s>>>(p.now_n, (float *)gx, gy, (const float *)gate, p.n, pixels,
-                                       p.c, used);
+    if (p.half) go_back<__nv_bfloat16>(p, gx, gy, gate, s);
+    else go_back<float>(p, gx, gy, gate, s);
 }

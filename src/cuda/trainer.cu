@@ -7,6 +7,8 @@
  *                                                   out forward, combine --+-------> rows move
  *                                                   hidden gradient        +-------> best, learn
  *                                                   hidden layers back  <--+
+ *                                                   (net.beside: --------------------> their rows
+ *                                                   convolutions, large dense ones) <- move)
  *
  * A step is captured once as a graph and replayed, and so are some in a row: its first kernel
  * copies the batch's description (struct wisp_dnow) from the chunk to where all others look.
@@ -414,8 +416,9 @@ static void release(struct wisp_cuda_trainer *t)
     if (t->graph) cudaGraphExecDestroy(t->graph);
     if (t->several) cudaGraphExecDestroy(t->several);
     wisp_trainer_empty(t);
-    cudaEvent_t events[] = { t->forked,  t->joined[0], t->joined[1], t->laid[0], t->laid[1],
-                             t->used[0], t->used[1],   t->looks[0],  t->looks[1] };
+    cudaEvent_t events[] = { t->forked,   t->joined[0], t->joined[1], t->laid[0],
+                             t->laid[1],  t->used[0],   t->used[1],   t->looks[0],
+                             t->looks[1], t->ready,     t->done };
     cudaStream_t streams[] = { t->main, t->side[0], t->side[1], t->lay };
     for (cudaEvent_t e : events)
         if (e) cudaEventDestroy(e);
@@ -444,8 +447,8 @@ static cudaError_t make_streams(struct wisp_cuda_trainer *t)
                     { &t->side[0], (low + high) / 2 },
                     { &t->side[1], high },
                     { &t->lay, low } };
-    cudaEvent_t *events[] = { &t->forked,  &t->joined[0], &t->joined[1], &t->laid[0],
-                              &t->laid[1], &t->used[0],   &t->used[1] };
+    cudaEvent_t *events[] = { &t->forked,  &t->joined[0], &t->joined[1], &t->laid[0], &t->laid[1],
+                              &t->used[0], &t->used[1],   &t->ready,     &t->done };
     for (auto &s : streams)
         if (e == cudaSuccess)
             e = cudaStreamCreateWithPriority(s.stream, cudaStreamNonBlocking, s.priority);
@@ -482,6 +485,7 @@ static wisp_status create(struct wisp_cuda_trainer **out, const struct wisp_cuda
         t->first_row[b] = (uint32_t)row;
     st = wisp_trainer_fill(t, err);
     if (st == WISP_OK) st = wisp_dcheck(make_streams(t), "making streams", err);
+    t->net.side.stream = t->side[0], t->net.side.ready = t->ready, t->net.side.done = t->done;
     if (st != WISP_OK) {
         release(t);
         *out = NULL;
@@ -577,7 +581,7 @@ static struct wisp_cuda filled()
     t.act_bytes = sizeof(struct wisp_act), t.param_bytes = sizeof(struct wisp_param);
     t.optimizers = 1u << WISP_ADAM | 1u << WISP_ADAGRAD | 1u << WISP_SGD;
     t.losses = 1u << WISP_SOFTMAX | 1u << WISP_BCE;
-    t.precisions = 1u << WISP_IN_FP32 | 1u << WISP_IN_BF16;
+    t.precisions = 1u << WISP_IN_FP32 | 1u << WISP_IN_BF16 | 1u << WISP_IN_TF32;
     t.has_family = has_family;
     t.has_kind = has_kind;
     t.convolver = wisp_dconv_library;

@@ -34,8 +34,9 @@ struct wisp_cuda_trainer {
     enum wisp_dplacing placing;
     cudaStream_t main, side[2], lay;
     cudaEvent_t forked, joined[2], laid[2], used[2];
-    cudaEvent_t looks[2]; /* around the last measuring of recall */
-    bool looked;          /* its time is not counted yet */
+    cudaEvent_t ready, done; /* of net.side */
+    cudaEvent_t looks[2];    /* around the last measuring of recall */
+    bool looked;             /* its time is not counted yet */
     double look_s;
     cudaGraphExec_t graph, several; /* a step; some steps in a row */
     struct wisp_ddata data;

@@ -262,11 +262,17 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     return at;
 }
 
+/* fp32 is fp32, as on the CPU: no rounding for tensor cores. */
+static enum wisp_dconv_math math_of(enum wisp_precision_id id)
+{
+    if (id == WISP_IN_BF16) return WISP_DCONV_BF16;
+    return id == WISP_IN_TF32 ? WISP_DCONV_TF32 : WISP_DCONV_FP32;
+}
+
 static wisp_status make_net(struct wisp_cuda_trainer *t, wisp_error *err)
 {
     t->net.batch = t->s.batch;
-    /* fp32 is fp32, as on the CPU: no rounding for tensor cores */
-    t->net.math = t->s.precision == WISP_IN_BF16 ? WISP_DCONV_BF16 : WISP_DCONV_FP32;
+    t->net.math = math_of(t->s.precision), t->net.opt.kind = t->s.optimizer;
     wisp_dnet_make(&t->net, &t->s.graph, true);
     return wisp_dnet_plan(&t->net, err);
 }

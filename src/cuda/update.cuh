@@ -5,6 +5,7 @@
 #ifndef WISP_CUDA_UPDATE_CUH
 #define WISP_CUDA_UPDATE_CUH
 
+#include "cuda/quad.cuh"
 #include "cuda/step.cuh"
 
 #define WISP_WARP 0xffffffffu
@@ -167,6 +168,33 @@ __device__ inline void wisp_dmove(const struct wisp_dopt &o, const struct wisp_d
     if (!pace.moves) return;
     for (size_t c = 4 * lane; c < p.cols; c += 128)
         wisp_dcols_move(o, p, row, c, wisp_dcols_of(o, p, row, c), *(const float4 *)(g + c), pace);
+}
+
+/* wisp_dmove by all threads of a block, at most 1024; g may be bf16.  sums (32): shared. */
+template <class T>
+__device__ inline void wisp_dmove_block(const struct wisp_dopt &o, const struct wisp_dparam &p,
+                                        size_t row, const T *g, float lr, uint64_t step,
+                                        size_t used, float *sums)
+{
+    float sum = 0, *home = wisp_dkept(o, p, row), kept = home ? *home : 0;
+    if (o.kind == WISP_ADAGRAD) {
+        for (size_t c = 4 * threadIdx.x; c < p.cols; c += 4 * blockDim.x) {
+            const float4 x = wisp_dquad(g + c);
+            sum += x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w;
+        }
+        sum = wisp_warp_sum(sum);
+        if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+        __syncthreads();
+        sum = 0;
+        for (uint32_t w = 0; w < blockDim.x / 32; w++) sum += sums[w];
+        sum /= (float)used;
+    }
+    const struct wisp_dpace pace = wisp_dpace_of(o, p, row, &kept, sum, lr, step);
+    if (home) __syncthreads(); /* all have read what is kept */
+    if (threadIdx.x == 0 && home) *home = kept;
+    if (!pace.moves) return;
+    for (size_t c = 4 * threadIdx.x; c < p.cols; c += 4 * blockDim.x)
+        wisp_dcols_move(o, p, row, c, wisp_dcols_of(o, p, row, c), wisp_dquad(g + c), pace);
 }
 
 /* Moves one weight by its gradient. */

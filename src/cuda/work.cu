@@ -12,6 +12,9 @@
  *   front       at the layer's forward
  *   scratch     at the layer's backward; so is a gradient that is set aside, to be added
  *
+ * Where rows move beside the way back (net.beside), what that reads and its scratch are needed until
+ * it is waited for: up to the next layer that does so, on the way back.
+ *
  * Streams.  All layers run on the main stream, so that what ends at a moment is done with before
  * what begins later is written: there the order of launches is the order of time.  The head's work
  * on side streams (rows that move, best rows, learning: trainer.cu) begins after its losses and lasts
@@ -45,6 +48,7 @@ static void reach(struct span *s, int moment)
 struct times {
     int head, end;
     int at[WISP_DLAYERS];                                 /* of layers, forward */
+    int until[WISP_DLAYERS];                              /* when their rows have moved */
     struct span x[WISP_DLAYERS + 1], g[WISP_DLAYERS + 1]; /* of values */
 };
 
@@ -63,22 +67,40 @@ static void order_layers(struct times *t, const struct wisp_dnet &n)
     t->end = n.training ? 2 * t->head : t->head;
 }
 
+/* The moment of layer i's way back, or the last before that of the next who waits for it. */
+static void time_moves(struct times *t, const struct wisp_dnet &n)
+{
+    for (size_t i = 0; i < n.n_layers; i++) {
+        const struct wisp_dnode &l = n.layers[i];
+        t->until[i] = back_of(*t, i);
+        if (!n.beside || !l.kind->move) continue;
+        t->until[i] = t->end;
+        for (size_t k = 0; k < n.n_layers; k++) {
+            const bool waits = n.layers[k].kind->move && n.acts[n.layers[k].out].learns;
+            if (waits && back_of(*t, k) > back_of(*t, i) && back_of(*t, k) <= t->until[i])
+                t->until[i] = back_of(*t, k) - 1;
+        }
+    }
+}
+
 static void time_values(struct times *t, const struct wisp_dnet &n)
 {
     for (size_t i = 0; i < n.n_layers; i++) {
         const struct wisp_dnode &l = n.layers[i];
         t->x[l.out] = { t->at[i], t->at[i] };
-        t->g[l.out] = { back_of(*t, i), back_of(*t, i) };
-        if (n.training && l.kind->uses & WISP_USES_Y) reach(&t->x[l.out], back_of(*t, i));
+        t->g[l.out] = { back_of(*t, i), t->until[i] };
+        const bool masks = l.relu && wisp_dbeside(n, l); /* by what it gave */
+        if (n.training && (l.kind->uses & WISP_USES_Y || masks))
+            reach(&t->x[l.out], back_of(*t, i));
     }
     for (size_t i = 0; i < n.n_layers; i++) {
         const struct wisp_dnode &l = n.layers[i];
-        for (int k = 0; k < l.l->n_from; k++) {
-            const int from = l.l->from[k];
+        for (int k = 0; k < l.n_from; k++) {
+            const int from = l.from[k];
             if (from == 0) continue;
-            const bool again =
-                l.kind->uses & WISP_USES_X || (n.acts[from].after.relu && !l.kind->gated);
-            reach(&t->x[from], n.training && again ? back_of(*t, i) : t->at[i]);
+            const bool again = (l.kind->uses & WISP_USES_X && k < l.l->n_from) ||
+                               (n.acts[from].after.relu && !l.kind->gated);
+            reach(&t->x[from], n.training && again ? t->until[i] : t->at[i]);
             reach(&t->g[from], back_of(*t, i));
         }
     }
@@ -111,10 +133,18 @@ static void add_layer(struct list *w, struct wisp_dnet *n, const struct times &t
     if (l->kind->front) add(w, &l->front_at, l->kind->front(*l, *n), { t.at[i], t.at[i] });
     if (l->kind->kept)
         add(w, &l->kept_at, l->kind->kept(*l, *n), { t.at[i], n->training ? back.last : t.at[i] });
-    if (n->training && l->kind->scratch) add(w, &l->scratch_at, l->kind->scratch(*l, *n), back);
-    for (int k = 0; k < l->l->n_from && n->training; k++)
+    if (n->training && l->kind->scratch)
+        add(w, &l->scratch_at, l->kind->scratch(*l, *n), { back.first, t.until[i] });
+    for (int k = 0; k < l->n_from && n->training; k++)
         if (l->aside[k])
-            add(w, &l->gx_at[k], n->batch * wisp_dact_floats(n->acts[l->l->from[k]]), back);
+            add(w, &l->gx_at[k], n->batch * wisp_dact_floats(n->acts[l->from[k]]), back);
+}
+
+static void add_in_place(struct wisp_dnode *l, const struct wisp_dnet &n)
+{
+    if (!l->aside[0] || !n.acts[l->from[0]].learns) return;
+    l->adds = l->kind->adds && l->kind->adds(*l, n);
+    l->aside[0] = !l->adds;
 }
 
 wisp_status wisp_dnet_plan(struct wisp_dnet *n, wisp_error *err)
@@ -129,8 +159,10 @@ wisp_status wisp_dnet_plan(struct wisp_dnet *n, wisp_error *err)
     n->lanes = (n->batch + 31) / 32 * 32;
     for (size_t i = 0; i < n->n_layers && st == WISP_OK; i++)
         if (n->layers[i].kind->make) st = n->layers[i].kind->make(&n->layers[i], *n, err);
+    for (size_t i = 0; i < n->n_layers && st == WISP_OK; i++) add_in_place(&n->layers[i], *n);
     if (st == WISP_OK) {
         order_layers(t, *n);
+        time_moves(t, *n);
         time_values(t, *n);
         for (size_t i = 0; i < n->n_layers; i++) add_layer(&w, n, *t, i);
         for (size_t i = 0; i < w.n && n->keep; i++) w.items[i].first = 0, w.items[i].last = t->end;
@@ -168,7 +200,7 @@ void wisp_dnet_lay_work(struct wisp_dnet *n, void *block, size_t *at)
     }
     for (size_t i = 0; i < n->n_layers; i++) {
         struct wisp_dnode *l = &n->layers[i];
-        for (int k = 0; k < l->l->n_from; k++)
-            l->gx[k] = l->aside[k] ? place(work, l->gx_at[k]) : n->acts[l->l->from[k]].g;
+        for (int k = 0; k < l->n_from; k++)
+            l->gx[k] = l->aside[k] ? place(work, l->gx_at[k]) : n->acts[l->from[k]].g;
     }
 }

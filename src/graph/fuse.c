@@ -7,8 +7,10 @@ static bool joins(const int *into, const struct wisp_graph *g, const unsigned *i
                   const unsigned *takes, int i)
 {
     const struct wisp_layer *l = &g->layers[i];
-    int maker = l->from[0] - 1;
-    if (!is[i] || l->n_from != 1 || maker < 0 || g->acts[l->from[0]].n_readers != 1) return false;
+    const int maker = l->from[0] - 1, n_from = is[i] == WISP_FUSE_ADD ? 2 : 1;
+    if (!is[i] || l->n_from != n_from || maker < 0 || g->acts[l->from[0]].n_readers != 1)
+        return false;
+    if (n_from == 2 && (l->from[1] == 0 || l->from[1] > into[maker])) return false;
     return takes[into[maker]] & is[i] && is[maker] < is[i];
 }
 

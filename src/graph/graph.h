@@ -220,8 +220,9 @@ struct wisp_head {
 enum { WISP_USES_X = 1, WISP_USES_Y = 2, WISP_IN_PLACE = 4, WISP_SAMPLES = 8, WISP_IMAGES = 16 };
 
 /* Layers that others can do the work of, in the order in which they may follow each other; a norm
- * only with means and deviations that stay. */
-enum { WISP_FUSE_NORM = 1, WISP_FUSE_RELU = 2, WISP_FUSE_DROPOUT = 4 };
+ * only with means and deviations that stay; an add of two values, of which the layer before gives the
+ * first. */
+enum { WISP_FUSE_NORM = 1, WISP_FUSE_ADD = 2, WISP_FUSE_RELU = 4, WISP_FUSE_DROPOUT = 8 };
 
 struct wisp_layer_kind {
     const char *name, *what;
@@ -300,8 +301,8 @@ static inline const struct wisp_layer *wisp_graph_head(const struct wisp_graph *
 /* ---- layers that become parts of others (fuse.c) ---- */
 
 /* into (n_layers): who does the work of each layer, which is the layer itself, or one before it
- * that gives nothing to anyone else.  is, takes (n_layers): which WISP_FUSE_* a layer is, and of
- * which it can do the work; each device has its own. */
+ * that gives nothing to anyone else, and after whatever else is read.  is, takes (n_layers): which
+ * WISP_FUSE_* a layer is, and of which it can do the work; each device has its own. */
 void wisp_graph_fuse(int *into, const struct wisp_graph *g, const unsigned *is,
                      const unsigned *takes);
 

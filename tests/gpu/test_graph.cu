@@ -369,8 +369,7 @@ static void check_last(const struct wisp_dnet &n)
         const size_t scratch = l.kind->scratch ? l.kind->scratch(l, n) : 0;
         bool bad = over(n.acts[l.out].g, n.batch * n.acts[l.out].width);
         bad |= scratch && over(l.scratch, scratch);
-        for (int k = 0; k < l.l->n_from; k++)
-            bad |= over(l.gx[k], n.batch * n.acts[l.l->from[k]].width);
+        for (int k = 0; k < l.n_from; k++) bad |= over(l.gx[k], n.batch * n.acts[l.from[k]].width);
         CHECK(!bad, "layer %zu goes back over what the head reads", i);
     }
 }

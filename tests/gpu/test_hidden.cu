@@ -20,6 +20,7 @@ struct shape {
     bool first;             /* sparse: reads the batch's rows */
     bool relu, before_relu; /* of the layer, of the one before */
     double share, before_share;
+    enum wisp_dconv_math math = WISP_DCONV_FP32; /* else as large layers are: of rounded numbers */
 };
 
 /* ---- a layer and the one before it, with borders ---- */
@@ -39,11 +40,13 @@ struct values {
     {
         return x.host[(GUARD + i) * width + c];
     }
-    void draw(size_t n, float scale, size_t zeros) /* one in 'zeros' is 0 */
+    /* one in 'zeros' is 0; rounded: to numbers that bf16 has */
+    void draw(size_t n, float scale, size_t zeros, bool rounded)
     {
         for (size_t k = 0; k < x.size(); k++) {
             bool in = k >= GUARD * width && k < (GUARD + n) * width;
             x[k] = !in ? NAN : zeros && rig_below(zeros) == 0 ? 0 : scale * rig_float();
+            if (rounded && in) x[k] = rig_widen(rig_half(x[k]));
         }
         x.up();
     }
@@ -84,7 +87,8 @@ struct rig {
     param w, bias;
     both<int32_t> in, output;
     both<uint32_t> start, edge;
-    both<float> turned, scratch;
+    both<float> turned, front, scratch;
+    both<uint16_t> copied; /* weights in bf16, with borders */
     both<struct wisp_dnow> now;
     struct wisp_param shown[3]; /* weight, bias, inputs: their sizes */
     struct wisp_layer host;
@@ -92,13 +96,42 @@ struct rig {
     std::vector<double> dense; /* (n, n_in) what the layer reads */
 
     rig(const shape &s, corrections &correct);
+    ~rig()
+    {
+        if (net->layers[0].made) net->layers[0].kind->clear(&net->layers[0]);
+    }
+    /* Products of what bf16 has are exact: these are. */
+    void round_weights()
+    {
+        for (size_t k = GUARD * w.cols; k < w.w.size() - GUARD * w.cols; k++)
+            copied[k] = rig_half(w.w[k]), w.w[k] = rig_widen(copied[k]);
+        w.w.up(), copied.up();
+        if (c.math == WISP_DCONV_BF16)
+            net->layers[0].param[0].copy = (__nv_bfloat16 *)copied.dev + GUARD * w.cols;
+    }
+    void check_copy()
+    {
+        if (c.math != WISP_DCONV_BF16) return;
+        copied.down(), w.w.down();
+        for (size_t k = 0; k < copied.size(); k++) {
+            const bool in = k >= GUARD * w.cols && k < copied.size() - GUARD * w.cols;
+            CHECK(copied[k] == (in ? rig_half(w.w[k]) : 0), "copy at %zu: %x of %g", k, copied[k],
+                  w.w[k]);
+        }
+    }
+    size_t written() const /* samples: a library writes all */
+    {
+        return net->layers[0].made ? c.batch : c.n;
+    }
     void forward(cudaStream_t s) const
     {
         net->layers[0].kind->forward(*net, net->layers[0], s);
     }
     void backward(cudaStream_t s) const
     {
-        net->layers[0].kind->backward(*net, net->layers[0], s);
+        const struct wisp_dnode &l = net->layers[0];
+        l.kind->backward(*net, l, s);
+        if (l.kind->move) l.kind->move(*net, l, s);
     }
     double input(size_t i, size_t k) const
     {
@@ -134,11 +167,12 @@ rig::rig(const shape &s, corrections &correct)
       list(s.first ? s.n : 0, s.n_in),
       w(s.kind == SPARSE ? s.n_out : s.n_in, s.kind == SPARSE ? s.fan : s.n_out, false),
       bias(1, s.n_out, false), in(edges), output(edges), start(s.n_in + 1), edge(edges),
-      turned(s.n_in * lanes + 64, NAN), scratch(0), now(1), shown(), host(), net(new wisp_dnet()),
-      dense(s.n * s.n_in)
+      turned(s.n_in * lanes + 64, NAN), front(0), scratch(0), copied(w.b16.size()), now(1), shown(),
+      host(), net(new wisp_dnet()), dense(s.n * s.n_in)
 {
-    x.draw(c.n, 1, 3);
-    back.draw(c.n, 0.05f, 4);
+    const bool rounded = c.math != WISP_DCONV_FP32;
+    x.draw(c.n, 1, 3, rounded);
+    back.draw(c.n, 0.05f, 4, rounded);
     if (c.kind == SPARSE) draw_wires(this);
     for (size_t i = 0; i < c.n; i++) {
         for (size_t k = 0; k < c.n_in && !c.first; k++) dense[i * c.n_in + k] = x.at(i, k);
@@ -158,6 +192,7 @@ rig::rig(const shape &s, corrections &correct)
     shown[0].rows = c.n_out, shown[0].cols = c.fan, shown[0].n = edges;
     host.n_in = c.n_in, host.n_out = c.n_out, host.params = shown, host.n_params = 3;
     host.n_from = 1, host.from[0] = c.first ? 0 : 1;
+    l.n_from = 1, l.from[0] = host.from[0];
     l.l = &host, l.out = 2, l.kind = wisp_card_kind_find(kind_names[c.kind]);
     if (!c.first) {
         struct wisp_dact &b = n.acts[1];
@@ -170,6 +205,15 @@ rig::rig(const shape &s, corrections &correct)
     l.param[0] = w.on_card(c.opt), l.param[1] = bias.on_card(c.opt), l.ids = in.dev;
     l.own[WISP_DSTART] = start.dev, l.own[WISP_DEDGE] = edge.dev;
     l.own[WISP_DOUTPUT] = output.dev, l.kept = turned.dev;
+    n.math = c.math, n.large = 1;
+    wisp_error err = {};
+    if (l.kind->make) CHECK(l.kind->make(&l, n, &err) == WISP_OK, "%s", err.text);
+    if (rounded) round_weights();
+    front.host.assign((l.kind->front ? l.kind->front(l, n) : 0) + 64, NAN);
+    OK(cudaFree(front.dev));
+    OK(cudaMalloc((void **)&front.dev, front.size() * 4));
+    front.up();
+    l.front = front.dev;
     scratch.host.assign((l.kind->scratch ? l.kind->scratch(l, n) : 0) + 64, NAN);
     OK(cudaFree(scratch.dev));
     OK(cudaMalloc((void **)&scratch.dev, scratch.size() * 4));
@@ -195,7 +239,7 @@ static void check_forward(rig &r)
     const shape &c = r.c;
     const double keep = 1 / (1 - c.share);
     r.h.x.down();
-    r.h.check_border("h", c.n);
+    r.h.check_border("h", r.written());
     for (size_t i = 0; i < c.n; i++)
         for (size_t o = 0; o < c.n_out; o++) {
             double sum = c.kind == SAME ? 0 : r.bias.weight(0, o), mass = fabs(sum);
@@ -241,7 +285,7 @@ static void check_below(rig &r, const std::vector<double> &want, const std::vect
     const shape &c = r.c;
     r.below.x.down();
     /* It shares its kernel with planes, where gradients of samples beyond are 0 (kind.cuh). */
-    r.below.check_border("back of the layer before", c.first ? 0 : c.n,
+    r.below.check_border("back of the layer before", c.first ? 0 : r.written(),
                          c.kind == SAME ? c.batch : 0);
     for (size_t at = 0; at < want.size() && !c.first; at++) {
         double got = r.below.at(at / c.n_in, at % c.n_in);
@@ -287,11 +331,13 @@ static void check_moved(rig &r, const copy &was_w, const copy &was_b, correction
 /* What is not to be read holds no numbers, and the last places still do not. */
 static void check_ends(rig &r)
 {
-    r.turned.down(), r.scratch.down();
+    r.turned.down(), r.scratch.down(), r.front.down();
     for (size_t i = r.turned.size() - 64; i < r.turned.size(); i++)
         CHECK(isnan(r.turned[i]), "turned: overrun");
     for (size_t i = r.scratch.size() - 64; i < r.scratch.size(); i++)
         CHECK(isnan(r.scratch[i]), "scratch: overrun");
+    for (size_t i = r.front.size() - 64; i < r.front.size(); i++)
+        CHECK(isnan(r.front[i]), "front: overrun");
 }
 
 static bool same_bits(const std::vector<float> &a, const std::vector<float> &b)
@@ -302,10 +348,12 @@ static bool same_bits(const std::vector<float> &a, const std::vector<float> &b)
 static void run_shape(const shape &c, corrections &correct)
 {
     char name[240];
-    snprintf(name, sizeof name, "%s%s, %zu of %zu samples, %zu x %zu, fan %zu, %s%s%s%s%s",
-             kind_names[c.kind], c.first ? ", first" : "", c.n, c.batch, c.n_in, c.n_out, c.fan,
-             opt_names[c.opt], c.relu ? ", relu" : "", c.share > 0 ? ", dropout" : "",
-             c.before_relu ? ", relu before" : "", c.before_share > 0 ? ", dropout before" : "");
+    const char *const math[] = { "", ", tf32", ", bf16" };
+    snprintf(name, sizeof name, "%s%s%s, %zu of %zu samples, %zu x %zu, fan %zu, %s%s%s%s%s",
+             kind_names[c.kind], math[c.math], c.first ? ", first" : "", c.n, c.batch, c.n_in,
+             c.n_out, c.fan, opt_names[c.opt], c.relu ? ", relu" : "",
+             c.share > 0 ? ", dropout" : "", c.before_relu ? ", relu before" : "",
+             c.before_share > 0 ? ", dropout before" : "");
     TEST(name);
     rig r(c, correct);
     const copy was_w(r.w), was_b(r.bias);
@@ -319,10 +367,12 @@ static void run_shape(const shape &c, corrections &correct)
     check_below(r, below, mass);
     check_moved(r, was_w, was_b, correct);
     check_ends(r);
+    r.check_copy();
 
     const std::vector<float> h = r.h.x.host, g = r.below.x.host; /* and again */
     const copy is_w(r.w), is_b(r.bias);
     was_w.put(r.w), was_b.put(r.bias);
+    if (c.math != WISP_DCONV_FP32) r.round_weights();
     r.forward(0);
     r.backward(0);
     rig_sync("again");
@@ -365,6 +415,20 @@ static void run_shapes(corrections &correct)
         { SAME, 50, 50, 4, 4, 0, WISP_ADAM, false, false, false, 0.3, 0 },
     };
     for (const shape &c : more) run_shape(c, correct);
+    /* As large ones are: whole tiles, parts of them, samples in pieces of 32. */
+    const size_t large[] = { 128, 300, 36, 260, 8 };
+    for (int k = 0; k < 24; k++) {
+        shape c = {};
+        c.kind = DENSE, c.opt = (enum wisp_optimizer_id)(k % 3);
+        c.math = k % 2 ? WISP_DCONV_BF16 : WISP_DCONV_TF32;
+        c.n_in = large[k / 2 % 5], c.n_out = large[(k / 4 + 1) % 5];
+        c.batch = k % 5 == 0 ? 32 : 70, c.n = k == 23 ? 0
+                                              : k % 3 ? 1 + rig_below(c.batch)
+                                                      : c.batch;
+        c.relu = rig_below(2), c.share = rig_below(2) ? 0.3 : 0;
+        c.before_relu = rig_below(2), c.before_share = rig_below(2) ? 0.2 : 0;
+        run_shape(c, correct);
+    }
 }
 
 /* ---- a graph ---- */

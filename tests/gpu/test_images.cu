@@ -10,11 +10,16 @@
 extern "C" const struct wisp_cuda *wisp_cuda_table(void);
 
 static const double NEAR = 2e-5, TINIEST = 1e-6; /* of the largest; of any */
-/* Planes of bf16: how far a value, as a vector, may be away, and a gradient, where a ReLU or a maximum
- * that decides otherwise counts, too: in nets as small as these up to half.  A wrong one is as far
- * as it is long. */
-static const double ROUGH = 0.03, ROUGH_BACK = 0.7;
-static bool rough;
+/* Products of rounded numbers: how far a value, as a vector, may be away, and a gradient, where a
+ * ReLU or a maximum that decides otherwise counts, too: with planes of bf16 in nets as small as these
+ * up to half.  A wrong one is as far as it is long. */
+static const struct roughness {
+    const char *name;
+    enum wisp_dconv_math math;
+    double value, back; /* 0: each number by NEAR */
+} exact = { "", WISP_DCONV_FP32, 0, 0 }, tf32 = { ", tf32", WISP_DCONV_TF32, 0.01, 0.5 },
+  bf16 = { ", bf16", WISP_DCONV_BF16, 0.03, 0.7 };
+static struct roughness rough;
 
 /* ---- on the card ---- */
 
@@ -47,11 +52,11 @@ static void compare(const char *what, size_t i, const A &got, const doubles &wan
     for (double x : want) most = fmax(most, fabs(x));
     CHECK(got.size() == want.size(), "%s %zu: %zu numbers, not %zu", what, i, got.size(),
           want.size());
-    if (rough) {
+    if (rough.value > 0) {
         double off = 0, all = 0;
         for (size_t at = 0; at < want.size(); at++)
             off += pow(got[at] - want[at], 2), all += pow(want[at], 2);
-        const double most_off = strcmp(what, "value") == 0 ? ROUGH : ROUGH_BACK;
+        const double most_off = strcmp(what, "value") == 0 ? rough.value : rough.back;
         CHECK(sqrt(off) <= most_off * sqrt(all), "%s %zu: %g of its length away", what, i,
               sqrt(off / all));
         return;
@@ -64,13 +69,19 @@ static void compare(const char *what, size_t i, const A &got, const doubles &wan
 struct on_card {
     std::unique_ptr<struct wisp_dnet> net;
     both<unsigned char> block;
-    /* planes: it predicts from these; NULL: it trains. */
+    /* keep: nothing lies over anything else, and all is done in order; else rows move beside the way
+     * back.  planes: it predicts from these; NULL: it trains. */
     on_card(const rig &r, const struct wisp_graph &g, bool keep, const float *planes = NULL)
         : net(new wisp_dnet()), block(0)
     {
         wisp_error err = {};
         size_t bytes = 0, at = 0;
         net->batch = r.batch, net->now = r.now.dev, net->keep = keep;
+        net->large = 1; /* all that are dense */
+        net->beside = !keep && !planes;
+        OK(cudaStreamCreateWithFlags(&net->side.stream, cudaStreamNonBlocking));
+        OK(cudaEventCreateWithFlags(&net->side.ready, cudaEventDisableTiming));
+        OK(cudaEventCreateWithFlags(&net->side.done, cudaEventDisableTiming));
         net->opt = { WISP_SGD, 0.9f, NULL, NULL };
         net->images.bytes = r.bytes.dev, net->images.table = r.table.dev;
         net->images.planes = planes, net->math = planes ? WISP_DCONV_FP32 : r.math;
@@ -90,6 +101,8 @@ struct on_card {
     ~on_card()
     {
         wisp_dnet_clear(net.get());
+        cudaStreamDestroy(net->side.stream);
+        cudaEventDestroy(net->side.ready), cudaEventDestroy(net->side.done);
     }
     void step(const doubles &g)
     {
@@ -132,7 +145,7 @@ static void check_prediction(rig &r, const struct wisp_graph &g)
     planes.up();
     r.predicts = true;
     for (size_t i = 1; i < layers; i++) forward(r, i);
-    rough = false; /* in fp32, always */
+    rough = exact; /* in fp32, always */
     on_card is(r, g, false, planes.dev);
     for (bool rows : { true, false }) wisp_dnet_forward(*is.net, rows, 0);
     rig_sync("prediction");
@@ -141,14 +154,14 @@ static void check_prediction(rig &r, const struct wisp_graph &g)
 }
 
 static void check_net(const char *name, size_t n, size_t batch, size_t c,
-                      const std::vector<said> &all, bool alone, bool half)
+                      const std::vector<said> &all, bool alone, const struct roughness &how)
 {
     const std::string title = std::string(name) + ", " + std::to_string(n) + " samples" +
-                              (alone ? ", each layer alone" : "") + (half ? ", bf16" : "");
-    rough = half;
+                              (alone ? ", each layer alone" : "") + how.name;
+    rough = how;
     TEST(title.c_str());
     rig r(n, batch, c, 10, 9);
-    if (half) r.math = WISP_DCONV_BF16;
+    r.math = how.math;
     say(&r, all);
     for (struct wisp_act &a : r.net.acts) a.n_readers += alone;
     draw(r);
@@ -172,12 +185,14 @@ static void check_net(const char *name, size_t n, size_t batch, size_t c,
         const struct wisp_dnode &l = apart.net->layers[i];
         const struct wisp_dact &a = apart.net->acts[l.out];
         compare("value", (size_t)l.out, take(r, *apart.net, a, a.x, false), r.x[(size_t)l.out]);
-        if (l.kind->is || !a.learns) continue; /* behind its own work, or there is none */
+        const bool behind = l.kind->is > WISP_FUSE_ADD; /* its own work */
+        if (behind || !a.learns) continue;
         compare("gradient of what layer makes", i, take(r, *apart.net, a, a.g, true),
                 r.g[l.relu ? (size_t)l.out : (size_t)l.l->number + 1]);
     }
     for (size_t p = 0; p < r.w.size(); p++) {
-        if (half && r.alone[p]) continue; /* a sum over all pixels, of which little may be left */
+        if (how.value > 0 && r.alone[p])
+            continue; /* a sum over all pixels, of which little may be left */
         doubles moved(was[p].size());
         for (size_t k = 0; k < moved.size(); k++) moved[k] = (double)r.w[p][k] - was[p][k];
         compare("parameter", p, moved, r.moved[p]);
@@ -192,7 +207,7 @@ static void check_net(const char *name, size_t n, size_t batch, size_t c,
     CHECK(over.net->work_bytes < apart.net->work_bytes, "%zu bytes, and %zu side by side",
           over.net->work_bytes, apart.net->work_bytes);
     over.step(gradient);
-    CHECK(moved == r.w, "other numbers where things lie over each other");
+    CHECK(moved == r.w, "other numbers where things lie over each other, and rows move beside");
     check_prediction(r, g);
     test_close(); /* while the name is there */
 }
@@ -258,7 +273,7 @@ static void check_scorer(const char *name, size_t c, const std::vector<said> &al
     const std::string title =
         std::string("scorer: ") + name + (lent ? ", lent weights" : "") + (half ? ", of bf16" : "");
     TEST(title.c_str());
-    rough = false; /* it predicts in fp32, always */
+    rough = exact; /* it predicts in fp32, always */
     rig r(1, 7, c, 10, 9);
     if (half) r.math = WISP_DCONV_BF16;
     say(&r, all);
@@ -376,6 +391,21 @@ int main(void)
             { "dropout", { 0.3 }, {} },
             { "relu", {}, {} },
             { "flatten", {}, {} } } },
+        { "residual beside a ReLU, and without one behind it",
+          3,
+          { { "image", {}, {} },
+            conv(8, size(3, 3)),
+            { "relu", {}, {} }, /* value 3 */
+            conv(8, size(3, 3)),
+            { "bn", {}, {} }, /* value 5 */
+            { "add", {}, { 5, 3 } },
+            { "relu", {}, {} }, /* value 7 */
+            conv(8, size(3, 3)),
+            { "bn", {}, {} }, /* value 9 */
+            { "add", {}, { 9, 7 } },
+            { "bn", {}, {} },         /* value 11 */
+            { "add", {}, { 7, 11 } }, /* which is not there when value 7 is made */
+            { "globalavg", {}, {} } } },
         { "batch norm and mean behind a ReLU",
           4,
           { { "image", {}, {} },
@@ -391,8 +421,8 @@ int main(void)
     for (const auto &c : cases)
         for (size_t n : { (size_t)2, (size_t)5, (size_t)7 })
             for (bool alone : { false, true })
-                for (bool half : { false, true })
-                    check_net(c.name, n, 7, c.channels, c.all, alone, half);
+                for (const struct roughness &how : { exact, tf32, bf16 })
+                    check_net(c.name, n, 7, c.channels, c.all, alone, how);
     const std::vector<said> beside = {
         { "image", {}, {} },       conv(8, size(3, 3), 2),
         { "relu", {}, {} },        { "globalavg", {}, {} }, /* value 4 */

@@ -226,7 +226,8 @@ static void check_norm(bool half, size_t c, bool fewer, bool relu, bool add)
         CHECK(near(y.x[i], v, 3 + fabs(mean[i % c]), half), "y at %zu: %g, not %g", i, y.x[i], v);
     }
     const std::vector<float> before = g.x;
-    wisp_dnorm_back(l, gx.dev(), totals.dev, g.dev(), x.dev(), add ? y.dev() : NULL, 0);
+    const struct wisp_dnorm_beside to = { y.dev(), g.dev() };
+    wisp_dnorm_back(l, gx.dev(), totals.dev, g.dev(), x.dev(), add ? &to : NULL, 0);
     rig_sync("norm back");
     gx.down(), g.down(), totals.down();
     /* what the ReLU let through, as the card saw it: near 0 either is right */
@@ -299,8 +300,9 @@ static int bench(void)
         line("norm, add", 3 * bytes, rig_ms([&]() { wisp_dnorm_on(l, y, x, more, 0); }));
         line("norm back", 5 * bytes,
              rig_ms([&]() { wisp_dnorm_back(l, gx, totals.dev, g, x, NULL, 0); }));
+        const struct wisp_dnorm_beside to = { y, more };
         line("norm back, add", 7 * bytes,
-             rig_ms([&]() { wisp_dnorm_back(l, gx, totals.dev, g, x, y, 0); }));
+             rig_ms([&]() { wisp_dnorm_back(l, gx, totals.dev, g, x, &to, 0); }));
         const struct wisp_dpool two = { p, 56, 56, 2, 2, 2, 0, 0 },
                                 three = { p, 56, 56, 3, 3, 2, 1, 1 };
         uint8_t *which = (uint8_t *)more;

@@ -8,14 +8,16 @@
 
 enum { MOST = 40, BOTH = WISP_FUSE_RELU | WISP_FUSE_DROPOUT };
 
-/* As cards have them: what makes sums takes both, clip nothing. */
+/* As cards have them: what makes sums takes both, clip nothing, and bn what is added besides. */
 static unsigned is_of(const struct wisp_layer *l)
 {
+    if (strcmp(l->kind->name, "add") == 0) return WISP_FUSE_ADD;
     if (strcmp(l->kind->name, "relu") == 0) return WISP_FUSE_RELU;
     return strcmp(l->kind->name, "dropout") == 0 ? WISP_FUSE_DROPOUT : 0;
 }
 static unsigned takes_of(const struct wisp_layer *l)
 {
+    if (strcmp(l->kind->name, "bn") == 0) return WISP_FUSE_ADD | BOTH;
     return strcmp(l->kind->name, "clip") == 0 || l->kind->head ? 0 : BOTH;
 }
 
@@ -43,7 +45,7 @@ static void check(const char *text, unsigned takes, int n, const int *want)
     wisp_net_clear(&net);
 }
 #define FUSES(text, ...)                                                                           \
-    check(text, BOTH, (int)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)), (int[]){ __VA_ARGS__ })
+    check(text, WISP_FUSE_ADD | BOTH, (int)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)), (int[]){ __VA_ARGS__ })
 
 int main(void)
 {
@@ -74,5 +76,13 @@ int main(void)
     FUSES("input 8, relu, as x, dense 8, relu, dense 8, add x, relu", 0, 0, 2, 2, 4, 5, 5);
     FUSES("input 8, relu as a, from rows, sparse random 8 3, relu, concat a, dropout 0.1", 0, 0, 2,
           2, 4, 4);
+
+    TEST("what is added to a batch norm's result becomes a part of it, if it is there by then");
+    FUSES("input 8, relu as x, dense 8, bn, add x, relu", 0, 0, 2, 3, 3, 3);
+    FUSES("input 8, relu as x, dense 8, bn, relu, add x, relu", 0, 0, 2, 3, 3, 5, 5);
+    FUSES("input 8, bn as x, dense 8, add x", 0, 1, 2, 3);
+    FUSES("input 8, bn as x, from rows, input 8, add x", 0, 1, 2, 3);
+    FUSES("input 8 as r, bn as x, from r, dense 8 as y, from x, add y", 0, 1, 2, 3);
+    check("input 8, relu as x, dense 8, bn, add x, relu", BOTH, 6, (int[]){ 0, 0, 2, 3, 4, 4 });
     return test_end();
 }
