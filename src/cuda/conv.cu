@@ -10,6 +10,7 @@ enum { THREADS = 256, PART = 1024, COLS = 8, LINES = THREADS / COLS };
 /* ---- the table: the first that can is taken, but for what 'own_first' says ---- */
 
 static const struct wisp_dconv_way *const ways[] = {
+    &wisp_dconv_few,
     &wisp_dconv_cudnn,
     &wisp_dconv_tensor,
     &wisp_dconv_plain,
@@ -45,7 +46,8 @@ void wisp_dconv_make(struct wisp_dconv_plan *p, const struct wisp_dconv *c, cons
     p->c = *c;
     for (int i = 0; i < WISP_DCONV_PASSES; i++) {
         const enum wisp_dconv_pass pass = (enum wisp_dconv_pass)i;
-        if (!only && own_first(c, pass) && takes(&wisp_dconv_tensor, p, pass)) continue;
+        const bool tensor = !wisp_dconv_few.can(c, pass) && own_first(c, pass);
+        if (!only && tensor && takes(&wisp_dconv_tensor, p, pass)) continue;
         for (const struct wisp_dconv_way *way : ways) {
             const bool wanted = !only || strcmp(only, way->name) == 0 || way == &wisp_dconv_plain;
             if (wanted && takes(way, p, pass)) break;

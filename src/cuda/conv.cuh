@@ -66,7 +66,8 @@ struct wisp_dconv_way {
                 const struct wisp_dconv_job *j, cudaStream_t s);
 };
 /* Plain is the definition and does everything; the others equal it up to rounding. */
-extern const struct wisp_dconv_way wisp_dconv_plain, wisp_dconv_tensor, wisp_dconv_cudnn;
+extern const struct wisp_dconv_way wisp_dconv_plain, wisp_dconv_tensor, wisp_dconv_cudnn,
+    wisp_dconv_few;
 /* NULL: no more. */
 const struct wisp_dconv_way *wisp_dconv_way_at(size_t i);
 

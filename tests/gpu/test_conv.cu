@@ -19,6 +19,8 @@ static const struct shape shapes[] = {
     { 2, 8, 16, 5, 5, 3, 3, 3, 1, 1, 1 },     { 1, 12, 20, 4, 4, 4, 4, 1, 0, 0, 1 },
     { 2, 20, 8, 6, 5, 1, 1, 1, 0, 0, 1 },     { 1, 64, 64, 16, 16, 3, 3, 1, 1, 1, 1 },
     { 2, 4, 64, 9, 7, 3, 3, 1, 1, 1, 1 },     { 2, 4, 136, 9, 9, 5, 5, 2, 2, 2, 1 },
+    { 3, 4, 8, 28, 28, 5, 5, 1, 2, 2, 1 },    { 2, 4, 4, 40, 70, 3, 5, 1, 1, 0, 1 },
+    { 5, 4, 12, 9, 8, 2, 3, 2, 0, 1, 1 },     { 2, 4, 16, 60, 33, 7, 7, 1, 3, 3, 1 },
 };
 
 static struct wisp_dconv sizes_of(const struct shape &s, enum wisp_dconv_math math)
@@ -166,8 +168,9 @@ static void check_ways(void)
     const struct wisp_dconv_way *way;
     for (size_t i = 0; (way = wisp_dconv_way_at(i)) != NULL; i++)
         for (int math = 0; math < 3; math++) {
+            const size_t in = way == &wisp_dconv_few ? 4 : 8;
             const struct wisp_dconv one =
-                conv_of(1, 8, 8, 4, 3, 1, 1, 1, (enum wisp_dconv_math)math);
+                conv_of(1, in, 8, 4, 3, 1, 1, 1, (enum wisp_dconv_math)math);
             snprintf(names[i][math], sizeof names[i][math], "convolution, %s in %s", way->name,
                      math_names[math]);
             TEST(names[i][math]);
@@ -192,13 +195,16 @@ static void check_choice(void)
         const struct wisp_dconv_way *first = library ? &wisp_dconv_cudnn : own;
         const struct wisp_dconv image = conv_of(8, 4, 64, 32, 3, 1, 1, 1, m);
         const struct wisp_dconv inner = conv_of(64, 64, 64, 32, 3, 1, 1, 1, m);
-        for (const struct wisp_dconv &c : { image, inner }) {
+        const struct wisp_dconv digits = conv_of(64, 4, 8, 28, 5, 1, 2, 1, m);
+        for (const struct wisp_dconv &c : { image, inner, digits }) {
             const bool own_first = c.in == 4 && own == &wisp_dconv_tensor;
             struct wisp_dconv_plan p;
             wisp_dconv_make(&p, &c, NULL);
             for (int k = 0; k < WISP_DCONV_PASSES; k++) {
                 if (c.in == 4 && k == WISP_DCONV_DATA) continue; /* nobody wants it of images */
-                const struct wisp_dconv_way *want = own_first ? own : first;
+                const struct wisp_dconv_way *want = c.out == 8  ? &wisp_dconv_few
+                                                    : own_first ? own
+                                                                : first;
                 /* the library need not have an algorithm of fp32 that repeats */
                 CHECK(p.way[k] == want || (!math && p.way[k] == own),
                       "%s, %zu channels, %s: %s, not %s", math_names[math], c.in, pass_names[k],
