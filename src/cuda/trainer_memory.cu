@@ -273,6 +273,7 @@ static wisp_status make_net(struct wisp_cuda_trainer *t, wisp_error *err)
 {
     t->net.batch = t->s.batch;
     t->net.math = math_of(t->s.precision), t->net.opt.kind = t->s.optimizer;
+    t->net.beside = wisp_dnet_has_planes(&t->s.graph);
     wisp_dnet_make(&t->net, &t->s.graph, true);
     return wisp_dnet_plan(&t->net, err);
 }
