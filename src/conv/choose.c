@@ -175,19 +175,38 @@ static bool worth_trying(const struct wisp_conv_way *way, const struct wisp_conv
     return !way->asked && may(way, c, pass, how) && (!way->half || how->k->fast16);
 }
 
+/* The only one that is worth trying beside 'plain', or 'plain' itself where there is none: nothing is
+ * to be measured ('plain' takes half a minute for the gradient of large images, which nobody asks
+ * for).  NULL: there are several. */
+static const struct wisp_conv_way *alone(const struct ways *w, const struct wisp_conv *c,
+                                         const struct wisp_conv *of, enum wisp_conv_pass pass,
+                                         const struct wisp_conv_choice *how)
+{
+    const struct wisp_conv_way *it = NULL;
+    for (size_t i = 0; i < w->n; i++) {
+        if (!worth_trying(w->way[i], c, pass, how) || !worth_trying(w->way[i], of, pass, how) ||
+            (it && w->way[i] == &wisp_conv_plain))
+            continue;
+        if (it) return NULL;
+        it = w->way[i];
+    }
+    return it;
+}
+
 static const struct wisp_conv_way *fastest(const struct ways *w, const struct wisp_conv *of,
                                            enum wisp_conv_pass pass,
                                            const struct wisp_conv_choice *how)
 {
     struct wisp_conv c = *of;
-    const size_t n = samples_for(of), in = n * wisp_conv_in_floats(of),
-                 out = n * wisp_conv_out_floats(of), row = of->out * wisp_conv_row(of);
+    c.batch = samples_for(of);
+    c.threads = 1;
+    const struct wisp_conv_way *best = alone(w, &c, of, pass, how);
+    if (best) return best;
+    const size_t n = c.batch, in = n * wisp_conv_in_floats(of), out = n * wisp_conv_out_floats(of),
+                 row = of->out * wisp_conv_row(of);
     struct arrays a = { wisp_alloc(in, sizeof(float)), wisp_alloc(out, sizeof(float)),
                         wisp_alloc(row, sizeof(float)) };
-    const struct wisp_conv_way *best = NULL;
     double least = INFINITY;
-    c.batch = n;
-    c.threads = 1;
     if (a.x && a.y && a.w) fill(a.x, in), fill(a.y, out), fill(a.w, row);
     for (size_t i = 0; i < w->n && a.x && a.y && a.w; i++) {
         if ((best && w->way[i] == &wisp_conv_plain) || !worth_trying(w->way[i], &c, pass, how) ||

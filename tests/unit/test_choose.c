@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static wisp_error err;
@@ -170,6 +171,14 @@ static void test_fastest(void)
     for (int pass = 0; pass < WISP_CONV_PASSES; pass++)
         CHECK(strcmp(wisp_conv_choose(&wide, (enum wisp_conv_pass)pass, &how)->name, "direct") != 0,
               "pass %d goes the slow way", pass);
+
+    TEST("the only way there is is not measured: 'plain' of a large image would take a minute");
+    wide.in = 3, wide.out = 64, wide.block = 1, wide.batch = 8;
+    wide.h = wide.w = 224, wide.kh = wide.kw = 11, wide.oh = wide.ow = 214,
+    wide.pad_h = wide.pad_w = 0;
+    const clock_t began = clock();
+    CHECK(strcmp(wisp_conv_choose(&wide, WISP_CONV_DATA, &how)->name, "plain") == 0, "not plain");
+    CHECK(clock() - began < CLOCKS_PER_SEC, "it was measured");
 
     TEST("what is measured does not depend on the number of threads");
     size_t bytes = 0, again;
