@@ -40,14 +40,16 @@ struct wisp_conv {                               /* all sizes of a convolution *
 struct wisp_conv_job { /* one call; what a pass does not name may be NULL */
     struct wisp_pool *pool;
     const struct wisp_kernels *k;
-    size_t n;              /* samples */
-    const float *x;        /* forward, weights */
-    const float *gy;       /* data, weights */
-    const float *w;        /* forward, data: packed for this pass, or plain (see weight_floats) */
-    const float *bias;     /* forward: (out); NULL: none */
-    float *y, *gx;         /* set by forward, by data */
-    float *gw;             /* set by weights, as the way lays it; rows() reads it */
-    bool relu;             /* forward: y = max(y, 0) at the end */
+    size_t n;          /* samples */
+    const float *x;    /* forward, weights */
+    const float *gy;   /* data, weights */
+    const float *w;    /* forward, data: packed for this pass, or plain (see weight_floats) */
+    const float *bias; /* forward: (out); NULL: none */
+    float *y, *gx;     /* set by forward, by data */
+    float *gw;         /* set by weights, as the way lays it; rows() reads it */
+    bool relu;         /* forward: y = max(y, 0) at the end */
+    const float *mask; /* data, of ways that can: 0 in gx where this, laid out as gx, is not above
+                              0; NULL: nowhere */
     float *thread_scratch; /* (threads) of thread_floats each, 64-byte aligned, ... */
     size_t thread_apart;   /* ... so many floats apart */
 };
@@ -57,6 +59,7 @@ struct wisp_conv_way {
     /* 0: each number is off by rounding of its own terms.  Else by so much of the largest sum of
      * absolute terms beside it, at most. */
     float rough;
+    bool masks; /* knows job->mask */
     /* Only where its name is given: how fast it is depends on the numbers. */
     bool asked;
     bool half; /* what it multiplies is rounded to bf16: taken only where the run's precision is */

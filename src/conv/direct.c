@@ -202,12 +202,14 @@ static void walk_phase(const struct walking *g, const struct wisp_conv_view *v, 
         t.bias = first ? NULL : bias;
         t.add = first > 0;
         t.relu = g->forward && g->j->relu && first + some == w->in;
+        const float *mask = !g->forward && first + some == w->in ? g->j->mask : NULL;
         for (size_t r = 0; r < rows; r++) {
             size_t low;
             t.n = on_source(g, row + r, tap_rows, &low) * of_row;
             t.a_at = a_at + low * of_row, t.b_at = b_at + low * of_row;
             t.a = from + r * w->step * v->row;
             t.c = to + r * w->spread * w->dw * BLOCK;
+            t.mask = mask ? mask + (t.c - g->result) : NULL;
             g->j->k->tiles(&t);
         }
     }
@@ -331,6 +333,7 @@ static wisp_status run(const struct wisp_conv *c, enum wisp_conv_pass pass,
 const struct wisp_conv_way wisp_conv_direct = {
     .name = "direct",
     .what = "sums over taps on blocks of 16 channels",
+    .masks = true,
     .can = can,
     .weight_floats = weight_floats,
     .thread_floats = thread_floats,

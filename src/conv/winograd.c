@@ -129,7 +129,7 @@ static void transform_back(const struct sliding *g, size_t b, size_t first, size
 {
     const struct side *to = &g->to;
     float bias[BLOCK] = { 0 }, room[TO * TO * BLOCK];
-    const bool biased = g->forward && g->j->bias;
+    const bool biased = g->forward && g->j->bias, masked = !g->forward && g->j->mask;
     for (size_t i = 0; biased && i < BLOCK && b * BLOCK + i < g->c->out; i++)
         bias[i] = g->j->bias[b * BLOCK + i];
     struct wisp_transform t = { .which = WISP_WINOGRAD_Y,
@@ -146,11 +146,17 @@ static void transform_back(const struct sliding *g, size_t b, size_t first, size
             g->result + sample * side_floats(to) + ((b * to->h + y) * to->w + x) * BLOCK;
         const bool whole = rows == TO && cols == TO;
         t.from = m + i * BLOCK;
+        const float *mask = masked ? g->j->mask + (pixels - g->result) : NULL;
         t.to = whole ? pixels : room;
+        t.mask = whole ? mask : NULL;
         t.to_row = (whole ? to->w : TO) * BLOCK;
         g->j->k->winograd(&t);
-        for (size_t r = 0; !whole && r < rows; r++)
-            memcpy(pixels + r * to->w * BLOCK, room + r * TO * BLOCK, cols * BLOCK * sizeof *room);
+        for (size_t r = 0; !whole && r < rows; r++) {
+            const size_t line = r * to->w * BLOCK;
+            const float *from = room + r * TO * BLOCK;
+            if (mask) g->j->k->relu_back(pixels + line, from, mask + line, cols * BLOCK);
+            else memcpy(pixels + line, from, cols * BLOCK * sizeof *room);
+        }
     }
 }
 
@@ -395,6 +401,7 @@ const struct wisp_conv_way wisp_conv_winograd = {
     .name = "winograd",
     .rough = 5e-6f,
     .what = "3x3 taps on 4x4 pixels at once with a quarter of the multiplications",
+    .masks = true,
     .can = can,
     .weight_floats = weight_floats,
     .thread_floats = thread_floats,

@@ -60,12 +60,14 @@ struct wisp_tiles { /* a sum of n products, in blocks of 16 columns (convolution
     size_t ldc, c_block;
     const float *bias; /* (blocks, 16) is added to each row; NULL: nothing is */
     bool add, relu;    /* C is added, too; max(., 0) at the end, a NaN stays one */
+    const float *mask; /* laid out as c: 0 in C where it is not above 0; NULL: nowhere */
 };
 
 struct wisp_tiles16 { /* the same of bf16, 32 columns of A to a product; see below for B's words */
     size_t m, blocks, n;
-    const uint16_t *a; /* product i reads A(r, p) = a[a_at[i] + r * ras + p], p < 32; rows up to the */
-    size_t ras;        /* next multiple of 16 are read, too */
+    const uint16_t
+        *a;     /* product i reads A(r, p) = a[a_at[i] + r * ras + p], p < 32; rows up to the */
+    size_t ras; /* next multiple of 16 are read, too */
     const uint32_t *b; /* and of block v the panel of 16 x 16 words at b[b_at[i] + v * b_block] */
     size_t b_block;
     const size_t *a_at, *b_at; /* (n) */
@@ -93,6 +95,7 @@ struct wisp_transform { /* of 16 numbers side by side */
     size_t from_row, from_col;
     const float *bias; /* of Y: (16) is added at the end; NULL: nothing is */
     bool relu;         /* of Y: max(., 0) at the end; a NaN stays one */
+    const float *mask; /* of Y: laid out as 'to', 0 where it is not above 0; NULL: nowhere */
 };
 
 /* Batch norm of n pixels of a block of 16 channels: y = (x - mean) * scale + shift, of which what

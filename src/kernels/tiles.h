@@ -4,6 +4,7 @@
  *   VEC, LANES       a vector of floats
  *   PER              vectors of a block of 16 columns
  *   LOAD, STORE, ZERO, SET1, ADD, SUB, MUL, FMA (a b + c), MAX (its second argument where one is NaN)
+ *   ABOVE(a, b)      a mask of lanes, KEEP(mask, a): a, or 0 where it is not set
  *   BLOCKS, ROWS     a tile of C that lives in registers: at most so many blocks by ROWS(blocks) rows
  *   ENOUGH           rows of a tile from which on fewer blocks are no better
  *
@@ -58,6 +59,7 @@ INLINE void tile(const struct wisp_tiles *t, size_t row, size_t block, const int
             VEC sum = acc[r][v];
             if (t->add) sum = ADD(sum, LOAD(c));
             sum = ADD(sum, bias);
+            if (t->mask) sum = KEEP(ABOVE(LOAD(t->mask + (c - t->c)), ZERO()), sum);
             STORE(c, t->relu ? MAX(ZERO(), sum) : sum);
         }
     }
@@ -153,8 +155,11 @@ INLINE void transform(const struct wisp_transform *t, const enum wisp_winograd w
             UNROLL for (int j = 0; j < N; j++)
             {
                 VEC v = which == WISP_WINOGRAD_Y ? ADD(y[j], bias) : y[j];
+                const size_t at = (size_t)i * t->to_row + (size_t)j * t->to_col;
                 if (which == WISP_WINOGRAD_Y && t->relu) v = MAX(ZERO(), v);
-                STORE(to + (size_t)i * t->to_row + (size_t)j * t->to_col, v);
+                if (which == WISP_WINOGRAD_Y && t->mask)
+                    v = KEEP(ABOVE(LOAD(t->mask + at + part * LANES), ZERO()), v);
+                STORE(to + at, v);
             }
         }
     }

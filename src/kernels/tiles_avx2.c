@@ -4,20 +4,16 @@
 
 #include <immintrin.h>
 
-#define VEC          __m256
-#define LOAD(x)      _mm256_loadu_ps(x)
-#define STORE(x, v)  _mm256_storeu_ps(x, v)
-#define ZERO()       _mm256_setzero_ps()
-#define SET1(x)      _mm256_set1_ps(x)
-#define ADD(a, b)    _mm256_add_ps(a, b)
-#define SUB(a, b)    _mm256_sub_ps(a, b)
-#define MUL(a, b)    _mm256_mul_ps(a, b)
-#define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
-#define MAX(a, b)    _mm256_max_ps(a, b)
-#define ROWS(B)      (6 / (B))
-enum { LANES = 8, PER = 2, BLOCKS = 2, ENOUGH = 6 };
-#include "kernels/tiles.h"
-
+#define VEC           __m256
+#define LOAD(x)       _mm256_loadu_ps(x)
+#define STORE(x, v)   _mm256_storeu_ps(x, v)
+#define ZERO()        _mm256_setzero_ps()
+#define SET1(x)       _mm256_set1_ps(x)
+#define ADD(a, b)     _mm256_add_ps(a, b)
+#define SUB(a, b)     _mm256_sub_ps(a, b)
+#define MUL(a, b)     _mm256_mul_ps(a, b)
+#define FMA(a, b, c)  _mm256_fmadd_ps(a, b, c)
+#define MAX(a, b)     _mm256_max_ps(a, b)
 #define MASK          __m256
 #define ABOVE(a, b)   _mm256_cmp_ps(a, b, _CMP_GT_OQ)
 #define MORE(a, b)    _mm256_cmp_ps(a, b, _CMP_NLE_UQ)
@@ -26,6 +22,9 @@ enum { LANES = 8, PER = 2, BLOCKS = 2, ENOUGH = 6 };
 #define AND(m, n)     _mm256_and_ps(m, n)
 #define KEEP(m, a)    _mm256_and_ps(m, a)
 #define PICK(m, a, b) _mm256_blendv_ps(b, a, m)
+#define ROWS(B)       (6 / (B))
+enum { LANES = 8, PER = 2, BLOCKS = 2, ENOUGH = 6 };
+#include "kernels/tiles.h"
 
 INLINE void PLACES(uint8_t *to, const VEC w[PER])
 {

@@ -4,20 +4,16 @@
 
 #include <immintrin.h>
 
-#define VEC          __m512
-#define LOAD(x)      _mm512_loadu_ps(x)
-#define STORE(x, v)  _mm512_storeu_ps(x, v)
-#define ZERO()       _mm512_setzero_ps()
-#define SET1(x)      _mm512_set1_ps(x)
-#define ADD(a, b)    _mm512_add_ps(a, b)
-#define SUB(a, b)    _mm512_sub_ps(a, b)
-#define MUL(a, b)    _mm512_mul_ps(a, b)
-#define FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
-#define MAX(a, b)    _mm512_max_ps(a, b)
-#define ROWS(B)      ((B) == 4 ? 7 : 14)
-enum { LANES = 16, PER = 1, BLOCKS = 4, ENOUGH = 14 };
-#include "kernels/tiles.h"
-
+#define VEC           __m512
+#define LOAD(x)       _mm512_loadu_ps(x)
+#define STORE(x, v)   _mm512_storeu_ps(x, v)
+#define ZERO()        _mm512_setzero_ps()
+#define SET1(x)       _mm512_set1_ps(x)
+#define ADD(a, b)     _mm512_add_ps(a, b)
+#define SUB(a, b)     _mm512_sub_ps(a, b)
+#define MUL(a, b)     _mm512_mul_ps(a, b)
+#define FMA(a, b, c)  _mm512_fmadd_ps(a, b, c)
+#define MAX(a, b)     _mm512_max_ps(a, b)
 #define MASK          __mmask16
 #define ABOVE(a, b)   _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ)
 #define MORE(a, b)    _mm512_cmp_ps_mask(a, b, _CMP_NLE_UQ)
@@ -26,6 +22,9 @@ enum { LANES = 16, PER = 1, BLOCKS = 4, ENOUGH = 14 };
 #define AND(m, n)     ((MASK)((m) & (n)))
 #define KEEP(m, a)    _mm512_maskz_mov_ps(m, a)
 #define PICK(m, a, b) _mm512_mask_blend_ps(m, b, a)
+#define ROWS(B)       ((B) == 4 ? 7 : 14)
+enum { LANES = 16, PER = 1, BLOCKS = 4, ENOUGH = 14 };
+#include "kernels/tiles.h"
 
 INLINE void PLACES(uint8_t *to, const VEC w[PER])
 {

@@ -16,6 +16,7 @@ static void tiles(const struct wisp_tiles *t)
             for (size_t j = 0; j < 16; j++) {
                 if (t->add) sum[j] += c[j];
                 if (t->bias) sum[j] += t->bias[v * 16 + j];
+                if (t->mask && !(t->mask[c - t->c + (ptrdiff_t)j] > 0)) sum[j] = 0;
                 c[j] = t->relu && sum[j] < 0 ? 0 : sum[j];
             }
         }
@@ -102,7 +103,9 @@ static void winograd(const struct wisp_transform *t)
                 float sum = 0;
                 for (size_t k = 0; k < m; k++) sum += half[i][k] * T[t->which][j][k];
                 if (t->bias) sum += t->bias[lane];
-                t->to[i * t->to_row + j * t->to_col + lane] = t->relu && sum < 0 ? 0 : sum;
+                const size_t at = i * t->to_row + j * t->to_col + lane;
+                if (t->mask && !(t->mask[at] > 0)) sum = 0;
+                t->to[at] = t->relu && sum < 0 ? 0 : sum;
             }
     }
 }

@@ -370,6 +370,7 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
     j.gy = out->g;
     j.gw = m.v.gw;
     j.gx = in[0]->g;
+    j.mask = l->masked ? in[0]->x : NULL;
     if (j.gx) {
         j.w = weights_for(l, s, WISP_CONV_DATA, m.v.packed);
         st = o->way[WISP_CONV_DATA]->run(&o->c, WISP_CONV_DATA, &j, err);
@@ -379,6 +380,12 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
     wisp_parallel_for(s->ctx->pool, wisp_parts(o->c.out, WISP_PLANE_BLOCK), move_rows, &m);
     if (l->n_params > WISP_CONV_PARAM_BIAS) move_bias(&m);
     return WISP_OK;
+}
+
+static bool masks(const struct wisp_layer *l)
+{
+    const struct own *o = l->own;
+    return o->way[WISP_CONV_DATA] && o->way[WISP_CONV_DATA]->masks;
 }
 
 const struct wisp_layer_kind wisp_layer_conv = {
@@ -394,4 +401,5 @@ const struct wisp_layer_kind wisp_layer_conv = {
     .flops = flops,
     .forward = forward,
     .backward = backward,
+    .masks = masks,
 };

@@ -193,12 +193,16 @@ static void try_sizes(const struct wisp_conv *c, size_t n)
     if (way->half && !rounds) round_all(&x), round_all(&gy), round_all(&w);
     struct want want = expect(c, n, x.p, w.p, has_bias ? bias.p : NULL, gy.p);
     const struct sums *wanted[] = { &want.y, &want.gx, &want.gw };
+    const bool masked = way->masks && below(2);
+    for (size_t i = 0; masked && i < want.gx.n; i++)
+        if (!(x.p[i] > 0)) want.gx.v[i] = want.gx.mass[i] = want.gx.met[i] = 0;
     for (int pass = 0; pass < WISP_CONV_PASSES; pass++) {
         if (!way->can(c, (enum wisp_conv_pass)pass, k)) continue;
         struct array out[THREADS];
         struct wisp_conv_job j = {
             .n = n, .x = x.p, .gy = gy.p, .relu = relu, .bias = has_bias ? bias.p : NULL
         };
+        if (masked && pass == WISP_CONV_DATA) j.mask = x.p;
         for (int t = 0; t < THREADS; t++) {
             out[t] = array_of(wanted[pass]->n);
             call(c, (enum wisp_conv_pass)pass, t, j, w.p, &out[t]);

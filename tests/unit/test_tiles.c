@@ -130,10 +130,16 @@ static const size_t of_from[] = { 6, 6, 4, 3, 6 }, of_to[] = { 6, 4, 6, 6, 3 };
 CALL(winograd)
 {
     const size_t ld = BLOCK + c->gap;
-    const struct wisp_transform t = {
-        which,    x[0], of_to[which] * ld, ld, x[1], of_from[which] * ld, ld, c->more ? x[2] : NULL,
-        with_relu
-    };
+    const struct wisp_transform t = { which,
+                                      x[0],
+                                      of_to[which] * ld,
+                                      ld,
+                                      x[1],
+                                      of_from[which] * ld,
+                                      ld,
+                                      c->more ? x[2] : NULL,
+                                      with_relu,
+                                      NULL };
     k->winograd(&t);
 }
 
