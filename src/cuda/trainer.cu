@@ -419,7 +419,7 @@ static void release(struct wisp_cuda_trainer *t)
     cudaEvent_t events[] = { t->forked,   t->joined[0], t->joined[1], t->laid[0],
                              t->laid[1],  t->used[0],   t->used[1],   t->looks[0],
                              t->looks[1], t->ready,     t->done };
-    cudaStream_t streams[] = { t->main, t->side[0], t->side[1], t->lay };
+    cudaStream_t streams[] = { t->main, t->side[0], t->side[1], t->weights, t->lay };
     for (cudaEvent_t e : events)
         if (e) cudaEventDestroy(e);
     for (cudaStream_t s : streams)
@@ -434,8 +434,8 @@ static void release(struct wisp_cuda_trainer *t)
 }
 
 /* What the next step waits for longest goes first: the hidden gradient and the first layer (main),
- * best rows and learning (side 1); then moving rows (side 0), which fills the card by itself; the
- * next chunk takes what is left.  Nodes of the graph have the priority of their stream. */
+ * best rows and learning (side 1); then moving rows (side 0), which fills the card by itself, and
+ * those of layers of image nets (weights); the next chunk takes what is left.  Nodes of the graph have the priority of their stream. */
 static cudaError_t make_streams(struct wisp_cuda_trainer *t)
 {
     int low = 0, high = 0; /* smaller numbers go first */
@@ -446,6 +446,7 @@ static cudaError_t make_streams(struct wisp_cuda_trainer *t)
     } streams[] = { { &t->main, high },
                     { &t->side[0], (low + high) / 2 },
                     { &t->side[1], high },
+                    { &t->weights, (low + high) / 2 },
                     { &t->lay, low } };
     cudaEvent_t *events[] = { &t->forked,  &t->joined[0], &t->joined[1], &t->laid[0], &t->laid[1],
                               &t->used[0], &t->used[1],   &t->ready,     &t->done };
@@ -485,7 +486,7 @@ static wisp_status create(struct wisp_cuda_trainer **out, const struct wisp_cuda
         t->first_row[b] = (uint32_t)row;
     st = wisp_trainer_fill(t, err);
     if (st == WISP_OK) st = wisp_dcheck(make_streams(t), "making streams", err);
-    t->net.side.stream = t->side[0], t->net.side.ready = t->ready, t->net.side.done = t->done;
+    t->net.side.stream = t->weights, t->net.side.ready = t->ready, t->net.side.done = t->done;
     if (st != WISP_OK) {
         release(t);
         *out = NULL;

@@ -32,7 +32,7 @@ struct wisp_cuda_trainer {
     void *block;  /* all memory on the card */
     size_t steps; /* most of a chunk */
     enum wisp_dplacing placing;
-    cudaStream_t main, side[2], lay;
+    cudaStream_t main, side[2], weights, lay; /* weights: net.side */
     cudaEvent_t forked, joined[2], laid[2], used[2];
     cudaEvent_t ready, done; /* of net.side */
     cudaEvent_t looks[2];    /* around the last measuring of recall */

@@ -15,13 +15,13 @@
  * Where rows move beside the way back (net.beside), what that reads and its scratch are needed until
  * it is waited for: up to the next layer that does so, on the way back.
  *
- * Streams.  All layers run on the main stream, so that what ends at a moment is done with before
- * what begins later is written: there the order of launches is the order of time.  The head's work
- * on side streams (rows that move, best rows, learning: trainer.cu) begins after its losses and lasts
- * until the end of the step, beside the layers' way back.  Of this block it reads one thing, the
- * value that the head reads, which is therefore needed until the end of the step; all else that it
- * touches has memory of its own.  Steps do not overlap: both side streams are joined before the next
- * begins. */
+ * Streams.  All layers run on the main stream, but for rows that move beside it, so that what ends at
+ * a moment is done with before what begins later is written: there the order of launches is the order
+ * of time.  The head's work on side streams (rows that move, best rows, learning: trainer.cu) begins
+ * after its losses and lasts until the end of the step, beside the layers' way back.  Of this block it
+ * reads one thing, the value that the head reads, which is therefore needed until the end of the step;
+ * all else that it touches has memory of its own.  Steps do not overlap: all side streams are joined
+ * before the next begins. */
 #include "cuda/trainer.cuh"
 #include "graph/arena.h"
 
