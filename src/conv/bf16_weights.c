@@ -1,13 +1,13 @@
 /* The gradient of the weights, the way 'bf16': for each tap a product over places, x^T gy, of a lot
  * (bf16.h) at a time.
  *
- *   gw (kh kw, in, out with a gap) | x turned (phases, channels, places) | gy in panels of pairs of
+ *   gw (kh kw, in up to 32, out with a gap) | x turned (phases, channels, places) | gy in panels of pairs of
  *   places (blocks, places / 2, 16 words)
  *
  * A tap is only a distance in x turned, as places have one index; places between rows and samples
  * are zeros in gy.  Lots go one after the other: first chunks of channels of x and gy are rounded and
- * turned, each a task, then tiles of gw are summed up, some places at a time, which stay in the first
- * cache while all taps use them.  Each number of gw is one sum in the order of samples and places. */
+ * turned, each a task, then tiles of gw are summed up (k->sums16), some places at a time, which stay in
+ * the first cache while all taps use them.  Each number of gw is one sum in the order of samples and places. */
 #include "conv/bf16.h"
 #include "base/cut.h"
 #include "base/pool.h"
@@ -19,7 +19,8 @@ enum {
     BLOCK = WISP_PLANE_BLOCK,
     CHUNK = WISP_CONV_CHUNK,
     LOT_BYTES = 1024 * 1024, /* and half of gw, which each lot reads and writes */
-    PLACES = 512,            /* of a product */
+    PLACES = 256,            /* of a product; ... */
+    PLACES_OF_ONE = 1024,    /* ... where one tap is all there is */
     INS = 64,                /* a tile of gw, in the second cache with its x and gy */
     OUTS = 128,
     TASKS = 4, /* for each thread, at least */
@@ -31,8 +32,15 @@ struct sizes {
     struct wisp_conv_lot lot; /* the largest */
     size_t rows;              /* of x turned: phases times channels, ... */
     size_t ldx, ldy;          /* ... numbers of each; words of a panel of gy */
-    size_t blocks, ldw, gw;   /* blocks of gy; floats from row to row of gw, and of all of it */
+    size_t blocks;            /* of gy, an even number */
+    size_t ldw, tap, gw;      /* floats from row to row of gw, from tap to tap, and of all of it */
 };
+
+/* Of x turned: whole tiles. */
+static size_t channels_of(const struct wisp_conv *c)
+{
+    return wisp_up(c->in, c->block == 1 ? BLOCK : CHUNK);
+}
 
 /* x turned has an odd number of lines of the cache in each row, for the same reason as GAP. */
 static void measure(struct sizes *s)
@@ -67,11 +75,11 @@ static struct sizes sizes_of(const struct wisp_conv *c)
                                      .phases_w = 1,
                                      .chunks = wisp_parts(c->out, CHUNK),
                                      .wide = CHUNK };
-    const size_t channels = c->block == 1 ? c->in : s.x.chunks * CHUNK;
-    s.rows = s.x.phases_h * s.x.phases_w * channels + BLOCK; /* 16 more may be read */
+    s.rows = s.x.phases_h * s.x.phases_w * channels_of(c);
     s.blocks = 2 * s.y.chunks;
     s.ldw = wisp_up(c->out, BLOCK) + GAP;
-    s.gw = c->kh * c->kw * c->in * s.ldw;
+    s.tap = channels_of(c) * s.ldw;
+    s.gw = c->kh * c->kw * s.tap;
     s.lot = (struct wisp_conv_lot){ .samples = 1, .rows = c->oh };
     const size_t limit = LOT_BYTES + s.gw * sizeof(float) / 2, batch = c->batch ? c->batch : 1;
     while (s.lot.rows > 1 && lot_bytes(&s) > limit) s.lot.rows--;
@@ -118,7 +126,7 @@ void wisp_conv_bf16_rows(const struct wisp_conv *c, const struct wisp_kernels *k
 {
     const size_t taps = c->kh * c->kw, ldw = wisp_up(c->out, BLOCK) + GAP;
     for (size_t i = 0; i < c->in; i++, out += taps)
-        k->transpose(out, c->in * taps, gw + i * ldw + row, c->in * ldw, taps,
+        k->transpose(out, c->in * taps, gw + i * ldw + row, channels_of(c) * ldw, taps,
                      wisp_conv_rows_from(c, row));
 }
 
@@ -135,14 +143,14 @@ struct summing {
 
 /* ---- rounding and turning ---- */
 
-/* A channel of an image, which has no blocks, and a phase of it. */
+/* A channel of an image, which has no blocks, and a phase of it; channels past the last are 0. */
 static void turn_image(const struct summing *g, size_t phase, size_t channel)
 {
     const struct wisp_conv_view16 *v = &g->s.x;
     const size_t a = phase / v->phases_w, b = phase % v->phases_w,
                  rows = wisp_conv_view_rows16(v, &g->l);
-    uint16_t *to = g->h.x + (phase * g->c->in + channel) * g->s.ldx, *end = to + g->s.ldx;
-    for (size_t s = 0; s < g->l.samples; s++) {
+    uint16_t *to = g->h.x + (phase * channels_of(g->c) + channel) * g->s.ldx, *end = to + g->s.ldx;
+    for (size_t s = 0; s < g->l.samples && channel < g->c->in; s++) {
         const float *x =
             g->j->x + (g->sample + s) * wisp_conv_in_floats(g->c) + channel * v->sh * v->sw;
         for (size_t r = 0; r < rows; r++, to += v->pitch) {
@@ -173,7 +181,7 @@ static void turn(void *arg, size_t task, int thread)
     }
     task -= s->y.chunks;
     if (g->c->block == 1) {
-        turn_image(g, task / g->c->in, task % g->c->in);
+        turn_image(g, task / channels_of(g->c), task % channels_of(g->c));
         return;
     }
     wisp_conv_fill16(&s->x, &g->l, k, task, g->j->x + g->sample * x, x, some, NULL);
@@ -190,21 +198,32 @@ static void sum(void *arg, size_t task, int thread)
     const struct wisp_conv *c = g->c;
     const struct sizes *s = &g->s;
     const size_t cut = task % g->cuts, in = task / g->cuts % g->ins * INS,
-                 out = task / g->cuts / g->ins * OUTS;
-    const size_t m = c->in - in < INS ? c->in - in : INS, all = wisp_up(c->out, BLOCK) - out,
-                 n = all < OUTS ? all : OUTS, rows = c->block == 1 ? c->in : s->x.chunks * CHUNK;
-    const size_t places = wisp_up(wisp_conv_places(&s->x, &g->l), CHUNK);
-    for (size_t p = 0; p < places; p += PLACES) {
-        const size_t k = places - p < PLACES ? places - p : PLACES;
-        for (size_t i = cut * c->kh / g->cuts; i < (cut + 1) * c->kh / g->cuts; i++)
-            for (size_t e = 0; e < c->kw; e++) {
-                const uint16_t *a = g->h.x +
-                                    (wisp_conv_tap_phase(&s->x, i, e) * rows + in) * s->ldx +
-                                    wisp_conv_tap_place(&s->x, i, e) + p;
-                g->j->k->gemm16(g->h.gw + ((i * c->kw + e) * c->in + in) * s->ldw + out, s->ldw, a,
-                                s->ldx, g->h.y + out / BLOCK * s->ldy + p * (BLOCK / 2), s->ldy,
-                                NULL, m, n, k, g->add || p > 0);
-            }
+                 out = task / g->cuts / g->ins * OUTS, all = channels_of(c);
+    const size_t places = wisp_up(wisp_conv_places(&s->x, &g->l), CHUNK),
+                 step = c->kh * c->kw == 1 ? PLACES_OF_ONE : PLACES;
+    size_t a_at[WISP_CONV_TAPS], c_at[WISP_CONV_TAPS], n = 0;
+    for (size_t i = cut * c->kh / g->cuts; i < (cut + 1) * c->kh / g->cuts; i++)
+        for (size_t e = 0; e < c->kw; e++) {
+            a_at[n] = (wisp_conv_tap_phase(&s->x, i, e) * all + in) * s->ldx +
+                      wisp_conv_tap_place(&s->x, i, e);
+            c_at[n++] = (i * c->kw + e) * s->tap + in * s->ldw + out;
+        }
+    for (size_t p = 0; p < places; p += step) {
+        const struct wisp_sums16 t = { .m = all - in < INS ? all - in : INS,
+                                       .blocks = wisp_parts(
+                                           c->out - out < OUTS ? c->out - out : OUTS, BLOCK),
+                                       .k = places - p < step ? places - p : step,
+                                       .n = n,
+                                       .a = g->h.x + p,
+                                       .lda = s->ldx,
+                                       .b = g->h.y + out / BLOCK * s->ldy + p * (BLOCK / 2),
+                                       .ldb = s->ldy,
+                                       .c = g->h.gw,
+                                       .ldc = s->ldw,
+                                       .a_at = a_at,
+                                       .c_at = c_at,
+                                       .add = g->add || p > 0 };
+        g->j->k->sums16(&t);
     }
 }
 
@@ -226,7 +245,8 @@ void wisp_conv_bf16_weights(const struct wisp_conv *c, const struct wisp_conv_jo
         for (; g.l.first < c->oh; g.l.first += g.s.lot.rows, g.add = true) {
             g.l.rows = c->oh - g.l.first < g.s.lot.rows ? c->oh - g.l.first : g.s.lot.rows;
             wisp_parallel_for(
-                j->pool, g.s.y.chunks + phases * (c->block == 1 ? c->in : g.s.x.chunks), turn, &g);
+                j->pool, g.s.y.chunks + phases * (c->block == 1 ? channels_of(c) : g.s.x.chunks),
+                turn, &g);
             wisp_parallel_for(j->pool, g.ins * g.outs * g.cuts, sum, &g);
         }
     }

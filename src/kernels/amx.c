@@ -161,4 +161,5 @@ void wisp_kernels_amx(struct wisp_kernels *k)
     k->fast16 = true;
     k->gemm16 = gemm16;
     k->tiles16 = tiles16;
+    k->sums16 = sums16;
 }

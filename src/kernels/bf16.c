@@ -265,6 +265,13 @@ static void tiles16(const struct wisp_tiles16 *t)
     }
 }
 
+static void sums16(const struct wisp_sums16 *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        gemm16(t->c + t->c_at[i], t->ldc, t->a + t->a_at[i], t->lda, t->b, t->ldb, NULL, t->m,
+               t->blocks * LANES, t->k, t->add);
+}
+
 static void join16(uint16_t *to, const float *a, const float *b, size_t apart, size_t n)
 {
     const __m512 zero = _mm512_setzero_ps();
@@ -284,5 +291,6 @@ void wisp_kernels_bf16(struct wisp_kernels *k)
     k->turn16 = turn16;
     k->gemm16 = gemm16;
     k->tiles16 = tiles16;
+    k->sums16 = sums16;
     k->join16 = join16;
 }

@@ -78,6 +78,18 @@ struct wisp_tiles16 { /* the same of bf16, 32 columns of A to a product; see bel
     bool relu;           /* max(., 0) at the end, a NaN stays one */
 };
 
+struct wisp_sums16 { /* several products of bf16 that share B */
+    size_t m, blocks, k, n; /* m a multiple of 16, k one of 32 */
+    const uint16_t *a;      /* product i has A(r, p) = a[a_at[i] + r * lda + p] */
+    size_t lda;
+    const uint32_t *b; /* panels of 16 columns, ldb words apart */
+    size_t ldb;
+    float *c; /* and C(r, j) of block v = c[c_at[i] + r * ldc + v * 16 + j] */
+    size_t ldc;
+    const size_t *a_at, *c_at; /* (n) */
+    bool add;                  /* to what C holds */
+};
+
 /* The transforms of Winograd's convolution F(4x4, 3x3), each to = T from T^t: 36 products give 16
  * pixels, which take 144 otherwise.  y = A^t ((G w G^t) .* (B^t x B)) A, and its gradient. */
 enum wisp_winograd {
@@ -246,9 +258,10 @@ struct wisp_kernels {
     void (*gemm16)(float *c, size_t ldc, const uint16_t *a, size_t lda, const uint32_t *b,
                    size_t ldb, const float *bias, size_t m, size_t n, size_t k, bool add);
 
-    /* Sums of small products for convolutions, and the rows that they read: to (n, 32) = 16 numbers
+    /* Sums of small products for convolutions, products for their gradients, and the rows that they read: to (n, 32) = 16 numbers
      * of a and 16 of b, 'apart' floats from one to the next, rounded; b NULL: zeros. */
     void (*tiles16)(const struct wisp_tiles16 *t);
+    void (*sums16)(const struct wisp_sums16 *t);
     void (*join16)(uint16_t *to, const float *a, const float *b, size_t apart, size_t n);
 
     /* ---- int8: a weight is q * scale, one scale per row ---- */

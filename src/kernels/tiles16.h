@@ -73,4 +73,58 @@ static void tiles16(const struct wisp_tiles16 *t)
     TILES_END();
 }
 
+/* ---- products that share B: all of them of 32 rows and two blocks, whose A and B stay in the first
+ * cache ---- */
+
+INLINE void four_sums(const struct wisp_sums16 *t, size_t i, size_t row, size_t block,
+                      const bool low, const bool right)
+{
+    const uint16_t *a0 = t->a + t->a_at[i] + row * t->lda, *a1 = a0 + 16 * t->lda;
+    const uint32_t *b0 = t->b + block * t->ldb, *b1 = b0 + t->ldb;
+    float *c0 = t->c + t->c_at[i] + row * t->ldc + block * 16, *c1 = c0 + 16 * t->ldc;
+    const size_t lda = t->lda * sizeof *a0, ldc = t->ldc * sizeof *c0;
+    if (t->add) {
+        TILE_LOAD(0, c0, ldc);
+        if (right) TILE_LOAD(1, c0 + 16, ldc);
+        if (low) TILE_LOAD(2, c1, ldc);
+        if (low && right) TILE_LOAD(3, c1 + 16, ldc);
+    } else {
+        TILE_ZERO(0);
+        TILE_ZERO(1);
+        TILE_ZERO(2);
+        TILE_ZERO(3);
+    }
+    for (size_t p = 0; p < t->k; p += 32, b0 += 256, b1 += 256) {
+        TILE_LOAD(4, a0 + p, lda);
+        TILE_LOAD(6, b0, 64);
+        if (right) TILE_LOAD(7, b1, 64);
+        if (low) TILE_LOAD(5, a1 + p, lda);
+        TILE_DOT(0, 4, 6);
+        if (right) TILE_DOT(1, 4, 7);
+        if (low) TILE_DOT(2, 5, 6);
+        if (low && right) TILE_DOT(3, 5, 7);
+    }
+    TILE_STORE(0, c0, ldc);
+    if (right) TILE_STORE(1, c0 + 16, ldc);
+    if (low) TILE_STORE(2, c1, ldc);
+    if (low && right) TILE_STORE(3, c1 + 16, ldc);
+}
+
+static void sums16(const struct wisp_sums16 *t)
+{
+    TILES_BEGIN();
+    BARRIER();
+    for (size_t block = 0; block < t->blocks; block += 2)
+        for (size_t row = 0; row < t->m; row += 32) {
+            const bool low = t->m - row > 16, right = t->blocks - block > 1;
+            for (size_t i = 0; i < t->n; i++)
+                if (low && right) four_sums(t, i, row, block, true, true);
+                else if (low) four_sums(t, i, row, block, true, false);
+                else if (right) four_sums(t, i, row, block, false, true);
+                else four_sums(t, i, row, block, false, false);
+        }
+    BARRIER();
+    TILES_END();
+}
+
 #endif

@@ -51,6 +51,22 @@ static void tiles16(const struct wisp_tiles16 *t)
         }
 }
 
+static void sums16(const struct wisp_sums16 *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        for (size_t r = 0; r < t->m; r++)
+            for (size_t v = 0; v < t->blocks; v++) {
+                const uint16_t *a = t->a + t->a_at[i] + r * t->lda;
+                const uint32_t *b = t->b + v * t->ldb;
+                float *c = t->c + t->c_at[i] + r * t->ldc + v * 16, sum[16] = { 0 };
+                for (size_t j = 0; t->add && j < 16; j++) sum[j] = c[j];
+                for (size_t p = 0; p < t->k; p++)
+                    for (size_t j = 0; j < 16; j++)
+                        sum[j] += widen(a[p]) * widen(b[p / 2 * 16 + j] >> p % 2 * 16 & 0xffff);
+                for (size_t j = 0; j < 16; j++) c[j] = sum[j];
+            }
+}
+
 static void join16(uint16_t *to, const float *a, const float *b, size_t apart, size_t n)
 {
     for (size_t i = 0; i < n; i++, a += apart, to += 32) {
@@ -115,5 +131,6 @@ void wisp_kernels_tiles_scalar(struct wisp_kernels *k)
     k->tiles = tiles;
     k->winograd = winograd;
     k->tiles16 = tiles16;
+    k->sums16 = sums16;
     k->join16 = join16;
 }

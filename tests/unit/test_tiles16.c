@@ -202,6 +202,65 @@ static void test_nan(const struct wisp_kernels *k)
     }
 }
 
+/* ---- products that share B ---- */
+
+CALL(sums16_of)
+{
+    const struct wisp_sums16 t = { .m = c->m,
+                                   .blocks = blocks,
+                                   .k = c->k,
+                                   .n = c->n,
+                                   .a = (const uint16_t *)(const void *)x[1],
+                                   .lda = c->k + c->gap,
+                                   .b = (const uint32_t *)(const void *)x[2],
+                                   .ldb = c->k / 2 * BLOCK,
+                                   .c = x[0],
+                                   .ldc = blocks * BLOCK + c->gap,
+                                   .a_at = a_at,
+                                   .c_at = b_at,
+                                   .add = c->add };
+    k->sums16(&t);
+}
+
+/* A_i is the rows from another place of one array on, odd places among them. */
+static void test_shared(const struct call *c)
+{
+    const size_t lda = c->k + c->gap, ldc = blocks * BLOCK + c->gap;
+    fill_rows(0, c->n * c->m, blocks * BLOCK, c->gap);
+    fill_pairs(1, (c->m * lda + MOST + 1) / 2);
+    fill_pairs(2, blocks * c->k / 2 * BLOCK);
+    for (size_t i = 0; i < c->n; i++) a_at[i] = i, b_at[i] = (c->n - 1 - i) * c->m * ldc;
+    float *const x[] = { arrays[0].init, arrays[1].init, arrays[2].init };
+    for (size_t at = 0; at < c->n * c->m * blocks * BLOCK; at++) {
+        const size_t j = at % (blocks * BLOCK), r = at / (blocks * BLOCK) % c->m,
+                     i = at / (blocks * BLOCK) / c->m, to = b_at[i] + r * ldc + j;
+        float mass = fabsf(x[0][to]);
+        for (size_t p = 0; p < c->k; p++)
+            mass +=
+                fabsf(half_of(x[1], a_at[i] + r * lda + p) *
+                      half_of(x[2], 2 * (j / BLOCK * c->k / 2 * BLOCK + p / 2 * BLOCK + j % BLOCK) +
+                                        p % 2));
+        arrays[0].mass[to] = mass;
+    }
+    check_case(c);
+}
+
+static void test_all_shared(void)
+{
+    for (size_t m = 16; m <= 64; m += 16)
+        for (size_t form = 0; form < 16; form++) {
+            blocks = 1 + (m / 16 + form) % 5;
+            test_shared(&(struct call){ .name = "sums16",
+                                        .fn = sums16_of,
+                                        ENTRY(sums16),
+                                        .m = m,
+                                        .n = 1 + form % MOST,
+                                        .k = DEPTH * (1 + form % 3),
+                                        .gap = form & 4 ? 6 : 0,
+                                        .add = form & 8 });
+        }
+}
+
 /* ---- rows of them ---- */
 
 CALL(join16)
@@ -232,11 +291,14 @@ int main(void)
     find_sets();
     sets[n_sets] = sets[0];
     sets[n_sets].name = "emulated";
+    sets[n_sets].sums16 = sums16;
     sets[n_sets++].tiles16 = tiles16;
     TEST("tiles16 = scalar, all small sizes");
     test_sums();
     TEST("tiles16: NaN and infinities stay in their row");
     for (size_t s = 0; s < n_sets; s++) test_nan(&sets[s]);
+    TEST("sums16 = scalar, with and without what was there");
+    test_all_shared();
     TEST("join16 = scalar bit for bit = rounded");
     for (size_t n = 0; n < 40; n++) test_join(n, n % 3 * 16, n % 2);
     return test_end();
