@@ -228,8 +228,9 @@ int main(int argc, char **argv)
         time_layer(l, floor_rate, &total);
         if (only[0]) continue;
         if (i + 1 < N_LAYERS && strcmp(layers[i].net, layers[i + 1].net) == 0) continue;
-        printf("%s: %.1f ms of convolutions in a step of %zu, %.1f with bf16\n", layers[i].net,
-               1e3 * total.fp32, layers[i].n, 1e3 * total.bf16);
+        printf("%s: convolutions in a step of %zu: %.1f ms in fp32, %.1f with bf16 (inf: --way has "
+               "none for some pass)\n",
+               layers[i].net, layers[i].n, 1e3 * total.fp32, 1e3 * total.bf16);
         total = (struct totals){ 0 };
     }
     wisp_pool_free(pool);

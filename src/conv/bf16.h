@@ -61,6 +61,9 @@ void wisp_conv_fill16(const struct wisp_conv_view16 *v, const struct wisp_conv_l
                       const struct wisp_kernels *k, size_t plane, const float *source, size_t apart,
                       uint16_t *to, float *room);
 size_t wisp_conv_room16(const struct wisp_conv_view16 *v);
+/* The places of a row, from *begin on, whose column of phase b, b + place * step - left, is the
+ * source's; returns where they end. */
+size_t wisp_conv_inside16(const struct wisp_conv_view16 *v, size_t b, size_t *begin);
 /* Where tap (y, x) of a view lies: the plane of its phase and the place in it. */
 size_t wisp_conv_tap_phase(const struct wisp_conv_view16 *v, size_t y, size_t x);
 size_t wisp_conv_tap_place(const struct wisp_conv_view16 *v, size_t y, size_t x);

@@ -91,14 +91,22 @@ size_t wisp_conv_tap_place(const struct wisp_conv_view16 *v, size_t y, size_t x)
 
 /* ---- filling ---- */
 
-/* A row of a chunk: places q of column x = b + q step - left of the source. */
+size_t wisp_conv_inside16(const struct wisp_conv_view16 *v, size_t b, size_t *begin)
+{
+    const size_t low = v->left > b ? wisp_parts(v->left - b, v->step) : 0;
+    const size_t high = v->sw + v->left > b ? wisp_parts(v->sw + v->left - b, v->step) : 0;
+    const size_t end = least(high, v->pitch);
+    *begin = least(low, end);
+    return end;
+}
+
+/* A row of a chunk. */
 static void fill_row(const struct wisp_conv_view16 *v, const struct wisp_kernels *k,
                      const float *source, size_t chunk, size_t y, size_t b, uint16_t *to)
 {
     const size_t plane = v->sh * v->sw * BLOCK, s = v->step;
-    const size_t low = v->left > b ? wisp_parts(v->left - b, s) : 0;
-    const size_t high = v->sw + v->left > b ? wisp_parts(v->sw + v->left - b, s) : 0;
-    const size_t end = least(high, v->pitch), begin = least(low, end);
+    size_t begin;
+    const size_t end = wisp_conv_inside16(v, b, &begin);
     const float *from = source + 2 * chunk * plane + y * v->sw * BLOCK;
     if (end > begin) {
         from += (b + begin * s - v->left) * BLOCK;

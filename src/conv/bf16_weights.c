@@ -143,22 +143,26 @@ struct summing {
 
 /* ---- rounding and turning ---- */
 
-/* A channel of an image, which has no blocks, and a phase of it; channels past the last are 0. */
-static void turn_image(const struct summing *g, size_t phase, size_t channel)
+/* A channel of an image, which has no blocks, and a phase of it; channels past the last are 0.
+ * room: (pitch) */
+static void turn_image(const struct summing *g, size_t phase, size_t channel, float *room)
 {
     const struct wisp_conv_view16 *v = &g->s.x;
     const size_t a = phase / v->phases_w, b = phase % v->phases_w,
                  rows = wisp_conv_view_rows16(v, &g->l);
+    size_t begin;
+    const size_t past = wisp_conv_inside16(v, b, &begin);
     uint16_t *to = g->h.x + (phase * channels_of(g->c) + channel) * g->s.ldx, *end = to + g->s.ldx;
     for (size_t s = 0; s < g->l.samples && channel < g->c->in; s++) {
         const float *x =
             g->j->x + (g->sample + s) * wisp_conv_in_floats(g->c) + channel * v->sh * v->sw;
         for (size_t r = 0; r < rows; r++, to += v->pitch) {
             const size_t y = (g->l.first + r) * v->step + a - v->top; /* past the end: below 0 */
-            for (size_t q = 0; q < v->pitch; q++) {
-                const size_t u = b + q * v->step - v->left;
-                to[q] = y < v->sh && u < v->sw ? wisp_round16(x[y * v->sw + u]) : 0;
-            }
+            memset(to, 0, v->pitch * sizeof *to);
+            if (y >= v->sh) continue;
+            const float *line = x + y * v->sw;
+            for (size_t q = begin; q < past; q++) room[q] = line[b + q * v->step - v->left];
+            g->j->k->to16(to + begin, room + begin, past - begin);
         }
     }
     memset(to, 0, (size_t)(end - to) * sizeof *to);
@@ -169,8 +173,8 @@ static void turn(void *arg, size_t task, int thread)
     const struct summing *g = arg;
     const struct sizes *s = &g->s;
     const struct wisp_kernels *k = g->j->k;
-    uint16_t *some =
-        (uint16_t *)(void *)(g->j->thread_scratch + (size_t)thread * g->j->thread_apart);
+    float *room = g->j->thread_scratch + (size_t)thread * g->j->thread_apart;
+    uint16_t *some = (uint16_t *)(void *)room;
     const size_t x = wisp_conv_in_floats(g->c), y = wisp_conv_out_floats(g->c);
     if (task < s->y.chunks) {
         const size_t places = wisp_conv_places(&s->x, &g->l);
@@ -181,7 +185,7 @@ static void turn(void *arg, size_t task, int thread)
     }
     task -= s->y.chunks;
     if (g->c->block == 1) {
-        turn_image(g, task / channels_of(g->c), task % channels_of(g->c));
+        turn_image(g, task / channels_of(g->c), task % channels_of(g->c), room);
         return;
     }
     wisp_conv_fill16(&s->x, &g->l, k, task, g->j->x + g->sample * x, x, some, NULL);
