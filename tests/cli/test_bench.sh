@@ -211,6 +211,7 @@ rc=$?
 check "bench/images without PyTorch" [ "$rc-$(wc -c <err)" = 0-0 ]
 check "bench/images: every row says so" [ "$(grep -c 'lenet .* no PyTorch for /bin/false: pip install torch' out)" = 6 ]
 check "bench/images: our own figures" [ "$(grep -cE '^lenet +(fp32|bf16) +64 +1 +[0-9.]+ +-' out)" = 2 ]
+check "bench/images: no such core" [ "$("$root/bench/images" "$build" steps --cores "0," 2>&1 | sed 's/ one of .*//')" = "bench/images: --cores: '' is not" ]
 check "bench/images: an unknown net" [ "$("$root/bench/images" "$build" steps --nets fly 2>&1)" = "bench/images: --nets: 'fly' is not one of lenet, resnet18-cifar, alexnet, vgg16, resnet18" ]
 
 # ---- bench/ab: two builds in turn, here commands that say what they are told ----
