@@ -43,11 +43,11 @@ static void one(struct wisp_context *ctx, const char *kind, size_t width, size_t
     wisp_status st = WISP_OK;
     size_t n = kind[0] == 'd' && width > 2000 ? 8 : MOST;
     for (size_t i = 0; i < n && st == WISP_OK; i++) {
-        wisp_work_threads(&net, 1, false);
+        wisp_work_pass(&net, 1, WISP_WORK_FORWARD);
         double t = wisp_now();
         st = l->kind->forward(l, &s, read, out, &err);
         forward = fmin(forward, wisp_now() - t);
-        wisp_work_threads(&net, 1, true);
+        wisp_work_pass(&net, 1, WISP_WORK_BACK);
         t = wisp_now();
         if (st == WISP_OK) st = l->kind->backward(l, &s, in, out, &err);
         backward = fmin(backward, wisp_now() - t);
