@@ -206,7 +206,7 @@ static const struct table {
     { "optimizers", "how weights move (--optimizer)", optimizer_row },
     { "samplers", "which output rows a step computes (--sampling)", finder_row },
     { "hashes", "hash families (--hash)", family_row },
-    { "precisions", "what the output layer multiplies in (--precision)", precision_row },
+    { "precisions", "what the output layer and convolutions multiply in (--precision)", precision_row },
     { "shapes", "shapes of synthetic rows (--shape)", shape_row },
     { "kernels", "instruction sets", kernels_row },
     { "convolutions", "ways to compute them; the fastest is measured", conv_row },
