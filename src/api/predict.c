@@ -82,7 +82,8 @@ static wisp_status run_batch(int32_t *labels, float *scores, wisp_predictor *p, 
                              size_t first, size_t n, wisp_error *err)
 {
     size_t rows[WISP_SCORE_BATCH];
-    for (size_t i = 0; i < n; i++) rows[i] = first + i;
+    rows[0] = first; /* there is one */
+    for (size_t i = 1; i < n; i++) rows[i] = first + i;
     wisp_status st = wisp_scorer_run(&p->scorer, d, rows, n, err);
     if (st == WISP_OK) hand_out(labels, scores, p, n);
     return st;
