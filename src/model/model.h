@@ -128,7 +128,7 @@ wisp_status wisp_train_run(struct wisp_report **out, struct wisp_context *ctx,
                            const struct wisp_data *valid, const char *path,
                            wisp_on_progress on_progress, void *arg, wisp_error *err);
 /* The same, but the last model itself is handed out, with an index for sparse prediction.  pace: NULL,
- * or what measures the steps (pace.h). */
+ * or what measures the steps (pace.h): then without the index, which takes memory. */
 struct wisp_pace;
 wisp_status wisp_train_model(struct wisp_model **model, struct wisp_report **out,
                              struct wisp_pace *pace, struct wisp_context *ctx,

@@ -592,7 +592,7 @@ wisp_status wisp_train_model(struct wisp_model **model, struct wisp_report **out
                              wisp_error *err)
 {
     struct wisp_run r = {
-        .ctx = ctx, .sets = { .train = train, .valid = valid }, .keep = true, .pace = pace
+        .ctx = ctx, .sets = { .train = train, .valid = valid }, .keep = !pace, .pace = pace
     };
     return run(out, &r, model, cfg, on_progress, arg, err);
 }

@@ -184,6 +184,7 @@ judge "steps: operations" 'abs(d["gflops"] * d["ms_median"] / (4 * d["flops_per_
 judge "steps: every layer" '[k["kind"] for k in d["layers"]].count("conv") == 2 and d["layers"][1]["name"] == "conv1" and d["layers"][-1]["kind"] == "output"'
 judge "steps: layers make the step" '0.5 < (sum(k["forward_ms"] + k["back_ms"] for k in d["layers"]) + d["layout_ms"]) / d["ms_mean"] < 1.01'
 judge "steps: kinds are sums of layers" 'abs(sum(k["back_ms"] for k in d["layers"] if k["kind"] == "conv") / d["conv_back_ms"] - 1) < 1e-4'
+judge "steps: no memory for what is no part of it" 'd["plan_bytes"] < d["step_bytes"] + 9 * d["parameters"]'
 judge "steps: memory" 'd["bound_bytes"] <= d["step_bytes"] < d["plan_bytes"] and 0 < d["grown_bytes"] < d["peak_bytes"]'
 ok "steps: a table" bench steps --net "image, conv 4 3, relu, globalavg" --shape 3x8x8x5 --batch 4 --threads 2 --seconds 0.02
 check "steps: its rows" [ "$(grep -cE '^(net|step|rate|layers|memory)  +' out)" = 5 ]
