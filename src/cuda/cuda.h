@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { WISP_CUDA_VERSION = 10 }; /* of this interface */
+enum { WISP_CUDA_VERSION = 11 }; /* of this interface */
 
 /* How all of wisp says that a card cannot do something. */
 #define WISP_CUDA_LACKS "--device cuda: %s has no form for cards; use --device cpu"
@@ -72,8 +72,11 @@ struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the calle
 struct wisp_cuda_bytes { /* of the card, that a run takes */
     size_t all, least;   /* with all rows on it; with those of the output layer on the host */
     /* of these: values, gradients and scratch of the layers below the head, in a step; the most of
-     * them that is needed at once */
-    size_t step, bound;
+     * them that is needed at once; what they would be if no values were made again on the way back,
+     * layers that do so, bytes of their values, and about how long that takes in a step */
+    size_t step, bound, whole, again;
+    int n_again;
+    double again_us;
 };
 
 struct wisp_cuda_seen { /* sums since the trainer was made */

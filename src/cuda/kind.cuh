@@ -28,15 +28,17 @@ enum {
     WISP_DWORDS = 160   /* of what cards have no form for */
 };
 
-struct wisp_dact {  /* a value of the graph, on the card */
-    size_t width;   /* numbers of a sample */
-    size_t h, w, c; /* pixels and channels; 0: units */
-    size_t pitch;   /* channels in memory */
-    bool half;      /* planes of bf16, x and g: pointers to floats are to these */
-    bool learns;    /* it gets a gradient */
-    float *x;       /* (batch, width); NULL: the batch's rows, or what lies between fused layers */
-    float *g;       /* (batch, width) gradient of what 'after' was done to; NULL: only forward */
-    size_t x_at, g_at; /* in the memory of a step */
+struct wisp_dact {    /* a value of the graph, on the card */
+    size_t width;     /* numbers of a sample */
+    size_t h, w, c;   /* pixels and channels; 0: units */
+    size_t pitch;     /* channels in memory */
+    bool half;        /* planes of bf16, x and g: pointers to floats are to these */
+    bool learns;      /* it gets a gradient */
+    mutable float *x; /* (batch, width), where it lies at this point of a step; NULL: the batch's
+                         rows, or what lies between fused layers */
+    float *x_first, *x_again; /* where it is made; where it is made again, or NULL */
+    float *g; /* (batch, width) gradient of what 'after' was done to; NULL: only forward */
+    size_t x_at, g_at, again_at; /* in the memory of a step */
     struct wisp_dafter after;
 };
 
@@ -57,14 +59,17 @@ struct wisp_dnode {             /* a layer, with what became a part of it */
     bool relu;                 /* it does one, and its way back goes through it (kind->masks) */
     bool adds;                 /* it adds to the gradient of its first value by itself */
     void *made;                /* what its kind has made for the largest batch, on the host */
-    float *front;              /* scratch when it goes forward */
-    float *kept;               /* from forward to backward, as its kind says */
-    float *scratch;            /* when it goes back */
-    size_t gx_at[WISP_MAX_FROM], front_at, kept_at, scratch_at; /* in the memory of a step */
-    struct wisp_dparam param[WISP_DPARAMS];                     /* in the order of l->params, ... */
-    int32_t *ids;         /* ... but for that of WISP_FIXED, and */
-    int64_t *rows;        /* that of WISP_STARTS; NULL: there is none */
-    void *own[WISP_DOWN]; /* as the kind's lay took them */
+    int back, again;           /* moments at which it goes back, and forward again; -1: never */
+    mutable float *front;      /* scratch when it goes forward */
+    float *front_first, *front_again; /* the first time, and when it goes again */
+    float *kept;                      /* from forward to backward, as its kind says */
+    float *scratch;                   /* when it goes back */
+    size_t gx_at[WISP_MAX_FROM], front_at, again_front_at, kept_at,
+        scratch_at;                         /* in the memory of a step */
+    struct wisp_dparam param[WISP_DPARAMS]; /* in the order of l->params, ... */
+    int32_t *ids;                           /* ... but for that of WISP_FIXED, and */
+    int64_t *rows;                          /* that of WISP_STARTS; NULL: there is none */
+    void *own[WISP_DOWN];                   /* as the kind's lay took them */
 };
 
 struct wisp_dsource {     /* images: */
@@ -99,6 +104,11 @@ struct wisp_dnet { /* all layers but the head */
      * before that. */
     size_t work_bytes, work_bound; /* of the memory of a step; the most that is needed at once */
     bool keep;                     /* nothing in it lies over anything else: for tests */
+    size_t limit;       /* of it, which values are made again for, on the way back; 0: none */
+    size_t work_whole;  /* what it would take else; */
+    int n_again;        /* layers that go forward again, */
+    size_t again_bytes; /* bytes of what they give, */
+    double again_us;    /* and microseconds that it takes them, about */
     /* weigh and move of a layer run on a stream of their own, beside the way back down to the next
      * layer that has them. */
     bool beside;

@@ -260,10 +260,29 @@ wisp_status wisp_dnet_status(const struct wisp_dnet &n, wisp_error *err)
 
 /* ---- through the layers ---- */
 
+static void go_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, bool again,
+                       cudaStream_t s)
+{
+    const struct wisp_dact &out = n.acts[l.out];
+    out.x = again ? out.x_again : out.x_first;
+    l.front = again ? l.front_again : l.front_first;
+    l.kind->forward(n, l, s);
+}
+
 void wisp_dnet_forward(const struct wisp_dnet &n, bool rows, cudaStream_t s)
 {
     for (size_t i = 0; i < n.n_layers; i++)
-        if (wisp_dreads_rows(n.layers[i]) == rows) n.layers[i].kind->forward(n, n.layers[i], s);
+        if (wisp_dreads_rows(n.layers[i]) == rows) go_forward(n, n.layers[i], false, s);
+}
+
+/* Values that were not kept, and that the way back looks at from this moment on: their layers go
+ * forward again, in the order of their turns. */
+static void make_again(const struct wisp_dnet &n, int moment, cudaStream_t s)
+{
+    for (bool rows : { true, false })
+        for (size_t i = 0; i < n.n_layers && n.n_again; i++)
+            if (n.layers[i].again == moment && wisp_dreads_rows(n.layers[i]) == rows)
+                go_forward(n, n.layers[i], true, s);
 }
 
 /* What was begun on the other stream is done before s goes on; and the other way round. */
@@ -287,6 +306,7 @@ static void go_back(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaS
 {
     if (!n.acts[l.out].learns) return;
     if (l.kind->move) wait_for_side(n, s); /* its memory is free from here on (work.cu) */
+    make_again(n, l.back, s);
     if (l.kind->weigh) l.kind->weigh(n, l, side_after(n, s));
     l.kind->backward(n, l, s);
     if (l.kind->move) l.kind->move(n, l, side_after(n, s));

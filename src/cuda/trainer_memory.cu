@@ -286,6 +286,16 @@ static size_t bytes_of(struct wisp_cuda_trainer *t, const struct sizes *z,
     return lay(t, z, NULL);
 }
 
+/* Nets of images keep to what may be taken of the card, by making values again. */
+static wisp_status fit(struct wisp_cuda_trainer *t, const struct sizes *z, wisp_error *err)
+{
+    const size_t all = bytes_of(t, z, WISP_DINSIDE), most = t->s.most_bytes,
+                 others = all - t->net.work_bytes;
+    if (!t->s.pixels || all <= most) return WISP_OK;
+    t->net.limit = most > others ? most - others : 1;
+    return wisp_dnet_plan(&t->net, err);
+}
+
 wisp_status wisp_trainer_bytes(struct wisp_cuda_bytes *out, const struct wisp_cuda_setup *s,
                                wisp_error *err)
 {
@@ -294,10 +304,13 @@ wisp_status wisp_trainer_bytes(struct wisp_cuda_bytes *out, const struct wisp_cu
     if (!t) return wisp_dfail(err, WISP_ENOMEM, "no memory left for the card's plan");
     t->s = *s;
     wisp_status st = make_net(t, err);
+    if (st == WISP_OK) st = fit(t, &z, err);
     if (st == WISP_OK) {
         out->all = bytes_of(t, &z, WISP_DINSIDE);
         out->least = bytes_of(t, &z, WISP_DOUTSIDE);
         out->step = t->net.work_bytes, out->bound = t->net.work_bound;
+        out->whole = t->net.work_whole, out->n_again = t->net.n_again;
+        out->again = t->net.again_bytes, out->again_us = t->net.again_us;
     }
     wisp_dnet_clear(&t->net);
     delete t;
@@ -436,6 +449,7 @@ wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err)
     struct sizes z = sizes_of(&t->s);
     int placing = WISP_DINSIDE;
     wisp_status st = make_net(t, err);
+    if (st == WISP_OK) st = fit(t, &z, err);
     if (st != WISP_OK) return st;
     while (placing < WISP_DOUTSIDE &&
            bytes_of(t, &z, (enum wisp_dplacing)placing) > t->s.most_bytes)

@@ -15,6 +15,11 @@
  * Where rows move beside the way back (net.beside), what that reads and its scratch are needed until
  * it is waited for: up to the next layer that does so, on the way back.
  *
+ * Where that does not fit n.limit, values are made again on the way back (graph/spill.h), as on the
+ * CPU: such a value has a second place from the moment on at which its layer goes forward again.
+ * Going forward again changes nothing else: running means move on the way back, and draws are a
+ * function of the step.
+ *
  * Streams.  All layers run on the main stream, but for rows that move beside it, so that what ends at
  * a moment is done with before what begins later is written: there the order of launches is the order
  * of time.  The head's work on side streams (rows that move, best rows, learning: trainer.cu) begins
@@ -24,8 +29,10 @@
  * before the next begins. */
 #include "cuda/trainer.cuh"
 #include "graph/arena.h"
+#include "graph/spill.h"
 
 #include <new>
+#include <string.h>
 
 enum { ALIGN = 256 };
 
@@ -83,24 +90,32 @@ static void time_moves(struct times *t, const struct wisp_dnet &n)
     }
 }
 
+/* Does the way back of a layer look at what it gave, or at its k-th value? */
+static bool looks_up(const struct wisp_dnet &n, const struct wisp_dnode &l)
+{
+    const bool masks = l.relu && wisp_dbeside(n, l); /* by what it gave */
+    return n.training && (l.kind->uses & WISP_USES_Y || masks);
+}
+static bool looks_at(const struct wisp_dnet &n, const struct wisp_dnode &l, int k)
+{
+    return n.training && ((l.kind->uses & WISP_USES_X && k < l.l->n_from) ||
+                          (n.acts[l.from[k]].after.relu && !l.kind->gated));
+}
+
 static void time_values(struct times *t, const struct wisp_dnet &n)
 {
     for (size_t i = 0; i < n.n_layers; i++) {
         const struct wisp_dnode &l = n.layers[i];
         t->x[l.out] = { t->at[i], t->at[i] };
         t->g[l.out] = { back_of(*t, i), t->until[i] };
-        const bool masks = l.relu && wisp_dbeside(n, l); /* by what it gave */
-        if (n.training && (l.kind->uses & WISP_USES_Y || masks))
-            reach(&t->x[l.out], back_of(*t, i));
+        if (looks_up(n, l)) reach(&t->x[l.out], back_of(*t, i));
     }
     for (size_t i = 0; i < n.n_layers; i++) {
         const struct wisp_dnode &l = n.layers[i];
         for (int k = 0; k < l.n_from; k++) {
             const int from = l.from[k];
             if (from == 0) continue;
-            const bool again = (l.kind->uses & WISP_USES_X && k < l.l->n_from) ||
-                               (n.acts[from].after.relu && !l.kind->gated);
-            reach(&t->x[from], n.training && again ? t->until[i] : t->at[i]);
+            reach(&t->x[from], looks_at(n, l, k) ? t->until[i] : t->at[i]);
             reach(&t->g[from], back_of(*t, i));
         }
     }
@@ -147,9 +162,131 @@ static void add_in_place(struct wisp_dnode *l, const struct wisp_dnet &n)
     l->aside[0] = !l->adds;
 }
 
+/* ---- values that are made again ---- */
+
+struct spilling {
+    struct wisp_dnet *n;
+    const struct times *t;
+    struct list *w;
+    size_t n_items; /* of the plan without it, and those */
+    struct wisp_item *items;
+    struct wisp_spill s;
+    struct wisp_spill_value values[WISP_DLAYERS]; /* by their makers' turns, as are */
+    size_t layer[WISP_DLAYERS], item[WISP_DLAYERS];
+    struct wisp_spill_read reads[WISP_DLAYERS * WISP_MAX_FROM];
+    size_t other[2 * WISP_DLAYERS + 1];
+    int maker[WISP_DLAYERS + 1]; /* of a value, its turn */
+};
+
+/* Operations, and bytes that are moved, in a microsecond, roughly: the choice hangs on how layers
+ * compare. */
+static double again_us(const struct wisp_dnet &n, const struct wisp_dnode &l)
+{
+    const double flops_a_us = n.math == WISP_DCONV_FP32 ? 3e7 : 3e8, bytes_a_us = 2e6;
+    const struct wisp_dact &out = n.acts[l.out];
+    double floats = (double)wisp_dact_floats(out);
+    for (int k = 0; k < l.n_from; k++) floats += (double)wisp_dact_floats(n.acts[l.from[k]]);
+    const double weights = l.l->n_params ? (double)wisp_param_n(&l.l->params[0]) : 0;
+    const double pixels = out.h ? (double)(out.h * out.w) : 1;
+    return (double)n.batch * (2 * weights * pixels / flops_a_us + 4 * floats / bytes_a_us);
+}
+
+static void look_back(struct wisp_spill_value *v, int moment, int until)
+{
+    if (v->back < 0 || moment < v->back) v->back = moment;
+    if (until > v->last) v->last = until;
+}
+
+static void list_values(struct spilling *p)
+{
+    const struct wisp_dnet &n = *p->n;
+    for (size_t i = 0; i < n.n_layers; i++) {
+        const struct wisp_dnode &l = n.layers[i];
+        const int turn = p->t->at[i];
+        p->layer[turn] = i;
+        p->maker[l.out] = turn;
+        for (size_t k = 0; k < p->n_items; k++)
+            if (p->w->places[k] == &n.acts[l.out].x_at) p->item[turn] = k;
+        struct wisp_spill_value *v = &p->values[turn];
+        *v = { p->items[p->item[turn]].bytes, turn, turn, -1, -1, again_us(n, l), 0, -1, -1 };
+        if (l.kind->front) v->room = wisp_up(4 * l.kind->front(l, n), ALIGN);
+        if (looks_up(n, l) && n.acts[l.out].learns)
+            look_back(v, back_of(*p->t, i), back_of(*p->t, i));
+    }
+    p->s.n = n.n_layers;
+    for (size_t i = 0; i < n.n_layers; i++) {
+        const struct wisp_dnode &l = n.layers[i];
+        for (int k = 0; k < l.n_from; k++) {
+            if (l.from[k] == 0) continue;
+            const int from = p->maker[l.from[k]];
+            struct wisp_spill_value *v = &p->values[from];
+            if (p->t->at[i] > v->front) v->front = p->t->at[i];
+            if (looks_at(n, l, k) && n.acts[l.out].learns)
+                look_back(v, back_of(*p->t, i), p->t->until[i]);
+            p->reads[p->s.n_reads++] = { p->t->at[i], from };
+        }
+    }
+    struct wisp_spill_value *last = &p->values[p->maker[n.last]]; /* side streams read it */
+    last->us = -1, last->back = p->t->head, last->last = p->t->end;
+}
+
+/* The plan with what was chosen. */
+static wisp_status take_choice(void *arg, size_t *bytes, wisp_error *err)
+{
+    struct spilling *p = (struct spilling *)arg;
+    struct wisp_dnet *n = p->n;
+    memcpy(p->w->items, p->items, p->n_items * sizeof *p->items);
+    p->w->n = p->n_items;
+    n->n_again = 0, n->again_bytes = 0;
+    for (size_t turn = 0; turn < n->n_layers; turn++) {
+        const struct wisp_spill_value &v = p->values[turn];
+        struct wisp_dnode *l = &n->layers[p->layer[turn]];
+        struct wisp_item *item = &p->w->items[p->item[turn]];
+        l->again = v.again;
+        if (v.again < 0 && v.until > item->last) item->last = v.until;
+        if (v.again < 0) continue;
+        item->last = v.front;
+        add(p->w, &n->acts[l->out].again_at, v.bytes / 4, { v.again, v.until });
+        if (v.room) add(p->w, &l->again_front_at, v.room / 4, { v.again, v.again });
+        n->n_again++, n->again_bytes += v.bytes;
+    }
+    wisp_status st = wisp_arena_place(p->w->items, p->w->n, &n->work_bytes, &n->work_bound, err);
+    *bytes = n->work_bytes;
+    return st;
+}
+
+static wisp_status spill(struct wisp_dnet *n, const struct times &t, struct list *w,
+                         wisp_error *err)
+{
+    struct spilling *p = new (std::nothrow) spilling();
+    struct wisp_item *items = new (std::nothrow) wisp_item[w->n];
+    wisp_status st = WISP_OK;
+    if (!p || !items) st = wisp_dfail(err, WISP_ENOMEM, "no memory left for the card's plan");
+    if (st == WISP_OK) {
+        memcpy(items, w->items, w->n * sizeof *items);
+        p->n = n, p->t = &t, p->w = w, p->n_items = w->n, p->items = items;
+        list_values(p);
+        for (size_t i = 0; i < w->n; i++) {
+            bool value = false;
+            for (size_t k = 0; k < n->n_layers; k++) value |= p->item[k] == i;
+            for (int m = items[i].first; m <= items[i].last && !value; m++)
+                p->other[m] += items[i].bytes;
+        }
+        p->s.values = p->values, p->s.reads = p->reads, p->s.other = p->other;
+        p->s.n_moments = t.end + 1;
+        st = wisp_spill_fit(&p->s, n->limit, take_choice, p, err);
+        n->again_us = p->s.us;
+    }
+    delete[] items;
+    delete p;
+    return st;
+}
+
+/* ---- the plan ---- */
+
 wisp_status wisp_dnet_plan(struct wisp_dnet *n, wisp_error *err)
 {
-    const size_t most = n->n_layers * (5 + WISP_MAX_FROM) + 1;
+    const size_t most = n->n_layers * (7 + WISP_MAX_FROM) + 1;
     struct times *t = new (std::nothrow) times();
     struct list w = { 0, new (std::nothrow) wisp_item[most](),
                       new (std::nothrow) size_t *[most]() };
@@ -157,17 +294,27 @@ wisp_status wisp_dnet_plan(struct wisp_dnet *n, wisp_error *err)
     if (!t || !w.items || !w.places)
         st = wisp_dfail(err, WISP_ENOMEM, "no memory left for the card's plan");
     n->lanes = (n->batch + 31) / 32 * 32;
-    for (size_t i = 0; i < n->n_layers && st == WISP_OK; i++)
-        if (n->layers[i].kind->make) st = n->layers[i].kind->make(&n->layers[i], *n, err);
+    n->n_again = 0;
+    for (size_t i = 0; i < n->n_layers && st == WISP_OK; i++) {
+        struct wisp_dnode *l = &n->layers[i];
+        l->again = -1;
+        if (l->kind->make && !l->made) st = l->kind->make(l, *n, err);
+    }
     for (size_t i = 0; i < n->n_layers && st == WISP_OK; i++) add_in_place(&n->layers[i], *n);
     if (st == WISP_OK) {
         order_layers(t, *n);
         time_moves(t, *n);
         time_values(t, *n);
-        for (size_t i = 0; i < n->n_layers; i++) add_layer(&w, n, *t, i);
+        for (size_t i = 0; i < n->n_layers; i++) {
+            n->layers[i].back = back_of(*t, i);
+            add_layer(&w, n, *t, i);
+        }
         for (size_t i = 0; i < w.n && n->keep; i++) w.items[i].first = 0, w.items[i].last = t->end;
         st = wisp_arena_place(w.items, w.n, &n->work_bytes, &n->work_bound, err);
+        n->work_whole = n->work_bytes;
     }
+    if (st == WISP_OK && n->training && !n->keep && n->limit && n->work_bytes > n->limit)
+        st = spill(n, *t, &w, err);
     for (size_t i = 0; i < w.n && st == WISP_OK; i++) *w.places[i] = w.items[i].at;
     delete t;
     delete[] w.items;
@@ -192,9 +339,11 @@ void wisp_dnet_lay_work(struct wisp_dnet *n, void *block, size_t *at)
     for (size_t i = 0; i < n->n_layers; i++) {
         struct wisp_dnode *l = &n->layers[i];
         struct wisp_dact *a = &n->acts[l->out];
-        a->x = place(work, a->x_at);
+        a->x = a->x_first = place(work, a->x_at);
+        a->x_again = l->again < 0 ? NULL : place(work, a->again_at);
         a->g = has_gradient(*n, l->out) ? place(work, a->g_at) : NULL;
-        l->front = place(work, l->front_at);
+        l->front = l->front_first = place(work, l->front_at);
+        l->front_again = l->again < 0 ? NULL : place(work, l->again_front_at);
         l->kept = place(work, l->kept_at);
         l->scratch = n->training ? place(work, l->scratch_at) : NULL;
     }

@@ -154,12 +154,19 @@ static wisp_status say_plan(const struct wisp_run *r, struct wisp_card *g, wisp_
     wisp_say(r->ctx,
              "step      %s of values, gradients and scratch on the card; %s are needed at once",
              wisp_bytes_text(step, b.step), wisp_bytes_text(bound, b.bound));
+    if (b.n_again)
+        wisp_say(r->ctx,
+                 "again     %s of values are not kept but made again on the way back, by %d "
+                 "layer%s: %s would be needed else; about %.1f ms more per step",
+                 wisp_bytes_text(bound, b.again), b.n_again, wisp_plural((size_t)b.n_again),
+                 wisp_bytes_text(step, b.whole), b.again_us / 1e3);
     g->outside = b.all > most;
     if (b.all <= most || b.least <= most) return WISP_OK;
     return wisp_fail(err, WISP_ENOMEM,
                      "--device cuda: %s needed with the output layer's rows in the host's "
-                     "memory, %s %s on the card: take a smaller --hidden or --batch",
-                     wisp_bytes_text(needed, b.least), there,
+                     "memory%s, %s %s on the card: take a smaller --hidden or --batch",
+                     wisp_bytes_text(needed, b.least),
+                     b.n_again ? " and values made again on the way back" : "", there,
                      most < c.free_bytes ? "allowed" : "free");
 }
 
