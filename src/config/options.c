@@ -382,8 +382,8 @@ static const wisp_option table[N_OPTS] = {
                      "train eval predict bench challenge" },
     [OPT_CARD_MEMORY] = { "card-memory", "size", "0", "", "train bench",
                           "most memory of the card to take; where the output layer's rows do not "
-                          "fit they stay in the host's memory, and those in use travel; 0: what "
-                          "is free",
+                          "fit they stay in the host's memory, and those in use travel; values of "
+                          "nets of images are made again; 0: what is free",
                           MACHINE, "" },
     [OPT_THREADS] = { "threads", "int", "0", "0.." MOST_THREADS, WORKS " inspect",
                       "threads to work with; 0: one per core", MACHINE,
