@@ -76,9 +76,17 @@ static void check_pass(const struct wisp_conv_way *way, const struct wisp_conv *
           *want = wisp_zalloc(sizes[0] + sizes[1], sizeof *want),
           *gw = wisp_zalloc(c->out * wisp_conv_row(c), sizeof *gw);
     CHECK(mine && room && to && want && gw, "no memory");
-    struct wisp_conv_job j = {
-        pool, &k, n, a->x, a->gy, a->w, a->bias, want, want, gw, pass == WISP_CONV_FORWARD, NULL, 0
-    };
+    struct wisp_conv_job j = { .pool = pool,
+                               .k = &k,
+                               .n = n,
+                               .x = a->x,
+                               .gy = a->gy,
+                               .w = a->w,
+                               .bias = a->bias,
+                               .y = want,
+                               .gx = want,
+                               .gw = gw,
+                               .relu = pass == WISP_CONV_FORWARD };
     CHECK(wisp_conv_plain.run(c, pass, &j, &err) == WISP_OK, "%s", err.text);
     j.y = j.gx = to;
     j.gw = mine;
