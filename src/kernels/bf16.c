@@ -246,6 +246,11 @@ INLINE void sum_rows(const int R, const int V, const struct wisp_tiles16 *t, siz
             if (t->bias)
                 sum = _mm512_add_ps(sum, _mm512_loadu_ps(t->bias + (block + (size_t)v) * LANES));
             if (t->relu) sum = _mm512_max_ps(_mm512_setzero_ps(), sum);
+            if (t->mask) {
+                const __m512 mask = _mm512_loadu_ps(t->mask + (c - t->c) + (size_t)v * t->c_block);
+                sum = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(mask, _mm512_setzero_ps(), _CMP_GT_OQ),
+                                          sum);
+            }
             _mm512_storeu_ps(c + (size_t)v * t->c_block, sum);
         }
     }

@@ -76,6 +76,7 @@ struct wisp_tiles16 { /* the same of bf16, 32 columns of A to a product; see bel
     const int32_t *c_at; /* (m); below 0: nobody wants row r */
     const float *bias;   /* (blocks, 16) is added to each row; NULL: nothing is */
     bool relu;           /* max(., 0) at the end, a NaN stays one */
+    const float *mask;   /* laid out as c: 0 in C where it is not above 0; NULL: nowhere */
 };
 
 struct wisp_sums16 { /* several products of bf16 that share B */

@@ -6,6 +6,7 @@
  *   TILE_DOT(c, a, b)            c += a b: floats, 16 rows of 32 halves, 16 rows of 16 words
  *   BARRIER()                    memory is read and written by tiles, which a compiler may not know
  *   VEC, LOAD, STORE, ZERO, ADD, MAX (its second argument where one is NaN): 16 floats
+ *   WHERE_ABOVE(m, v)            v, and 0 where m is not above 0
  *
  * 32 rows of A by two blocks are four tiles, which run down all products at once and go to C
  * through a buffer: rows lie anywhere in C, some of them nowhere. */
@@ -47,11 +48,14 @@ INLINE void sums_to_c(const struct wisp_tiles16 *t, size_t row, size_t rows, siz
     for (size_t r = 0; r < rows; r++, sums += 32) {
         if (t->c_at[row + r] < 0) continue;
         float *c = t->c + t->c_at[row + r] + block * t->c_block;
-        const VEC v = ADD(LOAD(sums), left_bias);
+        const float *mask = t->mask ? t->mask + (c - t->c) : NULL;
+        VEC v = ADD(LOAD(sums), left_bias);
+        if (mask) v = WHERE_ABOVE(LOAD(mask), v);
         STORE(c, t->relu ? MAX(ZERO(), v) : v);
         if (!right) continue;
-        const VEC u = ADD(LOAD(sums + 16), right_bias);
-        STORE(c + t->c_block, t->relu ? MAX(ZERO(), u) : u);
+        v = ADD(LOAD(sums + 16), right_bias);
+        if (mask) v = WHERE_ABOVE(LOAD(mask + t->c_block), v);
+        STORE(c + t->c_block, t->relu ? MAX(ZERO(), v) : v);
     }
 }
 

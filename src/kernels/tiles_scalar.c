@@ -45,8 +45,10 @@ static void tiles16(const struct wisp_tiles16 *t)
                         sum[j] += widen(a[p]) * widen(b[p / 2 * 16 + j] >> p % 2 * 16 & 0xffff);
             }
             for (size_t j = 0; j < 16; j++) {
+                const size_t at = (size_t)t->c_at[r] + v * t->c_block + j;
                 if (t->bias) sum[j] += t->bias[v * 16 + j];
-                t->c[(size_t)t->c_at[r] + v * t->c_block + j] = t->relu && sum[j] < 0 ? 0 : sum[j];
+                if (t->mask && !(t->mask[at] > 0)) sum[j] = 0;
+                t->c[at] = t->relu && sum[j] < 0 ? 0 : sum[j];
             }
         }
 }

@@ -18,6 +18,7 @@
 #define STORE(x, v)          memcpy(x, (v).at, sizeof(v).at)
 #define ZERO()               ((struct vec){ { 0 } })
 #define ADD(a, b)            vec_add(a, b)
+#define WHERE_ABOVE(m, v)    vec_where_above(m, v)
 #define MAX(a, b)            vec_max(a, b)
 
 static uint32_t tile_of[8][16][16];
@@ -63,6 +64,11 @@ static struct vec vec_add(struct vec a, struct vec b)
     for (int i = 0; i < 16; i++) a.at[i] += b.at[i];
     return a;
 }
+static struct vec vec_where_above(struct vec m, struct vec v)
+{
+    for (int i = 0; i < 16; i++) v.at[i] = m.at[i] > 0 ? v.at[i] : 0;
+    return v;
+}
 static struct vec vec_max(struct vec a, struct vec b)
 {
     for (int i = 0; i < 16; i++) a.at[i] = a.at[i] > b.at[i] ? a.at[i] : b.at[i];
@@ -97,6 +103,7 @@ static struct wisp_tiles16 sum_of(float *const x[], const struct call *c)
                                   .c_block = c->m * BLOCK,
                                   .c_at = c_at,
                                   .bias = c->more ? x[3] : NULL,
+                                  .mask = c->add ? x[4] : NULL,
                                   .relu = with_relu };
 }
 
@@ -132,6 +139,7 @@ static void test_sum(const struct call *c)
     fill_pairs(1, (c->n * of_a + 1) / 2);
     fill_pairs(2, blocks * c->n * PANEL);
     fill(3, blocks * BLOCK);
+    fill(4, blocks * c->m * BLOCK);
     for (size_t i = 0; i < c->n; i++) a_at[i] = i * of_a, b_at[i] = (c->n - 1 - i) * PANEL;
     for (size_t r = 0; r < c->m; r++) /* the other way round, some nowhere */
         c_at[r] = test_rand(&seed) % 5 ? (int32_t)((c->m - 1 - r) * BLOCK) : -1;
@@ -154,7 +162,7 @@ static void test_sum(const struct call *c)
 static void test_sums(void)
 {
     for (size_t m = 1; m <= ROWS; m++)
-        for (size_t form = 0; form < 8; form++) {
+        for (size_t form = 0; form < 16; form++) {
             blocks = 1 + (m + form) % 5;
             with_relu = form & 1;
             test_sum(&(struct call){ .name = "tiles16",
@@ -163,7 +171,8 @@ static void test_sums(void)
                                      .m = m,
                                      .n = (m + form) % (MOST + 1),
                                      .gap = form & 2 ? 6 : 0,
-                                     .more = form & 4 });
+                                     .more = form & 4,
+                                     .add = form & 8 }); /* a mask */
         }
 }
 
