@@ -167,6 +167,25 @@ static double seconds_of(const struct wisp_conv_way *way, const struct wisp_conv
     return least + packing;
 }
 
+/* What all ways of a pass are measured with. */
+static bool make_arrays(struct arrays *a, const struct wisp_conv *c, size_t n)
+{
+    const size_t in = n * wisp_conv_in_floats(c), out = n * wisp_conv_out_floats(c),
+                 row = c->out * wisp_conv_row(c);
+    *a = (struct arrays){ wisp_alloc(in, sizeof(float)), wisp_alloc(out, sizeof(float)),
+                          wisp_alloc(row, sizeof(float)) };
+    if (!a->x || !a->y || !a->w) return false;
+    fill(a->x, in), fill(a->y, out), fill(a->w, row);
+    return true;
+}
+
+static void free_arrays(struct arrays *a)
+{
+    wisp_free(a->x);
+    wisp_free(a->y);
+    wisp_free(a->w);
+}
+
 /* Without being named.  Ways in bf16 are tried where the machine has instructions for them: else they
  * are slower than those in fp32, which are as right. */
 static bool worth_trying(const struct wisp_conv_way *way, const struct wisp_conv *c,
@@ -202,13 +221,11 @@ static const struct wisp_conv_way *fastest(const struct ways *w, const struct wi
     c.threads = 1;
     const struct wisp_conv_way *best = alone(w, &c, of, pass, how);
     if (best) return best;
-    const size_t n = c.batch, in = n * wisp_conv_in_floats(of), out = n * wisp_conv_out_floats(of),
-                 row = of->out * wisp_conv_row(of);
-    struct arrays a = { wisp_alloc(in, sizeof(float)), wisp_alloc(out, sizeof(float)),
-                        wisp_alloc(row, sizeof(float)) };
+    const size_t n = c.batch;
+    struct arrays a;
+    const bool made = make_arrays(&a, of, n);
     double least = INFINITY;
-    if (a.x && a.y && a.w) fill(a.x, in), fill(a.y, out), fill(a.w, row);
-    for (size_t i = 0; i < w->n && a.x && a.y && a.w; i++) {
+    for (size_t i = 0; made && i < w->n; i++) {
         if ((best && w->way[i] == &wisp_conv_plain) || !worth_trying(w->way[i], &c, pass, how) ||
             !worth_trying(w->way[i], of, pass, how))
             continue;
@@ -217,9 +234,7 @@ static const struct wisp_conv_way *fastest(const struct ways *w, const struct wi
         best = w->way[i];
         least = took;
     }
-    wisp_free(a.x);
-    wisp_free(a.y);
-    wisp_free(a.w);
+    free_arrays(&a);
     return best;
 }
 
@@ -230,14 +245,14 @@ static const char MAGIC[] = "wisp-conv 3";
 
 /* The line without the way. */
 static int key_of(char out[LINE], const struct wisp_conv *c, enum wisp_conv_pass pass,
-                  const struct wisp_conv_choice *how)
+                  const struct wisp_conv_choice *how, const char *more)
 {
     char cpu[WISP_CPU_NAME];
     wisp_cpu_name(cpu);
     return snprintf(
-        out, LINE, "%s\t%s\t%s%s\t%zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu\t%d\t", MAGIC,
+        out, LINE, "%s\t%s\t%s%s\t%zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu\t%d%s\t", MAGIC,
         cpu, how->k->name, how->half ? " in bf16" : "", c->in, c->out, c->h, c->w, c->kh, c->kw,
-        c->stride, c->pad_h, c->pad_w, c->groups, c->block, samples_for(c), (int)pass);
+        c->stride, c->pad_h, c->pad_w, c->groups, c->block, samples_for(c), (int)pass, more);
 }
 
 struct wanted {
@@ -278,7 +293,7 @@ static const struct wisp_conv_way *known_or_measured(const struct ways *w,
                                                      const struct wisp_conv_choice *how)
 {
     char key[LINE];
-    const int length = key_of(key, c, pass, how);
+    const int length = key_of(key, c, pass, how, "");
     const bool file = length > 0 && length < LINE;
     struct wanted t = { w, c, pass, how, NULL };
     const struct wisp_conv_way *way = file ? known(&t, key) : NULL, *agreed = NULL;
@@ -299,4 +314,90 @@ const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wis
     for (size_t i = 0; !way && i < w.n; i++)
         if (worth_trying(w.way[i], c, pass, how)) way = w.way[i];
     return way;
+}
+
+/* ---- zeros ---- */
+
+static const double SHARES[2] = { 0.5, 0.9 }, WORTH = 0.98, NEVER = 2;
+
+/* So many of x are zeros, in no order. */
+static void fill_zeros(float *x, size_t n, double share)
+{
+    uint64_t s = 1;
+    for (size_t i = 0; i < n; i++) {
+        s = s * 6364136223846793005u + 1442695040888963407u;
+        x[i] = (double)(s >> 33) < share * 2147483648.0 ? 0 : 0.25f;
+    }
+}
+
+/* The share of zeros from which on 'skip' takes WORTH of the other's time: its time is a straight
+ * line, more or less. */
+static double measure_zeros(const struct wisp_conv *of, enum wisp_conv_pass pass,
+                            const struct wisp_conv_choice *how, const struct wisp_conv_way *dense)
+{
+    struct wisp_conv c = *of;
+    const size_t n = samples_for(of);
+    struct arrays a;
+    double took[2] = { INFINITY, INFINITY }, wanted = 0;
+    c.batch = n;
+    c.threads = 1;
+    if (make_arrays(&a, of, n) && dense->can(&c, pass, how->k)) {
+        wanted = WORTH * seconds_of(dense, &c, pass, how->k, n, of->batch, &a, INFINITY);
+        for (int i = 0; i < 2; i++) {
+            if (pass == WISP_CONV_DATA) fill_zeros(a.y, n * wisp_conv_out_floats(of), SHARES[i]);
+            else fill_zeros(a.x, n * wisp_conv_in_floats(of), SHARES[i]);
+            took[i] = seconds_of(&wisp_conv_skip, &c, pass, how->k, n, of->batch, &a, INFINITY);
+        }
+    }
+    free_arrays(&a);
+    if (!(took[1] < wanted)) return NEVER;
+    if (!(took[1] < took[0])) return SHARES[1];
+    const double at =
+        SHARES[1] - (SHARES[1] - SHARES[0]) * (wanted - took[1]) / (took[0] - took[1]);
+    return at > 0 ? at : 0;
+}
+
+/* A share, in thousandths. */
+static bool thousandths(void *arg, const char *value, size_t length)
+{
+    long n = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (value[i] < '0' || value[i] > '9' || i > 3) return false;
+        n = 10 * n + value[i] - '0';
+    }
+    *(double *)arg = (double)n / 1000;
+    return length > 0;
+}
+
+static double share_from(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                         const struct wisp_conv_choice *how, const struct wisp_conv_way *dense)
+{
+    char key[LINE], more[60], value[20];
+    const char *const places[2] = { how->file, how->other };
+    double from = NEVER;
+    snprintf(more, sizeof more, " skip after %s", dense->name);
+    const int length = key_of(key, c, pass, how, more);
+    const bool file = length > 0 && length < LINE;
+    for (int i = 0; file && i < 2; i++)
+        if (places[i] && wisp_kept_find(places[i], key, thousandths, &from)) return from;
+    from = measure_zeros(c, pass, how, dense);
+    snprintf(value, sizeof value, "%d", (int)(from * 1000 + 0.5));
+    /* what lies there now, which may be another process's */
+    if (file && put_down(how, key, value))
+        for (int i = 0; i < 2; i++)
+            if (places[i] && wisp_kept_find(places[i], key, thousandths, &from)) break;
+    return from;
+}
+
+struct wisp_conv_zeros wisp_conv_zeros(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                                       const struct wisp_conv_choice *how,
+                                       const struct wisp_conv_way *dense)
+{
+    const struct wisp_conv_zeros none = { NULL, NEVER }, always = { &wisp_conv_skip, 0 };
+    if (how->zeros == WISP_ZEROS_OFF || !how->k || !wisp_conv_skip.can(c, pass, how->k))
+        return none;
+    if (how->zeros == WISP_ZEROS_FORCE) return always;
+    if (how->only || !how->measure || c->batch == 0) return none;
+    const double from = share_from(c, pass, how, dense);
+    return from < 1 ? (struct wisp_conv_zeros){ &wisp_conv_skip, from } : none;
 }

@@ -113,12 +113,17 @@ static inline size_t wisp_conv_pixels(size_t pixels, size_t kernel, size_t strid
 /* The table, the fastest first. */
 const struct wisp_conv_way *wisp_conv_way_at(size_t i); /* NULL past the end */
 
+/* Whether a pass goes the way 'skip': never, from the share of zeros on where it was measured to be
+ * faster, always. */
+enum wisp_zeros { WISP_ZEROS_OFF, WISP_ZEROS_AUTO, WISP_ZEROS_FORCE };
+
 struct wisp_conv_choice {         /* who may be chosen, and how (choose.c) */
     const struct wisp_kernels *k; /* NULL: 'plain' alone */
     const char *only; /* names of ways, "direct,plain": the first that can; NULL: all but those that
                          want to be asked for, and ... */
     bool measure;     /* ... the fastest; else the first of the table that can */
     bool half;        /* ways that round to bf16 are among them */
+    enum wisp_zeros zeros; /* of wisp_conv_zeros */
     /* What was measured before, and is added to; the second where the first cannot be written; NULL:
      * none. */
     const char *file, *other;
@@ -126,6 +131,19 @@ struct wisp_conv_choice {         /* who may be chosen, and how (choose.c) */
 /* 'plain' always can. */
 const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wisp_conv_pass pass,
                                              const struct wisp_conv_choice *how);
+struct wisp_conv_zeros {
+    const struct wisp_conv_way *way; /* NULL: never */
+    double from;                     /* wisp_conv_zero_share */
+};
+/* The way for calls with many zeros, beside 'dense', which was chosen for this pass.  It is measured
+ * and kept like that one; where names of ways are given it is none, but by WISP_ZEROS_FORCE. */
+struct wisp_conv_zeros wisp_conv_zeros(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                                       const struct wisp_conv_choice *how,
+                                       const struct wisp_conv_way *dense);
+/* The share of zeros of what the pass may skip: of x, of gy, or of whichever has more.  It is that of
+ * some rows of pixels, a function of the numbers alone. */
+double wisp_conv_zero_share(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                            const struct wisp_conv_job *j);
 /* The ways there are, those of wisp-dnnl.so included; NULL past the end. */
 const struct wisp_conv_way *wisp_conv_any(size_t i);
 /* The first of these names that is no way's, neither here nor in wisp-dnnl.so; NULL: there is none. */

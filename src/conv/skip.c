@@ -29,7 +29,8 @@ enum {
     BLOCK = WISP_PLANE_BLOCK,
     BAND_FLOATS = 224 * 1024, /* sums and places of a band, in the second cache */
     MOST_ROWS = 256,
-    TASKS = 4, /* for each thread, at least */
+    TASKS = 4,    /* for each thread, at least */
+    SAMPLED = 64, /* rows of pixels that are looked at for their zeros */
 };
 
 struct plan {
@@ -433,6 +434,30 @@ static void run_walk(const struct wisp_conv *c, enum wisp_conv_pass pass,
         if (g.parts > g.sets) g.parts = g.sets;
         wisp_parallel_for(j->pool, g.bands * g.parts, walk, &g);
     }
+}
+
+/* ---- zeros ---- */
+
+double wisp_skip_zeros(const struct wisp_conv *c, const struct wisp_conv_job *j, bool of_x)
+{
+    const float *from = of_x ? j->x : j->gy;
+    const size_t row = (of_x ? c->w : c->ow) * BLOCK,
+                 all = of_x ? wisp_conv_in_floats(c) : wisp_conv_out_floats(c),
+                 rows = j->n * (all / row), some = rows < SAMPLED ? rows : SAMPLED;
+    size_t zeros = 0;
+    for (size_t i = 0; i < some; i++) {
+        const float *x = from + wisp_skip_begin(rows, some, i) * row;
+        for (size_t e = 0; e < row; e++) zeros += x[e] == 0;
+    }
+    return some ? (double)zeros / (double)(some * row) : 0;
+}
+
+double wisp_conv_zero_share(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                            const struct wisp_conv_job *j)
+{
+    const double x = pass == WISP_CONV_DATA ? 0 : wisp_skip_zeros(c, j, true),
+                 gy = pass == WISP_CONV_FORWARD ? 0 : wisp_skip_zeros(c, j, false);
+    return x > gy ? x : gy;
 }
 
 /* ---- the way ---- */

@@ -25,13 +25,12 @@
 
 enum {
     BLOCK = WISP_PLANE_BLOCK,
-    RANGE = 4,               /* blocks of the source of a task */
+    RANGE = 8,               /* blocks of the source of a task */
     MOST_ROWS = 8,           /* of a tile */
     MOST_WORDS = 2,          /* of its bits */
-    SOME_TILES = 16,         /* turned at a time: the second cache holds them, and the sums */
+    SOME_TILES = 8,          /* turned at a time: the second cache holds them, and the sums */
     NEAR_FLOATS = 12 * 1024, /* no set of kernels has more */
     ENOUGH_TASKS = 8,        /* and no more parts than these */
-    SAMPLED = 64,            /* rows of pixels that are looked at for their zeros */
     HEADING = 16,            /* floats */
 };
 
@@ -221,34 +220,44 @@ static void turn(const struct summing *s, const struct region *r, const struct g
                                    (((block + b) * from->h + y) * from->w + at) * BLOCK,
                                r->cols.step * BLOCK, t->cols, BLOCK);
         }
-    s->j->k->live_bits(live, x, blocks * BLOCK * g->words);
+    s->j->k->live_pack(live, x, blocks * BLOCK, g->words);
 }
 
-/* The vectors that a tile meets through a group of taps: (rows, 16, blocks, 16). */
-static void gather(const struct summing *s, const struct region *r, const struct group *g,
-                   const struct tile *t, float *v)
+struct vectors { /* that a tile meets through a group of taps: (rows, 16, blocks, 16) */
+    size_t rows, cols, begin, end;                       /* columns begin .. end - 1 are there */
+    const float *from[(MOST_ROWS + 2) * WISP_LIVE_COLS]; /* (rows, blocks); NULL: no such row */
+};
+
+static void find_vectors(struct vectors *v, const struct summing *s, const struct region *r,
+                         const struct group *g, const struct tile *t)
 {
     const struct side *to = &s->to;
     const long step = (long)r->cols.to_step,
                left = step * (long)(t->col + g->col) + r->cols.to; /* of the first column */
-    const size_t n = t->cols + g->cols - 1;
-    size_t begin = 0, end = n; /* columns that are there */
-    while (begin < n && left + (long)begin * step < 0) begin++;
-    while (end > begin && left + (long)(end - 1) * step >= (long)to->w) end--;
-    const float *from[WISP_LIVE_COLS], *none[WISP_LIVE_COLS] = { NULL };
-    const size_t line = g->blocks * BLOCK;
-    for (size_t i = 0; i < t->rows + g->rows - 1; i++, v += WISP_LIVE_COLS * line) {
-        const long y = (long)r->rows.to_step * (long)(t->row + g->row + i) + r->rows.to;
-        const bool there = y >= 0 && y < (long)to->h && begin < end;
-        for (size_t b = 0; there && b < g->blocks; b++)
-            from[b] = to->p + t->sample * to->floats +
-                      (((g->block + b) * to->h + (size_t)y) * to->w +
-                       (size_t)(left + (long)begin * step)) *
-                          BLOCK;
-        s->j->k->weave(v, none, g->blocks, there ? begin : n, 0);
-        if (!there) continue;
-        s->j->k->weave(v + begin * line, from, g->blocks, end - begin, (size_t)step);
-        s->j->k->weave(v + end * line, none, g->blocks, n - end, 0);
+    v->rows = t->rows + g->rows - 1;
+    v->begin = 0, v->end = v->cols = t->cols + g->cols - 1;
+    while (v->begin < v->cols && left + (long)v->begin * step < 0) v->begin++;
+    while (v->end > v->begin && left + (long)(v->end - 1) * step >= (long)to->w) v->end--;
+    for (size_t i = 0; i < v->rows * g->blocks; i++) {
+        const long y = (long)r->rows.to_step * (long)(t->row + g->row + i / g->blocks) + r->rows.to;
+        const bool there = y >= 0 && y < (long)to->h && v->begin < v->end;
+        v->from[i] = there ? to->p + t->sample * to->floats +
+                                 (((g->block + i % g->blocks) * to->h + (size_t)y) * to->w +
+                                  (size_t)(left + (long)v->begin * step)) *
+                                     BLOCK
+                           : NULL;
+    }
+}
+
+static void gather(const struct vectors *v, const struct wisp_kernels *k, size_t blocks,
+                   size_t step, float *to)
+{
+    static const float *const none[WISP_LIVE_COLS];
+    const size_t line = blocks * BLOCK;
+    for (size_t i = 0; i < v->rows; i++, to += WISP_LIVE_COLS * line) {
+        k->weave(to, none, blocks, v->begin, 0);
+        k->weave(to + v->begin * line, v->from + i * blocks, blocks, v->end - v->begin, step);
+        k->weave(to + v->end * line, none, blocks, v->cols - v->end, 0);
     }
 }
 
@@ -294,18 +303,28 @@ static void sum_region(const struct summing *s, const struct task *t, const stru
         for (size_t i = begin; i < end; i++) {
             const struct group g = group_of(r, channels, s->to.blocks, i / groups,
                                             i % groups / r->col_groups, i % r->col_groups);
+            struct vectors
+                v[2]; /* this tile's, and the next one's, which are asked for meanwhile */
+            find_vectors(&v[0], s, r, &g, &tile[0]);
             for (size_t e = 0; e < some; e++) {
-                gather(s, r, &g, &tile[e], t->v);
-                const struct wisp_live_sums job = { .n = t->blocks * BLOCK,
-                                                    .words = grid.words,
-                                                    .x = t->x + e * apart * 64,
-                                                    .live = t->live + e * apart,
-                                                    .rows = g.rows,
-                                                    .taps = g.cols,
-                                                    .blocks = g.blocks,
-                                                    .v = t->v,
-                                                    .c =
-                                                        t->gw + sums_before(&g, t->block * BLOCK) };
+                const struct vectors *now = &v[e % 2], *next = &v[(e + 1) % 2];
+                const bool more = e + 1 < some;
+                if (more) find_vectors(&v[(e + 1) % 2], s, r, &g, &tile[e + 1]);
+                gather(now, s->j->k, g.blocks, r->cols.to_step, t->v);
+                const struct wisp_live_sums job = {
+                    .n = t->blocks * BLOCK,
+                    .words = grid.words,
+                    .x = t->x + e * apart * 64,
+                    .live = t->live + e * apart,
+                    .rows = g.rows,
+                    .taps = g.cols,
+                    .blocks = g.blocks,
+                    .v = t->v,
+                    .c = t->gw + sums_before(&g, t->block * BLOCK),
+                    .soon = next->from,
+                    .n_soon = more ? next->rows * g.blocks : 0,
+                    .lines = more ? (next->end - next->begin) * r->cols.to_step : 0,
+                };
                 s->j->k->live_sums(&job);
             }
         }
@@ -346,19 +365,6 @@ static void add_parts(void *arg, size_t i, int thread)
         s->j->k->axpy(s->j->gw + i * n, s->j->gw + p * all + i * n, 1, n);
 }
 
-/* The share of numbers that are not 0, of some rows of pixels. */
-static double live_share(const struct side *s, size_t n)
-{
-    const size_t rows = n * s->blocks * s->h, row = s->w * BLOCK,
-                 looked = rows < SAMPLED ? rows : SAMPLED;
-    size_t live = 0;
-    for (size_t i = 0; i < looked; i++) {
-        const float *x = s->p + wisp_skip_begin(rows, looked, i) * row;
-        for (size_t e = 0; e < row; e++) live += x[e] != 0;
-    }
-    return (double)live / ((double)(looked * row) + 1);
-}
-
 void wisp_skip_weights(const struct wisp_conv *c, const struct wisp_conv_job *j)
 {
     const struct side x = { j->x, c->in, wisp_parts(c->in, BLOCK),
@@ -367,7 +373,7 @@ void wisp_skip_weights(const struct wisp_conv *c, const struct wisp_conv_job *j)
                              c->oh, c->ow,  wisp_conv_out_floats(c) };
     struct summing s = { .c = c, .j = j, .head = { .forms = j->k->live_forms } };
     const int threads = wisp_pool_threads(j->pool);
-    s.head.of_x = live_share(&x, j->n) <= live_share(&gy, j->n);
+    s.head.of_x = wisp_skip_zeros(c, j, true) >= wisp_skip_zeros(c, j, false);
     s.from = s.head.of_x ? x : gy;
     s.to = s.head.of_x ? gy : x;
     s.ranges = wisp_parts(s.from.blocks, RANGE);

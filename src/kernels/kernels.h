@@ -147,8 +147,8 @@ enum {
 };
 struct wisp_live_row {    /* places along a row: c(i + t) += sum over j of x(i, j) w(j, t) */
     size_t n, sources;    /* places; vectors of 16 of each, at most WISP_LIVE_SOURCES */
-    const float *x;       /* (n, sources, 16) */
-    const uint64_t *live; /* (n): bit j is set where x(i, j) is not 0; other j are left out */
+    const uint64_t *live; /* (n): bit j is set where x(i, j) is not 0 */
+    const float *x;       /* those that are not 0, side by side, place by place */
     size_t taps, blocks;  /* at most WISP_LIVE_TAPS; at most what wisp_live_forms says */
     const float *w;       /* (sources, 16, taps, blocks, 16) */
     float *c;             /* (n + taps - 1, blocks, 16) */
@@ -156,11 +156,14 @@ struct wisp_live_row {    /* places along a row: c(i + t) += sum over j of x(i, 
 };
 struct wisp_live_sums {        /* c(i, r, t) += sum over places p of x(i, p) v(p + 16 r + t) */
     size_t n, words;           /* channels; places of each in words of 64 */
-    const float *x;            /* (n, words, 64) */
     const uint64_t *live;      /* (n, words): bits as above */
+    const float *x;            /* (n, words, 64): of each channel those that are not 0 come first */
     size_t rows, taps, blocks; /* rows and taps: 1 to 3, at most what wisp_live_forms says */
     const float *v;            /* (4 words + rows - 1, 16, blocks, 16) */
     float *c;                  /* (n, rows, taps, blocks, 16) */
+    const float *const
+        *soon;            /* (n_soon): 'lines' of 16 floats from each are read by calls to come, */
+    size_t n_soon, lines; /* where it is not NULL */
 };
 struct wisp_live_forms {                                       /* how much the registers hold */
     size_t row_blocks[WISP_LIVE_TAPS + 1];                     /* blocks of live_row by taps */
@@ -213,14 +216,15 @@ struct wisp_kernels {
     void (*norm_back)(const struct wisp_norm *b);
     void (*maxpool)(const struct wisp_maxpool *p);
     void (*maxpool_back)(const struct wisp_maxpool *p);
-    /* x(i, s) = the vector at from[s] + 16 i step, zeros where from[s] is NULL; the bits of all that
-     * are not 0 in live[i].  A NaN is not 0.  i < n, s < sources. */
+    /* x(i, s) = the vector at from[s] + 16 i step, zeros where from[s] is NULL: the bits of those
+     * that are not 0 in live[i], and these numbers side by side in x, which has room for all.  A NaN
+     * is not 0.  i < n, s < sources. */
     void (*live_find)(float *x, uint64_t *live, const float *const *from, size_t sources, size_t n,
                       size_t step);
-    /* The same without bits, for any number of sources. */
+    /* The same of x (n, words, 64) itself: of each of n the bits, and those that are not 0 first. */
+    void (*live_pack)(uint64_t *live, float *x, size_t n, size_t words);
+    /* x(i, s) as above, all of it, for any number of sources. */
     void (*weave)(float *x, const float *const *from, size_t sources, size_t n, size_t step);
-    /* The bits of x (words, 64) that are not 0. */
-    void (*live_bits)(uint64_t *live, const float *x, size_t words);
     void (*live_row)(const struct wisp_live_row *t);
     void (*live_sums)(const struct wisp_live_sums *t);
     const struct wisp_live_forms *live_forms;

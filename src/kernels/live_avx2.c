@@ -53,19 +53,49 @@ INLINE uint64_t bits(__m256 x)
     return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_NEQ_UQ));
 }
 
+/* Which lanes of 8 to take, a byte each, so that those of the mask come first and in order: lane b goes
+ * to the place which is the number of bits below b. */
+#define BIT(m, b)  ((uint64_t)(m) >> (b)&1)
+#define BELOW_1(m) BIT(m, 0)
+#define BELOW_2(m) (BELOW_1(m) + BIT(m, 1))
+#define BELOW_3(m) (BELOW_2(m) + BIT(m, 2))
+#define BELOW_4(m) (BELOW_3(m) + BIT(m, 3))
+#define BELOW_5(m) (BELOW_4(m) + BIT(m, 4))
+#define BELOW_6(m) (BELOW_5(m) + BIT(m, 5))
+#define BELOW_7(m) (BELOW_6(m) + BIT(m, 6))
+#define LANE(m, b) (BIT(m, b) * b << 8 * BELOW_##b(m))
+#define FIRST(m)                                                                                   \
+    (LANE(m, 1) | LANE(m, 2) | LANE(m, 3) | LANE(m, 4) | LANE(m, 5) | LANE(m, 6) | LANE(m, 7))
+#define FIRST_4(m)  FIRST(m), FIRST((m) + 1), FIRST((m) + 2), FIRST((m) + 3)
+#define FIRST_16(m) FIRST_4(m), FIRST_4((m) + 4), FIRST_4((m) + 8), FIRST_4((m) + 12)
+#define FIRST_64(m) FIRST_16(m), FIRST_16((m) + 16), FIRST_16((m) + 32), FIRST_16((m) + 48)
+static const uint64_t lanes_first[256] = { FIRST_64(0), FIRST_64(64), FIRST_64(128),
+                                           FIRST_64(192) };
+
+/* Those of v that are not 0, and whatever behind them; returns their bits. */
+INLINE uint64_t compress8(float **x, __m256 v)
+{
+    const uint64_t m = bits(v);
+    const __m256i lanes = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)lanes_first[m]));
+    _mm256_storeu_ps(*x, _mm256_permutevar8x32_ps(v, lanes));
+    *x += __builtin_popcountll(m);
+    return m;
+}
+
+INLINE uint64_t compress(float **x, const float *from)
+{
+    const __m256 low = _mm256_loadu_ps(from), high = _mm256_loadu_ps(from + LANES);
+    const uint64_t m = compress8(x, low);
+    return m | compress8(x, high) << LANES;
+}
+
 static void live_find(float *x, uint64_t *live, const float *const *from, size_t sources, size_t n,
                       size_t step)
 {
     for (size_t i = 0; i < n; i++) {
         uint64_t m = 0;
-        for (size_t s = 0; s < sources; s++, x += 16) {
-            const float *at = from[s] ? from[s] + i * step * 16 : NULL;
-            const __m256 low = at ? _mm256_loadu_ps(at) : _mm256_setzero_ps(),
-                         high = at ? _mm256_loadu_ps(at + LANES) : _mm256_setzero_ps();
-            _mm256_storeu_ps(x, low);
-            _mm256_storeu_ps(x + LANES, high);
-            m |= (bits(low) | bits(high) << LANES) << s * 16;
-        }
+        for (size_t s = 0; s < sources; s++)
+            if (from[s]) m |= compress(&x, from[s] + i * step * 16) << s * 16;
         live[i] = m;
     }
 }
@@ -81,11 +111,15 @@ static void weave(float *x, const float *const *from, size_t sources, size_t n, 
         }
 }
 
-static void live_bits(uint64_t *live, const float *x, size_t words)
+static void live_pack(uint64_t *live, float *x, size_t n, size_t words)
 {
-    for (size_t i = 0; i < words; i++) {
-        live[i] = 0;
-        for (int b = 0; b < 64; b += LANES, x += LANES) live[i] |= bits(_mm256_loadu_ps(x)) << b;
+    for (size_t i = 0; i < n; i++, x += words * 64) {
+        const float *from = x;
+        float *to = x; /* never past what is read */
+        for (size_t w = 0; w < words; w++, live++) {
+            *live = 0;
+            for (int b = 0; b < 64; b += 16, from += 16) *live |= compress(&to, from) << b;
+        }
     }
 }
 
@@ -108,7 +142,7 @@ void wisp_kernels_live_avx2(struct wisp_kernels *k)
 {
     k->live_find = live_find;
     k->weave = weave;
-    k->live_bits = live_bits;
+    k->live_pack = live_pack;
     k->live_row = live_row;
     k->live_sums = live_sums;
     k->live_forms = &forms;

@@ -61,17 +61,23 @@ INLINE uint64_t bits(__m512 x)
     return _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NEQ_UQ);
 }
 
+/* Those of v that are not 0, and whatever behind them; returns their bits. */
+INLINE uint64_t compress(float **x, __m512 v)
+{
+    const uint64_t m = bits(v);
+    _mm512_storeu_ps(*x, _mm512_maskz_compress_ps((__mmask16)m, v));
+    *x += __builtin_popcountll(m);
+    return m;
+}
+
 INLINE void find(float *x, uint64_t *live, const float *const *from, const size_t sources, size_t n,
                  size_t step)
 {
     for (size_t i = 0; i < n; i++) {
         uint64_t m = 0;
-        for (size_t s = 0; s < sources; s++, x += LANES) {
-            const __m512 v =
-                from[s] ? _mm512_loadu_ps(from[s] + i * step * LANES) : _mm512_setzero_ps();
-            _mm512_storeu_ps(x, v);
-            m |= bits(v) << s * LANES;
-        }
+        for (size_t s = 0; s < sources; s++)
+            if (from[s])
+                m |= compress(&x, _mm512_loadu_ps(from[s] + i * step * LANES)) << s * LANES;
         live[i] = m;
     }
 }
@@ -103,11 +109,17 @@ static void weave(float *x, const float *const *from, size_t sources, size_t n, 
                                      : _mm512_setzero_ps());
 }
 
-static void live_bits(uint64_t *live, const float *x, size_t words)
+static void live_pack(uint64_t *live, float *x, size_t n, size_t words)
 {
-    for (size_t i = 0; i < words; i++, x += 64)
-        live[i] = bits(_mm512_loadu_ps(x)) | bits(_mm512_loadu_ps(x + 16)) << 16 |
-                  bits(_mm512_loadu_ps(x + 32)) << 32 | bits(_mm512_loadu_ps(x + 48)) << 48;
+    for (size_t i = 0; i < n; i++, x += words * 64) {
+        const float *from = x;
+        float *to = x; /* never past what is read */
+        for (size_t w = 0; w < words; w++, live++) {
+            *live = 0;
+            for (int b = 0; b < 64; b += LANES, from += LANES)
+                *live |= compress(&to, _mm512_loadu_ps(from)) << b;
+        }
+    }
 }
 
 static size_t relu_live(float *y, const float *x, size_t n)
@@ -131,7 +143,7 @@ void wisp_kernels_live_avx512(struct wisp_kernels *k)
 {
     k->live_find = live_find;
     k->weave = weave;
-    k->live_bits = live_bits;
+    k->live_pack = live_pack;
     k->live_row = live_row;
     k->live_sums = live_sums;
     k->live_forms = &forms;

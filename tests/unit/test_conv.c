@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { TRIALS = 60, SETS = 8, THREADS = 3 };
 static const int n_threads[THREADS] = { 1, 2, 4 };
@@ -427,6 +428,51 @@ static void test_choice(void)
           "pixels of results");
 }
 
+/* When zeros are skipped. */
+static void test_zeros(void)
+{
+    static float x[2 * 32 * 14 * 15], gy[2 * 64 * 14 * 15];
+    struct wisp_conv c = with_result(known[2]);
+    char path[] = "/tmp/wisp-conv-XXXXXX";
+    const struct wisp_conv_job j = { .n = 2, .x = x, .gy = gy };
+    struct wisp_conv_choice how = { .k = k, .measure = true };
+    c.batch = 2, c.threads = 1;
+    TEST("zeros: their share, and from which on they are skipped");
+    for (size_t i = 0; i < sizeof gy / sizeof *gy; i++) gy[i] = i % 4 ? 0.0f : 1.0f;
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = 1;
+    CHECK(wisp_conv_zero_share(&c, WISP_CONV_FORWARD, &j) <= 0, "x has none");
+    CHECK(fabs(wisp_conv_zero_share(&c, WISP_CONV_DATA, &j) - 0.75) < 1e-9, "gy has 3 of 4");
+    CHECK(fabs(wisp_conv_zero_share(&c, WISP_CONV_WEIGHTS, &j) - 0.75) < 1e-9, "the larger one");
+    memset(x, 0, sizeof x);
+    CHECK(wisp_conv_zero_share(&c, WISP_CONV_FORWARD, &j) >= 1, "all of x");
+    CHECK(wisp_conv_zero_share(&c, WISP_CONV_WEIGHTS, &j) >= 1, "the larger one");
+
+    const int fd = mkstemp(path);
+    CHECK(fd >= 0, "no file in /tmp");
+    close(fd);
+    how.file = path;
+    for (int p = 0; p < WISP_CONV_PASSES; p++) {
+        const enum wisp_conv_pass pass = (enum wisp_conv_pass)p;
+        how.only = NULL, how.zeros = WISP_ZEROS_OFF;
+        CHECK(!wisp_conv_zeros(&c, pass, &how, &wisp_conv_direct).way, "off");
+        how.zeros = WISP_ZEROS_AUTO; /* 'plain' is slower than anything */
+        const struct wisp_conv_zeros z = wisp_conv_zeros(&c, pass, &how, &wisp_conv_plain),
+                                     again = wisp_conv_zeros(&c, pass, &how, &wisp_conv_plain);
+        CHECK(z.way == &wisp_conv_skip && z.from < 0.9, "pass %d: %g", p, z.from);
+        CHECK(again.way == z.way && fabs(again.from - z.from) < 1e-9, "it is kept: %g and %g",
+              z.from, again.from);
+        how.only = "direct";
+        CHECK(!wisp_conv_zeros(&c, pass, &how, &wisp_conv_direct).way, "a way is named");
+        how.zeros = WISP_ZEROS_FORCE;
+        const struct wisp_conv_zeros f = wisp_conv_zeros(&c, pass, &how, &wisp_conv_direct);
+        CHECK(f.way == &wisp_conv_skip && f.from <= 0, "always");
+    }
+    unlink(path);
+    c.groups = 2;
+    CHECK(!wisp_conv_zeros(&c, WISP_CONV_FORWARD, &how, &wisp_conv_plain).way,
+          "not where it cannot");
+}
+
 /* test_conv [way]: all of them, or this one alone. */
 int main(int argc, char **argv)
 {
@@ -445,6 +491,7 @@ int main(int argc, char **argv)
         }
     k = &sets[n_sets - 1];
     test_choice();
+    test_zeros();
     for (int t = 0; t < THREADS; t++) wisp_pool_free(pools[t]);
     return test_end();
 }

@@ -35,12 +35,25 @@ static void check_one(size_t set, const struct call *c)
     check_set(&sets[set], c);
 }
 
-static void set_bits(size_t words, size_t each, const float *x)
+static float dense[MOST_PLACES * WISP_LIVE_SOURCES * BLOCK + MOST_CHANNELS * MOST_WORDS * 64];
+
+/* Array 1 of words of 'each' numbers: their bits; as many words as share room hold their numbers that
+ * are not 0 first.  What was in it is in 'dense' then.  Returns how many floats the last room has. */
+static size_t pack_bits(size_t words, size_t each, size_t share)
 {
+    float *x = arrays[1].init;
+    size_t found = 0;
+    memcpy(dense, x, words * each * sizeof *x);
     for (size_t i = 0; i < words; i++) {
+        if (i % share == 0) found = 0;
         bits[i] = 0;
-        for (size_t j = 0; j < each; j++) bits[i] |= (uint64_t)(x[i * each + j] != 0) << j;
+        for (size_t j = 0; j < each; j++) {
+            if (dense[i * each + j] == 0) continue;
+            bits[i] |= (uint64_t)1 << j;
+            x[i / share * share * each + found++] = dense[i * each + j];
+        }
     }
+    return found;
 }
 
 /* ---- c(i + t) += x(i, j) w(j, t) ---- */
@@ -67,11 +80,12 @@ static void test_rows(size_t set)
             for (size_t n = 0; n <= MOST_PLACES; n++) {
                 sources = 1 + (n + blocks) % WISP_LIVE_SOURCES;
                 const size_t c = (n + taps - 1) * blocks * BLOCK;
-                const float *x = with_zeros(1, n * sources * BLOCK, false);
+                const float *x = dense;
+                with_zeros(1, n * sources * BLOCK, false);
                 float *to = fill(0, c), *mass = arrays[0].mass;
                 const float *w = fill(2, sources * BLOCK * taps * blocks * BLOCK);
                 fill(3, 0), fill(4, 0);
-                set_bits(n, sources * BLOCK, x);
+                arrays[1].n = pack_bits(n, sources * BLOCK, n + 1); /* nothing behind them */
                 for (size_t i = 0; i < c; i++) mass[i] = fabsf(to[i]);
                 const size_t each = taps * blocks * BLOCK;
                 for (size_t i = 0; i < n; i++)
@@ -92,6 +106,7 @@ static void test_rows(size_t set)
 
 CALL(live_sums)
 {
+    const float *const soon[2] = { NULL, x[2] };
     const struct wisp_live_sums t = { .n = c->n,
                                       .words = sources,
                                       .x = x[1],
@@ -100,7 +115,10 @@ CALL(live_sums)
                                       .taps = taps,
                                       .blocks = blocks,
                                       .v = x[2],
-                                      .c = x[0] };
+                                      .c = x[0],
+                                      .soon = soon,
+                                      .n_soon = c->n % 2 ? 2 : 0,
+                                      .lines = 1 };
     k->live_sums(&t);
 }
 
@@ -116,10 +134,11 @@ static void test_sums(size_t set, size_t rows)
                 float *x = with_zeros(1, n * places, false);
                 for (size_t i = 0; i < n * places; i++) /* the last columns meet nothing */
                     if (i % BLOCK + taps > BLOCK) x[i] = 0;
+                x = dense;
                 float *to = fill(0, n * each), *mass = arrays[0].mass;
                 const float *v = fill(2, (places + (rows - 1) * BLOCK) * pitch);
                 fill(3, 0), fill(4, 0);
-                set_bits(n * sources, 64, x);
+                pack_bits(n * sources, 64, sources);
                 for (size_t i = 0; i < n * each; i++) {
                     const size_t r = i % each / (taps * pitch), e = i % (taps * pitch);
                     mass[i] = fabsf(to[i]);
@@ -137,6 +156,14 @@ static void test_sums(size_t set, size_t rows)
 
 /* ---- finding, copying, counting ---- */
 
+/* What is found is equal, whatever lies behind it. */
+static void clear_behind(float *x, size_t room, const uint64_t *found, size_t n)
+{
+    size_t live = 0;
+    for (size_t i = 0; i < n; i++) live += (size_t)__builtin_popcountll(found[i]);
+    memset(x + live, 0, (room - live) * sizeof *x);
+}
+
 CALL(live_find)
 {
     const float *from[WISP_LIVE_SOURCES];
@@ -144,15 +171,18 @@ CALL(live_find)
     for (size_t s = 0; s < c->m; s++)
         from[s] = c->add && s == c->m / 2 ? NULL : x[1] + s * c->n * c->gap * BLOCK;
     k->live_find(x[0], found, from, c->m, c->n, c->gap);
+    clear_behind(x[0], c->m * c->n * BLOCK, found, c->n);
     memcpy(x[2], found, c->n * sizeof *found);
     k->weave(x[3], from, c->m, c->n, c->gap);
 }
 
-CALL(live_bits)
+CALL(live_pack)
 {
-    uint64_t found[MOST_PLACES + 1] = { 0 };
-    k->live_bits(found, x[1], c->n);
-    memcpy(x[2], found, c->n * sizeof *found);
+    uint64_t found[MOST_PLACES * MOST_WORDS + 1] = { 0 };
+    k->live_pack(found, x[0], c->n, c->m);
+    for (size_t i = 0; i < c->n; i++)
+        clear_behind(x[0] + i * c->m * 64, c->m * 64, found + i * c->m, c->m);
+    memcpy(x[2], found, c->n * c->m * sizeof *found);
 }
 
 CALL(relu_live)
@@ -180,8 +210,9 @@ static void test_find(void)
                                        .n = n,
                                        .gap = step,
                                        .add = form & 4 });
-            fill(0, 0), with_zeros(1, 64 * n, true), fill(3, 0);
-            check_case(&(struct call){ .name = "live_bits", .fn = live_bits, .n = n });
+            const size_t words = 1 + form % MOST_WORDS;
+            with_zeros(0, 64 * n * words, true), fill(1, 0), any_bits(2, 2 * n * words), fill(3, 0);
+            check_case(&(struct call){ .name = "live_pack", .fn = live_pack, .m = words, .n = n });
         }
 }
 
