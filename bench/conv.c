@@ -24,7 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LEAST_RUNS = 3, MOST_RUNS = 30 };
+enum { LEAST_RUNS = 5, MOST_RUNS = 40, MOST_WAYS = 16 };
 static const double ENOUGH_SECONDS = 0.12;
 
 static const struct layer {
@@ -118,39 +118,82 @@ static float *with_zeros(float *x, size_t n)
     return x;
 }
 
-/* Seconds of a run, and of packing the weights before it. */
-struct spent {
-    double run, pack;
+/* One way of one pass.  Seconds are the least: of a run, and of packing the weights before it. */
+struct racer {
+    const struct wisp_conv_way *way;
+    size_t floats, each; /* of packed weights or gw; of a thread's scratch */
+    float *packed, *scratch;
+    double run, pack, sum;
+    int runs;
 };
 
-static struct spent time_way(const struct wisp_conv_way *way, const struct wisp_conv *c,
-                             enum wisp_conv_pass pass, struct wisp_conv_job j, const float *w)
+static struct racer racer_of(const struct wisp_conv_way *way, const struct wisp_conv *c,
+                             enum wisp_conv_pass pass)
 {
-    const size_t floats = way->weight_floats(c, pass);
-    const size_t each = wisp_up(way->thread_floats ? way->thread_floats(c, pass) : 0, 16);
-    float *packed = filled(floats), *scratch = filled(each * (size_t)wisp_pool_threads(pool));
-    struct spent best = { 1e9, 1e9 };
-    double sum = 0;
-    j.pool = pool, j.k = &kernels, j.thread_scratch = scratch, j.thread_apart = each;
-    j.w = floats ? packed : w, j.gw = packed;
-    for (int run = 0; run < LEAST_RUNS || (run < MOST_RUNS && sum < ENOUGH_SECONDS); run++) {
-        double start = seconds_now();
-        if (pass != WISP_CONV_WEIGHTS && floats)
-            wisp_conv_pack(way, c, pass, pool, &kernels, packed, w);
-        double middle = seconds_now();
-        if (way->run(c, pass, &j, NULL) != WISP_OK) exit(1);
-        double end = seconds_now();
-        if (middle - start < best.pack) best.pack = middle - start;
-        if (end - middle < best.run) best.run = end - middle;
-        sum += end - start;
+    struct racer r = { .way = way, .floats = way->weight_floats(c, pass), .run = 1e9, .pack = 1e9 };
+    r.each = wisp_up(way->thread_floats ? way->thread_floats(c, pass) : 0, 16);
+    r.packed = filled(r.floats);
+    r.scratch = filled(r.each * (size_t)wisp_pool_threads(pool));
+    return r;
+}
+
+static void run_once(struct racer *r, const struct wisp_conv *c, enum wisp_conv_pass pass,
+                     struct wisp_conv_job j, const float *w)
+{
+    const bool packs = pass != WISP_CONV_WEIGHTS && r->floats;
+    j.pool = pool, j.k = &kernels, j.thread_scratch = r->scratch, j.thread_apart = r->each;
+    j.w = r->floats ? r->packed : w, j.gw = r->packed;
+    double start = seconds_now();
+    if (packs) wisp_conv_pack(r->way, c, pass, pool, &kernels, r->packed, w);
+    double middle = packs ? seconds_now() : start;
+    if (r->way->run(c, pass, &j, NULL) != WISP_OK) exit(1);
+    double end = seconds_now();
+    if (middle - start < r->pack) r->pack = middle - start;
+    if (end - middle < r->run) r->run = end - middle;
+    r->sum += end - start;
+    r->runs++;
+}
+
+/* The ways of a pass take turns, so that all have the machine's better and worse moments; returns
+ * the least seconds. */
+static struct totals race(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                          const struct wisp_conv_job *j, const float *w, double work,
+                          double peak_rate)
+{
+    static const char *const names[] = { "forward", "data", "weights" };
+    struct racer racers[MOST_WAYS];
+    size_t n = 0;
+    struct totals least = { INFINITY, INFINITY };
+    for (size_t i = 0; wisp_conv_any(i) && n < MOST_WAYS; i++) {
+        const struct wisp_conv_way *way = wisp_conv_any(i);
+        if (way == &wisp_conv_plain || !way->can(c, pass, &kernels)) continue;
+        if (only_way && strcmp(way->name, only_way) != 0) continue;
+        racers[n++] = racer_of(way, c, pass);
     }
-    wisp_free(packed), wisp_free(scratch);
-    return best;
+    for (bool more = true; more;) {
+        more = false;
+        for (size_t i = 0; i < n; i++) {
+            const struct racer *r = &racers[i];
+            if (r->runs >= LEAST_RUNS && (r->runs >= MOST_RUNS || r->sum >= ENOUGH_SECONDS))
+                continue;
+            run_once(&racers[i], c, pass, *j, w);
+            more = true;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct racer *r = &racers[i];
+        const double seconds = r->run + r->pack;
+        printf("  %s %s %.1f (%.0f%%) %.2f+%.2fms", names[pass], r->way->name, work / seconds,
+               100 * work / seconds / peak_rate, 1e3 * r->run, 1e3 * r->pack);
+        if (!r->way->half) least.fp32 = fmin(least.fp32, seconds);
+        least.bf16 = fmin(least.bf16, seconds);
+        wisp_free(r->packed), wisp_free(r->scratch);
+    }
+    return least;
 }
 
 static void time_layer(const struct layer *l, double peak_rate, struct totals *total)
 {
-    static const char *const names[] = { "forward", "data", "weights" };
     struct wisp_conv c = { .in = l->in,
                            .out = l->out,
                            .h = l->pixels,
@@ -171,24 +214,11 @@ static void time_layer(const struct layer *l, double peak_rate, struct totals *t
     printf("%-14s x%d %4zu->%-4zu %3zu px %2zux%-2zu/%zu", l->net, l->times, l->in, l->out,
            l->pixels, l->kernel, l->kernel, l->stride);
     for (int pass = 0; pass < WISP_CONV_PASSES; pass++) {
-        struct totals least = { INFINITY, INFINITY };
+        const struct wisp_conv_job j = { .n = l->n, .x = x, .gy = gy, .y = y, .gx = gx };
         if (pass == WISP_CONV_DATA && l->block == 1) continue;
         if (pass == WISP_CONV_DATA) with_zeros(gy, out); /* weights: those of x, gy as it is */
         if (pass == WISP_CONV_WEIGHTS) fill(gy, out);
-        for (size_t i = 0; wisp_conv_any(i); i++) {
-            const struct wisp_conv_way *way = wisp_conv_any(i);
-            if (way == &wisp_conv_plain || !way->can(&c, (enum wisp_conv_pass)pass, &kernels))
-                continue;
-            if (only_way && strcmp(way->name, only_way) != 0) continue;
-            const struct wisp_conv_job j = { .n = l->n, .x = x, .gy = gy, .y = y, .gx = gx };
-            const struct spent t = time_way(way, &c, (enum wisp_conv_pass)pass, j, w);
-            const double seconds = t.run + (pass == WISP_CONV_WEIGHTS ? 0 : t.pack);
-            printf("  %s %s %.1f (%.0f%%) %.2f+%.2fms", names[pass], way->name, work / seconds,
-                   100 * work / seconds / peak_rate, 1e3 * t.run,
-                   pass == WISP_CONV_WEIGHTS ? 0 : 1e3 * t.pack);
-            if (!way->half) least.fp32 = fmin(least.fp32, seconds);
-            least.bf16 = fmin(least.bf16, seconds);
-        }
+        const struct totals least = race(&c, (enum wisp_conv_pass)pass, &j, w, work, peak_rate);
         total->fp32 += least.fp32 * l->times;
         total->bf16 += least.bf16 * l->times;
     }
