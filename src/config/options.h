@@ -24,6 +24,7 @@ enum wisp_opt {
     OPT_OPTIMIZER,
     OPT_MOMENTS,
     OPT_PRECISION,
+    OPT_ZEROS,
     OPT_MOMENTUM,
     OPT_WEIGHT_DECAY,
     OPT_SMOOTHING,

@@ -376,12 +376,14 @@ static void end_sums(const struct walking *g, const struct task *t)
                                     : 0;
             }
         }
-        for (size_t e = 0; p->forward && g->j->relu && e < t->rows * blocks; e++) {
+        const float *mask = p->forward ? NULL : g->j->mask;
+        for (size_t e = 0; ((p->forward && g->j->relu) || mask) && e < t->rows * blocks; e++) {
             const size_t sample = (t->first + e / blocks) / count,
-                         row = (t->first + e / blocks) % count;
-            float *to = g->result + sample * g->result_floats +
-                        ((block + e % blocks) * p->dh + row) * p->dw * BLOCK;
-            g->j->k->relu(to, to, p->dw * BLOCK);
+                         row = first + (t->first + e / blocks) % count * p->rows, n = p->dw * BLOCK,
+                         at = sample * g->result_floats + ((block + e % blocks) * p->dh + row) * n;
+            float *to = g->result + at;
+            if (mask) g->j->k->relu_back(to, to, mask + at, n);
+            else g->j->k->relu(to, to, n);
         }
     }
 }
@@ -487,6 +489,7 @@ static wisp_status run(const struct wisp_conv *c, enum wisp_conv_pass pass,
 const struct wisp_conv_way wisp_conv_skip = {
     .name = "skip",
     .what = "sums over taps without the products with zeros; where WISP_CONV names it",
+    .masks = true,
     .asked = true,
     .can = can,
     .weight_floats = weight_floats,

@@ -1,5 +1,6 @@
 /* Convolution: conv/conv.h has the formula.  Here are its arguments, its parameters, and the calls;
- * each pass goes the way that the context chooses (conv/choose.c).
+ * each pass goes the way that the context chooses (conv/choose.c), in training another one where the
+ * numbers have many zeros.
  *
  * weight is (out, in / groups, kh, kw), PyTorch's order; an output channel is a row, which an update
  * moves.  Weights are packed for a way right before its pass and forgotten after it: whoever changes
@@ -67,6 +68,7 @@ static const struct wisp_arg args[] = {
 struct own { /* from plan on */
     struct wisp_conv c;
     const struct wisp_conv_way *way[WISP_CONV_PASSES];
+    struct wisp_conv_zeros zeros[WISP_CONV_PASSES]; /* in training */
     bool packed; /* what the layer keeps are the weights of forward */
 };
 
@@ -81,7 +83,7 @@ struct wisp_conv_passes wisp_layer_conv_passes(const struct wisp_layer *l)
     struct wisp_conv_passes n = { 0 };
     for (int p = 0; p < WISP_CONV_PASSES; p++)
         if (o->way[p] && !(p == WISP_CONV_DATA && o->c.block == 1)) /* images learn nothing */
-            n.all++, n.half += o->way[p]->half;
+            n.all++, n.half += o->way[p]->half, n.skip += o->zeros[p].way != NULL;
     return n;
 }
 
@@ -93,9 +95,12 @@ struct kept { /* from call to call */
     float *w, *bias;
 };
 
+/* Of either way. */
 static size_t packed_floats(const struct own *o, enum wisp_conv_pass pass)
 {
-    return o->way[pass]->weight_floats(&o->c, pass);
+    const struct wisp_conv_way *skip = o->zeros[pass].way;
+    return wisp_most(o->way[pass]->weight_floats(&o->c, pass),
+                     skip ? skip->weight_floats(&o->c, pass) : 0);
 }
 static size_t padded_out(const struct wisp_conv *c)
 {
@@ -166,6 +171,9 @@ static void ask_for_scratch(struct wisp_layer *l, const struct wisp_layer_sizes 
         if (way && way->thread_floats)
             l->thread_floats =
                 wisp_most(l->thread_floats, way->thread_floats(&o->c, (enum wisp_conv_pass)p));
+        if (o->zeros[p].way)
+            l->thread_floats = wisp_most(
+                l->thread_floats, o->zeros[p].way->thread_floats(&o->c, (enum wisp_conv_pass)p));
     }
     if (s->still && !s->training) {
         lay_kept(l, &cut);
@@ -186,8 +194,12 @@ static void choose(struct own *o, const struct wisp_layer_sizes *s)
     how.half = s->precision == &wisp_precision_bf16;
     o->c.batch = s->batch;
     o->c.threads = s->ctx && s->ctx->pool ? wisp_pool_threads(s->ctx->pool) : 1;
-    for (int p = 0; p < (s->training ? WISP_CONV_PASSES : 1); p++)
+    how.zeros = s->zeros;
+    for (int p = 0; p < (s->training ? WISP_CONV_PASSES : 1); p++) {
         o->way[p] = wisp_conv_choose(&o->c, (enum wisp_conv_pass)p, &how);
+        if (s->training)
+            o->zeros[p] = wisp_conv_zeros(&o->c, (enum wisp_conv_pass)p, &how, o->way[p]);
+    }
 }
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
@@ -233,14 +245,24 @@ static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
 
 /* ---- passes ---- */
 
-/* The weights as the pass wants them. */
+/* The way for these numbers: of this very call, so that it needs no memory of earlier ones, and a run
+ * that goes on after a break, or makes a value again, goes the same ways. */
+static const struct wisp_conv_way *way_for(const struct own *o, enum wisp_conv_pass pass,
+                                           const struct wisp_conv_job *j)
+{
+    const struct wisp_conv_zeros *z = &o->zeros[pass];
+    return z->way && wisp_conv_zero_share(&o->c, pass, j) >= z->from ? z->way : o->way[pass];
+}
+
+/* The weights as the way wants them. */
 static const float *weights_for(const struct wisp_layer *l, struct wisp_step *s,
-                                enum wisp_conv_pass pass, float *packed)
+                                const struct wisp_conv_way *way, enum wisp_conv_pass pass,
+                                float *packed)
 {
     const struct own *o = l->own;
     const float *w = l->params[WISP_CONV_PARAM_WEIGHT].w;
-    if (!packed_floats(o, pass)) return w;
-    wisp_conv_pack(o->way[pass], &o->c, pass, s->ctx->pool, s->ctx->k, packed, w);
+    if (!way->weight_floats(&o->c, pass)) return w;
+    wisp_conv_pack(way, &o->c, pass, s->ctx->pool, s->ctx->k, packed, w);
     return packed;
 }
 
@@ -296,19 +318,20 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
     j.x = in[0]->x;
     j.y = out->x;
     if (l->n_params > WISP_CONV_PARAM_BIAS) j.bias = l->params[WISP_CONV_PARAM_BIAS].w;
+    const struct wisp_conv_way *way = way_for(o, WISP_CONV_FORWARD, &j);
     if (l->kept_floats) {
         struct wisp_cut cut = wisp_layer_kept_cut(l);
         const struct kept v = lay_kept(l, &cut);
         const bool fresh = !o->packed;
         o->packed = true;
         if (fresh && l->norm) fold(l, s, &v);
-        else if (fresh) weights_for(l, s, WISP_CONV_FORWARD, v.w);
+        else if (fresh) weights_for(l, s, way, WISP_CONV_FORWARD, v.w);
         j.w = l->norm || packed_floats(o, WISP_CONV_FORWARD) ? v.w
                                                              : l->params[WISP_CONV_PARAM_WEIGHT].w;
         if (l->norm) j.bias = v.bias;
-    } else j.w = weights_for(l, s, WISP_CONV_FORWARD, l->front);
+    } else j.w = weights_for(l, s, way, WISP_CONV_FORWARD, l->front);
     j.relu = l->parts & WISP_FUSE_RELU;
-    return o->way[WISP_CONV_FORWARD]->run(&o->c, WISP_CONV_FORWARD, &j, err);
+    return way->run(&o->c, WISP_CONV_FORWARD, &j, err);
 }
 
 struct moving {
@@ -316,6 +339,7 @@ struct moving {
     struct wisp_step *s;
     struct view v;
     const float *gy;
+    const struct wisp_conv_way *way; /* of the gradient of the weights */
 };
 
 /* 16 rows of the weights. */
@@ -326,7 +350,7 @@ static void move_rows(void *arg, size_t task, int thread)
     const struct wisp_update *u = m->s->update;
     float *g = wisp_layer_thread(m->l, thread);
     const size_t first = task * WISP_PLANE_BLOCK, rows = wisp_conv_rows_from(&o->c, first);
-    o->way[WISP_CONV_WEIGHTS]->rows(&o->c, m->s->ctx->k, m->v.gw, first, g);
+    m->way->rows(&o->c, m->s->ctx->k, m->v.gw, first, g);
     for (size_t i = 0; i < rows; i++, g += wisp_conv_row(&o->c))
         u->row(u, &m->l->params[WISP_CONV_PARAM_WEIGHT], first + i, g);
 }
@@ -362,7 +386,7 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
 {
     const struct own *o = l->own;
     struct wisp_cut cut = wisp_cut_of(l->back, l->back_floats * sizeof(float), WISP_CUT_FRESH);
-    struct moving m = { l, s, lay_back(l, &cut, s->batch->n), out->g };
+    struct moving m = { l, s, lay_back(l, &cut, s->batch->n), out->g, NULL };
     struct wisp_conv_job j = job_of(l, s);
     wisp_status st = WISP_OK;
     if (s->batch->n == 0) return WISP_OK;
@@ -372,10 +396,12 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
     j.gx = in[0]->g;
     j.mask = l->masked ? in[0]->x : NULL;
     if (j.gx) {
-        j.w = weights_for(l, s, WISP_CONV_DATA, m.v.packed);
-        st = o->way[WISP_CONV_DATA]->run(&o->c, WISP_CONV_DATA, &j, err);
+        const struct wisp_conv_way *way = way_for(o, WISP_CONV_DATA, &j);
+        j.w = weights_for(l, s, way, WISP_CONV_DATA, m.v.packed);
+        st = way->run(&o->c, WISP_CONV_DATA, &j, err);
     }
-    if (st == WISP_OK) st = o->way[WISP_CONV_WEIGHTS]->run(&o->c, WISP_CONV_WEIGHTS, &j, err);
+    m.way = way_for(o, WISP_CONV_WEIGHTS, &j);
+    if (st == WISP_OK) st = m.way->run(&o->c, WISP_CONV_WEIGHTS, &j, err);
     if (st != WISP_OK) return st;
     wisp_parallel_for(s->ctx->pool, wisp_parts(o->c.out, WISP_PLANE_BLOCK), move_rows, &m);
     if (l->n_params > WISP_CONV_PARAM_BIAS) move_bias(&m);
@@ -385,7 +411,8 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
 static bool masks(const struct wisp_layer *l)
 {
     const struct own *o = l->own;
-    return o->way[WISP_CONV_DATA] && o->way[WISP_CONV_DATA]->masks;
+    const struct wisp_conv_way *way = o->way[WISP_CONV_DATA], *skip = o->zeros[WISP_CONV_DATA].way;
+    return way && way->masks && (!skip || skip->masks);
 }
 
 const struct wisp_layer_kind wisp_layer_conv = {

@@ -14,9 +14,9 @@ enum {
 
 /* Its sizes. */
 const struct wisp_conv *wisp_layer_conv_sizes(const struct wisp_layer *l);
-/* Passes that it has, and how many of them round to bf16. */
+/* Passes that it has, how many of them round to bf16, and how many skip zeros where these are many. */
 struct wisp_conv_passes {
-    int all, half;
+    int all, half, skip;
 };
 struct wisp_conv_passes wisp_layer_conv_passes(const struct wisp_layer *l);
 

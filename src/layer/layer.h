@@ -8,6 +8,7 @@
 #define WISP_LAYER_LAYER_H
 
 #include "base/bounds.h"
+#include "conv/conv.h"
 #include "base/context.h"
 #include "base/cut.h"
 #include "graph/graph.h"
@@ -114,6 +115,7 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     bool training;
     bool still; /* nobody changes the weights while the net is there: layers may keep copies */
     const struct wisp_precision *precision; /* of wide products; NULL: fp32 */
+    enum wisp_zeros zeros;                  /* of convolutions */
     bool half;                              /* rows of the input and the output layer are bf16 */
     size_t best; /* of each sample's best rows that the output layer collects */
     size_t own;  /* most rows that the samples of a batch own together; 0: one set for all */

@@ -278,6 +278,7 @@ static struct wisp_layer_sizes training_sizes(const struct wisp_plan *p, const s
                                       .active = m->net.n_labels,
                                       .training = true,
                                       .precision = p->precision,
+                                      .zeros = p->zeros,
                                       .half = p->half,
                                       .smoothing = (float)p->smoothing,
                                       .ctx = ctx };

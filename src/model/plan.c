@@ -157,6 +157,9 @@ static void read_options(struct wisp_plan *p, const wisp_config *cfg)
                    : wisp_opt_is(cfg, OPT_MOMENTS, "bf16") ? WISP_MOMENTS_BF16
                                                            : WISP_MOMENTS_FP32,
         .precision = wisp_precision_find(wisp_opt_text(cfg, OPT_PRECISION)),
+        .zeros = wisp_opt_is(cfg, OPT_ZEROS, "off")     ? WISP_ZEROS_OFF
+                 : wisp_opt_is(cfg, OPT_ZEROS, "force") ? WISP_ZEROS_FORCE
+                                                        : WISP_ZEROS_AUTO,
         .half = wisp_opt_is(cfg, OPT_ROWS, "bf16"),
         .input_dropout = wisp_opt_num(cfg, OPT_INPUT_DROPOUT),
         .holdout = wisp_opt_num(cfg, OPT_HOLDOUT),

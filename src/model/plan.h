@@ -31,6 +31,7 @@ struct wisp_plan {
     enum wisp_moments moments; /* as asked for; 'slots' says what it came to */
     unsigned slots;            /* what the optimiser keeps, once the net is there: WISP_SLOT_* */
     const struct wisp_precision *precision;
+    enum wisp_zeros zeros; /* of convolutions */
     bool half;                     /* rows of bf16 */
     bool index;                    /* make the index for sparse prediction */
     struct wisp_sampling sampling; /* of the output layer */

@@ -230,6 +230,7 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
                                       .active = n_labels,
                                       .training = true,
                                       .precision = r->plan.precision,
+                                      .zeros = r->plan.zeros,
                                       .half = r->plan.half,
                                       .smoothing = (float)r->plan.smoothing,
                                       .known = &known.known,

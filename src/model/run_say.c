@@ -77,15 +77,20 @@ static void say_machine(const struct wisp_run *r)
     const struct wisp_net *net = &r->m->net;
     const int threads = wisp_pool_threads(r->ctx->pool);
     struct wisp_conv_passes all = { 0 };
-    char convolutions[80] = "";
+    char convolutions[160] = "";
     for (int i = 0; i < net->n_layers && !p->cuda; i++)
         if (net->layers[i].kind == &wisp_layer_conv) {
             const struct wisp_conv_passes n = wisp_layer_conv_passes(&net->layers[i]);
-            all.all += n.all, all.half += n.half;
+            all.all += n.all, all.half += n.half, all.skip += n.skip;
         }
     if (all.all && p->precision == &wisp_precision_bf16)
         snprintf(convolutions, sizeof convolutions, ", %d of %d passes of convolutions too",
                  all.half, all.all);
+    const size_t at = strlen(convolutions);
+    if (all.skip)
+        snprintf(convolutions + at, sizeof convolutions - at,
+                 "; %d of %d passes of convolutions skip zeros where there are many", all.skip,
+                 all.all);
     wisp_say(r->ctx, "machine   %s%d thread%s, %s kernels, products in %s%s",
              p->cuda ? "a card (cuda) and " : "cpu, ", threads, wisp_plural((size_t)threads),
              r->ctx->k->name, p->precision->name, convolutions);

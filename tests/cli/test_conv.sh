@@ -75,6 +75,16 @@ WISP_CONV=direct,plain ok "fp32" train "${options[@]}" --threads 1 -o direct --n
 same "it is fp32" full direct
 check "and bf16 is not" not cmp -s full half
 
+# Products with zeros left out: as good, the same bytes with any number of threads.
+ok "zeros skipped" train "${options[@]}" --threads 1 -o skipped --net lenet --zeros force
+judge "it learns as well" 'd["valid_p@1"] > 60'
+check "the plan says so" grep -q '3 of 5 passes of convolutions skip zeros where there are many' err
+ok "zeros skipped: three threads" train "${options[@]}" --threads 3 -o skipped3 --net lenet --zeros force
+same "zeros skipped: 1 and 3 threads make the same model" skipped skipped3
+ok "zeros not skipped" train "${options[@]}" --threads 1 -o dense --net lenet --zeros off
+check "the plan does not say so" not grep -q 'skip zeros' err
+check "other sums" not cmp -s skipped dense
+
 ok "inspect" inspect one --json
 judge "parameters have PyTorch's order" 'any(t.get("name") == "c1.weight" and t.get("shape") == [17, 9, 3, 3] for t in d["tensors"])'
 
