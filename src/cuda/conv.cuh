@@ -80,7 +80,8 @@ struct wisp_dconv_plan { /* a convolution with its ways */
 /* For each pass the first way of the table that can, or one that is known to be faster.  only: none but this one, and plain where it
  * cannot; NULL: any.  Which it is depends on the sizes, the card and its libraries alone, not on a
  * measurement: a run repeats. */
-void wisp_dconv_make(struct wisp_dconv_plan *p, const struct wisp_dconv *c, const char *only);
+void wisp_dconv_make(struct wisp_dconv_plan *p, const struct wisp_dconv *c, const char *only,
+                     bool forward_alone = false);
 void wisp_dconv_clear(struct wisp_dconv_plan *p);
 bool wisp_dconv_gives_halves(const struct wisp_dconv_plan *p);
 bool wisp_dconv_adds(const struct wisp_dconv_plan *p);

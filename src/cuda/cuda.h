@@ -39,7 +39,9 @@ struct wisp_cuda_block { /* rows in CSR order */
     const int32_t *yi;
     /* of a net that reads images */
     const uint8_t *px;   /* to train on: (n, pixels) */
-    const float *planes; /* to predict: (n, pixels) as the net sees them */
+    const float *planes; /* to predict: (n, pixels) as the net sees them; or, where not NULL, */
+    const uint8_t *const *bytes; /* (n) where the pixels of each lie, and */
+    const float *table;          /* (channels, 256) what each byte becomes */
 };
 
 struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the caller's.  The net and

@@ -72,9 +72,10 @@ struct wisp_dnode {             /* a layer, with what became a part of it */
     void *own[WISP_DOWN];                   /* as the kind's lay took them */
 };
 
-struct wisp_dsource {     /* images: */
-    const uint8_t *bytes; /* of all rows, (rows, c, h, w), and what each becomes (c, 256); or */
-    const float *table;
+struct wisp_dsource { /* images: */
+    const uint8_t
+        *bytes;          /* (rows, c, h, w) of all, training, or of this batch; what each becomes */
+    const float *table;  /* (c, 256); or */
     const float *planes; /* of this batch, as they are, (batch, c, h, w); NULL: bytes */
 };
 

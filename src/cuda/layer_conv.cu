@@ -69,7 +69,7 @@ static wisp_status make(struct wisp_dnode *l, const struct wisp_dnet &n, wisp_er
     const struct wisp_dconv c = sizes_of(*l, n);
     l->made = p;
     if (!p) return wisp_dfail(err, WISP_ENOMEM, "no memory left for the card's plan");
-    wisp_dconv_make(p, &c, NULL);
+    wisp_dconv_make(p, &c, NULL, !n.training);
     return WISP_OK;
 }
 

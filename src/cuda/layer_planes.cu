@@ -19,7 +19,7 @@ static void image_forward(const struct wisp_dnet &n, const struct wisp_dnode &l,
         return;
     }
     from.bytes = n.images.bytes, from.channels = out.c, from.table = n.images.table;
-    from.now = n.now;
+    from.now = n.training ? n.now : NULL; /* else they lie in the batch's order */
     wisp_dimages_lay(p, from, out.x, s);
 }
 

@@ -70,7 +70,8 @@ __global__ static void __launch_bounds__(THREADS)
         return;
     }
     const struct wisp_moved *moved = f.now ? f.now->moved : f.moved;
-    const size_t row = (f.now ? f.now->id : f.row)[sample];
+    const uint32_t *rows = f.now ? f.now->id : f.row;
+    const size_t row = rows ? rows[sample] : sample;
     struct wisp_moved m = {};
     if (moved) m = moved[sample];
     const int h = (int)p.h, w = (int)p.w, at = (int)(i % p.w);

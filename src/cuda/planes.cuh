@@ -48,7 +48,7 @@ void wisp_dflatten_back(const struct wisp_dplanes &p, void *gx, const float *gy,
 struct wisp_dimages {
     const uint8_t *bytes;           /* (rows, channels, h, w), as many pixels as x */
     size_t channels;                /* at most those of x */
-    const uint32_t *row;            /* (n) of each sample */
+    const uint32_t *row;            /* (n) of each sample; NULL: in their order */
     const struct wisp_moved *moved; /* (n); NULL: nothing is moved */
     const struct wisp_dnow *now;    /* not NULL: these two are its own */
     const float *table;             /* (channels, 256) what each byte becomes */

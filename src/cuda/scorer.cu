@@ -1,6 +1,6 @@
 /* Exact prediction on the card.
  *
- *   host: a batch's rows, in one copy   mail    now | xp | xn | planes of images | xi | xv
+ *   host: a batch's rows, in one copy   mail    now | xp | xn | table, images | xi | xv
  *   net.cu                              h       (n, width) what the last hidden layer gives
  *   scan.cu   exact best rows           answer  labels (n, k) | logits (n, k) |
  *   sum.cu    where it is asked for             max (n) | sum of exp(logit - max) (n)
@@ -8,7 +8,7 @@
  *
  * Mail and answer lie the same way on both sides; the host's are pinned.  A batch's own numbers of
  * rows and non-zeros say where its mail ends and, 'now' telling the kernels, where lists begin;
- * planes lie where they lie in every batch.  Weights are the scorer's own, or a trainer's: then
+ * images lie where they lie in every batch: as bytes, or as what the net sees.  Weights are the scorer's own, or a trainer's: then
  * everything runs on its stream, so after all steps begun before.
  *
  * 670,091 labels, width 128, 256 rows: each of scan and sum 44 GFLOP and 343 MB, about a
@@ -23,9 +23,10 @@ enum { FIRST_ROOM = 1 << 16 }; /* non-zeros of a batch before room has to grow *
 struct mail {
     struct wisp_dnow *now;
     uint32_t *xp, *xn; /* (batch) */
-    float *planes;     /* (n, pixels) of nets that read images: always at the same place */
-    int32_t *xi;       /* (nnz) */
-    float *xv;         /* (nnz) */
+    float *table; /* (channels, 256) of nets that read images, and these, (n, pixels) bytes or */
+    void *images; /* floats: always at the same places */
+    int32_t *xi;  /* (nnz) */
+    float *xv;    /* (nnz) */
 };
 
 struct answer {
@@ -40,7 +41,8 @@ enum { WEIGHT, BIAS }; /* parameters of the head */
 struct wisp_cuda_scorer {
     const struct wisp_layer *head;
     size_t batch, k, width, n_labels;
-    size_t pixels;                    /* of an image; 0: the net reads none */
+    size_t pixels, channels;          /* of an image; 0: the net reads none */
+    size_t each;                      /* bytes of a pixel that mail has room for */
     struct wisp_cuda_trainer *lender; /* of weights and stream; NULL: they are its own */
     cudaStream_t stream;
     void *block; /* weights, h, answer, scratch */
@@ -55,15 +57,16 @@ struct wisp_cuda_scorer {
 
 /* ---- what lies where ---- */
 
-/* Mail of n rows with so many non-zeros; returns its bytes. */
+/* Mail of n rows with so many non-zeros and bytes of each pixel; returns its own bytes. */
 static size_t lay_mail(struct mail *m, void *block, const struct wisp_cuda_scorer *s, size_t n,
-                       size_t nnz)
+                       size_t nnz, size_t each)
 {
     size_t at = 0;
     m->now = (struct wisp_dnow *)wisp_dtake(block, &at, sizeof *m->now);
     m->xp = (uint32_t *)wisp_dtake(block, &at, s->batch * sizeof *m->xp);
     m->xn = (uint32_t *)wisp_dtake(block, &at, s->batch * sizeof *m->xn);
-    m->planes = (float *)wisp_dtake(block, &at, n * s->pixels * sizeof *m->planes);
+    m->table = (float *)wisp_dtake(block, &at, s->channels * 256 * sizeof *m->table);
+    m->images = wisp_dtake(block, &at, n * s->pixels * each);
     m->xi = (int32_t *)wisp_dtake(block, &at, nnz * sizeof *m->xi);
     m->xv = (float *)wisp_dtake(block, &at, nnz * sizeof *m->xv);
     return at;
@@ -109,11 +112,11 @@ static size_t lay(struct wisp_cuda_scorer *s, void *b)
 
 /* ---- making and freeing ---- */
 
-/* Room for batches of so many non-zeros; there is nothing under way. */
-static wisp_status make_mail(struct wisp_cuda_scorer *s, size_t nnz, wisp_error *err)
+/* Room for batches of so many non-zeros and bytes of each pixel; there is nothing under way. */
+static wisp_status make_mail(struct wisp_cuda_scorer *s, size_t nnz, size_t each, wisp_error *err)
 {
     struct mail m;
-    size_t bytes = lay_mail(&m, NULL, s, s->batch, nnz);
+    size_t bytes = lay_mail(&m, NULL, s, s->batch, nnz, each);
     cudaFree(s->mail_card);
     cudaFreeHost(s->mail_host);
     s->mail_card = s->mail_host = NULL;
@@ -121,10 +124,9 @@ static wisp_status make_mail(struct wisp_cuda_scorer *s, size_t nnz, wisp_error 
     cudaError_t e = cudaMalloc(&s->mail_card, bytes);
     if (e == cudaSuccess) e = cudaMallocHost(&s->mail_host, bytes);
     if (e != cudaSuccess) return wisp_dcheck(e, "taking memory for rows", err);
-    s->room = nnz;
-    lay_mail(&m, s->mail_card, s, s->batch, nnz);
+    s->room = nnz, s->each = each;
+    lay_mail(&m, s->mail_card, s, s->batch, nnz, each);
     s->net.now = m.now;
-    s->net.images.planes = m.planes;
     s->scan.n = s->sum.n = &m.now->n;
     return WISP_OK;
 }
@@ -151,7 +153,7 @@ static wisp_status take_block(struct wisp_cuda_scorer *s, wisp_error *err)
 static wisp_status fill(struct wisp_cuda_scorer *s, wisp_error *err)
 {
     wisp_status st = take_block(s, err);
-    if (st == WISP_OK) st = make_mail(s, FIRST_ROOM, err);
+    if (st == WISP_OK) st = make_mail(s, FIRST_ROOM, 1, err);
     if (st != WISP_OK) return st;
     void *host = NULL;
     cudaError_t e = cudaMallocHost(&host, s->answer_bytes);
@@ -197,7 +199,7 @@ wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp
     s->head = wisp_graph_head(g), s->width = s->head->n_in, s->n_labels = g->n_labels;
     for (int i = 0; i < g->n_layers - 1; i++)
         if (wisp_card_kind_of(g, &g->layers[i]) == &wisp_card_image)
-            s->pixels = g->acts[i + 1].width;
+            s->pixels = g->acts[i + 1].width, s->channels = g->acts[i + 1].shape.dim[0];
     wisp_dnet_make(&s->net, g, false);
     s->net.batch = batch;
     st = wisp_dnet_plan(&s->net, err);
@@ -211,13 +213,37 @@ wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp
 
 /* ---- scoring ---- */
 
+/* Of a pixel of these rows. */
+static size_t pixel_bytes(const struct wisp_cuda_block *r)
+{
+    return r->bytes || !r->planes ? 1 : sizeof *r->planes;
+}
+
+/* Where images lie on the card is told to the net. */
+static void write_images(struct wisp_cuda_scorer *s, const struct wisp_cuda_block *r,
+                         const struct mail &here, const struct mail &there)
+{
+    struct wisp_dsource *from = &s->net.images;
+    *from = {};
+    if (!s->pixels) return;
+    if (!r->bytes) {
+        memcpy(here.images, r->planes, r->n * s->pixels * sizeof *r->planes);
+        from->planes = (const float *)there.images;
+        return;
+    }
+    memcpy(here.table, r->table, s->channels * 256 * sizeof *r->table);
+    for (size_t i = 0; i < r->n; i++)
+        memcpy((char *)here.images + i * s->pixels, r->bytes[i], s->pixels);
+    from->bytes = (const uint8_t *)there.images, from->table = there.table;
+}
+
 /* A batch's rows, as the kernels want them; returns the bytes to send. */
 static size_t write_mail(struct wisp_cuda_scorer *s, const struct wisp_cuda_block *r, size_t nnz)
 {
     struct mail here, there;
-    size_t bytes = lay_mail(&here, s->mail_host, s, r->n, nnz);
+    size_t bytes = lay_mail(&here, s->mail_host, s, r->n, nnz, pixel_bytes(r));
     const uint32_t first = r->xp[0];
-    lay_mail(&there, s->mail_card, s, r->n, nnz);
+    lay_mail(&there, s->mail_card, s, r->n, nnz, pixel_bytes(r));
     memset(here.now, 0, sizeof *here.now);
     here.now->n = (uint32_t)r->n;
     here.now->xp = there.xp, here.now->xn = there.xn;
@@ -228,7 +254,7 @@ static size_t write_mail(struct wisp_cuda_scorer *s, const struct wisp_cuda_bloc
     }
     memcpy(here.xi, r->xi + first, nnz * sizeof *here.xi);
     memcpy(here.xv, r->xv + first, nnz * sizeof *here.xv);
-    if (s->pixels) memcpy(here.planes, r->planes, r->n * s->pixels * sizeof *here.planes);
+    write_images(s, r, here, there);
     return bytes;
 }
 
@@ -238,8 +264,9 @@ wisp_status wisp_dscorer_score(struct wisp_cuda_scorer *s, const struct wisp_cud
     const size_t n = rows->n;
     if (n == 0) return WISP_OK;
     const size_t nnz = rows->xp[n] - rows->xp[0];
-    if (nnz > s->room || !s->mail_host) {
-        wisp_status st = make_mail(s, nnz + nnz / 4, err);
+    const size_t each = wisp_most(s->each, pixel_bytes(rows));
+    if (nnz > s->room || each > s->each || !s->mail_host) {
+        wisp_status st = make_mail(s, wisp_most(s->room, nnz + nnz / 4), each, err);
         if (st != WISP_OK) return st;
     }
     size_t bytes = write_mail(s, rows, nnz);

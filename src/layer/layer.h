@@ -52,8 +52,10 @@ struct wisp_batch { /* rows laid out for a step: model/batch.c */
     float *xv;
     float *planes; /* (n, channels, height, width) images, for the layer 'image'; NULL: none.  Where
                       nobody reads rows besides, they have no features */
-    uint32_t *yp;  /* (n+1) */
-    int32_t *yi;   /* (yp[n]) labels */
+    const uint8_t **px; /* (n) where the bytes of images lie, which have no planes then; NULL: they
+                           have */
+    uint32_t *yp;       /* (n+1) */
+    int32_t *yi;        /* (yp[n]) labels */
     /* room for the output layer to file the true labels by block of rows: (yp[n]) each */
     uint32_t *place; /* in the active set */
     uint32_t *sample;

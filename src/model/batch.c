@@ -62,6 +62,7 @@ void wisp_layout_clear(struct wisp_layout *l)
     wisp_free(l->slot);
     wisp_free(l->table);
     wisp_free(l->batch.planes);
+    wisp_free(l->px);
     *l = (struct wisp_layout){ 0 };
 }
 
@@ -84,10 +85,30 @@ wisp_status wisp_layout_for(struct wisp_layout *l, const struct wisp_net *net, b
     return l->table ? WISP_OK : wisp_fail_mem(err, n * sizeof *l->table, "a batch of images");
 }
 
-/* Room for the planes of n images. */
-static wisp_status reserve_planes(struct wisp_layout *l, size_t n, wisp_error *err)
+/* Of the batch's rows; false: not all of them are bytes. */
+static bool point_at_bytes(struct wisp_layout *l)
+{
+    size_t at;
+    for (size_t i = 0; i < l->batch.n; i++) {
+        const struct wisp_rows *r = wisp_data_row(l->d, l->rows[i], &at);
+        if (!r->px) return false;
+        l->px[i] = r->px + at * r->pixels;
+    }
+    return true;
+}
+
+/* Room for the planes of n images, or where their bytes lie. */
+static wisp_status reserve_images(struct wisp_layout *l, size_t n, wisp_error *err)
 {
     const size_t pixels = wisp_image_pixels(l->how.image);
+    l->batch.px = NULL;
+    if (l->as_bytes) {
+        wisp_free(l->px);
+        l->px = wisp_alloc(n, sizeof *l->px);
+        if (!l->px) return wisp_fail_mem(err, n * sizeof *l->px, "a batch of images");
+        if (point_at_bytes(l)) l->batch.px = l->px;
+        if (l->batch.px) return WISP_OK;
+    }
     if (n <= l->cap_planes) return WISP_OK;
     wisp_free(l->batch.planes);
     l->cap_planes = 0;
@@ -214,7 +235,7 @@ static void fill_tile(void *layout, size_t tile, int thread)
     for (size_t i = first; i < end; i++) {
         const struct wisp_rows *r = wisp_data_row(l->d, l->rows[i], &at);
         l->kept[i] = l->no_lists ? 0 : fill_row(l, r, at, i, &l->v, &l->drop);
-        if (l->table)
+        if (l->table && !b->px)
             wisp_image_lay(b->planes + i * wisp_image_pixels(l->how.image), r, at, &l->how,
                            l->table, wisp_image_move(&l->how, l->seed, l->epoch, l->rows[i]));
     }
@@ -333,7 +354,7 @@ static void measure(void *layout, size_t i, int thread)
                               l->batch.n, nnz);
     else l->status = wisp_layout_reserve(l, l->batch.n, nnz, lab, &l->err);
     if (l->status == WISP_OK && l->table) l->status = check_images(l);
-    if (l->status == WISP_OK && l->table) l->status = reserve_planes(l, l->batch.n, &l->err);
+    if (l->status == WISP_OK && l->table) l->status = reserve_images(l, l->batch.n, &l->err);
     if (l->status != WISP_OK) return;
     if (l->table) wisp_image_table(l->table, &l->how);
     if (wisp_borders) spoil(l, nnz, lab);

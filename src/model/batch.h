@@ -28,6 +28,8 @@ struct wisp_layout { /* a batch and the room it grows in */
     uint64_t seed;     /* how they are moved: set by the caller, ... */
     int epoch;         /* ... 0: not at all */
     bool no_lists;     /* features of rows are not wanted */
+    bool as_bytes; /* who reads the batch lays out images itself: batch.px, where all are bytes */
+    const uint8_t **px; /* (rows) room for it */
     /* what is being laid out */
     const struct wisp_data *d;
     const size_t *rows;

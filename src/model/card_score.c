@@ -1,7 +1,7 @@
 /* Scoring on a card: exact prediction by cuda/cuda.h, the same answers as layer/topk.c's up to
  * rounding.
  *
- * Rows are laid out by the CPU (batch.c), a batch at a time, and sent; labels and logits come back,
+ * Rows are laid out by the CPU (batch.c), a batch at a time, and sent, images as bytes; labels and logits come back,
  * and with a softmax its maximum and sum over all labels, which make probabilities of logits. */
 #include "base/bounds.h"
 #include "cuda/cuda.h"
@@ -43,6 +43,7 @@ wisp_status wisp_scorer_use_card(struct wisp_scorer *s, struct wisp_cuda_trainer
         st = s->cuda->create_scorer(&s->card, t ? NULL : &g, t, WISP_SCORE_BATCH, s->k, err);
     if (st == WISP_OK) s->batch = WISP_SCORE_BATCH; /* the host holds what is sent alone */
     s->ranks = ranks;
+    s->layout.as_bytes = st == WISP_OK;
     return st;
 }
 
@@ -52,9 +53,13 @@ wisp_status wisp_scorer_run_card(struct wisp_scorer *s, wisp_error *err)
     const struct wisp_loss *loss = s->m->loss;
     float max[WISP_SCORE_BATCH];
     double sum[WISP_SCORE_BATCH];
-    const struct wisp_cuda_block rows = {
-        .n = b->n, .xp = b->xp, .xi = b->xi, .xv = b->xv, .planes = b->planes
-    };
+    const struct wisp_cuda_block rows = { .n = b->n,
+                                          .xp = b->xp,
+                                          .xi = b->xi,
+                                          .xv = b->xv,
+                                          .planes = b->planes,
+                                          .bytes = b->px,
+                                          .table = s->layout.table };
     struct wisp_cuda_best best = { .labels = s->labels, .logits = s->scores };
     bool sums = !s->ranks && loss->needs_sum;
     if (sums) best.max = max, best.sum = sum;

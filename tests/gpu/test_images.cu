@@ -249,12 +249,13 @@ static struct lists draw_lists(size_t n, size_t features, size_t most, doubles *
 
 /* Logits of n rows, by the scorer and by plain code: places of images, lists and answers change with
  * the number of rows and of features. */
-static void check_scores(rig &r, struct wisp_cuda_scorer *s, size_t n, size_t most)
+static void check_scores(rig &r, struct wisp_cuda_scorer *s, size_t n, size_t most, bool bytes)
 {
     const size_t layers = r.net.layers.size() - 1, width = r.net.layers.back().n_in;
     wisp_error err = {};
     r.n = n;
     draw(r);
+    if (bytes) std::fill(r.shift.host.begin(), r.shift.host.end(), wisp_moved{});
     const struct lists l = draw_lists(n, r.net.n_features, most, &r.x[0]);
     for (size_t i = 0; i < layers; i++) forward(r, i);
     const std::vector<float> planes(r.x[1].begin(), r.x[1].end());
@@ -262,7 +263,10 @@ static void check_scores(rig &r, struct wisp_cuda_scorer *s, size_t n, size_t mo
     std::vector<float> logits(n * LABELS, NAN), got(n * LABELS, NAN);
     struct wisp_cuda_block rows = {};
     rows.n = n, rows.xp = l.xp.data(), rows.xi = l.xi.data(), rows.xv = l.xv.data();
-    rows.planes = planes.data();
+    std::vector<const uint8_t *> places;
+    for (size_t i = 0; i < n; i++) places.push_back(&r.bytes[r.id[i] * (planes.size() / n)]);
+    if (bytes) rows.bytes = places.data(), rows.table = r.table.host.data();
+    else rows.planes = planes.data();
     const struct wisp_cuda_best best = { labels.data(), logits.data(), NULL, NULL };
     CHECK(wisp_cuda_table()->score(s, &best, &rows, &err) == WISP_OK, "%s", err.text);
     doubles want(n * LABELS);
@@ -314,7 +318,8 @@ static void check_scorer(const char *name, size_t c, const std::vector<said> &al
           "%s", err.text);
     if (s)
         for (size_t n : { (size_t)7, (size_t)3, (size_t)7, (size_t)1 })
-            for (size_t most : { (size_t)0, (size_t)1, (size_t)9 }) check_scores(r, s, n, most);
+            for (size_t most : { (size_t)0, (size_t)1, (size_t)9 })
+                for (bool bytes : { true, false }) check_scores(r, s, n, most, bytes);
     api->free_scorer(s);
     OK(cudaStreamDestroy(t->main));
     test_close(); /* while the name is there */
