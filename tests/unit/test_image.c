@@ -158,7 +158,7 @@ static void means(void)
 
 static void batches(void)
 {
-    TEST("image: batches by 1 and 4 threads, ahead of a step or not; without lists");
+    TEST("image: batches by 1 and 4 threads, ahead of a step or not; without lists; as bytes");
     struct wisp_data *d = make(NULL);
     wisp_error err = { 0 };
     const struct wisp_layer_sizes sizes = {
@@ -199,6 +199,27 @@ static void batches(void)
                                     (int)(at % WIDE), wisp_image_move(&how, 11, 2, row));
         CHECK(a.batch.planes[i] == want, "row %zu, place %zu", row, at);
     }
+    b.as_bytes = true;
+    b.epoch = 0;
+    CHECK(wisp_layout_fill(&b, d, rows, ROWS, &raw, &none, &err) == WISP_OK && b.batch.px, "%s",
+          err.text);
+    for (size_t i = 0; i < ROWS && b.batch.px; i++) {
+        size_t at;
+        const struct wisp_rows *r = wisp_data_row(d, rows[i], &at);
+        CHECK(memcmp(b.batch.px[i], r->px + at * PIXELS, PIXELS) == 0, "bytes of row %zu", rows[i]);
+    }
+    struct wisp_data *lists;
+    CHECK(wisp_data_lists(&lists, d, &err) == WISP_OK &&
+              wisp_layout_fill(&b, lists, rows, ROWS, &raw, &none, &err) == WISP_OK && !b.batch.px,
+          "lists as bytes");
+    for (size_t i = 0; i < ROWS * (size_t)PIXELS; i++) {
+        const size_t row = rows[i / PIXELS], at = i % PIXELS;
+        const float want = expected(row, at / (HIGH * WIDE), (int)(at / WIDE) % HIGH,
+                                    (int)(at % WIDE), (struct wisp_image_move){ 0 });
+        CHECK(fabsf(b.batch.planes[i] - want) <= 1e-6f * (1 + fabsf(want)), "row %zu, place %zu",
+              row, at);
+    }
+    wisp_data_free(lists);
     d->image.height = 1;
     CHECK(wisp_layout_fill(&a, d, rows, 1, &raw, &none, &err) == WISP_EFORMAT &&
               strstr(err.text, "images of 3 x 1 x 9 (channels x height x width); the net reads "
