@@ -279,20 +279,37 @@ static size_t scratch(const struct wisp_dnode &l, const struct wisp_dnet &n)
     return wisp_most(below, grad);
 }
 
+/* A library multiplies all samples that there is room for.  What lies where samples beyond the last
+ * would be may be no number, so that they are 0 in what it is given (round_samples) or in what it
+ * gave (finish, clear_beyond): nobody sees what memory held before. */
 __global__ static void __launch_bounds__(THREADS)
-    round_samples(const struct wisp_dnow *now, size_t width, __nv_bfloat16 *to, const float *from)
+    round_samples(const struct wisp_dnow *now, size_t width, size_t all, __nv_bfloat16 *to,
+                  const float *from)
 {
     const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
-    if (at < now->n * width) wisp_dquad_to(to + at, wisp_dquad(from + at));
+    if (at >= all) return;
+    const bool there = at < now->n * width;
+    wisp_dquad_to(to + at, there ? wisp_dquad(from + at) : make_float4(0, 0, 0, 0));
+}
+
+__global__ static void __launch_bounds__(THREADS)
+    clear_beyond(const struct wisp_dnow *now, size_t width, size_t all, float *x)
+{
+    const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
+    if (at >= now->n * width && at < all) *(float4 *)(x + at) = make_float4(0, 0, 0, 0);
 }
 
 /* y = after(y + bias) */
 __global__ static void __launch_bounds__(THREADS)
-    finish(const struct wisp_dnow *now, const struct wisp_dafter a, size_t width, const float *bias,
-           float *y)
+    finish(const struct wisp_dnow *now, const struct wisp_dafter a, size_t width, size_t all,
+           const float *bias, float *y)
 {
     const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
-    if (at >= now->n * width) return;
+    if (at >= all) return;
+    if (at >= now->n * width) {
+        *(float4 *)(y + at) = make_float4(0, 0, 0, 0);
+        return;
+    }
     const float4 b = *(const float4 *)(bias + at % width);
     float4 x = *(const float4 *)(y + at);
     x.x += b.x, x.y += b.y, x.z += b.z, x.w += b.w;
@@ -312,7 +329,8 @@ static void multiply_by(const struct wisp_dnet &n, const struct wisp_dnode &l,
     const bool half = n.math == WISP_DCONV_BF16;
     const void *w = half ? (const void *)l.param[WEIGHT].copy : l.param[WEIGHT].w, *a = x;
     if (half) {
-        round_samples<<<quads(n, width), THREADS, 0, s>>>(n.now, width, (__nv_bfloat16 *)work, x);
+        round_samples<<<quads(n, width), THREADS, 0, s>>>(n.now, width, n.batch * width,
+                                                          (__nv_bfloat16 *)work, x);
         a = work;
     }
     if (wisp_dblas_run(p, to, a, w, work + operand(n, width), s) || n.refused != WISP_OK) return;
@@ -330,8 +348,8 @@ static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaS
         return;
     }
     multiply_by(n, l, made_of(l)->forward, out.x, wisp_dread(n, l).x, l.l->n_in, l.front, s);
-    finish<<<quads(n, out.width), THREADS, 0, s>>>(n.now, out.after, out.width, l.param[BIAS].w,
-                                                   out.x);
+    finish<<<quads(n, out.width), THREADS, 0, s>>>(n.now, out.after, out.width, n.batch * out.width,
+                                                   l.param[BIAS].w, out.x);
 }
 
 static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
@@ -341,6 +359,9 @@ static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cuda
         multiply_by(n, l, made_of(l)->below, l.gx[0], wisp_dgiven(n, l).g, l.l->n_out, l.scratch,
                     s);
         if (in.after.relu || in.after.drops) wisp_same_through(n, in, l.gx[0], l.gx[0], s);
+        else if (n.math != WISP_DCONV_BF16) /* else they are 0 by those of the product */
+            clear_beyond<<<quads(n, in.width), THREADS, 0, s>>>(n.now, in.width, n.batch * in.width,
+                                                                l.gx[0]);
     } else {
         plain_below(n, l, s);
     }

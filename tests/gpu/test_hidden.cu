@@ -119,9 +119,10 @@ struct rig {
                   w.w[k]);
         }
     }
-    size_t written() const /* samples: a library writes all */
+    size_t cleared() const /* a library writes all samples: those beyond the last are 0 */
     {
-        return net->layers[0].made ? c.batch : c.n;
+        const struct wisp_dnode &l = net->layers[0];
+        return l.kind->halves && l.kind->halves(l) ? c.batch : 0;
     }
     void forward(cudaStream_t s) const
     {
@@ -239,7 +240,7 @@ static void check_forward(rig &r)
     const shape &c = r.c;
     const double keep = 1 / (1 - c.share);
     r.h.x.down();
-    r.h.check_border("h", r.written());
+    r.h.check_border("h", c.n, r.cleared());
     for (size_t i = 0; i < c.n; i++)
         for (size_t o = 0; o < c.n_out; o++) {
             double sum = c.kind == SAME ? 0 : r.bias.weight(0, o), mass = fabs(sum);
@@ -285,8 +286,8 @@ static void check_below(rig &r, const std::vector<double> &want, const std::vect
     const shape &c = r.c;
     r.below.x.down();
     /* It shares its kernel with planes, where gradients of samples beyond are 0 (kind.cuh). */
-    r.below.check_border("back of the layer before", c.first ? 0 : r.written(),
-                         c.kind == SAME ? c.batch : 0);
+    r.below.check_border("back of the layer before", c.first ? 0 : c.n,
+                         c.kind == SAME ? c.batch : r.cleared());
     for (size_t at = 0; at < want.size() && !c.first; at++) {
         double got = r.below.at(at / c.n_in, at % c.n_in);
         CHECK(fabs(got - want[at]) <= TINY * mass[at], "sample %zu, input %zu: %g, not %g",
