@@ -4,6 +4,9 @@
  *     combine   over all tiles: loss and factor of a sample; E of its true labels less target /
  *               factor; the panel f h
  *
+ * Where the sum of a sample's E is far from 1 (its logits are beyond what exp has numbers for, and
+ * nobody had looked at them: --sampling full), combine makes its E anew, relative to the best logit.
+ *
  * With a smoothing s the targets are (1 - s) t + s / U.  What all rows have alike is taken from E
  * afterwards; its part of the loss is s / U times the sum of all logits, h . (sum of w) + sum of b. */
 #include "cuda/out.cuh"
@@ -95,10 +98,61 @@ __device__ static float logits_of(uint32_t *place, const struct wisp_dout &o,
     return mine ? z + o.b_panel[*place] : 0;
 }
 
+/* The logit of active row r for sample i, by a warp: the same in all lanes. */
+template <class T>
+__device__ static float logit_of(const struct wisp_dout &o, const struct panels<T> &p, size_t k,
+                                 size_t i, size_t r)
+{
+    float sum = 0;
+    for (size_t c = threadIdx.x % 32; c < o.width; c += 32)
+        sum += as_float(p.w[r * k + c]) * as_float(p.h[i * k + c]);
+    return wisp_warp_sum(sum) + o.b_panel[r];
+}
+
+struct settled {
+    float origin;
+    double sum;
+};
+
+/* As layer/out_combine.c does: E of sample i relative to its best logit, and their sum.  By a block;
+ * rare, so each warp takes a row at a time, twice. */
+template <class T>
+__device__ static __noinline__ struct settled settle(const struct wisp_dout &o,
+                                                     const struct panels<T> &p, size_t k, size_t i,
+                                                     double *work)
+{
+    __shared__ float tops[C_THREADS / 32];
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const size_t n_rows = *o.active.n;
+    float top = -INFINITY;
+    for (size_t r = warp; r < n_rows; r += C_THREADS / 32)
+        top = fmaxf(top, logit_of(o, p, k, i, r));
+    if (lane == 0) tops[warp] = top;
+    __syncthreads();
+    for (int w = 0; w < C_THREADS / 32; w++) top = fmaxf(top, tops[w]);
+    const float origin = fabsf(top) < INFINITY ? top : 0; /* else the loss is no number, either */
+    double sum = 0;
+    for (size_t r = warp; r < n_rows; r += C_THREADS / 32) {
+        float term;
+        const float e = value_and_term<T>(&term, WISP_SOFTMAX, logit_of(o, p, k, i, r), origin);
+        if (lane == 0) put(p.e + r * o.lde + i, e), sum += term;
+    }
+    return { origin, sum_all(sum, work) };
+}
+
+/* e^50: beyond it, and below its reciprocal, logits are far from 0 (WISP_DFAR).  Sums that are no
+ * numbers are, too. */
+__device__ static bool is_far(double sum)
+{
+    const double most = 5.184705528587072e21;
+    return !(sum <= most && sum * most >= 1);
+}
+
 /* One block per sample.  Logits of the first true labels are found while sums are on their way. */
 template <class T, bool SMOOTHED>
 __global__ static void __launch_bounds__(C_THREADS, sizeof(T) == 2 ? 8 : 6)
-    combine(struct wisp_dout o, struct panels<T> p, size_t k)
+    combine(const __grid_constant__ struct wisp_dout o, const __grid_constant__ struct panels<T> p,
+            size_t k)
 {
     enum { AHEAD = 4 };
     __shared__ double work[C_THREADS / 32];
@@ -126,6 +180,10 @@ __global__ static void __launch_bounds__(C_THREADS, sizeof(T) == 2 ? 8 : 6)
         for (size_t t = threadIdx.x + AHEAD * C_THREADS; t < n_tiles; t += C_THREADS)
             sum += o.block_sum[t * o.lde + i];
         sum = sum_all(sum, work);
+        if (softmax && n_tiles && !o.tile_max && is_far(sum)) {
+            const struct settled anew = settle(o, p, k, i, work);
+            origin = anew.origin, sum = anew.sum;
+        }
         if (n_tiles && (n_true || !softmax)) {
             factor = (float)(softmax ? 1 / sum : 1.0) / (float)n;
             loss = softmax ? origin + log(sum) : sum;

@@ -70,13 +70,14 @@ template <class T> struct fenced {
 /* ---- a case ---- */
 
 enum store { STORE_FP32, STORE_COPY, STORE_BF16, STORES };
-enum flavour { PLAIN, MANY, LARGE, FAR, BARE };
+enum flavour { PLAIN, MANY, LARGE, FAR, BARE, BEYOND };
 static const char *const opt_names[] = { "adam", "adagrad", "sgd" };
 static const char *const loss_names[] = { "softmax", "bce" };
 static const char *const precision_names[] = { "fp32", "bf16" };
 static const char *const store_names[] = { "rows fp32", "rows fp32 and a copy", "rows bf16" };
-static const char *const flavour_names[] = { "plain", "50 labels per sample", "large logits",
-                                             "logits far from 0", "no labels" };
+static const char *const flavour_names[] = { "plain",        "50 labels per sample",
+                                             "large logits", "logits far from 0",
+                                             "no labels",    "logits beyond what exp has" };
 static const float rates[] = { 0.05f, 0.1f, 30 }; /* moves that a bf16 shows */
 static const float MOMENTUM = 0.9f;
 
@@ -289,6 +290,10 @@ static void lay_values(struct world *x)
     }
     for (double &v : w) v = rig_float();
     for (double &v : b) v = x->k.flavour == FAR ? 39.5 + rig_float() : 0.5 * rig_float();
+    if (x->k.flavour == BEYOND) { /* all above, or all below; rows are far apart */
+        const double shift = rig_below(2) ? 300 : -300;
+        for (double &v : b) v = shift + 100 * v;
+    }
     if (x->k.flavour == LARGE && n > 0) {
         struct sums z;
         double top = 0;
@@ -386,7 +391,7 @@ static void build(struct world *x, struct shape s, struct how k)
     o->tile_max = NULL;
     lay_out(x, k.precision);
     x->tile_max.make((x->room + 31) / 32 * o->lde), x->tile_max.keep();
-    if (rig_below(3)) o->tile_max = x->tile_max.dev();
+    if (k.flavour != BEYOND && rig_below(3)) o->tile_max = x->tile_max.dev();
 }
 
 /* ---- runs ---- */
