@@ -128,6 +128,15 @@ void wisp_cut_border(struct wisp_cut *c, size_t from, size_t bytes, const char *
     unlock();
 }
 
+void wisp_cut_join(void *block, size_t bytes)
+{
+    lock();
+    forget(block, bytes);
+    unlock();
+    UNPOISON(block, bytes);
+    fill(block, bytes);
+}
+
 void wisp_cut_spoil(void *p, size_t bytes)
 {
     if (wisp_borders) fill(p, bytes);

@@ -70,6 +70,16 @@ static inline void *wisp_cut_next(struct wisp_cut *c, size_t n, size_t size, con
 #define WISP_CUT_LINE_(line)      WISP_CUT_TEXT_(line)
 #define wisp_cut_take(c, n, size) wisp_cut_next(c, n, size, __FILE__ ":" WISP_CUT_LINE_(__LINE__))
 
+/* What the next does where borders are on. */
+void wisp_cut_join(void *block, size_t bytes);
+
+/* For a block that is one part of another's: what it was cut into is used no more.  Its borders are
+ * looked at and gone, and it holds nothing, so that who gets it next may take it as it is. */
+static inline void wisp_cut_end(void *block, size_t bytes)
+{
+    if (wisp_borders) wisp_cut_join(block, bytes);
+}
+
 /* For memory that holds nothing yet: the pattern, where borders are on. */
 void wisp_cut_spoil(void *p, size_t bytes);
 /* A block of 'all' bytes, of which its user asked for 'bytes', WISP_CUT_CLOSE or more less: the rest

@@ -143,8 +143,8 @@ static void walk(void *arg, size_t task, int thread)
     const size_t part = task % g->parts, band = task / g->parts % g->bands,
                  sample = task / g->parts / g->bands * g->samples;
     struct wisp_conv_lot l = s->lot;
-    struct wisp_cut cut = wisp_cut_of(g->j->thread_scratch + (size_t)thread * g->j->thread_apart,
-                                      g->apart, WISP_CUT_FRESH);
+    float *scratch = g->j->thread_scratch + (size_t)thread * g->j->thread_apart;
+    struct wisp_cut cut = wisp_cut_of(scratch, g->apart, WISP_CUT_FRESH);
     struct room r = lay(&cut, s);
     l.samples = g->j->n - sample < g->samples ? g->j->n - sample : g->samples;
     l.first = band * s->lot.rows;
@@ -180,6 +180,7 @@ static void walk(void *arg, size_t task, int thread)
             g->j->k->tiles16(&t);
         }
     }
+    wisp_cut_end(scratch, g->apart);
 }
 
 static size_t thread_floats(const struct wisp_conv *c, enum wisp_conv_pass pass)

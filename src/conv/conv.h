@@ -50,8 +50,10 @@ struct wisp_conv_job { /* one call; what a pass does not name may be NULL */
     bool relu;         /* forward: y = max(y, 0) at the end */
     const float *mask; /* data, of ways that can: 0 in gx where this, laid out as gx, is not above
                               0; NULL: nowhere */
-    float *thread_scratch; /* (threads) of thread_floats each, 64-byte aligned, ... */
-    size_t thread_apart;   /* ... so many floats apart */
+    /* (threads) of thread_floats each, 64-byte aligned, so many floats apart.  The passes of a layer
+     * share it: a way that cuts it up ends that (wisp_cut_end) before it returns. */
+    float *thread_scratch;
+    size_t thread_apart;
 };
 
 struct wisp_conv_way {

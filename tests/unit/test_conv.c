@@ -34,15 +34,23 @@ struct array {
     size_t n;
 };
 
-/* n floats that hold nothing. */
-static struct array array_of(size_t n)
+/* Parts of n floats that hold nothing, '*apart' floats apart, each with a border behind it. */
+static struct array parts_of(size_t n, int parts, size_t *apart)
 {
     struct wisp_cut plan = { 0 };
-    wisp_cut_take(&plan, n, sizeof(float));
+    for (int i = 0; i < parts; i++) wisp_cut_take(&plan, n, sizeof(float));
     struct array a = { wisp_alloc(plan.at, 1), NULL, n };
     struct wisp_cut c = wisp_cut_of(a.block, plan.at, WISP_CUT_FRESH);
     a.p = wisp_cut_take(&c, n, sizeof(float));
+    for (int i = 1; i < parts; i++) wisp_cut_take(&c, n, sizeof(float));
+    *apart = plan.at / (size_t)parts / sizeof(float);
     return a;
+}
+
+static struct array array_of(size_t n)
+{
+    size_t apart;
+    return parts_of(n, 1, &apart);
 }
 
 /* Random in (n, channels, pixels), so many of 10 are zeros, of either sign; 0 past the last
@@ -156,18 +164,18 @@ static void compare(const struct wisp_conv *c, size_t n, const char *what, const
     }
 }
 
-/* One pass into 'out', which holds nothing yet. */
+/* One pass into 'out', which holds nothing yet.  The scratch of the threads is another pass's after it,
+ * from its first byte to its last (layer/conv.c): no border of the way's own may stay behind there. */
 static void call(const struct wisp_conv *c, enum wisp_conv_pass pass, int which,
                  struct wisp_conv_job j, const float *w, struct array *out)
 {
-    const size_t weights = way->weight_floats(c, pass), apart = 16;
+    const size_t weights = way->weight_floats(c, pass);
     size_t each = way->thread_floats ? way->thread_floats(c, pass) : 0;
     struct array packed = array_of(weights),
-                 scratch = array_of(wisp_up(each, apart) * (size_t)n_threads[which]);
+                 scratch = parts_of(each, n_threads[which], &j.thread_apart);
     j.pool = pools[which];
     j.k = k;
     j.thread_scratch = scratch.p;
-    j.thread_apart = wisp_up(each, apart);
     j.y = pass == WISP_CONV_FORWARD ? out->p : NULL;
     j.gx = pass == WISP_CONV_DATA ? out->p : NULL;
     j.gw = pass == WISP_CONV_WEIGHTS ? packed.p : NULL;
@@ -176,6 +184,8 @@ static void call(const struct wisp_conv *c, enum wisp_conv_pass pass, int which,
     if (pass == WISP_CONV_DATA) j.x = NULL;
     if (pass == WISP_CONV_FORWARD) j.gy = NULL;
     CHECK(way->run(c, pass, &j, &err) == WISP_OK, "%s", err.text);
+    for (int t = 0; t < n_threads[which]; t++)
+        memset(scratch.p + (size_t)t * j.thread_apart, 0, each * sizeof(float));
     for (size_t o = 0; pass == WISP_CONV_WEIGHTS && o < c->out; o += WISP_PLANE_BLOCK)
         way->rows(c, k, packed.p, o, out->p + o * wisp_conv_row(c));
     wisp_free(packed.block), wisp_free(scratch.block);
@@ -266,7 +276,22 @@ static struct wisp_conv random_3x3(void)
     return c;
 }
 
-/* Layers of nets that people use, with fewer channels or pixels. */
+/* Kernels as large as the image with its borders, or nearly so, and lots of many samples. */
+static struct wisp_conv random_small(void)
+{
+    struct wisp_conv c = { .groups = 1, .block = below(3) ? 16 : 1 };
+    do {
+        c.h = 1 + below(8), c.w = 1 + below(8);
+        c.pad_h = below(4), c.pad_w = below(4);
+        c.kh = c.h + 2 * c.pad_h - below(4), c.kw = c.w + 2 * c.pad_w - below(4);
+        c.stride = 1 + below(4);
+    } while (c.kh - 1 >= 11 || c.kw - 1 >= 11); /* 0, and below it, too */
+    c = with_result(c);
+    c.in = 1 + below(c.block == 1 ? 4 : 40), c.out = 1 + below(40);
+    return c;
+}
+
+/* Layers of nets that people use, with fewer channels or pixels.  batch: samples, where they matter. */
 static const struct wisp_conv known[] = {
     { .in = 3,
       .out = 64,
@@ -385,25 +410,47 @@ static const struct wisp_conv known[] = {
       .pad_w = 2,
       .groups = 1,
       .block = 1 },
+    { .in = 6, /* lenet's, of 16 x 16 pixels */
+      .out = 16,
+      .h = 8,
+      .w = 8,
+      .kh = 5,
+      .kw = 5,
+      .stride = 1,
+      .groups = 1,
+      .block = 16,
+      .batch = 32 },
+    { .in = 8, /* more samples than a lot has */
+      .out = 8,
+      .h = 30,
+      .w = 30,
+      .kh = 3,
+      .kw = 3,
+      .stride = 1,
+      .pad_h = 1,
+      .pad_w = 1,
+      .groups = 1,
+      .block = 16,
+      .batch = 13 },
 };
+
+/* n samples of a batch that may have more. */
+static void try_samples(struct wisp_conv c, size_t n)
+{
+    c.batch = n + below(3), c.threads = n_threads[THREADS - 1];
+    try_sizes(&c, n);
+}
 
 static void test_way(void)
 {
     char name[100];
     snprintf(name, sizeof name, "way %s, %s kernels", way->name, k->name);
     TEST(name);
-    for (int i = 0; i < TRIALS; i++) {
-        struct wisp_conv c = random_sizes();
-        try_sizes(&c, 1 + below(4));
-    }
-    for (int i = 0; i < TRIALS / 2; i++) { /* Winograd's sizes */
-        struct wisp_conv c = random_3x3();
-        try_sizes(&c, 1 + below(3));
-    }
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        struct wisp_conv c = with_result(known[i]);
-        try_sizes(&c, 1 + i % 2);
-    }
+    for (int i = 0; i < TRIALS; i++) try_samples(random_sizes(), 1 + below(4));
+    for (int i = 0; i < TRIALS / 2; i++) try_samples(random_3x3(), 1 + below(3)); /* Winograd's */
+    for (int i = 0; i < TRIALS / 2; i++) try_samples(random_small(), 1 + below(20));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        try_samples(with_result(known[i]), known[i].batch ? known[i].batch : 1 + i % 2);
     test_close();
 }
 

@@ -60,11 +60,12 @@ static void test_places(void)
 /* The first and the last byte of each border, seen by whoever looks next. */
 static void test_seen(void)
 {
-    enum { ASK, FREE, AGAIN, N_WAYS };
-    static const char *const by[N_WAYS] = { "asked", "freed", "cut anew" };
+    enum { ASK, FREE, AGAIN, END, N_WAYS };
+    static const char *const by[N_WAYS] = { "asked", "freed", "cut anew", "ended" };
     char *part[N_SIZES];
     size_t bytes = planned();
-    TEST("cut: a byte written behind a part is seen: when asked, when freed, when cut anew");
+    TEST("cut: a byte written behind a part is seen: when asked, when freed, when cut anew, "
+         "when ended");
     for (size_t i = 0; i < N_SIZES; i++)
         for (int last = 0; last < 2; last++)
             for (int way = 0; way < N_WAYS; way++) {
@@ -83,6 +84,7 @@ static void test_seen(void)
                 *at ^= 1;
                 if (way == FREE) wisp_free(block);
                 if (way == AGAIN) wisp_cut_of(block, bytes, WISP_CUT_FRESH);
+                if (way == END) wisp_cut_end(block, bytes);
                 const char *says = wisp_borders_broken();
                 CHECK(says && strstr(says, "test_cut.c"), "part %zu, %s: '%s'", i, by[way],
                       says ? says : "nothing");
@@ -91,6 +93,23 @@ static void test_seen(void)
                 if (way != FREE) wisp_free(block);
             }
     CHECK(!wisp_borders_broken(), "blocks that are freed have no borders");
+}
+
+static void test_ended(void)
+{
+    char *part[N_SIZES];
+    size_t bytes = planned();
+    TEST("cut: a block whose cut has ended may be written everywhere");
+    char *block = wisp_zalloc(bytes, 1);
+    struct wisp_cut c = wisp_cut_of(block, bytes, WISP_CUT_FRESH);
+    lay_out(part, &c);
+    wisp_cut_end(block, bytes);
+    for (size_t i = 0; i < bytes; i++) {
+        CHECK(!POISONED(block + i), "byte %zu is poisoned", i);
+        if (!POISONED(block + i)) block[i] ^= 1;
+    }
+    CHECK(!wisp_borders_broken(), "there are no borders");
+    wisp_free(block);
 }
 
 static void test_end_of_block(void)
@@ -168,6 +187,7 @@ int main(void)
     rig_open();
     test_places();
     test_seen();
+    test_ended();
     test_end_of_block();
     test_fresh();
     test_same();
