@@ -106,10 +106,9 @@ static const wisp_option table[N_OPTS] = {
                         "alone; auto: bf16 on cards, and where the processor has instructions for "
                         "it, but not for nets of images",
                         TRAINING, "" },
-    [OPT_ZEROS] = { "zeros", "choice", "auto", "auto|off|force", "train bench",
+    [OPT_ZEROS] = { "zeros", "choice", "off", "auto|off|force", "train bench",
                     "convolutions on processors that leave out products with zeros; auto: where "
-                    "the "
-                    "numbers at hand have so many of them that it was measured to be faster",
+                    "the numbers at hand have so many of them that it was measured to be faster",
                     TRAINING, "" },
     [OPT_MOMENTUM] = { "momentum", "real", "0.9", "0..0.9999", "train bench",
                        "momentum of --optimizer sgd", TRAINING, "" },
