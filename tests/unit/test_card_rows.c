@@ -208,7 +208,6 @@ static void test_settings(void)
     TAKES("random+scan", r.plan.sampling.keep = 64);
     LACKS("neighbours", r.plan.sampling.n_carried = 2001, "--carry of more than 2000");
     LACKS("full", r.plan.average = 0.5, "--average");
-    LACKS("full", r.plan.smoothing = 0.1, "--smoothing");
     LACKS("full", r.sets.weights = &weights, "training with weights of rows or labels");
     TAKES("full", (r.init.model = &init, r.plan.old_pace = 1));
     LACKS("full", (r.init.model = &init, r.plan.old_pace = 0.5f),
