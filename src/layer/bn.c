@@ -148,6 +148,14 @@ static struct part part_of(const struct job *j, size_t task)
     p.dot = p.sum + j->width;
     return p;
 }
+/* The same, its sums being 0. */
+static struct part cleared_part_of(const struct job *j, size_t task)
+{
+    const struct part p = part_of(j, task);
+    memset(p.sum, 0, j->block * sizeof *p.sum);
+    memset(p.dot, 0, j->block * sizeof *p.dot);
+    return p;
+}
 /* Where the block's pixels of a sample begin; they follow each other. */
 static size_t pixels_at(const struct job *j, const struct part *p, size_t sample)
 {
@@ -230,9 +238,7 @@ static void moments_task(void *arg, size_t task, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    const struct part p = part_of(j, task);
-    memset(p.sum, 0, j->block * sizeof *p.sum);
-    memset(p.dot, 0, j->block * sizeof *p.dot);
+    const struct part p = cleared_part_of(j, task);
     for (size_t i = p.first; i < p.end; i++)
         j->s->ctx->k->norm_moments(p.sum, p.dot, j->x + pixels_at(j, &p, i), start_of(j, &p),
                                    j->pixels);
@@ -356,9 +362,7 @@ static void gradient_task(void *arg, size_t task, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    const struct part p = part_of(j, task);
-    memset(p.sum, 0, j->block * sizeof *p.sum);
-    memset(p.dot, 0, j->block * sizeof *p.dot);
+    const struct part p = cleared_part_of(j, task);
     for (size_t i = p.first; i < p.end; i++)
         for (size_t c0 = 0; c0 < j->block; c0 += SIDE) {
             const size_t m = j->block - c0 < SIDE ? j->block - c0 : SIDE;
@@ -400,9 +404,7 @@ static void norm_sums_task(void *arg, size_t task, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    const struct part p = part_of(j, task);
-    memset(p.sum, 0, j->block * sizeof *p.sum);
-    memset(p.dot, 0, j->block * sizeof *p.dot);
+    const struct part p = cleared_part_of(j, task);
     for (size_t i = p.first; i < p.end; i++) {
         const struct wisp_norm b = norm_of(j, &p, i);
         j->s->ctx->k->norm_sums(&b);

@@ -109,9 +109,8 @@ struct wisp_step { /* one batch on its way through the network */
 struct wisp_layer_sizes { /* what plan may size scratch by */
     bool keep; /* values stay where they are to the end of a step, for whoever looks at them */
     size_t batch;
-    size_t
-        memory; /* bytes that a step's values, gradients and scratch should take at most, by making
-                      values again; 0: no limit */
+    size_t memory; /* bytes that a step's values, gradients and scratch should take at most, by
+                      making values again; 0: no limit */
     size_t labels;
     size_t active; /* most output rows in a step */
     bool training;
