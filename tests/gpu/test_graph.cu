@@ -6,6 +6,7 @@
  * that what they moved by is their gradient. */
 #include "cuda/trainer.cuh"
 #include "gpu/graph_rig.cuh"
+#include "gpu/net_rig.cuh"
 #include "gpu/param_rig.cuh"
 
 #include <algorithm>
@@ -321,23 +322,13 @@ struct on_card {
     on_card(const rig &r, const struct wisp_graph &g, bool keep) : net(new wisp_dnet()), block(0)
     {
         wisp_error err = {};
-        size_t bytes = 0, at = 0;
         net->batch = r.batch, net->now = r.now.dev, net->keep = keep;
         net->opt = { WISP_SGD, 0.9f, NULL, NULL };
         wisp_dnet_make(net.get(), &g, true);
         CHECK(wisp_dnet_plan(net.get(), &err) == WISP_OK, "%s", err.text);
         CHECK(net->work_bound <= net->work_bytes, "%zu bytes, and %zu at once", net->work_bytes,
               net->work_bound);
-        wisp_dnet_lay(net.get(), NULL, NULL, &bytes);
-        block.host.assign(bytes, 0xff);
-        OK(cudaFree(block.dev));
-        OK(cudaMalloc((void **)&block.dev, bytes));
-        block.up();
-        wisp_dnet_lay(net.get(), NULL, block.dev, &at);
-        CHECK(at == bytes, "%zu bytes, then %zu", bytes, at);
-        struct wisp_dcopy up = { false, cudaSuccess };
-        wisp_dnet_copy(&up, net.get());
-        OK(up.e);
+        lay_on_card(net.get(), &block);
     }
     /* A step, from what the first layer gives and the gradient of what the last one does. */
     void step(const std::vector<double> &x, const std::vector<double> &g)

@@ -3,6 +3,7 @@
  * (image_rig.cuh). */
 #include "cuda/trainer.cuh"
 #include "gpu/image_rig.cuh"
+#include "gpu/net_rig.cuh"
 
 #include <memory>
 #include <string>
@@ -76,7 +77,6 @@ struct on_card {
         : net(new wisp_dnet()), block(0)
     {
         wisp_error err = {};
-        size_t bytes = 0, at = 0;
         net->batch = r.batch, net->now = r.now.dev, net->keep = keep;
         net->large = 1; /* all that are dense */
         net->beside = !keep && !planes;
@@ -89,16 +89,7 @@ struct on_card {
         net->images.planes = planes, net->math = planes ? WISP_DCONV_FP32 : r.math;
         wisp_dnet_make(net.get(), &g, !planes);
         CHECK(wisp_dnet_plan(net.get(), &err) == WISP_OK, "%s", err.text);
-        wisp_dnet_lay(net.get(), NULL, NULL, &bytes);
-        block.host.assign(bytes, 0xff);
-        OK(cudaFree(block.dev));
-        OK(cudaMalloc((void **)&block.dev, bytes));
-        block.up();
-        wisp_dnet_lay(net.get(), NULL, block.dev, &at);
-        CHECK(at == bytes, "%zu bytes, then %zu", bytes, at);
-        struct wisp_dcopy up = { false, cudaSuccess };
-        wisp_dnet_copy(&up, net.get());
-        OK(up.e);
+        lay_on_card(net.get(), &block);
     }
     ~on_card()
     {
