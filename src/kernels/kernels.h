@@ -202,6 +202,11 @@ struct wisp_kernels {
      * plain, rows lda apart, n is a multiple of 16. */
     void (*gemm_few)(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
                      size_t m, size_t n, size_t k);
+    /* The same without the columns of A, and rows of B, that are not among live (k), which ascends:
+     * where A has zeros alone there, C is the same to the bit, but for the sign of a 0, and 0 times an
+     * infinite number or a NaN of B, which is left out. */
+    void (*gemm_live)(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
+                      const int32_t *live, size_t m, size_t n, size_t k);
     /* C = A B + bias, bias(i) to all of row i; A is plain, rows lda apart. */
     void (*gemm_bias)(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
                       const float *bias, size_t m, size_t n, size_t k);

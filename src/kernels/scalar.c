@@ -70,6 +70,13 @@ static void gemm_few(float *c, size_t ldc, const float *a, size_t lda, const flo
     gemm(c, ldc, a, lda, 1, b, ldb, m, n, k, true);
 }
 
+static void gemm_live(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
+                      const int32_t *live, size_t m, size_t n, size_t k)
+{
+    for (size_t q = 0; q < k; q++)
+        gemm(c, ldc, a + live[q], lda, 1, b + (size_t)live[q] * ldb, ldb, m, n, 1, true);
+}
+
 static void gemm_bias(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
                       const float *bias, size_t m, size_t n, size_t k)
 {
@@ -332,6 +339,7 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
         .matvec = matvec,
         .gemm = gemm,
         .gemm_few = gemm_few,
+        .gemm_live = gemm_live,
         .gemm_bias = gemm_bias,
         .to16 = to16,
         .from16 = from16,

@@ -7,11 +7,12 @@
  * of B are read side by side, 1024 columns at a time, and C waits in the first cache.
  *
  * A number of C is what gemm makes of it, to the bit: the sum over p in order within each KC rows of
- * B, then the sum of those. */
+ * B, then the sum of those.  gemm_live reads some rows of B only, those that meet a number of A that
+ * is not 0; these stay in their KC rows, so it makes the same bits, too. */
 #ifndef WISP_KERNELS_FEW_H
 #define WISP_KERNELS_FEW_H
 
-enum { FEW_KC = 256, FEW_ROWS = 8, FEW_FLOATS = 8 * 1024, FEW_COLS = 1024 };
+enum { FEW_KC = 256, FEW_ROWS = 8, FEW_FLOATS = 8 * 1024, FEW_COLS = 1024, FEW_LIVE = 16 };
 
 /* T (m, n) += A (m, P) B (P, n), as if it had never been put down. */
 INLINE void stream_rows(float *t, size_t m, size_t n, const float *a, size_t lda, const float *b,
@@ -33,26 +34,94 @@ INLINE void stream_rows(float *t, size_t m, size_t n, const float *a, size_t lda
     }
 }
 
+/* Rows of B that are far from each other, in one step: FEW_ROWS rows on each is asked for. */
+INLINE void stream_live(float *t, size_t m, size_t n, const float *a, size_t lda, const float *b,
+                        size_t ldb, const int32_t *live, size_t left, const int P)
+{
+    const float *row[FEW_ROWS], *soon[FEW_ROWS];
+    float own[FEW_LIVE * FEW_ROWS]; /* (m, P) of A */
+    UNROLL for (int q = 0; q < P; q++)
+    {
+        row[q] = b + (size_t)live[q] * ldb;
+        soon[q] = left > FEW_ROWS + (size_t)q ? b + (size_t)live[FEW_ROWS + q] * ldb : row[q];
+    }
+    for (size_t i = 0; i < m; i++)
+        UNROLL for (int q = 0; q < P; q++) own[i * (size_t)P + (size_t)q] =
+            a[i * lda + (size_t)live[q]];
+    for (size_t j = 0; j < n; j += LANES) {
+        VEC of[FEW_ROWS];
+        UNROLL for (int q = 0; q < P; q++)
+        {
+            of[q] = LOAD(row[q] + j);
+            if (LANES == 16 || j % 16 == 0) FETCH(soon[q] + j);
+        }
+        for (size_t i = 0; i < m; i++) {
+            VEC acc = LOAD(t + i * n + j);
+            UNROLL for (int q = 0; q < P; q++) acc =
+                FMA(SET1(own[i * (size_t)P + (size_t)q]), of[q], acc);
+            STORE(t + i * n + j, acc);
+        }
+    }
+}
+
+INLINE void few_begin(float *t, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) STORE(t + i, ZERO());
+}
+
+INLINE void few_end(float *c, size_t ldc, const float *t, size_t m, size_t n)
+{
+    for (size_t i = 0; i < m; i++)
+        for (size_t e = 0; e < n; e += LANES)
+            STORE(c + i * ldc + e, ADD(LOAD(c + i * ldc + e), LOAD(t + i * n + e)));
+}
+
+/* Columns at a time, so that C waits in the first cache. */
+INLINE size_t few_columns(size_t m)
+{
+    const size_t room = FEW_FLOATS / (m ? m : 1) / 16 * 16;
+    return room < FEW_COLS ? room : FEW_COLS;
+}
+
+static void gemm_live(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
+                      const int32_t *live, size_t m, size_t n, size_t k)
+{
+    float t[FEW_FLOATS] __attribute__((aligned(64)));
+    const size_t most = few_columns(m);
+    for (size_t j = 0; j < n; j += most) {
+        const size_t cols = n - j < most ? n - j : most;
+        for (size_t q = 0, end; q < k; q = end) {
+            const int32_t part = live[q] / FEW_KC;
+            for (end = q; end < k && live[end] / FEW_KC == part; end++)
+                ;
+            few_begin(t, m * cols);
+            for (; q + FEW_ROWS <= end; q += FEW_ROWS)
+                stream_live(t, m, cols, a, lda, b + j, ldb, live + q, k - q, FEW_ROWS);
+            if (end - q >= 4)
+                stream_live(t, m, cols, a, lda, b + j, ldb, live + q, k - q, 4), q += 4;
+            if (end - q >= 2)
+                stream_live(t, m, cols, a, lda, b + j, ldb, live + q, k - q, 2), q += 2;
+            if (end > q) stream_live(t, m, cols, a, lda, b + j, ldb, live + q, k - q, 1);
+            few_end(c + j, ldc, t, m, cols);
+        }
+    }
+}
+
 static void gemm_few(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
                      size_t m, size_t n, size_t k)
 {
     float t[FEW_FLOATS] __attribute__((aligned(64)));
-    const size_t room = FEW_FLOATS / (m ? m : 1) / 16 * 16,
-                 most = room < FEW_COLS ? room : FEW_COLS;
+    const size_t most = few_columns(m);
     for (size_t j = 0; j < n; j += most) {
         const size_t cols = n - j < most ? n - j : most;
         for (size_t p = 0; p < k; p += FEW_KC) {
             const size_t end = k - p < FEW_KC ? k : p + FEW_KC;
             size_t q = p;
-            for (size_t i = 0; i < m * cols; i += LANES) STORE(t + i, ZERO());
+            few_begin(t, m * cols);
             for (; q + FEW_ROWS <= end; q += FEW_ROWS)
                 stream_rows(t, m, cols, a + q, lda, b + q * ldb + j, ldb, FEW_ROWS);
             for (; q < end; q++) stream_rows(t, m, cols, a + q, lda, b + q * ldb + j, ldb, 1);
-            for (size_t i = 0; i < m; i++)
-                for (size_t e = 0; e < cols; e += LANES) {
-                    float *to = c + i * ldc + j + e;
-                    STORE(to, ADD(LOAD(to), LOAD(t + i * cols + e)));
-                }
+            few_end(c + j, ldc, t, m, cols);
         }
     }
 }

@@ -65,4 +65,5 @@ void wisp_kernels_tiles_avx2(struct wisp_kernels *k)
     k->winograd = winograd;
     install_planes(k);
     k->gemm_few = gemm_few;
+    k->gemm_live = gemm_live;
 }

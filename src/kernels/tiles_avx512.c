@@ -67,4 +67,5 @@ void wisp_kernels_tiles_avx512(struct wisp_kernels *k)
     k->winograd = winograd;
     install_planes(k);
     k->gemm_few = gemm_few;
+    k->gemm_live = gemm_live;
 }

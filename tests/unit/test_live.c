@@ -154,6 +154,45 @@ static void test_sums(size_t set, size_t rows)
             }
 }
 
+/* ---- products with rows of a matrix that are listed ---- */
+
+enum { MOST_ROWS = 600 }; /* some of the parts that a sum over rows has */
+static int32_t listed[MOST_ROWS];
+
+CALL(gemm_live)
+{
+    k->gemm_live(x[0], c->n + c->gap, x[1], c->k, x[2], c->n, listed, c->m, c->n, sources);
+}
+
+static void test_listed(size_t m, size_t n, size_t rows, size_t share)
+{
+    const size_t gap = n % 3;
+    float *to = fill_rows(0, m, n, gap), *mass = arrays[0].mass, *a = fill(1, m * rows),
+          *b = fill(2, rows * n);
+    fill(3, 0), fill(4, 0);
+    sources = 0;
+    for (size_t p = 0; p < rows; p++) {
+        const bool live = below(8) < share;
+        if (live) listed[sources++] = (int32_t)p;
+        for (size_t i = 0; i < m && !live; i++) a[i * rows + p] = below(2) ? 0.0f : -0.0f;
+        for (size_t j = 0; j < n && !live; j++) b[p * n + j] = NAN; /* nobody reads it */
+    }
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            float *at = mass + i * (n + gap) + j;
+            *at = fabsf(to[i * (n + gap) + j]);
+            for (size_t p = 0; p < sources; p++)
+                *at += fabsf(a[i * rows + (size_t)listed[p]] * b[(size_t)listed[p] * n + j]);
+        }
+    check_case(&(struct call){ .name = "gemm_live",
+                               .fn = gemm_live,
+                               ENTRY(gemm_live),
+                               .m = m,
+                               .n = n,
+                               .k = rows,
+                               .gap = gap });
+}
+
 /* ---- finding, copying, counting ---- */
 
 /* What is found is equal, whatever lies behind it. */
@@ -241,5 +280,11 @@ int main(void)
     TEST("live: sums of groups of taps = scalar, all rows, taps and blocks");
     for (size_t s = 0; s < n_sets; s++)
         for (size_t rows = 1; rows <= sets[s].live_forms->rows; rows++) test_sums(s, rows);
+    TEST("live: products with listed rows of a matrix = scalar");
+    for (size_t rows = 0; rows <= MOST_ROWS; rows = 3 * rows / 2 + 1)
+        for (size_t share = 0; share <= 8; share += 2)
+            for (size_t m = 1; m <= 16; m += 5) test_listed(m, 16 + 16 * (m % 3), rows, share);
+    test_listed(1, 1040, 40, 4); /* more columns than go at a time */
+    test_listed(16, 528, 90, 4);
     return test_end();
 }
