@@ -501,6 +501,7 @@ static inline void ref_init(struct rig *r)
 
 static const struct wisp_precision *rig_precision; /* of the next rig; NULL: fp32 */
 static float rig_smoothing;                        /* of the next rig's targets */
+static enum wisp_zeros rig_zeros; /* of the layers that may skip them */
 
 static bool rig_keep;        /* values stay to be looked at */
 static bool rig_planes;      /* the next rig's net has values with height and width */
@@ -530,6 +531,7 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
                                       .training = true,
                                       .precision = rig_precision,
                                       .smoothing = rig_smoothing,
+                                      .zeros = rig_zeros,
                                       .ctx = &r->ctx };
     struct wisp_finder_setup few = { .n_rows = r->n_labels };
     if (own) sizes.own = n * r->n_labels, sizes.best = wisp_finder_neighbours.wants(&few).best;

@@ -66,6 +66,14 @@ not() { ! "$@"; }
 # same NAME FILE FILE
 same() { check "$1" cmp "$2" "$3"; }
 
+# numbers FILE: all that a model has but its head, which names the options; for models that should differ by these alone
+numbers() {
+    /usr/bin/python3 -c '
+import json, struct, sys
+b = open(sys.argv[1], "rb").read(); n = 8 + struct.unpack("<Q", b[:8])[0]
+sys.stdout.buffer.write(b[n:n + json.loads(b[8:n])["__integrity__"]["data_offsets"][0]])' "$1" >"$1.numbers"
+}
+
 # judge NAME EXPRESSION [FILE]: a Python expression about d, the JSON object in FILE (its last line; 'out' unless told)
 judge() {
     check "$1" /usr/bin/python3 -c '

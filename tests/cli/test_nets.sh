@@ -81,4 +81,16 @@ stopped_after 1 train "${options[@]}" -o r --net "$chain, output loss=softmax"
 ok "resumed" train "${options[@]}" -o r --net "$chain, output loss=softmax" --resume
 ok "left alone" train "${options[@]}" -o m --net "$chain, output loss=softmax"
 same "resumed, the same bytes" r m
+
+# Zeros skipped by dense layers (wide ones, narrow ones, one that fills no block of 16 columns): not a bit of the model differs, by
+# force or by count; rows without a gradient have their momentum and decay.
+zeros="input 64, relu, dropout 0.5, dense 1040, relu, dropout 0.5, dense 272, relu, dense 84, relu"
+for optimizer in adam "sgd --momentum 0.9 --weight-decay 0.001"; do
+    # shellcheck disable=SC2086
+    for how in "off --threads 1" "force --threads 1" "force --threads 3" "auto --threads 2"; do
+        ok "$optimizer: zeros $how" train "${options[@]}" -o "z${how%% *}" --epochs 1 --net "$zeros" --optimizer $optimizer --zeros $how
+        numbers "z${how%% *}"
+        same "$optimizer: zeros $how, the same weights" zoff.numbers "z${how%% *}.numbers"
+    done
+done
 end
