@@ -501,11 +501,11 @@ static inline void ref_init(struct rig *r)
 
 static const struct wisp_precision *rig_precision; /* of the next rig; NULL: fp32 */
 static float rig_smoothing;                        /* of the next rig's targets */
-static enum wisp_zeros rig_zeros; /* of the layers that may skip them */
-
-static bool rig_keep;        /* values stay to be looked at */
+static enum wisp_zeros rig_zeros;                  /* of the layers that may skip them */
+static bool rig_keep;                              /* values stay to be looked at */
 static bool rig_planes;      /* the next rig's net has values with height and width */
 static const char *rig_spec; /* of the next rig; NULL: a random one */
+static const struct wisp_conv_choice *rig_conv; /* of its convolutions; NULL: any */
 
 /* own: the output layer's scratch is for samples with rows of their own. */
 static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int threads,
@@ -524,7 +524,7 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
     for (size_t i = 0; i < n; i++) ids[i] = i;
     r->data = random_data(n, r->n_features, r->n_labels);
     if (r->data && below(2)) random_row_weights(r->data);
-    r->ctx.k = k;
+    r->ctx.k = k, r->ctx.conv = rig_conv;
     struct wisp_layer_sizes sizes = { .keep = rig_keep,
                                       .batch = n + below(3),
                                       .active = r->n_labels,

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "graph/planes.h"
+#include "graph/zeros.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -139,6 +140,8 @@ struct wisp_act { /* a value: the result of one layer, read by any number of oth
     float *x;        /* (n, floats) */
     float *g; /* (n, floats) gradient of the loss; NULL when only predicting, of the batch, and
                  where nothing learns */
+    struct wisp_zeros_of
+        *zeros; /* how many of its numbers are 0 in training; NULL: nobody counts */
 };
 /* Channels side by side in it. */
 static inline size_t wisp_act_block(const struct wisp_act *a)
@@ -215,9 +218,18 @@ struct wisp_head {
 };
 
 /* wisp_layer_kind.uses: what the way back looks at, whether a result may lie over the first input
- * (and that one's gradient over its own), whether a sampler may choose the layer's rows, and
- * whether it reads the rows of the data as images. */
-enum { WISP_USES_X = 1, WISP_USES_Y = 2, WISP_IN_PLACE = 4, WISP_SAMPLES = 8, WISP_IMAGES = 16 };
+ * (and that one's gradient over its own), whether a sampler may choose the layer's rows, whether it
+ * reads the rows of the data as images, whether it makes zeros, which are counted then (zeros.h), and
+ * whether its result is what it reads, so that those of its input are its own. */
+enum {
+    WISP_USES_X = 1,
+    WISP_USES_Y = 2,
+    WISP_IN_PLACE = 4,
+    WISP_SAMPLES = 8,
+    WISP_IMAGES = 16,
+    WISP_MAKES_ZEROS = 32,
+    WISP_HANDS_ON = 64
+};
 
 /* Layers that others can do the work of, in the order in which they may follow each other; a norm
  * only with means and deviations that stay; an add of two values, of which the layer before gives the

@@ -291,6 +291,8 @@ struct wisp_kernels {
     void (*relu)(float *y, const float *x, size_t n);
     /* The same; returns how many of y are not 0. */
     size_t (*relu_live)(float *y, const float *x, size_t n);
+    /* How many of x are not 0; a NaN is not. */
+    size_t (*live_count)(const float *x, size_t n);
     /* gx[i] = y[i] > 0 ? gy[i] : 0 */
     void (*relu_back)(float *gx, const float *gy, const float *y, size_t n);
 

@@ -138,6 +138,15 @@ static size_t relu_live(float *y, const float *x, size_t n)
     return found;
 }
 
+static size_t live_count(const float *x, size_t n)
+{
+    size_t i = 0, found = 0;
+    for (; i + LANES <= n; i += LANES)
+        found += (size_t)__builtin_popcountll(bits(_mm256_loadu_ps(x + i)));
+    for (; i < n; i++) found += x[i] != 0;
+    return found;
+}
+
 void wisp_kernels_live_avx2(struct wisp_kernels *k)
 {
     k->live_find = live_find;
@@ -147,4 +156,5 @@ void wisp_kernels_live_avx2(struct wisp_kernels *k)
     k->live_sums = live_sums;
     k->live_forms = &forms;
     k->relu_live = relu_live;
+    k->live_count = live_count;
 }

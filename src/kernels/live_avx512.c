@@ -139,6 +139,18 @@ static size_t relu_live(float *y, const float *x, size_t n)
     return found;
 }
 
+static size_t live_count(const float *x, size_t n)
+{
+    size_t i = 0, found = 0;
+    for (; i + LANES <= n; i += LANES)
+        found += (size_t)__builtin_popcountll(bits(_mm512_loadu_ps(x + i)));
+    if (i < n) {
+        const __mmask16 k = (__mmask16)((1u << (n - i)) - 1);
+        found += (size_t)__builtin_popcountll(bits(_mm512_maskz_loadu_ps(k, x + i)));
+    }
+    return found;
+}
+
 void wisp_kernels_live_avx512(struct wisp_kernels *k)
 {
     k->live_find = live_find;
@@ -148,4 +160,5 @@ void wisp_kernels_live_avx512(struct wisp_kernels *k)
     k->live_sums = live_sums;
     k->live_forms = &forms;
     k->relu_live = relu_live;
+    k->live_count = live_count;
 }

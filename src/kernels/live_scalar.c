@@ -71,6 +71,13 @@ static size_t relu_live(float *y, const float *x, size_t n)
     return found;
 }
 
+static size_t live_count(const float *x, size_t n)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++) found += x[i] != 0;
+    return found;
+}
+
 static const struct wisp_live_forms forms = {
     .row_blocks = { 0, 4, 3, 2 },
     .rows = 2,
@@ -87,4 +94,5 @@ void wisp_kernels_live_scalar(struct wisp_kernels *k)
     k->live_sums = live_sums;
     k->live_forms = &forms;
     k->relu_live = relu_live;
+    k->live_count = live_count;
 }

@@ -205,6 +205,23 @@ void wisp_layer_runs(struct wisp_context *ctx, wisp_run_fn *fn, float *y, const 
 /* y += a, y = a */
 wisp_run_fn wisp_run_add, wisp_run_copy;
 
+/* ---- zeros (graph/zeros.h, zeros.c) ---- */
+
+/* Where forward() counts what it makes; NULL: nobody wants to know.  Who asks has to count. */
+static inline struct wisp_zeros_of *wisp_layer_zeros(const struct wisp_step *s,
+                                                     const struct wisp_act *out)
+{
+    if (!out->zeros || !s->training || s->again) return NULL;
+    out->zeros->counted = s->batch->n;
+    return out->zeros;
+}
+/* Runs of numbers, as above, of a value: fn returns how many of y are not 0. */
+typedef size_t wisp_count_fn(const struct wisp_kernels *k, float *y, const float *a, size_t n);
+void wisp_layer_count_runs(struct wisp_context *ctx, wisp_count_fn *fn, struct wisp_zeros_of *z,
+                           const struct wisp_act *of, float *y, const float *a, size_t samples);
+/* The plain way: reads what was written once more, unless somebody has counted it. */
+void wisp_layer_count(const struct wisp_step *s, const struct wisp_act *out);
+
 static inline struct wisp_weights wisp_param_weights(const struct wisp_param *p)
 {
     return (struct wisp_weights){ p->cols, p->w, p->b16, p->i8, p->scale };

@@ -195,6 +195,7 @@ const struct wisp_layer_kind wisp_layer_maxpool = {
     .what = "the largest of each channel under a window that moves over the image",
     .args = args,
     .takes = WISP_FLAT | WISP_PLANES,
+    .uses = WISP_MAKES_ZEROS,
     .plan = plan,
     .forward = forward,
     .backward = backward,

@@ -197,6 +197,7 @@ void wisp_net_clear(struct wisp_net *net)
     wisp_free(net->wires);
     wisp_free(net->state);
     wisp_work_clear(&net->work);
+    wisp_counts_clear(&net->counts);
     *net = (struct wisp_net){ 0 };
 }
 

@@ -44,6 +44,14 @@ struct wisp_work { /* the memory of a step (work.c) */
     char *block, *kept_block;
 };
 
+struct wisp_counts { /* of zeros, of the values that have some (zeros.c) */
+    int n, threads;
+    struct wisp_zeros_of *of; /* (n) */
+    size_t *each;             /* the arrays of all of them */
+    uint64_t *live;
+    float *shares;
+};
+
 struct wisp_net {
     size_t n_features, n_labels;
     int n_layers; /* the last one is the output layer */
@@ -54,6 +62,7 @@ struct wisp_net {
     float *params, *state;
     struct wisp_work work;
     int32_t *wires; /* ids of WISP_FIXED */
+    struct wisp_counts counts;
 };
 
 /* A text of the net language; 'where' stands before messages: the option, or a file's name. */
@@ -102,6 +111,17 @@ static inline struct wisp_graph wisp_net_graph(const struct wisp_net *net)
     return (struct wisp_graph){ net->n_features, net->n_labels, net->n_layers, net->layers,
                                 net->acts };
 }
+
+/* ---- zeros (graph/zeros.h) ---- */
+
+/* From now on steps count the zeros of values that have some: acts[i].zeros. */
+wisp_status wisp_net_count(struct wisp_net *net, int threads, wisp_error *err);
+void wisp_net_counted(struct wisp_net *net); /* a step is over */
+void wisp_counts_clear(struct wisp_counts *c);
+/* {"1.relu":0.61,...}: shares of zeros by the layer's name, of values that were counted; out has
+ * wisp_net_zeros_room bytes. */
+size_t wisp_net_zeros_room(const struct wisp_net *net);
+void wisp_net_zeros_text(char *out, const struct wisp_net *net);
 
 /* ---- the memory of a step ---- */
 

@@ -32,6 +32,7 @@ static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_
     if ((st = wisp_net_alloc_params(net, err)) != WISP_OK ||
         (st = wisp_net_alloc_state(net, p->slots, err)) != WISP_OK ||
         (st = wisp_work_alloc(net, wisp_pool_threads(r->ctx->pool), err)) != WISP_OK ||
+        (st = wisp_net_count(net, wisp_pool_threads(r->ctx->pool), err)) != WISP_OK ||
         (st = wisp_optimizer_init(&r->opt, p->optimizer, r->ctx->k, wisp_opt_num(cfg, OPT_MOMENTUM),
                                   err)) != WISP_OK ||
         (r->init.model && (st = wisp_init_pace(r, err)) != WISP_OK) ||

@@ -27,7 +27,9 @@ static wisp_status forward(struct wisp_net *net, int i, struct wisp_step *s,
     wisp_work_pass(net, i, pass);
     if (l->done) return WISP_OK;
     inputs_of(net, l, in);
-    return l->kind->forward(l, s, in, &net->acts[i + 1], err);
+    wisp_status st = l->kind->forward(l, s, in, &net->acts[i + 1], err);
+    if (st == WISP_OK && net->acts[i + 1].zeros) wisp_layer_count(s, &net->acts[i + 1]);
+    return st;
 }
 
 wisp_status wisp_net_hidden(struct wisp_net *net, struct wisp_step *s, wisp_error *err)
@@ -114,6 +116,7 @@ wisp_status wisp_net_step(struct wisp_net *net, struct wisp_step *s, wisp_error 
         st = backward(net, i, s, err);
         if (s->laps) lap(s->laps, s->laps->back, i);
     }
+    if (st == WISP_OK) wisp_net_counted(net);
     wisp_phase(pool, 0, WISP_PHASE_OTHER);
     return st;
 }

@@ -78,7 +78,10 @@ struct watch { /* who is told how it goes, and what about speed */
     size_t kept_step; /* at which step, */
     int kept_epoch;   /* and in which epoch */
     size_t checked;   /* step after which all was numbers */
+    char *json;       /* the line of an epoch, ... */
+    char *zeros;      /* ... and what it says of zeros, behind it */
 };
+enum { LINE_ROOM = 600 }; /* of the line, without that */
 
 struct seen { /* means of what sampling did; the last epoch's recall */
     double active, scored, own, set;
@@ -382,23 +385,24 @@ static bool tell_epoch(const struct watch *c, const struct score *s)
 {
     const struct wisp_run *r = c->r;
     struct wisp_progress p;
-    char json[600];
+    const bool counts = r->m->net.counts.n > 0;
     struct seen at = seen(r);
+    if (counts) wisp_net_zeros_text(c->zeros, &r->m->net);
     tell(&p, c);
-    wisp_print(json, sizeof json,
+    wisp_print(c->json, LINE_ROOM + wisp_net_zeros_room(&r->m->net),
                "{\"epoch\":%d,\"epochs\":%d,\"step\":%zu,\"loss\":%.6f,\"lr\":%.6g,\"valid_p@1\":%."
                "4f,\"valid_p@3\":%.4f,"
                "\"valid_p@5\":%.4f,\"valid_loss\":%.6f,\"best\":%d,\"rows_per_s\":%.1f,\"active_"
                "mean\":%.1f,"
                "\"scored_mean\":%.1f,\"retrieval_recall\":%.4f,\"recall_union\":%.4f,"
-               "\"train_seconds\":%.3f,\"seconds\":%.3f}",
+               "\"train_seconds\":%.3f,\"seconds\":%.3f%s%s}",
                r->at.epoch, r->plan.epochs, r->at.step, p.loss, r->opt.lr, s->p1, s->p3, s->p5,
                s->loss, s->best, p.rows_per_s, at.active, at.scored, at.own, at.set, c->trained_s,
-               wisp_now() - c->began);
+               wisp_now() - c->began, counts ? ",\"zeros\":" : "", counts ? c->zeros : "");
     p.epoch_ended = 1;
     p.valid = s->p1;
     p.best = s->best;
-    p.json = json;
+    p.json = c->json;
     return c->on_progress && c->on_progress(c->arg, &p);
 }
 
@@ -532,11 +536,24 @@ static wisp_status report(struct wisp_report **out, struct wisp_run *r, const st
     if (r->card) st = wisp_card_report(t, r, err);
     else report_phases(t, r, c);
     report_work(t, r, c);
+    if (r->m->net.counts.n) {
+        wisp_net_zeros_text(c->zeros, &r->m->net);
+        wisp_report_object(t, "zeros", c->zeros);
+    }
     wisp_report_num(t, "parameters", (double)wisp_net_n_params(&r->m->net));
     wisp_report_num(t, "peak_bytes", (double)wisp_mem_peak());
     if (st == WISP_OK) return wisp_report_done(out, t, err);
     wisp_report_free(t);
     return st;
+}
+
+static wisp_status make_lines(struct watch *c, wisp_error *err)
+{
+    const size_t zeros = wisp_net_zeros_room(&c->r->m->net), room = LINE_ROOM + 2 * zeros;
+    c->json = wisp_alloc(room, 1);
+    if (!c->json) return wisp_fail_mem(err, room, "the line of an epoch");
+    c->zeros = c->json + LINE_ROOM + zeros;
+    return WISP_OK;
 }
 
 /* The model with its last weights, averaged if they are to be; what only training needs is freed.
@@ -563,6 +580,7 @@ static wisp_status run(struct wisp_report **out, struct wisp_run *r, struct wisp
     if (model) *model = NULL;
     struct watch c = { .r = r, .on_progress = on_progress, .arg = arg, .began = wisp_now() };
     wisp_status st = wisp_run_make(r, cfg, err);
+    if (st == WISP_OK) st = make_lines(&c, err);
     if (st == WISP_OK && r->pace) st = wisp_pace_begin(r->pace, r->m->net.n_layers, err);
     c.kept_at = wisp_now(), c.kept_step = c.checked = r->at.step, c.kept_epoch = r->at.epoch;
     if (st == WISP_OK) st = run_epochs(r, &c, err);
@@ -572,6 +590,7 @@ static wisp_status run(struct wisp_report **out, struct wisp_run *r, struct wisp
     else if (r->at.begun && c.kept_step == 0 && !r->at.saved[0]) wisp_state_remove(r, true, false);
     if (st == WISP_OK) st = report(out, r, &c, err);
     if (st == WISP_OK && model) *model = take_model(r);
+    wisp_free(c.json);
     wisp_run_clear(r);
     return st;
 }
