@@ -27,6 +27,8 @@ enum wisp_role {
     WISP_FIXED,   /* ids of fixed connections */
     WISP_STARTS   /* where rows of different lengths begin */
 };
+/* What a dimension counts: the channels of the layer's result, or of what it reads first. */
+enum wisp_axis { WISP_AXIS_NONE, WISP_AXIS_OUT, WISP_AXIS_IN };
 /* What the first dimension counts: where it may grow. */
 enum wisp_by { WISP_BY_NONE, WISP_BY_FEATURE, WISP_BY_LABEL };
 
@@ -57,8 +59,9 @@ struct wisp_param {
     bool kept;   /* connections that a checkpoint keeps, as they cannot be made anew */
     int layer;   /* whose it is */
     int rank;
-    size_t n;                     /* numbers in all */
-    size_t dim[WISP_MAX_RANK];    /* as in the model file */
+    size_t n;                  /* numbers in all */
+    size_t dim[WISP_MAX_RANK]; /* as in the model file */
+    enum wisp_axis axis[WISP_MAX_RANK];
     size_t first_row, total_rows; /* of all processes; 0 and 'rows' where there is one */
     char name[WISP_PARAM_NAME];
 };
@@ -182,6 +185,7 @@ struct wisp_arg { /* of a layer, as a net says it; a list ends with a name of NU
     const char *fallback; /* as text; NULL: it must be given; "": what the kind makes of it */
     unsigned unless;      /* bit i: ... but where argument i is */
     bool by_name;         /* always 'name=value': no place among the others */
+    bool counts;          /* the channels of the result: what a smaller net says otherwise */
 };
 
 /* Word i of WISP_ARG_WORD, so many characters; NULL: there are no more. */
@@ -236,15 +240,26 @@ enum {
  * first. */
 enum { WISP_FUSE_NORM = 1, WISP_FUSE_ADD = 2, WISP_FUSE_RELU = 4, WISP_FUSE_DROPOUT = 8 };
 
+/* What becomes of channels on their way through a layer: which of them can only be removed together
+ * (bonds.h).  A result's channels are ... */
+enum wisp_ties {
+    WISP_TIES_FIXED, /* not to be removed, and neither are those that it reads */
+    WISP_TIES_NEW,   /* its own: those of WISP_AXIS_OUT */
+    WISP_TIES_SAME,  /* those that it reads, of all inputs at once; what reads zeros gives zeros */
+    WISP_TIES_ROW,   /* those of its inputs, one behind the other */
+    WISP_TIES_SPREAD /* units, one run of them for each channel that it reads */
+};
+
 struct wisp_layer_kind {
     const char *name, *what;
-    const struct wisp_arg *args;  /* NULL: none */
-    unsigned takes;               /* enum wisp_form: of its inputs.  Without WISP_PLANES they have
+    const struct wisp_arg *args; /* NULL: none */
+    unsigned takes;              /* enum wisp_form: of its inputs.  Without WISP_PLANES they have
                                      no height and width */
-    unsigned uses;                /* WISP_USES_X, ... */
-    unsigned part, does, undoes;  /* WISP_FUSE_* on CPUs, of planes: which it is; of which layers
+    unsigned uses;               /* WISP_USES_X, ... */
+    unsigned part, does, undoes; /* WISP_FUSE_* on CPUs, of planes: which it is; of which layers
                                      behind it it can do the work, and that of their way back */
-    int least_from, most_from;    /* inputs; 0: one */
+    int least_from, most_from;   /* inputs; 0: one */
+    enum wisp_ties ties;
     const struct wisp_head *head; /* not NULL: the last layer of a net, with the loss; it has no
                                      result, and this instead of forward and backward */
     /* Checks what it reads, sets n_out or out->shape, and out->form unless it is WISP_FLAT;
@@ -335,6 +350,9 @@ struct wisp_said { /* one layer */
  * 'kinds' hands out the kinds of layers one by one, then NULL. */
 wisp_status wisp_say_net(struct wisp_said **out, int *n, const char *text, const char *where,
                          const struct wisp_layer_kind *(*kinds)(size_t i), wisp_error *err);
+/* The text of a net whose layers are these, all written out, to be freed (unsay.c): wisp_say_net
+ * reads the same layers in it, with the same names. */
+wisp_status wisp_graph_text(char **out, const struct wisp_graph *g, wisp_error *err);
 /* A failure at a place of the text: "WHERE:LINE:COLUMN: ...". */
 __attribute__((format(printf, 5, 6))) wisp_status wisp_say_fail(wisp_error *err, const char *where,
                                                                 const char *text, size_t at,

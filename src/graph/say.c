@@ -213,9 +213,9 @@ static bool reserved(const struct reader *r, struct word w)
 
 static wisp_status check_name(const struct reader *r, struct word w)
 {
-    if (!is_name(w, "_-"))
+    if (!is_name(w, "_-.") || w.p[w.n - 1] == '.')
         return FAIL(r, w.at,
-                    "expected a name (a letter, then letters, digits, '_' or '-'), found %s",
+                    "expected a name (a letter, then letters, digits, '_', '-' or '.'), found %s",
                     found(r, w).text);
     if (w.n >= WISP_LAYER_NAME)
         return FAIL(r, w.at, "the name %s has %zu characters, expected at most %d", show(w).text,
@@ -235,9 +235,10 @@ static size_t own_names(const struct reader *r)
     return r->depth ? r->turns[r->depth - 1].first_name : 0;
 }
 
-static const struct named *find_name(const struct reader *r, struct word w, size_t from)
+/* The last of the names [from, to). */
+static const struct named *find_name(const struct reader *r, struct word w, size_t from, size_t to)
 {
-    for (size_t i = r->n_names; i > from; i--)
+    for (size_t i = to; i > from; i--)
         if (r->names[i - 1].bytes == w.n && memcmp(r->names[i - 1].name, w.p, w.n) == 0)
             return &r->names[i - 1];
     return NULL;
@@ -252,7 +253,7 @@ static wisp_status add_name(struct reader *r, struct word w, int value)
 {
     wisp_status st = check_name(r, w);
     if (st != WISP_OK) return st;
-    if (find_name(r, w, own_names(r)))
+    if (find_name(r, w, own_names(r), r->n_names))
         return FAIL(r, w.at, "the name %s is there already", show(w).text);
     if (!wisp_grow(&r->names, r->n_names, &r->cap_names, sizeof *r->names)) return no_memory(r);
     struct named *to = &r->names[r->n_names++];
@@ -276,7 +277,7 @@ static wisp_status value_of(int *out, const struct reader *r, struct word w)
 {
     if (!is_name(w, "_-.") || reserved(r, w))
         return FAIL(r, w.at, "expected the name of a value, found %s", found(r, w).text);
-    const struct named *named = find_name(r, w, 0);
+    const struct named *named = find_name(r, w, 0, r->n_names);
     if (!named) return no_value(r, w);
     if (named->value == REPEAT)
         return FAIL(r, w.at, "'%s' names a repeat, expected a value of it, as in '%s.0.NAME'",
@@ -581,10 +582,15 @@ static wisp_status open_repeat(struct reader *r, struct word count)
 static wisp_status leave_turn(struct reader *r, const struct turn *t)
 {
     wisp_status st = WISP_OK;
+    const size_t outer = r->depth > 1 ? t[-1].first_name : 0; /* where those around it begin */
     if (!t->own[0]) r->n_names = t->first_name;
     for (size_t i = t->first_name; i < r->n_names && st == WISP_OK; i++) {
-        st = join(r->names[i].name, r, t->opened, t->own, t->done, r->names[i].name);
-        r->names[i].bytes = (unsigned char)strlen(r->names[i].name);
+        struct named *named = &r->names[i];
+        st = join(named->name, r, t->opened, t->own, t->done, named->name);
+        named->bytes = (unsigned char)strlen(named->name);
+        const struct word w = { named->name, named->bytes, t->opened };
+        if (st == WISP_OK && find_name(r, w, outer, i))
+            st = FAIL(r, t->opened, "the name %s is there already", show(w).text);
     }
     return st;
 }

@@ -48,6 +48,7 @@ const struct wisp_layer_kind wisp_layer_add = {
     .uses = WISP_IN_PLACE,
     .least_from = 2,
     .most_from = WISP_MAX_FROM,
+    .ties = WISP_TIES_SAME,
     .plan = plan,
     .forward = forward,
     .backward = backward,

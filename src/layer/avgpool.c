@@ -100,6 +100,7 @@ const struct wisp_layer_kind wisp_layer_avgpool = {
     .args = args,
     .takes = WISP_FLAT | WISP_PLANES,
     .uses = WISP_MAKES_ZEROS,
+    .ties = WISP_TIES_SAME,
     .plan = plan,
     .forward = forward,
     .backward = backward,

@@ -99,8 +99,9 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
                          "'bn' takes the mean over a batch, which has 1 row: each unit less its "
                          "mean would be 0; use --batch 2 or more");
     for (size_t i = 0; i < sizeof params / sizeof *params; i++)
-        wisp_layer_declare(l, params[i].name, params[i].role, WISP_BY_NONE, 2,
-                           (size_t[]){ 1, none.used });
+        wisp_param_axes(wisp_layer_declare(l, params[i].name, params[i].role, WISP_BY_NONE, 2,
+                                           (size_t[]){ 1, none.used }),
+                        WISP_AXIS_NONE, WISP_AXIS_OUT);
     struct wisp_cut shared = { 0 };
     lay_out(&none, &shared);
     l->scratch_floats = shared.at / sizeof(float);
@@ -460,6 +461,7 @@ const struct wisp_layer_kind wisp_layer_bn = {
     .part = WISP_FUSE_NORM,
     .does = WISP_FUSE_RELU,
     .undoes = WISP_FUSE_RELU,
+    .ties = WISP_TIES_SAME,
     .plan = plan,
     .init = init,
     .forward = forward,

@@ -32,6 +32,7 @@ const struct wisp_layer_kind wisp_layer_clip = {
     .args = args,
     .takes = WISP_FLAT | WISP_PLANES,
     .uses = WISP_USES_Y | WISP_IN_PLACE,
+    .ties = WISP_TIES_SAME,
     .plan = wisp_layer_plan_same,
     .forward = forward,
     .backward = backward,

@@ -112,6 +112,7 @@ const struct wisp_layer_kind wisp_layer_concat = {
     .takes = WISP_FLAT | WISP_PLANES,
     .least_from = 2,
     .most_from = WISP_MAX_FROM,
+    .ties = WISP_TIES_ROW,
     .plan = plan,
     .forward = forward,
     .backward = backward,

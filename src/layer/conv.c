@@ -30,7 +30,8 @@ static const struct wisp_arg args[] = {
                                  .what = "of the result",
                                  .type = WISP_ARG_INT,
                                  .least = 1,
-                                 .most = WISP_MAX_CHANNELS },
+                                 .most = WISP_MAX_CHANNELS,
+                                 .counts = true },
     [WISP_CONV_ARG_KERNEL] = { .name = "kernel",
                                .what = "pixels that one of the result is made of",
                                .type = WISP_ARG_SIZE,
@@ -213,9 +214,13 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
     if (!o) return wisp_fail_mem(err, sizeof *o, "a convolution");
     o->c = c;
     choose(o, s);
-    wisp_layer_declare(l, "weight", WISP_TRAINED, WISP_BY_NONE, 4,
-                       (size_t[]){ c.out, c.in / c.groups, c.kh, c.kw });
-    if (l->arg[WISP_CONV_ARG_BIAS] == 0) wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, c.out);
+    struct wisp_param *p = wisp_layer_declare(l, "weight", WISP_TRAINED, WISP_BY_NONE, 4,
+                                              (size_t[]){ c.out, c.in / c.groups, c.kh, c.kw });
+    /* A channel of a group cannot go alone: the groups must be equally large. */
+    if (c.groups == 1) wisp_param_axes(p, WISP_AXIS_OUT, WISP_AXIS_IN);
+    if (l->arg[WISP_CONV_ARG_BIAS] == 0)
+        wisp_param_axes(wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, c.out), WISP_AXIS_NONE,
+                        WISP_AXIS_OUT);
     ask_for_scratch(l, s);
     return WISP_OK;
 }
@@ -422,6 +427,7 @@ const struct wisp_layer_kind wisp_layer_conv = {
     .takes = WISP_FLAT | WISP_PLANES,
     .uses = WISP_USES_X,
     .does = WISP_FUSE_NORM | WISP_FUSE_RELU,
+    .ties = WISP_TIES_NEW,
     .plan = plan,
     .init = init,
     .clear = clear,

@@ -98,8 +98,10 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
     if (!o) return wisp_fail_mem(err, sizeof *o, "a dense layer");
     o->zeros = s->zeros;
     l->n_out = (size_t)l->arg[0];
-    wisp_layer_declare_rows(l, "weight", WISP_BY_NONE, l->n_in, l->n_out);
-    wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, l->n_out);
+    wisp_param_axes(wisp_layer_declare_rows(l, "weight", WISP_BY_NONE, l->n_in, l->n_out),
+                    WISP_AXIS_IN, WISP_AXIS_OUT);
+    wisp_param_axes(wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, l->n_out), WISP_AXIS_NONE,
+                    WISP_AXIS_OUT);
     struct wisp_cut front = { 0 }, thread = { 0 };
     if (may_skip_rows(l)) lay_live(l, &front, s->batch);
     if (s->training) lay_thread(l, &thread, s->batch);
@@ -277,6 +279,7 @@ const struct wisp_layer_kind wisp_layer_dense = {
     .args = wisp_args_width,
     .takes = WISP_FLAT,
     .uses = WISP_USES_X,
+    .ties = WISP_TIES_NEW,
     .plan = plan,
     .init = wisp_layer_init_he,
     .clear = clear,

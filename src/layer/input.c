@@ -20,7 +20,9 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
     struct wisp_param *w = wisp_layer_declare_rows(l, "weight", WISP_BY_FEATURE, l->n_in, l->n_out);
     w->narrow = true;
     w->half = s->half;
-    wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, l->n_out);
+    wisp_param_axes(w, WISP_AXIS_NONE, WISP_AXIS_OUT);
+    wisp_param_axes(wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, l->n_out), WISP_AXIS_NONE,
+                    WISP_AXIS_OUT);
     l->thread_floats = l->n_out;
     return WISP_OK;
 }
@@ -95,6 +97,7 @@ const struct wisp_layer_kind wisp_layer_input = {
     .what = "the rows of the data times a matrix",
     .args = wisp_args_width,
     .takes = WISP_ROWS,
+    .ties = WISP_TIES_NEW,
     .plan = plan,
     .init = init,
     .forward = forward,

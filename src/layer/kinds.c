@@ -28,7 +28,12 @@ const struct wisp_layer_kind *wisp_layer_kind_find(const char *name)
 }
 
 const struct wisp_arg wisp_args_width[] = {
-    { .name = "width", .what = "units", .type = WISP_ARG_INT, .least = 1, .most = WISP_MAX_WIDTH },
+    { .name = "width",
+      .what = "units",
+      .type = WISP_ARG_INT,
+      .least = 1,
+      .most = WISP_MAX_WIDTH,
+      .counts = true },
     { .name = NULL },
 };
 

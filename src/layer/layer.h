@@ -169,6 +169,12 @@ struct wisp_param *wisp_layer_declare(struct wisp_layer *l, const char *what, en
 /* The usual case: numbers to train, in rows. */
 struct wisp_param *wisp_layer_declare_rows(struct wisp_layer *l, const char *what, enum wisp_by by,
                                            size_t rows, size_t cols);
+/* What its first two dimensions count. */
+static inline void wisp_param_axes(struct wisp_param *p, enum wisp_axis rows, enum wisp_axis cols)
+{
+    p->axis[0] = rows;
+    p->axis[1] = cols;
+}
 /* The name that it gives: out has WISP_PARAM_NAME bytes. */
 void wisp_layer_param_name(char *out, const struct wisp_layer *l, const char *what);
 /* The layer's connections, if it has declared some. */

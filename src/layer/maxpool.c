@@ -196,6 +196,7 @@ const struct wisp_layer_kind wisp_layer_maxpool = {
     .args = args,
     .takes = WISP_FLAT | WISP_PLANES,
     .uses = WISP_MAKES_ZEROS,
+    .ties = WISP_TIES_SAME,
     .plan = plan,
     .forward = forward,
     .backward = backward,

@@ -120,6 +120,7 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
     struct wisp_param *w = wisp_layer_declare_rows(l, "weight", WISP_BY_LABEL, l->n_out, l->n_in);
     w->narrow = true;
     w->half = s->half;
+    wisp_param_axes(w, WISP_AXIS_NONE, WISP_AXIS_IN);
     wisp_layer_declare_rows(l, "bias", WISP_BY_LABEL, l->n_out, 1);
     l->precision = precision(s->precision);
     l->smoothing = s->smoothing;
@@ -274,6 +275,7 @@ const struct wisp_layer_kind wisp_layer_output = {
     .takes = WISP_FLAT,
     .uses = WISP_USES_X | WISP_SAMPLES,
     .head = &head,
+    .ties = WISP_TIES_NEW,
     .plan = plan,
     .init = init,
     .flops = wisp_layer_flops_matrix,

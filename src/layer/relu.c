@@ -42,6 +42,7 @@ const struct wisp_layer_kind wisp_layer_relu = {
     .takes = WISP_FLAT | WISP_PLANES,
     .uses = WISP_USES_Y | WISP_IN_PLACE | WISP_MAKES_ZEROS,
     .part = WISP_FUSE_RELU,
+    .ties = WISP_TIES_SAME,
     .plan = wisp_layer_plan_same,
     .forward = forward,
     .backward = backward,

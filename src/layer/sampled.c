@@ -60,8 +60,10 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
 {
     (void)in, (void)out, (void)err;
     l->n_out = (size_t)l->arg[0];
-    wisp_layer_declare_rows(l, "weight", WISP_BY_NONE, l->n_out, l->n_in);
-    wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, l->n_out, 1);
+    wisp_param_axes(wisp_layer_declare_rows(l, "weight", WISP_BY_NONE, l->n_out, l->n_in),
+                    WISP_AXIS_OUT, WISP_AXIS_IN);
+    wisp_param_axes(wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, l->n_out, 1), WISP_AXIS_OUT,
+                    WISP_AXIS_NONE);
     struct wisp_cut shared = { 0 }, work = { 0 };
     struct job none = { .l = l };
     lay_out(&none, &shared, s->batch);
@@ -195,6 +197,7 @@ const struct wisp_layer_kind wisp_layer_sampled = {
     .args = wisp_args_width,
     .takes = WISP_FLAT,
     .uses = WISP_USES_X | WISP_SAMPLES,
+    .ties = WISP_TIES_NEW,
     .plan = plan,
     .init = wisp_layer_init_he,
     .flops = wisp_layer_flops_matrix,

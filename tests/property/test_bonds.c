@@ -1,0 +1,268 @@
+/* Channels that go together: texts of nets and back, bonds that were written by hand, and nets that
+ * say the same when what is 0 is taken away. */
+#include "layer_rig.h"
+#include "graph/bonds.h"
+#include "model/compact.h"
+#include "model/nets.h"
+#include "model/optimizer.h"
+
+/* ---- the text of a graph ---- */
+
+/* Read again, it says the same layers. */
+static void check_text(const struct wisp_net *net)
+{
+    struct wisp_graph g = wisp_net_graph(net);
+    struct wisp_said *said = NULL;
+    char *text = NULL;
+    int n = 0;
+    CHECK(wisp_graph_text(&text, &g, &err) == WISP_OK, "%s", err.text);
+    if (!text) return;
+    CHECK(wisp_say_net(&said, &n, text, "text", wisp_layer_kind_at, &err) == WISP_OK &&
+              n == g.n_layers,
+          "'%s': %d layers of %d: %s", text, n, g.n_layers, err.text);
+    for (int i = 0; i < n && said; i++) {
+        const struct wisp_layer *l = &g.layers[i];
+        const struct wisp_said *s = &said[i];
+        CHECK(s->kind == l->kind && s->n_from == l->n_from && s->given == l->given &&
+                  strcmp(s->name, l->name) == 0 && strcmp(s->file, l->file) == 0 &&
+                  memcmp(s->from, l->from, (size_t)l->n_from * sizeof *l->from) == 0 &&
+                  memcmp(s->arg, l->arg, sizeof l->arg) == 0,
+              "'%s': layer %d, %s, is another one", text, i, l->kind->name);
+    }
+    wisp_free(said);
+    wisp_free(text);
+}
+
+static void test_texts(void)
+{
+    static const char *const nets[] = {
+        "input 8",
+        "input 8 as v0, relu, dense 8, add v0",
+        "input 8, relu, as x, dense 8 as v1, add x v1, from rows, input 3, concat v1 x",
+        "input 8, 2 x b (as x, dense 8 as fc, relu, dropout 0.1, add x), 2 x (2 x (relu))",
+        "as r, input 5, from r, input 4, clip 1e-3, from rows, input 2, bn eps=0.25 momentum=1e-1",
+        "input 8, sparse random 9 4, sparse radix 16, sampled 20, output loss=bce",
+    };
+    TEST("bonds: the text of a graph says the same layers");
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
+        struct wisp_layer_sizes sizes = { .batch = 4, .training = true };
+        struct wisp_net net = { 0 };
+        /* some values are read by nobody: only the layers matter here */
+        if (wisp_net_plan(&net, nets[i], 9, 3, &sizes, &err) == WISP_OK) check_text(&net);
+        else CHECK(strstr(err.text, "read"), "'%s': %s", nets[i], err.text);
+        wisp_net_clear(&net);
+    }
+}
+
+/* ---- bonds ---- */
+
+static void test_classes(void)
+{
+    static const struct {
+        const char *net, *fixed; /* by bond: '-' may go, '*' stays */
+        const char *last;        /* the bonds of what the output layer reads, as letters */
+    } cases[] = {
+        { "input 3, relu", "---", "abc" },
+        { "input 2, dense 3", "-----", "cde" },
+        { "input 2 as a, relu, dense 2, add a", "--", "ab" },
+        { "input 2 as a, from rows, input 3, bn, concat a", "-----", "cdeab" },
+        { "input 2 as a, from rows, input 1, concat a as c, dense 3, add c",
+          "---", "cab" },
+        { "input 2, relu, sparse random 3 1", "*****", "cde" },
+        { "input 2, dense 2, identity, clip 1, dropout 0.5, flatten", "----", "cd" },
+    };
+    TEST("bonds: bonds");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct wisp_layer_sizes sizes = { .batch = 4, .training = true };
+        struct wisp_net net = { 0 };
+        struct wisp_bonds bonds = { 0 };
+        const bool ok = wisp_net_plan(&net, cases[i].net, 9, 3, &sizes, &err) == WISP_OK;
+        CHECK(ok, "%s", err.text);
+        if (!ok) continue;
+        struct wisp_graph g = wisp_net_graph(&net);
+        CHECK(wisp_bonds_of(&bonds, &g, &net.list, &err) == WISP_OK, "%s", err.text);
+        char fixed[50] = "", last[50] = "";
+        const int value = wisp_net_output(&net)->from[0];
+        for (size_t c = 0; c < bonds.n && c < 49; c++) fixed[c] = bonds.fixed[c] ? '*' : '-';
+        for (size_t c = 0; c < wisp_channels(&net.acts[value]) && c < 49; c++)
+            last[c] = (char)('a' + bonds.of[bonds.first[value] + c]);
+        CHECK(strcmp(fixed, cases[i].fixed) == 0 && strcmp(last, cases[i].last) == 0,
+              "'%s': %s, read are %s; expected %s, %s", cases[i].net, fixed, last, cases[i].fixed,
+              cases[i].last);
+        wisp_bonds_clear(&bonds);
+        wisp_net_clear(&net);
+    }
+}
+
+/* ---- smaller nets ---- */
+
+/* Running variances are above 0. */
+static void lift_variances(struct wisp_net *net)
+{
+    for (size_t p = 0; p < net->list.n; p++)
+        for (size_t i = 0; net->list.p[p].role == WISP_STATE && i < net->list.p[p].n; i++)
+            net->list.p[p].w[i] = 0.5f + fabsf(net->list.p[p].w[i]);
+}
+
+/* Zeroes the weights that make some of the bonds that may go; returns how many. */
+static size_t mask_some(struct wisp_net *net, const struct wisp_bonds *bonds, bool *gone)
+{
+    size_t n = 0;
+    for (size_t c = 0; c < bonds->n; c++) n += gone[c] = !bonds->fixed[c] && below(2);
+    for (size_t p = 0; p < net->list.n; p++) {
+        struct wisp_param *q = &net->list.p[p];
+        size_t inner = q->n;
+        for (int d = 0; d < q->rank; d++) {
+            inner /= q->dim[d];
+            if (q->role != WISP_TRAINED || q->axis[d] != WISP_AXIS_OUT) continue;
+            for (size_t i = 0; i < q->n; i++)
+                if (gone[bonds->axis[p][d][i / inner % q->dim[d]]]) q->w[i] = below(2) ? 0 : -0.0f;
+        }
+    }
+    return n;
+}
+
+static double *logits(struct wisp_net *net, struct wisp_step step)
+{
+    const struct wisp_layer *l = wisp_net_output(net);
+    const size_t n = step.batch->n;
+    double *z = calloc(n * l->n_out, sizeof *z);
+    step.training = false;
+    CHECK(wisp_net_hidden(net, &step, &err) == WISP_OK, "%s", err.text);
+    const float *x = wisp_net_last(net)->x;
+    for (size_t i = 0; i < n; i++)
+        for (size_t o = 0; o < l->n_out; o++) {
+            double *to = &z[i * l->n_out + o];
+            *to = l->params[1].w[o];
+            for (size_t k = 0; k < l->n_in; k++)
+                *to += (double)l->params[0].w[o * l->n_in + k] * x[i * l->n_in + k];
+        }
+    return z;
+}
+
+static size_t n_gone, n_nets;
+
+static void check_smaller(struct wisp_net *net, struct wisp_step step, int threads,
+                          const char *spec)
+{
+    struct wisp_bonds bonds;
+    struct wisp_graph g = wisp_net_graph(net);
+    struct wisp_net small = { 0 };
+    char *text = NULL;
+    check_text(net);
+    lift_variances(net);
+    if (wisp_bonds_of(&bonds, &g, &net->list, &err) != WISP_OK) {
+        CHECK(false, "%s", err.text);
+        return;
+    }
+    bool *keep = calloc(bonds.n + 1, sizeof *keep), *masked = calloc(bonds.n + 1, sizeof *masked);
+    const size_t n_masked = mask_some(net, &bonds, masked),
+                 gone = wisp_compact_choose(keep, &bonds, net);
+    CHECK(gone <= n_masked && gone + (size_t)net->n_layers >= n_masked,
+          "'%s': %zu bonds are 0, %zu go", spec, n_masked, gone);
+    bool ok =
+        wisp_compact_text(&text, net, &bonds, keep, &err) == WISP_OK &&
+        wisp_net_plan(&small, text, net->n_features, net->n_labels, &net->sizes, &err) == WISP_OK &&
+        wisp_net_alloc_params(&small, &err) == WISP_OK &&
+        wisp_work_alloc(&small, threads, &err) == WISP_OK;
+    if (ok) wisp_net_init(&small, 99, NULL); /* what is not filled would be seen */
+    ok = ok && wisp_compact_fill(&small, net, &bonds, keep, &err) == WISP_OK;
+    CHECK(ok, "'%s' -> '%s': %s", spec, text ? text : "", err.text);
+    if (ok) {
+        double *a = logits(net, step), *b = logits(&small, step), most = 0, far = 0;
+        for (size_t i = 0; i < step.batch->n * net->n_labels; i++) {
+            most = fmax(most, fabs(a[i]));
+            far = fmax(far, fabs(a[i] - b[i]));
+        }
+        CHECK(far <= 2e-5 * most + 1e-6, "'%s' -> '%s': logits to %g differ by %g", spec, text,
+              most, far);
+        CHECK(gone == 0 || wisp_net_n_params(&small) < wisp_net_n_params(net),
+              "'%s' is not smaller", text);
+        free(a), free(b);
+        n_gone += gone;
+        n_nets++;
+    }
+    wisp_net_clear(&small);
+    wisp_bonds_clear(&bonds);
+    wisp_free(text);
+    free(keep), free(masked);
+}
+
+static void test_random(const struct wisp_kernels *k)
+{
+    TEST("bonds: random nets say the same without what is 0");
+    n_gone = n_nets = 0;
+    for (uint64_t i = 0; i < 80; i++) {
+        struct rig r;
+        rig_planes = i % 2;
+        if (!rig_init(&r, k, 2, 7000003 * (i + 1), 4, false)) break;
+        if (!strstr(r.spec, "mask=")) check_smaller(&r.net, r.step, 2, r.spec);
+        rig_clear(&r);
+    }
+    rig_planes = false;
+    printf("     %zu nets, %zu bonds taken away\n", n_nets, n_gone);
+    CHECK(n_nets > 50 && n_gone > 500, "%zu nets, %zu bonds", n_nets, n_gone);
+}
+
+static void test_presets(const struct wisp_kernels *k)
+{
+    static const struct {
+        const char *name;
+        size_t side, channels;
+    } nets[] = {
+        { "lenet", 28, 1 },    { "alexnet", 64, 3 },        { "vgg16", 32, 3 },
+        { "resnet18", 32, 3 }, { "resnet18-cifar", 16, 3 },
+    };
+    TEST("bonds: presets say the same without what is 0");
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
+        enum { BATCH = 2, LABELS = 7 };
+        const size_t pixels = nets[i].channels * nets[i].side * nets[i].side;
+        struct wisp_net_text text;
+        struct wisp_context ctx = { .k = k };
+        struct wisp_layer_sizes sizes = {
+            .batch = BATCH,
+            .active = LABELS,
+            .training = true,
+            .ctx = &ctx,
+            .image = { 3, { nets[i].channels, nets[i].side, nets[i].side } }
+        };
+        struct wisp_net net = { 0 };
+        float *planes = calloc(BATCH * pixels, sizeof *planes);
+        struct wisp_batch batch = { .n = BATCH, .planes = planes };
+        struct wisp_step step = { .ctx = &ctx, .batch = &batch };
+        seed = i + 1;
+        for (size_t e = 0; e < BATCH * pixels; e++) planes[e] = test_randf(&seed);
+        bool ok = wisp_pool_create(&ctx.pool, 2, &err) == WISP_OK &&
+                  wisp_net_text_read(&text, nets[i].name, &err) == WISP_OK &&
+                  wisp_net_plan(&net, text.line, pixels, LABELS, &sizes, &err) == WISP_OK &&
+                  wisp_net_alloc_params(&net, &err) == WISP_OK &&
+                  wisp_work_alloc(&net, 2, &err) == WISP_OK;
+        CHECK(ok, "%s: %s", nets[i].name, err.text);
+        if (ok) {
+            wisp_net_init(&net, 5, ctx.pool);
+            n_gone = 0;
+            check_smaller(&net, step, 2, nets[i].name);
+            printf("     %s: %zu bonds taken away\n", nets[i].name, n_gone);
+            CHECK(n_gone > 5, "%s: %zu bonds", nets[i].name, n_gone);
+            wisp_net_text_clear(&text);
+        }
+        wisp_net_clear(&net);
+        wisp_pool_free(ctx.pool);
+        free(planes);
+    }
+}
+
+int main(void)
+{
+    struct wisp_kernels k = { 0 };
+    for (size_t i = 0; wisp_kernels_isa(i, NULL); i++) { /* the last that this machine has */
+        struct wisp_kernels more = { 0 };
+        if (wisp_kernels_select(&more, wisp_kernels_isa(i, NULL), &err) == WISP_OK) k = more;
+    }
+    test_texts();
+    test_classes();
+    test_random(&k);
+    test_presets(&k);
+    CHECK(wisp_mem_live == 0, "%ld blocks left", (long)wisp_mem_live);
+    return test_end();
+}
