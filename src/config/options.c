@@ -121,6 +121,15 @@ static const wisp_option table[N_OPTS] = {
                         "share of the targets of --loss softmax that all labels have alike (label "
                         "smoothing); -1: 0",
                         TRAINING, "" },
+    [OPT_GROUP_PENALTY] = { "group-penalty", "real", "0", "0..1000", "train",
+                            "lambda of a penalty on the lengths of the weights that make a unit or "
+                            "a channel: whole channels become 0 and are taken out of the net while "
+                            "it trains; 0: none",
+                            TRAINING, "" },
+    [OPT_PENALTY_EPOCHS] = { "penalty-epochs", "int", "0", "0..100000", "train",
+                             "epochs with --group-penalty, after which what is left is trained "
+                             "without it; 0: two thirds of all",
+                             TRAINING, "" },
     [OPT_WARMUP] = { "warmup", "real", "0.05", "0..1", "train bench",
                      "share of all steps with a rising learning rate", TRAINING, "" },
     [OPT_DECAY] = { "decay", "choice", "linear", "linear|cosine|none", "train bench",

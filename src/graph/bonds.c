@@ -158,23 +158,3 @@ void wisp_bonds_clear(struct wisp_bonds *bonds)
     wisp_free(bonds->axis);
     *bonds = (struct wisp_bonds){ 0 };
 }
-
-void wisp_bonds_squares(double *square, size_t *size, const struct wisp_bonds *bonds,
-                        const struct wisp_params *list)
-{
-    memset(square, 0, bonds->n * sizeof *square);
-    memset(size, 0, bonds->n * sizeof *size);
-    for (size_t p = 0; p < list->n; p++) {
-        const struct wisp_param *q = &list->p[p];
-        size_t inner = q->n; /* numbers below an index of dimension d */
-        for (int d = 0; d < q->rank; d++) {
-            inner /= q->dim[d] ? q->dim[d] : 1;
-            if (q->role != WISP_TRAINED || q->axis[d] != WISP_AXIS_OUT) continue;
-            for (size_t i = 0; i < q->n; i++) {
-                const int32_t c = bonds->axis[p][d][i / inner % q->dim[d]];
-                square[c] += (double)q->w[i] * (double)q->w[i];
-                size[c]++;
-            }
-        }
-    }
-}

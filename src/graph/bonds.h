@@ -35,9 +35,4 @@ wisp_status wisp_bonds_of(struct wisp_bonds *out, const struct wisp_graph *g,
                           const struct wisp_params *list, wisp_error *err);
 void wisp_bonds_clear(struct wisp_bonds *bonds);
 
-/* square (n): the sum of the squares of the weights that make each bond, in an order that depends on
- * nothing; size (n): how many they are.  Of parameters that are floats. */
-void wisp_bonds_squares(double *square, size_t *size, const struct wisp_bonds *bonds,
-                        const struct wisp_params *list);
-
 #endif

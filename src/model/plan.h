@@ -24,14 +24,16 @@ struct wisp_plan {
     double checkpoint_s;     /* the same in seconds */
     double n_steps;          /* of the whole run, nearly */
     double lr, warmup, input_dropout, holdout, average, weight_decay, smoothing;
-    float old_pace; /* of rows of the model to go on from: wisp_optimizer.old_pace */
+    double penalty;     /* on groups of weights (penalty.h); 0: none */
+    int penalty_epochs; /* the first so many have it */
+    float old_pace;     /* of rows of the model to go on from: wisp_optimizer.old_pace */
     const struct wisp_decay *decay;
     const struct wisp_loss *loss;
     const struct wisp_optimizer_kind *optimizer;
     enum wisp_moments moments; /* as asked for; 'slots' says what it came to */
     unsigned slots;            /* what the optimiser keeps, once the net is there: WISP_SLOT_* */
     const struct wisp_precision *precision;
-    enum wisp_zeros zeros; /* of convolutions */
+    enum wisp_zeros zeros;         /* of convolutions */
     bool half;                     /* rows of bf16 */
     bool index;                    /* make the index for sparse prediction */
     struct wisp_sampling sampling; /* of the output layer */

@@ -69,7 +69,10 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
         return st;
     if (!r->path) p->index = r->keep; /* else nobody would keep it */
     if (r->init.model && (st = wisp_init_plan(r, cfg, err)) != WISP_OK) return st;
-    if ((st = wisp_run_model(r, cfg, err)) != WISP_OK ||
+    const bool resumes = r->again || wisp_opt_on(cfg, OPT_RESUME);
+    if ((st = wisp_run_penalty_check(r, err)) != WISP_OK ||
+        (resumes && (st = wisp_run_smaller(r, err)) != WISP_OK) ||
+        (st = wisp_run_model(r, cfg, err)) != WISP_OK ||
         (st = wisp_run_weights(r, cfg, err)) != WISP_OK ||
         (st = wisp_order_init(&r->feed.order, &r->sets.weighted, p->seed, p->holdout, p->memory,
                               err)) != WISP_OK)
@@ -82,8 +85,9 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
         r->sets.valid = r->sets.held_out;
     }
     if ((p->cuda && (st = wisp_card_check_run(r, err)) != WISP_OK) ||
-        (st = wisp_run_say(r, cfg, err)) != WISP_OK || (st = wisp_about_run(r, err)) != WISP_OK ||
-        (st = take_memory(r, cfg, err)) != WISP_OK || (st = first_weights(r, err)) != WISP_OK)
+        (!r->again && (st = wisp_run_say(r, cfg, err)) != WISP_OK) ||
+        (st = wisp_about_run(r, err)) != WISP_OK || (st = take_memory(r, cfg, err)) != WISP_OK ||
+        (st = first_weights(r, err)) != WISP_OK)
         return st;
     if (r->init.model && ((st = wisp_init_state(r, cfg, err)) != WISP_OK ||
                           (st = wisp_map_check(&r->init.model->file.map, err)) != WISP_OK ||
@@ -93,7 +97,8 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
     r->at.best = r->at.best_loss = -1;
     for (int e = 1; e <= p->epochs; e++)
         r->at.steps += wisp_order_steps(&r->feed.order, e, p->batch);
-    if (wisp_opt_on(cfg, OPT_RESUME)) st = wisp_state_load(r, err);
+    if (resumes) st = wisp_state_load(r, err);
+    if (st == WISP_OK && p->penalty > 0) st = wisp_run_penalty(r, err);
     if (st == WISP_OK && p->cuda && !r->at.finished) st = wisp_card_make(r, err);
     return st == WISP_OK ? wisp_state_begin(r, err) : st;
 }
@@ -115,6 +120,9 @@ void wisp_run_clear(struct wisp_run *r)
     wisp_data_free(r->sets.held_out);
     wisp_free(r->average);
     wisp_free(r->sets.weights);
+    wisp_free(r->smaller);
+    if (r->penalty) wisp_penalty_clear(r->penalty);
+    wisp_free(r->penalty);
     wisp_free(r->init.raise);
     wisp_tensor_file_close(&r->init.state);
     wisp_tensor_file_close(&r->init.weights);

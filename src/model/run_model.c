@@ -224,7 +224,7 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
     if (init) n_features = wisp_most(n_features, init->net.n_features);
     if (init) n_labels = wisp_most(n_labels, init->net.n_labels);
     struct wisp_run_known known;
-    wisp_run_known_init(&known, r, wisp_opt_on(cfg, OPT_RESUME));
+    wisp_run_known_init(&known, r, r->again || wisp_opt_on(cfg, OPT_RESUME));
     struct wisp_layer_sizes sizes = { .batch = r->plan.batch,
                                       .memory = r->plan.images ? r->plan.memory : 0,
                                       .active = n_labels,
@@ -240,8 +240,9 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
                                       .loss_by = "--loss" };
     wisp_status st = wisp_samplers_room(&sizes, r, n_labels, err);
     if (st == WISP_OK)
-        st = wisp_net_plan_text(&m->net, r->plan.net.text, r->plan.net.where, n_features, n_labels,
-                                &sizes, err);
+        st = wisp_net_plan_text(&m->net, r->smaller ? r->smaller : r->plan.net.text,
+                                r->smaller ? "the checkpoint's net" : r->plan.net.where, n_features,
+                                n_labels, &sizes, err);
     wisp_run_known_clear(&known);
     if (st == WISP_OK) st = check_images(r, cfg, err);
     if (st == WISP_OK && r->init.weights.n_tensors) st = wisp_init_check_weights(r, cfg, err);
@@ -254,8 +255,8 @@ wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_erro
     if (!m) return wisp_fail_mem(err, sizeof *m, "a model");
     m->format = r->sets.train->format;
     m->index_base = r->sets.train->index_base;
-    if (!(m->spec = wisp_strdup(r->plan.net.line)))
-        return wisp_fail_mem(err, strlen(r->plan.net.line), "a model");
+    const char *text = r->smaller ? r->smaller : r->plan.net.line;
+    if (!(m->spec = wisp_strdup(text))) return wisp_fail_mem(err, strlen(text), "a model");
     wisp_status st;
     if ((st = options_text(&m->options, r, cfg, err)) != WISP_OK ||
         (st = set_names(r, cfg, err)) != WISP_OK || (st = plan_net(r, cfg, err)) != WISP_OK ||

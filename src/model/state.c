@@ -449,8 +449,9 @@ static wisp_status restore(struct wisp_run *r, const struct wisp_tensor_file *f,
                             "what it keeps for --sampling cannot be of this run");
     if ((st = expect_model(r, saved ? saved : "none", err)) != WISP_OK) return st;
     if (saved && strcmp(saved, "none") != 0) snprintf(r->at.saved, sizeof r->at.saved, "%s", saved);
-    wisp_say(r->ctx, "resume    %s: from epoch %d, %zu steps of it done", path, r->at.epoch,
-             r->at.in_epoch);
+    if (!r->again)
+        wisp_say(r->ctx, "resume    %s: from epoch %d, %zu steps of it done", path, r->at.epoch,
+                 r->at.in_epoch);
     return WISP_OK;
 }
 

@@ -166,6 +166,14 @@ wisp_status wisp_run_no_number(const struct wisp_run *r, const char *what, wisp_
         raw ? ", or --values unit: the data's are used as they are" : "");
 }
 
+/* A penalty reads all weights twice: every fourth step it takes four times as much. */
+enum { PENALTY_EVERY = 4 };
+
+static bool penalized(const struct wisp_run *r)
+{
+    return r->penalty && r->at.epoch <= r->plan.penalty_epochs;
+}
+
 static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
 {
     size_t at = r->at.step % 2, n = r->feed.n_rows[at];
@@ -190,6 +198,9 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
     if (r->samplers.output && look)
         s.head.look = wisp_recall_look, s.head.look_arg = &r->samplers.recall;
     if ((st = wisp_net_step(&r->m->net, &s, err)) != WISP_OK) return st;
+    if (penalized(r) && r->at.step % PENALTY_EVERY == 0)
+        wisp_penalty_move(r->penalty, &r->m->net, r->plan.penalty * PENALTY_EVERY * r->opt.lr,
+                          r->ctx->pool);
     r->at.loss_sum += s.head.loss_sum;
     r->at.seen += n;
     r->at.step++;
@@ -343,9 +354,11 @@ struct score {         /* of an epoch's model, on the validation rows; -1: there
  * than LEAST_GAIN of it is no gain. */
 static const double LEAST_GAIN = 1e-4;
 
+/* While a penalty makes the net smaller, the latest is the best. */
 static bool better(const struct wisp_run *r, double loss)
 {
-    return r->at.best_epoch == 0 || loss < (1 - LEAST_GAIN) * r->at.best_loss;
+    return r->at.best_epoch == 0 || (r->penalty && r->at.best_epoch <= r->plan.penalty_epochs) ||
+           loss < (1 - LEAST_GAIN) * r->at.best_loss;
 }
 
 /* Scores the validation rows and, if they are the best so far, saves the model. */
@@ -442,10 +455,28 @@ static wisp_status keep_stopped(struct wisp_run *r, struct watch *c, wisp_error 
     return st;
 }
 
-static wisp_status run_epochs(struct wisp_run *r, struct watch *c, wisp_error *err)
+/* The run again, from the checkpoint that it has just left. */
+static wisp_status make_again(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
+    struct wisp_run next = { .ctx = r->ctx, .path = r->path, .keep = r->keep, .pace = r->pace };
+    next.sets.train = r->sets.train;
+    next.sets.valid = r->sets.held_out ? NULL : r->sets.valid;
+    next.calibration_s = r->calibration_s;
+    next.again = true;
+    wisp_run_clear(r);
+    *r = next;
+    return wisp_run_make(r, cfg, err);
+}
+
+static wisp_status run_epochs(struct wisp_run *r, struct watch *c, const wisp_config *cfg,
+                              wisp_error *err)
 {
     while (!finished(c)) {
-        wisp_status st = train_epoch(r, c, err);
+        bool shrunk = false;
+        wisp_status st = r->penalty ? wisp_run_shrink(r, &shrunk, err) : WISP_OK;
+        if (st == WISP_OK && shrunk) st = make_again(r, cfg, err);
+        if (st != WISP_OK) return st;
+        st = train_epoch(r, c, err);
         if (st == WISP_OK) st = end_epoch(r, c, err);
         bool stopped = st == WISP_ESTOPPED;
         if (st != WISP_OK && !stopped) return st;
@@ -583,7 +614,7 @@ static wisp_status run(struct wisp_report **out, struct wisp_run *r, struct wisp
     if (st == WISP_OK) st = make_lines(&c, err);
     if (st == WISP_OK && r->pace) st = wisp_pace_begin(r->pace, r->m->net.n_layers, err);
     c.kept_at = wisp_now(), c.kept_step = c.checked = r->at.step, c.kept_epoch = r->at.epoch;
-    if (st == WISP_OK) st = run_epochs(r, &c, err);
+    if (st == WISP_OK) st = run_epochs(r, &c, cfg, err);
     bool keeps = r->plan.keep_state && !r->at.finished;
     if (r->path && st == WISP_OK && keeps) st = wisp_state_save(r, err);
     if (r->path && st == WISP_OK) wisp_state_remove(r, !keeps, true);

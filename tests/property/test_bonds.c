@@ -4,7 +4,7 @@
 #include "graph/bonds.h"
 #include "model/compact.h"
 #include "model/nets.h"
-#include "model/optimizer.h"
+#include "model/penalty.h"
 
 /* ---- the text of a graph ---- */
 
@@ -66,8 +66,7 @@ static void test_classes(void)
         { "input 2, dense 3", "-----", "cde" },
         { "input 2 as a, relu, dense 2, add a", "--", "ab" },
         { "input 2 as a, from rows, input 3, bn, concat a", "-----", "cdeab" },
-        { "input 2 as a, from rows, input 1, concat a as c, dense 3, add c",
-          "---", "cab" },
+        { "input 2 as a, from rows, input 1, concat a as c, dense 3, add c", "---", "cab" },
         { "input 2, relu, sparse random 3 1", "*****", "cde" },
         { "input 2, dense 2, identity, clip 1, dropout 0.5, flatten", "----", "cd" },
     };
@@ -204,6 +203,67 @@ static void test_random(const struct wisp_kernels *k)
     CHECK(n_nets > 50 && n_gone > 500, "%zu nets, %zu bonds", n_nets, n_gone);
 }
 
+/* ---- the penalty ---- */
+
+/* Every group shorter by by * sqrt(size), in double, one weight after the other. */
+static void plain_penalty(double *w, const struct wisp_net *net, const struct wisp_bonds *b,
+                          double by)
+{
+    double *square = calloc(b->n, sizeof *square), *size = calloc(b->n, sizeof *size);
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t p = 0; p < net->list.n; p++) {
+            const struct wisp_param *q = &net->list.p[p];
+            size_t inner = q->n;
+            for (int d = 0; d < q->rank; d++) {
+                inner /= q->dim[d];
+                if (q->role != WISP_TRAINED || q->axis[d] != WISP_AXIS_OUT) continue;
+                for (size_t i = 0; i < q->n; i++) {
+                    const int32_t c = b->axis[p][d][i / inner % q->dim[d]];
+                    double *at = &w[(size_t)(q->w - net->params) + i];
+                    if (pass == 0) square[c] += *at * *at, size[c]++;
+                    else if (!b->fixed[c] && square[c] > 0)
+                        *at *= fmax(0, 1 - by * sqrt(size[c] / square[c]));
+                }
+            }
+        }
+    free(square), free(size);
+}
+
+static void test_penalty(const struct wisp_kernels *k)
+{
+    size_t zeros = 0, others = 0;
+    TEST("bonds: a penalty = plain code, the same bytes for any threads");
+    for (uint64_t i = 0; i < 24; i++) {
+        struct rig r;
+        rig_planes = i % 2;
+        if (!rig_init(&r, k, 3, 9000011 * (i + 1), 3, false)) break;
+        struct wisp_penalty p;
+        CHECK(wisp_penalty_make(&p, &r.net, &err) == WISP_OK, "%s", err.text);
+        const double by = 0.05 + 0.1 * (double)below(6);
+        const size_t bytes = r.floats * sizeof(float);
+        float *first = malloc(bytes), *one = malloc(bytes);
+        memcpy(first, r.net.params, bytes);
+        plain_penalty(r.w, &r.net, &p.bonds, by);
+        wisp_penalty_move(&p, &r.net, by, NULL);
+        memcpy(one, r.net.params, bytes);
+        memcpy(r.net.params, first, bytes);
+        wisp_penalty_move(&p, &r.net, by, r.ctx.pool);
+        CHECK(memcmp(one, r.net.params, bytes) == 0, "'%s': other bytes with 3 threads", r.spec);
+        for (size_t e = 0; e < r.floats; e++) {
+            CHECK(fabs(r.w[e] - one[e]) <= 1e-6 * fabs(r.w[e]) && (r.w[e] == 0) == (one[e] == 0),
+                  "'%s': %g is %g, expected %g", r.spec, first[e], one[e], r.w[e]);
+            zeros += first[e] != 0 && one[e] == 0;
+            others += first[e] != one[e] && one[e] != 0;
+        }
+        free(first), free(one);
+        wisp_penalty_clear(&p);
+        rig_clear(&r);
+    }
+    rig_planes = false;
+    printf("     %zu weights became 0, %zu smaller\n", zeros, others);
+    CHECK(zeros > 1000 && others > 1000, "%zu weights became 0, %zu smaller", zeros, others);
+}
+
 static void test_presets(const struct wisp_kernels *k)
 {
     static const struct {
@@ -262,6 +322,7 @@ int main(void)
     test_texts();
     test_classes();
     test_random(&k);
+    test_penalty(&k);
     test_presets(&k);
     CHECK(wisp_mem_live == 0, "%ld blocks left", (long)wisp_mem_live);
     return test_end();

@@ -1,0 +1,27 @@
+/* A penalty on groups of weights, by which whole channels become 0 while a net trains (structured
+ * sparsity): lambda * sqrt(size) * length of the weights that make a bond of channels (graph/bonds.h).
+ *
+ * After an update each group is made shorter by lr * lambda * sqrt(size), down to 0: the proximal step
+ * of the penalty, which leaves zeros that are exact.  A group that is 0 has no momentum. */
+#ifndef WISP_MODEL_PENALTY_H
+#define WISP_MODEL_PENALTY_H
+
+#include "graph/bonds.h"
+#include "model/net.h"
+
+struct wisp_penalty {
+    struct wisp_bonds bonds;
+    double *square; /* (bonds.n) of each group */
+    float *scale;   /* (bonds.n) what it is multiplied by; 1 of those that stay as they are */
+    size_t *size;   /* (bonds.n) its weights */
+    double *part;   /* (the longest dimension) squares of one parameter, by index */
+};
+
+/* Of a net that has its parameters, all of them floats. */
+wisp_status wisp_penalty_make(struct wisp_penalty *p, const struct wisp_net *net, wisp_error *err);
+void wisp_penalty_clear(struct wisp_penalty *p);
+/* Every group shorter by by * sqrt(size). */
+void wisp_penalty_move(struct wisp_penalty *p, struct wisp_net *net, double by,
+                       struct wisp_pool *pool);
+
+#endif

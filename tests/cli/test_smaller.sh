@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# --group-penalty: nets that become smaller while they train, what is left of them, and what it refuses.
+# shellcheck source=tests/cli/lib.bash
+. "$(dirname "$0")/lib.bash"
+"$wisp" synth S --rows 3000 --features 300 --labels 12 --row-features 12 --test-rows 300 --seed 4 >out 2>err || bad synth "the set was not made"
+options=(S_train.txt --net "input 48, bn as a, relu, dense 48, relu, dense 48, add a, relu" --sampling full --epochs 9 --batch 64 --lr 0.05
+    --optimizer sgd --holdout 0.2 --seed 3)
+
+ok "without a penalty" train "${options[@]}" -o whole
+ok "with one" train "${options[@]}" --group-penalty 0.03 -o small
+check "it says so" grep -q '^smaller   [0-9]* of 19836 parameters are left: input width=' err
+run inspect small --json
+cp out small.json
+run inspect whole --json
+check "fewer parameters" /usr/bin/python3 -c '
+import json, sys
+a, b = json.load(open("small.json")), json.load(open("out"))
+assert a["parameters"] < 0.8 * b["parameters"], (a["parameters"], b["parameters"])
+assert "dense width=" in a["net"], a["net"]'
+ok "predicts" predict small S_test.txt
+ok "as accurate as chance at least" eval small S_test.txt --json
+for threads in 2 3; do
+    ok "with $threads threads" train "${options[@]}" --group-penalty 0.03 -o threads --threads $threads
+    check "the same bytes with $threads threads" cmp small threads
+done
+ok "goes on from the smaller net" train S_train.txt --init small --epochs 1 --sampling full -o more
+
+# Stopped where an epoch ends, before and after the net became smaller, and in the middle of one.
+for stop in 40 80 150; do
+    rm -f r r.*
+    "$wisp" train "${options[@]}" --group-penalty 0.03 -o r --checkpoint-steps $stop >out 2>err &
+    pid=$!
+    for ((i = 0; i < 1000; i++)); do
+        [ "$(grep -c '^smaller' err)" -ge $((stop / 40)) ] && break
+        kill -0 $pid 2>/dev/null || break
+        sleep 0.005
+    done
+    kill -9 $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    ok "resumed ($stop)" train "${options[@]}" --group-penalty 0.03 -o r --resume
+    check "the bytes of a run that was left alone ($stop)" cmp small r
+done
+ok "a finished run is finished" train "${options[@]}" --group-penalty 0.03 -o small --resume
+check "it says so" grep -q 'the run is finished' err
+
+refuse "rows of bf16" 2 'rows of bf16 have no penalty; use --rows fp32' train "${options[@]}" --group-penalty 0.1 --rows bf16 -o x
+refuse "means of weights" 2 'nets of different sizes have no mean' train "${options[@]}" --group-penalty 0.03 --average 0.5 -o x
+refuse "sampled rows" 2 'use --sampling full' train "${options[@]}" --sampling neighbours+random --group-penalty 0.03 -o x
+end
