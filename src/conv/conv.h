@@ -37,6 +37,9 @@ struct wisp_conv {                               /* all sizes of a convolution *
     int threads;                                 /* ... and threads, for a way that plans by them */
 };
 
+/* Whose zeros the way 'skip' skips in the pass of the weights. */
+enum wisp_conv_source { WISP_CONV_ANY, WISP_CONV_OF_X, WISP_CONV_OF_GY };
+
 struct wisp_conv_job { /* one call; what a pass does not name may be NULL */
     struct wisp_pool *pool;
     const struct wisp_kernels *k;
@@ -48,6 +51,7 @@ struct wisp_conv_job { /* one call; what a pass does not name may be NULL */
     float *y, *gx;     /* set by forward, by data */
     float *gw;         /* set by weights, as the way lays it; rows() reads it */
     bool relu;         /* forward: y = max(y, 0) at the end */
+    enum wisp_conv_source source; /* weights, 'skip'; ANY: of those that have more */
     const float *mask; /* data, of ways that can: 0 in gx where this, laid out as gx, is not above
                               0; NULL: nowhere */
     /* (threads) of thread_floats each, 64-byte aligned, so many floats apart.  The passes of a layer
@@ -133,19 +137,25 @@ struct wisp_conv_choice {         /* who may be chosen, and how (choose.c) */
 /* 'plain' always can. */
 const struct wisp_conv_way *wisp_conv_choose(const struct wisp_conv *c, enum wisp_conv_pass pass,
                                              const struct wisp_conv_choice *how);
+/* The way for calls with many zeros: from these shares of zeros on, of x and of gy, it is faster than
+ * the one that was chosen for all others.  Above 1: never by these. */
 struct wisp_conv_zeros {
     const struct wisp_conv_way *way; /* NULL: never */
-    double from;                     /* wisp_conv_zero_share */
+    double of_x, of_gy;
 };
-/* The way for calls with many zeros, beside 'dense', which was chosen for this pass.  It is measured
- * and kept like that one; where names of ways are given it is none, but by WISP_ZEROS_FORCE. */
+/* It is measured beside 'dense', which was chosen for this pass, and kept like that one; where names
+ * of ways are given it is none, but by WISP_ZEROS_FORCE. */
 struct wisp_conv_zeros wisp_conv_zeros(const struct wisp_conv *c, enum wisp_conv_pass pass,
                                        const struct wisp_conv_choice *how,
                                        const struct wisp_conv_way *dense);
-/* The share of zeros of what the pass may skip: of x, of gy, or of whichever has more.  It is that of
- * some rows of pixels, a function of the numbers alone. */
-double wisp_conv_zero_share(const struct wisp_conv *c, enum wisp_conv_pass pass,
-                            const struct wisp_conv_job *j);
+/* The way for the numbers of this call, a function of them alone; sets j->source.  *share is that of
+ * the zeros that are skipped, or would be if there were more of them; 0 where nobody looked. */
+const struct wisp_conv_way *wisp_conv_way_for(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                                              const struct wisp_conv_zeros *z,
+                                              const struct wisp_conv_way *dense,
+                                              struct wisp_conv_job *j, double *share);
+/* The share of zeros of x, or of gy, of some pixels (skip.c). */
+double wisp_conv_zero_share(const struct wisp_conv *c, const struct wisp_conv_job *j, bool of_x);
 /* The ways there are, those of wisp-dnnl.so included; NULL past the end. */
 const struct wisp_conv_way *wisp_conv_any(size_t i);
 /* The first of these names that is no way's, neither here nor in wisp-dnnl.so; NULL: there is none. */

@@ -54,9 +54,6 @@ static inline size_t wisp_skip_begin(size_t n, size_t parts, size_t i)
     return i * n / parts;
 }
 
-/* The share of zeros of x or of gy, of some rows of pixels (skip.c). */
-double wisp_skip_zeros(const struct wisp_conv *c, const struct wisp_conv_job *j, bool of_x);
-
 /* The gradient of the weights, skip_weights.c. */
 size_t wisp_skip_gw_floats(const struct wisp_conv *c);
 size_t wisp_skip_gw_scratch(const struct wisp_conv *c);

@@ -130,42 +130,66 @@ static float *heading_at(const struct wisp_conv *c, float *gw)
     return gw + part_floats(c) * most_parts(c);
 }
 
-static void one_row(const struct wisp_conv *c, const float *gw, size_t row, float *out)
+/* Where the vectors of one block of the other side lie: of each tap that of the source's channel 0,
+ * and how far on the next channel's is. */
+struct taps {
+    size_t at[WISP_CONV_SKIP_TAPS], apart[WISP_CONV_SKIP_TAPS];
+};
+
+static void find_taps(struct taps *to, const struct wisp_conv *c, const struct heading *h,
+                      size_t block)
 {
-    struct heading h;
-    memcpy(&h, gw + part_floats(c) * most_parts(c), sizeof h);
-    const size_t channels = wisp_up(h.of_x ? c->in : c->out, BLOCK),
-                 all = wisp_parts(h.of_x ? c->out : c->in, BLOCK), taps = c->kh * c->kw;
+    const size_t channels = wisp_up(h->of_x ? c->in : c->out, BLOCK),
+                 all = wisp_parts(h->of_x ? c->out : c->in, BLOCK);
     for (size_t e = 0; e < c->stride * c->stride; e++) {
-        const struct region r = region_of(c, &h, e / c->stride, e % c->stride);
+        const struct region r = region_of(c, h, e / c->stride, e % c->stride);
         const size_t groups = r.row_groups * r.col_groups;
         for (size_t i = 0; i < groups * r.sets; i++) {
             const struct group g = group_of(&r, channels, all, i / groups,
                                             i % groups / r.col_groups, i % r.col_groups);
-            if (h.of_x && (row / BLOCK < g.block || row / BLOCK >= g.block + g.blocks)) continue;
-            const size_t in = h.of_x ? 0 : g.block * BLOCK,
-                         most = h.of_x ? c->in : (g.block + g.blocks) * BLOCK,
-                         last = most < c->in ? most : c->in, slots = g.rows * g.cols;
-            for (size_t t = 0; t < slots; t++) {
+            if (block < g.block || block >= g.block + g.blocks) continue;
+            for (size_t t = 0; t < g.rows * g.cols; t++) {
                 const size_t y = wisp_skip_tap(&r.rows, c->stride, g.row + t / g.cols),
                              x = wisp_skip_tap(&r.cols, c->stride, g.col + t % g.cols);
-                for (size_t ch = in; ch < last; ch++) {
-                    const size_t channel = h.of_x ? ch : row, lane = (h.of_x ? row : ch) % BLOCK,
-                                 block = (h.of_x ? row : ch) / BLOCK - g.block;
-                    out[ch * taps + y * c->kw + x] =
-                        gw[g.at + ((channel * slots + t) * g.blocks + block) * BLOCK + lane];
-                }
+                to->at[y * c->kw + x] = g.at + (t * g.blocks + block - g.block) * BLOCK;
+                to->apart[y * c->kw + x] = g.rows * g.cols * g.blocks * BLOCK;
             }
         }
     }
 }
 
+/* Vectors (n, taps, 16) of channels first .. first + n - 1. */
+static void take_taps(float *to, const struct taps *t, size_t taps, const float *gw, size_t first,
+                      size_t n)
+{
+    for (size_t i = first; i < first + n; i++)
+        for (size_t e = 0; e < taps; e++, to += BLOCK)
+            memcpy(to, gw + t->at[e] + i * t->apart[e], BLOCK * sizeof *to);
+}
+
 void wisp_skip_rows(const struct wisp_conv *c, const struct wisp_kernels *k, const float *gw,
                     size_t row, float *out)
 {
-    (void)k;
-    for (size_t i = 0; i < wisp_conv_rows_from(c, row); i++)
-        one_row(c, gw, row + i, out + i * wisp_conv_row(c));
+    struct heading h;
+    struct taps t;
+    float room[WISP_CONV_SKIP_TAPS * BLOCK];
+    memcpy(&h, gw + part_floats(c) * most_parts(c), sizeof h);
+    const size_t taps = c->kh * c->kw, rows = wisp_conv_rows_from(c, row), n = wisp_conv_row(c),
+                 most = WISP_CONV_SKIP_TAPS / taps;
+    if (h.of_x) find_taps(&t, c, &h, row / BLOCK);
+    for (size_t i = 0, some; h.of_x && i < c->in; i += some) {
+        some = c->in - i < most ? c->in - i : most;
+        take_taps(room, &t, taps, gw, i, some);
+        k->transpose(out + i * taps, n, room, BLOCK, some * taps, rows);
+    }
+    for (size_t i = 0; !h.of_x && i < c->in; i += BLOCK) {
+        find_taps(&t, c, &h, i / BLOCK);
+        for (size_t r = 0; r < rows; r++) {
+            take_taps(room, &t, taps, gw, row + r, 1);
+            k->transpose(out + r * n + i * taps, taps, room, BLOCK, taps,
+                         c->in - i < BLOCK ? c->in - i : BLOCK);
+        }
+    }
 }
 
 /* ---- tiles ---- */
@@ -373,7 +397,9 @@ void wisp_skip_weights(const struct wisp_conv *c, const struct wisp_conv_job *j)
                              c->oh, c->ow,  wisp_conv_out_floats(c) };
     struct summing s = { .c = c, .j = j, .head = { .forms = j->k->live_forms } };
     const int threads = wisp_pool_threads(j->pool);
-    s.head.of_x = wisp_skip_zeros(c, j, true) >= wisp_skip_zeros(c, j, false);
+    s.head.of_x = j->source == WISP_CONV_ANY
+                      ? wisp_conv_zero_share(c, j, true) >= wisp_conv_zero_share(c, j, false)
+                      : j->source == WISP_CONV_OF_X;
     s.from = s.head.of_x ? x : gy;
     s.to = s.head.of_x ? gy : x;
     s.ranges = wisp_parts(s.from.blocks, RANGE);

@@ -71,6 +71,10 @@ struct own { /* from plan on */
     const struct wisp_conv_way *way[WISP_CONV_PASSES];
     struct wisp_conv_zeros zeros[WISP_CONV_PASSES]; /* in training */
     bool packed; /* what the layer keeps are the weights of forward */
+    struct {
+        size_t calls, skips;
+        double zeros; /* shares, summed up */
+    } seen[WISP_CONV_PASSES];
 };
 
 const struct wisp_conv *wisp_layer_conv_sizes(const struct wisp_layer *l)
@@ -86,6 +90,17 @@ struct wisp_conv_passes wisp_layer_conv_passes(const struct wisp_layer *l)
         if (o->way[p] && !(p == WISP_CONV_DATA && o->c.block == 1)) /* images learn nothing */
             n.all++, n.half += o->way[p]->half, n.skip += o->zeros[p].way != NULL;
     return n;
+}
+
+void wisp_layer_conv_skipped(const struct wisp_layer *l,
+                             struct wisp_conv_skipped out[WISP_CONV_PASSES])
+{
+    const struct own *o = l->own;
+    for (int p = 0; p < WISP_CONV_PASSES; p++) {
+        const double calls = o->seen[p].calls ? (double)o->seen[p].calls : 1;
+        out[p].share = (double)o->seen[p].skips / calls;
+        out[p].zeros = o->seen[p].zeros / calls;
+    }
 }
 
 struct view { /* the scratch of backward, cut up */
@@ -252,11 +267,17 @@ static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
 
 /* The way for these numbers: of this very call, so that it needs no memory of earlier ones, and a run
  * that goes on after a break, or makes a value again, goes the same ways. */
-static const struct wisp_conv_way *way_for(const struct own *o, enum wisp_conv_pass pass,
-                                           const struct wisp_conv_job *j)
+static const struct wisp_conv_way *way_for(struct own *o, enum wisp_conv_pass pass,
+                                           struct wisp_conv_job *j)
 {
-    const struct wisp_conv_zeros *z = &o->zeros[pass];
-    return z->way && wisp_conv_zero_share(&o->c, pass, j) >= z->from ? z->way : o->way[pass];
+    double share;
+    const struct wisp_conv_way *dense = o->way[pass],
+                               *way = wisp_conv_way_for(&o->c, pass, &o->zeros[pass], dense, j,
+                                                        &share);
+    o->seen[pass].calls++;
+    o->seen[pass].skips += way != dense;
+    o->seen[pass].zeros += share;
+    return way;
 }
 
 /* The weights as the way wants them. */
@@ -389,7 +410,7 @@ static void move_bias(struct moving *m)
 static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
                             const struct wisp_act *out, wisp_error *err)
 {
-    const struct own *o = l->own;
+    struct own *o = l->own;
     struct wisp_cut cut = wisp_cut_of(l->back, l->back_floats * sizeof(float), WISP_CUT_FRESH);
     struct moving m = { l, s, lay_back(l, &cut, s->batch->n), out->g, NULL };
     struct wisp_conv_job j = job_of(l, s);

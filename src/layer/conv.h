@@ -19,5 +19,12 @@ struct wisp_conv_passes {
     int all, half, skip;
 };
 struct wisp_conv_passes wisp_layer_conv_passes(const struct wisp_layer *l);
+/* What its calls did, by passes. */
+struct wisp_conv_skipped {
+    double share; /* of the calls: those that skipped zeros */
+    double zeros; /* their mean share of what is skipped, in all calls; 0 where nobody looked */
+};
+void wisp_layer_conv_skipped(const struct wisp_layer *l,
+                             struct wisp_conv_skipped out[WISP_CONV_PASSES]);
 
 #endif

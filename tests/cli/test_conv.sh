@@ -98,7 +98,7 @@ check "three passes" test "$(wc -l <empty/.cache/wisp/conv)" = 3
 check "and nowhere else" test ! -e session/wisp
 printf 'wisp-conv\0\n\xff\t' >empty/.cache/wisp/conv
 WISP_CONV="" HOME=$PWD/empty ok "a damaged file" train "${small[@]}"
-check "is added to" test "$(grep -ac '^wisp-conv 3' empty/.cache/wisp/conv)" = 3
+check "is added to" test "$(grep -ac '^wisp-conv 4' empty/.cache/wisp/conv)" = 3
 WISP_CONV="" HOME=/proc/nowhere XDG_RUNTIME_DIR=$PWD/session ok "a home that cannot be written" train "${small[@]}"
 check "the session's folder" test "$(wc -l <session/wisp/conv)" = 3
 cp session/wisp/conv before

@@ -475,6 +475,32 @@ static void test_choice(void)
           "pixels of results");
 }
 
+/* Which way numbers go: x has zeros alone, gy 3 of 4. */
+static void test_way_for(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                         struct wisp_conv_job j)
+{
+    static const struct {
+        double of_x, of_gy;
+        enum wisp_conv_source forward, data, weights; /* ANY: not skipped */
+    } cases[] = {
+        { 0.9, 0.7, WISP_CONV_OF_X, WISP_CONV_OF_GY, WISP_CONV_OF_X },
+        { 0.9, 0.8, WISP_CONV_OF_X, WISP_CONV_ANY, WISP_CONV_OF_X },
+        { 2, 0.7, WISP_CONV_ANY, WISP_CONV_OF_GY, WISP_CONV_OF_GY },
+        { 2, 0.8, WISP_CONV_ANY, WISP_CONV_ANY, WISP_CONV_ANY },
+    };
+    double share = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct wisp_conv_zeros z = { &wisp_conv_skip, cases[i].of_x, cases[i].of_gy };
+        const enum wisp_conv_source want = pass == WISP_CONV_FORWARD ? cases[i].forward
+                                           : pass == WISP_CONV_DATA  ? cases[i].data
+                                                                     : cases[i].weights;
+        const struct wisp_conv_way *went =
+            wisp_conv_way_for(c, pass, &z, &wisp_conv_direct, &j, &share);
+        CHECK(j.source == want && went == (want ? &wisp_conv_skip : &wisp_conv_direct),
+              "case %zu of pass %d: %s of %d", i, (int)pass, went->name, (int)j.source);
+    }
+}
+
 /* When zeros are skipped. */
 static void test_zeros(void)
 {
@@ -487,12 +513,14 @@ static void test_zeros(void)
     TEST("zeros: their share, and from which on they are skipped");
     for (size_t i = 0; i < sizeof gy / sizeof *gy; i++) gy[i] = i % 4 ? 0.0f : 1.0f;
     for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = 1;
-    CHECK(wisp_conv_zero_share(&c, WISP_CONV_FORWARD, &j) <= 0, "x has none");
-    CHECK(fabs(wisp_conv_zero_share(&c, WISP_CONV_DATA, &j) - 0.75) < 1e-9, "gy has 3 of 4");
-    CHECK(fabs(wisp_conv_zero_share(&c, WISP_CONV_WEIGHTS, &j) - 0.75) < 1e-9, "the larger one");
+    CHECK(wisp_conv_zero_share(&c, &j, true) <= 0, "x has none");
+    CHECK(fabs(wisp_conv_zero_share(&c, &j, false) - 0.75) < 1e-9, "gy has 3 of 4");
     memset(x, 0, sizeof x);
-    CHECK(wisp_conv_zero_share(&c, WISP_CONV_FORWARD, &j) >= 1, "all of x");
-    CHECK(wisp_conv_zero_share(&c, WISP_CONV_WEIGHTS, &j) >= 1, "the larger one");
+    CHECK(wisp_conv_zero_share(&c, &j, true) >= 1, "all of x");
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = i / 16 % 14 ? 1.0f : 0.0f;
+    const double edge = wisp_conv_zero_share(&c, &j, true); /* the first column of pixels */
+    CHECK(edge > 0.03 && edge < 0.11, "one of 14 columns: %g", edge);
+    memset(x, 0, sizeof x);
 
     const int fd = mkstemp(path);
     CHECK(fd >= 0, "no file in /tmp");
@@ -505,14 +533,18 @@ static void test_zeros(void)
         how.zeros = WISP_ZEROS_AUTO; /* 'plain' is slower than anything */
         const struct wisp_conv_zeros z = wisp_conv_zeros(&c, pass, &how, &wisp_conv_plain),
                                      again = wisp_conv_zeros(&c, pass, &how, &wisp_conv_plain);
-        CHECK(z.way == &wisp_conv_skip && z.from < 0.9, "pass %d: %g", p, z.from);
-        CHECK(again.way == z.way && fabs(again.from - z.from) < 1e-9, "it is kept: %g and %g",
-              z.from, again.from);
+        const bool of_x = p != WISP_CONV_DATA, of_gy = p != WISP_CONV_FORWARD;
+        CHECK(z.way == &wisp_conv_skip && (z.of_x < 0.9) == of_x && (z.of_gy < 0.9) == of_gy,
+              "pass %d: %g, %g", p, z.of_x, z.of_gy);
+        CHECK(again.way == z.way && fabs(again.of_x - z.of_x) < 1e-9 &&
+                  fabs(again.of_gy - z.of_gy) < 1e-9,
+              "it is kept: %g, %g and %g, %g", z.of_x, z.of_gy, again.of_x, again.of_gy);
         how.only = "direct";
         CHECK(!wisp_conv_zeros(&c, pass, &how, &wisp_conv_direct).way, "a way is named");
         how.zeros = WISP_ZEROS_FORCE;
         const struct wisp_conv_zeros f = wisp_conv_zeros(&c, pass, &how, &wisp_conv_direct);
-        CHECK(f.way == &wisp_conv_skip && f.from <= 0, "always");
+        CHECK(f.way == &wisp_conv_skip && f.of_x <= 0 && f.of_gy <= 0, "always");
+        test_way_for(&c, pass, j);
     }
     unlink(path);
     c.groups = 2;

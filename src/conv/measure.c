@@ -1,0 +1,216 @@
+/* Times of the ways of a pass; which is the fastest, and with how many zeros. */
+#include "conv/measure.h"
+#include "base/mem.h"
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <time.h>
+
+enum { TURNS = 3, MOST_SAMPLES = 16, MOST_RACERS = 16 };
+/* Of a turn, where the batch has so many samples: the ways that go through pixels in tiles of 4x4
+ * need some hundred of them. */
+static const double ENOUGH_FLOPS = 1e9, ENOUGH_PIXELS = 1800;
+
+size_t wisp_conv_samples(const struct wisp_conv *c)
+{
+    double each = 2.0 * (double)(c->out * c->oh * c->ow) * (double)wisp_conv_row(c),
+           n = ceil(fmax(ENOUGH_FLOPS / each, ENOUGH_PIXELS / (double)(c->oh * c->ow)));
+    size_t most = c->batch < MOST_SAMPLES ? c->batch : MOST_SAMPLES;
+    return n < (double)most ? (size_t)n : most;
+}
+
+/* Of this thread: what others do meanwhile does not count. */
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- a race ---- */
+
+struct racer {
+    const struct wisp_conv_way *way;
+    size_t floats, apart; /* of 'own' and 'room' */
+    float *own, *room;    /* packed weights or their gradient; the thread's scratch */
+    double run, beside;   /* the least seconds; infinite before the first, and of one that failed */
+};
+
+struct race {
+    struct wisp_conv c; /* of the samples that are measured */
+    enum wisp_conv_pass pass;
+    double of_batch; /* these samples' share of one */
+    struct wisp_conv_job j;
+    float *x, *y, *w, *rows; /* rows: 16 of the weights' gradient */
+    size_t in, out;          /* floats of x, of y */
+    struct racer racers[MOST_RACERS];
+    size_t n;
+};
+
+static void fill(float *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) p[i] = (float)((i * 37) % 64) / 64 - 0.5f;
+}
+
+static bool begin(struct race *r, const struct wisp_conv *of, enum wisp_conv_pass pass,
+                  const struct wisp_kernels *k)
+{
+    const size_t n = wisp_conv_samples(of), weights = of->out * wisp_conv_row(of);
+    *r = (struct race){ .c = *of, .pass = pass, .of_batch = (double)n / (double)of->batch };
+    r->c.batch = n, r->c.threads = 1;
+    r->in = n * wisp_conv_in_floats(of), r->out = n * wisp_conv_out_floats(of);
+    r->x = wisp_alloc(r->in, sizeof(float));
+    r->y = wisp_alloc(r->out, sizeof(float));
+    r->w = wisp_alloc(weights, sizeof(float));
+    r->rows = wisp_alloc(WISP_PLANE_BLOCK * wisp_conv_row(of), sizeof(float));
+    if (!r->x || !r->y || !r->w || !r->rows) return false;
+    fill(r->x, r->in), fill(r->y, r->out), fill(r->w, weights);
+    r->j = (struct wisp_conv_job){ .k = k, .n = n, .x = r->x, .gy = r->y, .y = r->y, .gx = r->x };
+    return true;
+}
+
+static void end(struct race *r)
+{
+    for (size_t i = 0; i < r->n; i++) wisp_free(r->racers[i].own), wisp_free(r->racers[i].room);
+    wisp_free(r->x);
+    wisp_free(r->y);
+    wisp_free(r->w);
+    wisp_free(r->rows);
+}
+
+/* One without memory is not in the race. */
+static void join(struct race *r, const struct wisp_conv_way *way)
+{
+    struct racer *it = &r->racers[r->n];
+    if (r->n == MOST_RACERS || !way->can(&r->c, r->pass, r->j.k)) return;
+    *it = (struct racer){ .way = way, .run = INFINITY, .beside = INFINITY };
+    it->floats = way->weight_floats(&r->c, r->pass);
+    it->apart = way->thread_floats ? wisp_up(way->thread_floats(&r->c, r->pass), 16) : 0;
+    it->own = wisp_alloc(it->floats + 1, sizeof(float));
+    it->room = wisp_alloc(it->apart + 1, sizeof(float));
+    if (it->own && it->room) r->n++;
+    else wisp_free(it->own), wisp_free(it->room);
+}
+
+static double seconds_of(const struct racer *it)
+{
+    return it->run + it->beside;
+}
+
+/* One turn. */
+static void take(const struct race *r, struct racer *it)
+{
+    const bool weights = r->pass == WISP_CONV_WEIGHTS, packs = !weights && it->floats;
+    struct wisp_conv_job j = r->j;
+    j.w = packs ? it->own : r->w, j.gw = it->own;
+    j.thread_scratch = it->room, j.thread_apart = it->apart;
+    const double start = seconds_now();
+    if (packs) wisp_conv_pack(it->way, &r->c, r->pass, NULL, j.k, it->own, r->w);
+    const double packed = seconds_now();
+    const bool ran = it->way->run(&r->c, r->pass, &j, NULL) == WISP_OK;
+    const double finished = seconds_now();
+    for (size_t row = 0; ran && weights && row < r->c.out; row += WISP_PLANE_BLOCK)
+        it->way->rows(&r->c, j.k, it->own, row, r->rows);
+    const double beside = packed - start + seconds_now() - finished;
+    if (!ran) return;
+    it->run = fmin(it->run, finished - packed);
+    it->beside = fmin(it->beside, beside * r->of_batch);
+}
+
+/* Turns of all, but of those that are clearly slower than another one; the first one warms up. */
+static void run(struct race *r)
+{
+    for (int turn = 0; turn <= TURNS; turn++) {
+        double best = INFINITY;
+        for (size_t i = 0; i < r->n; i++) best = fmin(best, seconds_of(&r->racers[i]));
+        for (size_t i = 0; i < r->n; i++)
+            if (turn == 0 || seconds_of(&r->racers[i]) <= 2 * best) take(r, &r->racers[i]);
+    }
+}
+
+const struct wisp_conv_way *wisp_conv_fastest(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                                              const struct wisp_kernels *k,
+                                              const struct wisp_conv_way *const *ways, size_t n)
+{
+    struct race r;
+    const struct racer *best = NULL;
+    if (begin(&r, c, pass, k)) {
+        for (size_t i = 0; i < n; i++) join(&r, ways[i]);
+        run(&r);
+    }
+    for (const struct racer *it = r.racers; it < r.racers + r.n; it++)
+        if (isfinite(seconds_of(it)) && (!best || seconds_of(it) < seconds_of(best))) best = it;
+    const struct wisp_conv_way *way = best ? best->way : NULL;
+    end(&r);
+    return way;
+}
+
+/* ---- zeros ---- */
+
+/* 'Skip' is taken where it takes so much of the other's time, or less. */
+static const double WORTH = 0.99, NEAR = 0.01, NEVER = 2, FIRST = 0.95, SECOND = 0.5;
+
+/* So many of x are zeros, in no order. */
+static void fill_zeros(float *x, size_t n, double share)
+{
+    uint64_t s = 1;
+    for (size_t i = 0; i < n; i++) {
+        s = s * 6364136223846793005u + 1442695040888963407u;
+        x[i] = (double)(s >> 33) < share * 2147483648.0 ? 0 : 0.25f;
+    }
+}
+
+struct point {
+    double share, ratio; /* 'skip's time, over the other's */
+};
+
+static struct point measure(struct race *r, bool of_x, double share)
+{
+    struct racer *dense = &r->racers[0], *skip = &r->racers[1];
+    fill_zeros(of_x ? r->x : r->y, of_x ? r->in : r->out, share);
+    dense->run = skip->run = INFINITY;
+    for (int turn = 0; turn < TURNS; turn++) take(r, dense), take(r, skip);
+    return (struct point){ share, seconds_of(skip) / seconds_of(dense) };
+}
+
+/* Where the straight line through both comes to WORTH. */
+static double crossing(struct point a, struct point b)
+{
+    if (!(a.ratio < b.ratio)) return a.share;
+    const double at = a.share + (b.share - a.share) * (WORTH - a.ratio) / (b.ratio - a.ratio);
+    return at > 0 ? at < a.share ? at : a.share : 0;
+}
+
+/* The time falls with the share of zeros, nearly along a straight line: b, of fewer zeros, comes from
+ * below 'skip's place or from above it, a always is a share with which it is faster. */
+static double search(struct race *r, bool of_x)
+{
+    struct point a = measure(r, of_x, FIRST);
+    if (!(a.ratio < WORTH)) return NEVER;
+    struct point b = measure(r, of_x, SECOND);
+    for (int i = 0; i < 2; i++) {
+        const struct point p = measure(r, of_x, crossing(a, b));
+        if (fabs(p.ratio - WORTH) < NEAR || (p.share <= 0 && p.ratio < WORTH)) return p.share;
+        if (b.ratio < WORTH) a = b, b = p;
+        else if (p.ratio < WORTH) a = p;
+        else b = p;
+    }
+    return crossing(a, b);
+}
+
+double wisp_conv_zeros_from(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                            const struct wisp_kernels *k, const struct wisp_conv_way *dense,
+                            bool of_x)
+{
+    struct race r;
+    double from = NEVER;
+    if (begin(&r, c, pass, k)) {
+        r.j.source = of_x ? WISP_CONV_OF_X : WISP_CONV_OF_GY;
+        join(&r, dense);
+        join(&r, &wisp_conv_skip);
+        if (r.n == 2) take(&r, &r.racers[0]), take(&r, &r.racers[1]); /* warms up */
+        if (r.n == 2) from = search(&r, of_x);
+    }
+    end(&r);
+    return from;
+}
