@@ -8,16 +8,16 @@
  * --way one way.
  *
  * A line is a layer: how often the net has it, GFLOP/s of each way and pass, counted as sums over
- * taps (2 n out oh ow in kh kw) whatever the way does, packing of weights included as in a training
- * step; the share of the floor, independent multiply-adds in registers, beside it.  Times are the
+ * taps (2 n out oh ow in kh kw) whatever the way does, packing of weights and laying out their
+ * gradient by rows included as in a training step; the share of the floor, independent multiply-adds in registers, beside it.  Times are the
  * best of several runs, of processor time where there is one thread.  The last lines add up the
  * convolutions of a training step, the fastest way for each pass (the first layer has no data pass):
  * of those in fp32, and with those in bf16.
  * oneDNN's ways are there where wisp-dnnl.so lies beside the program. */
 #include "base/mem.h"
 #include "base/pool.h"
-#include "conv/conv.h"
 #include "kernels/kernels.h"
+#include "convs.h"
 #include "peak.h"
 
 #include <math.h>
@@ -26,52 +26,6 @@
 
 enum { LEAST_RUNS = 5, MOST_RUNS = 40, MOST_WAYS = 16 };
 static const double ENOUGH_SECONDS = 0.12;
-
-static const struct layer {
-    const char *net;
-    int times;
-    size_t n, in, out, pixels, kernel, stride, pad, block;
-} layers[] = {
-    { "vgg16", 1, 8, 3, 64, 224, 3, 1, 1, 1 },
-    { "vgg16", 1, 8, 64, 64, 224, 3, 1, 1, 16 },
-    { "vgg16", 1, 8, 64, 128, 112, 3, 1, 1, 16 },
-    { "vgg16", 1, 8, 128, 128, 112, 3, 1, 1, 16 },
-    { "vgg16", 1, 8, 128, 256, 56, 3, 1, 1, 16 },
-    { "vgg16", 2, 8, 256, 256, 56, 3, 1, 1, 16 },
-    { "vgg16", 1, 8, 256, 512, 28, 3, 1, 1, 16 },
-    { "vgg16", 2, 8, 512, 512, 28, 3, 1, 1, 16 },
-    { "vgg16", 3, 8, 512, 512, 14, 3, 1, 1, 16 },
-    { "resnet18", 1, 8, 3, 64, 224, 7, 2, 3, 1 },
-    { "resnet18", 4, 8, 64, 64, 56, 3, 1, 1, 16 },
-    { "resnet18", 1, 8, 64, 128, 56, 3, 2, 1, 16 },
-    { "resnet18", 1, 8, 64, 128, 56, 1, 2, 0, 16 },
-    { "resnet18", 3, 8, 128, 128, 28, 3, 1, 1, 16 },
-    { "resnet18", 1, 8, 128, 256, 28, 3, 2, 1, 16 },
-    { "resnet18", 1, 8, 128, 256, 28, 1, 2, 0, 16 },
-    { "resnet18", 3, 8, 256, 256, 14, 3, 1, 1, 16 },
-    { "resnet18", 1, 8, 256, 512, 14, 3, 2, 1, 16 },
-    { "resnet18", 1, 8, 256, 512, 14, 1, 2, 0, 16 },
-    { "resnet18", 3, 8, 512, 512, 7, 3, 1, 1, 16 },
-    { "resnet18-cifar", 1, 64, 3, 64, 32, 3, 1, 1, 1 },
-    { "resnet18-cifar", 4, 64, 64, 64, 32, 3, 1, 1, 16 },
-    { "resnet18-cifar", 1, 64, 64, 128, 32, 3, 2, 1, 16 },
-    { "resnet18-cifar", 1, 64, 64, 128, 32, 1, 2, 0, 16 },
-    { "resnet18-cifar", 3, 64, 128, 128, 16, 3, 1, 1, 16 },
-    { "resnet18-cifar", 1, 64, 128, 256, 16, 3, 2, 1, 16 },
-    { "resnet18-cifar", 1, 64, 128, 256, 16, 1, 2, 0, 16 },
-    { "resnet18-cifar", 3, 64, 256, 256, 8, 3, 1, 1, 16 },
-    { "resnet18-cifar", 1, 64, 256, 512, 8, 3, 2, 1, 16 },
-    { "resnet18-cifar", 1, 64, 256, 512, 8, 1, 2, 0, 16 },
-    { "resnet18-cifar", 3, 64, 512, 512, 4, 3, 1, 1, 16 },
-    { "alexnet", 1, 8, 3, 64, 224, 11, 4, 2, 1 },
-    { "alexnet", 1, 8, 64, 192, 27, 5, 1, 2, 16 },
-    { "alexnet", 1, 8, 192, 384, 13, 3, 1, 1, 16 },
-    { "alexnet", 1, 8, 384, 256, 13, 3, 1, 1, 16 },
-    { "alexnet", 1, 8, 256, 256, 13, 3, 1, 1, 16 },
-    { "lenet", 1, 64, 1, 6, 28, 5, 1, 2, 1 },
-    { "lenet", 1, 64, 6, 16, 14, 5, 1, 0, 16 },
-};
-enum { N_LAYERS = sizeof layers / sizeof *layers };
 
 static struct wisp_kernels kernels;
 static struct wisp_pool *pool;
@@ -118,11 +72,12 @@ static float *with_zeros(float *x, size_t n)
     return x;
 }
 
-/* One way of one pass.  Seconds are the least: of a run, and of packing the weights before it. */
+/* One way of one pass.  Seconds are the least: of a run, and of packing the weights before
+ * it or laying out their gradient by rows after it. */
 struct racer {
     const struct wisp_conv_way *way;
-    size_t floats, each; /* of packed weights or gw; of a thread's scratch */
-    float *packed, *scratch;
+    size_t floats, each;            /* of packed weights or gw; of a thread's scratch */
+    float *packed, *scratch, *rows; /* rows: 16 for each thread */
     double run, pack, sum;
     int runs;
 };
@@ -134,7 +89,21 @@ static struct racer racer_of(const struct wisp_conv_way *way, const struct wisp_
     r.each = wisp_up(way->thread_floats ? way->thread_floats(c, pass) : 0, 16);
     r.packed = filled(r.floats);
     r.scratch = filled(r.each * (size_t)wisp_pool_threads(pool));
+    r.rows = filled(WISP_PLANE_BLOCK * wisp_conv_row(c) * (size_t)wisp_pool_threads(pool));
     return r;
+}
+
+struct laying {
+    const struct racer *r;
+    const struct wisp_conv *c;
+};
+
+/* 16 rows of the weights' gradient, as the optimizer wants them. */
+static void lay_rows(void *arg, size_t task, int thread)
+{
+    const struct laying *g = arg;
+    g->r->way->rows(g->c, &kernels, g->r->packed, task * WISP_PLANE_BLOCK,
+                    g->r->rows + (size_t)thread * WISP_PLANE_BLOCK * wisp_conv_row(g->c));
 }
 
 static void run_once(struct racer *r, const struct wisp_conv *c, enum wisp_conv_pass pass,
@@ -147,10 +116,15 @@ static void run_once(struct racer *r, const struct wisp_conv *c, enum wisp_conv_
     if (packs) wisp_conv_pack(r->way, c, pass, pool, &kernels, r->packed, w);
     double middle = packs ? seconds_now() : start;
     if (r->way->run(c, pass, &j, NULL) != WISP_OK) exit(1);
-    double end = seconds_now();
-    if (middle - start < r->pack) r->pack = middle - start;
+    double end = seconds_now(), pack = middle - start;
+    if (pass == WISP_CONV_WEIGHTS) {
+        struct laying g = { r, c };
+        wisp_parallel_for(pool, wisp_parts(c->out, WISP_PLANE_BLOCK), lay_rows, &g);
+        pack = seconds_now() - end;
+    }
+    if (pack < r->pack) r->pack = pack;
     if (end - middle < r->run) r->run = end - middle;
-    r->sum += end - start;
+    r->sum += end - start + pack;
     r->runs++;
 }
 
@@ -187,26 +161,14 @@ static struct totals race(const struct wisp_conv *c, enum wisp_conv_pass pass,
                100 * work / seconds / peak_rate, 1e3 * r->run, 1e3 * r->pack);
         if (!r->way->half) least.fp32 = fmin(least.fp32, seconds);
         least.bf16 = fmin(least.bf16, seconds);
-        wisp_free(r->packed), wisp_free(r->scratch);
+        wisp_free(r->packed), wisp_free(r->scratch), wisp_free(r->rows);
     }
     return least;
 }
 
 static void time_layer(const struct layer *l, double peak_rate, struct totals *total)
 {
-    struct wisp_conv c = { .in = l->in,
-                           .out = l->out,
-                           .h = l->pixels,
-                           .w = l->pixels,
-                           .kh = l->kernel,
-                           .kw = l->kernel,
-                           .stride = l->stride,
-                           .pad_h = l->pad,
-                           .pad_w = l->pad,
-                           .groups = 1,
-                           .block = l->block };
-    c.batch = l->n, c.threads = wisp_pool_threads(pool);
-    c.oh = c.ow = wisp_conv_pixels(l->pixels, l->kernel, l->stride, l->pad);
+    const struct wisp_conv c = conv_of(l, wisp_pool_threads(pool));
     const double work = 2e-9 * (double)(l->n * c.out * c.oh * c.ow * wisp_conv_row(&c));
     const size_t in = l->n * wisp_conv_in_floats(&c), out = l->n * wisp_conv_out_floats(&c);
     float *x = with_zeros(filled(in), in), *gx = filled(in), *gy = filled(out), *y = filled(out),
