@@ -5,6 +5,7 @@
 
   steps    a training step: fused SGD with momentum and weight decay, ReLU in place, cross-entropy; on a card the whole step in a
            CUDA graph.  On the CPU bf16 is autocast; batches lie in memory, so that nothing but the step is measured
+  convs    steps on the CPU under PyTorch's profiler: milliseconds of a step in convolutions, forward and back, and of all of it
   memory   three steps without a graph: what the caching allocator hands out and holds; on the CPU how much the process grew
   predict  eval and inference_mode, softmax and the five best; eager, or traced, frozen and optimised for inference
   input    torchvision's ImageFolder and DataLoader (needs torchvision): JPEG files decoded, moved, mirrored, scaled, in batches
@@ -154,6 +155,23 @@ def steps(torch, spec):
     return {"ms_median": statistics.median(times), "ms_min": min(times), "steps": len(times)}
 
 
+def convs(torch, spec):
+    """Without the updates of their weights, and without the ReLUs behind them."""
+    from torch.profiler import ProfilerActivity, profile
+    job = Job(torch, spec)
+    job.train()
+    job.step()
+    n, end, ms, each = 0, time.perf_counter() + spec["seconds"], [], []
+    while n < 2 or time.perf_counter() < end:
+        began = time.perf_counter()
+        with profile(activities=[ProfilerActivity.CPU]) as p:
+            job.step()
+        each.append(1e3 * (time.perf_counter() - began))
+        ms.append(sum(e.cpu_time_total for e in p.key_averages() if e.key in ("aten::convolution", "aten::convolution_backward")) / 1e3)
+        n += 1
+    return {"ms_median": statistics.median(ms), "step_ms_median": statistics.median(each), "steps": n}
+
+
 def memory(torch, spec):
     card = spec["device"] == "cuda"
     if card:
@@ -227,7 +245,7 @@ def main():
     sys.stdout = sys.stderr  # what libraries print is no answer
     import torch
     print(json.dumps({"torch": torch.__version__}), file=answers, flush=True)
-    parts = {"steps": steps, "memory": memory, "predict": predict, "export": export, "jpegs": jpegs, "input": loader}
+    parts = {"steps": steps, "convs": convs, "memory": memory, "predict": predict, "export": export, "jpegs": jpegs, "input": loader}
     for line in sys.stdin:
         spec = json.loads(line)
         if "threads" in spec:

@@ -1,5 +1,5 @@
 /* wisp bench train --shape SHAPE; wisp bench predict --shape SHAPE, or MODEL DATA;
- * wisp bench steps --net NET --batch N; wisp bench input IMAGES */
+ * wisp bench steps [IMAGES] --net NET --batch N; wisp bench input IMAGES */
 #include "cli.h"
 
 #include <stdio.h>
@@ -179,7 +179,7 @@ static wisp_status bench(const struct args *a, struct screen *s, wisp_error *err
     if (st == WISP_OK && part == TRAIN)
         st = wisp_bench_train(&report, ctx, a->cfg, screen_show, s, err);
     else if (st == WISP_OK && part == STEPS)
-        st = wisp_bench_steps(&report, ctx, a->cfg, screen_show, s, err);
+        st = wisp_bench_steps(&report, ctx, a->cfg, model, screen_show, s, err);
     else if (st == WISP_OK && part == INPUT)
         st = wisp_bench_input(&report, ctx, a->cfg, a->files[1], err);
     else if (st == WISP_OK)
@@ -209,8 +209,12 @@ static int wrong(const struct args *a)
     const int images = part_of(a) == INPUT, steps = part_of(a) == STEPS;
     if (images && a->n_files == 1)
         return usage_error(a->command, "%s: a file or folder of images is missing", part);
-    if ((images || steps) && a->n_files > 1 + images)
-        return usage_error(a->command, "%s: one file too many: '%s'", part, a->files[1 + images]);
+    if ((images || steps) && a->n_files > 2)
+        return usage_error(a->command, "%s: one file too many: '%s'", part, a->files[2]);
+    if (steps && a->n_files == 2 && shape)
+        return usage_error(a->command,
+                           "%s: --shape is for images that are not there, '%s' has its own", part,
+                           a->files[1]);
     if (images || steps) return 0;
     if (a->n_files == 1 && !shape)
         return usage_error(a->command, "%s: %s", part,

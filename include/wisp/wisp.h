@@ -296,18 +296,20 @@ WISP_API wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp
 WISP_API wisp_status wisp_bench_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                                       wisp_on_progress on_progress, void *arg, wisp_error *err);
 
-/* Trains a net of images (option "net") on images of random bytes and times each step, for "seconds"
- * of training (5 by default) but three steps at least; the first one does not count.  Options
- * "batch" and "shape", CHANNELSxHEIGHTxWIDTHxLABELS; by default that of the net, where wisp brings it along.
+/* Trains a net of images (option "net") on those of 'path', or where it is NULL on images of random
+ * bytes, and times each step, for "seconds" of training (5 by default) but three steps at least; the
+ * first one does not count.  Option "batch"; of random ones "shape", CHANNELSxHEIGHTxWIDTHxLABELS, by
+ * default that of the net, where wisp brings it along.
  * The report holds net, shape, device, precision, threads, batch, steps, ms_median, ms_min, ms_mean,
  * images_per_s (by the median), gflops, plan_bytes (weights, optimizer, step), step_bytes, bound_bytes (the most
  * of these needed at one moment), peak_bytes and grown_bytes (of the process, since the images were
  * made); on the CPU also layout_ms (waiting for images) and, for every kind of layer, KIND_forward_ms and
- * KIND_back_ms (with the update), and "layers", a list of all with the same.  On a card the steps of an
+ * KIND_back_ms (with the update), and "layers", a list of all with the same; convolutions have "zeros" and "skipped" there, of
+ * forward, data and weights the share of zeros and of the steps that skipped them (option "zeros").  On a card the steps of an
  * epoch run without a pause and count with their mean, and there are gpu_plan_bytes, gpu_bytes (taken of the
  * card), gpu_image_bytes (of both: the images, as bytes), gpu_work_bytes and gpu_bound_bytes. */
 WISP_API wisp_status wisp_bench_steps(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
-                                      wisp_on_progress on_progress, void *arg, wisp_error *err);
+                                      const char *path, wisp_on_progress on_progress, void *arg, wisp_error *err);
 
 /* Measures how fast images get to a net: read from 'path' (again and again for "seconds", 2 by default; the
  * first time makes the copy for fast reading, unless it is there, and is told apart), then laid out in batches of "batch" (256), moved and

@@ -1,5 +1,5 @@
-/* Benchmark of training nets of images: the real training path on images of random bytes that lie in
- * memory, each step timed by itself.
+/* Benchmark of training nets of images: the real training path on images of random bytes, or on those
+ * of a file, that lie in memory, each step timed by itself.
  *
  * A step is all that it takes: images laid out (moved and mirrored as the net says), forward, loss,
  * backward, update.  The first steps, which touch all memory and choose and prepare the convolutions,
@@ -11,6 +11,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "data/feed.h"
+#include "layer/conv.h"
 #include "layer/product.h"
 #include "model/memory.h"
 #include "model/model.h"
@@ -107,29 +108,34 @@ wisp_status wisp_bench_net(const wisp_config *cfg, wisp_error *err)
     return st;
 }
 
-/* Random labels cannot be learnt: with a tiny rate no net gets anywhere where numbers end.  There are
- * more epochs than time. */
-static wisp_status settings(struct subject *s, const wisp_config *cfg, wisp_error *err)
+/* Random labels cannot be learnt: with a tiny rate no net gets anywhere where numbers end, and one that
+ * was trained before (--init) stays what it is.  There are more epochs than time. */
+static wisp_status settings(struct subject *s, const wisp_config *cfg, bool random, wisp_error *err)
 {
     wisp_status st = wisp_bench_net(cfg, err);
     if (st == WISP_OK && !wisp_opt_on(cfg, OPT_BATCH))
         st = wisp_fail_option(err, "batch", "missing: say the images of a step, e.g. --batch 64");
     if (st == WISP_OK) st = wisp_bench_settings(&s->cfg, cfg, err);
-    if (st == WISP_OK) st = set_shape(s, err);
+    if (st == WISP_OK && random) st = set_shape(s, err);
     if (st == WISP_OK && !wisp_opt_on(cfg, OPT_LR)) st = wisp_config_set(s->cfg, "lr", "1e-5", err);
     if (st == WISP_OK && !wisp_opt_on(cfg, OPT_EPOCHS))
         st = wisp_config_set(s->cfg, "epochs", "200", err);
     if (st == WISP_OK && !wisp_opt_on(cfg, OPT_SECONDS))
         st = wisp_config_set(s->cfg, "seconds", WISP_TEXT(WISP_BENCH_STEPS), err);
     if (st == WISP_OK) st = wisp_config_set(s->cfg, "patience", "0", err);
-    if (st != WISP_OK) return st;
+    return st;
+}
+
+/* How many rows there are to be, and steps that count. */
+static void set_rows(struct subject *s)
+{
     const size_t batch = (size_t)wisp_opt_num(s->cfg, OPT_BATCH);
     size_t steps = EPOCH_BYTES / (batch * wisp_image_pixels(s->image));
     steps = steps < FEW_STEPS ? FEW_STEPS : steps > MANY_STEPS ? MANY_STEPS : steps;
-    s->n_rows = batch * steps;
+    s->n_rows = s->rows ? s->rows->n_rows : batch * steps;
+    steps = s->n_rows / batch;
     if (!wisp_opt_is(s->cfg, OPT_DEVICE, "cuda")) steps = 1; /* a card counts by epochs */
     s->pace.warm = WARM * steps, s->pace.least = LEAST * steps;
-    return WISP_OK;
 }
 
 /* ---- images of random bytes ---- */
@@ -179,6 +185,25 @@ static wisp_status make_rows(struct wisp_data **out, const struct subject *s, si
     return st;
 }
 
+/* Images of a file or folder, whose size the net may say. */
+static wisp_status read_rows(struct subject *s, struct wisp_context *ctx, const char *path,
+                             wisp_error *err)
+{
+    wisp_status st = wisp_data_open(&s->rows, ctx, path, s->cfg, NULL, err);
+    if (st != WISP_OK) return st;
+    s->image = s->rows->image;
+    s->n_labels = s->rows->n_labels;
+    char shape[100];
+    snprintf(shape, sizeof shape, "%ux%ux%ux%zu", s->image.channels, s->image.height,
+             s->image.width, s->n_labels);
+    if (s->image.channels == 0)
+        return wisp_fail(err, WISP_EFORMAT, "%s: rows that are no images", path);
+    if (s->rows->n_rows < (size_t)wisp_opt_num(s->cfg, OPT_BATCH))
+        return wisp_fail_option(err, "batch", "%s has %zu images, fewer than a step takes", path,
+                                s->rows->n_rows);
+    return wisp_config_set(s->cfg, "shape", shape, err);
+}
+
 /* ---- what came out ---- */
 
 static int ascending(const void *a, const void *b)
@@ -215,11 +240,27 @@ static void report_kinds(struct wisp_report *t, const struct wisp_net *net,
     }
 }
 
-/* "layers": [{"name": "conv1", "kind": "conv", "forward_ms": 1.2, "back_ms": 2.3, "mflop": 30.1}, ...] */
+/* ,"zeros": [0.61, 0.0, 0.61], "skipped": [1, 0, 1]: of forward, data, weights the mean share of
+ * zeros of what was skipped, or would have been, and the share of steps that did */
+static size_t print_skipped(char *text, size_t room, const struct wisp_layer *l)
+{
+    struct wisp_conv_skipped s[WISP_CONV_PASSES];
+    wisp_layer_conv_skipped(l, s);
+    size_t at = (size_t)wisp_print(text, room, ",\"zeros\":[");
+    for (int p = 0; p < WISP_CONV_PASSES; p++)
+        at += (size_t)wisp_print(text + at, room - at, p ? ",%.4g" : "%.4g", s[p].zeros);
+    at += (size_t)wisp_print(text + at, room - at, "],\"skipped\":[");
+    for (int p = 0; p < WISP_CONV_PASSES; p++)
+        at += (size_t)wisp_print(text + at, room - at, p ? ",%.4g" : "%.4g", s[p].share);
+    return at + (size_t)wisp_print(text + at, room - at, "]");
+}
+
+/* "layers": [{"name": "conv1", "kind": "conv", "forward_ms": 1.2, "back_ms": 2.3, "mflop": 30.1}, ...];
+ * convolutions have more */
 static wisp_status report_layers(struct wisp_report *t, const struct wisp_net *net,
                                  const struct wisp_pace *p, wisp_error *err)
 {
-    enum { ROOM = WISP_MOMENT_NAME + 160 };
+    enum { ROOM = WISP_MOMENT_NAME + 260 };
     const double each = 1e3 / (double)p->n;
     const size_t room = (size_t)net->n_layers * ROOM + 3;
     char *text = wisp_alloc(room, 1);
@@ -230,10 +271,13 @@ static wisp_status report_layers(struct wisp_report *t, const struct wisp_net *n
         wisp_moment_name(name, net, i);
         at += (size_t)wisp_print(text + at, room - at,
                                  "%s{\"name\":\"%s\",\"kind\":\"%s\",\"forward_ms\":%.6g,"
-                                 "\"back_ms\":%.6g,\"mflop\":%.6g}",
+                                 "\"back_ms\":%.6g,\"mflop\":%.6g",
                                  i ? "," : "", name, net->layers[i].kind->name,
                                  each * p->laps.forward[i], each * p->laps.back[i],
                                  1e-6 * wisp_net_layer_flops(net, i, true));
+        if (net->layers[i].kind == &wisp_layer_conv)
+            at += print_skipped(text + at, room - at, &net->layers[i]);
+        at += (size_t)wisp_print(text + at, room - at, "}");
     }
     wisp_print(text + at, room - at, "]");
     wisp_report_object(t, "layers", text);
@@ -297,12 +341,14 @@ static wisp_status report(struct wisp_report **out, struct wisp_context *ctx, st
 }
 
 wisp_status wisp_bench_steps(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
-                             wisp_on_progress told, void *arg, wisp_error *err)
+                             const char *path, wisp_on_progress told, void *arg, wisp_error *err)
 {
     *out = NULL;
     struct subject s = { 0 };
-    wisp_status st = settings(&s, cfg, err);
-    if (st == WISP_OK) st = make_rows(&s.rows, &s, s.n_rows, err);
+    wisp_status st = settings(&s, cfg, !path, err);
+    if (st == WISP_OK && path) st = read_rows(&s, ctx, path, err);
+    if (st == WISP_OK) set_rows(&s);
+    if (st == WISP_OK && !path) st = make_rows(&s.rows, &s, s.n_rows, err);
     if (st == WISP_OK) st = make_rows(&s.none, &s, 0, err);
     s.pace.start_bytes = wisp_mem_peak();
     if (st == WISP_OK)

@@ -176,7 +176,9 @@ for shape in 3x4x5 lenet 1x28x28x 0x5x5x5 1x28x28x99999999 1x28x28x10x; do
     refuse "steps: shape $shape" 2 "--shape: '$shape' is not CHANNELSxHEIGHTxWIDTHxLABELS" bench steps --net lenet --batch 4 --shape $shape
 done
 refuse "steps: a shape too small" 2 "lenet.net:7:1: 'conv' has a kernel of 5x5, larger than what it reads" bench steps --net lenet --batch 4 --shape 1x5x5x10
-refuse "steps: a file" 2 "one file too many: 'x'" bench steps x --net lenet --batch 4
+refuse "steps: two files" 2 "one file too many: 'y'" bench steps x y --net lenet --batch 4
+refuse "steps: no such file" 5 "nowhere" bench steps nowhere --net lenet --batch 4
+refuse "steps: images have a shape" 2 "steps: --shape is for images that are not there, 'x' has its own" bench steps x --net lenet --batch 4 --shape 1x28x28x10
 ok "steps" bench steps --net lenet --batch 4 --threads 1 --seconds 0.05 --json
 judge "steps: what was asked" 'd["net"] == "lenet" and d["shape"] == "1x28x28x10" and (d["batch"], d["threads"], d["parameters"]) == (4, 1, 61706)'
 judge "steps: times" 'd["steps"] >= 3 and 0 < d["ms_min"] <= d["ms_median"] and abs(d["images_per_s"] * d["ms_median"] / 4000 - 1) < 1e-6'
@@ -203,6 +205,12 @@ refuse "input: rows of lists" 3 "rows.txt: rows that are no images" bench input 
 ok "input" bench input train-images-idx3-ubyte --threads 1 --batch 50 --seconds 0.02 --net lenet --json
 judge "input: what was read" '(d["images"], d["labels"], d["batch"], d["threads"], d["image"]) == (300, 10, 50, 1, "1 x 28 x 28")'
 judge "input: rates" 'd["reads"] >= 2 and 0 < d["first_read_images_per_s"] <= d["read_images_per_s"] and d["laid_images_per_s"] > 100'
+refuse "steps: rows of lists" 3 "rows.txt: rows that are no images" bench steps rows.txt --net lenet --batch 1
+refuse "steps: fewer images than a step" 2 "--batch: train-images-idx3-ubyte has 300 images, fewer than a step takes" bench steps train-images-idx3-ubyte --net lenet --batch 400
+ok "steps of images" bench steps train-images-idx3-ubyte --net lenet --batch 4 --threads 1 --seconds 0.05 --zeros force --json
+judge "steps of images: theirs" '(d["shape"], d["rows"], d["batch"]) == ("1x28x28x10", 300, 4)'
+judge "steps: what skipped zeros" '[k["skipped"] for k in d["layers"] if k["kind"] == "conv"] == [[0, 0, 0], [1, 1, 1]]'
+judge "steps: zeros of a convolution" '[0.1 < z < 1 for k in d["layers"] if k["kind"] == "conv" for z in k["zeros"]] == [False] * 3 + [True] * 3'
 ok "input: a table" bench input train-images-idx3-ubyte --seconds 0.01
 check "input: its rows" [ "$(grep -cE '^(images|read|laid out|memory)  +' out)" = 4 ]
 rm -f train-* rows.txt*
