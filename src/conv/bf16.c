@@ -176,6 +176,7 @@ static void walk(void *arg, size_t task, int thread)
             t.b = (const uint32_t *)(const void *)g->j->w + o * t.b_block;
             t.c = g->result + sample * g->result_floats + o * t.c_block;
             t.bias = g->forward && g->j->bias ? bias : NULL;
+            t.live = wisp_conv_live(g->j, g->forward, thread, o);
             t.mask = !g->forward && g->j->mask ? g->j->mask + (t.c - g->result) : NULL;
             g->j->k->tiles16(&t);
         }
@@ -316,6 +317,7 @@ const struct wisp_conv_way wisp_conv_bf16 = {
     .what = "the same of numbers rounded to bf16, sums in fp32",
     .half = true,
     .masks = true,
+    .counts = true,
     .can = can,
     .weight_floats = weight_floats,
     .thread_floats = thread_floats,

@@ -54,6 +54,10 @@ struct wisp_conv_job { /* one call; what a pass does not name may be NULL */
     enum wisp_conv_source source; /* weights, 'skip'; ANY: of those that have more */
     const float *mask; /* data, of ways that can: 0 in gx where this, laid out as gx, is not above
                               0; NULL: nowhere */
+    uint64_t
+        *live; /* forward, of ways that can: (threads, live_apart) a thread adds how many of y are
+                       not 0, by blocks; NULL: nobody counts */
+    size_t live_apart;
     /* (threads) of thread_floats each, 64-byte aligned, so many floats apart.  The passes of a layer
      * share it: a way that cuts it up ends that (wisp_cut_end) before it returns. */
     float *thread_scratch;
@@ -65,7 +69,7 @@ struct wisp_conv_way {
     /* 0: each number is off by rounding of its own terms.  Else by so much of the largest sum of
      * absolute terms beside it, at most. */
     float rough;
-    bool masks; /* knows job->mask */
+    bool masks, counts; /* knows job->mask, job->live */
     /* Only where its name is given: how fast it is depends on the numbers. */
     bool asked;
     bool half; /* what it multiplies is rounded to bf16: taken only where the run's precision is */
@@ -90,6 +94,13 @@ struct wisp_conv_way {
     wisp_status (*run)(const struct wisp_conv *c, enum wisp_conv_pass pass,
                        const struct wisp_conv_job *j, wisp_error *err);
 };
+
+/* Where a thread counts a block of y, or NULL. */
+static inline uint64_t *wisp_conv_live(const struct wisp_conv_job *j, bool forward, int thread,
+                                       size_t block)
+{
+    return forward && j->live ? j->live + (size_t)thread * j->live_apart + block : NULL;
+}
 
 /* Weights of one output channel. */
 static inline size_t wisp_conv_row(const struct wisp_conv *c)

@@ -196,12 +196,14 @@ static void walk_phase(const struct walking *g, const struct wisp_conv_view *v, 
                           t.m == w->dw && v->row == t.m * w->block;
     if (long_row) t.m *= rows, rows = 1;
     const float *bias = t.bias;
+    uint64_t *live = t.live;
     for (size_t first = 0; first < w->in; first += chunk) {
         const size_t some = w->in - first < chunk ? w->in - first : chunk;
         const size_t of_row = find_taps(g, v, first, some, phase_h, phase_w, a_at, b_at);
         t.bias = first ? NULL : bias;
         t.add = first > 0;
         t.relu = g->forward && g->j->relu && first + some == w->in;
+        t.live = first + some == w->in ? live : NULL;
         const float *mask = !g->forward && first + some == w->in ? g->j->mask : NULL;
         for (size_t r = 0; r < rows; r++) {
             size_t low;
@@ -249,7 +251,8 @@ static void walk(void *arg, size_t task, int thread)
                                 .b_block = w->in * unit,
                                 .ldc = w->spread * BLOCK,
                                 .c_block = plane,
-                                .bias = g->forward && g->j->bias ? bias : NULL };
+                                .bias = g->forward && g->j->bias ? bias : NULL,
+                                .live = wisp_conv_live(g->j, g->forward, thread, o) };
         float *result = g->result + sample * g->result_floats + o * plane;
         for (size_t p = 0; p < w->spread * w->spread; p++)
             walk_phase(g, &v, t, result, row, end, p / w->spread, p % w->spread);
@@ -334,6 +337,7 @@ const struct wisp_conv_way wisp_conv_direct = {
     .name = "direct",
     .what = "sums over taps on blocks of 16 channels",
     .masks = true,
+    .counts = true,
     .can = can,
     .weight_floats = weight_floats,
     .thread_floats = thread_floats,

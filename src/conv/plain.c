@@ -38,9 +38,9 @@ static double sum_forward(const struct wisp_conv *c, const float *x, const float
 
 static void forward(void *arg, size_t task, int thread)
 {
-    (void)thread;
     const struct wisp_conv *c = ((const struct task *)arg)->c;
     const struct wisp_conv_job *j = ((const struct task *)arg)->j;
+    uint64_t found = 0;
     const size_t channels = wisp_up(c->out, WISP_PLANE_BLOCK), o = task % channels,
                  sample = task / channels, first = o / (c->out / c->groups) * (c->in / c->groups);
     const float *x = j->x + sample * wisp_conv_in_floats(c), *w = j->w + o * wisp_conv_row(c);
@@ -54,7 +54,10 @@ static void forward(void *arg, size_t task, int thread)
                 if (j->relu && to < 0) to = 0; /* a NaN stays one */
             }
             y[wisp_plane_at(o, p, q, c->oh, c->ow, WISP_PLANE_BLOCK)] = to;
+            found += to != 0;
         }
+    uint64_t *live = wisp_conv_live(j, true, thread, o / WISP_PLANE_BLOCK);
+    if (live) *live += found;
 }
 
 /* The place of the result whose tap k lies on pixel u; false: there is none. */
@@ -164,6 +167,7 @@ static void rows(const struct wisp_conv *c, const struct wisp_kernels *k, const 
 const struct wisp_conv_way wisp_conv_plain = {
     .name = "plain",
     .what = "sums in double, one by one: the definition",
+    .counts = true,
     .can = can,
     .weight_floats = weight_floats,
     .rows = rows,

@@ -357,7 +357,7 @@ static size_t place_of(const struct plan *p, size_t col)
     return at < ends(&a) ? places_before(p, remainder) + at : p->places;
 }
 
-static void end_sums(const struct walking *g, const struct task *t)
+static void end_sums(const struct walking *g, const struct task *t, int thread)
 {
     const struct plan *p = &g->p;
     const size_t count = row_count(p, g->remainder), first = row_first(p, g->remainder);
@@ -386,7 +386,9 @@ static void end_sums(const struct walking *g, const struct task *t)
                          row = first + (t->first + e / blocks) % count * p->rows, n = p->dw * BLOCK,
                          at = sample * g->result_floats + ((block + e % blocks) * p->dh + row) * n;
             float *to = g->result + at;
+            uint64_t *live = wisp_conv_live(g->j, p->forward, thread, block + e % blocks);
             if (mask) g->j->k->relu_back(to, to, mask + at, n);
+            else if (live) *live += g->j->k->relu_live(to, to, n);
             else g->j->k->relu(to, to, n);
         }
     }
@@ -418,7 +420,7 @@ static void walk(void *arg, size_t number, int thread)
             add_chunk(g, &t, &a, cols, v, some);
         }
     }
-    end_sums(g, &t);
+    end_sums(g, &t, thread);
 }
 
 static void run_walk(const struct wisp_conv *c, enum wisp_conv_pass pass,
@@ -491,6 +493,7 @@ const struct wisp_conv_way wisp_conv_skip = {
     .name = "skip",
     .what = "sums over taps without the products with zeros; where WISP_CONV names it",
     .masks = true,
+    .counts = true,
     .asked = true,
     .can = can,
     .weight_floats = weight_floats,

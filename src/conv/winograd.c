@@ -125,7 +125,7 @@ static void transform_tiles(const struct sliding *g, enum wisp_winograd which,
 
 /* Tiles of the result of block b, from M. */
 static void transform_back(const struct sliding *g, size_t b, size_t first, size_t n,
-                           const float *m, size_t point)
+                           const float *m, size_t point, uint64_t *live)
 {
     const struct side *to = &g->to;
     float bias[BLOCK] = { 0 }, room[TO * TO * BLOCK];
@@ -149,6 +149,7 @@ static void transform_back(const struct sliding *g, size_t b, size_t first, size
         const float *mask = masked ? g->j->mask + (pixels - g->result) : NULL;
         t.to = whole ? pixels : room;
         t.mask = whole ? mask : NULL;
+        t.live = whole ? live : NULL;
         t.to_row = (whole ? to->w : TO) * BLOCK;
         g->j->k->winograd(&t);
         for (size_t r = 0; !whole && r < rows; r++) {
@@ -156,6 +157,7 @@ static void transform_back(const struct sliding *g, size_t b, size_t first, size
             const float *from = room + r * TO * BLOCK;
             if (mask) g->j->k->relu_back(pixels + line, from, mask + line, cols * BLOCK);
             else memcpy(pixels + line, from, cols * BLOCK * sizeof *room);
+            if (live) *live += g->j->k->live_count(from, cols * BLOCK);
         }
     }
 }
@@ -191,7 +193,9 @@ static void slide(void *arg, size_t task, int thread)
         t.a = v + p * v_point, t.b = g->j->w + p * point_of(g->c), t.c = m + p * m_point;
         g->j->k->tiles(&t);
     }
-    for (size_t b = 0; b < out; b++) transform_back(g, b, first, n, m + b * n * BLOCK, m_point);
+    for (size_t b = 0; b < out; b++)
+        transform_back(g, b, first, n, m + b * n * BLOCK, m_point,
+                       wisp_conv_live(g->j, g->forward, thread, b));
 }
 
 static struct sliding sliding_of(const struct wisp_conv *c, enum wisp_conv_pass pass,
@@ -402,6 +406,7 @@ const struct wisp_conv_way wisp_conv_winograd = {
     .rough = 5e-6f,
     .what = "3x3 taps on 4x4 pixels at once with a quarter of the multiplications",
     .masks = true,
+    .counts = true,
     .can = can,
     .weight_floats = weight_floats,
     .thread_floats = thread_floats,

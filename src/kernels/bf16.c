@@ -219,6 +219,7 @@ INLINE void sum_rows(const int R, const int V, const struct wisp_tiles16 *t, siz
                      size_t block)
 {
     __m512 acc[TR][2];
+    uint64_t found[2] = { 0 };
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < V; v++) acc[r][v] =
         _mm512_setzero_ps();
     for (size_t i = 0; i < t->n; i++) {
@@ -251,9 +252,13 @@ INLINE void sum_rows(const int R, const int V, const struct wisp_tiles16 *t, siz
                 sum = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(mask, _mm512_setzero_ps(), _CMP_GT_OQ),
                                           sum);
             }
+            if (t->live)
+                found[v] += (uint64_t)__builtin_popcount(
+                    _mm512_cmp_ps_mask(sum, _mm512_setzero_ps(), _CMP_NEQ_UQ));
             _mm512_storeu_ps(c + (size_t)v * t->c_block, sum);
         }
     }
+    for (int v = 0; t->live && v < V; v++) t->live[block + (size_t)v] += found[v];
 }
 
 static void tiles16(const struct wisp_tiles16 *t)

@@ -61,6 +61,7 @@ struct wisp_tiles { /* a sum of n products, in blocks of 16 columns (convolution
     const float *bias; /* (blocks, 16) is added to each row; NULL: nothing is */
     bool add, relu;    /* C is added, too; max(., 0) at the end, a NaN stays one */
     const float *mask; /* laid out as c: 0 in C where it is not above 0; NULL: nowhere */
+    uint64_t *live;    /* (blocks) how many of C are not 0 is added; NULL: nobody counts */
 };
 
 struct wisp_tiles16 { /* the same of bf16, 32 columns of A to a product; see below for B's words */
@@ -77,6 +78,7 @@ struct wisp_tiles16 { /* the same of bf16, 32 columns of A to a product; see bel
     const float *bias;   /* (blocks, 16) is added to each row; NULL: nothing is */
     bool relu;           /* max(., 0) at the end, a NaN stays one */
     const float *mask;   /* laid out as c: 0 in C where it is not above 0; NULL: nowhere */
+    uint64_t *live;      /* (blocks) how many of the rows' numbers are not 0 is added; or NULL */
 };
 
 struct wisp_sums16 { /* several products of bf16 that share B */
@@ -109,6 +111,7 @@ struct wisp_transform { /* of 16 numbers side by side */
     const float *bias; /* of Y: (16) is added at the end; NULL: nothing is */
     bool relu;         /* of Y: max(., 0) at the end; a NaN stays one */
     const float *mask; /* of Y: laid out as 'to', 0 where it is not above 0; NULL: nowhere */
+    uint64_t *live;    /* of Y: how many are not 0 is added; NULL: nobody counts */
 };
 
 /* Batch norm of n pixels of a block of 16 channels: y = (x - mean) * scale + shift, of which what
@@ -122,6 +125,7 @@ struct wisp_norm {
     bool relu;        /* y = max(., 0), a NaN stays one; g is gy where y is above 0 */
     float *sum, *dot; /* (16) of norm_sums: added to */
     const float *times, *slope, *rest; /* (16) of norm_back */
+    uint64_t *live; /* how many of y are not 0 is added; NULL: nobody counts */
 };
 
 /* Max pooling of windows side by side, 16 channels each: the largest of rows x cols pixels, the first
@@ -135,6 +139,7 @@ struct wisp_maxpool {
     uint8_t *place;      /* (n, 16); NULL: nobody will ask */
     bool relu;           /* of what is not above 0 the place is WISP_NO_PLACE: no gradient */
     bool add;            /* to gx, where windows overlap; else it is set */
+    uint64_t *live;      /* how many of y are not 0 is added; NULL: nobody counts */
 };
 enum { WISP_NO_PLACE = 255 };
 

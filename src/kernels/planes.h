@@ -71,22 +71,28 @@ INLINE void norm_begin(struct normed *c, const struct wisp_norm *b)
     }
 }
 
-INLINE void norm_all(const struct wisp_norm *b, const bool relu)
+INLINE void norm_all(const struct wisp_norm *b, const bool relu, const bool count)
 {
     struct normed c;
+    uint64_t found = 0;
     norm_begin(&c, b);
     for (size_t i = 0; i < b->n * PIXEL; i += PIXEL) EACH(v)
         {
             const size_t at = i + (size_t)v * LANES;
-            const VEC y = FMA(SUB(LOAD(b->x + at), c.mean[v]), c.scale[v], c.shift[v]);
-            STORE(b->y + at, relu ? MAX(ZERO(), y) : y);
+            VEC y = FMA(SUB(LOAD(b->x + at), c.mean[v]), c.scale[v], c.shift[v]);
+            if (relu) y = MAX(ZERO(), y);
+            if (count) found += LIVE(y);
+            STORE(b->y + at, y);
         }
+    if (count) *b->live += found;
 }
 
 static void norm(const struct wisp_norm *b)
 {
-    if (b->relu) norm_all(b, true);
-    else norm_all(b, false);
+    if (b->live && b->relu) norm_all(b, true, true);
+    else if (b->live) norm_all(b, false, true);
+    else if (b->relu) norm_all(b, true, false);
+    else norm_all(b, false, false);
 }
 
 /* g, and x - mean. */
@@ -159,6 +165,7 @@ static void norm_back(const struct wisp_norm *b)
 
 static void maxpool(const struct wisp_maxpool *p)
 {
+    uint64_t found = 0;
     for (size_t i = 0; i < p->n; i++) {
         VEC most[PER], where[PER];
         EACH(v)
@@ -181,11 +188,13 @@ static void maxpool(const struct wisp_maxpool *p)
         EACH(v)
         {
             STORE(p->y + i * PIXEL + v * LANES, most[v]);
+            if (p->live) found += LIVE(most[v]);
             if (p->relu)
                 where[v] = PICK(ABOVE(most[v], ZERO()), where[v], SET1((float)WISP_NO_PLACE));
         }
         if (p->place) PLACES(p->place + i * PIXEL, where);
     }
+    if (p->live) *p->live += found;
 }
 
 INLINE void back_windows(const struct wisp_maxpool *p, const bool add)

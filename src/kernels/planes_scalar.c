@@ -26,6 +26,7 @@ static void norm(const struct wisp_norm *b)
         for (int c = 0; c < BLOCK; c++) {
             const float y = normed(b, at, c);
             b->y[at + (size_t)c] = b->relu && y < 0 ? 0 : y;
+            if (b->live) *b->live += b->y[at + (size_t)c] != 0;
         }
 }
 
@@ -70,6 +71,7 @@ static void maxpool(const struct wisp_maxpool *p)
                 }
             if (p->relu && !(most > 0)) where = WISP_NO_PLACE;
             p->y[i * BLOCK + c] = most;
+            if (p->live) *p->live += most != 0;
             if (p->place) p->place[i * BLOCK + c] = (uint8_t)where;
         }
 }

@@ -5,6 +5,7 @@
  *   PER              vectors of a block of 16 columns
  *   LOAD, STORE, ZERO, SET1, ADD, SUB, MUL, FMA (a b + c), MAX (its second argument where one is NaN)
  *   ABOVE(a, b)      a mask of lanes, KEEP(mask, a): a, or 0 where it is not set
+ *   LIVE(a)          lanes that are not 0, as a NaN is not
  *   BLOCKS, ROWS     a tile of C that lives in registers: at most so many blocks by ROWS(blocks) rows
  *   ENOUGH           rows of a tile from which on fewer blocks are no better
  *
@@ -53,6 +54,7 @@ INLINE void tile(const struct wisp_tiles *t, size_t row, size_t block, const int
     {
         const size_t at = (block + (size_t)(v / PER)) * t->c_block + v % PER * LANES;
         const VEC bias = t->bias ? LOAD(t->bias + block * 16 + v * LANES) : ZERO();
+        uint64_t found = 0;
         UNROLL for (int r = 0; r < R; r++)
         {
             float *c = t->c + at + (row + (size_t)r) * t->ldc;
@@ -60,8 +62,11 @@ INLINE void tile(const struct wisp_tiles *t, size_t row, size_t block, const int
             if (t->add) sum = ADD(sum, LOAD(c));
             sum = ADD(sum, bias);
             if (t->mask) sum = KEEP(ABOVE(LOAD(t->mask + (c - t->c)), ZERO()), sum);
-            STORE(c, t->relu ? MAX(ZERO(), sum) : sum);
+            if (t->relu) sum = MAX(ZERO(), sum);
+            if (t->live) found += LIVE(sum);
+            STORE(c, sum);
         }
+        if (t->live) t->live[block + (size_t)(v / PER)] += found;
     }
 }
 
@@ -137,6 +142,7 @@ INLINE void line(const enum wisp_winograd which, VEC to[6], const VEC x[6])
 INLINE void transform(const struct wisp_transform *t, const enum wisp_winograd which, const int M,
                       const int N)
 {
+    uint64_t found = 0;
     for (int part = 0; part < PER; part++) {
         const float *from = t->from + part * LANES;
         float *to = t->to + part * LANES;
@@ -159,10 +165,12 @@ INLINE void transform(const struct wisp_transform *t, const enum wisp_winograd w
                 if (which == WISP_WINOGRAD_Y && t->relu) v = MAX(ZERO(), v);
                 if (which == WISP_WINOGRAD_Y && t->mask)
                     v = KEEP(ABOVE(LOAD(t->mask + at + part * LANES), ZERO()), v);
+                if (which == WISP_WINOGRAD_Y && t->live) found += LIVE(v);
                 STORE(to + at, v);
             }
         }
     }
+    if (which == WISP_WINOGRAD_Y && t->live) *t->live += found;
 }
 
 static void winograd(const struct wisp_transform *t)

@@ -7,6 +7,7 @@
  *   BARRIER()                    memory is read and written by tiles, which a compiler may not know
  *   VEC, LOAD, STORE, ZERO, ADD, MAX (its second argument where one is NaN): 16 floats
  *   WHERE_ABOVE(m, v)            v, and 0 where m is not above 0
+ *   LIVE(v)                      lanes that are not 0, as a NaN is not
  *
  * 32 rows of A by two blocks are four tiles, which run down all products at once and go to C
  * through a buffer: rows lie anywhere in C, some of them nowhere. */
@@ -44,6 +45,7 @@ INLINE void sums_to_c(const struct wisp_tiles16 *t, size_t row, size_t rows, siz
                       const bool right, const float *sums)
 {
     const VEC left_bias = t->bias ? LOAD(t->bias + block * 16) : ZERO();
+    uint64_t found[2] = { 0 };
     const VEC right_bias = t->bias && right ? LOAD(t->bias + block * 16 + 16) : ZERO();
     for (size_t r = 0; r < rows; r++, sums += 32) {
         if (t->c_at[row + r] < 0) continue;
@@ -51,12 +53,18 @@ INLINE void sums_to_c(const struct wisp_tiles16 *t, size_t row, size_t rows, siz
         const float *mask = t->mask ? t->mask + (c - t->c) : NULL;
         VEC v = ADD(LOAD(sums), left_bias);
         if (mask) v = WHERE_ABOVE(LOAD(mask), v);
-        STORE(c, t->relu ? MAX(ZERO(), v) : v);
+        if (t->relu) v = MAX(ZERO(), v);
+        if (t->live) found[0] += LIVE(v);
+        STORE(c, v);
         if (!right) continue;
         v = ADD(LOAD(sums + 16), right_bias);
         if (mask) v = WHERE_ABOVE(LOAD(mask + t->c_block), v);
-        STORE(c + t->c_block, t->relu ? MAX(ZERO(), v) : v);
+        if (t->relu) v = MAX(ZERO(), v);
+        if (t->live) found[1] += LIVE(v);
+        STORE(c + t->c_block, v);
     }
+    if (t->live) t->live[block] += found[0];
+    if (t->live && right) t->live[block + 1] += found[1];
 }
 
 static void tiles16(const struct wisp_tiles16 *t)

@@ -19,6 +19,9 @@
 #define MORE(a, b)    _mm256_cmp_ps(a, b, _CMP_NLE_UQ)
 #define NUMBER(a)     _mm256_cmp_ps(a, a, _CMP_ORD_Q)
 #define SAME(a, b)    _mm256_cmp_ps(a, b, _CMP_EQ_OQ)
+#define LIVE(a)                                                                                    \
+    ((uint64_t)__builtin_popcount(                                                                 \
+        (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a, ZERO(), _CMP_NEQ_UQ))))
 #define AND(m, n)     _mm256_and_ps(m, n)
 #define KEEP(m, a)    _mm256_and_ps(m, a)
 #define PICK(m, a, b) _mm256_blendv_ps(b, a, m)

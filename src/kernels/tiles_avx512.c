@@ -19,6 +19,7 @@
 #define MORE(a, b)    _mm512_cmp_ps_mask(a, b, _CMP_NLE_UQ)
 #define NUMBER(a)     _mm512_cmp_ps_mask(a, a, _CMP_ORD_Q)
 #define SAME(a, b)    _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ)
+#define LIVE(a)       ((uint64_t)__builtin_popcount(_mm512_cmp_ps_mask(a, ZERO(), _CMP_NEQ_UQ)))
 #define AND(m, n)     ((MASK)((m) & (n)))
 #define KEEP(m, a)    _mm512_maskz_mov_ps(m, a)
 #define PICK(m, a, b) _mm512_mask_blend_ps(m, b, a)

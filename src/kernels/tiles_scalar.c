@@ -18,6 +18,7 @@ static void tiles(const struct wisp_tiles *t)
                 if (t->bias) sum[j] += t->bias[v * 16 + j];
                 if (t->mask && !(t->mask[c - t->c + (ptrdiff_t)j] > 0)) sum[j] = 0;
                 c[j] = t->relu && sum[j] < 0 ? 0 : sum[j];
+                if (t->live) t->live[v] += c[j] != 0;
             }
         }
 }
@@ -49,6 +50,7 @@ static void tiles16(const struct wisp_tiles16 *t)
                 if (t->bias) sum[j] += t->bias[v * 16 + j];
                 if (t->mask && !(t->mask[at] > 0)) sum[j] = 0;
                 t->c[at] = t->relu && sum[j] < 0 ? 0 : sum[j];
+                if (t->live) t->live[v] += t->c[at] != 0;
             }
         }
 }
@@ -124,6 +126,7 @@ static void winograd(const struct wisp_transform *t)
                 const size_t at = i * t->to_row + j * t->to_col + lane;
                 if (t->mask && !(t->mask[at] > 0)) sum = 0;
                 t->to[at] = t->relu && sum < 0 ? 0 : sum;
+                if (t->live) *t->live += t->to[at] != 0;
             }
     }
 }

@@ -28,6 +28,8 @@ struct job {
     struct wisp_window w;
     float *in, *out; /* values, or gradients */
     bool back;
+    const struct wisp_kernels *k;
+    const struct wisp_zeros_of *zeros; /* of the result; NULL: nobody counts */
 };
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
@@ -60,7 +62,6 @@ static void look(const struct job *j, float *x, float *y, size_t p, size_t q)
 /* A block of channels of a sample. */
 static void over_block(void *arg, size_t task, int thread)
 {
-    (void)thread;
     const struct job *j = arg;
     const struct wisp_planes *out = &j->w.out, *in = &j->w.in;
     const size_t sample = task / out->blocks, block = task % out->blocks;
@@ -69,13 +70,20 @@ static void over_block(void *arg, size_t task, int thread)
     if (j->back) memset(x, 0, in->h * in->w * in->block * sizeof *x);
     for (size_t p = 0; p < out->h; p++)
         for (size_t q = 0; q < out->w; q++, y += out->block) look(j, x, y, p, q);
+    if (!j->zeros) return;
+    const size_t n = out->h * out->w * out->block;
+    wisp_zeros_add(j->zeros, thread, j->zeros->blocks > 1 ? block : 0, j->k->live_count(y - n, n));
 }
 
 static wisp_status run(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
                        const struct wisp_act *out, bool back)
 {
-    struct job j = { wisp_window_of(l, in, out), back ? in->g : in->x, back ? out->g : out->x,
-                     back };
+    struct job j = { wisp_window_of(l, in, out),
+                     back ? in->g : in->x,
+                     back ? out->g : out->x,
+                     back,
+                     s->ctx->k,
+                     back ? NULL : wisp_layer_zeros(s, out) };
     wisp_parallel_for(s->ctx->pool, s->batch->n * j.w.out.blocks, over_block, &j);
     return WISP_OK;
 }

@@ -45,13 +45,14 @@ struct job {
     const struct wisp_layer *l;
     struct wisp_step *s;
     const float *x, *gy;
-    float *y;                     /* the result, or the gradient of x */
-    float *mean, *inverse, *sums; /* (width), (width), (tiles, 2, width) */
-    float *scale, *shift;         /* (width) */
-    bool planes;                  /* blocks of 16, by their kernels: */
-    float *times, *slope, *rest;  /* (width) struct wisp_norm */
-    bool relu;                    /* with the ReLU behind it */
-    size_t n, width, used;        /* width: of whole blocks, of which so many are used */
+    float *y;                          /* the result, or the gradient of x */
+    float *mean, *inverse, *sums;      /* (width), (width), (tiles, 2, width) */
+    float *scale, *shift;              /* (width) */
+    bool planes;                       /* blocks of 16, by their kernels: */
+    float *times, *slope, *rest;       /* (width) struct wisp_norm */
+    bool relu;                         /* with the ReLU behind it */
+    const struct wisp_zeros_of *zeros; /* of its result; NULL: nobody counts */
+    size_t n, width, used;             /* width: of whole blocks, of which so many are used */
     size_t blocks, pixels, block;
 };
 
@@ -288,11 +289,11 @@ static struct wisp_norm norm_of(const struct job *j, const struct part *p, size_
 
 static void norm_task(void *arg, size_t task, int thread)
 {
-    (void)thread;
     const struct job *j = arg;
     const struct part p = part_of(j, task);
     for (size_t i = p.first; i < p.end; i++) {
-        const struct wisp_norm b = norm_of(j, &p, i);
+        struct wisp_norm b = norm_of(j, &p, i);
+        if (j->zeros) b.live = wisp_zeros_live(j->zeros, thread) + task % j->blocks;
         j->s->ctx->k->norm(&b);
     }
 }
@@ -353,6 +354,7 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
     }
     if (s->training && !s->again && j.n > 0) measure(&j);
     for (size_t c = 0; j.planes && c < j.width; c++) j.times[c] = j.scale[c] * j.inverse[c];
+    if (j.planes) j.zeros = wisp_layer_zeros(s, out);
     over_tasks(&j, j.planes ? norm_task : apply_task);
     return WISP_OK;
 }

@@ -357,6 +357,8 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
         if (l->norm) j.bias = v.bias;
     } else j.w = weights_for(l, s, way, WISP_CONV_FORWARD, l->front);
     j.relu = l->parts & WISP_FUSE_RELU;
+    const struct wisp_zeros_of *z = way->counts ? wisp_layer_zeros(s, out) : NULL;
+    if (z) j.live = z->live, j.live_apart = z->apart;
     return way->run(&o->c, WISP_CONV_FORWARD, &j, err);
 }
 

@@ -37,6 +37,8 @@ struct job {
     uint8_t *place; /* (n, floats of the result); NULL: nobody will ask */
     bool relu;      /* no gradient to what is not above 0 */
     const struct wisp_kernels *k;
+    const struct wisp_zeros_of *zeros; /* of the result; NULL: nobody counts */
+    uint64_t *live;                    /* where the task counts */
 };
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
@@ -68,6 +70,7 @@ static void look(const struct job *j, const float *x, size_t to, size_t p, size_
             where = (u - u0) * w->kw + (v - v0);
         }
     j->y[to] = most;
+    if (j->live) *j->live += most != 0;
     if (j->place) j->place[to] = (uint8_t)where;
 }
 
@@ -97,18 +100,19 @@ static struct wisp_maxpool windows(const struct job *j, size_t at, size_t p, siz
                                   .y = j->y ? j->y + to : NULL,
                                   .place = j->place ? j->place + to : NULL,
                                   .relu = j->relu,
+                                  .live = j->live,
                                   .add = w->stride < w->kh || w->stride < w->kw };
 }
 
 static void forward_block(void *arg, size_t task, int thread)
 {
-    (void)thread;
     const struct job *j = arg;
     const struct wisp_planes *out = &j->w.out;
     const size_t sample = task / out->blocks, block = task % out->blocks,
                  at = wisp_planes_block(out, sample, block);
     struct job own = *j;
     own.x += wisp_planes_block(&j->w.in, sample, block);
+    if (j->zeros) own.live = wisp_zeros_live(j->zeros, thread) + (j->zeros->blocks > 1 ? block : 0);
     for (size_t p = 0; p < out->h; p++)
         for (size_t q = 0, end; q < out->w; q = end)
             if (out->block == 1) {
@@ -128,6 +132,7 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
     if (s->training) j.place = (uint8_t *)l->scratch;
     j.relu = l->masked;
     j.k = s->ctx->k;
+    j.zeros = wisp_layer_zeros(s, out);
     wisp_parallel_for(s->ctx->pool, s->batch->n * j.w.out.blocks, forward_block, &j);
     return WISP_OK;
 }

@@ -130,6 +130,7 @@ static const size_t of_from[] = { 6, 6, 4, 3, 6 }, of_to[] = { 6, 4, 6, 6, 3 };
 CALL(winograd)
 {
     const size_t ld = BLOCK + c->gap;
+    uint64_t live = 0, want = 0;
     const struct wisp_transform t = { which,
                                       x[0],
                                       of_to[which] * ld,
@@ -139,8 +140,13 @@ CALL(winograd)
                                       ld,
                                       c->more ? x[2] : NULL,
                                       with_relu,
-                                      NULL };
+                                      NULL,
+                                      with_relu ? &live : NULL };
     k->winograd(&t);
+    for (size_t i = 0; i < 16 * BLOCK && with_relu; i++)
+        want += x[0][i / BLOCK * ld + i % BLOCK] != 0;
+    CHECK(live == want, "%s: %llu are not 0, not %llu", k->name, (unsigned long long)live,
+          (unsigned long long)want);
 }
 
 static void test_transforms(void)

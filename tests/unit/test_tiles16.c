@@ -74,6 +74,13 @@ static struct vec vec_max(struct vec a, struct vec b)
     for (int i = 0; i < 16; i++) a.at[i] = a.at[i] > b.at[i] ? a.at[i] : b.at[i];
     return a;
 }
+static uint64_t vec_live(struct vec v)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < 16; i++) n += v.at[i] != 0;
+    return n;
+}
+#define LIVE(a) vec_live(a)
 #include "kernels/tiles16.h"
 
 /* ---- sums of small products ---- */
@@ -109,8 +116,18 @@ static struct wisp_tiles16 sum_of(float *const x[], const struct call *c)
 
 CALL(tiles16_of)
 {
-    const struct wisp_tiles16 t = sum_of(x, c);
+    struct wisp_tiles16 t = sum_of(x, c);
+    uint64_t live[5] = { 0 };
+    if (with_relu) t.live = live;
     k->tiles16(&t);
+    for (size_t v = 0; v < blocks && with_relu; v++) {
+        uint64_t want = 0;
+        for (size_t r = 0; r < c->m; r++)
+            for (size_t j = 0; j < BLOCK && c_at[r] >= 0; j++)
+                want += t.c[(size_t)c_at[r] + v * t.c_block + j] != 0;
+        CHECK(live[v] == want, "%s: %zu rows, block %zu: %llu are not 0, not %llu", k->name, c->m,
+              v, (unsigned long long)live[v], (unsigned long long)want);
+    }
 }
 
 /* Array i: n words of two numbers each. */
