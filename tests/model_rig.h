@@ -216,7 +216,7 @@ static inline bool rig_score(float *scores, const struct wisp_model *m, const wi
 {
     struct wisp_scorer s;
     size_t rows[1000];
-    bool ok = n <= 1000 && wisp_scorer_init(&s, m, ctx, k, &err) == WISP_OK;
+    bool ok = n <= 1000 && wisp_scorer_init(&s, m, ctx, WISP_ZEROS_OFF, k, &err) == WISP_OK;
     CHECK(ok, "%s", err.text);
     if (!ok) return false;
     for (int turn = 0; turn < 3; turn++) { /* nothing of one batch is left in the next */

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "kernels/kernels.h"
 #include "layer/output.h"
+#include "model/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ struct subject {
     struct wisp_data *rows;
     size_t n;     /* rows that are predicted */
     size_t batch; /* of these in a call */
+    enum wisp_zeros zeros;
     double data_s, train_s;
 };
 
@@ -105,7 +107,7 @@ static wisp_status measure(struct timing *t, const struct subject *s, wisp_conte
     float scores[WISP_SCORE_BATCH * K];
     wisp_predictor *p = NULL;
     size_t calls = wisp_parts(s->n, batch);
-    const struct wisp_prediction how = { .sparse = sparse };
+    const struct wisp_prediction how = { .sparse = sparse, .zeros = s->zeros };
     wisp_status st = wisp_predictor_make(&p, ctx, s->m, how, K, err);
     t->n = t->rows = t->hits = 0;
     t->all = 0;
@@ -194,7 +196,7 @@ static wisp_status measure_all(struct wisp_report *r, const struct subject *s, w
 static wisp_status report(struct wisp_report **out, const struct subject *s, wisp_context *ctx,
                           const char *key, const char *name, double seconds, wisp_error *err)
 {
-    struct wisp_context one = { .k = ctx->k };
+    struct wisp_context one = { .k = ctx->k, .conv = ctx->conv };
     struct timing t = { .each = wisp_alloc(CALLS, sizeof *t.each) };
     struct wisp_report *r = wisp_report_create();
     wisp_status st = t.each ? WISP_OK : wisp_fail_mem(err, CALLS * sizeof *t.each, "times");
@@ -220,7 +222,7 @@ wisp_status wisp_bench_predict(wisp_report **out, wisp_context *ctx, const wisp_
                                void *arg, wisp_error *err)
 {
     *out = NULL;
-    struct subject s = { 0 };
+    struct subject s = { .zeros = wisp_plan_zeros(cfg) };
     double tests = wisp_opt_num(cfg, OPT_TEST_ROWS), seconds = wisp_opt_num(cfg, OPT_SECONDS);
     wisp_status st =
         model ? load(&s, ctx, cfg, model, rows, err) : train(&s, ctx, cfg, told, arg, err);

@@ -182,10 +182,10 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
     for (int i = 0; i < (sparse ? 2 : 1) && st == WISP_OK; i++)
         st = wisp_metrics_init(metrics[i], cuts, n_cuts, m->label_rows, m->net.n_labels, m->n_train,
                                ab[0], ab[1], err);
-    if (st == WISP_OK) st = wisp_scorer_init(&b.exact, m, ctx, cuts[n_cuts - 1], err);
+    if (st == WISP_OK) st = wisp_scorer_init(&b.exact, m, ctx, how.zeros, cuts[n_cuts - 1], err);
     if (st == WISP_OK && how.cuda) st = wisp_scorer_use_card(&b.exact, NULL, false, err);
     if (st == WISP_OK && sparse &&
-        (st = wisp_scorer_init(&b.sparse, m, ctx, cuts[n_cuts - 1], err)) == WISP_OK)
+        (st = wisp_scorer_init(&b.sparse, m, ctx, how.zeros, cuts[n_cuts - 1], err)) == WISP_OK)
         st = wisp_scorer_use_votes(&b.sparse, err);
     struct wisp_scorer *judged = sparse ? &b.sparse : &b.exact;
     judged->look = look_at_scores, judged->look_arg = &scores, judged->look_every = 1;

@@ -2,6 +2,7 @@
 #include "api/predictor.h"
 #include "base/mem.h"
 #include "config/options.h"
+#include "model/plan.h"
 
 #include <string.h>
 
@@ -11,6 +12,7 @@ struct wisp_prediction wisp_prediction_of(const wisp_config *cfg)
         .sparse = wisp_opt_is(cfg, OPT_INFERENCE, "sparse"),
         .raw = wisp_opt_is(cfg, OPT_SCORES, "raw"),
         .cuda = wisp_opt_is(cfg, OPT_DEVICE, "cuda"),
+        .zeros = wisp_plan_zeros(cfg),
     };
 }
 
@@ -32,7 +34,7 @@ wisp_status wisp_predictor_make(wisp_predictor **out, wisp_context *ctx, const w
     if (!p) return wisp_fail_mem(err, sizeof *p, "a predictor");
     p->k = k;
     p->map = how.raw ? NULL : wisp_model_calibration(m, how.sparse);
-    st = wisp_scorer_init(&p->scorer, m, ctx, k, err);
+    st = wisp_scorer_init(&p->scorer, m, ctx, how.zeros, k, err);
     if (st == WISP_OK && how.sparse) st = wisp_scorer_use_votes(&p->scorer, err);
     if (st == WISP_OK && how.cuda) st = wisp_scorer_use_card(&p->scorer, NULL, false, err);
     if (st == WISP_OK) *out = p;

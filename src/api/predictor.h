@@ -5,10 +5,11 @@
 
 #include "model/model.h"
 
-struct wisp_prediction { /* options "inference", "scores", "device" */
+struct wisp_prediction { /* options "inference", "scores", "device", "zeros" */
     bool sparse;         /* score the labels that the model's index names */
     bool raw;            /* scores as the loss has them, not calibrated */
     bool cuda;           /* on a card */
+    enum wisp_zeros zeros;
 };
 /* Of these options; NULL: their defaults. */
 struct wisp_prediction wisp_prediction_of(const wisp_config *cfg);

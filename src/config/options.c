@@ -106,9 +106,10 @@ static const wisp_option table[N_OPTS] = {
                         "alone; auto: bf16 on cards, and where the processor has instructions for "
                         "it, but not for nets of images",
                         TRAINING, "" },
-    [OPT_ZEROS] = { "zeros", "choice", "off", "auto|off|force", "train bench",
-                    "convolutions on processors that leave out products with zeros; auto: where "
-                    "the numbers at hand have so many of them that it was measured to be faster",
+    [OPT_ZEROS] = { "zeros", "choice", "off", "auto|off|force", "train eval predict bench",
+                    "convolutions and dense layers on processors that leave out products with "
+                    "zeros; auto: where the numbers at hand have so many of them that it was "
+                    "measured to be faster",
                     TRAINING, "" },
     [OPT_MOMENTUM] = { "momentum", "real", "0.9", "0..0.9999", "train bench",
                        "momentum of --optimizer sgd", TRAINING, "" },
@@ -442,6 +443,10 @@ static const wisp_option special[] = {
       "as "
       "text or as a file FILE.net; empty: as the file says, where wisp wrote it",
       USE, "convert" },
+    { "zeros", "choice", "off", "auto|off|force", "eval predict",
+      "convolutions and dense layers on processors that leave out products with zeros; auto: where "
+      "the numbers at hand have so many of them that it was measured to be faster",
+      MACHINE, "" },
     { "loss", "choice", "auto", "auto|@losses", "convert",
       "IN are weights from elsewhere: what they were trained with, which scores are made by; auto: "
       "as the file says, else softmax",

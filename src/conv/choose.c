@@ -144,10 +144,11 @@ static int key_of(char out[LINE], const struct wisp_conv *c, enum wisp_conv_pass
 {
     char cpu[WISP_CPU_NAME];
     wisp_cpu_name(cpu);
-    return snprintf(
-        out, LINE, "%s\t%s\t%s%s\t%zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu\t%d%s\t", MAGIC,
-        cpu, how->k->name, how->half ? " in bf16" : "", c->in, c->out, c->h, c->w, c->kh, c->kw,
-        c->stride, c->pad_h, c->pad_w, c->groups, c->block, wisp_conv_samples(c), (int)pass, more);
+    return snprintf(out, LINE,
+                    "%s\t%s\t%s%s\t%zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu%s\t%d%s\t",
+                    MAGIC, cpu, how->k->name, how->half ? " in bf16" : "", c->in, c->out, c->h,
+                    c->w, c->kh, c->kw, c->stride, c->pad_h, c->pad_w, c->groups, c->block,
+                    wisp_conv_samples(c), c->kept ? " kept" : "", (int)pass, more);
 }
 
 struct wanted {

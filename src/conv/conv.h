@@ -35,6 +35,7 @@ struct wisp_conv {                               /* all sizes of a convolution *
     size_t block;                                /* of x and gx: 16 or 1 */
     size_t batch;                                /* most samples of a call, ... */
     int threads;                                 /* ... and threads, for a way that plans by them */
+    bool kept; /* packed weights of forward are: packing them takes no time */
 };
 
 /* Whose zeros the way 'skip' skips in the pass of the weights. */

@@ -56,7 +56,8 @@ static bool begin(struct race *r, const struct wisp_conv *of, enum wisp_conv_pas
                   const struct wisp_kernels *k)
 {
     const size_t n = wisp_conv_samples(of), weights = of->out * wisp_conv_row(of);
-    *r = (struct race){ .c = *of, .pass = pass, .of_batch = (double)n / (double)of->batch };
+    *r = (struct race){ .c = *of, .pass = pass };
+    r->of_batch = of->kept ? 0 : (double)n / (double)of->batch;
     r->c.batch = n, r->c.threads = 1;
     r->in = n * wisp_conv_in_floats(of), r->out = n * wisp_conv_out_floats(of);
     r->x = wisp_alloc(r->in, sizeof(float));
@@ -101,11 +102,12 @@ static double seconds_of(const struct racer *it)
 static void take(const struct race *r, struct racer *it)
 {
     const bool weights = r->pass == WISP_CONV_WEIGHTS, packs = !weights && it->floats;
+    const bool again = r->c.kept && isfinite(it->beside); /* they are packed */
     struct wisp_conv_job j = r->j;
     j.w = packs ? it->own : r->w, j.gw = it->own;
     j.thread_scratch = it->room, j.thread_apart = it->apart;
     const double start = seconds_now();
-    if (packs) wisp_conv_pack(it->way, &r->c, r->pass, NULL, j.k, it->own, r->w);
+    if (packs && !again) wisp_conv_pack(it->way, &r->c, r->pass, NULL, j.k, it->own, r->w);
     const double packed = seconds_now();
     const bool ran = it->way->run(&r->c, r->pass, &j, NULL) == WISP_OK;
     const double finished = seconds_now();

@@ -1,17 +1,17 @@
 /* Convolution: conv/conv.h has the formula.  Here are its arguments, its parameters, and the calls;
- * each pass goes the way that the context chooses (conv/choose.c), in training another one where the
- * numbers have many zeros.
+ * each pass goes the way that the context chooses (conv/choose.c), another one where the numbers have
+ * many zeros, and in prediction another one for calls of one sample.
  *
  * weight is (out, in / groups, kh, kw), PyTorch's order; an output channel is a row, which an update
  * moves.  Weights are packed for a way right before its pass and forgotten after it: whoever changes
  * them in between, the packed ones are never old, and memory has those of one layer at a time.  Only
- * a net whose weights stay as they are (sizes.still: prediction) packs them once and keeps them.
+ * a net whose weights stay as they are (sizes.still: prediction) packs them once, when a call first
+ * goes a way, and keeps them.
  *
  * There a batch norm behind the convolution is part of its weights and its bias (model/fuse.c).
  *
  *   threads' scratch, of a call   what the pass wants
- *   front (scratch)               packed weights of forward, or kept
- *   kept                          packed weights of forward | bias
+ *   front (scratch)               packed weights of forward, if they are not kept
  *   back                          packed weights of data | gw | sums of gy per tile of samples
  *
  * Backward: data first, with the weights as they were; then weights; then each row of 16 is asked
@@ -66,11 +66,22 @@ static const struct wisp_arg args[] = {
     { .name = NULL },
 };
 
+enum { KEPT_WAY, KEPT_ZEROS, KEPT_ALONE, KEPT }; /* ways whose packed weights are kept */
+
 struct own { /* from plan on */
     struct wisp_conv c;
     const struct wisp_conv_way *way[WISP_CONV_PASSES];
-    struct wisp_conv_zeros zeros[WISP_CONV_PASSES]; /* in training */
-    bool packed; /* what the layer keeps are the weights of forward */
+    struct wisp_conv_zeros zeros[WISP_CONV_PASSES];
+    /* Where weights stay as they are: calls of one sample, whose weights are packed for it alone, go
+     * ways of their own; way NULL: they do not. */
+    struct {
+        struct wisp_conv c;
+        const struct wisp_conv_way *way;
+        struct wisp_conv_zeros zeros;
+    } alone;
+    bool still;
+    float *kept[KEPT]; /* packed weights of forward; NULL: not yet */
+    float *bias;       /* (out) with the norm behind it; NULL: not yet */
     struct {
         size_t calls, skips;
         double zeros; /* shares, summed up */
@@ -107,10 +118,6 @@ struct view { /* the scratch of backward, cut up */
     float *packed, *gw, *sums;
 };
 
-struct kept { /* from call to call */
-    float *w, *bias;
-};
-
 /* Of either way. */
 static size_t packed_floats(const struct own *o, enum wisp_conv_pass pass)
 {
@@ -134,14 +141,15 @@ static struct view lay_back(const struct wisp_layer *l, struct wisp_cut *cut, si
     return v;
 }
 
-static struct kept lay_kept(const struct wisp_layer *l, struct wisp_cut *cut)
+/* The way whose weights lie there, and the sizes that it is called with; NULL: none. */
+static const struct wisp_conv_way *kept_way(const struct own *o, int which,
+                                            const struct wisp_conv **c)
 {
-    const struct own *o = l->own;
-    const size_t packed = packed_floats(o, WISP_CONV_FORWARD);
-    struct kept v;
-    v.w = wisp_cut_take(cut, packed ? packed : o->c.out * wisp_conv_row(&o->c), sizeof(float));
-    v.bias = wisp_cut_take(cut, o->c.out, sizeof(float));
-    return v;
+    *c = which == KEPT_ALONE ? &o->alone.c : &o->c;
+    if (which == KEPT_ALONE) return o->alone.way;
+    if (which == KEPT_WAY) return o->way[WISP_CONV_FORWARD];
+    /* 'skip' packs by the sizes of a sample alone */
+    return o->alone.zeros.way ? o->alone.zeros.way : o->zeros[WISP_CONV_FORWARD].way;
 }
 
 /* ---- sizes ---- */
@@ -178,24 +186,26 @@ static wisp_status sizes_of(struct wisp_conv *c, struct wisp_layer *l, const str
     return st;
 }
 
+static void ask_for_way(struct wisp_layer *l, const struct wisp_conv_way *way,
+                        const struct wisp_conv *c, enum wisp_conv_pass pass)
+{
+    if (way && way->thread_floats)
+        l->thread_floats = wisp_most(l->thread_floats, way->thread_floats(c, pass));
+}
+
 static void ask_for_scratch(struct wisp_layer *l, const struct wisp_layer_sizes *s)
 {
     const struct own *o = l->own;
     struct wisp_cut cut = { 0 };
     for (int p = 0; p < WISP_CONV_PASSES; p++) {
-        const struct wisp_conv_way *way = o->way[p]; /* NULL: a pass of training alone */
-        if (way && way->thread_floats)
-            l->thread_floats =
-                wisp_most(l->thread_floats, way->thread_floats(&o->c, (enum wisp_conv_pass)p));
-        if (o->zeros[p].way)
-            l->thread_floats = wisp_most(
-                l->thread_floats, o->zeros[p].way->thread_floats(&o->c, (enum wisp_conv_pass)p));
+        ask_for_way(l, o->way[p], &o->c, (enum wisp_conv_pass)p); /* NULL: of training alone */
+        ask_for_way(l, o->zeros[p].way, &o->c, (enum wisp_conv_pass)p);
     }
-    if (s->still && !s->training) {
-        lay_kept(l, &cut);
-        l->kept_floats = cut.at / sizeof(float);
+    ask_for_way(l, o->alone.way, &o->alone.c, WISP_CONV_FORWARD);
+    ask_for_way(l, o->alone.zeros.way, &o->alone.c, WISP_CONV_FORWARD);
+    if (o->still)
         l->thread_floats = wisp_most(l->thread_floats, WISP_PLANE_BLOCK * wisp_conv_row(&o->c));
-    } else l->front_floats = packed_floats(o, WISP_CONV_FORWARD);
+    else l->front_floats = packed_floats(o, WISP_CONV_FORWARD);
     if (!s->training) return;
     l->thread_floats = wisp_most(l->thread_floats, WISP_PLANE_BLOCK * wisp_conv_row(&o->c));
     lay_back(l, &cut, s->batch);
@@ -208,14 +218,20 @@ static void choose(struct own *o, const struct wisp_layer_sizes *s)
         s->ctx && s->ctx->conv ? *s->ctx->conv : (struct wisp_conv_choice){ .k = NULL };
     if (s->ctx) how.k = s->ctx->k;
     how.half = s->precision == &wisp_precision_bf16;
+    o->still = s->still && !s->training;
     o->c.batch = s->batch;
+    o->c.kept = o->still;
     o->c.threads = s->ctx && s->ctx->pool ? wisp_pool_threads(s->ctx->pool) : 1;
     how.zeros = s->zeros;
     for (int p = 0; p < (s->training ? WISP_CONV_PASSES : 1); p++) {
         o->way[p] = wisp_conv_choose(&o->c, (enum wisp_conv_pass)p, &how);
-        if (s->training)
-            o->zeros[p] = wisp_conv_zeros(&o->c, (enum wisp_conv_pass)p, &how, o->way[p]);
+        o->zeros[p] = wisp_conv_zeros(&o->c, (enum wisp_conv_pass)p, &how, o->way[p]);
     }
+    if (!o->still || s->batch < 2) return;
+    o->alone.c = o->c;
+    o->alone.c.batch = 1;
+    o->alone.way = wisp_conv_choose(&o->alone.c, WISP_CONV_FORWARD, &how);
+    o->alone.zeros = wisp_conv_zeros(&o->alone.c, WISP_CONV_FORWARD, &how, o->alone.way);
 }
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
@@ -242,7 +258,10 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
 
 static void clear(struct wisp_layer *l)
 {
-    wisp_free(l->own);
+    struct own *o = l->own;
+    for (int i = 0; o && i < KEPT; i++) wisp_free(o->kept[i]);
+    if (o) wisp_free(o->bias);
+    wisp_free(o);
     l->own = NULL;
 }
 
@@ -271,9 +290,11 @@ static const struct wisp_conv_way *way_for(struct own *o, enum wisp_conv_pass pa
                                            struct wisp_conv_job *j)
 {
     double share;
-    const struct wisp_conv_way *dense = o->way[pass],
-                               *way = wisp_conv_way_for(&o->c, pass, &o->zeros[pass], dense, j,
-                                                        &share);
+    const bool alone = o->alone.way && j->n == 1;
+    const struct wisp_conv_way *dense = alone ? o->alone.way : o->way[pass],
+                               *way = wisp_conv_way_for(&o->c, pass,
+                                                        alone ? &o->alone.zeros : &o->zeros[pass],
+                                                        dense, j, &share);
     o->seen[pass].calls++;
     o->seen[pass].skips += way != dense;
     o->seen[pass].zeros += share;
@@ -312,19 +333,59 @@ static void fold_rows(const struct wisp_layer *l, size_t row, float *w, float *b
     }
 }
 
-/* Weights and biases with the norm in them, once. */
-static void fold(const struct wisp_layer *l, struct wisp_step *s, const struct kept *v)
+/* Weights and biases with the norm in them, as the way wants them. */
+static void fold(const struct wisp_layer *l, struct wisp_step *s, const struct wisp_conv_way *way,
+                 const struct wisp_conv *c, float *to, float *bias)
+{
+    const size_t packed = way->weight_floats(c, WISP_CONV_FORWARD);
+    float *room = wisp_layer_thread(l, 0);
+    if (packed) memset(to, 0, packed * sizeof *to);
+    for (size_t row = 0; row < c->out; row += WISP_PLANE_BLOCK) {
+        float *w = packed ? room : to + row * wisp_conv_row(c);
+        fold_rows(l, row, w, bias);
+        if (packed) way->pack(c, WISP_CONV_FORWARD, s->ctx->k, to, w, row);
+    }
+}
+
+/* Makes the weights of this way that are kept, and the bias of a norm that is part of them. */
+static wisp_status keep(const struct wisp_layer *l, struct wisp_step *s, int which, wisp_error *err)
+{
+    struct own *o = l->own;
+    const struct wisp_conv *c;
+    const struct wisp_conv_way *way = kept_way(o, which, &c);
+    const size_t packed = way->weight_floats(c, WISP_CONV_FORWARD),
+                 floats = packed ? packed : c->out * wisp_conv_row(c);
+    if (l->norm && !o->bias) o->bias = wisp_alloc(c->out, sizeof *o->bias);
+    float *to = wisp_alloc(floats, sizeof *to);
+    if (!to || (l->norm && !o->bias)) {
+        wisp_free(to);
+        return wisp_fail_mem(err, floats * sizeof *to, "packed weights of a convolution");
+    }
+    if (l->norm) fold(l, s, way, c, to, o->bias);
+    else
+        wisp_conv_pack(way, c, WISP_CONV_FORWARD, s->ctx->pool, s->ctx->k, to,
+                       l->params[WISP_CONV_PARAM_WEIGHT].w);
+    o->kept[which] = to;
+    return WISP_OK;
+}
+
+/* Of a net whose weights stay: those of the first call that went this way. */
+static wisp_status kept_weights(const struct wisp_layer *l, struct wisp_step *s,
+                                const struct wisp_conv_way *way, struct wisp_conv_job *j,
+                                wisp_error *err)
 {
     const struct own *o = l->own;
-    const size_t packed = packed_floats(o, WISP_CONV_FORWARD);
-    float *room = wisp_layer_thread(l, 0);
-    if (packed) memset(v->w, 0, packed * sizeof *v->w);
-    for (size_t row = 0; row < o->c.out; row += WISP_PLANE_BLOCK) {
-        float *w = packed ? room : v->w + row * wisp_conv_row(&o->c);
-        fold_rows(l, row, w, v->bias);
-        if (packed)
-            o->way[WISP_CONV_FORWARD]->pack(&o->c, WISP_CONV_FORWARD, s->ctx->k, v->w, w, row);
-    }
+    const struct wisp_conv *c;
+    const int which = way == kept_way(o, KEPT_ZEROS, &c) ? KEPT_ZEROS
+                      : o->alone.way && j->n == 1        ? KEPT_ALONE
+                                                         : KEPT_WAY;
+    kept_way(o, which, &c);
+    j->w = l->params[WISP_CONV_PARAM_WEIGHT].w;
+    if (!l->norm && !way->weight_floats(c, WISP_CONV_FORWARD)) return WISP_OK;
+    const wisp_status st = o->kept[which] ? WISP_OK : keep(l, s, which, err);
+    j->w = o->kept[which];
+    if (l->norm) j->bias = o->bias;
+    return st;
 }
 
 static struct wisp_conv_job job_of(const struct wisp_layer *l, struct wisp_step *s)
@@ -345,21 +406,14 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
     j.y = out->x;
     if (l->n_params > WISP_CONV_PARAM_BIAS) j.bias = l->params[WISP_CONV_PARAM_BIAS].w;
     const struct wisp_conv_way *way = way_for(o, WISP_CONV_FORWARD, &j);
-    if (l->kept_floats) {
-        struct wisp_cut cut = wisp_layer_kept_cut(l);
-        const struct kept v = lay_kept(l, &cut);
-        const bool fresh = !o->packed;
-        o->packed = true;
-        if (fresh && l->norm) fold(l, s, &v);
-        else if (fresh) weights_for(l, s, way, WISP_CONV_FORWARD, v.w);
-        j.w = l->norm || packed_floats(o, WISP_CONV_FORWARD) ? v.w
-                                                             : l->params[WISP_CONV_PARAM_WEIGHT].w;
-        if (l->norm) j.bias = v.bias;
-    } else j.w = weights_for(l, s, way, WISP_CONV_FORWARD, l->front);
+    wisp_status st = WISP_OK;
+    if (o->still) st = kept_weights(l, s, way, &j, err);
+    else j.w = weights_for(l, s, way, WISP_CONV_FORWARD, l->front);
+    if (st != WISP_OK) return st;
     j.relu = l->parts & WISP_FUSE_RELU;
     const struct wisp_zeros_of *z = way->counts ? wisp_layer_zeros(s, out) : NULL;
     if (z) j.live = z->live, j.live_apart = z->apart;
-    return way->run(&o->c, WISP_CONV_FORWARD, &j, err);
+    return way->run(o->alone.way && j.n == 1 ? &o->alone.c : &o->c, WISP_CONV_FORWARD, &j, err);
 }
 
 struct moving {

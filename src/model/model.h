@@ -90,9 +90,10 @@ struct wisp_scorer {
     void *look_arg;
     size_t look_every;
 };
-/* k is cut to the number of labels. */
+/* k is cut to the number of labels; zeros: whether layers skip those of their inputs. */
 wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
-                             struct wisp_context *ctx, size_t k, wisp_error *err);
+                             struct wisp_context *ctx, enum wisp_zeros zeros, size_t k,
+                             wisp_error *err);
 void wisp_scorer_clear(struct wisp_scorer *s);
 /* From now on only the rows that the model's votes name; WISP_ENOTSUP where it has none. */
 wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err);

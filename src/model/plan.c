@@ -136,6 +136,13 @@ static double auto_holdout(double n)
 /* ---- the plan ---- */
 
 /* What the options say; what they leave open is 0, NULL or below 0. */
+enum wisp_zeros wisp_plan_zeros(const wisp_config *cfg)
+{
+    return wisp_opt_is(cfg, OPT_ZEROS, "off")     ? WISP_ZEROS_OFF
+           : wisp_opt_is(cfg, OPT_ZEROS, "force") ? WISP_ZEROS_FORCE
+                                                  : WISP_ZEROS_AUTO;
+}
+
 static void read_options(struct wisp_plan *p, const wisp_config *cfg)
 {
     *p = (struct wisp_plan){
@@ -159,9 +166,7 @@ static void read_options(struct wisp_plan *p, const wisp_config *cfg)
                    : wisp_opt_is(cfg, OPT_MOMENTS, "bf16") ? WISP_MOMENTS_BF16
                                                            : WISP_MOMENTS_FP32,
         .precision = wisp_precision_find(wisp_opt_text(cfg, OPT_PRECISION)),
-        .zeros = wisp_opt_is(cfg, OPT_ZEROS, "off")     ? WISP_ZEROS_OFF
-                 : wisp_opt_is(cfg, OPT_ZEROS, "force") ? WISP_ZEROS_FORCE
-                                                        : WISP_ZEROS_AUTO,
+        .zeros = wisp_plan_zeros(cfg),
         .half = wisp_opt_is(cfg, OPT_ROWS, "bf16"),
         .input_dropout = wisp_opt_num(cfg, OPT_INPUT_DROPOUT),
         .holdout = wisp_opt_num(cfg, OPT_HOLDOUT),

@@ -54,6 +54,8 @@ struct wisp_plan {
 wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
                            const struct wisp_kernels *k, const struct wisp_data *train,
                            const struct wisp_model *init, bool has_valid, wisp_error *err);
+/* The option 'zeros'; cfg NULL: its default. */
+enum wisp_zeros wisp_plan_zeros(const wisp_config *cfg);
 void wisp_plan_clear(struct wisp_plan *p);
 /* What the optimiser will keep for a net of this size: WISP_SLOT_*. */
 unsigned wisp_plan_slots(const struct wisp_plan *p, size_t n_params);

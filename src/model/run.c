@@ -36,7 +36,7 @@ static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_
         (st = wisp_optimizer_init(&r->opt, p->optimizer, r->ctx->k, wisp_opt_num(cfg, OPT_MOMENTUM),
                                   err)) != WISP_OK ||
         (r->init.model && (st = wisp_init_pace(r, err)) != WISP_OK) ||
-        (st = wisp_scorer_init(&r->scorer, r->m, r->ctx, 5, err)) != WISP_OK ||
+        (st = wisp_scorer_init(&r->scorer, r->m, r->ctx, WISP_ZEROS_OFF, 5, err)) != WISP_OK ||
         (st = wisp_samplers_make(r, err)) != WISP_OK)
         return st;
     wisp_net_decay(net, (float)p->weight_decay);

@@ -28,7 +28,8 @@ size_t wisp_score_batch(const struct wisp_net *net)
 }
 
 wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
-                             struct wisp_context *ctx, size_t k, wisp_error *err)
+                             struct wisp_context *ctx, enum wisp_zeros zeros, size_t k,
+                             wisp_error *err)
 {
     *s = (struct wisp_scorer){ .m = m,
                                .ctx = ctx,
@@ -37,6 +38,7 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
     const struct wisp_net_known like = wisp_net_known(&m->net);
     struct wisp_layer_sizes sizes = { .batch = s->batch,
                                       .still = !m->net.params, /* they lie in a mapped file */
+                                      .zeros = zeros,
                                       .known = &like.known,
                                       .ctx = ctx,
                                       .image = wisp_image_shape(wisp_net_images(&m->net)) };

@@ -87,11 +87,43 @@ numbers skipped
 numbers dense
 check "other sums" not cmp -s skipped.numbers dense.numbers
 
+# Prediction: whatever it does with zeros, one image at a time or many, the scores are the same up to rounding; a batch norm behind a
+# convolution is part of its weights, however they are packed.
+near() {
+    check "$1" /usr/bin/python3 -c '
+import sys
+def scores(name):
+    return [dict(word.split(":") for word in line.split()) for line in open(name)]
+a, b = scores(sys.argv[1]), scores(sys.argv[2])
+assert a and len(b) and all(x.keys() == y.keys() and len(x) == 8 for x, y in zip(a, b))
+worst = max(abs(float(x[k]) - float(y[k])) for x, y in zip(a, b) for k in x)
+assert worst < 1e-4, worst' "$2" "$3"
+}
+first() { # the first image of the test set alone
+    { printf '\0\0\x08\x03\0\0\0\1\0\0\0\x10\0\0\0\x10'; tail -c +17 test-images-idx3-ubyte | head -c 256; } >first-images-idx3-ubyte
+    { printf '\0\0\x08\1\0\0\0\1'; tail -c +9 test-labels-idx1-ubyte | head -c 1; } >first-labels-idx1-ubyte
+}
+first
+for model in dense one; do
+    ok "$model: predicted densely" predict $model test-images-idx3-ubyte -k 8 --zeros off
+    cp out off
+    for how in "force --threads 1" "force --threads 3" "auto"; do
+        for images in test first; do
+            # shellcheck disable=SC2086
+            ok "$model: $images predicted, zeros $how" predict $model $images-images-idx3-ubyte -k 8 --zeros $how
+            near "$model: $images, the same scores by zeros $how" out off
+        done
+    done
+done
+WISP_CONV="" HOME=$PWD/empty ok "bench predict has it, too" bench predict dense test-images-idx3-ubyte --test-rows 8 --seconds 0.01 --zeros auto --json
+
 ok "inspect" inspect one --json
 judge "parameters have PyTorch's order" 'any(t.get("name") == "c1.weight" and t.get("shape") == [17, 9, 3, 3] for t in d["tensors"])'
 
 # What was measured is kept: at home, else in the session's folder.
-mkdir empty session
+mkdir session
+rm -rf empty
+mkdir empty
 small=(train-images-idx3-ubyte --epochs 1 --net "image, conv 4 3, relu, flatten" -o kept)
 WISP_CONV="" HOME=$PWD/empty XDG_RUNTIME_DIR=$PWD/session ok "at home" train "${small[@]}"
 check "three passes" test "$(wc -l <empty/.cache/wisp/conv)" = 3

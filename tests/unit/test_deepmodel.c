@@ -26,7 +26,7 @@ static void predict(float *to, const struct wisp_model *m, const wisp_data *d)
     struct wisp_scorer s;
     size_t rows[N];
     for (size_t i = 0; i < N; i++) rows[i] = i;
-    CHECK(wisp_scorer_init(&s, m, ctx, LABELS, &err) == WISP_OK &&
+    CHECK(wisp_scorer_init(&s, m, ctx, WISP_ZEROS_OFF, LABELS, &err) == WISP_OK &&
               wisp_scorer_run(&s, d, rows, N, &err) == WISP_OK,
           "%s", err.text);
     for (size_t i = 0; i < N * LABELS; i++)

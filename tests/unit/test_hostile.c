@@ -231,7 +231,7 @@ static void test_rows(void)
     for (size_t f = 0; f < text->n_features; f++) m->idf[f] = 3e38f;
     struct wisp_scorer s;
     size_t row = 0;
-    CHECK(wisp_scorer_init(&s, m, ctx, 1, &err) == WISP_OK, "%s", err.text);
+    CHECK(wisp_scorer_init(&s, m, ctx, WISP_ZEROS_OFF, 1, &err) == WISP_OK, "%s", err.text);
     wisp_status st = wisp_scorer_run(&s, text, &row, 1, &err);
     CHECK(st == WISP_ENUMERIC && strstr(err.text, "row 1: ") && err.row == 1, "%d %s", st,
           err.text); /* a line */

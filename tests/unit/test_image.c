@@ -322,7 +322,7 @@ static void runs(void)
                   memcmp(p[1].w, want[1], sizeof *want) == 0,
               "means of a model");
         struct wisp_scorer s;
-        CHECK(wisp_scorer_init(&s, m, &four, 1, &err) == WISP_OK, "%s", err.text);
+        CHECK(wisp_scorer_init(&s, m, &four, WISP_ZEROS_OFF, 1, &err) == WISP_OK, "%s", err.text);
         size_t hits = 0, rows[ROWS];
         for (size_t i = 0; i < ROWS; i++) rows[i] = i;
         CHECK(wisp_scorer_run(&s, d, rows, ROWS, &err) == WISP_OK, "%s", err.text);

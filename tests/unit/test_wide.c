@@ -82,7 +82,7 @@ static void test_file(const wisp_data *d)
     struct wisp_scorer s;
     size_t rows[N];
     for (size_t i = 0; i < N; i++) rows[i] = i;
-    CHECK(wisp_scorer_init(&s, m, ctx, K, &err) == WISP_OK &&
+    CHECK(wisp_scorer_init(&s, m, ctx, WISP_ZEROS_OFF, K, &err) == WISP_OK &&
               wisp_scorer_run(&s, d, rows, N, &err) == WISP_OK,
           "%s", err.text);
     memcpy(labels, s.labels, sizeof labels), memcpy(scores, s.scores, sizeof scores);
@@ -90,7 +90,7 @@ static void test_file(const wisp_data *d)
     CHECK(wisp_model_save(m, other, 1, 1, NULL, &err) == WISP_OK, "%s", err.text);
     wisp_model_free(m);
     CHECK(wisp_model_load(&m, other, &err) == WISP_OK &&
-              wisp_scorer_init(&s, m, ctx, K, &err) == WISP_OK &&
+              wisp_scorer_init(&s, m, ctx, WISP_ZEROS_OFF, K, &err) == WISP_OK &&
               wisp_scorer_run(&s, d, rows, N, &err) == WISP_OK,
           "%s", err.text);
     CHECK(memcmp(labels, s.labels, sizeof labels) == 0 &&
