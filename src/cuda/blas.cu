@@ -52,13 +52,15 @@ struct library {
     char says[96];
 };
 
+bool wisp_dlibraries_off;
+
 /* That of the toolkit that this was built with: its numbers are those above. */
 static struct library load_library()
 {
     struct library l = {};
     char name[32];
     snprintf(name, sizeof name, "libcublasLt.so.%d", CUDART_VERSION / 1000);
-    void *file = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    void *file = wisp_dlibraries_off ? NULL : dlopen(name, RTLD_NOW | RTLD_LOCAL);
     size_t (*version)(void) = file ? (size_t(*)(void))dlsym(file, "cublasLtGetVersion") : NULL;
     if (!version) {
         snprintf(l.says, sizeof l.says, "no cuBLAS: %s cannot be opened", name);

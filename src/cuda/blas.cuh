@@ -25,6 +25,9 @@ size_t wisp_dblas_bytes(const struct wisp_dblas *p); /* of work, at a multiple o
 bool wisp_dblas_run(const struct wisp_dblas *p, float *c, const void *a, const void *b, void *work,
                     cudaStream_t s);
 
+/* For tests, to be set before all else: no library is opened, cuDNN neither, as where there is none. */
+extern bool wisp_dlibraries_off;
+
 /* "cuBLAS 13.1.0", or why there is none. */
 const char *wisp_dblas_library(void);
 

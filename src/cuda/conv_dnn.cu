@@ -5,6 +5,7 @@
  * for these sizes names and whose memory is within bounds: no measurement, so that a run repeats.
  * In bf16 its gradient of weights is rounded to bf16 before it is a float again, and the bias is
  * rounded; without a ReLU the bias is added to sums that are rounded already. */
+#include "cuda/blas.cuh"
 #include "cuda/conv.cuh"
 #include "cuda/vector.cuh"
 
@@ -76,7 +77,7 @@ struct library {
 static struct library load_library()
 {
     struct library l = {};
-    void *file = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+    void *file = wisp_dlibraries_off ? NULL : dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
     size_t (*version)(void) = file ? (size_t(*)(void))dlsym(file, "cudnnGetVersion") : NULL;
     if (!version) {
         snprintf(l.says, sizeof l.says, "no cuDNN: libcudnn.so.9 cannot be opened");

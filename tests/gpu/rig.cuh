@@ -2,6 +2,7 @@
 #ifndef WISP_TESTS_GPU_RIG_CUH
 #define WISP_TESTS_GPU_RIG_CUH
 
+#include "cuda/blas.cuh"
 #include "cuda/ops.cuh"
 #include "test.h"
 
@@ -18,6 +19,9 @@ static void cuda_ok(cudaError_t e, const char *what)
     exit(1);
 }
 #define OK(call) cuda_ok(call, #call)
+
+/* RIG_OWN in the environment: own kernels alone. */
+static const bool rig_own = wisp_dlibraries_off = getenv("RIG_OWN") != NULL;
 
 static uint64_t rig_seed = 1;
 static float rig_float(void) /* in -1 .. 1 */
