@@ -41,12 +41,13 @@ static bool own_first(const struct wisp_dconv *c, enum wisp_dconv_pass pass)
 }
 
 void wisp_dconv_make(struct wisp_dconv_plan *p, const struct wisp_dconv *c, const char *only,
-                     bool forward_alone)
+                     unsigned passes)
 {
     *p = {};
     p->c = *c;
-    for (int i = 0; i < (forward_alone ? WISP_DCONV_FORWARD + 1 : WISP_DCONV_PASSES); i++) {
+    for (int i = 0; i < WISP_DCONV_PASSES; i++) {
         const enum wisp_dconv_pass pass = (enum wisp_dconv_pass)i;
+        if (!(passes >> i & 1)) continue;
         const bool tensor = !wisp_dconv_few.can(c, pass) && own_first(c, pass);
         if (!only && tensor && takes(&wisp_dconv_tensor, p, pass)) continue;
         for (const struct wisp_dconv_way *way : ways) {

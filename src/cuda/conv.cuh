@@ -77,11 +77,11 @@ struct wisp_dconv_plan { /* a convolution with its ways */
     void *made[WISP_DCONV_PASSES];
     size_t bytes[WISP_DCONV_PASSES]; /* of work */
 };
-/* For each pass the first way of the table that can, or one that is known to be faster.  only: none but this one, and plain where it
- * cannot; NULL: any.  Which it is depends on the sizes, the card and its libraries alone, not on a
- * measurement: a run repeats. */
+/* For each pass that is wanted (bit i: pass i) the first way of the table that can, or one that is
+ * known to be faster.  only: none but this one, and plain where it cannot; NULL: any.  Which it is
+ * depends on the sizes, the card and its libraries alone, not on a measurement: a run repeats. */
 void wisp_dconv_make(struct wisp_dconv_plan *p, const struct wisp_dconv *c, const char *only,
-                     bool forward_alone = false);
+                     unsigned passes = (1u << WISP_DCONV_PASSES) - 1);
 void wisp_dconv_clear(struct wisp_dconv_plan *p);
 bool wisp_dconv_gives_halves(const struct wisp_dconv_plan *p);
 bool wisp_dconv_adds(const struct wisp_dconv_plan *p);

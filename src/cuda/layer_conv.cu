@@ -69,7 +69,11 @@ static wisp_status make(struct wisp_dnode *l, const struct wisp_dnet &n, wisp_er
     const struct wisp_dconv c = sizes_of(*l, n);
     l->made = p;
     if (!p) return wisp_dfail(err, WISP_ENOMEM, "no memory left for the card's plan");
-    wisp_dconv_make(p, &c, NULL, !n.training);
+    unsigned passes = 1u << WISP_DCONV_FORWARD;
+    if (n.training) passes |= 1u << WISP_DCONV_WEIGHTS;
+    if (n.training && (wisp_dread(n, *l).learns || l->from[0] == n.last))
+        passes |= 1u << WISP_DCONV_DATA; /* else nobody asks for that gradient, as of images */
+    wisp_dconv_make(p, &c, NULL, passes);
     return WISP_OK;
 }
 
