@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { WISP_CUDA_VERSION = 11 }; /* of this interface */
+enum { WISP_CUDA_VERSION = 12 }; /* of this interface */
 
 /* How all of wisp says that a card cannot do something. */
 #define WISP_CUDA_LACKS "--device cuda: %s has no form for cards; use --device cpu"
@@ -56,6 +56,8 @@ struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the calle
     enum wisp_precision_id precision;
     uint64_t seed;
     size_t most_bytes; /* of the card; beyond it the output layer's rows stay where they are */
+    size_t score_batch,
+        score_k; /* of the scorer that will use its weights; 0: there will be none */
     /* rows */
     size_t n_rows, n_blocks;
     const struct wisp_cuda_block *blocks;
@@ -71,8 +73,9 @@ struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the calle
     struct wisp_finders finders;
 };
 
-struct wisp_cuda_bytes { /* of the card, that a run takes */
-    size_t all, least;   /* with all rows on it; with those of the output layer on the host */
+struct wisp_cuda_bytes { /* of the card, that a run takes, but for what libraries do */
+    size_t all, least;   /* with all rows on it, and the scorer's; with those of the output layer on
+                            the host */
     /* of these: values, gradients and scratch of the layers below the head, in a step; the most of
      * them that is needed at once; what they would be if no values were made again on the way back,
      * layers that do so, bytes of their values, and about how long that takes in a step */

@@ -104,6 +104,7 @@ struct wisp_dnet { /* all layers but the head */
      * gradient; what others make is set aside, and added to it.  A reader goes back through 'after'
      * before that. */
     size_t work_bytes, work_bound; /* of the memory of a step; the most that is needed at once */
+    void *work;                    /* where it lies; NULL: not yet */
     bool keep;                     /* nothing in it lies over anything else: for tests */
     size_t limit;       /* of it, which values are made again for, on the way back; 0: none */
     size_t work_whole;  /* what it would take else; */
@@ -287,7 +288,8 @@ bool wisp_dnet_has_planes(const struct wisp_graph *g);
  * of others, and what each reads and gives. */
 void wisp_dnet_make(struct wisp_dnet *n, const struct wisp_graph *g, bool training);
 /* Parameters (a lender's, whose net was made of a graph alike, where there is one), and the memory
- * of a step, which has been planned. */
+ * of a step, which has been planned: the lender's, too, where it is large enough, for both run on
+ * one stream, and nothing in it outlasts a step. */
 void wisp_dnet_lay(struct wisp_dnet *n, const struct wisp_dnet *lender, void *block, size_t *at);
 /* Parameters and, up, connections. */
 void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n);

@@ -229,7 +229,9 @@ void wisp_dnet_lay(struct wisp_dnet *n, const struct wisp_dnet *lender, void *bl
         if (lender) borrow_layer(&n->layers[i], lender->layers[i]);
         else lay_layer(&n->layers[i], *n, block, at);
     }
-    wisp_dnet_lay_work(n, block, at);
+    size_t within = 0; /* the lender's, of which nothing is taken */
+    if (lender && n->work_bytes <= lender->work_bytes) wisp_dnet_lay_work(n, lender->work, &within);
+    else wisp_dnet_lay_work(n, block, at);
 }
 
 void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n)

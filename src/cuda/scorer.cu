@@ -8,8 +8,10 @@
  *
  * Mail and answer lie the same way on both sides; the host's are pinned.  A batch's own numbers of
  * rows and non-zeros say where its mail ends and, 'now' telling the kernels, where lists begin;
- * images lie where they lie in every batch: as bytes, or as what the net sees.  Weights are the scorer's own, or a trainer's: then
- * everything runs on its stream, so after all steps begun before.
+ * images lie where they lie in every batch: as bytes, or as what the net sees.  Weights are the scorer's
+ * own, or a trainer's: then everything runs on its stream, so after all steps begun before, and values
+ * lie where a step has its own.  Those of images are large: rows are scored as many at a time as find
+ * room there, or within BOUND.
  *
  * 670,091 labels, width 128, 256 rows: each of scan and sum 44 GFLOP and 343 MB, about a
  * millisecond in fp32; 150 KB of mail, 13 KB of answer (k = 5). */
@@ -19,6 +21,7 @@
 #include <string.h>
 
 enum { FIRST_ROOM = 1 << 16 }; /* non-zeros of a batch before room has to grow */
+static const size_t BOUND = (size_t)512 << 20;
 
 struct mail {
     struct wisp_dnow *now;
@@ -40,7 +43,8 @@ enum { WEIGHT, BIAS }; /* parameters of the head */
 
 struct wisp_cuda_scorer {
     const struct wisp_layer *head;
-    size_t batch, k, width, n_labels;
+    size_t batch; /* rows at a time */
+    size_t k, width, n_labels;
     size_t pixels, channels;          /* of an image; 0: the net reads none */
     size_t each;                      /* bytes of a pixel that mail has room for */
     struct wisp_cuda_trainer *lender; /* of weights and stream; NULL: they are its own */
@@ -182,16 +186,29 @@ void wisp_dscorer_free(struct wisp_cuda_scorer *s)
     delete s;
 }
 
-wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp_graph *g,
-                                struct wisp_cuda_trainer *t, size_t batch, size_t k,
-                                wisp_error *err)
+/* Plans for 'batch' rows at a time, or for half of them, a quarter and so on, until values of images
+ * find room. */
+static wisp_status plan_net(struct wisp_cuda_scorer *s, size_t batch, wisp_error *err)
 {
-    *out = NULL;
-    wisp_status st = g ? wisp_dnet_check(g, NULL, err) : WISP_OK;
-    if (st != WISP_OK) return st;
+    const size_t most = s->lender ? s->lender->net.work_bytes : BOUND;
+    for (;;) {
+        s->batch = s->net.batch = batch;
+        const wisp_status st = wisp_dnet_plan(&s->net, err);
+        const size_t takes = s->net.work_bytes;
+        if (st != WISP_OK || !s->pixels || takes <= most || batch == 1) return st;
+        wisp_dnet_clear(&s->net);
+        do batch /= 2;
+        while (batch > 1 && takes / s->batch * batch > most);
+    }
+}
+
+/* All but memory of the card. */
+static wisp_status prepare(struct wisp_cuda_scorer **out, const struct wisp_graph *g,
+                           struct wisp_cuda_trainer *t, size_t batch, size_t k, wisp_error *err)
+{
     struct wisp_cuda_scorer *s = *out = new (std::nothrow) wisp_cuda_scorer();
     if (!s) return wisp_dfail(err, WISP_ENOMEM, "no memory left for scoring on the card");
-    s->batch = batch, s->k = k;
+    s->k = k;
     if (!g) {
         s->lender = t, s->stream = t->main, g = &t->s.graph;
         s->scan.w = t->out.w, s->scan.bias = t->out.bias;
@@ -201,13 +218,32 @@ wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp
         if (wisp_card_kind_of(g, &g->layers[i]) == &wisp_card_image)
             s->pixels = g->acts[i + 1].width, s->channels = g->acts[i + 1].shape.dim[0];
     wisp_dnet_make(&s->net, g, false);
-    s->net.batch = batch;
-    st = wisp_dnet_plan(&s->net, err);
-    if (st == WISP_OK) st = fill(s, err);
+    return plan_net(s, batch, err);
+}
+
+wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp_graph *g,
+                                struct wisp_cuda_trainer *t, size_t batch, size_t k,
+                                wisp_error *err)
+{
+    *out = NULL;
+    wisp_status st = g ? wisp_dnet_check(g, NULL, err) : WISP_OK;
+    if (st == WISP_OK) st = prepare(out, g, t, batch, k, err);
+    if (st == WISP_OK) st = fill(*out, err);
     if (st != WISP_OK) {
-        wisp_dscorer_free(s);
+        wisp_dscorer_free(*out);
         *out = NULL;
     }
+    return st;
+}
+
+wisp_status wisp_dscorer_bytes(size_t *out, struct wisp_cuda_trainer *t, size_t batch, size_t k,
+                               wisp_error *err)
+{
+    struct wisp_cuda_scorer *s = NULL;
+    struct mail m;
+    const wisp_status st = prepare(&s, NULL, t, batch, k, err);
+    if (st == WISP_OK) *out = lay(s, NULL) + lay_mail(&m, NULL, s, s->batch, FIRST_ROOM, 1);
+    wisp_dscorer_free(s);
     return st;
 }
 
@@ -258,11 +294,11 @@ static size_t write_mail(struct wisp_cuda_scorer *s, const struct wisp_cuda_bloc
     return bytes;
 }
 
-wisp_status wisp_dscorer_score(struct wisp_cuda_scorer *s, const struct wisp_cuda_best *out,
-                               const struct wisp_cuda_block *rows, wisp_error *err)
+/* At most s->batch rows. */
+static wisp_status score_some(struct wisp_cuda_scorer *s, const struct wisp_cuda_best *out,
+                              const struct wisp_cuda_block *rows, wisp_error *err)
 {
     const size_t n = rows->n;
-    if (n == 0) return WISP_OK;
     const size_t nnz = rows->xp[n] - rows->xp[0];
     const size_t each = wisp_most(s->each, pixel_bytes(rows));
     if (nnz > s->room || each > s->each || !s->mail_host) {
@@ -293,4 +329,21 @@ wisp_status wisp_dscorer_score(struct wisp_cuda_scorer *s, const struct wisp_cud
     memcpy(out->max, s->host.max, n * sizeof *out->max);
     memcpy(out->sum, s->host.sum, n * sizeof *out->sum);
     return WISP_OK;
+}
+
+wisp_status wisp_dscorer_score(struct wisp_cuda_scorer *s, const struct wisp_cuda_best *out,
+                               const struct wisp_cuda_block *rows, wisp_error *err)
+{
+    wisp_status st = WISP_OK;
+    for (size_t at = 0; at < rows->n && st == WISP_OK; at += s->batch) {
+        struct wisp_cuda_block some = *rows;
+        struct wisp_cuda_best to = { out->labels + at * s->k, out->logits + at * s->k, NULL, NULL };
+        some.n = rows->n - at < s->batch ? rows->n - at : s->batch;
+        some.xp += at;
+        if (rows->bytes) some.bytes += at;
+        if (rows->planes) some.planes += at * s->pixels;
+        if (out->max) to.max = out->max + at, to.sum = out->sum + at;
+        st = score_some(s, &to, &some, err);
+    }
+    return st;
 }

@@ -29,8 +29,9 @@ enum wisp_dplacing {
 
 struct wisp_cuda_trainer {
     struct wisp_cuda_setup s;
-    void *block;  /* all memory on the card */
-    size_t steps; /* most of a chunk */
+    void *block;         /* all memory on the card */
+    size_t steps;        /* most of a chunk */
+    size_t scorer_bytes; /* that will be taken beside, with all rows on the card */
     enum wisp_dplacing placing;
     cudaStream_t main, side[2], weights, lay; /* weights: net.side */
     cudaEvent_t forked, joined[2], laid[2], used[2];
@@ -86,6 +87,10 @@ wisp_status wisp_dscorer_create(struct wisp_cuda_scorer **out, const struct wisp
                                 struct wisp_cuda_trainer *t, size_t batch, size_t k,
                                 wisp_error *err);
 void wisp_dscorer_free(struct wisp_cuda_scorer *s);
+/* What one that uses the trainer's weights will take of the card, beside what the trainer does, whose
+ * net has been planned. */
+wisp_status wisp_dscorer_bytes(size_t *out, struct wisp_cuda_trainer *t, size_t batch, size_t k,
+                               wisp_error *err);
 wisp_status wisp_dscorer_score(struct wisp_cuda_scorer *s, const struct wisp_cuda_best *out,
                                const struct wisp_cuda_block *rows, wisp_error *err);
 

@@ -278,22 +278,31 @@ static wisp_status make_net(struct wisp_cuda_trainer *t, wisp_error *err)
     return wisp_dnet_plan(&t->net, err);
 }
 
-/* Of a trainer whose net is made. */
+/* Of a trainer whose net is made; rows of the host's are not scored on the card. */
 static size_t bytes_of(struct wisp_cuda_trainer *t, const struct sizes *z,
                        enum wisp_dplacing placing)
 {
     t->placing = placing;
-    return lay(t, z, NULL);
+    return lay(t, z, NULL) + (placing == WISP_DINSIDE ? t->scorer_bytes : 0);
+}
+
+static wisp_status ask_scorer(struct wisp_cuda_trainer *t, wisp_error *err)
+{
+    if (!t->s.score_k) return WISP_OK;
+    return wisp_dscorer_bytes(&t->scorer_bytes, t, t->s.score_batch, t->s.score_k, err);
 }
 
 /* Nets of images keep to what may be taken of the card, by making values again. */
 static wisp_status fit(struct wisp_cuda_trainer *t, const struct sizes *z, wisp_error *err)
 {
+    wisp_status st = ask_scorer(t, err);
+    if (st != WISP_OK) return st;
     const size_t all = bytes_of(t, z, WISP_DINSIDE), most = t->s.most_bytes,
                  others = all - t->net.work_bytes;
     if (!t->s.pixels || all <= most) return WISP_OK;
     t->net.limit = most > others ? most - others : 1;
-    return wisp_dnet_plan(&t->net, err);
+    st = wisp_dnet_plan(&t->net, err);
+    return st == WISP_OK ? ask_scorer(t, err) : st;
 }
 
 wisp_status wisp_trainer_bytes(struct wisp_cuda_bytes *out, const struct wisp_cuda_setup *s,
@@ -454,7 +463,8 @@ wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err)
     while (placing < WISP_DOUTSIDE &&
            bytes_of(t, &z, (enum wisp_dplacing)placing) > t->s.most_bytes)
         placing++;
-    const size_t bytes = bytes_of(t, &z, (enum wisp_dplacing)placing);
+    t->placing = (enum wisp_dplacing)placing;
+    const size_t bytes = lay(t, &z, NULL);
     st = check_finding(t, err);
     if (st == WISP_OK)
         st = wisp_dcheck(cudaMalloc(&t->block, bytes), "taking memory of the card", err);

@@ -336,6 +336,7 @@ static float *place(char *work, size_t at)
 void wisp_dnet_lay_work(struct wisp_dnet *n, void *block, size_t *at)
 {
     char *work = (char *)wisp_dtake(block, at, n->work_bytes);
+    n->work = work;
     for (size_t i = 0; i < n->n_layers; i++) {
         struct wisp_dnode *l = &n->layers[i];
         struct wisp_dact *a = &n->acts[l->out];

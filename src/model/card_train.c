@@ -124,6 +124,7 @@ static wisp_status set_up(struct wisp_card *g, struct wisp_run *r, wisp_error *e
     s->smoothing = (float)r->plan.smoothing;
     s->precision = r->plan.precision->id;
     s->graph = wisp_net_graph(&r->m->net);
+    s->score_batch = WISP_SCORE_BATCH, s->score_k = r->scorer.k;
     wisp_status st = set_images(s, g, r, err);
     if (st == WISP_OK) st = set_rows(s, g, r, err);
     return st == WISP_OK ? set_sampling(s, r, err) : st;
