@@ -6,7 +6,8 @@
   steps    a training step: fused SGD with momentum and weight decay, ReLU in place, cross-entropy; on a card the whole step in a
            CUDA graph.  On the CPU bf16 is autocast; batches lie in memory, so that nothing but the step is measured
   convs    steps on the CPU under PyTorch's profiler: milliseconds of a step in convolutions, forward and back, and of all of it
-  memory   three steps without a graph: what the caching allocator hands out and holds; on the CPU how much the process grew
+  memory   three steps without a graph: what the caching allocator hands out and holds, and what the process took of the card since it was
+           first asked; on the CPU how much the process grew
   predict  eval and inference_mode, softmax and the five best; eager, or traced, frozen and optimised for inference
   input    torchvision's ImageFolder and DataLoader (needs torchvision): JPEG files decoded, moved, mirrored, scaled, in batches
 """
@@ -179,6 +180,7 @@ def memory(torch, spec):
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = spec["precision"] != "fp32"
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
+        free = torch.cuda.mem_get_info()[0]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     job = Job(torch, spec)
     job.train()
@@ -186,7 +188,8 @@ def memory(torch, spec):
         job.step()
     if card:
         torch.cuda.synchronize()
-        return {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}
+        return {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved(),
+                "taken": free - torch.cuda.mem_get_info()[0]}
     return {"grown": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024}
 
 
