@@ -12,7 +12,8 @@
  * Then the ways take turns, one thread, processor time, packing and rows of the gradient by their
  * share of a batch; the way that was chosen is there twice.  A line says what was chosen and how long
  * it takes with the sampling, what is the fastest, what is lost by the choice, and by how much the two
- * entries of the same way differ: no loss below that means anything.  Times are medians. */
+ * entries of the same way differ: no loss below that means anything.  Times are medians; what is lost
+ * is the median of what is lost in each turn, in which all ways have the same moment of the machine. */
 #include "base/file.h"
 #include "base/mem.h"
 #include "kernels/kernels.h"
@@ -24,7 +25,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { TURNS = 9, MOST_WAYS = 16, CELL = 6, BINS = 4096 };
+enum { TURNS = 11, MOST_WAYS = 16, CELL = 6, BINS = 4096 };
 static const double ENOUGH_FLOPS = 3e9;
 static const double shares[] = { 0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95 };
 enum { SHARES = sizeof shares / sizeof *shares };
@@ -153,6 +154,14 @@ static double median(const double *times)
     return t[TURNS / 2];
 }
 
+/* By how much a takes longer, turn by turn. */
+static double over(const struct racer *a, const struct racer *b)
+{
+    double ratio[TURNS];
+    for (int i = 0; i < TURNS; i++) ratio[i] = a->took[i] / b->took[i];
+    return median(ratio);
+}
+
 static void join(struct point *p, const struct wisp_conv_way *way)
 {
     struct racer *r = &p->racers[p->n++];
@@ -236,27 +245,25 @@ static void run(struct point *p, struct sums *s)
                 take(p, &p->racers[i], p->racers[i].way == chosen ? source : WISP_CONV_ANY);
             if (turn >= 0) p->racers[i].took[turn] = took;
         }
-    double best = INFINITY, other = INFINITY, mine = INFINITY;
-    const char *name = "";
-    for (size_t i = 1; i < p->n; i++) {
-        const struct racer *r = &p->racers[i];
-        const double took = median(r->took);
-        if (r->way == chosen) mine = took;
-        if (r->way == dense) other = took;
-        if (took < best) best = took, name = r->way->name;
+    const struct racer *best = NULL, *other = NULL, *mine = NULL;
+    for (const struct racer *r = p->racers + 1; r < p->racers + p->n; r++) {
+        if (r->way == chosen) mine = r;
+        if (r->way == dense) other = r;
+        if (!best || median(r->took) < median(best->took)) best = r;
     }
-    const double sampled = median(sampling), lost = 100 * ((mine + sampled) / best - 1),
-                 noise = 100 * fabs(median(p->racers[0].took) / mine - 1);
+    const double sampled = median(sampling), took = median(mine->took) + sampled,
+                 least = median(best->took), lost = 100 * (over(mine, best) - 1 + sampled / least),
+                 noise = 100 * fabs(over(p->racers, mine) - 1);
     printf("%-14s %3zu->%-3zu %3zu px %zux%zu/%zu %-7s %3.0f %3.0f %% (%4.1f %4.1f)  from %4.0f "
            "%4.0f  %-8s %8.3f ms  best %-8s %8.3f  lost %5.2f %%, sampling %4.2f, noise %.2f\n",
            p->l->net, p->l->in, p->l->out, p->l->pixels, p->l->kernel, p->l->kernel, p->l->stride,
            passes[p->pass], 100 * p->of_x, 100 * p->of_gy,
            p->pass == WISP_CONV_DATA ? 0 : 100 * wisp_conv_zero_share(&p->c, &p->j, true),
            p->pass == WISP_CONV_FORWARD ? 0 : 100 * wisp_conv_zero_share(&p->c, &p->j, false),
-           100 * z.of_x, 100 * z.of_gy, chosen->name, 1e3 * (mine + sampled), name, 1e3 * best,
-           lost, 100 * sampled / best, noise);
+           100 * z.of_x, 100 * z.of_gy, chosen->name, 1e3 * took, best->way->name, 1e3 * least,
+           lost, 100 * sampled / least, noise);
     fflush(stdout);
-    s->n++, s->lost += lost, s->noise += noise, s->log_gain += log(other / (mine + sampled));
+    s->n++, s->lost += lost, s->noise += noise, s->log_gain += log(median(other->took) / took);
     s->worst = fmax(s->worst, lost);
     s->over += lost > 2, s->skipped += chosen == &wisp_conv_skip;
     end(p);

@@ -4,9 +4,10 @@
 #include "kernels/kernels.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <time.h>
 
-enum { TURNS = 3, MOST_SAMPLES = 16, MOST_RACERS = 16 };
+enum { TURNS = 3, FEW_PAIRS = 3, PAIRS = 5, MOST_SAMPLES = 64, MOST_RACERS = 16 };
 /* Of a turn, where the batch has so many samples: the ways that go through pixels in tiles of 4x4
  * need some hundred of them. */
 static const double ENOUGH_FLOPS = 1e9, ENOUGH_PIXELS = 1800;
@@ -33,7 +34,8 @@ struct racer {
     const struct wisp_conv_way *way;
     size_t floats, apart; /* of 'own' and 'room' */
     float *own, *room;    /* packed weights or their gradient; the thread's scratch */
-    double run, beside;   /* the least seconds; infinite before the first, and of one that failed */
+    bool packed;          /* weights are in 'own' */
+    double least;         /* seconds; infinite before the first turn, and of one that failed */
 };
 
 struct race {
@@ -84,7 +86,7 @@ static void join(struct race *r, const struct wisp_conv_way *way)
 {
     struct racer *it = &r->racers[r->n];
     if (r->n == MOST_RACERS || !way->can(&r->c, r->pass, r->j.k)) return;
-    *it = (struct racer){ .way = way, .run = INFINITY, .beside = INFINITY };
+    *it = (struct racer){ .way = way, .least = INFINITY };
     it->floats = way->weight_floats(&r->c, r->pass);
     it->apart = way->thread_floats ? wisp_up(way->thread_floats(&r->c, r->pass), 16) : 0;
     it->own = wisp_alloc(it->floats + 1, sizeof(float));
@@ -93,30 +95,23 @@ static void join(struct race *r, const struct wisp_conv_way *way)
     else wisp_free(it->own), wisp_free(it->room);
 }
 
-static double seconds_of(const struct racer *it)
-{
-    return it->run + it->beside;
-}
-
-/* One turn. */
-static void take(const struct race *r, struct racer *it)
+/* One turn; its seconds, infinite where it failed. */
+static double take(const struct race *r, struct racer *it)
 {
     const bool weights = r->pass == WISP_CONV_WEIGHTS, packs = !weights && it->floats;
-    const bool again = r->c.kept && isfinite(it->beside); /* they are packed */
+    const bool again = r->c.kept && it->packed;
     struct wisp_conv_job j = r->j;
     j.w = packs ? it->own : r->w, j.gw = it->own;
     j.thread_scratch = it->room, j.thread_apart = it->apart;
     const double start = seconds_now();
     if (packs && !again) wisp_conv_pack(it->way, &r->c, r->pass, NULL, j.k, it->own, r->w);
+    it->packed = true;
     const double packed = seconds_now();
-    const bool ran = it->way->run(&r->c, r->pass, &j, NULL) == WISP_OK;
-    const double finished = seconds_now();
-    for (size_t row = 0; ran && weights && row < r->c.out; row += WISP_PLANE_BLOCK)
+    if (it->way->run(&r->c, r->pass, &j, NULL) != WISP_OK) return INFINITY;
+    const double ran = seconds_now();
+    for (size_t row = 0; weights && row < r->c.out; row += WISP_PLANE_BLOCK)
         it->way->rows(&r->c, j.k, it->own, row, r->rows);
-    const double beside = packed - start + seconds_now() - finished;
-    if (!ran) return;
-    it->run = fmin(it->run, finished - packed);
-    it->beside = fmin(it->beside, beside * r->of_batch);
+    return ran - packed + (packed - start + seconds_now() - ran) * r->of_batch;
 }
 
 /* Turns of all, but of those that are clearly slower than another one; the first one warms up. */
@@ -124,9 +119,9 @@ static void run(struct race *r)
 {
     for (int turn = 0; turn <= TURNS; turn++) {
         double best = INFINITY;
-        for (size_t i = 0; i < r->n; i++) best = fmin(best, seconds_of(&r->racers[i]));
-        for (size_t i = 0; i < r->n; i++)
-            if (turn == 0 || seconds_of(&r->racers[i]) <= 2 * best) take(r, &r->racers[i]);
+        for (size_t i = 0; i < r->n; i++) best = fmin(best, r->racers[i].least);
+        for (struct racer *it = r->racers; it < r->racers + r->n; it++)
+            if (turn == 0 || it->least <= 2 * best) it->least = fmin(it->least, take(r, it));
     }
 }
 
@@ -141,7 +136,7 @@ const struct wisp_conv_way *wisp_conv_fastest(const struct wisp_conv *c, enum wi
         run(&r);
     }
     for (const struct racer *it = r.racers; it < r.racers + r.n; it++)
-        if (isfinite(seconds_of(it)) && (!best || seconds_of(it) < seconds_of(best))) best = it;
+        if (isfinite(it->least) && (!best || it->least < best->least)) best = it;
     const struct wisp_conv_way *way = best ? best->way : NULL;
     end(&r);
     return way;
@@ -166,13 +161,24 @@ struct point {
     double share, ratio; /* 'skip's time, over the other's */
 };
 
-static struct point measure(struct race *r, bool of_x, double share)
+static int ascending(const void *a, const void *b)
 {
-    struct racer *dense = &r->racers[0], *skip = &r->racers[1];
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of pairs: the two of a pair are measured right after each other, and whatever slows the
+ * machine down slows down both. */
+static struct point measure(struct race *r, bool of_x, double share, int pairs)
+{
+    double ratio[PAIRS];
     fill_zeros(of_x ? r->x : r->y, of_x ? r->in : r->out, share);
-    dense->run = skip->run = INFINITY;
-    for (int turn = 0; turn < TURNS; turn++) take(r, dense), take(r, skip);
-    return (struct point){ share, seconds_of(skip) / seconds_of(dense) };
+    for (int i = 0; i < pairs; i++) {
+        const double dense = take(r, &r->racers[0]);
+        ratio[i] = take(r, &r->racers[1]) / dense;
+    }
+    qsort(ratio, (size_t)pairs, sizeof *ratio, ascending);
+    return (struct point){ share, ratio[pairs / 2] };
 }
 
 /* Where the straight line through both comes to WORTH. */
@@ -187,11 +193,11 @@ static double crossing(struct point a, struct point b)
  * below 'skip's place or from above it, a always is a share with which it is faster. */
 static double search(struct race *r, bool of_x)
 {
-    struct point a = measure(r, of_x, FIRST);
+    struct point a = measure(r, of_x, FIRST, FEW_PAIRS);
     if (!(a.ratio < WORTH)) return NEVER;
-    struct point b = measure(r, of_x, SECOND);
+    struct point b = measure(r, of_x, SECOND, FEW_PAIRS);
     for (int i = 0; i < 2; i++) {
-        const struct point p = measure(r, of_x, crossing(a, b));
+        const struct point p = measure(r, of_x, crossing(a, b), PAIRS);
         if (fabs(p.ratio - WORTH) < NEAR || (p.share <= 0 && p.ratio < WORTH)) return p.share;
         if (b.ratio < WORTH) a = b, b = p;
         else if (p.ratio < WORTH) a = p;

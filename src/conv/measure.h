@@ -1,8 +1,8 @@
 /* How long the ways of a pass take: some samples on one thread, whatever the number of threads of the
  * run (all of them must go one way, or their bytes would differ).  Times are those of the processor,
- * the least of several turns in which the ways take part one after the other, so that all have the
- * machine's better and worse moments.  Packing the weights, or laying out their gradient by rows, is
- * part of them, by the share that these samples have of a batch, unless they are kept. */
+ * of several turns in which the ways take part one after the other, so that all have the machine's
+ * better and worse moments.  Packing the weights, or laying out their gradient by rows, is part of
+ * them, by the share that these samples have of a batch, unless they are kept. */
 #ifndef WISP_CONV_MEASURE_H
 #define WISP_CONV_MEASURE_H
 

@@ -30,10 +30,11 @@ enum {
     BAND_FLOATS = 224 * 1024, /* sums and places of a band, in the second cache */
     MOST_ROWS = 256,
     TASKS = 4, /* for each thread, at least */
-    /* Of the vectors of 16 channels so many are looked at for their zeros: with these the share is
-     * off by about 0.003, which is 1 % of the time, and looking takes a few thousandths of it. */
-    SAMPLED_SHARE = 8,
-    SAMPLED_LEAST = 512,
+    /* Of the vectors of 16 channels so many are looked at for their zeros, one for so many
+     * multiply-adds of the pass: looking takes about 0.3 % of it, and with 2000 the share is off by
+     * 0.003, which is 1 % of the time. */
+    SAMPLED_WORK = 300000,
+    SAMPLED_LEAST = 128,
     SAMPLED_MOST = 4096,
 };
 
@@ -451,9 +452,12 @@ static void run_walk(const struct wisp_conv *c, enum wisp_conv_pass pass,
 double wisp_conv_zero_share(const struct wisp_conv *c, const struct wisp_conv_job *j, bool of_x)
 {
     const float *from = of_x ? j->x : j->gy;
-    const size_t all = j->n * (of_x ? wisp_conv_in_floats(c) : wisp_conv_out_floats(c)) / BLOCK;
-    const size_t share = all / SAMPLED_SHARE < SAMPLED_MOST ? all / SAMPLED_SHARE : SAMPLED_MOST,
-                 least = all < SAMPLED_LEAST ? all : SAMPLED_LEAST, some = wisp_most(share, least);
+    const size_t all = j->n * (of_x ? wisp_conv_in_floats(c) : wisp_conv_out_floats(c)) / BLOCK,
+                 work = j->n * c->oh * c->ow * c->out * wisp_conv_row(c) / SAMPLED_WORK,
+                 wanted = work < SAMPLED_LEAST  ? SAMPLED_LEAST
+                          : work > SAMPLED_MOST ? SAMPLED_MOST
+                                                : work,
+                 some = wanted < all ? wanted : all;
     uint32_t zeros[BLOCK] = { 0 };
     size_t sum = 0;
     for (size_t i = 0; i < some; i++) {
