@@ -111,6 +111,12 @@ static const wisp_option table[N_OPTS] = {
                     "zeros; auto: where the numbers at hand have so many of them that it was "
                     "measured to be faster",
                     TRAINING, "" },
+    [OPT_MORE_ZEROS] = { "more-zeros", "real", "0", "0..1000", "train bench",
+                         "what the mean of a ReLU's result counts for in the loss (L1 penalty), "
+                         "of each ReLU of channels with height and width; more of it is 0 then, "
+                         "and "
+                         "--zeros skips more; 0: nothing",
+                         TRAINING, "" },
     [OPT_MOMENTUM] = { "momentum", "real", "0.9", "0..0.9999", "train bench",
                        "momentum of --optimizer sgd", TRAINING, "" },
     [OPT_WEIGHT_DECAY] = { "weight-decay", "real", "-1", "-1..1", "train bench",

@@ -25,6 +25,7 @@ enum wisp_opt {
     OPT_MOMENTS,
     OPT_PRECISION,
     OPT_ZEROS,
+    OPT_MORE_ZEROS,
     OPT_MOMENTUM,
     OPT_WEIGHT_DECAY,
     OPT_SMOOTHING,

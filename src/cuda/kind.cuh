@@ -40,6 +40,7 @@ struct wisp_dact {    /* a value of the graph, on the card */
     float *g; /* (batch, width) gradient of what 'after' was done to; NULL: only forward */
     size_t x_at, g_at, again_at; /* in the memory of a step */
     struct wisp_dafter after;
+    float l1; /* what it counts for in the loss (model/l1.c) */
 };
 
 /* Of a sample, in memory. */
@@ -245,6 +246,9 @@ enum {              /* what a layer has of its own */
  * samples beyond. */
 void wisp_same_through(const struct wisp_dnet &n, const struct wisp_dact &a, const float *g,
                        float *to, cudaStream_t s);
+
+/* a.g += a.l1 / n where a.x is above 0. */
+void wisp_same_more_zeros(const struct wisp_dnet &n, const struct wisp_dact &a, cudaStream_t s);
 
 /* ---- norm.cu ---- */
 

@@ -120,7 +120,7 @@ static void give(struct wisp_dnet *n, const struct wisp_graph *g, int i, bool pa
     const struct wisp_act *is = &g->acts[i + 1];
     struct wisp_dact *a = &n->acts[i + 1];
     *a = {};
-    a->width = is->width, a->learns = is->learns;
+    a->width = is->width, a->learns = is->learns, a->l1 = n->training ? l->l1 : 0;
     if (is->shape.rank == 3) {
         a->c = is->shape.dim[0], a->h = is->shape.dim[1], a->w = is->shape.dim[2];
         a->pitch = wisp_up(a->c, 4);
@@ -309,6 +309,7 @@ static void go_back(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaS
     if (!n.acts[l.out].learns) return;
     if (l.kind->move) wait_for_side(n, s); /* its memory is free from here on (work.cu) */
     make_again(n, l.back, s);
+    if (n.acts[l.out].l1 > 0) wisp_same_more_zeros(n, n.acts[l.out], s);
     if (l.kind->weigh) l.kind->weigh(n, l, side_after(n, s));
     l.kind->backward(n, l, s);
     if (l.kind->move) l.kind->move(n, l, side_after(n, s));

@@ -53,6 +53,32 @@ void wisp_same_through(const struct wisp_dnet &n, const struct wisp_dact &a, con
     else through<float>(n, a, g, to, s);
 }
 
+/* ---- results that count in the loss ---- */
+
+template <class T>
+__global__ static void __launch_bounds__(THREADS)
+    add_l1(const struct wisp_dnow *now, float l1, size_t width, const T *h, T *g)
+{
+    const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
+    if (at >= now->n * width) return;
+    const float more = l1 / (float)now->n;
+    const float4 x = wisp_dquad(h + at);
+    float4 b = wisp_dquad(g + at);
+    b.x += x.x > 0 ? more : 0, b.y += x.y > 0 ? more : 0;
+    b.z += x.z > 0 ? more : 0, b.w += x.w > 0 ? more : 0;
+    wisp_dquad_to(g + at, b);
+}
+
+void wisp_same_more_zeros(const struct wisp_dnet &n, const struct wisp_dact &a, cudaStream_t s)
+{
+    if (a.half)
+        add_l1<<<quads(n, a), THREADS, 0, s>>>(n.now, a.l1, a.width, (const __nv_bfloat16 *)a.x,
+                                               (__nv_bfloat16 *)a.g);
+    else add_l1<<<quads(n, a), THREADS, 0, s>>>(n.now, a.l1, a.width, (const float *)a.x, a.g);
+}
+
+/* ---- the layers ---- */
+
 /* The layer's own work is in what comes after, if it has any. */
 static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {

@@ -94,7 +94,7 @@ static void time_moves(struct times *t, const struct wisp_dnet &n)
 static bool looks_up(const struct wisp_dnet &n, const struct wisp_dnode &l)
 {
     const bool masks = l.relu && wisp_dbeside(n, l); /* by what it gave */
-    return n.training && (l.kind->uses & WISP_USES_Y || masks);
+    return n.training && (l.kind->uses & WISP_USES_Y || masks || n.acts[l.out].l1 > 0);
 }
 static bool looks_at(const struct wisp_dnet &n, const struct wisp_dnode &l, int k)
 {

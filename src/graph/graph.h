@@ -305,6 +305,7 @@ struct wisp_layer { /* one statement of a net; both devices read it */
     bool done, undone;             /* another layer does its work; that of its way back */
     bool masked;                   /* it does as the kind's 'masks' says */
     const float *raise; /* (n_out) added to the output layer's logits in steps; NULL: nothing */
+    float l1; /* its result, times this, is added to a sample's loss, in training (model/l1.c) */
     float smoothing;    /* share of a sample's targets that all labels of the head have alike */
     /* scratch, asked for by plan, given by the net */
     size_t scratch_floats, thread_floats; /* from forward to backward; of each thread in one call */

@@ -300,6 +300,8 @@ struct wisp_kernels {
     size_t (*live_count)(const float *x, size_t n);
     /* gx[i] = y[i] > 0 ? gy[i] : 0 */
     void (*relu_back)(float *gx, const float *gy, const float *y, size_t n);
+    /* g[i] += more where x[i] > 0 */
+    void (*push)(float *g, const float *x, float more, size_t n);
 
     /* Blocks of logits lie with labels as rows and samples as columns: z (m, n), rows ldz
      * apart.  The next ones work on such a block. */

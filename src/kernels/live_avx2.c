@@ -138,6 +138,19 @@ static size_t relu_live(float *y, const float *x, size_t n)
     return found;
 }
 
+static void push(float *g, const float *x, float more, size_t n)
+{
+    const __m256 by = _mm256_set1_ps(more), zero = _mm256_setzero_ps();
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        const __m256 old = _mm256_loadu_ps(g + i);
+        const __m256 on = _mm256_cmp_ps(_mm256_loadu_ps(x + i), zero, _CMP_GT_OQ);
+        _mm256_storeu_ps(g + i, _mm256_blendv_ps(old, _mm256_add_ps(old, by), on));
+    }
+    for (; i < n; i++)
+        if (x[i] > 0) g[i] += more;
+}
+
 static size_t live_count(const float *x, size_t n)
 {
     size_t i = 0, found = 0;
@@ -156,5 +169,6 @@ void wisp_kernels_live_avx2(struct wisp_kernels *k)
     k->live_sums = live_sums;
     k->live_forms = &forms;
     k->relu_live = relu_live;
+    k->push = push;
     k->live_count = live_count;
 }

@@ -139,6 +139,17 @@ static size_t relu_live(float *y, const float *x, size_t n)
     return found;
 }
 
+static void push(float *g, const float *x, float more, size_t n)
+{
+    const __m512 by = _mm512_set1_ps(more), zero = _mm512_setzero_ps();
+    for (size_t i = 0; i < n; i += LANES) {
+        const __mmask16 k = n - i < LANES ? (__mmask16)((1u << (n - i)) - 1) : 0xffff;
+        const __mmask16 on = _mm512_cmp_ps_mask(_mm512_maskz_loadu_ps(k, x + i), zero, _CMP_GT_OQ);
+        const __m512 old = _mm512_maskz_loadu_ps(k, g + i);
+        _mm512_mask_storeu_ps(g + i, k & on, _mm512_add_ps(old, by));
+    }
+}
+
 static size_t live_count(const float *x, size_t n)
 {
     size_t i = 0, found = 0;
@@ -160,5 +171,6 @@ void wisp_kernels_live_avx512(struct wisp_kernels *k)
     k->live_sums = live_sums;
     k->live_forms = &forms;
     k->relu_live = relu_live;
+    k->push = push;
     k->live_count = live_count;
 }

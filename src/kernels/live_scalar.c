@@ -71,6 +71,12 @@ static size_t relu_live(float *y, const float *x, size_t n)
     return found;
 }
 
+static void push(float *g, const float *x, float more, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (x[i] > 0) g[i] += more;
+}
+
 static size_t live_count(const float *x, size_t n)
 {
     size_t found = 0;
@@ -94,5 +100,6 @@ void wisp_kernels_live_scalar(struct wisp_kernels *k)
     k->live_sums = live_sums;
     k->live_forms = &forms;
     k->relu_live = relu_live;
+    k->push = push;
     k->live_count = live_count;
 }

@@ -117,6 +117,7 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     bool still; /* nobody changes the weights while the net is there: layers may keep copies */
     const struct wisp_precision *precision; /* of wide products; NULL: fp32 */
     enum wisp_zeros zeros;                  /* of convolutions */
+    float more_zeros; /* what the mean of such a result counts for: wisp_layer.l1 */
     bool half;                              /* rows of the input and the output layer are bf16 */
     size_t best; /* of each sample's best rows that the output layer collects */
     size_t own;  /* most rows that the samples of a batch own together; 0: one set for all */

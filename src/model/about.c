@@ -120,6 +120,7 @@ wisp_status wisp_about_run(struct wisp_run *r, wisp_error *err)
     add(&l, "warmup", "%.9g", p->warmup);
     add(&l, "weight_decay", "%.9g", p->weight_decay);
     if (p->smoothing > 0) add(&l, "smoothing", "%.9g", p->smoothing);
+    if (p->more_zeros > 0) add(&l, "more_zeros", "%.9g", p->more_zeros);
     add(&l, "average", "%.9g", p->average);
     add(&l, "input_dropout", "%.9g", p->input_dropout);
     add(&l, "moments", "%s", p->slots & WISP_SLOT_HALF ? "bf16" : "fp32");

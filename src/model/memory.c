@@ -279,6 +279,7 @@ static struct wisp_layer_sizes training_sizes(const struct wisp_plan *p, const s
                                       .training = true,
                                       .precision = p->precision,
                                       .zeros = p->zeros,
+                                      .more_zeros = (float)p->more_zeros,
                                       .half = p->half,
                                       .smoothing = (float)p->smoothing,
                                       .ctx = ctx };

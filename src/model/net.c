@@ -181,6 +181,7 @@ wisp_status wisp_net_plan_text(struct wisp_net *net, const char *text, const cha
     wisp_free(said);
     net->sizes.known = NULL; /* as long as the caller has it */
     if (st == WISP_OK) st = settle(net, err);
+    if (st == WISP_OK && net->sizes.training && net->sizes.more_zeros > 0) wisp_net_l1(net);
     if (st == WISP_OK) wisp_net_fuse(net);
     if (st != WISP_OK) wisp_net_clear(net);
     return st;

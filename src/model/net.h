@@ -139,6 +139,11 @@ void wisp_work_pass(struct wisp_net *net, int layer, enum wisp_work_pass pass);
 bool wisp_work_in_place(const struct wisp_net *net, int layer);
 /* Finds layers that are done together; of a net whose layers are all planned. */
 void wisp_net_fuse(struct wisp_net *net);
+
+/* Which results count in the loss, and for how much; their part of the gradient of what a layer
+ * gives, which all readers have set (l1.c). */
+void wisp_net_l1(struct wisp_net *net);
+void wisp_net_l1_back(const struct wisp_net *net, int layer, const struct wisp_step *s);
 /* Where a layer sets the gradient of an input that has others already; NULL: it is the first. */
 float *wisp_work_aside(const struct wisp_net *net, int layer, int input);
 

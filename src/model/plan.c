@@ -158,6 +158,7 @@ static void read_options(struct wisp_plan *p, const wisp_config *cfg)
         .smoothing = wisp_opt_num(cfg, OPT_SMOOTHING),
         .penalty = wisp_opt_num(cfg, OPT_GROUP_PENALTY),
         .penalty_epochs = (int)wisp_opt_num(cfg, OPT_PENALTY_EPOCHS),
+        .more_zeros = wisp_opt_num(cfg, OPT_MORE_ZEROS),
         .decay = wisp_decay_find(wisp_opt_text(cfg, OPT_DECAY)),
         .average = wisp_opt_num(cfg, OPT_AVERAGE),
         .loss = wisp_loss_find(wisp_opt_text(cfg, OPT_LOSS)),

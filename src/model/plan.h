@@ -24,6 +24,7 @@ struct wisp_plan {
     double checkpoint_s;     /* the same in seconds */
     double n_steps;          /* of the whole run, nearly */
     double lr, warmup, input_dropout, holdout, average, weight_decay, smoothing;
+    double more_zeros;  /* of ReLUs: wisp_layer_sizes.more_zeros */
     double penalty;     /* on groups of weights (penalty.h); 0: none */
     int penalty_epochs; /* the first so many have it */
     float old_pace;     /* of rows of the model to go on from: wisp_optimizer.old_pace */

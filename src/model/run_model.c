@@ -231,6 +231,7 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
                                       .training = true,
                                       .precision = r->plan.precision,
                                       .zeros = r->plan.zeros,
+                                      .more_zeros = (float)r->plan.more_zeros,
                                       .half = r->plan.half,
                                       .smoothing = (float)r->plan.smoothing,
                                       .known = &known.known,
@@ -270,6 +271,12 @@ wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_erro
                                 "the %s loss has no smoothed targets; use --loss softmax or "
                                 "--smoothing 0",
                                 m->loss->name);
+    bool more = false;
+    for (int i = 0; i < m->net.n_layers; i++) more |= m->net.layers[i].l1 > 0;
+    if (r->plan.more_zeros > 0 && !more)
+        return wisp_fail_option(err, "more-zeros",
+                                "the net has no 'relu' of channels with height and width, as one "
+                                "behind a 'conv' is; leave the option out");
     r->plan.slots = wisp_plan_slots(&r->plan, wisp_net_n_params(&m->net));
     return count_labels(r, m->net.n_labels, err);
 }

@@ -46,16 +46,18 @@ static void say_training(const struct wisp_run *r, bool hidden)
     const struct wisp_net *net = &r->m->net;
     wisp_say(r->ctx, "net       %s; %zu outputs, %s loss; %.2f million parameters", r->m->spec,
              net->n_labels, p->loss->name, (double)wisp_net_n_params(net) / 1e6);
-    char decay[40] = "", smoothing[40] = "";
+    char decay[40] = "", smoothing[40] = "", zeros[40] = "";
     if (p->weight_decay > 0) wisp_print(decay, sizeof decay, ", weight decay %g", p->weight_decay);
     if (p->smoothing > 0) wisp_print(smoothing, sizeof smoothing, ", smoothing %g", p->smoothing);
-    wisp_say(r->ctx,
-             "training  %d epoch%s, batch %zu, %s lr %g%s%s%s, input dropout %g, sampling %s%s%s, "
-             "seed %llu",
-             p->epochs, wisp_plural((size_t)p->epochs), p->batch, p->optimizer->name, p->lr, decay,
-             smoothing, p->slots & WISP_SLOT_HALF ? ", moments in bf16" : "", p->input_dropout,
-             p->sampling.names, hidden ? ", hidden " : "", hidden ? p->hidden.names : "",
-             (unsigned long long)p->seed);
+    if (p->more_zeros > 0) wisp_print(zeros, sizeof zeros, ", more zeros %g", p->more_zeros);
+    wisp_say(
+        r->ctx,
+        "training  %d epoch%s, batch %zu, %s lr %g%s%s%s%s, input dropout %g, sampling %s%s%s, "
+        "seed %llu",
+        p->epochs, wisp_plural((size_t)p->epochs), p->batch, p->optimizer->name, p->lr, decay,
+        smoothing, zeros, p->slots & WISP_SLOT_HALF ? ", moments in bf16" : "", p->input_dropout,
+        p->sampling.names, hidden ? ", hidden " : "", hidden ? p->hidden.names : "",
+        (unsigned long long)p->seed);
 }
 
 /* What images cost, of layers with weights; before the first steps nobody knows how long it takes. */

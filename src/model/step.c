@@ -83,6 +83,7 @@ static wisp_status backward(struct wisp_net *net, int i, struct wisp_step *s, wi
     wisp_work_turn(net, moment);
     wisp_status st = make_again(net, moment, s, err);
     if (st != WISP_OK) return st;
+    wisp_net_l1_back(net, i, s);
     if (l->undone) return WISP_OK;
     wisp_work_pass(net, i, WISP_WORK_BACK);
     for (int k = 0; k < l->n_from; k++) {

@@ -74,7 +74,8 @@ bool wisp_work_in_place(const struct wisp_net *net, int i)
 {
     const struct wisp_layer *l = &net->layers[i];
     return in_place(net, i) && !(net->sizes.training && l->kind->uses & WISP_USES_X) &&
-           !(net->sizes.training && net->layers[l->from[0] - 1].kind->uses & WISP_USES_Y);
+           !(net->sizes.training && (net->layers[l->from[0] - 1].kind->uses & WISP_USES_Y ||
+                                     net->layers[l->from[0] - 1].l1 > 0));
 }
 
 /* Has the value a gradient?  The head always makes one of what it reads. */
@@ -88,8 +89,8 @@ static bool has_gradient(const struct wisp_net *net, int value)
 static bool looks(const struct wisp_net *net, int layer, unsigned at)
 {
     const struct wisp_layer *l = &net->layers[layer];
-    return net->sizes.training && !l->kind->head && l->kind->uses & at &&
-           net->acts[layer + 1].learns && !l->undone;
+    const bool uses = l->kind->uses & at && !l->undone, pushes = at & WISP_USES_Y && l->l1 > 0;
+    return net->sizes.training && !l->kind->head && net->acts[layer + 1].learns && (uses || pushes);
 }
 
 /* The moment at which a reader is done with a value. */

@@ -87,6 +87,21 @@ numbers skipped
 numbers dense
 check "other sums" not cmp -s skipped.numbers dense.numbers
 
+# Results of ReLUs that count in the loss: more of them are 0; the same bytes with any number of threads.
+judge "zeros are counted" '0 < d["zeros"]["6.maxpool"] < 0.3'
+ok "more zeros" train "${options[@]}" --threads 1 -o more --net lenet --more-zeros 0.3
+judge "there are more" 'd["zeros"]["6.maxpool"] > 0.3'
+judge "and it still learns" 'd["valid_p@1"] > 60'
+check "the plan says it" grep -qE '^training .*, more zeros 0.3, ' err
+ok "more zeros: three threads" train "${options[@]}" --threads 3 -o more3 --net lenet --more-zeros 0.3
+same "more zeros: 1 and 3 threads make the same model" more more3
+ok "more zeros: what one epoch leaves behind" train "${options[@]}" --epochs 1 --keep-state -o part --net "$all" --more-zeros 0.3
+refuse "another weight is another run" 4 "--more-zeros was '0.3' and is '0'" train "${options[@]}" --epochs 1 -o part --net "$all" --resume
+ok "inspect what had it" inspect more --json
+judge "the model says it" 'd["card"]["more_zeros"] == 0.3'
+refuse "no ReLU of channels" 2 "--more-zeros: the net has no 'relu' of channels with height and width, as one behind a 'conv' is; leave the option out" train "${options[@]}" -o x --net "image, flatten, dense 4, relu" --more-zeros 1
+refuse "no weight" 2 "--more-zeros: -1 is not in 0..1000" train "${options[@]}" -o x --net lenet --more-zeros -1
+
 # Prediction: whatever it does with zeros, one image at a time or many, the scores are the same up to rounding; a batch norm behind a
 # convolution is part of its weights, however they are packed.
 near() {

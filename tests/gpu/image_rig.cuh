@@ -289,6 +289,8 @@ static void backward(rig &r, size_t i)
     const doubles &x = r.x[(size_t)l.from[0]], &y = r.x[i + 1], &g = r.g[i + 1];
     doubles &gx = r.g[(size_t)l.from[0]];
     const size_t c = channels(r, (int)i + 1), q = pixels(r, (int)i + 1), p = r.first[i];
+    for (size_t at = 0; at < y.size() && l.l1 > 0; at++)
+        if (y[at] > 0) r.g[i + 1][at] += l.l1 / (double)r.n;
     if (is(l, "conv")) {
         taps(r, l, [&](size_t o, size_t from, size_t k, size_t) {
             gx[from] += r.w[p][k] * g[o], r.moved[p][k] -= RATE * g[o] * x[from];

@@ -149,16 +149,22 @@ static void check_prediction(rig &r, const struct wisp_graph &g)
 static int n_again; /* layers that went forward again, in all nets */
 
 static void check_net(const char *name, size_t n, size_t batch, size_t c,
-                      const std::vector<said> &all, bool alone, const struct roughness &how)
+                      const std::vector<said> &all, bool alone, const struct roughness &how,
+                      float l1 = 0)
 {
     const std::string title = std::string(name) + ", " + std::to_string(n) + " samples" +
-                              (alone ? ", each layer alone" : "") + how.name;
+                              (alone ? ", each layer alone" : "") + how.name +
+                              (l1 > 0 ? ", results in the loss" : "");
     rough = how;
     TEST(title.c_str());
     rig r(n, batch, c, 10, 9);
     r.math = how.math;
     say(&r, all);
     for (struct wisp_act &a : r.net.acts) a.n_readers += alone;
+    for (struct wisp_layer &l : r.net.layers)
+        if ((is(l, "relu") || is(l, "maxpool")) &&
+            r.net.acts[(size_t)l.number + 1].form == WISP_PLANES)
+            l.l1 = l1;
     draw(r);
     const struct wisp_graph g = r.net.graph();
     const size_t layers = r.net.layers.size() - 1;
@@ -430,6 +436,10 @@ int main(void)
             for (bool alone : { false, true })
                 for (const struct roughness &how : { exact, tf32, bf16 })
                     check_net(c.name, n, 7, c.channels, c.all, alone, how);
+    for (const auto &c : cases)
+        for (bool alone : { false, true })
+            for (const struct roughness &how : { exact, bf16 })
+                check_net(c.name, 5, 7, c.channels, c.all, alone, how, 0.3f);
     const std::vector<said> beside = {
         { "image", {}, {} },       conv(8, size(3, 3), 2),
         { "relu", {}, {} },        { "globalavg", {}, {} }, /* value 4 */

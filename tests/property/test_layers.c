@@ -2,7 +2,7 @@
  *
  * Random nets and random batches; every loss of the table, every instruction set, all rows active
  * or some of them, in the output layer and in hidden ones. */
-#include "layer_rig.h"
+#include "layer_differences.h"
 #include "layer/product.h"
 
 static void check_net(const struct wisp_kernels *k, uint64_t start, int hidden)
@@ -43,6 +43,54 @@ static void check_net(const struct wisp_kernels *k, uint64_t start, int hidden)
     }
     rig_clear(&r);
     rig_clear(&three);
+}
+
+/* Should the result of layer i count in the loss?  ReLUs of planes, but for those that one max pooling
+ * alone reads, and these. */
+static bool counts_in_loss(const struct wisp_net *net, int i)
+{
+    const struct wisp_layer *l = &net->layers[i];
+    const bool pools = l->kind == &wisp_layer_maxpool && l->from[0] > 0;
+    const int maker = pools ? l->from[0] - 1 : i;
+    if (l->kind->head || net->layers[maker].kind != &wisp_layer_relu ||
+        net->acts[maker + 1].form != WISP_PLANES)
+        return false;
+    int readers = 0, poolings = 0;
+    for (int r = 0; r < net->n_layers; r++)
+        for (int k = 0; k < net->layers[r].n_from; k++)
+            if (net->layers[r].from[k] == maker + 1)
+                readers++, poolings += net->layers[r].kind == &wisp_layer_maxpool;
+    const bool pooled = readers == 1 && poolings == 1;
+    return pools ? pooled : !pooled;
+}
+
+/* Results that count in the loss, against differences, for 1 and 3 threads; how many did. */
+static int check_more_zeros(const struct wisp_kernels *k, uint64_t start)
+{
+    const struct wisp_loss *loss = wisp_loss_find("softmax");
+    struct rig r, three;
+    rig_more_zeros = start % 2 ? 0.5f : 20;
+    bool ok = rig_init(&r, k, 1, start, 1, false) && rig_init(&three, k, 3, start, 1, false);
+    rig_more_zeros = 0;
+    if (!ok) return 0;
+    int n = 0;
+    for (int i = 0; i < r.net.n_layers; i++) {
+        const struct wisp_layer *l = &r.net.layers[i];
+        const bool counts = counts_in_loss(&r.net, i);
+        CHECK((l->l1 > 0) == counts, "'%s': layer %d has the weight %g", r.spec, i, (double)l->l1);
+        n += counts;
+    }
+    const struct wisp_active full = { .n = r.n_labels };
+    double a = gradients(&r, loss, full, false), b = gradients(&three, loss, full, false);
+    CHECK(a == b && memcmp(r.rec.g, three.rec.g, r.floats * 4) == 0,
+          "%s '%s' more zeros: 3 threads differ from 1", k->name, r.spec);
+    double ref = mean_loss(&r);
+    CHECK(fabs(a - ref) <= 3e-6 * (1 + ref), "%s '%s' more zeros: loss %.9g, expected %.9g",
+          k->name, r.spec, a, ref);
+    for (size_t i = 0; i < r.net.list.n; i++) check_param(&r, &r.net.list.p[i]);
+    rig_clear(&r);
+    rig_clear(&three);
+    return n;
 }
 
 /* Targets of which a share is all labels' alike, against differences, for 1 and 3 threads. */
@@ -345,6 +393,10 @@ int main(void)
             check_net(&k, start, 1);
             if (test_bad > was) printf("  the seed was %llu\n", (unsigned long long)start);
         }
+        int more = 0;
+        for (uint64_t n = 0; there && n < OF_PLANES; n++)
+            more += check_more_zeros(&k, 1000133 * (n + 1) + 77 * i);
+        CHECK(!there || more > OF_PLANES, "%d ReLUs that count in the loss", more);
         rig_planes = false;
         CHECK(n_kinks * 50 <= n_checks, "%d kinks in %d places", n_kinks, n_checks);
         test_close();

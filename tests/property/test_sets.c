@@ -3,7 +3,7 @@
  * Per-example sets against finite differences (random own parts, both losses), against the batch's
  * set where every sample owns every row, and what the layer tells its sampler against plain code.
  * Hogwild runs with one thread only: with more it races, on purpose. */
-#include "layer_rig.h"
+#include "layer_differences.h"
 #include "layer/example.h"
 #include "model/optimizer.h"
 

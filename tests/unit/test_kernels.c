@@ -32,6 +32,10 @@ CALL(relu_back)
 {
     k->relu_back(x[0], x[1], x[2], c->n);
 }
+CALL(push)
+{
+    k->push(x[0], x[1], 0.37f, c->n);
+}
 CALL(adam)
 {
     k->adam(x[0], x[1], x[2], x[3], c->n, &c->adam);
@@ -120,6 +124,7 @@ static void test_arrays(size_t n)
     if (n > 5) y[5] = NAN;
     check_case(&(struct call){ .name = "relu", .fn = relu, .n = n });
     check_case(&(struct call){ .name = "relu_back", .fn = relu_back, .n = n });
+    check_case(&(struct call){ .name = "push", .fn = push, .n = n });
     check_case(&(struct call){ .name = "above", .fn = above, .n = n });
     size_t nans = 0;
     for (size_t i = 0; i < n; i++) nans += isnan(x[i]) || isnan(y[i]);
