@@ -223,8 +223,10 @@ struct wisp_head {
 
 /* wisp_layer_kind.uses: what the way back looks at, whether a result may lie over the first input
  * (and that one's gradient over its own), whether a sampler may choose the layer's rows, whether it
- * reads the rows of the data as images, whether it makes zeros, which are counted then (zeros.h), and
- * whether its result is what it reads, so that those of its input are its own. */
+ * reads the rows of the data as images, whether it makes zeros, which are counted then (zeros.h),
+ * whether its result is what it reads, so that those of its input are its own, and whether it looks at
+ * each sample by itself, wherever that is in the batch: then its scratch is as much per sample, it
+ * reads nothing of the batch but images, and moves all rows of its parameters in each step. */
 enum {
     WISP_USES_X = 1,
     WISP_USES_Y = 2,
@@ -232,7 +234,8 @@ enum {
     WISP_SAMPLES = 8,
     WISP_IMAGES = 16,
     WISP_MAKES_ZEROS = 32,
-    WISP_HANDS_ON = 64
+    WISP_HANDS_ON = 64,
+    WISP_BY_SAMPLE = 128
 };
 
 /* Layers that others can do the work of, in the order in which they may follow each other; a norm

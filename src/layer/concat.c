@@ -110,6 +110,7 @@ const struct wisp_layer_kind wisp_layer_concat = {
     .name = "concat",
     .what = "several values side by side",
     .takes = WISP_FLAT | WISP_PLANES,
+    .uses = WISP_BY_SAMPLE,
     .least_from = 2,
     .most_from = WISP_MAX_FROM,
     .ties = WISP_TIES_ROW,

@@ -72,6 +72,7 @@ const struct wisp_layer_kind wisp_layer_globalavg = {
     .name = "globalavg",
     .what = "the mean of each channel over all of its pixels, as units",
     .takes = WISP_FLAT | WISP_PLANES,
+    .uses = WISP_BY_SAMPLE,
     .ties = WISP_TIES_SAME,
     .plan = plan,
     .forward = forward,

@@ -8,6 +8,7 @@
  *   kept_bytes                       what layers keep from step to step
  *   whole_bytes, again_bytes, ...    where values are made again on the way back: the block without
  *                                    that, these values, the layers that run again and their flops
+ *   lot_layers, lot_samples          where the first layers do so many samples at a time: so many
  *   items                            the parts of the arena, the largest first: what, whose, how long,
  *                                    where, and from which moment to which
  *   flops, layers                    multiplications and additions with weights for one row, and of
@@ -84,6 +85,10 @@ void wisp_memory_say(const struct wisp_context *ctx, const struct wisp_net *net)
                  wisp_bytes_text(all, w->whole), wisp_flops_text(flops, w->again_flops),
                  100 * again_share(net));
     }
+    if (w->lots.first)
+        wisp_say(ctx,
+                 "lots      the first %d layers go through %zu samples at a time, forward twice",
+                 w->lots.first, w->lots.samples);
     char text[SAID * (3 * WISP_MOMENT_NAME + 60 + WISP_BYTES_TEXT)];
     size_t at = 0;
     for (int i = 0; i < n; i++) {
@@ -159,6 +164,8 @@ static wisp_status put_items(struct text *t, const struct wisp_net *net, wisp_er
     if (w->n_again)
         put(t, "\"whole_bytes\":%zu,\"again_bytes\":%zu,\"again_layers\":%d,\"again_flops\":%.0f,",
             w->whole, w->again_bytes, w->n_again, w->again_flops);
+    if (w->lots.first)
+        put(t, "\"lot_layers\":%d,\"lot_samples\":%zu,", w->lots.first, w->lots.samples);
     put(t, "\"items\":[");
     for (int i = 0; i < n; i++) {
         const struct wisp_item *item = &w->items[order[i]];

@@ -24,6 +24,14 @@ struct wisp_part { /* of the memory of a step */
 
 enum wisp_work_pass { WISP_WORK_FORWARD, WISP_WORK_BACK, WISP_WORK_AGAIN };
 
+struct wisp_lots { /* the first layers, some samples of the batch at a time (lots.c) */
+    int first;     /* so many layers; 0: none.  Others read value 'first' alone of what they give */
+    size_t samples; /* of a lot */
+    size_t at;      /* the first sample of the lot that is being done */
+    int sums;       /* part of what their parameters move by, so far, */
+    size_t *sum;    /* (parameters) and places in it, in floats */
+};
+
 struct wisp_work { /* the memory of a step (work.c) */
     int n;
     struct wisp_item *items;   /* (n) when and where */
@@ -40,7 +48,9 @@ struct wisp_work { /* the memory of a step (work.c) */
     int n_again;               /* layers that run again, */
     size_t again_bytes;        /* bytes of their values */
     double again_flops;        /* and what a sample costs there */
-    size_t kept;               /* bytes that stay from step to step */
+    double again_us;           /* about how long that takes */
+    struct wisp_lots lots;
+    size_t kept; /* bytes that stay from step to step */
     char *block, *kept_block;
 };
 
@@ -131,12 +141,23 @@ wisp_status wisp_work_plan(struct wisp_net *net, int threads, wisp_error *err);
 /* The blocks; plans first where that was not done. */
 wisp_status wisp_work_alloc(struct wisp_net *net, int threads, wisp_error *err);
 void wisp_work_clear(struct wisp_work *w);
+/* Places the parts of a step with the lots that work.lots says, which has lists. */
+wisp_status wisp_work_place(struct wisp_net *net, int threads, wisp_error *err);
 /* The step comes to this moment: in tests borders are set and looked at. */
 void wisp_work_turn(const struct wisp_net *net, int moment);
+/* Where what a row of the parameter moves by adds up over lots. */
+float *wisp_work_sum(const struct wisp_net *net, const struct wisp_param *p, size_t row);
+/* The first moment of the lots' way back. */
+static inline int wisp_work_lots_back(const struct wisp_net *net)
+{
+    return 2 * net->n_layers - 1 - net->work.lots.first;
+}
 /* The layer's scratch, and the place of its value, are now those of this pass. */
 void wisp_work_pass(struct wisp_net *net, int layer, enum wisp_work_pass pass);
 /* Does the layer's result lie where its input does, values and gradients? */
 bool wisp_work_in_place(const struct wisp_net *net, int layer);
+/* Chooses lots where a step does not fit net->sizes.memory without them (lots.c). */
+wisp_status wisp_work_choose_lots(struct wisp_net *net, int threads, wisp_error *err);
 /* Finds layers that are done together; of a net whose layers are all planned. */
 void wisp_net_fuse(struct wisp_net *net);
 

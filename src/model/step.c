@@ -32,15 +32,53 @@ static wisp_status forward(struct wisp_net *net, int i, struct wisp_step *s,
     return st;
 }
 
-wisp_status wisp_net_hidden(struct wisp_net *net, struct wisp_step *s, wisp_error *err)
+static wisp_status forward_to(struct wisp_net *net, int first, int end, struct wisp_step *s,
+                              wisp_error *err)
 {
     wisp_status st = WISP_OK;
-    for (int i = 0; i < net->n_layers - 1 && st == WISP_OK; i++) {
+    for (int i = first; i < end && st == WISP_OK; i++) {
         wisp_work_turn(net, i);
         st = forward(net, i, s, WISP_WORK_FORWARD, err);
         if (s->laps) lap(s->laps, s->laps->forward, i);
     }
     return st;
+}
+
+/* Samples of the batch from net->work.lots.at on, as many as a lot has. */
+static struct wisp_batch lot_of(const struct wisp_net *net, const struct wisp_batch *b)
+{
+    const struct wisp_lots *lots = &net->work.lots;
+    struct wisp_batch lot = *b;
+    const size_t left = b->n - lots->at;
+    lot.n = left < lots->samples ? left : lots->samples;
+    lot.planes += lots->at * net->acts[0].width;
+    return lot;
+}
+
+/* The first layers forward, lot by lot.  Zeros are counted in the first of them. */
+static wisp_status lots_forward(struct wisp_net *net, struct wisp_step *s, wisp_error *err)
+{
+    const struct wisp_batch *whole = s->batch;
+    struct wisp_lots *lots = &net->work.lots;
+    wisp_status st = WISP_OK;
+    for (lots->at = 0; lots->at < whole->n && st == WISP_OK; lots->at += lots->samples) {
+        const struct wisp_batch lot = lot_of(net, whole);
+        s->batch = &lot;
+        s->again = lots->at > 0;
+        st = forward_to(net, 0, lots->first, s, err);
+    }
+    lots->at = 0;
+    s->again = false;
+    s->batch = whole;
+    wisp_work_pass(net, lots->first - 1, WISP_WORK_FORWARD); /* all of the last value */
+    return st;
+}
+
+wisp_status wisp_net_hidden(struct wisp_net *net, struct wisp_step *s, wisp_error *err)
+{
+    const int first = net->work.lots.first;
+    wisp_status st = first ? lots_forward(net, s, err) : WISP_OK;
+    return st == WISP_OK ? forward_to(net, first, net->n_layers - 1, s, err) : st;
 }
 
 /* Values that are not kept, and that the way back looks at from this moment on.  No layer has moved
@@ -103,6 +141,62 @@ static wisp_status backward(struct wisp_net *net, int i, struct wisp_step *s, wi
     return st;
 }
 
+static wisp_status back_to(struct wisp_net *net, int first, int end, struct wisp_step *s,
+                           wisp_error *err)
+{
+    wisp_status st = WISP_OK;
+    for (int i = end - 1; i >= first && st == WISP_OK; i--) {
+        if (!net->acts[i + 1].learns) continue;
+        wisp_phase(s->ctx->pool, 0, WISP_PHASE_BACK);
+        st = backward(net, i, s, err);
+        if (s->laps) lap(s->laps, s->laps->back, i);
+    }
+    return st;
+}
+
+struct summing { /* an update that adds up over lots, and moves rows with the last */
+    struct wisp_update update;
+    const struct wisp_update *moves;
+    const struct wisp_net *net;
+    const struct wisp_kernels *k;
+    bool last;
+};
+
+static void sum_row(const struct wisp_update *u, struct wisp_param *p, size_t row, const float *g)
+{
+    const struct summing *m = (const struct summing *)u;
+    size_t n;
+    wisp_param_row(p, row, &n);
+    float *sum = wisp_work_sum(m->net, p, row);
+    if (m->net->work.lots.at == 0) memcpy(sum, g, n * sizeof *sum);
+    else m->k->axpy(sum, g, 1, n);
+    if (m->last) m->moves->row(m->moves, p, row, sum);
+}
+
+/* The first layers' way back, lot by lot; each begins with their way forward (make_again). */
+static wisp_status lots_back(struct wisp_net *net, struct wisp_step *s, wisp_error *err)
+{
+    const struct wisp_batch *whole = s->batch;
+    struct wisp_lots *lots = &net->work.lots;
+    struct wisp_act *given = &net->acts[lots->first];
+    float *g = given->g;
+    struct summing m = { { sum_row }, s->update, net, s->ctx->k, false };
+    wisp_status st = WISP_OK;
+    s->update = &m.update;
+    for (lots->at = 0; lots->at < whole->n && st == WISP_OK; lots->at += lots->samples) {
+        const struct wisp_batch lot = lot_of(net, whole);
+        s->batch = &lot;
+        given->g = g + lots->at * given->floats;
+        m.last = lots->at + lot.n == whole->n;
+        st = back_to(net, 0, lots->first, s, err);
+    }
+    lots->at = 0;
+    given->g = g;
+    s->update = m.moves;
+    s->batch = whole;
+    return st;
+}
+
 wisp_status wisp_net_step(struct wisp_net *net, struct wisp_step *s, wisp_error *err)
 {
     struct wisp_pool *pool = s->ctx->pool;
@@ -111,12 +205,9 @@ wisp_status wisp_net_step(struct wisp_net *net, struct wisp_step *s, wisp_error 
     wisp_status st = wisp_net_hidden(net, s, err);
     if (st == WISP_OK) st = run_head(net, s, err);
     if (s->laps) lap(s->laps, s->laps->forward, net->n_layers - 1);
-    for (int i = net->n_layers - 2; i >= 0 && st == WISP_OK; i--) {
-        if (!net->acts[i + 1].learns) continue;
-        wisp_phase(pool, 0, WISP_PHASE_BACK);
-        st = backward(net, i, s, err);
-        if (s->laps) lap(s->laps, s->laps->back, i);
-    }
+    const int first = net->work.lots.first;
+    if (st == WISP_OK) st = back_to(net, first, net->n_layers - 1, s, err);
+    if (st == WISP_OK && first) st = lots_back(net, s, err);
     if (st == WISP_OK) wisp_net_counted(net);
     wisp_phase(pool, 0, WISP_PHASE_OTHER);
     return st;

@@ -17,7 +17,11 @@
  *
  * Where all of it does not fit net->sizes.memory, values are made again on the way back
  * (graph/spill.h): such a value is a second part, from the moment at which its layers run forward
- * once more, before the layer whose way back it is, to its last reader. */
+ * once more, before the layer whose way back it is, to its last reader.
+ *
+ * Where that is not enough either, the first layers do a lot of samples at a time (lots.c): all their
+ * values are of one lot, and made again at the first moment of their way back; the value that other
+ * layers read, and its gradient, are of the whole batch from the first lot to the last. */
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "graph/spill.h"
@@ -99,12 +103,24 @@ static int read_until(const struct wisp_net *net, int reader)
     return looks(net, reader, WISP_USES_X) ? back_at(net, reader) : reader;
 }
 
+/* Is layer i one of those that do a lot at a time? */
+static bool in_lots(const struct wisp_net *net, int i)
+{
+    return i < net->work.lots.first;
+}
+
+/* Samples that a value is there for at a time. */
+static size_t samples_of(const struct wisp_net *net, int value)
+{
+    return value < net->work.lots.first ? net->work.lots.samples : net->sizes.batch;
+}
+
 static void add_values(struct wisp_work *w, const struct wisp_net *net)
 {
     for (int i = 0; i < net->n_layers - 1; i++) {
         const struct wisp_layer *l = &net->layers[i];
-        size_t floats = net->sizes.batch * net->acts[i + 1].floats;
-        int until = looks(net, i, WISP_USES_Y) ? back_at(net, i) : i;
+        size_t floats = samples_of(net, i + 1) * net->acts[i + 1].floats;
+        int until = looks(net, i, WISP_USES_Y) && !in_lots(net, i) ? back_at(net, i) : i;
         w->x[i + 1] = wisp_work_in_place(net, i) ? w->x[l->from[0]] : -1;
         if (w->x[i + 1] < 0) w->x[i + 1] = add(w, "values", i, floats, 1, i, until);
         else reach(&w->items[w->x[i + 1]], i, until);
@@ -118,10 +134,13 @@ static void add_values(struct wisp_work *w, const struct wisp_net *net)
         for (int k = 0; k < net->layers[i].n_from; k++) {
             int value = net->layers[i].from[k];
             if (value == 0) continue;
-            reach(&w->items[w->x[value]], i, read_until(net, i));
+            reach(&w->items[w->x[value]], i, in_lots(net, i) ? i : read_until(net, i));
             if (has_gradient(net, value))
                 reach(&w->items[w->g[value]], back_at(net, i), back_at(net, i));
         }
+    if (!w->lots.first) return;
+    reach(&w->items[w->x[w->lots.first]], 0, 0);
+    reach(&w->items[w->g[w->lots.first]], back_at(net, 0), back_at(net, 0));
 }
 
 static void add_scratch(struct wisp_work *w, const struct wisp_net *net, int threads)
@@ -132,8 +151,11 @@ static void add_scratch(struct wisp_work *w, const struct wisp_net *net, int thr
         const bool returns = net->sizes.training && back != i;
         w->scratch[i] = w->threads[FORWARD][i] = w->threads[BACKWARD][i] = -1;
         w->front[i] = w->back[i] = -1;
-        if (l->scratch_floats)
-            w->scratch[i] = add(w, "scratch", i, l->scratch_floats, 1, i, returns ? back : i);
+        if (l->scratch_floats) {
+            const size_t floats =
+                wisp_parts(l->scratch_floats * samples_of(net, i), net->sizes.batch);
+            w->scratch[i] = add(w, "scratch", i, floats, 1, i, returns ? back : i);
+        }
         if (l->front_floats) w->front[i] = add(w, "scratch", i, l->front_floats, 1, i, i);
         if (l->back_floats && returns)
             w->back[i] = add(w, "scratch", i, l->back_floats, 1, back, back);
@@ -158,8 +180,8 @@ static void add_asides(struct wisp_work *w, const struct wisp_net *net)
             for (int b = 0; b < k; b++) first &= l->from[b] != value; /* it reads it twice */
             if (!first)
                 w->aside[i * WISP_MAX_FROM + k] =
-                    add(w, "gradients aside", i, net->sizes.batch * net->acts[value].floats, 1,
-                        back_at(net, i), back_at(net, i));
+                    add(w, "gradients aside", i, samples_of(net, value) * net->acts[value].floats,
+                        1, back_at(net, i), back_at(net, i));
         }
     }
 }
@@ -179,11 +201,70 @@ static double again_us(const struct wisp_net *net, int layer, int threads)
     return (double)net->sizes.batch * (flops / FLOPS_A_US + 4 * floats / BYTES_A_US) / threads;
 }
 
+/* What a layer needs to run forward again at a moment; until: the last that looks at its value. */
+static void add_again(struct wisp_work *w, const struct wisp_net *net, int i, int threads,
+                      int moment, int until)
+{
+    const struct wisp_layer *l = &net->layers[i];
+    const int part = w->x[i + 1];
+    const bool over = l->from[0] > 0 && w->x[l->from[0]] == part;
+    const size_t samples = in_lots(net, i) ? w->lots.samples : net->sizes.batch;
+    w->again[i] = moment;
+    if (over) {
+        w->again_x[i + 1] = w->again_x[l->from[0]];
+        reach(&w->items[w->again_x[i + 1]], moment, until);
+    } else {
+        w->again_x[i + 1] =
+            add(w, "values again", i, samples * net->acts[i + 1].floats, 1, moment, until);
+        w->again_bytes += w->items[w->again_x[i + 1]].bytes;
+    }
+    if (l->front_floats)
+        w->again_front[i] = add(w, "scratch", i, l->front_floats, 1, moment, moment);
+    if (l->thread_floats)
+        w->threads[AGAIN][i] =
+            add(w, "thread scratch", i, l->thread_floats, threads, moment, moment);
+    w->again_flops += wisp_net_layer_flops(net, i, false);
+    w->again_us += again_us(net, i, threads);
+    w->n_again++;
+}
+
+static void begin_again(struct wisp_work *w, const struct wisp_net *net)
+{
+    w->again_bytes = 0;
+    w->again_flops = w->again_us = 0;
+    w->n_again = 0;
+    for (int i = 0; i < net->n_layers; i++)
+        w->again[i] = w->again_x[i] = w->again_front[i] = w->threads[AGAIN][i] = -1;
+}
+
+/* Second values of the layers that do a lot at a time, and sums of what their parameters move by. */
+static void add_lots(struct wisp_work *w, const struct wisp_net *net, int threads)
+{
+    const int moment = wisp_work_lots_back(net);
+    size_t floats = 0;
+    for (int i = 0; i < w->lots.first; i++)
+        add_again(w, net, i, threads, moment,
+                  looks(net, i, WISP_USES_Y) ? back_at(net, i) : moment);
+    for (int i = 0; i < w->lots.first; i++) {
+        const struct wisp_layer *l = &net->layers[i];
+        for (int k = 0; k < l->n_from; k++)
+            if (l->from[k] > 0 && looks(net, i, WISP_USES_X))
+                reach(&w->items[w->again_x[l->from[k]]], moment, back_at(net, i));
+        for (int k = 0; k < l->n_params; k++) {
+            if (l->params[k].role != WISP_TRAINED) continue;
+            w->lots.sum[&l->params[k] - net->list.p] = floats;
+            floats += wisp_up(wisp_param_n(&l->params[k]), 16);
+        }
+    }
+    w->lots.sums = floats ? add(w, "sums of lots", 0, floats, 1, moment, back_at(net, 0)) : -1;
+}
+
 struct spilling {
     struct wisp_spill s;
     struct wisp_net *net;
     int threads;
-    int n_parts;             /* of the plan without it */
+    int n_parts;             /* of the plan without it, */
+    struct wisp_work before; /* which had these numbers */
     struct wisp_item *items; /* (n_parts) as that has them */
     int *part, *value;       /* of a value, its part; of a part, its value, or -1 */
     struct wisp_spill_read *reads;
@@ -212,8 +293,9 @@ static void list_values(struct spilling *p, const struct wisp_net *net, int thre
 {
     const struct wisp_work *w = &net->work;
     const int n = net->n_layers - 1;
+    const int lots = w->lots.first, from_layer = lots ? lots - 1 : 0; /* whose value cannot be */
     for (int i = 0; i < p->n_parts; i++) p->value[i] = -1;
-    for (int i = 0; i < n; i++) {
+    for (int i = from_layer; i < n; i++) {
         bool whole = true;
         for (int k = i + 1; k < n; k++) whole &= w->x[k + 1] != w->x[i + 1];
         if (!whole) continue;
@@ -226,11 +308,12 @@ static void list_values(struct spilling *p, const struct wisp_net *net, int thre
                                                            .back = -1,
                                                            .last = -1 };
     }
-    for (int i = 0; i < net->n_layers; i++) {
+    if (lots) p->s.values[p->value[w->x[lots]]].us = -1;
+    for (int i = lots; i < net->n_layers; i++) {
         const struct wisp_layer *l = &net->layers[i];
         struct wisp_spill_value *own = i < n ? &p->s.values[p->value[w->x[i + 1]]] : NULL;
         if (own) {
-            own->us += again_us(net, i, threads);
+            if (own->us >= 0) own->us += again_us(net, i, threads);
             own->room += wisp_up(parts_bytes(l->front_floats, 1, NULL), 64) +
                          wisp_up(parts_bytes(l->thread_floats, threads, NULL), 64);
             if (looks(net, i, WISP_USES_Y)) look_back(own, back_at(net, i));
@@ -253,7 +336,7 @@ static wisp_status begin_spilling(struct spilling *p, struct wisp_net *net, int 
 {
     const struct wisp_work *w = &net->work;
     const size_t n = (size_t)w->n, layers = (size_t)net->n_layers, moments = 2 * layers - 1;
-    *p = (struct spilling){ .net = net, .threads = threads, .n_parts = w->n };
+    *p = (struct spilling){ .net = net, .threads = threads, .n_parts = w->n, .before = *w };
     size_t most = 1;
     for (int i = 0; i < net->n_layers; i++) most += (size_t)net->layers[i].n_from;
     p->s.values = wisp_zalloc(layers, sizeof *p->s.values);
@@ -281,34 +364,16 @@ static wisp_status take_choice(void *arg, size_t *bytes, wisp_error *err)
     struct wisp_work *w = &net->work;
     memcpy(w->items, p->items, (size_t)p->n_parts * sizeof *w->items);
     w->n = p->n_parts;
-    w->again_bytes = 0;
-    w->again_flops = 0;
-    w->n_again = 0;
+    w->again_bytes = p->before.again_bytes, w->n_again = p->before.n_again;
+    w->again_flops = p->before.again_flops, w->again_us = p->before.again_us;
     for (size_t i = 0; i < p->s.n; i++) {
         const struct wisp_spill_value *v = &p->s.values[i];
         w->items[p->part[i]].last = v->again < 0 ? v->until : v->front;
     }
-    for (int i = 0; i < net->n_layers - 1; i++) {
-        const struct wisp_layer *l = &net->layers[i];
-        const int part = w->x[i + 1];
-        const struct wisp_spill_value *v = &p->s.values[p->value[part]];
-        w->again[i] = v->again;
-        w->again_x[i + 1] = w->again_front[i] = w->threads[AGAIN][i] = -1;
-        if (v->again < 0) continue;
-        const bool in_place = l->from[0] > 0 && w->x[l->from[0]] == part;
-        if (in_place) w->again_x[i + 1] = w->again_x[l->from[0]];
-        else {
-            w->again_x[i + 1] =
-                add(w, "values again", i, w->parts[part].floats, 1, v->again, v->until);
-            w->again_bytes += w->items[part].bytes;
-        }
-        if (l->front_floats)
-            w->again_front[i] = add(w, "scratch", i, l->front_floats, 1, v->again, v->again);
-        if (l->thread_floats)
-            w->threads[AGAIN][i] =
-                add(w, "thread scratch", i, l->thread_floats, p->threads, v->again, v->again);
-        w->again_flops += wisp_net_layer_flops(net, i, false);
-        w->n_again++;
+    for (int i = w->lots.first; i < net->n_layers - 1; i++) {
+        const struct wisp_spill_value *v = &p->s.values[p->value[w->x[i + 1]]];
+        w->again[i] = w->again_x[i + 1] = w->again_front[i] = w->threads[AGAIN][i] = -1;
+        if (v->again >= 0) add_again(w, net, i, p->threads, v->again, v->until);
     }
     wisp_status st = wisp_arena_place(w->items, (size_t)w->n, &w->bytes, &w->bound, err);
     *bytes = w->bytes;
@@ -324,17 +389,27 @@ static wisp_status spill(struct wisp_net *net, int threads, wisp_error *err)
     return st;
 }
 
+/* Could less be needed, and should it? */
+static bool too_much(const struct wisp_net *net)
+{
+    return net->sizes.memory && net->work.bytes > net->sizes.memory && net->sizes.training &&
+           !net->sizes.keep;
+}
+
 static wisp_status make_lists(struct wisp_net *net, wisp_error *err)
 {
     struct wisp_work *w = &net->work;
     const size_t n = (size_t)net->n_layers;
-    size_t most = 10 * n; /* with what is made again: a value, a layer's scratch and its threads' */
+    size_t most =
+        10 * n + 1; /* with what is made again: a value, a layer's scratch and its threads',
+                                 and sums of lots */
     for (int i = 0; i < net->n_layers; i++) most += (size_t)net->layers[i].n_from;
     wisp_work_clear(w);
     w->items = wisp_zalloc(most, sizeof *w->items);
     w->parts = wisp_zalloc(most, sizeof *w->parts);
     w->x = wisp_zalloc(n * (11 + WISP_MAX_FROM), sizeof *w->x);
-    if (!w->items || !w->parts || !w->x)
+    w->lots.sum = wisp_zalloc(net->list.n + 1, sizeof *w->lots.sum);
+    if (!w->items || !w->parts || !w->x || !w->lots.sum)
         return wisp_fail_mem(err, most * sizeof *w->items, "a plan of memory");
     w->g = w->x + n;
     w->scratch = w->g + n;
@@ -345,9 +420,23 @@ static wisp_status make_lists(struct wisp_net *net, wisp_error *err)
     w->again_x = w->again + n;
     w->again_front = w->again_x + n;
     w->aside = w->again_front + n;
-    for (size_t i = 0; i < n; i++)
-        w->again[i] = w->again_x[i] = w->again_front[i] = w->threads[AGAIN][i] = -1;
     return WISP_OK;
+}
+
+wisp_status wisp_work_place(struct wisp_net *net, int threads, wisp_error *err)
+{
+    struct wisp_work *w = &net->work;
+    w->n = 0;
+    begin_again(w, net);
+    add_values(w, net);
+    add_scratch(w, net, threads);
+    if (net->sizes.training) add_asides(w, net);
+    if (w->lots.first) add_lots(w, net, threads);
+    for (int i = 0; i < w->n && net->sizes.keep; i++)
+        w->items[i].first = 0, w->items[i].last = back_at(net, 0);
+    wisp_status st = wisp_arena_place(w->items, (size_t)w->n, &w->bytes, &w->bound, err);
+    if (!w->lots.first) w->whole = w->bytes;
+    return st == WISP_OK && too_much(net) ? spill(net, threads, err) : st;
 }
 
 wisp_status wisp_work_plan(struct wisp_net *net, int threads, wisp_error *err)
@@ -355,19 +444,10 @@ wisp_status wisp_work_plan(struct wisp_net *net, int threads, wisp_error *err)
     struct wisp_work *w = &net->work;
     wisp_status st = make_lists(net, err);
     if (st != WISP_OK) return st;
-    add_values(w, net);
-    add_scratch(w, net, threads);
-    if (net->sizes.training) add_asides(w, net);
-    for (int i = 0; i < w->n && net->sizes.keep; i++)
-        w->items[i].first = 0, w->items[i].last = back_at(net, 0);
     for (int i = 0; i < net->n_layers; i++)
         w->kept += parts_bytes(net->layers[i].kept_floats, 1, NULL);
-    st = wisp_arena_place(w->items, (size_t)w->n, &w->bytes, &w->bound, err);
-    w->whole = w->bytes;
-    const bool much = net->sizes.memory && w->bytes > net->sizes.memory;
-    return st == WISP_OK && much && net->sizes.training && !net->sizes.keep
-               ? spill(net, threads, err)
-               : st;
+    st = wisp_work_place(net, threads, err);
+    return st == WISP_OK && too_much(net) ? wisp_work_choose_lots(net, threads, err) : st;
 }
 
 void wisp_work_clear(struct wisp_work *w)
@@ -375,6 +455,7 @@ void wisp_work_clear(struct wisp_work *w)
     wisp_free(w->items);
     wisp_free(w->parts);
     wisp_free(w->x);
+    wisp_free(w->lots.sum);
     wisp_free(w->block);
     wisp_free(w->kept_block);
     *w = (struct wisp_work){ 0 };
@@ -395,15 +476,37 @@ static void open_part(const struct wisp_work *w, int i)
         wisp_cut_next(&c, w->parts[i].floats, sizeof(float), w->parts[i].what);
 }
 
+/* Lots come to the moments of their layers again and again: what is of all lots is closed off for the
+ * first of them, and looked at after the last. */
+static bool of_all_lots(const struct wisp_net *net, int i)
+{
+    const struct wisp_item *item = &net->work.items[i];
+    const int back = wisp_work_lots_back(net);
+    const bool forward = item->last < net->work.lots.first;
+    return i == net->work.lots.sums || !(forward || item->first >= back);
+}
+
 void wisp_work_turn(const struct wisp_net *net, int moment)
 {
     const struct wisp_work *w = &net->work;
-    const int last = net->sizes.training ? back_at(net, 0) : net->n_layers - 1;
+    const int last = net->sizes.training ? back_at(net, 0) : net->n_layers - 1,
+              back = wisp_work_lots_back(net);
+    const bool more = w->lots.first && w->lots.at > 0; /* not the first lot */
+    int before = moment ? moment - 1 : last;
+    if (more && moment == 0) before = w->lots.first - 1;
+    if (more && moment == back) before = last;
     for (int i = 0; i < w->n && wisp_borders; i++) /* looked at, and nobody's from now on */
-        if (w->items[i].last == (moment ? moment - 1 : last))
+        if (w->items[i].last == before && !(more && of_all_lots(net, i)))
             wisp_cut_begin(place(w, i), w->items[i].bytes);
     for (int i = 0; i < w->n && wisp_borders; i++)
-        if (w->items[i].first == moment) open_part(w, i);
+        if (w->items[i].first == moment && !(more && of_all_lots(net, i))) open_part(w, i);
+}
+
+float *wisp_work_sum(const struct wisp_net *net, const struct wisp_param *p, size_t row)
+{
+    size_t n;
+    const size_t at = wisp_param_row(p, row, &n);
+    return place(&net->work, net->work.lots.sums) + net->work.lots.sum[p - net->list.p] + at;
 }
 
 wisp_status wisp_work_alloc(struct wisp_net *net, int threads, wisp_error *err)
@@ -438,8 +541,10 @@ void wisp_work_pass(struct wisp_net *net, int layer, enum wisp_work_pass pass)
     l->thread_scratch = place(w, w->threads[pass][layer]);
     if (!w->n_again || pass == WISP_WORK_BACK) return;
     const bool again = pass == WISP_WORK_AGAIN;
+    struct wisp_act *out = &net->acts[layer + 1];
     l->front = place(w, (again ? w->again_front : w->front)[layer]);
-    net->acts[layer + 1].x = place(w, (again ? w->again_x : w->x)[layer + 1]);
+    out->x = place(w, (again ? w->again_x : w->x)[layer + 1]);
+    if (!again && w->lots.first && layer + 1 == w->lots.first) out->x += w->lots.at * out->floats;
 }
 
 float *wisp_work_aside(const struct wisp_net *net, int layer, int input)
