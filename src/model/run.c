@@ -45,8 +45,7 @@ static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_
         if (st != WISP_OK) return st;
         r->feed.layouts[i].pool = r->ctx->pool;
         r->feed.layouts[i].seed = p->seed;
-        st = wisp_layout_for(&r->feed.layouts[i], net,
-                             r->samplers.output || r->samplers.n_hidden > 0, err);
+        st = wisp_layout_for(&r->feed.layouts[i], net, wisp_samplers_any(&r->samplers), err);
         if (st != WISP_OK) return st;
         if (!(r->feed.rows[i] = wisp_alloc(p->batch, sizeof *r->feed.rows[i])))
             return wisp_fail_mem(err, p->batch * sizeof *r->feed.rows[i], "a batch");

@@ -199,6 +199,13 @@ wisp_status wisp_samplers_make(struct wisp_run *r, wisp_error *err)
     return st == WISP_OK ? make_hidden(r, err) : st;
 }
 
+bool wisp_samplers_any(const struct wisp_samplers *s)
+{
+    bool any = s->output != NULL;
+    for (int i = 0; i < s->n_hidden; i++) any |= s->hidden[i] != NULL;
+    return any;
+}
+
 void wisp_samplers_clear(struct wisp_samplers *s)
 {
     wisp_sampler_free(s->output);

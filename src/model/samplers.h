@@ -45,6 +45,8 @@ wisp_status wisp_samplers_room(struct wisp_layer_sizes *sizes, struct wisp_run *
 /* What they will take, with the votes, once the net is planned; *hidden: hidden layers' alone. */
 size_t wisp_samplers_bytes(size_t *hidden, const struct wisp_run *r);
 wisp_status wisp_samplers_make(struct wisp_run *r, wisp_error *err);
+/* Is there one?  It may look at the batch's own lists. */
+bool wisp_samplers_any(const struct wisp_samplers *s);
 void wisp_samplers_clear(struct wisp_samplers *s); /* also half made */
 /* Is recall measured in this step of an epoch?  A few times; of epochs with few steps, in each. */
 bool wisp_recall_due(const struct wisp_run *r, size_t step);
