@@ -70,7 +70,7 @@ enum { KEPT_WAY, KEPT_ZEROS, KEPT_ALONE, KEPT }; /* ways whose packed weights ar
 
 struct own { /* from plan on */
     struct wisp_conv c;
-    const struct wisp_conv_way *way[WISP_CONV_PASSES];
+    const struct wisp_conv_way *way[WISP_CONV_PASSES]; /* NULL: a pass that nobody takes */
     struct wisp_conv_zeros zeros[WISP_CONV_PASSES];
     /* Where weights stay as they are: calls of one sample, whose weights are packed for it alone, go
      * ways of their own; way NULL: they do not. */
@@ -98,8 +98,7 @@ struct wisp_conv_passes wisp_layer_conv_passes(const struct wisp_layer *l)
     const struct own *o = l->own;
     struct wisp_conv_passes n = { 0 };
     for (int p = 0; p < WISP_CONV_PASSES; p++)
-        if (o->way[p] && !(p == WISP_CONV_DATA && o->c.block == 1)) /* images learn nothing */
-            n.all++, n.half += o->way[p]->half, n.skip += o->zeros[p].way != NULL;
+        if (o->way[p]) n.all++, n.half += o->way[p]->half, n.skip += o->zeros[p].way != NULL;
     return n;
 }
 
@@ -121,8 +120,8 @@ struct view { /* the scratch of backward, cut up */
 /* Of either way. */
 static size_t packed_floats(const struct own *o, enum wisp_conv_pass pass)
 {
-    const struct wisp_conv_way *skip = o->zeros[pass].way;
-    return wisp_most(o->way[pass]->weight_floats(&o->c, pass),
+    const struct wisp_conv_way *way = o->way[pass], *skip = o->zeros[pass].way;
+    return wisp_most(way ? way->weight_floats(&o->c, pass) : 0,
                      skip ? skip->weight_floats(&o->c, pass) : 0);
 }
 static size_t padded_out(const struct wisp_conv *c)
@@ -198,7 +197,7 @@ static void ask_for_scratch(struct wisp_layer *l, const struct wisp_layer_sizes 
     const struct own *o = l->own;
     struct wisp_cut cut = { 0 };
     for (int p = 0; p < WISP_CONV_PASSES; p++) {
-        ask_for_way(l, o->way[p], &o->c, (enum wisp_conv_pass)p); /* NULL: of training alone */
+        ask_for_way(l, o->way[p], &o->c, (enum wisp_conv_pass)p);
         ask_for_way(l, o->zeros[p].way, &o->c, (enum wisp_conv_pass)p);
     }
     ask_for_way(l, o->alone.way, &o->alone.c, WISP_CONV_FORWARD);
@@ -212,7 +211,14 @@ static void ask_for_scratch(struct wisp_layer *l, const struct wisp_layer_sizes 
     l->back_floats = cut.at / sizeof(float);
 }
 
-static void choose(struct own *o, const struct wisp_layer_sizes *s)
+/* Whoever only predicts takes forward alone, and where nothing learns below nobody takes data. */
+static bool takes(enum wisp_conv_pass pass, const struct wisp_act *in,
+                  const struct wisp_layer_sizes *s)
+{
+    return pass == WISP_CONV_FORWARD || (s->training && (pass != WISP_CONV_DATA || in->learns));
+}
+
+static void choose(struct own *o, const struct wisp_act *in, const struct wisp_layer_sizes *s)
 {
     struct wisp_conv_choice how =
         s->ctx && s->ctx->conv ? *s->ctx->conv : (struct wisp_conv_choice){ .k = NULL };
@@ -223,9 +229,11 @@ static void choose(struct own *o, const struct wisp_layer_sizes *s)
     o->c.kept = o->still;
     o->c.threads = s->ctx && s->ctx->pool ? wisp_pool_threads(s->ctx->pool) : 1;
     how.zeros = s->zeros;
-    for (int p = 0; p < (s->training ? WISP_CONV_PASSES : 1); p++) {
-        o->way[p] = wisp_conv_choose(&o->c, (enum wisp_conv_pass)p, &how);
-        o->zeros[p] = wisp_conv_zeros(&o->c, (enum wisp_conv_pass)p, &how, o->way[p]);
+    for (int i = 0; i < WISP_CONV_PASSES; i++) {
+        const enum wisp_conv_pass pass = (enum wisp_conv_pass)i;
+        if (!takes(pass, in, s)) continue;
+        o->way[i] = wisp_conv_choose(&o->c, pass, &how);
+        o->zeros[i] = wisp_conv_zeros(&o->c, pass, &how, o->way[i]);
     }
     if (!o->still || s->batch < 2) return;
     o->alone.c = o->c;
@@ -244,7 +252,7 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
     struct own *o = l->own = wisp_zalloc(1, sizeof *o);
     if (!o) return wisp_fail_mem(err, sizeof *o, "a convolution");
     o->c = c;
-    choose(o, s);
+    choose(o, in[0], s);
     struct wisp_param *p = wisp_layer_declare(l, "weight", WISP_TRAINED, WISP_BY_NONE, 4,
                                               (size_t[]){ c.out, c.in / c.groups, c.kh, c.kw });
     /* A channel of a group cannot go alone: the groups must be equally large. */
@@ -477,7 +485,7 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
     j.gw = m.v.gw;
     j.gx = in[0]->g;
     j.mask = l->masked ? in[0]->x : NULL;
-    if (j.gx) {
+    if (j.gx && o->way[WISP_CONV_DATA]) {
         const struct wisp_conv_way *way = way_for(o, WISP_CONV_DATA, &j);
         j.w = weights_for(l, s, way, WISP_CONV_DATA, m.v.packed);
         st = way->run(&o->c, WISP_CONV_DATA, &j, err);
