@@ -514,6 +514,15 @@ static bool rig_keep;                              /* values stay to be looked a
 static bool rig_planes;      /* the next rig's net has values with height and width */
 static const char *rig_spec; /* of the next rig; NULL: a random one */
 static const struct wisp_conv_choice *rig_conv; /* of its convolutions; NULL: any */
+static size_t rig_rows; /* samples of the next rig; 0: a random number of them */
+
+/* Differences take the loss some hundred times, in plain C: a net of many products has fewer of the
+ * samples, or a single one of these would take as long as all others. */
+static inline size_t affordable(const struct wisp_net *net, size_t n)
+{
+    const size_t most = 2 + (size_t)(5e5 / (1 + wisp_net_flops(net, false)));
+    return most < n && !rig_rows ? most : n;
+}
 
 /* own: the output layer's scratch is for samples with rows of their own. */
 static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int threads,
@@ -527,7 +536,7 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
     if (!rig_planes) random_spec(r->spec, sizeof r->spec, hidden, r->n_features);
     if (rig_spec) snprintf(r->spec, sizeof r->spec, "%s", rig_spec);
     r->n_labels = 1 + below(below(2) && !rig_planes ? 330 : 20);
-    size_t n = 1 + below(rig_planes ? 20 : 70);
+    size_t n = rig_rows ? rig_rows : 1 + below(rig_planes ? 20 : 70);
     size_t *ids = calloc(n, sizeof *ids);
     for (size_t i = 0; i < n; i++) ids[i] = i;
     r->data = random_data(n, r->n_features, r->n_labels);
@@ -552,7 +561,8 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
         wisp_net_alloc_params(&r->net, &err) == WISP_OK &&
         wisp_work_alloc(&r->net, threads, &err) == WISP_OK &&
         wisp_layout_init(&r->layout, r->n_features, r->n_labels, true, &err) == WISP_OK &&
-        wisp_layout_fill(&r->layout, r->data, ids, n, &raw, &none, &err) == WISP_OK;
+        wisp_layout_fill(&r->layout, r->data, ids, affordable(&r->net, n), &raw, &none, &err) ==
+            WISP_OK;
     CHECK(ok, "'%s': %s", r->spec, err.text);
     remove_masks();
     free(ids);
