@@ -81,7 +81,7 @@ struct wisp_tiles16 { /* the same of bf16, 32 columns of A to a product; see bel
     uint64_t *live;      /* (blocks) how many of the rows' numbers are not 0 is added; or NULL */
 };
 
-struct wisp_sums16 { /* several products of bf16 that share B */
+struct wisp_sums16 {        /* several products of bf16 that share B */
     size_t m, blocks, k, n; /* m a multiple of 16, k one of 32 */
     const uint16_t *a;      /* product i has A(r, p) = a[a_at[i] + r * lda + p] */
     size_t lda;
@@ -125,7 +125,7 @@ struct wisp_norm {
     bool relu;        /* y = max(., 0), a NaN stays one; g is gy where y is above 0 */
     float *sum, *dot; /* (16) of norm_sums: added to */
     const float *times, *slope, *rest; /* (16) of norm_back */
-    uint64_t *live; /* how many of y are not 0 is added; NULL: nobody counts */
+    uint64_t *live;                    /* how many of y are not 0 is added; NULL: nobody counts */
 };
 
 /* Max pooling of windows side by side, 16 channels each: the largest of rows x cols pixels, the first
@@ -142,6 +142,19 @@ struct wisp_maxpool {
     uint64_t *live;      /* how many of y are not 0 is added; NULL: nobody counts */
 };
 enum { WISP_NO_PLACE = 255 };
+
+/* The way back through some rows of a large matrix W (rows, n) for few samples, in one read of it:
+ *   gx(i, r) = sum over j of gy(i, j) w(r, j)      gw(r, j) = sum over i of x(i, r) gy(i, j) */
+enum { WISP_BACK_SAMPLES = 8, WISP_BACK_ROWS = 2 };
+struct wisp_back {
+    size_t m, n, rows; /* samples, columns (a multiple of 16), rows: 1 to the most */
+    const float *gy, *w, *x;
+    size_t gy_row, w_row, x_row; /* floats from sample to sample, row to row, sample to sample */
+    float *gx;                   /* NULL: nobody wants it; samples lie x_row apart, too */
+    float *gw;                   /* (rows, n) */
+    const float *soon
+        [2]; /* laid out as w: is read next; NULL: nothing is known.  So are the rows behind w */
+};
 
 /* ---- sums over the numbers of a value that are not 0 (convolutions that skip the others) ---- */
 
@@ -212,6 +225,8 @@ struct wisp_kernels {
      * infinite number or a NaN of B, which is left out. */
     void (*gemm_live)(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
                       const int32_t *live, size_t m, size_t n, size_t k);
+    /* gw is what gemm makes of it, to the bit. */
+    void (*back_few)(const struct wisp_back *t);
     /* C = A B + bias, bias(i) to all of row i; A is plain, rows lda apart. */
     void (*gemm_bias)(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
                       const float *bias, size_t m, size_t n, size_t k);

@@ -77,6 +77,16 @@ static void gemm_live(float *c, size_t ldc, const float *a, size_t lda, const fl
         gemm(c, ldc, a + live[q], lda, 1, b + (size_t)live[q] * ldb, ldb, m, n, 1, true);
 }
 
+static void back_few(const struct wisp_back *t)
+{
+    for (size_t r = 0; r < t->rows; r++) {
+        const float *w = t->w + r * t->w_row, *x = t->x + r;
+        gemm(t->gw + r * t->n, t->n, x, 1, t->x_row, t->gy, t->gy_row, 1, t->n, t->m, false);
+        for (size_t i = 0; t->gx && i < t->m; i++)
+            t->gx[i * t->x_row + r] = dot(t->gy + i * t->gy_row, w, t->n);
+    }
+}
+
 static void gemm_bias(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
                       const float *bias, size_t m, size_t n, size_t k)
 {
@@ -340,6 +350,7 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
         .gemm = gemm,
         .gemm_few = gemm_few,
         .gemm_live = gemm_live,
+        .back_few = back_few,
         .gemm_bias = gemm_bias,
         .to16 = to16,
         .from16 = from16,

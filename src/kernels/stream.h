@@ -1,6 +1,7 @@
-/* Products of few rows with a matrix that comes from memory: the text that tiles_avx2.c and
- * tiles_avx512.c share.  Who includes it has named the vector as for tiles.h, and FETCH(x), which asks
- * for what will be read soon.
+/* Products of few rows with a matrix that comes from memory, and their way back: the text that tiles_avx2.c and
+ * tiles_avx512.c share.  Who includes it has named the vector as for tiles.h, FETCH(x), which asks
+ * for what will be read soon, LATER(x), for what is read after that (into the second cache), and
+ * WIDE_BACK: whether there are registers for two rows on the way back.
  *
  * gemm goes down a panel of columns, so that C stays in registers; of a matrix that is read once and
  * comes from memory it asks for 64 columns of a row, and then for a row some pages on.  Here some rows
@@ -123,6 +124,81 @@ static void gemm_few(float *c, size_t ldc, const float *a, size_t lda, const flo
             for (; q < end; q++) stream_rows(t, m, cols, a + q, lda, b + q * ldb + j, ldb, 1);
             few_end(c + j, ldc, t, m, cols);
         }
+    }
+}
+
+/* ---- the way back ---- */
+
+/* R rows of W for M samples: a vector of gy meets W for gx and x for gw while it is in a register. */
+INLINE void back_rows(const struct wisp_back *t, const int R, const int M)
+{
+    VEC acc[WISP_BACK_ROWS][WISP_BACK_SAMPLES];
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int i = 0; i < M; i++) acc[r][i] = ZERO();
+    for (size_t j = 0; j < t->n; j += LANES) {
+        VEC w[WISP_BACK_ROWS], g[WISP_BACK_ROWS];
+        UNROLL for (int r = 0; r < R; r++)
+        {
+            const size_t at = (size_t)r * t->w_row + j;
+            w[r] = LOAD(t->w + at);
+            g[r] = ZERO();
+            if (LANES == 16 || j % 16 == 0) {
+                LATER(t->w + WISP_BACK_ROWS * t->w_row + at);
+                if (t->soon[0]) LATER(t->soon[0] + at);
+                if (t->soon[1]) LATER(t->soon[1] + at);
+            }
+        }
+        UNROLL for (int i = 0; i < M; i++)
+        {
+            const VEC gy = LOAD(t->gy + (size_t)i * t->gy_row + j);
+            UNROLL for (int r = 0; r < R; r++)
+            {
+                acc[r][i] = FMA(w[r], gy, acc[r][i]);
+                g[r] = FMA(SET1(t->x[(size_t)i * t->x_row + (size_t)r]), gy, g[r]);
+            }
+        }
+        UNROLL for (int r = 0; r < R; r++) STORE(t->gw + (size_t)r * t->n + j, g[r]);
+    }
+    for (int r = 0; r < R && t->gx; r++)
+        for (int i = 0; i < M; i++) {
+            float part[LANES], sum = 0;
+            STORE(part, acc[r][i]);
+            for (int v = 0; v < LANES; v++) sum += part[v];
+            t->gx[(size_t)i * t->x_row + (size_t)r] = sum;
+        }
+}
+
+typedef void (*back_form)(const struct wisp_back *t);
+#define BACK(R, M)                                                                                 \
+    static void back_##R##_##M(const struct wisp_back *t)                                          \
+    {                                                                                              \
+        back_rows(t, R, M);                                                                        \
+    }
+/* clang-format off */
+BACK(1, 1) BACK(1, 2) BACK(1, 3) BACK(1, 4) BACK(1, 5) BACK(1, 6) BACK(1, 7) BACK(1, 8)
+#if WIDE_BACK
+BACK(2, 1) BACK(2, 2) BACK(2, 3) BACK(2, 4) BACK(2, 5) BACK(2, 6) BACK(2, 7) BACK(2, 8)
+#endif
+
+static void back_few(const struct wisp_back *t)
+{
+    static const back_form one[] = { NULL, back_1_1, back_1_2, back_1_3, back_1_4, back_1_5,
+                                     back_1_6, back_1_7, back_1_8 };
+#if WIDE_BACK
+    static const back_form two[] = { NULL, back_2_1, back_2_2, back_2_3, back_2_4, back_2_5,
+                                     back_2_6, back_2_7, back_2_8 };
+    if (t->rows == 2) {
+        two[t->m](t);
+        return;
+    }
+#endif
+    /* clang-format on */
+    struct wisp_back row = *t;
+    for (size_t r = 0; r < t->rows; r++) {
+        one[t->m](&row);
+        row.w += t->w_row, row.x++, row.gw += t->n;
+        if (row.gx) row.gx++;
+        for (int i = 0; i < 2; i++)
+            if (row.soon[i]) row.soon[i] += t->w_row;
     }
 }
 

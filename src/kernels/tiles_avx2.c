@@ -44,7 +44,9 @@ INLINE void NUMBERS(VEC w[PER], const uint8_t *from)
 }
 #include "kernels/planes.h"
 
-#define FETCH(x) _mm_prefetch((const char *)(x), _MM_HINT_T0)
+#define FETCH(x)  _mm_prefetch((const char *)(x), _MM_HINT_T0)
+#define LATER(x)  _mm_prefetch((const char *)(x), _MM_HINT_T1)
+#define WIDE_BACK 0
 #include "kernels/stream.h"
 
 /* clang-format off */
@@ -69,4 +71,5 @@ void wisp_kernels_tiles_avx2(struct wisp_kernels *k)
     install_planes(k);
     k->gemm_few = gemm_few;
     k->gemm_live = gemm_live;
+    k->back_few = back_few;
 }

@@ -2,7 +2,9 @@
  *
  * Forward is split by tiles of samples and by columns of W.  On the way back a task is some rows of W,
  * which it reads from memory once: it transposes them in the thread's scratch for the gradient of the
- * layer below, sums their own gradient by tiles of rows, and moves each row.
+ * layer below, sums their own gradient by tiles of rows, and moves each row.  Of few samples and a W
+ * that comes from memory a kernel makes both gradients of two rows in one read, and asks for the
+ * optimizer's numbers of these rows, which is all that the move then waits for.
  *
  * Where most values are zeros (after a ReLU, after dropout) the rows of W that meet nothing else in a
  * tile of samples are not read, and the gradient of a row is the sum over the samples that it met.
@@ -250,6 +252,33 @@ static void weight_tile(const struct job *j, size_t tile, const struct room *r)
     for (size_t i = 0; i < n; i++) u->row(u, &l->params[0], first + i, r->g + i * width);
 }
 
+/* Two rows, or the last one. */
+static void few_rows(const struct job *j, size_t row, size_t n, float *g)
+{
+    struct wisp_layer *l = j->l;
+    struct wisp_param *p = &l->params[0];
+    const size_t at = row * l->n_out;
+    j->s->ctx->k->back_few(
+        &(struct wisp_back){ .m = j->s->batch->n,
+                             .n = l->n_out,
+                             .rows = n,
+                             .gy = j->out->g,
+                             .gy_row = l->n_out,
+                             .w = p->w + at,
+                             .w_row = l->n_out,
+                             .x = j->in->x + row,
+                             .x_row = l->n_in,
+                             .gx = j->in->g ? j->in->g + row : NULL,
+                             .gw = g,
+                             .soon = { p->m ? p->m + at : NULL, p->v ? p->v + at : NULL } });
+    for (size_t i = 0; i < n; i++) j->s->update->row(j->s->update, p, row + i, g + i * l->n_out);
+}
+
+static bool few(const struct job *j)
+{
+    return large(j->l) && j->l->n_out % 16 == 0 && j->s->batch->n <= WISP_BACK_SAMPLES;
+}
+
 static void back_panel(void *arg, size_t panel, int thread)
 {
     const struct job *j = arg;
@@ -258,6 +287,9 @@ static void back_panel(void *arg, size_t panel, int thread)
                  n = l->n_in - first < rows ? l->n_in - first : rows;
     struct wisp_cut c = wisp_layer_thread_cut(l, thread, WISP_CUT_FRESH);
     const struct room r = lay_thread(l, &c, j->s->batch->n);
+    for (size_t i = 0; few(j) && i < n; i += WISP_BACK_ROWS)
+        few_rows(j, first + i, n - i < WISP_BACK_ROWS ? n - i : WISP_BACK_ROWS, r.g);
+    if (few(j)) return;
     if (j->in->g) below_panel(j, first, n, r.turned); /* with the weights as they were */
     for (size_t tile = first / WISP_TILE; tile * WISP_TILE < first + n; tile++)
         weight_tile(j, tile, &r);

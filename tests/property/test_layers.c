@@ -128,6 +128,20 @@ static void check_radix(const struct wisp_kernels *k, size_t which)
     rig_spec = NULL;
 }
 
+/* A matrix that is read from memory, for few samples: the most, and one more, which take the ways back
+ * of few and of many.  Its 600 rows are no multiple of a task's. */
+static void check_large(const struct wisp_kernels *k, size_t which)
+{
+    rig_spec = "input 600, relu, dense 448";
+    static const size_t rows[] = { WISP_BACK_SAMPLES, WISP_BACK_SAMPLES + 1 };
+    for (size_t i = 0; i < 2; i++) {
+        rig_rows = rows[i];
+        check_net(k, 9 + which, 1);
+    }
+    rig_spec = NULL;
+    rig_rows = 0;
+}
+
 /* Products in bf16: near those in fp32, and the same bytes for any number of threads.  Logits far
  * from 0 take another way, so biases are raised or lowered for some. */
 static void check_bf16(const struct wisp_kernels *k, uint64_t start)
@@ -386,6 +400,7 @@ int main(void)
         }
         for (uint64_t n = 0; there && n < NETS; n++) check_smoothed(&k, 1000211 * (n + 1) + 77 * i);
         if (there) check_radix(&k, i);
+        if (there) check_large(&k, i);
         rig_planes = true;
         for (uint64_t n = 0; there && n < OF_PLANES; n++) {
             int was = test_bad;

@@ -176,6 +176,38 @@ static void check_live(const struct wisp_kernels *k, size_t m, size_t n, size_t 
     free(a), free(b), free(c), free(same_c), free(live);
 }
 
+static void check_back(const struct wisp_kernels *k, size_t m, size_t n, size_t rows)
+{
+    const size_t gy_row = n + 3, w_row = n + 5, x_row = rows + 2;
+    float *gy = numbers(m * gy_row), *w = numbers(rows * w_row), *x = numbers(m * x_row),
+          *gx = numbers(m * x_row), *gw = numbers(rows * n), *same_gx = copy(gx, m * x_row),
+          *same_gw = numbers(rows * n);
+    struct wisp_back t = { .m = m,
+                           .n = n,
+                           .rows = rows,
+                           .gy = gy,
+                           .w = w,
+                           .x = x,
+                           .gy_row = gy_row,
+                           .w_row = w_row,
+                           .x_row = x_row,
+                           .gx = gx,
+                           .gw = gw,
+                           .soon = { rows > 1 ? w : NULL, NULL } };
+    for (size_t i = 0; i < m; i++)
+        for (size_t r = 0; r < rows; r++)
+            same_gx[i * x_row + r] = plain.dot(gy + i * gy_row, w + r * w_row, n);
+    k->gemm(same_gw, n, x, 1, x_row, gy, gy_row, rows, n, m, false);
+    k->back_few(&t);
+    same(same_gx, gx, m * x_row, 1e-6f * (float)(n + 1), "gradient of a row's values", k->name);
+    CHECK(memcmp(gw, same_gw, rows * n * sizeof *gw) == 0,
+          "%s: the gradient of %zu x %zu weights is not what gemm makes", k->name, rows, n);
+    t.gx = NULL; /* nobody wants it */
+    k->back_few(&t);
+    CHECK(memcmp(gw, same_gw, rows * n * sizeof *gw) == 0, "%s: weights' gradient alone", k->name);
+    free(gy), free(w), free(x), free(gx), free(gw), free(same_gx), free(same_gw);
+}
+
 static void check_set(const struct wisp_kernels *k, char name[100])
 {
     snprintf(name, 100, "blocks: %s: norm, pooling, few rows as in plain C", k->name);
@@ -188,6 +220,9 @@ static void check_set(const struct wisp_kernels *k, char name[100])
         for (size_t n = 16; n <= 2100; n = 3 * n / 32 * 16 + 16)
             for (size_t depth = 0; depth < 600; depth = 2 * depth + 3)
                 check_few(k, m, n, depth), check_live(k, m, n, depth);
+    for (size_t m = 1; m <= WISP_BACK_SAMPLES; m++)
+        for (size_t n = 16; n <= 300; n += n < 64 ? 16 : 112)
+            for (size_t rows = 1; rows <= WISP_BACK_ROWS; rows++) check_back(k, m, n, rows);
     for (size_t n = 1; n < 9; n++)
         for (size_t rows = 1; rows < 5; rows++)
             for (size_t cols = 1; cols < 5; cols++)
