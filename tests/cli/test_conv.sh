@@ -141,13 +141,13 @@ rm -rf empty
 mkdir empty
 small=(train-images-idx3-ubyte --epochs 1 --net "image, conv 4 3, relu, flatten" -o kept)
 WISP_CONV="" HOME=$PWD/empty XDG_RUNTIME_DIR=$PWD/session ok "at home" train "${small[@]}"
-check "three passes" test "$(wc -l <empty/.cache/wisp/conv)" = 3
+check "two passes: nobody takes the gradient of an image" test "$(wc -l <empty/.cache/wisp/conv)" = 2
 check "and nowhere else" test ! -e session/wisp
 printf 'wisp-conv\0\n\xff\t' >empty/.cache/wisp/conv
 WISP_CONV="" HOME=$PWD/empty ok "a damaged file" train "${small[@]}"
-check "is added to" test "$(grep -ac '^wisp-conv 4' empty/.cache/wisp/conv)" = 3
+check "is added to" test "$(grep -ac '^wisp-conv 4' empty/.cache/wisp/conv)" = 2
 WISP_CONV="" HOME=/proc/nowhere XDG_RUNTIME_DIR=$PWD/session ok "a home that cannot be written" train "${small[@]}"
-check "the session's folder" test "$(wc -l <session/wisp/conv)" = 3
+check "the session's folder" test "$(wc -l <session/wisp/conv)" = 2
 cp session/wisp/conv before
 WISP_CONV="" HOME=/proc/nowhere XDG_RUNTIME_DIR=$PWD/session ok "once more" train "${small[@]}"
 same "nothing is measured twice" before session/wisp/conv
