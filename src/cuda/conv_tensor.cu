@@ -14,52 +14,9 @@
  * stage, three stages are on their way.  In shared memory a row has 8 slots of 16 bytes; slot s of
  * row r lies at s ^ (r % 8), so that 8 rows of a slot lie in 8 different places; it is also the order
  * that wgmma wants.  The result goes through shared memory and is written 16 bytes at a time. */
-#include "cuda/conv_tensor.cuh"
-#include "cuda/vector.cuh"
+#include "cuda/conv_rows.cuh"
 
-enum { ROWS = 128, THREADS = 256, STAGES = 3, STAGE = 128, SLOTS = STAGE / 16 };
 enum { TURN = 256 };
-
-struct product {
-    const void *a, *b;
-    void *d;
-    const float *bias;
-    const void *gate;
-    const uint32_t *now_n;
-    bool relu, back;    /* back: data */
-    int n;              /* samples */
-    int ah, aw, ac, ag; /* pixels of a, its channels, those of a group */
-    int dh, dw, dc, dg; /* the same of d */
-    int kh, kw, stride, pad_h, pad_w;
-    int groups;
-};
-
-/* The pixels and taps of a block, along one side of the image: d's pixel p is at start + apart p,
- * a's at p times 'step' + base, then one further (or, going back, before) with every tap; tap k is
- * first + apart_taps k of the kernel. */
-struct side {
-    int count, start, apart, step, base, taps, first, apart_taps;
-};
-
-__device__ static struct side side_of(bool back, int pixels, int kernel, int stride, int pad,
-                                      int phase)
-{
-    if (!back) return { pixels, 0, 1, stride, -pad, kernel, 0, 1 };
-    const int first = (phase + pad) % stride;
-    return { pixels > phase ? (pixels - phase + stride - 1) / stride : 0,
-             phase,
-             stride,
-             1,
-             (phase + pad - first) / stride,
-             kernel > first ? (kernel - first + stride - 1) / stride : 0,
-             first,
-             stride };
-}
-
-__device__ static uint32_t slot_at(uint32_t tile, int row, int slot)
-{
-    return tile + (uint32_t)(row * STAGE + ((slot ^ (row & 7)) * 16));
-}
 
 /* Where in the terms of the sum a thread's slot is: channel c of tap (i, j). */
 struct term {
@@ -80,108 +37,9 @@ __device__ static void go_on(struct term *t, const struct term &by, int channels
 
 /* ---- the product ---- */
 
-template <int COLS> struct shape { /* of a block, and of its warps: each has 32 columns */
-    static constexpr int WIDE = COLS / 32, HIGH = THREADS / 32 / WIDE; /* warps */
-    static constexpr int FRAGMENTS = ROWS / HIGH / 16;                 /* of 16 rows, of a warp */
-    static constexpr int STAGE_BYTES = (ROWS + COLS) * STAGE;
-    static constexpr int OUT_STRIDE = COLS + 8; /* floats; a quarter of a warp writes to 32 banks */
-    static constexpr int BYTES = STAGES * STAGE_BYTES + 1024; /* boxes begin at multiples of 1024 */
-    static_assert(STAGES * STAGE_BYTES >= ROWS * OUT_STRIDE * 4,
-                  "the result fits where the stages were");
-};
-
-/* A stage's products of a warp; d[4 i + j]: fragment i, columns 8 j on. */
-template <class T, int COLS>
-__device__ static void multiply_stage(float (&d)[COLS / 8][4], uint32_t a_tile, uint32_t b_tile)
-{
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const int a_row = warp / shape<COLS>::WIDE * shape<COLS>::FRAGMENTS * 16 + (lane & 15);
-    const int b_row = warp % shape<COLS>::WIDE * 32 + (lane & 7) + ((lane >> 4) << 3);
-#pragma unroll
-    for (int k = 0; k < SLOTS / 2; k++) {
-        uint32_t a[shape<COLS>::FRAGMENTS][4], b[2][4];
-#pragma unroll
-        for (int i = 0; i < shape<COLS>::FRAGMENTS; i++)
-            wisp_ldmatrix(a[i], slot_at(a_tile, a_row + i * 16, 2 * k + (lane >> 4)));
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-            wisp_ldmatrix(b[i], slot_at(b_tile, b_row + i * 16, 2 * k + ((lane >> 3) & 1)));
-        if (sizeof(T) == 4) {
-#pragma unroll
-            for (int i = 0; i < shape<COLS>::FRAGMENTS; i++)
-#pragma unroll
-                for (int w = 0; w < 4; w++) a[i][w] = wisp_tf32(a[i][w]);
-#pragma unroll
-            for (int i = 0; i < 2; i++)
-#pragma unroll
-                for (int w = 0; w < 4; w++) b[i][w] = wisp_tf32(b[i][w]);
-        }
-#pragma unroll
-        for (int i = 0; i < shape<COLS>::FRAGMENTS; i++)
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                wisp_mma<T>(d[i * 4 + j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
-    }
-}
-
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-/* The same of a group of warps, which has 64 rows and all columns; they go on after the return. */
-template <int COLS>
-__device__ static void begin_stage(float (&d)[COLS / 8][4], uint32_t a_tile, uint32_t b_tile,
-                                   int group)
-{
-    const uint64_t a = wgmma_matrix(a_tile + group * 64 * STAGE), b = wgmma_matrix(b_tile);
-    wgmma_begin();
-#pragma unroll
-    for (int k = 0; k < STAGE / 32; k++) wisp_groups_add<false>(d, a + 2 * k, b + 2 * k);
-    wgmma_commit();
-}
-#endif
-
-/* The block's rows, from row0 on, written; tile: its sums. */
-template <class T, int COLS>
-__device__ static void write_rows(const struct product &p, const struct side &y,
-                                  const struct side &x, int group, int row0, int rows, int col0,
-                                  const float *tile)
-{
-    constexpr int N = 16 / (int)sizeof(T);
-    for (int at = (int)threadIdx.x; at < ROWS * COLS / N; at += THREADS) {
-        const int r = at / (COLS / N), c = at % (COLS / N) * N, col = col0 + c;
-        const int row = row0 + r;
-        if (row >= rows || col >= p.dg) continue;
-        size_t pixel = (size_t)row;
-        if (y.apart > 1) { /* a phase of several */
-            const int sample = row / (y.count * x.count), left = row % (y.count * x.count);
-            const int py = y.start + y.apart * (left / x.count);
-            pixel = ((size_t)sample * p.dh + py) * p.dw + x.start + x.apart * (left % x.count);
-        }
-        const size_t to = pixel * p.dc + (size_t)group * p.dg + col;
-        wisp_vector<T, N> v;
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-            v.v[i] = tile[r * shape<COLS>::OUT_STRIDE + c + i];
-            if (p.bias && col + i < p.dg) v.v[i] += p.bias[group * p.dg + col + i];
-            if (p.relu) v.v[i] = v.v[i] > 0 ? v.v[i] : 0;
-        }
-        if (p.dg % N == 0) {
-            if (p.gate) {
-                const auto gate = wisp_vector<T, N>::at((const T *)p.gate + to);
-#pragma unroll
-                for (int i = 0; i < N; i++) v.v[i] = gate.v[i] > 0 ? v.v[i] : 0;
-            }
-            v.to((T *)p.d + to);
-        } else {
-            for (int i = 0; i < N && col + i < p.dg; i++) {
-                const bool off = p.gate && !((float)((const T *)p.gate)[to + i] > 0);
-                ((T *)p.d)[to + i] = (T)(off ? 0 : v.v[i]);
-            }
-        }
-    }
-}
-
 /* VEC: bytes that are copied at a time, 16, 8 or 4; a group's channels are a multiple of them.  GROUPS:
  * by products of groups of warps. */
-template <class T, int COLS, int VEC, bool GROUPS>
+template <class T, int COLS, int VEC, bool GROUPS, bool FLOATS>
 __global__ static void __launch_bounds__(THREADS, 2)
     multiply(const __grid_constant__ struct product p)
 {
@@ -261,53 +119,15 @@ __global__ static void __launch_bounds__(THREADS, 2)
 
     /* so that the compiler knows it to be the same in a warp: else it makes wgmmas wait */
     const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);
-    const int lane = (int)threadIdx.x % 32;
     float d[COLS / 8][4] = {};
-    for (int k = 0; k < STAGES - 1; k++) {
-        if (k < stages) load(k);
-        copy_commit();
-    }
-#pragma unroll 1
-    for (int k = 0; k < stages; k++) {
-        const uint32_t a_tile = tiles + (uint32_t)(k % STAGES * S::STAGE_BYTES);
-        copy_wait<STAGES - 2>();
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-        if constexpr (GROUPS) wgmma_see_copies();
-#endif
-        __syncthreads(); /* also: all are done with the stage before, which is loaded next */
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-        if constexpr (GROUPS) begin_stage<COLS>(d, a_tile, a_tile + ROWS * STAGE, warp / 4);
-#endif
-        if (k + STAGES - 1 < stages) load((k + STAGES - 1) % STAGES);
-        copy_commit();
-        if constexpr (!GROUPS) multiply_stage<T, COLS>(d, a_tile, a_tile + ROWS * STAGE);
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-        if constexpr (GROUPS) wgmma_wait<0>();
-#endif
-    }
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    if constexpr (GROUPS) wgmma_results(d);
-#endif
-    copy_wait<0>();
-    __syncthreads();
-
-    float *out = (float *)pool;
-#pragma unroll
-    for (int i = 0; i < COLS / 8; i++) {
-        int r = warp * 16 + lane / 4, c = i * 8 + lane % 4 * 2;
-        if (!GROUPS) {
-            r = (warp / S::WIDE * S::FRAGMENTS + i / 4) * 16 + lane / 4;
-            c = warp % S::WIDE * 32 + i % 4 * 8 + lane % 4 * 2;
-        }
-        float *to = out + r * S::OUT_STRIDE + c;
-        *(float2 *)to = make_float2(d[i][0], d[i][1]);
-        *(float2 *)(to + 8 * S::OUT_STRIDE) = make_float2(d[i][2], d[i][3]);
-    }
-    __syncthreads();
-    write_rows<T, COLS>(p, y, x, group, row0, rows, col0, out);
+    wisp_stages<STAGES, GROUPS>(stages, load, [&](int k) {
+        add_stage<T, COLS, GROUPS, FLOATS>(d, pool + k * S::STAGE_BYTES, warp);
+    });
+    lay_sums<COLS, GROUPS>((float *)pool, d, warp);
+    write_rows<T, COLS>(p, y, x, group, row0, rows, col0, (const float *)pool);
 }
 
-template <class T, int COLS, int VEC, bool GROUPS>
+template <class T, int COLS, int VEC, bool GROUPS, bool FLOATS = false>
 static void launch(const struct product &p, cudaStream_t s)
 {
     const int phases = p.back ? p.stride * p.stride : 1;
@@ -316,16 +136,17 @@ static void launch(const struct product &p, cudaStream_t s)
     const size_t rows = (size_t)p.n * side_h * side_w;
     const dim3 grid((unsigned)(wisp_parts(rows, ROWS) * wisp_parts((size_t)p.dg, COLS)), 1,
                     (unsigned)(p.groups * phases));
-    cudaFuncSetAttribute(multiply<T, COLS, VEC, GROUPS>,
+    cudaFuncSetAttribute(multiply<T, COLS, VEC, GROUPS, FLOATS>,
                          cudaFuncAttributeMaxDynamicSharedMemorySize, shape<COLS>::BYTES);
-    multiply<T, COLS, VEC, GROUPS><<<grid, THREADS, shape<COLS>::BYTES, s>>>(p);
+    multiply<T, COLS, VEC, GROUPS, FLOATS><<<grid, THREADS, shape<COLS>::BYTES, s>>>(p);
 }
 
 /* As many columns as the results need, up to 128. */
-template <class T, int VEC> static void launch_few(const struct product &p, cudaStream_t s)
+template <class T, int VEC, bool FLOATS = false>
+static void launch_few(const struct product &p, cudaStream_t s)
 {
-    if (p.dg > 32) launch<T, 64, VEC, false>(p, s);
-    else launch<T, 32, VEC, false>(p, s);
+    if (p.dg > 32) launch<T, 64, VEC, false, FLOATS>(p, s);
+    else launch<T, 32, VEC, false, FLOATS>(p, s);
 }
 
 template <class T> static void launch_any(const struct product &p, int copies, cudaStream_t s)
@@ -338,6 +159,13 @@ template <class T> static void launch_any(const struct product &p, int copies, c
     else if (p.dg > 64) launch<T, 128, 16, false>(p, s);
     else if (groups) launch<T, 64, 16, HALF>(p, s);
     else launch_few<T, 16>(p, s);
+}
+
+/* Floats as they are; 4-byte copies serve all others. */
+static void launch_floats(const struct product &p, int copies, cudaStream_t s)
+{
+    if (copies == 16) launch_few<float, 16, true>(p, s);
+    else launch_few<float, 4, true>(p, s);
 }
 
 /* Elsewhere it is empty, which shows in its static shared memory. */
@@ -377,7 +205,7 @@ template <class T> __global__ static void turn(T *to, const T *w, int ig, int og
             to[((size_t)(group * ig + c0 + i) * taps + tap) * og + o0 + lane] = tile[lane][i];
 }
 
-static void turn_weights(const struct wisp_dconv *c, void *to, const void *w, cudaStream_t s)
+void wisp_dconv_turn(const struct wisp_dconv *c, void *to, const void *w, cudaStream_t s)
 {
     const int ig = (int)(c->in / c->groups), og = (int)(c->out / c->groups);
     const int taps = (int)(c->kh * c->kw);
@@ -390,32 +218,13 @@ static void turn_weights(const struct wisp_dconv *c, void *to, const void *w, cu
 
 /* ---- the way ---- */
 
-static struct product product_of(const struct wisp_dconv *c, const struct wisp_dconv_job *j,
-                                 bool back)
-{
-    struct product p = {};
-    p.now_n = j->n, p.n = (int)c->n, p.back = back, p.groups = (int)c->groups;
-    p.kh = (int)c->kh, p.kw = (int)c->kw, p.stride = (int)c->stride;
-    p.pad_h = (int)c->pad_h, p.pad_w = (int)c->pad_w;
-    p.ah = (int)c->h, p.aw = (int)c->w, p.ac = (int)c->in;
-    p.dh = (int)c->oh, p.dw = (int)c->ow, p.dc = (int)c->out;
-    p.a = j->x, p.b = j->w, p.d = j->y, p.bias = j->bias, p.relu = j->relu;
-    if (back) {
-        p.ah = (int)c->oh, p.aw = (int)c->ow, p.ac = (int)c->out;
-        p.dh = (int)c->h, p.dw = (int)c->w, p.dc = (int)c->in;
-        p.a = j->gy, p.b = j->work, p.d = j->gx, p.bias = NULL, p.relu = false, p.gate = j->gate;
-    }
-    p.ag = p.ac / p.groups, p.dg = p.dc / p.groups;
-    return p;
-}
-
 /* The channels that are copied, of a group, fill whole words; numbers of pixels and places in a
  * sample are ints, the blocks of a grid's third side at most 65,535. */
 static bool can(const struct wisp_dconv *c, enum wisp_dconv_pass pass)
 {
     const size_t most = 0x3fffffff;
     const bool in = wisp_dconv_copies(c, c->in) > 2, out = wisp_dconv_copies(c, c->out) > 2;
-    if (c->math == WISP_DCONV_FP32 || wisp_dconv_capability() < 80) return false;
+    if (wisp_dconv_capability() < 80) return false;
     if (c->n * c->h * c->w > most || c->n * c->oh * c->ow > most) return false;
     if (c->h * c->w * c->in > most || c->oh * c->ow * c->out > most) return false;
     if (wisp_dconv_row(c) > most || c->kh * c->kw * c->out > most) return false;
@@ -439,12 +248,13 @@ static bool run(const struct wisp_dconv *c, enum wisp_dconv_pass pass, const voi
     }
     const struct product p = product_of(c, j, back);
     const int copies = wisp_dconv_copies(c, back ? c->out : c->in);
-    if (back) turn_weights(c, j->work, j->w, s);
+    if (back) wisp_dconv_turn(c, j->work, j->w, s);
     if (c->math == WISP_DCONV_BF16) launch_any<__nv_bfloat16>(p, copies, s);
-    else launch_any<float>(p, copies, s);
+    else if (c->math == WISP_DCONV_TF32) launch_any<float>(p, copies, s);
+    else launch_floats(p, copies, s);
     return true;
 }
 
 const struct wisp_dconv_way wisp_dconv_tensor = {
-    "tensor", "own kernels on tensor cores", can, NULL, NULL, bytes, run
+    "tensor", "own kernels, on tensor cores but for fp32", can, NULL, NULL, bytes, run
 };

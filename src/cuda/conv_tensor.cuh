@@ -15,6 +15,11 @@ size_t wisp_dconv_tensor_w_bytes(const struct wisp_dconv *c);
 void wisp_dconv_tensor_w(const struct wisp_dconv *c, const struct wisp_dconv_job *j,
                          cudaStream_t s);
 
+/* to (in, kh, kw, out / groups) of w. */
+void wisp_dconv_turn(const struct wisp_dconv *c, void *to, const void *w, cudaStream_t s);
+/* Into how many shares the pixels are cut for weights, and pixels of each but for the last. */
+size_t wisp_dconv_shares(const struct wisp_dconv *c, size_t *each);
+
 /* Has this card products of groups of warps? */
 bool wisp_dconv_has_groups(void);
 
@@ -39,6 +44,32 @@ static __device__ inline void wisp_groups_add(float (&d)[8][4], uint64_t a, uint
     wgmma64<TURNED, TURNED>(d, a, b, 1);
 }
 #endif
+
+/* STAGES places of tiles: load(place) begins to copy the next stage, add(place) multiplies one; where
+ * groups of warps do that it only begins to. */
+template <int STAGES, bool GROUPS, class LOAD, class ADD>
+static __device__ __forceinline__ void wisp_stages(int stages, LOAD load, ADD add)
+{
+    for (int k = 0; k < STAGES - 1; k++) {
+        if (k < stages) load(k);
+        copy_commit();
+    }
+#pragma unroll 1
+    for (int k = 0; k < stages; k++) {
+        copy_wait<STAGES - 2>();
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+        if constexpr (GROUPS) wgmma_see_copies();
+#endif
+        __syncthreads(); /* also: all are done with the stage before, which is loaded next */
+        if constexpr (GROUPS) add(k % STAGES);
+        if (k + STAGES - 1 < stages) load((k + STAGES - 1) % STAGES);
+        copy_commit();
+        if constexpr (!GROUPS) add(k % STAGES);
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+        if constexpr (GROUPS) wgmma_wait<0>();
+#endif
+    }
+}
 
 /* How many bytes of a group's channels can be copied at a time: 16, 8, 4 or, where none, 2. */
 static inline int wisp_dconv_copies(const struct wisp_dconv *c, size_t channels)

@@ -10,133 +10,13 @@
  *
  * Slot s (16 bytes) of pixel r lies at s ^ (r % 8), and of floats at s ^ (r % 4 * 2): then the lanes
  * of a warp read from different banks. */
-#include "cuda/conv_tensor.cuh"
-
-enum { COLS = 128, THREADS = 256, WARPS_WIDE = 4, WARPS_HIGH = 2, LINE = 128 };
-
-struct share {
-    const void *gy, *x;
-    float *to; /* (shares, out, width) */
-    const uint32_t *now_n;
-    int n, oh, ow, out, og; /* og, ig: channels of a group */
-    int h, w, in, ig;
-    int kw, stride, pad_h, pad_w;
-    int width;          /* weights of an output channel */
-    int n_shares, each; /* pixels of a share, but for the last */
-};
-
-template <class T, int ROWS, bool GROUPS> struct form {
-    static constexpr int DEPTH = GROUPS ? 64 : 64 / (int)sizeof(T); /* pixels of a stage */
-    static constexpr int N = 16 / (int)sizeof(T);                   /* values of a slot */
-    static constexpr int A_SLOTS = ROWS / N, B_SLOTS = COLS / N;
-    static constexpr int A_STEP = THREADS / A_SLOTS, B_STEP = THREADS / B_SLOTS; /* pixels apart */
-    static constexpr int A_EACH = DEPTH / A_STEP, B_EACH = DEPTH / B_STEP; /* slots of a thread */
-    static constexpr int BOX = DEPTH * LINE, A_BYTES = A_SLOTS / 8 * BOX;
-    static constexpr int STAGES = GROUPS ? 3 : 4, STAGE_BYTES = A_BYTES + B_SLOTS / 8 * BOX;
-    static constexpr int BYTES = STAGES * STAGE_BYTES + 1024; /* boxes begin at multiples of 1024 */
-    static constexpr int FRAGMENTS = ROWS / WARPS_HIGH / 16;  /* of 16 rows, of a warp */
-    static_assert(A_EACH > 0 && B_EACH > 0, "every thread has some");
-    static_assert(!GROUPS || BOX == 8192, "as wgmma_turned says");
-};
-
-/* Where a slot of a pixel lies in a tile of boxes of DEPTH pixels. */
-template <class T, int DEPTH> __device__ static int slot_at(int pixel, int slot)
-{
-    const int swap = sizeof(T) == 2 ? pixel & 7 : (pixel & 3) * 2;
-    return slot / 8 * DEPTH * LINE + pixel * LINE + ((slot % 8 ^ swap) * 16);
-}
-
-/* ---- a stage's products ---- */
-
-template <int ROWS>
-__device__ static void multiply_stage(float (&d)[ROWS / 8][4], const unsigned char *tile,
-                                      __nv_bfloat16)
-{
-    using F = form<__nv_bfloat16, ROWS, false>;
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const int row = warp / WARPS_WIDE * F::FRAGMENTS * 16 + ((lane >> 3) & 1) * 8;
-    const int col = warp % WARPS_WIDE * 32 + (lane >> 4) * 8;
-    const uint32_t a_tile = shared_at(tile), b_tile = a_tile + F::A_BYTES;
-#pragma unroll
-    for (int k = 0; k < F::DEPTH; k += 16) {
-        const int a_pixel = k + (lane & 7) + (lane >> 4) * 8;
-        const int b_pixel = k + (lane & 7) + ((lane >> 3) & 1) * 8;
-        uint32_t a[F::FRAGMENTS][4], b[2][4];
-#pragma unroll
-        for (int i = 0; i < F::FRAGMENTS; i++)
-            wisp_ldmatrix_turned(a[i], a_tile + (uint32_t)slot_at<__nv_bfloat16, F::DEPTH>(
-                                                    a_pixel, (row + i * 16) / F::N));
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-            wisp_ldmatrix_turned(b[i], b_tile + (uint32_t)slot_at<__nv_bfloat16, F::DEPTH>(
-                                                    b_pixel, (col + i * 16) / F::N));
-#pragma unroll
-        for (int i = 0; i < F::FRAGMENTS; i++)
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                wisp_mma<__nv_bfloat16>(d[i * 4 + j], a[i], b[j / 2][j % 2 * 2],
-                                        b[j / 2][j % 2 * 2 + 1]);
-    }
-}
-
-template <int DEPTH>
-__device__ static uint32_t word_at(const unsigned char *tile, int pixel, int place)
-{
-    const unsigned char *at = tile + slot_at<float, DEPTH>(pixel, place / 4) + place % 4 * 4;
-    return wisp_tf32(*(const uint32_t *)at);
-}
-
-template <int ROWS>
-__device__ static void multiply_stage(float (&d)[ROWS / 8][4], const unsigned char *tile, float)
-{
-    using F = form<float, ROWS, false>;
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const int row = warp / WARPS_WIDE * F::FRAGMENTS * 16 + lane / 4;
-    const int col = warp % WARPS_WIDE * 32 + lane / 4;
-    const unsigned char *a_tile = tile, *b_tile = tile + F::A_BYTES;
-#pragma unroll
-    for (int k = 0; k < F::DEPTH; k += 8) {
-        const int pixel = k + lane % 4;
-        uint32_t a[F::FRAGMENTS][4], b[4][2];
-#pragma unroll
-        for (int i = 0; i < F::FRAGMENTS; i++)
-#pragma unroll
-            for (int w = 0; w < 4; w++)
-                a[i][w] = word_at<F::DEPTH>(a_tile, pixel + w / 2 * 4, row + i * 16 + w % 2 * 8);
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-#pragma unroll
-            for (int w = 0; w < 2; w++)
-                b[j][w] = word_at<F::DEPTH>(b_tile, pixel + w * 4, col + j * 8);
-#pragma unroll
-        for (int i = 0; i < F::FRAGMENTS; i++)
-#pragma unroll
-            for (int j = 0; j < 4; j++) wisp_mma<float>(d[i * 4 + j], a[i], b[j][0], b[j][1]);
-    }
-}
-
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-/* The same of a group of warps: of 128 rows it has 64, of 64 half of the columns.  They go on after
- * the return. */
-template <int ROWS>
-__device__ static void begin_stage(float (&d)[ROWS / 8][4], uint32_t tile, int group)
-{
-    using F = form<__nv_bfloat16, ROWS, true>;
-    const uint64_t a = wgmma_turned(tile + (ROWS == 128 ? group * F::BOX : 0));
-    const uint64_t b = wgmma_turned(tile + F::A_BYTES + (ROWS == 128 ? 0 : group * F::BOX));
-    wgmma_begin();
-#pragma unroll
-    for (int k = 0; k < F::DEPTH / 16; k++)
-        wisp_groups_add<true>(d, a + k * (2048 >> 4), b + k * (2048 >> 4));
-    wgmma_commit();
-}
-#endif
+#include "cuda/conv_share.cuh"
 
 /* ---- all of a share ---- */
 
 /* A_VEC, VEC: bytes of gy and of x that are copied at a time; a group's channels are a multiple of
  * them.  GROUPS: by products of groups of warps. */
-template <class T, int ROWS, int A_VEC, int VEC, bool GROUPS>
+template <class T, int ROWS, int A_VEC, int VEC, bool GROUPS, bool FLOATS>
 __global__ static void __launch_bounds__(THREADS, 2) add_up(const __grid_constant__ struct share p)
 {
     using F = form<T, ROWS, GROUPS>;
@@ -217,56 +97,18 @@ __global__ static void __launch_bounds__(THREADS, 2) add_up(const __grid_constan
 
     /* so that the compiler knows it to be the same in a warp: else it makes wgmmas wait */
     const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);
-    const int lane = (int)threadIdx.x % 32;
     float d[ROWS / 8][4] = {};
-    for (int k = 0; k < STAGES - 1; k++) {
-        if (k < stages) load(k);
-        copy_commit();
-    }
-#pragma unroll 1
-    for (int k = 0; k < stages; k++) {
-        unsigned char *tile = pool + k % STAGES * F::STAGE_BYTES;
-        copy_wait<STAGES - 2>();
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-        if constexpr (GROUPS) wgmma_see_copies();
-#endif
-        __syncthreads(); /* also: all are done with the stage before, which is loaded next */
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-        if constexpr (GROUPS) begin_stage<ROWS>(d, shared_at(tile), warp / 4);
-#endif
-        if (k + STAGES - 1 < stages) load((k + STAGES - 1) % STAGES);
-        copy_commit();
-        if constexpr (!GROUPS) multiply_stage<ROWS>(d, tile, T());
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-        if constexpr (GROUPS) wgmma_wait<0>();
-#endif
-    }
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    if constexpr (GROUPS) wgmma_results(d);
-#endif
-
-    float *to = p.to + ((size_t)share * p.out + (size_t)group * p.og) * p.width;
-#pragma unroll
-    for (int i = 0; i < ROWS / 8; i++) {
-        int row = row0 + warp * 16 + lane / 4, col = col0 + i * 8 + lane % 4 * 2;
-        if (GROUPS && ROWS == 64) row -= warp / 4 * 64, col += warp / 4 * 64;
-        if (!GROUPS) {
-            row = row0 + (warp / WARPS_WIDE * F::FRAGMENTS + i / 4) * 16 + lane / 4;
-            col = col0 + warp % WARPS_WIDE * 32 + i % 4 * 8 + lane % 4 * 2;
-        }
-#pragma unroll
-        for (int w = 0; w < 4; w++) {
-            const int r = row + w / 2 * 8, c = col + w % 2;
-            if (r < p.og && c < p.width) to[(size_t)r * p.width + c] = d[i][w];
-        }
-    }
+    wisp_stages<STAGES, GROUPS>(stages, load, [&](int k) {
+        add_stage<T, ROWS, GROUPS, FLOATS>(d, pool + k * F::STAGE_BYTES, warp);
+    });
+    write_sums<ROWS, GROUPS>(p, d, share, group, row0, col0, warp);
 }
 
 /* ---- shares ---- */
 
 /* So many that every multiprocessor has four blocks, but none of a few pixels, nor more than 256
  * MiB of sums. */
-static size_t shares_of(const struct wisp_dconv *c, size_t *each)
+size_t wisp_dconv_shares(const struct wisp_dconv *c, size_t *each)
 {
     const size_t rows = c->out / c->groups > 64 ? 128 : 64, depth = 64; /* of any form */
     const size_t pixels = c->n * c->oh * c->ow, floats = c->out * wisp_dconv_row(c);
@@ -283,19 +125,19 @@ static size_t shares_of(const struct wisp_dconv *c, size_t *each)
 
 size_t wisp_dconv_tensor_w_bytes(const struct wisp_dconv *c)
 {
-    size_t each, n = shares_of(c, &each);
+    size_t each, n = wisp_dconv_shares(c, &each);
     return n > 1 ? n * c->out * wisp_dconv_row(c) * 4 : 0;
 }
 
-template <class T, int ROWS, int A_VEC, int VEC, bool GROUPS>
+template <class T, int ROWS, int A_VEC, int VEC, bool GROUPS, bool FLOATS = false>
 static void launch(const struct share &p, int groups, cudaStream_t s)
 {
     using F = form<T, ROWS, GROUPS>;
     const dim3 grid((unsigned)wisp_parts((size_t)p.width, COLS),
                     (unsigned)wisp_parts((size_t)p.og, ROWS), (unsigned)(p.n_shares * groups));
-    cudaFuncSetAttribute(add_up<T, ROWS, A_VEC, VEC, GROUPS>,
+    cudaFuncSetAttribute(add_up<T, ROWS, A_VEC, VEC, GROUPS, FLOATS>,
                          cudaFuncAttributeMaxDynamicSharedMemorySize, F::BYTES);
-    add_up<T, ROWS, A_VEC, VEC, GROUPS><<<grid, THREADS, F::BYTES, s>>>(p);
+    add_up<T, ROWS, A_VEC, VEC, GROUPS, FLOATS><<<grid, THREADS, F::BYTES, s>>>(p);
 }
 
 /* Of the pairs of copies of gy and x only those are built that layers have: both wide; gy wide, x an
@@ -314,6 +156,13 @@ static void launch_rows(const struct share &p, int gy, int x, int groups, cudaSt
     }
 }
 
+template <int ROWS>
+static void launch_floats(const struct share &p, int gy, int x, int groups, cudaStream_t s)
+{
+    if (gy == 16 && x == 16) launch<float, ROWS, 16, 16, false, true>(p, groups, s);
+    else launch<float, ROWS, 4, 4, false, true>(p, groups, s);
+}
+
 template <class T>
 static void launch_any(const struct share &p, int gy, int x, int groups, cudaStream_t s)
 {
@@ -323,16 +172,13 @@ static void launch_any(const struct share &p, int gy, int x, int groups, cudaStr
 
 void wisp_dconv_tensor_w(const struct wisp_dconv *c, const struct wisp_dconv_job *j, cudaStream_t s)
 {
-    size_t each, n = shares_of(c, &each);
+    size_t each, n = wisp_dconv_shares(c, &each);
     const size_t floats = c->out * wisp_dconv_row(c);
     const int gy = wisp_dconv_copies(c, c->out), x = wisp_dconv_copies(c, c->in);
-    struct share p = { j->gy, j->x, n > 1 ? (float *)j->work : j->gw, j->n };
-    p.n = (int)c->n, p.oh = (int)c->oh, p.ow = (int)c->ow, p.out = (int)c->out;
-    p.og = (int)(c->out / c->groups), p.ig = (int)(c->in / c->groups);
-    p.h = (int)c->h, p.w = (int)c->w, p.in = (int)c->in, p.kw = (int)c->kw;
-    p.stride = (int)c->stride, p.pad_h = (int)c->pad_h, p.pad_w = (int)c->pad_w;
-    p.width = (int)wisp_dconv_row(c), p.n_shares = (int)n, p.each = (int)each;
+    const struct share p = share_of(c, j, n, each);
     if (c->math == WISP_DCONV_BF16) launch_any<__nv_bfloat16>(p, gy, x, (int)c->groups, s);
-    else launch_any<float>(p, gy, x, (int)c->groups, s);
+    else if (c->math == WISP_DCONV_TF32) launch_any<float>(p, gy, x, (int)c->groups, s);
+    else if (p.og > 64) launch_floats<128>(p, gy, x, (int)c->groups, s);
+    else launch_floats<64>(p, gy, x, (int)c->groups, s);
     if (n > 1) wisp_dconv_add(j->gw, (const float *)j->work, floats, n, s);
 }
