@@ -94,7 +94,7 @@ $(BUILD)/wisp: $(CLIOBJ) $(BUILD)/libwisp.a
 	$(Q)$(CC) $(FLAGS) $(CFLAGS) $^ -o $@ $(LIBS)
 
 # The scan, the output layer and convolutions have a form in instructions of sm_90 alone, which no later card has.
-$(BUILD)/src/cuda/scan.o $(BUILD)/src/cuda/out_wgmma.o $(BUILD)/src/cuda/conv_tensor.o $(BUILD)/src/cuda/conv_tensor_w.o: NVCC += $(if $(filter 90,$(ARCHS)),-gencode arch=compute_90a$(comma)code=sm_90a)
+$(BUILD)/src/cuda/scan.o $(BUILD)/src/cuda/out_wgmma.o $(BUILD)/src/cuda/conv_tensor.o $(BUILD)/src/cuda/conv_tensor_w.o $(BUILD)/src/cuda/conv_skip.o $(BUILD)/src/cuda/conv_skip_w.o: NVCC += $(if $(filter 90,$(ARCHS)),-gencode arch=compute_90a$(comma)code=sm_90a)
 $(BUILD)/%.o: %.cu
 	@mkdir -p $(@D)
 	@echo '  nvcc $<'

@@ -107,9 +107,9 @@ static const wisp_option table[N_OPTS] = {
                         "it, but not for nets of images",
                         TRAINING, "" },
     [OPT_ZEROS] = { "zeros", "choice", "off", "auto|off|force", "train eval predict bench",
-                    "convolutions and dense layers on processors that leave out products with "
-                    "zeros; auto: where the numbers at hand have so many of them that it was "
-                    "measured to be faster",
+                    "convolutions and dense layers that leave out products with zeros, on a card "
+                    "convolutions alone, and in training; auto: where that was measured to be "
+                    "faster, on processors with as many zeros as the numbers at hand have",
                     TRAINING, "" },
     [OPT_MORE_ZEROS] = { "more-zeros", "real", "0", "0..1000", "train bench",
                          "what the mean of a ReLU's result counts for in the loss (L1 penalty), "

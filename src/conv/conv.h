@@ -19,6 +19,7 @@
 #define WISP_CONV_CONV_H
 
 #include "base/error.h"
+#include "graph/ids.h"
 #include "graph/planes.h"
 
 #include <stdbool.h>
@@ -131,17 +132,13 @@ static inline size_t wisp_conv_pixels(size_t pixels, size_t kernel, size_t strid
 /* The table, the fastest first. */
 const struct wisp_conv_way *wisp_conv_way_at(size_t i); /* NULL past the end */
 
-/* Whether a pass goes the way 'skip': never, from the share of zeros on where it was measured to be
- * faster, always. */
-enum wisp_zeros { WISP_ZEROS_OFF, WISP_ZEROS_AUTO, WISP_ZEROS_FORCE };
-
 struct wisp_conv_choice {         /* who may be chosen, and how (choose.c) */
     const struct wisp_kernels *k; /* NULL: 'plain' alone */
     const char *only; /* names of ways, "direct,plain": the first that can; NULL: all but those that
                          want to be asked for, and ... */
     bool measure;     /* ... the fastest; else the first of the table that can */
     bool half;        /* ways that round to bf16 are among them */
-    enum wisp_zeros zeros; /* of wisp_conv_zeros */
+    enum wisp_zeros zeros; /* of wisp_conv_zeros: auto is from a share of them on */
     /* What was measured before, and is added to; the second where the first cannot be written; NULL:
      * none. */
     const char *file, *other;

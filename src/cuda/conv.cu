@@ -7,13 +7,11 @@
 
 enum { THREADS = 256, PART = 1024, COLS = 8, LINES = THREADS / COLS };
 
-/* ---- the table: the first that can is taken, but for what 'own_first' says ---- */
+/* ---- the table: the first that can is taken, but for what 'own_first' says; zeros are skipped only
+ * by who asks for it ---- */
 
 static const struct wisp_dconv_way *const ways[] = {
-    &wisp_dconv_few,
-    &wisp_dconv_cudnn,
-    &wisp_dconv_tensor,
-    &wisp_dconv_plain,
+    &wisp_dconv_skip, &wisp_dconv_few, &wisp_dconv_cudnn, &wisp_dconv_tensor, &wisp_dconv_plain,
 };
 
 const struct wisp_dconv_way *wisp_dconv_way_at(size_t i)
@@ -30,30 +28,49 @@ static bool takes(const struct wisp_dconv_way *way, struct wisp_dconv_plan *p,
     return true;
 }
 
+/* Instead of the way that was taken. */
+static void skip_instead(struct wisp_dconv_plan *p, enum wisp_dconv_pass pass)
+{
+    if (p->made[pass]) p->way[pass]->free(p->made[pass]);
+    takes(&wisp_dconv_skip, p, pass);
+}
+
 /* Where the library is slower, by a fixed rule, so that a run repeats.  On an H200 (cuDNN 9.14, bf16,
  * own / library): images of 4 channels, 11 x 11 with stride 4, forward 0.50 / 1.07 ms, 3 x 3 at 32
- * pixels, weights 0.09 / 0.21; 1 x 1 with stride 2, 64 to 128 channels, forward 0.03 / 0.19. */
+ * pixels, weights 0.09 / 0.21; 1 x 1 with stride 2, 64 to 128 channels, forward 0.03 / 0.19.  In fp32
+ * (cuDNN 9.19), 256 images of 27 x 27, 5 x 5, 64 to 192 channels: forward 3.6 / 10.7, weights 6.7 /
+ * 5.4; for data the library has nothing that repeats. */
 static bool own_first(const struct wisp_dconv *c, enum wisp_dconv_pass pass)
 {
     const bool few = c->in / c->groups * wisp_dconv_size(c) <= 16;
     const bool point = c->kh * c->kw == 1 && c->stride > 1;
+    const bool whole = c->in / c->groups % 4 == 0;
+    if (c->math == WISP_DCONV_FP32) return pass == WISP_DCONV_FORWARD && whole;
     return (few && pass != WISP_DCONV_DATA) || (point && pass == WISP_DCONV_FORWARD);
 }
 
+static void take(struct wisp_dconv_plan *p, enum wisp_dconv_pass pass, const char *only)
+{
+    const bool tensor = !wisp_dconv_few.can(&p->c, pass) && own_first(&p->c, pass);
+    if (!only && tensor && takes(&wisp_dconv_tensor, p, pass)) return;
+    for (const struct wisp_dconv_way *way : ways) {
+        const bool named = only && strcmp(only, way->name) == 0;
+        const bool any = !only && way != &wisp_dconv_skip;
+        if ((named || any || way == &wisp_dconv_plain) && takes(way, p, pass)) return;
+    }
+}
+
 void wisp_dconv_make(struct wisp_dconv_plan *p, const struct wisp_dconv *c, const char *only,
-                     unsigned passes)
+                     unsigned passes, enum wisp_zeros zeros)
 {
     *p = {};
     p->c = *c;
     for (int i = 0; i < WISP_DCONV_PASSES; i++) {
         const enum wisp_dconv_pass pass = (enum wisp_dconv_pass)i;
         if (!(passes >> i & 1)) continue;
-        const bool tensor = !wisp_dconv_few.can(c, pass) && own_first(c, pass);
-        if (!only && tensor && takes(&wisp_dconv_tensor, p, pass)) continue;
-        for (const struct wisp_dconv_way *way : ways) {
-            const bool wanted = !only || strcmp(only, way->name) == 0 || way == &wisp_dconv_plain;
-            if (wanted && takes(way, p, pass)) break;
-        }
+        take(p, pass, only);
+        if (zeros == WISP_ZEROS_OFF || !wisp_dconv_skip.can(c, pass)) continue;
+        if (zeros == WISP_ZEROS_FORCE || wisp_dconv_skip_wins(p, pass)) skip_instead(p, pass);
     }
 }
 

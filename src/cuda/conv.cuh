@@ -67,7 +67,7 @@ struct wisp_dconv_way {
 };
 /* Plain is the definition and does everything; the others equal it up to rounding. */
 extern const struct wisp_dconv_way wisp_dconv_plain, wisp_dconv_tensor, wisp_dconv_cudnn,
-    wisp_dconv_few;
+    wisp_dconv_few, wisp_dconv_skip;
 /* NULL: no more. */
 const struct wisp_dconv_way *wisp_dconv_way_at(size_t i);
 
@@ -79,9 +79,12 @@ struct wisp_dconv_plan { /* a convolution with its ways */
 };
 /* For each pass that is wanted (bit i: pass i) the first way of the table that can, or one that is
  * known to be faster.  only: none but this one, and plain where it cannot; NULL: any.  Which it is
- * depends on the sizes, the card and its libraries alone, not on a measurement: a run repeats. */
+ * depends on the sizes, the card and its libraries alone, not on a measurement: a run repeats.  zeros:
+ * the way that skips them, where it can, always or where it is measured to be faster (conv_choose.cu),
+ * which is the one exception. */
 void wisp_dconv_make(struct wisp_dconv_plan *p, const struct wisp_dconv *c, const char *only,
-                     unsigned passes = (1u << WISP_DCONV_PASSES) - 1);
+                     unsigned passes = (1u << WISP_DCONV_PASSES) - 1,
+                     enum wisp_zeros zeros = WISP_ZEROS_OFF);
 void wisp_dconv_clear(struct wisp_dconv_plan *p);
 bool wisp_dconv_gives_halves(const struct wisp_dconv_plan *p);
 bool wisp_dconv_adds(const struct wisp_dconv_plan *p);
@@ -109,6 +112,12 @@ void wisp_dconv_add(float *to, const float *parts, size_t floats, size_t n_parts
 /* Streaming multiprocessors of the card, and its compute capability times ten. */
 int wisp_dconv_multis(void);
 int wisp_dconv_capability(void);
+
+/* ---- conv_choose.cu ---- */
+
+/* Is skipping faster than the way of the plan, with as many live slices as real nets have at best?
+ * Measured once in a process; false where the card has no memory for that. */
+bool wisp_dconv_skip_wins(const struct wisp_dconv_plan *p, enum wisp_dconv_pass pass);
 
 /* ---- conv_dnn.cu ---- */
 

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { WISP_CUDA_VERSION = 12 }; /* of this interface */
+enum { WISP_CUDA_VERSION = 13 }; /* of this interface */
 
 /* How all of wisp says that a card cannot do something. */
 #define WISP_CUDA_LACKS "--device cuda: %s has no form for cards; use --device cpu"
@@ -54,6 +54,7 @@ struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the calle
     enum wisp_loss_id loss;
     float smoothing; /* of its targets */
     enum wisp_precision_id precision;
+    enum wisp_zeros zeros; /* of convolutions */
     uint64_t seed;
     size_t most_bytes; /* of the card; beyond it the output layer's rows stay where they are */
     size_t score_batch,
@@ -81,6 +82,7 @@ struct wisp_cuda_bytes { /* of the card, that a run takes, but for what librarie
      * layers that do so, bytes of their values, and about how long that takes in a step */
     size_t step, bound, whole, again;
     int n_again;
+    int passes, skipping; /* of convolutions; those that leave out slices of zeros */
     double again_us;
 };
 

@@ -93,6 +93,7 @@ struct wisp_dnet { /* all layers but the head */
     struct wisp_dopt opt;
     bool training;
     enum wisp_dconv_math math; /* of convolutions, and of dense layers */
+    enum wisp_zeros zeros;     /* of convolutions that learn */
     size_t large;              /* whose weights are at least so many, by tensor cores */
     struct wisp_dsource images;
     mutable wisp_status refused; /* what a library said to a launch; WISP_OK: nothing so far */
@@ -192,6 +193,9 @@ struct wisp_card_kind {
 #define WISP_CARD_KIND(name) extern const struct wisp_card_kind wisp_card_##name;
 WISP_CARD_KINDS(WISP_CARD_KIND)
 #undef WISP_CARD_KIND
+
+/* Passes of convolutions in a step, and those that leave out slices of zeros (layer_conv.cu). */
+void wisp_dconv_count(const struct wisp_dnet *n, int *passes, int *skipping);
 
 /* By its name, whatever it reads; NULL: there is none. */
 const struct wisp_card_kind *wisp_card_kind_find(const char *name);

@@ -73,7 +73,7 @@ static wisp_status make(struct wisp_dnode *l, const struct wisp_dnet &n, wisp_er
     if (n.training) passes |= 1u << WISP_DCONV_WEIGHTS;
     if (n.training && (wisp_dread(n, *l).learns || l->from[0] == n.last))
         passes |= 1u << WISP_DCONV_DATA; /* else nobody asks for that gradient, as of images */
-    wisp_dconv_make(p, &c, NULL, passes);
+    wisp_dconv_make(p, &c, NULL, passes, n.zeros);
     return WISP_OK;
 }
 
@@ -225,6 +225,17 @@ static void move(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStre
     const float *gw = gw_of(l, v), *sums = gw + v.gw;
     if (wisp_dconv_gives_halves(&plan_of(l))) move_by<__nv_bfloat16>(n, l, gw, sums, s);
     else move_by<float>(n, l, gw, sums, s);
+}
+
+void wisp_dconv_count(const struct wisp_dnet *n, int *passes, int *skipping)
+{
+    *passes = *skipping = 0;
+    for (size_t i = 0; i < n->n_layers; i++) {
+        const struct wisp_dnode &l = n->layers[i];
+        if (l.kind != &wisp_card_conv) continue;
+        for (const struct wisp_dconv_way *way : plan_of(l).way)
+            *passes += way != NULL, *skipping += way == &wisp_dconv_skip;
+    }
 }
 
 static bool always(const struct wisp_dnode &)

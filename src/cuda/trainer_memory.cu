@@ -273,6 +273,7 @@ static wisp_status make_net(struct wisp_cuda_trainer *t, wisp_error *err)
 {
     t->net.batch = t->s.batch;
     t->net.math = math_of(t->s.precision), t->net.opt.kind = t->s.optimizer;
+    t->net.zeros = t->s.zeros;
     t->net.beside = wisp_dnet_has_planes(&t->s.graph);
     wisp_dnet_make(&t->net, &t->s.graph, true);
     return wisp_dnet_plan(&t->net, err);
@@ -320,6 +321,7 @@ wisp_status wisp_trainer_bytes(struct wisp_cuda_bytes *out, const struct wisp_cu
         out->step = t->net.work_bytes, out->bound = t->net.work_bound;
         out->whole = t->net.work_whole, out->n_again = t->net.n_again;
         out->again = t->net.again_bytes, out->again_us = t->net.again_us;
+        wisp_dconv_count(&t->net, &out->passes, &out->skipping);
     }
     wisp_dnet_clear(&t->net);
     delete t;

@@ -14,6 +14,8 @@
 enum wisp_optimizer_id { WISP_ADAM, WISP_ADAGRAD, WISP_SGD, WISP_OPTIMIZERS };
 enum wisp_loss_id { WISP_SOFTMAX, WISP_BCE, WISP_LOSSES };
 enum wisp_precision_id { WISP_IN_FP32, WISP_IN_BF16, WISP_IN_TF32, WISP_PRECISIONS };
+/* Whether convolutions leave out zeros: never, where it was measured to be faster, always. */
+enum wisp_zeros { WISP_ZEROS_OFF, WISP_ZEROS_AUTO, WISP_ZEROS_FORCE };
 
 /* Kinds of streams of random numbers (base/rand.h), one for each choice that is drawn; data and
  * spdnn have theirs in their own files.  Numbers stay: a model's bytes depend on them. */

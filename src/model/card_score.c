@@ -34,6 +34,8 @@ wisp_status wisp_scorer_use_card(struct wisp_scorer *s, struct wisp_cuda_trainer
 {
     const struct wisp_graph g = wisp_net_graph(&s->net);
     if (s->shortlist.votes) return wisp_not_on_card(err, "sparse prediction");
+    if (s->net.sizes.zeros == WISP_ZEROS_FORCE)
+        return wisp_not_on_card(err, "prediction with --zeros force");
     if (s->k > MOST_K)
         return wisp_not_on_card(err,
                                 "prediction of more than " WISP_TEXT(MOST_K) " labels per row");

@@ -123,6 +123,7 @@ static wisp_status set_up(struct wisp_card *g, struct wisp_run *r, wisp_error *e
     s->loss = r->plan.loss->id;
     s->smoothing = (float)r->plan.smoothing;
     s->precision = r->plan.precision->id;
+    s->zeros = r->plan.zeros;
     s->graph = wisp_net_graph(&r->m->net);
     s->score_batch = WISP_SCORE_BATCH, s->score_k = r->scorer.k;
     wisp_status st = set_images(s, g, r, err);
@@ -161,6 +162,9 @@ static wisp_status say_plan(const struct wisp_run *r, struct wisp_card *g, wisp_
                  "layer%s: %s would be needed else; about %.1f ms more per step",
                  wisp_bytes_text(bound, b.again), b.n_again, wisp_plural((size_t)b.n_again),
                  wisp_bytes_text(step, b.whole), b.again_us / 1e3);
+    if (b.skipping || r->plan.zeros == WISP_ZEROS_FORCE)
+        wisp_say(r->ctx, "zeros     %d of %d passes of convolutions leave out slices of zeros",
+                 b.skipping, b.passes);
     g->outside = b.all > most;
     if (b.all <= most || b.least <= most) return WISP_OK;
     return wisp_fail(err, WISP_ENOMEM,

@@ -285,7 +285,7 @@ static struct wisp_layer_sizes training_sizes(const struct wisp_plan *p, const s
                                       .active = m->net.n_labels,
                                       .training = true,
                                       .precision = p->precision,
-                                      .zeros = p->zeros,
+                                      .zeros = p->cuda ? WISP_ZEROS_OFF : p->zeros,
                                       .more_zeros = (float)p->more_zeros,
                                       .half = p->half,
                                       .smoothing = (float)p->smoothing,

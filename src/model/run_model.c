@@ -230,7 +230,7 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
                                       .active = n_labels,
                                       .training = true,
                                       .precision = r->plan.precision,
-                                      .zeros = r->plan.zeros,
+                                      .zeros = r->plan.cuda ? WISP_ZEROS_OFF : r->plan.zeros,
                                       .more_zeros = (float)r->plan.more_zeros,
                                       .half = r->plan.half,
                                       .smoothing = (float)r->plan.smoothing,
