@@ -1,8 +1,10 @@
 /* wisp bench train --shape SHAPE; wisp bench predict --shape SHAPE, or MODEL DATA;
+ * wisp bench activations [IMAGES] --net NET --batch N;
  * wisp bench steps [IMAGES] --net NET --batch N; wisp bench input IMAGES */
 #include "cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static double get(const wisp_report *r, const char *key)
@@ -148,6 +150,58 @@ static void print_steps(const wisp_report *r, const struct args *a)
             mib * get(r, "gpu_image_bytes"));
 }
 
+/* The number behind "key": in a JSON object that ends at 'end'; where it is a list, number i of it. */
+static double inside(const char *object, const char *end, const char *key, int i)
+{
+    char quoted[60];
+    snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    const char *at = strstr(object, quoted);
+    if (!at || at > end) return -1;
+    at += strlen(quoted);
+    if (*at == '[') at++;
+    for (; i > 0 && at < end; i--) at += strcspn(at, ",]") + 1;
+    return strtod(at, NULL);
+}
+
+static void print_share(double share)
+{
+    if (share < 0) printf("      -");
+    else printf(" %6.1f", 100 * share);
+}
+
+/* A line per layer: shares in percent, milliseconds. */
+static void print_activations(const wisp_report *r, const struct args *a)
+{
+    printf("net       %s: %.0f steps, %.0f of them looked at; %.3f ms (median), batch %.0f, %.0f "
+           "thread%s\n",
+           args_text(a, "net"), get(r, "steps"), get(r, "looked"), get(r, "ms_median"),
+           get(r, "batch"), get(r, "threads"), get(r, "threads") == 1 ? "" : "s");
+    const char *at = strstr(wisp_report_json(r), "\"layers\":[");
+    if (!at) {
+        const char *zeros = strstr(wisp_report_json(r), "\"zeros\":{");
+        printf("zeros     %.*s\n", zeros ? (int)strcspn(zeros + 8, "}") + 1 : 0,
+               zeros ? zeros + 8 : "");
+        return;
+    }
+    printf(
+        "%% of zeros, and of slices of 16 channels x pixels that are not all zeros; ms per step\n");
+    printf("%-20s %-13s %6s %6s %6s %6s   %6s %6s %6s %6s   %8s %8s %8s\n", "layer", "kind",
+           "zeros", "1x1", "4x4", "8x8", "grad", "1x1", "4x4", "8x8", "forward", "data", "weights");
+    while ((at = strstr(at, "{\"name\":\""))) {
+        const char *name = at + 9, *kind = strstr(name, "\"kind\":\"") + 8,
+                   *end = at + strcspn(at, "}");
+        printf("%-20.*s %-13.*s", (int)strcspn(name, "\""), name, (int)strcspn(kind, "\""), kind);
+        print_share(inside(at, end, "zeros", 0));
+        for (int i = 0; i < 3; i++) print_share(inside(at, end, "live", i));
+        printf("  ");
+        print_share(inside(at, end, "gradient_zeros", 0));
+        for (int i = 0; i < 3; i++) print_share(inside(at, end, "gradient_live", i));
+        printf("   %8.3f %8.3f %8.3f\n", inside(at, end, "forward_ms", 0),
+               inside(at, end, "data_ms", 0), inside(at, end, "weights_ms", 0));
+        at = end;
+    }
+}
+
 static void print_input(const wisp_report *r, const struct args *a)
 {
     printf("images    %s: %.0f, %.0f labels; %.0f thread%s\n", a->files[1], get(r, "images"),
@@ -159,8 +213,8 @@ static void print_input(const wisp_report *r, const struct args *a)
     printf("memory    %.2f GiB peak\n", get(r, "peak_bytes") / (1 << 30));
 }
 
-enum { TRAIN, PREDICT, STEPS, INPUT, N_PARTS };
-static const char *const parts[N_PARTS] = { "train", "predict", "steps", "input" };
+enum { TRAIN, PREDICT, STEPS, ACTIVATIONS, INPUT, N_PARTS };
+static const char *const parts[N_PARTS] = { "train", "predict", "steps", "activations", "input" };
 
 static int part_of(const struct args *a)
 {
@@ -180,6 +234,8 @@ static wisp_status bench(const struct args *a, struct screen *s, wisp_error *err
         st = wisp_bench_train(&report, ctx, a->cfg, screen_show, s, err);
     else if (st == WISP_OK && part == STEPS)
         st = wisp_bench_steps(&report, ctx, a->cfg, model, screen_show, s, err);
+    else if (st == WISP_OK && part == ACTIVATIONS)
+        st = wisp_bench_activations(&report, ctx, a->cfg, model, screen_show, s, err);
     else if (st == WISP_OK && part == INPUT)
         st = wisp_bench_input(&report, ctx, a->cfg, a->files[1], err);
     else if (st == WISP_OK)
@@ -187,6 +243,7 @@ static wisp_status bench(const struct args *a, struct screen *s, wisp_error *err
     if (st == WISP_OK && args_on(a, "json")) printf("%s\n", wisp_report_json(report));
     else if (st == WISP_OK && part == TRAIN) print_train(report, args_text(a, "shape"));
     else if (st == WISP_OK && part == STEPS) print_steps(report, a);
+    else if (st == WISP_OK && part == ACTIVATIONS) print_activations(report, a);
     else if (st == WISP_OK && part == INPUT) print_input(report, a);
     else if (st == WISP_OK) print_predict(report, a);
     wisp_report_free(report);
@@ -206,7 +263,8 @@ static int wrong(const struct args *a)
                            like < 0 ? "" : "; did you mean '", like < 0 ? "" : parts[like],
                            like < 0 ? "" : "'?");
     }
-    const int images = part_of(a) == INPUT, steps = part_of(a) == STEPS;
+    const int images = part_of(a) == INPUT,
+              steps = part_of(a) == STEPS || part_of(a) == ACTIVATIONS;
     if (images && a->n_files == 1)
         return usage_error(a->command, "%s: a file or folder of images is missing", part);
     if ((images || steps) && a->n_files > 2)

@@ -61,6 +61,7 @@ static const struct command commands[] = {
       .usage = "bench train --shape SHAPE [options]\n"
                "bench predict --shape SHAPE | MODEL DATA [options]\n"
                "bench steps [IMAGES] --net NET --batch N [options]\n"
+               "bench activations [IMAGES] --net NET --batch N [options]\n"
                "bench input IMAGES [options]",
       .what = "speed of training and prediction",
       .max = 3,

@@ -311,6 +311,18 @@ WISP_API wisp_status wisp_bench_train(wisp_report **out, wisp_context *ctx, cons
 WISP_API wisp_status wisp_bench_steps(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                                       const char *path, wisp_on_progress on_progress, void *arg, wisp_error *err);
 
+/* Trains a net of images as wisp_bench_steps does, but at the usual learning rate where 'path' is not NULL, and
+ * looks at every 8th step that counts: how many numbers of each value and of its gradient are 0, how many
+ * slices of 16 channels are not all zeros, and which layers and passes the time goes to.
+ * The report holds net, shape, device, threads, batch, steps, looked, ms_median, "zeros" (the moving averages at
+ * the end, as in training), and on the CPU "layers": of every layer name, kind ("conv+relu" where both are done at
+ * once), zeros, live (shares of the slices of 1 x 1, 4 x 4, 8 x 8 pixels that are not all zeros),
+ * gradient_zeros, gradient_live, forward_ms, data_ms, and weights_ms (with the update; of layers without weights the way back is
+ * in data_ms).  -1: there is no such number. */
+WISP_API wisp_status wisp_bench_activations(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
+                                            const char *path, wisp_on_progress on_progress, void *arg,
+                                            wisp_error *err);
+
 /* Measures how fast images get to a net: read from 'path' (again and again for "seconds", 2 by default; the
  * first time makes the copy for fast reading, unless it is there, and is told apart), then laid out in batches of "batch" (256), moved and
  * mirrored as "net" says (by default pad=4 flip=yes).  The report holds data, image, images, threads,

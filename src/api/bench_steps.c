@@ -33,17 +33,7 @@ enum {
 
 /* ---- what to run ---- */
 
-struct subject {
-    struct wisp_image image;
-    size_t n_labels, n_rows;
-    wisp_config *cfg;
-    struct wisp_data *rows, *none;
-    struct wisp_model *m;
-    struct wisp_report *run;
-    struct wisp_pace pace;
-};
-
-static void clear(struct subject *s)
+void wisp_bench_clear(struct wisp_bench_subject *s)
 {
     wisp_pace_clear(&s->pace);
     wisp_report_free(s->run);
@@ -54,7 +44,7 @@ static void clear(struct subject *s)
 }
 
 /* CHANNELSxHEIGHTxWIDTHxLABELS */
-static bool read_shape(struct subject *s, const char *text)
+static bool read_shape(struct wisp_bench_subject *s, const char *text)
 {
     unsigned long n[4];
     for (int i = 0; i < 4; i++) {
@@ -70,7 +60,7 @@ static bool read_shape(struct subject *s, const char *text)
 }
 
 /* What --shape says, or what the net was made for. */
-static wisp_status set_shape(struct subject *s, wisp_error *err)
+static wisp_status set_shape(struct wisp_bench_subject *s, wisp_error *err)
 {
     static const struct {
         const char *net, *shape;
@@ -110,14 +100,16 @@ wisp_status wisp_bench_net(const wisp_config *cfg, wisp_error *err)
 
 /* Random labels cannot be learnt: with a tiny rate no net gets anywhere where numbers end, and one that
  * was trained before (--init) stays what it is.  There are more epochs than time. */
-static wisp_status settings(struct subject *s, const wisp_config *cfg, bool random, wisp_error *err)
+static wisp_status settings(struct wisp_bench_subject *s, const wisp_config *cfg, bool random,
+                            bool learns, wisp_error *err)
 {
     wisp_status st = wisp_bench_net(cfg, err);
     if (st == WISP_OK && !wisp_opt_on(cfg, OPT_BATCH))
         st = wisp_fail_option(err, "batch", "missing: say the images of a step, e.g. --batch 64");
     if (st == WISP_OK) st = wisp_bench_settings(&s->cfg, cfg, err);
     if (st == WISP_OK && random) st = set_shape(s, err);
-    if (st == WISP_OK && !wisp_opt_on(cfg, OPT_LR)) st = wisp_config_set(s->cfg, "lr", "1e-5", err);
+    if (st == WISP_OK && !wisp_opt_on(cfg, OPT_LR) && (random || !learns))
+        st = wisp_config_set(s->cfg, "lr", "1e-5", err);
     if (st == WISP_OK && !wisp_opt_on(cfg, OPT_EPOCHS))
         st = wisp_config_set(s->cfg, "epochs", "200", err);
     if (st == WISP_OK && !wisp_opt_on(cfg, OPT_SECONDS))
@@ -127,7 +119,7 @@ static wisp_status settings(struct subject *s, const wisp_config *cfg, bool rand
 }
 
 /* How many rows there are to be, and steps that count. */
-static void set_rows(struct subject *s)
+static void set_rows(struct wisp_bench_subject *s)
 {
     const size_t batch = (size_t)wisp_opt_num(s->cfg, OPT_BATCH);
     size_t steps = EPOCH_BYTES / (batch * wisp_image_pixels(s->image));
@@ -140,7 +132,7 @@ static void set_rows(struct subject *s)
 
 /* ---- images of random bytes ---- */
 
-static wisp_status add_row(struct wisp_builder *b, const struct subject *s, size_t row,
+static wisp_status add_row(struct wisp_builder *b, const struct wisp_bench_subject *s, size_t row,
                            wisp_error *err)
 {
     const size_t pixels = wisp_image_pixels(s->image);
@@ -156,7 +148,7 @@ static wisp_status add_row(struct wisp_builder *b, const struct subject *s, size
     return wisp_builder_end_row(b, err);
 }
 
-static wisp_status add_rows(struct wisp_sink *sink, const struct subject *s, size_t n,
+static wisp_status add_rows(struct wisp_sink *sink, const struct wisp_bench_subject *s, size_t n,
                             wisp_error *err)
 {
     struct wisp_builder b = { 0 };
@@ -171,7 +163,7 @@ static wisp_status add_rows(struct wisp_sink *sink, const struct subject *s, siz
     return st;
 }
 
-static wisp_status make_rows(struct wisp_data **out, const struct subject *s, size_t n,
+static wisp_status make_rows(struct wisp_data **out, const struct wisp_bench_subject *s, size_t n,
                              wisp_error *err)
 {
     struct wisp_sink *sink = NULL;
@@ -186,8 +178,8 @@ static wisp_status make_rows(struct wisp_data **out, const struct subject *s, si
 }
 
 /* Images of a file or folder, whose size the net may say. */
-static wisp_status read_rows(struct subject *s, struct wisp_context *ctx, const char *path,
-                             wisp_error *err)
+static wisp_status read_rows(struct wisp_bench_subject *s, struct wisp_context *ctx,
+                             const char *path, wisp_error *err)
 {
     wisp_status st = wisp_data_open(&s->rows, ctx, path, s->cfg, NULL, err);
     if (st != WISP_OK) return st;
@@ -210,6 +202,12 @@ static int ascending(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+double wisp_bench_median(struct wisp_pace *p)
+{
+    qsort(p->each, p->n, sizeof *p->each, ascending);
+    return p->each[p->n / 2];
 }
 
 static double get(const struct wisp_report *r, const char *key)
@@ -285,7 +283,7 @@ static wisp_status report_layers(struct wisp_report *t, const struct wisp_net *n
     return WISP_OK;
 }
 
-static void report_memory(struct wisp_report *t, const struct subject *s)
+static void report_memory(struct wisp_report *t, const struct wisp_bench_subject *s)
 {
     const struct wisp_pace *p = &s->pace;
     wisp_report_num(t, "plan_bytes", (double)p->plan_bytes);
@@ -300,8 +298,8 @@ static void report_memory(struct wisp_report *t, const struct subject *s)
     wisp_report_num(t, "grown_bytes", get(s->run, "peak_bytes") - (double)p->start_bytes);
 }
 
-static wisp_status report(struct wisp_report **out, struct wisp_context *ctx, struct subject *s,
-                          wisp_error *err)
+static wisp_status report(struct wisp_report **out, struct wisp_context *ctx,
+                          struct wisp_bench_subject *s, wisp_error *err)
 {
     struct wisp_report *t = wisp_report_create();
     struct wisp_pace *p = &s->pace;
@@ -309,9 +307,8 @@ static wisp_status report(struct wisp_report **out, struct wisp_context *ctx, st
     const char *precision = wisp_opt_text(s->cfg, OPT_PRECISION);
     const bool card = wisp_opt_is(s->cfg, OPT_DEVICE, "cuda");
     if (strcmp(precision, "auto") == 0) precision = ctx->k->fast16 || card ? "bf16" : "fp32";
-    qsort(p->each, p->n, sizeof *p->each, ascending);
+    const double median = wisp_bench_median(p);
     for (size_t i = 0; i < p->n; i++) sum += p->each[i];
-    const double median = p->each[p->n / 2];
     wisp_report_text(t, "net", wisp_opt_text(s->cfg, OPT_NET));
     wisp_report_text(t, "shape", wisp_opt_text(s->cfg, OPT_SHAPE));
     wisp_report_text(t, "device", wisp_opt_text(s->cfg, OPT_DEVICE));
@@ -340,22 +337,31 @@ static wisp_status report(struct wisp_report **out, struct wisp_context *ctx, st
     return st;
 }
 
+wisp_status wisp_bench_run(struct wisp_bench_subject *s, struct wisp_context *ctx,
+                           const wisp_config *cfg, const char *path, bool learns,
+                           wisp_on_progress told, void *arg, wisp_error *err)
+{
+    wisp_status st = settings(s, cfg, !path, learns, err);
+    if (st == WISP_OK && path) st = read_rows(s, ctx, path, err);
+    if (st == WISP_OK) set_rows(s);
+    if (st == WISP_OK && !path) st = make_rows(&s->rows, s, s->n_rows, err);
+    if (st == WISP_OK) st = make_rows(&s->none, s, 0, err);
+    s->pace.start_bytes = wisp_mem_peak();
+    if (st == WISP_OK)
+        st = wisp_train_model(&s->m, &s->run, &s->pace, ctx, s->cfg, s->rows, s->none, told, arg,
+                              err);
+    if (st == WISP_OK && s->pace.n == 0)
+        st = wisp_fail_option(err, "epochs", "no step is left after the first, which do not count");
+    return st;
+}
+
 wisp_status wisp_bench_steps(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                              const char *path, wisp_on_progress told, void *arg, wisp_error *err)
 {
     *out = NULL;
-    struct subject s = { 0 };
-    wisp_status st = settings(&s, cfg, !path, err);
-    if (st == WISP_OK && path) st = read_rows(&s, ctx, path, err);
-    if (st == WISP_OK) set_rows(&s);
-    if (st == WISP_OK && !path) st = make_rows(&s.rows, &s, s.n_rows, err);
-    if (st == WISP_OK) st = make_rows(&s.none, &s, 0, err);
-    s.pace.start_bytes = wisp_mem_peak();
-    if (st == WISP_OK)
-        st = wisp_train_model(&s.m, &s.run, &s.pace, ctx, s.cfg, s.rows, s.none, told, arg, err);
-    if (st == WISP_OK && s.pace.n == 0)
-        st = wisp_fail_option(err, "epochs", "no step is left after the first, which do not count");
+    struct wisp_bench_subject s = { 0 };
+    wisp_status st = wisp_bench_run(&s, ctx, cfg, path, false, told, arg, err);
     if (st == WISP_OK) st = report(out, ctx, &s, err);
-    clear(&s);
+    wisp_bench_clear(&s);
     return st;
 }

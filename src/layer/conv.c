@@ -17,6 +17,7 @@
  * Backward: data first, with the weights as they were; then weights; then each row of 16 is asked
  * for its gradient and moved. */
 #include "layer/conv.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "layer/bn.h"
 #include "layer/planes.h"
@@ -485,10 +486,12 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
     j.gw = m.v.gw;
     j.gx = in[0]->g;
     j.mask = l->masked ? in[0]->x : NULL;
+    const double began = s->laps ? wisp_now() : 0;
     if (j.gx && o->way[WISP_CONV_DATA]) {
         const struct wisp_conv_way *way = way_for(o, WISP_CONV_DATA, &j);
         j.w = weights_for(l, s, way, WISP_CONV_DATA, m.v.packed);
         st = way->run(&o->c, WISP_CONV_DATA, &j, err);
+        if (s->laps) s->laps->data[l->number] += wisp_now() - began;
     }
     m.way = way_for(o, WISP_CONV_WEIGHTS, &j);
     if (st == WISP_OK) st = m.way->run(&o->c, WISP_CONV_WEIGHTS, &j, err);

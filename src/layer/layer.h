@@ -92,6 +92,15 @@ struct wisp_head_step { /* what only the head of a net needs of a step, and leav
 struct wisp_laps {          /* which layers the time of steps goes to, for whoever measures them */
     double last;            /* when the layer before was done */
     double *forward, *back; /* (n_layers) seconds, summed; the head's are all in 'forward' */
+    double
+        *data; /* (n_layers) of 'back', what convolutions took for the gradient of what they read */
+};
+
+/* Who looks at values as they are made, and at their gradients when these are whole, right before the
+ * way back of the layer that made them. */
+struct wisp_peek {
+    void (*look)(void *arg, int layer, const struct wisp_act *a, size_t n, bool gradient);
+    void *arg;
 };
 
 struct wisp_step { /* one batch on its way through the network */
@@ -103,7 +112,8 @@ struct wisp_step { /* one batch on its way through the network */
     uint64_t seed, number; /* of the run, of the step: dropout's counters */
     const struct wisp_update *update;
     struct wisp_head_step head;
-    struct wisp_laps *laps; /* NULL: nobody measures */
+    struct wisp_laps *laps;       /* NULL: nobody measures */
+    const struct wisp_peek *peek; /* NULL: nobody looks */
 };
 
 struct wisp_layer_sizes { /* what plan may size scratch by */

@@ -132,6 +132,8 @@ void wisp_counts_clear(struct wisp_counts *c);
  * wisp_net_zeros_room bytes. */
 size_t wisp_net_zeros_room(const struct wisp_net *net);
 void wisp_net_zeros_text(char *out, const struct wisp_net *net);
+/* The same as a line for a person, made in 'room', which is as long. */
+void wisp_net_zeros_say(const struct wisp_context *ctx, const struct wisp_net *net, char *room);
 
 /* ---- the memory of a step ---- */
 

@@ -8,10 +8,11 @@ wisp_status wisp_pace_begin(struct wisp_pace *p, int n_layers, wisp_error *err)
 {
     const size_t layers = (size_t)n_layers;
     p->each = wisp_alloc(MOST_STEPS, sizeof *p->each);
-    p->laps.forward = wisp_zalloc(2 * layers, sizeof *p->laps.forward);
+    p->laps.forward = wisp_zalloc(3 * layers, sizeof *p->laps.forward);
     if (!p->each || !p->laps.forward)
         return wisp_fail_mem(err, MOST_STEPS * sizeof *p->each, "the times of steps");
     p->laps.back = p->laps.forward + layers;
+    p->laps.data = p->laps.back + layers;
     p->room = MOST_STEPS;
     return WISP_OK;
 }

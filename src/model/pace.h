@@ -10,6 +10,8 @@ struct wisp_pace {
     size_t
         warm; /* the first steps, which touch all memory and make what the others use: not counted */
     size_t least; /* steps that are counted at least, whatever the limit of time says */
+    const struct wisp_peek *peek; /* looks at some of the counted steps; NULL: nobody does */
+    size_t peek_every;
     /* filled in by the run */
     size_t seen; /* steps */
     size_t n;    /* of which are counted, ... */

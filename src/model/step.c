@@ -13,6 +13,14 @@ static void lap(struct wisp_laps *laps, double *seconds, int layer)
     laps->last = now;
 }
 
+/* Looking takes no layer's time. */
+static void peek(const struct wisp_net *net, const struct wisp_step *s, int layer, bool gradient)
+{
+    if (!s->peek) return;
+    s->peek->look(s->peek->arg, layer, &net->acts[layer + 1], s->batch->n, gradient);
+    if (s->laps) s->laps->last = wisp_now();
+}
+
 static void inputs_of(const struct wisp_net *net, const struct wisp_layer *l,
                       const struct wisp_act *in[WISP_MAX_FROM])
 {
@@ -40,6 +48,7 @@ static wisp_status forward_to(struct wisp_net *net, int first, int end, struct w
         wisp_work_turn(net, i);
         st = forward(net, i, s, WISP_WORK_FORWARD, err);
         if (s->laps) lap(s->laps, s->laps->forward, i);
+        if (st == WISP_OK && !net->layers[i].done) peek(net, s, i, false);
     }
     return st;
 }
@@ -123,6 +132,7 @@ static wisp_status backward(struct wisp_net *net, int i, struct wisp_step *s, wi
     if (st != WISP_OK) return st;
     wisp_net_l1_back(net, i, s);
     if (l->undone) return WISP_OK;
+    peek(net, s, i, true);
     wisp_work_pass(net, i, WISP_WORK_BACK);
     for (int k = 0; k < l->n_from; k++) {
         float *g = wisp_work_aside(net, i, k);

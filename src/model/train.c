@@ -195,6 +195,7 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
                            .head.loss = r->plan.loss,
                            .head.hogwild = r->plan.hogwild,
                            .laps = pace ? &pace->laps : NULL };
+    if (pace && pace->peek && pace->n % pace->peek_every == 0) s.peek = pace->peek;
     if (r->samplers.output && look)
         s.head.look = wisp_recall_look, s.head.look_arg = &r->samplers.recall;
     if ((st = wisp_net_step(&r->m->net, &s, err)) != WISP_OK) return st;
@@ -615,6 +616,8 @@ static wisp_status run(struct wisp_report **out, struct wisp_run *r, struct wisp
     if (st == WISP_OK && r->pace) st = wisp_pace_begin(r->pace, r->m->net.n_layers, err);
     c.kept_at = wisp_now(), c.kept_step = c.checked = r->at.step, c.kept_epoch = r->at.epoch;
     if (st == WISP_OK) st = run_epochs(r, &c, cfg, err);
+    if (st == WISP_OK && wisp_net_image(&r->m->net))
+        wisp_net_zeros_say(r->ctx, &r->m->net, c.zeros);
     bool keeps = r->plan.keep_state && !r->at.finished;
     if (r->path && st == WISP_OK && keeps) st = wisp_state_save(r, err);
     if (r->path && st == WISP_OK) wisp_state_remove(r, !keeps, true);

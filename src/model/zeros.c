@@ -106,17 +106,33 @@ size_t wisp_net_zeros_room(const struct wisp_net *net)
     return (size_t)net->counts.n * EACH + 3;
 }
 
-void wisp_net_zeros_text(char *out, const struct wisp_net *net)
+/* One after the other, as fmt has it: a string that is "" before the first, a name, a number. */
+static size_t list(char *out, size_t room, const struct wisp_net *net, const char *between,
+                   const char *fmt, double times)
 {
-    const size_t room = wisp_net_zeros_room(net);
-    size_t at = (size_t)wisp_print(out, room, "{");
+    size_t at = 0;
+    out[0] = 0;
     for (int i = 0; i < net->counts.n; i++) {
         const struct wisp_zeros_of *z = &net->counts.of[i];
         char name[WISP_MOMENT_NAME]; /* of letters, digits, '.', '-', '_' */
         if (z->steps == 0) continue;
         wisp_moment_name(name, net, z->layer);
-        at += (size_t)wisp_print(out + at, room - at, "%s\"%s\":%.4f", at > 1 ? "," : "", name,
-                                 z->share);
+        at += (size_t)wisp_print(out + at, room - at, fmt, at ? between : "", name,
+                                 times * z->share);
     }
-    wisp_print(out + at, room - at, "}");
+    return at;
+}
+
+void wisp_net_zeros_text(char *out, const struct wisp_net *net)
+{
+    const size_t room = wisp_net_zeros_room(net);
+    out[0] = '{';
+    const size_t at = 1 + list(out + 1, room - 2, net, ",", "%s\"%s\":%.4f", 1);
+    out[at] = '}', out[at + 1] = 0;
+}
+
+void wisp_net_zeros_say(const struct wisp_context *ctx, const struct wisp_net *net, char *room)
+{
+    if (list(room, wisp_net_zeros_room(net), net, ", ", "%s%s %.0f %%", 100))
+        wisp_say(ctx, "zeros     %s", room);
 }

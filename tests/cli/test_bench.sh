@@ -214,6 +214,20 @@ ok "steps of images" bench steps train-images-idx3-ubyte --net lenet --batch 4 -
 judge "steps of images: theirs" '(d["shape"], d["rows"], d["batch"]) == ("1x28x28x10", 300, 4)'
 judge "steps: what skipped zeros" '[k["skipped"] for k in d["layers"] if k["kind"] == "conv"] == [[0, 0, 0], [1, 1, 1]]'
 judge "steps: zeros of a convolution" '[0.1 < z < 1 for k in d["layers"] if k["kind"] == "conv" for z in k["zeros"]] == [False] * 3 + [True] * 3'
+# ---- zeros ----
+refuse "activations: no net" 2 "--net: missing: say a net of images" bench activations --batch 4
+refuse "activations: images have a shape" 2 "activations: --shape is for images that are not there, 'x' has its own" bench activations x --net lenet --batch 4 --shape 1x28x28x10
+ok "activations" bench activations train-images-idx3-ubyte --net lenet --batch 30 --threads 2 --epochs 3 --seconds 100 --lr 0.001 --json
+judge "activations: steps" '(d["steps"], d["looked"]) == (29, 4)'
+judge "activations: what is written together is told once" '[(k["name"], k["kind"]) for k in d["layers"]][1:4] == [("conv1", "conv+relu"), ("3.maxpool", "maxpool"), ("conv2", "conv+relu")]'
+judge "activations: shares" 'all(0 <= v <= 1 for k in d["layers"][1:-1] for v in [k["zeros"], k["gradient_zeros"], *k["live"], *k["gradient_live"]])'
+judge "activations: larger slices live longer" 'all(1 - k[p + "zeros"] <= a + 1e-3 and a <= b <= c for k in d["layers"][1:-1] for p in ("", "gradient_") for a, b, c in [k[p + "live"]])'
+judge "activations: the monitor says the same" 'all(abs(d["zeros"][a] - k["zeros"]) < 0.1 for k in d["layers"] for a in [{"conv1": "2.relu", "conv2": "5.relu"}.get(k["name"], k["name"])] if a in d["zeros"]) and len(d["zeros"]) == 6'
+judge "activations: a ReLU leaves as many gradients at most" 'all(k["gradient_zeros"] >= k["zeros"] - 1e-3 for k in d["layers"] if k["kind"] == "conv+relu")'
+judge "activations: passes" 'all(k["forward_ms"] > 0 for k in d["layers"] if "conv" in k["kind"]) and [k["data_ms"] > 0 for k in d["layers"] if "conv" in k["kind"]] == [False, True] and all(k["weights_ms"] > 0 for k in d["layers"] if "conv" in k["kind"])'
+ok "activations: a table" bench activations train-images-idx3-ubyte --net lenet --batch 30 --threads 1 --seconds 0.05
+check "activations: its rows" [ "$(grep -cE '^(net  |layer |conv[12] +conv\+relu +[0-9]|9.relu +relu +[0-9])' out)" = 5 ]
+check "activations: no shares of the head" grep -qE '^fc3 +output +- +- ' out
 ok "input: a table" bench input train-images-idx3-ubyte --seconds 0.01
 check "input: its rows" [ "$(grep -cE '^(images|read|laid out|memory)  +' out)" = 4 ]
 rm -f train-* rows.txt*

@@ -39,13 +39,18 @@ for net in lenet "$all"; do
     name=${net%%,*}
     ok "$name" train "${options[@]}" --threads 1 -o one --net "$net"
     judge "$name learns" 'd["valid_p@1"] > 60'
+    judge "$name: zeros of what a ReLU or a pool gives" '[k.split(".")[1] for k in d["zeros"]] == {"lenet": "relu maxpool relu maxpool relu relu"}.get("'"$name"'", "relu maxpool relu relu avgpool").split() and all((0 if "avg" in k else 1e-9) <= z < 1 for k, z in d["zeros"].items())'
+    check "$name: zeros, for a person" grep -qE '^zeros     [0-9]+\.relu [0-9]+ %, [0-9]+\.maxpool [0-9]+ %, ' err
+    cp out out.one
     ok "$name: three threads" train "${options[@]}" --threads 3 -o three --net "$net"
     same "$name: 1 and 3 threads make the same model" one three
+    check "$name: and count the same zeros" test "$(grep -o '"zeros":{[^}]*}' out)" = "$(grep -o '"zeros":{[^}]*}' out.one)"
     ok "$name: eval" eval one test-images-idx3-ubyte --json
     judge "$name: the model on disk is as good" 'd["p@1"] > 60'
     ok "$name: predict" predict one test-images-idx3-ubyte
     check "$name: a line for every image" test "$(wc -l <out)" = 200
-    ok "$name: goes on from a model" train "${options[@]}" --epochs 1 -o on --init one
+    ok "$name: goes on from a model" train "${options[@]}" --epochs 1 -o on --init one --log log
+    check "$name: zeros in the log, at the end of an epoch as at the end" test "$(grep -o '"zeros":{[^}]*}' log)" = "$(grep -o '"zeros":{[^}]*}' out)"
     judge "$name: and does not forget" 'd["valid_p@1"] > 60'
 
     # Killed twice and resumed: the same bytes as if it had been left alone.
