@@ -81,8 +81,10 @@ struct own { /* from plan on */
         struct wisp_conv_zeros zeros;
     } alone;
     bool still;
-    float *kept[KEPT]; /* packed weights of forward; NULL: not yet */
-    float *bias;       /* (out) with the norm behind it; NULL: not yet */
+    float *kept[KEPT]; /* packed weights of forward, where they are kept, ... */
+    bool packed[KEPT]; /* ... from the first call on that goes this way: no page of the others is
+                          ever touched */
+    float *bias;       /* (out) with the norm behind it */
     struct {
         size_t calls, skips;
         double zeros; /* shares, summed up */
@@ -234,13 +236,34 @@ static void choose(struct own *o, const struct wisp_act *in, const struct wisp_l
         const enum wisp_conv_pass pass = (enum wisp_conv_pass)i;
         if (!takes(pass, in, s)) continue;
         o->way[i] = wisp_conv_choose(&o->c, pass, &how);
-        o->zeros[i] = wisp_conv_zeros(&o->c, pass, &how, o->way[i]);
+        if (s->training || s->zeros == WISP_ZEROS_FORCE)
+            o->zeros[i] = wisp_conv_zeros(&o->c, pass, &how, o->way[i]);
     }
     if (!o->still || s->batch < 2) return;
     o->alone.c = o->c;
     o->alone.c.batch = 1;
     o->alone.way = wisp_conv_choose(&o->alone.c, WISP_CONV_FORWARD, &how);
     o->alone.zeros = wisp_conv_zeros(&o->alone.c, WISP_CONV_FORWARD, &how, o->alone.way);
+}
+
+/* Memory for packed weights that stay: a call allocates nothing. */
+static wisp_status ask_for_kept(struct own *o, wisp_error *err)
+{
+    if (!o->still) return WISP_OK;
+    o->bias = wisp_alloc(o->c.out, sizeof *o->bias);
+    if (!o->bias) return wisp_fail_mem(err, o->c.out * sizeof *o->bias, "a convolution");
+    for (int i = 0; i < KEPT; i++) {
+        const struct wisp_conv *c;
+        const struct wisp_conv_way *way = kept_way(o, i, &c);
+        if (!way) continue;
+        const size_t packed = way->weight_floats(c, WISP_CONV_FORWARD),
+                     floats = packed ? packed : c->out * wisp_conv_row(c); /* with a norm in them */
+        o->kept[i] = wisp_alloc(floats, sizeof *o->kept[i]);
+        if (!o->kept[i])
+            return wisp_fail_mem(err, floats * sizeof *o->kept[i],
+                                 "packed weights of a convolution");
+    }
+    return WISP_OK;
 }
 
 static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
@@ -262,7 +285,7 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
         wisp_param_axes(wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, c.out), WISP_AXIS_NONE,
                         WISP_AXIS_OUT);
     ask_for_scratch(l, s);
-    return WISP_OK;
+    return ask_for_kept(o, err);
 }
 
 static void clear(struct wisp_layer *l)
@@ -293,13 +316,19 @@ static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
 
 /* ---- passes ---- */
 
+/* Batches go one way, whatever their numbers, so that a row's scores do not depend on its neighbours. */
+static bool goes_alone(const struct own *o, const struct wisp_step *s)
+{
+    return o->alone.way && s->alone;
+}
+
 /* The way for these numbers: of this very call, so that it needs no memory of earlier ones, and a run
  * that goes on after a break, or makes a value again, goes the same ways. */
-static const struct wisp_conv_way *way_for(struct own *o, enum wisp_conv_pass pass,
-                                           struct wisp_conv_job *j)
+static const struct wisp_conv_way *way_for(struct own *o, struct wisp_step *s,
+                                           enum wisp_conv_pass pass, struct wisp_conv_job *j)
 {
     double share;
-    const bool alone = o->alone.way && j->n == 1;
+    const bool alone = goes_alone(o, s);
     const struct wisp_conv_way *dense = alone ? o->alone.way : o->way[pass],
                                *way = wisp_conv_way_for(&o->c, pass,
                                                         alone ? &o->alone.zeros : &o->zeros[pass],
@@ -357,44 +386,33 @@ static void fold(const struct wisp_layer *l, struct wisp_step *s, const struct w
 }
 
 /* Makes the weights of this way that are kept, and the bias of a norm that is part of them. */
-static wisp_status keep(const struct wisp_layer *l, struct wisp_step *s, int which, wisp_error *err)
+static void keep(const struct wisp_layer *l, struct wisp_step *s, int which)
 {
     struct own *o = l->own;
     const struct wisp_conv *c;
     const struct wisp_conv_way *way = kept_way(o, which, &c);
-    const size_t packed = way->weight_floats(c, WISP_CONV_FORWARD),
-                 floats = packed ? packed : c->out * wisp_conv_row(c);
-    if (l->norm && !o->bias) o->bias = wisp_alloc(c->out, sizeof *o->bias);
-    float *to = wisp_alloc(floats, sizeof *to);
-    if (!to || (l->norm && !o->bias)) {
-        wisp_free(to);
-        return wisp_fail_mem(err, floats * sizeof *to, "packed weights of a convolution");
-    }
-    if (l->norm) fold(l, s, way, c, to, o->bias);
+    if (l->norm) fold(l, s, way, c, o->kept[which], o->bias);
     else
-        wisp_conv_pack(way, c, WISP_CONV_FORWARD, s->ctx->pool, s->ctx->k, to,
+        wisp_conv_pack(way, c, WISP_CONV_FORWARD, s->ctx->pool, s->ctx->k, o->kept[which],
                        l->params[WISP_CONV_PARAM_WEIGHT].w);
-    o->kept[which] = to;
-    return WISP_OK;
+    o->packed[which] = true;
 }
 
 /* Of a net whose weights stay: those of the first call that went this way. */
-static wisp_status kept_weights(const struct wisp_layer *l, struct wisp_step *s,
-                                const struct wisp_conv_way *way, struct wisp_conv_job *j,
-                                wisp_error *err)
+static void kept_weights(const struct wisp_layer *l, struct wisp_step *s,
+                         const struct wisp_conv_way *way, struct wisp_conv_job *j)
 {
     const struct own *o = l->own;
     const struct wisp_conv *c;
     const int which = way == kept_way(o, KEPT_ZEROS, &c) ? KEPT_ZEROS
-                      : o->alone.way && j->n == 1        ? KEPT_ALONE
+                      : goes_alone(o, s)                 ? KEPT_ALONE
                                                          : KEPT_WAY;
     kept_way(o, which, &c);
     j->w = l->params[WISP_CONV_PARAM_WEIGHT].w;
-    if (!l->norm && !way->weight_floats(c, WISP_CONV_FORWARD)) return WISP_OK;
-    const wisp_status st = o->kept[which] ? WISP_OK : keep(l, s, which, err);
+    if (!l->norm && !way->weight_floats(c, WISP_CONV_FORWARD)) return;
+    if (!o->packed[which]) keep(l, s, which);
     j->w = o->kept[which];
     if (l->norm) j->bias = o->bias;
-    return st;
 }
 
 static struct wisp_conv_job job_of(const struct wisp_layer *l, struct wisp_step *s)
@@ -414,15 +432,13 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
     j.x = in[0]->x;
     j.y = out->x;
     if (l->n_params > WISP_CONV_PARAM_BIAS) j.bias = l->params[WISP_CONV_PARAM_BIAS].w;
-    const struct wisp_conv_way *way = way_for(o, WISP_CONV_FORWARD, &j);
-    wisp_status st = WISP_OK;
-    if (o->still) st = kept_weights(l, s, way, &j, err);
+    const struct wisp_conv_way *way = way_for(o, s, WISP_CONV_FORWARD, &j);
+    if (o->still) kept_weights(l, s, way, &j);
     else j.w = weights_for(l, s, way, WISP_CONV_FORWARD, l->front);
-    if (st != WISP_OK) return st;
     j.relu = l->parts & WISP_FUSE_RELU;
     const struct wisp_zeros_of *z = way->counts ? wisp_layer_zeros(s, out) : NULL;
     if (z) j.live = z->live, j.live_apart = z->apart;
-    return way->run(o->alone.way && j.n == 1 ? &o->alone.c : &o->c, WISP_CONV_FORWARD, &j, err);
+    return way->run(goes_alone(o, s) ? &o->alone.c : &o->c, WISP_CONV_FORWARD, &j, err);
 }
 
 struct moving {
@@ -488,12 +504,12 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
     j.mask = l->masked ? in[0]->x : NULL;
     const double began = s->laps ? wisp_now() : 0;
     if (j.gx && o->way[WISP_CONV_DATA]) {
-        const struct wisp_conv_way *way = way_for(o, WISP_CONV_DATA, &j);
+        const struct wisp_conv_way *way = way_for(o, s, WISP_CONV_DATA, &j);
         j.w = weights_for(l, s, way, WISP_CONV_DATA, m.v.packed);
         st = way->run(&o->c, WISP_CONV_DATA, &j, err);
         if (s->laps) s->laps->data[l->number] += wisp_now() - began;
     }
-    m.way = way_for(o, WISP_CONV_WEIGHTS, &j);
+    m.way = way_for(o, s, WISP_CONV_WEIGHTS, &j);
     if (st == WISP_OK) st = m.way->run(&o->c, WISP_CONV_WEIGHTS, &j, err);
     if (st != WISP_OK) return st;
     wisp_parallel_for(s->ctx->pool, wisp_parts(o->c.out, WISP_PLANE_BLOCK), move_rows, &m);

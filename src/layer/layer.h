@@ -107,6 +107,7 @@ struct wisp_step { /* one batch on its way through the network */
     struct wisp_context *ctx;
     const struct wisp_batch *batch;
     bool training;
+    bool alone; /* its one row was asked for by itself: others need not round as this one does */
     bool again; /* a layer's forward runs once more, only to give the same value as before: what it
                    has chosen, drawn or counted then stays, and so does its scratch */
     uint64_t seed, number; /* of the run, of the step: dropout's counters */

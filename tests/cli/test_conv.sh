@@ -119,11 +119,20 @@ assert a and len(b) and all(x.keys() == y.keys() and len(x) == 8 for x, y in zip
 worst = max(abs(float(x[k]) - float(y[k])) for x, y in zip(a, b) for k in x)
 assert worst < 1e-4, worst' "$2" "$3"
 }
-first() { # the first image of the test set alone
-    { printf '\0\0\x08\x03\0\0\0\1\0\0\0\x10\0\0\0\x10'; tail -c +17 test-images-idx3-ubyte | head -c 256; } >first-images-idx3-ubyte
-    { printf '\0\0\x08\1\0\0\0\1'; tail -c +9 test-labels-idx1-ubyte | head -c 1; } >first-labels-idx1-ubyte
+# part FROM N AS: some of the images as a set of their own
+part() {
+    /usr/bin/python3 - "$@" <<'PY'
+import struct, sys
+name, first, n, to = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+pixels = open(f"{name}-images-idx3-ubyte", "rb").read()[16:]
+labels = open(f"{name}-labels-idx1-ubyte", "rb").read()[8:]
+open(f"{to}-images-idx3-ubyte", "wb").write(struct.pack(">IIII", 2051, n, 16, 16) + pixels[256 * first:256 * (first + n)])
+open(f"{to}-labels-idx1-ubyte", "wb").write(struct.pack(">II", 2049, n) + labels[first:first + n])
+PY
 }
-first
+part test 0 1 first
+part train 0 257 many
+part train 255 2 last
 for model in dense one; do
     ok "$model: predicted densely" predict $model test-images-idx3-ubyte -k 8 --zeros off
     cp out off
@@ -133,8 +142,30 @@ for model in dense one; do
             ok "$model: $images predicted, zeros $how" predict $model $images-images-idx3-ubyte -k 8 --zeros $how
             near "$model: $images, the same scores by zeros $how" out off
         done
+        # shellcheck disable=SC2086
+        ok "$model: 257 images, zeros $how" predict $model many-images-idx3-ubyte -k 8 --zeros $how --json
+        tail -n 2 out | sed 's/"row":[0-9]*//' >many
+        # shellcheck disable=SC2086
+        ok "$model: the last two of them, zeros $how" predict $model last-images-idx3-ubyte -k 8 --zeros $how --json
+        sed 's/"row":[0-9]*//' out >last
+        same "$model: zeros $how: an image's scores do not depend on how many there are, from two on" many last
     done
 done
+# Calls of one row go ways of their own, here 'plain'; the last row of a batch does not.
+ok "predicted densely" predict one test-images-idx3-ubyte -k 8
+cp out off
+mkdir own
+WISP_CONV="" HOME=$PWD/own ok "ways for one row, and for many" predict one many-images-idx3-ubyte --json
+check "are measured for either" grep -q " 1 kept" own/.cache/wisp/conv
+awk -F '\t' -v OFS='\t' '{ $6 = $4 ~ / 1 kept/ ? "plain" : "direct" } 1' own/.cache/wisp/conv >ways
+mv ways own/.cache/wisp/conv
+WISP_CONV="" HOME=$PWD/own ok "many" predict one many-images-idx3-ubyte -k 8 --json
+tail -n 2 out | sed 's/"row":[0-9]*//' >many
+WISP_CONV="" HOME=$PWD/own ok "two" predict one last-images-idx3-ubyte -k 8 --json
+sed 's/"row":[0-9]*//' out >last
+same "the last one of 257 goes the way of many" many last
+WISP_CONV="" HOME=$PWD/own ok "one" predict one first-images-idx3-ubyte -k 8
+near "one by itself has the same scores" out off
 WISP_CONV="" HOME=$PWD/empty ok "bench predict has it, too" bench predict dense test-images-idx3-ubyte --test-rows 8 --seconds 0.01 --zeros auto --json
 
 ok "inspect" inspect one --json
