@@ -175,7 +175,7 @@ judge "parameters have PyTorch's order" 'any(t.get("name") == "c1.weight" and t.
 mkdir session
 rm -rf empty
 mkdir empty
-small=(train-images-idx3-ubyte --epochs 1 --net "image, conv 4 3, relu, flatten" -o kept)
+small=(train-images-idx3-ubyte --epochs 1 --batch 64 --net "image, conv 4 3, relu, flatten" -o kept)
 WISP_CONV="" HOME=$PWD/empty XDG_RUNTIME_DIR=$PWD/session ok "at home" train "${small[@]}"
 check "two passes: nobody takes the gradient of an image" test "$(wc -l <empty/.cache/wisp/conv)" = 2
 check "and nowhere else" test ! -e session/wisp
