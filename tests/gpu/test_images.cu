@@ -439,7 +439,7 @@ int main(void)
     for (const auto &c : cases)
         for (bool alone : { false, true })
             for (const struct roughness &how : { exact, bf16 })
-                check_net(c.name, 5, 7, c.channels, c.all, alone, how, 0.3f);
+                check_net(c.name, 5, 7, c.channels, c.all, alone, how, 0.02f);
     const std::vector<said> beside = {
         { "image", {}, {} },       conv(8, size(3, 3), 2),
         { "relu", {}, {} },        { "globalavg", {}, {} }, /* value 4 */
