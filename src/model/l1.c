@@ -36,7 +36,7 @@ static void push_sample(void *arg, size_t sample, int thread)
 
 void wisp_net_l1_back(const struct wisp_net *net, int layer, const struct wisp_step *s)
 {
-    const size_t n = s->batch->n;
-    struct pushing p = { s, &net->acts[layer + 1], net->layers[layer].l1 / (float)n };
+    const size_t n = s->batch->n, all = net->work.lots.all ? net->work.lots.all : n;
+    struct pushing p = { s, &net->acts[layer + 1], net->layers[layer].l1 / (float)all };
     if (net->layers[layer].l1 > 0) wisp_parallel_for(s->ctx->pool, n, push_sample, &p);
 }

@@ -27,7 +27,8 @@ enum wisp_work_pass { WISP_WORK_FORWARD, WISP_WORK_BACK, WISP_WORK_AGAIN };
 struct wisp_lots { /* the first layers, some samples of the batch at a time (lots.c) */
     int first;     /* so many layers; 0: none.  Others read value 'first' alone of what they give */
     size_t samples; /* of a lot */
-    size_t at;      /* the first sample of the lot that is being done */
+    size_t at;      /* the first sample of the lot that is being done, */
+    size_t all;     /* of so many on the way back; 0: the whole batch is */
     int sums;       /* part of what their parameters move by, so far, */
     size_t *sum;    /* (parameters) and places in it, in floats */
 };

@@ -193,6 +193,7 @@ static wisp_status lots_back(struct wisp_net *net, struct wisp_step *s, wisp_err
     struct summing m = { { sum_row }, s->update, net, s->ctx->k, false };
     wisp_status st = WISP_OK;
     s->update = &m.update;
+    lots->all = whole->n;
     for (lots->at = 0; lots->at < whole->n && st == WISP_OK; lots->at += lots->samples) {
         const struct wisp_batch lot = lot_of(net, whole);
         s->batch = &lot;
@@ -200,7 +201,7 @@ static wisp_status lots_back(struct wisp_net *net, struct wisp_step *s, wisp_err
         m.last = lots->at + lot.n == whole->n;
         st = back_to(net, 0, lots->first, s, err);
     }
-    lots->at = 0;
+    lots->at = lots->all = 0;
     given->g = g;
     s->update = m.moves;
     s->batch = whole;
