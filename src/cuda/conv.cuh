@@ -121,6 +121,10 @@ bool wisp_dconv_skip_wins(const struct wisp_dconv_plan *p, enum wisp_dconv_pass 
 
 /* ---- conv_dnn.cu ---- */
 
+/* Bytes that a pass in fp32 may take to turn values in; beyond it the batch goes in pieces.  Tests set
+ * it. */
+extern size_t wisp_dconv_turned;
+
 /* What 'wisp info' says: "cuDNN 9.14.0", or why there is none. */
 const char *wisp_dconv_library(void);
 

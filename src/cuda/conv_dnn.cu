@@ -3,6 +3,8 @@
  * The few types, numbers and functions of its interface (version 9) that are used are declared here.
  * Only algorithms that it says repeat bit for bit are taken, of those the first that its own table
  * for these sizes names and whose memory is within bounds: no measurement, so that a run repeats.
+ * Without tensor cores its fast algorithms want channels outermost and turn values in memory as
+ * large as these: there a pass goes through the batch in as many pieces as that takes.
  * In bf16 its gradient of weights is rounded to bf16 before it is a float again, and the bias is
  * rounded; without a ReLU the bias is added to sums that are rounded already. */
 #include "cuda/blas.cuh"
@@ -112,13 +114,17 @@ const char *wisp_dconv_library(void)
 
 /* ---- a pass, prepared ---- */
 
-/* Of an algorithm's memory: those that are taken for the layers of known nets have up to 18 MiB. */
+/* Of an algorithm's memory: those that are taken for the layers of known nets have up to 18 MiB, and
+ * 256 where values are turned (cuDNN 9.19 on an H200, fp32, 64 to 64 channels, 3 x 3 at 32 pixels, 512
+ * samples: 25 TFLOP/s forward with them, 10 without). */
 static const size_t MOST_BYTES = (size_t)64 << 20;
+size_t wisp_dconv_turned = (size_t)256 << 20;
 
 struct made {
     desc_t x, y, w, conv, bias, relu;
     int algorithm;
-    size_t bytes; /* of the algorithm; what is ours lies before them */
+    size_t pieces; /* of the batch, one after the other: x and y are of one */
+    size_t bytes;  /* of the algorithm; what is ours lies before them */
 };
 
 static void destroy(void *p)
@@ -140,19 +146,30 @@ static int math_of(const struct wisp_dconv *c)
     return c->math == WISP_DCONV_TF32 ? ANY_MATH : TENSOR_MATH;
 }
 
+static int type_of(const struct wisp_dconv *c)
+{
+    return c->math == WISP_DCONV_BF16 ? HALVES : FLOATS;
+}
+
+static bool cut(struct made *m, const struct wisp_dconv *c, size_t pieces)
+{
+    const struct library &l = library_of();
+    const int type = type_of(c), n = (int)(c->n / pieces);
+    m->pieces = pieces;
+    return !l.SetTensor4dDescriptor(m->x, NHWC, type, n, (int)c->in, (int)c->h, (int)c->w) &&
+           !l.SetTensor4dDescriptor(m->y, NHWC, type, n, (int)c->out, (int)c->oh, (int)c->ow);
+}
+
 static bool describe(struct made *m, const struct wisp_dconv *c)
 {
     const struct library &l = library_of();
-    const int type = c->math == WISP_DCONV_BF16 ? HALVES : FLOATS;
-    const int n = (int)c->n, in = (int)c->in, out = (int)c->out, groups = (int)c->groups;
+    const int type = type_of(c), in = (int)c->in, out = (int)c->out, groups = (int)c->groups;
     const int pad_h = (int)c->pad_h, pad_w = (int)c->pad_w, stride = (int)c->stride;
     if (l.CreateTensorDescriptor(&m->x) || l.CreateTensorDescriptor(&m->y) ||
         l.CreateTensorDescriptor(&m->bias) || l.CreateFilterDescriptor(&m->w) ||
         l.CreateConvolutionDescriptor(&m->conv) || l.CreateActivationDescriptor(&m->relu))
         return false;
-    return !l.SetTensor4dDescriptor(m->x, NHWC, type, n, in, (int)c->h, (int)c->w) &&
-           !l.SetTensor4dDescriptor(m->y, NHWC, type, n, out, (int)c->oh, (int)c->ow) &&
-           !l.SetTensor4dDescriptor(m->bias, NHWC, type, 1, out, 1, 1) &&
+    return cut(m, c, 1) && !l.SetTensor4dDescriptor(m->bias, NHWC, type, 1, out, 1, 1) &&
            !l.SetFilter4dDescriptor(m->w, type, NHWC, out, in / groups, (int)c->kh, (int)c->kw) &&
            !l.SetConvolution2dDescriptor(m->conv, pad_h, pad_w, stride, stride, 1, 1,
                                          CROSS_CORRELATION, FLOATS) &&
@@ -194,6 +211,19 @@ static size_t memory_of(const struct made *m, enum wisp_dconv_pass pass)
     return bad ? SIZE_MAX : bytes;
 }
 
+/* Is the algorithm's memory within bounds?  It may be for pieces of the batch. */
+static bool fits(struct made *m, const struct wisp_dconv *c, enum wisp_dconv_pass pass)
+{
+    const bool turns = c->math == WISP_DCONV_FP32 && pass != WISP_DCONV_WEIGHTS;
+    for (size_t pieces = 1; c->n % pieces == 0; pieces *= 2) {
+        if (!cut(m, c, pieces)) return false;
+        m->bytes = memory_of(m, pass);
+        if (m->bytes <= (turns ? wisp_dconv_turned : MOST_BYTES)) return true;
+        if (!turns) return false;
+    }
+    return false;
+}
+
 /* The first that repeats and whose memory is within bounds. */
 static bool choose(struct made *m, const struct wisp_dconv *c, enum wisp_dconv_pass pass)
 {
@@ -204,8 +234,7 @@ static bool choose(struct made *m, const struct wisp_dconv *c, enum wisp_dconv_p
         if (c->math == WISP_DCONV_FP32 && found[i].math != FMA_MATH) continue;
         m->algorithm = found[i].algorithm;
         if (library_of().SetConvolutionMathType(m->conv, found[i].math)) continue;
-        m->bytes = memory_of(m, pass);
-        if (m->bytes <= MOST_BYTES) return true;
+        if (fits(m, c, pass)) return true;
     }
     return false;
 }
@@ -296,6 +325,17 @@ static size_t bytes(const struct wisp_dconv *c, enum wisp_dconv_pass pass, const
 
 static const float one = 1, zero = 0;
 
+/* call(values before a piece's in x, and in y) of all pieces, until one fails. */
+template <class F>
+static int each_piece(const struct wisp_dconv *c, const struct made *m, const F &call)
+{
+    const size_t x = c->n / m->pieces * c->h * c->w * c->in,
+                 y = c->n / m->pieces * c->oh * c->ow * c->out;
+    int bad = 0;
+    for (size_t i = 0; i < m->pieces && !bad; i++) bad = call(i * x, i * y);
+    return bad;
+}
+
 template <class T>
 static int forward(const struct wisp_dconv *c, const struct made *m, const struct wisp_dconv_job *j,
                    cudaStream_t s)
@@ -303,15 +343,21 @@ static int forward(const struct wisp_dconv *c, const struct made *m, const struc
     const struct library &l = library_of();
     char *work = (char *)j->work + head(c, WISP_DCONV_FORWARD);
     const size_t values = c->n * c->oh * c->ow * c->out;
+    const T *from = (const T *)j->x;
+    T *to = (T *)j->y;
     if (j->relu) {
         round_bias<<<blocks(c->out), THREADS, 0, s>>>((T *)j->work, j->bias, c->out);
-        if (!l.ConvolutionBiasActivationForward(l.handle, &one, m->x, j->x, m->w, j->w, m->conv,
-                                                m->algorithm, work, m->bytes, &zero, m->y, j->y,
-                                                m->bias, j->work, m->relu, m->y, j->y))
-            return 0;
+        const int bad = each_piece(c, m, [&](size_t x, size_t y) {
+            return l.ConvolutionBiasActivationForward(
+                l.handle, &one, m->x, from + x, m->w, j->w, m->conv, m->algorithm, work, m->bytes,
+                &zero, m->y, to + y, m->bias, j->work, m->relu, m->y, to + y);
+        });
+        if (!bad) return 0;
     }
-    const int bad = l.ConvolutionForward(l.handle, &one, m->x, j->x, m->w, j->w, m->conv,
-                                         m->algorithm, work, m->bytes, &zero, m->y, j->y);
+    const int bad = each_piece(c, m, [&](size_t x, size_t y) {
+        return l.ConvolutionForward(l.handle, &one, m->x, from + x, m->w, j->w, m->conv,
+                                    m->algorithm, work, m->bytes, &zero, m->y, to + y);
+    });
     if (bad || !(j->bias || j->relu)) return bad;
     constexpr int N = 16 / (int)sizeof(T);
     if (values % N == 0)
@@ -329,9 +375,13 @@ static int data(const struct wisp_dconv *c, const struct made *m, const struct w
 {
     const struct library &l = library_of();
     const size_t values = c->n * c->h * c->w * c->in;
-    const int bad =
-        l.ConvolutionBackwardData(l.handle, &one, m->w, j->w, m->y, j->gy, m->conv, m->algorithm,
-                                  j->work, m->bytes, j->add ? &one : &zero, m->x, j->gx);
+    const T *from = (const T *)j->gy;
+    T *to = (T *)j->gx;
+    const int bad = each_piece(c, m, [&](size_t x, size_t y) {
+        return l.ConvolutionBackwardData(l.handle, &one, m->w, j->w, m->y, from + y, m->conv,
+                                         m->algorithm, j->work, m->bytes, j->add ? &one : &zero,
+                                         m->x, to + x);
+    });
     if (bad || !j->gate) return bad;
     constexpr int N = 16 / (int)sizeof(T);
     if (values % N == 0)
