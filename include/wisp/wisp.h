@@ -307,7 +307,8 @@ WISP_API wisp_status wisp_bench_train(wisp_report **out, wisp_context *ctx, cons
  * KIND_back_ms (with the update), and "layers", a list of all with the same; convolutions have "zeros" and "skipped" there, of
  * forward, data and weights the share of zeros and of the steps that skipped them (option "zeros").  On a card the steps of an
  * epoch run without a pause and count with their mean, and there are gpu_plan_bytes, gpu_bytes (taken of the
- * card), gpu_image_bytes (of both: the images, as bytes), gpu_work_bytes and gpu_bound_bytes. */
+ * card), gpu_image_bytes (of both: the images, as bytes), gpu_library_bytes (of the plan: about what libraries
+ * load), gpu_work_bytes and gpu_bound_bytes. */
 WISP_API wisp_status wisp_bench_steps(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                                       const char *path, wisp_on_progress on_progress, void *arg, wisp_error *err);
 

@@ -74,7 +74,7 @@ struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the calle
     struct wisp_finders finders;
 };
 
-struct wisp_cuda_bytes { /* of the card, that a run takes, but for what libraries do */
+struct wisp_cuda_bytes { /* of the card, that a run takes */
     size_t all, least;   /* with all rows on it, and the scorer's; with those of the output layer on
                             the host */
     /* of these: values, gradients and scratch of the layers below the head, in a step; the most of
@@ -84,6 +84,7 @@ struct wisp_cuda_bytes { /* of the card, that a run takes, but for what librarie
     int n_again;
     int passes, skipping; /* of convolutions; those that leave out slices of zeros */
     double again_us;
+    size_t libraries; /* of 'all' and 'least', about: what libraries load, and recorded steps */
 };
 
 struct wisp_cuda_seen { /* sums since the trainer was made */

@@ -153,6 +153,9 @@ static wisp_status say_plan(const struct wisp_run *r, struct wisp_card *g, wisp_
              b.all <= most ? "" : ", the output layer's rows staying in the host's memory", there,
              most < c.free_bytes ? "allowed" : "free");
     char step[WISP_BYTES_TEXT], bound[WISP_BYTES_TEXT];
+    if (b.libraries)
+        wisp_say(r->ctx, "libraries about %s of that, for what they load and for recorded steps",
+                 wisp_bytes_text(step, b.libraries));
     wisp_say(r->ctx,
              "step      %s of values, gradients and scratch on the card; %s are needed at once",
              wisp_bytes_text(step, b.step), wisp_bytes_text(bound, b.bound));
@@ -294,7 +297,8 @@ wisp_status wisp_card_fetch(struct wisp_run *r, wisp_error *err)
     return st == WISP_OK ? r->card->api->fetch(r->card->t, err) : st;
 }
 
-/* What was planned, what is taken now, and what of both are the images, which lie there as bytes. */
+/* What was planned, what is taken now, what of both are the images, which lie there as bytes, and what
+ * of the plan is for libraries. */
 static wisp_status report_bytes(struct wisp_report *t, const struct wisp_card *g, wisp_error *err)
 {
     struct wisp_cuda_card c;
@@ -306,6 +310,7 @@ static wisp_status report_bytes(struct wisp_report *t, const struct wisp_card *g
     wisp_report_num(t, "gpu_bound_bytes", (double)g->planned.bound);
     wisp_report_num(t, "gpu_bytes", (double)g->free_bytes - (double)c.free_bytes);
     wisp_report_num(t, "gpu_image_bytes", (double)(g->setup.n_rows * g->setup.pixels));
+    wisp_report_num(t, "gpu_library_bytes", (double)g->planned.libraries);
     return WISP_OK;
 }
 
