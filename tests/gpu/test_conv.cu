@@ -123,7 +123,7 @@ static void check_pass(conv_rig &r, const struct wisp_dconv_plan &p, enum wisp_d
     }
     for (size_t i = per_sample * n; per_sample && pass == WISP_DCONV_DATA && i < want.size(); i++)
         CHECK(is.x[i] == 0, "%s: gradient %g of a sample that is not there", name, is.x[i]);
-    for (int how = 1; how < 3; how++) {
+    for (int how = 1; how < 3 && !rig_own; how++) { /* to racecheck they are all the same */
         const struct result again = run_once(r, p, pass, j, how);
         const size_t bytes = per_sample ? per_sample * n * 4 : is.bytes.size();
         CHECK(memcmp(again.bytes.data(), is.bytes.data(), bytes) == 0, "%s: %s gives other bytes",
