@@ -185,8 +185,9 @@ static void check_pieces(void)
             wisp_dconv_turned = most;
             const size_t bytes = p.bytes[pass];
             if (p.way[pass] == &wisp_dconv_cudnn && bytes > whole.bytes[pass] / 4) {
+                both<uint8_t> work(bytes + 256);
                 r.draw(false);
-                check_pass(r, p, pass, false, { true, true, true, false }, "in pieces");
+                check_pass(r, p, pass, false, { true, true, true, false }, "in pieces", work.dev);
                 done += bytes <= whole.bytes[pass] * 3 / 4 + 256;
             }
             wisp_dconv_clear(&whole), wisp_dconv_clear(&p);
