@@ -1,11 +1,12 @@
 /* Speed of the ways to compute convolutions (src/conv), for the layers of five nets.
  *
  *   bench/run build conv                      (one thread, all nets)
- *   conv [--zeros SHARE] [--layer IN,OUT,PIXELS] [--way NAME] [threads [net [set of kernels]]]
+ *   conv [--zeros SHARE] [--layer IN,OUT,PIXELS] [--way NAME] [--pass NAME] [--batch N]
+ *        [threads [net [set of kernels]]]
  *
  * --zeros makes so many of x and gy zeros, at random (0: none); ways that skip them are the faster the
- * more there are.  --layer takes the layers of these sizes alone,
- * --way one way.
+ * more there are.  --layer takes the layers of these sizes alone, --way one way, --pass one pass,
+ * --batch other numbers of samples.
  *
  * A line is a layer: how often the net has it, GFLOP/s of each way and pass, counted as sums over
  * taps (2 n out oh ow in kh kw) whatever the way does, packing of weights and laying out their
@@ -30,7 +31,9 @@ static const double ENOUGH_SECONDS = 0.12;
 static struct wisp_kernels kernels;
 static struct wisp_pool *pool;
 static double zeros;
-static const char *only_way;
+static const char *only_way, *only_pass;
+static size_t batch; /* 0: each layer's own */
+static const char *const passes[] = { "forward", "data", "weights" };
 static size_t only[3]; /* in, out, pixels; 0: all layers */
 
 struct totals { /* seconds */
@@ -134,7 +137,6 @@ static struct totals race(const struct wisp_conv *c, enum wisp_conv_pass pass,
                           const struct wisp_conv_job *j, const float *w, double work,
                           double peak_rate)
 {
-    static const char *const names[] = { "forward", "data", "weights" };
     struct racer racers[MOST_WAYS];
     size_t n = 0;
     struct totals least = { INFINITY, INFINITY };
@@ -157,7 +159,7 @@ static struct totals race(const struct wisp_conv *c, enum wisp_conv_pass pass,
     for (size_t i = 0; i < n; i++) {
         const struct racer *r = &racers[i];
         const double seconds = r->run + r->pack;
-        printf("  %s %s %.1f (%.0f%%) %.2f+%.2fms", names[pass], r->way->name, work / seconds,
+        printf("  %s %s %.1f (%.0f%%) %.2f+%.2fms", passes[pass], r->way->name, work / seconds,
                100 * work / seconds / peak_rate, 1e3 * r->run, 1e3 * r->pack);
         if (!r->way->half) least.fp32 = fmin(least.fp32, seconds);
         least.bf16 = fmin(least.bf16, seconds);
@@ -166,8 +168,11 @@ static struct totals race(const struct wisp_conv *c, enum wisp_conv_pass pass,
     return least;
 }
 
-static void time_layer(const struct layer *l, double peak_rate, struct totals *total)
+static void time_layer(const struct layer *of, double peak_rate, struct totals *total)
 {
+    struct layer own = *of;
+    const struct layer *l = &own;
+    if (batch) own.n = batch;
     const struct wisp_conv c = conv_of(l, wisp_pool_threads(pool));
     const double work = 2e-9 * (double)(l->n * c.out * c.oh * c.ow * wisp_conv_row(&c));
     const size_t in = l->n * wisp_conv_in_floats(&c), out = l->n * wisp_conv_out_floats(&c);
@@ -178,6 +183,7 @@ static void time_layer(const struct layer *l, double peak_rate, struct totals *t
     for (int pass = 0; pass < WISP_CONV_PASSES; pass++) {
         const struct wisp_conv_job j = { .n = l->n, .x = x, .gy = gy, .y = y, .gx = gx };
         if (pass == WISP_CONV_DATA && l->block == 1) continue;
+        if (only_pass && strcmp(only_pass, passes[pass]) != 0) continue;
         if (pass == WISP_CONV_DATA) with_zeros(gy, out); /* weights: those of x, gy as it is */
         if (pass == WISP_CONV_WEIGHTS) fill(gy, out);
         const struct totals least = race(&c, (enum wisp_conv_pass)pass, &j, w, work, peak_rate);
@@ -194,9 +200,13 @@ int main(int argc, char **argv)
     while (argc > 2 && strncmp(argv[1], "--", 2) == 0) {
         if (strcmp(argv[1], "--zeros") == 0) zeros = atof(argv[2]);
         else if (strcmp(argv[1], "--way") == 0) only_way = argv[2];
+        else if (strcmp(argv[1], "--pass") == 0) only_pass = argv[2];
+        else if (strcmp(argv[1], "--batch") == 0) batch = strtoul(argv[2], NULL, 10);
         else if (strcmp(argv[1], "--layer") != 0 ||
                  sscanf(argv[2], "%zu,%zu,%zu", only, only + 1, only + 2) != 3) {
-            fputs("conv: expected --zeros SHARE, --layer IN,OUT,PIXELS or --way NAME\n", stderr);
+            fputs("conv: expected --zeros SHARE, --layer IN,OUT,PIXELS, --way NAME, --pass NAME or "
+                  "--batch N\n",
+                  stderr);
             return 2;
         }
         argc -= 2, argv += 2;
@@ -218,7 +228,7 @@ int main(int argc, char **argv)
         if (net && strcmp(net, l->net) != 0) continue;
         if (only[0] && (only[0] != l->in || only[1] != l->out || only[2] != l->pixels)) continue;
         time_layer(l, floor_rate, &total);
-        if (only[0]) continue;
+        if (only[0] || only_pass) continue;
         if (i + 1 < N_LAYERS && strcmp(layers[i].net, layers[i + 1].net) == 0) continue;
         printf("%s: convolutions in a step of %zu: %.1f ms in fp32, %.1f with bf16 (inf: --way has "
                "none for some pass)\n",

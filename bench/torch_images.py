@@ -6,6 +6,7 @@
   steps    a training step: fused SGD with momentum and weight decay, ReLU in place, cross-entropy; on a card the whole step in a
            CUDA graph.  On the CPU bf16 is autocast; batches lie in memory, so that nothing but the step is measured
   convs    steps on the CPU under PyTorch's profiler: milliseconds of a step in convolutions, forward and back, and of all of it
+  conv     one convolution on the CPU, forward and the gradient of its weights, the fastest of several calls, the better of NHWC and NCHW
   memory   three steps without a graph: what the caching allocator hands out and holds, and what the process took of the card since it was
            first asked; on the CPU how much the process grew
   predict  eval and inference_mode, softmax and the five best; eager, or traced, frozen and optimised for inference
@@ -173,6 +174,22 @@ def convs(torch, spec):
     return {"ms_median": statistics.median(ms), "step_ms_median": statistics.median(each), "steps": n}
 
 
+def conv(torch, spec):
+    kind = torch.bfloat16 if spec["precision"] == "bf16" else torch.float32
+    least = {"forward": None, "weights": None}
+    for layout in (torch.channels_last, torch.contiguous_format):
+        x = torch.randn(spec["batch"], spec["in"], spec["pixels"], spec["pixels"]).to(kind).to(memory_format=layout)
+        w = torch.randn(spec["out"], spec["in"], 3, 3).to(kind).to(memory_format=layout)
+        with torch.no_grad():
+            y = torch.nn.functional.conv2d(x, w, padding=1)
+            calls = {"forward": lambda: torch.nn.functional.conv2d(x, w, padding=1),
+                     "weights": lambda: torch.ops.aten.convolution_backward(y, x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [False, True, False])}
+            for name, call in calls.items():
+                ms = min(timed(call, spec["seconds"], 2))
+                least[name] = min(ms, least[name] or ms)
+    return least
+
+
 def memory(torch, spec):
     card = spec["device"] == "cuda"
     if card:
@@ -248,7 +265,7 @@ def main():
     sys.stdout = sys.stderr  # what libraries print is no answer
     import torch
     print(json.dumps({"torch": torch.__version__}), file=answers, flush=True)
-    parts = {"steps": steps, "convs": convs, "memory": memory, "predict": predict, "export": export, "jpegs": jpegs, "input": loader}
+    parts = {"steps": steps, "convs": convs, "conv": conv, "memory": memory, "predict": predict, "export": export, "jpegs": jpegs, "input": loader}
     for line in sys.stdin:
         spec = json.loads(line)
         if "threads" in spec:
