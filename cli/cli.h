@@ -117,10 +117,15 @@ static inline int rate_digits(double rate)
     return rate >= 100 ? 0 : rate >= 10 ? 1 : 2;
 }
 int screen_show(void *screen, const wisp_progress *p);
+/* The same for runs that keep checkpoints.  The first call comes after the first batch: until then a
+ * signal ends the command at once, however long reading, counting votes or making tables takes, as
+ * there is nothing to save that is not on disk. */
+int screen_train(void *screen, const wisp_progress *p);
 /* The exit code of a command that ended with this status. */
 int screen_close(struct screen *s, wisp_status st, const wisp_error *err);
 
 int cmd_train(const struct args *a);
+int cmd_prune(const struct args *a);
 int cmd_eval(const struct args *a);
 int cmd_predict(const struct args *a);
 int cmd_convert(const struct args *a);

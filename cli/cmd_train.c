@@ -3,16 +3,6 @@
 
 #include <stdio.h>
 
-/* The first call comes after the first batch.  Until then a signal ends the command at once,
- * however long reading, counting votes or making tables takes: there is nothing to save that is not
- * on disk.
- */
-static int show(void *screen, const wisp_progress *p)
-{
-    watch_signals();
-    return screen_show(screen, p);
-}
-
 /* What became of the scores: the expected calibration error on the validation rows. */
 static void tell_calibration(const wisp_report *r)
 {
@@ -60,7 +50,8 @@ static wisp_status train(const struct args *a, struct screen *s, wisp_error *err
     if (st == WISP_OK) st = wisp_data_open(&data, ctx, a->files[0], a->cfg, NULL, err);
     if (st == WISP_OK && *valid_path)
         st = wisp_data_open_like(&valid, ctx, valid_path, a->cfg, data, err);
-    if (st == WISP_OK) st = wisp_train(&report, ctx, a->cfg, data, valid, a->out, show, s, err);
+    if (st == WISP_OK)
+        st = wisp_train(&report, ctx, a->cfg, data, valid, a->out, screen_train, s, err);
     if (st == WISP_OK && !s->quiet) tell_saved(report, a->out);
     if (st == WISP_OK && args_on(a, "json")) printf("%s\n", wisp_report_json(report));
     wisp_report_free(report);

@@ -17,6 +17,20 @@ static const struct command commands[] = {
       .examples = { "wisp train train.txt -o model --labels names.txt",
                     "wisp train train.txt -o model --valid dev.txt --epochs 20 --log run.jsonl",
                     "wisp train new.txt -o model2 --init model" } },
+    { .name = "prune",
+      .usage = "prune DATA -o MODEL [options]",
+      .what = "train a net and make it small",
+      .out = "the smaller model",
+      .min = 1,
+      .max = 1,
+      .inputs = 1,
+      .writes = { "" },
+      .run = cmd_prune,
+      .examples = { "wisp prune train-images-idx3-ubyte --net \"dense 1024, relu, dense 1024, "
+                    "relu\" "
+                    "-o small",
+                    "wisp prune train.bin --net resnet18-cifar --target-accuracy-drop 1 -o "
+                    "small" } },
     { .name = "eval",
       .usage = "eval MODEL DATA [options]",
       .what = "measure it on labelled rows",

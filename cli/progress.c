@@ -55,6 +55,12 @@ int screen_open(struct screen *s, const struct args *a)
     return 5;
 }
 
+int screen_train(void *screen, const wisp_progress *p)
+{
+    watch_signals();
+    return screen_show(screen, p);
+}
+
 int screen_close(struct screen *s, wisp_status st, const wisp_error *err)
 {
     if (st != WISP_OK && s->terminal) fputc('\n', stderr);

@@ -285,6 +285,14 @@ typedef int (*wisp_on_progress)(void *arg, const wisp_progress *p);
 WISP_API wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                                 const wisp_data *train, const wisp_data *valid, const char *path,
                                 wisp_on_progress on_progress, void *arg, wisp_error *err);
+/* Trains the net that the options say, and then smaller ones, each from the one before: channels are
+ * taken out as long as validation P@1 drops by no more than option "target-accuracy-drop", or until it
+ * is "target-speedup" times as fast.  The smallest that is good enough is saved at 'path'; PATH.0,
+ * PATH.1 ... are there meanwhile.  The report has "weights_ratio", "accuracy_drop", "time_ratio" (of 256
+ * rows per call) and "frontier", all that were tried. */
+WISP_API wisp_status wisp_prune(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
+                                const wisp_data *train, const wisp_data *valid, const char *path,
+                                wisp_on_progress on_progress, void *arg, wisp_error *err);
 
 /* Trains on synthetic rows of option "shape" and keeps nothing on disk, for "seconds" of training
  * or "epochs", whichever ends first (30 seconds where neither is set); options whose row names
@@ -310,7 +318,8 @@ WISP_API wisp_status wisp_bench_train(wisp_report **out, wisp_context *ctx, cons
  * card), gpu_image_bytes (of both: the images, as bytes), gpu_library_bytes (of the plan: about what libraries
  * load), gpu_work_bytes and gpu_bound_bytes. */
 WISP_API wisp_status wisp_bench_steps(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
-                                      const char *path, wisp_on_progress on_progress, void *arg, wisp_error *err);
+                                      const char *path, wisp_on_progress on_progress, void *arg,
+                                      wisp_error *err);
 
 /* Trains a net of images as wisp_bench_steps does, but at the usual learning rate where 'path' is not NULL, and
  * looks at every 8th step that counts: how many numbers of each value and of its gradient are 0, how many

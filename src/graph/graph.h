@@ -263,6 +263,7 @@ struct wisp_layer_kind {
                                      behind it it can do the work, and that of their way back */
     int least_from, most_from;   /* inputs; 0: one */
     enum wisp_ties ties;
+    const struct wisp_layer_kind *of_rows; /* what it is where it reads the rows of the data */
     const struct wisp_head *head; /* not NULL: the last layer of a net, with the loss; it has no
                                      result, and this instead of forward and backward */
     /* Checks what it reads, sets n_out or out->shape, and out->form unless it is WISP_FLAT;

@@ -143,7 +143,10 @@ wisp_status wisp_init_pace(struct wisp_run *r, wisp_error *err)
 {
     struct wisp_net *net = &r->m->net;
     r->opt.old_pace = r->plan.old_pace;
-    for (size_t i = 0; i < net->list.n; i++) net->list.p[i].old = r->init.model->net.list.p[i].rows;
+    for (size_t i = 0; i < net->list.n; i++) {
+        const size_t old = r->init.model->net.list.p[i].rows, now = net->list.p[i].rows;
+        net->list.p[i].old = old < now ? old : now;
+    }
     return raise_new(r, err);
 }
 
@@ -202,7 +205,7 @@ static bool same_net(const struct wisp_net *a, const struct wisp_net *b)
 wisp_status wisp_init_fit(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     const struct wisp_net *a = &r->m->net, *b = &r->init.model->net;
-    if (!same_net(a, b))
+    if (!r->smaller && !same_net(a, b)) /* what is smaller was checked before it became so */
         return wisp_fail(err, WISP_EMODEL,
                          "--init %s: its net is '%.150s', this run's is '%.150s'; leave out --net "
                          "and --hidden, or name the same",

@@ -79,7 +79,8 @@ static wisp_status plan_layer(const struct planner *p, int i)
     struct wisp_layer *l = &net->layers[i];
     const struct wisp_act *in[WISP_MAX_FROM];
     struct wisp_act *out = said->kind->head ? NULL : &net->acts[i + 1];
-    *l = (struct wisp_layer){ .kind = said->kind,
+    const bool of_rows = said->kind->of_rows && said->from[0] == 0;
+    *l = (struct wisp_layer){ .kind = of_rows ? said->kind->of_rows : said->kind,
                               .number = i,
                               .n_from = said->n_from,
                               .given = said->given,

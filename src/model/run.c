@@ -19,7 +19,7 @@ static wisp_status first_weights(struct wisp_run *r, wisp_error *err)
         bias->w[l] = r->plan.loss->prior(mass[l], (double)r->m->n_train, total);
     wisp_free(mass);
     wisp_status st = WISP_OK;
-    if (r->init.model) wisp_init_weights(r);
+    if (r->init.model && !r->smaller) wisp_init_weights(r); /* else a checkpoint has them */
     if (r->init.weights.n_tensors) st = wisp_init_take_weights(r, err);
     return st == WISP_OK ? wisp_run_images(r, err) : st;
 }
@@ -88,7 +88,7 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
         (st = wisp_about_run(r, err)) != WISP_OK || (st = take_memory(r, cfg, err)) != WISP_OK ||
         (st = first_weights(r, err)) != WISP_OK)
         return st;
-    if (r->init.model && ((st = wisp_init_state(r, cfg, err)) != WISP_OK ||
+    if (r->init.model && ((!r->smaller && (st = wisp_init_state(r, cfg, err)) != WISP_OK) ||
                           (st = wisp_map_check(&r->init.model->file.map, err)) != WISP_OK ||
                           (st = wisp_map_check(&r->init.state.map, err)) != WISP_OK))
         return st;

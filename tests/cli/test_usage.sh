@@ -55,7 +55,7 @@ done
 # is meant: WISP_SNAPSHOT=1 tests/cli/test_usage.sh build/wisp
 fold=()
 for table in formats losses nets samplers shapes; do fold+=(-e "s/\\b$(names $table | tr ' ' '|')\\b/@$table/"); done
-for c in "" train eval predict convert synth bench challenge inspect info; do
+for c in "" train prune eval predict convert synth bench challenge inspect info; do
     run help $c
     sed -e '/^[0-9]* more (/,$d' "${fold[@]}" out >said
     kept=$here/help/${c:-wisp}.txt
@@ -84,7 +84,7 @@ refuse "--loss softmx" 2 "'softmx' is not one of auto\|softmax\|bce; did you mea
 refuse "--format fastext" 2 "did you mean fasttext\?" train x -o y --format fastext
 refuse "nothing near" 2 "unknown option '--zzzzzz'$" train x -o y --zzzzzz
 refuse "a value with nothing near" 2 "is not one of auto\|softmax\|bce$" train x -o y --loss what
-refuse "an option of another command" 2 "'--epochs' is no option of eval, but of: train bench" eval m d --epochs 3
+refuse "an option of another command" 2 "'--epochs' is no option of eval, but of: train prune bench" eval m d --epochs 3
 printf 'epoch = 3\n' >wrong.conf
 refuse "a misspelt key in a file of options" 2 "wrong.conf:1: no option 'epoch'; did you mean 'epochs'\?" train x -o y --config wrong.conf
 

@@ -1,0 +1,318 @@
+/* Pruning: from a net to the smallest one that is as accurate, by training alone.
+ *
+ *   PATH.0   the net as it is, trained: what the others are held against
+ *   PATH.1   goes on from it with a penalty on groups (model/penalty.h), by which channels vanish, and
+ *            without it for the last third of the epochs
+ *   PATH.2   goes on from that with twice the penalty, and so on, while validation P@1 allows; the
+ *            first that does not is tried again with a penalty between
+ *
+ * Every one is an ordinary model, trained by an ordinary run: --resume finds those that are finished,
+ * and goes on with the one that is not.  The last good one becomes PATH, the others are removed. */
+#include "api/predictor.h"
+#include "base/bounds.h"
+#include "base/file.h"
+#include "base/lock.h"
+#include "base/mem.h"
+#include "base/report.h"
+#include "base/text.h"
+#include "config/options.h"
+#include "model/run.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_RUNGS = 16, TIMES = 5 };
+
+/* Of the penalty: where nothing is said it begins low, as nobody knows the scale of the loss. */
+static const double FIRST = 5e-4;
+
+struct rung {
+    double lambda;
+    double valid; /* P@1, percent */
+    double params, flops, seconds;
+    double us[2]; /* of a row: one per call, BATCH per call */
+    bool good;    /* as accurate as asked for */
+};
+static const size_t BATCHES[2] = { 1, 256 };
+
+/* SGD's own default is for few epochs. */
+static const char RATE[] = "0.1";
+
+struct pruning {
+    wisp_context *ctx;
+    const wisp_config *cfg;
+    const struct wisp_data *train, *valid;
+    const char *path;
+    bool images; /* the net reads them: such nets have rates of their own */
+    wisp_on_progress told;
+    void *arg;
+    struct rung rungs[MOST_RUNGS];
+    int n, best; /* rungs; the smallest good one */
+};
+
+static void rung_path(char out[PATH_MAX], const struct pruning *p, int i)
+{
+    snprintf(out, PATH_MAX, "%s.%d", p->path, i);
+}
+
+/* The options of a rung's run: those of the command, but for what makes it a rung. */
+static wisp_status settings(wisp_config **out, const struct pruning *p, int i, int from,
+                            wisp_error *err)
+{
+    char init[PATH_MAX], lambda[40];
+    const wisp_option *o;
+    wisp_status st = wisp_config_create(out, err);
+    for (size_t k = 0; st == WISP_OK && (o = wisp_option_row(k)); k++) {
+        const bool net = k == OPT_NET || k == OPT_HIDDEN || k == OPT_DROPOUT || k == OPT_INIT;
+        if (strstr(o->commands, "train") && wisp_opt_given(p->cfg, (enum wisp_opt)k) &&
+            !(i > 0 && net))
+            st = wisp_config_set(*out, o->key, wisp_opt_text(p->cfg, (enum wisp_opt)k), err);
+    }
+    rung_path(init, p, from);
+    wisp_print(lambda, sizeof lambda, "%.9g", i ? p->rungs[i].lambda : 0);
+    if (st == WISP_OK && wisp_opt_auto(p->cfg, OPT_OPTIMIZER))
+        st = wisp_config_set(*out, "optimizer", "sgd", err); /* whose steps the penalty's fit */
+    if (st == WISP_OK && wisp_opt_auto(p->cfg, OPT_LOSS) && p->train->n_lab == p->train->n_rows)
+        st = wisp_config_set(*out, "loss", "softmax", err);
+    if (st == WISP_OK && wisp_opt_num(p->cfg, OPT_LR) == 0 && !p->images)
+        st = wisp_config_set(*out, "lr", RATE, err);
+    if (st == WISP_OK && !wisp_opt_given(p->cfg, OPT_SAMPLING))
+        st = wisp_config_set(*out, "sampling", "full", err);
+    if (st == WISP_OK) st = wisp_config_set(*out, "group-penalty", lambda, err);
+    if (st == WISP_OK && i > 0) st = wisp_config_set(*out, "init", init, err);
+    return st;
+}
+
+/* Microseconds of a row: the least of some rounds, of one thread. */
+static wisp_status measure(double *us, const struct pruning *p, const struct wisp_model *m,
+                           const struct wisp_data *rows, size_t batch, wisp_error *err)
+{
+    struct wisp_context one = { .k = p->ctx->k, .conv = p->ctx->conv };
+    wisp_predictor *predictor = NULL;
+    const size_t n = rows->n_rows < batch ? rows->n_rows : batch;
+    int32_t *labels = wisp_alloc(batch, sizeof *labels);
+    float *scores = wisp_alloc(batch, sizeof *scores);
+    wisp_status st = labels && scores ? wisp_pool_create(&one.pool, 1, err)
+                                      : wisp_fail_mem(err, batch * 8, "predictions");
+    if (st == WISP_OK)
+        st = wisp_predictor_make(&predictor, &one, m, wisp_prediction_of(NULL), 1, err);
+    *us = INFINITY;
+    for (int t = 0; st == WISP_OK && t < TIMES; t++) {
+        const double began = wisp_now();
+        size_t calls = 0;
+        for (; st == WISP_OK && (calls == 0 || wisp_now() - began < 0.02); calls++)
+            st = wisp_predictor_run(labels, scores, predictor, rows, 0, n, err);
+        *us = fmin(*us, 1e6 * (wisp_now() - began) / (double)(calls * n));
+    }
+    wisp_predictor_free(predictor);
+    wisp_pool_free(one.pool);
+    wisp_free(labels);
+    wisp_free(scores);
+    return st;
+}
+
+/* What the model of a rung is, and how fast. */
+static wisp_status look_at(struct rung *r, const struct pruning *p, const char *path,
+                           wisp_error *err)
+{
+    struct wisp_model *m = NULL;
+    wisp_status st = wisp_model_open(&m, p->ctx->pool, path, err);
+    for (int i = 0; i < 2 && st == WISP_OK; i++)
+        st = measure(&r->us[i], p, m, p->train, BATCHES[i], err);
+    if (st == WISP_OK) {
+        r->params = (double)wisp_net_n_params(&m->net);
+        r->flops = wisp_net_flops(&m->net, false);
+    }
+    wisp_model_free(m);
+    return st;
+}
+
+static wisp_status train_rung(struct pruning *p, int from, wisp_error *err)
+{
+    const int i = p->n;
+    struct rung *r = &p->rungs[i];
+    wisp_config *cfg = NULL;
+    struct wisp_report *report = NULL;
+    char path[PATH_MAX];
+    rung_path(path, p, i);
+    wisp_status st = settings(&cfg, p, i, from, err);
+    if (st == WISP_OK)
+        st = wisp_train_run(&report, p->ctx, cfg, p->train, p->valid, path, p->told, p->arg, err);
+    if (st == WISP_OK) {
+        wisp_report_get(report, "valid_p@1", &r->valid);
+        wisp_report_get(report, "train_seconds", &r->seconds);
+        if (r->valid < 0)
+            st = wisp_fail(err, WISP_EINVAL,
+                           "pruning needs validation rows to choose by: --valid FILE, or --holdout "
+                           "above 0");
+    }
+    if (st == WISP_OK) st = look_at(r, p, path, err);
+    wisp_report_free(report);
+    wisp_config_free(cfg);
+    if (st == WISP_OK) p->n++;
+    return st;
+}
+
+static void say_rung(const struct pruning *p, const struct rung *r)
+{
+    const struct rung *whole = &p->rungs[0];
+    if (r == whole) {
+        wisp_say(p->ctx,
+                 "prune     as it is: validation P@1 %.2f, %.0f parameters, %.1f us per row, %.2f "
+                 "of %zu",
+                 r->valid, r->params, r->us[0], r->us[1], BATCHES[1]);
+        return;
+    }
+    wisp_say(p->ctx,
+             "prune     penalty %g: validation P@1 %.2f (%+.2f), %.0f parameters (%.1f times "
+             "fewer), %.2f times as fast a row, %.2f times %zu%s",
+             r->lambda, r->valid, r->valid - whole->valid, r->params, whole->params / r->params,
+             whole->us[0] / r->us[0], whole->us[1] / r->us[1], BATCHES[1],
+             r->good ? "" : ": not accurate enough");
+}
+
+static bool fast_enough(const struct pruning *p, double speedup)
+{
+    return speedup > 0 && p->rungs[0].us[1] >= speedup * p->rungs[p->best].us[1];
+}
+
+/* The next penalty: twice the last good one, or four times, where that took nothing out; once one was
+ * too much, one between it and the last good one. */
+static double next_penalty(const struct pruning *p, const struct rung *last, bool missed)
+{
+    const struct rung *good = &p->rungs[p->best];
+    if (missed) return sqrt(last->lambda * fmax(good->lambda, last->lambda / 4));
+    return last->lambda * (last->params < 0.99 * p->rungs[0].params ? 2 : 4);
+}
+
+/* From rung to rung, each from the last good one, until one was too much and one between too. */
+static wisp_status climb(struct pruning *p, wisp_error *err)
+{
+    const double drop = wisp_opt_num(p->cfg, OPT_TARGET_DROP),
+                 speedup = wisp_opt_num(p->cfg, OPT_TARGET_SPEEDUP);
+    double lambda = wisp_opt_num(p->cfg, OPT_GROUP_PENALTY);
+    bool missed = false, last = false;
+    if (lambda == 0) lambda = FIRST;
+    wisp_status st = train_rung(p, 0, err);
+    if (st != WISP_OK) return st;
+    say_rung(p, &p->rungs[0]);
+    while (st == WISP_OK && p->n < MOST_RUNGS && !last && !fast_enough(p, speedup)) {
+        struct rung *r = &p->rungs[p->n];
+        r->lambda = lambda;
+        if ((st = train_rung(p, p->best, err)) != WISP_OK) break;
+        r->good = r->valid >= p->rungs[0].valid - drop;
+        say_rung(p, r);
+        last = missed;
+        missed |= !r->good;
+        if (!last) lambda = next_penalty(p, r, missed);
+        if (r->good) p->best = p->n - 1;
+    }
+    return st;
+}
+
+static void frontier(char **out, const struct pruning *p)
+{
+    const size_t room = 300 * (size_t)(p->n + 1);
+    char *text = *out = wisp_alloc(room, 1);
+    size_t at = 0;
+    for (int i = 0; text && i < p->n; i++) {
+        const struct rung *r = &p->rungs[i];
+        at +=
+            (size_t)wisp_print(text + at, room - at,
+                               "%s{\"penalty\":%.6g,\"valid_p@1\":%.4f,\"weights\":%.0f,\"flops\":"
+                               "%.6g,\"us_1\":%.3f,\"us_256\":%.3f,\"train_seconds\":%.2f}",
+                               i ? "," : "[", r->lambda, r->valid, r->params, r->flops, r->us[0],
+                               r->us[1], r->seconds);
+    }
+    if (text) wisp_print(text + at, room - at, "]");
+}
+
+static wisp_status report(struct wisp_report **out, const struct pruning *p, double seconds,
+                          wisp_error *err)
+{
+    const struct rung *whole = &p->rungs[0], *small = &p->rungs[p->best];
+    struct wisp_report *t = wisp_report_create();
+    char *rungs = NULL;
+    frontier(&rungs, p);
+    wisp_report_num(t, "weights_before", whole->params);
+    wisp_report_num(t, "weights", small->params);
+    wisp_report_num(t, "weights_ratio", whole->params / small->params);
+    wisp_report_num(t, "flops_ratio", small->flops > 0 ? whole->flops / small->flops : 1);
+    wisp_report_num(t, "valid_p@1_before", whole->valid);
+    wisp_report_num(t, "valid_p@1", small->valid);
+    wisp_report_num(t, "accuracy_drop", whole->valid - small->valid);
+    wisp_report_num(t, "time_ratio", whole->us[1] / small->us[1]);
+    wisp_report_num(t, "time_ratio_1", whole->us[0] / small->us[0]);
+    wisp_report_num(t, "penalty", small->lambda);
+    wisp_report_num(t, "seconds", seconds);
+    if (rungs) wisp_report_object(t, "frontier", rungs);
+    wisp_free(rungs);
+    return wisp_report_done(out, t, err);
+}
+
+/* The best rung becomes the model; the others go. */
+static wisp_status settle(const struct pruning *p, wisp_error *err)
+{
+    char path[PATH_MAX];
+    rung_path(path, p, p->best);
+    if (rename(path, p->path) != 0)
+        return wisp_fail_errno(err, WISP_EIO, p->path, "the model cannot be put there");
+    for (int i = 0; i < p->n; i++) {
+        rung_path(path, p, i);
+        if (i != p->best) unlink(path);
+    }
+    if (p->best == 0)
+        wisp_say(p->ctx, "prune     no smaller net was as accurate: the model is the net as it is");
+    else if (p->rungs[p->best].us[1] > 0.95 * p->rungs[0].us[1])
+        wisp_say(p->ctx, "prune     the smaller net is not faster here");
+    return WISP_OK;
+}
+
+static wisp_status reads_images(bool *out, const wisp_config *cfg, wisp_error *err)
+{
+    struct wisp_net_text text = { 0 };
+    struct wisp_model *m = NULL;
+    const char *init = wisp_opt_text(cfg, OPT_INIT), *net = wisp_opt_text(cfg, OPT_NET);
+    wisp_status st = WISP_OK;
+    *out = false;
+    if (*net) st = wisp_net_text_read(&text, net, err);
+    else if (*init) st = wisp_model_open(&m, NULL, init, err);
+    if (st == WISP_OK && *net) *out = wisp_net_text_images(&text, NULL);
+    else if (m) *out = wisp_net_image(&m->net) != NULL;
+    wisp_net_text_clear(&text);
+    wisp_model_free(m);
+    return st;
+}
+
+wisp_status wisp_prune(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
+                       const wisp_data *train, const wisp_data *valid, const char *path,
+                       wisp_on_progress on_progress, void *arg, wisp_error *err)
+{
+    struct pruning p = { .ctx = ctx,
+                         .cfg = cfg,
+                         .train = train,
+                         .valid = valid,
+                         .path = path,
+                         .told = on_progress,
+                         .arg = arg };
+    const double began = wisp_now();
+    struct wisp_lock lock;
+    *out = NULL;
+    if (strlen(path) + 40 >= PATH_MAX)
+        return wisp_fail(err, WISP_EINVAL, "%.100s...: the path is too long", path);
+    wisp_status st = reads_images(&p.images, cfg, err);
+    if (st == WISP_OK) st = wisp_lock_take(&lock, path, err);
+    if (st != WISP_OK) return st;
+    st = climb(&p, err);
+    if (st == WISP_OK) st = report(out, &p, wisp_now() - began, err);
+    if (st == WISP_OK && (st = settle(&p, err)) != WISP_OK) {
+        wisp_report_free(*out);
+        *out = NULL;
+    }
+    wisp_lock_give(&lock);
+    return st;
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# wisp prune: the smallest net that is accurate enough, what it says, what it leaves, and stops on the way.
+# shellcheck source=tests/cli/lib.bash
+. "$(dirname "$0")/lib.bash"
+"$wisp" synth S --rows 4000 --features 300 --labels 8 --row-features 12 --row-labels 1 --test-rows 300 --seed 4 >out 2>err || bad synth "the set was not made"
+options=(S_train.txt --net "dense 64, relu, dense 64, relu" --epochs 6 --batch 64 --holdout 0.2 --seed 3 --group-penalty 0.01 --target-accuracy-drop 3)
+
+ok "prunes" prune "${options[@]}" -o small --json
+cp out first.json
+cp err first.err
+check "a smaller net, and how much" /usr/bin/python3 -c '
+import json
+r = json.load(open("first.json"))
+assert r["weights_ratio"] > 1.5 and abs(r["weights_before"] / r["weights"] - r["weights_ratio"]) < 1e-6, r
+assert r["accuracy_drop"] <= 3 and r["time_ratio"] > 0 and r["flops_ratio"] >= 1, r
+rungs = r["frontier"]
+assert rungs[0]["penalty"] == 0 and rungs[0]["weights"] == r["weights_before"] and len(rungs) >= 3, rungs
+good = [x for x in rungs[1:] if x["valid_p@1"] >= rungs[0]["valid_p@1"] - 3]
+assert r["weights"] == min(x["weights"] for x in good), (r["weights"], good)'
+check "every one is told of" grep -q '^prune     penalty 0.01: validation P@1' first.err
+check "only the model is left" test "$(ls small*)" = small
+run inspect small --json
+check "the model is the small one" /usr/bin/python3 -c '
+import json
+assert json.load(open("out"))["parameters"] == json.load(open("first.json"))["weights"]'
+ok "it predicts" eval small S_test.txt
+
+# Killed on the way: what is finished is not done again, and the end is the same.
+"$wisp" prune "${options[@]}" -o again >out 2>err &
+pid=$!
+for ((i = 0; i < 2000; i++)); do
+    grep -q '^prune     penalty' err && break
+    kill -0 $pid 2>/dev/null || break
+    sleep 0.005
+done
+kill -9 $pid 2>/dev/null
+wait $pid 2>/dev/null
+ok "resumed" prune "${options[@]}" -o again --resume --json
+check "what was finished is not trained again" grep -q 'again.0: the run is finished' err
+check "the weights of one that was left alone" /usr/bin/python3 -c '
+import json
+a, b = json.load(open("first.json")), json.load(open("out"))
+assert [(x["weights"], x["valid_p@1"]) for x in a["frontier"]] == [(x["weights"], x["valid_p@1"]) for x in b["frontier"]], (a, b)'
+
+ok "nothing may be lost" prune "${options[@]}" --group-penalty 100 --target-accuracy-drop 0 -o none
+check "then the net stays as it is" grep -q 'no smaller net was as accurate' err
+ok "fast enough" prune "${options[@]}" --target-speedup 0.0001 -o fast
+refuse "no validation rows" 2 'pruning needs validation rows' prune "${options[@]}" --holdout 0 -o x
+refuse "no file" 2 '-o MODEL is missing' prune S_train.txt
+end
