@@ -537,6 +537,7 @@ static inline bool rig_init(struct rig *r, const struct wisp_kernels *k, int thr
     if (rig_spec) snprintf(r->spec, sizeof r->spec, "%s", rig_spec);
     r->n_labels = 1 + below(below(2) && !rig_planes ? 330 : 20);
     size_t n = rig_rows ? rig_rows : 1 + below(rig_planes ? 20 : 70);
+    if (n == 1 && strstr(r->spec, "bn")) n = 2; /* one row has no mean to learn by */
     size_t *ids = calloc(n, sizeof *ids);
     for (size_t i = 0; i < n; i++) ids[i] = i;
     r->data = random_data(n, r->n_features, r->n_labels);

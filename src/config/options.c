@@ -41,8 +41,8 @@
 #define WIDTH_MANY        WISP_TEXT(WISP_WIDTH_MANY)
 #define PIECES            PIECE_MIN "-" PIECE_MAX
 
-#define READS "train eval predict convert"
-#define WORKS "train eval predict convert synth bench challenge"
+#define READS "train prune eval predict convert"
+#define WORKS "train prune eval predict convert synth bench challenge"
 
 /* Groups, as help prints them: in the order in which the table first names them. */
 #define NETWORK   "The network"

@@ -326,7 +326,7 @@ static void test_specs(void)
         const char *spec, *text;
     } bad[] = {
         { "", "without a layer" },
-        { "dense 4", "first layer" },
+        { "sampled 4", "first layer" },
         { "relu", "first layer" },
         { "dropout 0.5", "first layer" },
         { "sampled 9", "first layer" },
