@@ -24,7 +24,7 @@ static const struct command commands[] = {
       .min = 1,
       .max = 1,
       .inputs = 1,
-      .writes = { "" },
+      .writes = { "", ".svg" },
       .run = cmd_prune,
       .examples = { "wisp prune train-images-idx3-ubyte --net \"dense 1024, relu, dense 1024, "
                     "relu\" "

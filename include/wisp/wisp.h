@@ -289,7 +289,8 @@ WISP_API wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp
  * taken out as long as validation P@1 drops by no more than option "target-accuracy-drop", or until it
  * is "target-speedup" times as fast.  The smallest that is good enough is saved at 'path'; PATH.0,
  * PATH.1 ... are there meanwhile.  The report has "weights_ratio", "accuracy_drop", "time_ratio" (of 256
- * rows per call) and "frontier", all that were tried. */
+ * rows per call), "flops_ratio" and "frontier", all that were tried; option "plot" names the SVG file
+ * that shows them, PATH.svg where it is empty. */
 WISP_API wisp_status wisp_prune(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                                 const wisp_data *train, const wisp_data *valid, const char *path,
                                 wisp_on_progress on_progress, void *arg, wisp_error *err);

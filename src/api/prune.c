@@ -8,6 +8,7 @@
  *
  * Every one is an ordinary model, trained by an ordinary run: --resume finds those that are finished,
  * and goes on with the one that is not.  The last good one becomes PATH, the others are removed. */
+#include "api/frontier.h"
 #include "api/predictor.h"
 #include "base/bounds.h"
 #include "base/file.h"
@@ -16,6 +17,7 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "config/options.h"
+#include "model/memory.h"
 #include "model/run.h"
 
 #include <limits.h>
@@ -30,14 +32,7 @@ enum { MOST_RUNGS = 16, TIMES = 5 };
 /* Of the penalty: where nothing is said it begins low, as nobody knows the scale of the loss. */
 static const double FIRST = 5e-4;
 
-struct rung {
-    double lambda;
-    double valid; /* P@1, percent */
-    double params, flops, seconds;
-    double us[2]; /* of a row: one per call, BATCH per call */
-    bool good;    /* as accurate as asked for */
-};
-static const size_t BATCHES[2] = { 1, 256 };
+static const size_t BATCHES[2] = { 1, WISP_RUNG_BATCH };
 
 /* SGD's own default is for few epochs. */
 static const char RATE[] = "0.1";
@@ -50,9 +45,19 @@ struct pruning {
     bool images; /* the net reads them: such nets have rates of their own */
     wisp_on_progress told;
     void *arg;
-    struct rung rungs[MOST_RUNGS];
+    struct wisp_rung rungs[MOST_RUNGS];
     int n, best; /* rungs; the smallest good one */
 };
+
+static double least_valid(const struct pruning *p)
+{
+    return p->rungs[0].valid - wisp_opt_num(p->cfg, OPT_TARGET_DROP);
+}
+
+static struct wisp_frontier frontier(const struct pruning *p)
+{
+    return (struct wisp_frontier){ p->rungs, p->n, p->best, least_valid(p) };
+}
 
 static void rung_path(char out[PATH_MAX], const struct pruning *p, int i)
 {
@@ -115,8 +120,20 @@ static wisp_status measure(double *us, const struct pruning *p, const struct wis
     return st;
 }
 
+/* Operations of a row; of layers that read lists of features, whose number is the row's, by the mean. */
+static double operations(const struct wisp_net *net, const struct wisp_data *rows)
+{
+    double n = wisp_net_flops(net, false);
+    for (size_t i = 0; i < net->list.n; i++) {
+        const struct wisp_param *q = &net->list.p[i];
+        if (q->by == WISP_BY_FEATURE && !net->layers[q->layer].kind->flops)
+            n += 2 * (double)q->cols * (double)rows->nnz / (double)rows->n_rows;
+    }
+    return n;
+}
+
 /* What the model of a rung is, and how fast. */
-static wisp_status look_at(struct rung *r, const struct pruning *p, const char *path,
+static wisp_status look_at(struct wisp_rung *r, const struct pruning *p, const char *path,
                            wisp_error *err)
 {
     struct wisp_model *m = NULL;
@@ -125,7 +142,7 @@ static wisp_status look_at(struct rung *r, const struct pruning *p, const char *
         st = measure(&r->us[i], p, m, p->train, BATCHES[i], err);
     if (st == WISP_OK) {
         r->params = (double)wisp_net_n_params(&m->net);
-        r->flops = wisp_net_flops(&m->net, false);
+        r->flops = operations(&m->net, p->train);
     }
     wisp_model_free(m);
     return st;
@@ -134,7 +151,7 @@ static wisp_status look_at(struct rung *r, const struct pruning *p, const char *
 static wisp_status train_rung(struct pruning *p, int from, wisp_error *err)
 {
     const int i = p->n;
-    struct rung *r = &p->rungs[i];
+    struct wisp_rung *r = &p->rungs[i];
     wisp_config *cfg = NULL;
     struct wisp_report *report = NULL;
     char path[PATH_MAX];
@@ -157,21 +174,24 @@ static wisp_status train_rung(struct pruning *p, int from, wisp_error *err)
     return st;
 }
 
-static void say_rung(const struct pruning *p, const struct rung *r)
+static void say_rung(const struct pruning *p, const struct wisp_rung *r)
 {
-    const struct rung *whole = &p->rungs[0];
+    const struct wisp_rung *whole = &p->rungs[0];
+    char flops[WISP_FLOPS_TEXT];
     if (r == whole) {
         wisp_say(p->ctx,
-                 "prune     as it is: validation P@1 %.2f, %.0f parameters, %.1f us per row, %.2f "
-                 "of %zu",
-                 r->valid, r->params, r->us[0], r->us[1], BATCHES[1]);
+                 "prune     as it is: validation P@1 %.2f, %.0f parameters, %s per row, %.1f us "
+                 "with one row per call, %.2f us with %zu",
+                 r->valid, r->params, wisp_flops_text(flops, r->flops), r->us[0], r->us[1],
+                 BATCHES[1]);
         return;
     }
     wisp_say(p->ctx,
              "prune     penalty %g: validation P@1 %.2f (%+.2f), %.0f parameters (%.1f times "
-             "fewer), %.2f times as fast a row, %.2f times %zu%s",
+             "fewer), %.1f times fewer operations, %.2f times as fast with one row per call, %.2f "
+             "times with %zu%s",
              r->lambda, r->valid, r->valid - whole->valid, r->params, whole->params / r->params,
-             whole->us[0] / r->us[0], whole->us[1] / r->us[1], BATCHES[1],
+             whole->flops / r->flops, whole->us[0] / r->us[0], whole->us[1] / r->us[1], BATCHES[1],
              r->good ? "" : ": not accurate enough");
 }
 
@@ -182,9 +202,9 @@ static bool fast_enough(const struct pruning *p, double speedup)
 
 /* The next penalty: twice the last good one, or four times, where that took nothing out; once one was
  * too much, one between it and the last good one. */
-static double next_penalty(const struct pruning *p, const struct rung *last, bool missed)
+static double next_penalty(const struct pruning *p, const struct wisp_rung *last, bool missed)
 {
-    const struct rung *good = &p->rungs[p->best];
+    const struct wisp_rung *good = &p->rungs[p->best];
     if (missed) return sqrt(last->lambda * fmax(good->lambda, last->lambda / 4));
     return last->lambda * (last->params < 0.99 * p->rungs[0].params ? 2 : 4);
 }
@@ -192,8 +212,7 @@ static double next_penalty(const struct pruning *p, const struct rung *last, boo
 /* From rung to rung, each from the last good one, until one was too much and one between too. */
 static wisp_status climb(struct pruning *p, wisp_error *err)
 {
-    const double drop = wisp_opt_num(p->cfg, OPT_TARGET_DROP),
-                 speedup = wisp_opt_num(p->cfg, OPT_TARGET_SPEEDUP);
+    const double speedup = wisp_opt_num(p->cfg, OPT_TARGET_SPEEDUP);
     double lambda = wisp_opt_num(p->cfg, OPT_GROUP_PENALTY);
     bool missed = false, last = false;
     if (lambda == 0) lambda = FIRST;
@@ -201,10 +220,10 @@ static wisp_status climb(struct pruning *p, wisp_error *err)
     if (st != WISP_OK) return st;
     say_rung(p, &p->rungs[0]);
     while (st == WISP_OK && p->n < MOST_RUNGS && !last && !fast_enough(p, speedup)) {
-        struct rung *r = &p->rungs[p->n];
+        struct wisp_rung *r = &p->rungs[p->n];
         r->lambda = lambda;
         if ((st = train_rung(p, p->best, err)) != WISP_OK) break;
-        r->good = r->valid >= p->rungs[0].valid - drop;
+        r->good = r->valid >= least_valid(p);
         say_rung(p, r);
         last = missed;
         missed |= !r->good;
@@ -214,30 +233,13 @@ static wisp_status climb(struct pruning *p, wisp_error *err)
     return st;
 }
 
-static void frontier(char **out, const struct pruning *p)
-{
-    const size_t room = 300 * (size_t)(p->n + 1);
-    char *text = *out = wisp_alloc(room, 1);
-    size_t at = 0;
-    for (int i = 0; text && i < p->n; i++) {
-        const struct rung *r = &p->rungs[i];
-        at +=
-            (size_t)wisp_print(text + at, room - at,
-                               "%s{\"penalty\":%.6g,\"valid_p@1\":%.4f,\"weights\":%.0f,\"flops\":"
-                               "%.6g,\"us_1\":%.3f,\"us_256\":%.3f,\"train_seconds\":%.2f}",
-                               i ? "," : "[", r->lambda, r->valid, r->params, r->flops, r->us[0],
-                               r->us[1], r->seconds);
-    }
-    if (text) wisp_print(text + at, room - at, "]");
-}
-
 static wisp_status report(struct wisp_report **out, const struct pruning *p, double seconds,
                           wisp_error *err)
 {
-    const struct rung *whole = &p->rungs[0], *small = &p->rungs[p->best];
+    const struct wisp_rung *whole = &p->rungs[0], *small = &p->rungs[p->best];
     struct wisp_report *t = wisp_report_create();
-    char *rungs = NULL;
-    frontier(&rungs, p);
+    const struct wisp_frontier f = frontier(p);
+    char *rungs = wisp_frontier_json(&f);
     wisp_report_num(t, "weights_before", whole->params);
     wisp_report_num(t, "weights", small->params);
     wisp_report_num(t, "weights_ratio", whole->params / small->params);
@@ -288,6 +290,15 @@ static wisp_status reads_images(bool *out, const wisp_config *cfg, wisp_error *e
     return st;
 }
 
+/* A picture that cannot be written is to be told of before the nets are trained. */
+static wisp_status try_plot(const char *path, wisp_error *err)
+{
+    struct wisp_out *file;
+    wisp_status st = wisp_out_create(&file, path, err);
+    if (st == WISP_OK) wisp_out_abort(file);
+    return st;
+}
+
 wisp_status wisp_prune(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                        const wisp_data *train, const wisp_data *valid, const char *path,
                        wisp_on_progress on_progress, void *arg, wisp_error *err)
@@ -300,14 +311,22 @@ wisp_status wisp_prune(wisp_report **out, wisp_context *ctx, const wisp_config *
                          .told = on_progress,
                          .arg = arg };
     const double began = wisp_now();
+    char plot[PATH_MAX];
     struct wisp_lock lock;
     *out = NULL;
     if (strlen(path) + 40 >= PATH_MAX)
         return wisp_fail(err, WISP_EINVAL, "%.100s...: the path is too long", path);
+    if (*wisp_opt_text(cfg, OPT_PLOT))
+        snprintf(plot, sizeof plot, "%s", wisp_opt_text(cfg, OPT_PLOT));
+    else snprintf(plot, sizeof plot, "%s.svg", path);
     wisp_status st = reads_images(&p.images, cfg, err);
     if (st == WISP_OK) st = wisp_lock_take(&lock, path, err);
     if (st != WISP_OK) return st;
-    st = climb(&p, err);
+    st = try_plot(plot, err);
+    if (st == WISP_OK) st = climb(&p, err);
+    const struct wisp_frontier f = frontier(&p);
+    if (st == WISP_OK) wisp_frontier_say(&f, ctx);
+    if (st == WISP_OK) st = wisp_frontier_plot(&f, plot, path, err);
     if (st == WISP_OK) st = report(out, &p, wisp_now() - began, err);
     if (st == WISP_OK && (st = settle(&p, err)) != WISP_OK) {
         wisp_report_free(*out);

@@ -144,6 +144,10 @@ static const wisp_option table[N_OPTS] = {
                              "stop where the smaller net is so many times as fast, 256 rows per "
                              "call; 0: the smallest net that is accurate enough",
                              TRAINING, "prune" },
+    [OPT_PLOT] = { "plot", "output", "", "", "prune",
+                   "SVG file of all nets that were tried: accuracy against parameters, operations "
+                   "and measured time; empty: MODEL.svg",
+                   TRAINING, "prune" },
     [OPT_WARMUP] = { "warmup", "real", "0.05", "0..1", "train prune bench",
                      "share of all steps with a rising learning rate", TRAINING, "" },
     [OPT_DECAY] = { "decay", "choice", "linear", "linear|cosine|none", "train prune bench",

@@ -33,6 +33,7 @@ enum wisp_opt {
     OPT_PENALTY_EPOCHS,
     OPT_TARGET_DROP,
     OPT_TARGET_SPEEDUP,
+    OPT_PLOT,
     OPT_WARMUP,
     OPT_DECAY,
     OPT_AVERAGE,

@@ -18,7 +18,25 @@ assert rungs[0]["penalty"] == 0 and rungs[0]["weights"] == r["weights_before"] a
 good = [x for x in rungs[1:] if x["valid_p@1"] >= rungs[0]["valid_p@1"] - 3]
 assert r["weights"] == min(x["weights"] for x in good), (r["weights"], good)'
 check "every one is told of" grep -q '^prune     penalty 0.01: validation P@1' first.err
-check "only the model is left" test "$(ls small*)" = small
+check "only the model and the picture are left" test "$(echo small*)" = "small small.svg"
+check "the picture is XML, and shows every net once in each panel" /usr/bin/python3 -c '
+import json, xml.etree.ElementTree as E
+n = len(json.load(open("first.json"))["frontier"])
+svg = "{http://www.w3.org/2000/svg}"
+root = E.parse("small.svg").getroot()
+assert root.tag == svg + "svg" and len(root.findall(svg + "g")) == 4 * n, (n, [x.tag for x in root])
+told = [t.text for t in root.iter(svg + "text")]
+assert "small: smaller nets, and what they cost" in told and "operations per row" in told, told
+w, h = (float(root.get(k)) for k in ("width", "height"))
+for t in root.iter(svg + "text"):
+    assert 0 < float(t.get("x")) < w and 0 < float(t.get("y")) < h, t.text'
+check "operations count the features of a row" /usr/bin/python3 -c '
+import json
+r = json.load(open("first.json"))["frontier"][0]
+nnz = [len(l.split()) - 1 for l in open("S_train.txt").read().split("\n")[1:] if l]
+want = 2 * (64 * sum(nnz) / len(nnz) + 64 * 64 + 64 * 8)
+assert abs(r["flops"] - want) < 0.01 * want, (r["flops"], want)'
+check "a table of all at the end" test "$(grep -c '^prune     [* ] ' first.err)" = "$(/usr/bin/python3 -c 'import json; print(len(json.load(open("first.json"))["frontier"]) + 1)')"
 run inspect small --json
 check "the model is the small one" /usr/bin/python3 -c '
 import json
@@ -46,5 +64,7 @@ ok "nothing may be lost" prune "${options[@]}" --group-penalty 100 --target-accu
 check "then the net stays as it is" grep -q 'no smaller net was as accurate' err
 ok "fast enough" prune "${options[@]}" --target-speedup 0.0001 -o fast
 refuse "no validation rows" 2 'pruning needs validation rows' prune "${options[@]}" --holdout 0 -o x
+refuse "a picture that cannot be written, before anything is trained" 5 'nowhere/x.svg' prune "${options[@]}" --plot nowhere/x.svg -o y
+check "nothing was trained" test ! -e y.0
 refuse "no file" 2 '-o MODEL is missing' prune S_train.txt
 end
