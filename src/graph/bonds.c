@@ -39,6 +39,7 @@ static void fix(struct forest *f, int value)
 
 static bool counts(const struct wisp_layer *l, enum wisp_axis axis)
 {
+    if (axis == WISP_AXIS_IN && l->n_params && l->params[0].wired) return true;
     for (int d = 0; l->n_params && d < l->params[0].rank; d++)
         if (l->params[0].axis[d] == axis) return true;
     return false;
@@ -97,11 +98,12 @@ static void set_axes(struct wisp_bonds *to, const struct wisp_graph *g,
 {
     for (size_t p = 0; p < list->n; p++) {
         const struct wisp_param *q = &list->p[p];
+        const int read = g->layers[q->layer].from[0];
         for (int d = 0; d < q->rank; d++) {
-            const int value =
-                q->axis[d] == WISP_AXIS_OUT ? q->layer + 1 : g->layers[q->layer].from[0];
+            const int value = q->axis[d] == WISP_AXIS_OUT ? q->layer + 1 : read;
             to->axis[p][d] = q->axis[d] == WISP_AXIS_NONE ? NULL : to->of + to->first[value];
         }
+        if (q->wired && read > 0) to->in[p] = to->of + to->first[read];
     }
 }
 
@@ -113,7 +115,7 @@ static void fix_bare(struct wisp_bonds *to, const struct wisp_params *list, bool
         for (int d = 0; d < list->p[p].rank; d++) {
             const struct wisp_param *q = &list->p[p];
             if (q->role != WISP_TRAINED || q->axis[d] != WISP_AXIS_OUT) continue;
-            for (size_t i = 0; i < q->dim[d]; i++) made[to->axis[p][d][i]] = true;
+            for (size_t i = 0; i < wisp_param_side(q, d); i++) made[to->axis[p][d][i]] = true;
         }
     for (size_t c = 0; c < to->n; c++) to->fixed[c] |= !made[c];
 }
@@ -132,10 +134,12 @@ wisp_status wisp_bonds_of(struct wisp_bonds *out, const struct wisp_graph *g,
     out->of = wisp_alloc(n, sizeof *out->of);
     out->fixed = wisp_zalloc(n, sizeof *out->fixed);
     out->axis = wisp_zalloc(list->n, sizeof *out->axis);
+    out->in = wisp_zalloc(list->n, sizeof *out->in);
     f.first = out->first;
     f.parent = wisp_alloc(n, sizeof *f.parent);
     f.fixed = wisp_zalloc(n, sizeof *f.fixed);
-    const bool ok = out->first && out->of && out->fixed && out->axis && f.parent && f.fixed;
+    const bool ok =
+        out->first && out->of && out->fixed && out->axis && out->in && f.parent && f.fixed;
     if (ok) {
         for (size_t i = 0; i < n; i++) f.parent[i] = (int32_t)i;
         for (int i = 0; i < g->n_layers; i++) tie_layer(&f, i);
@@ -156,5 +160,6 @@ void wisp_bonds_clear(struct wisp_bonds *bonds)
     wisp_free(bonds->first);
     wisp_free(bonds->of);
     wisp_free(bonds->axis);
+    wisp_free(bonds->in);
     *bonds = (struct wisp_bonds){ 0 };
 }

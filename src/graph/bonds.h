@@ -23,6 +23,8 @@ struct wisp_bonds {
     size_t n_params;
     /* (n_params, WISP_MAX_RANK) the bonds that a dimension counts; NULL: none */
     const int32_t *(*axis)[WISP_MAX_RANK];
+    /* (n_params) of 'wired' ones the bonds of the inputs that they name; NULL: features */
+    const int32_t **in;
 };
 
 /* Channels of a value. */

@@ -56,6 +56,7 @@ struct wisp_param {
     bool narrow; /* the layer reads its rows by wisp_weights: they may be bf16 or int8 */
     bool half;   /* rows of bf16 while training */
     bool ragged; /* its rows have different lengths */
+    bool wired;  /* number e multiplies the input that number e of the layer's WISP_FIXED names */
     bool kept;   /* connections that a checkpoint keeps, as they cannot be made anew */
     int layer;   /* whose it is */
     int rank;
@@ -80,6 +81,12 @@ static inline size_t wisp_param_row(const struct wisp_param *p, size_t row, size
     }
     *n = (size_t)(p->start[row + 1] - p->start[row]);
     return (size_t)p->start[row];
+}
+
+/* Indices of a dimension; rows of different lengths lie in one, which counts the rows. */
+static inline size_t wisp_param_side(const struct wisp_param *p, int d)
+{
+    return p->ragged ? p->rows : p->dim[d];
 }
 
 struct wisp_params { /* of a net, in the order of their declaration */
@@ -263,6 +270,8 @@ struct wisp_layer_kind {
                                      behind it it can do the work, and that of their way back */
     int least_from, most_from;   /* inputs; 0: one */
     enum wisp_ties ties;
+    bool thins; /* a matrix and a bias alone, in rows of inputs: where most of it is 0, a layer
+                   'sparse' says the same */
     const struct wisp_layer_kind *of_rows; /* what it is where it reads the rows of the data */
     const struct wisp_head *head; /* not NULL: the last layer of a net, with the loss; it has no
                                      result, and this instead of forward and backward */

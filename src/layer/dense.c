@@ -312,6 +312,7 @@ const struct wisp_layer_kind wisp_layer_dense = {
     .takes = WISP_FLAT,
     .uses = WISP_USES_X,
     .ties = WISP_TIES_NEW,
+    .thins = true,
     .of_rows = &wisp_layer_input,
     .plan = plan,
     .init = wisp_layer_init_he,

@@ -98,6 +98,7 @@ const struct wisp_layer_kind wisp_layer_input = {
     .args = wisp_args_width,
     .takes = WISP_ROWS,
     .ties = WISP_TIES_NEW,
+    .thins = true,
     .plan = plan,
     .init = init,
     .forward = forward,

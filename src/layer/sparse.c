@@ -372,6 +372,7 @@ const struct wisp_layer_kind wisp_layer_sparse = {
     .what = "values times a matrix with few, fixed connections",
     .args = wisp_wires_args,
     .takes = WISP_ROWS | WISP_FLAT,
+    .ties = WISP_TIES_NEW,
     .plan = plan,
     .init = wisp_wires_init,
     .clear = wisp_wires_clear,

@@ -7,6 +7,7 @@
  *   random   'fan' distinct inputs of each output, by the seed
  *   mask=    those of a file, each output with its own number of inputs, also none
  *   file=    the same, and weights begin with those of the file
+ *   kept     those that a model or a checkpoint has of the layer, as pruning leaves them
  *
  * A file is read when the layer is planned, as it says how many connections there are, and kept
  * until init() has them.  Where they are known already, as those of a model, no file is opened. */
@@ -19,7 +20,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RADIX, RANDOM };
+enum { RADIX, RANDOM, KEPT };
 enum { FORM, WIDTH, INPUTS, MASK, WEIGHTS, BIAS }; /* arguments */
 enum { WEIGHT_P, BIAS_P, START_P };                /* parameters; the last one is 'inputs' */
 enum { RUN = 16, FAN = 2 * RUN, FAN_MOST = 1024, FEATURES_MOST = 1 << 16 };
@@ -27,9 +28,9 @@ enum { OF_FILE = 1 << MASK | 1 << WEIGHTS };
 
 const struct wisp_arg wisp_wires_args[] = {
     { .name = "form",
-      .what = "how outputs are connected",
+      .what = "how outputs are connected; kept: as a model has it",
       .type = WISP_ARG_WORD,
-      .words = "radix|random",
+      .words = "radix|random|kept",
       .unless = OF_FILE },
     { .name = "width",
       .what = "units; of a file: those it has",
@@ -80,7 +81,10 @@ static void declare(struct wisp_layer *l, const struct wisp_wires *w, bool kept)
     struct wisp_param *p =
         wisp_layer_declare(l, "weight", WISP_TRAINED, WISP_BY_NONE, ragged ? 1 : 2, dim);
     if (ragged) make_ragged(p, w->n_out, w->fan);
-    wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, w->n_out);
+    p->wired = true;
+    p->axis[0] = WISP_AXIS_OUT;
+    wisp_param_axes(wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, w->n_out), WISP_AXIS_NONE,
+                    WISP_AXIS_OUT);
     if (ragged) {
         p = wisp_layer_declare(l, "start", WISP_STARTS, WISP_BY_NONE, 1,
                                (size_t[]){ w->n_out + 1 });
@@ -123,12 +127,21 @@ static wisp_status read_file(struct wisp_wires *out, struct wisp_layer *l, wisp_
     return WISP_OK;
 }
 
+static bool kept(const struct wisp_layer *l)
+{
+    return !(l->given & OF_FILE) && l->arg[FORM] == KEPT;
+}
+
 /* Connections of a file, or of whoever knows them. */
 static wisp_status find_wires(struct wisp_wires *w, struct wisp_layer *l,
                               const struct wisp_layer_sizes *s, wisp_error *err)
 {
     wisp_status st = s->known ? s->known->wires(s->known, w, l, err) : WISP_OK;
     const bool known = w->n_out > 0;
+    if (st == WISP_OK && !known && kept(l))
+        return wisp_fail(err, WISP_EINVAL,
+                         "'sparse kept' has the connections of a model, and there is none; take "
+                         "--init MODEL, or a file of connections, mask=FILE");
     if (st == WISP_OK && !known) st = read_file(w, l, err);
     if (st != WISP_OK) return st;
     bool ok = w->n_edges > 0 && w->n_out <= WISP_MAX_WIDTH &&
@@ -136,12 +149,13 @@ static wisp_status find_wires(struct wisp_wires *w, struct wisp_layer *l,
     if (ok && w->start && !w->fan && measure(w) && !known) w->start = NULL;
     if (ok && w->fan > 0 && w->fan <= l->n_in) return WISP_OK;
     wisp_wires_clear(l);
-    return wisp_fail(
-        err, WISP_EINVAL,
-        "%s: %zu connections to %zu outputs, of up to %zu inputs; expected at least "
-        "one, %s%zu outputs and %zu inputs",
-        l->file, w->n_edges, w->n_out, w->fan, l->given & 1u << WIDTH ? "" : "at most ",
-        l->given & 1u << WIDTH ? (size_t)l->arg[WIDTH] : (size_t)WISP_MAX_WIDTH, l->n_in);
+    return wisp_fail(err, WISP_EINVAL,
+                     "%s: %zu connections to %zu outputs, of up to %zu inputs; expected at least "
+                     "one, %s%zu outputs and %zu inputs",
+                     kept(l) ? "'sparse kept'" : l->file, w->n_edges, w->n_out, w->fan,
+                     l->given & 1u << WIDTH ? "" : "at most ",
+                     l->given & 1u << WIDTH ? (size_t)l->arg[WIDTH] : (size_t)WISP_MAX_WIDTH,
+                     l->n_in);
 }
 
 wisp_status wisp_wires_plan(struct wisp_layer *l, const struct wisp_act *in,
@@ -153,6 +167,9 @@ wisp_status wisp_wires_plan(struct wisp_layer *l, const struct wisp_act *in,
         return wisp_fail(err, WISP_EINVAL,
                          "'sparse' has its connections from the file '%s'; leave out '%s'", l->file,
                          l->given & 1u << FORM ? "form" : "inputs");
+    if (kept(l) && l->given & 1u << INPUTS)
+        return wisp_fail(err, WISP_EINVAL,
+                         "'sparse kept' takes one number, its width: a model has its inputs");
     if (!file && l->arg[FORM] == RADIX && l->given & 1u << INPUTS)
         return wisp_fail(err, WISP_EINVAL,
                          "'sparse radix' takes one number, its width: %d inputs of each output are "
@@ -165,7 +182,7 @@ wisp_status wisp_wires_plan(struct wisp_layer *l, const struct wisp_act *in,
             "'input'",
             FEATURES_MOST, l->n_in);
     struct wisp_wires w = { 0 };
-    if (file) {
+    if (file || kept(l)) {
         wisp_status st = find_wires(&w, l, s, err);
         if (st != WISP_OK) return st;
     } else {
@@ -173,8 +190,18 @@ wisp_status wisp_wires_plan(struct wisp_layer *l, const struct wisp_act *in,
         w.fan = fan < l->n_in ? fan : l->n_in; /* of each */
     }
     l->n_out = w.n_out;
-    declare(l, &w, file);
+    declare(l, &w, file || kept(l));
     return WISP_OK;
+}
+
+void wisp_wires_keep(struct wisp_layer *l, size_t width)
+{
+    l->kind = &wisp_layer_sparse;
+    l->given = 1u << FORM | 1u << WIDTH;
+    memset(l->arg, 0, sizeof l->arg);
+    memset(l->file, 0, sizeof l->file);
+    l->arg[FORM] = KEPT;
+    l->arg[WIDTH] = (double)width;
 }
 
 void wisp_wires_clear(struct wisp_layer *l)
@@ -223,7 +250,7 @@ static void wire(const struct wisp_layer *l, uint64_t seed)
         if (inputs->ragged)
             memcpy(l->params[START_P].start, m->e.start, l->params[START_P].n * sizeof *m->e.start);
     }
-    for (size_t o = 0; o < l->n_out && !(l->given & OF_FILE); o++) {
+    for (size_t o = 0; o < l->n_out && !(l->given & OF_FILE) && !kept(l); o++) {
         if (l->arg[FORM] == RADIX) wire_radix(inputs->ids + o * fan, fan, o, l);
         else wisp_choose((uint32_t *)inputs->ids + o * fan, fan, l->n_in, seed, stream, o * fan);
     }

@@ -10,6 +10,8 @@ extern const struct wisp_arg wisp_wires_args[];
  * inputs.  Reads the file that the layer names, unless the connections are known (s->known). */
 wisp_status wisp_wires_plan(struct wisp_layer *l, const struct wisp_act *in,
                             const struct wisp_layer_sizes *s, wisp_error *err);
+/* Makes any layer say 'sparse kept WIDTH'. */
+void wisp_wires_keep(struct wisp_layer *l, size_t width);
 /* Connections, weights and biases.  What is of a file that was not read stays as it is: whoever
  * knew the connections has them. */
 void wisp_wires_init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool);

@@ -46,8 +46,15 @@ struct side { /* of a parameter: numbers [before, n, inner], n counts groups */
     struct wisp_penalty *p;
     struct wisp_param *q;
     const int32_t *of;
-    size_t before, n, inner;
+    size_t before, n, inner; /* of rows of different lengths 'inner' is that of no one */
 };
+
+/* Where the numbers of group i begin, in part b of 'before', and how many they are. */
+static size_t run_of(const struct side *s, size_t b, size_t i, size_t *n)
+{
+    *n = s->inner;
+    return s->q->start ? wisp_param_row(s->q, i, n) : (b * s->n + i) * s->inner;
+}
 
 static void add_squares(void *arg, size_t task, int thread)
 {
@@ -55,11 +62,12 @@ static void add_squares(void *arg, size_t task, int thread)
     const struct side *s = arg;
     const size_t first = task * RUN, end = first + RUN < s->n ? first + RUN : s->n;
     double sum[RUN] = { 0 };
-    for (size_t b = 0; b < s->before; b++) {
-        const float *w = s->q->w + (b * s->n + first) * s->inner;
-        for (size_t i = 0; i < end - first; i++, w += s->inner)
-            for (size_t k = 0; k < s->inner; k++) sum[i] += (double)w[k] * (double)w[k];
-    }
+    for (size_t b = 0; b < s->before; b++)
+        for (size_t i = 0; i < end - first; i++) {
+            size_t n;
+            const float *w = s->q->w + run_of(s, b, first + i, &n);
+            for (size_t k = 0; k < n; k++) sum[i] += (double)w[k] * (double)w[k];
+        }
     memcpy(s->p->part + first, sum, (end - first) * sizeof *sum);
 }
 
@@ -77,15 +85,15 @@ static void scale(void *arg, size_t task, int thread)
     for (size_t b = 0; b < s->before; b++)
         for (size_t i = first; i < end; i++) {
             const float by = s->p->scale[s->of[i]];
-            const size_t at = (b * s->n + i) * s->inner;
+            size_t n, at = run_of(s, b, i, &n);
             if (by == 1) continue;
             if (by > 0) {
-                scale_run(s->q->w + at, s->inner, by);
+                scale_run(s->q->w + at, n, by);
                 continue;
             }
-            memset(s->q->w + at, 0, s->inner * sizeof *s->q->w);
-            if (s->q->m) memset(s->q->m + at, 0, s->inner * sizeof *s->q->m);
-            if (s->q->m16) memset(s->q->m16 + at, 0, s->inner * sizeof *s->q->m16);
+            memset(s->q->w + at, 0, n * sizeof *s->q->w);
+            if (s->q->m) memset(s->q->m + at, 0, n * sizeof *s->q->m);
+            if (s->q->m16) memset(s->q->m16 + at, 0, n * sizeof *s->q->m16);
         }
 }
 
@@ -96,7 +104,9 @@ static void square_side(const struct side *s, struct wisp_pool *pool)
     wisp_parallel_for(pool, wisp_parts(s->n, RUN), add_squares, (void *)s);
     for (size_t i = 0; i < s->n; i++) {
         s->p->square[s->of[i]] += s->p->part[i];
-        s->p->size[s->of[i]] += s->before * s->inner;
+        size_t n;
+        run_of(s, 0, i, &n);
+        s->p->size[s->of[i]] += s->before * n;
     }
 }
 
@@ -114,7 +124,9 @@ static void each_side(struct wisp_penalty *p, struct wisp_net *net, struct wisp_
         for (int d = 0; d < q->rank; before *= q->dim[d++]) {
             inner /= q->dim[d];
             if (q->role == WISP_TRAINED && q->axis[d] == WISP_AXIS_OUT)
-                fn(&(struct side){ p, q, p->bonds.axis[i][d], before, q->dim[d], inner }, pool);
+                fn(&(struct side){ p, q, p->bonds.axis[i][d], before, wisp_param_side(q, d),
+                                   inner },
+                   pool);
         }
     }
 }

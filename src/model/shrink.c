@@ -7,7 +7,6 @@
  * ends in the same bytes: resumed from the first checkpoint it takes out the same channels. */
 #include "base/mem.h"
 #include "model/compact.h"
-#include "model/known.h"
 #include "model/run.h"
 
 #include <string.h>
@@ -58,21 +57,18 @@ wisp_status wisp_run_smaller(struct wisp_run *r, wisp_error *err)
 }
 
 /* The smaller net, with memory for its parameters and their state. */
-static wisp_status make_smaller(struct wisp_net *out, char **text, const struct wisp_run *r,
-                                const bool *keep, wisp_error *err)
+static wisp_status make_smaller(struct wisp_net *out, const struct wisp_run *r,
+                                const struct wisp_smaller *s, wisp_error *err)
 {
-    const struct wisp_net *net = &r->m->net;
-    const struct wisp_net_known known = wisp_net_known(net);
-    struct wisp_layer_sizes sizes = net->sizes;
-    sizes.known = &known.known;
+    struct wisp_layer_sizes sizes = s->from->sizes;
+    sizes.known = &s->known;
     wisp_status st;
-    if ((st = wisp_compact_text(text, net, &r->penalty->bonds, keep, err)) != WISP_OK ||
-        (st = wisp_net_plan(out, *text, net->n_features, net->n_labels, &sizes, err)) != WISP_OK ||
+    if ((st = wisp_net_plan(out, s->text, s->from->n_features, s->from->n_labels, &sizes, err)) !=
+            WISP_OK ||
         (st = wisp_net_alloc_params(out, err)) != WISP_OK ||
         (st = wisp_net_alloc_state(out, r->plan.slots, err)) != WISP_OK)
         return st;
-    out->sizes.known = NULL;
-    return wisp_compact_fill(out, net, &r->penalty->bonds, keep, err);
+    return wisp_compact_fill(out, s, err);
 }
 
 /* Does it pay?  What is 0 when the penalty ends goes in any case: it would learn again. */
@@ -99,21 +95,23 @@ static wisp_status take_smaller(struct wisp_run *r, struct wisp_net *small, char
 wisp_status wisp_run_shrink(struct wisp_run *r, bool *shrunk, wisp_error *err)
 {
     struct wisp_net small = { 0 };
-    char *text = NULL;
+    struct wisp_smaller s = { 0 };
+    size_t gone;
     *shrunk = false;
     if (r->at.epoch == 1 || r->at.in_epoch > 0 || r->at.epoch > r->plan.penalty_epochs + 1)
         return WISP_OK;
     const struct wisp_bonds *bonds = &r->penalty->bonds;
     bool *keep = wisp_alloc(bonds->n, sizeof *keep);
     if (!keep) return wisp_fail_mem(err, bonds->n, "channels to keep");
-    wisp_status st = WISP_OK;
-    if (wisp_compact_choose(keep, bonds, &r->m->net) > 0) {
-        st = make_smaller(&small, &text, r, keep, err);
+    wisp_status st = wisp_compact_choose(keep, &gone, bonds, &r->m->net, err);
+    if (st == WISP_OK && gone > 0) {
+        st = wisp_smaller_make(&s, &r->m->net, bonds, keep, false, err);
+        if (st == WISP_OK) st = make_smaller(&small, r, &s, err);
         *shrunk = st == WISP_OK && pays(r, &small);
-        if (*shrunk) st = take_smaller(r, &small, &text, err);
+        if (*shrunk) st = take_smaller(r, &small, &s.text, err);
     }
+    wisp_smaller_clear(&s);
     wisp_net_clear(&small);
-    wisp_free(text);
     wisp_free(keep);
     return st;
 }

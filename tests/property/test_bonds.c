@@ -67,7 +67,8 @@ static void test_classes(void)
         { "input 2 as a, relu, dense 2, add a", "--", "ab" },
         { "input 2 as a, from rows, input 3, bn, concat a", "-----", "cdeab" },
         { "input 2 as a, from rows, input 1, concat a as c, dense 3, add c", "---", "cab" },
-        { "input 2, relu, sparse random 3 1", "*****", "cde" },
+        { "input 2, relu, sparse random 3 1", "-----", "cde" },
+        { "sparse radix 2 as a, relu, sparse random 2 1, add a", "--", "ab" },
         { "input 2, dense 2, identity, clip 1, dropout 0.5, flatten", "----", "cd" },
     };
     TEST("bonds: bonds");
@@ -103,6 +104,15 @@ static void lift_variances(struct wisp_net *net)
             net->list.p[p].w[i] = 0.5f + fabsf(net->list.p[p].w[i]);
 }
 
+/* The index of number i in dimension d, whose numbers lie 'inner' apart. */
+static size_t index_of(const struct wisp_param *q, int d, size_t inner, size_t i)
+{
+    size_t row = 0;
+    if (!q->ragged) return i / inner % q->dim[d];
+    while ((size_t)q->start[row + 1] <= i) row++;
+    return row;
+}
+
 /* Zeroes the weights that make some of the bonds that may go; returns how many. */
 static size_t mask_some(struct wisp_net *net, const struct wisp_bonds *bonds, bool *gone)
 {
@@ -115,7 +125,8 @@ static size_t mask_some(struct wisp_net *net, const struct wisp_bonds *bonds, bo
             inner /= q->dim[d];
             if (q->role != WISP_TRAINED || q->axis[d] != WISP_AXIS_OUT) continue;
             for (size_t i = 0; i < q->n; i++)
-                if (gone[bonds->axis[p][d][i / inner % q->dim[d]]]) q->w[i] = below(2) ? 0 : -0.0f;
+                if (gone[bonds->axis[p][d][index_of(q, d, inner, i)]])
+                    q->w[i] = below(2) ? 0 : -0.0f;
         }
     }
     return n;
@@ -139,15 +150,44 @@ static double *logits(struct wisp_net *net, struct wisp_step step)
     return z;
 }
 
-static size_t n_gone, n_nets;
+/* Zeroes most weights of layers that can lose them one by one; returns how many. */
+static size_t thin_out(struct wisp_net *net)
+{
+    size_t n = 0;
+    for (size_t p = 0; p < net->list.n; p++) {
+        struct wisp_param *q = &net->list.p[p];
+        const struct wisp_layer *l = &net->layers[q->layer];
+        if (q != &l->params[0] || (!q->wired && !l->kind->thins)) continue;
+        for (size_t i = 0; i < q->n; i++)
+            if (below(4)) q->w[i] = 0, n++;
+    }
+    return n;
+}
+
+/* Are there weights of 0 where a thin net has none, or matrices?  A layer that has nothing else keeps
+ * one. */
+static size_t still_there(const struct wisp_net *net)
+{
+    size_t n = 0;
+    for (size_t p = 0; p < net->list.n; p++) {
+        const struct wisp_param *q = &net->list.p[p];
+        n += net->layers[q->layer].kind->thins;
+        for (size_t i = 0; q->wired && q->n > 1 && i < q->n; i++) n += q->w[i] == 0;
+    }
+    return n;
+}
+
+static size_t n_gone, n_nets, n_edges;
 
 static void check_smaller(struct wisp_net *net, struct wisp_step step, int threads,
-                          const char *spec)
+                          const char *spec, bool thin)
 {
     struct wisp_bonds bonds;
     struct wisp_graph g = wisp_net_graph(net);
     struct wisp_net small = { 0 };
-    char *text = NULL;
+    struct wisp_smaller s = { 0 };
+    struct wisp_layer_sizes sizes = net->sizes;
+    size_t gone = 0;
     check_text(net);
     lift_variances(net);
     if (wisp_bonds_of(&bonds, &g, &net->list, &err) != WISP_OK) {
@@ -155,18 +195,21 @@ static void check_smaller(struct wisp_net *net, struct wisp_step step, int threa
         return;
     }
     bool *keep = calloc(bonds.n + 1, sizeof *keep), *masked = calloc(bonds.n + 1, sizeof *masked);
-    const size_t n_masked = mask_some(net, &bonds, masked),
-                 gone = wisp_compact_choose(keep, &bonds, net);
-    CHECK(gone <= n_masked && gone + (size_t)net->n_layers >= n_masked,
-          "'%s': %zu bonds are 0, %zu go", spec, n_masked, gone);
-    bool ok =
-        wisp_compact_text(&text, net, &bonds, keep, &err) == WISP_OK &&
-        wisp_net_plan(&small, text, net->n_features, net->n_labels, &net->sizes, &err) == WISP_OK &&
-        wisp_net_alloc_params(&small, &err) == WISP_OK &&
-        wisp_work_alloc(&small, threads, &err) == WISP_OK;
+    const size_t n_masked = mask_some(net, &bonds, masked);
+    if (thin) n_edges += thin_out(net);
+    CHECK(wisp_compact_choose(keep, &gone, &bonds, net, &err) == WISP_OK, "%s", err.text);
+    CHECK(gone + (size_t)net->n_layers >= n_masked, "'%s': %zu bonds are 0, %zu go", spec, n_masked,
+          gone);
+    bool ok = wisp_smaller_make(&s, net, &bonds, keep, thin, &err) == WISP_OK;
+    const char *text = ok ? s.text : "";
+    sizes.known = &s.known;
+    ok = ok &&
+         wisp_net_plan(&small, text, net->n_features, net->n_labels, &sizes, &err) == WISP_OK &&
+         wisp_net_alloc_params(&small, &err) == WISP_OK &&
+         wisp_work_alloc(&small, threads, &err) == WISP_OK;
     if (ok) wisp_net_init(&small, 99, NULL); /* what is not filled would be seen */
-    ok = ok && wisp_compact_fill(&small, net, &bonds, keep, &err) == WISP_OK;
-    CHECK(ok, "'%s' -> '%s': %s", spec, text ? text : "", err.text);
+    ok = ok && wisp_compact_fill(&small, &s, &err) == WISP_OK;
+    CHECK(ok, "'%s' -> '%s': %s", spec, text, err.text);
     if (ok) {
         double *a = logits(net, step), *b = logits(&small, step), most = 0, far = 0;
         for (size_t i = 0; i < step.batch->n * net->n_labels; i++) {
@@ -177,30 +220,35 @@ static void check_smaller(struct wisp_net *net, struct wisp_step step, int threa
               most, far);
         CHECK(gone == 0 || wisp_net_n_params(&small) < wisp_net_n_params(net),
               "'%s' is not smaller", text);
+        CHECK(!thin || still_there(&small) == 0, "'%s': %zu weights should have gone", text,
+              still_there(&small));
+        check_text(&small);
         free(a), free(b);
         n_gone += gone;
         n_nets++;
     }
     wisp_net_clear(&small);
     wisp_bonds_clear(&bonds);
-    wisp_free(text);
+    wisp_smaller_clear(&s);
     free(keep), free(masked);
 }
 
-static void test_random(const struct wisp_kernels *k)
+static void test_random(const struct wisp_kernels *k, bool thin)
 {
-    TEST("bonds: random nets say the same without what is 0");
-    n_gone = n_nets = 0;
+    TEST(thin ? "bonds: random nets say the same without weights that are 0"
+              : "bonds: random nets say the same without what is 0");
+    n_gone = n_nets = n_edges = 0;
     for (uint64_t i = 0; i < 80; i++) {
         struct rig r;
         rig_planes = i % 2;
         if (!rig_init(&r, k, 2, 7000003 * (i + 1), 4, false)) break;
-        if (!strstr(r.spec, "mask=")) check_smaller(&r.net, r.step, 2, r.spec);
+        check_smaller(&r.net, r.step, 2, r.spec, thin);
         rig_clear(&r);
     }
     rig_planes = false;
-    printf("     %zu nets, %zu bonds taken away\n", n_nets, n_gone);
-    CHECK(n_nets > 50 && n_gone > 500, "%zu nets, %zu bonds", n_nets, n_gone);
+    printf("     %zu nets, %zu bonds taken away, %zu weights\n", n_nets, n_gone, n_edges);
+    CHECK(n_nets > 70 && n_gone > 500 && (!thin || n_edges > 10000),
+          "%zu nets, %zu bonds, %zu weights", n_nets, n_gone, n_edges);
 }
 
 /* ---- the penalty ---- */
@@ -218,7 +266,7 @@ static void plain_penalty(double *w, const struct wisp_net *net, const struct wi
                 inner /= q->dim[d];
                 if (q->role != WISP_TRAINED || q->axis[d] != WISP_AXIS_OUT) continue;
                 for (size_t i = 0; i < q->n; i++) {
-                    const int32_t c = b->axis[p][d][i / inner % q->dim[d]];
+                    const int32_t c = b->axis[p][d][index_of(q, d, inner, i)];
                     double *at = &w[(size_t)(q->w - net->params) + i];
                     if (pass == 0) square[c] += *at * *at, size[c]++;
                     else if (!b->fixed[c] && square[c] > 0)
@@ -301,7 +349,7 @@ static void test_presets(const struct wisp_kernels *k)
         if (ok) {
             wisp_net_init(&net, 5, ctx.pool);
             n_gone = 0;
-            check_smaller(&net, step, 2, nets[i].name);
+            check_smaller(&net, step, 2, nets[i].name, false);
             printf("     %s: %zu bonds taken away\n", nets[i].name, n_gone);
             CHECK(n_gone > 5, "%s: %zu bonds", nets[i].name, n_gone);
             wisp_net_text_clear(&text);
@@ -321,7 +369,8 @@ int main(void)
     }
     test_texts();
     test_classes();
-    test_random(&k);
+    test_random(&k, false);
+    test_random(&k, true);
     test_penalty(&k);
     test_presets(&k);
     CHECK(wisp_mem_live == 0, "%ld blocks left", (long)wisp_mem_live);

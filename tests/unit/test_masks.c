@@ -179,7 +179,11 @@ static void test_refused(void)
         { "1 1\n", "sparse mask=any file=any", "takes one file, found 'any' behind 'any'" },
         { "1 1\n", "sparse mask=", "mask: the name of a file, of at most 255 characters" },
         { "1 1\n", "sparse random 4 2 any", "takes no more arguments" },
-        { "1 1\n", "sparse mask=any 4", "needs form: radix or random; found '4'" },
+        { "1 1\n", "sparse mask=any 4", "needs form: radix or random or kept; found '4'" },
+        { "1 1\n", "sparse kept 4", "has the connections of a model, and there is none" },
+        { "1 1\n", "sparse kept", "needs width: a whole number" },
+        { "1 1\n", "sparse kept 4 2", "'sparse kept' takes one number" },
+        { "1 1\n", "sparse kept mask=any", "leave out 'form'" },
         { "1 1\n", "sparse mask=any bias=1e9", "bias: a number from -1000000 to 1000000" },
     };
     TEST("masks: what is refused, with the place in the file");
