@@ -62,6 +62,21 @@ static const struct command commands[] = {
       .examples = { "wisp convert train.txt train.npz", "wisp convert model small --quantize int8",
                     "wisp convert model weights.safetensors",
                     "wisp convert resnet18.safetensors model --net resnet18 --image 3x224x224" } },
+    { .name = "inject",
+      .usage = "inject MODEL --rate R -o MODEL2 [options]\n"
+               "inject MODEL DATA --rate R [options]\n"
+               "inject MODEL DATA --sweep [options]\n"
+               "inject MODEL DATA --target-accuracy-drop X [options]",
+      .what = "bit errors in a model's memory, and how many it bears",
+      .out = "the model with errors",
+      .min = 1,
+      .max = 2,
+      .inputs = 2,
+      .writes = { "" },
+      .run = cmd_inject,
+      .examples = { "wisp inject model --rate 1e-5 --type bf16 -o model2",
+                    "wisp inject model valid.txt --sweep --json",
+                    "wisp inject model valid.txt --target-accuracy-drop 1 --guard zero" } },
     { .name = "synth",
       .usage = "synth PREFIX --rows N --features N --labels N [options]",
       .what = "synthetic data of any shape",

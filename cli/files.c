@@ -58,9 +58,10 @@ static void add_options(struct list *l, const struct args *a, const char *type)
 static int is_readable(const struct named *f)
 {
     struct stat st;
-    int bad = stat(f->path, &st) != 0 || access(f->path, R_OK) != 0  ? errno
-              : S_ISDIR(st.st_mode) && strcmp(f->what, "valid") != 0 ? EISDIR
-                                                                     : 0; /* folders of images */
+    int bad = stat(f->path, &st) != 0 || access(f->path, R_OK) != 0 ? errno
+              : S_ISDIR(st.st_mode) && strcmp(f->what, "valid") != 0 && strcmp(f->what, "test") != 0
+                  ? EISDIR
+                  : 0; /* folders of images */
     if (!bad) return 0;
     tell("wisp: --%s: %s: cannot be opened: %s", f->what, f->path, strerror(bad));
     return 5;

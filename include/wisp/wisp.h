@@ -447,6 +447,23 @@ WISP_API wisp_status wisp_model_plan(wisp_report **out, wisp_context *ctx, const
 WISP_API wisp_status wisp_model_quantize(const wisp_model *m, const char *path, const char *type,
                                          wisp_error *err);
 
+/* Bit errors: the model as memory gives it back that gets some bits wrong (docs/inject.md).  Options
+ * "rate", "what", "type", "layer", "map", "guard", "seed", "draws", and one of these forms:
+ *   path, data NULL       the model with errors in its weights is written to 'path'
+ *   data                  P@1 of its rows with errors at the rate, over the draws; written, too, where
+ *                         'path' is not NULL
+ *   data, "sweep"         P@1 against "rates", of all tensors together and of each alone
+ *   data, "target-accuracy-drop" given   the highest rate that each tensor bears with all others at
+ *                         theirs, and the partition of "partitions" that it may lie in; test (may be
+ *                         NULL): rows to measure the result on
+ * The report has what the command prints as JSON.  on_line (may be NULL) receives the lines of a table
+ * for a person, as they are known.  WISP_ENUMERIC: 'path' would have numbers that are none. */
+typedef void (*wisp_on_line)(void *arg, const char *line);
+WISP_API wisp_status wisp_inject(wisp_report **out, wisp_context *ctx, const wisp_model *m,
+                                 const wisp_data *data, const wisp_data *test,
+                                 const wisp_config *cfg, const char *path, wisp_on_line on_line,
+                                 void *arg, wisp_error *err);
+
 /* Writes the weights of a net of images as a plain safetensors file with PyTorch's names, for
  * load_state_dict; mean and deviation of images, net and loss are metadata.  WISP_ENOTSUP: a net that
  * has no such form. */

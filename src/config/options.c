@@ -41,8 +41,8 @@
 #define WIDTH_MANY        WISP_TEXT(WISP_WIDTH_MANY)
 #define PIECES            PIECE_MIN "-" PIECE_MAX
 
-#define READS "train prune eval predict convert"
-#define WORKS "train prune eval predict convert synth bench challenge"
+#define READS "train prune eval predict convert inject"
+#define WORKS "train prune eval predict convert inject synth bench challenge"
 
 /* Groups, as help prints them: in the order in which the table first names them. */
 #define NETWORK   "The network"
@@ -56,6 +56,7 @@
 #define SYNTHETIC "Synthetic rows"
 #define DEEP      "Deep sparse networks"
 #define MACHINE   "Machine and output"
+#define ERRORS    "Memory with errors"
 
 static const wisp_option table[N_OPTS] = {
     [OPT_NET] = { "net", "text", "", "@nets", "train prune bench convert",
@@ -137,7 +138,7 @@ static const wisp_option table[N_OPTS] = {
                              "epochs with --group-penalty, after which what is left is trained "
                              "without it; 0: two thirds of all",
                              TRAINING, "" },
-    [OPT_TARGET_DROP] = { "target-accuracy-drop", "real", "0.3", "0..100", "prune",
+    [OPT_TARGET_DROP] = { "target-accuracy-drop", "real", "0.3", "0..100", "prune inject",
                           "points of accuracy on the validation rows that the smaller net may lose",
                           TRAINING, "prune" },
     [OPT_TARGET_SPEEDUP] = { "target-speedup", "real", "0", "0..100000", "prune",
@@ -231,7 +232,7 @@ static const wisp_option table[N_OPTS] = {
     [OPT_INDEX] = { "index", "choice", "auto", "auto|no|yes", "train prune bench",
                     "keep an index for --inference sparse in the model; auto: for many labels",
                     SAMPLING, "" },
-    [OPT_SEED] = { "seed", "int", "1", "0.." MOST_SEED, "train prune synth bench challenge",
+    [OPT_SEED] = { "seed", "int", "1", "0.." MOST_SEED, "train prune inject synth bench challenge",
                    "seed of every random choice", TRAINING, "train synth" },
     [OPT_VALID] = { "valid", "file", "", "", "train prune",
                     "file of validation rows; empty: hold out some", TRAINING, "train" },
@@ -292,9 +293,9 @@ static const wisp_option table[N_OPTS] = {
                          "convert" },
     [OPT_NO_HEADER] = { "no-header", "flag", "0", "", READS,
                         "xc text without its first line 'rows features labels'", DATA, "convert" },
-    [OPT_BLANK_LINES] = { "blank-lines", "choice", "auto", "auto|skip|rows", "eval predict",
+    [OPT_BLANK_LINES] = { "blank-lines", "choice", "auto", "auto|skip|rows", "eval predict inject",
                           "lines with nothing on them: rows without features, or skipped; auto: "
-                          "eval skips them, predict answers every line",
+                          "predict answers every line, others skip them",
                           DATA, "" },
     [OPT_TOKENS] = { "tokens", "choice", "words", "@tokens", "train prune convert",
                      "what a text is cut into; @@tokens; kept in the model", TEXT, "" },
@@ -419,19 +420,55 @@ static const wisp_option table[N_OPTS] = {
                           MACHINE, "" },
     [OPT_THREADS] = { "threads", "int", "0", "0.." MOST_THREADS, WORKS " inspect",
                       "threads to work with; 0: one per core", MACHINE,
-                      "train eval predict convert synth bench challenge" },
+                      "train eval predict convert inject synth bench challenge" },
     [OPT_CONFIG] = { "config", "file", "", "", WORKS,
                      "file of options, lines 'key = value'; the command line wins", MACHINE, "" },
     [OPT_JSON] = { "json", "flag", "0", "",
-                   "train prune eval predict convert inspect info bench challenge",
+                   "train prune eval predict convert inject inspect info bench challenge",
                    "the last line of stdout is one JSON object", MACHINE,
-                   "train eval predict convert inspect info bench challenge" },
+                   "train eval predict convert inject inspect info bench challenge" },
     [OPT_TSV] = { "tsv", "flag", "0", "", "predict",
                   "one line per label: row (from 1), rank, label, score, with tabs between them",
                   MACHINE, "predict" },
     [OPT_QUIET] = { "quiet", "flag", "0", "", WORKS,
                     "no plan, notices or progress on stderr, only errors", MACHINE,
                     "train eval predict convert synth bench challenge" },
+
+    [OPT_RATE] = { "rate", "real", "0", "0..1", "inject",
+                   "share of bits that are wrong, each by itself", ERRORS, "inject" },
+    [OPT_WHAT] = { "what", "choice", "weights", "weights|values|both", "inject",
+                   "what has errors: weights, or the values that layers give for a row", ERRORS,
+                   "inject" },
+    [OPT_TYPE] = { "type", "choice", "auto", "auto|fp32|bf16|int8", "inject",
+                   "what numbers are kept in; auto: as the model has them, and in a sweep of fp32 "
+                   "weights all three",
+                   ERRORS, "inject" },
+    [OPT_LAYER] = { "layer", "text", "", "", "inject",
+                    "layers or tensors with errors, by name, with commas between; empty: all "
+                    "matrices of weights, all values",
+                    ERRORS, "inject" },
+    [OPT_MAP] = { "map", "choice", "random", "random|fixed", "inject",
+                  "random: other bits in each draw; fixed: weak ones, always the same for a --seed",
+                  ERRORS, "inject" },
+    [OPT_GUARD] = { "guard", "choice", "off", "off|clip|zero", "inject",
+                    "what is beyond the largest number of its tensor is read as that number, or "
+                    "as 0",
+                    ERRORS, "inject" },
+    [OPT_DRAWS] = { "draws", "int", "3", "1..1000", "inject",
+                    "times that each rate is tried, with other bits", ERRORS, "" },
+    [OPT_SWEEP] = { "sweep", "flag", "0", "", "inject",
+                    "accuracy against the rate of errors, for all tensors together and for each "
+                    "alone",
+                    ERRORS, "inject" },
+    [OPT_RATES] = { "rates", "list", "1e-7,1e-6,1e-5,1e-4,1e-3,1e-2", "", "inject",
+                    "rates of --sweep, rising", ERRORS, "" },
+    [OPT_PARTITIONS] = { "partitions", "list", "1e-2,1e-3,1e-4,0", "", "inject",
+                         "with --target-accuracy-drop: rates of the memory's partitions", ERRORS,
+                         "inject" },
+    [OPT_TEST] = { "test", "file", "", "", "inject",
+                   "with --target-accuracy-drop: rows that were not chosen by, to measure the "
+                   "result on",
+                   ERRORS, "inject" },
 };
 
 /* Rows that mean something else to some of their commands (wisp_config_command). */
@@ -461,6 +498,11 @@ static const wisp_option special[] = {
       "as "
       "text or as a file FILE.net; empty: as the file says, where wisp wrote it",
       USE, "convert" },
+    { "target-accuracy-drop", "real", "1", "0..100", "inject",
+      "find the highest rate that each tensor bears with no more than so many points of accuracy "
+      "lost",
+      ERRORS, "inject" },
+    { "seed", "int", "1", "0.." MOST_SEED, "inject", "seed of the errors", ERRORS, "" },
     { "zeros", "choice", "off", "auto|off|force", "eval predict",
       "convolutions and dense layers on processors that leave out products with zeros; auto: where "
       "the numbers at hand have so many of them that it was measured to be faster",

@@ -129,6 +129,18 @@ enum wisp_opt {
     OPT_JSON,
     OPT_TSV,
     OPT_QUIET,
+    /* memory with errors */
+    OPT_RATE,
+    OPT_WHAT,
+    OPT_TYPE,
+    OPT_LAYER,
+    OPT_MAP,
+    OPT_GUARD,
+    OPT_DRAWS,
+    OPT_SWEEP,
+    OPT_RATES,
+    OPT_PARTITIONS,
+    OPT_TEST,
     N_OPTS
 };
 

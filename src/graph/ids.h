@@ -34,7 +34,8 @@ enum {
     WISP_STREAM_VOTES = 13,
     WISP_STREAM_HIDDEN = 14,
     WISP_STREAM_INIT = 16, /* + parameter number << 8 */
-    WISP_STREAM_WIRES = 17 /* + layer << 8 */
+    WISP_STREAM_WIRES = 17, /* + layer << 8 */
+    WISP_STREAM_ERRORS = 20 /* + parameter number, or layer, << 8 (model/inject.c) */
 };
 
 /* The finders of a sampler (hash/finder.h), each by its own part; 0 where it is not among them.

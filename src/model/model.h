@@ -89,6 +89,7 @@ struct wisp_scorer {
     void (*look)(void *arg, const struct wisp_scorer *s);
     void *look_arg;
     size_t look_every;
+    const struct wisp_peek *peek; /* on the CPU: sees, and may change, all values; NULL: nobody */
 };
 /* k is cut to the number of labels; zeros: whether layers skip those of their inputs. */
 wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,

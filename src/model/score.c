@@ -115,7 +115,9 @@ static wisp_status check_scores(const struct wisp_scorer *s, wisp_error *err)
 
 static wisp_status run_cpu(struct wisp_scorer *s, wisp_error *err)
 {
-    struct wisp_step step = { .ctx = s->ctx, .batch = &s->layout.batch, .alone = s->alone };
+    struct wisp_step step = {
+        .ctx = s->ctx, .batch = &s->layout.batch, .alone = s->alone, .peek = s->peek
+    };
     wisp_status st = wisp_net_hidden(&s->net, &step, err);
     if (st != WISP_OK) return st;
     const float *h = wisp_net_last(&s->net)->x;

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# wisp inject: models with bit errors, what they predict, sweeps, the mapping to partitions, and what is refused.
+# shellcheck source=tests/cli/lib.bash
+. "$(dirname "$0")/lib.bash"
+synth S --rows 4000 --features 300 --labels 8 --row-features 12 --row-labels 1 --test-rows 500 --seed 4 >out
+ok "a model" train S_train.txt -o m --net "dense 64, relu, dense 64, relu" --epochs 4 --seed 3 --threads 2
+
+# The bits that differ in the file are those that it says, in matrices alone; the rest is the model's.
+ok "errors" inject m --rate 1e-4 -o bad --json
+cp out bad.json
+cat >compare.py <<'P'
+import json, struct, sys
+def tensors(path):
+    b = open(path, "rb").read()
+    n = 8 + struct.unpack("<Q", b[:8])[0]
+    head = json.loads(b[8:n])
+    return {k: b[n + v["data_offsets"][0]:n + v["data_offsets"][1]] for k, v in head.items() if not k.startswith("__")}, head["__metadata__"]
+(a, am), (b, bm) = tensors(sys.argv[1]), tensors(sys.argv[2])
+assert a.keys() == b.keys()
+wrong = {k: bin(int.from_bytes(a[k], "little") ^ int.from_bytes(b[k], "little")).count("1") for k in a}
+print(json.dumps({k: v for k, v in wrong.items() if v}))
+assert {k: v for k, v in bm.items() if k != "errors"} == {k: v for k, v in am.items() if k != "errors"}
+print(bm["errors"])
+P
+check "the file is the model but for its wrong bits" /usr/bin/python3 compare.py m bad
+/usr/bin/python3 compare.py m bad >said
+check "in all matrices and nowhere else" /usr/bin/python3 -c '
+import json
+wrong = json.loads(open("said").readline())
+r = json.load(open("bad.json"))
+assert set(wrong) == {"0.input.weight", "2.dense.weight", "4.output.weight"}, wrong
+assert sum(wrong.values()) == r["bits_wrong"] and 40 < r["bits_wrong"] < 130 and r["bits"] == 32 * (300 * 64 + 64 * 64 + 64 * 8), (wrong, r)'
+check "it says so" grep -q '^rate 0.0001, fp32, map random, guard off, seed 1: ' said
+ok "it is a model" inspect bad --json
+judge "whose errors are told" 'd["errors"].startswith("rate 0.0001, fp32")'
+ok "its accuracy" eval bad S_test.txt --json
+cp out eval.json
+ok "the same measured" inject m S_test.txt --rate 1e-4 --draws 1 --json
+judge "is that of the file" 'd["p@1"] == json.load(open("eval.json"))["p@1"] and d["p@1_before"] > 90 and d["bits_wrong_mean"] == json.load(open("bad.json"))["bits_wrong"]'
+ok "and the same bytes" inject m --rate 1e-4 -o again --threads 1
+same "with any number of threads" bad again
+ok "another seed" inject m --rate 1e-4 --seed 2 -o again
+check "gives others" not cmp -s bad again
+ok "errors upon errors" inject bad --rate 1e-5 --guard zero -o twice
+ok "are both told" inspect twice --json
+judge "of" '"; rate 1e-05, fp32" in d["errors"]'
+for t in bf16 int8; do
+    ok "$t" inject m --rate 1e-3 --type $t --guard zero -o $t
+    ok "$t predicts" eval $t S_test.txt
+    ok "a model of $t" convert m own.$t --quantize $t
+    ok "its own bits" inject own.$t --rate 1e-3 --guard zero -o own.bad --json
+    judge "are those of $t" "d['type'] == 'mixed' and d['bits'] == {'bf16': 16, 'int8': 8}['$t'] * (300 * 64 + 64 * 8) + 32 * 64 * 64"
+    ok "which predict" eval own.bad S_test.txt
+    refuse "$t is no fp32" 2 "'0.input.weight' is $t in this model" inject own.$t --rate 1e-3 --type fp32 -o x
+done
+ok "one layer" inject m --rate 1e-2 --layer 2.dense --guard zero -o one
+/usr/bin/python3 compare.py m one >said
+check "has errors alone" grep -q '^{"2.dense.weight": [0-9]*}$' said
+ok "a bias, by its name" inject m --rate 0.1 --layer 2.dense.bias,4.output --guard clip -o one
+/usr/bin/python3 compare.py m one >said
+check "has errors, too" grep -q '^{"2.dense.bias": [0-9]*, "4.output.weight": [0-9]*}$' said
+
+# What would be no number: no such file, and rows without an answer are wrong ones.
+refuse "numbers that are none" 7 "weights would be infinite or nan, the first of them number [0-9]+ of '.*--guard zero" inject m --rate 0.2 -o none
+check "no file is left" [ ! -e none ]
+ok "measured" inject m S_test.txt --rate 0.2 --json
+judge "and told of" 'd["not_numbers_mean"] > 0 and d["p@1"] <= 40'
+ok "a guard" inject m S_test.txt --rate 1e-3 --guard zero --json
+cp out guarded.json
+ok "no guard" inject m S_test.txt --rate 1e-3 --json
+judge "loses more" 'd["p@1"] + 20 < json.load(open("guarded.json"))["p@1"] and d["guard"] == "off"'
+
+ok "values" inject m S_test.txt --rate 1e-3 --what values --json
+judge "have errors" 'd["tensors"] == 2 and d["bits"] == 32 * 128 and abs(d["bits_wrong_mean"] - 500 * 32 * 128e-3) < 200 and 50 < d["p@1"] < d["p@1_before"]'
+cp out values.json
+ok "the same" inject m S_test.txt --rate 1e-3 --what values --json --threads 1
+same "with any number of threads" out values.json
+ok "weak bits" inject m S_test.txt --rate 1e-3 --what values --map fixed --guard zero --json
+judge "are in every row" 'd["map"] == "fixed" and round(3 * d["bits_wrong_mean"]) % 500 == 0 and d["p@1"] > 80'
+
+ok "a sweep" inject m S_test.txt --sweep --rates 0,1e-3,0.3 --draws 2 --json
+judge "of types, guards and layers" '[(x["type"], x["guard"]) for x in d["sweep"] if x["layer"] == "all"] == [(t, g) for t in ("fp32", "bf16", "int8") for g in ("off", "zero")] and len(d["sweep"]) == 24'
+judge "without errors as before" 'all(abs(x["points"][0]["p@1"] - d["p@1_before"]) < (1e-9 if x["type"] == "fp32" else 2) for x in d["sweep"])'
+ok "a sweep of mixed types" inject own.int8 S_test.txt --sweep --rates 1e-3 --draws 1 --guard zero --json
+judge "has each tensor's own" '[x["type"] for x in d["sweep"]] == ["mixed", "int8", "fp32", "int8"]'
+ok "for a person" inject m S_test.txt --sweep --rates 1e-3 --type int8 --draws 1
+check "a line each" [ "$(grep -c '^int8  \(off\|zero\) ' out)" = 8 ]
+
+ok "the mapping" inject m S_test.txt --target-accuracy-drop 1 --guard zero --partitions 1e-1,1e-2,1e-4,0 --test S_test.txt --json
+judge "every tensor bears some, and has a partition" 'len(d["mapping"]) == 3 and all(x["rate"] >= d["uniform_rate"] > 1e-4 and x["partition"] <= x["rate"] and x["partition"] in (0.1, 0.01, 1e-4, 0) for x in d["mapping"])'
+judge "in which it is as accurate" 'd["p@1_worst"] >= d["p@1_before"] - 1 and d["test_p@1_before"] == d["p@1_before"] and d["test_p@1_worst"] > 85'
+judge "all bits lie somewhere" 'sum(x["bits"] for x in d["partitions"]) == d["bits"] and [x["rate"] for x in d["partitions"]] == [0.1, 0.01, 1e-4, 0]'
+
+refuse "no rate" 2 "rate: it is missing" inject m -o x
+refuse "nothing to do" 2 "expected MODEL DATA" inject m --rate 1e-3
+refuse "no data" 2 "expected MODEL DATA" inject m --sweep -o x
+refuse "two forms" 2 "another form" inject m S_test.txt --sweep --target-accuracy-drop 1
+refuse "a sweep has no file" 2 "tries many models" inject m S_test.txt --sweep -o x
+refuse "values in a file" 2 "values are made while predicting" inject m --rate 1e-3 --what values -o x
+refuse "no such layer" 2 "no numbers of '7.dense'" inject m --rate 1e-3 --layer 7.dense -o x
+refuse "a rate of more than all" 2 "3 is not in 0..1" inject m --rate 3 -o x
+refuse "rates, too" 2 "rates: 3 is not a share" inject m S_test.txt --sweep --rates 1e-3,3
+refuse "over itself" 2 "would be overwritten" inject m --rate 1e-3 -o m
+refuse "no model" 4 "S_test.txt: found data" inject S_test.txt --rate 1e-3 -o x
+end
