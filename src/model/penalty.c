@@ -87,7 +87,7 @@ static void scale(void *arg, size_t task, int thread)
             const float by = s->p->scale[s->of[i]];
             size_t n, at = run_of(s, b, i, &n);
             if (by == 1) continue;
-            if (by > 0) {
+            if (by != 0) { /* a length that is no number stays one: the run will see it */
                 scale_run(s->q->w + at, n, by);
                 continue;
             }
@@ -141,8 +141,8 @@ void wisp_penalty_move(struct wisp_penalty *p, struct wisp_net *net, double by,
     for (size_t c = 0; c < n; c++) {
         const double shorter = by * sqrt((double)p->size[c]), length = sqrt(p->square[c]);
         p->scale[c] = p->bonds.fixed[c] || length == 0 ? 1
-                      : length > shorter               ? (float)(1 - shorter / length)
-                                                       : 0;
+                      : length <= shorter              ? 0
+                                                       : (float)(1 - shorter / length);
     }
     each_side(p, net, pool, scale_side);
 }

@@ -277,6 +277,22 @@ static void plain_penalty(double *w, const struct wisp_net *net, const struct wi
     free(square), free(size);
 }
 
+/* A weight that is no number is not hidden by a zero: a checkpoint looks for such. */
+static void check_no_number(struct wisp_penalty *p, struct wisp_net *net, double by,
+                            const char *spec)
+{
+    for (size_t i = 0; i < net->list.n; i++) {
+        struct wisp_param *q = &net->list.p[i];
+        for (int d = 0; d < q->rank; d++) {
+            if (q->role != WISP_TRAINED || q->axis[d] != WISP_AXIS_OUT) continue;
+            q->w[0] = NAN;
+            wisp_penalty_move(p, net, by, NULL);
+            CHECK(isnan(q->w[0]), "'%s': nan became %g", spec, q->w[0]);
+            return;
+        }
+    }
+}
+
 static void test_penalty(const struct wisp_kernels *k)
 {
     size_t zeros = 0, others = 0;
@@ -303,6 +319,7 @@ static void test_penalty(const struct wisp_kernels *k)
             zeros += first[e] != 0 && one[e] == 0;
             others += first[e] != one[e] && one[e] != 0;
         }
+        if (p.bonds.n > 0) check_no_number(&p, &r.net, by, r.spec);
         free(first), free(one);
         wisp_penalty_clear(&p);
         rig_clear(&r);
