@@ -1,4 +1,4 @@
-/* The thread pool: workers spin for some microseconds for the next loop, then sleep.
+/* The thread pool: workers spin for a fraction of a millisecond for the next loop, then sleep.
  *
  * A loop is open while 'round' is odd.  Workers that see it open enter and take indices from one
  * atomic counter, as the caller does; the caller closes the loop when no index is left, and
@@ -6,11 +6,15 @@
  * waited for.  A training step has a dozen short loops, so waking by a condition variable each
  * time (5-50 us) would cost more than the work: hence the spinning.
  *
- * Between loops workers do what wisp_later left them, a task at a time. */
+ * Who waits lets others have the core now and then: it may be one of ours that was driven from its own.
+ *
+ * Between loops workers do what wisp_later left them, a task at a time.  Those that the team leaves out
+ * rest: they neither spin nor wake for loops. */
 #include "base/pool.h"
 #include "base/bounds.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/team.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -23,12 +27,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SPINS = 20000 };
+enum { SPINS = 256 };                 /* between two looks at the clock: some microseconds */
+static const double AWAKE_S = 200e-6; /* before a worker sleeps */
+static const double LATE_S = 100e-6;  /* after the others */
 
 struct worker {
     struct wisp_pool *pool;
     int id;
     pthread_t thread;
+    _Alignas(64) atomic_bool inside; /* of a loop */
+    atomic_bool rests;               /* is not of the team */
+    double late;                     /* how often it was, lately; the caller's */
 };
 
 struct account { /* of one thread */
@@ -53,8 +62,10 @@ struct wisp_pool {
     struct account *accounts; /* n_threads */
     int n_started;
     pthread_mutex_t lock;
-    pthread_cond_t wake;
+    pthread_cond_t wake, rest_is_over;
     struct later later;
+    struct wisp_team team;
+    int n_team;
     double serial, closed; /* time between loops; when the last one closed */
     /* Each on its own cache line: all workers look at 'round' while others count themselves in and
      * out. */
@@ -176,7 +187,7 @@ void wisp_later_finish(struct wisp_pool *p)
     if (!p) return;
     for (int spins = 0; !later_is_done(&p->later); spins++) {
         if (do_later(p, 0)) spins = 0;
-        else if (spins > SPINS) sched_yield();
+        else if (spins % SPINS == SPINS - 1) sched_yield();
         else relax();
     }
 }
@@ -190,14 +201,29 @@ static void take_all(struct wisp_pool *p, int id)
         p->fn(p->arg, i, id);
 }
 
+/* Returns when it is of the team, or the pool wants to quit. */
+static void rest(struct wisp_pool *p, struct worker *w)
+{
+    pthread_mutex_lock(&p->lock);
+    while (atomic_load(&w->rests) && !atomic_load(&p->quit))
+        pthread_cond_wait(&p->rest_is_over, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+}
+
 /* The next round in which a loop is open; or the pool wants to quit. */
 static unsigned wait_round(struct wisp_pool *p, unsigned seen, int id)
 {
     unsigned r;
+    double until = 0;
     for (int s = 0; s < SPINS; s++) {
         if ((r = atomic_load_explicit(&p->round, memory_order_acquire)) != seen && r % 2) return r;
-        if (do_later(p, id)) s = 0;
+        if (do_later(p, id)) until = s = 0;
         relax();
+        if (s < SPINS - 1) continue;
+        sched_yield();
+        const double now = wisp_now();
+        if (until == 0) until = now + AWAKE_S;
+        if (now < until) s = 0;
     }
     pthread_mutex_lock(&p->lock);
     atomic_fetch_add(&p->sleeping, 1);
@@ -215,12 +241,18 @@ static void *work(void *arg)
     for (unsigned seen = 0;;) {
         seen = wait_round(p, seen, w->id);
         if (atomic_load(&p->quit)) return NULL;
+        if (atomic_load_explicit(&w->rests, memory_order_relaxed)) {
+            rest(p, w);
+            continue;
+        }
+        atomic_store_explicit(&w->inside, true, memory_order_relaxed);
         atomic_fetch_add(&p->inside, 1);
         if (atomic_load(&p->round) == seen) { /* else it closed meanwhile */
             begin_account(p, w->id, p->phase);
             take_all(p, w->id);
             wisp_phase(p, w->id, WISP_PHASE_WAIT);
         }
+        atomic_store_explicit(&w->inside, false, memory_order_relaxed);
         atomic_fetch_sub(&p->inside, 1);
     }
 }
@@ -234,14 +266,27 @@ static void open_loop(struct wisp_pool *p)
     pthread_mutex_unlock(&p->lock);
 }
 
+/* Whom the others wait for now. */
+static void count_late(struct wisp_pool *p)
+{
+    for (int i = 0; i < p->n_started; i++)
+        if (atomic_load_explicit(&p->workers[i].inside, memory_order_relaxed))
+            p->workers[i].late += 1;
+}
+
 static void close_loop(struct wisp_pool *p)
 {
     int phase = p->accounts[0].phase;
     wisp_phase(p, 0, WISP_PHASE_WAIT);
     atomic_fetch_add(&p->round, 1);
+    bool counted = false;
     for (int spins = 0; atomic_load(&p->inside) > 0; spins++) {
-        if (spins > SPINS) sched_yield();
-        else relax();
+        relax();
+        if (spins % SPINS < SPINS - 1) continue;
+        sched_yield();
+        if (counted || wisp_now() - p->accounts[0].since < LATE_S) continue;
+        count_late(p);
+        counted = true;
     }
     wisp_phase(p, 0, phase);
 }
@@ -262,6 +307,38 @@ void wisp_parallel_for(struct wisp_pool *p, size_t n, void (*fn)(void *, size_t,
     take_all(p, 0);
     close_loop(p);
     p->closed = p->accounts[0].since;
+}
+
+/* ---- the team ---- */
+
+/* Of those that rest, or do not: who was late least, or most. */
+static struct worker *choose(struct wisp_pool *p, bool rests)
+{
+    struct worker *best = NULL;
+    for (int i = 0; i < p->n_started; i++) {
+        struct worker *w = &p->workers[i];
+        if (atomic_load_explicit(&w->rests, memory_order_relaxed) != rests) continue;
+        if (!best || (rests ? w->late < best->late : w->late >= best->late)) best = w;
+    }
+    return best;
+}
+
+void wisp_pool_beat(struct wisp_pool *p, double work, double seconds)
+{
+    if (!p || p->n_threads == 1) return;
+    const int before = p->team.now, now = wisp_team_beat(&p->team, work, seconds);
+    if (now == before) return;
+    pthread_mutex_lock(&p->lock);
+    for (; p->n_team > now; p->n_team--) atomic_store(&choose(p, false)->rests, true);
+    for (; p->n_team < now; p->n_team++) atomic_store(&choose(p, true)->rests, false);
+    pthread_cond_broadcast(&p->rest_is_over);
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < p->n_started; i++) p->workers[i].late *= 0.9; /* what was long ago fades */
+}
+
+int wisp_pool_team(const struct wisp_pool *p)
+{
+    return p ? p->n_team : 1;
 }
 
 int wisp_cpu_quota(const char *path)
@@ -293,9 +370,11 @@ wisp_status wisp_pool_create(struct wisp_pool **out, int threads, wisp_error *er
         return wisp_fail_option(err, "threads", "%d is not in 0..%d", threads, WISP_MOST_THREADS);
     struct wisp_pool *p = wisp_zalloc(1, sizeof *p);
     if (!p) return wisp_fail_mem(err, sizeof *p, "the thread pool");
-    p->n_threads = threads ? threads : wisp_cores();
+    p->n_threads = p->n_team = threads ? threads : wisp_cores();
+    wisp_team_init(&p->team, p->n_threads);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
+    pthread_cond_init(&p->rest_is_over, NULL);
     pthread_mutex_init(&p->later.lock, NULL);
     p->workers = wisp_zalloc((size_t)p->n_threads, sizeof *p->workers);
     p->accounts = wisp_zalloc((size_t)p->n_threads, sizeof *p->accounts);
@@ -326,9 +405,11 @@ void wisp_pool_free(struct wisp_pool *p)
     pthread_mutex_lock(&p->lock);
     atomic_fetch_add(&p->round, 1); /* opens one that nobody enters: those who spin see it */
     pthread_cond_broadcast(&p->wake);
+    pthread_cond_broadcast(&p->rest_is_over);
     pthread_mutex_unlock(&p->lock);
     for (int i = 0; i < p->n_started; i++) pthread_join(p->workers[i].thread, NULL);
     pthread_cond_destroy(&p->wake);
+    pthread_cond_destroy(&p->rest_is_over);
     pthread_mutex_destroy(&p->lock);
     pthread_mutex_destroy(&p->later.lock);
     wisp_free(p->accounts);

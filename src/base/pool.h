@@ -25,6 +25,13 @@ int wisp_cpu_quota(const char *path);
 void wisp_parallel_for(struct wisp_pool *pool, size_t n,
                        void (*fn)(void *arg, size_t i, int thread), void *arg);
 
+/* A piece of work that is repeated, such as a training step, was done in so many seconds.  The pool finds
+ * out by such beats how many of its threads are better left out, because others use their cores; the
+ * rest take part in loops (team.h).  Without beats all do. */
+void wisp_pool_beat(struct wisp_pool *pool, double work, double seconds);
+/* Threads that take part now. */
+int wisp_pool_team(const struct wisp_pool *pool);
+
 /* ---- work beside the loops ---- */
 
 struct wisp_stage { /* a loop that begins when the stage before it is done */

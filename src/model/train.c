@@ -178,7 +178,7 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
 {
     size_t at = r->at.step % 2, n = r->feed.n_rows[at];
     struct wisp_pace *pace = r->pace && wisp_pace_counts(r->pace) ? r->pace : NULL;
-    const double began = pace ? wisp_now() : 0;
+    const double began = wisp_now();
     wisp_phase(r->ctx->pool, 0, WISP_PHASE_LAYOUT);
     wisp_status st = wisp_layout_finish(&r->feed.layouts[at], err);
     if (st != WISP_OK) return st;
@@ -211,6 +211,7 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
             r, isnan(s.head.loss_sum) ? "the loss became nan" : "the loss became inf", err);
     size_t every = r->at.steps / (size_t)r->plan.epochs / WISP_SNAPSHOTS;
     if (in_tail(r) && (every == 0 || r->at.in_epoch % every == 0)) average_now(r);
+    if (!look && !s.peek) wisp_pool_beat(r->ctx->pool, (double)n, wisp_now() - began);
     return WISP_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/pool.h"
+#include "base/team.h"
 #include "layer/phase.h"
 #include "test.h"
 
@@ -127,6 +128,93 @@ static void test_help(void)
         CHECK(helpers, "nobody came");
     }
     wisp_pool_free(p);
+}
+
+/* ---- who takes part ---- */
+
+/* Seconds of a step with n threads on 16 cores, of which others use 'taken': the threads that are too
+ * many run half of the time, and all wait for them.  Some noise. */
+static double step_seconds(int n, int taken)
+{
+    const double noise = 1 + 0.01 * ((double)below(2001) / 1000 - 1);
+    const double serial = 0.0005, work = 0.08;
+    return noise * (serial + (n > 16 - taken ? 2 * work / n : work / n));
+}
+
+/* Of the time of 'long_s' seconds, what a team of the right size would have saved. */
+static double lost(struct wisp_team *t, int taken, double long_s)
+{
+    double at = 0, least = 0;
+    while (at < long_s) {
+        double s = step_seconds(t->now, taken), best = s;
+        for (int n = 1; n <= t->most; n++) {
+            double other = step_seconds(n, taken);
+            if (other < best) best = other;
+        }
+        at += s;
+        least += best;
+        wisp_team_beat(t, 256, s);
+    }
+    return 1 - least / at;
+}
+
+static void test_team(void)
+{
+    TEST("team: threads whose cores others take are left out, and called again");
+    const int taken[] = { 0, 1, 0, 2, 4, 9, 4, 0, 15, 0 };
+    for (int most = 1; most <= 16; most = most < 4 ? most + 1 : most * 2) {
+        struct wisp_team t;
+        wisp_team_init(&t, most);
+        for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+            double first = lost(&t, taken[i], 10), then = lost(&t, taken[i], 20);
+            bool clear = 16 - taken[i] >= most || taken[i] <= 4;
+            CHECK(first < 0.35 && then < (clear ? 0.08 : 0.15),
+                  "%d threads, %d cores taken: %.3f of 10 s lost, then %.3f of 20; %d take part",
+                  most, taken[i], first, then, t.home);
+        }
+    }
+    TEST("team: on a quiet machine trials cost next to nothing");
+    for (int most = 2; most <= 16; most *= 2) {
+        struct wisp_team t;
+        wisp_team_init(&t, most);
+        lost(&t, 0, 20);
+        double later = lost(&t, 0, 100);
+        CHECK(t.home == most && later < 0.016, "%d of %d take part, %.4f lost", t.home, most,
+              later);
+    }
+}
+
+static atomic_uint took_part;
+
+static void take_part(void *arg, size_t i, int thread)
+{
+    (void)arg, (void)i;
+    atomic_fetch_or(&took_part, 1u << thread);
+    idle(2000);
+}
+
+static void test_rest(void)
+{
+    TEST("team: those who are left out rest, and come back");
+    struct wisp_pool *p = make_pool(n_threads = 4);
+    bool rested = false, came_back = false;
+    for (int i = 0; i < 3000; i++) { /* two do the same work in half the time; later four do */
+        const bool few = i < 1500;
+        wisp_pool_beat(p, 1, wisp_pool_team(p) == (few ? 2 : 4) ? 0.01 : 0.02);
+        if (i % 10) continue;
+        loop(p, below(100));
+        if (wisp_pool_team(p) == 2) rested = true;
+        if (rested && wisp_pool_team(p) == 4) came_back = true;
+    }
+    CHECK(rested && came_back, "team of %d", wisp_pool_team(p));
+    for (int i = 0; i < 2000; i++) wisp_pool_beat(p, 1, 0.01 * wisp_pool_team(p));
+    for (int i = 0; i < 50 && wisp_pool_team(p) > 1; i++) /* a trial may be in progress */
+        wisp_pool_beat(p, 1, 0.01 * wisp_pool_team(p));
+    took_part = 0;
+    for (int i = 0; i < 20; i++) wisp_parallel_for(p, 64, take_part, NULL);
+    CHECK(took_part == 1, "threads %x took part", (unsigned)took_part);
+    check_faults("team");
+    wisp_pool_free(p); /* with some at rest */
 }
 
 /* ---- work beside the loops ---- */
@@ -486,6 +574,8 @@ int main(void)
     test_create();
     test_loops();
     test_help();
+    test_team();
+    test_rest();
     test_later();
     test_later_helpers();
     test_phases();
