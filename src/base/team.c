@@ -1,3 +1,6 @@
+/* Trials with fewer and more threads, and what becomes of them.  A sweep tries all candidates; it comes
+ * again after a pause, so long that trials for nothing take a third of a percent, and at once when steps
+ * become much slower. */
 #include "base/team.h"
 
 #include <stdbool.h>
