@@ -15,12 +15,11 @@ char *wisp_frontier_json(const struct wisp_frontier *f)
     size_t at = 0;
     for (int i = 0; text && i < f->n; i++) {
         const struct wisp_rung *r = &f->rungs[i];
-        at +=
-            (size_t)wisp_print(text + at, room - at,
-                               "%s{\"penalty\":%.6g,\"valid_p@1\":%.4f,\"weights\":%.0f,\"flops\":"
-                               "%.6g,\"us_1\":%.3f,\"us_256\":%.3f,\"train_seconds\":%.2f}",
-                               i ? "," : "[", r->lambda, r->valid, r->params, r->flops, r->us[0],
-                               r->us[1], r->seconds);
+        at += (size_t)wisp_print(text + at, room - at,
+                                 "%s{\"%s\":%.6g,\"valid_p@1\":%.4f,\"weights\":%.0f,\"flops\":"
+                                 "%.6g,\"us_1\":%.3f,\"us_256\":%.3f,\"train_seconds\":%.2f}",
+                                 i ? "," : "[", f->by, r->lambda, r->valid, r->params, r->flops,
+                                 r->us[0], r->us[1], r->seconds);
     }
     if (text) wisp_print(text + at, room - at, "]");
     return text;
@@ -29,7 +28,7 @@ char *wisp_frontier_json(const struct wisp_frontier *f)
 void wisp_frontier_say(const struct wisp_frontier *f, const struct wisp_context *ctx)
 {
     char flops[WISP_FLOPS_TEXT];
-    wisp_say(ctx, "prune        penalty     P@1  parameters   operations  us of 1  us of %d",
+    wisp_say(ctx, "prune       %8s     P@1  parameters   operations  us of 1  us of %d", f->by,
              WISP_RUNG_BATCH);
     for (int i = 0; i < f->n; i++) {
         const struct wisp_rung *r = &f->rungs[i];

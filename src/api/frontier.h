@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 struct wisp_rung { /* one of them; the first is the net as it is */
-    double lambda;
-    double valid; /* P@1, percent */
+    double lambda; /* the penalty, or the share of weights that went */
+    double valid;  /* P@1, percent */
     double params, flops, seconds;
     double us[2]; /* of a row: one per call, WISP_RUNG_BATCH per call */
     bool good;    /* as accurate as asked for */
@@ -18,7 +18,8 @@ enum { WISP_RUNG_BATCH = 256 };
 struct wisp_frontier {
     const struct wisp_rung *rungs; /* (n) */
     int n, best;
-    double least; /* P@1 that is good enough */
+    double least;   /* P@1 that is good enough */
+    const char *by; /* what 'lambda' is: "penalty" */
 };
 
 /* A list in JSON, to be freed; NULL: out of memory. */

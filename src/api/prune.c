@@ -6,6 +6,9 @@
  *   PATH.2   goes on from that with twice the penalty, and so on, while validation P@1 allows; the
  *            first that does not is tried again with a penalty between
  *
+ * Unstructured, a rung takes a share of the single weights that the last good one has, the smallest
+ * (model/magnitude.h): first most of them, then half of what is left, again and again.
+ *
  * Every one is an ordinary model, trained by an ordinary run: --resume finds those that are finished,
  * and goes on with the one that is not.  The last good one becomes PATH, the others are removed. */
 #include "api/frontier.h"
@@ -29,8 +32,15 @@
 
 enum { MOST_RUNGS = 16, TIMES = 5 };
 
-/* Of the penalty: where nothing is said it begins low, as nobody knows the scale of the loss. */
-static const double FIRST = 5e-4;
+/* How nets become smaller.  Where nothing is said a penalty begins low, as nobody knows the scale of
+ * the loss; of weights one by one most are never missed. */
+static const struct way {
+    enum wisp_opt option;
+    const char *key, *name;
+    double first;
+} GROUPS = { OPT_GROUP_PENALTY, "group-penalty", "penalty", 5e-4 },
+  SINGLE = { OPT_MAGNITUDE, "magnitude", "share", 0.8 };
+static const double NEXT_SHARE = 0.5;
 
 static const size_t BATCHES[2] = { 1, WISP_RUNG_BATCH };
 
@@ -43,6 +53,7 @@ struct pruning {
     const struct wisp_data *train, *valid;
     const char *path;
     bool images; /* the net reads them: such nets have rates of their own */
+    const struct way *way;
     wisp_on_progress told;
     void *arg;
     struct wisp_rung rungs[MOST_RUNGS];
@@ -56,7 +67,7 @@ static double least_valid(const struct pruning *p)
 
 static struct wisp_frontier frontier(const struct pruning *p)
 {
-    return (struct wisp_frontier){ p->rungs, p->n, p->best, least_valid(p) };
+    return (struct wisp_frontier){ p->rungs, p->n, p->best, least_valid(p), p->way->name };
 }
 
 static void rung_path(char out[PATH_MAX], const struct pruning *p, int i)
@@ -87,7 +98,7 @@ static wisp_status settings(wisp_config **out, const struct pruning *p, int i, i
         st = wisp_config_set(*out, "lr", RATE, err);
     if (st == WISP_OK && !wisp_opt_given(p->cfg, OPT_SAMPLING))
         st = wisp_config_set(*out, "sampling", "full", err);
-    if (st == WISP_OK) st = wisp_config_set(*out, "group-penalty", lambda, err);
+    if (st == WISP_OK) st = wisp_config_set(*out, p->way->key, lambda, err);
     if (st == WISP_OK && i > 0) st = wisp_config_set(*out, "init", init, err);
     return st;
 }
@@ -187,12 +198,12 @@ static void say_rung(const struct pruning *p, const struct wisp_rung *r)
         return;
     }
     wisp_say(p->ctx,
-             "prune     penalty %g: validation P@1 %.2f (%+.2f), %.0f parameters (%.1f times "
+             "prune     %s %g: validation P@1 %.2f (%+.2f), %.0f parameters (%.1f times "
              "fewer), %.1f times fewer operations, %.2f times as fast with one row per call, %.2f "
              "times with %zu%s",
-             r->lambda, r->valid, r->valid - whole->valid, r->params, whole->params / r->params,
-             whole->flops / r->flops, whole->us[0] / r->us[0], whole->us[1] / r->us[1], BATCHES[1],
-             r->good ? "" : ": not accurate enough");
+             p->way->name, r->lambda, r->valid, r->valid - whole->valid, r->params,
+             whole->params / r->params, whole->flops / r->flops, whole->us[0] / r->us[0],
+             whole->us[1] / r->us[1], BATCHES[1], r->good ? "" : ": not accurate enough");
 }
 
 static bool fast_enough(const struct pruning *p, double speedup)
@@ -201,10 +212,11 @@ static bool fast_enough(const struct pruning *p, double speedup)
 }
 
 /* The next penalty: twice the last good one, or four times, where that took nothing out; once one was
- * too much, one between it and the last good one. */
+ * too much, one between it and the last good one.  Shares are of what the last good one has. */
 static double next_penalty(const struct pruning *p, const struct wisp_rung *last, bool missed)
 {
     const struct wisp_rung *good = &p->rungs[p->best];
+    if (p->way == &SINGLE) return missed ? 1 - sqrt(1 - last->lambda) : NEXT_SHARE;
     if (missed) return sqrt(last->lambda * fmax(good->lambda, last->lambda / 4));
     return last->lambda * (last->params < 0.99 * p->rungs[0].params ? 2 : 4);
 }
@@ -213,9 +225,9 @@ static double next_penalty(const struct pruning *p, const struct wisp_rung *last
 static wisp_status climb(struct pruning *p, wisp_error *err)
 {
     const double speedup = wisp_opt_num(p->cfg, OPT_TARGET_SPEEDUP);
-    double lambda = wisp_opt_num(p->cfg, OPT_GROUP_PENALTY);
+    double lambda = wisp_opt_num(p->cfg, p->way->option);
     bool missed = false, last = false;
-    if (lambda == 0) lambda = FIRST;
+    if (lambda == 0) lambda = p->way->first;
     wisp_status st = train_rung(p, 0, err);
     if (st != WISP_OK) return st;
     say_rung(p, &p->rungs[0]);
@@ -249,7 +261,7 @@ static wisp_status report(struct wisp_report **out, const struct pruning *p, dou
     wisp_report_num(t, "accuracy_drop", whole->valid - small->valid);
     wisp_report_num(t, "time_ratio", whole->us[1] / small->us[1]);
     wisp_report_num(t, "time_ratio_1", whole->us[0] / small->us[0]);
-    wisp_report_num(t, "penalty", small->lambda);
+    wisp_report_num(t, p->way->name, small->lambda);
     wisp_report_num(t, "seconds", seconds);
     if (rungs) wisp_report_object(t, "frontier", rungs);
     wisp_free(rungs);
@@ -311,9 +323,11 @@ wisp_status wisp_prune(wisp_report **out, wisp_context *ctx, const wisp_config *
                          .told = on_progress,
                          .arg = arg };
     const double began = wisp_now();
+    const bool single = wisp_opt_on(cfg, OPT_UNSTRUCTURED) || wisp_opt_num(cfg, OPT_MAGNITUDE) > 0;
     char plot[PATH_MAX];
     struct wisp_lock lock;
     *out = NULL;
+    p.way = single ? &SINGLE : &GROUPS;
     if (strlen(path) + 40 >= PATH_MAX)
         return wisp_fail(err, WISP_EINVAL, "%.100s...: the path is too long", path);
     if (*wisp_opt_text(cfg, OPT_PLOT))

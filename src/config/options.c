@@ -469,6 +469,19 @@ static const wisp_option table[N_OPTS] = {
                    "with --target-accuracy-drop: rows that were not chosen by, to measure the "
                    "result on",
                    ERRORS, "inject" },
+    [OPT_MAGNITUDE] = { "magnitude", "real", "0", "0..0.9999", "train prune",
+                        "share of the weights of 'dense' and 'sparse' layers that become 0 while "
+                        "the net trains, the smallest first; the layers are 'sparse' then, with "
+                        "the connections that are left; of prune: the first share to try; 0: none",
+                        TRAINING, "" },
+    [OPT_MAGNITUDE_EPOCHS] = { "magnitude-epochs", "int", "0", "0..100000", "train prune",
+                               "epochs by which --magnitude has its share, after which what is "
+                               "left is trained; 0: two thirds of all",
+                               TRAINING, "" },
+    [OPT_UNSTRUCTURED] = { "unstructured", "flag", "0", "", "prune",
+                           "single weights go, the smallest, instead of whole units and channels; "
+                           "what is left has 'sparse' layers",
+                           TRAINING, "prune" },
 };
 
 /* Rows that mean something else to some of their commands (wisp_config_command). */

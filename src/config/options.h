@@ -141,6 +141,10 @@ enum wisp_opt {
     OPT_RATES,
     OPT_PARTITIONS,
     OPT_TEST,
+    /* younger than models that are about */
+    OPT_MAGNITUDE,
+    OPT_MAGNITUDE_EPOCHS,
+    OPT_UNSTRUCTURED,
     N_OPTS
 };
 

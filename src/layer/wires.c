@@ -23,7 +23,7 @@
 enum { RADIX, RANDOM, KEPT };
 enum { FORM, WIDTH, INPUTS, MASK, WEIGHTS, BIAS }; /* arguments */
 enum { WEIGHT_P, BIAS_P, START_P };                /* parameters; the last one is 'inputs' */
-enum { RUN = 16, FAN = 2 * RUN, FAN_MOST = 1024, FEATURES_MOST = 1 << 16 };
+enum { RUN = 16, FAN = 2 * RUN, FAN_MOST = 1024 };
 enum { OF_FILE = 1 << MASK | 1 << WEIGHTS };
 
 const struct wisp_arg wisp_wires_args[] = {
@@ -175,12 +175,12 @@ wisp_status wisp_wires_plan(struct wisp_layer *l, const struct wisp_act *in,
                          "'sparse radix' takes one number, its width: %d inputs of each output are "
                          "fixed; take 'sparse random %g %zu'",
                          FAN, l->arg[WIDTH], fan);
-    if (in->form == WISP_ROWS && l->n_in > FEATURES_MOST)
+    if (in->form == WISP_ROWS && l->n_in > WISP_WIRES_FEATURES)
         return wisp_fail(
             err, WISP_EINVAL,
             "'sparse' takes up to %d features from the data, which has %zu; begin with "
             "'input'",
-            FEATURES_MOST, l->n_in);
+            WISP_WIRES_FEATURES, l->n_in);
     struct wisp_wires w = { 0 };
     if (file || kept(l)) {
         wisp_status st = find_wires(&w, l, s, err);

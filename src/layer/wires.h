@@ -5,6 +5,7 @@
 #include "layer/layer.h"
 
 extern const struct wisp_arg wisp_wires_args[];
+enum { WISP_WIRES_FEATURES = 1 << 16 }; /* the most, where it reads the rows of the data */
 
 /* Sets n_out, and declares weight, bias, inputs, and start where outputs differ in their number of
  * inputs.  Reads the file that the layer names, unless the connections are known (s->known). */

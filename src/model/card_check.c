@@ -72,6 +72,7 @@ wisp_status wisp_card_check_with(const struct wisp_cuda *api, const struct wisp_
         MORE(o->n_carried, 2000, true, "--carry"),
         { p->average > 0, "--average" },
         { p->penalty > 0, "--group-penalty" },
+        { p->magnitude > 0, "--magnitude" },
         { r->sets.weights, "training with weights of rows or labels" },
         { r->init.model && (p->old_pace != 1 || net->n_labels > r->init.model->net.n_labels),
           "--init with new labels, or with an --old-pace other than 1," },

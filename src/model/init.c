@@ -139,14 +139,21 @@ static wisp_status raise_new(struct wisp_run *r, wisp_error *err)
     return WISP_OK;
 }
 
+/* Rows that a parameter has of the model; one that became another kind of layer has nothing else. */
+static size_t old_rows(const struct wisp_param *p, const struct wisp_params *model)
+{
+    for (size_t i = 0; i < model->n; i++)
+        if (strcmp(model->p[i].name, p->name) == 0 && model->p[i].rows < p->rows)
+            return model->p[i].rows;
+    return p->rows;
+}
+
 wisp_status wisp_init_pace(struct wisp_run *r, wisp_error *err)
 {
     struct wisp_net *net = &r->m->net;
     r->opt.old_pace = r->plan.old_pace;
-    for (size_t i = 0; i < net->list.n; i++) {
-        const size_t old = r->init.model->net.list.p[i].rows, now = net->list.p[i].rows;
-        net->list.p[i].old = old < now ? old : now;
-    }
+    for (size_t i = 0; i < net->list.n; i++)
+        net->list.p[i].old = old_rows(&net->list.p[i], &r->init.model->net.list);
     return raise_new(r, err);
 }
 

@@ -158,6 +158,8 @@ static void read_options(struct wisp_plan *p, const wisp_config *cfg)
         .smoothing = wisp_opt_num(cfg, OPT_SMOOTHING),
         .penalty = wisp_opt_num(cfg, OPT_GROUP_PENALTY),
         .penalty_epochs = (int)wisp_opt_num(cfg, OPT_PENALTY_EPOCHS),
+        .magnitude = wisp_opt_num(cfg, OPT_MAGNITUDE),
+        .magnitude_epochs = (int)wisp_opt_num(cfg, OPT_MAGNITUDE_EPOCHS),
         .more_zeros = wisp_opt_num(cfg, OPT_MORE_ZEROS),
         .decay = wisp_decay_find(wisp_opt_text(cfg, OPT_DECAY)),
         .average = wisp_opt_num(cfg, OPT_AVERAGE),
@@ -205,6 +207,7 @@ static wisp_status fit(struct wisp_plan *p, const struct facts *f, const wisp_co
     if (p->batch == 0) p->batch = auto_batch(f->seen);
     if (p->epochs == 0) p->epochs = auto_epochs(f->n_rows, (double)p->batch, f->goes_on, p->images);
     if (p->penalty_epochs == 0) p->penalty_epochs = (2 * p->epochs + 2) / 3;
+    if (p->magnitude_epochs == 0) p->magnitude_epochs = (2 * p->epochs + 1) / 3;
     if (p->holdout < 0) p->holdout = auto_holdout(f->n_rows);
     if (f->has_valid) p->holdout = 0;
     wisp_status st = wisp_sampling_plan(&p->sampling, cfg, f->n_labels, err);

@@ -24,10 +24,12 @@ struct wisp_plan {
     double checkpoint_s;     /* the same in seconds */
     double n_steps;          /* of the whole run, nearly */
     double lr, warmup, input_dropout, holdout, average, weight_decay, smoothing;
-    double more_zeros;  /* of ReLUs: wisp_layer_sizes.more_zeros */
-    double penalty;     /* on groups of weights (penalty.h); 0: none */
-    int penalty_epochs; /* the first so many have it */
-    float old_pace;     /* of rows of the model to go on from: wisp_optimizer.old_pace */
+    double more_zeros;    /* of ReLUs: wisp_layer_sizes.more_zeros */
+    double penalty;       /* on groups of weights (penalty.h); 0: none */
+    int penalty_epochs;   /* the first so many have it */
+    double magnitude;     /* share of weights that go one by one (magnitude.h); 0: none */
+    int magnitude_epochs; /* in the first so many */
+    float old_pace;       /* of rows of the model to go on from: wisp_optimizer.old_pace */
     const struct wisp_decay *decay;
     const struct wisp_loss *loss;
     const struct wisp_optimizer_kind *optimizer;
@@ -51,6 +53,11 @@ struct wisp_plan {
     bool cuda;          /* trained on a card */
     size_t card_memory; /* most of it; 0: what is free */
 };
+/* The first so many epochs make zeros, which are taken out of the net; 0: none. */
+static inline int wisp_plan_shrink_epochs(const struct wisp_plan *p)
+{
+    return p->penalty > 0 ? p->penalty_epochs : p->magnitude > 0 ? p->magnitude_epochs : 0;
+}
 /* init: the model to go on from, or NULL. */
 wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
                            const struct wisp_kernels *k, const struct wisp_data *train,

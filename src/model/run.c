@@ -69,7 +69,7 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
     if (!r->path) p->index = r->keep; /* else nobody would keep it */
     if (r->init.model && (st = wisp_init_plan(r, cfg, err)) != WISP_OK) return st;
     const bool resumes = r->again || wisp_opt_on(cfg, OPT_RESUME);
-    if ((st = wisp_run_penalty_check(r, err)) != WISP_OK ||
+    if ((st = wisp_run_shrink_check(r, err)) != WISP_OK ||
         (resumes && (st = wisp_run_smaller(r, err)) != WISP_OK) ||
         (st = wisp_run_model(r, cfg, err)) != WISP_OK ||
         (st = wisp_run_weights(r, cfg, err)) != WISP_OK ||
@@ -97,7 +97,7 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
     for (int e = 1; e <= p->epochs; e++)
         r->at.steps += wisp_order_steps(&r->feed.order, e, p->batch);
     if (resumes) st = wisp_state_load(r, err);
-    if (st == WISP_OK && p->penalty > 0) st = wisp_run_penalty(r, err);
+    if (st == WISP_OK) st = wisp_run_shrink_make(r, err);
     if (st == WISP_OK && p->cuda && !r->at.finished) st = wisp_card_make(r, err);
     return st == WISP_OK ? wisp_state_begin(r, err) : st;
 }
@@ -122,6 +122,8 @@ void wisp_run_clear(struct wisp_run *r)
     wisp_free(r->smaller);
     if (r->penalty) wisp_penalty_clear(r->penalty);
     wisp_free(r->penalty);
+    if (r->magnitude) wisp_magnitude_clear(r->magnitude);
+    wisp_free(r->magnitude);
     wisp_free(r->init.raise);
     wisp_tensor_file_close(&r->init.state);
     wisp_tensor_file_close(&r->init.weights);

@@ -4,6 +4,7 @@
 
 #include "model/calibrate.h"
 #include "model/init.h"
+#include "model/magnitude.h"
 #include "model/metrics.h"
 #include "model/order.h"
 #include "model/penalty.h"
@@ -34,8 +35,10 @@ struct wisp_run {
     struct wisp_sets sets;
     bool again; /* made anew from its own checkpoint: nothing is said twice */
     /* made by wisp_run_make */
-    char *smaller; /* the text of the net that a checkpoint has left of the plan's; NULL: all */
-    struct wisp_penalty *penalty; /* NULL: none */
+    char *smaller; /* the text of the net that a checkpoint has left of the plan's; NULL: there is
+                      none */
+    struct wisp_penalty *penalty;     /* NULL: none */
+    struct wisp_magnitude *magnitude; /* NULL: none, or no more */
     struct wisp_plan plan;
     struct wisp_model *m;
     struct wisp_init init;
@@ -53,12 +56,14 @@ struct wisp_run {
 /* Everything but what the caller has set (run.c). */
 wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 void wisp_run_clear(struct wisp_run *r); /* also half made */
-/* Between two epochs: takes channels that are 0 out of the net and its state, and leaves a checkpoint
- * of what is left, from which the run is to be made again.  *shrunk: it has done so (shrink.c). */
+/* Between two epochs: takes channels, or single weights, that are 0 out of the net and its state, and
+ * leaves a checkpoint of what is left, from which the run is to be made again.  *shrunk: it has done
+ * so (shrink.c). */
 wisp_status wisp_run_shrink(struct wisp_run *r, bool *shrunk, wisp_error *err);
-/* What a penalty cannot be combined with; makes r->penalty once there are weights. */
-wisp_status wisp_run_penalty_check(const struct wisp_run *r, wisp_error *err);
-wisp_status wisp_run_penalty(struct wisp_run *r, wisp_error *err);
+/* What a net that becomes smaller cannot be combined with; makes r->penalty or r->magnitude once there
+ * are weights. */
+wisp_status wisp_run_shrink_check(const struct wisp_run *r, wisp_error *err);
+wisp_status wisp_run_shrink_make(struct wisp_run *r, wisp_error *err);
 /* r->smaller, where the run is resumed from a checkpoint that lost channels. */
 wisp_status wisp_run_smaller(struct wisp_run *r, wisp_error *err);
 /* r->m, all but its weights (run_model.c). */

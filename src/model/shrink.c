@@ -1,4 +1,5 @@
-/* A run whose net becomes smaller: channels that a penalty has made 0 are taken out between two epochs.
+/* A run whose net becomes smaller: channels that a penalty has made 0, or weights that were cut one by
+ * one, are taken out between two epochs.
  *
  *   checkpoint of the epoch -> the net without them, with its optimiser's state -> checkpoint
  *   -> the run is cleared and made again from that, as a resumed one is
@@ -6,6 +7,7 @@
  * So memory, scorer and samplers are made in one place, and a run that is killed anywhere in between
  * ends in the same bytes: resumed from the first checkpoint it takes out the same channels. */
 #include "base/mem.h"
+#include "layer/wires.h"
 #include "model/compact.h"
 #include "model/run.h"
 
@@ -14,30 +16,82 @@
 /* Of a step's work that must go for it to pay: all memory is made anew. */
 static const double LEAST_SHARE = 0.1;
 
-static const char OPTION[] = "group-penalty";
-
-wisp_status wisp_run_penalty_check(const struct wisp_run *r, wisp_error *err)
+static const char *option(const struct wisp_plan *p)
 {
-    const struct wisp_plan *p = &r->plan;
-    if (p->penalty == 0) return WISP_OK;
-    if (!r->path)
-        return wisp_fail_option(err, OPTION, "a net that becomes smaller needs a file: -o MODEL");
-    if (p->half)
-        return wisp_fail_option(err, OPTION, "rows of bf16 have no penalty; use --rows fp32");
-    if (p->average > 0)
-        return wisp_fail_option(err, OPTION,
-                                "nets of different sizes have no mean; use --average 0");
+    return p->magnitude > 0 ? "magnitude" : "group-penalty";
+}
+
+/* All weights must be gone an epoch before the end: then what is left is put into 'sparse' layers. */
+static wisp_status check_epochs(const struct wisp_plan *p, wisp_error *err)
+{
+    if (p->penalty > 0)
+        return wisp_fail_option(err, "magnitude",
+                                "there is a --group-penalty too; prune by the one, then by the "
+                                "other, from its model (--init)");
+    if (p->magnitude_epochs >= p->epochs)
+        return wisp_fail_option(err, "magnitude-epochs",
+                                "%d of %d epochs, expected fewer: what is left has to be trained",
+                                p->magnitude_epochs, p->epochs);
     return WISP_OK;
 }
 
-wisp_status wisp_run_penalty(struct wisp_run *r, wisp_error *err)
+wisp_status wisp_run_shrink_check(const struct wisp_run *r, wisp_error *err)
+{
+    const struct wisp_plan *p = &r->plan;
+    if (wisp_plan_shrink_epochs(p) == 0) return WISP_OK;
+    if (!r->path)
+        return wisp_fail_option(err, option(p),
+                                "a net that becomes smaller needs a file: -o MODEL");
+    if (p->half)
+        return wisp_fail_option(err, option(p), "rows of bf16 have no %s; use --rows fp32",
+                                p->magnitude > 0 ? "magnitudes" : "penalty");
+    if (p->average > 0)
+        return wisp_fail_option(err, option(p),
+                                "nets of different sizes have no mean; use --average 0");
+    return p->magnitude > 0 ? check_epochs(p, err) : WISP_OK;
+}
+
+static wisp_status check_layers(const struct wisp_net *net, wisp_error *err)
+{
+    bool any = false;
+    for (int i = 0; i < net->n_layers; i++) {
+        const struct wisp_layer *l = &net->layers[i];
+        if (!wisp_magnitude_cuts(l)) continue;
+        any = true;
+        if (l->from[0] == 0 && l->n_in > WISP_WIRES_FEATURES)
+            return wisp_fail_option(err, "magnitude",
+                                    "'%s' reads %zu features, and the layer 'sparse' that it would "
+                                    "become up to %d; use --group-penalty",
+                                    l->kind->name, l->n_in, WISP_WIRES_FEATURES);
+    }
+    if (any) return WISP_OK;
+    return wisp_fail_option(err, "magnitude",
+                            "the net has no 'input', 'dense' or 'sparse', whose weights could go "
+                            "one by one; use --group-penalty");
+}
+
+static wisp_status make_magnitude(struct wisp_run *r, wisp_error *err)
+{
+    size_t steps = 0;
+    wisp_status st = check_layers(&r->m->net, err);
+    if (st != WISP_OK || r->at.epoch > r->plan.magnitude_epochs) return st;
+    for (int e = 1; e <= r->plan.magnitude_epochs; e++)
+        steps += wisp_order_steps(&r->feed.order, e, r->plan.batch);
+    r->magnitude = wisp_zalloc(1, sizeof *r->magnitude);
+    if (!r->magnitude) return wisp_fail_mem(err, sizeof *r->magnitude, "weights to cut");
+    return wisp_magnitude_make(r->magnitude, &r->m->net, &r->opt.update, steps, err);
+}
+
+wisp_status wisp_run_shrink_make(struct wisp_run *r, wisp_error *err)
 {
     bool sampled = r->samplers.output;
+    if (wisp_plan_shrink_epochs(&r->plan) == 0) return WISP_OK;
     for (int i = 0; i < r->samplers.n_hidden; i++) sampled |= r->samplers.hidden[i] != NULL;
     if (sampled)
-        return wisp_fail_option(err, OPTION,
+        return wisp_fail_option(err, option(&r->plan),
                                 "indexes of rows would have to change with them; use --sampling "
                                 "full, and no layer 'sampled'");
+    if (r->plan.magnitude > 0) return make_magnitude(r, err);
     r->penalty = wisp_zalloc(1, sizeof *r->penalty);
     if (!r->penalty) return wisp_fail_mem(err, sizeof *r->penalty, "a penalty");
     return wisp_penalty_make(r->penalty, &r->m->net, err);
@@ -46,12 +100,12 @@ wisp_status wisp_run_penalty(struct wisp_run *r, wisp_error *err)
 wisp_status wisp_run_smaller(struct wisp_run *r, wisp_error *err)
 {
     struct wisp_tensor_file state;
-    if (r->plan.penalty == 0) return WISP_OK;
+    if (wisp_plan_shrink_epochs(&r->plan) == 0) return WISP_OK;
     wisp_status st = wisp_state_peek(&state, r, err);
     if (st != WISP_OK) return st;
-    const char *text = wisp_tensor_file_meta(&state, "net");
-    if (text && strcmp(text, r->plan.net.line) != 0 && !(r->smaller = wisp_strdup(text)))
-        st = wisp_fail_mem(err, strlen(text), "a net");
+    /* Also where the text is the same: layers 'sparse' may have lost connections alone. */
+    const char *text = state.n_tensors ? wisp_tensor_file_meta(&state, "net") : NULL;
+    if (text && !(r->smaller = wisp_strdup(text))) st = wisp_fail_mem(err, strlen(text), "a net");
     wisp_tensor_file_close(&state);
     return st;
 }
@@ -71,11 +125,19 @@ static wisp_status make_smaller(struct wisp_net *out, const struct wisp_run *r,
     return wisp_compact_fill(out, s, err);
 }
 
-/* Does it pay?  What is 0 when the penalty ends goes in any case: it would learn again. */
+/* Does it pay?  What is 0 when the last zeros are made goes in any case: it would learn again. */
 static bool pays(const struct wisp_run *r, const struct wisp_net *small)
 {
     const double now = wisp_net_flops(&r->m->net, true), then = wisp_net_flops(small, true);
-    return r->at.epoch == r->plan.penalty_epochs + 1 || then <= (1 - LEAST_SHARE) * now;
+    return r->at.epoch > wisp_plan_shrink_epochs(&r->plan) || then <= (1 - LEAST_SHARE) * now;
+}
+
+/* Is there a weight that is 0, or a matrix that has not become a layer 'sparse'? */
+static bool differs(const struct wisp_net *net, const struct wisp_net *small)
+{
+    bool matrix = false;
+    for (int i = 0; i < net->n_layers; i++) matrix |= net->layers[i].kind->thins;
+    return matrix || wisp_net_n_params(small) < wisp_net_n_params(net);
 }
 
 static wisp_status take_smaller(struct wisp_run *r, struct wisp_net *small, char **text,
@@ -92,26 +154,40 @@ static wisp_status take_smaller(struct wisp_run *r, struct wisp_net *small, char
     return wisp_state_save(r, err);
 }
 
-wisp_status wisp_run_shrink(struct wisp_run *r, bool *shrunk, wisp_error *err)
+static wisp_status shrink(struct wisp_run *r, bool *shrunk, const struct wisp_bonds *bonds,
+                          wisp_error *err)
 {
+    const bool thin = r->plan.magnitude > 0;
+    const struct wisp_net *net = &r->m->net;
     struct wisp_net small = { 0 };
     struct wisp_smaller s = { 0 };
     size_t gone;
-    *shrunk = false;
-    if (r->at.epoch == 1 || r->at.in_epoch > 0 || r->at.epoch > r->plan.penalty_epochs + 1)
-        return WISP_OK;
-    const struct wisp_bonds *bonds = &r->penalty->bonds;
     bool *keep = wisp_alloc(bonds->n, sizeof *keep);
     if (!keep) return wisp_fail_mem(err, bonds->n, "channels to keep");
-    wisp_status st = wisp_compact_choose(keep, &gone, bonds, &r->m->net, err);
-    if (st == WISP_OK && gone > 0) {
-        st = wisp_smaller_make(&s, &r->m->net, bonds, keep, false, err);
+    wisp_status st = wisp_compact_choose(keep, &gone, bonds, net, err);
+    if (st == WISP_OK && (gone > 0 || thin)) {
+        st = wisp_smaller_make(&s, net, bonds, keep, thin, err);
         if (st == WISP_OK) st = make_smaller(&small, r, &s, err);
-        *shrunk = st == WISP_OK && pays(r, &small);
+        *shrunk = st == WISP_OK && (thin ? differs(net, &small) : pays(r, &small));
         if (*shrunk) st = take_smaller(r, &small, &s.text, err);
     }
     wisp_smaller_clear(&s);
     wisp_net_clear(&small);
     wisp_free(keep);
+    return st;
+}
+
+wisp_status wisp_run_shrink(struct wisp_run *r, bool *shrunk, wisp_error *err)
+{
+    const int last = wisp_plan_shrink_epochs(&r->plan) + 1;
+    *shrunk = false;
+    if (last == 1 || r->at.epoch == 1 || r->at.in_epoch > 0 || r->at.epoch > last) return WISP_OK;
+    if (r->penalty) return shrink(r, shrunk, &r->penalty->bonds, err);
+    if (r->at.epoch < last) return WISP_OK; /* weights go all at once */
+    struct wisp_bonds bonds;
+    const struct wisp_graph g = wisp_net_graph(&r->m->net);
+    wisp_status st = wisp_bonds_of(&bonds, &g, &r->m->net.list, err);
+    if (st == WISP_OK) st = shrink(r, shrunk, &bonds, err);
+    wisp_bonds_clear(&bonds);
     return st;
 }

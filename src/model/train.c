@@ -191,7 +191,7 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
                            .training = true,
                            .seed = r->plan.seed,
                            .number = r->at.step,
-                           .update = &r->opt.update,
+                           .update = r->magnitude ? &r->magnitude->update : &r->opt.update,
                            .head.loss = r->plan.loss,
                            .head.hogwild = r->plan.hogwild,
                            .laps = pace ? &pace->laps : NULL };
@@ -206,6 +206,7 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
     r->at.seen += n;
     r->at.step++;
     r->at.in_epoch++;
+    if (r->magnitude) wisp_magnitude_step(r->magnitude, r->plan.magnitude, r->at.step);
     if (!isfinite(s.head.loss_sum))
         return wisp_run_no_number(
             r, isnan(s.head.loss_sum) ? "the loss became nan" : "the loss became inf", err);
@@ -356,10 +357,10 @@ struct score {         /* of an epoch's model, on the validation rows; -1: there
  * than LEAST_GAIN of it is no gain. */
 static const double LEAST_GAIN = 1e-4;
 
-/* While a penalty makes the net smaller, the latest is the best. */
+/* While the net becomes smaller, the latest is the best. */
 static bool better(const struct wisp_run *r, double loss)
 {
-    return r->at.best_epoch == 0 || (r->penalty && r->at.best_epoch <= r->plan.penalty_epochs) ||
+    return r->at.best_epoch == 0 || r->at.best_epoch <= wisp_plan_shrink_epochs(&r->plan) ||
            loss < (1 - LEAST_GAIN) * r->at.best_loss;
 }
 
@@ -475,7 +476,7 @@ static wisp_status run_epochs(struct wisp_run *r, struct watch *c, const wisp_co
 {
     while (!finished(c)) {
         bool shrunk = false;
-        wisp_status st = r->penalty ? wisp_run_shrink(r, &shrunk, err) : WISP_OK;
+        wisp_status st = wisp_run_shrink(r, &shrunk, err);
         if (st == WISP_OK && shrunk) st = make_again(r, cfg, err);
         if (st != WISP_OK) return st;
         st = train_epoch(r, c, err);
