@@ -40,7 +40,7 @@ static const struct way {
     double first;
 } GROUPS = { OPT_GROUP_PENALTY, "group-penalty", "penalty", 5e-4 },
   SINGLE = { OPT_MAGNITUDE, "magnitude", "share", 0.8 };
-static const double NEXT_SHARE = 0.5;
+static const double NEXT_SHARE = 0.5, MOST_PENALTY = 1000; /* what the option takes */
 
 static const size_t BATCHES[2] = { 1, WISP_RUNG_BATCH };
 
@@ -88,15 +88,17 @@ static wisp_status settings(wisp_config **out, const struct pruning *p, int i, i
             !(i > 0 && net))
             st = wisp_config_set(*out, o->key, wisp_opt_text(p->cfg, (enum wisp_opt)k), err);
     }
+    /* many labels are trained as 'train' would: sampled, with rates for rows that are seldom seen */
+    const bool wide = p->train->n_labels > WISP_FEW_LABELS;
     rung_path(init, p, from);
     wisp_print(lambda, sizeof lambda, "%.9g", i ? p->rungs[i].lambda : 0);
-    if (st == WISP_OK && wisp_opt_auto(p->cfg, OPT_OPTIMIZER))
+    if (st == WISP_OK && !wide && wisp_opt_auto(p->cfg, OPT_OPTIMIZER))
         st = wisp_config_set(*out, "optimizer", "sgd", err); /* whose steps the penalty's fit */
     if (st == WISP_OK && wisp_opt_auto(p->cfg, OPT_LOSS) && p->train->n_lab == p->train->n_rows)
         st = wisp_config_set(*out, "loss", "softmax", err);
-    if (st == WISP_OK && wisp_opt_num(p->cfg, OPT_LR) == 0 && !p->images)
+    if (st == WISP_OK && !wide && wisp_opt_num(p->cfg, OPT_LR) == 0 && !p->images)
         st = wisp_config_set(*out, "lr", RATE, err);
-    if (st == WISP_OK && !wisp_opt_given(p->cfg, OPT_SAMPLING))
+    if (st == WISP_OK && !wide && !wisp_opt_given(p->cfg, OPT_SAMPLING))
         st = wisp_config_set(*out, "sampling", "full", err);
     if (st == WISP_OK) st = wisp_config_set(*out, p->way->key, lambda, err);
     if (st == WISP_OK && i > 0) st = wisp_config_set(*out, "init", init, err);
@@ -231,7 +233,8 @@ static wisp_status climb(struct pruning *p, wisp_error *err)
     wisp_status st = train_rung(p, 0, err);
     if (st != WISP_OK) return st;
     say_rung(p, &p->rungs[0]);
-    while (st == WISP_OK && p->n < MOST_RUNGS && !last && !fast_enough(p, speedup)) {
+    while (st == WISP_OK && p->n < MOST_RUNGS && !last && lambda <= MOST_PENALTY &&
+           !fast_enough(p, speedup)) {
         struct wisp_rung *r = &p->rungs[p->n];
         r->lambda = lambda;
         if ((st = train_rung(p, p->best, err)) != WISP_OK) break;

@@ -158,6 +158,7 @@ struct wisp_finder_kind {
     bool needs_labels; /* works only where true labels are known: the output layer */
     bool needs_votes;  /* of features for rows: the setup must have them */
     bool draws;        /* rows whatever the sample is: alone it must draw many */
+    bool by_weights;   /* its state is made of the rows' weights: of no use where rows have others */
     bool remembers;    /* rows that competed before: hashing beside it looks for fewer */
     /* Bytes create() will take. */
     size_t (*bytes)(const struct wisp_finder_setup *s);

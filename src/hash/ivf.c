@@ -306,6 +306,7 @@ static bool restored(void *state, struct wisp_context *ctx)
 const struct wisp_finder_kind wisp_finder_ivf = {
     .name = "ivf",
     .what = "inverted lists around centres of the rows",
+    .by_weights = true,
     .bytes = bytes,
     .create = create,
     .free = destroy,

@@ -348,6 +348,7 @@ static void device(struct wisp_finders *out, const struct wisp_finder_setup *set
 const struct wisp_finder_kind wisp_finder_lsh = {
     .name = "lsh",
     .what = "hash tables over the rows, of the family --hash",
+    .by_weights = true,
     .bytes = bytes,
     .create = create,
     .free = wisp_free,

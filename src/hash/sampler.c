@@ -482,6 +482,21 @@ size_t wisp_sampler_blobs(struct wisp_sampler *s, struct wisp_blob *out)
     return n;
 }
 
+void wisp_sampler_inherit(struct wisp_sampler *s, struct wisp_sampler *from)
+{
+    struct wisp_blob to[WISP_MAX_BLOBS], old[WISP_MAX_BLOBS];
+    s->counts = from->counts;
+    for (int f = 0; f < s->n_finders; f++) {
+        if (s->kind[f]->by_weights || !s->kind[f]->blobs) continue;
+        const size_t n = s->kind[f]->blobs(s->state[f], to);
+        from->kind[f]->blobs(from->state[f], old);
+        for (size_t i = 0; i < n; i++) {
+            assert(to[i].bytes == old[i].bytes);
+            memcpy(to[i].data, old[i].data, to[i].bytes);
+        }
+    }
+}
+
 bool wisp_sampler_restored(struct wisp_sampler *s, struct wisp_context *ctx)
 {
     for (int f = 0; f < s->n_finders; f++)

@@ -66,5 +66,8 @@ struct wisp_sampler_counts *wisp_sampler_counts(struct wisp_sampler *s);
 enum { WISP_MAX_FINDERS = 7, WISP_SAMPLER_BLOBS = 1 + WISP_MAX_FINDERS * WISP_MAX_BLOBS };
 size_t wisp_sampler_blobs(struct wisp_sampler *s, struct wisp_blob *out);
 bool wisp_sampler_restored(struct wisp_sampler *s, struct wisp_context *ctx);
+/* What 'from' knows of rows by their numbers, for one that was made from the same settings and has
+ * chosen nothing yet, for as many rows with other weights. */
+void wisp_sampler_inherit(struct wisp_sampler *s, struct wisp_sampler *from);
 
 #endif

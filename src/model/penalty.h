@@ -14,7 +14,9 @@ struct wisp_penalty {
     double *square; /* (bonds.n) of each group */
     float *scale;   /* (bonds.n) what it is multiplied by; 1 of those that stay as they are */
     size_t *size;   /* (bonds.n) its weights */
-    double *part;   /* (the longest dimension) squares of one parameter, by index */
+    double *part;   /* squares of one parameter, by piece and index */
+    float *by;      /* (the longest dimension) 'scale' of one parameter's indices */
+    size_t every;   /* steps from one move to the next, which takes as much more */
 };
 
 /* Of a net that has its parameters, all of them floats. */

@@ -64,6 +64,9 @@ wisp_status wisp_run_shrink(struct wisp_run *r, bool *shrunk, wisp_error *err);
  * are weights. */
 wisp_status wisp_run_shrink_check(const struct wisp_run *r, wisp_error *err);
 wisp_status wisp_run_shrink_make(struct wisp_run *r, wisp_error *err);
+/* What every group of weights becomes shorter by after a step of the epoch that the run is in, for each
+ * root of its size; 0: it stays as it is. */
+double wisp_run_shorter(const struct wisp_run *r, size_t step, double lr);
 /* r->smaller, where the run is resumed from a checkpoint that lost channels. */
 wisp_status wisp_run_smaller(struct wisp_run *r, wisp_error *err);
 /* r->m, all but its weights (run_model.c). */

@@ -116,16 +116,24 @@ static wisp_status make_votes(struct wisp_run *r, wisp_error *err)
     return more ? wisp_votes_join(votes, r->ctx, &r->init.model->votes, err) : st;
 }
 
-static wisp_status make_output(struct wisp_run *r, wisp_error *err)
+static wisp_status make_sampler(struct wisp_run *r, wisp_error *err)
 {
     struct wisp_layer *out = wisp_net_output(&r->m->net);
     struct wisp_finder_setup setup;
-    if (!sampled(r)) return WISP_OK;
     wisp_run_finder_setup(&setup, r, out->n_out, out->n_in);
     wisp_status st =
         wisp_sampler_create(&r->samplers.output, &setup, r->ctx->k, r->samplers.batch_labels, err);
     out->sampler = r->samplers.output;
-    return st == WISP_OK ? wisp_recall_init(&r->samplers.recall, out, setup.threads, err) : st;
+    return st;
+}
+
+static wisp_status make_output(struct wisp_run *r, wisp_error *err)
+{
+    if (!sampled(r)) return WISP_OK;
+    wisp_status st = make_sampler(r, err);
+    return st == WISP_OK ? wisp_recall_init(&r->samplers.recall, wisp_net_output(&r->m->net),
+                                            wisp_pool_threads(r->ctx->pool), err)
+                         : st;
 }
 
 /* ---- hidden layers ---- */
@@ -199,6 +207,25 @@ wisp_status wisp_samplers_make(struct wisp_run *r, wisp_error *err)
     return st == WISP_OK ? make_hidden(r, err) : st;
 }
 
+static void free_hidden(struct wisp_samplers *s)
+{
+    for (int i = 0; i < s->n_hidden; i++) wisp_sampler_free(s->hidden[i]);
+    wisp_free(s->hidden);
+    s->hidden = NULL;
+    s->n_hidden = 0;
+}
+
+wisp_status wisp_samplers_renew(struct wisp_run *r, wisp_error *err)
+{
+    struct wisp_sampler *old = r->samplers.output;
+    wisp_status st = WISP_OK;
+    if (old) st = make_sampler(r, err);
+    if (old && st == WISP_OK) wisp_sampler_inherit(r->samplers.output, old);
+    wisp_sampler_free(old);
+    free_hidden(&r->samplers); /* whose rows are others now */
+    return st == WISP_OK ? make_hidden(r, err) : st;
+}
+
 bool wisp_samplers_any(const struct wisp_samplers *s)
 {
     bool any = s->output != NULL;
@@ -209,8 +236,7 @@ bool wisp_samplers_any(const struct wisp_samplers *s)
 void wisp_samplers_clear(struct wisp_samplers *s)
 {
     wisp_sampler_free(s->output);
-    for (int i = 0; i < s->n_hidden; i++) wisp_sampler_free(s->hidden[i]);
-    wisp_free(s->hidden);
+    free_hidden(s);
     wisp_recall_clear(&s->recall);
     wisp_votes_clear(&s->votes);
     *s = (struct wisp_samplers){ 0 };

@@ -45,6 +45,9 @@ wisp_status wisp_samplers_room(struct wisp_layer_sizes *sizes, struct wisp_run *
 /* What they will take, with the votes, once the net is planned; *hidden: hidden layers' alone. */
 size_t wisp_samplers_bytes(size_t *hidden, const struct wisp_run *r);
 wisp_status wisp_samplers_make(struct wisp_run *r, wisp_error *err);
+/* Once the net has become narrower: what they know of its rows by number stays, indexes of the rows'
+ * weights are made anew. */
+wisp_status wisp_samplers_renew(struct wisp_run *r, wisp_error *err);
 /* Is there one?  It may look at the batch's own lists. */
 bool wisp_samplers_any(const struct wisp_samplers *s);
 void wisp_samplers_clear(struct wisp_samplers *s); /* also half made */

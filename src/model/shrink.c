@@ -5,12 +5,18 @@
  *   -> the run is cleared and made again from that, as a resumed one is
  *
  * So memory, scorer and samplers are made in one place, and a run that is killed anywhere in between
- * ends in the same bytes: resumed from the first checkpoint it takes out the same channels. */
+ * ends in the same bytes: resumed from the first checkpoint it takes out the same channels.
+ *
+ * What samplers know of rows by their numbers (who competed with whom) stays; indexes that are made of
+ * their weights (hash tables, inverted lists) begin anew with the next step.  Votes of features do not
+ * know the layers between, and scores are calibrated with every model that is saved. */
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "layer/wires.h"
 #include "model/compact.h"
 #include "model/run.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Of a step's work that must go for it to pay: all memory is made anew. */
@@ -82,19 +88,70 @@ static wisp_status make_magnitude(struct wisp_run *r, wisp_error *err)
     return wisp_magnitude_make(r->magnitude, &r->m->net, &r->opt.update, steps, err);
 }
 
-wisp_status wisp_run_shrink_make(struct wisp_run *r, wisp_error *err)
+/* Floats that a step moves, about: rows of features there and back, and the operations of the other
+ * layers, of which FLOPS take as long as a float of memory.  Of the sizes alone, as the same net must
+ * have the same penalty wherever it is trained. */
+static double step_floats(const struct wisp_run *r)
 {
-    bool sampled = r->samplers.output;
-    if (wisp_plan_shrink_epochs(&r->plan) == 0) return WISP_OK;
-    for (int i = 0; i < r->samplers.n_hidden; i++) sampled |= r->samplers.hidden[i] != NULL;
-    if (sampled)
-        return wisp_fail_option(err, option(&r->plan),
-                                "indexes of rows would have to change with them; use --sampling "
-                                "full, and no layer 'sampled'");
-    if (r->plan.magnitude > 0) return make_magnitude(r, err);
+    enum { FLOPS = 64 };
+    const struct wisp_net *net = &r->m->net;
+    const struct wisp_data *d = r->sets.train;
+    double n = 0;
+    for (int i = 0; i < net->n_layers; i++) {
+        const struct wisp_layer *l = &net->layers[i];
+        const double share = l->kind->head && r->samplers.output
+                                 ? (double)net->sizes.active / (double)net->n_labels
+                                 : 1;
+        n += share * wisp_net_layer_flops(net, i, true) / FLOPS;
+        if (l->n_params && l->params[0].by == WISP_BY_FEATURE)
+            n += 3.0 * (double)d->nnz / (double)d->n_rows * (double)l->n_out;
+    }
+    return n * (double)r->plan.batch;
+}
+
+/* A move reads all grouped weights twice and writes them once.  It comes every fourth step, or so
+ * seldom that it takes COST of the time, but OFTEN an epoch in any case: what is too coarse does not
+ * choose well. */
+static size_t steps_between(const struct wisp_run *r)
+{
+    enum { LEAST = 4, OFTEN = 16 };
+    const double COST = 0.03;
+    const struct wisp_params *list = &r->m->net.list;
+    double grouped = 0;
+    for (size_t i = 0; i < list->n; i++)
+        for (int d = 0; d < list->p[i].rank; d++)
+            if (list->p[i].role == WISP_TRAINED && list->p[i].axis[d] == WISP_AXIS_OUT)
+                grouped += (double)list->p[i].n;
+    const double wanted = ceil(3 * grouped / (COST * fmax(1, step_floats(r)))),
+                 most = (double)(r->at.steps / (size_t)r->plan.epochs / OFTEN);
+    return (size_t)fmax(LEAST, fmin(wanted, most));
+}
+
+static wisp_status make_penalty(struct wisp_run *r, wisp_error *err)
+{
     r->penalty = wisp_zalloc(1, sizeof *r->penalty);
     if (!r->penalty) return wisp_fail_mem(err, sizeof *r->penalty, "a penalty");
-    return wisp_penalty_make(r->penalty, &r->m->net, err);
+    wisp_status st = wisp_penalty_make(r->penalty, &r->m->net, err);
+    r->penalty->every = steps_between(r);
+    return st;
+}
+
+wisp_status wisp_run_shrink_make(struct wisp_run *r, wisp_error *err)
+{
+    if (wisp_plan_shrink_epochs(&r->plan) == 0) return WISP_OK;
+    if (r->plan.magnitude == 0) return make_penalty(r, err);
+    if (wisp_samplers_any(&r->samplers))
+        return wisp_fail_option(err, "magnitude",
+                                "not with sampled rows yet; use --sampling full, and no layer "
+                                "'sampled'");
+    return make_magnitude(r, err);
+}
+
+double wisp_run_shorter(const struct wisp_run *r, size_t step, double lr)
+{
+    const bool due =
+        r->penalty && r->at.epoch <= r->plan.penalty_epochs && step % r->penalty->every == 0;
+    return due ? r->plan.penalty * (double)r->penalty->every * lr : 0;
 }
 
 wisp_status wisp_run_smaller(struct wisp_run *r, wisp_error *err)
@@ -151,7 +208,8 @@ static wisp_status take_smaller(struct wisp_run *r, struct wisp_net *small, char
     r->m->spec = *text;
     *small = old;
     *text = spec;
-    return wisp_state_save(r, err);
+    wisp_status st = wisp_samplers_renew(r, err);
+    return st == WISP_OK ? wisp_state_save(r, err) : st;
 }
 
 static wisp_status shrink(struct wisp_run *r, bool *shrunk, const struct wisp_bonds *bonds,

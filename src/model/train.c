@@ -166,14 +166,6 @@ wisp_status wisp_run_no_number(const struct wisp_run *r, const char *what, wisp_
         raw ? ", or --values unit: the data's are used as they are" : "");
 }
 
-/* A penalty reads all weights twice: every fourth step it takes four times as much. */
-enum { PENALTY_EVERY = 4 };
-
-static bool penalized(const struct wisp_run *r)
-{
-    return r->penalty && r->at.epoch <= r->plan.penalty_epochs;
-}
-
 static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
 {
     size_t at = r->at.step % 2, n = r->feed.n_rows[at];
@@ -199,9 +191,8 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
     if (r->samplers.output && look)
         s.head.look = wisp_recall_look, s.head.look_arg = &r->samplers.recall;
     if ((st = wisp_net_step(&r->m->net, &s, err)) != WISP_OK) return st;
-    if (penalized(r) && r->at.step % PENALTY_EVERY == 0)
-        wisp_penalty_move(r->penalty, &r->m->net, r->plan.penalty * PENALTY_EVERY * r->opt.lr,
-                          r->ctx->pool);
+    const double shorter = wisp_run_shorter(r, r->at.step, r->opt.lr);
+    if (shorter > 0) wisp_penalty_move(r->penalty, &r->m->net, shorter, r->ctx->pool);
     r->at.loss_sum += s.head.loss_sum;
     r->at.seen += n;
     r->at.step++;

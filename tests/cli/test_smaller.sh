@@ -43,7 +43,37 @@ done
 ok "a finished run is finished" train "${options[@]}" --group-penalty 0.03 -o small --resume
 check "it says so" grep -q 'the run is finished' err
 
+# Sampled rows: indexes of the rows' weights are made anew for narrower rows; threads and kills change nothing.
+"$wisp" synth W --rows 1600 --features 400 --labels 5000 --row-features 10 --test-rows 300 --seed 5 >out 2>err || bad synth "the wide set was not made"
+wide=(W_train.txt --epochs 4 --batch 32 --optimizer adagrad --loss softmax --holdout 0.2 --seed 3 --group-penalty 0.03)
+for sampling in neighbours+features+random neighbours+lsh ivf+random; do
+    rm -f w v
+    ok "sampled by $sampling" train "${wide[@]}" --hidden 48 --sampling $sampling -o w --threads 1
+    check "some units are gone ($sampling)" grep -q '^smaller   [0-9]* of 264248 parameters are left: input width=' err
+    ok "with three threads" train "${wide[@]}" --hidden 48 --sampling $sampling -o v --threads 3
+    check "the same bytes with three threads ($sampling)" cmp w v
+    rm -f v v.*
+    "$wisp" train "${wide[@]}" --hidden 48 --sampling $sampling -o v >out 2>err &
+    pid=$!
+    for ((i = 0; i < 1000; i++)); do
+        grep -q '^smaller' err && break
+        kill -0 $pid 2>/dev/null || break
+        sleep 0.005
+    done
+    kill -9 $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    ok "resumed" train "${wide[@]}" --hidden 48 --sampling $sampling -o v --resume
+    check "the bytes of a run that was left alone ($sampling)" cmp w v
+    ok "predicts sparsely" predict w W_test.txt --inference sparse
+done
+ok "a sampled hidden layer" train "${wide[@]}" --net "input 48, relu, sampled 64, relu" --hidden-sampling lsh -o h --threads 1
+check "units of both layers are gone" grep -qE '^smaller .*: input width=([1-3]?[0-9]|4[0-7]), relu, sampled width=([1-5]?[0-9]|6[0-3]),' err
+ok "again with two threads" train "${wide[@]}" --net "input 48, relu, sampled 64, relu" --hidden-sampling lsh -o h2 --threads 2
+check "the same bytes" cmp h h2
+ok "prunes with the choices of a wide set" prune W_train.txt --epochs 2 --hidden 32 --batch 64 --holdout 0.2 --group-penalty 0.01 --target-accuracy-drop 100 -o pw
+check "sampled, as 'train' would" grep -q 'sampling neighbours+features+random' err
+check "down to one unit, and an end" grep -qE '^prune     penalty [0-9.]*: .*, 1[0-9]{4} parameters' err
+
 refuse "rows of bf16" 2 'rows of bf16 have no penalty; use --rows fp32' train "${options[@]}" --group-penalty 0.1 --rows bf16 -o x
 refuse "means of weights" 2 'nets of different sizes have no mean' train "${options[@]}" --group-penalty 0.03 --average 0.5 -o x
-refuse "sampled rows" 2 'use --sampling full' train "${options[@]}" --sampling neighbours+random --group-penalty 0.03 -o x
 end

@@ -4,6 +4,7 @@
 #include "graph/bonds.h"
 #include "model/compact.h"
 #include "model/nets.h"
+#include "model/optimizer.h"
 #include "model/penalty.h"
 
 /* ---- the text of a graph ---- */
@@ -344,7 +345,8 @@ static void test_penalty(const struct wisp_kernels *k)
         wisp_penalty_move(&p, &r.net, by, r.ctx.pool);
         CHECK(memcmp(one, r.net.params, bytes) == 0, "'%s': other bytes with 3 threads", r.spec);
         for (size_t e = 0; e < r.floats; e++) {
-            CHECK(fabs(r.w[e] - one[e]) <= 1e-6 * fabs(r.w[e]) && (r.w[e] == 0) == (one[e] == 0),
+            CHECK(fabs(r.w[e] - one[e]) <= 1e-6 * fabs((double)first[e]) &&
+                      (r.w[e] == 0) == (one[e] == 0),
                   "'%s': %g is %g, expected %g", r.spec, first[e], one[e], r.w[e]);
             zeros += first[e] != 0 && one[e] == 0;
             others += first[e] != one[e] && one[e] != 0;
@@ -357,6 +359,58 @@ static void test_penalty(const struct wisp_kernels *k)
     rig_planes = false;
     printf("     %zu weights became 0, %zu smaller\n", zeros, others);
     CHECK(zeros > 1000 && others > 1000, "%zu weights became 0, %zu smaller", zeros, others);
+}
+
+/* A layer of many features, whose squares are summed up in pieces. */
+static void test_wide(const struct wisp_kernels *k)
+{
+    static const char *const texts[] = { "input 37, relu", "input 64, relu, dense 19, relu",
+                                         "input 5" };
+    struct wisp_context ctx = { .k = k };
+    TEST("bonds: a penalty on a layer of many features = plain code, the same bytes for any "
+         "threads");
+    CHECK(wisp_pool_create(&ctx.pool, 3, &err) == WISP_OK, "%s", err.text);
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        const struct wisp_layer_sizes sizes = { .batch = 4, .training = true, .ctx = &ctx };
+        struct wisp_net net;
+        struct wisp_penalty p;
+        size_t zeros = 0, others = 0;
+        CHECK(wisp_net_plan(&net, texts[t], 6000 + 61 * t, 9, &sizes, &err) == WISP_OK &&
+                  wisp_net_alloc_params(&net, &err) == WISP_OK,
+              "%s", err.text);
+        CHECK(wisp_net_alloc_state(&net, WISP_SLOT_M, &err) == WISP_OK, "%s", err.text);
+        wisp_net_init(&net, 5, ctx.pool);
+        for (size_t i = 0; i < net.list.n; i++)
+            for (size_t e = 0; e < net.list.p[i].n; e++) net.list.p[i].m[e] = 1;
+        CHECK(wisp_penalty_make(&p, &net, &err) == WISP_OK, "%s", err.text);
+        struct wisp_param *w = &net.list.p[0];
+        for (size_t e = 0; e < w->n; e++) w->w[e] *= (float)(1 + e % w->cols) / (float)w->cols;
+        const size_t n = wisp_net_param_floats(&net);
+        float *first = malloc(n * sizeof *first), *one = malloc(n * sizeof *one);
+        double *plain = malloc(n * sizeof *plain);
+        memcpy(first, net.params, n * sizeof *first);
+        for (size_t e = 0; e < n; e++) plain[e] = first[e];
+        plain_penalty(plain, &net, &p.bonds, 0.05);
+        wisp_penalty_move(&p, &net, 0.05, NULL);
+        memcpy(one, net.params, n * sizeof *one);
+        memcpy(net.params, first, n * sizeof *first);
+        wisp_penalty_move(&p, &net, 0.05, ctx.pool);
+        CHECK(memcmp(one, net.params, n * sizeof *one) == 0, "'%s': other bytes", texts[t]);
+        for (size_t e = 0; e < n; e++) {
+            CHECK(fabs(plain[e] - one[e]) <= 1e-5 * fabs(first[e]) &&
+                      (plain[e] == 0) == (one[e] == 0),
+                  "'%s': %g is %g, expected %g", texts[t], first[e], one[e], plain[e]);
+            zeros += first[e] != 0 && one[e] == 0;
+            others += first[e] != one[e] && one[e] != 0;
+        }
+        CHECK(zeros > 0 && others > 0, "'%s': %zu zeros, %zu others", texts[t], zeros, others);
+        for (size_t e = 0; e < w->n; e++)
+            CHECK((w->m[e] == 0) == (w->w[e] == 0), "momentum %g of %g", w->m[e], w->w[e]);
+        free(first), free(one), free(plain);
+        wisp_penalty_clear(&p);
+        wisp_net_clear(&net);
+    }
+    wisp_pool_free(ctx.pool);
 }
 
 static void test_presets(const struct wisp_kernels *k)
@@ -419,6 +473,7 @@ int main(void)
     test_random(&k, false);
     test_random(&k, true);
     test_penalty(&k);
+    test_wide(&k);
     test_presets(&k);
     CHECK(wisp_mem_live == 0, "%ld blocks left", (long)wisp_mem_live);
     return test_end();
