@@ -7,6 +7,7 @@
 #include "hash/family.h"
 #include "kernels/kernels.h"
 #include "layer/product.h"
+#include "model/groups.h"
 #include "model/model.h"
 #include "model/nets.h"
 #include "model/optimizer.h"
@@ -101,6 +102,7 @@ TABLE(values, wisp_values_at(i))
 TABLE(layer, wisp_layer_kind_at(i))
 TABLE(loss, wisp_loss_at(i))
 TABLE(optimizer, wisp_optimizer_at(i))
+TABLE(group, wisp_groups_row(i))
 TABLE(precision, wisp_precision_at(i))
 TABLE(finder, wisp_finder_at(i))
 TABLE(family, wisp_hash_family_at(i))
@@ -204,9 +206,11 @@ static const struct table {
     { "nets", "nets that wisp brings along (--net)", net_row },
     { "losses", "what training makes small (--loss)", loss_row },
     { "optimizers", "how weights move (--optimizer)", optimizer_row },
+    { "groups", "what a penalty makes 0 (--groups)", group_row },
     { "samplers", "which output rows a step computes (--sampling)", finder_row },
     { "hashes", "hash families (--hash)", family_row },
-    { "precisions", "what the output layer and convolutions multiply in (--precision)", precision_row },
+    { "precisions", "what the output layer and convolutions multiply in (--precision)",
+      precision_row },
     { "shapes", "shapes of synthetic rows (--shape)", shape_row },
     { "kernels", "instruction sets", kernels_row },
     { "convolutions", "ways to compute them; the fastest is measured", conv_row },

@@ -482,6 +482,17 @@ static const wisp_option table[N_OPTS] = {
                            "single weights go, the smallest, instead of whole units and channels; "
                            "what is left has 'sparse' layers",
                            TRAINING, "prune" },
+    [OPT_GROUPS] = { "groups", "text", "channels", "@groups", "train prune",
+                     "what --group-penalty makes 0, joined by +; @@groups", TRAINING, "prune" },
+    [OPT_GROUP_WEIGHTS] = { "group-weights", "text", "", "", "train prune",
+                            "factors of --group-penalty for layers by their names: "
+                            "conv1=0,fc1=2; 0: they keep all they have",
+                            TRAINING, "" },
+    [OPT_PENALTY_WARMUP] = { "penalty-warmup", "real", "0", "0..100000", "train prune",
+                             "epochs in which --group-penalty rises to its value; 0: it has it "
+                             "from "
+                             "the first step on",
+                             TRAINING, "" },
 };
 
 /* Rows that mean something else to some of their commands (wisp_config_command). */

@@ -101,7 +101,8 @@ static void set_axes(struct wisp_bonds *to, const struct wisp_graph *g,
         const int read = g->layers[q->layer].from[0];
         for (int d = 0; d < q->rank; d++) {
             const int value = q->axis[d] == WISP_AXIS_OUT ? q->layer + 1 : read;
-            to->axis[p][d] = q->axis[d] == WISP_AXIS_NONE ? NULL : to->of + to->first[value];
+            const bool of_channels = q->axis[d] == WISP_AXIS_OUT || q->axis[d] == WISP_AXIS_IN;
+            to->axis[p][d] = of_channels ? to->of + to->first[value] : NULL;
         }
         if (q->wired && read > 0) to->in[p] = to->of + to->first[read];
     }

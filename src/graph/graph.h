@@ -27,8 +27,9 @@ enum wisp_role {
     WISP_FIXED,   /* ids of fixed connections */
     WISP_STARTS   /* where rows of different lengths begin */
 };
-/* What a dimension counts: the channels of the layer's result, or of what it reads first. */
-enum wisp_axis { WISP_AXIS_NONE, WISP_AXIS_OUT, WISP_AXIS_IN };
+/* What a dimension counts: the channels of the layer's result, or of what it reads first; rows and
+ * columns of a kernel, whose edges may go (wisp_arg.edges). */
+enum wisp_axis { WISP_AXIS_NONE, WISP_AXIS_OUT, WISP_AXIS_IN, WISP_AXIS_Y, WISP_AXIS_X };
 /* What the first dimension counts: where it may grow. */
 enum wisp_by { WISP_BY_NONE, WISP_BY_FEATURE, WISP_BY_LABEL };
 
@@ -193,6 +194,8 @@ struct wisp_arg { /* of a layer, as a net says it; a list ends with a name of NU
     unsigned unless;      /* bit i: ... but where argument i is */
     bool by_name;         /* always 'name=value': no place among the others */
     bool counts;          /* the channels of the result: what a smaller net says otherwise */
+    int edges; /* WISP_ARG_SIZE: less by so many, where a kernel loses a row or a column at either
+                  side: 2 of the kernel, 1 of the pixels around the image; 0: it stays */
 };
 
 /* Word i of WISP_ARG_WORD, so many characters; NULL: there are no more. */
@@ -233,7 +236,8 @@ struct wisp_head {
  * reads the rows of the data as images, whether it makes zeros, which are counted then (zeros.h),
  * whether its result is what it reads, so that those of its input are its own, and whether it looks at
  * each sample by itself, wherever that is in the batch: then its scratch is as much per sample, it
- * reads nothing of the batch but images, and moves all rows of its parameters in each step. */
+ * reads nothing of the batch but images, and moves all rows of its parameters in each step; and whether
+ * its result is the sum of what it reads, so that what is 0 can be left out. */
 enum {
     WISP_USES_X = 1,
     WISP_USES_Y = 2,
@@ -242,7 +246,8 @@ enum {
     WISP_IMAGES = 16,
     WISP_MAKES_ZEROS = 32,
     WISP_HANDS_ON = 64,
-    WISP_BY_SAMPLE = 128
+    WISP_BY_SAMPLE = 128,
+    WISP_ADDS = 256
 };
 
 /* Layers that others can do the work of, in the order in which they may follow each other; a norm
@@ -319,7 +324,7 @@ struct wisp_layer { /* one statement of a net; both devices read it */
     bool masked;                   /* it does as the kind's 'masks' says */
     const float *raise; /* (n_out) added to the output layer's logits in steps; NULL: nothing */
     float l1; /* its result, times this, is added to a sample's loss, in training (model/l1.c) */
-    float smoothing;    /* share of a sample's targets that all labels of the head have alike */
+    float smoothing; /* share of a sample's targets that all labels of the head have alike */
     /* scratch, asked for by plan, given by the net */
     size_t scratch_floats, thread_floats; /* from forward to backward; of each thread in one call */
     size_t front_floats, back_floats;     /* of forward, of backward alone */

@@ -37,7 +37,8 @@ static const struct wisp_arg args[] = {
                                .what = "pixels that one of the result is made of",
                                .type = WISP_ARG_SIZE,
                                .least = 1,
-                               .most = WISP_MAX_KERNEL },
+                               .most = WISP_MAX_KERNEL,
+                               .edges = 2 },
     [WISP_CONV_ARG_STRIDE] = { .name = "stride",
                                .what = "pixels from one place of the kernel to the next",
                                .type = WISP_ARG_INT,
@@ -50,7 +51,8 @@ static const struct wisp_arg args[] = {
                             .type = WISP_ARG_SIZE,
                             .most = WISP_MAX_KERNEL,
                             .fallback = "",
-                            .by_name = true },
+                            .by_name = true,
+                            .edges = 1 },
     [WISP_CONV_ARG_GROUPS] = { .name = "groups",
                                .what = "parts of the channels that do not see each other",
                                .type = WISP_ARG_INT,
@@ -281,6 +283,8 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
                                               (size_t[]){ c.out, c.in / c.groups, c.kh, c.kw });
     /* A channel of a group cannot go alone: the groups must be equally large. */
     if (c.groups == 1) wisp_param_axes(p, WISP_AXIS_OUT, WISP_AXIS_IN);
+    p->axis[2] = WISP_AXIS_Y;
+    p->axis[3] = WISP_AXIS_X;
     if (l->arg[WISP_CONV_ARG_BIAS] == 0)
         wisp_param_axes(wisp_layer_declare_rows(l, "bias", WISP_BY_NONE, 1, c.out), WISP_AXIS_NONE,
                         WISP_AXIS_OUT);

@@ -2,6 +2,7 @@
  * Nothing is printed, and no memory taken. */
 #include "layer/product.h"
 #include "model/card.h"
+#include "model/groups.h"
 
 #include <stdio.h>
 
@@ -73,6 +74,7 @@ wisp_status wisp_card_check_with(const struct wisp_cuda *api, const struct wisp_
         { p->average > 0, "--average" },
         { p->penalty > 0, "--group-penalty" },
         { p->magnitude > 0, "--magnitude" },
+        { p->penalty > 0 && p->groups != WISP_GROUPS_CHANNELS, "--groups shapes or layers" },
         { r->sets.weights, "training with weights of rows or labels" },
         { r->init.model && (p->old_pace != 1 || net->n_labels > r->init.model->net.n_labels),
           "--init with new labels, or with an --old-pace other than 1," },

@@ -2,6 +2,7 @@
 #include "model/compact.h"
 #include "base/mem.h"
 #include "layer/wires.h"
+#include "model/gather.h"
 
 #include <string.h>
 
@@ -53,7 +54,7 @@ static void mark_param(const struct marks *m, const struct wisp_bonds *bonds,
     int dim[2] = { -1, -1 }; /* of WISP_AXIS_OUT, of WISP_AXIS_IN */
     for (int d = 0; d < q->rank; d++) {
         inner /= q->dim[d] ? q->dim[d] : 1;
-        if (q->axis[d] == WISP_AXIS_NONE) continue;
+        if (!bonds->axis[p][d]) continue;
         const int side = q->axis[d] == WISP_AXIS_IN;
         dim[side] = d;
         apart[side] = inner;
@@ -281,49 +282,6 @@ void wisp_smaller_clear(struct wisp_smaller *s)
 
 /* ---- gathering ---- */
 
-struct gather { /* of a parameter: which indices of each dimension stay */
-    int rank;
-    size_t from[WISP_MAX_RANK], to[WISP_MAX_RANK]; /* sizes */
-    const size_t *index[WISP_MAX_RANK];            /* (to); NULL: all */
-};
-
-/* The place in the larger array of number i of the smaller one. */
-static size_t place(const struct gather *g, size_t i)
-{
-    size_t at = 0, step = 1;
-    for (int d = g->rank - 1; d >= 0; d--) {
-        const size_t k = i % g->to[d];
-        i /= g->to[d];
-        at += (g->index[d] ? g->index[d][k] : k) * step;
-        step *= g->from[d];
-    }
-    return at;
-}
-
-static void gather(void *to, const void *from, size_t bytes, const struct gather *g)
-{
-    size_t n = 1;
-    if (!to || !from) return;
-    for (int d = 0; d < g->rank; d++) n *= g->to[d];
-    for (size_t i = 0; i < n; i++)
-        memcpy((char *)to + i * bytes, (const char *)from + place(g, i) * bytes, bytes);
-}
-
-static void gather_param(struct wisp_param *to, const struct wisp_param *from,
-                         const struct gather *g)
-{
-    struct gather rows = *g;
-    rows.rank = 1; /* what there is one of for each row */
-    gather(to->w, from->w, sizeof *to->w, g);
-    gather(to->b16, from->b16, sizeof *to->b16, g);
-    gather(to->m, from->m, sizeof *to->m, g);
-    gather(to->v, from->v, sizeof *to->v, g);
-    gather(to->m16, from->m16, sizeof *to->m16, g);
-    gather(to->v16, from->v16, sizeof *to->v16, g);
-    gather(to->g2, from->g2, sizeof *to->g2, &rows);
-    gather(to->count, from->count, sizeof *to->count, &rows);
-}
-
 /* Numbers of edges, floats or bf16. */
 static void take_edges(float *to, uint16_t *to16, const float *from, const uint16_t *from16,
                        const struct wisp_left *left)
@@ -343,11 +301,11 @@ static void take_edges(float *to, uint16_t *to16, const float *from, const uint1
 /* What there is one of for each row: of the same outputs, or of a matrix with rows of inputs, the
  * mean of their squares and the oldest of their clocks. */
 static void take_rows(struct wisp_param *to, const struct wisp_param *from,
-                      const struct gather *outputs)
+                      const struct wisp_gather *outputs)
 {
     if (from->wired) {
-        gather(to->g2, from->g2, sizeof *to->g2, outputs);
-        gather(to->count, from->count, sizeof *to->count, outputs);
+        wisp_gather(to->g2, from->g2, sizeof *to->g2, outputs);
+        wisp_gather(to->count, from->count, sizeof *to->count, outputs);
         return;
     }
     double g2 = 0;
@@ -364,7 +322,7 @@ static void take_rows(struct wisp_param *to, const struct wisp_param *from,
 
 /* A layer 'sparse': weights, [biases as any parameter's,] starts and inputs. */
 static void take_wires(struct wisp_layer *to, const struct wisp_layer *from,
-                       const struct wisp_left *left, const struct gather *outputs)
+                       const struct wisp_left *left, const struct wisp_gather *outputs)
 {
     struct wisp_param *w = &to->params[0];
     const struct wisp_param *q = &from->params[0];
@@ -379,10 +337,11 @@ static void take_wires(struct wisp_layer *to, const struct wisp_layer *from,
     }
 }
 
-static struct gather gather_of(const struct wisp_smaller *s, size_t p, size_t *index, size_t most)
+static struct wisp_gather gather_of(const struct wisp_smaller *s, size_t p, size_t *index,
+                                    size_t most)
 {
     const struct wisp_param *q = &s->from->list.p[p];
-    struct gather g = { .rank = q->rank };
+    struct wisp_gather g = { .rank = q->rank };
     for (int d = 0; d < q->rank; d++) {
         g.from[d] = g.to[d] = wisp_param_side(q, d);
         const int32_t *of = s->bonds->axis[p][d];
@@ -409,10 +368,10 @@ wisp_status wisp_compact_fill(struct wisp_net *to, const struct wisp_smaller *s,
         const struct wisp_layer *l = &s->from->layers[i];
         const struct wisp_left *left = &s->layers[i];
         for (int k = 0; k < l->n_params && !(left->n_out && k > 1); k++) {
-            struct gather g = gather_of(s, (size_t)(&l->params[k] - list->p), index, most);
+            struct wisp_gather g = gather_of(s, (size_t)(&l->params[k] - list->p), index, most);
             g.rank = left->n_out && k == 0 ? 1 : g.rank; /* its rows, if they are outputs */
             if (left->n_out && k == 0) take_wires(&to->layers[i], l, left, &g);
-            else gather_param(&to->layers[i].params[k], &l->params[k], &g);
+            else wisp_gather_param(&to->layers[i].params[k], &l->params[k], &g);
         }
     }
     wisp_free(index);

@@ -23,23 +23,26 @@ static size_t piece_of(size_t before)
     return wisp_most(LEAST, wisp_parts(before, PIECES));
 }
 
-static bool has_groups(const struct wisp_param *q, int d)
+static bool counts(const struct wisp_param *q, int d, enum wisp_axis axis)
 {
-    return q->role == WISP_TRAINED && q->axis[d] == WISP_AXIS_OUT;
+    return q->role == WISP_TRAINED && q->axis[d] == axis;
 }
 
-wisp_status wisp_penalty_make(struct wisp_penalty *p, const struct wisp_net *net, wisp_error *err)
+wisp_status wisp_penalty_make(struct wisp_penalty *p, const struct wisp_net *net, unsigned kinds,
+                              wisp_error *err)
 {
     const struct wisp_graph g = wisp_net_graph(net);
     size_t longest = 0, parts = 0;
     *p = (struct wisp_penalty){ 0 };
     wisp_status st = wisp_bonds_of(&p->bonds, &g, &net->list, err);
+    if (st == WISP_OK && (st = wisp_groups_make(&p->groups, net, kinds, err)) != WISP_OK)
+        wisp_bonds_clear(&p->bonds);
     if (st != WISP_OK) return st;
     for (size_t i = 0; i < net->list.n; i++) {
         const struct wisp_param *q = &net->list.p[i];
         size_t before = 1;
         for (int d = 0; d < q->rank; before *= q->dim[d++]) {
-            if (!has_groups(q, d)) continue;
+            if (!counts(q, d, WISP_AXIS_OUT) && !counts(q, d, WISP_AXIS_IN)) continue;
             const size_t n = wisp_param_side(q, d);
             longest = wisp_most(longest, n);
             parts = wisp_most(parts, n * wisp_parts(before, piece_of(before)));
@@ -49,19 +52,23 @@ wisp_status wisp_penalty_make(struct wisp_penalty *p, const struct wisp_net *net
     p->square = wisp_alloc(n, sizeof *p->square);
     p->scale = wisp_alloc(n, sizeof *p->scale);
     p->size = wisp_alloc(n, sizeof *p->size);
+    p->weight = wisp_alloc(n, sizeof *p->weight);
     p->part = wisp_alloc(parts, sizeof *p->part);
     p->by = wisp_alloc(longest, sizeof *p->by);
-    if (p->square && p->scale && p->size && p->part && p->by) return WISP_OK;
+    if (p->square && p->scale && p->size && p->weight && p->part && p->by) return WISP_OK;
     wisp_penalty_clear(p);
-    return wisp_fail_mem(err, n * 20 + longest * 4 + parts * 8, "the groups of a penalty");
+    return wisp_fail_mem(err, n * 28 + longest * 4 + parts * 8, "the groups of a penalty");
 }
 
 void wisp_penalty_clear(struct wisp_penalty *p)
 {
     wisp_bonds_clear(&p->bonds);
+    wisp_groups_clear(&p->groups);
+    wisp_free(p->ends);
     wisp_free(p->square);
     wisp_free(p->scale);
     wisp_free(p->size);
+    wisp_free(p->weight);
     wisp_free(p->part);
     wisp_free(p->by);
     *p = (struct wisp_penalty){ 0 };
@@ -188,6 +195,8 @@ static void square_side(const struct side *s, struct wisp_pool *pool)
         size_t n;
         run_of(s, 0, i, &n);
         s->p->size[s->of[i]] += s->before * n;
+        double *weight = &s->p->weight[s->of[i]];
+        *weight = fmin(*weight, s->p->groups.weight[s->q->layer]);
     }
 }
 
@@ -202,14 +211,14 @@ static void scale_side(const struct side *s, struct wisp_pool *pool)
 }
 
 static void each_side(struct wisp_penalty *p, struct wisp_net *net, struct wisp_pool *pool,
-                      side_fn *fn)
+                      enum wisp_axis axis, side_fn *fn)
 {
     for (size_t i = 0; i < net->list.n; i++) {
         struct wisp_param *q = &net->list.p[i];
         size_t before = 1, inner = q->n;
         for (int d = 0; d < q->rank; before *= q->dim[d++]) {
             inner /= q->dim[d];
-            if (has_groups(q, d))
+            if (counts(q, d, axis))
                 fn(&(struct side){ p, q, p->bonds.axis[i][d], before, wisp_param_side(q, d),
                                    inner },
                    pool);
@@ -217,18 +226,29 @@ static void each_side(struct wisp_penalty *p, struct wisp_net *net, struct wisp_
     }
 }
 
-void wisp_penalty_move(struct wisp_penalty *p, struct wisp_net *net, double by,
-                       struct wisp_pool *pool)
+/* The weights that make a bond's channels, or those that read them. */
+static void shorten(struct wisp_penalty *p, struct wisp_net *net, double by, enum wisp_axis axis,
+                    struct wisp_pool *pool)
 {
     const size_t n = p->bonds.n;
     memset(p->square, 0, n * sizeof *p->square);
     memset(p->size, 0, n * sizeof *p->size);
-    each_side(p, net, pool, square_side);
+    for (size_t c = 0; c < n; c++) p->weight[c] = INFINITY;
+    each_side(p, net, pool, axis, square_side);
     for (size_t c = 0; c < n; c++) { /* a length that is no number stays one: the run will see it */
-        const double shorter = by * sqrt((double)p->size[c]), length = sqrt(p->square[c]);
-        p->scale[c] = p->bonds.fixed[c] || length == 0 ? 1
-                      : length <= shorter              ? 0
-                                                       : (float)(1 - shorter / length);
+        const double times = isinf(p->weight[c]) ? 1 : p->weight[c],
+                     shorter = times * by * sqrt((double)p->size[c]), length = sqrt(p->square[c]);
+        p->scale[c] = p->bonds.fixed[c] || length == 0 || times == 0 ? 1
+                      : length <= shorter                            ? 0
+                                          : (float)(1 - shorter / length);
     }
-    each_side(p, net, pool, scale_side);
+    each_side(p, net, pool, axis, scale_side);
+}
+
+void wisp_penalty_move(struct wisp_penalty *p, struct wisp_net *net, double by,
+                       struct wisp_pool *pool)
+{
+    wisp_groups_move(&p->groups, net, by, pool);
+    if (p->groups.kinds & WISP_GROUPS_SHAPES) shorten(p, net, by, WISP_AXIS_IN, pool);
+    if (p->groups.kinds & WISP_GROUPS_CHANNELS) shorten(p, net, by, WISP_AXIS_OUT, pool);
 }

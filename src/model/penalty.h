@@ -7,20 +7,24 @@
 #define WISP_MODEL_PENALTY_H
 
 #include "graph/bonds.h"
-#include "model/net.h"
+#include "model/groups.h"
 
 struct wisp_penalty {
     struct wisp_bonds bonds;
-    double *square; /* (bonds.n) of each group */
+    struct wisp_group_set groups; /* channels, and others besides or instead */
+    double *square;               /* (bonds.n) of each group */
     float *scale;   /* (bonds.n) what it is multiplied by; 1 of those that stay as they are */
     size_t *size;   /* (bonds.n) its weights */
+    double *weight; /* (bonds.n) of the layers that are named; infinite: none is */
     double *part;   /* squares of one parameter, by piece and index */
     float *by;      /* (the longest dimension) 'scale' of one parameter's indices */
     size_t every;   /* steps from one move to the next, which takes as much more */
+    size_t *ends;   /* (epochs with it) the steps of a run when each has ended; NULL: nobody says */
 };
 
-/* Of a net that has its parameters, all of them floats. */
-wisp_status wisp_penalty_make(struct wisp_penalty *p, const struct wisp_net *net, wisp_error *err);
+/* Of a net that has its parameters, all of them floats.  kinds: WISP_GROUPS_*. */
+wisp_status wisp_penalty_make(struct wisp_penalty *p, const struct wisp_net *net, unsigned kinds,
+                              wisp_error *err);
 void wisp_penalty_clear(struct wisp_penalty *p);
 /* Every group shorter by by * sqrt(size). */
 void wisp_penalty_move(struct wisp_penalty *p, struct wisp_net *net, double by,

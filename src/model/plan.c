@@ -5,6 +5,7 @@
 #include "base/bounds.h"
 #include "base/text.h"
 #include "layer/product.h"
+#include "model/groups.h"
 #include "model/plan.h"
 
 #include <math.h>
@@ -160,6 +161,8 @@ static void read_options(struct wisp_plan *p, const wisp_config *cfg)
         .penalty_epochs = (int)wisp_opt_num(cfg, OPT_PENALTY_EPOCHS),
         .magnitude = wisp_opt_num(cfg, OPT_MAGNITUDE),
         .magnitude_epochs = (int)wisp_opt_num(cfg, OPT_MAGNITUDE_EPOCHS),
+        .group_weights = wisp_opt_text(cfg, OPT_GROUP_WEIGHTS),
+        .penalty_warmup = wisp_opt_num(cfg, OPT_PENALTY_WARMUP),
         .more_zeros = wisp_opt_num(cfg, OPT_MORE_ZEROS),
         .decay = wisp_decay_find(wisp_opt_text(cfg, OPT_DECAY)),
         .average = wisp_opt_num(cfg, OPT_AVERAGE),
@@ -210,7 +213,8 @@ static wisp_status fit(struct wisp_plan *p, const struct facts *f, const wisp_co
     if (p->magnitude_epochs == 0) p->magnitude_epochs = (2 * p->epochs + 1) / 3;
     if (p->holdout < 0) p->holdout = auto_holdout(f->n_rows);
     if (f->has_valid) p->holdout = 0;
-    wisp_status st = wisp_sampling_plan(&p->sampling, cfg, f->n_labels, err);
+    wisp_status st = wisp_groups_read(&p->groups, wisp_opt_text(cfg, OPT_GROUPS), err);
+    if (st == WISP_OK) st = wisp_sampling_plan(&p->sampling, cfg, f->n_labels, err);
     if (st == WISP_OK) st = wisp_sampling_plan_hidden(&p->hidden, &p->sampling, cfg, err);
     if (st != WISP_OK) return st;
     p->n_steps = f->goes_on

@@ -24,12 +24,15 @@ struct wisp_plan {
     double checkpoint_s;     /* the same in seconds */
     double n_steps;          /* of the whole run, nearly */
     double lr, warmup, input_dropout, holdout, average, weight_decay, smoothing;
-    double more_zeros;    /* of ReLUs: wisp_layer_sizes.more_zeros */
-    double penalty;       /* on groups of weights (penalty.h); 0: none */
-    int penalty_epochs;   /* the first so many have it */
-    double magnitude;     /* share of weights that go one by one (magnitude.h); 0: none */
-    int magnitude_epochs; /* in the first so many */
-    float old_pace;       /* of rows of the model to go on from: wisp_optimizer.old_pace */
+    double more_zeros;         /* of ReLUs: wisp_layer_sizes.more_zeros */
+    double penalty;            /* on groups of weights (penalty.h); 0: none */
+    int penalty_epochs;        /* the first so many have it */
+    double magnitude;          /* share of weights that go one by one (magnitude.h); 0: none */
+    int magnitude_epochs;      /* in the first so many */
+    double penalty_warmup;     /* epochs in which the penalty rises */
+    const char *group_weights; /* the option, borrowed */
+    unsigned groups;           /* WISP_GROUPS_*: what it is on */
+    float old_pace;            /* of rows of the model to go on from: wisp_optimizer.old_pace */
     const struct wisp_decay *decay;
     const struct wisp_loss *loss;
     const struct wisp_optimizer_kind *optimizer;

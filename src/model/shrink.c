@@ -15,6 +15,7 @@
 #include "layer/wires.h"
 #include "model/compact.h"
 #include "model/run.h"
+#include "model/trim.h"
 
 #include <math.h>
 #include <string.h>
@@ -127,18 +128,57 @@ static size_t steps_between(const struct wisp_run *r)
     return (size_t)fmax(LEAST, fmin(wanted, most));
 }
 
+/* A net that became smaller, or that a run goes on from, may have lost layers that the option names. */
+static wisp_status read_weights(double *weight, const struct wisp_run *r, wisp_error *err)
+{
+    bool unknown = false;
+    wisp_error why;
+    const bool smaller = r->smaller || r->init.model;
+    wisp_status st = wisp_groups_weights(weight, &r->m->net, r->plan.group_weights, &unknown, &why);
+    if (st == WISP_OK || !unknown || !smaller)
+        return st == WISP_OK ? st : wisp_fail_as(err, st, &why);
+    if (!r->again) wisp_say(r->ctx, "penalty   %s", why.text);
+    return WISP_OK;
+}
+
+static wisp_status check_weights(const struct wisp_run *r, wisp_error *err)
+{
+    const size_t n = (size_t)r->m->net.n_layers;
+    double *weight = wisp_alloc(n, sizeof *weight);
+    wisp_status st = weight ? read_weights(weight, r, err)
+                            : wisp_fail_mem(err, n * sizeof *weight, "the groups of a penalty");
+    wisp_free(weight);
+    return st;
+}
+
 static wisp_status make_penalty(struct wisp_run *r, wisp_error *err)
 {
     r->penalty = wisp_zalloc(1, sizeof *r->penalty);
     if (!r->penalty) return wisp_fail_mem(err, sizeof *r->penalty, "a penalty");
-    wisp_status st = wisp_penalty_make(r->penalty, &r->m->net, err);
+    wisp_status st = wisp_penalty_make(r->penalty, &r->m->net, r->plan.groups, err);
+    if (st == WISP_OK) st = read_weights(r->penalty->groups.weight, r, err);
+    if (st != WISP_OK) return st;
+    const size_t n = (size_t)r->plan.penalty_epochs;
     r->penalty->every = steps_between(r);
-    return st;
+    r->penalty->ends = wisp_alloc(n, sizeof *r->penalty->ends);
+    if (!r->penalty->ends) return wisp_fail_mem(err, n * sizeof(size_t), "a penalty");
+    for (size_t e = 0; e < n; e++)
+        r->penalty->ends[e] = (e ? r->penalty->ends[e - 1] : 0) +
+                              wisp_order_steps(&r->feed.order, (int)e + 1, r->plan.batch);
+    return WISP_OK;
+}
+
+/* It may rise from 0. */
+static double lambda(const struct wisp_run *r, size_t step)
+{
+    const double rise = r->plan.penalty_warmup * (double)r->at.steps / r->plan.epochs,
+                 now = (double)step + 1;
+    return r->plan.penalty * (now < rise ? now / rise : 1);
 }
 
 wisp_status wisp_run_shrink_make(struct wisp_run *r, wisp_error *err)
 {
-    if (wisp_plan_shrink_epochs(&r->plan) == 0) return WISP_OK;
+    if (wisp_plan_shrink_epochs(&r->plan) == 0) return check_weights(r, err); /* prune begins so */
     if (r->plan.magnitude == 0) return make_penalty(r, err);
     if (wisp_samplers_any(&r->samplers))
         return wisp_fail_option(err, "magnitude",
@@ -149,9 +189,11 @@ wisp_status wisp_run_shrink_make(struct wisp_run *r, wisp_error *err)
 
 double wisp_run_shorter(const struct wisp_run *r, size_t step, double lr)
 {
-    const bool due =
-        r->penalty && r->at.epoch <= r->plan.penalty_epochs && step % r->penalty->every == 0;
-    return due ? r->plan.penalty * (double)r->penalty->every * lr : 0;
+    if (!r->penalty || r->at.epoch > r->plan.penalty_epochs) return 0;
+    /* An epoch ends with a move: steps between let a bias of what is 0 learn again. */
+    const size_t every = r->penalty->every, late = step % every;
+    if (late > 0 && step + 1 != r->penalty->ends[r->at.epoch - 1]) return 0;
+    return lambda(r, step) * (double)(late ? late : every) * lr;
 }
 
 wisp_status wisp_run_smaller(struct wisp_run *r, wisp_error *err)
@@ -167,19 +209,24 @@ wisp_status wisp_run_smaller(struct wisp_run *r, wisp_error *err)
     return st;
 }
 
-/* The smaller net, with memory for its parameters and their state. */
+/* A smaller net, with memory for its parameters and their state. */
+static wisp_status plan_smaller(struct wisp_net *out, const struct wisp_run *r, const char *text,
+                                const struct wisp_known *known, wisp_error *err)
+{
+    const struct wisp_net *net = &r->m->net;
+    struct wisp_layer_sizes sizes = net->sizes;
+    sizes.known = known;
+    wisp_status st = wisp_net_plan(out, text, net->n_features, net->n_labels, &sizes, err);
+    out->sizes.known = NULL; /* which is the caller's */
+    if (st == WISP_OK) st = wisp_net_alloc_params(out, err);
+    return st == WISP_OK ? wisp_net_alloc_state(out, r->plan.slots, err) : st;
+}
+
 static wisp_status make_smaller(struct wisp_net *out, const struct wisp_run *r,
                                 const struct wisp_smaller *s, wisp_error *err)
 {
-    struct wisp_layer_sizes sizes = s->from->sizes;
-    sizes.known = &s->known;
-    wisp_status st;
-    if ((st = wisp_net_plan(out, s->text, s->from->n_features, s->from->n_labels, &sizes, err)) !=
-            WISP_OK ||
-        (st = wisp_net_alloc_params(out, err)) != WISP_OK ||
-        (st = wisp_net_alloc_state(out, r->plan.slots, err)) != WISP_OK)
-        return st;
-    return wisp_compact_fill(out, s, err);
+    wisp_status st = plan_smaller(out, r, s->text, &s->known, err);
+    return st == WISP_OK ? wisp_compact_fill(out, s, err) : st;
 }
 
 /* Does it pay?  What is 0 when the last zeros are made goes in any case: it would learn again. */
@@ -212,6 +259,24 @@ static wisp_status take_smaller(struct wisp_run *r, struct wisp_net *small, char
     return st == WISP_OK ? wisp_state_save(r, err) : st;
 }
 
+/* Without branches and edges of kernels that are 0. */
+static wisp_status shrink_layers(struct wisp_run *r, bool *shrunk, wisp_error *err)
+{
+    struct wisp_net small = { 0 };
+    struct wisp_trim t;
+    wisp_status st = wisp_trim_make(&t, &r->m->net, err);
+    if (st == WISP_OK && t.text) {
+        st = plan_smaller(&small, r, t.text, NULL, err);
+        if (st == WISP_OK) wisp_trim_fill(&small, &t);
+        *shrunk = st == WISP_OK && pays(r, &small);
+        if (*shrunk) st = take_smaller(r, &small, &t.text, err);
+    }
+    wisp_trim_clear(&t);
+    wisp_net_clear(&small);
+    return st;
+}
+
+/* Without channels that are 0, or single weights. */
 static wisp_status shrink(struct wisp_run *r, bool *shrunk, const struct wisp_bonds *bonds,
                           wisp_error *err)
 {
@@ -240,11 +305,13 @@ wisp_status wisp_run_shrink(struct wisp_run *r, bool *shrunk, wisp_error *err)
     const int last = wisp_plan_shrink_epochs(&r->plan) + 1;
     *shrunk = false;
     if (last == 1 || r->at.epoch == 1 || r->at.in_epoch > 0 || r->at.epoch > last) return WISP_OK;
+    wisp_status st = r->penalty ? shrink_layers(r, shrunk, err) : WISP_OK;
+    if (st != WISP_OK || *shrunk) return st;
     if (r->penalty) return shrink(r, shrunk, &r->penalty->bonds, err);
     if (r->at.epoch < last) return WISP_OK; /* weights go all at once */
     struct wisp_bonds bonds;
     const struct wisp_graph g = wisp_net_graph(&r->m->net);
-    wisp_status st = wisp_bonds_of(&bonds, &g, &r->m->net.list, err);
+    st = wisp_bonds_of(&bonds, &g, &r->m->net.list, err);
     if (st == WISP_OK) st = shrink(r, shrunk, &bonds, err);
     wisp_bonds_clear(&bonds);
     return st;

@@ -466,9 +466,12 @@ static wisp_status run_epochs(struct wisp_run *r, struct watch *c, const wisp_co
                               wisp_error *err)
 {
     while (!finished(c)) {
-        bool shrunk = false;
-        wisp_status st = wisp_run_shrink(r, &shrunk, err);
-        if (st == WISP_OK && shrunk) st = make_again(r, cfg, err);
+        bool shrunk = true;
+        wisp_status st = WISP_OK;
+        while (shrunk && st == WISP_OK) { /* what goes first may leave more that can go */
+            st = wisp_run_shrink(r, &shrunk, err);
+            if (st == WISP_OK && shrunk) st = make_again(r, cfg, err);
+        }
         if (st != WISP_OK) return st;
         st = train_epoch(r, c, err);
         if (st == WISP_OK) st = end_epoch(r, c, err);

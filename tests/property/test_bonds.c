@@ -1,9 +1,8 @@
 /* Channels that go together: texts of nets and back, bonds that were written by hand, and nets that
  * say the same when what is 0 is taken away. */
-#include "layer_rig.h"
+#include "small_rig.h"
 #include "graph/bonds.h"
 #include "model/compact.h"
-#include "model/nets.h"
 #include "model/optimizer.h"
 #include "model/penalty.h"
 
@@ -97,14 +96,6 @@ static void test_classes(void)
 
 /* ---- smaller nets ---- */
 
-/* Running variances are above 0. */
-static void lift_variances(struct wisp_net *net)
-{
-    for (size_t p = 0; p < net->list.n; p++)
-        for (size_t i = 0; net->list.p[p].role == WISP_STATE && i < net->list.p[p].n; i++)
-            net->list.p[p].w[i] = 0.5f + fabsf(net->list.p[p].w[i]);
-}
-
 /* The index of number i in dimension d, whose numbers lie 'inner' apart. */
 static size_t index_of(const struct wisp_param *q, int d, size_t inner, size_t i)
 {
@@ -131,24 +122,6 @@ static size_t mask_some(struct wisp_net *net, const struct wisp_bonds *bonds, bo
         }
     }
     return n;
-}
-
-static double *logits(struct wisp_net *net, struct wisp_step step)
-{
-    const struct wisp_layer *l = wisp_net_output(net);
-    const size_t n = step.batch->n;
-    double *z = calloc(n * l->n_out, sizeof *z);
-    step.training = false;
-    CHECK(wisp_net_hidden(net, &step, &err) == WISP_OK, "%s", err.text);
-    const float *x = wisp_net_last(net)->x;
-    for (size_t i = 0; i < n; i++)
-        for (size_t o = 0; o < l->n_out; o++) {
-            double *to = &z[i * l->n_out + o];
-            *to = l->params[1].w[o];
-            for (size_t k = 0; k < l->n_in; k++)
-                *to += (double)l->params[0].w[o * l->n_in + k] * x[i * l->n_in + k];
-        }
-    return z;
 }
 
 /* Zeroes most weights of layers that can lose them one by one; returns how many. */
@@ -241,19 +214,12 @@ static void check_smaller(struct wisp_net *net, struct wisp_step step, int threa
     ok = ok && wisp_compact_fill(&small, &s, &err) == WISP_OK;
     CHECK(ok, "'%s' -> '%s': %s", spec, text, err.text);
     if (ok) {
-        double *a = logits(net, step), *b = logits(&small, step), most = 0, far = 0;
-        for (size_t i = 0; i < step.batch->n * net->n_labels; i++) {
-            most = fmax(most, fabs(a[i]));
-            far = fmax(far, fabs(a[i] - b[i]));
-        }
-        CHECK(far <= 2e-5 * most + 1e-6, "'%s' -> '%s': logits to %g differ by %g", spec, text,
-              most, far);
+        check_same(net, &small, step, spec, text);
         CHECK(gone == 0 || wisp_net_n_params(&small) < wisp_net_n_params(net),
               "'%s' is not smaller", text);
         CHECK(!thin || still_there(&small) == 0, "'%s': %zu weights should have gone", text,
               still_there(&small));
         check_text(&small);
-        free(a), free(b);
         n_gone += gone;
         n_nets++;
     }
@@ -333,7 +299,7 @@ static void test_penalty(const struct wisp_kernels *k)
         rig_planes = i % 2;
         if (!rig_init(&r, k, 3, 9000011 * (i + 1), 3, false)) break;
         struct wisp_penalty p;
-        CHECK(wisp_penalty_make(&p, &r.net, &err) == WISP_OK, "%s", err.text);
+        CHECK(wisp_penalty_make(&p, &r.net, WISP_GROUPS_CHANNELS, &err) == WISP_OK, "%s", err.text);
         const double by = 0.05 + 0.1 * (double)below(6);
         const size_t bytes = r.floats * sizeof(float);
         float *first = malloc(bytes), *one = malloc(bytes);
@@ -382,7 +348,7 @@ static void test_wide(const struct wisp_kernels *k)
         wisp_net_init(&net, 5, ctx.pool);
         for (size_t i = 0; i < net.list.n; i++)
             for (size_t e = 0; e < net.list.p[i].n; e++) net.list.p[i].m[e] = 1;
-        CHECK(wisp_penalty_make(&p, &net, &err) == WISP_OK, "%s", err.text);
+        CHECK(wisp_penalty_make(&p, &net, WISP_GROUPS_CHANNELS, &err) == WISP_OK, "%s", err.text);
         struct wisp_param *w = &net.list.p[0];
         for (size_t e = 0; e < w->n; e++) w->w[e] *= (float)(1 + e % w->cols) / (float)w->cols;
         const size_t n = wisp_net_param_floats(&net);
@@ -413,68 +379,25 @@ static void test_wide(const struct wisp_kernels *k)
     wisp_pool_free(ctx.pool);
 }
 
-static void test_presets(const struct wisp_kernels *k)
+static void check_preset(struct wisp_net *net, struct wisp_step step, const char *name)
 {
-    static const struct {
-        const char *name;
-        size_t side, channels;
-    } nets[] = {
-        { "lenet", 28, 1 },    { "alexnet", 64, 3 },        { "vgg16", 32, 3 },
-        { "resnet18", 32, 3 }, { "resnet18-cifar", 16, 3 },
-    };
-    TEST("bonds: presets say the same without what is 0");
-    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
-        enum { BATCH = 2, LABELS = 7 };
-        const size_t pixels = nets[i].channels * nets[i].side * nets[i].side;
-        struct wisp_net_text text;
-        struct wisp_context ctx = { .k = k };
-        struct wisp_layer_sizes sizes = {
-            .batch = BATCH,
-            .active = LABELS,
-            .training = true,
-            .ctx = &ctx,
-            .image = { 3, { nets[i].channels, nets[i].side, nets[i].side } }
-        };
-        struct wisp_net net = { 0 };
-        float *planes = calloc(BATCH * pixels, sizeof *planes);
-        struct wisp_batch batch = { .n = BATCH, .planes = planes };
-        struct wisp_step step = { .ctx = &ctx, .batch = &batch };
-        seed = i + 1;
-        for (size_t e = 0; e < BATCH * pixels; e++) planes[e] = test_randf(&seed);
-        bool ok = wisp_pool_create(&ctx.pool, 2, &err) == WISP_OK &&
-                  wisp_net_text_read(&text, nets[i].name, &err) == WISP_OK &&
-                  wisp_net_plan(&net, text.line, pixels, LABELS, &sizes, &err) == WISP_OK &&
-                  wisp_net_alloc_params(&net, &err) == WISP_OK &&
-                  wisp_work_alloc(&net, 2, &err) == WISP_OK;
-        CHECK(ok, "%s: %s", nets[i].name, err.text);
-        if (ok) {
-            wisp_net_init(&net, 5, ctx.pool);
-            n_gone = 0;
-            check_smaller(&net, step, 2, nets[i].name, false);
-            printf("     %s: %zu bonds taken away\n", nets[i].name, n_gone);
-            CHECK(n_gone > 5, "%s: %zu bonds", nets[i].name, n_gone);
-            wisp_net_text_clear(&text);
-        }
-        wisp_net_clear(&net);
-        wisp_pool_free(ctx.pool);
-        free(planes);
-    }
+    n_gone = 0;
+    check_smaller(net, step, 2, name, false);
+    printf("     %s: %zu bonds taken away\n", name, n_gone);
+    CHECK(n_gone > 5, "%s: %zu bonds", name, n_gone);
 }
 
 int main(void)
 {
-    struct wisp_kernels k = { 0 };
-    for (size_t i = 0; wisp_kernels_isa(i, NULL); i++) { /* the last that this machine has */
-        struct wisp_kernels more = { 0 };
-        if (wisp_kernels_select(&more, wisp_kernels_isa(i, NULL), &err) == WISP_OK) k = more;
-    }
+    const struct wisp_kernels k = best_kernels();
     test_texts();
     test_classes();
     test_random(&k, false);
     test_random(&k, true);
     test_penalty(&k);
     test_wide(&k);
-    test_presets(&k);
+    TEST("bonds: presets say the same without what is 0");
+    each_preset(&k, check_preset);
     CHECK(wisp_mem_live == 0, "%ld blocks left", (long)wisp_mem_live);
     return test_end();
 }
