@@ -57,7 +57,8 @@ struct pruning {
     wisp_on_progress told;
     void *arg;
     struct wisp_rung rungs[MOST_RUNGS];
-    int n, best; /* rungs; the smallest good one */
+    int n, best;  /* rungs; the smallest good one */
+    double batch; /* of the net as it is */
 };
 
 static double least_valid(const struct pruning *p)
@@ -75,11 +76,28 @@ static void rung_path(char out[PATH_MAX], const struct pruning *p, int i)
     snprintf(out, PATH_MAX, "%s.%d", p->path, i);
 }
 
+static wisp_status set_num(wisp_config *cfg, const char *key, double x, wisp_error *err)
+{
+    char text[40];
+    wisp_print(text, sizeof text, "%.9g", x);
+    return wisp_config_set(cfg, key, text, err);
+}
+
+/* Of a rung that goes on from another: batches as the first had them, since a rate fits a batch. */
+static wisp_status go_on(wisp_config *cfg, const struct pruning *p, int from, wisp_error *err)
+{
+    char init[PATH_MAX];
+    rung_path(init, p, from);
+    wisp_status st = wisp_config_set(cfg, "init", init, err);
+    if (st == WISP_OK && wisp_opt_num(p->cfg, OPT_BATCH) == 0)
+        st = set_num(cfg, "batch", p->batch, err);
+    return st;
+}
+
 /* The options of a rung's run: those of the command, but for what makes it a rung. */
 static wisp_status settings(wisp_config **out, const struct pruning *p, int i, int from,
                             wisp_error *err)
 {
-    char init[PATH_MAX], lambda[40];
     const wisp_option *o;
     wisp_status st = wisp_config_create(out, err);
     for (size_t k = 0; st == WISP_OK && (o = wisp_option_row(k)); k++) {
@@ -90,8 +108,6 @@ static wisp_status settings(wisp_config **out, const struct pruning *p, int i, i
     }
     /* many labels are trained as 'train' would: sampled, with rates for rows that are seldom seen */
     const bool wide = p->train->n_labels > WISP_FEW_LABELS;
-    rung_path(init, p, from);
-    wisp_print(lambda, sizeof lambda, "%.9g", i ? p->rungs[i].lambda : 0);
     if (st == WISP_OK && !wide && wisp_opt_auto(p->cfg, OPT_OPTIMIZER))
         st = wisp_config_set(*out, "optimizer", "sgd", err); /* whose steps the penalty's fit */
     if (st == WISP_OK && wisp_opt_auto(p->cfg, OPT_LOSS) && p->train->n_lab == p->train->n_rows)
@@ -100,9 +116,8 @@ static wisp_status settings(wisp_config **out, const struct pruning *p, int i, i
         st = wisp_config_set(*out, "lr", RATE, err);
     if (st == WISP_OK && !wide && !wisp_opt_given(p->cfg, OPT_SAMPLING))
         st = wisp_config_set(*out, "sampling", "full", err);
-    if (st == WISP_OK) st = wisp_config_set(*out, p->way->key, lambda, err);
-    if (st == WISP_OK && i > 0) st = wisp_config_set(*out, "init", init, err);
-    return st;
+    if (st == WISP_OK) st = set_num(*out, p->way->key, i ? p->rungs[i].lambda : 0, err);
+    return st == WISP_OK && i > 0 ? go_on(*out, p, from, err) : st;
 }
 
 /* Microseconds of a row: the least of some rounds, of one thread. */
@@ -175,6 +190,7 @@ static wisp_status train_rung(struct pruning *p, int from, wisp_error *err)
     if (st == WISP_OK) {
         wisp_report_get(report, "valid_p@1", &r->valid);
         wisp_report_get(report, "train_seconds", &r->seconds);
+        if (i == 0) wisp_report_get(report, "batch", &p->batch);
         if (r->valid < 0)
             st = wisp_fail(err, WISP_EINVAL,
                            "pruning needs validation rows to choose by: --valid FILE, or --holdout "

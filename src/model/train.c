@@ -550,6 +550,7 @@ static wisp_status report(struct wisp_report **out, struct wisp_run *r, const st
     wisp_report_num(t, "valid_loss", r->at.best_loss);
     wisp_report_num(t, "epochs", r->at.epoch - 1);
     wisp_report_num(t, "best_epoch", r->at.best_epoch);
+    wisp_report_num(t, "batch", (double)r->plan.batch);
     report_calibration(t, r);
     wisp_report_num(t, "rows", (double)r->sets.train->n_rows);
     wisp_report_num(t, "samples_per_s", c->trained_s > 0 ? (double)c->rows / c->trained_s : 0);

@@ -63,6 +63,8 @@ assert [(x["weights"], x["valid_p@1"]) for x in a["frontier"]] == [(x["weights"]
 ok "nothing may be lost" prune "${options[@]}" --group-penalty 100 --target-accuracy-drop 0 -o none
 check "then the net stays as it is" grep -q 'no smaller net was as accurate' err
 ok "fast enough" prune "${options[@]}" --target-speedup 0.0001 -o fast
+ok "batches of the first run" prune S_train.txt --net "dense 16, relu" --epochs 1 --holdout 0.2 --group-penalty 1 -o batches
+check "are those of all" test "$(grep -o '^training .* batch [0-9]*' err | grep -o '[0-9]*$' | sort -u)" = 64
 refuse "no validation rows" 2 'pruning needs validation rows' prune "${options[@]}" --holdout 0 -o x
 refuse "a picture that cannot be written, before anything is trained" 5 'nowhere/x.svg' prune "${options[@]}" --plot nowhere/x.svg -o y
 check "nothing was trained" test ! -e y.0
