@@ -239,7 +239,7 @@ check "bench/images: every row says so" [ "$(grep -c 'lenet .* no PyTorch for /b
 check "bench/images: our own figures" [ "$(grep -cE '^lenet +(fp32|bf16) +64 +1 +[0-9.]+ +-' out)" = 2 ]
 check "bench/images: no such core" [ "$("$root/bench/images" "$build" steps --cores "0," 2>&1 | sed 's/ one of .*//')" = "bench/images: --cores: '' is not" ]
 check "bench/images: an unknown net" [ "$("$root/bench/images" "$build" steps --nets fly 2>&1)" = "bench/images: --nets: 'fly' is not one of lenet, resnet18-cifar, alexnet, vgg16, resnet18" ]
-check "bench/prune: an unknown part" [ "$("$root/bench/prune" "$build" fly 2>&1)" = "bench/prune: no part 'fly'; there are mlp, lenet, images" ]
+check "bench/prune: an unknown part" [ "$("$root/bench/prune" "$build" fly 2>&1)" = "bench/prune: no part 'fly'; there are mlp, magnitude, unstructured, lenet, images" ]
 check "bench/prune: no data" [ "$("$root/bench/prune" "$build" images --mnist . 2>&1)" = "bench/prune: images needs --cifar FOLDER (../shared/data/unpack)" ]
 
 # ---- bench/ab: two builds in turn, here commands that say what they are told ----
