@@ -42,6 +42,15 @@ static const struct way {
   SINGLE = { OPT_MAGNITUDE, "magnitude", "share", 0.8 };
 static const double NEXT_SHARE = 0.5, MOST_PENALTY = 1000; /* what the option takes */
 
+/* Rungs are longer than the first run: units vanish slowly by a small penalty, and those that stay are
+ * better ones.  784-256-256-10 on MNIST, one seed, validation P@1 and parameters: from one net 98.03 and
+ * 60,171 by 0.001 in 10 epochs, 98.50 and 84,559 by 0.0005 in 20; from the next one 97.73 and 29,739 by
+ * 0.002 in 10, 97.91 and 30,479 by 0.0014 in 20. */
+static const double LONGER = 2;
+
+/* Validation rows. */
+static const double MANY = 10000;
+
 static const size_t BATCHES[2] = { 1, WISP_RUNG_BATCH };
 
 /* SGD's own default is for few epochs. */
@@ -57,8 +66,8 @@ struct pruning {
     wisp_on_progress told;
     void *arg;
     struct wisp_rung rungs[MOST_RUNGS];
-    int n, best;  /* rungs; the smallest good one */
-    double batch; /* of the net as it is */
+    int n, best;          /* rungs; the smallest good one */
+    double batch, epochs; /* of the net as it is */
 };
 
 static double least_valid(const struct pruning *p)
@@ -76,6 +85,13 @@ static void rung_path(char out[PATH_MAX], const struct pruning *p, int i)
     snprintf(out, PATH_MAX, "%s.%d", p->path, i);
 }
 
+/* Tenths of a point must be seen: a tenth of the rows, or what --holdout takes by itself, where that is
+ * more than MANY. */
+static double holdout(double n)
+{
+    return fmin(0.1, fmax(MANY, fmin(0.02 * n, 2 * MANY)) / n);
+}
+
 static wisp_status set_num(wisp_config *cfg, const char *key, double x, wisp_error *err)
 {
     char text[40];
@@ -83,7 +99,14 @@ static wisp_status set_num(wisp_config *cfg, const char *key, double x, wisp_err
     return wisp_config_set(cfg, key, text, err);
 }
 
-/* Of a rung that goes on from another: batches as the first had them, since a rate fits a batch. */
+/* Many labels are trained as 'train' would: sampled, with rates for rows that are seldom seen. */
+static bool wide(const struct pruning *p)
+{
+    return p->train->n_labels > WISP_FEW_LABELS;
+}
+
+/* Of a rung that goes on from another: batches as the first had them, since a rate fits a batch, and
+ * epochs (see LONGER). */
 static wisp_status go_on(wisp_config *cfg, const struct pruning *p, int from, wisp_error *err)
 {
     char init[PATH_MAX];
@@ -91,6 +114,8 @@ static wisp_status go_on(wisp_config *cfg, const struct pruning *p, int from, wi
     wisp_status st = wisp_config_set(cfg, "init", init, err);
     if (st == WISP_OK && wisp_opt_num(p->cfg, OPT_BATCH) == 0)
         st = set_num(cfg, "batch", p->batch, err);
+    if (st == WISP_OK && wisp_opt_num(p->cfg, OPT_EPOCHS) == 0)
+        st = set_num(cfg, "epochs", p->epochs * (p->images || wide(p) ? 1 : LONGER), err);
     return st;
 }
 
@@ -106,16 +131,17 @@ static wisp_status settings(wisp_config **out, const struct pruning *p, int i, i
             !(i > 0 && net))
             st = wisp_config_set(*out, o->key, wisp_opt_text(p->cfg, (enum wisp_opt)k), err);
     }
-    /* many labels are trained as 'train' would: sampled, with rates for rows that are seldom seen */
-    const bool wide = p->train->n_labels > WISP_FEW_LABELS;
-    if (st == WISP_OK && !wide && wisp_opt_auto(p->cfg, OPT_OPTIMIZER))
+    if (st == WISP_OK && !wide(p) && wisp_opt_auto(p->cfg, OPT_OPTIMIZER))
         st = wisp_config_set(*out, "optimizer", "sgd", err); /* whose steps the penalty's fit */
     if (st == WISP_OK && wisp_opt_auto(p->cfg, OPT_LOSS) && p->train->n_lab == p->train->n_rows)
         st = wisp_config_set(*out, "loss", "softmax", err);
-    if (st == WISP_OK && !wide && wisp_opt_num(p->cfg, OPT_LR) == 0 && !p->images)
+    if (st == WISP_OK && !wide(p) && wisp_opt_num(p->cfg, OPT_LR) == 0 && !p->images)
         st = wisp_config_set(*out, "lr", RATE, err);
-    if (st == WISP_OK && !wide && !wisp_opt_given(p->cfg, OPT_SAMPLING))
+    if (st == WISP_OK && !wide(p) && !wisp_opt_given(p->cfg, OPT_SAMPLING))
         st = wisp_config_set(*out, "sampling", "full", err);
+    if (st == WISP_OK && !p->valid && wisp_opt_num(p->cfg, OPT_HOLDOUT) < 0 &&
+        (double)p->train->n_rows > 2 * MANY)
+        st = set_num(*out, "holdout", holdout((double)p->train->n_rows), err);
     if (st == WISP_OK) st = set_num(*out, p->way->key, i ? p->rungs[i].lambda : 0, err);
     return st == WISP_OK && i > 0 ? go_on(*out, p, from, err) : st;
 }
@@ -191,6 +217,7 @@ static wisp_status train_rung(struct pruning *p, int from, wisp_error *err)
         wisp_report_get(report, "valid_p@1", &r->valid);
         wisp_report_get(report, "train_seconds", &r->seconds);
         if (i == 0) wisp_report_get(report, "batch", &p->batch);
+        if (i == 0) wisp_report_get(report, "epochs", &p->epochs);
         if (r->valid < 0)
             st = wisp_fail(err, WISP_EINVAL,
                            "pruning needs validation rows to choose by: --valid FILE, or --holdout "
