@@ -3,8 +3,8 @@
  *   PATH.0   the net as it is, trained: what the others are held against
  *   PATH.1   goes on from it with a penalty on groups (model/penalty.h), by which channels vanish, and
  *            without it for the last third of the epochs
- *   PATH.2   goes on from that with twice the penalty, and so on, while validation P@1 allows; the
- *            first that does not is tried again with a penalty between
+ *   PATH.2   goes on from that with a larger penalty, and so on, while validation P@1 allows; the
+ *            first that does not is tried again with penalties between
  *
  * Unstructured, a rung takes a share of the single weights that the last good one has, the smallest
  * (model/magnitude.h): first most of them, then half of what is left, again and again.
@@ -30,7 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_RUNGS = 16, TIMES = 5 };
+enum { MOST_RUNGS = 16, TIMES = 5, MOST_MISSED = 3 };
 
 /* How nets become smaller.  Where nothing is said a penalty begins low, as nobody knows the scale of
  * the loss; of weights one by one most are never missed. */
@@ -256,37 +256,40 @@ static bool fast_enough(const struct pruning *p, double speedup)
     return speedup > 0 && p->rungs[0].us[1] >= speedup * p->rungs[p->best].us[1];
 }
 
-/* The next penalty: twice the last good one, or four times, where that took nothing out; once one was
- * too much, one between it and the last good one.  Shares are of what the last good one has. */
-static double next_penalty(const struct pruning *p, const struct wisp_rung *last, bool missed)
+/* The next penalty after one that was good, by what it took out; once one was too much, between the
+ * largest good one and the smallest that was too much.  Shares are of what the last good one has: half,
+ * and less once that was too much. */
+static double next_penalty(const struct pruning *p, const struct wisp_rung *last,
+                           double last_params, double too_much)
 {
-    const struct wisp_rung *good = &p->rungs[p->best];
-    if (p->way == &SINGLE) return missed ? 1 - sqrt(1 - last->lambda) : NEXT_SHARE;
-    if (missed) return sqrt(last->lambda * fmax(good->lambda, last->lambda / 4));
-    return last->lambda * (last->params < 0.99 * p->rungs[0].params ? 2 : 4);
+    const double left = last->params / last_params;
+    if (p->way == &SINGLE && !last->good) return 1 - sqrt(1 - last->lambda);
+    if (p->way == &SINGLE) return too_much > 0 ? last->lambda : NEXT_SHARE;
+    if (too_much > 0) return sqrt(too_much * fmax(p->rungs[p->best].lambda, too_much / 4));
+    return last->lambda * (left > 0.99 ? 4 : left > 0.9 ? 2 : sqrt(2));
 }
 
-/* From rung to rung, each from the last good one, until one was too much and one between too. */
+/* From rung to rung, each from the last good one, until some were too much. */
 static wisp_status climb(struct pruning *p, wisp_error *err)
 {
     const double speedup = wisp_opt_num(p->cfg, OPT_TARGET_SPEEDUP);
-    double lambda = wisp_opt_num(p->cfg, p->way->option);
-    bool missed = false, last = false;
+    double lambda = wisp_opt_num(p->cfg, p->way->option), too_much = 0;
+    int missed = 0;
     if (lambda == 0) lambda = p->way->first;
     wisp_status st = train_rung(p, 0, err);
     if (st != WISP_OK) return st;
     say_rung(p, &p->rungs[0]);
-    while (st == WISP_OK && p->n < MOST_RUNGS && !last && lambda <= MOST_PENALTY &&
+    while (st == WISP_OK && p->n < MOST_RUNGS && missed < MOST_MISSED && lambda <= MOST_PENALTY &&
            !fast_enough(p, speedup)) {
         struct wisp_rung *r = &p->rungs[p->n];
+        const double params = p->rungs[p->best].params;
         r->lambda = lambda;
         if ((st = train_rung(p, p->best, err)) != WISP_OK) break;
         r->good = r->valid >= least_valid(p);
         say_rung(p, r);
-        last = missed;
-        missed |= !r->good;
-        if (!last) lambda = next_penalty(p, r, missed);
         if (r->good) p->best = p->n - 1;
+        else too_much = lambda, missed++;
+        lambda = next_penalty(p, r, params, too_much);
     }
     return st;
 }
