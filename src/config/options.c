@@ -493,6 +493,23 @@ static const wisp_option table[N_OPTS] = {
                              "from "
                              "the first step on",
                              TRAINING, "" },
+    [OPT_ERROR_RATE] = { "error-rate", "real", "0", "0..1", "train",
+                         "share of the bits of weight matrices that are wrong in each step, on its "
+                         "way forward and back; what moves are the right ones; rising over the "
+                         "first half of the steps",
+                         ERRORS, "" },
+    [OPT_ERROR_TYPE] = { "error-type", "choice", "fp32", "fp32|bf16|int8", "train",
+                         "what weights with errors are kept in", ERRORS, "" },
+    [OPT_ERROR_MAP] = { "error-map", "choice", "random", "random|fixed", "train",
+                        "random: other bits in each step; fixed: the weak ones that 'wisp inject "
+                        "--map fixed' has for the same seed, from the first step on",
+                        ERRORS, "" },
+    [OPT_ERROR_GUARD] = { "error-guard", "choice", "zero", "off|clip|zero", "train",
+                          "weights beyond the largest of their tensor are read as that one, or as "
+                          "0",
+                          ERRORS, "" },
+    [OPT_ERROR_SEED] = { "error-seed", "int", "1", "0.." MOST_SEED, "train", "seed of the errors",
+                         ERRORS, "" },
 };
 
 /* Rows that mean something else to some of their commands (wisp_config_command). */

@@ -132,10 +132,11 @@ struct reading {
     float limit;  /* of the guard */
     float *scale; /* (rows) of int8; NULL: another type */
     void *to;
-    struct wisp_misread *piece; /* (pieces) counts */
+    struct wisp_misread *lots; /* counts, of PIECES pieces each */
 };
+enum { PIECES = 256 }; /* of a task */
 
-static size_t row_of(const struct wisp_param *p, size_t at)
+size_t wisp_param_row_of(const struct wisp_param *p, size_t at)
 {
     if (!p->start) return at / p->cols;
     size_t low = 0, high = p->rows;
@@ -149,7 +150,7 @@ static size_t row_of(const struct wisp_param *p, size_t at)
 
 static float scale_at(const struct reading *r, size_t at)
 {
-    return r->scale ? r->scale[row_of(r->p, at)] : 0;
+    return r->scale ? r->scale[wisp_param_row_of(r->p, at)] : 0;
 }
 
 /* A number that is wrong, where it lies; what it is now. */
@@ -158,7 +159,7 @@ static float put(const struct reading *r, const struct wisp_flip *f)
     const struct wisp_param *p = r->p;
     const enum wisp_guard g = r->e->guard;
     if (p->i8) {
-        const float scale = p->scale[row_of(p, f->at)];
+        const float scale = p->scale[wisp_param_row_of(p, f->at)];
         const int8_t q = (int8_t)((uint8_t)p->i8[f->at] ^ f->mask);
         const float x = (float)q * scale, y = wisp_guarded(g, x, r->limit);
         ((int8_t *)r->to)[f->at] = x == y ? q : nearest8(y, scale);
@@ -174,12 +175,9 @@ static float put(const struct reading *r, const struct wisp_flip *f)
     return ((float *)r->to)[f->at] = wisp_guarded(g, x, r->limit);
 }
 
-static void read_piece(void *arg, size_t i, int thread)
+static void read_piece(const struct reading *r, size_t i, struct wisp_misread *out)
 {
-    (void)thread;
-    const struct reading *r = arg;
     const struct wisp_param *p = r->p;
-    struct wisp_misread *out = &r->piece[i];
     const size_t first = i * WISP_FLIP_PIECE,
                  end = p->n - first < WISP_FLIP_PIECE ? p->n : first + WISP_FLIP_PIECE;
     const size_t bytes = p->i8 ? 1 : p->b16 ? 2 : 4;
@@ -192,7 +190,6 @@ static void read_piece(void *arg, size_t i, int thread)
     else
         for (size_t k = first; k < end; k++)
             ((float *)r->to)[k] = wisp_flipped(r->e->type, p->w[k], 0, scale_at(r, k));
-    *out = (struct wisp_misread){ .odd_at = SIZE_MAX };
     wisp_flips_begin(&flips, r->e, r->place, i, p->n);
     while (wisp_flips_next(&f, &flips)) {
         out->bits += (size_t)__builtin_popcount(f.mask);
@@ -202,12 +199,21 @@ static void read_piece(void *arg, size_t i, int thread)
     }
 }
 
+static void read_lot(void *arg, size_t i, int thread)
+{
+    (void)thread;
+    const struct reading *r = arg;
+    r->lots[i] = (struct wisp_misread){ .odd_at = SIZE_MAX };
+    for (size_t k = i * PIECES; k < (i + 1) * PIECES && k * WISP_FLIP_PIECE < r->p->n; k++)
+        read_piece(r, k, &r->lots[i]);
+}
+
 static float widest(const struct wisp_param *p, size_t at, size_t n)
 {
     float most = 0;
     if (p->w) return wisp_largest(p->w + at, n);
     for (size_t i = at; i < at + n; i++) {
-        const float x = p->i8 ? fabsf((float)p->i8[i] * p->scale[row_of(p, i)])
+        const float x = p->i8 ? fabsf((float)p->i8[i] * p->scale[wisp_param_row_of(p, i)])
                               : fabsf(of_bits((uint32_t)p->b16[i] << 16));
         most = x > most ? x : most;
     }
@@ -217,7 +223,7 @@ static float widest(const struct wisp_param *p, size_t at, size_t n)
 wisp_status wisp_errors_read(struct wisp_misread *out, const struct wisp_param *p, uint64_t place,
                              const struct wisp_errors *e, struct wisp_pool *pool, wisp_error *err)
 {
-    const size_t pieces = wisp_parts(p->n, WISP_FLIP_PIECE), bytes = p->n * 4;
+    const size_t lots = wisp_parts(p->n, (size_t)WISP_FLIP_PIECE * PIECES), bytes = p->n * 4;
     const bool scales = p->w && e->type == WISP_MEMORY_INT8;
     struct reading r = {
         .p = p, .e = e, .place = place, .limit = wisp_guard_limit(e->type, widest(p, 0, p->n))
@@ -225,25 +231,25 @@ wisp_status wisp_errors_read(struct wisp_misread *out, const struct wisp_param *
     wisp_status st = WISP_OK;
     *out = (struct wisp_misread){ .odd_at = SIZE_MAX };
     r.to = wisp_alloc(bytes, 1);
-    r.piece = wisp_alloc(pieces, sizeof *r.piece);
+    r.lots = wisp_alloc(lots, sizeof *r.lots);
     if (scales) r.scale = wisp_alloc(p->rows, sizeof *r.scale);
-    if (!r.to || !r.piece || (scales && !r.scale))
+    if (!r.to || !r.lots || (scales && !r.scale))
         st = wisp_fail_mem(err, bytes, "weights with errors");
     for (size_t row = 0, n; st == WISP_OK && scales && row < p->rows; row++) {
         const size_t at = wisp_param_row(p, row, &n);
         r.scale[row] = wisp_memory_scale(wisp_largest(p->w + at, n));
     }
     if (st == WISP_OK) {
-        wisp_parallel_for(pool, pieces, read_piece, &r);
+        wisp_parallel_for(pool, lots, read_lot, &r);
         out->numbers = r.to;
     } else wisp_free(r.to);
-    for (size_t i = 0; st == WISP_OK && i < pieces; i++) {
-        out->bits += r.piece[i].bits;
-        out->numbers_hit += r.piece[i].numbers_hit;
-        out->odd += r.piece[i].odd;
-        if (r.piece[i].odd_at < out->odd_at) out->odd_at = r.piece[i].odd_at;
+    for (size_t i = 0; st == WISP_OK && i < lots; i++) {
+        out->bits += r.lots[i].bits;
+        out->numbers_hit += r.lots[i].numbers_hit;
+        out->odd += r.lots[i].odd;
+        if (r.lots[i].odd_at < out->odd_at) out->odd_at = r.lots[i].odd_at;
     }
-    wisp_free(r.piece);
+    wisp_free(r.lots);
     wisp_free(r.scale);
     return st;
 }

@@ -38,8 +38,9 @@ struct wisp_errors {
 
 /* ---- which bits ---- */
 
-/* Numbers of a piece: what is drawn by itself, so that threads can share a place. */
-enum { WISP_FLIP_PIECE = 1 << 16 };
+/* Numbers of a piece: what is drawn by itself, so that threads can share a place, and rows of features
+ * that a step does not touch need not be drawn. */
+enum { WISP_FLIP_PIECE = 256 };
 
 struct wisp_flip { /* a number with errors, and the bits that are wrong in it */
     size_t at;
@@ -94,6 +95,8 @@ struct wisp_misread {              /* a parameter as it is read back */
  * int8 itself is kept as it is, and e->type must be its own. */
 wisp_status wisp_errors_read(struct wisp_misread *out, const struct wisp_param *p, uint64_t place,
                              const struct wisp_errors *e, struct wisp_pool *pool, wisp_error *err);
+/* The row of a number. */
+size_t wisp_param_row_of(const struct wisp_param *p, size_t at);
 /* The type of memory that it lies in: its own, where that is not fp32. */
 enum wisp_memory wisp_param_memory(const struct wisp_param *p, enum wisp_memory wanted);
 

@@ -3,6 +3,7 @@
 #define WISP_MODEL_PLAN_H
 
 #include "config/options.h"
+#include "model/inject.h"
 #include "model/model.h"
 #include "model/nets.h"
 #include "model/optimizer.h"
@@ -32,6 +33,7 @@ struct wisp_plan {
     double penalty_warmup;     /* epochs in which the penalty rises */
     const char *group_weights; /* the option, borrowed */
     unsigned groups;           /* WISP_GROUPS_*: what it is on */
+    struct wisp_errors errors; /* of weights in a step; rate 0: none */
     float old_pace;            /* of rows of the model to go on from: wisp_optimizer.old_pace */
     const struct wisp_decay *decay;
     const struct wisp_loss *loss;

@@ -56,6 +56,29 @@ static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_
     return WISP_OK;
 }
 
+wisp_status wisp_run_mishaps(struct wisp_run *r, wisp_error *err)
+{
+    const struct wisp_plan *p = &r->plan;
+    const struct wisp_errors *e = &p->errors;
+    bool sampled = r->samplers.output;
+    for (int i = 0; i < r->samplers.n_hidden; i++) sampled |= r->samplers.hidden[i] != NULL;
+    if (p->half)
+        return wisp_fail_option(err, "error-rate",
+                                "rows of bf16 are moved in their own type; use --rows fp32, and "
+                                "--error-type bf16");
+    if (sampled)
+        return wisp_fail_option(err, "error-rate",
+                                "indexes of rows would be made of wrong ones; use --sampling full, "
+                                "and no layer 'sampled'");
+    if (!r->again)
+        wisp_say(r->ctx, "errors    %g of the bits of %s weights, guard %s, %s", e->rate,
+                 wisp_memory_name(e->type), wisp_guard_name(e->guard),
+                 e->fixed ? "the same in every step" : "rising over the first half of the steps");
+    r->mishaps = wisp_zalloc(1, sizeof *r->mishaps);
+    if (!r->mishaps) return wisp_fail_mem(err, sizeof *r->mishaps, "errors of a step");
+    return wisp_mishaps_make(r->mishaps, &r->m->net, e, err);
+}
+
 wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     const struct wisp_data *d = r->sets.train;
@@ -98,6 +121,7 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
         r->at.steps += wisp_order_steps(&r->feed.order, e, p->batch);
     if (resumes) st = wisp_state_load(r, err);
     if (st == WISP_OK) st = wisp_run_shrink_make(r, err);
+    if (st == WISP_OK && p->errors.rate > 0) st = wisp_run_mishaps(r, err);
     if (st == WISP_OK && p->cuda && !r->at.finished) st = wisp_card_make(r, err);
     return st == WISP_OK ? wisp_state_begin(r, err) : st;
 }
@@ -124,6 +148,8 @@ void wisp_run_clear(struct wisp_run *r)
     wisp_free(r->penalty);
     if (r->magnitude) wisp_magnitude_clear(r->magnitude);
     wisp_free(r->magnitude);
+    if (r->mishaps) wisp_mishaps_clear(r->mishaps);
+    wisp_free(r->mishaps);
     wisp_free(r->init.raise);
     wisp_tensor_file_close(&r->init.state);
     wisp_tensor_file_close(&r->init.weights);

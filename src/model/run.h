@@ -6,6 +6,7 @@
 #include "model/init.h"
 #include "model/magnitude.h"
 #include "model/metrics.h"
+#include "model/mishaps.h"
 #include "model/order.h"
 #include "model/penalty.h"
 #include "model/plan.h"
@@ -39,6 +40,7 @@ struct wisp_run {
                       none */
     struct wisp_penalty *penalty;     /* NULL: none */
     struct wisp_magnitude *magnitude; /* NULL: none, or no more */
+    struct wisp_mishaps *mishaps;     /* errors of the weights in a step; NULL: none */
     struct wisp_plan plan;
     struct wisp_model *m;
     struct wisp_init init;
@@ -67,6 +69,8 @@ wisp_status wisp_run_shrink_make(struct wisp_run *r, wisp_error *err);
 /* What every group of weights becomes shorter by after a step of the epoch that the run is in, for each
  * root of its size; 0: it stays as it is. */
 double wisp_run_shorter(const struct wisp_run *r, size_t step, double lr);
+/* What errors in weights cannot be combined with; makes r->mishaps once there are weights. */
+wisp_status wisp_run_mishaps(struct wisp_run *r, wisp_error *err);
 /* r->smaller, where the run is resumed from a checkpoint that lost channels. */
 wisp_status wisp_run_smaller(struct wisp_run *r, wisp_error *err);
 /* r->m, all but its weights (run_model.c). */

@@ -161,9 +161,23 @@ wisp_status wisp_run_no_number(const struct wisp_run *r, const char *what, wisp_
     return wisp_fail(
         err, WISP_ENUMERIC,
         "%s in epoch %d, by step %zu: the last good model and checkpoint are kept; try "
-        "a lower --lr than %g%s",
+        "a lower --lr than %g%s%s",
         what, r->at.epoch, r->at.in_epoch, r->plan.lr,
+        r->mishaps ? ", a lower --error-rate, or --error-guard zero" : "",
         raw ? ", or --values unit: the data's are used as they are" : "");
+}
+
+/* The step itself, in memory with errors where there is one.  Weak bits are always the same, so their
+ * number is, too; others become more over the first half of the run. */
+static wisp_status run_step(struct wisp_run *r, struct wisp_step *s, wisp_error *err)
+{
+    const struct wisp_errors *e = &r->plan.errors;
+    if (!r->mishaps) return wisp_net_step(&r->m->net, s, err);
+    const double share = 2 * (double)(s->number + 1) / (double)r->at.steps;
+    wisp_mishaps_begin(r->mishaps, e->fixed || share >= 1 ? e->rate : e->rate * share, s);
+    wisp_status st = wisp_net_step(&r->m->net, s, err);
+    wisp_mishaps_end(r->mishaps);
+    return st;
 }
 
 static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
@@ -190,7 +204,7 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
     if (pace && pace->peek && pace->n % pace->peek_every == 0) s.peek = pace->peek;
     if (r->samplers.output && look)
         s.head.look = wisp_recall_look, s.head.look_arg = &r->samplers.recall;
-    if ((st = wisp_net_step(&r->m->net, &s, err)) != WISP_OK) return st;
+    if ((st = run_step(r, &s, err)) != WISP_OK) return st;
     const double shorter = wisp_run_shorter(r, r->at.step, r->opt.lr);
     if (shorter > 0) wisp_penalty_move(r->penalty, &r->m->net, shorter, r->ctx->pool);
     r->at.loss_sum += s.head.loss_sum;
@@ -348,10 +362,12 @@ struct score {         /* of an epoch's model, on the validation rows; -1: there
  * than LEAST_GAIN of it is no gain. */
 static const double LEAST_GAIN = 1e-4;
 
-/* While the net becomes smaller, the latest is the best. */
+/* While the net becomes smaller, the latest is the best; and where weights have errors in steps, which
+ * validation does not see. */
 static bool better(const struct wisp_run *r, double loss)
 {
-    return r->at.best_epoch == 0 || r->at.best_epoch <= wisp_plan_shrink_epochs(&r->plan) ||
+    return r->at.best_epoch == 0 || r->mishaps ||
+           r->at.best_epoch <= wisp_plan_shrink_epochs(&r->plan) ||
            loss < (1 - LEAST_GAIN) * r->at.best_loss;
 }
 

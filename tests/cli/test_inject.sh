@@ -91,6 +91,37 @@ judge "every tensor bears some, and has a partition" 'len(d["mapping"]) == 3 and
 judge "in which it is as accurate" 'd["p@1_worst"] >= d["p@1_before"] - 1 and d["test_p@1_before"] == d["p@1_before"] and d["test_p@1_worst"] > 85'
 judge "all bits lie somewhere" 'sum(x["bits"] for x in d["partitions"]) == d["bits"] and [x["rate"] for x in d["partitions"]] == [0.1, 0.01, 1e-4, 0]'
 
+# Training with errors: the same bytes for any number of threads, and after a stop anywhere; the model itself has none.
+errors=(train S_train.txt --net "dense 64, relu, dense 64, relu" --epochs 3 --batch 64 --seed 3 --error-rate 0.02 --error-type int8)
+ok "trained with errors" "${errors[@]}" -o e --threads 2
+check "it says so" grep -q '^errors    0.02 of the bits of int8 weights, guard zero, rising' err
+ok "by one thread" "${errors[@]}" -o e1 --threads 1
+same "the same bytes" e e1
+check "other weights than without" not cmp -s e m
+"$wisp" "${errors[@]}" -o killed --checkpoint-steps 7 --threads 2 >out 2>err &
+pid=$!
+for ((i = 0; i < 3000; i++)); do
+    [ -e killed.state ] && break
+    kill -0 $pid 2>/dev/null || break
+    sleep 0.002
+done
+kill -9 $pid 2>/dev/null
+wait $pid 2>/dev/null
+ok "killed and resumed" "${errors[@]}" -o killed --checkpoint-steps 7 --threads 2 --resume
+numbers e
+numbers killed
+same "the same numbers" e.numbers killed.numbers
+refuse "resumed with other errors" 4 "error-rate was '0.02' and is '0.01'" "${errors[@]}" -o e --resume --error-rate 0.01
+for t in fp32 bf16; do ok "errors of $t" "${errors[@]}" -o e.$t --error-type $t --error-guard clip; done
+ok "weak bits" "${errors[@]}" -o fixed --error-map fixed --error-rate 0.05 --epochs 12 --error-seed 9
+ok "in the memory that it was trained for" inject fixed S_test.txt --rate 0.05 --type int8 --guard zero --map fixed --seed 9 --draws 1 --json
+cp out own.json
+ok "and in others" inject fixed S_test.txt --rate 0.05 --type int8 --guard zero --map fixed --seed 10 --draws 5 --json
+judge "it is better there" 'json.load(open("own.json"))["p@1"] > d["p@1"] + 1'
+refuse "no sampled rows" 2 "use --sampling full" "${errors[@]}" -o x --sampling random
+refuse "no rows of bf16" 2 "rows of bf16" "${errors[@]}" -o x --rows bf16
+refuse "weights that explode" 7 "lower --error-rate, or --error-guard zero" "${errors[@]}" -o x --error-type fp32 --error-guard off --error-rate 0.3
+
 refuse "no rate" 2 "rate: it is missing" inject m -o x
 refuse "nothing to do" 2 "expected MODEL DATA" inject m --rate 1e-3
 refuse "no data" 2 "expected MODEL DATA" inject m --sweep -o x

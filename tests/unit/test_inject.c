@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PIECE = WISP_FLIP_PIECE };
+enum { PIECE = WISP_FLIP_PIECE, MANY = 800 * PIECE + 3 };
 static struct wisp_error err;
 
 /* ---- which bits ---- */
@@ -53,9 +53,9 @@ static size_t collect(uint32_t *mask, const struct wisp_errors *e, uint64_t plac
 
 static void test_bits(void)
 {
-    static const size_t sizes[] = { 1, 7, 1000, PIECE - 1, PIECE, 2 * PIECE + 5 };
+    static const size_t sizes[] = { 1, 7, 1000, PIECE - 1, PIECE, 70 * PIECE + 5 };
     static const double rates[] = { 0, 1e-7, 1e-4, 1e-2, 0.3, 1 };
-    uint32_t *a = malloc(3 * PIECE * sizeof *a), *b = malloc(3 * PIECE * sizeof *b);
+    uint32_t *a = malloc(MANY * sizeof *a), *b = malloc(MANY * sizeof *b);
     TEST("bits as a plain walk over all of them finds them");
     for (int type = 0; type < WISP_N_MEMORIES; type++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
@@ -75,7 +75,7 @@ static void test_bits(void)
             }
     TEST("as many as the rate says, of every bit, and others in every draw, place and seed");
     struct wisp_errors e = { .rate = 0.01, .type = WISP_MEMORY_FP32, .seed = 5 };
-    const size_t n = 3 * PIECE;
+    const size_t n = MANY;
     const double mean = 0.01 * 32 * n, of_bit = 0.01 * n;
     size_t count = collect(a, &e, 3, n), each[32] = { 0 };
     CHECK(fabs((double)count - mean) < 5 * sqrt(mean), "%zu bits, expected %g", count, mean);
