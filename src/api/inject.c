@@ -414,8 +414,7 @@ static wisp_status check_mapping(struct wisp_report *r, struct injection *j, con
     char key[40];
     wisp_status st = try_draws(&t, j, d, first, -1, err);
     if (st != WISP_OK) return st;
-    wisp_print(key, sizeof key, "%sp@1_before", what);
-    wisp_report_num(r, key, before);
+    if (*what) wisp_report_num(r, "test_p@1_before", before);
     wisp_print(key, sizeof key, "%sp@1", what);
     wisp_report_num(r, key, t.mean);
     wisp_print(key, sizeof key, "%sp@1_worst", what);
@@ -469,18 +468,19 @@ static wisp_status map_places(struct wisp_report *r, struct injection *j, const 
              j->draws);
         for (size_t i = 0; i < j->f.n; i++) levels[i] = uniform;
         set_all(j, rate_of(uniform));
-        st = raise(levels, j, drop, err);
-    }
-    if (st == WISP_OK) {
-        report_how(r, j);
+        wisp_report_num(r, "p@1_before", j->before);
         wisp_report_num(r, "uniform_rate", rate_of(uniform));
+        report_how(r, j);
+        if (n > 0) st = raise(levels, j, drop, err);
+    }
+    if (st == WISP_OK && n > 0) {
         tell_places(j, j->rates, partitions, n);
         tell_share(r, j, j->rates, partitions, n);
         st = use_partitions(r, j, partitions, n, err);
     }
     if (st == WISP_OK && j->json) wisp_report_object(r, "mapping", j->json);
     wisp_free(levels);
-    return st == WISP_OK && !j->json ? wisp_fail_mem(err, LINE, "the mapping") : st;
+    return st == WISP_OK && n > 0 && !j->json ? wisp_fail_mem(err, LINE, "the mapping") : st;
 }
 
 /* ---- forms ---- */

@@ -463,8 +463,10 @@ static const wisp_option table[N_OPTS] = {
     [OPT_RATES] = { "rates", "list", "1e-7,1e-6,1e-5,1e-4,1e-3,1e-2", "", "inject",
                     "rates of --sweep, rising", ERRORS, "" },
     [OPT_PARTITIONS] = { "partitions", "list", "1e-2,1e-3,1e-4,0", "", "inject",
-                         "with --target-accuracy-drop: rates of the memory's partitions", ERRORS,
-                         "inject" },
+                         "with --target-accuracy-drop: rates of the memory's partitions; empty: "
+                         "none, only the "
+                         "rate that all tensors bear together is found",
+                         ERRORS, "inject" },
     [OPT_TEST] = { "test", "file", "", "", "inject",
                    "with --target-accuracy-drop: rows that were not chosen by, to measure the "
                    "result on",
