@@ -28,7 +28,7 @@ check "in all matrices and nowhere else" /usr/bin/python3 -c '
 import json
 wrong = json.loads(open("said").readline())
 r = json.load(open("bad.json"))
-assert set(wrong) == {"0.input.weight", "2.dense.weight", "4.output.weight"}, wrong
+assert {"0.input.weight", "2.dense.weight"} <= set(wrong) <= {"0.input.weight", "2.dense.weight", "4.output.weight"}, wrong
 assert sum(wrong.values()) == r["bits_wrong"] and 40 < r["bits_wrong"] < 130 and r["bits"] == 32 * (300 * 64 + 64 * 64 + 64 * 8), (wrong, r)'
 check "it says so" grep -q '^rate 0.0001, fp32, map random, guard off, seed 1: ' said
 ok "it is a model" inspect bad --json
