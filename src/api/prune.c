@@ -143,6 +143,8 @@ static wisp_status settings(wisp_config **out, const struct pruning *p, int i, i
         (double)p->train->n_rows > 2 * MANY)
         st = set_num(*out, "holdout", holdout((double)p->train->n_rows), err);
     if (st == WISP_OK) st = set_num(*out, p->way->key, i ? p->rungs[i].lambda : 0, err);
+    if (st == WISP_OK && wisp_opt_auto(p->cfg, OPT_ROUND) && wisp_opt_is(p->cfg, OPT_DEVICE, "cpu"))
+        st = wisp_config_set(*out, "round", "yes", err);
     return st == WISP_OK && i > 0 ? go_on(*out, p, from, err) : st;
 }
 

@@ -490,6 +490,11 @@ static const wisp_option table[N_OPTS] = {
                             "factors of --group-penalty for layers by their names: "
                             "conv1=0,fc1=2; 0: they keep all they have",
                             TRAINING, "" },
+    [OPT_ROUND] = { "round", "choice", "auto", "auto|no|yes", "train prune",
+                    "with --group-penalty: when channels go, some more go, or some stay, where "
+                    "that many are faster on this machine, as measured once; auto: of prune, on "
+                    "processors",
+                    TRAINING, "" },
     [OPT_PENALTY_WARMUP] = { "penalty-warmup", "real", "0", "0..100000", "train prune",
                              "epochs in which --group-penalty rises to its value; 0: it has it "
                              "from "

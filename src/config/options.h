@@ -153,6 +153,7 @@ enum wisp_opt {
     OPT_ERROR_MAP,
     OPT_ERROR_GUARD,
     OPT_ERROR_SEED,
+    OPT_ROUND,
     N_OPTS
 };
 

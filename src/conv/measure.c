@@ -142,6 +142,20 @@ const struct wisp_conv_way *wisp_conv_fastest(const struct wisp_conv *c, enum wi
     return way;
 }
 
+double wisp_conv_seconds(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                         const struct wisp_kernels *k, const struct wisp_conv_way *way)
+{
+    struct race r;
+    double least = INFINITY;
+    if (begin(&r, c, pass, k)) {
+        join(&r, way);
+        run(&r);
+        if (r.n) least = r.racers[0].least;
+    }
+    end(&r);
+    return least;
+}
+
 /* ---- zeros ---- */
 
 /* 'Skip' is taken where it takes so much of the other's time, or less. */

@@ -16,6 +16,10 @@ const struct wisp_conv_way *wisp_conv_fastest(const struct wisp_conv *c, enum wi
                                               const struct wisp_kernels *k,
                                               const struct wisp_conv_way *const *ways, size_t n);
 
+/* Seconds of a way for these samples; infinite where it failed. */
+double wisp_conv_seconds(const struct wisp_conv *c, enum wisp_conv_pass pass,
+                         const struct wisp_kernels *k, const struct wisp_conv_way *way);
+
 /* The share of zeros of x, or of gy, from which on 'skip' is faster than 'dense'; above 1: none. */
 double wisp_conv_zeros_from(const struct wisp_conv *c, enum wisp_conv_pass pass,
                             const struct wisp_kernels *k, const struct wisp_conv_way *dense,

@@ -162,6 +162,7 @@ static void read_options(struct wisp_plan *p, const wisp_config *cfg)
         .magnitude = wisp_opt_num(cfg, OPT_MAGNITUDE),
         .magnitude_epochs = (int)wisp_opt_num(cfg, OPT_MAGNITUDE_EPOCHS),
         .group_weights = wisp_opt_text(cfg, OPT_GROUP_WEIGHTS),
+        .round = wisp_opt_is(cfg, OPT_ROUND, "yes"),
         .penalty_warmup = wisp_opt_num(cfg, OPT_PENALTY_WARMUP),
         .more_zeros = wisp_opt_num(cfg, OPT_MORE_ZEROS),
         .errors = { .rate = wisp_opt_num(cfg, OPT_ERROR_RATE),

@@ -32,6 +32,7 @@ struct wisp_plan {
     int magnitude_epochs;      /* in the first so many */
     double penalty_warmup;     /* epochs in which the penalty rises */
     const char *group_weights; /* the option, borrowed */
+    bool round;                /* numbers of channels to those that are fast here (widths.h) */
     unsigned groups;           /* WISP_GROUPS_*: what it is on */
     struct wisp_errors errors; /* of weights in a step; rate 0: none */
     float old_pace;            /* of rows of the model to go on from: wisp_optimizer.old_pace */

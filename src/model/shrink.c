@@ -16,6 +16,7 @@
 #include "model/compact.h"
 #include "model/run.h"
 #include "model/trim.h"
+#include "model/widths.h"
 
 #include <math.h>
 #include <string.h>
@@ -276,6 +277,18 @@ static wisp_status shrink_layers(struct wisp_run *r, bool *shrunk, wisp_error *e
     return st;
 }
 
+/* To numbers of channels that are fast here; returns how many bonds go then. */
+static size_t round_counts(bool *keep, const struct wisp_run *r, const struct wisp_bonds *bonds,
+                           char *said, size_t room)
+{
+    struct wisp_widths w;
+    size_t gone = 0;
+    if (r->plan.round && wisp_widths_know(&w, &r->m->net, r->ctx))
+        wisp_widths_round(keep, bonds, &r->m->net, &w, said, room);
+    for (size_t c = 0; c < bonds->n; c++) gone += !keep[c];
+    return gone;
+}
+
 /* Without channels that are 0, or single weights. */
 static wisp_status shrink(struct wisp_run *r, bool *shrunk, const struct wisp_bonds *bonds,
                           wisp_error *err)
@@ -287,11 +300,14 @@ static wisp_status shrink(struct wisp_run *r, bool *shrunk, const struct wisp_bo
     size_t gone;
     bool *keep = wisp_alloc(bonds->n, sizeof *keep);
     if (!keep) return wisp_fail_mem(err, bonds->n, "channels to keep");
+    char said[300] = "";
     wisp_status st = wisp_compact_choose(keep, &gone, bonds, net, err);
+    if (st == WISP_OK && gone > 0 && !thin) gone = round_counts(keep, r, bonds, said, sizeof said);
     if (st == WISP_OK && (gone > 0 || thin)) {
         st = wisp_smaller_make(&s, net, bonds, keep, thin, err);
         if (st == WISP_OK) st = make_smaller(&small, r, &s, err);
         *shrunk = st == WISP_OK && (thin ? differs(net, &small) : pays(r, &small));
+        if (*shrunk && *said) wisp_say(r->ctx, "counts    faster here: %s", said);
         if (*shrunk) st = take_smaller(r, &small, &s.text, err);
     }
     wisp_smaller_clear(&s);
