@@ -124,6 +124,23 @@ static size_t mask_some(struct wisp_net *net, const struct wisp_bonds *bonds, bo
     return n;
 }
 
+/* The first sample by itself says what it says among others. */
+static void check_alone(struct wisp_net *net, struct wisp_step step, const char *spec)
+{
+    double *all = logits(net, step), most = 0, far = 0;
+    struct wisp_batch one = *step.batch;
+    one.n = 1;
+    step.batch = &one;
+    step.alone = true;
+    double *z = logits(net, step);
+    for (size_t i = 0; i < net->n_labels; i++) {
+        most = fmax(most, fabs(all[i]));
+        far = fmax(far, fabs(all[i] - z[i]));
+    }
+    CHECK(far <= 2e-5 * most + 1e-6, "'%s': alone, logits to %g differ by %g", spec, most, far);
+    free(all), free(z);
+}
+
 /* Zeroes most weights of layers that can lose them one by one; returns how many. */
 static size_t thin_out(struct wisp_net *net)
 {
@@ -220,6 +237,8 @@ static void check_smaller(struct wisp_net *net, struct wisp_step step, int threa
         CHECK(!thin || still_there(&small) == 0, "'%s': %zu weights should have gone", text,
               still_there(&small));
         check_text(&small);
+        check_alone(net, step, spec);
+        check_alone(&small, step, text);
         n_gone += gone;
         n_nets++;
     }
