@@ -150,10 +150,11 @@ static wisp_status convert(const struct args *a, wisp_error *err)
     if (is_model && ends(a->files[1], ".safetensors")) return export_model(a, err);
     if (!is_model && !quantize) return convert_data(a, err);
     if (is_model)
-        return refuse(err, WISP_EINVAL,
-                      "%s: found a model, expected data; --quantize bf16 or int8 makes a smaller "
-                      "model, OUT.safetensors weights for PyTorch",
-                      in);
+        return refuse(
+            err, WISP_EINVAL,
+            "%s: found a model, expected data; --quantize bf16, int8, c64 or c16 makes a smaller "
+            "model, OUT.safetensors weights for PyTorch",
+            in);
     return refuse(
         err, WISP_EINVAL,
         "--quantize: expected a model, but %s is %s%s; without --quantize data is converted", in,

@@ -441,7 +441,8 @@ WISP_API wisp_status wisp_model_plan(wisp_report **out, wisp_context *ctx, const
                                      const wisp_config *cfg, wisp_error *err);
 
 /* Writes the model to 'path' with smaller weights, to predict with: type "bf16" (half the bytes) or
- * "int8" (a quarter; one scale per row).  The weights of the input and of the output layer become
+ * "int8" (a quarter; one scale per row), "c64" or "c16" (three sixteenths, an eighth: 64 or 16 values
+ * that all rows of a layer share, and one scale per row).  The weights of the input and of the output layer become
  * narrow, all else stays.  WISP_EINVAL where the model's weights are as narrow already,
  * WISP_ENUMERIC where one of them cannot be held (NaN, infinity). */
 WISP_API wisp_status wisp_model_quantize(const wisp_model *m, const char *path, const char *type,

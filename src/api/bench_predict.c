@@ -158,7 +158,8 @@ static void report_batches(struct wisp_report *r, const struct subject *s, wisp_
     const struct wisp_param *w = &out->params[0];
     bool as16 = w->b16 && ctx->k->fast16 && out->n_in % 32 == 0; /* as layer/topk.c multiplies */
     double weights = (double)out->n_out * (double)out->n_in;
-    double bytes = weights * (w->w ? 4 : w->b16 ? 2 : 1);
+    const struct wisp_weights rows = wisp_param_weights(w);
+    double bytes = (double)out->n_out * (double)wisp_weights_row_bytes(&rows);
     wisp_report_num(r, "batch_rows", (double)s->batch);
     wisp_report_num(r, "batch_rows_per_s", rows_per_s);
     wisp_report_num(r, "batch_gflops", 2e-9 * rows_per_s * weights);

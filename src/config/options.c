@@ -351,9 +351,11 @@ static const wisp_option table[N_OPTS] = {
     [OPT_INFERENCE] = { "inference", "choice", "exact", "exact|sparse", "eval predict",
                         "exact: all labels are scored; sparse: those the model's index names", USE,
                         "eval predict" },
-    [OPT_QUANTIZE] = { "quantize", "choice", "no", "no|bf16|int8", "convert",
-                       "IN is a model: OUT is the same with smaller weights, to predict with", USE,
-                       "convert" },
+    [OPT_QUANTIZE] = { "quantize", "choice", "no", "no|bf16|int8|c64|c16", "convert",
+                       "IN is a model: OUT is the same with smaller weights, to predict with (c64, "
+                       "c16: 64 "
+                       "or 16 values that all rows of a layer share, times a scale of the row)",
+                       USE, "convert" },
     [OPT_IMAGE] = { "image", "text", "", "", "convert",
                     "IN are weights from elsewhere: CHANNELSxHEIGHTxWIDTH of the images that the "
                     "net reads, e.g. 3x224x224",

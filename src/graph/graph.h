@@ -41,8 +41,11 @@ struct wisp_param {
     /* (rows, cols) one of: */
     float *w;
     uint16_t *b16;
-    int8_t *i8;   /* only in a model to predict with: */
-    float *scale; /* (rows) a weight is i8 * scale of its row */
+    int8_t *i8;     /* only in a model to predict with: */
+    float *scale;   /* (rows) a weight is i8 * scale of its row, or */
+    uint8_t *codes; /* value[number] * scale, with numbers of 'bits' bits (kernels/codes.h) */
+    float *value;   /* (2^bits) from -1 to 1 */
+    int bits;
     int32_t *ids; /* of WISP_FIXED: ascending within a row, none twice, ... */
     size_t below; /* ... and below this; of WISP_STARTS where the last row ends */
     /* optimiser state, whatever of it the optimiser asks for; only WISP_TRAINED has some */
@@ -54,7 +57,7 @@ struct wisp_param {
     enum wisp_role role;
     enum wisp_by by;
     float decay; /* what an update takes from its weights: this share, times the learning rate */
-    bool narrow; /* the layer reads its rows by wisp_weights: they may be bf16 or int8 */
+    bool narrow; /* the layer reads its rows by wisp_weights: they may be bf16, int8 or codes */
     bool half;   /* rows of bf16 while training */
     bool ragged; /* its rows have different lengths */
     bool wired;  /* number e multiplies the input that number e of the layer's WISP_FIXED names */

@@ -695,5 +695,6 @@ void wisp_kernels_avx2(struct wisp_kernels *k)
     k->momentum = momentum;
     wisp_kernels_tiles_avx2(k);
     wisp_kernels_live_avx2(k);
+    wisp_kernels_codes_avx2(k);
     wisp_kernels_deep_avx2(k);
 }

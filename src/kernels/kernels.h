@@ -304,6 +304,10 @@ struct wisp_kernels {
     void (*dots8)(float *out, const int8_t *w, const float *scale, size_t ld, const int32_t *idx,
                   size_t m, const float *x, size_t n);
 
+    /* y[i] = scale * value[number i of the row 'codes'], numbers of 4 or 6 bits (codes.h) */
+    void (*from_codes)(float *y, const uint8_t *codes, int bits, const float *value, float scale,
+                       size_t n);
+
     /* out (n, m) = transpose of in (m, n) */
     void (*transpose)(float *out, size_t ldo, const float *in, size_t ldi, size_t m, size_t n);
 
@@ -386,6 +390,9 @@ void wisp_kernels_tiles_avx512(struct wisp_kernels *k);
 void wisp_kernels_live_scalar(struct wisp_kernels *k);
 void wisp_kernels_live_avx2(struct wisp_kernels *k);
 void wisp_kernels_live_avx512(struct wisp_kernels *k);
+void wisp_kernels_codes_scalar(struct wisp_kernels *k);
+void wisp_kernels_codes_avx2(struct wisp_kernels *k);
+void wisp_kernels_codes_avx512(struct wisp_kernels *k);
 void wisp_kernels_deep_scalar(struct wisp_kernels *k);
 void wisp_kernels_deep_avx2(struct wisp_kernels *k);
 void wisp_kernels_deep_avx512(struct wisp_kernels *k);

@@ -380,5 +380,6 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
     wisp_kernels_tiles_scalar(k);
     wisp_kernels_planes_scalar(k);
     wisp_kernels_live_scalar(k);
+    wisp_kernels_codes_scalar(k);
     wisp_kernels_deep_scalar(k);
 }

@@ -118,6 +118,22 @@ void wisp_run_copy(const struct wisp_kernels *k, float *y, const float *a, const
     memcpy(y, a, n * sizeof *y);
 }
 
+float wisp_param_at(const struct wisp_param *p, size_t i)
+{
+    const size_t row = i / p->cols;
+    if (p->w) return p->w[i];
+    if (p->i8) return (float)p->i8[i] * p->scale[row];
+    if (p->codes)
+        return p->scale[row] *
+               p->value[wisp_codes_at(p->codes + row * wisp_codes_bytes(p->bits, p->cols), p->bits,
+                                      i % p->cols)];
+    union {
+        uint32_t u;
+        float f;
+    } bits = { (uint32_t)p->b16[i] << 16 };
+    return bits.f;
+}
+
 struct normal {
     struct wisp_param *p;
     double deviation;

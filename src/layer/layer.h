@@ -129,9 +129,9 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     const struct wisp_precision *precision; /* of wide products; NULL: fp32 */
     enum wisp_zeros zeros;                  /* of convolutions */
     float more_zeros; /* what the mean of such a result counts for: wisp_layer.l1 */
-    bool half;                              /* rows of the input and the output layer are bf16 */
-    size_t best; /* of each sample's best rows that the output layer collects */
-    size_t own;  /* most rows that the samples of a batch own together; 0: one set for all */
+    bool half;        /* rows of the input and the output layer are bf16 */
+    size_t best;      /* of each sample's best rows that the output layer collects */
+    size_t own;       /* most rows that the samples of a batch own together; 0: one set for all */
     const struct wisp_known *known; /* while planning, or NULL */
     const struct wisp_context *ctx; /* that steps will be run with; NULL: nothing is known of it */
     const struct wisp_loss *loss;   /* what a head must have, if it says one; NULL: any, ... */
@@ -242,8 +242,11 @@ void wisp_layer_count(const struct wisp_step *s, const struct wisp_act *out);
 
 static inline struct wisp_weights wisp_param_weights(const struct wisp_param *p)
 {
-    return (struct wisp_weights){ p->cols, p->w, p->b16, p->i8, p->scale };
+    return (struct wisp_weights){ p->cols,  p->w,     p->b16,   p->i8,
+                                  p->scale, p->codes, p->value, p->bits };
 }
+/* A single weight of whatever type. */
+float wisp_param_at(const struct wisp_param *p, size_t i);
 /* Weight and bias, the first two parameters, as finders see them. */
 static inline struct wisp_matrix wisp_layer_matrix(const struct wisp_layer *l)
 {

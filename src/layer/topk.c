@@ -136,8 +136,9 @@ static void block_scores(const struct job *j, float *z, size_t first, size_t m, 
     }
     if (w->b16) k->from16(spare, w->b16 + first * width, m * width);
     else if (w->w) rows = w->w + first * width;
-    for (size_t i = 0; w->i8 && i < m; i++)
-        k->from8(spare + i * width, w->i8 + (first + i) * width, w->scale[first + i], width);
+    const struct wisp_weights from = wisp_param_weights(w);
+    for (size_t i = 0; (w->i8 || w->codes) && i < m; i++)
+        wisp_weights_copy(k, spare + i * width, &from, first + i);
     k->gemm_bias(z, j->n, rows, width, j->ht, j->n, bias, m, j->n, width);
 }
 

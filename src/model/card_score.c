@@ -14,7 +14,9 @@
 static wisp_status check_weights(const struct wisp_net *net, wisp_error *err)
 {
     for (size_t i = 0; i < net->list.n; i++)
-        if (net->list.p[i].i8) return wisp_not_on_card(err, "a model with weights of int8");
+        if (net->list.p[i].codes)
+            return wisp_not_on_card(err, "a model with weights of 16 or 64 values");
+        else if (net->list.p[i].i8) return wisp_not_on_card(err, "a model with weights of int8");
     return WISP_OK;
 }
 

@@ -111,6 +111,12 @@ wisp_status wisp_faulty_make(struct wisp_faulty *f, struct wisp_context *ctx,
     wisp_status st =
         f->places && f->of_layer ? WISP_OK : wisp_fail_mem(err, n_layers, "places of numbers");
     for (size_t i = 0; st == WISP_OK && i < n_layers; i++) f->of_layer[i] = -1;
+    for (size_t i = 0; st == WISP_OK && i < m->net.list.n; i++)
+        if (m->net.list.p[i].codes)
+            st = wisp_fail(err, WISP_EINVAL,
+                           "the model's '%s' are numbers of %zu values, expected weights of fp32, "
+                           "bf16 or int8; use the model that it was made from",
+                           m->net.list.p[i].name, wisp_codes_values(m->net.list.p[i].bits));
     if (st == WISP_OK && in & WISP_IN_WEIGHTS) add_weights(f, layers);
     if (st == WISP_OK && in & WISP_IN_VALUES &&
         (st = wisp_scorer_init(&s, m, ctx, WISP_ZEROS_OFF, 1, err)) == WISP_OK) {

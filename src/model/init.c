@@ -286,16 +286,21 @@ void wisp_init_columns(struct wisp_run *r)
         }
 }
 
-/* From rows of int8, which are never trained, in pieces. */
-static void copy_int8(struct wisp_param *to, const struct wisp_param *from,
-                      const struct wisp_kernels *k)
+/* From rows of int8 or codes, which are never trained, in pieces. */
+static void copy_narrow(struct wisp_param *to, const struct wisp_param *from,
+                        const struct wisp_kernels *k)
 {
-    enum { PIECE = 256 };
+    enum { PIECE = WISP_CODES_PIECE };
+    const struct wisp_weights w = wisp_param_weights(from);
     float piece[PIECE];
     for (size_t row = 0; row < from->rows; row++)
         for (size_t c = 0; c < to->cols; c += PIECE) {
             size_t n = to->cols - c < PIECE ? to->cols - c : PIECE, at = row * to->cols + c;
-            k->from8(to->w ? to->w + at : piece, from->i8 + at, from->scale[row], n);
+            float *out = to->w ? to->w + at : piece;
+            if (from->i8) k->from8(out, from->i8 + at, from->scale[row], n);
+            else
+                k->from_codes(out, wisp_weights_codes(&w, row, c), w.bits, w.value, w.scale[row],
+                              n);
             if (to->b16) k->to16(to->b16 + at, piece, n);
         }
 }
@@ -305,8 +310,8 @@ static void copy_weights(struct wisp_param *to, const struct wisp_param *from,
                          const struct wisp_kernels *k)
 {
     size_t n = wisp_param_n(from);
-    if (from->i8) {
-        copy_int8(to, from, k);
+    if (from->i8 || from->codes) {
+        copy_narrow(to, from, k);
         return;
     }
     if (to->b16 && from->b16) memcpy(to->b16, from->b16, n * sizeof *to->b16);

@@ -201,6 +201,8 @@ static wisp_status begin(struct text *t, struct wisp_net *net, int threads, wisp
 
 static size_t stored_bytes(const struct wisp_param *p)
 {
+    if (p->codes) /* beside them the scales, and the values */
+        return p->rows * (wisp_codes_bytes(p->bits, p->cols) + 4) + 4 * wisp_codes_values(p->bits);
     const size_t each = p->role == WISP_STARTS ? 8 : p->i8 ? 1 : p->b16 ? 2 : 4;
     return each * wisp_param_n(p) + (p->i8 ? 4 * p->rows : 0);
 }

@@ -1,6 +1,7 @@
 /* Models to and from their file.
  *
- * Tensors: every declared parameter under its name, beside one of I8 "NAME.scale" (F32); fixed
+ * Tensors: every declared parameter under its name, beside one of I8 "NAME.scale" (F32), beside one of
+ * U8 (numbers of values, packed: kernels/codes.h) also "NAME.value" (F32, 16 or 64); fixed
  * connections "N.KIND.inputs" (I32: ids of the inputs of each output, ascending), with
  * "N.KIND.start" (I64: where those of an output begin) if not all have as many; "labels", "vocab"
  * and "stop_words" (U8, lines); "idf" (F32), or "mean" and "scale" (F32); "label_rows" (I64);
@@ -225,7 +226,7 @@ static wisp_status expect_from_0(const struct loader *ld, const char *name, cons
     return WISP_OK;
 }
 
-/* The scales of the rows of an int8 parameter. */
+/* The scales of the rows of an int8 parameter, or of one of codes. */
 static wisp_status map_scale(struct wisp_param *p, const struct loader *ld, wisp_error *err)
 {
     char name[WISP_NAME_BYTES];
@@ -235,6 +236,29 @@ static wisp_status map_scale(struct wisp_param *p, const struct loader *ld, wisp
     if (st != WISP_OK) return st;
     p->scale = (float *)t->data;
     return expect_from_0(ld, name, p->scale, p->rows, err);
+}
+
+/* Numbers of values, which any bytes are, and the values: 16 or 64, so that no weight is more than its
+ * row's scale. */
+static wisp_status map_codes(struct wisp_param *p, const struct loader *ld, wisp_error *err)
+{
+    char name[WISP_NAME_BYTES];
+    const struct wisp_tensor *t;
+    snprintf(name, sizeof name, "%s.value", p->name);
+    const struct wisp_tensor *values = wisp_tensor_file_find(&ld->m->file, name);
+    p->bits = values && values->bytes == 4 * wisp_codes_values(6) ? 6 : 4;
+    wisp_status st = need(&values, ld, name, WISP_F32, wisp_codes_values(p->bits), err);
+    if (st != WISP_OK) return st;
+    const size_t shape[] = { p->rows, wisp_codes_bytes(p->bits, p->cols) };
+    if ((st = need_shape(&t, ld, p->name, WISP_U8, 2, shape, err)) != WISP_OK) return st;
+    p->codes = (uint8_t *)t->data;
+    p->value = (float *)values->data;
+    for (size_t i = 0; i < wisp_codes_values(p->bits); i++)
+        if (!(p->value[i] >= -1 && p->value[i] <= 1))
+            return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
+                                "'%s' is %g at %zu, expected a number from -1 to 1", name,
+                                p->value[i], i);
+    return map_scale(p, ld, err);
 }
 
 /* Fixed connections: ids that ascend in each row, within the layer's inputs. */
@@ -274,6 +298,7 @@ static wisp_status map_param(struct wisp_param *p, const struct loader *ld, wisp
     if (p->role == WISP_FIXED) return map_ids(p, ld, err);
     if (p->role == WISP_STARTS) return WISP_OK; /* before all others */
     const struct wisp_tensor *t = wisp_tensor_file_find(&ld->m->file, p->name);
+    if (t && p->narrow && t->dtype == WISP_U8) return map_codes(p, ld, err);
     bool narrow = t && p->narrow && (t->dtype == WISP_BF16 || t->dtype == WISP_I8);
     wisp_status st =
         need_shape(&t, ld, p->name, narrow ? t->dtype : WISP_F32, p->rank, p->dim, err);

@@ -210,6 +210,7 @@ void wisp_net_lend(struct wisp_net *to, const struct wisp_net *from)
         const struct wisp_param *q = &from->list.p[i];
         p->w = q->w, p->b16 = q->b16, p->ids = q->ids;
         p->i8 = q->i8, p->scale = q->scale, p->start = q->start;
+        p->codes = q->codes, p->value = q->value, p->bits = q->bits;
     }
 }
 

@@ -4,21 +4,44 @@
  *   int8   weight = q * scale;  scale = the row's largest |weight| / 127, or 0 of a row of zeros;
  *          q = weight / scale, rounded to nearest.  No offset: weights lie about 0, and a product
  *          of rows needs one multiplication more for a row, not for a weight.
+ *   c64    weight = value * scale, where value is one of 64 that the layer's rows share: the best for
+ *          weights divided by their row's largest (cluster.h).  Each takes the nearest; then the
+ *          row's scale is the one that leaves the least squares, and each takes the nearest again.
+ *   c16    the same with 16 values.  (Values of each row's own, at the same bytes, leave more:
+ *          docs/prune.md.)
  *
  * Parameters that layers read by wisp_weights become narrow (the weights of the input and of the
  * output layer; those of one column stay).  All other tensors are copied, and the metadata with
  * "quantized" added: names, idf, counts and the index are the model's own. */
 #include "base/bounds.h"
 #include "base/mem.h"
+#include "model/cluster.h"
 #include "model/model.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
+struct type {
+    const char *name, *is; /* as asked for, and of what is there */
+    enum wisp_dtype dtype;
+    int bits;    /* of a weight */
+    bool scaled; /* by one number of each row */
+    bool coded;  /* numbers of values */
+};
+static const struct type types[] = {
+    { "bf16", "BF16", WISP_BF16, 16, false, false },
+    { "int8", "I8", WISP_I8, 8, true, false },
+    { "c64", "c64", WISP_U8, 6, true, true },
+    { "c16", "c16", WISP_U8, 4, true, true },
+};
+
+enum { SAMPLE = 1 << 20 }; /* weights that values are fitted to, at most */
+
 struct job {
     const struct wisp_model *m;
-    enum wisp_dtype to;
+    const struct type *to;
     struct wisp_tensor *t; /* for the file, in the order of the old one */
     size_t n;
     char *block; /* the new weights */
@@ -40,26 +63,52 @@ static const struct wisp_param *find(const struct wisp_net *net, const char *nam
     return NULL;
 }
 
-static enum wisp_dtype type_of(const struct wisp_param *p)
+/* Is it the scales or the values of one? */
+static bool beside_narrow(const struct wisp_net *net, const char *name)
 {
-    return p->i8 ? WISP_I8 : p->b16 ? WISP_BF16 : WISP_F32;
+    for (size_t i = 0; i < net->list.n; i++) {
+        const struct wisp_param *p = &net->list.p[i];
+        const size_t n = strlen(p->name);
+        if (becomes_narrow(p) && strncmp(p->name, name, n) == 0 &&
+            (strcmp(name + n, ".scale") == 0 || strcmp(name + n, ".value") == 0))
+            return true;
+    }
+    return false;
+}
+
+static int bits_of(const struct wisp_param *p)
+{
+    return p->codes ? p->bits : p->i8 ? 8 : p->b16 ? 16 : 32;
+}
+
+static const char *type_of(const struct wisp_param *p)
+{
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].bits == bits_of(p)) return types[i].is;
+    return "F32";
+}
+
+static size_t row_bytes(const struct type *to, size_t cols)
+{
+    return to->coded ? wisp_codes_bytes(to->bits, cols) : cols * wisp_dtypes[to->dtype].bytes;
 }
 
 /* Is there something to do?  *bytes: of the new weights. */
-static wisp_status check(size_t *bytes, const struct job *j, const char *type, wisp_error *err)
+static wisp_status check(size_t *bytes, const struct job *j, wisp_error *err)
 {
     const struct wisp_net *net = &j->m->net;
     *bytes = 0;
     for (size_t i = 0; i < net->list.n; i++) {
         const struct wisp_param *p = &net->list.p[i];
         if (!becomes_narrow(p)) continue;
-        if (wisp_dtypes[type_of(p)].bytes <= wisp_dtypes[j->to].bytes)
+        if (bits_of(p) <= j->to->bits)
             return wisp_fail(err, WISP_EINVAL,
                              "quantize: the model's '%s' is %s already, expected weights that "
                              "%s makes smaller",
-                             p->name, wisp_dtypes[type_of(p)].name, type);
-        *bytes += wisp_up(p->rows * p->cols * wisp_dtypes[j->to].bytes, 64);
-        if (j->to == WISP_I8) *bytes += wisp_up(p->rows * sizeof *p->scale, 64);
+                             p->name, type_of(p), j->to->name);
+        *bytes += wisp_up(p->rows * row_bytes(j->to, p->cols), 64);
+        if (j->to->scaled) *bytes += wisp_up(p->rows * sizeof *p->scale, 64);
+        if (j->to->coded) *bytes += wisp_up(wisp_codes_values(j->to->bits) * sizeof *p->value, 64);
     }
     if (*bytes == 0)
         return wisp_fail(err, WISP_EINVAL, "quantize: no weights of more than one column");
@@ -68,21 +117,12 @@ static wisp_status check(size_t *bytes, const struct job *j, const char *type, w
 
 /* ---- rows ---- */
 
-static float weight(const struct wisp_param *p, size_t at)
-{
-    if (p->w) return p->w[at];
-    uint32_t bits = (uint32_t)p->b16[at] << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 /* Where the row has a number that is none in its new type; cols: nowhere. */
 static size_t round_row(uint16_t *to, const struct wisp_param *p, size_t row)
 {
     size_t first = row * p->cols;
     for (size_t c = 0; c < p->cols; c++) {
-        to[c] = wisp_round16(weight(p, first + c));
+        to[c] = wisp_round16(wisp_param_at(p, first + c));
         if ((to[c] & 0x7f80) == 0x7f80) return c;
     }
     return p->cols;
@@ -93,15 +133,93 @@ static size_t scale_row(int8_t *to, float *scale, const struct wisp_param *p, si
     size_t first = row * p->cols;
     float most = 0;
     for (size_t c = 0; c < p->cols; c++) {
-        float size = fabsf(weight(p, first + c));
+        float size = fabsf(wisp_param_at(p, first + c));
         if (!isfinite(size)) return c;
         if (size > most) most = size;
     }
     *scale = most / 127;
+    if (!isfinite(127 * *scale)) *scale = nextafterf(*scale, 0); /* of the largest floats */
     for (size_t c = 0; c < p->cols; c++) { /* denormal scales are coarse: q may pass 127 */
-        float q = *scale > 0 ? rintf(weight(p, first + c) / *scale) : 0;
+        float q = *scale > 0 ? rintf(wisp_param_at(p, first + c) / *scale) : 0;
         to[c] = (int8_t)(q > 127 ? 127 : q < -127 ? -127 : q);
     }
+    return p->cols;
+}
+
+/* A row as floats. */
+static float *widen_row(float *to, const struct wisp_param *p, size_t row)
+{
+    for (size_t c = 0; c < p->cols; c++) to[c] = wisp_param_at(p, row * p->cols + c);
+    return to;
+}
+
+/* Of finite numbers; else what is not. */
+static float largest(const float *x, size_t n)
+{
+    float most = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float size = fabsf(x[i]);
+        if (!isfinite(size)) return size;
+        if (size > most) most = size;
+    }
+    return most;
+}
+
+struct codes { /* of a parameter, while it is made */
+    int bits;
+    size_t k; /* values */
+    float *value;
+    double limit[WISP_CLUSTER_MOST];
+    float *row; /* (cols) room */
+};
+
+/* The values for the weights of a parameter, from rows at equal distances. */
+static wisp_status fit_values(struct codes *to, const struct wisp_param *p, wisp_error *err)
+{
+    const size_t apart = wisp_parts(p->rows * p->cols, SAMPLE),
+                 room = wisp_parts(p->rows, apart) * p->cols;
+    float *x = wisp_alloc(room, sizeof *x);
+    double *sum = wisp_alloc(room + 1, sizeof *sum);
+    const bool ok = x && sum;
+    size_t n = 0;
+    for (size_t row = 0; ok && row < p->rows; row += apart) {
+        const float most = largest(widen_row(to->row, p, row), p->cols);
+        for (size_t c = 0; isfinite(most) && most > 0 && c < p->cols; c++)
+            x[n++] = (float)((double)to->row[c] / (double)most);
+    }
+    if (ok) wisp_cluster(to->value, to->k, x, sum, n);
+    wisp_cluster_limits(to->limit, to->value, to->k);
+    wisp_free(x);
+    wisp_free(sum);
+    return ok ? WISP_OK : wisp_fail_mem(err, room * 12, "the values of weights");
+}
+
+/* The scale by which the nearest values leave the least squares, once they are chosen by 'by'. */
+static double better_scale(const struct codes *v, size_t cols, double by)
+{
+    double square = 0, product = 0;
+    for (size_t c = 0; c < cols; c++) {
+        const double x = (double)v->row[c],
+                     value = (double)v->value[wisp_cluster_nearest(v->limit, v->k, x / by)];
+        square += value * value;
+        product += value * x;
+    }
+    return square > 0 && product > 0 ? product / square : by;
+}
+
+/* 'to' is all 0. */
+static size_t code_row(uint8_t *to, float *scale, const struct codes *v, const struct wisp_param *p,
+                       size_t row)
+{
+    enum { FITS = 3 };
+    double by = (double)largest(widen_row(v->row, p, row), p->cols);
+    for (size_t c = 0; !isfinite(by) && c < p->cols; c++)
+        if (!isfinite(v->row[c])) return c;
+    for (int fit = 0; by > 0 && fit < FITS; fit++) by = better_scale(v, p->cols, by);
+    *scale = (float)fmin(by, FLT_MAX);
+    for (size_t c = 0; *scale > 0 && c < p->cols; c++)
+        wisp_codes_put(to, v->bits, c,
+                       wisp_cluster_nearest(v->limit, v->k, (double)v->row[c] / (double)*scale));
     return p->cols;
 }
 
@@ -115,12 +233,15 @@ static void *take(struct job *j, size_t bytes)
 }
 
 /* The next tensor of the file, its bytes to be filled. */
-static void *add(struct job *j, const struct wisp_tensor *like, enum wisp_dtype type, int n_dims)
+static void *add(struct job *j, const struct wisp_tensor *like, const char *more,
+                 enum wisp_dtype type, int n_dims, const size_t *shape)
 {
     struct wisp_tensor *t = &j->t[j->n++];
     *t = *like;
+    strcat(t->name, more);
     t->dtype = type;
     t->n_dims = n_dims;
+    for (int d = 0; d < n_dims; d++) t->shape[d] = shape[d];
     wisp_tensor_size(&t->bytes, type, n_dims, t->shape);
     void *data = take(j, t->bytes);
     t->data = data;
@@ -128,40 +249,51 @@ static void *add(struct job *j, const struct wisp_tensor *like, enum wisp_dtype 
 }
 
 static wisp_status add_narrow(struct job *j, const struct wisp_tensor *old,
-                              const struct wisp_param *p, const char *type, wisp_error *err)
+                              const struct wisp_param *p, wisp_error *err)
 {
-    void *to = add(j, old, j->to, old->n_dims);
-    float *scale = NULL;
-    if (j->to == WISP_I8) {
-        scale = add(j, old, WISP_F32, 1);
-        strcat(j->t[j->n - 1].name, ".scale");
+    const struct type *type = j->to;
+    const size_t bytes = row_bytes(type, p->cols), rows[] = { p->rows, bytes },
+                 n_values = type->coded ? wisp_codes_values(type->bits) : 0;
+    uint8_t *to = add(j, old, "", type->dtype, type->coded ? 2 : old->n_dims,
+                      type->coded ? rows : old->shape);
+    float *scale = type->scaled ? add(j, old, ".scale", WISP_F32, 1, rows) : NULL;
+    struct codes v = { .bits = type->bits, .k = n_values };
+    wisp_status st = WISP_OK;
+    memset(to, 0, p->rows * bytes);
+    if (type->coded) {
+        v.value = add(j, old, ".value", WISP_F32, 1, &n_values);
+        v.row = wisp_alloc(p->cols, sizeof *v.row);
+        st = v.row ? fit_values(&v, p, err)
+                   : wisp_fail_mem(err, p->cols * sizeof *v.row, "a row of weights");
     }
-    for (size_t row = 0; row < p->rows; row++) {
+    for (size_t row = 0; st == WISP_OK && row < p->rows; row++) {
         size_t at = row * p->cols, bad;
-        if (scale) bad = scale_row((int8_t *)to + at, scale + row, p, row);
+        if (v.value) bad = code_row(to + row * bytes, scale + row, &v, p, row);
+        else if (scale) bad = scale_row((int8_t *)to + at, scale + row, p, row);
         else bad = round_row((uint16_t *)to + at, p, row);
         if (bad < p->cols)
-            return wisp_fail(err, WISP_ENUMERIC,
-                             "quantize: '%s' is %g at row %zu, column %zu: %s cannot hold that",
-                             p->name, weight(p, at + bad), row, bad, type);
+            st = wisp_fail(err, WISP_ENUMERIC,
+                           "quantize: '%s' is %g at row %zu, column %zu: %s cannot hold that",
+                           p->name, wisp_param_at(p, at + bad), row, bad, type->name);
     }
-    return WISP_OK;
+    wisp_free(v.row);
+    return st;
 }
 
-static wisp_status add_all(struct job *j, const char *type, wisp_error *err)
+static wisp_status add_all(struct job *j, wisp_error *err)
 {
     const struct wisp_tensor_file *f = &j->m->file;
     wisp_status st = WISP_OK;
     for (size_t i = 0; i < f->n_tensors && st == WISP_OK; i++) {
         const struct wisp_param *p = find(&j->m->net, f->tensors[i].name);
-        if (p) st = add_narrow(j, &f->tensors[i], p, type, err);
+        if (beside_narrow(&j->m->net, f->tensors[i].name)) continue; /* made anew */
+        if (p) st = add_narrow(j, &f->tensors[i], p, err);
         else j->t[j->n++] = f->tensors[i];
     }
     return st;
 }
 
-static wisp_status write_file(const struct job *j, const char *path, const char *type,
-                              wisp_error *err)
+static wisp_status write_file(const struct job *j, const char *path, wisp_error *err)
 {
     const struct wisp_tensor_file *f = &j->m->file;
     struct wisp_pair *meta = wisp_alloc(f->n_meta + 1, sizeof *meta);
@@ -169,7 +301,7 @@ static wisp_status write_file(const struct job *j, const char *path, const char 
     size_t n = 0;
     for (size_t i = 0; i < f->n_meta; i++)
         if (strcmp(f->meta[i].key, "quantized") != 0) meta[n++] = f->meta[i];
-    meta[n++] = (struct wisp_pair){ "quantized", type };
+    meta[n++] = (struct wisp_pair){ "quantized", j->to->name };
     wisp_status st = wisp_tensor_file_write(path, j->t, j->n, meta, n, NULL, err);
     wisp_free(meta);
     return st;
@@ -179,19 +311,20 @@ wisp_status wisp_model_quantize(const struct wisp_model *m, const char *path, co
                                 wisp_error *err)
 {
     assert(m->file.map.p); /* as loaded */
-    bool int8 = strcmp(type, "int8") == 0;
-    if (!int8 && strcmp(type, "bf16") != 0)
-        return wisp_fail(err, WISP_EINVAL, "quantize: '%s' is not bf16 or int8", type);
-    struct job j = { .m = m, .to = int8 ? WISP_I8 : WISP_BF16 };
+    struct job j = { .m = m };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].name, type) == 0) j.to = &types[i];
+    if (!j.to)
+        return wisp_fail(err, WISP_EINVAL, "quantize: '%s' is not bf16, int8, c64 or c16", type);
     size_t bytes;
-    wisp_status st = check(&bytes, &j, type, err);
+    wisp_status st = check(&bytes, &j, err);
     if (st != WISP_OK) return st;
-    j.t = wisp_alloc(2 * m->file.n_tensors, sizeof *j.t);
+    j.t = wisp_alloc(3 * m->file.n_tensors, sizeof *j.t);
     j.block = wisp_alloc(bytes, 1);
     if (!j.t || !j.block) st = wisp_fail_mem(err, bytes, "the smaller weights");
-    if (st == WISP_OK) st = add_all(&j, type, err);
+    if (st == WISP_OK) st = add_all(&j, err);
     st = wisp_map_blame(&m->file.map, st, err);
-    if (st == WISP_OK) st = wisp_map_blame(&m->file.map, write_file(&j, path, type, err), err);
+    if (st == WISP_OK) st = wisp_map_blame(&m->file.map, write_file(&j, path, err), err);
     wisp_free(j.t);
     wisp_free(j.block);
     return st;

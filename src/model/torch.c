@@ -321,26 +321,15 @@ wisp_status wisp_torch_means(float *mean, float *scale, size_t channels, const c
 
 /* ---- to a file ---- */
 
-/* A weight of whatever type. */
-static float weight_at(const struct wisp_param *p, size_t i)
-{
-    if (p->w) return p->w[i];
-    if (p->i8) return (float)p->i8[i] * p->scale[i / p->cols];
-    uint32_t bits = (uint32_t)p->b16[i] << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 static void give_item(float *to, const struct item *from)
 {
     const struct wisp_param *p = from->p;
     if (from->row->form != TURNED)
-        for (size_t i = 0; i < wisp_param_n(p); i++) to[i] = weight_at(p, i);
+        for (size_t i = 0; i < wisp_param_n(p); i++) to[i] = wisp_param_at(p, i);
     else
         for (size_t c = 0; c < p->cols; c++)
             for (size_t r = 0; r < p->rows; r++)
-                to[c * p->rows + r] = weight_at(p, r * p->cols + c);
+                to[c * p->rows + r] = wisp_param_at(p, r * p->cols + c);
 }
 
 enum { MEANS_TEXT = 400 };

@@ -12,6 +12,11 @@ ok "to int8" convert m byte.npz --quantize=int8 # the ending does not count
 same "the model is as it was" m m.kept
 mv byte.npz byte
 ok "bf16 to int8" convert half twice --quantize int8
+ok "to 64 values" convert m c64 --quantize c64
+ok "to 16 values" convert m c16 --quantize c16
+check "it says what it did" grep -qE '^c16: c16 weights, [0-9.]+ MB \(m: [0-9.]+ MB\)$' err
+ok "int8 to 16 values" convert byte byte16 --quantize c16
+check "smaller and smaller" [ "$(wc -c <half)" -gt "$(wc -c <byte)" -a "$(wc -c <byte)" -gt "$(wc -c <c64)" -a "$(wc -c <c64)" -gt "$(wc -c <c16)" ]
 refuse "where it lies" 2 "would be overwritten" convert m.kept m.kept --quantize int8
 same "the model is as it was" m.kept m
 check "no temporary is left" [ -z "$(find . -name '*.tmp*')" ]
@@ -35,11 +40,19 @@ for name, d in ("bf16", half), ("int8", byte):
     for k in m:
         if k not in ("tensors", "file_bytes", "checksum", "date"): assert m[k] == d[k], k
     assert d["file_bytes"] < m["file_bytes"]'
+"$wisp" inspect c16 --json >c16.json
+check "16 values, 4 bits per weight, and a scale of each row" /usr/bin/python3 -c '
+import json
+d = json.load(open("c16.json"))
+assert d["quantized"] == "c16"
+t = {t["name"]: t for t in d["tensors"]}
+w = t["0.input.weight"]
+assert w["dtype"] == "U8" and w["shape"] == [3000, 32] and t["0.input.weight.value"]["shape"] == [16] and t["0.input.weight.scale"]["shape"] == [3000], t'
 ok "inspect, in words" inspect byte
 check "inspect names the types" grep -q 'dtype:I8' out
 
 # prediction: nearly the same, by all ways
-for f in m half byte twice; do
+for f in m half byte twice c64 c16 byte16; do
     ok "eval $f" eval $f Q_test.txt --json
     cp out $f.json
     ok "eval $f, sparse" eval $f Q_test.txt --inference sparse --json
@@ -54,17 +67,24 @@ for kind in "json", "sparse":
     assert m["p@1"] > 15, m
     for f in "half", "byte", "twice":
         d = json.load(open(f + "." + kind))
-        for k in "p@1", "p@3", "p@5": assert abs(d[k] - m[k]) <= 0.6, (f, kind, k, d[k], m[k]) # 3 of 500 rows'
+        for k in "p@1", "p@3", "p@5": assert abs(d[k] - m[k]) <= 0.6, (f, kind, k, d[k], m[k]) # 3 of 500 rows
+    for f in "c64", "c16", "byte16":
+        d = json.load(open(f + "." + kind))
+        for k in "p@1", "p@3", "p@5": assert abs(d[k] - m[k]) <= 2.5, (f, kind, k, d[k], m[k])'
 check "every label has nearly its score" /usr/bin/python3 -c '
 import json
 def scores(f): return [{l["label"]: l["score"] for l in json.loads(line)["labels"]} for line in open(f + ".all")]
 m = scores("m")
-for f, most in ("half", 0.02), ("byte", 0.05), ("twice", 0.05):
+for f, most in ("half", 0.02), ("byte", 0.05), ("twice", 0.05), ("c64", 0.3), ("c16", 0.6):
     worst = max(abs(a[l] - b[l]) for a, b in zip(m, scores(f), strict=True) for l in range(400))
     assert 0 < worst < most, (f, worst)'
 for isa in $("$wisp" info --json | /usr/bin/python3 -c 'import json, sys; print(*json.load(sys.stdin)["kernels"])'); do
     WISP_ISA=$isa "$wisp" eval byte Q_test.txt --json --inference sparse >out 2>err || continue # not on this machine
     judge "int8 with $isa kernels" "abs(d['p@1'] - $(/usr/bin/python3 -c 'import json; print(json.load(open("byte.sparse"))["p@1"])')) <= 0.4"
+done
+for isa in $("$wisp" info --json | /usr/bin/python3 -c 'import json, sys; print(*json.load(sys.stdin)["kernels"])'); do
+    WISP_ISA=$isa "$wisp" eval c64 Q_test.txt --json >out 2>err || continue
+    judge "64 values with $isa kernels" "abs(d['p@1'] - $(/usr/bin/python3 -c 'import json; print(json.load(open("c64.json"))["p@1"])')) <= 0.4"
 done
 for n in 1 4; do "$wisp" predict byte Q_test.txt --threads $n >threads$n 2>err; done
 same "the same for any number of threads" threads1 threads4
@@ -82,6 +102,8 @@ ok "trained in bf16, to int8" convert rows16 x --quantize int8
 refuse "bf16 of bf16" 2 "'0.input.weight' is BF16 already" convert half x1 --quantize bf16
 refuse "bf16 of a model trained so" 2 "is BF16 already" convert rows16 x1 --quantize bf16
 refuse "bf16 of int8" 2 "is I8 already" convert byte x1 --quantize bf16
+refuse "64 of 16 values" 2 "is c16 already" convert c16 x1 --quantize c64
+refuse "bit errors in numbers of values" 2 "expected weights of fp32, bf16 or int8" inject c16 Q_test.txt --rate 1e-4 --type fp32
 refuse "int8 of int8" 2 "is I8 already" convert byte x1 --quantize int8
 refuse "another type" 2 "--quantize: 'int4'" convert m x1 --quantize int4
 refuse "data" 2 "expected a model, but Q_train.txt is data, format xc" convert Q_train.txt x1 --quantize int8

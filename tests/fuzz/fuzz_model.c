@@ -16,7 +16,7 @@
 #define FUZZ_WORDS                                                                                 \
     "18446744073709551616", "9223372036854775807", "null", "\"F32\"", "\"U8\"", "\"I8\"",          \
         "\"BF16\"", ".scale", "__pad_", "__integrity__", "__metadata__", "data_offsets",           \
-        "{\"k\":\"v\"}", "[0,64]", "\\u0000", "F32 ", "I8 ", "I64 ", "net=input 2",                \
+        "{\"k\":\"v\"}", "[0,64]", "\\u0000", "F32 ", "I8 ", "I64 ", "net=input 2", ".value",      \
         "loss=softmax\n", "values=tfidf\n", "idf F32 3 0\n", "votes.start I64 4 0\n",              \
         "votes.label I32 2 0\n", "votes.weight F32 2 0\n", "labels U8 4 0\n", "vocab U8 6 0\n",    \
         "sparse radix 4", "sparse mask=m", "1.sparse.start I64 4 0\n"
@@ -47,12 +47,20 @@ static void use_model(const struct wisp_model *m)
         if (p->role != WISP_FIXED && p->role != WISP_STARTS) {
             const unsigned char *w = p->w     ? (const unsigned char *)p->w
                                      : p->b16 ? (const unsigned char *)p->b16
-                                              : (const unsigned char *)p->i8;
-            size_t bytes = wisp_param_n(p) * (p->w ? 4 : p->b16 ? 2 : 1);
-            if (!!p->w + !!p->b16 + !!p->i8 != 1 || !p->scale != !p->i8)
+                                     : p->i8  ? (const unsigned char *)p->i8
+                                              : p->codes;
+            size_t bytes = p->codes ? p->rows * wisp_codes_bytes(p->bits, p->cols)
+                                    : wisp_param_n(p) * (p->w     ? 4
+                                                         : p->b16 ? 2
+                                                                  : 1);
+            if (!!p->w + !!p->b16 + !!p->i8 + !!p->codes != 1 || !p->scale != !(p->i8 || p->codes))
                 fuzz_die("a parameter of no type, or of two", NULL);
             for (size_t j = 0; j < bytes; j++) sum += w[j];
-            for (size_t row = 0; p->i8 && row < p->rows; row++)
+            for (size_t j = 0; p->codes && j < wisp_param_n(p); j++) {
+                const float x = wisp_param_at(p, j);
+                if (!(x - x == 0)) fuzz_die("a weight of codes", NULL);
+            }
+            for (size_t row = 0; p->scale && row < p->rows; row++)
                 if (!(p->scale[row] >= 0 && p->scale[row] - p->scale[row] == 0))
                     fuzz_die("a scale", NULL);
         }
@@ -258,6 +266,14 @@ static const struct fuzz_text_seed seeds[] = {
     SEED(MADE, SHORT "values=raw\n0.input.weight I8 3 2\n0.input.weight.scale F32 3 0\n" TENSORS2
                      "\n\0\0\200\377"), /* scales of -inf */
     SEED(MADE, SHORT "values=raw\n0.input.weight BF16 3 2\n" TENSORS2 BYTES),
+    SEED(MADE, SHORT "values=raw\n0.input.weight U8 3 16\n0.input.weight.scale F32 3 0\n"
+                     "0.input.weight.value F32 16 0\n" TENSORS2 "\n\0\0\0?"),
+    SEED(MADE, SHORT "values=raw\n0.input.weight U8 3 48\n0.input.weight.scale F32 3 0\n"
+                     "0.input.weight.value F32 64 0\n" TENSORS2 "\n\0\0\0?"),
+    SEED(MADE, SHORT "values=raw\n0.input.weight U8 3 16\n0.input.weight.scale F32 3 0\n"
+                     "0.input.weight.value F32 16 0\n" TENSORS2 "\n\0\0\0@"), /* values of 2 */
+    SEED(MADE, SHORT "values=raw\n0.input.weight U8 3 48\n0.input.weight.scale F32 3 0\n"
+                     "0.input.weight.value F32 16 0\n" TENSORS2 "\n\0\0\0?"),
     SEED(MADE, SHORT "values=tfidf\nidf F32 3 0\n0.input.weight F32 3 2\n" TENSORS2 BYTES),
     SEED(MADE, SHORT "values=tfidf\n0.input.weight F32 3 2\n" TENSORS2 BYTES),
     SEED(MADE, SHORT "values=raw\nlabels U8 4 0\nvocab U8 6 0\n0.input.weight F32 3 2\n" TENSORS2

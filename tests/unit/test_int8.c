@@ -1,9 +1,10 @@
-/* The kernels of int8 of every instruction set of this machine against the scalar form (guarded.h),
+/* The kernels of int8 and of rows of few values, of every instruction set of this machine against the scalar form (guarded.h),
  * and the scalar form against double precision.
  *
  * Bytes lie at the end of their array of floats: what is unused of the first float stands in
  * front, where writing is seen, and the last byte is next to the page that cannot be touched. */
 #include "guarded.h"
+#include "kernels/codes.h"
 
 /* Arrays: 0 out, 1 rows of int8, 2 ids, 3 values or vector, 4 scales. */
 enum { ROWS = 13, OUT = 0, TABLE, IDS, VALUES, SCALES };
@@ -127,6 +128,42 @@ static void test_rows(size_t n, size_t count, size_t gap)
         CHECK(fabs(arrays[OUT].want[i] - sum[i]) <= 2e-6 * arrays[OUT].mass[i], "dots8 [%zu]", i);
 }
 
+/* ---- numbers of values (kernels/codes.h) ---- */
+
+CALL(from_codes)
+{
+    const int bits = (int)c->m;
+    k->from_codes(x[OUT], (const uint8_t *)x[TABLE], bits, x[VALUES], -1.7f, c->n);
+}
+
+static void test_codes(int bits, size_t n)
+{
+    const size_t values = wisp_codes_values(bits);
+    float *value, *row;
+    fill(OUT, n), value = fill(VALUES, values);
+    row = fill_bytes(TABLE, wisp_codes_bytes(bits, n)); /* a multiple of 4 */
+    for (size_t i = 0; i < n; i++) arrays[OUT].mass[i] = -1;
+    check_case(&(struct call){
+        .name = "from_codes", .fn = from_codes, ENTRY(from_codes), .m = (size_t)bits, .n = n });
+    for (size_t i = 0; i < n; i++)
+        CHECK(arrays[OUT].want[i] == -1.7f * value[wisp_codes_at((const uint8_t *)row, bits, i)],
+              "[%zu]", i);
+}
+
+/* What is put comes back, and nothing else changes. */
+static void test_packing(int bits, size_t n)
+{
+    uint8_t row[600] = { 0 };
+    unsigned want[700];
+    for (size_t i = 0; i < n; i++) {
+        want[i] = (unsigned)(test_rand(&seed) >> (64 - bits));
+        wisp_codes_put(row, bits, i, want[i]);
+    }
+    for (size_t i = 0; i < n; i++)
+        CHECK(wisp_codes_at(row, bits, i) == want[i], "%d bits, %zu of %zu", bits, i, n);
+    for (size_t i = wisp_codes_bytes(bits, n); i < sizeof row; i++) CHECK(row[i] == 0, "[%zu]", i);
+}
+
 int main(void)
 {
     TEST("int8: every set this machine has");
@@ -139,5 +176,10 @@ int main(void)
     for (size_t n = 0; n <= 100; n++)
         for (size_t count = 0; count < 24; count += 4 + n % 3) test_rows(n, count, n % 4);
     for (size_t n = 127; n < 1000; n += 43) test_rows(n, 13 + n % 7, n % 4);
+    TEST("codes: what is put comes back");
+    for (size_t n = 1; n < 700; n += 1 + n / 9) test_packing(4, n), test_packing(6, n);
+    TEST("codes: from_codes = scalar bit for bit");
+    for (size_t n = 0; n <= 200; n++) test_codes(4, n), test_codes(6, n);
+    for (size_t n = 255; n < 1000; n += 61) test_codes(4, n), test_codes(6, n);
     return test_end();
 }

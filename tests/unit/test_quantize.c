@@ -80,6 +80,37 @@ static void check_int8(const struct wisp_param *p, const struct wisp_param *q)
     }
 }
 
+/* The nearest of the row's values, and the scale is about the best: 1 % more or less is no better. */
+static void check_codes(const struct wisp_param *p, const struct wisp_param *q, int bits)
+{
+    const size_t k = (size_t)1 << bits;
+    CHECK(q->codes && q->value && q->scale && q->bits == bits && !q->w && !q->b16 && !q->i8,
+          "%s has other types", q->name);
+    for (size_t i = 1; i < k; i++) CHECK(q->value[i] >= q->value[i - 1], "value %zu", i);
+    for (size_t r = 0; r < p->rows; r++) {
+        double left[3] = { 0 }, all = 0;
+        for (size_t c = r * p->cols; c < (r + 1) * p->cols; c++) {
+            const double have = wisp_param_at(q, c), w = p->w[c];
+            double nearest = INFINITY;
+            for (int scale = 0; scale < 3; scale++) {
+                double least = INFINITY;
+                for (size_t i = 0; i < k; i++)
+                    least = fmin(least, fabs(w - (0.99 + 0.01 * scale) * (double)q->scale[r] *
+                                                     (double)q->value[i]));
+                if (scale == 1) nearest = least;
+                left[scale] += least * least;
+            }
+            CHECK(fabs(fabs(w - have) - nearest) <= 1e-6 * fabs(w) + 1e-44,
+                  "row %zu: %g becomes %g", r, w, have);
+            all += w * w;
+        }
+        CHECK(left[1] <= 1.1 * left[0] + 1e-80 && left[1] <= 1.1 * left[2] + 1e-80,
+              "row %zu: %g is left, %g and %g with other scales", r, left[1], left[0], left[2]);
+        CHECK(left[1] <= (bits == 4 ? 0.02 : 0.003) * all, "row %zu: %g of %g is left", r, left[1],
+              all);
+    }
+}
+
 static void check_bf16(const struct wisp_param *p, const struct wisp_param *q)
 {
     CHECK(q->b16 && !q->w && !q->i8, "%s is not bf16", q->name);
@@ -95,12 +126,14 @@ static void check_rest(const struct wisp_model *a, const struct wisp_model *b, c
         const struct wisp_tensor *t = &a->file.tensors[i],
                                  *u = wisp_tensor_file_find(&b->file, t->name);
         CHECK(u && t->n_dims == u->n_dims && t->shape[0] == u->shape[0] &&
-                  t->shape[1] == u->shape[1],
+                  (t->shape[1] == u->shape[1] || (t->dtype != WISP_U8 && u->dtype == WISP_U8)),
               "%s has another shape", t->name);
         same += u && t->dtype == u->dtype && memcmp(t->data, u->data, t->bytes) == 0;
     }
     CHECK(same == a->file.n_tensors - 2, "%zu of %zu tensors stayed", same, a->file.n_tensors);
-    CHECK(b->file.n_tensors == a->file.n_tensors + (strcmp(type, "int8") == 0 ? 2 : 0),
+    CHECK(b->file.n_tensors == a->file.n_tensors + (type[0] == 'c'              ? 4
+                                                    : strcmp(type, "int8") == 0 ? 2
+                                                                                : 0),
           "%zu tensors", b->file.n_tensors);
     for (size_t i = 0; i < a->file.n_meta; i++) {
         const char *v = wisp_tensor_file_meta(&b->file, a->file.meta[i].key);
@@ -109,8 +142,10 @@ static void check_rest(const struct wisp_model *a, const struct wisp_model *b, c
     const char *v = wisp_tensor_file_meta(&b->file, "quantized");
     CHECK(v && strcmp(v, type) == 0 && b->file.n_meta == a->file.n_meta + 1, "quantized: %s",
           v ? v : "not there");
-    CHECK(strstr(wisp_model_describe(b), strcmp(type, "int8") == 0 ? "\"I8\"" : "\"BF16\""), "%s",
-          wisp_model_describe(b));
+    CHECK(strstr(wisp_model_describe(b), type[0] == 'c'              ? "\"U8\""
+                                         : strcmp(type, "int8") == 0 ? "\"I8\""
+                                                                     : "\"BF16\""),
+          "%s", wisp_model_describe(b));
 }
 
 static void test_weights(const char *type)
@@ -123,7 +158,8 @@ static void test_weights(const char *type)
             if (!is_wide(i, k, &a->net))
                 CHECK(q->w && !memcmp(p->w, q->w, p->rows * p->cols * 4), "%s", p->name);
             else if (strcmp(type, "int8") == 0) check_int8(p, q);
-            else check_bf16(p, q);
+            else if (strcmp(type, "bf16") == 0) check_bf16(p, q);
+            else check_codes(p, q, type[1] == '1' ? 4 : 6);
         }
     check_rest(a, b, type);
     wisp_model_free(a);
@@ -141,9 +177,10 @@ static void save_widened(const struct wisp_model *narrow, const char *path)
             struct wisp_param *p = &m->net.layers[i].params[k];
             const struct wisp_param *q = &narrow->net.layers[i].params[k];
             for (size_t at = 0; at < p->rows * p->cols; at++)
-                p->w[at] = q->i8    ? (float)q->i8[at] * q->scale[at / p->cols]
-                           : q->b16 ? widen(q->b16[at])
-                                    : q->w[at];
+                p->w[at] = q->i8      ? (float)q->i8[at] * q->scale[at / p->cols]
+                           : q->codes ? wisp_param_at(q, at)
+                           : q->b16   ? widen(q->b16[at])
+                                      : q->w[at];
         }
     CHECK(wisp_model_save(m, path, 1, 1, NULL, &err) == WISP_OK, "%s", err.text);
     wisp_model_free(m);
@@ -200,7 +237,9 @@ static void test_init(const char *type, const char *rows)
         const struct wisp_param *p = &from->net.layers[i].params[0],
                                 *q = &to->net.layers[i].params[0];
         for (size_t at = 0; at < p->rows * p->cols; at++) {
-            float want = p->i8 ? (float)p->i8[at] * p->scale[at / p->cols] : widen(p->b16[at]);
+            float want = p->i8      ? (float)p->i8[at] * p->scale[at / p->cols]
+                         : p->codes ? wisp_param_at(p, at)
+                                    : widen(p->b16[at]);
             if (strcmp(rows, "bf16") == 0) want = widen(wisp_round16(want));
             float have = q->b16 ? widen(q->b16[at]) : q->w[at];
             CHECK(fabsf(have - want) < 1e-36f, "%s from %s [%zu]: %a, not %a", rows, type, at, have,
@@ -243,7 +282,12 @@ static void test_twice(void)
     CHECK(v && strcmp(v, "int8") == 0 && byte->file.n_meta == half->file.n_meta, "metadata");
     refuse(other, "bf16", WISP_EINVAL, "is I8 already");
     refuse(other, "int8", WISP_EINVAL, "is I8 already");
-    refuse(model, "int4", WISP_EINVAL, "'int4' is not bf16 or int8");
+    refuse(model, "int4", WISP_EINVAL, "'int4' is not bf16, int8, c64 or c16");
+    wisp_model_free(quantized(other, "c64")); /* from int8, and on */
+    refuse(other, "c64", WISP_EINVAL, "is c64 already");
+    refuse(other, "int8", WISP_EINVAL, "is c64 already");
+    wisp_model_free(quantized(other, "c16"));
+    refuse(other, "c64", WISP_EINVAL, "is c16 already");
     wisp_model_free(half);
     wisp_model_free(byte);
 }
@@ -263,7 +307,17 @@ static void test_numbers(void)
                                          : "'5.output.weight' is nan in row 1"),
                   "%s", err.text);
     }
-    wisp_model_free(quantized(other, "int8")); /* FLT_MAX is held by a scale */
+    char large[80];
+    snprintf(large, sizeof large, "%s/large", folder);
+    CHECK(rename(other, large) == 0, "%s", large);
+    static const char *const scaled[] = { "int8", "c64", "c16" };
+    for (size_t i = 0; i < 3; i++) { /* FLT_MAX is held by a scale */
+        struct wisp_model *m = quantized(large, scaled[i]);
+        const float x = wisp_param_at(&m->net.layers[m->net.n_layers - 1].params[0], 9 + 5);
+        CHECK(x > 0.9f * FLT_MAX && isfinite(x), "%s: %g", scaled[i], x);
+        wisp_model_free(m);
+    }
+    unlink(large);
     for (float tiny = 0x1p-149f; tiny < 0x1p-140f;
          tiny *= 1.5f) { /* scales that are coarse, or 0 */
         struct wisp_model *m = hand_made(d);
@@ -296,14 +350,14 @@ static void test_nothing(void)
     refuse(other, "int8", WISP_EINVAL, "more than one column");
 }
 
-static void test_memory(void)
+static void test_memory(const char *type)
 {
     struct wisp_model *m = load(model);
     long live = wisp_mem_live, n = 0;
     size_t files = n_files();
     for (;; n++) {
         wisp_mem_budget = n;
-        wisp_status st = wisp_model_quantize(m, model, "int8", &err); /* where it lies itself */
+        wisp_status st = wisp_model_quantize(m, model, type, &err); /* where it lies itself */
         wisp_mem_budget = -1;
         CHECK(wisp_mem_live == live && n_files() == files, "after %ld: %ld blocks left, %zu files",
               n, (long)wisp_mem_live - live, n_files());
@@ -316,11 +370,12 @@ static void test_memory(void)
     make(model);
 }
 
-static const struct fault {
+struct fault {
     const char *what, *tensor, *text;
     enum { MISSING, AS_I8, AS_BF16, AS_U8, SHORTER, FLAT, SQUARE, PUT } how;
     float value;
-} faults[] = {
+};
+static const struct fault of_int8[] = {
     { "no scale", "0.input.weight.scale", "'0.input.weight.scale' is missing", MISSING, 0 },
     { "no scale", "5.output.weight.scale", "'5.output.weight.scale' is missing", MISSING, 0 },
     { "a scale too few", "0.input.weight.scale", "shape than F32 10: it is F32 9", SHORTER, 0 },
@@ -333,11 +388,27 @@ static const struct fault {
     { "below 0", "0.input.weight.scale", "scale' is -0.5 in row 4", PUT, -0.5f },
     { "a row too few", "0.input.weight", "than I8 10 x 13: it is I8 9 x 13", SHORTER, 0 },
     { "no rows", "0.input.weight", "than I8 10 x 13: it is I8 130", FLAT, 0 },
-    { "unsigned", "0.input.weight", "than F32 10 x 13: it is U8 10 x 13", AS_U8, 0 },
+    { "unsigned", "0.input.weight", "'0.input.weight.value' is missing", AS_U8, 0 },
     { "an int8 bias", "5.output.bias", "than F32 4 x 1: it is I8 4 x 4", AS_I8, 0 },
     { "a bf16 bias", "5.output.bias", "than F32 4 x 1: it is BF16 4 x 2", AS_BF16, 0 },
     { "int8 between", "3.dense.weight", "than F32 13 x 9: it is I8 13 x 36", AS_I8, 0 },
     { "bf16 between", "3.dense.weight", "than F32 13 x 9: it is BF16 13 x 18", AS_BF16, 0 },
+    { 0 },
+};
+static const struct fault of_codes[] = {
+    { "no scale", "0.input.weight.scale", "'0.input.weight.scale' is missing", MISSING, 0 },
+    { "no values", "5.output.weight.value", "'5.output.weight.value' is missing", MISSING, 0 },
+    { "a value too few", "0.input.weight.value", "than F32 16: it is F32 15", SHORTER, 0 },
+    { "values of bytes", "0.input.weight.value", "than F32 16: it is I8 64", AS_I8, 0 },
+    { "a value above 1", "0.input.weight.value", "value' is 1.5 at 4, expected a", PUT, 1.5f },
+    { "a value below -1", "5.output.weight.value", "value' is -2 at 4, expected", PUT, -2 },
+    { "NaN", "0.input.weight.value", "value' is nan in row 4", PUT, NAN },
+    { "below 0", "0.input.weight.scale", "scale' is -0.5 in row 4", PUT, -0.5f },
+    { "a row too few", "0.input.weight", "than U8 10 x 16: it is U8 9 x 16", SHORTER, 0 },
+    { "no rows", "0.input.weight", "than U8 10 x 16: it is U8 160", FLAT, 0 },
+    { "signed", "0.input.weight", "than I8 10 x 13: it is I8 10 x 16", AS_I8, 0 },
+    { "codes between", "3.dense.weight", "than F32 13 x 9: it is U8 13 x 36", AS_U8, 0 },
+    { 0 },
 };
 
 /* The same bytes called something else; 'copy' holds what must be changed. */
@@ -363,15 +434,15 @@ static void spoil(struct wisp_tensor *t, const struct fault *f, float *copy)
     }
 }
 
-static void test_crafted(void)
+static void test_crafted(const char *type, const struct fault *faults)
 {
-    struct wisp_model *m = quantized(model, "int8"), *bad;
+    struct wisp_model *m = quantized(model, type), *bad;
     const struct wisp_tensor_file *file = &m->file;
     struct wisp_tensor t[40];
     float copy[64];
     CHECK(d->n_features == 10 && d->n_labels == 4, "%zu features, %zu labels", d->n_features,
           d->n_labels);
-    for (size_t i = 0; i <= sizeof faults / sizeof *faults; i++) {
+    for (size_t i = 0; i == 0 || faults[i - 1].what; i++) {
         const struct fault *f = i ? &faults[i - 1] : NULL; /* first without a fault */
         size_t n = 0, found = 0;
         for (size_t k = 0; k < file->n_tensors; k++) {
@@ -421,12 +492,18 @@ int main(void)
     test_weights("int8");
     TEST("bf16: rounded to nearest; all else stays");
     test_weights("bf16");
+    TEST("c64, c16: the nearest of the layer's values times the row's scale; all else stays");
+    test_weights("c64");
+    test_weights("c16");
     TEST("predictions are those of the widened weights, every instruction set");
     test_predictions("int8");
     test_predictions("bf16");
+    test_predictions("c64");
+    test_predictions("c16");
     TEST("training starts from narrow weights");
     test_init("int8", "fp32"), test_init("int8", "bf16");
     test_init("bf16", "fp32"), test_init("bf16", "bf16");
+    test_init("c64", "fp32"), test_init("c16", "bf16");
     TEST("bf16 to int8, and what is narrow already");
     test_twice();
     TEST("numbers that cannot be held, and the smallest ones");
@@ -434,9 +511,11 @@ int main(void)
     TEST("nothing to make smaller");
     test_nothing();
     TEST("memory runs out: nothing is left, the old file stays");
-    test_memory();
+    test_memory("int8");
+    test_memory("c16");
     TEST("crafted files are refused with a reason");
-    test_crafted();
+    test_crafted("int8", of_int8);
+    test_crafted("c16", of_codes);
     TEST("what a file is");
     test_kinds();
     wisp_data_free(d);
