@@ -91,6 +91,32 @@ judge "every tensor bears some, and has a partition" 'len(d["mapping"]) == 3 and
 judge "in which it is as accurate" 'd["p@1_worst"] >= d["p@1_before"] - 1 and d["test_p@1_before"] == d["p@1_before"] and d["test_p@1_worst"] > 85'
 judge "all bits lie somewhere" 'sum(x["bits"] for x in d["partitions"]) == d["bits"] and [x["rate"] for x in d["partitions"]] == [0.1, 0.01, 1e-4, 0]'
 
+# Images: values lie in blocks of 16 channels, and a norm and a ReLU are done together with their convolution.
+/usr/bin/python3 - <<'P' || exit 1
+import random
+random.seed(1)
+with open("i.bin", "wb") as o: # CIFAR records
+    for i in range(500):
+        y = random.randrange(4)
+        x = bytearray(random.randrange(200) for _ in range(3072))
+        if y == 1: x = bytearray(v // 2 for v in x)
+        if y == 2: x[:1024] = bytes(1024)
+        if y == 3: x[:256] = bytes([255]) * 256
+        o.write(bytes([y]) + x)
+P
+ok "a net of images" train i.bin -o im --net "image, conv 20 3 pad=1 stride=2 bias=no, bn, relu, maxpool 2, conv 8 3, relu, globalavg, dense 16, relu" --epochs 4 --batch 32 --seed 2
+ok "its accuracy" eval im i.bin --json
+cp out eval.json
+ok "values without errors" inject im i.bin --what values --rate 0 --json
+judge "are as they were" 'd["p@1"] == json.load(open("eval.json"))["p@1"] == d["p@1_before"] and d["p@1"] > 60 and d["bits_wrong_mean"] == 0'
+ok "values and weights" inject im i.bin --what both --rate 1e-3 --guard zero --draws 2 --json
+judge "have errors, each value once" 'd["tensors"] == 4 + 6 and abs(d["bits_wrong_mean"] / (1e-3 * 32 * (500 * (3072 + 20 * 256 + 20 * 64 + 8 * 36 + 8 + 16) + 20 * 27 + 8 * 180 + 8 * 16 + 16 * 10)) - 1) < 0.05'
+ok "kernels" inject im --rate 0.02 --type bf16 --guard zero -o im2
+ok "a model of images with errors" eval im2 i.bin
+ok "trained with errors" train i.bin --init im -o im3 --epochs 2 --batch 32 --seed 2 --error-rate 0.01 --error-type bf16 --threads 2
+ok "by one thread" train i.bin --init im -o im4 --epochs 2 --batch 32 --seed 2 --error-rate 0.01 --error-type bf16 --threads 1
+same "the same bytes" im3 im4
+
 # Training with errors: the same bytes for any number of threads, and after a stop anywhere; the model itself has none.
 errors=(train S_train.txt --net "dense 64, relu, dense 64, relu" --epochs 3 --batch 64 --seed 3 --error-rate 0.02 --error-type int8)
 ok "trained with errors" "${errors[@]}" -o e --threads 2
