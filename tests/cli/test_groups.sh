@@ -85,6 +85,7 @@ wide=(S_train.txt --net "dense 64 as first, relu, dense 64, relu" "${common[@]}"
 mkdir -p cache/wisp
 chmod 700 cache/wisp
 export XDG_CACHE_HOME=$PWD/cache
+unset WISP_CONV
 ok "counts are measured" train "${wide[@]}" -o round
 check "once" [ "$(grep -c '^wisp-widths 1' cache/wisp/conv)" = 1 ]
 /usr/bin/python3 - <<'PY'
