@@ -1,13 +1,14 @@
 """wisp: neural networks that are mostly zeros.
 
-WispClassifier trains and predicts with sparse rows and very many labels, SparseNetwork runs very deep networks of fixed
+WispClassifier trains and predicts with sparse rows and very many labels, prune() trains one and makes it small, SparseNetwork runs very deep networks of fixed
 connections, read() opens any data file that the command reads.  docs/python.md has examples."""
 from __future__ import annotations
 
 from ._files import read
 from ._library import info, version
 from .classifier import WispClassifier
+from .pruning import prune
 from .sparse import SparseNetwork
 
 __version__ = version()
-__all__ = ["SparseNetwork", "WispClassifier", "__version__", "info", "read"]
+__all__ = ["SparseNetwork", "WispClassifier", "__version__", "info", "prune", "read"]

@@ -69,6 +69,7 @@ FUNCTIONS = {
     "wisp_data_write": (Status, [Pointer, Pointer, _TEXT, _TEXT]),
     "wisp_data_free": (None, [Pointer]),
     "wisp_train": (Status, [_OUT, Pointer, Pointer, Pointer, Pointer, _TEXT, OnProgress, Pointer]),
+    "wisp_prune": (Status, [_OUT, Pointer, Pointer, Pointer, Pointer, _TEXT, OnProgress, Pointer]),
     "wisp_model_load": (Status, [_OUT, _TEXT]),
     "wisp_model_free": (None, [Pointer]),
     "wisp_model_n_labels": (Size, [Pointer]),

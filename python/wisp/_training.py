@@ -58,14 +58,14 @@ class _Watch:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def train(ctx: library.Handle, cfg: library.Handle, rows: Data, valid: Optional[Data], path: str, progress: Any
-          ) -> Tuple[dict, Optional[BaseException]]:
-    """Leaves the model at 'path'.  Returns the report, {} for a run that was stopped, and what stopped it if that is
+def train(ctx: library.Handle, cfg: library.Handle, rows: Data, valid: Optional[Data], path: str, progress: Any,
+          how: str = "wisp_train") -> Tuple[dict, Optional[BaseException]]:
+    """how: wisp_train or wisp_prune, which take the same.  Leaves the model at 'path'.  Returns the report, {} for a run that was stopped, and what stopped it if that is
     to be raised again once the model is in place."""
     out = library.Pointer()
     with _Watch(progress) as watch:
         try:
-            library.call("wisp_train", out, ctx, cfg, rows, valid, path.encode(),
+            library.call(how, out, ctx, cfg, rows, valid, path.encode(),
                          watch.callback, None)
         except InterruptedError:
             pass

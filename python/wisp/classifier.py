@@ -25,6 +25,7 @@ FEW = 1000  # classes up to which predict_proba is dense
 
 # config, json: of the command.  valid: X_valid.  note: ours.  memory is there: it bounds files that are larger.
 _ROWS = options.of_commands(["train", "predict"], without=["config", "json", "tsv", "quiet", "valid", "note"])
+_OF_PRUNE = options.of_commands(["prune"], without=[*_ROWS, "config", "json", "quiet", "valid", "note"])
 _EXTRA = {  # name: (default, type hint, help)
     "k": (5, "SupportsIndex", "labels of a row that predict_top gives, and predict_proba where it is CSR, unless they are told"),
     "threshold": (None, "SupportsFloat | None", "lowest probability of a label that 'predict' gives for multi-label rows; None: "
@@ -144,8 +145,23 @@ report_ : dict
                 known = more_classes(classes, known)
             return self._fit(X, _one_of(Y, y), None, None, sample_weight, known, init)
 
+    def prune(self, X: Any, Y: Any = None, X_valid: Any = None, Y_valid: Any = None, sample_weight: Any = None, *, y: Any = None,
+              **options_of_prune: Any) -> "WispClassifier":
+        """As 'fit', and then makes the network small, as the command 'wisp prune' does: units and channels go as long as P@1
+        of the validation rows drops by no more than target_accuracy_drop points (0.3), or until it is target_speedup times as
+        fast; unstructured=True: single weights go instead.  report_ has weights_ratio, accuracy_drop, time_ratio (256 rows per
+        call), time_ratio_1, flops_ratio and frontier, all that were tried; plot names an SVG file of them, PATH.svg where
+        'path' is given."""
+        unknown = set(options_of_prune) - set(_OF_PRUNE)
+        if unknown:
+            near = difflib.get_close_matches(min(unknown), _OF_PRUNE, 1)
+            raise TypeError(f"prune() got an unexpected keyword argument '{min(unknown)}'" +
+                            (f"; did you mean '{near[0]}'?" if near else ""))
+        with self._lock:
+            return self._fit(X, _one_of(Y, y), X_valid, Y_valid, sample_weight, None, None, options_of_prune)
+
     def _fit(self, X: Any, Y: Any, X_valid: Any, Y_valid: Any, sample_weight: Any, known: Optional[np.ndarray],
-             init: Optional[_Fitted]) -> "WispClassifier":
+             init: Optional[_Fitted], of_prune: Optional[Dict[str, Any]] = None) -> "WispClassifier":
         ctx = library.context(self.threads, _say if self.progress is True else None)
         folder = tempfile.mkdtemp(prefix="wisp-")
         try:
@@ -157,9 +173,11 @@ report_ : dict
                 rows.weigh(sample_weight)
             valid = None if X_valid is None else self._valid_rows(X_valid, Y_valid, rows, y, settings, ctx)
             path = os.path.join(folder, "model") if self.path is None else os.fspath(self.path)
-            cfg = options.config(settings)
+            cfg = options.config({**settings, **(of_prune or {})})
             before = _file(path)
-            report, stopped = train(ctx, cfg, rows, valid, path, self.progress)
+            report, stopped = train(ctx, cfg, rows, valid, path, self.progress, "wisp_train" if of_prune is None else "wisp_prune")
+            if not report and of_prune is not None:  # what was trained so far is PATH.0, PATH.1 ...
+                raise stopped or InterruptedError("stopped before the network was small; go on with resume=True and path")
             if not report and before and _file(path) == before:
                 raise stopped or InterruptedError(f"stopped before there was a model; {path} holds an older one; go on with "
                                                   "resume=True")
@@ -381,6 +399,11 @@ report_ : dict
         optimizer and a step's values, part by part, and the operations of each layer.  batch: rows of a training step, 0:
         those of the run."""
         return self._state().model.plan(library.context(self.threads), options.config({"batch": batch}))
+
+    def describe(self) -> Dict[str, Any]:
+        """What the model file says of itself, as 'wisp inspect --json' has it: net (its layers as text), parameters, features,
+        labels, loss, options of its run ..."""
+        return dict(self._state().model.describe)
 
     def save(self, path: Any) -> None:
         """The model file, which the command and every other interface read; parameters of prediction are not in it."""

@@ -20,6 +20,8 @@ def train(X: "sp.csr_matrix", Y: List[List[str]]) -> Tuple[WispClassifier, float
     model.fit(X, np.array(["a", "b"]), sample_weight=np.ones(2))
     model.fit(["some text", "other text"], Y)
     model.fit(pathlib.Path("train.txt"))
+    small: WispClassifier = wisp.prune(X, Y, net="input 32, relu", target_accuracy_drop=0.5)
+    small.prune(X, Y, target_speedup=2, unstructured=True).describe()
     return model, model.score(X, Y)
 
 
