@@ -31,6 +31,7 @@ struct injection {
     void *arg;
     char *json; /* of what is a list, to be freed */
     size_t at, room;
+    bool full;
 };
 
 /* ---- text ---- */
@@ -47,21 +48,28 @@ __attribute__((format(printf, 2, 3))) static void tell(const struct injection *j
     j->told(j->arg, line);
 }
 
-/* Adds to the JSON; what finds no memory makes it NULL, which is asked for once. */
+/* Adds to the JSON; where there is no memory it ends, which is asked for once. */
 __attribute__((format(printf, 2, 3))) static void add(struct injection *j, const char *fmt, ...)
 {
     va_list ap;
-    if (j->at + LINE > j->room) {
+    if (j->at + LINE > j->room && !j->full) {
         char *more = wisp_realloc(j->json, j->at, 2 * j->room + LINE, 1);
-        if (!more) wisp_free(j->json);
-        j->json = more;
-        j->room = more ? 2 * j->room + LINE : 0;
-        if (!more) j->at = 0;
+        if (more) j->json = more, j->room = 2 * j->room + LINE;
+        else j->full = true;
     }
-    if (!j->json) return;
+    if (j->full) return;
     va_start(ap, fmt);
     j->at += (size_t)wisp_vprint(j->json + j->at, LINE, fmt, ap);
     va_end(ap);
+}
+
+/* What was added becomes an object of the report. */
+static wisp_status put(struct wisp_report *r, const struct injection *j, const char *key,
+                       wisp_error *err)
+{
+    if (j->full) return wisp_fail_mem(err, 2 * j->room, "the report");
+    wisp_report_object(r, key, j->json);
+    return WISP_OK;
 }
 
 /* ---- what the options say ---- */
@@ -296,8 +304,7 @@ static wisp_status sweep(struct wisp_report *r, struct injection *j, const wisp_
         }
     }
     add(j, "]");
-    if (st == WISP_OK && j->json) wisp_report_object(r, "sweep", j->json);
-    return st == WISP_OK && !j->json ? wisp_fail_mem(err, LINE, "the sweep") : st;
+    return st == WISP_OK ? put(r, j, "sweep", err) : st;
 }
 
 /* ---- the mapping ---- */
@@ -478,9 +485,9 @@ static wisp_status map_places(struct wisp_report *r, struct injection *j, const 
         tell_share(r, j, j->rates, partitions, n);
         st = use_partitions(r, j, partitions, n, err);
     }
-    if (st == WISP_OK && j->json) wisp_report_object(r, "mapping", j->json);
+    if (st == WISP_OK && n > 0) st = put(r, j, "mapping", err);
     wisp_free(levels);
-    return st == WISP_OK && n > 0 && !j->json ? wisp_fail_mem(err, LINE, "the mapping") : st;
+    return st;
 }
 
 /* ---- forms ---- */
