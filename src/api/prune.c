@@ -30,7 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_RUNGS = 16, TIMES = 5, MOST_MISSED = 3 };
+enum { MOST_RUNGS = 16, USUAL = 9, TIMES = 5, MOST_MISSED = 3 };
 
 /* How nets become smaller.  Where nothing is said a penalty begins low, as nobody knows the scale of
  * the loss; of weights one by one most are never missed. */
@@ -66,9 +66,22 @@ struct pruning {
     wisp_on_progress told;
     void *arg;
     struct wisp_rung rungs[MOST_RUNGS];
-    int n, best;          /* rungs; the smallest good one */
+    int n, best, missed;  /* rungs; the smallest good one; those that were too much */
     double batch, epochs; /* of the net as it is */
 };
+
+/* Many labels are trained as 'train' would: sampled, with rates for rows that are seldom seen. */
+static bool wide(const struct pruning *p)
+{
+    return p->train->n_labels > WISP_FEW_LABELS;
+}
+
+/* Epochs of a rung, beside those of the net as it is. */
+static double longer(const struct pruning *p)
+{
+    const bool given = wisp_opt_num(p->cfg, OPT_EPOCHS) > 0;
+    return given || p->images || wide(p) ? 1 : LONGER;
+}
 
 static double least_valid(const struct pruning *p)
 {
@@ -79,6 +92,55 @@ static struct wisp_frontier frontier(const struct pruning *p)
 {
     return (struct wisp_frontier){ p->rungs, p->n, p->best, least_valid(p), p->way->name };
 }
+
+/* ---- what is to come ---- */
+
+/* Rungs after the one that is being trained, about: nobody knows how many will be good. */
+static int rungs_to_come(const struct pruning *p)
+{
+    if (p->missed > 0) return MOST_MISSED - p->missed;
+    return p->n < USUAL - MOST_MISSED ? USUAL - p->n : MOST_MISSED;
+}
+
+/* Seconds of a rung, by the last one, or by the net as it is. */
+static double rung_seconds(const struct pruning *p, double whole)
+{
+    if (p->n > 1) return p->rungs[p->n - 1].seconds;
+    return (p->n == 1 ? p->rungs[0].seconds : whole) * longer(p);
+}
+
+/* A run's progress, with the time that all of them will take. */
+static int tell(void *arg, const wisp_progress *at)
+{
+    const struct pruning *p = arg;
+    wisp_progress all = *at;
+    all.eta_s += rungs_to_come(p) * rung_seconds(p, at->train_s + at->eta_s);
+    return p->told(p->arg, &all);
+}
+
+static void say_plan(const struct pruning *p)
+{
+    const double speedup = wisp_opt_num(p->cfg, OPT_TARGET_SPEEDUP),
+                 first = wisp_opt_num(p->cfg, p->way->option);
+    char fast[80] = "";
+    if (speedup > 0) wisp_print(fast, sizeof fast, ", or it is %g times as fast", speedup);
+    wisp_say(p->ctx,
+             "prune     the net as it is, then smaller ones, each from the last that was good: %s "
+             "%g at first, until %d lost more than %g points of validation P@1%s; %d nets at most",
+             p->way->name, first > 0 ? first : p->way->first, MOST_MISSED,
+             wisp_opt_num(p->cfg, OPT_TARGET_DROP), fast, MOST_RUNGS);
+}
+
+static void say_next(const struct pruning *p, double lambda)
+{
+    const double left = (1 + rungs_to_come(p)) * rung_seconds(p, 0);
+    wisp_say(p->ctx,
+             "prune     net %d, %s %g, from the %.0f parameters of net %d; about %.0f %s left",
+             p->n, p->way->name, lambda, p->rungs[p->best].params, p->best,
+             left < 180 ? left : left / 60, left < 180 ? "s" : "min");
+}
+
+/* ---- a rung ---- */
 
 static void rung_path(char out[PATH_MAX], const struct pruning *p, int i)
 {
@@ -99,12 +161,6 @@ static wisp_status set_num(wisp_config *cfg, const char *key, double x, wisp_err
     return wisp_config_set(cfg, key, text, err);
 }
 
-/* Many labels are trained as 'train' would: sampled, with rates for rows that are seldom seen. */
-static bool wide(const struct pruning *p)
-{
-    return p->train->n_labels > WISP_FEW_LABELS;
-}
-
 /* Of a rung that goes on from another: batches as the first had them, since a rate fits a batch, and
  * epochs (see LONGER). */
 static wisp_status go_on(wisp_config *cfg, const struct pruning *p, int from, wisp_error *err)
@@ -115,7 +171,7 @@ static wisp_status go_on(wisp_config *cfg, const struct pruning *p, int from, wi
     if (st == WISP_OK && wisp_opt_num(p->cfg, OPT_BATCH) == 0)
         st = set_num(cfg, "batch", p->batch, err);
     if (st == WISP_OK && wisp_opt_num(p->cfg, OPT_EPOCHS) == 0)
-        st = set_num(cfg, "epochs", p->epochs * (p->images || wide(p) ? 1 : LONGER), err);
+        st = set_num(cfg, "epochs", p->epochs * longer(p), err);
     return st;
 }
 
@@ -214,7 +270,8 @@ static wisp_status train_rung(struct pruning *p, int from, wisp_error *err)
     rung_path(path, p, i);
     wisp_status st = settings(&cfg, p, i, from, err);
     if (st == WISP_OK)
-        st = wisp_train_run(&report, p->ctx, cfg, p->train, p->valid, path, p->told, p->arg, err);
+        st = wisp_train_run(&report, p->ctx, cfg, p->train, p->valid, path, p->told ? tell : NULL,
+                            p, err);
     if (st == WISP_OK) {
         wisp_report_get(report, "valid_p@1", &r->valid);
         wisp_report_get(report, "train_seconds", &r->seconds);
@@ -276,21 +333,22 @@ static wisp_status climb(struct pruning *p, wisp_error *err)
 {
     const double speedup = wisp_opt_num(p->cfg, OPT_TARGET_SPEEDUP);
     double lambda = wisp_opt_num(p->cfg, p->way->option), too_much = 0;
-    int missed = 0;
     if (lambda == 0) lambda = p->way->first;
+    say_plan(p);
     wisp_status st = train_rung(p, 0, err);
     if (st != WISP_OK) return st;
     say_rung(p, &p->rungs[0]);
-    while (st == WISP_OK && p->n < MOST_RUNGS && missed < MOST_MISSED && lambda <= MOST_PENALTY &&
-           !fast_enough(p, speedup)) {
+    while (st == WISP_OK && p->n < MOST_RUNGS && p->missed < MOST_MISSED &&
+           lambda <= MOST_PENALTY && !fast_enough(p, speedup)) {
         struct wisp_rung *r = &p->rungs[p->n];
         const double params = p->rungs[p->best].params;
         r->lambda = lambda;
+        say_next(p, lambda);
         if ((st = train_rung(p, p->best, err)) != WISP_OK) break;
         r->good = r->valid >= least_valid(p);
         say_rung(p, r);
         if (r->good) p->best = p->n - 1;
-        else too_much = lambda, missed++;
+        else too_much = lambda, p->missed++;
         lambda = next_penalty(p, r, params, too_much);
     }
     return st;
@@ -332,8 +390,10 @@ static wisp_status settle(const struct pruning *p, wisp_error *err)
     }
     if (p->best == 0)
         wisp_say(p->ctx, "prune     no smaller net was as accurate: the model is the net as it is");
-    else if (p->rungs[p->best].us[1] > 0.95 * p->rungs[0].us[1])
-        wisp_say(p->ctx, "prune     the smaller net is not faster here");
+    for (int b = 0; b < 2 && p->best > 0; b++)
+        if (p->rungs[p->best].us[b] > 0.95 * p->rungs[0].us[b])
+            wisp_say(p->ctx, "prune     the smaller net is not faster here with %zu row%s per call",
+                     BATCHES[b], wisp_plural(BATCHES[b]));
     return WISP_OK;
 }
 

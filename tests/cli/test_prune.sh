@@ -18,6 +18,8 @@ assert rungs[0]["penalty"] == 0 and rungs[0]["weights"] == r["weights_before"] a
 good = [x for x in rungs[1:] if x["valid_p@1"] >= rungs[0]["valid_p@1"] - 3]
 assert r["weights"] == min(x["weights"] for x in good), (r["weights"], good)'
 check "every one is told of" grep -q '^prune     penalty 0.01: validation P@1' first.err
+check "the plan comes first" [ "$(grep -n '^prune     the net as it is, then smaller ones' first.err | cut -d: -f1)" -lt "$(grep -n '^epoch' first.err | head -1 | cut -d: -f1)" ]
+check "and how long it will take" grep -qE '^prune     net 1, penalty 0.01, from the [0-9]+ parameters of net 0; about [0-9]+ s left' first.err
 check "only the model and the picture are left" test "$(echo small*)" = "small small.svg"
 check "the picture is XML, and shows every net once in each panel" /usr/bin/python3 -c '
 import json, xml.etree.ElementTree as E

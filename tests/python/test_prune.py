@@ -31,6 +31,10 @@ thin = wisp.prune(X, y, unstructured=True, plot=plot, target_accuracy_drop=5, **
 check("single weights", "sparse" in thin.describe()["net"] or thin.report_["weights_ratio"] == 1, thin.describe()["net"])
 check("a picture where it is asked for", os.path.getsize(plot) > 1000)
 
+ends = []
+wisp.prune(X, y, progress=lambda p: ends.append(p.eta_s) if p.epoch_ended and p.epoch == p.epochs else None, target_accuracy_drop=5, **how)
+check("what is left is that of all networks", ends[0] > 0 and len(ends) > 2, ends)
+
 seen = []
 stopped = raises("stopped", InterruptedError, "go on with resume=True", wisp.prune, X, y,
                  progress=lambda p: seen.append(p.epoch) or len(seen) > 3, **how)
