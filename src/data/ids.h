@@ -13,7 +13,7 @@
 #define WISP_DATA_IDS_H
 
 #include "data/data.h"
-#include "data/dict.h"
+#include "base/dict.h"
 
 struct wisp_ids { /* all zero: ids are what the text says */
     bool named;

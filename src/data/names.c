@@ -1,6 +1,6 @@
 /* Names of labels and features: one per line, line i names id i. */
 #include "data/data.h"
-#include "data/dict.h"
+#include "base/dict.h"
 #include "base/mem.h"
 
 #include <string.h>

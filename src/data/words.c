@@ -2,7 +2,7 @@
 #include "data/words.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "data/dict.h"
+#include "base/dict.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * --class-weight, multiplied, and scaled so that rows that count do so by 1 on average.  Then a
  * learning rate means the same with weights and without, and a row of weight 2 is two rows. */
 #include "base/mem.h"
-#include "data/dict.h"
+#include "base/dict.h"
 #include "model/run.h"
 
 #include <math.h>

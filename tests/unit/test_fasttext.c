@@ -2,7 +2,7 @@
  * chunk size, writing, full memory. */
 #include "test.h"
 #include "base/mem.h"
-#include "data/dict.h"
+#include "base/dict.h"
 #include "data/text.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The dictionary: linear probing over 32-bit entry numbers; whole hashes are kept in the entries,
  * so growing does not look at the words and few probes do. */
-#include "data/dict.h"
+#include "base/dict.h"
 #include "base/mem.h"
 
 #include <string.h>

@@ -3,8 +3,8 @@
  *   entries  | hash, start, bytes, value |   in order of appearance
  *   slots    entry + 1, by open addressing; 0: free
  *   text     the words, each ended by '\n': the text of a struct wisp_names */
-#ifndef WISP_DATA_DICT_H
-#define WISP_DATA_DICT_H
+#ifndef WISP_BASE_DICT_H
+#define WISP_BASE_DICT_H
 
 #include "base/error.h"
 
