@@ -6,6 +6,7 @@
 #ifndef WISP_TEST_LAYER_RIG_H
 #define WISP_TEST_LAYER_RIG_H
 
+#include "dag_rig.h"
 #include "layer_nets.h"
 #include "base/mem.h"
 #include "data/data.h"
@@ -298,6 +299,24 @@ static inline void ref_of_sparse(const struct ref *c)
 {
     ref_sparse(c->out, c->in[0], c->w, c->bias, c->l, c->n, c->r->step.batch);
 }
+static inline void ref_of_dag(const struct ref *c)
+{
+    const struct wisp_layer *l = c->l;
+    const struct wisp_batch *b = c->r->step.batch;
+    const struct wisp_dag d = { .n_nodes = l->params[3].rows,
+                                .start = l->params[3].start,
+                                .from = l->params[3].ids,
+                                .function = l->params[4].ids };
+    double *v = malloc((d.n_nodes + l->n_in) * sizeof *v), *x = v + d.n_nodes;
+    for (size_t i = 0; i < c->n; i++) {
+        memset(x, 0, l->n_in * sizeof *x);
+        if (c->in[0]) memcpy(x, c->in[0] + i * l->n_in, l->n_in * sizeof *x);
+        for (uint32_t e = b->xp[i]; !c->in[0] && e < b->xp[i + 1]; e++) x[b->xi[e]] = b->xv[e];
+        dag_walk(v, &d, c->w, c->bias);
+        for (size_t o = 0; o < l->n_out; o++) c->out[i * l->n_out + o] = v[l->params[5].ids[o]];
+    }
+    free(v);
+}
 static inline void ref_of_relu(const struct ref *c)
 {
     for (size_t e = 0; e < c->n * c->l->n_out; e++) c->out[e] = fmax(c->in[0][e], 0);
@@ -445,7 +464,7 @@ static const struct {
     { "concat", ref_of_concat },   { "bn", ref_of_bn },
     { "conv", ref_of_conv },       { "maxpool", ref_of_maxpool },
     { "avgpool", ref_of_avgpool }, { "globalavg", ref_of_globalavg },
-    { "unflat", ref_of_unflat },
+    { "unflat", ref_of_unflat },   { "dag", ref_of_dag },
 };
 
 static inline double mean_loss(const struct rig *r)

@@ -23,6 +23,8 @@ struct wisp_wires { /* a layer's fixed connections: parameter "inputs"; n_out 0:
     size_t fan;           /* inputs of each output, or the most of them */
     const int64_t *start; /* (n_out + 1) where those of an output begin; NULL: 'fan' of each */
     const int32_t *in;    /* (n_edges) their ids, ascending for each output, no id twice */
+    size_t n_units;       /* of the result, where that is only some of the outputs: parameter
+                             "outputs"; 0: all */
 };
 /* Where the inputs of an output begin, and how many they are. */
 static inline size_t wisp_wires_row(const struct wisp_wires *w, size_t o, size_t *n)
@@ -152,6 +154,7 @@ extern const struct wisp_layer_kind *wisp_layer_kind_more; /* one of a test's ow
     X(dropout)                                                                                     \
     X(sampled)                                                                                     \
     X(sparse)                                                                                      \
+    X(dag)                                                                                         \
     X(bn)                                                                                          \
     X(conv)                                                                                        \
     X(maxpool)                                                                                     \
@@ -192,12 +195,15 @@ void wisp_layer_param_name(char *out, const struct wisp_layer *l, const char *wh
 /* The layer's connections, if it has declared some. */
 static inline struct wisp_wires wisp_layer_wires(const struct wisp_layer *l)
 {
+    struct wisp_wires w = { 0 };
     for (int i = 0; i < l->n_params; i++) {
         const struct wisp_param *p = &l->params[i];
-        if (p->role == WISP_FIXED)
-            return (struct wisp_wires){ p->rows, wisp_param_n(p), p->cols, p->start, p->ids };
+        if (p->role != WISP_FIXED) continue;
+        if (!w.n_out)
+            w = (struct wisp_wires){ p->rows, wisp_param_n(p), p->cols, p->start, p->ids, 0 };
+        else w.n_units = p->rows; /* 'outputs' is the last one */
     }
-    return (struct wisp_wires){ 0 };
+    return w;
 }
 /* For init(): normal values with this standard deviation. */
 void wisp_param_normal(struct wisp_param *p, double deviation, uint64_t seed, int stream,

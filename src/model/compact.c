@@ -210,7 +210,8 @@ static wisp_status make_left(struct wisp_left *to, const struct wisp_smaller *s,
                              const struct wisp_layer *l, wisp_error *err)
 {
     int32_t *number;
-    if (!wisp_layer_wires(l).n_out && !(s->thin && l->kind->thins)) return WISP_OK;
+    const bool wired = wisp_layer_wires(l).n_out && l->kind->ties != WISP_TIES_FIXED;
+    if (!wired && !(s->thin && l->kind->thins)) return WISP_OK;
     wisp_status st = new_numbers(&number, s, l, err);
     if (st == WISP_OK) st = list_edges(to, s, l, number, err);
     wisp_free(number);
@@ -222,8 +223,11 @@ static wisp_status left_wires(const struct wisp_known *k, struct wisp_wires *out
 {
     const struct wisp_left *left = &((const struct wisp_smaller *)k)->layers[l->number];
     (void)err;
-    *out = (struct wisp_wires){ left->n_out, left->n_edges, left->fan,
-                                left->ragged ? left->start : NULL, left->in };
+    *out = left->n_out
+               ? (struct wisp_wires){ left->n_out, left->n_edges,
+                                      left->fan,   left->ragged ? left->start : NULL,
+                                      left->in,    0 }
+               : wisp_layer_wires(&((const struct wisp_smaller *)k)->from->layers[l->number]);
     return WISP_OK;
 }
 
@@ -337,6 +341,22 @@ static void take_wires(struct wisp_layer *to, const struct wisp_layer *from,
     }
 }
 
+/* A parameter of a layer that stays as it is and has connections. */
+static void take_whole(struct wisp_param *to, const struct wisp_param *from)
+{
+    const struct wisp_gather all = { .rank = 1, .from = { from->n }, .to = { from->n } };
+    const struct wisp_gather rows = { .rank = 1, .from = { from->rows }, .to = { from->rows } };
+    wisp_gather(to->w, from->w, sizeof *to->w, &all);
+    wisp_gather(to->m, from->m, sizeof *to->m, &all);
+    wisp_gather(to->v, from->v, sizeof *to->v, &all);
+    wisp_gather(to->m16, from->m16, sizeof *to->m16, &all);
+    wisp_gather(to->v16, from->v16, sizeof *to->v16, &all);
+    wisp_gather(to->g2, from->g2, sizeof *to->g2, &rows);
+    wisp_gather(to->count, from->count, sizeof *to->count, &rows);
+    wisp_gather(to->ids, from->ids, sizeof *to->ids, &all);
+    if (to->role == WISP_STARTS) memcpy(to->start, from->start, to->n * sizeof *to->start);
+}
+
 static struct wisp_gather gather_of(const struct wisp_smaller *s, size_t p, size_t *index,
                                     size_t most)
 {
@@ -368,6 +388,10 @@ wisp_status wisp_compact_fill(struct wisp_net *to, const struct wisp_smaller *s,
         const struct wisp_layer *l = &s->from->layers[i];
         const struct wisp_left *left = &s->layers[i];
         for (int k = 0; k < l->n_params && !(left->n_out && k > 1); k++) {
+            if (!left->n_out && wisp_layer_wires(l).n_out) {
+                take_whole(&to->layers[i].params[k], &l->params[k]);
+                continue;
+            }
             struct wisp_gather g = gather_of(s, (size_t)(&l->params[k] - list->p), index, most);
             g.rank = left->n_out && k == 0 ? 1 : g.rank; /* its rows, if they are outputs */
             if (left->n_out && k == 0) take_wires(&to->layers[i], l, left, &g);

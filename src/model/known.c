@@ -24,11 +24,13 @@ static wisp_status file_wires(const struct wisp_known *k, struct wisp_wires *out
                               const struct wisp_layer *l, wisp_error *err)
 {
     const struct wisp_file_known *f = (const struct wisp_file_known *)k;
-    char inputs[WISP_PARAM_NAME], start[WISP_PARAM_NAME];
+    char inputs[WISP_PARAM_NAME], start[WISP_PARAM_NAME], outputs[WISP_PARAM_NAME];
     wisp_layer_param_name(inputs, l, "inputs");
     wisp_layer_param_name(start, l, "start");
+    wisp_layer_param_name(outputs, l, "outputs");
     const struct wisp_tensor *in = wisp_tensor_file_find(f->file, inputs),
-                             *from = wisp_tensor_file_find(f->file, start);
+                             *from = wisp_tensor_file_find(f->file, start),
+                             *out_ids = wisp_tensor_file_find(f->file, outputs);
     if (!in && !f->must) return WISP_OK;
     if (!in) return wisp_fail(err, WISP_EMODEL, "tensor '%s' is missing", inputs);
     bool ragged = in->n_dims == 1;
@@ -41,11 +43,13 @@ static wisp_status file_wires(const struct wisp_known *k, struct wisp_wires *out
         return wisp_fail(err, WISP_EMODEL,
                          "'%s' must ascend from 0 to %zu, the number of connections", start,
                          in->shape[0]);
-    *out = (struct wisp_wires){ .n_out = ragged ? from->shape[0] - 1 : in->shape[0],
-                                .n_edges = in->bytes / sizeof *out->in,
-                                .fan = ragged ? 0 : in->shape[1],
-                                .start = ragged ? from->data : NULL,
-                                .in = in->data };
+    *out =
+        (struct wisp_wires){ .n_out = ragged ? from->shape[0] - 1 : in->shape[0],
+                             .n_edges = in->bytes / sizeof *out->in,
+                             .fan = ragged ? 0 : in->shape[1],
+                             .start = ragged ? from->data : NULL,
+                             .in = in->data,
+                             .n_units = out_ids && out_ids->n_dims == 1 ? out_ids->shape[0] : 0 };
     return WISP_OK;
 }
 

@@ -128,6 +128,31 @@ static void check_radix(const struct wisp_kernels *k, size_t which)
     rig_spec = NULL;
 }
 
+/* Graphs of either form, with levels that are wide and thin, in a row, and both: as the first layer,
+ * behind another, and one behind the other.  Inputs of theirs are outputs, too. */
+static void check_dags(const struct wisp_kernels *k, size_t which)
+{
+    static const size_t thin[] = { 0, 30, 4096 };
+    for (size_t i = 0; i < 6; i++) {
+        const uint64_t start = 1000303 * (i + 1) + 77 * which;
+        char one[] = "/tmp/wisp_dag_XXXXXX", two[] = "/tmp/wisp_dag_XXXXXX", spec[200];
+        seed = start; /* as many features as the rig will draw */
+        const bool rows = i % 2, market = i % 3 == 2;
+        const size_t n_features = 2 + below(60), n_in = rows ? n_features : 9;
+        dag_make(one, start, &(struct dag_text){ n_in, 3 + 6 * i, 1 + i % 4, market, false });
+        dag_make(two, start, &(struct dag_text){ 5, 20, 3, false, false });
+        if (rows) snprintf(spec, sizeof spec, "dag file=%s, dense 5, dag mask=%s, dense 4", one, two);
+        else if (market) snprintf(spec, sizeof spec, "input 9, dag mask=%s function=tanh", one);
+        else snprintf(spec, sizeof spec, "input 9, relu, dag file=%s", one);
+        rig_spec = spec;
+        wisp_dag_thin = thin[i % 3];
+        check_net(k, start, 1);
+        rig_spec = NULL;
+        unlink(one), unlink(two);
+    }
+    wisp_dag_thin = 4096;
+}
+
 /* A matrix that is read from memory, for few samples: the most, and one more, which take the ways back
  * of few and of many.  Its 600 rows are no multiple of a task's. */
 static void check_large(const struct wisp_kernels *k, size_t which)
@@ -350,7 +375,7 @@ static void test_specs(void)
         { "input 4, sparse 8", "radix or random" },
         { "input 4, sparse radix", "width" },
         { "input 4, sparse radixes 8",
-          "--net:1:17: 'sparse' needs form: radix or random; found 'radixes'" },
+          "--net:1:17: 'sparse' needs form: radix or random or kept; found 'radixes'" },
         { "input 4, sparse radix 8 4", "32 inputs of each output" },
         { "input 4, sparse random 8 0", "inputs: a whole number from 1 to 1024" },
         { "input 4, sparse random 8 2.5", "from 1 to 1024" },
@@ -401,6 +426,7 @@ int main(void)
         for (uint64_t n = 0; there && n < NETS; n++) check_smoothed(&k, 1000211 * (n + 1) + 77 * i);
         if (there) check_radix(&k, i);
         if (there) check_large(&k, i);
+        if (there) check_dags(&k, i);
         rig_planes = true;
         for (uint64_t n = 0; there && n < OF_PLANES; n++) {
             int was = test_bad;

@@ -1,0 +1,123 @@
+/* Nets of any shape without cycles: nodes and edges of a file, and how a batch goes through them.
+ *
+ *     file --> read and levelled (dagfile.c) --> struct wisp_dag --> forward, backward (dag.c)
+ *
+ * A node is an input, or has a function (functions.c) of its bias and what comes over its edges:
+ *
+ *     value = f(bias + sum over edges of weight * value of the node where the edge begins)
+ *
+ * Nodes that are no inputs are numbered first, by level, so that each comes after all nodes it reads;
+ * inputs follow them.  (So a layer whose inputs become more keeps its numbers.)  Values lie as
+ * (nodes, lanes), a row for each node: an edge is a row times a number, and a node's edges are a bag
+ * of rows.  Nodes of a level do not read each other:
+ *
+ *     wide levels             their nodes are shared among threads
+ *     thin ones, in a row     the samples are: a tile of 16 goes through all of them without waiting
+ *
+ * Which is which depends on the net alone, and every sum has one order. */
+#ifndef WISP_SPDNN_DAG_H
+#define WISP_SPDNN_DAG_H
+
+#include "base/context.h"
+
+#include <stdbool.h>
+
+struct wisp_kernels;
+
+/* ---- functions (functions.c) ---- */
+
+struct wisp_node_function {
+    const char *name, *what;
+    bool flat; /* its derivative is 0 wherever there is one: nothing below it would learn */
+    /* y[i] = f(y[i]); d[i] = its derivative there, unless d is NULL. */
+    void (*run)(const struct wisp_kernels *k, float *y, float *d, size_t n);
+};
+const struct wisp_node_function *wisp_node_function_at(size_t i); /* NULL past the end */
+const char *wisp_node_function_name(size_t i);                    /* the same */
+/* -1: there is none. */
+int wisp_node_function_find(const char *name, size_t bytes);
+size_t wisp_node_functions(void);
+
+/* ---- a net ---- */
+
+struct wisp_dag {   /* its arrays are somebody else's */
+    size_t n_nodes; /* that are no inputs: 0 .. n_nodes - 1 */
+    size_t n_in;    /* inputs: n_nodes .. n_nodes + n_in - 1 */
+    size_t n_out, n_edges;
+    const int64_t *start;    /* (n_nodes + 1) edges to a node */
+    const int32_t *from;     /* (n_edges) where they begin, ascending for each node */
+    const int32_t *function; /* (n_nodes) */
+    const int32_t *out;      /* (n_out) nodes whose values are the result, none twice */
+    const float *w, *bias;   /* (n_edges), (n_nodes) */
+};
+/* Does each node read nodes before it, and inputs, alone?  Else *bad is the first that does not. */
+bool wisp_dag_ordered(const struct wisp_dag *d, size_t *bad);
+
+struct wisp_dag_sizes {
+    size_t n_levels;         /* nodes of the longest path, but for the input where it begins */
+    size_t widest, thinnest; /* nodes of a level */
+};
+/* level (n_nodes + 1, NULL: not wanted): the first node of each, and where the last ends. */
+struct wisp_dag_sizes wisp_dag_measure(const struct wisp_dag *d, uint32_t *level);
+
+/* ---- a batch on its way (dag.c) ---- */
+
+/* A level with fewer edges and nodes than this is thin: to share them among threads would take longer
+ * than they do.  Only tests change it. */
+extern size_t wisp_dag_thin;
+
+/* What is found out of a net once. */
+struct wisp_dag_plan {
+    uint32_t *made; /* (16) [0]: 1, it was; [1]: parts; [2]: edges were filed */
+    uint32_t *part; /* (n_nodes + 1) first node of each part, twice it, + 1 if it is wide */
+    /* to train with, or NULL: edges by the node where they begin */
+    uint32_t *begin; /* (n_nodes + n_in + 1) */
+    uint32_t *edge;  /* (n_edges) */
+    int32_t *target; /* (n_edges) */
+    int32_t *place;  /* (n_nodes + n_in) among the outputs, + 1; 0: none */
+};
+/* Fills it, unless that was done: 'made' is all zero at first. */
+void wisp_dag_plan(struct wisp_dag_plan *p, const struct wisp_dag *d);
+
+struct wisp_dag_run { /* one batch */
+    const struct wisp_dag *dag;
+    const struct wisp_dag_plan *plan;
+    const struct wisp_context *ctx;
+    size_t n, lanes; /* samples; floats from one row to the next */
+    float *x;        /* (n_nodes + n_in, lanes) values; those of inputs are there */
+    float *d;        /* (n_nodes, lanes) derivatives, then gradients of sums; NULL: not wanted */
+    /* of backward */
+    const float *gy; /* (n, n_out) gradients of the result */
+    float *weight;   /* (n_edges) in the order of plan->edge: work space */
+    float *gx;       /* (n_in, lanes) gradients of the inputs; NULL: not wanted */
+    float *(*spare)(const struct wisp_dag_run *r, int thread); /* (lanes) of a thread */
+};
+/* Values of all nodes, and derivatives. */
+void wisp_dag_forward(const struct wisp_dag_run *r);
+/* Gradients of all nodes' sums (r->d) and of the inputs.  Weights are those of forward. */
+void wisp_dag_backward(const struct wisp_dag_run *r);
+
+/* ---- files (dagfile.c) ---- */
+
+struct wisp_dag_file {
+    struct wisp_dag dag; /* of what is here */
+    int64_t *start;
+    int32_t *from, *function, *out;
+    float *w, *bias;
+    char *names;     /* each ended by 0; NULL: nodes have numbers */
+    size_t *name_at; /* (n_nodes + n_in) */
+    uint32_t *said;  /* (n_nodes + n_in) the number of a node in the file, from 0 */
+};
+enum { WISP_NODE_NAME = 80 };
+/* For messages: the name of a node, or its number from 1. */
+const char *wisp_dag_name(char out[WISP_NODE_NAME], const struct wisp_dag_file *f, size_t node);
+
+/* MatrixMarket, n x n, whose rows are the nodes where edges end: nodes without such edges are inputs,
+ * nodes without others outputs (identity), and all between have 'function' (-1: relu); or lines that
+ * say what nodes are (docs/graphs.md), which say all functions: there it must be -1.  On failure *out
+ * is empty. */
+wisp_status wisp_dag_read(struct wisp_dag_file *out, const char *path, int function,
+                          wisp_error *err);
+void wisp_dag_file_clear(struct wisp_dag_file *f);
+
+#endif
