@@ -75,6 +75,7 @@ wisp_status wisp_card_check_with(const struct wisp_cuda *api, const struct wisp_
         { p->penalty > 0, "--group-penalty" },
         { p->magnitude > 0, "--magnitude" },
         { p->penalty > 0 && p->groups != WISP_GROUPS_CHANNELS, "--groups shapes or layers" },
+        { p->penalty > 0 && *p->group_weights, "--group-weights" },
         { p->errors.rate > 0, "--error-rate" },
         { r->sets.weights, "training with weights of rows or labels" },
         { r->init.model && (p->old_pace != 1 || net->n_labels > r->init.model->net.n_labels),

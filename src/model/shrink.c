@@ -152,6 +152,22 @@ static wisp_status check_weights(const struct wisp_run *r, wisp_error *err)
     return st;
 }
 
+/* Layers with connections of their own are known by their places in the net, which change when a layer
+ * goes (trim.h). */
+static wisp_status check_groups(const struct wisp_run *r, wisp_error *err)
+{
+    const struct wisp_net *net = &r->m->net;
+    for (size_t p = 0; p < net->list.n; p++)
+        if (r->plan.groups != WISP_GROUPS_CHANNELS && net->list.p[p].role == WISP_FIXED)
+            return wisp_fail_option(err, "groups",
+                                    "a net with layers '%s' can lose channels alone; use --groups "
+                                    "channels",
+                                    net->layers[net->list.p[p].layer].kind->name);
+    if (r->plan.groups & WISP_GROUPS_LAYERS && r->penalty->groups.branches.n == 0 && !r->again)
+        wisp_say(r->ctx, "penalty   the net has no branch behind a shortcut that could go");
+    return WISP_OK;
+}
+
 static wisp_status make_penalty(struct wisp_run *r, wisp_error *err)
 {
     r->penalty = wisp_zalloc(1, sizeof *r->penalty);
@@ -159,7 +175,10 @@ static wisp_status make_penalty(struct wisp_run *r, wisp_error *err)
     wisp_status st = wisp_penalty_make(r->penalty, &r->m->net, r->plan.groups, err);
     if (st == WISP_OK) st = read_weights(r->penalty->groups.weight, r, err);
     if (st != WISP_OK) return st;
-    const size_t n = (size_t)r->plan.penalty_epochs;
+    if ((st = check_groups(r, err)) != WISP_OK) return st;
+    const int most =
+        r->plan.penalty_epochs < r->plan.epochs ? r->plan.penalty_epochs : r->plan.epochs;
+    const size_t n = (size_t)most;
     r->penalty->every = steps_between(r);
     r->penalty->ends = wisp_alloc(n, sizeof *r->penalty->ends);
     if (!r->penalty->ends) return wisp_fail_mem(err, n * sizeof(size_t), "a penalty");
@@ -283,7 +302,7 @@ static size_t round_counts(bool *keep, const struct wisp_run *r, const struct wi
 {
     struct wisp_widths w;
     size_t gone = 0;
-    if (r->plan.round && wisp_widths_know(&w, &r->m->net, r->ctx))
+    if (r->plan.round && !r->plan.cuda && wisp_widths_know(&w, &r->m->net, r->ctx))
         wisp_widths_round(keep, bonds, &r->m->net, &w, said, room);
     for (size_t c = 0; c < bonds->n; c++) gone += !keep[c];
     return gone;

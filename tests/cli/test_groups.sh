@@ -104,6 +104,10 @@ assert len(widths) == 2 and all(w % 8 == 0 for w in widths) and min(widths) < 64
 ok "with 3 threads" train "${wide[@]}" --threads 3 -o threads
 check "the same bytes" cmp round threads
 
+ok "a net without branches" train "${named[@]}" --groups layers -o x
+check "says so" grep -q '^penalty   the net has no branch behind a shortcut' err
+refuse "connections" 2 "a net with layers 'sparse' can lose channels alone" train S_train.txt --net "sparse random 32 8, relu" "${common[@]}" --epochs 3 --groups channels+layers --group-penalty 0.01 -o x
+ok "more epochs with a penalty than there are" train "${named[@]}" --penalty-epochs 100000 -o x
 refuse "no such groups" 2 "--groups: no 'rows' in 'channels\+rows'; there are channels, shapes and layers" train "${branches[@]}" --groups channels+rows -o x
 refuse "nothing" 2 "--groups: no '' in ''" train "${branches[@]}" --groups "" -o x
 end
