@@ -284,6 +284,44 @@ static void test_penalty(const struct wisp_kernels *k)
     CHECK(zeros > 500 && others > 500, "%zu weights became 0, %zu smaller", zeros, others);
 }
 
+/* ---- memory ---- */
+
+static void test_memory(void)
+{
+    struct wisp_layer_sizes sizes = { .batch = 4, .training = true };
+    struct wisp_net net = { 0 };
+    TEST("trim: the n-th allocation fails");
+    CHECK(wisp_net_plan(&net, "input 4 as x, dense 4, relu, dense 4, add x", 9, 3, &sizes, &err) ==
+                  WISP_OK &&
+              wisp_net_alloc_params(&net, &err) == WISP_OK,
+          "%s", err.text);
+    wisp_net_init(&net, 1, NULL);
+    for (int l = 1; l < 4; l++)
+        for (int p = 0; p < net.layers[l].n_params; p++)
+            memset(net.layers[l].params[p].w, 0, net.layers[l].params[p].n * sizeof(float));
+    const long live = wisp_mem_live;
+    for (int what = 0; what < 2; what++)
+        for (long n = 0;; n++) {
+            struct wisp_trim t;
+            struct wisp_penalty p;
+            wisp_mem_budget = n;
+            wisp_status st =
+                what ? wisp_trim_make(&t, &net, &err)
+                     : wisp_penalty_make(&p, &net, WISP_GROUPS_SHAPES | WISP_GROUPS_LAYERS, &err);
+            wisp_mem_budget = -1;
+            if (st == WISP_OK) {
+                CHECK(n > 4, "%ld allocations", n);
+                CHECK(what == 0 || (t.text && !strstr(t.text, "dense")), "the branch stays");
+                if (what) wisp_trim_clear(&t);
+                else wisp_penalty_clear(&p);
+                break;
+            }
+            CHECK(st == WISP_ENOMEM && wisp_mem_live == live, "after %ld: %s, %ld blocks", n,
+                  err.text, (long)wisp_mem_live - live);
+        }
+    wisp_net_clear(&net);
+}
+
 static void check_preset(struct wisp_net *net, struct wisp_step step, const char *name)
 {
     layers_gone = kernels_smaller = 0;
@@ -300,6 +338,7 @@ int main(void)
     test_texts(&k);
     test_random(&k);
     test_penalty(&k);
+    test_memory();
     TEST("trim: presets say the same without branches and edges that are 0");
     each_preset(&k, check_preset);
     CHECK(wisp_mem_live == 0, "%ld blocks left", (long)wisp_mem_live);
