@@ -37,7 +37,9 @@ wisp_status wisp_magnitude_make(struct wisp_magnitude *m, const struct wisp_net 
                                 const struct wisp_update *moves, size_t steps, wisp_error *err)
 {
     size_t widest = 0;
-    *m = (struct wisp_magnitude){ { move_row }, .moves = moves, .net = net, .steps = steps };
+    *m = (struct wisp_magnitude){
+        { move_row }, .moves = moves, .net = net, .n_params = net->list.n, .steps = steps
+    };
     m->every = steps > CUTS ? steps / CUTS : 1;
     for (int i = 0; i < net->n_layers; i++)
         if (net->layers[i].n_out > widest) widest = net->layers[i].n_out;
@@ -60,7 +62,7 @@ wisp_status wisp_magnitude_make(struct wisp_magnitude *m, const struct wisp_net 
 
 void wisp_magnitude_clear(struct wisp_magnitude *m)
 {
-    for (size_t p = 0; m->keep && p < m->net->list.n; p++) wisp_free(m->keep[p]);
+    for (size_t p = 0; m->keep && p < m->n_params; p++) wisp_free(m->keep[p]);
     wisp_free(m->keep);
     wisp_free(m->counts);
     wisp_free(m->any);

@@ -13,7 +13,8 @@ struct wisp_magnitude {
     struct wisp_update update; /* first: moves a row, and what was cut of it is 0 again */
     const struct wisp_update *moves;
     const struct wisp_net *net;
-    uint8_t **keep;   /* (parameters) of each weight; NULL: these stay */
+    size_t n_params;  /* of the net, which may become another one before this is cleared */
+    uint8_t **keep;   /* (n_params) of each weight; NULL: these stay */
     uint32_t *counts; /* for finding the least ones */
     size_t n;         /* weights that may go */
     bool *any;        /* (the widest layer) outputs that have weights */

@@ -501,6 +501,31 @@ static void test_memory(const wisp_data *d)
     remove_files();
 }
 
+/* Nets that become smaller: by weights, by units, and with the file's connections. */
+static void test_smaller_memory(const wisp_data *d)
+{
+    static const struct {
+        const char *net, *more;
+    } runs[] = {
+        { "input 20, relu, dense 16, relu", "epochs 2 batch 16 sampling full magnitude 0.7" },
+        { ragged, "epochs 2 batch 16 sampling full magnitude 0.5" },
+        { "sparse radix 32, relu, sparse random 20 6, relu",
+          "epochs 2 batch 16 sampling full optimizer sgd lr 0.2 group-penalty 5 penalty-epochs 1" },
+    };
+    TEST("masks: memory that runs out while a net becomes smaller");
+    write_files();
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        unlink(model);
+        rig_train_without_memory(d, runs[i].net, runs[i].more, 1);
+        struct wisp_model *m = NULL;
+        CHECK(wisp_model_open(&m, NULL, model, &err) == WISP_OK, "%s", err.text);
+        CHECK(m && strstr(m->spec, "sparse form=kept width="), "'%s' -> '%s'", runs[i].net,
+              m ? m->spec : "");
+        wisp_model_free(m);
+    }
+    remove_files();
+}
+
 int main(void)
 {
     rig_init();
@@ -513,6 +538,7 @@ int main(void)
     test_same_as_random(d);
     test_file(d);
     test_memory(few);
+    test_smaller_memory(few);
     wisp_data_free(d), wisp_data_free(few);
     return rig_end();
 }
