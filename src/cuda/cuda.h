@@ -19,7 +19,10 @@
 extern "C" {
 #endif
 
-enum { WISP_CUDA_VERSION = 13 }; /* of this interface */
+enum { WISP_CUDA_VERSION = 14 }; /* of this interface */
+
+/* What the width of a layer that gives units is a multiple of. */
+enum { WISP_CUDA_UNITS = 4 };
 
 /* How all of wisp says that a card cannot do something. */
 #define WISP_CUDA_LACKS "--device cuda: %s has no form for cards; use --device cpu"
@@ -44,6 +47,7 @@ struct wisp_cuda_block { /* rows in CSR order */
     const float *table;          /* (channels, 256) what each byte becomes */
 };
 
+struct wisp_bonds;
 struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the caller's.  The net and
                             the memory of neighbours must live as long as the trainer */
     struct wisp_graph graph;
@@ -54,7 +58,9 @@ struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the calle
     enum wisp_loss_id loss;
     float smoothing; /* of its targets */
     enum wisp_precision_id precision;
-    enum wisp_zeros zeros; /* of convolutions */
+    enum wisp_zeros zeros;          /* of convolutions */
+    const struct wisp_bonds *bonds; /* whose weights run() makes shorter; NULL: none */
+    const double *group_weights; /* (layers) by how much more; infinite: a layer without its own */
     uint64_t seed;
     size_t most_bytes; /* of the card; beyond it the output layer's rows stay where they are */
     size_t score_batch,
@@ -123,6 +129,7 @@ struct wisp_cuda_times {        /* microseconds a step */
     double step_us;             /* the whole step as it is run: parts overlap */
     double layout_us;           /* laying out a step's rows, beside other steps */
     double tables_us;           /* making hash tables, once */
+    double penalty_us;          /* making groups of weights shorter, once */
     double copy_gb_per_s;       /* of the card: bytes read and written */
 };
 
@@ -198,12 +205,14 @@ struct wisp_cuda {
     /* Most steps that run() takes at a time. */
     size_t (*most_steps)(const struct wisp_cuda_trainer *t);
     /* Steps first .. first + n_steps - 1 of the run: step s has n[s] rows, at ids[s * batch], whose
-     * images are moved as moved[s * batch] says (NULL: not at all).
+     * images are moved as moved[s * batch] says (NULL: not at all).  After it every group of weights
+     * becomes shorter by shorter[s] times the root of its size (penalty.cuh), where that is not 0.
      * Returns when they are under way.  look: recall is measured in the last of them; anew: what
      * is made of the weights is made anew before the first, as where an epoch begins. */
     wisp_status (*run)(struct wisp_cuda_trainer *t, const uint32_t *ids,
                        const struct wisp_moved *moved, const uint32_t *n, const float *lr,
-                       size_t n_steps, uint64_t first, bool look, bool anew, wisp_error *err);
+                       const double *shorter, size_t n_steps, uint64_t first, bool look, bool anew,
+                       wisp_error *err);
     /* Waits until all steps are done. */
     wisp_status (*wait)(struct wisp_cuda_trainer *t, struct wisp_cuda_seen *out, wisp_error *err);
     /* Waits, then copies parameters and the memory of neighbours to the host. */

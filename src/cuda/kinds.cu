@@ -9,9 +9,9 @@
 
 bool wisp_card_width(char what[WISP_DWORDS], const struct wisp_graph *, const struct wisp_layer *l)
 {
-    if (l->n_out % 4 == 0) return false;
-    snprintf(what, WISP_DWORDS, "layer %d, '%s' with a width of %zu, which is no multiple of 4,",
-             l->number, l->kind->name, l->n_out);
+    if (l->n_out % WISP_CUDA_UNITS == 0) return false;
+    snprintf(what, WISP_DWORDS, "layer %d, '%s' with a width of %zu, which is no multiple of %d,",
+             l->number, l->kind->name, l->n_out, WISP_CUDA_UNITS);
     return true;
 }
 

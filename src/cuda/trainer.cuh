@@ -5,6 +5,7 @@
 
 #include "cuda/cuda.h"
 #include "cuda/kind.cuh"
+#include "cuda/penalty.cuh"
 
 enum { WISP_LOOK = 20, WISP_LOOKED = 32 }; /* recall: of so many best rows, of so many samples */
 
@@ -52,6 +53,7 @@ struct wisp_cuda_trainer {
     struct wisp_dsums *sums;
     uint32_t *n_looked; /* samples that recall is measured on */
     struct wisp_dnet net;
+    struct wisp_dpenalty penalty; /* on its weights */
     struct wisp_dout out;
     struct wisp_dfind find;
     struct wisp_dhash hash;

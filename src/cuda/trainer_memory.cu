@@ -233,6 +233,7 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     t->net.now = t->now, t->net.opt = opt;
     t->net.most_touched = z->step_nnz < s->graph.n_features ? z->step_nnz : s->graph.n_features;
     wisp_dnet_lay(&t->net, NULL, b, &at);
+    wisp_dpenalty_lay(&t->penalty, &t->net, b, &at);
     t->out.w = wisp_dparam_lay(head_param(s, WEIGHT), t->placing != WISP_DINSIDE, b, &at);
     t->out.bias = wisp_dparam_lay(head_param(s, BIAS), false, b, &at);
     bool copied = s->finders.scan || (s->precision == WISP_IN_BF16 && !s->finders.full);
@@ -276,7 +277,9 @@ static wisp_status make_net(struct wisp_cuda_trainer *t, wisp_error *err)
     t->net.zeros = t->s.zeros;
     t->net.beside = wisp_dnet_has_planes(&t->s.graph);
     wisp_dnet_make(&t->net, &t->s.graph, true);
-    return wisp_dnet_plan(&t->net, err);
+    wisp_status st =
+        wisp_dpenalty_make(&t->penalty, &t->net, &t->s.graph, t->s.bonds, t->s.group_weights, err);
+    return st == WISP_OK ? wisp_dnet_plan(&t->net, err) : st;
 }
 
 /* What is taken beside blocks of our own: seen on an H200 with cuDNN 9.19, resnet18 in bf16: handles 18
@@ -331,6 +334,7 @@ wisp_status wisp_trainer_bytes(struct wisp_cuda_bytes *out, const struct wisp_cu
         out->again = t->net.again_bytes, out->again_us = t->net.again_us;
         wisp_dconv_count(&t->net, &out->passes, &out->skipping);
     }
+    wisp_dpenalty_clear(&t->penalty);
     wisp_dnet_clear(&t->net);
     delete t;
     return st;
@@ -408,6 +412,7 @@ static wisp_status upload(struct wisp_cuda_trainer *t, wisp_error *err)
     const struct wisp_cuda_setup *s = &t->s;
     struct wisp_dcopy m = { false, cudaSuccess };
     move_state(&m, t);
+    wisp_dpenalty_fill(&m, t->penalty);
     move_rows(&m, t);
     wisp_dcopy_bytes(&m, (void *)t->data.idf, (void *)s->idf, s->graph.n_features * 4);
     if (s->pixels)
@@ -491,6 +496,7 @@ void wisp_trainer_empty(struct wisp_cuda_trainer *t)
     for (void *host : pinned)
         if (t->placing != WISP_DINSIDE && host) cudaHostUnregister(host);
     cudaGetLastError(); /* of those that had not been pinned yet */
+    wisp_dpenalty_clear(&t->penalty);
     wisp_dnet_clear(&t->net);
     cudaFree(t->block);
 }

@@ -19,6 +19,7 @@ struct wisp_card {
                                 they are */
     uint32_t *ids, *n;       /* (most steps, batch), (most steps) */
     float *lr;
+    double *shorter;                   /* (most steps) groups of weights (shrink.c) */
     size_t *rows;                      /* (batch) */
     struct wisp_layout images;         /* how the net reads images, if it does */
     struct wisp_moved *moved;          /* (most steps, batch) theirs; NULL: they are not moved */
@@ -124,6 +125,8 @@ static wisp_status set_up(struct wisp_card *g, struct wisp_run *r, wisp_error *e
     s->smoothing = (float)r->plan.smoothing;
     s->precision = r->plan.precision->id;
     s->zeros = r->plan.zeros;
+    s->bonds = r->penalty ? &r->penalty->bonds : NULL;
+    s->group_weights = r->penalty ? r->penalty->groups.weight : NULL;
     s->graph = wisp_net_graph(&r->m->net);
     s->score_batch = WISP_SCORE_BATCH, s->score_k = r->scorer.k;
     wisp_status st = set_images(s, g, r, err);
@@ -193,10 +196,11 @@ wisp_status wisp_card_make(struct wisp_run *r, wisp_error *err)
     g->ids = wisp_alloc(most * r->plan.batch, sizeof *g->ids);
     g->n = wisp_alloc(most, sizeof *g->n);
     g->lr = wisp_alloc(most, sizeof *g->lr);
+    g->shorter = wisp_alloc(most, sizeof *g->shorter);
     g->rows = wisp_alloc(r->plan.batch, sizeof *g->rows);
     const bool moves = reads_images(g) && (g->images.how.pad || g->images.how.flip);
     if (moves) g->moved = wisp_alloc(most * r->plan.batch, sizeof *g->moved);
-    if (!g->ids || !g->n || !g->lr || !g->rows || (moves && !g->moved))
+    if (!g->ids || !g->n || !g->lr || !g->shorter || !g->rows || (moves && !g->moved))
         return wisp_fail_mem(err, most * r->plan.batch * sizeof *g->ids, "the card's row numbers");
     return g->outside ? WISP_OK : wisp_scorer_use_card(&r->scorer, g->t, true, err);
 }
@@ -210,6 +214,7 @@ void wisp_card_free(struct wisp_card *g)
     wisp_free(g->ids);
     wisp_free(g->n);
     wisp_free(g->lr);
+    wisp_free(g->shorter);
     wisp_free(g->rows);
     wisp_free(g->moved);
     wisp_free(g->none);
@@ -274,13 +279,14 @@ wisp_status wisp_card_steps(struct wisp_run *r, size_t *rows, bool last, wisp_er
         if (g->moved) move_images(g->moved + n * batch, r, m);
         g->n[n] = (uint32_t)m;
         g->lr[n] = (float)wisp_plan_lr(&r->plan, r->at.step + n, r->at.steps);
+        g->shorter[n] = wisp_run_shorter(r, r->at.step + n, g->lr[n]);
         *rows += m;
         look = r->samplers.output && (last || wisp_recall_due(r, r->at.in_epoch + n));
     }
     if (n == 0) return WISP_OK;
     bool anew = g->anew || r->at.in_epoch == 0;
-    wisp_status st =
-        g->api->run(g->t, g->ids, g->moved, g->n, g->lr, n, r->at.step, look, anew, err);
+    wisp_status st = g->api->run(g->t, g->ids, g->moved, g->n, g->lr, g->shorter, n, r->at.step,
+                                 look, anew, err);
     if (st != WISP_OK) return st;
     g->anew = false;
     r->opt.lr = g->lr[n - 1];
@@ -328,6 +334,7 @@ wisp_status wisp_card_report(struct wisp_report *t, struct wisp_run *r, wisp_err
     wisp_report_num(t, "gpu_step_us", times.step_us);
     wisp_report_num(t, "gpu_layout_us", times.layout_us);
     wisp_report_num(t, "gpu_tables_us", times.tables_us);
+    if (r->penalty) wisp_report_num(t, "gpu_penalty_us", times.penalty_us);
     wisp_report_num(t, "copy_gb_per_s", times.copy_gb_per_s);
     return WISP_OK;
 }

@@ -12,13 +12,16 @@
  * know the layers between, and scores are calibrated with every model that is saved. */
 #include "base/bounds.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "layer/wires.h"
+#include "model/card.h"
 #include "model/compact.h"
 #include "model/run.h"
 #include "model/trim.h"
 #include "model/widths.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Of a step's work that must go for it to pay: all memory is made anew. */
@@ -264,11 +267,19 @@ static bool differs(const struct wisp_net *net, const struct wisp_net *small)
     return matrix || wisp_net_n_params(small) < wisp_net_n_params(net);
 }
 
+/* padding: channels that stay although they count for nothing. */
 static wisp_status take_smaller(struct wisp_run *r, struct wisp_net *small, char **text,
-                                wisp_error *err)
+                                size_t padding, wisp_error *err)
 {
-    wisp_say(r->ctx, "smaller   %zu of %zu parameters are left: %s", wisp_net_n_params(small),
-             wisp_net_n_params(&r->m->net), *text);
+    char more[120] = "";
+    if (padding)
+        snprintf(more, sizeof more, ", with %zu channel%s that could go, as cards have units by %d",
+                 padding, wisp_plural(padding), WISP_CUDA_UNITS);
+    wisp_say(r->ctx, "smaller   %zu of %zu parameters are left%s: %s", wisp_net_n_params(small),
+             wisp_net_n_params(&r->m->net), more, *text);
+    wisp_scorer_clear(&r->scorer); /* which uses the card's weights, and the card the old net's */
+    wisp_card_free(r->card);
+    r->card = NULL;
     const struct wisp_net old = r->m->net;
     char *spec = r->m->spec;
     r->m->net = *small;
@@ -289,20 +300,22 @@ static wisp_status shrink_layers(struct wisp_run *r, bool *shrunk, wisp_error *e
         st = plan_smaller(&small, r, t.text, NULL, err);
         if (st == WISP_OK) wisp_trim_fill(&small, &t);
         *shrunk = st == WISP_OK && pays(r, &small);
-        if (*shrunk) st = take_smaller(r, &small, &t.text, err);
+        if (*shrunk) st = take_smaller(r, &small, &t.text, 0, err);
     }
     wisp_trim_clear(&t);
     wisp_net_clear(&small);
     return st;
 }
 
-/* To numbers of channels that are fast here; returns how many bonds go then. */
+/* To numbers of channels that are fast here, or that a card has, where 'padding' of them could go;
+ * returns how many bonds go then. */
 static size_t round_counts(bool *keep, const struct wisp_run *r, const struct wisp_bonds *bonds,
-                           char *said, size_t room)
+                           char *said, size_t room, size_t *padding)
 {
     struct wisp_widths w;
     size_t gone = 0;
-    if (r->plan.round && !r->plan.cuda && wisp_widths_know(&w, &r->m->net, r->ctx))
+    if (r->plan.cuda) *padding = wisp_compact_round(keep, bonds, &r->m->net, WISP_CUDA_UNITS);
+    else if (r->plan.round && wisp_widths_know(&w, &r->m->net, r->ctx))
         wisp_widths_round(keep, bonds, &r->m->net, &w, said, room);
     for (size_t c = 0; c < bonds->n; c++) gone += !keep[c];
     return gone;
@@ -316,18 +329,19 @@ static wisp_status shrink(struct wisp_run *r, bool *shrunk, const struct wisp_bo
     const struct wisp_net *net = &r->m->net;
     struct wisp_net small = { 0 };
     struct wisp_smaller s = { 0 };
-    size_t gone;
+    size_t gone, padding = 0;
     bool *keep = wisp_alloc(bonds->n, sizeof *keep);
     if (!keep) return wisp_fail_mem(err, bonds->n, "channels to keep");
     char said[300] = "";
     wisp_status st = wisp_compact_choose(keep, &gone, bonds, net, err);
-    if (st == WISP_OK && gone > 0 && !thin) gone = round_counts(keep, r, bonds, said, sizeof said);
+    if (st == WISP_OK && gone > 0 && !thin)
+        gone = round_counts(keep, r, bonds, said, sizeof said, &padding);
     if (st == WISP_OK && (gone > 0 || thin)) {
         st = wisp_smaller_make(&s, net, bonds, keep, thin, err);
         if (st == WISP_OK) st = make_smaller(&small, r, &s, err);
         *shrunk = st == WISP_OK && (thin ? differs(net, &small) : pays(r, &small));
         if (*shrunk && *said) wisp_say(r->ctx, "counts    faster here: %s", said);
-        if (*shrunk) st = take_smaller(r, &small, &s.text, err);
+        if (*shrunk) st = take_smaller(r, &small, &s.text, padding, err);
     }
     wisp_smaller_clear(&s);
     wisp_net_clear(&small);
