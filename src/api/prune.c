@@ -204,19 +204,20 @@ static wisp_status settings(wisp_config **out, const struct pruning *p, int i, i
     return st == WISP_OK && i > 0 ? go_on(*out, p, from, err) : st;
 }
 
-/* Microseconds of a row: the least of some rounds, of one thread. */
+/* Microseconds of a row: the least of some rounds, of one thread, or of the card. */
 static wisp_status measure(double *us, const struct pruning *p, const struct wisp_model *m,
                            const struct wisp_data *rows, size_t batch, wisp_error *err)
 {
     struct wisp_context one = { .k = p->ctx->k, .conv = p->ctx->conv };
+    struct wisp_prediction how = wisp_prediction_of(NULL);
     wisp_predictor *predictor = NULL;
     const size_t n = rows->n_rows < batch ? rows->n_rows : batch;
     int32_t *labels = wisp_alloc(batch, sizeof *labels);
     float *scores = wisp_alloc(batch, sizeof *scores);
+    how.cuda = wisp_opt_is(p->cfg, OPT_DEVICE, "cuda");
     wisp_status st = labels && scores ? wisp_pool_create(&one.pool, 1, err)
                                       : wisp_fail_mem(err, batch * 8, "predictions");
-    if (st == WISP_OK)
-        st = wisp_predictor_make(&predictor, &one, m, wisp_prediction_of(NULL), 1, err);
+    if (st == WISP_OK) st = wisp_predictor_make(&predictor, &one, m, how, 1, err);
     *us = INFINITY;
     for (int t = 0; st == WISP_OK && t < TIMES; t++) {
         const double began = wisp_now();
@@ -296,9 +297,9 @@ static void say_rung(const struct pruning *p, const struct wisp_rung *r)
     if (r == whole) {
         wisp_say(p->ctx,
                  "prune     as it is: validation P@1 %.2f, %.0f parameters, %s per row, %.1f us "
-                 "with one row per call, %.2f us with %zu",
+                 "with one row per call, %.2f us with %zu%s",
                  r->valid, r->params, wisp_flops_text(flops, r->flops), r->us[0], r->us[1],
-                 BATCHES[1]);
+                 BATCHES[1], wisp_opt_is(p->cfg, OPT_DEVICE, "cuda") ? ", on the card" : "");
         return;
     }
     wisp_say(p->ctx,
