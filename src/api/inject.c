@@ -323,7 +323,7 @@ static wisp_status bears(bool *out, const struct injection *j, double drop, wisp
     return st;
 }
 
-/* The highest level that all bear together. */
+/* The highest level that all bear together; -1: the type itself loses more than the drop. */
 static wisp_status find_uniform(int *level, struct injection *j, double drop, wisp_error *err)
 {
     int low = 0, high = LEVELS;
@@ -336,7 +336,10 @@ static wisp_status find_uniform(int *level, struct injection *j, double drop, wi
         if (good) low = middle;
         else high = middle;
     }
-    *level = low;
+    bool good = true;
+    set_all(j, rate_of(low));
+    if (st == WISP_OK && low == 0) st = bears(&good, j, drop, err);
+    *level = good ? low : -1;
     return st;
 }
 
@@ -467,6 +470,11 @@ static wisp_status map_places(struct wisp_report *r, struct injection *j, const 
                             : wisp_fail_mem(err, j->f.n * sizeof *levels, "rates of errors");
     if (st == WISP_OK) st = wisp_faulty_look(&j->before, &j->f, j->data, err);
     if (st == WISP_OK) st = find_uniform(&uniform, j, drop, err);
+    if (st == WISP_OK && uniform < 0)
+        st = wisp_fail_option(err, "target-accuracy-drop",
+                              "numbers of %s lose more than %g points without any errors; allow "
+                              "more, or take another --type",
+                              type_name(j, j->f.n), drop);
     if (st == WISP_OK) {
         tell(j,
              "P@1 %.2f without errors; all tensors bear %.2g together (%s, guard %s), within %g "
@@ -474,7 +482,6 @@ static wisp_status map_places(struct wisp_report *r, struct injection *j, const 
              j->before, rate_of(uniform), type_name(j, j->f.n), wisp_guard_name(j->e.guard), drop,
              j->draws);
         for (size_t i = 0; i < j->f.n; i++) levels[i] = uniform;
-        set_all(j, rate_of(uniform));
         wisp_report_num(r, "p@1_before", j->before);
         wisp_report_num(r, "uniform_rate", rate_of(uniform));
         report_how(r, j);

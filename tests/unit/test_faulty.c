@@ -98,6 +98,31 @@ static void test_no_numbers(void)
     wisp_model_free(m);
 }
 
+/* Label 0 has all rows by a weight of 1, beside one of 1e6 for a unit that is always 0: in int8 that
+ * takes the 1 away, and label 3 has them. */
+static void test_rounding(void)
+{
+    struct wisp_model *m = hand_made(d);
+    wisp_report *r = NULL;
+    TEST("a type that loses accuracy without any errors");
+    memset(m->net.params, 0, wisp_net_param_floats(&m->net) * sizeof *m->net.params);
+    struct wisp_layer *dense = &m->net.layers[3], *out = wisp_net_output(&m->net);
+    dense->params[1].w[0] = 1, dense->params[1].w[1] = -1;
+    out->params[0].w[0] = 1, out->params[0].w[1] = 1e6f;
+    for (size_t l = 1; l < d->n_labels; l++) out->params[1].w[l] = l == 3 ? 0.5f : -5;
+    CHECK(wisp_model_save(m, model, -1, 0, NULL, &err) == WISP_OK, "%s", err.text);
+    wisp_model_free(m);
+    m = load(model);
+    CHECK(inject(&r, m, "target-accuracy-drop 1 type int8", NULL, true) == WISP_EINVAL && !r &&
+              strstr(err.text, "numbers of int8 lose more than 1 points without any errors"),
+          "%s", err.text);
+    CHECK(inject(&r, m, "target-accuracy-drop 1 type fp32 guard zero", NULL, true) == WISP_OK, "%s",
+          err.text);
+    CHECK(number(r, "uniform_rate") > 0, "%s", wisp_report_json(r));
+    wisp_report_free(r);
+    wisp_model_free(m);
+}
+
 int main(void)
 {
     rig_init();
@@ -109,6 +134,7 @@ int main(void)
     test_allocations(m);
     wisp_model_free(m);
     test_no_numbers();
+    test_rounding();
     wisp_data_free(d);
     return rig_end();
 }
