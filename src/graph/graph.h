@@ -259,7 +259,8 @@ enum {
 enum { WISP_FUSE_NORM = 1, WISP_FUSE_ADD = 2, WISP_FUSE_RELU = 4, WISP_FUSE_DROPOUT = 8 };
 
 /* What becomes of channels on their way through a layer: which of them can only be removed together
- * (bonds.h).  A result's channels are ... */
+ * (bonds.h).  With all its trained parameters 0, a layer that is not FIXED gives 0.  A result's channels
+ * are ... */
 enum wisp_ties {
     WISP_TIES_FIXED, /* not to be removed, and neither are those that it reads */
     WISP_TIES_NEW,   /* its own: those of WISP_AXIS_OUT */
