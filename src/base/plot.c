@@ -200,10 +200,46 @@ static void put_axes(struct page *g, const struct wisp_plot *p, const struct wis
             x->to);
 }
 
+/* A missed point far below all others would leave no room for them: the scale ends at this y. */
+static double lowest(const struct wisp_plot *p)
+{
+    double least = isnan(p->level) ? INFINITY : p->level, most = -INFINITY;
+    for (int i = 0; i < p->n; i++) {
+        if (p->mark[i] != WISP_MARK_MISSED) least = fmin(least, p->y[i]);
+        most = fmax(most, p->y[i]);
+    }
+    return isfinite(least) ? least - fmax(1.5 * (most - least), 0.5) : -INFINITY;
+}
+
+static struct scale scale_of_y(const struct wisp_plot *p)
+{
+    const double low = lowest(p);
+    struct scale y = { INFINITY, -INFINITY, 0, 0, false };
+    for (int i = 0; i < p->n; i++) {
+        const double one = fmax(p->y[i], low);
+        const struct scale s = scale_of(&one, 1, p->level, false);
+        y.least = fmin(y.least, s.least);
+        y.most = fmax(y.most, s.most);
+    }
+    return y;
+}
+
+static void put_point(struct page *g, const struct wisp_plot *p, const struct wisp_panel *panel,
+                      int k, const struct scale *x, const struct scale *y)
+{
+    const double low = lowest(p), at = pixel(y, fmax(p->y[k], low));
+    char text[WISP_SHORT_NUMBER];
+    put(g, "<g><title>%.6g: %.6g</title>", panel->x[k], p->y[k]);
+    put_mark(g, p->mark[k], pixel(x, panel->x[k]), at);
+    if (p->y[k] < low) /* how far below */
+        put_label(g, pixel(x, panel->x[k]) + 8, at + 4, "soft", wisp_short_number(text, p->y[k]));
+    put(g, "</g>\n");
+}
+
 static void put_panel(struct page *g, const struct wisp_plot *p, int i)
 {
     const struct wisp_panel *panel = &p->panel[i];
-    struct scale x = scale_of(panel->x, p->n, NAN, true), y = scale_of(p->y, p->n, p->level, false);
+    struct scale x = scale_of(panel->x, p->n, NAN, true), y = scale_of_y(p);
     x.from = LEFT + i % 2 * ACROSS;
     x.to = x.from + WIDE;
     y.to = TOP + i / 2 * DOWN;
@@ -217,11 +253,7 @@ static void put_panel(struct page *g, const struct wisp_plot *p, int i)
         first = false;
     }
     put(g, "\"/>\n");
-    for (int k = 0; k < p->n; k++) {
-        put(g, "<g><title>%.6g: %.6g</title>", panel->x[k], p->y[k]);
-        put_mark(g, p->mark[k], pixel(&x, panel->x[k]), pixel(&y, p->y[k]));
-        put(g, "</g>\n");
-    }
+    for (int k = 0; k < p->n; k++) put_point(g, p, panel, k, &x, &y);
 }
 
 static void put_legend(struct page *g, const struct wisp_plot *p, double y)

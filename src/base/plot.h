@@ -21,8 +21,10 @@ struct wisp_panel {          /* x, on a logarithmic scale, against the plot's y 
 struct wisp_plot {
     const char *title, *y_name;
     int n;
-    const double *y;                      /* (n) */
-    const enum wisp_mark *mark;           /* (n) those but the missed ones are joined by a line */
+    const double *y; /* (n) */
+    const enum wisp_mark
+        *mark; /* (n) those but the missed ones are joined by a line; missed ones far
+                                   below lie at the lower edge, with their y beside them */
     const char *mark_names[WISP_N_MARKS]; /* NULL: not in the legend */
     double level;                         /* of y, a line across; NAN: none */
     const char *level_name;

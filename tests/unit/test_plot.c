@@ -75,6 +75,19 @@ static void test_numbers(void)
     }
 }
 
+static void test_far(void)
+{
+    static const double x[3] = { 100, 10, 1 }, y[3] = { 98, 97, 12.5 };
+    static const enum wisp_mark marks[3] = { WISP_MARK_BEGIN, WISP_MARK_CHOSEN, WISP_MARK_MISSED };
+    struct wisp_plot p = plot_of(x, y, marks, 3);
+    TEST("plot: a point far below leaves room for the others");
+    CHECK(wisp_plot_write(path, &p, &err) == WISP_OK, "%s", err.text);
+    char *text = contents();
+    CHECK(times(text, ">12.5</text>") == 3 && times(text, ">20</text>") == 0, "its number");
+    CHECK(times(text, ">97.5</text>") == 3, "the others' ticks");
+    free(text);
+}
+
 static void test_short(void)
 {
     static const struct {
@@ -112,6 +125,7 @@ int main(void)
     CHECK(mkdtemp(folder) != NULL, "no folder");
     snprintf(path, sizeof path, "%s/x.svg", folder);
     test_numbers();
+    test_far();
     test_short();
     test_failures();
     unlink(path);
