@@ -1,0 +1,255 @@
+/* bench/graph.c [THREADS [THIN]]: graphs of 10^5 nodes and 10^6 edges, a batch of 64, by levels and by a walk.
+ *
+ * The walk is what one would write: each sample by itself, node after node in an order in which they
+ * can be computed, one core; its arrays lie in that order.  Edges begin in the level before, or, one
+ * in four, in any level.  Values of both must agree.  Medians of 9 runs.  THIN: wisp_dag_thin. */
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/pool.h"
+#include "base/rand.h"
+#include "kernels/kernels.h"
+#include "spdnn/dag.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODES = 99000, INPUTS = 1000, FAN = 10, BATCH = 64, OUTPUTS = 100, RUNS = 9 };
+
+struct graph {
+    int64_t *start;
+    int32_t *from, *function, *out;
+    float *w, *bias;
+};
+
+static int by_id(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Some node of a level (0: the inputs); the levels are equally wide. */
+static int32_t node_of(size_t level, size_t width, uint64_t random)
+{
+    return (int32_t)(level ? (level - 1) * width + random % width : NODES + random % INPUTS);
+}
+
+static void make_graph(struct wisp_dag *d, struct graph *g, size_t levels, const char *function)
+{
+    const size_t width = NODES / levels;
+    const int fn = wisp_node_function_find(function, strlen(function));
+    uint64_t i = 0;
+    *g = (struct graph){ .start = wisp_alloc(NODES + 1, 8),
+                         .from = wisp_alloc(NODES * FAN, 4),
+                         .function = wisp_alloc(NODES, 4),
+                         .out = wisp_alloc(OUTPUTS, 4),
+                         .w = wisp_alloc(NODES * FAN, 4),
+                         .bias = wisp_zalloc(NODES, 4) };
+    for (size_t r = 0; r < NODES; r++) {
+        const size_t level = r / width; /* of those that it reads, the highest */
+        int32_t *from = g->from + r * FAN;
+        g->start[r] = (int64_t)(r * FAN);
+        g->function[r] = fn;
+        for (size_t k = 0; k < FAN; k++) {
+            const uint64_t random = wisp_rand(1, 2, i++);
+            const size_t at = random % 4 ? level : (random >> 8) % (level + 1);
+            from[k] = node_of(at, width, random >> 24);
+            for (size_t m = 0; m < k; m++)
+                if (from[m] == from[k]) k--, m = k;
+        }
+        qsort(from, FAN, sizeof *from, by_id);
+        for (size_t k = 0; k < FAN; k++)
+            g->w[r * FAN + k] =
+                (float)(wisp_rand(1, 3, r * FAN + k) % 2001) / 1000.0f * 0.4f - 0.4f;
+    }
+    g->start[NODES] = (int64_t)NODES * FAN;
+    for (int32_t o = 0; o < OUTPUTS; o++) g->out[o] = NODES - OUTPUTS + o;
+    *d = (struct wisp_dag){ NODES,    INPUTS,  OUTPUTS,     (size_t)NODES * FAN,
+                            g->start, g->from, g->function, g->out,
+                            g->w,     g->bias };
+}
+
+/* One sample: v has the inputs. */
+static void walk(float *restrict v, const struct wisp_dag *d, bool tangent)
+{
+    const int32_t *restrict from = d->from;
+    const float *restrict w = d->w;
+    for (size_t r = 0; r < d->n_nodes; r++) {
+        float sum = d->bias[r];
+        for (int64_t e = d->start[r]; e < d->start[r + 1]; e++) sum += w[e] * v[from[e]];
+        v[r] = tangent ? tanhf(sum) : sum > 0 ? sum : 0;
+    }
+}
+
+/* And back: g has the gradients of the outputs; gw those of the weights, added up. */
+static void walk_back(float *restrict g, float *restrict gw, const float *restrict v,
+                      const struct wisp_dag *d, bool tangent)
+{
+    const int32_t *restrict from = d->from;
+    const float *restrict w = d->w;
+    for (size_t r = d->n_nodes; r-- > 0;) {
+        const float slope = tangent ? 1 - v[r] * v[r] : v[r] > 0, gz = g[r] * slope;
+        for (int64_t e = d->start[r]; e < d->start[r + 1]; e++) {
+            gw[e] += gz * v[from[e]];
+            g[from[e]] += w[e] * gz;
+        }
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static float *spare_rows;
+static float *spare(const struct wisp_dag_run *r, int thread)
+{
+    return spare_rows + (size_t)thread * r->lanes;
+}
+
+struct job {
+    struct wisp_dag_run r;
+    float *gw; /* (edges) */
+};
+
+static void weight_rows(void *arg, size_t task, int thread)
+{
+    (void)thread;
+    const struct job *j = arg;
+    const struct wisp_dag *d = j->r.dag;
+    for (size_t n = task * 16; n < d->n_nodes && n < task * 16 + 16; n++)
+        j->r.ctx->k->dots(j->gw + d->start[n], j->r.x, j->r.lanes, d->from + d->start[n],
+                          (size_t)(d->start[n + 1] - d->start[n]), j->r.d + n * j->r.lanes, j->r.n);
+}
+
+struct times {
+    double forward, back;
+};
+
+static struct times by_levels(struct job *j, float *x, float *gy)
+{
+    double forward[RUNS], back[RUNS];
+    const struct wisp_dag *d = j->r.dag;
+    float *slopes = j->r.d;
+    for (int i = -1; i < RUNS; i++) {
+        for (size_t s = 0; s < BATCH; s++)
+            for (size_t k = 0; k < INPUTS; k++)
+                j->r.x[(NODES + k) * j->r.lanes + s] = x[s * INPUTS + k];
+        double t = wisp_now();
+        j->r.d = NULL;
+        wisp_dag_forward(&j->r);
+        if (i >= 0) forward[i] = wisp_now() - t;
+        j->r.d = slopes;
+        j->r.gy = gy;
+        t = wisp_now();
+        wisp_dag_forward(&j->r); /* a training step, with derivatives */
+        wisp_dag_backward(&j->r);
+        wisp_parallel_for(j->r.ctx->pool, (d->n_nodes + 15) / 16, weight_rows, j);
+        if (i >= 0) back[i] = wisp_now() - t;
+    }
+    qsort(forward, RUNS, sizeof *forward, by_value);
+    qsort(back, RUNS, sizeof *back, by_value);
+    return (struct times){ forward[RUNS / 2], back[RUNS / 2] };
+}
+
+static struct times by_walk(float *out, float *gw, const struct wisp_dag *d, const float *x,
+                            const float *gy, bool tangent)
+{
+    double forward[RUNS], both[RUNS];
+    float *v = wisp_alloc(NODES + INPUTS, 4), *g = wisp_alloc(NODES + INPUTS, 4);
+    for (int i = 0; i < RUNS; i++) {
+        double t = wisp_now(), ahead = 0;
+        memset(gw, 0, (size_t)NODES * FAN * 4);
+        for (size_t s = 0; s < BATCH; s++) {
+            const double t0 = wisp_now();
+            memcpy(v + NODES, x + s * INPUTS, INPUTS * 4);
+            walk(v, d, tangent);
+            ahead += wisp_now() - t0;
+            memset(g, 0, (NODES + INPUTS) * 4);
+            for (size_t o = 0; o < OUTPUTS; o++) g[d->out[o]] = gy[s * OUTPUTS + o];
+            for (size_t o = 0; o < OUTPUTS; o++) out[s * OUTPUTS + o] = v[d->out[o]];
+            walk_back(g, gw, v, d, tangent);
+        }
+        both[i] = wisp_now() - t;
+        forward[i] = ahead;
+    }
+    wisp_free(v), wisp_free(g);
+    qsort(forward, RUNS, sizeof *forward, by_value);
+    qsort(both, RUNS, sizeof *both, by_value);
+    return (struct times){ forward[RUNS / 2], both[RUNS / 2] };
+}
+
+static void measure(size_t levels, const char *function, int threads)
+{
+    const bool tangent = strcmp(function, "tanh") == 0;
+    struct wisp_dag d;
+    struct graph g;
+    struct wisp_kernels k;
+    const size_t all = NODES + INPUTS, edges = (size_t)NODES * FAN;
+    make_graph(&d, &g, levels, function);
+    if (wisp_kernels_select(&k, NULL, NULL)) exit(1);
+    float *x = wisp_alloc(BATCH * INPUTS, 4), *gy = wisp_alloc(BATCH * OUTPUTS, 4);
+    float *want = wisp_alloc(BATCH * OUTPUTS, 4), *gw = wisp_alloc(edges, 4);
+    for (size_t i = 0; i < BATCH * INPUTS; i++) x[i] = (float)(wisp_rand(1, 4, i) % 1000) / 1000.0f;
+    for (size_t i = 0; i < BATCH * OUTPUTS; i++)
+        gy[i] = (float)(wisp_rand(1, 5, i) % 1000) / 1000.0f;
+    const struct times plain = by_walk(want, gw, &d, x, gy, tangent);
+    printf("%zu levels, %s: a walk %.1f ms forward, %.1f forward and back\n", levels, function,
+           1e3 * plain.forward, 1e3 * plain.back);
+    for (int t = 1; t <= threads; t *= 2) {
+        struct wisp_context ctx = { .k = &k };
+        uint32_t made[16] = { 0 };
+        struct wisp_dag_plan plan = { made,
+                                      wisp_alloc(NODES + 1, 4),
+                                      wisp_alloc(all + 1, 4),
+                                      wisp_alloc(edges, 4),
+                                      wisp_alloc(edges, 4),
+                                      wisp_alloc(all, 4) };
+        if (wisp_pool_create(&ctx.pool, t, NULL)) exit(1);
+        wisp_dag_plan(&plan, &d);
+        struct job j = { .gw = wisp_alloc(edges, 4) };
+        j.r = (struct wisp_dag_run){ .dag = &d,
+                                     .plan = &plan,
+                                     .ctx = &ctx,
+                                     .n = BATCH,
+                                     .lanes = BATCH,
+                                     .x = wisp_alloc(all * BATCH, 4),
+                                     .d = wisp_alloc((size_t)NODES * BATCH, 4),
+                                     .weight = wisp_alloc(edges, 4),
+                                     .spare = spare };
+        spare_rows = wisp_alloc((size_t)t * BATCH, 4);
+        const struct times own = by_levels(&j, x, gy);
+        double off = 0, most = 0, off_w = 0, most_w = 0;
+        for (size_t s = 0; s < BATCH; s++)
+            for (size_t o = 0; o < OUTPUTS; o++) {
+                const float y = j.r.x[(size_t)d.out[o] * BATCH + s], z = want[s * OUTPUTS + o];
+                off = fmax(off, fabs((double)y - z)), most = fmax(most, fabs(z));
+            }
+        for (size_t e = 0; e < edges; e++)
+            off_w = fmax(off_w, fabs((double)j.gw[e] - gw[e])), most_w = fmax(most_w, fabs(gw[e]));
+        printf(
+            "  %2d threads: %6.1f ms forward (%.1fx), %6.1f forward and back (%.1fx); values off "
+            "by %.1e of %.1e, gradients %.1e of %.1e\n",
+            t, 1e3 * own.forward, plain.forward / own.forward, 1e3 * own.back,
+            plain.back / own.back, off, most, off_w, most_w);
+        fflush(stdout);
+        wisp_pool_free(ctx.pool);
+        wisp_free(plan.part), wisp_free(plan.begin), wisp_free(plan.edge), wisp_free(plan.target);
+        wisp_free(plan.place), wisp_free(j.gw), wisp_free(j.r.x), wisp_free(j.r.d);
+        wisp_free(j.r.weight), wisp_free(spare_rows);
+    }
+    wisp_free(g.start), wisp_free(g.from), wisp_free(g.function), wisp_free(g.out);
+    wisp_free(g.w), wisp_free(g.bias), wisp_free(x), wisp_free(gy), wisp_free(want), wisp_free(gw);
+}
+
+int main(int argc, char **argv)
+{
+    const int threads = argc > 1 ? atoi(argv[1]) : 1;
+    if (argc > 2) wisp_dag_thin = strtoul(argv[2], NULL, 10);
+    static const size_t levels[] = { 10, 100, 1000 };
+    for (size_t i = 0; i < 3; i++) measure(levels[i], "relu", threads);
+    measure(100, "tanh", threads);
+    return 0;
+}
