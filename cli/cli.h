@@ -130,6 +130,7 @@ int cmd_eval(const struct args *a);
 int cmd_predict(const struct args *a);
 int cmd_convert(const struct args *a);
 int cmd_inject(const struct args *a);
+int cmd_graph(const struct args *a);
 int cmd_synth(const struct args *a);
 int cmd_bench(const struct args *a);
 int cmd_challenge(const struct args *a);

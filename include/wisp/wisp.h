@@ -412,6 +412,23 @@ WISP_API wisp_status wisp_sparse_run(float *values, uint8_t *ends, wisp_report *
                                      const uint64_t *start, const uint32_t *id, const float *value,
                                      const wisp_config *cfg, wisp_error *err);
 
+/* ---- graphs ---- */
+
+/* What is in a file of a graph (docs/graphs.md): nodes, inputs, outputs, edges, levels, widest and
+ * thinnest (nodes of a level), longest_path (in edges), idle (nodes that no output depends on), "widths"
+ * of all levels and "functions", how many nodes have each.  Option "function". */
+WISP_API wisp_status wisp_graph_info(wisp_report **out, const char *path, const wisp_config *cfg,
+                                     wisp_error *err);
+/* Is handed the values of the outputs, in the order of the file, row by row (from 0). */
+typedef void (*wisp_on_values)(void *arg, size_t row, const char *const *names, const float *values,
+                               size_t n);
+/* Runs all rows through the graph: feature i is the value of input i.  WISP_EINVAL where rows have
+ * more features than it has inputs, WISP_ENUMERIC where a value is infinite or no number.  The report
+ * has rows, outputs, nodes, edges, levels, threads and seconds. */
+WISP_API wisp_status wisp_graph_run(wisp_report **out, wisp_context *ctx, const char *path,
+                                    const wisp_data *rows, const wisp_config *cfg,
+                                    wisp_on_values on_values, void *arg, wisp_error *err);
+
 /* ---- models ---- */
 
 WISP_API wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err);

@@ -11,6 +11,7 @@
 #include "model/model.h"
 #include "model/nets.h"
 #include "model/optimizer.h"
+#include "spdnn/dag.h"
 
 #include <string.h>
 
@@ -107,6 +108,7 @@ TABLE(precision, wisp_precision_at(i))
 TABLE(finder, wisp_finder_at(i))
 TABLE(family, wisp_hash_family_at(i))
 TABLE(conv, wisp_conv_any(i))
+TABLE(function, wisp_node_function_at(i))
 
 static int kernels_row(size_t i, const char **name, const char **what)
 {
@@ -211,6 +213,7 @@ static const struct table {
     { "hashes", "hash families (--hash)", family_row },
     { "precisions", "what the output layer and convolutions multiply in (--precision)",
       precision_row },
+    { "functions", "functions of the nodes of a graph (--function)", function_row },
     { "shapes", "shapes of synthetic rows (--shape)", shape_row },
     { "kernels", "instruction sets", kernels_row },
     { "convolutions", "ways to compute them; the fastest is measured", conv_row },

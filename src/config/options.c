@@ -41,8 +41,8 @@
 #define WIDTH_MANY        WISP_TEXT(WISP_WIDTH_MANY)
 #define PIECES            PIECE_MIN "-" PIECE_MAX
 
-#define READS "train prune eval predict convert inject"
-#define WORKS "train prune eval predict convert inject synth bench challenge"
+#define READS "train prune eval predict convert inject graph"
+#define WORKS "train prune eval predict convert inject graph synth bench challenge"
 
 /* Groups, as help prints them: in the order in which the table first names them. */
 #define NETWORK   "The network"
@@ -57,6 +57,7 @@
 #define DEEP      "Deep sparse networks"
 #define MACHINE   "Machine and output"
 #define ERRORS    "Memory with errors"
+#define GRAPHS    "Graphs"
 
 static const wisp_option table[N_OPTS] = {
     [OPT_NET] = { "net", "text", "", "@nets", "train prune bench convert",
@@ -426,10 +427,10 @@ static const wisp_option table[N_OPTS] = {
     [OPT_CONFIG] = { "config", "file", "", "", WORKS,
                      "file of options, lines 'key = value'; the command line wins", MACHINE, "" },
     [OPT_JSON] = { "json", "flag", "0", "",
-                   "train prune eval predict convert inject inspect info bench challenge",
+                   "train prune eval predict convert inject graph inspect info bench challenge",
                    "the last line of stdout is one JSON object", MACHINE,
-                   "train eval predict convert inject inspect info bench challenge" },
-    [OPT_TSV] = { "tsv", "flag", "0", "", "predict",
+                   "train eval predict convert inject graph inspect info bench challenge" },
+    [OPT_TSV] = { "tsv", "flag", "0", "", "predict graph",
                   "one line per label: row (from 1), rank, label, score, with tabs between them",
                   MACHINE, "predict" },
     [OPT_QUIET] = { "quiet", "flag", "0", "", WORKS,
@@ -492,6 +493,9 @@ static const wisp_option table[N_OPTS] = {
                             "factors of --group-penalty for layers by their names: "
                             "conv1=0,fc1=2; 0: they keep all they have",
                             TRAINING, "" },
+    [OPT_FUNCTION] = { "function", "choice", "relu", "@functions", "graph",
+                       "of nodes between inputs and outputs, where the file is MatrixMarket",
+                       GRAPHS, "graph" },
     [OPT_ROUND] = { "round", "choice", "auto", "auto|no|yes", "train prune",
                     "with --group-penalty: when channels go, some more go, or some stay, where "
                     "that many are faster on this machine, as measured once; auto: of prune, on "
@@ -553,6 +557,13 @@ static const wisp_option special[] = {
       "lost",
       ERRORS, "inject" },
     { "seed", "int", "1", "0.." MOST_SEED, "inject", "seed of the errors", ERRORS, "" },
+    { "json", "flag", "0", "", "graph", "one JSON object, of run one for each row", MACHINE,
+      "graph" },
+    { "tsv", "flag", "0", "", "graph",
+      "of run: one line for each output, row (from 1), node and value, with tabs between them",
+      MACHINE, "graph" },
+    { "memory", "size", "0", "", "graph",
+      "limit for data held at once, e.g. 2G; 0: what the machine has", DATA, "" },
     { "zeros", "choice", "off", "auto|off|force", "eval predict",
       "convolutions and dense layers on processors that leave out products with zeros; auto: where "
       "the numbers at hand have so many of them that it was measured to be faster",

@@ -154,6 +154,8 @@ enum wisp_opt {
     OPT_ERROR_GUARD,
     OPT_ERROR_SEED,
     OPT_ROUND,
+    /* graphs */
+    OPT_FUNCTION,
     N_OPTS
 };
 
