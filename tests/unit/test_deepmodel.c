@@ -111,6 +111,25 @@ static void test_nets(const wisp_data *d)
         CHECK(rig_train(ctx, d, nets[i], how, 0, model, NULL) == WISP_OK, "%s", err.text);
         check_model(model, d, nets[i]);
     }
+    TEST("deep models: of nets that were pruned, by weights and by units");
+    static const struct {
+        const char *net, *how;
+    } pruned[] = {
+        { "input 48, relu, dense 32, bn, relu",
+          "epochs 9 values raw sampling full optimizer sgd lr 0.1 magnitude 0.8" },
+        { "sparse radix 64, relu, sparse random 48 8, relu",
+          "epochs 9 values raw sampling full optimizer sgd lr 0.1 group-penalty 0.1" },
+    };
+    for (size_t i = 0; i < sizeof pruned / sizeof *pruned; i++) {
+        struct wisp_model *m = NULL;
+        CHECK(rig_train(ctx, d, pruned[i].net, pruned[i].how, 0, model, NULL) == WISP_OK &&
+                  wisp_model_load(&m, model, &err) == WISP_OK,
+              "%s", err.text);
+        CHECK(m && strstr(m->spec, "sparse form=kept"), "'%s' -> '%s'", pruned[i].net,
+              m ? m->spec : "");
+        wisp_model_free(m);
+        check_model(model, d, pruned[i].net);
+    }
     TEST("deep models: of bf16 and int8");
     static const char *const types[] = { "bf16", "int8" };
     for (int i = 0; i < 2; i++) {
