@@ -334,7 +334,9 @@ static wisp_status shrink(struct wisp_run *r, bool *shrunk, const struct wisp_bo
     if (!keep) return wisp_fail_mem(err, bonds->n, "channels to keep");
     char said[300] = "";
     wisp_status st = wisp_compact_choose(keep, &gone, bonds, net, err);
-    if (st == WISP_OK && gone > 0 && !thin)
+    if (st == WISP_OK && thin) /* units without connections cost nothing, and a card may have it */
+        padding = wisp_compact_round(keep, bonds, net, WISP_CUDA_UNITS);
+    else if (st == WISP_OK && gone > 0)
         gone = round_counts(keep, r, bonds, said, sizeof said, &padding);
     if (st == WISP_OK && (gone > 0 || thin)) {
         st = wisp_smaller_make(&s, net, bonds, keep, thin, err);
