@@ -330,8 +330,9 @@ WISP_API wisp_status wisp_bench_steps(wisp_report **out, wisp_context *ctx, cons
  * once), zeros, live (shares of the slices of 1 x 1, 4 x 4, 8 x 8 pixels that are not all zeros),
  * gradient_zeros, gradient_live, forward_ms, data_ms, and weights_ms (with the update; of layers without weights the way back is
  * in data_ms).  -1: there is no such number. */
-WISP_API wisp_status wisp_bench_activations(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
-                                            const char *path, wisp_on_progress on_progress, void *arg,
+WISP_API wisp_status wisp_bench_activations(wisp_report **out, wisp_context *ctx,
+                                            const wisp_config *cfg, const char *path,
+                                            wisp_on_progress on_progress, void *arg,
                                             wisp_error *err);
 
 /* Measures how fast images get to a net: read from 'path' (again and again for "seconds", 2 by default; the
@@ -498,7 +499,7 @@ WISP_API wisp_status wisp_model_import(wisp_report **out, wisp_context *ctx, con
 #define WISP_MOST_K 10000
 
 /* Metrics at the cut-offs of option "k": p@k, r@k, ndcg@k, psp@k (percent), p@k by
- * label frequency, rows, rows_unlabelled, seconds.  Of the scores of the best k labels, k the
+ * label frequency, rows, rows_unlabelled, seconds, weight_bytes (as the model keeps them).  Of the scores of the best k labels, k the
  * largest cut-off: ece (expected calibration error), micro_precision, micro_recall and micro_f1 of
  * the labels with a score of 1/2 or more (percent; docs/prediction.md), calibrated (1; 0: the
  * scores are raw), and of the raw scores the same, ece_raw to micro_f1_raw.  With option

@@ -3,6 +3,7 @@
 #include "api/predictor.h"
 #include "base/report.h"
 #include "config/options.h"
+#include "model/memory.h"
 #include "model/metrics.h"
 
 #include <stdio.h>
@@ -156,11 +157,13 @@ static void report_both(struct wisp_report *r, const struct both *b)
     wisp_report_num(r, "exact_seconds", b->exact_s);
 }
 
-static void report_rows(struct wisp_report *r, const struct wisp_metrics *m, double seconds)
+static void report_rows(struct wisp_report *r, const struct wisp_metrics *m,
+                        const struct wisp_model *model, double seconds)
 {
     wisp_report_num(r, "rows", (double)m->n_rows);
     wisp_report_num(r, "rows_unlabelled", (double)m->n_unlabelled);
     wisp_report_num(r, "seconds", seconds);
+    wisp_report_num(r, "weight_bytes", (double)wisp_net_stored_bytes(&model->net));
 }
 
 wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m, const wisp_data *d,
@@ -197,7 +200,7 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
         if (sparse) report_both(r, &b);
         else report_metrics(r, &b.by_exact);
         report_scores(r, &scores);
-        report_rows(r, &b.by_exact, sparse ? b.sparse_s : wisp_now() - began);
+        report_rows(r, &b.by_exact, m, sparse ? b.sparse_s : wisp_now() - began);
         st = wisp_report_done(out, r, err);
     }
     wisp_scorer_clear(&b.exact);

@@ -39,6 +39,7 @@ static const struct way {
     const char *key, *name;
     double first;
 } GROUPS = { OPT_GROUP_PENALTY, "group-penalty", "penalty", 5e-4 },
+  UNITS = { OPT_GROUP_CUT, "group-cut", "share", 0.5 },
   SINGLE = { OPT_MAGNITUDE, "magnitude", "share", 0.8 };
 static const double NEXT_SHARE = 0.5, MOST_PENALTY = 1000; /* what the option takes */
 
@@ -323,8 +324,8 @@ static double next_penalty(const struct pruning *p, const struct wisp_rung *last
                            double last_params, double too_much)
 {
     const double left = last->params / last_params;
-    if (p->way == &SINGLE && !last->good) return 1 - sqrt(1 - last->lambda);
-    if (p->way == &SINGLE) return too_much > 0 ? last->lambda : NEXT_SHARE;
+    if (p->way != &GROUPS && !last->good) return 1 - sqrt(1 - last->lambda);
+    if (p->way != &GROUPS) return too_much > 0 ? last->lambda : NEXT_SHARE;
     if (too_much > 0) return sqrt(too_much * fmax(p->rungs[p->best].lambda, too_much / 4));
     return last->lambda * (left > 0.99 ? 4 : left > 0.9 ? 2 : sqrt(2));
 }
@@ -439,7 +440,10 @@ wisp_status wisp_prune(wisp_report **out, wisp_context *ctx, const wisp_config *
     char plot[PATH_MAX];
     struct wisp_lock lock;
     *out = NULL;
-    p.way = single ? &SINGLE : &GROUPS;
+    const bool units = wisp_opt_num(cfg, OPT_GROUP_CUT) > 0 ||
+                       (wide(&p) && wisp_opt_num(cfg, OPT_GROUP_PENALTY) == 0 &&
+                        wisp_opt_is(cfg, OPT_DEVICE, "cpu"));
+    p.way = single ? &SINGLE : units ? &UNITS : &GROUPS;
     if (strlen(path) + 40 >= PATH_MAX)
         return wisp_fail(err, WISP_EINVAL, "%.100s...: the path is too long", path);
     if (*wisp_opt_text(cfg, OPT_PLOT))

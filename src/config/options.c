@@ -506,6 +506,11 @@ static const wisp_option table[N_OPTS] = {
                              "from "
                              "the first step on",
                              TRAINING, "" },
+    [OPT_GROUP_CUT] = { "group-cut", "real", "0", "0..0.9999", "train prune",
+                        "share of the units and channels of each layer that are cut in the first "
+                        "--penalty-epochs, the weakest first; of prune: the first share to try; 0: "
+                        "none",
+                        TRAINING, "" },
     [OPT_ERROR_RATE] = { "error-rate", "real", "0", "0..1", "train",
                          "share of the bits of weight matrices that are wrong in each step, on its "
                          "way forward and back; what moves are the right ones; rising over the "

@@ -156,6 +156,7 @@ enum wisp_opt {
     OPT_ROUND,
     /* graphs */
     OPT_FUNCTION,
+    OPT_GROUP_CUT,
     N_OPTS
 };
 

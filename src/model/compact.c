@@ -60,13 +60,19 @@ static void mark_param(const struct marks *m, const struct wisp_bonds *bonds,
         apart[side] = inner;
     }
     if (dim[0] < 0 && dim[1] < 0) return;
-    for (size_t i = 0; i < q->n; i++) {
+    const size_t line = q->dim[q->rank - 1]; /* along which one side at most changes */
+    for (size_t i = 0; i < q->n; i += line) {
         int32_t bond[2] = { -1, -1 };
-        if (is_0(q, i)) continue;
-        for (int side = 0; side < 2; side++)
-            if (dim[side] >= 0)
-                bond[side] = bonds->axis[p][dim[side]][i / apart[side] % q->dim[dim[side]]];
-        mark(m, bond[0], bond[1]);
+        const int32_t *along[2] = { NULL, NULL };
+        for (int side = 0; side < 2; side++) {
+            if (dim[side] < 0) continue;
+            const int32_t *of = bonds->axis[p][dim[side]];
+            if (dim[side] == q->rank - 1) along[side] = of;
+            else bond[side] = of[i / apart[side] % q->dim[dim[side]]];
+        }
+        for (size_t k = 0; k < line; k++)
+            if (!is_0(q, i + k))
+                mark(m, along[0] ? along[0][k] : bond[0], along[1] ? along[1][k] : bond[1]);
     }
 }
 

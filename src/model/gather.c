@@ -18,11 +18,18 @@ static size_t place(const struct wisp_gather *g, size_t i)
 
 void wisp_gather(void *to, const void *from, size_t bytes, const struct wisp_gather *g)
 {
+    const int last = g->rank - 1;
+    const size_t *index = g->index[last], line = g->to[last];
     size_t n = 1;
-    if (!to || !from) return;
+    if (!to || !from || line == 0) return;
     for (int d = 0; d < g->rank; d++) n *= g->to[d];
-    for (size_t i = 0; i < n; i++)
-        memcpy((char *)to + i * bytes, (const char *)from + place(g, i) * bytes, bytes);
+    for (size_t i = 0; i < n; i += line) { /* a place is dear to find: one of each line */
+        char *out = (char *)to + i * bytes;
+        const char *in = (const char *)from + place(g, i) * bytes;
+        if (!index) memcpy(out, in, line * bytes);
+        for (size_t k = 0; index && k < line; k++)
+            memcpy(out + k * bytes, in + (index[k] - index[0]) * bytes, bytes);
+    }
 }
 
 void wisp_gather_param(struct wisp_param *to, const struct wisp_param *from,

@@ -207,6 +207,13 @@ static size_t stored_bytes(const struct wisp_param *p)
     return each * wisp_param_n(p) + (p->i8 ? 4 * p->rows : 0);
 }
 
+size_t wisp_net_stored_bytes(const struct wisp_net *net)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < net->list.n; i++) bytes += stored_bytes(&net->list.p[i]);
+    return bytes;
+}
+
 static wisp_status plan_again(struct wisp_net *net, const struct wisp_model *m,
                               struct wisp_layer_sizes sizes, wisp_error *err)
 {
@@ -227,7 +234,7 @@ static wisp_status prediction(char **out, const struct wisp_model *m,
     wisp_status st =
         plan_again(&net, m, (struct wisp_layer_sizes){ .batch = batch, .ctx = ctx }, err);
     if (st != WISP_OK) return st;
-    for (size_t i = 0; i < m->net.list.n; i++) weights += stored_bytes(&m->net.list.p[i]);
+    weights = wisp_net_stored_bytes(&m->net);
     const struct wisp_layer *head = wisp_net_output(&net);
     const size_t k = m->net.n_labels < ANSWERS ? m->net.n_labels : ANSWERS;
     const size_t best = wisp_output_topk_floats(head, batch, k) +

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { RUN = 16, PIECES = 64, LEAST = 64 }; /* LEAST: lines of a piece */
@@ -26,6 +27,15 @@ static size_t piece_of(size_t before)
 static bool counts(const struct wisp_param *q, int d, enum wisp_axis axis)
 {
     return q->role == WISP_TRAINED && q->axis[d] == axis;
+}
+
+/* Every bond, with the first value that has it. */
+static void list_bonds(struct wisp_penalty *p, const struct wisp_graph *g)
+{
+    for (size_t c = 0; c < p->bonds.n; c++) p->weak[c] = (struct wisp_weak){ (int32_t)c, 0, 0 };
+    for (int v = g->n_layers - 1; v > 0; v--)
+        for (size_t i = 0; i < wisp_channels(&g->acts[v]); i++)
+            p->weak[p->bonds.of[p->bonds.first[v] + i]].value = v;
 }
 
 wisp_status wisp_penalty_make(struct wisp_penalty *p, const struct wisp_net *net, unsigned kinds,
@@ -55,9 +65,13 @@ wisp_status wisp_penalty_make(struct wisp_penalty *p, const struct wisp_net *net
     p->weight = wisp_alloc(n, sizeof *p->weight);
     p->part = wisp_alloc(parts, sizeof *p->part);
     p->by = wisp_alloc(longest, sizeof *p->by);
-    if (p->square && p->scale && p->size && p->weight && p->part && p->by) return WISP_OK;
+    p->weak = wisp_alloc(n, sizeof *p->weak);
+    if (p->square && p->scale && p->size && p->weight && p->part && p->by && p->weak) {
+        list_bonds(p, &g);
+        return WISP_OK;
+    }
     wisp_penalty_clear(p);
-    return wisp_fail_mem(err, n * 28 + longest * 4 + parts * 8, "the groups of a penalty");
+    return wisp_fail_mem(err, n * 44 + longest * 4 + parts * 8, "the groups of a penalty");
 }
 
 void wisp_penalty_clear(struct wisp_penalty *p)
@@ -71,6 +85,7 @@ void wisp_penalty_clear(struct wisp_penalty *p)
     wisp_free(p->weight);
     wisp_free(p->part);
     wisp_free(p->by);
+    wisp_free(p->weak);
     *p = (struct wisp_penalty){ 0 };
 }
 
@@ -226,15 +241,23 @@ static void each_side(struct wisp_penalty *p, struct wisp_net *net, struct wisp_
     }
 }
 
-/* The weights that make a bond's channels, or those that read them. */
-static void shorten(struct wisp_penalty *p, struct wisp_net *net, double by, enum wisp_axis axis,
-                    struct wisp_pool *pool)
+/* Squares, sizes and weights of all bonds, by what makes their channels or what reads them. */
+static void add_up(struct wisp_penalty *p, struct wisp_net *net, enum wisp_axis axis,
+                   struct wisp_pool *pool)
 {
     const size_t n = p->bonds.n;
     memset(p->square, 0, n * sizeof *p->square);
     memset(p->size, 0, n * sizeof *p->size);
     for (size_t c = 0; c < n; c++) p->weight[c] = INFINITY;
     each_side(p, net, pool, axis, square_side);
+}
+
+/* The weights that make a bond's channels, or those that read them. */
+static void shorten(struct wisp_penalty *p, struct wisp_net *net, double by, enum wisp_axis axis,
+                    struct wisp_pool *pool)
+{
+    const size_t n = p->bonds.n;
+    add_up(p, net, axis, pool);
     for (size_t c = 0; c < n; c++) { /* a length that is no number stays one: the run will see it */
         const double times = isinf(p->weight[c]) ? 1 : p->weight[c],
                      shorter = times * by * sqrt((double)p->size[c]), length = sqrt(p->square[c]);
@@ -251,4 +274,38 @@ void wisp_penalty_move(struct wisp_penalty *p, struct wisp_net *net, double by,
     wisp_groups_move(&p->groups, net, by, pool);
     if (p->groups.kinds & WISP_GROUPS_SHAPES) shorten(p, net, by, WISP_AXIS_IN, pool);
     if (p->groups.kinds & WISP_GROUPS_CHANNELS) shorten(p, net, by, WISP_AXIS_OUT, pool);
+}
+
+static int weaker(const void *a, const void *b)
+{
+    const struct wisp_weak *x = a, *y = b;
+    if (x->value != y->value) return x->value < y->value ? -1 : 1;
+    if (x->strength != y->strength) return x->strength < y->strength ? -1 : 1;
+    return x->bond < y->bond ? -1 : 1;
+}
+
+void wisp_penalty_cut(struct wisp_penalty *p, struct wisp_net *net, double share,
+                      struct wisp_pool *pool)
+{
+    const size_t n = p->bonds.n;
+    struct wisp_weak *w = p->weak;
+    add_up(p, net, WISP_AXIS_OUT, pool);
+    for (size_t i = 0; i < n; i++) w[i].strength = p->square[w[i].bond];
+    add_up(p, net, WISP_AXIS_IN, pool);
+    for (size_t i = 0; i < n; i++) {
+        const int32_t c = w[i].bond;
+        if (p->size[c] > 0) w[i].strength *= p->square[c];
+        if (!isfinite(w[i].strength) || p->bonds.fixed[c]) w[i].strength = INFINITY;
+        p->scale[c] = 1;
+    }
+    qsort(w, n, sizeof *w, weaker);
+    for (size_t first = 0, end; first < n; first = end) {
+        size_t free = 0;
+        for (end = first; end < n && w[end].value == w[first].value; end++)
+            free += !p->bonds.fixed[w[end].bond];
+        const size_t cut = (size_t)(share * (double)free + 1e-6);
+        for (size_t i = 0; i < cut && i + 1 < free && isfinite(w[first + i].strength); i++)
+            p->scale[w[first + i].bond] = 0;
+    }
+    each_side(p, net, pool, WISP_AXIS_OUT, scale_side);
 }

@@ -158,6 +158,7 @@ static void read_options(struct wisp_plan *p, const wisp_config *cfg)
         .weight_decay = wisp_opt_num(cfg, OPT_WEIGHT_DECAY),
         .smoothing = wisp_opt_num(cfg, OPT_SMOOTHING),
         .penalty = wisp_opt_num(cfg, OPT_GROUP_PENALTY),
+        .cut = wisp_opt_num(cfg, OPT_GROUP_CUT),
         .penalty_epochs = (int)wisp_opt_num(cfg, OPT_PENALTY_EPOCHS),
         .magnitude = wisp_opt_num(cfg, OPT_MAGNITUDE),
         .magnitude_epochs = (int)wisp_opt_num(cfg, OPT_MAGNITUDE_EPOCHS),

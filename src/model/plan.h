@@ -25,12 +25,13 @@ struct wisp_plan {
     double checkpoint_s;     /* the same in seconds */
     double n_steps;          /* of the whole run, nearly */
     double lr, warmup, input_dropout, holdout, average, weight_decay, smoothing;
-    double more_zeros;         /* of ReLUs: wisp_layer_sizes.more_zeros */
-    double penalty;            /* on groups of weights (penalty.h); 0: none */
-    int penalty_epochs;        /* the first so many have it */
-    double magnitude;          /* share of weights that go one by one (magnitude.h); 0: none */
-    int magnitude_epochs;      /* in the first so many */
-    double penalty_warmup;     /* epochs in which the penalty rises */
+    double more_zeros;     /* of ReLUs: wisp_layer_sizes.more_zeros */
+    double cut;            /* share of the units and channels that are cut, the weakest; 0: none */
+    double penalty;        /* on groups of weights (penalty.h); 0: none */
+    int penalty_epochs;    /* the first so many have it */
+    double magnitude;      /* share of weights that go one by one (magnitude.h); 0: none */
+    int magnitude_epochs;  /* in the first so many */
+    double penalty_warmup; /* epochs in which the penalty rises */
     const char *group_weights; /* the option, borrowed */
     bool round;                /* numbers of channels to those that are fast here (widths.h) */
     unsigned groups;           /* WISP_GROUPS_*: what it is on */
@@ -62,7 +63,9 @@ struct wisp_plan {
 /* The first so many epochs make zeros, which are taken out of the net; 0: none. */
 static inline int wisp_plan_shrink_epochs(const struct wisp_plan *p)
 {
-    return p->penalty > 0 ? p->penalty_epochs : p->magnitude > 0 ? p->magnitude_epochs : 0;
+    return p->penalty > 0 || p->cut > 0 ? p->penalty_epochs
+           : p->magnitude > 0           ? p->magnitude_epochs
+                                        : 0;
 }
 /* init: the model to go on from, or NULL. */
 wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,

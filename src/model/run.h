@@ -69,6 +69,8 @@ wisp_status wisp_run_shrink_make(struct wisp_run *r, wisp_error *err);
 /* What every group of weights becomes shorter by after a step of the epoch that the run is in, for each
  * root of its size; 0: it stays as it is. */
 double wisp_run_shorter(const struct wisp_run *r, size_t step, double lr);
+/* The share of units and channels that are to be cut after that step; 0: none now. */
+double wisp_run_cut(const struct wisp_run *r, size_t step);
 /* What errors in weights cannot be combined with; makes r->mishaps once there are weights. */
 wisp_status wisp_run_mishaps(struct wisp_run *r, wisp_error *err);
 /* r->smaller, where the run is resumed from a checkpoint that lost channels. */

@@ -29,15 +29,15 @@ static const double LEAST_SHARE = 0.1;
 
 static const char *option(const struct wisp_plan *p)
 {
-    return p->magnitude > 0 ? "magnitude" : "group-penalty";
+    return p->magnitude > 0 ? "magnitude" : p->cut > 0 ? "group-cut" : "group-penalty";
 }
 
 /* All weights must be gone an epoch before the end: then what is left is put into 'sparse' layers. */
 static wisp_status check_epochs(const struct wisp_plan *p, wisp_error *err)
 {
-    if (p->penalty > 0)
+    if (p->penalty > 0 || p->cut > 0)
         return wisp_fail_option(err, "magnitude",
-                                "there is a --group-penalty too; prune by the one, then by the "
+                                "whole groups are to go too; prune by the one, then by the "
                                 "other, from its model (--init)");
     if (p->magnitude_epochs >= p->epochs)
         return wisp_fail_option(err, "magnitude-epochs",
@@ -59,6 +59,9 @@ wisp_status wisp_run_shrink_check(const struct wisp_run *r, wisp_error *err)
     if (p->average > 0)
         return wisp_fail_option(err, option(p),
                                 "nets of different sizes have no mean; use --average 0");
+    if (p->cut > 0 && p->cuda)
+        return wisp_fail_option(err, option(p),
+                                "cards do not cut units; use --device cpu, or --group-penalty");
     return p->magnitude > 0 ? check_epochs(p, err) : WISP_OK;
 }
 
@@ -210,13 +213,28 @@ wisp_status wisp_run_shrink_make(struct wisp_run *r, wisp_error *err)
     return make_magnitude(r, err);
 }
 
-double wisp_run_shorter(const struct wisp_run *r, size_t step, double lr)
+/* Steps since groups moved last, if they do so after this one; 0: they do not.  An epoch ends with a
+ * move: steps between let a bias of what is 0 learn again. */
+static size_t due(const struct wisp_run *r, size_t step)
 {
     if (!r->penalty || r->at.epoch > r->plan.penalty_epochs) return 0;
-    /* An epoch ends with a move: steps between let a bias of what is 0 learn again. */
     const size_t every = r->penalty->every, late = step % every;
     if (late > 0 && step + 1 != r->penalty->ends[r->at.epoch - 1]) return 0;
-    return lambda(r, step) * (double)(late ? late : every) * lr;
+    return late ? late : every;
+}
+
+double wisp_run_shorter(const struct wisp_run *r, size_t step, double lr)
+{
+    return lambda(r, step) * (double)due(r, step) * lr;
+}
+
+/* Most of them early, when what is left has the time to make up for it. */
+double wisp_run_cut(const struct wisp_run *r, size_t step)
+{
+    if (r->plan.cut == 0 || due(r, step) == 0) return 0;
+    const double all = (double)r->penalty->ends[r->plan.penalty_epochs - 1],
+                 left = 1 - fmin(1, ((double)step + 1) / all);
+    return r->plan.cut * (1 - left * left * left);
 }
 
 wisp_status wisp_run_smaller(struct wisp_run *r, wisp_error *err)
@@ -256,6 +274,7 @@ static wisp_status make_smaller(struct wisp_net *out, const struct wisp_run *r,
 static bool pays(const struct wisp_run *r, const struct wisp_net *small)
 {
     const double now = wisp_net_flops(&r->m->net, true), then = wisp_net_flops(small, true);
+    if (r->plan.cut > 0 && r->at.epoch <= r->plan.penalty_epochs) return false; /* a share of all */
     return r->at.epoch > wisp_plan_shrink_epochs(&r->plan) || then <= (1 - LEAST_SHARE) * now;
 }
 

@@ -206,7 +206,9 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
         s.head.look = wisp_recall_look, s.head.look_arg = &r->samplers.recall;
     if ((st = run_step(r, &s, err)) != WISP_OK) return st;
     const double shorter = wisp_run_shorter(r, r->at.step, r->opt.lr);
+    const double cut = wisp_run_cut(r, r->at.step);
     if (shorter > 0) wisp_penalty_move(r->penalty, &r->m->net, shorter, r->ctx->pool);
+    if (cut > 0) wisp_penalty_cut(r->penalty, &r->m->net, cut, r->ctx->pool);
     r->at.loss_sum += s.head.loss_sum;
     r->at.seen += n;
     r->at.step++;
