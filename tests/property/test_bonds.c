@@ -346,6 +346,72 @@ static void test_penalty(const struct wisp_kernels *k)
     CHECK(zeros > 1000 && others > 1000, "%zu weights became 0, %zu smaller", zeros, others);
 }
 
+/* The share of each value's channels with the smallest products of lengths, by plain sums. */
+static void test_cut(const struct wisp_kernels *k)
+{
+    size_t gone = 0;
+    TEST("bonds: a cut takes the weakest, the same bytes for any threads");
+    for (uint64_t i = 0; i < 24; i++) {
+        struct rig r;
+        struct wisp_penalty p;
+        rig_planes = i % 2;
+        if (!rig_init(&r, k, 3, 7000003 * (i + 1), 3, false)) break;
+        CHECK(wisp_penalty_make(&p, &r.net, WISP_GROUPS_CHANNELS, &err) == WISP_OK, "%s", err.text);
+        const size_t bytes = r.floats * sizeof(float), n = p.bonds.n;
+        const double share = 0.1 + 0.2 * (double)below(5);
+        float *first = malloc(bytes), *one = malloc(bytes);
+        double *made = calloc(n, sizeof *made), *read = calloc(n, sizeof *read);
+        bool *reads = calloc(n, sizeof *reads), *is_0 = malloc(n * sizeof *is_0);
+        memcpy(first, r.net.params, bytes);
+        for (size_t q = 0; q < r.net.list.n; q++) {
+            const struct wisp_param *w = &r.net.list.p[q];
+            size_t inner = w->n;
+            for (int d = 0; d < w->rank; d++) {
+                inner /= w->dim[d];
+                const int32_t *of = p.bonds.axis[q][d];
+                const bool out = w->axis[d] == WISP_AXIS_OUT;
+                for (size_t e = 0; of && w->role == WISP_TRAINED && !w->ragged && e < w->n; e++) {
+                    const int32_t c = of[e / inner % w->dim[d]];
+                    *(out ? &made[c] : &read[c]) += (double)w->w[e] * (double)w->w[e];
+                    if (!out) reads[c] = true;
+                }
+            }
+        }
+        bool ragged = false;
+        for (size_t q = 0; q < r.net.list.n; q++) ragged |= r.net.list.p[q].ragged;
+        wisp_penalty_cut(&p, &r.net, share, NULL);
+        memcpy(one, r.net.params, bytes);
+        memcpy(r.net.params, first, bytes);
+        wisp_penalty_cut(&p, &r.net, share, r.ctx.pool);
+        CHECK(memcmp(one, r.net.params, bytes) == 0, "'%s': other bytes with 3 threads", r.spec);
+        for (size_t c = 0; c < n; c++) is_0[c] = p.scale[c] == 0;
+        for (size_t a = 0; a < n && !ragged; a++) {
+            const struct wisp_weak *w = &p.weak[a];
+            size_t all = 0, cut = 0;
+            double strength = made[w->bond] * (reads[w->bond] ? read[w->bond] : 1);
+            for (size_t b = 0; b < n; b++) {
+                const int32_t c = p.weak[b].bond;
+                if (p.weak[b].value != w->value || p.bonds.fixed[c]) continue;
+                all++, cut += is_0[c];
+                const double other = made[c] * (reads[c] ? read[c] : 1);
+                CHECK(!is_0[w->bond] || is_0[c] || strength <= other * (1 + 1e-4),
+                      "'%s': %g went, %g stayed", r.spec, strength, other);
+            }
+            CHECK(!is_0[w->bond] || !p.bonds.fixed[w->bond], "'%s': one that is fixed", r.spec);
+            const size_t want = (size_t)(share * (double)all + 1e-6);
+            CHECK(all == 0 || cut == (want < all ? want : all - 1), "'%s': %zu of %zu went", r.spec,
+                  cut, all);
+            gone += is_0[w->bond];
+        }
+        free(first), free(one), free(made), free(read), free(reads), free(is_0);
+        wisp_penalty_clear(&p);
+        rig_clear(&r);
+    }
+    rig_planes = false;
+    CHECK(gone > 50, "%zu channels", gone);
+    printf("     %zu channels were cut\n", gone);
+}
+
 /* A layer of many features, whose squares are summed up in pieces. */
 static void test_wide(const struct wisp_kernels *k)
 {
@@ -415,6 +481,7 @@ int main(void)
     test_random(&k, true);
     test_penalty(&k);
     test_wide(&k);
+    test_cut(&k);
     TEST("bonds: presets say the same without what is 0");
     each_preset(&k, check_preset);
     CHECK(wisp_mem_live == 0, "%ld blocks left", (long)wisp_mem_live);
