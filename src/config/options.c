@@ -508,8 +508,8 @@ static const wisp_option table[N_OPTS] = {
                              TRAINING, "" },
     [OPT_GROUP_CUT] = { "group-cut", "real", "0", "0..0.9999", "train prune",
                         "share of the units and channels of each layer that are cut in the first "
-                        "--penalty-epochs, the weakest first; of prune: the first share to try; 0: "
-                        "none",
+                        "--penalty-epochs (a third of all), the weakest first; of prune: the first "
+                        "share to try; 0: none",
                         TRAINING, "" },
     [OPT_ERROR_RATE] = { "error-rate", "real", "0", "0..1", "train",
                          "share of the bits of weight matrices that are wrong in each step, on its "

@@ -216,7 +216,9 @@ static wisp_status fit(struct wisp_plan *p, const struct facts *f, const wisp_co
     if (p->input_dropout < 0) p->input_dropout = f->train->text.chars_max ? PIECES_DROP : 0;
     if (p->batch == 0) p->batch = auto_batch(f->seen);
     if (p->epochs == 0) p->epochs = auto_epochs(f->n_rows, (double)p->batch, f->goes_on, p->images);
-    if (p->penalty_epochs == 0) p->penalty_epochs = (2 * p->epochs + 2) / 3;
+    if (p->penalty_epochs == 0) /* units that are cut early leave more time to those that stay */
+        p->penalty_epochs =
+            p->cut > 0 ? (int)wisp_most((size_t)p->epochs / 3, 1) : (2 * p->epochs + 2) / 3;
     if (p->magnitude_epochs == 0) p->magnitude_epochs = (2 * p->epochs + 1) / 3;
     if (p->holdout < 0) p->holdout = auto_holdout(f->n_rows);
     if (f->has_valid) p->holdout = 0;

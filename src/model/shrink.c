@@ -59,6 +59,10 @@ wisp_status wisp_run_shrink_check(const struct wisp_run *r, wisp_error *err)
     if (p->average > 0)
         return wisp_fail_option(err, option(p),
                                 "nets of different sizes have no mean; use --average 0");
+    if (p->cut > 0 && p->penalty_epochs >= p->epochs)
+        return wisp_fail_option(err, "penalty-epochs",
+                                "%d of %d epochs, expected fewer: what is left has to be trained",
+                                p->penalty_epochs, p->epochs);
     if (p->cut > 0 && p->cuda)
         return wisp_fail_option(err, option(p),
                                 "cards do not cut units; use --device cpu, or --group-penalty");

@@ -72,14 +72,14 @@ ok "again with two threads" train "${wide[@]}" --net "input 48, relu, sampled 64
 check "the same bytes" cmp h h2
 # A share of the units, the weakest.
 cut=(W_train.txt --epochs 4 --batch 32 --optimizer adagrad --loss softmax --holdout 0.2 --seed 3)
-ok "a share of the units is cut" train "${cut[@]}" --hidden 48 --group-cut 0.75 -o k --threads 1
+ok "a share of the units is cut" train "${cut[@]}" --hidden 48 --group-cut 0.75 --penalty-epochs 2 -o k --threads 1
 check "three quarters of them" grep -q '^smaller .*: input width=12, relu' err
 check "at once, when the last are cut" [ "$(grep -c '^smaller' err)" = 1 ]
-ok "with three threads" train "${cut[@]}" --hidden 48 --group-cut 0.75 -o k3 --threads 3
+ok "with three threads" train "${cut[@]}" --hidden 48 --group-cut 0.75 --penalty-epochs 2 -o k3 --threads 3
 check "the same bytes" cmp k k3
-for when in 'epoch 2/4' '^smaller'; do
+for when in 'epoch 1/4' '^smaller'; do
     rm -f k3 k3.*
-    "$wisp" train "${cut[@]}" --hidden 48 --group-cut 0.75 -o k3 --checkpoint-steps 7 >out 2>err &
+    "$wisp" train "${cut[@]}" --hidden 48 --group-cut 0.75 --penalty-epochs 2 -o k3 --checkpoint-steps 7 >out 2>err &
     pid=$!
     for ((i = 0; i < 1000; i++)); do
         grep -q "$when" err && break
@@ -88,20 +88,21 @@ for when in 'epoch 2/4' '^smaller'; do
     done
     kill -9 $pid 2>/dev/null
     wait $pid 2>/dev/null
-    ok "resumed ($when)" train "${cut[@]}" --hidden 48 --group-cut 0.75 -o k3 --checkpoint-steps 7 --resume
+    ok "resumed ($when)" train "${cut[@]}" --hidden 48 --group-cut 0.75 --penalty-epochs 2 -o k3 --checkpoint-steps 7 --resume
     check "the bytes of a run that was left alone ($when)" cmp k k3
 done
 ok "of every layer, also without a ReLU, which learns again between two cuts" train "${cut[@]}" --net "input 40, relu, dense 20" --group-cut 0.5 -o k2
 check "half of both" grep -q '^smaller .*: input width=20, relu, dense width=10' err
+refuse "no epoch left" 2 "4 of 4 epochs, expected fewer" train "${cut[@]}" --group-cut 0.5 --penalty-epochs 4 -o x
 refuse "two ways at once" 2 'whole groups are to go too' train "${cut[@]}" --group-cut 0.5 --magnitude 0.5 --sampling full -o x
 
 ok "prunes with the choices of a wide set" prune W_train.txt --epochs 2 --hidden 32 --batch 64 --holdout 0.2 --group-penalty 0.01 --target-accuracy-drop 100 -o pw
 check "sampled, as 'train' would" grep -q 'sampling neighbours+features+random' err
-ok "prunes units by their strength" prune W_train.txt --epochs 2 --hidden 32 --batch 64 --holdout 0.2 --target-accuracy-drop 100 -o pu
+check "down to one unit, and an end" grep -qE '^prune     penalty [0-9.]*: .*, 1[0-9]{4} parameters' err
+ok "prunes units by their strength" prune W_train.txt --epochs 3 --hidden 32 --batch 64 --holdout 0.2 --target-accuracy-drop 100 -o pu
 check "half of them, and half again" grep -qE '^prune     share 0.5: .*' err
 run inspect pu --json
 check "down to one unit" grep -q '"net":"input width=1,' out
-check "down to one unit, and an end" grep -qE '^prune     penalty [0-9.]*: .*, 1[0-9]{4} parameters' err
 
 refuse "rows of bf16" 2 'rows of bf16 have no penalty; use --rows fp32' train "${options[@]}" --group-penalty 0.1 --rows bf16 -o x
 refuse "means of weights" 2 'nets of different sizes have no mean' train "${options[@]}" --group-penalty 0.03 --average 0.5 -o x
