@@ -507,9 +507,8 @@ static const wisp_option table[N_OPTS] = {
                              "the first step on",
                              TRAINING, "" },
     [OPT_GROUP_CUT] = { "group-cut", "real", "0", "0..0.9999", "train prune",
-                        "share of the units and channels of each layer that are cut in the first "
-                        "--penalty-epochs (a third of all), the weakest first; of prune: the first "
-                        "share to try; 0: none",
+                        "share of each layer's units and channels that is cut in the first "
+                        "--penalty-epochs (a third), the weakest; of prune: the first one; 0: none",
                         TRAINING, "" },
     [OPT_ERROR_RATE] = { "error-rate", "real", "0", "0..1", "train",
                          "share of the bits of weight matrices that are wrong in each step, on its "
