@@ -232,7 +232,8 @@ static void put_point(struct page *g, const struct wisp_plot *p, const struct wi
     put(g, "<g><title>%.6g: %.6g</title>", panel->x[k], p->y[k]);
     put_mark(g, p->mark[k], pixel(x, panel->x[k]), at);
     if (p->y[k] < low) /* how far below */
-        put_label(g, pixel(x, panel->x[k]) + 8, at + 4, "soft", wisp_short_number(text, p->y[k]));
+        put_label(g, pixel(x, panel->x[k]) + 8, at + 4 - 14 * (k % 3), "soft",
+                  wisp_short_number(text, p->y[k]));
     put(g, "</g>\n");
 }
 
