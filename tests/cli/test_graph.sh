@@ -65,6 +65,33 @@ ok "predicting without the file" predict m rows.svm -k 1
 check "has learnt it" [ "$(cut -c1 out | tr -d '\n')" = 0110 ]
 ok "a model with a graph" inspect m --json
 
+# Other layers become smaller; the graph stays, whether its file is there or not.
+synth S --rows 1500 --features 30 --labels 5 --row-features 8 --row-labels 1 --test-rows 200 --seed 4 >/dev/null
+/usr/bin/python3 - <<'P' >wide.txt
+import random
+random.seed(3)
+names = [f"i{k}" for k in range(30)]
+print("input", *names)
+for k in range(40):
+    print(f"node h{k} {random.choice(['tanh', 'relu', 'sin', 'gauss', 'abs'])} {random.uniform(-.3, .3):.3f}")
+    for s in random.sample(names, 5):
+        print(s, f"h{k} {random.uniform(-.6, .6):.3f}")
+    names.append(f"h{k}")
+print("output", *names[-25:])
+P
+ok "a smaller net behind a graph" prune S_train.txt --net "dag file=wide.txt, dense 64, relu" -o small --epochs 4 --seed 1 --threads 2 --json
+check "is smaller" /usr/bin/python3 -c '
+import json
+assert json.loads(open("out").read().splitlines()[-1])["weights_ratio"] > 1.5'
+ok "its P@1" eval small S_test.txt --json
+cp out before
+rm wide.txt
+ok "and without the file" eval small S_test.txt --json
+check "the same" /usr/bin/python3 -c '
+import json
+a, b = (json.load(open(f)) for f in ("before", "out"))
+assert a["p@1"] == b["p@1"] > 40, (a["p@1"], b["p@1"])'
+
 refuse "nothing to do" 2 "expected 'info' or 'run' first" graph
 refuse "another part" 2 "expected 'info' or 'run' first, found 'runs'" graph runs xor.txt
 refuse "no data" 2 "run: the data is missing" graph run xor.txt
