@@ -12,7 +12,7 @@
  * of rows.  Nodes of a level do not read each other:
  *
  *     wide levels             their nodes are shared among threads
- *     thin ones, in a row     the samples are: a tile of 16 goes through all of them without waiting
+ *     thin ones, in a row     the samples are: a tile of 64 goes through all of them without waiting
  *
  * Which is which depends on the net alone, and every sum has one order. */
 #ifndef WISP_SPDNN_DAG_H

@@ -132,7 +132,7 @@ static void check_radix(const struct wisp_kernels *k, size_t which)
  * behind another, and one behind the other.  Inputs of theirs are outputs, too. */
 static void check_dags(const struct wisp_kernels *k, size_t which)
 {
-    static const size_t thin[] = { 0, 30, 4096 };
+    static const size_t thin[] = { 0, 30, 512 };
     for (size_t i = 0; i < 6; i++) {
         const uint64_t start = 1000303 * (i + 1) + 77 * which;
         char one[] = "/tmp/wisp_dag_XXXXXX", two[] = "/tmp/wisp_dag_XXXXXX", spec[200];
@@ -150,7 +150,7 @@ static void check_dags(const struct wisp_kernels *k, size_t which)
         rig_spec = NULL;
         unlink(one), unlink(two);
     }
-    wisp_dag_thin = 4096;
+    wisp_dag_thin = 512;
 }
 
 /* A matrix that is read from memory, for few samples: the most, and one more, which take the ways back

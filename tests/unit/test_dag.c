@@ -327,7 +327,7 @@ static void check_sample(const struct way *y, size_t s, const double *w, const d
 
 static void test_walk(const struct wisp_kernels *k)
 {
-    static const size_t thin[] = { 0, 40, 4096 }, samples[] = { 1, 7, 16, 40 };
+    static const size_t thin[] = { 0, 40, 512 }, samples[] = { 1, 40, 150, 70 };
     for (size_t i = 0; i < 8; i++) {
         char path[] = "any_XXXXXX";
         struct wisp_dag_file f;
@@ -343,7 +343,7 @@ static void test_walk(const struct wisp_kernels *k)
         wisp_dag_thin = thin[i % 3];
         way_init(&one, &f.dag, k, 1, samples[i % 4]);
         way_init(&three, &f.dag, k, 3, samples[i % 4]);
-        wisp_dag_thin = 4096;
+        wisp_dag_thin = 512;
         for (size_t s = 0; s < one.run.n; s += 5) check_sample(&one, s, w, bias);
         const size_t lanes = one.run.lanes;
         CHECK(memcmp(one.run.x, three.run.x, (f.dag.n_nodes + f.dag.n_in) * lanes * 4) == 0 &&
@@ -390,7 +390,7 @@ static void test_runs(const wisp_data *d)
         struct bytes one = { 0 };
         snprintf(resume, sizeof resume, "%s resume yes", how[i]);
         write_files();
-        wisp_dag_thin = i ? 0 : 4096;
+        wisp_dag_thin = i ? 0 : 512;
         for (int threads = 1; threads <= 4; threads *= 2) {
             wisp_context *c;
             CHECK(wisp_context_create(&c, threads, &err) == WISP_OK, "%s", err.text);
@@ -406,7 +406,7 @@ static void test_runs(const wisp_data *d)
         unlink("second");
         CHECK(rig_train(ctx, d, net, resume, 0, model, NULL) == WISP_OK, "%s", err.text);
         CHECK(file_is(model, one), "'%s': resumed it differs", how[i]);
-        wisp_dag_thin = 4096;
+        wisp_dag_thin = 512;
         free(one.p);
     }
     write_files();
