@@ -140,11 +140,11 @@ static uint64_t draw_of(const struct injection *j, int i)
 /* Over the draws from 'first' on; fixed ones have other seeds instead, which are other memories.  Ends
  * with the first below 'least'. */
 static wisp_status try_draws(struct tried *t, const struct injection *j, const struct wisp_data *d,
-                             int first, double least, wisp_error *err)
+                             int first, int draws, double least, wisp_error *err)
 {
     *t = (struct tried){ .worst = INFINITY };
     int n = 0;
-    while (n < j->draws && !(t->worst < least)) {
+    while (n < draws && !(t->worst < least)) {
         struct wisp_errors e = j->e;
         struct wisp_damage one;
         e.draw = draw_of(j, first + n);
@@ -201,7 +201,7 @@ static wisp_status inject_once(struct wisp_report *r, struct injection *j, const
     }
     if (!j->data) return WISP_OK;
     if ((st = wisp_faulty_look(&j->before, &j->f, j->data, err)) != WISP_OK ||
-        (st = try_draws(&t, j, j->data, 0, -1, err)) != WISP_OK)
+        (st = try_draws(&t, j, j->data, 0, j->draws, -1, err)) != WISP_OK)
         return st;
     wisp_report_num(r, "p@1_before", j->before);
     wisp_report_num(r, "p@1", t.mean);
@@ -256,7 +256,7 @@ static wisp_status sweep_line(struct injection *j, const double *rates, size_t n
     for (size_t k = 0; k < n_rates && !(t.mean < j->before / 2); k++) {
         for (size_t i = 0; i < j->f.n; i++)
             j->rates[i] = place == j->f.n || i == place ? rates[k] : 0;
-        wisp_status st = try_draws(&t, j, j->data, 0, -1, err);
+        wisp_status st = try_draws(&t, j, j->data, 0, j->draws, -1, err);
         if (st != WISP_OK) return st;
         wisp_print(cell, sizeof cell, " %7.2f", t.mean);
         if (at + strlen(cell) < sizeof line)
@@ -318,7 +318,7 @@ static wisp_status bears(bool *out, const struct injection *j, double drop, wisp
 {
     struct tried t;
     const double least = j->before - drop;
-    wisp_status st = try_draws(&t, j, j->data, 0, least, err);
+    wisp_status st = try_draws(&t, j, j->data, 0, j->draws, least, err);
     *out = st == WISP_OK && t.worst >= least;
     return st;
 }
@@ -374,8 +374,8 @@ static int partition_of(double rate, const double *partitions, size_t n)
     return best;
 }
 
-static void tell_places(struct injection *j, const double *borne, const double *partitions,
-                        size_t n)
+static void tell_places(struct injection *j, const double *borne, const int *in,
+                        const double *partitions)
 {
     tell(j, "%-28s %12s %10s  %s", "tensor", "bits", "bears", "partition");
     add(j, "[");
@@ -383,7 +383,7 @@ static void tell_places(struct injection *j, const double *borne, const double *
         const struct wisp_place *p = &j->f.places[i];
         const enum wisp_memory type = wisp_place_memory(&j->f, i, j->e.type);
         const double bits = (double)p->numbers * wisp_memory_bits(type);
-        const int at = partition_of(borne[i], partitions, n);
+        const int at = in[i];
         char text[24] = "none";
         if (at >= 0) wisp_print(text, sizeof text, "%g", partitions[at]);
         add(j,
@@ -396,7 +396,7 @@ static void tell_places(struct injection *j, const double *borne, const double *
     add(j, "]");
 }
 
-static void tell_share(struct wisp_report *r, const struct injection *j, const double *borne,
+static void tell_share(struct wisp_report *r, const struct injection *j, const int *in,
                        const double *partitions, size_t n)
 {
     char list[LINE * 4] = "[";
@@ -404,7 +404,7 @@ static void tell_share(struct wisp_report *r, const struct injection *j, const d
     for (size_t k = n; k-- > 0;) {
         double bits = 0;
         for (size_t i = 0; i < j->f.n; i++)
-            if (partition_of(borne[i], partitions, n) == (int)k)
+            if (in[i] == (int)k)
                 bits += (double)j->f.places[i].numbers *
                         wisp_memory_bits(wisp_place_memory(&j->f, i, j->e.type));
         tell(j, "partition %g: %.2f %% of the bits", partitions[k], 100 * bits / total_bits(j));
@@ -422,7 +422,7 @@ static wisp_status check_mapping(struct wisp_report *r, struct injection *j, con
 {
     struct tried t;
     char key[40];
-    wisp_status st = try_draws(&t, j, d, first, -1, err);
+    wisp_status st = try_draws(&t, j, d, first, j->draws, -1, err);
     if (st != WISP_OK) return st;
     if (*what) wisp_report_num(r, "test_p@1_before", before);
     wisp_print(key, sizeof key, "%sp@1", what);
@@ -434,17 +434,43 @@ static wisp_status check_mapping(struct wisp_report *r, struct injection *j, con
     return WISP_OK;
 }
 
-static wisp_status use_partitions(struct wisp_report *r, struct injection *j,
-                                  const double *partitions, size_t n, wisp_error *err)
+static void set_partitions(struct injection *j, const int *in, const double *partitions)
+{
+    for (size_t i = 0; i < j->f.n; i++) j->rates[i] = in[i] < 0 ? 0 : partitions[in[i]];
+}
+
+/* Rates were chosen by the very draws that allowed them.  So all places are tried in their partitions by
+ * twice as many new draws; where one of these loses more than the drop, the place that bears least
+ * beyond what its partition has goes to the next better one, until all draws agree. */
+static wisp_status settle(int *in, struct injection *j, const double *borne,
+                          const double *partitions, double drop, wisp_error *err)
+{
+    const double least = j->before - drop;
+    for (;;) {
+        struct tried t;
+        size_t worst = j->f.n;
+        double margin = INFINITY;
+        set_partitions(j, in, partitions);
+        wisp_status st = try_draws(&t, j, j->data, j->draws, 2 * j->draws, least, err);
+        if (st != WISP_OK || t.worst >= least) return st;
+        for (size_t i = 0; i < j->f.n; i++) {
+            if (in[i] < 0 || partitions[in[i]] == 0) continue;
+            const double here = borne[i] / partitions[in[i]];
+            if (here < margin) margin = here, worst = i;
+        }
+        if (worst == j->f.n) return WISP_OK; /* no errors are left */
+        in[worst]--;
+    }
+}
+
+static wisp_status use_partitions(struct wisp_report *r, struct injection *j, const int *in,
+                                  wisp_error *err)
 {
     double before;
-    for (size_t i = 0; i < j->f.n; i++) {
-        const int at = partition_of(j->rates[i], partitions, n);
-        if (at < 0)
+    for (size_t i = 0; i < j->f.n; i++)
+        if (in[i] < 0)
             tell(j, "%s bears no partition: it needs memory with fewer errors than any of these",
                  j->f.places[i].name);
-        j->rates[i] = at < 0 ? 0 : partitions[at];
-    }
     wisp_status st = check_mapping(r, j, "", j->data, j->before, 0, err);
     if (st != WISP_OK || !j->test) return st;
     /* ranges of values stay those of the rows that were chosen by */
@@ -454,7 +480,7 @@ static wisp_status use_partitions(struct wisp_report *r, struct injection *j,
     memcpy(kept, j->f.places, j->f.n * sizeof *kept);
     same.places = kept;
     st = wisp_faulty_look(&before, &same, j->test, err);
-    if (st == WISP_OK) st = check_mapping(r, j, "test_", j->test, before, j->draws, err);
+    if (st == WISP_OK) st = check_mapping(r, j, "test_", j->test, before, 3 * j->draws, err);
     wisp_free(kept);
     return st;
 }
@@ -465,9 +491,11 @@ static wisp_status map_places(struct wisp_report *r, struct injection *j, const 
     const double drop = wisp_opt_num(cfg, OPT_TARGET_DROP);
     double partitions[MOST_RATES];
     size_t n;
+    double *borne = wisp_alloc(j->f.n, sizeof *borne);
     int uniform, *levels = wisp_alloc(j->f.n, sizeof *levels);
-    wisp_status st = levels ? read_rates(partitions, &n, cfg, OPT_PARTITIONS, err)
-                            : wisp_fail_mem(err, j->f.n * sizeof *levels, "rates of errors");
+    wisp_status st = levels && borne
+                         ? read_rates(partitions, &n, cfg, OPT_PARTITIONS, err)
+                         : wisp_fail_mem(err, j->f.n * sizeof *levels, "rates of errors");
     if (st == WISP_OK) st = wisp_faulty_look(&j->before, &j->f, j->data, err);
     if (st == WISP_OK) st = find_uniform(&uniform, j, drop, err);
     if (st == WISP_OK && uniform < 0)
@@ -487,12 +515,20 @@ static wisp_status map_places(struct wisp_report *r, struct injection *j, const 
         report_how(r, j);
         if (n > 0) st = raise(levels, j, drop, err);
     }
+    if (st == WISP_OK && n > 0) { /* from here on 'levels' are partitions */
+        for (size_t i = 0; i < j->f.n; i++) {
+            borne[i] = j->rates[i];
+            levels[i] = partition_of(borne[i], partitions, n);
+        }
+        st = settle(levels, j, borne, partitions, drop, err);
+    }
     if (st == WISP_OK && n > 0) {
-        tell_places(j, j->rates, partitions, n);
-        tell_share(r, j, j->rates, partitions, n);
-        st = use_partitions(r, j, partitions, n, err);
+        tell_places(j, borne, levels, partitions);
+        tell_share(r, j, levels, partitions, n);
+        st = use_partitions(r, j, levels, err);
     }
     if (st == WISP_OK && n > 0) st = put(r, j, "mapping", err);
+    wisp_free(borne);
     wisp_free(levels);
     return st;
 }
