@@ -208,6 +208,7 @@ static void test_settings(void)
     TAKES("random+scan", r.plan.sampling.keep = 64);
     LACKS("neighbours", r.plan.sampling.n_carried = 2001, "--carry of more than 2000");
     LACKS("full", r.plan.average = 0.5, "--average");
+    LACKS("full", r.plan.magnitude = 0.5, "--magnitude");
     TAKES("full", (r.plan.penalty = 0.1, r.plan.groups = WISP_GROUPS_CHANNELS));
     LACKS("full", (r.plan.penalty = 0.1, r.plan.groups = WISP_GROUPS_SHAPES),
           "--groups shapes or layers");
