@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { WISP_CUDA_VERSION = 14 }; /* of this interface */
+enum { WISP_CUDA_VERSION = 15 }; /* of this interface */
 
 /* What the width of a layer that gives units is a multiple of. */
 enum { WISP_CUDA_UNITS = 4 };
@@ -215,6 +215,10 @@ struct wisp_cuda {
                        wisp_error *err);
     /* Waits until all steps are done. */
     wisp_status (*wait)(struct wisp_cuda_trainer *t, struct wisp_cuda_seen *out, wisp_error *err);
+    /* Of planes that a layer gives, as they were at the last wait(), since the trainer was made:
+     * numbers that are not 0 in live (blocks of 16 channels); returns how many samples these are of,
+     * 0 where nobody counts. */
+    size_t (*live)(const struct wisp_cuda_trainer *t, int layer, uint64_t *live);
     /* Waits, then copies parameters and the memory of neighbours to the host. */
     wisp_status (*fetch)(struct wisp_cuda_trainer *t, wisp_error *err);
     /* Times the parts of a step on the rows of the last chunk; the weights move. */

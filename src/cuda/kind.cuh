@@ -40,7 +40,9 @@ struct wisp_dact {    /* a value of the graph, on the card */
     float *g; /* (batch, width) gradient of what 'after' was done to; NULL: only forward */
     size_t x_at, g_at, again_at; /* in the memory of a step */
     struct wisp_dafter after;
-    float l1; /* what it counts for in the loss (model/l1.c) */
+    float l1;                       /* what it counts for in the loss (model/l1.c) */
+    mutable struct wisp_dlive live; /* where it is counted at this point of a step, ... */
+    struct wisp_dlive live_first;   /* ... which is nowhere where it is made again */
 };
 
 /* Of a sample, in memory. */
@@ -130,9 +132,10 @@ struct wisp_card_kind {
     unsigned is;      /* WISP_FUSE_*: what it can become of the layer before; 0: nothing */
     unsigned takes;   /* which of them can become a part of it */
     unsigned uses;    /* WISP_USES_X, _Y: what its way back looks at besides gradients */
-    bool masks; /* it goes back through a ReLU that it has taken by itself: readers need not */
-    bool gated; /* goes back through a ReLU before it without a look at what it read */
-    bool skips; /* makes no gradient where l.gx is NULL */
+    bool masks;  /* it goes back through a ReLU that it has taken by itself: readers need not */
+    bool gated;  /* goes back through a ReLU before it without a look at what it read */
+    bool skips;  /* makes no gradient where l.gx is NULL */
+    bool counts; /* its way forward counts what is not 0 of planes (zeros.cuh) */
     /* Says what of this layer cards have no form for, in a few words; false, as where there is no
      * function: nothing. */
     bool (*lacks)(char what[WISP_DWORDS], const struct wisp_graph *g, const struct wisp_layer *l);

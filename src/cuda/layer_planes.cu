@@ -33,7 +33,9 @@ static struct wisp_dpool pool_of(const struct wisp_dnet &n, const struct wisp_dn
 {
     const struct wisp_dact &in = wisp_dread(n, l), &out = wisp_dgiven(n, l);
     const struct wisp_slide k = wisp_slide_window(l.l);
-    return { wisp_dplanes_of(n, in), out.h, out.w, k.kh, k.kw, k.stride, k.pad_h, k.pad_w };
+    return {
+        wisp_dplanes_of(n, in), out.h, out.w, k.kh, k.kw, k.stride, k.pad_h, k.pad_w, out.live
+    };
 }
 
 enum { MOST_WINDOW = 254 }; /* pixels: places are one byte, and one of these is nobody's */
@@ -181,7 +183,8 @@ enum { MOMENTUM, EPS };                /* arguments */
 static struct wisp_dnorm norm_of(const struct wisp_dnet &n, const struct wisp_dnode &l, float *work)
 {
     const struct wisp_dplanes x = wisp_dplanes_of(n, wisp_dread(n, l));
-    return { x, (float)l.l->arg[EPS], l.param[SCALE].w, l.param[SHIFT].w, l.kept, work, l.relu };
+    return { x,      (float)l.l->arg[EPS],  l.param[SCALE].w, l.param[SHIFT].w, l.kept, work,
+             l.relu, wisp_dgiven(n, l).live };
 }
 
 static size_t norm_front(const struct wisp_dnode &l, const struct wisp_dnet &n)
@@ -246,7 +249,14 @@ static struct wisp_card_kind row(const char *name, unsigned forms, pass_fn *forw
 static struct wisp_card_kind max_row()
 {
     struct wisp_card_kind k = row("maxpool", WISP_PLANES, max_forward, max_backward);
-    k.gated = true, k.lacks = max_lacks, k.kept = max_kept;
+    k.gated = true, k.lacks = max_lacks, k.kept = max_kept, k.counts = true;
+    return k;
+}
+
+static struct wisp_card_kind mean_row()
+{
+    struct wisp_card_kind k = row("avgpool", WISP_PLANES, mean_forward, mean_backward);
+    k.counts = true;
     return k;
 }
 
@@ -261,14 +271,14 @@ static struct wisp_card_kind norm_row()
 {
     struct wisp_card_kind k = row("bn", WISP_PLANES, norm_forward, norm_backward);
     k.takes = WISP_FUSE_ADD | WISP_FUSE_RELU, k.masks = true, k.uses = WISP_USES_X;
-    k.order = norm_order, k.front = norm_front, k.kept = norm_kept, k.scratch = norm_scratch;
+    k.counts = true, k.order = norm_order, k.front = norm_front, k.kept = norm_kept,
+    k.scratch = norm_scratch;
     return k;
 }
 
 const struct wisp_card_kind wisp_card_image = row("image", WISP_ROWS, image_forward, nothing_below);
 const struct wisp_card_kind wisp_card_maxpool = max_row();
-const struct wisp_card_kind wisp_card_avgpool =
-    row("avgpool", WISP_PLANES, mean_forward, mean_backward);
+const struct wisp_card_kind wisp_card_avgpool = mean_row();
 const struct wisp_card_kind wisp_card_globalavg = unit_row("globalavg", all_forward, all_backward);
 const struct wisp_card_kind wisp_card_flatten_planes =
     unit_row("flatten", flat_forward, flat_backward);

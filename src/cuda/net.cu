@@ -268,7 +268,10 @@ static void go_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, bo
     const struct wisp_dact &out = n.acts[l.out];
     out.x = again ? out.x_again : out.x_first;
     l.front = again ? l.front_again : l.front_first;
+    out.live = again ? wisp_dlive{} : out.live_first;
     l.kind->forward(n, l, s);
+    if (out.live.at && !l.kind->counts)
+        wisp_dlive_count(wisp_dplanes_of(n, out), out.live, out.x, WISP_DLIVE_EVERY, s);
 }
 
 void wisp_dnet_forward(const struct wisp_dnet &n, bool rows, cudaStream_t s)

@@ -34,6 +34,7 @@ struct norm { /* struct wisp_dnorm, and its parts */
     float *measured, *work;
     float eps;
     bool relu;
+    struct wisp_dlive live;
 };
 
 /* Pixels are cut alike in both directions, whatever the card. */
@@ -46,7 +47,7 @@ static struct norm norm_of(const struct wisp_dnorm &l)
     const size_t each = wisp_up(wisp_parts(pixels, parts), LINES);
     return { l.x.now_n, l.x.n,   l.x.h * l.x.w, l.x.c,      wisp_parts(pixels, each),
              each,      l.scale, l.shift,       l.measured, l.work,
-             l.eps,     l.relu };
+             l.eps,     l.relu,  l.live };
 }
 
 size_t wisp_dnorm_floats(const struct wisp_dplanes &x)
@@ -209,12 +210,17 @@ __device__ static float value(const struct channels<N> &a, int k, float x)
     return __fmaf_rn(x - a.mean[k], a.slope[k], a.shift[k]);
 }
 
-template <class T, int N>
+/* COUNT: what is not 0, besides; a thread's channels are of one block of 16. */
+template <class T, int N, bool COUNT>
 __global__ static void __launch_bounds__(THREADS, AT_ONCE)
     norm_on(const __grid_constant__ struct norm l, T *y, const T *x, const T *beside)
 {
-    const struct mine m = mine_of<N>(l);
-    if (m.c >= l.c) return;
+    __shared__ struct wisp_dtally tally;
+    struct mine m = mine_of<N>(l);
+    uint32_t found = 0;
+    if (COUNT) wisp_dtally_begin(tally);
+    if (m.c >= l.c && !COUNT) return;
+    if (m.c >= l.c) m.end = m.first;
     const struct channels<N> a = channels_of<N>(l, m.c);
 #pragma unroll 4
     for (size_t i = m.first; i < m.end; i += LINES) {
@@ -229,8 +235,13 @@ __global__ static void __launch_bounds__(THREADS, AT_ONCE)
         }
 #pragma unroll
         for (int k = 0; k < N; k++) v.v[k] = l.relu && !(v.v[k] > 0) ? 0 : v.v[k];
+        if (COUNT) found += wisp_dlives_of(v);
         v.to(y + at);
     }
+    if (!COUNT) return;
+    if (found) wisp_dtally_add(tally, l.live, m.c / WISP_PLANE_BLOCK, found);
+    wisp_dtally_end(tally, l.live,
+                    blockIdx.x == 0 && blockIdx.y == 0 ? pixels_of(l) / l.side : 0);
 }
 
 /* ---- back ---- */
@@ -356,16 +367,20 @@ template <class T> static void measure(const struct norm &l, const void *x, cuda
     join_parts<<<(unsigned)wisp_parts(l.c, JOINED), JOIN * 32, 0, s>>>(l);
 }
 
+template <class T, int N>
+static void launch_on(const struct norm &l, void *y, const void *x, const void *beside,
+                      cudaStream_t s)
+{
+    auto kernel = l.live.at ? norm_on<T, N, true> : norm_on<T, N, false>;
+    kernel<<<grid_of<T, N>(l), THREADS, 0, s>>>(l, (T *)y, (const T *)x, (const T *)beside);
+}
+
 template <class T>
 static void go_on(const struct norm &l, void *y, const void *x, const void *beside, cudaStream_t s)
 {
     constexpr int N = wide<T>;
-    if (l.c % N == 0)
-        norm_on<T, N>
-            <<<grid_of<T, N>(l), THREADS, 0, s>>>(l, (T *)y, (const T *)x, (const T *)beside);
-    else
-        norm_on<T, 1>
-            <<<grid_of<T, 1>(l), THREADS, 0, s>>>(l, (T *)y, (const T *)x, (const T *)beside);
+    if (l.c % N == 0) launch_on<T, N>(l, y, x, beside, s);
+    else launch_on<T, 1>(l, y, x, beside, s);
 }
 
 template <class T, int N>

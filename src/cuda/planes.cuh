@@ -8,6 +8,7 @@
 #define WISP_CUDA_PLANES_CUH
 
 #include "cuda/step.cuh"
+#include "cuda/zeros.cuh"
 
 struct wisp_dplanes { /* sizes of a value */
     size_t n, h, w, c;
@@ -21,6 +22,7 @@ struct wisp_dplanes { /* sizes of a value */
 struct wisp_dpool { /* windows of x that give y */
     struct wisp_dplanes x;
     size_t oh, ow, kh, kw, stride, pad_h, pad_w; /* kh kw at most 254 */
+    struct wisp_dlive live;                      /* of y */
 };
 /* which (n, oh, ow, c): the place in its window of each y, the first of equals; NULL: not wanted.
  * gate: x was made by a ReLU that the way back is to go through, too: where y is not positive it is
@@ -67,6 +69,7 @@ struct wisp_dnorm {
                                first two of the running ones, set by wisp_dnorm_use */
     float *work;     /* wisp_dnorm_floats */
     bool relu;
+    struct wisp_dlive live; /* of y */
 };
 size_t wisp_dnorm_floats(const struct wisp_dplanes &x);
 /* Measures x. */

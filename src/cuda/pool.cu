@@ -11,12 +11,13 @@ enum { THREADS = 256, NOBODY = 255 };
 struct window { /* struct wisp_dpool, in ints */
     int n, h, w, c, oh, ow, kh, kw, stride, pad_h, pad_w;
     const uint32_t *now_n;
+    struct wisp_dlive live;
 };
 
 static struct window window_of(const struct wisp_dpool &p)
 {
-    return { (int)p.x.n, (int)p.x.h, (int)p.x.w,    (int)p.x.c,   (int)p.oh,    (int)p.ow,
-             (int)p.kh,  (int)p.kw,  (int)p.stride, (int)p.pad_h, (int)p.pad_w, p.x.now_n };
+    return { (int)p.x.n, (int)p.x.h,    (int)p.x.w,   (int)p.x.c,   (int)p.oh, (int)p.ow, (int)p.kh,
+             (int)p.kw,  (int)p.stride, (int)p.pad_h, (int)p.pad_w, p.x.now_n, p.live };
 }
 
 struct place { /* of a thread: a pixel, and the first of its channels */
@@ -42,12 +43,11 @@ __device__ static bool beyond(const uint32_t *now_n, int sample)
 
 /* ---- max and mean of windows ---- */
 
+/* The window of a thread. */
 template <class T, int N, bool MAX>
-__global__ static void __launch_bounds__(THREADS)
-    pool_on(const __grid_constant__ struct window p, T *y, uint8_t *which, bool gate, const T *x)
+static __device__ wisp_vector<T, N> pool_at(const struct window &p, const struct place &o, T *y,
+                                            uint8_t *which, bool gate, const T *x)
 {
-    struct place o;
-    if (!place_of<N>(&o, p.oh, p.ow, p.c) || beyond(p.now_n, o.sample)) return;
     auto best = wisp_vector<T, N>::of(MAX ? -INFINITY : 0);
     __align__(8) uint8_t at[N] = {};
     bool first = true;
@@ -66,13 +66,34 @@ __global__ static void __launch_bounds__(THREADS)
 #pragma unroll
     for (int k = 0; k < N && !MAX; k++) best.v[k] /= (float)(p.kh * p.kw);
     best.to(y + o.at);
-    if (!which) return;
+    if (!which) return best;
 #pragma unroll
     for (int k = 0; k < N; k++)
         if (gate && !(best.v[k] > 0)) at[k] = NOBODY;
     if (N == 8) *(uint2 *)(which + o.at) = *(const uint2 *)at;
     else if (N == 4) *(uint32_t *)(which + o.at) = *(const uint32_t *)at;
     else which[o.at] = at[0];
+    return best;
+}
+
+template <class T, int N, bool MAX, bool COUNT>
+__global__ static void __launch_bounds__(THREADS)
+    pool_on(const __grid_constant__ struct window p, T *y, uint8_t *which, bool gate, const T *x)
+{
+    struct place o;
+    const bool mine = place_of<N>(&o, p.oh, p.ow, p.c) && !beyond(p.now_n, o.sample);
+    if (!COUNT) {
+        if (mine) pool_at<T, N, MAX>(p, o, y, which, gate, x);
+        return;
+    }
+    __shared__ struct wisp_dtally tally;
+    wisp_dtally_begin(tally);
+    if (mine) {
+        const uint32_t found = wisp_dlives_of(pool_at<T, N, MAX>(p, o, y, which, gate, x));
+        if (found) wisp_dtally_add(tally, p.live, (size_t)o.c / WISP_PLANE_BLOCK, found);
+    }
+    const bool first = blockIdx.x == 0 && blockIdx.y == 0;
+    wisp_dtally_end(tally, p.live, !first ? 0 : p.now_n ? min(*p.now_n, (uint32_t)p.n) : p.n);
 }
 
 template <class T, int N, bool MAX>
@@ -125,7 +146,8 @@ static void launch_on(const struct wisp_dpool &p, void *y, uint8_t *which, bool 
                       cudaStream_t s)
 {
     const dim3 grid = rows_of(p.x.n, p.oh, p.ow, p.x.c / N);
-    pool_on<T, N, MAX><<<grid, THREADS, 0, s>>>(window_of(p), (T *)y, which, gate, (const T *)x);
+    auto kernel = p.live.at ? pool_on<T, N, MAX, true> : pool_on<T, N, MAX, false>;
+    kernel<<<grid, THREADS, 0, s>>>(window_of(p), (T *)y, which, gate, (const T *)x);
 }
 
 template <class T, bool MAX>

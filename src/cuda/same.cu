@@ -16,14 +16,24 @@ static unsigned quads(const struct wisp_dnet &n, const struct wisp_dact &a)
 
 /* ---- what comes after, alone ---- */
 
-template <class T>
+/* COUNT: what is not 0, besides, of planes with so many channels in memory. */
+template <class T, bool COUNT>
 __global__ static void __launch_bounds__(THREADS)
     after_on(const struct wisp_dnow *now, const struct wisp_dafter a, size_t width, const T *x,
-             T *h)
+             T *h, const struct wisp_dlive live, size_t pitch)
 {
     const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
-    if (at >= now->n * width) return;
-    wisp_dquad_to(h + at, wisp_dafter_on(a, now, at, wisp_dquad(x + at)));
+    if (!COUNT && at >= now->n * width) return;
+    __shared__ struct wisp_dtally tally;
+    if (COUNT) wisp_dtally_begin(tally);
+    if (at < now->n * width) {
+        const float4 y = wisp_dafter_on(a, now, at, wisp_dquad(x + at));
+        wisp_dquad_to(h + at, y);
+        const uint32_t found = (uint32_t)wisp_dlives<T>(y.x) + wisp_dlives<T>(y.y) +
+                               wisp_dlives<T>(y.z) + wisp_dlives<T>(y.w);
+        if (COUNT && found) wisp_dtally_add(tally, live, at % pitch / WISP_PLANE_BLOCK, found);
+    }
+    if (COUNT) wisp_dtally_end(tally, live, blockIdx.x == 0 ? now->n : 0);
 }
 
 template <class T>
@@ -79,16 +89,21 @@ void wisp_same_more_zeros(const struct wisp_dnet &n, const struct wisp_dact &a, 
 
 /* ---- the layers ---- */
 
+template <class T>
+static void after(const struct wisp_dnet &n, const struct wisp_dact &in,
+                  const struct wisp_dact &out, cudaStream_t s)
+{
+    auto kernel = out.live.at ? after_on<T, true> : after_on<T, false>;
+    kernel<<<quads(n, out), THREADS, 0, s>>>(n.now, out.after, out.width, (const T *)in.x,
+                                             (T *)out.x, out.live, out.pitch);
+}
+
 /* The layer's own work is in what comes after, if it has any. */
 static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     const struct wisp_dact &in = wisp_dread(n, l), &out = wisp_dgiven(n, l);
-    if (out.half)
-        after_on<<<quads(n, out), THREADS, 0, s>>>(
-            n.now, out.after, out.width, (const __nv_bfloat16 *)in.x, (__nv_bfloat16 *)out.x);
-    else
-        after_on<<<quads(n, out), THREADS, 0, s>>>(n.now, out.after, out.width, (const float *)in.x,
-                                                   out.x);
+    if (out.half) after<__nv_bfloat16>(n, in, out, s);
+    else after<float>(n, in, out, s);
 }
 
 static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
@@ -232,7 +247,8 @@ static bool drop_lacks(char what[WISP_DWORDS], const struct wisp_graph *g,
                        const struct wisp_layer *l)
 {
     if (g->acts[l->from[0]].form == WISP_PLANES) return false;
-    snprintf(what, WISP_DWORDS, "layer %d, 'dropout' of an image that no 'conv' has read,", l->number);
+    snprintf(what, WISP_DWORDS, "layer %d, 'dropout' of an image that no 'conv' has read,",
+             l->number);
     return true;
 }
 
@@ -254,7 +270,7 @@ static struct wisp_card_kind row(const char *name, unsigned is, unsigned forms,
 {
     struct wisp_card_kind k = {};
     k.name = name, k.is = is, k.forms = forms, k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT;
-    k.after = after, k.forward = forward, k.backward = backward;
+    k.after = after, k.forward = forward, k.backward = backward, k.counts = true;
     return k;
 }
 

@@ -414,6 +414,8 @@ static wisp_status wait_for_steps(struct wisp_cuda_trainer *t, struct wisp_cuda_
     struct wisp_dsums s;
     cudaError_t e = cudaStreamSynchronize(t->main);
     if (e == cudaSuccess) e = cudaMemcpy(&s, t->sums, sizeof s, cudaMemcpyDeviceToHost);
+    if (e == cudaSuccess && t->n_live)
+        e = cudaMemcpy(t->host_live, t->live, t->n_live * sizeof *t->live, cudaMemcpyDeviceToHost);
     if (e == cudaSuccess) e = count_look(t);
     if (e != cudaSuccess) return wisp_dcheck(e, "a step", err);
     double k = t->look.k ? (double)t->look.k : 1;
@@ -421,6 +423,20 @@ static wisp_status wait_for_steps(struct wisp_cuda_trainer *t, struct wisp_cuda_
              s.touched, (double)s.own / k, (double)s.set / k, s.looked,
              t->look_s };
     return WISP_OK;
+}
+
+static size_t live_of(const struct wisp_cuda_trainer *t, int layer, uint64_t *live)
+{
+    const struct wisp_dlive &l = t->net.acts[layer + 1].live_first;
+    if (!l.at) return 0;
+    const unsigned long long *from = t->host_live + (l.at - t->live);
+    size_t samples = 0;
+    for (size_t b = 0; b < l.blocks; b++) live[b] = 0;
+    for (size_t i = 0; i < WISP_DLIVE_COPIES; i++, from += 1 + l.blocks) {
+        samples += from[0];
+        for (size_t b = 0; b < l.blocks; b++) live[b] += from[1 + b];
+    }
+    return samples;
 }
 
 /* ---- making and freeing ---- */
@@ -618,6 +634,7 @@ static struct wisp_cuda filled()
     t.most_steps = most_steps;
     t.run = run;
     t.wait = wait_for_steps;
+    t.live = live_of;
     t.fetch = wisp_trainer_fetch;
     t.time = time_parts;
     t.create_scorer = wisp_dscorer_create;

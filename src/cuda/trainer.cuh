@@ -59,6 +59,8 @@ struct wisp_cuda_trainer {
     struct wisp_dhash hash;
     struct wisp_dscan scan, look;
     float *correct;
+    unsigned long long *live, *host_live; /* counts of values (zeros.cuh), on the card and here */
+    size_t n_live;
     uint32_t *first_row; /* (n_blocks) of each block, on the host */
     uint64_t gap, next_build;
 };

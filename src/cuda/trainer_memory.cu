@@ -218,6 +218,24 @@ static void lay_scan(struct wisp_cuda_trainer *t, struct wisp_dscan *d, size_t b
     wisp_scan_lay(d, wisp_dtake(b, at, bytes));
 }
 
+/* Counts of the values of planes that the host wants to know of. */
+static void lay_live(struct wisp_cuda_trainer *t, void *b, size_t *at)
+{
+    size_t words = 0;
+    for (int pass = 0; pass < 2; pass++) { /* how many, then where */
+        if (pass) t->live = (unsigned long long *)wisp_dtake(b, at, words * sizeof *t->live);
+        t->n_live = words, words = 0;
+        for (size_t i = 0; i < t->net.n_layers; i++) {
+            const int v = t->net.layers[i].out;
+            const struct wisp_zeros_of *z = t->s.graph.acts[v].zeros;
+            struct wisp_dact *a = &t->net.acts[v];
+            if (!z || z->layer != v - 1 || !a->h) continue;
+            if (pass && t->live) a->live_first = { t->live + words, wisp_parts(a->c, 16) };
+            words += wisp_dlive_words(wisp_parts(a->c, 16));
+        }
+    }
+}
+
 /* Lays everything out in one block; returns its bytes. */
 static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
 {
@@ -234,6 +252,7 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     t->net.most_touched = z->step_nnz < s->graph.n_features ? z->step_nnz : s->graph.n_features;
     wisp_dnet_lay(&t->net, NULL, b, &at);
     wisp_dpenalty_lay(&t->penalty, &t->net, b, &at);
+    lay_live(t, b, &at);
     t->out.w = wisp_dparam_lay(head_param(s, WEIGHT), t->placing != WISP_DINSIDE, b, &at);
     t->out.bias = wisp_dparam_lay(head_param(s, BIAS), false, b, &at);
     bool copied = s->finders.scan || (s->precision == WISP_IN_BF16 && !s->finders.full);
@@ -425,6 +444,8 @@ static wisp_status upload(struct wisp_cuda_trainer *t, wisp_error *err)
     wisp_dcopy_bytes(&m, (void *)t->hash.functions, (void *)s->finders.hash.functions,
                      s->finders.hash.function_bytes);
     if (m.e == cudaSuccess) m.e = cudaMemset(t->sums, 0, sizeof *t->sums);
+    if (m.e == cudaSuccess && t->n_live)
+        m.e = cudaMemset(t->live, 0, t->n_live * sizeof *t->live);
     if (m.e == cudaSuccess) m.e = cudaMemset(t->find.origin, 0, s->batch * 4);
     if (t->out.w.copy)
         round_rows<<<1024, 256>>>(t->out.w.copy, t->out.w.w, s->graph.n_labels * width_of(s));
@@ -486,6 +507,8 @@ wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err)
     if (st != WISP_OK) return st;
     lay(t, &z, t->block);
     if (t->placing != WISP_DINSIDE) st = pin_rows(t, err);
+    if (t->n_live && !(t->host_live = new (std::nothrow) unsigned long long[t->n_live]()))
+        return wisp_dfail(err, WISP_ENOMEM, "no memory left for counts of zeros");
     return st == WISP_OK ? upload(t, err) : st;
 }
 
@@ -498,6 +521,7 @@ void wisp_trainer_empty(struct wisp_cuda_trainer *t)
     cudaGetLastError(); /* of those that had not been pinned yet */
     wisp_dpenalty_clear(&t->penalty);
     wisp_dnet_clear(&t->net);
+    delete[] t->host_live;
     cudaFree(t->block);
 }
 

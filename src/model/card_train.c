@@ -27,7 +27,9 @@ struct wisp_card {
     struct wisp_sampler_counts before; /* what the sampler had counted when the trainer was made */
     double loss, own, set;             /* of the card's sums, at the start of the epoch */
     uint64_t looked;
-    uint64_t touched;  /* feature rows, over all steps of the card */
+    uint64_t touched; /* feature rows, over all steps of the card */
+    uint64_t *live;   /* by counted values: samples, blocks; then room for the most blocks of one */
+    uint64_t averaged; /* step up to which shares of zeros are averages */
     bool anew;         /* the next steps are the first of the epoch, or of this process */
     bool outside;      /* the output layer's rows stay on the host */
     size_t free_bytes; /* of the card, before anything was taken, ... */
@@ -181,11 +183,23 @@ static wisp_status say_plan(const struct wisp_run *r, struct wisp_card *g, wisp_
                      most < c.free_bytes ? "allowed" : "free");
 }
 
+/* Of 'live'. */
+static size_t count_words(const struct wisp_counts *c)
+{
+    size_t words = 0, most = 1;
+    for (int i = 0; i < c->n; i++) {
+        words += 1 + c->of[i].blocks;
+        most = wisp_most(most, c->of[i].blocks);
+    }
+    return words + most;
+}
+
 wisp_status wisp_card_make(struct wisp_run *r, wisp_error *err)
 {
     struct wisp_card *g = r->card = wisp_zalloc(1, sizeof *g);
     if (!g) return wisp_fail_mem(err, sizeof *g, "the card's run");
     g->anew = true;
+    g->averaged = r->at.step;
     if (r->samplers.output) g->before = *wisp_sampler_counts(r->samplers.output);
     wisp_status st = wisp_cuda_open(&g->api, err);
     if (st == WISP_OK) st = set_up(g, r, err);
@@ -200,7 +214,9 @@ wisp_status wisp_card_make(struct wisp_run *r, wisp_error *err)
     g->rows = wisp_alloc(r->plan.batch, sizeof *g->rows);
     const bool moves = reads_images(g) && (g->images.how.pad || g->images.how.flip);
     if (moves) g->moved = wisp_alloc(most * r->plan.batch, sizeof *g->moved);
-    if (!g->ids || !g->n || !g->lr || !g->shorter || !g->rows || (moves && !g->moved))
+    const size_t counts = count_words(&r->m->net.counts);
+    g->live = wisp_zalloc(counts, sizeof *g->live);
+    if (!g->ids || !g->n || !g->lr || !g->shorter || !g->rows || !g->live || (moves && !g->moved))
         return wisp_fail_mem(err, most * r->plan.batch * sizeof *g->ids, "the card's row numbers");
     return g->outside ? WISP_OK : wisp_scorer_use_card(&r->scorer, g->t, true, err);
 }
@@ -217,12 +233,36 @@ void wisp_card_free(struct wisp_card *g)
     wisp_free(g->shorter);
     wisp_free(g->rows);
     wisp_free(g->moved);
+    wisp_free(g->live);
     wisp_free(g->none);
     wisp_layout_clear(&g->images);
     wisp_free(g);
 }
 
 /* ---- steps ---- */
+
+/* What the card has counted since the last time goes into the averages. */
+static void take_zeros(struct wisp_run *r)
+{
+    struct wisp_card *g = r->card;
+    const struct wisp_counts *c = &r->m->net.counts;
+    const size_t steps = r->at.step - g->averaged;
+    uint64_t *before = g->live, *now = g->live;
+    for (int i = 0; i < c->n; i++) now += 1 + c->of[i].blocks;
+    for (int i = 0; i < c->n && steps > 0; i++, before += 1 + c->of[i - 1].blocks) {
+        struct wisp_zeros_of *z = &c->of[i];
+        const size_t samples = g->api->live(g->t, z->layer, now), more = samples - before[0];
+        if (samples == 0 || more == 0) continue;
+        for (size_t b = 0; b < z->blocks; b++) {
+            const uint64_t all = now[b];
+            now[b] -= before[1 + b];
+            before[1 + b] = all;
+        }
+        before[0] = samples;
+        wisp_zeros_take(z, now, more, steps);
+    }
+    g->averaged = r->at.step;
+}
 
 wisp_status wisp_card_wait(struct wisp_run *r, wisp_error *err)
 {
@@ -231,6 +271,7 @@ wisp_status wisp_card_wait(struct wisp_run *r, wisp_error *err)
     wisp_status st = g->api->wait(g->t, &s, err);
     if (st != WISP_OK) return st;
     g->touched = s.touched;
+    take_zeros(r);
     r->at.loss_sum += s.loss - g->loss;
     g->loss = s.loss;
     if (r->samplers.output) {

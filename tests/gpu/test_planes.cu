@@ -36,6 +36,51 @@ template <class F> static void all_kinds(const F &f)
             for (int fewer = 0; fewer < 2; fewer++) f(half != 0, c, fewer != 0);
 }
 
+/* Counts of what is not 0, as the card makes them. */
+struct live_rig {
+    both<unsigned long long> room;
+    struct wisp_dlive live;
+    explicit live_rig(size_t c)
+        : room(wisp_dlive_words(wisp_parts(c, 16))), live{ room.dev, wisp_parts(c, 16) }
+    {
+        for (auto &v : room.host) v = 0;
+        room.up();
+    }
+    /* y (samples, pixels, c), of which every so-manieth was to be counted. */
+    void check(const std::vector<float> &y, size_t n, size_t pixels, size_t c, size_t every)
+    {
+        std::vector<unsigned long long> want(live.blocks), is(live.blocks);
+        unsigned long long samples = 0;
+        room.down();
+        for (size_t i = 0; i < n * pixels * c; i++)
+            if (i / c / pixels % every == 0) want[i % c / 16] += !(y[i] == 0);
+        for (size_t i = 0; i < room.host.size(); i++) {
+            const size_t b = i % (1 + live.blocks);
+            if (b) is[b - 1] += room[i];
+            else samples += room[i];
+        }
+        CHECK(samples == (n + every - 1) / every, "%llu samples of %zu", samples, n);
+        for (size_t b = 0; b < live.blocks; b++)
+            CHECK(is[b] == want[b], "block %zu: %llu are not 0, not %llu", b, is[b], want[b]);
+    }
+};
+
+static void check_count(bool half, size_t c, bool fewer)
+{
+    planes_rig r(34, 5, 3, c, half, fewer);
+    values x(r.size(), half);
+    x.draw(false);
+    for (float &v : x.x) v = v < 0 ? (v < -0.5f ? -0.0f : 0.0f) : v;
+    x.x[1] = NAN, x.x[c + 1] = -1;
+    x.up();
+    for (size_t every : { 1, 16 }) {
+        live_rig live(c);
+        wisp_dlive_count(r.p, live.live, x.dev(), every, 0);
+        rig_sync("count");
+        live.check(x.x, r.n, 15, c, every);
+    }
+}
+
 /* ---- pooling ---- */
 
 struct window {
@@ -53,17 +98,19 @@ static void check_windows(bool half, size_t c, bool fewer, const struct window &
     planes_rig r(3, w.h, w.w, c, half, fewer);
     const size_t oh = (w.h + 2 * w.pad - w.kh) / w.stride + 1;
     const size_t ow = (w.w + 2 * w.pad - w.kw) / w.stride + 1;
-    const struct wisp_dpool p = { r.p, oh, ow, w.kh, w.kw, w.stride, w.pad, w.pad };
+    live_rig live(c);
+    const struct wisp_dpool p = { r.p, oh, ow, w.kh, w.kw, w.stride, w.pad, w.pad, live.live };
     const size_t outs = r.p.n * oh * ow * c, ins = r.size();
     values x(ins, half), y(outs, half), gy(outs, half), gx(ins, half);
     both<uint8_t> which(outs);
     x.draw(false), gy.draw(false), gx.fill(NAN);
-    for (float &v : x.x) v = floorf(v * 8) / 8; /* equals, too */
+    for (float &v : x.x) v = floorf(v * 8) / 8; /* equals, too, and zeros */
     x.up();
     if (max) wisp_dpool_max(p, y.dev(), which.dev, true, x.dev(), 0);
     else wisp_dpool_mean(p, y.dev(), x.dev(), 0);
     rig_sync("pool");
     y.down();
+    live.check(y.x, r.n, oh * ow, c, 1);
     if (max) wisp_dpool_max_back(p, gx.dev(), gy.dev(), which.dev, 0);
     else wisp_dpool_mean_back(p, gx.dev(), gy.dev(), x.dev(), 0);
     rig_sync("pool back");
@@ -204,11 +251,21 @@ static void check_norm(bool half, size_t c, bool fewer, bool relu, bool add)
     x.up();
     for (size_t k = 0; k < c; k++) scale[k] = 1 + rig_float() / 2, shift[k] = rig_float() / 2;
     scale.up(), shift.up();
-    struct wisp_dnorm l = { r.p, 1e-5f, scale.dev, shift.dev, measured.dev, work.dev, relu };
+    live_rig live(c);
+    struct wisp_dnorm l = { r.p,          1e-5f,    scale.dev, shift.dev,
+                            measured.dev, work.dev, relu,      live.live };
     wisp_dnorm_measure(l, x.dev(), 0);
     wisp_dnorm_on(l, y.dev(), x.dev(), add ? beside.dev() : NULL, 0);
     rig_sync("norm");
     measured.down(), y.down();
+    live.check(y.x, r.n, 13 * 11, c, 1);
+    const std::vector<float> counted = y.x;
+    l.live = {};
+    wisp_dnorm_on(l, y.dev(), x.dev(), add ? beside.dev() : NULL, 0);
+    rig_sync("norm");
+    y.down();
+    CHECK(memcmp(counted.data(), y.x.data(), pixels * c * sizeof(float)) == 0,
+          "counting changes what is written");
     std::vector<double> mean(c), var(c), sum(c), dot(c), mass(c);
     for (size_t i = 0; i < pixels * c; i++) mean[i % c] += x.x[i] / (double)pixels;
     for (size_t i = 0; i < pixels * c; i++)
@@ -297,6 +354,14 @@ static int bench(void)
         printf("%s (%zu, %zu, %zu, %zu)\n", half ? "bf16" : "fp32", n, side, side, c);
         line("measure", bytes, rig_ms([&]() { wisp_dnorm_measure(l, x, 0); }));
         line("norm", 2 * bytes, rig_ms([&]() { wisp_dnorm_on(l, y, x, NULL, 0); }));
+        live_rig live(c);
+        struct wisp_dnorm counted = l;
+        counted.live = live.live;
+        line("norm, counted", 2 * bytes, rig_ms([&]() { wisp_dnorm_on(counted, y, x, NULL, 0); }));
+        line("count, all samples", bytes,
+             rig_ms([&]() { wisp_dlive_count(p, live.live, y, 1, 0); }));
+        line("count, one of 16", bytes / 16,
+             rig_ms([&]() { wisp_dlive_count(p, live.live, y, 16, 0); }));
         line("norm, add", 3 * bytes, rig_ms([&]() { wisp_dnorm_on(l, y, x, more, 0); }));
         line("norm back", 5 * bytes,
              rig_ms([&]() { wisp_dnorm_back(l, gx, totals.dev, g, x, NULL, 0); }));
@@ -309,6 +374,10 @@ static int bench(void)
         for (const struct wisp_dpool &w : { two, three }) {
             line(w.kh == 2 ? "max 2x2" : "max 3x3", bytes + bytes / 4 + values / 4,
                  rig_ms([&]() { wisp_dpool_max(w, y, which, true, x, 0); }));
+            struct wisp_dpool with = w;
+            with.live = live.live;
+            line("  counted", bytes + bytes / 4 + values / 4,
+                 rig_ms([&]() { wisp_dpool_max(with, y, which, true, x, 0); }));
             line("  back", bytes + bytes / 4 + values / 4,
                  rig_ms([&]() { wisp_dpool_max_back(w, gx, g, which, 0); }));
         }
@@ -331,6 +400,8 @@ static int bench(void)
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "bench") == 0) return bench();
+    TEST("what is not 0 of planes");
+    all_kinds(check_count);
     TEST("max of windows");
     all_kinds([](bool half, size_t c, bool fewer) {
         for (const struct window &w : windows) check_windows(half, c, fewer, w, true);
