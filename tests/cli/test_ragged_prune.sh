@@ -86,7 +86,7 @@ import json
 r = json.load(open("out"))
 assert "mask" not in r["net"] and r["parameters"] <= 300 + 60 + 61 * 12, r'
 refuse "no epoch is left" 2 'what is left has to be trained' train "${options[@]}" --magnitude-epochs 6 -o x
-refuse "two ways at once" 2 'there is a --group-penalty too' train "${options[@]}" --group-penalty 0.1 -o x
+refuse "two ways at once" 2 'whole groups are to go too' train "${options[@]}" --group-penalty 0.1 -o x
 refuse "means of weights" 2 'nets of different sizes have no mean' train "${options[@]}" --average 0.5 -o x
 refuse "sampled rows" 2 'use --sampling full' train "${options[@]}" --sampling neighbours+random -o x
 
