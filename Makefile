@@ -52,7 +52,7 @@ CLIOBJ  := $(CLI:%.c=$(BUILD)/%.o)
 UNIT    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/unit/*.c tests/property/*.c)))
 FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(sort $(wildcard tests/fuzz/*.c)))
 
-.PHONY: all gpu-tests demo test check-all lint format bench dist install clean setup
+.PHONY: all gpu-tests demo test test-programs check-all lint format bench dist install clean setup
 all: $(BUILD)/wisp $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(if $(filter 1,$(CUDA)),$(BUILD)/wisp-cuda.so) \
      $(if $(filter 1,$(MPI)),$(BUILD)/wisp-mpi.so) $(if $(filter 1,$(DNNL)),$(BUILD)/wisp-dnnl.so)
 
@@ -141,7 +141,8 @@ $(BUILD)/tour: docs/examples/tour.c $(BUILD)/libwisp.a
 
 demo: all
 	@tools/demo $(BUILD)
-test: all $(UNIT) $(FUZZ) $(BUILD)/tour $(INJECT) $(MUTATOR)
+test-programs: all $(UNIT) $(FUZZ) $(BUILD)/tour $(INJECT) $(MUTATOR)
+test: test-programs
 	@tests/run $(BUILD)
 check-all:
 	@tools/check-all
