@@ -10,7 +10,7 @@
 #include "data/spool.h"
 #include "data/text.h"
 #include "kernels/kernels.h"
-#include "model/model.h"
+#include "model/kind.h"
 #include "model/nets.h"
 #include "model/torch.h"
 
@@ -605,7 +605,8 @@ wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *
     wisp_status st = check_output(path, err);
     if (st == WISP_OK) st = wisp_lock_take(&lock, path, err);
     if (st != WISP_OK) return st;
-    st = wisp_train_run(out, ctx, cfg, train, valid, path, on_progress, arg, err);
+    st = wisp_kind_of_text(wisp_opt_text(cfg, OPT_NET))
+             ->train(out, ctx, cfg, train, valid, path, on_progress, arg, err);
     wisp_lock_give(&lock);
     return st;
 }

@@ -3,7 +3,7 @@
 #include "api/predictor.h"
 #include "base/report.h"
 #include "config/options.h"
-#include "model/memory.h"
+#include "model/kind.h"
 #include "model/metrics.h"
 
 #include <stdio.h>
@@ -153,7 +153,7 @@ static void report_both(struct wisp_report *r, const struct both *b)
         wisp_report_num(r, key, b->found[c] / n);
     }
     wisp_report_num(r, "scored_mean", (double)b->sparse.n_scored / n);
-    wisp_report_num(r, "labels", (double)b->exact.net.n_labels);
+    wisp_report_num(r, "labels", (double)b->exact.m->net.n_labels);
     wisp_report_num(r, "exact_seconds", b->exact_s);
 }
 
@@ -163,7 +163,7 @@ static void report_rows(struct wisp_report *r, const struct wisp_metrics *m,
     wisp_report_num(r, "rows", (double)m->n_rows);
     wisp_report_num(r, "rows_unlabelled", (double)m->n_unlabelled);
     wisp_report_num(r, "seconds", seconds);
-    wisp_report_num(r, "weight_bytes", (double)wisp_net_stored_bytes(&model->net));
+    wisp_report_num(r, "weight_bytes", (double)wisp_kind_of(model)->bytes(model));
 }
 
 wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m, const wisp_data *d,

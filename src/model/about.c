@@ -6,6 +6,7 @@
  * where a cache lies; when a model was made is when its file was written, and the description has
  * that from the file. */
 #include "model/about.h"
+#include "model/kind.h"
 #include "model/run.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -218,7 +219,7 @@ wisp_status wisp_about_describe(struct wisp_model *m, const char *path, wisp_err
     for (size_t i = 0; i < m->file.n_meta; i++)
         json_object_set_new(o, m->file.meta[i].key, meta_json(&m->file.meta[i]));
     add_date(o, path);
-    json_object_set_new(o, "parameters", json_integer((json_int_t)wisp_net_n_params(&m->net)));
+    json_object_set_new(o, "parameters", json_integer((json_int_t)wisp_kind_of(m)->n_params(m)));
     json_object_set_new(o, "file_bytes", json_integer((json_int_t)m->file.map.bytes));
     json_object_set_new(o, "checksum", json_string(m->file.check));
     json_object_set_new(o, "tensors", tensors_json(&m->file));

@@ -4,7 +4,7 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "model/metrics.h"
-#include "model/model.h"
+#include "model/kind.h"
 
 #include <math.h>
 #include <string.h>
@@ -292,7 +292,7 @@ static wisp_status collect_sparse(struct wisp_pairs *p, struct wisp_scorer *s,
     struct wisp_cuda_scorer *card = s->card;
     const size_t batch = s->batch;
     s->card = NULL;
-    s->batch = wisp_score_batch(&s->net);
+    s->batch = wisp_kind_of(s->m)->batch(s->m);
     wisp_status st = wisp_scorer_use_votes(s, err);
     p->n = p->n_rows = 0;
     size_t ids[WISP_SCORE_BATCH];
@@ -303,7 +303,7 @@ static wisp_status collect_sparse(struct wisp_pairs *p, struct wisp_scorer *s,
         st = wisp_scorer_run(s, d, ids, n, err);
         if (st == WISP_OK) collect(p, s);
     }
-    wisp_shortlist_clear(&s->shortlist);
+    wisp_scorer_use_all(s);
     s->card = card;
     s->batch = batch;
     return st;

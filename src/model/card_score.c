@@ -5,6 +5,7 @@
  * and with a softmax its maximum and sum over all labels, which make probabilities of logits. */
 #include "base/bounds.h"
 #include "cuda/cuda.h"
+#include "model/kind.h"
 #include "model/card.h"
 
 #define MOST_K 64
@@ -24,7 +25,8 @@ wisp_status wisp_card_check_model(const struct wisp_model *m, wisp_error *err)
 {
     const struct wisp_cuda *api;
     const struct wisp_graph g = wisp_net_graph(&m->net);
-    wisp_status st = check_weights(&m->net, err);
+    wisp_status st = wisp_model_need_net(m, "--device cuda", err);
+    if (st == WISP_OK) st = check_weights(&m->net, err);
     if (st == WISP_OK) st = wisp_cuda_open(&api, err);
     return st == WISP_OK ? api->check(&g, NULL, err) : st;
 }

@@ -8,6 +8,7 @@
  *   dropout, identity, flatten              are nothing in prediction
  *
  * Everything else, and a net with branches, is refused by name. */
+#include "model/kind.h"
 #include "model/deep.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -197,13 +198,15 @@ static wisp_status add_layer(struct maker *m, int place)
 static wisp_status of_model(struct wisp_spnet **out, const struct wisp_model *model,
                             const struct wisp_context *ctx, wisp_error *err)
 {
+    wisp_status st = wisp_model_need_net(model, "a deep sparse network", err);
+    if (st != WISP_OK) return st;
     if (model->values.mode != WISP_VALUES_RAW)
         return wisp_fail(err, WISP_ENOTSUP,
                          "its values are '%s', expected 'raw': a deep sparse network has no form "
                          "of what else is done to rows",
                          wisp_values_name(model->values.mode));
     struct maker m = { .net = wisp_spnet_create(INFINITY), .k = ctx->k, .err = err };
-    wisp_status st = m.net ? WISP_OK : wisp_fail_mem(err, sizeof *m.net, "a network");
+    st = m.net ? WISP_OK : wisp_fail_mem(err, sizeof *m.net, "a network");
     for (int i = 0; i < model->net.n_layers && st == WISP_OK; i++) {
         m.l = &model->net.layers[i];
         st = add_layer(&m, i);

@@ -2,6 +2,7 @@
  *
  * A measurement makes a scorer of its own, whose layers read weights that were read back with errors,
  * while the model stays as it is.  Values get theirs where a layer has made them. */
+#include "model/kind.h"
 #include "model/faulty.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -106,10 +107,11 @@ wisp_status wisp_faulty_make(struct wisp_faulty *f, struct wisp_context *ctx,
     const size_t n_layers = (size_t)m->net.n_layers;
     struct wisp_scorer s;
     *f = (struct wisp_faulty){ .ctx = ctx, .m = m };
+    wisp_status st = wisp_model_need_net(m, "errors in the bits of a model", err);
+    if (st != WISP_OK) return st;
     f->places = wisp_alloc(m->net.list.n + n_layers, sizeof *f->places);
     f->of_layer = wisp_alloc(n_layers, sizeof *f->of_layer);
-    wisp_status st =
-        f->places && f->of_layer ? WISP_OK : wisp_fail_mem(err, n_layers, "places of numbers");
+    st = f->places && f->of_layer ? WISP_OK : wisp_fail_mem(err, n_layers, "places of numbers");
     for (size_t i = 0; st == WISP_OK && i < n_layers; i++) f->of_layer[i] = -1;
     for (size_t i = 0; st == WISP_OK && i < m->net.list.n; i++)
         if (m->net.list.p[i].codes)

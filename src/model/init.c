@@ -3,6 +3,7 @@
  * The net is the model's with more rows: the input layer has one per feature, the output layer one
  * per label, and ids of the model stay what they are, so its rows come first and new ones follow.
  * All its weights are kept bit by bit; new rows start as in a new net. */
+#include "model/kind.h"
 #include "model/init.h"
 #include "model/run.h"
 #include "model/torch.h"
@@ -19,7 +20,10 @@ wisp_status wisp_init_open(struct wisp_run *r, const wisp_config *cfg, wisp_erro
 {
     const char *path = wisp_opt_text(cfg, OPT_INIT);
     if (!*path) return WISP_OK;
-    if (!wisp_torch_is(path)) return wisp_model_open(&r->init.model, r->ctx->pool, path, err);
+    if (!wisp_torch_is(path)) {
+        wisp_status st = wisp_model_open(&r->init.model, r->ctx->pool, path, err);
+        return st == WISP_OK ? wisp_model_need_net(r->init.model, "--init", err) : st;
+    }
     if (!wisp_opt_given(cfg, OPT_NET))
         return wisp_fail(err, WISP_EINVAL,
                          "--init %s: weights from elsewhere, which say nothing of their net; name "

@@ -2,6 +2,8 @@
 #include "model/known.h"
 #include "model/run.h"
 
+#include <stdio.h>
+
 /* ---- of a net ---- */
 
 static wisp_status net_wires(const struct wisp_known *k, struct wisp_wires *out,
@@ -20,14 +22,24 @@ struct wisp_net_known wisp_net_known(const struct wisp_net *net)
 
 /* ---- of a file ---- */
 
+enum { NAME_ROOM = WISP_PARAM_NAME + 16 };
+
+static void prefixed(char out[NAME_ROOM], const struct wisp_file_known *f,
+                     const struct wisp_layer *l, const char *part)
+{
+    char name[WISP_PARAM_NAME];
+    wisp_layer_param_name(name, l, part);
+    snprintf(out, NAME_ROOM, "%s%s", f->prefix, name);
+}
+
 static wisp_status file_wires(const struct wisp_known *k, struct wisp_wires *out,
                               const struct wisp_layer *l, wisp_error *err)
 {
     const struct wisp_file_known *f = (const struct wisp_file_known *)k;
-    char inputs[WISP_PARAM_NAME], start[WISP_PARAM_NAME], outputs[WISP_PARAM_NAME];
-    wisp_layer_param_name(inputs, l, "inputs");
-    wisp_layer_param_name(start, l, "start");
-    wisp_layer_param_name(outputs, l, "outputs");
+    char inputs[NAME_ROOM], start[NAME_ROOM], outputs[NAME_ROOM];
+    prefixed(inputs, f, l, "inputs");
+    prefixed(start, f, l, "start");
+    prefixed(outputs, f, l, "outputs");
     const struct wisp_tensor *in = wisp_tensor_file_find(f->file, inputs),
                              *from = wisp_tensor_file_find(f->file, start),
                              *out_ids = wisp_tensor_file_find(f->file, outputs);
@@ -53,9 +65,10 @@ static wisp_status file_wires(const struct wisp_known *k, struct wisp_wires *out
     return WISP_OK;
 }
 
-struct wisp_file_known wisp_file_known(const struct wisp_tensor_file *file, bool must)
+struct wisp_file_known wisp_file_known(const struct wisp_tensor_file *file, const char *prefix,
+                                       bool must)
 {
-    return (struct wisp_file_known){ { file_wires }, file, must };
+    return (struct wisp_file_known){ { file_wires }, file, prefix, must };
 }
 
 /* ---- of a run ---- */
@@ -69,7 +82,7 @@ static wisp_status run_wires(const struct wisp_known *k, struct wisp_wires *out,
         if (st != WISP_OK) return st;
         own->tried = true;
     }
-    const struct wisp_file_known state = wisp_file_known(&own->state, false);
+    const struct wisp_file_known state = wisp_file_known(&own->state, "", false);
     wisp_error why = { 0 };
     wisp_status st = file_wires(&state.known, out, l, &why);
     if (st != WISP_OK)

@@ -19,9 +19,11 @@ struct wisp_net_known wisp_net_known(const struct wisp_net *net);
 struct wisp_file_known {
     struct wisp_known known; /* first */
     const struct wisp_tensor_file *file;
-    bool must; /* what is not there is an error */
+    const char *prefix; /* of the names of tensors (loader.h) */
+    bool must;          /* what is not there is an error */
 };
-struct wisp_file_known wisp_file_known(const struct wisp_tensor_file *file, bool must);
+struct wisp_file_known wisp_file_known(const struct wisp_tensor_file *file, const char *prefix,
+                                       bool must);
 
 struct wisp_run;
 struct wisp_run_known { /* the model that a run goes on from, or its checkpoint if it is resumed */

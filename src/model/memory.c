@@ -16,6 +16,7 @@
  *                                    the row)
  *
  * The sampler's tables and the index for sparse prediction come on top. */
+#include "model/kind.h"
 #include "model/memory.h"
 #include "base/bounds.h"
 #include "base/mem.h"
@@ -369,7 +370,8 @@ wisp_status wisp_memory_describe(char **out_prediction, char **out_training,
                                  const struct wisp_config *cfg, wisp_error *err)
 {
     *out_prediction = *out_training = NULL;
-    wisp_status st = prediction(out_prediction, m, ctx, err);
+    wisp_status st = wisp_model_need_net(m, "the plan of a model's memory", err);
+    if (st == WISP_OK) st = prediction(out_prediction, m, ctx, err);
     return st == WISP_OK ? training(out_training, m, ctx, (size_t)wisp_opt_num(cfg, OPT_BATCH), err)
                          : st;
 }

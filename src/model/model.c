@@ -8,9 +8,8 @@
  * "votes.start" (I64), "votes.label" (I32), "votes.weight" (F32); "calibration.exact",
  * "calibration.sparse" (F32: struct wisp_calibration).  Metadata: what is listed in save();
  * "quantized" (quantize.c). */
-#include "model/model.h"
 #include "model/about.h"
-#include "model/known.h"
+#include "model/kind.h"
 #include "base/mem.h"
 #include "data/image.h"
 #include "base/text.h"
@@ -26,7 +25,7 @@ static const uint64_t MOST_ROWS = (uint64_t)1 << 48; /* of training; doubles hol
 void wisp_model_free(struct wisp_model *m)
 {
     if (!m) return;
-    wisp_net_clear(&m->net);
+    wisp_kind_of(m)->clear(m);
     wisp_names_clear(&m->labels);
     wisp_names_clear(&m->vocab);
     wisp_names_clear(&m->stop);
@@ -57,76 +56,36 @@ const struct wisp_calibration *wisp_model_calibration(const struct wisp_model *m
 
 /* ---- saving ---- */
 
-struct list {
-    struct wisp_tensor *t;
-    size_t n, cap;
-    bool full; /* out of memory: asked for once, at the end */
-};
-
-static void add_shape(struct list *l, const char *name, enum wisp_dtype dtype, int rank,
-                      const size_t *dim, const void *data)
-{
-    if (l->full || !wisp_grow(&l->t, l->n, &l->cap, sizeof *l->t)) {
-        l->full = true;
-        return;
-    }
-    struct wisp_tensor *t = &l->t[l->n++];
-    *t = (struct wisp_tensor){ .dtype = dtype, .n_dims = rank, .data = data };
-    memcpy(t->shape, dim, (size_t)rank * sizeof *dim);
-    wisp_tensor_size(&t->bytes, dtype, rank, dim);
-    snprintf(t->name, sizeof t->name, "%s", name);
-}
-
-static void add(struct list *l, const char *name, enum wisp_dtype dtype, size_t n, const void *data)
-{
-    add_shape(l, name, dtype, 1, &n, data);
-}
-
-/* Numbers, or the connections, which come after all numbers. */
-static void add_params(struct list *l, const struct wisp_params *params, bool fixed)
-{
-    for (size_t i = 0; i < params->n; i++) {
-        const struct wisp_param *p = &params->p[i];
-        const bool starts = p->role == WISP_STARTS;
-        if ((p->role == WISP_FIXED || starts) != fixed) continue;
-        if (starts) add_shape(l, p->name, WISP_I64, p->rank, p->dim, p->start);
-        else if (fixed) add_shape(l, p->name, WISP_I32, p->rank, p->dim, p->ids);
-        else if (p->b16) add_shape(l, p->name, WISP_BF16, p->rank, p->dim, p->b16);
-        else add_shape(l, p->name, WISP_F32, p->rank, p->dim, p->w);
-    }
-}
-
 /* The tensors of a model, in the order of its file. */
-static void add_all(struct list *l, const struct wisp_model *m)
+static void add_all(struct wisp_tensor_list *l, const struct wisp_model *m)
 {
-    add_params(l, &m->net.list, false);
-    add_params(l, &m->net.list, true);
-    add(l, "label_rows", WISP_I64, m->net.n_labels, m->label_rows);
+    wisp_kind_of(m)->list(l, m);
+    wisp_list_add(l, "label_rows", WISP_I64, m->net.n_labels, m->label_rows);
     if (m->values.mode == WISP_VALUES_TFIDF)
-        add(l, "idf", WISP_F32, m->net.n_features, m->values.idf);
+        wisp_list_add(l, "idf", WISP_F32, m->net.n_features, m->values.idf);
     if (m->values.mode == WISP_VALUES_STANDARD) {
-        add(l, "mean", WISP_F32, m->net.n_features, m->values.mean);
-        add(l, "scale", WISP_F32, m->net.n_features, m->values.scale);
+        wisp_list_add(l, "mean", WISP_F32, m->net.n_features, m->values.mean);
+        wisp_list_add(l, "scale", WISP_F32, m->net.n_features, m->values.scale);
     }
     if (m->votes.start) {
         const struct wisp_votes *v = &m->votes;
         size_t n = (size_t)v->start[v->n_features];
-        add(l, "votes.start", WISP_I64, v->n_features + 1, v->start);
-        add(l, "votes.label", WISP_I32, n, v->label);
-        add(l, "votes.weight", WISP_F32, n, v->weight);
+        wisp_list_add(l, "votes.start", WISP_I64, v->n_features + 1, v->start);
+        wisp_list_add(l, "votes.label", WISP_I32, n, v->label);
+        wisp_list_add(l, "votes.weight", WISP_F32, n, v->weight);
     }
     for (int i = 0; i < WISP_N_WAYS; i++)
         if (m->calibration[i])
-            add(l, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, m->calibration[i]);
-    if (m->labels.n) add(l, "labels", WISP_U8, m->labels.bytes, m->labels.text);
-    if (m->vocab.n) add(l, "vocab", WISP_U8, m->vocab.bytes, m->vocab.text);
-    if (m->stop.n) add(l, "stop_words", WISP_U8, m->stop.bytes, m->stop.text);
+            wisp_list_add(l, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, m->calibration[i]);
+    if (m->labels.n) wisp_list_add(l, "labels", WISP_U8, m->labels.bytes, m->labels.text);
+    if (m->vocab.n) wisp_list_add(l, "vocab", WISP_U8, m->vocab.bytes, m->vocab.text);
+    if (m->stop.n) wisp_list_add(l, "stop_words", WISP_U8, m->stop.bytes, m->stop.text);
 }
 
 wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best, int epoch,
                             char *check, wisp_error *err)
 {
-    struct list l = { 0 };
+    struct wisp_tensor_list l = { .prefix = "" };
     char number[5][32], chars[16], image[WISP_IMAGE_TEXT];
     add_all(&l, m);
     wisp_image_text(image, wisp_net_images(&m->net));
@@ -172,149 +131,12 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
 
 /* ---- loading ---- */
 
-struct loader {
-    struct wisp_model *m;
-    const struct wisp_tensor_file *file;
-    const char *path;
-};
-
-/* Where a tensor that is not finite is not. */
-static wisp_status no_number(const struct loader *ld, const struct wisp_tensor *t, wisp_error *err)
-{
-    const bool half = t->dtype == WISP_BF16;
-    size_t i = 0;
-    while (half ? wisp_finite16((const uint16_t *)t->data + i, 1)
-                : wisp_finite((const float *)t->data + i, 1))
-        i++;
-    size_t row = i;
-    for (int d = 1; d < t->n_dims; d++) row /= t->shape[d];
-    bool nan = half ? ((const uint16_t *)t->data)[i] & 0x7f : isnan(((const float *)t->data)[i]);
-    return wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "'%s' is %s in row %zu, expected a number",
-                        t->name, nan ? "nan" : "inf", row);
-}
-
-static wisp_status need_shape(const struct wisp_tensor **out, const struct loader *ld,
-                              const char *name, enum wisp_dtype dtype, int n_dims,
-                              const size_t *shape, wisp_error *err)
-{
-    const struct wisp_tensor *t = *out = wisp_tensor_file_find(ld->file, name);
-    char want[WISP_TENSOR_TEXT], have[WISP_TENSOR_TEXT];
-    if (!t) return wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "tensor '%s' is missing", name);
-    if (t->dtype != dtype || t->n_dims != n_dims ||
-        memcmp(t->shape, shape, (size_t)n_dims * sizeof *shape) != 0)
-        return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
-                            "tensor '%s' has another type or shape than %s: it is %s", name,
-                            wisp_tensor_text(want, dtype, n_dims, shape),
-                            wisp_tensor_text(have, t->dtype, t->n_dims, t->shape));
-    return t->finite ? WISP_OK : no_number(ld, t, err);
-}
-
-static wisp_status need(const struct wisp_tensor **out, const struct loader *ld, const char *name,
-                        enum wisp_dtype dtype, size_t n, wisp_error *err)
-{
-    return need_shape(out, ld, name, dtype, 1, &n, err);
-}
-
-/* Weights of values or rows: not below 0. */
-static wisp_status expect_from_0(const struct loader *ld, const char *name, const float *x,
-                                 size_t n, wisp_error *err)
-{
-    for (size_t i = 0; i < n; i++)
-        if (x[i] < 0)
-            return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
-                                "'%s' is %g in row %zu, expected a number from 0", name, x[i], i);
-    return WISP_OK;
-}
-
-/* The scales of the rows of an int8 parameter, or of one of codes. */
-static wisp_status map_scale(struct wisp_param *p, const struct loader *ld, wisp_error *err)
-{
-    char name[WISP_NAME_BYTES];
-    const struct wisp_tensor *t;
-    snprintf(name, sizeof name, "%s.scale", p->name);
-    wisp_status st = need(&t, ld, name, WISP_F32, p->rows, err);
-    if (st != WISP_OK) return st;
-    p->scale = (float *)t->data;
-    return expect_from_0(ld, name, p->scale, p->rows, err);
-}
-
-/* Numbers of values, which any bytes are, and the values: 16 or 64, so that no weight is more than its
- * row's scale. */
-static wisp_status map_codes(struct wisp_param *p, const struct loader *ld, wisp_error *err)
-{
-    char name[WISP_NAME_BYTES];
-    const struct wisp_tensor *t;
-    snprintf(name, sizeof name, "%s.value", p->name);
-    const struct wisp_tensor *values = wisp_tensor_file_find(&ld->m->file, name);
-    p->bits = values && values->bytes == 4 * wisp_codes_values(6) ? 6 : 4;
-    wisp_status st = need(&values, ld, name, WISP_F32, wisp_codes_values(p->bits), err);
-    if (st != WISP_OK) return st;
-    const size_t shape[] = { p->rows, wisp_codes_bytes(p->bits, p->cols) };
-    if ((st = need_shape(&t, ld, p->name, WISP_U8, 2, shape, err)) != WISP_OK) return st;
-    p->codes = (uint8_t *)t->data;
-    p->value = (float *)values->data;
-    for (size_t i = 0; i < wisp_codes_values(p->bits); i++)
-        if (!(p->value[i] >= -1 && p->value[i] <= 1))
-            return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
-                                "'%s' is %g at %zu, expected a number from -1 to 1", name,
-                                p->value[i], i);
-    return map_scale(p, ld, err);
-}
-
-/* Fixed connections: ids that ascend in each row, within the layer's inputs. */
-static wisp_status map_ids(struct wisp_param *p, const struct loader *ld, wisp_error *err)
-{
-    const struct wisp_tensor *t;
-    wisp_status st = need_shape(&t, ld, p->name, WISP_I32, p->rank, p->dim, err);
-    if (st != WISP_OK) return st;
-    p->ids = (int32_t *)t->data;
-    size_t row, n, bad = wisp_param_bad_id(p, &row);
-    if (bad == wisp_param_n(p)) return WISP_OK;
-    int32_t before = bad > wisp_param_row(p, row, &n) ? p->ids[bad - 1] : -1;
-    return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
-                        "'%s' has input %d after %d at output %zu, expected ascending ids below "
-                        "%zu",
-                        p->name, p->ids[bad], before, row, p->below);
-}
-
-/* Where rows of different lengths begin: known.c has looked at them. */
-static wisp_status map_starts(struct wisp_params *list, const struct loader *ld, wisp_error *err)
-{
-    const struct wisp_tensor *t;
-    wisp_status st = WISP_OK;
-    for (size_t i = 0; i < list->n && st == WISP_OK; i++) {
-        struct wisp_param *p = &list->p[i];
-        if (p->role != WISP_STARTS) continue;
-        st = need_shape(&t, ld, p->name, WISP_I64, p->rank, p->dim, err);
-        if (st == WISP_OK) p->start = (int64_t *)t->data;
-    }
-    wisp_params_join(list);
-    return st;
-}
-
-/* Read-only memory: only forward passes use it. */
-static wisp_status map_param(struct wisp_param *p, const struct loader *ld, wisp_error *err)
-{
-    if (p->role == WISP_FIXED) return map_ids(p, ld, err);
-    if (p->role == WISP_STARTS) return WISP_OK; /* before all others */
-    const struct wisp_tensor *t = wisp_tensor_file_find(&ld->m->file, p->name);
-    if (t && p->narrow && t->dtype == WISP_U8) return map_codes(p, ld, err);
-    bool narrow = t && p->narrow && (t->dtype == WISP_BF16 || t->dtype == WISP_I8);
-    wisp_status st =
-        need_shape(&t, ld, p->name, narrow ? t->dtype : WISP_F32, p->rank, p->dim, err);
-    if (st != WISP_OK) return st;
-    if (t->dtype == WISP_F32) p->w = (float *)t->data;
-    else if (t->dtype == WISP_BF16) p->b16 = (uint16_t *)t->data;
-    else p->i8 = (int8_t *)t->data;
-    return p->i8 ? map_scale(p, ld, err) : WISP_OK;
-}
-
-static wisp_status load_names(struct wisp_names *n, const struct loader *ld, const char *name,
+static wisp_status load_names(struct wisp_names *n, const struct wisp_loader *ld, const char *name,
                               size_t expected, wisp_error *err)
 {
-    const struct wisp_tensor *t = wisp_tensor_file_find(&ld->m->file, name);
+    const struct wisp_tensor *t = wisp_loader_find(ld, name);
     if (!t) return WISP_OK;
-    wisp_status st = need(&t, ld, name, WISP_U8, t->bytes, err);
+    wisp_status st = wisp_need(&t, ld, name, WISP_U8, t->bytes, err);
     if (st == WISP_OK) st = wisp_names_init(n, (char *)t->data, t->bytes, true, err);
     if (st == WISP_OK && n->n != expected)
         st = wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "'%s' has %zu names for %zu ids", name,
@@ -323,7 +145,7 @@ static wisp_status load_names(struct wisp_names *n, const struct loader *ld, con
 }
 
 /* The index for sparse prediction, if there is one; every offset and label must be in range. */
-static wisp_status load_votes(const struct loader *ld, wisp_error *err)
+static wisp_status load_votes(const struct wisp_loader *ld, wisp_error *err)
 {
     struct wisp_model *m = ld->m;
     const struct wisp_tensor *start, *label, *weight;
@@ -332,14 +154,14 @@ static wisp_status load_votes(const struct loader *ld, wisp_error *err)
         !wisp_tensor_file_find(&m->file, "votes.weight"))
         return WISP_OK;
     size_t n_features = m->net.n_features, n;
-    wisp_status st = need(&start, ld, "votes.start", WISP_I64, n_features + 1, err);
+    wisp_status st = wisp_need(&start, ld, "votes.start", WISP_I64, n_features + 1, err);
     if (st != WISP_OK) return st;
     const int64_t *at = start->data;
     bool ok = at[0] == 0;
     for (size_t f = 0; ok && f < n_features; f++) ok = at[f + 1] >= at[f];
     n = ok ? (size_t)at[n_features] : 0;
-    if (ok && ((st = need(&label, ld, "votes.label", WISP_I32, n, err)) != WISP_OK ||
-               (st = need(&weight, ld, "votes.weight", WISP_F32, n, err)) != WISP_OK))
+    if (ok && ((st = wisp_need(&label, ld, "votes.label", WISP_I32, n, err)) != WISP_OK ||
+               (st = wisp_need(&weight, ld, "votes.weight", WISP_F32, n, err)) != WISP_OK))
         return st;
     for (size_t i = 0; ok && i < n; i++) {
         int32_t l = ((const int32_t *)label->data)[i];
@@ -357,11 +179,12 @@ static wisp_status load_votes(const struct loader *ld, wisp_error *err)
 wisp_status wisp_model_copy_calibration(struct wisp_model *m, const struct wisp_tensor_file *f,
                                         const char *path, wisp_error *err)
 {
-    const struct loader ld = { m, f, path };
+    const struct wisp_loader ld = { m, f, path, "" };
     for (int i = 0; i < WISP_N_WAYS; i++) {
         const struct wisp_tensor *t;
         if (!wisp_tensor_file_find(f, calibrations[i])) continue;
-        wisp_status st = need(&t, &ld, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, err);
+        wisp_status st =
+            wisp_need(&t, &ld, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, err);
         if (st != WISP_OK) return st;
         if (!wisp_calibration_ok(t->data))
             return wisp_fail_at(err, WISP_EMODEL, path, 0,
@@ -374,26 +197,12 @@ wisp_status wisp_model_copy_calibration(struct wisp_model *m, const struct wisp_
     return WISP_OK;
 }
 
-/* A whole number of the metadata, up to 'most'; one that is missing is 0. */
-static wisp_status number(size_t *out, const struct loader *ld, const char *key, uint64_t most,
-                          wisp_error *err)
-{
-    const char *s = wisp_tensor_file_meta(&ld->m->file, key);
-    *out = 0;
-    for (; s && *s >= '0' && *s <= '9' && *out <= most; s++)
-        *out = 10 * *out + (size_t)(*s - '0'); /* 'most' is far from overflowing */
-    if (!s || (!*s && *out <= most)) return WISP_OK;
-    return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
-                        "metadata '%s' is '%.40s', expected 0 to %llu", key,
-                        wisp_tensor_file_meta(&ld->m->file, key), (unsigned long long)most);
-}
-
 /* How often each label occurs: in some of the training rows. */
-static wisp_status load_counts(const struct loader *ld, wisp_error *err)
+static wisp_status load_counts(const struct wisp_loader *ld, wisp_error *err)
 {
     struct wisp_model *m = ld->m;
     const struct wisp_tensor *t;
-    wisp_status st = need(&t, ld, "label_rows", WISP_I64, m->net.n_labels, err);
+    wisp_status st = wisp_need(&t, ld, "label_rows", WISP_I64, m->net.n_labels, err);
     if (st != WISP_OK) return st;
     m->label_rows = t->data;
     int64_t sum = 0;
@@ -408,7 +217,7 @@ static wisp_status load_counts(const struct loader *ld, wisp_error *err)
 }
 
 /* What values become with: idf, or means and scales of columns. */
-static wisp_status load_values(const struct loader *ld, wisp_error *err)
+static wisp_status load_values(const struct wisp_loader *ld, wisp_error *err)
 {
     struct wisp_model *m = ld->m;
     size_t n = m->net.n_features;
@@ -424,10 +233,10 @@ static wisp_status load_values(const struct loader *ld, wisp_error *err)
     for (size_t i = 0; st == WISP_OK && i < sizeof parts / sizeof *parts; i++) {
         const struct wisp_tensor *t;
         if (parts[i].mode != m->values.mode) continue;
-        st = need(&t, ld, parts[i].name, WISP_F32, n, err);
+        st = wisp_need(&t, ld, parts[i].name, WISP_F32, n, err);
         if (st == WISP_OK) *parts[i].to = t->data;
         if (st == WISP_OK && parts[i].from_0)
-            st = expect_from_0(ld, parts[i].name, t->data, n, err);
+            st = wisp_expect_from_0(ld, parts[i].name, t->data, n, err);
     }
     return st;
 }
@@ -453,18 +262,8 @@ static bool load_how(struct wisp_text_how *how, const struct wisp_tensor_file *f
            copy_meta(how->label_separator, sizeof how->label_separator, f, "label_separator");
 }
 
-/* What rows are images of; all 0 where nothing is said. */
-static bool load_image(struct wisp_image *out, const struct wisp_tensor_file *f, size_t n_features)
-{
-    const char *text = wisp_tensor_file_meta(f, "image");
-    *out = (struct wisp_image){ 0 };
-    if (!text) return true;
-    return wisp_image_read(out, text) && out->channels && out->height && out->width &&
-           out->height <= n_features / out->channels / out->width;
-}
-
 /* Indexes of words and names, made once, so that a line of text costs what it holds. */
-static wisp_status load_words(const struct loader *ld, wisp_error *err)
+static wisp_status load_words(const struct wisp_loader *ld, wisp_error *err)
 {
     struct wisp_model *m = ld->m;
     const struct wisp_tensor *stop = wisp_tensor_file_find(&m->file, "stop_words");
@@ -475,7 +274,7 @@ static wisp_status load_words(const struct loader *ld, wisp_error *err)
     return st == WISP_OK ? wisp_lookup_init(&m->find_label, &m->labels, err) : st;
 }
 
-static wisp_status load_meta(const struct loader *ld, wisp_error *err)
+static wisp_status load_meta(const struct wisp_loader *ld, wisp_error *err)
 {
     struct wisp_model *m = ld->m;
     const struct wisp_tensor_file *f = &m->file;
@@ -492,13 +291,13 @@ static wisp_status load_meta(const struct loader *ld, wisp_error *err)
         return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
                             "metadata 'net', 'loss' or 'values' is missing or unknown");
     m->format = data ? wisp_format_find(data) : NULL;
-    wisp_status st = number(&base, ld, "index_base", 1, err);
+    wisp_status st = wisp_need_number(&base, ld, "index_base", 1, err);
     m->index_base = (int)base;
-    return st == WISP_OK ? number(&m->n_train, ld, "train_rows", MOST_ROWS, err) : st;
+    return st == WISP_OK ? wisp_need_number(&m->n_train, ld, "train_rows", MOST_ROWS, err) : st;
 }
 
 /* What it says of its run and of text. */
-static wisp_status load_texts(const struct loader *ld, wisp_error *err)
+static wisp_status load_texts(const struct wisp_loader *ld, wisp_error *err)
 {
     struct wisp_model *m = ld->m;
     const struct wisp_tensor_file *f = &m->file;
@@ -524,40 +323,24 @@ static wisp_status load_texts(const struct loader *ld, wisp_error *err)
                                              : wisp_fail_mem(err, strlen(spec), "a model");
 }
 
-static wisp_status load_net(const struct loader *ld, wisp_error *err)
+/* What kind it is, and of how many features and labels. */
+static wisp_status load_sizes(const struct wisp_loader *ld, wisp_error *err)
 {
     struct wisp_model *m = ld->m;
-    const struct wisp_file_known known = wisp_file_known(&m->file, true);
-    wisp_error why = { 0 };
-    size_t n_features, n_labels;
-    struct wisp_image image;
-    wisp_status st = number(&n_features, ld, "features", INT32_MAX + 1ull, err);
-    if (st == WISP_OK) st = number(&n_labels, ld, "labels", INT32_MAX + 1ull, err);
-    if (st != WISP_OK) return st;
-    if (!load_image(&image, &m->file, n_features))
-        return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
-                            "metadata 'image' is not 'CHANNELS x HEIGHT x WIDTH' of the features");
-    struct wisp_layer_sizes sizes = { .batch = WISP_SCORE_BATCH,
-                                      .known = &known.known,
-                                      .image = wisp_image_shape(image),
-                                      .loss = m->loss,
-                                      .loss_by = "the loss in the metadata" };
-    st = wisp_net_plan_text(&m->net, m->spec, "net", n_features, n_labels, &sizes, &why);
-    if (st == WISP_ENOMEM) return wisp_fail_as(err, st, &why);
-    if (st != WISP_OK) return wisp_fail_at(err, WISP_EMODEL, ld->path, 0, "%.400s", why.text);
-    st = map_starts(&m->net.list, ld, err);
-    for (size_t i = 0; i < m->net.list.n && st == WISP_OK; i++)
-        st = map_param(&m->net.list.p[i], ld, err);
-    return st;
+    wisp_status st = wisp_need_number(&m->net.n_features, ld, "features", INT32_MAX + 1ull, err);
+    m->kind = wisp_kind_of_text(m->spec);
+    return st == WISP_OK ? wisp_need_number(&m->net.n_labels, ld, "labels", INT32_MAX + 1ull, err)
+                         : st;
 }
 
-static wisp_status load(const struct loader *ld, wisp_error *err)
+static wisp_status load(const struct wisp_loader *ld, wisp_error *err)
 {
     struct wisp_model *m = ld->m;
     wisp_status st;
     if ((st = load_meta(ld, err)) != WISP_OK || (st = load_texts(ld, err)) != WISP_OK ||
-        (st = load_net(ld, err)) != WISP_OK || (st = load_counts(ld, err)) != WISP_OK ||
-        (st = load_values(ld, err)) != WISP_OK || (st = load_votes(ld, err)) != WISP_OK ||
+        (st = load_sizes(ld, err)) != WISP_OK || (st = wisp_kind_of(m)->load(ld, err)) != WISP_OK ||
+        (st = load_counts(ld, err)) != WISP_OK || (st = load_values(ld, err)) != WISP_OK ||
+        (st = load_votes(ld, err)) != WISP_OK ||
         (st = wisp_model_copy_calibration(m, &m->file, ld->path, err)) != WISP_OK ||
         (st = load_names(&m->labels, ld, "labels", m->net.n_labels, err)) != WISP_OK ||
         (st = load_names(&m->vocab, ld, "vocab", m->net.n_features, err)) != WISP_OK)
@@ -584,7 +367,7 @@ wisp_status wisp_model_of_file(struct wisp_model **out, struct wisp_tensor_file 
         return wisp_fail_mem(err, sizeof *m, "a model");
     }
     m->file = *file;
-    struct loader ld = { m, &m->file, path };
+    struct wisp_loader ld = { m, &m->file, path, "" };
     wisp_status st = load(&ld, err);
     if (st == WISP_OK) st = wisp_about_describe(m, path, err);
     if (st != WISP_OK) {

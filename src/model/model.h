@@ -1,4 +1,5 @@
-/* A model: a network with everything needed to use it (names, idf, label counts). */
+/* A model: a network, or another kind of thing that scores labels (kind.h), with everything needed to
+ * use it (names, idf, label counts). */
 #ifndef WISP_MODEL_MODEL_H
 #define WISP_MODEL_MODEL_H
 
@@ -10,11 +11,15 @@
 #include "model/shortlist.h"
 #include "model/votes.h"
 
+struct wisp_model_kind;
 enum { WISP_EXACT, WISP_SPARSE, WISP_N_WAYS }; /* of prediction */
 
 struct wisp_model {
-    struct wisp_net net; /* sizes for prediction when loaded, for training when trained */
-    char *spec;          /* the net line */
+    const struct wisp_model_kind *kind; /* NULL: a net */
+    /* Sizes for prediction when loaded, for training when trained.  Of other kinds it has the numbers of
+     * features and labels, and no layers. */
+    struct wisp_net net;
+    char *spec; /* the net line */
     const struct wisp_loss *loss;
     struct wisp_values values;
     float *idf;                      /* owned, or NULL (mapped) */
@@ -58,7 +63,7 @@ wisp_status wisp_model_of_file(struct wisp_model **out, struct wisp_tensor_file 
 wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best, int epoch,
                             char *check, wisp_error *err);
 
-/* ---- scoring: hidden layers forward, then the best labels (score.c) ---- */
+/* ---- scoring: the best labels of rows (score.c) ---- */
 
 enum { WISP_SCORE_BATCH = 256 };
 /* Rows at once: a power of two up to WISP_SCORE_BATCH, fewer where the values of an image are large. */
@@ -71,7 +76,9 @@ struct wisp_cuda_trainer;
 struct wisp_scorer {
     const struct wisp_model *m;
     struct wisp_context *ctx;
-    struct wisp_net net; /* layers share the model's weights; values and scratch are its own */
+    void *own; /* of the model's kind */
+    struct wisp_net
+        net; /* of a net: layers share the model's weights; values and scratch are its own */
     struct wisp_layout layout;
     size_t batch; /* rows at once: wisp_score_batch, or WISP_SCORE_BATCH on a card */
     size_t k;
@@ -95,10 +102,16 @@ struct wisp_scorer {
 wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
                              struct wisp_context *ctx, enum wisp_zeros zeros, size_t k,
                              wisp_error *err);
+/* The same without room to lay rows out: for one who has them laid out (a joint model), and calls the
+ * kind's functions. */
+wisp_status wisp_scorer_init_member(struct wisp_scorer *s, const struct wisp_model *m,
+                                    struct wisp_context *ctx, enum wisp_zeros zeros, size_t k,
+                                    wisp_error *err);
 void wisp_scorer_clear(struct wisp_scorer *s);
 /* From now on only the rows that the model's votes name; WISP_ENOTSUP where it has none. */
 wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err);
-wisp_status wisp_no_index(wisp_error *err); /* the failure to use votes */
+void wisp_scorer_use_all(struct wisp_scorer *s); /* no longer */
+wisp_status wisp_no_index(wisp_error *err);      /* the failure to use votes */
 /* From now on on a card (card_score.c): with a copy of the model's weights, or with those of a trainer on
  * it, which is then freed after the scorer.  ranks: scores may be anything that falls from place to
  * place, which takes half the time.  WISP_ENOTSUP says what is not there. */

@@ -15,6 +15,7 @@
  * "quantized" added: names, idf, counts and the index are the model's own. */
 #include "base/bounds.h"
 #include "base/mem.h"
+#include "model/kind.h"
 #include "model/cluster.h"
 #include "model/model.h"
 
@@ -317,7 +318,8 @@ wisp_status wisp_model_quantize(const struct wisp_model *m, const char *path, co
     if (!j.to)
         return wisp_fail(err, WISP_EINVAL, "quantize: '%s' is not bf16, int8, c64 or c16", type);
     size_t bytes;
-    wisp_status st = check(&bytes, &j, err);
+    wisp_status st = wisp_model_need_net(m, "quantize", err);
+    if (st == WISP_OK) st = check(&bytes, &j, err);
     if (st != WISP_OK) return st;
     j.t = wisp_alloc(3 * m->file.n_tensors, sizeof *j.t);
     j.block = wisp_alloc(bytes, 1);

@@ -6,6 +6,7 @@
 #include "data/image.h"
 #include "layer/image.h"
 #include "layer/output.h"
+#include "model/kind.h"
 #include "model/known.h"
 #include "model/run.h"
 #include "model/torch.h"
@@ -254,6 +255,7 @@ wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_erro
 {
     struct wisp_model *m = r->m = wisp_zalloc(1, sizeof *m);
     if (!m) return wisp_fail_mem(err, sizeof *m, "a model");
+    m->kind = &wisp_kind_net;
     m->format = r->sets.train->format;
     m->index_base = r->sets.train->index_base;
     const char *text = r->smaller ? r->smaller : r->plan.net.line;

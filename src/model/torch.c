@@ -7,6 +7,7 @@
  *
  * Means and deviations of images are no tensors there: PyTorch's programs subtract them before the
  * net.  They travel as the metadata "mean" and "std", which PyTorch does not look at. */
+#include "model/kind.h"
 #include "model/torch.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -372,7 +373,8 @@ wisp_status wisp_model_export(const struct wisp_model *m, const char *path, wisp
 {
     struct items list;
     char mean[MEANS_TEXT] = "", std[MEANS_TEXT] = "", image[WISP_IMAGE_TEXT];
-    wisp_status st = list_net(&list, &m->net, err);
+    wisp_status st = wisp_model_need_net(m, "weights as PyTorch names them", err);
+    if (st == WISP_OK) st = list_net(&list, &m->net, err);
     if (st != WISP_OK) return st;
     size_t floats = 0;
     for (size_t i = 0; i < list.n; i++) floats += list.item[i].p ? wisp_param_n(list.item[i].p) : 0;

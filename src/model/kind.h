@@ -1,0 +1,64 @@
+/* What a model is: a net, or one of the other rows of this table.
+ *
+ * A row says how the part that is its own comes from a file and goes to one, how it scores rows and how it
+ * is trained.  All else of a model (names, values, counts of labels, votes, calibrations) is the same
+ * for every kind and is not its business.  Whoever can use a net only asks wisp_model_need_net. */
+#ifndef WISP_MODEL_KIND_H
+#define WISP_MODEL_KIND_H
+
+#include "model/loader.h"
+#include "model/model.h"
+
+struct wisp_model_kind {
+    const char *name; /* "net" */
+    /* Does the text of a net (--net, the metadata of a file) name this kind?  NULL: every text that names
+     * no other kind does. */
+    bool (*is)(const char *spec);
+
+    /* ---- its own part of a model ---- */
+    /* From a file.  m->spec, m->loss and the numbers of features and labels (m->net) are set. */
+    wisp_status (*load)(const struct wisp_loader *ld, wisp_error *err);
+    void (*list)(struct wisp_tensor_list *l, const struct wisp_model *m);
+    void (*clear)(struct wisp_model *m); /* also half loaded */
+    size_t (*n_params)(const struct wisp_model *m);
+    size_t (*bytes)(const struct wisp_model *m); /* of its weights, as they are kept */
+
+    /* ---- scoring: rows that are laid out, the values made as m->values says ---- */
+    size_t (*batch)(const struct wisp_model *m); /* rows at once, up to WISP_SCORE_BATCH */
+    /* All memory that scoring takes.  s->m, ctx, k and batch are set; s->own is the kind's. */
+    wisp_status (*ready)(struct wisp_scorer *s, enum wisp_zeros zeros, wisp_error *err);
+    void (*done)(struct wisp_scorer *s); /* also half ready */
+    /* From now on sparse prediction, by the model's votes, which are there. */
+    wisp_status (*use_votes)(struct wisp_scorer *s, wisp_error *err);
+    void (*use_all)(struct wisp_scorer *s); /* no longer */
+    /* The k best labels of every row of b into s->labels and s->scores, which are raw and fall from
+     * place to place; -1: there are no more.  Adds to s->n_scored. */
+    wisp_status (*best)(struct wisp_scorer *s, const struct wisp_batch *b, wisp_error *err);
+    /* After 'best' of the same rows: the raw scores of some labels of one row, on the scale of s->scores;
+     * 0 of a label that the model cannot judge.  May be called by several threads at once. */
+    void (*score)(float *out, struct wisp_scorer *s, const struct wisp_batch *b, size_t row,
+                  const int32_t *labels, size_t n, int thread);
+
+    /* ---- training: as wisp_train_run ---- */
+    wisp_status (*train)(struct wisp_report **out, struct wisp_context *ctx, const wisp_config *cfg,
+                         const struct wisp_data *train, const struct wisp_data *valid,
+                         const char *path, wisp_on_progress on_progress, void *arg,
+                         wisp_error *err);
+};
+
+/* In the order in which they are asked for a text; the last one takes any. */
+#define WISP_MODEL_KINDS(X) X(net)
+
+#define X(name) extern const struct wisp_model_kind wisp_kind_##name;
+WISP_MODEL_KINDS(X)
+#undef X
+
+const struct wisp_model_kind *wisp_kind_at(size_t i); /* NULL past the end */
+const struct wisp_model_kind *wisp_kind_of_text(const char *spec);
+/* A model whose kind nobody has set is a net. */
+const struct wisp_model_kind *wisp_kind_of(const struct wisp_model *m);
+bool wisp_model_is_net(const struct wisp_model *m);
+/* WISP_ENOTSUP unless the model is a net; 'what' is what needs one. */
+wisp_status wisp_model_need_net(const struct wisp_model *m, const char *what, wisp_error *err);
+
+#endif
