@@ -200,6 +200,8 @@ static wisp_status settings(wisp_config **out, const struct pruning *p, int i, i
     if (st == WISP_OK && !p->valid && wisp_opt_num(p->cfg, OPT_HOLDOUT) < 0 &&
         (double)p->train->n_rows > 2 * MANY)
         st = set_num(*out, "holdout", holdout((double)p->train->n_rows), err);
+    if (st == WISP_OK && p->way == &GROUPS && !wisp_opt_given(p->cfg, OPT_GROUP_WEIGHTS))
+        st = wisp_config_set(*out, "group-weights", "operations", err); /* time is what counts */
     if (st == WISP_OK) st = set_num(*out, p->way->key, i ? p->rungs[i].lambda : 0, err);
     if (st == WISP_OK && wisp_opt_auto(p->cfg, OPT_ROUND) && wisp_opt_is(p->cfg, OPT_DEVICE, "cpu"))
         st = wisp_config_set(*out, "round", "yes", err);

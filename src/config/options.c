@@ -491,7 +491,9 @@ static const wisp_option table[N_OPTS] = {
                      "what --group-penalty makes 0, joined by +; @@groups", TRAINING, "prune" },
     [OPT_GROUP_WEIGHTS] = { "group-weights", "text", "", "", "train prune",
                             "factors of --group-penalty for layers by their names: "
-                            "conv1=0,fc1=2; 0: they keep all they have",
+                            "conv1=0,fc1=2 (with 0 a layer keeps all it has); 'operations' weighs "
+                            "every layer by what a weight of it costs in time, which prune does "
+                            "by itself",
                             TRAINING, "" },
     [OPT_FUNCTION] = { "function", "choice", "relu", "@functions", "graph",
                        "of nodes between inputs and outputs, where the file is MatrixMarket",

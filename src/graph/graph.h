@@ -76,6 +76,11 @@ static inline size_t wisp_param_n(const struct wisp_param *p)
 {
     return p->n;
 }
+/* Is it a matrix or a kernel that is trained, and no bias or norm? */
+static inline bool wisp_param_is_matrix(const struct wisp_param *p)
+{
+    return p->role == WISP_TRAINED && p->rows > 1 && p->n > p->rows;
+}
 /* Where a row begins, and how long it is. */
 static inline size_t wisp_param_row(const struct wisp_param *p, size_t row, size_t *n)
 {

@@ -51,6 +51,52 @@ static int layer_named(const struct wisp_net *net, const char *name, size_t n)
     return -1;
 }
 
+static const char BY_OPERATIONS[] = "operations";
+
+/* Weights that take part in the operations of a layer: matrices and kernels, not biases and norms. */
+static double worked_weights(const struct wisp_net *net, int layer)
+{
+    double n = 0;
+    for (size_t i = 0; i < net->list.n; i++) {
+        const struct wisp_param *q = &net->list.p[i];
+        if (q->layer == layer && wisp_param_is_matrix(q)) n += (double)wisp_param_n(q);
+    }
+    return n;
+}
+
+/* sqrt(size) times this is the root of what a group costs in operations, in units of the net's mean
+ * cost of one weight. */
+static void weigh_by_operations(double *weight, const struct wisp_net *net)
+{
+    double flops = 0, weights = 0;
+    for (int i = 0; i < net->n_layers; i++)
+        if (net->layers[i].kind->flops) {
+            flops += wisp_net_layer_flops(net, i, false);
+            weights += worked_weights(net, i);
+        }
+    for (int i = 0; i < net->n_layers; i++) {
+        const double of_layer = wisp_net_layer_flops(net, i, false), n = worked_weights(net, i);
+        if (of_layer > 0 && n > 0) weight[i] = sqrt(of_layer / n * (weights / flops));
+    }
+}
+
+/* One item of the option, 'n' characters: NAME=FACTOR.  *layer is -1 where the net has no such layer. */
+static wisp_status read_weight(int *layer, double *factor, const struct wisp_net *net,
+                               const char *item, size_t n, wisp_error *err)
+{
+    const size_t name = strcspn(item, "=,");
+    char *after = NULL;
+    *factor = item[name] == '=' ? wisp_strtod(item + name + 1, &after) : -1;
+    if (name == 0 || item[name] != '=' || after != item + n || after == item + name + 1 ||
+        !(*factor >= 0 && *factor <= 1e6))
+        return wisp_fail_option(err, "group-weights",
+                                "'%.*s': expected NAME=FACTOR, the name of a layer and a number "
+                                "from 0 to 1e6, or 'operations', with commas between",
+                                n < 100 ? (int)n : 100, item);
+    *layer = layer_named(net, item, name);
+    return WISP_OK;
+}
+
 wisp_status wisp_groups_weights(double *weight, const struct wisp_net *net, const char *text,
                                 bool *unknown, wisp_error *err)
 {
@@ -58,24 +104,23 @@ wisp_status wisp_groups_weights(double *weight, const struct wisp_net *net, cons
     *unknown = false;
     for (int i = 0; i < net->n_layers; i++) weight[i] = INFINITY;
     for (const char *p = text, *end; *p; p = *end ? end + 1 : end) {
-        const size_t n = strcspn(p, "=,");
-        char *after;
-        end = p + strcspn(p, ",");
-        const double v = p[n] == '=' ? wisp_strtod(p + n + 1, &after) : -1;
-        if (n == 0 || p[n] != '=' || after != end || after == p + n + 1 || !(v >= 0 && v <= 1e6))
-            return wisp_fail_option(
-                err, "group-weights",
-                "'%.*s': expected NAME=FACTOR, the name of a layer and a number "
-                "from 0 to 1e6, with commas between",
-                end - p < 100 ? (int)(end - p) : 100, p);
-        const int i = layer_named(net, p, n);
-        if (i >= 0) weight[i] = v;
-        if (i < 0 && !*unknown)
+        const size_t n = strcspn(p, ",");
+        int layer = -1;
+        double factor = 0;
+        end = p + n;
+        if (n == strlen(BY_OPERATIONS) && strncmp(p, BY_OPERATIONS, n) == 0) {
+            weigh_by_operations(weight, net);
+            continue;
+        }
+        wisp_status read = read_weight(&layer, &factor, net, p, n, err);
+        if (read != WISP_OK) return read;
+        if (layer >= 0) weight[layer] = factor;
+        if (layer < 0 && !*unknown)
             st = wisp_fail_option(err, "group-weights",
                                   "the net has no layer called '%.*s'; give one its name with 'as "
                                   "NAME'",
-                                  n < 100 ? (int)n : 100, p);
-        *unknown |= i < 0;
+                                  (int)fmin(100, (double)strcspn(p, "=,")), p);
+        *unknown |= layer < 0;
     }
     return st;
 }

@@ -28,8 +28,11 @@ struct wisp_group_set {
     double *part; /* squares of one parameter, in pieces */
 };
 
-/* "conv1=0,fc1=2": a factor for every layer that is named, into weight (layers), which is infinite for
- * others.  A name that the net has not is an error too, but once all others are there: *unknown. */
+/* "operations,conv1=0,fc1=2": one factor for every layer that is named, into weight (layers), which is
+ * infinite for the others.  "operations" names every layer that has some: a layer's factor is the root
+ * of its operations per weight over the net's mean, so that a group counts for what it costs in time
+ * and not in memory; in a net without convolutions all of them are 1.  What is said later counts.
+ * A name that the net does not have is an error too, but once all others are there: *unknown. */
 wisp_status wisp_groups_weights(double *weight, const struct wisp_net *net, const char *text,
                                 bool *unknown, wisp_error *err);
 

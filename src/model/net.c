@@ -368,7 +368,7 @@ void wisp_net_decay(struct wisp_net *net, float share)
 {
     for (size_t i = 0; i < net->list.n; i++) {
         struct wisp_param *p = &net->list.p[i];
-        p->decay = p->role == WISP_TRAINED && p->rows > 1 && p->n > p->rows ? share : 0;
+        p->decay = wisp_param_is_matrix(p) ? share : 0;
     }
 }
 

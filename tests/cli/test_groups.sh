@@ -77,6 +77,11 @@ check "is smaller" [ "$(stat -c %s more)" -lt "$(stat -c %s kept)" ]
 for what in "third=1:the net has no layer called 'third'" "first:'first': expected NAME=FACTOR" "first=1x:'first=1x': expected" "=1:expected NAME" "first=-1:expected NAME"; do
     refuse "weights ${what%%:*}" 2 "--group-weights: ${what#*:}|${what#*:}" train "${named[@]}" --group-weights "${what%%:*}" -o x
 done
+ok "weights without a word" train "${named[@]}" -o plain
+ok "weights by operations" train "${named[@]}" --group-weights operations -o same
+run predict plain S_test.txt && mv out plain.txt
+run predict same S_test.txt
+check "where every weight works once per row they change nothing" cmp plain.txt out
 refuse "a name that is none, before pruning begins" 2 "no layer called 'third'" prune "${named[@]}" --group-weights third=1 -o x
 ok "a net that has lost layers" train S_train.txt --init small "${common[@]}" --epochs 3 --group-penalty 0.01 --group-weights b1.fc=2 -o more
 check "says which" grep -q "^penalty   --group-weights: the net has no layer called 'b1.fc'" err

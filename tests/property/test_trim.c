@@ -331,10 +331,58 @@ static void check_preset(struct wisp_net *net, struct wisp_step step, const char
     CHECK(layers_gone + kernels_smaller > 0, "%s: nothing went", name);
 }
 
+/* ---- what layers weigh ---- */
+
+static double weight_of(const struct wisp_net *net, const double *weight, const char *name)
+{
+    for (int i = 0; i < net->n_layers; i++)
+        if (strcmp(net->layers[i].name, name) == 0) return weight[i];
+    return NAN;
+}
+
+/* Each weight of a works 16 times as often as one of b, and one of b 16 times as often as one of c.
+ * Expected factors are the roots of operations per weight over the net's mean. */
+static void test_weights_by_operations(void)
+{
+    struct wisp_layer_sizes sizes = { .batch = 4,
+                                      .training = true,
+                                      .image = wisp_image_shape((struct wisp_image){ 1, 16, 16 }) };
+    struct wisp_net net = { 0 };
+    double weight[16];
+    bool unknown;
+    TEST("trim: layers weighed by operations");
+    if (wisp_net_plan(&net,
+                      "image, conv 4 3x3 as a, relu, maxpool 4, conv 8 1x1 as b, relu, globalavg, "
+                      "flatten, dense 6 as c, relu",
+                      256, 3, &sizes, &err) != WISP_OK) {
+        CHECK(false, "%s", err.text);
+        return;
+    }
+    CHECK(net.n_layers <= 16, "%d layers", net.n_layers);
+    CHECK(wisp_groups_weights(weight, &net, "operations", &unknown, &err) == WISP_OK, "%s",
+          err.text);
+    const double flops = 2.0 * (36 * 256 + 32 * 16 + 48 + 18), weights = 36 + 32 + 48 + 18,
+                 mean = flops / weights;
+    CHECK(fabs(weight_of(&net, weight, "a") - sqrt(2 * 256 / mean)) < 1e-9, "a: %g",
+          weight_of(&net, weight, "a"));
+    CHECK(fabs(weight_of(&net, weight, "b") - sqrt(2 * 16 / mean)) < 1e-9, "b: %g",
+          weight_of(&net, weight, "b"));
+    CHECK(fabs(weight_of(&net, weight, "c") - sqrt(2 / mean)) < 1e-9, "c: %g",
+          weight_of(&net, weight, "c"));
+    CHECK(isinf(weight[0]), "a layer without operations is not named");
+    CHECK(wisp_groups_weights(weight, &net, "operations,b=0", &unknown, &err) == WISP_OK, "%s",
+          err.text);
+    CHECK(weight_of(&net, weight, "b") == 0, "what is said later counts");
+    CHECK(wisp_groups_weights(weight, &net, "operation", &unknown, &err) == WISP_EINVAL,
+          "no such word");
+    wisp_net_clear(&net);
+}
+
 int main(void)
 {
     const struct wisp_kernels k = best_kernels();
     test_branches();
+    test_weights_by_operations();
     test_texts(&k);
     test_random(&k);
     test_penalty(&k);
