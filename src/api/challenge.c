@@ -142,7 +142,7 @@ static wisp_status compare(const struct job *j, wisp_error *err)
 {
     const double n = (double)j->in.n, edges = (double)j->net->n_edges;
     double most[] = { n, -n, edges, -edges };
-    const wisp_status st = j->comm->all_max(most, sizeof most / sizeof *most, err);
+    const wisp_status st = wisp_comm_max(j->comm, most, sizeof most / sizeof *most, err);
     if (st != WISP_OK) return st;
     if (most[0] == -most[1] && most[2] == -most[3]) return WISP_OK;
     return wisp_fail(err, WISP_EINVAL,
@@ -187,7 +187,7 @@ static wisp_status run_once(struct job *j, int on_card, wisp_error *err)
         if (!j->deep.card) r->seconds += wisp_now() - t0;
     }
     st = wisp_comm_agree(j->comm, st, err);
-    return st == WISP_OK ? j->comm->all_max(&r->seconds, 1, err) : st;
+    return st == WISP_OK ? wisp_comm_max(j->comm, &r->seconds, 1, err) : st;
 }
 
 /* On cores, runs are repeated until there is something to measure. */
@@ -228,8 +228,8 @@ static wisp_status sum_up(struct job *j, wisp_error *err)
     double work = (double)j->deep.run.work;
     double most[] = { j->read_s,      j->deep.analysis_s,  (double)wisp_mem_peak(),
                       card->upload_s, (double)card->bytes, card->streamed };
-    wisp_status st = j->comm->all_max(most, sizeof most / sizeof *most, err);
-    if (st == WISP_OK) st = j->comm->all_sum(&work, 1, err);
+    wisp_status st = wisp_comm_max(j->comm, most, sizeof most / sizeof *most, err);
+    if (st == WISP_OK) st = wisp_comm_add(j->comm, &work, 1, err);
     j->read_s = most[0];
     j->deep.analysis_s = most[1];
     j->peak_bytes = most[2];

@@ -3,7 +3,9 @@
 #include "base/error.h"
 #include "base/part.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static const char FILE_NAME[] = "wisp-mpi.so";
@@ -38,6 +40,91 @@ wisp_status wisp_comm_open(struct wisp_comm *out, const struct wisp_launch *how,
     return st;
 }
 
+/* ---- joins ---- */
+
+static void join_max(void *to, const void *const *part, int n_parts, size_t n)
+{
+    double *x = to;
+    for (size_t i = 0; i < n; i++) {
+        double most = ((const double *)part[0])[i];
+        for (int q = 1; q < n_parts; q++) most = fmax(most, ((const double *)part[q])[i]);
+        x[i] = most;
+    }
+}
+
+static void join_add(void *to, const void *const *part, int n_parts, size_t n)
+{
+    double *x = to;
+    for (size_t i = 0; i < n; i++) {
+        double sum = ((const double *)part[0])[i];
+        for (int q = 1; q < n_parts; q++) sum += ((const double *)part[q])[i];
+        x[i] = sum;
+    }
+}
+
+static void join_floats(void *to, const void *const *part, int n_parts, size_t n)
+{
+    float *x = to;
+    for (size_t i = 0; i < n; i++) {
+        float sum = ((const float *)part[0])[i];
+        for (int q = 1; q < n_parts; q++) sum += ((const float *)part[q])[i];
+        x[i] = sum;
+    }
+}
+
+/* bf16 is the upper half of a float; rounded to the nearest, ties to even. */
+static float widen(uint16_t half)
+{
+    const uint32_t bits = (uint32_t)half << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint16_t narrow(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if ((bits & INT32_MAX) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40); /* stays a NaN */
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static void join_halves(void *to, const void *const *part, int n_parts, size_t n)
+{
+    uint16_t *x = to;
+    for (size_t i = 0; i < n; i++) {
+        float sum = widen(((const uint16_t *)part[0])[i]);
+        for (int q = 1; q < n_parts; q++) sum += widen(((const uint16_t *)part[q])[i]);
+        x[i] = narrow(sum);
+    }
+}
+
+wisp_status wisp_comm_max(const struct wisp_comm *c, double *x, size_t n, wisp_error *err)
+{
+    return c->all_join(x, n, sizeof *x, join_max, err);
+}
+
+wisp_status wisp_comm_add(const struct wisp_comm *c, double *x, size_t n, wisp_error *err)
+{
+    return c->all_join(x, n, sizeof *x, join_add, err);
+}
+
+wisp_status wisp_comm_sum(const struct wisp_comm *c, float *x, size_t n, wisp_error *err)
+{
+    return c->all_join(x, n, sizeof *x, join_floats, err);
+}
+
+wisp_status wisp_comm_sum16(const struct wisp_comm *c, float *x, size_t n, uint16_t *halves,
+                            wisp_error *err)
+{
+    for (size_t i = 0; i < n; i++) halves[i] = narrow(x[i]);
+    wisp_status st = c->all_join(halves, n, sizeof *halves, join_halves, err);
+    for (size_t i = 0; i < n && st == WISP_OK; i++) x[i] = widen(halves[i]);
+    return st;
+}
+
+/* ---- agreeing ---- */
+
 /* The message of the first rank that failed; others than rank 0 say where they are. */
 static void describe(wisp_error *out, const struct wisp_comm *c, wisp_status st,
                      const wisp_error *err)
@@ -57,7 +144,7 @@ wisp_status wisp_comm_agree(const struct wisp_comm *c, wisp_status st, wisp_erro
     if (c->size == 1) return st;
     wisp_error said = { 0 }, lost = { 0 };
     double first = st == WISP_OK ? 0 : c->size - c->rank; /* the largest is the first rank's */
-    wisp_status got = c->all_max(&first, 1, &lost);
+    wisp_status got = wisp_comm_max(c, &first, 1, &lost);
     if (got == WISP_OK && first == 0) return WISP_OK;
     const int from = c->size - (int)first;
     if (got == WISP_OK && from == c->rank) describe(&said, c, st, err);

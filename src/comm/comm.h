@@ -13,9 +13,18 @@
 #ifndef WISP_COMM_COMM_H
 #define WISP_COMM_COMM_H
 
+#include "base/share.h"
 #include "wisp/wisp.h"
 
-enum { WISP_COMM_VERSION = 2 }; /* of this interface and of wisp_error */
+enum { WISP_COMM_VERSION = 3 }; /* of this interface and of wisp_error */
+enum {
+    WISP_COMM_CHUNK = 64 << 20,  /* bytes of a message at most */
+    WISP_COMM_MOST_RANKS = 1024, /* of a job */
+    WISP_COMM_PATIENCE = 300     /* seconds of a wait, unless it is set otherwise */
+};
+
+/* What n numbers of each rank come to: part[q] are rank q's, and 'to' may be one of them. */
+typedef void wisp_join(void *to, const void *const *part, int n_parts, size_t n);
 
 struct wisp_comm {
     int rank, size;           /* of the job */
@@ -23,15 +32,21 @@ struct wisp_comm {
     int host_cores;           /* that the ranks on this machine may run on, together; 0: unknown */
     /* For measuring: left within microseconds, as waiting keeps a core busy.  All else sleeps. */
     wisp_status (*barrier)(wisp_error *err);
-    /* The largest, or the sum, of each of n numbers, at every rank. */
-    wisp_status (*all_max)(double *x, size_t n, wisp_error *err);
-    wisp_status (*all_sum)(double *x, size_t n, wisp_error *err);
+    /* n numbers of 'bytes' bytes each, of all ranks, joined in the order of ranks: x receives the
+     * same bits at every rank. */
+    wisp_status (*all_join)(void *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err);
+    /* What each rank has, as many bytes of each, in the order of ranks, at every rank: to (size,
+     * bytes), where 'mine' may lie in its own place. */
+    wisp_status (*all_gather)(void *to, const void *mine, size_t bytes, wisp_error *err);
     /* Bytes of rank 'from', at every rank. */
     wisp_status (*spread)(void *p, size_t bytes, int from, wisp_error *err);
     /* What each rank has, of any length, one behind the other at rank 0, where 'to' has room for it
      * ('mine' may lie at its begin); 'to' is not used elsewhere. */
     wisp_status (*gather)(void *to, size_t room, const void *mine, size_t bytes, wisp_error *err);
-    void (*leave)(void); /* waits for the others, so that no rank ends while another speaks */
+    /* The longest that anything here waits for another rank: then WISP_EPEER, and who is missing. */
+    void (*patience)(double seconds);
+    uint64_t (*sent)(void); /* bytes that this rank has sent to others since it joined */
+    void (*leave)(void);    /* waits for the others, so that no rank ends while another speaks */
 };
 
 struct wisp_launch { /* how this process was started, as the environment says */
@@ -54,9 +69,24 @@ wisp_status wisp_comm_open(struct wisp_comm *out, const struct wisp_launch *how,
  * failed, with its message. */
 wisp_status wisp_comm_agree(const struct wisp_comm *c, wisp_status st, wisp_error *err);
 
+/* The largest, or the sum, of each of n numbers, at every rank. */
+wisp_status wisp_comm_max(const struct wisp_comm *c, double *x, size_t n, wisp_error *err);
+wisp_status wisp_comm_add(const struct wisp_comm *c, double *x, size_t n, wisp_error *err);
+/* The sums of n floats each.  The second one sends bf16, half the bytes, of sums made in float:
+ * 'halves' has room for n. */
+wisp_status wisp_comm_sum(const struct wisp_comm *c, float *x, size_t n, wisp_error *err);
+wisp_status wisp_comm_sum16(const struct wisp_comm *c, float *x, size_t n, uint16_t *halves,
+                            wisp_error *err);
+
 /* This rank's share of n rows: n_share of them from 'first' on.  Shares follow each other in the
  * order of ranks and differ by at most one; rank 0 has one of the largest. */
 void wisp_comm_share(size_t *first, size_t *n_share, const struct wisp_comm *c, size_t n);
+
+/* The same of rows that are dealt out by their ids (base/share.h). */
+static inline struct wisp_share wisp_comm_deal(const struct wisp_comm *c)
+{
+    return c ? (struct wisp_share){ c->rank, c->size } : (struct wisp_share){ 0, 1 };
+}
 
 /* Threads for this rank when nobody said how many: the cores of the machine divided by its ranks,
  * at least 1, at most 'cores', those that this rank may use. */

@@ -1,13 +1,19 @@
 /* Ranks by MPI: wisp-mpi.so, the only file that knows MPI.  All calls are made by the thread that
  * joined.
  *
+ * Everything is made of messages between two ranks, so that whoever waits knows for whom, and what
+ * is joined is joined in the order of ranks, by the same code at every rank: all get the same bits.
+ *
+ *     all_join   rank r gets slice r of everybody's numbers, joins them, and sends the result to
+ *                all: 2 (P - 1) / P of the bytes leave each rank.  What is short goes to all at
+ *                once, which saves a round.
+ *
  * Waiting sleeps, but for barriers: MPI's own waiting keeps a core busy, which others need while
- * one rank makes caches. */
+ * one rank makes caches.  Every wait has a deadline (patience). */
 #include "comm/comm.h"
 
 #include <mpi.h>
 
-#include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +24,10 @@
 enum {
     TRIES = 200,              /* before the first sleep */
     LONGEST_NS = 1000 * 1000, /* of a sleep */
-    PIECE = 1 << 30,          /* bytes of a message: MPI counts in int */
+    PIECE = WISP_COMM_CHUNK,  /* bytes of a message: MPI counts in int */
+    SHORT = 1024,             /* bytes that are sent to all at once */
+    HOST = 64,                /* of a machine's name */
+    NAMED = 8,                /* ranks that a message names */
     TAG = 1
 };
 
@@ -26,28 +35,82 @@ static MPI_Comm world = MPI_COMM_NULL; /* a copy: no message of a host program i
 static int my_rank, n_ranks;
 static bool ours; /* to finalize: nobody had initialised MPI before */
 static bool lost; /* a call has failed: nobody is waited for any more */
+static double patience_s = WISP_COMM_PATIENCE;
+static uint64_t sent_bytes;
+static char *hosts;          /* (ranks, HOST) */
+static MPI_Request *pending; /* (2 * ranks) receptions by rank, then messages by rank */
+static char *room;           /* for what comes in, grows */
+static size_t room_bytes;
 
-static wisp_status fail(int rc, const char *what, wisp_error *err)
+static wisp_status fail_text(wisp_error *err, const char *what, const char *why)
 {
-    char said[MPI_MAX_ERROR_STRING] = "";
-    int n = 0;
     lost = true;
-    MPI_Error_string(rc, said, &n);
     if (!err) return WISP_EPEER;
     *err = (wisp_error){ .code = WISP_EPEER };
-    snprintf(err->text, sizeof err->text, "rank %d: %s failed, another process may be lost: %.300s",
-             my_rank, what, said);
+    snprintf(err->text, sizeof err->text, "rank %d (%s): %s %.350s", my_rank,
+             hosts ? hosts + (size_t)my_rank * HOST : "?", what, why);
     return WISP_EPEER;
 }
 
-/* Waits for what was begun with result 'rc'; awake: without sleeping. */
-static wisp_status wait_for(MPI_Request *r, int rc, bool awake, const char *what, wisp_error *err)
+static wisp_status fail(int rc, const char *what, wisp_error *err)
+{
+    char said[MPI_MAX_ERROR_STRING] = "", why[400];
+    int n = 0;
+    MPI_Error_string(rc, said, &n);
+    snprintf(why, sizeof why, "failed, another process may be lost: %.300s", said);
+    return fail_text(err, what, why);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- waiting ---- */
+
+/* Nobody came in time: who is missing?  Those that owe a message, else those that take none. */
+static wisp_status missing(const char *what, wisp_error *err)
+{
+    char why[400];
+    int at = snprintf(why, sizeof why, "waited %ld s (--deadline) for ", (long)(patience_s + 0.5)), n = 0;
+    for (int side = 0; side < 2 && n == 0; side++)
+        for (int q = 0; q < n_ranks; q++) {
+            if (pending[side * n_ranks + q] == MPI_REQUEST_NULL) continue;
+            if (n < NAMED)
+                at += snprintf(why + at, sizeof why - (size_t)at, "%srank %d (%.30s)",
+                               n ? ", " : "", q, hosts + (size_t)q * HOST);
+            n++;
+        }
+    if (n > NAMED) at += snprintf(why + at, sizeof why - (size_t)at, " and %d more", n - NAMED);
+    if ((size_t)at < sizeof why)
+        snprintf(why + at, sizeof why - (size_t)at, ": lost, stopped or cut off");
+    return fail_text(err, what, why);
+}
+
+static bool nothing_left(void)
+{
+    for (int i = 0; i < 2 * n_ranks; i++)
+        if (pending[i] != MPI_REQUEST_NULL) return false;
+    return true;
+}
+
+/* Until everything pending is done; 'rc' is what beginning it gave.  awake: without sleeping. */
+static wisp_status wait_all(int rc, bool awake, const char *what, wisp_error *err)
 {
     struct timespec pause = { .tv_nsec = 10 * 1000 };
+    double began = 0;
     int done = 0;
     for (int i = 0; rc == MPI_SUCCESS; i++) {
-        rc = MPI_Test(r, &done, MPI_STATUS_IGNORE);
+        rc = MPI_Testall(2 * n_ranks, pending, &done, MPI_STATUSES_IGNORE);
         if (done) break;
+        if (i == TRIES) began = now();
+        if (i > TRIES && i % 16 == 0 && now() - began > patience_s) {
+            for (int k = 0, one; k < 2 * n_ranks; k++) /* Testall leaves all of them */
+                MPI_Test(&pending[k], &one, MPI_STATUS_IGNORE);
+            return nothing_left() ? WISP_OK : missing(what, err);
+        }
         if (awake || i < TRIES) {
             sched_yield(); /* there may be more ranks than cores */
             continue;
@@ -58,16 +121,56 @@ static wisp_status wait_for(MPI_Request *r, int rc, bool awake, const char *what
     return rc == MPI_SUCCESS ? WISP_OK : fail(rc, what, err);
 }
 
-static wisp_status finish(MPI_Request *r, int rc, const char *what, wisp_error *err)
+/* At most one of each between two ranks is under way. */
+static int begin_send(const void *p, size_t bytes, int to)
 {
-    return wait_for(r, rc, false, what, err);
+    sent_bytes += bytes;
+    return MPI_Isend(p, (int)bytes, MPI_BYTE, to, TAG, world, &pending[n_ranks + to]);
 }
+
+static int begin_receive(void *p, size_t bytes, int from)
+{
+    return MPI_Irecv(p, (int)bytes, MPI_BYTE, from, TAG, world, &pending[from]);
+}
+
+static wisp_status ready(const char *what, wisp_error *err)
+{
+    if (lost) return fail_text(err, what, "failed: a rank was lost before");
+    for (int i = 0; i < 2 * n_ranks; i++) pending[i] = MPI_REQUEST_NULL;
+    return WISP_OK;
+}
+
+static wisp_status reserve(size_t bytes, wisp_error *err)
+{
+    if (bytes <= room_bytes) return WISP_OK;
+    if (room) MPI_Free_mem(room);
+    room = NULL;
+    room_bytes = 0;
+    if (MPI_Alloc_mem((MPI_Aint)bytes, MPI_INFO_NULL, &room) != MPI_SUCCESS) {
+        lost = true; /* the others wait for this rank, until their deadline */
+        if (err) *err = (wisp_error){ .code = WISP_ENOMEM };
+        if (err)
+            snprintf(err->text, sizeof err->text, "out of memory: %zu bytes for messages", bytes);
+        return WISP_ENOMEM;
+    }
+    room_bytes = bytes;
+    return WISP_OK;
+}
+
+/* ---- collectives ---- */
 
 static wisp_status meet(bool awake, wisp_error *err)
 {
-    MPI_Request r;
-    if (lost) return fail(MPI_ERR_OTHER, "waiting", err);
-    return wait_for(&r, MPI_Ibarrier(world, &r), awake, "waiting", err);
+    static const char what[] = "meeting";
+    char none;
+    int rc = MPI_SUCCESS;
+    wisp_status st = ready(what, err);
+    for (int q = 0; st == WISP_OK && rc == MPI_SUCCESS && q < n_ranks; q++) {
+        if (q == my_rank) continue;
+        rc = begin_receive(&none, 0, q);
+        if (rc == MPI_SUCCESS) rc = begin_send(&none, 0, q);
+    }
+    return st == WISP_OK ? wait_all(rc, awake, what, err) : st;
 }
 
 static wisp_status barrier(wisp_error *err)
@@ -75,77 +178,167 @@ static wisp_status barrier(wisp_error *err)
     return meet(true, err);
 }
 
-static wisp_status all(double *x, size_t n, MPI_Op op, wisp_error *err)
+static wisp_status gather_piece(char *to, size_t apart, const void *mine, size_t bytes,
+                                wisp_error *err)
 {
-    MPI_Request r;
-    if (lost) return fail(MPI_ERR_OTHER, "comparing", err);
-    return finish(&r, MPI_Iallreduce(MPI_IN_PLACE, x, (int)n, MPI_DOUBLE, op, world, &r),
-                  "comparing", err);
+    static const char what[] = "gathering";
+    int rc = MPI_SUCCESS;
+    wisp_status st = ready(what, err);
+    for (int q = 0; st == WISP_OK && rc == MPI_SUCCESS && q < n_ranks; q++) {
+        if (q == my_rank) continue;
+        rc = begin_receive(to + (size_t)q * apart, bytes, q);
+        if (rc == MPI_SUCCESS) rc = begin_send(mine, bytes, q);
+    }
+    return st == WISP_OK ? wait_all(rc, false, what, err) : st;
 }
 
-static wisp_status all_max(double *x, size_t n, wisp_error *err)
+static wisp_status all_gather(void *to, const void *mine, size_t bytes, wisp_error *err)
 {
-    return all(x, n, MPI_MAX, err);
+    char *own = (char *)to + (size_t)my_rank * bytes;
+    wisp_status st = WISP_OK;
+    if (mine != own) memmove(own, mine, bytes);
+    for (size_t at = 0; st == WISP_OK && at < bytes; at += PIECE) {
+        const size_t n = bytes - at < PIECE ? bytes - at : PIECE;
+        st = gather_piece((char *)to + at, bytes, own + at, n, err);
+    }
+    return st;
 }
 
-static wisp_status all_sum(double *x, size_t n, wisp_error *err)
+/* Everybody's numbers, joined everywhere. */
+static wisp_status join_short(char *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err)
 {
-    return all(x, n, MPI_SUM, err);
+    const size_t all = n * bytes;
+    const void *part[WISP_COMM_MOST_RANKS];
+    wisp_status st = reserve((size_t)n_ranks * all, err);
+    if (st == WISP_OK) st = all_gather(room, x, all, err);
+    if (st != WISP_OK) return st;
+    for (int q = 0; q < n_ranks; q++) part[q] = room + (size_t)q * all;
+    join(x, part, n_ranks, n);
+    return WISP_OK;
+}
+
+static size_t slice(size_t n, int rank)
+{
+    return n * (size_t)rank / (size_t)n_ranks;
+}
+
+/* Slices of everybody's numbers to their joiners, and back. */
+static wisp_status join_slices(char *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err)
+{
+    static const char what[] = "joining numbers";
+    const void *part[WISP_COMM_MOST_RANKS];
+    const size_t mine = slice(n, my_rank), own = slice(n, my_rank + 1) - mine;
+    int rc = MPI_SUCCESS;
+    wisp_status st = reserve((size_t)n_ranks * own * bytes, err);
+    if (st == WISP_OK) st = ready(what, err);
+    if (st != WISP_OK) return st;
+    for (int q = 0; rc == MPI_SUCCESS && q < n_ranks; q++) {
+        const size_t first = slice(n, q), theirs = slice(n, q + 1) - first;
+        part[q] = q == my_rank ? x + mine * bytes : room + (size_t)q * own * bytes;
+        if (q == my_rank) continue;
+        rc = begin_receive(room + (size_t)q * own * bytes, own * bytes, q);
+        if (rc == MPI_SUCCESS) rc = begin_send(x + first * bytes, theirs * bytes, q);
+    }
+    if ((st = wait_all(rc, false, what, err)) != WISP_OK) return st;
+    join(x + mine * bytes, part, n_ranks, own);
+    st = ready(what, err);
+    for (int q = 0; st == WISP_OK && rc == MPI_SUCCESS && q < n_ranks; q++) {
+        const size_t first = slice(n, q), theirs = slice(n, q + 1) - first;
+        if (q == my_rank) continue;
+        rc = begin_receive(x + first * bytes, theirs * bytes, q);
+        if (rc == MPI_SUCCESS) rc = begin_send(x + mine * bytes, own * bytes, q);
+    }
+    return st == WISP_OK ? wait_all(rc, false, what, err) : st;
+}
+
+static wisp_status all_join(void *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err)
+{
+    const size_t most = PIECE / bytes;
+    wisp_status st = WISP_OK;
+    for (size_t at = 0; st == WISP_OK && at < n; at += most) {
+        const size_t m = n - at < most ? n - at : most;
+        st = (m * bytes <= SHORT ? join_short : join_slices)((char *)x + at * bytes, m, bytes, join,
+                                                             err);
+    }
+    return st;
 }
 
 static wisp_status spread(void *p, size_t bytes, int from, wisp_error *err)
 {
-    MPI_Request r;
-    wisp_status st = lost ? fail(MPI_ERR_OTHER, "spreading", err) : WISP_OK;
-    for (size_t at = 0; st == WISP_OK && at < bytes; at += PIECE) {
-        const int n = bytes - at < PIECE ? (int)(bytes - at) : PIECE;
-        st = finish(&r, MPI_Ibcast((char *)p + at, n, MPI_BYTE, from, world, &r), "spreading", err);
-    }
-    return st;
-}
-
-/* One rank's bytes, after their number. */
-static wisp_status send(const void *p, size_t bytes, wisp_error *err)
-{
-    MPI_Request r;
-    uint64_t n = bytes;
-    wisp_status st =
-        finish(&r, MPI_Isend(&n, 1, MPI_UINT64_T, 0, TAG, world, &r), "gathering", err);
-    for (size_t at = 0; st == WISP_OK && at < bytes; at += PIECE) {
-        const int piece = bytes - at < PIECE ? (int)(bytes - at) : PIECE;
-        st = finish(&r, MPI_Isend((const char *)p + at, piece, MPI_BYTE, 0, TAG, world, &r),
-                    "gathering", err);
-    }
-    return st;
-}
-
-static wisp_status receive(char *to, size_t room, uint64_t *n, int from, wisp_error *err)
-{
-    MPI_Request r;
-    wisp_status st =
-        finish(&r, MPI_Irecv(n, 1, MPI_UINT64_T, from, TAG, world, &r), "gathering", err);
-    if (st == WISP_OK && *n > room) return fail(MPI_ERR_TRUNCATE, "gathering", err);
-    for (size_t at = 0; st == WISP_OK && at < *n; at += PIECE) {
-        const int piece = *n - at < PIECE ? (int)(*n - at) : PIECE;
-        st =
-            finish(&r, MPI_Irecv(to + at, piece, MPI_BYTE, from, TAG, world, &r), "gathering", err);
-    }
-    return st;
-}
-
-static wisp_status gather(void *to, size_t room, const void *mine, size_t bytes, wisp_error *err)
-{
-    if (lost || (my_rank == 0 && bytes > room)) return fail(MPI_ERR_OTHER, "gathering", err);
-    if (my_rank > 0) return send(mine, bytes, err);
-    memmove(to, mine, bytes);
+    static const char what[] = "spreading";
     wisp_status st = WISP_OK;
+    for (size_t at = 0; st == WISP_OK && at < bytes; at += PIECE) {
+        const size_t n = bytes - at < PIECE ? bytes - at : PIECE;
+        int rc = MPI_SUCCESS;
+        if ((st = ready(what, err)) != WISP_OK) break;
+        if (my_rank != from) rc = begin_receive((char *)p + at, n, from);
+        for (int q = 0; my_rank == from && rc == MPI_SUCCESS && q < n_ranks; q++)
+            if (q != from) rc = begin_send((char *)p + at, n, q);
+        st = wait_all(rc, false, what, err);
+    }
+    return st;
+}
+
+/* One message of two ranks. */
+static wisp_status one(void *p, size_t bytes, int other, bool sends, wisp_error *err)
+{
+    static const char what[] = "gathering";
+    wisp_status st = ready(what, err);
+    if (st != WISP_OK) return st;
+    return wait_all(sends ? begin_send(p, bytes, other) : begin_receive(p, bytes, other), false,
+                    what, err);
+}
+
+/* Any number of bytes, piece by piece. */
+static wisp_status pass(char *p, size_t bytes, int other, bool sends, wisp_error *err)
+{
+    wisp_status st = WISP_OK;
+    for (size_t at = 0; st == WISP_OK && at < bytes; at += PIECE)
+        st = one(p + at, bytes - at < PIECE ? bytes - at : PIECE, other, sends, err);
+    return st;
+}
+
+static wisp_status gather(void *to, size_t size, const void *mine, size_t bytes, wisp_error *err)
+{
+    uint64_t n = bytes;
+    wisp_status st = WISP_OK;
+    if (my_rank > 0) {
+        st = one(&n, sizeof n, 0, true, err);
+        return st == WISP_OK ? pass((char *)mine, bytes, 0, true, err) : st;
+    }
+    if (bytes > size) return fail_text(err, "gathering", "failed: there is no room");
+    memmove(to, mine, bytes);
     size_t at = bytes;
     for (int from = 1; st == WISP_OK && from < n_ranks; from++) {
-        uint64_t n = 0;
-        st = receive((char *)to + at, room - at, &n, from, err);
+        st = one(&n, sizeof n, from, false, err);
+        if (st == WISP_OK && n > size - at)
+            return fail_text(err, "gathering", "failed: a rank has more than there is room for");
+        if (st == WISP_OK) st = pass((char *)to + at, n, from, false, err);
         at += n;
     }
     return st;
+}
+
+static void patience(double seconds)
+{
+    patience_s = seconds;
+}
+
+static uint64_t sent(void)
+{
+    return sent_bytes;
+}
+
+/* ---- joining and leaving ---- */
+
+static void give_back(void)
+{
+    if (room) MPI_Free_mem(room);
+    if (hosts) MPI_Free_mem(hosts);
+    if (pending) MPI_Free_mem(pending);
+    room = hosts = NULL;
+    pending = NULL;
+    room_bytes = 0;
 }
 
 /* Where a rank is lost MPI could wait for it for ever: the launcher ends the others. */
@@ -153,6 +346,7 @@ static void leave(void)
 {
     int over = 0;
     if (lost || world == MPI_COMM_NULL || meet(false, NULL) != WISP_OK) return;
+    give_back();
     MPI_Comm_free(&world);
     MPI_Finalized(&over);
     if (ours && !over) MPI_Finalize();
@@ -175,10 +369,26 @@ static int look_at_host(struct wisp_comm *c)
     return rc;
 }
 
+/* The names of all machines, for messages, and room for what is pending. */
+static int look_around(void)
+{
+    char name[MPI_MAX_PROCESSOR_NAME + 1] = "";
+    int n = 0;
+    const MPI_Aint ranks = n_ranks;
+    MPI_Get_processor_name(name, &n);
+    name[HOST - 1] = 0;
+    int rc = MPI_Alloc_mem(ranks * HOST, MPI_INFO_NULL, &hosts);
+    if (rc == MPI_SUCCESS)
+        rc = MPI_Alloc_mem(2 * ranks * (MPI_Aint)sizeof *pending, MPI_INFO_NULL, &pending);
+    if (rc != MPI_SUCCESS) return rc;
+    return MPI_Allgather(name, HOST, MPI_BYTE, hosts, HOST, MPI_BYTE, world);
+}
+
 static wisp_status join(struct wisp_comm *out, wisp_error *err)
 {
     int before = 0, over = 0, has = 0, rc = MPI_SUCCESS;
     lost = false;
+    sent_bytes = 0;
     MPI_Finalized(&over);
     if (over) return fail(MPI_ERR_OTHER, "joining a second time", err);
     MPI_Initialized(&before);
@@ -188,15 +398,20 @@ static wisp_status join(struct wisp_comm *out, wisp_error *err)
     if (rc == MPI_SUCCESS) rc = MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
     if (rc == MPI_SUCCESS) rc = MPI_Comm_rank(world, &my_rank);
     if (rc == MPI_SUCCESS) rc = MPI_Comm_size(world, &n_ranks);
+    if (rc == MPI_SUCCESS && n_ranks > WISP_COMM_MOST_RANKS)
+        return fail_text(err, "joining", "failed: at most 1024 ranks can work together");
     if (rc == MPI_SUCCESS) rc = look_at_host(out);
+    if (rc == MPI_SUCCESS) rc = look_around();
     if (rc != MPI_SUCCESS) return fail(rc, "joining", err);
     out->rank = my_rank;
     out->size = n_ranks;
     out->barrier = barrier;
-    out->all_max = all_max;
-    out->all_sum = all_sum;
+    out->all_join = all_join;
+    out->all_gather = all_gather;
     out->spread = spread;
     out->gather = gather;
+    out->patience = patience;
+    out->sent = sent;
     out->leave = leave;
     return WISP_OK;
 }

@@ -9,9 +9,18 @@ static wisp_status barrier(wisp_error *err)
     return WISP_OK;
 }
 
-static wisp_status all(double *x, size_t n, wisp_error *err)
+static wisp_status all_join(void *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err)
 {
-    (void)x, (void)n, (void)err;
+    (void)bytes, (void)err;
+    const void *mine = x;
+    join(x, &mine, 1, n);
+    return WISP_OK;
+}
+
+static wisp_status all_gather(void *to, const void *mine, size_t bytes, wisp_error *err)
+{
+    (void)err;
+    memmove(to, mine, bytes);
     return WISP_OK;
 }
 
@@ -28,6 +37,16 @@ static wisp_status gather(void *to, size_t room, const void *mine, size_t bytes,
     return WISP_OK;
 }
 
+static void patience(double seconds)
+{
+    (void)seconds;
+}
+
+static uint64_t sent(void)
+{
+    return 0;
+}
+
 static void leave(void)
 {
 }
@@ -35,8 +54,10 @@ static void leave(void)
 const struct wisp_comm wisp_comm_self = { .size = 1,
                                           .host_size = 1,
                                           .barrier = barrier,
-                                          .all_max = all,
-                                          .all_sum = all,
+                                          .all_join = all_join,
+                                          .all_gather = all_gather,
                                           .spread = spread,
                                           .gather = gather,
+                                          .patience = patience,
+                                          .sent = sent,
                                           .leave = leave };

@@ -3,7 +3,8 @@
 # ends all with one message and one exit code.
 # shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
-unset WISP_MPI OMPI_COMM_WORLD_SIZE PMI_SIZE MV2_COMM_WORLD_SIZE SLURM_STEP_NUM_TASKS
+# shellcheck source=tests/cli/mpi.bash
+. "$here/mpi.bash"
 
 # folder DIR ROWS ones|other: a network of 32 neurons x 5 layers, each output there twice, and ROWS inputs, of ones or of
 # other numbers.  Every third input has one value alone and dies.
@@ -56,29 +57,7 @@ SLURM_STEP_NUM_TASKS=1 SLURM_NTASKS=4 OMPI_COMM_WORLD_SIZE=1 PMI_SIZE=1 lone/wis
 rc=$?
 check "started with one process: works alone" [ $rc = 0 ]
 
-if ! command -v mpirun >/dev/null; then
-    skip "several ranks" "there is no mpirun; apt-get install -y libopenmpi-dev openmpi-bin, then make again"
-    end
-fi
-if [ ! -f "$build/wisp-mpi.so" ]; then
-    skip "several ranks" "this build has no wisp-mpi.so (no mpicc, MPI=0 or a sanitizer)"
-    end
-fi
-
-# Open MPI refuses root, and more ranks than cores, unless told, and binds ranks to cores; others do not look at these.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMPI_MCA_btl_vader_single_copy_mechanism=none
-export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none TMPDIR=$work
-# mpi ARGS...: as run, of mpirun; a job that hangs has failed
-mpi() {
-    timeout -k 5 100 mpirun "$@" >out 2>err </dev/null
-    rc=$?
-}
-mpi -np 2 true
-if [ $rc != 0 ]; then
-    bad "mpirun" "cannot start two processes"
-    end
-fi
+need_mpi
 
 # several NAME RANKS WANT ARGS...: runs, must succeed, with the categories of WANT and one line of JSON
 several() {

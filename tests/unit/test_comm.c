@@ -135,9 +135,11 @@ static void test_self(void)
     CHECK(wisp_comm_open(&c, &(struct wisp_launch){ .size = 1 }, &err) == WISP_OK && c.size == 1 &&
               c.rank == 0 && c.host_size == 1 && c.host_rank == 0,
           "%s", err.text);
-    CHECK(c.all_max(x, 2, &err) == WISP_OK && c.all_sum(x, 2, &err) == WISP_OK && x[0] == 1 &&
-              x[1] == -2,
+    CHECK(wisp_comm_max(&c, x, 2, &err) == WISP_OK && wisp_comm_add(&c, x, 2, &err) == WISP_OK &&
+              x[0] == 1 && x[1] == -2,
           "%g %g", x[0], x[1]);
+    CHECK(c.all_gather(to, text, 4, &err) == WISP_OK && strcmp(to, "abc") == 0, "%s", to);
+    to[0] = 0;
     CHECK(c.gather(to, sizeof to, text, 4, &err) == WISP_OK && strcmp(to, "abc") == 0, "%s", to);
     CHECK(c.spread(text, 4, 0, &err) == WISP_OK && strcmp(text, "abc") == 0, "%s", text);
     CHECK(c.barrier(&err) == WISP_OK, "%s", err.text);
@@ -168,11 +170,12 @@ static struct {
     bool lost;
 } others;
 
-static wisp_status play_max(double *x, size_t n, wisp_error *err)
+static wisp_status play_join(void *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err)
 {
+    const void *part[] = { x, &others.most };
+    CHECK(n == 1 && bytes == sizeof others.most, "%zu numbers of %zu bytes", n, bytes);
     if (others.lost) return wisp_fail(err, WISP_EPEER, "lost");
-    for (size_t i = 0; i < n; i++)
-        if (others.most > x[i]) x[i] = others.most;
+    join(x, part, 2, n);
     return WISP_OK;
 }
 
@@ -188,7 +191,7 @@ static wisp_status play_spread(void *p, size_t bytes, int from, wisp_error *err)
 
 static void test_agree(void)
 {
-    struct wisp_comm c = { .size = 3, .all_max = play_max, .spread = play_spread };
+    struct wisp_comm c = { .size = 3, .all_join = play_join, .spread = play_spread };
     wisp_error err = { 0 };
     TEST("agreeing: nobody failed");
     memset(&others, 0, sizeof others);

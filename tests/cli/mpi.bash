@@ -1,0 +1,28 @@
+# Several ranks in tests: 'need_mpi' ends the test, loudly, where there are none; 'mpi ARGS...' is 'run' of mpirun.
+unset WISP_MPI OMPI_COMM_WORLD_SIZE PMI_SIZE MV2_COMM_WORLD_SIZE SLURM_STEP_NUM_TASKS
+
+# mpi ARGS...: as run, of mpirun; a job that hangs has failed
+mpi() {
+    timeout -k 5 "${MPI_TIMEOUT:-100}" mpirun "$@" >out 2>err </dev/null
+    rc=$?
+}
+
+need_mpi() {
+    if ! command -v mpirun >/dev/null; then
+        skip "several ranks" "there is no mpirun; apt-get install -y libopenmpi-dev openmpi-bin, then make again"
+        end
+    fi
+    if [ ! -f "$build/wisp-mpi.so" ]; then
+        skip "several ranks" "this build has no wisp-mpi.so (no mpicc, MPI=0 or a sanitizer)"
+        end
+    fi
+    # Open MPI refuses root, and more ranks than cores, unless told, and binds ranks to cores; others do not look at these.
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+    export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMPI_MCA_btl_vader_single_copy_mechanism=none
+    export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none TMPDIR=$work
+    mpi -np 2 true
+    if [ $rc != 0 ]; then
+        bad "mpirun" "cannot start two processes"
+        end
+    fi
+}
