@@ -2,7 +2,8 @@
 #   make, make demo, make test, make SAN=1 test, make check-all, make lint, make format, make bench, make dist, make install
 # Where nvcc is found the part for cards, wisp-cuda.so, is built too; CUDA=0 leaves it out.  Where mpicc is found so is the
 # part for several processes, wisp-mpi.so; MPI=0 leaves it out.  Where oneDNN's header is found so is wisp-dnnl.so, for
-# convolutions; DNNL=0 leaves it out.
+# convolutions; DNNL=0 leaves it out.  Where libmicrohttpd's header is found so is wisp-http.so, for servers; HTTP=0 leaves it
+# out.
 # Optional: V=1 (show commands)  CC=clang  SAN=1 (address, undefined)  SAN=thread  WERROR=1  BUILD=folder  PREFIX=/usr/local  DESTDIR=
 # All cores, unless -j says otherwise.
 ifeq ($(filter -j%,$(MAKEFLAGS)),)
@@ -17,7 +18,7 @@ SAN     ?=
 BUILD   ?= build$(if $(SAN),-san$(filter thread,$(SAN)))
 
 CFLAGS  ?= -O2 -g
-FLAGS   := -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -fPIC -pthread -Wall -Wextra -Wpedantic -Wshadow -Wmissing-prototypes \
+FLAGS   := -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -I. -fPIC -pthread -Wall -Wextra -Wpedantic -Wshadow -Wmissing-prototypes \
            -Wvla -fvisibility=hidden -ffp-contract=off -MMD -MP $(if $(WERROR),-Werror)
 FLAGS   += $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 FLAGS   += $(if $(filter thread,$(SAN)),-fsanitize=thread)
@@ -43,9 +44,13 @@ ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint format,$(MAKECMDGOALS)),all)
 endif
 DNNL    ?= $(if $(SAN),0,$(HAS_DNNL))
 DNNLOBJ := $(BUILD)/src/conv/conv_dnnl.o
+HTTP    ?= $(HAS_HTTP)
+HTTPSRC := serve/http_mhd.c serve/conns.c serve/listen.c serve/text.c
+HTTPOBJ := $(HTTPSRC:%.c=$(BUILD)/%.o)
 
 SRC     := $(filter-out src/comm/comm_mpi.c src/conv/conv_dnnl.c,$(sort $(wildcard src/*/*.c)))
-CLI     := $(sort $(wildcard cli/*.c))
+# The command and its server; what wisp-http.so alone needs is left out.
+CLI     := $(filter-out $(filter-out serve/text.c,$(HTTPSRC)),$(sort $(wildcard cli/*.c serve/*.c)))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o) $(BUILD)/nets.o
 NETS    := $(sort $(wildcard nets/*.net))
 CLIOBJ  := $(CLI:%.c=$(BUILD)/%.o)
@@ -54,14 +59,16 @@ FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(sort $(wildcard tes
 
 .PHONY: all gpu-tests demo test test-programs check-all lint format bench dist install clean setup
 all: $(BUILD)/wisp $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(if $(filter 1,$(CUDA)),$(BUILD)/wisp-cuda.so) \
-     $(if $(filter 1,$(MPI)),$(BUILD)/wisp-mpi.so) $(if $(filter 1,$(DNNL)),$(BUILD)/wisp-dnnl.so)
+     $(if $(filter 1,$(MPI)),$(BUILD)/wisp-mpi.so) $(if $(filter 1,$(DNNL)),$(BUILD)/wisp-dnnl.so) \
+     $(if $(filter 1,$(HTTP)),$(BUILD)/wisp-http.so)
 
 # Packages are looked for once per checkout; 'tools/setup' installs what is missing or names it.
 build/.setup: tools/setup
 	@mkdir -p build && tools/setup build || exit 1; \
-	echo '#include <dnnl.h>' | $(CC) -E - >/dev/null 2>&1; echo "HAS_DNNL := $$((1 - $$?))" >$@
+	echo '#include <dnnl.h>' | $(CC) -E - >/dev/null 2>&1; echo "HAS_DNNL := $$((1 - $$?))" >$@; \
+	echo '#include <microhttpd.h>' | $(CC) -E - >/dev/null 2>&1; echo "HAS_HTTP := $$((1 - $$?))" >>$@
 setup: build/.setup
-$(OBJ) $(CLIOBJ): | build/.setup
+$(OBJ) $(CLIOBJ) $(HTTPOBJ): | build/.setup
 
 $(BUILD)/src/kernels/avx2.o $(BUILD)/src/kernels/deep_avx2.o $(BUILD)/src/kernels/tiles_avx2.o $(BUILD)/src/kernels/live_avx2.o $(BUILD)/src/kernels/codes_avx2.o: FLAGS += -mavx2 -mfma
 $(BUILD)/src/kernels/avx512.o $(BUILD)/src/kernels/deep_avx512.o $(BUILD)/src/kernels/tiles_avx512.o $(BUILD)/src/kernels/live_avx512.o $(BUILD)/src/kernels/codes_avx512.o: FLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512
@@ -120,6 +127,10 @@ $(BUILD)/wisp-dnnl.so: $(DNNLOBJ)
 	@echo '  link $@'
 	$(Q)$(CC) $(FLAGS) $(CFLAGS) -shared -Wl,--no-undefined $(DNNLOBJ) -o $@ -ldnnl -lgomp -lpthread
 
+$(BUILD)/wisp-http.so: $(HTTPOBJ)
+	@echo '  link $@'
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) -shared $(if $(SAN),,-Wl,--no-undefined) $(HTTPOBJ) -o $@ -lmicrohttpd -lm
+
 # In two steps: a library that changed is linked to tests that did not.
 $(BUILD)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
@@ -162,7 +173,7 @@ install: all
 	$(BUILD)/wisp help man > $(DESTDIR)$(PREFIX)/share/man/man1/wisp.1
 	$(BUILD)/wisp help bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/wisp
 	install -m 755 $(BUILD)/wisp $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 $(BUILD)/libwisp.a $(wildcard $(BUILD)/wisp-cuda.so $(BUILD)/wisp-mpi.so $(BUILD)/wisp-dnnl.so) $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 $(BUILD)/libwisp.a $(wildcard $(BUILD)/wisp-cuda.so $(BUILD)/wisp-mpi.so $(BUILD)/wisp-dnnl.so $(BUILD)/wisp-http.so) $(DESTDIR)$(PREFIX)/lib/
 	install -m 644 $(BUILD)/libwisp.so $(DESTDIR)$(PREFIX)/lib/libwisp.so.$(VERSION)
 	ln -sf libwisp.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libwisp.so.$(ABI)
 	ln -sf libwisp.so.$(ABI) $(DESTDIR)$(PREFIX)/lib/libwisp.so
@@ -171,4 +182,4 @@ install: all
 clean:
 	rm -rf build build-* dist
 
--include $(CUOBJ:.o=.d) $(MPIOBJ:.o=.d) $(DNNLOBJ:.o=.d) $(addsuffix .d,$(CUTEST)) $(OBJ:.o=.d) $(CLIOBJ:.o=.d) $(addsuffix .d,$(UNIT) $(FUZZ) $(MUTATOR))
+-include $(CUOBJ:.o=.d) $(MPIOBJ:.o=.d) $(DNNLOBJ:.o=.d) $(HTTPOBJ:.o=.d) $(addsuffix .d,$(CUTEST)) $(OBJ:.o=.d) $(CLIOBJ:.o=.d) $(addsuffix .d,$(UNIT) $(FUZZ) $(MUTATOR))

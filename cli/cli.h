@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 struct args;
-enum { N_WRITES = 3 };
+enum { N_WRITES = 3, MOST_FILES = 64 };
 
 /* A subcommand: a row of the table in commands.c. */
 struct command {
@@ -34,7 +34,7 @@ enum help_wanted { NO_HELP, SHORT_HELP, ALL_HELP };
 struct args { /* a command line, read */
     const struct command *command;
     wisp_config *cfg;
-    const char *files[4]; /* what is not an option */
+    const char *files[MOST_FILES]; /* what is not an option */
     int n_files;
     const char *out;       /* -o */
     enum help_wanted help; /* --help [all]: nothing else counts */
@@ -136,5 +136,6 @@ int cmd_bench(const struct args *a);
 int cmd_challenge(const struct args *a);
 int cmd_inspect(const struct args *a);
 int cmd_info(const struct args *a);
+int cmd_serve(const struct args *a);
 
 #endif

@@ -1,10 +1,10 @@
 /* Speaking to a person: one message is one line, and nothing in it moves the terminal. */
 #include "cli.h"
+#include "serve/text.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,35 +39,12 @@ void put_safe(const char *text, size_t n, FILE *to)
     fwrite(s + n - plain, 1, plain, to);
 }
 
-/* Bytes of the UTF-8 character at s, n bytes left; 0: there is none (RFC 3629: no surrogates,
- * nothing beyond U+10FFFF, no form longer than needed). */
-static size_t character(const char *s, size_t n)
-{
-    static const unsigned lowest[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    unsigned char c = (unsigned char)s[0];
-    size_t bytes = c < 0x80 ? 1 : c < 0xc0 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf8 ? 4 : 0;
-    if (bytes < 2 || bytes > n) return bytes <= n ? bytes : 0;
-    unsigned code = c & (0x7fu >> bytes);
-    for (size_t i = 1; i < bytes; i++) {
-        if ((s[i] & 0xc0) != 0x80) return 0;
-        code = code << 6 | (s[i] & 0x3f);
-    }
-    bool surrogate = code >= 0xd800 && code < 0xe000;
-    return code < lowest[bytes] || code > 0x10ffff || surrogate ? 0 : bytes;
-}
-
-/* Names may hold any bytes; a line of JSON may not. */
 void put_json(const char *s, size_t n, FILE *to)
 {
-    fputc('"', to);
-    for (size_t i = 0, bytes; i < n; i += bytes ? bytes : 1) {
-        bytes = character(s + i, n - i);
-        if (bytes == 0) fputs("\\ufffd", to);
-        else if (s[i] == '"' || s[i] == '\\') fprintf(to, "\\%c", s[i]);
-        else if (bytes == 1 && s[i] < 0x20) fprintf(to, "\\u%04x", s[i]);
-        else fwrite(s + i, 1, bytes, to);
-    }
-    fputc('"', to);
+    struct text line = { 0 };
+    text_json(&line, s, n);
+    fwrite(line.at, 1, line.n, to); /* without memory it is cut, as it would be on a full disk */
+    text_clear(&line);
 }
 
 static void tell_list(const char *fmt, va_list list)

@@ -53,6 +53,7 @@
 #define MACHINE   "Machine and output"
 #define ERRORS    "Memory with errors"
 #define GRAPHS    "Graphs"
+#define SERVING   "Serving"
 
 const wisp_option wisp_option_table[N_OPTS] = {
     [OPT_NET] = { "net", "text", "", "@nets", "train prune bench convert",
@@ -334,19 +335,19 @@ const wisp_option wisp_option_table[N_OPTS] = {
                      "are trained, e.g. 2G; 0: what the machine has",
                      DATA, "challenge" },
 
-    [OPT_K] = { "k", "list", "", "", "eval predict",
+    [OPT_K] = { "k", "list", "", "", "eval predict serve",
                 "cut-offs (eval), or how many labels per row (predict)", USE, "eval predict" },
-    [OPT_THRESHOLD] = { "threshold", "real", "0", "0..1", "predict",
+    [OPT_THRESHOLD] = { "threshold", "real", "0", "0..1", "predict serve",
                         "labels with a lower probability are left out", USE, "predict" },
-    [OPT_SCORES] = { "scores", "choice", "calibrated", "calibrated|raw", "predict",
+    [OPT_SCORES] = { "scores", "choice", "calibrated", "calibrated|raw", "predict serve",
                      "calibrated: the probability that a label applies, fitted on the validation "
                      "rows of training; raw: as the loss has them",
                      USE, "predict" },
     [OPT_PROPENSITY] = { "propensity", "list", "0.55,1.5", "", "eval",
                          "A,B of the propensity model (PSP)", USE, "eval" },
-    [OPT_INFERENCE] = { "inference", "choice", "exact", "exact|sparse", "eval predict",
+    [OPT_INFERENCE] = { "inference", "choice", "exact", "exact|sparse", "eval predict serve",
                         "exact: all labels are scored; sparse: those the model's index names", USE,
-                        "eval predict" },
+                        "eval predict serve" },
     [OPT_QUANTIZE] = { "quantize", "choice", "no", "no|bf16|int8|c64|c16", "convert",
                        "IN is a model: OUT is the same with smaller weights, to predict with (c64, "
                        "c16: 64 "
@@ -416,10 +417,10 @@ const wisp_option wisp_option_table[N_OPTS] = {
                           "fit they stay in the host's memory, and those in use travel; values of "
                           "nets of images are made again; 0: what is free",
                           MACHINE, "" },
-    [OPT_THREADS] = { "threads", "int", "0", "0.." MOST_THREADS, WORKS " inspect",
+    [OPT_THREADS] = { "threads", "int", "0", "0.." MOST_THREADS, WORKS " inspect serve",
                       "threads to work with; 0: one per core", MACHINE,
-                      "train eval predict convert inject synth bench challenge" },
-    [OPT_CONFIG] = { "config", "file", "", "", WORKS,
+                      "train eval predict convert inject synth bench challenge serve" },
+    [OPT_CONFIG] = { "config", "file", "", "", WORKS " serve",
                      "file of options, lines 'key = value'; the command line wins", MACHINE, "" },
     [OPT_JSON] = { "json", "flag", "0", "",
                    "train prune eval predict convert inject graph inspect info bench challenge",
@@ -428,7 +429,7 @@ const wisp_option wisp_option_table[N_OPTS] = {
     [OPT_TSV] = { "tsv", "flag", "0", "", "predict graph",
                   "one line per label: row (from 1), rank, label, score, with tabs between them",
                   MACHINE, "predict" },
-    [OPT_QUIET] = { "quiet", "flag", "0", "", WORKS,
+    [OPT_QUIET] = { "quiet", "flag", "0", "", WORKS " serve",
                     "no plan, notices or progress on stderr, only errors", MACHINE,
                     "train eval predict convert synth bench challenge" },
 
@@ -524,6 +525,46 @@ const wisp_option wisp_option_table[N_OPTS] = {
                           ERRORS, "" },
     [OPT_ERROR_SEED] = { "error-seed", "int", "1", "0.." MOST_SEED, "train", "seed of the errors",
                          ERRORS, "" },
+    [OPT_PORT] = { "port", "int", "8080", "0..65535", "serve",
+                   "to listen on; 0: any that is free, which is printed", SERVING, "serve" },
+    [OPT_ADDRESS] = { "address", "text", "127.0.0.1", "", "serve",
+                      "to listen on; 0.0.0.0: all of this machine, for others to reach", SERVING,
+                      "serve" },
+    [OPT_TOKEN_FILE] = { "token-file", "file", "", "", "serve",
+                         "requests must bring the token that the first line of this file is; "
+                         "without it that of the environment, WISP_TOKEN, if there is one",
+                         SERVING, "serve" },
+    [OPT_TLS_CERT] = { "tls-cert", "file", "", "", "serve",
+                       "certificate for HTTPS, with its chain (PEM)", SERVING, "" },
+    [OPT_TLS_KEY] = { "tls-key", "file", "", "", "serve", "its key (PEM)", SERVING, "" },
+    [OPT_ACCESS_LOG] = { "access-log", "output", "", "", "serve",
+                         "a line of JSON for each request is appended here; -: to stdout", SERVING,
+                         "serve" },
+    [OPT_RELOAD_EVERY] = { "reload-every", "real", "1", "0..86400", "serve",
+                           "seconds between looks at the model files; one that changed is loaded, "
+                           "verified, then takes over; 0: on SIGHUP only",
+                           SERVING, "serve" },
+    [OPT_MAX_WAIT] = { "max-wait", "real", "-1", "-1..1000", "serve",
+                       "milliseconds that a row may wait for others to be predicted with; -1: none "
+                       "waits, but rows that came while others were predicted go together",
+                       SERVING, "serve" },
+    [OPT_MAX_BODY] = { "max-body", "size", "64M", "", "serve", "most bytes of a request", SERVING,
+                       "" },
+    [OPT_MAX_ROWS] = { "max-rows", "int", "4096", "1..1000000", "serve", "most rows of a request",
+                       SERVING, "" },
+    [OPT_MAX_QUEUE] = { "max-queue", "int", "16384", "1..100000000", "serve",
+                        "most rows that wait; requests beyond are told to come again (503)",
+                        SERVING, "" },
+    [OPT_MAX_CONNECTIONS] = { "max-connections", "int", "4096", "1..1000000", "serve",
+                              "most connections at a time; others are refused (503)", SERVING, "" },
+    [OPT_HEADER_TIME] = { "header-time", "real", "10", "0.1..3600", "serve",
+                          "seconds for a request to arrive whole, and 1 more for each 32 kB (408)",
+                          SERVING, "" },
+    [OPT_IDLE_TIME] = { "idle-time", "real", "60", "0.1..86400", "serve",
+                        "seconds that a connection may stay open between two requests", SERVING,
+                        "" },
+    [OPT_DRAIN_TIME] = { "drain-time", "real", "30", "0..86400", "serve",
+                         "most seconds to go on answering after SIGTERM", SERVING, "" },
 };
 
 /* Rows that mean something else to some of their commands (wisp_config_command). */
@@ -583,6 +624,8 @@ const wisp_option wisp_special_options[] = {
       "limit for network and inputs on the card, e.g. 2G; what is beyond it is streamed; 0: what "
       "is free",
       DEEP, "challenge" },
+    { "k", "int", "5", "1.." MOST_K, "serve", "labels per row, where a request does not say", USE,
+      "serve" },
     { "json", "flag", "0", "", "predict", "one JSON object per row", MACHINE, "predict" },
     { "json", "flag", "0", "", "inspect info", "all of it as one JSON object", MACHINE,
       "inspect info" },

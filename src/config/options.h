@@ -157,6 +157,22 @@ enum wisp_opt {
     /* graphs */
     OPT_FUNCTION,
     OPT_GROUP_CUT,
+    /* serving */
+    OPT_PORT,
+    OPT_ADDRESS,
+    OPT_TOKEN_FILE,
+    OPT_TLS_CERT,
+    OPT_TLS_KEY,
+    OPT_ACCESS_LOG,
+    OPT_RELOAD_EVERY,
+    OPT_MAX_WAIT,
+    OPT_MAX_BODY,
+    OPT_MAX_ROWS,
+    OPT_MAX_QUEUE,
+    OPT_MAX_CONNECTIONS,
+    OPT_HEADER_TIME,
+    OPT_IDLE_TIME,
+    OPT_DRAIN_TIME,
     N_OPTS
 };
 

@@ -1,0 +1,140 @@
+/* The connections of a server: what each is doing and since when. */
+#include "serve/conns.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+enum { SLOWEST = 32 /* bytes per millisecond that a large body must at least arrive with */ };
+enum { KEPT = 1 << 16 /* bytes of room that a connection keeps for its next request */ };
+
+/* The coarse clock ticks every few milliseconds and costs next to nothing. */
+static int64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+void conns_init(struct conn_list *l, const struct http_options *o, bool tls)
+{
+    *l = (struct conn_list){ .header_us = (int64_t)(o->header_s * 1e6),
+                             .idle_us = (int64_t)(o->idle_s * 1e6),
+                             .tls = tls };
+    pthread_mutex_init(&l->lock, NULL);
+}
+
+void conns_clear(struct conn_list *l)
+{
+    pthread_mutex_destroy(&l->lock);
+}
+
+struct conn *conns_add(struct conn_list *l, int fd)
+{
+    struct conn *c = calloc(1, sizeof *c);
+    if (!c) return NULL;
+    c->fd = fd;
+    c->list = l;
+    c->since_us = now_us();
+    pthread_mutex_lock(&l->lock);
+    c->next = l->first;
+    c->back = &l->first;
+    if (c->next) c->next->back = &c->next;
+    l->first = c;
+    pthread_mutex_unlock(&l->lock);
+    return c;
+}
+
+void conns_remove(struct conn *c)
+{
+    pthread_mutex_lock(&c->list->lock);
+    *c->back = c->next;
+    if (c->next) c->next->back = c->back;
+    pthread_mutex_unlock(&c->list->lock);
+    text_clear(&c->r.answer.body);
+    free((char *)c->r.body);
+    free(c);
+}
+
+bool conn_move(struct conn *c, enum conn_state to)
+{
+    int was = c->state;
+    do
+        if (was == CONN_LATE) return false;
+    while (!atomic_compare_exchange_weak(&c->state, &was, to));
+    c->since_us = now_us();
+    if (to == CONN_READING) c->got = 0;
+    if (to == CONN_IDLE && c->room > KEPT) {
+        free((char *)c->r.body);
+        c->r.body = NULL;
+        c->room = 0;
+    }
+    return true;
+}
+
+static bool is_late(const struct conn *c, int state, int64_t now)
+{
+    const int64_t waited = now - c->since_us;
+    if (state == CONN_FRESH || state == CONN_READING)
+        return waited > c->list->header_us + (int64_t)(c->got / SLOWEST) * 1000;
+    return state == CONN_IDLE && waited > c->list->idle_us;
+}
+
+/* Whoever sends a request too slowly is told, if that can be said without waiting. */
+static void end_late(struct conn *c, int was)
+{
+    static const char said[] =
+        "HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\n"
+        "Connection: close\r\nContent-Length: 78\r\n\r\n"
+        "{\"error\":{\"status\":408,\"message\":\"the request took too long to arrive whole\"}}\n";
+    if (was == CONN_READING || was == CONN_FRESH) c->list->n_late++;
+    if (was == CONN_READING && !c->list->tls)
+        send(c->fd, said, sizeof said - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    shutdown(c->fd, SHUT_RDWR); /* whoever reads it finds its end */
+}
+
+void conns_sweep(struct conn_list *l)
+{
+    const int64_t now = now_us();
+    pthread_mutex_lock(&l->lock);
+    for (struct conn *c = l->first; c; c = c->next) {
+        int was = c->state;
+        if (is_late(c, was, now) && atomic_compare_exchange_strong(&c->state, &was, CONN_LATE))
+            end_late(c, was);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+size_t conns_busy(struct conn_list *l)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&l->lock);
+    for (struct conn *c = l->first; c; c = c->next)
+        n += c->state == CONN_READING || c->state == CONN_WORKING;
+    pthread_mutex_unlock(&l->lock);
+    return n;
+}
+
+bool conn_body(struct conn *c, const char *piece, size_t n, size_t most)
+{
+    const size_t had = c->got;
+    c->got += n;
+    if (c->too_big || n > most - had) { /* had <= most as long as it is not too big */
+        c->too_big = true;
+        return true;
+    }
+    if (had + n >= c->room) {
+        size_t room = c->room ? c->room : 4096;
+        while (room <= had + n) room *= 2;
+        char *body = realloc((char *)c->r.body, room);
+        if (!body) return false;
+        c->r.body = body;
+        c->room = room;
+    }
+    char *body = (char *)c->r.body;
+    memcpy(body + had, piece, n);
+    body[had + n] = 0;
+    c->r.bytes = had + n;
+    return true;
+}
