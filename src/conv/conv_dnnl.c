@@ -17,6 +17,7 @@
 #include <dnnl.h>
 #include <omp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,7 +159,7 @@ static bool same(const struct problem *a, const struct problem *b)
 }
 
 /* NULL: out of memory, or oneDNN cannot. */
-static const struct made *primitive(struct problem of)
+static const struct made *any_primitive(struct problem of)
 {
     pthread_mutex_lock(&lock);
     struct made *m = list;
@@ -170,7 +171,14 @@ static const struct made *primitive(struct problem of)
         list = m;
     }
     pthread_mutex_unlock(&lock);
-    return m && m->code && (!m->slow || slow_allowed) ? m : NULL;
+    return m && m->code ? m : NULL;
+}
+
+/* One that is worth choosing; a way that was chosen goes on with any where a batch is shorter. */
+static const struct made *primitive(struct problem of)
+{
+    const struct made *m = any_primitive(of);
+    return m && (!m->slow || slow_allowed) ? m : NULL;
 }
 
 static struct problem problem_of(const struct wisp_conv *c, enum wisp_conv_pass pass,
@@ -210,7 +218,7 @@ static size_t thread_floats(const struct wisp_conv *c, enum wisp_conv_pass pass,
                             dnnl_alg_kind_t alg)
 {
     size_t most = 0;
-    for (size_t n = part_of(c, c->batch); n > 0; n /= 2) /* shorter batches need no more */
+    for (size_t n = part_of(c, c->batch); n > 0; n /= 2) /* other numbers: see run_part */
         for (int with = 0; with < (pass == WISP_CONV_FORWARD ? 4 : 1); with++) {
             struct problem of = problem_of(c, pass, alg, n);
             of.bias = with & 1, of.relu = with & 2;
@@ -272,7 +280,7 @@ struct call {
     enum wisp_conv_pass pass;
     dnnl_alg_kind_t alg;
     size_t parts;
-    bool failed;
+    atomic_bool failed, no_memory; /* of any part */
 };
 
 enum { MOST_ARGS = 6 };
@@ -302,6 +310,19 @@ static bool execute(const struct made *m, struct arguments *a)
     return ok;
 }
 
+/* Where oneDNN may work: in the thread's scratch, or in a block of its own, *taken, where that is too
+ * short.  Winograd's needs more than twice as much for some shorter batches than for the whole one (61
+ * samples: 22 MB, 64: 9), and only trying each number of samples would tell which: the last batch of an
+ * epoch, whose length may be such a number, takes the difference from the heap.  NULL: no memory. */
+static void *scratch_of(void **taken, const struct made *m, const struct wisp_conv_job *j,
+                        int thread)
+{
+    *taken = NULL;
+    if (m->scratch_bytes <= j->thread_apart * sizeof(float))
+        return j->thread_scratch + (size_t)thread * j->thread_apart;
+    return *taken = aligned_alloc(64, wisp_up(m->scratch_bytes, 64));
+}
+
 static void run_part(void *arg, size_t part, int thread)
 {
     struct call *call = arg;
@@ -312,10 +333,11 @@ static void run_part(void *arg, size_t part, int thread)
     struct problem of = problem_of(c, call->pass, call->alg, n);
     of.bias = j->bias && call->pass == WISP_CONV_FORWARD;
     of.relu = j->relu && call->pass == WISP_CONV_FORWARD;
-    const struct made *m = primitive(of);
+    const struct made *m = any_primitive(of);
     struct arguments a = { .ok = true };
-    if (!m || m->scratch_bytes > j->thread_apart * sizeof(float)) {
-        call->failed = true;
+    void *taken = NULL, *scratch = m ? scratch_of(&taken, m, j, thread) : NULL;
+    if (!scratch) {
+        *(m ? &call->no_memory : &call->failed) = true;
         return;
     }
     switch (call->pass) {
@@ -335,8 +357,9 @@ static void run_part(void *arg, size_t part, int thread)
         put(&a, DNNL_ARG_DIFF_WEIGHTS, &m->weights, j->gw + part * weight_floats_of(c, false));
         put(&a, DNNL_ARG_DIFF_DST, &m->out, j->gy + out);
     }
-    put(&a, DNNL_ARG_SCRATCHPAD, &m->scratch, j->thread_scratch + (size_t)thread * j->thread_apart);
+    put(&a, DNNL_ARG_SCRATCHPAD, &m->scratch, scratch);
     if (!execute(m, &a)) call->failed = true;
+    free(taken);
 }
 
 enum { PIECE = 4096 };
@@ -352,29 +375,31 @@ static void add_piece(void *arg, size_t piece, int thread)
         for (size_t i = 0; i < n; i++) sum[i] += sum[part * all + i];
 }
 
-static wisp_status fail(const struct wisp_conv *c, const struct wisp_conv_job *j, wisp_error *err)
+static wisp_status fail(const struct call *call, wisp_error *err)
 {
-    if (!err) return WISP_ENOTSUP;
-    *err = (wisp_error){ .code = WISP_ENOTSUP };
-    snprintf(
-        err->text, sizeof err->text,
-        "oneDNN cannot compute a convolution of %zu samples from %zu x %zu x %zu to %zu channels "
-        "with a kernel of %zux%zu; set WISP_CONV=direct",
-        j->n, c->in, c->h, c->w, c->out, c->kh, c->kw);
-    return WISP_ENOTSUP;
+    const struct wisp_conv *c = call->c;
+    const wisp_status st = call->failed ? WISP_ENOTSUP : WISP_ENOMEM;
+    if (!err) return st;
+    *err = (wisp_error){ .code = st };
+    snprintf(err->text, sizeof err->text,
+             "oneDNN %s a convolution of %zu samples from %zu x %zu x %zu to %zu channels with a "
+             "kernel of %zux%zu; set WISP_CONV=direct",
+             call->failed ? "cannot compute" : "finds no memory for", call->j->n, c->in, c->h, c->w,
+             c->out, c->kh, c->kw);
+    return st;
 }
 
 static wisp_status run(const struct wisp_conv *c, enum wisp_conv_pass pass,
                        const struct wisp_conv_job *j, dnnl_alg_kind_t alg, wisp_error *err)
 {
     const size_t threads = (size_t)c->threads;
-    struct call call = { c, j, pass, alg, j->n < threads ? j->n : threads, false };
+    struct call call = { c, j, pass, alg, j->n < threads ? j->n : threads, false, false };
     if (j->n == 0) { /* nothing to call oneDNN for; gradients of no samples are 0 */
         if (pass == WISP_CONV_WEIGHTS) memset(j->gw, 0, weight_floats_of(c, false) * sizeof *j->gw);
         return WISP_OK;
     }
     loop(j->pool, call.parts, run_part, &call);
-    if (call.failed) return fail(c, j, err);
+    if (call.failed || call.no_memory) return fail(&call, err);
     if (pass == WISP_CONV_WEIGHTS && call.parts > 1)
         loop(j->pool, wisp_parts(weight_floats_of(c, false), PIECE), add_piece, &call);
     return WISP_OK;
