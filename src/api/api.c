@@ -605,8 +605,7 @@ wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *
     wisp_status st = check_output(path, err);
     if (st == WISP_OK) st = wisp_lock_take(&lock, path, err);
     if (st != WISP_OK) return st;
-    st = wisp_kind_of_text(wisp_opt_text(cfg, OPT_NET))
-             ->train(out, ctx, cfg, train, valid, path, on_progress, arg, err);
+    st = wisp_kind_to_train(cfg)->train(out, ctx, cfg, train, valid, path, on_progress, arg, err);
     wisp_lock_give(&lock);
     return st;
 }

@@ -89,7 +89,7 @@ static wisp_status prepare(struct feed *f, wisp_error *err)
     if (st == WISP_OK)
         st = wisp_layout_init(&f->layout, f->d->n_features, f->d->n_labels, false, err);
     if (st == WISP_OK) st = wisp_layout_for(&f->layout, &f->net, false, err);
-    if (st == WISP_OK) st = wisp_order_init(&f->order, f->d, 1, 0, 0, err);
+    if (st == WISP_OK) st = wisp_order_init(&f->order, f->d, 1, 1, 0, 0, err);
     if (st != WISP_OK) return st;
     f->layout.pool = f->ctx->pool;
     f->layout.seed = 1;

@@ -508,6 +508,12 @@ const wisp_option wisp_option_table[N_OPTS] = {
                         "share of each layer's units and channels that is cut in the first "
                         "--penalty-epochs (a third), the weakest; of prune: the first one; 0: none",
                         TRAINING, "" },
+    [OPT_ENSEMBLE] = { "ensemble", "int", "1", "1..16", "train",
+                       "how many nets with seeds of their own, one after the other, over the same "
+                       "held-out rows; their probabilities are averaged in one model",
+                       NETWORK, "" },
+    [OPT_SPLIT_SEED] = { "split-seed", "int", "-1", "-1.." MOST_SEED, "train prune",
+                         "seed of the choice of held-out rows; -1: that of --seed", TRAINING, "" },
     [OPT_ERROR_RATE] = { "error-rate", "real", "0", "0..1", "train",
                          "share of the bits of weight matrices that are wrong in each step, on its "
                          "way forward and back; what moves are the right ones; rising over the "

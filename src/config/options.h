@@ -173,6 +173,9 @@ enum wisp_opt {
     OPT_HEADER_TIME,
     OPT_IDLE_TIME,
     OPT_DRAIN_TIME,
+    /* several models as one */
+    OPT_ENSEMBLE,
+    OPT_SPLIT_SEED,
     N_OPTS
 };
 

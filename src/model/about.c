@@ -192,13 +192,15 @@ static json_t *tensors_json(const struct wisp_tensor_file *f)
 /* How an entry of the metadata is told; others are text. */
 static json_t *meta_json(const struct wisp_pair *p)
 {
-    static const char *const numbers[] = { "index_base", "features",  "labels",
-                                           "train_rows", "valid_p@1", "epoch" };
+    static const char *const numbers[] = { "index_base", "features", "labels", "train_rows",
+                                           "valid_p@1",  "epoch",    "members" };
     static const char *const objects[] = { "card", "validation" };
+    const size_t member = strspn(p->key, "0123456789"); /* of a joint model: "1/card" */
+    const char *key = member && p->key[member] == '/' ? p->key + member + 1 : p->key;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (strcmp(p->key, numbers[i]) == 0) return value_json(p->value, strlen(p->value));
+        if (strcmp(key, numbers[i]) == 0) return value_json(p->value, strlen(p->value));
     for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
-        if (strcmp(p->key, objects[i]) == 0) return lines_json(p->value);
+        if (strcmp(key, objects[i]) == 0) return lines_json(p->value);
     return json_string(p->value);
 }
 

@@ -9,6 +9,8 @@
 #include "model/loader.h"
 #include "model/model.h"
 
+enum { WISP_KIND_META = 128 };
+
 struct wisp_model_kind {
     const char *name; /* "net" */
     /* Does the text of a net (--net, the metadata of a file) name this kind?  NULL: every text that names
@@ -18,7 +20,11 @@ struct wisp_model_kind {
     /* ---- its own part of a model ---- */
     /* From a file.  m->spec, m->loss and the numbers of features and labels (m->net) are set. */
     wisp_status (*load)(const struct wisp_loader *ld, wisp_error *err);
+    /* The same once values, counts of labels and votes are there, too; NULL: nothing is left to do. */
+    wisp_status (*whole)(const struct wisp_loader *ld, wisp_error *err);
     void (*list)(struct wisp_tensor_list *l, const struct wisp_model *m);
+    /* Up to WISP_KIND_META entries of metadata more, kept until the file is written: how many.  NULL: none. */
+    size_t (*meta)(struct wisp_pair *to, const struct wisp_model *m);
     void (*clear)(struct wisp_model *m); /* also half loaded */
     size_t (*n_params)(const struct wisp_model *m);
     size_t (*bytes)(const struct wisp_model *m); /* of its weights, as they are kept */
@@ -28,6 +34,8 @@ struct wisp_model_kind {
     /* All memory that scoring takes.  s->m, ctx, k and batch are set; s->own is the kind's. */
     wisp_status (*ready)(struct wisp_scorer *s, enum wisp_zeros zeros, wisp_error *err);
     void (*done)(struct wisp_scorer *s); /* also half ready */
+    /* The net that says what of a row is laid out (images); NULL: that of the scorer. */
+    const struct wisp_net *(*reads)(const struct wisp_scorer *s);
     /* From now on sparse prediction, by the model's votes, which are there. */
     wisp_status (*use_votes)(struct wisp_scorer *s, wisp_error *err);
     void (*use_all)(struct wisp_scorer *s); /* no longer */
@@ -47,7 +55,7 @@ struct wisp_model_kind {
 };
 
 /* In the order in which they are asked for a text; the last one takes any. */
-#define WISP_MODEL_KINDS(X) X(net)
+#define WISP_MODEL_KINDS(X) X(joint) X(net)
 
 #define X(name) extern const struct wisp_model_kind wisp_kind_##name;
 WISP_MODEL_KINDS(X)
@@ -55,6 +63,8 @@ WISP_MODEL_KINDS(X)
 
 const struct wisp_model_kind *wisp_kind_at(size_t i); /* NULL past the end */
 const struct wisp_model_kind *wisp_kind_of_text(const char *spec);
+/* What the options of a training ask for. */
+const struct wisp_model_kind *wisp_kind_to_train(const wisp_config *cfg);
 /* A model whose kind nobody has set is a net. */
 const struct wisp_model_kind *wisp_kind_of(const struct wisp_model *m);
 bool wisp_model_is_net(const struct wisp_model *m);

@@ -1,5 +1,6 @@
 /* The table of kinds of models. */
 #include "model/kind.h"
+#include "config/options.h"
 
 static const struct wisp_model_kind *const kinds[] = {
 #define X(name) &wisp_kind_##name,
@@ -18,6 +19,12 @@ const struct wisp_model_kind *wisp_kind_of_text(const char *spec)
     size_t i = 0;
     while (kinds[i]->is && !kinds[i]->is(spec)) i++; /* the last one has none */
     return kinds[i];
+}
+
+const struct wisp_model_kind *wisp_kind_to_train(const wisp_config *cfg)
+{
+    return wisp_opt_num(cfg, OPT_ENSEMBLE) > 1 ? &wisp_kind_joint
+                                               : wisp_kind_of_text(wisp_opt_text(cfg, OPT_NET));
 }
 
 const struct wisp_model_kind *wisp_kind_of(const struct wisp_model *m)

@@ -27,6 +27,15 @@ void wisp_list_add(struct wisp_tensor_list *l, const char *name, enum wisp_dtype
     wisp_list_add_shape(l, name, dtype, 1, &n, data);
 }
 
+static const char *const calibrations[WISP_N_WAYS] = { "calibration.exact", "calibration.sparse" };
+
+void wisp_list_calibrations(struct wisp_tensor_list *l, const struct wisp_model *m)
+{
+    for (int i = 0; i < WISP_N_WAYS; i++)
+        if (m->calibration[i])
+            wisp_list_add(l, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, m->calibration[i]);
+}
+
 /* ---- from a file ---- */
 
 /* The longest name that is asked for, and the longest key. */
@@ -112,4 +121,23 @@ wisp_status wisp_need_number(size_t *out, const struct wisp_loader *ld, const ch
     return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
                         "metadata '%s%s' is '%.40s', expected 0 to %llu", ld->prefix, key, text,
                         (unsigned long long)most);
+}
+
+wisp_status wisp_loader_calibrations(const struct wisp_loader *ld, wisp_error *err)
+{
+    struct wisp_model *m = ld->m;
+    for (int i = 0; i < WISP_N_WAYS; i++) {
+        const struct wisp_tensor *t;
+        if (!wisp_loader_find(ld, calibrations[i])) continue;
+        wisp_status st = wisp_need(&t, ld, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, err);
+        if (st != WISP_OK) return st;
+        if (!wisp_calibration_ok(t->data))
+            return wisp_fail_at(err, WISP_EMODEL, ld->path, 0,
+                                "'%s' has numbers out of range, expected 4 weights, of which the "
+                                "first two are not negative, and 2 percentages",
+                                t->name);
+        memcpy(&m->fitted[i], t->data, sizeof m->fitted[i]);
+        m->calibration[i] = &m->fitted[i];
+    }
+    return WISP_OK;
 }

@@ -20,6 +20,8 @@ void wisp_list_add_shape(struct wisp_tensor_list *l, const char *name, enum wisp
 void wisp_list_add(struct wisp_tensor_list *l, const char *name, enum wisp_dtype dtype, size_t n,
                    const void *data);
 
+void wisp_list_calibrations(struct wisp_tensor_list *l, const struct wisp_model *m);
+
 /* ---- from a file ---- */
 
 struct wisp_loader {
@@ -44,5 +46,7 @@ wisp_status wisp_expect_from_0(const struct wisp_loader *ld, const char *name, c
 /* A whole number of the metadata, up to 'most'; one that is missing is 0. */
 wisp_status wisp_need_number(size_t *out, const struct wisp_loader *ld, const char *key,
                              uint64_t most, wisp_error *err);
+/* ld->m's calibrations, where the file has some. */
+wisp_status wisp_loader_calibrations(const struct wisp_loader *ld, wisp_error *err);
 
 #endif

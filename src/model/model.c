@@ -20,6 +20,7 @@
 #include <string.h>
 
 static const char FORMAT[] = "wisp-model 1";
+enum { N_META = 23 };                                /* of any model */
 static const uint64_t MOST_ROWS = (uint64_t)1 << 48; /* of training; doubles hold them exactly */
 
 void wisp_model_free(struct wisp_model *m)
@@ -46,7 +47,6 @@ void wisp_model_free(struct wisp_model *m)
 
 /* By m->named. */
 static const char *const named_sides[] = { "none", "labels", "features", "labels and features" };
-static const char *const calibrations[WISP_N_WAYS] = { "calibration.exact", "calibration.sparse" };
 
 const struct wisp_calibration *wisp_model_calibration(const struct wisp_model *m, bool sparse)
 {
@@ -74,9 +74,7 @@ static void add_all(struct wisp_tensor_list *l, const struct wisp_model *m)
         wisp_list_add(l, "votes.label", WISP_I32, n, v->label);
         wisp_list_add(l, "votes.weight", WISP_F32, n, v->weight);
     }
-    for (int i = 0; i < WISP_N_WAYS; i++)
-        if (m->calibration[i])
-            wisp_list_add(l, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, m->calibration[i]);
+    wisp_list_calibrations(l, m);
     if (m->labels.n) wisp_list_add(l, "labels", WISP_U8, m->labels.bytes, m->labels.text);
     if (m->vocab.n) wisp_list_add(l, "vocab", WISP_U8, m->vocab.bytes, m->vocab.text);
     if (m->stop.n) wisp_list_add(l, "stop_words", WISP_U8, m->stop.bytes, m->stop.text);
@@ -95,7 +93,7 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
     snprintf(number[2], 32, "%zu", m->n_train);
     wisp_print(number[3], 32, "%.6f", best);
     snprintf(number[4], 32, "%d", epoch);
-    const struct wisp_pair meta[] = {
+    struct wisp_pair meta[N_META + WISP_KIND_META] = {
         { "format", FORMAT },
         { "engine", "wisp " WISP_VERSION },
         { "net", m->spec },
@@ -122,7 +120,9 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
         { "options", m->options ? m->options : "" },
         { "image", image }, /* only where the net reads images */
     };
-    const size_t n_meta = sizeof meta / sizeof *meta - !wisp_net_image(&m->net);
+    const struct wisp_model_kind *kind = wisp_kind_of(m);
+    size_t n_meta = (size_t)N_META - !wisp_net_image(&m->net);
+    if (kind->meta) n_meta += kind->meta(meta + n_meta, m);
     wisp_status st = l.full ? wisp_fail_mem(err, l.n * sizeof *l.t, "the list of tensors")
                             : wisp_tensor_file_write(path, l.t, l.n, meta, n_meta, check, err);
     wisp_free(l.t);
@@ -180,21 +180,7 @@ wisp_status wisp_model_copy_calibration(struct wisp_model *m, const struct wisp_
                                         const char *path, wisp_error *err)
 {
     const struct wisp_loader ld = { m, f, path, "" };
-    for (int i = 0; i < WISP_N_WAYS; i++) {
-        const struct wisp_tensor *t;
-        if (!wisp_tensor_file_find(f, calibrations[i])) continue;
-        wisp_status st =
-            wisp_need(&t, &ld, calibrations[i], WISP_F32, WISP_CALIBRATION_FLOATS, err);
-        if (st != WISP_OK) return st;
-        if (!wisp_calibration_ok(t->data))
-            return wisp_fail_at(err, WISP_EMODEL, path, 0,
-                                "'%s' has numbers out of range, expected 4 weights, of which the "
-                                "first two are not negative, and 2 percentages",
-                                calibrations[i]);
-        memcpy(&m->fitted[i], t->data, sizeof m->fitted[i]);
-        m->calibration[i] = &m->fitted[i];
-    }
-    return WISP_OK;
+    return wisp_loader_calibrations(&ld, err);
 }
 
 /* How often each label occurs: in some of the training rows. */
@@ -341,10 +327,11 @@ static wisp_status load(const struct wisp_loader *ld, wisp_error *err)
         (st = load_sizes(ld, err)) != WISP_OK || (st = wisp_kind_of(m)->load(ld, err)) != WISP_OK ||
         (st = load_counts(ld, err)) != WISP_OK || (st = load_values(ld, err)) != WISP_OK ||
         (st = load_votes(ld, err)) != WISP_OK ||
-        (st = wisp_model_copy_calibration(m, &m->file, ld->path, err)) != WISP_OK ||
+        (st = wisp_loader_calibrations(ld, err)) != WISP_OK ||
         (st = load_names(&m->labels, ld, "labels", m->net.n_labels, err)) != WISP_OK ||
         (st = load_names(&m->vocab, ld, "vocab", m->net.n_features, err)) != WISP_OK)
         return st;
+    if (m->kind->whole && (st = m->kind->whole(ld, err)) != WISP_OK) return st;
     return m->text || m->named ? load_words(ld, err) : WISP_OK;
 }
 

@@ -19,7 +19,8 @@ struct wisp_model {
     /* Sizes for prediction when loaded, for training when trained.  Of other kinds it has the numbers of
      * features and labels, and no layers. */
     struct wisp_net net;
-    char *spec; /* the net line */
+    struct wisp_joint *joint; /* of a joint model; NULL: it is none */
+    char *spec;               /* the net line */
     const struct wisp_loss *loss;
     struct wisp_values values;
     float *idf;                      /* owned, or NULL (mapped) */

@@ -16,7 +16,7 @@ static bool counts(const struct wisp_order *o, size_t row)
 static bool held_out(const struct wisp_order *o, size_t row)
 {
     return o->holdout > 0 && counts(o, row) &&
-           wisp_rand_unit(o->seed, WISP_STREAM_HOLDOUT, row) < o->holdout;
+           wisp_rand_unit(o->split, WISP_STREAM_HOLDOUT, row) < o->holdout;
 }
 
 static bool trained_on(const struct wisp_order *o, size_t row)
@@ -74,10 +74,10 @@ static size_t most_rows(const struct wisp_order *o)
 }
 
 wisp_status wisp_order_init(struct wisp_order *o, const struct wisp_data *d, uint64_t seed,
-                            double holdout, size_t memory, wisp_error *err)
+                            uint64_t split, double holdout, size_t memory, wisp_error *err)
 {
     *o = (struct wisp_order){
-        .d = *d, .source = d, .seed = seed, .holdout = holdout, .memory = memory
+        .d = *d, .source = d, .seed = seed, .split = split, .holdout = holdout, .memory = memory
     };
     o->d.blocks = NULL;
     wisp_status st = make_windows(o, err);

@@ -14,10 +14,10 @@ struct wisp_order {
     const struct wisp_data *source;
     unsigned char *window; /* (window_bytes), or NULL: no limit, or nothing mapped */
     size_t window_bytes;
-    uint64_t seed;
-    double holdout; /* share of rows left out, for validation */
-    size_t memory;  /* bytes of a window; 0: all */
-    size_t n_rows;  /* rows an epoch has */
+    uint64_t seed, split; /* of the shuffling; of the choice of rows left out */
+    double holdout;       /* share of rows left out, for validation */
+    size_t memory;        /* bytes of a window; 0: all */
+    size_t n_rows;        /* rows an epoch has */
     int epoch;
     size_t *blocks;       /* (n_blocks) in this epoch's order */
     size_t *sizes, *kept; /* (n_blocks) bytes of each block, rows not held out */
@@ -27,7 +27,7 @@ struct wisp_order {
 };
 
 wisp_status wisp_order_init(struct wisp_order *o, const struct wisp_data *d, uint64_t seed,
-                            double holdout, size_t memory, wisp_error *err);
+                            uint64_t split, double holdout, size_t memory, wisp_error *err);
 void wisp_order_clear(struct wisp_order *o);
 void wisp_order_start(struct wisp_order *o, int epoch);
 /* Does the work of starting an epoch ahead of time, when the one before is handed out; its start,

@@ -220,6 +220,8 @@ static wisp_status fit(struct wisp_plan *p, const struct facts *f, const wisp_co
         p->penalty_epochs =
             p->cut > 0 ? (int)wisp_most((size_t)p->epochs / 3, 1) : (2 * p->epochs + 2) / 3;
     if (p->magnitude_epochs == 0) p->magnitude_epochs = (2 * p->epochs + 1) / 3;
+    const double split = wisp_opt_num(cfg, OPT_SPLIT_SEED);
+    p->split = split < 0 ? p->seed : (uint64_t)split;
     if (p->holdout < 0) p->holdout = auto_holdout(f->n_rows);
     if (f->has_valid) p->holdout = 0;
     wisp_status st = wisp_groups_read(&p->groups, wisp_opt_text(cfg, OPT_GROUPS), err);

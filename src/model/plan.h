@@ -52,13 +52,13 @@ struct wisp_plan {
     bool hogwild;
     struct wisp_values values;        /* idf, means and scales not yet set */
     char values_why[WISP_VALUES_WHY]; /* this mode; "": it was asked for */
-    uint64_t seed;
-    bool keep_state;    /* the finished run leaves its state */
-    size_t memory;      /* bytes of data at once; 0: all */
-    bool images;        /* the net reads images */
-    int depth;          /* layers with matrices below the head, on the longest way */
-    bool cuda;          /* trained on a card */
-    size_t card_memory; /* most of it; 0: what is free */
+    uint64_t seed, split;             /* split: of the choice of held-out rows */
+    bool keep_state;                  /* the finished run leaves its state */
+    size_t memory;                    /* bytes of data at once; 0: all */
+    bool images;                      /* the net reads images */
+    int depth;                        /* layers with matrices below the head, on the longest way */
+    bool cuda;                        /* trained on a card */
+    size_t card_memory;               /* most of it; 0: what is free */
 };
 /* The first so many epochs make zeros, which are taken out of the net; 0: none. */
 static inline int wisp_plan_shrink_epochs(const struct wisp_plan *p)
@@ -71,6 +71,10 @@ static inline int wisp_plan_shrink_epochs(const struct wisp_plan *p)
 wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
                            const struct wisp_kernels *k, const struct wisp_data *train,
                            const struct wisp_model *init, bool has_valid, wisp_error *err);
+/* Options that shape the result, as lines "key=value", to be freed: kept in the model, compared on resume.
+ * init: the checksum of the model to go on from, or NULL (run_model.c). */
+wisp_status wisp_options_text(char **out, const char *init, const wisp_config *cfg,
+                              wisp_error *err);
 /* The option 'zeros'; cfg NULL: its default. */
 enum wisp_zeros wisp_plan_zeros(const wisp_config *cfg);
 void wisp_plan_clear(struct wisp_plan *p);

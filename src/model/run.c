@@ -96,8 +96,8 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
         (resumes && (st = wisp_run_smaller(r, err)) != WISP_OK) ||
         (st = wisp_run_model(r, cfg, err)) != WISP_OK ||
         (st = wisp_run_weights(r, cfg, err)) != WISP_OK ||
-        (st = wisp_order_init(&r->feed.order, &r->sets.weighted, p->seed, p->holdout, p->memory,
-                              err)) != WISP_OK)
+        (st = wisp_order_init(&r->feed.order, &r->sets.weighted, p->seed, p->split, p->holdout,
+                              p->memory, err)) != WISP_OK)
         return st;
     if (r->feed.order.n_rows == 0)
         return wisp_fail(err, WISP_EINVAL, "no rows are left to train on: lower --holdout");

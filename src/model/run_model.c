@@ -26,9 +26,7 @@ static size_t first_odd(const char *s, bool lines)
     return at;
 }
 
-/* Options that shape the result, as lines "key=value": kept in the model, compared on resume. */
-static wisp_status options_text(char **out, const struct wisp_run *r, const wisp_config *cfg,
-                                wisp_error *err)
+wisp_status wisp_options_text(char **out, const char *init, const wisp_config *cfg, wisp_error *err)
 {
     static const enum wisp_opt aside[] = {
         OPT_RESUME,     OPT_LOG,         OPT_JSON,
@@ -57,9 +55,6 @@ static wisp_status options_text(char **out, const struct wisp_run *r, const wisp
         *p++ = '\n';
         *p = 0;
     }
-    const char *init = r->init.model               ? r->init.model->file.check
-                       : r->init.weights.n_tensors ? r->init.weights.check
-                                                   : NULL;
     if (init) sprintf(p, "init-checksum=%s\n", init); /* a path may be reused */
     const char *note = wisp_opt_text(cfg, OPT_NOTE);
     size_t bad = first_odd(note, false);
@@ -260,8 +255,11 @@ wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_erro
     m->index_base = r->sets.train->index_base;
     const char *text = r->smaller ? r->smaller : r->plan.net.line;
     if (!(m->spec = wisp_strdup(text))) return wisp_fail_mem(err, strlen(text), "a model");
+    const char *init = r->init.model               ? r->init.model->file.check
+                       : r->init.weights.n_tensors ? r->init.weights.check
+                                                   : NULL;
     wisp_status st;
-    if ((st = options_text(&m->options, r, cfg, err)) != WISP_OK ||
+    if ((st = wisp_options_text(&m->options, init, cfg, err)) != WISP_OK ||
         (st = set_names(r, cfg, err)) != WISP_OK || (st = plan_net(r, cfg, err)) != WISP_OK ||
         (st = set_values(r, m->net.n_features, err)) != WISP_OK)
         return st;

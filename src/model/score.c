@@ -16,7 +16,9 @@ static wisp_status lay_out(struct wisp_scorer *s, wisp_error *err)
     const size_t columns = m->values.mode == WISP_VALUES_STANDARD ? m->net.n_features : 0,
                  features = wisp_most(columns * s->batch, FEATURES);
     wisp_status st = wisp_layout_init(&s->layout, m->net.n_features, m->net.n_labels, false, err);
-    if (st == WISP_OK && s->net.n_layers) st = wisp_layout_for(&s->layout, &s->net, false, err);
+    const struct wisp_model_kind *kind = wisp_kind_of(m);
+    const struct wisp_net *net = kind->reads ? kind->reads(s) : &s->net;
+    if (st == WISP_OK && net && net->n_layers) st = wisp_layout_for(&s->layout, net, false, err);
     if (st == WISP_OK) st = wisp_layout_reserve(&s->layout, s->batch, features, LABELS, err);
     s->layout.pool = s->ctx->pool;
     return st;

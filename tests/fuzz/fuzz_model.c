@@ -19,19 +19,20 @@
         "{\"k\":\"v\"}", "[0,64]", "\\u0000", "F32 ", "I8 ", "I64 ", "net=input 2", ".value",      \
         "loss=softmax\n", "values=tfidf\n", "idf F32 3 0\n", "votes.start I64 4 0\n",              \
         "votes.label I32 2 0\n", "votes.weight F32 2 0\n", "labels U8 4 0\n", "vocab U8 6 0\n",    \
-        "sparse radix 4", "sparse mask=m", "1.sparse.start I64 4 0\n"
+        "net=joint\n", "members=2\n", "1/net=input 2\n", "mix F32 2 0\n", "sparse radix 4",        \
+        "sparse mask=m", "1.sparse.start I64 4 0\n"
 #define FUZZ_MUTANTS 15000
 #include "fuzz/tensors.h"
 
-#include "model/model.h"
+#include "model/joint.h"
 #include "model/torch.h"
 
 enum { MADE = 1, FIX = 2, SMALL_CHUNKS = 4, PLAIN = 8 }; /* how */
 
 /* ---- using ---- */
 
-/* All weights of a model: of each parameter in one type, of int8 with scales that are numbers. */
-static void use_model(const struct wisp_model *m)
+/* All weights of a net: of each parameter in one type, of int8 with scales that are numbers. */
+static unsigned use_net(const struct wisp_model *m)
 {
     unsigned sum = 0;
     for (size_t i = 0; i < m->net.list.n; i++) {
@@ -65,6 +66,30 @@ static void use_model(const struct wisp_model *m)
                     fuzz_die("a scale", NULL);
         }
     }
+    return sum;
+}
+
+/* Weights of members that are shares, and members over the same labels with what they borrow. */
+static unsigned use_joint(const struct wisp_model *m)
+{
+    unsigned sum = 0;
+    float all = 0;
+    if (m->joint->n < 2 || m->joint->n > WISP_JOINT_MOST) fuzz_die("a number of members", NULL);
+    for (size_t i = 0; i < m->joint->n; i++) {
+        const struct wisp_model *member = m->joint->members[i];
+        sum += use_net(member);
+        all += m->joint->mix[i];
+        if (!(m->joint->mix[i] >= 0) || member->joint || member->label_rows != m->label_rows ||
+            member->net.n_labels != m->net.n_labels || member->net.n_features != m->net.n_features)
+            fuzz_die("a member", NULL);
+    }
+    if (!(all > 0.9999f && all < 1.0001f)) fuzz_die("weights of members", NULL);
+    return sum;
+}
+
+static void use_model(const struct wisp_model *m)
+{
+    unsigned sum = m->joint ? use_joint(m) : use_net(m);
     for (size_t l = 0; l < m->net.n_labels; l++) sum += (unsigned)m->label_rows[l];
     for (size_t f = 0; m->values.idf && f < m->net.n_features; f++) sum += m->values.idf[f] > 1;
     if ((m->labels.n && m->labels.n != m->net.n_labels) ||
@@ -256,12 +281,22 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
     "b.running_mean F32 1 0\nb.running_var F32 1 0\nc.weight F32 2 2\nc.bias " type                \
     " 2 0\n5.output.weight F32 2 2\n5.output.bias F32 2 0\n" rest "\n\0\0\200?"
 
+/* Two members, the first with all the weight; 'mix' and counts of labels are read from the same bytes. */
+#define MEMBER(i)                                                                                  \
+    i "/0.input.weight F32 3 2\n" i "/0.input.bias F32 1 2\n" i "/1.output.weight F32 2 2\n" i     \
+      "/1.output.bias F32 2 1\n"
+#define JOINT(members, second)                                                                     \
+    HEAD "net=joint\nloss=bce\nvalues=raw\n" REST "members=" members                               \
+         "\n0/net=input 2\n0/loss=bce\n" second "label_rows I64 2 0\n" MEMBER("0") MEMBER("1")
+#define SHARES "\n\0\0\200?\0\0\0\0"
+
 static const struct fuzz_text_seed seeds[] = {
     SEED(MADE, NET TENSORS BYTES),
     SEED(MADE | SMALL_CHUNKS, NET "note=a \"b\" \xc3\xa9\t\\ \x01\n" TENSORS BYTES),
     SEED(MADE,
          SHORT "values=raw\ninput=words and pairs\ndata_format=xc\nindex_base=1\noptions=a=1\n"
                "0.input.weight I8 3 2\n0.input.weight.scale F32 3 0\n" TENSORS2 "\n\0\0\0\0"),
+    SEED(MADE, JOINT("2", "1/net=input 2\n1/loss=softmax\n") "mix F32 2 0\n" SHARES),
     SEED(MADE, SHORT "values=raw\n0.input.weight I8 3 2\n" TENSORS2 "\n\0\0\0\0"),
     SEED(MADE, SHORT "values=raw\n0.input.weight I8 3 2\n0.input.weight.scale F32 3 0\n" TENSORS2
                      "\n\0\0\200\377"), /* scales of -inf */
@@ -295,6 +330,14 @@ static const struct fuzz_text_seed seeds[] = {
                     "0.input.weight F32 3 4\n0.input.bias F32 1 4\n1.sparse.weight F32 4 2\n"
                     "1.sparse.bias F32 1 4\n1.sparse.inputs I32 4 2\n2.output.weight F32 2 4\n"
                     "2.output.bias F32 2 1\nlabel_rows I64 2 0\n\n\1\0\0\0"),
+    SEED(MADE, JOINT("2", "1/net=input 2\n1/loss=softmax\n") "mix F32 2 0\n\n\0\0\0\0"),
+    SEED(MADE, JOINT("3", "1/net=input 2\n1/loss=softmax\n") "mix F32 3 0\n" SHARES),
+    SEED(MADE, JOINT("1", "") "mix F32 1 0\n" SHARES),
+    SEED(MADE, JOINT("2", "1/net=joint\n1/loss=softmax\n") "mix F32 2 0\n" SHARES),
+    SEED(MADE, JOINT("2", "1/net=input 3\n1/loss=softmax\n") "mix F32 2 0\n" SHARES),
+    SEED(MADE,
+         JOINT("2",
+               "1/net=input 2\n1/loss=bce\n") "mix F32 2 0\n1/calibration.exact F32 6 0\n" SHARES),
     SEED(MADE, RAGGED("1") VOTES("\1")),
     SEED(MADE, RAGGED("2") VOTES("\2")), /* an input twice */
     SEED(MADE, RAGGED("2") VOTES("\1")), /* the last row ends too early */
@@ -369,7 +412,7 @@ static const char *const headers[] = {
     "\"data_offsets\":[8,16]},\"__integrity__\":{\"dtype\":\"U8\",\"shape\":[40],\"data_offsets\":["
     "16,56]}}",
 };
-enum { N_HEADERS = sizeof headers / sizeof *headers, N_WHOLE = 3 };
+enum { N_HEADERS = sizeof headers / sizeof *headers, N_WHOLE = 4 };
 
 static size_t fuzz_seed(uint8_t *to, size_t i)
 {

@@ -275,9 +275,9 @@ static void test_order(void)
             struct wisp_data *held = NULL;
             size_t moved = 0, left = 0;
             char *seen = calloc(n, 1);
-            bool ok = wisp_order_init(&o, d, 11, share * 0.25, limits[i], &err) == WISP_OK &&
-                      wisp_order_init(&again, d, share ? 11 : 12, share * 0.25, limits[i], &err) ==
-                          WISP_OK &&
+            bool ok = wisp_order_init(&o, d, 11, 11, share * 0.25, limits[i], &err) == WISP_OK &&
+                      wisp_order_init(&again, d, share ? 11 : 12, share ? 11 : 12, share * 0.25,
+                                      limits[i], &err) == WISP_OK &&
                       wisp_order_held_out(&held, &o, &err) == WISP_OK;
             CHECK(ok && o.n_rows + held->n_rows == n, "%zu rows and %zu held out of %zu", o.n_rows,
                   held->n_rows, n);

@@ -118,7 +118,7 @@ static void picking(void)
     wisp_data_free(p);
     struct wisp_order o;
     const size_t memory = 3 * wisp_rows_bytes(&d->blocks[0]);
-    CHECK(wisp_order_init(&o, d, 1, 0, memory, &err) == WISP_OK, "%s", err.text);
+    CHECK(wisp_order_init(&o, d, 1, 1, 0, memory, &err) == WISP_OK, "%s", err.text);
     size_t rows[64], n, seen = 0;
     wisp_order_start(&o, 1);
     while ((n = wisp_order_next(&o, rows, 64)) > 0) {

@@ -1,0 +1,121 @@
+/* The weights of a joint model's members, chosen on held-out rows.
+ *
+ * What is to be good is the ranking, so that is what is measured: the mean of P@1, P@3 and P@5 of the rows,
+ * for every share of the first group of members from 0 to 1 in steps of 1/20.  Neighbouring shares
+ * rank nearly alike, so each is judged together with its two neighbours: the best single one of 21 would be
+ * a lucky one.  With three groups and more the same is done for one group after the other. */
+#include "base/mem.h"
+#include "model/joint.h"
+
+#include <string.h>
+
+enum { STEPS = 20, CUTS = 3, BEST = 5, ROUNDS = 2 };
+static const size_t cuts[CUTS] = { 1, 3, 5 };
+
+wisp_status wisp_mix_init(struct wisp_mix_seen *m, size_t n_members, size_t room, size_t rows,
+                          wisp_error *err)
+{
+    *m = (struct wisp_mix_seen){ .n_members = n_members, .room = room, .rows_room = rows };
+    m->p = wisp_alloc(rows * n_members * room, sizeof *m->p);
+    m->hit = wisp_alloc(rows * room, sizeof *m->hit);
+    m->n_candidates = wisp_alloc(rows, sizeof *m->n_candidates);
+    if (m->p && m->hit && m->n_candidates) return WISP_OK;
+    wisp_mix_clear(m);
+    return wisp_fail_mem(err, rows * room * (4 * n_members + 1), "the weights of members");
+}
+
+void wisp_mix_clear(struct wisp_mix_seen *m)
+{
+    wisp_free(m->p);
+    wisp_free(m->hit);
+    wisp_free(m->n_candidates);
+    *m = (struct wisp_mix_seen){ 0 };
+}
+
+/* Of a row: hits among the first places by a list kept in order; equal scores keep their order, which is
+ * that of labels. */
+static void add_row(double hits[CUTS], const struct wisp_mix_seen *m, size_t row, const float *mix)
+{
+    const float *p = m->p + row * m->n_members * m->room;
+    float best[BEST];
+    uint8_t hit[BEST];
+    size_t n = 0;
+    for (size_t c = 0; c < m->n_candidates[row]; c++) {
+        float sum = 0;
+        for (size_t i = 0; i < m->n_members; i++) sum += mix[i] * p[i * m->room + c];
+        if (n == BEST && sum <= best[BEST - 1]) continue;
+        size_t at = n < BEST ? n++ : BEST - 1;
+        for (; at > 0 && best[at - 1] < sum; at--) best[at] = best[at - 1], hit[at] = hit[at - 1];
+        best[at] = sum, hit[at] = m->hit[row * m->room + c];
+    }
+    for (int k = 0; k < CUTS; k++)
+        for (size_t c = 0; c < n && c < cuts[k]; c++) hits[k] += hit[c];
+}
+
+void wisp_mix_judge(double p[3], const struct wisp_mix_seen *m, const float *mix)
+{
+    double hits[CUTS] = { 0 };
+    for (size_t row = 0; row < m->n_rows; row++) add_row(hits, m, row, mix);
+    for (int k = 0; k < CUTS; k++)
+        p[k] = m->n_rows ? 100 * hits[k] / (double)(cuts[k] * m->n_rows) : 0;
+}
+
+/* From the weights of groups to those of members. */
+static void spread(float *mix, const float *weight, const int *group, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        int of_group = 0;
+        for (size_t k = 0; k < n; k++) of_group += group[k] == group[i];
+        mix[i] = weight[group[i]] / (float)of_group;
+    }
+}
+
+/* The weights of groups with a share for one of them, the others in the proportions that they have. */
+static void give(float *to, const float *weight, int n_groups, int g, float share)
+{
+    float others = 0;
+    for (int k = 0; k < n_groups; k++) others += k == g ? 0 : weight[k];
+    for (int k = 0; k < n_groups; k++)
+        to[k] = k == g       ? share
+                : others > 0 ? weight[k] / others * (1 - share)
+                             : (1 - share) / (float)(n_groups - 1);
+}
+
+static float best_share(const struct wisp_mix_seen *m, const float *weight, const int *group,
+                        int n_groups, int g)
+{
+    double score[STEPS + 1], most = -1;
+    float mix[WISP_JOINT_MOST], to[WISP_JOINT_MOST];
+    int best = STEPS / 2;
+    for (int s = 0; s <= STEPS; s++) {
+        double p[CUTS];
+        give(to, weight, n_groups, g, (float)s / STEPS);
+        spread(mix, to, group, m->n_members);
+        wisp_mix_judge(p, m, mix);
+        score[s] = p[0] + p[1] + p[2];
+    }
+    for (int s = 0; s <= STEPS; s++) {
+        const int low = s ? s - 1 : s, high = s < STEPS ? s + 1 : s;
+        const double mean = (score[low] + 2 * score[s] + score[high]) / 4;
+        const bool nearer =
+            (s - STEPS / 2) * (s - STEPS / 2) < (best - STEPS / 2) * (best - STEPS / 2);
+        if (mean > most + 1e-9 || (mean > most - 1e-9 && nearer)) most = mean, best = s;
+    }
+    return (float)best / STEPS;
+}
+
+void wisp_mix_choose(float *mix, const struct wisp_mix_seen *m, const int *group, int n_groups)
+{
+    float weight[WISP_JOINT_MOST], next[WISP_JOINT_MOST];
+    for (int g = 0; g < n_groups; g++) weight[g] = 1 / (float)n_groups;
+    for (int round = 0; round < (n_groups > 2 ? ROUNDS : 1) && m->n_rows > 0; round++)
+        for (int g = 0; g < (n_groups > 2 ? n_groups : n_groups - 1); g++) {
+            give(next, weight, n_groups, g, best_share(m, weight, group, n_groups, g));
+            memcpy(weight, next, sizeof weight);
+        }
+    spread(mix, weight, group, m->n_members);
+    /* exactly 1 in floats, so that the file's check holds for any number of members */
+    float sum = 0;
+    for (size_t i = 0; i < m->n_members; i++) sum += mix[i];
+    for (size_t i = 0; i < m->n_members; i++) mix[i] /= sum;
+}

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Joint models: --ensemble, what it leaves, what kills and threads change (nothing), and what it refuses.
+# shellcheck source=tests/cli/lib.bash
+. "$(dirname "$0")/lib.bash"
+"$wisp" synth S --rows 2500 --features 400 --labels 40 --row-features 10 --test-rows 400 --seed 4 >out 2>err || bad synth "the set was not made"
+options=(S_train.txt --hidden 24 --epochs 3 --batch 64 --holdout 0.2 --seed 5)
+
+ok "three nets" train "${options[@]}" --ensemble 3 -o m --json
+cp out m.json
+cp err m.said
+judge "the report" 'd["members"] == 3 and d["valid_p@1"] > 0 and d["parameters"] == 3 * (24 * 401 + 25 * 40)' m.json
+check "the plan comes first" grep -q '^joint     3 members, one after the other' <(head -n 1 m.said)
+check "members have seeds of their own" [ "$(grep -cE '^training .* seed (5|6|7)$' m.said)" = 3 ]
+check "and the same held-out rows" [ "$(grep '^rows ' m.said | sort -u | wc -l)" = 1 ]
+check "nothing else is left" [ "$(echo m*)" = "m m.json m.said" ]
+ok "evaluates" eval m S_test.txt --json
+cp out joint.json
+for seed in 5 6 7; do
+    ok "one net, seed $seed" train "${options[@]:0:9}" --seed $seed --split-seed 5 -o one.$seed
+    check "the same rows held out" grep -q "$(grep '^rows ' m.said | head -n 1)" err
+    ok "it evaluates" eval one.$seed S_test.txt --json
+    cp out one.$seed.json
+done
+check "better than the mean of its members" /usr/bin/python3 -c '
+import json
+one = [json.load(open(f"one.{s}.json"))["p@1"] for s in (5, 6, 7)]
+all = json.load(open("joint.json"))["p@1"]
+assert all > sum(one) / 3, (one, all)'
+ok "predicts" predict m S_test.txt
+cp out whole
+head -n 7 S_test.txt | tail -n 3 >three.txt
+ok "some rows" predict m - --format xc <three.txt
+ok "is described" inspect m --json
+judge "a card for each member" 'd["net"] == "joint" and d["1/card"]["seed"] == 6 and d["2/net"].startswith("input") and d["card"]["members"] == 3'
+ok "is described for a person" inspect m
+
+# Threads, kills, and a run that is finished.
+for threads in 1 3; do
+    ok "with $threads threads" train "${options[@]}" --ensemble 3 -o threads --threads $threads
+    check "the same bytes with $threads threads" cmp m threads
+done
+killed() { # when: a pattern of what is said, and how often
+    rm -f r r.*
+    "$wisp" train "${options[@]}" --ensemble 3 -o r --checkpoint-steps 5 >out 2>err &
+    pid=$!
+    for ((i = 0; i < 2000; i++)); do
+        [ "$(grep -cE "$1" err)" -ge "$2" ] && break
+        kill -0 $pid 2>/dev/null || break
+        sleep 0.003
+    done
+    kill -9 $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    ok "resumed after '$1' $2" train "${options[@]}" --ensemble 3 -o r --resume
+    check "the bytes of a run that was left alone ('$1' $2)" cmp m r
+}
+killed '^member' 1
+killed 'epoch 2/3' 1
+killed '^member' 2
+killed 'epoch 1/3' 2
+killed 'epoch 3/3' 3
+killed '^joint     all' 1
+ok "a finished run is finished" train "${options[@]}" --ensemble 3 -o m --resume
+check "it says so" grep -q 'the run is finished' err
+cp m r.1 # what a kill between the last two steps leaves
+ok "left-over members go" train "${options[@]}" --ensemble 3 -o r --resume
+check "there is none" [ ! -e r.1 ]
+ok "other options are another run" train "${options[@]}" --ensemble 2 -o r --resume
+check "it was trained" grep -q '^member    2 of 2' err
+
+# Many labels: sparse prediction.
+"$wisp" synth W --rows 1500 --features 400 --labels 6000 --row-features 10 --test-rows 200 --seed 5 >out 2>err || bad synth "the wide set was not made"
+ok "many labels" train W_train.txt --hidden 16 --epochs 2 --ensemble 2 -o w
+ok "sparse prediction" eval w W_test.txt --inference sparse --json
+judge "scores few labels" '0 < d["scored_mean"] < 3000 and d["p@1"] > 0.8 * d["exact_p@1"]'
+
+# Text from Python and from the command.
+printf '__label__a red apple\n__label__b blue sky\n__label__a apple pie\n__label__b sky high\n%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 >t.txt
+ok "text" train t.txt --hidden 8 --epochs 8 --ensemble 2 -o t
+printf 'an apple\nthe sky\n' >lines
+"$wisp" predict t lines -k 1 >out 2>err
+check "names" grep -q '^a:' <(head -n 1 out)
+
+# What one model alone can do.
+refuse "no card" 2 "device cuda: found a joint model, expected a net" predict m S_test.txt --device cuda
+refuse "no quantization" 2 "quantize: found a joint model, expected a net" convert m q --quantize int8
+refuse "no going on" 2 "init: found a joint model, expected a net" train S_train.txt --init m -o n
+refuse "no plan" 2 "found a joint model, expected a net" inspect m --plan
+refuse "no errors" 2 "found a joint model, expected a net" inject m --rate 1e-3 -o n
+refuse "no pruning" 2 "found a joint model, expected a net" prune S_train.txt --init m -o n
+refuse "no weights for PyTorch" 2 "found a joint model, expected a net" convert m q.safetensors
+refuse "a net called joint" 2 "use --ensemble" train S_train.txt --net joint -o n
+refuse "too many" 2 "ensemble" train S_train.txt --ensemble 17 -o n
+end
