@@ -1,5 +1,6 @@
 /* The nets of a pruning in three forms. */
 #include "api/frontier.h"
+#include "base/draw.h"
 #include "base/mem.h"
 #include "base/plot.h"
 #include "base/text.h"

@@ -35,8 +35,4 @@ struct wisp_plot {
 /* Texts may hold anything; the file is replaced whole or not at all. */
 wisp_status wisp_plot_write(const char *path, const struct wisp_plot *p, wisp_error *err);
 
-/* For people: 1500000 as 1.5M, three digits at most.  Returns out. */
-enum { WISP_SHORT_NUMBER = 24 };
-const char *wisp_short_number(char out[WISP_SHORT_NUMBER], double v);
-
 #endif

@@ -1,5 +1,6 @@
 /* Plots: well-formed whatever the numbers and texts are, whole or not at all. */
 #include "test.h"
+#include "base/draw.h"
 #include "base/mem.h"
 #include "base/plot.h"
 
@@ -68,7 +69,8 @@ static void test_numbers(void)
               "case %zu", i);
         CHECK((strstr(text, "enough") != NULL) == !isnan(cases[i].level), "case %zu: the level", i);
         /* the title in itself, and as a text; what XML cannot hold is a question mark */
-        CHECK(times(text, "a &lt;b&gt; &amp; \"c\" ?? \xc3\xa4") == 2, "case %zu: the title", i);
+        CHECK(times(text, "a &lt;b&gt; &amp; &quot;c&quot; ?? \xc3\xa4") == 2,
+              "case %zu: the title", i);
         CHECK(times(text, "soft end\">") >= 3 && times(text, "soft mid\">") >= 3, "case %zu: ticks",
               i);
         free(text);
