@@ -267,9 +267,11 @@ typedef struct wisp_progress {
     int epoch_ended;          /* 1: the fields below are there, and 'json' for a log */
     double valid;             /* P@1 on the validation rows, percent; -1 without such rows */
     int best;                 /* this epoch's model is the one on disk */
-    const char *json;
+    const char *json;         /* docs/training.md says what is in it */
     int sampled; /* 1: steps compute some of the output rows; 0: all, so active, scored and recall
                     say nothing */
+    const char *run; /* what the run is, an object of JSON on one line: data, net, choices, machine,
+                        options that are not at their defaults */
 } wisp_progress;
 
 /* Called after the first batch, then between batches a few times a second; not 0 asks to stop

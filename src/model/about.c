@@ -142,7 +142,7 @@ void wisp_about_validation(struct wisp_model *m, double p3, double p5, double lo
                loss);
 }
 
-/* ---- the description ---- */
+/* ---- lines as JSON ---- */
 
 /* A value as JSON: a number where it is one. */
 static json_t *value_json(const char *s, size_t n)
@@ -160,19 +160,75 @@ static json_t *value_json(const char *s, size_t n)
     return json_stringn(s, n);
 }
 
-/* Lines "key=value" as an object. */
-static json_t *lines_json(const char *s)
+/* Lines "key=value" as an object; 'wanted' NULL: all of them. */
+static json_t *lines_json(const char *s,
+                          bool (*wanted)(const char *key, const char *value, size_t n))
 {
     json_t *o = json_object();
     while (*s) {
         size_t n = strcspn(s, "\n"), at = strcspn(s, "=\n");
         char key[64];
         snprintf(key, sizeof key, "%.*s", (int)(at < 63 ? at : 63), s);
-        if (at < n) json_object_set_new(o, key, value_json(s + at + 1, n - at - 1));
+        if (at < n && (!wanted || wanted(key, s + at + 1, n - at - 1)))
+            json_object_set_new(o, key, value_json(s + at + 1, n - at - 1));
         s += n + (s[n] == '\n');
     }
     return o;
 }
+
+/* A text of jansson's as one of ours; NULL stays NULL. */
+static char *take_text(char *text)
+{
+    char *own = text ? wisp_strdup(text) : NULL;
+    if (text) {
+        json_free_t release; /* what jansson allocated, jansson's own way */
+        json_get_alloc_funcs(NULL, &release);
+        release(text);
+    }
+    return own;
+}
+
+/* ---- the head of a log ---- */
+
+/* Is the option at something else than its default? */
+static bool chosen(const char *key, const char *value, size_t n)
+{
+    const wisp_option *o;
+    for (size_t i = 0; (o = wisp_option_row(i)); i++)
+        if (strcmp(o->key, key) == 0)
+            return n != strlen(o->fallback) || strncmp(value, o->fallback, n) != 0;
+    return true;
+}
+
+wisp_status wisp_about_head(char **out, const struct wisp_run *r, wisp_error *err)
+{
+    const struct wisp_model *m = r->m;
+    json_t *o = json_object(), *card = lines_json(m->about ? m->about : "", NULL);
+    const struct {
+        const char *key;
+        json_t *value;
+    } facts[] = {
+        { "wisp", json_string(WISP_VERSION) },
+        { "model", json_string(r->path ? r->path : "") },
+        { "net", json_string(m->spec) },
+        { "loss", json_string(m->loss->name) },
+        { "features", json_integer((json_int_t)m->net.n_features) },
+        { "labels", json_integer((json_int_t)m->net.n_labels) },
+        { "parameters", json_integer((json_int_t)wisp_net_n_params(&m->net)) },
+        { "device", json_string(r->plan.cuda ? "cuda" : "cpu") },
+        { "threads", json_integer(wisp_pool_threads(r->ctx->pool)) },
+        { "kernels", json_string(r->ctx->k->name) },
+        { "card", card },
+        { "options", lines_json(m->options ? m->options : "", chosen) },
+    };
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        json_object_set_new(o, facts[i].key, facts[i].value);
+    *out = take_text(json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)));
+    json_decref(o);
+    return *out ? WISP_OK : wisp_fail_mem(err, 4096, "what a log says of its run");
+}
+
+/* ---- a model that is loaded ---- */
 
 static json_t *tensors_json(const struct wisp_tensor_file *f)
 {
@@ -200,7 +256,7 @@ static json_t *meta_json(const struct wisp_pair *p)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(key, numbers[i]) == 0) return value_json(p->value, strlen(p->value));
     for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
-        if (strcmp(key, objects[i]) == 0) return lines_json(p->value);
+        if (strcmp(key, objects[i]) == 0) return lines_json(p->value, NULL);
     return json_string(p->value);
 }
 
@@ -225,13 +281,8 @@ wisp_status wisp_about_describe(struct wisp_model *m, const char *path, wisp_err
     json_object_set_new(o, "file_bytes", json_integer((json_int_t)m->file.map.bytes));
     json_object_set_new(o, "checksum", json_string(m->file.check));
     json_object_set_new(o, "tensors", tensors_json(&m->file));
-    char *text = json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
-    m->describe = text ? wisp_strdup(text) : NULL;
+    m->describe =
+        take_text(json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)));
     json_decref(o);
-    if (text) {
-        json_free_t release; /* what jansson allocated, jansson's own way */
-        json_get_alloc_funcs(NULL, &release);
-        release(text);
-    }
     return m->describe ? WISP_OK : wisp_fail_mem(err, 4096, "a model's description");
 }

@@ -78,6 +78,8 @@ struct watch { /* who is told how it goes, and what about speed */
     size_t kept_step; /* at which step, */
     int kept_epoch;   /* and in which epoch */
     size_t checked;   /* step after which all was numbers */
+    char *head;       /* what the run is, as JSON (wisp_about_head) */
+    bool introduced;  /* a line of the log has said it */
     char *json;       /* the line of an epoch, ... */
     char *zeros;      /* ... and what it says of zeros, behind it */
 };
@@ -120,7 +122,8 @@ static void tell(struct wisp_progress *p, const struct watch *c)
                                  .scored = at.scored,
                                  .recall = at.own,
                                  .sampled = !wisp_sampling_is_full(r->plan.sampling.names),
-                                 .valid = -1 };
+                                 .valid = -1,
+                                 .run = c->head };
 }
 
 /* Tells a few times a second; true: asked to stop.  Fits wisp_score_all. */
@@ -405,8 +408,17 @@ static wisp_status judge(struct score *out, struct wisp_run *r, struct watch *c,
                          : st;
 }
 
+/* Is the run at its end when this epoch would be the next one, after 'in_epoch' steps of it? */
+static bool ends_before(const struct watch *c, int epoch, size_t in_epoch)
+{
+    const struct wisp_run *r = c->r;
+    return r->at.finished || epoch > r->plan.epochs ||
+           (r->plan.patience && r->at.since_best >= r->plan.patience) ||
+           (time_is_up(c) && in_epoch == 0);
+}
+
 /* Hands the epoch to on_progress, with a line for a log; true: it asks to stop. */
-static bool tell_epoch(const struct watch *c, const struct score *s)
+static bool tell_epoch(struct watch *c, const struct score *s)
 {
     const struct wisp_run *r = c->r;
     struct wisp_progress p;
@@ -414,16 +426,19 @@ static bool tell_epoch(const struct watch *c, const struct score *s)
     struct seen at = seen(r);
     if (counts) wisp_net_zeros_text(c->zeros, &r->m->net);
     tell(&p, c);
-    wisp_print(c->json, LINE_ROOM + wisp_net_zeros_room(&r->m->net),
+    const bool first = !c->introduced, last = ends_before(c, r->at.epoch + 1, 0);
+    c->introduced = true;
+    wisp_print(c->json, LINE_ROOM + strlen(c->head) + wisp_net_zeros_room(&r->m->net),
                "{\"epoch\":%d,\"epochs\":%d,\"step\":%zu,\"loss\":%.6f,\"lr\":%.6g,\"valid_p@1\":%."
                "4f,\"valid_p@3\":%.4f,"
                "\"valid_p@5\":%.4f,\"valid_loss\":%.6f,\"best\":%d,\"rows_per_s\":%.1f,\"active_"
                "mean\":%.1f,"
                "\"scored_mean\":%.1f,\"retrieval_recall\":%.4f,\"recall_union\":%.4f,"
-               "\"train_seconds\":%.3f,\"seconds\":%.3f%s%s}",
+               "\"train_seconds\":%.3f,\"seconds\":%.3f,\"peak_bytes\":%zu,\"last\":%d%s%s%s%s}",
                r->at.epoch, r->plan.epochs, r->at.step, p.loss, r->opt.lr, s->p1, s->p3, s->p5,
                s->loss, s->best, p.rows_per_s, at.active, at.scored, at.own, at.set, c->trained_s,
-               wisp_now() - c->began, counts ? ",\"zeros\":" : "", counts ? c->zeros : "");
+               wisp_now() - c->began, wisp_mem_peak(), last, counts ? ",\"zeros\":" : "",
+               counts ? c->zeros : "", first ? ",\"run\":" : "", first ? c->head : "");
     p.epoch_ended = 1;
     p.valid = s->p1;
     p.best = s->best;
@@ -451,10 +466,7 @@ static wisp_status end_epoch(struct wisp_run *r, struct watch *c, wisp_error *er
 
 static bool finished(const struct watch *c)
 {
-    const struct wisp_run *r = c->r;
-    return r->at.finished || r->at.epoch > r->plan.epochs ||
-           (r->plan.patience && r->at.since_best >= r->plan.patience) ||
-           (time_is_up(c) && r->at.in_epoch == 0);
+    return ends_before(c, c->r->at.epoch, c->r->at.in_epoch);
 }
 
 /* Leaves what --resume goes on from, and a model where there is none: an older one there is better
@@ -596,10 +608,12 @@ static wisp_status report(struct wisp_report **out, struct wisp_run *r, const st
 
 static wisp_status make_lines(struct watch *c, wisp_error *err)
 {
-    const size_t zeros = wisp_net_zeros_room(&c->r->m->net), room = LINE_ROOM + 2 * zeros;
-    c->json = wisp_alloc(room, 1);
-    if (!c->json) return wisp_fail_mem(err, room, "the line of an epoch");
-    c->zeros = c->json + LINE_ROOM + zeros;
+    wisp_status st = wisp_about_head(&c->head, c->r, err);
+    if (st != WISP_OK) return st;
+    const size_t zeros = wisp_net_zeros_room(&c->r->m->net), line = LINE_ROOM + strlen(c->head);
+    c->json = wisp_alloc(line + 2 * zeros, 1);
+    if (!c->json) return wisp_fail_mem(err, line + 2 * zeros, "the line of an epoch");
+    c->zeros = c->json + line + zeros;
     return WISP_OK;
 }
 
@@ -639,6 +653,7 @@ static wisp_status run(struct wisp_report **out, struct wisp_run *r, struct wisp
     else if (r->at.begun && c.kept_step == 0 && !r->at.saved[0]) wisp_state_remove(r, true, false);
     if (st == WISP_OK) st = report(out, r, &c, err);
     if (st == WISP_OK && model) *model = take_model(r);
+    wisp_free(c.head);
     wisp_free(c.json);
     wisp_run_clear(r);
     return st;

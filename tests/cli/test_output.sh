@@ -16,7 +16,18 @@ import json
 rows = [json.loads(l) for l in open("log")]
 assert [r["epoch"] for r in rows] == [1, 2, 3, 4]
 assert all(set(r) >= {"epochs", "step", "loss", "lr", "valid_p@1", "best", "rows_per_s", "active_mean", "scored_mean", "seconds"} for r in rows)
-assert rows[-1]["loss"] < rows[0]["loss"]'
+assert rows[-1]["loss"] < rows[0]["loss"]
+assert [r["last"] for r in rows] == [0, 0, 0, 1] and all(r["peak_bytes"] > 0 for r in rows)'
+check "--log: the first line says what the run is" /usr/bin/python3 -c '
+import json
+rows = [json.loads(l) for l in open("log")]
+assert ["run" in r for r in rows] == [True, False, False, False]
+run = rows[0]["run"]
+assert run["model"] == "m" and run["loss"] == "softmax" and run["features"] == 300 and run["labels"] == 40 and run["parameters"] > 0
+assert run["card"]["data"] == "P_train.txt" and run["card"]["epochs"] == 4
+assert run["options"] == {"hidden": 8, "epochs": 4, "patience": 0, "loss": "softmax"}'
+ok "stopped by --patience" train P_train.txt -o m2 --hidden 8 --epochs 40 --patience 1 --lr 0.5 --log log
+check "--log: the last line knows that it is" [ "$(grep -c '"last":1' log)" = 1 -a "$(tail -n 1 log | grep -c '"last":1')" = 1 ]
 ok "without validation rows" train P_train.txt -o m2 "${quick[@]}" --holdout 0 --log log --json
 judge "the last epoch is kept" 'd["best_epoch"] == 4'
 check "--log: begun anew, still JSON" [ "$(/usr/bin/python3 -c 'import json; print(len([json.loads(l) for l in open("log")]))' 2>&1)" = 4 ]
