@@ -51,7 +51,7 @@ HTTPOBJ := $(HTTPSRC:%.c=$(BUILD)/%.o)
 SRC     := $(filter-out src/comm/comm_mpi.c src/conv/conv_dnnl.c,$(sort $(wildcard src/*/*.c)))
 # The command and its server; what wisp-http.so alone needs is left out.
 CLI     := $(filter-out $(filter-out serve/text.c,$(HTTPSRC)),$(sort $(wildcard cli/*.c serve/*.c)))
-OBJ     := $(SRC:%.c=$(BUILD)/%.o) $(BUILD)/nets.o
+OBJ     := $(SRC:%.c=$(BUILD)/%.o) $(BUILD)/nets.o $(BUILD)/style.o
 NETS    := $(sort $(wildcard nets/*.net))
 CLIOBJ  := $(CLI:%.c=$(BUILD)/%.o)
 UNIT    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/unit/*.c tests/property/*.c)))
@@ -88,6 +88,15 @@ $(BUILD)/nets.c: $(NETS) Makefile
 	  echo '{ NULL, NULL } };'; } >$@
 $(BUILD)/nets.o: $(BUILD)/nets.c
 	@echo '  cc   nets'
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) -c $< -o $@
+# The style sheet of all pages, for reports.  A file as numbers: $(call bytes,FILE).
+bytes = od -An -v -tx1 $(1) | sed 's/ \(..\)/0x\1,/g'
+$(BUILD)/style.c: serve/pages/wisp.css Makefile
+	@mkdir -p $(@D)
+	@{ echo '/* Made of $< by the Makefile. */'; echo '#include "report/style.h"'; echo 'const char wisp_style[] = {'; $(call bytes,$<); \
+	  echo '};'; echo 'const size_t wisp_style_bytes = sizeof wisp_style;'; } >$@
+$(BUILD)/style.o: $(BUILD)/style.c
+	@echo '  cc   style'
 	$(Q)$(CC) $(FLAGS) $(CFLAGS) -c $< -o $@
 $(BUILD)/libwisp.a: $(OBJ)
 	@echo '  ar   $@'; rm -f $@

@@ -137,5 +137,6 @@ int cmd_challenge(const struct args *a);
 int cmd_inspect(const struct args *a);
 int cmd_info(const struct args *a);
 int cmd_serve(const struct args *a);
+int cmd_report(const struct args *a);
 
 #endif

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST = 64 };
+enum { MOST = MOST_FILES + 40 };
 
 struct named {
     const char *what; /* "-o", "--log", "DATA" */

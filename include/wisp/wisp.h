@@ -297,6 +297,12 @@ WISP_API wisp_status wisp_prune(wisp_report **out, wisp_context *ctx, const wisp
                                 const wisp_data *train, const wisp_data *valid, const char *path,
                                 wisp_on_progress on_progress, void *arg, wisp_error *err);
 
+/* Writes one file of HTML that needs nothing else, of the runs in these logs ('wisp train --log'), side
+ * by side: docs/report.md.  What logs lack is said on the page, and as notices of ctx (may be NULL).
+ * WISP_EFORMAT: a file without a single epoch. */
+WISP_API wisp_status wisp_log_report(wisp_context *ctx, const char *path, const char *const *logs,
+                                     size_t n_logs, wisp_error *err);
+
 /* Trains on synthetic rows of option "shape" and keeps nothing on disk, for "seconds" of training
  * or "epochs", whichever ends first (30 seconds where neither is set); options whose row names
  * "bench" count, hidden is 128 and batch 256 by default.  The report holds shape, device, threads,

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/text.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -14,13 +15,13 @@ void wisp_draw_raw(struct wisp_drawing *g, const char *text, size_t n)
 
 void wisp_draw(struct wisp_drawing *g, const char *fmt, ...)
 {
-    char line[600];
+    char line[1000];
     va_list ap;
     va_start(ap, fmt);
     const int n = wisp_vprint(line, sizeof line, fmt, ap);
     va_end(ap);
-    const size_t bytes = (size_t)n < sizeof line ? (size_t)n : sizeof line - 1;
-    wisp_draw_raw(g, line, bytes);
+    assert(n >= 0 && (size_t)n < sizeof line); /* texts of any length are not for printf */
+    wisp_draw_raw(g, line, (size_t)n);
 }
 
 void wisp_draw_text(struct wisp_drawing *g, const char *text)

@@ -15,7 +15,7 @@ struct wisp_drawing {
     wisp_error *err;
 };
 
-/* A piece of markup, 600 bytes at most. */
+/* A piece of markup, below 1000 bytes. */
 void wisp_draw(struct wisp_drawing *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Bytes as they are, however many. */
 void wisp_draw_raw(struct wisp_drawing *g, const char *text, size_t n);

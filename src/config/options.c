@@ -429,7 +429,7 @@ const wisp_option wisp_option_table[N_OPTS] = {
     [OPT_TSV] = { "tsv", "flag", "0", "", "predict graph",
                   "one line per label: row (from 1), rank, label, score, with tabs between them",
                   MACHINE, "predict" },
-    [OPT_QUIET] = { "quiet", "flag", "0", "", WORKS " serve",
+    [OPT_QUIET] = { "quiet", "flag", "0", "", WORKS " serve report",
                     "no plan, notices or progress on stderr, only errors", MACHINE,
                     "train eval predict convert synth bench challenge" },
 
