@@ -211,7 +211,7 @@ wisp_status wisp_about_head(char **out, const struct wisp_run *r, wisp_error *er
         { "wisp", json_string(WISP_VERSION) },
         { "model", json_string(r->path ? r->path : "") },
         { "net", json_string(m->spec) },
-        { "loss", json_string(m->loss->name) },
+        { "loss", json_string(m->loss ? m->loss->name : "") },
         { "features", json_integer((json_int_t)m->net.n_features) },
         { "labels", json_integer((json_int_t)m->net.n_labels) },
         { "parameters", json_integer((json_int_t)wisp_net_n_params(&m->net)) },
