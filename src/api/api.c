@@ -635,16 +635,6 @@ wisp_status wisp_model_load_memory(wisp_model **out, const void *bytes, size_t n
     return st == WISP_OK ? wisp_model_of_file(out, &file, name, err) : st;
 }
 
-int32_t wisp_model_feature(const wisp_model *m, const char *word, size_t bytes)
-{
-    return wisp_lookup_find(&m->find_word, word, bytes);
-}
-
-int32_t wisp_model_label(const wisp_model *m, const char *name, size_t bytes)
-{
-    return wisp_lookup_find(&m->find_label, name, bytes);
-}
-
 size_t wisp_model_n_features(const wisp_model *m)
 {
     return m->net.n_features;

@@ -33,6 +33,11 @@ void wisp_model_free(struct wisp_model *m)
     wisp_lookup_clear(&m->find_word);
     wisp_lookup_clear(&m->find_label);
     wisp_lookup_clear(&m->find_stop);
+    for (int i = 0; i < 2; i++) {
+        struct wisp_lookup *l = atomic_load(&m->find_later[i]);
+        if (l) wisp_lookup_clear(l);
+        wisp_free(l);
+    }
     if (!m->file.map.p) wisp_votes_clear(&m->votes); /* else it lies in the file */
     wisp_tensor_file_close(&m->file);
     wisp_free(m->spec);

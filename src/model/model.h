@@ -11,6 +11,8 @@
 #include "model/shortlist.h"
 #include "model/votes.h"
 
+#include <stdatomic.h>
+
 struct wisp_model_kind;
 enum { WISP_EXACT, WISP_SPARSE, WISP_N_WAYS }; /* of prediction */
 
@@ -30,7 +32,9 @@ struct wisp_model {
     struct wisp_text_how how;        /* which was cut into features so, ... */
     struct wisp_names stop;          /* without these words; n = 0: none */
     struct wisp_lookup find_word, find_label,
-        find_stop;                    /* of a loaded model with names in its data */
+        find_stop; /* of a loaded model with names in its data */
+    /* of words and labels that its data does not name: made when somebody first asks */
+    _Atomic(struct wisp_lookup *) find_later[2];
     unsigned named;                   /* WISP_NAMED_...: ids that stand for names of the data */
     const struct wisp_format *format; /* of the training data, NULL: rows from memory */
     int index_base;                   /* and its first feature id */
