@@ -84,13 +84,16 @@ static bool is_late(const struct conn *c, int state, int64_t now)
 /* Whoever sends a request too slowly is told, if that can be said without waiting. */
 static void end_late(struct conn *c, int was)
 {
-    static const char said[] =
-        "HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\n"
-        "Connection: close\r\nContent-Length: 78\r\n\r\n"
+    static const char body[] =
         "{\"error\":{\"status\":408,\"message\":\"the request took too long to arrive whole\"}}\n";
+    char said[400];
+    const int n = snprintf(said, sizeof said,
+                           "HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\n"
+                           "Connection: close\r\nContent-Length: %zu\r\n\r\n%s",
+                           sizeof body - 1, body);
     if (was == CONN_READING || was == CONN_FRESH) c->list->n_late++;
     if (was == CONN_READING && !c->list->tls)
-        send(c->fd, said, sizeof said - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        send(c->fd, said, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
     shutdown(c->fd, SHUT_RDWR); /* whoever reads it finds its end */
 }
 

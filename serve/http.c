@@ -190,6 +190,12 @@ static wisp_status open_part(struct http_server *s, wisp_error *err)
         FILE_NAME, why, PACKAGE, PACKAGE, PACKAGE);
 }
 
+wisp_status http_check(wisp_error *err)
+{
+    struct http_server s;
+    return open_part(&s, err);
+}
+
 wisp_status http_start(struct http_server **out, const struct http_options *o,
                        const struct http_route *routes, size_t n, wisp_error *err)
 {

@@ -81,6 +81,8 @@ struct http_options {
     void *arg;
 };
 
+/* Is wisp-http.so there?  For those who have much to do before they can start. */
+wisp_status http_check(wisp_error *err);
 /* Listens and answers from now on; 'routes' must live as long as the server.  WISP_ENOTSUP: there is
  * no wisp-http.so, and the text names the package.  WISP_EIO: the address cannot be had. */
 wisp_status http_start(struct http_server **out, const struct http_options *o,

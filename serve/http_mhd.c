@@ -245,7 +245,7 @@ static void *accept_loop(void *arg)
 
 static struct MHD_Daemon *start_loop(struct loop *l, const struct http_options *o)
 {
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_TURBO |
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET |
                      MHD_ALLOW_SUSPEND_RESUME | (o->tls_cert ? MHD_USE_TLS : 0);
     struct MHD_OptionItem tls[] = { { MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)o->tls_cert },
                                     { MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)o->tls_key },

@@ -409,7 +409,7 @@ const wisp_option wisp_option_table[N_OPTS] = {
                        DEEP, "challenge" },
 
     [OPT_DEVICE] = { "device", "choice", "cpu", "cpu|cuda",
-                     "train prune eval predict bench challenge",
+                     "train prune eval predict serve bench challenge",
                      "where to work: on the CPU, or on an NVIDIA card", MACHINE,
                      "train eval predict bench challenge" },
     [OPT_CARD_MEMORY] = { "card-memory", "size", "0", "", "train prune bench",

@@ -30,7 +30,11 @@ stop() {
     wait $server
     rc=$?
 }
+printf 'text,labels\n%s\n' 'how long does bread keep,bread|storage' 'my sponge cake sank,cake' 'too much salt in the broth,soup' >questions.csv
+for _ in 1 2 3 4 5; do tail -n +2 questions.csv; done >more && cat more >>questions.csv
+ok "a model" train questions.csv -o model --label-separator '|' --epochs 3 --hidden 16
 start model
+check "a text" [ "$(curl -s -d '{"text":"rye BREAD"}' "$url/predict" | grep -c '"label":"bread"')" = 1 ]
 check "live" [ "$(curl -s "$url/v2/health/live")" = '{"live":true}' ]
 check "ready" [ "$(curl -s "$url/v2/health/ready")" = '{"ready":true}' ]
 check "no such path: 404" [ "$(curl -s -o out -w '%{http_code}' "$url/nothing")" = 404 ]

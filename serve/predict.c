@@ -1,0 +1,277 @@
+/* Rows to labels.
+ *
+ * Small requests whose rows cost little (sparse prediction, few labels) are predicted by the thread
+ * that has read them, with a desk of its own: nothing is handed over, nobody waits.  All others go to
+ * the queue, whose thread predicts what has gathered as one batch with all cores: exact prediction
+ * reads every weight once for a batch instead of once for a row. */
+#include "serve/predict.h"
+#include "serve/part.h"
+#include "serve/service.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEW_ROWS = 16, FEW_SCORES = 4096, PLACES = 1 << 20 };
+
+/* ---- jobs ---- */
+
+struct job *job_make(struct http_request *r, const struct form *form)
+{
+    struct job *j = calloc(1, sizeof *j);
+    if (!j) {
+        http_fail(r, 503, "out of memory for the request");
+        return NULL;
+    }
+    j->r = r;
+    j->form = form;
+    j->q.how = how_unsaid;
+    return j;
+}
+
+void job_free(struct job *j)
+{
+    request_clear(&j->q);
+    served_free(j->s);
+    free(j);
+}
+
+void job_fail(struct job *j, const wisp_error *err)
+{
+    http_fail_as(j->r, err);
+}
+
+static void settle_how(struct job *j, const struct how *server)
+{
+    struct how *how = &j->how;
+    *how = j->q.how;
+    if (how->threshold < 0) how->threshold = server->threshold;
+    if (how->inference < 0) how->inference = server->inference;
+    if (how->scores < 0) how->scores = server->scores;
+    j->grows = how->k == 0 && j->q.how.threshold > 0;
+    if (how->k == 0) how->k = j->grows ? 100 : server->k;
+}
+
+bool job_settle(struct service *s, struct job *j)
+{
+    struct request *q = &j->q;
+    struct request_error why;
+    struct slot *slot = models_find(&s->models, q->model.at, q->model.n);
+    if (!slot) {
+        http_fail(j->r, 404, "no model '%.*s'; GET /models lists them", (int)q->model.n,
+                  q->model.at);
+        return false;
+    }
+    j->s = models_take(&s->models, slot);
+    settle_how(j, &s->models.how);
+    if (!j->s) {
+        http_fail(j->r, 503, "model '%s' is not ready: its file is being written to", slot->name);
+    } else if (q->kind == ROWS_TEXT && !j->s->text) {
+        http_fail(j->r, 400, "found 'text', but model '%s' was trained on %s: expected '%s'",
+                  slot->name, j->s->units ? "images" : "numbered features",
+                  j->s->units ? "pixels' or 'image" : "features");
+    } else if (q->kind == ROWS_PICTURES && !j->s->units) {
+        http_fail(j->r, 400, "found 'image', but model '%s' does not read images", slot->name);
+    } else if (j->how.inference == 1 && !j->s->sparse) {
+        http_fail(j->r, 400, "model '%s' has no index for \"inference\":\"sparse\"", slot->name);
+    } else if (!request_resolve(q, j->s->m, j->s->units, &why)) {
+        http_fail(j->r, why.status, "%s", why.text);
+    } else {
+        j->r->rows = q->n_rows;
+        atomic_fetch_add(&slot->n_rows, q->n_rows);
+        return true;
+    }
+    return false;
+}
+
+int job_level(const struct job *j)
+{
+    int level = 0;
+    while (level + 1 < N_LEVELS && level_k[level] < j->how.k) level++;
+    return level;
+}
+
+/* ---- rows of one batch ---- */
+
+struct batch {
+    size_t n;
+    const int64_t *ptr; /* CSR, or */
+    const int32_t *idx;
+    const float *val;
+    wisp_data *d; /* text, pictures */
+    void *owned[3];
+};
+
+static wisp_status run_rows(int32_t *labels, float *scores, wisp_predictor *p, const struct desk *d,
+                            const struct batch *b, size_t first, size_t n, wisp_error *err)
+{
+    if (b->d) return wisp_predictor_run(labels, scores, p, b->d, first, n, err);
+    return wisp_predictor_run_csr(labels, scores, p, n, wisp_model_n_features(d->of->m),
+                                  b->ptr + first, b->idx, b->val, WISP_CSR_PTR64, err);
+}
+
+static wisp_status join_csr(struct batch *b, const struct job *first, wisp_error *err)
+{
+    size_t n_values = 0, row = 0, at = 0;
+    if (!first->next) {
+        b->ptr = first->q.ptr;
+        b->idx = first->q.idx;
+        b->val = first->q.val;
+        return WISP_OK;
+    }
+    for (const struct job *j = first; j; j = j->next) n_values += (size_t)j->q.ptr[j->q.n_rows];
+    int64_t *ptr = b->owned[0] = malloc((b->n + 1) * sizeof *ptr);
+    int32_t *idx = b->owned[1] = malloc((n_values + 1) * sizeof *idx);
+    float *val = b->owned[2] = malloc((n_values + 1) * sizeof *val);
+    if (!ptr || !idx || !val) return http_refuse(err, WISP_ENOMEM, "out of memory for a batch");
+    ptr[0] = 0;
+    for (const struct job *j = first; j; j = j->next) {
+        const size_t n = (size_t)j->q.ptr[j->q.n_rows];
+        memcpy(idx + at, j->q.idx, n * sizeof *idx);
+        memcpy(val + at, j->q.val, n * sizeof *val);
+        for (size_t i = 0; i < j->q.n_rows; i++) ptr[++row] = (int64_t)at + j->q.ptr[i + 1];
+        at += n;
+    }
+    b->ptr = ptr;
+    b->idx = idx;
+    b->val = val;
+    return WISP_OK;
+}
+
+static wisp_status join_text(struct batch *b, const struct job *first, const struct service *s,
+                             struct desk *d, wisp_error *err)
+{
+    const char *text = first->q.text.at ? first->q.text.at : "";
+    const uint64_t *start = first->q.start;
+    if (first->next) {
+        size_t bytes = 0, row = 0, at = 0;
+        for (const struct job *j = first; j; j = j->next) bytes += j->q.text.n;
+        char *all = b->owned[0] = malloc(bytes + 1);
+        uint64_t *starts = b->owned[1] = malloc((b->n + 1) * sizeof *starts);
+        if (!all || !starts) return http_refuse(err, WISP_ENOMEM, "out of memory for a batch");
+        starts[0] = 0;
+        for (const struct job *j = first; j; j = j->next) {
+            if (j->q.text.n) memcpy(all + at, j->q.text.at, j->q.text.n);
+            for (size_t i = 0; i < j->q.n_rows; i++) starts[++row] = at + j->q.start[i + 1];
+            at += j->q.text.n;
+        }
+        text = all;
+        start = starts;
+    }
+    return wisp_data_from_text(&b->d, d->ctx, b->n, text, start, 0, NULL, NULL, s->models.cfg[0][0],
+                               d->of->m, err);
+}
+
+static void batch_clear(struct batch *b)
+{
+    wisp_data_free(b->d);
+    for (int i = 0; i < 3; i++) free(b->owned[i]);
+}
+
+/* ---- answers ---- */
+
+/* Do all places of a row reach the threshold, and are there labels beyond them? */
+static bool is_full(const struct job *j, const struct best *b, size_t k)
+{
+    return j->grows && b->n == k && k < wisp_model_n_labels(j->s->m) &&
+           b->scores[k - 1] >= j->how.threshold;
+}
+
+static struct best cut(const struct job *j, const int32_t *labels, const float *scores, size_t k)
+{
+    struct best b = { labels, scores, 0 };
+    while (b.n < k && labels[b.n] >= 0 && scores[b.n] >= j->how.threshold) b.n++;
+    return b;
+}
+
+/* Row 'i' of the batch, at k places; a row with more labels than places is predicted again. */
+static wisp_status answer_row(struct service *s, struct desk *d, struct job *j,
+                              const struct batch *b, size_t i, size_t row, const int32_t *labels,
+                              const float *scores, int level, wisp_error *err)
+{
+    const size_t most = level_k[level];
+    struct best best = cut(j, labels, scores, j->grows ? most : j->how.k < most ? j->how.k : most);
+    struct desk more = { .of = d->of, .ctx = d->ctx };
+    wisp_status st = WISP_OK;
+    memcpy(more.p, d->p, sizeof more.p);
+    while (st == WISP_OK && is_full(j, &best, level_k[level]) && level + 1 < N_LEVELS) {
+        wisp_predictor *p;
+        st = desk_ready(&p, &more, &s->models, &j->how, ++level, 1, err);
+        if (st == WISP_OK) st = run_rows(more.labels, more.scores, p, d, b, i, 1, err);
+        if (st == WISP_OK) best = cut(j, more.labels, more.scores, level_k[level]);
+    }
+    memcpy(d->p, more.p, sizeof more.p);
+    if (st == WISP_OK) j->form->row(&j->r->answer.body, j, row, &best);
+    free(more.labels);
+    free(more.scores);
+    return st;
+}
+
+static wisp_status answer_all(struct service *s, struct desk *d, struct job *first,
+                              const struct batch *b, wisp_error *err)
+{
+    const int level = job_level(first);
+    const size_t k = level_k[level], most = PLACES / k;
+    struct job *j = first;
+    size_t row = 0; /* of the job */
+    wisp_status st = WISP_OK;
+    wisp_predictor *p;
+    for (size_t at = 0, n; at < b->n && st == WISP_OK; at += n) {
+        n = b->n - at < most ? b->n - at : most;
+        st = desk_ready(&p, d, &s->models, &first->how, level, n, err);
+        if (st == WISP_OK) st = run_rows(d->labels, d->scores, p, d, b, at, n, err);
+        for (size_t i = 0; i < n && st == WISP_OK; i++, row++) {
+            while (row == j->q.n_rows) {
+                j = j->next;
+                row = 0;
+            }
+            st = answer_row(s, d, j, b, at + i, row, d->labels + i * k, d->scores + i * k, level,
+                            err);
+        }
+    }
+    return st;
+}
+
+void predict_batch(struct service *s, struct desk *d, struct job *first, size_t n_rows)
+{
+    struct batch b = { .n = n_rows };
+    wisp_error err = { 0 };
+    metrics_batch(&s->metrics, n_rows);
+    for (struct job *j = first; j; j = j->next) j->form->begin(&j->r->answer.body, j);
+    wisp_status st =
+        first->q.kind == ROWS_TEXT ? join_text(&b, first, s, d, &err) : join_csr(&b, first, &err);
+    if (st == WISP_OK) st = answer_all(s, d, first, &b, &err);
+    for (struct job *j = first; j; j = j->next) {
+        if (st == WISP_OK) j->form->end(&j->r->answer.body, j);
+        else job_fail(j, &err);
+    }
+    batch_clear(&b);
+}
+
+/* ---- now or later ---- */
+
+static bool is_quick(const struct service *s, const struct job *j)
+{
+    if (s->card || s->max_wait_us >= 0 || j->s->units || j->how.explain) return false;
+    return j->how.inference == 1 ? j->q.n_rows <= FEW_ROWS
+                                 : j->q.n_rows * wisp_model_n_labels(j->s->m) <= FEW_SCORES;
+}
+
+void predict_job(struct service *s, struct job *j)
+{
+    wisp_error err = { 0 };
+    if (!job_settle(s, j)) {
+        job_free(j);
+        return;
+    }
+    if (is_quick(s, j)) {
+        struct desk *d = desk_take(j->s, &err);
+        if (d) predict_batch(s, d, j, j->q.n_rows);
+        else job_fail(j, &err);
+        if (d) desk_put(d);
+        job_free(j);
+        return;
+    }
+    if (queue_put(s->queue, j)) return;
+    http_fail(j->r, 503, "%zu rows are waiting already (--max-queue)", queue_rows(s->queue));
+    job_free(j);
+}

@@ -1,0 +1,97 @@
+/* POST /predict and GET /models: wisp's own form of requests and answers. */
+#include "serve/service.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void put_name(struct text *t, const wisp_model *m, int32_t label)
+{
+    size_t bytes = 0;
+    const char *name = wisp_model_label_name(m, label, &bytes);
+    if (name) text_json(t, name, bytes);
+    else text_print(t, "\"%d\"", label);
+}
+
+static void begin(struct text *t, const struct job *j)
+{
+    text_put(t, "{\"model\":");
+    text_json(t, j->s->slot->name, strlen(j->s->slot->name));
+    text_print(t, ",\"version\":\"%ld\",\"rows\":[", j->s->version);
+}
+
+static void row(struct text *t, const struct job *j, size_t i, const struct best *b)
+{
+    text_put(t, i ? ",{\"labels\":[" : "{\"labels\":[");
+    for (size_t k = 0; k < b->n; k++) {
+        text_put(t, k ? ",{\"label\":" : "{\"label\":");
+        put_name(t, j->s->m, b->labels[k]);
+        text_print(t, ",\"id\":%d,\"score\":", b->labels[k]);
+        text_real(t, b->scores[k]);
+        text_add(t, "}", 1);
+    }
+    text_put(t, "]}");
+}
+
+static void end(struct text *t, const struct job *j)
+{
+    text_add(t, "]", 1);
+    if (j->q.n_unknown) text_print(t, ",\"unknown\":%zu", j->q.n_unknown);
+    text_put(t, "}\n");
+}
+
+static const struct form form = { begin, row, end };
+
+void route_predict(struct http_request *r)
+{
+    struct service *s = r->arg;
+    struct request_error why;
+    struct job *j = job_make(r, &form);
+    if (!j) return;
+    if (!request_read(&j->q, r->body, r->bytes, s->most_rows, &why)) {
+        http_fail(r, why.status, "%s", why.text);
+        job_free(j);
+        return;
+    }
+    if (*r->rest && j->q.model.n == 0) text_put(&j->q.model, r->rest);
+    predict_job(s, j);
+}
+
+static void put_model(struct text *t, const struct slot *slot, const struct served *s)
+{
+    text_put(t, "{\"name\":");
+    text_json(t, slot->name, strlen(slot->name));
+    text_print(t, ",\"ready\":%s", s ? "true" : "false");
+    if (s) {
+        size_t bytes;
+        text_print(t, ",\"version\":\"%ld\",\"reads\":\"%s\"", s->version,
+                   s->text    ? "text"
+                   : s->units ? "image"
+                              : "features");
+        if (s->units)
+            text_print(t, ",\"shape\":[%zu,%zu,%zu]", s->image[0], s->image[1], s->image[2]);
+        text_print(
+            t,
+            ",\"features\":%zu,\"labels\":%zu,\"names\":%s,\"feature_names\":%s,\"sparse\":%s,"
+            "\"calibrated\":%s,\"bytes\":%zu,\"about\":%s",
+            wisp_model_n_features(s->m), wisp_model_n_labels(s->m),
+            wisp_model_label_name(s->m, 0, &bytes) ? "true" : "false",
+            wisp_model_feature_name(s->m, 0, &bytes) ? "true" : "false",
+            s->sparse ? "true" : "false", s->calibrated ? "true" : "false", s->bytes,
+            wisp_model_describe(s->m));
+    }
+    text_add(t, "}", 1);
+}
+
+void route_models(struct http_request *r)
+{
+    struct service *s = r->arg;
+    struct text *t = &r->answer.body;
+    text_put(t, "{\"models\":[");
+    for (size_t i = 0; i < s->models.n; i++) {
+        struct served *now = models_take(&s->models, &s->models.slots[i]);
+        if (i) text_add(t, ",", 1);
+        put_model(t, &s->models.slots[i], now);
+        served_free(now);
+    }
+    text_put(t, "]}\n");
+}

@@ -1,0 +1,294 @@
+#!/usr/bin/python3
+"""wisp serve under load and under abuse: models exchanged and the server ended while requests run, slow and idle
+clients, bodies that are too large, requests that are none, tokens, TLS, the log.
+
+usage: test_serve_load.py WISP
+WISP_SERVE_SECONDS: how long models are exchanged under load (3)
+"""
+import http.client
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "serve"))
+from rig import Server, at_once, check, end, make_models, need_server, run, wisp
+
+need_server()
+folder = tempfile.TemporaryDirectory(prefix="wisp-serve-")
+make_models(folder.name)
+seconds = float(os.environ.get("WISP_SERVE_SECONDS", "3"))
+row = {"ids": [1, 20, 300], "values": [1, 2, 1]}
+
+
+class Load:
+    """Clients that ask again and again, each on a connection that it keeps."""
+
+    def __init__(self, server, n, body, good):
+        self.server, self.body, self.good = server, json.dumps(body), good
+        self.over = False
+        self.answered, self.failures = [0] * n, []
+        self.threads = [threading.Thread(target=self.work, args=(i,)) for i in range(n)]
+        for t in self.threads:
+            t.start()
+
+    def work(self, i):
+        c = self.server.connect()
+        while not self.over:
+            sent = False
+            try:
+                c.request("POST", "/predict", self.body)
+                sent = True
+                r = c.getresponse()
+                text = r.read()
+                if r.status == 200 and self.good(json.loads(text)):
+                    self.answered[i] += 1
+                else:
+                    self.failures.append((r.status, text[:200]))
+                if r.getheader("Connection") == "close":
+                    return
+            except (OSError, http.client.HTTPException) as e:
+                if sent or not self.over:
+                    self.failures.append(repr(e))
+                return
+
+    def end(self):
+        self.over = True
+        for t in self.threads:
+            t.join()
+        return sum(self.answered)
+
+
+# ---- models are exchanged while requests run: every answer is the one model's or the other's ----
+run("train", "toy_train.txt", "-o", "other", "--epochs", "1", "--labels", "names.txt", "--seed", "2", "--sampling", "random",
+    "--index", "yes", "--hidden", "16")
+for how in "sparse", "exact":
+    shutil.copy("rows", "first")
+    os.rename("first", "live")
+    with Server("live", "--inference", how, "--reload-every", "0.1") as s:
+        right = []
+        for model in "rows", "other":
+            shutil.copy(model, "next")
+            os.rename("next", "live")
+            s.process.send_signal(signal.SIGHUP)
+            time.sleep(0.5)
+            right.append(s.ask("/predict", row)[1]["rows"])
+        check(f"{how}: the two models differ", right[0] != right[1], right)
+        load = Load(s, 8, row, lambda got: got["rows"] in right or near(got["rows"], right))
+
+        def near(got, wanted):  # one row alone and in a batch differ by rounding
+            return any(all(abs(a["score"] - b["score"]) < 2e-5 and a["id"] == b["id"] for a, b in
+                           zip(got[0]["labels"], w[0]["labels"])) for w in wanted)
+        until, n = time.time() + seconds, 0
+        while time.time() < until:
+            shutil.copy(("rows", "other")[n % 2], "next")
+            os.rename("next", "live")
+            n += 1
+            time.sleep(0.25 if seconds < 30 else 1)
+        time.sleep(0.3)
+        version = int(s.ask("/predict", row)[1]["version"])
+        answered = load.end()
+        check(f"{how}: {answered} requests while the model was exchanged {n} times: none failed",
+              not load.failures and answered > 100, load.failures[:3])
+        check(f"{how}: the model was exchanged", version >= n // 2, (version, n))
+
+        # a bad file is not taken
+        with open("next", "wb") as f:
+            f.write(open("rows", "rb").read()[:-100])
+        before = s.ask("/predict", row)[1]
+        os.rename("next", "live")
+        check(f"{how}: a bad file is reported", s.wait_for("the new file is not taken, the old one stays"), s.said()[-300:])
+        check(f"{how}: and the old model stays", s.ask("/predict", row)[1] == before)
+        check(f"{how}: ready all the while", s.ask("/v2/health/ready")[0] == 200)
+        check(f"{how}: the failure is counted", 'wisp_model_reload_failures_total{model="live"} 1' in s.ask("/metrics")[1])
+        os.remove("live")
+        time.sleep(0.3)
+        check(f"{how}: a file that is gone changes nothing", s.ask("/predict", row)[1] == before)
+        shutil.copy("rows", "next")
+        os.rename("next", "live")
+        check(f"{how}: a good file after that is taken", s.wait_for(f"version {int(before['version']) + 1},"), s.said()[-300:])
+
+        # a file that is written to in place: what was mapped is gone
+        with open("live", "r+b") as f:
+            f.write(b"\0" * 64)
+        check(f"{how}: written to in place: said", s.wait_for("written to in place"), s.said()[-300:])
+        got = s.ask("/predict", row)
+        check(f"{how}: written to in place: 503", got[0] == 503 and "Retry-After" in got[2], got)
+        check(f"{how}: written to in place: not ready", s.ask("/v2/health/ready")[0] == 503)
+        shutil.copy("rows", "next")
+        os.rename("next", "live")
+        for _ in range(100):
+            if s.ask("/v2/health/ready")[0] == 200:
+                break
+            time.sleep(0.05)
+        check(f"{how}: ready again", s.ask("/predict", row)[0] == 200)
+
+# ---- SIGTERM under load ----
+for how in "sparse", "exact":
+    with Server("rows", "--inference", how) as s:
+        load = Load(s, 16, row, lambda got: len(got["rows"]) == 1)
+        time.sleep(0.7)
+        load.over = True  # a connection that is refused now is none that was accepted
+        code = s.stop()
+        answered = load.end()
+        check(f"{how}: SIGTERM under load: exit code 0", code == 0, s.said())
+        check(f"{how}: SIGTERM under load: {answered} answered, none lost", answered > 50 and not load.failures, load.failures[:3])
+
+# ---- kill -9 and again on the same port ----
+with Server("rows") as s:
+    s.stop(signal.SIGKILL)
+    port = s.port
+    again = subprocess.Popen([wisp, "serve", "rows", "--port", str(port)], stderr=subprocess.PIPE, text=True)
+    lines = [again.stderr.readline() for _ in range(2)]
+    again.terminate()
+    again.stderr.close()
+    check("kill -9, and again on the same port", again.wait(30) == 0 and "listening" in lines[1], lines)
+
+# ---- limits ----
+with Server("rows", "--header-time", "0.5", "--idle-time", "1", "--max-body", "100K", "--max-rows", "10", "--max-connections", "300",
+            "--max-queue", "20", "--max-wait", "200") as s:
+    got = s.ask("/predict", '{"text":"' + "x" * 200000 + '"}')
+    check("a body that is too large: 413", got[0] == 413 and "102400" in got[1]["error"]["message"], got)
+    pieces = (b"%x\r\n" % 50000 + b"y" * 50000 + b"\r\n") * 4 + b"0\r\n\r\n"
+    got = s.raw(b"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + pieces)
+    check("the same in chunks, whose length is not told: 413", got.startswith(b"HTTP/1.1 413"), got[:200])
+    got = s.ask("/predict", {"rows": [row] * 11})
+    check("too many rows: 400", got[0] == 400 and "more than 10 rows" in got[1]["error"]["message"], got)
+    answers = at_once(12, lambda i: s.ask("/predict", {"rows": [row] * 9}))
+    codes = sorted(a[0] for a in answers)
+    check("a full queue: 503 with Retry-After, the others are answered", codes[0] == 200 and codes[-1] == 503 and
+          all(a[0] == 200 or a[2].get("Retry-After") for a in answers), codes)
+    for name, begun in (("headers", b"POST /predict HTTP/1.1\r\nHost: x\r\n"),
+                        ("a body", b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{")):
+        t = time.time()
+        got = s.raw(begun)
+        check(f"{name} that do not come: 408 soon", got.startswith(b"HTTP/1.1 408") and time.time() - t < 8, (got[:100], time.time() - t))
+        head, _, body = got.partition(b"\r\n\r\n")
+        check(f"{name} that do not come: JSON of the length that is told",
+              json.loads(body)["error"]["status"] == 408 and b"Content-Length: %d" % len(body) in head, got)
+
+    def drip(i):
+        with socket.create_connection(("127.0.0.1", s.port), timeout=20) as c:
+            c.sendall(b"GET /v2/health/live HTTP/1.1\r\n")
+            for _ in range(100):  # a byte now and then, so that it is never idle
+                try:
+                    c.sendall(b"A")
+                    time.sleep(0.1)
+                except OSError:
+                    return True
+        return False
+    check("20 clients that send a byte now and then are ended", all(r is True for r in at_once(20, drip)))
+    idle = [socket.create_connection(("127.0.0.1", s.port), timeout=20) for _ in range(250)]
+    check("answers beside 250 idle connections", s.ask("/predict", row)[0] == 200)
+    more = [socket.create_connection(("127.0.0.1", s.port), timeout=20) for _ in range(60)]
+    refused = [c.recv(1000) for c in more[-5:]]
+    check("connections beyond the limit: 503", all(b"503" in r[:20] and b"Retry-After" in r for r in refused), refused[-1])
+    check("503: JSON of the length that is told", json.loads(refused[0].partition(b"\r\n\r\n")[2])["error"]["status"] == 503 and
+          b"Content-Length: %d\r\n" % len(refused[0].partition(b"\r\n\r\n")[2]) in refused[0], refused[0])
+    check("idle connections are ended", idle[0].recv(10) == b"")
+    for c in idle + more:
+        c.close()
+    kept = s.connect()
+    s.ask("/predict", row, connection=kept)
+    time.sleep(1.6)
+    try:
+        s.ask("/predict", row, connection=kept)
+        check("a connection that is kept for too long is ended", False)
+    except (OSError, http.client.HTTPException):
+        check("a connection that is kept for too long is ended", True)
+    metrics = s.ask("/metrics")[1]
+    check("late requests and refused connections are counted", "wisp_requests_late_total 0\n" not in metrics and
+          "wisp_connections_refused_total 0\n" not in metrics)
+    check("alive after all that", s.ask("/predict", row)[0] == 200)
+    check("and ends well", s.stop() == 0, s.said())
+
+# ---- requests that are none ----
+with Server("rows", "--header-time", "1", "--idle-time", "2") as s:
+    draw = random.Random(7)
+    good = b'POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 24\r\nConnection: close\r\n\r\n{"ids":[1],"values":[1]}'
+
+    def bad_request(i):
+        b = bytearray(good)
+        kind = draw.randrange(5)
+        if kind == 0:
+            b = bytearray(draw.randbytes(draw.randrange(1, 400)))
+        elif kind == 1:
+            b = b[:draw.randrange(1, len(b))]
+        elif kind == 2:
+            for _ in range(draw.randrange(1, 12)):
+                b[draw.randrange(len(b))] = draw.randrange(256)
+        elif kind == 3:
+            at = draw.randrange(len(b))
+            b[at:at] = draw.randbytes(draw.randrange(1, 3000))
+        else:
+            b = b.replace(b"24", draw.choice([b"-1", b"99999999999999999999", b"0x18", b"24,24", b"", b"1e1"]))
+        return s.raw(bytes(b), half=True)
+    for _ in range(10):
+        at_once(20, bad_request)
+    check("alive after 200 malformed requests", s.ask("/predict", row)[0] == 200)
+    for _ in range(50):
+        left = re.search(r"^wisp_connections (\d+)$", s.ask("/metrics")[1], re.M)[1]
+        if left == "1":
+            break
+        time.sleep(0.1)
+    check("no connection is left behind", left == "1", left)
+    check("ends well", s.stop() == 0)
+
+# ---- tokens, the log ----
+with open("token", "w") as f:
+    f.write("open sesame\n")
+with Server("rows", "--token-file", "token", "--access-log", "log.jsonl") as s:
+    check("no token: 401", s.ask("/predict", row)[0] == 401)
+    check("another token: 401", s.ask("/predict", row, {"Authorization": "Bearer open sesam"})[0] == 401)
+    check("a longer one: 401", s.ask("/predict", row, {"Authorization": "Bearer open sesameopen sesame"})[0] == 401)
+    check("an empty one: 401", s.ask("/metrics", None, {"Authorization": "Bearer "})[0] == 401)
+    check("the token", s.ask("/predict", row, {"Authorization": "Bearer open sesame"})[0] == 200)
+    check("health needs none", s.ask("/v2/health/live")[0] == 200)
+    s.ask("/nowhere%22%7f%ff", None)
+    check("the token is said nowhere", "sesame" not in s.said())
+    s.stop()
+    lines = [json.loads(line) for line in open("log.jsonl")]
+    check("the log has a line for each request", [(e["path"], e["status"], e["rows"]) for e in lines[:5]] ==
+          [("/predict", 401, 0)] * 3 + [("/metrics", 401, 0), ("/predict", 200, 1)] and len(lines) == 7, lines)
+with Server("rows", env={"WISP_TOKEN": "x y"}) as s:
+    check("a token of the environment", s.ask("/predict", row)[0] == 401 and
+          s.ask("/predict", row, {"Authorization": "Bearer x y"})[0] == 200)
+with Server("rows", "--access-log", "-") as s:
+    s.ask("/predict", row)
+    s.stop()
+    check("the log on stdout", json.loads(s.output)["status"] == 200, s.output)
+
+# ---- TLS ----
+made = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "cert.pem", "-days",
+                       "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"], capture_output=True)
+if made.returncode == 0:
+    with Server("rows", "--tls-cert", "cert.pem", "--tls-key", "key.pem") as s:
+        trust = ssl.create_default_context(cafile="cert.pem")
+        c = http.client.HTTPSConnection("127.0.0.1", s.port, timeout=20, context=trust)
+        check("TLS", s.ask("/predict", row, connection=c)[0] == 200 and "https://" in s.said())
+        c.close()
+        s.raw(b"GET / HTTP/1.1\r\n\r\n", half=True)
+        check("alive after plain HTTP to TLS", s.process.poll() is None)
+        check("TLS: ends well", s.stop() == 0)
+
+for words, code, said in ((("nowhere",), 5, "nowhere: No such file"), (("toy_train.txt",), 4, "expected a model"),
+                          (("rows", "rows"), 2, "two models are called 'rows'"), (("a b=rows",), 2, "cannot name a model"),
+                          (("words", "--inference", "sparse"), 2, "index"), (("rows", "--address", "no such host"), 2, "no address"),
+                          (("rows", "--tls-cert", "names.txt"), 2, "without the other"),
+                          (("rows", "--tls-cert", "names.txt", "--tls-key", "names.txt"), 2, "PEM"),
+                          (("rows", "--access-log", "rows"), 2, "would be written")):
+    got = subprocess.run([wisp, "serve", "--port", "0", *words], capture_output=True, text=True, timeout=30)
+    check(f"serve {' '.join(words)}: {code}", got.returncode == code and said in got.stderr, (got.returncode, got.stderr))
+with socket.create_server(("127.0.0.1", 0)) as taken:
+    got = subprocess.run([wisp, "serve", "rows", "--port", str(taken.getsockname()[1])], capture_output=True, text=True, timeout=30)
+    check("a port that is taken: 5", got.returncode == 5 and "cannot listen" in got.stderr, got)
+end()

@@ -1,0 +1,141 @@
+#!/usr/bin/python3
+"""wisp serve answers what wisp predict does, in every form of request, for several models, and refuses with reasons.
+
+usage: test_serve_predict.py WISP
+"""
+import json
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "serve"))
+from rig import Server, at_once, check, end, make_models, need_server, run, wisp
+
+need_server()
+folder = tempfile.TemporaryDirectory(prefix="wisp-serve-")
+make_models(folder.name)
+
+
+def rows_of(path, n):
+    for line in open(path).read().split("\n")[1:n + 1]:
+        pairs = [f.split(":") for f in line.split(" ")[1:]]
+        yield [int(i) for i, _ in pairs], [float(v) for _, v in pairs]
+
+
+def told(*words):
+    return [json.loads(line)["labels"] for line in run("predict", *words, "--json").stdout.splitlines()]
+
+
+def near(got, want):
+    """The same labels, scores equal but for rounding; equal scores may change places."""
+    return (len(got) == len(want) and {g["id"] for g in got} == {w["label"] for w in want} and
+            all(abs(g["score"] - w["score"]) < 2e-5 for g, w in zip(got, want)))
+
+
+rows = list(rows_of("toy_test.txt", 40))
+with Server("rows", "tags=words") as s:
+    for how in "exact", "sparse":
+        want = told("rows", "toy_test.txt", "-k", "3", "--inference", how)
+        bad = []
+        for (ids, values), labels in zip(rows, want):
+            status, got, _ = s.ask("/predict", {"ids": ids, "values": values, "k": 3, "inference": how})
+            if status != 200 or not near(got["rows"][0]["labels"], labels):
+                bad.append((status, got, labels))
+        check(f"{how}: one row per request, as wisp predict", not bad, bad[:1])
+        ptr = [0]
+        for ids, _ in rows:
+            ptr.append(ptr[-1] + len(ids))
+        status, got, _ = s.ask("/predict", {"indptr": ptr, "indices": sum((i for i, _ in rows), []), "k": 3,
+                                            "data": sum((v for _, v in rows), []), "inference": how})
+        check(f"{how}: CSR", status == 200 and len(got["rows"]) == 40 and
+              all(near(g["labels"], w) for g, w in zip(got["rows"], want)), got)
+        status, got, _ = s.ask("/predict", {"rows": [{"features": {f"word{i}": v for i, v in zip(*r)}} for r in rows],
+                                            "k": 3, "inference": how})
+        check(f"{how}: features by name", status == 200 and all(near(g["labels"], w) for g, w in zip(got["rows"], want)), got)
+        answers = at_once(16, lambda i: [s.ask("/predict", {"ids": ids, "values": values, "k": 3, "inference": how})
+                                         for ids, values in rows])
+        check(f"{how}: 16 at once", all(isinstance(a, list) and all(
+            status == 200 and near(got["rows"][0]["labels"], w) for (status, got, _), w in zip(a, want)) for a in answers))
+
+    ids, values = rows[0]
+    order = sorted(range(len(ids)), key=lambda i: -ids[i])
+    plain = s.ask("/predict", {"ids": ids, "values": values})[1]
+    check("5 labels unless told", len(plain["rows"][0]["labels"]) == 5, plain)
+    check("names, ids, model and version", plain["model"] == "rows" and plain["version"] == "1" and
+          all(l["label"] == f"label {l['id']}" for l in plain["rows"][0]["labels"]), plain)
+    check("ids in any order", s.ask("/predict", {"ids": [ids[i] for i in order], "values": [values[i] for i in order]})[1] == plain)
+    twice = s.ask("/predict", {"ids": ids + ids, "values": [v / 2 for v in values] * 2})[1]
+    check("the same feature twice is added up", twice["rows"] == plain["rows"], twice)
+    got = s.ask("/predict", {"ids": ids + [7777], "values": values + [3]})[1]
+    check("an id that the model does not have is left out, and counted", got["rows"] == plain["rows"] and got["unknown"] == 1, got)
+    got = s.ask("/predict", {"features": {**{str(i): v for i, v in zip(ids, values)}, "nobody": 1}})[1]
+    check("ids as keys; a name that the model does not know is counted", got["rows"] == plain["rows"] and got["unknown"] == 1, got)
+    every = s.ask("/predict", {"ids": ids, "values": values, "k": 60})[1]["rows"][0]["labels"]
+    check("k labels, best first", len(every) == 60 and all(a["score"] >= b["score"] for a, b in zip(every, every[1:])))
+    limit = (every[14]["score"] + every[15]["score"]) / 2
+    got = s.ask("/predict", {"ids": ids, "values": values, "threshold": limit})[1]["rows"][0]["labels"]
+    check("all labels that reach a threshold", len(got) == sum(l["score"] >= limit - 1e-6 for l in every), (len(got), limit))
+    got = s.ask("/predict", {"ids": ids, "values": values, "threshold": 0.999999})[1]["rows"]
+    check("none does", got == [{"labels": []}], got)
+    raw = s.ask("/predict", {"ids": ids, "values": values, "scores": "raw"})[1]["rows"][0]["labels"]
+    check("raw scores", near(raw, told("rows", "toy_test.txt", "-k", "5", "--scores", "raw")[0]), raw)
+    check("no rows", s.ask("/predict", {"rows": []})[1]["rows"] == [])
+
+    texts = ["HOW LONG does rye bread keep?", "a cake", ""]
+    with open("lines.txt", "w") as f:
+        f.writelines(t + "\n" for t in texts)
+    want = told("words", "lines.txt", "-k", "2")
+    for name, body in (("a list of texts", {"model": "tags", "text": texts, "k": 2}),
+                       ("rows of texts", {"rows": [{"text": t} for t in texts], "k": 2, "model": "tags"}),
+                       ("rows that are texts", {"rows": texts, "k": 2, "model": "tags"})):
+        status, got, _ = s.ask("/predict", body)
+        check(name, status == 200 and all(near(g["labels"], w) for g, w in zip(got["rows"], want)), (got, want))
+    one = s.ask("/predict/tags", {"text": texts[0]})[1]
+    check("the model in the path", one["model"] == "tags" and one["rows"][0]["labels"][0]["label"] == "bread", one)
+
+    status, got, _ = s.ask("/models")
+    check("/models", status == 200 and [(m["name"], m["reads"], m["labels"]) for m in got["models"]] ==
+          [("rows", "features", 60), ("tags", "text", 4)], got)
+
+    for body, status, words in (
+            ("", 400, "end of the body, expected an object"),
+            ("{", 400, "end of the body"),
+            ("[]", 400, "found a list, expected an object"),
+            ('{"text":1}', 400, "found a number, expected a text"),
+            ('{"ids":[1,2],"values":[1]}', 400, "found 1 values for 2 ids"),
+            ('{"ids":[-1]}', 400, "found -1, expected an id"),
+            ('{"ids":[1.5]}', 400, "found 1.5, expected an id"),
+            ('{"ids":[1],"ids":[1]}', 400, "'ids' is given twice"),
+            ('{"ids":[1]} x', 400, "more follows"),
+            ('{"ids":[1e999]}', 400, "beyond"),
+            ('{"ids":[01]}', 400, "no number as JSON"),
+            ('{"indptr":[0,2],"indices":[1]}', 400, "expected 0 to 1"),
+            ('{"indptr":[0,2,1,2],"indices":[1,2]}', 400, "falls"),
+            ('{"rows":[{"text":"a"},{"ids":[1]}]}', 400, "in row 1, expected 'text'"),
+            ('{"rows":[{"text":["a","b"]}]}', 400, "has 2 rows in it"),
+            ('{"text":"a","ids":[1]}', 400, "twice"),
+            ('{"k":0,"ids":[1]}', 400, "found 0, expected k (1..10000)"),
+            ('{"threshold":2,"ids":[1]}', 400, "0..1"),
+            ('{"inference":"quick","ids":[1]}', 400, "'exact' or 'sparse'"),
+            ('{"txet":"a"}', 400, "did you mean 'text'"),
+            ('{"k":3}', 400, "no rows"),
+            ('{"model":"nobody","ids":[1]}', 404, "no model 'nobody'"),
+            ('{"text":"bread"}', 400, "was trained on numbered features"),
+            ('{"pixels":[1]}', 400, "does not read images"),
+            ('{"model":"tags","text":"a","inference":"sparse"}', 400, "no index"),
+            ('{"text":"\xff"}'.encode("latin-1"), 400, "no UTF-8 (0xff)"),
+            (b'{"text":"\xed\xa0\x80"}', 400, "no UTF-8"),
+            ('{"text":"\\ud800"}', 400, "escape"),
+            ('{"rows":' + "[" * 100000, 400, "a list"),
+            ('{"pixels":' + "[" * 100000, 400, "nested more than 32 deep"),
+            ('{"ids":[' + "1," * 5000 + "1]", 400, "end of the body")):
+        got = s.ask("/predict", body)
+        check(f"refused: {body[:40]!r}", got[0] == status and words in got[1]["error"]["message"] and
+              got[1]["error"]["status"] == status, got[:2])
+
+    metrics = s.ask("/metrics")[1]
+    for piece in ('wisp_requests_total{route="/predict",code="200"} ', 'wisp_request_seconds_bucket{route="/predict",le="0.001"} ',
+                  'wisp_model_version{model="tags"} 1', "wisp_batch_rows_bucket", "wisp_queue_rows 0", "process_resident_memory_bytes "):
+        check(f"metrics: {piece}", piece in metrics, metrics[:300])
+    check("SIGTERM: exit code 0", s.stop() == 0)
+end()
