@@ -313,14 +313,16 @@ static bool execute(const struct made *m, struct arguments *a)
 /* Where oneDNN may work: in the thread's scratch, or in a block of its own, *taken, where that is too
  * short.  Winograd's needs more than twice as much for some shorter batches than for the whole one (61
  * samples: 22 MB, 64: 9), and only trying each number of samples would tell which: the last batch of an
- * epoch, whose length may be such a number, takes the difference from the heap.  NULL: no memory. */
-static void *scratch_of(void **taken, const struct made *m, const struct wisp_conv_job *j,
-                        int thread)
+ * epoch, whose length may be such a number, takes it from the heap.  False: no memory. */
+static bool scratch_of(void **scratch, void **taken, const struct made *m,
+                       const struct wisp_conv_job *j, int thread)
 {
-    *taken = NULL;
-    if (m->scratch_bytes <= j->thread_apart * sizeof(float))
-        return j->thread_scratch + (size_t)thread * j->thread_apart;
-    return *taken = aligned_alloc(64, wisp_up(m->scratch_bytes, 64));
+    *scratch = *taken = NULL;
+    if (m->scratch_bytes == 0) return true;
+    if (m->scratch_bytes > j->thread_apart * sizeof(float))
+        *scratch = *taken = aligned_alloc(64, wisp_up(m->scratch_bytes, 64));
+    else *scratch = j->thread_scratch + (size_t)thread * j->thread_apart;
+    return *scratch;
 }
 
 static void run_part(void *arg, size_t part, int thread)
@@ -335,8 +337,8 @@ static void run_part(void *arg, size_t part, int thread)
     of.relu = j->relu && call->pass == WISP_CONV_FORWARD;
     const struct made *m = any_primitive(of);
     struct arguments a = { .ok = true };
-    void *taken = NULL, *scratch = m ? scratch_of(&taken, m, j, thread) : NULL;
-    if (!scratch) {
+    void *taken, *scratch;
+    if (!m || !scratch_of(&scratch, &taken, m, j, thread)) {
         *(m ? &call->no_memory : &call->failed) = true;
         return;
     }

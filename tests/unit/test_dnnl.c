@@ -68,14 +68,14 @@ static void check_pass(const struct wisp_conv_way *way, const struct wisp_conv *
     if (!way->can(c, pass, &k)) return;
     n_tried++;
     const size_t floats = way->weight_floats(c, pass),
-                 scratch = wisp_up(way->thread_floats(c, pass) + 1, 16),
+                 scratch = wisp_up(way->thread_floats(c, pass), 16),
                  sizes[] = { n * wisp_conv_out_floats(c), n * wisp_conv_in_floats(c) };
     float *mine = wisp_alloc(floats, sizeof *mine),
-          *room = wisp_alloc(scratch * (size_t)c->threads, sizeof *room),
+          *room = scratch ? wisp_alloc(scratch * (size_t)c->threads, sizeof *room) : NULL,
           *to = wisp_alloc(sizes[0] + sizes[1] + c->out * wisp_conv_row(c), sizeof *to),
           *want = wisp_zalloc(sizes[0] + sizes[1], sizeof *want),
           *gw = wisp_zalloc(c->out * wisp_conv_row(c), sizeof *gw);
-    CHECK(mine && room && to && want && gw, "no memory");
+    CHECK(mine && (room || !scratch) && to && want && gw, "no memory");
     struct wisp_conv_job j = { .pool = pool,
                                .k = &k,
                                .n = n,
