@@ -33,9 +33,11 @@ enum {
     WISP_STREAM_IVF_CUT = 12,
     WISP_STREAM_VOTES = 13,
     WISP_STREAM_HIDDEN = 14,
-    WISP_STREAM_INIT = 16, /* + parameter number << 8 */
-    WISP_STREAM_WIRES = 17, /* + layer << 8 */
-    WISP_STREAM_ERRORS = 20 /* + parameter number, or layer, << 8 (model/inject.c) */
+    WISP_STREAM_INIT = 16,      /* + parameter number << 8 */
+    WISP_STREAM_WIRES = 17,     /* + layer << 8 */
+    WISP_STREAM_LINEAR = 40,    /* + label << 8: the order of its rows */
+    WISP_STREAM_NEGATIVES = 41, /* of rows; + (label + 1) << 8: rows drawn for it */
+    WISP_STREAM_ERRORS = 20     /* + parameter number, or layer, << 8 (model/inject.c) */
 };
 
 /* The finders of a sampler (hash/finder.h), each by its own part; 0 where it is not among them.

@@ -140,15 +140,15 @@ static void close_polls(struct wisp_election *e, size_t seen)
     for (size_t i = 0; i < seen; i++) {
         struct wisp_tally *t = &e->slot[e->used[i]];
         e->row[i] = t->row;
-        e->votes[i] = e->spare[i] = t->votes;
+        e->votes[i] = e->spare[i] = e->factor ? t->votes * e->factor[t->row] : t->votes;
         *t = (struct wisp_tally){ FREE, 0 };
     }
 }
 
-size_t wisp_votes_elect(int32_t *rows, struct wisp_election *e, const struct wisp_votes *v,
-                        const int32_t *xi, const float *xv, size_t nnz, size_t n)
+size_t wisp_votes_count(struct wisp_election *e, const struct wisp_votes *v, const int32_t *xi,
+                        const float *xv, size_t nnz)
 {
-    size_t voters = register_voters(e, v, xi, xv, nnz), seen = 0, ties = n, to = 0;
+    size_t voters = register_voters(e, v, xi, xv, nnz), seen = 0;
     for (size_t i = 0; i < voters; i++) {
         const struct wisp_voter *it = &e->voter[i];
         if (i + AHEAD < voters) {
@@ -159,6 +159,13 @@ size_t wisp_votes_elect(int32_t *rows, struct wisp_election *e, const struct wis
         seen = count(e, v->label + it->start, v->weight + it->start, it->n, it->x, seen);
     }
     close_polls(e, seen);
+    return seen;
+}
+
+size_t wisp_votes_elect(int32_t *rows, struct wisp_election *e, const struct wisp_votes *v,
+                        const int32_t *xi, const float *xv, size_t nnz, size_t n)
+{
+    size_t seen = wisp_votes_count(e, v, xi, xv, nnz), ties = n, to = 0;
     float cut = seen > n ? wisp_nth_largest(e->spare, seen, n) : 0;
     if (cut < 0) cut = 0; /* nobody wins with less than nothing */
     for (size_t i = 0; i < seen; i++) ties -= e->votes[i] > cut;

@@ -22,6 +22,9 @@ struct wisp_votes {
 void wisp_votes_cast(const struct wisp_votes *v, const int32_t *xi, const float *xv, size_t nnz,
                      size_t voters, size_t each, size_t n, struct wisp_pot *pot);
 
+/* Voters and labels of each that elections are made for. */
+enum { WISP_VOTERS = 64, WISP_VOTES_EACH = 128 };
+
 /* ---- elections: the same for one sample alone, faster ---- */
 
 struct wisp_tally {
@@ -44,13 +47,18 @@ struct wisp_election { /* room to count in; all slots are free between calls */
     float *votes;
     float *spare;             /* (room) */
     struct wisp_voter *voter; /* (voters) */
+    const float *factor; /* (labels) what a label's votes are multiplied by in the end; NULL: 1 */
 };
 wisp_status wisp_election_init(struct wisp_election *e, size_t voters, size_t each,
                                wisp_error *err);
 void wisp_election_clear(struct wisp_election *e);
+/* Counts the votes of a row's features: the labels that got some into e->row, in the order in which
+ * they came, with their votes in e->votes and e->spare; returns how many.  Voters are chosen as by
+ * wisp_votes_cast, among the first 'room' non-zeros. */
+size_t wisp_votes_count(struct wisp_election *e, const struct wisp_votes *v, const int32_t *xi,
+                        const float *xv, size_t nnz);
 /* The up to n > 0 labels with most votes, none below 0 (ties: who came first), in the order in
- * which they came, into rows (n); returns how many.  Voters are chosen as by wisp_votes_cast, among
- * the first 'room' non-zeros. */
+ * which they came, into rows (n); returns how many. */
 size_t wisp_votes_elect(int32_t *rows, struct wisp_election *e, const struct wisp_votes *v,
                         const int32_t *xi, const float *xv, size_t nnz, size_t n);
 

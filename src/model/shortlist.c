@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { VOTERS = 64, EACH = 128, LEAST = 256, MOST = 1024 };
+enum { LEAST = 256, MOST = 1024 };
 
 /* One in a hundred labels, within bounds: docs/sampling.md has recall against it. */
 static size_t candidates_for(size_t n_labels, size_t k)
@@ -17,8 +17,8 @@ static size_t candidates_for(size_t n_labels, size_t k)
     return n < n_labels ? n : n_labels;
 }
 
-/* The labels with most training rows, by a list kept in order: candidates are few. */
-static void most_frequent(int32_t *out, size_t n, const int64_t *rows, size_t n_labels)
+/* By a list kept in order: candidates are few. */
+void wisp_most_frequent(int32_t *out, size_t n, const int64_t *rows, size_t n_labels)
 {
     size_t have = 0;
     for (size_t l = 0; l < n_labels; l++) {
@@ -46,8 +46,8 @@ wisp_status wisp_shortlist_init(struct wisp_shortlist *s, const struct wisp_vote
     if (!s->elections || !s->rows || !s->scores || !s->keys || !s->frequent || !s->scored)
         st = wisp_fail_mem(err, threads * room * 16, "sparse prediction");
     for (size_t i = 0; st == WISP_OK && i < threads; i++, s->n_elections++)
-        st = wisp_election_init(&s->elections[i], VOTERS, EACH, err);
-    if (st == WISP_OK) most_frequent(s->frequent, s->n_frequent, label_rows, n_labels);
+        st = wisp_election_init(&s->elections[i], WISP_VOTERS, WISP_VOTES_EACH, err);
+    if (st == WISP_OK) wisp_most_frequent(s->frequent, s->n_frequent, label_rows, n_labels);
     else wisp_shortlist_clear(s);
     return st;
 }

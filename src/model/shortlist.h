@@ -33,5 +33,7 @@ void wisp_shortlist_clear(struct wisp_shortlist *s);
 uint64_t wisp_shortlist_topk(struct wisp_shortlist *s, const struct wisp_layer *out,
                              const struct wisp_loss *loss, const struct wisp_batch *b,
                              const float *h, size_t k, int32_t *labels, float *scores);
+/* The n labels with most training rows, the most frequent first; n <= n_labels. */
+void wisp_most_frequent(int32_t *out, size_t n, const int64_t *rows, size_t n_labels);
 
 #endif
