@@ -102,6 +102,7 @@ TABLE(tokens, wisp_tokens_at(i))
 TABLE(values, wisp_values_at(i))
 TABLE(layer, wisp_layer_kind_at(i))
 TABLE(loss, wisp_loss_at(i))
+TABLE(margin, wisp_linear_loss_at(i))
 TABLE(optimizer, wisp_optimizer_at(i))
 TABLE(group, wisp_groups_row(i))
 TABLE(precision, wisp_precision_at(i))
@@ -207,6 +208,7 @@ static const struct table {
     { "layers", "kinds of layers, and their arguments (--net)", layer_row },
     { "nets", "nets that wisp brings along (--net)", net_row },
     { "losses", "what training makes small (--loss)", loss_row },
+    { "margins", "the same for linear models (--net linear --loss)", margin_row },
     { "optimizers", "how weights move (--optimizer)", optimizer_row },
     { "groups", "what a penalty makes 0 (--groups)", group_row },
     { "samplers", "which output rows a step computes (--sampling)", finder_row },

@@ -41,6 +41,7 @@
 
 /* Groups, as help prints them: in the order in which the table first names them. */
 #define NETWORK   "The network"
+#define LINEAR    "Linear models (--net linear)"
 #define TRAINING  "Training"
 #define SAMPLING  "Which output rows a training step computes"
 #define HASHING   "Hash tables (--sampling lsh)"
@@ -72,8 +73,26 @@ const wisp_option wisp_option_table[N_OPTS] = {
                             "share of input features dropped while training; -1: chosen from the "
                             "data",
                             NETWORK, "" },
-    [OPT_LOSS] = { "loss", "choice", "auto", "auto|@losses", "train prune bench convert",
-                   "@@losses; auto: softmax for many rows and labels, else bce", NETWORK, "train" },
+    [OPT_LOSS] = { "loss", "choice", "auto", "auto|@losses|@margins", "train prune bench convert",
+                   "@@losses; auto: softmax for many rows and labels, else bce; with --net linear: "
+                   "@@margins; auto: squared-hinge",
+                   NETWORK, "train" },
+    [OPT_COST] = { "cost", "real", "0", "0..1000000000", "train",
+                   "what a row's loss counts for beside the length of the weights, for rows of "
+                   "length 1; larger follows the rows more closely; 0: chosen from the data",
+                   LINEAR, "" },
+    [OPT_DROP_BELOW] = { "drop-below", "real", "-1", "-1..1000000", "train",
+                         "weights nearer to 0 are left out of the model, for rows of length 1; -1: "
+                         "0.02, or 0.05 where --negatives is votes",
+                         LINEAR, "" },
+    [OPT_NEGATIVES] = { "negatives", "choice", "auto", "auto|all|votes", "train",
+                        "rows that teach a label what it is not: all that do not have it, or those "
+                        "whose features vote for it; auto: all up to " FEW_LABELS " labels",
+                        LINEAR, "" },
+    [OPT_REFIT] = { "refit", "choice", "auto", "auto|yes|no", "train",
+                    "train a second time, with the held-out rows, once these have said how good "
+                    "the model is; auto: where they are more than 3 % of all",
+                    LINEAR, "" },
 
     [OPT_EPOCHS] = { "epochs", "int", "0", "0..100000", "train prune bench",
                      "passes over the data; 0: from the number of rows", TRAINING, "train bench" },

@@ -16,6 +16,10 @@ enum wisp_opt {
     OPT_DROPOUT,
     OPT_INPUT_DROPOUT,
     OPT_LOSS,
+    OPT_COST,
+    OPT_DROP_BELOW,
+    OPT_NEGATIVES,
+    OPT_REFIT,
     /* training */
     OPT_EPOCHS,
     OPT_SECONDS,

@@ -7,7 +7,7 @@
  * that from the file. */
 #include "model/about.h"
 #include "model/kind.h"
-#include "model/run.h"
+#include "model/linear_run.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "layer/product.h"
@@ -98,6 +98,24 @@ __attribute__((format(printf, 3, 4))) static void add(struct lines *l, const cha
     else l->text[l->n] = 0; /* no room: whole lines only */
 }
 
+static wisp_status keep(struct wisp_run *r, const struct lines *l, wisp_error *err)
+{
+    r->m->about = wisp_strdup(l->text);
+    return r->m->about ? WISP_OK : wisp_fail_mem(err, l->n + 1, "a model's card");
+}
+
+static wisp_status about_linear(struct wisp_run *r, struct lines *l, wisp_error *err)
+{
+    const struct wisp_linear_run *t = r->linear;
+    add(l, "linear_loss", "%s", t->how.loss->name);
+    add(l, "cost", "%.9g", (double)t->how.cost);
+    add(l, "drop_below", "%.9g", (double)t->how.drop);
+    add(l, "negatives", "%s", t->all ? "all" : "votes");
+    add(l, "refit", "%s", t->refit ? "yes" : "no");
+    add(l, "seed", "%llu", (unsigned long long)r->plan.seed);
+    return keep(r, l, err);
+}
+
 wisp_status wisp_about_run(struct wisp_run *r, wisp_error *err)
 {
     const struct wisp_plan *p = &r->plan;
@@ -112,6 +130,7 @@ wisp_status wisp_about_run(struct wisp_run *r, wisp_error *err)
     add(&l, "held_out", "%s", r->sets.held_out && r->sets.held_out->n_rows ? "yes" : "no");
     add(&l, "weighted", "%s", r->sets.weights ? "yes" : "no");
     if (*p->values_why) add(&l, "values_why", "%s", p->values_why);
+    if (r->linear) return about_linear(r, &l, err);
     add(&l, "epochs", "%d", p->epochs);
     add(&l, "patience", "%d", p->patience);
     add(&l, "batch", "%zu", p->batch);
@@ -132,8 +151,7 @@ wisp_status wisp_about_run(struct wisp_run *r, wisp_error *err)
     add(&l, "seed", "%llu", (unsigned long long)p->seed);
     if (r->init.model) add(&l, "init_checksum", "%s", r->init.model->file.check);
     if (r->init.weights.n_tensors) add(&l, "init_checksum", "%s", r->init.weights.check);
-    if (!(r->m->about = wisp_strdup(l.text))) return wisp_fail_mem(err, l.n + 1, "a model's card");
-    return WISP_OK;
+    return keep(r, &l, err);
 }
 
 void wisp_about_validation(struct wisp_model *m, double p3, double p5, double loss)

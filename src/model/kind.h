@@ -55,7 +55,7 @@ struct wisp_model_kind {
 };
 
 /* In the order in which they are asked for a text; the last one takes any. */
-#define WISP_MODEL_KINDS(X) X(joint) X(net)
+#define WISP_MODEL_KINDS(X) X(joint) X(linear) X(net)
 
 #define X(name) extern const struct wisp_model_kind wisp_kind_##name;
 WISP_MODEL_KINDS(X)

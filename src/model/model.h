@@ -6,6 +6,7 @@
 #include "data/data.h"
 #include "model/batch.h"
 #include "model/calibrate.h"
+#include "linear/linear.h"
 #include "model/file.h"
 #include "model/net.h"
 #include "model/shortlist.h"
@@ -22,6 +23,7 @@ struct wisp_model {
      * features and labels, and no layers. */
     struct wisp_net net;
     struct wisp_joint *joint; /* of a joint model; NULL: it is none */
+    struct wisp_linear linear; /* of a linear model; start NULL: it is none */
     char *spec;               /* the net line */
     const struct wisp_loss *loss;
     struct wisp_values values;

@@ -19,7 +19,7 @@ static bool held_out(const struct wisp_order *o, size_t row)
            wisp_rand_unit(o->split, WISP_STREAM_HOLDOUT, row) < o->holdout;
 }
 
-static bool trained_on(const struct wisp_order *o, size_t row)
+bool wisp_order_trains(const struct wisp_order *o, size_t row)
 {
     return counts(o, row) && !held_out(o, row);
 }
@@ -52,7 +52,7 @@ static wisp_status make_windows(struct wisp_order *o, wisp_error *err)
         o->sizes[i] = (wisp_rows_bytes(&d->blocks[i]) + 63) & ~(size_t)63;
         if (o->sizes[i] > largest) largest = o->sizes[i];
         if (o->memory) wisp_data_forget(d, i);
-        for (size_t r = d->first[i]; r < d->first[i + 1]; r++) o->kept[i] += trained_on(o, r);
+        for (size_t r = d->first[i]; r < d->first[i + 1]; r++) o->kept[i] += wisp_order_trains(o, r);
         o->n_rows += o->kept[i];
     }
     if (!o->memory || !d->map.slot) return WISP_OK; /* else in memory */
@@ -144,7 +144,7 @@ static void load_window(struct wisp_order *o)
     o->n = o->at = 0;
     for (size_t i = first; i < end; i++)
         for (size_t r = o->d.first[o->blocks[i]]; r < o->d.first[o->blocks[i] + 1]; r++)
-            if (trained_on(o, r)) o->rows[o->n++] = r;
+            if (wisp_order_trains(o, r)) o->rows[o->n++] = r;
     shuffle(o->rows, o->n, o->seed, stream_of(o->epoch, first + 1));
 }
 

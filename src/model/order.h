@@ -37,6 +37,8 @@ void wisp_order_ready(struct wisp_order *o, int epoch);
 size_t wisp_order_next(struct wisp_order *o, size_t *rows, size_t room);
 /* How many batches an epoch has; starts it. */
 size_t wisp_order_steps(struct wisp_order *o, int epoch, size_t batch);
+/* Is this row of the set trained on: neither held out nor of weight 0? */
+bool wisp_order_trains(const struct wisp_order *o, size_t row);
 /* The rows held out, as a set in memory. */
 wisp_status wisp_order_held_out(struct wisp_data **out, const struct wisp_order *o,
                                 wisp_error *err);

@@ -79,6 +79,20 @@ wisp_status wisp_run_mishaps(struct wisp_run *r, wisp_error *err)
     return wisp_mishaps_make(r->mishaps, &r->m->net, e, err);
 }
 
+wisp_status wisp_run_split(struct wisp_run *r, size_t memory, wisp_error *err)
+{
+    const struct wisp_plan *p = &r->plan;
+    wisp_status st = wisp_order_init(&r->feed.order, &r->sets.weighted, p->seed, p->split,
+                                     p->holdout, memory, err);
+    if (st != WISP_OK) return st;
+    if (r->feed.order.n_rows == 0)
+        return wisp_fail(err, WISP_EINVAL, "no rows are left to train on: lower --holdout");
+    if (r->sets.valid) return WISP_OK;
+    st = wisp_order_held_out(&r->sets.held_out, &r->feed.order, err);
+    r->sets.valid = r->sets.held_out;
+    return st;
+}
+
 wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     const struct wisp_data *d = r->sets.train;
@@ -96,16 +110,8 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
         (resumes && (st = wisp_run_smaller(r, err)) != WISP_OK) ||
         (st = wisp_run_model(r, cfg, err)) != WISP_OK ||
         (st = wisp_run_weights(r, cfg, err)) != WISP_OK ||
-        (st = wisp_order_init(&r->feed.order, &r->sets.weighted, p->seed, p->split, p->holdout,
-                              p->memory, err)) != WISP_OK)
+        (st = wisp_run_split(r, p->memory, err)) != WISP_OK)
         return st;
-    if (r->feed.order.n_rows == 0)
-        return wisp_fail(err, WISP_EINVAL, "no rows are left to train on: lower --holdout");
-    if (!r->sets.valid) {
-        if ((st = wisp_order_held_out(&r->sets.held_out, &r->feed.order, err)) != WISP_OK)
-            return st;
-        r->sets.valid = r->sets.held_out;
-    }
     if ((p->cuda && (st = wisp_card_check_run(r, err)) != WISP_OK) ||
         (!r->again && (st = wisp_run_say(r, cfg, err)) != WISP_OK) ||
         (st = wisp_about_run(r, err)) != WISP_OK || (st = take_memory(r, cfg, err)) != WISP_OK ||

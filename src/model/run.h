@@ -27,6 +27,7 @@ struct wisp_feed { /* batches, from one step to the next (train.c) */
 };
 
 struct wisp_card;
+struct wisp_linear_run;
 struct wisp_run {
     /* set by the caller */
     struct wisp_context *ctx;
@@ -34,7 +35,8 @@ struct wisp_run {
     bool keep;              /* the model, in memory, with an index */
     struct wisp_pace *pace; /* (pace.h) NULL: nobody measures the steps */
     struct wisp_sets sets;
-    bool again; /* made anew from its own checkpoint: nothing is said twice */
+    struct wisp_linear_run *linear; /* (linear_run.h) NULL: it trains a net */
+    bool again;                     /* made anew from its own checkpoint: nothing is said twice */
     /* made by wisp_run_make */
     char *smaller; /* the text of the net that a checkpoint has left of the plan's; NULL: there is
                       none */
@@ -58,6 +60,9 @@ struct wisp_run {
 /* Everything but what the caller has set (run.c). */
 wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 void wisp_run_clear(struct wisp_run *r); /* also half made */
+/* The order of the rows, within so many bytes of them, and the rows that are held out, unless there are
+ * others to validate on. */
+wisp_status wisp_run_split(struct wisp_run *r, size_t memory, wisp_error *err);
 /* Between two epochs: takes channels, or single weights, that are 0 out of the net and its state, and
  * leaves a checkpoint of what is left, from which the run is to be made again.  *shrunk: it has done
  * so (shrink.c). */
@@ -77,6 +82,8 @@ wisp_status wisp_run_mishaps(struct wisp_run *r, wisp_error *err);
 wisp_status wisp_run_smaller(struct wisp_run *r, wisp_error *err);
 /* r->m, all but its weights (run_model.c). */
 wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
+/* The lines of the plan that say what the rows are. */
+void wisp_run_say_data(const struct wisp_run *r);
 /* Says what will happen, before any big block is taken, and whether it fits (run_say.c). */
 wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 /* r->sets.weights, from the data and the options, once there is a model (sample_weights.c). */

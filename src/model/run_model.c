@@ -208,17 +208,27 @@ wisp_status wisp_run_images(struct wisp_run *r, wisp_error *err)
     return WISP_OK;
 }
 
-/* The net, for training: as many features and labels as the data, the names and the model to go on
- * from know. */
+/* As many features and labels as the data, the names and the model to go on from know. */
+static void count_ids(struct wisp_run *r)
+{
+    const struct wisp_data *d = r->sets.train;
+    const struct wisp_model *init = r->init.model;
+    struct wisp_model *m = r->m;
+    m->net.n_features = wisp_most(d->n_features, m->vocab.n);
+    m->net.n_labels = wisp_most(d->n_labels, m->labels.n);
+    if (!init) return;
+    m->net.n_features = wisp_most(m->net.n_features, init->net.n_features);
+    m->net.n_labels = wisp_most(m->net.n_labels, init->net.n_labels);
+}
+
+/* The net, for training. */
 static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     const struct wisp_data *d = r->sets.train;
     const struct wisp_model *init = r->init.model;
     struct wisp_model *m = r->m;
-    size_t n_features = wisp_most(d->n_features, m->vocab.n),
-           n_labels = wisp_most(d->n_labels, m->labels.n);
-    if (init) n_features = wisp_most(n_features, init->net.n_features);
-    if (init) n_labels = wisp_most(n_labels, init->net.n_labels);
+    count_ids(r);
+    const size_t n_features = m->net.n_features, n_labels = m->net.n_labels;
     struct wisp_run_known known;
     wisp_run_known_init(&known, r, r->again || wisp_opt_on(cfg, OPT_RESUME));
     struct wisp_layer_sizes sizes = { .batch = r->plan.batch,
@@ -250,7 +260,7 @@ wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_erro
 {
     struct wisp_model *m = r->m = wisp_zalloc(1, sizeof *m);
     if (!m) return wisp_fail_mem(err, sizeof *m, "a model");
-    m->kind = &wisp_kind_net;
+    m->kind = r->linear ? &wisp_kind_linear : &wisp_kind_net;
     m->format = r->sets.train->format;
     m->index_base = r->sets.train->index_base;
     const char *text = r->smaller ? r->smaller : r->plan.net.line;
@@ -260,9 +270,15 @@ wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_erro
                                                    : NULL;
     wisp_status st;
     if ((st = wisp_options_text(&m->options, init, cfg, err)) != WISP_OK ||
-        (st = set_names(r, cfg, err)) != WISP_OK || (st = plan_net(r, cfg, err)) != WISP_OK ||
-        (st = set_values(r, m->net.n_features, err)) != WISP_OK)
+        (st = set_names(r, cfg, err)) != WISP_OK ||
+        (!r->linear && (st = plan_net(r, cfg, err)) != WISP_OK))
         return st;
+    if (r->linear) count_ids(r);
+    if ((st = set_values(r, m->net.n_features, err)) != WISP_OK) return st;
+    if (r->linear) {
+        m->loss = wisp_loss_find("bce"); /* scores are those of each label by itself */
+        return count_labels(r, m->net.n_labels, err);
+    }
     const struct wisp_loss *said = wisp_output_loss(wisp_net_output(&m->net));
     if (said) r->plan.loss = said;
     m->loss = r->plan.loss;

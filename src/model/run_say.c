@@ -22,7 +22,7 @@ static void say_text(const struct wisp_run *r)
              how->chars_max ? chars : "", how->chars_max ? " characters" : "");
 }
 
-static void say_data(const struct wisp_run *r)
+void wisp_run_say_data(const struct wisp_run *r)
 {
     const struct wisp_sets *sets = &r->sets;
     const struct wisp_data *d = sets->train;
@@ -140,7 +140,7 @@ wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error 
         r->pace->step_bytes = net->work.bytes;
         r->pace->bound_bytes = net->work.bound;
     }
-    say_data(r);
+    wisp_run_say_data(r);
     say_training(r, hidden > 0);
     if (wisp_net_image(net)) say_work(r);
     if (r->init.model || r->init.weights.n_tensors) wisp_init_say(r, wisp_opt_text(cfg, OPT_INIT));

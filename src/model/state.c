@@ -16,7 +16,7 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "model/run.h"
+#include "model/linear_run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -97,6 +97,13 @@ static void list_sampler(struct list *l, struct wisp_sampler *s, const struct wi
 static wisp_status list_all(struct list *l, struct wisp_run *r, wisp_error *err)
 {
     *l = (struct list){ 0 };
+    if (r->linear) {
+        struct wisp_tensor t[WISP_LINEAR_TENSORS];
+        const size_t n = wisp_linear_state(t, r->linear);
+        for (size_t i = 0; i < n; i++)
+            if (wisp_grow(&l->t, l->n, &l->cap, sizeof *l->t)) l->t[l->n++] = t[i];
+            else l->full = true;
+    }
     for (size_t i = 0; i < r->m->net.list.n; i++) list_param(l, &r->m->net.list.p[i]);
     struct wisp_param sampler = { .name = "sampler" };
     list_sampler(l, r->samplers.output, &sampler);
@@ -430,7 +437,7 @@ static wisp_status restore(struct wisp_run *r, const struct wisp_tensor_file *f,
                  path);
         return WISP_OK;
     }
-    st = copy_all(r, f, path, err);
+    st = r->linear ? wisp_linear_restore(r, f, path, err) : copy_all(r, f, path, err);
     for (size_t i = 0; i < r->m->net.list.n && st == WISP_OK; i++)
         st = wisp_state_param_ok(&r->m->net.list.p[i], path, err);
     if (st != WISP_OK) return st;
@@ -449,7 +456,10 @@ static wisp_status restore(struct wisp_run *r, const struct wisp_tensor_file *f,
                             "what it keeps for --sampling cannot be of this run");
     if ((st = expect_model(r, saved ? saved : "none", err)) != WISP_OK) return st;
     if (saved && strcmp(saved, "none") != 0) snprintf(r->at.saved, sizeof r->at.saved, "%s", saved);
-    if (!r->again)
+    if (r->linear)
+        wisp_say(r->ctx, "resume    %s: %zu of %zu labels are done%s", path, r->linear->done.n_labels,
+                 r->m->net.n_labels, r->at.epoch > 1 ? ", of the second time" : "");
+    else if (!r->again)
         wisp_say(r->ctx, "resume    %s: from epoch %d, %zu steps of it done", path, r->at.epoch,
                  r->at.in_epoch);
     return WISP_OK;
