@@ -60,7 +60,8 @@ const wisp_option wisp_option_table[N_OPTS] = {
     [OPT_NET] = { "net", "text", "", "@nets", "train prune bench convert",
                   "layers, e.g. \"input 256, relu, dropout 0.3, dense 128, relu\" (wisp info lists "
                   "the kinds), the name of a net that wisp brings along, or a file FILE.net; the "
-                  "output layer is added; empty: from --hidden and --dropout",
+                  "output layer is added; empty: from --hidden and --dropout; linear: no net, but "
+                  "weights from features to labels",
                   NETWORK, "convert prune" },
     [OPT_HIDDEN] = { "hidden", "list", "", "", "train prune bench",
                      "widths of the hidden layers: 256, or 512,256; empty: " WIDTH_FEW
@@ -74,8 +75,8 @@ const wisp_option wisp_option_table[N_OPTS] = {
                             "data",
                             NETWORK, "" },
     [OPT_LOSS] = { "loss", "choice", "auto", "auto|@losses|@margins", "train prune bench convert",
-                   "@@losses; auto: softmax for many rows and labels, else bce; with --net linear: "
-                   "@@margins; auto: squared-hinge",
+                   "@@losses; auto: softmax for many rows and labels, else bce; with --net linear "
+                   "one of the last three; auto: squared-hinge",
                    NETWORK, "train" },
     [OPT_COST] = { "cost", "real", "0", "0..1000000000", "train",
                    "what a row's loss counts for beside the length of the weights, for rows of "

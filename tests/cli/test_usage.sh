@@ -54,7 +54,7 @@ done
 # What help says, word for word, up to the names of the rest, but with @hashes for the names of a table; after a change that
 # is meant: WISP_SNAPSHOT=1 tests/cli/test_usage.sh build/wisp
 fold=()
-for table in formats losses nets samplers shapes; do fold+=(-e "s/\\b$(names $table | tr ' ' '|')\\b/@$table/"); done
+for table in formats losses margins nets samplers shapes; do fold+=(-e "s/\\b$(names $table | tr ' ' '|')\\b/@$table/"); done
 for c in "" train prune eval predict serve convert inject graph report synth bench challenge inspect info; do
     run help $c
     sed -e '/^[0-9]* more (/,$d' "${fold[@]}" out >said
@@ -80,10 +80,10 @@ for line in trian:train tran:train evaluate:eval prdict:predict inspct:inspect; 
 done
 refuse "help of a misspelt command" 2 "no command 'trian'; did you mean 'train'\?" help trian
 refuse "a misspelt part of bench" 2 "did you mean 'predict'\?" bench predct
-refuse "--loss softmx" 2 "'softmx' is not one of auto\|softmax\|bce; did you mean softmax\?" train x -o y --loss softmx
+refuse "--loss softmx" 2 "'softmx' is not one of auto\|softmax\|bce\|squared-hinge\|hinge\|logistic; did you mean softmax\?" train x -o y --loss softmx
 refuse "--format fastext" 2 "did you mean fasttext\?" train x -o y --format fastext
 refuse "nothing near" 2 "unknown option '--zzzzzz'$" train x -o y --zzzzzz
-refuse "a value with nothing near" 2 "is not one of auto\|softmax\|bce$" train x -o y --loss what
+refuse "a value with nothing near" 2 "is not one of auto\|softmax\|bce\|squared-hinge\|hinge\|logistic$" train x -o y --loss what
 refuse "an option of another command" 2 "'--epochs' is no option of eval, but of: train prune bench" eval m d --epochs 3
 printf 'epoch = 3\n' >wrong.conf
 refuse "a misspelt key in a file of options" 2 "wrong.conf:1: no option 'epoch'; did you mean 'epochs'\?" train x -o y --config wrong.conf
@@ -103,7 +103,7 @@ check "bash reads the completion" bash -n completion
 check "completion: commands, options, values" bash -c '
 . ./completion
 try() { COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _wisp; echo "${COMPREPLY[*]}"; }
-[ "$(try wisp tr)" = train ] && [ "$(try wisp train d --epo)" = --epochs ] && [ "$(try wisp train --loss s)" = softmax ] && [ "$(try wisp help ev)" = eval ]'
+[ "$(try wisp tr)" = train ] && [ "$(try wisp train d --epo)" = --epochs ] && [ "$(try wisp train --loss so)" = softmax ] && [ "$(try wisp help ev)" = eval ]'
 for line in help --help "train --help" "help man" version; do
     # shellcheck disable=SC2086
     "$wisp" $line >/dev/full 2>err

@@ -48,13 +48,19 @@ static void test_tables(void)
     static const struct {
         enum wisp_opt o;
         const char *table;
-        size_t more; /* words that are no rows: auto */
+        size_t more; /* words that are no rows: auto, and rows of another table */
     } of[] = {
-        { OPT_NET, "nets", 0 },       { OPT_LOSS, "losses", 1 },
-        { OPT_HASH, "hashes", 1 },    { OPT_OPTIMIZER, "optimizers", 1 },
-        { OPT_FORMAT, "formats", 1 }, { OPT_PRECISION, "precisions", 1 },
-        { OPT_VALUES, "values", 1 },  { OPT_SAMPLING, "samplers", 1 },
-        { OPT_TOKENS, "tokens", 0 },  { OPT_SHAPE, "shapes", 0 },
+        { OPT_NET, "nets", 0 },
+        { OPT_LOSS, "losses", 4 },
+        { OPT_LOSS, "margins", 3 },
+        { OPT_OPTIMIZER, "optimizers", 1 },
+        { OPT_FORMAT, "formats", 1 },
+        { OPT_HASH, "hashes", 1 },
+        { OPT_PRECISION, "precisions", 1 },
+        { OPT_VALUES, "values", 1 },
+        { OPT_SAMPLING, "samplers", 1 },
+        { OPT_TOKENS, "tokens", 0 },
+        { OPT_SHAPE, "shapes", 0 },
     };
     wisp_config *c;
     wisp_error err;
