@@ -83,6 +83,7 @@ wisp_status refuse(wisp_error *err, wisp_status code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Says err->text on stderr and gives the exit code of its status. */
 int fail(const wisp_error *err);
+int fail_of_rank(const wisp_error *err, int rank); /* of several: the first says what all know */
 int exit_code(wisp_status st);
 
 /* A context with the threads asked for, whose notices go to stderr unless --quiet. */
@@ -104,9 +105,12 @@ struct screen {
     FILE *log;
     int terminal; /* stderr is one, and may be moved on */
     int quiet;
+    int rank; /* of several; 0: the first, or the only one */
 };
 /* 0, or the exit code after having said what is wrong. */
 int screen_open(struct screen *s, const struct args *a);
+/* Once it is known who speaks. */
+void screen_of(struct screen *s, const wisp_context *ctx);
 /* A file to write, made anew unless 'append'.  It does not wait for a reader, which a pipe may
  * never have: NULL, and errno says why. */
 FILE *open_write(const char *path, int append);

@@ -40,24 +40,22 @@ static void tell_saved(const wisp_report *r, const char *path)
     tell_calibration(r);
 }
 
-static wisp_status train(const struct args *a, struct screen *s, wisp_error *err)
+static wisp_status train(const struct args *a, wisp_context *ctx, struct screen *s, wisp_error *err)
 {
-    wisp_context *ctx = NULL;
     wisp_data *data = NULL, *valid = NULL;
     wisp_report *report = NULL;
     const char *valid_path = args_text(a, "valid");
-    wisp_status st = open_context(&ctx, a, err);
-    if (st == WISP_OK) st = wisp_data_open(&data, ctx, a->files[0], a->cfg, NULL, err);
+    wisp_status st = wisp_data_open(&data, ctx, a->files[0], a->cfg, NULL, err);
     if (st == WISP_OK && *valid_path)
         st = wisp_data_open_like(&valid, ctx, valid_path, a->cfg, data, err);
     if (st == WISP_OK)
         st = wisp_train(&report, ctx, a->cfg, data, valid, a->out, screen_train, s, err);
     if (st == WISP_OK && !s->quiet) tell_saved(report, a->out);
-    if (st == WISP_OK && args_on(a, "json")) printf("%s\n", wisp_report_json(report));
+    if (st == WISP_OK && args_on(a, "json") && wisp_context_rank(ctx) == 0)
+        printf("%s\n", wisp_report_json(report));
     wisp_report_free(report);
     wisp_data_free(valid);
     wisp_data_free(data);
-    wisp_context_free(ctx);
     return st;
 }
 
@@ -67,6 +65,15 @@ int cmd_train(const struct args *a)
     wisp_error err = { 0 };
     if (!a->out) return usage_error(a->command, "-o MODEL is missing");
     heed_signals();
+    wisp_context *ctx = NULL;
     int rc = screen_open(&s, a);
-    return rc ? rc : screen_close(&s, train(a, &s, &err), &err);
+    if (rc) return rc;
+    wisp_status st = join_context(&ctx, a, &err);
+    if (st == WISP_OK) screen_of(&s, ctx);
+    if (st == WISP_OK) st = train(a, ctx, &s, &err);
+    rc = screen_close(&s, st, &err);
+    fflush(stdout);
+    wisp_context_free(
+        ctx); /* after what there was to say: mpirun ends all ranks when one has failed */
+    return rc;
 }

@@ -55,6 +55,17 @@ int screen_open(struct screen *s, const struct args *a)
     return 5;
 }
 
+/* Of several ranks the first one speaks. */
+void screen_of(struct screen *s, const wisp_context *ctx)
+{
+    s->rank = wisp_context_rank(ctx);
+    if (s->rank == 0) return;
+    s->quiet = 1;
+    s->terminal = 0;
+    if (s->log) fclose(s->log);
+    s->log = NULL;
+}
+
 int screen_train(void *screen, const wisp_progress *p)
 {
     watch_signals();
@@ -64,7 +75,7 @@ int screen_train(void *screen, const wisp_progress *p)
 int screen_close(struct screen *s, wisp_status st, const wisp_error *err)
 {
     if (st != WISP_OK && s->terminal) fputc('\n', stderr);
-    int rc = st == WISP_OK ? 0 : fail(err);
+    int rc = st == WISP_OK ? 0 : fail_of_rank(err, s->rank);
     if (s->log && (ferror(s->log) | fclose(s->log)) != 0) {
         tell("wisp: --log: %s could not be written whole", s->log_path);
         if (rc == 0) rc = 5;

@@ -124,6 +124,17 @@ int fail(const wisp_error *err)
     return exit_code(err->code);
 }
 
+/* Ranks agree on what went wrong, and the first one says it; but a rank that has lost another has
+ * nobody to agree with. */
+int fail_of_rank(const wisp_error *err, int rank)
+{
+    char own[40];
+    const int n = snprintf(own, sizeof own, "rank %d (", rank);
+    if (rank > 0 && !(err->code == WISP_EPEER && strncmp(err->text, own, (size_t)n) == 0))
+        return exit_code(err->code);
+    return fail(err);
+}
+
 static void say(void *arg, const char *line)
 {
     (void)arg;

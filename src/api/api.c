@@ -1,6 +1,5 @@
 /* The functions of wisp.h that are more than a name for something inside. */
 #include "api/grow.h"
-#include "base/lock.h"
 #include "base/mem.h"
 #include "conv/conv.h"
 #include "base/report.h"
@@ -330,8 +329,8 @@ static bool grows(const wisp_config *cfg)
     return *path && !wisp_torch_is(path);
 }
 
-wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
-                           const wisp_config *cfg, const wisp_model *model, wisp_error *err)
+static wisp_status open_data(wisp_data **out, wisp_context *ctx, const char *path,
+                             const wisp_config *cfg, const wisp_model *model, wisp_error *err)
 {
     *out = NULL;
     struct wisp_read_options o;
@@ -368,8 +367,8 @@ static wisp_status options_like(struct wisp_read_options *o, struct wisp_lookup 
     return st;
 }
 
-wisp_status wisp_data_open_like(wisp_data **out, wisp_context *ctx, const char *path,
-                                const wisp_config *cfg, const wisp_data *like, wisp_error *err)
+static wisp_status open_data_like(wisp_data **out, wisp_context *ctx, const char *path,
+                                  const wisp_config *cfg, const wisp_data *like, wisp_error *err)
 {
     struct wisp_read_options o;
     struct wisp_lookup stop = { 0 };
@@ -381,6 +380,52 @@ wisp_status wisp_data_open_like(wisp_data **out, wisp_context *ctx, const char *
     else if (st == WISP_OK) st = wisp_data_read(out, ctx, path, &o, err);
     wisp_lookup_clear(&stop);
     return st;
+}
+
+/* ---- the same by several ranks, one after the other ---- */
+
+struct opening {
+    wisp_data **out;
+    wisp_context *ctx;
+    const char *path;
+    const wisp_config *cfg;
+    const wisp_model *model;
+    const wisp_data *like;
+};
+
+static wisp_status open_one(void *arg, wisp_error *err)
+{
+    const struct opening *o = arg;
+    return o->like ? open_data_like(o->out, o->ctx, o->path, o->cfg, o->like, err)
+                   : open_data(o->out, o->ctx, o->path, o->cfg, o->model, err);
+}
+
+static wisp_status open_all(struct opening *o, wisp_error *err)
+{
+    const struct wisp_comm *c = o->ctx->comm;
+    *o->out = NULL;
+    if (!c || c->size == 1) return open_one(o, err);
+    c->patience(12 * wisp_opt_num(o->cfg, OPT_DEADLINE)); /* making a cache takes its time */
+    wisp_status st = wisp_comm_in_turn(c, open_one, o, err);
+    c->patience(wisp_opt_num(o->cfg, OPT_DEADLINE));
+    if (st == WISP_OK) return st;
+    wisp_data_free(*o->out);
+    *o->out = NULL;
+    return st;
+}
+
+wisp_status wisp_data_open(wisp_data **out, wisp_context *ctx, const char *path,
+                           const wisp_config *cfg, const wisp_model *model, wisp_error *err)
+{
+    struct opening o = { .out = out, .ctx = ctx, .path = path, .cfg = cfg, .model = model };
+    return open_all(&o, err);
+}
+
+wisp_status wisp_data_open_like(wisp_data **out, wisp_context *ctx, const char *path,
+                                const wisp_config *cfg, const wisp_data *like, wisp_error *err)
+{
+    struct opening o = { .out = out, .ctx = ctx, .path = path, .cfg = cfg, .like = like };
+    return open_all(&o, err);
 }
 
 /* Offsets that do not fall, ids in range. */
@@ -574,41 +619,6 @@ wisp_status wisp_data_write_names(size_t *n, const wisp_data *d, const char *whi
 }
 
 /* ---- training and use ---- */
-
-/* A folder that is not there or not ours must show now, not after the first epoch. */
-static wisp_status check_output(const char *path, wisp_error *err)
-{
-    struct stat at;
-    const char *slash = strrchr(path, '/');
-    char folder[PATH_MAX];
-    if (strlen(path) + 32 >= sizeof folder)
-        return wisp_fail(err, WISP_EINVAL, "%.100s...: the path is too long", path);
-    wisp_folder_of(folder, path);
-    if (!*path || (slash && !slash[1]) || (stat(path, &at) == 0 && S_ISDIR(at.st_mode)))
-        return wisp_fail_at(err, WISP_EIO, path, 0,
-                            "expected the path of a model file, not of a folder");
-    if (access(folder, W_OK | X_OK) != 0)
-        return wisp_fail_errno(err, WISP_EIO, folder, "no model can be written there");
-    return WISP_OK;
-}
-
-wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
-                       const wisp_data *train, const wisp_data *valid, const char *path,
-                       wisp_on_progress on_progress, void *arg, wisp_error *err)
-{
-    *out = NULL;
-    struct wisp_lock lock;
-    if (train->n_labels && !train->label_rows)
-        return wisp_fail(err, WISP_EINVAL,
-                         "rows that were read for a model cannot be trained on: read them without "
-                         "it, or with option \"init\"");
-    wisp_status st = check_output(path, err);
-    if (st == WISP_OK) st = wisp_lock_take(&lock, path, err);
-    if (st != WISP_OK) return st;
-    st = wisp_kind_to_train(cfg)->train(out, ctx, cfg, train, valid, path, on_progress, arg, err);
-    wisp_lock_give(&lock);
-    return st;
-}
 
 wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_error *err)
 {

@@ -124,8 +124,10 @@ static wisp_status settings(struct job *j, wisp_error *err)
     return wisp_deep_settings(&j->deep, cfg, err);
 }
 
-static wisp_status read_files(struct job *j, wisp_error *err)
+/* Fits wisp_comm_in_turn. */
+static wisp_status read_files(void *arg, wisp_error *err)
 {
+    struct job *j = arg;
     const double t0 = wisp_now();
     wisp_status st = j->generate
                          ? generate_inputs(j, err)
@@ -151,18 +153,10 @@ static wisp_status compare(const struct job *j, wisp_error *err)
                      -most[1], most[0], -most[3], most[2]);
 }
 
-/* Rank 0 makes the caches; then, as other machines may not see its disk, the first rank of each;
- * the rest find them made. */
 static wisp_status load(struct job *j, wisp_error *err)
 {
-    enum { TURNS = 3 };
     const struct wisp_comm *c = j->comm;
-    const int mine = c->rank == 0 ? 0 : c->host_rank == 0 ? 1 : 2;
-    wisp_status st = WISP_OK;
-    for (int turn = 0; st == WISP_OK && turn < TURNS; turn++) {
-        if (turn == mine) st = read_files(j, err);
-        st = wisp_comm_agree(c, st, err);
-    }
+    wisp_status st = wisp_comm_in_turn(c, read_files, j, err);
     if (st == WISP_OK) st = compare(j, err);
     if (st != WISP_OK) return st;
     size_t first, n;

@@ -155,6 +155,20 @@ wisp_status wisp_comm_agree(const struct wisp_comm *c, wisp_status st, wisp_erro
     return said.code;
 }
 
+wisp_status wisp_comm_in_turn(const struct wisp_comm *c,
+                              wisp_status (*fn)(void *arg, wisp_error *err), void *arg,
+                              wisp_error *err)
+{
+    enum { TURNS = 3 };
+    const int mine = c->rank == 0 ? 0 : c->host_rank == 0 ? 1 : 2;
+    wisp_status st = WISP_OK;
+    for (int turn = 0; st == WISP_OK && turn < TURNS; turn++) {
+        if (turn == mine) st = fn(arg, err);
+        st = wisp_comm_agree(c, st, err);
+    }
+    return st;
+}
+
 void wisp_comm_share(size_t *first, size_t *n_share, const struct wisp_comm *c, size_t n)
 {
     const size_t size = (size_t)c->size, rank = (size_t)c->rank, more = n % size;

@@ -78,6 +78,12 @@ wisp_status wisp_comm_sum(const struct wisp_comm *c, float *x, size_t n, wisp_er
 wisp_status wisp_comm_sum16(const struct wisp_comm *c, float *x, size_t n, uint16_t *halves,
                             wisp_error *err);
 
+/* fn by rank 0, which makes the caches, then by the first rank of each other machine, which may not
+ * see its disk, then by the rest, which find them made.  A failure is everybody's. */
+wisp_status wisp_comm_in_turn(const struct wisp_comm *c,
+                              wisp_status (*fn)(void *arg, wisp_error *err), void *arg,
+                              wisp_error *err);
+
 /* This rank's share of n rows: n_share of them from 'first' on.  Shares follow each other in the
  * order of ranks and differ by at most one; rank 0 has one of the largest. */
 void wisp_comm_share(size_t *first, size_t *n_share, const struct wisp_comm *c, size_t n);

@@ -28,12 +28,19 @@ enum {
     SHORT = 1024,             /* bytes that are sent to all at once */
     HOST = 64,                /* of a machine's name */
     NAMED = 8,                /* ranks that a message names */
-    TAG = 1
+};
+
+/* What is under way: messages of one kind are not taken for those of another, where ranks differ in
+ * what they do. */
+enum doing { MEETING = 1, GATHERING_ALL, JOINING, SPREADING, GATHERING };
+static const char *const doings[] = {
+    "", "meeting", "gathering from all", "joining numbers", "spreading", "gathering"
 };
 
 static MPI_Comm world = MPI_COMM_NULL; /* a copy: no message of a host program is taken for ours */
 static int my_rank, n_ranks;
 static bool ours; /* to finalize: nobody had initialised MPI before */
+static enum doing doing;
 static bool lost; /* a call has failed: nobody is waited for any more */
 static double patience_s = WISP_COMM_PATIENCE;
 static uint64_t sent_bytes;
@@ -71,10 +78,11 @@ static double now(void)
 /* ---- waiting ---- */
 
 /* Nobody came in time: who is missing?  Those that owe a message, else those that take none. */
-static wisp_status missing(const char *what, wisp_error *err)
+static wisp_status missing(wisp_error *err)
 {
     char why[400];
-    int at = snprintf(why, sizeof why, "waited %ld s (--deadline) for ", (long)(patience_s + 0.5)), n = 0;
+    int at = snprintf(why, sizeof why, "waited %ld s (--deadline) for ", (long)(patience_s + 0.5)),
+        n = 0;
     for (int side = 0; side < 2 && n == 0; side++)
         for (int q = 0; q < n_ranks; q++) {
             if (pending[side * n_ranks + q] == MPI_REQUEST_NULL) continue;
@@ -86,7 +94,7 @@ static wisp_status missing(const char *what, wisp_error *err)
     if (n > NAMED) at += snprintf(why + at, sizeof why - (size_t)at, " and %d more", n - NAMED);
     if ((size_t)at < sizeof why)
         snprintf(why + at, sizeof why - (size_t)at, ": lost, stopped or cut off");
-    return fail_text(err, what, why);
+    return fail_text(err, doings[doing], why);
 }
 
 static bool nothing_left(void)
@@ -97,7 +105,7 @@ static bool nothing_left(void)
 }
 
 /* Until everything pending is done; 'rc' is what beginning it gave.  awake: without sleeping. */
-static wisp_status wait_all(int rc, bool awake, const char *what, wisp_error *err)
+static wisp_status wait_all(int rc, bool awake, wisp_error *err)
 {
     struct timespec pause = { .tv_nsec = 10 * 1000 };
     double began = 0;
@@ -109,7 +117,7 @@ static wisp_status wait_all(int rc, bool awake, const char *what, wisp_error *er
         if (i > TRIES && i % 16 == 0 && now() - began > patience_s) {
             for (int k = 0, one; k < 2 * n_ranks; k++) /* Testall leaves all of them */
                 MPI_Test(&pending[k], &one, MPI_STATUS_IGNORE);
-            return nothing_left() ? WISP_OK : missing(what, err);
+            return nothing_left() ? WISP_OK : missing(err);
         }
         if (awake || i < TRIES) {
             sched_yield(); /* there may be more ranks than cores */
@@ -118,24 +126,25 @@ static wisp_status wait_all(int rc, bool awake, const char *what, wisp_error *er
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < LONGEST_NS) pause.tv_nsec *= 2;
     }
-    return rc == MPI_SUCCESS ? WISP_OK : fail(rc, what, err);
+    return rc == MPI_SUCCESS ? WISP_OK : fail(rc, doings[doing], err);
 }
 
 /* At most one of each between two ranks is under way. */
 static int begin_send(const void *p, size_t bytes, int to)
 {
     sent_bytes += bytes;
-    return MPI_Isend(p, (int)bytes, MPI_BYTE, to, TAG, world, &pending[n_ranks + to]);
+    return MPI_Isend(p, (int)bytes, MPI_BYTE, to, (int)doing, world, &pending[n_ranks + to]);
 }
 
 static int begin_receive(void *p, size_t bytes, int from)
 {
-    return MPI_Irecv(p, (int)bytes, MPI_BYTE, from, TAG, world, &pending[from]);
+    return MPI_Irecv(p, (int)bytes, MPI_BYTE, from, (int)doing, world, &pending[from]);
 }
 
-static wisp_status ready(const char *what, wisp_error *err)
+static wisp_status ready(enum doing what, wisp_error *err)
 {
-    if (lost) return fail_text(err, what, "failed: a rank was lost before");
+    doing = what;
+    if (lost) return fail_text(err, doings[what], "failed: a rank was lost before");
     for (int i = 0; i < 2 * n_ranks; i++) pending[i] = MPI_REQUEST_NULL;
     return WISP_OK;
 }
@@ -161,16 +170,15 @@ static wisp_status reserve(size_t bytes, wisp_error *err)
 
 static wisp_status meet(bool awake, wisp_error *err)
 {
-    static const char what[] = "meeting";
     char none;
     int rc = MPI_SUCCESS;
-    wisp_status st = ready(what, err);
+    wisp_status st = ready(MEETING, err);
     for (int q = 0; st == WISP_OK && rc == MPI_SUCCESS && q < n_ranks; q++) {
         if (q == my_rank) continue;
         rc = begin_receive(&none, 0, q);
         if (rc == MPI_SUCCESS) rc = begin_send(&none, 0, q);
     }
-    return st == WISP_OK ? wait_all(rc, awake, what, err) : st;
+    return st == WISP_OK ? wait_all(rc, awake, err) : st;
 }
 
 static wisp_status barrier(wisp_error *err)
@@ -181,15 +189,14 @@ static wisp_status barrier(wisp_error *err)
 static wisp_status gather_piece(char *to, size_t apart, const void *mine, size_t bytes,
                                 wisp_error *err)
 {
-    static const char what[] = "gathering";
     int rc = MPI_SUCCESS;
-    wisp_status st = ready(what, err);
+    wisp_status st = ready(GATHERING_ALL, err);
     for (int q = 0; st == WISP_OK && rc == MPI_SUCCESS && q < n_ranks; q++) {
         if (q == my_rank) continue;
         rc = begin_receive(to + (size_t)q * apart, bytes, q);
         if (rc == MPI_SUCCESS) rc = begin_send(mine, bytes, q);
     }
-    return st == WISP_OK ? wait_all(rc, false, what, err) : st;
+    return st == WISP_OK ? wait_all(rc, false, err) : st;
 }
 
 static wisp_status all_gather(void *to, const void *mine, size_t bytes, wisp_error *err)
@@ -225,12 +232,11 @@ static size_t slice(size_t n, int rank)
 /* Slices of everybody's numbers to their joiners, and back. */
 static wisp_status join_slices(char *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err)
 {
-    static const char what[] = "joining numbers";
     const void *part[WISP_COMM_MOST_RANKS];
     const size_t mine = slice(n, my_rank), own = slice(n, my_rank + 1) - mine;
     int rc = MPI_SUCCESS;
     wisp_status st = reserve((size_t)n_ranks * own * bytes, err);
-    if (st == WISP_OK) st = ready(what, err);
+    if (st == WISP_OK) st = ready(JOINING, err);
     if (st != WISP_OK) return st;
     for (int q = 0; rc == MPI_SUCCESS && q < n_ranks; q++) {
         const size_t first = slice(n, q), theirs = slice(n, q + 1) - first;
@@ -239,16 +245,16 @@ static wisp_status join_slices(char *x, size_t n, size_t bytes, wisp_join *join,
         rc = begin_receive(room + (size_t)q * own * bytes, own * bytes, q);
         if (rc == MPI_SUCCESS) rc = begin_send(x + first * bytes, theirs * bytes, q);
     }
-    if ((st = wait_all(rc, false, what, err)) != WISP_OK) return st;
+    if ((st = wait_all(rc, false, err)) != WISP_OK) return st;
     join(x + mine * bytes, part, n_ranks, own);
-    st = ready(what, err);
+    st = ready(JOINING, err);
     for (int q = 0; st == WISP_OK && rc == MPI_SUCCESS && q < n_ranks; q++) {
         const size_t first = slice(n, q), theirs = slice(n, q + 1) - first;
         if (q == my_rank) continue;
         rc = begin_receive(x + first * bytes, theirs * bytes, q);
         if (rc == MPI_SUCCESS) rc = begin_send(x + mine * bytes, own * bytes, q);
     }
-    return st == WISP_OK ? wait_all(rc, false, what, err) : st;
+    return st == WISP_OK ? wait_all(rc, false, err) : st;
 }
 
 static wisp_status all_join(void *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err)
@@ -265,16 +271,15 @@ static wisp_status all_join(void *x, size_t n, size_t bytes, wisp_join *join, wi
 
 static wisp_status spread(void *p, size_t bytes, int from, wisp_error *err)
 {
-    static const char what[] = "spreading";
     wisp_status st = WISP_OK;
     for (size_t at = 0; st == WISP_OK && at < bytes; at += PIECE) {
         const size_t n = bytes - at < PIECE ? bytes - at : PIECE;
         int rc = MPI_SUCCESS;
-        if ((st = ready(what, err)) != WISP_OK) break;
+        if ((st = ready(SPREADING, err)) != WISP_OK) break;
         if (my_rank != from) rc = begin_receive((char *)p + at, n, from);
         for (int q = 0; my_rank == from && rc == MPI_SUCCESS && q < n_ranks; q++)
             if (q != from) rc = begin_send((char *)p + at, n, q);
-        st = wait_all(rc, false, what, err);
+        st = wait_all(rc, false, err);
     }
     return st;
 }
@@ -282,11 +287,10 @@ static wisp_status spread(void *p, size_t bytes, int from, wisp_error *err)
 /* One message of two ranks. */
 static wisp_status one(void *p, size_t bytes, int other, bool sends, wisp_error *err)
 {
-    static const char what[] = "gathering";
-    wisp_status st = ready(what, err);
+    wisp_status st = ready(GATHERING, err);
     if (st != WISP_OK) return st;
     return wait_all(sends ? begin_send(p, bytes, other) : begin_receive(p, bytes, other), false,
-                    what, err);
+                    err);
 }
 
 /* Any number of bytes, piece by piece. */

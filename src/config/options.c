@@ -292,6 +292,10 @@ const wisp_option wisp_option_table[N_OPTS] = {
                                  "minutes between checkpoints within an epoch; 0: at its end "
                                  "only",
                                  RUNS, "" },
+    [OPT_DEADLINE] = { "deadline", "real", "300", "1..1000000", "train eval predict",
+                       "seconds that one of several ranks waits for another (12 times as long "
+                       "while files are read); then all end with exit code 8",
+                       RUNS, "" },
     [OPT_LOG] = { "log", "output", "", "", "train prune bench",
                   "file that receives one JSON line per epoch", RUNS, "" },
     [OPT_NOTE] = { "note", "text", "", "", "train prune", "one line of text that the model keeps",

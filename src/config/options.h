@@ -80,6 +80,7 @@ enum wisp_opt {
     OPT_RESUME,
     OPT_CHECKPOINT_STEPS,
     OPT_CHECKPOINT_MINUTES,
+    OPT_DEADLINE,
     OPT_LOG,
     OPT_NOTE,
     /* data */

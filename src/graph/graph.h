@@ -7,6 +7,7 @@
 #define WISP_GRAPH_GRAPH_H
 
 #include "base/error.h"
+#include "base/share.h"
 #include "graph/planes.h"
 #include "graph/zeros.h"
 
@@ -67,7 +68,8 @@ struct wisp_param {
     size_t n;                  /* numbers in all */
     size_t dim[WISP_MAX_RANK]; /* as in the model file */
     enum wisp_axis axis[WISP_MAX_RANK];
-    size_t first_row, total_rows; /* of all processes; 0 and 'rows' where there is one */
+    size_t total_rows;       /* of all ranks; 'rows' are those that are here */
+    struct wisp_share share; /* which of them; all: every rank has the same */
     char name[WISP_PARAM_NAME];
 };
 

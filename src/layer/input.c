@@ -4,9 +4,13 @@
  * samples.  Backward is split by touched feature: the batch carries its non-zeros by
  * feature as well, so each touched row has one owner, which sums its gradient
  *     g[f] = sum over samples s with f of x_sf * gz[s]
- * and moves the row at once; gradients of a whole layer never exist. */
+ * and moves the row at once; gradients of a whole layer never exist.
+ *
+ * Of several ranks each has the rows of some features and adds up those; the sums of all ranks are
+ * the result.  The bias is everybody's, and rank 0 adds it. */
 #include "layer/layer.h"
 #include "base/bounds.h"
+#include "comm/comm.h"
 
 #include <string.h>
 
@@ -17,7 +21,8 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
 {
     (void)in, (void)out, (void)err;
     l->n_out = (size_t)l->arg[0];
-    struct wisp_param *w = wisp_layer_declare_rows(l, "weight", WISP_BY_FEATURE, l->n_in, l->n_out);
+    struct wisp_param *w =
+        wisp_layer_declare_share(l, "weight", WISP_BY_FEATURE, s->share, l->n_in, l->n_out);
     w->narrow = true;
     w->half = s->half;
     wisp_param_axes(w, WISP_AXIS_NONE, WISP_AXIS_OUT);
@@ -47,21 +52,26 @@ static void forward_tile(void *arg, size_t tile, int thread)
     const struct wisp_batch *b = j->s->batch;
     size_t width = j->l->n_out, first = tile * WISP_TILE, n = wisp_tile_rows(b->n, tile);
     struct wisp_weights w = wisp_param_weights(&j->l->params[0]);
+    const uint32_t *p = b->in_p ? b->in_p : b->xp;
+    const int32_t *rows = b->in_p ? b->in_i : b->xi;
+    const float *values = b->in_p ? b->in_v : b->xv;
+    const bool biased = j->l->params[0].share.rank == 0;
     for (size_t i = first; i < first + n; i++) {
         float *out = j->out->x + i * width;
-        memcpy(out, j->l->params[1].w, width * sizeof *out);
-        wisp_weights_bag(j->s->ctx->k, out, &w, b->xi + b->xp[i], b->xv + b->xp[i],
-                         b->xp[i + 1] - b->xp[i]);
+        if (biased) memcpy(out, j->l->params[1].w, width * sizeof *out);
+        else memset(out, 0, width * sizeof *out);
+        wisp_weights_bag(j->s->ctx->k, out, &w, rows + p[i], values + p[i], p[i + 1] - p[i]);
     }
 }
 
 static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
-    (void)in, (void)err; /* the batch itself */
+    (void)in; /* the batch itself */
     struct job j = { (struct wisp_layer *)l, s, out };
     wisp_parallel_for(s->ctx->pool, wisp_tiles(s->batch->n), forward_tile, &j);
-    return WISP_OK;
+    if (wisp_share_all(l->params[0].share)) return WISP_OK;
+    return wisp_comm_sum(s->ctx->comm, out->x, s->batch->n * l->n_out, err);
 }
 
 static void backward_features(void *arg, size_t task, int thread)

@@ -72,6 +72,16 @@ struct wisp_param *wisp_layer_declare_rows(struct wisp_layer *l, const char *wha
     return wisp_layer_declare(l, what, WISP_TRAINED, by, 2, (size_t[]){ rows, cols });
 }
 
+struct wisp_param *wisp_layer_declare_share(struct wisp_layer *l, const char *what, enum wisp_by by,
+                                            struct wisp_share share, size_t total, size_t cols)
+{
+    struct wisp_param *p =
+        wisp_layer_declare_rows(l, what, by, wisp_share_rows(share, total), cols);
+    p->share = share;
+    p->total_rows = total;
+    return p;
+}
+
 void wisp_layer_move_bias(struct wisp_layer *l, struct wisp_step *s, struct wisp_param *bias,
                           const float *g)
 {
@@ -147,7 +157,10 @@ static void normal_chunk(void *arg, size_t chunk, int thread)
     const struct normal *n = arg;
     size_t all = wisp_param_n(n->p), end = (chunk + 1) * NORMAL_CHUNK;
     for (size_t i = chunk * NORMAL_CHUNK; i < end && i < all; i++) {
-        float x = (float)(n->deviation * wisp_rand_normal(n->seed, n->stream, i));
+        size_t id = i; /* of the number in the rows of all ranks */
+        if (!wisp_share_all(n->p->share))
+            id = wisp_share_id(n->p->share, i / n->p->cols) * n->p->cols + i % n->p->cols;
+        float x = (float)(n->deviation * wisp_rand_normal(n->seed, n->stream, id));
         if (n->p->b16) n->p->b16[i] = wisp_round16(x);
         else n->p->w[i] = x;
     }

@@ -62,9 +62,13 @@ struct wisp_batch { /* rows laid out for a step: model/batch.c */
     uint32_t *place; /* in the active set */
     uint32_t *sample;
     float *logit;
-    /* the same non-zeros by feature, for the backward pass */
+    /* of these features those whose rows this rank has, by the rows; NULL: it has all */
+    uint32_t *in_p; /* (n+1) */
+    int32_t *in_i;  /* (in_p[n]) */
+    float *in_v;
+    /* the same non-zeros by row, for the backward pass */
     size_t n_touched;
-    int32_t *touched; /* (n_touched) features */
+    int32_t *touched; /* (n_touched) rows */
     uint32_t *tp;     /* (n_touched+1) */
     int32_t *ts;      /* (xp[n]) sample */
     float *tv;        /* (xp[n]) value */
@@ -83,8 +87,8 @@ struct wisp_head_step { /* what only the head of a net needs of a step, and leav
     struct wisp_active active; /* its rows; chosen by the layer's sampler if it has one, else n = 0:
                                   all */
     /* Called between choosing and computing, or NULL. */
-    void (*look)(void *arg, const struct wisp_layer *out, const struct wisp_step *s,
-                 const float *h);
+    wisp_status (*look)(void *arg, const struct wisp_layer *out, const struct wisp_step *s,
+                        const float *h, wisp_error *err);
     void *look_arg;
     double loss_sum; /* out: sum over samples */
     bool hogwild;    /* samples with rows of their own move them at once, without locks */
@@ -125,7 +129,8 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     size_t memory; /* bytes that a step's values, gradients and scratch should take at most, by
                       making values again; 0: no limit */
     size_t labels;
-    size_t active; /* most output rows in a step */
+    struct wisp_share share; /* of the rows of features and labels */
+    size_t active;           /* most output rows in a step */
     bool training;
     bool still; /* nobody changes the weights while the net is there: layers may keep copies */
     const struct wisp_precision *precision; /* of wide products; NULL: fp32 */
@@ -184,6 +189,9 @@ struct wisp_param *wisp_layer_declare(struct wisp_layer *l, const char *what, en
 /* The usual case: numbers to train, in rows. */
 struct wisp_param *wisp_layer_declare_rows(struct wisp_layer *l, const char *what, enum wisp_by by,
                                            size_t rows, size_t cols);
+/* Rows by feature or label, of which this rank has its share: 'total' is how many there are. */
+struct wisp_param *wisp_layer_declare_share(struct wisp_layer *l, const char *what, enum wisp_by by,
+                                            struct wisp_share share, size_t total, size_t cols);
 /* What its first two dimensions count. */
 static inline void wisp_param_axes(struct wisp_param *p, enum wisp_axis rows, enum wisp_axis cols)
 {

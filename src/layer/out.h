@@ -8,9 +8,15 @@
 #include "layer/product.h"
 #include "layer/rows.h"
 
+struct wisp_out_sums { /* of a sample's logits: what ranks exchange */
+    double sum;        /* of what the loss left of its blocks */
+    float max, logits; /* the largest; where targets are smoothed, their sum */
+};
+
 struct wisp_out_view { /* the scratch, cut up for this step */
     float *block_max, *block_sum, *factor, *max, *origin, *limit, *gb;
-    float *block_z; /* sums of logits, where targets are smoothed; else NULL */
+    float *block_z;             /* sums of logits, where targets are smoothed; else NULL */
+    struct wisp_out_sums *sums; /* (batch) where several ranks have rows; else NULL */
     void *shared[WISP_PRODUCT_PARTS];
     float *part[WISP_OUT_LANES];            /* of the gradient of h */
     struct wisp_best lists[WISP_OUT_LANES]; /* of the best rows */
@@ -43,6 +49,11 @@ static inline void wisp_out_phase(const struct wisp_out_job *j, int thread, int 
 {
     wisp_phase(j->s->ctx->pool, thread, phase);
 }
+/* Are the layer's rows those of several ranks? */
+static inline bool wisp_out_shared(const struct wisp_layer *l)
+{
+    return !wisp_share_all(l->params[0].share);
+}
 static inline size_t wisp_out_n_true(const struct wisp_batch *b, size_t sample)
 {
     return b->yp[sample + 1] - b->yp[sample];
@@ -52,7 +63,8 @@ static inline size_t wisp_out_n_true(const struct wisp_batch *b, size_t sample)
  * labels.  0: targets are not smoothed. */
 static inline float wisp_out_level(const struct wisp_out_job *j)
 {
-    return j->l->smoothing > 0 ? j->l->smoothing / (float)j->s->head.active.n : 0;
+    const size_t n = wisp_out_shared(j->l) ? j->l->params[0].total_rows : j->s->head.active.n;
+    return j->l->smoothing > 0 ? j->l->smoothing / (float)n : 0;
 }
 /* The target of a true label of a sample. */
 static inline float wisp_out_target(const struct wisp_out_job *j, size_t sample)
@@ -65,8 +77,8 @@ static inline float wisp_out_target(const struct wisp_out_job *j, size_t sample)
 void wisp_out_begin(struct wisp_out_job *j);
 /* Products and what the loss makes of them, by blocks. */
 void wisp_out_score(struct wisp_out_job *j);
-/* Each sample's loss and factor; true: some logits lie too far from their origin, score again. */
-bool wisp_out_combine(struct wisp_out_job *j);
+/* Each sample's loss and factor; *again: some logits lie too far from their origin, score again. */
+wisp_status wisp_out_combine(struct wisp_out_job *j, bool *again, wisp_error *err);
 /* The gradient of h, and the rows moved. */
 void wisp_out_back(struct wisp_out_job *j);
 

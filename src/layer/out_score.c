@@ -53,14 +53,19 @@ static void forward_block(void *arg, size_t block, int thread)
     j->p.kind->keep(&j->p, block, m, z);
 }
 
-/* Files the true labels by block: count, prefix sum, fill. */
+/* Files the true labels by block: count, prefix sum, fill.  Here ids of labels become rows; those
+ * of other ranks are left out. */
 static void file_labels(const struct wisp_out_job *j)
 {
     const struct wisp_batch *b = j->s->batch;
     uint32_t *start = j->v.start, *place = (uint32_t *)b->logit; /* which is filled later */
     memset(start, 0, (j->v.n_blocks + 1) * sizeof *start);
+    const struct wisp_share share = j->l->params[0].share;
     for (size_t i = 0; i < b->yp[b->n]; i++) {
-        size_t at = wisp_active_place(&j->s->head.active, b->yi[i]);
+        const size_t id = (size_t)b->yi[i];
+        const int32_t row = (int32_t)wisp_share_row(share, id);
+        size_t at =
+            wisp_share_has(share, id) ? wisp_active_place(&j->s->head.active, row) : SIZE_MAX;
         place[i] = at == SIZE_MAX ? UINT32_MAX : (uint32_t)at;
         if (at != SIZE_MAX) start[at / WISP_OUT_BLOCK]++;
     }

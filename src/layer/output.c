@@ -25,6 +25,10 @@
  *
  * Where every sample has a set of its own, example.c does all this.
  *
+ * Of several ranks each has the rows of some labels, and computes these.  Between score and combine
+ * they exchange each sample's sum and largest logit, and after back the gradients of h; s->head.loss_sum
+ * is then a rank's part of the loss.  Rows here are a rank's own, labels of the batch are ids.
+ *
  * scratch:  loss (batch doubles) | factor, largest, origin, limit (batch)
  *           | largest, sums, where targets are smoothed sums of logits (blocks, batch)
  *           | starts (blocks + 1) | bias gradients (active)
@@ -34,6 +38,7 @@
  *           products use; or keys of the lists */
 #include "layer/out.h"
 #include "base/bounds.h"
+#include "comm/comm.h"
 #include "layer/example.h"
 
 #include <string.h>
@@ -58,6 +63,7 @@ static struct wisp_out_view lay_out(struct wisp_cut *c, const struct wisp_layer 
     v.block_max = wisp_cut_take(c, v.n_blocks * n, sizeof *v.block_max);
     v.block_sum = wisp_cut_take(c, v.n_blocks * n, sizeof *v.block_sum);
     if (l->smoothing > 0) v.block_z = wisp_cut_take(c, v.n_blocks * n, sizeof *v.block_z);
+    if (wisp_out_shared(l)) v.sums = wisp_cut_take(c, n, sizeof *v.sums);
     v.start = wisp_cut_take(c, v.n_blocks + 1, sizeof *v.start);
     v.gb = wisp_cut_take(c, active, sizeof *v.gb);
     l->precision->lay(v.shared, c, n, l->n_in, active);
@@ -116,12 +122,13 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
         return wisp_fail(err, WISP_EINVAL,
                          "'output' has loss=%s, but %s is %s; leave out one of them", loss->name,
                          s->loss_by, s->loss->name);
-    l->n_out = s->labels;
-    struct wisp_param *w = wisp_layer_declare_rows(l, "weight", WISP_BY_LABEL, l->n_out, l->n_in);
+    l->n_out = wisp_share_rows(s->share, s->labels);
+    struct wisp_param *w =
+        wisp_layer_declare_share(l, "weight", WISP_BY_LABEL, s->share, s->labels, l->n_in);
     w->narrow = true;
     w->half = s->half;
     wisp_param_axes(w, WISP_AXIS_NONE, WISP_AXIS_IN);
-    wisp_layer_declare_rows(l, "bias", WISP_BY_LABEL, l->n_out, 1);
+    wisp_layer_declare_share(l, "bias", WISP_BY_LABEL, s->share, s->labels, 1);
     l->precision = precision(s->precision);
     l->smoothing = s->smoothing;
     if (s->training && s->own) {
@@ -197,14 +204,14 @@ static struct wisp_query query(const struct wisp_layer *l, const struct wisp_ste
 static wisp_status choose(struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
                           wisp_error *err)
 {
-    (void)err;
     wisp_phase(s->ctx->pool, 0, WISP_PHASE_QUERY);
     struct wisp_query q = query(l, s, in);
     if (l->sampler) wisp_sampler_choose(&s->head.active, l->sampler, s->ctx, &q);
     else if (s->head.active.n == 0) s->head.active = (struct wisp_active){ .n = l->n_out };
     if (s->head.look) {
         wisp_phase(s->ctx->pool, 0, WISP_PHASE_OTHER);
-        s->head.look(s->head.look_arg, l, s, in->x);
+        wisp_status st = s->head.look(s->head.look_arg, l, s, in->x, err);
+        if (st != WISP_OK) return st;
     }
     wisp_phase(s->ctx->pool, 0, WISP_PHASE_LOSS);
     if (s->head.active.op) return WISP_OK;
@@ -229,18 +236,15 @@ static wisp_status score(struct wisp_layer *l, struct wisp_step *s, const struct
 static wisp_status combine(struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
                            bool *again, wisp_error *err)
 {
-    (void)err;
     *again = false;
     if (s->head.active.op) return WISP_OK; /* every sample by itself, when it was scored */
     struct wisp_out_job j = job_of(l, s, in, WISP_CUT_AGAIN);
-    *again = wisp_out_combine(&j);
-    return WISP_OK;
+    return wisp_out_combine(&j, again, err);
 }
 
 static wisp_status back(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *in,
                         wisp_error *err)
 {
-    (void)err;
     if (s->head.active.op) {
         wisp_example_backward(&s->head.outcome, l, s, in);
         return WISP_OK;
@@ -250,7 +254,9 @@ static wisp_status back(struct wisp_layer *l, struct wisp_step *s, struct wisp_a
     s->head.outcome = (struct wisp_outcome){
         .active = &s->head.active, .k = j.v.k, .best = j.v.best, .heat = j.v.gb
     };
-    return WISP_OK;
+    if (!wisp_out_shared(l) || !in->g) return WISP_OK;
+    wisp_phase(s->ctx->pool, 0, WISP_PHASE_OTHER);
+    return wisp_comm_sum(s->ctx->comm, in->g, s->batch->n * l->n_in, err);
 }
 
 static wisp_status move(struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,

@@ -29,10 +29,11 @@ size_t wisp_output_topk_thread_floats(const struct wisp_layer *l, size_t n, size
 
 /* The k best rows for each of n samples h (n, n_in), best first, ties by smaller id, by exact
  * scores of all rows: labels (n, k), -1 where there are fewer than k rows; scores (n, k) are
- * probabilities.  alone: a single sample is scored by dot products, which is several times as fast
+ * probabilities.  Labels are ids, and of several ranks all get the same: fails where one is lost.  alone: a single sample is scored by dot products, which is several times as fast
  * as a product for a tile of them, and rounds otherwise. */
-void wisp_output_topk(const struct wisp_layer *l, struct wisp_context *ctx,
-                      const struct wisp_loss *loss, const float *h, size_t n, bool alone, size_t k,
-                      int32_t *labels, float *scores, float *scratch, float *thread_scratch);
+wisp_status wisp_output_topk(const struct wisp_layer *l, struct wisp_context *ctx,
+                             const struct wisp_loss *loss, const float *h, size_t n, bool alone,
+                             size_t k, int32_t *labels, float *scores, float *scratch,
+                             float *thread_scratch, wisp_error *err);
 
 #endif

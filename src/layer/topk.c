@@ -1,14 +1,18 @@
 /* The best labels by exact scores of all rows; scores never exist as a whole.
  *
+ * Of several ranks each has the best of its own rows, and they exchange these: all get the same.
+ *
  * Lanes of blocks run in parallel.  For each block: Z = W h^T + bias (96, n), then every score
  * above a sample's current k-th best is put into that sample's list (best.h); the lists of the
  * lanes are merged in lane order.
  *
  * scratch: h^T (n_in, n + 16) | limits told (n) | for each lane: lists of the best, max, sum (n)
+ *          | of several ranks what each of them found: (ranks, n) sums, (ranks, n, k) keys
  * of each thread: Z (96, n) | places (n) | block max, block sum (n) | rows of a block (96, n_in);
  *                 later keys of all lanes */
 #include "hash/best.h"
 #include "base/bounds.h"
+#include "comm/comm.h"
 #include "layer/output.h"
 
 #include <math.h>
@@ -21,6 +25,12 @@ struct lane {
     float *max, *sum; /* (n) */
 };
 
+struct found { /* of a sample, by a rank */
+    double sum;
+    float max;
+    uint32_t n; /* keys, best first */
+};
+
 struct job {
     const struct wisp_layer *l;
     struct wisp_context *ctx;
@@ -31,9 +41,16 @@ struct job {
     uint32_t *panels; /* h^T as bf16, in the place of h^T; NULL: rows are multiplied as floats */
     _Atomic float *told;
     struct lane lanes[WISP_OUT_LANES];
+    struct found *found; /* (ranks, n) */
+    uint64_t *keys;      /* (ranks, n, k) with ids in the place of rows */
     int32_t *labels;
     float *scores;
 };
+
+static bool shared(const struct wisp_layer *l)
+{
+    return !wisp_share_all(l->params[0].share);
+}
 
 static void lay_out(struct job *j, struct wisp_cut *c)
 {
@@ -45,6 +62,10 @@ static void lay_out(struct job *j, struct wisp_cut *c)
         a->max = wisp_cut_take(c, j->n, sizeof *a->max);
         a->sum = wisp_cut_take(c, j->n, sizeof *a->sum);
     }
+    if (!shared(j->l)) return;
+    const size_t ranks = (size_t)j->l->params[0].share.size;
+    j->found = wisp_cut_take(c, ranks * j->n, sizeof *j->found);
+    j->keys = wisp_cut_take(c, ranks * j->n * j->k, sizeof *j->keys);
 }
 
 size_t wisp_output_topk_floats(const struct wisp_layer *l, size_t n, size_t k)
@@ -163,6 +184,29 @@ static void scan_lane(void *arg, size_t i, int thread)
     }
 }
 
+/* Answer c for a sample whose logits come to max and sum; key NULL: there is none. */
+static void answer(const struct job *j, size_t s, size_t c, const uint64_t *key, float max,
+                   double sum)
+{
+    float z = key ? wisp_key_score(*key) : 0;
+    float score = isfinite(z) ? j->loss->probability(z, max, sum) : NAN;
+    j->labels[s * j->k + c] = key ? wisp_key_row(*key) : -1;
+    j->scores[s * j->k + c] = key ? score : 0;
+}
+
+/* Leaves what this rank found for the others. */
+static void offer(const struct job *j, size_t s, const uint64_t *keys, size_t n, float max,
+                  double sum)
+{
+    const struct wisp_share share = j->l->params[0].share;
+    const size_t at = (size_t)share.rank * j->n + s;
+    j->found[at] = (struct found){ sum, max, (uint32_t)n };
+    for (size_t c = 0; c < n; c++) {
+        const size_t id = wisp_share_id(share, (size_t)wisp_key_row(keys[c]));
+        j->keys[at * j->k + c] = wisp_key(wisp_key_score(keys[c]), (int32_t)id);
+    }
+}
+
 static void join_tile(void *arg, size_t tile, int thread)
 {
     const struct job *j = arg;
@@ -181,18 +225,52 @@ static void join_tile(void *arg, size_t tile, int thread)
             sum += lanes[i].sum[s] * exp((double)lanes[i].max[s] - max);
         float told = atomic_load_explicit(&j->told[s], memory_order_relaxed);
         size_t n = wisp_best_take(keys, lists, n_lanes, s, told);
-        for (size_t c = 0; c < k; c++) {
-            float z = c < n ? wisp_key_score(keys[c]) : 0;
-            float score = isfinite(z) ? j->loss->probability(z, max, sum) : NAN;
-            j->labels[s * k + c] = c < n ? wisp_key_row(keys[c]) : -1;
-            j->scores[s * k + c] = c < n ? score : 0;
-        }
+        if (j->found) offer(j, s, keys, n, max, sum);
+        for (size_t c = 0; c < k && !j->found; c++)
+            answer(j, s, c, c < n ? &keys[c] : NULL, max, sum);
     }
 }
 
-void wisp_output_topk(const struct wisp_layer *l, struct wisp_context *ctx,
-                      const struct wisp_loss *loss, const float *h, size_t n, bool alone, size_t k,
-                      int32_t *labels, float *scores, float *scratch, float *thread_scratch)
+/* The best of what all ranks found: their lists are merged in the order of ranks. */
+static void merge(const struct job *j, size_t s)
+{
+    const size_t ranks = (size_t)j->l->params[0].share.size;
+    size_t at[WISP_COMM_MOST_RANKS] = { 0 };
+    float max = -INFINITY;
+    double sum = 0;
+    for (size_t q = 0; q < ranks; q++) max = fmaxf(max, j->found[q * j->n + s].max);
+    for (size_t q = 0; q < ranks; q++) {
+        const struct found *f = &j->found[q * j->n + s];
+        sum += f->sum * exp((double)f->max - max);
+    }
+    for (size_t c = 0; c < j->k; c++) {
+        uint64_t most = 0;
+        size_t from = ranks;
+        for (size_t q = 0; q < ranks; q++) {
+            const uint64_t key = j->keys[(q * j->n + s) * j->k + at[q]];
+            if (at[q] == j->found[q * j->n + s].n || (from < ranks && key <= most)) continue;
+            most = key, from = q;
+        }
+        answer(j, s, c, from < ranks ? &most : NULL, max, sum);
+        if (from < ranks) at[from]++;
+    }
+}
+
+static wisp_status exchange(const struct job *j, wisp_error *err)
+{
+    const struct wisp_comm *c = j->ctx->comm;
+    const size_t mine = (size_t)j->l->params[0].share.rank * j->n;
+    wisp_status st = c->all_gather(j->found, j->found + mine, j->n * sizeof *j->found, err);
+    if (st == WISP_OK)
+        st = c->all_gather(j->keys, j->keys + mine * j->k, j->n * j->k * sizeof *j->keys, err);
+    for (size_t s = 0; s < j->n && st == WISP_OK; s++) merge(j, s);
+    return st;
+}
+
+wisp_status wisp_output_topk(const struct wisp_layer *l, struct wisp_context *ctx,
+                             const struct wisp_loss *loss, const float *h, size_t n, bool alone,
+                             size_t k, int32_t *labels, float *scores, float *scratch,
+                             float *thread_scratch, wisp_error *err)
 {
     struct job j = { .l = l,
                      .ctx = ctx,
@@ -216,4 +294,5 @@ void wisp_output_topk(const struct wisp_layer *l, struct wisp_context *ctx,
     struct wisp_pool *pool = j.alone && l->n_in * l->n_out < ALONE_SMALL ? NULL : ctx->pool;
     wisp_parallel_for(pool, wisp_out_lanes(l->n_out), scan_lane, &j);
     wisp_parallel_for(pool, wisp_tiles(n), join_tile, &j);
+    return shared(l) ? exchange(&j, err) : WISP_OK;
 }

@@ -24,8 +24,10 @@ static void free_rows(struct wisp_layout *l)
 {
     wisp_free(l->batch.xp);
     wisp_free(l->batch.yp);
+    wisp_free(l->batch.in_p);
     wisp_free(l->kept);
     wisp_free(l->weight);
+    l->batch.in_p = NULL;
     l->batch.xp = l->batch.yp = l->kept = NULL;
     l->batch.weight = l->weight = NULL;
 }
@@ -38,8 +40,10 @@ static void free_nnz(struct wisp_batch *b)
     wisp_free(b->tp);
     wisp_free(b->ts);
     wisp_free(b->tv);
-    b->xi = b->touched = b->ts = NULL;
-    b->xv = b->tv = NULL;
+    wisp_free(b->in_i);
+    wisp_free(b->in_v);
+    b->xi = b->touched = b->ts = b->in_i = NULL;
+    b->xv = b->tv = b->in_v = NULL;
     b->tp = NULL;
 }
 
@@ -70,6 +74,8 @@ wisp_status wisp_layout_for(struct wisp_layout *l, const struct wisp_net *net, b
                             wisp_error *err)
 {
     const struct wisp_layer *image = wisp_net_image(net);
+    for (size_t i = 0; i < net->list.n; i++)
+        if (net->list.p[i].by == WISP_BY_FEATURE) l->share = net->list.p[i].share;
     if (!image) return WISP_OK;
     for (int i = 0; i < net->n_layers; i++)
         for (int k = 0; k < net->layers[i].n_from; k++)
@@ -124,6 +130,7 @@ wisp_status wisp_layout_reserve(struct wisp_layout *l, size_t n, size_t nnz, siz
                                 wisp_error *err)
 {
     struct wisp_batch *b = &l->batch;
+    const bool shared = !wisp_share_all(l->share);
     bool ok = true;
     if (n > l->cap_rows) {
         free_rows(l);
@@ -131,7 +138,8 @@ wisp_status wisp_layout_reserve(struct wisp_layout *l, size_t n, size_t nnz, siz
         b->yp = wisp_alloc(n + 1, sizeof *b->yp);
         l->kept = wisp_alloc(n, sizeof *l->kept);
         l->weight = wisp_alloc(n, sizeof *l->weight);
-        ok = b->xp && b->yp && l->kept && l->weight;
+        if (shared) b->in_p = wisp_alloc(n + 1, sizeof *b->in_p);
+        ok = b->xp && b->yp && l->kept && l->weight && (b->in_p || !shared);
         l->cap_rows = ok ? n : 0;
     }
     if (ok && (nnz > l->cap_nnz || !b->xi)) {
@@ -143,7 +151,10 @@ wisp_status wisp_layout_reserve(struct wisp_layout *l, size_t n, size_t nnz, siz
         b->tp = wisp_alloc(nnz + 1, sizeof *b->tp);
         b->ts = wisp_alloc(nnz, sizeof *b->ts);
         b->tv = wisp_alloc(nnz, sizeof *b->tv);
-        ok = b->xi && b->xv && b->touched && b->tp && b->ts && b->tv;
+        if (shared) b->in_i = wisp_alloc(nnz, sizeof *b->in_i);
+        if (shared) b->in_v = wisp_alloc(nnz, sizeof *b->in_v);
+        ok = b->xi && b->xv && b->touched && b->tp && b->ts && b->tv &&
+             (!shared || (b->in_i && b->in_v));
         l->cap_nnz = ok ? nnz : 0;
     }
     if (ok && (lab > l->cap_lab || !b->yi)) {
@@ -258,15 +269,34 @@ static void close_gaps(struct wisp_layout *l)
     b->xp[b->n] = to;
 }
 
+/* Those features whose rows are here, by the rows: the one place where ids become rows. */
+static void pick_own(struct wisp_layout *l)
+{
+    struct wisp_batch *b = &l->batch;
+    uint32_t n = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        b->in_p[i] = n;
+        for (uint32_t e = b->xp[i]; e < b->xp[i + 1]; e++) {
+            if (!wisp_share_has(l->share, (size_t)b->xi[e])) continue;
+            b->in_i[n] = (int32_t)wisp_share_row(l->share, (size_t)b->xi[e]);
+            b->in_v[n++] = b->xv[e];
+        }
+    }
+    b->in_p[b->n] = n;
+}
+
 /* The non-zeros by feature, in order of first appearance: count, prefix sum, fill. */
 static void by_feature(struct wisp_layout *l)
 {
     struct wisp_batch *b = &l->batch;
-    size_t nnz = b->xp[b->n], n = 0;
+    const uint32_t *p = b->in_p ? b->in_p : b->xp;
+    const int32_t *rows = b->in_p ? b->in_i : b->xi;
+    const float *values = b->in_p ? b->in_v : b->xv;
+    size_t nnz = p[b->n], n = 0;
     for (size_t i = 0; i < nnz; i++) {
-        uint32_t *slot = &l->slot[b->xi[i]];
+        uint32_t *slot = &l->slot[rows[i]];
         if (!*slot) {
-            b->touched[n] = b->xi[i];
+            b->touched[n] = rows[i];
             b->tp[n] = 0;
             *slot = (uint32_t)++n;
         }
@@ -279,10 +309,10 @@ static void by_feature(struct wisp_layout *l)
         sum += count;
     }
     for (size_t i = 0; i < b->n; i++)
-        for (uint32_t e = b->xp[i]; e < b->xp[i + 1]; e++) {
-            uint32_t at = b->tp[l->slot[b->xi[e]] - 1]++;
+        for (uint32_t e = p[i]; e < p[i + 1]; e++) {
+            uint32_t at = b->tp[l->slot[rows[e]] - 1]++;
             b->ts[at] = (int32_t)i;
-            b->tv[at] = b->xv[e];
+            b->tv[at] = values[e];
         }
     for (size_t t = n; t > 0; t--) b->tp[t] = b->tp[t - 1]; /* starts again */
     b->tp[0] = 0;
@@ -380,6 +410,7 @@ static void file(void *layout, size_t i, int thread)
     if (l->status == WISP_OK) check_rows(l);
     if (l->status != WISP_OK) return;
     close_gaps(l);
+    if (l->batch.in_p) pick_own(l);
     if (l->by_feature) by_feature(l);
 }
 

@@ -16,11 +16,12 @@ struct wisp_layout { /* a batch and the room it grows in */
     struct wisp_batch batch;
     size_t cap_rows, cap_nnz, cap_lab;
     size_t n_features, n_labels;
-    bool by_feature;        /* fill the lists by feature too (training) */
-    uint32_t *slot;         /* (n_features) place in batch.touched plus 1, or 0 */
-    uint32_t *kept;         /* (rows) features left of each */
-    float *weight;          /* (rows) what batch.weight is where the set has weights */
-    struct wisp_pool *pool; /* rows are laid out in parallel; NULL: by the caller alone */
+    struct wisp_share share; /* of the features' rows, where batch.in_p is wanted */
+    bool by_feature;         /* fill the lists by feature too (training) */
+    uint32_t *slot;          /* (n_features) place in batch.touched plus 1, or 0 */
+    uint32_t *kept;          /* (rows) features left of each */
+    float *weight;           /* (rows) what batch.weight is where the set has weights */
+    struct wisp_pool *pool;  /* rows are laid out in parallel; NULL: by the caller alone */
     /* Images (wisp_layout_for); all 0: there are none. */
     struct wisp_image_how how;
     float *table;      /* (channels, 256) */
@@ -47,7 +48,7 @@ void wisp_layout_clear(struct wisp_layout *l);
 wisp_status wisp_layout_reserve(struct wisp_layout *l, size_t n, size_t nnz, size_t lab,
                                 wisp_error *err);
 
-/* Lays out what the net reads: planes for its layer 'image', whose parameters are borrowed, and read
+/* Lays out what the net reads: of several ranks the features whose rows are here; planes for its layer 'image', whose parameters are borrowed, and read
  * anew for each batch; and no features where no other layer reads rows, unless 'lists'. */
 wisp_status wisp_layout_for(struct wisp_layout *l, const struct wisp_net *net, bool lists,
                             wisp_error *err);

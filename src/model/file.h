@@ -12,6 +12,7 @@
 
 #include "base/context.h"
 #include "base/file.h"
+#include "model/parts.h"
 
 enum wisp_dtype {
     WISP_U8,
@@ -39,6 +40,7 @@ struct wisp_tensor {
     const void *data; /* into the map when read: 64-byte aligned, but anywhere in a plain file;
                          borrowed when written */
     size_t bytes;
+    struct wisp_parts parts; /* written: 'data' are this rank's rows, 'bytes' those of all ranks */
     bool
         finite; /* read: no number of F32, BF16 or F16 is infinite or NaN; other types always are */
 };
@@ -57,7 +59,8 @@ struct wisp_tensor_file { /* a file read and verified */
                        all bytes of a plain file */
 };
 
-/* Writes and commits atomically.  Names of tensors and keys of metadata are unique and pass
+/* Writes and commits atomically; where tensors have parts all ranks call it, rank 0 writes, and all
+ * get the same status and checksum.  Names of tensors and keys of metadata are unique and pass
  * wisp_tensor_name_ok; values are UTF-8 (else WISP_EINVAL).  'check' (33 chars, or NULL) receives
  * the file's checksum. */
 wisp_status wisp_tensor_file_write(const char *path, const struct wisp_tensor *t, size_t n_tensors,

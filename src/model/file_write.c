@@ -8,6 +8,8 @@
  *   {"__metadata__":{"k":"v"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},
  *    "__pad_0__":{"dtype":"U8","shape":[40],"data_offsets":[24,64]}, ... ,"__integrity__":{...}}
  *
+ * A tensor whose rows several ranks have comes in pieces (parts.h); the bytes are the same.
+ *
  * The header is written by hand (jansson could not tell a full machine from a bad string), and read
  * by hand: header.c. */
 #include "model/file.h"
@@ -16,6 +18,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#define XXH_STATIC_LINKING_ONLY /* for a hash state that needs no heap */
 #include <xxhash.h>
 
 const struct wisp_dtype_info wisp_dtypes[WISP_N_DTYPES] = {
@@ -225,25 +228,106 @@ static void write_part(struct wisp_out *o, struct hashes *h, const unsigned char
     }
 }
 
-static wisp_status write_all(const char *path, const char *model, const struct text *header,
-                             struct hashes *h, const struct wisp_tensor *t, size_t n_tensors,
-                             wisp_error *err)
+/* A tensor that comes in pieces: what is hashed at once may begin in one and end in another. */
+struct stream {
+    struct wisp_out *o;
+    struct hashes *h;
+    XXH3_state_t state;
+    size_t in_chunk;
+};
+
+static void end_chunk(struct stream *s)
+{
+    XXH64_canonical_t c;
+    XXH64_canonicalFromHash(&c, XXH3_64bits_digest(&s->state));
+    memcpy(s->h->p + s->h->used, c.digest, sizeof c.digest);
+    s->h->used += sizeof c.digest;
+    XXH3_64bits_reset(&s->state);
+    s->in_chunk = 0;
+}
+
+/* Fits wisp_parts_pass. */
+static void write_rows(void *arg, const void *rows, size_t bytes)
+{
+    struct stream *s = arg;
+    for (size_t at = 0; at < bytes;) {
+        const size_t left = wisp_tensor_chunk - s->in_chunk,
+                     n = bytes - at < left ? bytes - at : left;
+        XXH3_64bits_update(&s->state, (const char *)rows + at, n);
+        wisp_out_write(s->o, (const char *)rows + at, n, NULL);
+        at += n;
+        if ((s->in_chunk += n) == wisp_tensor_chunk) end_chunk(s);
+    }
+}
+
+/* What is written to: the file, and what the pieces of tensors need. */
+struct target {
+    struct wisp_out *o;
+    unsigned char *room; /* NULL: no tensor comes in pieces */
+};
+
+static wisp_status write_tensor(const struct target *to, struct hashes *h,
+                                const struct wisp_tensor *t, wisp_error *err)
+{
+    if (!t->parts.comm) {
+        write_part(to->o, h, t->data, t->bytes);
+        return WISP_OK;
+    }
+    struct stream s = { .o = to->o, .h = h };
+    XXH3_64bits_reset(&s.state);
+    wisp_status st = wisp_parts_pass(&t->parts, t->data, to->room, write_rows, &s, err);
+    if (s.in_chunk > 0) end_chunk(&s);
+    return st;
+}
+
+static wisp_status open_target(struct target *to, const char *path, const char *model,
+                               const struct wisp_tensor *t, size_t n_tensors, wisp_error *err)
+{
+    size_t room = 0;
+    for (size_t i = 0; i < n_tensors; i++)
+        if (t[i].parts.comm) {
+            const size_t bytes = 2 * wisp_parts_room(&t[i].parts);
+            if (bytes > room) room = bytes;
+        }
+    *to = (struct target){ .room = room ? wisp_alloc(room, 1) : NULL };
+    if (room && !to->room) return wisp_fail_mem(err, room, "rows of other ranks");
+    wisp_status st = (model ? wisp_out_create_own : wisp_out_create)(&to->o, path, err);
+    if (st != WISP_OK) return st;
+    if (model) wisp_out_keep(to->o);
+    if (model) wisp_out_like(to->o, model);
+    return WISP_OK;
+}
+
+/* Where writing fails pieces are taken none the less: the other ranks send them.  Where a rank is lost
+ * nothing is committed. */
+static wisp_status write_all(struct target *to, const struct text *header, struct hashes *h,
+                             const struct wisp_tensor *t, size_t n_tensors, wisp_error *err)
 {
     static const unsigned char zeros[WISP_FILE_ALIGN];
-    struct wisp_out *o;
-    wisp_status st = (model ? wisp_out_create_own : wisp_out_create)(&o, path, err);
-    if (st != WISP_OK) return st;
-    if (model) wisp_out_keep(o);
-    if (model) wisp_out_like(o, model);
-    wisp_out_write(o, header->p, header->n, NULL);
+    wisp_status st = WISP_OK;
+    wisp_out_write(to->o, header->p, header->n, NULL);
     add_hash128(h, header->p, header->n);
-    for (size_t i = 0; i < n_tensors; i++) {
-        write_part(o, h, zeros, gap(wisp_out_offset(o)));
-        write_part(o, h, t[i].data, t[i].bytes);
+    for (size_t i = 0; i < n_tensors && st == WISP_OK; i++) {
+        write_part(to->o, h, zeros, gap(wisp_out_offset(to->o)));
+        st = write_tensor(to, h, &t[i], err);
+    }
+    if (st != WISP_OK) {
+        wisp_out_abort(to->o);
+        return st;
     }
     add_hash128(h, h->p, h->used);
-    wisp_out_write(o, h->p, h->used, NULL);
-    return wisp_out_commit(o, err);
+    wisp_out_write(to->o, h->p, h->used, NULL);
+    return wisp_out_commit(to->o, err);
+}
+
+/* Ranks but the first: they only send. */
+static wisp_status send_all(const struct wisp_tensor *t, size_t n_tensors, wisp_error *err)
+{
+    wisp_status st = WISP_OK;
+    for (size_t i = 0; i < n_tensors && st == WISP_OK; i++)
+        if (t[i].parts.comm)
+            st = wisp_parts_pass(&t[i].parts, t[i].data, NULL, write_rows, NULL, err);
+    return st;
 }
 
 /* What any file must be; the header has room for pads between tensors. */
@@ -264,28 +348,51 @@ static wisp_status too_long(const char *path, const struct text *header, wisp_er
                         WISP_HEADER_MAX);
 }
 
+/* By the process that writes; c NULL: it is alone.  Others wait to hear that all is well so far. */
+static wisp_status write_here(const char *path, const char *model, const struct wisp_tensor *t,
+                              size_t n_tensors, const struct wisp_pair *meta, size_t n_meta,
+                              char *check, const struct wisp_comm *c, wisp_error *err)
+{
+    struct text header = { 0 };
+    struct hashes h = { 0 };
+    struct target to = { 0 };
+    size_t n_hashes = 0;
+    wisp_status st = check_file(path, t, n_tensors, meta, n_meta, err);
+    if (st == WISP_OK) {
+        put_header(&header, t, n_tensors, meta, n_meta, &n_hashes);
+        if (!header.full) h.p = wisp_alloc(32 + 8 * n_hashes, 1);
+        if (header.full || !h.p)
+            st = wisp_fail_mem(err, header.n + 32 + 8 * n_hashes, "the header of the model file");
+        else if (header.n > WISP_HEADER_MAX) st = too_long(path, &header, err);
+    }
+    if (st == WISP_OK) st = open_target(&to, path, model, t, n_tensors, err);
+    if (c) {
+        const bool mine = st == WISP_OK;
+        st = wisp_comm_agree(c, st, err);
+        if (mine && st != WISP_OK) wisp_out_abort(to.o);
+    }
+    if (st == WISP_OK) st = write_all(&to, &header, &h, t, n_tensors, err);
+    if (st == WISP_OK && check)
+        for (int i = 0; i < 16; i++)
+            snprintf(check + 2 * i, 3, "%02x", h.p[h.used - 16 + (size_t)i]);
+    wisp_free(to.room);
+    wisp_free(header.p);
+    wisp_free(h.p);
+    return st;
+}
+
 static wisp_status write_file(const char *path, const char *model, const struct wisp_tensor *t,
                               size_t n_tensors, const struct wisp_pair *meta, size_t n_meta,
                               char *check, wisp_error *err)
 {
-    wisp_status st = check_file(path, t, n_tensors, meta, n_meta, err);
-    if (st != WISP_OK) return st;
-
-    struct text header = { 0 };
-    struct hashes h = { 0 };
-    size_t n_hashes;
-    put_header(&header, t, n_tensors, meta, n_meta, &n_hashes);
-    if (!header.full) h.p = wisp_alloc(32 + 8 * n_hashes, 1);
-    if (header.full || !h.p)
-        st = wisp_fail_mem(err, header.n + 32 + 8 * n_hashes, "the header of the model file");
-    else if (header.n > WISP_HEADER_MAX) st = too_long(path, &header, err);
-    else st = write_all(path, model, &header, &h, t, n_tensors, err);
-    if (st == WISP_OK && check)
-        for (int i = 0; i < 16; i++)
-            snprintf(check + 2 * i, 3, "%02x", h.p[h.used - 16 + (size_t)i]);
-    wisp_free(header.p);
-    wisp_free(h.p);
-    return st;
+    const struct wisp_comm *c = NULL;
+    wisp_status st = WISP_OK;
+    for (size_t i = 0; i < n_tensors && !c; i++) c = t[i].parts.comm;
+    if (!c || c->rank == 0) st = write_here(path, model, t, n_tensors, meta, n_meta, check, c, err);
+    else if ((st = wisp_comm_agree(c, st, err)) == WISP_OK) st = send_all(t, n_tensors, err);
+    if (!c) return st;
+    st = wisp_comm_agree(c, st, err);
+    return st == WISP_OK && check ? c->spread(check, 33, 0, err) : st;
 }
 
 wisp_status wisp_tensor_file_write(const char *path, const struct wisp_tensor *t, size_t n_tensors,

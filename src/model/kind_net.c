@@ -22,8 +22,8 @@ static void add_params(struct wisp_tensor_list *l, const struct wisp_params *par
         if ((p->role == WISP_FIXED || starts) != fixed) continue;
         if (starts) wisp_list_add_shape(l, p->name, WISP_I64, p->rank, p->dim, p->start);
         else if (fixed) wisp_list_add_shape(l, p->name, WISP_I32, p->rank, p->dim, p->ids);
-        else if (p->b16) wisp_list_add_shape(l, p->name, WISP_BF16, p->rank, p->dim, p->b16);
-        else wisp_list_add_shape(l, p->name, WISP_F32, p->rank, p->dim, p->w);
+        else if (p->b16) wisp_list_add_param(l, p, WISP_BF16, p->b16);
+        else wisp_list_add_param(l, p, WISP_F32, p->w);
     }
 }
 
@@ -178,6 +178,7 @@ static wisp_status ready(struct wisp_scorer *s, enum wisp_zeros zeros, wisp_erro
                                       .still = !m->net.params, /* they lie in a mapped file */
                                       .zeros = zeros,
                                       .known = &like.known,
+                                      .share = m->net.sizes.share,
                                       .ctx = s->ctx,
                                       .image = wisp_image_shape(wisp_net_images(&m->net)) };
     wisp_status st =
@@ -227,10 +228,9 @@ static wisp_status best(struct wisp_scorer *s, const struct wisp_batch *b, wisp_
                                            h, s->k, s->labels, s->scores);
         return WISP_OK;
     }
-    wisp_output_topk(wisp_net_output(&s->net), s->ctx, s->m->loss, h, b->n, s->alone, s->k,
-                     s->labels, s->scores, s->scratch, s->thread_scratch);
     s->n_scored += b->n * s->net.n_labels;
-    return WISP_OK;
+    return wisp_output_topk(wisp_net_output(&s->net), s->ctx, s->m->loss, h, b->n, s->alone, s->k,
+                            s->labels, s->scores, s->scratch, s->thread_scratch, err);
 }
 
 /* A softmax knows the others by the best label: p = p_best exp(z - z_best), whatever the sum was over. */

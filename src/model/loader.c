@@ -21,6 +21,18 @@ void wisp_list_add_shape(struct wisp_tensor_list *l, const char *name, enum wisp
     snprintf(t->name, sizeof t->name, "%s%s", l->prefix, name);
 }
 
+void wisp_list_add_param(struct wisp_tensor_list *l, const struct wisp_param *p,
+                         enum wisp_dtype dtype, const void *data)
+{
+    size_t dim[WISP_MAX_RANK], n = l->n;
+    memcpy(dim, p->dim, sizeof dim);
+    if (!wisp_share_all(p->share)) dim[0] = p->total_rows;
+    wisp_list_add_shape(l, p->name, dtype, p->rank, dim, data);
+    if (l->n > n && !wisp_share_all(p->share))
+        l->t[n].parts = (struct wisp_parts){ l->comm, p->share, p->total_rows,
+                                             p->cols * wisp_dtypes[dtype].bytes };
+}
+
 void wisp_list_add(struct wisp_tensor_list *l, const char *name, enum wisp_dtype dtype, size_t n,
                    const void *data)
 {

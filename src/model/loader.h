@@ -12,11 +12,15 @@
 struct wisp_tensor_list {
     struct wisp_tensor *t;
     size_t n, cap;
-    const char *prefix; /* of the names that are added; "" for a model of its own */
-    bool full;          /* out of memory, or a name is too long: asked for once, at the end */
+    const char *prefix;           /* of the names that are added; "" for a model of its own */
+    const struct wisp_comm *comm; /* of several ranks, of which each has a share of some rows */
+    bool full; /* out of memory, or a name is too long: asked for once, at the end */
 };
 void wisp_list_add_shape(struct wisp_tensor_list *l, const char *name, enum wisp_dtype dtype,
                          int rank, const size_t *dim, const void *data);
+/* A parameter's numbers: of all ranks. */
+void wisp_list_add_param(struct wisp_tensor_list *l, const struct wisp_param *p,
+                         enum wisp_dtype dtype, const void *data);
 void wisp_list_add(struct wisp_tensor_list *l, const char *name, enum wisp_dtype dtype, size_t n,
                    const void *data);
 

@@ -88,7 +88,7 @@ static void add_all(struct wisp_tensor_list *l, const struct wisp_model *m)
 wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best, int epoch,
                             char *check, wisp_error *err)
 {
-    struct wisp_tensor_list l = { .prefix = "" };
+    struct wisp_tensor_list l = { .prefix = "", .comm = m->comm };
     char number[5][32], chars[16], image[WISP_IMAGE_TEXT];
     add_all(&l, m);
     wisp_image_text(image, wisp_net_images(&m->net));

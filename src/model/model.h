@@ -47,9 +47,11 @@ struct wisp_model {
     const struct wisp_calibration *calibration[WISP_N_WAYS];
     struct wisp_calibration fitted[WISP_N_WAYS];
     size_t n_train;
-    char *options;                /* of the training run: lines "key=value" */
-    char *about;                  /* what the run chose, on which data: lines (about.h) */
-    char validation[120];         /* more of its measures: lines */
+    const struct wisp_comm
+        *comm;            /* of whose ranks each has its share of the rows; NULL: all here */
+    char *options;        /* of the training run: lines "key=value" */
+    char *about;          /* what the run chose, on which data: lines (about.h) */
+    char validation[120]; /* more of its measures: lines */
     struct wisp_tensor_file file; /* when loaded */
     char *describe;               /* JSON, when loaded */
 };

@@ -248,7 +248,10 @@ size_t wisp_net_n_params(const struct wisp_net *net)
 {
     size_t n = 0;
     for (size_t i = 0; i < net->list.n; i++)
-        if (net->list.p[i].role == WISP_TRAINED) n += wisp_param_n(&net->list.p[i]);
+        if (net->list.p[i].role == WISP_TRAINED)
+            n += wisp_share_all(net->list.p[i].share)
+                     ? wisp_param_n(&net->list.p[i])
+                     : net->list.p[i].total_rows * net->list.p[i].cols;
     return n;
 }
 

@@ -84,7 +84,7 @@ wisp_status wisp_net_plan(struct wisp_net *net, const char *spec, size_t n_featu
                           size_t n_labels, const struct wisp_layer_sizes *sizes, wisp_error *err);
 void wisp_net_clear(struct wisp_net *net);
 
-size_t wisp_net_n_params(const struct wisp_net *net); /* weights and biases */
+size_t wisp_net_n_params(const struct wisp_net *net); /* weights and biases, of all ranks */
 /* Multiplications and additions of a sample with a layer's weights (wisp_layer_kind.flops): forward,
  * or in a step of training, which has as many for the gradient of the weights, and for that of what
  * the layer reads, where anything learns below it. */

@@ -40,15 +40,16 @@ static bool among(const int32_t *list, size_t n, int32_t row)
     return false;
 }
 
-void wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp_step *s,
-                      const float *h)
+wisp_status wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp_step *s,
+                             const float *h, wisp_error *err)
 {
     struct wisp_recall *t = arg;
     const struct wisp_batch *b = s->batch;
     double began = wisp_now();
     size_t n = b->n < SAMPLES ? b->n : SAMPLES, k = out->n_out < SCAN ? out->n_out : SCAN;
-    wisp_output_topk(out, s->ctx, s->head.loss, h, n, false, k, t->labels, t->scores, t->scratch,
-                     t->thread_scratch);
+    wisp_status st = wisp_output_topk(out, s->ctx, s->head.loss, h, n, false, k, t->labels,
+                                      t->scores, t->scratch, t->thread_scratch, err);
+    if (st != WISP_OK) return st;
     for (size_t i = 0; i < n; i++) {
         size_t n_own, seen = 0, own = 0, set = 0;
         const int32_t *mine = wisp_sampler_own(out->sampler, i, &n_own);
@@ -65,6 +66,7 @@ void wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp
         t->sums.n++;
     }
     t->seconds += wisp_now() - began;
+    return WISP_OK;
 }
 
 bool wisp_recall_due(const struct wisp_run *r, size_t step)

@@ -10,13 +10,15 @@ static wisp_status first_weights(struct wisp_run *r, wisp_error *err)
 {
     struct wisp_net *net = &r->m->net;
     struct wisp_param *bias = &wisp_net_output(net)->params[1];
-    double total = 0.5 * (double)bias->rows, *mass = wisp_alloc(bias->rows, sizeof *mass);
-    if (!mass) return wisp_fail_mem(err, bias->rows * sizeof *mass, "the labels' priors");
+    const size_t n = net->n_labels;
+    double total = 0.5 * (double)n, *mass = wisp_alloc(n, sizeof *mass);
+    if (!mass) return wisp_fail_mem(err, n * sizeof *mass, "the labels' priors");
     wisp_run_label_mass(mass, r);
-    for (size_t l = 0; l < bias->rows; l++) total += mass[l];
+    for (size_t l = 0; l < n; l++) total += mass[l];
     wisp_net_init(net, r->plan.seed, r->ctx->pool);
-    for (size_t l = 0; l < bias->rows; l++)
-        bias->w[l] = r->plan.loss->prior(mass[l], (double)r->m->n_train, total);
+    for (size_t row = 0; row < bias->rows; row++)
+        bias->w[row] = r->plan.loss->prior(mass[wisp_share_id(bias->share, row)],
+                                           (double)r->m->n_train, total);
     wisp_free(mass);
     wisp_status st = WISP_OK;
     if (r->init.model && !r->smaller) wisp_init_weights(r); /* else a checkpoint has them */
@@ -93,7 +95,9 @@ wisp_status wisp_run_split(struct wisp_run *r, size_t memory, wisp_error *err)
     return st;
 }
 
-wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+/* The plan, the model without weights, the order of rows, and those held out. */
+static wisp_status make_plan(struct wisp_run *r, const wisp_config *cfg, bool resumes,
+                             wisp_error *err)
 {
     const struct wisp_data *d = r->sets.train;
     struct wisp_plan *p = &r->plan;
@@ -104,14 +108,24 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
             WISP_OK)
         return st;
     if (!r->path) p->index = r->keep; /* else nobody would keep it */
+    if (wisp_run_comm(r) && wisp_opt_auto(cfg, OPT_INDEX)) p->index = false;
+    if ((st = wisp_ranks_check(r, err)) != WISP_OK) return st;
     if (r->init.model && (st = wisp_init_plan(r, cfg, err)) != WISP_OK) return st;
-    const bool resumes = r->again || wisp_opt_on(cfg, OPT_RESUME);
     if ((st = wisp_run_shrink_check(r, err)) != WISP_OK ||
         (resumes && (st = wisp_run_smaller(r, err)) != WISP_OK) ||
         (st = wisp_run_model(r, cfg, err)) != WISP_OK ||
         (st = wisp_run_weights(r, cfg, err)) != WISP_OK ||
         (st = wisp_run_split(r, p->memory, err)) != WISP_OK)
         return st;
+    return WISP_OK;
+}
+
+/* All memory, the first weights, or those of a checkpoint. */
+static wisp_status make_rest(struct wisp_run *r, const wisp_config *cfg, bool resumes,
+                             wisp_error *err)
+{
+    struct wisp_plan *p = &r->plan;
+    wisp_status st;
     if ((p->cuda && (st = wisp_card_check_run(r, err)) != WISP_OK) ||
         (!r->again && (st = wisp_run_say(r, cfg, err)) != WISP_OK) ||
         (st = wisp_about_run(r, err)) != WISP_OK || (st = take_memory(r, cfg, err)) != WISP_OK ||
@@ -129,6 +143,15 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
     if (st == WISP_OK) st = wisp_run_shrink_make(r, err);
     if (st == WISP_OK && p->errors.rate > 0) st = wisp_run_mishaps(r, err);
     if (st == WISP_OK && p->cuda && !r->at.finished) st = wisp_card_make(r, err);
+    return st;
+}
+
+wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
+    const bool resumes = r->again || wisp_opt_on(cfg, OPT_RESUME);
+    wisp_status st = wisp_run_agree(r, make_plan(r, cfg, resumes, err), err);
+    if (st == WISP_OK) st = wisp_ranks_compare(r, err);
+    if (st == WISP_OK) st = wisp_run_agree(r, make_rest(r, cfg, resumes, err), err);
     return st == WISP_OK ? wisp_state_begin(r, err) : st;
 }
 

@@ -2,6 +2,7 @@
 #ifndef WISP_MODEL_RUN_H
 #define WISP_MODEL_RUN_H
 
+#include "comm/comm.h"
 #include "model/calibrate.h"
 #include "model/init.h"
 #include "model/magnitude.h"
@@ -57,6 +58,34 @@ struct wisp_run {
     double calibration_s;      /* spent on that since the run began */
 };
 
+/* ---- several ranks (ranks.c) ---- */
+
+/* NULL: this process is the only one. */
+static inline const struct wisp_comm *wisp_run_comm(const struct wisp_run *r)
+{
+    return r->ctx->comm && r->ctx->comm->size > 1 ? r->ctx->comm : NULL;
+}
+/* Does this rank write what the run leaves on disk, and speak? */
+static inline bool wisp_run_first(const struct wisp_run *r)
+{
+    return !wisp_run_comm(r) || wisp_run_comm(r)->rank == 0;
+}
+/* A status of this rank becomes everybody's; alone it stays. */
+wisp_status wisp_run_agree(const struct wisp_run *r, wisp_status st, wisp_error *err);
+/* Refuses what several ranks cannot do, by its option. */
+wisp_status wisp_ranks_check(const struct wisp_run *r, wisp_error *err);
+/* Have all ranks the same data, options and version?  Else who differs. */
+wisp_status wisp_ranks_compare(struct wisp_run *r, wisp_error *err);
+/* Between two steps: what ranks tell each other. */
+struct wisp_pulse {
+    double loss;  /* in: this rank's part of the step's; out: all of it */
+    bool stop;    /* anybody was asked to stop */
+    bool due, up; /* rank 0: a checkpoint is due, the time is up */
+};
+/* st: what this rank has to say of the next batch; a failure becomes everybody's. */
+wisp_status wisp_ranks_pulse(const struct wisp_run *r, struct wisp_pulse *p, wisp_status st,
+                             wisp_error *err);
+
 /* Everything but what the caller has set (run.c). */
 wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 void wisp_run_clear(struct wisp_run *r); /* also half made */
@@ -80,6 +109,8 @@ double wisp_run_cut(const struct wisp_run *r, size_t step);
 wisp_status wisp_run_mishaps(struct wisp_run *r, wisp_error *err);
 /* r->smaller, where the run is resumed from a checkpoint that lost channels. */
 wisp_status wisp_run_smaller(struct wisp_run *r, wisp_error *err);
+/* to += (from - to) * share, of n numbers (average.c). */
+void wisp_average_add(float *to, const float *from, size_t n, float share, struct wisp_pool *pool);
 /* r->m, all but its weights (run_model.c). */
 wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 /* The lines of the plan that say what the rows are. */

@@ -28,13 +28,12 @@ static size_t first_odd(const char *s, bool lines)
 
 wisp_status wisp_options_text(char **out, const char *init, const wisp_config *cfg, wisp_error *err)
 {
-    static const enum wisp_opt aside[] = {
-        OPT_RESUME,     OPT_LOG,         OPT_JSON,
-        OPT_QUIET,      OPT_THREADS,     OPT_CONFIG,
-        OPT_CACHE,      OPT_DEVICE,      OPT_VALID,
-        OPT_LABELS,     OPT_VOCAB,       OPT_CHECKPOINT_STEPS,
-        OPT_KEEP_STATE, OPT_CARD_MEMORY, OPT_CHECKPOINT_MINUTES
-    };
+    static const enum wisp_opt aside[] = { OPT_RESUME,     OPT_LOG,         OPT_JSON,
+                                           OPT_QUIET,      OPT_THREADS,     OPT_CONFIG,
+                                           OPT_CACHE,      OPT_DEVICE,      OPT_VALID,
+                                           OPT_LABELS,     OPT_VOCAB,       OPT_CHECKPOINT_STEPS,
+                                           OPT_KEEP_STATE, OPT_CARD_MEMORY, OPT_CHECKPOINT_MINUTES,
+                                           OPT_DEADLINE };
     size_t room = 100;
     for (int i = 0; i < N_OPTS; i++)
         room += strlen(wisp_option_row((size_t)i)->key) +
@@ -233,6 +232,7 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
     wisp_run_known_init(&known, r, r->again || wisp_opt_on(cfg, OPT_RESUME));
     struct wisp_layer_sizes sizes = { .batch = r->plan.batch,
                                       .memory = r->plan.images ? r->plan.memory : 0,
+                                      .share = wisp_comm_deal(wisp_run_comm(r)),
                                       .active = n_labels,
                                       .training = true,
                                       .precision = r->plan.precision,
@@ -261,6 +261,7 @@ wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_erro
     struct wisp_model *m = r->m = wisp_zalloc(1, sizeof *m);
     if (!m) return wisp_fail_mem(err, sizeof *m, "a model");
     m->kind = r->linear ? &wisp_kind_linear : &wisp_kind_net;
+    m->comm = wisp_run_comm(r);
     m->format = r->sets.train->format;
     m->index_base = r->sets.train->index_base;
     const char *text = r->smaller ? r->smaller : r->plan.net.line;

@@ -23,8 +23,8 @@ wisp_status wisp_recall_init(struct wisp_recall *t, const struct wisp_layer *out
                              wisp_error *err);
 void wisp_recall_clear(struct wisp_recall *t);
 /* Fits wisp_head_step.look; arg is the struct. */
-void wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp_step *s,
-                      const float *h);
+wisp_status wisp_recall_look(void *arg, const struct wisp_layer *out, const struct wisp_step *s,
+                             const float *h, wisp_error *err);
 
 struct wisp_samplers {
     size_t batch_labels;          /* most labels of a batch, where somebody needs to know */

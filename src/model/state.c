@@ -10,6 +10,9 @@
  *   both states are removed when the model is final: a model with the options of a run and no state
  *   beside it is that run's last word
  *
+ * Of several ranks the first one writes, and gathers the rows of the others on the way (parts.h); so a
+ * checkpoint says nothing of ranks, and any number of them goes on from it.
+ *
  * So --resume takes PATH.state; if that is damaged, or not there, PATH.state.1; without both it
  * begins anew, unless there is a model that says that the run is finished, or that it was another.
  */
@@ -32,7 +35,8 @@ enum { ROOM = 4200 };
 struct list {
     struct wisp_tensor *t;
     size_t n, cap;
-    bool full; /* out of memory: asked for once, when the list is whole */
+    const struct wisp_comm *comm; /* of several ranks */
+    bool full;                    /* out of memory: asked for once, when the list is whole */
 };
 
 void wisp_state_name(char *out, const struct wisp_param *p, const char *what)
@@ -72,18 +76,38 @@ static void add_wires(struct list *l, const struct wisp_param *p)
     memcpy(t->shape, p->dim, sizeof p->dim);
 }
 
+/* Numbers of a parameter, 'each' in a row, or as many as a row has (0): of all ranks. */
+static void add_rows(struct list *l, const struct wisp_param *p, const char *what,
+                     enum wisp_dtype dtype, void *data, size_t each)
+{
+    const size_t n = l->n, cols = each ? each : p->cols;
+    const bool shared = !wisp_share_all(p->share);
+    const size_t here = each ? p->rows * each : wisp_param_n(p);
+    add(l, p, what, dtype, data, shared ? p->total_rows * cols : here);
+    if (l->n > n && shared)
+        l->t[n].parts = (struct wisp_parts){ l->comm, p->share, p->total_rows,
+                                             cols * wisp_dtypes[dtype].bytes };
+}
+
 /* Everything of a parameter that a run changes, or could not make again. */
 static void list_param(struct list *l, const struct wisp_param *p)
 {
     if (p->kept) add_wires(l, p);
-    add(l, p, "w", WISP_F32, p->w, wisp_param_n(p));
-    add(l, p, "w", WISP_BF16, p->b16, wisp_param_n(p));
-    add(l, p, "m", WISP_F32, p->m, wisp_param_n(p));
-    add(l, p, "m", WISP_BF16, p->m16, wisp_param_n(p));
-    add(l, p, "v", WISP_F32, p->v, wisp_param_n(p));
-    add(l, p, "v", WISP_BF16, p->v16, wisp_param_n(p));
-    add(l, p, "g2", WISP_F32, p->g2, p->rows);
-    add(l, p, "count", WISP_I32, p->count, p->rows);
+    add_rows(l, p, "w", WISP_F32, p->w, 0);
+    add_rows(l, p, "w", WISP_BF16, p->b16, 0);
+    add_rows(l, p, "m", WISP_F32, p->m, 0);
+    add_rows(l, p, "m", WISP_BF16, p->m16, 0);
+    add_rows(l, p, "v", WISP_F32, p->v, 0);
+    add_rows(l, p, "v", WISP_BF16, p->v16, 0);
+    add_rows(l, p, "g2", WISP_F32, p->g2, 1);
+    add_rows(l, p, "count", WISP_I32, p->count, 1);
+}
+
+/* Bytes of a tensor that are here. */
+static size_t own_bytes(const struct wisp_tensor *t)
+{
+    return t->parts.comm ? wisp_share_rows(t->parts.share, t->parts.total) * t->parts.row_bytes
+                         : t->bytes;
 }
 
 static void list_sampler(struct list *l, struct wisp_sampler *s, const struct wisp_param *as)
@@ -96,7 +120,7 @@ static void list_sampler(struct list *l, struct wisp_sampler *s, const struct wi
 
 static wisp_status list_all(struct list *l, struct wisp_run *r, wisp_error *err)
 {
-    *l = (struct list){ 0 };
+    *l = (struct list){ .comm = wisp_run_comm(r) };
     if (r->linear) {
         struct wisp_tensor t[WISP_LINEAR_TENSORS];
         const size_t n = wisp_linear_state(t, r->linear);
@@ -171,11 +195,12 @@ static uint64_t fingerprint(const struct wisp_data *d)
     return d->n_blocks ? hash_block(d, d->n_blocks - 1, hash_block(d, 0, h)) : h;
 }
 
-static void data_line(char *out, size_t room, const struct wisp_run *r)
+void wisp_state_data(char out[WISP_STATE_DATA], const struct wisp_run *r)
 {
     const struct wisp_data *d = r->sets.train;
-    snprintf(out, room, "%zu rows, %zu features, %zu labels (%016llx), validation %016llx",
-             d->n_rows, d->n_features, d->n_labels, (unsigned long long)fingerprint(d),
+    snprintf(out, WISP_STATE_DATA,
+             "%zu rows, %zu features, %zu labels (%016llx), validation %016llx", d->n_rows,
+             d->n_features, d->n_labels, (unsigned long long)fingerprint(d),
              (unsigned long long)fingerprint(r->sets.valid));
 }
 
@@ -298,22 +323,23 @@ wisp_status wisp_state_check(struct wisp_run *r, wisp_error *err)
     wisp_status st = list_all(&l, r, err);
     for (size_t i = 0; st == WISP_OK && i < l.n; i++) {
         const struct wisp_tensor *t = &l.t[i];
+        const size_t n = own_bytes(t) / wisp_dtypes[t->dtype].bytes;
         char what[WISP_NAME_BYTES + 40];
-        if ((t->dtype == WISP_F32 && !wisp_finite(t->data, t->shape[0])) ||
-            (t->dtype == WISP_BF16 && !wisp_finite16(t->data, t->shape[0]))) {
+        if ((t->dtype == WISP_F32 && !wisp_finite(t->data, n)) ||
+            (t->dtype == WISP_BF16 && !wisp_finite16(t->data, n))) {
             snprintf(what, sizeof what, "'%s' has a value that is no number", t->name);
             st = wisp_run_no_number(r, what, err);
         }
     }
     wisp_free(l.t);
-    return st;
+    return wisp_run_agree(r, st, err);
 }
 
 static wisp_status write_state(const struct wisp_run *r, const struct list *l, wisp_error *err)
 {
-    char at[400], data[200], path[ROOM];
+    char at[400], data[WISP_STATE_DATA], path[ROOM];
     counters(at, sizeof at, r);
-    data_line(data, sizeof data, r);
+    wisp_state_data(data, r);
     state_path(path, r);
     const struct wisp_pair meta[] = {
         { "format", FORMAT },
@@ -331,7 +357,9 @@ static wisp_status write_state(const struct wisp_run *r, const struct list *l, w
 wisp_status wisp_state_begin(struct wisp_run *r, wisp_error *err)
 {
     if (!r->path || r->at.step > 0 || r->at.begun || r->at.finished) return WISP_OK;
-    wisp_status st = write_state(r, &(struct list){ 0 }, err);
+    wisp_status st = WISP_OK;
+    if (wisp_run_first(r)) st = write_state(r, &(struct list){ 0 }, err);
+    st = wisp_run_agree(r, st, err);
     r->at.begun = st == WISP_OK;
     return st;
 }
@@ -339,7 +367,7 @@ wisp_status wisp_state_begin(struct wisp_run *r, wisp_error *err)
 wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err)
 {
     struct list l;
-    wisp_status st = list_all(&l, r, err);
+    wisp_status st = wisp_run_agree(r, list_all(&l, r, err), err);
     if (st == WISP_OK) st = write_state(r, &l, err);
     wisp_free(l.t);
     return st;
@@ -371,6 +399,7 @@ static wisp_status copy_all(struct wisp_run *r, const struct wisp_tensor_file *f
                               "tensor '%s' has a value that is infinite or no number, which no "
                               "run saves",
                               l.t[i].name);
+        else if (l.t[i].parts.comm) wisp_parts_pick(&l.t[i].parts, (void *)l.t[i].data, t->data);
         else memcpy((void *)l.t[i].data, t->data, t->bytes);
     }
     wisp_free(l.t);
@@ -420,8 +449,8 @@ static bool recall_fits(const struct wisp_recall *t)
 static wisp_status restore(struct wisp_run *r, const struct wisp_tensor_file *f, const char *path,
                            wisp_error *err)
 {
-    char data[200];
-    data_line(data, sizeof data, r);
+    char data[WISP_STATE_DATA];
+    wisp_state_data(data, r);
     wisp_status st;
     if ((st = expect(f, path, "format", FORMAT, err)) != WISP_OK ||
         (st = expect_options(r, f, path,
@@ -573,6 +602,7 @@ wisp_status wisp_state_load(struct wisp_run *r, wisp_error *err)
 void wisp_state_remove(const struct wisp_run *r, bool newest, bool before)
 {
     char path[ROOM], older[WISP_BEFORE_BYTES];
+    if (!wisp_run_first(r)) return;
     state_path(path, r);
     wisp_out_before(older, path);
     if (before) unlink(older);

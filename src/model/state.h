@@ -21,6 +21,9 @@ struct wisp_place {     /* counters that a checkpoint keeps */
 };
 
 struct wisp_run;
+/* What tells the rows of a run from others, as text. */
+enum { WISP_STATE_DATA = 200 };
+void wisp_state_data(char out[WISP_STATE_DATA], const struct wisp_run *r);
 wisp_status wisp_state_begin(struct wisp_run *r, wisp_error *err); /* unless resumed */
 /* Are weights, averaged weights and the optimiser's state all numbers?  Else WISP_ENUMERIC: nothing
  * may be saved then. */

@@ -23,27 +23,10 @@ static const double SAY_EVERY_S = 0.2;
 
 /* ---- tail averaging ---- */
 
-struct averaging {
-    float *to;
-    const float *from;
-    size_t n;
-    float share;
-};
-enum { AVERAGE_CHUNK = 1 << 16 };
-
-static void average_chunk(void *arg, size_t i, int thread)
-{
-    (void)thread;
-    const struct averaging *a = arg;
-    size_t end = (i + 1) * AVERAGE_CHUNK < a->n ? (i + 1) * AVERAGE_CHUNK : a->n;
-    for (size_t k = i * AVERAGE_CHUNK; k < end; k++) a->to[k] += (a->from[k] - a->to[k]) * a->share;
-}
-
 static void average_now(struct wisp_run *r)
 {
-    struct averaging a = { r->average, r->m->net.params, wisp_net_param_floats(&r->m->net),
-                           1.0f / (float)++r->at.n_averaged };
-    wisp_parallel_for(r->ctx->pool, wisp_parts(a.n, AVERAGE_CHUNK), average_chunk, &a);
+    wisp_average_add(r->average, r->m->net.params, wisp_net_param_floats(&r->m->net),
+                     1.0f / (float)++r->at.n_averaged, r->ctx->pool);
 }
 
 static bool in_tail(const struct wisp_run *r)
@@ -78,6 +61,7 @@ struct watch { /* who is told how it goes, and what about speed */
     size_t kept_step; /* at which step, */
     int kept_epoch;   /* and in which epoch */
     size_t checked;   /* step after which all was numbers */
+    struct wisp_pulse told; /* of several ranks: what they agreed on after the last step */
     char *head;       /* what the run is, as JSON (wisp_about_head) */
     bool introduced;  /* a line of the log has said it */
     char *json;       /* the line of an epoch, ... */
@@ -139,10 +123,16 @@ static bool asked_to_stop(void *watch)
     return c->on_progress(c->arg, &p) != 0;
 }
 
-static bool time_is_up(const struct watch *c)
+/* By this process's clock. */
+static bool out_of_time(const struct watch *c)
 {
     const struct wisp_run *r = c->r;
     return r->plan.seconds > 0 && c->trained_s >= r->plan.seconds && wisp_pace_enough(r->pace);
+}
+
+static bool time_is_up(const struct watch *c)
+{
+    return wisp_run_comm(c->r) ? c->told.up : out_of_time(c);
 }
 
 /* Fetches the numbers of the batch after 'ahead' more steps and has it laid out while others work:
@@ -183,7 +173,25 @@ static wisp_status run_step(struct wisp_run *r, struct wisp_step *s, wisp_error 
     return st;
 }
 
-static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
+static bool checkpoint_due(const struct watch *c);
+
+/* What several ranks tell each other after a step: its loss, whether all could lay out the next
+ * batch, and what is to be done. */
+static wisp_status tell_ranks(struct wisp_run *r, struct watch *c, double *loss, wisp_error *err)
+{
+    const size_t next = (r->at.step + 1) % 2;
+    wisp_status st = WISP_OK;
+    if (r->feed.n_rows[next] > 0) st = wisp_layout_finish(&r->feed.layouts[next], err);
+    c->told = (struct wisp_pulse){ .loss = *loss,
+                                   .stop = asked_to_stop(c) || c->told.stop,
+                                   .due = checkpoint_due(c),
+                                   .up = out_of_time(c) };
+    st = wisp_ranks_pulse(r, &c->told, st, err);
+    *loss = c->told.loss;
+    return st;
+}
+
+static wisp_status step(struct wisp_run *r, struct watch *c, bool look, wisp_error *err)
 {
     size_t at = r->at.step % 2, n = r->feed.n_rows[at];
     struct wisp_pace *pace = r->pace && wisp_pace_counts(r->pace) ? r->pace : NULL;
@@ -212,14 +220,16 @@ static wisp_status step(struct wisp_run *r, bool look, wisp_error *err)
     const double cut = wisp_run_cut(r, r->at.step);
     if (shorter > 0) wisp_penalty_move(r->penalty, &r->m->net, shorter, r->ctx->pool);
     if (cut > 0) wisp_penalty_cut(r->penalty, &r->m->net, cut, r->ctx->pool);
-    r->at.loss_sum += s.head.loss_sum;
+    double loss = s.head.loss_sum;
+    if (wisp_run_comm(r) && (st = tell_ranks(r, c, &loss, err)) != WISP_OK) return st;
+    r->at.loss_sum += loss;
     r->at.seen += n;
     r->at.step++;
     r->at.in_epoch++;
     if (r->magnitude) wisp_magnitude_step(r->magnitude, r->plan.magnitude, r->at.step);
-    if (!isfinite(s.head.loss_sum))
-        return wisp_run_no_number(
-            r, isnan(s.head.loss_sum) ? "the loss became nan" : "the loss became inf", err);
+    if (!isfinite(loss))
+        return wisp_run_no_number(r, isnan(loss) ? "the loss became nan" : "the loss became inf",
+                                  err);
     size_t every = r->at.steps / (size_t)r->plan.epochs / WISP_SNAPSHOTS;
     if (in_tail(r) && (every == 0 || r->at.in_epoch % every == 0)) average_now(r);
     if (!look && !s.peek) wisp_pool_beat(r->ctx->pool, (double)n, wisp_now() - began);
@@ -312,10 +322,14 @@ static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *
     wisp_status st = WISP_OK;
     bool last = false;
     fetch(r, 0);
+    if (wisp_run_comm(r)) {
+        st = wisp_layout_finish(&r->feed.layouts[r->at.step % 2], err);
+        st = wisp_run_agree(r, st, err);
+    }
     while (st == WISP_OK && !last && r->feed.n_rows[r->at.step % 2] > 0) {
         size_t n = r->feed.n_rows[r->at.step % 2];
         last = time_is_up(c);
-        st = step(r, last || wisp_recall_due(r, r->at.in_epoch), err);
+        st = step(r, c, last || wisp_recall_due(r, r->at.in_epoch), err);
         if (st != WISP_OK) break;
         c->rows += n;
         const struct wisp_batch *b =
@@ -332,15 +346,24 @@ static wisp_status train_epoch(struct wisp_run *r, struct watch *c, wisp_error *
             c->first_serial = wisp_serial_seconds(r->ctx->pool);
             wisp_phase_seconds(r->ctx->pool, c->first_phases);
         }
-        if (checkpoint_due(c)) {
+        const bool alone = !wisp_run_comm(r);
+        if (alone ? checkpoint_due(c) : c->told.due) {
             double at = wisp_now();
             st = checkpoint(r, c, err);
             began += wisp_now() - at; /* saving is not training */
         }
-        if (st == WISP_OK && asked_to_stop(c)) st = WISP_ESTOPPED;
+        if (st == WISP_OK && (alone ? asked_to_stop(c) : c->told.stop)) st = WISP_ESTOPPED;
     }
     wisp_later_finish(r->ctx->pool); /* nobody will look at what was fetched too early */
     return st;
+}
+
+/* Of several ranks none stops alone: what it was asked is told after the next step. */
+static bool hear(void *watch)
+{
+    struct watch *c = watch;
+    c->told.stop |= asked_to_stop(c);
+    return false;
 }
 
 static wisp_status validate(struct wisp_metrics *out, struct wisp_run *r, struct watch *c,
@@ -350,7 +373,8 @@ static wisp_status validate(struct wisp_metrics *out, struct wisp_run *r, struct
     wisp_status st = wisp_metrics_init(out, cuts, 3, r->m->label_rows, r->m->net.n_labels,
                                        r->m->n_train, 0.55, 1.5, err);
     if (st == WISP_OK) st = wisp_pairs_watch(&r->pairs, &r->scorer, r->sets.valid->n_rows, err);
-    return st == WISP_OK ? wisp_score_all(out, &r->scorer, r->sets.valid, asked_to_stop, c, err)
+    return st == WISP_OK ? wisp_score_all(out, &r->scorer, r->sets.valid,
+                                          wisp_run_comm(r) ? hear : asked_to_stop, c, err)
                          : st;
 }
 
@@ -457,7 +481,11 @@ static wisp_status end_epoch(struct wisp_run *r, struct watch *c, wisp_error *er
     st = judge(&s, r, c, err);
     if (averaged) use_block(r, r->m->net.params, r->average);
     if (st != WISP_OK) return st;
-    bool stop = tell_epoch(c, &s);
+    c->told.stop |= tell_epoch(c, &s);
+    c->told.up = out_of_time(c);
+    st = wisp_ranks_pulse(r, &c->told, WISP_OK, err);
+    if (st != WISP_OK) return st;
+    const bool stop = c->told.stop;
     r->at.epoch++;
     r->at.in_epoch = r->at.seen = 0;
     r->at.loss_sum = 0;
@@ -474,7 +502,10 @@ static bool finished(const struct watch *c)
 static wisp_status keep_stopped(struct wisp_run *r, struct watch *c, wisp_error *err)
 {
     wisp_status st = checkpoint(r, c, err);
-    if (st == WISP_OK && r->at.best_epoch == 0 && access(r->path, F_OK) != 0)
+    double absent = access(r->path, F_OK) != 0;
+    if (st == WISP_OK && wisp_run_comm(r))
+        st = wisp_run_comm(r)->spread(&absent, sizeof absent, 0, err);
+    if (st == WISP_OK && r->at.best_epoch == 0 && absent != 0)
         st = wisp_model_save(r->m, r->path, -1, 0, r->at.saved, err);
     return st;
 }

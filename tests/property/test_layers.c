@@ -227,7 +227,7 @@ static void topk_one(const struct topk *t, const struct wisp_loss *loss, size_t 
     int32_t *got = malloc(t->n * k * 4), *order = malloc(labels * 4);
     float *score = malloc(t->n * k * 4), *z = malloc(labels * 4);
     wisp_output_topk(&t->l, (struct wisp_context *)&t->ctx, loss, t->h, t->n, false, k, got, score,
-                     scratch, each);
+                     scratch, each, NULL);
     for (size_t s = 0; s < t->n; s++) {
         double max = -INFINITY, sum = 0, total = 0;
         for (size_t l = 0; l < labels; l++) {

@@ -1,0 +1,60 @@
+/* wisp_train: by one process, or by several ranks, of which the first one writes. */
+#include "base/lock.h"
+#include "comm/comm.h"
+#include "config/options.h"
+#include "model/kind.h"
+
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A folder that is not there or not ours must show now, not after the first epoch. */
+static wisp_status check_output(const char *path, wisp_error *err)
+{
+    struct stat at;
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_MAX];
+    if (strlen(path) + 32 >= sizeof folder)
+        return wisp_fail(err, WISP_EINVAL, "%.100s...: the path is too long", path);
+    wisp_folder_of(folder, path);
+    if (!*path || (slash && !slash[1]) || (stat(path, &at) == 0 && S_ISDIR(at.st_mode)))
+        return wisp_fail_at(err, WISP_EIO, path, 0,
+                            "expected the path of a model file, not of a folder");
+    if (access(folder, W_OK | X_OK) != 0)
+        return wisp_fail_errno(err, WISP_EIO, folder, "no model can be written there");
+    return WISP_OK;
+}
+
+/* Several ranks train nets. */
+static wisp_status check_kind(const struct wisp_model_kind *kind, const struct wisp_comm *c,
+                              wisp_error *err)
+{
+    if (c->size == 1 || kind == wisp_kind_of_text("")) return WISP_OK;
+    return wisp_fail(err, WISP_ENOTSUP, "--net %s: not with several ranks; take a net of layers",
+                     kind->name);
+}
+
+wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
+                       const wisp_data *train, const wisp_data *valid, const char *path,
+                       wisp_on_progress on_progress, void *arg, wisp_error *err)
+{
+    *out = NULL;
+    struct wisp_lock lock;
+    if (train->n_labels && !train->label_rows)
+        return wisp_fail(err, WISP_EINVAL,
+                         "rows that were read for a model cannot be trained on: read them without "
+                         "it, or with option \"init\"");
+    const struct wisp_comm *c = ctx->comm && ctx->comm->size > 1 ? ctx->comm : &wisp_comm_self;
+    const struct wisp_model_kind *kind = wisp_kind_to_train(cfg);
+    const bool writes = c->rank == 0;
+    wisp_status st = check_kind(kind, c, err);
+    if (st == WISP_OK && writes) st = check_output(path, err);
+    if (st == WISP_OK && writes) st = wisp_lock_take(&lock, path, err);
+    const bool locked = st == WISP_OK && writes;
+    c->patience(wisp_opt_num(cfg, OPT_DEADLINE));
+    st = wisp_comm_agree(c, st, err);
+    if (st == WISP_OK) st = kind->train(out, ctx, cfg, train, valid, path, on_progress, arg, err);
+    if (locked) wisp_lock_give(&lock);
+    return st;
+}

@@ -1,0 +1,99 @@
+/* A run of several ranks: what they cannot do, whether they are alike, and what they tell each other
+ * between steps.
+ *
+ * Every rank makes the same run, with the same rows in the same order.  The rows of features and
+ * labels are dealt out (base/share.h); everything between the first layer and the last is everybody's,
+ * and comes out the same everywhere, as what is exchanged is joined in one order (comm.h):
+ *
+ *     input layer    sums over a rank's own features, then those of all ranks    batch x hidden floats
+ *     output layer   each sample's largest logit and sum (softmax)               batch x 16 bytes
+ *                    gradient of what it reads, from a rank's own labels         batch x hidden floats
+ *     step           loss, and whether to stop                                   5 numbers
+ *
+ * Whatever depends on the clock or on a signal is decided by one rank and told to all. */
+#include "layer/product.h"
+#include "model/run.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+wisp_status wisp_run_agree(const struct wisp_run *r, wisp_status st, wisp_error *err)
+{
+    const struct wisp_comm *c = wisp_run_comm(r);
+    return c ? wisp_comm_agree(c, st, err) : st;
+}
+
+/* ---- what there is no form for ---- */
+
+wisp_status wisp_ranks_check(const struct wisp_run *r, wisp_error *err)
+{
+    const struct wisp_plan *p = &r->plan;
+    const struct wisp_comm *c = wisp_run_comm(r);
+    if (!c) return WISP_OK;
+    const struct {
+        bool asked;
+        const char *what, *instead;
+    } lacks[] = {
+        { p->cuda, "device cuda", "each rank works on its cores; leave the option out" },
+        { p->average > 0, "average", "leave it out" },
+        { r->init.model || r->init.weights.n_tensors, "init", "train from the beginning" },
+        { wisp_plan_shrink_epochs(p) > 0, "group-penalty, --cut or --magnitude",
+          "make the net smaller on one rank" },
+        { p->errors.rate > 0, "error-rate", "leave it out" },
+        { p->sampling.per_example, "active-per example", "take --active-per batch" },
+        { p->index, "index yes", "take --index no" },
+    };
+    for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
+        if (lacks[i].asked)
+            return wisp_fail(err, WISP_ENOTSUP, "--%s: not with several ranks; %s", lacks[i].what,
+                             lacks[i].instead);
+    if (!wisp_sampling_is_full(p->sampling.names))
+        return wisp_fail(err, WISP_ENOTSUP,
+                         "--sampling %s: not with several ranks; take --sampling full",
+                         p->sampling.names);
+    return WISP_OK;
+}
+
+/* ---- are all ranks alike? ---- */
+
+wisp_status wisp_ranks_compare(struct wisp_run *r, wisp_error *err)
+{
+    enum { PARTS = 4 };
+    static const char *const names[PARTS] = { "version", "kernels", "options", "data" };
+    static const char *const to_do[PARTS] = {
+        "install the same wisp on every machine",
+        "set WISP_ISA to what all processors have",
+        "give all ranks the same options",
+        "give every machine the same files",
+    };
+    const struct wisp_comm *c = wisp_run_comm(r);
+    char data[WISP_STATE_DATA];
+    uint64_t all[WISP_COMM_MOST_RANKS][PARTS], mine[PARTS];
+    if (!c) return WISP_OK;
+    wisp_state_data(data, r);
+    const char *texts[PARTS] = { WISP_VERSION, r->ctx->k->name, r->m->options, data };
+    for (int i = 0; i < PARTS; i++) mine[i] = XXH3_64bits(texts[i], strlen(texts[i]));
+    wisp_status st = c->all_gather(all, mine, sizeof mine, err);
+    if (st != WISP_OK) return st;
+    for (int i = 0; i < PARTS && st == WISP_OK; i++)
+        if (mine[i] != all[0][i])
+            st = wisp_fail(err, WISP_EPEER, "its %s is '%.150s', and rank 0 has another; %s",
+                           names[i], i == 2 ? "..." : texts[i], to_do[i]);
+    return wisp_comm_agree(c, st, err);
+}
+
+/* ---- between steps ---- */
+
+wisp_status wisp_ranks_pulse(const struct wisp_run *r, struct wisp_pulse *p, wisp_status st,
+                             wisp_error *err)
+{
+    const struct wisp_comm *c = wisp_run_comm(r);
+    if (!c) return st;
+    const bool rules = c->rank == 0;
+    double x[] = { p->loss, st != WISP_OK, p->stop, rules && p->due, rules && p->up };
+    wisp_status told = wisp_comm_add(c, x, sizeof x / sizeof *x, err);
+    if (told != WISP_OK) return told;
+    *p = (struct wisp_pulse){ x[0], x[2] > 0, x[3] > 0, x[4] > 0 };
+    return x[1] > 0 ? wisp_comm_agree(c, st, err) : WISP_OK;
+}
