@@ -40,9 +40,9 @@ struct wisp_tensor {
     const void *data; /* into the map when read: 64-byte aligned, but anywhere in a plain file;
                          borrowed when written */
     size_t bytes;
-    struct wisp_parts parts; /* written: 'data' are this rank's rows, 'bytes' those of all ranks */
     bool
         finite; /* read: no number of F32, BF16 or F16 is infinite or NaN; other types always are */
+    struct wisp_parts parts; /* written: 'data' are this rank's rows, 'bytes' those of all ranks */
 };
 
 struct wisp_pair { /* one entry of __metadata__ */

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Several ranks by mpirun: collectives (tests/unit/test_ranks.c, which needs wisp-mpi.so beside it).
+# Several ranks by mpirun: collectives (tests/unit/test_ranks.c, which needs wisp-mpi.so beside it), and training, where
+# losses, P@k, model files and checkpoints must be those of one rank.
 # shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
 # shellcheck source=tests/cli/mpi.bash
@@ -16,4 +17,78 @@ mpi -np 2 ./test_ranks large
 check "collectives of more than 64 MiB" [ $rc = 0 ]
 mpi -np 3 ./test_ranks stall
 check "a rank that does not come: the others say so" [ "$(grep -c ' passed, 0 failed' out)" = 2 ]
+
+# ---- training ----
+
+ok "rows" synth toy --rows 3000 --features 800 --labels 150
+how=(--epochs 2 --hidden 32 --precision fp32 --threads 1)
+
+# alike NAME A B: two logs tell of the same steps, losses and P@k
+alike() {
+    check "$1" /usr/bin/python3 - "$2" "$3" <<'PY'
+import json, sys
+a, b = ([json.loads(line) for line in open(name)] for name in sys.argv[1:3])
+assert len(a) == len(b) > 0, (len(a), len(b))
+for x, y in zip(a, b):
+    for key in ("epoch", "step", "active_mean", "scored_mean"):
+        assert x[key] == y[key], (key, x[key], y[key])
+    most = 2e-5 if x["epoch"] < 3 else 1e-3  # sums of ranks round otherwise, and training amplifies it
+    assert abs(x["loss"] - y["loss"]) < most * x["loss"], (x["loss"], y["loss"])
+    for key in ("valid_p@1", "valid_p@3", "valid_p@5"):
+        assert abs(x[key] - y[key]) < (0.34 if x["epoch"] < 3 else 1.4), (key, x[key], y[key])
+PY
+}
+
+for loss in softmax bce; do
+    ok "$loss, alone" train toy_train.txt -o alone.$loss --loss $loss "${how[@]}" --log alone.$loss.log
+    ok "$loss, alone: eval" eval alone.$loss toy_test.txt --json
+    cp out alone.$loss.json
+    for np in 2 3; do
+        mpi -np $np "$wisp" train toy_train.txt -o m$np.$loss --loss $loss "${how[@]}" --log m$np.$loss.log --json
+        check "$loss, $np ranks" [ $rc = 0 ]
+        check "$loss, $np ranks: one speaks" [ "$(wc -l <out)" = 1 ]
+        alike "$loss, $np ranks: losses and P@k" alone.$loss.log m$np.$loss.log
+        check "$loss, $np ranks: a file of the same size" \
+            [ "$(stat -c %s alone.$loss)" = "$(stat -c %s m$np.$loss)" ]
+        check "$loss, $np ranks: nothing else is left" [ -z "$(find . -name "m$np.$loss.*" ! -name '*.log')" ]
+        ok "$loss, $np ranks: eval by one process" eval m$np.$loss toy_test.txt --json
+        judge "$loss, $np ranks: P@1" "abs(d['p@1'] - json.load(open('alone.$loss.json'))['p@1']) < 0.7"
+    done
+done
+
+# A checkpoint says nothing of ranks: what 3 began, 1, 2 and 4 end as one would have.
+long=("${how[@]}" --epochs 30 --checkpoint-steps 10)
+ok "uninterrupted" train toy_train.txt -o whole "${long[@]}" --log whole.log
+for np in 1 2 4; do
+    rm -f part*
+    timeout 60 mpirun -np 3 "$wisp" train toy_train.txt -o part "${long[@]}" >/dev/null 2>&1 &
+    job=$!
+    for _ in $(seq 500); do [ -s part.state.1 ] && break; sleep 0.02; done
+    kill $job
+    wait $job
+    check "stopped: a checkpoint is there" [ -s part.state ]
+    mpi -np $np "$wisp" train toy_train.txt -o part "${long[@]}" --resume --log part.log
+    check "resumed by $np ranks" [ $rc = 0 ]
+    check "resumed by $np ranks: says so" grep -qE '^resume .*: from epoch' err
+    tail -n "$(wc -l <part.log)" whole.log >whole.tail
+    alike "resumed by $np ranks: losses and P@k" whole.tail part.log
+done
+
+# broken NAME CODE WORDS ARGS-OF-MPIRUN...: all ranks must exit with CODE, and one of them say WORDS
+broken() {
+    mpi "${@:4}"
+    if [ $rc != "$2" ]; then bad "$1" "expected exit code $2"
+    elif ! grep -qE -e "^wisp: $3" err; then bad "$1" "expected '$3' on stderr"
+    else pass; fi
+}
+t=("$wisp" train toy_train.txt -o x "${how[@]}")
+head -n 2500 toy_train.txt | sed '1s/3000/2499/' >less.txt
+broken "what ranks cannot do" 2 '--average: not with several ranks' -np 2 "${t[@]}" --average 0.5
+broken "a rank with other options" 8 'rank 1 \(.*\): its options .* give all ranks the same options' \
+    -np 1 "${t[@]}" : -np 1 "${t[@]}" --lr 0.5
+broken "a rank with other data" 8 'rank 1 \(.*\): its data is .2499 rows.* give every machine the same files' \
+    -np 1 "${t[@]}" : -np 1 "$wisp" train less.txt -o x "${how[@]}"
+broken "a rank without its file" 5 'rank 1 \(.*\): nowhere.txt: ' \
+    -np 1 "${t[@]}" : -np 1 "$wisp" train nowhere.txt -o x "${how[@]}"
+broken "no folder to write to" 5 'nofolder' -np 2 "$wisp" train toy_train.txt -o nofolder/x "${how[@]}"
 end

@@ -24,15 +24,15 @@ static int32_t ids[5] = { 1, 2, 3, 4, -5 };
 static unsigned char bytes[70];
 static int8_t small[6] = { -128, 127, 0, -1, 5, 6 };
 static struct wisp_tensor tensors[] = {
-    { "w", WISP_F32, 2, { 2, 3 }, w, sizeof w, true },
-    { "counts", WISP_I64, 1, { 3 }, counts, sizeof counts, true },
-    { "empty", WISP_I32, 2, { 0, 4 }, NULL, 0, true },
-    { "ids", WISP_I32, 1, { 5 }, ids, sizeof ids, true },
-    { "scalar", WISP_F32, 0, { 0 }, w, 4, true },
-    { "small", WISP_I8, 2, { 3, 2 }, small, sizeof small, true },
-    { "cube", WISP_I32, 3, { 1, 5, 1 }, ids, sizeof ids, true },
-    { "planes", WISP_F32, 4, { 1, 3, 2, 1 }, w, sizeof w, true },
-    { "names", WISP_U8, 1, { 70 }, bytes, sizeof bytes, true },
+    { "w", WISP_F32, 2, { 2, 3 }, w, sizeof w, true, { 0 } },
+    { "counts", WISP_I64, 1, { 3 }, counts, sizeof counts, true, { 0 } },
+    { "empty", WISP_I32, 2, { 0, 4 }, NULL, 0, true, { 0 } },
+    { "ids", WISP_I32, 1, { 5 }, ids, sizeof ids, true, { 0 } },
+    { "scalar", WISP_F32, 0, { 0 }, w, 4, true, { 0 } },
+    { "small", WISP_I8, 2, { 3, 2 }, small, sizeof small, true, { 0 } },
+    { "cube", WISP_I32, 3, { 1, 5, 1 }, ids, sizeof ids, true, { 0 } },
+    { "planes", WISP_F32, 4, { 1, 3, 2, 1 }, w, sizeof w, true, { 0 } },
+    { "names", WISP_U8, 1, { 70 }, bytes, sizeof bytes, true, { 0 } },
 };
 enum { N = sizeof tensors / sizeof *tensors };
 static const struct wisp_pair meta[] = {
@@ -471,7 +471,7 @@ static void test_disk(void)
     TEST("file: a full disk keeps the old file");
     struct rlimit old, limit;
     static unsigned char big[3 << 20];
-    struct wisp_tensor t = { "big", WISP_U8, 1, { sizeof big }, big, sizeof big, true };
+    struct wisp_tensor t = { "big", WISP_U8, 1, { sizeof big }, big, sizeof big, true, { 0 } };
     signal(SIGXFSZ, SIG_IGN);
     getrlimit(RLIMIT_FSIZE, &old);
     for (rlim_t room = 0; room < sizeof big; room = 2 * room + 300) {

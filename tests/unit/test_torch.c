@@ -101,10 +101,10 @@ static void test_plain(void)
     static const float w[3] = { 1, -2, 3 };
     static const int64_t one = 1;
     static const uint16_t halves[2][2] = { { 0x3c00, 0x7bff }, { 0x7c00, 0 } }; /* 1, 65504; inf */
-    const struct wisp_tensor t[] = { { "count", WISP_I64, 0, { 0 }, &one, 8, true },
-                                     { "w", WISP_F32, 1, { 3 }, w, 12, true },
-                                     { "h", WISP_F16, 1, { 2 }, halves[0], 4, true },
-                                     { "inf", WISP_F16, 2, { 1, 2 }, halves[1], 4, false } };
+    const struct wisp_tensor t[] = { { "count", WISP_I64, 0, { 0 }, &one, 8, true, { 0 } },
+                                     { "w", WISP_F32, 1, { 3 }, w, 12, true, { 0 } },
+                                     { "h", WISP_F16, 1, { 2 }, halves[0], 4, true, { 0 } },
+                                     { "inf", WISP_F16, 2, { 1, 2 }, halves[1], 4, false, { 0 } } };
     const struct wisp_pair meta[] = { { "format", "pt" }, { "a", "b" } };
     struct wisp_tensor_file f;
     const char *path = in_folder("plain");
@@ -137,16 +137,18 @@ static const char small[] = "image, conv 2 3 as c-0, bn as b, flatten, dense 3 a
 static void write_weights(const char *path)
 {
     static float x[100];
-    const struct wisp_tensor t[] = { { "c.0.weight", WISP_F32, 4, { 2, 1, 3, 3 }, x, 72, true },
-                                     { "c.0.bias", WISP_F32, 1, { 2 }, x + 1, 8, true },
-                                     { "b.weight", WISP_F32, 1, { 2 }, x + 2, 8, true },
-                                     { "b.bias", WISP_F32, 1, { 2 }, x + 3, 8, true },
-                                     { "b.running_mean", WISP_F32, 1, { 2 }, x + 4, 8, true },
-                                     { "b.running_var", WISP_F32, 1, { 2 }, x + 5, 8, true },
-                                     { "d.weight", WISP_F32, 2, { 3, 8 }, x + 6, 96, true },
-                                     { "d.bias", WISP_F32, 1, { 3 }, x + 7, 12, true },
-                                     { "o.weight", WISP_F32, 2, { 4, 3 }, x + 8, 48, true },
-                                     { "o.bias", WISP_F32, 1, { 4 }, x + 9, 16, true } };
+    const struct wisp_tensor t[] = {
+        { "c.0.weight", WISP_F32, 4, { 2, 1, 3, 3 }, x, 72, true, { 0 } },
+        { "c.0.bias", WISP_F32, 1, { 2 }, x + 1, 8, true, { 0 } },
+        { "b.weight", WISP_F32, 1, { 2 }, x + 2, 8, true, { 0 } },
+        { "b.bias", WISP_F32, 1, { 2 }, x + 3, 8, true, { 0 } },
+        { "b.running_mean", WISP_F32, 1, { 2 }, x + 4, 8, true, { 0 } },
+        { "b.running_var", WISP_F32, 1, { 2 }, x + 5, 8, true, { 0 } },
+        { "d.weight", WISP_F32, 2, { 3, 8 }, x + 6, 96, true, { 0 } },
+        { "d.bias", WISP_F32, 1, { 3 }, x + 7, 12, true, { 0 } },
+        { "o.weight", WISP_F32, 2, { 4, 3 }, x + 8, 48, true, { 0 } },
+        { "o.bias", WISP_F32, 1, { 4 }, x + 9, 16, true, { 0 } }
+    };
     const struct wisp_pair meta[] = {
         { "net", small }, { "image", "1 x 2 x 2" }, { "mean", "0.25" }, { "std", "0.5" }
     };
