@@ -109,8 +109,11 @@ double wisp_run_cut(const struct wisp_run *r, size_t step);
 wisp_status wisp_run_mishaps(struct wisp_run *r, wisp_error *err);
 /* r->smaller, where the run is resumed from a checkpoint that lost channels. */
 wisp_status wisp_run_smaller(struct wisp_run *r, wisp_error *err);
-/* to += (from - to) * share, of n numbers (average.c). */
-void wisp_average_add(float *to, const float *from, size_t n, float share, struct wisp_pool *pool);
+/* Is the step in the part of the run that is averaged?  Adds the parameters to r->average; points the
+ * model and the scorer at another block of parameters (average.c). */
+bool wisp_average_due(const struct wisp_run *r);
+void wisp_average_now(struct wisp_run *r);
+void wisp_average_use(struct wisp_run *r, float *block, const float *was);
 /* r->m, all but its weights (run_model.c). */
 wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 /* The lines of the plan that say what the rows are. */

@@ -21,30 +21,6 @@
 
 static const double SAY_EVERY_S = 0.2;
 
-/* ---- tail averaging ---- */
-
-static void average_now(struct wisp_run *r)
-{
-    wisp_average_add(r->average, r->m->net.params, wisp_net_param_floats(&r->m->net),
-                     1.0f / (float)++r->at.n_averaged, r->ctx->pool);
-}
-
-static bool in_tail(const struct wisp_run *r)
-{
-    return r->average && (double)r->at.step > (1 - r->plan.average) * (double)r->at.steps;
-}
-
-/* Points the model and the scorer at another block of parameters. */
-static void use_block(struct wisp_run *r, float *block, const float *was)
-{
-    struct wisp_net *nets[] = { &r->m->net, &r->scorer.net };
-    for (int i = 0; i < 2; i++)
-        for (size_t k = 0; k < nets[i]->list.n; k++) {
-            struct wisp_param *p = &nets[i]->list.p[k];
-            if (p->w) p->w = block + (p->w - was);
-        }
-}
-
 /* ---- epochs ---- */
 
 struct watch { /* who is told how it goes, and what about speed */
@@ -62,10 +38,10 @@ struct watch { /* who is told how it goes, and what about speed */
     int kept_epoch;   /* and in which epoch */
     size_t checked;   /* step after which all was numbers */
     struct wisp_pulse told; /* of several ranks: what they agreed on after the last step */
-    char *head;       /* what the run is, as JSON (wisp_about_head) */
-    bool introduced;  /* a line of the log has said it */
-    char *json;       /* the line of an epoch, ... */
-    char *zeros;      /* ... and what it says of zeros, behind it */
+    char *head;             /* what the run is, as JSON (wisp_about_head) */
+    bool introduced;        /* a line of the log has said it */
+    char *json;             /* the line of an epoch, ... */
+    char *zeros;            /* ... and what it says of zeros, behind it */
 };
 enum { LINE_ROOM = 600 }; /* of the line, without that */
 
@@ -231,7 +207,7 @@ static wisp_status step(struct wisp_run *r, struct watch *c, bool look, wisp_err
         return wisp_run_no_number(r, isnan(loss) ? "the loss became nan" : "the loss became inf",
                                   err);
     size_t every = r->at.steps / (size_t)r->plan.epochs / WISP_SNAPSHOTS;
-    if (in_tail(r) && (every == 0 || r->at.in_epoch % every == 0)) average_now(r);
+    if (wisp_average_due(r) && (every == 0 || r->at.in_epoch % every == 0)) wisp_average_now(r);
     if (!look && !s.peek) wisp_pool_beat(r->ctx->pool, (double)n, wisp_now() - began);
     return WISP_OK;
 }
@@ -477,9 +453,9 @@ static wisp_status end_epoch(struct wisp_run *r, struct watch *c, wisp_error *er
     struct score s;
     wisp_status st = check_numbers(r, c, err);
     if (st != WISP_OK) return st;
-    if (averaged) use_block(r, r->average, r->m->net.params);
+    if (averaged) wisp_average_use(r, r->average, r->m->net.params);
     st = judge(&s, r, c, err);
-    if (averaged) use_block(r, r->m->net.params, r->average);
+    if (averaged) wisp_average_use(r, r->m->net.params, r->average);
     if (st != WISP_OK) return st;
     c->told.stop |= tell_epoch(c, &s);
     c->told.up = out_of_time(c);
