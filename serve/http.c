@@ -308,9 +308,11 @@ void http_fail(struct http_request *r, int status, const char *fmt, ...)
     r->answer.status = status;
     r->answer.type = "application/json";
     if (status == 503 || status == 429) r->answer.retry_after = 1;
-    text_print(&r->answer.body, "{\"error\":{\"status\":%d,\"message\":", status);
+    const bool plain = r->route && (r->route->flags & HTTP_ERROR_TEXT);
+    if (plain) text_put(&r->answer.body, "{\"error\":");
+    else text_print(&r->answer.body, "{\"error\":{\"status\":%d,\"message\":", status);
     text_json(&r->answer.body, said, strlen(said));
-    text_put(&r->answer.body, "}}\n");
+    text_put(&r->answer.body, plain ? "}\n" : "}}\n");
 }
 
 int http_status_of(wisp_status st)

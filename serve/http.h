@@ -53,14 +53,17 @@ struct http_request {
     void *connection; /* of the part below */
 };
 
-enum { HTTP_OPEN = 1 /* needs no token */ };
+enum {
+    HTTP_OPEN = 1,      /* needs no token */
+    HTTP_ERROR_TEXT = 2 /* errors are {"error":"..."}, as the Open Inference protocol has them */
+};
 
 struct http_route {
     const char *method; /* "GET" answers HEAD, too */
     const char *path;   /* "/predict", or with a star at its end, which stands for anything */
     void (*run)(struct http_request *r);
     void *arg;
-    unsigned flags; /* HTTP_OPEN */
+    unsigned flags; /* HTTP_... */
 };
 
 struct http_options {

@@ -20,6 +20,7 @@ void jread_fail(struct json *j, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(j->why, sizeof j->why, fmt, ap);
     va_end(ap);
+    text_plain(j->why); /* it may quote a key */
     j->failed = true;
     j->where = (size_t)(j->at - j->begin);
 }
@@ -60,7 +61,7 @@ char jread_next(struct json *j)
 }
 
 /* What is found, for messages. */
-static const char *named(struct json *j)
+static const char *what_comes(struct json *j)
 {
     switch (jread_next(j)) {
     case '{':
@@ -85,7 +86,7 @@ static bool expect(struct json *j, char kind, const char *what)
 {
     if (j->failed) return false;
     if (jread_next(j) == kind) return true;
-    jread_fail(j, "found %s, expected %s", named(j), what);
+    jread_fail(j, "found %s, expected %s", what_comes(j), what);
     return false;
 }
 
@@ -329,7 +330,7 @@ bool jread_bool(struct json *j, const char *what)
     if (j->failed) return false;
     if (c == 't' && word(j, "true")) return true;
     if (c == 'f' && word(j, "false")) return false;
-    jread_fail(j, "found %s, expected %s", named(j), what);
+    jread_fail(j, "found %s, expected %s", what_comes(j), what);
     return false;
 }
 
@@ -351,7 +352,7 @@ void jread_skip(struct json *j)
             jread_number(j, "a number");
         } else if (!(c == 't' && word(j, "true")) && !(c == 'f' && word(j, "false")) &&
                    !(c == '0' && word(j, "null"))) {
-            jread_fail(j, "found %s, expected a value", named(j));
+            jread_fail(j, "found %s, expected a value", what_comes(j));
         }
         while (!j->failed && j->depth > outer) {
             const int at = j->depth;

@@ -15,9 +15,9 @@ enum { FEW_ROWS = 16, FEW_SCORES = 4096, PLACES = 1 << 20 };
 
 /* ---- jobs ---- */
 
-struct job *job_make(struct http_request *r, const struct form *form)
+struct job *job_make(struct http_request *r, const struct form *form, size_t bytes)
 {
-    struct job *j = calloc(1, sizeof *j);
+    struct job *j = calloc(1, bytes);
     if (!j) {
         http_fail(r, 503, "out of memory for the request");
         return NULL;
@@ -30,6 +30,7 @@ struct job *job_make(struct http_request *r, const struct form *form)
 
 void job_free(struct job *j)
 {
+    if (j->form->clear) j->form->clear(j);
     request_clear(&j->q);
     served_free(j->s);
     free(j);

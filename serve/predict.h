@@ -22,6 +22,7 @@ struct form {
     void (*begin)(struct text *t, const struct job *j);
     void (*row)(struct text *t, const struct job *j, size_t row, const struct best *b);
     void (*end)(struct text *t, const struct job *j);
+    void (*clear)(struct job *j); /* what it has beside the job; NULL: nothing */
 };
 
 struct job { /* a request that is being answered */
@@ -31,7 +32,6 @@ struct job { /* a request that is being answered */
     struct served *s;
     const struct form *form;
     bool grows; /* as many labels as reach the threshold */
-    const void *of_form;
     struct job *next;
     int64_t since_us;
 };
@@ -39,7 +39,8 @@ struct job { /* a request that is being answered */
 /* Takes over the job (allocated by malloc, with its request read): resolves its rows, predicts them
  * now or later, and answers. */
 void predict_job(struct service *s, struct job *j);
-struct job *job_make(struct http_request *r, const struct form *form); /* NULL: answered with 503 */
+/* bytes: of the job, or of a struct that begins with it.  NULL: answered with 503. */
+struct job *job_make(struct http_request *r, const struct form *form, size_t bytes);
 void job_free(struct job *j);
 void job_fail(struct job *j, const wisp_error *err);
 /* Finds the model, settles how; false: answered with an error. */

@@ -32,22 +32,9 @@ bool request_fail(struct request_error *why, int status, const char *fmt, ...)
     return false;
 }
 
-/* Room for one more in an array of n elements. */
-static bool grow(void *array, size_t n, size_t *room, size_t size)
-{
-    void **at = array;
-    if (n < *room) return true;
-    const size_t more = *room ? *room * 2 : 64;
-    void *p = realloc(*at, more * size);
-    if (!p) return false;
-    *at = p;
-    *room = more;
-    return true;
-}
-
 bool request_end_row(struct request *q)
 {
-    if (!grow(&q->start, q->n_rows + 1, &q->start_room, sizeof *q->start)) return false;
+    if (!array_grow(&q->start, q->n_rows + 1, &q->start_room, sizeof *q->start)) return false;
     q->start[0] = 0;
     q->start[++q->n_rows] = q->kind == ROWS_FEATURES ? q->n_entries : q->text.n;
     return true;
@@ -55,7 +42,7 @@ bool request_end_row(struct request *q)
 
 bool request_add(struct request *q, int32_t id, float value, const char *name, size_t bytes)
 {
-    if (!grow(&q->entries, q->n_entries, &q->entries_room, sizeof *q->entries)) return false;
+    if (!array_grow(&q->entries, q->n_entries, &q->entries_room, sizeof *q->entries)) return false;
     struct entry *e = &q->entries[q->n_entries++];
     *e = (struct entry){
         .id = id, .value = value, .name = (uint32_t)q->names.n, .bytes = (uint32_t)bytes
@@ -190,7 +177,7 @@ static void read_values(struct reader *r)
     jread_enter(&r->j, '[', "a list of values");
     while (jread_item(&r->j)) {
         const float x = read_value(&r->j);
-        if (grow(&r->values, r->n_values, &r->values_room, sizeof *r->values))
+        if (array_grow(&r->values, r->n_values, &r->values_room, sizeof *r->values))
             r->values[r->n_values++] = x;
         else no_memory(r);
     }
@@ -204,7 +191,8 @@ static void read_indptr(struct reader *r)
         if (r->j.failed) return;
         if (r->n_ptr > r->most_rows)
             jread_fail(&r->j, "more than %zu rows (--max-rows)", r->most_rows);
-        else if (grow(&r->ptr, r->n_ptr, &r->ptr_room, sizeof *r->ptr)) r->ptr[r->n_ptr++] = at;
+        else if (array_grow(&r->ptr, r->n_ptr, &r->ptr_room, sizeof *r->ptr))
+            r->ptr[r->n_ptr++] = at;
         else no_memory(r);
     }
 }
@@ -425,7 +413,7 @@ bool request_read(struct request *q, const char *bytes, size_t n, size_t most_ro
             unknown_key(&r, key, bytes_key, true);
     end_object(&r, seen, 0, true);
     if (!r.j.failed && q->kind == ROWS_NONE) q->kind = ROWS_FEATURES; /* an empty list of rows */
-    if (!r.j.failed && !q->start && !grow(&q->start, 0, &q->start_room, sizeof *q->start))
+    if (!r.j.failed && !q->start && !array_grow(&q->start, 0, &q->start_room, sizeof *q->start))
         no_memory(&r);
     if (q->start && q->n_rows == 0) q->start[0] = 0;
     const bool ok = jread_close(&r.j);

@@ -39,13 +39,13 @@ static void end(struct text *t, const struct job *j)
     text_put(t, "}\n");
 }
 
-static const struct form form = { begin, row, end };
+static const struct form form = { begin, row, end, NULL };
 
 void route_predict(struct http_request *r)
 {
     struct service *s = r->arg;
     struct request_error why;
-    struct job *j = job_make(r, &form);
+    struct job *j = job_make(r, &form, sizeof *j);
     if (!j) return;
     if (!request_read(&j->q, r->body, r->bytes, s->most_rows, &why)) {
         http_fail(r, why.status, "%s", why.text);

@@ -102,3 +102,22 @@ void text_clear(struct text *t)
     free(t->at);
     *t = (struct text){ 0 };
 }
+
+bool array_grow(void *array, size_t n, size_t *room, size_t size)
+{
+    void *p;
+    if (n < *room) return true;
+    const size_t more = *room ? *room * 2 : 64;
+    memcpy(&p, array, sizeof p);
+    p = realloc(p, more * size);
+    if (!p) return false;
+    memcpy(array, &p, sizeof p);
+    *room = more;
+    return true;
+}
+
+void text_plain(char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7f) *s = '?';
+}

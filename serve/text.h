@@ -25,4 +25,10 @@ void text_clear(struct text *t);
  * nothing beyond U+10FFFF, no form longer than needed). */
 size_t utf8_character(const char *s, size_t n);
 
+/* Makes what would move a terminal a question mark. */
+void text_plain(char *s);
+
+/* Room for one more in an array (*array, of malloc) of n elements; false: no memory. */
+bool array_grow(void *array, size_t n, size_t *room, size_t size);
+
 #endif

@@ -133,6 +133,51 @@ with Server("rows", "tags=words") as s:
         check(f"refused: {body[:40]!r}", got[0] == status and words in got[1]["error"]["message"] and
               got[1]["error"]["status"] == status, got[:2])
 
+    # ---- the Open Inference protocol ----
+    check("v2: server", s.ask("/v2")[1]["name"] == "wisp" and s.ask("/v2/health/live")[0] == 200)
+    about = s.ask("/v2/models/tags")[1]
+    check("v2: model", about["name"] == "tags" and about["versions"] == ["1"] and about["inputs"][0]["datatype"] == "BYTES", about)
+    check("v2: model ready", s.ask("/v2/models/rows/ready")[0] == 200 and s.ask("/v2/models/rows/versions/1/ready")[0] == 200)
+    check("v2: no such model, version", s.ask("/v2/models/x")[0] == 404 and s.ask("/v2/models/rows/versions/2")[0] == 404 and
+          s.ask("/v2/models/rows/versions/12/infer", {"inputs": []})[0] in (400, 404))
+
+    def infer(model, inputs, parameters):
+        got = s.ask(f"/v2/models/{model}/infer", {"id": "q1", "inputs": inputs, "parameters": parameters})
+        if got[0] != 200:
+            return got, None
+        tensors = {o["name"]: o for o in got[1]["outputs"]}
+        n, k = tensors["labels"]["shape"]
+        return got, [[{"id": tensors["labels"]["data"][i * k + j], "score": tensors["scores"]["data"][i * k + j],
+                       "name": tensors["names"]["data"][i * k + j]} for j in range(k)] for i in range(n)]
+    want = told("rows", "toy_test.txt", "-k", "3")
+    width = max(len(i) for i, _ in rows)
+    flat = [i + [-1] * (width - len(i)) for i, _ in rows]
+    values2 = [v + [0] * (width - len(v)) for _, v in rows]
+    wide = [[0] * 500 for _ in rows]
+    for at, (i, v) in enumerate(rows):
+        for k, x in zip(i, v):
+            wide[at][k] = x
+    for name, inputs in (
+            ("ids and values", [{"name": "ids", "datatype": "INT32", "shape": [40, width], "data": sum(flat, [])},
+                                {"name": "values", "datatype": "FP32", "shape": [40, width], "data": values2}]),
+            ("dense", [{"name": "x", "datatype": "FP32", "shape": [40, 500], "data": wide}]),
+            ("CSR", [{"name": "indptr", "datatype": "INT64", "shape": [41], "data": ptr},
+                     {"name": "indices", "datatype": "INT32", "shape": [ptr[-1]], "data": sum((i for i, _ in rows), [])},
+                     {"name": "data", "datatype": "FP32", "shape": [ptr[-1]], "data": sum((v for _, v in rows), [])}])):
+        got, answers = infer("rows", inputs, {"k": 3})
+        check(f"v2: {name}", answers and all(near(g, w) for g, w in zip(answers, want)) and got[1]["id"] == "q1" and
+              answers[0][0]["name"] == f"label {answers[0][0]['id']}", got[:2])
+    got, answers = infer("tags", [{"name": "t", "datatype": "BYTES", "shape": [3], "data": texts}], {"k": 2})
+    check("v2: texts", answers and all(near(g, w) for g, w in zip(answers, told("words", "lines.txt", "-k", "2"))), got[:2])
+    got, answers = infer("rows", [{"name": "ids", "datatype": "INT32", "shape": [1, 1], "data": [5]}], {"k": 3, "threshold": 0.999999})
+    check("v2: places below the threshold are filled up", answers == [[{"id": -1, "score": 0, "name": ""}] * 3], got[:2])
+    for inputs, words in (([], "no 'inputs'"), ([{"shape": [2], "data": [1]}], "its shape asks for 2"), ([{"data": [1]}], "without 'shape'"),
+                          ([{"name": "ids", "shape": [1, 1], "data": [1.5]}], "expected an id"),
+                          ([{"name": "indptr", "shape": [2], "data": [0, 7]}, {"name": "indices", "shape": [1], "data": [1]}], "indptr"),
+                          ([{"name": "x", "shape": [1, 2], "data": ["a", 1]}], "strings among numbers")):
+        got = infer("rows", inputs, {})[0]
+        check(f"v2: refused: {words}", got[0] == 400 and words in got[1]["error"], got[:2])
+
     metrics = s.ask("/metrics")[1]
     for piece in ('wisp_requests_total{route="/predict",code="200"} ', 'wisp_request_seconds_bucket{route="/predict",le="0.001"} ',
                   'wisp_model_version{model="tags"} 1', "wisp_batch_rows_bucket", "wisp_queue_rows 0", "process_resident_memory_bytes "):

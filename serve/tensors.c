@@ -1,0 +1,292 @@
+/* The body of a request of the Open Inference protocol (v2). */
+#include "serve/tensors.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_TENSORS = 3, MOST_RANK = 4 };
+
+struct tensor {
+    struct text name, type;
+    size_t shape[MOST_RANK], rank;
+    float *numbers; /* (n), or strings */
+    int32_t *whole; /* (n) the same as integers, or -1 */
+    size_t n, numbers_room, whole_room;
+    struct text strings;
+    uint64_t *start; /* (n_strings + 1) */
+    size_t n_strings, start_room;
+};
+
+struct body {
+    struct json j;
+    struct tensor t[MOST_TENSORS];
+    size_t n;
+};
+
+/* ---- reading ---- */
+
+static void read_string(struct json *j, struct tensor *t)
+{
+    jread_string(j, &t->strings, "a string");
+    if (!array_grow(&t->start, t->n_strings + 1, &t->start_room, sizeof *t->start)) {
+        jread_fail(j, "out of memory");
+        return;
+    }
+    t->start[0] = 0;
+    t->start[++t->n_strings] = t->strings.n;
+}
+
+static void read_number(struct json *j, struct tensor *t)
+{
+    const double x = jread_number(j, "a number");
+    if (fabs(x) > 3e38) jread_fail(j, "found %g, expected a number below 3e38", x);
+    if (!array_grow(&t->numbers, t->n, &t->numbers_room, sizeof *t->numbers) ||
+        !array_grow(&t->whole, t->n, &t->whole_room, sizeof *t->whole)) {
+        jread_fail(j, "out of memory");
+        return;
+    }
+    t->numbers[t->n] = (float)x;
+    t->whole[t->n++] = x == floor(x) && x >= 0 && x < INT32_MAX ? (int32_t)x : -1;
+}
+
+/* Numbers or strings, nested or not. */
+static void read_data(struct json *j, struct tensor *t)
+{
+    const int outer = j->depth;
+    jread_enter(j, '[', "a list, the data of a tensor");
+    while (!j->failed && j->depth > outer) {
+        if (!jread_item(j)) continue;
+        if (jread_next(j) == '[') jread_enter(j, '[', "data");
+        else if (jread_next(j) == '"') read_string(j, t);
+        else read_number(j, t);
+    }
+    if (t->n && t->n_strings) jread_fail(j, "strings among numbers");
+}
+
+static void read_shape(struct json *j, struct tensor *t)
+{
+    jread_enter(j, '[', "the shape of a tensor");
+    while (jread_item(j)) {
+        const size_t size = (size_t)jread_whole(j, 0, INT32_MAX, "a size");
+        if (t->rank == MOST_RANK) jread_fail(j, "expected a shape of at most %d sizes", MOST_RANK);
+        else t->shape[t->rank++] = size;
+    }
+}
+
+static bool is_key(const char *key, size_t n, const char *name)
+{
+    return strlen(name) == n && memcmp(key, name, n) == 0;
+}
+
+/* Products of sizes are bounded: each is below 2^31, and the data is no longer than the body. */
+static void check_tensor(struct json *j, const struct tensor *t)
+{
+    const size_t n = t->n ? t->n : t->n_strings;
+    double wanted = 1;
+    for (size_t i = 0; i < t->rank; i++) wanted *= (double)t->shape[i];
+    if (t->rank == 0) jread_fail(j, "a tensor without 'shape'");
+    else if (wanted != (double)n)
+        jread_fail(j, "tensor '%.*s' has %zu values, its shape asks for %.0f", (int)t->name.n,
+                   t->name.at ? t->name.at : "", n, wanted);
+}
+
+static void read_tensor(struct body *b)
+{
+    struct json *j = &b->j;
+    struct tensor *t = &b->t[b->n];
+    const char *key;
+    size_t n;
+    if (b->n == MOST_TENSORS) {
+        jread_fail(j, "expected at most %d inputs", MOST_TENSORS);
+        return;
+    }
+    b->n++;
+    jread_enter(j, '{', "a tensor");
+    while (jread_key(j, &key, &n)) {
+        if (is_key(key, n, "name")) jread_string(j, &t->name, "the name of a tensor");
+        else if (is_key(key, n, "datatype")) jread_string(j, &t->type, "FP32, INT64, BYTES ...");
+        else if (is_key(key, n, "shape") && t->rank == 0) read_shape(j, t);
+        else if (is_key(key, n, "data") && t->n == 0 && t->n_strings == 0) read_data(j, t);
+        else jread_skip(j); /* parameters, and what the protocol may get */
+    }
+    check_tensor(j, t);
+}
+
+static void read_parameters(struct json *j, struct how *how)
+{
+    const char *key;
+    size_t n;
+    jread_enter(j, '{', "parameters");
+    while (jread_key(j, &key, &n))
+        if (!request_how(how, j, key, n)) jread_skip(j);
+}
+
+static void read_body(struct body *b, struct request *q, struct text *id)
+{
+    struct json *j = &b->j;
+    const char *key;
+    size_t n;
+    jread_enter(j, '{', "an object with 'inputs'");
+    while (jread_key(j, &key, &n)) {
+        if (is_key(key, n, "inputs")) {
+            jread_enter(j, '[', "a list of tensors");
+            while (jread_item(j)) read_tensor(b);
+        } else if (is_key(key, n, "parameters")) {
+            read_parameters(j, &q->how);
+        } else if (is_key(key, n, "id") && id->n == 0) {
+            jread_string(j, id, "the name of the request");
+        } else {
+            jread_skip(j); /* 'outputs': all are given */
+        }
+    }
+    if (b->n == 0) jread_fail(j, "no 'inputs'");
+}
+
+/* ---- rows ---- */
+
+static struct tensor *tensor_named(struct body *b, const char *name)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (is_key(b->t[i].name.at ? b->t[i].name.at : "", b->t[i].name.n, name)) return &b->t[i];
+    return NULL;
+}
+
+static bool no_room(struct request_error *why)
+{
+    return request_fail(why, 503, "out of memory for the rows");
+}
+
+static bool texts(struct request *q, struct tensor *t, struct request_error *why)
+{
+    q->kind = ROWS_TEXT;
+    q->text = t->strings;
+    t->strings = (struct text){ 0 };
+    q->start = t->start;
+    q->n_rows = t->n_strings;
+    t->start = NULL;
+    return q->start || request_end_row(q) || no_room(why);
+}
+
+static bool from_bytes(struct request *q, const struct tensor *t, size_t n_rows,
+                       struct request_error *why)
+{
+    q->kind = ROWS_PIXELS;
+    const size_t width = n_rows ? t->n / n_rows : 0;
+    for (size_t i = 0; i < n_rows; i++) {
+        for (size_t k = i * width; k < (i + 1) * width; k++) {
+            if (t->whole[k] < 0 || t->whole[k] > 255)
+                return request_fail(why, 400, "row %zu: found %g, expected 0..255 (UINT8)", i,
+                                    (double)t->numbers[k]);
+            text_add(&q->text, &(char){ (char)t->whole[k] }, 1);
+        }
+        if (!request_end_row(q) || q->text.failed) return no_room(why);
+    }
+    return true;
+}
+
+static bool dense(struct request *q, const struct tensor *t, size_t n_rows,
+                  struct request_error *why)
+{
+    const size_t width = n_rows ? t->n / n_rows : 0;
+    q->kind = ROWS_FEATURES;
+    for (size_t i = 0; i < n_rows; i++) {
+        for (size_t k = 0; k < width; k++)
+            if (t->numbers[i * width + k] != 0 &&
+                !request_add(q, (int32_t)k, t->numbers[i * width + k], NULL, 0))
+                return no_room(why);
+        if (!request_end_row(q)) return no_room(why);
+    }
+    return true;
+}
+
+/* Rows of entries from..to of ids and values; ids below 0 fill up. */
+static bool add_row(struct request *q, const struct tensor *ids, const struct tensor *values,
+                    size_t from, size_t to, struct request_error *why)
+{
+    for (size_t k = from; k < to; k++) {
+        if (ids->numbers[k] < 0) continue;
+        if (ids->whole[k] < 0)
+            return request_fail(why, 400, "found %g, expected an id", (double)ids->numbers[k]);
+        if (!request_add(q, ids->whole[k], values ? values->numbers[k] : 1, NULL, 0))
+            return no_room(why);
+    }
+    return request_end_row(q) || no_room(why);
+}
+
+static bool sparse(struct request *q, struct body *b, size_t n_rows, struct request_error *why)
+{
+    const struct tensor *ids = tensor_named(b, "ids"), *values = tensor_named(b, "values"),
+                        *ptr = tensor_named(b, "indptr");
+    if (ptr) {
+        ids = tensor_named(b, "indices");
+        values = tensor_named(b, "data");
+        n_rows = ptr->n ? ptr->n - 1 : 0;
+    }
+    q->kind = ROWS_FEATURES;
+    if (!ids || (values && values->n != ids->n))
+        return request_fail(why, 400,
+                            "expected tensors 'ids' and 'values', or 'indptr', 'indices' and "
+                            "'data', the last two of one length");
+    const size_t width = n_rows ? ids->n / n_rows : 0;
+    for (size_t i = 0; i < n_rows; i++) {
+        size_t from = i * width, to = from + width;
+        if (ptr) {
+            if (ptr->whole[i] < 0 || ptr->whole[i + 1] < ptr->whole[i] ||
+                (size_t)ptr->whole[i + 1] > ids->n || ptr->whole[0] != 0 ||
+                (size_t)ptr->whole[n_rows] != ids->n)
+                return request_fail(why, 400, "'indptr' at %zu: expected 0 to %zu, rising", i,
+                                    ids->n);
+            from = (size_t)ptr->whole[i];
+            to = (size_t)ptr->whole[i + 1];
+        }
+        if (!add_row(q, ids, values, from, to, why)) return false;
+    }
+    return true;
+}
+
+static bool make_rows(struct request *q, struct body *b, size_t most_rows,
+                      struct request_error *why)
+{
+    struct tensor *t = &b->t[0], *ptr = tensor_named(b, "indptr");
+    const size_t n_rows = ptr ? (ptr->n ? ptr->n - 1 : 0) : t->shape[0];
+    if (n_rows > most_rows)
+        return request_fail(why, 400, "found %zu rows, expected at most %zu (--max-rows)", n_rows,
+                            most_rows);
+    for (size_t i = 0; i < b->n; i++)
+        if (b->n > 1 && b->t[i].n_strings)
+            return request_fail(why, 400, "a tensor of strings beside others: expected it alone");
+    if (b->n > 1 || tensor_named(b, "ids")) return sparse(q, b, n_rows, why);
+    if (t->n_strings || is_key(t->type.at ? t->type.at : "", t->type.n, "BYTES"))
+        return texts(q, t, why);
+    if (is_key(t->type.at ? t->type.at : "", t->type.n, "UINT8"))
+        return from_bytes(q, t, n_rows, why);
+    return dense(q, t, n_rows, why);
+}
+
+bool tensors_read(struct request *q, struct text *id, const char *bytes_of, size_t n,
+                  size_t most_rows, struct request_error *why)
+{
+    struct body *b = calloc(1, sizeof *b);
+    *q = (struct request){ .how = how_unsaid };
+    if (!b) return no_room(why);
+    jread_open(&b->j, bytes_of, n);
+    read_body(b, q, id);
+    bool ok = jread_close(&b->j);
+    if (!ok) request_fail(why, 400, "byte %zu: %s", b->j.where, b->j.why);
+    ok = ok && make_rows(q, b, most_rows, why);
+    if (ok && !q->start) {
+        q->start = calloc(1, sizeof *q->start); /* no rows */
+        ok = q->start || no_room(why);
+    }
+    for (size_t i = 0; i < MOST_TENSORS; i++) {
+        text_clear(&b->t[i].name);
+        text_clear(&b->t[i].type);
+        text_clear(&b->t[i].strings);
+        free(b->t[i].numbers);
+        free(b->t[i].whole);
+        free(b->t[i].start);
+    }
+    free(b);
+    return ok;
+}
