@@ -25,8 +25,8 @@ static void describe(struct served *s, const struct models *of)
 {
     json_t *about = json_loads(wisp_model_describe(s->m), 0, NULL);
     s->text = strncmp(text_of(about, "input"), "words", 5) == 0;
-    if (sscanf(text_of(about, "image"), "%zux%zux%zu", &s->image[0], &s->image[1], &s->image[2]) ==
-        3)
+    if (sscanf(text_of(about, "image"), "%zu x %zu x %zu", &s->image[0], &s->image[1],
+               &s->image[2]) == 3)
         s->units = wisp_model_n_features(s->m);
     json_decref(about);
     s->sparse = wisp_predictor_check(s->m, of->cfg[1][0], NULL) == WISP_OK;

@@ -52,6 +52,33 @@ static void settle_how(struct job *j, const struct how *server)
     if (how->k == 0) how->k = j->grows ? 100 : server->k;
 }
 
+/* Pictures become pixels of the model's size. */
+static bool decode(struct job *j)
+{
+    struct request *q = &j->q;
+    struct text all = { 0 };
+    wisp_error err = { 0 };
+    uint8_t *one = malloc(j->s->units);
+    wisp_status st = one ? WISP_OK : http_refuse(&err, WISP_ENOMEM, "out of memory for a picture");
+    for (size_t i = 0, from = 0; i < q->n_rows && st == WISP_OK; i++) {
+        const size_t end = q->start[i + 1];
+        st = wisp_picture_pixels(one, j->s->image[0], j->s->image[1], j->s->image[2],
+                                 q->text.at + from, end - from, &err);
+        if (st == WISP_OK) text_add(&all, (const char *)one, j->s->units);
+        if (st == WISP_OK && all.failed)
+            st = http_refuse(&err, WISP_ENOMEM, "out of memory for pictures");
+        from = end;
+        q->start[i + 1] = all.n;
+        if (st != WISP_OK) http_fail(j->r, http_status_of(st), "row %zu: %s", i, err.text);
+    }
+    if (!one) job_fail(j, &err);
+    free(one);
+    text_clear(&q->text);
+    q->text = all;
+    q->kind = ROWS_PIXELS;
+    return st == WISP_OK;
+}
+
 bool job_settle(struct service *s, struct job *j)
 {
     struct request *q = &j->q;
@@ -74,6 +101,8 @@ bool job_settle(struct service *s, struct job *j)
         http_fail(j->r, 400, "found 'image', but model '%s' does not read images", slot->name);
     } else if (j->how.inference == 1 && !j->s->sparse) {
         http_fail(j->r, 400, "model '%s' has no index for \"inference\":\"sparse\"", slot->name);
+    } else if (q->kind == ROWS_PICTURES && !decode(j)) {
+        return false;
     } else if (!request_resolve(q, j->s->m, j->s->units, &why)) {
         http_fail(j->r, why.status, "%s", why.text);
     } else {
@@ -138,28 +167,45 @@ static wisp_status join_csr(struct batch *b, const struct job *first, wisp_error
     return WISP_OK;
 }
 
-static wisp_status join_text(struct batch *b, const struct job *first, const struct service *s,
-                             struct desk *d, wisp_error *err)
+/* All texts, or all pixels, one after the other. */
+static wisp_status join_bytes(const char **text, const uint64_t **start, struct batch *b,
+                              const struct job *first, wisp_error *err)
 {
-    const char *text = first->q.text.at ? first->q.text.at : "";
-    const uint64_t *start = first->q.start;
-    if (first->next) {
-        size_t bytes = 0, row = 0, at = 0;
-        for (const struct job *j = first; j; j = j->next) bytes += j->q.text.n;
-        char *all = b->owned[0] = malloc(bytes + 1);
-        uint64_t *starts = b->owned[1] = malloc((b->n + 1) * sizeof *starts);
-        if (!all || !starts) return http_refuse(err, WISP_ENOMEM, "out of memory for a batch");
-        starts[0] = 0;
-        for (const struct job *j = first; j; j = j->next) {
-            if (j->q.text.n) memcpy(all + at, j->q.text.at, j->q.text.n);
-            for (size_t i = 0; i < j->q.n_rows; i++) starts[++row] = at + j->q.start[i + 1];
-            at += j->q.text.n;
-        }
-        text = all;
-        start = starts;
+    size_t bytes = 0, row = 0, at = 0;
+    *text = first->q.text.at ? first->q.text.at : "";
+    *start = first->q.start;
+    if (!first->next) return WISP_OK;
+    for (const struct job *j = first; j; j = j->next) bytes += j->q.text.n;
+    char *all = b->owned[0] = malloc(bytes + 1);
+    uint64_t *starts = b->owned[1] = malloc((b->n + 1) * sizeof *starts);
+    if (!all || !starts) return http_refuse(err, WISP_ENOMEM, "out of memory for a batch");
+    starts[0] = 0;
+    for (const struct job *j = first; j; j = j->next) {
+        if (j->q.text.n) memcpy(all + at, j->q.text.at, j->q.text.n);
+        for (size_t i = 0; i < j->q.n_rows; i++) starts[++row] = at + j->q.start[i + 1];
+        at += j->q.text.n;
     }
-    return wisp_data_from_text(&b->d, d->ctx, b->n, text, start, 0, NULL, NULL, s->models.cfg[0][0],
-                               d->of->m, err);
+    *text = all;
+    *start = starts;
+    return WISP_OK;
+}
+
+/* The rows of all jobs as one batch. */
+static wisp_status join(struct batch *b, const struct job *first, const struct service *s,
+                        struct desk *d, wisp_error *err)
+{
+    const struct served *of = d->of;
+    const char *text;
+    const uint64_t *start;
+    if (b->n == 0) return WISP_OK;
+    if (first->q.kind == ROWS_FEATURES) return join_csr(b, first, err);
+    const wisp_status st = join_bytes(&text, &start, b, first, err);
+    if (st != WISP_OK) return st;
+    if (first->q.kind == ROWS_TEXT)
+        return wisp_data_from_text(&b->d, d->ctx, b->n, text, start, 0, NULL, NULL,
+                                   s->models.cfg[0][0], of->m, err);
+    return wisp_data_from_images(&b->d, b->n, of->image[0], of->image[1], of->image[2], text, 0, 0,
+                                 NULL, NULL, err);
 }
 
 static void batch_clear(struct batch *b)
@@ -238,8 +284,7 @@ void predict_batch(struct service *s, struct desk *d, struct job *first, size_t 
     wisp_error err = { 0 };
     metrics_batch(&s->metrics, n_rows);
     for (struct job *j = first; j; j = j->next) j->form->begin(&j->r->answer.body, j);
-    wisp_status st =
-        first->q.kind == ROWS_TEXT ? join_text(&b, first, s, d, &err) : join_csr(&b, first, &err);
+    wisp_status st = join(&b, first, s, d, &err);
     if (st == WISP_OK) st = answer_all(s, d, first, &b, &err);
     for (struct job *j = first; j; j = j->next) {
         if (st == WISP_OK) j->form->end(&j->r->answer.body, j);

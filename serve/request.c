@@ -484,38 +484,29 @@ static size_t tidy(struct request *q, size_t row, size_t at, const wisp_model *m
     return at;
 }
 
-/* Pixels as the reader of image files has them: a byte is its 255th part. */
-static size_t pixels(struct request *q, size_t row, size_t at)
+/* Pixels stay bytes; there must be as many as the model reads. */
+static bool check_pixels(const struct request *q, size_t units, struct request_error *why)
 {
-    const unsigned char *p = (const unsigned char *)q->text.at + q->start[row];
-    const size_t n = (size_t)(q->start[row + 1] - q->start[row]);
-    for (size_t i = 0; i < n; i++) {
-        q->idx[at] = (int32_t)i;
-        q->val[at] = (float)p[i] / 255;
-        at += p[i] != 0;
-    }
-    return at;
+    if (units == 0)
+        return request_fail(why, 400, "found 'pixels', but the model does not read images");
+    for (size_t i = 0; i < q->n_rows; i++)
+        if (q->start[i + 1] - q->start[i] != units)
+            return request_fail(why, 400, "row %zu has %zu pixels, expected %zu", i,
+                                (size_t)(q->start[i + 1] - q->start[i]), units);
+    return true;
 }
 
 bool request_resolve(struct request *q, const wisp_model *m, size_t units,
                      struct request_error *why)
 {
-    const size_t n = (q->kind == ROWS_PIXELS ? q->text.n : q->n_entries) + 1;
-    if (q->kind != ROWS_PIXELS && q->kind != ROWS_FEATURES) return true;
-    if (q->kind == ROWS_PIXELS && units == 0)
-        return request_fail(why, 400, "found 'pixels', but the model does not read images");
+    if (q->kind == ROWS_PIXELS) return check_pixels(q, units, why);
+    if (q->kind != ROWS_FEATURES) return true;
     q->ptr = malloc((q->n_rows + 1) * sizeof *q->ptr);
-    q->idx = malloc(n * sizeof *q->idx);
-    q->val = malloc(n * sizeof *q->val);
+    q->idx = malloc((q->n_entries + 1) * sizeof *q->idx);
+    q->val = malloc((q->n_entries + 1) * sizeof *q->val);
     if (!q->ptr || !q->idx || !q->val) return request_fail(why, 503, "out of memory for the rows");
     q->ptr[0] = 0;
-    for (size_t row = 0; row < q->n_rows; row++) {
-        const size_t at = (size_t)q->ptr[row];
-        if (q->kind == ROWS_PIXELS && q->start[row + 1] - q->start[row] != units)
-            return request_fail(why, 400, "row %zu has %zu pixels, expected %zu", row,
-                                (size_t)(q->start[row + 1] - q->start[row]), units);
-        q->ptr[row + 1] =
-            (int64_t)(q->kind == ROWS_PIXELS ? pixels(q, row, at) : tidy(q, row, at, m));
-    }
+    for (size_t row = 0; row < q->n_rows; row++)
+        q->ptr[row + 1] = (int64_t)tidy(q, row, (size_t)q->ptr[row], m);
     return true;
 }

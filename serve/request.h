@@ -62,8 +62,8 @@ struct request_error {
 /* False: 'why' says what was found, where, and what was expected.  bytes[n] must be readable. */
 bool request_read(struct request *q, const char *bytes, size_t n, size_t most_rows,
                   struct request_error *why);
-/* Looks names up and puts the rows of features or pixels in CSR order.  units: values of an image,
- * 0: the model does not read images. */
+/* Looks names up and puts rows of features in CSR order; counts pixels.  units: those of an image, 0:
+ * the model does not read images. */
 bool request_resolve(struct request *q, const wisp_model *m, size_t units,
                      struct request_error *why);
 void request_clear(struct request *q);

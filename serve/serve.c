@@ -37,6 +37,7 @@ static const struct http_route all_routes[] = {
     { "POST", "/predict/*", route_predict, NULL, 0 },
     { "GET", "/models", route_models, NULL, 0 },
     { "GET", "/metrics", route_metrics, NULL, 0 },
+    { "POST", "/maui/*", route_maui, NULL, 0 },
     { "GET", "/v2", route_v2, NULL, HTTP_ERROR_TEXT },
     { "GET", "/v2/models/*", route_v2, NULL, HTTP_ERROR_TEXT },
     { "POST", "/v2/models/*", route_infer, NULL, HTTP_ERROR_TEXT },

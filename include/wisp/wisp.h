@@ -231,6 +231,11 @@ WISP_API wisp_status wisp_data_from_images(wisp_data **out, size_t n_rows, size_
                                            size_t height, size_t width, const void *values,
                                            int floats, size_t n_labels, const int64_t *y_ptr,
                                            const int32_t *y_idx, wisp_error *err);
+/* The pixels of a JPEG or PNG file that is in memory, as wisp_data_from_images takes them: out
+ * (channels, height, width), fitted to that size as pictures of folders are.  WISP_EFORMAT: it is no
+ * such file, or damaged; WISP_ENOTSUP: libturbojpeg or libpng is not there. */
+WISP_API wisp_status wisp_picture_pixels(uint8_t *out, size_t channels, size_t height, size_t width,
+                                         const void *file, size_t bytes, wisp_error *err);
 /* What each row counts for in training: weights (n_rows), finite and not negative, copied; NULL:
  * all the same.  The run scales them so that their mean is 1.  A row of weight 0 is neither trained
  * on nor held out; of validation rows all count the same.  'd' must not be in use elsewhere. */

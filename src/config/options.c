@@ -578,8 +578,8 @@ const wisp_option wisp_option_table[N_OPTS] = {
                        "milliseconds that a row may wait for others to be predicted with; -1: none "
                        "waits, but rows that came while others were predicted go together",
                        SERVING, "serve" },
-    [OPT_MAX_BODY] = { "max-body", "size", "64M", "", "serve", "most bytes of a request", SERVING,
-                       "" },
+    [OPT_MAX_BODY] = { "max-body", "size", "67108864", "", "serve",
+                       "most bytes of a request, like 64M", SERVING, "" },
     [OPT_MAX_ROWS] = { "max-rows", "int", "4096", "1..1000000", "serve", "most rows of a request",
                        SERVING, "" },
     [OPT_MAX_QUEUE] = { "max-queue", "int", "16384", "1..100000000", "serve",

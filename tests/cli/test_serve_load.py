@@ -21,7 +21,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "serve"))
-from rig import Server, at_once, check, end, make_models, need_server, run, wisp
+from serve_rig import Server, at_once, check, end, make_models, need_server, run, wisp
 
 need_server()
 folder = tempfile.TemporaryDirectory(prefix="wisp-serve-")
