@@ -33,7 +33,8 @@ class Progress(c.Structure):
     _fields_ = [("epoch", c.c_int), ("epochs", c.c_int), ("rows_done", Size), ("n_rows", Size), ("loss", c.c_double),
                 ("rows_per_s", c.c_double), ("eta_s", c.c_double), ("rows_trained", Size), ("train_s", c.c_double),
                 ("active", c.c_double), ("scored", c.c_double), ("recall", c.c_double), ("epoch_ended", c.c_int),
-                ("valid", c.c_double), ("best", c.c_int), ("json", c.c_char_p), ("sampled", c.c_int)]
+                ("valid", c.c_double), ("best", c.c_int), ("json", c.c_char_p), ("sampled", c.c_int),
+                ("run", c.c_char_p)]
 
 
 OnProgress = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(Progress))
