@@ -570,6 +570,33 @@ WISP_API wisp_status wisp_predictor_run_csr(int32_t *labels, float *scores, wisp
                                             wisp_error *err);
 WISP_API void wisp_predictor_free(wisp_predictor *p);
 
+/* Which features made a label's score (docs/explain.md).  What is taken apart is the label's logit,
+ * the number that the loss turns into the raw score: a feature's part is its value times the
+ * derivative of the logit by it, so that
+ *     logit = sum of all parts + bias + remainder
+ * where 'bias' is what all biases of the net add in the same way.  The remainder is rounding in nets
+ * of matrices, convolutions, pools, norms and ReLUs; whatever else a net has leaves more there. */
+typedef struct wisp_reason {
+    int32_t feature; /* id; of an image (channel * height + y) * width + x */
+    float value;     /* as the model sees it: weighted, scaled, standardised */
+    double part;
+} wisp_reason;
+typedef struct wisp_explanation {
+    int32_t label;
+    float score; /* as the predictor gives it, also of labels that are not among the best */
+    double logit, bias, remainder;
+    size_t n; /* features of the row that the model knows, or all pixels of an image */
+    const wisp_reason *reasons;     /* (n) by size without the sign, the largest first */
+    size_t channels, height, width; /* of images, else 0 */
+} wisp_explanation;
+/* Explains 'label' (-1: the best one) for a row, on the CPU by the calling thread.  *out belongs to
+ * the predictor and lives until its next explanation, or until it is freed.  The first call makes
+ * room, which takes about as much memory as one row of a training step.  WISP_EINVAL: there is no
+ * such row or label; WISP_ENOTSUP: the model has a layer that cannot be explained, or a card has
+ * the weights. */
+WISP_API wisp_status wisp_explain(const wisp_explanation **out, wisp_predictor *p,
+                                  const wisp_data *d, size_t row, int32_t label, wisp_error *err);
+
 /* ---- reports ---- */
 
 WISP_API int wisp_report_get(const wisp_report *r, const char *key, double *value); /* 1 if there */

@@ -61,6 +61,8 @@ int wisp_predictor_calibrated(const wisp_predictor *p)
 void wisp_predictor_free(wisp_predictor *p)
 {
     if (!p) return;
+    if (p->explainer) wisp_explainer_clear(p->explainer);
+    wisp_free(p->explainer);
     wisp_scorer_clear(&p->scorer);
     wisp_free(p);
 }

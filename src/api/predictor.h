@@ -3,7 +3,7 @@
 #ifndef WISP_API_PREDICTOR_H
 #define WISP_API_PREDICTOR_H
 
-#include "model/model.h"
+#include "model/explain.h"
 
 struct wisp_prediction { /* options "inference", "scores", "device", "zeros" */
     bool sparse;         /* score the labels that the model's index names */
@@ -19,6 +19,8 @@ wisp_status wisp_prediction_check(struct wisp_prediction how, const wisp_model *
 struct wisp_predictor {
     struct wisp_scorer scorer;
     const struct wisp_calibration *map; /* NULL: scores are handed out raw */
+    struct wisp_explainer *explainer;   /* NULL: nothing was explained so far */
+    wisp_explanation explanation;       /* the last one */
     size_t k; /* as asked for; the scorer's is cut to the number of labels */
 };
 wisp_status wisp_predictor_make(wisp_predictor **out, wisp_context *ctx, const wisp_model *m,

@@ -95,7 +95,7 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
                    [WISP_BN_MEAN] = { "running_mean", WISP_STATE },
                    [WISP_BN_VAR] = { "running_var", WISP_STATE } };
     struct job none = job_of(in[0], s->batch);
-    if (s->training && s->batch == 1 && none.used == in[0]->width)
+    if (s->training && !s->traces && s->batch == 1 && none.used == in[0]->width)
         return wisp_fail(err, WISP_EINVAL,
                          "'bn' takes the mean over a batch, which has 1 row: each unit less its "
                          "mean would be 0; use --batch 2 or more");
@@ -361,6 +361,13 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
 
 /* ---- backward ---- */
 
+/* The numbers that mean and deviation were taken of.  Where these are the model's own they do not
+ * change with any number of the batch, as if they had been taken of infinitely many. */
+static float measured(const struct job *j)
+{
+    return j->s->training ? (float)(j->n * j->pixels) : INFINITY;
+}
+
 static void gradient_task(void *arg, size_t task, int thread)
 {
     (void)thread;
@@ -387,8 +394,7 @@ static void below_task(void *arg, size_t task, int thread)
     const struct job *j = arg;
     const struct part p = part_of(j, task);
     const float *scale = j->scale + p.channel, *sum = j->sums + p.channel, *dot = sum + j->width,
-                *mean = j->mean + p.channel, *inverse = j->inverse + p.channel,
-                n = (float)(j->n * j->pixels);
+                *mean = j->mean + p.channel, *inverse = j->inverse + p.channel, n = measured(j);
     for (size_t i = p.first; i < p.end; i++) {
         const size_t at = pixels_at(j, &p, i);
         const float *x = j->x + at, *gy = j->gy + at;
@@ -428,7 +434,7 @@ static void norm_back_task(void *arg, size_t task, int thread)
 /* Sums of g (x - mean) to sums of g xhat, and what gx is made with. */
 static void find_factors(struct job *j, const float *sum, float *dot)
 {
-    const float n = (float)(j->n * j->pixels);
+    const float n = measured(j);
     for (size_t c = 0; c < j->width; c++) {
         dot[c] *= j->inverse[c];
         j->slope[c] = -j->times[c] * j->inverse[c] * dot[c] / n;

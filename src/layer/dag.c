@@ -298,7 +298,7 @@ static void make_job(struct job *j, const struct wisp_layer *l, struct wisp_step
     j->run.plan = &j->plan;
     j->run.ctx = s->ctx;
     j->run.spare = spare;
-    if (!s->training) j->run.d = NULL;
+    if (!s->training && !s->traces) j->run.d = NULL;
 }
 
 /* A tile of samples into its columns of the inputs' rows: dense values, or the rows of the batch. */

@@ -113,9 +113,11 @@ struct wisp_step { /* one batch on its way through the network */
     struct wisp_context *ctx;
     const struct wisp_batch *batch;
     bool training;
-    bool alone; /* its one row was asked for by itself: others need not round as this one does */
-    bool again; /* a layer's forward runs once more, only to give the same value as before: what it
+    bool alone;  /* its one row was asked for by itself: others need not round as this one does */
+    bool again;  /* a layer's forward runs once more, only to give the same value as before: what it
                    has chosen, drawn or counted then stays, and so does its scratch */
+    bool traces; /* a way back follows although nothing is trained: whatever it looks at is kept,
+                    as in training, and means and deviations are those that the model has */
     uint64_t seed, number; /* of the run, of the step: dropout's counters */
     const struct wisp_update *update;
     struct wisp_head_step head;
@@ -132,7 +134,9 @@ struct wisp_layer_sizes { /* what plan may size scratch by */
     struct wisp_share share; /* of the rows of features and labels */
     size_t active;           /* most output rows in a step */
     bool training;
-    bool still; /* nobody changes the weights while the net is there: layers may keep copies */
+    bool traces; /* beside 'training': only gradients are wanted, down to the pixels of images, and
+                    steps have 'traces' instead of 'training' */
+    bool still;  /* nobody changes the weights while the net is there: layers may keep copies */
     const struct wisp_precision *precision; /* of wide products; NULL: fp32 */
     enum wisp_zeros zeros;                  /* of convolutions */
     float more_zeros; /* what the mean of such a result counts for: wisp_layer.l1 */

@@ -129,7 +129,7 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
 {
     struct job j = { .w = wisp_window_of(l, in[0], out), .x = in[0]->x, .y = out->x };
     (void)err;
-    if (s->training) j.place = (uint8_t *)l->scratch;
+    if (s->training || s->traces) j.place = (uint8_t *)l->scratch;
     j.relu = l->masked;
     j.k = s->ctx->k;
     j.zeros = wisp_layer_zeros(s, out);

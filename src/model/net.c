@@ -113,6 +113,7 @@ static wisp_status plan_layer(const struct planner *p, int i)
                                                out->shape.dim[2], WISP_PLANE_BLOCK)
                           : out->width;
         for (int k = 0; k < l->n_from; k++) out->learns |= in[k]->learns;
+        out->learns |= net->sizes.traces && l->kind->uses & WISP_IMAGES;
         for (int k = 0; k < l->n_params; k++) out->learns |= l->params[k].role == WISP_TRAINED;
     }
     net->n_layers++;
