@@ -132,6 +132,7 @@ int cmd_train(const struct args *a);
 int cmd_prune(const struct args *a);
 int cmd_eval(const struct args *a);
 int cmd_predict(const struct args *a);
+int cmd_explain(const struct args *a);
 int cmd_convert(const struct args *a);
 int cmd_inject(const struct args *a);
 int cmd_graph(const struct args *a);

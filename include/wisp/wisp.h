@@ -457,6 +457,8 @@ WISP_API size_t wisp_model_n_features(const wisp_model *m);
 WISP_API const char *wisp_model_label_name(const wisp_model *m, int32_t label, size_t *bytes);
 /* The same of a feature: its word, or its line of option "vocab". */
 WISP_API const char *wisp_model_feature_name(const wisp_model *m, int32_t feature, size_t *bytes);
+/* A feature's id as files of the model's data have it: from 1 where these count from 1 (LibSVM). */
+WISP_API int64_t wisp_model_feature_id(const wisp_model *m, int32_t feature);
 /* The other way round: the id of a word ('bytes' long, as it stands in the vocabulary), or of a
  * label's name; -1: the model does not know it, or has no names. */
 WISP_API int32_t wisp_model_feature(const wisp_model *m, const char *word, size_t bytes);

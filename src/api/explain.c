@@ -61,3 +61,8 @@ wisp_status wisp_explain(const wisp_explanation **out, wisp_predictor *p, const 
     *out = &p->explanation;
     return WISP_OK;
 }
+
+int64_t wisp_model_feature_id(const wisp_model *m, int32_t feature)
+{
+    return (int64_t)feature + m->index_base;
+}

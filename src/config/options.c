@@ -36,8 +36,8 @@
 #define WIDTH_MANY        WISP_TEXT(WISP_WIDTH_MANY)
 #define PIECES            PIECE_MIN "-" PIECE_MAX
 
-#define READS "train prune eval predict convert inject graph"
-#define WORKS "train prune eval predict convert inject graph synth bench challenge"
+#define READS "train prune eval predict explain convert inject graph"
+#define WORKS "train prune eval predict explain convert inject graph synth bench challenge"
 
 /* Groups, as help prints them: in the order in which the table first names them. */
 #define NETWORK   "The network"
@@ -359,11 +359,16 @@ const wisp_option wisp_option_table[N_OPTS] = {
                      "are trained, e.g. 2G; 0: what the machine has",
                      DATA, "challenge" },
 
-    [OPT_K] = { "k", "list", "", "", "eval predict serve",
-                "cut-offs (eval), or how many labels per row (predict)", USE, "eval predict" },
+    [OPT_K] = { "k", "list", "", "", "eval predict explain serve",
+                "cut-offs (eval), or how many labels per row (predict, explain)", USE,
+                "eval predict explain" },
+    [OPT_LABEL] = { "label", "text", "", "", "explain",
+                    "explain this label, by its name (of a model without names by its number), "
+                    "instead of the best ones",
+                    USE, "explain" },
     [OPT_THRESHOLD] = { "threshold", "real", "0", "0..1", "predict serve",
                         "labels with a lower probability are left out", USE, "predict" },
-    [OPT_SCORES] = { "scores", "choice", "calibrated", "calibrated|raw", "predict serve",
+    [OPT_SCORES] = { "scores", "choice", "calibrated", "calibrated|raw", "predict explain serve",
                      "calibrated: the probability that a label applies, fitted on the validation "
                      "rows of training; raw: as the loss has them",
                      USE, "predict" },
@@ -402,8 +407,8 @@ const wisp_option wisp_option_table[N_OPTS] = {
                    TRAINING, "" },
     [OPT_TEST_ROWS] = { "test-rows", "int", "-1", "-1.." MOST_ROWS, "synth bench",
                         "test rows; -1: a tenth of the rows", SYNTHETIC, "synth" },
-    [OPT_FEATURES] = { "features", "int", "0", "0.." MOST_IDS, "synth", "number of features",
-                       SYNTHETIC, "synth" },
+    [OPT_FEATURES] = { "features", "int", "0", "0.." MOST_IDS, "synth explain",
+                       "number of features", SYNTHETIC, "synth" },
     [OPT_ROW_FEATURES] = { "row-features", "real", "0", "0.." MOST_ROW_FEATURES, "synth bench",
                            "features per row, mean; 0: " ROW_FEATURES, SYNTHETIC, "synth" },
     [OPT_ROW_LABELS] = { "row-labels", "real", "0", "0.." MOST_ROW_LABELS, "synth bench",
@@ -447,7 +452,8 @@ const wisp_option wisp_option_table[N_OPTS] = {
     [OPT_CONFIG] = { "config", "file", "", "", WORKS " serve",
                      "file of options, lines 'key = value'; the command line wins", MACHINE, "" },
     [OPT_JSON] = { "json", "flag", "0", "",
-                   "train prune eval predict convert inject graph inspect info bench challenge",
+                   "train prune eval predict explain convert inject graph inspect info bench "
+                   "challenge",
                    "the last line of stdout is one JSON object", MACHINE,
                    "train eval predict convert inject graph inspect info bench challenge" },
     [OPT_TSV] = { "tsv", "flag", "0", "", "predict graph",
@@ -656,7 +662,13 @@ const wisp_option wisp_special_options[] = {
       DEEP, "challenge" },
     { "k", "int", "5", "1.." MOST_K, "serve", "labels per row, where a request does not say", USE,
       "serve" },
-    { "json", "flag", "0", "", "predict", "one JSON object per row", MACHINE, "predict" },
+    { "k", "int", "3", "1.." MOST_K, "explain",
+      "labels of a row that are explained, the best first", USE, "explain" },
+    { "features", "int", "10", "0.." MOST_IDS, "explain",
+      "features printed for each label, those with the largest parts first; 0: all", USE,
+      "explain" },
+    { "json", "flag", "0", "", "predict explain", "one JSON object per row", MACHINE,
+      "predict explain" },
     { "json", "flag", "0", "", "inspect info", "all of it as one JSON object", MACHINE,
       "inspect info" },
     { "seed", "int", "1", "0.." MOST_SEED, "challenge", "seed of --topology random", DEEP, "" },

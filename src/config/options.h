@@ -103,6 +103,7 @@ enum wisp_opt {
     OPT_MEMORY,
     /* use */
     OPT_K,
+    OPT_LABEL,
     OPT_THRESHOLD,
     OPT_SCORES,
     OPT_PROPENSITY,
