@@ -1,6 +1,7 @@
 /* wisp_explain: the parts of a label's score, beside the score that the predictor gives it. */
 #include "api/predictor.h"
 #include "base/mem.h"
+#include "model/kind.h"
 
 /* Room, and what a row is, with the first explanation. */
 static wisp_status make_explainer(wisp_predictor *p, wisp_error *err)
@@ -16,15 +17,13 @@ static wisp_status make_explainer(wisp_predictor *p, wisp_error *err)
     return st;
 }
 
-/* The score of a label that may not be among the best: the best one's, 1 over the sum of
- * exp(z - best) where labels compete, says what the sum is. */
-static float score_of(const wisp_predictor *p, int32_t label, double logit)
+/* Of any label, after the best ones were found. */
+static float score_of(wisp_predictor *p, int32_t label)
 {
-    const struct wisp_scorer *s = &p->scorer;
-    const double best = wisp_explainer_logit(p->explainer, s->labels[0]);
-    float score = label == s->labels[0]
-                      ? s->scores[0]
-                      : s->m->loss->probability((float)logit, (float)best, 1 / s->scores[0]);
+    struct wisp_scorer *s = &p->scorer;
+    float score = s->scores[0];
+    if (label != s->labels[0])
+        wisp_kind_of(s->m)->score(&score, s, &s->layout.batch, 0, &label, 1, 0);
     return p->map ? wisp_calibrated(p->map, score, s->scores[0]) : score;
 }
 
@@ -47,17 +46,16 @@ wisp_status wisp_explain(const wisp_explanation **out, wisp_predictor *p, const 
     if (st == WISP_OK) st = wisp_explainer_label(p->explainer, label, err);
     if (st != WISP_OK) return st;
     const struct wisp_explainer *e = p->explainer;
-    const struct wisp_image i = wisp_net_images(&e->net);
     p->explanation = (wisp_explanation){ .label = label,
-                                         .score = score_of(p, label, e->logit),
-                                         .logit = e->logit,
-                                         .bias = e->bias,
+                                         .score = score_of(p, label),
+                                         .logit = e->account.logit,
+                                         .bias = e->account.bias,
                                          .remainder = e->remainder,
                                          .n = e->n,
                                          .reasons = e->reasons,
-                                         .channels = i.channels,
-                                         .height = i.height,
-                                         .width = i.width };
+                                         .channels = e->image.channels,
+                                         .height = e->image.height,
+                                         .width = e->image.width };
     *out = &p->explanation;
     return WISP_OK;
 }

@@ -6,6 +6,7 @@
 #ifndef WISP_MODEL_KIND_H
 #define WISP_MODEL_KIND_H
 
+#include "model/explain.h"
 #include "model/loader.h"
 #include "model/model.h"
 
@@ -46,6 +47,16 @@ struct wisp_model_kind {
      * 0 of a label that the model cannot judge.  May be called by several threads at once. */
     void (*score)(float *out, struct wisp_scorer *s, const struct wisp_batch *b, size_t row,
                   const int32_t *labels, size_t n, int thread);
+
+    /* ---- explaining (explain.h); 'explain' NULL: it cannot be explained ---- */
+    /* All memory that it takes.  e->m and ctx are set; e->own is the kind's. */
+    wisp_status (*explain_ready)(struct wisp_explainer *e, wisp_error *err);
+    void (*explain_done)(struct wisp_explainer *e); /* e->own is there; also half ready */
+    /* Adds what the logit of a label is made of, times a weight, for the one row of b, which is also laid
+     * out by feature: parts of its features, biases, the logit itself. */
+    wisp_status (*explain)(struct wisp_account *to, struct wisp_explainer *e,
+                           const struct wisp_batch *b, int32_t label, double weight,
+                           wisp_error *err);
 
     /* ---- training: as wisp_train_run ---- */
     wisp_status (*train)(struct wisp_report **out, struct wisp_context *ctx, const wisp_config *cfg,

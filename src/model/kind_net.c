@@ -291,5 +291,8 @@ const struct wisp_model_kind wisp_kind_net = {
     .use_all = use_all,
     .best = best,
     .score = score,
+    .explain_ready = wisp_explain_net_ready,
+    .explain_done = wisp_explain_net_done,
+    .explain = wisp_explain_net,
     .train = wisp_train_run,
 };

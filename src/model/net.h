@@ -184,9 +184,10 @@ static inline struct wisp_act *wisp_net_last(const struct wisp_net *net)
 
 /* Forward through all layers below the output; wisp_net_last has the values then. */
 wisp_status wisp_net_hidden(struct wisp_net *net, struct wisp_step *s, wisp_error *err);
-/* Forward, and back again from a gradient of what the output layer reads, 'g' (its units), of a net
- * that was planned with sizes.traces; s->update is handed the gradients of all trained rows. */
-wisp_status wisp_net_trace(struct wisp_net *net, struct wisp_step *s, const float *g,
+/* One sample forward, and back again from the gradient 'g' of what the output layer reads (its units),
+ * of a net that was planned with sizes.traces; s->update is handed the gradients of all trained rows.
+ * *dot: the sum of g times these units. */
+wisp_status wisp_net_trace(double *dot, struct wisp_net *net, struct wisp_step *s, const float *g,
                            wisp_error *err);
 /* Forward, loss, backward, update.  s->loss_sum is the batch's loss. */
 wisp_status wisp_net_step(struct wisp_net *net, struct wisp_step *s, wisp_error *err);

@@ -224,14 +224,15 @@ wisp_status wisp_net_step(struct wisp_net *net, struct wisp_step *s, wisp_error 
     return st;
 }
 
-wisp_status wisp_net_trace(struct wisp_net *net, struct wisp_step *s, const float *g,
+wisp_status wisp_net_trace(double *dot, struct wisp_net *net, struct wisp_step *s, const float *g,
                            wisp_error *err)
 {
     const struct wisp_act *last = wisp_net_last(net);
     wisp_status st = wisp_net_hidden(net, s, err);
+    *dot = 0;
     if (st != WISP_OK) return st;
+    for (size_t i = 0; i < last->width; i++) *dot += (double)g[i] * (double)last->x[i];
     wisp_work_turn(net, net->n_layers - 1);
-    for (size_t i = 0; i < s->batch->n; i++)
-        memcpy(last->g + i * last->floats, g, last->floats * sizeof *g);
+    memcpy(last->g, g, last->width * sizeof *g);
     return back_to(net, 0, net->n_layers - 1, s, err);
 }
