@@ -8,8 +8,9 @@ from ._files import read
 from ._library import info, version
 from .classifier import WispClassifier
 from .client import Client, ClientError
+from .explaining import Explanation, Reason
 from .pruning import prune
 from .sparse import SparseNetwork
 
 __version__ = version()
-__all__ = ["Client", "ClientError", "SparseNetwork", "WispClassifier", "__version__", "info", "prune", "read"]
+__all__ = ["Client", "ClientError", "Explanation", "Reason", "SparseNetwork", "WispClassifier", "__version__", "info", "prune", "read"]

@@ -57,6 +57,9 @@ class Rows(Protocol):
     def ask(self, predictor: Predictor, labels: int, scores: int) -> None:
         """Fills arrays (n_rows, k) at these addresses."""
 
+    def to_data(self, ctx: library.Handle) -> Any:
+        """The same as a set of the library, for as long as somebody holds it."""
+
 
 class Model(library.Shared):
     """The file may be gone from its folder; the descriptor keeps it.  Predictors are made once and lent to whoever predicts;
@@ -155,12 +158,13 @@ class Model(library.Shared):
         with self._batches:
             return self._run(rows, setting)
 
+    def lend(self, setting: Setting) -> "Lent":
+        """A predictor, for 'with'."""
+        return Lent(self, setting)
+
     def _run(self, rows: Rows, setting: Setting) -> Tuple[np.ndarray, np.ndarray, bool]:
-        predictor = self._take(setting)
-        try:
+        with self.lend(setting) as predictor:
             return predictor.run(rows)
-        finally:
-            self._give(predictor)
 
     def _take(self, setting: Setting) -> Predictor:
         """One that waits, or a new one."""
@@ -175,6 +179,20 @@ class Model(library.Shared):
             self._waiting.append(predictor)
             unused = self._waiting.pop(0) if len(self._waiting) > KEPT else None
         del unused  # freed without the lock: its threads are waited for
+
+
+class Lent:
+    """A predictor that goes back to its model."""
+
+    def __init__(self, model: Model, setting: Setting) -> None:
+        self.model, self.setting = model, setting
+
+    def __enter__(self) -> Predictor:
+        self.predictor = self.model._take(self.setting)
+        return self.predictor
+
+    def __exit__(self, *_: Any) -> None:
+        self.model._give(self.predictor)
 
 
 # ---- classes as names in the model file ----

@@ -86,6 +86,10 @@ class Question(Text):
         finally:
             library.lib.wisp_data_free(data)
 
+    def to_data(self, ctx: library.Handle) -> "Data":
+        return Data("wisp_data_from_text", "wisp_data_free", ctx, self.n_rows, self.bytes, self.start, 0, None, None, self.cfg,
+                    self.model)
+
 
 # ---- features ----
 
@@ -120,6 +124,9 @@ class Csr(NamedTuple):
             tidy(self)._ask(predictor, labels, scores)  # only where ids are not in order, or a value is 0
         except FloatingPointError as e:
             raise ValueError(f"X has NaN or infinity: {e}") from None
+
+    def to_data(self, ctx: library.Handle) -> "Data":
+        return Data.view(self)
 
     def _ask(self, predictor: library.Handle, labels: int, scores: int) -> None:
         library.call("wisp_predictor_run_csr", labels, scores, predictor, *self.shape, self.indptr.ctypes.data,
@@ -226,7 +233,10 @@ class Images(NamedTuple):
         return self.values.shape[1:]
 
     def ask(self, predictor: library.Handle, labels: int, scores: int) -> None:
-        Data.of_images(self).ask(predictor, labels, scores)
+        self.to_data(predictor).ask(predictor, labels, scores)
+
+    def to_data(self, ctx: library.Handle) -> "Data":
+        return Data.of_images(self)
 
 
 def images(X: Any) -> Optional[Images]:
@@ -303,6 +313,9 @@ class Data(library.Handle):
 
     def ask(self, predictor: library.Handle, labels: int, scores: int) -> None:
         library.call("wisp_predictor_run", labels, scores, predictor, self, 0, self.n_rows)
+
+    def to_data(self, ctx: library.Handle) -> "Data":
+        return self
 
     def weigh(self, weights: Any) -> None:
         """What each row counts for in training."""

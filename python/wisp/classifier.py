@@ -19,6 +19,7 @@ from ._model import Model, Rows, read_names, write_names
 from ._rows import (Csr, Data, Images, Labels, Question, Text, feature_names, images, is_file, labels as to_labels, matrix,
                     more_classes, texts)
 from ._training import train
+from .explaining import Explanation, explain
 
 MOST = 64  # labels of a row that 'predict' looks at; a card gives no more
 FEW = 1000  # classes up to which predict_proba is dense
@@ -364,6 +365,29 @@ report_ : dict
             score -= np.log(np.maximum(1 - p, 2.0**-25))
         out = _spread(ids, score, len(fitted.classes), -np.inf)
         return out[:, 1] - out[:, 0] if two else out
+
+    def explain(self, X: Any, k: int = 3, label: Any = None, features: Optional[int] = 10) -> List[List[Explanation]]:
+        """Which features made the scores: for each row the explanations of its k best labels, or of 'label' (one of classes_)
+        alone.  Each takes the label's logit apart: logit = the sum of all parts + bias + remainder; 'reasons' has those
+        'features' (None: all) with the largest parts, 'more_part' the sum of the rest; of images 'pixels' has all parts.
+        On the CPU, one row after the other; docs/explain.md."""
+        fitted = self._state()
+        chosen: Optional[List[int]] = None
+        if label is not None:
+            found = np.flatnonzero(fitted.classes == label)
+            if len(found) != 1:
+                raise ValueError(f"label: {label!r} is not one of the {len(fitted.classes)} classes")
+            chosen = [int(found[0])]
+        if self.device != "cpu":
+            raise NotImplementedError("explain: only on the CPU, but device is 'cuda'; set_params(device='cpu')")
+        rows = self._rows(fitted, X)
+        k = max(1, min(int(k), len(fitted.classes)))
+        setting = (k, int(self.threads), self.inference, self.scores, "cpu")
+        with fitted.model.lend(setting) as predictor:
+            data = rows.to_data(predictor.keep[0])
+            best = [chosen] * rows.n_rows if chosen else predictor.run(data)[0].tolist()
+            return [[explain(predictor, fitted.model.handle, data, row, i, features, fitted.classes, fitted.names)
+                     for i in best[row] if i >= 0] for row in range(rows.n_rows)]
 
     def predict(self, X: Any) -> Any:
         """The class of each row; for multi-label rows an indicator matrix (an array if Y was one, else CSR) of the

@@ -451,9 +451,7 @@ const wisp_option wisp_option_table[N_OPTS] = {
                       "train eval predict convert inject synth bench challenge serve" },
     [OPT_CONFIG] = { "config", "file", "", "", WORKS " serve",
                      "file of options, lines 'key = value'; the command line wins", MACHINE, "" },
-    [OPT_JSON] = { "json", "flag", "0", "",
-                   "train prune eval predict explain convert inject graph inspect info bench "
-                   "challenge",
+    [OPT_JSON] = { "json", "flag", "0", "", READS " inspect info bench challenge",
                    "the last line of stdout is one JSON object", MACHINE,
                    "train eval predict convert inject graph inspect info bench challenge" },
     [OPT_TSV] = { "tsv", "flag", "0", "", "predict graph",

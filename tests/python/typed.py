@@ -32,6 +32,8 @@ def use(model: WispClassifier, X: "sp.csr_matrix") -> None:
     found = model.predict("some text")
     proba = model.predict_proba(["some text", "other text"])
     decision = model.decision_function(X)
+    why: wisp.Explanation = model.explain(X, k=2, features=None)[0][0]
+    print(why.label, why.logit - why.bias, [r.part for r in why.reasons])
     print(best, total, found.shape, proba[0], decision.argmax(axis=1), model.classes_[0], model.n_features_in_ + 1)
     print(model.report_["valid_p@1"], model.multilabel_, model.get_params()["epochs"], model.hidden)
     model.save("model.wisp")
