@@ -64,7 +64,7 @@ def _rows() -> Dict[str, Row]:
         elif kind in _TYPES:
             default = _TYPES[kind](text)
         elif kind == "size":
-            default = int(text)
+            default = int(text) if text.isdigit() else text  # "64M"
         rows[o.key.decode()] = Row(o.key.decode(), kind, default, o.range.decode(), tuple(o.commands.decode().split()),
                                    o.help.decode())
 
