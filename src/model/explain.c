@@ -83,9 +83,10 @@ wisp_status wisp_explainer_init(struct wisp_explainer *e, const struct wisp_mode
     wisp_status st = wisp_explainer_init_member(e, m, ctx, err);
     if (st != WISP_OK) return st;
     const size_t n = m->net.n_features;
-    e->image = m->net.n_layers ? wisp_net_images(&m->net) : (struct wisp_image){ 0 };
+    const bool lists = !wisp_model_is_net(m); /* what else may read the features of an image */
+    if (e->reads) e->image = wisp_net_images(e->reads);
     st = wisp_layout_init(&e->layout, n, m->net.n_labels, true, err);
-    if (st == WISP_OK && m->net.n_layers) st = wisp_layout_for(&e->layout, &m->net, false, err);
+    if (st == WISP_OK && e->reads) st = wisp_layout_for(&e->layout, e->reads, lists, err);
     e->account.sum = wisp_zalloc(n, sizeof *e->account.sum);
     if (st == WISP_OK && !e->account.sum)
         st = wisp_fail_mem(err, n * sizeof *e->account.sum, "explaining");

@@ -26,6 +26,7 @@ struct wisp_explainer {
     const struct wisp_model *m;
     struct wisp_context ctx; /* the caller's, but for its threads: a row is one thread's work */
     void *own;               /* of the model's kind */
+    const struct wisp_net *reads; /* the net that says what of a row is laid out; NULL: features */
     struct wisp_layout layout;
     struct wisp_image image; /* all 0: rows are none; else parts are of pixels, all of them */
     struct wisp_account account;
@@ -48,11 +49,16 @@ wisp_status wisp_explainer_row(struct wisp_explainer *e, const struct wisp_data 
 /* Takes the logit of a label for that row apart: account, remainder and reasons. */
 wisp_status wisp_explainer_label(struct wisp_explainer *e, int32_t label, wisp_error *err);
 
-/* The functions of nets, for the table of kinds. */
-wisp_status wisp_explain_net_ready(struct wisp_explainer *e, wisp_error *err);
-void wisp_explain_net_done(struct wisp_explainer *e);
-wisp_status wisp_explain_net(struct wisp_account *to, struct wisp_explainer *e,
-                             const struct wisp_batch *b, int32_t label, double weight,
-                             wisp_error *err);
+/* The functions of each kind, for its row of the table. */
+#define WISP_EXPLAINS(name)                                                                        \
+    wisp_status wisp_explain_##name##_ready(struct wisp_explainer *e, wisp_error *err);            \
+    void wisp_explain_##name##_done(struct wisp_explainer *e);                                     \
+    wisp_status wisp_explain_##name(struct wisp_account *to, struct wisp_explainer *e,             \
+                                    const struct wisp_batch *b, int32_t label, double weight,      \
+                                    wisp_error *err);
+WISP_EXPLAINS(net)
+WISP_EXPLAINS(linear)
+WISP_EXPLAINS(joint)
+#undef WISP_EXPLAINS
 
 #endif

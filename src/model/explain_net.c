@@ -145,6 +145,7 @@ wisp_status wisp_explain_net_ready(struct wisp_explainer *e, wisp_error *err)
 {
     const struct wisp_model *m = e->m;
     struct own *own = e->own = wisp_zalloc(1, sizeof *own);
+    e->reads = &m->net;
     if (!own) return wisp_fail_mem(err, sizeof *own, "explaining");
     const struct wisp_net_known like = wisp_net_known(&m->net);
     const struct wisp_layer_sizes sizes = { .batch = 1,

@@ -458,5 +458,8 @@ const struct wisp_model_kind wisp_kind_joint = {
     .use_all = use_all,
     .best = best,
     .score = score,
+    .explain_ready = wisp_explain_joint_ready,
+    .explain_done = wisp_explain_joint_done,
+    .explain = wisp_explain_joint,
     .train = wisp_joint_train,
 };

@@ -326,5 +326,8 @@ const struct wisp_model_kind wisp_kind_linear = {
     .use_all = use_all,
     .best = best,
     .score = score,
+    .explain_ready = wisp_explain_linear_ready,
+    .explain_done = wisp_explain_linear_done,
+    .explain = wisp_explain_linear,
     .train = wisp_linear_train,
 };

@@ -65,6 +65,18 @@ printf 'the broth\n\nthe dough\n' >blank
 ok "an empty line" explain m blank --json -k 1
 check "is a row of its own" [ "$(wc -l <out)" = 3 ]
 
+# ---- other kinds of models ----
+for how in "--net linear" "--ensemble 2 --epochs 4"; do
+    # shellcheck disable=SC2086
+    ok "train $how" train train.txt -o k --chars 0 --quiet $how
+    ok "$how: explain" explain k three --json
+    check "$how: sums" /usr/bin/python3 sums.py out
+    judge "$how: the first reason is a word of the best label" 'd["labels"][0]["features"][0]["name"] in {"flour", "dough", "knead", "broth", "salt", "pot", "sugar", "sponge", "cream"}'
+    cp out said
+    ok "$how: predict" predict k three -k 1 --json
+    judge "$how: the score is that of predict" 'abs(d["labels"][0]["score"] - json.loads(open("said").readlines()[-1])["labels"][0]["score"]) < 1e-4' out
+done
+
 # ---- what is refused ----
 refuse "no model" 5 "nosuch" explain nosuch "a b"
 refuse "a label that is not there" 2 "no label 'nosuch'" explain m "a b" --label nosuch
