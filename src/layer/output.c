@@ -131,6 +131,7 @@ static wisp_status plan(struct wisp_layer *l, const struct wisp_act *const *in,
     wisp_layer_declare_share(l, "bias", WISP_BY_LABEL, s->share, s->labels, 1);
     l->precision = precision(s->precision);
     l->smoothing = s->smoothing;
+    if (l->list->full) return WISP_OK; /* out of memory: said when all layers are planned */
     if (s->training && s->own) {
         wisp_example_plan(l, s);
     } else if (s->training) {
