@@ -34,6 +34,15 @@ printf 'text,labels\n%s\n' 'how long does bread keep,bread|storage' 'my sponge c
 for _ in 1 2 3 4 5; do tail -n +2 questions.csv; done >more && cat more >>questions.csv
 ok "a model" train questions.csv -o model --label-separator '|' --epochs 3 --hidden 16
 start model
+# Every curl of docs/serve.md, as it stands but for the port.
+n=0
+while read -r line; do
+    bash -c "${line//http:\/\/127.0.0.1:8080/$url} --fail-with-body" >out 2>err
+    rc=$?
+    n=$((n + 1))
+    check "docs/serve.md: ${line:0:100}" [ $rc = 0 -a -s out ]
+done < <(grep -E '^curl ' "$root/docs/serve.md")
+check "docs/serve.md has examples" [ $n -ge 12 ]
 check "a text" [ "$(curl -s -d '{"text":"rye BREAD"}' "$url/predict" | grep -c '"label":"bread"')" = 1 ]
 check "live" [ "$(curl -s "$url/v2/health/live")" = '{"live":true}' ]
 check "ready" [ "$(curl -s "$url/v2/health/ready")" = '{"ready":true}' ]
