@@ -225,9 +225,51 @@ static bool is_full(const struct job *j, const struct best *b, size_t k)
 
 static struct best cut(const struct job *j, const int32_t *labels, const float *scores, size_t k)
 {
-    struct best b = { labels, scores, 0 };
+    struct best b = { labels, scores, 0, NULL };
     while (b.n < k && labels[b.n] >= 0 && scores[b.n] >= j->how.threshold) b.n++;
     return b;
+}
+
+/* ---- reasons ---- */
+
+struct reasons {
+    wisp_predictor *p;
+    const wisp_data *d;
+    size_t row;
+    wisp_status st;
+    wisp_error *err;
+};
+
+const wisp_explanation *best_explain(const struct best *b, int32_t label)
+{
+    const wisp_explanation *e = NULL;
+    if (!b->why || b->why->st != WISP_OK) return NULL;
+    b->why->st = wisp_explain(&e, b->why->p, b->why->d, b->why->row, label, b->why->err);
+    return b->why->st == WISP_OK ? e : NULL;
+}
+
+/* Writes the row's answer, with reasons where they were asked for. */
+static wisp_status write_row(struct job *j, struct desk *d, const struct service *s,
+                             const struct batch *b, size_t i, size_t row, struct best *best,
+                             int level, wisp_error *err)
+{
+    struct reasons why = { .d = b->d, .row = i, .err = err };
+    wisp_data *own = NULL;
+    if (j->how.explain) {
+        why.st = desk_ready(&why.p, d, &s->models, &j->how, level, 1, err);
+        if (why.st == WISP_OK && !b->d) {
+            const int64_t ptr[2] = { 0, b->ptr[i + 1] - b->ptr[i] };
+            why.st = wisp_data_view_csr(&own, 1, wisp_model_n_features(d->of->m), 0, ptr,
+                                        b->idx + b->ptr[i], b->val + b->ptr[i], WISP_CSR_PTR64,
+                                        NULL, NULL, err);
+            why.d = own;
+            why.row = 0;
+        }
+        best->why = &why;
+    }
+    if (why.st == WISP_OK) j->form->row(&j->r->answer.body, j, row, best);
+    wisp_data_free(own);
+    return why.st;
 }
 
 /* Row 'i' of the batch, at k places; a row with more labels than places is predicted again. */
@@ -247,7 +289,7 @@ static wisp_status answer_row(struct service *s, struct desk *d, struct job *j,
         if (st == WISP_OK) best = cut(j, more.labels, more.scores, level_k[level]);
     }
     memcpy(d->p, more.p, sizeof more.p);
-    if (st == WISP_OK) j->form->row(&j->r->answer.body, j, row, &best);
+    if (st == WISP_OK) st = write_row(j, d, s, b, i, row, &best, level, err);
     free(more.labels);
     free(more.scores);
     return st;

@@ -16,7 +16,10 @@ struct best {
     const int32_t *labels;
     const float *scores;
     size_t n;
+    struct reasons *why; /* NULL: not asked for */
 };
+/* Why a label of this row has its score, until the next call; NULL: it cannot be said. */
+const wisp_explanation *best_explain(const struct best *b, int32_t label);
 
 struct form {
     void (*begin)(struct text *t, const struct job *j);

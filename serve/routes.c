@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_EXPLAINED = 20 /* labels of a row */, MOST_PARTS = 1 << 14 /* pixels of an image */ };
+
 static void put_name(struct text *t, const wisp_model *m, int32_t label)
 {
     size_t bytes = 0;
@@ -19,6 +21,50 @@ static void begin(struct text *t, const struct job *j)
     text_print(t, ",\"version\":\"%ld\",\"rows\":[", j->s->version);
 }
 
+/* The parts of all pixels, in their order. */
+static void put_parts(struct text *t, const wisp_explanation *e)
+{
+    float *parts = calloc(e->n + 1, sizeof *parts);
+    for (size_t i = 0; parts && i < e->n; i++)
+        if ((size_t)e->reasons[i].feature < e->n)
+            parts[e->reasons[i].feature] = (float)e->reasons[i].part;
+    text_put(t, ",\"parts\":[");
+    for (size_t i = 0; parts && i < e->n; i++)
+        text_print(t, i ? ",%.3g" : "%.3g", (double)parts[i]);
+    text_add(t, "]", 1);
+    if (!parts) t->failed = true;
+    free(parts);
+}
+
+/* The features that count most; of small images all pixels instead. */
+static void put_why(struct text *t, const struct job *j, const wisp_explanation *e)
+{
+    const size_t most = (size_t)j->how.explain;
+    size_t bytes;
+    text_put(t, ",\"bias\":");
+    text_real(t, e->bias);
+    text_put(t, ",\"logit\":");
+    text_real(t, e->logit);
+    if (e->channels && e->n <= MOST_PARTS) {
+        put_parts(t, e);
+        return;
+    }
+    text_put(t, ",\"why\":[");
+    for (size_t i = 0; i < e->n && i < most; i++) {
+        const wisp_reason *r = &e->reasons[i];
+        const char *name = wisp_model_feature_name(j->s->m, r->feature, &bytes);
+        text_put(t, i ? ",{\"feature\":" : "{\"feature\":");
+        if (name) text_json(t, name, bytes);
+        else text_print(t, "\"%d\"", r->feature);
+        text_print(t, ",\"id\":%d,\"value\":", r->feature);
+        text_real(t, r->value);
+        text_put(t, ",\"part\":");
+        text_real(t, r->part);
+        text_add(t, "}", 1);
+    }
+    text_add(t, "]", 1);
+}
+
 static void row(struct text *t, const struct job *j, size_t i, const struct best *b)
 {
     text_put(t, i ? ",{\"labels\":[" : "{\"labels\":[");
@@ -27,6 +73,8 @@ static void row(struct text *t, const struct job *j, size_t i, const struct best
         put_name(t, j->s->m, b->labels[k]);
         text_print(t, ",\"id\":%d,\"score\":", b->labels[k]);
         text_real(t, b->scores[k]);
+        const wisp_explanation *e = k < MOST_EXPLAINED ? best_explain(b, b->labels[k]) : NULL;
+        if (e) put_why(t, j, e);
         text_add(t, "}", 1);
     }
     text_put(t, "]}");

@@ -93,6 +93,19 @@ with Server("rows", "tags=words") as s:
     one = s.ask("/predict/tags", {"text": texts[0]})[1]
     check("the model in the path", one["model"] == "tags" and one["rows"][0]["labels"][0]["label"] == "bread", one)
 
+    # ---- reasons ----
+    got = s.ask("/predict/tags", {"text": texts[0], "k": 1, "explain": 100})[1]["rows"][0]["labels"][0]
+    words = {w["feature"]: w["part"] for w in got["why"]}
+    check("explain: the words", got["label"] == "bread" and words["bread"] > 0 and words["keep"] > 0, got)
+    got = s.ask("/predict", {"rows": [{"ids": i, "values": v} for i, v in rows[:3]], "k": 2, "explain": 100})[1]
+    for at, (i, v) in enumerate(rows[:3]):
+        for label in got["rows"][at]["labels"]:
+            total = sum(w["part"] for w in label["why"]) + label["bias"]
+            check("explain: parts add up to the logit", abs(total - label["logit"]) < 1e-3 * max(1, abs(label["logit"])) and
+                  {w["id"] for w in label["why"]} == set(i) or len(i) > 100, (total, len(i), label))
+    got = s.ask("/predict", {"ids": ids, "values": values, "explain": 2, "inference": "sparse"})[1]["rows"][0]["labels"]
+    check("explain: as many features as asked for", all(len(l["why"]) == 2 and l["why"][0]["feature"].startswith("word") for l in got), got)
+
     status, got, _ = s.ask("/models")
     check("/models", status == 200 and [(m["name"], m["reads"], m["labels"]) for m in got["models"]] ==
           [("rows", "features", 60), ("tags", "text", 4)], got)

@@ -101,6 +101,10 @@ with Server("rows", "words", "halves") as s:
     answer = s.ask("/v2/models/halves/infer", {"inputs": [{"name": "image", "datatype": "UINT8", "shape": [10, 1, 8, 8],
                                                            "data": images[:10].ravel().tolist()}], "parameters": {"k": 1}})[1]
     check("v2: images", answer["outputs"][0]["data"] == [row[0][0] for row in want], answer)
+    answer = s.ask("/predict/halves", {"pixels": images[0].tolist(), "k": 1, "explain": True})[1]
+    check("explain: a part for each pixel", len(answer["rows"][0]["labels"][0]["parts"]) == 64, answer)
+    check("explain, by the client", any(
+        w["feature"] == "bread" for w in client.predict("rye bread", k=1, explain=50, model="words")[0][0].why))
     for body, words in (({"pixels": [1, 2]}, "row 0 has 2 pixels, expected 64"), ({"image": "AAAA"}, "JPEG or PNG"), ({"image": "A"}, "base64"),
                         ({"image": base64.b64encode(files[0][:-30]).decode()}, "damaged"), ({"pixels": [256]}, "0..255"),
                         ({"ids": [1]}, "images of 1 x 8 x 8"),
