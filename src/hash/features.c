@@ -42,6 +42,7 @@ const struct wisp_finder_kind wisp_finder_features = {
     .what = "rows that the sample's features vote for, by the labels of the training rows",
     .needs_labels = true,
     .needs_votes = true,
+    .shared = true,
     .bytes = bytes,
     .create = create,
     .free = wisp_free,

@@ -10,6 +10,7 @@
 #define WISP_HASH_FINDER_H
 
 #include "base/context.h"
+#include "base/share.h"
 #include "graph/ids.h"
 #include "hash/active.h"
 #include "kernels/weights.h"
@@ -78,11 +79,15 @@ struct wisp_pot {
      * fills, so that a small one stays in the cache */
     uint32_t *slot;
     size_t mask;
+    /* Of several ranks: rows are ids, and only those of this rank are scored. */
+    struct wisp_share share;
+    uint64_t *hops; /* (WISP_POT_HOPS) keys of the best rows so far: of this rank, to be told ... */
+    bool told;      /* ... or of all */
     uint32_t *at;   /* (room) the slot of each row */
     uint64_t *keys; /* (room) of the rows, best first as far as asked for */
 };
 
-enum { WISP_POT_ROOM = 1 << 13 };
+enum { WISP_POT_ROOM = 1 << 13, WISP_POT_HOPS = 10 };
 size_t wisp_pot_bytes(size_t room);
 /* Lays the pot out in a block of wisp_pot_bytes(room) zero bytes; room is a power of two. */
 void wisp_pot_init(struct wisp_pot *p, const struct wisp_kernels *k, void *block, size_t room);
@@ -102,6 +107,9 @@ void wisp_pot_score(struct wisp_pot *p);
 /* Keys (best.h) of the (up to) n best rows, best first; *found: how many.  All rows must be
  * scored; the keys stay until the next call. */
 const uint64_t *wisp_pot_best(struct wisp_pot *p, size_t n, size_t *found);
+/* Scores, and the keys of the (up to) n <= WISP_POT_HOPS best rows so far, for a finder that goes on
+ * from there.  Of several ranks it is called twice: first there are none. */
+const uint64_t *wisp_pot_hops(struct wisp_pot *p, size_t n, size_t *found);
 /* Of the rows from place 'first' on keeps those with at least min_votes, and of these the n with
  * most votes, ties by who came first; their order is kept.  Those rows must not be scored yet. */
 void wisp_pot_trim(struct wisp_pot *p, size_t first, size_t n, float min_votes);
@@ -122,6 +130,7 @@ struct wisp_finder_setup { /* what a finder is made from; borrowed for the call 
     const struct wisp_votes *votes; /* of features for rows (votes.h), kept; NULL: there are none */
     uint64_t seed;
     int threads;
+    struct wisp_share share; /* of the rows, where several ranks have them: then rows are ids */
 };
 
 struct wisp_rows_for_all { /* rows for every sample of the batch */
@@ -158,8 +167,10 @@ struct wisp_finder_kind {
     bool needs_labels; /* works only where true labels are known: the output layer */
     bool needs_votes;  /* of features for rows: the setup must have them */
     bool draws;        /* rows whatever the sample is: alone it must draw many */
-    bool by_weights;   /* its state is made of the rows' weights: of no use where rows have others */
-    bool remembers;    /* rows that competed before: hashing beside it looks for fewer */
+    bool by_weights; /* its state is made of the rows' weights: of no use where rows have others */
+    bool remembers;  /* rows that competed before: hashing beside it looks for fewer */
+    bool hops;       /* calls wisp_pot_hops */
+    bool shared;     /* its state is not made of weights: it serves several ranks */
     /* Bytes create() will take. */
     size_t (*bytes)(const struct wisp_finder_setup *s);
     wisp_status (*create)(void **state, const struct wisp_finder_setup *s, wisp_error *err);

@@ -146,8 +146,7 @@ static void sample(const void *state, const struct wisp_query *q, size_t i, int 
         first = wisp_rand_below(t->seed, wisp_stream(WISP_STREAM_RINGS, q->step), i, n);
     for (size_t y = 0; y < n && y < MOST_RINGS; y++)
         wisp_pot_add_all(pot, ring_of(t, q->yi[q->yp[i] + (first + y) % n]), t->r.ring);
-    wisp_pot_score(pot);
-    const uint64_t *best = wisp_pot_best(pot, t->r.hops, &hops);
+    const uint64_t *best = wisp_pot_hops(pot, t->r.hops, &hops);
     for (size_t h = 0; h < hops; h++) fetch(ring_of(t, wisp_key_row(best[h])), t->r.ring);
     for (size_t h = 0; h < hops; h++)
         wisp_pot_add_all(pot, ring_of(t, wisp_key_row(best[h])), t->r.ring);
@@ -311,6 +310,8 @@ const struct wisp_finder_kind wisp_finder_neighbours = {
     .what = "rows that competed with the sample's labels, or with the sample itself, before",
     .needs_labels = true,
     .remembers = true,
+    .hops = true,
+    .shared = true,
     .bytes = bytes,
     .create = create,
     .free = release,

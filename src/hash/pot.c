@@ -100,8 +100,40 @@ void wisp_pot_add_all(struct wisp_pot *p, const int32_t *rows, size_t n)
     for (size_t i = 0; i < n && rows[i] >= 0; i++) {
         size_t had = p->n;
         wisp_pot_vote(p, rows[i], 1);
-        if (p->n > had) wisp_weights_fetch(&p->rows->w, (size_t)rows[i]);
+        if (p->n > had && wisp_share_has(p->share, (size_t)rows[i]))
+            wisp_weights_fetch(&p->rows->w, wisp_share_row(p->share, (size_t)rows[i]));
     }
+}
+
+/* Rows of other ranks have no score: NaN, which is never among the best. */
+static void score_own(struct wisp_pot *p, float *score, const int32_t *id, size_t n)
+{
+    int32_t *row = (int32_t *)p->keys;
+    size_t own = 0;
+    for (size_t i = 0; i < n; i++)
+        if (wisp_share_has(p->share, (size_t)id[i]))
+            row[own++] = (int32_t)wisp_share_row(p->share, (size_t)id[i]);
+    wisp_weights_dots(p->k, p->spare, &p->rows->w, row, own, p->h);
+    for (size_t i = 0, at = 0; i < n; i++) {
+        const bool here = wisp_share_has(p->share, (size_t)id[i]);
+        score[i] = here ? p->spare[at] + p->rows->bias[row[at]] : NAN;
+        at += here;
+    }
+}
+
+const uint64_t *wisp_pot_hops(struct wisp_pot *p, size_t n, size_t *found)
+{
+    if (p->hops && p->told) {
+        wisp_pot_score(p);
+        for (*found = 0; *found < n && p->hops[*found]; ++*found) continue;
+        return p->hops;
+    }
+    wisp_pot_score(p);
+    const uint64_t *best = wisp_pot_best(p, n, found);
+    if (!p->hops) return best;
+    memcpy(p->hops, best, *found * sizeof *best);
+    *found = 0;
+    return best;
 }
 
 void wisp_pot_score(struct wisp_pot *p)
@@ -109,6 +141,12 @@ void wisp_pot_score(struct wisp_pot *p)
     size_t n = p->n - p->n_scored;
     const int32_t *row = p->row + p->n_scored;
     float *score = p->score + p->n_scored;
+    if (!wisp_share_all(p->share)) {
+        score_own(p, score, row, n);
+        p->n_scored = p->n;
+        p->products += n; /* of all ranks */
+        return;
+    }
     wisp_weights_dots(p->k, score, &p->rows->w, row, n, p->h);
     for (size_t i = 0; i < n; i++) score[i] += p->rows->bias[row[i]];
     p->n_scored = p->n;

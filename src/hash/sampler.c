@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/rand.h"
 #include "graph/ids.h"
+#include "hash/swap.h"
 #include "hash/unite.h"
 
 #include <assert.h>
@@ -38,57 +39,13 @@ struct wisp_sampler {
     float *shift, *shift_spare;
     uint32_t *op, *op_own; /* (batch + 1), (room of all samples' own rows) */
     struct wisp_sampler_counts counts;
+    /* of several ranks */
+    struct wisp_share share;
+    uint64_t *swap, *merged; /* (ranks, batch, width), (batch, width) keys that are exchanged */
+    uint64_t *heat;          /* (room) keys */
+    int32_t *here;           /* (room) rows of the set that are this rank's */
+    float *here_shift;
 };
-
-/* ---- names ---- */
-
-wisp_status wisp_sampling_check(const char *names, const char *option, bool has_labels,
-                                wisp_error *err)
-{
-    const struct wisp_finder_kind *had[WISP_MAX_FINDERS];
-    const char *p = names;
-    size_t length;
-    int n = 0;
-    do {
-        const char *name = p;
-        const struct wisp_finder_kind *k = wisp_finder_next(&p, &length);
-        if (!k)
-            return wisp_fail_option(
-                err, option, "no '%.*s' in '%s'; 'wisp info' lists the samplers, joined by +",
-                (int)length, name, names);
-        if (!k->create && (n > 0 || *p))
-            return wisp_fail_option(err, option, "'%s' is all rows: nothing joins it", k->name);
-        if (k->needs_labels && !has_labels)
-            return wisp_fail_option(err, option, "'%s' needs labels: a hidden layer has none",
-                                    k->name);
-        for (int i = 0; i < n; i++) /* its state would have the name of the other's */
-            if (had[i] == k)
-                return wisp_fail_option(err, option, "'%s' twice in '%s'", k->name, names);
-        assert(n < WISP_MAX_FINDERS); /* there are no more kinds, and none comes twice */
-        had[n++] = k;
-    } while (*p || p[-1] == '+');
-    return WISP_OK;
-}
-
-bool wisp_sampling_is_full(const char *names)
-{
-    size_t length;
-    return !wisp_finder_next(&names, &length)->create;
-}
-
-bool wisp_sampling_only_draws(const char *names)
-{
-    size_t length;
-    return wisp_finder_next(&names, &length)->draws && !*names;
-}
-
-bool wisp_sampling_needs_votes(const char *names)
-{
-    size_t length;
-    for (const char *p = names; *p;)
-        if (wisp_finder_next(&p, &length)->needs_votes) return true;
-    return false;
-}
 
 /* ---- sizes ---- */
 
@@ -131,6 +88,21 @@ size_t wisp_sampler_own_room(const struct wisp_finder_setup *s, size_t batch_lab
     return s->o->per_example ? s->batch * (s->o->keep + rows_for_all_room(s)) + batch_labels : 0;
 }
 
+/* Keys of a sample that several ranks exchange at once. */
+static size_t swap_width(const struct wisp_finder_setup *s)
+{
+    const size_t deep = wisp_sampler_wants(s).deep,
+                 n = s->o->keep > deep ? s->o->keep : deep; /* of the pot */
+    return n > WISP_POT_HOPS ? n : WISP_POT_HOPS;
+}
+
+/* ... or of the batch, where that is more. */
+static size_t swap_room(const struct wisp_finder_setup *s)
+{
+    const size_t n = s->batch * swap_width(s);
+    return n > s->o->n_carried ? n : s->o->n_carried;
+}
+
 /* The blocks of a sampler without its finders: fn is asked for each. */
 static bool blocks(struct wisp_sampler *t, const struct wisp_finder_setup *s, size_t batch_labels,
                    bool (*fn)(void *arg, void **p, size_t n, size_t size), void *arg)
@@ -152,6 +124,12 @@ static bool blocks(struct wisp_sampler *t, const struct wisp_finder_setup *s, si
            fn(arg, (void **)&t->spare, room, sizeof *t->spare) &&
            fn(arg, (void **)&t->shift, room, sizeof *t->shift) &&
            fn(arg, (void **)&t->shift_spare, room, sizeof *t->shift_spare) &&
+           (wisp_share_all(s->share) ||
+            (fn(arg, (void **)&t->swap, (size_t)s->share.size * swap_room(s), sizeof *t->swap) &&
+             fn(arg, (void **)&t->merged, swap_room(s), sizeof *t->merged) &&
+             fn(arg, (void **)&t->heat, room, sizeof *t->heat) &&
+             fn(arg, (void **)&t->here, room, sizeof *t->here) &&
+             fn(arg, (void **)&t->here_shift, room, sizeof *t->here_shift))) &&
            (own == 0 || (fn(arg, (void **)&t->op, s->batch + 1, sizeof *t->op) &&
                          fn(arg, (void **)&t->op_own, own, sizeof *t->op_own)));
 }
@@ -198,6 +176,7 @@ wisp_status wisp_sampler_create(struct wisp_sampler **out, const struct wisp_fin
     t->n_rows = s->n_rows;
     t->batch = s->batch;
     t->seed = s->seed;
+    t->share = s->share;
     t->room = wisp_sampler_room(s, batch_labels);
     t->all.room = rows_for_all_room(s);
     t->wants = wisp_sampler_wants(s);
@@ -227,7 +206,9 @@ void wisp_sampler_free(struct wisp_sampler *s)
 {
     if (!s) return;
     for (int i = 0; i < s->n_finders; i++) s->kind[i]->free(s->state[i]);
-    struct wisp_finder_setup any = { .o = &s->o, .n_rows = s->n_rows, .batch = s->batch };
+    struct wisp_finder_setup any = {
+        .o = &s->o, .n_rows = s->n_rows, .batch = s->batch, .share = s->share
+    };
     blocks(s, &any, 0, give, NULL);
     wisp_free(s);
 }
@@ -238,6 +219,8 @@ struct job {
     struct wisp_sampler *s;
     const struct wisp_query *q;
     size_t n_groups;
+    size_t width;         /* keys of a sample that ranks exchange */
+    uint64_t *hops;       /* what finders go on from, of all ranks; NULL: none of them does */
 };
 
 /* The old set's places are taken back; the new one's rows are marked. */
@@ -390,14 +373,10 @@ static void own_parts(struct wisp_sampler *s, const struct wisp_query *q)
     s->op[q->n] = (uint32_t)at;
 }
 
-void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct wisp_context *ctx,
-                         const struct wisp_query *q)
+/* What was found for the samples and for all becomes the set. */
+static void join(struct wisp_active *out, struct wisp_sampler *s, struct wisp_context *ctx,
+                 const struct wisp_query *q)
 {
-    assert(q->n <= s->batch && q->rows.n == s->n_rows);
-    for (int f = 0; f < s->n_finders; f++)
-        if (s->kind[f]->begin) s->kind[f]->begin(s->state[f], ctx, q);
-    struct job j = { s, q, wisp_parts(q->n, GROUP) };
-    wisp_parallel_for(ctx->pool, j.n_groups, find_group, &j);
     s->all.n = 0;
     for (int f = 0; f < s->n_finders; f++)
         if (s->kind[f]->rows_for_all) s->kind[f]->rows_for_all(s->state[f], q, &s->all);
@@ -419,6 +398,167 @@ void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct
     s->counts.active += s->n;
     s->counts.scored += s->o.per_example ? s->op[q->n] : s->n * q->n;
     for (size_t i = 0; i < q->n; i++) s->counts.scored += s->products[i];
+}
+
+void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct wisp_context *ctx,
+                         const struct wisp_query *q)
+{
+    assert(q->n <= s->batch && q->rows.n == s->n_rows);
+    for (int f = 0; f < s->n_finders; f++)
+        if (s->kind[f]->begin) s->kind[f]->begin(s->state[f], ctx, q);
+    struct job j = { s, q, wisp_parts(q->n, GROUP), 0, NULL };
+    wisp_parallel_for(ctx->pool, j.n_groups, find_group, &j);
+    join(out, s, ctx, q);
+}
+
+/* ---- several ranks ---- */
+
+static void find_for(const struct job *j, struct wisp_pot *pot, size_t i, int thread)
+{
+    const struct wisp_sampler *s = j->s;
+    pot->share = s->share;
+    wisp_pot_start(pot, j->q, i);
+    for (int f = 0; f < s->n_finders; f++)
+        if (s->kind[f]->sample) s->kind[f]->sample(s->state[f], j->q, i, thread, pot);
+}
+
+/* This rank's part of what is exchanged, k keys of each sample. */
+static uint64_t *mine(const struct job *j, size_t k)
+{
+    return j->s->swap + (size_t)j->s->share.rank * j->q->n * k;
+}
+
+/* The best rows of this rank that finders would go on from. */
+static void ask(void *arg, size_t i, int thread)
+{
+    const struct job *j = arg;
+    struct wisp_pot *pot = &j->s->pots[thread];
+    pot->hops = mine(j, WISP_POT_HOPS) + i * WISP_POT_HOPS;
+    pot->told = false;
+    memset(pot->hops, 0, WISP_POT_HOPS * sizeof *pot->hops);
+    find_for(j, pot, i, thread);
+}
+
+/* What is found from there, and the best of this rank. */
+static void find_own(void *arg, size_t i, int thread)
+{
+    const struct job *j = arg;
+    struct wisp_sampler *s = j->s;
+    struct wisp_pot *pot = &s->pots[thread];
+    const size_t k = j->width;
+    uint64_t *to = mine(j, k) + i * k;
+    pot->hops = j->hops ? j->hops + i * WISP_POT_HOPS : NULL;
+    pot->told = true;
+    find_for(j, pot, i, thread);
+    memset(to, 0, k * sizeof *to);
+    s->n_own[i] = 0;
+    if (s->o.rescore || pot->n_scored > 0) {
+        size_t n;
+        wisp_pot_score(pot);
+        const uint64_t *best = wisp_pot_best(pot, k, &n);
+        memcpy(to, best, n * sizeof *to);
+    } else { /* no scores: all ranks have found the same */
+        wisp_pot_trim(pot, 0, s->o.keep, 0);
+        s->n_own[i] = (uint32_t)pot->n;
+        memcpy(s->own + i * s->o.keep, pot->row, pot->n * sizeof *s->own);
+    }
+    s->products[i] = pot->products;
+}
+
+/* The best of all ranks, as find_group has them. */
+static void take_merged(const struct job *j, size_t i)
+{
+    struct wisp_sampler *s = j->s;
+    const uint64_t *best = s->merged + i * j->width;
+    const size_t keep = s->o.keep, deep = s->wants.deep;
+    size_t n = 0;
+    while (n < j->width && best[n]) n++;
+    for (size_t c = 0; c < n && c < keep; c++) s->own[i * keep + c] = wisp_key_row(best[c]);
+    if (n > 0) s->n_own[i] = (uint32_t)(n < keep ? n : keep);
+    for (size_t c = 0; c < deep; c++) s->found[i * deep + c] = c < n ? wisp_key_row(best[c]) : -1;
+    s->limit[i] = deep && n >= deep ? wisp_key_score(best[deep - 1]) : -INFINITY;
+}
+
+/* This rank's rows of the set. */
+static void keep_own(struct wisp_active *out, struct wisp_sampler *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        const size_t id = (size_t)s->rows[i];
+        if (!wisp_share_has(s->share, id)) continue;
+        if (out->shift) s->here_shift[n] = out->shift[i];
+        s->here[n++] = (int32_t)wisp_share_row(s->share, id);
+    }
+    *out =
+        (struct wisp_active){ .n = n, .rows = s->here, .shift = out->shift ? s->here_shift : NULL };
+}
+
+wisp_status wisp_sampler_choose_shared(struct wisp_active *out, struct wisp_sampler *s,
+                                       struct wisp_context *ctx, const struct wisp_query *q,
+                                       wisp_error *err)
+{
+    struct job j = { s, q, wisp_parts(q->n, GROUP), 0, NULL };
+    const struct wisp_finder_setup sizes = { .o = &s->o, .n_rows = s->n_rows, .batch = s->batch };
+    wisp_status st = WISP_OK;
+    bool hops = false;
+    assert(q->n <= s->batch);
+    j.width = swap_width(&sizes);
+    for (int f = 0; f < s->n_finders; f++) hops |= s->kind[f]->hops;
+    for (int f = 0; f < s->n_finders; f++)
+        if (s->kind[f]->begin) s->kind[f]->begin(s->state[f], ctx, q);
+    if (hops) {
+        wisp_parallel_for(ctx->pool, q->n, ask, &j);
+        st = wisp_keys_swap(s->merged, s->swap, ctx->comm, q->n, WISP_POT_HOPS, err);
+        j.hops = s->merged;
+    }
+    if (st != WISP_OK) return st;
+    wisp_parallel_for(ctx->pool, q->n, find_own, &j);
+    st = wisp_keys_swap(s->merged, s->swap, ctx->comm, q->n, j.width, err);
+    if (st != WISP_OK) return st;
+    for (size_t i = 0; i < q->n; i++) take_merged(&j, i);
+    for (size_t g = 0; g < j.n_groups; g++)
+        mark_group(&j, g, g * GROUP, (g + 1) * GROUP < q->n ? (g + 1) * GROUP : q->n);
+    join(out, s, ctx, q);
+    keep_own(out, s);
+    return WISP_OK;
+}
+
+wisp_status wisp_sampler_learn_shared(struct wisp_sampler *s, struct wisp_context *ctx,
+                                      const struct wisp_query *q, const struct wisp_outcome *o,
+                                      wisp_error *err)
+{
+    const size_t most = s->o.n_carried < s->n_rows ? s->o.n_carried : s->n_rows;
+    struct wisp_outcome all = *o;
+    struct wisp_active hot = { .rows = s->here };
+    size_t n = 0;
+    for (size_t i = 0; most && i < o->active->n; i++)
+        if (o->heat[i] > 0) {
+            const size_t id = wisp_share_id(s->share, (size_t)o->active->rows[i]);
+            s->heat[n++] = wisp_key(o->heat[i], (int32_t)id);
+        }
+    if (most) {
+        uint64_t *own = s->swap + (size_t)s->share.rank * most;
+        const size_t kept = n < most ? n : most;
+        wisp_keys_select(s->heat, n, kept);
+        wisp_keys_sort(s->heat, kept);
+        memset(own, 0, most * sizeof *own);
+        memcpy(own, s->heat, kept * sizeof *own);
+        wisp_status st = wisp_keys_swap(s->merged, s->swap, ctx->comm, 1, most, err);
+        if (st != WISP_OK) return st;
+        for (; hot.n < most && s->merged[hot.n]; hot.n++) { /* the set itself is done with */
+            s->here[hot.n] = wisp_key_row(s->merged[hot.n]);
+            s->here_shift[hot.n] = wisp_key_score(s->merged[hot.n]);
+        }
+    }
+    all.active = &hot;
+    all.heat = most ? s->here_shift : NULL;
+    wisp_sampler_learn(s, ctx, q, &all);
+    return WISP_OK;
+}
+
+bool wisp_sampler_chose(const struct wisp_sampler *s, int32_t row)
+{
+    return s->place[row] > 0;
 }
 
 /* ---- learning and state ---- */

@@ -36,6 +36,19 @@ void wisp_sampler_free(struct wisp_sampler *s);
 /* The active set of a batch; valid until the next call. */
 void wisp_sampler_choose(struct wisp_active *out, struct wisp_sampler *s, struct wisp_context *ctx,
                          const struct wisp_query *q);
+/* The same where several ranks have the rows: every rank looks for ids, scores its own rows, and they
+ * exchange the best of each sample, so that all find the same; *out are this rank's rows of the set. */
+wisp_status wisp_sampler_choose_shared(struct wisp_active *out, struct wisp_sampler *s,
+                                       struct wisp_context *ctx, const struct wisp_query *q,
+                                       wisp_error *err);
+/* And then: o->best are ids already, o->heat is of this rank's rows. */
+wisp_status wisp_sampler_learn_shared(struct wisp_sampler *s, struct wisp_context *ctx,
+                                      const struct wisp_query *q, const struct wisp_outcome *o,
+                                      wisp_error *err);
+/* Is the row, or id, in the set that was chosen last? */
+bool wisp_sampler_chose(const struct wisp_sampler *s, int32_t row);
+/* Of such a list of names: the first finder that does not serve several ranks; NULL: all do. */
+const struct wisp_finder_kind *wisp_sampling_alone(const char *names);
 /* What its finders want to learn from; and how many of each sample's best rows that is. */
 struct wisp_wants wisp_sampler_wants(const struct wisp_finder_setup *s);
 size_t wisp_sampler_best(const struct wisp_sampler *s);

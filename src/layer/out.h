@@ -20,7 +20,10 @@ struct wisp_out_view { /* the scratch, cut up for this step */
     void *shared[WISP_PRODUCT_PARTS];
     float *part[WISP_OUT_LANES];            /* of the gradient of h */
     struct wisp_best lists[WISP_OUT_LANES]; /* of the best rows */
-    int32_t *best;                          /* (batch, k) of the lists, joined */
+    int32_t *best;                          /* (batch, k) of the lists, joined: rows, ... */
+    uint64_t *keys,
+        *merged; /* ... or ids, where several ranks have rows and exchange these: (ranks,
+                                batch, k) and (batch, k) */
     double *loss;
     uint32_t *start; /* (blocks + 1) true labels of a block: places start[i] .. start[i+1] of the
                         batch's lists */
@@ -80,6 +83,6 @@ void wisp_out_score(struct wisp_out_job *j);
 /* Each sample's loss and factor; *again: some logits lie too far from their origin, score again. */
 wisp_status wisp_out_combine(struct wisp_out_job *j, bool *again, wisp_error *err);
 /* The gradient of h, and the rows moved. */
-void wisp_out_back(struct wisp_out_job *j);
+wisp_status wisp_out_back(struct wisp_out_job *j, wisp_error *err);
 
 #endif

@@ -1,4 +1,5 @@
 /* The output layer's way back: targets, gradients, rows that move, the best rows. */
+#include "hash/swap.h"
 #include "layer/out.h"
 
 #include <math.h>
@@ -85,6 +86,28 @@ static void backward_lane(void *arg, size_t lane, int thread)
         backward_block(j, block, j->v.part[lane], block > begin, &best, thread);
 }
 
+/* What this rank has of a sample's best rows, by their ids. */
+static void offer_best(const struct wisp_out_job *j, size_t i, const uint64_t *keys, size_t found)
+{
+    const struct wisp_share share = j->l->params[0].share;
+    const size_t k = j->v.k;
+    uint64_t *to = j->v.keys + ((size_t)share.rank * j->p.n + i) * k;
+    for (size_t c = 0; c < k; c++) {
+        const size_t id = c < found ? wisp_share_id(share, (size_t)wisp_key_row(keys[c])) : 0;
+        to[c] = c < found ? wisp_key(wisp_key_score(keys[c]), (int32_t)id) : 0;
+    }
+}
+
+/* The best of all ranks. */
+static wisp_status swap_best(const struct wisp_out_job *j, wisp_error *err)
+{
+    const size_t n = j->p.n, k = j->v.k;
+    wisp_status st = wisp_keys_swap(j->v.merged, j->v.keys, j->s->ctx->comm, n, k, err);
+    for (size_t i = 0; i < n * k && st == WISP_OK; i++)
+        j->v.best[i] = j->v.merged[i] ? wisp_key_row(j->v.merged[i]) : -1;
+    return st;
+}
+
 /* The gradient of h, and the best rows, of a tile of samples. */
 static void end_tile(void *arg, size_t tile, int thread)
 {
@@ -95,14 +118,16 @@ static void end_tile(void *arg, size_t tile, int thread)
     uint64_t *keys = wisp_out_keys(j, thread);
     for (size_t i = first; k && i < first + n; i++) {
         size_t found = wisp_best_take(keys, j->v.lists, j->v.n_lanes, i, -INFINITY);
+        if (j->v.keys) offer_best(j, i, keys, found);
         for (size_t c = 0; c < k; c++)
             j->v.best[i * k + c] = c < found ? wisp_key_row(keys[c]) : -1;
     }
 }
 
-void wisp_out_back(struct wisp_out_job *j)
+wisp_status wisp_out_back(struct wisp_out_job *j, wisp_error *err)
 {
     wisp_parallel_for(j->s->ctx->pool, j->v.n_lanes, backward_lane, j);
     wisp_phase(j->s->ctx->pool, 0, WISP_PHASE_PRODUCTS);
     wisp_parallel_for(j->s->ctx->pool, wisp_tiles(j->p.n), end_tile, j);
+    return j->v.keys ? swap_best(j, err) : WISP_OK;
 }

@@ -71,6 +71,11 @@ static struct wisp_out_view lay_out(struct wisp_cut *c, const struct wisp_layer 
         v.part[i] = wisp_cut_take(c, l->precision->part_floats(n, l->n_in), sizeof *v.part[i]);
     if (k == 0) return v;
     v.best = wisp_cut_take(c, n * k, sizeof *v.best);
+    if (wisp_out_shared(l)) {
+        const size_t ranks = (size_t)l->params[0].share.size;
+        v.keys = wisp_cut_take(c, ranks * n * k, sizeof *v.keys);
+        v.merged = wisp_cut_take(c, n * k, sizeof *v.merged);
+    }
     for (size_t i = 0; i < v.n_lanes; i++) v.lists[i] = wisp_best_lay(c, n, k);
     return v;
 }
@@ -158,7 +163,8 @@ static void init(struct wisp_layer *l, uint64_t seed, struct wisp_pool *pool)
 static struct wisp_out_job job_of(const struct wisp_layer *l, struct wisp_step *s,
                                   const struct wisp_act *in, enum wisp_cut_mode mode)
 {
-    size_t k = l->sampler && s->head.active.n ? wisp_sampler_best(l->sampler) : 0;
+    const bool some = s->head.active.n || (l->sampler && wisp_out_shared(l));
+    size_t k = l->sampler && some ? wisp_sampler_best(l->sampler) : 0;
     struct wisp_cut c = wisp_layer_cut(l, mode);
     struct wisp_out_job j = {
         (struct wisp_layer *)l, s, in, lay_out(&c, l, s->batch->n, s->head.active.n, k), { 0 }
@@ -207,7 +213,10 @@ static wisp_status choose(struct wisp_layer *l, struct wisp_step *s, const struc
 {
     wisp_phase(s->ctx->pool, 0, WISP_PHASE_QUERY);
     struct wisp_query q = query(l, s, in);
-    if (l->sampler) wisp_sampler_choose(&s->head.active, l->sampler, s->ctx, &q);
+    if (l->sampler && wisp_out_shared(l)) {
+        wisp_status st = wisp_sampler_choose_shared(&s->head.active, l->sampler, s->ctx, &q, err);
+        if (st != WISP_OK) return st;
+    } else if (l->sampler) wisp_sampler_choose(&s->head.active, l->sampler, s->ctx, &q);
     else if (s->head.active.n == 0) s->head.active = (struct wisp_active){ .n = l->n_out };
     if (s->head.look) {
         wisp_phase(s->ctx->pool, 0, WISP_PHASE_OTHER);
@@ -251,11 +260,11 @@ static wisp_status back(struct wisp_layer *l, struct wisp_step *s, struct wisp_a
         return WISP_OK;
     }
     struct wisp_out_job j = job_of(l, s, in, WISP_CUT_AGAIN);
-    wisp_out_back(&j);
+    wisp_status st = wisp_out_back(&j, err);
     s->head.outcome = (struct wisp_outcome){
         .active = &s->head.active, .k = j.v.k, .best = j.v.best, .heat = j.v.gb
     };
-    if (!wisp_out_shared(l) || !in->g) return WISP_OK;
+    if (st != WISP_OK || !wisp_out_shared(l) || !in->g) return st;
     wisp_phase(s->ctx->pool, 0, WISP_PHASE_OTHER);
     return wisp_comm_sum(s->ctx->comm, in->g, s->batch->n * l->n_in, err);
 }
@@ -263,10 +272,11 @@ static wisp_status back(struct wisp_layer *l, struct wisp_step *s, struct wisp_a
 static wisp_status move(struct wisp_layer *l, struct wisp_step *s, const struct wisp_act *in,
                         wisp_error *err)
 {
-    (void)err;
     if (!l->sampler) return WISP_OK;
     wisp_phase(s->ctx->pool, 0, WISP_PHASE_UPKEEP);
     struct wisp_query q = query(l, s, in);
+    if (wisp_out_shared(l))
+        return wisp_sampler_learn_shared(l->sampler, s->ctx, &q, &s->head.outcome, err);
     wisp_sampler_learn(l->sampler, s->ctx, &q, &s->head.outcome);
     return WISP_OK;
 }

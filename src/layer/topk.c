@@ -7,12 +7,12 @@
  * lanes are merged in lane order.
  *
  * scratch: h^T (n_in, n + 16) | limits told (n) | for each lane: lists of the best, max, sum (n)
- *          | of several ranks what each of them found: (ranks, n) sums, (ranks, n, k) keys
+ *          | of several ranks what each of them found: (ranks, n) sums, (ranks, n, k) keys, (n, k)
  * of each thread: Z (96, n) | places (n) | block max, block sum (n) | rows of a block (96, n_in);
  *                 later keys of all lanes */
 #include "hash/best.h"
+#include "hash/swap.h"
 #include "base/bounds.h"
-#include "comm/comm.h"
 #include "layer/output.h"
 
 #include <math.h>
@@ -25,10 +25,9 @@ struct lane {
     float *max, *sum; /* (n) */
 };
 
-struct found { /* of a sample, by a rank */
+struct found { /* of a sample's logits, by a rank */
     double sum;
     float max;
-    uint32_t n; /* keys, best first */
 };
 
 struct job {
@@ -41,8 +40,8 @@ struct job {
     uint32_t *panels; /* h^T as bf16, in the place of h^T; NULL: rows are multiplied as floats */
     _Atomic float *told;
     struct lane lanes[WISP_OUT_LANES];
-    struct found *found; /* (ranks, n) */
-    uint64_t *keys;      /* (ranks, n, k) with ids in the place of rows */
+    struct found *found;     /* (ranks, n) */
+    uint64_t *keys, *merged; /* (ranks, n, k), (n, k): swap.h */
     int32_t *labels;
     float *scores;
 };
@@ -66,6 +65,7 @@ static void lay_out(struct job *j, struct wisp_cut *c)
     const size_t ranks = (size_t)j->l->params[0].share.size;
     j->found = wisp_cut_take(c, ranks * j->n, sizeof *j->found);
     j->keys = wisp_cut_take(c, ranks * j->n * j->k, sizeof *j->keys);
+    j->merged = wisp_cut_take(c, j->n * j->k, sizeof *j->merged);
 }
 
 size_t wisp_output_topk_floats(const struct wisp_layer *l, size_t n, size_t k)
@@ -200,10 +200,10 @@ static void offer(const struct job *j, size_t s, const uint64_t *keys, size_t n,
 {
     const struct wisp_share share = j->l->params[0].share;
     const size_t at = (size_t)share.rank * j->n + s;
-    j->found[at] = (struct found){ sum, max, (uint32_t)n };
-    for (size_t c = 0; c < n; c++) {
-        const size_t id = wisp_share_id(share, (size_t)wisp_key_row(keys[c]));
-        j->keys[at * j->k + c] = wisp_key(wisp_key_score(keys[c]), (int32_t)id);
+    j->found[at] = (struct found){ sum, max };
+    for (size_t c = 0; c < j->k; c++) {
+        const size_t id = c < n ? wisp_share_id(share, (size_t)wisp_key_row(keys[c])) : 0;
+        j->keys[at * j->k + c] = c < n ? wisp_key(wisp_key_score(keys[c]), (int32_t)id) : 0;
     }
 }
 
@@ -231,11 +231,10 @@ static void join_tile(void *arg, size_t tile, int thread)
     }
 }
 
-/* The best of what all ranks found: their lists are merged in the order of ranks. */
-static void merge(const struct job *j, size_t s)
+/* The best of what all ranks found. */
+static void answer_merged(const struct job *j, size_t s)
 {
     const size_t ranks = (size_t)j->l->params[0].share.size;
-    size_t at[WISP_COMM_MOST_RANKS] = { 0 };
     float max = -INFINITY;
     double sum = 0;
     for (size_t q = 0; q < ranks; q++) max = fmaxf(max, j->found[q * j->n + s].max);
@@ -243,17 +242,8 @@ static void merge(const struct job *j, size_t s)
         const struct found *f = &j->found[q * j->n + s];
         sum += f->sum * exp((double)f->max - max);
     }
-    for (size_t c = 0; c < j->k; c++) {
-        uint64_t most = 0;
-        size_t from = ranks;
-        for (size_t q = 0; q < ranks; q++) {
-            const uint64_t key = j->keys[(q * j->n + s) * j->k + at[q]];
-            if (at[q] == j->found[q * j->n + s].n || (from < ranks && key <= most)) continue;
-            most = key, from = q;
-        }
-        answer(j, s, c, from < ranks ? &most : NULL, max, sum);
-        if (from < ranks) at[from]++;
-    }
+    const uint64_t *best = j->merged + s * j->k;
+    for (size_t c = 0; c < j->k; c++) answer(j, s, c, best[c] ? &best[c] : NULL, max, sum);
 }
 
 static wisp_status exchange(const struct job *j, wisp_error *err)
@@ -261,9 +251,8 @@ static wisp_status exchange(const struct job *j, wisp_error *err)
     const struct wisp_comm *c = j->ctx->comm;
     const size_t mine = (size_t)j->l->params[0].share.rank * j->n;
     wisp_status st = c->all_gather(j->found, j->found + mine, j->n * sizeof *j->found, err);
-    if (st == WISP_OK)
-        st = c->all_gather(j->keys, j->keys + mine * j->k, j->n * j->k * sizeof *j->keys, err);
-    for (size_t s = 0; s < j->n && st == WISP_OK; s++) merge(j, s);
+    if (st == WISP_OK) st = wisp_keys_swap(j->merged, j->keys, c, j->n, j->k, err);
+    for (size_t s = 0; s < j->n && st == WISP_OK; s++) answer_merged(j, s);
     return st;
 }
 

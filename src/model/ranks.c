@@ -48,11 +48,13 @@ wisp_status wisp_ranks_check(const struct wisp_run *r, wisp_error *err)
         if (lacks[i].asked)
             return wisp_fail(err, WISP_ENOTSUP, "--%s: not with several ranks; %s", lacks[i].what,
                              lacks[i].instead);
-    if (!wisp_sampling_is_full(p->sampling.names))
-        return wisp_fail(err, WISP_ENOTSUP,
-                         "--sampling %s: not with several ranks; take --sampling full",
-                         p->sampling.names);
-    return WISP_OK;
+    const struct wisp_finder_kind *alone = wisp_sampling_alone(p->sampling.names);
+    if (!alone) return WISP_OK;
+    return wisp_fail(
+        err, WISP_ENOTSUP,
+        "--sampling %s: '%s' has an index of all rows, and several ranks have parts of "
+        "them; take neighbours, features, random and frequency, or full",
+        p->sampling.names, alone->name);
 }
 
 /* ---- are all ranks alike? ---- */

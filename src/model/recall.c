@@ -46,7 +46,8 @@ wisp_status wisp_recall_look(void *arg, const struct wisp_layer *out, const stru
     struct wisp_recall *t = arg;
     const struct wisp_batch *b = s->batch;
     double began = wisp_now();
-    size_t n = b->n < SAMPLES ? b->n : SAMPLES, k = out->n_out < SCAN ? out->n_out : SCAN;
+    size_t n = b->n < SAMPLES ? b->n : SAMPLES, k = SCAN;
+    if (out->params[0].total_rows < k) k = out->params[0].total_rows;
     wisp_status st = wisp_output_topk(out, s->ctx, s->head.loss, h, n, false, k, t->labels,
                                       t->scores, t->scratch, t->thread_scratch, err);
     if (st != WISP_OK) return st;
@@ -58,7 +59,7 @@ wisp_status wisp_recall_look(void *arg, const struct wisp_layer *out, const stru
             if (row < 0 || among(b->yi + b->yp[i], b->yp[i + 1] - b->yp[i], row)) continue;
             seen++;
             own += among(mine, n_own, row);
-            set += wisp_active_place(&s->head.active, row) != SIZE_MAX;
+            set += wisp_sampler_chose(out->sampler, row);
         }
         if (!seen) continue;
         t->sums.own += (double)own / (double)seen;

@@ -36,7 +36,8 @@ void wisp_run_finder_setup(struct wisp_finder_setup *s, const struct wisp_run *r
                                      .label_rows = r->m->label_rows,
                                      .votes = r->plan.index ? &r->m->votes : &r->samplers.votes,
                                      .seed = r->plan.seed,
-                                     .threads = wisp_pool_threads(r->ctx->pool) };
+                                     .threads = wisp_pool_threads(r->ctx->pool),
+                                     .share = wisp_comm_deal(wisp_run_comm(r)) };
 }
 
 static size_t row_labels(const struct wisp_rows *b, size_t row)
@@ -76,6 +77,8 @@ wisp_status wisp_samplers_room(struct wisp_layer_sizes *sizes, struct wisp_run *
     if (st != WISP_OK || !sampled(r)) return st;
     wisp_run_finder_setup(&setup, r, n_labels, 0);
     sizes->active = wisp_sampler_room(&setup, *labels);
+    if (sizes->active > wisp_share_rows(setup.share, n_labels))
+        sizes->active = wisp_share_rows(setup.share, n_labels);
     sizes->own = wisp_sampler_own_room(&setup, *labels);
     sizes->best = wisp_sampler_wants(&setup).best;
     if (sizes->own <= UINT32_MAX) return WISP_OK;
@@ -120,7 +123,7 @@ static wisp_status make_sampler(struct wisp_run *r, wisp_error *err)
 {
     struct wisp_layer *out = wisp_net_output(&r->m->net);
     struct wisp_finder_setup setup;
-    wisp_run_finder_setup(&setup, r, out->n_out, out->n_in);
+    wisp_run_finder_setup(&setup, r, r->m->net.n_labels, out->n_in);
     wisp_status st =
         wisp_sampler_create(&r->samplers.output, &setup, r->ctx->k, r->samplers.batch_labels, err);
     out->sampler = r->samplers.output;

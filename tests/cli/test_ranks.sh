@@ -56,6 +56,18 @@ for loss in softmax bce; do
     done
 done
 
+# Sampled: every rank finds the same rows, and computes its own; only sums round otherwise.
+for finders in neighbours+features+random features+frequency neighbours random; do
+    some=("${how[@]}" --sampling $finders --keep 4 --random 12 --carry 6 --frequent 9 --index no)
+    ok "$finders, alone" train toy_train.txt -o sampled "${some[@]}" --log sampled.log
+    mpi -np 3 "$wisp" train toy_train.txt -o sampled3 "${some[@]}" --log sampled3.log
+    check "$finders, 3 ranks" [ $rc = 0 ]
+    alike "$finders, 3 ranks: active sets, losses and P@k" sampled.log sampled3.log
+done
+mpi -np 2 "$wisp" train toy_train.txt -o x "${how[@]}" --sampling neighbours+lsh --index no
+check "a finder that several ranks lack: its name" grep -q "^wisp: --sampling neighbours+lsh: 'lsh' has an index" err
+check "a finder that several ranks lack: exit code" [ $rc = 2 ]
+
 # A checkpoint says nothing of ranks: what 3 began, 1, 2 and 4 end as one would have.
 long=("${how[@]}" --epochs 30 --checkpoint-steps 10)
 ok "uninterrupted" train toy_train.txt -o whole "${long[@]}" --log whole.log
