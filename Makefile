@@ -1,5 +1,5 @@
 # wisp: one Makefile, no configure step.
-#   make, make demo, make test, make SAN=1 test, make check-all, make lint, make format, make bench, make dist, make install
+#   make, make demo, make test, make SAN=1 test, make check-all, make lint, make format, make bench, make dist, make wheel, make install
 # Where nvcc is found the part for cards, wisp-cuda.so, is built too; CUDA=0 leaves it out.  Where mpicc is found so is the
 # part for several processes, wisp-mpi.so; MPI=0 leaves it out.  Where oneDNN's header is found so is wisp-dnnl.so, for
 # convolutions; DNNL=0 leaves it out.  Where libmicrohttpd's header is found so is wisp-http.so, for servers; HTTP=0 leaves it
@@ -57,7 +57,7 @@ CLIOBJ  := $(CLI:%.c=$(BUILD)/%.o)
 UNIT    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/unit/*.c tests/property/*.c)))
 FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(sort $(wildcard tests/fuzz/*.c)))
 
-.PHONY: all gpu-tests demo test test-programs check-all lint format bench dist install clean setup
+.PHONY: all gpu-tests demo test test-programs check-all lint format bench dist wheel install clean setup
 all: $(BUILD)/wisp $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(if $(filter 1,$(CUDA)),$(BUILD)/wisp-cuda.so) \
      $(if $(filter 1,$(MPI)),$(BUILD)/wisp-mpi.so) $(if $(filter 1,$(DNNL)),$(BUILD)/wisp-dnnl.so) \
      $(if $(filter 1,$(HTTP)),$(BUILD)/wisp-http.so)
@@ -176,6 +176,9 @@ bench: all
 # A folder that runs on a bare machine: the command and the libraries it needs beside it.
 dist: all
 	@tools/dist $(BUILD) dist
+# Wheels of the Python package in dist/, with the command inside.
+wheel:
+	@MAKEFLAGS= tools/wheel dist
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/wisp \
 	           $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions

@@ -1,11 +1,12 @@
 """Builds the wheel: runs make, has tools/dist gather the command and the library with what they need, and puts that into
 the package.
 
-The wheel holds wisp/bin/wisp (the command; the script 'wisp' starts it), wisp/lib/ (libwisp.so, the parts for cards and for
-MPI where they were built, and the libraries that are not glibc's) with their licences, and wisp/classifier.pyi, the keywords
-of the option table for type checkers.  Nothing is compiled against Python: one wheel serves every version of it on a
-platform, and its tag names the glibc that its programs need.  MAKEFLAGS and CUDA=0 or MPI=0 in the environment reach make.
-An editable install only runs make: the package then uses build/."""
+The wheel holds wisp/bin/wisp (the command; the script 'wisp' starts it), wisp/lib/ (libwisp.so and the libraries that it opens
+at run time; with 'pip install .' also the parts for cards and for MPI where they were built, which 'make wheel' leaves out)
+with their licences, and wisp/classifier.pyi, the keywords of the option table for type checkers.  Nothing is compiled against
+Python: one wheel serves every version of it on a platform, and its tag names the glibc that its programs need.  MAKEFLAGS,
+CUDA=0 and MPI=0 in the environment reach make, PARTS reaches tools/dist.  An editable install only runs make: the package
+then uses build/."""
 import glob
 import os
 import pathlib
