@@ -179,11 +179,16 @@ dist: all
 # Wheels of the Python package in dist/, with the command inside.
 wheel:
 	@MAKEFLAGS= tools/wheel dist
+ZSH     ?= zsh/site-functions
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/wisp \
-	           $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	           $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 bash-completion/completions $(ZSH) fish/vendor_completions.d)
 	$(BUILD)/wisp help man > $(DESTDIR)$(PREFIX)/share/man/man1/wisp.1
+	for c in $$($(BUILD)/wisp help man | sed -n 's/^\.BR wisp.-\([a-z]*\) (1)$$/\1/p'); do \
+	    $(BUILD)/wisp help man $$c > $(DESTDIR)$(PREFIX)/share/man/man1/wisp-$$c.1 || exit 1; done
 	$(BUILD)/wisp help bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/wisp
+	$(BUILD)/wisp help zsh > $(DESTDIR)$(PREFIX)/share/$(ZSH)/_wisp
+	$(BUILD)/wisp help fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/wisp.fish
 	install -m 755 $(BUILD)/wisp $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 $(BUILD)/libwisp.a $(wildcard $(BUILD)/wisp-cuda.so $(BUILD)/wisp-mpi.so $(BUILD)/wisp-dnnl.so $(BUILD)/wisp-http.so) $(DESTDIR)$(PREFIX)/lib/
 	install -m 644 $(BUILD)/libwisp.so $(DESTDIR)$(PREFIX)/lib/libwisp.so.$(VERSION)

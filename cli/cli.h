@@ -4,6 +4,7 @@
 
 #include "wisp/wisp.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -59,16 +60,21 @@ wisp_status load_model(wisp_model **out, const struct args *a, wisp_error *err);
 /* Help (help.c), to stdout: of wisp, or of a command. */
 void help_print(void);
 void help_command(const struct command *c, enum help_wanted how);
-/* "wisp help TOPIC [all]": a command, "man" (a manual page), "bash" (completion).  The exit code.
- */
+/* "wisp help TOPIC [all]": a command, "man [COMMAND]" (a manual page), "bash", "zsh", "fish"
+ * (completion).  The exit code. */
 int help_topic(int argc, char **argv);
 /* What stands for the value of an option: "N", "FILE", "auto|yes|no"; "" for a flag. */
 const char *help_value(const wisp_option *o);
 /* Its default, where that says more than its help does; else "". */
 const char *help_default(const wisp_option *o);
-/* Made of the same tables (man.c). */
+/* Does the short help of the command show it? */
+bool help_is_essential(const wisp_option *o, const struct command *c);
+/* Made of the same tables: manual pages (man.c), completion (complete.c). */
 void help_man(void);
+void help_man_command(const struct command *c);
 void help_bash(void);
+void help_zsh(void);
+void help_fish(void);
 
 /* One line to stderr; what would move a terminal (control characters in paths and names) is
  * escaped. */

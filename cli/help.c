@@ -99,7 +99,7 @@ static void print_option(const wisp_option *o)
     entry(left, text);
 }
 
-static bool is_essential(const wisp_option *o, const struct command *c)
+bool help_is_essential(const wisp_option *o, const struct command *c)
 {
     size_t n = strlen(c->name);
     for (const char *p = o->essential; (p = strstr(p, c->name)); p += n)
@@ -114,7 +114,7 @@ static void print_group(const struct command *c, const char *group, bool names)
     size_t used = 0;
     const wisp_option *o;
     for (size_t i = 0; (o = wisp_option_of(c->name, i)); i++) {
-        if (strcmp(o->group, group) != 0 || is_essential(o, c)) continue;
+        if (strcmp(o->group, group) != 0 || help_is_essential(o, c)) continue;
         if (used == 0 && !names) printf("\n%s:\n", group);
         if (!names) print_option(o);
         used +=
@@ -131,7 +131,7 @@ static size_t print_groups(const struct command *c, bool names, bool count_only)
     const wisp_option *o, *before;
     size_t n = 0;
     for (size_t i = 0; (o = wisp_option_of(c->name, i)); i++) {
-        n += !is_essential(o, c);
+        n += !help_is_essential(o, c);
         bool seen = count_only;
         for (size_t k = 0; k < i && !seen; k++) {
             before = wisp_option_of(c->name, k);
@@ -164,7 +164,7 @@ void help_command(const struct command *c, enum help_wanted how)
     if (c->out) entry("-o FILE", c->out);
     const wisp_option *o;
     for (size_t i = 0; (o = wisp_option_of(c->name, i)); i++)
-        if (is_essential(o, c)) print_option(o);
+        if (help_is_essential(o, c)) print_option(o);
     entry(more && !all ? "-h, --help [all]" : "-h, --help",
           more && !all ? "this help; with 'all': every option" : "this help");
     if (all) {
@@ -184,7 +184,8 @@ void help_print(void)
         snprintf(left, sizeof left, "wisp %s", c->name);
         entry(left, c->what);
     }
-    entry("wisp help COMMAND", "its options, with examples; also 'man' and 'bash' (completion)");
+    entry("wisp help COMMAND", "its options, with examples; also 'man' (its pages), and 'bash', "
+                               "'zsh', 'fish' (completion)");
     entry("wisp version", "the version; also --version, -V");
     puts("\nFor example:\n"
          "  wisp train train.txt -o model --labels names.txt\n"
@@ -197,12 +198,16 @@ int help_topic(int argc, char **argv)
     static const struct {
         const char *name;
         void (*print)(void);
-    } topics[] = { { "man", help_man }, { "bash", help_bash } };
+    } topics[] = {
+        { "man", help_man }, { "bash", help_bash }, { "zsh", help_zsh }, { "fish", help_fish }
+    };
     if (argc < 2) {
         help_print();
         return 0;
     }
-    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
+    const bool page = argc > 2 && strcmp(argv[1], "man") == 0;
+    if (page) argv++;
+    for (size_t i = 0; i < sizeof topics / sizeof *topics && !page; i++)
         if (strcmp(argv[1], topics[i].name) == 0) {
             topics[i].print();
             return 0;
@@ -213,6 +218,7 @@ int help_topic(int argc, char **argv)
              command_hint(argv[1]));
         return 2;
     }
-    help_command(c, argc > 2 && strcmp(argv[2], "all") == 0 ? ALL_HELP : SHORT_HELP);
+    if (page) help_man_command(c);
+    else help_command(c, argc > 2 && strcmp(argv[2], "all") == 0 ? ALL_HELP : SHORT_HELP);
     return 0;
 }

@@ -6,12 +6,18 @@ dest=$work/dest
 san=()
 if nm "$wisp" 2>/dev/null | grep -q __asan_init; then san=(SAN=1); fi
 if nm "$wisp" 2>/dev/null | grep -q __tsan_init; then san=(SAN=thread); fi
-env -u MAKEFLAGS -u MAKELEVEL make -s -C "$root" install DESTDIR="$dest" PREFIX=/usr BUILD="$build" "${san[@]}" >out 2>err
+parts=() # those that this build has: others would be built first
+for part in cuda mpi dnnl; do
+    parts+=("${part^^}=$([ -f "$build/wisp-$part.so" ] && echo 1 || echo 0)")
+done
+env -u MAKEFLAGS -u MAKELEVEL make -s -C "$root" install DESTDIR="$dest" PREFIX=/usr BUILD="$build" "${parts[@]}" "${san[@]}" >out 2>err
 rc=$?
 check "make install" [ $rc = 0 ]
-for f in bin/wisp lib/libwisp.a lib/libwisp.so include/wisp/wisp.h lib/pkgconfig/wisp.pc share/man/man1/wisp.1 share/bash-completion/completions/wisp; do
+for f in bin/wisp lib/libwisp.a lib/libwisp.so include/wisp/wisp.h lib/pkgconfig/wisp.pc share/man/man1/wisp.1 share/man/man1/wisp-train.1 \
+    share/bash-completion/completions/wisp share/zsh/site-functions/_wisp share/fish/vendor_completions.d/wisp.fish; do
     check "installs $f" [ -s "$dest/usr/$f" ]
 done
+check "a manual page for each command" [ "$(find "$dest/usr/share/man/man1" -name 'wisp-*.1' | wc -l)" = "$("$wisp" help | grep -cE '^  wisp [a-z]+  ' | awk '{ print $1 - 1 }')" ]
 "$dest/usr/bin/wisp" --version >out 2>err
 rc=$?
 check "the installed command runs" [ $rc = 0 ]

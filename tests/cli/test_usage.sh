@@ -88,22 +88,11 @@ refuse "an option of another command" 2 "'--epochs' is no option of eval, but of
 printf 'epoch = 3\n' >wrong.conf
 refuse "a misspelt key in a file of options" 2 "wrong.conf:1: no option 'epoch'; did you mean 'epochs'\?" train x -o y --config wrong.conf
 
-# The version in every form; a manual page and a completion, of the same tables; help that does not reach its reader.
+# The version in every form; help that does not reach its reader.  Manual pages and completion: test_shells.sh.
 for form in version --version -V; do
     ok "$form" $form
     check "$form is the header's" [ "$(cat out)" = "wisp $(sed -n 's/^#define WISP_VERSION "\(.*\)"/\1/p' "$root/include/wisp/wisp.h")" ]
 done
-ok "help man" help man
-check "the manual page is one" grep -q '^\.TH WISP 1' out
-check "the manual page has every option" [ "$(sed -n 's/^\.B .*\\-\\-\([a-z\\-]*\).*/\1/p' out | tr -d '\\' | sort -u | wc -l)" = "$(cut -d' ' -f1 rows | sort -u | wc -l)" ]
-if command -v groff >/dev/null; then check "groff reads it" test -z "$(groff -man -Tutf8 -ww -z out 2>&1)"; else skip "groff reads it" "there is none"; fi
-ok "help bash" help bash
-cp out completion
-check "bash reads the completion" bash -n completion
-check "completion: commands, options, values" bash -c '
-. ./completion
-try() { COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _wisp; echo "${COMPREPLY[*]}"; }
-[ "$(try wisp tr)" = train ] && [ "$(try wisp train d --epo)" = --epochs ] && [ "$(try wisp train --loss so)" = softmax ] && [ "$(try wisp help ev)" = eval ]'
 for line in help --help "train --help" "help man" version; do
     # shellcheck disable=SC2086
     "$wisp" $line >/dev/full 2>err
