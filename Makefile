@@ -23,7 +23,8 @@ FLAGS   := -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -I. -fPIC -pthread -Wall -Wext
 FLAGS   += $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 FLAGS   += $(if $(filter thread,$(SAN)),-fsanitize=thread)
 FLAGS   += $(if $(SAN),-DWISP_BORDERS)
-LIBS    := -lz -lzstd -lxxhash -ljansson -ldl -lm
+FLAGS   += $(CPPFLAGS)
+LIBS    := $(LDFLAGS) -lz -lzstd -lxxhash -ljansson -ldl -lm
 
 CUDA    ?= $(if $(SAN),0,$(if $(shell command -v nvcc),1,0))
 ARCHS   ?= 75 80 90
@@ -138,7 +139,7 @@ $(BUILD)/wisp-dnnl.so: $(DNNLOBJ)
 
 $(BUILD)/wisp-http.so: $(HTTPOBJ)
 	@echo '  link $@'
-	$(Q)$(CC) $(FLAGS) $(CFLAGS) -shared $(if $(SAN),,-Wl,--no-undefined) $(HTTPOBJ) -o $@ -lmicrohttpd -lm
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) -shared $(if $(SAN),,-Wl,--no-undefined) $(HTTPOBJ) -o $@ $(LDFLAGS) -lmicrohttpd -lm
 
 # In two steps: a library that changed is linked to tests that did not.
 $(BUILD)/tests/%.o: tests/%.c
@@ -179,23 +180,29 @@ dist: all
 # Wheels of the Python package in dist/, with the command inside.
 wheel:
 	@MAKEFLAGS= tools/wheel dist
+# Libraries go to LIBDIR, parts that are opened at run time to PREFIX/lib/wisp.
 ZSH     ?= zsh/site-functions
+LIBDIR  ?= $(PREFIX)/lib
+TO      := $(DESTDIR)$(PREFIX)
+LIBTO   := $(DESTDIR)$(LIBDIR)
+PARTS   := $(patsubst %,$(BUILD)/wisp-%.so,$(if $(filter 1,$(CUDA)),cuda) $(if $(filter 1,$(MPI)),mpi) $(if $(filter 1,$(DNNL)),dnnl))
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/wisp \
-	           $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 bash-completion/completions $(ZSH) fish/vendor_completions.d)
-	$(BUILD)/wisp help man > $(DESTDIR)$(PREFIX)/share/man/man1/wisp.1
+	install -d $(TO)/bin $(LIBTO)/pkgconfig $(TO)/lib/wisp $(TO)/include/wisp \
+	           $(addprefix $(TO)/share/,man/man1 bash-completion/completions $(ZSH) fish/vendor_completions.d)
+	$(BUILD)/wisp help man > $(TO)/share/man/man1/wisp.1
 	for c in $$($(BUILD)/wisp help man | sed -n 's/^\.BR wisp.-\([a-z]*\) (1)$$/\1/p'); do \
-	    $(BUILD)/wisp help man $$c > $(DESTDIR)$(PREFIX)/share/man/man1/wisp-$$c.1 || exit 1; done
-	$(BUILD)/wisp help bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/wisp
-	$(BUILD)/wisp help zsh > $(DESTDIR)$(PREFIX)/share/$(ZSH)/_wisp
-	$(BUILD)/wisp help fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/wisp.fish
-	install -m 755 $(BUILD)/wisp $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 $(BUILD)/libwisp.a $(wildcard $(BUILD)/wisp-cuda.so $(BUILD)/wisp-mpi.so $(BUILD)/wisp-dnnl.so $(BUILD)/wisp-http.so) $(DESTDIR)$(PREFIX)/lib/
-	install -m 644 $(BUILD)/libwisp.so $(DESTDIR)$(PREFIX)/lib/libwisp.so.$(VERSION)
-	ln -sf libwisp.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libwisp.so.$(ABI)
-	ln -sf libwisp.so.$(ABI) $(DESTDIR)$(PREFIX)/lib/libwisp.so
-	install -m 644 include/wisp/wisp.h $(DESTDIR)$(PREFIX)/include/wisp/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/wisp.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/wisp.pc
+	    $(BUILD)/wisp help man $$c > $(TO)/share/man/man1/wisp-$$c.1 || exit 1; done
+	$(BUILD)/wisp help bash > $(TO)/share/bash-completion/completions/wisp
+	$(BUILD)/wisp help zsh > $(TO)/share/$(ZSH)/_wisp
+	$(BUILD)/wisp help fish > $(TO)/share/fish/vendor_completions.d/wisp.fish
+	install -m 755 $(BUILD)/wisp $(TO)/bin/
+	install -m 644 $(BUILD)/libwisp.a $(LIBTO)/
+	$(if $(PARTS),install -m 644 $(PARTS) $(TO)/lib/wisp/)
+	install -m 644 $(BUILD)/libwisp.so $(LIBTO)/libwisp.so.$(VERSION)
+	ln -sf libwisp.so.$(VERSION) $(LIBTO)/libwisp.so.$(ABI)
+	ln -sf libwisp.so.$(ABI) $(LIBTO)/libwisp.so
+	install -m 644 include/wisp/wisp.h $(TO)/include/wisp/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' tools/wisp.pc.in > $(LIBTO)/pkgconfig/wisp.pc
 clean:
 	rm -rf build build-* dist
 

@@ -33,12 +33,14 @@ static bool own_folder(char out[PATH_MAX])
 
 static void *open_part(const char *file, bool global, char *why, size_t room)
 {
-    static const char *const beside[] = { "", "../lib/" };
+    /* Beside a library or a program; where 'make install' puts parts, seen from lib, from bin, and
+     * from a folder of lib that is named after the machine (Debian). */
+    static const char *const beside[] = { "", "../lib/", "wisp/", "../lib/wisp/", "../wisp/" };
     const int how = RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL);
     char folder[PATH_MAX], path[PATH_MAX + 64];
     void *part = NULL;
     snprintf(why, room, "not found");
-    for (size_t i = 0; i < 2 && !part && own_folder(folder); i++) {
+    for (size_t i = 0; i < sizeof beside / sizeof *beside && !part && own_folder(folder); i++) {
         snprintf(path, sizeof path, "%s/%s%.40s", folder, beside[i], file);
         if (access(path, F_OK) != 0) continue;
         part = dlopen(path, how);

@@ -7,7 +7,7 @@ san=()
 if nm "$wisp" 2>/dev/null | grep -q __asan_init; then san=(SAN=1); fi
 if nm "$wisp" 2>/dev/null | grep -q __tsan_init; then san=(SAN=thread); fi
 parts=() # those that this build has: others would be built first
-for part in cuda mpi dnnl; do
+for part in cuda mpi dnnl http; do
     parts+=("${part^^}=$([ -f "$build/wisp-$part.so" ] && echo 1 || echo 0)")
 done
 env -u MAKEFLAGS -u MAKELEVEL make -s -C "$root" install DESTDIR="$dest" PREFIX=/usr BUILD="$build" "${parts[@]}" "${san[@]}" >out 2>err
@@ -28,6 +28,24 @@ check "links lead to it" [ "$(readlink -f "$dest/usr/lib/libwisp.so")" = "$dest/
 check "its soname has the number of the ABI" [ "$(objdump -p "$dest/usr/lib/libwisp.so" | sed -n 's/ *SONAME *//p')" = "libwisp.so.$abi" ]
 check "the numbers of the version are the version" [ "$(sed -n 's/^#define WISP_VERSION_\(MAJOR\|MINOR\|PATCH\) *//p' "$root/include/wisp/wisp.h" | paste -sd.)" = "$version" ]
 check "only names that begin with wisp_ are exported" [ -z "$(nm -D --defined-only "$dest/usr/lib/libwisp.so" | awk '$2 ~ /[TDBR]/ { print $3 }' | grep -vE '^wisp_|^_|asan|ubsan|tsan|^Orc')" ]
+
+# The ABI is what it was (tools/abi says what is new; that breaks nobody), and the check sees what would break programs.
+abi() { # SED: tools/abi with a header that was changed so
+    sed "$1" "$root/include/wisp/wisp.h" >changed.h
+    ! cmp -s changed.h "$root/include/wisp/wisp.h" || [ -z "$1" ] || return 2
+    "$root/tools/abi" --check changed.h "$build/libwisp.so"
+}
+if [ ${#san[@]} = 0 ]; then
+    check "no program that was linked before breaks" abi ''
+    check "a member that moves is seen" not abi 's/^    char text\[500\];/    int more; &/'
+    check "a parameter that changes is seen" not abi 's/wisp_context_create(wisp_context \*\*out, int threads/wisp_context_create(wisp_context **out, long threads/'
+    check "a constant that changes is seen" not abi 's/WISP_EIO = -3/WISP_EIO = -33/'
+    check "a function that is gone is seen" not abi '/^WISP_API const char \*wisp_version/d'
+    check "a larger struct of the caller is seen" not abi 's/^} wisp_error;/    char more[64]; &/'
+    check "a struct of the library may grow" abi 's/^} wisp_option;/    int more; &/'
+    check "a parameter may have another name" abi 's/wisp_context_create(wisp_context \*\*out, int threads/wisp_context_create(wisp_context **out, int n/'
+    check "with a new number all of it may change" abi 's/^#define WISP_ABI 1/#define WISP_ABI 9/; s/WISP_EIO = -3/WISP_EIO = -33/'
+fi
 
 if ! command -v pkg-config >/dev/null; then
     skip "a program through pkg-config" "pkg-config is not installed"
