@@ -1,5 +1,6 @@
 # wisp: one Makefile, no configure step.
-#   make, make demo, make test, make SAN=1 test, make check-all, make lint, make format, make bench, make dist, make wheel, make install
+#   make, make demo, make test, make SAN=1 test, make check-all, make lint, make format, make bench, make dist, make wheel, make deb,
+#   make install
 # Where nvcc is found the part for cards, wisp-cuda.so, is built too; CUDA=0 leaves it out.  Where mpicc is found so is the
 # part for several processes, wisp-mpi.so; MPI=0 leaves it out.  Where oneDNN's header is found so is wisp-dnnl.so, for
 # convolutions; DNNL=0 leaves it out.  Where libmicrohttpd's header is found so is wisp-http.so, for servers; HTTP=0 leaves it
@@ -58,7 +59,7 @@ CLIOBJ  := $(CLI:%.c=$(BUILD)/%.o)
 UNIT    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/unit/*.c tests/property/*.c)))
 FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(sort $(wildcard tests/fuzz/*.c)))
 
-.PHONY: all gpu-tests demo test test-programs check-all lint format bench dist wheel install clean setup
+.PHONY: all gpu-tests demo test test-programs check-all lint format bench dist wheel deb install clean setup
 all: $(BUILD)/wisp $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(if $(filter 1,$(CUDA)),$(BUILD)/wisp-cuda.so) \
      $(if $(filter 1,$(MPI)),$(BUILD)/wisp-mpi.so) $(if $(filter 1,$(DNNL)),$(BUILD)/wisp-dnnl.so) \
      $(if $(filter 1,$(HTTP)),$(BUILD)/wisp-http.so)
@@ -131,11 +132,11 @@ $(MPIOBJ): src/comm/comm_mpi.c
 	$(Q)$(MPICC) $(FLAGS) $(CFLAGS) -c $< -o $@
 $(BUILD)/wisp-mpi.so: $(MPIOBJ)
 	@echo '  link $@'
-	$(Q)$(MPICC) $(CFLAGS) -shared -Wl,--no-undefined $(MPIOBJ) -o $@
+	$(Q)$(MPICC) $(CFLAGS) -shared -Wl,--no-undefined $(MPIOBJ) -o $@ $(LDFLAGS)
 
 $(BUILD)/wisp-dnnl.so: $(DNNLOBJ)
 	@echo '  link $@'
-	$(Q)$(CC) $(FLAGS) $(CFLAGS) -shared -Wl,--no-undefined $(DNNLOBJ) -o $@ -ldnnl -lgomp -lpthread
+	$(Q)$(CC) $(FLAGS) $(CFLAGS) -shared -Wl,--no-undefined $(DNNLOBJ) -o $@ $(LDFLAGS) -ldnnl -lgomp -lpthread
 
 $(BUILD)/wisp-http.so: $(HTTPOBJ)
 	@echo '  link $@'
@@ -180,6 +181,9 @@ dist: all
 # Wheels of the Python package in dist/, with the command inside.
 wheel:
 	@MAKEFLAGS= tools/wheel dist
+# Debian packages in dist/.
+deb:
+	@MAKEFLAGS= tools/deb dist
 # Libraries go to LIBDIR, parts that are opened at run time to PREFIX/lib/wisp.
 ZSH     ?= zsh/site-functions
 LIBDIR  ?= $(PREFIX)/lib

@@ -24,10 +24,10 @@
 extern "C" {
 #endif
 
-#define WISP_VERSION "0.1.0"
+#define WISP_VERSION "0.2.0"
 
 #define WISP_VERSION_MAJOR 0
-#define WISP_VERSION_MINOR 1
+#define WISP_VERSION_MINOR 2
 #define WISP_VERSION_PATCH 0
 /* The number of the ABI, which the shared library carries in its name (libwisp.so.1).  A program
  * that was linked runs with every library of the same number: functions are added, and the structs

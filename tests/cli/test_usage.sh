@@ -53,7 +53,7 @@ done
 
 # What help says, word for word, up to the names of the rest, but with @hashes for the names of a table; after a change that
 # is meant: WISP_SNAPSHOT=1 tests/cli/test_usage.sh build/wisp
-fold=()
+fold=(-e "s/^wisp [0-9.]*:/wisp VERSION:/")
 for table in formats losses margins nets samplers shapes; do fold+=(-e "s/\\b$(names $table | tr ' ' '|')\\b/@$table/"); done
 for c in "" train prune eval predict explain serve convert inject graph report synth bench challenge inspect info; do
     run help $c
