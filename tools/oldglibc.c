@@ -10,27 +10,32 @@
  * has a __wrap_ function in this object, which is no part of the library. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <signal.h>
 #include <sys/stat.h>
 
 #if defined(__x86_64__)
-#define BASE "GLIBC_2.2.5"
+#define BASE    "GLIBC_2.2.5"
+#define SETNAME "GLIBC_2.12"
 enum { STAT_VERSION = 1 };
 #elif defined(__aarch64__)
-#define BASE "GLIBC_2.17"
+#define BASE    "GLIBC_2.17"
+#define SETNAME BASE
 enum { STAT_VERSION = 0 };
 #else
 #error "which version of glibc was this processor's first?"
 #endif
 
 /* __wrap_NAME calls NAME as the first glibc of this processor had it. */
-#define OLD(type, name, parameters, arguments)                                                     \
+#define OLD_OF(version, type, name, parameters, arguments)                                         \
     type wisp_old_##name parameters;                                                               \
-    __asm__(".symver wisp_old_" #name ", " #name "@" BASE);                                        \
+    __asm__(".symver wisp_old_" #name ", " #name "@" version);                                     \
     __attribute__((visibility("hidden"))) type __wrap_##name parameters;                           \
     type __wrap_##name parameters                                                                  \
     {                                                                                              \
         return wisp_old_##name arguments;                                                          \
     }
+
+#define OLD(type, name, parameters, arguments) OLD_OF(BASE, type, name, parameters, arguments)
 
 OLD(double, exp, (double x), (x))
 OLD(double, log, (double x), (x))
@@ -43,6 +48,9 @@ OLD(int, dlclose, (void *library), (library))
 OLD(int, pthread_create, (pthread_t * t, const pthread_attr_t *a, void *(*f)(void *), void *x),
     (t, a, f, x))
 OLD(int, pthread_join, (pthread_t t, void **x), (t, x))
+OLD(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *before), (how, set, before))
+OLD(int, pthread_attr_setstacksize, (pthread_attr_t * a, size_t bytes), (a, bytes))
+OLD_OF(SETNAME, int, pthread_setname_np, (pthread_t t, const char *name), (t, name))
 
 /* stat and its family were macros around functions that are told which struct the caller has. */
 #define OLD_STAT(name, old, first)                                                                 \

@@ -77,6 +77,15 @@ with tempfile.TemporaryDirectory() as place:
     said = tell(python, "-c", "import wisp; print(wisp.WispClassifier.load('its').predict_top(['onions in the soup'], k=1)[0])")
     check("Python predicts with that model", "soup" in said.stdout, said.stdout + said.stderr)
 
+    # What is opened at run time comes along: a picture is read, a server starts.
+    lib = os.path.dirname(tell(python, "-c", "import wisp; print(wisp.info()['library'])").stdout.strip())
+    for name, package in (("libpng16.so.16", "libpng-dev"), ("libturbojpeg.so.0", "libturbojpeg0"), ("wisp-http.so", "libmicrohttpd-dev")):
+        if not os.path.exists(os.path.join(lib, name)):
+            skip(f"{name}: {package} was not there when the wheel was built")
+            continue
+        said = tell(python, "-c", f"import ctypes; ctypes.CDLL({os.path.join(lib, name)!r}, mode=2)")  # 2: all of it, now
+        check(f"{name} can be opened", said.returncode == 0, said.stderr)
+
     # The wheel of the part for cards, of which any library is the likeness here: pip takes it, puts the part where the library
     # looks for it, and takes it away again.
     parts = os.path.join(place, "parts")

@@ -6,7 +6,7 @@ FROM debian:12-slim AS build
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends \
-        binutils ca-certificates gcc git libc6-dev libjansson-dev libturbojpeg0 libxxhash-dev libzstd-dev make \
+        binutils ca-certificates gcc git libc6-dev libjansson-dev libmicrohttpd-dev libpng-dev libturbojpeg0 libxxhash-dev libzstd-dev make \
         python3 python3-numpy python3-pip python3-scipy zlib1g-dev \
     && rm -rf /var/lib/apt/lists/*
 COPY . /src
@@ -17,7 +17,7 @@ FROM debian:12-slim
 # Versions of a stable distribution change with security updates only.
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libpng16-16 python3-numpy python3-pip python3-scipy \
+    && apt-get install -y --no-install-recommends python3-numpy python3-pip python3-scipy \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir --break-system-packages --no-deps /wheels/wisp-*.whl \

@@ -7,7 +7,7 @@ ARG ARCHS="75 80 90"
 # hadolint ignore=DL3008
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-        binutils ca-certificates gcc git libc6-dev libjansson-dev libturbojpeg libxxhash-dev libzstd-dev make \
+        binutils ca-certificates gcc git libc6-dev libjansson-dev libmicrohttpd-dev libpng-dev libturbojpeg libxxhash-dev libzstd-dev make \
         python3 python3-numpy python3-pip python3-scipy zlib1g-dev \
     && rm -rf /var/lib/apt/lists/*
 COPY . /src
@@ -19,7 +19,7 @@ FROM nvidia/cuda:12.6.3-base-ubuntu22.04
 # hadolint ignore=DL3008
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-        libpng16-16 python3-numpy python3-pip python3-scipy \
+        python3-numpy python3-pip python3-scipy \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir --no-deps /wheels/wisp-*.whl /wheels/wisp_cuda-*.whl \
