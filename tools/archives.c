@@ -1,7 +1,7 @@
 /* What static libraries of Debian lack when tools/dist links them into a shared object.
  *
- * They are compiled for programs, and so reach stderr, a variable of glibc, directly, which a shared object must not.  With
- * --wrap=stderr they get a variable of ours, set before anything is said.
+ * They are compiled for programs, and so reach stdin, stdout and stderr, variables of glibc, directly, which a shared object must
+ * not.  With --wrap=stdin and so on they get variables of ours, set before anything else runs.
  *
  * libmicrohttpd calls GnuTLS, which needs eight further libraries and a new glibc.  In what tools/dist makes there is none:
  * tools/dist writes a function that fails for each that is called, but for those that must not.  A server that is asked for
@@ -10,10 +10,12 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-extern FILE *__real_stderr;
-HIDDEN FILE *__wrap_stderr;
+extern FILE *__real_stdin, *__real_stdout, *__real_stderr;
+HIDDEN FILE *__wrap_stdin, *__wrap_stdout, *__wrap_stderr;
 __attribute__((constructor(101))) static void begin(void)
 {
+    __wrap_stdin = __real_stdin;
+    __wrap_stdout = __real_stdout;
     __wrap_stderr = __real_stderr;
 }
 

@@ -14,12 +14,14 @@
 #include <sys/stat.h>
 
 #if defined(__x86_64__)
-#define BASE    "GLIBC_2.2.5"
-#define SETNAME "GLIBC_2.12"
+#define BASE     "GLIBC_2.2.5"
+#define SETNAME  "GLIBC_2.12"
+#define SETCLOCK "GLIBC_2.3.3"
 enum { STAT_VERSION = 1 };
 #elif defined(__aarch64__)
-#define BASE    "GLIBC_2.17"
-#define SETNAME BASE
+#define BASE     "GLIBC_2.17"
+#define SETNAME  BASE
+#define SETCLOCK BASE
 enum { STAT_VERSION = 0 };
 #else
 #error "which version of glibc was this processor's first?"
@@ -50,6 +52,8 @@ OLD(int, pthread_create, (pthread_t * t, const pthread_attr_t *a, void *(*f)(voi
 OLD(int, pthread_join, (pthread_t t, void **x), (t, x))
 OLD(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *before), (how, set, before))
 OLD(int, pthread_attr_setstacksize, (pthread_attr_t * a, size_t bytes), (a, bytes))
+OLD_OF(SETCLOCK, int, pthread_condattr_setclock, (pthread_condattr_t * a, clockid_t clock),
+       (a, clock))
 OLD_OF(SETNAME, int, pthread_setname_np, (pthread_t t, const char *name), (t, name))
 
 /* stat and its family were macros around functions that are told which struct the caller has. */
