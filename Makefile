@@ -55,7 +55,8 @@ SRC     := $(filter-out src/comm/comm_mpi.c src/conv/conv_dnnl.c,$(sort $(wildca
 CLI     := $(filter-out $(filter-out serve/text.c,$(HTTPSRC)),$(sort $(wildcard cli/*.c serve/*.c)))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o) $(BUILD)/nets.o $(BUILD)/style.o
 NETS    := $(sort $(wildcard nets/*.net))
-CLIOBJ  := $(CLI:%.c=$(BUILD)/%.o)
+CLIOBJ  := $(CLI:%.c=$(BUILD)/%.o) $(BUILD)/pages.o
+PAGES   := $(sort $(wildcard serve/pages/*))
 UNIT    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/unit/*.c tests/property/*.c)))
 FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(sort $(wildcard tests/fuzz/*.c)))
 
@@ -97,8 +98,18 @@ $(BUILD)/style.c: serve/pages/wisp.css Makefile
 	@mkdir -p $(@D)
 	@{ echo '/* Made of $< by the Makefile. */'; echo '#include "report/style.h"'; echo 'const char wisp_style[] = {'; $(call bytes,$<); \
 	  echo '};'; echo 'const size_t wisp_style_bytes = sizeof wisp_style;'; } >$@
-$(BUILD)/style.o: $(BUILD)/style.c
-	@echo '  cc   style'
+# The pages as one table, for the command.
+TYPES   := html=text/html;css=text/css;js=text/javascript;svg=image/svg+xml
+$(BUILD)/pages.c: $(PAGES) Makefile
+	@mkdir -p $(@D)
+	@{ echo '/* Made of serve/pages/ by the Makefile. */'; echo '#include "serve/pages.h"'; \
+	  i=0; for f in $(PAGES); do i=$$((i + 1)); echo "static const unsigned char page_$$i[] = {"; $(call bytes,$$f); echo '};'; done; \
+	  echo 'const struct page pages[] = {'; \
+	  i=0; for f in $(PAGES); do i=$$((i + 1)); type=$$(echo '$(TYPES)' | tr ';' '\n' | sed -n "s/^$${f##*.}=//p"); \
+	  echo "{ \"$${f##*/}\", \"$$type; charset=utf-8\", page_$$i, sizeof page_$$i },"; done; \
+	  echo '{ 0 } };'; } >$@
+$(BUILD)/style.o $(BUILD)/pages.o: $(BUILD)/%.o: $(BUILD)/%.c
+	@echo '  cc   $*'
 	$(Q)$(CC) $(FLAGS) $(CFLAGS) -c $< -o $@
 $(BUILD)/libwisp.a: $(OBJ)
 	@echo '  ar   $@'; rm -f $@

@@ -41,7 +41,12 @@ static void set_cache(struct args *a)
  * wherever it stands. */
 enum pass { CONFIG_FILES, THE_REST };
 
-/* One "--key value", "--key=value" or "--flag"; *i moves over what it used. */
+static bool is_number(const char *s)
+{
+    return *s && s[strspn(s, "0123456789")] == 0;
+}
+
+/* One "--key value", "--key=value" or "--flag", or "--port-key" alone; *i moves over what it used. */
 static int read_long(struct args *a, int argc, char **argv, int *i, enum pass pass)
 {
     const char *eq = strchr(argv[*i], '='), *value = eq ? eq + 1 : NULL;
@@ -50,6 +55,8 @@ static int read_long(struct args *a, int argc, char **argv, int *i, enum pass pa
     const wisp_option *o = find(a->command, key);
     if (!o) return unknown(a->command, argv[*i], key);
     if (!value && strcmp(o->type, "flag") == 0) value = "1";
+    if (!value && strcmp(o->type, "port") == 0 && !is_number(*i + 1 < argc ? argv[*i + 1] : ""))
+        value = "0";
     if (!value && *i + 1 < argc) value = argv[++*i];
     if (!value) return usage_error(a->command, "option '--%s' needs a value", o->key);
     bool is_config = strcmp(o->key, "config") == 0;

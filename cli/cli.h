@@ -111,10 +111,13 @@ struct screen {
     FILE *log;
     int terminal; /* stderr is one, and may be moved on */
     int quiet;
-    int rank; /* of several; 0: the first, or the only one */
+    int rank;            /* of several; 0: the first, or the only one */
+    struct watch *watch; /* --watch (serve/watch.h), NULL: none */
 };
 /* 0, or the exit code after having said what is wrong. */
 int screen_open(struct screen *s, const struct args *a);
+/* A live page of the run where --watch asks for one, of several ranks by the first. */
+wisp_status screen_watch(struct screen *s, const struct args *a, wisp_error *err);
 /* Once it is known who speaks. */
 void screen_of(struct screen *s, const wisp_context *ctx);
 /* A file to write, made anew unless 'append'.  It does not wait for a reader, which a pipe may

@@ -66,9 +66,9 @@ const char *help_value(const wisp_option *o)
     static const struct {
         const char *type, *value;
     } values[] = {
-        { "int", "N" },     { "real", "X" },      { "size", "SIZE" },
-        { "flag", "" },     { "text", "TEXT" },   { "list", "N,N,..." },
-        { "file", "FILE" }, { "output", "FILE" }, { "folder", "DIR" },
+        { "int", "N" },      { "real", "X" },       { "size", "SIZE" }, { "flag", "" },
+        { "text", "TEXT" },  { "list", "N,N,..." }, { "file", "FILE" }, { "output", "FILE" },
+        { "folder", "DIR" }, { "port", "[PORT]" },
     };
     static char words[1000];
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {

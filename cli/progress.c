@@ -1,8 +1,10 @@
 /* What a person sees of training: a line that moves on a terminal, one line per epoch, the log. */
 #include "cli.h"
+#include "serve/watch.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,6 +31,7 @@ int screen_show(void *screen, const wisp_progress *p)
 {
     struct screen *s = screen;
     char eta[32];
+    if (s->watch) watch_show(s->watch, p);
     print_time(eta, sizeof eta, p->eta_s);
     if (p->epoch_ended) {
         if (!s->quiet) print_epoch(s, p);
@@ -55,6 +58,15 @@ int screen_open(struct screen *s, const struct args *a)
     return 5;
 }
 
+wisp_status screen_watch(struct screen *s, const struct args *a, wisp_error *err)
+{
+    const int port = atoi(args_text(a, "watch"));
+    if (port < 0 || s->rank != 0) return WISP_OK;
+    const wisp_status st = watch_start(&s->watch, port, err);
+    if (st == WISP_OK && !s->quiet) tell("watch     http://127.0.0.1:%d/", watch_port(s->watch));
+    return st;
+}
+
 /* Of several ranks the first one speaks. */
 void screen_of(struct screen *s, const wisp_context *ctx)
 {
@@ -76,6 +88,7 @@ int screen_close(struct screen *s, wisp_status st, const wisp_error *err)
 {
     if (st != WISP_OK && s->terminal) fputc('\n', stderr);
     int rc = st == WISP_OK ? 0 : fail_of_rank(err, s->rank);
+    watch_end(s->watch, st, st == WISP_OK ? "The run has ended." : err->text);
     if (s->log && (ferror(s->log) | fclose(s->log)) != 0) {
         tell("wisp: --log: %s could not be written whole", s->log_path);
         if (rc == 0) rc = 5;

@@ -105,7 +105,7 @@ typedef struct wisp_option {
     const char *key; /* long flag without the dashes */
     const char *
         type; /* "int", "real", "size", "flag", "choice", "text", "list" (numbers, commas between), "file" (one that is read, or
-                         a word of its range), "output" (one that is written), "folder" */
+                         a word of its range), "output" (one that is written), "folder", "port" (an int; on a command line its value may be left away, which is 0) */
     const char *fallback; /* default, as text */
     const char *range;    /* "1..1000", "adam|adagrad|sgd", "" */
     const char *commands; /* commands that take it: "train eval" */

@@ -9,12 +9,13 @@ from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence, Tuple
 
 from . import _library as library
 
-_TYPES = {"int": int, "real": float, "flag": bool}
+_TYPES = {"int": int, "port": int, "real": float, "flag": bool}
 # Of each type of option: what to say that a value is, and what a type checker is to let pass.  None is the default, and a
 # value as the command takes it will do everywhere.
 _PATH = ("str | os.PathLike | None", "str | os.PathLike[str] | None")
 _HINTS = {
     "int": ("int", "SupportsIndex | str | None"),
+    "port": ("int", "SupportsIndex | str | None"),
     "real": ("float", "SupportsFloat | SupportsIndex | str | None"),
     "flag": ("bool", "bool | None"),
     "size": ("int | str", "SupportsIndex | str | None"),

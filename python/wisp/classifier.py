@@ -25,8 +25,8 @@ MOST = 64  # labels of a row that 'predict' looks at; a card gives no more
 FEW = 1000  # classes up to which predict_proba is dense
 
 # config, json: of the command.  valid: X_valid.  note: ours.  memory is there: it bounds files that are larger.
-_ROWS = options.of_commands(["train", "predict"], without=["config", "json", "tsv", "quiet", "valid", "note"])
-_OF_PRUNE = options.of_commands(["prune"], without=[*_ROWS, "config", "json", "quiet", "valid", "note"])
+_ROWS = options.of_commands(["train", "predict"], without=["config", "json", "tsv", "quiet", "valid", "note", "watch"])
+_OF_PRUNE = options.of_commands(["prune"], without=[*_ROWS, "config", "json", "quiet", "valid", "note", "watch"])
 _EXTRA = {  # name: (default, type hint, help)
     "k": (5, "SupportsIndex", "labels of a row that predict_top gives, and predict_proba where it is CSR, unless they are told"),
     "threshold": (None, "SupportsFloat | None", "lowest probability of a label that 'predict' gives for multi-label rows; None: "

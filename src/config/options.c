@@ -298,6 +298,10 @@ const wisp_option wisp_option_table[N_OPTS] = {
                        RUNS, "" },
     [OPT_LOG] = { "log", "output", "", "", "train prune bench",
                   "file that receives one JSON line per epoch", RUNS, "" },
+    [OPT_WATCH] = { "watch", "port", "-1", "-1..65535", "train prune",
+                    "a live page of the run, on this port of this machine; without a number, or 0: "
+                    "on one that is free, which is printed",
+                    RUNS, "" },
     [OPT_NOTE] = { "note", "text", "", "", "train prune", "one line of text that the model keeps",
                    RUNS, "" },
 

@@ -163,6 +163,7 @@ enum wisp_opt {
     /* graphs */
     OPT_FUNCTION,
     OPT_GROUP_CUT,
+    OPT_WATCH,
     /* serving */
     OPT_PORT,
     OPT_ADDRESS,

@@ -6,6 +6,7 @@ Skipped where there is no Chromium."""
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -96,6 +97,47 @@ def test_report(chrome):
     each_view(chrome, "report of one run", f"{folder}/one.html", tests=one)
 
 
+# ---- the live page of a run ----
+
+def test_watch(chrome):
+    if not os.path.exists(os.path.join(os.path.dirname(wisp), "wisp-http.so")):
+        return skip("the live page", "there is no wisp-http.so (libmicrohttpd-dev)")
+    run("synth", "W", "--rows", "3000", "--features", "2000", "--labels", "6000")
+    # its steps are sampled; it is stopped when all has been seen
+    process = subprocess.Popen([wisp, "train", "W_train.txt", "-o", "<b>m", "--hidden", "32", "--epochs", "1000", "--patience", "0", "--watch"],
+                               stderr=subprocess.PIPE, text=True)
+    url = re.search(r"http\S+", process.stderr.readline())[0]
+    wide, narrow = chrome.page(), chrome.page(width=360, dark=True, calm=True)
+    tiles = "Object.fromEntries([...document.querySelectorAll('.tiles > div')].map(d => [d.children[0].textContent, d.children[1].textContent]))"
+    for page in (wide, narrow):
+        page.open(url)
+        page.until("document.querySelectorAll('#precision circle').length >= 6", 120)  # two epochs of three curves
+        found = page.run(tiles)
+        check("live page: tiles", {"Time left", "Epoch", "Training loss", "P@1", "Rows per second", "Rows scored", "Recall"} <= set(found), found)
+        check("live page: how far", page.run("Number(document.getElementById('progress').getAttribute('aria-valuenow'))") < 100 and
+              re.fullmatch(r"Training, epoch \d+ of 1000", page.run("document.getElementById('state').textContent")))
+        check("live page: names are text", page.run("document.querySelector('h1').textContent") == "<b>m" and page.run("document.querySelectorAll('b').length") == 0)
+        check("live page: all charts", page.run("[...document.querySelectorAll('figure')].filter(f => !f.hidden).map(f => f.id).sort().join()") ==
+              "layers,loss,precision,rate,recall,rows,valid", page.run("[...document.querySelectorAll('figure')].filter(f => !f.hidden).map(f => f.id).sort().join()"))
+        check("live page: options", page.run("document.getElementById('facts').textContent").find("sampling") >= 0)
+        page.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+        look(page, "live page", "360 px, dark" if page is narrow else "1280 px, light", axe=page is wide)
+    before = wide.run(tiles)["Training loss"], wide.run("document.querySelectorAll('#precision circle').length")
+    wide.until(f"document.querySelectorAll('#precision circle').length > {before[1]}", 120)
+    check("live page: it goes on by itself", True)
+    check("live page: still for who wants no motion", narrow.run("getComputedStyle(document.getElementById('dot')).animationName") == "none" and
+          wide.run("getComputedStyle(document.getElementById('dot')).animationName") == "breathe")
+    process.send_signal(signal.SIGINT)
+    for page in (wide, narrow):
+        page.until("/^stopped in epoch/.test(document.getElementById('state').textContent)")
+        check("live page: the end is told", True)
+    process.stderr.read()
+    check("live page: the run ends", process.wait() == 130)
+    check("live page: what it told stays, without an error", wide.run(tiles)["Time left"] == "none" and not wide.errors, wide.errors)
+    wide.close()
+    narrow.close()
+
+
 def main():
     if not browser.program():
         skip("pages in a browser", "there is no Chromium (apt-get install chromium-headless-shell)")
@@ -107,6 +149,7 @@ def main():
         os.environ["HOME"] = folder
         with browser.Browser() as chrome:
             test_report(chrome)
+            test_watch(chrome)
         os.chdir("/")
 
 

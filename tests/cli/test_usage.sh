@@ -122,7 +122,7 @@ refuse "a value for a flag that is no yes or no" 2 "--resume: 'perhaps'" train d
 while read -r key type commands; do # a value missing; a value of the wrong kind
     c=${commands%% *} file=d.txt
     [ "$c" != challenge ] || file=--json # it takes no file
-    [ "$type" = flag ] || refuse "--$key without a value" 2 "--$key' needs a value" "$c" $file "--$key"
+    case $type in flag | port) ;; *) refuse "--$key without a value" 2 "--$key' needs a value" "$c" $file "--$key" ;; esac
     case $type in
     int) refuse "--$key 1.5" 2 "--$key: '1.5'" "$c" $file "--$key" 1.5 ;;&
     int | real)
