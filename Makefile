@@ -61,9 +61,10 @@ UNIT    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/unit/*.
 FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(sort $(wildcard tests/fuzz/*.c)))
 
 .PHONY: all gpu-tests demo test test-programs check-all lint format bench dist wheel deb install clean setup
-all: $(BUILD)/wisp $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(if $(filter 1,$(CUDA)),$(BUILD)/wisp-cuda.so) \
-     $(if $(filter 1,$(MPI)),$(BUILD)/wisp-mpi.so) $(if $(filter 1,$(DNNL)),$(BUILD)/wisp-dnnl.so) \
-     $(if $(filter 1,$(HTTP)),$(BUILD)/wisp-http.so)
+# Parts that are opened when they are asked for.
+PARTS   := $(patsubst %,$(BUILD)/wisp-%.so,$(if $(filter 1,$(CUDA)),cuda) $(if $(filter 1,$(MPI)),mpi) \
+                                           $(if $(filter 1,$(DNNL)),dnnl) $(if $(filter 1,$(HTTP)),http))
+all: $(BUILD)/wisp $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(PARTS)
 
 # Packages are looked for once per checkout; 'tools/setup' installs what is missing or names it.
 build/.setup: tools/setup
@@ -200,7 +201,6 @@ ZSH     ?= zsh/site-functions
 LIBDIR  ?= $(PREFIX)/lib
 TO      := $(DESTDIR)$(PREFIX)
 LIBTO   := $(DESTDIR)$(LIBDIR)
-PARTS   := $(patsubst %,$(BUILD)/wisp-%.so,$(if $(filter 1,$(CUDA)),cuda) $(if $(filter 1,$(MPI)),mpi) $(if $(filter 1,$(DNNL)),dnnl))
 install: all
 	install -d $(TO)/bin $(LIBTO)/pkgconfig $(TO)/lib/wisp $(TO)/include/wisp \
 	           $(addprefix $(TO)/share/,man/man1 bash-completion/completions $(ZSH) fish/vendor_completions.d)

@@ -17,6 +17,7 @@ for f in bin/wisp lib/libwisp.a lib/libwisp.so include/wisp/wisp.h lib/pkgconfig
     share/bash-completion/completions/wisp share/zsh/site-functions/_wisp share/fish/vendor_completions.d/wisp.fish; do
     check "installs $f" [ -s "$dest/usr/$f" ]
 done
+check "every part of this build, and no other" diff <(cd "$build" && ls wisp-*.so 2>/dev/null) <(ls "$dest/usr/lib/wisp")
 check "a manual page for each command" [ "$(find "$dest/usr/share/man/man1" -name 'wisp-*.1' | wc -l)" = "$("$wisp" help | grep -cE '^  wisp [a-z]+  ' | awk '{ print $1 - 1 }')" ]
 "$dest/usr/bin/wisp" --version >out 2>err
 rc=$?
