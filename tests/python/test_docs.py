@@ -1,9 +1,9 @@
-"""The examples of docs/python.md and of the README, run as they stand, in order and in one namespace a page."""
+"""The examples in Python of docs/ and of the README, run as they stand, in order and in one namespace per page."""
 import tempfile
 
 from rig import *
 
-pages = [os.path.join(root, "docs", "python.md"), os.path.join(root, "README.md")]
+pages = [os.path.join(root, *page.split("/")) for page in ("docs/python.md", "docs/tag-texts.md", "docs/images.md", "README.md")]
 for page in pages:
     with open(page) as f:
         text = f.read()
