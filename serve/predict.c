@@ -269,7 +269,8 @@ static wisp_status write_row(struct job *j, struct desk *d, const struct service
     }
     if (why.st == WISP_OK) j->form->row(&j->r->answer.body, j, row, best);
     wisp_data_free(own);
-    return why.st;
+    /* a model that cannot be explained answers without reasons */
+    return why.st == WISP_ENOTSUP ? WISP_OK : why.st;
 }
 
 /* Row 'i' of the batch, at k places; a row with more labels than places is predicted again. */
