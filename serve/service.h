@@ -23,7 +23,7 @@ void route_predict(struct http_request *r); /* POST /predict, /predict/<model> *
 void route_models(struct http_request *r);  /* GET /models */
 void route_v2(struct http_request *r);      /* GET /v2, /v2/models/M, /v2/models/M/ready */
 void route_infer(struct http_request *r);   /* POST /v2/models/M/infer */
-void route_maui(struct http_request *r);    /* POST /maui/<model>, for Annif */
+void route_annif(struct http_request *r);   /* GET, POST /v1/projects/..., as Annif has them */
 void route_metrics(struct http_request *r);
 
 #endif

@@ -113,11 +113,14 @@ with Server("rows", "words", "halves") as s:
         check(f"refused: {str(body)[:30]}", status == 400 and words in answer["error"]["message"], answer)
 
     form = {"Content-Type": "application/x-www-form-urlencoded"}
-    status, answer, _ = s.ask("/maui/words", urllib.parse.urlencode({"project": "x", "text": "rye bread & käse", "limit": 2}), form)
-    check("Annif's form", status == 200 and len(answer["topics"]) == 2 and answer["topics"][0]["uri"] == "bread" and
-          answer["topics"][0]["probability"] > 0.1, answer)
-    check("Annif's form without a text", s.ask("/maui/words", "texts=1", form)[0] == 400)
-    check("Annif's form with bytes that are no text", s.ask("/maui/words", "text=%ff", form)[0] == 400)
+    status, answer, _ = s.ask("/v1/projects/words/suggest", urllib.parse.urlencode({"project": "x", "text": "rye bread & käse", "limit": 2}), form)
+    check("Annif's form", status == 200 and len(answer["results"]) == 2 and answer["results"][0]["uri"] == "bread" and
+          answer["results"][0]["score"] > 0.1, answer)
+    check("Annif's form without a text", s.ask("/v1/projects/words/suggest", "texts=1", form)[0] == 400)
+    check("Annif's form with bytes that are no text", s.ask("/v1/projects/words/suggest", "text=%ff", form)[0] == 400)
+    check("Annif's question about a project", s.ask("/v1/projects/words")[1]["is_trained"] is True)
+    check("other paths and projects", s.ask("/v1/projects/words/x", "text=a", form)[0] == s.ask("/v1/projects/y/suggest", "text=a", form)[0] ==
+          s.ask("/v1/projects/y")[0] == s.ask("/v1/projects/")[0] == 404)
 
 with open("token", "w") as f:
     f.write("s3cret\n")

@@ -1,16 +1,21 @@
-/* POST /maui/MODEL: what the 'http' backend of Annif, the subject indexer of libraries, asks and
- * expects, as the MAUI server once answered it: a form with 'text' (and 'limit'), and
- * {"topics":[{"uri":..., "label":..., "probability":...}]}.  The uri of a label is its name, so a model
- * for Annif is trained with the URIs of its subjects as labels. */
+/* Annif, the subject indexer of libraries: the two requests of its REST interface that its 'http'
+ * backend makes, so that a model of wisp is a project of Annif's.
+ *
+ *   GET /v1/projects/MODEL            {"project_id":..., "is_trained":true, "modification_time":...}
+ *   POST /v1/projects/MODEL/suggest   a form with 'text' and 'limit';
+ *                                     {"results":[{"uri":..., "label":..., "score":...}]}
+ *
+ * The uri of a label is its name, so a model for Annif is trained with the URIs of its subjects. */
 #include "serve/service.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void begin(struct text *t, const struct job *j)
 {
     (void)j;
-    text_put(t, "{\"topics\":[");
+    text_put(t, "{\"results\":[");
 }
 
 static void row(struct text *t, const struct job *j, size_t i, const struct best *b)
@@ -25,7 +30,7 @@ static void row(struct text *t, const struct job *j, size_t i, const struct best
         text_json(t, name, bytes);
         text_put(t, ",\"label\":");
         text_json(t, name, bytes);
-        text_put(t, ",\"probability\":");
+        text_put(t, ",\"notation\":null,\"score\":");
         text_real(t, b->scores[k]);
         text_add(t, "}", 1);
     }
@@ -72,24 +77,65 @@ static bool form_value(struct text *to, const char *body, size_t n, const char *
     return !to->failed;
 }
 
-void route_maui(struct http_request *r)
+/* "MODEL/suggest": the model; false: another path. */
+static bool project_of(struct text *model, const char *rest, const char *what)
+{
+    const size_t n = strcspn(rest, "/");
+    text_add(model, rest, n);
+    return n > 0 && strcmp(rest + n, what) == 0;
+}
+
+static void suggest(struct http_request *r)
 {
     struct service *s = r->arg;
     struct job *j = job_make(r, &form, sizeof *j);
     struct text limit = { 0 };
     if (!j) return;
     j->q.kind = ROWS_TEXT;
-    text_put(&j->q.model, r->rest);
+    const bool ours = project_of(&j->q.model, r->rest, "/suggest");
     if (form_value(&limit, r->body, r->bytes, "limit")) {
         text_add(&limit, "", 1);
         const long k = strtol(limit.at, NULL, 10);
         j->q.how.k = k < 1 ? 1 : k > WISP_MOST_K ? WISP_MOST_K : (size_t)k;
     }
     text_clear(&limit);
-    if (form_value(&j->q.text, r->body, r->bytes, "text") && request_end_row(&j->q)) {
+    if (ours && form_value(&j->q.text, r->body, r->bytes, "text") && request_end_row(&j->q)) {
         predict_job(s, j);
         return;
     }
-    http_fail(r, 400, "no 'text' in UTF-8; expected a form, text=...&limit=10");
+    if (ours) http_fail(r, 400, "no 'text' in UTF-8; expected a form, text=...&limit=10");
+    else
+        http_fail(r, 404, "there is nothing at '%.200s': expected /v1/projects/NAME/suggest",
+                  r->path);
     job_free(j);
+}
+
+static void about(struct http_request *r)
+{
+    struct service *s = r->arg;
+    struct text name = { 0 }, *t = &r->answer.body;
+    struct slot *slot =
+        project_of(&name, r->rest, "") ? models_find(&s->models, name.at, name.n) : NULL;
+    struct served *now = slot ? models_take(&s->models, slot) : NULL;
+    text_clear(&name);
+    if (!slot) {
+        http_fail(r, 404, "no model at '%.200s'; GET /models lists them", r->path);
+        return;
+    }
+    char when[32] = "";
+    const time_t loaded = now ? (time_t)now->loaded_s : 0;
+    struct tm utc;
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S+00:00", gmtime_r(&loaded, &utc));
+    text_print(t,
+               "{\"project_id\":\"%s\",\"name\":\"%s\",\"backend\":{\"backend_id\":\"wisp\"},"
+               "\"is_trained\":%s,\"modification_time\":",
+               slot->name, slot->name, now ? "true" : "false");
+    text_print(t, now ? "\"%s\"}\n" : "null}\n", when);
+    served_free(now);
+}
+
+void route_annif(struct http_request *r)
+{
+    if (strcmp(r->route->method, "POST") == 0) suggest(r);
+    else about(r);
 }
