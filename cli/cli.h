@@ -138,6 +138,7 @@ int screen_train(void *screen, const wisp_progress *p);
 int screen_close(struct screen *s, wisp_status st, const wisp_error *err);
 
 int cmd_train(const struct args *a);
+int cmd_tune(const struct args *a);
 int cmd_prune(const struct args *a);
 int cmd_eval(const struct args *a);
 int cmd_predict(const struct args *a);

@@ -293,6 +293,14 @@ typedef int (*wisp_on_progress)(void *arg, const wisp_progress *p);
 WISP_API wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                                 const wisp_data *train, const wisp_data *valid, const char *path,
                                 wisp_on_progress on_progress, void *arg, wisp_error *err);
+/* The same by option "net" = "auto": a linear model and nets of several widths, rates and dropouts are tried,
+ * within option "budget" or by option "effort" (here "high" unless it is given), and what is best on
+ * held-out rows, or several of them as one joint model, is saved at 'path'.  All that was tried is in the file
+ * that option "tried" names, PATH.tried where it is empty: a line of JSON each.  Option "resume" goes on
+ * after a stop and repeats the choices in that list. */
+WISP_API wisp_status wisp_tune(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
+                               const wisp_data *train, const wisp_data *valid, const char *path,
+                               wisp_on_progress on_progress, void *arg, wisp_error *err);
 /* Trains the net that the options say, and then smaller ones, each from the one before: channels are
  * taken out as long as validation P@1 drops by no more than option "target-accuracy-drop", or until it
  * is "target-speedup" times as fast.  The smallest that is good enough is saved at 'path'; PATH.0,

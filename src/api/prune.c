@@ -181,14 +181,10 @@ static wisp_status go_on(wisp_config *cfg, const struct pruning *p, int from, wi
 static wisp_status settings(wisp_config **out, const struct pruning *p, int i, int from,
                             wisp_error *err)
 {
-    const wisp_option *o;
+    static const enum wisp_opt net[] = { OPT_NET, OPT_HIDDEN, OPT_DROPOUT, OPT_INIT };
     wisp_status st = wisp_config_create(out, err);
-    for (size_t k = 0; st == WISP_OK && (o = wisp_option_row(k)); k++) {
-        const bool net = k == OPT_NET || k == OPT_HIDDEN || k == OPT_DROPOUT || k == OPT_INIT;
-        if (strstr(o->commands, "train") && wisp_opt_given(p->cfg, (enum wisp_opt)k) &&
-            !(i > 0 && net))
-            st = wisp_config_set(*out, o->key, wisp_opt_text(p->cfg, (enum wisp_opt)k), err);
-    }
+    if (st == WISP_OK)
+        st = wisp_config_take(*out, p->cfg, net, i > 0 ? sizeof net / sizeof *net : 0, err);
     if (st == WISP_OK && !wide(p) && wisp_opt_auto(p->cfg, OPT_OPTIMIZER))
         st = wisp_config_set(*out, "optimizer", "sgd", err); /* whose steps the penalty's fit */
     if (st == WISP_OK && wisp_opt_auto(p->cfg, OPT_LOSS) && p->train->n_lab == p->train->n_rows)

@@ -46,7 +46,7 @@ wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *
                          "rows that were read for a model cannot be trained on: read them without "
                          "it, or with option \"init\"");
     const struct wisp_comm *c = ctx->comm && ctx->comm->size > 1 ? ctx->comm : &wisp_comm_self;
-    const struct wisp_model_kind *kind = wisp_kind_to_train(cfg);
+    const struct wisp_model_kind *kind = wisp_kind_to_train(cfg, c->size > 1 ? NULL : train);
     const bool writes = c->rank == 0;
     wisp_status st = check_kind(kind, c, err);
     if (st == WISP_OK && writes) st = check_output(path, err);

@@ -273,3 +273,16 @@ wisp_status wisp_opt_list(double *out, size_t *n, size_t room, const wisp_config
     }
     return WISP_OK;
 }
+
+wisp_status wisp_config_take(wisp_config *to, const wisp_config *from, const enum wisp_opt *skip,
+                             size_t n_skip, wisp_error *err)
+{
+    const wisp_option *o;
+    wisp_status st = WISP_OK;
+    for (size_t k = 0; st == WISP_OK && (o = wisp_option_row(k)); k++) {
+        bool left_out = !strstr(o->commands, "train") || !wisp_opt_given(from, (enum wisp_opt)k);
+        for (size_t i = 0; i < n_skip; i++) left_out |= skip[i] == (enum wisp_opt)k;
+        if (!left_out) st = wisp_config_set(to, o->key, wisp_opt_text(from, (enum wisp_opt)k), err);
+    }
+    return st;
+}

@@ -36,8 +36,8 @@
 #define WIDTH_MANY        WISP_TEXT(WISP_WIDTH_MANY)
 #define PIECES            PIECE_MIN "-" PIECE_MAX
 
-#define READS "train prune eval predict explain convert inject graph"
-#define WORKS "train prune eval predict explain convert inject graph synth bench challenge"
+#define READS "train tune prune eval predict explain convert inject graph"
+#define WORKS "train tune prune eval predict explain convert inject graph synth bench challenge"
 
 /* Groups, as help prints them: in the order in which the table first names them. */
 #define NETWORK   "The network"
@@ -246,14 +246,15 @@ const wisp_option wisp_option_table[N_OPTS] = {
                     "inverted lists of --sampling ivf; 0: from the number of rows", SAMPLING, "" },
     [OPT_PROBES] = { "probes", "int", "0", "0..100000", "train prune bench",
                      "lists looked at for a sample; 0: chosen from --lists", SAMPLING, "" },
-    [OPT_INDEX] = { "index", "choice", "auto", "auto|no|yes", "train prune bench",
+    [OPT_INDEX] = { "index", "choice", "auto", "auto|no|yes", "train tune prune bench",
                     "keep an index for --inference sparse in the model; auto: for many labels",
                     SAMPLING, "" },
-    [OPT_SEED] = { "seed", "int", "1", "0.." MOST_SEED, "train prune inject synth bench challenge",
-                   "seed of every random choice", TRAINING, "train synth" },
-    [OPT_VALID] = { "valid", "file", "", "", "train prune",
+    [OPT_SEED] = { "seed", "int", "1", "0.." MOST_SEED,
+                   "train tune prune inject synth bench challenge", "seed of every random choice",
+                   TRAINING, "train synth" },
+    [OPT_VALID] = { "valid", "file", "", "", "train tune prune",
                     "file of validation rows; empty: hold out some", TRAINING, "train" },
-    [OPT_HOLDOUT] = { "holdout", "real", "-1", "-1..0.5", "train prune",
+    [OPT_HOLDOUT] = { "holdout", "real", "-1", "-1..0.5", "train tune prune",
                       "share of the training rows held out for validation when no file is given; "
                       "-1: from their number",
                       TRAINING, "" },
@@ -281,14 +282,16 @@ const wisp_option wisp_option_table[N_OPTS] = {
                          "leave MODEL.state when the run is done: a later --init MODEL then also "
                          "goes on with the optimizer's memory",
                          RUNS, "" },
-    [OPT_RESUME] = { "resume", "flag", "0", "", "train prune",
+    [OPT_RESUME] = { "resume", "flag", "0", "", "train tune prune",
                      "go on with a run that was stopped or killed, from its last checkpoint; from "
                      "the beginning where there is none",
                      RUNS, "train" },
-    [OPT_CHECKPOINT_STEPS] = { "checkpoint-steps", "int", "0", "0..1000000000000", "train prune",
+    [OPT_CHECKPOINT_STEPS] = { "checkpoint-steps", "int", "0", "0..1000000000000",
+                               "train tune prune",
                                "steps between checkpoints within an epoch; 0: by time only", RUNS,
                                "" },
-    [OPT_CHECKPOINT_MINUTES] = { "checkpoint-minutes", "real", "10", "0..1000000", "train prune",
+    [OPT_CHECKPOINT_MINUTES] = { "checkpoint-minutes", "real", "10", "0..1000000",
+                                 "train tune prune",
                                  "minutes between checkpoints within an epoch; 0: at its end "
                                  "only",
                                  RUNS, "" },
@@ -296,19 +299,19 @@ const wisp_option wisp_option_table[N_OPTS] = {
                        "seconds that one of several ranks waits for another (12 times as long "
                        "while files are read); then all end with exit code 8",
                        RUNS, "" },
-    [OPT_LOG] = { "log", "output", "", "", "train prune bench",
+    [OPT_LOG] = { "log", "output", "", "", "train tune prune bench",
                   "file that receives one JSON line per epoch", RUNS, "" },
     [OPT_WATCH] = { "watch", "port", "-1", "-1..65535", "train prune",
                     "a live page of the run, on this port of this machine; without a number, or 0: "
                     "on one that is free, which is printed",
                     RUNS, "" },
-    [OPT_NOTE] = { "note", "text", "", "", "train prune", "one line of text that the model keeps",
-                   RUNS, "" },
+    [OPT_NOTE] = { "note", "text", "", "", "train tune prune",
+                   "one line of text that the model keeps", RUNS, "" },
 
     [OPT_FORMAT] = { "format", "choice", "auto", "auto|@formats", READS,
                      "format of the data files; auto: by their bytes", DATA,
                      "train eval predict convert" },
-    [OPT_VALUES] = { "values", "choice", "auto", "auto|@values", "train prune bench",
+    [OPT_VALUES] = { "values", "choice", "auto", "auto|@values", "train tune prune bench",
                      "@@values; auto: raw for images, "
                      "standard for tables whose columns are mostly filled, tfidf for words and "
                      "counts, else unit",
@@ -322,27 +325,27 @@ const wisp_option wisp_option_table[N_OPTS] = {
                           "lines with nothing on them: rows without features, or skipped; auto: "
                           "predict answers every line, others skip them",
                           DATA, "" },
-    [OPT_TOKENS] = { "tokens", "choice", "words", "@tokens", "train prune convert",
+    [OPT_TOKENS] = { "tokens", "choice", "words", "@tokens", "train tune prune convert",
                      "what a text is cut into; @@tokens; kept in the model", TEXT, "" },
-    [OPT_PAIRS] = { "pairs", "flag", "0", "", "train prune convert",
+    [OPT_PAIRS] = { "pairs", "flag", "0", "", "train tune prune convert",
                     "pairs of neighbouring words are features too", TEXT, "convert" },
-    [OPT_CHARS] = { "chars", "text", "auto", "", "train prune convert",
+    [OPT_CHARS] = { "chars", "text", "auto", "", "train tune prune convert",
                     "pieces of words of so many characters are features too, e.g. " PIECES
                     "; 0: none; "
                     "auto: " PIECES " for training on short texts (" SHORT_TEXT
                     " words on average, or fewer), else "
                     "none",
                     TEXT, "" },
-    [OPT_STOP_WORDS] = { "stop-words", "file", "", "", "train prune convert",
+    [OPT_STOP_WORDS] = { "stop-words", "file", "", "", "train tune prune convert",
                          "file of words to leave out, one per line", TEXT, "" },
-    [OPT_MIN_COUNT] = { "min-count", "int", "0", "0..1000000", "train prune convert",
+    [OPT_MIN_COUNT] = { "min-count", "int", "0", "0..1000000", "train tune prune convert",
                         "rarer words, pairs and pieces are dropped; 0: pairs and pieces that occur "
                         "once, no words",
                         TEXT, "convert" },
     [OPT_TEXT_COLUMN] = { "text-column", "text", "", "", READS,
                           "csv, tsv, jsonl: the column of text, by its name or its number from 1; "
                           "several (title,body) are joined; empty: by its usual names",
-                          TEXT, "train" },
+                          TEXT, "train tune" },
     [OPT_LABEL_COLUMN] = { "label-column", "text", "", "", READS,
                            "csv, tsv, jsonl: the column of labels; empty: by its usual names", TEXT,
                            "" },
@@ -350,9 +353,9 @@ const wisp_option wisp_option_table[N_OPTS] = {
                               "csv, tsv, jsonl: what stands between the labels of a cell; empty: a "
                               "cell is one label",
                               TEXT, "" },
-    [OPT_LABELS] = { "labels", "file", "", "", "train prune synth inspect convert",
+    [OPT_LABELS] = { "labels", "file", "", "", "train tune prune synth inspect convert",
                      "file of label names, line i names id i", DATA, "train synth" },
-    [OPT_VOCAB] = { "vocab", "file", "", "", "train prune inspect",
+    [OPT_VOCAB] = { "vocab", "file", "", "", "train tune prune inspect",
                     "file of feature names, line i names id i", DATA, "" },
     [OPT_CACHE] = { "cache", "folder", "", "", READS " challenge",
                     "folder for binary copies of data files that cannot lie beside them; '-': keep "
@@ -452,7 +455,7 @@ const wisp_option wisp_option_table[N_OPTS] = {
                           MACHINE, "" },
     [OPT_THREADS] = { "threads", "int", "0", "0.." MOST_THREADS, WORKS " inspect serve",
                       "threads to work with; 0: one per core", MACHINE,
-                      "train eval predict convert inject synth bench challenge serve" },
+                      "train tune eval predict convert inject synth bench challenge serve" },
     [OPT_CONFIG] = { "config", "file", "", "", WORKS " serve",
                      "file of options, lines 'key = value'; the command line wins", MACHINE, "" },
     [OPT_JSON] = { "json", "flag", "0", "", READS " inspect info bench challenge",
@@ -463,7 +466,7 @@ const wisp_option wisp_option_table[N_OPTS] = {
                   MACHINE, "predict" },
     [OPT_QUIET] = { "quiet", "flag", "0", "", WORKS " serve report",
                     "no plan, notices or progress on stderr, only errors", MACHINE,
-                    "train eval predict convert synth bench challenge" },
+                    "train tune eval predict convert synth bench challenge" },
 
     [OPT_RATE] = { "rate", "real", "0", "0..1", "inject",
                    "share of bits that are wrong, each by itself", ERRORS, "inject" },
@@ -544,7 +547,19 @@ const wisp_option wisp_option_table[N_OPTS] = {
                        "how many nets with seeds of their own, one after the other, over the same "
                        "held-out rows; their probabilities are averaged in one model",
                        NETWORK, "" },
-    [OPT_SPLIT_SEED] = { "split-seed", "int", "-1", "-1.." MOST_SEED, "train prune",
+    [OPT_BUDGET] = { "budget", "text", "", "", "train tune",
+                     "time that --net auto may take: 90s, 5m, 1.5h; empty: what --effort says, "
+                     "whatever it takes",
+                     NETWORK, "tune" },
+    [OPT_EFFORT] = { "effort", "choice", "normal", "low|normal|high", "train tune",
+                     "of --net auto. low: a linear model and a net; normal: three nets where that "
+                     "is quick; high: nets of several widths, rates and dropouts are tried first",
+                     NETWORK, "tune" },
+    [OPT_TRIED] = { "tried", "output", "", "", "train tune",
+                    "file for the list of what --net auto tried, a line of JSON each; empty: none "
+                    "is kept",
+                    NETWORK, "" },
+    [OPT_SPLIT_SEED] = { "split-seed", "int", "-1", "-1.." MOST_SEED, "train tune prune",
                          "seed of the choice of held-out rows; -1: that of --seed", TRAINING, "" },
     [OPT_ERROR_RATE] = { "error-rate", "real", "0", "0..1", "train",
                          "share of the bits of weight matrices that are wrong in each step, on its "

@@ -183,6 +183,9 @@ enum wisp_opt {
     /* several models as one */
     OPT_ENSEMBLE,
     OPT_SPLIT_SEED,
+    OPT_BUDGET,
+    OPT_EFFORT,
+    OPT_TRIED,
     N_OPTS
 };
 
@@ -205,6 +208,10 @@ static inline bool wisp_opt_auto(const wisp_config *c, enum wisp_opt o)
 }
 /* Was it given (command line, file), or is it the default? */
 bool wisp_opt_given(const wisp_config *c, enum wisp_opt o);
+
+/* Sets in 'to' all options of 'train' that 'from' was given, but for those in 'skip' (n_skip). */
+wisp_status wisp_config_take(wisp_config *to, const wisp_config *from, const enum wisp_opt *skip,
+                             size_t n_skip, wisp_error *err);
 
 /* "1,3,5" -> numbers, ascending not required.  Fails naming the option. */
 wisp_status wisp_opt_list(double *out, size_t *n, size_t room, const wisp_config *c,

@@ -12,6 +12,7 @@
 #ifndef WISP_MODEL_JOINT_H
 #define WISP_MODEL_JOINT_H
 
+#include "config/options.h"
 #include "model/kind.h"
 
 #include <limits.h>
@@ -33,6 +34,18 @@ struct wisp_joint {
  * failure.  They must have the same features, labels and values. */
 wisp_status wisp_joint_make(struct wisp_model **out, struct wisp_model **members, size_t n,
                             wisp_error *err);
+
+/* ---- scoring: as struct wisp_model_kind has it (joint_score.c) ---- */
+
+size_t wisp_joint_batch(const struct wisp_model *m);
+wisp_status wisp_joint_ready(struct wisp_scorer *s, enum wisp_zeros zeros, wisp_error *err);
+void wisp_joint_done(struct wisp_scorer *s);
+const struct wisp_net *wisp_joint_reads(const struct wisp_scorer *s);
+wisp_status wisp_joint_use_votes(struct wisp_scorer *s, wisp_error *err);
+void wisp_joint_use_all(struct wisp_scorer *s);
+wisp_status wisp_joint_best(struct wisp_scorer *s, const struct wisp_batch *b, wisp_error *err);
+void wisp_joint_score(float *out, struct wisp_scorer *s, const struct wisp_batch *b, size_t row,
+                      const int32_t *labels, size_t n, int thread);
 
 /* ---- weights (joint_mix.c) ---- */
 
@@ -57,17 +70,25 @@ void wisp_mix_judge(double p[3], const struct wisp_mix_seen *m, const float *mix
 /* Members of one group share its weight equally; the groups' weights are those that rank best. */
 void wisp_mix_choose(float *mix, const struct wisp_mix_seen *m, const int *group, int n_groups);
 
-/* ---- parts: runs of a joint training, each an ordinary one at PATH.0, PATH.1, ... (trials.c) ---- */
+/* ---- trials: the runs of a joint training, each an ordinary one at PATH.0, PATH.1, ... (trials.c) ---- */
 
+enum { WISP_TRIALS_MOST = 32, WISP_TRIAL_FIGURES = 5 };
+extern const char *const wisp_trial_figures[WISP_TRIAL_FIGURES]; /* keys of a report */
 struct wisp_trial {
     char what[80]; /* for a person */
-    int group;     /* parts of a group share one weight */
+    bool member;   /* of the model; else it is trained for a while only, to see how good it gets */
+    int group;     /* members of a group share one weight */
     int n_set;
     struct { /* options that differ from the user's */
         const char *key;
         char value[64];
     } set[8];
-    double seconds, valid; /* once it is trained: what it took, and P@1 of held-out rows */
+    /* Once it is trained: */
+    bool done;
+    double seconds, valid, loss; /* what it took; P@1 and loss of held-out rows */
+    float weight;                /* in the model; 0: it is not in it */
+    int best_epoch;
+    int stands_for; /* trained with the held-out rows, after trial stands_for - 1; 0: it is not */
 };
 struct wisp_trials {
     struct wisp_context *ctx;
@@ -76,29 +97,75 @@ struct wisp_trials {
     const char *path;
     wisp_on_progress told;
     void *arg;
-    int n, now; /* parts; the one that is being trained */
-    struct wisp_trial part[WISP_JOINT_MOST];
+    int n, now, planned; /* trials; the one that is being trained; how many there will be, about */
+    struct wisp_trial trial[WISP_TRIALS_MOST];
     struct wisp_data
-        *held_out; /* owned: the rows that no part is trained on, where 'valid' is NULL */
+        *held_out; /* owned: the rows that no trial is trained on, where 'valid' is NULL */
+    double began;
+    double figures
+        [WISP_TRIAL_FIGURES]; /* of the last net: what reports of training have (wisp_trial_figures) */
+    bool refit_nets;          /* nets, too, are trained once more with the held-out rows */
+    char *before;             /* owned: the list as it was found; NULL: there was none */
+    bool whole;               /* there will be no more trials */
 };
-/* Adds a part that has the user's options; NULL: there are enough. */
+/* Adds a trial that has the user's options; there must be room. */
 struct wisp_trial *wisp_trials_add(struct wisp_trials *p, int group, const char *what);
-void wisp_trial_set(struct wisp_trial *part, const char *key, const char *value);
-void wisp_trial_set_num(struct wisp_trial *part, const char *key, double value);
+void wisp_trial_set(struct wisp_trial *t, const char *key, const char *value);
+void wisp_trial_set_num(struct wisp_trial *t, const char *key, double value);
 void wisp_trials_path(char out[PATH_MAX], const struct wisp_trials *p, int i);
-/* Trains part i, or finds it trained (--resume). */
-wisp_status wisp_trials_train(struct wisp_trials *p, int i, wisp_error *err);
+/* Trains the last trial, or finds it trained (--resume), and notes it in the list of what was tried. */
+wisp_status wisp_trials_train(struct wisp_trials *p, wisp_error *err);
+/* Adds and trains a linear model that does not see the held-out rows, as the member of group 0. */
+wisp_status wisp_trials_linear(struct wisp_trials *p, wisp_error *err);
+struct wisp_plan;
+/* What a net by defaults would do; to be cleared. */
+wisp_status wisp_trials_plan(struct wisp_plan *out, const struct wisp_trials *p, wisp_error *err);
 /* The rows to choose by; there may be none. */
 wisp_status wisp_trials_rows(const struct wisp_data **out, struct wisp_trials *p, wisp_error *err);
-/* Removes the models of all parts. */
+/* Reads the list that an earlier part of this run has left, where it is resumed. */
+wisp_status wisp_trials_recall(struct wisp_trials *p, wisp_error *err);
+/* Writes the list: a line of JSON for each trial.  At the end it has the weights, too. */
+wisp_status wisp_trials_note(const struct wisp_trials *p, wisp_error *err);
+/* Removes the models of all trials, and the list unless the user has named a file for it. */
 void wisp_trials_remove(const struct wisp_trials *p);
+/* Is there a line of an earlier part of this run (--resume) for the i-th trial?  A run whose choices hung
+ * on time makes them again by that. */
+bool wisp_trials_known(const struct wisp_trials *p, int i);
+bool wisp_trials_was(const struct wisp_trials *p, int i, const char *what);
 
-/* ---- training (joint_train.c) ---- */
+/* ---- the members, once they are trained (weigh.c) ---- */
 
-/* --ensemble N, --net linear+net.  As wisp_train_run. */
+struct wisp_judged {   /* what they are together, on held-out rows */
+    double p[3], loss; /* P@1, P@3, P@5; -1: there are no such rows */
+    bool calibrated[WISP_N_WAYS];
+    struct wisp_calibration map[WISP_N_WAYS];
+};
+/* Chooses the weights of all members on these rows; equal where there is nothing to choose by. */
+wisp_status wisp_trials_weigh(struct wisp_trials *p, wisp_error *err);
+/* The joint model of all trials that have a weight. */
+wisp_status wisp_trials_open(struct wisp_model **out, const struct wisp_trials *p, wisp_error *err);
+/* How good it is, and the calibration of what it says. */
+wisp_status wisp_trials_judge(struct wisp_judged *out, const struct wisp_trials *p,
+                              const struct wisp_data *rows, wisp_error *err);
+/* Members again with the held-out rows, once nothing has to be chosen any more: each stands for the one that it
+ * repeats.  Linear models always, and see to their own calibration; nets where they are cheap and not
+ * alone. */
+wisp_status wisp_trials_refit(struct wisp_trials *p, const struct wisp_data *rows, bool alone,
+                              wisp_error *err);
+
+/* ---- training ---- */
+
+/* --ensemble N, --net linear+net, --net auto (joint_train.c).  As wisp_train_run. */
 wisp_status wisp_joint_train(struct wisp_report **out, struct wisp_context *ctx,
                              const wisp_config *cfg, const struct wisp_data *train,
                              const struct wisp_data *valid, const char *path,
                              wisp_on_progress on_progress, void *arg, wisp_error *err);
+
+/* What 'auto' tries, and how it decides (auto.c). */
+wisp_status wisp_auto_try(struct wisp_trials *p, wisp_error *err);
+/* Does the option say something about nets?  Then there is a net to train, and linear models do not take it. */
+bool wisp_auto_of_net(enum wisp_opt option);
+/* Is it what a training with these options and rows means, where no net is named? */
+bool wisp_auto_is_meant(const wisp_config *cfg, const struct wisp_data *train);
 
 #endif

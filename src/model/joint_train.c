@@ -1,162 +1,80 @@
-/* Training a joint model: its parts, one after the other, each an ordinary run with checkpoints of its own at
- * PATH.0, PATH.1 and so on; then the weights of the parts and the calibration of all, on the rows that
- * none of them was trained on; then the model at PATH, and the parts are removed.
+/* Training a joint model: its members, one after the other, each an ordinary run with checkpoints of its own at
+ * PATH.0, PATH.1 and so on; then the weights of the members and the calibration of all, on the rows
+ * that none of them was trained on; then the model at PATH, and the others are removed.  Members that
+ * are worth no weight are left out; if one is left, it is the model.
  *
- * Killed anywhere, --resume finds the parts that are finished and goes on with the one that is not.  What
- * comes after the last part is made of its models alone, so it is simply made again.  Once PATH is
- * there with the options of this run, nothing is left to do. */
+ * Killed anywhere, --resume finds the members that are finished and goes on with the one that is not.
+ * What comes after the last one is made of their models alone, so it is simply made again.  Once PATH
+ * is there with the options of this run, nothing is left to do. */
 #include "base/mem.h"
 #include "base/report.h"
 #include "base/text.h"
-#include "model/joint.h"
 #include "model/about.h"
+#include "model/joint.h"
 #include "model/plan.h"
-#include "model/metrics.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-struct judged { /* the joint model, on held-out rows */
-    double p[3], loss;
-};
-
-/* ---- the model of the parts ---- */
-
-static wisp_status open_parts(struct wisp_model **out, const struct wisp_trials *p, wisp_error *err)
-{
-    struct wisp_model *members[WISP_JOINT_MOST];
-    wisp_status st = WISP_OK;
-    int n = 0;
-    for (; n < p->n && st == WISP_OK; n += st == WISP_OK) {
-        char path[PATH_MAX];
-        wisp_trials_path(path, p, n);
-        st = wisp_model_open(&members[n], p->ctx->pool, path, err);
-    }
-    if (st == WISP_OK) return wisp_joint_make(out, members, (size_t)n, err);
-    for (int i = 0; i < n; i++) wisp_model_free(members[i]);
-    return st;
-}
-
-/* All rows through the scorer, once. */
-static wisp_status score_rows(double p[3], struct wisp_scorer *s, const struct wisp_data *d,
-                              wisp_error *err)
-{
-    const size_t cuts[] = { 1, 3, 5 };
-    struct wisp_metrics metrics = { 0 };
-    wisp_status st = wisp_metrics_init(&metrics, cuts, 3, s->m->label_rows, s->m->net.n_labels,
-                                       s->m->n_train, 0.55, 1.5, err);
-    if (st == WISP_OK) st = wisp_score_all(&metrics, s, d, NULL, NULL, err);
-    for (size_t k = 0; k < 3 && st == WISP_OK; k++) p[k] = wisp_metrics_p(&metrics, k);
-    wisp_metrics_clear(&metrics);
-    return st;
-}
-
-static int count_groups(const struct wisp_trials *p, int *group)
-{
-    int n = 0;
-    for (int i = 0; i < p->n; i++) {
-        group[i] = p->part[i].group;
-        if (group[i] >= n) n = group[i] + 1;
-    }
-    return n;
-}
-
-/* The weights; with a single group they are equal, and nothing has to be scored. */
-static wisp_status choose_mix(struct wisp_model *m, struct wisp_scorer *s,
-                              const struct wisp_trials *p, const struct wisp_data *rows,
-                              wisp_error *err)
-{
-    int group[WISP_JOINT_MOST];
-    const int n_groups = count_groups(p, group);
-    struct wisp_mix_seen seen;
-    double ignored[3];
-    if (n_groups < 2) return WISP_OK;
-    wisp_status st = wisp_joint_watch(s, &seen, rows->n_rows, err);
-    if (st != WISP_OK) return st;
-    st = score_rows(ignored, s, rows, err);
-    if (st == WISP_OK) wisp_mix_choose(m->joint->mix, &seen, group, n_groups);
-    wisp_joint_unwatch(s);
-    return st;
-}
-
-static wisp_status settle(struct judged *out, struct wisp_model *m, const struct wisp_trials *p,
-                          const struct wisp_data *rows, wisp_error *err)
-{
-    struct wisp_scorer s;
-    struct wisp_pairs pairs = { 0 };
-    *out = (struct judged){ { -1, -1, -1 }, -1 };
-    if (rows->n_rows == 0) return WISP_OK;
-    wisp_status st = wisp_scorer_init(&s, m, p->ctx, WISP_ZEROS_OFF, 5, err);
-    if (st != WISP_OK) return st;
-    st = choose_mix(m, &s, p, rows, err);
-    if (st == WISP_OK) st = wisp_pairs_watch(&pairs, &s, rows->n_rows, err);
-    if (st == WISP_OK) st = score_rows(out->p, &s, rows, err);
-    if (st == WISP_OK) out->loss = wisp_calibration_fit(&m->fitted[WISP_EXACT], &pairs);
-    if (st == WISP_OK) st = wisp_model_calibrate(m, &s, &pairs, rows, err);
-    wisp_pairs_clear(&pairs);
-    wisp_scorer_clear(&s);
-    return st;
-}
-
 /* ---- what is said of it ---- */
 
-/* The lines of a part's card that are true of all: they come first, up to "weighted". */
+/* The lines of a member's card that are true of all: they come first, up to "weighted". */
 static size_t common_lines(const char *card)
 {
     const char *last = strstr(card, "\nweighted=");
     return last ? (size_t)(last - card) + 1 + strcspn(last + 1, "\n") + 1 : 0;
 }
 
-static wisp_status describe(struct wisp_model *m, const struct wisp_trials *p, wisp_error *err)
+/* A card: 'n' characters of the members', then what was tried. */
+static wisp_status card_of(char **out, const char *from, size_t n, const struct wisp_trials *p,
+                           wisp_error *err)
 {
-    const struct wisp_joint *j = m->joint;
-    const char *card = j->members[0]->about;
-    const size_t common = common_lines(card), room = common + 200 + 160 * j->n;
-    char *text = m->about = wisp_alloc(room, 1);
+    const size_t room = n + 200 + 200 * (size_t)p->n;
+    char *text = *out = wisp_alloc(room, 1);
     if (!text) return wisp_fail_mem(err, room, "a model's card");
-    memcpy(text, card, common);
-    size_t at = common;
-    at += (size_t)wisp_print(text + at, room - at, "members=%zu\n", j->n);
-    for (size_t i = 0; i < j->n; i++)
-        at += (size_t)wisp_print(text + at, room - at, "member_%zu=%s, weight %.4g\n", i,
-                                 p->part[i].what, (double)j->mix[i]);
+    memcpy(text, from, n);
+    size_t at = n;
+    at += (size_t)wisp_print(text + at, room - at, "tried=%d\n", p->n);
+    for (int i = 0; i < p->n; i++) {
+        const struct wisp_trial *t = &p->trial[i];
+        char valid[80] = "";
+        if (t->valid >= 0)
+            wisp_print(valid, sizeof valid, "; validation P@1 %.2f, loss %.4f", t->valid, t->loss);
+        at += (size_t)wisp_print(text + at, room - at, "trial_%d=%s%s; weight %.4g\n", i, t->what,
+                                 valid, (double)t->weight);
+    }
     return WISP_OK;
 }
 
-static void say_plan(const struct wisp_trials *p)
+static void say_result(const struct wisp_trials *p, const struct wisp_judged *at)
 {
-    wisp_say(p->ctx,
-             "joint     %d members, one after the other, then one model of them: their "
-             "probabilities are averaged%s",
-             p->n, p->part[p->n - 1].group ? " by weights that are chosen on held-out rows" : "");
-    for (int i = 0; i < p->n; i++) wisp_say(p->ctx, "          %d: %s", i + 1, p->part[i].what);
-}
-
-static void say_result(const struct wisp_trials *p, const struct wisp_model *m,
-                       const struct judged *at)
-{
-    for (int i = 0; i < p->n; i++)
-        wisp_say(p->ctx, "joint     %s: weight %.2f, validation P@1 %.2f, %.1f s", p->part[i].what,
-                 (double)m->joint->mix[i], p->part[i].valid, p->part[i].seconds);
+    for (int i = 0; i < p->n; i++) {
+        char valid[40] = "";
+        if (p->trial[i].valid >= 0)
+            wisp_print(valid, sizeof valid, "validation P@1 %.2f, ", p->trial[i].valid);
+        wisp_say(p->ctx, "joint     %s: %sweight %.2f", p->trial[i].what, valid,
+                 (double)p->trial[i].weight);
+    }
     if (at->p[0] >= 0)
-        wisp_say(p->ctx, "joint     all of them: validation P@1 %.2f, P@3 %.2f, P@5 %.2f", at->p[0],
+        wisp_say(p->ctx, "joint     the model: validation P@1 %.2f, P@3 %.2f, P@5 %.2f", at->p[0],
                  at->p[1], at->p[2]);
 }
 
 static wisp_status report(struct wisp_report **out, const struct wisp_trials *p,
-                          const struct wisp_model *m, const struct judged *at, double seconds,
-                          wisp_error *err)
+                          const struct wisp_model *m, const struct wisp_judged *at, wisp_error *err)
 {
     static const char *const keys[WISP_N_WAYS] = { "valid_ece", "valid_ece_sparse" };
     struct wisp_report *t = wisp_report_create();
     double trained = 0;
-    for (int i = 0; i < p->n; i++) trained += p->part[i].seconds;
+    for (int i = 0; i < p->n; i++) trained += p->trial[i].seconds;
     wisp_report_num(t, "valid_p@1", at->p[0]);
     wisp_report_num(t, "valid_p@3", at->p[1]);
     wisp_report_num(t, "valid_p@5", at->p[2]);
     wisp_report_num(t, "valid_loss", at->loss);
     wisp_report_num(t, "best_epoch", 1);
+    for (int k = 0; k < WISP_TRIAL_FIGURES; k++)
+        wisp_report_num(t, wisp_trial_figures[k], p->figures[k]);
     for (int i = 0; i < WISP_N_WAYS; i++)
         if (m->calibration[i]) {
             char raw[40];
@@ -164,18 +82,96 @@ static wisp_status report(struct wisp_report **out, const struct wisp_trials *p,
             wisp_report_num(t, raw, (double)m->calibration[i]->ece_raw);
             wisp_report_num(t, keys[i], (double)m->calibration[i]->ece);
         }
-    wisp_report_num(t, "members", (double)p->n);
+    wisp_report_text(t, "kind", wisp_kind_of(m)->name);
+    wisp_report_num(t, "members", m->joint ? (double)m->joint->n : 1);
+    wisp_report_num(t, "tried", p->n);
     wisp_report_num(t, "rows", (double)p->train->n_rows);
-    wisp_report_num(t, "seconds", seconds);
+    wisp_report_num(t, "seconds", wisp_now() - p->began);
     wisp_report_num(t, "train_seconds", trained);
     wisp_report_num(t, "parameters", (double)wisp_kind_of(m)->n_params(m));
     wisp_report_num(t, "peak_bytes", (double)wisp_mem_peak());
     return wisp_report_done(out, t, err);
 }
 
+/* What a model's file says of held-out rows. */
+static void recall(struct wisp_judged *at, const struct wisp_model *m)
+{
+    const char *p1 = wisp_tensor_file_meta(&m->file, "valid_p@1"), *rest;
+    if (p1) at->p[0] = wisp_strtod(p1, NULL);
+    if ((rest = strstr(m->validation, "p@3="))) at->p[1] = wisp_strtod(rest + 4, NULL);
+    if ((rest = strstr(m->validation, "p@5="))) at->p[2] = wisp_strtod(rest + 4, NULL);
+    if ((rest = strstr(m->validation, "loss="))) at->loss = wisp_strtod(rest + 5, NULL);
+}
+
+/* ---- the model at its path ---- */
+
+/* A single trial that all the weight fell to: its file, with the options and the card of the whole run. */
+static wisp_status save_alone(struct wisp_judged *at, const struct wisp_trials *p, int i,
+                              const char *options, wisp_error *err)
+{
+    char path[PATH_MAX], *card = NULL;
+    struct wisp_model *m = NULL;
+    wisp_trials_path(path, p, i);
+    wisp_status st = wisp_model_open(&m, p->ctx->pool, path, err);
+    if (st != WISP_OK) return st;
+    recall(at, m);
+    st = card_of(&card, m->about, strlen(m->about), p, err);
+    struct wisp_pair *meta = wisp_alloc(m->file.n_meta, sizeof *meta);
+    if (st == WISP_OK && !meta) st = wisp_fail_mem(err, m->file.n_meta * sizeof *meta, "metadata");
+    for (size_t k = 0; k < m->file.n_meta && st == WISP_OK; k++) {
+        meta[k] = m->file.meta[k];
+        if (strcmp(meta[k].key, "options") == 0) meta[k].value = options;
+        if (strcmp(meta[k].key, "card") == 0) meta[k].value = card;
+    }
+    if (st == WISP_OK)
+        st = wisp_tensor_file_write(p->path, m->file.tensors, m->file.n_tensors, meta,
+                                    m->file.n_meta, NULL, err);
+    wisp_free(meta);
+    wisp_free(card);
+    wisp_model_free(m);
+    return st;
+}
+
+static wisp_status save_joint(const struct wisp_judged *at, const struct wisp_trials *p,
+                              const char *options, wisp_error *err)
+{
+    struct wisp_model *m = NULL;
+    wisp_status st = wisp_trials_open(&m, p, err);
+    if (st != WISP_OK) return st;
+    const char *card = m->joint->members[0]->about;
+    for (int i = 0; i < WISP_N_WAYS; i++)
+        if (at->calibrated[i]) m->fitted[i] = at->map[i], m->calibration[i] = &m->fitted[i];
+    st = card_of(&m->about, card, common_lines(card), p, err);
+    if (st == WISP_OK && !(m->options = wisp_strdup(options)))
+        st = wisp_fail_mem(err, strlen(options), "options");
+    if (st == WISP_OK && at->p[0] >= 0) wisp_about_validation(m, at->p[1], at->p[2], at->loss);
+    if (st == WISP_OK) st = wisp_model_save(m, p->path, at->p[0], 1, NULL, err);
+    wisp_model_free(m);
+    return st;
+}
+
+static wisp_status settle(struct wisp_judged *at, struct wisp_trials *p, const char *options,
+                          wisp_error *err)
+{
+    const struct wisp_data *rows;
+    int n = 0, last = 0;
+    wisp_status st = wisp_trials_rows(&rows, p, err);
+    if (st == WISP_OK) st = wisp_trials_weigh(p, err);
+    for (int i = 0; i < p->n; i++) n += p->trial[i].weight > 0;
+    if (st == WISP_OK && n > 1) st = wisp_trials_judge(at, p, rows, err);
+    if (st == WISP_OK) st = wisp_trials_refit(p, rows, n == 1, err);
+    if (st != WISP_OK) return st;
+    for (int i = 0; i < p->n; i++)
+        if (p->trial[i].weight > 0) last = i;
+    st = n > 1 ? save_joint(at, p, options, err) : save_alone(at, p, last, options, err);
+    if (st == WISP_OK) say_result(p, at);
+    p->whole = true;
+    return st == WISP_OK ? wisp_trials_note(p, err) : st;
+}
+
 /* ---- the run ---- */
 
-/* The model that a run with these options has left at its end; NULL: there is none. */
+/* Is there a model that a run with these options has left at its end?  Else *out is NULL. */
 static wisp_status find_finished(struct wisp_model **out, const struct wisp_trials *p,
                                  const char *options)
 {
@@ -193,74 +189,43 @@ static wisp_status find_finished(struct wisp_model **out, const struct wisp_tria
     return st == WISP_ENOMEM ? st : WISP_OK; /* anything else is replaced, as an older model is */
 }
 
-/* What the finished model says of itself, for the report. */
-static void recall(struct judged *at, const struct wisp_model *m)
-{
-    const char *p1 = wisp_tensor_file_meta(&m->file, "valid_p@1"), *rest;
-    *at = (struct judged){ { -1, -1, -1 }, -1 };
-    if (p1) at->p[0] = wisp_strtod(p1, NULL);
-    if ((rest = strstr(m->validation, "p@3="))) at->p[1] = wisp_strtod(rest + 4, NULL);
-    if ((rest = strstr(m->validation, "p@5="))) at->p[2] = wisp_strtod(rest + 4, NULL);
-    if ((rest = strstr(m->validation, "loss="))) at->loss = wisp_strtod(rest + 5, NULL);
-}
-
-static wisp_status join(struct wisp_model **out, struct judged *at, struct wisp_trials *p,
-                        char **options, wisp_error *err)
-{
-    struct wisp_model *m = NULL;
-    const struct wisp_data *rows;
-    wisp_status st = open_parts(&m, p, err);
-    if (st == WISP_OK) st = wisp_trials_rows(&rows, p, err);
-    if (st == WISP_OK) st = settle(at, m, p, rows, err);
-    if (st == WISP_OK) st = describe(m, p, err);
-    if (st == WISP_OK) {
-        m->options = *options;
-        *options = NULL;
-        if (at->p[0] >= 0) wisp_about_validation(m, at->p[1], at->p[2], at->loss);
-        st = wisp_model_save(m, p->path, at->p[0], 1, NULL, err);
-    }
-    if (st == WISP_OK) say_result(p, m, at);
-    *out = m;
-    return st;
-}
-
-static wisp_status run(struct wisp_report **out, struct wisp_trials *p, wisp_error *err)
-{
-    const double began = wisp_now();
-    struct wisp_model *m = NULL;
-    struct judged at;
-    char *options = NULL;
-    wisp_status st = wisp_options_text(&options, NULL, p->cfg, err);
-    if (st == WISP_OK) st = find_finished(&m, p, options);
-    if (m) {
-        wisp_say(p->ctx, "resume    %s: the run is finished: nothing is left to do", p->path);
-        recall(&at, m);
-    } else if (st == WISP_OK) {
-        say_plan(p);
-        for (int i = 0; i < p->n && st == WISP_OK; i++) st = wisp_trials_train(p, i, err);
-        if (st == WISP_OK) st = join(&m, &at, p, &options, err);
-    }
-    if (st == WISP_OK) st = report(out, p, m, &at, wisp_now() - began, err);
-    if (st == WISP_OK) wisp_trials_remove(p);
-    wisp_free(options);
-    wisp_model_free(m);
-    wisp_data_free(p->held_out);
-    return st;
-}
-
 /* The nets of an ensemble: the user's seed, and those after it. */
-static void add_nets(struct wisp_trials *p, int n, int group)
+static wisp_status try_nets(struct wisp_trials *p, int n, int group, wisp_error *err)
 {
     const double seed = wisp_opt_num(p->cfg, OPT_SEED);
-    for (int i = 0; i < n; i++) {
+    const char *net = wisp_opt_text(p->cfg, OPT_NET);
+    wisp_status st = WISP_OK;
+    for (int i = 0; i < n && st == WISP_OK; i++) {
         char what[60];
         wisp_print(what, sizeof what, "net, seed %.0f", seed + i);
-        struct wisp_trial *part = wisp_trials_add(p, group, what);
-        if (!part) return;
-        wisp_trial_set_num(part, "seed", seed + i);
-        if (wisp_opt_given(p->cfg, OPT_NET))
-            wisp_trial_set(part, "net", wisp_opt_text(p->cfg, OPT_NET));
+        struct wisp_trial *t = wisp_trials_add(p, group, what);
+        wisp_trial_set_num(t, "seed", seed + i);
+        if (*net && group == 0) wisp_trial_set(t, "net", net);
+        st = wisp_trials_train(p, err);
     }
+    return st;
+}
+
+static wisp_status try_all(struct wisp_trials *p, wisp_error *err)
+{
+    const char *net = wisp_opt_text(p->cfg, OPT_NET);
+    const int n = (int)wisp_opt_num(p->cfg, OPT_ENSEMBLE);
+    const bool pair = strcmp(net, "linear+net") == 0;
+    if (strcmp(net, "auto") == 0 || wisp_auto_is_meant(p->cfg, p->train))
+        return wisp_auto_try(p, err);
+    if (n < 2 && !pair)
+        return wisp_fail_option(err, "net",
+                                "'joint' is made of several models: use --ensemble N, or --net "
+                                "linear+net");
+    p->planned = pair + n;
+    wisp_say(p->ctx,
+             "joint     %d members, one after the other: %s%d net%s; then one model of them, whose "
+             "probabilities are averaged%s",
+             p->planned, pair ? "a linear model and " : "", n, n > 1 ? "s" : "",
+             pair ? " by weights that are chosen on held-out rows" : "");
+    wisp_status st = WISP_OK;
+    if (pair) { st = wisp_trials_linear(p, err); }
+    return st == WISP_OK ? try_nets(p, n, pair, err) : st;
 }
 
 wisp_status wisp_joint_train(struct wisp_report **out, struct wisp_context *ctx,
@@ -269,18 +234,35 @@ wisp_status wisp_joint_train(struct wisp_report **out, struct wisp_context *ctx,
                              wisp_on_progress on_progress, void *arg, wisp_error *err)
 {
     struct wisp_trials p = { .ctx = ctx,
-                            .cfg = cfg,
-                            .train = train,
-                            .valid = valid,
-                            .path = path,
-                            .told = on_progress,
-                            .arg = arg };
-    const int n = (int)wisp_opt_num(cfg, OPT_ENSEMBLE);
+                             .cfg = cfg,
+                             .train = train,
+                             .valid = valid,
+                             .path = path,
+                             .told = on_progress,
+                             .arg = arg,
+                             .began = wisp_now() };
+    struct wisp_judged at = { .p = { -1, -1, -1 }, .loss = -1 };
+    struct wisp_model *m = NULL;
+    char *options = NULL;
     *out = NULL;
     if (strlen(path) + 40 >= PATH_MAX)
         return wisp_fail(err, WISP_EINVAL, "%.100s...: the path is too long", path);
-    if (n < 2)
-        return wisp_fail_option(err, "net", "'joint' is made of several models: use --ensemble N");
-    add_nets(&p, n, 0);
-    return run(out, &p, err);
+    wisp_status st = wisp_options_text(&options, NULL, cfg, err);
+    if (st == WISP_OK) st = find_finished(&m, &p, options);
+    if (m) {
+        wisp_say(ctx, "resume    %s: the run is finished: nothing is left to do", path);
+        recall(&at, m);
+    } else {
+        if (st == WISP_OK) st = wisp_trials_recall(&p, err);
+        if (st == WISP_OK) st = try_all(&p, err);
+        if (st == WISP_OK) st = settle(&at, &p, options, err);
+        if (st == WISP_OK) st = wisp_model_open(&m, ctx->pool, path, err);
+    }
+    if (st == WISP_OK) st = report(out, &p, m, &at, err);
+    if (st == WISP_OK) wisp_trials_remove(&p);
+    wisp_free(options);
+    wisp_free(p.before);
+    wisp_model_free(m);
+    wisp_data_free(p.held_out);
+    return st;
 }

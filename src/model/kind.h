@@ -74,8 +74,9 @@ WISP_MODEL_KINDS(X)
 
 const struct wisp_model_kind *wisp_kind_at(size_t i); /* NULL past the end */
 const struct wisp_model_kind *wisp_kind_of_text(const char *spec);
-/* What the options of a training ask for. */
-const struct wisp_model_kind *wisp_kind_to_train(const wisp_config *cfg);
+/* What the options of a training ask for; where they do not say, by the rows.  train NULL: then a net. */
+const struct wisp_model_kind *wisp_kind_to_train(const wisp_config *cfg,
+                                                 const struct wisp_data *train);
 /* A model whose kind nobody has set is a net. */
 const struct wisp_model_kind *wisp_kind_of(const struct wisp_model *m);
 bool wisp_model_is_net(const struct wisp_model *m);

@@ -1,5 +1,5 @@
 /* The table of kinds of models. */
-#include "model/kind.h"
+#include "model/joint.h"
 #include "config/options.h"
 
 static const struct wisp_model_kind *const kinds[] = {
@@ -21,10 +21,12 @@ const struct wisp_model_kind *wisp_kind_of_text(const char *spec)
     return kinds[i];
 }
 
-const struct wisp_model_kind *wisp_kind_to_train(const wisp_config *cfg)
+const struct wisp_model_kind *wisp_kind_to_train(const wisp_config *cfg,
+                                                 const struct wisp_data *train)
 {
-    return wisp_opt_num(cfg, OPT_ENSEMBLE) > 1 ? &wisp_kind_joint
-                                               : wisp_kind_of_text(wisp_opt_text(cfg, OPT_NET));
+    const bool several =
+        wisp_opt_num(cfg, OPT_ENSEMBLE) > 1 || (train && wisp_auto_is_meant(cfg, train));
+    return several ? &wisp_kind_joint : wisp_kind_of_text(wisp_opt_text(cfg, OPT_NET));
 }
 
 const struct wisp_model_kind *wisp_kind_of(const struct wisp_model *m)

@@ -1,6 +1,9 @@
-/* The runs of a joint training: the user's options with a few of their own, and the same held-out rows. */
+/* The runs of a joint training: the user's options with a few of their own, over the same held-out rows; and the
+ * list of what was tried, PATH.tried, which a resumed run reads. */
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/report.h"
+#include "base/text.h"
 #include "model/joint.h"
 #include "model/order.h"
 #include "model/plan.h"
@@ -9,26 +12,32 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { LINE = 1200 };
+
+const char *const wisp_trial_figures[WISP_TRIAL_FIGURES] = { "samples_per_s", "epochs",
+                                                             "active_mean", "scored_mean",
+                                                             "retrieval_recall" };
+
 struct wisp_trial *wisp_trials_add(struct wisp_trials *p, int group, const char *what)
 {
-    if (p->n == WISP_JOINT_MOST) return NULL;
-    struct wisp_trial *part = &p->part[p->n++];
-    *part = (struct wisp_trial){ .group = group };
-    snprintf(part->what, sizeof part->what, "%s", what);
-    return part;
+    struct wisp_trial *t = &p->trial[p->n++];
+    *t = (struct wisp_trial){ .group = group, .member = true };
+    snprintf(t->what, sizeof t->what, "%s", what);
+    if (p->planned < p->n) p->planned = p->n;
+    return t;
 }
 
-void wisp_trial_set(struct wisp_trial *part, const char *key, const char *value)
+void wisp_trial_set(struct wisp_trial *t, const char *key, const char *value)
 {
-    part->set[part->n_set].key = key;
-    snprintf(part->set[part->n_set++].value, sizeof part->set->value, "%s", value);
+    t->set[t->n_set].key = key;
+    snprintf(t->set[t->n_set++].value, sizeof t->set->value, "%s", value);
 }
 
-void wisp_trial_set_num(struct wisp_trial *part, const char *key, double value)
+void wisp_trial_set_num(struct wisp_trial *t, const char *key, double value)
 {
     char text[40];
     wisp_print(text, sizeof text, "%.15g", value);
-    wisp_trial_set(part, key, text);
+    wisp_trial_set(t, key, text);
 }
 
 void wisp_trials_path(char out[PATH_MAX], const struct wisp_trials *p, int i)
@@ -36,73 +45,245 @@ void wisp_trials_path(char out[PATH_MAX], const struct wisp_trials *p, int i)
     snprintf(out, PATH_MAX, "%s.%d", p->path, i);
 }
 
-/* Options that say how parts become one model, and which rows they leave out: no part has the first,
- * all have the second alike. */
-static wisp_status options_of(wisp_config **out, const struct wisp_trials *p, int i, wisp_error *err)
+/* ---- the list ---- */
+
+static void list_path(char out[PATH_MAX], const struct wisp_trials *p)
 {
-    const wisp_option *o;
-    wisp_status st = wisp_config_create(out, err);
-    for (size_t k = 0; st == WISP_OK && (o = wisp_option_row(k)); k++) {
-        const bool joins = k == OPT_NET || k == OPT_ENSEMBLE || k == OPT_SPLIT_SEED;
-        if (strstr(o->commands, "train") && wisp_opt_given(p->cfg, (enum wisp_opt)k) && !joins)
-            st = wisp_config_set(*out, o->key, wisp_opt_text(p->cfg, (enum wisp_opt)k), err);
+    const char *given = wisp_opt_text(p->cfg, OPT_TRIED);
+    snprintf(out, PATH_MAX, *given ? "%s" : "%s.tried", *given ? given : p->path);
+}
+
+/* Names of nets and options have no character that JSON would have to escape. */
+static void print_trial(char *out, size_t room, const struct wisp_trials *p, int i)
+{
+    const struct wisp_trial *t = &p->trial[i];
+    size_t at = (size_t)wisp_print(out, room, "{\"trial\":%d,\"what\":\"%s\",\"member\":%s", i,
+                                   t->what, t->member ? "true" : "false");
+    for (int k = 0; k < t->n_set; k++)
+        at += (size_t)wisp_print(out + at, room - at, ",\"%s\":\"%s\"", t->set[k].key,
+                                 t->set[k].value);
+    wisp_print(out + at, room - at,
+               ",\"valid_p@1\":%.4f,\"valid_loss\":%.6f,\"seconds\":%.3f,\"weight\":%.4f}\n",
+               t->valid, t->loss, t->seconds, (double)t->weight);
+}
+
+/* The next line of the list, or NULL; *number: of its trial. */
+static const char *next_line(const char **at, size_t *bytes, int *number)
+{
+    static const char begins[] = "{\"trial\":";
+    while (**at) {
+        const char *line = *at;
+        *bytes = strcspn(line, "\n");
+        *at += *bytes + (line[*bytes] == '\n');
+        if (strncmp(line, begins, strlen(begins)) != 0 || line[*bytes] != '\n') continue;
+        *number = (int)wisp_strtod(line + strlen(begins), NULL);
+        return line;
     }
+    return NULL;
+}
+
+wisp_status wisp_trials_recall(struct wisp_trials *p, wisp_error *err)
+{
+    char path[PATH_MAX];
+    struct wisp_map m;
+    list_path(path, p);
+    if (!wisp_opt_on(p->cfg, OPT_RESUME) || access(path, F_OK) != 0) return WISP_OK;
+    wisp_status st = wisp_map_open(&m, path, err);
+    if (st != WISP_OK) return st;
+    p->before = wisp_zalloc(m.bytes + 1, 1);
+    if (p->before && m.bytes) memcpy(p->before, m.p, m.bytes);
+    wisp_map_close(&m);
+    return p->before ? WISP_OK : wisp_fail_mem(err, m.bytes, "the list of trials");
+}
+
+/* Lines of trials that an earlier part of this run has made, and that this one has not come to yet, stay. */
+wisp_status wisp_trials_note(const struct wisp_trials *p, wisp_error *err)
+{
+    char path[PATH_MAX], line[LINE];
+    struct wisp_out *o;
+    list_path(path, p);
+    wisp_status st = wisp_out_create(&o, path, err);
+    if (st != WISP_OK) return st;
+    for (int i = 0; i < p->n; i++) {
+        if (!p->trial[i].done) continue;
+        print_trial(line, sizeof line, p, i);
+        wisp_out_write(o, line, strlen(line), NULL);
+    }
+    const char *at = p->before ? p->before : "", *old;
+    size_t bytes;
+    int number;
+    while (!p->whole && (old = next_line(&at, &bytes, &number)))
+        if (number >= p->n) wisp_out_write(o, old, bytes + 1, NULL);
+    return wisp_out_commit(o, err);
+}
+
+/* The line of a trial in the list that an earlier part of this run has left; NULL: none. */
+static const char *find_line(const struct wisp_trials *p, int i)
+{
+    const char *at = p->before ? p->before : "", *line;
+    size_t bytes;
+    int number;
+    while ((line = next_line(&at, &bytes, &number)))
+        if (number == i) return line;
+    return NULL;
+}
+
+bool wisp_trials_known(const struct wisp_trials *p, int i)
+{
+    return find_line(p, i) != NULL;
+}
+
+bool wisp_trials_was(const struct wisp_trials *p, int i, const char *what)
+{
+    char begins[LINE];
+    const char *line = find_line(p, i);
+    snprintf(begins, sizeof begins, "{\"trial\":%d,\"what\":\"%s\",", i, what);
+    return line && strncmp(line, begins, strlen(begins)) == 0;
+}
+
+/* Of this line, not of one behind it. */
+static double number_of(const char *line, const char *key)
+{
+    const char *at = strstr(line, key);
+    return at && at < line + strcspn(line, "\n") ? wisp_strtod(at + strlen(key), NULL) : 0;
+}
+
+/* A trial that is no member needs no model: what the list says of it is enough. */
+static bool recalled(struct wisp_trials *p, int i)
+{
+    struct wisp_trial *t = &p->trial[i];
+    const char *line = find_line(p, i);
+    if (!line || !wisp_trials_was(p, i, t->what)) return false;
+    t->seconds = number_of(line, "\"seconds\":");
+    t->valid = number_of(line, "\"valid_p@1\":");
+    t->loss = number_of(line, "\"valid_loss\":");
+    return t->done = !t->member;
+}
+
+/* ---- runs ---- */
+
+/* Options that say how trials become one model, and which rows they leave out: no trial has the first,
+ * all have the second alike.  i below 0: those that all trials have. */
+static wisp_status options_of(wisp_config **out, const struct wisp_trials *p, int i,
+                              wisp_error *err)
+{
+    static const enum wisp_opt joins[] = { OPT_NET,    OPT_ENSEMBLE, OPT_SPLIT_SEED,
+                                           OPT_BUDGET, OPT_EFFORT,   OPT_TRIED };
+    enum wisp_opt skip[N_OPTS];
+    size_t n = sizeof joins / sizeof *joins;
+    memcpy(skip, joins, sizeof joins);
+    const bool linear = i >= 0 && strcmp(p->trial[i].set[0].value, "linear") == 0;
+    for (int k = 0; linear && k < N_OPTS; k++)
+        if (wisp_auto_of_net((enum wisp_opt)k)) skip[n++] = (enum wisp_opt)k;
+    wisp_status st = wisp_config_create(out, err);
+    if (st == WISP_OK) st = wisp_config_take(*out, p->cfg, skip, n, err);
     const double split = wisp_opt_num(p->cfg, OPT_SPLIT_SEED);
     char seed[40];
     wisp_print(seed, sizeof seed, "%.15g", split < 0 ? wisp_opt_num(p->cfg, OPT_SEED) : split);
     if (st == WISP_OK) st = wisp_config_set(*out, "split-seed", seed, err);
-    for (int k = 0; i >= 0 && k < p->part[i].n_set && st == WISP_OK; k++)
-        st = wisp_config_set(*out, p->part[i].set[k].key, p->part[i].set[k].value, err);
+    for (int k = 0; i >= 0 && k < p->trial[i].n_set && st == WISP_OK; k++)
+        st = wisp_config_set(*out, p->trial[i].set[k].key, p->trial[i].set[k].value, err);
     return st;
 }
 
-/* A part's progress, with the time that those after it will take, by the part itself. */
+/* A trial's progress, with the time that those after it will take, by the trial itself. */
 static int tell(void *arg, const wisp_progress *at)
 {
     const struct wisp_trials *p = arg;
     wisp_progress all = *at;
-    all.eta_s += (p->n - 1 - p->now) * (at->train_s + at->eta_s);
+    all.eta_s += (p->planned - 1 - p->now) * (at->train_s + at->eta_s);
     return p->told(p->arg, &all);
 }
 
-wisp_status wisp_trials_train(struct wisp_trials *p, int i, wisp_error *err)
+/* How good it is, by its file: the report of a run that was found finished does not know all. */
+static wisp_status look_at(struct wisp_trial *t, const struct wisp_trials *p, const char *path,
+                           wisp_error *err)
+{
+    struct wisp_tensor_file f;
+    wisp_status st = wisp_tensor_file_open(&f, p->ctx->pool, path, err);
+    if (st != WISP_OK) return st;
+    const char *p1 = wisp_tensor_file_meta(&f, "valid_p@1"),
+               *rest = wisp_tensor_file_meta(&f, "validation");
+    const char *epoch = wisp_tensor_file_meta(&f, "epoch");
+    t->valid = p1 ? wisp_strtod(p1, NULL) : -1;
+    t->best_epoch = epoch ? (int)wisp_strtod(epoch, NULL) : 0;
+    const char *loss = rest ? strstr(rest, "loss=") : NULL;
+    t->loss = loss ? wisp_strtod(loss + 5, NULL) : -1;
+    wisp_tensor_file_close(&f);
+    return WISP_OK;
+}
+
+static wisp_status train(struct wisp_trials *p, int i, wisp_error *err)
 {
     wisp_config *cfg = NULL;
     struct wisp_report *report = NULL;
-    struct wisp_trial *part = &p->part[i];
+    struct wisp_trial *t = &p->trial[i];
     char path[PATH_MAX];
-    const double began = wisp_now();
-    p->now = i;
+    const double began = wisp_now(), before = t->seconds;
     wisp_trials_path(path, p, i);
     wisp_status st = options_of(&cfg, p, i, err);
-    if (st == WISP_OK) wisp_say(p->ctx, "member    %d of %d: %s", i + 1, p->n, part->what);
     if (st == WISP_OK)
         st = wisp_kind_of_text(wisp_opt_text(cfg, OPT_NET))
                  ->train(&report, p->ctx, cfg, p->train, p->valid, path, p->told ? tell : NULL, p,
                          err);
-    if (st == WISP_OK) wisp_report_get(report, "valid_p@1", &part->valid);
-    part->seconds = wisp_now() - began;
+    for (int k = 0; k < WISP_TRIAL_FIGURES && st == WISP_OK; k++)
+        wisp_report_get(report, wisp_trial_figures[k], &p->figures[k]);
+    if (st == WISP_OK) st = look_at(t, p, path, err);
+    if (st == WISP_OK) {
+        t->seconds = before > 0 ? before : wisp_now() - began;
+        t->done = true;
+    }
     wisp_report_free(report);
+    wisp_config_free(cfg);
+    if (st == WISP_OK && !t->member) unlink(path);
+    return st;
+}
+
+wisp_status wisp_trials_train(struct wisp_trials *p, wisp_error *err)
+{
+    const int i = p->now = p->n - 1;
+    wisp_say(p->ctx, "trial     %d of %d: %s", i + 1, p->planned, p->trial[i].what);
+    if (recalled(p, i)) {
+        wisp_say(p->ctx, "resume    it was tried: validation loss %.4f, P@1 %.2f", p->trial[i].loss,
+                 p->trial[i].valid);
+        return WISP_OK;
+    }
+    wisp_status st = train(p, i, err);
+    return st == WISP_OK ? wisp_trials_note(p, err) : st;
+}
+
+wisp_status wisp_trials_linear(struct wisp_trials *p, wisp_error *err)
+{
+    struct wisp_trial *t = wisp_trials_add(p, 0, "linear");
+    wisp_trial_set(t, "net", "linear");
+    wisp_trial_set(t, "refit", "no");
+    return wisp_trials_train(p, err);
+}
+
+wisp_status wisp_trials_plan(struct wisp_plan *out, const struct wisp_trials *p, wisp_error *err)
+{
+    wisp_config *cfg = NULL;
+    wisp_status st = options_of(&cfg, p, -1, err);
+    *out = (struct wisp_plan){ .batch = 0 };
+    if (st == WISP_OK)
+        st = wisp_plan_make(out, cfg, p->ctx->k, p->train, NULL, p->valid != NULL, err);
     wisp_config_free(cfg);
     return st;
 }
 
 wisp_status wisp_trials_rows(const struct wisp_data **out, struct wisp_trials *p, wisp_error *err)
 {
-    wisp_config *cfg = NULL;
     struct wisp_plan plan = { .batch = 0 };
     struct wisp_order order = { 0 };
     *out = p->valid ? p->valid : p->held_out;
     if (*out) return WISP_OK;
-    wisp_status st = options_of(&cfg, p, -1, err);
-    if (st == WISP_OK) st = wisp_plan_make(&plan, cfg, p->ctx->k, p->train, NULL, false, err);
+    wisp_status st = wisp_trials_plan(&plan, p, err);
     if (st == WISP_OK)
         st = wisp_order_init(&order, p->train, plan.seed, plan.split, plan.holdout, plan.memory,
                              err);
     if (st == WISP_OK) st = wisp_order_held_out(&p->held_out, &order, err);
     wisp_order_clear(&order);
     wisp_plan_clear(&plan);
-    wisp_config_free(cfg);
     *out = p->held_out;
     return st;
 }
@@ -110,8 +291,12 @@ wisp_status wisp_trials_rows(const struct wisp_data **out, struct wisp_trials *p
 void wisp_trials_remove(const struct wisp_trials *p)
 {
     char path[PATH_MAX];
-    for (int i = 0; i < p->n; i++) {
+    const int most =
+        p->n > WISP_JOINT_MOST ? p->n : WISP_JOINT_MOST; /* of a run before a kill, too */
+    for (int i = 0; i < most; i++) {
         wisp_trials_path(path, p, i);
         unlink(path);
     }
+    list_path(path, p);
+    if (!*wisp_opt_text(p->cfg, OPT_TRIED)) unlink(path);
 }

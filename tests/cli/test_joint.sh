@@ -9,7 +9,7 @@ ok "three nets" train "${options[@]}" --ensemble 3 -o m --json
 cp out m.json
 cp err m.said
 judge "the report" 'd["members"] == 3 and d["valid_p@1"] > 0 and d["parameters"] == 3 * (24 * 401 + 25 * 40)' m.json
-check "the plan comes first" grep -q '^joint     3 members, one after the other' <(head -n 1 m.said)
+check "the plan comes first" grep -q '^joint     3 members, one after the other: 3 nets' <(head -n 1 m.said)
 check "members have seeds of their own" [ "$(grep -cE '^training .* seed (5|6|7)$' m.said)" = 3 ]
 check "and the same held-out rows" [ "$(grep '^rows ' m.said | sort -u | wc -l)" = 1 ]
 check "nothing else is left" [ "$(echo m*)" = "m m.json m.said" ]
@@ -31,7 +31,7 @@ cp out whole
 head -n 7 S_test.txt | tail -n 3 >three.txt
 ok "some rows" predict m - --format xc <three.txt
 ok "is described" inspect m --json
-judge "a card for each member" 'd["net"] == "joint" and d["1/card"]["seed"] == 6 and d["2/net"].startswith("input") and d["card"]["members"] == 3'
+judge "a card for each member" 'd["net"] == "joint" and d["1/card"]["seed"] == 6 and d["2/net"].startswith("input") and d["card"]["tried"] == 3'
 ok "is described for a person" inspect m
 
 # Threads, kills, and a run that is finished.
@@ -53,19 +53,19 @@ killed() { # when: a pattern of what is said, and how often
     ok "resumed after '$1' $2" train "${options[@]}" --ensemble 3 -o r --resume
     check "the bytes of a run that was left alone ('$1' $2)" cmp m r
 }
-killed '^member' 1
+killed '^trial' 1
 killed 'epoch 2/3' 1
-killed '^member' 2
+killed '^trial' 2
 killed 'epoch 1/3' 2
 killed 'epoch 3/3' 3
-killed '^joint     all' 1
+killed '^joint     net' 3
 ok "a finished run is finished" train "${options[@]}" --ensemble 3 -o m --resume
 check "it says so" grep -q 'the run is finished' err
 cp m r.1 # what a kill between the last two steps leaves
 ok "left-over members go" train "${options[@]}" --ensemble 3 -o r --resume
 check "there is none" [ ! -e r.1 ]
 ok "other options are another run" train "${options[@]}" --ensemble 2 -o r --resume
-check "it was trained" grep -q '^member    2 of 2' err
+check "it was trained" grep -q '^trial     2 of 2' err
 
 # Many labels: sparse prediction.
 "$wisp" synth W --rows 1500 --features 400 --labels 6000 --row-features 10 --test-rows 200 --seed 5 >out 2>err || bad synth "the wide set was not made"

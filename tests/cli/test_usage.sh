@@ -55,7 +55,7 @@ done
 # is meant: WISP_SNAPSHOT=1 tests/cli/test_usage.sh build/wisp
 fold=(-e "s/^wisp [0-9.]*:/wisp VERSION:/")
 for table in formats losses margins nets samplers shapes; do fold+=(-e "s/\\b$(names $table | tr ' ' '|')\\b/@$table/"); done
-for c in "" train prune eval predict explain serve convert inject graph report synth bench challenge inspect info; do
+for c in "" train tune prune eval predict explain serve convert inject graph report synth bench challenge inspect info; do
     run help $c
     sed -e '/^[0-9]* more (/,$d' "${fold[@]}" out >said
     kept=$here/help/${c:-wisp}.txt

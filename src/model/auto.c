@@ -1,0 +1,272 @@
+/* What --net auto tries, and how it decides.
+ *
+ * On rows of many sparse features a linear model is ahead of a net on small sets, a net on others, and both
+ * together are nearly always ahead of either: their errors differ.  So both are trained, over the
+ * same held-out rows, and these choose the weight of each, which may be nothing.
+ *
+ *   effort low      the linear model and a net
+ *   effort normal   the same; three nets where a net costs little
+ *   effort high     nets of other widths, rates and dropouts are tried first, for a quarter of the
+ *                   epochs, the better half of them for half of the epochs; then three of the best
+ *   --budget TIME   as effort high, as far as the time reaches, by what the runs before took
+ *
+ * Without a budget nothing hangs on the clock, so that a run repeats to the same bytes.  With one, the
+ * number of trials does; a resumed run repeats those that the list (trials.c) has, and goes on from
+ * there. */
+#include "base/bounds.h"
+#include "base/mem.h"
+#include "model/joint.h"
+#include "model/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEW_ROWS = 2000, FEW_FEATURES = 300, NETS = 3, SCOUTS = 4 };
+
+/* ---- when it is meant ---- */
+
+/* Options of training that say nothing about a net; of the groups below all others do. */
+static const enum wisp_opt neutral[] = {
+    OPT_COST,     OPT_DROP_BELOW, OPT_NEGATIVES, OPT_REFIT, /* of linear models */
+    OPT_SEED,     OPT_VALID,      OPT_HOLDOUT,   OPT_SPLIT_SEED, OPT_INDEX,
+    OPT_ENSEMBLE, OPT_BUDGET,     OPT_EFFORT,    OPT_TRIED,      OPT_NET,
+};
+
+bool wisp_auto_of_net(enum wisp_opt k)
+{
+    const wisp_option *o = wisp_option_row((size_t)k);
+    static const char *const groups[] = { "The network", "Training", "Which output rows",
+                                          "Hash tables", "Memory with errors" };
+    for (size_t i = 0; i < sizeof neutral / sizeof *neutral; i++)
+        if (neutral[i] == k) return false;
+    if (k == OPT_INIT || k == OPT_MEMORY || k == OPT_KEEP_STATE || k == OPT_DEVICE) return true;
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (strncmp(o->group, groups[i], strlen(groups[i])) == 0) return true;
+    return false;
+}
+
+/* Rows of words and their like: few of many features each, enough of them to choose by. */
+static bool text_like(const struct wisp_data *d)
+{
+    char why[WISP_VALUES_WHY];
+    const enum wisp_values_mode mode = wisp_values_choose(why, d);
+    const double per_row = d->n_rows ? (double)d->nnz / (double)d->n_rows : 0;
+    return (mode == WISP_VALUES_TFIDF || mode == WISP_VALUES_UNIT) && d->n_rows >= FEW_ROWS &&
+           d->n_features >= FEW_FEATURES && per_row < 0.25 * (double)d->n_features;
+}
+
+bool wisp_auto_is_meant(const wisp_config *cfg, const struct wisp_data *train)
+{
+    const wisp_option *o;
+    if (*wisp_opt_text(cfg, OPT_NET) || wisp_opt_num(cfg, OPT_ENSEMBLE) > 1 || train->weights)
+        return false;
+    for (size_t k = 0; (o = wisp_option_row(k)); k++)
+        if (strstr(o->commands, "train") && wisp_opt_given(cfg, (enum wisp_opt)k) &&
+            wisp_auto_of_net((enum wisp_opt)k))
+            return false;
+    return text_like(train);
+}
+
+/* ---- how much ---- */
+
+/* "90", "90s", "5m", "1.5h": seconds; below 0: it is none of these. */
+static double seconds_of(const char *text)
+{
+    char *end;
+    const double x = wisp_strtod(text, &end);
+    const double unit = *end == 'm' ? 60 : *end == 'h' ? 3600 : *end == 's' || !*end ? 1 : -1;
+    return end == text || (*end && end[1]) || !(x > 0) || unit < 0 ? -1 : x * unit;
+}
+
+struct amount {
+    double budget; /* seconds; 0: none was given */
+    int nets;
+    double epochs; /* of members; 0: as many as nets have by themselves */
+    bool scouts;
+    bool refit; /* nets with the held-out rows, too, in the end */
+};
+
+/* Operations of training a net by defaults, about: what decides must not be measured. */
+static double net_cost(const struct wisp_plan *plan, const struct wisp_data *d)
+{
+    enum {
+        SCORED = 5000
+    }; /* rows of the output layer, where they are sampled: 3,500, read from memory */
+    const double labels = d->n_labels <= WISP_FEW_LABELS ? (double)d->n_labels : SCORED;
+    const double width = d->n_labels <= WISP_FEW_LABELS ? WISP_WIDTH_FEW : WISP_WIDTH_MANY;
+    return 2 * width * plan->epochs * (2 * (double)d->nnz + 3 * labels * (double)d->n_rows);
+}
+/* Some 30 s on two cores; some minutes.  Beside a linear model a net that costs so much is trained for fewer epochs: on
+ * 591,071 rows with 25,400 labels three instead of five, validation P@1 of both together 39.0. */
+static const double CHEAP = 3e12, COSTLY = 1e13;
+enum { FEW_EPOCHS = 3 };
+
+static wisp_status amount_of(struct amount *out, const struct wisp_trials *p,
+                             const struct wisp_plan *plan, wisp_error *err)
+{
+    const char *budget = wisp_opt_text(p->cfg, OPT_BUDGET);
+    const bool low = wisp_opt_is(p->cfg, OPT_EFFORT, "low"),
+               high = wisp_opt_is(p->cfg, OPT_EFFORT, "high");
+    *out = (struct amount){ .nets = 1 };
+    if (*budget && (out->budget = seconds_of(budget)) < 0)
+        return wisp_fail_option(err, "budget", "found '%.40s', expected a time: 90s, 5m or 1.5h",
+                                budget);
+    const double cost = net_cost(plan, p->train);
+    if (!low && cost < CHEAP) out->nets = NETS, out->refit = true;
+    if (!high && cost > COSTLY && plan->epochs > FEW_EPOCHS) out->epochs = FEW_EPOCHS;
+    if (high || *budget) out->nets = NETS, out->scouts = true;
+    if (wisp_opt_num(p->cfg, OPT_ENSEMBLE) > 1) out->nets = (int)wisp_opt_num(p->cfg, OPT_ENSEMBLE);
+    return WISP_OK;
+}
+
+/* Is there time for a trial of so many seconds?  Where an earlier part of this run came this far, it has
+ * decided: by this trial, or by another one in its place. */
+static bool reaches(const struct wisp_trials *p, const struct amount *a, const char *what,
+                    double seconds)
+{
+    double spent = wisp_now() - p->began;
+    if (a->budget == 0) return true;
+    if (wisp_trials_known(p, p->n)) return wisp_trials_was(p, p->n, what);
+    for (int i = 0; i < p->n; i++)
+        if (wisp_trials_known(p, i)) spent += p->trial[i].seconds;
+    return spent + seconds < a->budget;
+}
+
+/* ---- nets ---- */
+
+struct shape {
+    double width, dropout, rate; /* width 0: all as nets are by default; rate: of that one */
+};
+/* The first is the default; the others were better than it on some set (docs/choosing.md). */
+static const struct shape few_labels[SCOUTS] = {
+    { 0, 0, 1 }, { 1024, 0.6, 0.5 }, { 1024, 0.7, 1 }, { 256, 0.3, 1 }
+};
+static const struct shape many_labels[SCOUTS] = {
+    { 0, 0, 1 }, { 512, 0.3, 0.5 }, { 512, 0.4, 1 }, { 1024, 0.5, 0.5 }
+};
+
+enum { WHAT = 80 };
+
+/* epochs 0: as many as nets have by themselves. */
+static void name_net(char out[WHAT], const struct wisp_trials *p, const struct shape *s,
+                     const struct wisp_plan *plan, int nth, double epochs)
+{
+    char during[24] = "";
+    if (epochs > 0) wisp_print(during, sizeof during, ", %.0f epochs", epochs);
+    const double seed = wisp_opt_num(p->cfg, OPT_SEED) + nth;
+    if (s->width == 0) wisp_print(out, WHAT, "net, seed %.0f%s", seed, during);
+    else
+        wisp_print(out, WHAT, "net of %g, dropout %g, rate %g, seed %.0f%s", s->width, s->dropout,
+                   s->rate * plan->lr, seed, during);
+}
+
+static struct wisp_trial *add_net(struct wisp_trials *p, const struct shape *s,
+                                  const struct wisp_plan *plan, int nth, double epochs)
+{
+    const double seed = wisp_opt_num(p->cfg, OPT_SEED) + nth;
+    char what[WHAT], hidden[24];
+    name_net(what, p, s, plan, nth, epochs);
+    struct wisp_trial *t = wisp_trials_add(p, 1, what);
+    wisp_print(hidden, sizeof hidden, "%g", s->width);
+    if (s->width > 0) {
+        wisp_trial_set(t, "hidden", hidden);
+        wisp_trial_set_num(t, "dropout", s->dropout);
+    }
+    if (s->rate != 1) wisp_trial_set_num(t, "lr", s->rate * plan->lr);
+    if (epochs > 0) wisp_trial_set_num(t, "epochs", epochs);
+    wisp_trial_set_num(t, "seed", seed);
+    return t;
+}
+
+/* Successive halving: all shapes for a quarter of the epochs, the better half for half of them.  Each is trained
+ * from the beginning, since rates fall over the whole of a run. */
+static wisp_status scout(struct shape *best, struct wisp_trials *p, const struct shape *shapes,
+                         const struct wisp_plan *plan, const struct amount *a, wisp_error *err)
+{
+    int left[SCOUTS] = { 0, 1, 2, 3 }, n = SCOUTS;
+    double seconds = 0;
+    for (int part = 4; n > 1; part /= 2) {
+        double loss[SCOUTS];
+        int tried = 0;
+        for (; tried < n; tried++) {
+            const double epochs = fmax(1, round(plan->epochs / (double)part));
+            char what[WHAT];
+            name_net(what, p, &shapes[left[tried]], plan, 0, epochs);
+            if (!reaches(p, a, what, seconds)) break;
+            add_net(p, &shapes[left[tried]], plan, 0, epochs)->member = false;
+            wisp_status st = wisp_trials_train(p, err);
+            if (st != WISP_OK) return st;
+            loss[tried] = p->trial[p->n - 1].loss;
+            seconds = fmax(seconds, 1.5 * p->trial[p->n - 1].seconds);
+        }
+        if (tried < n && tried < 2) break; /* no time: what is first is best so far */
+        for (int i = 1; i < tried; i++)    /* by the loss, those that are equal in their order */
+            for (int k = i; k > 0 && loss[k] < loss[k - 1]; k--) {
+                const double l = loss[k];
+                const int s = left[k];
+                loss[k] = loss[k - 1], left[k] = left[k - 1];
+                loss[k - 1] = l, left[k - 1] = s;
+            }
+        n = tried > 2 ? (tried + 1) / 2 : 1;
+        seconds *= 2;
+    }
+    *best = shapes[left[0]];
+    return WISP_OK;
+}
+
+/* The members that are nets: others of a net that is worth no weight beside the linear model would not be worth
+ * one, either. */
+static wisp_status try_nets(struct wisp_trials *p, const struct shape *shape,
+                            const struct wisp_plan *plan, const struct amount *a, wisp_error *err)
+{
+    double seconds = 0;
+    wisp_status st = WISP_OK;
+    for (int i = 0; i < a->nets && st == WISP_OK; i++) {
+        char what[WHAT];
+        name_net(what, p, shape, plan, i, a->epochs);
+        if (i > 0 && !reaches(p, a, what, seconds)) break;
+        add_net(p, shape, plan, i, a->epochs);
+        st = wisp_trials_train(p, err);
+        seconds = 1.1 * p->trial[p->n - 1].seconds;
+        if (i > 0 || a->nets == 1 || st != WISP_OK) continue;
+        st = wisp_trials_weigh(p, err);
+        if (p->trial[p->n - 1].weight > 0) continue;
+        wisp_say(p->ctx, "auto      the net adds nothing to the linear model: no more nets");
+        break;
+    }
+    return st;
+}
+
+static void say_plan(const struct wisp_trials *p, const struct amount *a)
+{
+    char budget[60] = "";
+    if (a->budget > 0) wisp_print(budget, sizeof budget, ", as far as %g s reach", a->budget);
+    wisp_say(p->ctx,
+             "auto      a linear model%s, then %d net%s%s; weights of both kinds are chosen on "
+             "held-out rows (--net, or any option of a net, says what to train instead)",
+             a->scouts ? ", nets of some widths, rates and dropouts for a while" : "", a->nets,
+             a->nets > 1 ? "s" : "", budget);
+}
+
+wisp_status wisp_auto_try(struct wisp_trials *p, wisp_error *err)
+{
+    struct wisp_plan plan;
+    struct amount a;
+    const struct shape *shapes = p->train->n_labels <= WISP_FEW_LABELS ? few_labels : many_labels;
+    struct shape best = shapes[0];
+    wisp_status st = wisp_trials_plan(&plan, p, err);
+    if (st != WISP_OK) return st;
+    st = amount_of(&a, p, &plan, err);
+    if (st == WISP_OK) {
+        p->refit_nets = a.refit;
+        p->planned = 1 + a.nets + (a.scouts ? SCOUTS + SCOUTS / 2 : 0);
+        say_plan(p, &a);
+        st = wisp_trials_linear(p, err);
+    }
+    if (st == WISP_OK && a.scouts) st = scout(&best, p, shapes, &plan, &a, err);
+    if (st == WISP_OK) st = try_nets(p, &best, &plan, &a, err);
+    wisp_plan_clear(&plan);
+    return st;
+}

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# --net auto, which is the default for rows of words and their like: when it is meant, what it leaves, kills, budgets, and wisp tune.
+# shellcheck source=tests/cli/lib.bash
+. "$(dirname "$0")/lib.bash"
+"$wisp" synth S --rows 2500 --features 400 --labels 40 --row-features 10 --test-rows 400 --seed 4 >out 2>err || bad synth "the set was not made"
+data=(S_train.txt --holdout 0.2 --seed 5)
+
+ok "by default" train "${data[@]}" -o m --json
+cp out m.json
+cp err m.said
+check "the plan comes first" grep -q '^auto      a linear model, then 3 nets; ' <(head -n 1 m.said)
+judge "the report" 'd["tried"] >= 4 and d["kind"] in ("joint", "linear", "net") and d["valid_p@1"] > 0' m.json
+check "nothing else is left" [ "$(echo m*)" = "m m.json m.said" ]
+ok "it is described" inspect m --json
+judge "what was tried is in the card" 'd["card"]["tried"] >= 4 and d["card"]["trial_0"].startswith("linear; validation P@1") and "effort=normal" in d["options"]'
+ok "predicts" predict m S_test.txt
+ok "evaluates" eval m S_test.txt --json
+cp out auto.json
+for one in linear "input 512, relu, dropout 0.5"; do
+    ok "alone: $one" train "${data[@]}" --net "$one" -o one
+    ok "evaluates: $one" eval one S_test.txt --json
+    check "not behind $one by more than noise" /usr/bin/python3 -c '
+import json
+a, b = json.load(open("auto.json")), json.load(open("out"))
+assert a["p@5"] > b["p@5"] - 2, (a["p@5"], b["p@5"])'
+done
+ok "the same by name" train "${data[@]}" --net auto -o named
+numbers m && numbers named
+check "the same numbers" cmp m.numbers named.numbers
+rm -f ./*.numbers
+
+# When it is not meant: any option of a net, few rows, few or filled columns, images.
+head -n 1500 S_train.txt | tail -n 1499 | sed '1i 1499 400 40' >few.txt
+"$wisp" synth N --rows 2500 --features 120 --labels 40 --row-features 10 --test-rows 10 --seed 4 >out 2>err || bad synth "the narrow set was not made"
+/usr/bin/python3 -c '
+import random
+random.seed(1)
+print("\n".join(",".join(["%.3f" % random.gauss(i % 3, 1) for _ in range(320)] + [str(i % 3)]) for i in range(2100)))' >dense.csv
+/usr/bin/python3 -c '
+import random
+random.seed(1)
+for i in range(2100): print(i % 3, *("%d:%.3f" % (j + 1, random.gauss(i % 3, 1)) for j in range(320)))' >dense.svm
+not_meant() { # NAME ARGS...
+    ok "$1" train "${@:2}" --quiet -o n --note x
+    run inspect n --json
+    judge "$1: a net" 'd["net"].startswith("input")'
+}
+not_meant "an option of a net" S_train.txt --epochs 1
+not_meant "another" S_train.txt --hidden 8 --epochs 1
+not_meant "few rows" few.txt
+not_meant "few features" N_train.txt
+not_meant "a table" dense.svm
+
+# --net linear+net, and efforts.
+ok "linear+net" train "${data[@]}" --net linear+net --epochs 3 --hidden 16 -o pair
+check "it says so" grep -q '^joint     2 members, one after the other: a linear model and 1 net; ' err
+ok "with two nets" train "${data[@]}" --net linear+net --ensemble 2 --epochs 2 --hidden 16 -o pair
+check "it says so" grep -q '^joint     3 members, one after the other: a linear model and 2 nets; ' err
+ok "little effort" train "${data[@]}" --effort low -o low
+check "one net" grep -q '^auto      a linear model, then 1 net; ' err
+refuse "a time that is none" 2 "budget: found '5 weeks', expected a time: 90s, 5m or 1.5h" train "${data[@]}" --budget "5 weeks" -o n
+refuse "nothing to go on from" 2 "expected a net" train S_train.txt --init pair -o n
+
+# Threads and kills.
+for threads in 3; do
+    ok "with $threads threads" train "${data[@]}" -o threads --threads $threads
+    check "the same bytes with $threads threads" cmp m threads
+done
+killed() { # when: a pattern of what is said, and how often
+    rm -f r r.*
+    "$wisp" train "${data[@]}" -o r --checkpoint-steps 40 >out 2>err &
+    pid=$!
+    for ((i = 0; i < 4000; i++)); do
+        [ "$(grep -cE "$1" err)" -ge "$2" ] && break
+        kill -0 $pid 2>/dev/null || break
+        sleep 0.003
+    done
+    kill -9 $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    ok "resumed after '$1' $2" train "${data[@]}" -o r --resume
+    check "the bytes of a run that was left alone ('$1' $2)" cmp m r
+}
+killed 'epoch +5/' 1
+killed '^trial' 5
+ok "a finished run is finished" train "${data[@]}" -o m --resume
+check "it says so" grep -q 'the run is finished' err
+
+# wisp tune: what was tried, line by line; stopped by time; resumed.
+ok "tune" tune "${data[@]}" -o t
+cp out tried
+check "lines of JSON" /usr/bin/python3 -c '
+import json
+d = [json.loads(line) for line in open("tried")]
+assert d[0]["what"] == "linear" and len(d) >= 10 and [x["trial"] for x in d] == list(range(len(d))), d
+assert sum(not x["member"] for x in d) == 6 and abs(sum(x["weight"] for x in d) - 1) < 1e-3, d
+assert all((x["valid_p@1"] > 0 or x["what"].endswith("all rows")) and x["seconds"] > 0 for x in d), d'
+check "the list is kept" cmp tried t.tried
+ok "a budget" tune "${data[@]}" --budget 1s -o b --tried some.jsonl
+check "fewer were tried" [ "$(wc -l <some.jsonl)" -lt "$(wc -l <tried)" ]
+check "the list is where it was asked for" [ ! -e b.tried ]
+rm -f r r.*
+"$wisp" tune "${data[@]}" -o r >out 2>err &
+pid=$!
+for ((i = 0; i < 4000; i++)); do
+    [ "$(grep -c '^trial' err)" -ge 6 ] && break
+    sleep 0.003
+done
+kill -9 $pid
+wait $pid 2>/dev/null
+ok "tune goes on" tune "${data[@]}" -o r --resume
+check "what was tried is not tried again" grep -q '^resume    it was tried: ' err
+numbers t && numbers r
+check "the same model" cmp t.numbers r.numbers
+refuse "no model to write" 2 "-o MODEL is missing" tune S_train.txt
+end
