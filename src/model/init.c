@@ -22,7 +22,11 @@ wisp_status wisp_init_open(struct wisp_run *r, const wisp_config *cfg, wisp_erro
     if (!*path) return WISP_OK;
     if (!wisp_torch_is(path)) {
         wisp_status st = wisp_model_open(&r->init.model, r->ctx->pool, path, err);
-        return st == WISP_OK ? wisp_model_need_net(r->init.model, "--init", err) : st;
+        if (st != WISP_OK || wisp_model_is_net(r->init.model)) return st;
+        return wisp_fail(err, WISP_ENOTSUP,
+                         "--init: found a %s model, expected a net; train the first model with "
+                         "--hidden, or another option of nets, to go on from it",
+                         wisp_kind_of(r->init.model)->name);
     }
     if (!wisp_opt_given(cfg, OPT_NET))
         return wisp_fail(err, WISP_EINVAL,
