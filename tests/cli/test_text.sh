@@ -167,4 +167,11 @@ check "three caches" [ "$(wc -l <before)" = 3 ]
 check "none is written again" diff before <(find . -name 'train.txt*.wispcache' -printf '%p %i %T@\n' | sort)
 ok "text converts to numbers" convert train.txt text.svm
 check "text converts to numbers: one row per line" [ "$(wc -l <text.svm)" = 600 ]
+
+# A cell with several labels that nobody has taken apart is told, with the option that does it.
+printf 'text,labels\nhow long does bread keep,bread|storage\na cake that sank,cake\nsalt in the broth,soup\n' >joined.csv
+ok "cells that hold several labels" train joined.csv -o joined.m --epochs 1 --hidden 8
+check "a hint names the option" grep -q "'bread|storage' is one label; --label-separator '|' makes several of it" err
+ok "the same with the option" train joined.csv -o joined.m --epochs 1 --hidden 8 --label-separator '|'
+check "no hint any more" not grep -q "is one label" err
 end
