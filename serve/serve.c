@@ -1,5 +1,6 @@
 /* wisp serve: options, routes, signals. */
 #include "serve/serve.h"
+#include "serve/pages.h"
 #include "serve/part.h"
 #include "serve/service.h"
 
@@ -29,8 +30,15 @@ static void ready(struct http_request *r)
     text_print(&r->answer.body, "{\"ready\":%s}\n", yes ? "true" : "false");
 }
 
+static void try_page(struct http_request *r)
+{
+    page_answer(r, "try.html");
+}
+
 /* One line for each route; 'arg' is filled in by whoever starts the server. */
 static const struct http_route all_routes[] = {
+    { "GET", "/", try_page, NULL, HTTP_OPEN },
+    { "GET", "/pages/*", page_file, NULL, HTTP_OPEN },
     { "GET", "/v2/health/live", live, NULL, HTTP_OPEN },
     { "GET", "/v2/health/ready", ready, NULL, HTTP_OPEN },
     { "POST", "/predict", route_predict, NULL, 0 },

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """The pages in a real browser: contents, accessibility, no wider than the window, no error on the console.
 
-usage: test_pages.py WISP [FOLDER]       (the path of the wisp binary; screenshots are kept in FOLDER)
+usage: test_pages.py WISP [FOLDER [TEST]]       (the path of the wisp binary; screenshots are kept in FOLDER; test_try alone)
 Skipped where there is no Chromium."""
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import browser  # noqa: E402
 
 wisp = os.path.abspath(sys.argv[1])
 shots = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else None
+only = sys.argv[3] if len(sys.argv) > 3 else ""
 passed = failed = skipped = 0
 WIDTHS = (360, 1280)
 
@@ -104,8 +106,7 @@ def test_watch(chrome):
         return skip("the live page", "there is no wisp-http.so (libmicrohttpd-dev)")
     run("synth", "W", "--rows", "3000", "--features", "2000", "--labels", "6000")
     # its steps are sampled; it is stopped when all has been seen
-    process = subprocess.Popen([wisp, "train", "W_train.txt", "-o", "<b>m", "--hidden", "32", "--epochs", "1000", "--patience", "0", "--watch"],
-                               stderr=subprocess.PIPE, text=True)
+    process = start("train", "W_train.txt", "-o", "<b>m", "--hidden", "32", "--epochs", "1000", "--patience", "0", "--watch")
     url = re.search(r"http\S+", process.stderr.readline())[0]
     wide, narrow = chrome.page(), chrome.page(width=360, dark=True, calm=True)
     tiles = "Object.fromEntries([...document.querySelectorAll('.tiles > div')].map(d => [d.children[0].textContent, d.children[1].textContent]))"
@@ -138,6 +139,130 @@ def test_watch(chrome):
     narrow.close()
 
 
+# ---- the page of a server ----
+
+LABELS = "[...document.querySelectorAll('#labels > li')].map(l => [l.querySelector('.name').textContent, l.querySelector('.value').textContent])"
+
+
+def make_models():
+    """Texts whose labels are their words, one of them markup; rows of numbers; pictures that are light above or below."""
+    with open("texts.txt", "w") as f:
+        for i in range(400):
+            name, words = (("bread", "rye loaf oven"), ("<b>soup", "broth spoon bowl"), ("cake", "sugar cream sponge"))[i % 3]
+            f.write(f"__label__{name} {words} {('and', 'or', 'with', 'the')[i % 4]} {words.split()[i % 2]}\n")
+    run("train", "texts.txt", "-o", "words", "--hidden", "16", "--epochs", "20", "--chars", "3-5")
+    run("synth", "N", "--rows", "300", "--features", "50", "--labels", "8", "--row-features", "6")
+    run("train", "N_train.txt", "-o", "rows", "--hidden", "8", "--epochs", "3")
+    rng = random.Random(1)
+    pictures, labels = bytearray(), bytes(i % 2 for i in range(400))
+    for label in labels:
+        picture = bytearray(rng.randrange(40) for _ in range(28 * 28))
+        for y in range(14 * label + 3, 14 * label + 11):
+            picture[28 * y + 6:28 * y + 22] = bytes([230] * 16)
+        pictures += picture
+    for name, sizes, data in (("pictures-images-idx3-ubyte", (400, 28, 28), pictures), ("pictures-labels-idx1-ubyte", (400,), labels)):
+        with open(name, "wb") as f:
+            f.write(bytes([0, 0, 8, len(sizes)]) + b"".join(n.to_bytes(4, "big") for n in sizes) + data)
+    run("train", "pictures-images-idx3-ubyte", "--net", "lenet", "-o", "halves", "--epochs", "2")
+
+
+processes = []  # ended whatever happens
+
+
+def start(*words):
+    process = subprocess.Popen([wisp, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    processes.append(process)
+    return process
+
+
+def serve(*words):
+    process = start("serve", *words, "--port", "0")
+    for line in process.stderr:
+        found = re.search(r"listening on (http\S+)", line)
+        if found:
+            return process, found[1].rstrip("/") + "/"
+    raise RuntimeError("the server has not begun")
+
+
+def choose(page, name):
+    page.run(f"(s => {{ s.value = {json.dumps(name)}; s.dispatchEvent(new Event('change')); }})(document.getElementById('model'))")
+
+
+def test_try(chrome):
+    if not os.path.exists(os.path.join(os.path.dirname(wisp), "wisp-http.so")):
+        return skip("the page of a server", "there is no wisp-http.so (libmicrohttpd-dev)")
+    make_models()
+    process, url = serve("words", "rows", "halves")
+
+    def on_page(page, width):
+        name = f"try {width}"
+        for _ in range(3):  # past the link that skips, and the choice of the model, to the text
+            page.key("Tab")
+        check(f"{name}: the keyboard leads to the text", page.run("document.activeElement.id") == "text", page.run("document.activeElement.id"))
+        page.type("A loaf of rye, fresh from the oven")
+        page.until("document.querySelectorAll('#labels > li').length === 3")
+        found = page.run(LABELS)
+        check(f"{name}: text", found[0][0] == "bread" and float(found[0][1].split()[0]) > 50, found)
+        check(f"{name}: names are text", "<b>soup" in [f[0] for f in found] and page.run("document.querySelectorAll('b').length") == 0, found)
+        why = page.run("[...document.querySelectorAll('#labels > li:first-child .why li')].map(l => l.firstChild.data)")
+        check(f"{name}: which words made it, their pieces added up", {"rye", "loaf", "oven"} <= set(why[:4]) and not [w for w in why if "~" in w], why)
+        check(f"{name}: a screen reader hears the best", page.run("document.getElementById('status').textContent").startswith("3 labels. The first is bread,"))
+        look(page, "try page, text", f"{width} px", axe=width == 360)
+        page.run("document.getElementById('clear').click()")
+        check(f"{name}: cleared", page.run(LABELS) == [] and page.run("document.getElementById('text').value") == "")
+        choose(page, "rows")
+        page.run("document.getElementById('features').focus()")
+        page.type("3: 1.5\n17\n<i>no such")
+        page.until("document.querySelectorAll('#labels > li').length === 5")
+        check(f"{name}: features that are not known", page.run("document.getElementById('note').textContent") == "1 feature is not known to the model.")
+        look(page, "try page, features", f"{width} px")
+        choose(page, "halves")
+        page.until("!document.getElementById('of-image').hidden")
+        page.run("document.getElementById('draw').scrollIntoView({ block: 'center' })")
+        x, y, w, h = page.run("(r => [r.left, r.top, r.width, r.height])(document.getElementById('draw').getBoundingClientRect())")
+        page.drag([(x + w * a, y + h * b) for a, b in ((.2, .3), (.8, .3), (.8, .4), (.2, .4))])
+        page.until("document.querySelectorAll('#labels > li').length === 2")
+        check(f"{name}: a drawing", len(page.run(LABELS)) == 2)
+        look(page, "try page, picture", f"{width} px")
+        drawn = page.run("""(async () => {
+            const c = document.createElement('canvas'); c.width = c.height = 56; const g = c.getContext('2d');
+            g.fillStyle = '#000'; g.fillRect(0, 0, 56, 56); g.fillStyle = '#fff'; g.fillRect(12, 34, 32, 16);
+            const blob = await new Promise(r => c.toBlob(r)); const t = new DataTransfer(); t.items.add(new File([blob], 'low.png', { type: 'image/png' }));
+            const i = document.getElementById('file'); document.getElementById('status').textContent = '';
+            i.files = t.files; i.dispatchEvent(new Event('change')); return true; })()""")
+        page.until("document.getElementById('status').textContent !== ''")
+        found = page.run(LABELS)
+        check(f"{name}: a picture from a file", drawn and found[0][0] == "1" and float(found[0][1].split()[0]) > 80, found)
+        check(f"{name}: which pixels made it", page.run("document.querySelectorAll('#labels canvas.parts').length") >= 1)
+        page.until("document.getElementById('tiles').textContent.includes('Rows predicted')")
+        check(f"{name}: the model card", page.run("document.getElementById('card').textContent").find("lenet") >= 0 or
+              page.run("document.getElementById('card').textContent").find("conv") >= 0)
+
+    each_view(chrome, "try page", url, "!document.getElementById('work').hidden", on_page)
+    process.send_signal(signal.SIGTERM)
+    check("try: the server ends", process.wait() == 0)
+
+    with open("token", "w") as f:
+        f.write("open sesame\n")
+    process, url = serve("words", "--token-file", "token")
+    page = chrome.page(width=360)
+    page.open(url)
+    page.until("!document.getElementById('unlock').hidden")
+    look_errors, page.errors = page.errors, []  # the browser reports the 401
+    check("try: a token is asked for", page.run("document.activeElement.id") == "token" and len(look_errors) <= 2, look_errors)
+    look(page, "try page, locked", "360 px")
+    page.type("open sesame")
+    page.key("Enter")
+    page.until("!document.getElementById('work').hidden")
+    page.run("document.getElementById('text').focus()")
+    page.type("broth in a bowl")
+    page.until("document.querySelectorAll('#labels > li').length === 3")
+    check("try: unlocked", page.run(LABELS)[0][0] == "<b>soup", page.run(LABELS))
+    page.close()
+    process.send_signal(signal.SIGTERM)
+    check("try: that server ends, too", process.wait() == 0)
+
+
 def main():
     if not browser.program():
         skip("pages in a browser", "there is no Chromium (apt-get install chromium-headless-shell)")
@@ -147,9 +272,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["HOME"] = folder
-        with browser.Browser() as chrome:
-            test_report(chrome)
-            test_watch(chrome)
+        try:
+            with browser.Browser() as chrome:
+                for test in (test_report, test_watch, test_try):
+                    if only in ("", test.__name__):
+                        test(chrome)
+        finally:
+            for process in processes:
+                process.kill()
         os.chdir("/")
 
 

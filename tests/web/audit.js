@@ -74,7 +74,7 @@
   const seen = new Set();
   while (walker.nextNode()) {
     const e = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || seen.has(e) || !shown(e) || e.closest(".hidden, title, style, script, [disabled]")) continue;
+    if (!walker.currentNode.data.trim() || seen.has(e) || !shown(e) || e.closest(".hidden, title, style, script, canvas, noscript, [disabled]")) continue;
     seen.add(e);
     const style = getComputedStyle(e);
     const behind = ground(e.closest("svg") ? e.closest("svg").parentElement : e);
