@@ -15,9 +15,11 @@ struct scorers {
     struct wisp_scorer of[WISP_JOINT_MOST];
     size_t room; /* candidates of a row, at most */
     bool sparse;
-    int32_t *labels;            /* (threads, room) candidates, ascending */
-    float *one, *sum;           /* (threads, room) a member's scores of them; those of all */
-    uint64_t *keys;             /* (threads, room) */
+    int32_t *labels,
+        *unknown;     /* (threads, room) candidates, ascending; those that a member did not name */
+    float *said;      /* (threads, n, room) what each member says of the candidates */
+    float *one, *sum; /* (threads, room) a member's scores of some; the mixed scores */
+    uint64_t *keys;   /* (threads, room) */
     struct wisp_mix_seen *seen; /* NULL: nobody looks */
 };
 
@@ -46,12 +48,14 @@ wisp_status wisp_joint_ready(struct wisp_scorer *s, enum wisp_zeros zeros, wisp_
         o->room += o->of[o->n].k;
     }
     o->labels = wisp_alloc(threads * o->room, sizeof *o->labels);
+    o->unknown = wisp_alloc(threads * o->room, sizeof *o->unknown);
+    o->said = wisp_alloc(threads * o->n * o->room, sizeof *o->said);
     o->one = wisp_alloc(threads * o->room, sizeof *o->one);
     o->sum = wisp_alloc(threads * o->room, sizeof *o->sum);
     o->keys = wisp_alloc(threads * o->room, sizeof *o->keys);
-    return o->labels && o->one && o->sum && o->keys
+    return o->labels && o->unknown && o->said && o->one && o->sum && o->keys
                ? WISP_OK
-               : wisp_fail_mem(err, threads * o->room * 20, "scoring");
+               : wisp_fail_mem(err, threads * o->room * (24 + 4 * o->n), "scoring");
 }
 
 void wisp_joint_done(struct wisp_scorer *s)
@@ -60,6 +64,8 @@ void wisp_joint_done(struct wisp_scorer *s)
     if (!o) return;
     for (size_t i = 0; i < o->n; i++) wisp_scorer_clear(&o->of[i]);
     wisp_free(o->labels);
+    wisp_free(o->unknown);
+    wisp_free(o->said);
     wisp_free(o->one);
     wisp_free(o->sum);
     wisp_free(o->keys);
@@ -94,22 +100,33 @@ void wisp_joint_use_all(struct wisp_scorer *s)
 
 static int ascending(const void *a, const void *b)
 {
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
 
-/* The best labels of all members, ascending, each once. */
-static size_t unite(int32_t *labels, const struct scorers *o, size_t row)
+static const float UNKNOWN = -1; /* scores are not below 0 */
+
+/* The best labels of all members, ascending, each once; what members said of those that they named is in 'said'
+ * (n, room), else UNKNOWN. */
+static size_t unite(int32_t *labels, float *said, uint64_t *keys, const struct scorers *o,
+                    size_t row)
 {
     size_t n = 0, kept = 0;
     for (size_t i = 0; i < o->n; i++) {
         const struct wisp_scorer *s = &o->of[i];
         for (size_t c = 0; c < s->k && s->labels[row * s->k + c] >= 0; c++)
-            labels[n++] = s->labels[row * s->k + c];
+            keys[n++] = (uint64_t)s->labels[row * s->k + c] << 32 | i << 28 | c;
     }
-    qsort(labels, n, sizeof *labels, ascending);
-    for (size_t c = 0; c < n; c++)
-        if (c == 0 || labels[c] != labels[c - 1]) labels[kept++] = labels[c];
+    qsort(keys, n, sizeof *keys, ascending);
+    for (size_t e = 0; e < n; e++) {
+        const int32_t label = (int32_t)(keys[e] >> 32);
+        const size_t member = keys[e] >> 28 & 0xf, place = keys[e] & 0xfffffff;
+        if (kept == 0 || labels[kept - 1] != label) {
+            labels[kept++] = label;
+            for (size_t i = 0; i < o->n; i++) said[i * o->room + kept - 1] = UNKNOWN;
+        }
+        said[member * o->room + kept - 1] = o->of[member].scores[row * o->of[member].k + place];
+    }
     return kept;
 }
 
@@ -119,14 +136,35 @@ struct job {
     size_t first_seen; /* where the rows of this batch are kept */
 };
 
-/* What a member says, as probabilities. */
-static void ask(float *out, struct wisp_scorer *s, bool sparse, const struct wisp_batch *b,
-                size_t row, const int32_t *labels, size_t n, int thread)
+/* Scores as probabilities. */
+static void calibrate(float *p, const struct wisp_scorer *s, bool sparse, size_t row, size_t n)
 {
     const struct wisp_calibration *map = wisp_model_calibration(s->m, sparse);
     const float best = s->scores[row * s->k];
+    for (size_t c = 0; c < n && map; c++) p[c] = wisp_calibrated(map, p[c], best);
+}
+
+/* What a member says of labels of one's own choice. */
+static void ask(float *out, struct wisp_scorer *s, bool sparse, const struct wisp_batch *b,
+                size_t row, const int32_t *labels, size_t n, int thread)
+{
     wisp_kind_of(s->m)->score(out, s, b, row, labels, n, thread);
-    for (size_t c = 0; c < n && map; c++) out[c] = wisp_calibrated(map, out[c], best);
+    calibrate(out, s, sparse, row, n);
+}
+
+/* The scores of candidates that the member did not name itself. */
+static void complete(float *said, struct scorers *o, size_t member, const struct wisp_batch *b,
+                     size_t row, const int32_t *labels, size_t n, int thread)
+{
+    struct wisp_scorer *s = &o->of[member];
+    int32_t *unknown = o->unknown + (size_t)thread * o->room;
+    float *one = o->one + (size_t)thread * o->room;
+    size_t n_unknown = 0, at = 0;
+    for (size_t c = 0; c < n; c++)
+        if (said[c] == UNKNOWN) unknown[n_unknown++] = labels[c];
+    if (n_unknown) wisp_kind_of(s->m)->score(one, s, b, row, unknown, n_unknown, thread);
+    for (size_t c = 0; c < n; c++)
+        if (said[c] == UNKNOWN) said[c] = one[at++];
 }
 
 static void keep(struct wisp_mix_seen *to, size_t at, size_t member, const float *p, size_t n)
@@ -153,13 +191,15 @@ static void mix_row(void *arg, size_t row, int thread)
     const struct wisp_joint *j = s->m->joint;
     const size_t first = (size_t)thread * o->room;
     int32_t *labels = o->labels + first;
-    float *one = o->one + first, *sum = o->sum + first;
-    const size_t n = unite(labels, o, row);
+    float *all = o->said + first * o->n, *sum = o->sum + first;
+    const size_t n = unite(labels, all, o->keys + first, o, row);
     memset(sum, 0, n * sizeof *sum);
     for (size_t i = 0; i < o->n; i++) {
-        ask(one, &o->of[i], o->sparse, job->b, row, labels, n, thread);
-        for (size_t c = 0; c < n; c++) sum[c] += j->mix[i] * one[c];
-        if (o->seen) keep(o->seen, job->first_seen + row, i, one, n);
+        float *said = all + i * o->room;
+        complete(said, o, i, job->b, row, labels, n, thread);
+        calibrate(said, &o->of[i], o->sparse, row, n);
+        for (size_t c = 0; c < n; c++) sum[c] += j->mix[i] * said[c];
+        if (o->seen) keep(o->seen, job->first_seen + row, i, said, n);
     }
     if (o->seen) keep_truth(o->seen, job->first_seen + row, labels, n, job->b, row);
     const size_t found = wisp_keys_best(o->keys + first, sum, labels, n, s->k);
