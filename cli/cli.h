@@ -56,6 +56,9 @@ int usage_error(const struct command *c, const char *fmt, ...)
 int files_check(const struct args *a);
 /* The model that the first file is; where the second one is it, the error says so. */
 wisp_status load_model(wisp_model **out, const struct args *a, wisp_error *err);
+/* The same by several processes, of which each then has its share of the rows. */
+wisp_status load_model_share(wisp_model **out, wisp_context *ctx, const struct args *a,
+                             wisp_error *err);
 
 /* Help (help.c), to stdout: of wisp, or of a command. */
 void help_print(void);

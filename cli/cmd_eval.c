@@ -73,24 +73,22 @@ static void print_table(const wisp_report *r)
                scored, labels, 100 * scored / labels, exact);
 }
 
-static wisp_status eval(const struct args *a, wisp_error *err)
+static wisp_status eval(const struct args *a, wisp_context *ctx, wisp_error *err)
 {
-    wisp_context *ctx = NULL;
     wisp_model *model = NULL;
     wisp_data *data = NULL;
     wisp_report *report = NULL;
-    wisp_status st = open_context(&ctx, a, err);
-    if (st == WISP_OK) st = load_model(&model, a, err);
+    wisp_status st = load_model_share(&model, ctx, a, err);
     if (st == WISP_OK) /* before data are read, which may take long */
         st = wisp_predictor_check(model, a->cfg, err);
     if (st == WISP_OK) st = wisp_data_open(&data, ctx, a->files[1], a->cfg, model, err);
     if (st == WISP_OK) st = wisp_eval(&report, ctx, model, data, a->cfg, err);
-    if (st == WISP_OK && args_on(a, "json")) printf("%s\n", wisp_report_json(report));
-    else if (st == WISP_OK) print_table(report);
+    const int speaks = st == WISP_OK && wisp_context_rank(ctx) == 0;
+    if (speaks && args_on(a, "json")) printf("%s\n", wisp_report_json(report));
+    else if (speaks) print_table(report);
     wisp_report_free(report);
     wisp_data_free(data);
     wisp_model_free(model);
-    wisp_context_free(ctx);
     return st;
 }
 
@@ -99,5 +97,11 @@ int cmd_eval(const struct args *a)
     wisp_error err = { 0 };
     if (strcmp(args_text(a, "blank-lines"), "auto") == 0) /* they have no label to be hit */
         wisp_config_set(a->cfg, "blank-lines", "skip", &err);
-    return eval(a, &err) == WISP_OK ? 0 : fail(&err);
+    wisp_context *ctx = NULL;
+    wisp_status st = join_context(&ctx, a, &err);
+    if (st == WISP_OK) st = eval(a, ctx, &err);
+    const int rc = st == WISP_OK ? 0 : fail_of_rank(&err, wisp_context_rank(ctx));
+    fflush(stdout);
+    wisp_context_free(ctx);
+    return rc;
 }

@@ -16,10 +16,13 @@ struct job {
 static wisp_status predict(struct job *j, wisp_error *err)
 {
     wisp_data *d = NULL;
-    wisp_status st = open_context(&j->ctx, j->a, err);
-    if (st == WISP_OK) st = load_model(&j->model, j->a, err);
-    if (st == WISP_OK) st = answers_open(&j->answers, j->ctx, j->model, err);
     bool stream = strcmp(j->a->files[1], "-") == 0;
+    wisp_status st = WISP_OK;
+    if (stream && wisp_context_ranks(j->ctx) > 1)
+        st = refuse(err, WISP_ENOTSUP,
+                    "-: one process reads stdin, and there are several; name a file");
+    if (st == WISP_OK) st = load_model_share(&j->model, j->ctx, j->a, err);
+    if (st == WISP_OK) st = answers_open(&j->answers, j->ctx, j->model, err);
     if (st == WISP_OK && stream && wisp_format_by_lines(args_text(j->a, "format"))) {
         st = answer_stdin(&j->answers, &j->n_unknown, j->ctx, j->model, j->a->cfg, err);
         if (j->n_unknown && !args_on(j->a, "quiet"))
@@ -32,7 +35,6 @@ static wisp_status predict(struct job *j, wisp_error *err)
     wisp_data_free(d);
     st = answers_close(&j->answers, st, err);
     wisp_model_free(j->model);
-    wisp_context_free(j->ctx);
     return st;
 }
 
@@ -42,5 +44,13 @@ int cmd_predict(const struct args *a)
     struct job j = { .a = a };
     int rc = answers_init(&j.answers, a);
     if (rc) return rc;
-    return predict(&j, &err) == WISP_OK ? 0 : fail(&err);
+    wisp_status st = join_context(&j.ctx, a, &err);
+    const int rank = wisp_context_rank(j.ctx);
+    if (rank > 0 && !freopen("/dev/null", "w", stdout)) /* all have the same answers */
+        st = refuse(&err, WISP_EIO, "/dev/null cannot be written");
+    if (st == WISP_OK) st = predict(&j, &err);
+    rc = st == WISP_OK ? 0 : fail_of_rank(&err, rank);
+    fflush(stdout);
+    wisp_context_free(j.ctx);
+    return rc;
 }

@@ -155,3 +155,10 @@ wisp_status load_model(wisp_model **out, const struct args *a, wisp_error *err)
                       a->command->name, a->files[1], a->files[0]);
     return st;
 }
+
+wisp_status load_model_share(wisp_model **out, wisp_context *ctx, const struct args *a,
+                             wisp_error *err)
+{
+    const wisp_status st = wisp_context_agree(ctx, load_model(out, a, err), err);
+    return st == WISP_OK ? wisp_model_share(*out, ctx, err) : st;
+}

@@ -79,14 +79,20 @@ WISP_API const char *wisp_version(void);
 /* 'threads' 0 takes one per core this process may use. */
 WISP_API wisp_status wisp_context_create(wisp_context **out, int threads, wisp_error *err);
 /* The same for a process that may be one of several which mpirun or srun has started together:
- * joins the others, so that wisp_challenge divides its work among them (other functions work as if
- * this process were alone).  'threads' 0 divides the cores of the machine by the processes on it.
+ * joins the others.  Then wisp_challenge divides its work among them; wisp_train does, and
+ * wisp_eval and predictors with a model that wisp_model_share has dealt out: all processes call them
+ * with the same arguments, rank 0 writes the files, and all get the same results and errors.  'threads' 0 divides the cores of the machine by the processes on it.
  * All processes call it, once, and wisp_context_free at the end.  Started alone, or with WISP_MPI=0
  * in the environment, it is wisp_context_create.  WISP_ENOTSUP: one of several, but this build or
  * its MPI cannot join them. */
 WISP_API wisp_status wisp_context_join(wisp_context **out, int threads, wisp_error *err);
 /* The number of this process among them, from 0: the one that speaks for all. */
 WISP_API int wisp_context_rank(const wisp_context *ctx);
+/* How many there are: 1 where it is alone. */
+WISP_API int wisp_context_ranks(const wisp_context *ctx);
+/* All processes of the context call it: they get WISP_OK if all of them have it, else the status and
+ * the message of the first that has not.  Alone it returns 'st'. */
+WISP_API wisp_status wisp_context_agree(wisp_context *ctx, wisp_status st, wisp_error *err);
 WISP_API void wisp_context_free(wisp_context *ctx);
 /* 'say' receives one line for things a person should know but that are no error
  * (a rebuilt cache, ignored features, the printed plan). */
@@ -459,6 +465,9 @@ WISP_API wisp_status wisp_model_load(wisp_model **out, const char *path, wisp_er
  * may free them at once. */
 WISP_API wisp_status wisp_model_load_memory(wisp_model **out, const void *bytes, size_t n,
                                             wisp_error *err);
+/* Of several processes (wisp_context_join), which all have loaded the same model, each keeps its share
+ * of the rows in memory.  Alone nothing happens. */
+WISP_API wisp_status wisp_model_share(wisp_model *m, wisp_context *ctx, wisp_error *err);
 WISP_API void wisp_model_free(wisp_model *m);
 WISP_API size_t wisp_model_n_labels(const wisp_model *m);
 WISP_API size_t wisp_model_n_features(const wisp_model *m);

@@ -2,6 +2,7 @@
 #include "base/context.h"
 #include "base/mem.h"
 #include "comm/comm.h"
+#include "model/model.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -67,4 +68,20 @@ wisp_status wisp_context_join(wisp_context **out, int threads, wisp_error *err)
 int wisp_context_rank(const wisp_context *ctx)
 {
     return ctx && ctx->comm ? ctx->comm->rank : 0;
+}
+
+int wisp_context_ranks(const wisp_context *ctx)
+{
+    return ctx && ctx->comm ? ctx->comm->size : 1;
+}
+
+wisp_status wisp_context_agree(wisp_context *ctx, wisp_status st, wisp_error *err)
+{
+    return wisp_context_ranks(ctx) > 1 ? wisp_comm_agree(ctx->comm, st, err) : st;
+}
+
+wisp_status wisp_model_share(wisp_model *m, wisp_context *ctx, wisp_error *err)
+{
+    if (wisp_context_ranks(ctx) == 1 || m->comm) return WISP_OK;
+    return wisp_context_agree(ctx, wisp_model_deal(m, ctx->comm, err), err);
 }

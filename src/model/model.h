@@ -67,6 +67,8 @@ wisp_status wisp_model_open(struct wisp_model **out, struct wisp_pool *pool, con
 /* The same of a file that is read; takes it over, also on failure. */
 wisp_status wisp_model_of_file(struct wisp_model **out, struct wisp_tensor_file *file,
                                const char *path, wisp_error *err);
+/* Of several ranks each keeps its share of the rows (deal.c); scoring then is done by all together. */
+wisp_status wisp_model_deal(struct wisp_model *m, const struct wisp_comm *c, wisp_error *err);
 /* Writes the model; 'best' is its validation P@1 (or -1), 'epoch' where it stood; 'check' (33
  * characters, or NULL) receives the file's checksum. */
 wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best, int epoch,

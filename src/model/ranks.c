@@ -11,7 +11,8 @@
  *     step           loss, and whether to stop                                   5 numbers
  *
  * Whatever depends on the clock or on a signal is decided by one rank and told to all. */
-#include "layer/product.h"
+#include "base/mem.h"
+#include "base/report.h"
 #include "model/run.h"
 
 #include <stdio.h>
@@ -98,4 +99,20 @@ wisp_status wisp_ranks_pulse(const struct wisp_run *r, struct wisp_pulse *p, wis
     if (told != WISP_OK) return told;
     *p = (struct wisp_pulse){ x[0], x[2] > 0, x[3] > 0, x[4] > 0 };
     return x[1] > 0 ? wisp_comm_agree(c, st, err) : WISP_OK;
+}
+
+wisp_status wisp_ranks_report(struct wisp_report *t, const struct wisp_run *r, double sent,
+                              size_t steps, wisp_error *err)
+{
+    const struct wisp_comm *c = wisp_run_comm(r);
+    double most[] = { steps ? sent / (double)steps : 0, (double)wisp_mem_peak() };
+    if (!c) {
+        wisp_report_num(t, "peak_bytes", most[1]);
+        return WISP_OK;
+    }
+    wisp_status st = wisp_comm_max(c, most, sizeof most / sizeof *most, err);
+    wisp_report_num(t, "peak_bytes", most[1]);
+    wisp_report_num(t, "ranks", c->size);
+    wisp_report_num(t, "sent_bytes_per_step", most[0]);
+    return st;
 }

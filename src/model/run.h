@@ -82,6 +82,10 @@ struct wisp_pulse {
     bool stop;    /* anybody was asked to stop */
     bool due, up; /* rank 0: a checkpoint is due, the time is up */
 };
+/* Adds to a report how many ranks there are, what a step sends to others ('sent' bytes in 'steps'), and
+ * the memory of the largest rank. */
+wisp_status wisp_ranks_report(struct wisp_report *t, const struct wisp_run *r, double sent,
+                              size_t steps, wisp_error *err);
 /* st: what this rank has to say of the next batch; a failure becomes everybody's. */
 wisp_status wisp_ranks_pulse(const struct wisp_run *r, struct wisp_pulse *p, wisp_status st,
                              wisp_error *err);

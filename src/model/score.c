@@ -59,6 +59,9 @@ wisp_status wisp_no_index(wisp_error *err)
 wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err)
 {
     if (!s->m->votes.start) return wisp_no_index(err);
+    if (s->m->comm)
+        return wisp_fail(err, WISP_ENOTSUP,
+                         "--inference sparse: not with several ranks; leave it out, or start one");
     s->layout.no_lists = false; /* features vote */
     return wisp_kind_of(s->m)->use_votes(s, err);
 }

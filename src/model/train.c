@@ -31,6 +31,8 @@ struct watch { /* who is told how it goes, and what about speed */
     size_t rows;
     /* where the account of phases begins: after the first step, which touches all memory */
     double first_s, first_serial, first_phases[WISP_PHASES];
+    double sent;         /* bytes to other ranks in steps that measured no recall, ... */
+    size_t steps;        /* ... and how many these were */
     double nnz, touched; /* non-zeros, and feature rows touched, summed over steps */
     size_t first_rows;
     double kept_at;   /* when the last checkpoint was made, or the run began or was resumed, */
@@ -191,13 +193,16 @@ static wisp_status step(struct wisp_run *r, struct watch *c, bool look, wisp_err
     if (pace && pace->peek && pace->n % pace->peek_every == 0) s.peek = pace->peek;
     if (r->samplers.output && look)
         s.head.look = wisp_recall_look, s.head.look_arg = &r->samplers.recall;
+    const struct wisp_comm *ranks = wisp_run_comm(r);
+    const uint64_t sent = ranks ? ranks->sent() : 0;
     if ((st = run_step(r, &s, err)) != WISP_OK) return st;
     const double shorter = wisp_run_shorter(r, r->at.step, r->opt.lr);
     const double cut = wisp_run_cut(r, r->at.step);
     if (shorter > 0) wisp_penalty_move(r->penalty, &r->m->net, shorter, r->ctx->pool);
     if (cut > 0) wisp_penalty_cut(r->penalty, &r->m->net, cut, r->ctx->pool);
     double loss = s.head.loss_sum;
-    if (wisp_run_comm(r) && (st = tell_ranks(r, c, &loss, err)) != WISP_OK) return st;
+    if (ranks && (st = tell_ranks(r, c, &loss, err)) != WISP_OK) return st;
+    if (ranks && !look) c->sent += (double)(ranks->sent() - sent), c->steps++;
     r->at.loss_sum += loss;
     r->at.seen += n;
     r->at.step++;
@@ -607,7 +612,7 @@ static wisp_status report(struct wisp_report **out, struct wisp_run *r, const st
         wisp_report_object(t, "zeros", c->zeros);
     }
     wisp_report_num(t, "parameters", (double)wisp_net_n_params(&r->m->net));
-    wisp_report_num(t, "peak_bytes", (double)wisp_mem_peak());
+    if (st == WISP_OK) st = wisp_ranks_report(t, r, c->sent, c->steps, err);
     if (st == WISP_OK) return wisp_report_done(out, t, err);
     wisp_report_free(t);
     return st;

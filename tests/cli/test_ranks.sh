@@ -47,6 +47,9 @@ for loss in softmax bce; do
         mpi -np $np "$wisp" train toy_train.txt -o m$np.$loss --loss $loss "${how[@]}" --log m$np.$loss.log --json
         check "$loss, $np ranks" [ $rc = 0 ]
         check "$loss, $np ranks: one speaks" [ "$(wc -l <out)" = 1 ]
+        sums=$([ $loss = softmax ] && echo 16 || echo 0) # bytes of a sample: docs/scale.md
+        judge "$loss, $np ranks: bytes sent, at most 1.1 of the formula" \
+            "0.9 < d['sent_bytes_per_step'] / (2 * ($np - 1) / $np * d['batch'] * (2 * 4 * 32 + $sums) + 40 * ($np - 1)) < 1.1"
         alike "$loss, $np ranks: losses and P@k" alone.$loss.log m$np.$loss.log
         check "$loss, $np ranks: a file of the same size" \
             [ "$(stat -c %s alone.$loss)" = "$(stat -c %s m$np.$loss)" ]
@@ -55,6 +58,30 @@ for loss in softmax bce; do
         judge "$loss, $np ranks: P@1" "abs(d['p@1'] - json.load(open('alone.$loss.json'))['p@1']) < 0.7"
     done
 done
+
+# Eval and predict: the same answers, but for the last digit of a score, as sums of ranks round otherwise.
+for loss in softmax bce; do
+    ok "$loss: predict, alone" predict alone.$loss toy_test.txt -k 5 --threads 1
+    cp out alone.answers
+    for np in 2 3; do
+        mpi -np $np "$wisp" eval alone.$loss toy_test.txt --json
+        check "$loss: eval, $np ranks" [ $rc = 0 ]
+        judge "$loss: eval, $np ranks: the numbers of one" "all(abs(d[k] - v) < 1e-3 for k, v in json.load(open('alone.$loss.json')).items()
+            if '@' in k)"
+        mpi -np $np "$wisp" predict alone.$loss toy_test.txt -k 5 --threads 1
+        check "$loss: predict, $np ranks" [ $rc = 0 ]
+        check "$loss: predict, $np ranks: the answers of one" /usr/bin/python3 - alone.answers out <<'PY'
+import sys
+a, b = ([[p.rsplit(":", 1) for p in line.split()] for line in open(name)] for name in sys.argv[1:3])
+assert len(a) == len(b) == 300, (len(a), len(b))
+for x, y in zip(a, b):
+    assert [p[0] for p in x] == [p[0] for p in y] or min(abs(float(p[1]) - float(q[1])) for p, q in zip(x, x[1:])) < 2e-4, (x, y)
+    assert all(abs(float(p[1]) - float(q[1])) < 2e-4 for p, q in zip(x, y)), (x, y)
+PY
+    done
+done
+mpi -np 2 "$wisp" predict alone.bce -
+check "stdin has one reader" grep -q '^wisp: -: one process reads stdin' err
 
 # Sampled: every rank finds the same rows, and computes its own; only sums round otherwise.
 for finders in neighbours+features+random features+frequency neighbours random; do
@@ -69,7 +96,7 @@ check "a finder that several ranks lack: its name" grep -q "^wisp: --sampling ne
 check "a finder that several ranks lack: exit code" [ $rc = 2 ]
 
 # A checkpoint says nothing of ranks: what 3 began, 1, 2 and 4 end as one would have.
-long=("${how[@]}" --epochs 30 --checkpoint-steps 10)
+long=("${how[@]}" --epochs 20 --checkpoint-steps 10)
 ok "uninterrupted" train toy_train.txt -o whole "${long[@]}" --log whole.log
 for np in 1 2 4; do
     rm -f part*
@@ -78,6 +105,7 @@ for np in 1 2 4; do
     for _ in $(seq 500); do [ -s part.state.1 ] && break; sleep 0.02; done
     kill $job
     wait $job
+    for _ in $(seq 500); do [ ! -e part.lock ] || flock -n part.lock true && break; sleep 0.02; done # ranks end after mpirun
     check "stopped: a checkpoint is there" [ -s part.state ]
     mpi -np $np "$wisp" train toy_train.txt -o part "${long[@]}" --resume --log part.log
     check "resumed by $np ranks" [ $rc = 0 ]
