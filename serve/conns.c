@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { SLOWEST = 32 /* bytes per millisecond that a large body must at least arrive with */ };
+enum {
+    SLOWEST = 32 /* bytes per millisecond that a large body or answer must at least move with */
+};
 enum { KEPT = 1 << 16 /* bytes of room that a connection keeps for its next request */ };
 
 /* The coarse clock ticks every few milliseconds and costs next to nothing. */
@@ -76,7 +78,7 @@ bool conn_move(struct conn *c, enum conn_state to)
 static bool is_late(const struct conn *c, int state, int64_t now)
 {
     const int64_t waited = now - c->since_us;
-    if (state == CONN_FRESH || state == CONN_READING)
+    if (state == CONN_FRESH || state == CONN_READING || state == CONN_SENDING)
         return waited > c->list->header_us + (int64_t)(c->got / SLOWEST) * 1000;
     return state == CONN_IDLE && waited > c->list->idle_us;
 }
@@ -91,7 +93,7 @@ static void end_late(struct conn *c, int was)
                            "HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\n"
                            "Connection: close\r\nContent-Length: %zu\r\n\r\n%s",
                            sizeof body - 1, body);
-    if (was == CONN_READING || was == CONN_FRESH) c->list->n_late++;
+    if (was != CONN_IDLE) c->list->n_late++;
     if (was == CONN_READING && !c->list->tls)
         send(c->fd, said, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
     shutdown(c->fd, SHUT_RDWR); /* whoever reads it finds its end */
@@ -114,7 +116,7 @@ size_t conns_busy(struct conn_list *l)
     size_t n = 0;
     pthread_mutex_lock(&l->lock);
     for (struct conn *c = l->first; c; c = c->next)
-        n += c->state == CONN_READING || c->state == CONN_WORKING;
+        n += c->state == CONN_READING || c->state == CONN_WORKING || c->state == CONN_SENDING;
     pthread_mutex_unlock(&l->lock);
     return n;
 }

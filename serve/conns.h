@@ -1,7 +1,9 @@
 /* The connections of a server: what each is doing and since when, so that slow ones can be ended.
  *
- *   FRESH --request line--> READING --all there--> WORKING --answered--> IDLE --request line--> READING
- *     \________________________|__ too slow: LATE        IDLE for too long: LATE
+ *   FRESH --request line--> READING --all there--> WORKING --answer made--> SENDING --sent--> IDLE
+ *                              ^---------------------------------------------- request line ----'
+ *
+ * FRESH, READING, SENDING and IDLE become LATE when they last too long.
  *
  * A connection moves itself; the sweep moves it to LATE by comparing and exchanging, so that one which
  * has just become whole is answered and not ended. */
@@ -13,14 +15,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum conn_state { CONN_FRESH, CONN_READING, CONN_WORKING, CONN_IDLE, CONN_LATE, CONN_N };
+enum conn_state { CONN_FRESH, CONN_READING, CONN_WORKING, CONN_SENDING, CONN_IDLE, CONN_LATE };
 
 struct conn {
     struct http_request r;
     int fd;
     _Atomic int state;
     _Atomic int64_t since_us; /* it is in this state */
-    _Atomic size_t got;       /* bytes of the body that have arrived */
+    _Atomic size_t got;       /* bytes of the body that have arrived; SENDING: of the answer */
     size_t room;              /* of r.body */
     bool too_big, later, begun;
     atomic_bool done; /* the answer that was to come later is there */
@@ -46,7 +48,7 @@ void conns_remove(struct conn *c);
 bool conn_move(struct conn *c, enum conn_state to);
 /* Ends connections that are late. */
 void conns_sweep(struct conn_list *l);
-/* How many are READING or WORKING. */
+/* How many are READING, WORKING or SENDING. */
 size_t conns_busy(struct conn_list *l);
 
 /* One more piece of the body; pieces beyond 'most' are counted and dropped.  False: no memory. */

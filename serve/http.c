@@ -266,6 +266,10 @@ size_t http_stop(struct http_server *s, double drain_s)
     s->draining = true;
     s->part->close(s->daemon);
     const size_t left = drain(s, drain_s);
+    if (s->part->waiting(s->daemon) && s->o.give_up) s->o.give_up(s->o.arg);
+    while (s->part->waiting(s->daemon))
+        nanosleep(&(struct timespec){ .tv_nsec = STEP_MS * 1000000L }, NULL);
+    if (left && s->o.give_up) drain(s, 0.5); /* those are told */
     s->part->stop(s->daemon);
     if (s->o.log) fflush(s->o.log);
     pthread_mutex_destroy(&s->log_lock);

@@ -81,6 +81,9 @@ struct http_options {
     void (*seen)(void *arg, const struct http_request *r, double seconds);
     /* Called a few times a second by one thread; NULL: nobody. */
     void (*tick)(void *arg);
+    /* The time to drain is over: http_done must soon be called for all that wait.  NULL: nobody calls
+     * http_later. */
+    void (*give_up)(void *arg);
     void *arg;
 };
 

@@ -33,6 +33,7 @@ struct http_daemon {
     int fd, port, wake; /* the socket, and an event that ends the acceptor */
     atomic_bool closing;
     atomic_size_t refused;
+    atomic_size_t waiting; /* requests that http_later was called for, and not yet http_done */
     pthread_t acceptor;
     size_t n_loops;
     struct loop loops[MOST_LOOPS];
@@ -46,6 +47,8 @@ static enum MHD_Result send_answer(struct conn *c, struct MHD_Connection *to)
     struct http_answer *a = &c->r.answer;
     struct MHD_Response *m;
     char seconds[16];
+    c->got = a->still ? a->still_bytes : a->body.n;
+    conn_move(c, CONN_SENDING);
     if (a->still)
         m = MHD_create_response_from_buffer(a->still_bytes, (void *)a->still,
                                             MHD_RESPMEM_PERSISTENT);
@@ -171,14 +174,17 @@ static void later(struct http_request *r)
 {
     struct conn *c = (struct conn *)r;
     c->later = true;
+    ((struct loop *)c->of)->of->waiting++;
     MHD_suspend_connection(r->connection);
 }
 
 static void done(struct http_request *r)
 {
     struct conn *c = (struct conn *)r;
+    struct http_daemon *d = ((struct loop *)c->of)->of;
     atomic_store(&c->done, true);
     MHD_resume_connection(r->connection);
+    d->waiting--; /* from here on the connection may be gone */
 }
 
 /* ---- connections ---- */
@@ -341,6 +347,11 @@ static size_t late(const struct http_daemon *d)
     return d->conns.n_late;
 }
 
+static size_t waiting(const struct http_daemon *d)
+{
+    return d->waiting;
+}
+
 static size_t busy(const struct http_daemon *d)
 {
     return conns_busy((struct conn_list *)&d->conns);
@@ -349,18 +360,9 @@ static size_t busy(const struct http_daemon *d)
 __attribute__((visibility("default"))) const void *wisp_http_table(void);
 const void *wisp_http_table(void)
 {
-    static const struct http_part table = { HTTP_PART_VERSION,
-                                            start,
-                                            port_of,
-                                            connections,
-                                            refused,
-                                            late,
-                                            close_daemon,
-                                            busy,
-                                            stop,
-                                            header,
-                                            query,
-                                            later,
-                                            done };
+    static const struct http_part table = {
+        HTTP_PART_VERSION, start, port_of, connections, refused, late, close_daemon, busy,
+        waiting,           stop,  header,  query,       later,   done
+    };
     return &table;
 }

@@ -60,5 +60,6 @@ wisp_status queue_open(struct queue **out, struct service *s, wisp_error *err);
 void queue_close(struct queue *q);
 bool queue_put(struct queue *q, struct job *j); /* false: it is full */
 size_t queue_rows(const struct queue *q);
+void queue_give_up(struct queue *q); /* what waits is answered with 503 */
 
 #endif

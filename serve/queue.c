@@ -19,6 +19,7 @@ struct queue {
     struct job *first, **last;
     _Atomic size_t n_rows; /* that wait */
     bool ending;
+    atomic_bool given_up;
     struct desk *desk; /* of the model that was used last; it holds that one */
 };
 
@@ -113,7 +114,8 @@ static void *work(void *arg)
         wisp_error err = { 0 };
         struct job *first = take(q, &n_rows), *next;
         pthread_mutex_unlock(&q->lock);
-        const wisp_status st = use_desk(q, first->s, &err);
+        const wisp_status st = q->given_up ? http_refuse(&err, WISP_ENOMEM, "the server is ending")
+                                           : use_desk(q, first->s, &err);
         if (st == WISP_OK) predict_batch(q->s, q->desk, first, n_rows);
         for (struct job *j = first; j; j = next) {
             next = j->next;
@@ -149,6 +151,11 @@ wisp_status queue_open(struct queue **out, struct service *s, wisp_error *err)
     }
     free(q);
     return http_refuse(err, WISP_ENOMEM, "no thread for predictions");
+}
+
+void queue_give_up(struct queue *q)
+{
+    q->given_up = true;
 }
 
 void queue_close(struct queue *q)

@@ -171,6 +171,12 @@ static void seen(void *arg, const struct http_request *r, double seconds)
     metrics_seen(&s->metrics, r, seconds);
 }
 
+static void give_up(void *arg)
+{
+    struct service *s = arg;
+    queue_give_up(s->queue);
+}
+
 /* Signals that ask for something are taken by the thread that waits for them, and by no other. */
 static void hold_signals(sigset_t *asks)
 {
@@ -215,6 +221,7 @@ static wisp_status run(struct service *s, const struct secrets *secrets, const s
                                     .tls_key = secrets->key,
                                     .log = secrets->log,
                                     .seen = seen,
+                                    .give_up = give_up,
                                     .arg = s };
     const wisp_status st = http_start(&s->http, &o, routes, N_ALL, err);
     if (st != WISP_OK) return st;

@@ -143,6 +143,19 @@ for how in "sparse", "exact":
         check(f"{how}: SIGTERM under load: exit code 0", code == 0, s.said())
         check(f"{how}: SIGTERM under load: {answered} answered, none lost", answered > 50 and not load.failures, load.failures[:3])
 
+# ---- SIGTERM with more to do than there is time for ----
+with Server("rows", "--drain-time", "0", "--max-wait", "1000") as s:
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(s.ask("/predict", row)[0])) for _ in range(4)]
+    for t in threads:
+        t.start()
+    time.sleep(0.3)  # they wait for others to go with
+    code = s.stop()
+    for t in threads:
+        t.join()
+    check("no time to drain: an answer all the same, 200 or 503", code == 0 and len(answers) == 4 and set(answers) <= {200, 503},
+          (code, answers, s.said()))
+
 # ---- kill -9 and again on the same port ----
 with Server("rows") as s:
     s.stop(signal.SIGKILL)
