@@ -222,6 +222,7 @@ wisp_status wisp_about_head(char **out, const struct wisp_run *r, wisp_error *er
 {
     const struct wisp_model *m = r->m;
     json_t *o = json_object(), *card = lines_json(m->about ? m->about : "", NULL);
+    const size_t n_params = wisp_net_n_params(&m->net); /* 0: not known before the end */
     const struct {
         const char *key;
         json_t *value;
@@ -232,7 +233,7 @@ wisp_status wisp_about_head(char **out, const struct wisp_run *r, wisp_error *er
         { "loss", json_string(m->loss ? m->loss->name : "") },
         { "features", json_integer((json_int_t)m->net.n_features) },
         { "labels", json_integer((json_int_t)m->net.n_labels) },
-        { "parameters", json_integer((json_int_t)wisp_net_n_params(&m->net)) },
+        { "parameters", n_params ? json_integer((json_int_t)n_params) : NULL },
         { "device", json_string(r->plan.cuda ? "cuda" : "cpu") },
         { "threads", json_integer(wisp_pool_threads(r->ctx->pool)) },
         { "kernels", json_string(r->ctx->k->name) },

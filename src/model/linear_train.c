@@ -14,6 +14,7 @@
 #include "model/linear_run.h"
 
 #include <math.h>
+#include <string.h>
 #include <unistd.h>
 
 static const double SAY_EVERY_S = 0.1;
@@ -25,8 +26,10 @@ struct watch {
     double began, said, trained_s, kept_at;
     size_t first_step; /* where the run began or was resumed */
     size_t kept_step;
-    char json[600];
+    char *head; /* what the run is (about.h) */
+    char *json; /* the line of an epoch: LINE_ROOM, and room for the head */
 };
+enum { LINE_ROOM = 600 };
 
 /* ---- the plan ---- */
 
@@ -150,6 +153,7 @@ static void tell(struct wisp_progress *p, const struct watch *c)
         .scored = n_labels,
         .recall = 1,
         .valid = -1,
+        .run = c->head,
     };
 }
 
@@ -165,17 +169,19 @@ static bool asked_to_stop(void *watch)
     return c->on_progress(c->arg, &p) != 0;
 }
 
+/* The first epoch is the only one that is told: the second is not judged, so its line would say nothing. */
 static bool tell_epoch(struct watch *c, const double valid[3], double loss)
 {
     const struct wisp_run *r = c->r;
     struct wisp_progress p;
     tell(&p, c);
-    wisp_print(c->json, sizeof c->json,
-               "{\"epoch\":%d,\"epochs\":%d,\"step\":%zu,\"loss\":%.6f,\"valid_p@1\":%.4f,"
+    wisp_print(c->json, LINE_ROOM + strlen(c->head),
+               "{\"epoch\":%d,\"epochs\":1,\"step\":%zu,\"loss\":%.6f,\"valid_p@1\":%.4f,"
                "\"valid_p@3\":%.4f,\"valid_p@5\":%.4f,\"valid_loss\":%.6f,\"best\":1,"
-               "\"rows_per_s\":%.1f,\"train_seconds\":%.3f,\"seconds\":%.3f}",
-               r->at.epoch, r->plan.epochs, r->at.step, p.loss, valid[0], valid[1], valid[2], loss,
-               p.rows_per_s, c->trained_s, wisp_now() - c->began);
+               "\"rows_per_s\":%.1f,\"train_seconds\":%.3f,\"seconds\":%.3f,\"peak_bytes\":%zu,"
+               "\"last\":1,\"run\":%s}",
+               r->at.epoch, r->at.step, p.loss, valid[0], valid[1], valid[2], loss, p.rows_per_s,
+               c->trained_s, wisp_now() - c->began, wisp_mem_peak(), c->head);
     p.epoch_ended = 1;
     p.valid = valid[0];
     p.best = 1;
@@ -308,6 +314,15 @@ static wisp_status report(struct wisp_report **out, const struct watch *c, wisp_
     return wisp_report_done(out, t, err);
 }
 
+static wisp_status make_lines(struct watch *c, wisp_error *err)
+{
+    wisp_status st = wisp_about_head(&c->head, c->r, err);
+    const size_t room = st == WISP_OK ? LINE_ROOM + strlen(c->head) : 0;
+    if (st == WISP_OK && !(c->json = wisp_alloc(room, 1)))
+        st = wisp_fail_mem(err, room, "the line of an epoch");
+    return st;
+}
+
 wisp_status wisp_linear_train(struct wisp_report **out, struct wisp_context *ctx,
                               const wisp_config *cfg, const struct wisp_data *train,
                               const struct wisp_data *valid, const char *path,
@@ -320,11 +335,14 @@ wisp_status wisp_linear_train(struct wisp_report **out, struct wisp_context *ctx
     struct watch c = { .r = &r, .on_progress = on_progress, .arg = arg, .began = wisp_now() };
     *out = NULL;
     wisp_status st = make(&r, cfg, err);
+    if (st == WISP_OK) st = make_lines(&c, err);
     c.first_step = c.kept_step = r.at.step, c.kept_at = wisp_now();
     if (st == WISP_OK) st = run_epochs(&c, err);
     if (path && st == WISP_OK) wisp_state_remove(&r, true, true);
     else if (r.at.begun && c.kept_step == 0 && !r.at.saved[0]) wisp_state_remove(&r, true, false);
     if (st == WISP_OK) st = report(out, &c, err);
+    wisp_free(c.head);
+    wisp_free(c.json);
     wisp_linear_epoch_clear(&linear);
     wisp_linear_done_clear(&linear.done);
     wisp_run_clear(&r);

@@ -46,6 +46,11 @@ ok "stopped, and resumed" train P_train.txt -o r --hidden 8 --epochs 2 --patienc
 cat narrow.jsonl >>r.jsonl
 ok "two runs in a log" report r.jsonl -o r.html
 check "they are two" grep -q 'r.jsonl (2)' r.html
+ok "a linear model" train P_train.txt -o l --net linear --log linear.jsonl
+ok "two nets as one model" train P_train.txt -o e --ensemble 2 --hidden 8 --epochs 2 --log joint.jsonl
+ok "their logs" report linear.jsonl joint.jsonl -o kinds.html
+check "say what they are" not grep -q 'not known\|not ended' err
+check "a run for each net" grep -q 'joint.jsonl (2)' kinds.html
 evil='a<b>"c&.jsonl'
 cp narrow.jsonl "$evil"
 ok "a name that is markup" report "$evil" -o evil.html
