@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """bench/figures.py ID VALUE WHAT COMMAND: writes a figure down in bench/figures.json, from which all pages take it.
 
-A page says "32.5<!-- =yso.wisp.p1 -->": a number and, unseen where the page is shown, the name of the figure that it is.
+A page says "32.5<!-- =yso.epoch1.p1 -->": a number and, unseen where the page is shown, the name of the figure that it is.
 tools/doc-tables puts the number there; with --check it says where a page disagrees (tests/cli/test_docs.sh).  A figure is
 written down with what it is, the command that gave it, the machine, the version of wisp and the day.  Scripts of bench/ that have
 --record do it themselves:

@@ -31,8 +31,8 @@ extern "C" {
 #define WISP_VERSION_PATCH 0
 /* The number of the ABI, which the shared library carries in its name (libwisp.so.1).  A program
  * that was linked runs with every library of the same number: functions are added, and the structs
- * that only the library makes (wisp_option, wisp_progress) grow at their end; whatever else changes
- * raises the number.  tools/abi checks it. */
+ * that only the library makes (wisp_option, wisp_progress, wisp_explanation) grow at their end;
+ * whatever else changes raises the number.  tools/abi checks it. */
 #define WISP_ABI 1
 
 #if defined(__GNUC__)
