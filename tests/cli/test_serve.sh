@@ -7,6 +7,10 @@ if [ ! -f "$build/wisp-http.so" ]; then
     skip "wisp serve" "this build has no wisp-http.so (libmicrohttpd-dev, or HTTP=0)"
     end
 fi
+if ! command -v curl >/dev/null; then
+    skip "wisp serve" "there is no curl (apt-get install curl)"
+    end
+fi
 mkdir alone && cp "$wisp" alone/wisp
 alone/wisp serve model >out 2>err
 rc=$?
