@@ -137,6 +137,14 @@ int screen_show(void *screen, const wisp_progress *p);
  * signal ends the command at once, however long reading, counting votes or making tables takes, as
  * there is nothing to save that is not on disk. */
 int screen_train(void *screen, const wisp_progress *p);
+/* Commands that train by several runs (training.c): wisp_tune, wisp_prune; what is said at the end, 'quiet' or not.  Gives
+ * the exit code. */
+typedef wisp_status trains(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
+                           const wisp_data *train, const wisp_data *valid, const char *path,
+                           wisp_on_progress on_progress, void *arg, wisp_error *err);
+typedef void tells(const struct args *a, const wisp_report *r);
+int train_and_tell(const struct args *a, trains *run, tells *said);
+
 /* The exit code of a command that ended with this status. */
 int screen_close(struct screen *s, wisp_status st, const wisp_error *err);
 

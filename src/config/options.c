@@ -301,7 +301,7 @@ const wisp_option wisp_option_table[N_OPTS] = {
                        RUNS, "" },
     [OPT_LOG] = { "log", "output", "", "", "train tune prune bench",
                   "file that receives one JSON line per epoch", RUNS, "" },
-    [OPT_WATCH] = { "watch", "port", "-1", "-1..65535", "train prune",
+    [OPT_WATCH] = { "watch", "port", "-1", "-1..65535", "train tune prune",
                     "a live page of the run, on this port of this machine; without a number, or 0: "
                     "on one that is free, which is printed",
                     RUNS, "" },
