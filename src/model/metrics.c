@@ -213,6 +213,11 @@ void wisp_reliability_add(struct wisp_reliability *r, double score, bool is_true
     r->score[bin] += score;
     r->n[bin]++;
     r->n_true[bin] += is_true;
+    wisp_reliability_keep(r, score, is_true);
+}
+
+void wisp_reliability_keep(struct wisp_reliability *r, double score, bool is_true)
+{
     r->kept += score >= 0.5;
     r->kept_true += is_true && score >= 0.5;
 }

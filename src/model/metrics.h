@@ -71,6 +71,8 @@ struct wisp_reliability {
     uint64_t kept, kept_true;
 };
 void wisp_reliability_add(struct wisp_reliability *r, double score, bool is_true);
+/* The same of a prediction that is not among those that bins are made of: it may be kept. */
+void wisp_reliability_keep(struct wisp_reliability *r, double score, bool is_true);
 /* Percentages, 0 where nothing was counted.  n_truth: true labels of all rows. */
 double wisp_reliability_ece(const struct wisp_reliability *r);
 double wisp_reliability_precision(const struct wisp_reliability *r);
