@@ -7,6 +7,7 @@
  *                       22 GB).  So k grows: rows are asked for 64 labels, and those whose last one
  *                       still reaches T again, one by one, for 1,000 and for 10,000.  There it
  *                       ends, as -k does, and that is said.
+ *   --threshold model   the same, with a threshold for each label: k grows by the lowest of them
  *
  *   lines   name:score name:score ...    a line per row
  *   --tsv   row, rank, name, score       a line per label, tabs between
@@ -85,7 +86,8 @@ int answers_init(struct answers *s, const struct args *a)
 {
     const size_t k = (size_t)strtod(args_text(a, "k"), NULL); /* 0: it was not given */
     *s = (struct answers){ .args = a, .to = stdout, .form = &forms[0] };
-    s->threshold = strtod(args_text(a, "threshold"), NULL);
+    s->own = strcmp(args_text(a, "threshold"), "model") == 0;
+    s->threshold = s->own ? 0 : strtod(args_text(a, "threshold"), NULL);
     for (size_t i = 1; i < N_FORMS; i++) {
         if (!args_on(a, forms[i].option)) continue;
         if (s->form != &forms[0])
@@ -93,7 +95,7 @@ int answers_init(struct answers *s, const struct args *a)
                                forms[i].option);
         s->form = &forms[i];
     }
-    s->grows = k == 0 && s->threshold > 0;
+    s->grows = k == 0 && (s->own || s->threshold > 0);
     s->levels[0].k = k ? k : s->grows ? 64 : FEW;
     s->levels[1].k = 1000;
     s->levels[2].k = WISP_MOST_K;
@@ -112,11 +114,38 @@ static void tell_raw(const struct answers *s)
              args_text(s->args, "inference"));
 }
 
+/* The model's own thresholds: are there any, and which is the lowest? */
+static wisp_status take_thresholds(struct answers *s, wisp_error *err)
+{
+    const size_t n = wisp_model_n_labels(s->model);
+    if (strcmp(args_text(s->args, "scores"), "raw") == 0)
+        return refuse(err, WISP_EINVAL,
+                      "--threshold model and --scores raw: the model's thresholds are for "
+                      "calibrated scores; leave out one of them");
+    s->threshold = wisp_model_threshold(s->model, 0);
+    if (s->threshold == 0)
+        return refuse(err, WISP_EINVAL,
+                      "--threshold model: the model has no thresholds; 'wisp threshold MODEL DATA "
+                      "-o MODEL2' chooses them");
+    for (size_t l = 1; l < n; l++) {
+        const double t = wisp_model_threshold(s->model, (int32_t)l);
+        if (t < s->threshold) s->threshold = t;
+    }
+    return WISP_OK;
+}
+
+/* Is the label given? */
+static bool is_given(const struct answers *s, int32_t label, float score)
+{
+    return score >= (s->own ? wisp_model_threshold(s->model, label) : s->threshold);
+}
+
 wisp_status answers_open(struct answers *s, wisp_context *ctx, const wisp_model *m, wisp_error *err)
 {
     s->ctx = ctx;
     s->model = m;
-    wisp_status st = level_up(s, 0, err);
+    wisp_status st = s->own ? take_thresholds(s, err) : WISP_OK;
+    if (st == WISP_OK) st = level_up(s, 0, err);
     if (st == WISP_OK && !args_on(s->args, "quiet")) tell_raw(s);
     if (st != WISP_OK || !s->args->out) return st;
     if ((s->to = open_write(s->args->out, 0))) return WISP_OK;
@@ -157,7 +186,7 @@ static wisp_status print_row(struct answers *s, size_t i, const wisp_data *d, si
     s->row++;
     fputs(s->form->before, s->to);
     for (size_t c = 0; c < l->k && labels[c] >= 0; c++)
-        if (scores[c] >= s->threshold) s->form->label(s, ++rank, labels[c], scores[c]);
+        if (is_given(s, labels[c], scores[c])) s->form->label(s, ++rank, labels[c], scores[c]);
     fputs(s->form->after, s->to);
     return WISP_OK;
 }

@@ -14,7 +14,8 @@ struct answers {
     const wisp_model *model;
     const struct form *form;
     FILE *to;
-    double threshold;
+    double threshold; /* the lowest, where each label has its own */
+    bool own;
     bool grows; /* as many labels as reach the threshold */
     bool cut;   /* a row had more than there is room for, and that was said */
     size_t row; /* rows answered */

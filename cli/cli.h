@@ -154,6 +154,7 @@ int cmd_prune(const struct args *a);
 int cmd_eval(const struct args *a);
 int cmd_predict(const struct args *a);
 int cmd_explain(const struct args *a);
+int cmd_threshold(const struct args *a);
 int cmd_convert(const struct args *a);
 int cmd_inject(const struct args *a);
 int cmd_graph(const struct args *a);

@@ -39,6 +39,26 @@ static void print_scores(const wisp_report *r)
     }
 }
 
+/* Labels that are given: at 1/2, and by thresholds that the model has. */
+static void print_decisions(const wisp_report *r)
+{
+    for (int own = 0; own < 2; own++) {
+        static const char *const keys[] = { "micro_precision", "micro_recall", "micro_f1",
+                                            "macro_precision", "macro_recall", "macro_f1",
+                                            "macro_labels" };
+        double v[7] = { 0 };
+        char key[40];
+        for (int i = 0; i < 7; i++) {
+            snprintf(key, sizeof key, "%s%s", keys[i], own ? "_model" : "");
+            if (!wisp_report_get(r, key, &v[i])) return;
+        }
+        printf(
+            "labels, %-10s  micro precision %.2f, recall %.2f, F1 %.2f; macro %.2f, %.2f, %.2f of "
+            "%.0f labels\n",
+            own ? "model" : "at 0.5", v[0], v[1], v[2], v[3], v[4], v[5], v[6]);
+    }
+}
+
 static void print_table(const wisp_report *r)
 {
     int k[16], n = 0;
@@ -61,6 +81,7 @@ static void print_table(const wisp_report *r)
     row(r, "P exact", "exact_p@%d", k, n); /* these two with --inference sparse */
     row(r, "recall", "recall@%d", k, n);
     print_scores(r);
+    print_decisions(r);
     double rows = 0, none = 0, seconds = 0, scored, labels, exact;
     wisp_report_get(r, "rows", &rows);
     wisp_report_get(r, "rows_unlabelled", &none);

@@ -73,8 +73,11 @@ const char *help_value(const wisp_option *o)
     static char words[1000];
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         if (strcmp(o->type, values[i].type) != 0) continue;
-        if (!strchr(o->range, '|')) return values[i].value;
-        snprintf(words, sizeof words, "%s|%s", o->range, values[i].value);
+        const char *bar = strchr(o->range, '|');
+        if (!bar) return values[i].value;
+        if (strstr(o->range, "..")) /* numbers, then words */
+            snprintf(words, sizeof words, "%s%s", values[i].value, bar);
+        else snprintf(words, sizeof words, "%s|%s", o->range, values[i].value);
         return words;
     }
     return o->range; /* of choices */

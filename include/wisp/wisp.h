@@ -532,15 +532,32 @@ WISP_API wisp_status wisp_model_import(wisp_report **out, wisp_context *ctx, con
 #define WISP_MOST_K 10000
 
 /* Metrics at the cut-offs of option "k": p@k, r@k, ndcg@k, psp@k (percent), p@k by
- * label frequency, rows, rows_unlabelled, seconds, weight_bytes (as the model keeps them).  Of the scores of the best k labels, k the
- * largest cut-off: ece (expected calibration error), micro_precision, micro_recall and micro_f1 of
- * the labels with a score of 1/2 or more (percent; docs/prediction.md), calibrated (1; 0: the
- * scores are raw), and of the raw scores the same, ece_raw to micro_f1_raw.  With option
+ * label frequency, rows, rows_unlabelled, seconds, weight_bytes (as the model keeps them).
+ * Of the labels with a score of 1/2 or more, among the best 64 of a row: micro_precision, micro_recall,
+ * micro_f1, macro_precision, macro_recall, macro_f1 (percent; docs/prediction.md), macro_labels; the
+ * same with "_model" behind it at the model's thresholds where it has some; rows_cut, rows with more
+ * such labels.  Of the scores of the best k labels, k the largest cut-off: ece (expected calibration
+ * error), calibrated (1; 0: the scores are raw), and of the raw scores ece_raw and micro_precision_raw
+ * to micro_f1_raw.  Option "per-label": a file that gets a line for each label.  With option
  * "inference" = "sparse" all these are of sparse prediction; beside them exact_p@k, recall@k (share
  * of the exact best k that were found), scored_mean (rows scored for a sample) and exact_seconds.
  * Option "device" = "cuda": on a card. */
 WISP_API wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
                                const wisp_data *d, const wisp_config *cfg, wisp_error *err);
+/* Chooses thresholds for labels on the rows of d, which should be none that the model was trained on, and
+ * writes the model with them to 'path' (docs/prediction.md).  Options: "for" is what they are chosen
+ * for, "f1", "precision=0.9", "recall=0.8" or "cost=FP:FN"; "per" is "label" or "one", for all
+ * labels.  The report has micro_precision, micro_recall, micro_f1, macro_precision, macro_recall and
+ * macro_f1 (percent), each row decided by thresholds of the half of the rows that it is not in;
+ * the same behind "same_rows_" by the thresholds of the model, which were fitted on these rows, and
+ * behind "half_" at 1/2; with a cost also "cost" per row.  threshold_least, _median and _most;
+ * labels_never: how many labels will never be given. */
+WISP_API wisp_status wisp_threshold(wisp_report **out, wisp_context *ctx, const wisp_model *m,
+                                    const wisp_data *d, const wisp_config *cfg, const char *path,
+                                    wisp_error *err);
+/* The label's threshold: it applies where its score, as a predictor with default options gives it, is this
+ * or more; above 1: never.  0: the model has no thresholds. */
+WISP_API float wisp_model_threshold(const wisp_model *m, int32_t label);
 /* The k best labels of rows first .. first+n-1, best first, ties by smaller id.
  * labels and scores are (n, k); missing places (k > labels) hold -1.  As a predictor
  * without options does it: exact, on the CPU, and scores are probabilities. */

@@ -1,6 +1,9 @@
 /* wisp_eval: metrics on labelled rows, by exact prediction (on the CPU or a card) or by sparse
  * beside exact. */
+#include "api/label_table.h"
 #include "api/predictor.h"
+#include "base/bounds.h"
+#include "base/mem.h"
 #include "base/report.h"
 #include "config/options.h"
 #include "model/kind.h"
@@ -53,40 +56,128 @@ static wisp_status cut_offs(size_t *cuts, size_t *n, const wisp_config *cfg, wis
     return st;
 }
 
-struct scores {                         /* of the best k labels of all rows, against the truth */
+struct scores {                         /* of the best labels of all rows, against the truth */
     const struct wisp_calibration *map; /* NULL: raw */
+    const struct wisp_model *m;
+    size_t k; /* places that calibration is judged by; decisions look at all there are */
     struct wisp_reliability raw, mapped;
-    uint64_t n_truth;
+    uint64_t n_truth, n_unknown, rows_cut;
+    struct wisp_decisions *at_half, *at_own; /* (n_labels); at_own NULL: no thresholds */
+    bool all;                                /* guesses are kept: */
+    struct wisp_guesses guesses;
+    float *places; /* (a row's) scores */
+    wisp_status st;
+    wisp_error err;
 };
+
+static wisp_status scores_init(struct scores *t, const struct wisp_model *m, bool sparse, size_t k,
+                               bool all, wisp_error *err)
+{
+    const size_t n = m->net.n_labels;
+    *t = (struct scores){ .map = wisp_model_calibration(m, sparse), .m = m, .k = k, .all = all };
+    t->at_half = wisp_zalloc(n, sizeof *t->at_half);
+    t->at_own = m->threshold ? wisp_zalloc(n, sizeof *t->at_own) : NULL;
+    t->places = wisp_alloc(wisp_most(k, wisp_eval_places(n, all)), sizeof *t->places);
+    if (!t->at_half || !t->places || (m->threshold && !t->at_own))
+        return wisp_fail_mem(err, n * sizeof *t->at_half, "counts of labels");
+    return all ? wisp_guesses_init(&t->guesses, n, 0, err) : WISP_OK;
+}
+
+static void scores_clear(struct scores *t)
+{
+    wisp_free(t->at_half);
+    wisp_free(t->at_own);
+    wisp_free(t->places);
+    wisp_guesses_clear(&t->guesses);
+}
+
+/* Gives a label of a row, whose score is known, by a threshold. */
+static void decide(struct wisp_decisions *d, bool given, bool hit)
+{
+    if (given && hit) d->tp++;
+    else if (given) d->fp++;
+}
+
+static void count_truth(struct scores *t, const int32_t *truth, size_t n)
+{
+    t->n_truth += n;
+    for (size_t i = 0; i < n; i++) {
+        const bool known = truth[i] >= 0 && (size_t)truth[i] < t->m->net.n_labels;
+        t->n_unknown += !known;
+        if (known) t->at_half[truth[i]].n_true++;
+        if (known && t->at_own) t->at_own[truth[i]].n_true++;
+    }
+}
+
+/* One row; its last place still given means that others may be. */
+static void look_at_row(struct scores *t, const struct wisp_scorer *s, const int32_t *labels,
+                        const float *scores, const int32_t *truth, size_t n_truth)
+{
+    size_t n = 0;
+    bool cut = false;
+    count_truth(t, truth, n_truth);
+    for (size_t c = 0; c < s->k && labels[c] >= 0; c++) {
+        const float raw = scores[c], p = t->map ? wisp_calibrated(t->map, raw, scores[0]) : raw;
+        const bool hit = wisp_is_true(labels[c], truth, n_truth);
+        const int32_t l = labels[c];
+        if (c < t->k) {
+            wisp_reliability_add(&t->raw, raw, hit);
+            wisp_reliability_add(&t->mapped, p, hit);
+        } else wisp_reliability_keep(&t->raw, raw, hit);
+        decide(&t->at_half[l], p >= 0.5f, hit);
+        cut = p >= 0.5f;
+        if (t->at_own) decide(&t->at_own[l], p >= t->m->threshold[l], hit);
+        if (t->at_own) cut |= p >= t->m->threshold[l];
+        t->places[n++] = p;
+    }
+    t->rows_cut += cut && n < t->m->net.n_labels;
+    if (t->all && t->st == WISP_OK)
+        t->st = wisp_guesses_add(&t->guesses, labels, t->places, n, truth, n_truth, &t->err);
+}
 
 /* Fits wisp_scorer.look. */
 static void look_at_scores(void *arg, const struct wisp_scorer *s)
 {
-    struct scores *t = arg;
     const struct wisp_batch *b = &s->layout.batch;
-    t->n_truth += b->yp[b->n];
     for (size_t i = 0; i < b->n; i++)
-        for (size_t c = 0; c < s->k && s->labels[i * s->k + c] >= 0; c++) {
-            float p = s->scores[i * s->k + c];
-            bool hit =
-                wisp_is_true(s->labels[i * s->k + c], b->yi + b->yp[i], b->yp[i + 1] - b->yp[i]);
-            wisp_reliability_add(&t->raw, p, hit);
-            if (t->map) p = wisp_calibrated(t->map, p, s->scores[i * s->k]);
-            wisp_reliability_add(&t->mapped, p, hit);
-        }
+        look_at_row(arg, s, s->labels + i * s->k, s->scores + i * s->k, b->yi + b->yp[i],
+                    b->yp[i + 1] - b->yp[i]);
+}
+
+static void report_verdict(struct wisp_report *r, const struct scores *t,
+                           const struct wisp_decisions *of, const char *suffix)
+{
+    struct wisp_verdict v;
+    wisp_verdict(&v, of, t->m->net.n_labels, t->n_unknown);
+    const struct {
+        const char *key;
+        double value;
+    } figures[] = {
+        { "micro_precision", v.micro_precision },
+        { "micro_recall", v.micro_recall },
+        { "micro_f1", v.micro_f1 },
+        { "macro_precision", v.macro_precision },
+        { "macro_recall", v.macro_recall },
+        { "macro_f1", v.macro_f1 },
+        { "macro_labels", (double)v.macro_labels },
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        char key[40];
+        snprintf(key, sizeof key, "%s%s", figures[i].key, suffix);
+        wisp_report_num(r, key, figures[i].value);
+    }
 }
 
 static void report_scores(struct wisp_report *r, const struct scores *t)
 {
-    for (int raw = 1; raw >= 0; raw--) {
-        const struct wisp_reliability *of = raw ? &t->raw : &t->mapped;
-        wisp_report_num(r, raw ? "ece_raw" : "ece", wisp_reliability_ece(of));
-        wisp_report_num(r, raw ? "micro_precision_raw" : "micro_precision",
-                        wisp_reliability_precision(of));
-        wisp_report_num(r, raw ? "micro_recall_raw" : "micro_recall",
-                        wisp_reliability_recall(of, t->n_truth));
-        wisp_report_num(r, raw ? "micro_f1_raw" : "micro_f1", wisp_reliability_f1(of, t->n_truth));
-    }
+    wisp_report_num(r, "ece_raw", wisp_reliability_ece(&t->raw));
+    wisp_report_num(r, "micro_precision_raw", wisp_reliability_precision(&t->raw));
+    wisp_report_num(r, "micro_recall_raw", wisp_reliability_recall(&t->raw, t->n_truth));
+    wisp_report_num(r, "micro_f1_raw", wisp_reliability_f1(&t->raw, t->n_truth));
+    wisp_report_num(r, "ece", wisp_reliability_ece(&t->mapped));
+    report_verdict(r, t, t->at_half, "");
+    if (t->at_own) report_verdict(r, t, t->at_own, "_model");
+    wisp_report_num(r, "rows_cut", (double)t->rows_cut);
     wisp_report_num(r, "calibrated", t->map != NULL);
 }
 
@@ -180,21 +271,28 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
     if (n_ab != 2) return wisp_fail_option(err, "propensity", "expected two numbers A,B");
     if ((st = wisp_prediction_check(how, m, err)) != WISP_OK) return st;
     struct both b = { 0 };
-    struct scores scores = { .map = wisp_model_calibration(m, sparse) };
+    const char *table = wisp_opt_text(cfg, OPT_PER_LABEL);
+    const size_t places = wisp_most(cuts[n_cuts - 1], wisp_eval_places(m->net.n_labels, *table));
+    struct scores scores;
+    st = scores_init(&scores, m, sparse, cuts[n_cuts - 1], *table, err);
     struct wisp_metrics *metrics[] = { &b.by_exact, &b.by_sparse };
     for (int i = 0; i < (sparse ? 2 : 1) && st == WISP_OK; i++)
         st = wisp_metrics_init(metrics[i], cuts, n_cuts, m->label_rows, m->net.n_labels, m->n_train,
                                ab[0], ab[1], err);
-    if (st == WISP_OK) st = wisp_scorer_init(&b.exact, m, ctx, how.zeros, cuts[n_cuts - 1], err);
+    if (st == WISP_OK) st = wisp_scorer_init(&b.exact, m, ctx, how.zeros, places, err);
     if (st == WISP_OK && how.cuda) st = wisp_scorer_use_card(&b.exact, NULL, false, err);
     if (st == WISP_OK && sparse &&
-        (st = wisp_scorer_init(&b.sparse, m, ctx, how.zeros, cuts[n_cuts - 1], err)) == WISP_OK)
+        (st = wisp_scorer_init(&b.sparse, m, ctx, how.zeros, places, err)) == WISP_OK)
         st = wisp_scorer_use_votes(&b.sparse, err);
     struct wisp_scorer *judged = sparse ? &b.sparse : &b.exact;
     judged->look = look_at_scores, judged->look_arg = &scores, judged->look_every = 1;
     if (st == WISP_OK)
         st = sparse ? score_both(&b, d, cuts, n_cuts, err)
                     : wisp_score_all(&b.by_exact, &b.exact, d, NULL, NULL, err);
+    if (st == WISP_OK && (st = scores.st) != WISP_OK && err) *err = scores.err;
+    if (st == WISP_OK && *table)
+        st = wisp_label_table(table, m, scores.at_own ? scores.at_own : scores.at_half,
+                              &scores.guesses, err);
     if (st == WISP_OK) {
         struct wisp_report *r = wisp_report_create();
         if (sparse) report_both(r, &b);
@@ -203,6 +301,7 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
         report_rows(r, &b.by_exact, m, sparse ? b.sparse_s : wisp_now() - began);
         st = wisp_report_done(out, r, err);
     }
+    scores_clear(&scores);
     wisp_scorer_clear(&b.exact);
     wisp_scorer_clear(&b.sparse);
     wisp_metrics_clear(&b.by_exact);

@@ -90,6 +90,9 @@ static wisp_status parse(double *num, const wisp_option *o, const char *s, wisp_
         if (parse_size(num, s)) return WISP_OK;
         return wisp_fail_option(err, o->key, "'%s' is not a size like 512M or 2G", s);
     }
+    const char *words =
+        strchr(o->range, '|'); /* behind the numbers: for whoever uses it to judge */
+    if (words && is_choice(words + 1, s)) return WISP_OK;
     char *end;
     double lo = wisp_strtod(o->range, NULL), hi = wisp_strtod(strstr(o->range, "..") + 2, NULL);
     bool whole = !is_type(o, "real");

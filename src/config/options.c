@@ -36,8 +36,8 @@
 #define WIDTH_MANY        WISP_TEXT(WISP_WIDTH_MANY)
 #define PIECES            PIECE_MIN "-" PIECE_MAX
 
-#define READS "train tune prune eval predict explain convert inject graph"
-#define WORKS "train tune prune eval predict explain convert inject graph synth bench challenge"
+#define READS "train tune prune eval predict explain threshold convert inject graph"
+#define WORKS READS " synth bench challenge"
 
 /* Groups, as help prints them: in the order in which the table first names them. */
 #define NETWORK   "The network"
@@ -375,6 +375,19 @@ const wisp_option wisp_option_table[N_OPTS] = {
                     USE, "explain" },
     [OPT_THRESHOLD] = { "threshold", "real", "0", "0..1", "predict serve",
                         "labels with a lower probability are left out", USE, "predict" },
+    [OPT_FOR] = { "for", "text", "f1", "", "threshold",
+                  "what thresholds are chosen for: f1, the highest F1; precision=0.9, the highest "
+                  "recall with that precision; recall=0.8, the fewest wrong labels with that "
+                  "recall; cost=FP:FN, the least cost of wrong and missed labels",
+                  USE, "threshold" },
+    [OPT_PER] = { "per", "choice", "label", "label|one", "threshold",
+                  "one threshold per label, those of rare labels drawn towards the threshold of "
+                  "all, or one for all labels",
+                  USE, "threshold" },
+    [OPT_PER_LABEL] = { "per-label", "output", "", "", "eval",
+                        "write a table with one line per label: training rows, precision, recall, "
+                        "F1, average precision, with tabs between them",
+                        USE, "eval" },
     [OPT_SCORES] = { "scores", "choice", "calibrated", "calibrated|raw", "predict explain serve",
                      "calibrated: the probability that a label applies, fitted on the validation "
                      "rows of training; raw: as the loss has them",
@@ -684,6 +697,10 @@ const wisp_option wisp_special_options[] = {
     { "features", "int", "10", "0.." MOST_IDS, "explain",
       "features printed for each label, those with the largest parts first; 0: all", USE,
       "explain" },
+    { "threshold", "real", "0", "0..1|model", "predict",
+      "labels with a lower probability are left out; model: lower than the label's own threshold, "
+      "which 'wisp threshold' has chosen",
+      USE, "predict" },
     { "json", "flag", "0", "", "predict explain", "one JSON object per row", MACHINE,
       "predict explain" },
     { "json", "flag", "0", "", "inspect info", "all of it as one JSON object", MACHINE,

@@ -269,7 +269,7 @@ static json_t *meta_json(const struct wisp_pair *p)
 {
     static const char *const numbers[] = { "index_base", "features", "labels", "train_rows",
                                            "valid_p@1",  "epoch",    "members" };
-    static const char *const objects[] = { "card", "validation" };
+    static const char *const objects[] = { "card", "validation", "threshold" };
     const size_t member = strspn(p->key, "0123456789"); /* of a joint model: "1/card" */
     const char *key = member && p->key[member] == '/' ? p->key + member + 1 : p->key;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

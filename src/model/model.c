@@ -6,13 +6,14 @@
  * "N.KIND.start" (I64: where those of an output begin) if not all have as many; "labels", "vocab"
  * and "stop_words" (U8, lines); "idf" (F32), or "mean" and "scale" (F32); "label_rows" (I64);
  * "votes.start" (I64), "votes.label" (I32), "votes.weight" (F32); "calibration.exact",
- * "calibration.sparse" (F32: struct wisp_calibration).  Metadata: what is listed in save();
- * "quantized" (quantize.c). */
+ * "calibration.sparse" (F32: struct wisp_calibration); "threshold" (F32, one per label).  Metadata: what is listed in save();
+ * "quantized" (quantize.c), "threshold" (api/threshold.c). */
 #include "model/about.h"
 #include "model/kind.h"
 #include "base/mem.h"
 #include "data/image.h"
 #include "base/text.h"
+#include "model/threshold.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -80,6 +81,7 @@ static void add_all(struct wisp_tensor_list *l, const struct wisp_model *m)
         wisp_list_add(l, "votes.weight", WISP_F32, n, v->weight);
     }
     wisp_list_calibrations(l, m);
+    if (m->threshold) wisp_list_add(l, "threshold", WISP_F32, m->net.n_labels, m->threshold);
     if (m->labels.n) wisp_list_add(l, "labels", WISP_U8, m->labels.bytes, m->labels.text);
     if (m->vocab.n) wisp_list_add(l, "vocab", WISP_U8, m->vocab.bytes, m->vocab.text);
     if (m->stop.n) wisp_list_add(l, "stop_words", WISP_U8, m->stop.bytes, m->stop.text);
@@ -324,6 +326,23 @@ static wisp_status load_sizes(const struct wisp_loader *ld, wisp_error *err)
                          : st;
 }
 
+/* Scores, or what says that a label is never given. */
+static wisp_status load_thresholds(const struct wisp_loader *ld, wisp_error *err)
+{
+    const struct wisp_tensor *t;
+    const size_t n = ld->m->net.n_labels;
+    size_t bad;
+    if (!wisp_loader_find(ld, "threshold")) return WISP_OK;
+    wisp_status st = wisp_need(&t, ld, "threshold", WISP_F32, n, err);
+    if (st != WISP_OK) return st;
+    ld->m->threshold = t->data;
+    if (wisp_thresholds_ok(t->data, n, &bad)) return WISP_OK;
+    return wisp_fail_at(
+        err, WISP_EMODEL, ld->path, 0,
+        "'threshold' is %g of label %zu, expected a number from 0 to 1, or 2: never",
+        (double)ld->m->threshold[bad], bad);
+}
+
 static wisp_status load(const struct wisp_loader *ld, wisp_error *err)
 {
     struct wisp_model *m = ld->m;
@@ -333,6 +352,7 @@ static wisp_status load(const struct wisp_loader *ld, wisp_error *err)
         (st = load_counts(ld, err)) != WISP_OK || (st = load_values(ld, err)) != WISP_OK ||
         (st = load_votes(ld, err)) != WISP_OK ||
         (st = wisp_loader_calibrations(ld, err)) != WISP_OK ||
+        (st = load_thresholds(ld, err)) != WISP_OK ||
         (st = load_names(&m->labels, ld, "labels", m->net.n_labels, err)) != WISP_OK ||
         (st = load_names(&m->vocab, ld, "vocab", m->net.n_features, err)) != WISP_OK)
         return st;

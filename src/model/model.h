@@ -46,6 +46,7 @@ struct wisp_model {
     /* of each way of prediction; NULL: none, else 'fitted' */
     const struct wisp_calibration *calibration[WISP_N_WAYS];
     struct wisp_calibration fitted[WISP_N_WAYS];
+    const float *threshold; /* (n_labels) of scores (threshold.h), mapped; NULL: none */
     size_t n_train;
     const struct wisp_comm
         *comm;            /* of whose ranks each has its share of the rows; NULL: all here */

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 
 ok "help" help
-for c in train eval predict explain serve convert inject graph report synth bench challenge inspect info; do check "help names $c" [ "$(grep -cE "^  wisp $c  +[a-z]" out)" = 1 ]; done
+for c in train eval predict threshold explain serve convert inject graph report synth bench challenge inspect info; do check "help names $c" [ "$(grep -cE "^  wisp $c  +[a-z]" out)" = 1 ]; done
 check "help is on stdout only" [ ! -s err ]
 cp out help.txt
 ok "--help" --help
@@ -18,14 +18,15 @@ check "--version is the header's" [ "$(cat out)" = "wisp $(sed -n 's/^#define WI
 /usr/bin/python3 - "$root/src/config/options.c" >rows <<'P'
 import re, sys
 text = open(sys.argv[1]).read()
-for name, value in re.findall(r'#define (READS|WORKS) "(.*)"', text):
+for name in ("READS", "WORKS"):  # the second is the first and more
+    value = "".join(re.findall(r'"(.*?)"', re.search(f"#define {name}(.*)", text)[1]))
     text = text.replace(" " + name, ' "' + value + '"')
 words = r'(?:(?:"[^"]*"|[A-Z_]+)\s*)+'  # pieces of text, and names of such
 for m in re.finditer(r'\[OPT_\w+\] = \{ "([\w-]+)", "(\w+)",\s*' + words + r',\s*' + words + r',\s*((?:"[\w ]+"\s*)+),', text):
     print(m.group(1), m.group(2), m.group(3).replace('"', ""))
 P
 check "the option table was read" [ "$(wc -l <rows)" = "$(grep -c '^ *\[OPT_' "$root/src/config/options.c")" ]
-for c in train eval predict explain serve convert inject graph report synth bench challenge inspect info; do
+for c in train eval predict threshold explain serve convert inject graph report synth bench challenge inspect info; do
     ok "$c --help all" $c --help all
     check "$c --help is on stdout only" [ ! -s err ]
     sed -n 's/^  \(-[a-z], \)\?--\([a-z-]*\).*/\2/p' out | grep -vx help | sort >listed
@@ -55,14 +56,14 @@ done
 # is meant: WISP_SNAPSHOT=1 tests/cli/test_usage.sh build/wisp
 fold=(-e "s/^wisp [0-9.]*:/wisp VERSION:/")
 for table in formats losses margins nets samplers shapes; do fold+=(-e "s/\\b$(names $table | tr ' ' '|')\\b/@$table/"); done
-for c in "" train tune prune eval predict explain serve convert inject graph report synth bench challenge inspect info; do
+for c in "" train tune prune eval predict threshold explain serve convert inject graph report synth bench challenge inspect info; do
     run help $c
     sed -e '/^[0-9]* more (/,$d' "${fold[@]}" out >said
     kept=$here/help/${c:-wisp}.txt
     [ -z "${WISP_SNAPSHOT:-}" ] || cp said "$kept"
     check "help ${c:-wisp}: as it was" diff "$kept" said
 done
-for c in train eval predict explain convert inject graph report synth challenge inspect info; do # each talks of itself only; bench has parts of these names
+for c in train eval predict threshold explain convert inject graph report synth challenge inspect info; do # each talks of itself only; bench has parts of these names
     others=$(printf '%s\n' train eval predict convert synth bench challenge | grep -vx "$c" | paste -sd'|')
     run $c --help all
     check "$c --help: no words for other commands" not grep -qE "(^|[ (])($others)( [^,|]*)?:" out
@@ -102,7 +103,7 @@ done
 
 printf '2 3 2\n0 0:1\n1 1:1 2:1\n' >d.txt
 refuse "unknown command" 2 "'fly'" fly
-for c in train eval predict explain serve convert inject graph report synth bench challenge inspect info; do
+for c in train eval predict threshold explain serve convert inject graph report synth bench challenge inspect info; do
     refuse "$c: unknown flag" 2 "'--fly'" $c --fly
     refuse "$c: unknown short flag" 2 "'-z'" $c -z
 done

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "model/model.h"
 
+#include <math.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -164,15 +165,33 @@ static void open_base(struct base *b, const char *ending)
     if (wisp_tensor_file_open(&b->file, NULL, path, &err) != WISP_OK) die("a base", err.text);
 }
 
+/* The base's model with thresholds, or with narrow weights. */
+static wisp_status make_again(const struct base *b, const char *how, const char *path,
+                              wisp_error *err)
+{
+    wisp_model *m = NULL;
+    wisp_report *r = NULL;
+    wisp_config *c = config("");
+    wisp_status st = wisp_model_load(&m, b->path, err);
+    if (st == WISP_OK && strcmp(how, "threshold") == 0)
+        st = wisp_threshold(&r, ctx, m, b->data, c, path, err);
+    else if (st == WISP_OK) st = wisp_model_quantize(m, path, how, err);
+    wisp_report_free(r);
+    wisp_config_free(c);
+    wisp_model_free(m);
+    return st;
+}
+
 static void make_models(void)
 {
     static const struct {
-        const char *rows, *options, *quantize;
+        const char *rows, *options, *again;
     } list[] = {
         { words, "values tfidf loss softmax index yes", NULL },
         { ids, "values raw loss bce index yes optimizer adagrad", NULL },
         { ids, "values unit loss softmax index yes", "bf16" },
         { words, "values tfidf loss bce index no", "int8" },
+        { ids, "values unit loss bce index yes", "threshold" },
         { ids, "values unit loss softmax index no net input_16,_relu,_sparse_random_8_4,_relu",
           NULL },
     };
@@ -180,15 +199,11 @@ static void make_models(void)
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         struct base *b = add_base(list[i].rows, list[i].options);
         if (train(b->data, b->options, b->path, false, &err) != WISP_OK) die("a model", err.text);
-        if (list[i].quantize) {
-            wisp_model *m = NULL;
+        if (list[i].again) {
             char path[220];
-            snprintf(path, sizeof path, "%s.small", b->path);
-            if (wisp_model_load(&m, b->path, &err) != WISP_OK ||
-                wisp_model_quantize(m, path, list[i].quantize, &err) != WISP_OK ||
-                rename(path, b->path) != 0)
-                die("a narrow model", err.text);
-            wisp_model_free(m);
+            snprintf(path, sizeof path, "%s.again", b->path);
+            if (make_again(b, list[i].again, path, &err) != WISP_OK || rename(path, b->path) != 0)
+                die(list[i].again, err.text);
         }
         open_base(b, "");
     }
@@ -311,6 +326,21 @@ static void judge(const char *path, const wisp_data *rows, bool sparse)
     wisp_model_free(m);
 }
 
+/* Of the first row: parts that are numbers. */
+static wisp_status explain(const wisp_model *m, const wisp_data *d, wisp_error *err)
+{
+    wisp_predictor *p = NULL;
+    const wisp_explanation *e = NULL;
+    wisp_status st = wisp_predictor_create(&p, ctx, m, NULL, 1, err);
+    if (st == WISP_OK) st = wisp_explain(&e, p, d, 0, -1, err);
+    for (size_t i = 0; st == WISP_OK && i < e->n; i++)
+        if (e->reasons[i].feature < 0 ||
+            (size_t)e->reasons[i].feature >= wisp_model_n_features(m) || isnan(e->reasons[i].part))
+            die("a reason that is none", "");
+    wisp_predictor_free(p);
+    return st;
+}
+
 static void predict(const char *path, const struct base *b, const wisp_data *rows)
 {
     enum { K = 3, ROWS = 8 };
@@ -329,6 +359,7 @@ static void predict(const char *path, const struct base *b, const wisp_data *row
                 (labels[i] >= 0 && (size_t)labels[i] >= wisp_model_n_labels(m)) ||
                 !(scores[i] >= 0 && scores[i] <= 1))
                 die("an answer that is none", "");
+    if (st == WISP_OK && n > 0) st = explain(m, d, err);
     count(st, err);
     wisp_data_free(own);
     wisp_model_free(m);

@@ -20,7 +20,7 @@
         "loss=softmax\n", "values=tfidf\n", "idf F32 3 0\n", "votes.start I64 4 0\n",              \
         "votes.label I32 2 0\n", "votes.weight F32 2 0\n", "labels U8 4 0\n", "vocab U8 6 0\n",    \
         "net=joint\n", "members=2\n", "1/net=input 2\n", "mix F32 2 0\n", "sparse radix 4",        \
-        "sparse mask=m", "1.sparse.start I64 4 0\n"
+        "sparse mask=m", "1.sparse.start I64 4 0\n", "threshold F32 2 0\n"
 #define FUZZ_MUTANTS 15000
 #include "fuzz/tensors.h"
 
@@ -98,6 +98,8 @@ static void use_model(const struct wisp_model *m)
     for (int64_t i = 0; m->votes.start && i < m->votes.start[m->net.n_features]; i++)
         if (m->votes.label[i] < 0 || (size_t)m->votes.label[i] >= m->net.n_labels)
             fuzz_die("a vote", NULL);
+    for (size_t l = 0; m->threshold && l < m->net.n_labels; l++)
+        if (!(m->threshold[l] >= 0 && m->threshold[l] <= 2)) fuzz_die("a threshold", NULL);
     fuzz_sink = sum + (unsigned)strlen(m->describe);
 }
 
@@ -346,6 +348,12 @@ static const struct fuzz_text_seed seeds[] = {
                      "0.input.weight F32 3 2\n" TENSORS2 "\n\0\0\0?"),
     SEED(MADE, SHORT "values=raw\ncalibration.exact F32 6 0\n0.input.weight F32 3 2\n" TENSORS2
                      "\n\0\0\300\177"), /* no numbers */
+    SEED(MADE,
+         SHORT "values=raw\nthreshold F32 2 0\n0.input.weight F32 3 2\n" TENSORS2 "\n\0\0\0?"),
+    SEED(MADE, SHORT "values=raw\nthreshold F32 2 0\n0.input.weight F32 3 2\n" TENSORS2
+                     "\n\0\0\300?"), /* 1.5 */
+    SEED(MADE,
+         SHORT "values=raw\nthreshold F32 3 0\n0.input.weight F32 3 2\n" TENSORS2 "\n\0\0\0?"),
     SEED(MADE, IMAGES("image=1 x 1 x 3\n", "1")),
     SEED(MADE, IMAGES("image=3 x 1 x 1\n", "3")),
     SEED(MADE, IMAGES("image=3 x 1 x 1\n", "1")), /* means of another number of channels */

@@ -1,7 +1,7 @@
 """The figures of 'wisp eval' about scores, by a plain computation of what 'wisp predict --json' answers; with --bins also
 the reliability picture of docs/prediction.md.
 
-    wisp predict MODEL DATA --json [--scores raw] | python3 tests/golden/scores.py DATA [--bins]
+    wisp predict MODEL DATA --json -k 64 [--scores raw] | python3 tests/golden/scores.py DATA [--bins]
 
 DATA is XC text with its header line.  Prints one JSON object: ece, micro_precision, micro_recall, micro_f1 (percent).
 """
@@ -10,6 +10,7 @@ import json
 import sys
 
 BINS = 15
+BEST = 5  # labels of a row that calibration is judged by; F1 looks at all that 'predict' answered
 
 
 def truths(path):
@@ -21,15 +22,16 @@ def truths(path):
 
 
 def main():
-    pairs, n_truth = [], 0
+    pairs, kept, n_truth = [], [], 0
     for truth, line in zip(truths(sys.argv[1]), sys.stdin, strict=True):
         n_truth += len(truth)
-        pairs += [(p["score"], p["label"] in truth) for p in json.loads(line)["labels"]]
+        found = [(p["score"], p["label"] in truth) for p in json.loads(line)["labels"]]
+        pairs += found[:BEST]
+        kept += [hit for score, hit in found if score >= 0.5]
     bins = [[] for _ in range(BINS)]
     for score, hit in pairs:
         bins[min(int(score * BINS), BINS - 1)].append((score, hit))
     gap = sum(abs(sum(s for s, _ in b) - sum(h for _, h in b)) for b in bins)
-    kept = [hit for score, hit in pairs if score >= 0.5]
     out = {
         "ece": 100 * gap / max(1, len(pairs)),
         "micro_precision": 100 * sum(kept) / max(1, len(kept)),
