@@ -77,6 +77,8 @@ FUNCTIONS = {
     "wisp_model_label_name": (Pointer, [Pointer, c.c_int32, c.POINTER(Size)]),
     "wisp_model_feature_name": (Pointer, [Pointer, c.c_int32, c.POINTER(Size)]),
     "wisp_model_describe": (_TEXT, [Pointer]),
+    "wisp_model_threshold": (c.c_float, [Pointer, c.c_int32]),
+    "wisp_threshold": (Status, [_OUT, Pointer, Pointer, Pointer, Pointer, _TEXT]),
     "wisp_model_plan": (Status, [_OUT, Pointer, Pointer, Pointer]),
     "wisp_predictor_create": (Status, [_OUT, Pointer, Pointer, Pointer, Size]),
     "wisp_predictor_calibrated": (c.c_int, [Pointer]),

@@ -71,6 +71,7 @@ class Model(library.Shared):
         self.fd = fd
         self.handle = library.Handle("wisp_model_load", "wisp_model_free", self.path.encode(), file=name)
         self.describe = json.loads(library.lib.wisp_model_describe(self.handle))
+        self._thresholds: Optional[np.ndarray] = None
         self._forget()
 
     def _forget(self) -> None:
@@ -135,6 +136,15 @@ class Model(library.Shared):
                 return None
             out.append(c.string_at(at, size.value).decode(errors="replace"))
         return out
+
+    def thresholds(self) -> Optional[np.ndarray]:
+        """The score from which on each label is given, or None where nobody has chosen it."""
+        if "threshold" not in self.describe:
+            return None
+        if self._thresholds is None:
+            of = library.lib.wisp_model_threshold
+            self._thresholds = np.array([of(self.handle, i) for i in range(self.n_labels)], dtype=np.float32)
+        return self._thresholds
 
     def note(self) -> Dict[str, Any]:
         """What the estimator that trained it has noted; {} for a model of the command."""

@@ -294,6 +294,12 @@ class Data(library.Handle):
         return cls(create, "wisp_data_free", ctx, *start, cfg, like)
 
     @classmethod
+    def of_question(cls, rows: "Question", ctx: library.Handle, labels: "Labels") -> "Data":
+        """Text of a model's words, with labels."""
+        return cls("wisp_data_from_text", "wisp_data_free", ctx, rows.n_rows, rows.bytes, rows.start, len(labels.classes),
+                   labels.start.ctypes.data, labels.ids.ctypes.data, rows.cfg, rows.model)
+
+    @classmethod
     def open(cls, path: Any, ctx: library.Handle, cfg: library.Handle, model: Any = None,
              like: Optional["Data"] = None) -> "Data":
         name = os.fsencode(path)

@@ -29,8 +29,9 @@ _ROWS = options.of_commands(["train", "predict"], without=["config", "json", "ts
 _OF_PRUNE = options.of_commands(["prune"], without=[*_ROWS, "config", "json", "quiet", "valid", "note", "watch"])
 _EXTRA = {  # name: (default, type hint, help)
     "k": (5, "SupportsIndex", "labels of a row that predict_top gives, and predict_proba where it is CSR, unless they are told"),
-    "threshold": (None, "SupportsFloat | None", "lowest probability of a label that 'predict' gives for multi-label rows; None: "
-                  "0.5; of raw scores of the softmax, whose labels share 1, 0.5 / (labels of a training row, on average)"),
+    "threshold": (None, "SupportsFloat | str | None", "lowest probability of a label that 'predict' gives for multi-label rows; None, "
+                  "'model': the model's own, where choose_thresholds or 'wisp threshold' has chosen one for each label; else "
+                  "None: 0.5; of raw scores of the softmax, whose labels share 1, 0.5 / (labels of a training row, on average)"),
     "proba": ("auto", "str", "what predict_proba gives: dense, an array of all classes; csr, the k best of each row; auto: "
               f"dense up to {FEW} classes"),
     "path": (None, "str | os.PathLike[str] | None", "where 'fit' keeps the model file, and PATH.state while it trains, so that "
@@ -396,14 +397,60 @@ report_ : dict
         ids, scores, calibrated = self._top(fitted, X, 1 if fitted.kind == "single" else MOST)
         if fitted.kind == "single":
             return fitted.classes[np.maximum(ids[:, 0], 0)]
-        wanted = (scores >= self._limit(fitted, calibrated)) & (ids >= 0)
+        limit = self._limit(fitted, calibrated)
+        wanted = (scores >= (limit[ids] if isinstance(limit, np.ndarray) else limit)) & (ids >= 0)
         out = _sparse(ids, np.ones(ids.shape, dtype=np.int64), wanted, len(fitted.classes))
         return out.toarray() if fitted.kind == "dense" else out
 
-    def _limit(self, fitted: _Fitted, calibrated: bool) -> float:
+    def _limit(self, fitted: _Fitted, calibrated: bool) -> Union[float, np.ndarray]:
+        """One threshold, or one for each label."""
+        own = fitted.model.thresholds() if self.threshold in (None, "model") and self.scores != "raw" else None
+        if own is not None:
+            return own
+        if self.threshold == "model":
+            raise ValueError("threshold='model': the model has no thresholds" + (
+                " of raw scores" if self.scores == "raw" else "; choose_thresholds(X, Y) chooses them"))
         if self.threshold is not None:
             return float(self.threshold)
         return 0.5 if calibrated or fitted.loss == "bce" else 0.5 / fitted.labels_a_row
+
+    def choose_thresholds(self, X: Any, Y: Any = None, goal: str = "f1", per: str = "label", *, y: Any = None) -> Dict[str, Any]:
+        """Chooses the score from which on 'predict' gives a label, on rows X with labels Y that the model was not trained on:
+        goal is 'f1', 'precision=0.9', 'recall=0.8' or 'cost=FP:FN' (what a wrong label costs, and a missed one); per='one':
+        the same for all labels.  The model has them from then on, and save() keeps them.  Gives what 'wisp threshold --json' says:
+        micro_f1, macro_f1 ... of rows that are decided by thresholds of the other half, half_micro_f1 ... at 0.5.
+        docs/prediction.md."""
+        with self._lock:
+            fitted = self._state()
+            if fitted.kind == "single":
+                raise ValueError("thresholds are for rows with any number of labels; of one class for each row 'predict' gives "
+                                 "the best")
+            ctx = library.context(self.threads)
+            folder = tempfile.mkdtemp(prefix="wisp-")
+            try:
+                path, out = os.path.join(folder, "model"), library.Pointer()
+                cfg = options.config({"for": goal, "per": per})
+                library.call("wisp_threshold", out, ctx, fitted.model.handle, self._labelled(fitted, X, _one_of(Y, y), ctx), cfg,
+                             path.encode())
+                report = library.report(out)
+                self._fitted = fitted._replace(model=Model.open(path))
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return report
+
+    def _labelled(self, fitted: _Fitted, X: Any, Y: Any, ctx: library.Handle) -> Data:
+        """Rows with labels, as the model knows both; labels that it does not know are misses."""
+        rows = self._rows(fitted, X)
+        if isinstance(rows, Data):
+            if Y is not None:
+                raise ValueError("a file holds its own labels; Y must be None")
+            return rows
+        labels = to_labels(Y, rows.n_rows, fitted.classes)
+        if isinstance(rows, Question):
+            return Data.of_question(rows, ctx, labels)
+        if isinstance(rows, Images):
+            return Data.of_images(rows, labels, len(labels.classes))
+        return Data.view(rows, labels, len(labels.classes))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose best label is right (P@1), weighted if weights are given: for one class per row the
