@@ -119,8 +119,10 @@ struct screen {
 };
 /* 0, or the exit code after having said what is wrong. */
 int screen_open(struct screen *s, const struct args *a);
-/* A live page of the run where --watch asks for one, of several ranks by the first. */
-wisp_status screen_watch(struct screen *s, const struct args *a, wisp_error *err);
+/* A live page of the run where --watch asks for one.  Of several ranks the first has it; they go on
+ * without where it cannot be had. */
+wisp_status screen_watch(struct screen *s, const struct args *a, const wisp_context *ctx,
+                         wisp_error *err);
 /* Once it is known who speaks. */
 void screen_of(struct screen *s, const wisp_context *ctx);
 /* A file to write, made anew unless 'append'.  It does not wait for a reader, which a pipe may

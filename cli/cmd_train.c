@@ -45,7 +45,7 @@ static wisp_status train(const struct args *a, wisp_context *ctx, struct screen 
     wisp_data *data = NULL, *valid = NULL;
     wisp_report *report = NULL;
     const char *valid_path = args_text(a, "valid");
-    wisp_status st = screen_watch(s, a, err);
+    wisp_status st = screen_watch(s, a, ctx, err);
     if (st == WISP_OK) st = wisp_data_open(&data, ctx, a->files[0], a->cfg, NULL, err);
     if (st == WISP_OK && *valid_path)
         st = wisp_data_open_like(&valid, ctx, valid_path, a->cfg, data, err);

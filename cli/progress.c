@@ -58,13 +58,16 @@ int screen_open(struct screen *s, const struct args *a)
     return 5;
 }
 
-wisp_status screen_watch(struct screen *s, const struct args *a, wisp_error *err)
+wisp_status screen_watch(struct screen *s, const struct args *a, const wisp_context *ctx,
+                         wisp_error *err)
 {
     const int port = atoi(args_text(a, "watch"));
     if (port < 0 || s->rank != 0) return WISP_OK;
     const wisp_status st = watch_start(&s->watch, port, err);
     if (st == WISP_OK && !s->quiet) tell("watch     http://127.0.0.1:%d/", watch_port(s->watch));
-    return st;
+    if (st == WISP_OK || wisp_context_ranks(ctx) == 1) return st;
+    tell("watch     no page: %s", err->text); /* the other ranks have begun and would wait */
+    return WISP_OK;
 }
 
 /* Of several ranks the first one speaks. */

@@ -11,7 +11,7 @@ static wisp_status work(const struct args *a, trains *run, tells *said, struct s
     wisp_report *report = NULL;
     const char *valid_path = args_text(a, "valid");
     wisp_status st = open_context(&ctx, a, err);
-    if (st == WISP_OK) st = screen_watch(s, a, err);
+    if (st == WISP_OK) st = screen_watch(s, a, ctx, err);
     if (st == WISP_OK) st = wisp_data_open(&data, ctx, a->files[0], a->cfg, NULL, err);
     if (st == WISP_OK && *valid_path)
         st = wisp_data_open_like(&valid, ctx, valid_path, a->cfg, data, err);

@@ -5,6 +5,7 @@ usage: test_watch.py WISP       (the path of the wisp binary)"""
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -108,6 +109,8 @@ def test_answers():
     second = run("train", *OPTIONS, "-o", "second", "--watch", port)
     check("a port that is taken", second.returncode == 5 and port in second.stderr, second.stderr)
     check("and nothing was trained", not os.path.exists("second"))
+    while json.loads(get(url + "watch.json")[2])["now"] is None:  # until its first batch a signal ends it at once
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     states = []
     follow(url, states)
@@ -136,6 +139,23 @@ def test_ends():
     check("the option is not part of the model", b"watch" not in model and model == open("before", "rb").read())
 
 
+def test_ranks():
+    """Several processes: one page, and no hanging where its port is taken."""
+    global skipped
+    if not shutil.which("mpirun") or not os.path.exists(os.path.join(os.path.dirname(wisp), "wisp-mpi.so")):
+        skipped += 1
+        return print("SKIP --watch of several ranks: there is no MPI")
+    several = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", wisp, "train", "P_train.txt", "--hidden", "8", "--epochs", "2"]
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        port = s.getsockname()[1]
+        taken = subprocess.run([*several, "-o", "ranks", "--watch", str(port)], capture_output=True, text=True, timeout=120)
+    check("ranks: a port that is taken", taken.returncode == 0 and taken.stderr.count("watch     no page") == 1, taken.stderr[:300])
+    free = subprocess.run([*several, "-o", "ranks", "--watch"], capture_output=True, text=True, timeout=120)
+    check("ranks: one page", free.returncode == 0 and free.stderr.count("watch     http://") == 1, free.stderr[:300])
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     os.environ["HOME"] = folder
@@ -144,6 +164,7 @@ with tempfile.TemporaryDirectory() as folder:
         test_same()
         test_answers()
         test_ends()
+        test_ranks()
     else:
         skipped = 1
         print("SKIP train --watch: there is no wisp-http.so (libmicrohttpd-dev)")
