@@ -32,6 +32,9 @@ struct wisp_linear {
     const int8_t *i8;
     const float *scale; /* (lists) of i8 */
     const float *bias;  /* (n_labels) */
+    /* (n_features) of lists by label: where in a list a feature is on average, 0 .. 1; NULL: not known,
+     * which takes longer */
+    const float *places;
     bool owned;         /* start, id, f32 and bias are its own; else they lie in a file */
 };
 void wisp_linear_clear(struct wisp_linear *m);
@@ -52,6 +55,8 @@ void wisp_linear_all(float *z, const struct wisp_linear *m, const int32_t *xi, c
 /* The scores of n labels of one row, whose features ascend. */
 void wisp_linear_some(float *z, const struct wisp_linear *m, const int32_t *xi, const float *xv,
                       size_t nnz, const int32_t *labels, size_t n);
+/* Fills in what 'places' of a model may point at. */
+void wisp_linear_places(float *out, const struct wisp_linear *m);
 /* The weight of a feature for a label: 0 where it has none. */
 float wisp_linear_weight(const struct wisp_linear *m, size_t feature, size_t label);
 

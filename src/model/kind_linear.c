@@ -128,6 +128,8 @@ static size_t bytes(const struct wisp_model *m)
 /* ---- scoring ---- */
 
 struct own {
+    struct wisp_linear l; /* the model's, with places of features */
+    float *places;
     size_t room;       /* labels of a thread: all, or the candidates */
     size_t candidates; /* 0: all labels are scored */
     int32_t *labels;   /* (threads, room), or (room) of all labels */
@@ -164,14 +166,17 @@ static wisp_status ready_votes(struct wisp_scorer *s, struct own *o, size_t thre
 {
     const struct wisp_model *m = s->m;
     const size_t n_labels = m->linear.n_labels;
+    o->places = wisp_alloc(m->linear.n_features, sizeof *o->places);
     o->factor = wisp_alloc(n_labels, sizeof *o->factor);
     o->frequent = wisp_alloc(s->k, sizeof *o->frequent);
     o->elections = wisp_zalloc(threads, sizeof *o->elections);
     o->judged = wisp_alloc(s->batch * o->room, sizeof *o->judged);
     o->n_judged = wisp_alloc(s->batch, sizeof *o->n_judged);
-    if (!o->factor || !o->frequent || !o->elections || !o->judged || !o->n_judged)
+    if (!o->places || !o->factor || !o->frequent || !o->elections || !o->judged || !o->n_judged)
         return wisp_fail_mem(err, n_labels * 4, "prediction");
     for (size_t l = 0; l < n_labels; l++) o->factor[l] = wisp_negatives_factor(m->label_rows[l]);
+    wisp_linear_places(o->places, &m->linear);
+    o->l.places = o->places;
     wisp_most_frequent(o->frequent, s->k, m->label_rows, n_labels);
     for (; o->n_elections < threads; o->n_elections++) {
         struct wisp_election *e = &o->elections[o->n_elections];
@@ -189,6 +194,7 @@ static wisp_status ready(struct wisp_scorer *s, enum wisp_zeros zeros, wisp_erro
     const size_t threads = (size_t)wisp_pool_threads(s->ctx->pool);
     struct own *o = s->own = wisp_zalloc(1, sizeof *o);
     if (!o) return wisp_fail_mem(err, sizeof *o, "prediction");
+    o->l = *l;
     o->candidates = l->by_feature ? 0 : CANDIDATES;
     o->room = l->by_feature ? l->n_labels : s->k > JUDGED ? s->k : JUDGED;
     o->labels = wisp_alloc((l->by_feature ? 1 : threads) * o->room, sizeof *o->labels);
@@ -211,6 +217,7 @@ static void done(struct wisp_scorer *s)
     wisp_free(o->scores);
     wisp_free(o->keys);
     wisp_free(o->elections);
+    wisp_free(o->places);
     wisp_free(o->factor);
     wisp_free(o->frequent);
     wisp_free(o->judged);
@@ -262,9 +269,9 @@ static void best_of_row(void *arg, size_t row, int thread)
 {
     const struct job *j = arg;
     const struct wisp_scorer *s = j->s;
-    const struct wisp_linear *l = &s->m->linear;
     const struct wisp_batch *b = j->b;
     struct own *o = s->own;
+    const struct wisp_linear *l = &o->l;
     const int32_t *xi = b->xi + b->xp[row];
     const float *xv = b->xv + b->xp[row];
     const size_t nnz = b->xp[row + 1] - b->xp[row], first = (size_t)thread * o->room;
@@ -301,7 +308,7 @@ static void score(float *out, struct wisp_scorer *s, const struct wisp_batch *b,
 {
     (void)thread;
     const struct own *o = s->own;
-    wisp_linear_some(out, &s->m->linear, b->xi + b->xp[row], b->xv + b->xp[row],
+    wisp_linear_some(out, &o->l, b->xi + b->xp[row], b->xv + b->xp[row],
                      b->xp[row + 1] - b->xp[row], labels, n);
     for (size_t i = 0; i < n; i++) {
         const bool judged = !o->candidates || s->ctx->k->holds(o->judged + row * o->room,

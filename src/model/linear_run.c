@@ -239,6 +239,8 @@ wisp_status wisp_linear_epoch(struct wisp_run *r, wisp_error *err)
     if (kept) l->d = l->kept;
     if (st == WISP_OK) st = make_rows(r, err);
     if (st == WISP_OK && !l->all) st = find_negatives(r, err);
+    wisp_data_free(l->kept); /* what training reads is laid out */
+    l->kept = NULL;
     if (st == WISP_OK && !l->done.start)
         st = wisp_linear_done_init(&l->done, r->m->net.n_labels, err);
     if (st != WISP_OK) return st;

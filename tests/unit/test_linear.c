@@ -346,6 +346,8 @@ static void test_scores(wisp_context *ctx)
     struct wisp_linear by_label = { FEATURES, LABELS,          false,         d.start,
                                     d.id,     .f32 = d.weight, .bias = d.bias };
     struct wisp_linear by_feature = { FEATURES, LABELS, true, from, id, .f32 = w, .bias = d.bias };
+    static float places[FEATURES];
+    wisp_linear_places(places, &by_label);
     struct wisp_linear in16 = by_feature, in8 = by_feature;
     for (size_t f = 0; f < FEATURES; f++) {
         scale[f] = 0;
@@ -363,6 +365,7 @@ static void test_scores(wisp_context *ctx)
         const size_t n = xp[i + 1] - xp[i];
         for (size_t e = 0; e < n; e++) xi[e] = x[xp[i] + e].id, xv[e] = x[xp[i] + e].x;
         wisp_linear_all(all, &by_feature, xi, xv, n);
+        by_label.places = i % 3 ? places : NULL;
         wisp_linear_some(some, &by_label, xi, xv, n, labels, LABELS);
         for (size_t l = 0; l < LABELS; l++) {
             double z = d.bias[l];
