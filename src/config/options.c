@@ -19,7 +19,7 @@ const wisp_option wisp_option_table[N_OPTS] = {
                   NETWORK, "convert prune" },
     [OPT_HIDDEN] = { "hidden", "list", "", "", "train prune bench",
                      "widths of the hidden layers: 256, or 512,256; empty: " WIDTH_FEW
-                     " up to " FEW_LABELS " labels, " WIDTH_MANY " above",
+                     " up to " FEW_LABELS " labels, " WIDTH_MANY " above; 0: a linear model",
                      NETWORK, "train bench" },
     [OPT_DROPOUT] = { "dropout", "real", "-1", "-1..0.95", "train prune bench",
                       "share of hidden units dropped while training; -1: chosen from the data",

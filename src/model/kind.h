@@ -77,6 +77,8 @@ const struct wisp_model_kind *wisp_kind_of_text(const char *spec);
 /* What the options of a training ask for; where they do not say, by the rows.  train NULL: then a net. */
 const struct wisp_model_kind *wisp_kind_to_train(const wisp_config *cfg,
                                                  const struct wisp_data *train);
+/* What --net names, or --hidden: nothing hidden is linear. */
+const struct wisp_model_kind *wisp_kind_named(const wisp_config *cfg);
 /* A model whose kind nobody has set is a net. */
 const struct wisp_model_kind *wisp_kind_of(const struct wisp_model *m);
 bool wisp_model_is_net(const struct wisp_model *m);

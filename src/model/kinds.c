@@ -21,12 +21,18 @@ const struct wisp_model_kind *wisp_kind_of_text(const char *spec)
     return kinds[i];
 }
 
+const struct wisp_model_kind *wisp_kind_named(const wisp_config *cfg)
+{
+    const char *net = wisp_opt_text(cfg, OPT_NET);
+    return !*net && wisp_opt_is(cfg, OPT_HIDDEN, "0") ? &wisp_kind_linear : wisp_kind_of_text(net);
+}
+
 const struct wisp_model_kind *wisp_kind_to_train(const wisp_config *cfg,
                                                  const struct wisp_data *train)
 {
     const bool several =
         wisp_opt_num(cfg, OPT_ENSEMBLE) > 1 || (train && wisp_auto_is_meant(cfg, train));
-    return several ? &wisp_kind_joint : wisp_kind_of_text(wisp_opt_text(cfg, OPT_NET));
+    return several ? &wisp_kind_joint : wisp_kind_named(cfg);
 }
 
 const struct wisp_model_kind *wisp_kind_of(const struct wisp_model *m)

@@ -248,11 +248,11 @@ static wisp_status set_net(struct wisp_plan *p, const struct facts *f, const wis
     if (*net && (*wisp_opt_text(cfg, OPT_HIDDEN) || dropout >= 0))
         return wisp_fail_option(err, *wisp_opt_text(cfg, OPT_HIDDEN) ? "hidden" : "dropout",
                                 "--net says all layers; leave one of the two out, or say it there");
-    const bool linear = wisp_kind_of_text(net) == &wisp_kind_linear;
+    const bool linear = wisp_kind_named(cfg) == &wisp_kind_linear;
     if (!linear && wisp_linear_loss_find(wisp_opt_text(cfg, OPT_LOSS)))
         return wisp_fail_option(err, "loss", "%s is for linear models; take --net linear, or %s",
                                 wisp_opt_text(cfg, OPT_LOSS), "--loss softmax or bce");
-    if (linear) return wisp_net_text_set(&p->net, net, err);
+    if (linear) return wisp_net_text_set(&p->net, wisp_kind_linear.name, err);
     if (*net) return wisp_net_text_read(&p->net, net, err);
     if (dropout < 0)
         dropout = f->n_labels <= WISP_FEW_LABELS ? 0.5 : f->n_rows < FEW_ROWS ? 0.3 : 0.1;

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "model/about.h"
 #include "model/card.h"
+#include "model/kind.h"
 
 /* The first weights: random rows, biases at the labels' log prior (without it the first epochs go
  * into learning it); over these those of the model to start from. */
@@ -103,6 +104,10 @@ static wisp_status make_plan(struct wisp_run *r, const wisp_config *cfg, bool re
     struct wisp_plan *p = &r->plan;
     wisp_status st;
     if (d->n_rows == 0) return wisp_fail(err, WISP_EINVAL, "there are no rows to train on");
+    if (wisp_kind_named(cfg) == &wisp_kind_linear)
+        return wisp_fail_option(err, "net",
+                                "found a linear model, expected a net: 'wisp train --net linear' "
+                                "trains one by itself");
     if ((st = wisp_init_open(r, cfg, err)) != WISP_OK ||
         (st = wisp_plan_make(p, cfg, r->ctx->k, d, r->init.model, r->sets.valid != NULL, err)) !=
             WISP_OK)

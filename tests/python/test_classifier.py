@@ -237,6 +237,16 @@ else:
 raises("fewer features", ValueError, "X has 10 features", m.partial_fit, X[:, :10], names)
 raises("another kind of labels", ValueError, "Y is classes", m.partial_fit, X, first)
 
+# ---- linear models ----
+linear = wisp.WispClassifier(hidden=0, threads=2).fit(X, names)
+check("hidden=0 is linear", linear.describe()["net"] == "linear" if hasattr(linear, "describe") else
+      b"linear.weight" in model(linear)[:4096])
+check("it learns as well", linear.score(Xt, names_t) > 0.95, linear.score(Xt, names_t))
+check("one thread, the same bytes", model(wisp.WispClassifier(hidden=0, threads=1).fit(X, names)) == model(linear))
+check("it pickles", np.array_equal(pickle.loads(pickle.dumps(linear)).predict_top(Xt)[1], linear.predict_top(Xt)[1]))
+check("weights of rows", wisp.WispClassifier(hidden=0, class_weight="balanced").fit(X, names).score(Xt, names_t) > 0.9)
+raises("it is made from all of its rows", Exception, "all of its rows at once", linear.partial_fit, X, names)
+
 # ---- validation rows, processes ----
 v = small(patience=0).fit(X, names, Xt, [row + ["unknown"] for row in names_t])
 check("validation rows", abs(v.report_["valid_p@1"] - 100 * v.score(Xt, names_t)) < 0.01, v.report_)
