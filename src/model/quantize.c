@@ -11,7 +11,7 @@
  *          docs/prune.md.)
  *
  * Parameters that layers read by wisp_weights become narrow (the weights of the input and of the
- * output layer; those of one column stay).  All other tensors are copied, and the metadata with
+ * output layer; those of one column stay), and those of linear models, where a list is a row.  All other tensors are copied, and the metadata with
  * "quantized" added: names, idf, counts and the index are the model's own. */
 #include "base/bounds.h"
 #include "base/mem.h"
@@ -294,6 +294,64 @@ static wisp_status add_all(struct job *j, wisp_error *err)
     return st;
 }
 
+/* ---- linear models: lists of weights in place of rows ---- */
+
+static wisp_status check_linear(size_t *bytes, const struct job *j, wisp_error *err)
+{
+    const struct wisp_linear *l = &j->m->linear;
+    const int bits = l->i8 ? 8 : l->b16 ? 16 : 32;
+    if (j->to->coded)
+        return wisp_fail(err, WISP_ENOTSUP,
+                         "quantize: found a linear model, which becomes bf16 or int8, not %s",
+                         j->to->name);
+    if (bits <= j->to->bits)
+        return wisp_fail(err, WISP_EINVAL,
+                         "quantize: the model's 'linear.weight' is %s already, expected weights "
+                         "that %s makes smaller",
+                         l->i8 ? "I8" : "BF16", j->to->name);
+    *bytes = wisp_up(wisp_linear_weights(l) * wisp_dtypes[j->to->dtype].bytes, 64) +
+             wisp_up(wisp_linear_lists(l) * sizeof *l->scale, 64);
+    return WISP_OK;
+}
+
+/* A list of weights as a parameter of one row. */
+static struct wisp_param list_of(const struct wisp_linear *l, size_t list)
+{
+    const size_t first = (size_t)l->start[list];
+    struct wisp_param p = { .rows = 1, .cols = (size_t)l->start[list + 1] - first };
+    if (l->f32) p.w = (float *)l->f32 + first;
+    else p.b16 = (uint16_t *)l->b16 + first;
+    return p;
+}
+
+static void add_lists(struct job *j, const struct wisp_tensor *old)
+{
+    const struct wisp_linear *l = &j->m->linear;
+    const size_t lists = wisp_linear_lists(l);
+    char *to = add(j, old, "", j->to->dtype, 1, old->shape);
+    float *scale = j->to->scaled ? add(j, old, ".scale", WISP_F32, 1, &lists) : NULL;
+    for (size_t i = 0; i < lists; i++) {
+        const struct wisp_param p = list_of(l, i);
+        const size_t first = (size_t)l->start[i];
+        if (scale) scale_row((int8_t *)to + first, scale + i, &p, 0);
+        else round_row((uint16_t *)to + first, &p, 0);
+    }
+}
+
+static wisp_status add_linear(struct job *j, wisp_error *err)
+{
+    const struct wisp_tensor_file *f = &j->m->file;
+    for (size_t i = 0; i < f->n_tensors; i++)
+        if (strcmp(f->tensors[i].name, "linear.weight") == 0) add_lists(j, &f->tensors[i]);
+        else j->t[j->n++] = f->tensors[i];
+    for (size_t i = 0; !j->to->scaled && i < j->n; i++) /* the largest floats round to infinity */
+        if (strcmp(j->t[i].name, "linear.weight") == 0 &&
+            !wisp_finite16(j->t[i].data, j->t[i].shape[0]))
+            return wisp_fail(err, WISP_ENUMERIC,
+                             "quantize: 'linear.weight' has a number that bf16 cannot hold");
+    return WISP_OK;
+}
+
 static wisp_status write_file(const struct job *j, const char *path, wisp_error *err)
 {
     const struct wisp_tensor_file *f = &j->m->file;
@@ -317,14 +375,15 @@ wisp_status wisp_model_quantize(const struct wisp_model *m, const char *path, co
         if (strcmp(types[i].name, type) == 0) j.to = &types[i];
     if (!j.to)
         return wisp_fail(err, WISP_EINVAL, "quantize: '%s' is not bf16, int8, c64 or c16", type);
-    size_t bytes;
-    wisp_status st = wisp_model_need_net(m, "quantize", err);
-    if (st == WISP_OK) st = check(&bytes, &j, err);
+    size_t bytes = 0;
+    const bool linear = wisp_kind_of(m) == &wisp_kind_linear;
+    wisp_status st = linear ? WISP_OK : wisp_model_need_net(m, "quantize", err);
+    if (st == WISP_OK) st = linear ? check_linear(&bytes, &j, err) : check(&bytes, &j, err);
     if (st != WISP_OK) return st;
     j.t = wisp_alloc(3 * m->file.n_tensors, sizeof *j.t);
     j.block = wisp_alloc(bytes, 1);
     if (!j.t || !j.block) st = wisp_fail_mem(err, bytes, "the smaller weights");
-    if (st == WISP_OK) st = add_all(&j, err);
+    if (st == WISP_OK) st = linear ? add_linear(&j, err) : add_all(&j, err);
     st = wisp_map_blame(&m->file.map, st, err);
     if (st == WISP_OK) st = wisp_map_blame(&m->file.map, write_file(&j, path, err), err);
     wisp_free(j.t);

@@ -58,6 +58,19 @@ assert votes > all - 5, (all, votes)'
 ok "more labels than candidates" predict w W_test.txt -k 200
 check "200 of them" [ "$(head -n 1 out | wc -w)" = 200 ]
 
+# Narrow weights.
+for type in bf16 int8; do
+    for model in m w; do
+        ok "$model in $type" convert $model "$model.$type" --quantize $type
+        check "$model in $type is smaller" [ "$(stat -c %s "$model.$type")" -lt "$(stat -c %s $model)" ]
+        ok "$model in $type evaluates" eval "$model.$type" "$([ $model = m ] && echo S || echo W)_test.txt" --json
+        judge "$model in $type is as good" 'd["p@1"] > '"$(/usr/bin/python3 -c "import json; print(json.load(open('$([ $model = m ] && echo linear || echo exact).json'))['p@1'] - 1.5)")"
+    done
+done
+refuse "narrow already" 2 "'linear.weight' is I8 already" convert m.int8 q --quantize int8
+refuse "codes" 2 "which becomes bf16 or int8, not c64" convert m q --quantize c64
+check "no model was left" [ ! -e q ]
+
 # Threads, kills, and a run that is finished.
 for threads in 1 3; do
     ok "few labels, $threads threads" train "${few[@]}" -o t --threads $threads

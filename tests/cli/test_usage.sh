@@ -136,7 +136,7 @@ while read -r key type commands; do # a value missing; a value of the wrong kind
 done <rows
 refuse "--memory -1" 2 "--memory: '-1'" train d.txt -o m --memory -1
 for v in 1e30 4611686018427387904 4194304T; do refuse "--memory $v" 2 "--memory: '$v'" train d.txt -o m --memory $v; done
-refuse "--hidden 0" 2 "needs width: a whole number from 1 to" train d.txt -o m --hidden 0
+refuse "--hidden 0,4" 2 "needs width: a whole number from 1 to" train d.txt -o m --hidden 0,4
 refuse "--hidden words" 2 "hidden" train d.txt -o m --hidden wide
 refuse "--net of no known layer" 2 "banana" train d.txt -o m --net "input 8, banana"
 refuse "synth without a shape" 2 "--rows" synth P
