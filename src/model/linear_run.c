@@ -336,6 +336,8 @@ wisp_status wisp_linear_restore(struct wisp_run *r, const struct wisp_tensor_fil
         done <= n_labels && start->bytes == (done + 1) * 8 && weight->bytes == n * 4 &&
         r->at.step == done + (size_t)(r->at.epoch - 1) * n_labels &&
         wisp_linear_bad_list(start->data, id->data, done, n, r->m->net.n_features) == done;
+    if (!start && !id && !weight && !bias && r->at.step == (size_t)(r->at.epoch - 1) * n_labels)
+        return WISP_OK; /* stopped between the two times */
     if (!ok)
         return wisp_fail_at(err, WISP_EMODEL, path, 0,
                             "its weights cannot be of this run: expected 'linear.start', "

@@ -194,6 +194,9 @@ static void make_models(void)
         { ids, "values unit loss bce index yes", "threshold" },
         { ids, "values unit loss softmax index no net input_16,_relu,_sparse_random_8_4,_relu",
           NULL },
+        { words, "values tfidf net linear refit no", NULL },
+        { ids, "values unit net linear negatives votes", NULL },
+        { ids, "values unit net linear negatives votes", "int8" },
     };
     wisp_error err = { 0 };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
@@ -223,6 +226,8 @@ static void make_states(void)
         "values unit loss softmax optimizer adagrad sampling lsh hash minhash replace reservoir "
         "keep "
         "2 tables 2 rebuild 3 rows bf16 index no",
+        "values unit net linear refit yes",
+        "values unit net linear refit yes negatives votes",
     };
     wisp_error err = { 0 };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {

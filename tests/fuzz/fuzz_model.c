@@ -20,7 +20,13 @@
         "loss=softmax\n", "values=tfidf\n", "idf F32 3 0\n", "votes.start I64 4 0\n",              \
         "votes.label I32 2 0\n", "votes.weight F32 2 0\n", "labels U8 4 0\n", "vocab U8 6 0\n",    \
         "net=joint\n", "members=2\n", "1/net=input 2\n", "mix F32 2 0\n", "sparse radix 4",        \
+<<<<<<< HEAD
         "sparse mask=m", "1.sparse.start I64 4 0\n", "threshold F32 2 0\n"
+=======
+        "sparse mask=m", "1.sparse.start I64 4 0\n", "net=linear\n", "linear.start I64 4 0\n",     \
+        "linear.label I32 1 0\n", "linear.feature I32 1 0\n", "linear.weight F32 1 0\n",           \
+        "linear.bias F32 2 0\n"
+>>>>>>> 8021ae2 (bench, docs: linear models beside LinearSVC and omikuji; words, map and decisions)
 #define FUZZ_MUTANTS 15000
 #include "fuzz/tensors.h"
 
@@ -69,6 +75,33 @@ static unsigned use_net(const struct wisp_model *m)
     return sum;
 }
 
+/* Lists of weights within bounds, in one type. */
+static unsigned use_linear(const struct wisp_model *m)
+{
+    const struct wisp_linear *l = &m->linear;
+    const size_t below = l->by_feature ? l->n_labels : l->n_features;
+    unsigned sum = 0;
+    if (!!l->f32 + !!l->b16 + !!l->i8 != 1 || !l->scale != !l->i8 || l->start[0] != 0)
+        fuzz_die("weights of no type, or of two", NULL);
+    for (size_t i = 0; i < wisp_linear_lists(l); i++) {
+        if (l->start[i] > l->start[i + 1]) fuzz_die("starts fall", NULL);
+        for (int64_t e = l->start[i]; e < l->start[i + 1]; e++) {
+            if (l->id[e] < 0 || (size_t)l->id[e] >= below ||
+                (e > l->start[i] && l->id[e] <= l->id[e - 1]))
+                fuzz_die("an id", NULL);
+            const size_t feature = l->by_feature ? i : (size_t)l->id[e],
+                         label = l->by_feature ? (size_t)l->id[e] : i;
+            const float w = wisp_linear_weight(l, feature, label);
+            if (!(w - w == 0)) fuzz_die("a weight", NULL);
+            sum += w > 0;
+        }
+    }
+    for (size_t i = 0; i < l->n_labels; i++)
+        if (!(l->bias[i] - l->bias[i] == 0)) fuzz_die("a bias", NULL);
+    if (!l->by_feature && !m->votes.start) fuzz_die("no candidates", NULL);
+    return sum;
+}
+
 /* Weights of members that are shares, and members over the same labels with what they borrow. */
 static unsigned use_joint(const struct wisp_model *m)
 {
@@ -77,7 +110,7 @@ static unsigned use_joint(const struct wisp_model *m)
     if (m->joint->n < 2 || m->joint->n > WISP_JOINT_MOST) fuzz_die("a number of members", NULL);
     for (size_t i = 0; i < m->joint->n; i++) {
         const struct wisp_model *member = m->joint->members[i];
-        sum += use_net(member);
+        sum += member->linear.start ? use_linear(member) : use_net(member);
         all += m->joint->mix[i];
         if (!(m->joint->mix[i] >= 0) || member->joint || member->label_rows != m->label_rows ||
             member->net.n_labels != m->net.n_labels || member->net.n_features != m->net.n_features)
@@ -89,7 +122,7 @@ static unsigned use_joint(const struct wisp_model *m)
 
 static void use_model(const struct wisp_model *m)
 {
-    unsigned sum = m->joint ? use_joint(m) : use_net(m);
+    unsigned sum = m->joint ? use_joint(m) : m->linear.start ? use_linear(m) : use_net(m);
     for (size_t l = 0; l < m->net.n_labels; l++) sum += (unsigned)m->label_rows[l];
     for (size_t f = 0; m->values.idf && f < m->net.n_features; f++) sum += m->values.idf[f] > 1;
     if ((m->labels.n && m->labels.n != m->net.n_labels) ||
@@ -292,6 +325,12 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
          "\n0/net=input 2\n0/loss=bce\n" second "label_rows I64 2 0\n" MEMBER("0") MEMBER("1")
 #define SHARES "\n\0\0\200?\0\0\0\0"
 
+/* A linear model: lists of its 3 features, or of its 2 labels. */
+#define LINEAR(lists, ids, type, n)                                                                \
+    HEAD "net=linear\nloss=bce\nvalues=raw\n" REST "linear.start I64 " lists " 0\nlinear." ids     \
+         " I32 " n " 0\nlinear.weight " type " " n " 0\nlinear.bias F32 2 0\nlabel_rows I64 2 0\n"
+#define ONE_VOTE "votes.start I64 4 0\nvotes.label I32 1 0\nvotes.weight F32 1 0\n"
+
 static const struct fuzz_text_seed seeds[] = {
     SEED(MADE, NET TENSORS BYTES),
     SEED(MADE | SMALL_CHUNKS, NET "note=a \"b\" \xc3\xa9\t\\ \x01\n" TENSORS BYTES),
@@ -340,6 +379,21 @@ static const struct fuzz_text_seed seeds[] = {
     SEED(MADE,
          JOINT("2",
                "1/net=input 2\n1/loss=bce\n") "mix F32 2 0\n1/calibration.exact F32 6 0\n" SHARES),
+    SEED(MADE, LINEAR("4", "label", "F32", "1") VOTES("\1")),
+    SEED(MADE, LINEAR("4", "label", "BF16", "1") VOTES("\1")),
+    SEED(MADE, LINEAR("4", "label", "I8", "1") "linear.weight.scale F32 3 0\n" VOTES("\1")),
+    SEED(MADE, LINEAR("3", "feature", "F32", "1") ONE_VOTE VOTES("\1")),
+    SEED(MADE, LINEAR("3", "feature", "F32", "1") VOTES("\1")),        /* no votes */
+    SEED(MADE, LINEAR("4", "label", "F32", "3") VOTES("\3")),          /* a label twice */
+    SEED(MADE, LINEAR("4", "label", "F32", "2") VOTES("\1")),          /* it ends too early */
+    SEED(MADE, LINEAR("4", "label", "F32", "1") VOTES("\377")),        /* it ends too late */
+    SEED(MADE, LINEAR("4", "label", "F32", "1") "\n\1\0\0\0\0\0\0\0"), /* it begins at 1 */
+    SEED(MADE, LINEAR("4", "label", "F32", "1") "\n\377\377\377\377"), /* below 0, no numbers */
+    SEED(MADE, LINEAR("3", "label", "F32", "1") VOTES("\1")),          /* as many as labels */
+    SEED(MADE, JOINT("2", "1/net=linear\n1/loss=bce\n") "mix F32 2 0\n1/linear.start I64 4 0\n"
+                                                        "1/linear.label I32 0 0\n"
+                                                        "1/linear.weight F32 0 0\n"
+                                                        "1/linear.bias F32 2 0\n" SHARES),
     SEED(MADE, RAGGED("1") VOTES("\1")),
     SEED(MADE, RAGGED("2") VOTES("\2")), /* an input twice */
     SEED(MADE, RAGGED("2") VOTES("\1")), /* the last row ends too early */

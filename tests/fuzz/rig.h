@@ -195,8 +195,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #ifndef WISP_LIBFUZZER
 
 static const char *const fuzz_words[] = { FUZZ_WORDS, NULL };
-static uint8_t fuzz_seeds[128][FUZZ_ROOM];
-static size_t fuzz_seed_bytes[128], fuzz_n_seeds;
+static uint8_t fuzz_seeds[192][FUZZ_ROOM];
+static size_t fuzz_seed_bytes[192], fuzz_n_seeds;
 
 /* ---- memory ---- */
 
@@ -390,7 +390,7 @@ int main(int argc, char **argv)
 {
     long n = FUZZ_MUTANTS;
     fuzz_set_up();
-    for (; fuzz_n_seeds < 128; fuzz_n_seeds++)
+    for (; fuzz_n_seeds < sizeof fuzz_seed_bytes / sizeof *fuzz_seed_bytes; fuzz_n_seeds++)
         if (!(fuzz_seed_bytes[fuzz_n_seeds] = fuzz_seed(fuzz_seeds[fuzz_n_seeds], fuzz_n_seeds)))
             break;
     for (int i = 1; i < argc; i++) {
