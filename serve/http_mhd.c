@@ -305,18 +305,18 @@ static wisp_status start(struct http_daemon **out, const struct http_listen *how
         free(d);
         return st;
     }
+    *out = d; /* before the first request can ask for it */
     d->wake = eventfd(0, EFD_CLOEXEC);
     if (d->wake < 0) st = http_refuse(err, WISP_EIO, "no event: %s", strerror(errno));
     if (st == WISP_OK) st = start_loops(d, err);
     if (st == WISP_OK && pthread_create(&d->acceptor, NULL, accept_loop, d) != 0)
         st = http_refuse(err, WISP_ENOMEM, "no thread for connections");
     if (st != WISP_OK) {
+        *out = NULL;
         close(d->fd);
         stop(d);
-        return st;
     }
-    *out = d;
-    return WISP_OK;
+    return st;
 }
 
 static void close_daemon(struct http_daemon *d)

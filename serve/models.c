@@ -126,8 +126,9 @@ static wisp_status exchange(struct models *s, struct slot *slot, wisp_error *err
     }
     slot->tried = before; /* good or bad, it is not tried again until it changes */
     wisp_status st = load(&next, slot, s, err);
-    if (st == WISP_OK && (stat(slot->path, &after) != 0 || !same_file(&after, &before))) {
-        st = http_refuse(err, WISP_EIO, "%.300s: changed while it was read", slot->path);
+    /* Another file by that name is looked at the next time; this one must be what was verified. */
+    if (st == WISP_OK && (fstat(fd, &after) != 0 || !same_file(&after, &before))) {
+        st = http_refuse(err, WISP_EIO, "%.300s: was written to while it was read", slot->path);
         memset(&slot->tried, 0, sizeof slot->tried);
     }
     if (st != WISP_OK) {

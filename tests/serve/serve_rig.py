@@ -122,11 +122,11 @@ class Server:
     def raw(self, data, seconds=20, half=False):
         """Sends bytes as they are; all that comes back until the other side ends."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as s:
-            s.sendall(data)
-            if half:
-                s.shutdown(socket.SHUT_WR)
             got = b""
             try:
+                s.sendall(data)
+                if half:
+                    s.shutdown(socket.SHUT_WR)
                 while True:
                     piece = s.recv(65536)
                     if not piece:
