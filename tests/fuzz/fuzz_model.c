@@ -20,13 +20,9 @@
         "loss=softmax\n", "values=tfidf\n", "idf F32 3 0\n", "votes.start I64 4 0\n",              \
         "votes.label I32 2 0\n", "votes.weight F32 2 0\n", "labels U8 4 0\n", "vocab U8 6 0\n",    \
         "net=joint\n", "members=2\n", "1/net=input 2\n", "mix F32 2 0\n", "sparse radix 4",        \
-<<<<<<< HEAD
-        "sparse mask=m", "1.sparse.start I64 4 0\n", "threshold F32 2 0\n"
-=======
-        "sparse mask=m", "1.sparse.start I64 4 0\n", "net=linear\n", "linear.start I64 4 0\n",     \
-        "linear.label I32 1 0\n", "linear.feature I32 1 0\n", "linear.weight F32 1 0\n",           \
-        "linear.bias F32 2 0\n"
->>>>>>> 8021ae2 (bench, docs: linear models beside LinearSVC and omikuji; words, map and decisions)
+        "sparse mask=m", "1.sparse.start I64 4 0\n", "threshold F32 2 0\n", "net=linear\n",        \
+        "linear.start I64 4 0\n", "linear.label I32 1 0\n", "linear.feature I32 1 0\n",            \
+        "linear.weight F32 1 0\n", "linear.bias F32 2 0\n"
 #define FUZZ_MUTANTS 15000
 #include "fuzz/tensors.h"
 
