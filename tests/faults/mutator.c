@@ -28,7 +28,7 @@
 
 enum { INSPECT, EVAL, PREDICT, INIT, RESUME, N_OPS };
 static const char *const op_names[] = { "inspect", "eval", "predict", "init", "resume" };
-enum { BATCH = 250, SECONDS = 20, MEGABYTES = 400, N_STATUS = 10, MOST_BASES = 8 };
+enum { BATCH = 250, SECONDS = 20, MEGABYTES = 400, N_STATUS = 10, MOST_BASES = 16 };
 enum { FREE_IDS = 1 << 20 };
 
 struct base { /* a good file, what it came from, and how to read and train that */
@@ -151,6 +151,7 @@ static wisp_status train(const wisp_data *d, const char *options, const char *pa
 
 static struct base *add_base(const char *rows, const char *options)
 {
+    if (n_bases == MOST_BASES) die("too many bases", options);
     struct base *b = &bases[n_bases];
     *b = (struct base){ .rows = rows, .options = options, .data = parse(rows, NULL) };
     snprintf(b->path, sizeof b->path, "%s/base%zu", folder, n_bases++);
