@@ -104,6 +104,15 @@ static bool nothing_left(void)
     return true;
 }
 
+/* Rank 0 gathers, so that it may be waiting itself for the one that is missing: it is to say so first. */
+static double longest(void)
+{
+    bool others = my_rank == 0;
+    for (int q = 1; q < n_ranks; q++)
+        others |= pending[q] != MPI_REQUEST_NULL || pending[n_ranks + q] != MPI_REQUEST_NULL;
+    return others ? patience_s : 1.25 * patience_s + 1;
+}
+
 /* Until everything pending is done; 'rc' is what beginning it gave.  awake: without sleeping. */
 static wisp_status wait_all(int rc, bool awake, wisp_error *err)
 {
@@ -117,7 +126,8 @@ static wisp_status wait_all(int rc, bool awake, wisp_error *err)
         if (i > TRIES && i % 16 == 0 && now() - began > patience_s) {
             for (int k = 0, one; k < 2 * n_ranks; k++) /* Testall leaves all of them */
                 MPI_Test(&pending[k], &one, MPI_STATUS_IGNORE);
-            return nothing_left() ? WISP_OK : missing(err);
+            if (nothing_left()) return WISP_OK;
+            if (now() - began > longest()) return missing(err);
         }
         if (awake || i < TRIES) {
             sched_yield(); /* there may be more ranks than cores */
