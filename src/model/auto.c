@@ -85,7 +85,6 @@ struct amount {
     int nets;
     double epochs; /* of members; 0: as many as nets have by themselves */
     bool scouts;
-    bool refit; /* nets with the held-out rows, too, in the end */
 };
 
 /* Operations of training a net by defaults, about: what decides must not be measured. */
@@ -98,10 +97,10 @@ static double net_cost(const struct wisp_plan *plan, const struct wisp_data *d)
     const double width = d->n_labels <= WISP_FEW_LABELS ? WISP_WIDTH_FEW : WISP_WIDTH_MANY;
     return 2 * width * plan->epochs * (2 * (double)d->nnz + 3 * labels * (double)d->n_rows);
 }
-/* Some 30 s on two cores; some minutes.  Nets share a cost of about COSTLY, up to NETS of them; one that costs more by
+/* Some minutes on two cores.  Nets share a cost of about COSTLY, up to NETS of them; one that costs more by
  * itself is trained for fewer epochs beside a linear model: on 591,071 rows with 25,400 labels three
  * instead of five, validation P@1 of both together 39.0. */
-static const double CHEAP = 3e12, COSTLY = 1e13;
+static const double COSTLY = 1e13;
 enum { FEW_EPOCHS = 3 };
 
 static wisp_status amount_of(struct amount *out, const struct wisp_trials *p,
@@ -115,7 +114,7 @@ static wisp_status amount_of(struct amount *out, const struct wisp_trials *p,
         return wisp_fail_option(err, "budget", "found '%.40s', expected a time: 90s, 5m or 1.5h",
                                 budget);
     const double cost = net_cost(plan, p->train);
-    if (!low) out->nets = (int)fmax(1, fmin(NETS, COSTLY / cost)), out->refit = cost < CHEAP;
+    if (!low) out->nets = (int)fmax(1, fmin(NETS, COSTLY / cost));
     if (!high && cost > COSTLY && plan->epochs > FEW_EPOCHS) out->epochs = FEW_EPOCHS;
     if (high || *budget) out->nets = NETS, out->scouts = true;
     if (wisp_opt_num(p->cfg, OPT_ENSEMBLE) > 1) out->nets = (int)wisp_opt_num(p->cfg, OPT_ENSEMBLE);
@@ -261,7 +260,6 @@ wisp_status wisp_auto_try(struct wisp_trials *p, wisp_error *err)
     if (st != WISP_OK) return st;
     st = amount_of(&a, p, &plan, err);
     if (st == WISP_OK) {
-        p->refit_nets = a.refit;
         p->planned = 1 + a.nets + (a.scouts ? SCOUTS + SCOUTS / 2 : 0);
         say_plan(p, &a);
         st = wisp_trials_linear(p, err);

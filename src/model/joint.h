@@ -87,8 +87,6 @@ struct wisp_trial {
     bool done;
     double seconds, valid, loss; /* what it took; P@1 and loss of held-out rows */
     float weight;                /* in the model; 0: it is not in it */
-    int best_epoch;
-    int stands_for; /* trained with the held-out rows, after trial stands_for - 1; 0: it is not */
 };
 struct wisp_trials {
     struct wisp_context *ctx;
@@ -104,7 +102,6 @@ struct wisp_trials {
     double began;
     double figures
         [WISP_TRIAL_FIGURES]; /* of the last net: what reports of training have (wisp_trial_figures) */
-    bool refit_nets;          /* nets, too, are trained once more with the held-out rows */
     char *before;             /* owned: the list as it was found; NULL: there was none */
     bool whole;               /* there will be no more trials */
 };
@@ -147,11 +144,9 @@ wisp_status wisp_trials_open(struct wisp_model **out, const struct wisp_trials *
 /* How good it is, and the calibration of what it says. */
 wisp_status wisp_trials_judge(struct wisp_judged *out, const struct wisp_trials *p,
                               const struct wisp_data *rows, wisp_error *err);
-/* Members again with the held-out rows, once nothing has to be chosen any more: each stands for the one that it
- * repeats.  Linear models always, and see to their own calibration; nets where they are cheap and not
- * alone. */
-wisp_status wisp_trials_refit(struct wisp_trials *p, const struct wisp_data *rows, bool alone,
-                              wisp_error *err);
+/* Linear members again with the held-out rows, once nothing has to be chosen any more; they see to their own
+ * calibration.  Nets are not: it took as long again, and gained nothing that was measured. */
+wisp_status wisp_trials_refit(struct wisp_trials *p, const struct wisp_data *rows, wisp_error *err);
 
 /* ---- training ---- */
 

@@ -159,7 +159,7 @@ static wisp_status settle(struct wisp_judged *at, struct wisp_trials *p, const c
     if (st == WISP_OK) st = wisp_trials_weigh(p, err);
     for (int i = 0; i < p->n; i++) n += p->trial[i].weight > 0;
     if (st == WISP_OK && n > 1) st = wisp_trials_judge(at, p, rows, err);
-    if (st == WISP_OK) st = wisp_trials_refit(p, rows, n == 1, err);
+    if (st == WISP_OK) st = wisp_trials_refit(p, rows, err);
     if (st != WISP_OK) return st;
     for (int i = 0; i < p->n; i++)
         if (p->trial[i].weight > 0) last = i;

@@ -204,9 +204,7 @@ static wisp_status look_at(struct wisp_trial *t, const struct wisp_trials *p, co
     if (st != WISP_OK) return st;
     const char *p1 = wisp_tensor_file_meta(&f, "valid_p@1"),
                *rest = wisp_tensor_file_meta(&f, "validation");
-    const char *epoch = wisp_tensor_file_meta(&f, "epoch");
     t->valid = p1 ? wisp_strtod(p1, NULL) : -1;
-    t->best_epoch = epoch ? (int)wisp_strtod(epoch, NULL) : 0;
     const char *loss = rest ? strstr(rest, "loss=") : NULL;
     t->loss = loss ? wisp_strtod(loss + 5, NULL) : -1;
     wisp_tensor_file_close(&f);

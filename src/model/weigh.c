@@ -12,22 +12,12 @@ static const float LEAST_WEIGHT = 0.06f; /* of a group; less makes it no better,
 /* Where more of the rows than this are held out, the linear model is trained once more with them. */
 static const double REFIT_SHARE = 0.05;
 
-/* A model that was trained with the held-out rows cannot be calibrated on them: it takes the calibration of the one
- * that it stands for. */
 static wisp_status open_member(struct wisp_model **out, const struct wisp_trials *p, int i,
                                wisp_error *err)
 {
     char path[PATH_MAX];
-    struct wisp_tensor_file f;
     wisp_trials_path(path, p, i);
-    wisp_status st = wisp_model_open(out, p->ctx->pool, path, err);
-    if (st != WISP_OK || !p->trial[i].stands_for) return st;
-    wisp_trials_path(path, p, p->trial[i].stands_for - 1);
-    st = wisp_tensor_file_open(&f, p->ctx->pool, path, err);
-    if (st == WISP_OK) st = wisp_model_copy_calibration(*out, &f, path, err);
-    if (st == WISP_OK) wisp_tensor_file_close(&f);
-    if (st != WISP_OK) wisp_model_free(*out);
-    return st;
+    return wisp_model_open(out, p->ctx->pool, path, err);
 }
 
 /* Of all members that have a weight. */
@@ -146,35 +136,16 @@ wisp_status wisp_trials_judge(struct wisp_judged *out, const struct wisp_trials 
     return st;
 }
 
-/* The same net with all rows, for as many epochs as were best without some of them. */
-static void add_again(struct wisp_trials *p, int i)
-{
-    const struct wisp_trial *old = &p->trial[i];
-    char what[sizeof old->what];
-    snprintf(what, sizeof what, "%.60s, all rows", old->what);
-    struct wisp_trial *t = wisp_trials_add(p, old->group, what);
-    for (int k = 0; k < old->n_set; k++)
-        if (strcmp(old->set[k].key, "epochs") != 0)
-            wisp_trial_set(t, old->set[k].key, old->set[k].value);
-    wisp_trial_set_num(t, "epochs", old->best_epoch);
-    wisp_trial_set(t, "holdout", "0");
-    t->stands_for = i + 1;
-}
-
-wisp_status wisp_trials_refit(struct wisp_trials *p, const struct wisp_data *rows, bool alone,
-                              wisp_error *err)
+wisp_status wisp_trials_refit(struct wisp_trials *p, const struct wisp_data *rows, wisp_error *err)
 {
     const int n = p->n;
     wisp_status st = WISP_OK;
     if (p->valid || (double)rows->n_rows < REFIT_SHARE * (double)p->train->n_rows) return st;
     for (int i = 0; i < n && st == WISP_OK; i++) {
-        const bool linear = strcmp(p->trial[i].what, "linear") == 0;
-        if (p->trial[i].weight == 0 || (!linear && (alone || !p->refit_nets))) continue;
-        if (linear) {
-            struct wisp_trial *t = wisp_trials_add(p, p->trial[i].group, "linear, all rows");
-            wisp_trial_set(t, "net", "linear");
-            wisp_trial_set(t, "refit", "yes");
-        } else add_again(p, i);
+        if (p->trial[i].weight == 0 || strcmp(p->trial[i].what, "linear") != 0) continue;
+        struct wisp_trial *t = wisp_trials_add(p, p->trial[i].group, "linear, all rows");
+        wisp_trial_set(t, "net", "linear");
+        wisp_trial_set(t, "refit", "yes");
         st = wisp_trials_train(p, err);
         p->trial[p->n - 1].weight = p->trial[i].weight;
         p->trial[i].weight = 0;
