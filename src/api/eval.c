@@ -272,9 +272,13 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
     if ((st = wisp_prediction_check(how, m, err)) != WISP_OK) return st;
     struct both b = { 0 };
     const char *table = wisp_opt_text(cfg, OPT_PER_LABEL);
-    const size_t places = wisp_most(cuts[n_cuts - 1], wisp_eval_places(m->net.n_labels, *table));
+    /* Sparse prediction looks at more labels where more are asked for: its figures would not be those of
+     * 'predict' any more. */
+    const size_t most = cuts[n_cuts - 1],
+                 places =
+                     sparse ? most : wisp_most(most, wisp_eval_places(m->net.n_labels, *table));
     struct scores scores;
-    st = scores_init(&scores, m, sparse, cuts[n_cuts - 1], *table, err);
+    st = scores_init(&scores, m, sparse, most, *table, err);
     struct wisp_metrics *metrics[] = { &b.by_exact, &b.by_sparse };
     for (int i = 0; i < (sparse ? 2 : 1) && st == WISP_OK; i++)
         st = wisp_metrics_init(metrics[i], cuts, n_cuts, m->label_rows, m->net.n_labels, m->n_train,
