@@ -17,7 +17,7 @@ check "the table has its cut-offs" grep -qE '@1 +@3 +@5$' out
 ok "eval --json" eval m P_test.txt --json
 cp out json
 check "one line" [ "$(wc -l <out)" = 1 ]
-judge "its keys" 'list(d) == ["%s@%d" % (w, k) for w in ("p", "r", "ndcg", "psp") for k in (1, 3, 5)] + ["p@%d_%s" % (k, g) for g in ("head", "middle", "tail") for k in (1, 3, 5)] + [w + raw for raw in ("_raw", "") for w in ("ece", "micro_precision", "micro_recall", "micro_f1")] + ["calibrated", "rows", "rows_unlabelled", "seconds", "weight_bytes"]'
+judge "its keys" 'list(d) == ["%s@%d" % (w, k) for w in ("p", "r", "ndcg", "psp") for k in (1, 3, 5)] + ["p@%d_%s" % (k, g) for g in ("head", "middle", "tail") for k in (1, 3, 5)] + [w + raw for raw in ("_raw", "") for w in ("ece", "micro_precision", "micro_recall", "micro_f1")] + ["macro_precision", "macro_recall", "macro_f1", "macro_labels", "rows_cut", "calibrated", "rows", "rows_unlabelled", "seconds", "weight_bytes"]'
 judge "percentages" 'all(0 <= v <= 100.0001 for k, v in d.items() if "@" in k)'
 judge "rows" "d['rows'] == $rows and d['rows_unlabelled'] == 0"
 judge "P falls, R rises with k" 'd["p@1"] >= d["p@3"] >= d["p@5"] and d["r@1"] <= d["r@3"] <= d["r@5"]'
