@@ -24,7 +24,7 @@ from .explaining import Explanation, explain
 MOST = 64  # labels of a row that 'predict' looks at; a card gives no more
 FEW = 1000  # classes up to which predict_proba is dense
 
-# config, json: of the command.  valid: X_valid.  note: ours.  memory is there: it bounds files that are larger.
+# config, json, watch: of the command.  valid: X_valid.  note: ours.  memory is there: it bounds files that are larger.
 _ROWS = options.of_commands(["train", "predict"], without=["config", "json", "tsv", "quiet", "valid", "note", "watch"])
 _OF_PRUNE = options.of_commands(["prune"], without=[*_ROWS, "config", "json", "quiet", "valid", "note", "watch"])
 _EXTRA = {  # name: (default, type hint, help)

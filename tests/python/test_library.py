@@ -39,7 +39,7 @@ check("info", wisp.info()["library"] == os.environ["WISP_LIBRARY"] and "cpu" in 
 # ---- options ----
 parameters = wisp.WispClassifier().get_params()
 for row in options.ROWS.values():
-    if "train" in row.commands and row.key not in ("config", "json", "quiet", "valid", "note"):
+    if "train" in row.commands and row.key not in ("config", "json", "quiet", "valid", "note", "watch"):
         doc = " ".join(wisp.WispClassifier.__doc__.split())
         ours = row.keyword in ("k", "threshold", "class_weight")  # with a meaning of their own here
         check(f"option {row.key}", f" {row.keyword} : " in doc and
