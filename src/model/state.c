@@ -310,7 +310,10 @@ static wisp_status expect_model(struct wisp_run *r, const char *saved, wisp_erro
     const struct wisp_tensor_file *f = &best->file;
     bool ours = strcmp(f->check, saved) == 0 ||
                 (epoch_of(f) >= r->at.epoch && expect_options(r, f, r->path, "", NULL) == WISP_OK);
-    if (ours) st = wisp_model_copy_calibration(r->m, f, r->path, err); /* for the report */
+    /* For the report, and for a model that is saved without being judged again (a linear one's second
+     * time). */
+    if (ours) st = wisp_model_copy_calibration(r->m, f, r->path, err);
+    if (ours) memcpy(r->m->validation, best->validation, sizeof r->m->validation);
     wisp_model_free(best);
     if (ours) return st;
     return wisp_fail_at(err, WISP_EMODEL, r->path, 0,
@@ -486,8 +489,9 @@ static wisp_status restore(struct wisp_run *r, const struct wisp_tensor_file *f,
     if ((st = expect_model(r, saved ? saved : "none", err)) != WISP_OK) return st;
     if (saved && strcmp(saved, "none") != 0) snprintf(r->at.saved, sizeof r->at.saved, "%s", saved);
     if (r->linear)
-        wisp_say(r->ctx, "resume    %s: %zu of %zu labels are done%s", path, r->linear->done.n_labels,
-                 r->m->net.n_labels, r->at.epoch > 1 ? ", of the second time" : "");
+        wisp_say(r->ctx, "resume    %s: %zu of %zu labels are done%s", path,
+                 r->linear->done.n_labels, r->m->net.n_labels,
+                 r->at.epoch > 1 ? ", of the second time" : "");
     else if (!r->again)
         wisp_say(r->ctx, "resume    %s: from epoch %d, %zu steps of it done", path, r->at.epoch,
                  r->at.in_epoch);

@@ -78,18 +78,22 @@ for threads in 1 3; do
     ok "many labels, $threads threads" train "${many[@]}" -o t --threads $threads
     check "the same bytes" cmp w t
 done
-killed() { # NAME SECONDS OPTIONS...
+second() { # waits until the model of the first time and a checkpoint of the second are there, or the run has ended
+    until [ r -nt r.state.1 ] && [ r.state -nt r ]; do kill -0 $pid 2>/dev/null || break; done
+}
+killed() { # NAME SECONDS|second OPTIONS...
     rm -f r r.*
     "$wisp" train "${@:3}" -o r --checkpoint-steps 1 >out 2>err &
     pid=$!
-    sleep "$2"
+    if [ "$2" = second ]; then second; else sleep "$2"; fi
     kill -9 $pid 2>/dev/null
     wait $pid 2>/dev/null
-    ok "resumed after $2 s" train "${@:3}" -o r --resume
+    ok "resumed after: $2" train "${@:3}" -o r --resume
     check "the bytes of a run that was left alone" cmp "$1" r
 }
 for s in 0.02 0.1 0.2; do killed m $s "${few[@]}"; done
-for s in 0.1 0.3 0.6; do killed w $s "${many[@]}"; done
+for s in 0.1 0.3 0.6 second; do killed w $s "${many[@]}"; done
+check "in the second time" grep -q 'of the second time' err
 ok "a finished run is finished" train "${few[@]}" -o m --resume
 check "it says so" grep -q 'the run is finished' err
 ok "a checkpoint" train "${few[@]}" -o s
