@@ -22,9 +22,9 @@ struct wisp_model {
     /* Sizes for prediction when loaded, for training when trained.  Of other kinds it has the numbers of
      * features and labels, and no layers. */
     struct wisp_net net;
-    struct wisp_joint *joint; /* of a joint model; NULL: it is none */
+    struct wisp_joint *joint;  /* of a joint model; NULL: it is none */
     struct wisp_linear linear; /* of a linear model; start NULL: it is none */
-    char *spec;               /* the net line */
+    char *spec;                /* the net line */
     const struct wisp_loss *loss;
     struct wisp_values values;
     float *idf;                      /* owned, or NULL (mapped) */
@@ -87,6 +87,9 @@ struct wisp_cuda_trainer;
 
 struct wisp_scorer {
     const struct wisp_model *m;
+    /* The model's.  Clearing a scorer asks it and not the model, which may be gone by then: Python frees what it
+     * finds in a cycle in any order. */
+    const struct wisp_model_kind *kind;
     struct wisp_context *ctx;
     void *own; /* of the model's kind */
     struct wisp_net

@@ -29,6 +29,7 @@ wisp_status wisp_scorer_init_member(struct wisp_scorer *s, const struct wisp_mod
                                     wisp_error *err)
 {
     *s = (struct wisp_scorer){ .m = m,
+                               .kind = wisp_kind_of(m),
                                .ctx = ctx,
                                .batch = wisp_kind_of(m)->batch(m),
                                .k = k < m->net.n_labels ? k : m->net.n_labels };
@@ -74,7 +75,7 @@ void wisp_scorer_use_all(struct wisp_scorer *s)
 void wisp_scorer_clear(struct wisp_scorer *s)
 {
     if (s->card) s->cuda->free_scorer(s->card);
-    if (s->m) wisp_kind_of(s->m)->done(s);
+    if (s->kind) s->kind->done(s);
     wisp_layout_clear(&s->layout);
     wisp_free(s->labels);
     wisp_free(s->scores);

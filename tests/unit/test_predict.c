@@ -319,8 +319,8 @@ static void test_csr(void)
                   WISP_EINVAL &&
               strstr(err.text, "row 300: offsets must not fall"),
           "%s", err.text);
+    wisp_model_free(m); /* in this order, too: freeing a predictor does not read its model (ASan) */
     wisp_predictor_free(p);
-    wisp_model_free(m);
     wisp_data_free(d);
 }
 
