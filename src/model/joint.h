@@ -77,6 +77,7 @@ extern const char *const wisp_trial_figures[WISP_TRIAL_FIGURES]; /* keys of a re
 struct wisp_trial {
     char what[80]; /* for a person */
     bool member;   /* of the model; else it is trained for a while only, to see how good it gets */
+    bool linear;   /* a linear model; else a net */
     int group;     /* members of a group share one weight */
     int n_set;
     struct { /* options that differ from the user's */

@@ -172,7 +172,7 @@ static wisp_status options_of(wisp_config **out, const struct wisp_trials *p, in
     enum wisp_opt skip[N_OPTS];
     size_t n = sizeof joins / sizeof *joins;
     memcpy(skip, joins, sizeof joins);
-    const bool linear = i >= 0 && strcmp(p->trial[i].set[0].value, "linear") == 0;
+    const bool linear = i >= 0 && p->trial[i].linear;
     for (int k = 0; linear && k < N_OPTS; k++)
         if (wisp_auto_of_net((enum wisp_opt)k)) skip[n++] = (enum wisp_opt)k;
     wisp_status st = wisp_config_create(out, err);
@@ -253,6 +253,7 @@ wisp_status wisp_trials_train(struct wisp_trials *p, wisp_error *err)
 wisp_status wisp_trials_linear(struct wisp_trials *p, wisp_error *err)
 {
     struct wisp_trial *t = wisp_trials_add(p, 0, "linear");
+    t->linear = true;
     wisp_trial_set(t, "net", "linear");
     wisp_trial_set(t, "refit", "no");
     return wisp_trials_train(p, err);

@@ -142,8 +142,9 @@ wisp_status wisp_trials_refit(struct wisp_trials *p, const struct wisp_data *row
     wisp_status st = WISP_OK;
     if (p->valid || (double)rows->n_rows < REFIT_SHARE * (double)p->train->n_rows) return st;
     for (int i = 0; i < n && st == WISP_OK; i++) {
-        if (p->trial[i].weight == 0 || strcmp(p->trial[i].what, "linear") != 0) continue;
+        if (p->trial[i].weight == 0 || !p->trial[i].linear) continue;
         struct wisp_trial *t = wisp_trials_add(p, p->trial[i].group, "linear, all rows");
+        t->linear = true;
         wisp_trial_set(t, "net", "linear");
         wisp_trial_set(t, "refit", "yes");
         st = wisp_trials_train(p, err);
