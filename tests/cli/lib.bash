@@ -10,7 +10,8 @@ wisp=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 # shellcheck disable=SC2034
 build=$(dirname "$wisp")
 work=$(mktemp -d)
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+# A child that is killed between its fork and its exec runs the trap as well: the folder is not its own.
+trap '[ "$BASHPID" != $$ ] || { chmod -R u+w "$work"; rm -rf "$work"; }' EXIT
 cd "$work" || exit 1
 mkdir home
 export HOME=$work/home LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
