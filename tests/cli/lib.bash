@@ -67,6 +67,28 @@ not() { ! "$@"; }
 # same NAME FILE FILE
 same() { check "$1" cmp "$2" "$3"; }
 
+# kill_at PATTERN N ARGS...: runs the command and kills it once N lines of stderr match (an extended pattern), or it has ended
+kill_at() {
+    local i pid
+    "$wisp" "${@:3}" >out 2>err </dev/null &
+    pid=$!
+    for ((i = 0; i < 4000; i++)); do
+        [ "$(grep -cE "$1" err)" -ge "$2" ] && break
+        kill -0 $pid 2>/dev/null || break
+        sleep 0.003
+    done
+    kill -9 $pid 2>/dev/null
+    wait $pid 2>/dev/null
+}
+
+# killed MODEL PATTERN N ARGS...: a run of ARGS to the model 'r' is killed there, and resumed: the bytes must be those of MODEL
+killed() {
+    rm -f r r.*
+    kill_at "$2" "$3" "${@:4}" -o r
+    ok "resumed after '$2' $3" "${@:4}" -o r --resume
+    check "the bytes of a run that was left alone ('$2' $3)" cmp "$1" r
+}
+
 # numbers FILE: all that a model has but its head, which names the options; for models that should differ by these alone
 numbers() {
     /usr/bin/python3 -c '

@@ -59,29 +59,14 @@ check "it says so" grep -q '^joint     3 members, one after the other: a linear 
 ok "little effort" train "${data[@]}" --effort low -o low
 check "one net" grep -q '^auto      a linear model, then 1 net; ' err
 refuse "a time that is none" 2 "budget: found '5 weeks', expected a time: 90s, 5m or 1.5h" train "${data[@]}" --budget "5 weeks" -o n
-refuse "nothing to go on from" 2 "expected a net" train S_train.txt --init pair -o n
 
 # Threads and kills.
 for threads in 3; do
     ok "with $threads threads" train "${data[@]}" -o threads --threads $threads
     check "the same bytes with $threads threads" cmp m threads
 done
-killed() { # when: a pattern of what is said, and how often
-    rm -f r r.*
-    "$wisp" train "${data[@]}" -o r --checkpoint-steps 40 >out 2>err &
-    pid=$!
-    for ((i = 0; i < 4000; i++)); do
-        [ "$(grep -cE "$1" err)" -ge "$2" ] && break
-        kill -0 $pid 2>/dev/null || break
-        sleep 0.003
-    done
-    kill -9 $pid 2>/dev/null
-    wait $pid 2>/dev/null
-    ok "resumed after '$1' $2" train "${data[@]}" -o r --resume
-    check "the bytes of a run that was left alone ('$1' $2)" cmp m r
-}
-killed 'epoch +5/' 1
-killed '^trial' 5
+killed m 'epoch +5/' 1 train "${data[@]}" --checkpoint-steps 40
+killed m '^trial' 5 train "${data[@]}" --checkpoint-steps 40
 ok "a finished run is finished" train "${data[@]}" -o m --resume
 check "it says so" grep -q 'the run is finished' err
 
@@ -99,14 +84,7 @@ ok "a budget" tune "${data[@]}" --budget 1s -o b --tried some.jsonl
 check "fewer were tried" [ "$(wc -l <some.jsonl)" -lt "$(wc -l <tried)" ]
 check "the list is where it was asked for" [ ! -e b.tried ]
 rm -f r r.*
-"$wisp" tune "${data[@]}" -o r >out 2>err &
-pid=$!
-for ((i = 0; i < 4000; i++)); do
-    [ "$(grep -c '^trial' err)" -ge 6 ] && break
-    sleep 0.003
-done
-kill -9 $pid
-wait $pid 2>/dev/null
+kill_at '^trial' 6 tune "${data[@]}" -o r
 ok "tune goes on" tune "${data[@]}" -o r --resume
 check "what was tried is not tried again" grep -q '^resume    it was tried: ' err
 numbers t && numbers r

@@ -39,26 +39,13 @@ for threads in 1 3; do
     ok "with $threads threads" train "${options[@]}" --ensemble 3 -o threads --threads $threads
     check "the same bytes with $threads threads" cmp m threads
 done
-killed() { # when: a pattern of what is said, and how often
-    rm -f r r.*
-    "$wisp" train "${options[@]}" --ensemble 3 -o r --checkpoint-steps 5 >out 2>err &
-    pid=$!
-    for ((i = 0; i < 2000; i++)); do
-        [ "$(grep -cE "$1" err)" -ge "$2" ] && break
-        kill -0 $pid 2>/dev/null || break
-        sleep 0.003
-    done
-    kill -9 $pid 2>/dev/null
-    wait $pid 2>/dev/null
-    ok "resumed after '$1' $2" train "${options[@]}" --ensemble 3 -o r --resume
-    check "the bytes of a run that was left alone ('$1' $2)" cmp m r
-}
-killed '^trial' 1
-killed 'epoch 2/3' 1
-killed '^trial' 2
-killed 'epoch 1/3' 2
-killed 'epoch 3/3' 3
-killed '^joint     net' 3
+going=(train "${options[@]}" --ensemble 3 --checkpoint-steps 5)
+killed m '^trial' 1 "${going[@]}"
+killed m 'epoch 2/3' 1 "${going[@]}"
+killed m '^trial' 2 "${going[@]}"
+killed m 'epoch 1/3' 2 "${going[@]}"
+killed m 'epoch 3/3' 3 "${going[@]}"
+killed m '^joint     net' 3 "${going[@]}"
 ok "a finished run is finished" train "${options[@]}" --ensemble 3 -o m --resume
 check "it says so" grep -q 'the run is finished' err
 cp m r.1 # what a kill between the last two steps leaves
@@ -83,7 +70,6 @@ check "names" grep -q '^a:' <(head -n 1 out)
 # What one model alone can do.
 refuse "no card" 2 "device cuda: found a joint model, expected a net" predict m S_test.txt --device cuda
 refuse "no quantization" 2 "quantize: found a joint model, expected a net" convert m q --quantize int8
-refuse "no going on" 2 "init: found a joint model, expected a net" train S_train.txt --init m -o n
 refuse "no plan" 2 "found a joint model, expected a net" inspect m --plan
 refuse "no errors" 2 "found a joint model, expected a net" inject m --rate 1e-3 -o n
 refuse "no pruning" 2 "found a joint model, expected a net" prune S_train.txt --init m -o n

@@ -81,7 +81,7 @@ done
 second() { # waits until the model of the first time and a checkpoint of the second are there, or the run has ended
     until [ r -nt r.state.1 ] && [ r.state -nt r ]; do kill -0 $pid 2>/dev/null || break; done
 }
-killed() { # NAME SECONDS|second OPTIONS...
+killed_after() { # NAME SECONDS|second OPTIONS...
     rm -f r r.*
     "$wisp" train "${@:3}" -o r --checkpoint-steps 1 >out 2>err &
     pid=$!
@@ -91,8 +91,8 @@ killed() { # NAME SECONDS|second OPTIONS...
     ok "resumed after: $2" train "${@:3}" -o r --resume
     check "the bytes of a run that was left alone" cmp "$1" r
 }
-for s in 0.02 0.1 0.2; do killed m $s "${few[@]}"; done
-for s in 0.1 0.3 0.6 second; do killed w $s "${many[@]}"; done
+for s in 0.02 0.1 0.2; do killed_after m $s "${few[@]}"; done
+for s in 0.1 0.3 0.6 second; do killed_after w $s "${many[@]}"; done
 check "in the second time" grep -q 'of the second time' err
 ok "a finished run is finished" train "${few[@]}" -o m --resume
 check "it says so" grep -q 'the run is finished' err
@@ -120,8 +120,6 @@ refuse "a net's loss" 2 "softmax is for nets" train "${few[@]}" --loss softmax -
 refuse "a linear model's loss" 2 "hinge is for linear models" train S_train.txt --loss hinge -o n
 refuse "a card" 2 "linear models are trained on processors" train "${few[@]}" --device cuda -o n
 refuse "a width" 2 "says all layers" train "${few[@]}" --hidden 9 -o n
-refuse "going on" 2 "made from all of its rows at once" train "${few[@]}" --init m -o n
-refuse "a net that goes on" 2 "init: found a linear model, expected a net" train S_train.txt --init m -o n
 refuse "too little memory" 2 "all rows in memory" train "${few[@]}" --memory 64k -o n
 refuse "a card to predict" 2 "found a linear model, expected a net" predict m S_test.txt --device cuda
 refuse "weights for PyTorch" 2 "found a linear model, expected a net" convert m q.safetensors
