@@ -243,8 +243,8 @@ static wisp_status read_options(struct wisp_read_options *out, const wisp_config
         go_with(&o, words ? &wisp_format_fasttext : m->format, m->index_base, m->named);
         o.every_line = !wisp_opt_is(cfg, OPT_BLANK_LINES, "skip");
         o.n_features = m->net.n_features;
-        o.image = wisp_net_images(&m->net);
-        o.resize = wisp_net_resizes(&m->net);
+        o.image = wisp_net_images(wisp_model_reads(m));
+        o.resize = wisp_net_resizes(wisp_model_reads(m));
         o.n_labels = m->net.n_labels;
         o.labels = m->labels.n ? &m->labels : NULL;
         o.vocab = m->vocab.n ? &m->vocab : NULL;

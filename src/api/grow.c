@@ -5,7 +5,7 @@
  * (--labels, --vocab): where these do not begin with the model's names, rows are renumbered. */
 #include "api/grow.h"
 #include "base/mem.h"
-#include "model/model.h"
+#include "model/kind.h"
 
 #include <string.h>
 
@@ -89,8 +89,8 @@ static struct wisp_read_options grown(const struct wisp_read_options *options, c
     o.decided = WISP_NAMED_LABELS | WISP_NAMED_FEATURES;
     o.grow = true;
     if (!o.image.height) {
-        o.image = wisp_net_images(&m->net);
-        o.resize = wisp_net_resizes(&m->net);
+        o.image = wisp_net_images(wisp_model_reads(m));
+        o.resize = wisp_net_resizes(wisp_model_reads(m));
     }
     if (m->text || m->named) {
         o.labels = m->labels.n ? &m->labels : NULL;

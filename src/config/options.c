@@ -230,7 +230,8 @@ const wisp_option wisp_option_table[N_OPTS] = {
                    RUNS, "train" },
     [OPT_OLD_PACE] = { "old-pace", "real", "-1", "-1..1", "train prune bench",
                        "with --init: learning rate of what the model knows, times this; 0 keeps it "
-                       "as it is; -1: 0 where there are new labels, else 1",
+                       "as it is; -1: 0 where there are new labels, else 1; of a linear model the "
+                       "cost of new rows for old labels, -1: by the share of new rows",
                        RUNS, "" },
     [OPT_KEEP_STATE] = { "keep-state", "flag", "0", "", "train prune",
                          "leave MODEL.state when the run is done: a later --init MODEL then also "

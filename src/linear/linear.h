@@ -6,7 +6,8 @@
  *
  * where the rows are those that have the label (sign 1) and its negatives (sign -1): all other rows
  * where labels are few, else those that the votes of their features take for rows of this label
- * (negatives.c).  The minimum is found by dual coordinate descent (solve.c); weights near 0 are
+ * (negatives.c).  A model that goes on from another one has  |w - w_old|^2 / 2  in place of
+ * |w|^2 / 2.  The minimum is found by dual coordinate descent (solve.c); weights near 0 are
  * dropped afterwards.  Nothing here knows files, options or data sets: rows come as arrays. */
 #ifndef WISP_LINEAR_LINEAR_H
 #define WISP_LINEAR_LINEAR_H
@@ -35,7 +36,7 @@ struct wisp_linear {
     /* (n_features) of lists by label: where in a list a feature is on average, 0 .. 1; NULL: not known,
      * which takes longer */
     const float *places;
-    bool owned;         /* start, id, f32 and bias are its own; else they lie in a file */
+    bool owned; /* start, id, f32 and bias are its own; else they lie in a file */
 };
 void wisp_linear_clear(struct wisp_linear *m);
 static inline size_t wisp_linear_lists(const struct wisp_linear *m)
@@ -59,6 +60,8 @@ void wisp_linear_some(float *z, const struct wisp_linear *m, const int32_t *xi, 
 void wisp_linear_places(float *out, const struct wisp_linear *m);
 /* The weight of a feature for a label: 0 where it has none. */
 float wisp_linear_weight(const struct wisp_linear *m, size_t feature, size_t label);
+/* The weight at a place of a list, whatever its type. */
+float wisp_linear_weight_at(const struct wisp_linear *m, size_t list, size_t at);
 
 /* ---- rows to train on, and what is asked of training ---- */
 
@@ -100,6 +103,7 @@ struct wisp_linear_how {
     float precision; /* when to stop: the spread of the projected gradient */
     int passes;      /* at most */
     float drop;      /* weights nearer to 0 are dropped */
+    float old_pace;  /* labels that go on from old weights: what multiplies their cost */
     uint64_t seed;
 };
 
@@ -113,11 +117,13 @@ struct wisp_linear_problem {
     const int8_t *sign;  /* (n) 1 or -1 */
     const float *cost;   /* (n) */
     float *a;            /* (n) the dual variables; cleared by the caller, or a first guess */
-    float *w;            /* (n_features) what follows from them; as a */
-    float bias;
-    uint32_t *order; /* (n) room */
-    uint64_t visits; /* of rows, as an account */
-    double reached;  /* the value of the dual: the minimum is not below it */
+    /* (n_features) the weights to stay near to, plus what follows from the dual variables */
+    float *w;
+    float bias;        /* the same */
+    double old_length; /* half of the squared length of the weights and the bias to stay near to */
+    uint32_t *order;   /* (n) room */
+    uint64_t visits;   /* of rows, as an account */
+    double reached;    /* the value of the dual: the minimum is not below it */
 };
 void wisp_linear_solve(struct wisp_linear_problem *p, const struct wisp_linear_how *how,
                        uint64_t stream);
@@ -151,7 +157,7 @@ void wisp_negatives_clear(struct wisp_negatives *n);
 /* What votes for a label are multiplied by where so many training rows have it. */
 float wisp_negatives_factor(int64_t rows);
 
-/* ---- training (train.c) ---- */
+/* ---- training (train.c; lists.c) ---- */
 
 /* Weights of the labels that are done, in lists by label; they grow. */
 struct wisp_linear_done {
@@ -164,13 +170,20 @@ struct wisp_linear_done {
     double objective; /* summed over these labels: what their duals have reached */
 };
 
+/* The weights of a model in lists by label; 'out' is made here and cleared by
+ * wisp_linear_done_clear. */
+wisp_status wisp_linear_by_label(struct wisp_linear_done *out, const struct wisp_linear *m,
+                                 wisp_error *err);
+
 struct wisp_linear_trainer;
-/* negatives NULL: all rows that do not have a label are.  Everything is borrowed.  what is done
- * already may be there. */
+/* negatives NULL: all rows that do not have a label are.  old NULL: nothing was learnt before; else
+ * labels stay near to their weights in it, as far as their rows let them, and those without rows keep
+ * them.  Everything is borrowed.  What is done already may be there. */
 wisp_status wisp_linear_trainer_make(struct wisp_linear_trainer **out, struct wisp_context *ctx,
                                      const struct wisp_linear_rows *rows,
                                      const struct wisp_negatives *negatives,
                                      const struct wisp_linear_how *how,
+                                     const struct wisp_linear_done *old,
                                      struct wisp_linear_done *done, wisp_error *err);
 void wisp_linear_trainer_free(struct wisp_linear_trainer *t);
 size_t wisp_linear_filed_bytes(void); /* of negatives that it files by label, at most about */

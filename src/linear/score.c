@@ -16,6 +16,11 @@ static inline float weight_at(const struct wisp_linear *m, size_t list, size_t a
     return bits.f;
 }
 
+float wisp_linear_weight_at(const struct wisp_linear *m, size_t list, size_t at)
+{
+    return weight_at(m, list, at);
+}
+
 /* z[id] += x * weight over a list; the ids of a list are different, so nothing is added twice. */
 static void add_list(float *z, const struct wisp_linear *m, size_t list, float x)
 {

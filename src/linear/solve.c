@@ -1,6 +1,7 @@
 /* Dual coordinate descent for one label (Hsieh et al. 2008, Yu et al. 2011).
  *
- * The dual of the problem in linear.h has one variable per row, and  w = sum a_i sign_i x_i.  A visit
+ * The dual of the problem in linear.h has one variable per row, and  w = w_old + sum a_i sign_i x_i,
+ * where w_old, what the weights are to stay near to, is 0 in a new model.  A visit
  * to a row computes the gradient of its variable from one sparse product with w, moves the variable
  * to where it is best while the others stay, and adds the difference times the row to w.  A pass
  * visits all rows that still matter, in a random order.
@@ -82,10 +83,11 @@ static bool visit(struct wisp_linear_problem *p, const struct wisp_linear_loss *
     return true;
 }
 
-/* At most the minimum that is looked for. */
+/* At most the minimum that is looked for.  With v = w - w_old the dual has  -|v|^2 / 2 - v w_old,
+ * which is  (|w_old|^2 - |w|^2) / 2. */
 static double dual(const struct wisp_linear_problem *p, const struct wisp_linear_loss *loss)
 {
-    double sum = -0.5 * (double)p->bias * p->bias;
+    double sum = p->old_length - 0.5 * (double)p->bias * p->bias;
     for (size_t i = 0; i < p->n; i++)
         if (p->a[i] > 0) sum += p->cost[i] * loss->dual(p->a[i] / p->cost[i]);
     for (size_t f = 0; f < p->n_features; f++) sum -= 0.5 * (double)p->w[f] * p->w[f];

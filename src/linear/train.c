@@ -7,6 +7,10 @@
  *   room of a thread   a, cost, sign, order of each row; rows and features of the copy, which grow
  *   filed              negatives of some labels, by label: at most FILED of them at once
  *
+ * A label that goes on from old weights begins with them; old features that none of its rows has keep
+ * their weights.  New labels begin as one that no row had: with nothing but a bias of NO_ROWS, since
+ * none of the old rows had them.
+ *
  * A label's weights depend on the label and the seed alone, not on threads or on where a run was
  * stopped. */
 #include "linear/linear.h"
@@ -23,6 +27,8 @@ enum {
     SOME_LABELS = 512,     /* at once */
     SOME_VISITS = 12 << 20 /* at once, by estimate */
 };
+
+static const float NO_ROWS = -1; /* the score of a label that no row has: nothing speaks for it */
 
 struct room {             /* of a thread */
     size_t rows, entries; /* that there is room for */
@@ -50,6 +56,7 @@ struct wisp_linear_trainer {
     const struct wisp_linear_rows *rows;
     const struct wisp_negatives *negatives; /* NULL: all rows */
     struct wisp_linear_how how;
+    const struct wisp_linear_done *old; /* weights to stay near to; NULL: none */
     struct wisp_linear_done *done;
     struct room *rooms; /* (threads) */
     size_t n_rooms;
@@ -86,6 +93,17 @@ static bool is_positive(const struct wisp_linear_rows *r, size_t label, uint32_t
     return low < r->lp[label + 1] && r->lr[low] == row;
 }
 
+/* Does it go on from weights that some rows have taught? */
+static bool is_old(const struct wisp_linear_trainer *t, size_t label)
+{
+    return t->old && label < t->old->n_labels && t->old->start[label + 1] > t->old->start[label];
+}
+
+static float cost_of(const struct wisp_linear_trainer *t, size_t label)
+{
+    return is_old(t, label) ? t->how.cost * t->how.old_pace : t->how.cost;
+}
+
 static void take_row(struct room *m, const struct wisp_linear_trainer *t, size_t at, uint32_t row,
                      int sign, double cost)
 {
@@ -99,19 +117,18 @@ static size_t choose_rows(struct room *m, const struct wisp_linear_trainer *t, s
 {
     const struct wisp_linear_rows *r = t->rows;
     const struct wisp_negatives_how *how = &t->negatives->how;
+    const float cost = cost_of(t, label);
     size_t n = 0;
-    for (size_t i = r->lp[label]; i < r->lp[label + 1]; i++)
-        take_row(m, t, n++, r->lr[i], 1, t->how.cost);
+    for (size_t i = r->lp[label]; i < r->lp[label + 1]; i++) take_row(m, t, n++, r->lr[i], 1, cost);
     const size_t *at = t->filed_at + (label - t->filed_from);
     for (size_t i = at[0]; i < at[1]; i++) {
         const bool tail = t->filed[i] & WISP_TAIL;
-        take_row(m, t, n++, t->filed[i] & ~WISP_TAIL, -1,
-                 tail ? t->how.cost / how->share : t->how.cost);
+        take_row(m, t, n++, t->filed[i] & ~WISP_TAIL, -1, tail ? cost / how->share : cost);
     }
     for (size_t i = 0; i < how->random; i++) {
         const uint64_t stream = wisp_stream(WISP_STREAM_NEGATIVES, label + 1);
         uint32_t row = (uint32_t)wisp_rand_below(t->how.seed, stream, i, r->n_rows);
-        if (!is_positive(r, label, row)) take_row(m, t, n++, row, -1, t->how.cost);
+        if (!is_positive(r, label, row)) take_row(m, t, n++, row, -1, cost);
     }
     return n;
 }
@@ -124,6 +141,16 @@ static bool grow_entries(struct room *m, size_t n)
     m->x = wisp_alloc(n, sizeof *m->x);
     m->entries = m->x ? n : 0;
     return m->x != NULL;
+}
+
+/* The number of a feature in the copy; one that is not there gets the next. */
+static int32_t number_of(struct room *m, int32_t feature, size_t *n_features)
+{
+    if (m->number[feature] == 0) {
+        m->feature[(*n_features)++] = feature;
+        m->number[feature] = (int32_t)*n_features;
+    }
+    return m->number[feature] - 1;
 }
 
 /* Copies the rows, features numbered as they come; returns how many features there are. */
@@ -143,11 +170,7 @@ static size_t copy_rows(struct room *m, const struct wisp_linear_rows *r, size_t
         m->square[i] = r->square[m->row[i]];
         for (size_t e = r->xp[m->row[i]]; e < r->xp[m->row[i] + 1]; e++, to++) {
             const int32_t f = r->x[e].id;
-            if (m->number[f] == 0) {
-                m->feature[n_features++] = f;
-                m->number[f] = (int32_t)n_features;
-            }
-            m->x[to] = (struct wisp_linear_entry){ m->number[f] - 1, r->x[e].x };
+            m->x[to] = (struct wisp_linear_entry){ number_of(m, f, &n_features), r->x[e].x };
         }
     }
     m->xp[n] = to;
@@ -155,6 +178,27 @@ static size_t copy_rows(struct room *m, const struct wisp_linear_rows *r, size_t
 }
 
 /* ---- a label ---- */
+
+/* The weights to stay near to, as the problem's first ones; returns how many features there are then. */
+static size_t take_old(struct wisp_linear_problem *p, struct room *m,
+                       const struct wisp_linear_trainer *t, size_t label, bool copied)
+{
+    const struct wisp_linear_done *old = t->old;
+    size_t n_features = p->n_features;
+    if (!old) return n_features;
+    const bool known = label < old->n_labels;
+    double sum = 0;
+    p->bias = known ? old->bias[label] : NO_ROWS;
+    for (int64_t e = known ? old->start[label] : 0; known && e < old->start[label + 1]; e++) {
+        const float w = old->weight[e];
+        const size_t before = n_features;
+        const int32_t at = copied ? number_of(m, old->id[e], &n_features) : old->id[e];
+        p->w[at] = w;
+        if (n_features == before) sum += (double)w * w; /* others are outside of the problem */
+    }
+    p->old_length = 0.5 * (sum + (double)p->bias * p->bias);
+    return n_features;
+}
 
 static int ascending(const void *a, const void *b)
 {
@@ -186,7 +230,7 @@ static bool solve_all(struct found *out, struct room *m, struct wisp_linear_trai
     const struct wisp_linear_rows *r = t->rows;
     for (size_t i = 0; i < r->n_rows; i++) {
         m->sign[i] = -1;
-        m->cost[i] = t->how.cost * (r->weight ? r->weight[i] : 1);
+        m->cost[i] = cost_of(t, label) * (r->weight ? r->weight[i] : 1);
     }
     for (size_t i = r->lp[label]; i < r->lp[label + 1]; i++) m->sign[r->lr[i]] = 1;
     struct wisp_linear_problem p = { .n = r->n_rows,
@@ -201,6 +245,7 @@ static bool solve_all(struct found *out, struct room *m, struct wisp_linear_trai
                                      .order = m->order };
     memset(p.a, 0, p.n * sizeof *p.a);
     memset(p.w, 0, p.n_features * sizeof *p.w);
+    take_old(&p, m, t, label, false);
     wisp_linear_solve(&p, &t->how, wisp_stream(WISP_STREAM_LINEAR, label));
     m->visits += p.visits;
     out->bias = p.bias;
@@ -216,9 +261,9 @@ static bool solve_some(struct found *out, struct room *m, struct wisp_linear_tra
     size_t entries = 0;
     for (size_t i = 0; i < n; i++) entries += r->xp[m->row[i] + 1] - r->xp[m->row[i]];
     if (!grow_entries(m, entries)) return false;
-    const size_t n_features = copy_rows(m, r, n);
+    const size_t n_copied = copy_rows(m, r, n);
     struct wisp_linear_problem p = { .n = n,
-                                     .n_features = n_features,
+                                     .n_features = n_copied,
                                      .xp = m->xp,
                                      .x = m->x,
                                      .square = m->square,
@@ -228,7 +273,8 @@ static bool solve_some(struct found *out, struct room *m, struct wisp_linear_tra
                                      .w = m->w,
                                      .order = m->order };
     memset(p.a, 0, n * sizeof *p.a);
-    memset(p.w, 0, n_features * sizeof *p.w);
+    memset(p.w, 0, n_copied * sizeof *p.w);
+    const size_t n_features = take_old(&p, m, t, label, true);
     wisp_linear_solve(&p, &t->how, wisp_stream(WISP_STREAM_LINEAR, label));
     m->visits += p.visits;
     out->bias = p.bias;
@@ -238,16 +284,33 @@ static bool solve_some(struct found *out, struct room *m, struct wisp_linear_tra
     return kept;
 }
 
-/* A label that no row has: nothing speaks for it. */
+/* A label without rows keeps what it had, and so does one that must not move. */
+static bool keep_old(struct found *out, const struct wisp_linear_done *old, size_t label)
+{
+    const size_t first = (size_t)old->start[label];
+    out->n = (size_t)old->start[label + 1] - first;
+    out->bias = old->bias[label];
+    out->id = wisp_alloc(out->n, sizeof *out->id);
+    out->weight = wisp_alloc(out->n, sizeof *out->weight);
+    if (!out->id || !out->weight) return false;
+    if (out->n) memcpy(out->id, old->id + first, out->n * sizeof *out->id);
+    if (out->n) memcpy(out->weight, old->weight + first, out->n * sizeof *out->weight);
+    return true;
+}
+
 static void train_label(void *arg, size_t i, int thread)
 {
     struct wisp_linear_trainer *t = arg;
     struct found *out = &t->found[i];
     const size_t label = t->first + i;
-    *out = (struct found){ .bias = -1 };
-    if (n_positive(t->rows, label) == 0) return;
     struct room *m = &t->rooms[thread];
-    bool ok = t->negatives ? solve_some(out, m, t, label) : solve_all(out, m, t, label);
+    const bool none = n_positive(t->rows, label) == 0 || (is_old(t, label) && t->how.old_pace == 0),
+               known = t->old && label < t->old->n_labels;
+    *out = (struct found){ .bias = NO_ROWS };
+    if (none && !known) return;
+    const bool ok = none           ? keep_old(out, t->old, label)
+                    : t->negatives ? solve_some(out, m, t, label)
+                                   : solve_all(out, m, t, label);
     if (!ok) out->n = SIZE_MAX; /* out of memory: the caller sees it */
 }
 
@@ -375,12 +438,13 @@ wisp_status wisp_linear_trainer_make(struct wisp_linear_trainer **out, struct wi
                                      const struct wisp_linear_rows *rows,
                                      const struct wisp_negatives *negatives,
                                      const struct wisp_linear_how *how,
+                                     const struct wisp_linear_done *old,
                                      struct wisp_linear_done *done, wisp_error *err)
 {
     struct wisp_linear_trainer *t = *out = wisp_zalloc(1, sizeof *t);
     if (!t) return wisp_fail_mem(err, sizeof *t, "training");
     *t = (struct wisp_linear_trainer){
-        .ctx = ctx, .rows = rows, .negatives = negatives, .how = *how, .done = done
+        .ctx = ctx, .rows = rows, .negatives = negatives, .how = *how, .old = old, .done = done
     };
     size_t most = 1, threads = (size_t)wisp_pool_threads(ctx->pool);
     for (size_t l = 0; l < rows->n_labels; l++)
@@ -405,39 +469,4 @@ void wisp_linear_trainer_free(struct wisp_linear_trainer *t)
     wisp_free(t->filed_at);
     wisp_free(t->filed);
     wisp_free(t);
-}
-
-wisp_status wisp_linear_done_init(struct wisp_linear_done *d, size_t n_labels, wisp_error *err)
-{
-    *d = (struct wisp_linear_done){ 0 };
-    d->start = wisp_zalloc(n_labels + 1, sizeof *d->start);
-    d->bias = wisp_zalloc(n_labels, sizeof *d->bias);
-    if (d->start && d->bias) return WISP_OK;
-    wisp_linear_done_clear(d);
-    return wisp_fail_mem(err, n_labels * 12, "weights");
-}
-
-void wisp_linear_done_clear(struct wisp_linear_done *d)
-{
-    wisp_free(d->start);
-    wisp_free(d->id);
-    wisp_free(d->weight);
-    wisp_free(d->bias);
-    *d = (struct wisp_linear_done){ 0 };
-}
-
-void wisp_linear_by_feature(int64_t *start, int32_t *id, float *weight,
-                            const struct wisp_linear_done *d, size_t n_features)
-{
-    memset(start, 0, (n_features + 1) * sizeof *start);
-    for (size_t i = 0; i < d->n; i++) start[d->id[i] + 1]++;
-    for (size_t f = 0; f < n_features; f++) start[f + 1] += start[f];
-    for (size_t l = 0; l < d->n_labels; l++)
-        for (int64_t e = d->start[l]; e < d->start[l + 1]; e++) {
-            const int64_t to = start[d->id[e]]++;
-            id[to] = (int32_t)l;
-            weight[to] = d->weight[e];
-        }
-    memmove(start + 1, start, n_features * sizeof *start);
-    start[0] = 0;
 }

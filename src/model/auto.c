@@ -166,12 +166,11 @@ static struct wisp_trial *add_net(struct wisp_trials *p, const struct shape *s,
                                   const struct wisp_plan *plan, int nth, double epochs)
 {
     const double seed = wisp_opt_num(p->cfg, OPT_SEED) + nth;
-    char what[WHAT], hidden[24];
+    char what[WHAT];
     name_net(what, p, s, plan, nth, epochs);
     struct wisp_trial *t = wisp_trials_add(p, 1, what);
-    wisp_print(hidden, sizeof hidden, "%g", s->width);
     if (s->width > 0) {
-        wisp_trial_set(t, "hidden", hidden);
+        wisp_trial_set_num(t, "hidden", s->width);
         wisp_trial_set_num(t, "dropout", s->dropout);
     }
     if (s->rate != 1) wisp_trial_set_num(t, "lr", s->rate * plan->lr);
@@ -262,7 +261,7 @@ wisp_status wisp_auto_try(struct wisp_trials *p, wisp_error *err)
     if (st == WISP_OK) {
         p->planned = 1 + a.nets + (a.scouts ? SCOUTS + SCOUTS / 2 : 0);
         say_plan(p, &a);
-        st = wisp_trials_linear(p, err);
+        st = wisp_trials_linear(p, 0, err);
     }
     if (st == WISP_OK && a.scouts) st = scout(&best, p, shapes, &plan, &a, err);
     if (st == WISP_OK) st = try_nets(p, &best, &plan, &a, err);

@@ -22,12 +22,18 @@ wisp_status wisp_init_open(struct wisp_run *r, const wisp_config *cfg, wisp_erro
     if (!*path) return WISP_OK;
     if (!wisp_torch_is(path)) {
         wisp_status st = wisp_model_open(&r->init.model, r->ctx->pool, path, err);
-        if (st != WISP_OK || wisp_model_is_net(r->init.model)) return st;
-        return wisp_fail(err, WISP_ENOTSUP,
-                         "--init: found a %s model, expected a net; train the first model with "
-                         "--hidden, or another option of nets, to go on from it",
-                         wisp_kind_of(r->init.model)->name);
+        const struct wisp_model_kind *wanted = r->linear ? &wisp_kind_linear : &wisp_kind_net;
+        if (st != WISP_OK || wisp_kind_of(r->init.model) == wanted) return st;
+        const bool named = wisp_opt_given(cfg, OPT_NET) || wisp_opt_given(cfg, OPT_HIDDEN) ||
+                           wisp_opt_given(cfg, OPT_DROPOUT);
+        return wisp_fail(
+            err, WISP_ENOTSUP, "--init %s: found a %s model, expected a %s%s", path,
+            wisp_kind_of(r->init.model)->name, r->linear ? "linear model" : "net",
+            named ? "; leave out --net, --hidden and --dropout to go on with what it is" : "");
     }
+    if (r->linear)
+        return wisp_fail(err, WISP_ENOTSUP,
+                         "--init %s: found weights of layers, expected a linear model", path);
     if (!wisp_opt_given(cfg, OPT_NET))
         return wisp_fail(err, WISP_EINVAL,
                          "--init %s: weights from elsewhere, which say nothing of their net; name "
@@ -248,6 +254,13 @@ void wisp_init_say(const struct wisp_run *r, const char *path)
     const struct wisp_net *net = &r->m->net, *old = &r->init.model->net;
     size_t labels = net->n_labels - old->n_labels, features = net->n_features - old->n_features;
     char pace[60] = "";
+    if (r->linear) {
+        wisp_say(r->ctx,
+                 "init      %s: %zu old labels kept, %zu new; %zu old features, %zu new; labels "
+                 "without new rows stay what they are",
+                 path, old->n_labels, labels, old->n_features, features);
+        return;
+    }
     if (r->plan.old_pace == 0) wisp_print(pace, sizeof pace, ", old rows do not move");
     else if (r->plan.old_pace < 1)
         wisp_print(pace, sizeof pace, ", old rows at %g of the learning rate", r->plan.old_pace);
@@ -259,6 +272,16 @@ void wisp_init_say(const struct wisp_run *r, const char *path)
                  ? " (out of reach of fixed connections)"
                  : "",
              r->init.state.n_tensors ? "kept" : "fresh", pace);
+}
+
+void wisp_init_calibration(struct wisp_run *r)
+{
+    const struct wisp_model *init = r->init.model;
+    for (int i = 0; i < WISP_N_WAYS; i++)
+        if (init->calibration[i]) {
+            r->m->fitted[i] = *init->calibration[i];
+            r->m->calibration[i] = &r->m->fitted[i];
+        }
 }
 
 void wisp_init_idf(struct wisp_run *r)

@@ -42,6 +42,8 @@ wisp_status wisp_init_check_weights(const struct wisp_run *r, const wisp_config 
                                     wisp_error *err);
 /* Copies them; the output layer stays new. */
 wisp_status wisp_init_take_weights(struct wisp_run *r, wisp_error *err);
+/* Where there are no rows to calibrate on: what the model's scores were worth, those of r->m are. */
+void wisp_init_calibration(struct wisp_run *r);
 /* Copies the model's weights and connections over those of a new net; rows that the model does not
  * have stay as they are. */
 void wisp_init_weights(struct wisp_run *r);

@@ -27,7 +27,8 @@ struct wisp_joint {
     struct wisp_model *members[WISP_JOINT_MOST]; /* owned; they borrow what the joint model has */
     float mix[WISP_JOINT_MOST];                  /* from 0 on; their sum is 1 */
     bool lent; /* the other way round: the joint model borrows from its first member */
-    char keys[WISP_JOINT_MOST][7][40]; /* of the metadata, while it is written */
+    /* of the metadata, while it is written: how many members there are, and the keys of each */
+    char count[24], keys[WISP_JOINT_MOST][7][40];
 };
 
 /* A joint model of whole models (as wisp_model_open gives them) with equal weights; takes them over, also on
@@ -79,10 +80,11 @@ struct wisp_trial {
     bool member;   /* of the model; else it is trained for a while only, to see how good it gets */
     bool linear;   /* a linear model; else a net */
     int group;     /* members of a group share one weight */
+    int from; /* --init: it goes on from this member of the model, counted from 1; 0: from none */
     int n_set;
-    struct { /* options that differ from the user's */
-        const char *key;
-        char value[64];
+    struct {                    /* options that differ from the user's */
+        const char *key, *text; /* borrowed; text NULL: a number, ... */
+        char number[32];        /* ... this one */
     } set[8];
     /* Once it is trained: */
     bool done;
@@ -93,6 +95,7 @@ struct wisp_trials {
     struct wisp_context *ctx;
     const wisp_config *cfg;
     const struct wisp_data *train, *valid;
+    const struct wisp_model *init; /* the joint model to go on from; NULL: there is none */
     const char *path;
     wisp_on_progress told;
     void *arg;
@@ -108,13 +111,16 @@ struct wisp_trials {
 };
 /* Adds a trial that has the user's options; there must be room. */
 struct wisp_trial *wisp_trials_add(struct wisp_trials *p, int group, const char *what);
-void wisp_trial_set(struct wisp_trial *t, const char *key, const char *value);
+void wisp_trial_set(struct wisp_trial *t, const char *key, const char *text); /* borrows both */
 void wisp_trial_set_num(struct wisp_trial *t, const char *key, double value);
 void wisp_trials_path(char out[PATH_MAX], const struct wisp_trials *p, int i);
+/* Where the i-th member of the model to go on from lies by itself while the run lasts. */
+void wisp_trials_from(char out[PATH_MAX], const struct wisp_trials *p, int i);
 /* Trains the last trial, or finds it trained (--resume), and notes it in the list of what was tried. */
 wisp_status wisp_trials_train(struct wisp_trials *p, wisp_error *err);
-/* Adds and trains a linear model that does not see the held-out rows, as the member of group 0. */
-wisp_status wisp_trials_linear(struct wisp_trials *p, wisp_error *err);
+/* Adds and trains a linear model that does not see the held-out rows, as the member of group 0; from: as
+ * that of a trial. */
+wisp_status wisp_trials_linear(struct wisp_trials *p, int from, wisp_error *err);
 struct wisp_plan;
 /* What a net by defaults would do; to be cleared. */
 wisp_status wisp_trials_plan(struct wisp_plan *out, const struct wisp_trials *p, wisp_error *err);
@@ -156,6 +162,9 @@ wisp_status wisp_joint_train(struct wisp_report **out, struct wisp_context *ctx,
                              const wisp_config *cfg, const struct wisp_data *train,
                              const struct wisp_data *valid, const char *path,
                              wisp_on_progress on_progress, void *arg, wisp_error *err);
+
+/* The members of p->init, each with the new rows (joint_init.c). */
+wisp_status wisp_joint_go_on(struct wisp_trials *p, wisp_error *err);
 
 /* What 'auto' tries, and how it decides (auto.c). */
 wisp_status wisp_auto_try(struct wisp_trials *p, wisp_error *err);

@@ -6,12 +6,14 @@
  * Killed anywhere, --resume finds the members that are finished and goes on with the one that is not.
  * What comes after the last one is made of their models alone, so it is simply made again.  Once PATH
  * is there with the options of this run, nothing is left to do. */
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "base/report.h"
 #include "base/text.h"
 #include "model/about.h"
 #include "model/joint.h"
 #include "model/plan.h"
+#include "model/torch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -171,6 +173,19 @@ static wisp_status settle(struct wisp_judged *at, struct wisp_trials *p, const c
 
 /* ---- the run ---- */
 
+/* Do the model's counts say that it was trained on these rows, and those of the model it went on from? */
+static bool same_rows(const struct wisp_model *m, const struct wisp_trials *p)
+{
+    const struct wisp_data *d = p->train;
+    const size_t before = p->init ? p->init->net.n_labels : 0;
+    bool same = m->n_train == d->n_rows + (p->init ? p->init->n_train : 0) &&
+                m->net.n_labels >= wisp_most(d->n_labels, before);
+    for (size_t l = 0; same && l < m->net.n_labels; l++)
+        same = m->label_rows[l] ==
+               (l < d->n_labels ? d->label_rows[l] : 0) + (l < before ? p->init->label_rows[l] : 0);
+    return same;
+}
+
 /* Is there a model that a run with these options has left at its end?  Else *out is NULL. */
 static wisp_status find_finished(struct wisp_model **out, const struct wisp_trials *p,
                                  const char *options)
@@ -180,11 +195,7 @@ static wisp_status find_finished(struct wisp_model **out, const struct wisp_tria
     *out = NULL;
     if (!wisp_opt_on(p->cfg, OPT_RESUME) || access(p->path, F_OK) != 0) return WISP_OK;
     wisp_status st = wisp_model_open(&m, p->ctx->pool, p->path, &why);
-    if (st == WISP_OK && strcmp(m->options, options) == 0 && m->n_train == p->train->n_rows &&
-        m->net.n_labels >= p->train->n_labels &&
-        memcmp(m->label_rows, p->train->label_rows, p->train->n_labels * sizeof *m->label_rows) ==
-            0)
-        *out = m;
+    if (st == WISP_OK && strcmp(m->options, options) == 0 && same_rows(m, p)) *out = m;
     else wisp_model_free(m);
     return st == WISP_ENOMEM ? st : WISP_OK; /* anything else is replaced, as an older model is */
 }
@@ -211,6 +222,7 @@ static wisp_status try_all(struct wisp_trials *p, wisp_error *err)
     const char *net = wisp_opt_text(p->cfg, OPT_NET);
     const int n = (int)wisp_opt_num(p->cfg, OPT_ENSEMBLE);
     const bool pair = strcmp(net, "linear+net") == 0;
+    if (p->init) return wisp_joint_go_on(p, err);
     if (strcmp(net, "auto") == 0 || wisp_auto_is_meant(p->cfg, p->train))
         return wisp_auto_try(p, err);
     if (n < 2 && !pair)
@@ -224,8 +236,21 @@ static wisp_status try_all(struct wisp_trials *p, wisp_error *err)
              p->planned, pair ? "a linear model and " : "", n, n > 1 ? "s" : "",
              pair ? " by weights that are chosen on held-out rows" : "");
     wisp_status st = WISP_OK;
-    if (pair) { st = wisp_trials_linear(p, err); }
+    if (pair) st = wisp_trials_linear(p, 0, err);
     return st == WISP_OK ? try_nets(p, n, pair, err) : st;
+}
+
+/* The model that --init names, if it is joint.  Nets see to all others themselves. */
+static wisp_status open_init(struct wisp_model **out, struct wisp_context *ctx,
+                             const wisp_config *cfg, wisp_error *err)
+{
+    const char *path = wisp_opt_text(cfg, OPT_INIT);
+    if (!*path || wisp_torch_is(path)) return WISP_OK;
+    wisp_status st = wisp_model_open(out, ctx->pool, path, err);
+    if (st != WISP_OK || (*out)->joint) return st;
+    wisp_model_free(*out);
+    *out = NULL;
+    return WISP_OK;
 }
 
 wisp_status wisp_joint_train(struct wisp_report **out, struct wisp_context *ctx,
@@ -242,12 +267,14 @@ wisp_status wisp_joint_train(struct wisp_report **out, struct wisp_context *ctx,
                              .arg = arg,
                              .began = wisp_now() };
     struct wisp_judged at = { .p = { -1, -1, -1 }, .loss = -1 };
-    struct wisp_model *m = NULL;
+    struct wisp_model *m = NULL, *init = NULL;
     char *options = NULL;
     *out = NULL;
     if (strlen(path) + 40 >= PATH_MAX)
         return wisp_fail(err, WISP_EINVAL, "%.100s...: the path is too long", path);
-    wisp_status st = wisp_options_text(&options, NULL, cfg, err);
+    wisp_status st = open_init(&init, ctx, cfg, err);
+    p.init = init;
+    if (st == WISP_OK) st = wisp_options_text(&options, init ? init->file.check : NULL, cfg, err);
     if (st == WISP_OK) st = find_finished(&m, &p, options);
     if (m) {
         wisp_say(ctx, "resume    %s: the run is finished: nothing is left to do", path);
@@ -263,6 +290,7 @@ wisp_status wisp_joint_train(struct wisp_report **out, struct wisp_context *ctx,
     wisp_free(options);
     wisp_free(p.before);
     wisp_model_free(m);
+    wisp_model_free(init);
     wisp_data_free(p.held_out);
     return st;
 }

@@ -81,6 +81,8 @@ const struct wisp_model_kind *wisp_kind_to_train(const wisp_config *cfg,
 const struct wisp_model_kind *wisp_kind_named(const wisp_config *cfg);
 /* A model whose kind nobody has set is a net. */
 const struct wisp_model_kind *wisp_kind_of(const struct wisp_model *m);
+/* The net that says what is read of a row that is an image: the model's, or that of a member. */
+const struct wisp_net *wisp_model_reads(const struct wisp_model *m);
 bool wisp_model_is_net(const struct wisp_model *m);
 /* WISP_ENOTSUP unless the model is a net; 'what' is what needs one. */
 wisp_status wisp_model_need_net(const struct wisp_model *m, const char *what, wisp_error *err);

@@ -139,11 +139,10 @@ static size_t add_meta(struct wisp_pair *to, const struct wisp_model *m)
 {
     static const char *const keys[] = { "net",       "loss",  "card", "validation",
                                         "valid_p@1", "epoch", "image" };
-    static const char *const numbers[] = { "0", "1",  "2",  "3",  "4",  "5",  "6",  "7", "8",
-                                           "9", "10", "11", "12", "13", "14", "15", "16" };
     struct wisp_joint *j = m->joint;
     size_t n = 0;
-    to[n++] = (struct wisp_pair){ "members", numbers[j->n] };
+    snprintf(j->count, sizeof j->count, "%zu", j->n);
+    to[n++] = (struct wisp_pair){ "members", j->count };
     for (size_t i = 0; i < j->n; i++)
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
             const struct wisp_model *member = j->members[i];

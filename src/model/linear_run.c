@@ -8,6 +8,7 @@
 #include "model/linear_run.h"
 #include "base/bounds.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,14 +25,49 @@ static const struct wisp_negatives_how HARD = {
 
 /* ---- the plan ---- */
 
+/* A line of a model's card; "": it has none. */
+static void of_card(char out[40], const struct wisp_model *m, const char *key)
+{
+    const char *at = m->about ? strstr(m->about, key) : NULL;
+    *out = 0;
+    if (at) wisp_print(out, 40, "%.*s", (int)strcspn(at + strlen(key), "\n"), at + strlen(key));
+}
+
+/* What the model to go on from was trained by, where nothing else is said.  Few new rows must not outweigh what
+ * many old ones have taught, so their cost is multiplied by the root of their share (docs/linear.md).
+ * The model's weights mean something only for rows like those that they were learnt on, so negatives are
+ * found as before. */
+static wisp_status go_on(struct wisp_linear_run *l, const struct wisp_run *r,
+                         const wisp_config *cfg, wisp_error *err)
+{
+    const struct wisp_model *init = r->init.model;
+    char text[40];
+    if (!wisp_opt_auto(cfg, OPT_NEGATIVES) && wisp_opt_is(cfg, OPT_NEGATIVES, "all") != l->all)
+        return wisp_fail_option(err, "negatives",
+                                "the model --init %s has learnt from '%s'; leave the option out",
+                                wisp_opt_text(cfg, OPT_INIT), l->all ? "all" : "votes");
+    of_card(text, init, "linear_loss=");
+    if (wisp_opt_auto(cfg, OPT_LOSS) && wisp_linear_loss_find(text))
+        l->how.loss = wisp_linear_loss_find(text);
+    of_card(text, init, "\ncost=");
+    const double cost = wisp_strtod(text, NULL);
+    if (wisp_opt_num(cfg, OPT_COST) == 0 && cost > 0) l->how.cost = (float)cost;
+    const double pace = wisp_opt_num(cfg, OPT_OLD_PACE);
+    const double share = (double)r->sets.train->n_rows / (double)wisp_most(init->n_train, 1);
+    l->how.old_pace = (float)(pace >= 0 ? pace : fmin(1, sqrt(share)));
+    wisp_linear_done_clear(&l->old);
+    return wisp_linear_by_label(&l->old, &init->linear, err);
+}
+
 wisp_status wisp_linear_plan(struct wisp_linear_run *l, const struct wisp_run *r,
                              const wisp_config *cfg, wisp_error *err)
 {
     const struct wisp_model *m = r->m;
     const double cost = wisp_opt_num(cfg, OPT_COST), drop = wisp_opt_num(cfg, OPT_DROP_BELOW);
     const char *loss = wisp_opt_text(cfg, OPT_LOSS);
-    l->all = wisp_opt_auto(cfg, OPT_NEGATIVES) ? m->net.n_labels <= WISP_FEW_LABELS
-                                               : wisp_opt_is(cfg, OPT_NEGATIVES, "all");
+    l->all = r->init.model                       ? r->init.model->linear.by_feature
+             : wisp_opt_auto(cfg, OPT_NEGATIVES) ? m->net.n_labels <= WISP_FEW_LABELS
+                                                 : wisp_opt_is(cfg, OPT_NEGATIVES, "all");
     l->hard = HARD;
     l->refit = wisp_opt_auto(cfg, OPT_REFIT) ? r->plan.holdout > REFIT_SHARE
                                              : wisp_opt_is(cfg, OPT_REFIT, "yes");
@@ -52,7 +88,8 @@ wisp_status wisp_linear_plan(struct wisp_linear_run *l, const struct wisp_run *r
         return wisp_fail_option(
             err, "loss", "%s is for nets; a linear model has squared-hinge, hinge or logistic",
             loss);
-    if (!wisp_opt_is(cfg, OPT_DEVICE, "cuda")) return WISP_OK;
+    if (!wisp_opt_is(cfg, OPT_DEVICE, "cuda"))
+        return r->init.model ? go_on(l, r, cfg, err) : WISP_OK;
     return wisp_fail_option(err, "device", "linear models are trained on processors; take cpu");
 }
 
@@ -75,6 +112,7 @@ size_t wisp_linear_bytes(const struct wisp_linear_run *l, const struct wisp_run 
     const size_t threads = (size_t)wisp_pool_threads(r->ctx->pool), n = r->m->net.n_features;
     size_t bytes = rows_bytes(r), making, staying;
     if (r->plan.holdout > 0) bytes += d->bytes; /* the rows that are not held out */
+    bytes += l->old.n * 8;
     if (l->all) return bytes + threads * (d->n_rows * 13 + n * 4);
     wisp_votes_bytes(&making, &staying, d, n, (int)threads);
     return bytes + staying + d->n_rows * wisp_negatives_each(&l->hard) * 4 +
@@ -220,6 +258,8 @@ static wisp_status find_negatives(struct wisp_run *r, wisp_error *err)
     wisp_votes_clear(&m->votes);
     wisp_status st =
         wisp_votes_make(&m->votes, r->ctx, l->d, m->net.n_features, &m->values, r->plan.seed, err);
+    if (st == WISP_OK && r->init.model)
+        st = wisp_votes_join(&m->votes, r->ctx, &r->init.model->votes, err);
     if (st != WISP_OK) return st;
     l->factor = wisp_alloc(n_labels, sizeof *l->factor);
     if (!l->factor) return wisp_fail_mem(err, n_labels * sizeof *l->factor, "votes");
@@ -246,7 +286,7 @@ wisp_status wisp_linear_epoch(struct wisp_run *r, wisp_error *err)
     if (st != WISP_OK) return st;
     const struct wisp_linear_how how = fit_to(&l->how, &l->rows);
     return wisp_linear_trainer_make(&l->trainer, r->ctx, &l->rows, l->all ? NULL : &l->negatives,
-                                    &how, &l->done, err);
+                                    &how, l->old.start ? &l->old : NULL, &l->done, err);
 }
 
 void wisp_linear_epoch_clear(struct wisp_linear_run *l)

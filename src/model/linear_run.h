@@ -10,7 +10,8 @@ struct wisp_linear_run {
     struct wisp_linear_how how;
     bool all; /* all rows are negatives; else those that votes name: */
     struct wisp_negatives_how hard;
-    bool refit; /* once more, with the held-out rows, when they are done */
+    struct wisp_linear_done old; /* --init: what weights stay near to; start NULL: none */
+    bool refit;                  /* once more, with the held-out rows, when they are done */
     /* of an epoch: the first is without held-out rows, the second with them */
     const struct wisp_data *d; /* its rows: 'kept', or all */
     struct wisp_data *kept;    /* owned */

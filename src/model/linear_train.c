@@ -84,6 +84,7 @@ static wisp_status say_plan(const struct wisp_run *r, const wisp_config *cfg, wi
             "negatives by votes of features: of each row %zu labels and %g %% of the next %zu, "
             "%zu random rows per label",
             hard->always, 100 * hard->share, hard->up_to - hard->always, hard->random);
+    if (r->init.model) wisp_init_say(r, wisp_opt_text(cfg, OPT_INIT));
     if (l->refit) wisp_say(r->ctx, "training  twice: the second time with the held-out rows");
     say_unused(r, cfg);
     wisp_bytes_text(needed, need), wisp_bytes_text(found, have);
@@ -108,11 +109,9 @@ static wisp_status make(struct wisp_run *r, const wisp_config *cfg, wisp_error *
     const struct wisp_data *d = r->sets.train;
     wisp_status st;
     if (d->n_rows == 0) return wisp_fail(err, WISP_EINVAL, "there are no rows to train on");
-    if (*wisp_opt_text(cfg, OPT_INIT))
-        return wisp_fail_option(err, "init",
-                                "a linear model is made from all of its rows at once; train on the "
-                                "old and the new rows together");
-    if ((st = wisp_plan_make(p, cfg, r->ctx->k, d, NULL, r->sets.valid != NULL, err)) != WISP_OK ||
+    if ((st = wisp_init_open(r, cfg, err)) != WISP_OK ||
+        (st = wisp_plan_make(p, cfg, r->ctx->k, d, r->init.model, r->sets.valid != NULL, err)) !=
+            WISP_OK ||
         (st = wisp_run_model(r, cfg, err)) != WISP_OK ||
         (st = wisp_run_weights(r, cfg, err)) != WISP_OK ||
         (st = wisp_run_split(r, 0, err)) != WISP_OK)
@@ -120,6 +119,8 @@ static wisp_status make(struct wisp_run *r, const wisp_config *cfg, wisp_error *
     if ((st = wisp_linear_plan(r->linear, r, cfg, err)) != WISP_OK ||
         (st = say_plan(r, cfg, err)) != WISP_OK || (st = wisp_about_run(r, err)) != WISP_OK)
         return st;
+    if (r->init.model && r->sets.valid->n_rows == 0) wisp_init_calibration(r);
+    if (r->init.model && (st = wisp_map_check(&r->init.model->file.map, err)) != WISP_OK) return st;
     p->epochs = r->linear->refit ? 2 : 1;
     p->patience = 0;
     r->at.epoch = 1;
@@ -345,6 +346,7 @@ wisp_status wisp_linear_train(struct wisp_report **out, struct wisp_context *ctx
     wisp_free(c.json);
     wisp_linear_epoch_clear(&linear);
     wisp_linear_done_clear(&linear.done);
+    wisp_linear_done_clear(&linear.old);
     wisp_run_clear(&r);
     return st;
 }

@@ -197,9 +197,10 @@ static void read_options(struct wisp_plan *p, const wisp_config *cfg)
 struct facts { /* that decide what the options leave open */
     const struct wisp_data *train;
     const struct wisp_kernels *k;
-    double n_rows, seen; /* of the data; by the model, in the end */
-    size_t n_labels;     /* with those of the model to go on from */
-    bool goes_on, has_valid;
+    const struct wisp_model *init; /* to go on from; NULL: none */
+    double n_rows, seen;           /* of the data; by the model, in the end */
+    size_t n_labels;               /* with those of the model to go on from */
+    bool has_valid;
 };
 
 static wisp_status fit(struct wisp_plan *p, const struct facts *f, const wisp_config *cfg,
@@ -216,7 +217,8 @@ static wisp_status fit(struct wisp_plan *p, const struct facts *f, const wisp_co
             wisp_precision_find((f->k->fast16 && !p->images) || p->cuda ? "bf16" : "fp32");
     if (p->input_dropout < 0) p->input_dropout = f->train->text.chars_max ? PIECES_DROP : 0;
     if (p->batch == 0) p->batch = auto_batch(f->seen);
-    if (p->epochs == 0) p->epochs = auto_epochs(f->n_rows, (double)p->batch, f->goes_on, p->images);
+    if (p->epochs == 0)
+        p->epochs = auto_epochs(f->n_rows, (double)p->batch, f->init != NULL, p->images);
     if (p->penalty_epochs == 0) /* units that are cut early leave more time to those that stay */
         p->penalty_epochs =
             p->cut > 0 ? (int)wisp_most((size_t)p->epochs / 3, 1) : (2 * p->epochs + 2) / 3;
@@ -229,7 +231,7 @@ static wisp_status fit(struct wisp_plan *p, const struct facts *f, const wisp_co
     if (st == WISP_OK) st = wisp_sampling_plan(&p->sampling, cfg, f->n_labels, err);
     if (st == WISP_OK) st = wisp_sampling_plan_hidden(&p->hidden, &p->sampling, cfg, err);
     if (st != WISP_OK) return st;
-    p->n_steps = f->goes_on
+    p->n_steps = f->init
                      ? ENOUGH_STEPS /* the model has had them */
                      : (double)p->epochs * ceil(f->n_rows * (1 - p->holdout) / (double)p->batch);
     if (p->lr == 0) p->lr = wisp_plan_auto_lr(p);
@@ -248,7 +250,8 @@ static wisp_status set_net(struct wisp_plan *p, const struct facts *f, const wis
     if (*net && (*wisp_opt_text(cfg, OPT_HIDDEN) || dropout >= 0))
         return wisp_fail_option(err, *wisp_opt_text(cfg, OPT_HIDDEN) ? "hidden" : "dropout",
                                 "--net says all layers; leave one of the two out, or say it there");
-    const bool linear = wisp_kind_named(cfg) == &wisp_kind_linear;
+    const bool linear =
+        (f->init ? wisp_kind_of(f->init) : wisp_kind_named(cfg)) == &wisp_kind_linear;
     if (!linear && wisp_linear_loss_find(wisp_opt_text(cfg, OPT_LOSS)))
         return wisp_fail_option(err, "loss", "%s is for linear models; take --net linear, or %s",
                                 wisp_opt_text(cfg, OPT_LOSS), "--loss softmax or bce");
@@ -291,10 +294,10 @@ wisp_status wisp_plan_make(struct wisp_plan *p, const wisp_config *cfg,
     const struct facts f = {
         .train = train,
         .k = k,
+        .init = init,
         .n_rows = n,
         .seen = n + (init ? (double)init->n_train : 0),
         .n_labels = wisp_most(train->n_labels, init ? init->net.n_labels : 0),
-        .goes_on = init != NULL,
         .has_valid = has_valid,
     };
     read_options(p, cfg);

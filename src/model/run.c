@@ -140,6 +140,7 @@ static wisp_status make_rest(struct wisp_run *r, const wisp_config *cfg, bool re
                           (st = wisp_map_check(&r->init.model->file.map, err)) != WISP_OK ||
                           (st = wisp_map_check(&r->init.state.map, err)) != WISP_OK))
         return st;
+    if (r->init.model && r->sets.valid->n_rows == 0) wisp_init_calibration(r);
     r->at.epoch = 1;
     r->at.best = r->at.best_loss = -1;
     for (int e = 1; e <= p->epochs; e++)

@@ -27,22 +27,31 @@ struct wisp_trial *wisp_trials_add(struct wisp_trials *p, int group, const char 
     return t;
 }
 
-void wisp_trial_set(struct wisp_trial *t, const char *key, const char *value)
+void wisp_trial_set(struct wisp_trial *t, const char *key, const char *text)
 {
     t->set[t->n_set].key = key;
-    snprintf(t->set[t->n_set++].value, sizeof t->set->value, "%s", value);
+    t->set[t->n_set++].text = text;
 }
 
 void wisp_trial_set_num(struct wisp_trial *t, const char *key, double value)
 {
-    char text[40];
-    wisp_print(text, sizeof text, "%.15g", value);
-    wisp_trial_set(t, key, text);
+    wisp_print(t->set[t->n_set].number, sizeof t->set->number, "%.15g", value);
+    wisp_trial_set(t, key, NULL);
+}
+
+static const char *value_of(const struct wisp_trial *t, int k)
+{
+    return t->set[k].text ? t->set[k].text : t->set[k].number;
 }
 
 void wisp_trials_path(char out[PATH_MAX], const struct wisp_trials *p, int i)
 {
     snprintf(out, PATH_MAX, "%s.%d", p->path, i);
+}
+
+void wisp_trials_from(char out[PATH_MAX], const struct wisp_trials *p, int i)
+{
+    snprintf(out, PATH_MAX, "%s.from.%d", p->path, i);
 }
 
 /* ---- the list ---- */
@@ -60,8 +69,8 @@ static void print_trial(char *out, size_t room, const struct wisp_trials *p, int
     size_t at = (size_t)wisp_print(out, room, "{\"trial\":%d,\"what\":\"%s\",\"member\":%s", i,
                                    t->what, t->member ? "true" : "false");
     for (int k = 0; k < t->n_set; k++)
-        at += (size_t)wisp_print(out + at, room - at, ",\"%s\":\"%s\"", t->set[k].key,
-                                 t->set[k].value);
+        at += (size_t)wisp_print(out + at, room - at, ",\"%s\":\"%.60s\"", t->set[k].key,
+                                 value_of(t, k));
     wisp_print(out + at, room - at,
                ",\"valid_p@1\":%.4f,\"valid_loss\":%.6f,\"seconds\":%.3f,\"weight\":%.4f}\n",
                t->valid, t->loss, t->seconds, (double)t->weight);
@@ -170,11 +179,13 @@ static wisp_status options_of(wisp_config **out, const struct wisp_trials *p, in
     static const enum wisp_opt joins[] = { OPT_NET,    OPT_ENSEMBLE, OPT_SPLIT_SEED,
                                            OPT_BUDGET, OPT_EFFORT,   OPT_TRIED };
     enum wisp_opt skip[N_OPTS];
+    char path[PATH_MAX];
     size_t n = sizeof joins / sizeof *joins;
     memcpy(skip, joins, sizeof joins);
     const bool linear = i >= 0 && p->trial[i].linear;
     for (int k = 0; linear && k < N_OPTS; k++)
         if (wisp_auto_of_net((enum wisp_opt)k)) skip[n++] = (enum wisp_opt)k;
+    if (p->init) skip[n++] = OPT_INIT;
     wisp_status st = wisp_config_create(out, err);
     if (st == WISP_OK) st = wisp_config_take(*out, p->cfg, skip, n, err);
     const double split = wisp_opt_num(p->cfg, OPT_SPLIT_SEED);
@@ -182,8 +193,10 @@ static wisp_status options_of(wisp_config **out, const struct wisp_trials *p, in
     wisp_print(seed, sizeof seed, "%.15g", split < 0 ? wisp_opt_num(p->cfg, OPT_SEED) : split);
     if (st == WISP_OK) st = wisp_config_set(*out, "split-seed", seed, err);
     for (int k = 0; i >= 0 && k < p->trial[i].n_set && st == WISP_OK; k++)
-        st = wisp_config_set(*out, p->trial[i].set[k].key, p->trial[i].set[k].value, err);
-    return st;
+        st = wisp_config_set(*out, p->trial[i].set[k].key, value_of(&p->trial[i], k), err);
+    if (st != WISP_OK || i < 0 || !p->trial[i].from) return st;
+    wisp_trials_from(path, p, p->trial[i].from - 1);
+    return wisp_config_set(*out, "init", path, err);
 }
 
 /* A trial's progress, with the time that those after it will take, by the trial itself. */
@@ -250,10 +263,11 @@ wisp_status wisp_trials_train(struct wisp_trials *p, wisp_error *err)
     return st == WISP_OK ? wisp_trials_note(p, err) : st;
 }
 
-wisp_status wisp_trials_linear(struct wisp_trials *p, wisp_error *err)
+wisp_status wisp_trials_linear(struct wisp_trials *p, int from, wisp_error *err)
 {
     struct wisp_trial *t = wisp_trials_add(p, 0, "linear");
     t->linear = true;
+    t->from = from;
     wisp_trial_set(t, "net", "linear");
     wisp_trial_set(t, "refit", "no");
     return wisp_trials_train(p, err);
@@ -265,7 +279,7 @@ wisp_status wisp_trials_plan(struct wisp_plan *out, const struct wisp_trials *p,
     wisp_status st = options_of(&cfg, p, -1, err);
     *out = (struct wisp_plan){ .batch = 0 };
     if (st == WISP_OK)
-        st = wisp_plan_make(out, cfg, p->ctx->k, p->train, NULL, p->valid != NULL, err);
+        st = wisp_plan_make(out, cfg, p->ctx->k, p->train, p->init, p->valid != NULL, err);
     wisp_config_free(cfg);
     return st;
 }
@@ -295,6 +309,8 @@ void wisp_trials_remove(const struct wisp_trials *p)
     for (int i = 0; i < most; i++) {
         wisp_trials_path(path, p, i);
         unlink(path);
+        wisp_trials_from(path, p, i);
+        if (p->init) unlink(path);
     }
     list_path(path, p);
     if (!*wisp_opt_text(p->cfg, OPT_TRIED)) unlink(path);

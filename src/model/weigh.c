@@ -12,6 +12,10 @@ static const float LEAST_WEIGHT = 0.06f; /* of a group; less makes it no better,
 /* Where more of the rows than this are held out, the linear model is trained once more with them. */
 static const double REFIT_SHARE = 0.05;
 
+/* A model that goes on keeps its weights where fewer rows are held out: a tenth of the least that 'auto' chooses
+ * by (auto.c). */
+enum { FEW_ROWS = 200 };
+
 static wisp_status open_member(struct wisp_model **out, const struct wisp_trials *p, int i,
                                wisp_error *err)
 {
@@ -53,8 +57,8 @@ static wisp_status score_rows(double p[3], struct wisp_scorer *s, const struct w
     return st;
 }
 
-/* Equal weights of all members; how many groups there are. */
-static int weigh_equally(struct wisp_trials *p, int *group)
+/* Equal weights of all members, or those that they had in the model to go on from; how many groups there are. */
+static int begin_weights(struct wisp_trials *p, int *group)
 {
     int n_groups = 0, n = 0;
     for (int i = 0; i < p->n; i++)
@@ -62,7 +66,10 @@ static int weigh_equally(struct wisp_trials *p, int *group)
             group[n++] = p->trial[i].group;
             if (p->trial[i].group >= n_groups) n_groups = p->trial[i].group + 1;
         }
-    for (int i = 0; i < p->n; i++) p->trial[i].weight = p->trial[i].member ? 1 / (float)n : 0;
+    for (int i = 0; i < p->n; i++) {
+        struct wisp_trial *t = &p->trial[i];
+        t->weight = !t->member ? 0 : t->from ? p->init->joint->mix[t->from - 1] : 1 / (float)n;
+    }
     return n_groups;
 }
 
@@ -86,7 +93,7 @@ static void take_weights(struct wisp_trials *p, const float *mix)
 wisp_status wisp_trials_weigh(struct wisp_trials *p, wisp_error *err)
 {
     int group[WISP_JOINT_MOST];
-    const int n_groups = weigh_equally(p, group);
+    const int n_groups = begin_weights(p, group);
     struct wisp_model *m = NULL;
     struct wisp_scorer s;
     struct wisp_mix_seen seen;
@@ -94,7 +101,7 @@ wisp_status wisp_trials_weigh(struct wisp_trials *p, wisp_error *err)
     float mix[WISP_JOINT_MOST];
     double ignored[3];
     wisp_status st = wisp_trials_rows(&rows, p, err);
-    if (st != WISP_OK || n_groups < 2 || rows->n_rows == 0) return st;
+    if (st != WISP_OK || n_groups < 2 || rows->n_rows < (p->init ? FEW_ROWS : 1)) return st;
     st = wisp_trials_open(&m, p, err);
     if (st != WISP_OK) return st;
     st = wisp_scorer_init(&s, m, p->ctx, WISP_ZEROS_OFF, 5, err);
@@ -118,6 +125,9 @@ wisp_status wisp_trials_judge(struct wisp_judged *out, const struct wisp_trials 
     struct wisp_scorer s;
     struct wisp_model *m = NULL;
     struct wisp_pairs pairs = { 0 };
+    for (int i = 0; i < WISP_N_WAYS && p->init; i++) /* where there are no rows to fit one on */
+        if ((out->calibrated[i] = p->init->calibration[i] != NULL))
+            out->map[i] = *p->init->calibration[i];
     if (rows->n_rows == 0) return WISP_OK;
     wisp_status st = wisp_trials_open(&m, p, err);
     if (st != WISP_OK) return st;
@@ -145,6 +155,7 @@ wisp_status wisp_trials_refit(struct wisp_trials *p, const struct wisp_data *row
         if (p->trial[i].weight == 0 || !p->trial[i].linear) continue;
         struct wisp_trial *t = wisp_trials_add(p, p->trial[i].group, "linear, all rows");
         t->linear = true;
+        t->from = p->trial[i].from;
         wisp_trial_set(t, "net", "linear");
         wisp_trial_set(t, "refit", "yes");
         st = wisp_trials_train(p, err);

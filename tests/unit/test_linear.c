@@ -78,10 +78,12 @@ static bool has_label(size_t row, size_t label)
 
 /* ---- the solver ---- */
 
+static float old_w[FEATURES], old_bias; /* what the problem's weights are to stay near to */
+
 static double primal(const struct wisp_linear_problem *p, const struct wisp_linear_loss *loss)
 {
-    double sum = 0.5 * (double)p->bias * p->bias;
-    for (size_t f = 0; f < p->n_features; f++) sum += 0.5 * (double)p->w[f] * p->w[f];
+    double sum = 0.5 * pow((double)p->bias - old_bias, 2);
+    for (size_t f = 0; f < p->n_features; f++) sum += 0.5 * pow((double)p->w[f] - old_w[f], 2);
     for (size_t i = 0; i < p->n; i++) {
         double score = p->bias;
         for (size_t e = p->xp[i]; e < p->xp[i + 1]; e++)
@@ -94,7 +96,8 @@ static double primal(const struct wisp_linear_problem *p, const struct wisp_line
 /* The weights that the dual variables stand for, in double. */
 static double strays(const struct wisp_linear_problem *p)
 {
-    double w[FEATURES] = { 0 }, bias = 0, most = 0;
+    double w[FEATURES], bias = old_bias, most = 0;
+    for (size_t f = 0; f < FEATURES; f++) w[f] = old_w[f];
     for (size_t i = 0; i < p->n; i++) {
         bias += (double)p->a[i] * p->sign[i];
         for (size_t e = p->xp[i]; e < p->xp[i + 1]; e++)
@@ -127,16 +130,29 @@ static struct wisp_linear_problem problem(size_t label, double cost, bool weight
                                          .order = order };
 }
 
+/* Weights to stay near to, or none. */
+static void draw_old(struct wisp_linear_problem *p, bool any)
+{
+    double sum = 0;
+    for (size_t f = 0; f < FEATURES; f++) {
+        p->w[f] = old_w[f] = any && below(2) ? test_randf(&rng) : 0;
+        sum += (double)old_w[f] * old_w[f];
+    }
+    p->bias = old_bias = any ? test_randf(&rng) : 0;
+    p->old_length = 0.5 * (sum + (double)old_bias * old_bias);
+}
+
 static void test_gap(void)
 {
     const struct wisp_linear_loss *loss;
     for (size_t i = 0; (loss = wisp_linear_loss_at(i)); i++)
-        for (int k = 0; k < 6; k++) {
+        for (int k = 0; k < 12; k++) {
             const double cost = k % 3 == 0 ? 0.05 : k % 3 == 1 ? 1 : 20;
             struct wisp_linear_how how = {
                 .loss = loss, .precision = 1e-5f, .passes = 20000, .seed = 3
             };
-            struct wisp_linear_problem p = problem(below(LABELS), cost, k >= 3);
+            struct wisp_linear_problem p = problem(below(LABELS), cost, k % 6 >= 3);
+            draw_old(&p, k >= 6);
             wisp_linear_solve(&p, &how, 1);
             const double high = primal(&p, loss), low = p.reached;
             CHECK(high >= low - 1e-4 * high, "%s, cost %g: the dual %g is above the primal %g",
@@ -161,6 +177,7 @@ static void test_precision(void)
             .loss = wisp_linear_loss_at(0), .precision = precision[k], .passes = 5000, .seed = 3
         };
         struct wisp_linear_problem p = problem(2, 1, false);
+        draw_old(&p, false);
         wisp_linear_solve(&p, &how, 1);
         const double gap = primal(&p, how.loss) - p.reached;
         CHECK(gap <= last + 1e-6, "precision %g: the gap is %g, before it was %g",
@@ -251,7 +268,10 @@ static void test_negatives(struct wisp_context *ctx)
 
 /* ---- training ---- */
 
-static struct wisp_linear_done train(struct wisp_context *ctx, bool all, bool weighted, size_t stop)
+static struct wisp_linear_done train_from(struct wisp_context *ctx,
+                                          const struct wisp_linear_rows *from, bool all,
+                                          const struct wisp_linear_done *old, float pace,
+                                          size_t stop)
 {
     const struct wisp_negatives_how hard = { .always = 3, .up_to = 8, .share = 0.4, .random = 20 };
     const struct wisp_linear_how how = { .loss = wisp_linear_loss_at(0),
@@ -259,19 +279,19 @@ static struct wisp_linear_done train(struct wisp_context *ctx, bool all, bool we
                                          .precision = 0.01f,
                                          .passes = 100,
                                          .drop = 0.01f,
+                                         .old_pace = pace,
                                          .seed = 4 };
-    struct wisp_linear_rows r = rows;
+    const struct wisp_linear_rows r = *from;
     struct wisp_linear_done done, part;
     struct wisp_negatives n = { 0 };
     struct wisp_linear_trainer *t;
     float factor[LABELS];
-    r.weight = weighted ? weight : NULL;
     for (size_t l = 0; l < LABELS; l++) factor[l] = wisp_negatives_factor((int64_t)l);
     if (!all)
         CHECK(wisp_negatives_find(&n, ctx, &r, &votes, factor, &hard, 9, &err) == WISP_OK, "%s",
               err.text);
     CHECK(wisp_linear_done_init(&done, LABELS, &err) == WISP_OK, "%s", err.text);
-    CHECK(wisp_linear_trainer_make(&t, ctx, &r, all ? NULL : &n, &how, &done, &err) == WISP_OK,
+    CHECK(wisp_linear_trainer_make(&t, ctx, &r, all ? NULL : &n, &how, old, &done, &err) == WISP_OK,
           "%s", err.text);
     while (done.n_labels < LABELS)
         CHECK(wisp_linear_train_some(t, &err) == WISP_OK, "%s", err.text);
@@ -279,7 +299,8 @@ static struct wisp_linear_done train(struct wisp_context *ctx, bool all, bool we
     if (stop) { /* what is behind label 'stop', once more */
         part = done;
         part.n_labels = stop, part.n = (size_t)part.start[stop];
-        CHECK(wisp_linear_trainer_make(&t, ctx, &r, all ? NULL : &n, &how, &part, &err) == WISP_OK,
+        CHECK(wisp_linear_trainer_make(&t, ctx, &r, all ? NULL : &n, &how, old, &part, &err) ==
+                  WISP_OK,
               "%s", err.text);
         while (part.n_labels < LABELS)
             CHECK(wisp_linear_train_some(t, &err) == WISP_OK, "%s", err.text);
@@ -288,6 +309,27 @@ static struct wisp_linear_done train(struct wisp_context *ctx, bool all, bool we
     }
     wisp_negatives_clear(&n);
     return done;
+}
+
+static struct wisp_linear_done train(struct wisp_context *ctx, bool all, bool weighted, size_t stop)
+{
+    struct wisp_linear_rows r = rows;
+    r.weight = weighted ? weight : NULL;
+    return train_from(ctx, &r, all, NULL, 0, stop);
+}
+
+static size_t best_label(const struct wisp_linear_done *d, size_t row)
+{
+    size_t best = 0;
+    double most = -INFINITY;
+    for (size_t l = 0; l < LABELS; l++) {
+        double z = d->bias[l];
+        for (size_t e = xp[row]; e < xp[row + 1]; e++)
+            for (int64_t k = d->start[l]; k < d->start[l + 1]; k++)
+                if (d->id[k] == x[e].id) z += (double)d->weight[k] * x[e].x;
+        if (z > most) most = z, best = l;
+    }
+    return best;
 }
 
 static bool same(const struct wisp_linear_done *a, const struct wisp_linear_done *b)
@@ -308,18 +350,7 @@ static void test_train(wisp_context *ctxs[])
         CHECK(same(&one, &three), "way %d: three threads give other weights", way);
         CHECK(same(&one, &again), "way %d: a stop after 5 labels gives other weights", way);
         size_t hits = 0;
-        for (size_t i = 0; i < ROWS; i++) {
-            size_t best = 0;
-            double most = -INFINITY;
-            for (size_t l = 0; l < LABELS; l++) {
-                double z = one.bias[l];
-                for (size_t e = xp[i]; e < xp[i + 1]; e++)
-                    for (int64_t k = one.start[l]; k < one.start[l + 1]; k++)
-                        if (one.id[k] == x[e].id) z += (double)one.weight[k] * x[e].x;
-                if (z > most) most = z, best = l;
-            }
-            hits += has_label(i, best);
-        }
+        for (size_t i = 0; i < ROWS; i++) hits += has_label(i, best_label(&one, i));
         CHECK(hits > ROWS * 7 / 10, "way %d: %zu of %d rows are known", way, hits, ROWS);
         for (size_t l = 0; l < LABELS; l++)
             for (int64_t k = one.start[l]; k < one.start[l + 1]; k++)
@@ -390,6 +421,70 @@ static void test_scores(wisp_context *ctx)
     wisp_linear_done_clear(&d);
 }
 
+/* ---- going on ---- */
+
+/* The weights as a model, by feature or by label, and back. */
+static void test_by_label(const struct wisp_linear_done *d)
+{
+    int64_t from[FEATURES + 1];
+    int32_t *id = wisp_alloc(d->n, sizeof *id);
+    float *w = wisp_alloc(d->n, sizeof *w);
+    wisp_linear_by_feature(from, id, w, d, FEATURES);
+    struct wisp_linear m = { .n_features = FEATURES, .n_labels = LABELS, .bias = d->bias };
+    for (int by_feature = 0; by_feature < 2; by_feature++) {
+        struct wisp_linear_done back;
+        m.by_feature = by_feature;
+        m.start = by_feature ? from : d->start;
+        m.id = by_feature ? id : d->id;
+        m.f32 = by_feature ? w : d->weight;
+        CHECK(wisp_linear_by_label(&back, &m, &err) == WISP_OK, "%s", err.text);
+        CHECK(same(&back, d), "lists by %s come back as others", by_feature ? "feature" : "label");
+        wisp_linear_done_clear(&back);
+    }
+    wisp_free(id), wisp_free(w);
+}
+
+static size_t n_known(const struct wisp_linear_done *d)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < ROWS; i++) n += has_label(i, best_label(d, i));
+    return n;
+}
+
+static bool same_label(const struct wisp_linear_done *a, const struct wisp_linear_done *b, size_t l)
+{
+    const size_t n = (size_t)(a->start[l + 1] - a->start[l]);
+    return n == (size_t)(b->start[l + 1] - b->start[l]) && a->bias[l] == b->bias[l] &&
+           memcmp(a->id + a->start[l], b->id + b->start[l], n * sizeof *a->id) == 0 &&
+           memcmp(a->weight + a->start[l], b->weight + b->start[l], n * sizeof *a->weight) == 0;
+}
+
+/* A model of all labels but the last two goes on with rows that have none of the first two: these stay, the others
+ * move, and the new ones are learnt; with a pace of 0 all old ones stay. */
+static void test_going_on(wisp_context *ctx, bool all)
+{
+    enum { FIRST = 2, OLD = LABELS - 2 };
+    static size_t few[LABELS + 2];
+    struct wisp_linear_done old = train(ctx, all, false, 0);
+    struct wisp_linear_rows r = rows;
+    test_by_label(&old);
+    old.n_labels = OLD;
+    for (size_t l = 0; l < LABELS + 2; l++) few[l] = l < FIRST ? lp[FIRST] : lp[l];
+    r.lp = few;
+    struct wisp_linear_done moved = train_from(ctx, &r, all, &old, 1, 0),
+                            again = train_from(ctx, &r, all, &old, 1, 5),
+                            still = train_from(ctx, &r, all, &old, 0, 0);
+    CHECK(same(&moved, &again), "a stop after 5 labels gives other weights");
+    for (size_t l = 0; l < OLD; l++) {
+        CHECK(same_label(&old, &moved, l) == (l < FIRST), "label %zu", l);
+        CHECK(same_label(&old, &still, l), "label %zu has moved", l);
+    }
+    CHECK(n_known(&moved) > ROWS * 7 / 10, "%zu of %d rows are known", n_known(&moved), ROWS);
+    old.n_labels = LABELS;
+    wisp_linear_done_clear(&old), wisp_linear_done_clear(&moved), wisp_linear_done_clear(&again),
+        wisp_linear_done_clear(&still);
+}
+
 /* ---- memory ---- */
 
 static wisp_status train_quietly(wisp_context *ctx, bool all)
@@ -407,7 +502,7 @@ static wisp_status train_quietly(wisp_context *ctx, bool all)
         all ? WISP_OK : wisp_negatives_find(&n, ctx, &rows, &votes, factor, &hard, 9, &err);
     if (st == WISP_OK) st = wisp_linear_done_init(&done, LABELS, &err);
     if (st == WISP_OK)
-        st = wisp_linear_trainer_make(&t, ctx, &rows, all ? NULL : &n, &how, &done, &err);
+        st = wisp_linear_trainer_make(&t, ctx, &rows, all ? NULL : &n, &how, NULL, &done, &err);
     while (st == WISP_OK && done.n_labels < LABELS) st = wisp_linear_train_some(t, &err);
     wisp_linear_trainer_free(t);
     wisp_linear_done_clear(&done);
@@ -445,6 +540,9 @@ int main(void)
     test_negatives(ctxs[1]);
     TEST("the same weights for any threads and stops, and they know their rows");
     test_train(ctxs);
+    TEST("a model that goes on: labels without rows stay, others move, new ones are learnt");
+    test_going_on(ctxs[0], true);
+    test_going_on(ctxs[1], false);
     TEST("scores by feature, by label and in narrow types");
     test_scores(ctxs[0]);
     TEST("failing allocations");
