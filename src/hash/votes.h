@@ -27,29 +27,23 @@ enum { WISP_VOTERS = 64, WISP_VOTES_EACH = 128 };
 
 /* ---- elections: the same for one sample alone, faster ---- */
 
-struct wisp_tally {
-    int32_t row; /* below 0: a free slot */
-    float votes; /* 0 in a free slot */
-};
 struct wisp_voter {
     int64_t start; /* of its list */
     size_t n;      /* labels it votes for */
     float x;
 };
-struct wisp_election { /* room to count in; all slots are free between calls */
+struct wisp_election { /* room to count in; no label has votes between calls */
     size_t voters, each;
-    size_t room;             /* non-zeros of a sample that are looked at */
-    size_t mask;             /* slots - 1 */
-    int shift;               /* of a hash: 32 - log2(slots) */
-    struct wisp_tally *slot; /* (mask + 1) open addressing */
-    uint32_t *used;          /* (voters * each) slots in the order in which their labels came */
-    int32_t *row;            /* (voters * each) their labels, with the votes */
+    size_t room;   /* non-zeros of a sample that are looked at */
+    uint32_t last; /* label */
+    float *sum;    /* (last + 1) votes of each label so far */
+    int32_t *row; /* (voters * each + 1) labels in the order in which they came, with their votes */
     float *votes;
     float *spare;             /* (room) */
     struct wisp_voter *voter; /* (voters) */
-    const float *factor; /* (labels) what a label's votes are multiplied by in the end; NULL: 1 */
+    const float *factor;      /* (labels) multiplies a label's votes in the end; NULL: 1 */
 };
-wisp_status wisp_election_init(struct wisp_election *e, size_t voters, size_t each,
+wisp_status wisp_election_init(struct wisp_election *e, size_t voters, size_t each, size_t n_labels,
                                wisp_error *err);
 void wisp_election_clear(struct wisp_election *e);
 /* Counts the votes of a row's features: the labels that got some into e->row, in the order in which
@@ -60,6 +54,7 @@ size_t wisp_votes_count(struct wisp_election *e, const struct wisp_votes *v, con
 /* The up to n > 0 labels with most votes, none below 0 (ties: who came first), in the order in
  * which they came, into rows (n); returns how many. */
 size_t wisp_votes_elect(int32_t *rows, struct wisp_election *e, const struct wisp_votes *v,
-                        const int32_t *xi, const float *xv, size_t nnz, size_t n);
+                        const struct wisp_kernels *k, const int32_t *xi, const float *xv,
+                        size_t nnz, size_t n);
 
 #endif

@@ -366,6 +366,18 @@ static size_t above(int32_t *where, const float *x, const float *limit, size_t n
     return found;
 }
 
+static size_t count_from(const float *x, size_t n, float least)
+{
+    const __m512 from = _mm512_set1_ps(least);
+    size_t found = 0;
+    for (size_t i = 0; i < n; i += LANES) {
+        const __mmask16 k = first(n - i);
+        const __mmask16 hit = _mm512_mask_cmp_ps_mask(k, load(k, x + i), from, _CMP_GE_OQ);
+        found += (size_t)__builtin_popcount(hit);
+    }
+    return found;
+}
+
 static bool holds(const int32_t *x, size_t n, int32_t v)
 {
     const __m512i want = _mm512_set1_epi32(v);
@@ -686,6 +698,7 @@ void wisp_kernels_avx512(struct wisp_kernels *k)
     k->col_exp = col_exp;
     k->col_sigmoid = col_sigmoid;
     k->above = above;
+    k->count_from = count_from;
     k->holds = holds;
     k->winner = winner;
     k->adam = adam;

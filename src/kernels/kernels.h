@@ -335,6 +335,8 @@ struct wisp_kernels {
      * A NaN is never at most anything, so it is found: nobody loses it. */
     size_t (*above)(int32_t *where, const float *x, const float *limit, size_t n);
 
+    /* How many of x[0 .. n-1] are at least 'least'?  A NaN is not. */
+    size_t (*count_from)(const float *x, size_t n, float least);
     /* Is v among x[0 .. n-1]? */
     bool (*holds)(const int32_t *x, size_t n, int32_t v);
     /* Columns of xt (any, 32) are vectors.  key[i] = key[i] << 3 | which of the coordinates

@@ -293,6 +293,13 @@ static size_t above(int32_t *where, const float *x, const float *limit, size_t n
     return found;
 }
 
+static size_t count_from(const float *x, size_t n, float least)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++) found += x[i] >= least;
+    return found;
+}
+
 static bool holds(const int32_t *x, size_t n, int32_t v)
 {
     for (size_t i = 0; i < n; i++)
@@ -372,6 +379,7 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
         .col_exp = col_exp,
         .col_sigmoid = col_sigmoid,
         .above = above,
+        .count_from = count_from,
         .holds = holds,
         .winner = winner,
         .adam = adam,

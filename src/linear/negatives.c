@@ -101,7 +101,8 @@ static wisp_status make_room(struct job *j, size_t threads, const float *factor,
     if (!j->elections || !j->xi || !j->xv || !j->out->label || !j->out->count)
         return wisp_fail_mem(err, rows->n_rows * j->out->each * 4, "negatives of labels");
     for (size_t i = 0; i < threads; i++) {
-        wisp_status st = wisp_election_init(&j->elections[i], WISP_VOTERS, WISP_VOTES_EACH, err);
+        wisp_status st =
+            wisp_election_init(&j->elections[i], WISP_VOTERS, WISP_VOTES_EACH, rows->n_labels, err);
         if (st != WISP_OK) return st;
         j->elections[i].factor = factor;
     }

@@ -180,7 +180,7 @@ static wisp_status ready_votes(struct wisp_scorer *s, struct own *o, size_t thre
     wisp_most_frequent(o->frequent, s->k, m->label_rows, n_labels);
     for (; o->n_elections < threads; o->n_elections++) {
         struct wisp_election *e = &o->elections[o->n_elections];
-        wisp_status st = wisp_election_init(e, WISP_VOTERS, WISP_VOTES_EACH, err);
+        wisp_status st = wisp_election_init(e, WISP_VOTERS, WISP_VOTES_EACH, n_labels, err);
         if (st != WISP_OK) return st;
         e->factor = o->factor;
     }

@@ -46,7 +46,7 @@ wisp_status wisp_shortlist_init(struct wisp_shortlist *s, const struct wisp_vote
     if (!s->elections || !s->rows || !s->scores || !s->keys || !s->frequent || !s->scored)
         st = wisp_fail_mem(err, threads * room * 16, "sparse prediction");
     for (size_t i = 0; st == WISP_OK && i < threads; i++, s->n_elections++)
-        st = wisp_election_init(&s->elections[i], WISP_VOTERS, WISP_VOTES_EACH, err);
+        st = wisp_election_init(&s->elections[i], WISP_VOTERS, WISP_VOTES_EACH, n_labels, err);
     if (st == WISP_OK) wisp_most_frequent(s->frequent, s->n_frequent, label_rows, n_labels);
     else wisp_shortlist_clear(s);
     return st;
@@ -78,7 +78,7 @@ static size_t choose(int32_t *rows, const struct job *j, size_t i, int thread)
 {
     const struct wisp_shortlist *s = j->s;
     const struct wisp_query *q = j->q;
-    size_t n = wisp_votes_elect(rows, &s->elections[thread], s->votes, q->xi + q->xp[i],
+    size_t n = wisp_votes_elect(rows, &s->elections[thread], s->votes, s->ctx->k, q->xi + q->xp[i],
                                 q->xv + q->xp[i], q->xp[i + 1] - q->xp[i], s->candidates);
     size_t elected = n;
     for (size_t c = 0; c < s->n_frequent && n < j->k; c++)

@@ -48,6 +48,10 @@ CALL(above)
 {
     x[3][0] = (float)k->above((int32_t *)x[0], x[1], x[2], c->n);
 }
+CALL(count_from)
+{
+    x[3][0] = (float)k->count_from(x[1], c->n, 0.1f);
+}
 CALL(holds)
 {
     int32_t v;
@@ -125,6 +129,8 @@ static void test_arrays(size_t n)
     check_case(&(struct call){ .name = "relu", .fn = relu, .n = n });
     check_case(&(struct call){ .name = "relu_back", .fn = relu_back, .n = n });
     check_case(&(struct call){ .name = "push", .fn = push, .n = n });
+    if (n > 1) x[1] = 0.1f;
+    check_case(&(struct call){ .name = "count_from", .fn = count_from, .n = n });
     check_case(&(struct call){ .name = "above", .fn = above, .n = n });
     size_t nans = 0;
     for (size_t i = 0; i < n; i++) nans += isnan(x[i]) || isnan(y[i]);
@@ -420,7 +426,8 @@ int main(void)
     for (size_t n = 0; n <= 100; n++) lengths[n_lengths++] = n;
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) lengths[n_lengths++] = more[i];
 
-    TEST("kernels: axpy, scale, dot, sum, relu, relu_back, above = scalar, all lengths");
+    TEST(
+        "kernels: axpy, scale, dot, sum, relu, relu_back, above, count_from = scalar, all lengths");
     for (size_t i = 0; i < n_lengths; i++) test_arrays(lengths[i]);
     TEST("kernels: holds = scalar, all lengths, all places");
     for (size_t i = 0; i < n_lengths; i++) test_holds(lengths[i]);

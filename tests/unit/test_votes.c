@@ -431,7 +431,7 @@ static void elect_once(struct wisp_election *e, struct wisp_pot *pot, const stru
     memset(won, 0xff, sizeof won);
     wisp_pot_start(pot, &q, 0);
     wisp_votes_cast(v, xi, xv, nnz, e->voters, e->each, n, pot);
-    size_t got = wisp_votes_elect(won, e, v, xi, xv, nnz, n);
+    size_t got = wisp_votes_elect(won, e, v, pot->k, xi, xv, nnz, n);
     CHECK(got == pot->n, "round %zu (%zu voters, %zu each, %zu): %zu rows, not %zu", round,
           e->voters, e->each, n, got, pot->n);
     for (size_t i = 0; i < got && i < pot->n; i++)
@@ -439,6 +439,8 @@ static void elect_once(struct wisp_election *e, struct wisp_pot *pot, const stru
               won[i], pot->row[i]);
     CHECK(won[n] == -1, "round %zu: written beyond its end", round);
 }
+
+enum { LENGTH = 150, FEW_LABELS = 6 + 12 * 7 + 1, MOST_LABEL = 50 + LENGTH * 10000 };
 
 /* Long lists of labels up to a million, some in many of them; weights that hardly ever tie. */
 static struct wisp_votes long_votes(size_t length)
@@ -467,13 +469,15 @@ static void test_elect(void)
     wisp_pot_init(&pot, contexts[1]->k, block, WISP_POT_ROOM);
     for (size_t round = 0; round < 1500 && !test_bad; round++) {
         bool large = round % 10 == 0;
-        struct wisp_votes v = large ? long_votes(150) : random_votes();
+        struct wisp_votes v = large ? long_votes(LENGTH) : random_votes();
         size_t voters = sizes[below(5)], each = sizes[large ? 3 + below(3) : below(4)];
         int32_t xi[MOST_X];
         float xv[MOST_X];
         if (voters * each > WISP_POT_ROOM)
             voters = WISP_POT_ROOM / each; /* the pot would be full */
-        CHECK(wisp_election_init(&e, voters, each, &err) == WISP_OK, "%s", err.text);
+        CHECK(wisp_election_init(&e, voters, each, large ? MOST_LABEL : FEW_LABELS, &err) ==
+                  WISP_OK,
+              "%s", err.text);
         for (int again = 0; again < 3; again++) { /* what one leaves the next must not see */
             size_t nnz = below(MOST_X + 1), n = large ? 1 + below(3000) : sizes[below(6)];
             for (size_t i = 0; i < nnz; i++) {
@@ -488,7 +492,7 @@ static void test_elect(void)
     long live = wisp_mem_live, n = 0;
     for (;; n++) {
         wisp_mem_budget = n;
-        wisp_status st = wisp_election_init(&e, 3, 4, &err);
+        wisp_status st = wisp_election_init(&e, 3, 4, 5, &err);
         wisp_mem_budget = -1;
         if (st == WISP_OK) break;
         CHECK(st == WISP_ENOMEM && wisp_mem_live == live, "after %ld: %s", n, err.text);
