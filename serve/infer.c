@@ -28,7 +28,8 @@ static void row(struct text *t, const struct job *j, size_t i, const struct best
         const char *comma = i || k ? "," : "";
         const int32_t label = k < b->n ? b->labels[k] : -1;
         const char *name = label < 0 ? NULL : wisp_model_label_name(j->s->m, label, &bytes);
-        text_print(&p->labels, "%s%d", comma, label);
+        text_put(&p->labels, comma);
+        text_whole(&p->labels, label);
         text_put(&p->scores, comma);
         text_real(&p->scores, k < b->n ? b->scores[k] : 0);
         text_put(&p->names, comma);

@@ -71,7 +71,9 @@ static void row(struct text *t, const struct job *j, size_t i, const struct best
     for (size_t k = 0; k < b->n; k++) {
         text_put(t, k ? ",{\"label\":" : "{\"label\":");
         put_name(t, j->s->m, b->labels[k]);
-        text_print(t, ",\"id\":%d,\"score\":", b->labels[k]);
+        text_put(t, ",\"id\":");
+        text_whole(t, b->labels[k]);
+        text_put(t, ",\"score\":");
         text_real(t, b->scores[k]);
         const wisp_explanation *e = k < MOST_EXPLAINED ? best_explain(b, b->labels[k]) : NULL;
         if (e) put_why(t, j, e);

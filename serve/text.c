@@ -91,10 +91,41 @@ void text_json(struct text *t, const char *s, size_t n)
     text_add(t, "\"", 1);
 }
 
+void text_whole(struct text *t, long long x)
+{
+    char s[24];
+    size_t at = sizeof s;
+    unsigned long long left = x < 0 ? 0 - (unsigned long long)x : (unsigned long long)x;
+    do s[--at] = (char)('0' + left % 10);
+    while (left /= 10);
+    if (x < 0) s[--at] = '-';
+    text_add(t, s + at, sizeof s - at);
+}
+
+/* Writes the six digits of a number from 0.0001 to below 1, and returns how many bytes; 0: it is
+ * another number, or so near to the middle between two that its digits have to be computed exactly.
+ * Scores are such numbers, and printf takes ten times as long. */
+static size_t put_share(char *s, double x)
+{
+    size_t zeros = 0, n = 6;
+    double scaled = x * 1e6;
+    if (!(x >= 1e-4 && x < 1)) return 0;
+    for (; scaled < 1e5; zeros++) scaled *= 10;
+    const double whole = floor(scaled), rest = scaled - whole;
+    if (fabs(rest - 0.5) < 1e-6) return 0;
+    unsigned digits = (unsigned)whole + (rest > 0.5);
+    if (digits == 1000000) return 0;
+    while (digits % 10 == 0) digits /= 10, n--;
+    memcpy(s, "0.000", 5);
+    for (size_t i = n; i > 0; i--, digits /= 10) s[1 + zeros + i] = (char)('0' + digits % 10);
+    return 2 + zeros + n;
+}
+
 void text_real(struct text *t, double x)
 {
     if (!grow(t, 32)) return;
-    t->n += (size_t)snprintf(t->at + t->n, 32, "%.6g", isfinite(x) ? x : 0);
+    const size_t n = put_share(t->at + t->n, x);
+    t->n += n ? n : (size_t)snprintf(t->at + t->n, 32, "%.6g", isfinite(x) ? x : 0);
 }
 
 void text_clear(struct text *t)

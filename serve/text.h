@@ -17,6 +17,7 @@ void text_put(struct text *t, const char *s);
 void text_print(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* As a JSON string, in quotes; what is no UTF-8 becomes U+FFFD. */
 void text_json(struct text *t, const char *s, size_t n);
+void text_whole(struct text *t, long long x);
 /* With 6 significant digits, 0 for what is no number. */
 void text_real(struct text *t, double x);
 void text_clear(struct text *t);

@@ -105,6 +105,39 @@ static size_t fuzz_seed(uint8_t *to, size_t i)
 }
 
 #ifndef WISP_LIBFUZZER
+/* Shares of all sizes, numbers with few digits, and those next to the middle between two. */
+static double some_real(size_t i)
+{
+    static const double tens[] = { 1, 0.1, 0.01, 0.001, 1e-4, 1e-5, 1e-9, 1e3, 1e7, -1 };
+    static uint64_t rng = 7;
+    const double ten = tens[i / 8 % 10], whole = (double)(test_rand(&rng) % 1000000);
+    switch (i % 8) {
+    case 0:
+        return whole / 1e6 * ten;
+    case 1:
+        return (whole + 0.5) / 1e6 * ten;
+    case 2:
+        return nextafter((whole + 0.5) / 1e6 * ten, (double)(i / 80 % 2));
+    case 3:
+        return (1 - whole * 1e-12) * ten;
+    case 4:
+        return (float)(whole / 1e6) * ten;
+    default:
+        return (double)(test_rand(&rng) >> 11) * 0x1p-53 * ten;
+    }
+}
+
+static void check_real(double x)
+{
+    char want[32];
+    struct text got = { 0 };
+    snprintf(want, sizeof want, "%.6g", x);
+    text_real(&got, x);
+    CHECK(got.n == strlen(want) && memcmp(got.at, want, got.n) == 0, "%.17g: %.*s, not %s", x,
+          (int)got.n, got.at, want);
+    text_clear(&got);
+}
+
 static void fuzz_tests(void)
 {
     TEST(FUZZ_NAME ": numbers are those of strtod");
@@ -118,6 +151,20 @@ static void fuzz_tests(void)
         jread_open(&j, numbers[i], strlen(numbers[i]));
         const double x = jread_number(&j, "a number"), y = strtod(numbers[i], NULL);
         CHECK(memcmp(&x, &y, sizeof x) == 0 && jread_close(&j), "%s: %.17g", numbers[i], x);
+    }
+    TEST(FUZZ_NAME ": numbers of answers are those of printf");
+    for (size_t i = 0; i < 300000 && !test_bad; i++) check_real(some_real(i));
+    static const long long wholes[] = {
+        0, 1, -1, 9, 10, 99, -100, INT32_MAX, INT64_MAX, INT64_MIN
+    };
+    for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++) {
+        char want[32];
+        struct text got = { 0 };
+        snprintf(want, sizeof want, "%lld", wholes[i]);
+        text_whole(&got, wholes[i]);
+        CHECK(got.n == strlen(want) && memcmp(got.at, want, got.n) == 0, "%s: %.*s", want,
+              (int)got.n, got.at);
+        text_clear(&got);
     }
 }
 #endif
