@@ -372,31 +372,6 @@ static size_t above(int32_t *where, const float *x, const float *limit, size_t n
 /* ---- matrices ---- */
 
 /* C (R, V vectors) (+)= A (R, k) B (k, V vectors); the last vector has 'last' lanes. */
-static size_t count_from(const float *x, size_t n, float least)
-{
-    const __m256 from = _mm256_set1_ps(least);
-    size_t found = 0, i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        const __m256 hit = _mm256_cmp_ps(_mm256_loadu_ps(x + i), from, _CMP_GE_OQ);
-        found += (size_t)__builtin_popcount((unsigned)_mm256_movemask_ps(hit));
-    }
-    for (; i < n; i++) found += x[i] >= least;
-    return found;
-}
-
-static bool holds(const int32_t *x, size_t n, int32_t v)
-{
-    const __m256i want = _mm256_set1_epi32(v);
-    __m256i hit = _mm256_setzero_si256();
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        hit = _mm256_or_si256(
-            hit, _mm256_cmpeq_epi32(_mm256_loadu_si256((const __m256i *)(x + i)), want));
-    for (; i < n; i++)
-        if (x[i] == v) return true;
-    return _mm256_movemask_epi8(hit) != 0;
-}
-
 static uint32_t winner(uint32_t key[32], const float *xt, const uint32_t place[8])
 {
     uint32_t empty = 0;
@@ -701,13 +676,12 @@ void wisp_kernels_avx2(struct wisp_kernels *k)
     k->col_exp = col_exp;
     k->col_sigmoid = col_sigmoid;
     k->above = above;
-    k->count_from = count_from;
-    k->holds = holds;
     k->winner = winner;
     k->adam = adam;
     k->momentum = momentum;
     wisp_kernels_tiles_avx2(k);
     wisp_kernels_live_avx2(k);
     wisp_kernels_codes_avx2(k);
+    wisp_kernels_find_avx2(k);
     wisp_kernels_deep_avx2(k);
 }

@@ -366,29 +366,6 @@ static size_t above(int32_t *where, const float *x, const float *limit, size_t n
     return found;
 }
 
-static size_t count_from(const float *x, size_t n, float least)
-{
-    const __m512 from = _mm512_set1_ps(least);
-    size_t found = 0;
-    for (size_t i = 0; i < n; i += LANES) {
-        const __mmask16 k = first(n - i);
-        const __mmask16 hit = _mm512_mask_cmp_ps_mask(k, load(k, x + i), from, _CMP_GE_OQ);
-        found += (size_t)__builtin_popcount(hit);
-    }
-    return found;
-}
-
-static bool holds(const int32_t *x, size_t n, int32_t v)
-{
-    const __m512i want = _mm512_set1_epi32(v);
-    __mmask16 hit = 0;
-    for (size_t i = 0; i < n; i += LANES) {
-        __mmask16 k = first(n - i);
-        hit |= _mm512_mask_cmpeq_epi32_mask(k, _mm512_maskz_loadu_epi32(k, x + i), want);
-    }
-    return hit != 0;
-}
-
 static uint32_t winner(uint32_t key[32], const float *xt, const uint32_t place[8])
 {
     uint32_t empty = 0;
@@ -698,13 +675,12 @@ void wisp_kernels_avx512(struct wisp_kernels *k)
     k->col_exp = col_exp;
     k->col_sigmoid = col_sigmoid;
     k->above = above;
-    k->count_from = count_from;
-    k->holds = holds;
     k->winner = winner;
     k->adam = adam;
     k->momentum = momentum;
     wisp_kernels_tiles_avx512(k);
     wisp_kernels_live_avx512(k);
     wisp_kernels_codes_avx512(k);
+    wisp_kernels_find_avx512(k);
     wisp_kernels_deep_avx512(k);
 }

@@ -395,6 +395,8 @@ void wisp_kernels_live_avx512(struct wisp_kernels *k);
 void wisp_kernels_codes_scalar(struct wisp_kernels *k);
 void wisp_kernels_codes_avx2(struct wisp_kernels *k);
 void wisp_kernels_codes_avx512(struct wisp_kernels *k);
+void wisp_kernels_find_avx2(struct wisp_kernels *k);
+void wisp_kernels_find_avx512(struct wisp_kernels *k);
 void wisp_kernels_deep_scalar(struct wisp_kernels *k);
 void wisp_kernels_deep_avx2(struct wisp_kernels *k);
 void wisp_kernels_deep_avx512(struct wisp_kernels *k);
