@@ -32,6 +32,22 @@ static struct wisp_launch find_launch(void)
     return found;
 }
 
+/* The first thing that ranks tell each other: another version may count its collectives otherwise. */
+static wisp_status same_version(const struct wisp_comm *joined, wisp_error *err)
+{
+    enum { ROOM = 32 };
+    char all[WISP_COMM_MOST_RANKS][ROOM] = { 0 }, mine[ROOM] = { 0 };
+    strncpy(mine, wisp_version(), ROOM - 1);
+    wisp_status st = joined->all_gather(all, mine, sizeof mine, err);
+    if (st != WISP_OK) return st;
+    if (memcmp(all[0], mine, ROOM) != 0)
+        st = wisp_fail(err, WISP_EPEER,
+                       "it is wisp %s, and rank 0 is wisp %.31s; install the same wisp on every "
+                       "machine",
+                       mine, all[0]);
+    return wisp_comm_agree(joined, st, err);
+}
+
 /* From here on a failure must be known to all. */
 static wisp_status make(wisp_context **out, const struct wisp_comm *joined, int threads,
                         wisp_error *err)
@@ -60,7 +76,8 @@ wisp_status wisp_context_join(wisp_context **out, int threads, wisp_error *err)
     *out = NULL;
     wisp_status st = wisp_comm_open(&joined, &how, err);
     if (st != WISP_OK) return st;
-    st = make(out, &joined, threads, err);
+    st = joined.size > 1 ? same_version(&joined, err) : WISP_OK;
+    if (st == WISP_OK) st = make(out, &joined, threads, err);
     if (st != WISP_OK) joined.leave();
     return st;
 }

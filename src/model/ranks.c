@@ -62,10 +62,9 @@ wisp_status wisp_ranks_check(const struct wisp_run *r, wisp_error *err)
 
 wisp_status wisp_ranks_compare(struct wisp_run *r, wisp_error *err)
 {
-    enum { PARTS = 4 };
-    static const char *const names[PARTS] = { "version", "kernels", "options", "data" };
+    enum { PARTS = 3 };
+    static const char *const names[PARTS] = { "kernels", "options", "data" };
     static const char *const to_do[PARTS] = {
-        "install the same wisp on every machine",
         "set WISP_ISA to what all processors have",
         "give all ranks the same options",
         "give every machine the same files",
@@ -75,14 +74,29 @@ wisp_status wisp_ranks_compare(struct wisp_run *r, wisp_error *err)
     uint64_t all[WISP_COMM_MOST_RANKS][PARTS], mine[PARTS];
     if (!c) return WISP_OK;
     wisp_state_data(data, r);
-    const char *texts[PARTS] = { WISP_VERSION, r->ctx->k->name, r->m->options, data };
+    const char *texts[PARTS] = { r->ctx->k->name, r->m->options, data };
     for (int i = 0; i < PARTS; i++) mine[i] = XXH3_64bits(texts[i], strlen(texts[i]));
     wisp_status st = c->all_gather(all, mine, sizeof mine, err);
     if (st != WISP_OK) return st;
     for (int i = 0; i < PARTS && st == WISP_OK; i++)
         if (mine[i] != all[0][i])
             st = wisp_fail(err, WISP_EPEER, "its %s is '%.150s', and rank 0 has another; %s",
-                           names[i], i == 2 ? "..." : texts[i], to_do[i]);
+                           names[i], i == 1 ? "..." : texts[i], to_do[i]);
+    return wisp_comm_agree(c, st, err);
+}
+
+wisp_status wisp_ranks_compare_start(const struct wisp_run *r, wisp_error *err)
+{
+    const struct wisp_comm *c = wisp_run_comm(r);
+    double all[WISP_COMM_MOST_RANKS][2], mine[] = { r->at.epoch, (double)r->at.step };
+    if (!c) return WISP_OK;
+    wisp_status st = c->all_gather(all, mine, sizeof mine, err);
+    if (st != WISP_OK) return st;
+    if (memcmp(mine, all[0], sizeof mine) != 0)
+        st = wisp_fail(err, WISP_EPEER,
+                       "its checkpoint is of epoch %.0f, step %.0f, and that of rank 0 of epoch "
+                       "%.0f, step %.0f; give every machine the same checkpoint",
+                       mine[0], mine[1], all[0][0], all[0][1]);
     return wisp_comm_agree(c, st, err);
 }
 

@@ -158,6 +158,7 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
     wisp_status st = wisp_run_agree(r, make_plan(r, cfg, resumes, err), err);
     if (st == WISP_OK) st = wisp_ranks_compare(r, err);
     if (st == WISP_OK) st = wisp_run_agree(r, make_rest(r, cfg, resumes, err), err);
+    if (st == WISP_OK) st = wisp_ranks_compare_start(r, err);
     return st == WISP_OK ? wisp_state_begin(r, err) : st;
 }
 

@@ -74,8 +74,10 @@ static inline bool wisp_run_first(const struct wisp_run *r)
 wisp_status wisp_run_agree(const struct wisp_run *r, wisp_status st, wisp_error *err);
 /* Refuses what several ranks cannot do, by its option. */
 wisp_status wisp_ranks_check(const struct wisp_run *r, wisp_error *err);
-/* Have all ranks the same data, options and version?  Else who differs. */
+/* Have all ranks the same data, options and kernels?  Else who differs. */
 wisp_status wisp_ranks_compare(struct wisp_run *r, wisp_error *err);
+/* Do they begin, or go on, at the same step? */
+wisp_status wisp_ranks_compare_start(const struct wisp_run *r, wisp_error *err);
 /* Between two steps: what ranks tell each other. */
 struct wisp_pulse {
     double loss;  /* in: this rank's part of the step's; out: all of it */
