@@ -72,33 +72,6 @@ static void join_floats(void *to, const void *const *part, int n_parts, size_t n
     }
 }
 
-/* bf16 is the upper half of a float; rounded to the nearest, ties to even. */
-static float widen(uint16_t half)
-{
-    const uint32_t bits = (uint32_t)half << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static uint16_t narrow(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if ((bits & INT32_MAX) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40); /* stays a NaN */
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static void join_halves(void *to, const void *const *part, int n_parts, size_t n)
-{
-    uint16_t *x = to;
-    for (size_t i = 0; i < n; i++) {
-        float sum = widen(((const uint16_t *)part[0])[i]);
-        for (int q = 1; q < n_parts; q++) sum += widen(((const uint16_t *)part[q])[i]);
-        x[i] = narrow(sum);
-    }
-}
-
 wisp_status wisp_comm_max(const struct wisp_comm *c, double *x, size_t n, wisp_error *err)
 {
     return c->all_join(x, n, sizeof *x, join_max, err);
@@ -114,13 +87,9 @@ wisp_status wisp_comm_sum(const struct wisp_comm *c, float *x, size_t n, wisp_er
     return c->all_join(x, n, sizeof *x, join_floats, err);
 }
 
-wisp_status wisp_comm_sum16(const struct wisp_comm *c, float *x, size_t n, uint16_t *halves,
-                            wisp_error *err)
+wisp_status wisp_comm_begin_sum(const struct wisp_comm *c, float *x, size_t n, wisp_error *err)
 {
-    for (size_t i = 0; i < n; i++) halves[i] = narrow(x[i]);
-    wisp_status st = c->all_join(halves, n, sizeof *halves, join_halves, err);
-    for (size_t i = 0; i < n && st == WISP_OK; i++) x[i] = widen(halves[i]);
-    return st;
+    return c->join_begin(x, n, sizeof *x, join_floats, err);
 }
 
 /* ---- agreeing ---- */

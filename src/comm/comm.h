@@ -16,7 +16,7 @@
 #include "base/share.h"
 #include "wisp/wisp.h"
 
-enum { WISP_COMM_VERSION = 3 }; /* of this interface and of wisp_error */
+enum { WISP_COMM_VERSION = 4 }; /* of this interface and of wisp_error */
 enum {
     WISP_COMM_CHUNK = 64 << 20,  /* bytes of a message at most */
     WISP_COMM_MOST_RANKS = 1024, /* of a job */
@@ -35,6 +35,12 @@ struct wisp_comm {
     /* n numbers of 'bytes' bytes each, of all ranks, joined in the order of ranks: x receives the
      * same bits at every rank. */
     wisp_status (*all_join)(void *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err);
+    /* The same while this rank does other things: x is not to be touched until join_finish, which
+     * waits for everything that was begun.  Other collectives may come in between.  join_go_on lets
+     * messages pass, and never waits: to be called now and then. */
+    wisp_status (*join_begin)(void *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err);
+    wisp_status (*join_go_on)(wisp_error *err);
+    wisp_status (*join_finish)(wisp_error *err);
     /* What each rank has, as many bytes of each, in the order of ranks, at every rank: to (size,
      * bytes), where 'mine' may lie in its own place. */
     wisp_status (*all_gather)(void *to, const void *mine, size_t bytes, wisp_error *err);
@@ -72,11 +78,9 @@ wisp_status wisp_comm_agree(const struct wisp_comm *c, wisp_status st, wisp_erro
 /* The largest, or the sum, of each of n numbers, at every rank. */
 wisp_status wisp_comm_max(const struct wisp_comm *c, double *x, size_t n, wisp_error *err);
 wisp_status wisp_comm_add(const struct wisp_comm *c, double *x, size_t n, wisp_error *err);
-/* The sums of n floats each.  The second one sends bf16, half the bytes, of sums made in float:
- * 'halves' has room for n. */
+/* The sums of n floats each; the second one only begins (join_begin). */
 wisp_status wisp_comm_sum(const struct wisp_comm *c, float *x, size_t n, wisp_error *err);
-wisp_status wisp_comm_sum16(const struct wisp_comm *c, float *x, size_t n, uint16_t *halves,
-                            wisp_error *err);
+wisp_status wisp_comm_begin_sum(const struct wisp_comm *c, float *x, size_t n, wisp_error *err);
 
 /* fn by rank 0, which makes the caches, then by the first rank of each other machine, which may not
  * see its disk, then by the rest, which find them made.  A failure is everybody's. */

@@ -28,6 +28,8 @@ enum {
     SHORT = 1024,             /* bytes that are sent to all at once */
     HOST = 64,                /* of a machine's name */
     NAMED = 8,                /* ranks that a message names */
+    LATER = 64,               /* joins that may be under way at once */
+    LATER_TAG = 16,           /* their messages: two tags each from here on */
 };
 
 /* What is under way: messages of one kind are not taken for those of another, where ranks differ in
@@ -44,10 +46,16 @@ static enum doing doing;
 static bool lost; /* a call has failed: nobody is waited for any more */
 static double patience_s = WISP_COMM_PATIENCE;
 static uint64_t sent_bytes;
-static char *hosts;          /* (ranks, HOST) */
-static MPI_Request *pending; /* (2 * ranks) receptions by rank, then messages by rank */
-static char *room;           /* for what comes in, grows */
-static size_t room_bytes;
+static char *hosts; /* (ranks, HOST) */
+
+struct talk {
+    MPI_Request *pending; /* (2 * ranks) receptions by rank, then messages by rank */
+    char *room;           /* for what comes in, grows */
+    size_t room_bytes;
+    int tag;
+};
+static struct talk talks[1 + LATER]; /* the first one waits for its end, others go on beside it */
+static struct talk *talk = talks;    /* that messages are begun and waited for in */
 
 static wisp_status fail_text(wisp_error *err, const char *what, const char *why)
 {
@@ -85,7 +93,7 @@ static wisp_status missing(wisp_error *err)
         n = 0;
     for (int side = 0; side < 2 && n == 0; side++)
         for (int q = 0; q < n_ranks; q++) {
-            if (pending[side * n_ranks + q] == MPI_REQUEST_NULL) continue;
+            if (talk->pending[side * n_ranks + q] == MPI_REQUEST_NULL) continue;
             if (n < NAMED)
                 at += snprintf(why + at, sizeof why - (size_t)at, "%srank %d (%.30s)",
                                n ? ", " : "", q, hosts + (size_t)q * HOST);
@@ -100,7 +108,7 @@ static wisp_status missing(wisp_error *err)
 static bool nothing_left(void)
 {
     for (int i = 0; i < 2 * n_ranks; i++)
-        if (pending[i] != MPI_REQUEST_NULL) return false;
+        if (talk->pending[i] != MPI_REQUEST_NULL) return false;
     return true;
 }
 
@@ -109,7 +117,8 @@ static double longest(void)
 {
     bool others = my_rank == 0;
     for (int q = 1; q < n_ranks; q++)
-        others |= pending[q] != MPI_REQUEST_NULL || pending[n_ranks + q] != MPI_REQUEST_NULL;
+        others |=
+            talk->pending[q] != MPI_REQUEST_NULL || talk->pending[n_ranks + q] != MPI_REQUEST_NULL;
     return others ? patience_s : 1.25 * patience_s + 1;
 }
 
@@ -120,12 +129,12 @@ static wisp_status wait_all(int rc, bool awake, wisp_error *err)
     double began = 0;
     int done = 0;
     for (int i = 0; rc == MPI_SUCCESS; i++) {
-        rc = MPI_Testall(2 * n_ranks, pending, &done, MPI_STATUSES_IGNORE);
+        rc = MPI_Testall(2 * n_ranks, talk->pending, &done, MPI_STATUSES_IGNORE);
         if (done) break;
         if (i == TRIES) began = now();
         if (i > TRIES && i % 16 == 0 && now() - began > patience_s) {
             for (int k = 0, one; k < 2 * n_ranks; k++) /* Testall leaves all of them */
-                MPI_Test(&pending[k], &one, MPI_STATUS_IGNORE);
+                MPI_Test(&talk->pending[k], &one, MPI_STATUS_IGNORE);
             if (nothing_left()) return WISP_OK;
             if (now() - began > longest()) return missing(err);
         }
@@ -143,36 +152,43 @@ static wisp_status wait_all(int rc, bool awake, wisp_error *err)
 static int begin_send(const void *p, size_t bytes, int to)
 {
     sent_bytes += bytes;
-    return MPI_Isend(p, (int)bytes, MPI_BYTE, to, (int)doing, world, &pending[n_ranks + to]);
+    return MPI_Isend(p, (int)bytes, MPI_BYTE, to, talk->tag, world, &talk->pending[n_ranks + to]);
 }
 
 static int begin_receive(void *p, size_t bytes, int from)
 {
-    return MPI_Irecv(p, (int)bytes, MPI_BYTE, from, (int)doing, world, &pending[from]);
+    return MPI_Irecv(p, (int)bytes, MPI_BYTE, from, talk->tag, world, &talk->pending[from]);
+}
+
+static wisp_status ready_in(struct talk *t, int tag, enum doing what, wisp_error *err)
+{
+    doing = what;
+    talk = t;
+    t->tag = tag;
+    if (lost) return fail_text(err, doings[what], "failed: a rank was lost before");
+    for (int i = 0; i < 2 * n_ranks; i++) t->pending[i] = MPI_REQUEST_NULL;
+    return WISP_OK;
 }
 
 static wisp_status ready(enum doing what, wisp_error *err)
 {
-    doing = what;
-    if (lost) return fail_text(err, doings[what], "failed: a rank was lost before");
-    for (int i = 0; i < 2 * n_ranks; i++) pending[i] = MPI_REQUEST_NULL;
-    return WISP_OK;
+    return ready_in(talks, (int)what, what, err);
 }
 
-static wisp_status reserve(size_t bytes, wisp_error *err)
+static wisp_status reserve(struct talk *t, size_t bytes, wisp_error *err)
 {
-    if (bytes <= room_bytes) return WISP_OK;
-    if (room) MPI_Free_mem(room);
-    room = NULL;
-    room_bytes = 0;
-    if (MPI_Alloc_mem((MPI_Aint)bytes, MPI_INFO_NULL, &room) != MPI_SUCCESS) {
+    if (bytes <= t->room_bytes) return WISP_OK;
+    if (t->room) MPI_Free_mem(t->room);
+    t->room = NULL;
+    t->room_bytes = 0;
+    if (MPI_Alloc_mem((MPI_Aint)bytes, MPI_INFO_NULL, &t->room) != MPI_SUCCESS) {
         lost = true; /* the others wait for this rank, until their deadline */
         if (err) *err = (wisp_error){ .code = WISP_ENOMEM };
         if (err)
             snprintf(err->text, sizeof err->text, "out of memory: %zu bytes for messages", bytes);
         return WISP_ENOMEM;
     }
-    room_bytes = bytes;
+    t->room_bytes = bytes;
     return WISP_OK;
 }
 
@@ -226,10 +242,10 @@ static wisp_status join_short(char *x, size_t n, size_t bytes, wisp_join *join, 
 {
     const size_t all = n * bytes;
     const void *part[WISP_COMM_MOST_RANKS];
-    wisp_status st = reserve((size_t)n_ranks * all, err);
-    if (st == WISP_OK) st = all_gather(room, x, all, err);
+    wisp_status st = reserve(talks, (size_t)n_ranks * all, err);
+    if (st == WISP_OK) st = all_gather(talks->room, x, all, err);
     if (st != WISP_OK) return st;
-    for (int q = 0; q < n_ranks; q++) part[q] = room + (size_t)q * all;
+    for (int q = 0; q < n_ranks; q++) part[q] = talks->room + (size_t)q * all;
     join(x, part, n_ranks, n);
     return WISP_OK;
 }
@@ -239,32 +255,76 @@ static size_t slice(size_t n, int rank)
     return n * (size_t)rank / (size_t)n_ranks;
 }
 
-/* Slices of everybody's numbers to their joiners, and back. */
-static wisp_status join_slices(char *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err)
+struct joining { /* slices of everybody's numbers to their joiners, and back */
+    char *x;
+    size_t n, bytes;
+    wisp_join *join;
+    enum { GOING, COMING, JOINED } stage;
+    struct talk *talk;
+    int tag; /* of the slices; that of the results is the next one */
+};
+
+static wisp_status send_slices(struct joining *j, wisp_error *err)
+{
+    const size_t bytes = j->bytes, own = slice(j->n, my_rank + 1) - slice(j->n, my_rank);
+    int rc = MPI_SUCCESS;
+    wisp_status st = reserve(j->talk, (size_t)n_ranks * own * bytes, err);
+    if (st == WISP_OK) st = ready_in(j->talk, j->tag, JOINING, err);
+    for (int q = 0; st == WISP_OK && rc == MPI_SUCCESS && q < n_ranks; q++) {
+        const size_t first = slice(j->n, q), theirs = slice(j->n, q + 1) - first;
+        if (q == my_rank) continue;
+        rc = begin_receive(j->talk->room + (size_t)q * own * bytes, own * bytes, q);
+        if (rc == MPI_SUCCESS) rc = begin_send(j->x + first * bytes, theirs * bytes, q);
+    }
+    j->stage = GOING;
+    return rc == MPI_SUCCESS ? st : fail(rc, doings[doing], err);
+}
+
+static wisp_status send_results(struct joining *j, wisp_error *err)
 {
     const void *part[WISP_COMM_MOST_RANKS];
-    const size_t mine = slice(n, my_rank), own = slice(n, my_rank + 1) - mine;
+    const size_t bytes = j->bytes, mine = slice(j->n, my_rank),
+                 own = slice(j->n, my_rank + 1) - mine;
     int rc = MPI_SUCCESS;
-    wisp_status st = reserve((size_t)n_ranks * own * bytes, err);
-    if (st == WISP_OK) st = ready(JOINING, err);
-    if (st != WISP_OK) return st;
-    for (int q = 0; rc == MPI_SUCCESS && q < n_ranks; q++) {
-        const size_t first = slice(n, q), theirs = slice(n, q + 1) - first;
-        part[q] = q == my_rank ? x + mine * bytes : room + (size_t)q * own * bytes;
-        if (q == my_rank) continue;
-        rc = begin_receive(room + (size_t)q * own * bytes, own * bytes, q);
-        if (rc == MPI_SUCCESS) rc = begin_send(x + first * bytes, theirs * bytes, q);
-    }
-    if ((st = wait_all(rc, false, err)) != WISP_OK) return st;
-    join(x + mine * bytes, part, n_ranks, own);
-    st = ready(JOINING, err);
+    for (int q = 0; q < n_ranks; q++)
+        part[q] = q == my_rank ? j->x + mine * bytes : j->talk->room + (size_t)q * own * bytes;
+    j->join(j->x + mine * bytes, part, n_ranks, own);
+    wisp_status st = ready_in(j->talk, j->tag + 1, JOINING, err);
     for (int q = 0; st == WISP_OK && rc == MPI_SUCCESS && q < n_ranks; q++) {
-        const size_t first = slice(n, q), theirs = slice(n, q + 1) - first;
+        const size_t first = slice(j->n, q), theirs = slice(j->n, q + 1) - first;
         if (q == my_rank) continue;
-        rc = begin_receive(x + first * bytes, theirs * bytes, q);
-        if (rc == MPI_SUCCESS) rc = begin_send(x + mine * bytes, own * bytes, q);
+        rc = begin_receive(j->x + first * bytes, theirs * bytes, q);
+        if (rc == MPI_SUCCESS) rc = begin_send(j->x + mine * bytes, own * bytes, q);
     }
-    return st == WISP_OK ? wait_all(rc, false, err) : st;
+    j->stage = COMING;
+    return rc == MPI_SUCCESS ? st : fail(rc, doings[doing], err);
+}
+
+/* Its messages have come and gone. */
+static wisp_status next_stage(struct joining *j, wisp_error *err)
+{
+    if (j->stage == GOING) return send_results(j, err);
+    j->stage = JOINED;
+    return WISP_OK;
+}
+
+static wisp_status end_joining(struct joining *j, wisp_error *err)
+{
+    wisp_status st = WISP_OK;
+    while (st == WISP_OK && j->stage != JOINED) {
+        talk = j->talk;
+        doing = JOINING;
+        st = wait_all(MPI_SUCCESS, false, err);
+        if (st == WISP_OK) st = next_stage(j, err);
+    }
+    return st;
+}
+
+static wisp_status join_slices(char *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err)
+{
+    struct joining j = { x, n, bytes, join, GOING, talks, LATER_TAG };
+    wisp_status st = send_slices(&j, err);
+    return st == WISP_OK ? end_joining(&j, err) : st;
 }
 
 static wisp_status all_join(void *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err)
@@ -276,6 +336,54 @@ static wisp_status all_join(void *x, size_t n, size_t bytes, wisp_join *join, wi
         st = (m * bytes <= SHORT ? join_short : join_slices)((char *)x + at * bytes, m, bytes, join,
                                                              err);
     }
+    return st;
+}
+
+static struct joining later[LATER]; /* joins under way */
+static int n_later;
+
+static wisp_status join_finish(wisp_error *err)
+{
+    wisp_status st = WISP_OK;
+    for (int i = 0; i < n_later && st == WISP_OK; i++) st = end_joining(&later[i], err);
+    n_later = 0;
+    return st;
+}
+
+static wisp_status join_go_on(wisp_error *err)
+{
+    wisp_status st = WISP_OK;
+    for (int i = 0; i < n_later && st == WISP_OK; i++) {
+        struct joining *j = &later[i];
+        int done = 0, rc = MPI_SUCCESS;
+        if (j->stage == JOINED) continue;
+        rc = MPI_Testall(2 * n_ranks, j->talk->pending, &done, MPI_STATUSES_IGNORE);
+        if (rc != MPI_SUCCESS) return fail(rc, doings[JOINING], err);
+        if (done) st = next_stage(j, err);
+    }
+    return st;
+}
+
+static wisp_status begin_piece(char *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err)
+{
+    wisp_status st = n_later == LATER ? join_finish(err) : WISP_OK;
+    struct talk *t = &talks[1 + n_later];
+    const MPI_Aint room = 2 * (MPI_Aint)n_ranks * (MPI_Aint)sizeof *t->pending;
+    if (st != WISP_OK) return st;
+    if (!t->pending && MPI_Alloc_mem(room, MPI_INFO_NULL, &t->pending) != MPI_SUCCESS)
+        return fail_text(err, doings[JOINING], "failed: there is no memory for requests");
+    struct joining *j = &later[n_later];
+    *j = (struct joining){ x, n, bytes, join, GOING, t, LATER_TAG + 2 * (n_later + 1) };
+    n_later++;
+    return send_slices(j, err);
+}
+
+static wisp_status join_begin(void *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err)
+{
+    const size_t most = PIECE / bytes;
+    wisp_status st = WISP_OK;
+    for (size_t at = 0; st == WISP_OK && at < n; at += most)
+        st = begin_piece((char *)x + at * bytes, n - at < most ? n - at : most, bytes, join, err);
     return st;
 }
 
@@ -347,12 +455,14 @@ static uint64_t sent(void)
 
 static void give_back(void)
 {
-    if (room) MPI_Free_mem(room);
+    for (struct talk *t = talks; t <= talks + LATER; t++) {
+        if (t->room) MPI_Free_mem(t->room);
+        if (t->pending) MPI_Free_mem(t->pending);
+        *t = (struct talk){ 0 };
+    }
     if (hosts) MPI_Free_mem(hosts);
-    if (pending) MPI_Free_mem(pending);
-    room = hosts = NULL;
-    pending = NULL;
-    room_bytes = 0;
+    hosts = NULL;
+    n_later = 0;
 }
 
 /* Where a rank is lost MPI could wait for it for ever: the launcher ends the others. */
@@ -393,7 +503,8 @@ static int look_around(void)
     name[HOST - 1] = 0;
     int rc = MPI_Alloc_mem(ranks * HOST, MPI_INFO_NULL, &hosts);
     if (rc == MPI_SUCCESS)
-        rc = MPI_Alloc_mem(2 * ranks * (MPI_Aint)sizeof *pending, MPI_INFO_NULL, &pending);
+        rc = MPI_Alloc_mem(2 * ranks * (MPI_Aint)sizeof *talks->pending, MPI_INFO_NULL,
+                           &talks->pending);
     if (rc != MPI_SUCCESS) return rc;
     return MPI_Allgather(name, HOST, MPI_BYTE, hosts, HOST, MPI_BYTE, world);
 }
@@ -421,6 +532,9 @@ static wisp_status join(struct wisp_comm *out, wisp_error *err)
     out->size = n_ranks;
     out->barrier = barrier;
     out->all_join = all_join;
+    out->join_begin = join_begin;
+    out->join_go_on = join_go_on;
+    out->join_finish = join_finish;
     out->all_gather = all_gather;
     out->spread = spread;
     out->gather = gather;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static wisp_status barrier(wisp_error *err)
+static wisp_status nothing(wisp_error *err)
 {
     (void)err;
     return WISP_OK;
@@ -53,8 +53,11 @@ static void leave(void)
 
 const struct wisp_comm wisp_comm_self = { .size = 1,
                                           .host_size = 1,
-                                          .barrier = barrier,
+                                          .barrier = nothing,
                                           .all_join = all_join,
+                                          .join_begin = all_join,
+                                          .join_go_on = nothing,
+                                          .join_finish = nothing,
                                           .all_gather = all_gather,
                                           .spread = spread,
                                           .gather = gather,
