@@ -254,6 +254,12 @@ const wisp_option wisp_option_table[N_OPTS] = {
                        "seconds that one of several ranks waits for another (12 times as long "
                        "while files are read); then all end with exit code 8",
                        RUNS, "" },
+    [OPT_DIVIDE] = { "divide", "choice", "auto", "auto|rows|samples", "train",
+                     "what several ranks divide: the rows of features and labels, or the samples "
+                     "of "
+                     "each batch, every rank having the whole net; auto: samples of images and "
+                     "tables, unless labels are sampled",
+                     RUNS, "" },
     [OPT_LOG] = { "log", "output", "", "", "train tune prune bench",
                   "file that receives one JSON line per epoch", RUNS, "" },
     [OPT_WATCH] = { "watch", "port", "-1", "-1..65535", "train tune prune",

@@ -81,6 +81,7 @@ enum wisp_opt {
     OPT_CHECKPOINT_STEPS,
     OPT_CHECKPOINT_MINUTES,
     OPT_DEADLINE,
+    OPT_DIVIDE,
     OPT_LOG,
     OPT_NOTE,
     /* data */

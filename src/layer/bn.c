@@ -20,6 +20,7 @@
  *
  * scratch, from forward to backward: mean, 1 / deviation, scale, shift (width each, whole blocks) |
  * of blocks of 16 scale / deviation, and two factors of backward | two sums per tile */
+#include "comm/comm.h"
 #include "layer/bn.h"
 #include "layer/planes.h"
 
@@ -66,7 +67,8 @@ static void lay_out(struct job *j, struct wisp_cut *c)
     j->times = wisp_cut_take(c, factors, sizeof *j->times);
     j->slope = wisp_cut_take(c, factors, sizeof *j->slope);
     j->rest = wisp_cut_take(c, factors, sizeof *j->rest);
-    j->sums = wisp_cut_take(c, wisp_tiles(j->n) * 2 * j->width, sizeof *j->sums);
+    const size_t tiles = j->n ? wisp_tiles(j->n) : 1;
+    j->sums = wisp_cut_take(c, tiles * 2 * j->width, sizeof *j->sums);
 }
 
 /* The sizes of n samples of a value. */
@@ -168,6 +170,7 @@ static size_t pixels_at(const struct job *j, const struct part *p, size_t sample
 static float *total(const struct job *j, int which)
 {
     float *to = j->sums + (size_t)which * j->width;
+    if (j->n == 0) memset(to, 0, j->width * sizeof *to); /* other ranks have samples */
     for (size_t t = 1; t < wisp_tiles(j->n); t++)
         j->s->ctx->k->axpy(to, to + t * 2 * j->width, 1, j->width);
     return to;
@@ -301,7 +304,7 @@ static void norm_task(void *arg, size_t task, int thread)
 /* ---- forward ---- */
 
 /* Sums over the batch of (x - mean)^2, and the mean. */
-static const float *measure_squares(struct job *j)
+static float *measure_squares(struct job *j)
 {
     if (j->planes) {
         float *squares = j->rest; /* of backward: free until then */
@@ -316,28 +319,79 @@ static const float *measure_squares(struct job *j)
     return total(j, 0);
 }
 
+/* ---- a batch that ranks divide ---- */
+
+struct moments {
+    double n, mean, square; /* numbers, and the sum of their squared distances from the mean */
+};
+
+static void join_ranks(void *to, const void *const *part, int n_parts, size_t n)
+{
+    struct moments *x = to;
+    for (size_t i = 0; i < n; i++) {
+        struct moments m = { 0 };
+        for (int q = 0; q < n_parts; q++) {
+            const struct moments t = ((const struct moments *)part[q])[i];
+            const double all = m.n + t.n, away = t.mean - m.mean;
+            if (t.n == 0) continue;
+            m.mean += away * t.n / all;
+            m.square += t.square + away * away * m.n * t.n / all;
+            m.n = all;
+        }
+        x[i] = m;
+    }
+}
+
+/* Means and squares of this rank's samples become those of all. */
+static wisp_status join_squares(struct job *j, float *squares, wisp_error *err)
+{
+    struct moments some[SIDE];
+    wisp_status st = WISP_OK;
+    if (!j->s->sums) return WISP_OK;
+    for (size_t first = 0; first < j->width && st == WISP_OK; first += SIDE) {
+        const size_t n = j->width - first < SIDE ? j->width - first : SIDE;
+        for (size_t c = 0; c < n; c++)
+            some[c] = j->n ? (struct moments){ (double)(j->n * j->pixels), j->mean[first + c],
+                                               squares[first + c] }
+                           : (struct moments){ 0 };
+        st = j->s->sums->ranks->all_join(some, n, sizeof *some, join_ranks, err);
+        for (size_t c = 0; c < n && st == WISP_OK; c++) {
+            j->mean[first + c] = (float)some[c].mean;
+            squares[first + c] = (float)some[c].square;
+        }
+    }
+    return st;
+}
+
+/* Numbers that the batch has of each channel, at all ranks. */
+static size_t all_of(const struct job *j)
+{
+    return (j->s->batch->all ? j->s->batch->all : j->n) * j->pixels;
+}
+
 /* The batch's own mean and variance, and what they are to the running ones: these take the variance
  * that the batch's samples say the data has (n - 1). */
-static void measure(struct job *j)
+static wisp_status measure(struct job *j, wisp_error *err)
 {
     float *running_mean = j->l->params[WISP_BN_MEAN].w, *running_var = j->l->params[WISP_BN_VAR].w;
-    const size_t all = j->n * j->pixels;
+    const size_t all = all_of(j);
     const float a = (float)j->l->arg[WISP_BN_MOMENTUM], n = (float)all,
                 whole = all > 1 ? n / (n - 1) : 1;
-    const float *squares = measure_squares(j);
-    for (size_t c = 0; c < j->width; c++) {
+    float *squares = measure_squares(j);
+    wisp_status st = join_squares(j, squares, err);
+    for (size_t c = 0; c < j->width && st == WISP_OK; c++) {
         float var = squares[c] / n;
         j->inverse[c] = 1 / sqrtf(var + (float)j->l->arg[WISP_BN_EPS]);
         if (c >= j->used) continue;
         running_mean[c] = (1 - a) * running_mean[c] + a * j->mean[c];
         running_var[c] = (1 - a) * running_var[c] + a * whole * var;
     }
+    return st;
 }
 
 static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
                            const struct wisp_act *const *in, struct wisp_act *out, wisp_error *err)
 {
-    (void)err;
     struct job j = make_job(l, s, in[0], s->again ? WISP_CUT_AGAIN : WISP_CUT_FRESH);
     const float *const w[] = { [WISP_BN_SCALE] = l->params[WISP_BN_SCALE].w,
                                [WISP_BN_SHIFT] = l->params[WISP_BN_SHIFT].w,
@@ -352,7 +406,10 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
         j.mean[c] = used ? w[WISP_BN_MEAN][c] : 0;
         j.inverse[c] = used ? 1 / sqrtf(w[WISP_BN_VAR][c] + (float)l->arg[WISP_BN_EPS]) : 0;
     }
-    if (s->training && !s->again && j.n > 0) measure(&j);
+    if (s->training && !s->again && all_of(&j) > 0) {
+        const wisp_status st = measure(&j, err);
+        if (st != WISP_OK) return st;
+    }
     for (size_t c = 0; j.planes && c < j.width; c++) j.times[c] = j.scale[c] * j.inverse[c];
     if (j.planes) j.zeros = wisp_layer_zeros(s, out);
     over_tasks(&j, j.planes ? norm_task : apply_task);
@@ -365,7 +422,7 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
  * change with any number of the batch, as if they had been taken of infinitely many. */
 static float measured(const struct job *j)
 {
-    return j->s->training ? (float)(j->n * j->pixels) : INFINITY;
+    return j->s->training ? (float)all_of(j) : INFINITY;
 }
 
 static void gradient_task(void *arg, size_t task, int thread)
@@ -445,15 +502,19 @@ static void find_factors(struct job *j, const float *sum, float *dot)
 static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wisp_act *const *in,
                             const struct wisp_act *out, wisp_error *err)
 {
-    (void)err;
     struct job j = make_job(l, s, in[0], WISP_CUT_AGAIN);
     j.gy = out->g;
     j.y = in[0]->g;
-    if (j.n == 0) return WISP_OK;
+    if (all_of(&j) == 0) return WISP_OK;
     over_tasks(&j, j.planes ? norm_sums_task : gradient_task);
-    float *sum = total(&j, 0), *dot = total(&j, 1);
+    float *sum = total(&j, 0), *dot = total(&j, 1); /* one behind the other */
+    if (s->sums) {
+        const wisp_status st = wisp_comm_sum(s->sums->ranks, sum, 2 * j.width, err);
+        if (st != WISP_OK) return st;
+    }
     if (j.planes) find_factors(&j, sum, dot);
     if (j.y) over_tasks(&j, j.planes ? norm_back_task : below_task); /* with the scale as it was */
+    if (s->sums && s->sums->ranks->rank > 0) memset(sum, 0, 2 * j.width * sizeof *sum);
     s->update->row(s->update, &l->params[WISP_BN_SCALE], 0, dot);
     s->update->row(s->update, &l->params[WISP_BN_SHIFT], 0, sum);
     return WISP_OK;

@@ -32,8 +32,9 @@ static void tile(void *arg, size_t t, int thread)
     uint64_t key = wisp_rand(j->s->seed, stream, j->s->number);
     uint32_t limit = (uint32_t)(j->l->arg[0] * 65536);
     float keep = (float)(1 / (1 - j->l->arg[0]));
+    const size_t before = j->s->batch->before * width; /* places of other ranks; a multiple of 4 */
     for (size_t i = first; i < end; i += 4) {
-        uint64_t r = wisp_mix(key + 0x9e3779b97f4a7c15u * (i / 4 + 1));
+        uint64_t r = wisp_mix(key + 0x9e3779b97f4a7c15u * ((before + i) / 4 + 1));
         for (size_t c = i; c < i + 4 && c < end; c++, r >>= 16)
             j->to[c] = (r & 0xffff) >= limit ? j->from[c] * keep : 0;
     }

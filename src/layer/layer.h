@@ -47,6 +47,9 @@ struct wisp_update { /* how a row moves: model/optimizer.c */
 
 struct wisp_batch { /* rows laid out for a step: model/batch.c */
     size_t n;
+    size_t before,
+        all;          /* of a batch that ranks divide: samples of the ranks before this one, and of
+                           all of them; all 0: none is elsewhere */
     const size_t *id; /* (n) number of each row in its set, borrowed */
     float *weight;    /* (n) what each sample's loss is multiplied by; NULL: 1 */
     uint32_t *xp;     /* (n+1) */
@@ -73,6 +76,12 @@ struct wisp_batch { /* rows laid out for a step: model/batch.c */
     int32_t *ts;      /* (xp[n]) sample */
     float *tv;        /* (xp[n]) value */
 };
+
+/* Samples that the gradient is a mean over. */
+static inline float wisp_batch_all(const struct wisp_batch *b)
+{
+    return (float)(b->all ? b->all : b->n);
+}
 
 static inline float wisp_batch_weight(const struct wisp_batch *b, size_t sample)
 {
@@ -109,6 +118,13 @@ struct wisp_peek {
     void *arg;
 };
 
+struct wisp_comm;
+struct wisp_sums { /* of several ranks that divide a batch: each has a part of every gradient */
+    const struct wisp_comm *ranks;
+    /* The layer, and all after it, have handed their gradients to the update. */
+    wisp_status (*made)(struct wisp_sums *t, int layer, wisp_error *err);
+};
+
 struct wisp_step { /* one batch on its way through the network */
     struct wisp_context *ctx;
     const struct wisp_batch *batch;
@@ -120,6 +136,7 @@ struct wisp_step { /* one batch on its way through the network */
                     as in training, and means and deviations are those that the model has */
     uint64_t seed, number; /* of the run, of the step: dropout's counters */
     const struct wisp_update *update;
+    struct wisp_sums *sums; /* NULL: all samples of the batch are here */
     struct wisp_head_step head;
     struct wisp_laps *laps;       /* NULL: nobody measures */
     const struct wisp_peek *peek; /* NULL: nobody looks */

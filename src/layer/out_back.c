@@ -12,7 +12,7 @@ static void subtract_targets(const struct wisp_out_job *j, size_t block)
     const struct wisp_out_view *v = &j->v;
     for (uint32_t e = v->start[block]; e < v->start[block + 1]; e++) {
         uint32_t i = b->sample[e];
-        float target = wisp_batch_weight(b, i) * wisp_out_target(j, i) / (float)b->n;
+        float target = wisp_batch_weight(b, i) * wisp_out_target(j, i) / wisp_batch_all(b);
         float value = j->s->head.loss->value(b->logit[e], v->origin[i]);
         if (v->factor[i] == 0) continue; /* of weight 0: nothing of it counts */
         j->p.kind->set(&j->p, b->place[e], i, value - target / v->factor[i]);
@@ -29,7 +29,7 @@ static void subtract_level(const struct wisp_out_job *j, size_t first, size_t m,
         const float *e = j->p.kind->row(&j->p, row, spare);
         for (size_t i = 0; i < b->n; i++) {
             if (v->factor[i] == 0) continue; /* of weight 0, or without labels */
-            float target = wisp_batch_weight(b, i) * wisp_out_level(j) / (float)b->n;
+            float target = wisp_batch_weight(b, i) * wisp_out_level(j) / wisp_batch_all(b);
             j->p.kind->set(&j->p, row, i, e[i] - target / v->factor[i]);
         }
     }

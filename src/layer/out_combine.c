@@ -80,7 +80,7 @@ static void combine(const struct wisp_out_job *j, size_t i)
     v->loss[i] = counts ? j->s->head.loss->finish(v->origin[i], sum, &factor) : 0;
     if (counts && v->block_z) v->loss[i] -= (double)wisp_out_level(j) * logits;
     if (!counts_rest(j)) v->loss[i] = 0;
-    v->factor[i] = wisp_batch_weight(b, i) * factor / (float)b->n;
+    v->factor[i] = wisp_batch_weight(b, i) * factor / wisp_batch_all(b);
 }
 
 /* What a number of E must be above to be worth collecting: what the sampler knows already, and the

@@ -189,7 +189,7 @@ static uint32_t fill_table_row(const struct wisp_layout *l, const struct wisp_ro
     uint32_t all = wisp_values_fill(xi, xv, r, row, l->n_features, v), n = 0;
     uint64_t stream = wisp_stream(WISP_STREAM_INPUT_DROP, drop->step);
     for (uint32_t i = 0; i < all && drop->rate > 0; i++) {
-        uint64_t place = (uint64_t)sample << 32 | i;
+        uint64_t place = (uint64_t)(l->batch.before + sample) << 32 | i;
         if (wisp_rand_unit(drop->seed, stream, place) < drop->rate) continue;
         xi[n] = xi[i];
         xv[n++] = xv[i] * (float)(1 / (1 - drop->rate));
@@ -217,7 +217,7 @@ static uint32_t fill_row(const struct wisp_layout *l, const struct wisp_rows *r,
     for (uint32_t i = r->xp[row]; i < r->xp[row + 1]; i++) {
         int32_t id = wisp_row_id(r, i);
         if ((size_t)id >= l->n_features) break; /* ids ascend */
-        uint64_t place = (uint64_t)sample << 32 | (i - r->xp[row]);
+        uint64_t place = (uint64_t)(l->batch.before + sample) << 32 | (i - r->xp[row]);
         if (drop->rate > 0 && wisp_rand_unit(drop->seed, stream, place) < drop->rate) continue;
         float x = wisp_row_value(r, i);
         if (v->mode == WISP_VALUES_TFIDF) x = (x > 1 ? 1 + logf(x) : x) * v->idf[id];

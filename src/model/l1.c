@@ -36,7 +36,8 @@ static void push_sample(void *arg, size_t sample, int thread)
 
 void wisp_net_l1_back(const struct wisp_net *net, int layer, const struct wisp_step *s)
 {
-    const size_t n = s->batch->n, all = net->work.lots.all ? net->work.lots.all : n;
-    struct pushing p = { s, &net->acts[layer + 1], net->layers[layer].l1 / (float)all };
+    const size_t n = s->batch->n, lots = net->work.lots.all;
+    const float all = lots && !s->batch->all ? (float)lots : wisp_batch_all(s->batch);
+    struct pushing p = { s, &net->acts[layer + 1], net->layers[layer].l1 / all };
     if (net->layers[layer].l1 > 0) wisp_parallel_for(s->ctx->pool, n, push_sample, &p);
 }

@@ -130,9 +130,13 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
     const struct wisp_model_kind *kind = wisp_kind_of(m);
     size_t n_meta = (size_t)N_META - !wisp_net_image(&m->net);
     if (kind->meta) n_meta += kind->meta(meta + n_meta, m);
-    wisp_status st = l.full ? wisp_fail_mem(err, l.n * sizeof *l.t, "the list of tensors")
-                            : wisp_tensor_file_write(path, l.t, l.n, meta, n_meta, check, err);
+    const bool writes = !m->copies || m->copies->rank == 0;
+    wisp_status st = WISP_OK;
+    if (l.full) st = wisp_fail_mem(err, l.n * sizeof *l.t, "the list of tensors");
+    else if (writes) st = wisp_tensor_file_write(path, l.t, l.n, meta, n_meta, check, err);
     wisp_free(l.t);
+    if (m->copies) st = wisp_comm_agree(m->copies, st, err);
+    if (m->copies && st == WISP_OK && check) st = m->copies->spread(check, 33, 0, err);
     return st;
 }
 

@@ -49,12 +49,13 @@ struct wisp_model {
     const float *threshold; /* (n_labels) of scores (threshold.h), mapped; NULL: none */
     size_t n_train;
     const struct wisp_comm
-        *comm;            /* of whose ranks each has its share of the rows; NULL: all here */
-    char *options;        /* of the training run: lines "key=value" */
-    char *about;          /* what the run chose, on which data: lines (about.h) */
-    char validation[120]; /* more of its measures: lines */
-    struct wisp_tensor_file file; /* when loaded */
-    char *describe;               /* JSON, when loaded */
+        *comm; /* of whose ranks each has its share of the rows; NULL: all here */
+    const struct wisp_comm *copies; /* whose ranks have all of it: the first one writes; or NULL */
+    char *options;                  /* of the training run: lines "key=value" */
+    char *about;                    /* what the run chose, on which data: lines (about.h) */
+    char validation[120];           /* more of its measures: lines */
+    struct wisp_tensor_file file;   /* when loaded */
+    char *describe;                 /* JSON, when loaded */
 };
 
 void wisp_model_free(struct wisp_model *m);

@@ -161,6 +161,18 @@ bool wisp_net_text_images(const struct wisp_net_text *t, struct wisp_image *size
     return has;
 }
 
+bool wisp_net_text_samples(const struct wisp_net_text *t)
+{
+    struct wisp_said *said = NULL;
+    int n = 0;
+    bool has = false;
+    if (wisp_say_net(&said, &n, t->text, t->where, wisp_layer_kind_at, NULL) == WISP_OK)
+        for (int i = 0; i < n; i++)
+            has |= (said[i].kind->uses & WISP_SAMPLES) && !said[i].kind->head;
+    wisp_free(said);
+    return has;
+}
+
 int wisp_net_text_depth(const char *text)
 {
     struct wisp_said *said = NULL;

@@ -24,6 +24,8 @@ wisp_status wisp_net_text_set(struct wisp_net_text *out, const char *text, wisp_
 /* Does the net, as far as its text can be read, have a layer that reads images?  Its size, which may
  * be NULL: what it says of them, 0 x 0 where it does not. */
 bool wisp_net_text_images(const struct wisp_net_text *t, struct wisp_image *size);
+/* Has it a hidden layer whose rows a sampler may choose? */
+bool wisp_net_text_samples(const struct wisp_net_text *t);
 /* Layers with matrices below the head, the first among them, on the longest way through the net of
  * this text; 1 where it cannot be read. */
 int wisp_net_text_depth(const char *text);

@@ -56,9 +56,10 @@ struct wisp_plan {
     bool keep_state;                  /* the finished run leaves its state */
     size_t memory;                    /* bytes of data at once; 0: all */
     bool images;                      /* the net reads images */
-    int depth;                        /* layers with matrices below the head, on the longest way */
-    bool cuda;                        /* trained on a card */
-    size_t card_memory;               /* most of it; 0: what is free */
+    bool divides; /* ranks divide the samples of a batch, not the rows of features and labels */
+    int depth;    /* layers with matrices below the head, on the longest way */
+    bool cuda;    /* trained on a card */
+    size_t card_memory; /* most of it; 0: what is free */
 };
 /* The first so many epochs make zeros, which are taken out of the net; 0: none. */
 static inline int wisp_plan_shrink_epochs(const struct wisp_plan *p)

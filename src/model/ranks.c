@@ -1,8 +1,8 @@
 /* A run of several ranks: what they cannot do, whether they are alike, and what they tell each other
  * between steps.
  *
- * Every rank makes the same run, with the same rows in the same order.  The rows of features and
- * labels are dealt out (base/share.h); everything between the first layer and the last is everybody's,
+ * Every rank makes the same run, with the same rows in the same order.  Ranks divide the samples of each
+ * batch, and then have the whole net (divide.c); or the rows of features and labels are dealt out (base/share.h); everything between the first layer and the last is everybody's,
  * and comes out the same everywhere, as what is exchanged is joined in one order (comm.h):
  *
  *     input layer    sums over a rank's own features, then those of all ranks    batch x hidden floats
@@ -27,11 +27,28 @@ wisp_status wisp_run_agree(const struct wisp_run *r, wisp_status st, wisp_error 
 
 /* ---- what there is no form for ---- */
 
-wisp_status wisp_ranks_check(const struct wisp_run *r, wisp_error *err)
+/* Rows that a sampler chooses are chosen for the samples of a batch together. */
+static bool samples_rows(const struct wisp_plan *p)
+{
+    return !wisp_sampling_is_full(p->sampling.names) || wisp_net_text_samples(&p->net);
+}
+
+/* Samples, where each is work enough and the net is small; a rank would compute all layers but the
+ * first and the last for all samples else. */
+static bool should_divide(const struct wisp_run *r, const wisp_config *cfg)
 {
     const struct wisp_plan *p = &r->plan;
+    if (!wisp_opt_is(cfg, OPT_DIVIDE, "auto")) return wisp_opt_is(cfg, OPT_DIVIDE, "samples");
+    const bool dense = r->sets.train->image.channels || p->values.mode == WISP_VALUES_STANDARD;
+    return dense && !samples_rows(p);
+}
+
+wisp_status wisp_ranks_check(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
+{
+    struct wisp_plan *p = &r->plan;
     const struct wisp_comm *c = wisp_run_comm(r);
     if (!c) return WISP_OK;
+    p->divides = should_divide(r, cfg);
     const struct {
         bool asked;
         const char *what, *instead;
@@ -44,6 +61,8 @@ wisp_status wisp_ranks_check(const struct wisp_run *r, wisp_error *err)
         { p->errors.rate > 0, "error-rate", "leave it out" },
         { p->sampling.per_example, "active-per example", "take --active-per batch" },
         { p->index, "index yes", "take --index no" },
+        { p->divides && samples_rows(p), "divide samples",
+          "take --sampling full, and no layer 'sampled', or --divide rows" },
     };
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
         if (lacks[i].asked)

@@ -53,6 +53,9 @@ static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_
         if (!(r->feed.rows[i] = wisp_alloc(p->batch, sizeof *r->feed.rows[i])))
             return wisp_fail_mem(err, p->batch * sizeof *r->feed.rows[i], "a batch");
     }
+    if (wisp_run_divides(r) &&
+        (st = wisp_divided_make(&r->divided, net, wisp_run_divides(r), err)) != WISP_OK)
+        return st;
     size_t floats = wisp_net_param_floats(net);
     if (p->average > 0 && !(r->average = wisp_zalloc(floats, sizeof *r->average)))
         return wisp_fail_mem(err, floats * sizeof *r->average, "the averaged parameters");
@@ -114,7 +117,7 @@ static wisp_status make_plan(struct wisp_run *r, const wisp_config *cfg, bool re
         return st;
     if (!r->path) p->index = r->keep; /* else nobody would keep it */
     if (wisp_run_comm(r) && wisp_opt_auto(cfg, OPT_INDEX)) p->index = false;
-    if ((st = wisp_ranks_check(r, err)) != WISP_OK) return st;
+    if ((st = wisp_ranks_check(r, cfg, err)) != WISP_OK) return st;
     if (r->init.model && (st = wisp_init_plan(r, cfg, err)) != WISP_OK) return st;
     if ((st = wisp_run_shrink_check(r, err)) != WISP_OK ||
         (resumes && (st = wisp_run_smaller(r, err)) != WISP_OK) ||
@@ -167,6 +170,7 @@ void wisp_run_clear(struct wisp_run *r)
     wisp_plan_clear(&r->plan);
     wisp_scorer_clear(&r->scorer);
     wisp_card_free(r->card);
+    wisp_divided_free(r->divided);
     wisp_samplers_clear(&r->samplers);
     wisp_pairs_clear(&r->pairs);
     for (int i = 0; i < 2; i++) {

@@ -4,6 +4,7 @@
 
 #include "comm/comm.h"
 #include "model/calibrate.h"
+#include "model/divide.h"
 #include "model/init.h"
 #include "model/magnitude.h"
 #include "model/metrics.h"
@@ -51,11 +52,12 @@ struct wisp_run {
     struct wisp_feed feed;
     struct wisp_place at;
     struct wisp_optimizer opt;
-    float *average;            /* mean of the parameters in the tail, or NULL */
-    struct wisp_card *card;    /* (card.h) NULL: training on the CPU */
-    struct wisp_scorer scorer; /* of validation rows */
-    struct wisp_pairs pairs;   /* of these, to calibrate with */
-    double calibration_s;      /* spent on that since the run began */
+    float *average;               /* mean of the parameters in the tail, or NULL */
+    struct wisp_card *card;       /* (card.h) NULL: training on the CPU */
+    struct wisp_divided *divided; /* NULL: all samples of a batch are here */
+    struct wisp_scorer scorer;    /* of validation rows */
+    struct wisp_pairs pairs;      /* of these, to calibrate with */
+    double calibration_s;         /* spent on that since the run began */
 };
 
 /* ---- several ranks (ranks.c) ---- */
@@ -65,6 +67,16 @@ static inline const struct wisp_comm *wisp_run_comm(const struct wisp_run *r)
 {
     return r->ctx->comm && r->ctx->comm->size > 1 ? r->ctx->comm : NULL;
 }
+/* Ranks that have the whole net each, and divide the samples of a batch; NULL: there are none. */
+static inline const struct wisp_comm *wisp_run_divides(const struct wisp_run *r)
+{
+    return r->plan.divides ? wisp_run_comm(r) : NULL;
+}
+/* Ranks that have a share of the rows of features and labels each; NULL: there are none. */
+static inline const struct wisp_comm *wisp_run_shares(const struct wisp_run *r)
+{
+    return r->plan.divides ? NULL : wisp_run_comm(r);
+}
 /* Does this rank write what the run leaves on disk, and speak? */
 static inline bool wisp_run_first(const struct wisp_run *r)
 {
@@ -72,8 +84,8 @@ static inline bool wisp_run_first(const struct wisp_run *r)
 }
 /* A status of this rank becomes everybody's; alone it stays. */
 wisp_status wisp_run_agree(const struct wisp_run *r, wisp_status st, wisp_error *err);
-/* Refuses what several ranks cannot do, by its option. */
-wisp_status wisp_ranks_check(const struct wisp_run *r, wisp_error *err);
+/* Whether ranks divide samples or rows; refuses what several ranks cannot do, by its option. */
+wisp_status wisp_ranks_check(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 /* Have all ranks the same data, options and kernels?  Else who differs. */
 wisp_status wisp_ranks_compare(struct wisp_run *r, wisp_error *err);
 /* Do they begin, or go on, at the same step? */

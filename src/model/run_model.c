@@ -33,7 +33,8 @@ wisp_status wisp_options_text(char **out, const char *init, const wisp_config *c
                                            OPT_CACHE,      OPT_DEVICE,      OPT_VALID,
                                            OPT_LABELS,     OPT_VOCAB,       OPT_CHECKPOINT_STEPS,
                                            OPT_KEEP_STATE, OPT_CARD_MEMORY, OPT_CHECKPOINT_MINUTES,
-                                           OPT_DEADLINE,   OPT_WATCH,       OPT_TRIED };
+                                           OPT_DEADLINE,   OPT_WATCH,       OPT_TRIED,
+                                           OPT_DIVIDE };
     size_t room = 100;
     for (int i = 0; i < N_OPTS; i++)
         room += strlen(wisp_option_row((size_t)i)->key) +
@@ -230,9 +231,11 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
     const size_t n_features = m->net.n_features, n_labels = m->net.n_labels;
     struct wisp_run_known known;
     wisp_run_known_init(&known, r, r->again || wisp_opt_on(cfg, OPT_RESUME));
-    struct wisp_layer_sizes sizes = { .batch = r->plan.batch,
+    const struct wisp_comm *divides = wisp_run_divides(r), *shares = wisp_run_shares(r);
+    const size_t batch = r->plan.batch;
+    struct wisp_layer_sizes sizes = { .batch = divides ? wisp_divided_most(divides, batch) : batch,
                                       .memory = r->plan.images ? r->plan.memory : 0,
-                                      .share = wisp_comm_deal(wisp_run_comm(r)),
+                                      .share = wisp_comm_deal(shares),
                                       .active = n_labels,
                                       .training = true,
                                       .precision = r->plan.precision,
@@ -261,7 +264,8 @@ wisp_status wisp_run_model(struct wisp_run *r, const wisp_config *cfg, wisp_erro
     struct wisp_model *m = r->m = wisp_zalloc(1, sizeof *m);
     if (!m) return wisp_fail_mem(err, sizeof *m, "a model");
     m->kind = r->linear ? &wisp_kind_linear : &wisp_kind_net;
-    m->comm = wisp_run_comm(r);
+    m->comm = wisp_run_shares(r);
+    m->copies = wisp_run_divides(r);
     m->format = r->sets.train->format;
     m->index_base = r->sets.train->index_base;
     const char *text = r->smaller ? r->smaller : r->plan.net.line;

@@ -157,6 +157,7 @@ wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error 
            state = wisp_net_state_floats(net, p->slots) * 4;
     size_t hidden, index = wisp_samplers_bytes(&hidden, r);
     size_t others = weights * (p->average > 0 ? 2 : 1) + wires + state + index;
+    if (wisp_run_divides(r)) others += 2 * wisp_divided_bytes(net); /* and as much in messages */
     wisp_status st = fit_step(r, others, err);
     if (st != WISP_OK) return st;
     size_t work = net->work.bytes + net->work.kept, need = others + work;

@@ -37,7 +37,7 @@ void wisp_run_finder_setup(struct wisp_finder_setup *s, const struct wisp_run *r
                                      .votes = r->plan.index ? &r->m->votes : &r->samplers.votes,
                                      .seed = r->plan.seed,
                                      .threads = wisp_pool_threads(r->ctx->pool),
-                                     .share = wisp_comm_deal(wisp_run_comm(r)) };
+                                     .share = wisp_comm_deal(wisp_run_shares(r)) };
 }
 
 static size_t row_labels(const struct wisp_rows *b, size_t row)

@@ -120,7 +120,7 @@ static void list_sampler(struct list *l, struct wisp_sampler *s, const struct wi
 
 static wisp_status list_all(struct list *l, struct wisp_run *r, wisp_error *err)
 {
-    *l = (struct list){ .comm = wisp_run_comm(r) };
+    *l = (struct list){ .comm = wisp_run_shares(r) };
     if (r->linear) {
         struct wisp_tensor t[WISP_LINEAR_TENSORS];
         const size_t n = wisp_linear_state(t, r->linear);
@@ -371,9 +371,9 @@ wisp_status wisp_state_save(struct wisp_run *r, wisp_error *err)
 {
     struct list l;
     wisp_status st = wisp_run_agree(r, list_all(&l, r, err), err);
-    if (st == WISP_OK) st = write_state(r, &l, err);
+    if (st == WISP_OK && (wisp_run_shares(r) || wisp_run_first(r))) st = write_state(r, &l, err);
     wisp_free(l.t);
-    return st;
+    return wisp_run_divides(r) ? wisp_run_agree(r, st, err) : st;
 }
 
 static wisp_status expect(const struct wisp_tensor_file *f, const char *path, const char *key,

@@ -151,6 +151,12 @@ static wisp_status backward(struct wisp_net *net, int i, struct wisp_step *s, wi
     return st;
 }
 
+/* What is exchanged begins while the layers below are on their way back. */
+static wisp_status made(const struct wisp_step *s, int layer, wisp_error *err)
+{
+    return s->sums ? s->sums->made(s->sums, layer, err) : WISP_OK;
+}
+
 static wisp_status back_to(struct wisp_net *net, int first, int end, struct wisp_step *s,
                            wisp_error *err)
 {
@@ -159,6 +165,7 @@ static wisp_status back_to(struct wisp_net *net, int first, int end, struct wisp
         if (!net->acts[i + 1].learns) continue;
         wisp_phase(s->ctx->pool, 0, WISP_PHASE_BACK);
         st = backward(net, i, s, err);
+        if (st == WISP_OK && !net->work.lots.all) st = made(s, i, err);
         if (s->laps) lap(s->laps, s->laps->back, i);
     }
     return st;
@@ -215,10 +222,12 @@ wisp_status wisp_net_step(struct wisp_net *net, struct wisp_step *s, wisp_error 
     if (s->laps) s->laps->last = wisp_now();
     wisp_status st = wisp_net_hidden(net, s, err);
     if (st == WISP_OK) st = run_head(net, s, err);
+    if (st == WISP_OK) st = made(s, net->n_layers - 1, err);
     if (s->laps) lap(s->laps, s->laps->forward, net->n_layers - 1);
     const int first = net->work.lots.first;
     if (st == WISP_OK) st = back_to(net, first, net->n_layers - 1, s, err);
     if (st == WISP_OK && first) st = lots_back(net, s, err);
+    if (st == WISP_OK) st = made(s, 0, err);
     if (st == WISP_OK) wisp_net_counted(net);
     wisp_phase(pool, 0, WISP_PHASE_OTHER);
     return st;

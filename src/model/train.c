@@ -119,11 +119,17 @@ static void fetch(struct wisp_run *r, size_t ahead)
 {
     size_t at = (r->at.step + ahead) % 2;
     struct wisp_drop drop = { r->plan.input_dropout, r->plan.seed, r->at.step + ahead };
-    r->feed.n_rows[at] = wisp_order_next(&r->feed.order, r->feed.rows[at], r->plan.batch);
-    r->feed.layouts[at].epoch = r->feed.order.epoch;
-    if (r->feed.n_rows[at] > 0)
-        wisp_layout_start(&r->feed.layouts[at], &r->feed.order.d, r->feed.rows[at],
-                          r->feed.n_rows[at], &r->m->values, &drop);
+    struct wisp_layout *l = &r->feed.layouts[at];
+    const size_t n = wisp_order_next(&r->feed.order, r->feed.rows[at], r->plan.batch);
+    size_t before = 0, share = n;
+    r->feed.n_rows[at] = n;
+    if (wisp_run_divides(r)) wisp_divided_share(&before, &share, wisp_run_divides(r), n);
+    l->epoch = r->feed.order.epoch;
+    l->batch.before = before;
+    l->batch.all = wisp_run_divides(r) ? n : 0;
+    if (n > 0)
+        wisp_layout_start(l, &r->feed.order.d, r->feed.rows[at] + before, share, &r->m->values,
+                          &drop);
 }
 
 wisp_status wisp_run_no_number(const struct wisp_run *r, const char *what, wisp_error *err)
@@ -143,6 +149,7 @@ wisp_status wisp_run_no_number(const struct wisp_run *r, const char *what, wisp_
 static wisp_status run_step(struct wisp_run *r, struct wisp_step *s, wisp_error *err)
 {
     const struct wisp_errors *e = &r->plan.errors;
+    if (r->divided) return wisp_divided_step(r->divided, s, err);
     if (!r->mishaps) return wisp_net_step(&r->m->net, s, err);
     const double share = 2 * (double)(s->number + 1) / (double)r->at.steps;
     wisp_mishaps_begin(r->mishaps, e->fixed || share >= 1 ? e->rate : e->rate * share, s);
@@ -202,7 +209,7 @@ static wisp_status step(struct wisp_run *r, struct watch *c, bool look, wisp_err
     if (cut > 0) wisp_penalty_cut(r->penalty, &r->m->net, cut, r->ctx->pool);
     double loss = s.head.loss_sum;
     if (ranks && (st = tell_ranks(r, c, &loss, err)) != WISP_OK) return st;
-    if (ranks && !look) c->sent += (double)(ranks->sent() - sent), c->steps++;
+    if (ranks && !s.head.look) c->sent += (double)(ranks->sent() - sent), c->steps++;
     r->at.loss_sum += loss;
     r->at.seen += n;
     r->at.step++;
@@ -395,6 +402,9 @@ static wisp_status judge(struct score *out, struct wisp_run *r, struct watch *c,
                 (struct score){ wisp_metrics_p(&m, 0), wisp_metrics_p(&m, 1), wisp_metrics_p(&m, 2),
                                 wisp_calibration_fit(&of_epoch, &r->pairs), false };
         wisp_metrics_clear(&m);
+        if (wisp_run_divides(r)) st = wisp_run_agree(r, st, err);
+        if (st == WISP_OK && wisp_run_divides(r)) /* each has scored by its own kernels */
+            st = wisp_run_divides(r)->spread(out, sizeof *out, 0, err);
         if (st != WISP_OK) return st;
         out->best = better(r, out->loss);
     }

@@ -23,22 +23,6 @@ check "a rank that does not come: the others say so" [ "$(grep -c ' passed, 0 fa
 ok "rows" synth toy --rows 3000 --features 800 --labels 150
 how=(--epochs 2 --hidden 32 --precision fp32 --threads 1)
 
-# alike NAME A B: two logs tell of the same steps, losses and P@k
-alike() {
-    check "$1" /usr/bin/python3 - "$2" "$3" <<'PY'
-import json, sys
-a, b = ([json.loads(line) for line in open(name)] for name in sys.argv[1:3])
-assert len(a) == len(b) > 0, (len(a), len(b))
-for x, y in zip(a, b):
-    for key in ("epoch", "step", "active_mean", "scored_mean"):
-        assert x[key] == y[key], (key, x[key], y[key])
-    most = 2e-5 if x["epoch"] < 3 else 1e-3  # sums of ranks round otherwise, and training amplifies it
-    assert abs(x["loss"] - y["loss"]) < most * x["loss"], (x["loss"], y["loss"])
-    for key in ("valid_p@1", "valid_p@3", "valid_p@5"):
-        assert abs(x[key] - y[key]) < (0.34 if x["epoch"] < 3 else 1.4), (key, x[key], y[key])
-PY
-}
-
 for loss in softmax bce; do
     ok "$loss, alone" train toy_train.txt -o alone.$loss --loss $loss "${how[@]}" --log alone.$loss.log
     ok "$loss, alone: eval" eval alone.$loss toy_test.txt --json
@@ -97,7 +81,7 @@ check "a finder that several ranks lack: exit code" [ $rc = 2 ]
 
 # A checkpoint says nothing of ranks: what 3 began, 1, 2 and 4 end as one would have.  Rank 0, which renames what it has
 # written, kills itself at the 30th renaming: no clock decides how far the run gets.
-long=("${how[@]}" --epochs 20 --checkpoint-steps 10)
+long=("${how[@]}" --epochs 8 --checkpoint-steps 10)
 ok "uninterrupted" train toy_train.txt -o whole "${long[@]}" --log whole.log
 for np in 1 2 4; do
     rm -f part*
@@ -110,8 +94,7 @@ for np in 1 2 4; do
     mpi -np $np "$wisp" train toy_train.txt -o part "${long[@]}" --resume --log part.log
     check "resumed by $np ranks" [ $rc = 0 ]
     check "resumed by $np ranks: says so" grep -qE '^resume .*: from epoch' err
-    tail -n "$(wc -l <part.log)" whole.log >whole.tail
-    alike "resumed by $np ranks: losses and P@k" whole.tail part.log
+    alike "resumed by $np ranks: losses and P@k" whole.log part.log
 done
 
 # broken NAME CODE WORDS ARGS-OF-MPIRUN...: all ranks must exit with CODE, and one of them say WORDS
