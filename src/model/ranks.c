@@ -134,6 +134,15 @@ wisp_status wisp_ranks_pulse(const struct wisp_run *r, struct wisp_pulse *p, wis
     return x[1] > 0 ? wisp_comm_agree(c, st, err) : WISP_OK;
 }
 
+wisp_status wisp_ranks_judged(const struct wisp_run *r, void *score, size_t bytes, wisp_status st,
+                              wisp_error *err)
+{
+    const struct wisp_comm *c = wisp_run_divides(r);
+    if (!c) return st;
+    st = wisp_comm_agree(c, st, err);
+    return st == WISP_OK ? c->spread(score, bytes, 0, err) : st;
+}
+
 wisp_status wisp_ranks_report(struct wisp_report *t, const struct wisp_run *r, double sent,
                               size_t steps, wisp_error *err)
 {

@@ -104,6 +104,11 @@ wisp_status wisp_ranks_report(struct wisp_report *t, const struct wisp_run *r, d
 wisp_status wisp_ranks_pulse(const struct wisp_run *r, struct wisp_pulse *p, wisp_status st,
                              wisp_error *err);
 
+/* Where each rank has scored all rows by itself: rank 0's result becomes everybody's, as kernels that
+ * were chosen by their speed may round otherwise. */
+wisp_status wisp_ranks_judged(const struct wisp_run *r, void *score, size_t bytes, wisp_status st,
+                              wisp_error *err);
+
 /* Everything but what the caller has set (run.c). */
 wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error *err);
 void wisp_run_clear(struct wisp_run *r); /* also half made */

@@ -402,10 +402,7 @@ static wisp_status judge(struct score *out, struct wisp_run *r, struct watch *c,
                 (struct score){ wisp_metrics_p(&m, 0), wisp_metrics_p(&m, 1), wisp_metrics_p(&m, 2),
                                 wisp_calibration_fit(&of_epoch, &r->pairs), false };
         wisp_metrics_clear(&m);
-        if (wisp_run_divides(r)) st = wisp_run_agree(r, st, err);
-        if (st == WISP_OK && wisp_run_divides(r)) /* each has scored by its own kernels */
-            st = wisp_run_divides(r)->spread(out, sizeof *out, 0, err);
-        if (st != WISP_OK) return st;
+        if ((st = wisp_ranks_judged(r, out, sizeof *out, st, err)) != WISP_OK) return st;
         out->best = better(r, out->loss);
     }
     r->at.since_best = out->best ? 0 : r->at.since_best + 1;
