@@ -35,6 +35,23 @@ static wisp_status check_kind(const struct wisp_model_kind *kind, const struct w
                      kind->name);
 }
 
+/* A run may end with a model that knows no more than which label is frequent: that should not have to be found out
+ * by looking at its answers. */
+static void say_if_useless(wisp_context *ctx, const wisp_report *report, const wisp_data *d)
+{
+    int64_t most = 0;
+    double p1 = -1;
+    wisp_report_get(report, "valid_p@1", &p1);
+    for (size_t l = 0; l < d->n_labels; l++)
+        if (d->label_rows[l] > most) most = d->label_rows[l];
+    const double share = 100 * (double)most / (double)(d->n_rows ? d->n_rows : 1);
+    if (p1 < 0 || p1 >= 100 || p1 > share) return;
+    wisp_say(ctx,
+             "warning   validation P@1 %.2f: no better than naming the most frequent label always "
+             "(%.2f); try more --epochs, another --loss (softmax, bce) or --lr, or --net linear",
+             p1, share);
+}
+
 wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                        const wisp_data *train, const wisp_data *valid, const char *path,
                        wisp_on_progress on_progress, void *arg, wisp_error *err)
@@ -55,6 +72,7 @@ wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *
     c->patience(wisp_opt_num(cfg, OPT_DEADLINE));
     st = wisp_comm_agree(c, st, err);
     if (st == WISP_OK) st = kind->train(out, ctx, cfg, train, valid, path, on_progress, arg, err);
+    if (st == WISP_OK && writes) say_if_useless(ctx, *out, train);
     if (locked) wisp_lock_give(&lock);
     return st;
 }

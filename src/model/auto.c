@@ -174,7 +174,10 @@ static struct wisp_trial *add_net(struct wisp_trials *p, const struct shape *s,
         wisp_trial_set_num(t, "dropout", s->dropout);
     }
     if (s->rate != 1) wisp_trial_set_num(t, "lr", s->rate * plan->lr);
-    if (epochs > 0) wisp_trial_set_num(t, "epochs", epochs);
+    if (epochs > 0) { /* what is tried for fewer epochs has the loss of the whole run */
+        wisp_trial_set_num(t, "epochs", epochs);
+        wisp_trial_set(t, "loss", plan->loss->name);
+    }
     wisp_trial_set_num(t, "seed", seed);
     return t;
 }

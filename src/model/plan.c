@@ -20,7 +20,9 @@ enum {
     STEPS_AN_EPOCH = 32,
     STEPS = 1500,
     IMAGES_SEEN = 600000,
-    ENOUGH_STEPS = 800
+    ENOUGH_STEPS = 800,
+    SOME_LABELS = 100,
+    ENOUGH_VISITS = 1000
 };
 
 /* "512,256" -> "input 512, relu, dense 256, relu", with dropout after each ReLU.  Where labels are
@@ -52,11 +54,25 @@ static double clamp(double x, double lo, double hi)
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-/* Bce ends 1 to 4 points of P@1 higher where rows or labels are few, but learns slowly: after 2
- * epochs of 591,071 rows with 25,400 labels it stood at 19 where softmax stood at 30. */
-static const char *auto_loss(double n_rows, size_t n_labels)
+/* How often a run comes by a label that some row has, on average over these: epochs times the rows that have the
+ * label, too. */
+static double visits(const struct wisp_data *d, int epochs)
 {
-    return n_rows < FEW_ROWS || n_labels <= WISP_FEW_LABELS ? "bce" : "softmax";
+    double sum = 0, squares = 0;
+    for (size_t l = 0; l < d->n_labels; l++) {
+        sum += (double)d->label_rows[l];
+        squares += (double)d->label_rows[l] * (double)d->label_rows[l];
+    }
+    return sum > 0 ? epochs * squares / sum : 0;
+}
+
+/* Bce ends 1 to 4 points of P@1 higher where rows or labels are few, but learns slowly: after 2
+ * epochs of 591,071 rows with 25,400 labels it stood at 19 where softmax stood at 30.  Where a label is
+ * seen a few hundred times only, it hardly leaves the ground: docs/training.md has the crossing. */
+static const char *auto_loss(double n_rows, size_t n_labels, double n_visits)
+{
+    const bool large = n_rows >= FEW_ROWS && n_labels > WISP_FEW_LABELS;
+    return large || (n_labels > SOME_LABELS && n_visits < ENOUGH_VISITS) ? "softmax" : "bce";
 }
 
 /* On 591,071 rows with 25,400 labels, validation P@1 after 4 epochs: 31.4 with Adam, 35.9 with
@@ -206,7 +222,6 @@ struct facts { /* that decide what the options leave open */
 static wisp_status fit(struct wisp_plan *p, const struct facts *f, const wisp_config *cfg,
                        wisp_error *err)
 {
-    if (!p->loss) p->loss = wisp_loss_find(p->images ? "softmax" : auto_loss(f->seen, f->n_labels));
     if (!p->optimizer)
         p->optimizer =
             wisp_optimizer_find(p->images ? "sgd" : auto_optimizer(f->seen, f->n_labels));
@@ -219,6 +234,9 @@ static wisp_status fit(struct wisp_plan *p, const struct facts *f, const wisp_co
     if (p->batch == 0) p->batch = auto_batch(f->seen);
     if (p->epochs == 0)
         p->epochs = auto_epochs(f->n_rows, (double)p->batch, f->init != NULL, p->images);
+    const double n_visits = f->train->label_rows ? visits(f->train, p->epochs) : ENOUGH_VISITS;
+    if (!p->loss)
+        p->loss = wisp_loss_find(p->images ? "softmax" : auto_loss(f->seen, f->n_labels, n_visits));
     if (p->penalty_epochs == 0) /* units that are cut early leave more time to those that stay */
         p->penalty_epochs =
             p->cut > 0 ? (int)wisp_most((size_t)p->epochs / 3, 1) : (2 * p->epochs + 2) / 3;

@@ -90,8 +90,21 @@ check "all are kept" grep -q "300 old labels kept, 0 new; 2000 old features, 0 n
 refuse "--init: no such model" 5 "none" train S_train.txt -o c --init none
 check "no model was made" [ ! -e c ]
 
-# odd sizes
 printf '1 1 1\n0 0:1\n' >one.txt
+
+# A run that ends where it could have begun says so; few rows of many labels learn all the same.
+synth Q --rows 3000 --features 3000 --labels 5000 --row-features 20 --row-labels 2 --test-rows 300 --seed 9
+printf '2 3000 5000\n4990 1:1 2:1\n4991 3:1\n' >rare.txt
+ok "a rate of nearly nothing" train Q_train.txt --valid rare.txt -o q --lr 1e-9 --epochs 1 --hidden 64
+check "it says that nothing was learnt" grep -qE '^warning   validation P@1 [0-9.]+: no better than naming the most frequent label always \([0-9.]+\); try more --epochs' err
+ok "the loss by default" train Q_train.txt -o q --epochs 4 --hidden 64 --json
+check "is softmax there" grep -q 'softmax loss' err
+check "and nothing is wrong" not grep -q '^warning' err
+judge "it has learnt something" 'd["valid_p@1"] > 2'
+ok "one label" train one.txt -o o --valid one.txt
+check "is always right, and no reason to warn" not grep -q '^warning' err
+
+# odd sizes
 ok "one row, one feature, one label" train one.txt -o o --holdout 0
 ok "one row: predicted" predict o one.txt
 check "one row: its label" grep -qE '^0:[01]\.[0-9]{4}$' out

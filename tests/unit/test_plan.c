@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct wisp_kernels kernels;
@@ -110,6 +111,45 @@ static void test_labels(void)
           "128 x 8, 0.0200002, bce adam 0.006, input 256, relu, dropout 0.3" },
     };
     EXPECT(cases, NULL);
+}
+
+/* Each label has 'each' rows. */
+static void test_visits(void)
+{
+    TEST("plan: loss, from how often the run comes by a label");
+    static const struct {
+        size_t n_rows, n_labels;
+        int64_t each;
+        const char *options, *want;
+    } cases[] = {
+        { 40000, 5000, 8, "epochs 4", "softmax" }, /* bce would not leave the ground */
+        { 40000, 5000, 8, "", "softmax" },
+        { 40000, 5000, 8, "epochs 125", "bce" },
+        { 40000, 5000, 8, "epochs 124", "softmax" },
+        { 40000, 5000, 8, "epochs 4 loss bce", "bce" },
+        { 12000, 700, 43, "", "softmax" },
+        { 12000, 700, 44, "", "bce" },
+        { 12000, 700, 44, "epochs 2", "softmax" },
+        { 12000, 100, 42, "epochs 2", "bce" }, /* few labels: it learns all the same */
+        { 12000, 101, 42, "epochs 2", "softmax" },
+        { 120000, 5000, 1000, "", "softmax" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct wisp_plan p;
+        int64_t *rows = calloc(cases[i].n_labels, sizeof *rows);
+        for (size_t l = 0; l < cases[i].n_labels; l++) rows[l] = cases[i].each;
+        struct wisp_data d = { .n_rows = cases[i].n_rows,
+                               .n_labels = cases[i].n_labels,
+                               .label_rows = rows };
+        wisp_config *c = config(cases[i].options);
+        wisp_status st = wisp_plan_make(&p, c, &kernels, &d, NULL, false, &err);
+        CHECK(st == WISP_OK && strcmp(p.loss->name, cases[i].want) == 0,
+              "%zu rows, %zu labels, \"%s\": %s", cases[i].n_rows, cases[i].n_labels,
+              cases[i].options, st == WISP_OK ? p.loss->name : err.text);
+        wisp_plan_clear(&p);
+        wisp_config_free(c);
+        free(rows);
+    }
 }
 
 static void test_given(void)
@@ -398,6 +438,7 @@ int main(void)
     if (wisp_kernels_select(&kernels, "scalar", NULL) != WISP_OK) return 1;
     test_rows();
     test_labels();
+    test_visits();
     test_given();
     test_images();
     test_init();
