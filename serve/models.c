@@ -30,6 +30,10 @@ static void describe(struct served *s, const struct models *of)
         s->units = wisp_model_n_features(s->m);
     json_decref(about);
     s->sparse = wisp_predictor_check(s->m, of->cfg[1][0], NULL) == WISP_OK;
+    for (size_t l = 0; l < wisp_model_n_labels(s->m); l++) {
+        const double t = wisp_model_threshold(s->m, (int32_t)l);
+        if (l == 0 || t < s->threshold) s->threshold = t;
+    }
 }
 
 /* Makes the predictor that most requests will want, so that a model which cannot have it is refused
@@ -39,6 +43,13 @@ static wisp_status try_out(struct served *s, const struct models *of, wisp_error
     struct desk *d = desk_take(s, err);
     wisp_predictor *p;
     if (!d) return err->code;
+    if (of->how.own && s->threshold == 0) {
+        desk_put(d);
+        return http_refuse(err, WISP_EINVAL,
+                           "%.300s has no thresholds for --threshold model; 'wisp threshold MODEL "
+                           "DATA -o MODEL2' chooses them",
+                           s->slot->path);
+    }
     const wisp_status st = desk_ready(&p, d, of, &of->how, 0, 1, err);
     if (st == WISP_OK) s->calibrated = wisp_predictor_calibrated(p);
     desk_put(d);

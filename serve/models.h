@@ -45,6 +45,7 @@ struct served {
     size_t units;    /* their product */
     bool sparse;     /* has an index */
     bool calibrated;
+    double threshold;     /* the lowest that the model has for a label; 0: it has none */
     pthread_mutex_t lock; /* of the idle desks */
     struct desk *idle;
 };

@@ -45,11 +45,15 @@ static void settle_how(struct job *j, const struct how *server)
 {
     struct how *how = &j->how;
     *how = j->q.how;
-    if (how->threshold < 0) how->threshold = server->threshold;
+    if (how->threshold < 0) {
+        how->threshold = server->threshold;
+        how->own = server->own;
+    }
     if (how->inference < 0) how->inference = server->inference;
     if (how->scores < 0) how->scores = server->scores;
-    j->grows = how->k == 0 && j->q.how.threshold > 0;
+    j->grows = how->k == 0 && (j->q.how.own || j->q.how.threshold > 0);
     if (how->k == 0) how->k = j->grows ? 100 : server->k;
+    if (how->own && j->s) how->threshold = j->s->threshold; /* below it no label is given */
 }
 
 /* Pictures become pixels of the model's size. */
@@ -101,6 +105,16 @@ bool job_settle(struct service *s, struct job *j)
         http_fail(j->r, 400, "found 'image', but model '%s' does not read images", slot->name);
     } else if (j->how.inference == 1 && !j->s->sparse) {
         http_fail(j->r, 400, "model '%s' has no index for \"inference\":\"sparse\"", slot->name);
+    } else if (j->how.own && j->s->threshold == 0) {
+        http_fail(j->r, 400,
+                  "model '%s' has no thresholds for \"threshold\":\"model\"; 'wisp threshold' "
+                  "chooses them",
+                  slot->name);
+    } else if (j->how.own && j->how.scores == 1) {
+        http_fail(j->r, 400,
+                  "the thresholds of model '%s' are for calibrated scores, and \"scores\":\"raw\" "
+                  "was asked for: say a \"threshold\"",
+                  slot->name);
     } else if (q->kind == ROWS_PICTURES && !decode(j)) {
         return false;
     } else if (!request_resolve(q, j->s->m, j->s->units, &why)) {
@@ -217,16 +231,21 @@ static void batch_clear(struct batch *b)
 /* ---- answers ---- */
 
 /* Do all places of a row reach the threshold, and are there labels beyond them? */
-static bool is_full(const struct job *j, const struct best *b, size_t k)
+static bool is_full(const struct job *j, const int32_t *labels, const float *scores, size_t k)
 {
-    return j->grows && b->n == k && k < wisp_model_n_labels(j->s->m) &&
-           b->scores[k - 1] >= j->how.threshold;
+    return j->grows && k < wisp_model_n_labels(j->s->m) && labels[k - 1] >= 0 &&
+           scores[k - 1] >= j->how.threshold;
 }
 
-static struct best cut(const struct job *j, const int32_t *labels, const float *scores, size_t k)
+/* Those of the k labels that are given; they move to the front. */
+static struct best cut(const struct job *j, int32_t *labels, float *scores, size_t k)
 {
     struct best b = { labels, scores, 0, NULL };
-    while (b.n < k && labels[b.n] >= 0 && scores[b.n] >= j->how.threshold) b.n++;
+    for (size_t i = 0; i < k && labels[i] >= 0 && scores[i] >= j->how.threshold; i++) {
+        if (j->how.own && scores[i] < wisp_model_threshold(j->s->m, labels[i])) continue;
+        labels[b.n] = labels[i];
+        scores[b.n++] = scores[i];
+    }
     return b;
 }
 
@@ -275,22 +294,25 @@ static wisp_status write_row(struct job *j, struct desk *d, const struct service
 
 /* Row 'i' of the batch, at k places; a row with more labels than places is predicted again. */
 static wisp_status answer_row(struct service *s, struct desk *d, struct job *j,
-                              const struct batch *b, size_t i, size_t row, const int32_t *labels,
-                              const float *scores, int level, wisp_error *err)
+                              const struct batch *b, size_t i, size_t row, int32_t *labels,
+                              float *scores, int level, wisp_error *err)
 {
-    const size_t most = level_k[level];
-    struct best best = cut(j, labels, scores, j->grows ? most : j->how.k < most ? j->how.k : most);
     struct desk more = { .of = d->of, .ctx = d->ctx };
     wisp_status st = WISP_OK;
     memcpy(more.p, d->p, sizeof more.p);
-    while (st == WISP_OK && is_full(j, &best, level_k[level]) && level + 1 < N_LEVELS) {
+    while (st == WISP_OK && is_full(j, labels, scores, level_k[level]) && level + 1 < N_LEVELS) {
         wisp_predictor *p;
         st = desk_ready(&p, &more, &s->models, &j->how, ++level, 1, err);
-        if (st == WISP_OK) st = run_rows(more.labels, more.scores, p, d, b, i, 1, err);
-        if (st == WISP_OK) best = cut(j, more.labels, more.scores, level_k[level]);
+        labels = more.labels;
+        scores = more.scores;
+        if (st == WISP_OK) st = run_rows(labels, scores, p, d, b, i, 1, err);
     }
     memcpy(d->p, more.p, sizeof more.p);
-    if (st == WISP_OK) st = write_row(j, d, s, b, i, row, &best, level, err);
+    if (st == WISP_OK) {
+        const size_t most = level_k[level];
+        struct best best = cut(j, labels, scores, j->grows || j->how.k > most ? most : j->how.k);
+        st = write_row(j, d, s, b, i, row, &best, level, err);
+    }
     free(more.labels);
     free(more.scores);
     return st;

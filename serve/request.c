@@ -377,6 +377,23 @@ static int read_choice(struct json *j, const char *zero, const char *one)
     return is;
 }
 
+/* A number, or "model": the thresholds that the model has for its labels. */
+static void read_threshold(struct how *how, struct json *j)
+{
+    struct text word = { 0 };
+    how->threshold = 0;
+    if ((how->own = jread_next(j) == '"')) {
+        jread_string(j, &word, "a threshold");
+        if (word.n != 5 || memcmp(word.at, "model", 5) != 0)
+            jread_fail(j, "expected a threshold in 0..1, or \"model\"");
+        text_clear(&word);
+        return;
+    }
+    how->threshold = jread_number(j, "a threshold in 0..1, or \"model\"");
+    if (how->threshold < 0 || how->threshold > 1)
+        jread_fail(j, "found %g, expected a threshold in 0..1", how->threshold);
+}
+
 bool request_how(struct how *how, struct json *j, const char *key, size_t n)
 {
     char word[16];
@@ -385,9 +402,7 @@ bool request_how(struct how *how, struct json *j, const char *key, size_t n)
     word[n] = 0;
     if (strcmp(word, "k") == 0) how->k = (size_t)jread_whole(j, 1, WISP_MOST_K, "k");
     else if (strcmp(word, "threshold") == 0) {
-        how->threshold = jread_number(j, "a threshold");
-        if (how->threshold < 0 || how->threshold > 1)
-            jread_fail(j, "found %g, expected a threshold in 0..1", how->threshold);
+        read_threshold(how, j);
     } else if (strcmp(word, "inference") == 0) how->inference = read_choice(j, "exact", "sparse");
     else if (strcmp(word, "scores") == 0) how->scores = read_choice(j, "calibrated", "raw");
     else if (strcmp(word, "explain") == 0) {

@@ -25,6 +25,7 @@ enum row_kind { ROWS_NONE, ROWS_TEXT, ROWS_FEATURES, ROWS_PIXELS, ROWS_PICTURES 
 struct how {
     size_t k;         /* 0: not said */
     double threshold; /* below 0: not said */
+    bool own;         /* each label has the model's threshold for it ("threshold":"model") */
     int inference;    /* -1: not said, 0: exact, 1: sparse */
     int scores;       /* -1: not said, 0: calibrated, 1: raw */
     int explain;      /* why-features per label; 0: none */

@@ -122,12 +122,12 @@ static void put_model(struct text *t, const struct slot *slot, const struct serv
         text_print(
             t,
             ",\"features\":%zu,\"labels\":%zu,\"names\":%s,\"feature_names\":%s,\"sparse\":%s,"
-            "\"calibrated\":%s,\"bytes\":%zu,\"about\":%s",
+            "\"calibrated\":%s,\"thresholds\":%s,\"bytes\":%zu,\"about\":%s",
             wisp_model_n_features(s->m), wisp_model_n_labels(s->m),
             wisp_model_label_name(s->m, 0, &bytes) ? "true" : "false",
             wisp_model_feature_name(s->m, 0, &bytes) ? "true" : "false",
-            s->sparse ? "true" : "false", s->calibrated ? "true" : "false", s->bytes,
-            wisp_model_describe(s->m));
+            s->sparse ? "true" : "false", s->calibrated ? "true" : "false",
+            s->threshold > 0 ? "true" : "false", s->bytes, wisp_model_describe(s->m));
     }
     text_add(t, "}", 1);
 }

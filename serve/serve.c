@@ -79,7 +79,8 @@ static void read_options(struct service *s, struct how *how)
 {
     const struct serve_call *c = s->call;
     *how = (struct how){ .k = (size_t)number(c, "k"),
-                         .threshold = number(c, "threshold"),
+                         .threshold = number(c, "threshold"), /* of "model" it is 0 */
+                         .own = is(c, "threshold", "model"),
                          .inference = is(c, "inference", "sparse"),
                          .scores = is(c, "scores", "raw") };
     s->most_rows = (size_t)number(c, "max-rows");
@@ -249,7 +250,12 @@ wisp_status serve(const struct serve_call *call, wisp_error *err)
     s->call = call;
     hold_signals(&asks);
     read_options(s, &how);
-    wisp_status st = read_secrets(&secrets, call, err);
+    wisp_status st = WISP_OK;
+    if (how.own && how.scores == 1)
+        st = http_refuse(err, WISP_EINVAL,
+                         "--threshold model and --scores raw: the model's thresholds are for "
+                         "calibrated scores; leave out one of them");
+    if (st == WISP_OK) st = read_secrets(&secrets, call, err);
     if (st == WISP_OK) st = http_check(err);
     if (st == WISP_OK)
         st = models_open(&s->models, call->models, call->n_models, call->cfg, &how, call->say, err);

@@ -46,12 +46,13 @@ class Client:
         self._context = context
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
-    def predict(self, rows: Any, *, k: int | None = None, threshold: float | None = None, inference: str | None = None,
+    def predict(self, rows: Any, *, k: int | None = None, threshold: float | str | None = None, inference: str | None = None,
                 scores: str | None = None, explain: bool | int | None = None, model: str | None = None) -> list[list[Label]]:
         """The best labels of each row, best first.
 
         rows: a text or a list of texts; a dict of features ({name or id: value}) or a list of them; a scipy matrix, or an
-        array, with one row per sample.  For images see predict_pictures.  What is not said is as the server was told."""
+        array, with one row per sample.  For images see predict_pictures.  threshold: a number, or "model" for those that
+        the model has for its labels.  What is not said is as the server was told."""
         body = {"k": k, "threshold": threshold, "inference": inference, "scores": scores, "explain": explain}
         return self._predict({**body, **_rows(rows)}, model)
 

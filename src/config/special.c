@@ -67,7 +67,7 @@ const wisp_option wisp_special_options[] = {
     { "features", "int", "10", "0.." MOST_IDS, "explain",
       "features printed for each label, those with the largest parts first; 0: all", USE,
       "explain" },
-    { "threshold", "real", "0", "0..1|model", "predict",
+    { "threshold", "real", "0", "0..1|model", "predict serve",
       "labels with a lower probability are left out; model: lower than the label's own threshold, "
       "which 'wisp threshold' has chosen",
       USE, "predict" },

@@ -5,6 +5,7 @@ usage: test_serve_predict.py WISP
 """
 import json
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -129,6 +130,8 @@ with Server("rows", "tags=words") as s:
             ('{"text":"a","ids":[1]}', 400, "twice"),
             ('{"k":0,"ids":[1]}', 400, "found 0, expected k (1..10000)"),
             ('{"threshold":2,"ids":[1]}', 400, "0..1"),
+            ('{"threshold":"modle","ids":[1]}', 400, 'expected a threshold in 0..1, or "model"'),
+            ('{"threshold":"model","ids":[1]}', 400, "model 'rows' has no thresholds"),
             ('{"inference":"quick","ids":[1]}', 400, "'exact' or 'sparse'"),
             ('{"txet":"a"}', 400, "did you mean 'text'"),
             ('{"k":3}', 400, "no rows"),
@@ -196,4 +199,37 @@ with Server("rows", "tags=words") as s:
                   'wisp_model_version{model="tags"} 1', "wisp_batch_rows_bucket", "wisp_queue_rows 0", "process_resident_memory_bytes "):
         check(f"metrics: {piece}", piece in metrics, metrics[:300])
     check("SIGTERM: exit code 0", s.stop() == 0)
+
+# ---- the model's thresholds ----
+run("threshold", "rows", "toy_train.txt", "--for", "f1", "-o", "decided")
+many = [{"ids": i, "values": v} for i, v in rows]
+with Server("decided", "rows") as s:
+    flags = {m["name"]: m["thresholds"] for m in s.ask("/models")[1]["models"]}
+    check("thresholds: /models says which model has some", flags == {"decided": True, "rows": False}, flags)
+    for how in "exact", "sparse":
+        want = told("decided", "toy_test.txt", "--threshold", "model", "--inference", how)
+        got = s.ask("/predict", {"rows": many, "threshold": "model", "inference": how})[1]["rows"]
+        check(f"thresholds: {how}: labels as wisp predict --threshold model gives them",
+              len({len(w) for w in want[:40]}) > 1 and all(near(g["labels"], w) for g, w in zip(got, want)), (got[:2], want[:2]))
+    want = told("decided", "toy_test.txt", "--threshold", "model", "-k", "2")
+    got = s.ask("/predict", {"rows": many, "threshold": "model", "k": 2})[1]["rows"]
+    check("thresholds: with k, of the best k", all(near(g["labels"], w) for g, w in zip(got, want)), (got[:2], want[:2]))
+    got = s.ask("/v2/models/decided/infer", {"inputs": [{"name": "x", "datatype": "FP32", "shape": [40, 500], "data": wide}],
+                                             "parameters": {"k": 2, "threshold": "model"}})[1]
+    given = [[i for i in got["outputs"][0]["data"][2 * r:2 * r + 2] if i >= 0] for r in range(40)]
+    check("thresholds: v2", given == [[w["label"] for w in row] for row in want[:40]], (given[:5], want[:5]))
+    got = s.ask("/predict", {**many[0], "threshold": "model", "scores": "raw"})
+    check("thresholds: not of raw scores", got[0] == 400 and "calibrated" in got[1]["error"]["message"], got)
+with Server("decided", "--threshold", "model", "--k", "3") as s:
+    want = told("decided", "toy_test.txt", "--threshold", "model", "-k", "3")
+    got = s.ask("/predict", {"rows": many})[1]["rows"]
+    check("thresholds: those of --threshold model", all(near(g["labels"], w) for g, w in zip(got, want)), (got[:2], want[:2]))
+    got = s.ask("/predict", {**many[0], "threshold": 0})[1]["rows"][0]["labels"]
+    check("thresholds: a request may say another", len(got) == 3, got)
+    check("thresholds: raw scores need another", s.ask("/predict", {**many[0], "scores": "raw"})[0] == 400 and
+          s.ask("/predict", {**many[0], "scores": "raw", "threshold": 0})[0] == 200)
+for words, said in ((("rows", "--threshold", "model"), "has no thresholds"),
+                    (("decided", "--threshold", "model", "--scores", "raw"), "leave out one of them")):
+    got = subprocess.run([wisp, "serve", "--port", "0", *words], capture_output=True, text=True, timeout=60)
+    check(f"thresholds: refused: {' '.join(words)}", got.returncode == 2 and said in got.stderr, (got.returncode, got.stderr))
 end()

@@ -69,6 +69,8 @@ static size_t fuzz_seed(uint8_t *to, size_t i)
         SEED(0, "{\"features\":{\"bread\":1.5,\"17\":-2e-3},\"inference\":\"sparse\",\"scores\":"
                 "\"raw\"}"),
         SEED(0, "{\"features\":[\"bread\",17]}"),
+        SEED(0, "{\"ids\":[3],\"threshold\":\"model\"}"),
+        SEED(0, "{\"ids\":[3],\"threshold\":\"none\"}"),
         SEED(0, "{\"features\":[{\"a\":1},[\"b\"]],\"model\":\"m\"}"),
         SEED(0, "{\"ids\":[3,17],\"values\":[1,2],\"explain\":true}"),
         SEED(0, "{\"indptr\":[0,2,3],\"indices\":[1,2,3],\"data\":[1,1,0.25],\"explain\":7}"),
