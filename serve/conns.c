@@ -10,6 +10,7 @@ enum {
     SLOWEST = 32 /* bytes per millisecond that a large body or answer must at least move with */
 };
 enum { KEPT = 1 << 16 /* bytes of room that a connection keeps for its next request */ };
+enum { LOOK_US = 1000000 /* after which a connection from which nothing comes is looked at */ };
 
 /* The coarse clock ticks every few milliseconds and costs next to nothing. */
 static int64_t now_us(void)
@@ -66,6 +67,7 @@ bool conn_move(struct conn *c, enum conn_state to)
         if (was == CONN_LATE) return false;
     while (!atomic_compare_exchange_weak(&c->state, &was, to));
     c->since_us = now_us();
+    c->looked = false;
     if (to == CONN_READING) c->got = 0;
     if (to == CONN_IDLE && c->room > KEPT) {
         free((char *)c->r.body);
@@ -75,9 +77,22 @@ bool conn_move(struct conn *c, enum conn_state to)
     return true;
 }
 
-static bool is_late(const struct conn *c, int state, int64_t now)
+/* Has the other side ended its half, with nothing of it left to read?  Its end may have come together
+ * with the request, and so without an event of its own.  Looked at once in a while: idle connections
+ * are many. */
+static bool has_ended(struct conn *c, int state, int64_t waited)
+{
+    char byte;
+    if (state == CONN_WORKING || state == CONN_SENDING || waited < LOOK_US || c->looked)
+        return false;
+    c->looked = true;
+    return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+static bool is_late(struct conn *c, int state, int64_t now)
 {
     const int64_t waited = now - c->since_us;
+    if (has_ended(c, state, waited)) return true;
     if (state == CONN_FRESH || state == CONN_READING || state == CONN_SENDING)
         return waited > c->list->header_us + (int64_t)(c->got / SLOWEST) * 1000;
     return state == CONN_IDLE && waited > c->list->idle_us;

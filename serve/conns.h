@@ -25,6 +25,7 @@ struct conn {
     _Atomic size_t got;       /* bytes of the body that have arrived; SENDING: of the answer */
     size_t room;              /* of r.body */
     bool too_big, later, begun;
+    atomic_bool looked; /* since it is in this state: has the other side more to say? */
     atomic_bool done; /* the answer that was to come later is there */
     void *of;         /* what the connection is to the library below, and its daemon */
     struct conn_list *list;

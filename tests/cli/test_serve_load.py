@@ -253,6 +253,26 @@ with Server("rows", "--header-time", "1", "--idle-time", "2") as s:
     check("no connection is left behind", left == "1", left)
     check("ends well", s.stop() == 0)
 
+# ---- clients that end their half of the connection after the request ----
+for how in ("--inference", "sparse"), ("--max-wait", "20"):
+    with Server("rows", *how) as s:  # --idle-time 60, --header-time 10
+        one = b'POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 24\r\n\r\n{"ids":[1],"values":[1]}'
+        chunks = b'POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{"ids":[1\r\n2\r\n]}\r\n0\r\n\r\n'
+        for name, data, n in (("one", one, 1), ("five in a row", one * 5, 5), ("chunks", chunks, 1),
+                              ("nothing", b"", 0), ("half a header", one[:30], 0), ("half a body", one[:-5], 0)):
+            begun = time.time()
+            got = s.raw(data, seconds=50, half=True)
+            check(f"half-closed, {how[0]}: {name}: {n} answers, then the end", got.count(b"HTTP/1.1 200") == n and
+                  time.time() - begun < 40, (got[:200], time.time() - begun))
+        left = re.search(r"^wisp_connections (\d+)$", s.ask("/metrics")[1], re.M)[1]
+        check(f"half-closed, {how[0]}: no place is held", left == "1", left)
+        with socket.create_connection(("127.0.0.1", s.port), timeout=20) as c:
+            c.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 24\r\n\r\n")
+            said = c.recv(1000)
+            c.sendall(one[-24:])
+            check(f"{how[0]}: a client that waits to be told to go on", said.startswith(b"HTTP/1.1 100") and
+                  c.recv(100).startswith(b"HTTP/1.1 200"), said)
+
 # ---- tokens, the log ----
 with open("token", "w") as f:
     f.write("open sesame\n")
