@@ -3,8 +3,8 @@
 
 A page says "32.5<!-- =yso.epoch1.p1 -->": a number and, unseen where the page is shown, the name of the figure that it is.
 tools/doc-tables puts the number there; with --check it says where a page disagrees (tests/cli/test_docs.sh).  A figure is
-written down with what it is, the command that gave it, the machine, the version of wisp and the day.  Scripts of bench/ that have
---record do it themselves:
+written down with what it is, the command that gave it, the machine and how busy it was, the version of wisp and the day.  Scripts of
+bench/ that have --record do it themselves (docs/ADDING.md, "A figure"):
 
     from figures import record
     record("bench/tables build", {"digits.wisp": (98.1, "accuracy on digits, percent")})"""
@@ -24,12 +24,18 @@ def machine():
     return f"{len(os.sched_getaffinity(0))} cores of {cpu[1] if cpu else 'an unknown CPU'}"
 
 
+def others():
+    """How busy the machine has been, where that was more than its cores can do at once."""
+    load = os.getloadavg()[1]
+    return f", load {load:.0f}" if load > 1.5 * os.cpu_count() else ""
+
+
 def record(command, figures, on=None):
     """figures: {id: (value, what it is)}; numbers are kept as they will be read, so give them rounded."""
     version = re.search(r'^#define WISP_VERSION "(.*)"', (ROOT / "include/wisp/wisp.h").read_text(), re.M)[1]
     kept = json.loads(FILE.read_text()) if FILE.exists() else {}
     for name, (value, what) in figures.items():
-        kept[name] = {"value": str(value), "what": what, "command": command, "on": on or machine(), "version": version,
+        kept[name] = {"value": str(value), "what": what, "command": command, "on": (on or machine()) + others(), "version": version,
                       "date": datetime.date.today().isoformat()}
     FILE.write_text(json.dumps(dict(sorted(kept.items())), indent=1, ensure_ascii=False) + "\n")
 
