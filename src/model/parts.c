@@ -13,8 +13,10 @@ enum { PIECE = 8 << 20 };
 /* Rows of each rank in a piece. */
 static size_t piece_rows(const struct wisp_parts *p)
 {
-    const size_t group = p->row_bytes * (size_t)p->share.size;
-    return group >= PIECE ? 1 : PIECE / group;
+    const size_t group = p->row_bytes * (size_t)p->share.size,
+                 most = wisp_share_most(p->share, p->total),
+                 fit = PIECE / group < most ? PIECE / group : most;
+    return fit ? fit : 1;
 }
 
 size_t wisp_parts_room(const struct wisp_parts *p)

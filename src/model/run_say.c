@@ -7,6 +7,7 @@
 #include "layer/product.h"
 #include "model/memory.h"
 #include "model/pace.h"
+#include "model/parts.h"
 #include "model/run.h"
 
 #include <stdio.h>
@@ -149,6 +150,20 @@ static wisp_status fit_step(struct wisp_run *r, size_t others, wisp_error *err)
     return wisp_work_plan(net, threads, err);
 }
 
+/* What several ranks need besides: gradients, and as much in messages, where they divide samples; else
+ * rank 0 gathers the rows of others for a file, a piece at a time. */
+static size_t exchange_bytes(const struct wisp_run *r)
+{
+    const struct wisp_comm *c = wisp_run_shares(r);
+    size_t most = wisp_run_divides(r) ? wisp_divided_bytes(&r->m->net) : 0;
+    for (size_t i = 0; c && c->rank == 0 && i < r->m->net.list.n; i++) {
+        const struct wisp_param *p = &r->m->net.list.p[i];
+        const struct wisp_parts parts = { c, p->share, p->total_rows, p->cols * sizeof *p->w };
+        if (!wisp_share_all(p->share)) most = wisp_most(most, wisp_parts_room(&parts));
+    }
+    return 2 * most;
+}
+
 wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
     const struct wisp_plan *p = &r->plan;
@@ -157,7 +172,8 @@ wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error 
            state = wisp_net_state_floats(net, p->slots) * 4;
     size_t hidden, index = wisp_samplers_bytes(&hidden, r);
     size_t others = weights * (p->average > 0 ? 2 : 1) + wires + state + index;
-    if (wisp_run_divides(r)) others += 2 * wisp_divided_bytes(net); /* and as much in messages */
+    const size_t exchange = exchange_bytes(r);
+    others += exchange;
     wisp_status st = fit_step(r, others, err);
     if (st != WISP_OK) return st;
     size_t work = net->work.bytes + net->work.kept, need = others + work;
@@ -171,12 +187,15 @@ wisp_status wisp_run_say(struct wisp_run *r, const wisp_config *cfg, wisp_error 
     say_training(r, hidden > 0);
     if (wisp_net_image(net)) say_work(r);
     if (r->init.model || r->init.weights.n_tensors) wisp_init_say(r, wisp_opt_text(cfg, OPT_INIT));
-    char text[6][WISP_BYTES_TEXT];
+    char text[6][WISP_BYTES_TEXT], exchanged[WISP_BYTES_TEXT + 20] = "";
+    if (exchange)
+        wisp_print(exchanged, sizeof exchanged, ", exchange %s",
+                   wisp_bytes_text(text[0], exchange));
     wisp_bytes_text(text[0], need), wisp_bytes_text(text[5], have);
     wisp_say(r->ctx,
-             "memory    %s needed (weights %s, optimizer %s, batch %s, sampling %s), %s free",
+             "memory    %s needed (weights %s, optimizer %s, batch %s, sampling %s%s), %s free",
              text[0], wisp_bytes_text(text[1], weights + wires), wisp_bytes_text(text[2], state),
-             wisp_bytes_text(text[3], work), wisp_bytes_text(text[4], index), text[5]);
+             wisp_bytes_text(text[3], work), wisp_bytes_text(text[4], index), exchanged, text[5]);
     if (!p->cuda) wisp_memory_say(r->ctx, net);
     say_machine(r);
     if (have && need > have)
