@@ -180,6 +180,7 @@ static wisp_status hash_more(void *state, const void *bytes, size_t n)
 static uint64_t hash_block(const struct wisp_data *d, size_t block, uint64_t h)
 {
     XXH3_state_t state;
+    XXH3_INITSTATE(&state); /* resetting with a seed looks at the seed before */
     XXH3_64bits_reset_withSeed(&state, h);
     wisp_rows_give(&d->blocks[block], hash_more, &state);
     return XXH3_64bits_digest(&state);
