@@ -3,7 +3,11 @@
  * Small requests whose rows cost little (sparse prediction, few labels) are predicted by the thread
  * that has read them, with a desk of its own: nothing is handed over, nobody waits.  All others go to
  * the queue, whose thread predicts what has gathered as one batch with all cores: exact prediction
- * reads every weight once for a batch instead of once for a row. */
+ * reads every weight once for a batch instead of once for a row.
+ *
+ * Where many clients ask at once, small requests go there, too, as long as nothing that takes longer
+ * is ahead of them.  A thread that predicts does not read and send meanwhile; so the clients of one
+ * thread get their answers together, ask together again, and cores stand still in between. */
 #include "serve/predict.h"
 #include "serve/part.h"
 #include "serve/service.h"
@@ -12,6 +16,11 @@
 #include <string.h>
 
 enum { FEW_ROWS = 16, FEW_SCORES = 4096, PLACES = 1 << 20 };
+enum {
+    FEW_CLIENTS = 4,  /* connections per thread up to which nothing is handed over */
+    NO_PAUSE_US = 50, /* between two requests of a thread, so that the second has been waiting */
+    CROWD_US = 10000  /* that small requests are gathered after such a one */
+};
 
 /* ---- jobs ---- */
 
@@ -367,22 +376,48 @@ static bool is_quick(const struct service *s, const struct job *j)
                                  : j->q.n_rows * wisp_model_n_labels(j->s->m) <= FEW_SCORES;
 }
 
-void predict_job(struct service *s, struct job *j)
+/* When this thread was done with the request before. */
+static _Thread_local int64_t free_since_us;
+
+/* Do others ask at the same time, so that it is better to predict together?  Once they do, that is
+ * taken to go on for a while. */
+static bool is_crowded(struct service *s, const struct job *j)
+{
+    if (queue_is_slow(s->queue)) return false;
+    if (http_connections(j->r->server) > (size_t)(FEW_CLIENTS * s->threads) &&
+        j->r->begun_us - free_since_us < NO_PAUSE_US)
+        s->crowded_until_us = j->r->begun_us + CROWD_US;
+    return j->r->begun_us < s->crowded_until_us;
+}
+
+static void predict_here(struct service *s, struct job *j)
 {
     wisp_error err = { 0 };
+    struct desk *d = desk_take(j->s, &err);
+    if (d) predict_batch(s, d, j, j->q.n_rows);
+    else job_fail(j, &err);
+    if (d) desk_put(d);
+    job_free(j);
+}
+
+static void run_job(struct service *s, struct job *j)
+{
     if (!job_settle(s, j)) {
         job_free(j);
         return;
     }
-    if (is_quick(s, j)) {
-        struct desk *d = desk_take(j->s, &err);
-        if (d) predict_batch(s, d, j, j->q.n_rows);
-        else job_fail(j, &err);
-        if (d) desk_put(d);
+    j->quick = is_quick(s, j);
+    if (j->quick && !is_crowded(s, j)) predict_here(s, j);
+    else if (queue_put(s->queue, j)) return;
+    else if (j->quick) predict_here(s, j); /* the queue is full */
+    else {
+        http_fail(j->r, 503, "%zu rows are waiting already (--max-queue)", queue_rows(s->queue));
         job_free(j);
-        return;
     }
-    if (queue_put(s->queue, j)) return;
-    http_fail(j->r, 503, "%zu rows are waiting already (--max-queue)", queue_rows(s->queue));
-    job_free(j);
+}
+
+void predict_job(struct service *s, struct job *j)
+{
+    run_job(s, j);
+    free_since_us = http_now_us();
 }

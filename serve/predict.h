@@ -35,6 +35,7 @@ struct job { /* a request that is being answered */
     struct served *s;
     const struct form *form;
     bool grows; /* as many labels as reach the threshold */
+    bool quick; /* costs little: need not wait for others */
     struct job *next;
     int64_t since_us;
 };
@@ -60,6 +61,7 @@ wisp_status queue_open(struct queue **out, struct service *s, wisp_error *err);
 void queue_close(struct queue *q);
 bool queue_put(struct queue *q, struct job *j); /* false: it is full */
 size_t queue_rows(const struct queue *q);
+bool queue_is_slow(const struct queue *q); /* does it have jobs that are not quick? */
 void queue_give_up(struct queue *q); /* what waits is answered with 503 */
 
 #endif

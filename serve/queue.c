@@ -18,6 +18,7 @@ struct queue {
     pthread_cond_t come;
     struct job *first, **last;
     _Atomic size_t n_rows; /* that wait */
+    atomic_size_t n_slow;  /* jobs that are not quick, and wait or are being predicted */
     bool ending;
     atomic_bool given_up;
     struct desk *desk; /* of the model that was used last; it holds that one */
@@ -28,12 +29,18 @@ size_t queue_rows(const struct queue *q)
     return q->n_rows;
 }
 
+bool queue_is_slow(const struct queue *q)
+{
+    return q->n_slow > 0;
+}
+
 bool queue_put(struct queue *q, struct job *j)
 {
     const size_t n = j->q.n_rows;
     if (q->n_rows + n > q->s->most_queue && q->n_rows > 0) return false;
     j->since_us = http_now_us();
     j->next = NULL;
+    q->n_slow += !j->quick;
     http_later(j->r);
     pthread_mutex_lock(&q->lock);
     *q->last = j;
@@ -121,6 +128,7 @@ static void *work(void *arg)
             next = j->next;
             struct http_request *r = j->r;
             if (st != WISP_OK) job_fail(j, &err);
+            q->n_slow -= !j->quick;
             job_free(j);
             http_done(r);
         }

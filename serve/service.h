@@ -13,7 +13,8 @@ struct service {
     struct metrics metrics;
     struct queue *queue;
     size_t most_rows, most_queue;
-    int64_t max_wait_us; /* below 0: small requests are answered where they are read */
+    int64_t max_wait_us;              /* below 0: small requests are answered where they are read */
+    _Atomic int64_t crowded_until_us; /* until then small requests are gathered, too */
     int threads;
     bool card; /* predicts on a card: by the queue alone */
 };

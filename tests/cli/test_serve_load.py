@@ -221,6 +221,16 @@ with Server("rows", "--header-time", "0.5", "--idle-time", "1", "--max-body", "1
     check("alive after all that", s.ask("/predict", row)[0] == 200)
     check("and ends well", s.stop() == 0, s.said())
 
+def connections_left(s):
+    """How many are open: "1", this one, as soon as the others have been ended."""
+    for _ in range(100):
+        left = re.search(r"^wisp_connections (\d+)$", s.ask("/metrics")[1], re.M)[1]
+        if left == "1":
+            break
+        time.sleep(0.1)
+    return left
+
+
 # ---- requests that are none ----
 with Server("rows", "--header-time", "1", "--idle-time", "2") as s:
     draw = random.Random(7)
@@ -245,11 +255,7 @@ with Server("rows", "--header-time", "1", "--idle-time", "2") as s:
     for _ in range(10):
         at_once(20, bad_request)
     check("alive after 200 malformed requests", s.ask("/predict", row)[0] == 200)
-    for _ in range(50):
-        left = re.search(r"^wisp_connections (\d+)$", s.ask("/metrics")[1], re.M)[1]
-        if left == "1":
-            break
-        time.sleep(0.1)
+    left = connections_left(s)
     check("no connection is left behind", left == "1", left)
     check("ends well", s.stop() == 0)
 
@@ -264,7 +270,7 @@ for how in ("--inference", "sparse"), ("--max-wait", "20"):
             got = s.raw(data, seconds=50, half=True)
             check(f"half-closed, {how[0]}: {name}: {n} answers, then the end", got.count(b"HTTP/1.1 200") == n and
                   time.time() - begun < 40, (got[:200], time.time() - begun))
-        left = re.search(r"^wisp_connections (\d+)$", s.ask("/metrics")[1], re.M)[1]
+        left = connections_left(s)
         check(f"half-closed, {how[0]}: no place is held", left == "1", left)
         with socket.create_connection(("127.0.0.1", s.port), timeout=20) as c:
             c.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 24\r\n\r\n")
