@@ -1,6 +1,7 @@
 /* Rows dealt out by their ids; and collectives: alone they are those of one process, started by
  * mpirun (tests/cli/test_ranks.sh) those of several.  With the argument 'stall' the last rank does
- * not come, and the others must say so. */
+ * not come, and the others must say so; with 'stall later' they wait in the end of a sum that they
+ * have begun. */
 #include "base/mem.h"
 #include "comm/comm.h"
 #include "test.h"
@@ -123,7 +124,7 @@ static void test_others(const struct wisp_comm *c)
 }
 
 /* The last rank sleeps for longer than the others are patient. */
-static void test_stall(const struct wisp_comm *c)
+static void test_stall(const struct wisp_comm *c, bool later)
 {
     wisp_error err = { 0 };
     float x[400] = { 0 };
@@ -134,7 +135,9 @@ static void test_stall(const struct wisp_comm *c)
         nanosleep(&(struct timespec){ .tv_sec = 4 }, NULL);
         return;
     }
-    const wisp_status st = wisp_comm_sum(c, x, 400, &err);
+    wisp_status st = later ? wisp_comm_begin_sum(c, x, 400, &err) : wisp_comm_sum(c, x, 400, &err);
+    if (later && st == WISP_OK) st = c->join_go_on(&err);
+    if (later && st == WISP_OK) st = c->join_finish(&err);
     snprintf(who, sizeof who, "for rank %d (", c->size - 1);
     CHECK(st == WISP_EPEER && strstr(err.text, who) && strstr(err.text, "waited 1 s"), "%d %s", st,
           err.text);
@@ -150,12 +153,12 @@ int main(int argc, char **argv)
     TEST("joining");
     CHECK(wisp_comm_open(&c, &how, &err) == WISP_OK && c.size == how.size, "%s", err.text);
     if (argc > 1 && strcmp(argv[1], "stall") == 0) {
-        test_stall(&c);
+        test_stall(&c, argc > 2);
         return test_end();
     }
     test_shares();
     static const size_t sizes[] = { 0, 1, 2, 5, 255, 256, 257, 1000, 300001 };
-    TEST("sums of floats and of bf16: the same as in the order of ranks, bit for bit");
+    TEST("sums of floats, at once and begun and finished: as in the order of ranks, bit for bit");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) test_sums(&c, sizes[i]);
     if (argc > 1 && strcmp(argv[1], "large") == 0) {
         TEST("more than a chunk of 64 MiB");
