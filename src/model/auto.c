@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW_ROWS = 2000, FEW_FEATURES = 300, NETS = 3, SCOUTS = 4 };
+enum { FEW_ROWS = 200, FEW_FEATURES = 300, NETS = 3, SCOUTS = 4 };
 
 /* ---- when it is meant ---- */
 
@@ -47,7 +47,7 @@ bool wisp_auto_of_net(enum wisp_opt k)
     return false;
 }
 
-/* Rows of words and their like: few of many features each, enough of them to choose by. */
+/* Rows of words and their like: few of many features each, and enough of them to hold some out to choose by. */
 static bool text_like(const struct wisp_data *d)
 {
     char why[WISP_VALUES_WHY];

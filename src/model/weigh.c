@@ -12,8 +12,7 @@ static const float LEAST_WEIGHT = 0.06f; /* of a group; less makes it no better,
 /* Where more of the rows than this are held out, the linear model is trained once more with them. */
 static const double REFIT_SHARE = 0.05;
 
-/* A model that goes on keeps its weights where fewer rows are held out: a tenth of the least that 'auto' chooses
- * by (auto.c). */
+/* A model that goes on keeps its weights where fewer rows are held out: by so few they would be chosen worse. */
 enum { FEW_ROWS = 200 };
 
 static wisp_status open_member(struct wisp_model **out, const struct wisp_trials *p, int i,

@@ -30,16 +30,13 @@ check "the same numbers" cmp m.numbers named.numbers
 rm -f ./*.numbers
 
 # When it is not meant: any option of a net, few rows, few or filled columns, images.
-head -n 1500 S_train.txt | tail -n 1499 | sed '1i 1499 400 40' >few.txt
+head -n 200 S_train.txt | tail -n 199 | sed '1i 199 400 40' >few.txt
+head -n 201 S_train.txt | tail -n 200 | sed '1i 200 400 40' >enough.txt
 "$wisp" synth N --rows 2500 --features 120 --labels 40 --row-features 10 --test-rows 10 --seed 4 >out 2>err || bad synth "the narrow set was not made"
 /usr/bin/python3 -c '
 import random
 random.seed(1)
-print("\n".join(",".join(["%.3f" % random.gauss(i % 3, 1) for _ in range(320)] + [str(i % 3)]) for i in range(2100)))' >dense.csv
-/usr/bin/python3 -c '
-import random
-random.seed(1)
-for i in range(2100): print(i % 3, *("%d:%.3f" % (j + 1, random.gauss(i % 3, 1)) for j in range(320)))' >dense.svm
+for i in range(2100): print(i % 3, *("%d:%.3f" % (j + 1, random.gauss(i % 3, 1)) for j in range(30)))' >dense.svm
 not_meant() { # NAME ARGS...
     ok "$1" train "${@:2}" --quiet -o n --note x
     run inspect n --json
@@ -49,6 +46,8 @@ not_meant "an option of a net" S_train.txt --epochs 1
 not_meant "another" S_train.txt --hidden 8 --epochs 1
 not_meant "few rows" few.txt
 not_meant "few features" N_train.txt
+ok "rows enough to hold some out" train enough.txt -o n
+check "there it is meant" grep -q '^auto      a linear model, then' err
 not_meant "a table" dense.svm
 
 # --net linear+net, and efforts.

@@ -155,9 +155,10 @@ static void check_threads(const struct wisp_model *m, const wisp_data *d)
 static void test_mix(void)
 {
     TEST("weights are those that rank best");
+    enum { ROWS = 250, FEW = 50 };
     struct wisp_mix_seen seen;
-    CHECK(wisp_mix_init(&seen, 3, 10, 50, &err) == WISP_OK, "%s", err.text);
-    for (size_t row = 0; row < 50; row++) {
+    CHECK(wisp_mix_init(&seen, 3, 10, ROWS, &err) == WISP_OK, "%s", err.text);
+    for (size_t row = 0; row < ROWS; row++) {
         seen.n_candidates[row] = 10;
         for (size_t c = 0; c < 10; c++) {
             seen.hit[row * 10 + c] = c == 0;
@@ -166,10 +167,19 @@ static void test_mix(void)
             seen.p[(row * 3 + 2) * 10 + c] = c == 0 ? 0.0f : 0.5f;
         }
     }
-    seen.n_rows = 50;
     const int group[3] = { 0, 1, 1 };
     float mix[3];
     double p[3];
+    seen.n_rows = FEW; /* what is far behind has no weight by so few rows */
+    wisp_mix_choose(mix, &seen, group, 2);
+    CHECK(mix[0] == 1 && mix[1] == 0 && mix[2] == 0, "%g %g %g", (double)mix[0], (double)mix[1],
+          (double)mix[2]);
+    seen.n_rows = ROWS;
+    wisp_mix_choose(mix, &seen, group, 2);
+    CHECK(mix[0] == 1, "of equal shares the one of the better group alone: %g", (double)mix[0]);
+    wisp_mix_choose(mix, &seen, (const int[3]){ 0, 0, 1 }, 2); /* half of the first group knows */
+    CHECK(mix[0] == mix[1] && mix[2] < 0.5f, "%g %g %g", (double)mix[0], (double)mix[1],
+          (double)mix[2]);
     wisp_mix_choose(mix, &seen, group, 2);
     CHECK(mix[0] > 0.4f && mix[1] == mix[2] && fabsf(mix[0] + mix[1] + mix[2] - 1) < 1e-6f,
           "%g %g %g", (double)mix[0], (double)mix[1], (double)mix[2]);
