@@ -259,6 +259,39 @@ with Server("rows", "--header-time", "1", "--idle-time", "2") as s:
     check("no connection is left behind", left == "1", left)
     check("ends well", s.stop() == 0)
 
+# ---- many clients at once: small requests are predicted together, and are answered as one alone is ----
+with Server("rows", "--inference", "sparse") as s:
+    want = s.ask("/predict", row)[1]["rows"][0]["labels"]
+    body = json.dumps(row).encode()
+    asked = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+    def answer(c):
+        got = b""
+        while b"\r\n\r\n" not in got:
+            got += c.recv(65536)
+        head, _, text = got.partition(b"\r\n\r\n")
+        while len(text) < int(re.search(rb"Content-Length: (\d+)", head)[1]):
+            text += c.recv(65536)
+        return json.loads(text)["rows"][0]["labels"]
+
+    def near(got):  # a row alone and a row in a batch may round differently
+        return [g["id"] for g in got] == [w["id"] for w in want] and all(abs(g["score"] - w["score"]) < 2e-5 for g, w in zip(got, want))
+
+    def batches(s, most):
+        return int(re.search(rf'^wisp_batch_rows_bucket{{le="{re.escape(most)}"}} (\d+)$', s.ask("/metrics")[1], re.M)[1])
+    crowd = [socket.create_connection(("127.0.0.1", s.port), timeout=60) for _ in range(8 * os.cpu_count() + 30)]
+    wrong, rounds = [], 0
+    while rounds < 50 and (rounds < 3 or batches(s, "+Inf") == batches(s, "1")):
+        for c in crowd:
+            c.sendall(asked)
+        wrong += [got for got in map(answer, crowd) if not near(got)]
+        rounds += 1
+    check(f"{len(crowd)} clients at once, {rounds} times: the answers of one alone", not wrong, wrong[:1])
+    check("some of them were predicted together", batches(s, "+Inf") > batches(s, "1"))
+    for c in crowd:
+        c.close()
+    check("the crowd: ends well", s.stop() == 0)
+
 # ---- clients that end their half of the connection after the request ----
 for how in ("--inference", "sparse"), ("--max-wait", "20"):
     with Server("rows", *how) as s:  # --idle-time 60, --header-time 10
