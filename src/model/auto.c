@@ -5,7 +5,7 @@
  * same held-out rows, and these choose the weight of each, which may be nothing.
  *
  *   effort low      the linear model and a net
- *   effort normal   the same; three nets where a net costs little
+ *   effort normal   the same; three nets, of two shapes, where nets cost little
  *   effort high     nets of other widths, rates and dropouts are tried first, for a quarter of the
  *                   epochs, the better half of them for half of the epochs; then three of the best
  *   --budget TIME   as effort high, as far as the time reaches, by what the runs before took
@@ -87,14 +87,43 @@ struct amount {
     bool scouts;
 };
 
-/* Operations of training a net by defaults, about: what decides must not be measured. */
-static double net_cost(const struct wisp_plan *plan, const struct wisp_data *d)
+struct shape {
+    double width, dropout, input_dropout,
+        rate; /* width 0: all as nets are by default; rate: of that one */
+};
+/* The first two are what the nets of a model are by turns: errors of nets of two shapes differ more than those of
+ * two seeds.  The others were better than these on some set (docs/choosing.md). */
+static const struct shape few_labels[SCOUTS] = {
+    { 1024, 0.7, 0.1, 1 }, { 2048, 0.8, 0.1, 1 }, { 0, 0, 0, 1 }, { 1024, 0.6, 0, 0.5 }
+};
+static const struct shape many_labels[SCOUTS] = {
+    { 0, 0, 0, 1 }, { 512, 0.3, 0, 0.5 }, { 512, 0.4, 0, 1 }, { 1024, 0.5, 0, 0.5 }
+};
+
+static bool are_few(const struct wisp_data *d)
+{
+    return d->n_labels <= WISP_FEW_LABELS;
+}
+static const struct shape *shapes_of(const struct wisp_data *d)
+{
+    return are_few(d) ? few_labels : many_labels;
+}
+
+/* The shape of a model's n-th net; best: what trials chose, or NULL. */
+static const struct shape *turn(const struct shape *best, const struct wisp_data *d, int n)
+{
+    return best ? best : &shapes_of(d)[are_few(d) ? n % 2 : 0];
+}
+
+/* Operations of training a net of a shape, about: what decides must not be measured. */
+static double net_cost(const struct wisp_plan *plan, const struct wisp_data *d,
+                       const struct shape *s)
 {
     enum {
         SCORED = 5000
     }; /* rows of the output layer, where they are sampled: 3,500, read from memory */
-    const double labels = d->n_labels <= WISP_FEW_LABELS ? (double)d->n_labels : SCORED;
-    const double width = d->n_labels <= WISP_FEW_LABELS ? WISP_WIDTH_FEW : WISP_WIDTH_MANY;
+    const double labels = are_few(d) ? (double)d->n_labels : SCORED;
+    const double width = s->width > 0 ? s->width : are_few(d) ? WISP_WIDTH_FEW : WISP_WIDTH_MANY;
     return 2 * width * plan->epochs * (2 * (double)d->nnz + 3 * labels * (double)d->n_rows);
 }
 /* Some minutes on two cores.  Nets share a cost of about COSTLY, up to NETS of them; one that costs more by
@@ -113,8 +142,10 @@ static wisp_status amount_of(struct amount *out, const struct wisp_trials *p,
     if (*budget && (out->budget = seconds_of(budget)) < 0)
         return wisp_fail_option(err, "budget", "found '%.40s', expected a time: 90s, 5m or 1.5h",
                                 budget);
-    const double cost = net_cost(plan, p->train);
-    if (!low) out->nets = (int)fmax(1, fmin(NETS, COSTLY / cost));
+    const double cost = net_cost(plan, p->train, turn(NULL, p->train, 0));
+    double all = cost;
+    for (; !low && out->nets < NETS; out->nets++)
+        if ((all += net_cost(plan, p->train, turn(NULL, p->train, out->nets))) > COSTLY) break;
     if (!high && cost > COSTLY && plan->epochs > FEW_EPOCHS) out->epochs = FEW_EPOCHS;
     if (high || *budget) out->nets = NETS, out->scouts = true;
     if (wisp_opt_num(p->cfg, OPT_ENSEMBLE) > 1) out->nets = (int)wisp_opt_num(p->cfg, OPT_ENSEMBLE);
@@ -136,17 +167,6 @@ static bool reaches(const struct wisp_trials *p, const struct amount *a, const c
 
 /* ---- nets ---- */
 
-struct shape {
-    double width, dropout, rate; /* width 0: all as nets are by default; rate: of that one */
-};
-/* The first is the default; the others were better than it on some set (docs/choosing.md). */
-static const struct shape few_labels[SCOUTS] = {
-    { 0, 0, 1 }, { 1024, 0.6, 0.5 }, { 1024, 0.7, 1 }, { 256, 0.3, 1 }
-};
-static const struct shape many_labels[SCOUTS] = {
-    { 0, 0, 1 }, { 512, 0.3, 0.5 }, { 512, 0.4, 1 }, { 1024, 0.5, 0.5 }
-};
-
 enum { WHAT = 80 };
 
 /* epochs 0: as many as nets have by themselves. */
@@ -158,8 +178,8 @@ static void name_net(char out[WHAT], const struct wisp_trials *p, const struct s
     const double seed = wisp_opt_num(p->cfg, OPT_SEED) + nth;
     if (s->width == 0) wisp_print(out, WHAT, "net, seed %.0f%s", seed, during);
     else
-        wisp_print(out, WHAT, "net of %g, dropout %g, rate %g, seed %.0f%s", s->width, s->dropout,
-                   s->rate * plan->lr, seed, during);
+        wisp_print(out, WHAT, "net of %g, dropout %g and %g, rate %g, seed %.0f%s", s->width,
+                   s->dropout, s->input_dropout, s->rate * plan->lr, seed, during);
 }
 
 static struct wisp_trial *add_net(struct wisp_trials *p, const struct shape *s,
@@ -172,6 +192,8 @@ static struct wisp_trial *add_net(struct wisp_trials *p, const struct shape *s,
     if (s->width > 0) {
         wisp_trial_set_num(t, "hidden", s->width);
         wisp_trial_set_num(t, "dropout", s->dropout);
+        wisp_trial_set_num(t, "input-dropout", s->input_dropout);
+        wisp_trial_set_num(t, "patience", 0); /* its last epochs, of small rates, are its best */
     }
     if (s->rate != 1) wisp_trial_set_num(t, "lr", s->rate * plan->lr);
     if (epochs > 0) { /* what is tried for fewer epochs has the loss of the whole run */
@@ -184,9 +206,10 @@ static struct wisp_trial *add_net(struct wisp_trials *p, const struct shape *s,
 
 /* Successive halving: all shapes for a quarter of the epochs, the better half for half of them.  Each is trained
  * from the beginning, since rates fall over the whole of a run. */
-static wisp_status scout(struct shape *best, struct wisp_trials *p, const struct shape *shapes,
+static wisp_status scout(const struct shape **best, struct wisp_trials *p,
                          const struct wisp_plan *plan, const struct amount *a, wisp_error *err)
 {
+    const struct shape *const shapes = shapes_of(p->train);
     int left[SCOUTS] = { 0, 1, 2, 3 }, n = SCOUTS;
     double seconds = 0;
     for (int part = 4; n > 1; part /= 2) {
@@ -214,19 +237,20 @@ static wisp_status scout(struct shape *best, struct wisp_trials *p, const struct
         n = tried > 2 ? (tried + 1) / 2 : 1;
         seconds *= 2;
     }
-    *best = shapes[left[0]];
+    *best = &shapes[left[0]];
     return WISP_OK;
 }
 
 /* The members that are nets: others of a net that is worth no weight beside the linear model would not be worth
  * one, either. */
-static wisp_status try_nets(struct wisp_trials *p, const struct shape *shape,
+static wisp_status try_nets(struct wisp_trials *p, const struct shape *best,
                             const struct wisp_plan *plan, const struct amount *a, wisp_error *err)
 {
     double seconds = 0;
     wisp_status st = WISP_OK;
     for (int i = 0; i < a->nets && st == WISP_OK; i++) {
         char what[WHAT];
+        const struct shape *shape = turn(best, p->train, i);
         name_net(what, p, shape, plan, i, a->epochs);
         if (i > 0 && !reaches(p, a, what, seconds)) break;
         add_net(p, shape, plan, i, a->epochs);
@@ -256,8 +280,7 @@ wisp_status wisp_auto_try(struct wisp_trials *p, wisp_error *err)
 {
     struct wisp_plan plan;
     struct amount a;
-    const struct shape *shapes = p->train->n_labels <= WISP_FEW_LABELS ? few_labels : many_labels;
-    struct shape best = shapes[0];
+    const struct shape *best = NULL;
     wisp_status st = wisp_trials_plan(&plan, p, err);
     if (st != WISP_OK) return st;
     st = amount_of(&a, p, &plan, err);
@@ -266,8 +289,8 @@ wisp_status wisp_auto_try(struct wisp_trials *p, wisp_error *err)
         say_plan(p, &a);
         st = wisp_trials_linear(p, 0, err);
     }
-    if (st == WISP_OK && a.scouts) st = scout(&best, p, shapes, &plan, &a, err);
-    if (st == WISP_OK) st = try_nets(p, &best, &plan, &a, err);
+    if (st == WISP_OK && a.scouts) st = scout(&best, p, &plan, &a, err);
+    if (st == WISP_OK) st = try_nets(p, best, &plan, &a, err);
     wisp_plan_clear(&plan);
     return st;
 }
