@@ -29,8 +29,9 @@ enum { WISP_CLOCK_MAX = 20000, WISP_CLOCK_FACTORS = WISP_CLOCK_MAX + 1 };
 #define WISP_DEGREE            32 /* inputs of a neuron of a generated network: its least width */
 
 /* ---- what is chosen where nothing is said ---- */
-#define WISP_FEW_LABELS    4096 /* up to here all rows are computed, and nets are wider */
-#define WISP_WIDTH_FEW     512  /* of a hidden layer, up to so many labels */
+#define WISP_FEW_LABELS    4096   /* up to here all rows are computed, and nets are wider */
+#define WISP_FEW_ROWS      100000 /* below it a set is small */
+#define WISP_WIDTH_FEW     512    /* of a hidden layer, up to so many labels */
 #define WISP_WIDTH_MANY    256
 #define WISP_HALF_MOMENTS  26 /* from 2 to this power of weights on moments are bf16 */
 #define WISP_SNAPSHOTS     4  /* per epoch, of weights that are averaged */

@@ -5,7 +5,7 @@
  * same held-out rows, and these choose the weight of each, which may be nothing.
  *
  *   effort low      the linear model and a net
- *   effort normal   the same; three nets, of two shapes, where nets cost little
+ *   effort normal   the same; three nets where nets cost little
  *   effort high     nets of other widths, rates and dropouts are tried first, for a quarter of the
  *                   epochs, the better half of them for half of the epochs; then three of the best
  *   --budget TIME   as effort high, as far as the time reaches, by what the runs before took
@@ -88,31 +88,30 @@ struct amount {
 };
 
 struct shape {
-    double width, dropout, input_dropout,
-        rate; /* width 0: all as nets are by default; rate: of that one */
+    /* width 0: all as nets are by default; rate: times that one's */
+    double width, dropout, input_dropout, rate;
 };
-/* The first two are what the nets of a model are by turns: errors of nets of two shapes differ more than those of
- * two seeds.  The others were better than these on some set (docs/choosing.md). */
-static const struct shape few_labels[SCOUTS] = {
-    { 1024, 0.7, 0.1, 1 }, { 2048, 0.8, 0.1, 1 }, { 0, 0, 0, 1 }, { 1024, 0.6, 0, 0.5 }
-};
-static const struct shape many_labels[SCOUTS] = {
-    { 0, 0, 0, 1 }, { 512, 0.3, 0, 0.5 }, { 512, 0.4, 0, 1 }, { 1024, 0.5, 0, 0.5 }
+/* What nets beside a linear model are like, by the set.  The first is that of a model's first net.  Where this one weighs
+ * more than the linear model, the others are of shape 'later'.  The rest were better on some set (docs/choosing.md). */
+struct shapes {
+    int later;
+    struct shape shape[SCOUTS];
 };
 
-static bool are_few(const struct wisp_data *d)
+static const struct shapes *shapes_of(const struct wisp_data *d)
 {
-    return d->n_labels <= WISP_FEW_LABELS;
-}
-static const struct shape *shapes_of(const struct wisp_data *d)
-{
-    return are_few(d) ? few_labels : many_labels;
-}
-
-/* The shape of a model's n-th net; best: what trials chose, or NULL. */
-static const struct shape *turn(const struct shape *best, const struct wisp_data *d, int n)
-{
-    return best ? best : &shapes_of(d)[are_few(d) ? n % 2 : 0];
+    static const struct shapes few_labels = {
+        1, { { 1024, 0.7, 0.1, 1 }, { 2048, 0.8, 0.1, 1 }, { 0, 0, 0, 1 }, { 1024, 0.6, 0, 0.5 } }
+    };
+    static const struct shapes few_rows = {
+        0, { { 512, 0.5, 0, 1 }, { 0, 0, 0, 1 }, { 1024, 0.7, 0, 1 }, { 512, 0.5, 0, 0.5 } }
+    };
+    static const struct shapes large = {
+        0, { { 0, 0, 0, 1 }, { 512, 0.3, 0, 0.5 }, { 512, 0.4, 0, 1 }, { 1024, 0.5, 0, 0.5 } }
+    };
+    return d->n_labels <= WISP_FEW_LABELS ? &few_labels
+           : d->n_rows < WISP_FEW_ROWS    ? &few_rows
+                                          : &large;
 }
 
 /* Operations of training a net of a shape, about: what decides must not be measured. */
@@ -122,8 +121,9 @@ static double net_cost(const struct wisp_plan *plan, const struct wisp_data *d,
     enum {
         SCORED = 5000
     }; /* rows of the output layer, where they are sampled: 3,500, read from memory */
-    const double labels = are_few(d) ? (double)d->n_labels : SCORED;
-    const double width = s->width > 0 ? s->width : are_few(d) ? WISP_WIDTH_FEW : WISP_WIDTH_MANY;
+    const bool few = d->n_labels <= WISP_FEW_LABELS;
+    const double labels = few ? (double)d->n_labels : SCORED;
+    const double width = s->width > 0 ? s->width : few ? WISP_WIDTH_FEW : WISP_WIDTH_MANY;
     return 2 * width * plan->epochs * (2 * (double)d->nnz + 3 * labels * (double)d->n_rows);
 }
 /* Some minutes on two cores.  Nets share a cost of about COSTLY, up to NETS of them; one that costs more by
@@ -142,10 +142,10 @@ static wisp_status amount_of(struct amount *out, const struct wisp_trials *p,
     if (*budget && (out->budget = seconds_of(budget)) < 0)
         return wisp_fail_option(err, "budget", "found '%.40s', expected a time: 90s, 5m or 1.5h",
                                 budget);
-    const double cost = net_cost(plan, p->train, turn(NULL, p->train, 0));
-    double all = cost;
-    for (; !low && out->nets < NETS; out->nets++)
-        if ((all += net_cost(plan, p->train, turn(NULL, p->train, out->nets))) > COSTLY) break;
+    const struct shapes *s = shapes_of(p->train);
+    const double cost = net_cost(plan, p->train, &s->shape[0]),
+                 later = net_cost(plan, p->train, &s->shape[s->later]);
+    if (!low) out->nets += (int)fmax(0, fmin(NETS - 1, (COSTLY - cost) / later));
     if (!high && cost > COSTLY && plan->epochs > FEW_EPOCHS) out->epochs = FEW_EPOCHS;
     if (high || *budget) out->nets = NETS, out->scouts = true;
     if (wisp_opt_num(p->cfg, OPT_ENSEMBLE) > 1) out->nets = (int)wisp_opt_num(p->cfg, OPT_ENSEMBLE);
@@ -209,7 +209,7 @@ static struct wisp_trial *add_net(struct wisp_trials *p, const struct shape *s,
 static wisp_status scout(const struct shape **best, struct wisp_trials *p,
                          const struct wisp_plan *plan, const struct amount *a, wisp_error *err)
 {
-    const struct shape *const shapes = shapes_of(p->train);
+    const struct shape *const shapes = shapes_of(p->train)->shape;
     int left[SCOUTS] = { 0, 1, 2, 3 }, n = SCOUTS;
     double seconds = 0;
     for (int part = 4; n > 1; part /= 2) {
@@ -246,11 +246,12 @@ static wisp_status scout(const struct shape **best, struct wisp_trials *p,
 static wisp_status try_nets(struct wisp_trials *p, const struct shape *best,
                             const struct wisp_plan *plan, const struct amount *a, wisp_error *err)
 {
+    const struct shapes *s = shapes_of(p->train);
+    const struct shape *shape = best ? best : &s->shape[0];
     double seconds = 0;
     wisp_status st = WISP_OK;
     for (int i = 0; i < a->nets && st == WISP_OK; i++) {
         char what[WHAT];
-        const struct shape *shape = turn(best, p->train, i);
         name_net(what, p, shape, plan, i, a->epochs);
         if (i > 0 && !reaches(p, a, what, seconds)) break;
         add_net(p, shape, plan, i, a->epochs);
@@ -258,7 +259,9 @@ static wisp_status try_nets(struct wisp_trials *p, const struct shape *best,
         seconds = 1.1 * p->trial[p->n - 1].seconds;
         if (i > 0 || a->nets == 1 || st != WISP_OK) continue;
         st = wisp_trials_weigh(p, err);
-        if (p->trial[p->n - 1].weight > 0) continue;
+        const float weight = p->trial[p->n - 1].weight;
+        if (weight > 0.5F && !best) shape = &s->shape[s->later];
+        if (weight > 0) continue;
         wisp_say(p->ctx, "auto      the net adds nothing to the linear model: no more nets");
         break;
     }

@@ -14,7 +14,6 @@
 #include <string.h>
 
 enum {
-    FEW_ROWS = 100000,
     MANY_WEIGHTS = 1 << WISP_HALF_MOMENTS,
     MOST_BATCH = 128,
     STEPS_AN_EPOCH = 32,
@@ -71,7 +70,7 @@ static double visits(const struct wisp_data *d, int epochs)
  * seen a few hundred times only, it hardly leaves the ground: docs/training.md has the crossing. */
 static const char *auto_loss(double n_rows, size_t n_labels, double n_visits)
 {
-    const bool large = n_rows >= FEW_ROWS && n_labels > WISP_FEW_LABELS;
+    const bool large = n_rows >= WISP_FEW_ROWS && n_labels > WISP_FEW_LABELS;
     return large || (n_labels > SOME_LABELS && n_visits < ENOUGH_VISITS) ? "softmax" : "bce";
 }
 
@@ -79,7 +78,7 @@ static const char *auto_loss(double n_rows, size_t n_labels, double n_visits)
  * row-wise AdaGrad, whose cold rows jump less; on 45,017 rows Adam ends 2 points higher. */
 static const char *auto_optimizer(double n_rows, size_t n_labels)
 {
-    return n_rows < FEW_ROWS || n_labels <= WISP_FEW_LABELS ? "adam" : "adagrad";
+    return n_rows < WISP_FEW_ROWS || n_labels <= WISP_FEW_LABELS ? "adam" : "adagrad";
 }
 
 /* For nets of images: what is usual for SGD, and a rate for batches of 128 that is right for nets
@@ -116,7 +115,7 @@ double wisp_plan_auto_lr(const struct wisp_plan *p)
 /* Few rows need small batches, else an epoch is one step: 8 to 128 for 32 steps an epoch. */
 static size_t auto_batch(double n)
 {
-    if (n >= FEW_ROWS) return 256;
+    if (n >= WISP_FEW_ROWS) return 256;
     size_t batch = MOST_BATCH;
     while (batch > 8 && (double)batch * STEPS_AN_EPOCH > n) batch /= 2;
     return batch;
@@ -276,7 +275,7 @@ static wisp_status set_net(struct wisp_plan *p, const struct facts *f, const wis
     if (linear) return wisp_net_text_set(&p->net, wisp_kind_linear.name, err);
     if (*net) return wisp_net_text_read(&p->net, net, err);
     if (dropout < 0)
-        dropout = f->n_labels <= WISP_FEW_LABELS ? 0.5 : f->n_rows < FEW_ROWS ? 0.3 : 0.1;
+        dropout = f->n_labels <= WISP_FEW_LABELS ? 0.5 : f->n_rows < WISP_FEW_ROWS ? 0.3 : 0.1;
     return spec_from_hidden(p, cfg, f->n_labels, dropout, err);
 }
 
