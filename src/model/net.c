@@ -226,8 +226,9 @@ const struct wisp_layer *wisp_net_image(const struct wisp_net *net)
 
 struct wisp_image wisp_net_images(const struct wisp_net *net)
 {
+    if (!wisp_net_image(net))
+        return (struct wisp_image){ 0 }; /* other kinds of models have no values */
     const size_t *dim = net->acts[0].shape.dim;
-    if (!wisp_net_image(net)) return (struct wisp_image){ 0 };
     return (struct wisp_image){ (uint32_t)dim[0], (uint32_t)dim[1], (uint32_t)dim[2] };
 }
 
