@@ -70,6 +70,7 @@ same() { check "$1" cmp "$2" "$3"; }
 # kill_at PATTERN N ARGS...: runs the command and kills it once N lines of stderr match (an extended pattern), or it has ended
 kill_at() {
     local i pid
+    : >err # what the last command said is not counted
     "$wisp" "${@:3}" >out 2>err </dev/null &
     pid=$!
     for ((i = 0; i < 4000; i++)); do

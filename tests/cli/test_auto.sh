@@ -2,7 +2,7 @@
 # --net auto, which is the default for rows of words and their like: when it is meant, what it leaves, kills, budgets, and wisp tune.
 # shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
-"$wisp" synth S --rows 2500 --features 400 --labels 40 --row-features 10 --test-rows 400 --seed 4 >out 2>err || bad synth "the set was not made"
+"$wisp" synth S --rows 900 --features 400 --labels 40 --row-features 10 --test-rows 400 --seed 4 >out 2>err || bad synth "the set was not made"
 data=(S_train.txt --holdout 0.2 --seed 5)
 
 ok "by default" train "${data[@]}" -o m --json
