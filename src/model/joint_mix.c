@@ -3,15 +3,18 @@
  * What is to be good is the ranking, so that is what is measured: the mean of P@1, P@3 and P@5 of the rows,
  * for every share of the first group of members from 0 to 1 in steps of 1/20.  Neighbouring shares
  * rank nearly alike, so each is judged together with its neighbours, of which there are more where rows are
- * few: the best single one of 21 would be a lucky one.  With three groups and more the same is done for one
- * group after the other. */
+ * few; and the share is the mean of those that halves of the rows, drawn many times, would choose: the best
+ * single one of 21 would be a lucky one.  With three groups and more the same is done for one group after the
+ * other. */
 #include "base/mem.h"
+#include "base/rand.h"
 #include "model/joint.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 20, CUTS = 3, BEST = 5, ROUNDS = 2 };
+enum { STEPS = 20, CUTS = 3, BEST = 5, ROUNDS = 2, DRAWS = 64 };
 /* Neighbours on each side, with fewer rows and with more. */
 enum { FEW_ROWS = 200, FAR = 6, NEAR = 1 };
 /* A group that by itself is so much worse than the others has no weight, where rows are too few to tell a small
@@ -100,31 +103,54 @@ static double smoothed(const double score[STEPS + 1], int s, int reach)
     return sum / all;
 }
 
-static float best_share(const struct wisp_mix_seen *m, const float *weight, const int *group,
-                        int n_groups, int g)
+/* The share of one group that ranks best, by the sums of all shares. */
+static int best_of(const double score[STEPS + 1], int reach)
 {
-    double score[STEPS + 1], most = -1;
-    float mix[WISP_JOINT_MOST], to[WISP_JOINT_MOST];
-    int best = STEPS / 2;
-    for (int s = 0; s <= STEPS; s++) {
-        double p[CUTS];
-        give(to, weight, n_groups, g, (float)s / STEPS);
-        spread(mix, to, group, m->n_members);
-        wisp_mix_judge(p, m, mix);
-        score[s] = p[0] + p[1] + p[2];
-    }
-    const bool few = m->n_rows < FEW_ROWS;
     /* Of equal shares the one nearest to the better group alone; both at once where they are equal, too. */
     const double ahead = score[STEPS] - score[0];
     const int middle = ahead > 1e-9 ? STEPS : ahead < -1e-9 ? 0 : STEPS / 2;
-    if (few && score[0] < FAR_BEHIND * score[STEPS]) return 1;
-    if (few && score[STEPS] < FAR_BEHIND * score[0]) return 0;
+    double most = -1;
+    int best = STEPS / 2;
     for (int s = 0; s <= STEPS; s++) {
-        const double mean = smoothed(score, s, few ? FAR : NEAR);
+        const double mean = smoothed(score, s, reach);
         const bool nearer = abs(s - middle) < abs(best - middle);
         if (mean > most + 1e-9 || (mean > most - 1e-9 && nearer)) most = mean, best = s;
     }
-    return (float)best / STEPS;
+    return best;
+}
+
+/* score: of all rows; half: of those of each draw. */
+static void score_shares(double score[STEPS + 1], double half[DRAWS][STEPS + 1],
+                         const struct wisp_mix_seen *m, const float *weight, const int *group,
+                         int n_groups, int g)
+{
+    float mix[WISP_JOINT_MOST], to[WISP_JOINT_MOST];
+    memset(score, 0, (STEPS + 1) * sizeof *score);
+    memset(half, 0, DRAWS * sizeof *half);
+    for (int s = 0; s <= STEPS; s++) {
+        give(to, weight, n_groups, g, (float)s / STEPS);
+        spread(mix, to, group, m->n_members);
+        for (size_t row = 0; row < m->n_rows; row++) {
+            const uint64_t drawn = wisp_mix(row + 1); /* one bit for each draw */
+            double hits[CUTS] = { 0 }, sum = 0;
+            add_row(hits, m, row, mix);
+            for (int k = 0; k < CUTS; k++) sum += hits[k] / (double)cuts[k];
+            score[s] += sum;
+            for (int d = 0; d < DRAWS; d++) half[d][s] += drawn >> d & 1 ? sum : 0;
+        }
+    }
+}
+
+static float best_share(const struct wisp_mix_seen *m, const float *weight, const int *group,
+                        int n_groups, int g)
+{
+    double score[STEPS + 1], half[DRAWS][STEPS + 1], sum = 0;
+    score_shares(score, half, m, weight, group, n_groups, g);
+    const bool few = m->n_rows < FEW_ROWS;
+    if (few && score[0] < FAR_BEHIND * score[STEPS]) return 1;
+    if (few && score[STEPS] < FAR_BEHIND * score[0]) return 0;
+    for (int d = 0; d < DRAWS; d++) sum += best_of(half[d], few ? FAR : NEAR);
+    return (float)(round(sum / DRAWS) / STEPS);
 }
 
 void wisp_mix_choose(float *mix, const struct wisp_mix_seen *m, const int *group, int n_groups)
