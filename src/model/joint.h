@@ -19,6 +19,7 @@
 
 enum {
     WISP_JOINT_MOST = 16,      /* members */
+    WISP_JOINT_PREFIX = 24,    /* bytes of what the names of a member's tensors begin with */
     WISP_JOINT_CANDIDATES = 50 /* of each member; more where more answers are asked for */
 };
 
@@ -35,6 +36,9 @@ struct wisp_joint {
  * failure.  They must have the same features, labels and values. */
 wisp_status wisp_joint_make(struct wisp_model **out, struct wisp_model **members, size_t n,
                             wisp_error *err);
+
+/* What the names of a member's tensors and metadata begin with. */
+void wisp_joint_prefix(char out[WISP_JOINT_PREFIX], size_t i);
 
 /* ---- scoring: as struct wisp_model_kind has it (joint_score.c) ---- */
 

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PREFIX = 24 };
-
 static bool is_joint(const char *spec)
 {
     static const char *const names[] = { "joint", "linear+net", "auto" };
@@ -16,9 +14,9 @@ static bool is_joint(const char *spec)
     return false;
 }
 
-static void member_prefix(char out[PREFIX], size_t i)
+void wisp_joint_prefix(char out[WISP_JOINT_PREFIX], size_t i)
 {
-    snprintf(out, PREFIX, "%zu/", i);
+    snprintf(out, WISP_JOINT_PREFIX, "%zu/", i);
 }
 
 /* ---- from a file ---- */
@@ -54,11 +52,11 @@ static void lend(struct wisp_model *member, const struct wisp_model *m)
 static wisp_status load_member(struct wisp_joint *j, const struct wisp_loader *all, size_t i,
                                wisp_error *err)
 {
-    char prefix[PREFIX];
+    char prefix[WISP_JOINT_PREFIX];
     struct wisp_model *m = wisp_zalloc(1, sizeof *m);
     if (!m) return wisp_fail_mem(err, sizeof *m, "a model");
     j->members[j->n++] = m;
-    member_prefix(prefix, i);
+    wisp_joint_prefix(prefix, i);
     const struct wisp_loader ld = { m, all->file, all->path, prefix };
     lend(m, all->m);
     wisp_status st = load_texts(&ld, err);
@@ -124,8 +122,8 @@ static void list(struct wisp_tensor_list *l, const struct wisp_model *m)
 {
     const struct wisp_joint *j = m->joint;
     for (size_t i = 0; i < j->n; i++) {
-        char prefix[PREFIX];
-        member_prefix(prefix, i);
+        char prefix[WISP_JOINT_PREFIX];
+        wisp_joint_prefix(prefix, i);
         l->prefix = prefix;
         wisp_kind_of(j->members[i])->list(l, j->members[i]);
         wisp_list_calibrations(l, j->members[i]);

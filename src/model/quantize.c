@@ -11,13 +11,13 @@
  *          docs/prune.md.)
  *
  * Parameters that layers read by wisp_weights become narrow (the weights of the input and of the
- * output layer; those of one column stay), and those of linear models, where a list is a row.  All other tensors are copied, and the metadata with
- * "quantized" added: names, idf, counts and the index are the model's own. */
+ * output layer; those of one column stay), and those of linear models, where a list is a row; of a
+ * joint model those of every member.  All other tensors are copied, and the metadata with "quantized"
+ * added: names, idf, counts and the index are the model's own. */
 #include "base/bounds.h"
 #include "base/mem.h"
-#include "model/kind.h"
 #include "model/cluster.h"
-#include "model/model.h"
+#include "model/joint.h"
 
 #include <assert.h>
 #include <float.h>
@@ -94,11 +94,11 @@ static size_t row_bytes(const struct type *to, size_t cols)
     return to->coded ? wisp_codes_bytes(to->bits, cols) : cols * wisp_dtypes[to->dtype].bytes;
 }
 
-/* Is there something to do?  *bytes: of the new weights. */
-static wisp_status check(size_t *bytes, const struct job *j, wisp_error *err)
+/* Can it be done for a net?  *bytes: those of the new weights are added. */
+static wisp_status check_net(size_t *bytes, const struct job *j, const struct wisp_model *m,
+                             wisp_error *err)
 {
-    const struct wisp_net *net = &j->m->net;
-    *bytes = 0;
+    const struct wisp_net *net = &m->net;
     for (size_t i = 0; i < net->list.n; i++) {
         const struct wisp_param *p = &net->list.p[i];
         if (!becomes_narrow(p)) continue;
@@ -111,8 +111,6 @@ static wisp_status check(size_t *bytes, const struct job *j, wisp_error *err)
         if (j->to->scaled) *bytes += wisp_up(p->rows * sizeof *p->scale, 64);
         if (j->to->coded) *bytes += wisp_up(wisp_codes_values(j->to->bits) * sizeof *p->value, 64);
     }
-    if (*bytes == 0)
-        return wisp_fail(err, WISP_EINVAL, "quantize: no weights of more than one column");
     return WISP_OK;
 }
 
@@ -281,24 +279,23 @@ static wisp_status add_narrow(struct job *j, const struct wisp_tensor *old,
     return st;
 }
 
-static wisp_status add_all(struct job *j, wisp_error *err)
+/* 'name': of the tensor in a file of this model alone. */
+static wisp_status add_of_net(struct job *j, const struct wisp_model *m, const char *name,
+                              const struct wisp_tensor *t, wisp_error *err)
 {
-    const struct wisp_tensor_file *f = &j->m->file;
-    wisp_status st = WISP_OK;
-    for (size_t i = 0; i < f->n_tensors && st == WISP_OK; i++) {
-        const struct wisp_param *p = find(&j->m->net, f->tensors[i].name);
-        if (beside_narrow(&j->m->net, f->tensors[i].name)) continue; /* made anew */
-        if (p) st = add_narrow(j, &f->tensors[i], p, err);
-        else j->t[j->n++] = f->tensors[i];
-    }
-    return st;
+    const struct wisp_param *p = find(&m->net, name);
+    if (beside_narrow(&m->net, name)) return WISP_OK; /* made anew */
+    if (p) return add_narrow(j, t, p, err);
+    j->t[j->n++] = *t;
+    return WISP_OK;
 }
 
 /* ---- linear models: lists of weights in place of rows ---- */
 
-static wisp_status check_linear(size_t *bytes, const struct job *j, wisp_error *err)
+static wisp_status check_linear(size_t *bytes, const struct job *j, const struct wisp_model *m,
+                                wisp_error *err)
 {
-    const struct wisp_linear *l = &j->m->linear;
+    const struct wisp_linear *l = &m->linear;
     const int bits = l->i8 ? 8 : l->b16 ? 16 : 32;
     if (j->to->coded)
         return wisp_fail(err, WISP_ENOTSUP,
@@ -309,8 +306,8 @@ static wisp_status check_linear(size_t *bytes, const struct job *j, wisp_error *
                          "quantize: the model's 'linear.weight' is %s already, expected weights "
                          "that %s makes smaller",
                          l->i8 ? "I8" : "BF16", j->to->name);
-    *bytes = wisp_up(wisp_linear_weights(l) * wisp_dtypes[j->to->dtype].bytes, 64) +
-             wisp_up(wisp_linear_lists(l) * sizeof *l->scale, 64);
+    *bytes += wisp_up(wisp_linear_weights(l) * wisp_dtypes[j->to->dtype].bytes, 64) +
+              wisp_up(wisp_linear_lists(l) * sizeof *l->scale, 64);
     return WISP_OK;
 }
 
@@ -324,31 +321,70 @@ static struct wisp_param list_of(const struct wisp_linear *l, size_t list)
     return p;
 }
 
-static void add_lists(struct job *j, const struct wisp_tensor *old)
+static wisp_status add_of_linear(struct job *j, const struct wisp_model *m, const char *name,
+                                 const struct wisp_tensor *t, wisp_error *err)
 {
-    const struct wisp_linear *l = &j->m->linear;
+    const struct wisp_linear *l = &m->linear;
     const size_t lists = wisp_linear_lists(l);
-    char *to = add(j, old, "", j->to->dtype, 1, old->shape);
-    float *scale = j->to->scaled ? add(j, old, ".scale", WISP_F32, 1, &lists) : NULL;
+    if (strcmp(name, "linear.weight") != 0) {
+        j->t[j->n++] = *t;
+        return WISP_OK;
+    }
+    char *to = add(j, t, "", j->to->dtype, 1, t->shape);
+    float *scale = j->to->scaled ? add(j, t, ".scale", WISP_F32, 1, &lists) : NULL;
     for (size_t i = 0; i < lists; i++) {
         const struct wisp_param p = list_of(l, i);
         const size_t first = (size_t)l->start[i];
         if (scale) scale_row((int8_t *)to + first, scale + i, &p, 0);
         else round_row((uint16_t *)to + first, &p, 0);
     }
+    if (scale || wisp_finite16((uint16_t *)to, t->shape[0])) return WISP_OK;
+    return wisp_fail(err, WISP_ENUMERIC, /* the largest floats round to infinity */
+                     "quantize: '%s' has a number that bf16 cannot hold", t->name);
 }
 
-static wisp_status add_linear(struct job *j, wisp_error *err)
+/* ---- a model, or the members of one ---- */
+
+static size_t n_parts(const struct wisp_model *m)
 {
-    const struct wisp_tensor_file *f = &j->m->file;
-    for (size_t i = 0; i < f->n_tensors; i++)
-        if (strcmp(f->tensors[i].name, "linear.weight") == 0) add_lists(j, &f->tensors[i]);
-        else j->t[j->n++] = f->tensors[i];
-    for (size_t i = 0; !j->to->scaled && i < j->n; i++) /* the largest floats round to infinity */
-        if (strcmp(j->t[i].name, "linear.weight") == 0 &&
-            !wisp_finite16(j->t[i].data, j->t[i].shape[0]))
-            return wisp_fail(err, WISP_ENUMERIC,
-                             "quantize: 'linear.weight' has a number that bf16 cannot hold");
+    return m->joint ? m->joint->n : 1;
+}
+
+/* A part of the model, and what the names of its tensors begin with. */
+static const struct wisp_model *part_of(char prefix[WISP_JOINT_PREFIX], const struct wisp_model *m,
+                                        size_t i)
+{
+    *prefix = 0;
+    if (m->joint) wisp_joint_prefix(prefix, i);
+    return m->joint ? m->joint->members[i] : m;
+}
+
+static wisp_status check(size_t *bytes, const struct job *j, wisp_error *err)
+{
+    wisp_status st = WISP_OK;
+    *bytes = 0;
+    for (size_t i = 0; i < n_parts(j->m) && st == WISP_OK; i++) {
+        char prefix[WISP_JOINT_PREFIX];
+        const struct wisp_model *m = part_of(prefix, j->m, i);
+        const bool net = wisp_model_is_net(m);
+        st = net ? check_net(bytes, j, m, err) : check_linear(bytes, j, m, err);
+    }
+    if (st == WISP_OK && *bytes == 0)
+        st = wisp_fail(err, WISP_EINVAL, "quantize: no weights of more than one column");
+    return st;
+}
+
+static wisp_status add_tensor(struct job *j, const struct wisp_tensor *t, wisp_error *err)
+{
+    for (size_t i = 0; i < n_parts(j->m); i++) {
+        char prefix[WISP_JOINT_PREFIX];
+        const struct wisp_model *m = part_of(prefix, j->m, i);
+        const size_t n = strlen(prefix);
+        if (strncmp(t->name, prefix, n) != 0) continue;
+        return wisp_model_is_net(m) ? add_of_net(j, m, t->name + n, t, err)
+                                    : add_of_linear(j, m, t->name + n, t, err);
+    }
+    j->t[j->n++] = *t; /* what members have in common */
     return WISP_OK;
 }
 
@@ -375,15 +411,14 @@ wisp_status wisp_model_quantize(const struct wisp_model *m, const char *path, co
         if (strcmp(types[i].name, type) == 0) j.to = &types[i];
     if (!j.to)
         return wisp_fail(err, WISP_EINVAL, "quantize: '%s' is not bf16, int8, c64 or c16", type);
-    size_t bytes = 0;
-    const bool linear = wisp_kind_of(m) == &wisp_kind_linear;
-    wisp_status st = linear ? WISP_OK : wisp_model_need_net(m, "quantize", err);
-    if (st == WISP_OK) st = linear ? check_linear(&bytes, &j, err) : check(&bytes, &j, err);
+    size_t bytes;
+    wisp_status st = check(&bytes, &j, err);
     if (st != WISP_OK) return st;
     j.t = wisp_alloc(3 * m->file.n_tensors, sizeof *j.t);
     j.block = wisp_alloc(bytes, 1);
     if (!j.t || !j.block) st = wisp_fail_mem(err, bytes, "the smaller weights");
-    if (st == WISP_OK) st = linear ? add_linear(&j, err) : add_all(&j, err);
+    for (size_t i = 0; i < m->file.n_tensors && st == WISP_OK; i++)
+        st = add_tensor(&j, &m->file.tensors[i], err);
     st = wisp_map_blame(&m->file.map, st, err);
     if (st == WISP_OK) st = wisp_map_blame(&m->file.map, write_file(&j, path, err), err);
     wisp_free(j.t);

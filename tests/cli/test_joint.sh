@@ -67,9 +67,29 @@ printf 'an apple\nthe sky\n' >lines
 "$wisp" predict t lines -k 1 >out 2>err
 check "names" grep -q '^a:' <(head -n 1 out)
 
+# Smaller weights: of every member.
+ok "a linear model and a net" train "${options[@]}" --net linear+net -o pair
+for model in m pair; do
+    ok "$model: exact" eval $model S_test.txt --json
+    cp out exact.json
+    for type in bf16 int8; do
+        ok "$model: $type" convert $model q --quantize $type
+        check "$model: $type is smaller" [ "$(stat -c %s q)" -lt "$(stat -c %s $model)" ]
+        ok "$model: $type predicts" eval q S_test.txt --json
+        check "$model: $type ranks alike" /usr/bin/python3 -c '
+import json
+a, b = json.load(open("exact.json")), json.load(open("out"))
+assert b["weight_bytes"] < 0.75 * a["weight_bytes"], (a["weight_bytes"], b["weight_bytes"])
+assert abs(a["p@5"] - b["p@5"]) < 1, (a["p@5"], b["p@5"])'
+    done
+    refuse "$model: twice the same" 2 "is I8 already" convert q q2 --quantize int8
+done
+refuse "a linear member has no clusters" 2 "found a linear model, which becomes bf16 or int8" convert pair q2 --quantize c64
+ok "nets have" convert m q2 --quantize c16
+ok "and predict" eval q2 S_test.txt
+
 # What one model alone can do.
 refuse "no card" 2 "device cuda: found a joint model, expected a net" predict m S_test.txt --device cuda
-refuse "no quantization" 2 "quantize: found a joint model, expected a net" convert m q --quantize int8
 refuse "no plan" 2 "found a joint model, expected a net" inspect m --plan
 refuse "no errors" 2 "found a joint model, expected a net" inject m --rate 1e-3 -o n
 refuse "no pruning" 2 "found a joint model, expected a net" prune S_train.txt --init m -o n
