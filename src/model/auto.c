@@ -98,8 +98,20 @@ struct shapes {
     struct shape shape[SCOUTS];
 };
 
-static const struct shapes *shapes_of(const struct wisp_data *d)
+/* What the user says of nets holds for all of them. */
+static bool shape_is_given(const wisp_config *cfg)
 {
+    static const enum wisp_opt of_shape[] = { OPT_HIDDEN, OPT_DROPOUT, OPT_INPUT_DROPOUT, OPT_LR,
+                                              OPT_PATIENCE };
+    for (size_t i = 0; i < sizeof of_shape / sizeof *of_shape; i++)
+        if (wisp_opt_given(cfg, of_shape[i])) return true;
+    return false;
+}
+
+static const struct shapes *shapes_of(const struct wisp_trials *p)
+{
+    const struct wisp_data *d = p->train;
+    static const struct shapes as_given = { 0, { { 0, 0, 0, 1 } } };
     static const struct shapes few_labels = {
         1, { { 1024, 0.7, 0.1, 1 }, { 2048, 0.8, 0.1, 1 }, { 0, 0, 0, 1 }, { 1024, 0.6, 0, 0.5 } }
     };
@@ -109,9 +121,10 @@ static const struct shapes *shapes_of(const struct wisp_data *d)
     static const struct shapes large = {
         0, { { 0, 0, 0, 1 }, { 512, 0.3, 0, 0.5 }, { 512, 0.4, 0, 1 }, { 1024, 0.5, 0, 0.5 } }
     };
-    return d->n_labels <= WISP_FEW_LABELS ? &few_labels
-           : d->n_rows < WISP_FEW_ROWS    ? &few_rows
-                                          : &large;
+    return shape_is_given(p->cfg)           ? &as_given
+           : d->n_labels <= WISP_FEW_LABELS ? &few_labels
+           : d->n_rows < WISP_FEW_ROWS      ? &few_rows
+                                            : &large;
 }
 
 /* Operations of training a net of a shape, about: what decides must not be measured. */
@@ -142,12 +155,12 @@ static wisp_status amount_of(struct amount *out, const struct wisp_trials *p,
     if (*budget && (out->budget = seconds_of(budget)) < 0)
         return wisp_fail_option(err, "budget", "found '%.40s', expected a time: 90s, 5m or 1.5h",
                                 budget);
-    const struct shapes *s = shapes_of(p->train);
+    const struct shapes *s = shapes_of(p);
     const double cost = net_cost(plan, p->train, &s->shape[0]),
                  later = net_cost(plan, p->train, &s->shape[s->later]);
     if (!low) out->nets += (int)fmax(0, fmin(NETS - 1, (COSTLY - cost) / later));
     if (!high && cost > COSTLY && plan->epochs > FEW_EPOCHS) out->epochs = FEW_EPOCHS;
-    if (high || *budget) out->nets = NETS, out->scouts = true;
+    if (high || *budget) out->nets = NETS, out->scouts = !shape_is_given(p->cfg);
     if (wisp_opt_num(p->cfg, OPT_ENSEMBLE) > 1) out->nets = (int)wisp_opt_num(p->cfg, OPT_ENSEMBLE);
     return WISP_OK;
 }
@@ -209,7 +222,7 @@ static struct wisp_trial *add_net(struct wisp_trials *p, const struct shape *s,
 static wisp_status scout(const struct shape **best, struct wisp_trials *p,
                          const struct wisp_plan *plan, const struct amount *a, wisp_error *err)
 {
-    const struct shape *const shapes = shapes_of(p->train)->shape;
+    const struct shape *const shapes = shapes_of(p)->shape;
     int left[SCOUTS] = { 0, 1, 2, 3 }, n = SCOUTS;
     double seconds = 0;
     for (int part = 4; n > 1; part /= 2) {
@@ -246,7 +259,7 @@ static wisp_status scout(const struct shape **best, struct wisp_trials *p,
 static wisp_status try_nets(struct wisp_trials *p, const struct shape *best,
                             const struct wisp_plan *plan, const struct amount *a, wisp_error *err)
 {
-    const struct shapes *s = shapes_of(p->train);
+    const struct shapes *s = shapes_of(p);
     const struct shape *shape = best ? best : &s->shape[0];
     double seconds = 0;
     wisp_status st = WISP_OK;

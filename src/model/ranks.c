@@ -1,9 +1,10 @@
 /* A run of several ranks: what they cannot do, whether they are alike, and what they tell each other
  * between steps.
  *
- * Every rank makes the same run, with the same rows in the same order.  Ranks divide the samples of each
- * batch, and then have the whole net (divide.c); or the rows of features and labels are dealt out (base/share.h); everything between the first layer and the last is everybody's,
- * and comes out the same everywhere, as what is exchanged is joined in one order (comm.h):
+ * Every rank makes the same run, with the same rows in the same order.  Either ranks divide the samples
+ * of each batch, and each has the whole net (divide.c); or the rows of features and labels are dealt
+ * out (base/share.h).  Then everything between the first layer and the last is everybody's, and comes
+ * out the same everywhere, as what is exchanged is joined in one order (comm.h):
  *
  *     input layer    sums over a rank's own features, then those of all ranks    batch x hidden floats
  *     output layer   each sample's largest logit and sum (softmax)               batch x 16 bytes

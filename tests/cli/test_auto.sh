@@ -57,6 +57,9 @@ ok "with two nets" train "${data[@]}" --net linear+net --ensemble 2 --epochs 2 -
 check "it says so" grep -q '^joint     3 members, one after the other: a linear model and 2 nets; ' err
 ok "little effort" train "${data[@]}" --effort low -o low
 check "one net" grep -q '^auto      a linear model, then 1 net; ' err
+ok "what is said of nets" train "${data[@]}" --net auto --hidden 16 --epochs 2 --effort high -o said
+run inspect said --json
+judge "holds for all of them, and no other is tried" 'd["card"]["tried"] in (2, 3, 4, 5) and not any("net of" in str(v) for v in d["card"].values())'
 refuse "a time that is none" 2 "budget: found '5 weeks', expected a time: 90s, 5m or 1.5h" train "${data[@]}" --budget "5 weeks" -o n
 
 # Threads and kills.
