@@ -394,22 +394,40 @@ static void read_threshold(struct how *how, struct json *j)
         jread_fail(j, "found %g, expected a threshold in 0..1", how->threshold);
 }
 
+static void read_k(struct how *how, struct json *j)
+{
+    how->k = (size_t)jread_whole(j, 1, WISP_MOST_K, "k");
+}
+static void read_inference(struct how *how, struct json *j)
+{
+    how->inference = read_choice(j, "exact", "sparse");
+}
+static void read_scores(struct how *how, struct json *j)
+{
+    how->scores = read_choice(j, "calibrated", "raw");
+}
+static void read_explain(struct how *how, struct json *j)
+{
+    if (jread_next(j) == 'n') how->explain = (int)jread_whole(j, 0, 100, "features per label");
+    else how->explain = jread_bool(j, "true, false or features per label") ? 5 : 0;
+}
+
 bool request_how(struct how *how, struct json *j, const char *key, size_t n)
 {
-    char word[16];
-    if (n >= sizeof word) return false;
-    memcpy(word, key, n);
-    word[n] = 0;
-    if (strcmp(word, "k") == 0) how->k = (size_t)jread_whole(j, 1, WISP_MOST_K, "k");
-    else if (strcmp(word, "threshold") == 0) {
-        read_threshold(how, j);
-    } else if (strcmp(word, "inference") == 0) how->inference = read_choice(j, "exact", "sparse");
-    else if (strcmp(word, "scores") == 0) how->scores = read_choice(j, "calibrated", "raw");
-    else if (strcmp(word, "explain") == 0) {
-        if (jread_next(j) == 'n') how->explain = (int)jread_whole(j, 0, 100, "features per label");
-        else how->explain = jread_bool(j, "true, false or features per label") ? 5 : 0;
-    } else return false;
-    return true;
+    static const struct {
+        const char *key;
+        void (*read)(struct how *how, struct json *j);
+    } words[] = { { "k", read_k },
+                  { "threshold", read_threshold },
+                  { "inference", read_inference },
+                  { "scores", read_scores },
+                  { "explain", read_explain } };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i].key) == n && memcmp(words[i].key, key, n) == 0) {
+            words[i].read(how, j);
+            return true;
+        }
+    return false;
 }
 
 bool request_read(struct request *q, const char *bytes, size_t n, size_t most_rows,
