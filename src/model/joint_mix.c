@@ -149,7 +149,8 @@ static float best_share(const struct wisp_mix_seen *m, const float *weight, cons
     const bool few = m->n_rows < FEW_ROWS;
     if (few && score[0] < FAR_BEHIND * score[STEPS]) return 1;
     if (few && score[STEPS] < FAR_BEHIND * score[0]) return 0;
-    for (int d = 0; d < DRAWS; d++) sum += best_of(half[d], few ? FAR : NEAR);
+    if (few) return (float)best_of(score, FAR) / STEPS; /* halves of them would say nothing */
+    for (int d = 0; d < DRAWS; d++) sum += best_of(half[d], NEAR);
     return (float)(round(sum / DRAWS) / STEPS);
 }
 
