@@ -151,3 +151,56 @@ def at_once(n, work):
     for t in threads:
         t.join()
     return out
+
+
+class Load:
+    """Clients that ask again and again, each on a connection that it keeps."""
+
+    def __init__(self, server, n, body, good):
+        self.server, self.body, self.good = server, json.dumps(body), good
+        self.over = False
+        self.answered, self.failures = [0] * n, []
+        self.sending = [threading.Lock() for _ in range(n)]
+        self.threads = [threading.Thread(target=self.work, args=(i,)) for i in range(n)]
+        for t in self.threads:
+            t.start()
+
+    def work(self, i):
+        c = self.server.connect()
+        try:
+            while True:
+                with self.sending[i]:
+                    if self.over:
+                        return
+                    c.request("POST", "/predict", self.body)
+                r = c.getresponse()
+                text = r.read()
+                if r.status == 200 and self.good(json.loads(text)):
+                    self.answered[i] += 1
+                else:
+                    self.failures.append((r.status, text[:200]))
+                if r.getheader("Connection") == "close":
+                    return
+        except Exception as e:  # whatever it is: an answer did not come, or is none
+            self.failures.append(repr(e))
+        finally:
+            c.close()
+
+    def wait(self, n):
+        """Until so many were answered, or some failed."""
+        while sum(self.answered) < n and not self.failures:
+            time.sleep(0.01)
+
+    def hold(self):
+        """From now on no request is sent; those that were are under way.  A client that is held up between its decision to send
+        and the sending would else find a server that has ended, and nobody could tell that from a lost request."""
+        self.over = True
+        for lock in self.sending:
+            with lock:
+                pass
+
+    def end(self):
+        self.over = True
+        for t in self.threads:
+            t.join()
+        return sum(self.answered)
