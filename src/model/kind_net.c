@@ -118,7 +118,8 @@ static bool load_image(struct wisp_image *out, const struct wisp_loader *ld, siz
     *out = (struct wisp_image){ 0 };
     if (!text) return true;
     return wisp_image_read(out, text) && out->channels && out->height && out->width &&
-           out->height <= n_features / out->channels / out->width;
+           out->height <= n_features / out->channels / out->width &&
+           wisp_image_pixels(*out) == n_features;
 }
 
 static wisp_status load_net(const struct wisp_loader *ld, wisp_error *err)

@@ -100,7 +100,7 @@ static wisp_status plan_layer(const struct planner *p, int i)
     wisp_error why = { 0 };
     wisp_status st = check_forms(p, l, in, said->at);
     if (st == WISP_OK && (st = l->kind->plan(l, in, out, &net->sizes, &why)) != WISP_OK)
-        return st == WISP_ENOMEM
+        return st == WISP_ENOMEM || st == WISP_EMODEL /* a file's fault, not the text's */
                    ? wisp_fail(p->err, st, "%s", why.text)
                    : wisp_say_fail(p->err, p->where, p->text, said->at, "%s", why.text);
     if (st != WISP_OK) return st;

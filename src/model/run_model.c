@@ -178,6 +178,10 @@ static wisp_status check_images(const struct wisp_run *r, const wisp_config *cfg
                              i ? "--init" : "--valid", wisp_image_text(found, other[i]),
                              wisp_image_text(wanted, want),
                              i ? "" : wisp_image_hint(hint, other[i], want));
+    if (want.channels && r->m->net.n_features != wisp_image_pixels(want))
+        return wisp_fail(err, WISP_EINVAL,
+                         "images of %zu pixels, but --vocab or --init has %zu features",
+                         wisp_image_pixels(want), r->m->net.n_features);
     return WISP_OK;
 }
 
@@ -221,6 +225,24 @@ static void count_ids(struct wisp_run *r)
     m->net.n_labels = wisp_most(m->net.n_labels, init->net.n_labels);
 }
 
+/* The net of a checkpoint, where that is smaller by now, or of the options. */
+static wisp_status plan_text(struct wisp_run *r, const struct wisp_layer_sizes *sizes,
+                             wisp_error *err)
+{
+    struct wisp_net *net = &r->m->net;
+    const size_t n_features = net->n_features, n_labels = net->n_labels;
+    wisp_error why = { 0 };
+    if (!r->smaller)
+        return wisp_net_plan_text(net, r->plan.net.text, r->plan.net.where, n_features, n_labels,
+                                  sizes, err);
+    wisp_status st = wisp_net_plan_text(net, r->smaller, "the checkpoint's net", n_features,
+                                        n_labels, sizes, &why);
+    if (st == WISP_EINVAL)
+        return wisp_fail_at(err, WISP_EMODEL, r->path, 0, "%.400s; train without --resume",
+                            why.text);
+    return st == WISP_OK ? st : wisp_fail_as(err, st, &why);
+}
+
 /* The net, for training. */
 static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_error *err)
 {
@@ -228,7 +250,7 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
     const struct wisp_model *init = r->init.model;
     struct wisp_model *m = r->m;
     count_ids(r);
-    const size_t n_features = m->net.n_features, n_labels = m->net.n_labels;
+    const size_t n_labels = m->net.n_labels;
     struct wisp_run_known known;
     wisp_run_known_init(&known, r, r->again || wisp_opt_on(cfg, OPT_RESUME));
     const struct wisp_comm *divides = wisp_run_divides(r), *shares = wisp_run_shares(r);
@@ -249,10 +271,7 @@ static wisp_status plan_net(struct wisp_run *r, const wisp_config *cfg, wisp_err
                                       .loss = wisp_loss_find(wisp_opt_text(cfg, OPT_LOSS)),
                                       .loss_by = "--loss" };
     wisp_status st = wisp_samplers_room(&sizes, r, n_labels, err);
-    if (st == WISP_OK)
-        st = wisp_net_plan_text(&m->net, r->smaller ? r->smaller : r->plan.net.text,
-                                r->smaller ? "the checkpoint's net" : r->plan.net.where, n_features,
-                                n_labels, &sizes, err);
+    if (st == WISP_OK) st = plan_text(r, &sizes, err);
     wisp_run_known_clear(&known);
     if (st == WISP_OK) st = check_images(r, cfg, err);
     if (st == WISP_OK && r->init.weights.n_tensors) st = wisp_init_check_weights(r, cfg, err);

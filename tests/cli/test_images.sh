@@ -57,6 +57,8 @@ check "the model says what it reads" grep -qE '^image +3 x 32 x 32$' out
 ok "predict" predict m c.npy
 check "one line per image" [ "$(wc -l <out)" = 400 ]
 refuse "images of another size" 3 "small.npy: images of 3 x 30 x 32 \(channels x height x width\); expected 3 x 32 x 32; resize them, or train with 'image size=32x32', which does so when files are read" predict m small.npy
+seq 4000 >names
+refuse "more names than pixels" 2 "images of 3072 pixels, but --vocab or --init has 4000 features" train d.bin -o x "${net[@]}" --vocab names
 refuse "the same to validate on" 2 "--valid: images of 3 x 30 x 32 .*, but those to train on are 3 x 32 x 32; resize them, or train with 'image size=32x32'" train d.bin -o x "${net[@]}" --valid small.npy
 
 # 'image size=': images of any size become those of the net.

@@ -166,6 +166,33 @@ static void expect_row_2(wisp_status st, const char *what)
     memset(&err, 0, sizeof err);
 }
 
+static void test_images(void)
+{
+    TEST("a model of images with more or fewer features than pixels is refused");
+    enum { N = 12, PIXELS = 16, CLASSES = 3 };
+    uint8_t pixels[N * PIXELS];
+    int64_t at[N + 1];
+    int32_t labels[N];
+    for (int i = 0; i < N * PIXELS; i++) pixels[i] = (uint8_t)(i * 37);
+    for (int i = 0; i <= N; i++) at[i] = i;
+    for (int i = 0; i < N; i++) labels[i] = i % CLASSES;
+    wisp_data *d = NULL;
+    CHECK(wisp_data_from_images(&d, N, 1, 4, 4, pixels, 0, CLASSES, at, labels, &err) == WISP_OK &&
+              rig_train(ctx, d, "image, conv 2 3, relu, globalavg", "values raw index no", 0, model,
+                        NULL) == WISP_OK,
+          "%s", err.text);
+    struct bytes good = slurp(model);
+    static const char *const values[] = { "15", "17", "32", "916", "1" };
+    for (size_t v = 0; v < sizeof values / sizeof *values; v++)
+        refused(other, good, (struct change){ .key = "features", .value = values[v] }, "'image'");
+    static const char *const sizes[] = { "1 x 4 x 3", "1 x 2 x 4", "2 x 4 x 4", "1 x 1 x 1",
+                                         "4294967295 x 4294967295 x 4294967295" };
+    for (size_t v = 0; v < sizeof sizes / sizeof *sizes; v++)
+        refused(other, good, (struct change){ .key = "image", .value = sizes[v] }, "'image'");
+    free(good.p);
+    wisp_data_free(d);
+}
+
 static void test_rows(void)
 {
     TEST("a row whose scores overflow is an error that names it, in every way of prediction");
@@ -368,6 +395,17 @@ static void test_states(void)
     free(good.p);
     free(good_model.p);
 
+    TEST("a checkpoint whose smaller net cannot be is a bad file, not a wrong option");
+    static const char cut[] = "group-cut 0.5 penalty-epochs 2 epochs 3 index no";
+    CHECK(rig_train(ctx, d, "", cut, 1, model, NULL) == WISP_ESTOPPED, "%s", err.text);
+    good_model = slurp(model), good = slurp(state);
+    static const char *const nets[] = { "dens= 8", "input 0", "input 8, dense", "input 8, add x" };
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++)
+        state_refused(d, cut, good_model, good, (struct change){ .key = "net", .value = nets[i] },
+                      "train without --resume");
+    free(good.p);
+    free(good_model.p);
+
     TEST("hash tables and lists that no run leaves are refused");
     static const char sampled[] = "optimizer adagrad epochs 3 sampling lsh+ivf keep 2 tables 2 "
                                   "bits 4 rebuild 3 lists 4 index no batch 8";
@@ -482,6 +520,7 @@ int main(void)
 {
     rig_init();
     test_models();
+    test_images();
     test_rows();
     test_states();
     test_caches();
