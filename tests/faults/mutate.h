@@ -85,9 +85,9 @@ static inline void mutate_number(struct mutant *m, uint8_t *to, enum wisp_dtype 
     } else if (dtype == WISP_BF16) {
         memcpy(to, (const char *)&floats[mutate_below(m, sizeof floats / sizeof *floats)] + 2, 2);
     } else if (way < 5) { /* a little off */
-        int64_t v = 0;
+        uint64_t v = 0;
         memcpy(&v, to, bytes);
-        v += (int64_t)mutate_below(m, 7) - 3;
+        v += mutate_below(m, 7) - 3; /* around at the ends */
         memcpy(to, &v, bytes);
     } else {
         memcpy(to, &ints[mutate_below(m, sizeof ints / sizeof *ints)], bytes);

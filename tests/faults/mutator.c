@@ -2,7 +2,7 @@
  *
  *   mutator KIND N SEED [FIRST]       mutants FIRST .. FIRST + N - 1 of models, states or caches
  *   mutator KIND N SEED FIRST FOLDER  writes them into FOLDER instead, with what goes with them:
- *                                     I, I.state, I.rows, I.options
+ *                                     I, I.state, I.options, I.rows or I-images, I-labels
  *   mutator caches N SEED FIRST FOLDER CACHE   mutants of this cache
  *
  * Every mutant goes through inspect, eval, predict, train --init and train --resume.  Each must end
@@ -28,7 +28,7 @@
 
 enum { INSPECT, EVAL, PREDICT, INIT, RESUME, N_OPS };
 static const char *const op_names[] = { "inspect", "eval", "predict", "init", "resume" };
-enum { BATCH = 250, SECONDS = 20, MEGABYTES = 400, N_STATUS = 10, MOST_BASES = 16 };
+enum { BATCH = 250, SECONDS = 20, MEGABYTES = 400, N_STATUS = 10, MOST_BASES = 24 };
 enum { FREE_IDS = 1 << 20 };
 
 struct base { /* a good file, what it came from, and how to read and train that */
@@ -103,6 +103,42 @@ static const char ids[] =
     "0,3 0:1 1:1 5:.5\n1 2:1\n2 3:1 1:1\n0 0:1\n1,4 2:1 3:1\n2 3:2\n0 1:1\n1 2:2 5:1\n3 4:1\n"
     "4 4:1 5:1\n0 0:1 1:2\n1 2:1 0:.5\n2 3:1\n3 4:2\n4 5:2\n0,1 0:1 2:1\n";
 
+/* Images of 4 x 4 pixels; a class has its own quarter brighter. */
+enum { PICTURES = 24, PIXELS = 16, CLASSES = 4 };
+static const char pictures[] = "pictures"; /* as 'rows' of a base: these */
+static uint8_t pixels[PICTURES * PIXELS];
+
+static void draw_pictures(void)
+{
+    for (size_t i = 0; i < PICTURES; i++)
+        for (size_t p = 0; p < PIXELS; p++)
+            pixels[i * PIXELS + p] =
+                (uint8_t)((i * 37 + p * 11) % 90 + (p / 8 * 2 + p % 4 / 2 == i % CLASSES) * 150);
+}
+
+static wisp_status see_pictures(wisp_data **d, wisp_error *err)
+{
+    int64_t at[PICTURES + 1];
+    int32_t labels[PICTURES];
+    for (int i = 0; i <= PICTURES; i++) at[i] = i;
+    for (int i = 0; i < PICTURES; i++) labels[i] = i % CLASSES;
+    return wisp_data_from_images(d, PICTURES, 1, 4, 4, pixels, 0, CLASSES, at, labels, err);
+}
+
+/* As idx files have them. */
+static void write_pictures(const char *to, size_t i)
+{
+    uint8_t images[16 + sizeof pixels] = { 0, 0, 8, 3, 0, 0, 0, PICTURES, 0, 0, 0, 4, 0, 0, 0, 4 };
+    uint8_t labels[8 + PICTURES] = { 0, 0, 8, 1, 0, 0, 0, PICTURES };
+    char path[420];
+    memcpy(images + 16, pixels, sizeof pixels);
+    for (size_t r = 0; r < PICTURES; r++) labels[8 + r] = (uint8_t)(r % CLASSES);
+    snprintf(path, sizeof path, "%s/%zu-images", to, i);
+    save(path, images, sizeof images);
+    snprintf(path, sizeof path, "%s/%zu-labels", to, i);
+    save(path, labels, sizeof labels);
+}
+
 static wisp_config *config(const char *more)
 {
     static const char base[] = "input-dropout 0 epochs 3 batch 4 holdout 0.25 patience 0 cache - "
@@ -127,7 +163,8 @@ static wisp_data *parse(const char *text, const wisp_model *m)
     wisp_config *c = config(text == words ? "format fasttext" : "format xc no-header 1");
     wisp_data *d = NULL;
     wisp_error err = { 0 };
-    wisp_data_parse(&d, ctx, text, strlen(text), "rows", c, m, &err);
+    if (text == pictures) see_pictures(&d, &err);
+    else wisp_data_parse(&d, ctx, text, strlen(text), "rows", c, m, &err);
     wisp_config_free(c);
     if (!d && !m) die("no rows", err.text);
     return d;
@@ -198,6 +235,25 @@ static void make_models(void)
         { words, "values tfidf net linear refit no", NULL },
         { ids, "values unit net linear negatives votes", NULL },
         { ids, "values unit net linear negatives votes", "int8" },
+        { ids, "values unit net linear", "threshold" },
+        { words, "values tfidf net linear+net hidden 4 dropout 0 ensemble 2", NULL },
+        { ids, "values unit net linear+net hidden 4 dropout 0", "int8" },
+        { words, "values tfidf net linear+net hidden 4 dropout 0", "threshold" },
+        { ids, "values unit loss bce index yes", "c64" },
+        { words, "values tfidf loss softmax index no", "c16" },
+        { ids,
+          "values unit index no group-cut 0.5 penalty-epochs 2 net dense_8,_relu,_dense_8,_relu",
+          NULL },
+        { ids,
+          "values unit index no magnitude 0.6 penalty-epochs 2 net dense_8,_relu,_dense_8,_relu",
+          NULL },
+        { pictures,
+          "loss softmax index no net image,_conv_4_3,_bn,_relu,_maxpool_2,_flatten,_dense_6,_relu",
+          NULL },
+        { pictures,
+          "loss softmax index no group-cut 0.5 penalty-epochs 2 "
+          "net image,_conv_4_3,_relu_as_x,_conv_4_3,_bn,_add_x,_relu,_globalavg",
+          NULL },
     };
     wisp_error err = { 0 };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
@@ -215,24 +271,33 @@ static void make_models(void)
 
 static void make_states(void)
 {
-    static const char *const options[] = {
-        "values unit loss softmax optimizer adam average 0.5 index no",
-        "values raw loss bce optimizer adagrad sampling neighbours+lsh+ivf+random keep 2 tables 2 "
-        "bits 2 rebuild 2 lists 2 index no",
-        "values tfidf loss softmax optimizer adam moments bf16 index yes",
-        "values unit loss softmax optimizer sgd sampling lsh hash simhash keep 2 tables 3 bits 3 "
-        "rebuild 1 bucket 2 index no",
-        "values unit loss bce optimizer adam sampling features+frequency+neighbours keep 2 index "
-        "yes",
-        "values unit loss softmax optimizer adagrad sampling lsh hash minhash replace reservoir "
-        "keep "
-        "2 tables 2 rebuild 3 rows bf16 index no",
-        "values unit net linear refit yes",
-        "values unit net linear refit yes negatives votes",
+    static const struct {
+        const char *rows, *options;
+    } list[] = {
+        { ids, "values unit loss softmax optimizer adam average 0.5 index no" },
+        { ids, "values raw loss bce optimizer adagrad sampling neighbours+lsh+ivf+random keep 2 "
+               "tables 2 bits 2 rebuild 2 lists 2 index no" },
+        { words, "values tfidf loss softmax optimizer adam moments bf16 index yes" },
+        { ids, "values unit loss softmax optimizer sgd sampling lsh hash simhash keep 2 tables 3 "
+               "bits 3 rebuild 1 bucket 2 index no" },
+        { ids, "values unit loss bce optimizer adam sampling features+frequency+neighbours keep 2 "
+               "index yes" },
+        { ids, "values unit loss softmax optimizer adagrad sampling lsh hash minhash replace "
+               "reservoir keep 2 tables 2 rebuild 3 rows bf16 index no" },
+        { ids, "values unit net linear refit yes" },
+        { ids, "values unit net linear refit yes negatives votes" },
+        { ids, "values unit index no group-cut 0.5 penalty-epochs 2 "
+               "net dense_8,_relu,_dense_8,_relu" },
+        { ids, "values unit index no magnitude 0.6 penalty-epochs 2 "
+               "net dense_8,_relu,_dense_8,_relu" },
+        { pictures, "loss softmax index no optimizer sgd momentum 0.9 "
+                    "net image,_conv_4_3,_bn,_relu,_maxpool_2,_flatten,_dense_6,_relu" },
+        { pictures, "loss softmax index no group-cut 0.5 penalty-epochs 2 "
+                    "net image,_conv_4_3,_relu_as_x,_conv_4_3,_bn,_add_x,_relu,_globalavg" },
     };
     wisp_error err = { 0 };
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        struct base *b = add_base(i == 2 ? words : ids, options[i]);
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        struct base *b = add_base(list[i].rows, list[i].options);
         if (train(b->data, b->options, b->path, true, &err) != WISP_ESTOPPED)
             die("a state", err.text);
         b->bytes = slurp(&b->n_bytes, b->path);
@@ -574,7 +639,8 @@ static void write_out(const struct kind *k, uint64_t seed, size_t first, size_t 
         }
         if (!b->rows) continue;
         snprintf(side, sizeof side, "%s/%zu.rows", to, i);
-        save(side, b->rows, strlen(b->rows));
+        if (b->rows == pictures) write_pictures(to, i);
+        else save(side, b->rows, strlen(b->rows));
         snprintf(side, sizeof side, "%s/%zu.options", to, i);
         save(side, b->options, strlen(b->options));
     }
@@ -610,6 +676,7 @@ int main(int argc, char **argv)
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (!mkdtemp(folder) || wisp_context_create(&ctx, 1, &err) != WISP_OK)
         die("no folder", err.text);
+    draw_pictures();
     if (argc > 6) {
         bases[0].bytes = slurp(&bases[0].n_bytes, argv[6]);
         n_bases = bases[0].n_bytes <= sizeof bytes ? 1 : 0;
