@@ -103,30 +103,30 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static float *spare_rows;
-static float *spare(const struct wisp_dag_run *r, int thread)
-{
-    return spare_rows + (size_t)thread * r->lanes;
-}
-
 struct job {
     struct wisp_dag_run r;
     float *gw; /* (edges) */
 };
 
+/* By the nodes where edges end, as the optimiser wants them. */
 static void weight_rows(void *arg, size_t task, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    const struct wisp_dag *d = j->r.dag;
-    for (size_t n = task * 16; n < d->n_nodes && n < task * 16 + 16; n++)
-        j->r.ctx->k->dots(j->gw + d->start[n], j->r.x, j->r.lanes, d->from + d->start[n],
-                          (size_t)(d->start[n + 1] - d->start[n]), j->r.d + n * j->r.lanes, j->r.n);
+    const size_t first = task << 14, left = j->r.dag->n_edges - first;
+    for (size_t e = first; e < first + (left < 1 << 14 ? left : 1 << 14); e++)
+        j->gw[e] = j->r.gw[j->r.plan->at[e]];
 }
 
 struct times {
     double forward, back;
 };
+
+static float *value_at(const struct wisp_dag_run *r, size_t node, size_t sample)
+{
+    const size_t in = sample % WISP_DAG_TILE;
+    return r->x + wisp_dag_at(r->lanes, NODES + INPUTS, node, sample - in) + in;
+}
 
 static struct times by_levels(struct job *j, float *x, float *gy)
 {
@@ -135,8 +135,7 @@ static struct times by_levels(struct job *j, float *x, float *gy)
     float *slopes = j->r.d;
     for (int i = -1; i < RUNS; i++) {
         for (size_t s = 0; s < BATCH; s++)
-            for (size_t k = 0; k < INPUTS; k++)
-                j->r.x[(NODES + k) * j->r.lanes + s] = x[s * INPUTS + k];
+            for (size_t k = 0; k < INPUTS; k++) *value_at(&j->r, NODES + k, s) = x[s * INPUTS + k];
         double t = wisp_now();
         j->r.d = NULL;
         wisp_dag_forward(&j->r);
@@ -146,7 +145,7 @@ static struct times by_levels(struct job *j, float *x, float *gy)
         t = wisp_now();
         wisp_dag_forward(&j->r); /* a training step, with derivatives */
         wisp_dag_backward(&j->r);
-        wisp_parallel_for(j->r.ctx->pool, (d->n_nodes + 15) / 16, weight_rows, j);
+        wisp_parallel_for(j->r.ctx->pool, (d->n_edges + (1 << 14) - 1) >> 14, weight_rows, j);
         if (i >= 0) back[i] = wisp_now() - t;
     }
     qsort(forward, RUNS, sizeof *forward, by_value);
@@ -218,13 +217,13 @@ static void measure(size_t levels, const char *function, int threads)
                                      .x = wisp_alloc(all * BATCH, 4),
                                      .d = wisp_alloc((size_t)NODES * BATCH, 4),
                                      .weight = wisp_alloc(edges, 4),
-                                     .spare = spare };
-        spare_rows = wisp_alloc((size_t)t * BATCH, 4);
+                                     .gw = wisp_alloc(edges, 4),
+                                     .gb = wisp_alloc(NODES, 4) };
         const struct times own = by_levels(&j, x, gy);
         double off = 0, most = 0, off_w = 0, most_w = 0;
         for (size_t s = 0; s < BATCH; s++)
             for (size_t o = 0; o < OUTPUTS; o++) {
-                const float y = j.r.x[(size_t)d.out[o] * BATCH + s], z = want[s * OUTPUTS + o];
+                const float y = *value_at(&j.r, (size_t)d.out[o], s), z = want[s * OUTPUTS + o];
                 off = fmax(off, fabs((double)y - z)), most = fmax(most, fabs(z));
             }
         for (size_t e = 0; e < edges; e++)
@@ -236,9 +235,9 @@ static void measure(size_t levels, const char *function, int threads)
             plain.back / own.back, off, most, off_w, most_w);
         fflush(stdout);
         wisp_pool_free(ctx.pool);
-        wisp_free(plan.part), wisp_free(plan.begin), wisp_free(plan.edge), wisp_free(plan.target);
+        wisp_free(plan.part), wisp_free(plan.begin), wisp_free(plan.at), wisp_free(plan.target);
         wisp_free(plan.place), wisp_free(j.gw), wisp_free(j.r.x), wisp_free(j.r.d);
-        wisp_free(j.r.weight), wisp_free(spare_rows);
+        wisp_free(j.r.weight), wisp_free(j.r.gw), wisp_free(j.r.gb);
     }
     wisp_free(g.start), wisp_free(g.from), wisp_free(g.function), wisp_free(g.out);
     wisp_free(g.w), wisp_free(g.bias), wisp_free(x), wisp_free(gy), wisp_free(want), wisp_free(gw);

@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MAX_ARRAYS = 5, ROOM = 1 << 16, CANARIES = 64, MAX_ISAS = 8 };
+enum { MAX_ARRAYS = 6, ROOM = 1 << 16, CANARIES = 64, MAX_ISAS = 8 };
 
 struct array {
     size_t n;

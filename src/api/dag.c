@@ -170,22 +170,29 @@ static wisp_status runner_init(struct runner *u, const struct wisp_context *ctx,
     return WISP_OK;
 }
 
+static float *value_at(const struct wisp_dag_run *r, size_t node, size_t sample)
+{
+    const size_t in = sample % WISP_DAG_TILE, all = r->dag->n_nodes + r->dag->n_in;
+    return r->x + wisp_dag_at(r->lanes, all, node, sample - in) + in;
+}
+
 /* Rows first .. first+n-1 of a block of lists. */
 static wisp_status run_rows(struct runner *u, const struct wisp_data *d, const struct wisp_rows *r,
                             size_t first, size_t n, wisp_error *err)
 {
     struct wisp_dag_run *run = &u->run;
     const struct wisp_dag *dag = run->dag;
-    float *x = run->x + dag->n_nodes * run->lanes;
-    memset(x, 0, dag->n_in * run->lanes * sizeof *x);
+    for (size_t t = 0; t < run->lanes; t += WISP_DAG_TILE)
+        memset(value_at(run, dag->n_nodes, t), 0,
+               dag->n_in * wisp_dag_width(run->lanes, t) * sizeof *run->x);
     for (size_t s = 0; s < n; s++)
         for (uint32_t e = r->xp[first + s]; e < r->xp[first + s + 1]; e++)
-            x[(size_t)wisp_row_id(r, e) * run->lanes + s] = wisp_row_value(r, e);
+            *value_at(run, dag->n_nodes + (size_t)wisp_row_id(r, e), s) = wisp_row_value(r, e);
     run->n = n;
     wisp_dag_forward(run);
     for (size_t s = 0; s < n; s++, u->row++) {
         for (size_t o = 0; o < dag->n_out; o++) {
-            const float y = run->x[(size_t)dag->out[o] * run->lanes + s];
+            const float y = *value_at(run, (size_t)dag->out[o], s);
             if (!isfinite(y))
                 return wisp_fail_row(
                     err, WISP_ENUMERIC, u->row, wisp_row_base(d),

@@ -681,6 +681,7 @@ void wisp_kernels_avx2(struct wisp_kernels *k)
     k->momentum = momentum;
     wisp_kernels_tiles_avx2(k);
     wisp_kernels_live_avx2(k);
+    wisp_kernels_bags_avx2(k);
     wisp_kernels_codes_avx2(k);
     wisp_kernels_find_avx2(k);
     wisp_kernels_deep_avx2(k);

@@ -680,6 +680,7 @@ void wisp_kernels_avx512(struct wisp_kernels *k)
     k->momentum = momentum;
     wisp_kernels_tiles_avx512(k);
     wisp_kernels_live_avx512(k);
+    wisp_kernels_bags_avx512(k);
     wisp_kernels_codes_avx512(k);
     wisp_kernels_find_avx512(k);
     wisp_kernels_deep_avx512(k);

@@ -209,7 +209,11 @@ struct wisp_kernels {
      * times a vector.  Rows to come are prefetched. */
     void (*dots)(float *out, const float *w, size_t ld, const int32_t *idx, size_t m,
                  const float *x, size_t n);
-    /* The same of rows 0 .. m-1, which follow each other in memory. */
+    /* Both in one read of the rows: out[j] += sum over i < nnz of val[i] * w[idx[i] * ld + j], and
+     * dot[i] = sum over j < n of w[idx[i] * ld + j] * x[j], to which dot[i] is added when 'add'. */
+    void (*bag_dots)(float *out, float *dot, const float *w, size_t ld, const int32_t *idx,
+                     const float *val, size_t nnz, const float *x, size_t n, bool add);
+    /* dots of rows 0 .. m-1, which follow each other in memory. */
     void (*matvec)(float *out, const float *w, size_t ld, size_t m, const float *x, size_t n);
     /* C = A B, or C += A B when 'add'.  C is (m, n) with rows ldc apart, B is (k, n) with rows
      * ldb apart, A(i, p) = a[i * ras + p * cas]: (ras, cas) = (lda, 1) for a plain A,
@@ -393,7 +397,9 @@ void wisp_kernels_live_scalar(struct wisp_kernels *k);
 void wisp_kernels_live_avx2(struct wisp_kernels *k);
 void wisp_kernels_live_avx512(struct wisp_kernels *k);
 void wisp_kernels_codes_scalar(struct wisp_kernels *k);
+void wisp_kernels_bags_avx2(struct wisp_kernels *k);
 void wisp_kernels_codes_avx2(struct wisp_kernels *k);
+void wisp_kernels_bags_avx512(struct wisp_kernels *k);
 void wisp_kernels_codes_avx512(struct wisp_kernels *k);
 void wisp_kernels_find_avx2(struct wisp_kernels *k);
 void wisp_kernels_find_avx512(struct wisp_kernels *k);

@@ -45,6 +45,14 @@ static void dots(float *out, const float *w, size_t ld, const int32_t *idx, size
     for (size_t i = 0; i < m; i++) out[i] = dot(w + (size_t)idx[i] * ld, x, n);
 }
 
+static void bag_dots(float *out, float *dots_out, const float *w, size_t ld, const int32_t *idx,
+                     const float *val, size_t nnz, const float *x, size_t n, bool add)
+{
+    bag(out, w, ld, idx, val, nnz, n);
+    for (size_t i = 0; i < nnz; i++)
+        dots_out[i] = (add ? dots_out[i] : 0) + dot(w + (size_t)idx[i] * ld, x, n);
+}
+
 static void matvec(float *out, const float *w, size_t ld, size_t m, const float *x, size_t n)
 {
     for (size_t i = 0; i < m; i++) out[i] = dot(w + i * ld, x, n);
@@ -353,6 +361,7 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
         .sum = sum,
         .bag = bag,
         .dots = dots,
+        .bag_dots = bag_dots,
         .matvec = matvec,
         .gemm = gemm,
         .gemm_few = gemm_few,

@@ -9,9 +9,9 @@
  *
  * kept:     parts of the net | when training: edges by the node where they begin
  * scratch:  values (nodes + inputs, lanes) | when training: derivatives, then gradients (nodes, lanes)
- *           | weights in that order (edges) | sums of gradients (nodes) | gradients of the inputs
- *           (inputs, lanes)
- * of each thread:  a gradient (lanes) | gradients of the weights of a node */
+ *           | weights and their gradients in that order (edges) | gradients of the biases (nodes) |
+ *           gradients of the inputs (inputs, lanes)
+ * of each thread:  gradients of the weights of a node */
 #include "spdnn/dag.h"
 #include "base/bounds.h"
 #include "base/mem.h"
@@ -54,7 +54,6 @@ struct job {
     struct wisp_dag_plan plan;
     struct wisp_dag_run run;
     size_t fan; /* most edges to a node */
-    float *sums;
 };
 
 static struct wisp_dag dag_of(const struct wisp_layer *l)
@@ -79,7 +78,7 @@ static void lay_kept(struct job *j, struct wisp_cut *c)
     j->plan.part = wisp_cut_take(c, nodes + 1, sizeof *j->plan.part);
     if (!j->l->trains) return;
     j->plan.begin = wisp_cut_take(c, all + 1, sizeof *j->plan.begin);
-    j->plan.edge = wisp_cut_take(c, edges, sizeof *j->plan.edge);
+    j->plan.at = wisp_cut_take(c, edges, sizeof *j->plan.at);
     j->plan.target = wisp_cut_take(c, edges, sizeof *j->plan.target);
     j->plan.place = wisp_cut_take(c, all, sizeof *j->plan.place);
 }
@@ -92,19 +91,19 @@ static void lay_out(struct job *j, struct wisp_cut *c)
     if (!j->l->trains) return;
     r->d = wisp_cut_take(c, nodes * r->lanes, sizeof *r->d);
     r->weight = wisp_cut_take(c, j->dag.n_edges, sizeof *r->weight);
-    j->sums = wisp_cut_take(c, nodes, sizeof *j->sums);
+    r->gw = wisp_cut_take(c, j->dag.n_edges, sizeof *r->gw);
+    r->gb = wisp_cut_take(c, nodes, sizeof *r->gb);
     if (j->in->form != WISP_ROWS) r->gx = wisp_cut_take(c, n_in * r->lanes, sizeof *r->gx);
 }
 
 struct work { /* of a thread */
-    float *g, *gw;
+    float *gw;
 };
 
 static struct work lay_work(struct wisp_cut *c, const struct job *j)
 {
     struct work w = { 0 };
     if (!j->l->trains) return w;
-    w.g = wisp_cut_take(c, j->run.lanes, sizeof *w.g);
     w.gw = wisp_cut_take(c, wisp_most(j->fan, 1), sizeof *w.gw);
     return w;
 }
@@ -276,12 +275,6 @@ static struct work work_of(const struct job *j, int thread)
     return lay_work(&c, j);
 }
 
-static float *spare(const struct wisp_dag_run *r, int thread)
-{
-    const struct job *j = (const struct job *)((const char *)r - offsetof(struct job, run));
-    return work_of(j, thread).g;
-}
-
 static void make_job(struct job *j, const struct wisp_layer *l, struct wisp_step *s,
                      const struct wisp_act *in, const struct wisp_act *out, enum wisp_cut_mode mode)
 {
@@ -297,8 +290,13 @@ static void make_job(struct job *j, const struct wisp_layer *l, struct wisp_step
     j->run.dag = &j->dag;
     j->run.plan = &j->plan;
     j->run.ctx = s->ctx;
-    j->run.spare = spare;
     if (!s->training && !s->traces) j->run.d = NULL;
+}
+
+static size_t samples(const struct job *j, size_t first)
+{
+    const size_t left = j->run.n - first;
+    return left < WISP_DAG_TILE ? left : WISP_DAG_TILE;
 }
 
 /* A tile of samples into its columns of the inputs' rows: dense values, or the rows of the batch. */
@@ -306,28 +304,29 @@ static void turn_in(void *arg, size_t tile, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    const size_t n_in = j->dag.n_in, lanes = j->run.lanes, first = tile * WISP_TILE,
-                 n = wisp_tile_rows(j->run.n, tile);
-    float *x = j->run.x + j->dag.n_nodes * lanes;
+    const size_t n_in = j->dag.n_in, nodes = j->dag.n_nodes, first = tile * WISP_DAG_TILE,
+                 n = samples(j, first), width = wisp_dag_width(j->run.lanes, first);
+    float *x = j->run.x + wisp_dag_at(j->run.lanes, nodes + n_in, nodes, first);
     if (j->in->form != WISP_ROWS) {
-        j->s->ctx->k->transpose(x + first, lanes, j->in->x + first * n_in, n_in, n, n_in);
+        j->s->ctx->k->transpose(x, width, j->in->x + first * n_in, n_in, n, n_in);
         return;
     }
     const struct wisp_batch *b = j->s->batch;
-    for (size_t i = 0; i < n_in; i++) memset(x + i * lanes + first, 0, n * sizeof *x);
-    for (size_t s = first; s < first + n; s++)
-        for (uint32_t e = b->xp[s]; e < b->xp[s + 1]; e++)
-            x[(size_t)b->xi[e] * lanes + s] = b->xv[e];
+    memset(x, 0, n_in * width * sizeof *x);
+    for (size_t s = 0; s < n; s++)
+        for (uint32_t e = b->xp[first + s]; e < b->xp[first + s + 1]; e++)
+            x[(size_t)b->xi[e] * width + s] = b->xv[e];
 }
 
 static void turn_out(void *arg, size_t tile, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    const size_t n_out = j->dag.n_out, first = tile * WISP_TILE, n = wisp_tile_rows(j->run.n, tile);
+    const size_t n_out = j->dag.n_out, all = j->dag.n_nodes + j->dag.n_in,
+                 first = tile * WISP_DAG_TILE, n = samples(j, first);
     for (size_t o = 0; o < n_out; o++) {
-        const float *y = j->run.x + (size_t)j->dag.out[o] * j->run.lanes;
-        for (size_t s = first; s < first + n; s++) j->out->x[s * n_out + o] = y[s];
+        const float *y = j->run.x + wisp_dag_at(j->run.lanes, all, (size_t)j->dag.out[o], first);
+        for (size_t s = 0; s < n; s++) j->out->x[(first + s) * n_out + o] = y[s];
     }
 }
 
@@ -335,9 +334,9 @@ static void turn_below(void *arg, size_t tile, int thread)
 {
     (void)thread;
     const struct job *j = arg;
-    const size_t n_in = j->dag.n_in, first = tile * WISP_TILE, n = wisp_tile_rows(j->run.n, tile);
-    j->s->ctx->k->transpose(j->in->g + first * n_in, n_in, j->run.gx + first, j->run.lanes, n_in,
-                            n);
+    const size_t n_in = j->dag.n_in, first = tile * WISP_DAG_TILE;
+    j->s->ctx->k->transpose(j->in->g + first * n_in, n_in, j->run.gx + first * n_in,
+                            wisp_dag_width(j->run.lanes, first), n_in, samples(j, first));
 }
 
 static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
@@ -346,9 +345,9 @@ static wisp_status forward(const struct wisp_layer *l, struct wisp_step *s,
     (void)err;
     struct job j;
     make_job(&j, l, s, in[0], out, WISP_CUT_FRESH);
-    wisp_parallel_for(s->ctx->pool, wisp_tiles(j.run.n), turn_in, &j);
+    wisp_parallel_for(s->ctx->pool, wisp_parts(j.run.n, WISP_DAG_TILE), turn_in, &j);
     wisp_dag_forward(&j.run);
-    wisp_parallel_for(s->ctx->pool, wisp_tiles(j.run.n), turn_out, &j);
+    wisp_parallel_for(s->ctx->pool, wisp_parts(j.run.n, WISP_DAG_TILE), turn_out, &j);
     return WISP_OK;
 }
 
@@ -357,15 +356,12 @@ enum { ROWS_AT_ONCE = 16 };
 static void weight_rows(void *arg, size_t task, int thread)
 {
     const struct job *j = arg;
-    const struct wisp_kernels *k = j->s->ctx->k;
     const size_t first = task * ROWS_AT_ONCE, left = j->dag.n_nodes - first,
                  end = first + (left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE);
     float *g = work_of(j, thread).gw;
     for (size_t r = first; r < end; r++) {
-        const float *gz = j->run.d + r * j->run.lanes;
         size_t n, at = wisp_param_row(&j->l->params[INPUTS_P], r, &n);
-        k->dots(g, j->run.x, j->run.lanes, j->dag.from + at, n, gz, j->run.n);
-        j->sums[r] = k->sum(gz, j->run.n);
+        for (size_t i = 0; i < n; i++) g[i] = j->run.gw[j->plan.at[at + i]];
         if (n) j->s->update->row(j->s->update, &j->l->params[WEIGHT_P], r, g);
     }
 }
@@ -381,8 +377,8 @@ static wisp_status backward(struct wisp_layer *l, struct wisp_step *s, struct wi
     j.run.gy = out->g;
     wisp_dag_backward(&j.run);
     wisp_parallel_for(s->ctx->pool, wisp_parts(j.dag.n_nodes, ROWS_AT_ONCE), weight_rows, &j);
-    s->update->row(s->update, &l->params[BIAS_P], 0, j.sums);
-    if (below) wisp_parallel_for(s->ctx->pool, wisp_tiles(j.run.n), turn_below, &j);
+    s->update->row(s->update, &l->params[BIAS_P], 0, j.run.gb);
+    if (below) wisp_parallel_for(s->ctx->pool, wisp_parts(j.run.n, WISP_DAG_TILE), turn_below, &j);
     return WISP_OK;
 }
 

@@ -6,10 +6,8 @@
 
 #include <string.h>
 
-/* What a thread takes at once: nodes of a wide level, samples of thin ones.  Tiles of 16 samples, one
- * line of the cache of each row, were slower than whole rows (a Xeon, batch 64, 100 levels, one thread:
- * 23 ms instead of 10 to 14). */
-enum { NODES = 16, TILE = 64 };
+/* Nodes of a wide level that a thread takes at once. */
+enum { NODES = 16, TILE = WISP_DAG_TILE };
 
 size_t wisp_dag_thin = 512;
 
@@ -82,7 +80,7 @@ static void file_edges(struct wisp_dag_plan *p, const struct wisp_dag *d)
     for (size_t r = 0; r < d->n_nodes; r++)
         for (int64_t e = d->start[r]; e < d->start[r + 1]; e++) {
             const uint32_t at = p->begin[d->from[e]]++;
-            p->edge[at] = (uint32_t)e;
+            p->at[e] = at;
             p->target[at] = (int32_t)r;
         }
     memmove(p->begin + 1, p->begin, all * sizeof *p->begin); /* starts again */
@@ -99,28 +97,45 @@ void wisp_dag_plan(struct wisp_dag_plan *p, const struct wisp_dag *d)
 
 /* ---- parts ---- */
 
+struct tile {
+    size_t first, n, width; /* samples; floats from row to row */
+    float *x, *d, *gx;      /* its rows */
+};
+
+static struct tile tile_at(const struct wisp_dag_run *r, size_t i)
+{
+    const size_t nodes = r->dag->n_nodes, first = i * TILE, left = r->n - first;
+    return (struct tile){ .first = first,
+                          .n = left < TILE ? left : TILE,
+                          .width = wisp_dag_width(r->lanes, first),
+                          .x = r->x + first * (nodes + r->dag->n_in),
+                          .d = r->d ? r->d + first * nodes : NULL,
+                          .gx = r->gx ? r->gx + first * r->dag->n_in : NULL };
+}
+
+typedef void node_fn(const struct wisp_dag_run *r, size_t node, const struct tile *t);
+
 struct part {
     const struct wisp_dag_run *r;
     size_t first, end; /* nodes; of the way back to the inputs, these count from n_nodes on */
     bool wide;
-    void (*fn)(const struct wisp_dag_run *r, size_t node, size_t lane, size_t n, int thread);
-    bool down;
+    node_fn *fn;
+    bool down;   /* through thin levels */
+    size_t tile; /* of a wide part */
 };
 
-/* Nodes of a wide level, or a tile of samples of thin ones. */
+/* Nodes of a wide level, or a tile of thin ones. */
 static void do_task(void *arg, size_t task, int thread)
 {
+    (void)thread;
     const struct part *p = arg;
-    size_t first = p->first, end = p->end, lane = 0, n = p->r->n;
+    size_t first = p->first, end = p->end;
+    const struct tile t = tile_at(p->r, p->wide ? p->tile : task);
     if (p->wide) {
         first += task * NODES;
         if (end - first > NODES) end = first + NODES;
-    } else {
-        lane = task * TILE;
-        n = n - lane < TILE ? n - lane : TILE;
     }
-    for (size_t i = 0; i < end - first; i++)
-        p->fn(p->r, p->down ? end - 1 - i : first + i, lane, n, thread);
+    for (size_t i = 0; i < end - first; i++) p->fn(p->r, p->down ? end - 1 - i : first + i, &t);
 }
 
 static void do_part(const struct part *p)
@@ -129,88 +144,170 @@ static void do_part(const struct part *p)
     wisp_parallel_for(p->r->ctx->pool, n, do_task, (void *)p);
 }
 
-static struct part part_at(const struct wisp_dag_run *r, size_t i)
+static bool is_wide(const struct wisp_dag_run *r, size_t i)
+{
+    return r->plan->part[i] & 1;
+}
+
+static struct part part_at(const struct wisp_dag_run *r, size_t i, node_fn *fn)
 {
     const uint32_t *at = r->plan->part + i;
-    return (struct part){ .r = r, .first = at[0] / 2, .end = at[1] / 2, .wide = at[0] & 1 };
+    return (struct part){
+        .r = r, .first = at[0] / 2, .end = at[1] / 2, .wide = is_wide(r, i), .fn = fn
+    };
+}
+
+/* Wide parts first .. end-1, or, on the way down, the other way round: one tile after the other. */
+static void do_wide(const struct wisp_dag_run *r, size_t first, size_t end, node_fn *fn, bool down)
+{
+    for (size_t tile = 0; tile < wisp_parts(r->n, TILE); tile++)
+        for (size_t i = 0; i < end - first; i++) {
+            struct part p = part_at(r, down ? end - 1 - i : first + i, fn);
+            p.tile = tile;
+            do_part(&p);
+        }
+}
+
+/* Rows that are read soon: the processor does not guess them.  Those behind the end of a list are
+ * the next node's, where nodes come in order. */
+enum { AHEAD = 8 };
+static void soon(const float *rows, size_t width, const int32_t *ids, size_t left)
+{
+    for (size_t i = 0; i < left && i < AHEAD; i++) {
+        const float *row = rows + (size_t)ids[i] * width;
+        for (size_t at = 0; at < width; at += 16) __builtin_prefetch(row + at);
+    }
 }
 
 /* ---- forward ---- */
 
-static void forward_node(const struct wisp_dag_run *r, size_t node, size_t lane, size_t n,
-                         int thread)
+static void forward_node(const struct wisp_dag_run *r, size_t node, const struct tile *t)
 {
-    (void)thread;
     const struct wisp_dag *d = r->dag;
     const struct wisp_kernels *k = r->ctx->k;
-    const size_t at = (size_t)d->start[node], edges = (size_t)d->start[node + 1] - at;
-    float *y = r->x + node * r->lanes + lane;
+    const struct wisp_node_function *fn = wisp_node_function_at((size_t)d->function[node]);
+    const size_t at = (size_t)d->start[node], end = (size_t)d->start[node + 1];
+    float *y = t->x + node * t->width;
     const float bias = d->bias[node];
-    for (size_t i = 0; i < n; i++) y[i] = bias;
-    k->bag(y, r->x + lane, r->lanes, d->from + at, d->w + at, edges, n);
-    wisp_node_function_at((size_t)d->function[node])
-        ->run(k, y, r->d ? r->d + node * r->lanes + lane : NULL, n);
+    soon(t->x, t->width, d->from + end, d->n_edges - end);
+    for (size_t i = 0; i < t->n; i++) y[i] = bias;
+    k->bag(y, t->x, t->width, d->from + at, d->w + at, end - at, t->n);
+    fn->run(k, y, t->d && !fn->back ? t->d + node * t->width : NULL, t->n);
 }
 
 void wisp_dag_forward(const struct wisp_dag_run *r)
 {
-    for (size_t i = 0; i < r->plan->made[1]; i++) {
-        struct part p = part_at(r, i);
-        p.fn = forward_node;
-        do_part(&p);
+    const size_t n = r->plan->made[1];
+    for (size_t i = 0, end; i < n; i = end) {
+        end = i + 1;
+        if (is_wide(r, i)) {
+            while (end < n && is_wide(r, end)) end++;
+            do_wide(r, i, end, forward_node, false);
+        } else {
+            const struct part p = part_at(r, i, forward_node);
+            do_part(&p);
+        }
     }
 }
 
 /* ---- backward ---- */
 
 /* Weights by the node where they begin, as they are now. */
-static void gather_weights(void *arg, size_t task, int thread)
+static void file_weights(void *arg, size_t task, int thread)
 {
     (void)thread;
     const struct wisp_dag_run *r = arg;
     const size_t first = task << 14, left = r->dag->n_edges - first,
                  n = left < 1 << 14 ? left : 1 << 14;
-    for (size_t e = first; e < first + n; e++) r->weight[e] = r->dag->w[r->plan->edge[e]];
+    for (size_t e = first; e < first + n; e++) r->weight[r->plan->at[e]] = r->dag->w[e];
 }
 
-/* The gradient of a node's value: of the result, where it is one, and of the nodes that read it. */
-static void gather_gradient(float *g, const struct wisp_dag_run *r, size_t node, size_t lane,
-                            size_t n)
+/* The gradient of a node's value: of the result, where it is one, and of the nodes that read it.
+ * 'weights': and what this tile adds to those of the weights between them. */
+static void gather_gradient(float *g, const struct wisp_dag_run *r, size_t node,
+                            const struct tile *t, bool weights)
 {
     const struct wisp_dag_plan *p = r->plan;
     const size_t n_out = r->dag->n_out, place = (size_t)p->place[node];
-    const uint32_t at = p->begin[node];
-    for (size_t i = 0; i < n; i++) g[i] = place ? r->gy[(lane + i) * n_out + place - 1] : 0;
-    r->ctx->k->bag(g, r->d + lane, r->lanes, p->target + at, r->weight + at,
-                   p->begin[node + 1] - at, n);
+    const uint32_t at = p->begin[node], end = p->begin[node + 1];
+    soon(t->d, t->width, p->target + end, r->dag->n_edges - end);
+    for (size_t i = 0; i < t->n; i++) g[i] = place ? r->gy[(t->first + i) * n_out + place - 1] : 0;
+    if (weights)
+        r->ctx->k->bag_dots(g, r->gw + at, t->d, t->width, p->target + at, r->weight + at, end - at,
+                            t->x + node * t->width, t->n, t->first);
+    else r->ctx->k->bag(g, t->d, t->width, p->target + at, r->weight + at, end - at, t->n);
 }
 
-static void backward_node(const struct wisp_dag_run *r, size_t node, size_t lane, size_t n,
-                          int thread)
+/* Of the sum, of the value's. */
+static void through(const struct wisp_dag_run *r, size_t node, const struct tile *t, const float *g)
 {
-    float *g = r->spare(r, thread), *d = r->d + node * r->lanes + lane;
-    gather_gradient(g, r, node, lane, n);
-    for (size_t i = 0; i < n; i++) d[i] *= g[i];
+    const struct wisp_node_function *fn = wisp_node_function_at((size_t)r->dag->function[node]);
+    float *d = t->d + node * t->width;
+    if (fn->back) fn->back(r->ctx->k, d, g, t->x + node * t->width, t->n);
+    else
+        for (size_t i = 0; i < t->n; i++) d[i] *= g[i];
 }
 
-static void backward_input(const struct wisp_dag_run *r, size_t node, size_t lane, size_t n,
-                           int thread)
+static void add_bias(const struct wisp_dag_run *r, size_t node, const struct tile *t)
 {
-    (void)thread;
-    gather_gradient(r->gx + (node - r->dag->n_nodes) * r->lanes + lane, r, node, lane, n);
+    const float sum = r->ctx->k->sum(t->d + node * t->width, t->n);
+    r->gb[node] = t->first ? r->gb[node] + sum : sum;
+}
+
+static void backward_wide(const struct wisp_dag_run *r, size_t node, const struct tile *t)
+{
+    float g[TILE];
+    gather_gradient(g, r, node, t, true);
+    through(r, node, t, g);
+    add_bias(r, node, t);
+}
+
+/* Several tiles are on their way through thin levels, so weights have to wait: finish_thin(). */
+static void backward_thin(const struct wisp_dag_run *r, size_t node, const struct tile *t)
+{
+    float g[TILE];
+    gather_gradient(g, r, node, t, false);
+    through(r, node, t, g);
+}
+
+static void finish_thin(const struct wisp_dag_run *r, size_t node, const struct tile *t)
+{
+    float g[TILE];
+    gather_gradient(g, r, node, t, true);
+    add_bias(r, node, t);
+}
+
+static void backward_input(const struct wisp_dag_run *r, size_t node, const struct tile *t)
+{
+    float g[TILE];
+    gather_gradient(t->gx ? t->gx + (node - r->dag->n_nodes) * t->width : g, r, node, t, true);
+}
+
+static void by_tiles(struct part *p)
+{
+    p->wide = true;
+    for (p->tile = 0; p->tile < wisp_parts(p->r->n, TILE); p->tile++) do_part(p);
 }
 
 void wisp_dag_backward(const struct wisp_dag_run *r)
 {
     const size_t nodes = r->dag->n_nodes;
-    wisp_parallel_for(r->ctx->pool, wisp_parts(r->dag->n_edges, 1 << 14), gather_weights,
-                      (void *)r);
-    for (size_t i = r->plan->made[1]; i > 0; i--) {
-        struct part p = part_at(r, i - 1);
-        p.fn = backward_node;
-        p.down = true;
-        do_part(&p);
+    wisp_parallel_for(r->ctx->pool, wisp_parts(r->dag->n_edges, 1 << 14), file_weights, (void *)r);
+    for (size_t end = r->plan->made[1], i; end > 0; end = i) {
+        i = end - 1;
+        if (is_wide(r, i)) {
+            while (i > 0 && is_wide(r, i - 1)) i--;
+            do_wide(r, i, end, backward_wide, true);
+        } else {
+            struct part p = part_at(r, i, backward_thin);
+            p.down = true;
+            do_part(&p);
+            p.fn = finish_thin;
+            by_tiles(&p);
+        }
     }
-    const struct part inputs = { r, nodes, nodes + r->dag->n_in, true, backward_input, false };
-    if (r->gx) do_part(&inputs);
+    struct part inputs = {
+        .r = r, .first = nodes, .end = nodes + r->dag->n_in, .fn = backward_input
+    };
+    by_tiles(&inputs);
 }

@@ -7,12 +7,16 @@
  *     value = f(bias + sum over edges of weight * value of the node where the edge begins)
  *
  * Nodes that are no inputs are numbered first, by level, so that each comes after all nodes it reads;
- * inputs follow them.  (So a layer whose inputs become more keeps its numbers.)  Values lie as
- * (nodes, lanes), a row for each node: an edge is a row times a number, and a node's edges are a bag
- * of rows.  Nodes of a level do not read each other:
+ * inputs follow them.  (So a layer whose inputs become more keeps its numbers.)  A tile is
+ * WISP_DAG_TILE samples, whose values lie as (nodes, samples): an edge is a row times a number, and a
+ * node's edges are a bag of rows.  Nodes of a level do not read each other:
  *
- *     wide levels             their nodes are shared among threads
- *     thin ones, in a row     the samples are: a tile of 64 goes through all of them without waiting
+ *     wide levels, in a row   a tile goes through all of them before the next one does; nodes of a
+ *                             level are shared among threads
+ *     thin ones, in a row     the tiles are: each goes through all of them without waiting
+ *
+ * On the way back a node reads the gradients of those that read it once, for its own gradient and for
+ * those of the weights between them (bag_dots).
  *
  * Which is which depends on the net alone, and every sum has one order. */
 #ifndef WISP_SPDNN_DAG_H
@@ -31,6 +35,8 @@ struct wisp_node_function {
     bool flat; /* its derivative is 0 wherever there is one: nothing below it would learn */
     /* y[i] = f(y[i]); d[i] = its derivative there, unless d is NULL. */
     void (*run)(const struct wisp_kernels *k, float *y, float *d, size_t n);
+    /* gz[i] = g[i] times the derivative where the value is y[i]; NULL: the value does not tell. */
+    void (*back)(const struct wisp_kernels *k, float *gz, const float *g, const float *y, size_t n);
 };
 const struct wisp_node_function *wisp_node_function_at(size_t i); /* NULL past the end */
 const char *wisp_node_function_name(size_t i);                    /* the same */
@@ -72,8 +78,8 @@ struct wisp_dag_plan {
     uint32_t *part; /* (n_nodes + 1) first node of each part, twice it, + 1 if it is wide */
     /* to train with, or NULL: edges by the node where they begin */
     uint32_t *begin; /* (n_nodes + n_in + 1) */
-    uint32_t *edge;  /* (n_edges) */
-    int32_t *target; /* (n_edges) */
+    uint32_t *at;    /* (n_edges) the place of each edge among them */
+    int32_t *target; /* (n_edges) where they end, place by place */
     int32_t *place;  /* (n_nodes + n_in) among the outputs, + 1; 0: none */
 };
 /* Fills it, unless that was done: 'made' is all zero at first. */
@@ -83,18 +89,32 @@ struct wisp_dag_run { /* one batch */
     const struct wisp_dag *dag;
     const struct wisp_dag_plan *plan;
     const struct wisp_context *ctx;
-    size_t n, lanes; /* samples; floats from one row to the next */
-    float *x;        /* (n_nodes + n_in, lanes) values; those of inputs are there */
-    float *d;        /* (n_nodes, lanes) derivatives, then gradients of sums; NULL: not wanted */
+    size_t n, lanes; /* samples; the same, up to a multiple of 16 */
+    /* tile by tile, each (rows, WISP_DAG_TILE), the last may be narrower: wisp_dag_at() */
+    float *x; /* (n_nodes + n_in) values; those of inputs are there */
+    float *d; /* (n_nodes) derivatives, then gradients of sums; NULL: not wanted */
     /* of backward */
     const float *gy; /* (n, n_out) gradients of the result */
-    float *weight;   /* (n_edges) in the order of plan->edge: work space */
-    float *gx;       /* (n_in, lanes) gradients of the inputs; NULL: not wanted */
-    float *(*spare)(const struct wisp_dag_run *r, int thread); /* (lanes) of a thread */
+    float *weight;   /* (n_edges) by plan->at: work space */
+    float *gw;       /* (n_edges) gradients of the weights, by plan->at */
+    float *gb;       /* (n_nodes) and of the biases */
+    float *gx;       /* (n_in), tile by tile: gradients of the inputs; NULL: not wanted */
 };
+/* Samples of a tile: a usual batch is one.  Tiles of 32 were not faster for the nets of bench/graph.c, and
+ * slower with tanh. */
+enum { WISP_DAG_TILE = 64 };
+static inline size_t wisp_dag_width(size_t lanes, size_t first) /* floats of a row of its tile */
+{
+    return lanes - first < WISP_DAG_TILE ? lanes - first : WISP_DAG_TILE;
+}
+/* Where 'row' of n_rows has the first sample of a tile. */
+static inline size_t wisp_dag_at(size_t lanes, size_t n_rows, size_t row, size_t first)
+{
+    return first * n_rows + row * wisp_dag_width(lanes, first);
+}
 /* Values of all nodes, and derivatives. */
 void wisp_dag_forward(const struct wisp_dag_run *r);
-/* Gradients of all nodes' sums (r->d) and of the inputs.  Weights are those of forward. */
+/* Gradients of all nodes' sums (r->d), of weights, biases and inputs.  Weights are those of forward. */
 void wisp_dag_backward(const struct wisp_dag_run *r);
 
 /* ---- files (dagfile.c) ---- */

@@ -110,16 +110,30 @@ static void run_step(const struct wisp_kernels *k, float *y, float *d, size_t n)
     }
 }
 
+/* What the values tell: nothing has to be kept for the way back. */
+static void back_identity(const struct wisp_kernels *k, float *gz, const float *g, const float *y,
+                          size_t n)
+{
+    (void)k, (void)y;
+    memcpy(gz, g, n * sizeof *g);
+}
+
+static void back_relu(const struct wisp_kernels *k, float *gz, const float *g, const float *y,
+                      size_t n)
+{
+    k->relu_back(gz, g, y, n);
+}
+
 /* Numbers stay: models have them. */
 static const struct wisp_node_function table[] = {
-    { "identity", "x", false, run_identity },
-    { "relu", "x above 0, else 0", false, run_relu },
-    { "tanh", "the hyperbolic tangent", false, run_tanh },
-    { "sigmoid", "1 / (1 + exp(-x))", false, run_sigmoid },
-    { "gauss", "exp(-x^2)", false, run_gauss },
-    { "sin", "the sine", false, run_sin },
-    { "abs", "|x|", false, run_abs },
-    { "step", "1 above 0, else 0; cannot be trained", true, run_step },
+    { "identity", "x", false, run_identity, back_identity },
+    { "relu", "x above 0, else 0", false, run_relu, back_relu },
+    { "tanh", "the hyperbolic tangent", false, run_tanh, NULL },
+    { "sigmoid", "1 / (1 + exp(-x))", false, run_sigmoid, NULL },
+    { "gauss", "exp(-x^2)", false, run_gauss, NULL },
+    { "sin", "the sine", false, run_sin, NULL },
+    { "abs", "|x|", false, run_abs, NULL },
+    { "step", "1 above 0, else 0; cannot be trained", true, run_step, NULL },
 };
 enum { FUNCTIONS = sizeof table / sizeof *table };
 

@@ -237,12 +237,11 @@ static void test_functions(const struct wisp_kernels *k)
 
 /* ---- values and gradients ---- */
 
-static float *spare_rows;
-static size_t spare_lanes;
-static float *spare(const struct wisp_dag_run *r, int thread)
+/* The number of a row and a sample in one of a run's arrays of n_rows. */
+static float *number(const struct wisp_dag_run *r, float *of, size_t n_rows, size_t row, size_t s)
 {
-    (void)r;
-    return spare_rows + (size_t)thread * spare_lanes;
+    const size_t in = s % WISP_DAG_TILE;
+    return of + wisp_dag_at(r->lanes, n_rows, row, s - in) + in;
 }
 
 /* All that a run of n samples needs, for 'threads'; the same numbers each time. */
@@ -264,7 +263,7 @@ static void way_init(struct way *y, const struct wisp_dag *d, const struct wisp_
     y->plan = (struct wisp_dag_plan){ .made = y->made,
                                       .part = calloc(d->n_nodes + 1, 4),
                                       .begin = calloc(all + 1, 4),
-                                      .edge = calloc(d->n_edges, 4),
+                                      .at = calloc(d->n_edges, 4),
                                       .target = calloc(d->n_edges, 4),
                                       .place = calloc(all, 4) };
     y->gy = calloc(n * d->n_out, 4);
@@ -277,13 +276,13 @@ static void way_init(struct way *y, const struct wisp_dag *d, const struct wisp_
                                     .d = calloc(d->n_nodes * lanes, 4),
                                     .gy = y->gy,
                                     .weight = calloc(d->n_edges, 4),
-                                    .gx = calloc(d->n_in * lanes, 4),
-                                    .spare = spare };
+                                    .gw = calloc(d->n_edges, 4),
+                                    .gb = calloc(d->n_nodes, 4),
+                                    .gx = calloc(d->n_in * lanes, 4) };
     for (size_t i = 0; i < d->n_in; i++)
-        for (size_t s = 0; s < n; s++) y->run.x[(d->n_nodes + i) * lanes + s] = test_randf(&own);
+        for (size_t s = 0; s < n; s++)
+            *number(&y->run, y->run.x, all, d->n_nodes + i, s) = test_randf(&own);
     for (size_t i = 0; i < n * d->n_out; i++) y->gy[i] = test_randf(&own);
-    spare_lanes = lanes;
-    spare_rows = realloc(spare_rows, (size_t)threads * lanes * 4);
     wisp_dag_plan(&y->plan, d);
     wisp_dag_forward(&y->run);
     wisp_dag_backward(&y->run);
@@ -292,18 +291,19 @@ static void way_init(struct way *y, const struct wisp_dag *d, const struct wisp_
 static void way_clear(struct way *y)
 {
     wisp_pool_free(y->ctx.pool);
-    free(y->plan.part), free(y->plan.begin), free(y->plan.edge), free(y->plan.target);
+    free(y->plan.part), free(y->plan.begin), free(y->plan.at), free(y->plan.target);
     free(y->plan.place), free(y->gy), free(y->run.x), free(y->run.d), free(y->run.weight);
-    free(y->run.gx);
+    free(y->run.gx), free(y->run.gw), free(y->run.gb);
 }
 
 /* A sample by a plain walk, forward and back, node by node. */
-static void check_sample(const struct way *y, size_t s, const double *w, const double *bias)
+static void check_sample(const struct way *y, size_t s, const double *w, const double *bias,
+                         double *gw, double *gb)
 {
     const struct wisp_dag *d = y->run.dag;
-    const size_t all = d->n_nodes + d->n_in, lanes = y->run.lanes;
+    const size_t all = d->n_nodes + d->n_in;
     double *v = calloc(all, sizeof *v), *g = calloc(all, sizeof *g), off = 0, back = 0;
-    for (size_t i = d->n_nodes; i < all; i++) v[i] = y->run.x[i * lanes + s];
+    for (size_t i = d->n_nodes; i < all; i++) v[i] = *number(&y->run, y->run.x, all, i, s);
     dag_walk(v, d, w, bias);
     for (size_t o = 0; o < d->n_out; o++) g[d->out[o]] = y->gy[s * d->n_out + o];
     for (size_t i = d->n_nodes; i-- > 0;) {
@@ -312,13 +312,18 @@ static void check_sample(const struct way *y, size_t s, const double *w, const d
         const double h = 1e-6, up = dag_function(d->function[i], sum + h),
                      down = dag_function(d->function[i], sum - h);
         g[i] *= (up - down) / (2 * h);
-        for (int64_t e = d->start[i]; e < d->start[i + 1]; e++) g[d->from[e]] += w[e] * g[i];
-        back = fmax(back, fabs(g[i] - y->run.d[i * lanes + s]) / (1 + fabs(g[i])));
+        for (int64_t e = d->start[i]; e < d->start[i + 1]; e++) {
+            g[d->from[e]] += w[e] * g[i];
+            gw[e] += v[d->from[e]] * g[i];
+        }
+        gb[i] += g[i];
+        back = fmax(back,
+                    fabs(g[i] - *number(&y->run, y->run.d, d->n_nodes, i, s)) / (1 + fabs(g[i])));
     }
     for (size_t i = 0; i < all; i++)
-        off = fmax(off, fabs(v[i] - y->run.x[i * lanes + s]) / (1 + fabs(v[i])));
+        off = fmax(off, fabs(v[i] - *number(&y->run, y->run.x, all, i, s)) / (1 + fabs(v[i])));
     for (size_t i = 0; i < d->n_in; i++)
-        back = fmax(back, fabs(g[d->n_nodes + i] - y->run.gx[i * lanes + s]) /
+        back = fmax(back, fabs(g[d->n_nodes + i] - *number(&y->run, y->run.gx, d->n_in, i, s)) /
                               (1 + fabs(g[d->n_nodes + i])));
     CHECK(off <= 1e-4, "%s: values off by %g", y->ctx.k->name, off);
     CHECK(back <= 2e-3, "%s: gradients off by %g", y->ctx.k->name, back);
@@ -344,18 +349,26 @@ static void test_walk(const struct wisp_kernels *k)
         way_init(&one, &f.dag, k, 1, samples[i % 4]);
         way_init(&three, &f.dag, k, 3, samples[i % 4]);
         wisp_dag_thin = 512;
-        for (size_t s = 0; s < one.run.n; s += 5) check_sample(&one, s, w, bias);
+        double *gw = calloc(f.dag.n_edges, sizeof *gw), *gb = calloc(f.dag.n_nodes, sizeof *gb);
+        double off = 0;
+        for (size_t s = 0; s < one.run.n; s++) check_sample(&one, s, w, bias, gw, gb);
+        for (size_t e = 0; e < f.dag.n_edges; e++)
+            off = fmax(off, fabs(gw[e] - one.run.gw[one.plan.at[e]]) / (1 + fabs(gw[e])));
+        for (size_t e = 0; e < f.dag.n_nodes; e++)
+            off = fmax(off, fabs(gb[e] - one.run.gb[e]) / (1 + fabs(gb[e])));
+        CHECK(off <= 2e-3, "%s: gradients of weights and biases off by %g", k->name, off);
+        free(gw), free(gb);
         const size_t lanes = one.run.lanes;
         CHECK(memcmp(one.run.x, three.run.x, (f.dag.n_nodes + f.dag.n_in) * lanes * 4) == 0 &&
                   memcmp(one.run.d, three.run.d, f.dag.n_nodes * lanes * 4) == 0 &&
-                  memcmp(one.run.gx, three.run.gx, f.dag.n_in * lanes * 4) == 0,
+                  memcmp(one.run.gx, three.run.gx, f.dag.n_in * lanes * 4) == 0 &&
+                  memcmp(one.run.gw, three.run.gw, f.dag.n_edges * 4) == 0 &&
+                  memcmp(one.run.gb, three.run.gb, f.dag.n_nodes * 4) == 0,
               "%s: 3 threads differ from 1", k->name);
         way_clear(&one), way_clear(&three);
         free(w), free(bias);
         wisp_dag_file_clear(&f);
     }
-    free(spare_rows);
-    spare_rows = NULL;
 }
 
 /* ---- runs ---- */

@@ -66,6 +66,11 @@ CALL(dots)
 {
     k->dots(x[0], x[1], c->n + c->gap, (const int32_t *)x[2], c->m, x[3], c->n);
 }
+CALL(bag_dots)
+{
+    k->bag_dots(x[0], x[4], x[1], c->n + c->gap, (const int32_t *)x[2], x[3], c->m, x[5], c->n,
+                c->add);
+}
 CALL(matvec)
 {
     k->matvec(x[0], x[1], c->n + c->gap, c->m, x[2], c->n);
@@ -205,6 +210,27 @@ static void test_dots(size_t n, size_t m, size_t gap)
             arrays[0].mass[i] += fabsf(w[(size_t)id * (n + gap) + j] * x[j]);
     }
     check_case(&(struct call){ .name = "dots", .fn = dots, .m = m, .n = n, .gap = gap });
+}
+
+static void test_bag_dots(size_t n, size_t m, size_t gap)
+{
+    enum { ROWS = 13 };
+    float *out = fill(0, n), *w = fill_rows(1, ROWS, n, gap), *ids = fill(2, m), *val = fill(3, m);
+    float *dot_of = fill(4, m), *x = fill(5, n);
+    for (size_t j = 0; j < n; j++) arrays[0].mass[j] = fabsf(out[j]);
+    for (size_t i = 0; i < m; i++) {
+        const int32_t id = (int32_t)(test_rand(&seed) % ROWS);
+        memcpy(&ids[i], &id, sizeof id);
+        arrays[4].mass[i] = fabsf(dot_of[i]);
+        for (size_t j = 0; j < n; j++) {
+            const float y = w[(size_t)id * (n + gap) + j];
+            arrays[0].mass[j] += fabsf(y * val[i]);
+            arrays[4].mass[i] += fabsf(y * x[j]);
+        }
+    }
+    for (int add = 0; add < 2; add++)
+        check_case(&(struct call){
+            .name = "bag_dots", .fn = bag_dots, .m = m, .n = n, .gap = gap, .add = add });
 }
 
 static void test_matvec(size_t n, size_t m, size_t gap)
@@ -438,7 +464,8 @@ int main(void)
         for (size_t nnz = 0; nnz < 20; nnz += 4 + i % 3) test_bag(lengths[i], nnz, i % 2 * 5);
     TEST("kernels: dots = scalar, all lengths");
     for (size_t i = 0; i < n_lengths; i++)
-        for (size_t m = 0; m < 24; m += 1 + i % 4) test_dots(lengths[i], m, i % 2 * 5);
+        for (size_t m = 0; m < 24; m += 1 + i % 4)
+            test_dots(lengths[i], m, i % 2 * 5), test_bag_dots(lengths[i], m, i % 2 * 5);
     TEST("kernels: matvec = scalar, all lengths");
     for (size_t i = 0; i < n_lengths; i++)
         for (size_t m = 0; m < 11; m += 1 + i % 3) test_matvec(lengths[i], m, i % 2 * 5);
