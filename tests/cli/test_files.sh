@@ -84,6 +84,7 @@ check "nor elsewhere" [ -z "$(find home -name 'small*' -o -name 'tiny*')" ]
 until_line() { # PATTERN FILE: waits for it
     for _ in $(seq 2000); do grep -qE "$1" "$2" && return; sleep 0.01; done
 }
+fresh() { : >out; : >err; } # before a command in the background: what the last one said is still there until its shell opens the file
 told() { # NAME CODES WORDS: the command that just ended with $rc
     if ! [[ $rc =~ ^($2)$ ]]; then bad "$1" "expected exit code $2"
     elif ! grep -qE "$3" err; then bad "$1" "expected '$3' on stderr"
@@ -92,6 +93,7 @@ told() { # NAME CODES WORDS: the command that just ended with $rc
 synth B --rows 60000 --features 1000 --labels 50 --row-features 60
 ok "the large one" eval m B_train.txt # makes the cache
 for how in cut over; do
+    fresh
     "$wisp" train B_train.txt -o b --hidden 8 --epochs 200 --patience 0 --memory 8M >out 2>err </dev/null &
     pid=$!
     until_line '^epoch' err
@@ -104,6 +106,7 @@ for how in cut over; do
     rm -f b b.state b.state.1 B_train.txt.wispcache
     "$wisp" eval m B_train.txt >/dev/null 2>&1
 done
+fresh
 "$wisp" train B_train.txt -o b --hidden 8 --epochs 200 --patience 0 >out 2>err </dev/null &
 pid=$!
 until_line '^epoch' err
@@ -132,6 +135,7 @@ check "it is mapped" [ "$(stat -c %s w)" -gt 4194304 ]
 line=$(sed -n 2p W_train.txt)
 for how in cut over; do
     cp w w2
+    fresh
     { echo "$line"; until_line . out; if [ $how = cut ]; then truncate -s 1000 w2; else cat P_train.txt >w2; fi; echo "$line"; } |
         "$wisp" predict w2 - --no-header >out 2>err
     rc=$?
@@ -140,6 +144,7 @@ for how in cut over; do
 done
 cp m m2
 line=$(sed -n 2p P_train.txt)
+fresh
 { echo "$line"; until_line . out; truncate -s 1000 m2; echo "$line"; } | "$wisp" predict m2 - --no-header >out 2>err
 rc=$?
 check "a small model in use is a copy: it serves on" [ $rc = 0 ]
