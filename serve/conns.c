@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -126,14 +127,27 @@ void conns_sweep(struct conn_list *l)
     pthread_mutex_unlock(&l->lock);
 }
 
+/* Bytes may lie in the system while the thread that would read them waits for a core. */
+static bool is_busy(const struct conn *c)
+{
+    const int state = c->state;
+    int unread = 0;
+    if (state != CONN_FRESH && state != CONN_IDLE) return state != CONN_LATE;
+    return ioctl(c->fd, FIONREAD, &unread) == 0 && unread > 0;
+}
+
 size_t conns_busy(struct conn_list *l)
 {
-    size_t n = 0;
+    size_t listed = 0, n = 0;
     pthread_mutex_lock(&l->lock);
-    for (struct conn *c = l->first; c; c = c->next)
-        n += c->state == CONN_READING || c->state == CONN_WORKING || c->state == CONN_SENDING;
+    for (struct conn *c = l->first; c; c = c->next) {
+        listed++;
+        n += is_busy(c);
+    }
     pthread_mutex_unlock(&l->lock);
-    return n;
+    const size_t accepted =
+        l->n; /* those not listed are on their way to the loop that reads them */
+    return n + (accepted > listed ? accepted - listed : 0);
 }
 
 bool conn_body(struct conn *c, const char *piece, size_t n, size_t most)

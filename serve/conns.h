@@ -26,8 +26,8 @@ struct conn {
     size_t room;              /* of r.body */
     bool too_big, later, begun;
     atomic_bool looked; /* since it is in this state: has the other side more to say? */
-    atomic_bool done; /* the answer that was to come later is there */
-    void *of;         /* what the connection is to the library below, and its daemon */
+    atomic_bool done;   /* the answer that was to come later is there */
+    void *of;           /* what the connection is to the library below, and its daemon */
     struct conn_list *list;
     struct conn *next, **back;
 };
@@ -35,7 +35,7 @@ struct conn {
 struct conn_list {
     pthread_mutex_t lock;
     struct conn *first;
-    atomic_size_t n;
+    atomic_size_t n; /* accepted, listed or about to be */
     atomic_size_t n_late;
     int64_t header_us, idle_us;
     bool tls; /* no plain words may be written */
@@ -49,7 +49,7 @@ void conns_remove(struct conn *c);
 bool conn_move(struct conn *c, enum conn_state to);
 /* Ends connections that are late. */
 void conns_sweep(struct conn_list *l);
-/* How many are READING, WORKING or SENDING. */
+/* How many have a request: they are READING, WORKING or SENDING, or what came has not been read yet. */
 size_t conns_busy(struct conn_list *l);
 
 /* One more piece of the body; pieces beyond 'most' are counted and dropped.  False: no memory. */

@@ -31,7 +31,7 @@ struct http_part { /* what wisp-http.so offers, through wisp_http_table() */
     /* Takes no more connections, but those that the system has taken already; from now on answers end
      * their connection. */
     void (*close)(struct http_daemon *d);
-    size_t (*busy)(const struct http_daemon *d);    /* requests that are read or answered */
+    size_t (*busy)(const struct http_daemon *d);    /* requests that came and are not answered */
     size_t (*waiting)(const struct http_daemon *d); /* of these, for http_done */
     void (*stop)(struct http_daemon *d);            /* none may be waiting */
     const char *(*header)(const struct http_request *r, const char *name);
