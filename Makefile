@@ -40,8 +40,8 @@ MPI     ?= $(if $(SAN),0,$(if $(shell command -v mpicc),1,0))
 MPICC   := OMPI_CC='$(CC)' MPICH_CC='$(CC)' mpicc
 MPIOBJ  := $(BUILD)/src/comm/comm_mpi.o
 
-# build/.setup says what tools/setup has found: make reads it again once it is made.
-ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint format,$(MAKECMDGOALS)),all),)
+# build/.setup says what tools/setup has found: make reads it again once it is made.  What is for cards alone needs no package.
+ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint format gpu-tests $(BUILD)/wisp-cuda.so,$(MAKECMDGOALS)),all),)
 -include build/.setup
 endif
 DNNL    ?= $(if $(SAN),0,$(HAS_DNNL))
@@ -72,7 +72,7 @@ build/.setup: tools/setup
 	echo '#include <dnnl.h>' | $(CC) -E - >/dev/null 2>&1; echo "HAS_DNNL := $$((1 - $$?))" >$@; \
 	echo '#include <microhttpd.h>' | $(CC) -E - >/dev/null 2>&1; echo "HAS_HTTP := $$((1 - $$?))" >>$@
 setup: build/.setup
-$(OBJ) $(CLIOBJ) $(HTTPOBJ): | build/.setup
+$(filter-out $(CUOBJ),$(OBJ)) $(CLIOBJ) $(HTTPOBJ): | build/.setup
 
 $(BUILD)/src/kernels/avx2.o $(BUILD)/src/kernels/deep_avx2.o $(BUILD)/src/kernels/tiles_avx2.o $(BUILD)/src/kernels/live_avx2.o $(BUILD)/src/kernels/bags_avx2.o $(BUILD)/src/kernels/codes_avx2.o $(BUILD)/src/kernels/find_avx2.o: FLAGS += -mavx2 -mfma
 $(BUILD)/src/kernels/avx512.o $(BUILD)/src/kernels/deep_avx512.o $(BUILD)/src/kernels/tiles_avx512.o $(BUILD)/src/kernels/live_avx512.o $(BUILD)/src/kernels/bags_avx512.o $(BUILD)/src/kernels/codes_avx512.o $(BUILD)/src/kernels/find_avx512.o: FLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512
