@@ -375,9 +375,15 @@ static wisp_status open_data_like(wisp_data **out, wisp_context *ctx, const char
     bool words = like->format && like->format->words;
     *out = NULL;
     wisp_status st = options_like(&o, &stop, cfg, like, err);
-    if (st == WISP_OK && !words && !like->named && grows(cfg))
+    if (st == WISP_OK && !words && !like->named && grows(cfg)) {
+        o.old_features = like->n_features;
+        o.old_labels = like->n_labels;
         st = wisp_grow_open(out, ctx, path, cfg, &o, err);
-    else if (st == WISP_OK) st = wisp_data_read(out, ctx, path, &o, err);
+    } else if (st == WISP_OK) {
+        o.n_features = like->n_features;
+        o.n_labels = like->n_labels;
+        st = wisp_data_read(out, ctx, path, &o, err);
+    }
     wisp_lookup_clear(&stop);
     return st;
 }

@@ -88,6 +88,8 @@ static struct wisp_read_options grown(const struct wisp_read_options *options, c
     o.named = m->named;
     o.decided = WISP_NAMED_LABELS | WISP_NAMED_FEATURES;
     o.grow = true;
+    o.old_features = wisp_most(o.old_features, m->net.n_features);
+    o.old_labels = wisp_most(o.old_labels, m->net.n_labels);
     if (!o.image.height) {
         o.image = wisp_net_images(wisp_model_reads(m));
         o.resize = wisp_net_resizes(wisp_model_reads(m));

@@ -300,8 +300,9 @@ static void set_sizes(struct wisp_sink *sink, struct feed *f, const struct wisp_
 {
     size_t n[2];
     for (int w = 0; w < 2; w++) {
-        const size_t known = w ? o->n_labels : o->n_features, free = 16 * wisp_ids_free;
-        const size_t most = wisp_most(known, free), cols = f->m[w].n_cols;
+        const size_t known = w ? o->n_labels : o->n_features, cols = f->m[w].n_cols;
+        const size_t most =
+            wisp_most(wisp_most(known, w ? o->old_labels : o->old_features), 16 * wisp_ids_free);
         const bool bound = o->decided & (w ? WISP_NAMED_LABELS : WISP_NAMED_FEATURES);
         f->limit[w] = bound ? most : SIZE_MAX;
         if (!w && known) f->limit[w] = known;

@@ -421,10 +421,13 @@ bool wisp_rowtext_header(struct wisp_dialect *d, const uint64_t n[2])
 
 static void set_rooms(struct wisp_dialect *d, const struct wisp_read_options *o)
 {
-    for (int i = 0; i < 2; i++) d->room[i] = wisp_most(wisp_ids_free, d->text_bytes);
-    d->room[0] = wisp_most(d->room[0], o->n_labels);
-    for (int i = 0; i < 2; i++)
+    /* What is known is in proportion, however short the text is. */
+    const size_t known[2] = { wisp_most(o->n_labels, o->old_labels),
+                              wisp_most(o->n_features, o->old_features) };
+    for (int i = 0; i < 2; i++) {
+        d->room[i] = wisp_most(known[i], wisp_most(wisp_ids_free, d->text_bytes));
         if (d->room[i] > wisp_ids_max) d->room[i] = wisp_ids_max;
+    }
     set_plain(d);
 }
 

@@ -77,9 +77,10 @@ static wisp_status header(void *arg, const char *begin, const char *end, bool *t
  * proportion. */
 static void set_sizes(struct wisp_sink *sink, const struct xc *xc, const struct wisp_source *src)
 {
-    const size_t keep = src->o->n_features, room = xc->d.room[0];
-    size_t features = keep && xc->d.n_features > keep ? keep : xc->d.n_features;
-    size_t labels = xc->d.n_labels > room ? room : xc->d.n_labels;
+    const size_t keep = src->o->n_features, *room = xc->d.room;
+    const size_t most = keep && keep < room[1] ? keep : room[1];
+    const size_t features = xc->d.n_features > most ? most : xc->d.n_features;
+    const size_t labels = xc->d.n_labels > room[0] ? room[0] : xc->d.n_labels;
     const unsigned named = src->named | src->o->named;
     wisp_sink_at_least(sink, named & WISP_NAMED_FEATURES ? 0 : features,
                        named & WISP_NAMED_LABELS ? 0 : labels);

@@ -143,6 +143,26 @@ check "the label is new" grep -q '77:' out
 small "labels far apart for a model of numbers" eval ms far.svm --json
 judge "they are misses" 'd["rows"] == 200'
 refuse "names of ids, and ids far apart" 3 'out of proportion' train far.svm -o f --labels words --epochs 1
+# ids that a model knows are not far, however short a text is that has them
+for i in $(seq 200); do echo "$((i % 4)) $((1100000 + i % 4)):1 $((1200000 + i % 50)):1"; done >high
+{ echo "200 1300000 4"; cat high; } >high.xc
+head -n 8 high >few
+{ echo "8 1300000 4"; cat few; } >few.xc
+ok "features from 2^20 on, which a header says" train high.xc -o high --net linear --valid few.xc --json
+judge "validation rows have them" 'd["valid_p@1"] == 100'
+check "none are left out" [ "$(grep -c 'left out' err)" = 0 ]
+ok "eval of a short text" eval high few --json
+judge "has them, too" 'd["p@1"] == 100'
+ok "predict" predict high few -k 1
+check "the right labels" [ "$(sed 's/:.*//' out | tr -d '\n')" = 12301230 ]
+cp out want
+"$wisp" predict high - -k 1 <few >out 2>err
+same "the same from stdin" out want
+ok "--init" train few -o higher --init high --epochs 1 --valid few --json
+judge "has them" 'd["valid_p@1"] == 100'
+rm -f high higher
+printf '1 999999999 4\n0 1100000:2\n' >claim
+small "validation rows whose header claims a thousand million features" train P_train.txt -o v "${quick[@]}" --epochs 1 --valid claim
 cp far.svm wide.svm
 for n in 1 4; do ok "$n threads" train wide.svm -o "w$n" "${quick[@]}" --threads $n --cache -; done
 same "the same model for any number of threads" w1 w4

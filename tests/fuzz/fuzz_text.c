@@ -132,6 +132,7 @@ static wisp_status fuzz_read(unsigned how, const uint8_t *p, size_t n, wisp_erro
 static const struct fuzz_text_seed seeds[] = {
     SEED(0, "1 1000000000 5\n1 999999999:1\n"), /* 29 bytes: 16 GB, once */
     SEED(1, "1999999999 1:1 2000000000:1\n"),
+    SEED(LABELS_2, "1 999999999 8\n0 1:2\n"), /* and for rows that these go with */
     SEED(4, "0,3 1:2 5:0.25\n 2:1\n\n7 0:1e-3 3:-4.5e2\n"),
     SEED(0, "3 10 8\n0,3 1:2 5:0.25\n 2:1\n7 0:1e-3 3:-4.5e2\n"),
     SEED(TO_FILE, "\xef\xbb\xbf"

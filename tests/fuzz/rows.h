@@ -17,7 +17,7 @@ static inline void rows_check_list(const uint32_t *ptr, const int32_t *id, size_
         for (size_t k = ptr[r]; k < ptr[r + 1]; k++) {
             if (id[k] < 0 || (size_t)id[k] >= n_ids) fuzz_die("id out of range", NULL);
             if (k > ptr[r] && id[k - 1] >= id[k]) fuzz_die("ids do not ascend", NULL);
-            counts[id[k]]--;
+            counts[id[k]]++;
         }
     }
 }
@@ -43,8 +43,6 @@ static inline void rows_check(const struct wisp_data *d, bool counted)
     counted = counted && d->feature_rows; /* rows in memory for a model are not counted */
     int64_t *features = calloc(d->n_features + 1, sizeof *features),
             *labels = calloc(d->n_labels + 1, sizeof *labels);
-    for (size_t i = 0; counted && i < d->n_features; i++) features[i] = d->feature_rows[i];
-    for (size_t i = 0; counted && i < d->n_labels; i++) labels[i] = d->label_rows[i];
     struct wisp_lists lists = { 0 };
     const long budget = wisp_mem_budget;
     wisp_mem_budget = -1; /* what is looked at here is not what runs out */
@@ -64,9 +62,9 @@ static inline void rows_check(const struct wisp_data *d, bool counted)
     wisp_mem_budget = budget;
     if (rows != d->n_rows || nnz != d->nnz) fuzz_die("wrong totals", NULL);
     for (size_t i = 0; counted && i < d->n_features; i++)
-        if (features[i] != 0) fuzz_die("wrong count of a feature", NULL);
+        if (features[i] != d->feature_rows[i]) fuzz_die("wrong count of a feature", NULL);
     for (size_t i = 0; counted && i < d->n_labels; i++)
-        if (labels[i] != 0) fuzz_die("wrong count of a label", NULL);
+        if (labels[i] != d->label_rows[i]) fuzz_die("wrong count of a label", NULL);
     free(features);
     free(labels);
     rows_check_names(&d->labels);
