@@ -123,13 +123,16 @@ export function tiles(list, rows) {
 
 // An object as rows of a table, objects in it one level deep.
 export function facts(body, object) {
+  const names = new Set();
   body.replaceChildren();
-  const add = (key, value) => {
+  const add = (name, value) => {
     if (value !== null && typeof value === "object" && !Array.isArray(value)) {
-      for (const [k, v] of Object.entries(value)) add(k, v);
-    } else if (value !== "" && value !== null) {
-      body.append(element("tr", {}, element("th", { scope: "row" }, key.replaceAll("_", " ")), element("td", {}, String(value))));
+      const of = ["card", "options"].includes(name) ? "" : `${name} `;
+      for (const [k, v] of Object.entries(value)) add(of + k, v);
+    } else if (value !== "" && value !== null && !names.has(name)) { // the card comes before the options, and says more than "auto"
+      names.add(name);
+      body.append(element("tr", {}, element("th", { scope: "row" }, name.replaceAll("_", " ")), element("td", {}, String(value))));
     }
   };
-  for (const [key, value] of Object.entries(object)) add(key, value);
+  for (const [name, value] of Object.entries(object)) add(name, value);
 }

@@ -121,6 +121,8 @@ def test_watch(chrome):
         check("live page: all charts", page.run("[...document.querySelectorAll('figure')].filter(f => !f.hidden).map(f => f.id).sort().join()") ==
               "layers,loss,precision,rate,recall,rows,valid", page.run("[...document.querySelectorAll('figure')].filter(f => !f.hidden).map(f => f.id).sort().join()"))
         check("live page: options", page.run("document.getElementById('facts').textContent").find("sampling") >= 0)
+        said = page.run("[...document.querySelectorAll('#facts th')].map(t => t.textContent)")
+        check("live page: nothing about the run is said twice", len(said) == len(set(said)), said)
         page.run("document.querySelectorAll('details').forEach(d => d.open = true)")
         look(page, "live page", "360 px, dark" if page is narrow else "1280 px, light", axe=page is wide)
     before = wide.run(tiles)["Training loss"], wide.run("document.querySelectorAll('#precision circle').length")
@@ -235,6 +237,8 @@ def test_try(chrome):
         check(f"{name}: a picture from a file", drawn and found[0][0] == "1" and float(found[0][1].split()[0]) > 80, found)
         check(f"{name}: which pixels made it", page.run("document.querySelectorAll('#labels canvas.parts').length") >= 1)
         page.until("document.getElementById('tiles').textContent.includes('Rows predicted')")
+        said = page.run("[...document.querySelectorAll('#card th')].map(t => t.textContent)")
+        check(f"{name}: nothing in the card is said twice", len(said) == len(set(said)), said)
         check(f"{name}: the model card", page.run("document.getElementById('card').textContent").find("lenet") >= 0 or
               page.run("document.getElementById('card').textContent").find("conv") >= 0)
 
