@@ -6,6 +6,12 @@
 version=$(sed -n 's/^#define WISP_VERSION "\(.*\)"/\1/p' "$root/include/wisp/wisp.h")
 check "CITATION.cff names this version" grep -qx "version: $version" "$root/CITATION.cff"
 check "CHANGELOG.md begins with this version" [ "$(grep -m 1 '^## ' "$root/CHANGELOG.md" | grep -oE '[0-9.]+' | head -n 1)" = "$version" ]
+numbers=$(for part in MAJOR MINOR PATCH; do sed -n "s/^#define WISP_VERSION_$part //p" "$root/include/wisp/wisp.h"; done)
+check "wisp.h: its three numbers are its version" [ "$(tr '\n' . <<<"$numbers")" = "$version." ]
+abi=$(sed -n 's/^#define WISP_ABI //p' "$root/include/wisp/wisp.h")
+check "tests/abi.txt is of this ABI" grep -qx "constant WISP_ABI $abi" "$root/tests/abi.txt"
+released=$(grep -m 1 '^## ' "$root/CHANGELOG.md" | sed 's/.*, //')
+check "CHANGELOG.md and CITATION.cff have the same day" grep -qx "date-released: ${released/unreleased/.*}" "$root/CITATION.cff"
 if command -v cffconvert >/dev/null; then
     check "CITATION.cff is valid" cffconvert --validate -i "$root/CITATION.cff"
 else
