@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/report.h"
 #include "base/text.h"
+#include "cuda/cuda.h"
 #include "model/about.h"
 #include "model/joint.h"
 #include "model/plan.h"
@@ -274,6 +275,9 @@ wisp_status wisp_joint_train(struct wisp_report **out, struct wisp_context *ctx,
         return wisp_fail(err, WISP_EINVAL, "%.100s...: the path is too long", path);
     wisp_status st = open_init(&init, ctx, cfg, err);
     p.init = init;
+    const struct wisp_cuda *card;
+    if (st == WISP_OK && wisp_opt_is(cfg, OPT_DEVICE, "cuda"))
+        st = wisp_cuda_open(&card, err); /* now, and not when the linear model has been trained */
     if (st == WISP_OK) st = wisp_options_text(&options, init ? init->file.check : NULL, cfg, err);
     if (st == WISP_OK) st = find_finished(&m, &p, options);
     if (m) {

@@ -88,6 +88,14 @@ refuse "a linear member has no clusters" 2 "found a linear model, which becomes 
 ok "nets have" convert m q2 --quantize c16
 ok "and predict" eval q2 S_test.txt
 
+# Nets on a card, the linear model beside them on processors: that there is no card is said before anything is trained.
+if ! "$wisp" info --json | grep -q '"cuda"'; then
+    for net in linear+net auto; do
+        refuse "$net without a card" 2 "device cuda" train S_train.txt --net $net --device cuda -o n
+        check "$net without a card: nothing was trained" [ "$(grep -c '^trial' out err | tr -d '\n')" = "out:0err:0" ]
+    done
+fi
+
 # What one model alone can do.
 refuse "no card" 2 "device cuda: found a joint model, expected a net" predict m S_test.txt --device cuda
 refuse "no plan" 2 "found a joint model, expected a net" inspect m --plan
