@@ -24,6 +24,39 @@ static void say_text(const struct wisp_run *r)
              how->chars_max ? chars : "", how->chars_max ? " characters" : "");
 }
 
+static size_t name_length(const struct wisp_names *names, size_t i)
+{
+    return names->start[i + 1] - names->start[i] - 1;
+}
+
+static bool is_name(const struct wisp_names *names, const char *p, size_t n)
+{
+    for (size_t i = 0; i < names->n; i++)
+        if (name_length(names, i) == n && memcmp(names->text + names->start[i], p, n) == 0)
+            return true;
+    return false;
+}
+
+/* How many names have the sign in them; of a comma, which names may have by themselves ("Paris,
+ * France"), only if what stands before it is mostly a label, too. */
+static size_t count_joined(const struct wisp_names *names, char sign, size_t *last)
+{
+    enum { LOOKED_UP = 50 }; /* each by going through all names */
+    size_t n = 0, alone = 0, looked = 0;
+    for (size_t i = 0; i < names->n; i++) {
+        const char *name = names->text + names->start[i];
+        const char *at = memchr(name, sign, name_length(names, i));
+        if (!at) continue;
+        n++;
+        *last = i;
+        if (sign == ',' && looked < LOOKED_UP) {
+            looked++;
+            alone += is_name(names, name, (size_t)(at - name));
+        }
+    }
+    return 2 * alone >= looked ? n : 0;
+}
+
 /* Cells such as "bread|storage" that nobody has taken apart: names with one of the usual signs in a
  * tenth of all labels or more, where no row has two. */
 static void say_joined(const struct wisp_run *r, const struct wisp_data *d)
@@ -31,16 +64,11 @@ static void say_joined(const struct wisp_run *r, const struct wisp_data *d)
     enum { LONGEST = 60 };
     const struct wisp_names *names = &d->labels;
     if (r->m->how.label_separator[0] || d->n_lab > d->n_rows) return;
-    for (const char *sign = "|;"; *sign; sign++) {
-        size_t n = 0, last = 0;
-        for (size_t i = 0; i < names->n; i++)
-            if (memchr(names->text + names->start[i], *sign,
-                       names->start[i + 1] - names->start[i])) {
-                n++;
-                last = i;
-            }
+    for (const char *sign = "|;,"; *sign; sign++) {
+        size_t last = 0;
+        const size_t n = count_joined(names, *sign, &last);
         if (n == 0 || n * 10 < names->n) continue;
-        const size_t length = names->start[last + 1] - names->start[last] - 1;
+        const size_t length = name_length(names, last);
         wisp_say(
             r->ctx, "labels    '%.*s' is one label; --label-separator '%c' makes several of it",
             (int)(length < LONGEST ? length : LONGEST), names->text + names->start[last], *sign);

@@ -174,4 +174,10 @@ ok "cells that hold several labels" train joined.csv -o joined.m --epochs 1 --hi
 check "a hint names the option" grep -q "'bread|storage' is one label; --label-separator '|' makes several of it" err
 ok "the same with the option" train joined.csv -o joined.m --epochs 1 --hidden 8 --label-separator '|'
 check "no hint any more" not grep -q "is one label" err
+printf 'text,labels\nhow long does bread keep,"bread, storage"\nloaves,bread\na cake that sank,cake\n' >joined.csv
+ok "commas between labels" train joined.csv -o joined.m --epochs 1 --hidden 8
+check "a hint names the comma" grep -q "'bread, storage' is one label; --label-separator ',' makes several of it" err
+printf 'text,labels\nhow long does bread keep,"Paris, France"\nloaves,Rome\na cake that sank,"London, England"\n' >joined.csv
+ok "commas within labels" train joined.csv -o joined.m --epochs 1 --hidden 8
+check "no hint where they are part of a name" not grep -q "is one label" err
 end
