@@ -14,7 +14,7 @@ static const struct command commands[] = {
       .inputs = 1,
       .writes = { "", ".state", ".state.1" },
       .run = cmd_train,
-      .examples = { "wisp train train.txt -o model --labels names.txt",
+      .examples = { "wisp train questions.csv -o model --label-separator '|'",
                     "wisp train train.txt -o model --valid dev.txt --epochs 20 --log run.jsonl",
                     "wisp train new.txt -o model2 --init model" } },
     { .name = "tune",

@@ -191,9 +191,10 @@ void help_print(void)
                                "'zsh', 'fish' (completion)");
     entry("wisp version", "the version; also --version, -V");
     puts("\nFor example:\n"
-         "  wisp train train.txt -o model --labels names.txt\n"
-         "  wisp eval model test.txt\n"
-         "  wisp predict model test.txt -k 3");
+         "  wisp train questions.csv -o model --label-separator '|'\n"
+         "  wisp eval model test.csv\n"
+         "  wisp predict model new.txt -k 3\n"
+         "  wisp serve model");
 }
 
 int help_topic(int argc, char **argv)
