@@ -1,7 +1,7 @@
 /* What `--zeros auto` loses: the way it chooses beside all others, at 40 points.
  *
  *   bench/run build policy
- *   policy [--points N] [--shift N] [net]
+ *   policy [--points N] [--shift N] [--part I/N] [net]
  *
  * A point is a layer of four nets, a pass and a share of zeros, 0 to 95 %; --shift N takes the shares
  * N places on.  Zeros lie as a ReLU leaves them, in patches and more of them in some channels than in
@@ -276,16 +276,19 @@ static void run(struct point *p, struct sums *s)
 
 int main(int argc, char **argv)
 {
-    size_t points = 40, shift = 0, candidates = 0, done = 0;
+    size_t points = 40, shift = 0, part = 1, parts = 1, candidates = 0, done = 0;
     const char *net = NULL;
     for (; argc > 1; argc--, argv++) {
         if (argc > 2 && strcmp(argv[1], "--points") == 0) points = strtoul(argv[2], NULL, 10);
         else if (argc > 2 && strcmp(argv[1], "--shift") == 0) shift = strtoul(argv[2], NULL, 10);
-        else if (argv[1][0] != '-' && !net) {
+        else if (argc > 2 && strcmp(argv[1], "--part") == 0 &&
+                 sscanf(argv[2], "%zu/%zu", &part, &parts) == 2 && part > 0 && part <= parts) {
+        } else if (argv[1][0] != '-' && !net) {
             net = argv[1];
             continue;
         } else {
-            fputs("policy: expected --points N, --shift N or the name of a net\n", stderr);
+            fputs("policy: expected --points N, --shift N, --part I/N or the name of a net\n",
+                  stderr);
             return 2;
         }
         argc--, argv++;
@@ -304,14 +307,14 @@ int main(int argc, char **argv)
             for (int pass = 0; pass < WISP_CONV_PASSES; pass++, at++) {
                 if (count) candidates++;
                 if (count || at * points / candidates == (at + 1) * points / candidates) continue;
-                const size_t level = (3 * done + shift) % SHARES;
+                const size_t point = done++, level = (3 * point + shift) % SHARES;
+                if (point % parts != part - 1) continue;
                 const bool norm = strncmp(l->net, "resnet", 6) == 0;
                 struct point p = { .l = l, .c = conv_of(l, 1), .pass = (enum wisp_conv_pass)pass };
                 if (pass != WISP_CONV_DATA) p.of_x = shares[level];
                 if (pass == WISP_CONV_DATA) p.of_gy = shares[level];
                 if (pass == WISP_CONV_WEIGHTS && !norm) p.of_gy = shares[(level + 3) % SHARES];
                 run(&p, &s);
-                done++;
             }
         }
     printf("%d points: lost %.2f %% at worst (%.2f beside the best dense way), %.2f on average; %d "
