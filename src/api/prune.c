@@ -70,6 +70,7 @@ struct pruning {
     struct wisp_rung rungs[MOST_RUNGS];
     int n, best, missed;  /* rungs; the smallest good one; those that were too much */
     double batch, epochs; /* of the net as it is */
+    double began, budget; /* seconds; 0: none was given */
 };
 
 /* Many labels are trained as 'train' would: sampled, with rates for rows that are seldom seen. */
@@ -124,13 +125,15 @@ static void say_plan(const struct pruning *p)
 {
     const double speedup = wisp_opt_num(p->cfg, OPT_TARGET_SPEEDUP),
                  first = wisp_opt_num(p->cfg, p->way->option);
-    char fast[80] = "";
+    char fast[80] = "", time[60] = "";
     if (speedup > 0) wisp_print(fast, sizeof fast, ", or it is %g times as fast", speedup);
-    wisp_say(p->ctx,
-             "prune     the net as it is, then smaller ones, each from the last that was good: %s "
-             "%g at first, until %d lost more than %g points of validation P@1%s; %d nets at most",
-             p->way->name, first > 0 ? first : p->way->first, MOST_MISSED,
-             wisp_opt_num(p->cfg, OPT_TARGET_DROP), fast, MOST_RUNGS);
+    if (p->budget > 0) wisp_print(time, sizeof time, ", as far as %g s reach", p->budget);
+    wisp_say(
+        p->ctx,
+        "prune     the net as it is, then smaller ones, each from the last that was good: %s "
+        "%g at first, until %d lost more than %g points of validation P@1%s; %d nets at most%s",
+        p->way->name, first > 0 ? first : p->way->first, MOST_MISSED,
+        wisp_opt_num(p->cfg, OPT_TARGET_DROP), fast, MOST_RUNGS, time);
 }
 
 static void say_next(const struct pruning *p, double lambda)
@@ -316,13 +319,20 @@ static bool fast_enough(const struct pruning *p, double speedup)
     return speedup > 0 && p->rungs[0].us[1] >= speedup * p->rungs[p->best].us[1];
 }
 
-/* The next penalty after one that was good, by what it took out; once one was too much, between the
- * largest good one and the smallest that was too much.  Shares are of what the last good one has: half,
- * and less once that was too much. */
-static double next_penalty(const struct pruning *p, const struct wisp_rung *last,
-                           double last_params, double too_much)
+/* Is there time for one more, which takes no longer than the last? */
+static bool reaches(const struct pruning *p)
 {
-    const double left = last->params / last_params;
+    return p->budget == 0 || wisp_now() - p->began + rung_seconds(p, 0) < p->budget;
+}
+
+/* The next penalty after one that was good, by the operations that it took out, of what there was
+ * before: parameters may go by the half in late layers, and the time of the early ones stay.  Once one
+ * was too much, between the largest good one and the smallest that was too much.  Shares are of what the
+ * last good one has: half, and less once that was too much. */
+static double next_penalty(const struct pruning *p, const struct wisp_rung *last, double last_flops,
+                           double too_much)
+{
+    const double left = last->flops / last_flops;
     if (p->way != &GROUPS && !last->good) return 1 - sqrt(1 - last->lambda);
     if (p->way != &GROUPS) return too_much > 0 ? last->lambda : NEXT_SHARE;
     if (too_much > 0) return sqrt(too_much * fmax(p->rungs[p->best].lambda, too_much / 4));
@@ -348,7 +358,11 @@ static wisp_status climb(struct pruning *p, wisp_error *err)
     while (st == WISP_OK && p->n < MOST_RUNGS && p->missed < MOST_MISSED &&
            lambda <= MOST_PENALTY && !narrow(p, too_much) && !fast_enough(p, speedup)) {
         struct wisp_rung *r = &p->rungs[p->n];
-        const double params = p->rungs[p->best].params;
+        const double flops = p->rungs[p->best].flops;
+        if (!reaches(p)) {
+            wisp_say(p->ctx, "prune     the time does not reach for another net");
+            break;
+        }
         r->lambda = lambda;
         say_next(p, lambda);
         if ((st = train_rung(p, p->best, err)) != WISP_OK) break;
@@ -356,7 +370,7 @@ static wisp_status climb(struct pruning *p, wisp_error *err)
         say_rung(p, r);
         if (r->good) p->best = p->n - 1;
         else too_much = lambda, p->missed++;
-        lambda = next_penalty(p, r, params, too_much);
+        lambda = next_penalty(p, r, flops, too_much);
     }
     return st;
 }
@@ -439,8 +453,8 @@ wisp_status wisp_prune(wisp_report **out, wisp_context *ctx, const wisp_config *
                          .valid = valid,
                          .path = path,
                          .told = on_progress,
-                         .arg = arg };
-    const double began = wisp_now();
+                         .arg = arg,
+                         .began = wisp_now() };
     const bool single = wisp_opt_on(cfg, OPT_UNSTRUCTURED) || wisp_opt_num(cfg, OPT_MAGNITUDE) > 0;
     char plot[PATH_MAX];
     struct wisp_lock lock;
@@ -454,7 +468,8 @@ wisp_status wisp_prune(wisp_report **out, wisp_context *ctx, const wisp_config *
     if (*wisp_opt_text(cfg, OPT_PLOT))
         snprintf(plot, sizeof plot, "%s", wisp_opt_text(cfg, OPT_PLOT));
     else snprintf(plot, sizeof plot, "%s.svg", path);
-    wisp_status st = reads_images(&p.images, cfg, err);
+    wisp_status st = wisp_opt_time(&p.budget, cfg, OPT_BUDGET, err);
+    if (st == WISP_OK) st = reads_images(&p.images, cfg, err);
     if (st == WISP_OK) st = wisp_lock_take(&lock, path, err);
     if (st != WISP_OK) return st;
     st = try_plot(plot, err);
@@ -462,7 +477,7 @@ wisp_status wisp_prune(wisp_report **out, wisp_context *ctx, const wisp_config *
     const struct wisp_frontier f = frontier(&p);
     if (st == WISP_OK) wisp_frontier_say(&f, ctx);
     if (st == WISP_OK) st = wisp_frontier_plot(&f, plot, path, err);
-    if (st == WISP_OK) st = report(out, &p, wisp_now() - began, err);
+    if (st == WISP_OK) st = report(out, &p, wisp_now() - p.began, err);
     if (st == WISP_OK && (st = settle(&p, err)) != WISP_OK) {
         wisp_report_free(*out);
         *out = NULL;

@@ -184,6 +184,18 @@ const char *wisp_opt_text(const wisp_config *c, enum wisp_opt o)
     return c->text[o] ? c->text[o] : c->row[o]->fallback;
 }
 
+wisp_status wisp_opt_time(double *seconds, const wisp_config *c, enum wisp_opt o, wisp_error *err)
+{
+    char *end;
+    const char *text = wisp_opt_text(c, o);
+    const double x = wisp_strtod(text, &end);
+    const double unit = *end == 'm' ? 60 : *end == 'h' ? 3600 : *end == 's' || !*end ? 1 : -1;
+    *seconds = x * unit;
+    if (!*text || (end > text && (!*end || !end[1]) && x > 0 && unit > 0)) return WISP_OK;
+    return wisp_fail_option(err, wisp_option_row(o)->key,
+                            "found '%.40s', expected a time: 90s, 5m or 1.5h", text);
+}
+
 bool wisp_opt_is(const wisp_config *c, enum wisp_opt o, const char *word)
 {
     const char *range = wisp_option_row(o)->range;

@@ -521,9 +521,9 @@ const wisp_option wisp_option_table[N_OPTS] = {
                        "how many nets with seeds of their own, one after the other, over the same "
                        "held-out rows; their probabilities are averaged in one model",
                        NETWORK, "" },
-    [OPT_BUDGET] = { "budget", "text", "", "", "train tune",
-                     "time that --net auto may take: 90s, 5m, 1.5h; empty: what --effort says, "
-                     "whatever it takes",
+    [OPT_BUDGET] = { "budget", "text", "", "", "train tune prune",
+                     "time that --net auto may take, or prune: 90s, 5m, 1.5h; empty: whatever "
+                     "--effort, or the nets of prune, take",
                      NETWORK, "tune" },
     [OPT_EFFORT] = { "effort", "choice", "normal", "low|normal|high", "train tune",
                      "of --net auto. low: a linear model and a net; normal: three nets where that "

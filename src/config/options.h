@@ -203,6 +203,8 @@ static inline bool wisp_opt_on(const wisp_config *c, enum wisp_opt o)
 {
     return wisp_opt_num(c, o) != 0;
 }
+/* Seconds of a text: "90", "90s", "5m" or "1.5h"; 0: none was given. */
+wisp_status wisp_opt_time(double *seconds, const wisp_config *c, enum wisp_opt o, wisp_error *err);
 /* Is it this word?  A choice must have it. */
 bool wisp_opt_is(const wisp_config *c, enum wisp_opt o, const char *word);
 /* Is it left to whoever uses it? */

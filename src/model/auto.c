@@ -71,15 +71,6 @@ bool wisp_auto_is_meant(const wisp_config *cfg, const struct wisp_data *train)
 
 /* ---- how much ---- */
 
-/* "90", "90s", "5m", "1.5h": seconds; below 0: it is none of these. */
-static double seconds_of(const char *text)
-{
-    char *end;
-    const double x = wisp_strtod(text, &end);
-    const double unit = *end == 'm' ? 60 : *end == 'h' ? 3600 : *end == 's' || !*end ? 1 : -1;
-    return end == text || (*end && end[1]) || !(x > 0) || unit < 0 ? -1 : x * unit;
-}
-
 struct amount {
     double budget; /* seconds; 0: none was given */
     int nets;
@@ -149,19 +140,17 @@ enum { FEW_EPOCHS = 3 };
 static wisp_status amount_of(struct amount *out, const struct wisp_trials *p,
                              const struct wisp_plan *plan, wisp_error *err)
 {
-    const char *budget = wisp_opt_text(p->cfg, OPT_BUDGET);
     const bool low = wisp_opt_is(p->cfg, OPT_EFFORT, "low"),
                high = wisp_opt_is(p->cfg, OPT_EFFORT, "high");
     *out = (struct amount){ .nets = 1 };
-    if (*budget && (out->budget = seconds_of(budget)) < 0)
-        return wisp_fail_option(err, "budget", "found '%.40s', expected a time: 90s, 5m or 1.5h",
-                                budget);
+    wisp_status st = wisp_opt_time(&out->budget, p->cfg, OPT_BUDGET, err);
+    if (st != WISP_OK) return st;
     const struct shapes *s = shapes_of(p);
     const double cost = net_cost(plan, p->train, &s->shape[0]),
                  later = net_cost(plan, p->train, &s->shape[s->later]);
     if (!low) out->nets += (int)fmax(0, fmin(NETS - 1, (COSTLY - cost) / later));
     if (!high && cost > COSTLY && plan->epochs > FEW_EPOCHS) out->epochs = FEW_EPOCHS;
-    if (high || *budget) out->nets = NETS, out->scouts = !shape_is_given(p->cfg);
+    if (high || out->budget > 0) out->nets = NETS, out->scouts = !shape_is_given(p->cfg);
     if (wisp_opt_num(p->cfg, OPT_ENSEMBLE) > 1) out->nets = (int)wisp_opt_num(p->cfg, OPT_ENSEMBLE);
     return WISP_OK;
 }

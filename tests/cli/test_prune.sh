@@ -62,8 +62,32 @@ import json
 a, b = json.load(open("first.json")), json.load(open("out"))
 assert [(x["weights"], x["valid_p@1"]) for x in a["frontier"]] == [(x["weights"], x["valid_p@1"]) for x in b["frontier"]], (a, b)'
 
+# Units of the dense layers are nearly all parameters, and hardly an operation.
+/usr/bin/python3 -c '
+import random
+r = random.Random(1)
+open("c.bin", "wb").write(b"".join(bytes([i % 4]) + bytes(min(255, r.randrange(128) + 40 * (i % 4)) for _ in range(3072)) for i in range(400)))'
+ok "the ladder of a net of images" prune c.bin --net "image, conv 12 3 as c, relu, globalavg, dense 64, relu, dense 64, relu" --group-weights operations,c=0 --epochs 3 \
+    --holdout 0.3 --seed 3 --group-penalty 0.05 --target-accuracy-drop 100 --target-speedup 0 --round no --budget 20s -o ladder --json
+check "the next penalty goes by the operations that the last one took out" /usr/bin/python3 -c '
+import json
+rungs, much = json.load(open("out"))["frontier"], 0
+for before, a, b in zip(rungs, rungs[1:], rungs[2:]):
+    left = a["flops"] / before["flops"]
+    times = 4 if left > 0.99 else 2 if left > 0.9 else 2 ** 0.5
+    assert abs(b["penalty"] / a["penalty"] - times) < 1e-3, (left, a, b)
+    much += left > 0.9 and a["weights"] < 0.9 * before["weights"]
+assert much > 0, rungs'
 ok "nothing may be lost" prune "${options[@]}" --group-penalty 100 --target-accuracy-drop 0 -o none
 check "then the net stays as it is" grep -q 'no smaller net was as accurate' err
+ok "no time for a second net" prune "${options[@]}" --budget 0.001s -o short --json
+check "then there is one" /usr/bin/python3 -c 'import json; assert len(json.load(open("out"))["frontier"]) == 1'
+check "it says so" grep -q '^prune     the time does not reach for another net' err
+ok "time for all" prune "${options[@]}" --budget 10h -o long --json
+check "then it is as without" /usr/bin/python3 -c '
+import json
+assert [x["weights"] for x in json.load(open("out"))["frontier"]] == [x["weights"] for x in json.load(open("first.json"))["frontier"]]'
+refuse "a time that is none" 2 "budget: found '5 weeks', expected a time" prune "${options[@]}" --budget "5 weeks" -o x
 ok "fast enough" prune "${options[@]}" --target-speedup 0.0001 -o fast
 ok "batches of the first run" prune S_train.txt --net "dense 16, relu" --epochs 1 --holdout 0.2 --group-penalty 1 -o batches
 check "are those of all" test "$(grep -o '^training .* batch [0-9]*' err | grep -o '[0-9]*$' | sort -u)" = 64
