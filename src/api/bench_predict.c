@@ -26,6 +26,7 @@ struct subject {
     size_t n;     /* rows that are predicted */
     size_t batch; /* of these in a call */
     enum wisp_zeros zeros;
+    bool cuda; /* on a card, all of it by one way */
     double data_s, train_s;
 };
 
@@ -107,7 +108,7 @@ static wisp_status measure(struct timing *t, const struct subject *s, wisp_conte
     float scores[WISP_SCORE_BATCH * K];
     wisp_predictor *p = NULL;
     size_t calls = wisp_parts(s->n, batch);
-    const struct wisp_prediction how = { .sparse = sparse, .zeros = s->zeros };
+    const struct wisp_prediction how = { .sparse = sparse, .cuda = s->cuda, .zeros = s->zeros };
     wisp_status st = wisp_predictor_make(&p, ctx, s->m, how, K, err);
     t->n = t->rows = t->hits = 0;
     t->all = 0;
@@ -150,7 +151,7 @@ static void report_calls(struct wisp_report *r, struct timing *t, bool sparse)
     wisp_report_num(r, sparse ? "sparse_us_p99" : "exact_us_p99", microseconds(t, 0.99));
 }
 
-/* Batches of exact prediction, and what the machine could do; the latter 0: no memory for it. */
+/* Batches of exact prediction, and what the processor could do; the latter 0: no memory for it. */
 static void report_batches(struct wisp_report *r, const struct subject *s, wisp_context *ctx,
                            double rows_per_s, double batches_per_s, double seconds)
 {
@@ -162,6 +163,7 @@ static void report_batches(struct wisp_report *r, const struct subject *s, wisp_
     double bytes = (double)out->n_out * (double)wisp_weights_row_bytes(&rows);
     wisp_report_num(r, "batch_rows", (double)s->batch);
     wisp_report_num(r, "batch_rows_per_s", rows_per_s);
+    if (s->cuda) return;
     wisp_report_num(r, "batch_gflops", 2e-9 * rows_per_s * weights);
     wisp_report_num(r, "peak_gflops", 1e-9 * wisp_limit_flops(ctx, as16, seconds / 4));
     wisp_report_num(r, "batch_gb_per_s", 1e-9 * batches_per_s * bytes);
@@ -179,7 +181,7 @@ static wisp_status measure_all(struct wisp_report *r, const struct subject *s, w
     wisp_report_num(r, "batch_us_median", microseconds(t, 0.5));
     double exact = 100.0 * (double)t->hits / (double)s->n;
     double rows_per_s = (double)t->rows / t->all, batches_per_s = (double)t->n / t->all;
-    if (s->m->votes.start) { /* an index, hence sparse prediction */
+    if (s->m->votes.start && !s->cuda) { /* an index, hence sparse prediction */
         if ((st = measure(t, s, one, true, 1, s->n, seconds, err)) != WISP_OK) return st;
         double sparse = 100.0 * (double)t->hits / (double)s->n;
         report_calls(r, t, true);
@@ -223,7 +225,8 @@ wisp_status wisp_bench_predict(wisp_report **out, wisp_context *ctx, const wisp_
                                void *arg, wisp_error *err)
 {
     *out = NULL;
-    struct subject s = { .zeros = wisp_plan_zeros(cfg) };
+    struct subject s = { .zeros = wisp_plan_zeros(cfg),
+                         .cuda = wisp_opt_is(cfg, OPT_DEVICE, "cuda") };
     double tests = wisp_opt_num(cfg, OPT_TEST_ROWS), seconds = wisp_opt_num(cfg, OPT_SECONDS);
     wisp_status st =
         model ? load(&s, ctx, cfg, model, rows, err) : train(&s, ctx, cfg, told, arg, err);

@@ -142,6 +142,7 @@ check "predict: the table" [ "$(cut -d' ' -f1 out | tr '\n' ' ')" = "model spars
 ok "predict: batches of 7" bench predict m S_test.txt --seconds 0.01 --batch 7 --threads 1 --json
 judge "predict: so many rows per call" 'd["batch_rows"] == 7 and 0.2 < d["batch_us_median"] * d["batch_rows_per_s"] / 7e6 < 5'
 refuse "predict: larger batches than there are" 2 "--batch: 257 rows; predictions are made of up to 256" bench predict m S_test.txt --batch 257
+CUDA_VISIBLE_DEVICES="" refuse "predict: no card" 2 "--device cuda: " bench predict m S_test.txt --device cuda
 ok "predict: rows of bf16" bench predict --shape 400x200x600 --rows bf16 --epochs 1 --seconds 0.01 --test-rows 256 --json
 judge "predict: half the bytes" 'abs(d["batch_gb_per_s"] / (2e-9 * d["batch_rows_per_s"] / 256 * 600 * 128) - 1) < 1e-6'
 ok "predict: a table of a shape" bench predict --shape 400x200x600 --seconds 0.01
@@ -239,7 +240,7 @@ check "bench/images: every row says so" [ "$(grep -c 'lenet .* no PyTorch for /b
 check "bench/images: our own figures" [ "$(grep -cE '^lenet +(fp32|bf16) +64 +1 +[0-9.]+ +-' out)" = 2 ]
 check "bench/images: no such core" [ "$("$root/bench/images" "$build" steps --cores "0," 2>&1 | sed 's/ one of .*//')" = "bench/images: --cores: '' is not" ]
 check "bench/images: an unknown net" [ "$("$root/bench/images" "$build" steps --nets fly 2>&1)" = "bench/images: --nets: 'fly' is not one of lenet, resnet18-cifar, alexnet, vgg16, resnet18" ]
-check "bench/prune: an unknown part" [ "$("$root/bench/prune" "$build" fly 2>&1)" = "bench/prune: no part 'fly'; there are mlp, magnitude, unstructured, lenet, images" ]
+check "bench/prune: an unknown part" [ "$("$root/bench/prune" "$build" fly 2>&1)" = "bench/prune: no part 'fly'; there are mlp, magnitude, unstructured, lenet, images, radix, yso" ]
 check "bench/prune: no data" [ "$("$root/bench/prune" "$build" images --mnist . 2>&1)" = "bench/prune: images needs --cifar FOLDER (../shared/data/unpack)" ]
 
 # ---- bench/ab: two builds in turn, here commands that say what they are told ----
