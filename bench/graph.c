@@ -1,21 +1,29 @@
 /* bench/graph.c [THREADS [THIN]]: graphs of 10^5 nodes and 10^6 edges, a batch of 64, by levels and by a walk.
  *
  * The walk is what one would write: each sample by itself, node after node in an order in which they
- * can be computed, one core; its arrays lie in that order.  Edges begin in the level before, or, one
- * in four, in any level.  Values of both must agree.  Medians of 9 runs.  THIN: wisp_dag_thin. */
+ * can be computed, one core; its arrays lie in that order.  Values of both must agree.  Medians of 9
+ * runs.  THIN: wisp_dag_thin. */
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/pool.h"
-#include "base/rand.h"
 #include "kernels/kernels.h"
 #include "spdnn/dag.h"
+
+#include "graph_net.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODES = 99000, INPUTS = 1000, FAN = 10, BATCH = 64, OUTPUTS = 100, RUNS = 9 };
+enum { RUNS = 9 };
+enum {
+    NODES = GRAPH_NODES,
+    INPUTS = GRAPH_INPUTS,
+    FAN = GRAPH_FAN,
+    BATCH = GRAPH_BATCH,
+    OUTPUTS = GRAPH_OUTPUTS
+};
 
 struct graph {
     int64_t *start;
@@ -23,48 +31,17 @@ struct graph {
     float *w, *bias;
 };
 
-static int by_id(const void *a, const void *b)
-{
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Some node of a level (0: the inputs); the levels are equally wide. */
-static int32_t node_of(size_t level, size_t width, uint64_t random)
-{
-    return (int32_t)(level ? (level - 1) * width + random % width : NODES + random % INPUTS);
-}
-
 static void make_graph(struct wisp_dag *d, struct graph *g, size_t levels, const char *function)
 {
-    const size_t width = NODES / levels;
     const int fn = wisp_node_function_find(function, strlen(function));
-    uint64_t i = 0;
     *g = (struct graph){ .start = wisp_alloc(NODES + 1, 8),
                          .from = wisp_alloc(NODES * FAN, 4),
                          .function = wisp_alloc(NODES, 4),
                          .out = wisp_alloc(OUTPUTS, 4),
                          .w = wisp_alloc(NODES * FAN, 4),
                          .bias = wisp_zalloc(NODES, 4) };
-    for (size_t r = 0; r < NODES; r++) {
-        const size_t level = r / width; /* of those that it reads, the highest */
-        int32_t *from = g->from + r * FAN;
-        g->start[r] = (int64_t)(r * FAN);
-        g->function[r] = fn;
-        for (size_t k = 0; k < FAN; k++) {
-            const uint64_t random = wisp_rand(1, 2, i++);
-            const size_t at = random % 4 ? level : (random >> 8) % (level + 1);
-            from[k] = node_of(at, width, random >> 24);
-            for (size_t m = 0; m < k; m++)
-                if (from[m] == from[k]) k--, m = k;
-        }
-        qsort(from, FAN, sizeof *from, by_id);
-        for (size_t k = 0; k < FAN; k++)
-            g->w[r * FAN + k] =
-                (float)(wisp_rand(1, 3, r * FAN + k) % 2001) / 1000.0f * 0.4f - 0.4f;
-    }
-    g->start[NODES] = (int64_t)NODES * FAN;
-    for (int32_t o = 0; o < OUTPUTS; o++) g->out[o] = NODES - OUTPUTS + o;
+    for (size_t r = 0; r < NODES; r++) g->function[r] = fn;
+    graph_draw(g->start, g->from, g->w, g->out, levels);
     *d = (struct wisp_dag){ NODES,    INPUTS,  OUTPUTS,     (size_t)NODES * FAN,
                             g->start, g->from, g->function, g->out,
                             g->w,     g->bias };

@@ -2,6 +2,7 @@
 #ifndef WISP_TEST_DAG_RIG_H
 #define WISP_TEST_DAG_RIG_H
 
+#include "dag_functions.h"
 #include "test.h"
 #include "spdnn/dag.h"
 
@@ -76,28 +77,6 @@ static inline void dag_make(char *path, uint64_t seed, const struct dag_text *t)
     if (!f) return;
     dag_write(f, seed, t);
     fclose(f);
-}
-
-static inline double dag_function(int32_t f, double x)
-{
-    switch (f) {
-    case 0:
-        return x;
-    case 1:
-        return fmax(x, 0);
-    case 2:
-        return tanh(x);
-    case 3:
-        return 1 / (1 + exp(-x));
-    case 4:
-        return exp(-x * x);
-    case 5:
-        return sin(x);
-    case 6:
-        return fabs(x);
-    default:
-        return x > 0;
-    }
 }
 
 /* v (nodes, then inputs): the values of one sample, whose inputs are there. */

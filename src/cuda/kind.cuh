@@ -23,8 +23,8 @@
 
 enum {
     WISP_DLAYERS = 255, /* most of a net */
-    WISP_DPARAMS = 4,   /* of a layer */
-    WISP_DOWN = 3,      /* arrays that a layer's kind lays for itself */
+    WISP_DPARAMS = 6,   /* of a layer */
+    WISP_DOWN = 5,      /* arrays that a layer's kind lays for itself */
     WISP_DWORDS = 160   /* of what cards have no form for */
 };
 
@@ -70,7 +70,7 @@ struct wisp_dnode {             /* a layer, with what became a part of it */
     size_t gx_at[WISP_MAX_FROM], front_at, again_front_at, kept_at,
         scratch_at;                         /* in the memory of a step */
     struct wisp_dparam param[WISP_DPARAMS]; /* in the order of l->params, ... */
-    int32_t *ids;                           /* ... but for that of WISP_FIXED, and */
+    int32_t *ids[WISP_DPARAMS];             /* ... but for those of WISP_FIXED, and */
     int64_t *rows;                          /* that of WISP_STARTS; NULL: there is none */
     void *own[WISP_DOWN];                   /* as the kind's lay took them */
 };
@@ -176,6 +176,7 @@ struct wisp_card_kind {
     X(input)                                                                                       \
     X(dense)                                                                                       \
     X(sparse)                                                                                      \
+    X(dag)                                                                                         \
     X(relu)                                                                                        \
     X(dropout)                                                                                     \
     X(identity)                                                                                    \

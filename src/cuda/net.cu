@@ -207,7 +207,7 @@ static void lay_layer(struct wisp_dnode *l, const struct wisp_dnet &n, void *blo
             p.rows = o.rows, p.cols = o.pixels * o.pitch;
             p.n = p.rows * p.cols;
         }
-        if (p.role == WISP_FIXED) l->ids = (int32_t *)wisp_dtake(block, at, p.n * 4);
+        if (p.role == WISP_FIXED) l->ids[k] = (int32_t *)wisp_dtake(block, at, p.n * 4);
         else if (p.role == WISP_STARTS) l->rows = (int64_t *)wisp_dtake(block, at, p.n * 8);
         else l->param[k] = wisp_dparam_lay(&p, false, block, at);
         if (k == 0 && n.math == WISP_DCONV_BF16 && l->kind->halves && l->kind->halves(*l))
@@ -220,7 +220,8 @@ static void borrow_layer(struct wisp_dnode *l, const struct wisp_dnode &lender)
 {
     memcpy(l->param, lender.param, sizeof l->param);
     memcpy(l->own, lender.own, sizeof l->own);
-    l->ids = lender.ids, l->rows = lender.rows;
+    memcpy(l->ids, lender.ids, sizeof l->ids);
+    l->rows = lender.rows;
 }
 
 void wisp_dnet_lay(struct wisp_dnet *n, const struct wisp_dnet *lender, void *block, size_t *at)
@@ -245,7 +246,7 @@ void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n)
             if (order_of(&o, *n, *l, k)) copy_ordered(c, o, &l->param[k], p);
             else if (!fixed && !starts) wisp_dcopy_param(c, &l->param[k], p);
             if (!c->down && c->e == cudaSuccess) round_copy(l->param[k]);
-            if (fixed && !c->down) wisp_dcopy_bytes(c, l->ids, p->ids, wisp_param_n(p) * 4);
+            if (fixed && !c->down) wisp_dcopy_bytes(c, l->ids[k], p->ids, wisp_param_n(p) * 4);
             if (starts && !c->down) wisp_dcopy_bytes(c, l->rows, p->start, wisp_param_n(p) * 8);
         }
         if (l->kind->fill && !c->down) l->kind->fill(c, *l);

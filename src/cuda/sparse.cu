@@ -4,31 +4,25 @@
  *   back      back of the layer before: of input i the sum over its edges of w[e] back[s][output]
  *             gradient of w[o][k] = sum over s of back[s][o] x[s][in[o][k]]; rows and bias move
  *
- * As on the CPU values are turned round, (units, lanes): the values of a unit for 32 samples are
- * 128 bytes in a row, and an edge is such a row times one number.  A warp has a unit, a lane a
- * sample; ids and weights of 32 edges come 32 at a time, one per lane, and go round.  Sums of 32
- * units and 32 samples are turned back through shared memory.  For the gradient of the weights a
- * warp has an output, and keeps sums of 32 edges, 32 samples apart, which are added up at the end
- * so that lane k gets edge k's.
+ * As on the CPU values are turned round (turn.cuh).  A warp has a unit, a lane a sample; ids and
+ * weights of 32 edges come 32 at a time, one per lane, and go round.  Sums of 32 units and 32 samples
+ * are turned back through shared memory.  For the gradient of the weights a warp has an output, and
+ * keeps sums of 32 edges, 32 samples apart, which are added up at the end so that lane k gets edge
+ * k's.
  *
  * Outputs have 'fan' inputs each, or each its own number of them, also none: then 'row' says where
  * the edges of an output begin.  The gradient of an output's weights lies in shared memory; of one
  * with more than STAGED inputs in the scratch.  An output without inputs has no row that could move.
  *
- * Of what is turned round only tiles of 32 samples that have any are written, with zeros beyond the
- * last sample.
- *
  * 1024 x 32 edges, 128 samples: each of the three reads 17 MB from the cache for 8 MFLOP: 4 us. */
-#include "cuda/kind.cuh"
+#include "cuda/turn.cuh"
 #include "cuda/update.cuh"
 
 #include <new>
 #include <stdio.h>
 
 enum {
-    SIDE = 32,      /* units and samples of a tile */
-    TURN_WARPS = 8, /* of a block that turns a tile round */
-    SPREAD = 8,     /* samples, and warps, of a block that spreads rows */
+    SIDE = WISP_TURN_SIDE,
     SUM_WARPS = 16, /* of a tile of sums */
     ROW_WARPS = 8,  /* outputs of a block whose weights move */
     STAGED = 1024   /* most inputs of an output whose gradient lies in shared memory */
@@ -48,11 +42,19 @@ struct wires { /* a layer, as kernels see it */
     float *turned;         /* (n_in, lanes) the input, values of a unit side by side */
 };
 
+/* The parameter that says which inputs outputs have. */
+static const struct wisp_param *inputs_of(const struct wisp_layer *l)
+{
+    const struct wisp_param *p = l->params;
+    while (p->role != WISP_FIXED) p++;
+    return p;
+}
+
 static struct wires wires_of(const struct wisp_dnode &l)
 {
     struct wires w = { l.l->n_in, l.l->n_out,      l.l->params[WEIGHT].cols,
                        l.rows,    l.param[WEIGHT], l.param[BIAS] };
-    w.in = l.ids, w.start = (const uint32_t *)l.own[WISP_DSTART];
+    w.in = l.ids[inputs_of(l.l) - l.l->params], w.start = (const uint32_t *)l.own[WISP_DSTART];
     w.edge = (const uint32_t *)l.own[WISP_DEDGE], w.output = (const int32_t *)l.own[WISP_DOUTPUT];
     w.turned = l.kept;
     return w;
@@ -64,48 +66,6 @@ static __device__ size_t edges_of(const struct wires &l, size_t o, size_t *n)
     const size_t first = l.row ? (size_t)l.row[o] : o * l.fan;
     *n = l.row ? (size_t)l.row[o + 1] - first : l.fan;
     return first;
-}
-
-/* ---- turning round ---- */
-
-/* to (width, lanes) = from (n, width); sums, where not NULL, (tiles of samples, width). */
-__global__ static void __launch_bounds__(32 * TURN_WARPS)
-    turn(const struct wisp_dnow *now, const float *from, size_t width, size_t lanes, float *to,
-         float *sums)
-{
-    __shared__ float tile[SIDE][SIDE + 1]; /* sample, unit */
-    const size_t unit = (size_t)blockIdx.x * SIDE, sample = (size_t)blockIdx.y * SIDE;
-    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, n = now->n;
-    if (sample >= n) return;
-    for (uint32_t i = warp; i < SIDE; i += TURN_WARPS) {
-        const bool in = sample + i < n && unit + lane < width;
-        tile[i][lane] = in ? from[(sample + i) * width + unit + lane] : 0;
-    }
-    __syncthreads();
-    for (uint32_t u = warp; u < SIDE && unit + u < width; u += TURN_WARPS) {
-        const float x = tile[lane][u];
-        to[(unit + u) * lanes + sample + lane] = x;
-        if (!sums) continue;
-        const float sum = wisp_warp_sum(x);
-        if (lane == 0) sums[blockIdx.y * width + unit + u] = sum;
-    }
-}
-
-/* The same of the batch's rows, which are lists: to (n_in, lanes). */
-__global__ static void __launch_bounds__(32 * SPREAD)
-    spread(const struct wisp_dnow *now, size_t n_in, size_t lanes, float *to)
-{
-    const uint32_t n = now->n, first = blockIdx.x * SPREAD, lane = threadIdx.x % 32;
-    const uint32_t i = first + threadIdx.x / 32;
-    if (first / SIDE * SIDE >= n) return;
-    for (size_t u = threadIdx.x; u < n_in * (SPREAD / 4); u += 32 * SPREAD)
-        *(float4 *)(to + u / (SPREAD / 4) * lanes + first + u % (SPREAD / 4) * 4) =
-            make_float4(0, 0, 0, 0);
-    __syncthreads();
-    if (i >= n) return;
-    const uint32_t from = now->xp[i], end = from + now->xn[i];
-    for (uint32_t e = from + lane; e < end; e += 32)
-        to[(size_t)now->xi[e] * lanes + i] = now->xv[e];
 }
 
 /* ---- sums over edges ---- */
@@ -160,13 +120,7 @@ __global__ static void __launch_bounds__(32 * SUM_WARPS, 2)
     for (uint32_t u = warp; u < SIDE && unit + u < width; u += SUM_WARPS)
         tile[u][lane] = unit_sum<BACK>(l, unit + u, x + sample + lane, lanes);
     __syncthreads();
-    const uint32_t i = threadIdx.x / (SIDE / 4), u = threadIdx.x % (SIDE / 4) * 4;
-    if (i >= SIDE || sample + i >= n || unit + u >= width) return;
-    const size_t at = (sample + i) * width + unit + u;
-    float4 y = make_float4(tile[u][i], tile[u + 1][i], tile[u + 2][i], tile[u + 3][i]);
-    if (BACK) y = wisp_dafter_back(after, now, at, h, y);
-    else y = wisp_dafter_on(after, now, at, y);
-    *(float4 *)(to + at) = y;
+    wisp_turn_back<BACK>(now, tile, unit, sample, after, h, to, width);
 }
 
 /* ---- the weights move ---- */
@@ -242,35 +196,25 @@ __global__ static void __launch_bounds__(32 * ROW_WARPS)
 
 /* ---- forward and back ---- */
 
-static dim3 tiles(const struct wisp_dnet &n, size_t width)
-{
-    return dim3((unsigned)((width + SIDE - 1) / SIDE), (unsigned)(n.lanes / SIDE));
-}
-
 static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     const struct wires w = wires_of(l);
     const struct wisp_dact &in = wisp_dread(n, l), &out = wisp_dgiven(n, l);
-    if (!in.x)
-        spread<<<(unsigned)(n.lanes / SPREAD), 32 * SPREAD, 0, s>>>(n.now, w.n_in, n.lanes,
-                                                                    w.turned);
-    else
-        turn<<<tiles(n, w.n_in), 32 * TURN_WARPS, 0, s>>>(n.now, in.x, w.n_in, n.lanes, w.turned,
-                                                          NULL);
-    sum_tile<false><<<tiles(n, w.n_out), 32 * SUM_WARPS, 0, s>>>(n.now, w, w.turned, n.lanes,
-                                                                 out.after, NULL, out.x, w.n_out);
+    if (!in.x) wisp_turn_rows(n, w.n_in, w.turned, s);
+    else wisp_turn_units(n, in.x, w.n_in, w.turned, NULL, s);
+    sum_tile<false><<<wisp_turn_tiles(n, w.n_out), 32 * SUM_WARPS, 0, s>>>(
+        n.now, w, w.turned, n.lanes, out.after, NULL, out.x, w.n_out);
 }
 
 static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     const struct wires w = wires_of(l);
     float *gy = l.scratch, *sums = gy + w.n_out * n.lanes, *far = sums + w.n_out * n.lanes / SIDE;
-    turn<<<tiles(n, w.n_out), 32 * TURN_WARPS, 0, s>>>(n.now, wisp_dgiven(n, l).g, w.n_out, n.lanes,
-                                                       gy, sums);
+    wisp_turn_units(n, wisp_dgiven(n, l).g, w.n_out, gy, sums, s);
     if (l.gx[0]) { /* before the weights move */
         const struct wisp_dact &in = wisp_dread(n, l);
-        sum_tile<true><<<tiles(n, w.n_in), 32 * SUM_WARPS, 0, s>>>(n.now, w, gy, n.lanes, in.after,
-                                                                   in.x, l.gx[0], w.n_in);
+        sum_tile<true><<<wisp_turn_tiles(n, w.n_in), 32 * SUM_WARPS, 0, s>>>(
+            n.now, w, gy, n.lanes, in.after, in.x, l.gx[0], w.n_in);
     }
     const size_t bytes = ROW_WARPS * staged_of(w.fan) * sizeof(float);
     const unsigned blocks = (unsigned)((w.n_out + ROW_WARPS - 1) / ROW_WARPS) + 1;
@@ -282,13 +226,6 @@ static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cuda
 static size_t edges_of(const struct wisp_layer *l)
 {
     return wisp_param_n(&l->params[WEIGHT]);
-}
-
-static const struct wisp_param *inputs_of(const struct wisp_layer *l)
-{
-    const struct wisp_param *p = l->params;
-    while (p->role != WISP_FIXED) p++;
-    return p;
 }
 
 static void lay(struct wisp_dnode *l, const struct wisp_dnet &n, void *block, size_t *at)

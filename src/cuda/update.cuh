@@ -16,6 +16,17 @@ __device__ inline float wisp_warp_sum(float x) /* the same in all lanes, in a fi
     return x;
 }
 
+/* The same of all threads of a block, at most 1024; sums (32): shared. */
+__device__ inline float wisp_block_sum(float x, float *sums)
+{
+    x = wisp_warp_sum(x);
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = 0;
+    for (uint32_t w = 0; w < blockDim.x / 32; w++) x += sums[w];
+    return x;
+}
+
 /* Writes four weights; halves are rounded up or down at random like axpy16 of the kernels: the
  * lower bits of random + i * 40503 are added before those of the float are cut off. */
 __device__ inline void wisp_dstore(const struct wisp_dparam &p, size_t row, size_t c, float4 w,
@@ -182,12 +193,7 @@ __device__ inline void wisp_dmove_block(const struct wisp_dopt &o, const struct 
             const float4 x = wisp_dquad(g + c);
             sum += x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w;
         }
-        sum = wisp_warp_sum(sum);
-        if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
-        __syncthreads();
-        sum = 0;
-        for (uint32_t w = 0; w < blockDim.x / 32; w++) sum += sums[w];
-        sum /= (float)used;
+        sum = wisp_block_sum(sum, sums) / (float)used;
     }
     const struct wisp_dpace pace = wisp_dpace_of(o, p, row, &kept, sum, lr, step);
     if (home) __syncthreads(); /* all have read what is kept */
@@ -233,7 +239,24 @@ __device__ inline void wisp_dmove_few(const struct wisp_dopt &o, const struct wi
         wisp_dmove_weight(o, p, first + c, g[c], pace);
 }
 
-/* The same for a row of one column (a bias of the output layer): one thread. */
+/* The same for a whole row by all threads of a block, at most 1024.  sums (32): shared. */
+__device__ inline void wisp_dmove_many(const struct wisp_dopt &o, const struct wisp_dparam &p,
+                                       size_t row, const float *g, float lr, uint64_t step,
+                                       float *sums)
+{
+    float sum = 0, *home = wisp_dkept(o, p, row), kept = home ? *home : 0;
+    if (o.kind == WISP_ADAGRAD) {
+        for (size_t c = threadIdx.x; c < p.cols; c += blockDim.x) sum += g[c] * g[c];
+        sum = wisp_block_sum(sum, sums) / (float)p.cols;
+    }
+    const struct wisp_dpace pace = wisp_dpace_of(o, p, row, &kept, sum, lr, step);
+    if (home) __syncthreads(); /* all have read what is kept */
+    if (threadIdx.x == 0 && home) *home = kept;
+    for (size_t c = threadIdx.x; c < p.cols && pace.moves; c += blockDim.x)
+        wisp_dmove_weight(o, p, row * p.cols + c, g[c], pace);
+}
+
+/* For a row of one column (a bias of the output layer): one thread. */
 __device__ inline void wisp_dmove_one(const struct wisp_dopt &o, const struct wisp_dparam &p,
                                       size_t row, float g, float lr)
 {

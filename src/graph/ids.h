@@ -1,5 +1,5 @@
-/* What both devices know a run's choices by: one enum for optimisers, losses and precisions each,
- * the streams of random numbers, and what finders hand to a card.
+/* What both devices know a run's choices by: one enum for optimisers, losses, precisions and
+ * functions of nodes each, the streams of random numbers, and what finders hand to a card.
  *
  * A row of the host's table (model/optimizer.c, layer/losses.c, layer/product_*.c) carries its
  * number, kernels take the same one, and a part for cards says which of them it has as a set of
@@ -14,6 +14,18 @@
 enum wisp_optimizer_id { WISP_ADAM, WISP_ADAGRAD, WISP_SGD, WISP_OPTIMIZERS };
 enum wisp_loss_id { WISP_SOFTMAX, WISP_BCE, WISP_LOSSES };
 enum wisp_precision_id { WISP_IN_FP32, WISP_IN_BF16, WISP_IN_TF32, WISP_PRECISIONS };
+/* Functions of the nodes of a graph (spdnn/functions.c).  Numbers stay: models have them. */
+enum wisp_node_function_id {
+    WISP_NODE_IDENTITY,
+    WISP_NODE_RELU,
+    WISP_NODE_TANH,
+    WISP_NODE_SIGMOID,
+    WISP_NODE_GAUSS,
+    WISP_NODE_SIN,
+    WISP_NODE_ABS,
+    WISP_NODE_STEP,
+    WISP_NODE_FUNCTIONS
+};
 /* Whether convolutions leave out zeros: never, where it was measured to be faster, always. */
 enum wisp_zeros { WISP_ZEROS_OFF, WISP_ZEROS_AUTO, WISP_ZEROS_FORCE };
 

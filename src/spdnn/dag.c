@@ -2,6 +2,7 @@
 #include "spdnn/dag.h"
 #include "base/bounds.h"
 #include "base/pool.h"
+#include "graph/levels.h"
 #include "kernels/kernels.h"
 
 #include <string.h>
@@ -23,20 +24,9 @@ bool wisp_dag_ordered(const struct wisp_dag *d, size_t *bad)
     return true;
 }
 
-/* Does node r read one of the nodes from 'first' on?  Inputs come last in its list. */
-static bool reads(const struct wisp_dag *d, size_t r, size_t first)
-{
-    for (int64_t e = d->start[r + 1]; e > d->start[r]; e--)
-        if ((size_t)d->from[e - 1] < d->n_nodes) return (size_t)d->from[e - 1] >= first;
-    return false;
-}
-
-/* The end of the level that begins with node 'first'. */
 static size_t level_end(const struct wisp_dag *d, size_t first)
 {
-    size_t r = first + 1;
-    while (r < d->n_nodes && !reads(d, r, first)) r++;
-    return r;
+    return wisp_level_end(d->start, d->from, d->n_nodes, first);
 }
 
 struct wisp_dag_sizes wisp_dag_measure(const struct wisp_dag *d, uint32_t *level)

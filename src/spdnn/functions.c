@@ -3,6 +3,7 @@
  * Those that need an exponential take it of numbers that are not above 0, so that nothing overflows,
  * by the kernel of the softmax. */
 #include "spdnn/dag.h"
+#include "graph/ids.h"
 #include "kernels/kernels.h"
 
 #include <math.h>
@@ -124,18 +125,18 @@ static void back_relu(const struct wisp_kernels *k, float *gz, const float *g, c
     k->relu_back(gz, g, y, n);
 }
 
-/* Numbers stay: models have them. */
 static const struct wisp_node_function table[] = {
-    { "identity", "x", false, run_identity, back_identity },
-    { "relu", "x above 0, else 0", false, run_relu, back_relu },
-    { "tanh", "the hyperbolic tangent", false, run_tanh, NULL },
-    { "sigmoid", "1 / (1 + exp(-x))", false, run_sigmoid, NULL },
-    { "gauss", "exp(-x^2)", false, run_gauss, NULL },
-    { "sin", "the sine", false, run_sin, NULL },
-    { "abs", "|x|", false, run_abs, NULL },
-    { "step", "1 above 0, else 0; cannot be trained", true, run_step, NULL },
+    [WISP_NODE_IDENTITY] = { "identity", "x", false, run_identity, back_identity },
+    [WISP_NODE_RELU] = { "relu", "x above 0, else 0", false, run_relu, back_relu },
+    [WISP_NODE_TANH] = { "tanh", "the hyperbolic tangent", false, run_tanh, NULL },
+    [WISP_NODE_SIGMOID] = { "sigmoid", "1 / (1 + exp(-x))", false, run_sigmoid, NULL },
+    [WISP_NODE_GAUSS] = { "gauss", "exp(-x^2)", false, run_gauss, NULL },
+    [WISP_NODE_SIN] = { "sin", "the sine", false, run_sin, NULL },
+    [WISP_NODE_ABS] = { "abs", "|x|", false, run_abs, NULL },
+    [WISP_NODE_STEP] = { "step", "1 above 0, else 0; cannot be trained", true, run_step, NULL },
 };
 enum { FUNCTIONS = sizeof table / sizeof *table };
+_Static_assert((int)FUNCTIONS == (int)WISP_NODE_FUNCTIONS, "one row for each number");
 
 const struct wisp_node_function *wisp_node_function_at(size_t i)
 {

@@ -1,11 +1,12 @@
 /* Graphs with branches on the card: joins, values with several readers, batch norm, clip, fixed
- * connections in any number and what is fused, forward and back, against plain code in double written from the definitions of layer/, which
- * does one layer at a time and adds gradients up.
+ * connections in any number, graphs as layers and what is fused, forward and back, against plain
+ * code in double written from the definitions of layer/, which does one layer at a time and adds
+ * gradients up.
  *
  * The first layer stands for the rows: what it gives is drawn.  Parameters move by SGD from rest, so
  * that what they moved by is their gradient. */
 #include "cuda/trainer.cuh"
-#include "gpu/graph_rig.cuh"
+#include "gpu/dag_rig.cuh"
 #include "gpu/net_rig.cuh"
 #include "gpu/param_rig.cuh"
 
@@ -35,6 +36,7 @@ struct rig {
     std::vector<size_t> first;               /* parameter of each layer */
     std::deque<std::vector<int64_t>> starts; /* of each sparse layer, in order */
     std::deque<std::vector<int32_t>> ids;
+    std::deque<struct rig_dag> dags; /* of each graph, in order */
     both<struct wisp_dnow> now;
     explicit rig(size_t samples, size_t most, size_t width)
         : n(samples), batch(most), net(width, 3), now(1)
@@ -81,6 +83,17 @@ static void add_wires(rig *r, size_t n_in, size_t n_out, size_t most)
     }
 }
 
+/* Wide and thin levels in turn; 'fan' as rig_dag_draw has it. */
+static void add_dag(rig *r, size_t n_in, size_t n_out, size_t fan)
+{
+    r->dags.push_back(rig_dag_draw(n_in, { 300, 3, 1, 350, 20, 5 }, fan, n_out));
+    struct rig_dag &d = r->dags.back();
+    add_param(r, 1, d.from.size(), -1, 1);
+    rig_dag_scale(&r->is.w.back(), d);
+    add_param(r, 1, d.n_nodes, -0.3f, 0.3f);
+    rig_dag_fixed(&r->net, &d);
+}
+
 static void say(rig *r, const std::vector<said> &all)
 {
     r->net.add("input", r->net.n_features);
@@ -95,6 +108,7 @@ static void say(rig *r, const std::vector<said> &all)
             add_param(r, 1, l.n_out, -0.2f, 0.2f);
         }
         if (kind_is(l, "sparse")) add_wires(r, l.n_in, l.n_out, (size_t)s.arg);
+        if (kind_is(l, "dag")) add_dag(r, l.n_in, l.n_out, (size_t)s.arg);
         if (!kind_is(l, "bn")) continue;
         own.arg[0] = 0.1, own.arg[1] = 1e-5;
         add_param(r, 1, l.n_out, 0.5f, 1.5f);
@@ -155,11 +169,11 @@ static struct piece piece_of(const rig &r, const struct wisp_layer &l, size_t c)
     return { (size_t)l.from[k], r.net.acts[l.from[k]].width, c };
 }
 
-/* Which of the sparse layers layer i is. */
+/* Which of the layers of its kind layer i is. */
 static size_t turn_of(const rig &r, size_t i)
 {
     size_t turn = 0;
-    for (size_t k = 0; k < i; k++) turn += kind_is(r.net.layers[k], "sparse");
+    for (size_t k = 0; k < i; k++) turn += kind_is(r.net.layers[k], r.net.layers[i].kind->name);
     return turn;
 }
 
@@ -195,6 +209,27 @@ static void sparse_backward(rig &r, size_t i)
     }
 }
 
+/* Forward, or also back. */
+static void do_dag(rig &r, size_t i, bool back)
+{
+    const struct wisp_layer &l = r.net.layers[i];
+    const struct rig_dag &d = r.dags[turn_of(r, i)];
+    const size_t p = r.first[i], from = (size_t)l.from[0];
+    const float *w = r.is.w[p].data(), *bias = r.is.w[p + 1].data();
+    for (size_t s = 0; s < r.n; s++) {
+        std::vector<double> v(d.n_nodes + d.n_in), z(d.n_nodes), g(v.size());
+        for (size_t k = 0; k < d.n_in; k++) v[d.n_nodes + k] = r.is.x[from][s * d.n_in + k];
+        rig_dag_walk(d, w, bias, &v, &z);
+        for (size_t o = 0; o < l.n_out; o++) {
+            if (back) g[(size_t)d.out[o]] = r.is.g[i + 1][s * l.n_out + o];
+            else r.is.x[i + 1][s * l.n_out + o] = v[(size_t)d.out[o]];
+        }
+        if (!back) continue;
+        rig_dag_back(d, w, v, z, &g, r.is.moved[p].data(), r.is.moved[p + 1].data(), -RATE);
+        for (size_t k = 0; k < d.n_in; k++) r.is.g[from][s * d.n_in + k] += g[d.n_nodes + k];
+    }
+}
+
 static void forward(rig &r, size_t i)
 {
     const struct wisp_layer &l = r.net.layers[i];
@@ -203,8 +238,9 @@ static void forward(rig &r, size_t i)
     const size_t in = l.n_in, out = l.n_out;
     std::vector<double> &y = r.is.x[i + 1], mean, var;
     y.assign(r.n * out, 0);
-    if (kind_is(l, "sparse")) {
-        sparse_forward(r, i);
+    if (kind_is(l, "sparse") || kind_is(l, "dag")) {
+        if (kind_is(l, "dag")) do_dag(r, i, false);
+        else sparse_forward(r, i);
         return;
     }
     if (kind_is(l, "bn")) normal(r, i, x, &mean, &var);
@@ -264,8 +300,9 @@ static void backward(rig &r, size_t i)
     const std::vector<double> &x = r.is.x[(size_t)l.from[0]], &g = r.is.g[i + 1];
     std::vector<double> &gx = r.is.g[(size_t)l.from[0]];
     const size_t in = l.n_in, out = l.n_out, p = r.first[i];
-    if (kind_is(l, "bn") || kind_is(l, "sparse")) {
+    if (kind_is(l, "bn") || kind_is(l, "sparse") || kind_is(l, "dag")) {
         if (kind_is(l, "bn")) norm_backward(r, i);
+        else if (kind_is(l, "dag")) do_dag(r, i, true);
         else sparse_backward(r, i);
         return;
     }
@@ -329,6 +366,10 @@ struct on_card {
         CHECK(net->work_bound <= net->work_bytes, "%zu bytes, and %zu at once", net->work_bytes,
               net->work_bound);
         lay_on_card(net.get(), &block);
+    }
+    ~on_card()
+    {
+        wisp_dnet_clear(net.get());
     }
     /* A step, from what the first layer gives and the gradient of what the last one does. */
     void step(const std::vector<double> &x, const std::vector<double> &g)
@@ -491,6 +532,16 @@ int main(void)
             { "add", 36, 0, { 6, 3 } },
             { "relu", 36, 0, {} } } },
     };
+    cases.push_back({ "graphs of any shape",
+                      40,
+                      { { "dense", 44, 0, {} },
+                        { "relu", 44, 0, {} }, /* value 3 */
+                        { "dag", 24, 5, {} },
+                        { "relu", 24, 0, {} },
+                        { "dropout", 24, 0.25, {} }, /* value 6 */
+                        { "dag", 44, 3, { 3 } },     /* value 7 */
+                        { "concat", 68, 0, { 6, 7 } },
+                        { "dag", 12, 8, {} } } });
     for (const struct single &k : singles) /* behind what is fused */
         if (!wisp_card_kind_find(k.kind)->is)
             cases.push_back({ k.kind,
