@@ -70,6 +70,9 @@ struct wisp_dnorm {
     float *work;     /* wisp_dnorm_floats */
     bool relu;
     struct wisp_dlive live; /* of y */
+    /* Not NULL: x has this rank's part of a batch, and 'measured' is to be that of the whole of it
+     * before y is made, as totals are before gx is. */
+    const struct wisp_dnow *divided;
 };
 size_t wisp_dnorm_floats(const struct wisp_dplanes &x);
 /* Measures x. */
@@ -89,5 +92,10 @@ struct wisp_dnorm_beside {
  * another. */
 void wisp_dnorm_back(const struct wisp_dnorm &l, void *gx, float *totals, const void *g,
                      const void *x, const struct wisp_dnorm_beside *beside, cudaStream_t s);
+/* The same in two: totals, and beside.gx; then gx. */
+void wisp_dnorm_add(const struct wisp_dnorm &l, float *totals, const void *g, const void *x,
+                    const struct wisp_dnorm_beside *beside, cudaStream_t s);
+void wisp_dnorm_below(const struct wisp_dnorm &l, void *gx, float *totals, const void *g,
+                      const void *x, const struct wisp_dnorm_beside *beside, cudaStream_t s);
 
 #endif
