@@ -184,5 +184,5 @@ int main(void)
     test_share();
     test_several();
     test_alone();
-    return test_done();
+    return test_end();
 }
