@@ -53,6 +53,10 @@ wisp_status wisp_ranks_check(struct wisp_run *r, const wisp_config *cfg, wisp_er
         return wisp_fail_option(err, "exchange",
                                 "not with sampled labels or a net that becomes smaller; leave it "
                                 "out, or take --sampling full");
+    if (!c && wisp_opt_num(cfg, OPT_CARDS) > 1)
+        return wisp_fail_option(err, "cards",
+                                "the command 'wisp train' starts ranks, a program does not; start "
+                                "it by mpirun");
     if (!c) return WISP_OK;
     p->divides = should_divide(r, cfg);
     const struct {

@@ -55,6 +55,7 @@ resumed_by() {
     done
     kill -9 "$(pgrep -n -f -- "-o $work/stop ")" # the last one started: a rank
     wait $pid 2>/dev/null
+    for _ in $(seq 500); do [ ! -e "$work/stop.lock" ] || flock -n "$work/stop.lock" true && break; sleep 0.02; done
     [ -e "$work/stop.state" ] || [ -e "$work/stop.state.1" ] || { echo "nothing was killed"; cat "$work/out"; return 1; }
     mpi -np "$after" "$wisp" train "$more" --log "$work/cuda.log" -o "$work/stop" "$@" --divide samples --resume >"$work/out" 2>&1 ||
         { cat "$work/out"; return 1; }
