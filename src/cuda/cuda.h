@@ -66,7 +66,7 @@ struct wisp_cuda_ranks {
 
 struct wisp_cuda_share { /* of a batch */
     uint32_t n;          /* samples that this process has, */
-    uint32_t before;     /* those of the ranks before it, a multiple of 4, */
+    uint32_t before;     /* those of the ranks before it, a multiple of 4 where n is not 0, */
     uint32_t all;        /* and those of all ranks; 0: all are here */
 };
 

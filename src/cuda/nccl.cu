@@ -135,7 +135,7 @@ void wisp_dnccl_leave(struct wisp_dnccl *l)
 static wisp_status lost(struct wisp_dnccl *l, const char *why, wisp_error *err)
 {
     give_up(l);
-    return wisp_dfail(err, WISP_EPEER, "rank %d: NCCL %s", l->how->rank, why);
+    return wisp_dfail(err, WISP_EPEER, "rank %d (NCCL): %s", l->how->rank, why);
 }
 
 wisp_status wisp_dnccl_add(struct wisp_dnccl *l, void *x, size_t n, bool doubles, cudaStream_t s,

@@ -264,8 +264,7 @@ static bool checkpoint_due(const struct watch *c)
            (p->checkpoint_s > 0 && wisp_now() - c->kept_at >= p->checkpoint_s);
 }
 
-/* Steps on the cards of several ranks, and what they tell each other after them.  A rank that fails in
- * a step fails alone: it does not come to where others would hear of it. */
+/* Steps on the cards of several ranks, and what they tell each other after them. */
 static wisp_status steps_of_ranks(struct wisp_run *r, struct watch *c, size_t *rows, bool last,
                                   wisp_error *err)
 {
@@ -274,7 +273,7 @@ static wisp_status steps_of_ranks(struct wisp_run *r, struct watch *c, size_t *r
     const size_t first = r->at.step;
     wisp_status st = wisp_card_steps(r, rows, last, err);
     if (st == WISP_OK) st = wisp_card_wait(r, err);
-    if (st != WISP_OK) return st;
+    if (st != WISP_OK) return wisp_comm_fail_alone(ranks, st, err);
     c->sent += (double)(ranks->sent() - sent), c->steps += r->at.step - first;
     set_pulse(c, 0);
     return wisp_card_tell(r, &c->told, err);

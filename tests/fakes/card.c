@@ -161,7 +161,7 @@ static wisp_status run(struct wisp_cuda_trainer *t, const uint32_t *ids,
     for (size_t s = 0; s < n_steps && st == WISP_OK; s++) {
         const uint32_t *id = ids + s * t->s->batch;
         double sum = 0;
-        if (n[s].n > t->s->batch || n[s].before % 4 || n[s].before + n[s].n > n[s].all)
+        if (n[s].n > t->s->batch || (n[s].n && n[s].before % 4) || n[s].before + n[s].n > n[s].all)
             return fail(err, "a share");
         for (uint32_t i = 0; i < n[s].n; i++) { /* whole numbers: no rounding in any order */
             const uint32_t place = n[s].before + i;

@@ -1,5 +1,6 @@
 # Several ranks with cards (docs/ranks.md), for tests/gpu/run, which reads this with its functions and data: two and three ranks
-# on one card, whose gradients the host adds up, against one rank; NCCL with one rank against none.
+# on one card, whose gradients the host adds up, against one rank; NCCL with one rank against none.  These alone, of which no test
+# program has to be built: ONLY=^ranks tests/gpu/run build
 mpi() {
     env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
         OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl_vader_single_copy_mechanism=none \
@@ -75,8 +76,10 @@ if ! command -v mpirun >/dev/null || [ ! -f "$build/wisp-mpi.so" ]; then
 fi
 if [ -n "${SANITIZE-}" ]; then return; fi
 residual_ranks="input 64, bn, relu, as x, dense 64, bn, add x, relu, dropout 0.1, identity, clip 3"
+mask "$work/ranks1.tsv" 700 60 90
+mask "$work/ranks2.tsv" 60 64 40
 kinds=("input 64, relu, dense 48, relu, dropout 0.2, dense 36, relu" "$residual_ranks"
-    "sparse mask=$work/first.tsv width=60, relu, dropout 0.1, sparse file=$work/short.tsv bias=0.1 width=64, relu"
+    "sparse mask=$work/ranks1.tsv width=60, relu, dropout 0.1, sparse file=$work/ranks2.tsv bias=0.1 width=64, relu"
     "sparse random 100 7, relu, sparse radix 64, relu")
 one=$work/one_train.txt more=$work/more_train.txt
 # One rank first, which adds up what it alone has: gradients kept, and rows moved by them.
