@@ -400,8 +400,8 @@ static void add_up(const struct norm &l, float *totals, const void *g, const voi
 }
 
 template <class T, int N>
-static void go_back(const struct norm &l, void *gx, float *totals, const void *g, const void *x,
-                    const struct wisp_dnorm_beside *beside, cudaStream_t s)
+static void go_back(const struct norm &l, void *gx, const float *totals, const void *g,
+                    const void *x, const struct wisp_dnorm_beside *beside, cudaStream_t s)
 {
     if (beside) g = beside->gx;
     norm_back<T, N><<<grid_of<T, N>(l), THREADS, 0, s>>>(l, (T *)gx, totals, (const T *)g,
@@ -437,7 +437,7 @@ void wisp_dnorm_add(const struct wisp_dnorm &l, float *totals, const void *g, co
     else add_up<float, 1>(o, totals, g, x, beside, s);
 }
 
-void wisp_dnorm_below(const struct wisp_dnorm &l, void *gx, float *totals, const void *g,
+void wisp_dnorm_below(const struct wisp_dnorm &l, void *gx, const float *totals, const void *g,
                       const void *x, const struct wisp_dnorm_beside *beside, cudaStream_t s)
 {
     const struct norm o = norm_of(l);
@@ -445,11 +445,4 @@ void wisp_dnorm_below(const struct wisp_dnorm &l, void *gx, float *totals, const
     else if (l.x.half) go_back<__nv_bfloat16, 1>(o, gx, totals, g, x, beside, s);
     else if (l.x.c % 4 == 0) go_back<float, 4>(o, gx, totals, g, x, beside, s);
     else go_back<float, 1>(o, gx, totals, g, x, beside, s);
-}
-
-void wisp_dnorm_back(const struct wisp_dnorm &l, void *gx, float *totals, const void *g,
-                     const void *x, const struct wisp_dnorm_beside *beside, cudaStream_t s)
-{
-    wisp_dnorm_add(l, totals, g, x, beside, s);
-    wisp_dnorm_below(l, gx, totals, g, x, beside, s);
 }
