@@ -103,6 +103,7 @@ static int read_all(struct args *a, int argc, char **argv, enum pass pass)
             else a->files[a->n_files++] = s;
         } else if (strcmp(s, "--") == 0) {
             only_files = 1;
+            a->ends = i;
         } else if ((a->help = wants_help(argc, argv, i)) != NO_HELP) {
             break;
         } else if (s[1] == '-') {
@@ -116,7 +117,7 @@ static int read_all(struct args *a, int argc, char **argv, enum pass pass)
 
 int args_read(struct args *a, const struct command *command, int argc, char **argv)
 {
-    *a = (struct args){ .command = command };
+    *a = (struct args){ .command = command, .argc = argc, .argv = argv, .ends = argc };
     wisp_error err;
     if (wisp_config_create(&a->cfg, &err) != WISP_OK ||
         wisp_config_command(a->cfg, command->name, &err) != WISP_OK)

@@ -39,6 +39,9 @@ struct args { /* a command line, read */
     int n_files;
     const char *out;       /* -o */
     enum help_wanted help; /* --help [all]: nothing else counts */
+    int argc;              /* as it came, with the command first; */
+    char **argv;
+    int ends; /* where its options end: at "--", or behind the last */
 };
 
 /* Reads the options of a command (wisp_option_of) and its files.  Returns 0, or the exit code after
@@ -99,6 +102,9 @@ int exit_code(wisp_status st);
 wisp_status open_context(wisp_context **out, const struct args *a, wisp_error *err);
 /* The same for one of the processes that mpirun has started; rank 0 has notices. */
 wisp_status join_context(wisp_context **out, const struct args *a, wisp_error *err);
+/* Where --cards asks for several ranks and this is none of them: they take this process's place, and
+ * it does not return (cards.c). */
+wisp_status start_ranks(const struct args *a, const wisp_context *ctx, wisp_error *err);
 /* A signal that asked to stop (signals.c), or 0; watch_signals starts the watch, and does nothing
  * when called again.  Before that they just end the command: heed_signals sees to it also
  * in the background of a script, where a shell has SIGINT ignored. */

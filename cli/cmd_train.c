@@ -70,6 +70,7 @@ int cmd_train(const struct args *a)
     int rc = screen_open(&s, a);
     if (rc) return rc;
     wisp_status st = join_context(&ctx, a, &err);
+    if (st == WISP_OK) st = start_ranks(a, ctx, &err);
     if (st == WISP_OK) screen_of(&s, ctx);
     if (st == WISP_OK) st = train(a, ctx, &s, &err);
     rc = screen_close(&s, st, &err);

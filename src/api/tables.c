@@ -158,7 +158,7 @@ static const struct {
     { "hashes", family_row, card_has_family },
     { "precisions", precision_row, card_has_precision },
 };
-enum { N_ON_CARD = sizeof on_card / sizeof *on_card, CARD_TEXT = 1000 };
+enum { N_ON_CARD = sizeof on_card / sizeof *on_card, CARD_LIBRARIES = 2, CARD_TEXT = 1000 };
 
 /* Appends the names of those rows of a table that the card has, or has not. */
 static void list_rows(char text[CARD_TEXT], size_t table, const struct wisp_cuda *c, bool has,
@@ -179,7 +179,7 @@ static int card_row(size_t i, const char **name, const char **what)
     static _Thread_local char text[CARD_TEXT];
     const struct wisp_cuda *c;
     wisp_error err;
-    if (i > N_ON_CARD) return 0;
+    if (i >= N_ON_CARD + CARD_LIBRARIES) return 0;
     *what = text;
     text[0] = 0;
     if (wisp_cuda_open(&c, &err) != WISP_OK) {
@@ -190,6 +190,12 @@ static int card_row(size_t i, const char **name, const char **what)
     if (i == N_ON_CARD) {
         *name = "convolutions";
         wisp_print(text, sizeof text, "%s; own kernels", c->convolver());
+        return 1;
+    }
+    if (i > N_ON_CARD) {
+        bool there;
+        *name = "ranks";
+        wisp_print(text, sizeof text, "%s; messages of hosts", c->adder(&there));
         return 1;
     }
     *name = on_card[i].table;

@@ -124,6 +124,17 @@ wisp_status wisp_comm_agree(const struct wisp_comm *c, wisp_status st, wisp_erro
     return said.code;
 }
 
+wisp_status wisp_comm_fail_alone(const struct wisp_comm *c, wisp_status st, wisp_error *err)
+{
+    wisp_error said = { 0 };
+    if (c->size == 1 || st == WISP_OK || st == WISP_EPEER) return st;
+    describe(&said, c, st, err);
+    said.code = WISP_EPEER;
+    if (err) *err = said;
+    c->give_up();
+    return WISP_EPEER;
+}
+
 wisp_status wisp_comm_in_turn(const struct wisp_comm *c,
                               wisp_status (*fn)(void *arg, wisp_error *err), void *arg,
                               wisp_error *err)

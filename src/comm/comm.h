@@ -16,7 +16,7 @@
 #include "base/share.h"
 #include "wisp/wisp.h"
 
-enum { WISP_COMM_VERSION = 4 }; /* of this interface and of wisp_error */
+enum { WISP_COMM_VERSION = 5 }; /* of this interface and of wisp_error */
 enum {
     WISP_COMM_CHUNK = 64 << 20,  /* bytes of a message at most */
     WISP_COMM_MOST_RANKS = 1024, /* of a job */
@@ -51,6 +51,7 @@ struct wisp_comm {
     wisp_status (*gather)(void *to, size_t room, const void *mine, size_t bytes, wisp_error *err);
     /* The longest that anything here waits for another rank: then WISP_EPEER, and who is missing. */
     void (*patience)(double seconds);
+    void (*give_up)(void);  /* a rank is lost, maybe this one: from here on nobody is waited for */
     uint64_t (*sent)(void); /* bytes that this rank has sent to others since it joined */
     void (*leave)(void);    /* waits for the others, so that no rank ends while another speaks */
 };
@@ -74,6 +75,10 @@ wisp_status wisp_comm_open(struct wisp_comm *out, const struct wisp_launch *how,
 /* All ranks get the same status: WISP_OK if every one has it, else that of the first rank that
  * failed, with its message. */
 wisp_status wisp_comm_agree(const struct wisp_comm *c, wisp_status st, wisp_error *err);
+
+/* Of a rank that has failed where the others do not come to agree: WISP_EPEER, with its message and
+ * who it is; the launcher ends the others, or their deadline does. */
+wisp_status wisp_comm_fail_alone(const struct wisp_comm *c, wisp_status st, wisp_error *err);
 
 /* The largest, or the sum, of each of n numbers, at every rank. */
 wisp_status wisp_comm_max(const struct wisp_comm *c, double *x, size_t n, wisp_error *err);

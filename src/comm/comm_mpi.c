@@ -446,6 +446,11 @@ static void patience(double seconds)
     patience_s = seconds;
 }
 
+static void give_up(void)
+{
+    lost = true;
+}
+
 static uint64_t sent(void)
 {
     return sent_bytes;
@@ -539,6 +544,7 @@ static wisp_status join(struct wisp_comm *out, wisp_error *err)
     out->spread = spread;
     out->gather = gather;
     out->patience = patience;
+    out->give_up = give_up;
     out->sent = sent;
     out->leave = leave;
     return WISP_OK;

@@ -260,6 +260,11 @@ const wisp_option wisp_option_table[N_OPTS] = {
                      "each batch, every rank having the whole net; auto: samples of images and "
                      "tables, unless labels are sampled",
                      RUNS, "" },
+    [OPT_EXCHANGE] = { "exchange", "choice", "auto", "auto|host|nccl", "train",
+                       "how ranks with cards add up gradients: through the hosts' memory, or by "
+                       "NCCL from card to card; auto: by NCCL where it is there and each rank has "
+                       "a card of its own",
+                       RUNS, "" },
     [OPT_LOG] = { "log", "output", "", "", "train tune prune bench",
                   "file that receives one JSON line per epoch", RUNS, "" },
     [OPT_WATCH] = { "watch", "port", "-1", "-1..65535", "train tune prune",
@@ -427,6 +432,11 @@ const wisp_option wisp_option_table[N_OPTS] = {
                           "fit they stay in the host's memory, and those in use travel; values of "
                           "nets of images are made again; 0: what is free",
                           MACHINE, "" },
+    [OPT_CARDS] = { "cards", "int", "1", "1..1024", "train",
+                    "cards of this machine to train on, with --device cuda: mpirun starts a rank "
+                    "for "
+                    "each",
+                    MACHINE, "" },
     [OPT_THREADS] = { "threads", "int", "0", "0.." MOST_THREADS, WORKS " inspect serve",
                       "threads to work with; 0: one per core", MACHINE,
                       "train tune eval predict convert inject synth bench challenge serve" },

@@ -82,6 +82,7 @@ enum wisp_opt {
     OPT_CHECKPOINT_MINUTES,
     OPT_DEADLINE,
     OPT_DIVIDE,
+    OPT_EXCHANGE,
     OPT_LOG,
     OPT_NOTE,
     /* data */
@@ -134,6 +135,7 @@ enum wisp_opt {
     /* everywhere */
     OPT_DEVICE,
     OPT_CARD_MEMORY,
+    OPT_CARDS,
     OPT_THREADS,
     OPT_CONFIG,
     OPT_JSON,

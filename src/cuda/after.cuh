@@ -18,6 +18,7 @@ struct wisp_dafter {
     uint32_t limit;  /* a unit stays if its 16 random bits are this or more */
     float keep;      /* what those that stay are multiplied by; 1 where nothing drops */
     uint64_t stream; /* of random numbers */
+    size_t width;    /* numbers of a sample: places count those of other ranks' samples, too */
 };
 
 /* share: of dropout, 0: none; layer: its number in the net. */
@@ -33,7 +34,8 @@ static __device__ inline float4 wisp_ddrop(const struct wisp_dafter &a, const st
                                            size_t at, float4 x)
 {
     const uint64_t key = wisp_drand(now->seed, a.stream, now->step);
-    const uint64_t bits = wisp_dmix(key + 0x9e3779b97f4a7c15u * (at / 4 + 1));
+    const size_t place = now->before * a.width + at;
+    const uint64_t bits = wisp_dmix(key + 0x9e3779b97f4a7c15u * (place / 4 + 1));
     x.x = (bits & 0xffff) >= a.limit ? x.x * a.keep : 0;
     x.y = (bits >> 16 & 0xffff) >= a.limit ? x.y * a.keep : 0;
     x.z = (bits >> 32 & 0xffff) >= a.limit ? x.z * a.keep : 0;

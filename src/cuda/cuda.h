@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { WISP_CUDA_VERSION = 15 }; /* of this interface */
+enum { WISP_CUDA_VERSION = 16 }; /* of this interface */
 
 /* What the width of a layer that gives units is a multiple of. */
 enum { WISP_CUDA_UNITS = 4 };
@@ -27,8 +27,12 @@ enum { WISP_CUDA_UNITS = 4 };
 /* How all of wisp says that a card cannot do something. */
 #define WISP_CUDA_LACKS "--device cuda: %s has no form for cards; use --device cpu"
 
+/* Bytes of a card's own number, and of what ranks with cards meet by (NCCL's id). */
+enum { WISP_CUDA_CARD_ID = 16, WISP_CUDA_ID = 128 };
+
 struct wisp_cuda_card {
     char name[128];
+    unsigned char id[WISP_CUDA_CARD_ID]; /* no other card has the same */
     int major, minor, n_multi;
     size_t free_bytes, total_bytes;
 };
@@ -47,11 +51,31 @@ struct wisp_cuda_block { /* rows in CSR order */
     const float *table;          /* (channels, 256) what each byte becomes */
 };
 
+/* Ranks that divide the samples of each batch: all have the same net, and the sums of their gradients
+ * move it. */
+struct wisp_cuda_ranks {
+    int rank, size;
+    bool library;    /* NCCL adds up, from card to card, once they have met; else the host does */
+    double patience; /* seconds that a rank waits for others, where NCCL adds up */
+    const void *comm;
+    /* Sums of n numbers of all ranks, at every rank; 'begin' only begins, up to 'finish'. */
+    wisp_status (*add)(const void *comm, double *x, size_t n, wisp_error *err);
+    wisp_status (*begin)(const void *comm, float *x, size_t n, wisp_error *err);
+    wisp_status (*finish)(const void *comm, wisp_error *err);
+};
+
+struct wisp_cuda_share { /* of a batch */
+    uint32_t n;          /* samples that this process has, */
+    uint32_t before;     /* those of the ranks before it, a multiple of 4 where n is not 0, */
+    uint32_t all;        /* and those of all ranks; 0: all are here */
+};
+
 struct wisp_bonds;
 struct wisp_cuda_setup { /* what a trainer is made from; pointers stay the caller's.  The net and
                             the memory of neighbours must live as long as the trainer */
     struct wisp_graph graph;
-    size_t batch;
+    size_t batch;                        /* most samples of one that are here */
+    const struct wisp_cuda_ranks *ranks; /* NULL: all samples of a batch are here */
     enum wisp_optimizer_id optimizer;
     float momentum;
     const float *correct1, *correct2; /* (WISP_CLOCK_FACTORS) */
@@ -192,7 +216,11 @@ struct wisp_cuda {
     bool (*has_family)(const char *name);    /* of hash functions */
     bool (*has_kind)(const char *name);      /* of layers */
     const char *(*convolver)(void);          /* the library that convolves, or why there is none */
-    wisp_status (*card)(struct wisp_cuda_card *out, wisp_error *err);
+    /* NCCL's name, or why there is none. */
+    const char *(*adder)(bool *there);
+    /* This thread works on card number 'place' from here on, counted round and round the cards. */
+    wisp_status (*choose)(int place, wisp_error *err);
+    wisp_status (*card)(struct wisp_cuda_card *out, wisp_error *err); /* that it works on */
     /* Is there a form for this card of every layer, and of what finds rows in training (NULL: the
      * net only predicts)?  WISP_ENOTSUP names the first that has none. */
     wisp_status (*check)(const struct wisp_graph *g, const struct wisp_finders *f, wisp_error *err);
@@ -202,17 +230,21 @@ struct wisp_cuda {
     wisp_status (*create)(struct wisp_cuda_trainer **out, const struct wisp_cuda_setup *s,
                           wisp_error *err);
     void (*free)(struct wisp_cuda_trainer *t);
+    /* What trainers of ranks meet by, made by one of them; and meeting, by all of them at once. */
+    wisp_status (*new_id)(unsigned char id[WISP_CUDA_ID], wisp_error *err);
+    wisp_status (*meet)(struct wisp_cuda_trainer *t, const unsigned char id[WISP_CUDA_ID],
+                        wisp_error *err);
     /* Most steps that run() takes at a time. */
     size_t (*most_steps)(const struct wisp_cuda_trainer *t);
-    /* Steps first .. first + n_steps - 1 of the run: step s has n[s] rows, at ids[s * batch], whose
+    /* Steps first .. first + n_steps - 1 of the run: step s has n[s].n rows, at ids[s * batch], whose
      * images are moved as moved[s * batch] says (NULL: not at all).  After it every group of weights
      * becomes shorter by shorter[s] times the root of its size (penalty.cuh), where that is not 0.
      * Returns when they are under way.  look: recall is measured in the last of them; anew: what
      * is made of the weights is made anew before the first, as where an epoch begins. */
     wisp_status (*run)(struct wisp_cuda_trainer *t, const uint32_t *ids,
-                       const struct wisp_moved *moved, const uint32_t *n, const float *lr,
-                       const double *shorter, size_t n_steps, uint64_t first, bool look, bool anew,
-                       wisp_error *err);
+                       const struct wisp_moved *moved, const struct wisp_cuda_share *n,
+                       const float *lr, const double *shorter, size_t n_steps, uint64_t first,
+                       bool look, bool anew, wisp_error *err);
     /* Waits until all steps are done. */
     wisp_status (*wait)(struct wisp_cuda_trainer *t, struct wisp_cuda_seen *out, wisp_error *err);
     /* Of planes that a layer gives, as they were at the last wait(), since the trainer was made:
@@ -250,5 +282,7 @@ struct wisp_cuda {
 /* Opens wisp-cuda.so and asks for a card; *out stays valid until the process ends.  WISP_ENOTSUP
  * with the reason where there is none. */
 wisp_status wisp_cuda_open(const struct wisp_cuda **out, wisp_error *err);
+/* The same, and this thread works on card number 'place' from here on (choose). */
+wisp_status wisp_cuda_open_at(const struct wisp_cuda **out, int place, wisp_error *err);
 
 #endif

@@ -5,7 +5,8 @@
 
 static const char FILE_NAME[] = "wisp-cuda.so";
 
-wisp_status wisp_cuda_open(const struct wisp_cuda **out, wisp_error *err)
+/* place -1: whichever this thread works on. */
+static wisp_status open_part(const struct wisp_cuda **out, int place, wisp_error *err)
 {
     char why[300];
     *out = NULL;
@@ -23,7 +24,18 @@ wisp_status wisp_cuda_open(const struct wisp_cuda **out, wisp_error *err)
                          "together",
                          FILE_NAME);
     struct wisp_cuda_card card;
-    wisp_status st = t->card(&card, err);
+    wisp_status st = place >= 0 ? t->choose(place, err) : WISP_OK;
+    if (st == WISP_OK) st = t->card(&card, err);
     if (st == WISP_OK) *out = t;
     return st;
+}
+
+wisp_status wisp_cuda_open(const struct wisp_cuda **out, wisp_error *err)
+{
+    return open_part(out, -1, err);
+}
+
+wisp_status wisp_cuda_open_at(const struct wisp_cuda **out, int place, wisp_error *err)
+{
+    return open_part(out, place, err);
 }

@@ -329,7 +329,8 @@ static void launch_back(const struct wisp_din &in, size_t blocks, size_t warps, 
 {
     auto kernel = in.opt.kind == WISP_ADAM      ? move_rows<WISP_ADAM, FAR>
                   : in.opt.kind == WISP_ADAGRAD ? move_rows<WISP_ADAGRAD, FAR>
-                                                : move_rows<WISP_SGD, FAR>;
+                  : in.opt.kind == WISP_SGD     ? move_rows<WISP_SGD, FAR>
+                                                : move_rows<WISP_DKEEP, FAR>;
     if (bytes > 40 << 10)
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     kernel<<<(unsigned)blocks, 32 * (unsigned)warps, bytes, s>>>(in);

@@ -64,6 +64,7 @@ struct wisp_dnode {             /* a layer, with what became a part of it */
     void *made;                /* what its kind has made for the largest batch, on the host */
     int back, again;           /* moments at which it goes back, and forward again; -1: never */
     mutable float *front;      /* scratch when it goes forward */
+    mutable bool again_now;    /* it does so again */
     float *front_first, *front_again; /* the first time, and when it goes again */
     float *kept;                      /* from forward to backward, as its kind says */
     float *scratch;                   /* when it goes back */
@@ -88,10 +89,12 @@ struct wisp_dorder {
     size_t rows, channels, pixels, pitch;
 };
 
+struct wisp_dranks;
 struct wisp_dnet { /* all layers but the head */
     const struct wisp_dnow *now;
-    size_t batch, lanes; /* lanes: batch rounded up to 32 */
-    size_t most_touched; /* features in a step */
+    const struct wisp_dranks *ranks; /* that divide the batch (ranks.cuh); NULL: none */
+    size_t batch, lanes;             /* lanes: batch rounded up to 32 */
+    size_t most_touched;             /* features in a step */
     struct wisp_dopt opt;
     bool training;
     enum wisp_dconv_math math; /* of convolutions, and of dense layers */
@@ -264,6 +267,11 @@ void wisp_same_more_zeros(const struct wisp_dnet &n, const struct wisp_dact &a, 
  * numbers each; 'used' of the width are the host's. */
 void wisp_norm_move(const struct wisp_dnet &n, const struct wisp_dnode &l, size_t width,
                     size_t used, size_t side, float *measured, const float *totals, cudaStream_t s);
+/* 'measured' and totals of this rank's samples become those of the whole batch, where ranks divide
+ * it. */
+void wisp_norm_join(const struct wisp_dnet &n, const struct wisp_dnode &l, size_t width,
+                    size_t side, float *measured, cudaStream_t s);
+void wisp_norm_join_totals(const struct wisp_dnet &n, size_t width, float *totals, cudaStream_t s);
 
 /* ---- join.cu ---- */
 

@@ -183,8 +183,8 @@ enum { MOMENTUM, EPS };                /* arguments */
 static struct wisp_dnorm norm_of(const struct wisp_dnet &n, const struct wisp_dnode &l, float *work)
 {
     const struct wisp_dplanes x = wisp_dplanes_of(n, wisp_dread(n, l));
-    return { x,      (float)l.l->arg[EPS],  l.param[SCALE].w, l.param[SHIFT].w, l.kept, work,
-             l.relu, wisp_dgiven(n, l).live };
+    return { x,      (float)l.l->arg[EPS],   l.param[SCALE].w,      l.param[SHIFT].w, l.kept, work,
+             l.relu, wisp_dgiven(n, l).live, n.ranks ? n.now : NULL };
 }
 
 static size_t norm_front(const struct wisp_dnode &l, const struct wisp_dnet &n)
@@ -207,8 +207,11 @@ static void norm_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, 
 {
     const struct wisp_dact &in = wisp_dread(n, l);
     const struct wisp_dnorm o = norm_of(n, l, l.front);
-    if (n.training) wisp_dnorm_measure(o, in.x, s);
-    else wisp_dnorm_use(o, l.param[MEAN].w, l.param[VARIANCE].w, s);
+    if (n.training && !(n.ranks && l.again_now)) { /* else it is kept, and others do not go again */
+        wisp_dnorm_measure(o, in.x, s);
+        wisp_norm_join(n, l, in.pitch, in.h * in.w, l.kept, s);
+    }
+    if (!n.training) wisp_dnorm_use(o, l.param[MEAN].w, l.param[VARIANCE].w, s);
     const struct wisp_dact *beside = wisp_dbeside(n, l);
     wisp_dnorm_on(o, wisp_dgiven(n, l).x, in.x, beside ? beside->x : NULL, s);
 }
@@ -220,8 +223,10 @@ static void norm_backward(const struct wisp_dnet &n, const struct wisp_dnode &l,
     const struct wisp_dact *beside = wisp_dbeside(n, l), &out = wisp_dgiven(n, l);
     float *aside = l.gx[l.l->n_from];
     const struct wisp_dnorm_beside b = { out.x, aside };
-    wisp_dnorm_back(norm_of(n, l, totals + 2 * in.pitch), l.gx[0], totals, out.g, in.x,
-                    beside ? &b : NULL, s);
+    const struct wisp_dnorm o = norm_of(n, l, totals + 2 * in.pitch);
+    wisp_dnorm_add(o, totals, out.g, in.x, beside ? &b : NULL, s);
+    wisp_norm_join_totals(n, in.pitch, totals, s);
+    wisp_dnorm_below(o, l.gx[0], totals, out.g, in.x, beside ? &b : NULL, s);
     if (beside && beside->after.relu) wisp_same_through(n, *beside, aside, aside, s);
     if (in.after.relu) wisp_same_through(n, in, l.gx[0], l.gx[0], s);
     wisp_norm_move(n, l, in.pitch, in.c, in.h * in.w, l.kept, totals, s);

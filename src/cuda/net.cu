@@ -134,6 +134,7 @@ static void give(struct wisp_dnet *n, const struct wisp_graph *g, int i, bool pa
     }
     a->after = part ? n->acts[l->from[0]].after : wisp_dafter_of(false, 0, 0);
     if (kind->after) kind->after(&a->after, l, n->training);
+    a->after.width = a->width;
 }
 
 /* Who sets a value's gradient, and whose are added to it. */
@@ -269,6 +270,7 @@ static void go_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, bo
     const struct wisp_dact &out = n.acts[l.out];
     out.x = again ? out.x_again : out.x_first;
     l.front = again ? l.front_again : l.front_first;
+    l.again_now = again;
     out.live = again ? wisp_dlive{} : out.live_first;
     l.kind->forward(n, l, s);
     if (out.live.at && !l.kind->counts)

@@ -8,8 +8,14 @@
  *
  * A block has 32 units and all samples: of 16 samples in a row each warp takes one, one lane per
  * unit, and the warps' sums are added in their order.  The running means move on the way back
- * alone: a step goes forward a second time where hash tables are made anew. */
+ * alone: a step goes forward a second time where hash tables are made anew.
+ *
+ * Of a batch that ranks divide, means and sums are those of all its samples, on planes, too (planes.cu):
+ * each rank measures its own, and what comes of all of them takes their place.  Of n numbers with mean
+ * m and sum of squared distances q the ranks add up n m, q and n m^2, as doubles, so that the last may
+ * be far larger than what is left of it. */
 #include "cuda/kind.cuh"
+#include "cuda/ranks.cuh"
 #include "cuda/update.cuh"
 
 enum { SIDE = 32, WARPS = 16, THREADS = 32 * WARPS, QUADS = SIDE / 4 };
@@ -42,7 +48,41 @@ static __device__ float over_samples(float (&part)[WARPS][SIDE], uint32_t n, con
 
 /* ---- forward ---- */
 
-template <bool TRAINING>
+/* Whose mean and variance: the running ones, the batch's own, those that were measured before. */
+enum whose { RUNNING, OWN, MEASURED };
+
+/* Of the samples that are here; n at least 1. */
+static __device__ void measure_unit(float (&part)[WARPS][SIDE], const struct norm &l, size_t unit,
+                                    float *mean, float *variance)
+{
+    const uint32_t n = l.now->n;
+    const float m = over_samples(part, n, [&](uint32_t i) { return l.x[i * l.width + unit]; }) / n;
+    *mean = m;
+    *variance = over_samples(part, n,
+                             [&](uint32_t i) {
+                                 const float d = l.x[i * l.width + unit] - m;
+                                 return d * d;
+                             }) /
+                n;
+}
+
+static __device__ void keep_measured(const struct norm &l, size_t unit, float mean, float variance)
+{
+    l.measured[unit] = mean, l.measured[l.width + unit] = 1 / sqrtf(variance + l.eps);
+    l.measured[2 * l.width + unit] = variance;
+}
+
+__global__ static void __launch_bounds__(THREADS) measure(const __grid_constant__ struct norm l)
+{
+    __shared__ float part[WARPS][SIDE];
+    const size_t unit = (size_t)blockIdx.x * SIDE + threadIdx.x % 32;
+    float mean, variance;
+    if (l.now->n == 0) return;
+    measure_unit(part, l, unit < l.width ? unit : 0, &mean, &variance);
+    if (threadIdx.x < 32 && unit < l.width) keep_measured(l, unit, mean, variance);
+}
+
+template <enum whose WHOSE>
 __global__ static void __launch_bounds__(THREADS)
     norm_on(const __grid_constant__ struct norm l, const struct wisp_dafter after, float *h)
 {
@@ -52,21 +92,11 @@ __global__ static void __launch_bounds__(THREADS)
     const size_t in = unit < l.width ? unit : 0; /* beyond the last: any, and nobody looks */
     if (n == 0) return;
     float mean = l.mean.w[in], variance = l.variance.w[in];
-    if (TRAINING) {
-        mean = over_samples(part, n, [&](uint32_t i) { return l.x[i * l.width + in]; }) / n;
-        variance = over_samples(part, n,
-                                [&](uint32_t i) {
-                                    const float d = l.x[i * l.width + in] - mean;
-                                    return d * d;
-                                }) /
-                   n;
-    }
+    if (WHOSE == OWN) measure_unit(part, l, in, &mean, &variance);
+    if (WHOSE == MEASURED) mean = l.measured[in], variance = l.measured[2 * l.width + in];
     if (threadIdx.x < 32) {
         means[lane] = mean, inverses[lane] = 1 / sqrtf(variance + l.eps);
-        if (TRAINING && unit < l.width) {
-            l.measured[unit] = mean, l.measured[l.width + unit] = inverses[lane];
-            l.measured[2 * l.width + unit] = variance;
-        }
+        if (WHOSE == OWN && unit < l.width) keep_measured(l, unit, mean, variance);
     }
     __syncthreads();
     const uint32_t q = threadIdx.x % QUADS * 4;
@@ -95,26 +125,49 @@ static __device__ float below(const struct sums &u, float scale, float x, float 
     return scale * u.inverse * (g - u.g - (x - u.mean) * u.inverse * u.dot);
 }
 
-/* gx goes back through 'before', what was done to x; totals (2, width): of g xhat, of g. */
+/* Sums over the samples that are here: of g xhat, of g. */
+static __device__ void add_unit(float (&part)[WARPS][SIDE], const struct norm &l, size_t unit,
+                                const float *g, float *dot, float *sum)
+{
+    const uint32_t n = l.now->n;
+    const float mean = l.measured[unit], inverse = l.measured[l.width + unit];
+    *sum = over_samples(part, n, [&](uint32_t i) { return g[i * l.width + unit]; });
+    *dot = over_samples(part, n, [&](uint32_t i) {
+        const size_t at = i * l.width + unit;
+        return g[at] * (l.x[at] - mean) * inverse;
+    });
+}
+
+/* Where there are no samples the sums are 0: other ranks have some. */
+__global__ static void __launch_bounds__(THREADS)
+    add_up(const __grid_constant__ struct norm l, const float *g, float *totals)
+{
+    __shared__ float part[WARPS][SIDE];
+    const size_t unit = (size_t)blockIdx.x * SIDE + threadIdx.x % 32;
+    float dot, sum;
+    add_unit(part, l, unit < l.width ? unit : 0, g, &dot, &sum);
+    if (threadIdx.x < 32 && unit < l.width) totals[unit] = dot, totals[l.width + unit] = sum;
+}
+
+/* gx goes back through 'before', what was done to x; totals (2, width): of g xhat, of g.  ADDED: they
+ * are there already. */
+template <bool ADDED>
 __global__ static void __launch_bounds__(THREADS)
     norm_back(const __grid_constant__ struct norm l, const struct wisp_dafter before,
               const float *g, float *gx, float *totals)
 {
     __shared__ float part[WARPS][SIDE];
     __shared__ struct sums all[SIDE];
-    const uint32_t n = l.now->n, lane = threadIdx.x % 32;
+    const uint32_t n = l.now->n, whole = wisp_dall(l.now), lane = threadIdx.x % 32;
     const size_t first = (size_t)blockIdx.x * SIDE, unit = first + lane;
     const size_t in = unit < l.width ? unit : 0;
+    float dot, sum;
     if (n == 0) return;
-    const float mean = l.measured[in], inverse = l.measured[l.width + in];
-    const float sum = over_samples(part, n, [&](uint32_t i) { return g[i * l.width + in]; });
-    const float dot = over_samples(part, n, [&](uint32_t i) {
-        const size_t at = i * l.width + in;
-        return g[at] * (l.x[at] - mean) * inverse;
-    });
+    if (ADDED) dot = totals[in], sum = totals[l.width + in];
+    else add_unit(part, l, in, g, &dot, &sum);
     if (threadIdx.x < 32) {
-        all[lane] = { mean, inverse, sum / n, dot / n };
-        if (unit < l.width) totals[unit] = dot, totals[l.width + unit] = sum;
+        all[lane] = { l.measured[in], l.measured[l.width + in], sum / whole, dot / whole };
+        if (!ADDED && unit < l.width) totals[unit] = dot, totals[l.width + unit] = sum;
     }
     __syncthreads();
     const uint32_t q = threadIdx.x % QUADS * 4;
@@ -132,15 +185,17 @@ __global__ static void __launch_bounds__(THREADS)
 }
 
 /* A block each for scale and shift; the third moves the running means, with the variance that the
- * batch's samples say the data has (n - 1). */
+ * batch's samples say the data has (n - 1).  Totals that are those of all ranks are one rank's
+ * gradient, the others have none: 'mine'. */
 __global__ static void __launch_bounds__(THREADS)
     norm_move(const __grid_constant__ struct norm l, const __grid_constant__ struct wisp_dopt opt,
-              size_t used, size_t side, const float *totals)
+              size_t used, size_t side, const float *totals, bool mine)
 {
     __shared__ float room[WARPS];
-    const size_t n = l.now->n * side;
+    const size_t n = wisp_dall(l.now) * side;
     if (n == 0) return;
     if (blockIdx.x < 2) {
+        if (!mine) return;
         const struct wisp_dparam &p = blockIdx.x ? l.shift : l.scale;
         wisp_dmove_block(opt, p, 0, totals + blockIdx.x * l.width, l.now->lr, l.now->step, used,
                          room);
@@ -151,6 +206,66 @@ __global__ static void __launch_bounds__(THREADS)
         l.mean.w[c] = (1 - a) * l.mean.w[c] + a * l.measured[c];
         l.variance.w[c] = (1 - a) * l.variance.w[c] + a * whole * l.measured[2 * l.width + c];
     }
+}
+
+/* ---- of all ranks ---- */
+
+__global__ static void __launch_bounds__(THREADS)
+    pack(const struct wisp_dnow *now, size_t width, size_t side, const float *measured, double *x)
+{
+    const size_t c = (size_t)blockIdx.x * THREADS + threadIdx.x;
+    const double n = (double)now->n * (double)side;
+    if (c >= width) return;
+    const double mean = n > 0 ? measured[c] : 0, variance = n > 0 ? measured[2 * width + c] : 0;
+    x[c] = n * mean, x[width + c] = n * variance, x[2 * width + c] = n * mean * mean;
+}
+
+__global__ static void __launch_bounds__(THREADS)
+    unpack(const struct wisp_dnow *now, size_t width, size_t side, float eps, const double *x,
+           float *measured)
+{
+    const size_t c = (size_t)blockIdx.x * THREADS + threadIdx.x;
+    const double n = (double)wisp_dall(now) * (double)side;
+    if (c >= width || n == 0) return;
+    const double mean = x[c] / n, apart = x[2 * width + c] - x[c] * mean;
+    const float variance = (float)((x[width + c] + (apart > 0 ? apart : 0)) / n);
+    measured[c] = (float)mean, measured[width + c] = 1 / sqrtf(variance + eps);
+    measured[2 * width + c] = variance;
+}
+
+__global__ static void __launch_bounds__(THREADS) widen(size_t n, const float *totals, double *x)
+{
+    const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < n) x[i] = totals[i];
+}
+
+__global__ static void __launch_bounds__(THREADS) narrow(size_t n, const double *x, float *totals)
+{
+    const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < n) totals[i] = (float)x[i];
+}
+
+static unsigned runs(size_t n)
+{
+    return (unsigned)wisp_parts(n, THREADS);
+}
+
+void wisp_norm_join(const struct wisp_dnet &n, const struct wisp_dnode &l, size_t width,
+                    size_t side, float *measured, cudaStream_t s)
+{
+    if (!n.ranks) return;
+    double *x = n.ranks->numbers;
+    pack<<<runs(width), THREADS, 0, s>>>(n.now, width, side, measured, x);
+    wisp_dranks_add(n, 3 * width, s);
+    unpack<<<runs(width), THREADS, 0, s>>>(n.now, width, side, (float)l.l->arg[EPS], x, measured);
+}
+
+void wisp_norm_join_totals(const struct wisp_dnet &n, size_t width, float *totals, cudaStream_t s)
+{
+    if (!n.ranks) return;
+    widen<<<runs(2 * width), THREADS, 0, s>>>(2 * width, totals, n.ranks->numbers);
+    wisp_dranks_add(n, 2 * width, s);
+    narrow<<<runs(2 * width), THREADS, 0, s>>>(2 * width, n.ranks->numbers, totals);
 }
 
 /* ---- the layer ---- */
@@ -172,8 +287,14 @@ static unsigned blocks(const struct wisp_dnode &l)
 static void forward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     const struct wisp_dact &out = wisp_dgiven(n, l);
-    auto kernel = n.training ? norm_on<true> : norm_on<false>;
-    kernel<<<blocks(l), THREADS, 0, s>>>(norm_of(n, l), out.after, out.x);
+    const struct norm o = norm_of(n, l);
+    const bool joins = n.ranks && n.training;
+    auto kernel = !n.training ? norm_on<RUNNING> : joins ? norm_on<MEASURED> : norm_on<OWN>;
+    if (joins && !l.again_now) {
+        measure<<<blocks(l), THREADS, 0, s>>>(o);
+        wisp_norm_join(n, l, o.width, 1, o.measured, s);
+    }
+    kernel<<<blocks(l), THREADS, 0, s>>>(o, out.after, out.x);
 }
 
 void wisp_norm_move(const struct wisp_dnet &n, const struct wisp_dnode &l, size_t width,
@@ -183,13 +304,20 @@ void wisp_norm_move(const struct wisp_dnet &n, const struct wisp_dnode &l, size_
     o.width = width, o.measured = measured;
     /* AdaGrad's mean of squares is a warp's */
     const unsigned threads = n.opt.kind == WISP_ADAGRAD ? 32 : THREADS;
-    norm_move<<<3, threads, 0, s>>>(o, n.opt, used, side, totals);
+    const bool mine = !n.ranks || n.ranks->how->rank == 0;
+    norm_move<<<3, threads, 0, s>>>(o, n.opt, used, side, totals, mine);
 }
 
 static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
-    norm_back<<<blocks(l), THREADS, 0, s>>>(norm_of(n, l), wisp_dread(n, l).after,
-                                            wisp_dgiven(n, l).g, l.gx[0], l.scratch);
+    const struct norm o = norm_of(n, l);
+    const float *g = wisp_dgiven(n, l).g;
+    auto kernel = n.ranks ? norm_back<true> : norm_back<false>;
+    if (n.ranks) {
+        add_up<<<blocks(l), THREADS, 0, s>>>(o, g, l.scratch);
+        wisp_norm_join_totals(n, o.width, l.scratch, s);
+    }
+    kernel<<<blocks(l), THREADS, 0, s>>>(o, wisp_dread(n, l).after, g, l.gx[0], l.scratch);
     wisp_norm_move(n, l, l.l->n_out, l.l->n_out, 1, l.kept, l.scratch, s);
 }
 

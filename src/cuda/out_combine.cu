@@ -58,7 +58,7 @@ __global__ static void __launch_bounds__(C_THREADS)
 {
     size_t i = (size_t)blockIdx.y * C_THREADS + threadIdx.x, n_rows = *o.active.n;
     if (i >= o.now->n || o.factor[i] == 0) return;
-    float less = level_of(o) / (float)o.now->n / o.factor[i];
+    float less = level_of(o) / (float)wisp_dall(o.now) / o.factor[i];
     const size_t begin = (size_t)blockIdx.x * LEVEL_ROWS;
     for (size_t row = begin; row < begin + LEVEL_ROWS && row < n_rows; row++) {
         T *e = p.e + row * o.lde + i;
@@ -162,6 +162,7 @@ __global__ static void __launch_bounds__(C_THREADS, sizeof(T) == 2 ? 8 : 6)
     bool softmax = o.loss == WISP_SOFTMAX;
     double loss = 0;
     float factor = 0;
+    const float all = (float)wisp_dall(now);
     if (i < n) {
         uint32_t first = now->yp[i], n_true = now->yp[i + 1] - first, end = first + n_true, place;
         float origin = o.origin[i], target = (softmax ? 1.0f / (float)n_true : 1.0f);
@@ -185,23 +186,23 @@ __global__ static void __launch_bounds__(C_THREADS, sizeof(T) == 2 ? 8 : 6)
             origin = anew.origin, sum = anew.sum;
         }
         if (n_tiles && (n_true || !softmax)) {
-            factor = (float)(softmax ? 1 / sum : 1.0) / (float)n;
+            factor = (float)(softmax ? 1 / sum : 1.0) / all;
             loss = softmax ? origin + log(sum) : sum;
         }
         while (y < end) {
             if (lane < AT_ONCE && y + lane < end) {
                 float term, value = value_and_term<float>(&term, o.loss, z, origin);
                 labels += (double)target * z;
-                if (factor > 0) put(p.e + place * o.lde + i, value - target / (float)n / factor);
+                if (factor > 0) put(p.e + place * o.lde + i, value - target / all / factor);
             }
             y += AT_ONCE * (C_THREADS / 32);
             if (y < end) z = logits_of(&place, o, p, k, i, y, end);
         }
         if (SMOOTHED && factor > 0) {
-            double all = threadIdx.x == 0 ? o.all_rows[k] : 0;
+            double logits = threadIdx.x == 0 ? o.all_rows[k] : 0;
             for (size_t c = threadIdx.x; c < o.width; c += C_THREADS)
-                all += as_float(p.h[i * k + c]) * o.all_rows[c];
-            labels += level_of(o) * all;
+                logits += as_float(p.h[i * k + c]) * o.all_rows[c];
+            labels += level_of(o) * logits;
         }
         loss -= sum_all(labels, work);
     }

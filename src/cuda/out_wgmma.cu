@@ -458,7 +458,7 @@ static __device__ void fetch_rows(const struct wisp_dout &o, const int32_t *acti
         size_t row = (size_t)active[e / lines], at = row * o.width + e % lines * 32;
         if (o.w.w) fetch(o.w.w + at);
         else fetch(o.w.b16 + at);
-        if (o.opt.kind != WISP_ADAGRAD) fetch(o.w.m + at);
+        if (o.opt.kind == WISP_ADAM || o.opt.kind == WISP_SGD) fetch(o.w.m + at);
         if (o.opt.kind == WISP_ADAM) fetch(o.w.v + at);
     }
 }

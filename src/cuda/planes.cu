@@ -28,6 +28,7 @@ enum { MOST_BLOCKS = 396, AT_ONCE = 3, LEAST_PIXELS = 8 * LINES };
 
 struct norm { /* struct wisp_dnorm, and its parts */
     const uint32_t *now_n;
+    const struct wisp_dnow *divided;
     size_t n, side, c; /* samples, pixels of one, channels */
     size_t parts, each;
     const float *scale, *shift;
@@ -45,9 +46,9 @@ static struct norm norm_of(const struct wisp_dnorm &l)
     size_t parts = wisp_most(MOST_BLOCKS / lines, 1);
     if (parts > wisp_parts(pixels, LEAST_PIXELS)) parts = wisp_parts(pixels, LEAST_PIXELS);
     const size_t each = wisp_up(wisp_parts(pixels, parts), LINES);
-    return { l.x.now_n, l.x.n,   l.x.h * l.x.w, l.x.c,      wisp_parts(pixels, each),
-             each,      l.scale, l.shift,       l.measured, l.work,
-             l.eps,     l.relu,  l.live };
+    return { l.x.now_n, l.divided, l.x.n,   l.x.h * l.x.w, l.x.c,  wisp_parts(pixels, each),
+             each,      l.scale,   l.shift, l.measured,    l.work, l.eps,
+             l.relu,    l.live };
 }
 
 size_t wisp_dnorm_floats(const struct wisp_dplanes &x)
@@ -60,6 +61,12 @@ size_t wisp_dnorm_floats(const struct wisp_dplanes &x)
 __device__ static size_t pixels_of(const struct norm &l)
 {
     return (l.now_n && *l.now_n < l.n ? *l.now_n : l.n) * l.side;
+}
+
+/* Of the samples of all ranks. */
+__device__ static size_t all_pixels_of(const struct norm &l)
+{
+    return l.divided ? wisp_dall(l.divided) * l.side : pixels_of(l);
 }
 
 /* A thread's channels and pixels. */
@@ -240,8 +247,7 @@ __global__ static void __launch_bounds__(THREADS, AT_ONCE)
     }
     if (!COUNT) return;
     if (found) wisp_dtally_add(tally, l.live, m.c / WISP_PLANE_BLOCK, found);
-    wisp_dtally_end(tally, l.live,
-                    blockIdx.x == 0 && blockIdx.y == 0 ? pixels_of(l) / l.side : 0);
+    wisp_dtally_end(tally, l.live, blockIdx.x == 0 && blockIdx.y == 0 ? pixels_of(l) / l.side : 0);
 }
 
 /* ---- back ---- */
@@ -322,7 +328,7 @@ __global__ static void __launch_bounds__(THREADS, AT_ONCE)
     norm_back(const __grid_constant__ struct norm l, T *gx, const float *totals, const T *g,
               const T *x, bool done)
 {
-    const size_t pixels = pixels_of(l);
+    const size_t pixels = all_pixels_of(l);
     const struct mine m = mine_of<N>(l);
     if (m.c >= l.c) return;
     const struct channels<N> a = channels_of<N>(l, m.c);
@@ -384,14 +390,20 @@ static void go_on(const struct norm &l, void *y, const void *x, const void *besi
 }
 
 template <class T, int N>
-static void go_back(const struct norm &l, void *gx, float *totals, const void *g, const void *x,
-                    const struct wisp_dnorm_beside *beside, cudaStream_t s)
+static void add_up(const struct norm &l, float *totals, const void *g, const void *x,
+                   const struct wisp_dnorm_beside *beside, cudaStream_t s)
 {
     const void *y = beside ? beside->y : NULL;
     sum_parts<T, N><<<grid_of<T, N>(l), THREADS, 0, s>>>(
         l, (const T *)g, (const T *)x, (const T *)y, beside ? (T *)beside->gx : NULL);
-    if (beside) g = beside->gx;
     add_parts<<<(unsigned)wisp_parts(l.c, JOINED), JOIN * 32, 0, s>>>(l, totals);
+}
+
+template <class T, int N>
+static void go_back(const struct norm &l, void *gx, const float *totals, const void *g,
+                    const void *x, const struct wisp_dnorm_beside *beside, cudaStream_t s)
+{
+    if (beside) g = beside->gx;
     norm_back<T, N><<<grid_of<T, N>(l), THREADS, 0, s>>>(l, (T *)gx, totals, (const T *)g,
                                                          (const T *)x, beside != NULL);
 }
@@ -415,8 +427,18 @@ void wisp_dnorm_on(const struct wisp_dnorm &l, void *y, const void *x, const voi
     else go_on<float>(norm_of(l), y, x, beside, s);
 }
 
-void wisp_dnorm_back(const struct wisp_dnorm &l, void *gx, float *totals, const void *g,
-                     const void *x, const struct wisp_dnorm_beside *beside, cudaStream_t s)
+void wisp_dnorm_add(const struct wisp_dnorm &l, float *totals, const void *g, const void *x,
+                    const struct wisp_dnorm_beside *beside, cudaStream_t s)
+{
+    const struct norm o = norm_of(l);
+    if (l.x.half && l.x.c % 8 == 0) add_up<__nv_bfloat16, 8>(o, totals, g, x, beside, s);
+    else if (l.x.half) add_up<__nv_bfloat16, 1>(o, totals, g, x, beside, s);
+    else if (l.x.c % 4 == 0) add_up<float, 4>(o, totals, g, x, beside, s);
+    else add_up<float, 1>(o, totals, g, x, beside, s);
+}
+
+void wisp_dnorm_below(const struct wisp_dnorm &l, void *gx, const float *totals, const void *g,
+                      const void *x, const struct wisp_dnorm_beside *beside, cudaStream_t s)
 {
     const struct norm o = norm_of(l);
     if (l.x.half && l.x.c % 8 == 0) go_back<__nv_bfloat16, 8>(o, gx, totals, g, x, beside, s);

@@ -70,6 +70,9 @@ struct wisp_dnorm {
     float *work;     /* wisp_dnorm_floats */
     bool relu;
     struct wisp_dlive live; /* of y */
+    /* Not NULL: x has this rank's part of a batch, and 'measured' is to be that of the whole of it
+     * before y is made, as totals are before gx is. */
+    const struct wisp_dnow *divided;
 };
 size_t wisp_dnorm_floats(const struct wisp_dplanes &x);
 /* Measures x. */
@@ -84,10 +87,12 @@ struct wisp_dnorm_beside {
     const void *y; /* what came of it */
     void *gx;      /* set: the gradient of what is beside; it may be g */
 };
-/* gx and totals (2, c): the gradients of scale and shift.  g is that of y; a ReLU is gone back
- * through here.  beside: of what was added; NULL: nothing was.  gx may be g, but that beside.gx is
- * another. */
-void wisp_dnorm_back(const struct wisp_dnorm &l, void *gx, float *totals, const void *g,
-                     const void *x, const struct wisp_dnorm_beside *beside, cudaStream_t s);
+/* Totals (2, c): the gradients of scale and shift, and beside.gx.  g is the gradient of y; a ReLU is
+ * gone back through here.  beside: of what was added; NULL: nothing was. */
+void wisp_dnorm_add(const struct wisp_dnorm &l, float *totals, const void *g, const void *x,
+                    const struct wisp_dnorm_beside *beside, cudaStream_t s);
+/* Then gx, which may be g, but that beside.gx is another. */
+void wisp_dnorm_below(const struct wisp_dnorm &l, void *gx, const float *totals, const void *g,
+                      const void *x, const struct wisp_dnorm_beside *beside, cudaStream_t s);
 
 #endif

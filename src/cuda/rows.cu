@@ -174,7 +174,7 @@ static __device__ void fill_features(const struct wisp_dchunk &c, const struct w
                                      struct cut k, size_t r, size_t s, uint64_t seed)
 {
     const int lane = threadIdx.x % 32;
-    const size_t sample = r - s * c.batch;
+    const uint64_t sample = r - s * c.batch;
     const uint64_t from = d.xp[c.ids[r]], stream = WISP_STREAM_INPUT_DROP + (c.now[s].step << 8);
     const uint32_t to = c.xp[r], n = c.xp[r + 1] - to;
     const double rate = d.drop;
@@ -186,7 +186,7 @@ static __device__ void fill_features(const struct wisp_dchunk &c, const struct w
         float x = i < n ? d.xv[from + i] : 0;
         bool stays = f >= 0 && (size_t)f < d.n_features; /* ids ascend: none after one too large */
         if (stays && rate > 0)
-            stays = !(wisp_drand_unit(seed, stream, (uint64_t)sample << 32 | i) < rate);
+            stays = !(wisp_drand_unit(seed, stream, (c.now[s].before + sample) << 32 | i) < rate);
         uint32_t mask = __ballot_sync(ALL_LANES, stays);
         if (stays) {
             size_t at = (size_t)to + left + __popc(mask & ((1u << lane) - 1));

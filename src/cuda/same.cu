@@ -71,7 +71,7 @@ __global__ static void __launch_bounds__(THREADS)
 {
     const size_t at = 4 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
     if (at >= now->n * width) return;
-    const float more = l1 / (float)now->n;
+    const float more = l1 / (float)wisp_dall(now);
     const float4 x = wisp_dquad(h + at);
     float4 b = wisp_dquad(g + at);
     b.x += x.x > 0 ? more : 0, b.y += x.y > 0 ? more : 0;
@@ -221,8 +221,8 @@ static void drop(const struct wisp_dnet &n, const struct wisp_dnode &l, bool bac
     const struct wisp_dact &in = wisp_dread(n, l), &out = wisp_dgiven(n, l);
     const struct planes p = { in.h * in.w, in.pitch,
                               wisp_planes_floats(in.c, in.h, in.w, WISP_PLANE_BLOCK) };
-    const struct wisp_dafter drop =
-        wisp_dafter_of(false, n.training ? l.l->arg[SHARE] : 0, l.l->number);
+    struct wisp_dafter drop = wisp_dafter_of(false, n.training ? l.l->arg[SHARE] : 0, l.l->number);
+    drop.width = p.floats;
     const T *x = (const T *)in.x;
     if (back)
         drop_back<<<quads(n, in), THREADS, 0, s>>>(n.now, p, drop, in.after, n.batch * in.width, x,

@@ -28,7 +28,13 @@ struct wisp_dparam { /* a parameter: model's struct wisp_param, on the card */
     float *g2;           /* (rows) */
     uint32_t *count;     /* (rows) */
     float decay;         /* what an update takes from weights: this share, times the rate */
+    /* Of a batch that ranks divide (ranks.cuh): this rank's gradient, where w has its number, and 1
+     * for each row that has one; NULL: rows move where their gradients are made. */
+    float *grad, *flag;
 };
+
+/* Besides the host's optimisers: no row moves, its gradient is kept (struct wisp_dparam). */
+constexpr enum wisp_optimizer_id WISP_DKEEP = WISP_OPTIMIZERS;
 
 struct wisp_dopt { /* the optimiser */
     enum wisp_optimizer_id kind;
@@ -38,6 +44,9 @@ struct wisp_dopt { /* the optimiser */
 
 struct wisp_dnow { /* this step's batch, in device memory */
     uint32_t n;    /* samples; 0: nothing to do */
+    /* Of a batch that ranks divide: samples of the ranks before this one, a multiple of 4, and of all
+     * ranks; 0: all are here. */
+    uint32_t before, all;
     uint64_t step, seed;
     float lr;
     const uint32_t *id;             /* (n) number of each sample's row in the training set */
@@ -62,6 +71,12 @@ struct wisp_dnow { /* this step's batch, in device memory */
     const uint32_t *lp;      /* (n_distinct + 1) */
     const uint32_t *ls;      /* sample, ascending */
 };
+
+/* Samples of the whole batch, wherever they are. */
+__device__ inline uint32_t wisp_dall(const struct wisp_dnow *now)
+{
+    return now->all ? now->all : now->n;
+}
 
 struct wisp_dactive { /* the rows of the output layer that this step computes */
     size_t n_rows, room;

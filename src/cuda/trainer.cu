@@ -22,39 +22,6 @@
 
 enum { MOST_GROWTH = 20, SEVERAL = 4 };
 
-/* ---- the card ---- */
-
-static wisp_status card(struct wisp_cuda_card *out, wisp_error *err)
-{
-    int n = 0, driver = 0;
-    cudaError_t e = cudaGetDeviceCount(&n);
-    cudaDriverGetVersion(&driver);
-    if (driver == 0)
-        return wisp_dfail(err, WISP_ENOTSUP, "--device cuda: this machine has no NVIDIA driver");
-    if (e == cudaErrorInsufficientDriver)
-        return wisp_dfail(
-            err, WISP_ENOTSUP,
-            "--device cuda: the driver knows CUDA %d.%d, wisp-cuda.so needs %d.%d; update "
-            "the driver, or build with an older toolkit",
-            driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
-    if (e == cudaErrorNoDevice || (e == cudaSuccess && n == 0))
-        return wisp_dfail(err, WISP_ENOTSUP, "--device cuda: there is a driver, but no card");
-    if (e != cudaSuccess) return wisp_dcheck(e, "looking for a card", err);
-    cudaDeviceProp p;
-    wisp_status st = wisp_dcheck(cudaGetDeviceProperties(&p, 0), "asking the card", err);
-    if (st == WISP_OK)
-        st = wisp_dcheck(cudaMemGetInfo(&out->free_bytes, &out->total_bytes), "asking the card",
-                         err);
-    if (st != WISP_OK) return st;
-    snprintf(out->name, sizeof out->name, "%.127s", p.name);
-    out->major = p.major, out->minor = p.minor, out->n_multi = p.multiProcessorCount;
-    if (p.major * 10 + p.minor < 75)
-        return wisp_dfail(err, WISP_ENOTSUP,
-                          "--device cuda: %s has compute capability %d.%d, wisp needs 7.5 or later",
-                          out->name, p.major, p.minor);
-    return WISP_OK;
-}
-
 /* ---- the step ---- */
 
 __global__ static void set_place(struct wisp_dturn *p, const struct wisp_dnow *from)
@@ -296,12 +263,24 @@ static cudaError_t replay(struct wisp_cuda_trainer *t, size_t n)
     return e;
 }
 
+/* Steps of ranks: what is to be added up stands between kernels, and the host may have to wait there. */
+static cudaError_t run_with_ranks(struct wisp_cuda_trainer *t, size_t n, bool looks)
+{
+    for (size_t s = 0; s < n && t->net.refused == WISP_OK; s++) {
+        wisp_dranks_begin(t->ranks, t->main);
+        step(t, looks && s + 1 == n);
+        wisp_dranks_move(t->net, t->main);
+    }
+    return cudaGetLastError();
+}
+
 /* Steps, and what a penalty does after some of them; looks: recall is measured in the last one, which
  * is not replayed then. */
 static cudaError_t run_steps(struct wisp_cuda_trainer *t, const double *shorter, size_t n,
                              bool looks)
 {
     cudaError_t e = cudaSuccess;
+    if (t->net.ranks) return run_with_ranks(t, n, looks);
     for (size_t s = 0, end; s < n && e == cudaSuccess; s = end) {
         for (end = s + 1; end < n && shorter[end - 1] == 0;) end++;
         const bool last = looks && end == n;
@@ -367,9 +346,9 @@ static void count_row(const struct wisp_cuda_trainer *t, uint32_t row, size_t *n
 }
 
 static wisp_status run(struct wisp_cuda_trainer *t, const uint32_t *ids,
-                       const struct wisp_moved *moved, const uint32_t *n, const float *lr,
-                       const double *shorter, size_t n_steps, uint64_t first, bool looks, bool anew,
-                       wisp_error *err)
+                       const struct wisp_moved *moved, const struct wisp_cuda_share *n,
+                       const float *lr, const double *shorter, size_t n_steps, uint64_t first,
+                       bool looks, bool anew, wisp_error *err)
 {
     size_t c = t->n_chunks++ % 2, batch = t->s.batch, nnz = 0, labels = 0;
     struct wisp_dchunk *k = &t->chunk[c];
@@ -378,12 +357,13 @@ static wisp_status run(struct wisp_cuda_trainer *t, const uint32_t *ids,
     memset(t->host_now[c], 0, n_steps * sizeof *t->host_now[c]);
     for (size_t s = 0; s < n_steps; s++) {
         struct wisp_dnow *now = &t->host_now[c][s];
-        now->n = n[s], now->step = first + s, now->seed = t->s.seed, now->lr = lr[s];
+        const uint32_t m = n[s].n;
+        now->n = m, now->before = n[s].before, now->all = n[s].all;
+        now->step = first + s, now->seed = t->s.seed, now->lr = lr[s];
         now->moved = moved && t->s.pixels ? t->moved[c] + s * batch : NULL;
-        if (now->moved)
-            memcpy(t->host_moved[c] + s * batch, moved + s * batch, n[s] * sizeof *moved);
-        memcpy(t->host_ids[c] + s * batch, ids + s * batch, n[s] * sizeof *ids);
-        for (size_t i = 0; i < n[s]; i++) count_row(t, ids[s * batch + i], &nnz, &labels);
+        if (now->moved) memcpy(t->host_moved[c] + s * batch, moved + s * batch, m * sizeof *moved);
+        memcpy(t->host_ids[c] + s * batch, ids + s * batch, m * sizeof *ids);
+        for (size_t i = 0; i < m; i++) count_row(t, ids[s * batch + i], &nnz, &labels);
     }
     cudaStreamWaitEvent(t->lay, t->used[c], 0);
     cudaMemcpyAsync(k->now, t->host_now[c], n_steps * sizeof *k->now, cudaMemcpyHostToDevice,
@@ -398,7 +378,7 @@ static wisp_status run(struct wisp_cuda_trainer *t, const uint32_t *ids,
     cudaStreamWaitEvent(t->main, t->laid[c], 0);
     set_place<<<1, 1, 0, t->main>>>(t->place, k->now);
     keep_tables(t, first, anew);
-    if (!t->graph) st = capture(t, err);
+    if (!t->graph && !t->net.ranks) st = capture(t, err);
     cudaError_t e = looks ? count_look(t) : cudaSuccess; /* its events are used again */
     if (st == WISP_OK && e == cudaSuccess) e = run_steps(t, shorter, n_steps, looks);
     if (st == WISP_OK) st = wisp_dnet_status(t->net, err);
@@ -412,6 +392,10 @@ static wisp_status wait_for_steps(struct wisp_cuda_trainer *t, struct wisp_cuda_
                                   wisp_error *err)
 {
     struct wisp_dsums s;
+    if (t->ranks.library) {
+        const wisp_status st = wisp_dnccl_wait(t->ranks.library, t->main, err);
+        if (st != WISP_OK) return st;
+    }
     cudaError_t e = cudaStreamSynchronize(t->main);
     if (e == cudaSuccess) e = cudaMemcpy(&s, t->sums, sizeof s, cudaMemcpyDeviceToHost);
     if (e == cudaSuccess && t->n_live)
@@ -445,6 +429,7 @@ static void release(struct wisp_cuda_trainer *t)
 {
     if (!t) return;
     cudaDeviceSynchronize();
+    wisp_dranks_clear(&t->ranks);
     if (t->graph) cudaGraphExecDestroy(t->graph);
     if (t->several) cudaGraphExecDestroy(t->several);
     wisp_trainer_empty(t);
@@ -518,12 +503,19 @@ static wisp_status create(struct wisp_cuda_trainer **out, const struct wisp_cuda
         t->first_row[b] = (uint32_t)row;
     st = wisp_trainer_fill(t, err);
     if (st == WISP_OK) st = wisp_dcheck(make_streams(t), "making streams", err);
+    if (st == WISP_OK) st = wisp_dranks_make(&t->ranks, err);
     t->net.side.stream = t->weights, t->net.side.ready = t->ready, t->net.side.done = t->done;
     if (st != WISP_OK) {
         release(t);
         *out = NULL;
     }
     return st;
+}
+
+static wisp_status meet(struct wisp_cuda_trainer *t, const unsigned char id[WISP_CUDA_ID],
+                        wisp_error *err)
+{
+    return wisp_dnccl_join(&t->ranks.library, t->ranks.how, id, err);
 }
 
 /* ---- times ---- */
@@ -626,7 +618,11 @@ static struct wisp_cuda filled()
     t.has_family = has_family;
     t.has_kind = has_kind;
     t.convolver = wisp_dconv_library;
-    t.card = card;
+    t.adder = wisp_dnccl_says;
+    t.choose = wisp_dcard_choose;
+    t.card = wisp_dcard_ask;
+    t.new_id = wisp_dnccl_id;
+    t.meet = meet;
     t.check = wisp_dnet_check;
     t.bytes = wisp_trainer_bytes;
     t.create = create;

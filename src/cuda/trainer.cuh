@@ -6,6 +6,7 @@
 #include "cuda/cuda.h"
 #include "cuda/kind.cuh"
 #include "cuda/penalty.cuh"
+#include "cuda/ranks.cuh"
 
 enum { WISP_LOOK = 20, WISP_LOOKED = 32 }; /* recall: of so many best rows, of so many samples */
 
@@ -54,6 +55,7 @@ struct wisp_cuda_trainer {
     uint32_t *n_looked; /* samples that recall is measured on */
     struct wisp_dnet net;
     struct wisp_dpenalty penalty; /* on its weights */
+    struct wisp_dranks ranks;     /* that divide its batches */
     struct wisp_dout out;
     struct wisp_dfind find;
     struct wisp_dhash hash;
@@ -68,6 +70,11 @@ struct wisp_cuda_trainer {
 wisp_status wisp_dfail(wisp_error *err, wisp_status code, const char *fmt, ...);
 /* WISP_OK, or what the card says. */
 wisp_status wisp_dcheck(cudaError_t e, const char *what, wisp_error *err);
+
+/* ---- card.cu: see struct wisp_cuda ---- */
+
+wisp_status wisp_dcard_ask(struct wisp_cuda_card *out, wisp_error *err);
+wisp_status wisp_dcard_choose(int place, wisp_error *err);
 
 /* ---- kinds.cu ---- */
 

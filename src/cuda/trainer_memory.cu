@@ -236,6 +236,12 @@ static void lay_live(struct wisp_cuda_trainer *t, void *b, size_t *at)
     }
 }
 
+/* Where ranks divide a batch, gradients wait for those of the others. */
+static enum wisp_optimizer_id kept_or_moved(const struct wisp_cuda_setup *s)
+{
+    return s->ranks ? WISP_DKEEP : s->optimizer;
+}
+
 /* Lays everything out in one block; returns its bytes. */
 static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
 {
@@ -248,6 +254,8 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     t->correct = (float *)wisp_dtake(b, &at, 2 * WISP_CLOCK_FACTORS * 4);
     struct wisp_dopt opt = { s->optimizer, s->momentum, t->correct,
                              t->correct + WISP_CLOCK_FACTORS };
+    t->ranks.opt = opt;
+    opt.kind = kept_or_moved(s);
     t->net.now = t->now, t->net.opt = opt;
     t->net.most_touched = z->step_nnz < s->graph.n_features ? z->step_nnz : s->graph.n_features;
     wisp_dnet_lay(&t->net, NULL, b, &at);
@@ -258,6 +266,8 @@ static size_t lay(struct wisp_cuda_trainer *t, const struct sizes *z, void *b)
     bool copied = s->finders.scan || (s->precision == WISP_IN_BF16 && !s->finders.full);
     if (copied && head_param(s, WEIGHT)->w && t->placing != WISP_DOUTSIDE)
         t->out.w.copy = (__nv_bfloat16 *)wisp_dtake(b, &at, s->graph.n_labels * width * 2);
+    wisp_dranks_lay(&t->ranks, &t->net, wisp_graph_head(&s->graph), &t->out.w, &t->out.bias, b,
+                    &at);
     const struct wisp_dact *last = last_act(t);
     t->out.now = t->now, t->out.batch = s->batch, t->out.width = width, t->out.opt = opt;
     lay_data(t, z, b, &at);
@@ -292,7 +302,9 @@ static enum wisp_dconv_math math_of(enum wisp_precision_id id)
 static wisp_status make_net(struct wisp_cuda_trainer *t, wisp_error *err)
 {
     t->net.batch = t->s.batch;
-    t->net.math = math_of(t->s.precision), t->net.opt.kind = t->s.optimizer;
+    t->net.math = math_of(t->s.precision), t->net.opt.kind = kept_or_moved(&t->s);
+    t->ranks.how = t->s.ranks;
+    t->net.ranks = t->s.ranks ? &t->ranks : NULL;
     t->net.zeros = t->s.zeros;
     t->net.beside = wisp_dnet_has_planes(&t->s.graph);
     wisp_dnet_make(&t->net, &t->s.graph, true);
@@ -444,8 +456,7 @@ static wisp_status upload(struct wisp_cuda_trainer *t, wisp_error *err)
     wisp_dcopy_bytes(&m, (void *)t->hash.functions, (void *)s->finders.hash.functions,
                      s->finders.hash.function_bytes);
     if (m.e == cudaSuccess) m.e = cudaMemset(t->sums, 0, sizeof *t->sums);
-    if (m.e == cudaSuccess && t->n_live)
-        m.e = cudaMemset(t->live, 0, t->n_live * sizeof *t->live);
+    if (m.e == cudaSuccess && t->n_live) m.e = cudaMemset(t->live, 0, t->n_live * sizeof *t->live);
     if (m.e == cudaSuccess) m.e = cudaMemset(t->find.origin, 0, s->batch * 4);
     if (t->out.w.copy)
         round_rows<<<1024, 256>>>(t->out.w.copy, t->out.w.w, s->graph.n_labels * width_of(s));

@@ -63,7 +63,7 @@ __device__ inline struct wisp_dcols wisp_dcols_of(const struct wisp_dopt &o,
     struct wisp_dcols x;
     x.w = wisp_dweights(p, row, c);
     x.m = x.v = make_float4(0, 0, 0, 0);
-    if (o.kind != WISP_ADAGRAD) x.m = *(const float4 *)(p.m + at);
+    if (o.kind == WISP_ADAM || o.kind == WISP_SGD) x.m = *(const float4 *)(p.m + at);
     if (o.kind == WISP_ADAM) x.v = *(const float4 *)(p.v + at);
     return x;
 }
@@ -118,6 +118,11 @@ __device__ inline void wisp_dcols_move(const struct wisp_dopt &o, const struct w
     size_t at = row * p.cols + c;
     float *ms = &x.m.x, *vs = &x.v.x, *ws = &x.w.x;
     const float *gs = &g.x;
+    if (o.kind == WISP_DKEEP) {
+        *(float4 *)(p.grad + at) = g;
+        if (c == 0) p.flag[row] = 1;
+        return;
+    }
     if (o.kind == WISP_ADAM) {
         for (int i = 0; i < 4; i++) {
             ms[i] = B1 * ms[i] + (1 - B1) * gs[i];
@@ -208,7 +213,9 @@ __device__ inline void wisp_dmove_weight(const struct wisp_dopt &o, const struct
                                          size_t at, float g, const struct wisp_dpace &pace)
 {
     const float B1 = WISP_ADAM_BETA1, B2 = WISP_ADAM_BETA2;
-    if (o.kind == WISP_ADAM) {
+    if (o.kind == WISP_DKEEP) {
+        p.grad[at] = g;
+    } else if (o.kind == WISP_ADAM) {
         float m = p.m[at] = B1 * p.m[at] + (1 - B1) * g;
         float v = p.v[at] = B2 * p.v[at] + (1 - B2) * g * g;
         float d = sqrtf(v) + pace.eps;
@@ -235,6 +242,7 @@ __device__ inline void wisp_dmove_few(const struct wisp_dopt &o, const struct wi
     const struct wisp_dpace pace = wisp_dpace_of(o, p, row, &kept, sum, lr, step);
     __syncwarp(); /* all lanes have read what is kept */
     if (lane == 0 && home) *home = kept;
+    if (lane == 0 && o.kind == WISP_DKEEP) p.flag[row] = 1;
     for (size_t c = lane; c < n && pace.moves; c += 32)
         wisp_dmove_weight(o, p, first + c, g[c], pace);
 }
@@ -263,6 +271,7 @@ __device__ inline void wisp_dmove_one(const struct wisp_dopt &o, const struct wi
     float *home = wisp_dkept(o, p, row), kept = home ? *home : 0;
     const struct wisp_dpace pace = wisp_dpace_of(o, p, row, &kept, g * g, lr, 0);
     if (home) *home = kept;
+    if (o.kind == WISP_DKEEP) p.flag[row] = 1;
     if (pace.moves) wisp_dmove_weight(o, p, row, g, pace);
 }
 

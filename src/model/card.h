@@ -28,6 +28,9 @@ void wisp_card_free(struct wisp_card *g); /* after the run's scorer; NULL is fin
 wisp_status wisp_card_steps(struct wisp_run *r, size_t *rows, bool last, wisp_error *err);
 /* Waits, and brings the run's sums up to date. */
 wisp_status wisp_card_wait(struct wisp_run *r, wisp_error *err);
+/* Between steps that are done with, of several ranks: what they tell each other; the loss is the
+ * card's. */
+wisp_status wisp_card_tell(struct wisp_run *r, struct wisp_pulse *p, wisp_error *err);
 wisp_status wisp_card_fetch(struct wisp_run *r, wisp_error *err);
 bool wisp_card_has_tables(const struct wisp_run *r); /* of hashed rows, on the card alone */
 double wisp_card_touched(const struct wisp_run *r);  /* feature rows, over all steps */

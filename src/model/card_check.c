@@ -2,6 +2,7 @@
  * Nothing is printed, and no memory taken. */
 #include "layer/product.h"
 #include "model/card.h"
+#include "model/card_ranks.h"
 #include "model/groups.h"
 
 #include <stdio.h>
@@ -90,6 +91,6 @@ wisp_status wisp_card_check_with(const struct wisp_cuda *api, const struct wisp_
 wisp_status wisp_card_check_run(const struct wisp_run *r, wisp_error *err)
 {
     const struct wisp_cuda *api;
-    wisp_status st = wisp_cuda_open(&api, err);
+    wisp_status st = wisp_card_open(&api, r, err);
     return st == WISP_OK ? wisp_card_check_with(api, r, err) : st;
 }

@@ -25,6 +25,10 @@ wisp_status wisp_card_check_model(const struct wisp_model *m, wisp_error *err)
 {
     const struct wisp_cuda *api;
     const struct wisp_graph g = wisp_net_graph(&m->net);
+    if (m->comm && m->comm->size > 1)
+        return wisp_fail(err, WISP_ENOTSUP,
+                         "--device cuda: not with several ranks, which have a share of the rows "
+                         "each; take one process, or leave the option out");
     wisp_status st = wisp_model_need_net(m, "--device cuda", err);
     if (st == WISP_OK) st = check_weights(&m->net, err);
     if (st == WISP_OK) st = wisp_cuda_open(&api, err);

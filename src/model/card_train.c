@@ -1,5 +1,6 @@
 /* A training run on a card. */
 #include "model/card.h"
+#include "model/card_ranks.h"
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -17,7 +18,9 @@ struct wisp_card {
     struct wisp_cuda_block *blocks;
     struct wisp_data *table; /* standardised rows, or pixels as lists; NULL: the training rows as
                                 they are */
-    uint32_t *ids, *n;       /* (most steps, batch), (most steps) */
+    struct wisp_card_ranks ranks; /* where several divide the batches */
+    uint32_t *ids;                /* (most steps, batch of the setup) */
+    struct wisp_cuda_share *n;    /* (most steps) */
     float *lr;
     double *shorter;                   /* (most steps) groups of weights (shrink.c) */
     size_t *rows;                      /* (batch) */
@@ -26,6 +29,7 @@ struct wisp_card {
     uint32_t *none;                    /* zeros: where rows of images have no lists */
     struct wisp_sampler_counts before; /* what the sampler had counted when the trainer was made */
     double loss, own, set;             /* of the card's sums, at the start of the epoch */
+    double untold;                     /* loss of this rank that the others have not heard of */
     uint64_t looked;
     uint64_t touched; /* feature rows, over all steps of the card */
     uint64_t *live;   /* by counted values: samples, blocks; then room for the most blocks of one */
@@ -117,7 +121,8 @@ static wisp_status set_sampling(struct wisp_cuda_setup *s, const struct wisp_run
 static wisp_status set_up(struct wisp_card *g, struct wisp_run *r, wisp_error *err)
 {
     struct wisp_cuda_setup *s = &g->setup;
-    s->batch = r->plan.batch;
+    s->batch =
+        wisp_run_divides(r) ? wisp_divided_most(wisp_run_divides(r), r->plan.batch) : r->plan.batch;
     s->seed = r->plan.seed;
     s->most_bytes = r->plan.card_memory;
     s->momentum = r->opt.momentum;
@@ -174,6 +179,12 @@ static wisp_status say_plan(const struct wisp_run *r, struct wisp_card *g, wisp_
         wisp_say(r->ctx, "zeros     %d of %d passes of convolutions leave out slices of zeros",
                  b.skipping, b.passes);
     g->outside = b.all > most;
+    if (g->outside && g->setup.ranks)
+        return wisp_fail(err, WISP_ENOMEM,
+                         "--device cuda: %s needed by each rank, %s %s on its card: take a smaller "
+                         "--batch, or fewer ranks for a card",
+                         wisp_bytes_text(needed, b.all), there,
+                         most < c.free_bytes ? "allowed" : "free");
     if (b.all <= most || b.least <= most) return WISP_OK;
     return wisp_fail(err, WISP_ENOMEM,
                      "--device cuda: %s needed with the output layer's rows in the host's "
@@ -194,31 +205,56 @@ static size_t count_words(const struct wisp_counts *c)
     return words + most;
 }
 
-wisp_status wisp_card_make(struct wisp_run *r, wisp_error *err)
+/* The part for cards is open, and what a trainer is made from is there. */
+static wisp_status begin_card(struct wisp_run *r, struct wisp_card *g, wisp_error *err)
 {
-    struct wisp_card *g = r->card = wisp_zalloc(1, sizeof *g);
-    if (!g) return wisp_fail_mem(err, sizeof *g, "the card's run");
-    g->anew = true;
-    g->averaged = r->at.step;
-    if (r->samplers.output) g->before = *wisp_sampler_counts(r->samplers.output);
-    wisp_status st = wisp_cuda_open(&g->api, err);
-    if (st == WISP_OK) st = set_up(g, r, err);
-    if (st == WISP_OK) st = say_plan(r, g, err);
-    if (st == WISP_OK) st = g->api->create(&g->t, &g->setup, err);
-    if (st != WISP_OK) return st;
-    size_t most = g->api->most_steps(g->t);
-    g->ids = wisp_alloc(most * r->plan.batch, sizeof *g->ids);
+    wisp_status st = wisp_card_open(&g->api, r, err);
+    return st == WISP_OK ? set_up(g, r, err) : st;
+}
+
+static wisp_status make_trainer(struct wisp_run *r, struct wisp_card *g, wisp_error *err)
+{
+    wisp_status st = say_plan(r, g, err);
+    return st == WISP_OK ? g->api->create(&g->t, &g->setup, err) : st;
+}
+
+static wisp_status make_rooms(struct wisp_run *r, struct wisp_card *g, wisp_error *err)
+{
+    const size_t most = g->api->most_steps(g->t), batch = g->setup.batch;
+    g->ids = wisp_alloc(most * batch, sizeof *g->ids);
     g->n = wisp_alloc(most, sizeof *g->n);
     g->lr = wisp_alloc(most, sizeof *g->lr);
     g->shorter = wisp_alloc(most, sizeof *g->shorter);
     g->rows = wisp_alloc(r->plan.batch, sizeof *g->rows);
     const bool moves = reads_images(g) && (g->images.how.pad || g->images.how.flip);
-    if (moves) g->moved = wisp_alloc(most * r->plan.batch, sizeof *g->moved);
+    if (moves) g->moved = wisp_alloc(most * batch, sizeof *g->moved);
     const size_t counts = count_words(&r->m->net.counts);
     g->live = wisp_zalloc(counts, sizeof *g->live);
     if (!g->ids || !g->n || !g->lr || !g->shorter || !g->rows || !g->live || (moves && !g->moved))
-        return wisp_fail_mem(err, most * r->plan.batch * sizeof *g->ids, "the card's row numbers");
+        return wisp_fail_mem(err, most * batch * sizeof *g->ids, "the card's row numbers");
     return g->outside ? WISP_OK : wisp_scorer_use_card(&r->scorer, g->t, true, err);
+}
+
+/* Several ranks do this at once; what fails at one of them ends all. */
+wisp_status wisp_card_make(struct wisp_run *r, wisp_error *err)
+{
+    struct wisp_card *g = r->card = wisp_zalloc(1, sizeof *g);
+    wisp_status st = g ? WISP_OK : wisp_fail_mem(err, sizeof *g, "the card's run");
+    if (g) {
+        g->anew = true;
+        g->averaged = r->at.step;
+        if (r->samplers.output) g->before = *wisp_sampler_counts(r->samplers.output);
+        st = begin_card(r, g, err);
+    }
+    st = wisp_run_agree(r, st, err);
+    if (st == WISP_OK && wisp_card_exchanges(r)) {
+        g->setup.ranks = &g->ranks.ranks;
+        st = wisp_card_agree(&g->ranks, &g->setup.most_bytes, g->api, r, err);
+    }
+    if (st == WISP_OK) st = wisp_run_agree(r, make_trainer(r, g, err), err);
+    if (st == WISP_OK && g->ranks.ranks.library)
+        st = wisp_run_agree(r, g->api->meet(g->t, g->ranks.id, err), err);
+    return st == WISP_OK ? wisp_run_agree(r, make_rooms(r, g, err), err) : st;
 }
 
 void wisp_card_free(struct wisp_card *g)
@@ -264,6 +300,13 @@ static void take_zeros(struct wisp_run *r)
     g->averaged = r->at.step;
 }
 
+static wisp_status check_loss(const struct wisp_run *r, wisp_error *err)
+{
+    if (isfinite(r->at.loss_sum)) return WISP_OK;
+    return wisp_run_no_number(
+        r, isnan(r->at.loss_sum) ? "the loss became nan" : "the loss became inf", err);
+}
+
 wisp_status wisp_card_wait(struct wisp_run *r, wisp_error *err)
 {
     struct wisp_card *g = r->card;
@@ -272,7 +315,9 @@ wisp_status wisp_card_wait(struct wisp_run *r, wisp_error *err)
     if (st != WISP_OK) return st;
     g->touched = s.touched;
     take_zeros(r);
-    r->at.loss_sum += s.loss - g->loss;
+    const double more = s.loss - g->loss;
+    if (wisp_run_divides(r)) g->untold += more;
+    else r->at.loss_sum += more;
     g->loss = s.loss;
     if (r->samplers.output) {
         struct wisp_sampler_counts *c = wisp_sampler_counts(r->samplers.output);
@@ -285,22 +330,49 @@ wisp_status wisp_card_wait(struct wisp_run *r, wisp_error *err)
         r->samplers.recall.seconds = s.recall_s;
         g->own = s.recall_own, g->set = s.recall_set, g->looked = s.recall_n;
     }
-    if (isfinite(r->at.loss_sum)) return WISP_OK;
-    return wisp_run_no_number(
-        r, isnan(r->at.loss_sum) ? "the loss became nan" : "the loss became inf", err);
+    return check_loss(r, err);
+}
+
+wisp_status wisp_card_tell(struct wisp_run *r, struct wisp_pulse *p, wisp_error *err)
+{
+    struct wisp_card *g = r->card;
+    p->loss = g->untold;
+    g->untold = 0;
+    wisp_status st = wisp_ranks_pulse(r, p, WISP_OK, err);
+    if (st != WISP_OK) return st;
+    r->at.loss_sum += p->loss;
+    return check_loss(r, err);
 }
 
 enum { FIRST_STEPS = 2 };
 
 /* How the images of m rows are moved in this epoch. */
-static void move_images(struct wisp_moved *to, const struct wisp_run *r, size_t m)
+static void move_images(struct wisp_moved *to, const struct wisp_run *r, const size_t *rows,
+                        size_t m)
 {
     const struct wisp_card *g = r->card;
     for (size_t i = 0; i < m; i++) {
         const struct wisp_image_move k =
-            wisp_image_move(&g->images.how, r->plan.seed, r->feed.order.epoch, g->rows[i]);
+            wisp_image_move(&g->images.how, r->plan.seed, r->feed.order.epoch, rows[i]);
         to[i] = (struct wisp_moved){ k.down, k.right, k.mirrored };
     }
+}
+
+/* Step number n of the call has the first m of g->rows, or this rank's share of them. */
+static void set_step(struct wisp_run *r, size_t n, size_t m)
+{
+    struct wisp_card *g = r->card;
+    const size_t batch = g->setup.batch;
+    size_t before = 0, share = m;
+    if (wisp_run_divides(r)) wisp_divided_share(&before, &share, wisp_run_divides(r), m);
+    const size_t *rows = g->rows + before;
+    for (size_t i = 0; i < share; i++) g->ids[n * batch + i] = (uint32_t)rows[i];
+    if (g->moved) move_images(g->moved + n * batch, r, rows, share);
+    g->n[n] = (struct wisp_cuda_share){ .n = (uint32_t)share,
+                                        .before = (uint32_t)before,
+                                        .all = (uint32_t)m };
+    g->lr[n] = (float)wisp_plan_lr(&r->plan, r->at.step + n, r->at.steps);
+    g->shorter[n] = wisp_run_shorter(r, r->at.step + n, g->lr[n]);
 }
 
 /* Steps up to the one that measures recall, which is the last of its call.  The card waits for the
@@ -316,11 +388,7 @@ wisp_status wisp_card_steps(struct wisp_run *r, size_t *rows, bool last, wisp_er
     for (; n < most && !look; n++) {
         size_t m = wisp_order_next(&r->feed.order, g->rows, batch);
         if (m == 0) break;
-        for (size_t i = 0; i < m; i++) g->ids[n * batch + i] = (uint32_t)g->rows[i];
-        if (g->moved) move_images(g->moved + n * batch, r, m);
-        g->n[n] = (uint32_t)m;
-        g->lr[n] = (float)wisp_plan_lr(&r->plan, r->at.step + n, r->at.steps);
-        g->shorter[n] = wisp_run_shorter(r, r->at.step + n, g->lr[n]);
+        set_step(r, n, m);
         *rows += m;
         look = r->samplers.output && (last || wisp_recall_due(r, r->at.in_epoch + n));
     }
@@ -365,7 +433,8 @@ wisp_status wisp_card_report(struct wisp_report *t, struct wisp_run *r, wisp_err
 {
     struct wisp_cuda_times times;
     wisp_status st = report_bytes(t, r->card, err);
-    if (st == WISP_OK) st = r->card->api->time(r->card->t, &times, err);
+    if (st != WISP_OK || r->card->setup.ranks) return st; /* steps of ranks have no such parts */
+    st = r->card->api->time(r->card->t, &times, err);
     if (st != WISP_OK) return st;
     for (int i = 0; i < WISP_CUDA_PARTS; i++) {
         char key[48];

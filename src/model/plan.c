@@ -204,6 +204,10 @@ static void read_options(struct wisp_plan *p, const wisp_config *cfg)
         .memory = (size_t)wisp_opt_num(cfg, OPT_MEMORY),
         .keep_state = wisp_opt_on(cfg, OPT_KEEP_STATE),
         .cuda = wisp_opt_is(cfg, OPT_DEVICE, "cuda"),
+        .exchange = wisp_opt_is(cfg, OPT_EXCHANGE, "nccl")   ? WISP_EXCHANGE_NCCL
+                    : wisp_opt_is(cfg, OPT_EXCHANGE, "host") ? WISP_EXCHANGE_HOST
+                                                             : WISP_EXCHANGE_AUTO,
+        .deadline = wisp_opt_num(cfg, OPT_DEADLINE),
         .card_memory = (size_t)wisp_opt_num(cfg, OPT_CARD_MEMORY),
         .hogwild = wisp_opt_is(cfg, OPT_HOGWILD, "yes"),
     };

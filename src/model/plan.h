@@ -16,6 +16,9 @@ const struct wisp_decay *wisp_decay_find(const char *name); /* NULL: there is no
 
 enum wisp_moments { WISP_MOMENTS_AUTO, WISP_MOMENTS_FP32, WISP_MOMENTS_BF16 };
 
+/* Who adds up the gradients of cards: NCCL where that can be, the hosts, NCCL. */
+enum wisp_exchange { WISP_EXCHANGE_AUTO, WISP_EXCHANGE_HOST, WISP_EXCHANGE_NCCL };
+
 struct wisp_plan {
     struct wisp_net_text net;
     size_t batch;
@@ -59,7 +62,9 @@ struct wisp_plan {
     bool divides; /* ranks divide the samples of a batch, not the rows of features and labels */
     int depth;    /* layers with matrices below the head, on the longest way */
     bool cuda;    /* trained on a card */
-    size_t card_memory; /* most of it; 0: what is free */
+    enum wisp_exchange exchange; /* who adds up the gradients of cards */
+    double deadline;             /* seconds that a rank waits for another */
+    size_t card_memory;          /* most of it; 0: what is free */
 };
 /* The first so many epochs make zeros, which are taken out of the net; 0: none. */
 static inline int wisp_plan_shrink_epochs(const struct wisp_plan *p)

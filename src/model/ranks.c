@@ -48,13 +48,24 @@ wisp_status wisp_ranks_check(struct wisp_run *r, const wisp_config *cfg, wisp_er
 {
     struct wisp_plan *p = &r->plan;
     const struct wisp_comm *c = wisp_run_comm(r);
+    const bool asked = p->cuda && p->exchange != WISP_EXCHANGE_AUTO; /* also of one rank */
+    if (!c && asked && (samples_rows(p) || wisp_plan_shrink_epochs(p) > 0))
+        return wisp_fail_option(err, "exchange",
+                                "not with sampled labels or a net that becomes smaller; leave it "
+                                "out, or take --sampling full");
+    if (!c && wisp_opt_num(cfg, OPT_CARDS) > 1)
+        return wisp_fail_option(err, "cards",
+                                "the command 'wisp train' starts ranks, a program does not; start "
+                                "it by mpirun");
     if (!c) return WISP_OK;
     p->divides = should_divide(r, cfg);
     const struct {
         bool asked;
         const char *what, *instead;
     } lacks[] = {
-        { p->cuda, "device cuda", "each rank works on its cores; leave the option out" },
+        { p->cuda && !p->divides, "device cuda",
+          "cards divide the samples of a batch alone: take --divide samples, or leave the option "
+          "out" },
         { p->average > 0, "average", "leave it out" },
         { r->init.model || r->init.weights.n_tensors, "init", "train from the beginning" },
         { wisp_plan_shrink_epochs(p) > 0, "group-penalty, --cut or --magnitude",

@@ -53,7 +53,7 @@ static wisp_status take_memory(struct wisp_run *r, const wisp_config *cfg, wisp_
         if (!(r->feed.rows[i] = wisp_alloc(p->batch, sizeof *r->feed.rows[i])))
             return wisp_fail_mem(err, p->batch * sizeof *r->feed.rows[i], "a batch");
     }
-    if (wisp_run_divides(r) &&
+    if (wisp_run_divides(r) && !p->cuda &&
         (st = wisp_divided_make(&r->divided, net, wisp_run_divides(r), err)) != WISP_OK)
         return st;
     size_t floats = wisp_net_param_floats(net);
@@ -151,7 +151,6 @@ static wisp_status make_rest(struct wisp_run *r, const wisp_config *cfg, bool re
     if (resumes) st = wisp_state_load(r, err);
     if (st == WISP_OK) st = wisp_run_shrink_make(r, err);
     if (st == WISP_OK && p->errors.rate > 0) st = wisp_run_mishaps(r, err);
-    if (st == WISP_OK && p->cuda && !r->at.finished) st = wisp_card_make(r, err);
     return st;
 }
 
@@ -162,6 +161,7 @@ wisp_status wisp_run_make(struct wisp_run *r, const wisp_config *cfg, wisp_error
     if (st == WISP_OK) st = wisp_ranks_compare(r, err);
     if (st == WISP_OK) st = wisp_run_agree(r, make_rest(r, cfg, resumes, err), err);
     if (st == WISP_OK) st = wisp_ranks_compare_start(r, err);
+    if (st == WISP_OK && r->plan.cuda && !r->at.finished) st = wisp_card_make(r, err);
     return st == WISP_OK ? wisp_state_begin(r, err) : st;
 }
 

@@ -34,7 +34,7 @@ wisp_status wisp_options_text(char **out, const char *init, const wisp_config *c
                                            OPT_LABELS,     OPT_VOCAB,       OPT_CHECKPOINT_STEPS,
                                            OPT_KEEP_STATE, OPT_CARD_MEMORY, OPT_CHECKPOINT_MINUTES,
                                            OPT_DEADLINE,   OPT_WATCH,       OPT_TRIED,
-                                           OPT_DIVIDE };
+                                           OPT_DIVIDE,     OPT_EXCHANGE,    OPT_CARDS };
     size_t room = 100;
     for (int i = 0; i < N_OPTS; i++)
         room += strlen(wisp_option_row((size_t)i)->key) +

@@ -11,8 +11,8 @@
 #include "model/card.h"
 #include "base/mem.h"
 #include "base/report.h"
-#include "layer/product.h"
 #include "model/pace.h"
+#include "model/train_report.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -160,6 +160,15 @@ static wisp_status run_step(struct wisp_run *r, struct wisp_step *s, wisp_error 
 
 static bool checkpoint_due(const struct watch *c);
 
+/* What this rank has to tell the others. */
+static void set_pulse(struct watch *c, double loss)
+{
+    c->told = (struct wisp_pulse){ .loss = loss,
+                                   .stop = asked_to_stop(c) || c->told.stop,
+                                   .due = checkpoint_due(c),
+                                   .up = out_of_time(c) };
+}
+
 /* What several ranks tell each other after a step: its loss, whether all could lay out the next
  * batch, and what is to be done. */
 static wisp_status tell_ranks(struct wisp_run *r, struct watch *c, double *loss, wisp_error *err)
@@ -167,10 +176,7 @@ static wisp_status tell_ranks(struct wisp_run *r, struct watch *c, double *loss,
     const size_t next = (r->at.step + 1) % 2;
     wisp_status st = WISP_OK;
     if (r->feed.n_rows[next] > 0) st = wisp_layout_finish(&r->feed.layouts[next], err);
-    c->told = (struct wisp_pulse){ .loss = *loss,
-                                   .stop = asked_to_stop(c) || c->told.stop,
-                                   .due = checkpoint_due(c),
-                                   .up = out_of_time(c) };
+    set_pulse(c, *loss);
     st = wisp_ranks_pulse(r, &c->told, st, err);
     *loss = c->told.loss;
     return st;
@@ -258,6 +264,21 @@ static bool checkpoint_due(const struct watch *c)
            (p->checkpoint_s > 0 && wisp_now() - c->kept_at >= p->checkpoint_s);
 }
 
+/* Steps on the cards of several ranks, and what they tell each other after them. */
+static wisp_status steps_of_ranks(struct wisp_run *r, struct watch *c, size_t *rows, bool last,
+                                  wisp_error *err)
+{
+    const struct wisp_comm *ranks = wisp_run_comm(r);
+    const uint64_t sent = ranks->sent();
+    const size_t first = r->at.step;
+    wisp_status st = wisp_card_steps(r, rows, last, err);
+    if (st == WISP_OK) st = wisp_card_wait(r, err);
+    if (st != WISP_OK) return wisp_comm_fail_alone(ranks, st, err);
+    c->sent += (double)(ranks->sent() - sent), c->steps += r->at.step - first;
+    set_pulse(c, 0);
+    return wisp_card_tell(r, &c->told, err);
+}
+
 /* train_epoch on a card, which is some steps ahead of what is counted here, but for the first call
  * and the last. */
 static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error *err)
@@ -266,23 +287,24 @@ static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error
     const size_t first = r->at.step;
     double began = wisp_now() - c->trained_s - r->samplers.recall.seconds;
     size_t rows = 1;
+    const bool alone = !wisp_run_comm(r);
     wisp_status st = WISP_OK;
     bool last = false;
     while (st == WISP_OK && !last && rows > 0) {
         last = time_is_up(c);
-        st = wisp_card_steps(r, &rows, last, err);
+        st = alone ? wisp_card_steps(r, &rows, last, err) : steps_of_ranks(r, c, &rows, last, err);
         c->rows += rows;
-        bool waits = c->first_rows == 0 || wisp_now() - c->said > SAY_EVERY_S;
+        bool waits = alone && (c->first_rows == 0 || wisp_now() - c->said > SAY_EVERY_S);
         if (st == WISP_OK && waits) st = wisp_card_wait(r, err);
         c->trained_s = wisp_now() - began - r->samplers.recall.seconds;
         if (c->first_rows == 0) c->first_rows = c->rows, c->first_s = c->trained_s;
-        if (st == WISP_OK && checkpoint_due(c)) {
+        if (st == WISP_OK && (alone ? checkpoint_due(c) : c->told.due)) {
             double at = wisp_now();
             st = wisp_card_fetch(r, err);
             if (st == WISP_OK) st = checkpoint(r, c, err);
             began += wisp_now() - at; /* saving is not training */
         }
-        if (st == WISP_OK && asked_to_stop(c)) st = WISP_ESTOPPED;
+        if (st == WISP_OK && (alone ? asked_to_stop(c) : c->told.stop)) st = WISP_ESTOPPED;
     }
     if (st == WISP_OK && !last && r->at.epoch < r->plan.epochs)
         wisp_order_ready(&r->feed.order, r->at.epoch + 1); /* while the card is at the last steps */
@@ -554,44 +576,6 @@ static void report_phases(struct wisp_report *t, const struct wisp_run *r, const
     wisp_report_num(t, "serial_us", 1e6 * serial / rows);
 }
 
-/* What a sample must cost at least, on average: bytes of weights, optimiser state and E that move,
- * each feature row of a step counted once; operations of the first and the last layer, of images those
- * of all layers. */
-static void report_work(struct wisp_report *t, const struct wisp_run *r, const struct watch *c)
-{
-    const struct wisp_net *net = &r->m->net;
-    unsigned slots = r->plan.slots;
-    double rows = fmax(1, (double)c->rows), nnz = c->nnz / rows, touched = c->touched / rows;
-    double in = (double)net->layers[0].n_out, out = (double)wisp_net_output(net)->n_in;
-    double weight = r->plan.half ? 2 : 4, e = r->plan.precision == &wisp_precision_bf16 ? 2 : 4;
-    double moment = slots & WISP_SLOT_HALF ? 2 : 4;
-    double state = moment * ((slots & WISP_SLOT_M ? 1 : 0) + (slots & WISP_SLOT_V ? 1 : 0));
-    struct seen at = seen(r);
-    double active = at.active / (double)r->plan.batch; /* a row serves the whole batch */
-    double own = fmax(0, at.scored - at.active);       /* rows scored for one sample alone */
-    double all = (double)net->n_labels;
-    double read =
-        r->card && own > 0.99 * all ? all / (double)r->plan.batch : own; /* a card's scan */
-    double bytes = touched * in * (3 * weight + 2 * state) + read * out * weight +
-                   active * out * (3 * weight + 2 * state) + 2 * at.active * e;
-    double flops = 4 * nnz * in + 6 * at.active * out + 2 * own * out;
-    if (wisp_net_image(net)) flops = wisp_net_flops(net, true);
-    wisp_report_num(t, "bytes_per_sample", bytes);
-    wisp_report_num(t, "flops_per_sample", flops);
-}
-
-/* How far the saved model's scores are from probabilities, before and after; -1: not known. */
-static void report_calibration(struct wisp_report *t, const struct wisp_run *r)
-{
-    const struct wisp_calibration *exact = r->m->calibration[WISP_EXACT],
-                                  *sparse = r->m->calibration[WISP_SPARSE];
-    wisp_report_num(t, "valid_ece_raw", exact ? exact->ece_raw : -1);
-    wisp_report_num(t, "valid_ece", exact ? exact->ece : -1);
-    wisp_report_num(t, "valid_ece_sparse_raw", sparse ? sparse->ece_raw : -1);
-    wisp_report_num(t, "valid_ece_sparse", sparse ? sparse->ece : -1);
-    wisp_report_num(t, "calibration_seconds", r->calibration_s);
-}
-
 static wisp_status report(struct wisp_report **out, struct wisp_run *r, const struct watch *c,
                           wisp_error *err)
 {
@@ -601,7 +585,7 @@ static wisp_status report(struct wisp_report **out, struct wisp_run *r, const st
     wisp_report_num(t, "epochs", r->at.epoch - 1);
     wisp_report_num(t, "best_epoch", r->at.best_epoch);
     wisp_report_num(t, "batch", (double)r->plan.batch);
-    report_calibration(t, r);
+    wisp_report_calibration(t, r);
     wisp_report_num(t, "rows", (double)r->sets.train->n_rows);
     wisp_report_num(t, "samples_per_s", c->trained_s > 0 ? (double)c->rows / c->trained_s : 0);
     wisp_report_num(t, "seconds", wisp_now() - c->began);
@@ -614,7 +598,8 @@ static wisp_status report(struct wisp_report **out, struct wisp_run *r, const st
     wisp_status st = WISP_OK;
     if (r->card) st = wisp_card_report(t, r, err);
     else report_phases(t, r, c);
-    report_work(t, r, c);
+    wisp_report_work(
+        t, r, &(struct wisp_done){ (double)c->rows, c->nnz, c->touched, at.active, at.scored });
     if (r->m->net.counts.n) {
         wisp_net_zeros_text(c->zeros, &r->m->net);
         wisp_report_object(t, "zeros", c->zeros);

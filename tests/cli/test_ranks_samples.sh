@@ -85,4 +85,37 @@ check "rows of labels, of images" [ $rc = 0 ]
 judge "rows of labels: what they send does not depend on the net" "d['sent_bytes_per_step'] < d['parameters']"
 mpi -np 2 "$wisp" train $pictures -o x --net "$norms" "${how[@]}" --divide samples --sampling random --index no
 check "sampled labels are not divided by samples" grep -q '^wisp: --divide samples: not with several ranks; take --sampling full' err
+
+# On cards: what there is no form for is said in one line (what there is: tests/gpu/ranks.bash).
+lacks() { # NAME WORDS RANKS OPTIONS...
+    CUDA_VISIBLE_DEVICES="" mpi -np "$3" "$wisp" train $pictures -o x "${how[@]}" --device cuda "${@:4}"
+    check "on cards, $1: refused" [ $rc = 2 ]
+    check "on cards, $1: in one line" [ "$(grep -c '^wisp: ' err)" = 1 ]
+    check "on cards, $1: which says why" grep -q -e "^wisp: $2" err
+    check "on cards, $1: nothing is left" [ ! -e x ]
+}
+lacks "rows of labels" "--device cuda: not with several ranks; cards divide the samples of a batch alone: take --divide samples" 2 \
+    --net "$norms" --divide rows
+lacks "sampled labels" "--divide samples: not with several ranks; take --sampling full" 2 --net "$norms" --divide samples --sampling random
+lacks "a penalty" "--group-penalty, --cut or --magnitude: not with several ranks" 2 --net "$norms" --group-penalty 0.1
+lacks "no card" "--device cuda: " 2 --net "$norms"
+refuse "an exchange with sampled labels" 2 "^wisp: --exchange: not with sampled labels" train table.txt -o x --device cuda --exchange host \
+    --sampling random
+refuse "cards of cores" 2 "^wisp: --cards: expected --device cuda beside it; 'mpirun -np 2" train $pictures -o x --cards 2
+
+# --cards N starts the same command line by mpirun, once.
+mkdir path
+cat >path/mpirun <<'SH'
+#!/bin/sh
+for word; do printf '%s\n' "$word"; done
+SH
+chmod +x path/mpirun
+PATH=$work/path:$PATH "$wisp" train --cards 3 --device cuda -o x --seed 5 -- $pictures >out 2>err
+check "ranks for three cards: mpirun is asked" [ $? = 0 ]
+printf '%s\n' -np 3 --bind-to none "$(readlink -f "$wisp")" train --cards 3 --device cuda -o x --seed 5 --cards=1 -- $pictures >want
+same "ranks for three cards: with this command line" out want
+PATH=$work "$wisp" train --cards 2 --device cuda -o x $pictures >out 2>err
+check "ranks for cards without mpirun: refused" [ $? = 2 ]
+check "ranks for cards without mpirun: which package is missing" \
+    grep -q "^wisp: --cards: there is no mpirun, which starts a process for each card; install it (on Debian: apt-get install openmpi-bin" err
 end

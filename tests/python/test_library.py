@@ -65,6 +65,7 @@ raises("an unknown keyword", TypeError, "unexpected keyword argument 'epoch'", w
 raises("EIO", OSError, "nowhere.*No such file", small().fit, "/nowhere/rows.txt")
 raises("a folder that is not there", OSError, "nowhere", small(path="/nowhere/model").fit, X, Y)
 raises("ENOTSUP", NotImplementedError, "cuda|card", small(device="cuda", average=0.5).fit, X, Y)
+raises("ranks", ValueError, "--cards: the command 'wisp train' starts ranks, a program does not", small(cards=2, device="cuda").fit, X, Y)
 raises("ENOMEM", MemoryError, "needed", small(hidden="1000000,1000000").fit, X, Y)
 raises("EMODEL", ValueError, "rig.py", wisp.WispClassifier.load, os.path.join(root, "tests/python/rig.py"))
 with tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False) as f:
