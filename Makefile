@@ -30,7 +30,7 @@ LIBS    := $(LDFLAGS) -lz -lzstd -lxxhash -ljansson -ldl -lm
 CUDA    ?= $(if $(SAN),0,$(if $(shell command -v nvcc),1,0))
 ARCHS   ?= 75 80 90
 CU      := $(sort $(wildcard src/cuda/*.cu))
-CUOBJ   := $(CU:%.cu=$(BUILD)/%.o) $(patsubst %,$(BUILD)/src/%.o,graph/fuse graph/arena graph/spill base/error base/mem base/text base/cut)
+CUOBJ   := $(CU:%.cu=$(BUILD)/%.o) $(patsubst %,$(BUILD)/src/%.o,graph/fuse graph/arena graph/spill graph/lots base/error base/mem base/text base/cut)
 CUTEST  := $(patsubst tests/%.cu,$(BUILD)/tests/%,$(sort $(wildcard tests/gpu/*.cu)))
 NVCC    := nvcc -std=c++17 -O3 -lineinfo -Iinclude -Isrc -Itests -Xcompiler -fPIC,-fvisibility=hidden,-Wall -MMD -MP \
            $(foreach a,$(ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \

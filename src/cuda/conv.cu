@@ -1,5 +1,6 @@
 /* The table of ways to convolve on the card, the choice among them, and sums that all share. */
 #include "cuda/conv.cuh"
+#include "cuda/ops.cuh"
 #include "cuda/trainer.cuh"
 #include "cuda/vector.cuh"
 
@@ -107,7 +108,7 @@ wisp_status wisp_dconv_run(const struct wisp_dconv_plan *p, enum wisp_dconv_pass
 int wisp_dconv_multis(void)
 {
     int device = 0, n = 1;
-    cudaGetDevice(&device);
+    if (cudaGetDevice(&device) != cudaSuccess) return WISP_DPLAN_MULTIS;
     cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
     return n;
 }
@@ -115,7 +116,7 @@ int wisp_dconv_multis(void)
 int wisp_dconv_capability(void)
 {
     int device = 0, major = 0, minor = 0;
-    cudaGetDevice(&device);
+    if (cudaGetDevice(&device) != cudaSuccess) return WISP_DPLAN_CAPABILITY;
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
     return 10 * major + minor;

@@ -114,6 +114,12 @@ struct wisp_cuda_bytes { /* of the card, that a run takes */
     int n_again;
     int passes, skipping; /* of convolutions; those that leave out slices of zeros */
     double again_us;
+    size_t outside; /* bytes of the optimiser's state that are on the host instead, of layers, */
+    int n_outside;
+    double outside_us;  /* and how long they are on their way, beside the way back, in a step */
+    int lot_layers;     /* so many of the first layers go ... */
+    size_t lot_samples; /* ... so many samples at a time; 0: none do */
+    int lot_stop; /* where that was wanted in vain: the first layer that cannot; -1: it was not */
     size_t libraries; /* of 'all' and 'least', about: what libraries load, and recorded steps */
 };
 

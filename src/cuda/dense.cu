@@ -373,6 +373,11 @@ static void move(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStre
     else plain_weights(n, l, s);
 }
 
+static size_t some(const struct wisp_dnode &l, const struct wisp_dnet &n)
+{
+    return moves(l) ? wisp_dense_some(n) : 0;
+}
+
 static struct wisp_card_kind filled()
 {
     struct wisp_card_kind k = {};
@@ -381,6 +386,7 @@ static struct wisp_card_kind filled()
     k.uses = WISP_USES_X;
     k.make = make, k.clear = clear, k.halves = halves, k.front = front;
     k.scratch = scratch, k.forward = forward, k.backward = backward, k.move = move;
+    k.some = some, k.move_some = wisp_dense_move_some;
     return k;
 }
 const struct wisp_card_kind wisp_card_dense = filled();

@@ -30,7 +30,8 @@ struct work {
     const float *x, *back;
     struct wisp_dopt opt;
     struct wisp_dparam w, bias;
-    float *grad; /* (in + 1, out), not NULL: set instead */
+    size_t first, end; /* rows of the weights; with the first of all the bias moves */
+    float *grad;       /* (in + 1, out), not NULL: set instead */
 };
 
 /* Samples from k on, of 128 places from 'first' of 'width'. */
@@ -108,14 +109,14 @@ static __device__ void move_rows(const struct work &t, const float *sums, size_t
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             const size_t r = row + first + i * (THREADS / 32);
-            if (r < t.in && !t.grad) x[i] = wisp_dcols_of(t.opt, t.w, r, c);
+            if (r < t.end && !t.grad) x[i] = wisp_dcols_of(t.opt, t.w, r, c);
         }
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             const uint32_t place = first + i * (THREADS / 32);
             const size_t r = row + place;
             const float4 g = *(const float4 *)(sums + place * OUT_STRIDE + 4 * lane);
-            if (r >= t.in) continue;
+            if (r >= t.end) continue;
             if (t.grad) *(float4 *)(t.grad + r * t.out + c) = g;
             else move(t, t.w, r, c, x[i], g);
         }
@@ -137,7 +138,8 @@ __global__ static void __launch_bounds__(THREADS, 2)
 {
     extern __shared__ __align__(16) unsigned char room[];
     float *pool = (float *)room, *sums = pool + STAGES * 2 * TILE;
-    const size_t n = t.now->n, row = (size_t)blockIdx.y * SIDE, col = (size_t)blockIdx.x * SIDE;
+    const size_t n = t.now->n, row = t.first + (size_t)blockIdx.y * SIDE,
+                 col = (size_t)blockIdx.x * SIDE;
     if (n == 0) return;
     float d[FRAGMENTS][COLUMNS][4] = {}, sum = 0;
     copy_tile(pool, t.x, t.in, row, 0, n);
@@ -154,7 +156,7 @@ __global__ static void __launch_bounds__(THREADS, 2)
         copy_wait<1>();
         __syncthreads();
         multiply(d, a, a + TILE);
-        if (blockIdx.y == 0 && threadIdx.x < SIDE)
+        if (row == 0 && threadIdx.x < SIDE)
             for (int i = 0; i < DEPTH; i++) sum += a[TILE + i * STRIDE + threadIdx.x];
         __syncthreads(); /* all are done with what the next but one is copied over */
     }
@@ -162,7 +164,7 @@ __global__ static void __launch_bounds__(THREADS, 2)
     if (threadIdx.x < SIDE) sums[threadIdx.x] = sum;
     __syncthreads();
     move_rows(t, pool, row, col);
-    if (blockIdx.y == 0) move_bias(t, sums, col);
+    if (row == 0) move_bias(t, sums, col);
 }
 
 /* What Adam counts of each row; the one after the last is the bias. */
@@ -186,16 +188,42 @@ size_t wisp_dense_move_floats(const struct wisp_dnode &l, const struct wisp_dnet
     return n.opt.kind == WISP_ADAGRAD ? (l.l->n_in + 1) * l.l->n_out : 0;
 }
 
-void wisp_dense_move(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+static struct work work_of(const struct wisp_dnet &n, const struct wisp_dnode &l)
 {
     const size_t in = l.l->n_in, out = l.l->n_out;
-    struct work t = { n.now, in,         out,       wisp_dread(n, l).x, wisp_dgiven(n, l).g,
-                      n.opt, l.param[0], l.param[1] };
-    if (n.opt.kind == WISP_ADAGRAD) t.grad = l.scratch;
-    const dim3 grid((unsigned)wisp_parts(out, SIDE), (unsigned)wisp_parts(in, SIDE));
+    return { n.now,      in, out, wisp_dread(n, l).x, wisp_dgiven(n, l).g, n.opt, l.param[0],
+             l.param[1], 0,  in };
+}
+
+/* With the last rows what Adam counts, which they are moved by. */
+static void launch(const struct wisp_dnet &n, const struct work &t, cudaStream_t s)
+{
+    const dim3 grid((unsigned)wisp_parts(t.out, SIDE), (unsigned)wisp_parts(t.end - t.first, SIDE));
     cudaFuncSetAttribute(multiply_and_move, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES);
     multiply_and_move<<<grid, THREADS, BYTES, s>>>(t);
+    if (n.opt.kind == WISP_ADAM && t.end == t.in)
+        count_rows<<<(unsigned)wisp_parts(t.in + 1, THREADS), THREADS, 0, s>>>(t);
+}
+
+void wisp_dense_move(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    struct work t = work_of(n, l);
+    if (n.opt.kind == WISP_ADAGRAD) t.grad = l.scratch;
+    launch(n, t, s);
     if (t.grad) wisp_dense_move_by(n, l, t.grad, s);
-    if (n.opt.kind == WISP_ADAM)
-        count_rows<<<(unsigned)wisp_parts(in + 1, THREADS), THREADS, 0, s>>>(t);
+}
+
+size_t wisp_dense_some(const struct wisp_dnet &n)
+{
+    return n.opt.kind == WISP_ADAGRAD ? 0 : SIDE;
+}
+
+/* State is found by the numbers of its rows: it seems to begin where that of row 0 would be. */
+void wisp_dense_move_some(const struct wisp_dnet &n, const struct wisp_dnode &l, size_t first,
+                          size_t rows, float *m, float *v, cudaStream_t s)
+{
+    struct work t = work_of(n, l);
+    t.first = first, t.end = first + rows;
+    t.w.m = m ? m - first * t.out : NULL, t.w.v = v ? v - first * t.out : NULL;
+    launch(n, t, s);
 }

@@ -36,8 +36,9 @@ struct wisp_dact {    /* a value of the graph, on the card */
     bool learns;      /* it gets a gradient */
     mutable float *x; /* (batch, width), where it lies at this point of a step; NULL: the batch's
                          rows, or what lies between fused layers */
-    float *x_first, *x_again; /* where it is made; where it is made again, or NULL */
-    float *g; /* (batch, width) gradient of what 'after' was done to; NULL: only forward */
+    mutable float *x_first; /* where it is made, or a lot of it; */
+    float *x_again;         /* where it is made again, or NULL */
+    mutable float *g; /* (batch, width) gradient of what 'after' was done to; NULL: only forward */
     size_t x_at, g_at, again_at; /* in the memory of a step */
     struct wisp_dafter after;
     float l1;                       /* what it counts for in the loss (model/l1.c) */
@@ -61,15 +62,20 @@ struct wisp_dnode {             /* a layer, with what became a part of it */
     bool aside[WISP_MAX_FROM]; /* aside, and are added */
     bool relu;                 /* it does one, and its way back goes through it (kind->masks) */
     bool adds;                 /* it adds to the gradient of its first value by itself */
-    void *made;                /* what its kind has made for the largest batch, on the host */
+    bool outside;              /* the optimiser's state of its first parameter is the host's */
+    void *made;                /* what its kind has made, on the host, for ... */
+    size_t made_for;           /* ... so many samples; 0: nothing was asked for */
     int back, again;           /* moments at which it goes back, and forward again; -1: never */
     mutable float *front;      /* scratch when it goes forward */
     mutable bool again_now;    /* it does so again */
     float *front_first, *front_again; /* the first time, and when it goes again */
-    float *kept;                      /* from forward to backward, as its kind says */
-    float *scratch;                   /* when it goes back */
-    size_t gx_at[WISP_MAX_FROM], front_at, again_front_at, kept_at,
-        scratch_at;                         /* in the memory of a step */
+    mutable float *kept;              /* from forward to backward, as its kind says; as above: */
+    mutable float *kept_first;
+    float *kept_again; /* NULL: as the first time */
+    float *scratch;    /* when it goes back */
+    float *sum; /* what its rows move by, summed over lots; NULL: it does all samples at once */
+    size_t gx_at[WISP_MAX_FROM], front_at, again_front_at, kept_at, again_kept_at, scratch_at,
+        sum_at;                             /* in the memory of a step */
     struct wisp_dparam param[WISP_DPARAMS]; /* in the order of l->params, ... */
     int32_t *ids[WISP_DPARAMS];             /* ... but for those of WISP_FIXED, and */
     int64_t *rows;                          /* that of WISP_STARTS; NULL: there is none */
@@ -89,12 +95,35 @@ struct wisp_dorder {
     size_t rows, channels, pixels, pitch;
 };
 
+/* The first layers may go a lot of samples at a time (lots.cu). */
+struct wisp_dlots {
+    int first;             /* so many layers; 0: none */
+    size_t samples, n;     /* of a lot; lots */
+    struct wisp_dnow *now; /* (n) what each of them is of the batch */
+    size_t now_at;         /* in the memory of a step */
+    mutable size_t at;     /* the one that is being done */
+    /* The first layer that can be none of these, where some were asked for in vain; -1: none were. */
+    int stop;
+};
+
+enum { WISP_DSLOTS = 4 };
+struct wisp_dstate {    /* the optimiser's state of some layers, on the host (state.cu) */
+    size_t least, slot; /* bytes of a layer's that are worth it; of a chunk, about */
+    size_t n, bytes;    /* layers; theirs */
+    size_t slot_floats; /* of a ring's, */
+    float *slots;       /* (WISP_DSLOTS, slot_floats) on the card */
+    cudaStream_t up, move, down;
+    cudaEvent_t ready, filled[WISP_DSLOTS], moved[WISP_DSLOTS], freed[WISP_DSLOTS], done;
+    mutable size_t turn; /* chunks so far in this step */
+};
+
 struct wisp_dranks;
-struct wisp_dnet { /* all layers but the head */
-    const struct wisp_dnow *now;
-    const struct wisp_dranks *ranks; /* that divide the batch (ranks.cuh); NULL: none */
-    size_t batch, lanes;             /* lanes: batch rounded up to 32 */
-    size_t most_touched;             /* features in a step */
+struct wisp_dnet {                       /* all layers but the head */
+    mutable const struct wisp_dnow *now; /* of the batch, or of a lot: so is */
+    const struct wisp_dranks *ranks;     /* that divide the batch (ranks.cuh); NULL: none */
+    mutable size_t batch;
+    size_t lanes;        /* batch rounded up to 32 */
+    size_t most_touched; /* features in a step */
     struct wisp_dopt opt;
     bool training;
     enum wisp_dconv_math math; /* of convolutions, and of dense layers */
@@ -118,6 +147,8 @@ struct wisp_dnet { /* all layers but the head */
     int n_again;        /* layers that go forward again, */
     size_t again_bytes; /* bytes of what they give, */
     double again_us;    /* and microseconds that it takes them, about */
+    struct wisp_dlots lots;
+    struct wisp_dstate state;
     /* weigh and move of a layer run on a stream of their own, beside the way back down to the next
      * layer that has them. */
     bool beside;
@@ -173,6 +204,18 @@ struct wisp_card_kind {
     void (*weigh)(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s);
     /* After both: moves them.  NULL: backward does. */
     void (*move)(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s);
+    /* Floats that 'weigh' leaves in the scratch where l.sum is not NULL, from float 'at' on, both
+     * multiples of 4; 'move' takes l.sum in their place.  NULL: with parameters it cannot do a lot at
+     * a time. */
+    size_t (*weighed)(size_t *at, const struct wisp_dnode &l);
+    /* Rows of the first parameter can be moved some at a time, a multiple of so many; 0, as where there
+     * is no function: all at once. */
+    size_t (*some)(const struct wisp_dnode &l, const struct wisp_dnet &n);
+    /* Instead of 'move', for first = 0, ..., in ascending order: rows first .. first + rows - 1, of
+     * which m and v lie here (NULL: there is none).  What else moves does so with the first of them, or
+     * with the last; nothing of l.scratch is used. */
+    void (*move_some)(const struct wisp_dnet &n, const struct wisp_dnode &l, size_t first,
+                      size_t rows, float *m, float *v, cudaStream_t s);
 };
 /* The table: one entry per kind, declared here and listed in kinds.cu, which has the head besides. */
 #define WISP_CARD_KINDS(X)                                                                         \
@@ -285,7 +328,47 @@ void wisp_join_gradient(const struct wisp_dnet &n, const struct wisp_dact &a, co
  * long.  To be cleared, also where it failed. */
 wisp_status wisp_dnet_plan(struct wisp_dnet *n, wisp_error *err);
 void wisp_dnet_clear(struct wisp_dnet *n);
+/* Microseconds that a layer takes forward, about: to compare. */
+double wisp_dnet_forward_us(const struct wisp_dnet &n, const struct wisp_dnode &l);
+/* The same with the lots that n->lots says. */
+wisp_status wisp_dnet_place(struct wisp_dnet *n, wisp_error *err);
 void wisp_dnet_lay_work(struct wisp_dnet *n, void *block, size_t *at);
+
+/* ---- lots.cu ---- */
+
+/* Can so many of the first layers be in lots, and all others not? */
+bool wisp_dlots_can_end(const struct wisp_dnet &n, int first);
+/* Floats from what the last of these layers keeps of a lot to that of the next. */
+size_t wisp_dlots_kept(const struct wisp_dnet &n);
+/* Chooses lots where a step does not fit n->limit without them, and plans it with them. */
+wisp_status wisp_dlots_choose(struct wisp_dnet *n, wisp_error *err);
+/* The first layers forward, and back, lot by lot. */
+void wisp_dlots_forward(const struct wisp_dnet &n, cudaStream_t s);
+void wisp_dlots_back(const struct wisp_dnet &n, cudaStream_t s);
+/* Adds what a layer's rows move by to l.sum, which the first lot sets. */
+void wisp_dlots_add(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s);
+/* Is layer i one of them? */
+static inline bool wisp_din_lots(const struct wisp_dnet &n, size_t i)
+{
+    return i < (size_t)n.lots.first;
+}
+
+/* ---- state.cu ---- */
+
+/* The state of so many layers, the largest, will be the host's, before anything is laid; false: there
+ * are not so many. */
+bool wisp_dstate_outside(struct wisp_dnet *n, size_t layers);
+/* Microseconds per step that it is on its way, and those that this costs, about. */
+double wisp_dstate_us(const struct wisp_dnet &n);
+double wisp_dstate_cost(const struct wisp_dnet &n);
+cudaError_t wisp_dstate_open(struct wisp_dstate *t); /* streams and events */
+void wisp_dstate_close(struct wisp_dstate *t);
+/* The host's arrays, so that they can be copied beside other work. */
+cudaError_t wisp_dstate_pin(const struct wisp_dnet &n);
+void wisp_dstate_unpin(const struct wisp_dnet &n);
+/* Moves the rows of such a layer beside what comes next on s, which at last waits for them. */
+void wisp_dstate_move(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s);
+void wisp_dstate_wait(const struct wisp_dnet &n, cudaStream_t s);
 
 /* ---- net.cu ---- */
 
@@ -319,5 +402,10 @@ wisp_status wisp_dnet_status(const struct wisp_dnet &n, wisp_error *err);
  * reverse: first those that do not; then nothing is left on a stream of n's own. */
 void wisp_dnet_forward(const struct wisp_dnet &n, bool rows, cudaStream_t s);
 void wisp_dnet_backward(const struct wisp_dnet &n, bool rows, cudaStream_t s);
+/* One layer, and what was begun on the other stream is done before s goes on. */
+void wisp_dnet_go_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, bool again,
+                          cudaStream_t s);
+void wisp_dnet_go_back(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s);
+void wisp_dnet_wait_for_side(const struct wisp_dnet &n, cudaStream_t s);
 
 #endif

@@ -212,7 +212,7 @@ static void weigh(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStr
     if (plan_of(l).way[WISP_DCONV_WEIGHTS] == &wisp_dconv_cudnn)
         clear_beyond<<<CLEARERS, THREADS, 0, s>>>(n.now, wisp_dact_floats(in),
                                                   n.batch * wisp_dact_floats(in), in.x);
-    j.x = in.x, j.gw = gw_of(l, v), j.as_made = true;
+    j.x = in.x, j.gw = gw_of(l, v), j.as_made = !l.sum; /* which is of floats */
     run(n, l, WISP_DCONV_WEIGHTS, j, s);
     if (biased(l))
         wisp_dconv_bias(sums, out.g, out.half, &n.now->n, n.batch, out.h * out.w, out.pitch, work,
@@ -222,9 +222,16 @@ static void weigh(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStr
 static void move(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     const struct view v = view_of(l);
-    const float *gw = gw_of(l, v), *sums = gw + v.gw;
-    if (wisp_dconv_gives_halves(&plan_of(l))) move_by<__nv_bfloat16>(n, l, gw, sums, s);
+    const float *gw = l.sum ? l.sum : gw_of(l, v), *sums = gw + v.gw;
+    if (!l.sum && wisp_dconv_gives_halves(&plan_of(l))) move_by<__nv_bfloat16>(n, l, gw, sums, s);
     else move_by<float>(n, l, gw, sums, s);
+}
+
+static size_t weighed(size_t *at, const struct wisp_dnode &l)
+{
+    const struct view v = view_of(l);
+    *at = v.data + v.work;
+    return v.gw + v.sums;
 }
 
 void wisp_dconv_count(const struct wisp_dnet *n, int *passes, int *skipping)
@@ -255,7 +262,7 @@ static struct wisp_card_kind filled()
     k.adds = adds, k.skips = true, k.halves = always, k.lacks = lacks, k.order = order,
     k.make = make, k.clear = clear;
     k.front = front, k.scratch = scratch, k.forward = forward, k.backward = backward;
-    k.weigh = weigh, k.move = move;
+    k.weigh = weigh, k.move = move, k.weighed = weighed;
     return k;
 }
 const struct wisp_card_kind wisp_card_conv = filled();

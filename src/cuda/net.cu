@@ -163,6 +163,8 @@ bool wisp_dnet_has_planes(const struct wisp_graph *g)
 
 /* Below it the library's launches take longer than products by dense.cu. */
 static const size_t LARGE = (size_t)1 << 18;
+/* State that is worth a ring, and a piece of it: copied in 0.08 ms, at 55 GB/s. */
+static const size_t LEAST_OUTSIDE = (size_t)64 << 20, SLOT = (size_t)4 << 20;
 
 void wisp_dnet_make(struct wisp_dnet *n, const struct wisp_graph *g, bool training)
 {
@@ -178,6 +180,8 @@ void wisp_dnet_make(struct wisp_dnet *n, const struct wisp_graph *g, bool traini
     n->training = training, n->n_layers = 0;
     if (!wisp_dnet_has_planes(g) && n->math == WISP_DCONV_BF16) n->math = WISP_DCONV_FP32;
     if (!n->large) n->large = LARGE;
+    if (!n->state.least) n->state.least = LEAST_OUTSIDE;
+    if (!n->state.slot) n->state.slot = SLOT;
     n->last = wisp_graph_head(g)->from[0];
     n->acts[0] = {};
     n->acts[0].width = g->n_features;
@@ -208,6 +212,7 @@ static void lay_layer(struct wisp_dnode *l, const struct wisp_dnet &n, void *blo
             p.rows = o.rows, p.cols = o.pixels * o.pitch;
             p.n = p.rows * p.cols;
         }
+        if (k == 0 && l->outside) p.m = p.v = NULL;
         if (p.role == WISP_FIXED) l->ids[k] = (int32_t *)wisp_dtake(block, at, p.n * 4);
         else if (p.role == WISP_STARTS) l->rows = (int64_t *)wisp_dtake(block, at, p.n * 8);
         else l->param[k] = wisp_dparam_lay(&p, false, block, at);
@@ -231,6 +236,8 @@ void wisp_dnet_lay(struct wisp_dnet *n, const struct wisp_dnet *lender, void *bl
         if (lender) borrow_layer(&n->layers[i], lender->layers[i]);
         else lay_layer(&n->layers[i], *n, block, at);
     }
+    if (!lender && n->state.n)
+        n->state.slots = (float *)wisp_dtake(block, at, WISP_DSLOTS * n->state.slot_floats * 4);
     size_t within = 0; /* the lender's, of which nothing is taken */
     if (lender && n->work_bytes <= lender->work_bytes) wisp_dnet_lay_work(n, lender->work, &within);
     else wisp_dnet_lay_work(n, block, at);
@@ -264,13 +271,14 @@ wisp_status wisp_dnet_status(const struct wisp_dnet &n, wisp_error *err)
 
 /* ---- through the layers ---- */
 
-static void go_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, bool again,
-                       cudaStream_t s)
+void wisp_dnet_go_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, bool again,
+                          cudaStream_t s)
 {
     const struct wisp_dact &out = n.acts[l.out];
     out.x = again ? out.x_again : out.x_first;
     l.front = again ? l.front_again : l.front_first;
     l.again_now = again;
+    l.kept = again && l.kept_again ? l.kept_again : l.kept_first;
     out.live = again ? wisp_dlive{} : out.live_first;
     l.kind->forward(n, l, s);
     if (out.live.at && !l.kind->counts)
@@ -279,8 +287,10 @@ static void go_forward(const struct wisp_dnet &n, const struct wisp_dnode &l, bo
 
 void wisp_dnet_forward(const struct wisp_dnet &n, bool rows, cudaStream_t s)
 {
+    if (n.lots.first && !rows) wisp_dlots_forward(n, s);
     for (size_t i = 0; i < n.n_layers; i++)
-        if (wisp_dreads_rows(n.layers[i]) == rows) go_forward(n, n.layers[i], false, s);
+        if (!wisp_din_lots(n, i) && wisp_dreads_rows(n.layers[i]) == rows)
+            wisp_dnet_go_forward(n, n.layers[i], false, s);
 }
 
 /* Values that were not kept, and that the way back looks at from this moment on: their layers go
@@ -290,17 +300,17 @@ static void make_again(const struct wisp_dnet &n, int moment, cudaStream_t s)
     for (bool rows : { true, false })
         for (size_t i = 0; i < n.n_layers && n.n_again; i++)
             if (n.layers[i].again == moment && wisp_dreads_rows(n.layers[i]) == rows)
-                go_forward(n, n.layers[i], true, s);
+                wisp_dnet_go_forward(n, n.layers[i], true, s);
 }
 
-/* What was begun on the other stream is done before s goes on; and the other way round. */
-static void wait_for_side(const struct wisp_dnet &n, cudaStream_t s)
+void wisp_dnet_wait_for_side(const struct wisp_dnet &n, cudaStream_t s)
 {
     if (!n.side.begun) return;
     n.side.begun = false;
     cudaEventRecord(n.side.done, n.side.stream);
     cudaStreamWaitEvent(s, n.side.done, 0);
 }
+/* What was begun on s is done before the other stream goes on. */
 static cudaStream_t side_after(const struct wisp_dnet &n, cudaStream_t s)
 {
     if (!n.beside) return s;
@@ -310,15 +320,23 @@ static cudaStream_t side_after(const struct wisp_dnet &n, cudaStream_t s)
     return n.side.stream;
 }
 
-static void go_back(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+/* Rows of layers that do a lot at a time move after the last. */
+static void move(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
+{
+    if (l.outside) wisp_dstate_move(n, l, s);
+    else if (l.sum) wisp_dlots_add(n, l, side_after(n, s));
+    else l.kind->move(n, l, side_after(n, s));
+}
+
+void wisp_dnet_go_back(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s)
 {
     if (!n.acts[l.out].learns) return;
-    if (l.kind->move) wait_for_side(n, s); /* its memory is free from here on (work.cu) */
+    if (l.kind->move) wisp_dnet_wait_for_side(n, s); /* its memory is free from here on (work.cu) */
     make_again(n, l.back, s);
     if (n.acts[l.out].l1 > 0) wisp_same_more_zeros(n, n.acts[l.out], s);
     if (l.kind->weigh) l.kind->weigh(n, l, side_after(n, s));
     l.kind->backward(n, l, s);
-    if (l.kind->move) l.kind->move(n, l, side_after(n, s));
+    if (l.kind->move) move(n, l, s);
     for (int k = 0; k < l.n_from; k++)
         if (l.aside[k] && n.acts[l.from[k]].g) wisp_join_gradient(n, n.acts[l.from[k]], l.gx[k], s);
 }
@@ -326,6 +344,10 @@ static void go_back(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaS
 void wisp_dnet_backward(const struct wisp_dnet &n, bool rows, cudaStream_t s)
 {
     for (size_t i = n.n_layers; i-- > 0;)
-        if (wisp_dreads_rows(n.layers[i]) == rows) go_back(n, n.layers[i], s);
-    if (rows) wait_for_side(n, s);
+        if (!wisp_din_lots(n, i) && wisp_dreads_rows(n.layers[i]) == rows)
+            wisp_dnet_go_back(n, n.layers[i], s);
+    if (n.lots.first && !rows) wisp_dlots_back(n, s);
+    if (!rows) return;
+    wisp_dnet_wait_for_side(n, s);
+    wisp_dstate_wait(n, s);
 }

@@ -15,11 +15,15 @@ static inline void *wisp_dtake(void *block, size_t *at, size_t bytes)
     return p;
 }
 
+/* Where there is no card plans are for an H200: its compute capability times ten, multiprocessors and
+ * shared memory. */
+enum { WISP_DPLAN_CAPABILITY = 90, WISP_DPLAN_MULTIS = 132, WISP_DPLAN_SHARED = 227 * 1024 };
+
 /* The most bytes of shared memory that a block can have on this card. */
 static inline size_t wisp_dshared(void)
 {
     int device = 0, bytes = 48 * 1024;
-    cudaGetDevice(&device);
+    if (cudaGetDevice(&device) != cudaSuccess) return WISP_DPLAN_SHARED;
     cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     return (size_t)bytes;
 }

@@ -433,6 +433,7 @@ static void release(struct wisp_cuda_trainer *t)
     if (t->graph) cudaGraphExecDestroy(t->graph);
     if (t->several) cudaGraphExecDestroy(t->several);
     wisp_trainer_empty(t);
+    wisp_dstate_close(&t->net.state);
     cudaEvent_t events[] = { t->forked,   t->joined[0], t->joined[1], t->laid[0],
                              t->laid[1],  t->used[0],   t->used[1],   t->looks[0],
                              t->looks[1], t->ready,     t->done };
@@ -504,6 +505,8 @@ static wisp_status create(struct wisp_cuda_trainer **out, const struct wisp_cuda
     st = wisp_trainer_fill(t, err);
     if (st == WISP_OK) st = wisp_dcheck(make_streams(t), "making streams", err);
     if (st == WISP_OK) st = wisp_dranks_make(&t->ranks, err);
+    if (st == WISP_OK && t->net.state.n)
+        st = wisp_dcheck(wisp_dstate_open(&t->net.state), "making streams", err);
     t->net.side.stream = t->weights, t->net.side.ready = t->ready, t->net.side.done = t->done;
     if (st != WISP_OK) {
         release(t);

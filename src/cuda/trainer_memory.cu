@@ -334,17 +334,36 @@ static wisp_status ask_scorer(struct wisp_cuda_trainer *t, wisp_error *err)
     return wisp_dscorer_bytes(&t->scorer_bytes, t, t->s.score_batch, t->s.score_k, err);
 }
 
-/* Nets of images keep to what may be taken of the card, by making values again. */
+/* Plans a step with what may be taken besides all else. */
+static wisp_status plan_within(struct wisp_cuda_trainer *t, const struct sizes *z, wisp_error *err)
+{
+    const size_t most = t->s.most_bytes, others = bytes_of(t, z, WISP_DINSIDE) - t->net.work_bytes;
+    t->net.limit = most > others ? most - others : 1;
+    const wisp_status st = wisp_dnet_plan(&t->net, err);
+    return st == WISP_OK ? ask_scorer(t, err) : st;
+}
+
+/* Nets of images keep to what may be taken of the card: values are made again, the first layers do a
+ * lot of samples at a time, the optimiser's state of large layers stays on the host.  Of that for
+ * none, one, two, ... layers what costs least time is taken, or else what takes least memory. */
 static wisp_status fit(struct wisp_cuda_trainer *t, const struct sizes *z, wisp_error *err)
 {
+    const size_t most = t->s.most_bytes;
+    size_t best = 0, best_bytes = 0;
+    double best_us = 0;
     wisp_status st = ask_scorer(t, err);
-    if (st != WISP_OK) return st;
-    const size_t all = bytes_of(t, z, WISP_DINSIDE), most = t->s.most_bytes,
-                 others = all - t->net.work_bytes;
-    if (!t->s.pixels || all <= most) return WISP_OK;
-    t->net.limit = most > others ? most - others : 1;
-    st = wisp_dnet_plan(&t->net, err);
-    return st == WISP_OK ? ask_scorer(t, err) : st;
+    if (st != WISP_OK || !t->s.pixels || bytes_of(t, z, WISP_DINSIDE) <= most) return st;
+    const size_t layers = t->s.bonds ? 0 : SIZE_MAX; /* a penalty looks at the state of all */
+    for (size_t k = 0; st == WISP_OK && k <= layers && wisp_dstate_outside(&t->net, k); k++) {
+        st = plan_within(t, z, err);
+        const size_t bytes = bytes_of(t, z, WISP_DINSIDE);
+        const double us = t->net.again_us + wisp_dstate_cost(t->net);
+        const bool fits = bytes <= most, fitted = best_bytes <= most;
+        if (k && (fits ? fitted && us >= best_us : fitted || bytes >= best_bytes)) continue;
+        best = k, best_bytes = bytes, best_us = us;
+    }
+    wisp_dstate_outside(&t->net, best);
+    return st == WISP_OK ? plan_within(t, z, err) : st;
 }
 
 wisp_status wisp_trainer_bytes(struct wisp_cuda_bytes *out, const struct wisp_cuda_setup *s,
@@ -363,6 +382,11 @@ wisp_status wisp_trainer_bytes(struct wisp_cuda_bytes *out, const struct wisp_cu
         out->whole = t->net.work_whole, out->n_again = t->net.n_again;
         out->libraries = libraries_of(t);
         out->again = t->net.again_bytes, out->again_us = t->net.again_us;
+        out->outside = t->net.state.bytes, out->n_outside = (int)t->net.state.n;
+        out->outside_us = wisp_dstate_us(t->net);
+        const struct wisp_dlots &lots = t->net.lots;
+        out->lot_layers = lots.first ? t->net.layers[lots.first - 1].out : 0;
+        out->lot_samples = lots.samples, out->lot_stop = lots.stop;
         wisp_dconv_count(&t->net, &out->passes, &out->skipping);
     }
     wisp_dpenalty_clear(&t->penalty);
@@ -518,6 +542,8 @@ wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err)
     if (st != WISP_OK) return st;
     lay(t, &z, t->block);
     if (t->placing != WISP_DINSIDE) st = pin_rows(t, err);
+    if (st == WISP_OK)
+        st = wisp_dcheck(wisp_dstate_pin(t->net), "keeping the optimizer's state on the host", err);
     if (t->n_live && !(t->host_live = new (std::nothrow) unsigned long long[t->n_live]()))
         return wisp_dfail(err, WISP_ENOMEM, "no memory left for counts of zeros");
     return st == WISP_OK ? upload(t, err) : st;
@@ -530,6 +556,7 @@ void wisp_trainer_empty(struct wisp_cuda_trainer *t)
     for (void *host : pinned)
         if (t->placing != WISP_DINSIDE && host) cudaHostUnregister(host);
     cudaGetLastError(); /* of those that had not been pinned yet */
+    wisp_dstate_unpin(t->net);
     wisp_dpenalty_clear(&t->penalty);
     wisp_dnet_clear(&t->net);
     delete[] t->host_live;

@@ -7,6 +7,7 @@
 #include "base/report.h"
 #include "cuda/cuda.h"
 #include "layer/product.h"
+#include "model/memory.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -175,6 +176,17 @@ static wisp_status say_plan(const struct wisp_run *r, struct wisp_card *g, wisp_
                  "layer%s: %s would be needed else; about %.1f ms more per step",
                  wisp_bytes_text(bound, b.again), b.n_again, wisp_plural((size_t)b.n_again),
                  wisp_bytes_text(step, b.whole), b.again_us / 1e3);
+    if (b.n_outside)
+        wisp_say(r->ctx,
+                 "state     %s of the optimizer's state, of %d layer%s, stay in the host's memory "
+                 "and are on their way to the card and back for about %.1f ms of a step",
+                 wisp_bytes_text(bound, b.outside), b.n_outside, wisp_plural((size_t)b.n_outside),
+                 b.outside_us / 1e3);
+    if (b.lot_layers) wisp_memory_say_lots(r->ctx, b.lot_layers, b.lot_samples);
+    else if (b.lot_stop >= 0)
+        wisp_say(r->ctx,
+                 "lots      none: layer %d, '%s', cannot do some samples of the batch at a time",
+                 b.lot_stop, r->m->net.layers[b.lot_stop].kind->name);
     if (b.skipping || r->plan.zeros == WISP_ZEROS_FORCE)
         wisp_say(r->ctx, "zeros     %d of %d passes of convolutions leave out slices of zeros",
                  b.skipping, b.passes);
@@ -426,6 +438,10 @@ static wisp_status report_bytes(struct wisp_report *t, const struct wisp_card *g
     wisp_report_num(t, "gpu_bytes", (double)g->free_bytes - (double)c.free_bytes);
     wisp_report_num(t, "gpu_image_bytes", (double)(g->setup.n_rows * g->setup.pixels));
     wisp_report_num(t, "gpu_library_bytes", (double)g->planned.libraries);
+    wisp_report_num(t, "gpu_again_bytes", (double)(g->planned.n_again ? g->planned.again : 0));
+    wisp_report_num(t, "gpu_lot_layers", (double)g->planned.lot_layers);
+    wisp_report_num(t, "gpu_lot_samples", (double)g->planned.lot_samples);
+    wisp_report_num(t, "gpu_state_bytes", (double)g->planned.outside);
     return WISP_OK;
 }
 

@@ -9,13 +9,19 @@
  * So values between these layers are those of one lot, and numbers are the same up to the rounding of
  * sums over samples.  Layers that can be among the first look at each sample by itself
  * (WISP_BY_SAMPLE): no batch norm, no draws, which are numbered by a sample's place in the batch. */
-#include "base/bounds.h"
+#include "graph/lots.h"
 #include "model/net.h"
+
+struct search {
+    struct wisp_net *net;
+    int threads;
+};
 
 /* Can the first layers be apart from the others?  Of what they give those read the last value only, which
  * has a place of its own. */
-static bool can_end(const struct wisp_net *net, int first)
+static bool can_end(void *arg, int first)
 {
+    const struct wisp_net *net = ((const struct search *)arg)->net;
     for (int i = 0; i < net->n_layers; i++) {
         const struct wisp_layer *l = &net->layers[i];
         const bool reads_rows = l->from[0] == 0, image = l->kind->uses & WISP_IMAGES;
@@ -29,38 +35,25 @@ static bool can_end(const struct wisp_net *net, int first)
            !wisp_work_in_place(net, first - 1);
 }
 
-struct choice {
-    int first;
-    size_t samples, bytes;
-    double us;
-};
-
-/* The cheapest that keeps to the limit, or else the smallest. */
-static bool is_better(const struct choice *a, const struct choice *b, size_t limit)
+static wisp_status place(void *arg, struct wisp_lots_choice *c, wisp_error *err)
 {
-    const bool fits = a->bytes <= limit, fitted = b->bytes <= limit;
-    return fits ? !fitted || a->us < b->us : !fitted && a->bytes < b->bytes;
-}
-
-static wisp_status place(struct wisp_net *net, int first, size_t samples, int threads,
-                         wisp_error *err)
-{
-    net->work.lots.first = first, net->work.lots.samples = samples;
-    return wisp_work_place(net, threads, err);
+    const struct search *s = arg;
+    struct wisp_work *w = &s->net->work;
+    w->lots.first = c->first, w->lots.samples = c->samples;
+    wisp_status st = wisp_work_place(s->net, s->threads, err);
+    c->bytes = w->bytes, c->us = w->again_us;
+    return st;
 }
 
 wisp_status wisp_work_choose_lots(struct wisp_net *net, int threads, wisp_error *err)
 {
-    const size_t batch = net->sizes.batch;
-    struct choice best = { 0, 0, net->work.bytes, net->work.again_us };
-    wisp_status st = WISP_OK;
-    for (size_t samples = wisp_parts(batch, 2), last = batch; samples < last && st == WISP_OK;
-         last = samples, samples = wisp_parts(samples, 2))
-        for (int first = 1; first < net->n_layers && st == WISP_OK; first++) {
-            if (!can_end(net, first)) continue;
-            st = place(net, first, samples, threads, err);
-            const struct choice c = { first, samples, net->work.bytes, net->work.again_us };
-            if (st == WISP_OK && is_better(&c, &best, net->sizes.memory)) best = c;
-        }
-    return st == WISP_OK ? place(net, best.first, best.samples, threads, err) : st;
+    struct search s = { net, threads };
+    const struct wisp_lots_search search = { .n_layers = net->n_layers,
+                                             .batch = net->sizes.batch,
+                                             .limit = net->sizes.memory,
+                                             .can_end = can_end,
+                                             .place = place,
+                                             .arg = &s };
+    const struct wisp_lots_choice now = { 0, 0, net->work.bytes, net->work.again_us };
+    return wisp_lots_choose(&search, now, err);
 }

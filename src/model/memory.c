@@ -69,6 +69,12 @@ static double again_share(const struct wisp_net *net)
     return all > 0 ? net->work.again_flops / all : 0;
 }
 
+void wisp_memory_say_lots(const struct wisp_context *ctx, int layers, size_t samples)
+{
+    wisp_say(ctx, "lots      the first %d layers go through %zu samples at a time, forward twice",
+             layers, samples);
+}
+
 void wisp_memory_say(const struct wisp_context *ctx, const struct wisp_net *net)
 {
     const struct wisp_work *w = &net->work;
@@ -86,10 +92,7 @@ void wisp_memory_say(const struct wisp_context *ctx, const struct wisp_net *net)
                  wisp_bytes_text(all, w->whole), wisp_flops_text(flops, w->again_flops),
                  100 * again_share(net));
     }
-    if (w->lots.first)
-        wisp_say(ctx,
-                 "lots      the first %d layers go through %zu samples at a time, forward twice",
-                 w->lots.first, w->lots.samples);
+    if (w->lots.first) wisp_memory_say_lots(ctx, w->lots.first, w->lots.samples);
     char text[SAID * (3 * WISP_MOMENT_NAME + 60 + WISP_BYTES_TEXT)];
     size_t at = 0;
     for (int i = 0; i < n; i++) {

@@ -16,6 +16,9 @@ int wisp_work_largest(int *out, int n, const struct wisp_work *w);
 /* One line each for the arena of a planned step and its largest parts. */
 void wisp_memory_say(const struct wisp_context *ctx, const struct wisp_net *net);
 
+/* One line where the first layers do some samples at a time; a card's plan has it, too. */
+void wisp_memory_say_lots(const struct wisp_context *ctx, int layers, size_t samples);
+
 /* Of all parameters, as they are kept: in fp32, bf16, int8 or numbers of values. */
 size_t wisp_net_stored_bytes(const struct wisp_net *net);
 /* "prediction" and "training" of a model: JSON objects, to be freed.  cfg: "batch" of training, 0:

@@ -11,6 +11,8 @@
 #include "gpu/param_rig.cuh"
 #include "graph/slide.h"
 
+#include <string>
+
 static const double RATE = 0.5;
 enum { LABELS = 3 };
 
@@ -93,6 +95,14 @@ static struct wisp_shape shape_of(const rig &r, const struct wisp_layer &l)
     return s;
 }
 
+/* Of what the host's table says of a kind, what cards ask. */
+static unsigned uses_of(const std::string &kind)
+{
+    const bool together = kind == "bn" || kind == "dropout" || kind == "dense" || kind == "input";
+    return (together ? 0u : (unsigned)WISP_BY_SAMPLE) |
+           (kind == "image" ? (unsigned)WISP_IMAGES : 0u);
+}
+
 static void say(rig *r, const std::vector<said> &all)
 {
     for (const said &s : all) {
@@ -101,6 +111,7 @@ static void say(rig *r, const std::vector<said> &all)
         struct wisp_act &a = r->net.acts.back();
         for (size_t i = 0; i < s.args.size(); i++)
             if (!isnan(s.args[i])) l.arg[i] = s.args[i], l.given |= 1u << i;
+        r->net.kinds.back().uses = uses_of(s.kind);
         if (is(l, "bn")) l.arg[0] = 0.1, l.arg[1] = 1e-5;
         a.shape = shape_of(*r, l);
         a.width = l.n_out = wisp_units(a.shape);

@@ -71,9 +71,11 @@ struct on_card {
     std::unique_ptr<struct wisp_dnet> net;
     both<unsigned char> block;
     /* keep: nothing lies over anything else, and all is done in order; else rows move beside the way
-     * back.  planes: it predicts from these; NULL: it trains. */
+     * back.  planes: it predicts from these; NULL: it trains.  lots: so many of the first layers go so
+     * many samples at a time, if they can.  outside: the optimiser's state of the largest layer is the
+     * host's, if it can be. */
     on_card(const rig &r, const struct wisp_graph &g, bool keep, const float *planes = NULL,
-            size_t limit = 0)
+            size_t limit = 0, int lots = 0, size_t samples = 0, bool outside = false)
         : net(new wisp_dnet()), block(0)
     {
         wisp_error err = {};
@@ -87,12 +89,25 @@ struct on_card {
         net->opt = { WISP_SGD, 0.9f, NULL, NULL };
         net->images.bytes = r.bytes.dev, net->images.table = r.table.dev;
         net->images.planes = planes, net->math = planes ? WISP_DCONV_FP32 : r.math;
+        net->state.least = 1, net->state.slot = 1; /* in as many pieces as can be */
         wisp_dnet_make(net.get(), &g, !planes);
         CHECK(wisp_dnet_plan(net.get(), &err) == WISP_OK, "%s", err.text);
+        if (outside && wisp_dstate_outside(net.get(), 1)) {
+            OK(wisp_dstate_open(&net->state));
+            CHECK(wisp_dnet_plan(net.get(), &err) == WISP_OK, "%s", err.text);
+        }
+        if (lots && wisp_dlots_can_end(*net, lots)) {
+            net->lots.first = lots, net->lots.samples = samples;
+            net->lots.n = wisp_parts(r.batch, samples);
+            CHECK(wisp_dnet_place(net.get(), &err) == WISP_OK, "%s", err.text);
+        }
         lay_on_card(net.get(), &block);
+        OK(wisp_dstate_pin(*net));
     }
     ~on_card()
     {
+        wisp_dstate_unpin(*net);
+        wisp_dstate_close(&net->state);
         wisp_dnet_clear(net.get());
         cudaStreamDestroy(net->side.stream);
         cudaEventDestroy(net->side.ready), cudaEventDestroy(net->side.done);
@@ -146,7 +161,66 @@ static void check_prediction(rig &r, const struct wisp_graph &g)
     compare("what is predicted", layers, take(r, *is.net, last, last.x, false), r.x[layers]);
 }
 
-static int n_again; /* layers that went forward again, in all nets */
+static int n_again;   /* layers that went forward again, in all nets, */
+static int n_lots;    /* nets whose first layers went some samples at a time, */
+static int n_outside; /* and chunks of state that were the host's */
+
+/* Parameters as they were, and state that has not moved. */
+static void begin_again(rig &r, const std::deque<std::vector<float>> &was)
+{
+    for (size_t p = 0; p < was.size(); p++) {
+        std::copy(was[p].begin(), was[p].end(), r.w[p].begin());
+        std::fill(r.m[p].begin(), r.m[p].end(), 0.0f);
+    }
+}
+
+/* What parameters have moved by, against plain code. */
+static void check_moves(const rig &r, const std::deque<std::vector<float>> &was)
+{
+    for (size_t p = 0; p < r.w.size(); p++) {
+        if (rough.value > 0 && r.alone[p])
+            continue; /* a sum over all pixels, of which little may be left */
+        doubles moved(was[p].size());
+        for (size_t k = 0; k < moved.size(); k++) moved[k] = (double)r.w[p][k] - was[p][k];
+        compare("parameter", p, moved, r.moved[p]);
+    }
+}
+
+/* Some samples at a time, as many layers as can; sums over lots round otherwise. */
+static void check_lots(rig &r, const struct wisp_graph &g, const doubles &gradient,
+                       const std::deque<std::vector<float>> &was)
+{
+    for (int first = 1; first < (int)r.net.layers.size(); first++) {
+        begin_again(r, was);
+        on_card lots(r, g, false, NULL, 0, first, 3);
+        if (!lots.net->lots.first) continue;
+        n_lots++;
+        lots.step(gradient);
+        check_moves(r, was);
+    }
+}
+
+/* State that is the host's, with and without lots: the same bytes, of state, too. */
+static void check_outside(rig &r, const struct wisp_graph &g, const doubles &gradient,
+                          const std::deque<std::vector<float>> &was)
+{
+    for (int first = 0; first < 3; first += 2) {
+        begin_again(r, was);
+        on_card inside(r, g, false, NULL, 0, first, 3);
+        inside.step(gradient);
+        const std::deque<std::vector<float>> w = r.w, m = r.m;
+        begin_again(r, was);
+        on_card outside(r, g, false, NULL, 0, first, 3, true);
+        if (outside.net->state.n == 0) return;
+        for (size_t i = 0; i < outside.net->n_layers; i++) {
+            const struct wisp_dnode &l = outside.net->layers[i];
+            if (l.outside) n_outside += (int)wisp_parts(l.l->n_in, l.kind->some(l, *outside.net));
+        }
+        outside.step(gradient);
+        CHECK(w == r.w && m == r.m, "other numbers with state on the host, %d layers in lots",
+              outside.net->lots.first);
+    }
+}
 
 static void check_net(const char *name, size_t n, size_t batch, size_t c,
                       const std::vector<said> &all, bool alone, const struct roughness &how,
@@ -191,31 +265,26 @@ static void check_net(const char *name, size_t n, size_t batch, size_t c,
         compare("gradient of what layer makes", i, take(r, *apart.net, a, a.g, true),
                 r.g[l.relu ? (size_t)l.out : (size_t)l.l->number + 1]);
     }
-    for (size_t p = 0; p < r.w.size(); p++) {
-        if (how.value > 0 && r.alone[p])
-            continue; /* a sum over all pixels, of which little may be left */
-        doubles moved(was[p].size());
-        for (size_t k = 0; k < moved.size(); k++) moved[k] = (double)r.w[p][k] - was[p][k];
-        compare("parameter", p, moved, r.moved[p]);
-    }
+    check_moves(r, was);
     /* Things lie over each other, values are made again, and nobody sees it. */
     const std::deque<std::vector<float>> moved = r.w;
     size_t whole = apart.net->work_bytes, limit = 0;
     for (int turn = 0; turn < 3; turn++) {
-        for (size_t p = 0; p < was.size(); p++) {
-            std::copy(was[p].begin(), was[p].end(), r.w[p].begin());
-            std::fill(r.m[p].begin(), r.m[p].end(), 0.0f);
-        }
+        begin_again(r, was);
         on_card over(r, g, false, NULL, limit);
         CHECK(turn ? over.net->work_bytes <= whole : over.net->work_bytes < whole,
               "%zu bytes within %zu, and %zu without", over.net->work_bytes, limit, whole);
         n_again += over.net->n_again;
         over.step(gradient);
-        CHECK(moved == r.w, "other numbers with %d layers again, within %zu of %zu bytes",
-              over.net->n_again, limit, whole);
+        if (over.net->lots.first) check_moves(r, was);
+        CHECK(over.net->lots.first || moved == r.w,
+              "other numbers with %d layers again, within %zu of %zu bytes", over.net->n_again,
+              limit, whole);
         if (turn == 0) whole = over.net->work_bytes;
         limit = turn ? 1 : whole - whole / 8;
     }
+    check_lots(r, g, gradient, was);
+    check_outside(r, g, gradient, was);
     check_prediction(r, g);
     test_close(); /* while the name is there */
 }
@@ -352,6 +421,19 @@ int main(void)
             { "flatten", {}, {} },
             { "dense", { 12 }, {} },
             { "relu", {}, {} } } },
+        { "as vgg",
+          3,
+          { { "image", {}, {} },
+            conv(8, size(3, 3)),
+            { "relu", {}, {} },
+            conv(32, size(3, 3)),
+            { "relu", {}, {} },
+            { "maxpool", { size(2, 2) }, {} },
+            { "flatten", {}, {} }, /* 640 units: five pieces of state, and four slots */
+            { "dense", { 12 }, {} },
+            { "relu", {}, {} },
+            { "dense", { 8 }, {} },
+            { "relu", {}, {} } } },
         { "residual",
           3,
           { { "image", {}, {} },
@@ -452,5 +534,9 @@ int main(void)
     }
     TEST("values that were made again");
     CHECK(n_again > 100, "only %d", n_again);
+    TEST("first layers that went some samples at a time");
+    CHECK(n_lots > 100, "only %d", n_lots);
+    TEST("state on the host");
+    CHECK(n_outside > 20 || wisp_dconv_capability() < 80, "only %d pieces", n_outside);
     return test_end();
 }
