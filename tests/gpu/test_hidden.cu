@@ -203,7 +203,7 @@ rig::rig(const shape &s, corrections &correct)
     struct wisp_dact &a = n.acts[2];
     a.width = c.n_out, a.x = h.dev(), a.g = back.dev();
     a.after = wisp_dafter_of(c.relu, c.share, DROP_LAYER);
-    l.param[0] = w.on_card(c.opt), l.param[1] = bias.on_card(c.opt), l.ids = in.dev;
+    l.param[0] = w.on_card(c.opt), l.param[1] = bias.on_card(c.opt), l.ids[2] = in.dev;
     l.own[WISP_DSTART] = start.dev, l.own[WISP_DEDGE] = edge.dev;
     l.own[WISP_DOUTPUT] = output.dev, l.kept = turned.dev;
     n.math = c.math, n.large = 1;
