@@ -112,6 +112,7 @@ struct wisp_dstate {    /* the optimiser's state of some layers, on the host (st
     size_t n, bytes;    /* layers; theirs */
     size_t slot_floats; /* of a ring's, */
     float *slots;       /* (WISP_DSLOTS, slot_floats) on the card */
+    float *home;        /* (bytes) on the host */
     cudaStream_t up, move, down;
     cudaEvent_t ready, filled[WISP_DSLOTS], moved[WISP_DSLOTS], freed[WISP_DSLOTS], done;
     mutable size_t turn; /* chunks so far in this step */
@@ -363,9 +364,11 @@ double wisp_dstate_us(const struct wisp_dnet &n);
 double wisp_dstate_cost(const struct wisp_dnet &n);
 cudaError_t wisp_dstate_open(struct wisp_dstate *t); /* streams and events */
 void wisp_dstate_close(struct wisp_dstate *t);
-/* The host's arrays, so that they can be copied beside other work. */
-cudaError_t wisp_dstate_pin(const struct wisp_dnet &n);
-void wisp_dstate_unpin(const struct wisp_dnet &n);
+/* Room of the host's from which copies go beside other work. */
+cudaError_t wisp_dstate_keep(struct wisp_dstate *t);
+void wisp_dstate_drop(struct wisp_dstate *t);
+/* What is kept there becomes what the host's arrays have, or, down, the other way round. */
+void wisp_dstate_copy(const struct wisp_dcopy *c, const struct wisp_dnet &n);
 /* Moves the rows of such a layer beside what comes next on s, which at last waits for them. */
 void wisp_dstate_move(const struct wisp_dnet &n, const struct wisp_dnode &l, cudaStream_t s);
 void wisp_dstate_wait(const struct wisp_dnet &n, cudaStream_t s);

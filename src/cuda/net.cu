@@ -259,6 +259,7 @@ void wisp_dnet_copy(struct wisp_dcopy *c, const struct wisp_dnet *n)
         }
         if (l->kind->fill && !c->down) l->kind->fill(c, *l);
     }
+    wisp_dstate_copy(c, *n);
 }
 
 wisp_status wisp_dnet_status(const struct wisp_dnet &n, wisp_error *err)

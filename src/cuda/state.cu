@@ -5,10 +5,14 @@
  *   move             chunk 0 | chunk 1 | ...      rows and state move, as if the state lay here
  *   down                       chunk 0 | ...      copies back; the slot is free
  *
- * So of that state the card has room for the ring alone.  Numbers are the same as without. */
+ * So of that state the card has room for the ring alone.  Numbers are the same as without.
+ *
+ * It is kept in memory of its own that the card may copy from: layers in their order, m before v.  The
+ * host's arrays are not registered where they lie, because a copy of what lies beside them would
+ * then begin in a page that is registered and end in one that is not, which CUDA refuses. */
 #include "cuda/kind.cuh"
 
-#include <unistd.h>
+#include <string.h>
 
 /* ---- which ---- */
 
@@ -115,17 +119,25 @@ static void wait(cudaStream_t who, cudaEvent_t event, cudaStream_t for_whom)
     cudaStreamWaitEvent(who, event, 0);
 }
 
+/* What is kept of a layer's. */
+static float *home_of(const struct wisp_dnet &n, const struct wisp_dnode &l)
+{
+    float *home = n.state.home;
+    for (const struct wisp_dnode *k = n.layers; k < &l; k++)
+        if (k->outside) home += bytes_of(*k) / sizeof *home;
+    return home;
+}
+
 /* m, then v, of some rows. */
-static void copy(const struct wisp_dnode &l, size_t first, size_t rows, float *slot, bool down,
-                 cudaStream_t s)
+static void copy(const struct wisp_dnode &l, float *home, size_t first, size_t rows, float *slot,
+                 bool down, cudaStream_t s)
 {
     const struct wisp_param &p = param_of(l);
-    const size_t n = rows * p.cols, at = first * p.cols;
-    for (float *home : { p.m, p.v }) {
-        if (!home) continue;
-        if (down) cudaMemcpyAsync(home + at, slot, n * 4, cudaMemcpyDeviceToHost, s);
-        else cudaMemcpyAsync(slot, home + at, n * 4, cudaMemcpyHostToDevice, s);
-        slot += n;
+    const size_t n = rows * p.cols;
+    home += first * p.cols;
+    for (size_t k = arrays(l); k > 0; k--, home += wisp_param_n(&p), slot += n) {
+        if (down) cudaMemcpyAsync(home, slot, n * 4, cudaMemcpyDeviceToHost, s);
+        else cudaMemcpyAsync(slot, home, n * 4, cudaMemcpyHostToDevice, s);
     }
 }
 
@@ -133,6 +145,7 @@ void wisp_dstate_move(const struct wisp_dnet &n, const struct wisp_dnode &l, cud
 {
     const struct wisp_dstate &t = n.state;
     const size_t all = param_of(l).rows, most = rows_of(n, l);
+    float *home = home_of(n, l);
     cudaEventRecord(t.ready, s);
     cudaStreamWaitEvent(t.up, t.ready, 0);
     cudaStreamWaitEvent(t.move, t.ready, 0);
@@ -141,11 +154,11 @@ void wisp_dstate_move(const struct wisp_dnet &n, const struct wisp_dnode &l, cud
         float *slot = t.slots + at * t.slot_floats, *m = param_of(l).m ? slot : NULL,
               *v = param_of(l).v ? slot + (m ? rows * param_of(l).cols : 0) : NULL;
         if (t.turn >= WISP_DSLOTS) cudaStreamWaitEvent(t.up, t.freed[at], 0);
-        copy(l, first, rows, slot, false, t.up);
+        copy(l, home, first, rows, slot, false, t.up);
         wait(t.move, t.filled[at], t.up);
         l.kind->move_some(n, l, first, rows, m, v, t.move);
         wait(t.down, t.moved[at], t.move);
-        copy(l, first, rows, slot, true, t.down);
+        copy(l, home, first, rows, slot, true, t.down);
         cudaEventRecord(t.freed[at], t.down);
     }
 }
@@ -157,48 +170,31 @@ void wisp_dstate_wait(const struct wisp_dnet &n, cudaStream_t s)
     wait(s, n.state.done, n.state.down);
 }
 
-/* ---- the host's pages ---- */
+/* ---- where it is kept ---- */
 
-struct pages {
-    uintptr_t from, to;
-};
-
-/* Of all arrays, ascending; those that share a page, or lie side by side, are one: a page can be pinned
- * once only, and a copy is of pages that were pinned together. */
-static size_t pages_of(struct pages (&out)[2 * WISP_DLAYERS], const struct wisp_dnet &n)
+cudaError_t wisp_dstate_keep(struct wisp_dstate *t)
 {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    size_t found = 0, merged = 0;
-    for (size_t i = 0; i < n.n_layers; i++) {
+    return t->bytes ? cudaHostAlloc((void **)&t->home, t->bytes, cudaHostAllocDefault)
+                    : cudaSuccess;
+}
+
+void wisp_dstate_drop(struct wisp_dstate *t)
+{
+    if (t->home) cudaFreeHost(t->home);
+    t->home = NULL;
+}
+
+void wisp_dstate_copy(const struct wisp_dcopy *c, const struct wisp_dnet &n)
+{
+    float *at = n.state.home;
+    for (size_t i = 0; at && c->e == cudaSuccess && i < n.n_layers; i++) {
         if (!n.layers[i].outside) continue;
         const struct wisp_param &p = param_of(n.layers[i]);
-        for (float *home : { p.m, p.v }) {
-            if (!home) continue;
-            const uintptr_t from = (uintptr_t)home, to = from + wisp_param_n(&p) * 4;
-            size_t at = found++;
-            for (; at > 0 && out[at - 1].from > from; at--) out[at] = out[at - 1];
-            out[at] = { from / page * page, wisp_up(to, page) };
+        for (float *host : { p.m, p.v }) {
+            if (!host) continue;
+            if (c->down) memcpy(host, at, wisp_param_n(&p) * 4);
+            else memcpy(at, host, wisp_param_n(&p) * 4);
+            at += wisp_param_n(&p);
         }
     }
-    for (size_t i = 1; i < found; i++) {
-        if (out[i].from > out[merged].to) out[++merged] = out[i];
-        else out[merged].to = wisp_most(out[merged].to, out[i].to);
-    }
-    return found ? merged + 1 : 0;
-}
-
-cudaError_t wisp_dstate_pin(const struct wisp_dnet &n)
-{
-    struct pages all[2 * WISP_DLAYERS];
-    cudaError_t e = cudaSuccess;
-    for (size_t i = 0, of = pages_of(all, n); i < of && e == cudaSuccess; i++)
-        e = cudaHostRegister((void *)all[i].from, all[i].to - all[i].from, cudaHostRegisterDefault);
-    return e;
-}
-
-void wisp_dstate_unpin(const struct wisp_dnet &n)
-{
-    struct pages all[2 * WISP_DLAYERS];
-    for (size_t i = 0, of = pages_of(all, n); i < of; i++) cudaHostUnregister((void *)all[i].from);
-    cudaGetLastError(); /* of those that had not been pinned */
 }

@@ -543,7 +543,8 @@ wisp_status wisp_trainer_fill(struct wisp_cuda_trainer *t, wisp_error *err)
     lay(t, &z, t->block);
     if (t->placing != WISP_DINSIDE) st = pin_rows(t, err);
     if (st == WISP_OK)
-        st = wisp_dcheck(wisp_dstate_pin(t->net), "keeping the optimizer's state on the host", err);
+        st = wisp_dcheck(wisp_dstate_keep(&t->net.state),
+                         "keeping the optimizer's state on the host", err);
     if (t->n_live && !(t->host_live = new (std::nothrow) unsigned long long[t->n_live]()))
         return wisp_dfail(err, WISP_ENOMEM, "no memory left for counts of zeros");
     return st == WISP_OK ? upload(t, err) : st;
@@ -556,7 +557,7 @@ void wisp_trainer_empty(struct wisp_cuda_trainer *t)
     for (void *host : pinned)
         if (t->placing != WISP_DINSIDE && host) cudaHostUnregister(host);
     cudaGetLastError(); /* of those that had not been pinned yet */
-    wisp_dstate_unpin(t->net);
+    wisp_dstate_drop(&t->net.state);
     wisp_dpenalty_clear(&t->penalty);
     wisp_dnet_clear(&t->net);
     delete[] t->host_live;

@@ -101,7 +101,7 @@ for optimizer in adam adagrad sgd; do
 done
 show "ranks: three on one card" with "three" 2e-5 3 --net "$residual_ranks" --optimizer sgd --lr 0.02 --precision fp32
 # 128 rows in batches of 42: the last has two samples, both rank 0's.
-rows=42 show "ranks: two, of which one has no samples at times" with "42" 2e-5 2 --net "$residual_ranks" --optimizer sgd --lr 0.02 --precision fp32
+early=5 rows=42 show "ranks: two, of which one has no samples at times" with "42" 2e-5 2 --net "$residual_ranks" --optimizer sgd --lr 0.02 --precision fp32
 show "ranks: two in bf16" with "bf16" 5e-3 2 --hidden 64,48 --precision bf16
 for one in "$work/one28-images-idx3-ubyte" "$work/one32.bin"; do
     net=lenet

@@ -102,11 +102,13 @@ struct on_card {
             CHECK(wisp_dnet_place(net.get(), &err) == WISP_OK, "%s", err.text);
         }
         lay_on_card(net.get(), &block);
-        OK(wisp_dstate_pin(*net));
+        OK(wisp_dstate_keep(&net->state));
+        struct wisp_dcopy up = { false, cudaSuccess };
+        wisp_dstate_copy(&up, *net);
     }
     ~on_card()
     {
-        wisp_dstate_unpin(*net);
+        wisp_dstate_drop(&net->state);
         wisp_dstate_close(&net->state);
         wisp_dnet_clear(net.get());
         cudaStreamDestroy(net->side.stream);
