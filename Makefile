@@ -68,9 +68,9 @@ all: $(BUILD)/wisp $(BUILD)/libwisp.a $(BUILD)/libwisp.so $(PARTS)
 
 # Packages are looked for once per checkout; 'tools/setup' installs what is missing or names it.
 build/.setup: tools/setup
-	@mkdir -p build && tools/setup build || exit 1; \
-	echo '#include <dnnl.h>' | $(CC) -E - >/dev/null 2>&1; echo "HAS_DNNL := $$((1 - $$?))" >$@; \
-	echo '#include <microhttpd.h>' | $(CC) -E - >/dev/null 2>&1; echo "HAS_HTTP := $$((1 - $$?))" >>$@
+	@mkdir -p build && CPPFLAGS='$(CPPFLAGS)' LDFLAGS='$(LDFLAGS)' tools/setup build || exit 1; \
+	echo '#include <dnnl.h>' | $(CC) $(CPPFLAGS) -E - >/dev/null 2>&1; echo "HAS_DNNL := $$((1 - $$?))" >$@; \
+	echo '#include <microhttpd.h>' | $(CC) $(CPPFLAGS) -E - >/dev/null 2>&1; echo "HAS_HTTP := $$((1 - $$?))" >>$@
 setup: build/.setup
 $(filter-out $(CUOBJ),$(OBJ)) $(CLIOBJ) $(HTTPOBJ): | build/.setup
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """bench/figures.py ID VALUE WHAT COMMAND: writes a figure down in bench/figures.json, from which all pages take it.
 
-A page says "32.5<!-- =yso.epoch1.p1 -->": a number and, unseen where the page is shown, the name of the figure that it is.
-tools/doc-tables puts the number there; with --check it says where a page disagrees (tests/cli/test_docs.sh).  A figure is
+A page says "32.5<!-- =yso.epoch1.p1 -->": a number and, unseen where the page is shown, the name of the figure that it is; or, for a
+table that was measured as a whole (a list of lines in Markdown), "<!-- measured: gpu.amazon670k -->" before it and "<!-- end -->" behind it.
+tools/doc-tables puts the figure there; with --check it says where a page disagrees (tests/cli/test_docs.sh).  A figure is
 written down with what it is, the command that gave it, the machine and how busy it was, the version of wisp and the day.  Scripts of
 bench/ that have --record do it themselves (docs/ADDING.md, "A figure"):
 
@@ -31,11 +32,11 @@ def others():
 
 
 def record(command, figures, on=None):
-    """figures: {id: (value, what it is)}; numbers are kept as they will be read, so give them rounded."""
+    """figures: {id: (value, what it is)}; numbers are kept as they will be read, so give them rounded.  A table is a list of lines."""
     version = re.search(r'^#define WISP_VERSION "(.*)"', (ROOT / "include/wisp/wisp.h").read_text(), re.M)[1]
     kept = json.loads(FILE.read_text()) if FILE.exists() else {}
     for name, (value, what) in figures.items():
-        kept[name] = {"value": str(value), "what": what, "command": command, "on": (on or machine()) + others(), "version": version,
+        kept[name] = {"value": value if isinstance(value, list) else str(value), "what": what, "command": command, "on": (on or machine()) + others(), "version": version,
                       "date": datetime.date.today().isoformat()}
     FILE.write_text(json.dumps(dict(sorted(kept.items())), indent=1, ensure_ascii=False) + "\n")
 

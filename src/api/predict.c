@@ -18,7 +18,7 @@ struct wisp_prediction wisp_prediction_of(const wisp_config *cfg)
 
 wisp_status wisp_prediction_check(struct wisp_prediction how, const wisp_model *m, wisp_error *err)
 {
-    if (how.sparse && !m->votes.start) return wisp_no_index(err);
+    if (how.sparse && !m->votes.start) return wisp_no_index(m, err);
     if (how.sparse && how.cuda) return wisp_not_on_card(err, "sparse prediction");
     return how.cuda ? wisp_card_check_model(m, err) : WISP_OK;
 }

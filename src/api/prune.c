@@ -410,7 +410,8 @@ static wisp_status settle(const struct pruning *p, wisp_error *err)
         if (i != p->best) unlink(path);
     }
     if (p->best == 0)
-        wisp_say(p->ctx, "prune     no smaller net was as accurate: the model is the net as it is");
+        wisp_say(p->ctx, "prune     no smaller net was %s: the model is the net as it is",
+                 p->n > 1 ? "as accurate" : "tried");
     for (int b = 0; b < 2 && p->best > 0; b++)
         if (p->rungs[p->best].us[b] > 0.95 * p->rungs[0].us[b])
             wisp_say(p->ctx, "prune     the smaller net is not faster here with %zu row%s per call",

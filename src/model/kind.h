@@ -13,7 +13,8 @@
 enum { WISP_KIND_META = 128 };
 
 struct wisp_model_kind {
-    const char *name; /* "net" */
+    const char *name;  /* "net" */
+    const char *index; /* what to train with for votes, as it is written: "--index yes" */
     /* Does the text of a net (--net, the metadata of a file) name this kind?  NULL: every text that names
      * no other kind does. */
     bool (*is)(const char *spec);

@@ -224,6 +224,7 @@ static size_t bytes(const struct wisp_model *m)
 
 const struct wisp_model_kind wisp_kind_joint = {
     .name = "joint",
+    .index = "--negatives votes",
     .is = is_joint,
     .load = load,
     .whole = load_whole,

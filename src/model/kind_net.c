@@ -280,6 +280,7 @@ static size_t bytes(const struct wisp_model *m)
 
 const struct wisp_model_kind wisp_kind_net = {
     .name = "net",
+    .index = "--index yes",
     .load = load_net,
     .list = list,
     .clear = clear,

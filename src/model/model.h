@@ -127,7 +127,8 @@ void wisp_scorer_clear(struct wisp_scorer *s);
 /* From now on only the rows that the model's votes name; WISP_ENOTSUP where it has none. */
 wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err);
 void wisp_scorer_use_all(struct wisp_scorer *s); /* no longer */
-wisp_status wisp_no_index(wisp_error *err);      /* the failure to use votes */
+/* The failure to use votes. */
+wisp_status wisp_no_index(const struct wisp_model *m, wisp_error *err);
 /* From now on on a card (card_score.c): with a copy of the model's weights, or with those of a trainer on
  * it, which is then freed after the scorer.  ranks: scores may be anything that falls from place to
  * place, which takes half the time.  WISP_ENOTSUP says what is not there. */

@@ -51,15 +51,16 @@ wisp_status wisp_scorer_init(struct wisp_scorer *s, const struct wisp_model *m,
     return st;
 }
 
-wisp_status wisp_no_index(wisp_error *err)
+wisp_status wisp_no_index(const struct wisp_model *m, wisp_error *err)
 {
     return wisp_fail(err, WISP_ENOTSUP,
-                     "--inference sparse: the model has no index; train it with --index yes");
+                     "--inference sparse: the model has no index; train it with %s",
+                     wisp_kind_of(m)->index);
 }
 
 wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err)
 {
-    if (!s->m->votes.start) return wisp_no_index(err);
+    if (!s->m->votes.start) return wisp_no_index(s->m, err);
     if (s->m->comm)
         return wisp_fail(err, WISP_ENOTSUP,
                          "--inference sparse: not with several ranks; leave it out, or start one");

@@ -257,6 +257,17 @@ bool wisp_run_cut_between(struct wisp_run *r)
                             r->ctx->pool) > 0;
 }
 
+/* Moments stay in what the large net had them in, which had more weights to choose by. */
+static void keep_moments(struct wisp_plan *p, const struct wisp_tensor_file *state)
+{
+    for (size_t i = 0; i < state->n_tensors && p->moments == WISP_MOMENTS_AUTO; i++) {
+        const struct wisp_tensor *t = &state->tensors[i];
+        const char *of = strrchr(t->name, '.');
+        if (t->dtype == WISP_BF16 && of && (strcmp(of, ".m") == 0 || strcmp(of, ".v") == 0))
+            p->moments = WISP_MOMENTS_BF16;
+    }
+}
+
 wisp_status wisp_run_smaller(struct wisp_run *r, wisp_error *err)
 {
     struct wisp_tensor_file state;
@@ -266,6 +277,7 @@ wisp_status wisp_run_smaller(struct wisp_run *r, wisp_error *err)
     /* Also where the text is the same: layers 'sparse' may have lost connections alone. */
     const char *text = state.n_tensors ? wisp_tensor_file_meta(&state, "net") : NULL;
     if (text && !(r->smaller = wisp_strdup(text))) st = wisp_fail_mem(err, strlen(text), "a net");
+    keep_moments(&r->plan, &state);
     wisp_tensor_file_close(&state);
     return st;
 }

@@ -82,6 +82,23 @@ assert d[0]["what"] == "linear" and len(d) >= 10 and [x["trial"] for x in d] == 
 assert sum(not x["member"] for x in d) == 6 and abs(sum(x["weight"] for x in d) - 1) < 1e-3, d
 assert all((x["valid_p@1"] > 0 or x["what"].endswith("all rows")) and x["seconds"] > 0 for x in d), d'
 check "the list is kept" cmp tried t.tried
+# shapes NAME WANT: the nets that were looked at for a quarter of the epochs, as they were said
+shapes() {
+    sed -n 's/^trial .*: \(net.*\), seed 5, [0-9]* epochs$/\1/p' said | head -n 4 >shapes
+    check "$1" diff shapes - <<<"$2"
+}
+sed 's/.*"what":"\([^"]*\)".*/trial : \1/' tried >said
+shapes "shapes where labels are few" "net of 1024, dropout 0.7 and 0.1, rate 0.004
+net of 2048, dropout 0.8 and 0.1, rate 0.004
+net
+net of 1024, dropout 0.6 and 0, rate 0.002"
+"$wisp" synth L --rows 300 --features 400 --labels 4200 --row-features 10 --test-rows 4 --seed 4 >out 2>err || bad synth "the set of many labels was not made"
+kill_at '^trial' 6 tune L_train.txt --holdout 0.2 --seed 5 -o many
+cp err said
+shapes "shapes where rows are few" "net of 512, dropout 0.5 and 0, rate 0.006
+net
+net of 1024, dropout 0.7 and 0, rate 0.006
+net of 512, dropout 0.5 and 0, rate 0.003"
 ok "a budget" tune "${data[@]}" --budget 1s -o b --tried some.jsonl
 check "fewer were tried" [ "$(wc -l <some.jsonl)" -lt "$(wc -l <tried)" ]
 check "the list is where it was asked for" [ ! -e b.tried ]

@@ -30,6 +30,15 @@ for change in 's/^<!-- end -->//' 's/^<!-- table: losses -->//' 's/^<!-- table: 
     check "$change is seen" not copy/tools/doc-tables "$wisp"
 done
 
+sed -i '/^<!-- measured: gpu.beside -->$/,/^<!-- end -->$/s/fp32 | [0-9,]*/fp32 | 1/' copy/docs/gpu.md
+check "a measured table that was changed by hand is seen" not copy/tools/doc-tables --check "$wisp"
+cp "$root/docs/training.md" copy/docs
+copy/tools/doc-tables "$wisp" >out
+check "and made anew" grep -qE '^docs/gpu.md:[0-9]+: filled: measured: gpu.beside$' out
+same "as it was, too" "$root/docs/gpu.md" copy/docs/gpu.md
+sed -i 's/^<!-- measured: gpu.beside/<!-- measured: gpu.nonsense/' copy/docs/gpu.md
+check "a table that nobody has measured is seen" not copy/tools/doc-tables --check "$wisp"
+
 ok "info --json" info --json
 judge "what rows are, by table and name" 'd["what"]["losses"].keys() == set(d["losses"]) and "compete" in d["what"]["losses"]["softmax"]'
 judge "arguments of every layer" 'd["arguments"].keys() == set(d["layers"]) and list(d["arguments"]["bn"]) == ["momentum", "eps"] and d["arguments"]["relu"] == {}'

@@ -124,5 +124,7 @@ refuse "too little memory" 2 "all rows in memory" train "${few[@]}" --memory 64k
 refuse "a card to predict" 2 "found a linear model, expected a net" predict m S_test.txt --device cuda
 refuse "weights for PyTorch" 2 "found a linear model, expected a net" convert m q.safetensors
 refuse "errors" 2 "found a linear model, expected a net" inject m --rate 1e-3 -o n
-refuse "sparse prediction without an index" 2 "has no index" eval m S_test.txt --inference sparse
+refuse "sparse prediction without an index" 2 "has no index; train it with --negatives votes$" eval m S_test.txt --inference sparse
+ok "what it says" train "${few[@]}" --negatives votes -o voted
+ok "gives it one" eval voted S_test.txt --inference sparse
 end

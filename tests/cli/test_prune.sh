@@ -83,6 +83,7 @@ check "then the net stays as it is" grep -q 'no smaller net was as accurate' err
 ok "no time for a second net" prune "${options[@]}" --budget 0.001s -o short --json
 check "then there is one" /usr/bin/python3 -c 'import json; assert len(json.load(open("out"))["frontier"]) == 1'
 check "it says so" grep -q '^prune     the time does not reach for another net' err
+check "and what became of it" grep -q 'no smaller net was tried: the model is the net as it is' err
 ok "time for all" prune "${options[@]}" --budget 10h -o long --json
 check "then it is as without" /usr/bin/python3 -c '
 import json

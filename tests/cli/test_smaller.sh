@@ -91,6 +91,12 @@ for when in 'epoch 1/4' '^smaller'; do
     ok "resumed ($when)" train "${cut[@]}" --hidden 48 --group-cut 0.75 --penalty-epochs 2 -o k3 --checkpoint-steps 7 --resume
     check "the bytes of a run that was left alone ($when)" cmp k k3
 done
+# Moments of 2^26 weights and more are in bf16 by themselves, and stay so when there are fewer.
+"$wisp" synth L --rows 200 --features 70000 --labels 5 --row-features 5 --row-labels 1 --test-rows 10 --seed 5 >out 2>err || bad synth "the long set was not made"
+ok "a net that had many weights" train L_train.txt --hidden 1000 --epochs 3 --batch 64 --optimizer sgd --lr 0.1 --holdout 0.1 --group-cut 0.5 --penalty-epochs 1 -o l
+check "goes on with few" grep -q '^smaller .*: input width=500, relu' err
+check "and had its moments in bf16" grep -q '^training .*moments in bf16' err
+rm -f L_* l l.*
 ok "of every layer, also without a ReLU, which learns again between two cuts" train "${cut[@]}" --net "input 40, relu, dense 20" --group-cut 0.5 -o k2
 check "half of both" grep -q '^smaller .*: input width=20, relu, dense width=10' err
 refuse "no epoch left" 2 "4 of 4 epochs, expected fewer" train "${cut[@]}" --group-cut 0.5 --penalty-epochs 4 -o x

@@ -15,7 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TRIALS = 60, SETS = 8, THREADS = 3 };
+#ifdef __SANITIZE_THREAD__
+enum { TRIALS = 6, FEW_SETS = 1 }; /* who writes where is the same for all numbers */
+#else
+enum { TRIALS = 60, FEW_SETS = 0 };
+#endif
+enum { SETS = 8, THREADS = 3 };
 static const int n_threads[THREADS] = { 1, 2, 4 };
 
 static uint64_t seed = 7;
@@ -563,6 +568,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; (way = wisp_conv_way_at(i)); i++)
         for (int s = 0; s < n_sets; s++) {
             if (way == &wisp_conv_plain && s) continue; /* it uses no kernels */
+            if (FEW_SETS && s > 0 && s < n_sets - 1) continue;
             if (argc > 1 && strcmp(argv[1], way->name) != 0) continue;
             k = &sets[s];
             seed = 7;

@@ -120,6 +120,21 @@ static void test_numbers(void)
     CHECK(wisp_flipped(WISP_MEMORY_INT8, 0.5f, 0x80, 0.01f) == (50 - 128) * 0.01f, "its sign bit");
     CHECK(wisp_flipped(WISP_MEMORY_INT8, 9, 0, 0.01f) == 127 * 0.01f, "no more than 127");
     CHECK(wisp_flipped(WISP_MEMORY_INT8, 9, 0, 0) == 0, "a row of zeros");
+    TEST("matrices have errors; a row or a column of numbers, and what is not trained, have none");
+    static const struct {
+        size_t rows, cols;
+        enum wisp_role role;
+        bool has;
+    } params[] = { { 2, 2, WISP_TRAINED, true },
+                   { 1, 2, WISP_TRAINED, false },
+                   { 2, 1, WISP_TRAINED, false },
+                   { 2, 2, WISP_STATE, false } };
+    for (size_t i = 0; i < sizeof params / sizeof *params; i++) {
+        const struct wisp_param p = { .rows = params[i].rows,
+                                      .cols = params[i].cols,
+                                      .role = params[i].role };
+        CHECK(wisp_errors_in(&p) == params[i].has, "parameter %zu", i);
+    }
     TEST("guards");
     CHECK(wisp_guarded(WISP_GUARD_OFF, 9, 1) == 9 && wisp_guarded(WISP_GUARD_ZERO, 1, 1) == 1,
           "none, and within");

@@ -213,6 +213,15 @@ static void test_files(void)
               strcmp(t.line, "input 8, relu") == 0,
           "'%s' '%s'", err.text, t.line);
     wisp_net_text_clear(&t);
+    static const char mark[] = "\xef\xbb\xbf"
+                               "relu";
+    CHECK(wisp_net_text_read(&t, save_in("mark.net", mark, sizeof mark - 1), &err) == WISP_OK &&
+              strcmp(t.line, "relu") == 0,
+          "no blank behind the mark: '%s' '%s'", err.text, t.line);
+    wisp_net_text_clear(&t);
+    CHECK(wisp_net_text_read(&t, save_in("mark.net", mark, 3), &err) == WISP_OK && !*t.line,
+          "a mark alone: '%s' '%s'", err.text, t.line);
+    wisp_net_text_clear(&t);
 
     TEST("nets: what is refused");
     CHECK(wisp_net_text_read(&t, save_in("zero.net", zero, sizeof zero - 1), &err) == WISP_EINVAL &&

@@ -95,6 +95,49 @@ static void test_columns(void)
     wisp_data_free(d);
 }
 
+/* Rows with their columns written out, for whoever cannot do that as it goes: as wisp_values_fill makes
+ * them, or no memory. */
+static void check_written(const struct wisp_data *to, const struct wisp_data *d,
+                          const struct wisp_values *v)
+{
+    int32_t xi[COLUMNS];
+    float xv[COLUMNS];
+    CHECK(to->n_rows == d->n_rows && to->n_features == COLUMNS && to->n_labels == CLASSES,
+          "%zu rows, %zu columns, %zu labels", to->n_rows, to->n_features, to->n_labels);
+    for (size_t i = 0; i < to->n_rows && i < d->n_rows; i++) {
+        size_t at, k;
+        const struct wisp_rows *r = wisp_data_row(d, i, &at), *w = wisp_data_row(to, i, &k);
+        const uint32_t n = wisp_values_fill(xi, xv, r, at, COLUMNS, v);
+        CHECK(w->xp[k + 1] - w->xp[k] == n && memcmp(w->xi + w->xp[k], xi, n * sizeof *xi) == 0 &&
+                  memcmp(w->xv + w->xp[k], xv, n * sizeof *xv) == 0,
+              "row %zu has other values", i);
+        CHECK(w->yp[k + 1] - w->yp[k] == 1 && w->yi[w->yp[k]] == r->yi[r->yp[at]],
+              "row %zu has another label", i);
+    }
+}
+
+static void test_written(void)
+{
+    TEST("values: a table written out, or no memory");
+    wisp_data *d = table(300, COLUMNS);
+    float mean[COLUMNS], scale[COLUMNS];
+    CHECK(wisp_values_columns(mean, scale, d, &err) == WISP_OK, "%s", err.text);
+    const struct wisp_values v = { WISP_VALUES_STANDARD, NULL, mean, scale };
+    for (long n = 0;; n++) { /* allocations that work */
+        struct wisp_data *to = NULL;
+        const long live = wisp_mem_live;
+        wisp_mem_budget = n;
+        wisp_status st = wisp_values_standardise(&to, d, COLUMNS, &v, &err);
+        wisp_mem_budget = -1;
+        if (st == WISP_OK) check_written(to, d, &v);
+        else CHECK(st == WISP_ENOMEM && !to, "after %ld: %d %s", n, st, err.text);
+        wisp_data_free(to);
+        CHECK(wisp_mem_live == live, "after %ld: %ld blocks leaked", n, wisp_mem_live - live);
+        if (st == WISP_OK) break;
+    }
+    wisp_data_free(d);
+}
+
 /* ---- what is chosen ---- */
 
 static wisp_data *parse(const char *text, const char *format)
@@ -217,6 +260,7 @@ int main(void)
 {
     rig_init();
     test_columns();
+    test_written();
     test_choice();
     test_runs();
     return rig_end();
