@@ -191,6 +191,7 @@ rig::rig(const shape &s, corrections &correct)
     n.opt = { c.opt, 0.9f, correct.one.dev, correct.two.dev };
     struct wisp_dnode &l = n.layers[0];
     shown[0].rows = c.n_out, shown[0].cols = c.fan, shown[0].n = edges;
+    shown[2].role = WISP_FIXED;
     host.n_in = c.n_in, host.n_out = c.n_out, host.params = shown, host.n_params = 3;
     host.n_from = 1, host.from[0] = c.first ? 0 : 1;
     l.n_from = 1, l.from[0] = host.from[0];
