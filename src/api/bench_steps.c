@@ -289,8 +289,10 @@ static void report_memory(struct wisp_report *t, const struct wisp_bench_subject
     wisp_report_num(t, "plan_bytes", (double)p->plan_bytes);
     wisp_report_num(t, "step_bytes", (double)p->step_bytes);
     wisp_report_num(t, "bound_bytes", (double)p->bound_bytes);
-    static const char *const card[] = { "gpu_plan_bytes", "gpu_work_bytes",  "gpu_bound_bytes",
-                                        "gpu_bytes",      "gpu_image_bytes", "gpu_library_bytes" };
+    static const char *const card[] = { "gpu_plan_bytes",  "gpu_work_bytes",  "gpu_bound_bytes",
+                                        "gpu_bytes",       "gpu_image_bytes", "gpu_library_bytes",
+                                        "gpu_again_bytes", "gpu_lot_layers",  "gpu_lot_samples",
+                                        "gpu_state_bytes" };
     for (size_t i = 0; i < sizeof card / sizeof *card; i++)
         if (wisp_opt_is(s->cfg, OPT_DEVICE, "cuda"))
             wisp_report_num(t, card[i], get(s->run, card[i]));
