@@ -9,16 +9,20 @@
 
 enum {
     TURNS = 3,
+    MOST_TURNS = 9,
     FEW_PAIRS = 3,
     PAIRS = 5,
     MOST_SAMPLES = 64,
     MOST_RACERS = 16,
     CHILL_FLOATS = 2 << 20, /* some times what the second cache holds */
     LINE_FLOATS = 16,
+    PATCH = 16,    /* pixels */
+    CONFIRMED = 3, /* times, at most */
 };
 /* Of a turn, where the batch has so many samples: the ways that go through pixels in tiles of 4x4
  * need some hundred of them. */
 static const double ENOUGH_FLOPS = 1e9, ENOUGH_PIXELS = 1800;
+static const double CLOSE = 1.05; /* times of two ways that may be equally fast */
 
 size_t wisp_conv_samples(const struct wisp_conv *c)
 {
@@ -134,15 +138,24 @@ static double take(const struct race *r, struct racer *it)
     return ran - packed + (packed - start + seconds_now() - ran) * r->of_batch;
 }
 
-/* Turns of all, but of those that are clearly slower than another one; the first one warms up. */
+/* Those within so many times the least time take another turn; how many there are. */
+static size_t turn(struct race *r, double within)
+{
+    double best = INFINITY;
+    size_t n = 0;
+    for (size_t i = 0; i < r->n; i++) best = fmin(best, r->racers[i].least);
+    for (struct racer *it = r->racers; it < r->racers + r->n; it++)
+        if (!isfinite(best) || it->least <= within * best)
+            it->least = fmin(it->least, take(r, it)), n++;
+    return n;
+}
+
+/* Turns of all, but of those that are clearly slower than another one; the first one warms up.  Then
+ * some more of those that are about as fast: a moment of the machine must not decide between them. */
 static void run(struct race *r)
 {
-    for (int turn = 0; turn <= TURNS; turn++) {
-        double best = INFINITY;
-        for (size_t i = 0; i < r->n; i++) best = fmin(best, r->racers[i].least);
-        for (struct racer *it = r->racers; it < r->racers + r->n; it++)
-            if (turn == 0 || it->least <= 2 * best) it->least = fmin(it->least, take(r, it));
-    }
+    for (int i = 0; i <= TURNS; i++) turn(r, 2);
+    for (int i = TURNS; r->n > 1 && i < MOST_TURNS && turn(r, CLOSE) > 1; i++) {}
 }
 
 const struct wisp_conv_way *wisp_conv_fastest(const struct wisp_conv *c, enum wisp_conv_pass pass,
@@ -178,17 +191,32 @@ double wisp_conv_seconds(const struct wisp_conv *c, enum wisp_conv_pass pass,
 
 /* ---- zeros ---- */
 
-/* 'Skip' is taken where it takes so much of the other's time, or less. */
+/* 'Skip' is taken where it takes so much of the other's time, or less: two measurements have to be
+ * wrong by 3 % before it is 2 % slower; a larger margin would lose that much beside the faster way. */
 static const double WORTH = 0.99, NEAR = 0.01, NEVER = 2, FIRST = 0.95, SECOND = 0.5;
 
-/* So many of x are zeros, in no order. */
-static void fill_zeros(float *x, size_t n, double share)
+static double uniform(uint64_t *s)
+{
+    *s = *s * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*s >> 33) / 2147483648.0;
+}
+
+/* About such a share of x are zeros, as they lie behind a ReLU: of 16 pixels of a channel side by side
+ * some share^2 are zeros altogether.  In vgg16, where 50 to 74 % are zeros, 21 to 59 % of them are
+ * (docs/speed.md); of zeros by chance there are hardly 16 together, and skipping them is slower.
+ * Returns their share. */
+static double fill_zeros(float *x, size_t n, double share)
 {
     uint64_t s = 1;
+    size_t zeros = 0;
+    bool none[WISP_PLANE_BLOCK] = { 0 };
     for (size_t i = 0; i < n; i++) {
-        s = s * 6364136223846793005u + 1442695040888963407u;
-        x[i] = (double)(s >> 33) < share * 2147483648.0 ? 0 : 0.25f;
+        const size_t lane = i % WISP_PLANE_BLOCK;
+        if (i % (PATCH * WISP_PLANE_BLOCK) == lane) none[lane] = uniform(&s) < share * share;
+        x[i] = none[lane] || uniform(&s) < share / (1 + share) ? 0 : 0.25f;
+        zeros += x[i] == 0;
     }
+    return n ? (double)zeros / (double)n : 0;
 }
 
 struct point {
@@ -206,7 +234,7 @@ static int ascending(const void *a, const void *b)
 static struct point measure(struct race *r, bool of_x, double share, int pairs)
 {
     double ratio[PAIRS];
-    fill_zeros(of_x ? r->x : r->y, of_x ? r->in : r->out, share);
+    share = fill_zeros(of_x ? r->x : r->y, of_x ? r->in : r->out, share);
     for (int i = 0; i < pairs; i++) {
         const double dense = take(r, &r->racers[0]);
         ratio[i] = take(r, &r->racers[1]) / dense;
@@ -215,7 +243,7 @@ static struct point measure(struct race *r, bool of_x, double share, int pairs)
     return (struct point){ share, ratio[pairs / 2] };
 }
 
-/* Where the straight line through both comes to WORTH. */
+/* Where the straight line through both comes to WORTH; a has more zeros. */
 static double crossing(struct point a, struct point b)
 {
     if (!(a.ratio < b.ratio)) return a.share;
@@ -225,10 +253,8 @@ static double crossing(struct point a, struct point b)
 
 /* The time falls with the share of zeros, nearly along a straight line: b, of fewer zeros, comes from
  * below 'skip's place or from above it, a always is a share with which it is faster. */
-static double search(struct race *r, bool of_x)
+static double search(struct race *r, bool of_x, struct point a)
 {
-    struct point a = measure(r, of_x, FIRST, FEW_PAIRS);
-    if (!(a.ratio < WORTH)) return NEVER;
     struct point b = measure(r, of_x, SECOND, FEW_PAIRS);
     for (int i = 0; i < 2; i++) {
         const struct point p = measure(r, of_x, crossing(a, b), PAIRS);
@@ -238,6 +264,24 @@ static double search(struct race *r, bool of_x)
         else b = p;
     }
     return crossing(a, b);
+}
+
+/* A place that a lucky moment found has to hold a second time, else it moves to more zeros, where the
+ * line from there to 'first' comes to WORTH; never to fewer. */
+static double confirm(struct race *r, bool of_x, struct point first, double from)
+{
+    for (int i = 0; i < CONFIRMED && from < first.share; i++) {
+        const struct point p = measure(r, of_x, from, PAIRS);
+        if (p.ratio < WORTH + NEAR) break;
+        from = fmax(from, crossing(first, p));
+    }
+    return from;
+}
+
+static double place(struct race *r, bool of_x)
+{
+    const struct point first = measure(r, of_x, FIRST, FEW_PAIRS);
+    return first.ratio < WORTH ? confirm(r, of_x, first, search(r, of_x, first)) : NEVER;
 }
 
 double wisp_conv_zeros_from(const struct wisp_conv *c, enum wisp_conv_pass pass,
@@ -251,7 +295,7 @@ double wisp_conv_zeros_from(const struct wisp_conv *c, enum wisp_conv_pass pass,
         join(&r, dense);
         join(&r, &wisp_conv_skip);
         if (r.n == 2) take(&r, &r.racers[0]), take(&r, &r.racers[1]); /* warms up */
-        if (r.n == 2) from = search(&r, of_x);
+        if (r.n == 2) from = place(&r, of_x);
     }
     end(&r);
     return from;
