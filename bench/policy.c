@@ -36,7 +36,7 @@ enum {
     CHILL_FLOATS = 2 << 20,
     LINE_FLOATS = 16
 };
-static const double ENOUGH_FLOPS = 6e9;
+static const double ENOUGH_FLOPS = 15e9;
 static const double shares[] = { 0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95 };
 enum { SHARES = sizeof shares / sizeof *shares };
 static struct wisp_kernels kernels;

@@ -19,9 +19,11 @@ enum {
     PATCH = 16,    /* pixels */
     CONFIRMED = 3, /* times, at most */
 };
-/* Of a turn, where the batch has so many samples: the ways that go through pixels in tiles of 4x4
- * need some hundred of them. */
-static const double ENOUGH_FLOPS = 1e9, ENOUGH_PIXELS = 1800;
+/* Of a turn, where the batch has so many samples.  Winograd's weights are read once for all pixels of
+ * a call: with 1,800 pixels its rate was 6 to 28 % below that of a batch, with 12,000 it is 1 to 5 %
+ * (256 to 512 channels, 28 pixels, 1 / 2 / 4 / 8 samples: 298, 438, 515, 580 GFLOP/s, oneDNN's 270, 371,
+ * 543, 616), so skipping seemed to pay too early, and one of two Winograds was the wrong one. */
+static const double ENOUGH_FLOPS = 1e9, ENOUGH_PIXELS = 12000;
 static const double CLOSE = 1.05; /* times of two ways that may be equally fast */
 
 size_t wisp_conv_samples(const struct wisp_conv *c)
