@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(here), "web"))
 import browser  # noqa: E402
 
 wisp = os.path.abspath(sys.argv[1])
-shots = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else None
+shots = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 and sys.argv[2] else None  # "": none
 only = sys.argv[3] if len(sys.argv) > 3 else ""
 passed = failed = skipped = 0
 WIDTHS = (360, 1280)
