@@ -121,18 +121,25 @@ export function tiles(list, rows) {
   }));
 }
 
-// An object as rows of a table, objects in it one level deep.
+// An object as rows of a table, objects in it one level deep.  "0/card" is of the first member of a joint model; what is not said of a
+// member is as in the whole model, or in its first member.
 export function facts(body, object) {
-  const names = new Set();
+  const said = new Map();
   body.replaceChildren();
-  const add = (name, value) => {
+  const add = (name, value, member) => {
     if (value !== null && typeof value === "object" && !Array.isArray(value)) {
       const of = ["card", "options"].includes(name) ? "" : `${name} `;
-      for (const [k, v] of Object.entries(value)) add(of + k, v);
-    } else if (value !== "" && value !== null && !names.has(name)) { // the card comes before the options, and says more than "auto"
-      names.add(name);
-      body.append(element("tr", {}, element("th", { scope: "row" }, name.replaceAll("_", " ")), element("td", {}, String(value))));
+      for (const [k, v] of Object.entries(value)) add(of + k, v, member);
+      return;
     }
+    const whole = member ? `member ${member} ${name}` : name, text = String(value);
+    if (value === "" || value === null || said.has(whole)) return; // the card comes before the options, and says more than "auto"
+    if (member && (said.get(name) === text || said.get(`member 1 ${name}`) === text)) return;
+    said.set(whole, text);
+    body.append(element("tr", {}, element("th", { scope: "row" }, whole.replaceAll("_", " ")), element("td", {}, text)));
   };
-  for (const [name, value] of Object.entries(object)) add(name, value);
+  for (const [name, value] of Object.entries(object)) {
+    const [, member, of] = /^(\d+)\/(.*)$/.exec(name) || [];
+    add(of || name, value, member ? Number(member) + 1 : 0);
+  }
 }

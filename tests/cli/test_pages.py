@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(here), "web"))
 import browser  # noqa: E402
 
 wisp = os.path.abspath(sys.argv[1])
-shots = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else None
+shots = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 and sys.argv[2] else None  # "": none
 only = sys.argv[3] if len(sys.argv) > 3 else ""
 passed = failed = skipped = 0
 WIDTHS = (360, 1280)
@@ -241,6 +241,14 @@ def test_try(chrome):
         check(f"{name}: nothing in the card is said twice", len(said) == len(set(said)), said)
         check(f"{name}: the model card", page.run("document.getElementById('card').textContent").find("lenet") >= 0 or
               page.run("document.getElementById('card').textContent").find("conv") >= 0)
+
+        joint = page.run("""(async () => {
+            const { facts } = await import('/pages/chart.js'), table = document.createElement('tbody');
+            facts(table, { loss: 'bce', card: { data: 'd.csv', seed: 1 }, validation: { loss: 2 }, members: 2,
+                           '0/net': 'a', '0/card': { data: 'd.csv', lr: 3, batch: 8 }, '1/net': 'b', '1/card': { data: 'd.csv', lr: 3, batch: 9 } });
+            return [...table.rows].map(r => [...r.cells].map(c => c.textContent).join(' ')); })()""")
+        check(f"{name}: of members what differs", joint == ["loss bce", "data d.csv", "seed 1", "validation loss 2", "members 2", "member 1 net a",
+                                                            "member 1 lr 3", "member 1 batch 8", "member 2 net b", "member 2 batch 9"], joint)
 
     each_view(chrome, "try page", url, "!document.getElementById('work').hidden", on_page)
     process.send_signal(signal.SIGTERM)

@@ -201,6 +201,40 @@ static void first_step(char *p)
     CHECK(fabs(got - want) <= 2e-6 * want, "loss %.9g, numpy says %.9g", got, want);
 }
 
+/* A softmax does not see what all logits have in common, however far it takes them from 0. */
+static void test_far(float smoothing)
+{
+    static const float far[] = { 0, 49, -49, 60, -60, 512, -512 };
+    const struct wisp_loss *loss = wisp_loss_find("softmax");
+    struct wisp_layer *out = wisp_net_output(&net);
+    const struct wisp_param *bias = &out->params[1];
+    const size_t n = wisp_net_param_floats(&net);
+    double *want = calloc(n, sizeof *want), first = 0;
+    TEST(smoothing > 0 ? "step: a softmax of logits far from 0, smoothed"
+                       : "step: a softmax of logits far from 0");
+    out->smoothing = smoothing;
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
+        memcpy(net.params, start, n * sizeof *start);
+        for (size_t y = 0; y < bias->rows; y++) bias->w[y] += far[i];
+        memset(recorder.g, 0, n * sizeof *recorder.g);
+        const double got = step(0, loss, &recorder.update);
+        if (i == 0) first = got;
+        for (size_t k = 0; i == 0 && k < n; k++) want[k] = (double)recorder.g[k];
+        CHECK(fabs(got - first) <= 1e-4 * first, "by %g: loss %.9g, expected %.9g", (double)far[i],
+              got, first);
+        double most = 0, off = 0;
+        for (size_t k = 0; k < n; k++) {
+            most = fmax(most, fabs(want[k]));
+            off = isfinite(recorder.g[k]) ? fmax(off, fabs((double)recorder.g[k] - want[k]))
+                                          : INFINITY;
+            if (!isfinite(off)) break;
+        }
+        CHECK(most > 0 && off <= 1e-4 * most, "by %g: a gradient is off by %g of %g",
+              (double)far[i], off, most);
+    }
+    free(want);
+}
+
 static void check_counts(char *p)
 {
     next_word(&p), next_word(&p);
@@ -260,6 +294,8 @@ int main(void)
         CHECK(strchr(line, '\n'), "line %zu is longer than %d characters", n + 1, LINE - 2);
         if (!take_line(line)) break;
     }
+    test_far(0);
+    test_far(0.25f);
     TEST("step: all of the file was read, nothing is left");
     CHECK(n == 136 && n_batches == MAX_BATCHES, "%zu lines, %zu batches", n, n_batches);
     if (f) fclose(f);
