@@ -78,10 +78,11 @@ const wisp_option wisp_option_table[N_OPTS] = {
                         "alone; auto: bf16 on cards, and where the processor has instructions for "
                         "it, but not for nets of images",
                         TRAINING, "" },
-    [OPT_ZEROS] = { "zeros", "choice", "off", "auto|off|force", "train prune eval predict bench",
+    [OPT_ZEROS] = { "zeros", "choice", "auto", "auto|off|force", "train prune eval predict bench",
                     "convolutions and dense layers that leave out products with zeros, on a card "
                     "convolutions alone, and in training; auto: where that was measured to be "
-                    "faster, on processors with as many zeros as the numbers at hand have",
+                    "faster, on processors with as many zeros as the numbers at hand have; on "
+                    "a card only where it is given",
                     TRAINING, "" },
     [OPT_MORE_ZEROS] = { "more-zeros", "real", "0", "0..1000", "train prune bench",
                          "what the mean of a ReLU's result counts for in the loss (L1 penalty), "

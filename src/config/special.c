@@ -42,7 +42,7 @@ const wisp_option wisp_special_options[] = {
       MACHINE, "graph" },
     { "memory", "size", "0", "", "graph",
       "limit for data held at once, e.g. 2G; 0: what the machine has", DATA, "" },
-    { "zeros", "choice", "off", "auto|off|force", "eval predict",
+    { "zeros", "choice", "auto", "auto|off|force", "eval predict",
       "convolutions and dense layers on processors that leave out products with zeros; auto: where "
       "the numbers at hand have so many of them that it was measured to be faster",
       MACHINE, "" },

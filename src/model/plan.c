@@ -207,6 +207,8 @@ static void read_options(struct wisp_plan *p, const wisp_config *cfg)
         .card_memory = (size_t)wisp_opt_num(cfg, OPT_CARD_MEMORY),
         .hogwild = wisp_opt_is(cfg, OPT_HOGWILD, "yes"),
     };
+    /* There it measures each time, never wins on real nets, and another run may go another way. */
+    if (p->cuda && !wisp_opt_given(cfg, OPT_ZEROS)) p->zeros = WISP_ZEROS_OFF;
 }
 
 struct facts { /* that decide what the options leave open */

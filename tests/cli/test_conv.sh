@@ -187,6 +187,16 @@ check "the session's folder" test "$(wc -l <session/wisp/conv)" = 2
 cp session/wisp/conv before
 WISP_CONV="" HOME=/proc/nowhere XDG_RUNTIME_DIR=$PWD/session ok "once more" train "${small[@]}"
 same "nothing is measured twice" before session/wisp/conv
+# Without --zeros a pass skips them from the share on that was measured.
+deep=(train-images-idx3-ubyte --epochs 1 --batch 16 --net "image, conv 16 3, relu, conv 16 3, relu, flatten" -o deep)
+mkdir deeper
+WISP_CONV="" HOME=$PWD/deeper XDG_RUNTIME_DIR=$PWD/deeper ok "zeros by default" train "${deep[@]}"
+WISP_CONV="" HOME=$PWD/deeper XDG_RUNTIME_DIR=$PWD/deeper ok "zeros off" train "${deep[@]}" --zeros off
+check "off: nothing is said of skipping" test "$(grep -c 'skip zeros where there are many' out err | awk -F: '{ n += $2 } END { print n }')" = 0
+check "by default both sides of the weights' gradient are measured" test "$(grep -c 'zeros of g*[xy], skip after' deeper/.cache/wisp/conv)" = 4
+sed -i '/zeros of/s/[0-9]*$/0/' deeper/.cache/wisp/conv
+WISP_CONV="" HOME=$PWD/deeper XDG_RUNTIME_DIR=$PWD/deeper ok "zeros by default, from none on" train "${deep[@]}"
+check "the plan says so" grep -q '3 of 5 passes of convolutions skip zeros where there are many' out err
 WISP_CONV=direct,quick refuse "a way that is none" 2 "WISP_CONV: no way 'quick' to compute convolutions; 'wisp info' lists them" train "${small[@]}"
 
 # What does not fit.
