@@ -202,7 +202,7 @@ static wisp_status settings(wisp_config **out, const struct pruning *p, int i, i
     if (st == WISP_OK && p->way == &GROUPS && !wisp_opt_given(p->cfg, OPT_GROUP_WEIGHTS))
         st = wisp_config_set(*out, "group-weights", "operations", err); /* time is what counts */
     if (st == WISP_OK) st = set_num(*out, p->way->key, i ? p->rungs[i].lambda : 0, err);
-    if (st == WISP_OK && wisp_opt_auto(p->cfg, OPT_ROUND) && wisp_opt_is(p->cfg, OPT_DEVICE, "cpu"))
+    if (st == WISP_OK && wisp_opt_auto(p->cfg, OPT_ROUND))
         st = wisp_config_set(*out, "round", "yes", err);
     return st == WISP_OK && i > 0 ? go_on(*out, p, from, err) : st;
 }
@@ -461,8 +461,7 @@ wisp_status wisp_prune(wisp_report **out, wisp_context *ctx, const wisp_config *
     struct wisp_lock lock;
     *out = NULL;
     const bool units = wisp_opt_num(cfg, OPT_GROUP_CUT) > 0 ||
-                       (wide(&p) && wisp_opt_num(cfg, OPT_GROUP_PENALTY) == 0 &&
-                        wisp_opt_is(cfg, OPT_DEVICE, "cpu"));
+                       (wide(&p) && wisp_opt_num(cfg, OPT_GROUP_PENALTY) == 0);
     p.way = single ? &SINGLE : units ? &UNITS : &GROUPS;
     if (strlen(path) + 40 >= PATH_MAX)
         return wisp_fail(err, WISP_EINVAL, "%.100s...: the path is too long", path);

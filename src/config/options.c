@@ -505,8 +505,8 @@ const wisp_option wisp_option_table[N_OPTS] = {
                        GRAPHS, "graph" },
     [OPT_ROUND] = { "round", "choice", "auto", "auto|no|yes", "train prune",
                     "with --group-penalty: when channels go, some more go, or some stay, where "
-                    "that many are faster on this machine, as measured once; auto: of prune, on "
-                    "processors",
+                    "that many are faster on this machine, as measured once; on a card maps have "
+                    "16 channels or a multiple; auto: of prune",
                     TRAINING, "" },
     [OPT_PENALTY_WARMUP] = { "penalty-warmup", "real", "0", "0..100000", "train prune",
                              "epochs in which --group-penalty rises to its value; 0: it has it "

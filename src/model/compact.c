@@ -125,13 +125,14 @@ wisp_status wisp_compact_choose(bool *keep, size_t *gone, const struct wisp_bond
 
 /* Keeping a channel may make too many of another value that has it: until none is changed. */
 size_t wisp_compact_round(bool *keep, const struct wisp_bonds *bonds, const struct wisp_net *net,
-                          size_t of)
+                          size_t units, size_t maps)
 {
     size_t more = 0;
     for (bool changed = true; changed;) {
         changed = false;
         for (int v = 1; v < net->n_layers; v++) {
-            const size_t n = net->acts[v].shape.rank == 1 ? wisp_channels(&net->acts[v]) : 0;
+            const size_t n = wisp_channels(&net->acts[v]),
+                         of = net->acts[v].shape.rank == 1 ? units : maps;
             const int32_t *bond = bonds_of(bonds, v);
             size_t kept = count(keep, bond, n);
             for (size_t i = 0; i < n && kept % of != 0; i++) {

@@ -33,10 +33,10 @@ struct wisp_smaller {
  * go. */
 wisp_status wisp_compact_choose(bool *keep, size_t *gone, const struct wisp_bonds *bonds,
                                 const struct wisp_net *net, wisp_error *err);
-/* Keeps more of those that could go, so that of every value of units a multiple of 'of' is left, or all.
- * Returns how many. */
+/* Keeps more of those that could go, so that of every value of units a multiple of 'units' is left, of
+ * every value of maps one of 'maps', or all.  Returns how many. */
 size_t wisp_compact_round(bool *keep, const struct wisp_bonds *bonds, const struct wisp_net *net,
-                          size_t of);
+                          size_t units, size_t maps);
 /* The text of the smaller net, and its connections.  Borrows the net, bonds and keep. */
 wisp_status wisp_smaller_make(struct wisp_smaller *out, const struct wisp_net *net,
                               const struct wisp_bonds *bonds, const bool *keep, bool thin,

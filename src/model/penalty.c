@@ -284,10 +284,11 @@ static int weaker(const void *a, const void *b)
     return x->bond < y->bond ? -1 : 1;
 }
 
-void wisp_penalty_cut(struct wisp_penalty *p, struct wisp_net *net, double share,
-                      struct wisp_pool *pool)
+size_t wisp_penalty_cut(struct wisp_penalty *p, struct wisp_net *net, double share,
+                        struct wisp_pool *pool)
 {
     const size_t n = p->bonds.n;
+    size_t changed = 0;
     struct wisp_weak *w = p->weak;
     add_up(p, net, WISP_AXIS_OUT, pool);
     for (size_t i = 0; i < n; i++) w[i].strength = p->square[w[i].bond];
@@ -304,8 +305,11 @@ void wisp_penalty_cut(struct wisp_penalty *p, struct wisp_net *net, double share
         for (end = first; end < n && w[end].value == w[first].value; end++)
             free += !p->bonds.fixed[w[end].bond];
         const size_t cut = (size_t)(share * (double)free + 1e-6);
-        for (size_t i = 0; i < cut && i + 1 < free && isfinite(w[first + i].strength); i++)
+        for (size_t i = 0; i < cut && i + 1 < free && isfinite(w[first + i].strength); i++) {
             p->scale[w[first + i].bond] = 0;
+            changed += w[first + i].strength > 0;
+        }
     }
     each_side(p, net, pool, WISP_AXIS_OUT, scale_side);
+    return changed;
 }

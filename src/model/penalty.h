@@ -38,8 +38,9 @@ void wisp_penalty_clear(struct wisp_penalty *p);
 /* Every group shorter by by * sqrt(size). */
 void wisp_penalty_move(struct wisp_penalty *p, struct wisp_net *net, double by,
                        struct wisp_pool *pool);
-/* Of the channels of every value the weakest, this share of them, become 0; one stays. */
-void wisp_penalty_cut(struct wisp_penalty *p, struct wisp_net *net, double share,
-                      struct wisp_pool *pool);
+/* Of the channels of every value the weakest, this share of them, become 0; one stays.  Returns how many
+ * were not 0 before. */
+size_t wisp_penalty_cut(struct wisp_penalty *p, struct wisp_net *net, double share,
+                        struct wisp_pool *pool);
 
 #endif

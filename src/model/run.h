@@ -128,6 +128,9 @@ wisp_status wisp_run_shrink_make(struct wisp_run *r, wisp_error *err);
 double wisp_run_shorter(const struct wisp_run *r, size_t step, double lr);
 /* The share of units and channels that are to be cut after that step; 0: none now. */
 double wisp_run_cut(const struct wisp_run *r, size_t step);
+/* A card's weights are the host's between epochs alone: cuts there, where an epoch has just ended.  True:
+ * weights became 0 that were not, so that the run has to be made again from its next checkpoint. */
+bool wisp_run_cut_between(struct wisp_run *r);
 /* What errors in weights cannot be combined with; makes r->mishaps once there are weights. */
 wisp_status wisp_run_mishaps(struct wisp_run *r, wisp_error *err);
 /* r->smaller, where the run is resumed from a checkpoint that lost channels. */

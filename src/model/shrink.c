@@ -63,9 +63,6 @@ wisp_status wisp_run_shrink_check(const struct wisp_run *r, wisp_error *err)
         return wisp_fail_option(err, "penalty-epochs",
                                 "%d of %d epochs, expected fewer: what is left has to be trained",
                                 p->penalty_epochs, p->epochs);
-    if (p->cut > 0 && p->cuda)
-        return wisp_fail_option(err, option(p),
-                                "cards do not cut units; use --device cpu, or --group-penalty");
     return p->magnitude > 0 ? check_epochs(p, err) : WISP_OK;
 }
 
@@ -232,13 +229,32 @@ double wisp_run_shorter(const struct wisp_run *r, size_t step, double lr)
     return lambda(r, step) * (double)due(r, step) * lr;
 }
 
-/* Most of them early, when what is left has the time to make up for it. */
+/* At the time 'part' of all that there is for it: most of them early, when what is left has the time to
+ * make up for it. */
+static double share_cut(const struct wisp_plan *p, double part)
+{
+    const double left = 1 - fmin(1, part);
+    return p->cut * (1 - left * left * left);
+}
+
 double wisp_run_cut(const struct wisp_run *r, size_t step)
 {
     if (r->plan.cut == 0 || due(r, step) == 0) return 0;
-    const double all = (double)r->penalty->ends[r->plan.penalty_epochs - 1],
-                 left = 1 - fmin(1, ((double)step + 1) / all);
-    return r->plan.cut * (1 - left * left * left);
+    return share_cut(&r->plan,
+                     ((double)step + 1) / (double)r->penalty->ends[r->plan.penalty_epochs - 1]);
+}
+
+/* CUTS times the weakest are cut, as many as are to be gone by then.  What is cut may learn again up to
+ * the last time, and then another goes in its place (soft filter pruning, He et al., IJCAI 2018). */
+bool wisp_run_cut_between(struct wisp_run *r)
+{
+    enum { CUTS = 4 };
+    const int done = r->at.epoch - 1, all = r->plan.penalty_epochs;
+    if (!r->plan.cuda || r->plan.cut == 0 || r->at.in_epoch > 0 || done < 1 || done > all ||
+        done * CUTS / all == (done - 1) * CUTS / all)
+        return false;
+    return wisp_penalty_cut(r->penalty, &r->m->net, share_cut(&r->plan, (double)done / all),
+                            r->ctx->pool) > 0;
 }
 
 /* Moments stay in what the large net had them in, which had more weights to choose by. */
@@ -308,8 +324,9 @@ static wisp_status take_smaller(struct wisp_run *r, struct wisp_net *small, char
 {
     char more[120] = "";
     if (padding)
-        snprintf(more, sizeof more, ", with %zu channel%s that could go, as cards have units by %d",
-                 padding, wisp_plural(padding), WISP_CUDA_UNITS);
+        snprintf(more, sizeof more,
+                 ", with %zu channel%s that could go, as cards have units by %d%s", padding,
+                 wisp_plural(padding), WISP_CUDA_UNITS, r->plan.round ? " and maps by 16" : "");
     wisp_say(r->ctx, "smaller   %zu of %zu parameters are left%s: %s", wisp_net_n_params(small),
              wisp_net_n_params(&r->m->net), more, *text);
     wisp_scorer_clear(&r->scorer); /* which uses the card's weights, and the card the old net's */
@@ -347,11 +364,15 @@ static wisp_status shrink_layers(struct wisp_run *r, bool *shrunk, wisp_error *e
 static size_t round_counts(bool *keep, const struct wisp_run *r, const struct wisp_bonds *bonds,
                            char *said, size_t room, size_t *padding)
 {
-    struct wisp_widths w;
     size_t gone = 0;
-    if (r->plan.cuda) *padding = wisp_compact_round(keep, bonds, &r->m->net, WISP_CUDA_UNITS);
-    else if (r->plan.round && wisp_widths_know(&w, &r->m->net, r->ctx))
+    struct wisp_widths w;
+    const bool cuda = r->plan.cuda;
+    if (cuda) wisp_widths_card(&w);
+    if (r->plan.round && (cuda || wisp_widths_know(&w, &r->m->net, r->ctx)))
         wisp_widths_round(keep, bonds, &r->m->net, &w, said, room);
+    if (cuda)
+        *padding = wisp_compact_round(keep, bonds, &r->m->net, WISP_CUDA_UNITS,
+                                      r->plan.round ? WISP_WIDTHS_BLOCK : 1);
     for (size_t c = 0; c < bonds->n; c++) gone += !keep[c];
     return gone;
 }
@@ -370,7 +391,7 @@ static wisp_status shrink(struct wisp_run *r, bool *shrunk, const struct wisp_bo
     char said[300] = "";
     wisp_status st = wisp_compact_choose(keep, &gone, bonds, net, err);
     if (st == WISP_OK && thin) /* units without connections cost nothing, and a card may have it */
-        padding = wisp_compact_round(keep, bonds, net, WISP_CUDA_UNITS);
+        padding = wisp_compact_round(keep, bonds, net, WISP_CUDA_UNITS, 1);
     else if (st == WISP_OK && gone > 0)
         gone = round_counts(keep, r, bonds, said, sizeof said, &padding);
     if (st == WISP_OK && (gone > 0 || thin)) {

@@ -515,9 +515,8 @@ static wisp_status run_epochs(struct wisp_run *r, struct watch *c, const wisp_co
                               wisp_error *err)
 {
     while (!finished(c)) {
-        bool shrunk = true;
         wisp_status st = WISP_OK;
-        while (shrunk && st == WISP_OK) { /* what goes first may leave more that can go */
+        for (bool shrunk = true; shrunk && st == WISP_OK;) { /* more may go than at first */
             st = wisp_run_shrink(r, &shrunk, err);
             if (st == WISP_OK && shrunk) st = make_again(r, cfg, err);
         }
@@ -527,11 +526,13 @@ static wisp_status run_epochs(struct wisp_run *r, struct watch *c, const wisp_co
         bool stopped = st == WISP_ESTOPPED;
         if (st != WISP_OK && !stopped) return st;
         if (finished(c)) break; /* asked to stop at the very end */
+        const bool cut = wisp_run_cut_between(r);
         st = !r->path ? WISP_OK : stopped ? keep_stopped(r, c, err) : checkpoint(r, c, err);
         if (st != WISP_OK) return st;
         if (stopped)
             return wisp_fail(err, WISP_ESTOPPED, "stopped in epoch %d%s", r->at.epoch,
                              r->path ? "; go on with --resume" : "");
+        if (cut && (st = make_again(r, cfg, err)) != WISP_OK) return st;
     }
     return WISP_OK;
 }
@@ -636,8 +637,7 @@ static wisp_status make_lines(struct watch *c, wisp_error *err)
     return WISP_OK;
 }
 
-/* The model with its last weights, averaged if they are to be; what only training needs is freed.
- */
+/* The model with its last weights, averaged if so; what only training needs is freed. */
 static struct wisp_model *take_model(struct wisp_run *r)
 {
     struct wisp_model *m = r->m;

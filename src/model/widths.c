@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TURNS = 5, IN = 256, SAMPLES = 16, CALLS = 8, BLOCK = 16 };
+enum { TURNS = 5, IN = 256, SAMPLES = 16, CALLS = 8, BLOCK = WISP_WIDTHS_BLOCK };
 static const char *const FORMS[WISP_N_WIDTHS] = { "maps", "units" };
 /* A channel must take less by so much for one to be let go; a layer, for others to stay. */
 static const double LESS_EACH = 0.95, LESS = 0.9, WEAK = 0.01, ALIKE = 1.03;
@@ -147,6 +147,14 @@ bool wisp_widths_know(struct wisp_widths *w, const struct wisp_net *net,
         had[of] = true;
     }
     return true;
+}
+
+void wisp_widths_card(struct wisp_widths *w)
+{
+    for (size_t n = 0; n <= WISP_WIDTHS_MOST; n++) {
+        w->time[WISP_WIDTHS_MAPS][n] = (double)((n + BLOCK - 1) / BLOCK * BLOCK) / WISP_WIDTHS_MOST;
+        w->time[WISP_WIDTHS_UNITS][n] = (double)n / WISP_WIDTHS_MOST;
+    }
 }
 
 /* ---- choosing ---- */

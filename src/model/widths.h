@@ -13,6 +13,7 @@
 #include "model/net.h"
 
 enum { WISP_WIDTHS_MAPS, WISP_WIDTHS_UNITS, WISP_N_WIDTHS, WISP_WIDTHS_MOST = 64 };
+enum { WISP_WIDTHS_BLOCK = 16 }; /* channels of maps that convolutions work on together */
 struct wisp_widths {
     double time[WISP_N_WIDTHS][WISP_WIDTHS_MOST + 1]; /* by count; that of WISP_WIDTHS_MOST is 1 */
 };
@@ -21,6 +22,9 @@ struct wisp_widths {
  * way. */
 bool wisp_widths_know(struct wisp_widths *w, const struct wisp_net *net,
                       const struct wisp_context *ctx);
+/* Of a card, which has convolutions in tiles and copies 16 bytes of channels at a time: by the block.
+ * What units take goes by their number. */
+void wisp_widths_card(struct wisp_widths *w);
 double wisp_widths_time(const struct wisp_widths *w, int of, size_t n);
 
 /* A count instead of n: up to 'most', if that is a tenth faster, or down to 'least', if a channel then

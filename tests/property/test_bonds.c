@@ -170,13 +170,14 @@ static size_t still_there(const struct wisp_net *net)
 
 static size_t n_gone, n_nets, n_edges, n_padding;
 
-/* As cards have units: a multiple of 4 of every value of them is left, or all; nothing else goes. */
+/* As cards have units, a multiple of 4 of every value of them is left, or all, and of maps one of 16
+ * where that is asked for; nothing else goes. */
 static size_t check_round(bool *keep, const struct wisp_bonds *b, const struct wisp_net *net,
                           const char *spec)
 {
     bool *before = malloc(b->n + 1);
     memcpy(before, keep, b->n);
-    const size_t more = wisp_compact_round(keep, b, net, 4);
+    const size_t maps = below(2) ? 16 : 1, more = wisp_compact_round(keep, b, net, 4, maps);
     size_t added = 0;
     for (size_t c = 0; c < b->n; c++) {
         CHECK(keep[c] || !before[c], "'%s': bond %zu is gone", spec, c);
@@ -187,8 +188,8 @@ static size_t check_round(bool *keep, const struct wisp_bonds *b, const struct w
         const size_t n = wisp_channels(&net->acts[v]);
         size_t kept = 0;
         for (size_t i = 0; i < n; i++) kept += keep[b->of[b->first[v] + i]];
-        CHECK(net->acts[v].shape.rank == 3 || kept % 4 == 0 || kept == n,
-              "'%s': %zu of %zu units of value %d", spec, kept, n, v);
+        CHECK(kept % (net->acts[v].shape.rank == 3 ? maps : 4) == 0 || kept == n,
+              "'%s': %zu of %zu channels of value %d", spec, kept, n, v);
     }
     free(before);
     return more;
@@ -379,12 +380,18 @@ static void test_cut(const struct wisp_kernels *k)
         }
         bool ragged = false;
         for (size_t q = 0; q < r.net.list.n; q++) ragged |= r.net.list.p[q].ragged;
-        wisp_penalty_cut(&p, &r.net, share, NULL);
+        const size_t cut_now = wisp_penalty_cut(&p, &r.net, share, NULL);
+        size_t strong = 0;
+        for (size_t a = 0; a < n; a++)
+            strong += p.scale[p.weak[a].bond] == 0 && p.weak[a].strength > 0;
+        CHECK(cut_now == strong, "'%s': %zu were cut, it says %zu", r.spec, strong, cut_now);
         memcpy(one, r.net.params, bytes);
         memcpy(r.net.params, first, bytes);
         wisp_penalty_cut(&p, &r.net, share, r.ctx.pool);
         CHECK(memcmp(one, r.net.params, bytes) == 0, "'%s': other bytes with 3 threads", r.spec);
         for (size_t c = 0; c < n; c++) is_0[c] = p.scale[c] == 0;
+        CHECK(wisp_penalty_cut(&p, &r.net, share, NULL) == 0, "'%s': the same are cut once more",
+              r.spec);
         for (size_t a = 0; a < n && !ragged; a++) {
             const struct wisp_weak *w = &p.weak[a];
             size_t all = 0, cut = 0;

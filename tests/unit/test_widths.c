@@ -4,6 +4,7 @@
 #include "model/compact.h"
 #include "model/widths.h"
 
+#include <math.h>
 #include <unistd.h>
 
 /* Steps of 16 for maps, and of 8 for units with a fifth more between them. */
@@ -40,6 +41,21 @@ static void test_best(void)
         CHECK(best == cases[i].want, "%zu of [%zu, %zu]: %zu, expected %zu", cases[i].n,
               cases[i].least, cases[i].most, best, cases[i].want);
     }
+}
+
+/* A card has maps by the block, and units as many as there are. */
+static void test_card(void)
+{
+    struct wisp_widths w;
+    TEST("widths: of a card");
+    wisp_widths_card(&w);
+    for (size_t n = 1; n <= 300; n++) {
+        const double blocks = (double)((n + 15) / 16) / 4;
+        CHECK(fabs(wisp_widths_time(&w, WISP_WIDTHS_MAPS, n) - blocks) < 1e-9, "%zu maps", n);
+        CHECK(wisp_widths_best(&w, WISP_WIDTHS_UNITS, n, n - n / 8, n + n / 4) == n, "%zu units",
+              n);
+    }
+    CHECK(wisp_widths_best(&w, WISP_WIDTHS_MAPS, 17, 15, 21) == 16, "17 maps stay");
 }
 
 /* A layer of 64 units, of which 'kept' are not 0 and 'weak' of these are small. */
@@ -124,6 +140,7 @@ int main(void)
 {
     const struct wisp_kernels k = best_kernels();
     test_best();
+    test_card();
     test_round();
     test_file(&k);
     CHECK(wisp_mem_live == 0, "%ld blocks left", (long)wisp_mem_live);
