@@ -8,8 +8,8 @@
  * the file is read once; parameters are in the order of the net's own numbers.
  *
  * kept:     parts of the net | when training: edges by the node where they begin
- * scratch:  values (nodes + inputs, lanes) | when training: derivatives, then gradients (nodes, lanes)
- *           | weights and their gradients in that order (edges) | gradients of the biases (nodes) |
+ * scratch:  values, then gradients (nodes + inputs, lanes) | when training: derivatives (nodes, lanes) |
+ *           weights and their gradients in that order (edges) | gradients of the biases (nodes) |
  *           gradients of the inputs (inputs, lanes)
  * of each thread:  gradients of the weights of a node */
 #include "spdnn/dag.h"

@@ -213,64 +213,70 @@ static void file_weights(void *arg, size_t task, int thread)
 }
 
 /* The gradient of a node's value: of the result, where it is one, and of the nodes that read it.
- * 'weights': and what this tile adds to those of the weights between them. */
+ * x: the value, for what this tile adds to the gradients of the weights between them; NULL: not
+ * yet. */
 static void gather_gradient(float *g, const struct wisp_dag_run *r, size_t node,
-                            const struct tile *t, bool weights)
+                            const struct tile *t, const float *x)
 {
     const struct wisp_dag_plan *p = r->plan;
     const size_t n_out = r->dag->n_out, place = (size_t)p->place[node];
     const uint32_t at = p->begin[node], end = p->begin[node + 1];
-    soon(t->d, t->width, p->target + end, r->dag->n_edges - end);
+    soon(t->x, t->width, p->target + end, r->dag->n_edges - end);
     for (size_t i = 0; i < t->n; i++) g[i] = place ? r->gy[(t->first + i) * n_out + place - 1] : 0;
-    if (weights)
-        r->ctx->k->bag_dots(g, r->gw + at, t->d, t->width, p->target + at, r->weight + at, end - at,
-                            t->x + node * t->width, t->n, t->first);
-    else r->ctx->k->bag(g, t->d, t->width, p->target + at, r->weight + at, end - at, t->n);
+    if (x)
+        r->ctx->k->bag_dots(g, r->gw + at, t->x, t->width, p->target + at, r->weight + at, end - at,
+                            x, t->n, t->first);
+    else r->ctx->k->bag(g, t->x, t->width, p->target + at, r->weight + at, end - at, t->n);
 }
 
-/* Of the sum, of the value's. */
+/* Of the sum, of the value's, in the value's place. */
 static void through(const struct wisp_dag_run *r, size_t node, const struct tile *t, const float *g)
 {
     const struct wisp_node_function *fn = wisp_node_function_at((size_t)r->dag->function[node]);
-    float *d = t->d + node * t->width;
-    if (fn->back) fn->back(r->ctx->k, d, g, t->x + node * t->width, t->n);
+    float *x = t->x + node * t->width;
+    const float *d = t->d + node * t->width;
+    if (fn->back) fn->back(r->ctx->k, x, g, x, t->n);
     else
-        for (size_t i = 0; i < t->n; i++) d[i] *= g[i];
+        for (size_t i = 0; i < t->n; i++) x[i] = d[i] * g[i];
 }
 
 static void add_bias(const struct wisp_dag_run *r, size_t node, const struct tile *t)
 {
-    const float sum = r->ctx->k->sum(t->d + node * t->width, t->n);
+    const float sum = r->ctx->k->sum(t->x + node * t->width, t->n);
     r->gb[node] = t->first ? r->gb[node] + sum : sum;
 }
 
 static void backward_wide(const struct wisp_dag_run *r, size_t node, const struct tile *t)
 {
     float g[TILE];
-    gather_gradient(g, r, node, t, true);
+    gather_gradient(g, r, node, t, t->x + node * t->width);
     through(r, node, t, g);
     add_bias(r, node, t);
 }
 
-/* Several tiles are on their way through thin levels, so weights have to wait: finish_thin(). */
+/* Several tiles are on their way through thin levels, so weights have to wait, and values with them,
+ * where the derivatives were: finish_thin(). */
 static void backward_thin(const struct wisp_dag_run *r, size_t node, const struct tile *t)
 {
-    float g[TILE];
-    gather_gradient(g, r, node, t, false);
+    float g[TILE], x[TILE];
+    gather_gradient(g, r, node, t, NULL);
+    memcpy(x, t->x + node * t->width, t->n * sizeof *x);
     through(r, node, t, g);
+    memcpy(t->d + node * t->width, x, t->n * sizeof *x);
 }
 
 static void finish_thin(const struct wisp_dag_run *r, size_t node, const struct tile *t)
 {
     float g[TILE];
-    gather_gradient(g, r, node, t, true);
+    gather_gradient(g, r, node, t, t->d + node * t->width);
     add_bias(r, node, t);
 }
 
 static void backward_input(const struct wisp_dag_run *r, size_t node, const struct tile *t)
 {
     float g[TILE];
-    gather_gradient(t->gx ? t->gx + (node - r->dag->n_nodes) * t->width : g, r, node, t, true);
+    gather_gradient(t->gx ? t->gx + (node - r->dag->n_nodes) * t->width : g, r, node, t,
+                    t->x + node * t->width);
 }
 
 static void by_tiles(struct part *p)

@@ -16,7 +16,8 @@
  *     thin ones, in a row     the tiles are: each goes through all of them without waiting
  *
  * On the way back a node reads the gradients of those that read it once, for its own gradient and for
- * those of the weights between them (bag_dots).
+ * those of the weights between them (bag_dots).  Its value is not needed after that, so its gradient
+ * lies where that was: one array is read and written, not two.
  *
  * Which is which depends on the net alone, and every sum has one order. */
 #ifndef WISP_SPDNN_DAG_H
@@ -91,8 +92,10 @@ struct wisp_dag_run { /* one batch */
     const struct wisp_context *ctx;
     size_t n, lanes; /* samples; the same, up to a multiple of 16 */
     /* tile by tile, each (rows, WISP_DAG_TILE), the last may be narrower: wisp_dag_at() */
-    float *x; /* (n_nodes + n_in) values; those of inputs are there */
-    float *d; /* (n_nodes) derivatives, then gradients of sums; NULL: not wanted */
+    float
+        *x; /* (n_nodes + n_in) values; those of inputs are there; on the way back gradients of the
+                 nodes' sums take the place of their values */
+    float *d; /* (n_nodes) derivatives; NULL: not wanted */
     /* of backward */
     const float *gy; /* (n, n_out) gradients of the result */
     float *weight;   /* (n_edges) by plan->at: work space */
@@ -114,7 +117,7 @@ static inline size_t wisp_dag_at(size_t lanes, size_t n_rows, size_t row, size_t
 }
 /* Values of all nodes, and derivatives. */
 void wisp_dag_forward(const struct wisp_dag_run *r);
-/* Gradients of all nodes' sums (r->d), of weights, biases and inputs.  Weights are those of forward. */
+/* Gradients of all nodes' sums (r->x), of weights, biases and inputs.  Weights are those of forward. */
 void wisp_dag_backward(const struct wisp_dag_run *r);
 
 /* ---- files (dagfile.c) ---- */
