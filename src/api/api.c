@@ -382,6 +382,7 @@ static wisp_status open_data_like(wisp_data **out, wisp_context *ctx, const char
     } else if (st == WISP_OK) {
         o.n_features = like->n_features;
         o.n_labels = like->n_labels;
+        o.counted = true;
         st = wisp_data_read(out, ctx, path, &o, err);
     }
     wisp_lookup_clear(&stop);

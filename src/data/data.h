@@ -251,6 +251,7 @@ struct wisp_read_options {
     size_t n_features,
         n_labels; /* 0: from the data; else ids from there on are dropped and counted */
     size_t old_features, old_labels; /* ids below these are in proportion to any text (grow) */
+    bool counted; /* rows per feature and label are wanted of any text, as a training needs them */
     const struct wisp_names *labels, *vocab; /* names of a model (words, named ids), or NULL */
     const struct wisp_lookup *find_label, *find_word; /* the same made ready, or NULL */
     unsigned named;    /* rows of numbers: sides (WISP_NAMED_...) that are looked up in these */

@@ -174,7 +174,7 @@ static wisp_status read_into(struct wisp_data **out, struct job *j, const char *
     if (!place && !j->rows && (!j->text || j->spooled))
         sink->limit = j->o->memory; /* text in memory is there already */
     /* A line for a model must not cost what the model's features do. */
-    sink->uncounted = (j->text || j->rows) && j->o->n_features;
+    sink->uncounted = (j->text || j->rows) && j->o->n_features && !j->o->counted;
     st = j->format->read(src, sink, err);
     if (st == WISP_OK && src->again) { /* ids have to be by name */
         wisp_sink_abort(sink);
