@@ -247,7 +247,7 @@ static wisp_status join_short(char *x, size_t n, size_t bytes, wisp_join *join, 
     if (st == WISP_OK) st = all_gather(talks->room, x, all, err);
     if (st != WISP_OK) return st;
     for (int q = 0; q < n_ranks; q++) part[q] = talks->room + (size_t)q * all;
-    join(x, part, n_ranks, n);
+    join(x, part, n_ranks, n, bytes);
     return WISP_OK;
 }
 
@@ -289,7 +289,7 @@ static wisp_status send_results(struct joining *j, wisp_error *err)
     int rc = MPI_SUCCESS;
     for (int q = 0; q < n_ranks; q++)
         part[q] = q == my_rank ? j->x + mine * bytes : j->talk->room + (size_t)q * own * bytes;
-    j->join(j->x + mine * bytes, part, n_ranks, own);
+    j->join(j->x + mine * bytes, part, n_ranks, own, bytes);
     wisp_status st = ready_in(j->talk, j->tag + 1, JOINING, err);
     for (int q = 0; st == WISP_OK && rc == MPI_SUCCESS && q < n_ranks; q++) {
         const size_t first = slice(j->n, q), theirs = slice(j->n, q + 1) - first;
