@@ -42,8 +42,9 @@ wisp_status wisp_comm_open(struct wisp_comm *out, const struct wisp_launch *how,
 
 /* ---- joins ---- */
 
-static void join_max(void *to, const void *const *part, int n_parts, size_t n)
+static void join_max(void *to, const void *const *part, int n_parts, size_t n, size_t bytes)
 {
+    (void)bytes;
     double *x = to;
     for (size_t i = 0; i < n; i++) {
         double most = ((const double *)part[0])[i];
@@ -52,8 +53,9 @@ static void join_max(void *to, const void *const *part, int n_parts, size_t n)
     }
 }
 
-static void join_add(void *to, const void *const *part, int n_parts, size_t n)
+static void join_add(void *to, const void *const *part, int n_parts, size_t n, size_t bytes)
 {
+    (void)bytes;
     double *x = to;
     for (size_t i = 0; i < n; i++) {
         double sum = ((const double *)part[0])[i];
@@ -62,8 +64,9 @@ static void join_add(void *to, const void *const *part, int n_parts, size_t n)
     }
 }
 
-static void join_floats(void *to, const void *const *part, int n_parts, size_t n)
+static void join_floats(void *to, const void *const *part, int n_parts, size_t n, size_t bytes)
 {
+    (void)bytes;
     float *x = to;
     for (size_t i = 0; i < n; i++) {
         float sum = ((const float *)part[0])[i];

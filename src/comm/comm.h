@@ -16,15 +16,16 @@
 #include "base/share.h"
 #include "wisp/wisp.h"
 
-enum { WISP_COMM_VERSION = 5 }; /* of this interface and of wisp_error */
+enum { WISP_COMM_VERSION = 6 }; /* of this interface and of wisp_error */
 enum {
     WISP_COMM_CHUNK = 64 << 20,  /* bytes of a message at most */
     WISP_COMM_MOST_RANKS = 1024, /* of a job */
     WISP_COMM_PATIENCE = 300     /* seconds of a wait, unless it is set otherwise */
 };
 
-/* What n numbers of each rank come to: part[q] are rank q's, and 'to' may be one of them. */
-typedef void wisp_join(void *to, const void *const *part, int n_parts, size_t n);
+/* What n numbers of 'bytes' bytes, of each rank, come to: part[q] are rank q's, and 'to' may be one of
+ * them.  A number may be anything, also a list. */
+typedef void wisp_join(void *to, const void *const *part, int n_parts, size_t n, size_t bytes);
 
 struct wisp_comm {
     int rank, size;           /* of the job */

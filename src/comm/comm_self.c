@@ -11,9 +11,9 @@ static wisp_status nothing(wisp_error *err)
 
 static wisp_status all_join(void *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err)
 {
-    (void)bytes, (void)err;
+    (void)err;
     const void *mine = x;
-    join(x, &mine, 1, n);
+    join(x, &mine, 1, n, bytes);
     return WISP_OK;
 }
 

@@ -41,9 +41,9 @@ struct wisp_sampler {
     struct wisp_sampler_counts counts;
     /* of several ranks */
     struct wisp_share share;
-    uint64_t *swap, *merged; /* (ranks, batch, width), (batch, width) keys that are exchanged */
-    uint64_t *heat;          /* (room) keys */
-    int32_t *here;           /* (room) rows of the set that are this rank's */
+    uint64_t *swap, *asked; /* (batch, width), (batch, hops) keys that are exchanged */
+    uint64_t *heat;         /* (room) keys */
+    int32_t *here;          /* (room) rows of the set that are this rank's */
     float *here_shift;
 };
 
@@ -125,8 +125,8 @@ static bool blocks(struct wisp_sampler *t, const struct wisp_finder_setup *s, si
            fn(arg, (void **)&t->shift, room, sizeof *t->shift) &&
            fn(arg, (void **)&t->shift_spare, room, sizeof *t->shift_spare) &&
            (wisp_share_all(s->share) ||
-            (fn(arg, (void **)&t->swap, (size_t)s->share.size * swap_room(s), sizeof *t->swap) &&
-             fn(arg, (void **)&t->merged, swap_room(s), sizeof *t->merged) &&
+            (fn(arg, (void **)&t->swap, swap_room(s), sizeof *t->swap) &&
+             fn(arg, (void **)&t->asked, s->batch * WISP_POT_HOPS, sizeof *t->asked) &&
              fn(arg, (void **)&t->heat, room, sizeof *t->heat) &&
              fn(arg, (void **)&t->here, room, sizeof *t->here) &&
              fn(arg, (void **)&t->here_shift, room, sizeof *t->here_shift))) &&
@@ -219,8 +219,8 @@ struct job {
     struct wisp_sampler *s;
     const struct wisp_query *q;
     size_t n_groups;
-    size_t width;         /* keys of a sample that ranks exchange */
-    uint64_t *hops;       /* what finders go on from, of all ranks; NULL: none of them does */
+    size_t width;   /* keys of a sample that ranks exchange */
+    uint64_t *hops; /* what finders go on from, of all ranks; NULL: none of them does */
 };
 
 /* The old set's places are taken back; the new one's rows are marked. */
@@ -422,18 +422,12 @@ static void find_for(const struct job *j, struct wisp_pot *pot, size_t i, int th
         if (s->kind[f]->sample) s->kind[f]->sample(s->state[f], j->q, i, thread, pot);
 }
 
-/* This rank's part of what is exchanged, k keys of each sample. */
-static uint64_t *mine(const struct job *j, size_t k)
-{
-    return j->s->swap + (size_t)j->s->share.rank * j->q->n * k;
-}
-
 /* The best rows of this rank that finders would go on from. */
 static void ask(void *arg, size_t i, int thread)
 {
     const struct job *j = arg;
     struct wisp_pot *pot = &j->s->pots[thread];
-    pot->hops = mine(j, WISP_POT_HOPS) + i * WISP_POT_HOPS;
+    pot->hops = j->s->asked + i * WISP_POT_HOPS;
     pot->told = false;
     memset(pot->hops, 0, WISP_POT_HOPS * sizeof *pot->hops);
     find_for(j, pot, i, thread);
@@ -446,7 +440,7 @@ static void find_own(void *arg, size_t i, int thread)
     struct wisp_sampler *s = j->s;
     struct wisp_pot *pot = &s->pots[thread];
     const size_t k = j->width;
-    uint64_t *to = mine(j, k) + i * k;
+    uint64_t *to = s->swap + i * k;
     pot->hops = j->hops ? j->hops + i * WISP_POT_HOPS : NULL;
     pot->told = true;
     find_for(j, pot, i, thread);
@@ -469,7 +463,7 @@ static void find_own(void *arg, size_t i, int thread)
 static void take_merged(const struct job *j, size_t i)
 {
     struct wisp_sampler *s = j->s;
-    const uint64_t *best = s->merged + i * j->width;
+    const uint64_t *best = s->swap + i * j->width;
     const size_t keep = s->o.keep, deep = s->wants.deep;
     size_t n = 0;
     while (n < j->width && best[n]) n++;
@@ -508,12 +502,12 @@ wisp_status wisp_sampler_choose_shared(struct wisp_active *out, struct wisp_samp
         if (s->kind[f]->begin) s->kind[f]->begin(s->state[f], ctx, q);
     if (hops) {
         wisp_parallel_for(ctx->pool, q->n, ask, &j);
-        st = wisp_keys_swap(s->merged, s->swap, ctx->comm, q->n, WISP_POT_HOPS, err);
-        j.hops = s->merged;
+        st = wisp_keys_swap(s->asked, ctx->comm, q->n, WISP_POT_HOPS, err);
+        j.hops = s->asked;
     }
     if (st != WISP_OK) return st;
     wisp_parallel_for(ctx->pool, q->n, find_own, &j);
-    st = wisp_keys_swap(s->merged, s->swap, ctx->comm, q->n, j.width, err);
+    st = wisp_keys_swap(s->swap, ctx->comm, q->n, j.width, err);
     if (st != WISP_OK) return st;
     for (size_t i = 0; i < q->n; i++) take_merged(&j, i);
     for (size_t g = 0; g < j.n_groups; g++)
@@ -537,17 +531,16 @@ wisp_status wisp_sampler_learn_shared(struct wisp_sampler *s, struct wisp_contex
             s->heat[n++] = wisp_key(o->heat[i], (int32_t)id);
         }
     if (most) {
-        uint64_t *own = s->swap + (size_t)s->share.rank * most;
         const size_t kept = n < most ? n : most;
         wisp_keys_select(s->heat, n, kept);
         wisp_keys_sort(s->heat, kept);
-        memset(own, 0, most * sizeof *own);
-        memcpy(own, s->heat, kept * sizeof *own);
-        wisp_status st = wisp_keys_swap(s->merged, s->swap, ctx->comm, 1, most, err);
+        memset(s->swap, 0, most * sizeof *s->swap);
+        memcpy(s->swap, s->heat, kept * sizeof *s->swap);
+        wisp_status st = wisp_keys_swap(s->swap, ctx->comm, 1, most, err);
         if (st != WISP_OK) return st;
-        for (; hot.n < most && s->merged[hot.n]; hot.n++) { /* the set itself is done with */
-            s->here[hot.n] = wisp_key_row(s->merged[hot.n]);
-            s->here_shift[hot.n] = wisp_key_score(s->merged[hot.n]);
+        for (; hot.n < most && s->swap[hot.n]; hot.n++) { /* the set itself is done with */
+            s->here[hot.n] = wisp_key_row(s->swap[hot.n]);
+            s->here_shift[hot.n] = wisp_key_score(s->swap[hot.n]);
         }
     }
     all.active = &hot;

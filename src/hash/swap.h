@@ -5,9 +5,9 @@
 #include "comm/comm.h"
 
 /* Lists of keys (best.h) with ids in the place of rows, best first, ended by 0 where they are shorter:
- * all (ranks, n, k), of which this rank has filled its own part; merged (n, k) receives the best of
- * each sample. */
-wisp_status wisp_keys_swap(uint64_t *merged, uint64_t *all, const struct wisp_comm *c, size_t n,
-                           size_t k, wisp_error *err);
+ * keys (n, k) are this rank's, and become the best of all ranks' for each sample.  Merged slice by
+ * slice, as sums are: a rank sends its lists at most twice, however many ranks there are. */
+wisp_status wisp_keys_swap(uint64_t *keys, const struct wisp_comm *c, size_t n, size_t k,
+                           wisp_error *err);
 
 #endif

@@ -122,7 +122,6 @@ static void bag(float *out, const float *w, size_t ld, const int32_t *idx, const
     for (; j + 16 * LANES <= n; j += 16 * LANES)
         bag_chunk(16, ALL, out + j, w + j, ld, idx, val, nnz);
     for (; j + 8 * LANES <= n; j += 8 * LANES) bag_chunk(8, ALL, out + j, w + j, ld, idx, val, nnz);
-    for (; j + 4 * LANES <= n; j += 4 * LANES) bag_chunk(4, ALL, out + j, w + j, ld, idx, val, nnz);
     for (; j + 2 * LANES <= n; j += 2 * LANES) bag_chunk(2, ALL, out + j, w + j, ld, idx, val, nnz);
     for (; j < n; j += LANES) bag_chunk(1, first(n - j), out + j, w + j, ld, idx, val, nnz);
 }

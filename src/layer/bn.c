@@ -325,8 +325,9 @@ struct moments {
     double n, mean, square; /* numbers, and the sum of their squared distances from the mean */
 };
 
-static void join_ranks(void *to, const void *const *part, int n_parts, size_t n)
+static void join_ranks(void *to, const void *const *part, int n_parts, size_t n, size_t bytes)
 {
+    (void)bytes;
     struct moments *x = to;
     for (size_t i = 0; i < n; i++) {
         struct moments m = { 0 };

@@ -21,9 +21,7 @@ struct wisp_out_view { /* the scratch, cut up for this step */
     float *part[WISP_OUT_LANES];            /* of the gradient of h */
     struct wisp_best lists[WISP_OUT_LANES]; /* of the best rows */
     int32_t *best;                          /* (batch, k) of the lists, joined: rows, ... */
-    uint64_t *keys,
-        *merged; /* ... or ids, where several ranks have rows and exchange these: (ranks,
-                                batch, k) and (batch, k) */
+    uint64_t *keys; /* (batch, k) ... or ids, where several ranks have rows and exchange these */
     double *loss;
     uint32_t *start; /* (blocks + 1) true labels of a block: places start[i] .. start[i+1] of the
                         batch's lists */

@@ -91,7 +91,7 @@ static void offer_best(const struct wisp_out_job *j, size_t i, const uint64_t *k
 {
     const struct wisp_share share = j->l->params[0].share;
     const size_t k = j->v.k;
-    uint64_t *to = j->v.keys + ((size_t)share.rank * j->p.n + i) * k;
+    uint64_t *to = j->v.keys + i * k;
     for (size_t c = 0; c < k; c++) {
         const size_t id = c < found ? wisp_share_id(share, (size_t)wisp_key_row(keys[c])) : 0;
         to[c] = c < found ? wisp_key(wisp_key_score(keys[c]), (int32_t)id) : 0;
@@ -102,9 +102,9 @@ static void offer_best(const struct wisp_out_job *j, size_t i, const uint64_t *k
 static wisp_status swap_best(const struct wisp_out_job *j, wisp_error *err)
 {
     const size_t n = j->p.n, k = j->v.k;
-    wisp_status st = wisp_keys_swap(j->v.merged, j->v.keys, j->s->ctx->comm, n, k, err);
+    wisp_status st = wisp_keys_swap(j->v.keys, j->s->ctx->comm, n, k, err);
     for (size_t i = 0; i < n * k && st == WISP_OK; i++)
-        j->v.best[i] = j->v.merged[i] ? wisp_key_row(j->v.merged[i]) : -1;
+        j->v.best[i] = j->v.keys[i] ? wisp_key_row(j->v.keys[i]) : -1;
     return st;
 }
 

@@ -34,8 +34,9 @@ static void add_tile(void *arg, size_t tile, int thread)
 }
 
 /* Fits wisp_join. */
-static void join_sums(void *to, const void *const *part, int n_parts, size_t n)
+static void join_sums(void *to, const void *const *part, int n_parts, size_t n, size_t bytes)
 {
+    (void)bytes;
     struct wisp_out_sums *out = to;
     for (size_t i = 0; i < n; i++) {
         struct wisp_out_sums s = ((const struct wisp_out_sums *)part[0])[i];

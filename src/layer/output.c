@@ -71,11 +71,7 @@ static struct wisp_out_view lay_out(struct wisp_cut *c, const struct wisp_layer 
         v.part[i] = wisp_cut_take(c, l->precision->part_floats(n, l->n_in), sizeof *v.part[i]);
     if (k == 0) return v;
     v.best = wisp_cut_take(c, n * k, sizeof *v.best);
-    if (wisp_out_shared(l)) {
-        const size_t ranks = (size_t)l->params[0].share.size;
-        v.keys = wisp_cut_take(c, ranks * n * k, sizeof *v.keys);
-        v.merged = wisp_cut_take(c, n * k, sizeof *v.merged);
-    }
+    if (wisp_out_shared(l)) v.keys = wisp_cut_take(c, n * k, sizeof *v.keys);
     for (size_t i = 0; i < v.n_lanes; i++) v.lists[i] = wisp_best_lay(c, n, k);
     return v;
 }

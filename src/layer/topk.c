@@ -7,7 +7,7 @@
  * lanes are merged in lane order.
  *
  * scratch: h^T (n_in, n + 16) | limits told (n) | for each lane: lists of the best, max, sum (n)
- *          | of several ranks what each of them found: (ranks, n) sums, (ranks, n, k) keys, (n, k)
+ *          | of several ranks what each of them found: (ranks, n) sums, (n, k) keys
  * of each thread: Z (96, n) | places (n) | block max, block sum (n) | rows of a block (96, n_in);
  *                 later keys of all lanes */
 #include "hash/best.h"
@@ -40,8 +40,8 @@ struct job {
     uint32_t *panels; /* h^T as bf16, in the place of h^T; NULL: rows are multiplied as floats */
     _Atomic float *told;
     struct lane lanes[WISP_OUT_LANES];
-    struct found *found;     /* (ranks, n) */
-    uint64_t *keys, *merged; /* (ranks, n, k), (n, k): swap.h */
+    struct found *found; /* (ranks, n) */
+    uint64_t *keys;      /* (n, k): swap.h */
     int32_t *labels;
     float *scores;
 };
@@ -64,8 +64,7 @@ static void lay_out(struct job *j, struct wisp_cut *c)
     if (!shared(j->l)) return;
     const size_t ranks = (size_t)j->l->params[0].share.size;
     j->found = wisp_cut_take(c, ranks * j->n, sizeof *j->found);
-    j->keys = wisp_cut_take(c, ranks * j->n * j->k, sizeof *j->keys);
-    j->merged = wisp_cut_take(c, j->n * j->k, sizeof *j->merged);
+    j->keys = wisp_cut_take(c, j->n * j->k, sizeof *j->keys);
 }
 
 size_t wisp_output_topk_floats(const struct wisp_layer *l, size_t n, size_t k)
@@ -199,11 +198,10 @@ static void offer(const struct job *j, size_t s, const uint64_t *keys, size_t n,
                   double sum)
 {
     const struct wisp_share share = j->l->params[0].share;
-    const size_t at = (size_t)share.rank * j->n + s;
-    j->found[at] = (struct found){ sum, max };
+    j->found[(size_t)share.rank * j->n + s] = (struct found){ sum, max };
     for (size_t c = 0; c < j->k; c++) {
         const size_t id = c < n ? wisp_share_id(share, (size_t)wisp_key_row(keys[c])) : 0;
-        j->keys[at * j->k + c] = c < n ? wisp_key(wisp_key_score(keys[c]), (int32_t)id) : 0;
+        j->keys[s * j->k + c] = c < n ? wisp_key(wisp_key_score(keys[c]), (int32_t)id) : 0;
     }
 }
 
@@ -242,7 +240,7 @@ static void answer_merged(const struct job *j, size_t s)
         const struct found *f = &j->found[q * j->n + s];
         sum += f->sum * exp((double)f->max - max);
     }
-    const uint64_t *best = j->merged + s * j->k;
+    const uint64_t *best = j->keys + s * j->k;
     for (size_t c = 0; c < j->k; c++) answer(j, s, c, best[c] ? &best[c] : NULL, max, sum);
 }
 
@@ -251,7 +249,7 @@ static wisp_status exchange(const struct job *j, wisp_error *err)
     const struct wisp_comm *c = j->ctx->comm;
     const size_t mine = (size_t)j->l->params[0].share.rank * j->n;
     wisp_status st = c->all_gather(j->found, j->found + mine, j->n * sizeof *j->found, err);
-    if (st == WISP_OK) st = wisp_keys_swap(j->merged, j->keys, c, j->n, j->k, err);
+    if (st == WISP_OK) st = wisp_keys_swap(j->keys, c, j->n, j->k, err);
     for (size_t s = 0; s < j->n && st == WISP_OK; s++) answer_merged(j, s);
     return st;
 }

@@ -81,6 +81,14 @@ d = [json.loads(line) for line in open("tried")]
 assert d[0]["what"] == "linear" and len(d) >= 10 and [x["trial"] for x in d] == list(range(len(d))), d
 assert sum(not x["member"] for x in d) == 6 and abs(sum(x["weight"] for x in d) - 1) < 1e-3, d
 assert all((x["valid_p@1"] > 0 or x["what"].endswith("all rows")) and x["seconds"] > 0 for x in d), d'
+check "nets share what the linear model has not" /usr/bin/python3 -c '
+import json
+d = [json.loads(line) for line in open("tried")]
+kept = [x for x in d if x["member"] and x["weight"] > 0]
+nets = [x["weight"] for x in kept if x["what"].startswith("net")]
+linear = [x["weight"] for x in kept if x["what"].startswith("linear")]
+assert len(nets) > 1 and len(linear) == 1 and max(nets) - min(nets) < 1e-3, d
+assert abs(linear[0] - nets[0]) > 0.02, d'
 check "the list is kept" cmp tried t.tried
 # shapes NAME WANT: the nets that were looked at for a quarter of the epochs, as they were said
 shapes() {

@@ -175,7 +175,7 @@ static wisp_status play_join(void *x, size_t n, size_t bytes, wisp_join *join, w
     const void *part[] = { x, &others.most };
     CHECK(n == 1 && bytes == sizeof others.most, "%zu numbers of %zu bytes", n, bytes);
     if (others.lost) return wisp_fail(err, WISP_EPEER, "lost");
-    join(x, part, 2, n);
+    join(x, part, 2, n, bytes);
     return WISP_OK;
 }
 

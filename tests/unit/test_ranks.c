@@ -4,6 +4,8 @@
  * have begun. */
 #include "base/mem.h"
 #include "comm/comm.h"
+#include "hash/best.h"
+#include "hash/swap.h"
 #include "test.h"
 
 #include <math.h>
@@ -44,6 +46,33 @@ static void test_shares(void)
 static float number(int q, size_t i)
 {
     return (float)((i * 2654435761u + (size_t)q * 40503u) % 2001) / 1000 - 1;
+}
+
+/* The list of rank q for sample s: up to k keys of ids that no other rank has, best first. */
+static void list_of(uint64_t *to, int q, int ranks, size_t s, size_t k)
+{
+    const size_t n = (s * 7 + (size_t)q * 5) % (k + 1);
+    memset(to, 0, k * sizeof *to);
+    for (size_t i = 0; i < n; i++) to[i] = wisp_key(number(q, s * k + i), (int32_t)i * ranks + q);
+    wisp_keys_sort(to, n);
+}
+
+static void test_lists(const struct wisp_comm *c, size_t n, size_t k)
+{
+    wisp_error err = { 0 };
+    const size_t ranks = (size_t)c->size;
+    uint64_t *x = wisp_alloc(n * k, sizeof *x), *all = wisp_alloc(ranks * k, sizeof *all);
+    size_t wrong = 0;
+    for (size_t s = 0; s < n; s++) list_of(x + s * k, c->rank, c->size, s, k);
+    CHECK(wisp_keys_swap(x, c, n, k, &err) == WISP_OK, "%s", err.text);
+    for (size_t s = 0; s < n; s++) {
+        for (int q = 0; q < c->size; q++) list_of(all + (size_t)q * k, q, c->size, s, k);
+        wisp_keys_sort(all, ranks * k); /* 0 is less than any key */
+        wrong += memcmp(x + s * k, all, k * sizeof *x) != 0;
+    }
+    CHECK(wrong == 0, "%zu lists of %zu: %zu of them are wrong", n, k, wrong);
+    wisp_free(x);
+    wisp_free(all);
 }
 
 /* In up to 100 parts, more than can be under way at once, with other collectives between them. */
@@ -132,7 +161,7 @@ static void test_stall(const struct wisp_comm *c, bool later)
     TEST("a rank that does not come: WISP_EPEER after the deadline, and who it is");
     c->patience(1);
     if (c->rank == c->size - 1) {
-        nanosleep(&(struct timespec){ .tv_sec = 4 }, NULL);
+        nanosleep(&(struct timespec){ .tv_sec = 30 }, NULL); /* mpirun ends it once others have */
         return;
     }
     wisp_status st = later ? wisp_comm_begin_sum(c, x, 400, &err) : wisp_comm_sum(c, x, 400, &err);
@@ -160,6 +189,10 @@ int main(int argc, char **argv)
     static const size_t sizes[] = { 0, 1, 2, 5, 255, 256, 257, 1000, 300001 };
     TEST("sums of floats, at once and begun and finished: as in the order of ranks, bit for bit");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) test_sums(&c, sizes[i]);
+    TEST("lists of the best: merged at every rank");
+    static const size_t widths[] = { 1, 4, 65 };
+    for (size_t i = 0; i < 3; i++)
+        for (size_t n = 0; n < 400; n = 3 * n + 1) test_lists(&c, n, widths[i]);
     if (argc > 1 && strcmp(argv[1], "large") == 0) {
         TEST("more than a chunk of 64 MiB");
         test_sums(&c, (size_t)WISP_COMM_CHUNK / 4 + 12345);
