@@ -260,6 +260,7 @@ __device__ inline void wisp_dmove_many(const struct wisp_dopt &o, const struct w
     const struct wisp_dpace pace = wisp_dpace_of(o, p, row, &kept, sum, lr, step);
     if (home) __syncthreads(); /* all have read what is kept */
     if (threadIdx.x == 0 && home) *home = kept;
+    if (threadIdx.x == 0 && o.kind == WISP_DKEEP) p.flag[row] = 1;
     for (size_t c = threadIdx.x; c < p.cols && pace.moves; c += blockDim.x)
         wisp_dmove_weight(o, p, row * p.cols + c, g[c], pace);
 }

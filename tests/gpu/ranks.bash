@@ -80,7 +80,8 @@ mask "$work/ranks1.tsv" 700 60 90
 mask "$work/ranks2.tsv" 60 64 40
 kinds=("input 64, relu, dense 48, relu, dropout 0.2, dense 36, relu" "$residual_ranks"
     "sparse mask=$work/ranks1.tsv width=60, relu, dropout 0.1, sparse file=$work/ranks2.tsv bias=0.1 width=64, relu"
-    "sparse random 100 7, relu, sparse radix 64, relu")
+    "sparse random 100 7, relu, sparse radix 64, relu"
+    "dag file=$work/first.graph, dense 36, relu" "input 60, relu, dropout 0.1, dag mask=$work/inner.graph, relu")
 one=$work/one_train.txt more=$work/more_train.txt
 # One rank first, which adds up what it alone has: gradients kept, and rows moved by them.
 for optimizer in adam adagrad sgd; do
