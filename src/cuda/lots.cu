@@ -29,9 +29,8 @@ static bool can_be(const struct wisp_dnet &n, const struct wisp_dnode &l)
 
 static int first_that_cannot(const struct wisp_dnet &n)
 {
-    int i =
-        0; /* ranks add up what rows move by when a layer has made it, which is of all samples */
-    while (i < (int)n.n_layers && !n.ranks && can_be(n, n.layers[i])) i++;
+    int i = 0;
+    while (i < (int)n.n_layers && can_be(n, n.layers[i])) i++;
     return i;
 }
 
@@ -75,6 +74,8 @@ static wisp_status place(void *arg, struct wisp_lots_choice *c, wisp_error *err)
 
 wisp_status wisp_dlots_choose(struct wisp_dnet *n, wisp_error *err)
 {
+    /* Ranks add up what rows move by when a layer has made it, which is of all samples. */
+    if (n->ranks) return WISP_OK;
     const struct wisp_lots_search search = {
         (int)n->n_layers + 1, n->batch, n->limit, can_end, place, n
     };

@@ -3,8 +3,9 @@
  * The few types, numbers and functions of its interface (version 2) that are used are declared here.
  * All ranks get the same bits, and the same ranks on the same cards the same ones again.
  *
- * What it has begun waits on the card, where nobody looks at the clock: so the host does, and where
- * others do not come within the patience of ranks it gives up for all. */
+ * What it has begun waits on the card, where nobody looks at the clock: so the host does, step by step,
+ * and where others do not come within the patience of ranks it gives up for all.  Only for joining
+ * there is no clock: a rank that is lost just then is waited for. */
 #include "cuda/ranks.cuh"
 #include "cuda/trainer.cuh"
 
@@ -170,11 +171,11 @@ static wisp_status look(struct wisp_dnccl *l, double began, wisp_error *err)
     return lost(l, why, err);
 }
 
-wisp_status wisp_dnccl_wait(struct wisp_dnccl *l, cudaStream_t s, wisp_error *err)
+wisp_status wisp_dnccl_wait(struct wisp_dnccl *l, cudaEvent_t done, wisp_error *err)
 {
     const double began = seconds();
     for (int i = 0;; i++) {
-        const cudaError_t e = cudaStreamQuery(s);
+        const cudaError_t e = cudaEventQuery(done);
         if (e != cudaErrorNotReady) return wisp_dcheck(e, "a step", err);
         if (!l->comm) return wisp_dfail(err, WISP_EPEER, "NCCL: a rank was lost before");
         const wisp_status st = look(l, began, err);

@@ -1,6 +1,7 @@
 /* The operations of a training step on the card, one file each.  Every function only launches
  * kernels on a stream: no allocation, no copy to the host, no waiting, so that a step can be
- * captured as a graph.  Structs are filled by the trainer (trainer.cu) and passed by value. */
+ * captured as a graph (what ranks add up, ranks.cuh, stands between such functions).  Structs are
+ * filled by the trainer (trainer.cu) and passed by value. */
 #ifndef WISP_CUDA_OPS_CUH
 #define WISP_CUDA_OPS_CUH
 

@@ -45,14 +45,18 @@ void wisp_dranks_lay(struct wisp_dranks *r, struct wisp_dnet *n, const struct wi
 
 wisp_status wisp_dranks_make(struct wisp_dranks *r, wisp_error *err)
 {
+    static const char what[] = "taking memory for messages of ranks";
     cudaError_t e = cudaSuccess;
-    if (!r->how || r->how->library) return WISP_OK;
+    if (!r->how) return WISP_OK;
+    if (r->how->library)
+        return wisp_dcheck(cudaEventCreateWithFlags(&r->stepped, cudaEventDisableTiming), what,
+                           err);
     for (cudaEvent_t &v : r->copied)
         if (e == cudaSuccess) e = cudaEventCreateWithFlags(&v, cudaEventDisableTiming);
     if (e == cudaSuccess) e = cudaMallocHost((void **)&r->host, r->floats * 4);
     if (e == cudaSuccess && r->n_numbers)
         e = cudaMallocHost((void **)&r->host_numbers, r->n_numbers * 8);
-    return wisp_dcheck(e, "taking memory for messages of ranks", err);
+    return wisp_dcheck(e, what, err);
 }
 
 void wisp_dranks_clear(struct wisp_dranks *r)
@@ -60,10 +64,11 @@ void wisp_dranks_clear(struct wisp_dranks *r)
     wisp_dnccl_leave(r->library);
     for (cudaEvent_t v : r->copied)
         if (v) cudaEventDestroy(v);
+    if (r->stepped) cudaEventDestroy(r->stepped);
     cudaFreeHost(r->host);
     cudaFreeHost(r->host_numbers);
     r->library = NULL, r->host = NULL, r->host_numbers = NULL;
-    r->copied[0] = r->copied[1] = NULL;
+    r->copied[0] = r->copied[1] = r->stepped = NULL;
 }
 
 /* ---- adding up ---- */
@@ -129,6 +134,27 @@ static wisp_status sum_on_host(const struct wisp_dranks &r, cudaStream_t s, wisp
     if (st != WISP_OK) return st;
     return wisp_dcheck(cudaMemcpyAsync(r.block, r.host, r.floats * 4, cudaMemcpyHostToDevice, s),
                        what, err);
+}
+
+/* ---- one step after the other ---- */
+
+wisp_status wisp_dranks_wait(const struct wisp_dranks &r, cudaStream_t s, wisp_error *err)
+{
+    if (!r.library) return WISP_OK;
+    const wisp_status st =
+        wisp_dcheck(cudaEventRecord(r.stepped, s), "adding up gradients of ranks", err);
+    return st == WISP_OK ? wisp_dnccl_wait(r.library, r.stepped, err) : st;
+}
+
+void wisp_dranks_pace(const struct wisp_dnet &n, cudaStream_t s)
+{
+    const struct wisp_dranks &r = *n.ranks;
+    wisp_error err = {};
+    if (!r.library || n.refused != WISP_OK) return;
+    wisp_status st = wisp_dnccl_wait(r.library, r.stepped, &err);
+    if (st == WISP_OK)
+        st = wisp_dcheck(cudaEventRecord(r.stepped, s), "adding up gradients of ranks", &err);
+    refuse(n, st, err);
 }
 
 /* ---- rows move ---- */

@@ -11,7 +11,7 @@
  * Who adds up: NCCL (nccl.cu), from card to card; or the host, which is the plain form: what is to be
  * added travels to memory of its own, is joined by messages of ranks (comm/comm.h) in the order of
  * ranks, and travels back.  There the host waits for the card in the middle of a step: so steps of
- * ranks are launched, not replayed. */
+ * ranks are launched, not replayed.  By NCCL the card waits, and the host is one step ahead of it. */
 #ifndef WISP_CUDA_RANKS_CUH
 #define WISP_CUDA_RANKS_CUH
 
@@ -34,7 +34,8 @@ struct wisp_dranks {
     double *numbers; /* (n_numbers) what batch norm adds up; n_numbers 0: there is none */
     double *host_numbers;
     float *host; /* (floats) pinned, as host_numbers are; NULL: NCCL adds up */
-    cudaEvent_t copied[2];
+    cudaEvent_t copied[2]; /* to the host; none where NCCL adds up */
+    cudaEvent_t stepped;   /* the step whose end was last recorded, where NCCL adds up */
     struct wisp_dnccl *library; /* NULL: the host does, or they have not met yet */
     size_t n;
     struct wisp_dmoving moving[WISP_DLAYERS * WISP_DPARAMS + 2];
@@ -45,7 +46,8 @@ struct wisp_dranks {
 /* Gradients of the head's parameters and of all layers get room, after these have theirs. */
 void wisp_dranks_lay(struct wisp_dranks *r, struct wisp_dnet *n, const struct wisp_layer *head,
                      struct wisp_dparam *weight, struct wisp_dparam *bias, void *block, size_t *at);
-/* The host's memory for messages, where there is no library; to be cleared, also where it failed. */
+/* Events, and the host's memory for messages where there is no library; to be cleared, also where it
+ * failed. */
 wisp_status wisp_dranks_make(struct wisp_dranks *r, wisp_error *err);
 void wisp_dranks_clear(struct wisp_dranks *r);
 /* A step begins: there are no gradients. */
@@ -54,6 +56,11 @@ void wisp_dranks_begin(const struct wisp_dranks &r, cudaStream_t s);
 void wisp_dranks_add(const struct wisp_dnet &n, size_t count, cudaStream_t s);
 /* A step ends: gradients become the sums of all ranks, and rows move by them. */
 void wisp_dranks_move(const struct wisp_dnet &n, cudaStream_t s);
+/* Behind a step's last launch, where NCCL adds up: waits for the step before, each with a patience of
+ * its own.  Further ahead launches that nobody takes from their queue would hold the host as well. */
+void wisp_dranks_pace(const struct wisp_dnet &n, cudaStream_t s);
+/* Until all steps are done, where NCCL adds up. */
+wisp_status wisp_dranks_wait(const struct wisp_dranks &r, cudaStream_t s, wisp_error *err);
 
 /* ---- nccl.cu ---- */
 
@@ -66,7 +73,7 @@ void wisp_dnccl_leave(struct wisp_dnccl *l); /* NULL is fine */
 /* Sums of n floats or doubles of all ranks, where they lie. */
 wisp_status wisp_dnccl_add(struct wisp_dnccl *l, void *x, size_t n, bool doubles, cudaStream_t s,
                            wisp_error *err);
-/* Until all that was begun on s is done; WISP_EPEER: not within the patience of ranks. */
-wisp_status wisp_dnccl_wait(struct wisp_dnccl *l, cudaStream_t s, wisp_error *err);
+/* Until an event has come; WISP_EPEER: not within the patience of ranks. */
+wisp_status wisp_dnccl_wait(struct wisp_dnccl *l, cudaEvent_t done, wisp_error *err);
 
 #endif

@@ -1,9 +1,9 @@
 /* What the kernels of a training step share: where things lie on the card.
  *
- * A step is a fixed list of launches, captured once as a graph and replayed.  So nothing that
- * differs from step to step is an argument: sizes and pointers of the batch lie in a struct on the
- * card (wisp_dnow), which the first kernel of the step fills in; grids are those of the largest
- * batch, and blocks without work return at once.
+ * A step is a fixed list of launches, captured once as a graph and replayed (those of ranks are
+ * launched, ranks.cuh).  So nothing that differs from step to step is an argument: sizes and
+ * pointers of the batch lie in a struct on the card (wisp_dnow), which the first kernel of the step
+ * fills in; grids are those of the largest batch, and blocks without work return at once.
  *
  * No float is added by an atomic, and nothing depends on the order in which blocks run: a run
  * repeats bit for bit. */

@@ -12,7 +12,9 @@
  *
  * A step is captured once as a graph and replayed, and so are some in a row: its first kernel
  * copies the batch's description (struct wisp_dnow) from the chunk to where all others look.
- * Nothing comes back to the host but sums, when they are asked for. */
+ * Nothing comes back to the host but sums, when they are asked for.  Two things are done otherwise:
+ * steps of ranks are launched one by one (ranks.cuh), and state that lies in the host's memory travels
+ * on two more streams beside the way back (state.cu). */
 #include "cuda/trainer.cuh"
 #include "cuda/deep.cuh"
 
@@ -263,13 +265,15 @@ static cudaError_t replay(struct wisp_cuda_trainer *t, size_t n)
     return e;
 }
 
-/* Steps of ranks: what is to be added up stands between kernels, and the host may have to wait there. */
-static cudaError_t run_with_ranks(struct wisp_cuda_trainer *t, size_t n, bool looks)
+/* Steps of ranks: what is to be added up stands between kernels, and the host may have to wait there.
+ * No label is sampled, so that there is no recall to look at, and no net becomes smaller (model/ranks.c). */
+static cudaError_t run_with_ranks(struct wisp_cuda_trainer *t, size_t n)
 {
     for (size_t s = 0; s < n && t->net.refused == WISP_OK; s++) {
         wisp_dranks_begin(t->ranks, t->main);
-        step(t, looks && s + 1 == n);
+        step(t, false);
         wisp_dranks_move(t->net, t->main);
+        wisp_dranks_pace(t->net, t->main);
     }
     return cudaGetLastError();
 }
@@ -280,7 +284,7 @@ static cudaError_t run_steps(struct wisp_cuda_trainer *t, const double *shorter,
                              bool looks)
 {
     cudaError_t e = cudaSuccess;
-    if (t->net.ranks) return run_with_ranks(t, n, looks);
+    if (t->net.ranks) return run_with_ranks(t, n);
     for (size_t s = 0, end; s < n && e == cudaSuccess; s = end) {
         for (end = s + 1; end < n && shorter[end - 1] == 0;) end++;
         const bool last = looks && end == n;
@@ -392,10 +396,8 @@ static wisp_status wait_for_steps(struct wisp_cuda_trainer *t, struct wisp_cuda_
                                   wisp_error *err)
 {
     struct wisp_dsums s;
-    if (t->ranks.library) {
-        const wisp_status st = wisp_dnccl_wait(t->ranks.library, t->main, err);
-        if (st != WISP_OK) return st;
-    }
+    const wisp_status st = wisp_dranks_wait(t->ranks, t->main, err);
+    if (st != WISP_OK) return st;
     cudaError_t e = cudaStreamSynchronize(t->main);
     if (e == cudaSuccess) e = cudaMemcpy(&s, t->sums, sizeof s, cudaMemcpyDeviceToHost);
     if (e == cudaSuccess && t->n_live)
@@ -428,6 +430,7 @@ static size_t live_of(const struct wisp_cuda_trainer *t, int layer, uint64_t *li
 static void release(struct wisp_cuda_trainer *t)
 {
     if (!t) return;
+    wisp_dranks_wait(t->ranks, t->main, NULL); /* or gives up: what waits for a lost rank never ends */
     cudaDeviceSynchronize();
     wisp_dranks_clear(&t->ranks);
     if (t->graph) cudaGraphExecDestroy(t->graph);
