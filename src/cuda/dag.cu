@@ -393,9 +393,9 @@ static size_t n_all_of(const struct wisp_dnode &l)
     return n_nodes_of(l) + l.l->n_in;
 }
 
-static size_t n_edges_of(const struct wisp_dnode &l)
+static size_t n_edges_of(const struct wisp_layer *l)
 {
-    return wisp_param_n(&l.l->params[INPUTS]);
+    return wisp_param_n(&l->params[INPUTS]);
 }
 
 /* part (levels): edges of node i are begin[i] .. begin[i + 1]. */
@@ -441,7 +441,7 @@ static wisp_status make(struct wisp_dnode *l, const struct wisp_dnet &, wisp_err
     uint32_t *begin = new (std::nothrow) uint32_t[all + 1]();
     for (struct part *&p : m->part) p = new (std::nothrow) struct part[m->n_levels];
     if (begin && m->part[0] && m->part[1]) {
-        for (size_t e = 0; e < n_edges_of(*l); e++) begin[from[e] + 1]++;
+        for (size_t e = 0; e < n_edges_of(l->l); e++) begin[from[e] + 1]++;
         for (size_t i = nodes; i < all; i++)
             m->longest_from = wisp_most(m->longest_from, begin[i + 1]);
         for (size_t i = 0; i < all; i++) begin[i + 1] += begin[i];
@@ -531,7 +531,7 @@ static void backward(const struct wisp_dnet &n, const struct wisp_dnode &l, cuda
 
 static void lay(struct wisp_dnode *l, const struct wisp_dnet &n, void *block, size_t *at)
 {
-    const size_t all = n_all_of(*l), edges = n_edges_of(*l);
+    const size_t all = n_all_of(*l), edges = n_edges_of(l->l);
     l->own[LEVEL] = wisp_dtake(block, at, (n_nodes_of(*l) + 1) * 4);
     if (!n.training) return;
     l->own[BEGIN] = wisp_dtake(block, at, (all + 1) * 4);
@@ -549,7 +549,7 @@ static size_t kept(const struct wisp_dnode &l, const struct wisp_dnet &n)
 
 static size_t scratch(const struct wisp_dnode &l, const struct wisp_dnet &n)
 {
-    const size_t far = l.l->params[INPUTS].cols > STAGED ? n_edges_of(l) : 0;
+    const size_t far = l.l->params[INPUTS].cols > STAGED ? n_edges_of(l.l) : 0;
     return l.l->n_out * n.lanes + n_nodes_of(l) + far;
 }
 
@@ -557,7 +557,7 @@ static size_t scratch(const struct wisp_dnode &l, const struct wisp_dnet &n)
 static void file_edges(struct wisp_dcopy *c, const struct wisp_dnode &l)
 {
     const struct wisp_param *p = l.l->params;
-    const size_t nodes = n_nodes_of(l), all = n_all_of(l), edges = n_edges_of(l);
+    const size_t nodes = n_nodes_of(l), all = n_all_of(l), edges = n_edges_of(l.l);
     uint32_t *begin = new (std::nothrow) uint32_t[2 * all + 2 + 2 * edges]();
     if (!begin) {
         c->e = cudaErrorMemoryAllocation;
@@ -587,11 +587,16 @@ static void fill(struct wisp_dcopy *c, const struct wisp_dnode &l)
     if (l.own[BEGIN] && c->e == cudaSuccess) file_edges(c, l);
 }
 
+static bool lacks(char what[WISP_DWORDS], const struct wisp_graph *g, const struct wisp_layer *l)
+{
+    return wisp_card_width(what, g, l) || wisp_card_edges(what, l, n_edges_of(l));
+}
+
 static struct wisp_card_kind filled()
 {
     struct wisp_card_kind k = {};
     k.name = "dag", k.forms = WISP_ROWS | WISP_FLAT;
-    k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT, k.skips = true, k.lacks = wisp_card_width;
+    k.takes = WISP_FUSE_RELU | WISP_FUSE_DROPOUT, k.skips = true, k.lacks = lacks;
     k.make = make, k.clear = clear;
     k.lay = lay, k.kept = kept, k.scratch = scratch, k.fill = fill;
     k.forward = forward, k.backward = backward;

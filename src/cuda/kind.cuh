@@ -256,6 +256,8 @@ const struct wisp_card_kind *wisp_card_kind_of(const struct wisp_graph *g,
 /* 'lacks' of kinds with a width of their own, which is to be a multiple of 4. */
 bool wisp_card_width(char what[WISP_DWORDS], const struct wisp_graph *g,
                      const struct wisp_layer *l);
+/* Of those with n connections, whose numbers are of 32 bits. */
+bool wisp_card_edges(char what[WISP_DWORDS], const struct wisp_layer *l, size_t n);
 
 static inline bool wisp_dreads_rows(const struct wisp_dnode &l)
 {

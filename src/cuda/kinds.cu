@@ -15,6 +15,14 @@ bool wisp_card_width(char what[WISP_DWORDS], const struct wisp_graph *, const st
     return true;
 }
 
+bool wisp_card_edges(char what[WISP_DWORDS], const struct wisp_layer *l, size_t n)
+{
+    if (n <= UINT32_MAX) return false;
+    snprintf(what, WISP_DWORDS, "layer %d, '%s' with %zu connections, more than %u,", l->number,
+             l->kind->name, n, UINT32_MAX);
+    return true;
+}
+
 /* Rows of the output layer are hashed as wide as what the head reads. */
 static bool lacks_hash(char what[WISP_DWORDS], const struct wisp_graph *g,
                        const struct wisp_finders *f)

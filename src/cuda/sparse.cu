@@ -277,11 +277,7 @@ static void fill(struct wisp_dcopy *c, const struct wisp_dnode &l)
 
 static bool lacks(char what[WISP_DWORDS], const struct wisp_graph *g, const struct wisp_layer *l)
 {
-    if (wisp_card_width(what, g, l)) return true;
-    if (edges_of(l) <= UINT32_MAX) return false;
-    snprintf(what, WISP_DWORDS, "layer %d, 'sparse' with %zu connections, more than %u,", l->number,
-             edges_of(l), UINT32_MAX);
-    return true;
+    return wisp_card_width(what, g, l) || wisp_card_edges(what, l, edges_of(l));
 }
 
 static struct wisp_card_kind filled()
