@@ -27,7 +27,13 @@ wisp_status start_ranks(const struct args *a, const wisp_context *ctx, wisp_erro
 {
     const char *cards = args_text(a, "cards");
     char self[SELF];
-    if (strtol(cards, NULL, 10) <= 1 || wisp_context_ranks(ctx) > 1) return WISP_OK;
+    if (strtol(cards, NULL, 10) <= 1) return WISP_OK;
+    if (wisp_context_ranks(ctx) > 1)
+        return refuse(
+            err, WISP_EINVAL,
+            "--cards: mpirun or srun has started %d ranks already, each with a card; leave "
+            "the option out",
+            wisp_context_ranks(ctx));
     if (strcmp(args_text(a, "device"), "cuda") != 0)
         return refuse(err, WISP_EINVAL,
                       "--cards: expected --device cuda beside it; 'mpirun -np %s wisp train ...' "

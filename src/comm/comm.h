@@ -33,8 +33,8 @@ struct wisp_comm {
     int host_cores;           /* that the ranks on this machine may run on, together; 0: unknown */
     /* For measuring: left within microseconds, as waiting keeps a core busy.  All else sleeps. */
     wisp_status (*barrier)(wisp_error *err);
-    /* n numbers of 'bytes' bytes each, of all ranks, joined in the order of ranks: x receives the
-     * same bits at every rank. */
+    /* n numbers of 'bytes' bytes each (WISP_COMM_CHUNK at most), of all ranks, joined in the order of
+     * ranks: x receives the same bits at every rank. */
     wisp_status (*all_join)(void *x, size_t n, size_t bytes, wisp_join *join, wisp_error *err);
     /* The same while this rank does other things: x is not to be touched until join_finish, which
      * waits for everything that was begun.  Other collectives may come in between.  join_go_on lets

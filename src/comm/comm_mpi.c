@@ -517,7 +517,8 @@ static int look_around(void)
 
 /* Open MPI sends large messages by TCP in a way ("put") that lets a link carry one direction at a
  * time: where all ranks send at once an exchange takes twice as long as by plain sending
- * (docs/scale.md).  Whoever has said how is not overruled; other MPIs do not look at it. */
+ * (docs/scale.md).  Whoever has said how, in the environment or
+ * to mpirun, is not overruled; other MPIs do not look at it. */
 static int start(void)
 {
     int has;

@@ -93,7 +93,7 @@ static size_t swap_width(const struct wisp_finder_setup *s)
 {
     const size_t deep = wisp_sampler_wants(s).deep,
                  n = s->o->keep > deep ? s->o->keep : deep; /* of the pot */
-    return n > WISP_POT_HOPS ? n : WISP_POT_HOPS;
+    return n > 0 ? n : 1;
 }
 
 /* ... or of the batch, where that is more. */

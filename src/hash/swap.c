@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* One list from the first k keys of each; fits wisp_join.  The best k are counted first and written
+/* One list from the first k keys of each.  The best k are counted first and written
  * from the last on: 'to' may be one of the lists, of which what is still to be read lies before what
  * is written. */
 static void merge(uint64_t *to, const void *const *part, int n_parts, size_t first, size_t k)

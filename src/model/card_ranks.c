@@ -111,7 +111,8 @@ wisp_status wisp_card_agree(struct wisp_card_ranks *out, size_t *most, const str
     st = wisp_comm_agree(c, st, err);
     if (st == WISP_OK) st = c->spread(out->id, sizeof out->id, 0, err);
     if (st != WISP_OK) return st;
-    wisp_say(r->ctx, "exchange  gradients of %d rank%s are added up by %s", c->size,
-             wisp_plural((size_t)c->size), out->ranks.library ? says : "the host");
+    wisp_say(r->ctx, "exchange  gradients of %d rank%s are added up by %s%s", c->size,
+             wisp_plural((size_t)c->size), out->ranks.library ? says : "the host",
+             wisp_card_apart(all, c->size) ? "" : "; some ranks share a card");
     return WISP_OK;
 }

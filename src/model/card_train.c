@@ -144,7 +144,7 @@ static wisp_status set_up(struct wisp_card *g, struct wisp_run *r, wisp_error *e
 
 /* ---- making ---- */
 
-/* Also settles how much of the card is taken. */
+/* Also settles how much of the card is taken; ranks have agreed on it (card_ranks.c). */
 static wisp_status say_plan(const struct wisp_run *r, struct wisp_card *g, wisp_error *err)
 {
     struct wisp_cuda_card c;
@@ -152,7 +152,7 @@ static wisp_status say_plan(const struct wisp_run *r, struct wisp_card *g, wisp_
     if (st != WISP_OK) return st;
     struct wisp_cuda_bytes b;
     size_t most = g->setup.most_bytes;
-    if (most == 0 || most > c.free_bytes) most = c.free_bytes;
+    if (!g->setup.ranks && (most == 0 || most > c.free_bytes)) most = c.free_bytes;
     g->setup.most_bytes = most;
     if ((st = g->api->bytes(&b, &g->setup, err)) != WISP_OK) return st;
     g->free_bytes = c.free_bytes;
@@ -224,12 +224,6 @@ static wisp_status begin_card(struct wisp_run *r, struct wisp_card *g, wisp_erro
     return st == WISP_OK ? set_up(g, r, err) : st;
 }
 
-static wisp_status make_trainer(struct wisp_run *r, struct wisp_card *g, wisp_error *err)
-{
-    wisp_status st = say_plan(r, g, err);
-    return st == WISP_OK ? g->api->create(&g->t, &g->setup, err) : st;
-}
-
 static wisp_status make_rooms(struct wisp_run *r, struct wisp_card *g, wisp_error *err)
 {
     const size_t most = g->api->most_steps(g->t), batch = g->setup.batch;
@@ -263,7 +257,8 @@ wisp_status wisp_card_make(struct wisp_run *r, wisp_error *err)
         g->setup.ranks = &g->ranks.ranks;
         st = wisp_card_agree(&g->ranks, &g->setup.most_bytes, g->api, r, err);
     }
-    if (st == WISP_OK) st = wisp_run_agree(r, make_trainer(r, g, err), err);
+    if (st == WISP_OK) st = wisp_run_agree(r, say_plan(r, g, err), err);
+    if (st == WISP_OK) st = wisp_run_agree(r, g->api->create(&g->t, &g->setup, err), err);
     if (st == WISP_OK && g->ranks.ranks.library)
         st = wisp_run_agree(r, g->api->meet(g->t, g->ranks.id, err), err);
     return st == WISP_OK ? wisp_run_agree(r, make_rooms(r, g, err), err) : st;

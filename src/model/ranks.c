@@ -48,11 +48,14 @@ wisp_status wisp_ranks_check(struct wisp_run *r, const wisp_config *cfg, wisp_er
 {
     struct wisp_plan *p = &r->plan;
     const struct wisp_comm *c = wisp_run_comm(r);
-    const bool asked = p->cuda && p->exchange != WISP_EXCHANGE_AUTO; /* also of one rank */
+    const bool asked = p->exchange != WISP_EXCHANGE_AUTO; /* also of one rank */
+    if (asked && !p->cuda)
+        return wisp_fail_option(err, "exchange",
+                                "says how cards exchange; add --device cuda, or leave it out");
     if (!c && asked && (samples_rows(p) || wisp_plan_shrink_epochs(p) > 0))
         return wisp_fail_option(err, "exchange",
-                                "not with sampled labels or a net that becomes smaller; leave it "
-                                "out, or take --sampling full");
+                                "not with sampled labels, where --sampling full is needed, or a "
+                                "net that becomes smaller; leave it out");
     if (!c && wisp_opt_num(cfg, OPT_CARDS) > 1)
         return wisp_fail_option(err, "cards",
                                 "the command 'wisp train' starts ranks, a program does not; start "
@@ -73,6 +76,8 @@ wisp_status wisp_ranks_check(struct wisp_run *r, const wisp_config *cfg, wisp_er
         { p->errors.rate > 0, "error-rate", "leave it out" },
         { p->sampling.per_example, "active-per example", "take --active-per batch" },
         { p->index, "index yes", "take --index no" },
+        { p->sampling.n_carried > WISP_COMM_CHUNK / sizeof(uint64_t), "carry",
+          "take 8388608 or less" }, /* one message has the keys of them all */
         { p->divides && samples_rows(p), "divide samples",
           "take --sampling full, and no layer 'sampled', or --divide rows" },
     };

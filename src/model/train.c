@@ -300,7 +300,7 @@ static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error
         if (c->first_rows == 0) c->first_rows = c->rows, c->first_s = c->trained_s;
         if (st == WISP_OK && (alone ? checkpoint_due(c) : c->told.due)) {
             double at = wisp_now();
-            st = wisp_card_fetch(r, err);
+            st = wisp_run_agree(r, wisp_card_fetch(r, err), err);
             if (st == WISP_OK) st = checkpoint(r, c, err);
             began += wisp_now() - at; /* saving is not training */
         }
@@ -308,12 +308,14 @@ static wisp_status train_on_card(struct wisp_run *r, struct watch *c, wisp_error
     }
     if (st == WISP_OK && !last && r->at.epoch < r->plan.epochs)
         wisp_order_ready(&r->feed.order, r->at.epoch + 1); /* while the card is at the last steps */
-    wisp_status waited = st == WISP_OK || st == WISP_ESTOPPED ? wisp_card_wait(r, err) : st;
+    const bool whole = st == WISP_OK || st == WISP_ESTOPPED; /* the same at every rank */
+    wisp_status waited = whole ? wisp_card_wait(r, err) : st;
     c->trained_s = wisp_now() - began - r->samplers.recall.seconds;
     if (r->pace) wisp_pace_add(r->pace, r->at.step - first, c->trained_s - before);
     c->touched = wisp_card_touched(r);
     c->nnz = (double)c->rows * (double)r->sets.train->nnz / (double)r->sets.train->n_rows;
     if (waited == WISP_OK) waited = wisp_card_fetch(r, err);
+    if (whole) waited = wisp_run_agree(r, waited, err);
     return waited == WISP_OK ? st : waited;
 }
 

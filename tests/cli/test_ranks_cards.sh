@@ -38,12 +38,12 @@ check "one rank: nothing is exchanged" not grep -q '^exchange' err
 check "one rank: it has losses" [ "$(losses alone.log | grep -c '^"loss":[1-9]')" = 3 ]
 as_one "one rank that is asked to, by the host" 1 1 0 "the host" --exchange host
 as_one "one rank that is asked to, by NCCL" 1 1 1 "NCCL 0.0.0" --exchange nccl
-as_one "two ranks on a card" 2 1 1 "the host"
+as_one "two ranks on a card" 2 1 1 "the host; some ranks share a card"
 check "two ranks on a card: each has half of it" grep -qE '^device .*, 0.50 GiB allowed$' said
 as_one "two ranks on two cards" 2 2 1 "NCCL 0.0.0"
 as_one "two ranks on two cards, by the host" 2 2 1 "the host" --exchange host
 as_one "two ranks without NCCL" 2 2 0 "the host"
-as_one "three ranks on two cards" 3 2 1 "the host"
+as_one "three ranks on two cards" 3 2 1 "the host; some ranks share a card"
 as_one "checkpoints on the way" 3 3 0 "the host" --checkpoint-steps 2
 judge "bytes that are sent in a step" "0 < d['sent_bytes_per_step'] < 2000"
 
@@ -65,6 +65,13 @@ for call in create meet; do
 done
 FAKE_CARDS=1 fails "two ranks on a card, and NCCL" "--exchange nccl: two ranks work on the same card" --exchange nccl
 FAKE_NCCL=0 fails "no NCCL" "--exchange nccl: no NCCL: it is a fake; take --exchange host" --exchange nccl
+mpi -np 2 "$wisp" train toy_train.txt -o x "${how[@]}" --divide samples --cards 2 --quiet
+check "ranks of mpirun, and --cards: refused" [ $rc = 2 ]
+check "ranks of mpirun, and --cards: says why" grep -q '^wisp: --cards: mpirun or srun has started 2 ranks already' err
+for what in host nccl; do
+    refuse "how cards exchange, without a card: $what" 2 '^wisp: --exchange: says how cards exchange; add --device cuda' train toy_train.txt -o x \
+        --hidden 16 --epochs 1 --exchange $what
+done
 export FAKE_BYTES=$((600 << 20))
 mpi -np 2 "$wisp" train toy_train.txt -o m "${how[@]}" --divide samples
 check "two that need more than half of a card, with two cards" [ $rc = 0 ]
