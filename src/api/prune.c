@@ -105,11 +105,13 @@ static int rungs_to_come(const struct pruning *p)
     return p->n < USUAL - MOST_MISSED ? USUAL - p->n : MOST_MISSED;
 }
 
-/* Seconds of a rung, by the last one, or by the net as it is. */
+/* Seconds of a rung, by the last one, or by the net as it is; those that a run before this one has
+ * trained took none here. */
 static double rung_seconds(const struct pruning *p, double whole)
 {
-    if (p->n > 1) return p->rungs[p->n - 1].seconds;
-    return (p->n == 1 ? p->rungs[0].seconds : whole) * longer(p);
+    for (int i = p->n - 1; i > 0; i--)
+        if (p->rungs[i].seconds > 0) return p->rungs[i].seconds;
+    return (p->rungs[0].seconds > 0 ? p->rungs[0].seconds : whole) * longer(p);
 }
 
 /* A run's progress, with the time that all of them will take. */
@@ -138,7 +140,8 @@ static void say_plan(const struct pruning *p)
 
 static void say_next(const struct pruning *p, double lambda)
 {
-    const double left = (1 + rungs_to_come(p)) * rung_seconds(p, 0);
+    double left = (1 + rungs_to_come(p)) * rung_seconds(p, 0);
+    if (p->budget > 0) left = fmin(left, p->budget - (wisp_now() - p->began));
     wisp_say(p->ctx,
              "prune     net %d, %s %g, from the %.0f parameters of net %d; about %.0f %s left",
              p->n, p->way->name, lambda, p->rungs[p->best].params, p->best,
@@ -184,10 +187,11 @@ static wisp_status go_on(wisp_config *cfg, const struct pruning *p, int from, wi
 static wisp_status settings(wisp_config **out, const struct pruning *p, int i, int from,
                             wisp_error *err)
 {
-    static const enum wisp_opt net[] = { OPT_NET, OPT_HIDDEN, OPT_DROPOUT, OPT_INIT };
+    /* The time is that of all rungs; the net of one that goes on is the model's. */
+    static const enum wisp_opt aside[] = { OPT_BUDGET, OPT_NET, OPT_HIDDEN, OPT_DROPOUT, OPT_INIT };
+    const size_t n_aside = i > 0 ? sizeof aside / sizeof *aside : 1;
     wisp_status st = wisp_config_create(out, err);
-    if (st == WISP_OK)
-        st = wisp_config_take(*out, p->cfg, net, i > 0 ? sizeof net / sizeof *net : 0, err);
+    if (st == WISP_OK) st = wisp_config_take(*out, p->cfg, aside, n_aside, err);
     if (st == WISP_OK && !wide(p) && wisp_opt_auto(p->cfg, OPT_OPTIMIZER))
         st = wisp_config_set(*out, "optimizer", "sgd", err); /* whose steps the penalty's fit */
     if (st == WISP_OK && wisp_opt_auto(p->cfg, OPT_LOSS) && p->train->n_lab == p->train->n_rows)
@@ -212,12 +216,12 @@ static wisp_status measure(double *us, const struct pruning *p, const struct wis
                            const struct wisp_data *rows, size_t batch, wisp_error *err)
 {
     struct wisp_context one = { .k = p->ctx->k, .conv = p->ctx->conv };
-    struct wisp_prediction how = wisp_prediction_of(NULL);
+    struct wisp_prediction how = wisp_prediction_of(p->cfg);
     wisp_predictor *predictor = NULL;
     const size_t n = rows->n_rows < batch ? rows->n_rows : batch;
     int32_t *labels = wisp_alloc(batch, sizeof *labels);
     float *scores = wisp_alloc(batch, sizeof *scores);
-    how.cuda = wisp_opt_is(p->cfg, OPT_DEVICE, "cuda");
+    if (how.cuda) how.zeros = WISP_ZEROS_OFF; /* which is of training there */
     wisp_status st = labels && scores ? wisp_pool_create(&one.pool, 1, err)
                                       : wisp_fail_mem(err, batch * 8, "predictions");
     if (st == WISP_OK) st = wisp_predictor_make(&predictor, &one, m, how, 1, err);

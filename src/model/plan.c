@@ -152,14 +152,18 @@ static double auto_holdout(double n)
 
 /* ---- the plan ---- */
 
-/* What the options say; what they leave open is 0, NULL or below 0. */
+/* A card measures each time and never wins on real nets, and another run may go another way: there
+ * zeros are skipped where that was asked for. */
 enum wisp_zeros wisp_plan_zeros(const wisp_config *cfg)
 {
+    if (wisp_opt_is(cfg, OPT_DEVICE, "cuda") && !wisp_opt_given(cfg, OPT_ZEROS))
+        return WISP_ZEROS_OFF;
     return wisp_opt_is(cfg, OPT_ZEROS, "off")     ? WISP_ZEROS_OFF
            : wisp_opt_is(cfg, OPT_ZEROS, "force") ? WISP_ZEROS_FORCE
                                                   : WISP_ZEROS_AUTO;
 }
 
+/* What the options say; what they leave open is 0, NULL or below 0. */
 static void read_options(struct wisp_plan *p, const wisp_config *cfg)
 {
     *p = (struct wisp_plan){
@@ -211,8 +215,6 @@ static void read_options(struct wisp_plan *p, const wisp_config *cfg)
         .card_memory = (size_t)wisp_opt_num(cfg, OPT_CARD_MEMORY),
         .hogwild = wisp_opt_is(cfg, OPT_HOGWILD, "yes"),
     };
-    /* There it measures each time, never wins on real nets, and another run may go another way. */
-    if (p->cuda && !wisp_opt_given(cfg, OPT_ZEROS)) p->zeros = WISP_ZEROS_OFF;
 }
 
 struct facts { /* that decide what the options leave open */

@@ -55,7 +55,7 @@ for ((i = 0; i < 2000; i++)); do
 done
 kill -9 $pid 2>/dev/null
 wait $pid 2>/dev/null
-ok "resumed" prune "${options[@]}" -o again --resume --json
+ok "resumed, with a time that was not given before" prune "${options[@]}" -o again --resume --budget 10h --json
 check "what was finished is not trained again" grep -q 'again.0: the run is finished' err
 check "the weights of one that was left alone" /usr/bin/python3 -c '
 import json
