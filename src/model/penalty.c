@@ -290,12 +290,13 @@ size_t wisp_penalty_cut(struct wisp_penalty *p, struct wisp_net *net, double sha
     const size_t n = p->bonds.n;
     size_t changed = 0;
     struct wisp_weak *w = p->weak;
-    add_up(p, net, WISP_AXIS_OUT, pool);
-    for (size_t i = 0; i < n; i++) w[i].strength = p->square[w[i].bond];
     add_up(p, net, WISP_AXIS_IN, pool);
+    for (size_t i = 0; i < n; i++)
+        w[i].strength = p->size[w[i].bond] > 0 ? p->square[w[i].bond] : 1;
+    add_up(p, net, WISP_AXIS_OUT, pool);
     for (size_t i = 0; i < n; i++) {
         const int32_t c = w[i].bond;
-        if (p->size[c] > 0) w[i].strength *= p->square[c];
+        w[i].strength *= p->square[c];
         if (!isfinite(w[i].strength) || p->bonds.fixed[c]) w[i].strength = INFINITY;
         p->scale[c] = 1;
     }
@@ -307,7 +308,7 @@ size_t wisp_penalty_cut(struct wisp_penalty *p, struct wisp_net *net, double sha
         const size_t cut = (size_t)(share * (double)free + 1e-6);
         for (size_t i = 0; i < cut && i + 1 < free && isfinite(w[first + i].strength); i++) {
             p->scale[w[first + i].bond] = 0;
-            changed += w[first + i].strength > 0;
+            changed += p->square[w[first + i].bond] > 0;
         }
     }
     each_side(p, net, pool, WISP_AXIS_OUT, scale_side);

@@ -318,15 +318,24 @@ static bool differs(const struct wisp_net *net, const struct wisp_net *small)
     return matrix || wisp_net_n_params(small) < wisp_net_n_params(net);
 }
 
+/* Channels of maps go by blocks on a card, where units of a thin net do not. */
+static bool rounds_maps(const struct wisp_run *r)
+{
+    return r->plan.cuda && r->plan.round && r->plan.magnitude == 0;
+}
+
 /* padding: channels that stay although they count for nothing. */
 static wisp_status take_smaller(struct wisp_run *r, struct wisp_net *small, char **text,
                                 size_t padding, wisp_error *err)
 {
     char more[120] = "";
+    int n = 0;
     if (padding)
-        snprintf(more, sizeof more,
-                 ", with %zu channel%s that could go, as cards have units by %d%s", padding,
-                 wisp_plural(padding), WISP_CUDA_UNITS, r->plan.round ? " and maps by 16" : "");
+        n = snprintf(more, sizeof more,
+                     ", with %zu channel%s that could go, as cards have units by %d", padding,
+                     wisp_plural(padding), WISP_CUDA_UNITS);
+    if (padding && rounds_maps(r))
+        snprintf(more + n, sizeof more - (size_t)n, " and maps by %d", WISP_WIDTHS_BLOCK);
     wisp_say(r->ctx, "smaller   %zu of %zu parameters are left%s: %s", wisp_net_n_params(small),
              wisp_net_n_params(&r->m->net), more, *text);
     wisp_scorer_clear(&r->scorer); /* which uses the card's weights, and the card the old net's */
@@ -372,7 +381,7 @@ static size_t round_counts(bool *keep, const struct wisp_run *r, const struct wi
         wisp_widths_round(keep, bonds, &r->m->net, &w, said, room);
     if (cuda)
         *padding = wisp_compact_round(keep, bonds, &r->m->net, WISP_CUDA_UNITS,
-                                      r->plan.round ? WISP_WIDTHS_BLOCK : 1);
+                                      rounds_maps(r) ? WISP_WIDTHS_BLOCK : 1);
     for (size_t c = 0; c < bonds->n; c++) gone += !keep[c];
     return gone;
 }
@@ -398,7 +407,9 @@ static wisp_status shrink(struct wisp_run *r, bool *shrunk, const struct wisp_bo
         st = wisp_smaller_make(&s, net, bonds, keep, thin, err);
         if (st == WISP_OK) st = make_smaller(&small, r, &s, err);
         *shrunk = st == WISP_OK && (thin ? differs(net, &small) : pays(r, &small));
-        if (*shrunk && *said) wisp_say(r->ctx, "counts    faster here: %s", said);
+        if (*shrunk && *said)
+            wisp_say(r->ctx, "counts    %s: %s",
+                     r->plan.cuda ? "as cards have them" : "faster here", said);
         if (*shrunk) st = take_smaller(r, &small, &s.text, padding, err);
     }
     wisp_smaller_clear(&s);
