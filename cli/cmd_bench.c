@@ -79,6 +79,7 @@ static void print_predict(const wisp_report *r, const struct args *a)
     double labels = get(r, "labels"), rows = get(r, "rows"), train_s = get(r, "train_seconds");
     double gflops = get(r, "batch_gflops"), peak = get(r, "peak_gflops");
     double gb = get(r, "batch_gb_per_s"), copy = get(r, "copy_gb_per_s");
+    const bool cuda = strcmp(args_text(a, "device"), "cuda") == 0;
     if (a->n_files > 1) printf("model     %s", a->files[1]);
     else printf("shape     %s", args_text(a, "shape"));
     printf(": %.0f labels, width %.0f; %.0f rows predicted\n", labels, get(r, "hidden"), rows);
@@ -89,7 +90,7 @@ static void print_predict(const wisp_report *r, const struct args *a)
             "sparse    %.0f us per row (median), %.0f us (p90), %.0f us (p99); one row per call, "
             "one thread\n",
             get(r, "sparse_us_median"), get(r, "sparse_us_p90"), get(r, "sparse_us_p99"));
-    else if (peak > 0) printf("sparse    no index: the model scores all labels\n");
+    else if (!cuda) printf("sparse    no index: the model scores all labels\n");
     else printf("device    a card, which scores all labels\n");
     printf(
         "exact     %.0f us per row (median), %.0f us (p90), %.0f us (p99); one row per call, one "
@@ -105,7 +106,7 @@ static void print_predict(const wisp_report *r, const struct args *a)
     printf("batches   %.*f rows/s, exact, %.0f rows per batch, %.0f threads\n",
            rate_digits(get(r, "batch_rows_per_s")), get(r, "batch_rows_per_s"),
            get(r, "batch_rows"), get(r, "threads"));
-    if (peak == 0) return; /* a card's limits are not measured */
+    if (peak == 0) return; /* a card's limits are not measured, and there may be no memory for it */
     printf("compute   %.1f GFLOP/s, %.0f %% of %.1f (a product in the caches)\n", gflops,
            100 * gflops / peak, peak);
     printf("memory    %.2f GB/s of weights, %.0f %% of %.2f (a copy, read and written)\n", gb,

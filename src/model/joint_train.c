@@ -276,14 +276,14 @@ wisp_status wisp_joint_train(struct wisp_report **out, struct wisp_context *ctx,
     wisp_status st = open_init(&init, ctx, cfg, err);
     p.init = init;
     const struct wisp_cuda *card;
-    if (st == WISP_OK && wisp_opt_is(cfg, OPT_DEVICE, "cuda"))
-        st = wisp_cuda_open(&card, err); /* now, and not when the linear model has been trained */
     if (st == WISP_OK) st = wisp_options_text(&options, init ? init->file.check : NULL, cfg, err);
     if (st == WISP_OK) st = find_finished(&m, &p, options);
     if (m) {
         wisp_say(ctx, "resume    %s: the run is finished: nothing is left to do", path);
         recall(&at, m);
     } else {
+        if (st == WISP_OK && wisp_opt_is(cfg, OPT_DEVICE, "cuda"))
+            st = wisp_cuda_open(&card, err); /* now, and not when the linear model is trained */
         if (st == WISP_OK) st = wisp_trials_recall(&p, err);
         if (st == WISP_OK) st = try_all(&p, err);
         if (st == WISP_OK) st = settle(&at, &p, options, err);
