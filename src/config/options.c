@@ -14,8 +14,9 @@ const wisp_option wisp_option_table[N_OPTS] = {
     [OPT_NET] = { "net", "text", "", "@nets", "train prune bench convert",
                   "layers, e.g. \"input 256, relu, dropout 0.3, dense 128, relu\" (wisp info lists "
                   "the kinds), the name of a net that wisp brings along, or a file FILE.net; the "
-                  "output layer is added; empty: from --hidden and --dropout; linear: no net, but "
-                  "weights from features to labels",
+                  "output layer is added; empty: from --hidden and --dropout; train also takes "
+                  "linear: no net, but weights from features to labels; linear+net: both; auto: "
+                  "what is best on held-out rows, the default for rows of words",
                   NETWORK, "convert prune" },
     [OPT_HIDDEN] = { "hidden", "list", "", "", "train prune bench",
                      "widths of the hidden layers: 256, or 512,256; empty: " WIDTH_FEW

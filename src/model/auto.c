@@ -29,9 +29,10 @@ enum { FEW_ROWS = 200, FEW_FEATURES = 300, NETS = 3, SCOUTS = 4 };
 
 /* Options of training that say nothing about a net; of the groups below all others do. */
 static const enum wisp_opt neutral[] = {
-    OPT_COST,     OPT_DROP_BELOW, OPT_NEGATIVES, OPT_REFIT, /* of linear models */
-    OPT_SEED,     OPT_VALID,      OPT_HOLDOUT,   OPT_SPLIT_SEED, OPT_INDEX,
-    OPT_ENSEMBLE, OPT_BUDGET,     OPT_EFFORT,    OPT_TRIED,      OPT_NET,
+    OPT_COST,     OPT_DROP_BELOW,   OPT_NEGATIVES, OPT_REFIT, /* of linear models */
+    OPT_SEED,     OPT_VALID,        OPT_HOLDOUT,   OPT_SPLIT_SEED, OPT_INDEX,
+    OPT_ENSEMBLE, OPT_BUDGET,       OPT_EFFORT,    OPT_TRIED,      OPT_NET,
+    OPT_WEIGHTS,  OPT_CLASS_WEIGHT, /* of rows, whatever learns from them */
 };
 
 bool wisp_auto_of_net(enum wisp_opt k)
@@ -57,10 +58,14 @@ static bool text_like(const struct wisp_data *d)
            d->n_features >= FEW_FEATURES && per_row < 0.25 * (double)d->n_features;
 }
 
+/* Members are weighed on held-out rows that all count the same: where rows do not, nothing is chosen that way unless it is
+ * asked for. */
 bool wisp_auto_is_meant(const wisp_config *cfg, const struct wisp_data *train)
 {
     const wisp_option *o;
-    if (*wisp_opt_text(cfg, OPT_NET) || wisp_opt_num(cfg, OPT_ENSEMBLE) > 1 || train->weights)
+    const bool weighted =
+        train->weights || wisp_opt_given(cfg, OPT_WEIGHTS) || wisp_opt_given(cfg, OPT_CLASS_WEIGHT);
+    if (*wisp_opt_text(cfg, OPT_NET) || wisp_opt_num(cfg, OPT_ENSEMBLE) > 1 || weighted)
         return false;
     for (size_t k = 0; (o = wisp_option_row(k)); k++)
         if (strstr(o->commands, "train") && wisp_opt_given(cfg, (enum wisp_opt)k) &&

@@ -50,6 +50,15 @@ ok "rows enough to hold some out" train enough.txt -o n
 check "there it is meant" grep -q '^auto      a linear model, then' err
 not_meant "a table" dense.svm
 
+# Weights of rows are the linear model's too, and where there are any nothing is chosen unasked.
+yes 2 | head -n 900 >w.txt
+for how in "--weights w.txt" "--class-weight balanced"; do
+    read -ra weights <<<"$how"
+    not_meant "rows with weights: $how" S_train.txt "${weights[@]}"
+    ok "asked for: $how" train "${data[@]}" --net auto --effort low "${weights[@]}" -o weighted
+    check "$how: every member has them" [ "$(grep -c '^rows .*(weighted)' err)" = "$(grep -c '^trial ' err)" ]
+done
+
 # --net linear+net, and efforts.
 ok "linear+net" train "${data[@]}" --net linear+net --epochs 3 --hidden 16 -o pair
 check "it says so" grep -q '^joint     2 members, one after the other: a linear model and 1 net; ' err
