@@ -29,7 +29,7 @@ enum {
     BLOCK = WISP_PLANE_BLOCK,
     BAND_FLOATS = 224 * 1024, /* sums and places of a band, in the second cache */
     MOST_ROWS = 256,
-    TASKS = 4, /* for each thread, at least */
+    TASKS = 2, /* for each thread, at least */
     /* Of the vectors of 16 channels so many are looked at for their zeros, one for so many
      * multiply-adds of the pass: looking takes about 0.3 % of it, and with 2000 the share is off by
      * 0.003, which is 1 % of the time. */
@@ -424,13 +424,29 @@ static void walk(void *arg, size_t number, int thread)
     end_sums(g, &t, thread);
 }
 
+/* Tasks of about one size, and as many for each thread: bands as they fit, or up to twice as many, each
+ * with all sets; where that is not enough, sets are shared out, too, and each part looks for zeros
+ * again. */
+static void share_out(struct walking *g, size_t rows, int threads)
+{
+    const size_t fitting = wisp_parts(rows, g->p.band),
+                 wanted = threads > 1 ? TASKS * (size_t)threads : 1;
+    g->parts = 0;
+    do {
+        do g->parts++;
+        while (g->sets % g->parts);
+        size_t each = wisp_parts(wanted, g->parts); /* bands come in so many */
+        while (each * g->parts % (size_t)threads) each++;
+        g->bands = wisp_parts(fitting, each) * each;
+    } while (g->parts < g->sets && g->bands > 2 * fitting);
+    if (g->bands > rows) g->bands = rows;
+}
+
 static void run_walk(const struct wisp_conv *c, enum wisp_conv_pass pass,
                      const struct wisp_conv_job *j)
 {
     struct walking g = { .p = plan_of(c, pass), .j = j };
     const size_t x = wisp_conv_in_floats(c), y = wisp_conv_out_floats(c);
-    const int threads = wisp_pool_threads(j->pool);
-    const size_t wanted = threads > 1 ? TASKS * (size_t)threads : 1;
     g.source = g.p.forward ? j->x : j->gy, g.source_floats = g.p.forward ? x : y;
     g.result = g.p.forward ? j->y : j->gx, g.result_floats = g.p.forward ? y : x;
     g.set = set_of(&g.p, j->k);
@@ -438,9 +454,7 @@ static void run_walk(const struct wisp_conv *c, enum wisp_conv_pass pass,
     for (g.remainder = 0; g.remainder < g.p.rows; g.remainder++) {
         const size_t all = j->n * row_count(&g.p, g.remainder);
         if (all == 0) continue;
-        g.bands = wisp_parts(all, g.p.band);
-        g.parts = wisp_parts(wanted, g.bands);
-        if (g.parts > g.sets) g.parts = g.sets;
+        share_out(&g, all, wisp_pool_threads(j->pool));
         wisp_parallel_for(j->pool, g.bands * g.parts, walk, &g);
     }
 }
