@@ -1,6 +1,6 @@
 /* One line of text to labels, in C: microseconds for reading the line, and for reading and
  * predicting it.
- *   bench/text MODEL LINES      a file with one text per line; each line is one call, one thread */
+ *   bench/text MODEL LINES [sparse]      a file with one text per line; each line is one call, one thread */
 #include "wisp/wisp.h"
 
 #include <stdio.h>
@@ -38,10 +38,12 @@ int main(int argc, char **argv)
     wisp_context *ctx;
     wisp_model *m;
     wisp_predictor *p;
-    FILE *f = argc == 3 ? fopen(argv[2], "r") : NULL;
-    if (!f) return fprintf(stderr, "usage: text MODEL LINES\n"), 2;
-    if (wisp_config_create(&cfg, &err) || wisp_context_create(&ctx, 1, &err) ||
-        wisp_model_load(&m, argv[1], &err) || wisp_predictor_create(&p, ctx, m, NULL, K, &err))
+    const char *inference = argc == 4 ? argv[3] : "exact";
+    FILE *f = argc == 3 || argc == 4 ? fopen(argv[2], "r") : NULL;
+    if (!f) return fprintf(stderr, "usage: text MODEL LINES [exact|sparse]\n"), 2;
+    if (wisp_config_create(&cfg, &err) || wisp_config_set(cfg, "inference", inference, &err) ||
+        wisp_context_create(&ctx, 1, &err) || wisp_model_load(&m, argv[1], &err) ||
+        wisp_predictor_create(&p, ctx, m, cfg, K, &err))
         return complain(&err);
     size_t n = 0;
     while (n < MOST && fgets(line, sizeof line, f)) {
@@ -61,8 +63,8 @@ int main(int argc, char **argv)
     if (n == 0) return fprintf(stderr, "%s: no lines\n", argv[2]), 1;
     qsort(read_us, n, sizeof *read_us, ascending);
     qsort(all_us, n, sizeof *all_us, ascending);
-    printf("C, one line per call: %.1f us median, %.1f p90 (reading it: %.1f); %zu lines\n",
-           all_us[n / 2], all_us[9 * n / 10], read_us[n / 2], n);
+    printf("C, one line per call, %s: %.1f us median, %.1f p90 (reading it: %.1f); %zu lines\n",
+           inference, all_us[n / 2], all_us[9 * n / 10], read_us[n / 2], n);
     fclose(f);
     wisp_predictor_free(p);
     wisp_model_free(m);

@@ -575,7 +575,8 @@ WISP_API wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *
  * any number of threads and of rows from two on; a call for one row computes it by itself, which is
  * faster and rounds otherwise (some 1e-6 of a score).  Options (NULL: all at their defaults):
  *   "inference"  how the best labels are found: "exact" (all are scored; the default) or "sparse"
- *                (those that the model's index names; WISP_ENOTSUP where it has none)
+ *                (those that the model's index names, or in a joint model its linear
+ *                member; WISP_ENOTSUP where it has neither)
  *   "scores"     what scores are: "calibrated" (the default), probabilities that a label applies,
  *                fitted on the validation rows of the training run; or "raw", the loss's own, the
  *                softmax's share or the sigmoid of each label alone.  The order is the same

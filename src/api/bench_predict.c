@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "kernels/kernels.h"
 #include "layer/output.h"
+#include "model/kind.h"
 #include "model/plan.h"
 
 #include <stdlib.h>
@@ -181,7 +182,7 @@ static wisp_status measure_all(struct wisp_report *r, const struct subject *s, w
     wisp_report_num(r, "batch_us_median", microseconds(t, 0.5));
     double exact = 100.0 * (double)t->hits / (double)s->n;
     double rows_per_s = (double)t->rows / t->all, batches_per_s = (double)t->n / t->all;
-    if (s->m->votes.start && !s->cuda) { /* an index, hence sparse prediction */
+    if (wisp_model_guide(s->m) != WISP_GUIDE_NONE && !s->cuda) {
         if ((st = measure(t, s, one, true, 1, s->n, seconds, err)) != WISP_OK) return st;
         double sparse = 100.0 * (double)t->hits / (double)s->n;
         report_calls(r, t, true);

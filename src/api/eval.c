@@ -287,7 +287,7 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
     if (st == WISP_OK && how.cuda) st = wisp_scorer_use_card(&b.exact, NULL, false, err);
     if (st == WISP_OK && sparse &&
         (st = wisp_scorer_init(&b.sparse, m, ctx, how.zeros, places, err)) == WISP_OK)
-        st = wisp_scorer_use_votes(&b.sparse, err);
+        st = wisp_scorer_use_some(&b.sparse, err);
     struct wisp_scorer *judged = sparse ? &b.sparse : &b.exact;
     judged->look = look_at_scores, judged->look_arg = &scores, judged->look_every = 1;
     if (st == WISP_OK)

@@ -2,6 +2,7 @@
 #include "api/predictor.h"
 #include "base/mem.h"
 #include "config/options.h"
+#include "model/kind.h"
 #include "model/plan.h"
 
 #include <string.h>
@@ -18,7 +19,7 @@ struct wisp_prediction wisp_prediction_of(const wisp_config *cfg)
 
 wisp_status wisp_prediction_check(struct wisp_prediction how, const wisp_model *m, wisp_error *err)
 {
-    if (how.sparse && !m->votes.start) return wisp_no_index(m, err);
+    if (how.sparse && wisp_model_guide(m) == WISP_GUIDE_NONE) return wisp_no_index(m, err);
     if (how.sparse && how.cuda) return wisp_not_on_card(err, "sparse prediction");
     return how.cuda ? wisp_card_check_model(m, err) : WISP_OK;
 }
@@ -35,7 +36,7 @@ wisp_status wisp_predictor_make(wisp_predictor **out, wisp_context *ctx, const w
     p->k = k;
     p->map = how.raw ? NULL : wisp_model_calibration(m, how.sparse);
     st = wisp_scorer_init(&p->scorer, m, ctx, how.zeros, k, err);
-    if (st == WISP_OK && how.sparse) st = wisp_scorer_use_votes(&p->scorer, err);
+    if (st == WISP_OK && how.sparse) st = wisp_scorer_use_some(&p->scorer, err);
     if (st == WISP_OK && how.cuda) st = wisp_scorer_use_card(&p->scorer, NULL, false, err);
     if (st == WISP_OK) *out = p;
     else wisp_predictor_free(p);

@@ -363,8 +363,9 @@ const wisp_option wisp_option_table[N_OPTS] = {
     [OPT_PROPENSITY] = { "propensity", "list", "0.55,1.5", "", "eval",
                          "A,B of the propensity model (PSP)", USE, "eval" },
     [OPT_INFERENCE] = { "inference", "choice", "exact", "exact|sparse", "eval predict serve",
-                        "exact: all labels are scored; sparse: those the model's index names", USE,
-                        "eval predict serve" },
+                        "exact: all labels are scored; sparse: those that the model's index, "
+                        "or its linear member, names",
+                        USE, "eval predict serve" },
     [OPT_QUANTIZE] = { "quantize", "choice", "no", "no|bf16|int8|c64|c16", "convert",
                        "IN is a model: OUT is the same with smaller weights, to predict with (c64, "
                        "c16: 64 "

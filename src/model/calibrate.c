@@ -293,7 +293,7 @@ static wisp_status collect_sparse(struct wisp_pairs *p, struct wisp_scorer *s,
     const size_t batch = s->batch;
     s->card = NULL;
     s->batch = wisp_kind_of(s->m)->batch(s->m);
-    wisp_status st = wisp_scorer_use_votes(s, err);
+    wisp_status st = wisp_scorer_use_some(s, err);
     p->n = p->n_rows = 0;
     size_t ids[WISP_SCORE_BATCH];
     for (size_t first = 0; st == WISP_OK && first < d->n_rows; first += s->batch) {
@@ -314,7 +314,7 @@ wisp_status wisp_model_calibrate(struct wisp_model *m, struct wisp_scorer *s, st
 {
     wisp_calibration_fit(&m->fitted[WISP_EXACT], p);
     m->calibration[WISP_EXACT] = &m->fitted[WISP_EXACT];
-    if (!m->votes.start) return WISP_OK;
+    if (wisp_model_guide(m) != WISP_GUIDE_VOTES) return WISP_OK;
     wisp_status st = collect_sparse(p, s, valid, err);
     if (st != WISP_OK) return st;
     wisp_calibration_fit(&m->fitted[WISP_SPARSE], p);

@@ -46,7 +46,9 @@ size_t wisp_joint_batch(const struct wisp_model *m);
 wisp_status wisp_joint_ready(struct wisp_scorer *s, enum wisp_zeros zeros, wisp_error *err);
 void wisp_joint_done(struct wisp_scorer *s);
 const struct wisp_net *wisp_joint_reads(const struct wisp_scorer *s);
-wisp_status wisp_joint_use_votes(struct wisp_scorer *s, wisp_error *err);
+enum wisp_guide wisp_joint_guide(const struct wisp_model *m);
+wisp_status wisp_joint_use_some(struct wisp_scorer *s, const struct wisp_scorer *lead,
+                                wisp_error *err);
 void wisp_joint_use_all(struct wisp_scorer *s);
 wisp_status wisp_joint_best(struct wisp_scorer *s, const struct wisp_batch *b, wisp_error *err);
 void wisp_joint_score(float *out, struct wisp_scorer *s, const struct wisp_batch *b, size_t row,

@@ -15,6 +15,8 @@ struct scorers {
     struct wisp_scorer of[WISP_JOINT_MOST];
     size_t room; /* candidates of a row, at most */
     bool sparse;
+    struct wisp_scorer
+        *lead; /* sparse: its labels are the candidates of all; NULL: votes name them */
     int32_t *labels,
         *unknown;     /* (threads, room) candidates, ascending; those that a member did not name */
     float *said;      /* (threads, n, room) what each member says of the candidates */
@@ -81,12 +83,38 @@ const struct wisp_net *wisp_joint_reads(const struct wisp_scorer *s)
     return NULL;
 }
 
-wisp_status wisp_joint_use_votes(struct wisp_scorer *s, wisp_error *err)
+/* The member that scores all labels at the cost of the few weights that a row's features have: a linear model
+ * whose lists are by feature.  NULL: there is none, or there is a net whose scores, by a softmax, would need
+ * all labels. */
+static const struct wisp_model *leader(const struct wisp_joint *j)
 {
+    const struct wisp_model *lead = NULL;
+    for (size_t i = 0; i < j->n; i++) {
+        const struct wisp_model *m = j->members[i];
+        const bool linear = m->linear.by_feature && m->linear.start;
+        if (!linear && (!wisp_model_is_net(m) || m->loss->needs_sum)) return NULL;
+        if (linear && !lead) lead = m;
+    }
+    return lead;
+}
+
+enum wisp_guide wisp_joint_guide(const struct wisp_model *m)
+{
+    return m->votes.start ? WISP_GUIDE_VOTES : leader(m->joint) ? WISP_GUIDE_LEAD : WISP_GUIDE_NONE;
+}
+
+wisp_status wisp_joint_use_some(struct wisp_scorer *s, const struct wisp_scorer *none,
+                                wisp_error *err)
+{
+    (void)none; /* a joint model is no member */
     struct scorers *o = s->own;
+    const struct wisp_model *first = s->m->votes.start ? NULL : leader(s->m->joint);
     wisp_status st = WISP_OK;
+    o->lead = NULL;
+    for (size_t i = 0; i < o->n && first; i++)
+        if (o->of[i].m == first) o->lead = &o->of[i];
     for (size_t i = 0; i < o->n && st == WISP_OK; i++)
-        st = wisp_kind_of(o->of[i].m)->use_votes(&o->of[i], err);
+        st = wisp_kind_of(o->of[i].m)->use_some(&o->of[i], o->lead, err);
     o->sparse = st == WISP_OK;
     return st;
 }
@@ -96,6 +124,7 @@ void wisp_joint_use_all(struct wisp_scorer *s)
     struct scorers *o = s->own;
     for (size_t i = 0; i < o->n; i++) wisp_kind_of(o->of[i].m)->use_all(&o->of[i]);
     o->sparse = false;
+    o->lead = NULL;
 }
 
 static int ascending(const void *a, const void *b)
@@ -210,17 +239,24 @@ static void mix_row(void *arg, size_t row, int thread)
     }
 }
 
+static wisp_status best_of(struct wisp_scorer *of, struct wisp_scorer *s,
+                           const struct wisp_batch *b, wisp_error *err)
+{
+    of->alone = s->alone;
+    of->n_scored = 0;
+    wisp_status st = wisp_kind_of(of->m)->best(of, b, err);
+    s->n_scored += of->n_scored;
+    return st;
+}
+
+/* Whoever leads goes first: the others score what it has named. */
 wisp_status wisp_joint_best(struct wisp_scorer *s, const struct wisp_batch *b, wisp_error *err)
 {
     struct scorers *o = s->own;
-    for (size_t i = 0; i < o->n; i++) {
-        struct wisp_scorer *of = &o->of[i];
-        of->alone = s->alone;
-        of->n_scored = 0;
-        wisp_status st = wisp_kind_of(of->m)->best(of, b, err);
-        if (st != WISP_OK) return st;
-        s->n_scored += of->n_scored;
-    }
+    wisp_status st = o->lead ? best_of(o->lead, s, b, err) : WISP_OK;
+    for (size_t i = 0; i < o->n && st == WISP_OK; i++)
+        if (&o->of[i] != o->lead) st = best_of(&o->of[i], s, b, err);
+    if (st != WISP_OK) return st;
     struct job job = { s, b, o->seen ? o->seen->n_rows : 0 };
     wisp_parallel_for(s->ctx->pool, b->n, mix_row, &job);
     if (o->seen) {

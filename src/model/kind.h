@@ -12,6 +12,10 @@
 
 enum { WISP_KIND_META = 128 };
 
+/* Which labels sparse prediction scores: there is none; those that features vote for; of a joint model the
+ * best ones of its linear member, which scores all. */
+enum wisp_guide { WISP_GUIDE_NONE, WISP_GUIDE_VOTES, WISP_GUIDE_LEAD };
+
 struct wisp_model_kind {
     const char *name;  /* "net" */
     const char *index; /* what to train with for votes, as it is written: "--index yes" */
@@ -38,8 +42,11 @@ struct wisp_model_kind {
     void (*done)(struct wisp_scorer *s); /* also half ready */
     /* The net that says what of a row is laid out (images); NULL: that of the scorer. */
     const struct wisp_net *(*reads)(const struct wisp_scorer *s);
-    /* From now on sparse prediction, by the model's votes, which are there. */
-    wisp_status (*use_votes)(struct wisp_scorer *s, wisp_error *err);
+    /* How rows find the labels that sparse prediction scores; NULL: by votes, where the model has some. */
+    enum wisp_guide (*guide)(const struct wisp_model *m);
+    /* From now on sparse prediction, as 'guide' says: by the model's votes; or, of a member of a joint
+     * model, among the best labels of a scorer that has done the same rows before. */
+    wisp_status (*use_some)(struct wisp_scorer *s, const struct wisp_scorer *lead, wisp_error *err);
     void (*use_all)(struct wisp_scorer *s); /* no longer */
     /* The k best labels of every row of b into s->labels and s->scores, which are raw and fall from
      * place to place; -1: there are no more.  Adds to s->n_scored. */
@@ -85,6 +92,7 @@ const struct wisp_model_kind *wisp_kind_of(const struct wisp_model *m);
 /* The net that says what is read of a row that is an image: the model's, or that of a member. */
 const struct wisp_net *wisp_model_reads(const struct wisp_model *m);
 bool wisp_model_is_net(const struct wisp_model *m);
+enum wisp_guide wisp_model_guide(const struct wisp_model *m);
 /* WISP_ENOTSUP unless the model is a net; 'what' is what needs one. */
 wisp_status wisp_model_need_net(const struct wisp_model *m, const char *what, wisp_error *err);
 

@@ -227,9 +227,9 @@ static void done(struct wisp_scorer *s)
     s->own = NULL;
 }
 
-static wisp_status use_votes(struct wisp_scorer *s, wisp_error *err)
+static wisp_status use_some(struct wisp_scorer *s, const struct wisp_scorer *lead, wisp_error *err)
 {
-    (void)err;
+    (void)lead, (void)err;
     struct own *o = s->own;
     if (o->candidates) o->candidates = FEW; /* else few weights are read as it is */
     return WISP_OK;
@@ -330,7 +330,7 @@ const struct wisp_model_kind wisp_kind_linear = {
     .batch = batch,
     .ready = ready,
     .done = done,
-    .use_votes = use_votes,
+    .use_some = use_some,
     .use_all = use_all,
     .best = best,
     .score = score,

@@ -206,9 +206,12 @@ static void done(struct wisp_scorer *s)
     wisp_free(s->thread_scratch);
 }
 
-static wisp_status use_votes(struct wisp_scorer *s, wisp_error *err)
+static wisp_status use_some(struct wisp_scorer *s, const struct wisp_scorer *lead, wisp_error *err)
 {
     const struct wisp_model *m = s->m;
+    if (lead)
+        return wisp_shortlist_init_given(&s->shortlist, lead->labels, lead->k, s->ctx, s->batch,
+                                         err);
     return wisp_shortlist_init(&s->shortlist, &m->votes, s->ctx, m->label_rows, m->net.n_labels,
                                s->batch, s->k, err);
 }
@@ -224,7 +227,7 @@ static wisp_status best(struct wisp_scorer *s, const struct wisp_batch *b, wisp_
     wisp_status st = wisp_net_hidden(&s->net, &step, err);
     if (st != WISP_OK) return st;
     const float *h = wisp_net_last(&s->net)->x;
-    if (s->shortlist.votes) {
+    if (s->shortlist.candidates) {
         s->n_scored += wisp_shortlist_topk(&s->shortlist, wisp_net_output(&s->net), s->m->loss, b,
                                            h, s->k, s->labels, s->scores);
         return WISP_OK;
@@ -289,7 +292,7 @@ const struct wisp_model_kind wisp_kind_net = {
     .batch = net_batch,
     .ready = ready,
     .done = done,
-    .use_votes = use_votes,
+    .use_some = use_some,
     .use_all = use_all,
     .best = best,
     .score = score,

@@ -72,6 +72,13 @@ bool wisp_model_is_net(const struct wisp_model *m)
     return wisp_kind_of(m) == &wisp_kind_net;
 }
 
+enum wisp_guide wisp_model_guide(const struct wisp_model *m)
+{
+    const struct wisp_model_kind *kind = wisp_kind_of(m);
+    if (kind->guide) return kind->guide(m);
+    return m->votes.start ? WISP_GUIDE_VOTES : WISP_GUIDE_NONE;
+}
+
 wisp_status wisp_model_need_net(const struct wisp_model *m, const char *what, wisp_error *err)
 {
     if (wisp_model_is_net(m)) return WISP_OK;

@@ -54,9 +54,11 @@ void wisp_model_free(struct wisp_model *m)
 /* By m->named. */
 static const char *const named_sides[] = { "none", "labels", "features", "labels and features" };
 
+/* Scores of labels that a member has named are those of exact prediction. */
 const struct wisp_calibration *wisp_model_calibration(const struct wisp_model *m, bool sparse)
 {
-    const struct wisp_calibration *c = m->calibration[sparse ? WISP_SPARSE : WISP_EXACT];
+    const bool others = sparse && wisp_model_guide(m) == WISP_GUIDE_VOTES;
+    const struct wisp_calibration *c = m->calibration[others ? WISP_SPARSE : WISP_EXACT];
     return !c || wisp_calibration_is_raw(c) ? NULL : c;
 }
 

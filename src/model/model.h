@@ -102,7 +102,7 @@ struct wisp_scorer {
     float *scratch, *thread_scratch;
     int32_t *labels; /* (WISP_SCORE_BATCH, k) */
     float *scores;
-    struct wisp_shortlist shortlist; /* votes NULL: all rows are scored */
+    struct wisp_shortlist shortlist; /* no candidates: all rows are scored */
     uint64_t n_scored;               /* rows scored so far, over all samples */
     const struct wisp_cuda *cuda;
     struct wisp_cuda_scorer *card; /* NULL: on the CPU */
@@ -124,10 +124,10 @@ wisp_status wisp_scorer_init_member(struct wisp_scorer *s, const struct wisp_mod
                                     struct wisp_context *ctx, enum wisp_zeros zeros, size_t k,
                                     wisp_error *err);
 void wisp_scorer_clear(struct wisp_scorer *s);
-/* From now on only the rows that the model's votes name; WISP_ENOTSUP where it has none. */
-wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err);
+/* From now on sparse prediction; WISP_ENOTSUP where the model has nothing to name labels by (kind.h). */
+wisp_status wisp_scorer_use_some(struct wisp_scorer *s, wisp_error *err);
 void wisp_scorer_use_all(struct wisp_scorer *s); /* no longer */
-/* The failure to use votes. */
+/* The failure to do so. */
 wisp_status wisp_no_index(const struct wisp_model *m, wisp_error *err);
 /* From now on on a card (card_score.c): with a copy of the model's weights, or with those of a trainer on
  * it, which is then freed after the scorer.  ranks: scores may be anything that falls from place to

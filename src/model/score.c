@@ -58,14 +58,14 @@ wisp_status wisp_no_index(const struct wisp_model *m, wisp_error *err)
                      wisp_kind_of(m)->index);
 }
 
-wisp_status wisp_scorer_use_votes(struct wisp_scorer *s, wisp_error *err)
+wisp_status wisp_scorer_use_some(struct wisp_scorer *s, wisp_error *err)
 {
-    if (!s->m->votes.start) return wisp_no_index(s->m, err);
+    if (wisp_model_guide(s->m) == WISP_GUIDE_NONE) return wisp_no_index(s->m, err);
     if (s->m->comm)
         return wisp_fail(err, WISP_ENOTSUP,
                          "--inference sparse: not with several ranks; leave it out, or start one");
     s->layout.no_lists = false; /* features vote */
-    return wisp_kind_of(s->m)->use_votes(s, err);
+    return wisp_kind_of(s->m)->use_some(s, NULL, err);
 }
 
 void wisp_scorer_use_all(struct wisp_scorer *s)

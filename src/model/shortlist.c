@@ -29,22 +29,42 @@ void wisp_most_frequent(int32_t *out, size_t n, const int64_t *rows, size_t n_la
     }
 }
 
+/* Room for 'room' rows of a sample in each thread. */
+static wisp_status take_room(struct wisp_shortlist *s, size_t room, size_t batch, wisp_error *err)
+{
+    const size_t threads = (size_t)wisp_pool_threads(s->ctx->pool);
+    s->candidates = room;
+    s->rows = wisp_alloc(threads * room, sizeof *s->rows);
+    s->scores = wisp_alloc(threads * room, sizeof *s->scores);
+    s->keys = wisp_alloc(threads * room, sizeof *s->keys);
+    s->scored = wisp_alloc(batch, sizeof *s->scored);
+    return s->rows && s->scores && s->keys && s->scored
+               ? WISP_OK
+               : wisp_fail_mem(err, threads * room * 16, "sparse prediction");
+}
+
+wisp_status wisp_shortlist_init_given(struct wisp_shortlist *s, const int32_t *given,
+                                      size_t n_given, struct wisp_context *ctx, size_t batch,
+                                      wisp_error *err)
+{
+    *s = (struct wisp_shortlist){ .given = given, .ctx = ctx };
+    wisp_status st = take_room(s, n_given, batch, err);
+    if (st != WISP_OK) wisp_shortlist_clear(s);
+    return st;
+}
+
 wisp_status wisp_shortlist_init(struct wisp_shortlist *s, const struct wisp_votes *votes,
                                 struct wisp_context *ctx, const int64_t *label_rows,
                                 size_t n_labels, size_t batch, size_t k, wisp_error *err)
 {
-    size_t threads = (size_t)wisp_pool_threads(ctx->pool), room = candidates_for(n_labels, k);
-    *s = (struct wisp_shortlist){ .votes = votes, .ctx = ctx, .candidates = room };
+    const size_t threads = (size_t)wisp_pool_threads(ctx->pool);
+    *s = (struct wisp_shortlist){ .votes = votes, .ctx = ctx };
+    wisp_status st = take_room(s, candidates_for(n_labels, k), batch, err);
     s->elections = wisp_zalloc(threads, sizeof *s->elections);
-    s->rows = wisp_alloc(threads * room, sizeof *s->rows);
-    s->scores = wisp_alloc(threads * room, sizeof *s->scores);
-    s->keys = wisp_alloc(threads * room, sizeof *s->keys);
     s->n_frequent = k < n_labels ? k : n_labels; /* enough for k answers */
     s->frequent = wisp_alloc(s->n_frequent, sizeof *s->frequent);
-    s->scored = wisp_alloc(batch, sizeof *s->scored);
-    wisp_status st = WISP_OK;
-    if (!s->elections || !s->rows || !s->scores || !s->keys || !s->frequent || !s->scored)
-        st = wisp_fail_mem(err, threads * room * 16, "sparse prediction");
+    if (st == WISP_OK && (!s->elections || !s->frequent))
+        st = wisp_fail_mem(err, s->n_frequent * sizeof *s->frequent, "sparse prediction");
     for (size_t i = 0; st == WISP_OK && i < threads; i++, s->n_elections++)
         st = wisp_election_init(&s->elections[i], WISP_VOTERS, WISP_VOTES_EACH, n_labels, err);
     if (st == WISP_OK) wisp_most_frequent(s->frequent, s->n_frequent, label_rows, n_labels);
@@ -73,11 +93,21 @@ struct job {
     float *scores;
 };
 
-/* The rows to score for sample i: those elected, and frequent ones where they are fewer than k. */
+static size_t take_given(int32_t *rows, const struct wisp_shortlist *s, size_t i)
+{
+    const int32_t *given = s->given + i * s->candidates;
+    size_t n = 0;
+    for (; n < s->candidates && given[n] >= 0; n++) rows[n] = given[n];
+    return n;
+}
+
+/* The rows to score for sample i: those that were given, or those elected, and frequent ones where they are
+ * fewer than k. */
 static size_t choose(int32_t *rows, const struct job *j, size_t i, int thread)
 {
     const struct wisp_shortlist *s = j->s;
     const struct wisp_query *q = j->q;
+    if (s->given) return take_given(rows, s, i);
     size_t n = wisp_votes_elect(rows, &s->elections[thread], s->votes, s->ctx->k, q->xi + q->xp[i],
                                 q->xv + q->xp[i], q->xp[i + 1] - q->xp[i], s->candidates);
     size_t elected = n;

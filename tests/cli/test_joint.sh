@@ -72,6 +72,12 @@ ok "a linear model and a net" train "${options[@]}" --net linear+net -o pair
 for model in m pair; do
     ok "$model: exact" eval $model S_test.txt --json
     cp out exact.json
+    if [ $model = pair ]; then # 40 labels: the linear member names all of them
+        ok "pair: by the linear member" eval pair S_test.txt --inference sparse --json
+        judge "pair: answers as exact prediction does" 'd["p@5"] == d["exact_p@5"] and d["recall@5"] == 1 and d["scored_mean"] == 80'
+    else
+        refuse "m: nothing names labels" 2 "the model has no index" eval m S_test.txt --inference sparse
+    fi
     for type in bf16 int8; do
         ok "$model: $type" convert $model q --quantize $type
         check "$model: $type is smaller" [ "$(stat -c %s q)" -lt "$(stat -c %s $model)" ]

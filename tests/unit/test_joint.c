@@ -148,6 +148,93 @@ static void check_threads(const struct wisp_model *m, const wisp_data *d)
           "one thread and three disagree");
 }
 
+/* ---- a linear member that names the labels ---- */
+
+/* Sparse prediction by the best labels of the linear member (number 'linear'): each of them has the score that
+ * exact prediction of all members gives it, in falling order, and none is better that was left out.  A net's
+ * calibration asks for the row's best score: rows whose best label of a net was not named are left aside. */
+static void check_lead(const struct wisp_model *m, const wisp_data *d, int linear)
+{
+    enum { MOST = WISP_JOINT_CANDIDATES };
+    static int32_t label[N * K], named[MOST], its[LABELS];
+    static float score[N * K], its_score[LABELS], lead_score[MOST];
+    wisp_predictor *joint = predictor_so(ctx, m, K, "inference sparse scores raw"), *of[MEMBERS],
+                   *lead = NULL;
+    struct wisp_model *alone[MEMBERS];
+    size_t judged = 0;
+    for (int i = 0; i < MEMBERS; i++) {
+        CHECK(wisp_model_open(&alone[i], NULL, paths[i], &err) == WISP_OK, "%s", err.text);
+        of[i] = predictor_so(ctx, alone[i], LABELS, "inference exact");
+    }
+    lead = predictor_so(ctx, alone[linear], MOST, "inference exact");
+    wisp_mem_budget = 0;
+    CHECK(wisp_predictor_run(label, score, joint, d, 0, N, &err) == WISP_OK, "%s", err.text);
+    wisp_mem_budget = -1;
+    for (size_t row = 0; row < N && !test_bad; row += 7) {
+        double sum[LABELS] = { 0 }, last = 2;
+        bool is_named[LABELS] = { false }, whole = true;
+        size_t above = 0;
+        CHECK(wisp_predictor_run(named, lead_score, lead, d, row, 1, &err) == WISP_OK, "%s",
+              err.text);
+        for (size_t c = 0; c < MOST; c++) is_named[named[c]] = true;
+        for (int i = 0; i < MEMBERS; i++) {
+            CHECK(wisp_predictor_run(its, its_score, of[i], d, row, 1, &err) == WISP_OK, "%s",
+                  err.text);
+            whole &= is_named[its[0]];
+            for (size_t c = 0; c < LABELS; c++)
+                sum[its[c]] += (double)MIX[i] * (double)its_score[c];
+        }
+        for (size_t c = 0; c < K && whole; c++) {
+            const int32_t l = label[row * K + c];
+            CHECK(l >= 0 && l < LABELS && is_named[l], "row %zu: label %d was not named", row, l);
+            CHECK(fabs((double)score[row * K + c] - sum[l]) < 1e-4 * sum[l] + 1e-7,
+                  "row %zu, label %d: %g, not %g", row, l, (double)score[row * K + c], sum[l]);
+            CHECK(sum[l] < last + 1e-6, "row %zu: label %d is better than the one before", row, l);
+            last = sum[l];
+        }
+        for (size_t l = 0; l < LABELS; l++) above += is_named[l] && sum[l] > last + 1e-6;
+        CHECK(!whole || above < K, "row %zu: %zu labels are better than the last", row, above);
+        judged += whole;
+    }
+    CHECK(judged > 10, "%zu rows were judged", judged);
+    for (int i = 0; i < MEMBERS; i++) wisp_predictor_free(of[i]), wisp_model_free(alone[i]);
+    wisp_predictor_free(lead), wisp_predictor_free(joint);
+}
+
+static void train_member(int i, const wisp_data *d, const char *options)
+{
+    wisp_report *r = NULL;
+    wisp_config *c = config(options);
+    snprintf(paths[i], sizeof paths[i], "%s/member%d", folder, i);
+    CHECK(wisp_train(&r, ctx, c, d, NULL, paths[i], NULL, NULL, &err) == WISP_OK, "%s", err.text);
+    wisp_report_free(r);
+    wisp_config_free(c);
+}
+
+static void test_lead(const wisp_data *d)
+{
+    for (int linear = 0; linear < MEMBERS && !test_bad; linear += 2) { /* first, and last */
+        TEST(linear ? "the last member, linear, names labels" : "the first member does");
+        for (int i = 0; i < MEMBERS; i++)
+            train_member(i, d,
+                         i == linear ? "seed 3 split-seed 3 net linear loss auto"
+                                     : "seed 3 split-seed 3 epochs 40 index no loss bce");
+        struct wisp_model *m = open_joint();
+        CHECK(wisp_model_guide(m) == WISP_GUIDE_LEAD, "guide %d", (int)wisp_model_guide(m));
+        check_lead(m, d, linear);
+        wisp_model_free(m);
+    }
+    TEST("scores by a softmax need all labels");
+    train_member(1, d, "seed 3 split-seed 3 epochs 3 index no loss softmax");
+    struct wisp_model *m = open_joint();
+    wisp_config *c = config("inference sparse");
+    wisp_predictor *p = NULL;
+    CHECK(wisp_predictor_create(&p, ctx, m, c, K, &err) == WISP_ENOTSUP && !p, "%s", err.text);
+    wisp_config_free(c);
+    wisp_model_free(m);
+    for (int i = 0; i < MEMBERS; i++) unlink(paths[i]);
+}
+
 /* ---- weights ---- */
 
 /* Two members of rows with ten candidates, of which candidate 0 is true: the first member always knows, the
@@ -268,6 +355,7 @@ int main(void)
         wisp_model_free(m);
         for (int i = 0; i < MEMBERS; i++) unlink(paths[i]);
     }
+    test_lead(d);
     test_files();
     TEST("a failure to take memory leaves nothing behind");
     for (long n = 0;; n++) {
