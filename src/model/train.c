@@ -38,6 +38,7 @@ struct watch { /* who is told how it goes, and what about speed */
     double kept_at;   /* when the last checkpoint was made, or the run began or was resumed, */
     size_t kept_step; /* at which step, */
     int kept_epoch;   /* and in which epoch */
+    double keeping_s; /* what writing it took */
     size_t checked;   /* step after which all was numbers */
     struct wisp_pulse told; /* of several ranks: what they agreed on after the last step */
     char *head;             /* what the run is, as JSON (wisp_about_head) */
@@ -245,9 +246,11 @@ static wisp_status checkpoint(struct wisp_run *r, struct watch *c, wisp_error *e
 {
     bool there = c->kept_step == r->at.step && c->kept_epoch == r->at.epoch;
     wisp_status st = check_numbers(r, c, err);
+    const double began = wisp_now();
     if (st == WISP_OK && !there) st = wisp_state_save(r, err);
     if (st != WISP_OK) return st;
     c->kept_at = wisp_now();
+    if (!there) c->keeping_s = c->kept_at - began;
     c->kept_step = r->at.step;
     c->kept_epoch = r->at.epoch;
     return WISP_OK;
@@ -262,6 +265,15 @@ static bool checkpoint_due(const struct watch *c)
     if (!r->path || (r->card && wisp_card_has_tables(r))) return false;
     return (p->checkpoint_steps && r->at.step - c->kept_step >= p->checkpoint_steps) ||
            (p->checkpoint_s > 0 && wisp_now() - c->kept_at >= p->checkpoint_s);
+}
+
+/* Short epochs of a large net would be saved for longer than they take: an epoch ends without a checkpoint until
+ * twenty times as much time has passed as the last one took.  Several ranks do not agree on clocks. */
+static bool checkpoint_is_young(const struct watch *c)
+{
+    static const double QUICK_S = 0.1, RARE = 20;
+    return c->keeping_s > QUICK_S && wisp_now() - c->kept_at < RARE * c->keeping_s &&
+           !c->r->plan.checkpoint_steps && !wisp_run_comm(c->r);
 }
 
 /* Steps on the cards of several ranks, and what they tell each other after them. */
@@ -551,7 +563,9 @@ static wisp_status run_epochs(struct wisp_run *r, struct watch *c, const wisp_co
         if (st != WISP_OK && !stopped) return st;
         if (finished(c)) break; /* asked to stop at the very end */
         const bool cut = wisp_run_cut_between(r);
-        st = !r->path ? WISP_OK : stopped ? keep_stopped(r, c, err) : checkpoint(r, c, err);
+        if (r->path && stopped) st = keep_stopped(r, c, err);
+        else if (r->path && (cut || !checkpoint_is_young(c))) st = checkpoint(r, c, err);
+        else st = WISP_OK;
         if (st != WISP_OK) return st;
         if (stopped)
             return wisp_fail(err, WISP_ESTOPPED, "stopped in epoch %d%s", r->at.epoch,

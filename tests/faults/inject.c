@@ -7,7 +7,8 @@
  *       N      the first call of that kind that fails, from 1
  *       MODE   once, or good: this one, or all from it on
  *       HOW    EIO, ENOSPC, EINTR, ENOMEM, EAGAIN, ENOLCK, EACCES; short (a write takes half of its
- *              bytes); kill (the process kills itself, as by kill -9)
+ *              bytes); kill (the process kills itself, as by kill -9); slow (it succeeds, but
+ *              takes 0.4 s)
  *     INJECT_HIT=FILE   is made when a call fails: where it is missing, N was beyond the last call
  *
  * Calls count from the start of main, in all threads.  What the C library does inside (stdio's
@@ -27,6 +28,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct {
@@ -44,7 +46,8 @@ __attribute__((constructor)) static void read_plan(void)
         int error;
     } errors[] = { { "EIO", EIO },       { "ENOSPC", ENOSPC }, { "EINTR", EINTR },
                    { "ENOMEM", ENOMEM }, { "EAGAIN", EAGAIN }, { "ENOLCK", ENOLCK },
-                   { "EACCES", EACCES }, { "short", -1 },      { "kill", -2 } };
+                   { "EACCES", EACCES }, { "short", -1 },      { "kill", -2 },
+                   { "slow", -3 } };
     const char *text = getenv("INJECT");
     char mode[8], how[16];
     if (!text) return;
@@ -94,6 +97,7 @@ static bool fails(const char *kind)
         if (fd >= 0) real_close()(fd);
     }
     if (plan.kill) kill(getpid(), SIGKILL);
+    if (plan.error == -3) return nanosleep(&(struct timespec){ .tv_nsec = 400000000 }, NULL), false;
     errno = plan.error;
     return true;
 }
