@@ -76,6 +76,10 @@ void wisp_joint_unwatch(struct wisp_scorer *s);
 void wisp_mix_judge(double p[3], const struct wisp_mix_seen *m, const float *mix);
 /* Members of one group share its weight equally; the groups' weights are those that rank best. */
 void wisp_mix_choose(float *mix, const struct wisp_mix_seen *m, const int *group, int n_groups);
+/* All weight to the best group by itself, unless the sum of P@1, P@3 and P@5 is higher with all groups, by more
+ * than this share of it. */
+void wisp_mix_simplify(float *mix, const struct wisp_mix_seen *m, const int *group, int n_groups,
+                       double least_gain);
 
 /* ---- trials: the runs of a joint training, each an ordinary one at PATH.0, PATH.1, ... (trials.c) ---- */
 
@@ -114,6 +118,8 @@ struct wisp_trials {
         [WISP_TRIAL_FIGURES]; /* of the last net: what reports of training have (wisp_trial_figures) */
     char *before;             /* owned: the list as it was found; NULL: there was none */
     bool whole;               /* there will be no more trials */
+    double
+        least_gain; /* several groups have to rank so much better than one, as a share; 0: by nothing */
 };
 /* Adds a trial that has the user's options; there must be room. */
 struct wisp_trial *wisp_trials_add(struct wisp_trials *p, int group, const char *what);

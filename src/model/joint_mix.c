@@ -169,3 +169,27 @@ void wisp_mix_choose(float *mix, const struct wisp_mix_seen *m, const int *group
     for (size_t i = 0; i < m->n_members; i++) sum += mix[i];
     for (size_t i = 0; i < m->n_members; i++) mix[i] /= sum;
 }
+
+static double sum_of(const struct wisp_mix_seen *m, const float *mix)
+{
+    double p[CUTS];
+    wisp_mix_judge(p, m, mix);
+    return p[0] + p[1] + p[2];
+}
+
+void wisp_mix_simplify(float *mix, const struct wisp_mix_seen *m, const int *group, int n_groups,
+                       double least_gain)
+{
+    float alone[WISP_JOINT_MOST], best[WISP_JOINT_MOST];
+    double most = -1;
+    for (int g = 0; g < n_groups; g++) {
+        float weight[WISP_JOINT_MOST] = { 0 };
+        weight[g] = 1;
+        spread(alone, weight, group, m->n_members);
+        const double sum = sum_of(m, alone);
+        if (sum <= most) continue;
+        most = sum;
+        memcpy(best, alone, sizeof best);
+    }
+    if (sum_of(m, mix) <= most * (1 + least_gain)) memcpy(mix, best, m->n_members * sizeof *mix);
+}

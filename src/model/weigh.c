@@ -108,6 +108,8 @@ wisp_status wisp_trials_weigh(struct wisp_trials *p, wisp_error *err)
         st = wisp_joint_watch(&s, &seen, rows->n_rows, err);
         if (st == WISP_OK) st = score_rows(ignored, &s, rows, err);
         if (st == WISP_OK) wisp_mix_choose(mix, &seen, group, n_groups);
+        if (st == WISP_OK && p->least_gain > 0)
+            wisp_mix_simplify(mix, &seen, group, n_groups, p->least_gain);
         if (st == WISP_OK) take_weights(p, mix);
         wisp_joint_unwatch(&s);
         wisp_scorer_clear(&s);

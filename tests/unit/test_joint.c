@@ -279,6 +279,46 @@ static void test_mix(void)
     wisp_mix_clear(&seen);
 }
 
+/* Two members of 250 rows, each with one true label of two: together they are right in 200 rows, the first by
+ * itself in 'alone'. */
+static void test_simplify(void)
+{
+    TEST("several kinds have to gain what was asked for");
+    enum { ROWS = 250, RIGHT = 200 };
+    const int group[2] = { 0, 1 };
+    for (size_t alone = 180; alone <= RIGHT; alone += 10) {
+        struct wisp_mix_seen seen;
+        CHECK(wisp_mix_init(&seen, 2, 8, ROWS, &err) == WISP_OK, "%s", err.text);
+        for (size_t row = 0; row < ROWS; row++) {
+            seen.n_candidates[row] = 8;
+            memset(seen.hit + row * 8, 0, 8);
+            memset(seen.p + row * 16, 0, 16 * sizeof *seen.p);
+            seen.hit[row * 8] = 1;
+            for (size_t c = 1; c < 8; c++) { /* the second puts others first, but is not as sure */
+                seen.p[row * 16 + c] = row < alone ? 0 : 0.3f;
+                seen.p[row * 16 + 8 + c] = row < alone || row >= RIGHT ? 0.4f : 0;
+            }
+            seen.p[row * 16] = row < alone ? 0.9f : 0;
+            seen.p[row * 16 + 8] = row < alone || row >= RIGHT ? 0 : 0.9f;
+        }
+        seen.n_rows = ROWS;
+        float mix[2] = { 0.5f, 0.5f };
+        double both[3], first[3];
+        wisp_mix_judge(both, &seen, mix);
+        wisp_mix_judge(first, &seen, (const float[2]){ 1, 0 });
+        CHECK(fabs(both[0] - 100.0 * RIGHT / ROWS) < 1e-9 &&
+                  fabs(first[0] - 100.0 * (double)alone / ROWS) < 1e-9,
+              "%g, %g", both[0], first[0]);
+        const double gain = (both[0] + both[1] + both[2]) / (first[0] + first[1] + first[2]) - 1;
+        wisp_mix_simplify(mix, &seen, group, 2, fmax(gain - 1e-6, 0));
+        CHECK(alone == RIGHT ? mix[0] == 1 && mix[1] == 0 : mix[0] == 0.5f && mix[1] == 0.5f,
+              "%zu: %g %g", alone, (double)mix[0], (double)mix[1]);
+        wisp_mix_simplify(mix, &seen, group, 2, gain + 1e-6);
+        CHECK(mix[0] == 1 && mix[1] == 0, "%zu: %g %g", alone, (double)mix[0], (double)mix[1]);
+        wisp_mix_clear(&seen);
+    }
+}
+
 /* ---- files ---- */
 
 /* The file again with one number of a tensor, or one entry of the metadata, changed. */
@@ -336,6 +376,7 @@ int main(void)
 {
     rig_init();
     test_mix();
+    test_simplify();
     wisp_data *d = planted();
     for (int bce = 0; bce < 2 && !test_bad; bce++) {
         TEST(bce ? "scores of bce nets" : "scores of softmax nets");
