@@ -70,8 +70,10 @@ static void check_pass(const struct wisp_conv_way *way, const struct wisp_conv *
     const size_t floats = way->weight_floats(c, pass),
                  scratch = wisp_up(way->thread_floats(c, pass), 16),
                  sizes[] = { n * wisp_conv_out_floats(c), n * wisp_conv_in_floats(c) };
+    /* What is before the threads' scratch is nobody's. */
+    const size_t before = scratch * (size_t)c->threads;
     float *mine = wisp_alloc(floats, sizeof *mine),
-          *room = scratch ? wisp_alloc(scratch * (size_t)c->threads, sizeof *room) : NULL,
+          *room = scratch ? wisp_zalloc(2 * before, sizeof *room) : NULL,
           *to = wisp_alloc(sizes[0] + sizes[1] + c->out * wisp_conv_row(c), sizeof *to),
           *want = wisp_zalloc(sizes[0] + sizes[1], sizeof *want),
           *gw = wisp_zalloc(c->out * wisp_conv_row(c), sizeof *gw);
@@ -90,13 +92,16 @@ static void check_pass(const struct wisp_conv_way *way, const struct wisp_conv *
     CHECK(wisp_conv_plain.run(c, pass, &j, &err) == WISP_OK, "%s", err.text);
     j.y = j.gx = to;
     j.gw = mine;
-    j.thread_scratch = room;
+    j.thread_scratch = room ? room + before : NULL;
     j.thread_apart = scratch;
     if (pass != WISP_CONV_WEIGHTS) {
         wisp_conv_pack(way, c, pass, pool, &k, mine, a->w);
         j.w = mine;
     }
     CHECK(way->run(c, pass, &j, &err) == WISP_OK, "%s: %s", what, err.text);
+    size_t written = 0;
+    for (size_t i = 0; i < before; i++) written += room[i] != 0;
+    CHECK(written == 0, "%s: %zu floats before its scratch are written", what, written);
     if (pass != WISP_CONV_WEIGHTS) check_same(what, to, want, sizes[pass]);
     for (size_t row = 0; row < c->out && pass == WISP_CONV_WEIGHTS; row += WISP_PLANE_BLOCK)
         way->rows(c, &k, mine, row, to + row * wisp_conv_row(c));

@@ -58,8 +58,9 @@ static void test_card(void)
     CHECK(wisp_widths_best(&w, WISP_WIDTHS_MAPS, 17, 15, 21) == 16, "17 maps stay");
 }
 
-/* A layer of 64 units, of which 'kept' are not 0 and 'weak' of these are small. */
-static size_t rounded(size_t kept, size_t weak, char *said, size_t room)
+/* A layer of 64 units, of which 'kept' are not 0 and 'weak' of these are small: how many are left, to
+ * multiples of 'of' or by the table where that is 0. */
+static size_t rounded(size_t kept, size_t weak, size_t of, char *said, size_t room)
 {
     const struct wisp_widths w = steps();
     struct wisp_layer_sizes sizes = { .batch = 4, .training = true };
@@ -76,9 +77,12 @@ static size_t rounded(size_t kept, size_t weak, char *said, size_t room)
                 net.list.p[p].w[i] = i % 64 < weak ? 1e-3f : i % 64 < kept ? 1 : 0;
         if (wisp_bonds_of(&bonds, &g, &net.list, &err) == WISP_OK) {
             keep = calloc(bonds.n, sizeof *keep);
-            if (wisp_compact_choose(keep, &gone, &bonds, &net, &err) == WISP_OK)
-                wisp_widths_round(keep, &bonds, &net, &w, said, room);
+            size_t more = 0;
+            CHECK(wisp_compact_choose(keep, &gone, &bonds, &net, &err) == WISP_OK, "%s", err.text);
+            if (of) more = wisp_compact_round(keep, &bonds, &net, of, 1);
+            else wisp_widths_round(keep, &bonds, &net, &w, said, room);
             for (size_t c = 0; c < bonds.n; c++) left += keep[c];
+            CHECK(!of || left == kept + more, "%zu, %zu more: %zu", kept, more, left);
             for (size_t i = 0; i < 64 && left < kept; i++) /* the weak ones, and none else */
                 CHECK(keep[bonds.of[bonds.first[1] + i]] == (i >= kept - left && i < kept),
                       "%zu of %zu: unit %zu", left, kept, i);
@@ -94,12 +98,27 @@ static void test_round(void)
 {
     char said[100];
     TEST("widths: a net's channels");
-    CHECK(rounded(43, 3, said, sizeof said) == 40, "%s", said);
+    CHECK(rounded(43, 3, 0, said, sizeof said) == 40, "%s", said);
     CHECK(strcmp(said, "40 for 43 of first") == 0, "%s", said);
-    CHECK(rounded(43, 0, said, sizeof said) == 48, "%s", said); /* none is weak: 48 are faster */
-    CHECK(rounded(48, 8, said, sizeof said) == 48 && !*said, "%s", said);
-    CHECK(rounded(3, 0, said, sizeof said) == 3, "%s", said); /* not many times as many */
-    CHECK(rounded(64, 0, said, sizeof said) == 64, "%s", said);
+    CHECK(rounded(43, 0, 0, said, sizeof said) == 48, "%s", said); /* none is weak: 48 are faster */
+    CHECK(rounded(48, 8, 0, said, sizeof said) == 48 && !*said, "%s", said);
+    CHECK(rounded(3, 0, 0, said, sizeof said) == 3, "%s", said); /* not many times as many */
+    CHECK(rounded(64, 0, 0, said, sizeof said) == 64, "%s", said);
+}
+
+/* As many as a card wants: the next multiple, or all there are. */
+static void test_multiples(void)
+{
+    static const struct {
+        size_t kept, of, want;
+    } cases[] = { { 43, 8, 48 }, { 40, 8, 40 }, { 41, 8, 48 },
+                  { 3, 4, 4 },   { 62, 5, 64 }, { 64, 5, 64 } };
+    TEST("widths: multiples");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const size_t left = rounded(cases[i].kept, 0, cases[i].of, NULL, 0);
+        CHECK(left == cases[i].want, "%zu by %zu: %zu, expected %zu", cases[i].kept, cases[i].of,
+              left, cases[i].want);
+    }
 }
 
 static void test_file(const struct wisp_kernels *k)
@@ -142,6 +161,7 @@ int main(void)
     test_best();
     test_card();
     test_round();
+    test_multiples();
     test_file(&k);
     CHECK(wisp_mem_live == 0, "%ld blocks left", (long)wisp_mem_live);
     return test_end();
