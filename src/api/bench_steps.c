@@ -91,10 +91,11 @@ wisp_status wisp_bench_net(const wisp_config *cfg, wisp_error *err)
     if (!*net)
         return wisp_fail_option(err, "net", "missing: say a net of images, e.g. --net lenet");
     wisp_status st = wisp_net_text_read(&text, net, err);
-    if (st == WISP_OK && !wisp_net_text_images(&text, NULL))
+    if (st != WISP_OK) return st;
+    if (!wisp_net_text_images(&text, NULL))
         st = wisp_fail_option(
             err, "net", "'%.60s' reads no images; 'wisp bench train' measures such nets", net);
-    if (st == WISP_OK) wisp_net_text_clear(&text);
+    wisp_net_text_clear(&text);
     return st;
 }
 

@@ -476,6 +476,15 @@ static void open_part(const struct wisp_work *w, int i)
         wisp_cut_next(&c, w->parts[i].floats, sizeof(float), w->parts[i].what);
 }
 
+/* Is it the scratch of a layer that does a lot at a time?  Each lot has it twice: on its way forward, and
+ * from when it is made again to its layer's way back. */
+static bool lot_scratch(const struct wisp_net *net, int i)
+{
+    bool found = false;
+    for (int k = 0; k < net->work.lots.first; k++) found |= net->work.scratch[k] == i;
+    return found;
+}
+
 /* Lots come to the moments of their layers again and again: what is of all lots is closed off for the
  * first of them, and looked at after the last. */
 static bool of_all_lots(const struct wisp_net *net, int i)
@@ -483,7 +492,7 @@ static bool of_all_lots(const struct wisp_net *net, int i)
     const struct wisp_item *item = &net->work.items[i];
     const int back = wisp_work_lots_back(net);
     const bool forward = item->last < net->work.lots.first;
-    return i == net->work.lots.sums || !(forward || item->first >= back);
+    return i == net->work.lots.sums || !(forward || item->first >= back || lot_scratch(net, i));
 }
 
 void wisp_work_turn(const struct wisp_net *net, int moment)
@@ -498,8 +507,10 @@ void wisp_work_turn(const struct wisp_net *net, int moment)
     for (int i = 0; i < w->n && wisp_borders; i++) /* looked at, and nobody's from now on */
         if (w->items[i].last == before && !(more && of_all_lots(net, i)))
             wisp_cut_begin(place(w, i), w->items[i].bytes);
-    for (int i = 0; i < w->n && wisp_borders; i++)
-        if (w->items[i].first == moment && !(more && of_all_lots(net, i))) open_part(w, i);
+    for (int i = 0; i < w->n && wisp_borders; i++) {
+        const bool begins = w->items[i].first == moment && !(more && of_all_lots(net, i));
+        if (begins || (more && moment == back && lot_scratch(net, i))) open_part(w, i);
+    }
 }
 
 float *wisp_work_sum(const struct wisp_net *net, const struct wisp_param *p, size_t row)

@@ -191,7 +191,11 @@ judge "steps: no memory for what is no part of it" 'd["plan_bytes"] < d["step_by
 judge "steps: memory" 'd["bound_bytes"] <= d["step_bytes"] < d["plan_bytes"] and 0 <= d["grown_bytes"] < d["peak_bytes"]'
 # Pixels as floats, of two batches: no list of them beside, which would take 24 bytes for each, twice.
 ok "steps: large images" bench steps --net "image, conv 4 3 stride=8, relu, globalavg" --shape 3x128x128x2 --batch 64 --threads 1 --seconds 0.01 --json
-judge "steps: nobody reads lists of pixels, none are made" 'd["grown_bytes"] < d["plan_bytes"] + 3 * 4 * 64 * 3 * 128 * 128'
+if nm "$wisp" 2>/dev/null | grep -q __asan_init; then
+    skip "steps: lists of pixels" "AddressSanitizer keeps what was freed"
+else
+    judge "steps: nobody reads lists of pixels, none are made" 'd["grown_bytes"] < d["plan_bytes"] + 3 * 4 * 64 * 3 * 128 * 128'
+fi
 ok "steps: a table" bench steps --net "image, conv 4 3, relu, globalavg" --shape 3x8x8x5 --batch 4 --threads 2 --seconds 0.02
 check "steps: its rows" [ "$(grep -cE '^(net|step|rate|layers|memory)  +' out)" = 5 ]
 check "steps: kinds" grep -qE '^layers .* conv [0-9.]+ \+ [0-9.]+,.*; ms per step' out
