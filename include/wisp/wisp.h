@@ -631,7 +631,7 @@ typedef struct wisp_explanation {
  * the predictor and lives until its next explanation, or until it is freed.  The first call makes
  * room, which takes about as much memory as one row of a training step.  WISP_EINVAL: there is no
  * such row or label; WISP_ENOTSUP: the model has a layer that cannot be explained, or a card has
- * the weights. */
+ * the weights; WISP_ENUMERIC: a part that overflows, or a score. */
 WISP_API wisp_status wisp_explain(const wisp_explanation **out, wisp_predictor *p,
                                   const wisp_data *d, size_t row, int32_t label, wisp_error *err);
 

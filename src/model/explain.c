@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int by_size(const void *a, const void *b)
 {
@@ -20,20 +21,24 @@ static size_t n_reasons(const struct wisp_explainer *e)
     return e->image.channels ? e->m->net.n_features : e->layout.batch.xp[1];
 }
 
-static void list_reasons(struct wisp_explainer *e)
+/* Are all of them numbers?  A net whose score is one may have gradients that overflow. */
+static bool list_reasons(struct wisp_explainer *e)
 {
     const struct wisp_batch *b = &e->layout.batch;
     const bool image = e->image.channels > 0;
     double sum = 0, *part = e->account.sum;
+    bool finite = isfinite(e->account.logit) && isfinite(e->account.bias);
     e->n = n_reasons(e);
     for (size_t i = 0; i < e->n; i++) {
         const int32_t f = image ? (int32_t)i : b->xi[i];
         e->reasons[i] = (wisp_reason){ f, image ? b->planes[i] : b->xv[i], part[f] };
         sum += part[f];
+        finite &= isfinite(part[f]);
         part[f] = 0; /* for the next one */
     }
     if (e->n) qsort(e->reasons, e->n, sizeof *e->reasons, by_size);
     e->remainder = e->account.logit - e->account.bias - sum;
+    return finite && isfinite(e->remainder);
 }
 
 wisp_status wisp_explainer_label(struct wisp_explainer *e, int32_t label, wisp_error *err)
@@ -43,8 +48,16 @@ wisp_status wisp_explainer_label(struct wisp_explainer *e, int32_t label, wisp_e
     if (st == WISP_OK)
         st = wisp_kind_of(e->m)->explain(&e->account, e, &e->layout.batch, label, 1, err);
     st = wisp_map_blame(&e->m->file.map, st, err);
-    if (st == WISP_OK) list_reasons(e);
-    return st;
+    if (st != WISP_OK) { /* what was added before is not for the next one */
+        memset(e->account.sum, 0, e->m->net.n_features * sizeof *e->account.sum);
+        return st;
+    }
+    if (list_reasons(e)) return WISP_OK;
+    const struct wisp_data *d = e->layout.d;
+    return wisp_fail_row(err, WISP_ENUMERIC, d->rows_before + e->layout.batch.id[0],
+                         wisp_row_base(d),
+                         "the parts of its score are not numbers: products of the model's weights "
+                         "overflow; expected weights as training leaves them");
 }
 
 wisp_status wisp_explainer_row(struct wisp_explainer *e, const struct wisp_data *d, size_t row,

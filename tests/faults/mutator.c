@@ -406,7 +406,8 @@ static wisp_status explain(const wisp_model *m, const wisp_data *d, wisp_error *
     if (st == WISP_OK) st = wisp_explain(&e, p, d, 0, -1, err);
     for (size_t i = 0; st == WISP_OK && i < e->n; i++)
         if (e->reasons[i].feature < 0 ||
-            (size_t)e->reasons[i].feature >= wisp_model_n_features(m) || isnan(e->reasons[i].part))
+            (size_t)e->reasons[i].feature >= wisp_model_n_features(m) ||
+            !isfinite(e->reasons[i].part))
             die("a reason that is none", "");
     wisp_predictor_free(p);
     return st;
