@@ -116,18 +116,23 @@ for n in 1 2 3 4; do # before the first checkpoint, with an older model in its p
     check "killed at the beginning, $n: nothing is left" [ -z "$(compgen -G 'n.*')" ]
 done
 
-# Where saving takes long, short epochs end without a checkpoint: what they did is done again.
+# Where saving takes long, short epochs end without a checkpoint: what they did is done again.  All calls of fsync are then
+# fewer than 11, which are three epochs' where it is quick.
 small6=("${small[@]}" --epochs 6)
 ok "left alone" train "${small6[@]}" -o other
-for how in slow quick; do
+inject "fsync 11 late kill" train "${small6[@]}" -o n
+check "saving is slow: it is done a few times only" [ "$rc" = 0 ]
+while read -r how from plan; do
     rm -f n n.*
-    if [ $how = slow ]; then INJECT="fsync 1 good slow" LD_PRELOAD="$build/tests/faults/inject.so" kill_at '^epoch 5/6' 1 train "${small6[@]}" -o n
-    else inject "fsync 17 once kill" train "${small6[@]}" -o n; fi
+    inject "fsync $plan kill" train "${small6[@]}" -o n
+    if [ "$rc" = 0 ]; then skip "saving is $how" "a call of fsync takes long on this machine" && continue; fi
     ok "saving is $how: resumed" train "${small6[@]}" -o n --resume
-    if [ $how = slow ]; then check "saving is slow: from the first epoch's checkpoint" grep -q '^resume    n.state: from epoch 2, 0 steps of it done$' err
-    else check "saving is quick: from the last epoch's" grep -q '^resume    n.state: from epoch 5, 0 steps of it done$' err; fi
+    check "saving is $how: from epoch $from" grep -q "^resume    n.state: from epoch $from, 0 steps of it done$" err
     same "saving is $how: the same bytes" n other
-done
+done <<'END'
+slow  2 9 late
+quick 5 17 once
+END
 
 # damage PATH: turns every bit of a byte
 damage() {

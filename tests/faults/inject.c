@@ -5,10 +5,9 @@
  *       KIND   open, write, fsync, rename, close, mmap, flock, ftruncate, thread (pthread_create),
  *              malloc (and calloc, realloc, aligned_alloc, posix_memalign)
  *       N      the first call of that kind that fails, from 1
- *       MODE   once, or good: this one, or all from it on
+ *       MODE   once, or good: this one, or all from it on; late: once, and each before it takes 0.4 s
  *       HOW    EIO, ENOSPC, EINTR, ENOMEM, EAGAIN, ENOLCK, EACCES; short (a write takes half of its
- *              bytes); kill (the process kills itself, as by kill -9); slow (it succeeds, but
- *              takes 0.4 s)
+ *              bytes); kill (the process kills itself, as by kill -9)
  *     INJECT_HIT=FILE   is made when a call fails: where it is missing, N was beyond the last call
  *
  * Calls count from the start of main, in all threads.  What the C library does inside (stdio's
@@ -32,7 +31,7 @@
 #include <unistd.h>
 
 static struct {
-    bool on, good, is_short, kill;
+    bool on, good, late, is_short, kill;
     char kind[16];
     long n;
     int error;
@@ -46,16 +45,16 @@ __attribute__((constructor)) static void read_plan(void)
         int error;
     } errors[] = { { "EIO", EIO },       { "ENOSPC", ENOSPC }, { "EINTR", EINTR },
                    { "ENOMEM", ENOMEM }, { "EAGAIN", EAGAIN }, { "ENOLCK", ENOLCK },
-                   { "EACCES", EACCES }, { "short", -1 },      { "kill", -2 },
-                   { "slow", -3 } };
+                   { "EACCES", EACCES }, { "short", -1 },      { "kill", -2 } };
     const char *text = getenv("INJECT");
     char mode[8], how[16];
     if (!text) return;
     if (sscanf(text, "%15s %ld %7s %15s", plan.kind, &plan.n, mode, how) != 4) abort();
     plan.good = strcmp(mode, "good") == 0;
+    plan.late = strcmp(mode, "late") == 0;
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
         if (strcmp(how, errors[i].name) == 0) plan.error = errors[i].error;
-    if (plan.error == 0 || (!plan.good && strcmp(mode, "once") != 0)) abort();
+    if (plan.error == 0 || (!plan.good && !plan.late && strcmp(mode, "once") != 0)) abort();
     plan.is_short = plan.error == -1;
     plan.kill = plan.error == -2;
     plan.on = true;
@@ -90,6 +89,7 @@ static bool fails(const char *kind)
 {
     if (!plan.on || strcmp(kind, plan.kind) != 0) return false;
     long n = atomic_fetch_add(&seen, 1) + 1;
+    if (plan.late && n < plan.n) nanosleep(&(struct timespec){ .tv_nsec = 400000000 }, NULL);
     if (plan.good ? n < plan.n : n != plan.n) return false;
     const char *hit = getenv("INJECT_HIT");
     if (hit) {
@@ -97,7 +97,6 @@ static bool fails(const char *kind)
         if (fd >= 0) real_close()(fd);
     }
     if (plan.kill) kill(getpid(), SIGKILL);
-    if (plan.error == -3) return nanosleep(&(struct timespec){ .tv_nsec = 400000000 }, NULL), false;
     errno = plan.error;
     return true;
 }
