@@ -563,9 +563,8 @@ static wisp_status run_epochs(struct wisp_run *r, struct watch *c, const wisp_co
         if (st != WISP_OK && !stopped) return st;
         if (finished(c)) break; /* asked to stop at the very end */
         const bool cut = wisp_run_cut_between(r);
-        if (r->path && stopped) st = keep_stopped(r, c, err);
-        else if (r->path && (cut || !checkpoint_is_young(c))) st = checkpoint(r, c, err);
-        else st = WISP_OK;
+        const bool keep = r->path && (cut || !checkpoint_is_young(c));
+        st = r->path && stopped ? keep_stopped(r, c, err) : keep ? checkpoint(r, c, err) : WISP_OK;
         if (st != WISP_OK) return st;
         if (stopped)
             return wisp_fail(err, WISP_ESTOPPED, "stopped in epoch %d%s", r->at.epoch,
