@@ -140,6 +140,33 @@ static void damaged_cache(void)
     wisp_data_free(want);
 }
 
+/* Rows that are taken out of a cache which somebody cuts meanwhile are not taken: they read as zeros. */
+static void cut_cache(void)
+{
+    TEST("cache: cut while rows are taken from it");
+    wisp_error err = { 0 };
+    static char text[300000];
+    const char *path = in_folder("cut.txt"), *place = in_folder("cut.txt.wispcache");
+    const size_t few = wisp_map_copy_max;
+    size_t n = 0;
+    for (int i = 0; i < 10000; i++)
+        n += (size_t)sprintf(text + n, "%d %d:1 %d:2\n", i % 7, 1 + i % 50, 60 + i % 9);
+    struct wisp_read_options o = { .index_base = -1, .use_cache = true, .memory = 100 << 20 };
+    struct wisp_data *d = NULL, *some = NULL;
+    save(path, text, n);
+    wisp_map_copy_max = 100;
+    CHECK(wisp_data_read(&d, &one, path, &o, &err) == WISP_OK && d->map.slot, "%s", err.text);
+    CHECK(wisp_data_pick(&some, d, NULL, NULL, &err) == WISP_OK && some->n_rows == 10000, "%s",
+          err.text);
+    wisp_data_free(some);
+    CHECK(truncate(place, 4096) == 0, "cannot cut");
+    CHECK(wisp_data_pick(&some, d, NULL, NULL, &err) == WISP_EIO && !some &&
+              strstr(err.text, "was cut"),
+          "%s", some ? "taken" : err.text);
+    wisp_data_free(d);
+    wisp_map_copy_max = few;
+}
+
 /* A cache with good checksums whose index says something else: field 'at' of it becomes 'n'. */
 static void lie(const char *place, size_t at, uint64_t n)
 {
@@ -523,6 +550,7 @@ int main(void)
     cache();
     cache_names();
     damaged_cache();
+    cut_cache();
     lying_cache();
     lying_counts();
     foreign_cache();

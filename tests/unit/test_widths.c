@@ -102,7 +102,8 @@ static void test_round(void)
     CHECK(strcmp(said, "40 for 43 of first") == 0, "%s", said);
     CHECK(rounded(43, 0, 0, said, sizeof said) == 48, "%s", said); /* none is weak: 48 are faster */
     CHECK(rounded(48, 8, 0, said, sizeof said) == 48 && !*said, "%s", said);
-    CHECK(rounded(3, 0, 0, said, sizeof said) == 3, "%s", said); /* not many times as many */
+    CHECK(rounded(39, 12, 0, said, sizeof said) == 40, "%s", said); /* 32 would be too few */
+    CHECK(rounded(3, 0, 0, said, sizeof said) == 3, "%s", said);    /* not many times as many */
     CHECK(rounded(64, 0, 0, said, sizeof said) == 64, "%s", said);
 }
 
