@@ -116,6 +116,14 @@ for n in 1 2 3 4; do # before the first checkpoint, with an older model in its p
     check "killed at the beginning, $n: nothing is left" [ -z "$(compgen -G 'n.*')" ]
 done
 
+# A disk that does not take a file, or its name in the folder: neither goes by without a word.
+for n in 1 2; do
+    inject "fsync $n once EIO" convert P_test.txt x.npz
+    check "fsync $n fails: exit code 5" [ "$rc" = 5 ]
+    check "fsync $n fails: a line about it" grep -q 'npz: cannot be written: Input/output error$' err
+done
+rm -f x.npz
+
 # Where saving takes long, short epochs end without a checkpoint: what they did is done again.  All calls of fsync are then
 # fewer than 11, which are three epochs' where it is quick.
 small6=("${small[@]}" --epochs 6)

@@ -96,6 +96,24 @@ static void cache_names(void)
           "%s", err.text);
 }
 
+/* Ids that stand for names do so, too, when the rows come from the cache. */
+static void cache_named(void)
+{
+    TEST("cache: ids by name");
+    const char *path = in_folder("far.txt");
+    const char text[] = "1 2000000000:1 5:1\n2 5:1\n";
+    struct wisp_read_options o = { .index_base = -1, .use_cache = true };
+    save(path, text, sizeof text - 1);
+    for (int again = 0; again < 2; again++) {
+        struct wisp_data *d = read_file(path, &o);
+        CHECK(d && (d->source_bytes == 0) == again, "from the cache: %d", again);
+        CHECK(d && d->named & WISP_NAMED_FEATURES && d->n_features == 2 && d->vocab.n == 2,
+              "%s: sides %u, %zu features", again ? "again" : "first", d ? d->named : 0,
+              d ? d->n_features : 0);
+        wisp_data_free(d);
+    }
+}
+
 static void damaged_cache(void)
 {
     TEST("cache: damage at any byte, cuts and added bytes are found, and repaired");
@@ -549,6 +567,7 @@ int main(void)
     long live = wisp_mem_live;
     cache();
     cache_names();
+    cache_named();
     damaged_cache();
     cut_cache();
     lying_cache();

@@ -70,6 +70,23 @@ static void test_figures(void)
           wisp_log_state(r));
 }
 
+/* A log of an older wisp says nothing of the run: its last epoch says whether it ended. */
+static void test_state(void)
+{
+    static const char *const cases[][2] = {
+        { "{\"epoch\":1,\"epochs\":2}\n", "not finished" },
+        { "{\"epoch\":1,\"epochs\":1}\n", "finished" },
+        { "{\"epoch\":1,\"epochs\":1," RUN "}\n", "not finished" },
+        { "{\"epoch\":1,\"epochs\":1,\"last\":1," RUN "}\n", "finished" },
+    };
+    TEST("log: whether a run has ended");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK(read_log(cases[i][0]) == WISP_OK, "%s", err.text);
+        CHECK(strcmp(wisp_log_state(&logs.run[0]), cases[i][1]) == 0, "%s: %s", cases[i][0],
+              wisp_log_state(&logs.run[0]));
+    }
+}
+
 static void test_full(void)
 {
     TEST("log: steps that compute all rows say nothing of rows scored");
@@ -204,6 +221,7 @@ int main(void)
     snprintf(path, sizeof path, "%s/run.jsonl", folder);
     snprintf(page, sizeof page, "%s/page.html", folder);
     test_figures();
+    test_state();
     test_full();
     test_order();
     test_time();

@@ -368,6 +368,23 @@ static void test_round_trip(void)
     wisp_data_free(e);
 }
 
+/* Columns that stand for names: those that have a value, an explicit 0 is none. */
+static void test_named(void)
+{
+    static const float ones[5] = { 2, 1, 4, 0, 1 };
+    struct sample s = sample();
+    struct wisp_data *d;
+    wisp_error err = { 0 };
+    s.data = ones;
+    save(&s);
+    unlink(y_path);
+    const struct wisp_read_options o = { .index_base = -1, .named = WISP_NAMED_FEATURES };
+    CHECK(load_with(&d, &o, NULL, &err) == WISP_OK, "%s", err.text);
+    CHECK(d && d->n_features == 3 && d->nnz == 3, "%zu features, %zu values", d ? d->n_features : 0,
+          d ? d->nnz : 0);
+    wisp_data_free(d);
+}
+
 /* Every cut and every flipped bit of either file: an error, or the same rows. */
 static void damage(const char *path, const struct wisp_data *good)
 {
@@ -483,6 +500,8 @@ int main(void)
     test_wrong();
     TEST("npz: round trip");
     test_round_trip();
+    TEST("npz: columns by name");
+    test_named();
     TEST("npz: cut anywhere, any bit flipped");
     test_damage();
     TEST("npz: an archive that claims to be huge");

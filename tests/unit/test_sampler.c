@@ -1,6 +1,7 @@
 /* The sampler: what goes into the active set and why, what it costs, and what it reports, against
  * naive sets and a counter inside the kernels. */
 #include "hash/family.h"
+#include "hash/unite.h"
 #include "sampler_rig.h"
 
 /* Every byte that is taken: wisp_alloc's only source. */
@@ -261,6 +262,28 @@ static void plant(struct wisp_sampler *s)
     for (size_t i = 0; i < last.bytes / sizeof *rows; i++) rows[i] = (int32_t)below(LABELS);
     to[0] = (int32_t)below(most + 1);
     for (int32_t i = 0; i < to[0]; i++) to[1 + i] = (int32_t)below(LABELS);
+}
+
+/* Rows that are marked are counted, and taken in order; then none is. */
+static void test_marks(void)
+{
+    enum { N = 100000 };
+    static const int32_t some[] = { 99999, 3, 64, 4096, 3, 70000 },
+                         sorted[] = { 3, 64, 4096, 70000, 99999 };
+    const size_t n = sizeof sorted / sizeof *sorted;
+    struct wisp_marks m = { 0 };
+    static int32_t rows[N];
+    static uint32_t place[N];
+    TEST("marks: counted and taken");
+    uint64_t *block = wisp_zalloc(wisp_marks_words(N), sizeof *block);
+    wisp_marks_place(&m, block, N);
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) wisp_marks_add(&m, some[i]);
+    CHECK(wisp_marks_count(&m, &contexts[2]) == n, "%zu", wisp_marks_count(&m, &contexts[2]));
+    wisp_marks_take(&m, &contexts[2], rows, place);
+    for (size_t i = 0; i < n; i++)
+        CHECK(rows[i] == sorted[i] && place[sorted[i]] == i + 1, "%zu: row %d", i, rows[i]);
+    CHECK(wisp_marks_count(&m, &contexts[2]) == 0, "some are left");
+    wisp_free(block);
 }
 
 static void test_union(void)
@@ -649,6 +672,7 @@ int main(void)
     test_names();
     test_bytes();
     test_failing();
+    test_marks();
     test_union();
     TEST("shift: rows drawn uniformly");
     test_inclusion("random");
