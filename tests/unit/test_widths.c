@@ -122,6 +122,37 @@ static void test_multiples(void)
     }
 }
 
+/* Units whose weights are 0 go, wherever they are; of those that all are, one stays. */
+static void test_dead(void)
+{
+    static const struct {
+        bool lives[4], stays[4];
+    } cases[] = { { { 0, 1, 0, 1 }, { 0, 1, 0, 1 } }, { { 0 }, { 1 } } };
+    TEST("widths: units that are 0");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct wisp_layer_sizes sizes = { .batch = 4, .training = true };
+        struct wisp_net net = { 0 };
+        struct wisp_bonds bonds = { 0 };
+        size_t gone = 0;
+        bool keep[100] = { 0 };
+        CHECK(wisp_net_plan(&net, "input 4, relu", 9, 3, &sizes, &err) == WISP_OK &&
+                  wisp_net_alloc_params(&net, &err) == WISP_OK,
+              "%s", err.text);
+        struct wisp_graph g = wisp_net_graph(&net);
+        wisp_net_init(&net, 3, NULL);
+        for (size_t p = 0; p < 2; p++)
+            for (size_t k = 0; k < net.list.p[p].n; k++) net.list.p[p].w[k] = cases[i].lives[k % 4];
+        CHECK(wisp_bonds_of(&bonds, &g, &net.list, &err) == WISP_OK && bonds.n <= 100 &&
+                  wisp_compact_choose(keep, &gone, &bonds, &net, &err) == WISP_OK,
+              "%s", err.text);
+        for (size_t u = 0; u < 4; u++)
+            CHECK(keep[bonds.of[bonds.first[1] + u]] == cases[i].stays[u], "case %zu: unit %zu", i,
+                  u);
+        wisp_bonds_clear(&bonds);
+        wisp_net_clear(&net);
+    }
+}
+
 static void test_file(const struct wisp_kernels *k)
 {
     char folder[] = "/tmp/wisp-test-widths-XXXXXX", path[100];
@@ -163,6 +194,7 @@ int main(void)
     test_card();
     test_round();
     test_multiples();
+    test_dead();
     test_file(&k);
     CHECK(wisp_mem_live == 0, "%ld blocks left", (long)wisp_mem_live);
     return test_end();
