@@ -1,5 +1,6 @@
 /* The cache of parsed text: found, stale, damaged, misplaced; and reading with failing memory. */
 #include "data_rig.h"
+#include "data/ids.h"
 
 #include <stddef.h>
 #include <xxhash.h>
@@ -112,6 +113,20 @@ static void cache_named(void)
               d ? d->n_features : 0);
         wisp_data_free(d);
     }
+}
+
+/* Two of a list's names, as one of its own: what follows belongs to the other. */
+static void names_number(void)
+{
+    TEST("names: numbers of them");
+    size_t start[] = { 0, 2, 5, 8 };
+    char text[] = "7\n12\nab\n9\n";
+    const struct wisp_names names = { .n = 3, .text = text, .bytes = 8, .start = start },
+                            fewer = { .n = 1, .text = text, .bytes = 2, .start = start };
+    CHECK(wisp_names_number(&names, 0) == 7 && wisp_names_number(&names, 1) == 12 &&
+              wisp_names_number(&names, 2) == -1,
+          "7, 12, ab");
+    CHECK(wisp_names_number(&fewer, 1) == -1 && wisp_names_number(&fewer, 2) == -1, "beyond");
 }
 
 static void damaged_cache(void)
@@ -568,6 +583,7 @@ int main(void)
     cache();
     cache_names();
     cache_named();
+    names_number();
     damaged_cache();
     cut_cache();
     lying_cache();
