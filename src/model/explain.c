@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static int by_size(const void *a, const void *b)
 {
@@ -21,38 +20,46 @@ static size_t n_reasons(const struct wisp_explainer *e)
     return e->image.channels ? e->m->net.n_features : e->layout.batch.xp[1];
 }
 
-/* Are all of them numbers?  A net whose score is one may have gradients that overflow. */
+static int32_t feature_of(const struct wisp_explainer *e, size_t reason)
+{
+    return e->image.channels ? (int32_t)reason : e->layout.batch.xi[reason];
+}
+
+/* Whatever the last explanation left, of another row or where it failed. */
+static void clear_account(struct wisp_explainer *e)
+{
+    e->account.logit = e->account.bias = 0;
+    for (size_t i = 0; i < n_reasons(e); i++) e->account.sum[feature_of(e, i)] = 0;
+}
+
+/* False: one of them is no number.  A net whose score is one may have gradients that overflow. */
 static bool list_reasons(struct wisp_explainer *e)
 {
     const struct wisp_batch *b = &e->layout.batch;
     const bool image = e->image.channels > 0;
-    double sum = 0, *part = e->account.sum;
-    bool finite = isfinite(e->account.logit) && isfinite(e->account.bias);
+    double sum = 0;
+    bool finite = true;
     e->n = n_reasons(e);
     for (size_t i = 0; i < e->n; i++) {
-        const int32_t f = image ? (int32_t)i : b->xi[i];
-        e->reasons[i] = (wisp_reason){ f, image ? b->planes[i] : b->xv[i], part[f] };
-        sum += part[f];
-        finite &= isfinite(part[f]);
-        part[f] = 0; /* for the next one */
+        const int32_t f = feature_of(e, i);
+        const double part = e->account.sum[f];
+        e->reasons[i] = (wisp_reason){ f, image ? b->planes[i] : b->xv[i], part };
+        sum += part;
+        finite = finite && isfinite(part);
     }
     if (e->n) qsort(e->reasons, e->n, sizeof *e->reasons, by_size);
     e->remainder = e->account.logit - e->account.bias - sum;
-    return finite && isfinite(e->remainder);
+    return finite && isfinite(e->remainder); /* which it is not where the logit or the bias is not */
 }
 
 wisp_status wisp_explainer_label(struct wisp_explainer *e, int32_t label, wisp_error *err)
 {
-    e->account.logit = e->account.bias = 0;
+    clear_account(e);
     wisp_status st = wisp_map_check(&e->m->file.map, err);
     if (st == WISP_OK)
         st = wisp_kind_of(e->m)->explain(&e->account, e, &e->layout.batch, label, 1, err);
     st = wisp_map_blame(&e->m->file.map, st, err);
-    if (st != WISP_OK) { /* what was added before is not for the next one */
-        memset(e->account.sum, 0, e->m->net.n_features * sizeof *e->account.sum);
-        return st;
-    }
-    if (list_reasons(e)) return WISP_OK;
+    if (st != WISP_OK || list_reasons(e)) return st;
     const struct wisp_data *d = e->layout.d;
     return wisp_fail_row(err, WISP_ENUMERIC, d->rows_before + e->layout.batch.id[0],
                          wisp_row_base(d),

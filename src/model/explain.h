@@ -18,7 +18,7 @@
 #include "model/model.h"
 
 struct wisp_account {
-    double *sum; /* (n_features) parts by feature; 0 of features that the row does not have */
+    double *sum; /* (n_features) parts by feature, of those that the row has */
     double bias, logit;
 };
 

@@ -244,27 +244,29 @@ static void check_narrow(const char *type)
     wisp_data_free(d);
 }
 
-/* 1e-25 times 1e30 times 1e30 is a score; the gradient of what is multiplied last to first is none. */
+static void set_weights(struct wisp_model *m, float first, float others)
+{
+    for (size_t i = 0; i < m->net.list.n; i++) {
+        struct wisp_param *q = &m->net.list.p[i];
+        const float w = strstr(q->name, "bias") ? 0 : q->layer ? others : first;
+        for (size_t k = 0; k < q->n; k++) q->w[k] = w;
+    }
+}
+
+/* The score, 1e-25 times 1e30 times 1e30, is a number; the way back multiplies 1e30 by 1e30 first. */
 static void check_overflow(void)
 {
     const wisp_explanation *e = NULL;
     struct wisp_model *m = random_model("input 1, dense 1", "bce", 2, (struct wisp_image){ 0 });
     wisp_predictor *p = predictor_so(ctx, m, 1, "");
     wisp_data *d = row_of((float[]){ 1, 0 }, 2);
-    for (size_t i = 0; i < m->net.list.n; i++) {
-        struct wisp_param *q = &m->net.list.p[i];
-        const bool bias = strstr(q->name, "bias");
-        for (size_t k = 0; k < q->n; k++) q->w[k] = bias ? 0 : q->layer ? 1e30f : 1e-25f;
-    }
+    set_weights(m, 1e-25f, 1e30f);
     CHECK(wisp_explain(&e, p, d, 0, 0, &err) == WISP_ENUMERIC && !e && strstr(err.text, "parts of"),
           "%s", e ? "explained" : err.text);
-    for (size_t i = 0; i < m->net.list.n; i++) {
-        struct wisp_param *q = &m->net.list.p[i];
-        for (size_t k = 0; q->layer && !strstr(q->name, "bias") && k < q->n; k++) q->w[k] = 1e10f;
-    }
+    set_weights(m, 1e-25f, 1e10f);
     CHECK(wisp_explain(&e, p, d, 0, 0, &err) == WISP_OK && fabs(e->logit - 1e-5) < 1e-10, "%s",
           err.text);
-    CHECK(e && e->n == 1 && fabs(e->reasons[0].part - 1e-5) < 1e-10, "a part of the row before");
+    CHECK(e && e->n == 1 && fabs(e->reasons[0].part - 1e-5) < 1e-10, "what the refused one left");
     wisp_predictor_free(p);
     wisp_model_free(m);
     wisp_data_free(d);
