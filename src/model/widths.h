@@ -31,8 +31,8 @@ double wisp_widths_time(const struct wisp_widths *w, int of, size_t n);
  * takes less by a twentieth. */
 size_t wisp_widths_best(const struct wisp_widths *w, int of, size_t n, size_t least, size_t most);
 /* Of every value whose channels a layer makes: keeps some that could go, or lets go of the weakest,
- * which have up to a hundredth of the squares of all; up to a fourth more, an eighth less.  Returns how many bonds it changed; 'said' (room)
- * gets a text of it. */
+ * which have up to a hundredth of the squares of all; up to a fourth more, or an eighth and one less.
+ * Returns how many bonds it changed; 'said' (room) gets a text of it. */
 size_t wisp_widths_round(bool *keep, const struct wisp_bonds *bonds, const struct wisp_net *net,
                          const struct wisp_widths *w, char *said, size_t room);
 
