@@ -1,6 +1,5 @@
 /* The cache of parsed text: found, stale, damaged, misplaced; and reading with failing memory. */
 #include "data_rig.h"
-#include "data/ids.h"
 
 #include <stddef.h>
 #include <xxhash.h>
@@ -115,20 +114,6 @@ static void cache_named(void)
     }
 }
 
-/* Two of a list's names, as one of its own: what follows belongs to the other. */
-static void names_number(void)
-{
-    TEST("names: numbers of them");
-    size_t start[] = { 0, 2, 5, 8 };
-    char text[] = "7\n12\nab\n9\n";
-    const struct wisp_names names = { .n = 3, .text = text, .bytes = 8, .start = start },
-                            fewer = { .n = 1, .text = text, .bytes = 2, .start = start };
-    CHECK(wisp_names_number(&names, 0) == 7 && wisp_names_number(&names, 1) == 12 &&
-              wisp_names_number(&names, 2) == -1,
-          "7, 12, ab");
-    CHECK(wisp_names_number(&fewer, 1) == -1 && wisp_names_number(&fewer, 2) == -1, "beyond");
-}
-
 static void damaged_cache(void)
 {
     TEST("cache: damage at any byte, cuts and added bytes are found, and repaired");
@@ -180,7 +165,7 @@ static void cut_cache(void)
     wisp_error err = { 0 };
     static char text[300000];
     const char *path = in_folder("cut.txt"), *place = in_folder("cut.txt.wispcache");
-    const size_t few = wisp_map_copy_max;
+    const size_t was = wisp_map_copy_max;
     size_t n = 0;
     for (int i = 0; i < 10000; i++)
         n += (size_t)sprintf(text + n, "%d %d:1 %d:2\n", i % 7, 1 + i % 50, 60 + i % 9);
@@ -197,7 +182,7 @@ static void cut_cache(void)
               strstr(err.text, "was cut"),
           "%s", some ? "taken" : err.text);
     wisp_data_free(d);
-    wisp_map_copy_max = few;
+    wisp_map_copy_max = was;
 }
 
 /* A cache with good checksums whose index says something else: field 'at' of it becomes 'n'. */
@@ -583,7 +568,6 @@ int main(void)
     cache();
     cache_names();
     cache_named();
-    names_number();
     damaged_cache();
     cut_cache();
     lying_cache();

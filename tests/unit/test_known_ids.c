@@ -2,6 +2,7 @@
  * with, or the model to go on from, are kept; all others are left out, by name or refused, and a
  * number of features that only a header claims takes no memory. */
 #include "data_rig.h"
+#include "data/ids.h"
 
 static const struct wisp_format *const formats[] = { &wisp_format_xc, &wisp_format_libsvm };
 enum { N_FORMATS = 2, FREE = 64, KNOWN = 1000, MOST = 900 };
@@ -91,6 +92,20 @@ static void test_header(void)
                   d->n_labels);
         wisp_data_free(d);
     }
+}
+
+/* A list has as many names as it says, whatever its text goes on with. */
+static void test_numbers(void)
+{
+    TEST("names that are numbers");
+    size_t start[] = { 0, 2, 5, 8 };
+    char names[] = "7\n12\nab\n";
+    const struct wisp_names three = { .n = 3, .text = names, .bytes = 8, .start = start },
+                            one_name = { .n = 1, .text = names, .bytes = 2, .start = start };
+    CHECK(wisp_names_number(&three, 0) == 7 && wisp_names_number(&three, 1) == 12 &&
+              wisp_names_number(&three, 2) == -1,
+          "7, 12, ab");
+    CHECK(wisp_names_number(&one_name, 1) == -1, "beyond");
 }
 
 int main(void)

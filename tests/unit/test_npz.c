@@ -368,14 +368,14 @@ static void test_round_trip(void)
     wisp_data_free(e);
 }
 
-/* Columns that stand for names: those that have a value, an explicit 0 is none. */
+/* The columns that stand for names are those that have a value; a 0 that is written down is none. */
 static void test_named(void)
 {
-    static const float ones[5] = { 2, 1, 4, 0, 1 };
+    static const float values[5] = { 2, 1, 4, 0, 1 };
     struct sample s = sample();
     struct wisp_data *d;
     wisp_error err = { 0 };
-    s.data = ones;
+    s.data = values;
     save(&s);
     unlink(y_path);
     const struct wisp_read_options o = { .index_base = -1, .named = WISP_NAMED_FEATURES };
