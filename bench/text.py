@@ -20,11 +20,13 @@ def rows(name, folder, out):
 
 
 def median_us(command, lines):
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0) as p:
+    """Without a buffer 'readline' would ask the system for one byte at a time."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as p:
         times = []
         for line in lines:
             began = time.perf_counter()
             p.stdin.write(line)
+            p.stdin.flush()
             p.stdout.readline()
             times.append(time.perf_counter() - began)
         p.stdin.close()
