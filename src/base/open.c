@@ -29,6 +29,13 @@ static struct wisp_file_id id_of(const struct stat *st)
     };
 }
 
+/* What has no name of its own is opened by its number (spools, models of the Python package). */
+static bool needs_proc(const char *path)
+{
+    return errno == ENOENT && strncmp(path, "/proc/self/", 11) == 0 &&
+           access("/proc/self", F_OK) != 0;
+}
+
 /* A writer need not come to a pipe: without O_NONBLOCK opening it would wait for one. */
 static int open_plain(struct stat *st, const char *path, int flags, wisp_error *err)
 {
@@ -36,6 +43,10 @@ static int open_plain(struct stat *st, const char *path, int flags, wisp_error *
     const bool link = fd < 0 && errno == ELOOP && (flags & O_NOFOLLOW);
     const bool there = fd >= 0 ? fstat(fd, st) == 0 : errno == ENXIO && stat(path, st) == 0;
     if (link) wisp_fail_at(err, WISP_EIO, path, 0, "expected a plain file, found a link");
+    else if (!there && needs_proc(path))
+        wisp_fail_at(err, WISP_EIO, path, 0,
+                     "cannot be opened, as /proc is not there; expected it mounted (mount -t proc "
+                     "proc /proc)");
     else if (!there) wisp_fail_errno(err, WISP_EIO, path, "cannot be opened");
     else if (!S_ISREG(st->st_mode))
         wisp_fail_at(err, WISP_EIO, path, 0, "expected a plain file, found %s",

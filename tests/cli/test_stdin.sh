@@ -137,4 +137,13 @@ check "no cache, no temporary is left" [ -z "$(find . -name '*stdin*' -o -name '
 head -c 300000 P_train.txt | sed '$d' | sed 1d | "$wisp" train - --no-header -o e --memory 100k >out 2>err
 rc=$?
 check "--memory holds for streams" [ $rc = 6 ]
+# A spool has a number and no name: it is opened by /proc.
+if unshare -m umount -l /proc 2>/dev/null; then
+    unshare -m sh -c 'umount -l /proc; exec "$@"' - "$wisp" train - -o e <P_train.txt >out 2>err
+    rc=$?
+    check "without /proc" [ $rc = 5 ]
+    check "is said" grep -q 'cannot be opened, as /proc is not there; expected it mounted' err
+else
+    skip "without /proc" "no namespace of its own may be made here"
+fi
 end
