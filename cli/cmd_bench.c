@@ -82,7 +82,10 @@ static void print_predict(const wisp_report *r, const struct args *a)
     const bool cuda = strcmp(args_text(a, "device"), "cuda") == 0;
     if (a->n_files > 1) printf("model     %s", a->files[1]);
     else printf("shape     %s", args_text(a, "shape"));
-    printf(": %.0f labels, width %.0f; %.0f rows predicted\n", labels, get(r, "hidden"), rows);
+    double width;
+    printf(": %.0f labels", labels);
+    if (wisp_report_get(r, "hidden", &width)) printf(", width %.0f", width);
+    printf("; %.0f rows predicted\n", rows);
     if (a->n_files == 1) printf("trained   in %.1f s\n", train_s);
     double ratio, indexed = wisp_report_get(r, "ratio", &ratio);
     if (indexed)
@@ -106,7 +109,7 @@ static void print_predict(const wisp_report *r, const struct args *a)
     printf("batches   %.*f rows/s, exact, %.0f rows per batch, %.0f threads\n",
            rate_digits(get(r, "batch_rows_per_s")), get(r, "batch_rows_per_s"),
            get(r, "batch_rows"), get(r, "threads"));
-    if (peak == 0) return; /* a card's limits are not measured, and there may be no memory for it */
+    if (peak == 0) return; /* limits are for nets on the processor, if there was memory to measure */
     printf("compute   %.1f GFLOP/s, %.0f %% of %.1f (a product in the caches)\n", gflops,
            100 * gflops / peak, peak);
     printf("memory    %.2f GB/s of weights, %.0f %% of %.2f (a copy, read and written)\n", gb,

@@ -583,8 +583,8 @@ WISP_API wisp_status wisp_predict(int32_t *labels, float *scores, wisp_context *
  *   "device"     where: on the "cpu" (the default), or on a card, "cuda": exact prediction of up to
  *                64 labels per row, the same answers up to rounding.  WISP_ENOTSUP says why not: no
  *                card, a net that cards have no form for, weights of int8
- *   "zeros"      products with zeros that layers on the CPU leave out: "off" (the default) none,
- *                "auto" where that is faster, of convolutions in calls for one row alone, "force"
+ *   "zeros"      products with zeros that layers on the CPU leave out: "auto" (the default) where
+ *                that is faster, of convolutions in calls for one row alone, "off" none, "force"
  *                all they can; the same answers up to rounding */
 WISP_API wisp_status wisp_predictor_create(wisp_predictor **out, wisp_context *ctx,
                                            const wisp_model *m, const wisp_config *cfg, size_t k,

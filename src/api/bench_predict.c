@@ -156,15 +156,15 @@ static void report_calls(struct wisp_report *r, struct timing *t, bool sparse)
 static void report_batches(struct wisp_report *r, const struct subject *s, wisp_context *ctx,
                            double rows_per_s, double batches_per_s, double seconds)
 {
+    wisp_report_num(r, "batch_rows", (double)s->batch);
+    wisp_report_num(r, "batch_rows_per_s", rows_per_s);
+    if (s->cuda || !wisp_model_is_net(s->m)) return; /* what else there is has no one product */
     const struct wisp_layer *out = wisp_net_output(&s->m->net);
     const struct wisp_param *w = &out->params[0];
     bool as16 = w->b16 && ctx->k->fast16 && out->n_in % 32 == 0; /* as layer/topk.c multiplies */
     double weights = (double)out->n_out * (double)out->n_in;
     const struct wisp_weights rows = wisp_param_weights(w);
     double bytes = (double)out->n_out * (double)wisp_weights_row_bytes(&rows);
-    wisp_report_num(r, "batch_rows", (double)s->batch);
-    wisp_report_num(r, "batch_rows_per_s", rows_per_s);
-    if (s->cuda) return;
     wisp_report_num(r, "batch_gflops", 2e-9 * rows_per_s * weights);
     wisp_report_num(r, "peak_gflops", 1e-9 * wisp_limit_flops(ctx, as16, seconds / 4));
     wisp_report_num(r, "batch_gb_per_s", 1e-9 * batches_per_s * bytes);
@@ -207,7 +207,8 @@ static wisp_status report(struct wisp_report **out, const struct subject *s, wis
     wisp_report_text(r, key, name);
     wisp_report_num(r, "rows", (double)s->n);
     wisp_report_num(r, "labels", (double)s->m->net.n_labels);
-    wisp_report_num(r, "hidden", (double)wisp_net_output(&s->m->net)->n_in);
+    if (wisp_model_is_net(s->m))
+        wisp_report_num(r, "hidden", (double)wisp_net_output(&s->m->net)->n_in);
     wisp_report_text(r, "kernels", ctx->k->name);
     wisp_report_num(r, "threads", wisp_pool_threads(ctx->pool));
     wisp_report_num(r, "data_seconds", s->data_s);

@@ -35,6 +35,14 @@ static wisp_status check_kind(const struct wisp_model_kind *kind, const struct w
                      kind->name);
 }
 
+/* Before any work, whatever learns first. */
+static wisp_status check_exchange(const wisp_config *cfg, wisp_error *err)
+{
+    if (wisp_opt_auto(cfg, OPT_EXCHANGE) || wisp_opt_is(cfg, OPT_DEVICE, "cuda")) return WISP_OK;
+    return wisp_fail_option(err, "exchange",
+                            "says how cards exchange; add --device cuda, or leave it out");
+}
+
 /* A run may end with a model that knows no more than which label is frequent: that should not have to be found out
  * by looking at its answers. */
 static void say_if_useless(wisp_context *ctx, const wisp_report *report, const wisp_data *d)
@@ -66,6 +74,7 @@ wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *
     const struct wisp_model_kind *kind = wisp_kind_to_train(cfg, c->size > 1 ? NULL : train);
     const bool writes = c->rank == 0;
     wisp_status st = check_kind(kind, c, err);
+    if (st == WISP_OK) st = check_exchange(cfg, err);
     if (st == WISP_OK && writes) st = check_output(path, err);
     if (st == WISP_OK && writes) st = wisp_lock_take(&lock, path, err);
     const bool locked = st == WISP_OK && writes;

@@ -61,6 +61,15 @@ static uint64_t hash_beside(const struct job *j, uint64_t h)
     return has ? XXH3_64bits_withSeed(&id, sizeof id, h) : h;
 }
 
+/* Which ids are out of proportion. */
+static uint64_t hash_known(const struct wisp_read_options *o, uint64_t h)
+{
+    const uint64_t known[] = { o->n_labels, o->old_labels, o->old_features };
+    for (uint64_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i] > wisp_ids_free) h = XXH3_64bits_withSeed(&known[i], sizeof *known, h + i);
+    return h;
+}
+
 /* All that changes the rows, apart from n_features (cache.h).  Formats of numbers know nothing of
  * words, so a model's names must not make a second cache of the same rows; nor must options that
  * say what is so anyway, or that the format does not know. */
@@ -73,7 +82,7 @@ static uint64_t hash_options(const struct job *j)
     h = XXH3_64bits_withSeed(numbers, sizeof numbers, h);
     if (resizes(j)) h = XXH3_64bits_withSeed(&o->image, sizeof o->image, h);
     if (!j->format->words) {
-        if (o->n_labels > wisp_ids_free) h += o->n_labels; /* which labels are out of proportion */
+        h = hash_known(o, h);
         if (o->named & WISP_NAMED_LABELS && o->labels)
             h = XXH3_64bits_withSeed(o->labels->text, o->labels->bytes, h + 1);
         if (o->named & WISP_NAMED_FEATURES && o->vocab)

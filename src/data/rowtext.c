@@ -411,7 +411,7 @@ bool wisp_rowtext_header(struct wisp_dialect *d, const uint64_t n[2])
         const struct wisp_ids *ids = i ? &d->features : &d->labels;
         const size_t most = wisp_most(16 * wisp_ids_free, d->text_bytes);
         if (ids->named || d->drop) continue;
-        if (n[i] <= most) d->room[i] = wisp_most(d->room[i], n[i]);
+        if (n[i] <= wisp_most(most, d->room[i])) d->room[i] = wisp_most(d->room[i], n[i]);
         else if (d->decided & sides[i]) return false;
         else d->wants |= sides[i];
     }

@@ -239,13 +239,14 @@ static void mix_row(void *arg, size_t row, int thread)
     }
 }
 
-static wisp_status best_of(struct wisp_scorer *of, struct wisp_scorer *s,
+/* 'scored' becomes the labels that the member has scored, if they are more. */
+static wisp_status best_of(struct wisp_scorer *of, uint64_t *scored, bool alone,
                            const struct wisp_batch *b, wisp_error *err)
 {
-    of->alone = s->alone;
+    of->alone = alone;
     of->n_scored = 0;
     wisp_status st = wisp_kind_of(of->m)->best(of, b, err);
-    s->n_scored += of->n_scored;
+    if (of->n_scored > *scored) *scored = of->n_scored;
     return st;
 }
 
@@ -253,10 +254,12 @@ static wisp_status best_of(struct wisp_scorer *of, struct wisp_scorer *s,
 wisp_status wisp_joint_best(struct wisp_scorer *s, const struct wisp_batch *b, wisp_error *err)
 {
     struct scorers *o = s->own;
-    wisp_status st = o->lead ? best_of(o->lead, s, b, err) : WISP_OK;
+    uint64_t scored = 0;
+    wisp_status st = o->lead ? best_of(o->lead, &scored, s->alone, b, err) : WISP_OK;
     for (size_t i = 0; i < o->n && st == WISP_OK; i++)
-        if (&o->of[i] != o->lead) st = best_of(&o->of[i], s, b, err);
+        if (&o->of[i] != o->lead) st = best_of(&o->of[i], &scored, s->alone, b, err);
     if (st != WISP_OK) return st;
+    s->n_scored += scored;
     struct job job = { s, b, o->seen ? o->seen->n_rows : 0 };
     wisp_parallel_for(s->ctx->pool, b->n, mix_row, &job);
     if (o->seen) {

@@ -154,6 +154,14 @@ static size_t add_meta(struct wisp_pair *to, const struct wisp_model *m)
     return n;
 }
 
+/* Who has votes has those of the training rows; a linear model may need them to be read again. */
+static struct wisp_votes votes_of(struct wisp_model *const *members, size_t n)
+{
+    size_t i = 0;
+    while (i + 1 < n && !members[i]->votes.start) i++;
+    return members[i]->votes;
+}
+
 wisp_status wisp_joint_make(struct wisp_model **out, struct wisp_model **members, size_t n,
                             wisp_error *err)
 {
@@ -192,7 +200,7 @@ wisp_status wisp_joint_make(struct wisp_model **out, struct wisp_model **members
                               .named = first->named,
                               .format = first->format,
                               .index_base = first->index_base,
-                              .votes = first->votes,
+                              .votes = votes_of(members, n),
                               .label_rows = first->label_rows,
                               .n_train = first->n_train };
     j->n = n;
@@ -224,7 +232,7 @@ static size_t bytes(const struct wisp_model *m)
 
 const struct wisp_model_kind wisp_kind_joint = {
     .name = "joint",
-    .index = "--negatives votes",
+    .index = "--index yes",
     .is = is_joint,
     .load = load,
     .whole = load_whole,

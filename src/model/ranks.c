@@ -49,9 +49,6 @@ wisp_status wisp_ranks_check(struct wisp_run *r, const wisp_config *cfg, wisp_er
     struct wisp_plan *p = &r->plan;
     const struct wisp_comm *c = wisp_run_comm(r);
     const bool asked = p->exchange != WISP_EXCHANGE_AUTO; /* also of one rank */
-    if (asked && !p->cuda)
-        return wisp_fail_option(err, "exchange",
-                                "says how cards exchange; add --device cuda, or leave it out");
     if (!c && asked && (samples_rows(p) || wisp_plan_shrink_epochs(p) > 0))
         return wisp_fail_option(err, "exchange",
                                 "not with sampled labels, where --sampling full is needed, or a "

@@ -124,6 +124,10 @@ refuse "too little memory" 2 "all rows in memory" train "${few[@]}" --memory 64k
 refuse "a card to predict" 2 "found a linear model, expected a net" predict m S_test.txt --device cuda
 refuse "weights for PyTorch" 2 "found a linear model, expected a net" convert m q.safetensors
 refuse "errors" 2 "found a linear model, expected a net" inject m --rate 1e-3 -o n
+for net in linear linear+net ""; do
+    refuse "how cards exchange, without a card: '$net'" 2 "^wisp: --exchange: says how cards exchange; add --device cuda" train "${few[@]}" --net "$net" --exchange host -o x
+    check "before any work: '$net'" [ ! -e x.0 -a ! -e x ]
+done
 refuse "sparse prediction without an index" 2 "has no index; train it with --negatives votes$" eval m S_test.txt --inference sparse
 ok "what it says" train "${few[@]}" --negatives votes -o voted
 ok "gives it one" eval voted S_test.txt --inference sparse

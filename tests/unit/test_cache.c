@@ -114,6 +114,36 @@ static void cache_named(void)
     }
 }
 
+/* What is in proportion for one model to go on from is not for another. */
+static void cache_known(void)
+{
+    TEST("cache: ids that another model knows");
+    const char *path = in_folder("known.txt"), *place = in_folder("known.txt.wispcache");
+    const size_t usual = wisp_ids_free;
+    struct wisp_read_options o = { .format = "libsvm",
+                                   .index_base = -1,
+                                   .old_features = 1000,
+                                   .old_labels = 960,
+                                   .grow = true,
+                                   .like = &wisp_format_libsvm,
+                                   .like_base = 1,
+                                   .decided = WISP_NAMED_LABELS | WISP_NAMED_FEATURES,
+                                   .use_cache = true };
+    struct wisp_data *d = NULL;
+    wisp_error err = { 0 };
+    wisp_ids_free = 64;
+    save(path, "7 3:1 899:2\n950 999:1\n", 22);
+    wisp_data_free(read_file(path, &o));
+    CHECK(access(place, F_OK) == 0, "no cache");
+    o.old_features = 100;
+    CHECK(wisp_data_read(&d, &one, path, &o, &err) == WISP_EFORMAT, "features: %s", err.text);
+    wisp_data_free(d);
+    o.old_features = 1000, o.old_labels = 100;
+    CHECK(wisp_data_read(&d, &one, path, &o, &err) == WISP_EFORMAT, "labels: %s", err.text);
+    wisp_data_free(d);
+    wisp_ids_free = usual;
+}
+
 static void damaged_cache(void)
 {
     TEST("cache: damage at any byte, cuts and added bytes are found, and repaired");
@@ -568,6 +598,7 @@ int main(void)
     cache();
     cache_names();
     cache_named();
+    cache_known();
     damaged_cache();
     cut_cache();
     lying_cache();

@@ -72,6 +72,26 @@ static void test_grow(void)
     }
 }
 
+/* What a header says of a model's ids is in proportion as well. */
+static void test_grow_header(void)
+{
+    TEST("a header of no more than the model to go on from has");
+    enum { MANY = 50 * FREE };
+    struct wisp_read_options o = { .format = "xc",
+                                   .index_base = -1,
+                                   .old_features = MANY,
+                                   .old_labels = MANY,
+                                   .grow = true,
+                                   .like = &wisp_format_xc,
+                                   .decided = WISP_NAMED_LABELS | WISP_NAMED_FEATURES };
+    struct wisp_data *d = read_with(&o, "1 3200 3200\n0 1:2 3199:1\n", WISP_OK);
+    if (d) CHECK(d->n_features == MANY && d->n_labels == MANY, "%zu features", d->n_features);
+    wisp_data_free(d);
+    read_with(&o, "1 3201 3200\n0 1:2 3199:1\n", WISP_EFORMAT);
+    o.old_labels = 0;
+    read_with(&o, "1 3200 3200\n0 1:2 3199:1\n", WISP_EFORMAT);
+}
+
 static void test_header(void)
 {
     TEST("a header claims no more than is in proportion, or known");
@@ -114,7 +134,9 @@ int main(void)
     wisp_ids_free = FREE;
     test_model();
     test_grow();
+    test_grow_header();
     test_header();
+    test_numbers();
     wisp_ids_free = usual;
     return test_end();
 }
