@@ -5,7 +5,7 @@ import ctypes
 import itertools
 import os
 import warnings
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -410,8 +410,22 @@ def _single(y: np.ndarray, known: Optional[np.ndarray]) -> Labels:
     return Labels(start, ids, classes, "single")
 
 
+def _is_missing(label: Any) -> bool:
+    return label is None or (isinstance(label, (float, np.floating)) and label != label) or type(label).__name__ in ("NAType", "NaTType")
+
+
+def _need_all(Y: Iterable) -> None:
+    """Labels that are not there are no labels: numpy would make a class 'nan' of them."""
+    for i, label in enumerate(Y):
+        if _is_missing(label):
+            raise ValueError(f"Y contains NaN or None: row {i}; leave rows without a label out, or give each row a list of labels")
+
+
 def _lists(Y: Sequence, known: Optional[np.ndarray]) -> Labels:
     rows: List[list] = [list(row) for row in Y]
+    for i, row in enumerate(rows):
+        if any(_is_missing(label) for label in row):
+            raise ValueError(f"Y contains NaN or None: row {i}; a row without labels is an empty list")
     start = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum([len(row) for row in rows], out=start[1:])
     ids, classes = _ids(list(itertools.chain.from_iterable(rows)), known)
@@ -431,6 +445,8 @@ def labels(Y: Any, n_rows: int, known: Optional[np.ndarray] = None) -> Labels:
         rows = is_list and any(isinstance(row, (list, tuple, set, frozenset, np.ndarray)) for row in Y)
         if rows and not all(isinstance(row, (list, tuple, set, frozenset, np.ndarray)) for row in Y):
             raise ValueError("Y has rows that are lists of labels and rows that are not")
+        if is_list and not rows:
+            _need_all(Y)
         A = None if rows else np.asarray(Y)
         if A is None:
             out = _lists(Y, known)

@@ -8,6 +8,7 @@
 #include "config/options.h"
 #include "data/spool.h"
 #include "data/text.h"
+#include "data/words.h"
 #include "kernels/kernels.h"
 #include "model/kind.h"
 #include "model/nets.h"
@@ -177,6 +178,7 @@ static wisp_status text_options(struct wisp_text_how *how, const wisp_config *cf
     wisp_tokens_find(&how->tokens, wisp_opt_text(cfg, OPT_TOKENS));
     how->pairs = wisp_opt_on(cfg, OPT_PAIRS);
     how->chars_auto = wisp_opt_is(cfg, OPT_CHARS, "auto");
+    how->no_header = wisp_opt_on(cfg, OPT_NO_HEADER);
     if (!how->chars_auto && !wisp_chars_read(how, wisp_opt_text(cfg, OPT_CHARS)))
         return wisp_fail_option(err, "chars",
                                 "'%s' is not a number of characters from 1 to %d, a range of "
@@ -198,6 +200,7 @@ static void text_of_model(struct wisp_text_how *how, const struct wisp_text_how 
 {
     struct wisp_text_how given = *how;
     *how = *m;
+    how->no_header |= given.no_header;
     if (wisp_opt_given(cfg, OPT_TEXT_COLUMN))
         memcpy(how->text_column, given.text_column, sizeof how->text_column);
     if (wisp_opt_given(cfg, OPT_LABEL_COLUMN))
@@ -502,11 +505,15 @@ wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text
     o.no_header = true;
     if (!o.format && model && model->text) {
         const struct wisp_format *f = wisp_format_probe(name, text ? text : "", bytes);
-        if (f && f->table) /* its labels would be read as words */
+        const bool known = f && f->table;
+        const struct wisp_format *table = known ? f : o.like;
+        /* Its labels would be read as words, its header as a text; of one column it may be one. */
+        if (known || (text && table && table->table && !(f && f->words) &&
+                      wisp_table_columns(table, &o.text, text, bytes) > 1))
             return wisp_fail_at(err, WISP_EINVAL, name, 1,
                                 "found the first line of a table, expected lines of text; name "
                                 "the format: --format %s",
-                                f->name);
+                                table->name);
         o.format = f && f->words ? f->name : wisp_format_fasttext.name; /* else a line is a text */
     }
     if (!o.format) /* as the model's own rows were */

@@ -43,9 +43,21 @@ static wisp_status check_exchange(const wisp_config *cfg, wisp_error *err)
                             "says how cards exchange; add --device cuda, or leave it out");
 }
 
+static wisp_status check_rows(const wisp_data *train, wisp_error *err)
+{
+    const char *name = *train->source ? train->source : "the training rows";
+    if (train->n_rows == 0)
+        return wisp_fail_at(err, WISP_EINVAL, name, 0, "there are no rows to train on");
+    if (train->n_lab > 0) return WISP_OK;
+    return wisp_fail_at(err, WISP_EINVAL, name, 0,
+                        "none of the %zu rows has a label, expected some to learn from",
+                        train->n_rows);
+}
+
 /* A run may end with a model that knows no more than which label is frequent: that should not have to be found out
  * by looking at its answers. */
-static void say_if_useless(wisp_context *ctx, const wisp_report *report, const wisp_data *d)
+static void say_if_useless(wisp_context *ctx, const wisp_report *report, const wisp_data *d,
+                           bool linear)
 {
     int64_t most = 0;
     double p1 = -1;
@@ -56,8 +68,10 @@ static void say_if_useless(wisp_context *ctx, const wisp_report *report, const w
     if (p1 < 0 || p1 >= 100 || p1 > share) return;
     wisp_say(ctx,
              "warning   validation P@1 %.2f: no better than naming the most frequent label always "
-             "(%.2f); try more --epochs, another --loss (softmax, bce) or --lr, or --net linear",
-             p1, share);
+             "(%.2f); try %s",
+             p1, share,
+             linear ? "another --cost, or a net"
+                    : "more --epochs, another --loss (softmax, bce) or --lr, or --net linear");
 }
 
 wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
@@ -75,13 +89,14 @@ wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *
     const bool writes = c->rank == 0;
     wisp_status st = check_kind(kind, c, err);
     if (st == WISP_OK) st = check_exchange(cfg, err);
+    if (st == WISP_OK) st = check_rows(train, err);
     if (st == WISP_OK && writes) st = check_output(path, err);
     if (st == WISP_OK && writes) st = wisp_lock_take(&lock, path, err);
     const bool locked = st == WISP_OK && writes;
     c->patience(wisp_opt_num(cfg, OPT_DEADLINE));
     st = wisp_comm_agree(c, st, err);
     if (st == WISP_OK) st = kind->train(out, ctx, cfg, train, valid, path, on_progress, arg, err);
-    if (st == WISP_OK && writes) say_if_useless(ctx, *out, train);
+    if (st == WISP_OK && writes) say_if_useless(ctx, *out, train, kind == &wisp_kind_linear);
     if (locked) wisp_lock_give(&lock);
     return st;
 }

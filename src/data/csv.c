@@ -102,6 +102,12 @@ static wisp_status cell_text(const char **out, size_t *n, struct wisp_words *w,
 
 /* ---- the header ---- */
 
+/* Is the first line one?  The options say so, or the model that the rows go with. */
+static bool names_columns(const struct wisp_read_options *o)
+{
+    return !o->no_header && !o->text.no_header;
+}
+
 /* "'a', 'b' and 2 more" */
 static void list_columns(char *out, size_t room, const char *p, const char *end, char separator)
 {
@@ -119,94 +125,158 @@ static void list_columns(char *out, size_t room, const char *p, const char *end,
     }
 }
 
-/* Columns by number, as the options list them ("2" or "2,3"); false: not all are numbers. */
-static bool by_number(struct table *t)
+/* A column by its number from 1, up to a ',' where 'many'; -1: none.  Moves behind it. */
+static int number_at(const char **at, bool many)
 {
-    const struct wisp_text_how *how = &t->src->o->text;
-    const char *p = how->text_column;
     char *end;
+    const long n = strtol(*at, &end, 10);
+    if (end == *at || (*end && !(many && *end == ',')) || n < 1 || n > 1000000) return -1;
+    *at = *end ? end + 1 : end;
+    return (int)n - 1;
+}
+
+/* Columns of text by number, as the option lists them ("2" or "2,3"); false: not all are numbers. */
+static bool text_by_number(struct table *t)
+{
+    const char *p = t->src->o->text.text_column;
     t->n_text = 0;
-    t->label = -1;
-    for (long n; *p; p = *end ? end + 1 : end) {
-        n = strtol(p, &end, 10);
-        if (end == p || (*end && *end != ',') || n < 1 || n > 1000000) return false;
-        if (t->n_text < WISP_TEXT_COLUMNS) t->text[t->n_text++] = (int)n - 1;
-    }
-    if (*how->label_column) {
-        long n = strtol(how->label_column, &end, 10);
-        if (*end || n < 1 || n > 1000000) return false;
-        t->label = (int)n - 1;
+    while (*p) {
+        const int n = number_at(&p, true);
+        if (n < 0) return false;
+        if (t->n_text < WISP_TEXT_COLUMNS) t->text[t->n_text++] = n;
     }
     return t->n_text > 0;
 }
 
-static void by_name(struct table *t, const char *p, const char *end)
+static bool label_by_number(struct table *t)
+{
+    const char *p = t->src->o->text.label_column;
+    t->label = *p ? number_at(&p, false) : -1;
+    return t->label >= 0;
+}
+
+/* Columns by the names of the first line.  'twice': one that could be meant by the same name as
+ * another. */
+static void text_by_name(struct table *t, const char *p, const char *end, struct cell *twice)
 {
     const struct wisp_text_how *how = &t->src->o->text;
-    struct cell c;
-    int listed = wisp_text_columns_listed(how);
-    bool have[WISP_TEXT_COLUMNS] = { false };
+    struct cell c, seen[WISP_TEXT_COLUMNS] = { 0 };
     t->n_text = 0;
-    t->label = -1;
     for (int i = 0; p; i++) {
         p = read_cell(&c, p, end, t->separator);
         if (!p) break;
-        size_t n = (size_t)(c.end - c.p);
-        int place = wisp_text_column(how, c.p, n);
-        if (place >= 0 && place < WISP_TEXT_COLUMNS && !have[place]) {
-            have[place] = true;
+        const size_t n = (size_t)(c.end - c.p);
+        const int place = wisp_text_column(how, c.p, n);
+        if (place >= 0 && place < WISP_TEXT_COLUMNS && !seen[place].p) {
+            seen[place] = c;
             t->text[place] = i;
             t->n_text++;
-        } else if (t->label < 0 && wisp_label_column(how, c.p, n) >= 0) {
-            t->label = i;
+        } else if (place >= 0 && place < WISP_TEXT_COLUMNS &&
+                   n == (size_t)(seen[place].end - seen[place].p) &&
+                   memcmp(seen[place].p, c.p, n) == 0) {
+            *twice = c;
         }
         if (p == end) break;
         p++;
     }
-    if (t->n_text < listed) t->n_text = 0; /* a listed one is missing */
+    if (t->n_text < wisp_text_columns_listed(how)) t->n_text = 0; /* a listed one is missing */
 }
 
-static wisp_status first(void *table, const char *begin, const char *end, bool *taken,
-                         wisp_error *err)
+static void label_by_name(struct table *t, const char *p, const char *end, struct cell *twice)
 {
-    struct table *t = table;
-    const struct wisp_read_options *o = t->src->o;
+    struct cell c, seen = { 0 };
+    t->label = -1;
+    for (int i = 0; p; i++) {
+        p = read_cell(&c, p, end, t->separator);
+        if (!p) break;
+        const size_t n = (size_t)(c.end - c.p);
+        if (wisp_label_column(&t->src->o->text, c.p, n) >= 0) {
+            if (!seen.p) t->label = i, seen = c;
+            else if (n == (size_t)(seen.end - seen.p) && memcmp(seen.p, c.p, n) == 0) *twice = c;
+        }
+        if (p == end) break;
+        p++;
+    }
+}
+
+/* The columns of the first line: how many there are. */
+static wisp_status count_columns(struct table *t, const char *begin, const char *end,
+                                 wisp_error *err)
+{
     struct cell c;
-    char columns[300];
     t->n_columns = 0;
     for (const char *p = begin; p; p++) {
         p = read_cell(&c, p, end, t->separator);
         if (!p)
             return wisp_fail_at(err, WISP_EFORMAT, t->src->path, 1,
                                 "a quoted cell of the first line does not end on it");
+        if (!c.quoted && memchr(c.p, '\r', (size_t)(c.end - c.p)))
+            return wisp_fail_at(err, WISP_EFORMAT, t->src->path, 1,
+                                "a carriage return within the line: expected lines that end in LF "
+                                "or CR LF (tr '\\r' '\\n' makes them of CR alone)");
         t->n_columns++;
         if (p == end) break;
     }
-    *taken = !o->no_header;
-    bool numbers = by_number(t);
-    if (!numbers && !o->no_header) by_name(t, begin, end);
-    list_columns(columns, sizeof columns, begin, end, t->separator);
-    if (!numbers && o->no_header)
+    return WISP_OK;
+}
+
+/* "no column of text 'a' among ...: name it with --text-column": what is said of a missing one. */
+static wisp_status no_column(const struct table *t, const char *what, const char *option,
+                             const char *listed, const char *columns, wisp_error *err)
+{
+    return wisp_fail_at(err, WISP_EFORMAT, t->src->path, 1,
+                        "no column of %s%s%s%s among %s: name it with --%s (by its name as it is "
+                        "written there, or its number from 1)%s",
+                        what, *listed ? " '" : "", listed, *listed ? "'" : "", columns, option,
+                        t->src->o->like ? "; where lines are texts, not a table, say --format "
+                                          "fasttext"
+                                        : "");
+}
+
+static wisp_status choose_columns(struct table *t, const char *begin, const char *end,
+                                  wisp_error *err)
+{
+    const struct wisp_text_how *how = &t->src->o->text;
+    struct cell twice = { 0 };
+    char columns[300], name[WISP_EXCERPT];
+    const bool named = names_columns(t->src->o);
+    const bool text_number = text_by_number(t), label_number = label_by_number(t);
+    if (!named && (!text_number || (*how->label_column && !label_number)))
         return wisp_fail_at(err, WISP_EINVAL, t->src->path, 0,
                             "%s without a header: give --text-column and --label-column by their "
                             "numbers, from 1",
                             t->what);
+    if (!text_number) text_by_name(t, begin, end, &twice);
+    if (!label_number && named) label_by_name(t, begin, end, &twice);
+    list_columns(columns, sizeof columns, begin, end, t->separator);
+    if (twice.p)
+        return wisp_fail_at(err, WISP_EFORMAT, t->src->path, 1,
+                            "two columns are called '%s', among %s: name the one that is meant by "
+                            "its number, from 1",
+                            wisp_text_excerpt(name, twice.p, twice.end, NULL), columns);
     for (int i = 0; i < t->n_text; i++)
         if (t->text[i] >= t->n_columns) t->n_text = 0;
     if (t->n_text == 0)
-        return wisp_fail_at(err, WISP_EFORMAT, t->src->path, 1,
-                            "no column of text%s%s%s among %s: name it with --text-column (by its "
-                            "name, or its number from 1)",
-                            *o->text.text_column ? " '" : "", o->text.text_column,
-                            *o->text.text_column ? "'" : "", columns);
+        return no_column(t, "text", "text-column", how->text_column, columns, err);
     if (t->label >= t->n_columns) t->label = -1;
-    if (t->label < 0 && !o->every_line) /* rows to be predicted need no labels */
-        return wisp_fail_at(err, WISP_EFORMAT, t->src->path, 1,
-                            "no column of labels%s%s%s among %s: name it with --label-column (by "
-                            "its name, or its number from 1)",
-                            *o->text.label_column ? " '" : "", o->text.label_column,
-                            *o->text.label_column ? "'" : "", columns);
+    if (t->label < 0 && !t->src->o->every_line) /* rows to be predicted need no labels */
+        return no_column(t, "labels", "label-column", how->label_column, columns, err);
+    for (int i = 0; i < t->n_text; i++)
+        if (t->text[i] == t->label)
+            return wisp_fail_at(err, WISP_EINVAL, t->src->path, 1,
+                                "column %d is that of text and that of labels, expected two "
+                                "different ones among %s",
+                                t->label + 1, columns);
     return WISP_OK;
+}
+
+static wisp_status first(void *table, const char *begin, const char *end, bool *taken,
+                         wisp_error *err)
+{
+    struct table *t = table;
+    *taken = names_columns(t->src->o);
+    wisp_status st = count_columns(t, begin, end, err);
+    return st == WISP_OK ? choose_columns(t, begin, end, err) : st;
 }
 
 /* ---- rows ---- */
@@ -294,17 +364,37 @@ static wisp_status tsv_read(struct wisp_source *src, struct wisp_sink *sink, wis
 
 /* ---- probing ---- */
 
+/* The columns of a first line of so many bytes; n_columns 0: it is not whole. */
+static void look_at_first(struct table *t, struct wisp_source *src, const char *head, size_t n)
+{
+    const char *nl = memchr(head, '\n', n), *end = nl;
+    struct cell twice;
+    t->src = src;
+    if (!nl) return;
+    if (end > head && end[-1] == '\r') end--;
+    if (count_columns(t, head, end, NULL) != WISP_OK) t->n_columns = 0;
+    text_by_name(t, head, end, &twice);
+    label_by_name(t, head, end, &twice);
+}
+
+int wisp_table_columns(const struct wisp_format *f, const struct wisp_text_how *how,
+                       const char *head, size_t n)
+{
+    struct wisp_read_options o = { .text = *how };
+    struct wisp_source src = { .o = &o };
+    struct table t = { .separator = f == &wisp_format_tsv ? '\t' : ',' };
+    look_at_first(&t, &src, head, n);
+    return t.n_text > 0 ? t.n_columns : 0;
+}
+
 /* Ours by its name, or by a first line that names a column of text and one of labels. */
 static bool probe(const char *path, const char *head, size_t n, const char *ending, char separator)
 {
     if (wisp_path_ends(path, ending)) return true;
-    const char *nl = memchr(head, '\n', n), *end = nl;
-    if (!nl) return false;
-    if (end > head && end[-1] == '\r') end--;
     struct wisp_read_options o = { 0 };
     struct wisp_source src = { .path = path, .o = &o };
-    struct table t = { .src = &src, .separator = separator };
-    by_name(&t, head, end);
+    struct table t = { .separator = separator, .label = -1 };
+    look_at_first(&t, &src, head, n);
     return t.n_text > 0 && t.label >= 0;
 }
 

@@ -206,9 +206,12 @@ static void say_dropped(const struct job *j, const struct wisp_source *src)
         wisp_say(j->ctx, "%s: left out %zu feature value%s that the model does not know", j->path,
                  src->n_dropped_features, wisp_plural(src->n_dropped_features));
     if (src->n_dropped_labels)
-        wisp_say(j->ctx, "%s: %zu label%s that the model does not know count%s", j->path,
+        wisp_say(j->ctx, "%s: %zu label%s that the model does not know count%s%s", j->path,
                  src->n_dropped_labels, wisp_plural(src->n_dropped_labels),
-                 src->n_dropped_labels > 1 ? " as misses" : "s as a miss");
+                 src->n_dropped_labels > 1 ? " as misses" : "s as a miss",
+                 j->format->table && !*j->o->text.label_separator
+                     ? " (where cells have several labels, --label-separator parts them)"
+                     : "");
 }
 
 /* Whoever looks at ids should know that they are others than the source's. */

@@ -31,6 +31,7 @@ struct wisp_text_how {
     char text_column[WISP_COLUMN_BYTES];  /* "title,body": joined; "": by their usual names */
     char label_column[WISP_COLUMN_BYTES]; /* likewise, one */
     char label_separator[16];             /* between labels in one cell; "": a cell is a label */
+    bool no_header;                       /* tables without a first line that names columns */
 };
 /* "3-5", "4", "0" -> chars_min, chars_max; false: something else. */
 bool wisp_chars_read(struct wisp_text_how *how, const char *text);

@@ -21,7 +21,7 @@
 #include <string.h>
 
 static const char FORMAT[] = "wisp-model 1";
-enum { N_META = 23 };                                /* of any model */
+enum { N_META = 24 };                                /* of any model */
 static const uint64_t MOST_ROWS = (uint64_t)1 << 48; /* of training; doubles hold them exactly */
 
 void wisp_model_free(struct wisp_model *m)
@@ -116,6 +116,7 @@ wisp_status wisp_model_save(struct wisp_model *m, const char *path, double best,
         { "text_column", m->how.text_column },
         { "label_column", m->how.label_column },
         { "label_separator", m->how.label_separator },
+        { "header", m->how.no_header ? "no" : "yes" }, /* of tables */
         { "ids_by_name", named_sides[m->named & 3] },
         { "data_format", m->format ? m->format->name : "memory" },
         { "index_base", m->index_base ? "1" : "0" },
@@ -253,8 +254,11 @@ static bool copy_meta(char *to, size_t room, const struct wisp_tensor_file *f, c
 static bool load_how(struct wisp_text_how *how, const struct wisp_tensor_file *f)
 {
     const char *tokens = wisp_tensor_file_meta(f, "tokens"),
-               *chars = wisp_tensor_file_meta(f, "chars");
-    return (!tokens || wisp_tokens_find(&how->tokens, tokens)) &&
+               *chars = wisp_tensor_file_meta(f, "chars"),
+               *header = wisp_tensor_file_meta(f, "header");
+    how->no_header = header && strcmp(header, "no") == 0;
+    return (!header || how->no_header || strcmp(header, "yes") == 0) &&
+           (!tokens || wisp_tokens_find(&how->tokens, tokens)) &&
            (!chars || wisp_chars_read(how, chars)) &&
            copy_meta(how->text_column, sizeof how->text_column, f, "text_column") &&
            copy_meta(how->label_column, sizeof how->label_column, f, "label_column") &&

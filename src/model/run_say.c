@@ -58,22 +58,34 @@ static size_t count_joined(const struct wisp_names *names, char sign, size_t *la
 }
 
 /* Cells such as "bread|storage" that nobody has taken apart: names with one of the usual signs in a
- * tenth of all labels or more, where no row has two. */
+ * tenth of all labels or more, where no row has two: no separator was given, or the wrong one. */
 static void say_joined(const struct wisp_run *r, const struct wisp_data *d)
 {
     enum { LONGEST = 60 };
     const struct wisp_names *names = &d->labels;
-    if (r->m->how.label_separator[0] || d->n_lab > d->n_rows) return;
+    const char *given = r->m->how.label_separator;
+    if (d->n_lab > d->n_rows) return;
     for (const char *sign = "|;,"; *sign; sign++) {
         size_t last = 0;
         const size_t n = count_joined(names, *sign, &last);
         if (n == 0 || n * 10 < names->n) continue;
         const size_t length = name_length(names, last);
-        wisp_say(
-            r->ctx, "labels    '%.*s' is one label; --label-separator '%c' makes several of it",
-            (int)(length < LONGEST ? length : LONGEST), names->text + names->start[last], *sign);
+        wisp_say(r->ctx,
+                 "labels    '%.*s' is one label%s%s%s; --label-separator '%c' makes several of it",
+                 (int)(length < LONGEST ? length : LONGEST), names->text + names->start[last],
+                 *given ? ", as no cell has a '" : "", given, *given ? "' in it" : "", *sign);
         return;
     }
+}
+
+/* Rows without a label. */
+static size_t count_bare(const struct wisp_data *d)
+{
+    size_t n = 0;
+    for (size_t b = 0; b < d->n_blocks; b++)
+        for (size_t i = 0; i < d->first[b + 1] - d->first[b]; i++)
+            n += d->blocks[b].yp[i + 1] == d->blocks[b].yp[i];
+    return n;
 }
 
 void wisp_run_say_data(const struct wisp_run *r)
@@ -81,9 +93,12 @@ void wisp_run_say_data(const struct wisp_run *r)
     const struct wisp_sets *sets = &r->sets;
     const struct wisp_data *d = sets->train;
     const struct wisp_net *net = &r->m->net;
-    wisp_say(r->ctx, "rows      %zu training%s, %zu validation%s", r->feed.order.n_rows,
+    char bare[60] = "";
+    const size_t n_bare = count_bare(d);
+    if (n_bare > 0) snprintf(bare, sizeof bare, "; %zu of all have no label", n_bare);
+    wisp_say(r->ctx, "rows      %zu training%s, %zu validation%s%s", r->feed.order.n_rows,
              sets->weights ? " (weighted)" : "", sets->valid->n_rows,
-             sets->held_out && sets->held_out->n_rows ? " (held out)" : "");
+             sets->held_out && sets->held_out->n_rows ? " (held out)" : "", bare);
     const char *why = r->init.model ? "as the model to go on from" : r->plan.values_why;
     wisp_say(r->ctx,
              "data      %zu features, %zu labels; %.1f features and %.2f labels per row; values "

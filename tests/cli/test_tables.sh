@@ -11,6 +11,13 @@ with open("d.csv", "w", newline="") as f:
     w = csv.writer(f)
     w.writerow(["id", "text", "label"])
     w.writerows([i, t.replace(": ", ":\n"), y] for i, (y, t) in enumerate(lines))
+def put(name, head, label):
+    with open(name, "w", newline="") as f:
+        w = csv.writer(f)
+        w.writerows(([["id", "text", "label"]] if head else []) + [[i, t, label(y)] for i, (y, t) in enumerate(lines)])
+put("nameless.csv", False, lambda y: y)
+put("unlabelled.csv", True, lambda y: "")
+put("several.csv", True, lambda y: y + ";food")
 with open("d.tsv", "w", newline="") as f:
     w = csv.writer(f, delimiter="\t")
     w.writerow(["kind", "title", "more"])
@@ -63,6 +70,23 @@ check "a table from stdin: an answer for every row" [ "$rc $(wc -l <out)" = "0 2
 rc=$?
 check "which nobody takes for lines of text" [ "$rc $(wc -l <out)" = "2 0" ]
 check "and which says what to do" grep -q 'name the format: --format csv' err
+# A table without labels, whose columns the model knows: its header is no row.
+printf 'id,text\n1,"rye\nbread"\n2,sponge\n' >bare.csv
+"$wisp" predict csv - -k 1 <bare.csv >out 2>err
+rc=$?
+check "a table without labels from stdin is one, too" [ "$rc $(wc -l <out)" = "2 0" ]
+printf 'Text\nrye bread\nsponge\n' >column
+ok "one column, by its usual name" predict csv column -k 1
+check "its name is no row" [ "$(wc -l <out)" = 2 ]
+ok "without a header" train nameless.csv --no-header --text-column 2 --label-column 3 -o nameless --epochs 3
+ok "as the model remembers" predict nameless nameless.csv
+check "every row is answered" [ "$(wc -l <out)" = 240 ]
+refuse "rows without labels" 2 'unlabelled.csv: none of the 240 rows has a label' train unlabelled.csv -o none
+head -n 1 d.csv >header.csv
+refuse "a header alone, to train on" 2 'header.csv: there are no rows to train on' train header.csv -o none
+refuse "a header alone, to evaluate" 2 'header.csv: there are none, expected rows' eval csv header.csv
+ok "the wrong separator" train several.csv --label-separator '|' -o none --epochs 1
+check "is told from the right one" grep -q "^labels .* is one label, as no cell has a '|' in it; --label-separator ';' makes several of it" err
 echo '{"labels": ["cake", "sponge", "sank"], "text": "rye bread keep"}' | "$wisp" predict jsonl - -k 1 >out 2>err
 check "json lines from stdin: labels are no words of the text" grep -q '^bread:' out
 

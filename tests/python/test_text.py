@@ -107,6 +107,10 @@ raises("text for a model of numbers", ValueError, "X is text, but this model was
 raises("a path as a str", ValueError, r"trained on numbers; for a file pass pathlib.Path\('rows.txt'\)", numbers.predict, "rows.txt")
 raises("text that has no labels", ValueError, "requires y", small().fit, ["a", "b"])
 raises("too few labels", ValueError, r"inconsistent numbers of samples: \[400, 3\]", small().fit, texts, lists[:3])
+for gap in None, float("nan"):
+    raises(f"{gap} among classes", ValueError, "Y contains NaN or None: row 1", small().fit, ["a", "b", "c"], ["x", gap, "y"])
+    raises(f"{gap} among labels", ValueError, "Y contains NaN or None: row 2", small().fit, ["a", "b", "c"], [["x"], [], [gap]])
+raises("a gap among classes of a Series", ValueError, "Y contains NaN or None: row 1", small().fit, ["a", "b"], np.array(["x", None], dtype=object))
 raises("a gap among texts", ValueError, "row 2 of X is None, expected text", small().fit, ["a", "b", None], [0, 1, 0])
 raises("a number among texts", ValueError, "row 0 of X is nan, expected text", model.predict, Series([float("nan"), "b"]))
 raises("half a character", ValueError, "surrogates not allowed", model.predict, "\ud800")

@@ -80,7 +80,7 @@ static void test_csv(void)
     reads("csv", &usual, "\"text\",\"label\"\n\"a\r\nb\",\"q\"\"r\"\n", "q\"r|a:1 b:1;");
     reads("csv", &usual, "text,label\r\n\"a\",\"b\"\r\n\"c\"\"\",\"d\"\"\"\"e\"\r\n\"f\",\"g\"\r",
           "b|a:1;d\"\"e|c:1;g|f:1;");
-    reads("csv", &usual, "text,text,label,labels\na,b,c,d\n", "c|a:1;"); /* the first of a name */
+    reads("csv", &usual, "text,body,label,labels\na,b,c,d\n", "c|a:1;"); /* the first of its kind */
     reads("tsv", &usual, "Text\tLabels\na, b\tx\n\"c\td\"\ty\n", "x|a:1 b:1;y|c:1 d:1;");
     struct wisp_read_options o = usual;
     strcpy(o.text.text_column, "title,body");
@@ -95,6 +95,14 @@ static void test_csv(void)
     reads("csv", &o, "x,a b\ny,c\n", "x|a:1 b:1;y|c:1;");
     o.no_header = false;
     reads("csv", &o, "l,t\nx,a b\n", "x|a:1 b:1;");
+    o.text.no_header = true; /* as the model remembers */
+    reads("csv", &o, "l,t\nx,a b\n", "l|t:1;x|a:1 b:1;");
+    o = usual;
+    strcpy(o.text.text_column, "2");
+    reads("csv", &o, "label,n\nx,a b\n", "x|a:1 b:1;");
+    o = usual;
+    strcpy(o.text.label_column, "1");
+    reads("csv", &o, "n,text\nx,a b\n", "x|a:1 b:1;");
     o = usual;
     o.every_line = true; /* each line is answered, labels are not needed */
     reads("csv", &o, "text,n\na,1\n\nb,2\n", "|a:1;|;|b:1;");
@@ -105,6 +113,13 @@ static void test_csv(void)
 
 static void test_bad_csv(void)
 {
+    struct wisp_read_options same = usual;
+    refuses("csv", &usual, "text,text,label\na,b,c\n", WISP_EFORMAT, "two columns are called 'text'");
+    refuses("csv", &usual, "text,tag,tag\na,b,c\n", WISP_EFORMAT, "two columns are called 'tag'");
+    refuses("csv", &usual, "text,label\ra,b\r", WISP_EFORMAT, "t:1: a carriage return within");
+    strcpy(same.text.text_column, "a,b");
+    strcpy(same.text.label_column, "b");
+    refuses("csv", &same, "a,b\nx,y\n", WISP_EINVAL, "column 2 is that of text and that of labels");
     refuses("csv", &usual, "text,label\na,b,c\n", WISP_EFORMAT, "t:2: 3 cells, but the first line");
     refuses("csv", &usual, "text,label\n\"a\nb\",x\nc\n", WISP_EFORMAT, "t:4: 1 cells");
     refuses("csv", &usual, "text,label\n\"a,b\nc,d\n", WISP_EFORMAT, "t:2: 'a,b': a quoted cell");
