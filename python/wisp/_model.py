@@ -107,7 +107,10 @@ class Model(library.Shared):
         except FileNotFoundError:
             mode = 0o666  # less what the system takes away for this process
         made = os.path.join(os.path.dirname(path), f".wisp-{os.getpid()}-{secrets.token_hex(6)}")
-        fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+        try:
+            fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+        except OSError as e:
+            raise OSError(e.errno, e.strerror, path) from None  # the name that the caller knows
         try:
             with os.fdopen(fd, "wb") as out:
                 with open(self.path, "rb") as f:

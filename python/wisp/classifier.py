@@ -289,6 +289,8 @@ report_ : dict
                 cfg = options.config({**self._settings(), "labels": None})
                 return Data.open(X, library.context(self.threads), cfg, fitted.model.handle)
             words = texts(X)
+            if fitted.words and isinstance(X, (list, tuple)) and not X:
+                raise ValueError("Found 0 sample(s): X is an empty list, expected one text or more")
             if words is not None and fitted.words:
                 return Question(words, _PLAIN, fitted.model.handle)
             if words is not None:

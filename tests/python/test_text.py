@@ -104,6 +104,8 @@ with tempfile.TemporaryDirectory() as folder:
 X, Y = planted()
 numbers = small(epochs=1).fit(X, Y)
 raises("text for a model of numbers", ValueError, "X is text, but this model was trained on numbers$", numbers.predict, ["a", "b"])
+raises("no text at all", ValueError, "X is an empty list, expected one text or more", model.predict, [])
+raises("a folder that is not there", FileNotFoundError, "'/nosuch/model'$", model.save, "/nosuch/model")
 raises("a path as a str", ValueError, r"trained on numbers; for a file pass pathlib.Path\('rows.txt'\)", numbers.predict, "rows.txt")
 raises("text that has no labels", ValueError, "requires y", small().fit, ["a", "b"])
 raises("too few labels", ValueError, r"inconsistent numbers of samples: \[400, 3\]", small().fit, texts, lists[:3])
