@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum { LEFT = 50, RIGHT = 390, TOP = 10, BOTTOM = 192, WIDE = 400, HIGH = 236, MOST_POINTS = 300 };
+enum { DIGIT = 7 }; /* a digit's width at most */
 
 static int dash_of(int colour)
 {
@@ -65,10 +66,14 @@ static void draw_axes(struct wisp_drawing *g, const struct wisp_chart *c,
         wisp_draw_label(g, LEFT - 6, wisp_scale_at(y, at[i]) + 4, "end", text);
     }
     n = wisp_scale_ticks(at, x);
+    double free_from = 0; /* numbers that would touch the one before are left out */
     for (int i = 0; i < n; i++) {
         if (c->whole && at[i] != floor(at[i])) continue;
-        wisp_draw_label(g, wisp_scale_at(x, at[i]), BOTTOM + 16, "mid",
-                        wisp_short_number(text, tidy(x, at[i])));
+        const double middle = wisp_scale_at(x, at[i]);
+        const double half = DIGIT * (double)strlen(wisp_short_number(text, tidy(x, at[i]))) / 2;
+        if (middle - half < free_from) continue;
+        wisp_draw_label(g, middle, BOTTOM + 16, "mid", text);
+        free_from = middle + half + DIGIT;
     }
     wisp_draw_label(g, (LEFT + RIGHT) / 2.0, BOTTOM + 36, "mid", c->x_name);
 }

@@ -27,6 +27,25 @@ assert re.findall("<th scope=\"row\">(.*?)</th>", differ) == ["net", "parameters
 assert "as by default" not in differ and ">8</td>" in differ and ">16</td>" in differ
 assert html.count("<figure") >= 9 and html.count("<h1>") == 1'
 
+# Times of thousandths of a second have long numbers.
+/usr/bin/python3 -c '
+import json
+rows = [json.loads(line) for line in open("narrow.jsonl")]
+n = 0
+with open("times.jsonl", "w") as f:
+    for row in rows:
+        n += "epoch" in row
+        f.write(json.dumps({key: 0.001 * n if key in ("seconds", "train_seconds") else value for key, value in row.items()}) + "\n")'
+ok "short times" report times.jsonl -o times.html
+check "numbers below a chart do not touch each other" /usr/bin/python3 -c '
+import re
+html = open("times.html").read()
+charts = [re.findall("<text x=\"([0-9.]+)\" y=\"208.0\" class=\"mid\">([^<]*)<", chart) for chart in html.split("<svg")[1:]]
+assert any(len(max((t for _, t in c), key=len, default="")) >= 5 for c in charts), charts
+for chart in charts:
+    for (a, s), (b, t) in zip(chart, chart[1:]):
+        assert float(b) - float(a) > 7 * (len(s) + len(t)) / 2, (s, t)'
+
 # what is not in a log is said
 head -c -30 narrow.jsonl >cut.jsonl
 ok "a log that is cut" report cut.jsonl -o cut.html
