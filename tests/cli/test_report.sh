@@ -30,12 +30,10 @@ assert html.count("<figure") >= 9 and html.count("<h1>") == 1'
 # Times of thousandths of a second have long numbers.
 /usr/bin/python3 -c '
 import json
-rows = [json.loads(line) for line in open("narrow.jsonl")]
-n = 0
+row = json.loads(open("narrow.jsonl").readline())
 with open("times.jsonl", "w") as f:
-    for row in rows:
-        n += "epoch" in row
-        f.write(json.dumps({key: 0.00017 * n if key in ("seconds", "train_seconds") else value for key, value in row.items()}) + "\n")'
+    for n in 1, 2, 3, 4:
+        f.write(json.dumps({**row, "epoch": n, "train_seconds": 0.00017 * n, "seconds": 0.00017 * n, "last": int(n == 4)}) + "\n")'
 ok "short times" report times.jsonl -o times.html
 check "numbers below a chart do not touch each other" /usr/bin/python3 -c '
 import re
