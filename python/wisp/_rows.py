@@ -403,6 +403,8 @@ def _single(y: np.ndarray, known: Optional[np.ndarray]) -> Labels:
         if np.any(y != np.floor(y)):
             raise ValueError("Unknown label type: continuous. Y must be classes, lists of labels or an indicator matrix")
     start = np.arange(len(y) + 1, dtype=np.int64)
+    if y.dtype == object or y.dtype.kind in "mM":
+        _need_all(y.tolist())
     if known is None and y.dtype != object:
         classes, ids = np.unique(y, return_inverse=True)
         return Labels(start, ids.astype(np.int32).reshape(-1), classes, "single")

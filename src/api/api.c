@@ -194,21 +194,6 @@ static wisp_status text_options(struct wisp_text_how *how, const wisp_config *cf
     return st;
 }
 
-/* A model's words are cut as it was trained; columns of a table may have other names this time. */
-static void text_of_model(struct wisp_text_how *how, const struct wisp_text_how *m,
-                          const wisp_config *cfg)
-{
-    struct wisp_text_how given = *how;
-    *how = *m;
-    how->no_header |= given.no_header;
-    if (wisp_opt_given(cfg, OPT_TEXT_COLUMN))
-        memcpy(how->text_column, given.text_column, sizeof how->text_column);
-    if (wisp_opt_given(cfg, OPT_LABEL_COLUMN))
-        memcpy(how->label_column, given.label_column, sizeof how->label_column);
-    if (wisp_opt_given(cfg, OPT_LABEL_SEPARATOR))
-        memcpy(how->label_separator, given.label_separator, sizeof how->label_separator);
-}
-
 /* What the option "net" says of the size of images; 0 x 0 where it does not, or is no net: whoever
  * makes it says why. */
 static struct wisp_image size_of_net(const wisp_config *cfg)
@@ -252,7 +237,7 @@ static wisp_status read_options(struct wisp_read_options *out, const wisp_config
         o.labels = m->labels.n ? &m->labels : NULL;
         o.vocab = m->vocab.n ? &m->vocab : NULL;
         o.min_count = 1;
-        text_of_model(&o.text, &m->how, cfg);
+        wisp_text_of_model(&o.text, &m->how, cfg);
         o.find_word = m->find_word.slots ? &m->find_word : NULL;
         o.find_label = m->find_label.slots ? &m->find_label : NULL;
         o.stop = m->stop.n ? &m->find_stop : NULL;
@@ -493,6 +478,13 @@ wisp_status wisp_data_from_text_like(wisp_data **out, wisp_context *ctx, size_t 
     return st;
 }
 
+/* More than one. */
+static bool has_lines(const char *text, size_t bytes)
+{
+    const char *end = memchr(text, '\n', bytes);
+    return end && end + 1 < text + bytes;
+}
+
 wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text, size_t bytes,
                             const char *name, const wisp_config *cfg, const wisp_model *model,
                             wisp_error *err)
@@ -507,8 +499,8 @@ wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text
         const struct wisp_format *f = wisp_format_probe(name, text ? text : "", bytes);
         const bool known = f && f->table;
         const struct wisp_format *table = known ? f : o.like;
-        /* Its labels would be read as words, its header as a text; of one column it may be one. */
-        if (known || (text && table && table->table && !(f && f->words) &&
+        /* Its labels would be read as words, its header as a text.  A line by itself may be one. */
+        if (known || (text && table && table->table && !(f && f->words) && has_lines(text, bytes) &&
                       wisp_table_columns(table, &o.text, text, bytes) > 1))
             return wisp_fail_at(err, WISP_EINVAL, name, 1,
                                 "found the first line of a table, expected lines of text; name "

@@ -76,9 +76,24 @@ static wisp_status match_names(wisp_data **d, const wisp_config *cfg, const wisp
     return st;
 }
 
+void wisp_text_of_model(struct wisp_text_how *how, const struct wisp_text_how *m,
+                        const wisp_config *cfg)
+{
+    struct wisp_text_how given = *how;
+    *how = *m;
+    if (wisp_opt_given(cfg, OPT_NO_HEADER)) how->no_header = given.no_header;
+    if (wisp_opt_given(cfg, OPT_TEXT_COLUMN))
+        memcpy(how->text_column, given.text_column, sizeof how->text_column);
+    if (wisp_opt_given(cfg, OPT_LABEL_COLUMN))
+        memcpy(how->label_column, given.label_column, sizeof how->label_column);
+    if (wisp_opt_given(cfg, OPT_LABEL_SEPARATOR))
+        memcpy(how->label_separator, given.label_separator, sizeof how->label_separator);
+}
+
 /* Options to read text with, where the model is one of text: its words and names, and further ones,
  * cut as it was trained; pairs may join them. */
-static struct wisp_read_options grown(const struct wisp_read_options *options, const wisp_model *m)
+static struct wisp_read_options grown(const struct wisp_read_options *options, const wisp_model *m,
+                                      const wisp_config *cfg)
 {
     struct wisp_read_options o = *options;
     if (!o.like) {
@@ -99,7 +114,7 @@ static struct wisp_read_options grown(const struct wisp_read_options *options, c
         o.vocab = m->vocab.n ? &m->vocab : NULL;
     }
     if (!m->text) return o;
-    o.text = m->how;
+    wisp_text_of_model(&o.text, &m->how, cfg);
     o.text.pairs |= options->text.pairs;
     o.stop = m->stop.n ? &m->find_stop : NULL;
     return o;
@@ -113,7 +128,7 @@ wisp_status wisp_grow_open(wisp_data **out, wisp_context *ctx, const char *path,
     *out = NULL;
     wisp_status st = wisp_model_open(&m, ctx->pool, wisp_opt_text(cfg, OPT_INIT), err);
     if (st != WISP_OK) return st;
-    const struct wisp_read_options o = grown(options, m);
+    const struct wisp_read_options o = grown(options, m, cfg);
     if (m->named && (*wisp_opt_text(cfg, OPT_LABELS) || *wisp_opt_text(cfg, OPT_VOCAB)))
         st = wisp_fail(err, WISP_EINVAL,
                        "--labels, --vocab: the ids of the model --init %s stand for names of its "
@@ -138,7 +153,7 @@ wisp_status wisp_grow_text(wisp_data **out, wisp_context *ctx, const struct wisp
     *out = NULL;
     wisp_status st = wisp_model_open(&m, ctx->pool, wisp_opt_text(cfg, OPT_INIT), err);
     if (st != WISP_OK) return st;
-    struct wisp_read_options o = grown(options, m);
+    struct wisp_read_options o = grown(options, m, cfg);
     o.labels = NULL; /* labels come by id */
     if (!m->text)
         st = wisp_fail_at(err, WISP_EMODEL, wisp_opt_text(cfg, OPT_INIT), 0,

@@ -135,24 +135,32 @@ static int number_at(const char **at, bool many)
     return (int)n - 1;
 }
 
-/* Columns of text by number, as the option lists them ("2" or "2,3"); false: not all are numbers. */
-static bool text_by_number(struct table *t)
+/* Columns of text by number, as the option lists them ("2" or "2,3"), if all are numbers. */
+static void text_by_number(struct table *t)
 {
     const char *p = t->src->o->text.text_column;
     t->n_text = 0;
     while (*p) {
         const int n = number_at(&p, true);
-        if (n < 0) return false;
+        if (n < 0) {
+            t->n_text = 0;
+            return;
+        }
         if (t->n_text < WISP_TEXT_COLUMNS) t->text[t->n_text++] = n;
     }
-    return t->n_text > 0;
 }
 
-static bool label_by_number(struct table *t)
+static void label_by_number(struct table *t)
 {
     const char *p = t->src->o->text.label_column;
     t->label = *p ? number_at(&p, false) : -1;
-    return t->label >= 0;
+}
+
+static bool is_text(const struct table *t, int column)
+{
+    for (int i = 0; i < t->n_text; i++)
+        if (t->text[i] == column) return true;
+    return false;
 }
 
 /* Columns by the names of the first line.  'twice': one that could be meant by the same name as
@@ -182,15 +190,17 @@ static void text_by_name(struct table *t, const char *p, const char *end, struct
     if (t->n_text < wisp_text_columns_listed(how)) t->n_text = 0; /* a listed one is missing */
 }
 
+/* The column of labels by its name; by a usual name no column of text. */
 static void label_by_name(struct table *t, const char *p, const char *end, struct cell *twice)
 {
+    const struct wisp_text_how *how = &t->src->o->text;
     struct cell c, seen = { 0 };
     t->label = -1;
     for (int i = 0; p; i++) {
         p = read_cell(&c, p, end, t->separator);
         if (!p) break;
         const size_t n = (size_t)(c.end - c.p);
-        if (wisp_label_column(&t->src->o->text, c.p, n) >= 0) {
+        if (wisp_label_column(how, c.p, n) >= 0 && (*how->label_column || !is_text(t, i))) {
             if (!seen.p) t->label = i, seen = c;
             else if (n == (size_t)(seen.end - seen.p) && memcmp(seen.p, c.p, n) == 0) *twice = c;
         }
@@ -199,21 +209,33 @@ static void label_by_name(struct table *t, const char *p, const char *end, struc
     }
 }
 
+/* Would a CR as the end of lines make two alike of the first? */
+static bool ends_in_cr(const char *begin, const char *end, char separator)
+{
+    const char *first_end = memchr(begin, '\r', (size_t)(end - begin));
+    if (!first_end || first_end + 1 >= end) return false;
+    const char *next = memchr(first_end + 1, '\r', (size_t)(end - first_end - 1));
+    int n = 0;
+    for (const char *p = begin; p < first_end; p++) n += *p == separator;
+    for (const char *p = first_end; p < (next ? next : end); p++) n -= *p == separator;
+    return n == 0;
+}
+
 /* The columns of the first line: how many there are. */
 static wisp_status count_columns(struct table *t, const char *begin, const char *end,
                                  wisp_error *err)
 {
     struct cell c;
     t->n_columns = 0;
+    if (ends_in_cr(begin, end, t->separator))
+        return wisp_fail_at(err, WISP_EFORMAT, t->src->path, 1,
+                            "lines that end in CR alone, expected LF or CR LF (tr '\\r' '\\n' "
+                            "turns one into the other)");
     for (const char *p = begin; p; p++) {
         p = read_cell(&c, p, end, t->separator);
         if (!p)
             return wisp_fail_at(err, WISP_EFORMAT, t->src->path, 1,
                                 "a quoted cell of the first line does not end on it");
-        if (!c.quoted && memchr(c.p, '\r', (size_t)(c.end - c.p)))
-            return wisp_fail_at(err, WISP_EFORMAT, t->src->path, 1,
-                                "a carriage return within the line: expected lines that end in LF "
-                                "or CR LF (tr '\\r' '\\n' makes them of CR alone)");
         t->n_columns++;
         if (p == end) break;
     }
@@ -237,18 +259,22 @@ static wisp_status choose_columns(struct table *t, const char *begin, const char
                                   wisp_error *err)
 {
     const struct wisp_text_how *how = &t->src->o->text;
-    struct cell twice = { 0 };
+    struct cell twice = { 0 }, none;
     char columns[300], name[WISP_EXCERPT];
-    const bool named = names_columns(t->src->o);
-    const bool text_number = text_by_number(t), label_number = label_by_number(t);
-    if (!named && (!text_number || (*how->label_column && !label_number)))
+    const bool named = names_columns(t->src->o), answers = t->src->o->every_line;
+    list_columns(columns, sizeof columns, begin, end, t->separator);
+    t->n_text = 0;
+    t->label = -1;
+    /* A name that looks like a number is a name. */
+    if (named) text_by_name(t, begin, end, &twice);
+    if (t->n_text == 0) text_by_number(t);
+    if (named) label_by_name(t, begin, end, answers ? &none : &twice); /* not needed for answers */
+    if (t->label < 0) label_by_number(t);
+    if (!named && (t->n_text == 0 || (*how->label_column && t->label < 0)))
         return wisp_fail_at(err, WISP_EINVAL, t->src->path, 0,
                             "%s without a header: give --text-column and --label-column by their "
-                            "numbers, from 1",
+                            "numbers, from 1 (where it has one: --no-header=0)",
                             t->what);
-    if (!text_number) text_by_name(t, begin, end, &twice);
-    if (!label_number && named) label_by_name(t, begin, end, &twice);
-    list_columns(columns, sizeof columns, begin, end, t->separator);
     if (twice.p)
         return wisp_fail_at(err, WISP_EFORMAT, t->src->path, 1,
                             "two columns are called '%s', among %s: name the one that is meant by "
@@ -259,14 +285,14 @@ static wisp_status choose_columns(struct table *t, const char *begin, const char
     if (t->n_text == 0)
         return no_column(t, "text", "text-column", how->text_column, columns, err);
     if (t->label >= t->n_columns) t->label = -1;
-    if (t->label < 0 && !t->src->o->every_line) /* rows to be predicted need no labels */
+    if (answers && is_text(t, t->label)) t->label = -1; /* it is not needed */
+    if (t->label < 0 && !answers)
         return no_column(t, "labels", "label-column", how->label_column, columns, err);
-    for (int i = 0; i < t->n_text; i++)
-        if (t->text[i] == t->label)
-            return wisp_fail_at(err, WISP_EINVAL, t->src->path, 1,
-                                "column %d is that of text and that of labels, expected two "
-                                "different ones among %s",
-                                t->label + 1, columns);
+    if (is_text(t, t->label))
+        return wisp_fail_at(err, WISP_EINVAL, t->src->path, 1,
+                            "column %d is that of text and that of labels, expected two "
+                            "different ones among %s",
+                            t->label + 1, columns);
     return WISP_OK;
 }
 
@@ -286,8 +312,7 @@ static wisp_status see(const struct table *t, struct wisp_words *w, const struct
 {
     const char *p;
     size_t n;
-    bool text = false;
-    for (int i = 0; i < t->n_text; i++) text |= t->text[i] == column;
+    const bool text = is_text(t, column);
     if (!text && column != t->label) return WISP_OK;
     wisp_status st = cell_text(&p, &n, w, c, err);
     if (st == WISP_OK && text) st = wisp_words_text(w, p, n, err);
@@ -364,17 +389,31 @@ static wisp_status tsv_read(struct wisp_source *src, struct wisp_sink *sink, wis
 
 /* ---- probing ---- */
 
-/* The columns of a first line of so many bytes; n_columns 0: it is not whole. */
-static void look_at_first(struct table *t, struct wisp_source *src, const char *head, size_t n)
+/* A first line, without a mark of byte order: begin of it, and end, or NULL if it is not whole. */
+static const char *first_line(const char **begin, const char *head, size_t n)
 {
-    const char *nl = memchr(head, '\n', n), *end = nl;
+    if (n >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) head += 3, n -= 3;
+    const char *end = memchr(head, '\n', n);
+    *begin = head;
+    return end && end > head && end[-1] == '\r' ? end - 1 : end;
+}
+
+/* The columns that a first line names. */
+static void look_at_first(struct table *t, const char *begin, const char *end)
+{
     struct cell twice;
-    t->src = src;
-    if (!nl) return;
-    if (end > head && end[-1] == '\r') end--;
-    if (count_columns(t, head, end, NULL) != WISP_OK) t->n_columns = 0;
-    text_by_name(t, head, end, &twice);
-    label_by_name(t, head, end, &twice);
+    if (count_columns(t, begin, end, NULL) != WISP_OK) t->n_columns = 0;
+    text_by_name(t, begin, end, &twice);
+    label_by_name(t, begin, end, &twice);
+}
+
+/* Prose has a blank behind a comma, and names of columns have none. */
+static bool is_prose(const struct table *t, const char *p, const char *end)
+{
+    struct cell c;
+    for (; (p = read_cell(&c, p, end, t->separator)) && p != end; p++)
+        if (c.p < c.end && *c.p == ' ') return true;
+    return !p || (c.p < c.end && *c.p == ' ');
 }
 
 int wisp_table_columns(const struct wisp_format *f, const struct wisp_text_how *how,
@@ -382,8 +421,10 @@ int wisp_table_columns(const struct wisp_format *f, const struct wisp_text_how *
 {
     struct wisp_read_options o = { .text = *how };
     struct wisp_source src = { .o = &o };
-    struct table t = { .separator = f == &wisp_format_tsv ? '\t' : ',' };
-    look_at_first(&t, &src, head, n);
+    struct table t = { .src = &src, .separator = f == &wisp_format_tsv ? '\t' : ',', .label = -1 };
+    const char *begin, *end = first_line(&begin, head, n);
+    if (!end || is_prose(&t, begin, end)) return 0;
+    look_at_first(&t, begin, end);
     return t.n_text > 0 ? t.n_columns : 0;
 }
 
@@ -393,8 +434,10 @@ static bool probe(const char *path, const char *head, size_t n, const char *endi
     if (wisp_path_ends(path, ending)) return true;
     struct wisp_read_options o = { 0 };
     struct wisp_source src = { .path = path, .o = &o };
-    struct table t = { .separator = separator, .label = -1 };
-    look_at_first(&t, &src, head, n);
+    struct table t = { .src = &src, .separator = separator, .label = -1 };
+    const char *begin, *end = first_line(&begin, head, n);
+    if (!end) return false;
+    look_at_first(&t, begin, end);
     return t.n_text > 0 && t.label >= 0;
 }
 

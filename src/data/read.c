@@ -95,7 +95,7 @@ static uint64_t hash_options(const struct job *j)
                                (uint64_t)o->text.chars_max,
                                (uint64_t)o->min_count,
                                o->n_labels,
-                               o->no_header };
+                               o->no_header || o->text.no_header };
     h = XXH3_64bits_withSeed(words, sizeof words, h);
     const char *const texts[] = { o->text.text_column, o->text.label_column,
                                   o->text.label_separator };
@@ -339,6 +339,7 @@ static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
     say_compact(j, *out);
     if (!j->format->words) return WISP_OK;
     (*out)->text = j->o->text;
+    (*out)->text.no_header &= j->format->table;
     if (j->o->stop) st = wisp_names_copy(&(*out)->stop, j->o->stop->names, err);
     if (st == WISP_OK) return st;
     wisp_data_free(*out);

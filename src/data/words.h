@@ -56,7 +56,8 @@ int wisp_text_column(const struct wisp_text_how *how, const char *name, size_t b
 int wisp_label_column(const struct wisp_text_how *how, const char *name, size_t bytes);
 /* How many text columns the options list; 0: none. */
 int wisp_text_columns_listed(const struct wisp_text_how *how);
-/* Does a text begin with the header of such a table (csv, tsv), labels or none?  Its columns; 0: no. */
+/* Does a text begin with the header of such a table (csv, tsv), labels or none?  Its columns; 0: it
+ * does not look like one. */
 int wisp_table_columns(const struct wisp_format *f, const struct wisp_text_how *how,
                        const char *head, size_t n);
 

@@ -81,6 +81,14 @@ check "its name is no row" [ "$(wc -l <out)" = 2 ]
 ok "without a header" train nameless.csv --no-header --text-column 2 --label-column 3 -o nameless --epochs 3
 ok "as the model remembers" predict nameless nameless.csv
 check "every row is answered" [ "$(wc -l <out)" = 240 ]
+ok "unless told" predict nameless d.csv --no-header=0
+check "the names of columns are no row" [ "$(wc -l <out)" = 240 ]
+ok "and goes on with" train nameless.csv --init nameless -o further --epochs 1
+ok "as its successor does" predict further nameless.csv
+check "every row is answered again" [ "$(wc -l <out)" = 240 ]
+printf 'Question, how long does rye bread keep\nWell, sponge cake sank\n' >prose
+ok "prose with a column's name in it" predict csv prose -k 1
+check "is no table" [ "$(wc -l <out)" = 2 ]
 refuse "rows without labels" 2 'unlabelled.csv: none of the 240 rows has a label' train unlabelled.csv -o none
 head -n 1 d.csv >header.csv
 refuse "a header alone, to train on" 2 'header.csv: there are no rows to train on' train header.csv -o none

@@ -95,6 +95,20 @@ static void test_csv(void)
     reads("csv", &o, "x,a b\ny,c\n", "x|a:1 b:1;y|c:1;");
     o.no_header = false;
     reads("csv", &o, "l,t\nx,a b\n", "x|a:1 b:1;");
+    strcpy(o.text.label_column, "1"); /* a name before a number */
+    strcpy(o.text.text_column, "text");
+    reads("csv", &o, "l,1,text\nx,y,a b\n", "y|a:1 b:1;");
+    strcpy(o.text.text_column, "tag,text"); /* which is no column of labels then */
+    o.text.label_column[0] = 0;
+    reads("csv", &o, "tag,text,label\nx,a b,y\n", "y|x:1 a:1 b:1;");
+    o.every_line = true; /* labels are not needed: whichever is meant */
+    reads("csv", &usual, "te\rxt,text,label\nx,a b,y\n", "y|a:1 b:1;");
+    strcpy(o.text.text_column, "3");
+    strcpy(o.text.label_column, "3");
+    reads("csv", &o, "l,t,u\nx,a b,y\n", "|y:1;");
+    o = usual;
+    strcpy(o.text.text_column, "2");
+    strcpy(o.text.label_column, "1");
     o.text.no_header = true; /* as the model remembers */
     reads("csv", &o, "l,t\nx,a b\n", "l|t:1;x|a:1 b:1;");
     o = usual;
@@ -116,7 +130,7 @@ static void test_bad_csv(void)
     struct wisp_read_options same = usual;
     refuses("csv", &usual, "text,text,label\na,b,c\n", WISP_EFORMAT, "two columns are called 'text'");
     refuses("csv", &usual, "text,tag,tag\na,b,c\n", WISP_EFORMAT, "two columns are called 'tag'");
-    refuses("csv", &usual, "text,label\ra,b\r", WISP_EFORMAT, "t:1: a carriage return within");
+    refuses("csv", &usual, "text,label\ra,b\r", WISP_EFORMAT, "t:1: lines that end in CR alone");
     strcpy(same.text.text_column, "a,b");
     strcpy(same.text.label_column, "b");
     refuses("csv", &same, "a,b\nx,y\n", WISP_EINVAL, "column 2 is that of text and that of labels");
