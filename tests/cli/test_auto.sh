@@ -24,6 +24,22 @@ import json
 a, b = json.load(open("auto.json")), json.load(open("out"))
 assert a["p@5"] > b["p@5"] - 2, (a["p@5"], b["p@5"])'
 done
+# Rows of words and counts, too; where few of the rows are for it, or all have all columns, a net.
+/usr/bin/python3 - <<'PY'
+import random
+draw = random.Random(3)
+with open("words", "w") as f:
+    for _ in range(400):
+        label = draw.randrange(20)
+        words = [f"own{label}", f"more{label}"] + [f"any{draw.randrange(360)}" for _ in range(6)]
+        f.write(f"__label__l{label} " + " ".join(draw.sample(words, 6)) + "\n")
+PY
+ok "words" train words --tokens blanks -o w --effort low
+check "are tried by both kinds" grep -q '^auto      a linear model, then' err
+check "as counts of words" grep -q 'values tfidf' err
+ok "few rows of words" train <(head -n 150 words) --tokens blanks -o few --epochs 2
+check "are for a net" not grep -q '^auto' err
+
 ok "the same by name" train "${data[@]}" --net auto -o named
 numbers m && numbers named
 check "the same numbers" cmp m.numbers named.numbers

@@ -454,6 +454,8 @@ static void test_way(void)
     for (int i = 0; i < TRIALS; i++) try_samples(random_sizes(), 1 + below(4));
     for (int i = 0; i < TRIALS / 2; i++) try_samples(random_3x3(), 1 + below(3)); /* Winograd's */
     for (int i = 0; i < TRIALS / 2; i++) try_samples(random_small(), 1 + below(20));
+    try_samples(random_sizes(), 0); /* a rank that a short batch has no sample for */
+    try_samples(random_3x3(), 0);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         try_samples(with_result(known[i]), known[i].batch ? known[i].batch : 1 + i % 2);
     test_close();
