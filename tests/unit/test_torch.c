@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static wisp_error err;
 static float numbers[512]; /* zeros: running variances are looked at */
@@ -204,6 +205,17 @@ static void test_model(void)
         CHECK(st == WISP_ENOMEM, "after %ld: %s", n, err.text);
     }
     wisp_model_free(m);
+
+    TEST("torch: of a model that somebody cuts meanwhile nothing is written");
+    const size_t was = wisp_map_copy_max;
+    wisp_map_copy_max = 100;
+    CHECK(wisp_model_open(&m, NULL, to, &err) == WISP_OK, "%s", err.text);
+    CHECK(truncate(to, 200) == 0, "cannot cut");
+    CHECK(m && wisp_model_export(m, in_folder("cut"), &err) != WISP_OK &&
+              strstr(err.text, "was cut") && access(in_folder("cut"), F_OK) != 0,
+          "%s", err.text);
+    wisp_model_free(m);
+    wisp_map_copy_max = was;
     wisp_config_free(cfg);
     wisp_context_free(ctx);
     CHECK(wisp_mem_live == 0, "%zu blocks are left", (size_t)wisp_mem_live);
