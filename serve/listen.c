@@ -41,8 +41,9 @@ wisp_status listen_open(int *fd, int *port, const char *address, int wanted, wis
     const int why = errno;
     freeaddrinfo(found);
     if (*fd < 0)
-        return http_refuse(err, WISP_EIO, "cannot listen on %.200s port %d: %s", address, wanted,
-                           strerror(why));
+        return http_refuse(err, WISP_EIO, "cannot listen on %.200s port %d: %s%s", address, wanted,
+                           strerror(why),
+                           why == EADDRINUSE ? "; take another --port, or 0 for any" : "");
     struct sockaddr_storage at;
     socklen_t n = sizeof at;
     *port = wanted;

@@ -340,9 +340,9 @@ static wisp_status row(const struct table *t, struct wisp_words *w, const char *
     *at = p + 1;
     if (n + 1 != t->n_columns)
         return wisp_fail(err, WISP_EFORMAT,
-                         "%d cells, but the first line has %d; a cell with a separator in it must "
+                         "%d cell%s, but the first line has %d; a cell with a separator in it must "
                          "be quoted",
-                         n + 1, t->n_columns);
+                         n + 1, n ? "s" : "", t->n_columns);
     return wisp_words_end(w, err);
 }
 

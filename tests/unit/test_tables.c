@@ -135,7 +135,7 @@ static void test_bad_csv(void)
     strcpy(same.text.label_column, "b");
     refuses("csv", &same, "a,b\nx,y\n", WISP_EINVAL, "column 2 is that of text and that of labels");
     refuses("csv", &usual, "text,label\na,b,c\n", WISP_EFORMAT, "t:2: 3 cells, but the first line");
-    refuses("csv", &usual, "text,label\n\"a\nb\",x\nc\n", WISP_EFORMAT, "t:4: 1 cells");
+    refuses("csv", &usual, "text,label\n\"a\nb\",x\nc\n", WISP_EFORMAT, "t:4: 1 cell, but");
     refuses("csv", &usual, "text,label\n\"a,b\nc,d\n", WISP_EFORMAT, "t:2: 'a,b': a quoted cell");
     refuses("csv", &usual, "text,label\n\"a\"b,c\n", WISP_EFORMAT, "t:2: ");
     refuses("csv", &usual, "words,label\na,b\n", WISP_EFORMAT,
