@@ -3,6 +3,7 @@
  * the rows are like that these go with: those that a model, or a training set, was made from. */
 #include "base/text.h"
 #include "data/rowtext.h"
+#include "data/spool.h"
 #include "data/words.h"
 
 #include <stdio.h>
@@ -69,7 +70,9 @@ static wisp_status go_with(const struct wisp_format **f, struct wisp_read_option
     if (like->words && wisp_rowtext_certain(p->head, p->n))
         return other_kind(p, "numbers", "words", like->name, err);
     if (like->words) { /* a line of text needs no mark to be known by; "3 4 5" are words there */
-        bool table = *o->text.text_column; /* with columns of names that are not the usual */
+        /* With columns of names that are not the usual; but what is typed is lines of text. */
+        const bool typed = o->every_line && strcmp(p->path, wisp_spool_name("-")) == 0;
+        bool table = *o->text.text_column && !typed;
         table = table || (like->table && wisp_table_columns(like, &o->text, p->head, p->n) > 0);
         *f = found && found->words ? found : table ? like : &wisp_format_fasttext;
         return WISP_OK;

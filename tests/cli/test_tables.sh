@@ -58,6 +58,12 @@ refuse "columns of other names" 3 "no column of text among 'kind', 'title', 'mor
 ok "named" train d.tsv -o tsv --text-column title,more --label-column kind --epochs 30
 ok "columns are remembered" eval tsv d.tsv --json
 judge "tsv: learnt" 'd["p@1"] > 95'
+printf 'rye bread keep\n' | "$wisp" explain tsv - >out 2>err
+rc=$?
+check "a line that is typed is no table" [ $rc = 0 ]
+check "and is explained" grep -q '^row 1: bread' out
+"$wisp" explain tsv - <d.tsv >out 2>err
+check "a table is" [ "$(grep -oE '^row [0-9]+' out | sort -u | wc -l)" = 240 ]
 refuse "and missed by name" 3 "'title,more'" eval tsv d.csv
 ok "unless told" eval tsv d.csv --text-column text --label-column label --json
 judge "otherwise" 'd["p@1"] > 95'
