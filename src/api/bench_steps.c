@@ -218,24 +218,19 @@ static double get(const struct wisp_report *r, const char *key)
     return v;
 }
 
-/* Of all layers of a kind together: "conv_forward_ms", "conv_back_ms". */
+/* Of all layers of a kind together: "conv_forward_ms", "conv_back_ms".  Medians of the steps. */
 static void report_kinds(struct wisp_report *t, const struct wisp_net *net,
                          const struct wisp_pace *p)
 {
-    const double each = 1e3 / (double)p->n;
     const struct wisp_layer_kind *k;
     for (size_t at = 0; (k = wisp_layer_kind_at(at)); at++) {
-        double forward = 0, back = 0;
-        bool there = false;
-        for (int i = 0; i < net->n_layers; i++) {
-            if (net->layers[i].kind != k) continue;
-            forward += p->laps.forward[i], back += p->laps.back[i], there = true;
-        }
+        bool of[WISP_MAX_LAYERS], there = false;
+        for (int i = 0; i < net->n_layers; i++) there |= of[i] = net->layers[i].kind == k;
         char key[2][40];
         snprintf(key[0], sizeof key[0], "%s_forward_ms", k->name);
         snprintf(key[1], sizeof key[1], "%s_back_ms", k->name);
-        if (there) wisp_report_num(t, key[0], each * forward);
-        if (there) wisp_report_num(t, key[1], each * back);
+        if (there) wisp_report_num(t, key[0], 1e3 * wisp_pace_lap(p, of, false));
+        if (there) wisp_report_num(t, key[1], 1e3 * wisp_pace_lap(p, of, true));
     }
 }
 
@@ -260,7 +255,7 @@ static wisp_status report_layers(struct wisp_report *t, const struct wisp_net *n
                                  const struct wisp_pace *p, wisp_error *err)
 {
     enum { ROOM = WISP_MOMENT_NAME + 260 };
-    const double each = 1e3 / (double)p->n;
+    bool of[WISP_MAX_LAYERS] = { false };
     const size_t room = (size_t)net->n_layers * ROOM + 3;
     char *text = wisp_alloc(room, 1);
     if (!text) return wisp_fail_mem(err, room, "the times of layers");
@@ -268,14 +263,17 @@ static wisp_status report_layers(struct wisp_report *t, const struct wisp_net *n
     for (int i = 0; i < net->n_layers; i++) {
         char name[WISP_MOMENT_NAME]; /* of letters, digits, '.', '-', '_' */
         wisp_moment_name(name, net, i);
+        of[i] = true;
         at += (size_t)wisp_print(text + at, room - at,
                                  "%s{\"name\":\"%s\",\"kind\":\"%s\",\"forward_ms\":%.6g,"
                                  "\"back_ms\":%.6g,\"mflop\":%.6g",
                                  i ? "," : "", name, net->layers[i].kind->name,
-                                 each * p->laps.forward[i], each * p->laps.back[i],
+                                 1e3 * wisp_pace_lap(p, of, false),
+                                 1e3 * wisp_pace_lap(p, of, true),
                                  1e-6 * wisp_net_layer_flops(net, i, true));
         if (net->layers[i].kind == &wisp_layer_conv)
             at += print_skipped(text + at, room - at, &net->layers[i]);
+        of[i] = false;
         at += (size_t)wisp_print(text + at, room - at, "}");
     }
     wisp_print(text + at, room - at, "]");

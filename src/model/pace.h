@@ -20,6 +20,10 @@ struct wisp_pace {
     size_t room;
     double layout;                  /* seconds that the counted steps waited for their batches */
     struct wisp_laps laps;          /* of the counted steps; on a card nothing */
+    int n_layers;
+    size_t n_laps; /* counted steps, the first of all, whose laps are kept one by one: ... */
+    double *lap;   /* (LAP_STEPS, 2 n_layers) forward, back */
+    double *until; /* (2 n_layers) the sums of laps until the last step */
     size_t plan_bytes;              /* weights, optimizer, values and scratch, ... */
     size_t step_bytes, bound_bytes; /* ... of which the latter; the most of these needed at once */
     size_t start_bytes;             /* the process had when the run began */
@@ -29,6 +33,9 @@ wisp_status wisp_pace_begin(struct wisp_pace *p, int n_layers, wisp_error *err);
 void wisp_pace_clear(struct wisp_pace *p);
 /* So many steps took so long together.  After the last one that there is room for nothing counts. */
 void wisp_pace_add(struct wisp_pace *p, size_t steps, double seconds);
+/* Seconds of these layers (n_layers) in a step, forward or back: the median, as a step that was held up
+ * says nothing of them.  0: there is no memory, or nothing was measured. */
+double wisp_pace_lap(const struct wisp_pace *p, const bool *of, bool back);
 /* Is the next step counted? */
 static inline bool wisp_pace_counts(const struct wisp_pace *p)
 {
