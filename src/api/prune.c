@@ -68,6 +68,7 @@ struct pruning {
     wisp_on_progress told;
     void *arg;
     struct wisp_rung rungs[MOST_RUNGS];
+    double took[MOST_RUNGS]; /* seconds of each, held-out rows and measurements included */
     int n, best, missed;  /* rungs; the smallest good one; those that were too much */
     double batch, epochs; /* of the net as it is */
     double began, budget; /* seconds; 0: none was given */
@@ -110,8 +111,8 @@ static int rungs_to_come(const struct pruning *p)
 static double rung_seconds(const struct pruning *p, double whole)
 {
     for (int i = p->n - 1; i > 0; i--)
-        if (p->rungs[i].seconds > 0) return p->rungs[i].seconds;
-    return (p->rungs[0].seconds > 0 ? p->rungs[0].seconds : whole) * longer(p);
+        if (p->took[i] > 0) return p->took[i];
+    return (p->took[0] > 0 ? p->took[0] : whole) * longer(p);
 }
 
 /* A run's progress, with the time that all of them will take. */
@@ -292,8 +293,7 @@ static wisp_status train_rung(struct pruning *p, int from, wisp_error *err)
                            "above 0");
     }
     if (st == WISP_OK) st = look_at(r, p, path, err);
-    /* All of it, with held-out rows and measurements; of a run that had ended before, what it says. */
-    if (wisp_now() - began > r->seconds) r->seconds = wisp_now() - began;
+    p->took[i] = r->seconds > 0 ? wisp_now() - began : 0;
     wisp_report_free(report);
     wisp_config_free(cfg);
     if (st == WISP_OK) p->n++;
