@@ -103,13 +103,15 @@ static wisp_status load(const struct wisp_loader *ld, wisp_error *err)
 static void clear(struct wisp_model *m)
 {
     struct wisp_joint *j = m->joint;
+    const struct wisp_votes votes = m->votes;
     if (j && j->lent) {
         m->labels = m->vocab = m->stop = (struct wisp_names){ 0 };
         m->votes = (struct wisp_votes){ 0 };
     }
     for (size_t i = 0; j && i < j->n; i++) {
         struct wisp_model *member = j->members[i];
-        if (!j->lent) member->votes = (struct wisp_votes){ 0 };
+        const bool owner = j->lent && (i == j->voter || member->votes.start != votes.start);
+        if (!owner) member->votes = (struct wisp_votes){ 0 };
         wisp_model_free(member);
     }
     wisp_free(j);
@@ -154,12 +156,14 @@ static size_t add_meta(struct wisp_pair *to, const struct wisp_model *m)
     return n;
 }
 
-/* Who has votes has those of the training rows; a linear model may need them to be read again. */
-static struct wisp_votes votes_of(struct wisp_model *const *members, size_t n)
+/* Votes are those of the training rows, whichever member has them: for the others, too, as when the
+ * file is read. */
+static void share_votes(struct wisp_model *m, struct wisp_joint *j)
 {
-    size_t i = 0;
-    while (i + 1 < n && !members[i]->votes.start) i++;
-    return members[i]->votes;
+    while (j->voter + 1 < j->n && !j->members[j->voter]->votes.start) j->voter++;
+    m->votes = j->members[j->voter]->votes;
+    for (size_t i = 0; i < j->n; i++)
+        if (!j->members[i]->votes.start) j->members[i]->votes = m->votes;
 }
 
 wisp_status wisp_joint_make(struct wisp_model **out, struct wisp_model **members, size_t n,
@@ -200,12 +204,12 @@ wisp_status wisp_joint_make(struct wisp_model **out, struct wisp_model **members
                               .named = first->named,
                               .format = first->format,
                               .index_base = first->index_base,
-                              .votes = votes_of(members, n),
                               .label_rows = first->label_rows,
                               .n_train = first->n_train };
     j->n = n;
     j->lent = true;
     for (size_t i = 0; i < n; i++) j->members[i] = members[i], j->mix[i] = 1 / (float)n;
+    share_votes(m, j);
     if (m->spec) return WISP_OK;
     wisp_model_free(m);
     *out = NULL;
@@ -233,6 +237,7 @@ static size_t bytes(const struct wisp_model *m)
 const struct wisp_model_kind wisp_kind_joint = {
     .name = "joint",
     .index = "--index yes",
+    .learn = "more --epochs, another --loss (softmax, bce) or --lr",
     .is = is_joint,
     .load = load,
     .whole = load_whole,
