@@ -108,20 +108,30 @@ static bool names_columns(const struct wisp_read_options *o)
     return !o->no_header && !o->text.no_header;
 }
 
+/* The next cell of a first line that begins at *at, which becomes NULL behind the last one; false: there
+ * is none, or its quotes do not end. */
+static bool next_cell(struct cell *c, const char **at, const char *end, char separator)
+{
+    const char *next = *at ? read_cell(c, *at, end, separator) : NULL;
+    *at = next && next != end ? next + 1 : NULL;
+    return next != NULL;
+}
+
+static bool same_cell(const struct cell *a, const struct cell *b)
+{
+    return a->end - a->p == b->end - b->p && memcmp(a->p, b->p, (size_t)(a->end - a->p)) == 0;
+}
+
 /* "'a', 'b' and 2 more" */
 static void list_columns(char *out, size_t room, const char *p, const char *end, char separator)
 {
     struct cell c;
     size_t at = 0;
     out[0] = 0;
-    for (int i = 0; p && p <= end && at + 60 < room; i++) {
-        p = read_cell(&c, p, end, separator);
-        if (!p) break;
+    while (at + 60 < room && next_cell(&c, &p, end, separator)) {
         char name[WISP_EXCERPT];
-        at += (size_t)snprintf(out + at, room - at, "%s'%s'", i ? ", " : "",
+        at += (size_t)snprintf(out + at, room - at, "%s'%s'", at ? ", " : "",
                                wisp_text_excerpt(name, c.p, c.end, NULL));
-        if (p == end) break;
-        p++;
     }
 }
 
@@ -163,29 +173,17 @@ static bool is_text(const struct table *t, int column)
     return false;
 }
 
-/* Columns by the names of the first line.  'twice': one that could be meant by the same name as
- * another. */
+/* Columns by the names of the first line.  'twice': one whose name a column before it has, too. */
 static void text_by_name(struct table *t, const char *p, const char *end, struct cell *twice)
 {
     const struct wisp_text_how *how = &t->src->o->text;
     struct cell c, seen[WISP_TEXT_COLUMNS] = { 0 };
     t->n_text = 0;
-    for (int i = 0; p; i++) {
-        p = read_cell(&c, p, end, t->separator);
-        if (!p) break;
-        const size_t n = (size_t)(c.end - c.p);
-        const int place = wisp_text_column(how, c.p, n);
-        if (place >= 0 && place < WISP_TEXT_COLUMNS && !seen[place].p) {
-            seen[place] = c;
-            t->text[place] = i;
-            t->n_text++;
-        } else if (place >= 0 && place < WISP_TEXT_COLUMNS &&
-                   n == (size_t)(seen[place].end - seen[place].p) &&
-                   memcmp(seen[place].p, c.p, n) == 0) {
-            *twice = c;
-        }
-        if (p == end) break;
-        p++;
+    for (int i = 0; next_cell(&c, &p, end, t->separator); i++) {
+        const int place = wisp_text_column(how, c.p, (size_t)(c.end - c.p));
+        if (place < 0 || place >= WISP_TEXT_COLUMNS) continue;
+        if (!seen[place].p) seen[place] = c, t->text[place] = i, t->n_text++;
+        else if (same_cell(&seen[place], &c)) *twice = c;
     }
     if (t->n_text < wisp_text_columns_listed(how)) t->n_text = 0; /* a listed one is missing */
 }
@@ -196,20 +194,15 @@ static void label_by_name(struct table *t, const char *p, const char *end, struc
     const struct wisp_text_how *how = &t->src->o->text;
     struct cell c, seen = { 0 };
     t->label = -1;
-    for (int i = 0; p; i++) {
-        p = read_cell(&c, p, end, t->separator);
-        if (!p) break;
-        const size_t n = (size_t)(c.end - c.p);
-        if (wisp_label_column(how, c.p, n) >= 0 && (*how->label_column || !is_text(t, i))) {
-            if (!seen.p) t->label = i, seen = c;
-            else if (n == (size_t)(seen.end - seen.p) && memcmp(seen.p, c.p, n) == 0) *twice = c;
-        }
-        if (p == end) break;
-        p++;
+    for (int i = 0; next_cell(&c, &p, end, t->separator); i++) {
+        const bool meant = wisp_label_column(how, c.p, (size_t)(c.end - c.p)) >= 0;
+        if (!meant || (!*how->label_column && is_text(t, i))) continue;
+        if (!seen.p) t->label = i, seen = c;
+        else if (same_cell(&seen, &c)) *twice = c;
     }
 }
 
-/* Would a CR as the end of lines make two alike of the first? */
+/* Would a CR as the end of lines make two of the first that have as many cells? */
 static bool ends_in_cr(const char *begin, const char *end, char separator)
 {
     const char *first_end = memchr(begin, '\r', (size_t)(end - begin));
@@ -231,14 +224,10 @@ static wisp_status count_columns(struct table *t, const char *begin, const char 
         return wisp_fail_at(err, WISP_EFORMAT, t->src->path, 1,
                             "lines that end in CR alone, expected LF or CR LF (tr '\\r' '\\n' "
                             "turns one into the other)");
-    for (const char *p = begin; p; p++) {
-        p = read_cell(&c, p, end, t->separator);
-        if (!p)
+    for (const char *p = begin; p; t->n_columns++)
+        if (!next_cell(&c, &p, end, t->separator))
             return wisp_fail_at(err, WISP_EFORMAT, t->src->path, 1,
                                 "a quoted cell of the first line does not end on it");
-        t->n_columns++;
-        if (p == end) break;
-    }
     return WISP_OK;
 }
 
@@ -282,8 +271,7 @@ static wisp_status choose_columns(struct table *t, const char *begin, const char
                             wisp_text_excerpt(name, twice.p, twice.end, NULL), columns);
     for (int i = 0; i < t->n_text; i++)
         if (t->text[i] >= t->n_columns) t->n_text = 0;
-    if (t->n_text == 0)
-        return no_column(t, "text", "text-column", how->text_column, columns, err);
+    if (t->n_text == 0) return no_column(t, "text", "text-column", how->text_column, columns, err);
     if (t->label >= t->n_columns) t->label = -1;
     if (answers && is_text(t, t->label)) t->label = -1; /* it is not needed */
     if (t->label < 0 && !answers)
@@ -389,7 +377,7 @@ static wisp_status tsv_read(struct wisp_source *src, struct wisp_sink *sink, wis
 
 /* ---- probing ---- */
 
-/* A first line, without a mark of byte order: begin of it, and end, or NULL if it is not whole. */
+/* Where the first line begins, behind a mark of byte order, and where it ends; NULL: it is not whole. */
 static const char *first_line(const char **begin, const char *head, size_t n)
 {
     if (n >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) head += 3, n -= 3;
@@ -411,9 +399,9 @@ static void look_at_first(struct table *t, const char *begin, const char *end)
 static bool is_prose(const struct table *t, const char *p, const char *end)
 {
     struct cell c;
-    for (; (p = read_cell(&c, p, end, t->separator)) && p != end; p++)
+    while (next_cell(&c, &p, end, t->separator))
         if (c.p < c.end && *c.p == ' ') return true;
-    return !p || (c.p < c.end && *c.p == ' ');
+    return false;
 }
 
 int wisp_table_columns(const struct wisp_format *f, const struct wisp_text_how *how,
