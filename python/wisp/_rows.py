@@ -403,12 +403,12 @@ def _single(y: np.ndarray, known: Optional[np.ndarray]) -> Labels:
         if np.any(y != np.floor(y)):
             raise ValueError("Unknown label type: continuous. Y must be classes, lists of labels or an indicator matrix")
     start = np.arange(len(y) + 1, dtype=np.int64)
-    if y.dtype == object or y.dtype.kind in "mM":
-        _need_all(y.tolist())
     if known is None and y.dtype != object:
         classes, ids = np.unique(y, return_inverse=True)
+        _need_all(classes.tolist(), ([label] for label in y.tolist()))
         return Labels(start, ids.astype(np.int32).reshape(-1), classes, "single")
     ids, classes = _ids(y.tolist(), known)
+    _need_all(classes.tolist(), ([label] for label in y.tolist()))
     return Labels(start, ids, classes, "single")
 
 
@@ -416,21 +416,19 @@ def _is_missing(label: Any) -> bool:
     return label is None or (isinstance(label, (float, np.floating)) and label != label) or type(label).__name__ in ("NAType", "NaTType")
 
 
-def _need_all(Y: Iterable) -> None:
-    """Labels that are not there are no labels: numpy would make a class 'nan' of them."""
-    for i, label in enumerate(Y):
-        if _is_missing(label):
-            raise ValueError(f"Y contains NaN or None: row {i}; leave rows without a label out, or give each row a list of labels")
+def _need_all(classes: Iterable, rows: Iterable) -> None:
+    """A label that is not there is none; all that there are are few, so those are looked at."""
+    if any(map(_is_missing, classes)):
+        row = next(i for i, labels in enumerate(rows) if any(map(_is_missing, labels)))
+        raise ValueError(f"Y contains NaN or None: row {row}; leave out rows without a label, or give lists, of which some may be empty")
 
 
 def _lists(Y: Sequence, known: Optional[np.ndarray]) -> Labels:
     rows: List[list] = [list(row) for row in Y]
-    for i, row in enumerate(rows):
-        if any(_is_missing(label) for label in row):
-            raise ValueError(f"Y contains NaN or None: row {i}; a row without labels is an empty list")
     start = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum([len(row) for row in rows], out=start[1:])
     ids, classes = _ids(list(itertools.chain.from_iterable(rows)), known)
+    _need_all(classes.tolist(), rows)
     return Labels(start, ids, classes, "lists")
 
 
@@ -447,8 +445,9 @@ def labels(Y: Any, n_rows: int, known: Optional[np.ndarray] = None) -> Labels:
         rows = is_list and any(isinstance(row, (list, tuple, set, frozenset, np.ndarray)) for row in Y)
         if rows and not all(isinstance(row, (list, tuple, set, frozenset, np.ndarray)) for row in Y):
             raise ValueError("Y has rows that are lists of labels and rows that are not")
-        if is_list and not rows:
-            _need_all(Y)
+        kinds = set(map(type, Y)) if is_list and not rows else set()
+        if str in kinds and len(kinds) > 1:  # numpy would make a class 'nan' of what is not there
+            _need_all(Y, ([label] for label in Y))
         A = None if rows else np.asarray(Y)
         if A is None:
             out = _lists(Y, known)
