@@ -34,7 +34,5 @@ wisp_status wisp_bench_run(struct wisp_bench_subject *s, struct wisp_context *ct
                            const wisp_config *cfg, const char *path, bool learns,
                            wisp_on_progress told, void *arg, wisp_error *err);
 void wisp_bench_clear(struct wisp_bench_subject *s);
-/* Of its steps, in seconds; these are sorted. */
-double wisp_bench_median(struct wisp_pace *p);
 
 #endif

@@ -184,7 +184,7 @@ static wisp_status report(struct wisp_report **out, struct wisp_context *ctx,
     wisp_report_num(t, "batch", wisp_opt_num(s->cfg, OPT_BATCH));
     wisp_report_num(t, "steps", (double)s->pace.n);
     wisp_report_num(t, "looked", (double)l->steps);
-    wisp_report_num(t, "ms_median", 1e3 * wisp_bench_median(&s->pace));
+    wisp_report_num(t, "ms_median", 1e3 * wisp_pace_median(&s->pace));
     wisp_status st = report_zeros(t, &s->m->net, err);
     if (st == WISP_OK && !wisp_opt_is(s->cfg, OPT_DEVICE, "cuda"))
         st = report_layers(t, &s->m->net, &s->pace, l, err);

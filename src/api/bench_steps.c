@@ -199,18 +199,6 @@ static wisp_status read_rows(struct wisp_bench_subject *s, struct wisp_context *
 
 /* ---- what came out ---- */
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double wisp_bench_median(struct wisp_pace *p)
-{
-    qsort(p->each, p->n, sizeof *p->each, ascending);
-    return p->each[p->n / 2];
-}
-
 static double get(const struct wisp_report *r, const char *key)
 {
     double v = 0;
@@ -224,13 +212,14 @@ static void report_kinds(struct wisp_report *t, const struct wisp_net *net,
 {
     const struct wisp_layer_kind *k;
     for (size_t at = 0; (k = wisp_layer_kind_at(at)); at++) {
-        bool of[WISP_MAX_LAYERS], there = false;
-        for (int i = 0; i < net->n_layers; i++) there |= of[i] = net->layers[i].kind == k;
+        int of[WISP_MAX_LAYERS], n = 0;
+        for (int i = 0; i < net->n_layers; i++)
+            if (net->layers[i].kind == k) of[n++] = i;
         char key[2][40];
         snprintf(key[0], sizeof key[0], "%s_forward_ms", k->name);
         snprintf(key[1], sizeof key[1], "%s_back_ms", k->name);
-        if (there) wisp_report_num(t, key[0], 1e3 * wisp_pace_lap(p, of, false));
-        if (there) wisp_report_num(t, key[1], 1e3 * wisp_pace_lap(p, of, true));
+        if (n) wisp_report_num(t, key[0], 1e3 * wisp_pace_lap(p, of, n, false));
+        if (n) wisp_report_num(t, key[1], 1e3 * wisp_pace_lap(p, of, n, true));
     }
 }
 
@@ -255,7 +244,6 @@ static wisp_status report_layers(struct wisp_report *t, const struct wisp_net *n
                                  const struct wisp_pace *p, wisp_error *err)
 {
     enum { ROOM = WISP_MOMENT_NAME + 260 };
-    bool of[WISP_MAX_LAYERS] = { false };
     const size_t room = (size_t)net->n_layers * ROOM + 3;
     char *text = wisp_alloc(room, 1);
     if (!text) return wisp_fail_mem(err, room, "the times of layers");
@@ -263,17 +251,14 @@ static wisp_status report_layers(struct wisp_report *t, const struct wisp_net *n
     for (int i = 0; i < net->n_layers; i++) {
         char name[WISP_MOMENT_NAME]; /* of letters, digits, '.', '-', '_' */
         wisp_moment_name(name, net, i);
-        of[i] = true;
-        at += (size_t)wisp_print(text + at, room - at,
-                                 "%s{\"name\":\"%s\",\"kind\":\"%s\",\"forward_ms\":%.6g,"
-                                 "\"back_ms\":%.6g,\"mflop\":%.6g",
-                                 i ? "," : "", name, net->layers[i].kind->name,
-                                 1e3 * wisp_pace_lap(p, of, false),
-                                 1e3 * wisp_pace_lap(p, of, true),
-                                 1e-6 * wisp_net_layer_flops(net, i, true));
+        at += (size_t)wisp_print(
+            text + at, room - at,
+            "%s{\"name\":\"%s\",\"kind\":\"%s\",\"forward_ms\":%.6g,"
+            "\"back_ms\":%.6g,\"mflop\":%.6g",
+            i ? "," : "", name, net->layers[i].kind->name, 1e3 * wisp_pace_lap(p, &i, 1, false),
+            1e3 * wisp_pace_lap(p, &i, 1, true), 1e-6 * wisp_net_layer_flops(net, i, true));
         if (net->layers[i].kind == &wisp_layer_conv)
             at += print_skipped(text + at, room - at, &net->layers[i]);
-        of[i] = false;
         at += (size_t)wisp_print(text + at, room - at, "}");
     }
     wisp_print(text + at, room - at, "]");
@@ -308,7 +293,7 @@ static wisp_status report(struct wisp_report **out, struct wisp_context *ctx,
     const char *precision = wisp_opt_text(s->cfg, OPT_PRECISION);
     const bool card = wisp_opt_is(s->cfg, OPT_DEVICE, "cuda");
     if (strcmp(precision, "auto") == 0) precision = ctx->k->fast16 || card ? "bf16" : "fp32";
-    const double median = wisp_bench_median(p);
+    const double median = wisp_pace_median(p);
     for (size_t i = 0; i < p->n; i++) sum += p->each[i];
     wisp_report_text(t, "net", wisp_opt_text(s->cfg, OPT_NET));
     wisp_report_text(t, "shape", wisp_opt_text(s->cfg, OPT_SHAPE));

@@ -48,14 +48,19 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double wisp_pace_lap(const struct wisp_pace *p, const bool *of, bool back)
+double wisp_pace_median(struct wisp_pace *p)
+{
+    qsort(p->each, p->n, sizeof *p->each, ascending);
+    return p->each[p->n / 2];
+}
+
+double wisp_pace_lap(const struct wisp_pace *p, const int *layers, int n, bool back)
 {
     double *sum = p->n_laps ? wisp_zalloc(p->n_laps, sizeof *sum) : NULL;
     if (!sum) return 0;
     for (size_t s = 0; s < p->n_laps; s++) {
         const double *lap = p->lap + (2 * s + back) * (size_t)p->n_layers;
-        for (int i = 0; i < p->n_layers; i++)
-            if (of[i]) sum[s] += lap[i];
+        for (int i = 0; i < n; i++) sum[s] += lap[layers[i]];
     }
     qsort(sum, p->n_laps, sizeof *sum, ascending);
     const double median = sum[p->n_laps / 2];

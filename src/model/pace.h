@@ -33,9 +33,11 @@ wisp_status wisp_pace_begin(struct wisp_pace *p, int n_layers, wisp_error *err);
 void wisp_pace_clear(struct wisp_pace *p);
 /* So many steps took so long together.  After the last one that there is room for nothing counts. */
 void wisp_pace_add(struct wisp_pace *p, size_t steps, double seconds);
-/* Seconds of these layers (n_layers) in a step, forward or back: the median, as a step that was held up
- * says nothing of them.  0: there is no memory, or nothing was measured. */
-double wisp_pace_lap(const struct wisp_pace *p, const bool *of, bool back);
+/* Seconds of a counted step: the median, since a step that something held up says nothing. */
+double wisp_pace_median(struct wisp_pace *p); /* puts 'each' in order */
+/* The same of n of its layers together, forward or back; 0: there is no memory, or nothing was
+ * measured. */
+double wisp_pace_lap(const struct wisp_pace *p, const int *layers, int n, bool back);
 /* Is the next step counted? */
 static inline bool wisp_pace_counts(const struct wisp_pace *p)
 {
