@@ -499,7 +499,7 @@ wisp_status wisp_data_parse(wisp_data **out, wisp_context *ctx, const char *text
         const struct wisp_format *f = wisp_format_probe(name, text ? text : "", bytes);
         const bool known = f && f->table;
         const struct wisp_format *table = known ? f : o.like;
-        /* Its labels would be read as words, its header as a text.  A line by itself may be one. */
+        /* Its labels would be read as words, and its header as a text; a line that comes alone is a text. */
         if (known || (text && table && table->table && !(f && f->words) && has_lines(text, bytes) &&
                       wisp_table_columns(table, &o.text, text, bytes) > 1))
             return wisp_fail_at(err, WISP_EINVAL, name, 1,

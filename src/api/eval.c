@@ -265,10 +265,8 @@ wisp_status wisp_eval(wisp_report **out, wisp_context *ctx, const wisp_model *m,
     double ab[2], began = wisp_now();
     const struct wisp_prediction how = wisp_prediction_of(cfg);
     const bool sparse = how.sparse;
-    if (d->n_rows == 0)
-        return wisp_fail_at(err, WISP_EINVAL, *d->source ? d->source : "the rows", 0,
-                            "there are none, expected rows to evaluate the model on");
-    wisp_status st = cut_offs(cuts, &n_cuts, cfg, err);
+    wisp_status st = wisp_need_labels(d, "evaluate the model on", err);
+    if (st == WISP_OK) st = cut_offs(cuts, &n_cuts, cfg, err);
     if (st == WISP_OK) st = wisp_opt_list(ab, &n_ab, 2, cfg, OPT_PROPENSITY, err);
     if (st != WISP_OK) return st;
     if (n_ab != 2) return wisp_fail_option(err, "propensity", "expected two numbers A,B");

@@ -43,21 +43,10 @@ static wisp_status check_exchange(const wisp_config *cfg, wisp_error *err)
                             "says how cards exchange; add --device cuda, or leave it out");
 }
 
-static wisp_status check_rows(const wisp_data *train, wisp_error *err)
-{
-    const char *name = *train->source ? train->source : "the training rows";
-    if (train->n_rows == 0)
-        return wisp_fail_at(err, WISP_EINVAL, name, 0, "there are no rows to train on");
-    if (train->n_lab > 0) return WISP_OK;
-    return wisp_fail_at(err, WISP_EINVAL, name, 0,
-                        "none of the %zu rows has a label, expected some to learn from",
-                        train->n_rows);
-}
-
 /* A run may end with a model that knows no more than which label is frequent: that should not have to be found out
  * by looking at its answers. */
 static void say_if_useless(wisp_context *ctx, const wisp_report *report, const wisp_data *d,
-                           bool linear)
+                           const struct wisp_model_kind *kind)
 {
     int64_t most = 0;
     double p1 = -1;
@@ -69,9 +58,7 @@ static void say_if_useless(wisp_context *ctx, const wisp_report *report, const w
     wisp_say(ctx,
              "warning   validation P@1 %.2f: no better than naming the most frequent label always "
              "(%.2f); try %s",
-             p1, share,
-             linear ? "another --cost, or a net"
-                    : "more --epochs, another --loss (softmax, bce) or --lr, or --net linear");
+             p1, share, kind->learn);
 }
 
 wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
@@ -89,14 +76,15 @@ wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *
     const bool writes = c->rank == 0;
     wisp_status st = check_kind(kind, c, err);
     if (st == WISP_OK) st = check_exchange(cfg, err);
-    if (st == WISP_OK) st = check_rows(train, err);
+    if (st == WISP_OK) st = wisp_need_labels(train, "train on", err);
+    if (st == WISP_OK && valid && valid->n_rows) st = wisp_need_labels(valid, "validate by", err);
     if (st == WISP_OK && writes) st = check_output(path, err);
     if (st == WISP_OK && writes) st = wisp_lock_take(&lock, path, err);
     const bool locked = st == WISP_OK && writes;
     c->patience(wisp_opt_num(cfg, OPT_DEADLINE));
     st = wisp_comm_agree(c, st, err);
     if (st == WISP_OK) st = kind->train(out, ctx, cfg, train, valid, path, on_progress, arg, err);
-    if (st == WISP_OK && writes) say_if_useless(ctx, *out, train, kind == &wisp_kind_linear);
+    if (st == WISP_OK && writes) say_if_useless(ctx, *out, train, kind);
     if (locked) wisp_lock_give(&lock);
     return st;
 }

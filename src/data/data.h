@@ -160,6 +160,9 @@ static inline const struct wisp_rows *wisp_data_row(const struct wisp_data *d, s
 }
 
 void wisp_data_free(struct wisp_data *d);
+/* Rows are there, and labels in some of them, for whoever is "to train on" or to judge by them. */
+wisp_status wisp_need_labels(const struct wisp_data *d, const char *what, wisp_error *err);
+
 /* Hands out the lines of a file of weights, "[name] number", in order: their number from 1, the
  * name (bytes 0: none) and the weight, which is finite and not negative. */
 typedef wisp_status (*wisp_on_weight)(void *arg, size_t line, const char *name, size_t bytes,

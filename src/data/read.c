@@ -401,3 +401,13 @@ wisp_status wisp_data_read_rows(struct wisp_data **out, struct wisp_context *ctx
     struct job j = { .ctx = ctx, .path = "text", .o = &own, .rows = rows };
     return run(out, &j, err);
 }
+
+wisp_status wisp_need_labels(const struct wisp_data *d, const char *what, wisp_error *err)
+{
+    const char *name = *d->source ? d->source : "rows";
+    if (d->n_rows == 0)
+        return wisp_fail_at(err, WISP_EINVAL, name, 0, "there are no rows to %s", what);
+    if (d->n_lab > 0) return WISP_OK;
+    return wisp_fail_at(err, WISP_EINVAL, name, 0,
+                        "none of the %zu rows has a label, expected some to %s", d->n_rows, what);
+}

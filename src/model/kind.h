@@ -19,6 +19,7 @@ enum wisp_guide { WISP_GUIDE_NONE, WISP_GUIDE_VOTES, WISP_GUIDE_LEAD };
 struct wisp_model_kind {
     const char *name;  /* "net" */
     const char *index; /* what to train with for votes, as it is written: "--index yes" */
+    const char *learn; /* what to try where a run has learnt no more than which label is frequent */
     /* Does the text of a net (--net, the metadata of a file) name this kind?  NULL: every text that names
      * no other kind does. */
     bool (*is)(const char *spec);

@@ -320,6 +320,7 @@ static void score(float *out, struct wisp_scorer *s, const struct wisp_batch *b,
 const struct wisp_model_kind wisp_kind_linear = {
     .name = "linear",
     .index = "--negatives votes",
+    .learn = "another --cost, or a net (--hidden)",
     .is = is_linear,
     .load = load,
     .whole = whole,

@@ -284,6 +284,7 @@ static size_t bytes(const struct wisp_model *m)
 const struct wisp_model_kind wisp_kind_net = {
     .name = "net",
     .index = "--index yes",
+    .learn = "more --epochs, another --loss (softmax, bce) or --lr, or --net linear",
     .load = load_net,
     .list = list,
     .clear = clear,

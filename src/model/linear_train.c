@@ -108,7 +108,7 @@ static wisp_status make(struct wisp_run *r, const wisp_config *cfg, wisp_error *
     struct wisp_plan *p = &r->plan;
     const struct wisp_data *d = r->sets.train;
     wisp_status st;
-    if (d->n_rows == 0) return wisp_fail(err, WISP_EINVAL, "there are no rows to train on");
+    if ((st = wisp_need_labels(d, "train on", err)) != WISP_OK) return st;
     if ((st = wisp_init_open(r, cfg, err)) != WISP_OK ||
         (st = wisp_plan_make(p, cfg, r->ctx->k, d, r->init.model, r->sets.valid != NULL, err)) !=
             WISP_OK ||

@@ -106,7 +106,7 @@ static wisp_status make_plan(struct wisp_run *r, const wisp_config *cfg, bool re
     const struct wisp_data *d = r->sets.train;
     struct wisp_plan *p = &r->plan;
     wisp_status st;
-    if (d->n_rows == 0) return wisp_fail(err, WISP_EINVAL, "there are no rows to train on");
+    if ((st = wisp_need_labels(d, "train on", err)) != WISP_OK) return st;
     if (wisp_kind_named(cfg) == &wisp_kind_linear)
         return wisp_fail_option(err, "net",
                                 "found a linear model, expected a net: 'wisp train --net linear' "

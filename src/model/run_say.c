@@ -24,16 +24,6 @@ static void say_text(const struct wisp_run *r)
              how->chars_max ? chars : "", how->chars_max ? " characters" : "");
 }
 
-/* Rows without a label. */
-static size_t count_bare(const struct wisp_data *d)
-{
-    size_t n = 0;
-    for (size_t b = 0; b < d->n_blocks; b++)
-        for (size_t i = 0; i < d->first[b + 1] - d->first[b]; i++)
-            n += d->blocks[b].yp[i + 1] == d->blocks[b].yp[i];
-    return n;
-}
-
 static size_t name_length(const struct wisp_names *names, size_t i)
 {
     return names->start[i + 1] - names->start[i] - 1;
@@ -74,7 +64,7 @@ static void say_joined(const struct wisp_run *r, const struct wisp_data *d)
     enum { LONGEST = 60 };
     const struct wisp_names *names = &d->labels;
     const char *given = r->m->how.label_separator;
-    if (d->n_lab > d->n_rows - count_bare(d)) return;
+    if (d->n_lab > d->n_rows - d->n_unlabelled) return;
     for (const char *sign = "|;,"; *sign; sign++) {
         size_t last = 0;
         const size_t n = count_joined(names, *sign, &last);
@@ -94,8 +84,7 @@ void wisp_run_say_data(const struct wisp_run *r)
     const struct wisp_data *d = sets->train;
     const struct wisp_net *net = &r->m->net;
     char bare[60] = "";
-    const size_t n_bare = r->m->text ? count_bare(d) : 0; /* all of other data need not be touched */
-    if (n_bare > 0) snprintf(bare, sizeof bare, "; %zu of all have no label", n_bare);
+    if (d->n_unlabelled) snprintf(bare, sizeof bare, "; %zu of all have no label", d->n_unlabelled);
     wisp_say(r->ctx, "rows      %zu training%s, %zu validation%s%s", r->feed.order.n_rows,
              sets->weights ? " (weighted)" : "", sets->valid->n_rows,
              sets->held_out && sets->held_out->n_rows ? " (held out)" : "", bare);

@@ -24,7 +24,7 @@ import json
 a, b = json.load(open("auto.json")), json.load(open("out"))
 assert a["p@5"] > b["p@5"] - 2, (a["p@5"], b["p@5"])'
 done
-# Rows of words and counts, too; where few of the rows are for it, or all have all columns, a net.
+# So are rows of words and their counts; too few of them are for a net.
 /usr/bin/python3 - <<'PY'
 import random
 draw = random.Random(3)
