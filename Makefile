@@ -74,8 +74,8 @@ build/.setup: tools/setup
 setup: build/.setup
 $(filter-out $(CUOBJ),$(OBJ)) $(CLIOBJ) $(HTTPOBJ): | build/.setup
 
-$(BUILD)/src/kernels/avx2.o $(BUILD)/src/kernels/deep_avx2.o $(BUILD)/src/kernels/tiles_avx2.o $(BUILD)/src/kernels/live_avx2.o $(BUILD)/src/kernels/bags_avx2.o $(BUILD)/src/kernels/codes_avx2.o $(BUILD)/src/kernels/find_avx2.o: FLAGS += -mavx2 -mfma
-$(BUILD)/src/kernels/avx512.o $(BUILD)/src/kernels/deep_avx512.o $(BUILD)/src/kernels/tiles_avx512.o $(BUILD)/src/kernels/live_avx512.o $(BUILD)/src/kernels/bags_avx512.o $(BUILD)/src/kernels/codes_avx512.o $(BUILD)/src/kernels/find_avx512.o: FLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512
+$(BUILD)/src/kernels/avx2.o $(BUILD)/src/kernels/%_avx2.o: FLAGS += -mavx2 -mfma
+$(BUILD)/src/kernels/avx512.o $(BUILD)/src/kernels/%_avx512.o: FLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512
 $(BUILD)/src/kernels/bf16.o:   FLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mprefer-vector-width=512
 $(BUILD)/src/kernels/amx.o:    FLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mamx-tile -mamx-bf16 -mprefer-vector-width=512
 
