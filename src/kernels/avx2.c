@@ -539,46 +539,7 @@ static void transpose(float *out, size_t ldo, const float *in, size_t ldi, size_
         }
 }
 
-/* ---- blocks of logits: exp and log1p are explained in avx512.c ---- */
-
-INLINE __m256 exp8(__m256 x)
-{
-    const __m256 keep = _mm256_cmp_ps(x, _mm256_set1_ps(-87.0f), _CMP_NLT_UQ);
-    x = _mm256_min_ps(_mm256_set1_ps(100.0f), _mm256_max_ps(_mm256_set1_ps(-100.0f), x));
-    const __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(0x1.715476p+0f)),
-                                     _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0x1.62e43p-1f), x);
-    r = _mm256_fnmadd_ps(n, _mm256_set1_ps(-0x1.05c61p-29f), r);
-    __m256 e = _mm256_set1_ps(1.0f / 5040);
-    e = _mm256_fmadd_ps(e, r, _mm256_set1_ps(1.0f / 720));
-    e = _mm256_fmadd_ps(e, r, _mm256_set1_ps(1.0f / 120));
-    e = _mm256_fmadd_ps(e, r, _mm256_set1_ps(1.0f / 24));
-    e = _mm256_fmadd_ps(e, r, _mm256_set1_ps(1.0f / 6));
-    e = _mm256_fmadd_ps(e, r, _mm256_set1_ps(0.5f));
-    e = _mm256_fmadd_ps(e, r, _mm256_set1_ps(1.0f));
-    e = _mm256_fmadd_ps(e, r, _mm256_set1_ps(1.0f));
-    /* times 2^n in two halves, each of which has an exponent even for n = 128 */
-    const __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1);
-    const __m256i bias = _mm256_set1_epi32(127);
-    const __m256i lo = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
-    const __m256i hi = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(whole, half), bias), 23);
-    e = _mm256_mul_ps(_mm256_mul_ps(e, _mm256_castsi256_ps(lo)), _mm256_castsi256_ps(hi));
-    return _mm256_and_ps(keep, e);
-}
-
-INLINE __m256 log1p8(__m256 e)
-{
-    const __m256 s = _mm256_div_ps(e, _mm256_add_ps(e, _mm256_set1_ps(2.0f)));
-    const __m256 q = _mm256_mul_ps(s, s);
-    __m256 t = _mm256_set1_ps(2.0f / 13);
-    t = _mm256_fmadd_ps(t, q, _mm256_set1_ps(2.0f / 11));
-    t = _mm256_fmadd_ps(t, q, _mm256_set1_ps(2.0f / 9));
-    t = _mm256_fmadd_ps(t, q, _mm256_set1_ps(2.0f / 7));
-    t = _mm256_fmadd_ps(t, q, _mm256_set1_ps(2.0f / 5));
-    t = _mm256_fmadd_ps(t, q, _mm256_set1_ps(2.0f / 3));
-    t = _mm256_fmadd_ps(t, q, _mm256_set1_ps(2.0f));
-    return _mm256_mul_ps(t, s);
-}
+/* ---- blocks of logits (exponentials: curves_avx2.c) ---- */
 
 static void col_max(float *max, const float *z, size_t ldz, size_t m, size_t n)
 {
@@ -587,33 +548,6 @@ static void col_max(float *max, const float *z, size_t ldz, size_t m, size_t n)
         for (size_t j = 0; j < n; j += LANES)
             store(max + j, n - j,
                   _mm256_max_ps(load(n - j, z + i * ldz + j), load(n - j, max + j)));
-}
-
-static void col_exp(float *z, size_t ldz, float *total, const float *max, size_t m, size_t n)
-{
-    for (size_t j = 0; j < n; j += LANES) store(total + j, n - j, _mm256_setzero_ps());
-    for (size_t i = 0; i < m; i++, z += ldz)
-        for (size_t j = 0; j < n; j += LANES) {
-            const __m256 e = exp8(_mm256_sub_ps(load(n - j, z + j), load(n - j, max + j)));
-            store(z + j, n - j, e);
-            store(total + j, n - j, _mm256_add_ps(load(n - j, total + j), e));
-        }
-}
-
-static void col_sigmoid(float *z, size_t ldz, float *loss, size_t m, size_t n)
-{
-    const __m256 zero = _mm256_setzero_ps(), one = _mm256_set1_ps(1.0f);
-    const __m256 sign = _mm256_set1_ps(-0.0f);
-    for (size_t j = 0; j < n; j += LANES) store(loss + j, n - j, zero);
-    for (size_t i = 0; i < m; i++, z += ldz)
-        for (size_t j = 0; j < n; j += LANES) {
-            const __m256 x = load(n - j, z + j);
-            const __m256 e = exp8(_mm256_or_ps(x, sign)); /* of -|x| */
-            const __m256 l = _mm256_add_ps(_mm256_max_ps(x, zero), log1p8(e));
-            const __m256 top = _mm256_blendv_ps(one, e, _mm256_cmp_ps(x, zero, _CMP_LT_OQ));
-            store(loss + j, n - j, _mm256_add_ps(load(n - j, loss + j), l));
-            store(z + j, n - j, _mm256_div_ps(top, _mm256_add_ps(one, e)));
-        }
 }
 
 /* ---- optimisers: rounded step by step like the scalar form, so all sets give its bits ---- */
@@ -673,8 +607,6 @@ void wisp_kernels_avx2(struct wisp_kernels *k)
     k->relu = relu;
     k->relu_back = relu_back;
     k->col_max = col_max;
-    k->col_exp = col_exp;
-    k->col_sigmoid = col_sigmoid;
     k->above = above;
     k->winner = winner;
     k->adam = adam;
@@ -682,6 +614,7 @@ void wisp_kernels_avx2(struct wisp_kernels *k)
     wisp_kernels_tiles_avx2(k);
     wisp_kernels_live_avx2(k);
     wisp_kernels_bags_avx2(k);
+    wisp_kernels_curves_avx2(k);
     wisp_kernels_codes_avx2(k);
     wisp_kernels_find_avx2(k);
     wisp_kernels_deep_avx2(k);

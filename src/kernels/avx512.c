@@ -489,44 +489,7 @@ static void gemm_bias(float *c, size_t ldc, const float *a, size_t lda, const fl
     product(c, ldc, a, lda, 1, b, ldb, m, n, k, false, bias);
 }
 
-/* ---- blocks of logits ---- */
-
-/* exp(x) = 2^n exp(r), n whole, |r| <= log(2) / 2; exp(r) is its Taylor series to r^7, whose
- * rest is below 6e-9.  ln2 is subtracted in two parts so that r keeps all its bits.  Below -87
- * the result is 0; a NaN stays (the operand order of min matters). */
-INLINE __m512 exp16(__m512 x)
-{
-    const __mmask16 keep = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ);
-    x = _mm512_min_ps(_mm512_set1_ps(100.0f), x); /* infinity - infinity would be NaN */
-    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(0x1.715476p+0f)), 0);
-    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.62e43p-1f), x);
-    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-0x1.05c61p-29f), r);
-    __m512 e = _mm512_set1_ps(1.0f / 5040);
-    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0f / 720));
-    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0f / 120));
-    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0f / 24));
-    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0f / 6));
-    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(0.5f));
-    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0f));
-    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0f));
-    return _mm512_maskz_scalef_ps(keep, e, n);
-}
-
-/* log(1 + e) for e in 0 .. 1 is 2 atanh(s), s = e / (2 + e) <= 1/3: the odd series
- * s + s^3 / 3 + ... to s^13 / 13, whose rest is below 2e-8 of it.  Small e lose nothing. */
-INLINE __m512 log1p16(__m512 e)
-{
-    const __m512 s = _mm512_div_ps(e, _mm512_add_ps(e, _mm512_set1_ps(2.0f)));
-    const __m512 q = _mm512_mul_ps(s, s);
-    __m512 t = _mm512_set1_ps(2.0f / 13);
-    t = _mm512_fmadd_ps(t, q, _mm512_set1_ps(2.0f / 11));
-    t = _mm512_fmadd_ps(t, q, _mm512_set1_ps(2.0f / 9));
-    t = _mm512_fmadd_ps(t, q, _mm512_set1_ps(2.0f / 7));
-    t = _mm512_fmadd_ps(t, q, _mm512_set1_ps(2.0f / 5));
-    t = _mm512_fmadd_ps(t, q, _mm512_set1_ps(2.0f / 3));
-    t = _mm512_fmadd_ps(t, q, _mm512_set1_ps(2.0f));
-    return _mm512_mul_ps(t, s);
-}
+/* ---- blocks of logits (exponentials: curves_avx512.c) ---- */
 
 /* Columns go by stripes of 64, so that the running value of a column stays in a register
  * and whole cache lines are used; what is left over by stripes of 16. */
@@ -546,57 +509,6 @@ static void col_max(float *max, const float *z, size_t ldz, size_t m, size_t n)
     size_t j = 0;
     for (; j + NR <= n; j += NR) max_stripe(NV, ALL, max + j, z + j, ldz, m);
     for (; j < n; j += LANES) max_stripe(1, first(n - j), max + j, z + j, ldz, m);
-}
-
-INLINE void exp_stripe(const int V, __mmask16 k, float *z, size_t ldz, float *total,
-                       const float *max, size_t m)
-{
-    __m512 top[NV], t[NV];
-    UNROLL for (int v = 0; v < V; v++)
-    {
-        top[v] = load(k, max + v * LANES);
-        t[v] = _mm512_setzero_ps();
-    }
-    for (size_t i = 0; i < m; i++) UNROLL for (int v = 0; v < V; v++)
-        {
-            float *at = z + i * ldz + v * LANES;
-            const __m512 e = exp16(_mm512_sub_ps(load(k, at), top[v]));
-            store(at, k, e);
-            t[v] = _mm512_add_ps(t[v], e);
-        }
-    UNROLL for (int v = 0; v < V; v++) store(total + v * LANES, k, t[v]);
-}
-
-static void col_exp(float *z, size_t ldz, float *total, const float *max, size_t m, size_t n)
-{
-    size_t j = 0;
-    for (; j + NR <= n; j += NR) exp_stripe(NV, ALL, z + j, ldz, total + j, max + j, m);
-    for (; j < n; j += LANES) exp_stripe(1, first(n - j), z + j, ldz, total + j, max + j, m);
-}
-
-INLINE void sigmoid_stripe(const int V, __mmask16 k, float *z, size_t ldz, float *loss, size_t m)
-{
-    const __m512 zero = _mm512_setzero_ps(), one = _mm512_set1_ps(1.0f);
-    __m512 t[NV];
-    UNROLL for (int v = 0; v < V; v++) t[v] = zero;
-    for (size_t i = 0; i < m; i++) UNROLL for (int v = 0; v < V; v++)
-        {
-            float *at = z + i * ldz + v * LANES;
-            const __m512 x = load(k, at);
-            const __m512 e = exp16(_mm512_sub_ps(zero, _mm512_abs_ps(x)));
-            const __m512 l = _mm512_add_ps(_mm512_max_ps(x, zero), log1p16(e));
-            const __m512 top = _mm512_mask_mov_ps(one, _mm512_cmp_ps_mask(x, zero, _CMP_LT_OQ), e);
-            t[v] = _mm512_add_ps(t[v], l);
-            store(at, k, _mm512_div_ps(top, _mm512_add_ps(one, e)));
-        }
-    UNROLL for (int v = 0; v < V; v++) store(loss + v * LANES, k, t[v]);
-}
-
-static void col_sigmoid(float *z, size_t ldz, float *loss, size_t m, size_t n)
-{
-    size_t j = 0;
-    for (; j + NR <= n; j += NR) sigmoid_stripe(NV, ALL, z + j, ldz, loss + j, m);
-    for (; j < n; j += LANES) sigmoid_stripe(1, first(n - j), z + j, ldz, loss + j, m);
 }
 
 /* ---- optimisers: rounded step by step like the scalar form, so all sets give its bits ---- */
@@ -672,8 +584,6 @@ void wisp_kernels_avx512(struct wisp_kernels *k)
     k->relu = relu;
     k->relu_back = relu_back;
     k->col_max = col_max;
-    k->col_exp = col_exp;
-    k->col_sigmoid = col_sigmoid;
     k->above = above;
     k->winner = winner;
     k->adam = adam;
@@ -681,6 +591,7 @@ void wisp_kernels_avx512(struct wisp_kernels *k)
     wisp_kernels_tiles_avx512(k);
     wisp_kernels_live_avx512(k);
     wisp_kernels_bags_avx512(k);
+    wisp_kernels_curves_avx512(k);
     wisp_kernels_codes_avx512(k);
     wisp_kernels_find_avx512(k);
     wisp_kernels_deep_avx512(k);

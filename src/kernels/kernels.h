@@ -335,6 +335,10 @@ struct wisp_kernels {
     void (*col_exp)(float *z, size_t ldz, float *sum, const float *max, size_t m, size_t n);
     /* loss[j] = sum over i of log(1 + exp(z(i, j))); z(i, j) = 1 / (1 + exp(-z(i, j))) */
     void (*col_sigmoid)(float *z, size_t ldz, float *loss, size_t m, size_t n);
+    /* y[i] = 1 / (1 + exp(-x[i])), tanh(x[i]), exp(-x[i]^2); a NaN stays one; y may be x. */
+    void (*row_sigmoid)(float *y, const float *x, size_t n);
+    void (*row_tanh)(float *y, const float *x, size_t n);
+    void (*row_gauss)(float *y, const float *x, size_t n);
     /* The indices j with x[j] above limit[j], in order, into where (room for n); returns how many.
      * A NaN is never at most anything, so it is found: nobody loses it. */
     size_t (*above)(int32_t *where, const float *x, const float *limit, size_t n);
@@ -401,6 +405,8 @@ void wisp_kernels_bags_avx2(struct wisp_kernels *k);
 void wisp_kernels_codes_avx2(struct wisp_kernels *k);
 void wisp_kernels_bags_avx512(struct wisp_kernels *k);
 void wisp_kernels_codes_avx512(struct wisp_kernels *k);
+void wisp_kernels_curves_avx2(struct wisp_kernels *k);
+void wisp_kernels_curves_avx512(struct wisp_kernels *k);
 void wisp_kernels_find_avx2(struct wisp_kernels *k);
 void wisp_kernels_find_avx512(struct wisp_kernels *k);
 void wisp_kernels_deep_scalar(struct wisp_kernels *k);

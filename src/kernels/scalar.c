@@ -293,6 +293,24 @@ static void col_sigmoid(float *z, size_t ldz, float *loss, size_t m, size_t n)
         }
 }
 
+static void row_sigmoid(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float e = exp_or_0(-fabsf(x[i]));
+        y[i] = (x[i] < 0 ? e : 1) / (1 + e);
+    }
+}
+
+static void row_tanh(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = tanhf(x[i]);
+}
+
+static void row_gauss(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = exp_or_0(-x[i] * x[i]);
+}
+
 static size_t above(int32_t *where, const float *x, const float *limit, size_t n)
 {
     size_t found = 0;
@@ -387,6 +405,9 @@ void wisp_kernels_scalar(struct wisp_kernels *k)
         .col_max = col_max,
         .col_exp = col_exp,
         .col_sigmoid = col_sigmoid,
+        .row_sigmoid = row_sigmoid,
+        .row_tanh = row_tanh,
+        .row_gauss = row_gauss,
         .above = above,
         .count_from = count_from,
         .holds = holds,

@@ -87,6 +87,12 @@ CALL(col_sigmoid)
 {
     k->col_sigmoid(x[0], c->n + c->gap, x[1], c->m, c->n);
 }
+CALL(rows)
+{
+    k->row_sigmoid(x[0], x[1], c->n);
+    k->row_tanh(x[2], x[1], c->n);
+    k->row_gauss(x[1], x[1], c->n); /* in place */
+}
 CALL(transpose)
 {
     k->transpose(x[0], c->m + c->gap, x[1], c->n + c->gap, c->m, c->n);
@@ -134,6 +140,9 @@ static void test_arrays(size_t n)
     check_case(&(struct call){ .name = "relu", .fn = relu, .n = n });
     check_case(&(struct call){ .name = "relu_back", .fn = relu_back, .n = n });
     check_case(&(struct call){ .name = "push", .fn = push, .n = n });
+    for (size_t a = 0; a < 3; a++)
+        for (size_t i = 0; i < n; i++) arrays[a].mass[i] = 1;
+    check_case(&(struct call){ .name = "row_sigmoid, row_tanh, row_gauss", .fn = rows, .n = n });
     if (n > 1) x[1] = 0.1f;
     check_case(&(struct call){ .name = "count_from", .fn = count_from, .n = n });
     check_case(&(struct call){ .name = "above", .fn = above, .n = n });
@@ -277,7 +286,7 @@ static void test_columns(size_t m, size_t n, size_t gap)
     check_case(&c);
 }
 
-/* exp and log(1 + exp) in fine steps against double precision: a few units in the last place. */
+/* exp, log(1 + exp) and what is made of them in fine steps against double precision: a few units in the last place. */
 static void test_accuracy(const struct wisp_kernels *k)
 {
     enum { N = 64 };
@@ -292,6 +301,8 @@ static void test_accuracy(const struct wisp_kernels *k)
         }
         k->col_exp(z, N, total, zero, 1, N);
         k->col_sigmoid(p, N, loss, 1, N);
+        float rows[3][N];
+        k->row_sigmoid(rows[0], x, N), k->row_tanh(rows[1], x, N), k->row_gauss(rows[2], x, N);
         for (size_t j = 0; j < N; j++) {
             double d = x[j], e = d < -87 ? 0 : exp(d);
             double l = d < -87 ? 0 : d > 30 ? d + exp(-d) : log1p(exp(d));
@@ -300,6 +311,16 @@ static void test_accuracy(const struct wisp_kernels *k)
             CHECK(near(loss[j], (float)l, 4e-7f * (float)l), "log1p(exp(%a)) = %g: %g", d, l,
                   loss[j]);
             CHECK(near(p[j], (float)s, 4e-7f * (float)s), "sigmoid(%a) = %g: %g", d, s, p[j]);
+            const double t = tanh(d), g = d * d > 87 ? 0 : exp(-d * d);
+            const double w = isinf(d) ? 0 : 1e-7 * d * d * g; /* d * d is rounded */
+            CHECK(near(rows[0][j], (float)s, 4e-7f * (float)s), "row_sigmoid(%a) = %g: %g", d, s,
+                  rows[0][j]);
+            CHECK(near(rows[1][j], (float)t, 4e-7f * fabsf((float)t)), "row_tanh(%a) = %g: %g", d,
+                  t, rows[1][j]);
+            CHECK(signbit(rows[1][j]) == signbit(x[j]) || isnan(d), "row_tanh(%a) = %g", d,
+                  rows[1][j]);
+            CHECK(near(rows[2][j], (float)g, 4e-7f * (float)g + (float)w), "row_gauss(%a) = %g: %g",
+                  d, g, rows[2][j]);
         }
     }
 }
