@@ -9,6 +9,7 @@
 #include "api/predictor.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "kernels/kernels.h"
 #include "layer/output.h"
 #include "model/kind.h"
@@ -130,12 +131,6 @@ static wisp_status measure(struct timing *t, const struct subject *s, wisp_conte
     return st;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Microseconds that this share of the calls (which are sorted) took at most. */
 static double microseconds(const struct timing *t, double share)
 {
@@ -145,7 +140,7 @@ static double microseconds(const struct timing *t, double share)
 
 static void report_calls(struct wisp_report *r, struct timing *t, bool sparse)
 {
-    qsort(t->each, t->n, sizeof *t->each, ascending);
+    wisp_sort_doubles(t->each, t->n);
     wisp_report_num(r, sparse ? "sparse_calls" : "exact_calls", (double)t->n);
     wisp_report_num(r, sparse ? "sparse_us_median" : "exact_us_median", microseconds(t, 0.5));
     wisp_report_num(r, sparse ? "sparse_us_p90" : "exact_us_p90", microseconds(t, 0.9));
@@ -178,7 +173,7 @@ static wisp_status measure_all(struct wisp_report *r, const struct subject *s, w
     size_t batches = wisp_parts(s->n, s->batch);
     wisp_status st = measure(t, s, ctx, false, s->batch, batches, seconds, err);
     if (st != WISP_OK) return st;
-    qsort(t->each, t->n, sizeof *t->each, ascending);
+    wisp_sort_doubles(t->each, t->n);
     wisp_report_num(r, "batch_us_median", microseconds(t, 0.5));
     double exact = 100.0 * (double)t->hits / (double)s->n;
     double rows_per_s = (double)t->rows / t->all, batches_per_s = (double)t->n / t->all;

@@ -7,6 +7,7 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "base/report.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "config/options.h"
 #include "model/faulty.h"
@@ -223,12 +224,6 @@ static wisp_status inject_once(struct wisp_report *r, struct injection *j, const
 
 /* ---- the sweep ---- */
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static wisp_status read_rates(double *out, size_t *n, const wisp_config *cfg, enum wisp_opt o,
                               wisp_error *err)
 {
@@ -237,7 +232,7 @@ static wisp_status read_rates(double *out, size_t *n, const wisp_config *cfg, en
         if (!(out[i] >= 0 && out[i] <= 1))
             st = wisp_fail_option(err, o == OPT_RATES ? "rates" : "partitions",
                                   "%g is not a share of bits from 0 to 1", out[i]);
-    if (st == WISP_OK) qsort(out, *n, sizeof *out, ascending);
+    if (st == WISP_OK) wisp_sort_doubles(out, *n);
     return st;
 }
 

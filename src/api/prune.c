@@ -69,9 +69,9 @@ struct pruning {
     void *arg;
     struct wisp_rung rungs[MOST_RUNGS];
     double took[MOST_RUNGS]; /* seconds of each, held-out rows and measurements included */
-    int n, best, missed;  /* rungs; the smallest good one; those that were too much */
-    double batch, epochs; /* of the net as it is */
-    double began, budget; /* seconds; 0: none was given */
+    int n, best, missed;     /* rungs; the smallest good one; those that were too much */
+    double batch, epochs;    /* of the net as it is */
+    double began, budget;    /* seconds; 0: none was given */
 };
 
 /* Many labels are trained as 'train' would: sampled, with rates for rows that are seldom seen. */

@@ -2,12 +2,12 @@
 #include "api/predictor.h"
 #include "base/mem.h"
 #include "base/report.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "config/options.h"
 #include "model/threshold.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 float wisp_model_threshold(const wisp_model *m, int32_t label)
@@ -86,12 +86,6 @@ static wisp_status choose(struct choice *c, wisp_error *err)
 
 /* ---- the report and the file ---- */
 
-static int ascending(const void *a, const void *b)
-{
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
 /* Leaves c->of without meaning. */
 static void report_thresholds(struct wisp_report *r, const struct choice *c)
 {
@@ -99,7 +93,7 @@ static void report_thresholds(struct wisp_report *r, const struct choice *c)
     float *sorted = (float *)c->of; /* smaller, and no longer needed */
     for (size_t l = 0; l < c->g.n_labels; l++)
         if (c->t[l] <= 1) sorted[n++] = c->t[l];
-    qsort(sorted, n, sizeof *sorted, ascending);
+    wisp_sort_floats(sorted, n);
     wisp_report_num(r, "threshold_least", n ? (double)sorted[0] : 0);
     wisp_report_num(r, "threshold_median", n ? (double)sorted[n / 2] : 0);
     wisp_report_num(r, "threshold_most", n ? (double)sorted[n - 1] : 0);

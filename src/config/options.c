@@ -288,7 +288,8 @@ const wisp_option wisp_option_table[N_OPTS] = {
                          "first feature id; -1: the one that is usual in the format", DATA,
                          "convert" },
     [OPT_NO_HEADER] = { "no-header", "flag", "0", "", READS,
-                        "without a first line: of xc text 'rows features labels', of tables the names of "
+                        "without a first line: of xc text 'rows features labels', of tables the "
+                        "names of "
                         "columns, which then go by their numbers",
                         DATA, "convert" },
     [OPT_BLANK_LINES] = { "blank-lines", "choice", "auto", "auto|skip|rows", "eval predict inject",

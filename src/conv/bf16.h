@@ -32,7 +32,7 @@ enum {
 };
 
 struct wisp_conv_view16 {
-    size_t channels, block, sh, sw; /* of the source; its pixels */
+    size_t channels, block, sh, sw;                       /* of the source; its pixels */
     size_t step, top, left, reach_h, reach_w, rows, cols; /* as in struct wisp_conv_walk */
     size_t pitch, high; /* places from row to row; rows of places from sample to sample */
     size_t phases_h, phases_w;

@@ -1,10 +1,10 @@
 /* Times of the ways of a pass; which is the fastest, and with how many zeros. */
 #include "conv/measure.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "kernels/kernels.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <time.h>
 
 enum {
@@ -225,12 +225,6 @@ struct point {
     double share, ratio; /* 'skip's time, over the other's */
 };
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median of pairs: the two of a pair are measured right after each other, and whatever slows the
  * machine down slows down both. */
 static struct point measure(struct race *r, bool of_x, double share, int pairs)
@@ -241,7 +235,7 @@ static struct point measure(struct race *r, bool of_x, double share, int pairs)
         const double dense = take(r, &r->racers[0]);
         ratio[i] = take(r, &r->racers[1]) / dense;
     }
-    qsort(ratio, (size_t)pairs, sizeof *ratio, ascending);
+    wisp_sort_doubles(ratio, (size_t)pairs);
     return (struct point){ share, ratio[pairs / 2] };
 }
 

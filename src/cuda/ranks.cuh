@@ -33,9 +33,9 @@ struct wisp_dranks {
     size_t floats, n_numbers;
     double *numbers; /* (n_numbers) what batch norm adds up; n_numbers 0: there is none */
     double *host_numbers;
-    float *host; /* (floats) pinned, as host_numbers are; NULL: NCCL adds up */
-    cudaEvent_t copied[2]; /* to the host; none where NCCL adds up */
-    cudaEvent_t stepped;   /* the step whose end was last recorded, where NCCL adds up */
+    float *host;                /* (floats) pinned, as host_numbers are; NULL: NCCL adds up */
+    cudaEvent_t copied[2];      /* to the host; none where NCCL adds up */
+    cudaEvent_t stepped;        /* the step whose end was last recorded, where NCCL adds up */
     struct wisp_dnccl *library; /* NULL: the host does, or they have not met yet */
     size_t n;
     struct wisp_dmoving moving[WISP_DLAYERS * WISP_DPARAMS + 2];

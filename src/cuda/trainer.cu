@@ -430,7 +430,8 @@ static size_t live_of(const struct wisp_cuda_trainer *t, int layer, uint64_t *li
 static void release(struct wisp_cuda_trainer *t)
 {
     if (!t) return;
-    wisp_dranks_wait(t->ranks, t->main, NULL); /* or gives up: what waits for a lost rank never ends */
+    wisp_dranks_wait(t->ranks, t->main,
+                     NULL); /* or gives up: what waits for a lost rank never ends */
     cudaDeviceSynchronize();
     wisp_dranks_clear(&t->ranks);
     if (t->graph) cudaGraphExecDestroy(t->graph);

@@ -72,9 +72,8 @@ static wisp_status go_with(const struct wisp_format **f, struct wisp_read_option
     if (like->words) { /* a line of text needs no mark to be known by; "3 4 5" are words there */
         /* Lines that are typed to be answered are texts, even if the model's columns have names. */
         const bool typed = o->every_line && strcmp(p->path, wisp_spool_name("-")) == 0;
-        const bool table =
-            (*o->text.text_column && !typed) ||
-            (like->table && wisp_table_columns(like, &o->text, p->head, p->n) > 0);
+        const bool table = (*o->text.text_column && !typed) ||
+                           (like->table && wisp_table_columns(like, &o->text, p->head, p->n) > 0);
         *f = found && found->words ? found : table ? like : &wisp_format_fasttext;
         return WISP_OK;
     }

@@ -1,9 +1,9 @@
 /* Measuring the frame, and vectors into it. */
 #include "hash/frame.h"
 #include "base/bounds.h"
+#include "base/sort.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const double QUANTILE = 0.98;
@@ -59,12 +59,6 @@ static void set_scale(float *scale, const float *mean, const float *square, size
     if (!(least > 0)) least = 1; /* no query seen, or all the same */
     for (size_t c = 0; c < width; c++)
         if (!(scale[c] >= least)) scale[c] = least;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
 }
 
 static float row_bias(const struct wisp_frame *f, const struct wisp_kernels *k, const float *w,
@@ -129,7 +123,7 @@ void wisp_frame_measure(struct wisp_frame *f, const struct wisp_kernels *k, cons
         work[n++] = sqrtf(k->dot(x, x, f->width) + y * y);
     }
     if (n == 0) return;
-    qsort(work, n, sizeof *work, by_size);
+    wisp_sort_floats(work, n);
     *f->m = work[(size_t)((double)(n - 1) * QUANTILE)];
 }
 

@@ -154,8 +154,7 @@ static void gemm16(float *c, size_t ldc, const uint16_t *a, size_t lda, const ui
 #define ZERO()                 _mm512_setzero_ps()
 #define ADD(a, b)              _mm512_add_ps(a, b)
 #define MAX(a, b)              _mm512_max_ps(a, b)
-#define LIVE(a)                                                                                    \
-    ((uint64_t)__builtin_popcount(_mm512_cmp_ps_mask(a, ZERO(), _CMP_NEQ_UQ)))
+#define LIVE(a)                ((uint64_t)__builtin_popcount(_mm512_cmp_ps_mask(a, ZERO(), _CMP_NEQ_UQ)))
 #define WHERE_ABOVE(m, v)                                                                          \
     _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(m, _mm512_setzero_ps(), _CMP_GT_OQ), v)
 #include "kernels/tiles16.h"

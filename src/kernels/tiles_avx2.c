@@ -4,21 +4,21 @@
 
 #include <immintrin.h>
 
-#define VEC           __m256
-#define LOAD(x)       _mm256_loadu_ps(x)
-#define STORE(x, v)   _mm256_storeu_ps(x, v)
-#define ZERO()        _mm256_setzero_ps()
-#define SET1(x)       _mm256_set1_ps(x)
-#define ADD(a, b)     _mm256_add_ps(a, b)
-#define SUB(a, b)     _mm256_sub_ps(a, b)
-#define MUL(a, b)     _mm256_mul_ps(a, b)
-#define FMA(a, b, c)  _mm256_fmadd_ps(a, b, c)
-#define MAX(a, b)     _mm256_max_ps(a, b)
-#define MASK          __m256
-#define ABOVE(a, b)   _mm256_cmp_ps(a, b, _CMP_GT_OQ)
-#define MORE(a, b)    _mm256_cmp_ps(a, b, _CMP_NLE_UQ)
-#define NUMBER(a)     _mm256_cmp_ps(a, a, _CMP_ORD_Q)
-#define SAME(a, b)    _mm256_cmp_ps(a, b, _CMP_EQ_OQ)
+#define VEC          __m256
+#define LOAD(x)      _mm256_loadu_ps(x)
+#define STORE(x, v)  _mm256_storeu_ps(x, v)
+#define ZERO()       _mm256_setzero_ps()
+#define SET1(x)      _mm256_set1_ps(x)
+#define ADD(a, b)    _mm256_add_ps(a, b)
+#define SUB(a, b)    _mm256_sub_ps(a, b)
+#define MUL(a, b)    _mm256_mul_ps(a, b)
+#define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define MAX(a, b)    _mm256_max_ps(a, b)
+#define MASK         __m256
+#define ABOVE(a, b)  _mm256_cmp_ps(a, b, _CMP_GT_OQ)
+#define MORE(a, b)   _mm256_cmp_ps(a, b, _CMP_NLE_UQ)
+#define NUMBER(a)    _mm256_cmp_ps(a, a, _CMP_ORD_Q)
+#define SAME(a, b)   _mm256_cmp_ps(a, b, _CMP_EQ_OQ)
 #define LIVE(a)                                                                                    \
     ((uint64_t)__builtin_popcount(                                                                 \
         (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a, ZERO(), _CMP_NEQ_UQ))))

@@ -3,14 +3,7 @@
  * Sorted numbers with running sums make a round cost k searches.  It begins with values at equal
  * distances, so that the few large numbers, which count most, have some near them. */
 #include "model/cluster.h"
-
-#include <stdlib.h>
-
-static int ascending(const void *a, const void *b)
-{
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
+#include "base/sort.h"
 
 /* How many of x (n, ascending) are below 'limit'. */
 static size_t below(const float *x, size_t n, double limit)
@@ -28,7 +21,7 @@ void wisp_cluster(float *value, size_t k, float *x, double *sum, size_t n)
 {
     enum { ROUNDS = 100 };
     double at[WISP_CLUSTER_MOST];
-    qsort(x, n, sizeof *x, ascending);
+    wisp_sort_floats(x, n);
     sum[0] = 0;
     for (size_t i = 0; i < n; i++) sum[i + 1] = sum[i] + (double)x[i];
     const double low = n ? (double)x[0] : 0, high = n ? (double)x[n - 1] : 0;

@@ -49,7 +49,8 @@ static bool list_reasons(struct wisp_explainer *e)
     }
     if (e->n) qsort(e->reasons, e->n, sizeof *e->reasons, by_size);
     e->remainder = e->account.logit - e->account.bias - sum;
-    return finite && isfinite(e->remainder); /* which it is not where the logit or the bias is not */
+    return finite &&
+           isfinite(e->remainder); /* which it is not where the logit or the bias is not */
 }
 
 wisp_status wisp_explainer_label(struct wisp_explainer *e, int32_t label, wisp_error *err)

@@ -27,7 +27,7 @@ struct wisp_joint {
     size_t n;
     struct wisp_model *members[WISP_JOINT_MOST]; /* owned; they borrow what the joint model has */
     float mix[WISP_JOINT_MOST];                  /* from 0 on; their sum is 1 */
-    bool lent; /* the other way round: the joint model borrows from its first member, ... */
+    bool lent;    /* the other way round: the joint model borrows from its first member, ... */
     size_t voter; /* ... and votes from this one, as do members that have none */
     /* of the metadata, while it is written: how many members there are, and the keys of each */
     char count[24], keys[WISP_JOINT_MOST][7][40];

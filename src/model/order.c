@@ -52,7 +52,8 @@ static wisp_status make_windows(struct wisp_order *o, wisp_error *err)
         o->sizes[i] = (wisp_rows_bytes(&d->blocks[i]) + 63) & ~(size_t)63;
         if (o->sizes[i] > largest) largest = o->sizes[i];
         if (o->memory) wisp_data_forget(d, i);
-        for (size_t r = d->first[i]; r < d->first[i + 1]; r++) o->kept[i] += wisp_order_trains(o, r);
+        for (size_t r = d->first[i]; r < d->first[i + 1]; r++)
+            o->kept[i] += wisp_order_trains(o, r);
         o->n_rows += o->kept[i];
     }
     if (!o->memory || !d->map.slot) return WISP_OK; /* else in memory */

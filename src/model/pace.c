@@ -1,8 +1,7 @@
 /* The times of a run's steps. */
 #include "model/pace.h"
 #include "base/mem.h"
-
-#include <stdlib.h>
+#include "base/sort.h"
 
 enum { MOST_STEPS = 1 << 16, LAP_STEPS = 1 << 11 };
 
@@ -42,15 +41,9 @@ static void keep_laps(struct wisp_pace *p)
     }
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double wisp_pace_median(struct wisp_pace *p)
 {
-    qsort(p->each, p->n, sizeof *p->each, ascending);
+    wisp_sort_doubles(p->each, p->n);
     return p->each[p->n / 2];
 }
 
@@ -62,7 +55,7 @@ double wisp_pace_lap(const struct wisp_pace *p, const int *layers, int n, bool b
         const double *lap = p->lap + (2 * s + back) * (size_t)p->n_layers;
         for (int i = 0; i < n; i++) sum[s] += lap[layers[i]];
     }
-    qsort(sum, p->n_laps, sizeof *sum, ascending);
+    wisp_sort_doubles(sum, p->n_laps);
     const double median = sum[p->n_laps / 2];
     wisp_free(sum);
     return median;

@@ -18,13 +18,13 @@ struct wisp_pace {
     double
         *each; /* (room) ... with their seconds; on a card each of an epoch has the epoch's mean */
     size_t room;
-    double layout;                  /* seconds that the counted steps waited for their batches */
-    struct wisp_laps laps;          /* of the counted steps; on a card nothing */
+    double layout;         /* seconds that the counted steps waited for their batches */
+    struct wisp_laps laps; /* of the counted steps; on a card nothing */
     int n_layers;
-    size_t n_laps; /* counted steps, the first of all, whose laps are kept one by one: ... */
-    double *lap;   /* (LAP_STEPS, 2 n_layers) forward, back */
-    double *until; /* (2 n_layers) the sums of laps until the last step */
-    size_t plan_bytes;              /* weights, optimizer, values and scratch, ... */
+    size_t n_laps;     /* counted steps, the first of all, whose laps are kept one by one: ... */
+    double *lap;       /* (LAP_STEPS, 2 n_layers) forward, back */
+    double *until;     /* (2 n_layers) the sums of laps until the last step */
+    size_t plan_bytes; /* weights, optimizer, values and scratch, ... */
     size_t step_bytes, bound_bytes; /* ... of which the latter; the most of these needed at once */
     size_t start_bytes;             /* the process had when the run began */
 };

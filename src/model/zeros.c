@@ -117,8 +117,8 @@ static size_t list(char *out, size_t room, const struct wisp_net *net, const cha
         char name[WISP_MOMENT_NAME]; /* of letters, digits, '.', '-', '_' */
         if (z->steps == 0) continue;
         wisp_moment_name(name, net, z->layer);
-        at += (size_t)wisp_print(out + at, room - at, fmt, at ? between : "", name,
-                                 times * z->share);
+        at +=
+            (size_t)wisp_print(out + at, room - at, fmt, at ? between : "", name, times * z->share);
     }
     return at;
 }
