@@ -109,7 +109,8 @@ static void print_predict(const wisp_report *r, const struct args *a)
     printf("batches   %.*f rows/s, exact, %.0f rows per batch, %.0f threads\n",
            rate_digits(get(r, "batch_rows_per_s")), get(r, "batch_rows_per_s"),
            get(r, "batch_rows"), get(r, "threads"));
-    if (peak == 0) return; /* limits are for nets on the processor, if there was memory to measure */
+    if (peak == 0)
+        return; /* limits are for nets on the processor, if there was memory to measure */
     printf("compute   %.1f GFLOP/s, %.0f %% of %.1f (a product in the caches)\n", gflops,
            100 * gflops / peak, peak);
     printf("memory    %.2f GB/s of weights, %.0f %% of %.2f (a copy, read and written)\n", gb,

@@ -62,6 +62,6 @@ void queue_close(struct queue *q);
 bool queue_put(struct queue *q, struct job *j); /* false: it is full */
 size_t queue_rows(const struct queue *q);
 bool queue_is_slow(const struct queue *q); /* does it have jobs that are not quick? */
-void queue_give_up(struct queue *q); /* what waits is answered with 503 */
+void queue_give_up(struct queue *q);       /* what waits is answered with 503 */
 
 #endif

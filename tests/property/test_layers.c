@@ -141,7 +141,8 @@ static void check_dags(const struct wisp_kernels *k, size_t which)
         const size_t n_features = 2 + below(60), n_in = rows ? n_features : 9;
         dag_make(one, start, &(struct dag_text){ n_in, 3 + 6 * i, 1 + i % 4, market, false });
         dag_make(two, start, &(struct dag_text){ 5, 20, 3, false, false });
-        if (rows) snprintf(spec, sizeof spec, "dag file=%s, dense 5, dag mask=%s, dense 4", one, two);
+        if (rows)
+            snprintf(spec, sizeof spec, "dag file=%s, dense 5, dag mask=%s, dense 4", one, two);
         else if (market) snprintf(spec, sizeof spec, "input 9, dag mask=%s function=tanh", one);
         else snprintf(spec, sizeof spec, "input 9, relu, dag file=%s", one);
         rig_spec = spec;

@@ -45,7 +45,8 @@ static void check(const char *text, unsigned takes, int n, const int *want)
     wisp_net_clear(&net);
 }
 #define FUSES(text, ...)                                                                           \
-    check(text, WISP_FUSE_ADD | BOTH, (int)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)), (int[]){ __VA_ARGS__ })
+    check(text, WISP_FUSE_ADD | BOTH, (int)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)),         \
+          (int[]){ __VA_ARGS__ })
 
 int main(void)
 {

@@ -128,7 +128,8 @@ static void test_csv(void)
 static void test_bad_csv(void)
 {
     struct wisp_read_options same = usual;
-    refuses("csv", &usual, "text,text,label\na,b,c\n", WISP_EFORMAT, "two columns are called 'text'");
+    refuses("csv", &usual, "text,text,label\na,b,c\n", WISP_EFORMAT,
+            "two columns are called 'text'");
     refuses("csv", &usual, "text,tag,tag\na,b,c\n", WISP_EFORMAT, "two columns are called 'tag'");
     refuses("csv", &usual, "text,label\ra,b\r", WISP_EFORMAT, "t:1: lines that end in CR alone");
     strcpy(same.text.text_column, "a,b");

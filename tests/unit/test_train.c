@@ -24,13 +24,20 @@ static wisp_data *synth(size_t rows, size_t features, size_t labels, bool test)
 
 struct told { /* what on_progress was told at the ends of epochs */
     int epochs, stop_at, best;
+    size_t calls, rows_done; /* how often; in the last epoch that ended */
     double valid[64], loss[64], valid_loss[64];
 };
 
 static int listen(void *arg, const wisp_progress *p)
 {
     struct told *t = arg;
+    t->calls++;
+    CHECK(p->epoch >= 1 && p->epoch <= p->epochs && p->rows_done <= p->n_rows && p->eta_s >= 0 &&
+              p->train_s >= 0 && p->loss >= 0,
+          "epoch %d of %d, row %zu of %zu, %g s left", p->epoch, p->epochs, p->rows_done, p->n_rows,
+          p->eta_s);
     if (!p->epoch_ended) return 0;
+    t->rows_done = p->rows_done;
     const char *at = strstr(p->json, "\"valid_loss\":");
     t->valid[t->epochs] = p->valid;
     t->valid_loss[t->epochs] = at ? strtod(at + 13, NULL) : NAN;
@@ -148,6 +155,22 @@ static double eval_p1(const wisp_data *d)
     wisp_model_free(m);
     wisp_config_free(c);
     return p;
+}
+
+static void test_progress(void)
+{
+    static const char *const runs[] = { "epochs 3", "net linear loss hinge",
+                                        "net linear loss squared-hinge refit yes",
+                                        "net linear+net epochs 2" };
+    TEST("train: how far a run is");
+    wisp_data *d = synth(1000, 500, 300, false);
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        struct told t = { 0 };
+        CHECK(train(&t, ctx, runs[i], d, NULL, NULL) == WISP_OK, "%s: %s", runs[i], err.text);
+        CHECK(t.calls > 0 && t.epochs > 0 && t.rows_done > 0, "%s: %zu calls, %d epochs, %zu rows",
+              runs[i], t.calls, t.epochs, t.rows_done);
+    }
+    wisp_data_free(d);
 }
 
 static void test_validation(void)
@@ -486,6 +509,7 @@ int main(void)
     snprintf(cache, sizeof cache, "%s.wispcache", text_file);
     test_threads();
     test_numeric();
+    test_progress();
     test_validation();
     test_toy();
     test_refused();
