@@ -282,8 +282,13 @@ static wisp_status options_apply(const wisp_data *d, const char *path, const wis
     for (size_t i = 0; d->format && i < sizeof about / sizeof *about; i++) {
         const wisp_option *o = wisp_option_row(about[i].o);
         const char *value = wisp_opt_text(cfg, about[i].o);
-        if (strcmp(value, o->fallback) != 0 && strcmp(value, about[i].none) != 0 &&
-            about[i].words != d->format->words)
+        if (strcmp(value, o->fallback) == 0 || strcmp(value, about[i].none) == 0) continue;
+        if (about[i].o == OPT_LABELS && d->format->classes)
+            return wisp_fail_option(err, o->key,
+                                    "%s has names of its own, those of its folders; leave the "
+                                    "option out",
+                                    path);
+        if (about[i].words != d->format->words)
             return wisp_fail_option(err, o->key, "%s has %s; leave the option out", path,
                                     about[i].words ? "ids, the option is about words"
                                                    : "names of its own, it is text");

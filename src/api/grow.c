@@ -109,10 +109,8 @@ static struct wisp_read_options grown(const struct wisp_read_options *options, c
         o.image = wisp_net_images(wisp_model_reads(m));
         o.resize = wisp_net_resizes(wisp_model_reads(m));
     }
-    if (m->text || m->named) {
-        o.labels = m->labels.n ? &m->labels : NULL;
-        o.vocab = m->vocab.n ? &m->vocab : NULL;
-    }
+    o.labels = m->labels.n ? &m->labels : NULL;
+    if (m->text || m->named) o.vocab = m->vocab.n ? &m->vocab : NULL;
     if (!m->text) return o;
     wisp_text_of_model(&o.text, &m->how, cfg);
     o.text.pairs |= options->text.pairs;

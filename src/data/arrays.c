@@ -29,6 +29,7 @@ struct arrays {
     struct wisp_image image, to; /* as they are, and what they become */
     bool last;                   /* channels are */
     size_t n_rows, pixels, limit;
+    struct wisp_ids ids; /* of labels, where they go with names */
 };
 
 static void clear(struct arrays *f)
@@ -36,6 +37,7 @@ static void clear(struct arrays *f)
     wisp_free(f->x.owned);
     wisp_free(f->y.owned);
     wisp_zip_clear(&f->zip);
+    wisp_ids_clear(&f->ids);
     for (int i = 0; i < 2; i++) wisp_map_close(&f->map[i]);
 }
 
@@ -111,14 +113,21 @@ static int64_t label_at(const struct wisp_npy *y, size_t i)
     return v > INT32_MAX ? INT64_MAX : (int64_t)v;
 }
 
+static wisp_status number_of(int64_t *label, const void *arg, size_t row, wisp_error *err)
+{
+    const struct arrays *f = arg;
+    *label = label_at(&f->y, row);
+    if (f->ids.named || (*label >= 0 && (uint64_t)*label < wisp_ids_max)) return WISP_OK;
+    return wisp_fail_at(err, WISP_EFORMAT, f->y.path, 0,
+                        "array '%s': label %lld of row %zu, expected 0 to %zu", f->y.name,
+                        (long long)*label, row, wisp_ids_max - 1);
+}
+
 static wisp_status feed_label(const struct arrays *f, struct wisp_feed_job *j, size_t row)
 {
-    const int64_t label = label_at(&f->y, row);
-    if (label < 0 || (uint64_t)label >= wisp_ids_max)
-        return wisp_fail_at(&j->err, WISP_EFORMAT, f->y.path, 0,
-                            "array '%s': label %lld of row %zu, expected 0 to %zu", f->y.name,
-                            (long long)label, row, wisp_ids_max - 1);
-    return wisp_builder_label(&j->b, (int32_t)label, &j->err);
+    int64_t label;
+    wisp_status st = number_of(&label, f, row, &j->err);
+    return st == WISP_OK ? wisp_feed_label(j, &f->ids, label) : st;
 }
 
 /* Where pixel i of (channels, height, width) is in the array's own order. */
@@ -250,7 +259,8 @@ static wisp_status feed(struct arrays *f, struct wisp_source *src, struct wisp_s
                                     .map = f->x.owned ? NULL : &f->map[0],
                                     .p = f->x.p,
                                     .row_bytes = f->pixels * f->x.item };
-    return wisp_feed_all(&rows, src, sink, err);
+    if (f->y.p) st = wisp_feed_open_labels(&f->ids, src, sink, &rows, number_of, err);
+    return st == WISP_OK ? wisp_feed_all(&rows, src, sink, err) : st;
 }
 
 static wisp_status finish(struct arrays *f, wisp_status st, wisp_error *err)

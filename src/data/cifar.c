@@ -65,13 +65,26 @@ struct feed {
     const unsigned char *p;
     size_t n_rows, limit;
     struct wisp_image to; /* what images become */
+    struct wisp_ids ids;  /* of labels, where they go with names */
 };
+
+static int64_t label_of(const struct feed *f, size_t row)
+{
+    return f->p[row * record(f->kind) + f->kind->labels - 1];
+}
+
+static wisp_status number_of(int64_t *label, const void *arg, size_t row, wisp_error *err)
+{
+    (void)err;
+    *label = label_of(arg, row);
+    return WISP_OK;
+}
 
 static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row)
 {
     const struct feed *f = arg;
     const unsigned char *p = f->p + row * record(f->kind) + f->kind->labels;
-    wisp_status st = wisp_builder_label(&j->b, p[-1], &j->err);
+    wisp_status st = wisp_feed_label(j, &f->ids, label_of(f, row));
     return st == WISP_OK ? wisp_feed_image(j, p, images, f->to, f->limit) : st;
 }
 
@@ -93,11 +106,13 @@ static wisp_status cifar_read(struct wisp_source *src, struct wisp_sink *sink, w
         f.n_rows = bytes / record(f.kind);
         f.to = wisp_feed_size(src, images);
         f.limit = wisp_feed_images(src, sink, f.to);
-        wisp_sink_at_least(sink, 0, f.kind->most[f.kind->labels - 1]);
         if (src->source_bytes) *src->source_bytes = bytes;
         const struct wisp_feed rows = { f.n_rows, cut, feed_row, &f, &map, f.p, record(f.kind) };
-        st = wisp_feed_all(&rows, src, sink, err);
+        st = wisp_feed_open_labels(&f.ids, src, sink, &rows, number_of, err);
+        if (!f.ids.named) wisp_sink_at_least(sink, 0, f.kind->most[f.kind->labels - 1]);
+        if (st == WISP_OK) st = wisp_feed_all(&rows, src, sink, err);
     }
+    wisp_ids_clear(&f.ids);
     return wisp_map_end(&map, st, err);
 }
 

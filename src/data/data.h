@@ -397,7 +397,7 @@ struct wisp_format {
     bool binary;         /* no text that a person could type */
     bool words;          /* its features are the words of a text (words.h) */
     bool table;          /* its first line names columns, and rows may go over several lines */
-    bool names;          /* its numbers may be names: heeds 'named' of the options */
+    bool classes;        /* its labels are names of folders, whatever they look like */
     bool sized;  /* its images become those that the options ask for, even without 'resize' */
     bool header; /* begins with a line by which it is known, unless that is left out */
     /* Does this look like ours?  'head' is the (unpacked) first bytes. */

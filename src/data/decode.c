@@ -40,6 +40,7 @@ struct png_image { /* as libpng declares it: version 1 of its simplified interfa
     char message[64];
 };
 enum { PNG_IMAGE_VERSION = 1, PNG_FORMAT_GRAY = 0, PNG_FORMAT_RGB = 2, PNG_FLAG_COLOUR = 2 };
+enum { PNG_FLAG_16BIT_SRGB = 4 }; /* 16 bits are no other scale than 8: the file says no other */
 struct png {
     int (*begin)(struct png_image *i, const void *p, size_t n);
     int (*finish)(struct png_image *i, const void *background, void *to, int32_t stride,
@@ -170,6 +171,7 @@ static wisp_status read_png(struct wisp_picture *out, const unsigned char *p, si
     if (!g.begin(&i, p, n))
         st = wisp_fail_at(err, WISP_EFORMAT, path, 0, "no PNG file that can be read: %.63s",
                           i.message);
+    i.flags |= PNG_FLAG_16BIT_SRGB;
     out->height = i.height, out->width = i.width;
     out->channels = i.format & PNG_FLAG_COLOUR ? 3 : 1;
     i.format = out->channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;

@@ -56,6 +56,44 @@ wisp_status wisp_feed_all(const struct wisp_feed *f, struct wisp_source *src,
     return st;
 }
 
+static wisp_status collect(struct wisp_ids *ids, const struct wisp_feed *rows,
+                           wisp_feed_number number, wisp_error *err)
+{
+    wisp_status st = WISP_OK;
+    for (size_t row = 0; row < rows->n_rows && st == WISP_OK; row++) {
+        int64_t of_row;
+        st = number(&of_row, rows->arg, row, err);
+        if (st == WISP_OK) st = wisp_ids_add_number(ids, of_row, err);
+    }
+    return st;
+}
+
+wisp_status wisp_feed_open_labels(struct wisp_ids *ids, struct wisp_source *src,
+                                  struct wisp_sink *sink, const struct wisp_feed *rows,
+                                  wisp_feed_number number, wisp_error *err)
+{
+    struct wisp_names names = { 0 };
+    if (!(src->o->named & WISP_NAMED_LABELS)) return WISP_OK;
+    wisp_status st = wisp_ids_init(ids, src->o, WISP_NAMED_LABELS, err);
+    if (st == WISP_OK && ids->open) st = collect(ids, rows, number, err);
+    if (st == WISP_OK && ids->open) st = wisp_ids_number(ids, &names, err);
+    if (st == WISP_OK) wisp_sink_names(sink, &names, NULL);
+    if (st == WISP_OK) wisp_sink_at_least(sink, 0, ids->n);
+    wisp_names_clear(&names);
+    src->named |= WISP_NAMED_LABELS;
+    return st;
+}
+
+wisp_status wisp_feed_label(struct wisp_feed_job *j, const struct wisp_ids *ids, int64_t number)
+{
+    int64_t id = ids->named ? wisp_ids_find_number(ids, number) : number;
+    if (id < 0) { /* an id that cannot be predicted */
+        j->n_dropped_labels++;
+        id = (int64_t)ids->n;
+    }
+    return wisp_builder_label(&j->b, (int32_t)id, &j->err);
+}
+
 struct wisp_image wisp_feed_size(const struct wisp_source *src, struct wisp_image found)
 {
     const struct wisp_image want = src->o->image;

@@ -3,6 +3,7 @@
 #define WISP_DATA_FEED_H
 
 #include "data/data.h"
+#include "data/ids.h"
 
 struct wisp_feed_job { /* one block */
     size_t first, n_rows;
@@ -30,6 +31,19 @@ struct wisp_feed {
  */
 wisp_status wisp_feed_all(const struct wisp_feed *f, struct wisp_source *src,
                           struct wisp_sink *sink, wisp_error *err);
+
+/* ---- labels that are numbers, one for each row ---- */
+
+/* The number of a row's label. */
+typedef wisp_status (*wisp_feed_number)(int64_t *number, const void *arg, size_t row,
+                                        wisp_error *err);
+/* Finds out what labels are: ids, or, where the ones that these rows go with have names, numbers that are
+ * called so ('ids' is then named). */
+wisp_status wisp_feed_open_labels(struct wisp_ids *ids, struct wisp_source *src,
+                                  struct wisp_sink *sink, const struct wisp_feed *rows,
+                                  wisp_feed_number number, wisp_error *err);
+/* The label of the row in progress. */
+wisp_status wisp_feed_label(struct wisp_feed_job *j, const struct wisp_ids *ids, int64_t number);
 
 /* ---- rows of pixels ---- */
 

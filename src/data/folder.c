@@ -40,8 +40,10 @@ struct folder {
     size_t n, cap;
     char **classes; /* their names, ascending */
     size_t n_classes, cap_classes;
-    size_t n_other; /* files that are no pictures */
+    size_t n_other, n_empty; /* files that are no pictures; classes without one */
     struct wisp_ids ids;
+    int64_t *id;    /* (n_classes) -1: unknown */
+    size_t unknown; /* what stands for that: an id that cannot be predicted */
     struct wisp_image image;
 };
 
@@ -51,6 +53,7 @@ static void clear(struct folder *f)
     for (size_t i = 0; i < f->n_classes; i++) wisp_free(f->classes[i]);
     wisp_free(f->files);
     wisp_free(f->classes);
+    wisp_free(f->id);
     wisp_ids_clear(&f->ids);
 }
 
@@ -126,7 +129,24 @@ static wisp_status add_class(struct folder *f, const char *name, wisp_error *err
     return WISP_OK;
 }
 
-/* Pictures of a folder; of its folders, too, where 'label' is -1. */
+static wisp_status walk(struct folder *f, const char *path, int32_t label, wisp_error *err);
+
+/* A folder beside others is a class, if there are pictures in it. */
+static wisp_status walk_class(struct folder *f, const char *path, const char *name, wisp_error *err)
+{
+    const size_t before = f->n;
+    if (strchr(name, '\n'))
+        return wisp_fail_at(err, WISP_EFORMAT, path, 0,
+                            "a folder's name has a line end; it is the name of a label");
+    wisp_status st = add_class(f, name, err);
+    if (st == WISP_OK) st = walk(f, path, (int32_t)f->n_classes - 1, err);
+    if (st != WISP_OK || f->n > before) return st;
+    wisp_free(f->classes[--f->n_classes]);
+    f->n_empty++;
+    return WISP_OK;
+}
+
+/* Pictures of a folder and of those within it; where 'label' is -1, these are classes. */
 static wisp_status walk(struct folder *f, const char *path, int32_t label, wisp_error *err)
 {
     char **names;
@@ -139,12 +159,8 @@ static wisp_status walk(struct folder *f, const char *path, int32_t label, wisp_
             st = full(err, f->n);
         } else if (stat(inside, &info) != 0) {
             st = wisp_fail_errno(err, WISP_EIO, inside, "cannot be read");
-        } else if (S_ISDIR(info.st_mode) && label < 0) {
-            if (strchr(names[i], '\n'))
-                st = wisp_fail_at(err, WISP_EFORMAT, path, 0,
-                                  "a folder's name has a line end; it is the name of a label");
-            if (st == WISP_OK) st = add_class(f, names[i], err);
-            if (st == WISP_OK) st = walk(f, inside, (int32_t)f->n_classes - 1, err);
+        } else if (S_ISDIR(info.st_mode)) {
+            st = label < 0 ? walk_class(f, inside, names[i], err) : walk(f, inside, label, err);
         } else if (S_ISREG(info.st_mode) && is_picture(names[i])) {
             st = add_file(f, inside, label, err);
             inside = NULL;
@@ -265,13 +281,9 @@ static wisp_status find_size(struct folder *f, const struct wisp_source *src, wi
 
 static wisp_status feed_label(const struct folder *f, struct wisp_feed_job *j, int32_t label)
 {
-    const char *name = f->classes[label];
-    int64_t id = wisp_ids_find(&f->ids, name, strlen(name));
-    if (id < 0) { /* an id that cannot be predicted */
-        j->n_dropped_labels++;
-        id = (int64_t)f->ids.n;
-    }
-    return wisp_builder_label(&j->b, (int32_t)id, &j->err);
+    const int64_t id = f->id[label];
+    j->n_dropped_labels += id < 0;
+    return wisp_builder_label(&j->b, (int32_t)(id < 0 ? (int64_t)f->unknown : id), &j->err);
 }
 
 static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row)
@@ -299,9 +311,34 @@ static size_t cut(const void *arg, size_t first)
     return wisp_feed_images_cut(f->n - first, wisp_image_pixels(f->image));
 }
 
+/* Labels that are to go with others which have numbers alone: folders must be called so. */
+static wisp_status ids_of_numbers(struct folder *f, const struct wisp_source *src, wisp_error *err)
+{
+    const struct wisp_read_options *o = src->o;
+    f->unknown = o->n_labels;
+    for (size_t i = 0; i < f->n_classes; i++) {
+        const char *name = f->classes[i];
+        const int64_t id = wisp_name_number(name, strlen(name));
+        const bool fits = id >= 0 && (uint64_t)id < (o->grow ? wisp_ids_max : o->n_labels);
+        f->id[i] = fits ? id : -1;
+        if (fits) continue;
+        if (o->grow)
+            return wisp_fail_at(err, WISP_EFORMAT, src->path, 0,
+                                "the folder '%.80s', but the labels that these go with have "
+                                "numbers and no names; expected folders called by numbers from 0",
+                                name);
+        if (id < 0)
+            wisp_say(src->ctx,
+                     "%s: the label '%.80s' is unknown: the labels that these go with have numbers "
+                     "and no names",
+                     src->path, name);
+    }
+    return WISP_OK;
+}
+
 /* Labels by the names of the folders: a model's, or in the order of their letters. */
-static wisp_status number_classes(struct folder *f, struct wisp_source *src, struct wisp_sink *sink,
-                                  wisp_error *err)
+static wisp_status ids_of_names(struct folder *f, struct wisp_source *src, struct wisp_sink *sink,
+                                wisp_error *err)
 {
     struct wisp_names names = { 0 };
     wisp_status st = wisp_ids_init(&f->ids, src->o, WISP_NAMED_LABELS, err);
@@ -316,8 +353,22 @@ static wisp_status number_classes(struct folder *f, struct wisp_source *src, str
     if (st == WISP_OK) wisp_sink_names(sink, &names, NULL);
     if (st == WISP_OK) wisp_sink_at_least(sink, 0, f->ids.n);
     wisp_names_clear(&names);
+    for (size_t i = 0; i < f->n_classes && st == WISP_OK; i++)
+        f->id[i] = wisp_ids_find(&f->ids, f->classes[i], strlen(f->classes[i]));
+    f->unknown = f->ids.n;
     src->named |= WISP_NAMED_LABELS;
     return st;
+}
+
+static wisp_status number_classes(struct folder *f, struct wisp_source *src, struct wisp_sink *sink,
+                                  wisp_error *err)
+{
+    const struct wisp_read_options *o = src->o;
+    const bool others = o->n_labels || o->grow, named = o->named & WISP_NAMED_LABELS;
+    f->id = wisp_alloc(f->n_classes, sizeof *f->id);
+    if (!f->id) return full(err, f->n_classes);
+    return others && o->decided & WISP_NAMED_LABELS && !named ? ids_of_numbers(f, src, err)
+                                                              : ids_of_names(f, src, sink, err);
 }
 
 static wisp_status check_features(const struct folder *f, const struct wisp_source *src,
@@ -350,6 +401,10 @@ static wisp_status images_read(struct wisp_source *src, struct wisp_sink *sink, 
         if (f.n_other)
             wisp_say(src->ctx, "%s: %zu files that are no .jpg, .jpeg or .png were left out",
                      src->path, f.n_other);
+        if (f.n_empty)
+            wisp_say(src->ctx, "%s: %zu folder%s without pictures %s left out: no label%s",
+                     src->path, f.n_empty, wisp_plural(f.n_empty), f.n_empty > 1 ? "were" : "was",
+                     wisp_plural(f.n_empty));
         wisp_feed_images(src, sink, f.image);
         const struct wisp_feed rows = { .n_rows = f.n, .cut = cut, .row = feed_row, .arg = &f };
         st = wisp_feed_all(&rows, src, sink, err);
@@ -373,7 +428,7 @@ const struct wisp_format wisp_format_images = {
     .index_base = -1,
     .raw = true,
     .binary = true,
-    .names = true,
+    .classes = true,
     .sized = true,
     .probe = images_probe,
     .read = images_read,

@@ -58,6 +58,14 @@ wisp_status wisp_ids_merge(struct wisp_ids *ids, struct wisp_dict *from, wisp_er
     return st;
 }
 
+wisp_status wisp_ids_add_number(struct wisp_ids *ids, int64_t number, wisp_error *err)
+{
+    char name[DIGITS];
+    struct wisp_dict_entry *e;
+    const size_t n = (size_t)snprintf(name, sizeof name, "%lld", (long long)number);
+    return wisp_dict_add(&e, &ids->dict, name, n, wisp_dict_hash(name, n), err);
+}
+
 struct place {
     int64_t number;
     size_t entry;
@@ -112,16 +120,20 @@ int64_t wisp_ids_find_number(const struct wisp_ids *ids, int64_t number)
     return wisp_ids_find(ids, name, (size_t)n);
 }
 
+int64_t wisp_name_number(const char *name, size_t bytes)
+{
+    int64_t number = 0;
+    if (bytes == 0 || bytes > 18 || (*name == '0' && bytes > 1)) return -1;
+    for (size_t i = 0; i < bytes; i++) {
+        if (name[i] < '0' || name[i] > '9') return -1;
+        number = number * 10 + (name[i] - '0');
+    }
+    return number;
+}
+
 int64_t wisp_names_number(const struct wisp_names *names, size_t i)
 {
     if (i >= names->n) return -1;
-    const char *p = names->text + names->start[i];
-    const size_t bytes = names->start[i + 1] - names->start[i] - 1;
-    int64_t number = 0;
-    if (bytes == 0 || bytes > 18 || (*p == '0' && bytes > 1)) return -1;
-    for (size_t k = 0; k < bytes; k++) {
-        if (p[k] < '0' || p[k] > '9') return -1;
-        number = number * 10 + (p[k] - '0');
-    }
-    return number;
+    return wisp_name_number(names->text + names->start[i],
+                            names->start[i + 1] - names->start[i] - 1);
 }

@@ -34,13 +34,17 @@ wisp_status wisp_ids_init(struct wisp_ids *ids, const struct wisp_read_options *
 void wisp_ids_clear(struct wisp_ids *ids);
 /* Adds the names in 'from', in their order, and empties it. */
 wisp_status wisp_ids_merge(struct wisp_ids *ids, struct wisp_dict *from, wisp_error *err);
+/* Adds a number, by its digits. */
+wisp_status wisp_ids_add_number(struct wisp_ids *ids, int64_t number, wisp_error *err);
 /* Gives ids to what was added; 'names' (all zero) becomes the names of all of them. */
 wisp_status wisp_ids_number(struct wisp_ids *ids, struct wisp_names *names, wisp_error *err);
 /* -1: unknown. */
 int64_t wisp_ids_find(const struct wisp_ids *ids, const char *name, size_t bytes);
 int64_t wisp_ids_find_number(const struct wisp_ids *ids, int64_t number);
 
-/* The number that name i is, or -1: a word, a negative number, or there are no such names. */
+/* The number that a name is, or -1: a word, a negative number, or one with leading zeros. */
+int64_t wisp_name_number(const char *name, size_t bytes);
+/* The same of name i; -1, too, where there is no such name. */
 int64_t wisp_names_number(const struct wisp_names *names, size_t i);
 
 #endif

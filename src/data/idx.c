@@ -104,13 +104,21 @@ struct feed {
     struct part images, labels;  /* labels.x.data NULL: there are none */
     struct wisp_image image, to; /* as they are, and what they become */
     size_t limit;                /* features from there on are dropped */
+    struct wisp_ids ids;         /* of labels, where they go with names */
 };
+
+static wisp_status number_of(int64_t *label, const void *arg, size_t row, wisp_error *err)
+{
+    (void)err;
+    *label = ((const struct feed *)arg)->labels.x.data[row];
+    return WISP_OK;
+}
 
 static wisp_status feed_row(const void *arg, struct wisp_feed_job *j, size_t row)
 {
     const struct feed *f = arg;
     const uint8_t *y = f->labels.x.data;
-    wisp_status st = y ? wisp_builder_label(&j->b, y[row], &j->err) : WISP_OK;
+    wisp_status st = y ? wisp_feed_label(j, &f->ids, y[row]) : WISP_OK;
     if (st != WISP_OK) return st;
     return wisp_feed_image(j, f->images.x.data + row * wisp_image_pixels(f->image), f->image, f->to,
                            f->limit);
@@ -178,12 +186,14 @@ static wisp_status idx_read(struct wisp_source *src, struct wisp_sink *sink, wis
                                         .map = f.images.unpacked ? NULL : &f.images.map,
                                         .p = f.images.x.data,
                                         .row_bytes = wisp_image_pixels(f.image) };
-        st = wisp_feed_all(&rows, src, sink, err);
+        if (f.labels.x.data) st = wisp_feed_open_labels(&f.ids, src, sink, &rows, number_of, err);
+        if (st == WISP_OK) st = wisp_feed_all(&rows, src, sink, err);
     }
     st = wisp_map_end(&f.images.map, st, err);
     st = wisp_map_end(&f.labels.map, st, err);
     part_clear(&f.images);
     part_clear(&f.labels);
+    wisp_ids_clear(&f.ids);
     wisp_free(y_path);
     return st;
 }

@@ -43,7 +43,6 @@ const struct wisp_format wisp_format_libsvm = {
     .what = "label,label id:value ..., ids from 1; labels are numbers or names (also .gz, .zst)",
     .endings = ".svm .libsvm",
     .index_base = 1,
-    .names = true,
     .probe = probe,
     .read = read_libsvm,
     .write = write_libsvm,

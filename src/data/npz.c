@@ -263,12 +263,8 @@ static wisp_status collect(struct wisp_ids *ids, struct wisp_names *names, const
 {
     wisp_status st = WISP_OK;
     for (size_t i = 0, n = (size_t)wisp_npy_int(&m->indptr, m->n_rows); i < n && !st; i++) {
-        char name[24];
-        struct wisp_dict_entry *e;
         if ((float)wisp_npy_value(&m->data, i) == 0) continue;
-        int bytes = snprintf(name, sizeof name, "%lld", (long long)wisp_npy_int(&m->indices, i));
-        st = wisp_dict_add(&e, &ids->dict, name, (size_t)bytes, wisp_dict_hash(name, (size_t)bytes),
-                           err);
+        st = wisp_ids_add_number(ids, wisp_npy_int(&m->indices, i), err);
     }
     return st ? st : wisp_ids_number(ids, names, err);
 }
@@ -355,7 +351,6 @@ const struct wisp_format wisp_format_npz = {
     .endings = ".npz",
     .index_base = -1,
     .binary = true,
-    .names = true,
     .probe = npz_probe,
     .read = npz_read,
     .write = wisp_npz_write,

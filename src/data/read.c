@@ -221,7 +221,8 @@ static void say_compact(const struct job *j, const struct wisp_data *d)
     for (int i = 0; i < 2; i++) {
         const unsigned side = i ? WISP_NAMED_FEATURES : WISP_NAMED_LABELS;
         const struct wisp_names *names = i ? &d->vocab : &d->labels;
-        if (d->named & ~j->o->named & side && wisp_names_number(names, 0) >= 0)
+        if (d->named & ~j->o->named & side && !j->format->classes &&
+            wisp_names_number(names, 0) >= 0)
             wisp_say(
                 j->ctx,
                 "%s: %s ids are far apart: numbered anew (%zu different ones); models and text "
@@ -305,6 +306,17 @@ static wisp_status other_image(const struct job *j, const struct wisp_data *d, w
         wisp_image_text(found, d->image), wanted, wisp_image_hint(hint, d->image, j->o->image));
 }
 
+/* Rows of pixels, where features have names or images are others. */
+static wisp_status check_image(const struct job *j, const struct wisp_data *d, wisp_error *err)
+{
+    if (d->image.channels && j->o->named & WISP_NAMED_FEATURES)
+        return wisp_fail_at(err, WISP_EFORMAT, j->path, 0,
+                            "images, but the features that these rows go with stand for names, "
+                            "which pixels do not have");
+    if (!j->o->image.channels || wisp_same_image(d->image, j->o->image)) return WISP_OK;
+    return other_image(j, d, err);
+}
+
 static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
 {
     *out = NULL;
@@ -314,18 +326,14 @@ static wisp_status run(struct wisp_data **out, struct job *j, wisp_error *err)
     if (j->rows) j->format = &wisp_format_memory;
     else st = wisp_format_choose(&j->format, j->o, j->path, j->text, j->text_bytes, err);
     if (st != WISP_OK) return st;
-    if (j->o->named && !j->format->names && !j->format->words)
-        return wisp_fail_at(err, WISP_EFORMAT, j->path, 0,
-                            "found format %s, but the ids that these rows go with stand for names, "
-                            "which it does not have; convert it to text",
-                            j->format->name);
+    if (j->format->classes && j->o->labels) j->o->named |= WISP_NAMED_LABELS;
     if (j->format->words && j->o->text.chars_auto) st = choose_pieces(&j->o->text, j, err);
     if (st != WISP_OK) return st;
     st = j->text || j->rows || !j->o->use_cache ? read_into(out, j, NULL, &src, &no_place, err)
                                                 : read_cached(out, j, &src, err);
     if (st != WISP_OK) return st;
-    if (j->o->image.channels && !wisp_same_image((*out)->image, j->o->image)) {
-        st = other_image(j, *out, err);
+    st = check_image(j, *out, err);
+    if (st != WISP_OK) {
         wisp_data_free(*out);
         *out = NULL;
         return st;
@@ -406,8 +414,8 @@ wisp_status wisp_need_labels(const struct wisp_data *d, const char *what, wisp_e
 {
     const char *name = *d->source ? d->source : "rows";
     if (d->n_rows == 0)
-        return wisp_fail_at(err, WISP_EINVAL, name, 0, "there are no rows to %s", what);
+        return wisp_fail_at(err, WISP_EFORMAT, name, 0, "there are no rows to %s", what);
     if (d->n_lab > 0) return WISP_OK;
-    return wisp_fail_at(err, WISP_EINVAL, name, 0,
+    return wisp_fail_at(err, WISP_EFORMAT, name, 0,
                         "none of the %zu rows has a label, expected some to %s", d->n_rows, what);
 }

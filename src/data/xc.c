@@ -146,7 +146,6 @@ const struct wisp_format wisp_format_xc = {
     .endings = ".txt .xc",
     .index_base = 0,
     .header = true,
-    .names = true,
     .probe = probe,
     .read = read_xc,
     .write = write_xc,

@@ -95,13 +95,13 @@ check "every row is answered again" [ "$(wc -l <out)" = 240 ]
 printf 'Question, how long does rye bread keep\nWell, sponge cake sank\n' >prose
 ok "prose with a column's name in it" predict csv prose -k 1
 check "is no table" [ "$(wc -l <out)" = 2 ]
-refuse "rows without labels" 2 'unlabelled.csv: none of the 240 rows has a label' train unlabelled.csv -o none
+refuse "rows without labels" 3 'unlabelled.csv: none of the 240 rows has a label' train unlabelled.csv -o none
 head -n 1 d.csv >header.csv
-refuse "a header alone, to train on" 2 'header.csv: there are no rows to train on' train header.csv -o none
-refuse "a header alone, to evaluate" 2 'header.csv: there are no rows to evaluate the model on' eval csv header.csv
-refuse "rows without labels, to evaluate" 2 'unlabelled.csv: none of the 240 rows has a label' eval csv unlabelled.csv
-refuse "rows without labels, to validate" 2 'none of the 240 rows has a label, expected some to validate by' train d.csv --valid unlabelled.csv -o none
-refuse "rows without labels, to prune by" 2 'unlabelled.csv: none of the 240 rows has a label' prune unlabelled.csv --hidden 8 -o none
+refuse "a header alone, to train on" 3 'header.csv: there are no rows to train on' train header.csv -o none
+refuse "a header alone, to evaluate" 3 'header.csv: there are no rows to evaluate the model on' eval csv header.csv
+refuse "rows without labels, to evaluate" 3 'unlabelled.csv: none of the 240 rows has a label' eval csv unlabelled.csv
+refuse "rows without labels, to validate" 3 'none of the 240 rows has a label, expected some to validate by' train d.csv --valid unlabelled.csv -o none
+refuse "rows without labels, to prune by" 3 'unlabelled.csv: none of the 240 rows has a label' prune unlabelled.csv --hidden 8 -o none
 ok "the wrong separator" train several.csv --label-separator '|' -o none --epochs 1
 check "is told from the right one" grep -q "^labels .* is one label, as no cell has a '|' in it; --label-separator ';' makes several of it" err
 echo '{"labels": ["cake", "sponge", "sank"], "text": "rye bread keep"}' | "$wisp" predict jsonl - -k 1 >out 2>err
