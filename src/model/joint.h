@@ -139,6 +139,8 @@ struct wisp_plan;
 wisp_status wisp_trials_plan(struct wisp_plan *out, const struct wisp_trials *p, wisp_error *err);
 /* The rows to choose by; there may be none. */
 wisp_status wisp_trials_rows(const struct wisp_data **out, struct wisp_trials *p, wisp_error *err);
+/* Has a run of several models been stopped that was to end at 'path'?  Then 'out' is a file that it left. */
+bool wisp_trials_left(char out[PATH_MAX], const char *path);
 /* Reads the list that an earlier part of this run has left, where it is resumed. */
 wisp_status wisp_trials_recall(struct wisp_trials *p, wisp_error *err);
 /* Writes the list: a line of JSON for each trial.  At the end it has the weights, too. */

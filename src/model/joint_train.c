@@ -14,6 +14,7 @@
 #include "model/about.h"
 #include "model/joint.h"
 #include "model/plan.h"
+#include "model/state.h"
 #include "model/torch.h"
 
 #include <stdio.h>
@@ -187,18 +188,48 @@ static bool same_rows(const struct wisp_model *m, const struct wisp_trials *p)
     return same;
 }
 
-/* Is there a model that a run with these options has left at its end?  Else *out is NULL. */
-static wisp_status find_finished(struct wisp_model **out, const struct wisp_trials *p,
-                                 const char *options)
+/* Whose model is at the path?  *out is it if it is that of a run with these options that has come to its
+ * end.  A run that has left trials goes on and replaces any other; without them it is refused. */
+static wisp_status judge_model(struct wisp_model **out, const struct wisp_trials *p,
+                               const char *options, wisp_error *err)
 {
+    static const char to_do[] =
+        "there is no run to go on with; train without --resume to replace it";
+    char diff[300], left[PATH_MAX];
     struct wisp_model *m = NULL;
     wisp_error why = { 0 };
-    *out = NULL;
-    if (!wisp_opt_on(p->cfg, OPT_RESUME) || access(p->path, F_OK) != 0) return WISP_OK;
     wisp_status st = wisp_model_open(&m, p->ctx->pool, p->path, &why);
-    if (st == WISP_OK && strcmp(m->options, options) == 0 && same_rows(m, p)) *out = m;
-    else wisp_model_free(m);
-    return st == WISP_ENOMEM ? st : WISP_OK; /* anything else is replaced, as an older model is */
+    if (st != WISP_OK && st != WISP_EMODEL) return wisp_fail_as(err, st, &why);
+    const bool other = st == WISP_OK && wisp_options_diff(diff, sizeof diff, m->options, options),
+               rows = st == WISP_OK && same_rows(m, p);
+    if (st == WISP_OK && !other && rows) {
+        *out = m;
+        return WISP_OK;
+    }
+    wisp_model_free(m);
+    if (wisp_trials_left(left, p->path)) return WISP_OK;
+    if (st != WISP_OK)
+        return wisp_fail_at(err, st, p->path, 0, "%.350s; %s", why.text + why.place_bytes, to_do);
+    if (other)
+        return wisp_fail_at(err, WISP_EMODEL, p->path, 0, "belongs to another run: %s; %s", diff,
+                            to_do);
+    return wisp_fail_at(err, WISP_EMODEL, p->path, 0, "was trained on other data; %s", to_do);
+}
+
+/* What --resume finds; *out is NULL where there is something left to do. */
+static wisp_status find_finished(struct wisp_model **out, const struct wisp_trials *p,
+                                 const char *options, wisp_error *err)
+{
+    char state[PATH_MAX];
+    *out = NULL;
+    if (!wisp_opt_on(p->cfg, OPT_RESUME)) return WISP_OK;
+    snprintf(state, sizeof state, "%s.state", p->path);
+    if (access(state, F_OK) == 0)
+        return wisp_fail_at(
+            err, WISP_EMODEL, state, 0,
+            "belongs to a run of one model that was stopped; give its options to go "
+            "on with it, or train without --resume to start anew");
+    return access(p->path, F_OK) == 0 ? judge_model(out, p, options, err) : WISP_OK;
 }
 
 /* The nets of an ensemble: the user's seed, and those after it. */
@@ -277,7 +308,7 @@ wisp_status wisp_joint_train(struct wisp_report **out, struct wisp_context *ctx,
     p.init = init;
     const struct wisp_cuda *card;
     if (st == WISP_OK) st = wisp_options_text(&options, init ? init->file.check : NULL, cfg, err);
-    if (st == WISP_OK) st = find_finished(&m, &p, options);
+    if (st == WISP_OK) st = find_finished(&m, &p, options, err);
     if (m) {
         wisp_say(ctx, "resume    %s: the run is finished: nothing is left to do", path);
         recall(&at, m);

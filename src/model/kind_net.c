@@ -13,6 +13,20 @@
 
 /* ---- to and from a file ---- */
 
+/* Rows of int8 or of codes, and what goes with them. */
+static void add_narrow(struct wisp_tensor_list *l, const struct wisp_param *p)
+{
+    char name[WISP_NAME_BYTES];
+    const size_t shape[] = { p->rows, p->codes ? wisp_codes_bytes(p->bits, p->cols) : p->cols };
+    if (p->i8) wisp_list_add_param(l, p, WISP_I8, p->i8);
+    else wisp_list_add_shape(l, p->name, WISP_U8, 2, shape, p->codes);
+    snprintf(name, sizeof name, "%s.scale", p->name);
+    wisp_list_add(l, name, WISP_F32, p->rows, p->scale);
+    if (p->i8) return;
+    snprintf(name, sizeof name, "%s.value", p->name);
+    wisp_list_add(l, name, WISP_F32, wisp_codes_values(p->bits), p->value);
+}
+
 /* Numbers, or the connections, which come after all numbers. */
 static void add_params(struct wisp_tensor_list *l, const struct wisp_params *params, bool fixed)
 {
@@ -22,6 +36,7 @@ static void add_params(struct wisp_tensor_list *l, const struct wisp_params *par
         if ((p->role == WISP_FIXED || starts) != fixed) continue;
         if (starts) wisp_list_add_shape(l, p->name, WISP_I64, p->rank, p->dim, p->start);
         else if (fixed) wisp_list_add_shape(l, p->name, WISP_I32, p->rank, p->dim, p->ids);
+        else if (p->i8 || p->codes) add_narrow(l, p);
         else if (p->b16) wisp_list_add_param(l, p, WISP_BF16, p->b16);
         else wisp_list_add_param(l, p, WISP_F32, p->w);
     }

@@ -19,6 +19,7 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "model/joint.h"
 #include "model/linear_run.h"
 
 #include <math.h>
@@ -252,9 +253,7 @@ static struct setting default_of(const char *key, size_t bytes)
     return (struct setting){ .value = "" };
 }
 
-/* Every "key=value" of the options 'want' that 'have' says otherwise, and every key that is only in
- * 'have'; how long the text became. */
-static size_t options_diff(char *diff, size_t room, const char *have, const char *want)
+size_t wisp_options_diff(char *diff, size_t room, const char *have, const char *want)
 {
     size_t at = 0;
     struct setting now, was;
@@ -283,7 +282,7 @@ static wisp_status expect_options(const struct wisp_run *r, const struct wisp_te
 {
     const char *have = wisp_tensor_file_meta(f, "options");
     char diff[300] = "its options are missing";
-    if (have && options_diff(diff, sizeof diff, have, r->m->options) == 0) return WISP_OK;
+    if (have && wisp_options_diff(diff, sizeof diff, have, r->m->options) == 0) return WISP_OK;
     return wisp_fail_at(err, WISP_EMODEL, path, 0, "belongs to another run: %s; %s", diff, to_do);
 }
 
@@ -512,6 +511,11 @@ static wisp_status without_state(struct wisp_run *r, wisp_error *err)
 {
     static const char to_do[] = "there is no checkpoint to go on from; train without --resume to "
                                 "replace it";
+    char left[PATH_MAX];
+    if (wisp_trials_left(left, r->path))
+        return wisp_fail_at(err, WISP_EMODEL, left, 0,
+                            "belongs to a run of several models that was stopped; give its options "
+                            "to go on with it, or train without --resume to start anew");
     if (access(r->path, F_OK) != 0) {
         wisp_say(r->ctx, "resume    %s: there is no checkpoint yet: from the beginning", r->path);
         return WISP_OK;

@@ -21,6 +21,9 @@ struct wisp_place {     /* counters that a checkpoint keeps */
 };
 
 struct wisp_run;
+/* Every "key=value" of the options 'want' (as a model has them) that 'have' says otherwise, and every key
+ * that is only in 'have'; how long the text became. */
+size_t wisp_options_diff(char *diff, size_t room, const char *have, const char *want);
 /* What tells the rows of a run from others, as text. */
 enum { WISP_STATE_DATA = 200 };
 void wisp_state_data(char out[WISP_STATE_DATA], const struct wisp_run *r);

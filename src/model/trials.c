@@ -54,6 +54,14 @@ void wisp_trials_from(char out[PATH_MAX], const struct wisp_trials *p, int i)
     snprintf(out, PATH_MAX, "%s.from.%d", p->path, i);
 }
 
+bool wisp_trials_left(char out[PATH_MAX], const char *path)
+{
+    snprintf(out, PATH_MAX, "%s.tried", path);
+    for (int i = 0; i < 2 * WISP_TRIALS_MOST && access(out, F_OK) != 0; i++)
+        snprintf(out, PATH_MAX, "%s.%d%s", path, i / 2, i % 2 ? ".state" : "");
+    return access(out, F_OK) == 0;
+}
+
 /* ---- the list ---- */
 
 static void list_path(char out[PATH_MAX], const struct wisp_trials *p)

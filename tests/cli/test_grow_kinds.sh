@@ -141,8 +141,7 @@ ok "a finished run is finished" train S.b --init p --epochs 6 --seed 5 -o pon --
 check "it says so" grep -q 'the run is finished' err
 cp p kept
 cp pon p
-ok "another model at the same path" train S.b --init p --epochs 6 --seed 5 -o pon --resume
-check "is another run" grep -q '^trial     1 of 2' err
+refuse "another model at the same path" 4 "pon: belongs to another run: --init-checksum was" train S.b --init p --epochs 6 --seed 5 -o pon --resume
 cp kept p
 ok "few rows" train S.few --init p --epochs 2 --seed 5 -o pfew
 check "the weights stay" /usr/bin/python3 -c '

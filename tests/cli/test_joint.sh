@@ -51,8 +51,34 @@ check "it says so" grep -q 'the run is finished' err
 cp m r.1 # what a kill between the last two steps leaves
 ok "left-over members go" train "${options[@]}" --ensemble 3 -o r --resume
 check "there is none" [ ! -e r.1 ]
-ok "other options are another run" train "${options[@]}" --ensemble 2 -o r --resume
+cp r kept
+refuse "other options are another run" 4 "r: belongs to another run: --ensemble was '3' and is '2'; there is no run to go on with; train without --resume to replace it" train "${options[@]}" --ensemble 2 -o r --resume
+refuse "so is one model" 4 "r: belongs to another run: --ensemble was '3' and is '1'" train "${options[@]}" -o r --resume
+head -n 2000 S_train.txt | sed '1s/2500/1999/' >fewer.txt
+refuse "so are other rows" 4 "r: was trained on other data" train fewer.txt "${options[@]:1}" --ensemble 3 -o r --resume
+same "the model is left alone" r kept
+head -c 5000 kept >r
+refuse "half a model is none" 4 "train without --resume to replace it" train "${options[@]}" --ensemble 3 -o r --resume
+ok "without --resume it is replaced" train "${options[@]}" --ensemble 2 -o r
 check "it was trained" grep -q '^trial     2 of 2' err
+# A run that was stopped is not for another one to end.
+stop() { # OPTIONS...: SIGTERM once it has begun
+    rm -f s s.*
+    "$wisp" train "${options[@]}" --epochs 4000 --patience 0 "$@" -o s >out 2>err </dev/null &
+    pid=$!
+    until [ -e s.state ] || [ -e s.0.state ]; do kill -0 $pid 2>/dev/null || break; done
+    kill -9 $pid
+    wait $pid 2>/dev/null
+}
+stop
+check "one net was stopped" [ -e s.state ]
+cp s.state kept
+refuse "an ensemble is another run" 4 "s.state: belongs to a run of one model that was stopped; give its options to go on with it, or train without --resume" train "${options[@]}" --ensemble 2 -o s --resume
+same "the checkpoint is left alone" s.state kept
+stop --ensemble 2
+check "an ensemble was stopped" [ -e s.0.state ]
+refuse "one net is another run" 4 "s.0.state: belongs to a run of several models that was stopped; give its options to go on with it, or train without --resume" train "${options[@]}" -o s --resume
+rm -f s s.*
 
 # Many labels: sparse prediction.
 "$wisp" synth W --rows 1500 --features 400 --labels 6000 --row-features 10 --test-rows 200 --seed 5 >out 2>err || bad synth "the wide set was not made"
@@ -100,6 +126,14 @@ done
 refuse "a linear member has no clusters" 2 "found a linear model, which becomes bf16 or int8" convert pair q2 --quantize c64
 ok "nets have" convert m q2 --quantize c16
 ok "and predict" eval q2 S_test.txt
+for type in bf16 int8 c64 c16; do
+    ok "nets in $type" convert m q2 --quantize $type
+    ok "are gone on from" train S_train.txt --init q2 -o on --epochs 1 --lr 1e-9 --optimizer sgd
+    check "and say nearly the same" /usr/bin/python3 -c '
+import subprocess, sys
+a, b = ([[p.split(":") for p in l.split()] for l in subprocess.run([sys.argv[1], "predict", m, "S_test.txt", "--scores", "raw"], capture_output=True, text=True, check=True).stdout.splitlines()] for m in ("q2", "on"))
+assert sum(p[0][0] == q[0][0] for p, q in zip(a, b)) > 390' "$wisp"
+done
 
 # Nets on a card, the linear model beside them on processors: that there is no card is said before anything is trained.
 if ! "$wisp" info --json | grep -q '"cuda"'; then

@@ -284,11 +284,11 @@ static void test_refused(void)
     TEST("train: data that cannot be trained on");
     unlink(model);
     CHECK(wisp_data_from_csr(&d, 0, 2, 2, zero, NULL, NULL, NULL, NULL, &err) == WISP_OK &&
-              train(NULL, ctx, "", d, NULL, NULL) == WISP_EINVAL && strstr(err.text, "no rows"),
+              train(NULL, ctx, "", d, NULL, NULL) == WISP_EFORMAT && strstr(err.text, "no rows"),
           "no rows: %s", err.text);
     wisp_data_free(d);
     CHECK(wisp_data_from_csr(&d, 2, 2, 0, zero, ids, ones, NULL, NULL, &err) == WISP_OK &&
-              train(NULL, ctx, "", d, NULL, NULL) == WISP_EINVAL &&
+              train(NULL, ctx, "", d, NULL, NULL) == WISP_EFORMAT &&
               strstr(err.text, "none of the 2 rows has a label"),
           "no labels: %s", err.text);
     wisp_data_free(d);
