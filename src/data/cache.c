@@ -9,7 +9,7 @@
 #define XXH_STATIC_LINKING_ONLY /* for a hash state that needs no heap */
 #include <xxhash.h>
 
-enum { VERSION = 3 };
+enum { VERSION = 4 };
 
 struct head {
     char magic[8];

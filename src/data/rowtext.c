@@ -132,14 +132,14 @@ static wisp_status read_label(const struct job *j, const char *row, const char *
     if (l->end == first || !ends_label(d, l->end)) {
         if (d->libsvm) return odd_label(j, p, l);
         if (l->end == p && minus && wisp_is_digit(p[1]))
-            return id_out_of_range(j, "label", p, d->n_labels, (int)base);
+            return id_out_of_range(j, "label", p, d->n_labels - base, (int)base);
         if (l->end == p) return refuse(j, row, "expected labels such as 1,5,7 or feature:value");
         if (*l->end == '\r') return refuse(j, row, lone_cr);
         return refuse(j, row, "expected labels such as 1,5,7 and then a blank");
     }
-    if (id < base || id - base >= d->n_labels)
-        return id_out_of_range(j, "label", p, d->n_labels, (int)base);
-    l->number = minus ? -(int64_t)id : (int64_t)(id - base);
+    if (id < base || id >= d->n_labels)
+        return id_out_of_range(j, "label", p, d->n_labels - base, (int)base);
+    l->number = minus ? -(int64_t)id : (int64_t)id;
     return WISP_OK;
 }
 

@@ -3,8 +3,8 @@
  *   rows features labels                  header; a file without it is read with --no-header
  *   label,label feature:value ...         one row per line (rowtext.c); an empty line: an empty row
  *
- * All ids start at 0 (or at --index-base) and lie below the header's numbers; there are exactly as
- * many rows as it says.  Numbers that are out of proportion to the text are made compact (ids.h).
+ * All ids start at 0 (or at --index-base), and there are as many of them as the header says at most;
+ * there are exactly as many rows as it says.  Labels keep the numbers that they have here.  Numbers that are out of proportion to the text are made compact (ids.h).
  */
 #include "data/number.h"
 #include "data/rowtext.h"
@@ -55,7 +55,7 @@ static wisp_status header(void *arg, const char *begin, const char *end, bool *t
                             "expected the header 'rows features labels', found '%s'; "
                             "a file without header is read with --no-header",
                             wisp_text_excerpt(buf, begin, end, NULL));
-    if (n[1] > wisp_ids_max || n[2] > wisp_ids_max)
+    if (n[1] > wisp_ids_max || n[2] > wisp_ids_max - (size_t)xc->d.base)
         return wisp_fail_at(err, WISP_EFORMAT, xc->path, 1,
                             "the header says %llu features and %llu labels; at most %zu are read",
                             (unsigned long long)n[1], (unsigned long long)n[2], wisp_ids_max);
@@ -69,7 +69,7 @@ static wisp_status header(void *arg, const char *begin, const char *end, bool *t
     xc->d.header = *taken = true;
     xc->d.n_rows = n[0];
     xc->d.n_features = n[1];
-    xc->d.n_labels = n[2];
+    xc->d.n_labels = n[2] + (size_t)xc->d.base; /* they keep their numbers: 0 is nobody's then */
     return WISP_OK;
 }
 

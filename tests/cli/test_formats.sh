@@ -35,6 +35,22 @@ cp bare.svm bare1
 ok "a model of libsvm text, bare rows" eval ms bare1 --json
 judge "ids from 1" "d['p@1'] == json.load(open('want'))['p@1']"
 ok "an explicit format wins" eval m bare1 --json --format libsvm
+printf '4 3 3\n1 1:1\n2 2:1\n3 3:1\n1 1:2\n' >one.txt
+ok "ids from 1: train" train one.txt -o one --net linear --index-base 1
+ok "ids from 1: predict" predict one one.txt -k 1
+same "ids from 1: the labels of the text" <(printf '%s\n' 1 2 3 1) <(cut -d: -f1 out)
+ok "ids from 1: eval" eval one one.txt --json
+judge "ids from 1: all right" 'd["p@1"] == 100'
+ok "ids from 1: explain" explain one one.txt -k 1 --json
+check "ids from 1: labels and features as the text says" /usr/bin/python3 -c '
+import json
+first = json.loads(open("out").readline())
+label = first["labels"][0]
+assert label["label"] == 1 and label["features"][0]["feature"] == 1, first'
+ok "ids from 1: convert" convert one.txt one.svm --index-base 1
+same "ids from 1: labels in LibSVM text" <(printf '%s\n' '1 1:1' '2 2:1' '3 3:1' '1 1:2') one.svm
+refuse "a label beyond the header" 3 "label 4: expected an id in 1..3, as the header says" convert <(printf '1 3 3\n4 1:1\n') x.svm --index-base 1
+refuse "label 0 of ids from 1" 3 "label 0: expected an id in 1..3, as the header says" convert <(printf '1 3 3\n0 1:1\n') x.svm --index-base 1
 refuse "an explicit first id wins" 3 "label 0: expected an id in 1" eval m bare1 --json --index-base 1
 ok "validation rows are read as the training rows" train P_train.txt -o v "${quick[@]}" --epochs 1 --valid bare --json
 cp out one
