@@ -73,6 +73,8 @@ static wisp_status graph(const struct args *a, bool run, wisp_error *err)
     wisp_data *rows = NULL;
     wisp_report *report = NULL;
     wisp_status st = open_context(&ctx, a, err);
+    if (run && st == WISP_OK && strcmp(args_text(a, "blank-lines"), "auto") == 0)
+        st = wisp_config_set(a->cfg, "blank-lines", "rows", err); /* each has its values */
     if (run && st == WISP_OK) st = wisp_data_open(&rows, ctx, a->files[2], a->cfg, NULL, err);
     if (run && st == WISP_OK)
         st = wisp_graph_run(&report, ctx, a->files[1], rows, a->cfg, print_row, (void *)a, err);

@@ -215,6 +215,7 @@ static wisp_status read_options(struct wisp_read_options *out, const wisp_config
         .format = strcmp(format, "auto") == 0 ? NULL : format,
         .index_base = (int)wisp_opt_num(cfg, OPT_INDEX_BASE),
         .no_header = wisp_opt_on(cfg, OPT_NO_HEADER),
+        .every_line = wisp_opt_is(cfg, OPT_BLANK_LINES, "rows"),
         .min_count = (int)wisp_opt_num(cfg, OPT_MIN_COUNT),
         .cache = *cache && strcmp(cache, "-") != 0 ? cache : NULL,
         .use_cache = strcmp(cache, "-") != 0,

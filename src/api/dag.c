@@ -223,6 +223,14 @@ static wisp_status run_all(struct runner *u, const struct wisp_data *d, wisp_err
 static wisp_status check_rows(const struct wisp_context *ctx, const struct wisp_dag *d,
                               const char *path, const wisp_data *rows, wisp_error *err)
 {
+    if (rows->format && rows->format->words)
+        return wisp_fail_at(err, WISP_EFORMAT, rows->source, 0,
+                            "found text, expected rows of numbers: feature i is input i of %s",
+                            path);
+    if (rows->named & WISP_NAMED_FEATURES)
+        return wisp_fail_at(err, WISP_EFORMAT, rows->source, 0,
+                            "features far beyond the %zu inputs of %s; feature i is input i",
+                            d->n_in, path);
     if (rows->n_features > d->n_in)
         return wisp_fail(err, WISP_EINVAL,
                          "the rows have %zu features, but %s has %zu inputs; expected as many, in "

@@ -292,9 +292,10 @@ const wisp_option wisp_option_table[N_OPTS] = {
                         "names of "
                         "columns, which then go by their numbers",
                         DATA, "convert" },
-    [OPT_BLANK_LINES] = { "blank-lines", "choice", "auto", "auto|skip|rows", "eval predict inject",
+    [OPT_BLANK_LINES] = { "blank-lines", "choice", "auto", "auto|skip|rows",
+                          "eval predict inject graph",
                           "lines with nothing on them: rows without features, or skipped; auto: "
-                          "predict answers every line, others skip them",
+                          "predict and graph answer every line, others skip them",
                           DATA, "" },
     [OPT_TOKENS] = { "tokens", "choice", "words", "@tokens", "train tune prune convert",
                      "what a text is cut into; @@tokens; kept in the model", TEXT, "" },

@@ -21,6 +21,16 @@ check "row, node and value" [ "$(sed -n 3p out | cut -c1-10)" = "3	out	0.99" ]
 "$wisp" graph run xor.txt - <rows.svm >out
 check "the same values from stdin" cmp out want
 
+printf '0\n1 1:1\n\n1 2:1\n0 1:1 2:1\n' >blank.svm
+ok "a blank line" graph run xor.txt blank.svm
+same "is a row" <(sed -n 1,2p want; sed -n 1p want; sed -n 3,4p want) out
+ok "or is left out" graph run xor.txt blank.svm --blank-lines skip
+same "if so asked" want out
+printf '{"text":"y x","label":"a"}\n{"text":"x","label":"a"}\n' >words.jsonl
+refuse "words are no inputs" 3 "words.jsonl: found text, expected rows of numbers: feature i is input i of xor.txt" graph run xor.txt words.jsonl
+echo '1 7000000:1' >far.svm
+refuse "nor are features made compact" 3 "far.svm: features far beyond the 2 inputs of xor.txt" graph run xor.txt far.svm
+
 ok "what is in it" graph info xor.txt
 check "in words" grep -q "4 nodes, of which 2 inputs and 1 output; 5 edges" out
 ok "what is in it, as JSON" graph info xor.txt --json
