@@ -2,7 +2,7 @@
 #include "base/lock.h"
 #include "comm/comm.h"
 #include "config/options.h"
-#include "model/kind.h"
+#include "model/joint.h"
 
 #include <limits.h>
 #include <string.h>
@@ -61,6 +61,40 @@ static void say_if_useless(wisp_context *ctx, const wisp_report *report, const w
              p1, share, kind->learn);
 }
 
+/* Options that say nothing to what is trained: nobody should believe that they do something. */
+static void say_unused(wisp_context *ctx, const wisp_config *cfg,
+                       const struct wisp_model_kind *kind)
+{
+    enum { MOST = 16 };
+    static const struct {
+        const struct wisp_model_kind *kind;
+        const char *why;
+        enum wisp_opt o[MOST]; /* up to OPT_NET, which always says something */
+    } rows[] = {
+        { &wisp_kind_net,
+          "options of linear models, or of --net auto; this is a net",
+          { OPT_COST, OPT_DROP_BELOW, OPT_NEGATIVES, OPT_REFIT, OPT_BUDGET, OPT_EFFORT, OPT_TRIED,
+            OPT_NET } },
+        { &wisp_kind_linear,
+          "options of nets, or of --net auto; a linear model has no such thing",
+          { OPT_EPOCHS, OPT_BATCH, OPT_LR, OPT_OPTIMIZER, OPT_SAMPLING, OPT_PATIENCE,
+            OPT_INPUT_DROPOUT, OPT_AVERAGE, OPT_DECAY, OPT_WEIGHT_DECAY, OPT_WARMUP, OPT_SMOOTHING,
+            OPT_PRECISION, OPT_BUDGET, OPT_EFFORT, OPT_TRIED } },
+        { &wisp_kind_joint,
+          "options of --net auto; here it is said what is trained",
+          { OPT_BUDGET, OPT_EFFORT, OPT_NET } },
+    };
+    char text[400];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t at = 0;
+        for (size_t k = 0; rows[i].kind == kind && k < MOST && rows[i].o[k] != OPT_NET; k++)
+            if (wisp_opt_given(cfg, rows[i].o[k]))
+                at += (size_t)wisp_print(text + at, sizeof text - at, "%s--%s", at ? ", " : "",
+                                         wisp_option_row(rows[i].o[k])->key);
+        if (at) wisp_say(ctx, "unused    %s: %s", text, rows[i].why);
+    }
+}
+
 wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *cfg,
                        const wisp_data *train, const wisp_data *valid, const char *path,
                        wisp_on_progress on_progress, void *arg, wisp_error *err)
@@ -83,6 +117,9 @@ wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *
     const bool locked = st == WISP_OK && writes;
     c->patience(wisp_opt_num(cfg, OPT_DEADLINE));
     st = wisp_comm_agree(c, st, err);
+    if (st == WISP_OK && strcmp(wisp_opt_text(cfg, OPT_NET), "auto") != 0 &&
+        !wisp_auto_is_meant(cfg, train))
+        say_unused(ctx, cfg, kind);
     if (st == WISP_OK) st = kind->train(out, ctx, cfg, train, valid, path, on_progress, arg, err);
     if (st == WISP_OK && writes) say_if_useless(ctx, *out, train, kind);
     if (locked) wisp_lock_give(&lock);

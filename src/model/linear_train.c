@@ -33,24 +33,6 @@ enum { LINE_ROOM = 600 };
 
 /* ---- the plan ---- */
 
-/* Options of nets that are given all the same: nobody should believe that they do something. */
-static void say_unused(const struct wisp_run *r, const wisp_config *cfg)
-{
-    static const enum wisp_opt of_nets[] = { OPT_EPOCHS,        OPT_BATCH,    OPT_LR,
-                                             OPT_OPTIMIZER,     OPT_SAMPLING, OPT_PATIENCE,
-                                             OPT_INPUT_DROPOUT, OPT_AVERAGE,  OPT_DECAY,
-                                             OPT_WEIGHT_DECAY,  OPT_WARMUP,   OPT_SMOOTHING,
-                                             OPT_PRECISION };
-    char text[300];
-    size_t at = 0;
-    for (size_t i = 0; i < sizeof of_nets / sizeof *of_nets; i++)
-        if (wisp_opt_given(cfg, of_nets[i]))
-            at += (size_t)wisp_print(text + at, sizeof text - at, "%s--%s", at ? ", " : "",
-                                     wisp_option_row(of_nets[i])->key);
-    if (at)
-        wisp_say(r->ctx, "unused    %s: options of nets; a linear model has no such thing", text);
-}
-
 /* Seconds of training by estimate: visits of rows, 3 ns for each of their features and 10 besides. */
 static double guess_seconds(const struct wisp_run *r)
 {
@@ -86,7 +68,6 @@ static wisp_status say_plan(const struct wisp_run *r, const wisp_config *cfg, wi
             hard->always, 100 * hard->share, hard->up_to - hard->always, hard->random);
     if (r->init.model) wisp_init_say(r, wisp_opt_text(cfg, OPT_INIT));
     if (l->refit) wisp_say(r->ctx, "training  twice: the second time with the held-out rows");
-    say_unused(r, cfg);
     wisp_bytes_text(needed, need), wisp_bytes_text(found, have);
     wisp_say(r->ctx, "memory    %s needed, and what the weights take; %s free", needed, found);
     wisp_say(r->ctx, "machine   cpu, %d thread%s, %s kernels; about %.0f s", threads,

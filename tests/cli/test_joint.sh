@@ -80,6 +80,11 @@ check "an ensemble was stopped" [ -e s.0.state ]
 refuse "one net is another run" 4 "s.0.state: belongs to a run of several models that was stopped; give its options to go on with it, or train without --resume" train "${options[@]}" -o s --resume
 rm -f s s.*
 
+ok "options of a search, for an ensemble" train "${options[@]}" --ensemble 2 -o e --budget 1s --effort high
+check "are said to be unused" grep -q '^unused    --budget, --effort: options of --net auto' err
+ok "and for a net" train "${options[@]}" -o e --budget 1s --cost 3 --tried list
+check "likewise" grep -q '^unused    --cost, --budget, --tried: options of linear models, or of --net auto; this is a net$' err
+
 # Many labels: sparse prediction.
 "$wisp" synth W --rows 1500 --features 400 --labels 6000 --row-features 10 --test-rows 200 --seed 5 >out 2>err || bad synth "the wide set was not made"
 ok "many labels" train W_train.txt --hidden 16 --epochs 2 --ensemble 2 -o w
