@@ -257,6 +257,10 @@ WISP_API wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, cons
  * made. */
 WISP_API wisp_status wisp_data_write_names(size_t *n, const wisp_data *d, const char *which,
                                            const char *path, wisp_error *err);
+/* Label ids of d are the caller's own, and the names in option "labels" are what everybody else knows: a
+ * text, or a file of numbers, that goes with a model of these rows says names, "10" the label that is
+ * called so.  Without this it says ids. */
+WISP_API void wisp_data_labels_by_name(wisp_data *d);
 WISP_API void wisp_data_free(wisp_data *d);
 
 /* Synthetic rows in XC text: PREFIX_train.txt and PREFIX_test.txt (options rows, features,

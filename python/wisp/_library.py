@@ -68,6 +68,7 @@ FUNCTIONS = {
     "wisp_data_set_weights": (Status, [Pointer, Pointer]),
     "wisp_data_stats_get": (None, [Pointer, c.POINTER(DataStats)]),
     "wisp_data_write": (Status, [Pointer, Pointer, _TEXT, _TEXT]),
+    "wisp_data_labels_by_name": (None, [Pointer]),
     "wisp_data_free": (None, [Pointer]),
     "wisp_train": (Status, [_OUT, Pointer, Pointer, Pointer, Pointer, _TEXT, OnProgress, Pointer]),
     "wisp_prune": (Status, [_OUT, Pointer, Pointer, Pointer, Pointer, _TEXT, OnProgress, Pointer]),

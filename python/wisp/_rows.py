@@ -259,6 +259,10 @@ def images(X: Any) -> Optional[Images]:
 class Data(library.Handle):
     """Rows of the library.  Arrays that it borrows live as long as it does."""
 
+    def labels_by_name(self) -> None:
+        """Files that go with a model of these rows say the names of labels, not our places among them."""
+        library.lib.wisp_data_labels_by_name(self)
+
     @classmethod
     def view(cls, X: Csr, labels: Optional["Labels"] = None, n_labels: int = 0) -> "Data":
         try:

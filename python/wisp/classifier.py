@@ -217,10 +217,14 @@ report_ : dict
         settings["class_weight"] = self._class_weights(y.classes, folder)
         settings["note"] = json.dumps({"wisp.py": 1, "kind": y.kind, "names": how, "labels": round(mean, 4)})
         if isinstance(rows, Text):
-            return Data.of_text(rows, ctx, options.config(settings), y), y, y.kind
-        if isinstance(rows, Images):
-            return Data.of_images(rows, y, len(y.classes)), y, y.kind
-        return Data.view(rows, y, len(y.classes)), y, y.kind
+            data = Data.of_text(rows, ctx, options.config(settings), y)
+        elif isinstance(rows, Images):
+            data = Data.of_images(rows, y, len(y.classes))
+        else:
+            data = Data.view(rows, y, len(y.classes))
+        if not np.array_equal(y.classes, np.arange(len(y.classes))):
+            data.labels_by_name()
+        return data, y, y.kind
 
     def _class_weights(self, classes: Optional[np.ndarray], folder: str) -> Any:
         """class_weight as the library takes it: a dict becomes a file; of classes that are not known yet by name."""

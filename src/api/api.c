@@ -609,6 +609,11 @@ wisp_status wisp_data_write(const wisp_data *d, wisp_context *ctx, const char *p
     return f->write(d, ctx, path, err);
 }
 
+void wisp_data_labels_by_name(wisp_data *d)
+{
+    d->named |= WISP_NAMED_LABELS;
+}
+
 wisp_status wisp_data_write_names(size_t *n, const wisp_data *d, const char *which,
                                   const char *path, wisp_error *err)
 {

@@ -138,7 +138,7 @@ static wisp_status set_names(struct wisp_run *r, const wisp_config *cfg, wisp_er
     bool words = d->vocab.n && d->format && d->format->words;
     m->text = words || (init && init->text);
     m->how = words || !init ? d->text : init->how;
-    m->named = init ? init->named : d->named;
+    m->named = d->named | (init ? init->named : 0);
     const struct wisp_names *stop = words || !init ? &d->stop : &init->stop;
     wisp_status st;
     if ((st = take_names(&m->labels, &d->labels, init ? &init->labels : NULL,
