@@ -118,10 +118,12 @@ static wisp_status about_weights(const struct args *a, wisp_error *err)
                                            { "std", "" }, { "labels", "" }, { "loss", "auto" } };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(args_text(a, keys[i][0]), keys[i][1]) != 0)
-            return refuse(err, WISP_EINVAL,
-                          "--%s is about weights from elsewhere (safetensors by PyTorch's names), "
-                          "which %s is not; leave the option out",
-                          keys[i][0], a->files[0]);
+            return refuse(
+                err, WISP_EINVAL,
+                "--%s is about weights from elsewhere (safetensors by PyTorch's names) that "
+                "become a model; here %s is a model that becomes another one: leave the "
+                "option out, or convert in two steps",
+                keys[i][0], a->files[0]);
     return WISP_OK;
 }
 

@@ -30,6 +30,7 @@ struct arrays {
     bool last;                   /* channels are */
     size_t n_rows, pixels, limit;
     struct wisp_ids ids; /* of labels, where they go with names */
+    wisp_error odd;      /* of an archive: why an array of it cannot be read */
 };
 
 static void clear(struct arrays *f)
@@ -282,6 +283,11 @@ static bool is_named(const struct wisp_zip_entry *e, const char *name)
     return e->name_bytes == strlen(name) && memcmp(e->name, name, e->name_bytes) == 0;
 }
 
+static void name_of(char out[64], const struct wisp_zip_entry *e)
+{
+    snprintf(out, 64, "%.*s", (int)(e->name_bytes < 60 ? e->name_bytes - 4 : 55), e->name);
+}
+
 /* The one array that is such; NULL: there is none. */
 static wisp_status find_one(const struct wisp_zip_entry **out, struct arrays *f, int which,
                             bool (*is)(const struct wisp_npy *a), const char *what, wisp_error *err)
@@ -289,9 +295,14 @@ static wisp_status find_one(const struct wisp_zip_entry **out, struct arrays *f,
     *out = NULL;
     for (size_t i = 0; i < f->zip.n; i++) {
         const struct wisp_zip_entry *e = &f->zip.entries[i];
-        struct wisp_npy a = { .path = f->zip.path, .name = "" };
-        wisp_status st = ends_npy(e) ? wisp_npy_peek_entry(&a, &f->zip, e, err) : WISP_EFORMAT;
-        if (st == WISP_ENOMEM) return st;
+        char name[64];
+        wisp_error why = { 0 };
+        if (!ends_npy(e)) continue;
+        name_of(name, e);
+        struct wisp_npy a = { .path = f->zip.path, .name = name };
+        wisp_status st = wisp_npy_peek_entry(&a, &f->zip, e, &why);
+        if (st == WISP_ENOMEM) return wisp_fail_as(err, st, &why);
+        if (st != WISP_OK && !f->odd.code) f->odd = why;
         if (st != WISP_OK || !is(&a)) continue; /* it says nothing to us */
         if (*out)
             return wisp_fail_at(err, WISP_EFORMAT, f->zip.path, 0,
@@ -300,8 +311,7 @@ static wisp_status find_one(const struct wisp_zip_entry **out, struct arrays *f,
                                 what, (int)(*out)->name_bytes, (*out)->name, (int)e->name_bytes,
                                 e->name);
         *out = e;
-        snprintf(f->names[which], sizeof f->names[which], "%.*s",
-                 (int)(e->name_bytes < 60 ? e->name_bytes - 4 : 55), e->name);
+        name_of(f->names[which], e);
     }
     return WISP_OK;
 }
@@ -326,13 +336,16 @@ static wisp_status read_archive(bool *images, struct arrays *f, struct wisp_sour
             is_named(&f->zip.entries[i], "format.npy"))
             return WISP_OK;
     if (st == WISP_OK) st = find_one(&x, f, 0, are_images, "images", err);
+    if (st == WISP_OK && !x && f->odd.code) return wisp_fail_as(err, f->odd.code, &f->odd);
     if (st != WISP_OK || !x) return st;
     *images = true;
     st = find_one(&y, f, 1, are_labels, "labels", err);
     if (st == WISP_OK) st = load(&f->x, f, x, f->names[0], err);
     if (st == WISP_OK && y) st = load(&f->y, f, y, f->names[1], err);
     if (st == WISP_OK && !y)
-        wisp_say(src->ctx, "%s: no labels: no array of (n) numbers", src->path);
+        wisp_say(src->ctx, "%s: no labels: no array of (n) numbers%s%s", src->path,
+                 f->odd.code ? "; one cannot be read: " : "",
+                 f->odd.code ? f->odd.text + f->odd.place_bytes : "");
     return st == WISP_OK ? feed(f, src, sink, err) : st;
 }
 

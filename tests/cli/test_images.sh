@@ -30,6 +30,15 @@ same "CIFAR records, but for the number of labels" <(sed 1d a.npz.txt) <(sed 1d 
 check "floats are as good as bytes" /usr/bin/python3 -c '
 a, b = (open(f).read().split() for f in ("a.npz.txt", "f.npy.txt"))
 assert len(a) == len(b) and all(p.split(":")[0] == q.split(":")[0] for p, q in zip(a, b))'
+/usr/bin/python3 - <<'PY' || exit 1
+import numpy as np
+a = np.load("a.npz")
+np.savez("big.npz", x=a["x"].astype(">f4"), y=a["y"])
+np.savez("objects.npz", x=a["x"], y=a["y"].astype(object))
+PY
+refuse "floats of the other byte order" 3 "big.npz: array 'x': its npy header is not one this program reads .little-endian" convert big.npz x.txt
+ok "labels that are objects" convert objects.npz x.txt
+check "are none, and why" grep -q "objects.npz: no labels: no array of (n) numbers; one cannot be read: array 'y': " err
 refuse "several arrays of images" 3 "several arrays of images, 'x_train.npy' and 'x_test.npy'" convert two.npz x.txt
 
 net=(--net "image pad=2 flip=yes, flatten, dense 16, relu" --epochs 3)
