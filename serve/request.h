@@ -24,7 +24,8 @@ enum row_kind { ROWS_NONE, ROWS_TEXT, ROWS_FEATURES, ROWS_PIXELS, ROWS_PICTURES 
 /* How to predict; what is not said is as the server was told. */
 struct how {
     size_t k;         /* 0: not said */
-    double threshold; /* below 0: not said */
+    bool k_default;   /* of the server: nobody asked for this k, and thresholds may give more */
+    double threshold; /* below 0: not said; 0 where 'own' is */
     bool own;         /* each label has the model's threshold for it ("threshold":"model") */
     int inference;    /* -1: not said, 0: exact, 1: sparse */
     int scores;       /* -1: not said, 0: calibrated, 1: raw */

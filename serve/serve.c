@@ -79,7 +79,8 @@ static void read_options(struct service *s, struct how *how)
 {
     const struct serve_call *c = s->call;
     *how = (struct how){ .k = (size_t)number(c, "k"),
-                         .threshold = number(c, "threshold"), /* of "model" it is 0 */
+                         .k_default = !c->k_given,
+                         .threshold = c->threshold_given ? number(c, "threshold") : -1,
                          .own = is(c, "threshold", "model"),
                          .inference = is(c, "inference", "sparse"),
                          .scores = is(c, "scores", "raw") };

@@ -228,6 +228,43 @@ with Server("decided", "--threshold", "model", "--k", "3") as s:
     check("thresholds: a request may say another", len(got) == 3, got)
     check("thresholds: raw scores need another", s.ask("/predict", {**many[0], "scores": "raw"})[0] == 400 and
           s.ask("/predict", {**many[0], "scores": "raw", "threshold": 0})[0] == 200)
+
+# ---- a threshold of the server: where neither it nor the request says k, all labels that reach it ----
+def counts(s, path="/predict", **more):
+    return [len(row["labels"]) for row in s.ask(path, {"rows": many, **more})[1]["rows"]]
+
+
+every = told("rows", "toy_test.txt", "-k", "60")[:40]
+limit = sorted(l["score"] for row in every for l in row)[-300]
+reach = [sum(l["score"] >= limit for l in row) for row in every]
+with Server("rows", "--threshold", repr(limit)) as s:
+    want = told("rows", "toy_test.txt", "--threshold", repr(limit))
+    got = s.ask("/predict", {"rows": many})[1]["rows"]
+    check("--threshold: all labels that reach it, as wisp predict --threshold gives them", max(reach) > 5 and
+          all(near(g["labels"], w) for g, w in zip(got, want)), ([len(g["labels"]) for g in got], reach))
+    check("--threshold: k of a request cuts", counts(s, k=3) == [min(3, n) for n in reach], counts(s, k=3))
+    check("--threshold: a request may say another", counts(s, threshold=0) == [60] * 40, counts(s, threshold=0))
+    got = s.ask("/v2/models/rows/infer", {"inputs": [{"name": "x", "datatype": "FP32", "shape": [40, 500], "data": wide}]})[1]["outputs"][0]
+    check("--threshold: v2 has 5 places unless told", got["shape"] == [40, 5] and
+          [sum(i >= 0 for i in got["data"][r * 5:r * 5 + 5]) for r in range(40)] == [min(5, n) for n in reach], got)
+for words in (("--threshold", "0"), ("--config", "options")):
+    with open("options", "w") as f:
+        f.write("threshold = 0\n")
+    with Server("rows", *words) as s:
+        check(f"{words[0]}: all labels reach 0", counts(s) == [60] * 40, counts(s))
+with Server("rows", "--threshold", repr(limit), "--k", "5") as s:
+    check("--k beside --threshold cuts, also where it is what it would be unsaid", counts(s) == [min(5, n) for n in reach], counts(s))
+with Server("rows", "--k", "7") as s:
+    check("--k", counts(s) == [7] * 40, counts(s))
+    check("--k cuts what reaches the threshold of a request", counts(s, threshold=0) == [7] * 40, counts(s, threshold=0))
+with Server("decided", "--threshold", "model") as s:
+    want = told("decided", "toy_test.txt", "--threshold", "model")
+    got = s.ask("/predict", {"rows": many})[1]["rows"]
+    check("--threshold model: all labels that reach theirs", all(near(g["labels"], w) for g, w in zip(got, want)), (got[:2], want[:2]))
+with Server("rows") as s:
+    check("without a threshold 5 labels", counts(s) == [5] * 40, counts(s))
+    check("a threshold of 0 in a request: all labels", counts(s, threshold=0) == [60] * 40, counts(s, threshold=0))
+    check("a threshold of 0 and k", counts(s, threshold=0, k=4) == [4] * 40, counts(s, threshold=0, k=4))
 for words, said in ((("rows", "--threshold", "model"), "has no thresholds"),
                     (("decided", "--threshold", "model", "--scores", "raw"), "leave out one of them")):
     got = subprocess.run([wisp, "serve", "--port", "0", *words], capture_output=True, text=True, timeout=60)
