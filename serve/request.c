@@ -254,6 +254,7 @@ static void read_rows(struct reader *r)
 static void read_model(struct reader *r)
 {
     jread_string(&r->j, &r->q->model, "the name of a model");
+    if (r->q->model.n == 0) jread_fail(&r->j, "found an empty text, expected the name of a model");
     if (r->q->model.n > 200) jread_fail(&r->j, "a name of more than 200 bytes");
 }
 

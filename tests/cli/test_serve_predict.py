@@ -94,6 +94,15 @@ with Server("rows", "tags=words") as s:
     one = s.ask("/predict/tags", {"text": texts[0]})[1]
     check("the model in the path", one["model"] == "tags" and one["rows"][0]["labels"][0]["label"] == "bread", one)
 
+    same = s.ask("/predict/tags", {"text": texts[0], "model": "tags"})
+    check("the same model in path and body", same[0] == 200 and same[1] == one, same)
+    for path, body in (("tags", {"text": texts[0], "model": "rows"}), ("tags", {"ids": ids, "model": "rows"}), ("tag", {"text": "a", "model": "tags"})):
+        status, got, _ = s.ask("/predict/" + path, body)
+        check(f"another model in the path ({path}) than in the body: {', '.join(body)}", status == 400 and
+              all(f"'{name}'" in got["error"]["message"] for name in (path, body["model"])), got)
+    got = s.ask("/predict/tags", {"text": texts[0], "model": ""})
+    check("a model without a name", got[0] == 400 and "name of a model" in got[1]["error"]["message"], got)
+
     # ---- reasons ----
     got = s.ask("/predict/tags", {"text": texts[0], "k": 1, "explain": 100})[1]["rows"][0]["labels"][0]
     words = {w["feature"]: w["part"] for w in got["why"]}
