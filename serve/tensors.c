@@ -20,6 +20,8 @@ struct tensor {
 
 struct body {
     struct json j;
+    struct request *q;
+    struct text *id; /* what the client calls its request */
     struct tensor t[MOST_TENSORS];
     size_t n;
 };
@@ -91,12 +93,38 @@ static void check_tensor(struct json *j, const struct tensor *t)
                    t->name.at ? t->name.at : "", n, wanted);
 }
 
+static void read_name(struct json *j, struct tensor *t)
+{
+    jread_string(j, &t->name, "the name of a tensor");
+}
+
+static void read_type(struct json *j, struct tensor *t)
+{
+    jread_string(j, &t->type, "FP32, INT64, BYTES ...");
+}
+
+static void skip_parameters(struct json *j, struct tensor *t)
+{
+    (void)t;
+    jread_skip(j);
+}
+
 static void read_tensor(struct body *b)
 {
+    static const struct {
+        const char *key;
+        void (*read)(struct json *j, struct tensor *t);
+    } parts[] = { { "name", read_name },
+                  { "datatype", read_type },
+                  { "shape", read_shape },
+                  { "data", read_data },
+                  { "parameters", skip_parameters } };
+    enum { N = sizeof parts / sizeof *parts };
     struct json *j = &b->j;
     struct tensor *t = &b->t[b->n];
     const char *key;
     size_t n;
+    unsigned seen = 0;
     if (b->n == MOST_TENSORS) {
         jread_fail(j, "expected at most %d inputs", MOST_TENSORS);
         return;
@@ -104,41 +132,61 @@ static void read_tensor(struct body *b)
     b->n++;
     jread_enter(j, '{', "a tensor");
     while (jread_key(j, &key, &n)) {
-        if (is_key(key, n, "name")) jread_string(j, &t->name, "the name of a tensor");
-        else if (is_key(key, n, "datatype")) jread_string(j, &t->type, "FP32, INT64, BYTES ...");
-        else if (is_key(key, n, "shape") && t->rank == 0) read_shape(j, t);
-        else if (is_key(key, n, "data") && t->n == 0 && t->n_strings == 0) read_data(j, t);
-        else jread_skip(j); /* parameters, and what the protocol may get */
+        size_t i = 0;
+        while (i < N && !jread_is(j, key, n, parts[i].key, &seen, i)) i++;
+        if (i == N) jread_skip(j); /* what the protocol may get */
+        else if (!j->failed) parts[i].read(j, t);
     }
     check_tensor(j, t);
 }
 
-static void read_parameters(struct json *j, struct how *how)
+static void read_inputs(struct body *b)
 {
-    const char *key;
-    size_t n;
-    jread_enter(j, '{', "parameters");
-    while (jread_key(j, &key, &n))
-        if (!request_how(how, j, key, n)) jread_skip(j);
+    jread_enter(&b->j, '[', "a list of tensors");
+    while (jread_item(&b->j)) read_tensor(b);
 }
 
-static void read_body(struct body *b, struct request *q, struct text *id)
+static void read_parameters(struct body *b)
 {
     struct json *j = &b->j;
     const char *key;
     size_t n;
+    unsigned seen = 0;
+    jread_enter(j, '{', "parameters");
+    while (jread_key(j, &key, &n))
+        if (!request_how(&b->q->how, &seen, j, key, n)) jread_skip(j);
+}
+
+static void read_id(struct body *b)
+{
+    jread_string(&b->j, b->id, "the name of the request");
+}
+
+static void skip_outputs(struct body *b)
+{
+    jread_skip(&b->j); /* all are given */
+}
+
+static void read_body(struct body *b)
+{
+    static const struct {
+        const char *key;
+        void (*read)(struct body *b);
+    } parts[] = { { "inputs", read_inputs },
+                  { "parameters", read_parameters },
+                  { "id", read_id },
+                  { "outputs", skip_outputs } };
+    enum { N = sizeof parts / sizeof *parts };
+    struct json *j = &b->j;
+    const char *key;
+    size_t n;
+    unsigned seen = 0;
     jread_enter(j, '{', "an object with 'inputs'");
     while (jread_key(j, &key, &n)) {
-        if (is_key(key, n, "inputs")) {
-            jread_enter(j, '[', "a list of tensors");
-            while (jread_item(j)) read_tensor(b);
-        } else if (is_key(key, n, "parameters")) {
-            read_parameters(j, &q->how);
-        } else if (is_key(key, n, "id") && id->n == 0) {
-            jread_string(j, id, "the name of the request");
-        } else {
-            jread_skip(j); /* 'outputs': all are given */
-        }
+        size_t i = 0;
+        while (i < N && !jread_is(j, key, n, parts[i].key, &seen, i)) i++;
+        if (i == N) jread_skip(j);
+        else if (!j->failed) parts[i].read(b);
     }
     if (b->n == 0) jread_fail(j, "no 'inputs'");
 }
@@ -270,8 +318,10 @@ bool tensors_read(struct request *q, struct text *id, const char *bytes_of, size
     struct body *b = calloc(1, sizeof *b);
     *q = (struct request){ .how = how_unsaid };
     if (!b) return no_room(why);
+    b->q = q;
+    b->id = id;
     jread_open(&b->j, bytes_of, n);
-    read_body(b, q, id);
+    read_body(b);
     bool ok = jread_close(&b->j);
     if (!ok) request_fail(why, 400, "byte %zu: %s", b->j.where, b->j.why);
     ok = ok && make_rows(q, b, most_rows, why);

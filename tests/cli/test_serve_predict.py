@@ -129,6 +129,13 @@ with Server("rows", "tags=words") as s:
             ('{"ids":[-1]}', 400, "found -1, expected an id"),
             ('{"ids":[1.5]}', 400, "found 1.5, expected an id"),
             ('{"ids":[1],"ids":[1]}', 400, "'ids' is given twice"),
+            ('{"k":1,"ids":[1],"k":2}', 400, "byte 21: key 'k' is given twice"),
+            ('{"threshold":0.1,"threshold":"model","ids":[1]}', 400, "key 'threshold' is given twice"),
+            ('{"scores":"raw","ids":[1],"scores":"raw"}', 400, "key 'scores' is given twice"),
+            ('{"inference":"exact","inference":"sparse","ids":[1]}', 400, "key 'inference' is given twice"),
+            ('{"explain":true,"explain":false,"ids":[1]}', 400, "key 'explain' is given twice"),
+            ('{"rows":[{"ids":[1],"ids":[2]}]}', 400, "key 'ids' is given twice"),
+            ('{"model":"rows","model":"tags","ids":[1]}', 400, "key 'model' is given twice"),
             ('{"ids":[1]} x', 400, "more follows"),
             ('{"ids":[1e999]}', 400, "beyond"),
             ('{"ids":[01]}', 400, "no number as JSON"),
@@ -196,6 +203,17 @@ with Server("rows", "tags=words") as s:
     check("v2: texts", answers and all(near(g, w) for g, w in zip(answers, told("words", "lines.txt", "-k", "2"))), got[:2])
     got, answers = infer("rows", [{"name": "ids", "datatype": "INT32", "shape": [1, 1], "data": [5]}], {"k": 3, "threshold": 0.999999})
     check("v2: places below the threshold are filled up", answers == [[{"id": -1, "score": 0, "name": ""}] * 3], got[:2])
+    one = '{"name":"ids","datatype":"INT32","shape":[1,1],"data":[5]}'
+    for body, words in ((f'{{"inputs":[{one}],"inputs":[{one}]}}', "'inputs' is given twice"),
+                        (f'{{"inputs":[{one}],"parameters":{{"k":1,"k":2}}}}', "'k' is given twice"),
+                        (f'{{"inputs":[{one}],"parameters":{{}},"parameters":{{"k":2}}}}', "'parameters' is given twice"),
+                        (f'{{"id":"a","inputs":[{one}],"id":"b"}}', "'id' is given twice"),
+                        ('{"inputs":[{"name":"i","name":"ds","shape":[1,1],"data":[5]}]}', "'name' is given twice"),
+                        ('{"inputs":[{"datatype":"UINT","datatype":"8","shape":[1,1],"data":[5]}]}', "'datatype' is given twice"),
+                        ('{"inputs":[{"shape":[1,1],"shape":[2,1],"data":[5]}]}', "'shape' is given twice"),
+                        ('{"inputs":[{"shape":[1,1],"data":[5],"data":[6]}]}', "'data' is given twice")):
+        got = s.ask("/v2/models/rows/infer", body)
+        check(f"v2: refused: {words}", got[0] == 400 and words in got[1]["error"], got[:2])
     for inputs, words in (([], "no 'inputs'"), ([{"shape": [2], "data": [1]}], "its shape asks for 2"), ([{"data": [1]}], "without 'shape'"),
                           ([{"name": "ids", "shape": [1, 1], "data": [1.5]}], "expected an id"),
                           ([{"name": "indptr", "shape": [2], "data": [0, 7]}, {"name": "indices", "shape": [1], "data": [1]}], "indptr"),
