@@ -156,6 +156,15 @@ bool jread_is(struct json *j, const char *key, size_t n, const char *name, unsig
     return true;
 }
 
+int jread_which(struct json *j, const char *key, size_t n, const char *const *names, size_t m,
+                unsigned *seen)
+{
+    for (size_t i = 0; i < m; i++)
+        if (jread_is(j, key, n, names[i], seen, i)) return j->failed ? -1 : (int)i;
+    jread_unknown(j, key, n, names, m);
+    return -1;
+}
+
 void jread_unknown(struct json *j, const char *key, size_t n, const char *const *names, size_t m)
 {
     char word[40];

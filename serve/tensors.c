@@ -28,6 +28,9 @@ struct body {
 
 /* ---- reading ---- */
 
+typedef void reads_part(struct json *j, struct tensor *t);
+typedef void reads_key(struct body *b);
+
 static void read_string(struct json *j, struct tensor *t)
 {
     jread_string(j, &t->strings, "a string");
@@ -111,15 +114,10 @@ static void skip_parameters(struct json *j, struct tensor *t)
 
 static void read_tensor(struct body *b)
 {
-    static const struct {
-        const char *key;
-        void (*read)(struct json *j, struct tensor *t);
-    } parts[] = { { "name", read_name },
-                  { "datatype", read_type },
-                  { "shape", read_shape },
-                  { "data", read_data },
-                  { "parameters", skip_parameters } };
-    enum { N = sizeof parts / sizeof *parts };
+    enum { N = 5 };
+    static const char *const names[N] = { "name", "datatype", "shape", "data", "parameters" };
+    static reads_part *const reads[N] = { read_name, read_type, read_shape, read_data,
+                                          skip_parameters };
     struct json *j = &b->j;
     struct tensor *t = &b->t[b->n];
     const char *key;
@@ -132,10 +130,8 @@ static void read_tensor(struct body *b)
     b->n++;
     jread_enter(j, '{', "a tensor");
     while (jread_key(j, &key, &n)) {
-        size_t i = 0;
-        while (i < N && !jread_is(j, key, n, parts[i].key, &seen, i)) i++;
-        if (i == N) jread_skip(j); /* what the protocol may get */
-        else if (!j->failed) parts[i].read(j, t);
+        const int i = jread_which(j, key, n, names, N, &seen);
+        if (i >= 0) reads[i](j, t);
     }
     check_tensor(j, t);
 }
@@ -146,15 +142,23 @@ static void read_inputs(struct body *b)
     while (jread_item(&b->j)) read_tensor(b);
 }
 
+/* Those of requests, and one that clients of Triton add wherever they would take a binary answer,
+ * too: it changes nothing. */
 static void read_parameters(struct body *b)
 {
     struct json *j = &b->j;
-    const char *key;
+    const char *names[N_HOW + 1] = { [N_HOW] = "binary_data_output" }, *key;
     size_t n;
     unsigned seen = 0;
+    request_how_keys(names);
     jread_enter(j, '{', "parameters");
-    while (jread_key(j, &key, &n))
-        if (!request_how(&b->q->how, &seen, j, key, n)) jread_skip(j);
+    while (jread_key(j, &key, &n)) {
+        if (jread_is(j, key, n, names[N_HOW], &seen, N_HOW)) jread_bool(j, "true or false");
+        else if (!request_how(&b->q->how, &seen, j, key, n))
+            jread_unknown(j, key, n, names, N_HOW + 1);
+        if (b->q->how.explain)
+            jread_fail(j, "found 'explain', but tensors have no place for reasons: ask /predict");
+    }
 }
 
 static void read_id(struct body *b)
@@ -169,24 +173,17 @@ static void skip_outputs(struct body *b)
 
 static void read_body(struct body *b)
 {
-    static const struct {
-        const char *key;
-        void (*read)(struct body *b);
-    } parts[] = { { "inputs", read_inputs },
-                  { "parameters", read_parameters },
-                  { "id", read_id },
-                  { "outputs", skip_outputs } };
-    enum { N = sizeof parts / sizeof *parts };
+    enum { N = 4 };
+    static const char *const names[N] = { "inputs", "parameters", "id", "outputs" };
+    static reads_key *const reads[N] = { read_inputs, read_parameters, read_id, skip_outputs };
     struct json *j = &b->j;
     const char *key;
     size_t n;
     unsigned seen = 0;
     jread_enter(j, '{', "an object with 'inputs'");
     while (jread_key(j, &key, &n)) {
-        size_t i = 0;
-        while (i < N && !jread_is(j, key, n, parts[i].key, &seen, i)) i++;
-        if (i == N) jread_skip(j);
-        else if (!j->failed) parts[i].read(b);
+        const int i = jread_which(j, key, n, names, N, &seen);
+        if (i >= 0) reads[i](b);
     }
     if (b->n == 0) jread_fail(j, "no 'inputs'");
 }
@@ -262,6 +259,27 @@ static bool add_row(struct request *q, const struct tensor *ids, const struct te
     return request_end_row(q) || no_room(why);
 }
 
+/* Are these (NULL: not there) all tensors of the body, and the first of them there?  One whose name is
+ * not known, or comes again, would count for nothing. */
+static bool uses_all(const struct body *b, const struct tensor *const used[MOST_TENSORS],
+                     struct request_error *why)
+{
+    struct text found = { 0 };
+    size_t n = 0;
+    for (size_t i = 0; i < MOST_TENSORS; i++) n += used[i] != NULL;
+    if (used[0] && n == b->n) return true;
+    for (size_t i = 0; i < b->n; i++)
+        text_print(&found, "%s'%.*s'", i ? " and " : "",
+                   b->t[i].name.n < 40 ? (int)b->t[i].name.n : 40,
+                   b->t[i].name.at ? b->t[i].name.at : "");
+    request_fail(
+        why, 400,
+        "found tensors %.*s; expected 'ids' and 'values', or 'indptr', 'indices' and 'data'",
+        (int)found.n, found.at ? found.at : "");
+    text_clear(&found);
+    return false;
+}
+
 static bool sparse(struct request *q, struct body *b, size_t n_rows, struct request_error *why)
 {
     const struct tensor *ids = tensor_named(b, "ids"), *values = tensor_named(b, "values"),
@@ -272,10 +290,10 @@ static bool sparse(struct request *q, struct body *b, size_t n_rows, struct requ
         n_rows = ptr->n ? ptr->n - 1 : 0;
     }
     q->kind = ROWS_FEATURES;
-    if (!ids || (values && values->n != ids->n))
-        return request_fail(why, 400,
-                            "expected tensors 'ids' and 'values', or 'indptr', 'indices' and "
-                            "'data', the last two of one length");
+    if (!uses_all(b, (const struct tensor *[]){ ids, values, ptr }, why)) return false;
+    if (values && values->n != ids->n)
+        return request_fail(why, 400, "found %zu values for %zu ids, expected as many", values->n,
+                            ids->n);
     const size_t width = n_rows ? ids->n / n_rows : 0;
     for (size_t i = 0; i < n_rows; i++) {
         size_t from = i * width, to = from + width;
@@ -301,10 +319,13 @@ static bool make_rows(struct request *q, struct body *b, size_t most_rows,
     if (n_rows > most_rows)
         return request_fail(why, 400, "found %zu rows, expected at most %zu (--max-rows)", n_rows,
                             most_rows);
-    for (size_t i = 0; i < b->n; i++)
-        if (b->n > 1 && b->t[i].n_strings)
-            return request_fail(why, 400, "a tensor of strings beside others: expected it alone");
-    if (b->n > 1 || tensor_named(b, "ids")) return sparse(q, b, n_rows, why);
+    const bool lists = b->n > 1 || ptr || tensor_named(b, "ids");
+    for (size_t i = 0; i < b->n && lists; i++)
+        if (b->t[i].n_strings)
+            return request_fail(why, 400,
+                                "a tensor of strings beside others, or named 'ids' or 'indptr': "
+                                "expected it alone, by another name");
+    if (lists) return sparse(q, b, n_rows, why);
     if (t->n_strings || is_key(t->type.at ? t->type.at : "", t->type.n, "BYTES"))
         return texts(q, t, why);
     if (is_key(t->type.at ? t->type.at : "", t->type.n, "UINT8"))

@@ -71,6 +71,8 @@ with Server("rows", "tags=words") as s:
     check("an id that the model does not have is left out, and counted", got["rows"] == plain["rows"] and got["unknown"] == 1, got)
     got = s.ask("/predict", {"features": {**{str(i): v for i, v in zip(ids, values)}, "nobody": 1}})[1]
     check("ids as keys; a name that the model does not know is counted", got["rows"] == plain["rows"] and got["unknown"] == 1, got)
+    got = s.ask("/predict", '{"features":{"word3":1,"word5":1,"word3":2}}')[1]
+    check("the same name twice is added up", got == s.ask("/predict", {"features": {"word3": 3, "word5": 1}})[1], got)
     every = s.ask("/predict", {"ids": ids, "values": values, "k": 60})[1]["rows"][0]["labels"]
     check("k labels, best first", len(every) == 60 and all(a["score"] >= b["score"] for a, b in zip(every, every[1:])))
     limit = (every[14]["score"] + every[15]["score"]) / 2
@@ -201,6 +203,9 @@ with Server("rows", "tags=words") as s:
               answers[0][0]["name"] == f"label {answers[0][0]['id']}", got[:2])
     got, answers = infer("tags", [{"name": "t", "datatype": "BYTES", "shape": [3], "data": texts}], {"k": 2})
     check("v2: texts", answers and all(near(g, w) for g, w in zip(answers, told("words", "lines.txt", "-k", "2"))), got[:2])
+    one = [{"name": "ids", "datatype": "INT32", "shape": [1, 1], "data": [5], "parameters": {"content_type": "np"}}]
+    got, answers = infer("rows", one, {"k": 3, "binary_data_output": True, "explain": False})
+    check("v2: answers are JSON, also for those who would take another form", answers and len(answers[0]) == 3, got[:2])
     got, answers = infer("rows", [{"name": "ids", "datatype": "INT32", "shape": [1, 1], "data": [5]}], {"k": 3, "threshold": 0.999999})
     check("v2: places below the threshold are filled up", answers == [[{"id": -1, "score": 0, "name": ""}] * 3], got[:2])
     one = '{"name":"ids","datatype":"INT32","shape":[1,1],"data":[5]}'
@@ -211,13 +216,24 @@ with Server("rows", "tags=words") as s:
                         ('{"inputs":[{"name":"i","name":"ds","shape":[1,1],"data":[5]}]}', "'name' is given twice"),
                         ('{"inputs":[{"datatype":"UINT","datatype":"8","shape":[1,1],"data":[5]}]}', "'datatype' is given twice"),
                         ('{"inputs":[{"shape":[1,1],"shape":[2,1],"data":[5]}]}', "'shape' is given twice"),
-                        ('{"inputs":[{"shape":[1,1],"data":[5],"data":[6]}]}', "'data' is given twice")):
+                        ('{"inputs":[{"shape":[1,1],"data":[5],"data":[6]}]}', "'data' is given twice"),
+                        (f'{{"inputs":[{one}],"parameters":{{"treshold":0.5}}}}', "unknown key 'treshold' (did you mean 'threshold'?); expected one of k, "),
+                        (f'{{"inputs":[{one}],"parameters":{{"explain":true}}}}', "have no place for reasons"),
+                        (f'{{"inputs":[{one}],"k":3}}', "unknown key 'k'; expected one of inputs, parameters, id, outputs"),
+                        ('{"inputs":[{"dtype":"UINT8","shape":[1,1],"data":[5]}]}', "unknown key 'dtype'; expected one of name, datatype")):
         got = s.ask("/v2/models/rows/infer", body)
         check(f"v2: refused: {words}", got[0] == 400 and words in got[1]["error"], got[:2])
     for inputs, words in (([], "no 'inputs'"), ([{"shape": [2], "data": [1]}], "its shape asks for 2"), ([{"data": [1]}], "without 'shape'"),
                           ([{"name": "ids", "shape": [1, 1], "data": [1.5]}], "expected an id"),
                           ([{"name": "indptr", "shape": [2], "data": [0, 7]}, {"name": "indices", "shape": [1], "data": [1]}], "indptr"),
-                          ([{"name": "x", "shape": [1, 2], "data": ["a", 1]}], "strings among numbers")):
+                          ([{"name": "x", "shape": [1, 2], "data": ["a", 1]}], "strings among numbers"),
+                          ([{"name": "ids", "shape": [1, 1], "data": [5]}, {"name": "value", "shape": [1, 1], "data": [2]}], "'value'"),
+                          ([{"name": "ids", "shape": [1, 1], "data": [5]}] * 2, "'ids' and 'ids'"),
+                          ([{"name": "ids", "shape": [1, 1], "data": [5]}, {"name": "values", "shape": [1, 1], "data": [2]},
+                            {"name": "more", "shape": [1, 1], "data": [2]}], "'more'"),
+                          ([{"name": "indptr", "shape": [3], "data": [0, 1, 2]}], "found tensors 'indptr'; expected"),
+                          ([{"name": "ids", "shape": [1, 2], "data": [5, 6]}, {"name": "values", "shape": [1, 1], "data": [2]}], "1 values for 2 ids"),
+                          ([{"name": "ids", "datatype": "BYTES", "shape": [1], "data": ["5"]}], "strings")):
         got = infer("rows", inputs, {})[0]
         check(f"v2: refused: {words}", got[0] == 400 and words in got[1]["error"], got[:2])
 
