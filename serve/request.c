@@ -424,6 +424,12 @@ void request_how_keys(const char *names[N_HOW])
     for (size_t i = 0; i < N_HOW; i++) names[i] = words[i].key;
 }
 
+bool request_close(struct json *j, struct request_error *why)
+{
+    return jread_close(j) || request_fail(why, strcmp(j->why, "out of memory") == 0 ? 503 : 400,
+                                          "byte %zu: %s", j->where, j->why);
+}
+
 bool request_read(struct request *q, const char *bytes, size_t n, size_t most_rows,
                   struct request_error *why)
 {
@@ -443,11 +449,9 @@ bool request_read(struct request *q, const char *bytes, size_t n, size_t most_ro
     if (!r.j.failed && !q->start && !array_grow(&q->start, 0, &q->start_room, sizeof *q->start))
         no_memory(&r);
     if (q->start && q->n_rows == 0) q->start[0] = 0;
-    const bool ok = jread_close(&r.j);
     free(r.values);
     free(r.ptr);
-    return ok || request_fail(why, strcmp(r.j.why, "out of memory") == 0 ? 503 : 400,
-                              "byte %zu: %s", r.j.where, r.j.why);
+    return request_close(&r.j, why);
 }
 
 void request_clear(struct request *q)

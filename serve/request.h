@@ -75,6 +75,8 @@ bool request_end_row(struct request *q);
 bool request_add(struct request *q, int32_t id, float value, const char *name, size_t bytes);
 bool request_fail(struct request_error *why, int status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* Nothing more may come (jread_close); 'why' says what was wrong. */
+bool request_close(struct json *j, struct request_error *why);
 /* One of the keys of 'how', which may each be given once ('seen' as jread_is has it); false: it is
  * none of them. */
 bool request_how(struct how *how, unsigned *seen, struct json *j, const char *key, size_t n);

@@ -343,9 +343,7 @@ bool tensors_read(struct request *q, struct text *id, const char *bytes_of, size
     b->id = id;
     jread_open(&b->j, bytes_of, n);
     read_body(b);
-    bool ok = jread_close(&b->j);
-    if (!ok) request_fail(why, 400, "byte %zu: %s", b->j.where, b->j.why);
-    ok = ok && make_rows(q, b, most_rows, why);
+    bool ok = request_close(&b->j, why) && make_rows(q, b, most_rows, why);
     if (ok && !q->start) {
         q->start = calloc(1, sizeof *q->start); /* no rows */
         ok = q->start || no_room(why);

@@ -237,6 +237,27 @@ with Server("rows", "tags=words") as s:
         got = infer("rows", inputs, {})[0]
         check(f"v2: refused: {words}", got[0] == 400 and words in got[1]["error"], got[:2])
 
+    # ---- Annif's form ----
+    def suggest(body):
+        return s.ask("/v1/projects/tags/suggest", body, {"Content-Type": "application/x-www-form-urlencoded"})
+    whole = suggest("text=rye+bread&limit=4")[1]["results"]
+    check("Annif: limit", len(whole) == 4 and len(suggest("limit=2&text=rye+bread")[1]["results"]) == 2, whole)
+    limit = (whole[1]["score"] + whole[2]["score"]) / 2
+    for body, want in ((f"text=rye+bread&limit=4&threshold={limit}", whole[:2]), (f"threshold={limit}&text=rye+bread", whole[:2]),
+                       ("text=rye+bread&limit=1&threshold=0", whole[:1]), ("text=rye+bread&threshold=0.0", whole),
+                       ("project=x&text=rye+bread&language=en&metadata_title=x&limit=4&", whole)):
+        status, got, _ = suggest(body)
+        check(f"Annif: {body}", status == 200 and got["results"] == want, got)
+    for body, words in (("text=a&limit=abc", "found limit=abc, expected a whole number in 1..10000"), ("text=a&limit=0", "limit=0"), ("text=a&limit=-1", "limit=-1"),
+                        ("text=a&limit=2x", "limit=2x"), ("text=a&limit=", "found limit=,"), ("text=a&limit=10001", "limit=10001"), ("text=a&limit=1.5", "limit=1.5"),
+                        ("text=a&threshold=1.5", "found threshold=1.5, expected a number in 0..1"), ("text=a&threshold=nan", "threshold=nan"),
+                        ("text=a&threshold=-0.1", "threshold=-0.1"), ("text=a&threshold=0.5;", "threshold=0.5;"),
+                        ("text=a&limit=1&limit=2", "'limit' is given twice"), ("text=a&text=b", "'text' is given twice"),
+                        ("text=a&limits=1", "unknown key 'limits' (did you mean 'limit'?)"), ("text=a&k=1", "unknown key 'k'"),
+                        ("limit=3", "no 'text'"), ("", "no 'text'"), ("text=%ff", "UTF-8"), ('{"text":"a"}', "expected")):
+        status, got, _ = suggest(body)
+        check(f"Annif: refused: {body}", status == 400 and words in got["error"]["message"], got)
+
     metrics = s.ask("/metrics")[1]
     for piece in ('wisp_requests_total{route="/predict",code="200"} ', 'wisp_request_seconds_bucket{route="/predict",le="0.001"} ',
                   'wisp_model_version{model="tags"} 1', "wisp_batch_rows_bucket", "wisp_queue_rows 0", "process_resident_memory_bytes "):
