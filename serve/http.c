@@ -116,10 +116,20 @@ static bool begin(struct http_request *r)
     return false;
 }
 
+static bool has_query(struct http_request *r)
+{
+    const char *name = r->server->part->argument(r);
+    if (name)
+        http_fail(r, 400,
+                  "found '%.100s' behind the path ('?'), expected all to be said in the body",
+                  name);
+    return name != NULL;
+}
+
 static void run(struct http_request *r)
 {
     if (r->too_big) too_large(r);
-    else r->route->run(r);
+    else if (!(r->route->flags & HTTP_NO_QUERY) || !has_query(r)) r->route->run(r);
     if (r->answer.body.failed) http_fail(r, 503, "out of memory for the answer");
 }
 

@@ -41,15 +41,15 @@ static const struct http_route all_routes[] = {
     { "GET", "/pages/*", page_file, NULL, HTTP_OPEN },
     { "GET", "/v2/health/live", live, NULL, HTTP_OPEN },
     { "GET", "/v2/health/ready", ready, NULL, HTTP_OPEN },
-    { "POST", "/predict", route_predict, NULL, 0 },
-    { "POST", "/predict/*", route_predict, NULL, 0 },
+    { "POST", "/predict", route_predict, NULL, HTTP_NO_QUERY },
+    { "POST", "/predict/*", route_predict, NULL, HTTP_NO_QUERY },
     { "GET", "/models", route_models, NULL, 0 },
     { "GET", "/metrics", route_metrics, NULL, 0 },
     { "GET", "/v1/projects/*", route_annif, NULL, 0 },
-    { "POST", "/v1/projects/*", route_annif, NULL, 0 },
+    { "POST", "/v1/projects/*", route_annif, NULL, HTTP_NO_QUERY },
     { "GET", "/v2", route_v2, NULL, HTTP_ERROR_TEXT },
     { "GET", "/v2/models/*", route_v2, NULL, HTTP_ERROR_TEXT },
-    { "POST", "/v2/models/*", route_infer, NULL, HTTP_ERROR_TEXT },
+    { "POST", "/v2/models/*", route_infer, NULL, HTTP_ERROR_TEXT | HTTP_NO_QUERY },
 };
 enum { N_ALL = sizeof all_routes / sizeof *all_routes };
 _Static_assert((int)N_ALL <= (int)MOST_ROUTES, "metrics have a place for each route");

@@ -258,6 +258,15 @@ with Server("rows", "tags=words") as s:
         status, got, _ = suggest(body)
         check(f"Annif: refused: {body}", status == 400 and words in got["error"]["message"], got)
 
+    # ---- what stands behind the path ----
+    for path, body, words in (("/predict?k=1", '{"ids":[1]}', "'k'"), ("/predict/rows?threshold=0.5&k=1", '{"ids":[1]}', "'threshold'"), ("/predict?k", '{"ids":[1]}', "'k'"),
+                              ("/v2/models/rows/infer?k=1", f'{{"inputs":[{{"name":"ids","shape":[1,1],"data":[5]}}]}}', "'k'"),
+                              ("/v1/projects/tags/suggest?limit=1", "text=a", "'limit'")):
+        status, got, _ = s.ask(path, body)
+        check(f"refused: {path}", status == 400 and words in str(got["error"]) and "body" in str(got["error"]), got)
+    check("a question mark alone", s.ask("/predict?", '{"ids":[1]}')[0] == 200)
+    check("other paths take what monitors add", s.ask("/models?x=1")[0] == s.ask("/metrics?x=1")[0] == s.ask("/v2/health/ready?x=1")[0] == 200)
+
     metrics = s.ask("/metrics")[1]
     for piece in ('wisp_requests_total{route="/predict",code="200"} ', 'wisp_request_seconds_bucket{route="/predict",le="0.001"} ',
                   'wisp_model_version{model="tags"} 1', "wisp_batch_rows_bucket", "wisp_queue_rows 0", "process_resident_memory_bytes "):
