@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -89,10 +90,13 @@ static bool is_token(const char *given, const char *token)
 static bool is_allowed(struct http_request *r)
 {
     const char *token = r->server->o.token, *given = token ? http_header(r, "Authorization") : NULL;
+    const bool bearer = given && strncasecmp(given, "Bearer ", 7) == 0;
     if (!token || (r->route->flags & HTTP_OPEN)) return true;
-    if (given && strncmp(given, "Bearer ", 7) == 0 && is_token(given + 7, token)) return true;
+    if (bearer && is_token(given + 7, token)) return true;
     http_fail(r, 401, "%s; expected the header 'Authorization: Bearer TOKEN'",
-              given ? "the token is another one" : "no token was given");
+              bearer  ? "the token is another one"
+              : given ? "the header has another scheme than Bearer"
+                      : "no token was given");
     return false;
 }
 

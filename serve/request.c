@@ -360,7 +360,9 @@ static int read_choice(struct json *j, const char *zero, const char *one)
     const char *const names[] = { zero, one };
     for (int i = 0; i < 2; i++)
         if (word.n == strlen(names[i]) && memcmp(word.at, names[i], word.n) == 0) is = i;
-    if (is < 0) jread_fail(j, "expected '%s' or '%s'", zero, one);
+    if (is < 0)
+        jread_fail(j, "found '%.*s', expected '%s' or '%s'", text_shown(&word),
+                   word.at ? word.at : "", zero, one);
     text_clear(&word);
     return is;
 }
@@ -373,7 +375,8 @@ static void read_threshold(struct how *how, struct json *j)
     if ((how->own = jread_next(j) == '"')) {
         jread_string(j, &word, "a threshold");
         if (word.n != 5 || memcmp(word.at, "model", 5) != 0)
-            jread_fail(j, "expected a threshold in 0..1, or \"model\"");
+            jread_fail(j, "found '%.*s', expected a threshold in 0..1, or \"model\"",
+                       text_shown(&word), word.at ? word.at : "");
         text_clear(&word);
         return;
     }

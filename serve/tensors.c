@@ -269,8 +269,7 @@ static bool uses_all(const struct body *b, const struct tensor *const used[MOST_
     for (size_t i = 0; i < MOST_TENSORS; i++) n += used[i] != NULL;
     if (used[0] && n == b->n) return true;
     for (size_t i = 0; i < b->n; i++)
-        text_print(&found, "%s'%.*s'", i ? " and " : "",
-                   b->t[i].name.n < 40 ? (int)b->t[i].name.n : 40,
+        text_print(&found, "%s'%.*s'", i ? " and " : "", text_shown(&b->t[i].name),
                    b->t[i].name.at ? b->t[i].name.at : "");
     request_fail(
         why, 400,
