@@ -2,7 +2,7 @@
  *
  *   -k N                N labels per row
  *   neither             5 labels
- *   --threshold T       all labels that reach T.  How many that are is not known before, and room
+ *   --threshold T       all labels that reach T (of 0: all labels).  How many that are is not known before, and room
  *                       for all labels of all rows would be too much (4096 rows of 670,091 labels:
  *                       22 GB).  So k grows: rows are asked for 64 labels, and those whose last one
  *                       still reaches T again, one by one, for 1,000 and for 10,000.  There it
@@ -95,7 +95,7 @@ int answers_init(struct answers *s, const struct args *a)
                                forms[i].option);
         s->form = &forms[i];
     }
-    s->grows = k == 0 && (s->own || s->threshold > 0);
+    s->grows = k == 0 && args_given(a, "threshold");
     s->levels[0].k = k ? k : s->grows ? 64 : FEW;
     s->levels[1].k = 1000;
     s->levels[2].k = WISP_MOST_K;

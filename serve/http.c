@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -89,10 +90,13 @@ static bool is_token(const char *given, const char *token)
 static bool is_allowed(struct http_request *r)
 {
     const char *token = r->server->o.token, *given = token ? http_header(r, "Authorization") : NULL;
+    const bool bearer = given && strncasecmp(given, "Bearer ", 7) == 0;
     if (!token || (r->route->flags & HTTP_OPEN)) return true;
-    if (given && strncmp(given, "Bearer ", 7) == 0 && is_token(given + 7, token)) return true;
+    if (bearer && is_token(given + 7, token)) return true;
     http_fail(r, 401, "%s; expected the header 'Authorization: Bearer TOKEN'",
-              given ? "the token is another one" : "no token was given");
+              bearer  ? "the token is another one"
+              : given ? "the header has another scheme than Bearer"
+                      : "no token was given");
     return false;
 }
 
@@ -116,10 +120,20 @@ static bool begin(struct http_request *r)
     return false;
 }
 
+static bool has_query(struct http_request *r)
+{
+    const char *name = r->server->part->argument(r);
+    if (name)
+        http_fail(r, 400,
+                  "found '%.100s' behind the path ('?'), expected all to be said in the body",
+                  name);
+    return name != NULL;
+}
+
 static void run(struct http_request *r)
 {
     if (r->too_big) too_large(r);
-    else r->route->run(r);
+    else if (!(r->route->flags & HTTP_NO_QUERY) || !has_query(r)) r->route->run(r);
     if (r->answer.body.failed) http_fail(r, 503, "out of memory for the answer");
 }
 

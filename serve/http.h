@@ -54,8 +54,9 @@ struct http_request {
 };
 
 enum {
-    HTTP_OPEN = 1,      /* needs no token */
-    HTTP_ERROR_TEXT = 2 /* errors are {"error":"..."}, as the Open Inference protocol has them */
+    HTTP_OPEN = 1,       /* needs no token */
+    HTTP_ERROR_TEXT = 2, /* errors are {"error":"..."}, as the Open Inference protocol has them */
+    HTTP_NO_QUERY = 4 /* all is said in the body: "?k=5" would count for nothing, and is refused */
 };
 
 struct http_route {

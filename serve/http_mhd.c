@@ -170,6 +170,22 @@ static const char *query(const struct http_request *r, const char *name)
     return MHD_lookup_connection_value(r->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
+static enum MHD_Result take_first(void *first, enum MHD_ValueKind kind, const char *key,
+                                  const char *value)
+{
+    (void)kind;
+    (void)value;
+    *(const char **)first = key;
+    return MHD_NO;
+}
+
+static const char *argument(const struct http_request *r)
+{
+    const char *first = NULL;
+    MHD_get_connection_values(r->connection, MHD_GET_ARGUMENT_KIND, take_first, &first);
+    return first;
+}
+
 static void later(struct http_request *r)
 {
     struct conn *c = (struct conn *)r;
@@ -360,9 +376,9 @@ static size_t busy(const struct http_daemon *d)
 __attribute__((visibility("default"))) const void *wisp_http_table(void);
 const void *wisp_http_table(void)
 {
-    static const struct http_part table = {
-        HTTP_PART_VERSION, start, port_of, connections, refused, late, close_daemon, busy,
-        waiting,           stop,  header,  query,       later,   done
-    };
+    static const struct http_part table = { HTTP_PART_VERSION, start, port_of,      connections,
+                                            refused,           late,  close_daemon, busy,
+                                            waiting,           stop,  header,       query,
+                                            argument,          later, done };
     return &table;
 }

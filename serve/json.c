@@ -1,5 +1,6 @@
 /* JSON, read piece by piece from bytes. */
 #include "serve/json.h"
+#include "wisp/wisp.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -145,6 +146,36 @@ bool jread_key(struct json *j, const char **key, size_t *n)
     *key = j->key.at ? j->key.at : "";
     *n = j->key.n;
     return true;
+}
+
+bool jread_is(struct json *j, const char *key, size_t n, const char *name, unsigned *seen, size_t i)
+{
+    if (strlen(name) != n || memcmp(name, key, n) != 0) return false;
+    if (*seen & 1u << i) jread_fail(j, "key '%s' is given twice, expected once", name);
+    *seen |= 1u << i;
+    return true;
+}
+
+int jread_which(struct json *j, const char *key, size_t n, const char *const *names, size_t m,
+                unsigned *seen)
+{
+    for (size_t i = 0; i < m; i++)
+        if (jread_is(j, key, n, names[i], seen, i)) return j->failed ? -1 : (int)i;
+    jread_unknown(j, key, n, names, m);
+    return -1;
+}
+
+void jread_unknown(struct json *j, const char *key, size_t n, const char *const *names, size_t m)
+{
+    char word[40];
+    struct text all = { 0 };
+    snprintf(word, sizeof word, "%.*s", (int)(n < 39 ? n : 39), key);
+    const int like = wisp_nearest(word, names, m);
+    for (size_t i = 0; i < m; i++) text_print(&all, i ? ", %s" : "%s", names[i]);
+    jread_fail(j, "unknown key '%s'%s%s%s; expected one of %.*s", word,
+               like < 0 ? "" : " (did you mean '", like < 0 ? "" : names[like],
+               like < 0 ? "" : "'?)", (int)all.n, all.at ? all.at : "");
+    text_clear(&all);
 }
 
 /* ---- strings ---- */

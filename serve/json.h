@@ -37,6 +37,15 @@ char jread_next(struct json *j);
 bool jread_enter(struct json *j, char kind, const char *what);
 /* The next key (*key, *n; until the next call), or false: the object has ended. */
 bool jread_key(struct json *j, const char **key, size_t *n);
+/* Is the key 'name', the i-th (below 32) of those that this object may have?  Each of them may be given
+ * once, and fails when it comes again: 'seen' has a bit for each. */
+bool jread_is(struct json *j, const char *key, size_t n, const char *name, unsigned *seen,
+              size_t i);
+/* Which of these names it is; -1: it comes again, or is none of them (jread_unknown). */
+int jread_which(struct json *j, const char *key, size_t n, const char *const *names, size_t m,
+                unsigned *seen);
+/* The key is none of these: fails, and says what it probably means. */
+void jread_unknown(struct json *j, const char *key, size_t n, const char *const *names, size_t m);
 /* Is there one more item?  False: the list has ended. */
 bool jread_item(struct json *j);
 /* Appends a string, decoded. */

@@ -7,7 +7,7 @@
 
 #include <stdarg.h>
 
-enum { HTTP_PART_VERSION = 2 };
+enum { HTTP_PART_VERSION = 3 };
 
 struct http_listen {
     struct http_options o; /* nothing is 0 or NULL here that has a value by default */
@@ -36,6 +36,7 @@ struct http_part { /* what wisp-http.so offers, through wisp_http_table() */
     void (*stop)(struct http_daemon *d);            /* none may be waiting */
     const char *(*header)(const struct http_request *r, const char *name);
     const char *(*query)(const struct http_request *r, const char *name);
+    const char *(*argument)(const struct http_request *r); /* the first of its query; NULL: none */
     void (*later)(struct http_request *r);
     void (*done)(struct http_request *r);
 };

@@ -60,7 +60,7 @@ static void settle_how(struct job *j, const struct how *server)
     }
     if (how->inference < 0) how->inference = server->inference;
     if (how->scores < 0) how->scores = server->scores;
-    j->grows = how->k == 0 && (j->q.how.own || j->q.how.threshold > 0);
+    j->grows = how->k == 0 && server->k_default && how->threshold >= 0;
     if (how->k == 0) how->k = j->grows ? 100 : server->k;
     if (how->own && j->s) how->threshold = j->s->threshold; /* below it no label is given */
 }

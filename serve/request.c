@@ -14,7 +14,6 @@ struct reader {
     struct request *q;
     struct json j;
     size_t most_rows;
-    unsigned seen;   /* keys of the object, as bits */
     size_t n_values; /* of 'values' or 'data' */
     float *values;
     size_t values_room;
@@ -254,6 +253,7 @@ static void read_rows(struct reader *r)
 static void read_model(struct reader *r)
 {
     jread_string(&r->j, &r->q->model, "the name of a model");
+    if (r->q->model.n == 0) jread_fail(&r->j, "found an empty text, expected the name of a model");
     if (r->q->model.n > 200) jread_fail(&r->j, "a name of more than 200 bytes");
 }
 
@@ -301,37 +301,25 @@ static void end_lists(struct reader *r, size_t from)
     r->n_values = r->n_ptr = 0;
 }
 
-/* What a key that nobody knows probably means. */
 static void unknown_key(struct reader *r, const char *key, size_t n, bool top)
 {
-    const char *names[N_KEYS + 8];
+    const char *names[N_KEYS + N_HOW];
     size_t m = 0;
-    char word[40];
     for (size_t i = 0; i < N_KEYS; i++)
         if (top || !(keys[i].how & TOP)) names[m++] = keys[i].key;
     if (top) {
-        names[m++] = "k";
-        names[m++] = "threshold";
-        names[m++] = "inference";
-        names[m++] = "scores";
-        names[m++] = "explain";
+        request_how_keys(names + m);
+        m += N_HOW;
     }
-    snprintf(word, sizeof word, "%.*s", (int)(n < 39 ? n : 39), key);
-    const int like = wisp_nearest(word, names, m);
-    jread_fail(&r->j, "unknown key '%s'%s%s%s; expected one of %s%s", word,
-               like < 0 ? "" : " (did you mean '", like < 0 ? "" : names[like],
-               like < 0 ? "" : "'?)", ROW_KEYS,
-               top ? ", indptr, rows, model, k, threshold, inference, scores, explain" : "");
+    jread_unknown(&r->j, key, n, names, m);
 }
 
 /* Reads one key of an object; false: it is none that rows have. */
 static bool read_key(struct reader *r, const char *key, size_t n, bool top, unsigned *seen)
 {
     for (size_t i = 0; i < N_KEYS; i++) {
-        if (strlen(keys[i].key) != n || memcmp(keys[i].key, key, n) != 0) continue;
-        if (!top && (keys[i].how & TOP)) return false;
-        if (*seen & 1u << i) jread_fail(&r->j, "key '%s' is given twice", keys[i].key);
-        *seen |= 1u << i;
+        if (!top && (keys[i].how & TOP)) continue;
+        if (!jread_is(&r->j, key, n, keys[i].key, seen, i)) continue;
         if (!r->j.failed) keys[i].read(r);
         return true;
     }
@@ -372,7 +360,9 @@ static int read_choice(struct json *j, const char *zero, const char *one)
     const char *const names[] = { zero, one };
     for (int i = 0; i < 2; i++)
         if (word.n == strlen(names[i]) && memcmp(word.at, names[i], word.n) == 0) is = i;
-    if (is < 0) jread_fail(j, "expected '%s' or '%s'", zero, one);
+    if (is < 0)
+        jread_fail(j, "found '%.*s', expected '%s' or '%s'", text_shown(&word),
+                   word.at ? word.at : "", zero, one);
     text_clear(&word);
     return is;
 }
@@ -385,7 +375,8 @@ static void read_threshold(struct how *how, struct json *j)
     if ((how->own = jread_next(j) == '"')) {
         jread_string(j, &word, "a threshold");
         if (word.n != 5 || memcmp(word.at, "model", 5) != 0)
-            jread_fail(j, "expected a threshold in 0..1, or \"model\"");
+            jread_fail(j, "found '%.*s', expected a threshold in 0..1, or \"model\"",
+                       text_shown(&word), word.at ? word.at : "");
         text_clear(&word);
         return;
     }
@@ -412,22 +403,34 @@ static void read_explain(struct how *how, struct json *j)
     else how->explain = jread_bool(j, "true, false or features per label") ? 5 : 0;
 }
 
-bool request_how(struct how *how, struct json *j, const char *key, size_t n)
+static const struct {
+    const char *key;
+    void (*read)(struct how *how, struct json *j);
+} words[N_HOW] = { { "k", read_k },
+                   { "threshold", read_threshold },
+                   { "inference", read_inference },
+                   { "scores", read_scores },
+                   { "explain", read_explain } };
+
+bool request_how(struct how *how, unsigned *seen, struct json *j, const char *key, size_t n)
 {
-    static const struct {
-        const char *key;
-        void (*read)(struct how *how, struct json *j);
-    } words[] = { { "k", read_k },
-                  { "threshold", read_threshold },
-                  { "inference", read_inference },
-                  { "scores", read_scores },
-                  { "explain", read_explain } };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strlen(words[i].key) == n && memcmp(words[i].key, key, n) == 0) {
-            words[i].read(how, j);
-            return true;
-        }
+    for (size_t i = 0; i < N_HOW; i++) {
+        if (!jread_is(j, key, n, words[i].key, seen, i)) continue;
+        if (!j->failed) words[i].read(how, j);
+        return true;
+    }
     return false;
+}
+
+void request_how_keys(const char *names[N_HOW])
+{
+    for (size_t i = 0; i < N_HOW; i++) names[i] = words[i].key;
+}
+
+bool request_close(struct json *j, struct request_error *why)
+{
+    return jread_close(j) || request_fail(why, strcmp(j->why, "out of memory") == 0 ? 503 : 400,
+                                          "byte %zu: %s", j->where, j->why);
 }
 
 bool request_read(struct request *q, const char *bytes, size_t n, size_t most_rows,
@@ -436,24 +439,22 @@ bool request_read(struct request *q, const char *bytes, size_t n, size_t most_ro
     struct reader r = { .q = q, .most_rows = most_rows };
     const char *key;
     size_t bytes_key;
-    unsigned seen = 0;
+    unsigned seen = 0, how_seen = 0;
     *q = (struct request){ .how = how_unsaid };
     jread_open(&r.j, bytes, n);
     jread_enter(&r.j, '{', "an object, like {\"text\":\"...\"}");
     while (jread_key(&r.j, &key, &bytes_key))
         if (!read_key(&r, key, bytes_key, true, &seen) &&
-            !request_how(&q->how, &r.j, key, bytes_key))
+            !request_how(&q->how, &how_seen, &r.j, key, bytes_key))
             unknown_key(&r, key, bytes_key, true);
     end_object(&r, seen, 0, true);
     if (!r.j.failed && q->kind == ROWS_NONE) q->kind = ROWS_FEATURES; /* an empty list of rows */
     if (!r.j.failed && !q->start && !array_grow(&q->start, 0, &q->start_room, sizeof *q->start))
         no_memory(&r);
     if (q->start && q->n_rows == 0) q->start[0] = 0;
-    const bool ok = jread_close(&r.j);
     free(r.values);
     free(r.ptr);
-    return ok || request_fail(why, strcmp(r.j.why, "out of memory") == 0 ? 503 : 400,
-                              "byte %zu: %s", r.j.where, r.j.why);
+    return request_close(&r.j, why);
 }
 
 void request_clear(struct request *q)

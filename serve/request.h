@@ -24,7 +24,8 @@ enum row_kind { ROWS_NONE, ROWS_TEXT, ROWS_FEATURES, ROWS_PIXELS, ROWS_PICTURES 
 /* How to predict; what is not said is as the server was told. */
 struct how {
     size_t k;         /* 0: not said */
-    double threshold; /* below 0: not said */
+    bool k_default;   /* of the server: nobody asked for this k, and thresholds may give more */
+    double threshold; /* below 0: not said; 0 where 'own' is */
     bool own;         /* each label has the model's threshold for it ("threshold":"model") */
     int inference;    /* -1: not said, 0: exact, 1: sparse */
     int scores;       /* -1: not said, 0: calibrated, 1: raw */
@@ -74,8 +75,13 @@ bool request_end_row(struct request *q);
 bool request_add(struct request *q, int32_t id, float value, const char *name, size_t bytes);
 bool request_fail(struct request_error *why, int status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* One of the keys of 'how'; false: it is none of them. */
-bool request_how(struct how *how, struct json *j, const char *key, size_t n);
+/* Nothing more may come (jread_close); 'why' says what was wrong. */
+bool request_close(struct json *j, struct request_error *why);
+/* One of the keys of 'how', which may each be given once ('seen' as jread_is has it); false: it is
+ * none of them. */
+bool request_how(struct how *how, unsigned *seen, struct json *j, const char *key, size_t n);
+enum { N_HOW = 5 };
+void request_how_keys(const char *names[N_HOW]);
 extern const struct how how_unsaid;
 
 #endif

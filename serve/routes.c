@@ -91,6 +91,20 @@ static void end(struct text *t, const struct job *j)
 
 static const struct form form = { begin, row, end, NULL };
 
+/* The model of the path is that of the body, or the body names none. */
+static bool take_name(struct job *j, const char *path)
+{
+    struct text *body = &j->q.model;
+    if (*path && body->n == 0) text_put(body, path);
+    if (!*path || (strlen(path) == body->n && memcmp(path, body->at, body->n) == 0)) return true;
+    http_fail(
+        j->r, 400,
+        "the path names model '%.200s' and the body '%.*s': expected one of them, or the same "
+        "in both",
+        path, (int)body->n, body->at);
+    return false;
+}
+
 void route_predict(struct http_request *r)
 {
     struct service *s = r->arg;
@@ -100,10 +114,11 @@ void route_predict(struct http_request *r)
     if (!request_read(&j->q, r->body, r->bytes, s->most_rows, &why)) {
         http_fail(r, why.status, "%s", why.text);
         job_free(j);
-        return;
+    } else if (!take_name(j, r->rest)) {
+        job_free(j);
+    } else {
+        predict_job(s, j);
     }
-    if (*r->rest && j->q.model.n == 0) text_put(&j->q.model, r->rest);
-    predict_job(s, j);
 }
 
 static void put_model(struct text *t, const struct slot *slot, const struct served *s)

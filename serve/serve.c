@@ -41,15 +41,15 @@ static const struct http_route all_routes[] = {
     { "GET", "/pages/*", page_file, NULL, HTTP_OPEN },
     { "GET", "/v2/health/live", live, NULL, HTTP_OPEN },
     { "GET", "/v2/health/ready", ready, NULL, HTTP_OPEN },
-    { "POST", "/predict", route_predict, NULL, 0 },
-    { "POST", "/predict/*", route_predict, NULL, 0 },
+    { "POST", "/predict", route_predict, NULL, HTTP_NO_QUERY },
+    { "POST", "/predict/*", route_predict, NULL, HTTP_NO_QUERY },
     { "GET", "/models", route_models, NULL, 0 },
     { "GET", "/metrics", route_metrics, NULL, 0 },
     { "GET", "/v1/projects/*", route_annif, NULL, 0 },
-    { "POST", "/v1/projects/*", route_annif, NULL, 0 },
+    { "POST", "/v1/projects/*", route_annif, NULL, HTTP_NO_QUERY },
     { "GET", "/v2", route_v2, NULL, HTTP_ERROR_TEXT },
     { "GET", "/v2/models/*", route_v2, NULL, HTTP_ERROR_TEXT },
-    { "POST", "/v2/models/*", route_infer, NULL, HTTP_ERROR_TEXT },
+    { "POST", "/v2/models/*", route_infer, NULL, HTTP_ERROR_TEXT | HTTP_NO_QUERY },
 };
 enum { N_ALL = sizeof all_routes / sizeof *all_routes };
 _Static_assert((int)N_ALL <= (int)MOST_ROUTES, "metrics have a place for each route");
@@ -79,7 +79,8 @@ static void read_options(struct service *s, struct how *how)
 {
     const struct serve_call *c = s->call;
     *how = (struct how){ .k = (size_t)number(c, "k"),
-                         .threshold = number(c, "threshold"), /* of "model" it is 0 */
+                         .k_default = !c->k_given,
+                         .threshold = c->threshold_given ? number(c, "threshold") : -1,
                          .own = is(c, "threshold", "model"),
                          .inference = is(c, "inference", "sparse"),
                          .scores = is(c, "scores", "raw") };

@@ -4,10 +4,12 @@
 
 #include "wisp/wisp.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct serve_call {
-    const wisp_config *cfg; /* options of 'serve' */
+    const wisp_config *cfg;        /* options of 'serve' */
+    bool k_given, threshold_given; /* of these: they are no defaults */
     const char *const *models;
     size_t n_models;
     const char *token;             /* NULL: the one of option token-file, or none */

@@ -20,11 +20,16 @@ struct tensor {
 
 struct body {
     struct json j;
+    struct request *q;
+    struct text *id; /* what the client calls its request */
     struct tensor t[MOST_TENSORS];
     size_t n;
 };
 
 /* ---- reading ---- */
+
+typedef void reads_part(struct json *j, struct tensor *t);
+typedef void reads_key(struct body *b);
 
 static void read_string(struct json *j, struct tensor *t)
 {
@@ -91,12 +96,33 @@ static void check_tensor(struct json *j, const struct tensor *t)
                    t->name.at ? t->name.at : "", n, wanted);
 }
 
+static void read_name(struct json *j, struct tensor *t)
+{
+    jread_string(j, &t->name, "the name of a tensor");
+}
+
+static void read_type(struct json *j, struct tensor *t)
+{
+    jread_string(j, &t->type, "FP32, INT64, BYTES ...");
+}
+
+static void skip_parameters(struct json *j, struct tensor *t)
+{
+    (void)t;
+    jread_skip(j);
+}
+
 static void read_tensor(struct body *b)
 {
+    enum { N = 5 };
+    static const char *const names[N] = { "name", "datatype", "shape", "data", "parameters" };
+    static reads_part *const reads[N] = { read_name, read_type, read_shape, read_data,
+                                          skip_parameters };
     struct json *j = &b->j;
     struct tensor *t = &b->t[b->n];
     const char *key;
     size_t n;
+    unsigned seen = 0;
     if (b->n == MOST_TENSORS) {
         jread_fail(j, "expected at most %d inputs", MOST_TENSORS);
         return;
@@ -104,41 +130,60 @@ static void read_tensor(struct body *b)
     b->n++;
     jread_enter(j, '{', "a tensor");
     while (jread_key(j, &key, &n)) {
-        if (is_key(key, n, "name")) jread_string(j, &t->name, "the name of a tensor");
-        else if (is_key(key, n, "datatype")) jread_string(j, &t->type, "FP32, INT64, BYTES ...");
-        else if (is_key(key, n, "shape") && t->rank == 0) read_shape(j, t);
-        else if (is_key(key, n, "data") && t->n == 0 && t->n_strings == 0) read_data(j, t);
-        else jread_skip(j); /* parameters, and what the protocol may get */
+        const int i = jread_which(j, key, n, names, N, &seen);
+        if (i >= 0) reads[i](j, t);
     }
     check_tensor(j, t);
 }
 
-static void read_parameters(struct json *j, struct how *how)
+static void read_inputs(struct body *b)
 {
-    const char *key;
-    size_t n;
-    jread_enter(j, '{', "parameters");
-    while (jread_key(j, &key, &n))
-        if (!request_how(how, j, key, n)) jread_skip(j);
+    jread_enter(&b->j, '[', "a list of tensors");
+    while (jread_item(&b->j)) read_tensor(b);
 }
 
-static void read_body(struct body *b, struct request *q, struct text *id)
+/* Those of requests, and one that clients of Triton add wherever they would take a binary answer,
+ * too: it changes nothing. */
+static void read_parameters(struct body *b)
 {
+    struct json *j = &b->j;
+    const char *names[N_HOW + 1] = { [N_HOW] = "binary_data_output" }, *key;
+    size_t n;
+    unsigned seen = 0;
+    request_how_keys(names);
+    jread_enter(j, '{', "parameters");
+    while (jread_key(j, &key, &n)) {
+        if (jread_is(j, key, n, names[N_HOW], &seen, N_HOW)) jread_bool(j, "true or false");
+        else if (!request_how(&b->q->how, &seen, j, key, n))
+            jread_unknown(j, key, n, names, N_HOW + 1);
+        if (b->q->how.explain)
+            jread_fail(j, "found 'explain', but tensors have no place for reasons: ask /predict");
+    }
+}
+
+static void read_id(struct body *b)
+{
+    jread_string(&b->j, b->id, "the name of the request");
+}
+
+static void skip_outputs(struct body *b)
+{
+    jread_skip(&b->j); /* all are given */
+}
+
+static void read_body(struct body *b)
+{
+    enum { N = 4 };
+    static const char *const names[N] = { "inputs", "parameters", "id", "outputs" };
+    static reads_key *const reads[N] = { read_inputs, read_parameters, read_id, skip_outputs };
     struct json *j = &b->j;
     const char *key;
     size_t n;
+    unsigned seen = 0;
     jread_enter(j, '{', "an object with 'inputs'");
     while (jread_key(j, &key, &n)) {
-        if (is_key(key, n, "inputs")) {
-            jread_enter(j, '[', "a list of tensors");
-            while (jread_item(j)) read_tensor(b);
-        } else if (is_key(key, n, "parameters")) {
-            read_parameters(j, &q->how);
-        } else if (is_key(key, n, "id") && id->n == 0) {
-            jread_string(j, id, "the name of the request");
-        } else {
-            jread_skip(j); /* 'outputs': all are given */
-        }
+        const int i = jread_which(j, key, n, names, N, &seen);
+        if (i >= 0) reads[i](b);
     }
     if (b->n == 0) jread_fail(j, "no 'inputs'");
 }
@@ -214,6 +259,26 @@ static bool add_row(struct request *q, const struct tensor *ids, const struct te
     return request_end_row(q) || no_room(why);
 }
 
+/* Are these (NULL: not there) all tensors of the body, and the first of them there?  One whose name is
+ * not known, or comes again, would count for nothing. */
+static bool uses_all(const struct body *b, const struct tensor *const used[MOST_TENSORS],
+                     struct request_error *why)
+{
+    struct text found = { 0 };
+    size_t n = 0;
+    for (size_t i = 0; i < MOST_TENSORS; i++) n += used[i] != NULL;
+    if (used[0] && n == b->n) return true;
+    for (size_t i = 0; i < b->n; i++)
+        text_print(&found, "%s'%.*s'", i ? " and " : "", text_shown(&b->t[i].name),
+                   b->t[i].name.at ? b->t[i].name.at : "");
+    request_fail(
+        why, 400,
+        "found tensors %.*s; expected 'ids' and 'values', or 'indptr', 'indices' and 'data'",
+        (int)found.n, found.at ? found.at : "");
+    text_clear(&found);
+    return false;
+}
+
 static bool sparse(struct request *q, struct body *b, size_t n_rows, struct request_error *why)
 {
     const struct tensor *ids = tensor_named(b, "ids"), *values = tensor_named(b, "values"),
@@ -224,10 +289,10 @@ static bool sparse(struct request *q, struct body *b, size_t n_rows, struct requ
         n_rows = ptr->n ? ptr->n - 1 : 0;
     }
     q->kind = ROWS_FEATURES;
-    if (!ids || (values && values->n != ids->n))
-        return request_fail(why, 400,
-                            "expected tensors 'ids' and 'values', or 'indptr', 'indices' and "
-                            "'data', the last two of one length");
+    if (!uses_all(b, (const struct tensor *[]){ ids, values, ptr }, why)) return false;
+    if (values && values->n != ids->n)
+        return request_fail(why, 400, "found %zu values for %zu ids, expected as many", values->n,
+                            ids->n);
     const size_t width = n_rows ? ids->n / n_rows : 0;
     for (size_t i = 0; i < n_rows; i++) {
         size_t from = i * width, to = from + width;
@@ -253,10 +318,13 @@ static bool make_rows(struct request *q, struct body *b, size_t most_rows,
     if (n_rows > most_rows)
         return request_fail(why, 400, "found %zu rows, expected at most %zu (--max-rows)", n_rows,
                             most_rows);
-    for (size_t i = 0; i < b->n; i++)
-        if (b->n > 1 && b->t[i].n_strings)
-            return request_fail(why, 400, "a tensor of strings beside others: expected it alone");
-    if (b->n > 1 || tensor_named(b, "ids")) return sparse(q, b, n_rows, why);
+    const bool lists = b->n > 1 || ptr || tensor_named(b, "ids");
+    for (size_t i = 0; i < b->n && lists; i++)
+        if (b->t[i].n_strings)
+            return request_fail(why, 400,
+                                "a tensor of strings beside others, or named 'ids' or 'indptr': "
+                                "expected it alone, by another name");
+    if (lists) return sparse(q, b, n_rows, why);
     if (t->n_strings || is_key(t->type.at ? t->type.at : "", t->type.n, "BYTES"))
         return texts(q, t, why);
     if (is_key(t->type.at ? t->type.at : "", t->type.n, "UINT8"))
@@ -270,11 +338,11 @@ bool tensors_read(struct request *q, struct text *id, const char *bytes_of, size
     struct body *b = calloc(1, sizeof *b);
     *q = (struct request){ .how = how_unsaid };
     if (!b) return no_room(why);
+    b->q = q;
+    b->id = id;
     jread_open(&b->j, bytes_of, n);
-    read_body(b, q, id);
-    bool ok = jread_close(&b->j);
-    if (!ok) request_fail(why, 400, "byte %zu: %s", b->j.where, b->j.why);
-    ok = ok && make_rows(q, b, most_rows, why);
+    read_body(b);
+    bool ok = request_close(&b->j, why) && make_rows(q, b, most_rows, why);
     if (ok && !q->start) {
         q->start = calloc(1, sizeof *q->start); /* no rows */
         ok = q->start || no_room(why);

@@ -128,6 +128,11 @@ void text_real(struct text *t, double x)
     t->n += n ? n : (size_t)snprintf(t->at + t->n, 32, "%.6g", isfinite(x) ? x : 0);
 }
 
+int text_shown(const struct text *t)
+{
+    return t->n < 40 ? (int)t->n : 40;
+}
+
 void text_clear(struct text *t)
 {
     free(t->at);

@@ -20,6 +20,8 @@ void text_json(struct text *t, const char *s, size_t n);
 void text_whole(struct text *t, long long x);
 /* With 6 significant digits, 0 for what is no number. */
 void text_real(struct text *t, double x);
+/* Bytes of it that messages show (%.*s). */
+int text_shown(const struct text *t);
 void text_clear(struct text *t);
 
 /* Bytes of the UTF-8 character at s, n bytes left; 0: there is none (RFC 3629: no surrogates,

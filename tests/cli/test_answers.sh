@@ -26,6 +26,18 @@ ok "--threshold with -k 3" predict m P_test.txt --threshold 0.001 -k 3 --json
 check "-k cuts" /usr/bin/python3 -c '
 import json
 assert all(len(json.loads(x)["labels"]) == 3 for x in open("out"))'
+ok "--threshold 0" predict m P_test.txt --threshold 0 --json
+same "--threshold 0 gives all labels, as -k 40 does" out all
+printf 'threshold = 0\n' >options
+ok "--threshold 0 of a file of options" predict m P_test.txt --config options --json
+same "--threshold 0 of a file of options gives all labels" out all
+ok "neither" predict m P_test.txt --json
+cp out few
+check "neither gives 5" /usr/bin/python3 -c '
+import json
+assert all(len(json.loads(x)["labels"]) == 5 for x in open("few"))'
+ok "--threshold 0 with -k 5" predict m P_test.txt --threshold 0 -k 5 --json
+same "-k cuts what --threshold 0 gives" out few
 synth W --rows 300 --features 300 --labels 1500 --row-features 20 --test-rows 9
 ok "train with many labels" train W_train.txt -o wide "${quick[@]}" --loss bce --sampling full
 ok "more labels than the first two steps of k have" predict wide W_test.txt --threshold 0.0000001 --scores raw

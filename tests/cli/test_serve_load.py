@@ -305,6 +305,9 @@ with Server("rows", "--token-file", "token", "--access-log", "log.jsonl") as s:
 with Server("rows", env={"WISP_TOKEN": "x y"}) as s:
     check("a token of the environment", s.ask("/predict", row)[0] == 401 and
           s.ask("/predict", row, {"Authorization": "Bearer x y"})[0] == 200)
+    check("'bearer' in any case, as HTTP has it", s.ask("/predict", row, {"Authorization": "bearer x y"})[0] == 200)
+    got = s.ask("/predict", row, {"Authorization": "Basic eCB5"})
+    check("another scheme is no other token", got[0] == 401 and "another scheme than Bearer" in got[1]["error"]["message"], got)
 with Server("rows", "--access-log", "-") as s:
     s.ask("/predict", row)
     s.stop()

@@ -71,6 +71,8 @@ with Server("rows", "tags=words") as s:
     check("an id that the model does not have is left out, and counted", got["rows"] == plain["rows"] and got["unknown"] == 1, got)
     got = s.ask("/predict", {"features": {**{str(i): v for i, v in zip(ids, values)}, "nobody": 1}})[1]
     check("ids as keys; a name that the model does not know is counted", got["rows"] == plain["rows"] and got["unknown"] == 1, got)
+    got = s.ask("/predict", '{"features":{"word3":1,"word5":1,"word3":2}}')[1]
+    check("the same name twice is added up", got == s.ask("/predict", {"features": {"word3": 3, "word5": 1}})[1], got)
     every = s.ask("/predict", {"ids": ids, "values": values, "k": 60})[1]["rows"][0]["labels"]
     check("k labels, best first", len(every) == 60 and all(a["score"] >= b["score"] for a, b in zip(every, every[1:])))
     limit = (every[14]["score"] + every[15]["score"]) / 2
@@ -93,6 +95,15 @@ with Server("rows", "tags=words") as s:
         check(name, status == 200 and all(near(g["labels"], w) for g, w in zip(got["rows"], want)), (got, want))
     one = s.ask("/predict/tags", {"text": texts[0]})[1]
     check("the model in the path", one["model"] == "tags" and one["rows"][0]["labels"][0]["label"] == "bread", one)
+
+    same = s.ask("/predict/tags", {"text": texts[0], "model": "tags"})
+    check("the same model in path and body", same[0] == 200 and same[1] == one, same)
+    for path, body in (("tags", {"text": texts[0], "model": "rows"}), ("tags", {"ids": ids, "model": "rows"}), ("tag", {"text": "a", "model": "tags"})):
+        status, got, _ = s.ask("/predict/" + path, body)
+        check(f"another model in the path ({path}) than in the body: {', '.join(body)}", status == 400 and
+              all(f"'{name}'" in got["error"]["message"] for name in (path, body["model"])), got)
+    got = s.ask("/predict/tags", {"text": texts[0], "model": ""})
+    check("a model without a name", got[0] == 400 and "name of a model" in got[1]["error"]["message"], got)
 
     # ---- reasons ----
     got = s.ask("/predict/tags", {"text": texts[0], "k": 1, "explain": 100})[1]["rows"][0]["labels"][0]
@@ -120,6 +131,13 @@ with Server("rows", "tags=words") as s:
             ('{"ids":[-1]}', 400, "found -1, expected an id"),
             ('{"ids":[1.5]}', 400, "found 1.5, expected an id"),
             ('{"ids":[1],"ids":[1]}', 400, "'ids' is given twice"),
+            ('{"k":1,"ids":[1],"k":2}', 400, "byte 21: key 'k' is given twice"),
+            ('{"threshold":0.1,"threshold":"model","ids":[1]}', 400, "key 'threshold' is given twice"),
+            ('{"scores":"raw","ids":[1],"scores":"raw"}', 400, "key 'scores' is given twice"),
+            ('{"inference":"exact","inference":"sparse","ids":[1]}', 400, "key 'inference' is given twice"),
+            ('{"explain":true,"explain":false,"ids":[1]}', 400, "key 'explain' is given twice"),
+            ('{"rows":[{"ids":[1],"ids":[2]}]}', 400, "key 'ids' is given twice"),
+            ('{"model":"rows","model":"tags","ids":[1]}', 400, "key 'model' is given twice"),
             ('{"ids":[1]} x', 400, "more follows"),
             ('{"ids":[1e999]}', 400, "beyond"),
             ('{"ids":[01]}', 400, "no number as JSON"),
@@ -130,9 +148,9 @@ with Server("rows", "tags=words") as s:
             ('{"text":"a","ids":[1]}', 400, "twice"),
             ('{"k":0,"ids":[1]}', 400, "found 0, expected k (1..10000)"),
             ('{"threshold":2,"ids":[1]}', 400, "0..1"),
-            ('{"threshold":"modle","ids":[1]}', 400, 'expected a threshold in 0..1, or "model"'),
+            ('{"threshold":"modle","ids":[1]}', 400, "found 'modle', expected a threshold in 0..1, or \"model\""),
             ('{"threshold":"model","ids":[1]}', 400, "model 'rows' has no thresholds"),
-            ('{"inference":"quick","ids":[1]}', 400, "'exact' or 'sparse'"),
+            ('{"inference":"quick","ids":[1]}', 400, "found 'quick', expected 'exact' or 'sparse'"),
             ('{"txet":"a"}', 400, "did you mean 'text'"),
             ('{"k":3}', 400, "no rows"),
             ('{"model":"nobody","ids":[1]}', 404, "no model 'nobody'"),
@@ -185,14 +203,69 @@ with Server("rows", "tags=words") as s:
               answers[0][0]["name"] == f"label {answers[0][0]['id']}", got[:2])
     got, answers = infer("tags", [{"name": "t", "datatype": "BYTES", "shape": [3], "data": texts}], {"k": 2})
     check("v2: texts", answers and all(near(g, w) for g, w in zip(answers, told("words", "lines.txt", "-k", "2"))), got[:2])
+    one = [{"name": "ids", "datatype": "INT32", "shape": [1, 1], "data": [5], "parameters": {"content_type": "np"}}]
+    got, answers = infer("rows", one, {"k": 3, "binary_data_output": True, "explain": False})
+    check("v2: answers are JSON, also for those who would take another form", answers and len(answers[0]) == 3, got[:2])
     got, answers = infer("rows", [{"name": "ids", "datatype": "INT32", "shape": [1, 1], "data": [5]}], {"k": 3, "threshold": 0.999999})
     check("v2: places below the threshold are filled up", answers == [[{"id": -1, "score": 0, "name": ""}] * 3], got[:2])
+    one = '{"name":"ids","datatype":"INT32","shape":[1,1],"data":[5]}'
+    for body, words in ((f'{{"inputs":[{one}],"inputs":[{one}]}}', "'inputs' is given twice"),
+                        (f'{{"inputs":[{one}],"parameters":{{"k":1,"k":2}}}}', "'k' is given twice"),
+                        (f'{{"inputs":[{one}],"parameters":{{}},"parameters":{{"k":2}}}}', "'parameters' is given twice"),
+                        (f'{{"id":"a","inputs":[{one}],"id":"b"}}', "'id' is given twice"),
+                        ('{"inputs":[{"name":"i","name":"ds","shape":[1,1],"data":[5]}]}', "'name' is given twice"),
+                        ('{"inputs":[{"datatype":"UINT","datatype":"8","shape":[1,1],"data":[5]}]}', "'datatype' is given twice"),
+                        ('{"inputs":[{"shape":[1,1],"shape":[2,1],"data":[5]}]}', "'shape' is given twice"),
+                        ('{"inputs":[{"shape":[1,1],"data":[5],"data":[6]}]}', "'data' is given twice"),
+                        (f'{{"inputs":[{one}],"parameters":{{"treshold":0.5}}}}', "unknown key 'treshold' (did you mean 'threshold'?); expected one of k, "),
+                        (f'{{"inputs":[{one}],"parameters":{{"explain":true}}}}', "have no place for reasons"),
+                        (f'{{"inputs":[{one}],"k":3}}', "unknown key 'k'; expected one of inputs, parameters, id, outputs"),
+                        ('{"inputs":[{"dtype":"UINT8","shape":[1,1],"data":[5]}]}', "unknown key 'dtype'; expected one of name, datatype")):
+        got = s.ask("/v2/models/rows/infer", body)
+        check(f"v2: refused: {words}", got[0] == 400 and words in got[1]["error"], got[:2])
     for inputs, words in (([], "no 'inputs'"), ([{"shape": [2], "data": [1]}], "its shape asks for 2"), ([{"data": [1]}], "without 'shape'"),
                           ([{"name": "ids", "shape": [1, 1], "data": [1.5]}], "expected an id"),
                           ([{"name": "indptr", "shape": [2], "data": [0, 7]}, {"name": "indices", "shape": [1], "data": [1]}], "indptr"),
-                          ([{"name": "x", "shape": [1, 2], "data": ["a", 1]}], "strings among numbers")):
+                          ([{"name": "x", "shape": [1, 2], "data": ["a", 1]}], "strings among numbers"),
+                          ([{"name": "ids", "shape": [1, 1], "data": [5]}, {"name": "value", "shape": [1, 1], "data": [2]}], "'value'"),
+                          ([{"name": "ids", "shape": [1, 1], "data": [5]}] * 2, "'ids' and 'ids'"),
+                          ([{"name": "ids", "shape": [1, 1], "data": [5]}, {"name": "values", "shape": [1, 1], "data": [2]},
+                            {"name": "more", "shape": [1, 1], "data": [2]}], "'more'"),
+                          ([{"name": "indptr", "shape": [3], "data": [0, 1, 2]}], "found tensors 'indptr'; expected"),
+                          ([{"name": "ids", "shape": [1, 2], "data": [5, 6]}, {"name": "values", "shape": [1, 1], "data": [2]}], "1 values for 2 ids"),
+                          ([{"name": "ids", "datatype": "BYTES", "shape": [1], "data": ["5"]}], "strings")):
         got = infer("rows", inputs, {})[0]
         check(f"v2: refused: {words}", got[0] == 400 and words in got[1]["error"], got[:2])
+
+    # ---- Annif's form ----
+    def suggest(body):
+        return s.ask("/v1/projects/tags/suggest", body, {"Content-Type": "application/x-www-form-urlencoded"})
+    whole = suggest("text=rye+bread&limit=4")[1]["results"]
+    check("Annif: limit", len(whole) == 4 and len(suggest("limit=2&text=rye+bread")[1]["results"]) == 2, whole)
+    limit = (whole[1]["score"] + whole[2]["score"]) / 2
+    for body, want in ((f"text=rye+bread&limit=4&threshold={limit}", whole[:2]), (f"threshold={limit}&text=rye+bread", whole[:2]),
+                       ("text=rye+bread&limit=1&threshold=0", whole[:1]), ("text=rye+bread&threshold=0.0", whole),
+                       ("project=x&text=rye+bread&language=en&metadata_title=x&limit=4&", whole)):
+        status, got, _ = suggest(body)
+        check(f"Annif: {body}", status == 200 and got["results"] == want, got)
+    for body, words in (("text=a&limit=abc", "found limit=abc, expected a whole number in 1..10000"), ("text=a&limit=0", "limit=0"), ("text=a&limit=-1", "limit=-1"),
+                        ("text=a&limit=2x", "limit=2x"), ("text=a&limit=", "found limit=,"), ("text=a&limit=10001", "limit=10001"), ("text=a&limit=1.5", "limit=1.5"),
+                        ("text=a&threshold=1.5", "found threshold=1.5, expected a number in 0..1"), ("text=a&threshold=nan", "threshold=nan"),
+                        ("text=a&threshold=-0.1", "threshold=-0.1"), ("text=a&threshold=0.5;", "threshold=0.5;"),
+                        ("text=a&limit=1&limit=2", "'limit' is given twice"), ("text=a&text=b", "'text' is given twice"),
+                        ("text=a&limits=1", "unknown key 'limits' (did you mean 'limit'?)"), ("text=a&k=1", "unknown key 'k'"),
+                        ("limit=3", "no 'text'"), ("", "no 'text'"), ("text=%ff", "UTF-8"), ('{"text":"a"}', "expected")):
+        status, got, _ = suggest(body)
+        check(f"Annif: refused: {body}", status == 400 and words in got["error"]["message"], got)
+
+    # ---- what stands behind the path ----
+    for path, body, words in (("/predict?k=1", '{"ids":[1]}', "'k'"), ("/predict/rows?threshold=0.5&k=1", '{"ids":[1]}', "'threshold'"), ("/predict?k", '{"ids":[1]}', "'k'"),
+                              ("/v2/models/rows/infer?k=1", f'{{"inputs":[{{"name":"ids","shape":[1,1],"data":[5]}}]}}', "'k'"),
+                              ("/v1/projects/tags/suggest?limit=1", "text=a", "'limit'")):
+        status, got, _ = s.ask(path, body)
+        check(f"refused: {path}", status == 400 and words in str(got["error"]) and "body" in str(got["error"]), got)
+    check("a question mark alone", s.ask("/predict?", '{"ids":[1]}')[0] == 200)
+    check("other paths take what monitors add", s.ask("/models?x=1")[0] == s.ask("/metrics?x=1")[0] == s.ask("/v2/health/ready?x=1")[0] == 200)
 
     metrics = s.ask("/metrics")[1]
     for piece in ('wisp_requests_total{route="/predict",code="200"} ', 'wisp_request_seconds_bucket{route="/predict",le="0.001"} ',
@@ -228,6 +301,43 @@ with Server("decided", "--threshold", "model", "--k", "3") as s:
     check("thresholds: a request may say another", len(got) == 3, got)
     check("thresholds: raw scores need another", s.ask("/predict", {**many[0], "scores": "raw"})[0] == 400 and
           s.ask("/predict", {**many[0], "scores": "raw", "threshold": 0})[0] == 200)
+
+# ---- a threshold of the server: where neither it nor the request says k, all labels that reach it ----
+def counts(s, path="/predict", **more):
+    return [len(row["labels"]) for row in s.ask(path, {"rows": many, **more})[1]["rows"]]
+
+
+every = told("rows", "toy_test.txt", "-k", "60")[:40]
+limit = sorted(l["score"] for row in every for l in row)[-300]
+reach = [sum(l["score"] >= limit for l in row) for row in every]
+with Server("rows", "--threshold", repr(limit)) as s:
+    want = told("rows", "toy_test.txt", "--threshold", repr(limit))
+    got = s.ask("/predict", {"rows": many})[1]["rows"]
+    check("--threshold: all labels that reach it, as wisp predict --threshold gives them", max(reach) > 5 and
+          all(near(g["labels"], w) for g, w in zip(got, want)), ([len(g["labels"]) for g in got], reach))
+    check("--threshold: k of a request cuts", counts(s, k=3) == [min(3, n) for n in reach], counts(s, k=3))
+    check("--threshold: a request may say another", counts(s, threshold=0) == [60] * 40, counts(s, threshold=0))
+    got = s.ask("/v2/models/rows/infer", {"inputs": [{"name": "x", "datatype": "FP32", "shape": [40, 500], "data": wide}]})[1]["outputs"][0]
+    check("--threshold: v2 has 5 places unless told", got["shape"] == [40, 5] and
+          [sum(i >= 0 for i in got["data"][r * 5:r * 5 + 5]) for r in range(40)] == [min(5, n) for n in reach], got)
+for words in (("--threshold", "0"), ("--config", "options")):
+    with open("options", "w") as f:
+        f.write("threshold = 0\n")
+    with Server("rows", *words) as s:
+        check(f"{words[0]}: all labels reach 0", counts(s) == [60] * 40, counts(s))
+with Server("rows", "--threshold", repr(limit), "--k", "5") as s:
+    check("--k beside --threshold cuts, also where it is what it would be unsaid", counts(s) == [min(5, n) for n in reach], counts(s))
+with Server("rows", "--k", "7") as s:
+    check("--k", counts(s) == [7] * 40, counts(s))
+    check("--k cuts what reaches the threshold of a request", counts(s, threshold=0) == [7] * 40, counts(s, threshold=0))
+with Server("decided", "--threshold", "model") as s:
+    want = told("decided", "toy_test.txt", "--threshold", "model")
+    got = s.ask("/predict", {"rows": many})[1]["rows"]
+    check("--threshold model: all labels that reach theirs", all(near(g["labels"], w) for g, w in zip(got, want)), (got[:2], want[:2]))
+with Server("rows") as s:
+    check("without a threshold 5 labels", counts(s) == [5] * 40, counts(s))
+    check("a threshold of 0 in a request: all labels", counts(s, threshold=0) == [60] * 40, counts(s, threshold=0))
+    check("a threshold of 0 and k", counts(s, threshold=0, k=4) == [4] * 40, counts(s, threshold=0, k=4))
 for words, said in ((("rows", "--threshold", "model"), "has no thresholds"),
                     (("decided", "--threshold", "model", "--scores", "raw"), "leave out one of them")):
     got = subprocess.run([wisp, "serve", "--port", "0", *words], capture_output=True, text=True, timeout=60)
