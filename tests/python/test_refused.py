@@ -1,0 +1,52 @@
+"""Arguments that do not go together, or say something else than what was meant: refused, not ignored or taken for something
+else without a word.  Beside each what is right and must stay so."""
+import pathlib
+import tempfile
+import warnings
+
+from rig import *
+
+X, lists = planted(n=120)
+classes = np.array([row[0] for row in lists])
+names = [f"column {i}" for i in range(60)]
+table = Frame(X.toarray(), names)
+brief = dict(epochs=2)
+
+# ---- rows to validate ----
+turned = Frame(X.toarray()[:, ::-1], names[::-1])
+for how in ("fit", "prune"):
+    run = getattr(small(**brief), how)
+    raises(f"{how}: X_valid with other columns", ValueError, "names of X_valid should match.*\n.*\n- other\n", run, table, classes,
+           Frame(X.toarray(), ["other"] + names[1:]), classes)
+    raises(f"{how}: X_valid with columns in another order", ValueError, "names of X_valid should match.*\n.*same order", run,
+           table, classes, turned, classes)
+    raises(f"{how}: X_valid with fewer columns", ValueError, "X_valid has 20 features.*expecting 60", run, X, classes, X[:, :20],
+           classes)
+    raises(f"{how}: X_valid with more columns", ValueError, "X_valid has 120 features.*expecting 60", run, X, classes,
+           sp.hstack([X, X]).tocsr(), classes)
+    raises(f"{how}: Y_valid without X_valid", ValueError, "Y_valid.*X_valid.*is None", run, X, classes, Y_valid=classes)
+    raises(f"{how}: X_valid without Y_valid", ValueError, "X_valid.*Y_valid.*is None", run, X, classes, X)
+fitted = small(patience=0, **brief).fit(table, classes, table, classes)
+check("X_valid with the same columns", abs(fitted.report_["valid_p@1"] - 100 * fitted.score(table, classes)) < 0.01, fitted.report_)
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    small(**brief).fit(table, classes, X, classes)
+check("X_valid without names: a warning", len(seen) == 1 and "X_valid does not have valid feature names" in str(seen[0].message),
+      [str(w.message) for w in seen])
+words, images = ["red apple", "green tea"] * 60, (X.toarray()[:, :36] * 50).astype(np.uint8).reshape(120, 6, 6)
+for name, rows, other, said in (("numbers for text", words, X, "X_valid is numbers.*X is text"),
+                                ("text for numbers", X, words, "X_valid is text.*X is numbers"),
+                                ("images for numbers", X, images, "X_valid is images.*X is numbers"),
+                                ("numbers for images", images, X[:, :36], "X_valid is numbers.*X is images")):
+    raises(f"X_valid: {name}", ValueError, said, small(**brief).fit, rows, classes, other, classes)
+raises("NaN in X_valid", ValueError, "X_valid: .*NaN", small(**brief).fit, X, classes, X * np.nan, classes)
+raises("Y_valid is too short", ValueError, r"Y_valid: .*\[120, 3\]", small(**brief).fit, X, classes, X, classes[:3])
+with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder) / "rows.txt"
+    path.write_text("4 60 8\n" + "0 0:1\n1 3:1\n" * 2)
+    file = small(cache="-", **brief)
+    raises("Y_valid beside a file", ValueError, "X_valid is a file.*Y_valid must be None", file.fit, path, None, path, classes[:4])
+    raises("Y_valid without X_valid, of a file", ValueError, "Y_valid.*X_valid.*is None", file.fit, path, Y_valid=classes[:4])
+    check("a file to validate with", "valid_p@1" in file.fit(path, X_valid=path).report_)
+    check("a file to validate arrays with", "valid_p@1" in file.fit(X, classes, path).report_)
+end()
