@@ -389,8 +389,11 @@ def more_classes(classes: Any, known: Optional[np.ndarray]) -> np.ndarray:
 
 
 def _indicator(Y: Any, known: Optional[np.ndarray], kind: str) -> Labels:
+    if Y.dtype.kind not in "biuf":
+        raise ValueError(f"Y is a matrix of type {Y.dtype}, expected an indicator matrix of 0 and 1")
     Y = sp.csr_matrix(Y)
     ordered(Y)
+    _says_whether(Y)
     if not Y.has_canonical_format or np.count_nonzero(Y.data) < Y.nnz:
         Y = tidy(Y)
     n = Y.shape[1]
@@ -400,10 +403,22 @@ def _indicator(Y: Any, known: Optional[np.ndarray], kind: str) -> Labels:
     return Labels(Y.indptr.astype(np.int64), Y.indices.astype(np.int32, copy=False), classes, kind)
 
 
+def _says_whether(Y: sp.csr_matrix) -> None:
+    """Every value of an indicator matrix: does the label apply?  NaN says neither, and -1 hardly that it does."""
+    values = Y.data[:Y.indptr[-1]]
+    good = (values >= 0) & (values < np.inf)
+    if not good.all():
+        at = int(good.argmin())
+        row = int(np.searchsorted(Y.indptr, at, side="right")) - 1
+        raise ValueError(f"Y, an indicator matrix: row {row}, column {Y.indices[at]} is {values[at]}; expected 0, or a finite "
+                         "number above 0 where the label applies")
+
+
 def _single(y: np.ndarray, known: Optional[np.ndarray]) -> Labels:
     if y.dtype.kind == "f":
-        if not np.all(np.isfinite(y)):
-            raise ValueError("Y contains NaN or infinity")
+        finite = np.isfinite(y)
+        if not finite.all():
+            raise ValueError(f"Y contains NaN or infinity: row {finite.argmin()}; leave out rows without a label")
         if np.any(y != np.floor(y)):
             raise ValueError("Unknown label type: continuous. Y must be classes, lists of labels or an indicator matrix")
     start = np.arange(len(y) + 1, dtype=np.int64)
@@ -459,8 +474,6 @@ def labels(Y: Any, n_rows: int, known: Optional[np.ndarray] = None) -> Labels:
             warnings.warn("A column-vector y was passed when a 1d array was expected", _conversion(), stacklevel=4)
             out = _single(A.ravel(), known)
         elif A.ndim == 2:
-            if A.dtype.kind not in "biuf":
-                raise ValueError(f"Y is a matrix of type {A.dtype}, expected an indicator matrix of 0 and 1")
             out = _indicator(A, known, "dense")
         elif A.ndim == 1:
             out = _single(A, known)

@@ -49,4 +49,23 @@ with tempfile.TemporaryDirectory() as folder:
     raises("Y_valid without X_valid, of a file", ValueError, "Y_valid.*X_valid.*is None", file.fit, path, Y_valid=classes[:4])
     check("a file to validate with", "valid_p@1" in file.fit(path, X_valid=path).report_)
     check("a file to validate arrays with", "valid_p@1" in file.fit(X, classes, path).report_)
+
+# ---- indicator matrices ----
+def indicator(value):
+    """Row 1 has this beside label 2."""
+    Y = np.eye(8)[classes]
+    Y[1, 2] = value
+    return Y
+
+
+known = small(**brief).fit(X, indicator(1))
+for form, make in (("an array", np.asarray), ("floats", np.float32), ("CSR", sp.csr_matrix), ("COO", sp.coo_matrix)):
+    for value, said in ((np.nan, "nan"), (np.inf, "inf"), (-1, "-1")):
+        for name, run in (("fit", small(**brief).fit), ("score", known.score), ("choose_thresholds", known.choose_thresholds)):
+            raises(f"{said} in an indicator, {form}: {name}", ValueError, f"row 1, column 2.* is {said}", run, X, make(indicator(value)))
+    check(f"1.5 in an indicator, {form}", small(**brief).fit(X, make(indicator(1.5))).score(X, indicator(1)) == known.score(X, indicator(1)))
+raises("NaN in Y_valid", ValueError, "Y_valid: .*row 1, column 2.* is nan", small(**brief).fit, X, classes, X, indicator(np.nan))
+raises("complex numbers in an indicator", ValueError, "complex128, expected", small(**brief).fit, X, sp.csr_matrix(indicator(1) * 1j))
+raises("NaN among classes that are numbers", ValueError, "Y contains NaN or infinity: row 1", small(**brief).fit, X,
+       np.where(np.arange(120) == 1, np.nan, classes))
 end()
