@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import numbers
 import os
 import warnings
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
@@ -442,6 +443,29 @@ def _need_all(classes: Iterable, rows: Iterable) -> None:
         raise ValueError(f"Y contains NaN or None: row {row}; leave out rows without a label, or give lists, of which some may be empty")
 
 
+_MADE = {"text": "; Y.astype(str) makes an array text", "numbers": "; Y.astype(int) makes an array of text numbers"}
+
+
+def kind(label: Any) -> str:
+    """What a label is, as far as labels of one kind may be equal."""
+    if isinstance(label, (numbers.Number, np.bool_)):
+        return "numbers"
+    return "text" if isinstance(label, str) else type(label).__name__
+
+
+def _need_kind(Y: Labels, known: np.ndarray) -> None:
+    """Labels that are not known are misses, or new; if none is known, and none could be, something else was meant."""
+    if Y.ids.size == 0 or Y.ids.min() < len(known) or not len(known):
+        return
+    new, old = Y.classes[len(known):].tolist(), known.tolist()
+    given, there = set(map(kind, new)), set(map(kind, old))
+    if given & there:
+        return
+    hint = _MADE.get(min(there), "") if len(there) == 1 else ""
+    raise ValueError(f"Y has labels that are {' and '.join(sorted(given))} ({new[0]!r}), but the classes are "
+                     f"{' and '.join(sorted(there))} ({old[0]!r}); give labels of the kind that the classes are{hint}")
+
+
 def _lists(Y: Sequence, known: Optional[np.ndarray]) -> Labels:
     rows: List[list] = [list(row) for row in Y]
     start = np.zeros(len(rows) + 1, dtype=np.int64)
@@ -452,7 +476,7 @@ def _lists(Y: Sequence, known: Optional[np.ndarray]) -> Labels:
 
 
 def labels(Y: Any, n_rows: int, known: Optional[np.ndarray] = None) -> Labels:
-    """Y (classes, lists of labels, an indicator matrix: dense or sparse) as ids."""
+    """Y (classes, lists of labels, an indicator matrix: dense or sparse) as ids; known: classes that have the first ones."""
     if Y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     if sp.issparse(Y):
@@ -481,6 +505,8 @@ def labels(Y: Any, n_rows: int, known: Optional[np.ndarray] = None) -> Labels:
             raise ValueError(f"Y has {A.ndim} dimensions, expected classes, lists of labels or an indicator matrix")
     if len(out.start) != n_rows + 1:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n_rows, len(out.start) - 1]}")
+    if known is not None:
+        _need_kind(out, known)
     return out
 
 

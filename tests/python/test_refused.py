@@ -68,4 +68,33 @@ raises("NaN in Y_valid", ValueError, "Y_valid: .*row 1, column 2.* is nan", smal
 raises("complex numbers in an indicator", ValueError, "complex128, expected", small(**brief).fit, X, sp.csr_matrix(indicator(1) * 1j))
 raises("NaN among classes that are numbers", ValueError, "Y contains NaN or infinity: row 1", small(**brief).fit, X,
        np.where(np.arange(120) == 1, np.nan, classes))
+
+# ---- labels of another kind than the classes ----
+text = small(**brief).fit(X, [[f"label {i}" for i in row] for row in lists])
+numbers = small(**brief).fit(X, lists)
+tuples = small(**brief).fit(X, [[("a", i) for i in row] for row in lists])
+with tempfile.TemporaryDirectory() as folder:
+    text.save(os.path.join(folder, "text"))
+    tuples.save(os.path.join(folder, "tuples"))
+    loaded = wisp.WispClassifier.load(os.path.join(folder, "text"))
+    loaded_tuples = wisp.WispClassifier.load(os.path.join(folder, "tuples"))
+for name, model, labels, said in (
+        ("text, of numbers", numbers, classes.astype(str), r"text \('0'\).*numbers \(0\).*astype\(int\)"),
+        ("text, of decimals", small(**brief).fit(X, classes * 1.0), classes.astype(str), r"text \('0'\).*numbers \(0.0\)"),
+        ("lists of text, of numbers", numbers, [[str(i)] for i in classes], r"text \('0'\).*numbers \(0\)"),
+        ("text, of truth values", small(**brief).fit(X, classes > 3), (classes > 3).astype(str), r"text \('False'\).*numbers \(False\)"),
+        ("numbers, of text", text, classes, r"numbers \(0\).*text \('label 0'\).*astype\(str\)"),
+        ("truth values, of text", text, classes > 3, r"numbers \(False\).*text \('label 0'\)"),
+        ("numbers, of text from a file", loaded, classes, r"numbers \(0\).*text \('label 0'\)"),
+        ("bytes, of text", text, classes.astype("S"), r"bytes \(b'0'\).*text \('label 0'\)"),
+        ("tuples, of text from a file", loaded_tuples, [[("a", i)] for i in classes.tolist()], r"tuple \(\('a', 0\)\).*text")):
+    raises(f"{name}: score", ValueError, said, model.score, X, labels)
+    raises(f"{name}: partial_fit", ValueError, said, model.partial_fit, X, labels) if isinstance(labels, list) else None
+    raises(f"{name}: choose_thresholds", ValueError, said, model.choose_thresholds, X, labels) if model.multilabel_ else None
+raises("Y_valid of another kind", ValueError, "Y_valid: .*text.*numbers", small(**brief).fit, X, classes, X, classes.astype(str))
+raises("classes of another kind than Y", ValueError, "numbers.*text", small(**brief).partial_fit, X, classes, classes=["a", "b"])
+check("labels of the same kind that it does not know are misses", text.score(X, ["unknown"] * 120) == numbers.score(X, classes + 10) == 0)
+check("one that it knows is enough", numbers.score(X, [[i, "x"] for i in classes]) == numbers.score(X, classes))
+check("rows without labels have no kind", text.score(X, [[]] * 120) == 0)
+check("whole numbers and decimals are one kind", numbers.score(X, classes * 1.0) == numbers.score(X, classes))
 end()
