@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from . import _library as library
 from . import _options as options
-from ._model import Model, Rows, read_names, write_names
+from ._model import Model, Rows, Setting, read_names, write_names
 from ._rows import (Csr, Data, Images, Labels, Question, Text, feature_names, images, is_file, labels as to_labels, matrix,
                     more_classes, texts)
 from ._training import train
@@ -344,9 +344,14 @@ report_ : dict
     def _top(self, fitted: _Fitted, X: Any, k: Optional[int], scores: Optional[str] = None
              ) -> Tuple[np.ndarray, np.ndarray, bool]:
         """Ids of the k best labels of each row (-1: no more were found), their scores, and whether these are calibrated."""
-        k = min(int(self.k if k is None else k), len(fitted.classes))
-        return fitted.model.predict(self._rows(fitted, X), (k, int(self.threads), self.inference, scores or self.scores,
-                                                            self.device))
+        k = self._most(fitted, self.k if k is None else k)
+        return fitted.model.predict(self._rows(fitted, X), self._setting(k, scores or self.scores, self.device))
+
+    def _most(self, fitted: _Fitted, k: Any) -> int:
+        return min(library.whole_number("k", k, 1), len(fitted.classes))
+
+    def _setting(self, k: int, scores: str, device: str) -> Setting:
+        return k, library.whole_number("threads", self.threads, 0), self.inference, scores, device
 
     def predict_top(self, X: Any, k: Optional[int] = None) -> Tuple[np.ndarray, np.ndarray]:
         """The k best labels of each row and their probabilities, best first, as two arrays (rows, k)."""
@@ -407,10 +412,10 @@ report_ : dict
             chosen = [int(found[0])]
         if self.device != "cpu":
             raise NotImplementedError("explain: only on the CPU, but device is 'cuda'; set_params(device='cpu')")
+        k = self._most(fitted, k)
+        features = None if features is None else library.whole_number("features", features, 0)
         rows = self._rows(fitted, X)
-        k = max(1, min(int(k), len(fitted.classes)))
-        setting = (k, int(self.threads), self.inference, self.scores, "cpu")
-        with fitted.model.lend(setting) as predictor:
+        with fitted.model.lend(self._setting(k, self.scores, "cpu")) as predictor:
             data = rows.to_data(predictor.keep[0])
             best = [chosen] * rows.n_rows if chosen else predictor.run(data)[0].tolist()
             return [[explain(predictor, fitted.model.handle, data, row, i, features, fitted.classes, fitted.names)

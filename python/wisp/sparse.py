@@ -89,7 +89,7 @@ class SparseNetwork(library.Shared):
         cfg = options.config({"mode": self.mode, "device": self.device, "memory": self.memory})
         if self._context is None or self._context[0] != self.threads:
             self._context = None
-            self._context = int(self.threads), library.context(self.threads)
+            self._context = self.threads, library.context(self.threads)
         library.call("wisp_sparse_run", None if values is None else values.ctypes.data, ends.ctypes.data, out,
                      self._context[1], self._net, X.shape[0], start.ctypes.data, ids.ctypes.data, data.ctypes.data, cfg)
         self.report_ = library.report(out)

@@ -97,4 +97,28 @@ check("labels of the same kind that it does not know are misses", text.score(X, 
 check("one that it knows is enough", numbers.score(X, [[i, "x"] for i in classes]) == numbers.score(X, classes))
 check("rows without labels have no kind", text.score(X, [[]] * 120) == 0)
 check("whole numbers and decimals are one kind", numbers.score(X, classes * 1.0) == numbers.score(X, classes))
+
+# ---- how many ----
+for k, said in ((0, "0"), (-1, "-1"), (2.5, "2.5"), (np.nan, "nan"), ("x", "'x'"), (True, "True"), ([2], r"\[2\]")):
+    for name, run in (("predict_top", numbers.predict_top), ("predict_proba", numbers.predict_proba), ("explain", numbers.explain)):
+        raises(f"{name}(k={k!r})", ValueError, f"k: found {said}, expected a whole number, 1 or more", run, X[:2], k=k)
+    raises(f"the parameter k={k!r}", ValueError, f"k: found {said}, expected a whole number, 1", small(k=k, **brief).fit(X, lists).predict_top, X)
+    if k != 0:
+        raises(f"explain(features={k!r})", ValueError, f"features: found {said}, expected a whole number, 0 or more", numbers.explain,
+               X[:2], features=k)
+raises("the parameter k=None", ValueError, "k: found None", small(k=None, **brief).fit(X, lists).predict_top, X)
+raises("explain(k=None)", ValueError, "k: found None", numbers.explain, X[:1], k=None)
+for k in (2, np.int64(2), 2.0, "2"):
+    check(f"k={k!r} is 2", numbers.predict_top(X, k=k)[0].shape == (120, 2) and len(numbers.explain(X[:1], k=k)[0]) == 2 and
+          len(numbers.explain(X[:1], features=k)[0][0].reasons) == 2)
+check("k beyond the classes is all", numbers.predict_top(X, k=100)[0].shape == (120, 8) and len(numbers.explain(X[:1], k=100)[0]) == 8)
+check("features=0 is none", numbers.explain(X[:1], features=0)[0][0].reasons == [])
+for threads, said in ((2.5, "2.5"), (-1, "-1"), (None, "None"), ("x", "'x'")):
+    said = f"threads: .*{said}"
+    raises(f"threads={threads!r}: fit", ValueError, said, small(threads=threads, **brief).fit, X, lists)
+    numbers.set_params(threads=threads)
+    raises(f"threads={threads!r}: predict", ValueError, said, numbers.predict, X)
+    raises(f"threads={threads!r}: SparseNetwork", ValueError, said,
+           wisp.SparseNetwork([sp.identity(60, format="csr")], threads=threads).run, X)
+numbers.set_params(threads=2)
 end()
