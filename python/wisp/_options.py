@@ -111,6 +111,12 @@ def config(values: Dict[str, Any]) -> library.Handle:
     return cfg
 
 
+def number(keyword: str, value: Any) -> float:
+    """The value of an option that is a number, as the library would take it."""
+    config({keyword: value})
+    return float(text(_KEYS[keyword], value))
+
+
 def signature(rows: Dict[str, Row], extra: Dict[str, Tuple[Any, str, str]], first: Optional[str] = "self") -> inspect.Signature:
     """Keyword-only parameters: the rows', then 'extra': name -> (default, type hint, help)."""
     P = inspect.Parameter

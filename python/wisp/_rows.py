@@ -328,16 +328,17 @@ class Data(library.Handle):
     def to_data(self, ctx: library.Handle) -> "Data":
         return self
 
-    def weigh(self, weights: Any) -> None:
-        """What each row counts for in training."""
+    def weigh(self, weights: Any) -> np.ndarray:
+        """What each row counts for in training; gives it as numbers."""
         w = np.asarray(weights)
         if w.ndim != 1 or len(w) != self.n_rows or w.dtype.kind not in "biufO":
             raise ValueError(f"sample_weight has the shape {w.shape} and the type {w.dtype}, expected ({self.n_rows},) "
                              "numbers, one for each row")
         w = np.ascontiguousarray(w, dtype=np.float32)
         if not w.any():
-            raise ValueError("sample_weight: the weights of all rows are zero, so that none is left to train on")
+            raise ValueError("sample_weight: the weights of all rows are zero, so that none counts")
         library.call("wisp_data_set_weights", self, w.ctypes.data)
+        return w.astype(np.float64)
 
 
 # ---- labels ----

@@ -442,7 +442,7 @@ report_ : dict
             raise ValueError("threshold='model': the model has no thresholds" + (
                 " of raw scores" if self.scores == "raw" else "; choose_thresholds(X, Y) chooses them"))
         if self.threshold is not None:
-            return float(self.threshold)
+            return options.number("threshold", self.threshold)
         return 0.5 if calibrated or fitted.loss == "bce" else 0.5 / fitted.labels_a_row
 
     def choose_thresholds(self, X: Any, Y: Any = None, goal: str = "f1", per: str = "label", *, y: Any = None) -> Dict[str, Any]:
@@ -492,6 +492,8 @@ report_ : dict
         row = np.repeat(np.arange(len(best)), np.diff(true.start))
         hit = np.zeros(len(best), dtype=bool)
         hit[row[true.ids == best[row]]] = True
+        if sample_weight is not None:  # checked as those of training
+            sample_weight = Data.view(matrix(sp.csr_matrix((len(best), 1)))).weigh(sample_weight)
         return float(np.average(hit, weights=sample_weight))
 
     # ---- files, pickling, scikit-learn ----

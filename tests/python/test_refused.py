@@ -1,5 +1,6 @@
 """Arguments that do not go together, or say something else than what was meant: refused, not ignored or taken for something
 else without a word.  Beside each what is right and must stay so."""
+import copy
 import pathlib
 import tempfile
 import warnings
@@ -121,4 +122,23 @@ for threads, said in ((2.5, "2.5"), (-1, "-1"), (None, "None"), ("x", "'x'")):
     raises(f"threads={threads!r}: SparseNetwork", ValueError, said,
            wisp.SparseNetwork([sp.identity(60, format="csr")], threads=threads).run, X)
 numbers.set_params(threads=2)
+
+# ---- from which probability on ----
+for threshold, said in ((50, "50 is not in 0..1"), (-0.1, "-0.1 is not in 0..1"), (np.nan, "nan"), ("x", "'x' is not a number"),
+                        ("Model", "'Model' is not a number"), (True, "'yes' is not a number")):
+    raises(f"threshold={threshold!r}", ValueError, f"threshold: .*{said}", copy.deepcopy(numbers).set_params(threshold=threshold).predict, X)
+for threshold in 0, 0.0, np.float32(0), "0", 1:
+    check(f"threshold={threshold!r}", copy.deepcopy(numbers).set_params(threshold=threshold).predict(X).nnz == 960 * (threshold != 1))
+
+# ---- weights ----
+ones = np.ones(120)
+for name, weights, said in (("too few", [1, 2], r"shape \(2,\).*expected \(120,\)"), ("a column", ones[:, None], r"shape \(120, 1\)"),
+                            ("one number", 2.0, r"shape \(\)"), ("text", ["1"] * 120, "type <U1"),
+                            ("NaN", np.where(np.arange(120) == 3, np.nan, 1), "row 3: its weight is nan"),
+                            ("None", [None] + [1] * 119, "row 0: its weight is nan"), ("infinity", ones * np.inf, "row 0: its weight is inf"),
+                            ("less than 0", np.where(np.arange(120) % 2, -1, 2), "row 1: its weight is -1"),
+                            ("nothing but 0", 0 * ones, "weights of all rows are zero")):
+    raises(f"sample_weight, {name}: fit", ValueError, said, small(**brief).fit, X, classes, sample_weight=weights)
+    raises(f"sample_weight, {name}: score", ValueError, said, numbers.score, X, classes, sample_weight=weights)
+check("sample_weight of truth values", numbers.score(X, classes, sample_weight=np.arange(120) < 60) == numbers.score(X[:60], classes[:60]))
 end()
