@@ -6,7 +6,7 @@ import itertools
 import numbers
 import os
 import warnings
-from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -358,8 +358,13 @@ def _class_array(classes: Sequence) -> np.ndarray:
     kinds = {type(x) for x in classes}
     if len(kinds) == 1 and (kinds <= {str, int, bool, float} or issubclass(next(iter(kinds)), np.generic)):
         return np.array(list(classes))
-    out = np.empty(len(classes), dtype=object)
-    for i, x in enumerate(classes):
+    return _objects(classes)
+
+
+def _objects(items: Sequence) -> np.ndarray:
+    """As they are: numpy would make text of numbers beside text."""
+    out = np.empty(len(items), dtype=object)
+    for i, x in enumerate(items):
         out[i] = x
     return out
 
@@ -373,6 +378,8 @@ def _order(found: set) -> list:
 
 def _ids(flat: list, known: Optional[np.ndarray]) -> Tuple[np.ndarray, np.ndarray]:
     """Ids of classes; those that 'known' does not have come after it."""
+    if any(issubclass(t, (np.number, np.bool_)) for t in set(map(type, flat))):  # equal to Python's, but of another type
+        flat = [x.item() if isinstance(x, (np.number, np.bool_)) else x for x in flat]
     try:
         found = set(flat)
     except TypeError as e:
@@ -386,8 +393,13 @@ def _ids(flat: list, known: Optional[np.ndarray]) -> Tuple[np.ndarray, np.ndarra
 
 def more_classes(classes: Any, known: Optional[np.ndarray]) -> np.ndarray:
     """What is known, then what of 'classes' is not."""
-    given = np.asarray(classes).tolist()
-    return _ids(given, known)[1] if known is not None else _class_array(_order(set(given)))
+    array = hasattr(classes, "ndim")  # a Series, too
+    if isinstance(classes, (str, bytes)) or (classes.ndim != 1 if array else not hasattr(classes, "__iter__")):
+        raise ValueError(f"classes: found {classes!r}, expected a list of labels")
+    given = np.asarray(classes).tolist() if array else list(classes)
+    if any(map(_is_missing, given)):
+        raise ValueError("classes: None and NaN are no labels; leave them out")
+    return _ids(given, known)[1]
 
 
 def _indicator(Y: Any, known: Optional[np.ndarray], kind: str) -> Labels:
@@ -434,7 +446,7 @@ def _single(y: np.ndarray, known: Optional[np.ndarray]) -> Labels:
 
 
 def _is_missing(label: Any) -> bool:
-    return label is None or (isinstance(label, (float, np.floating)) and label != label) or type(label).__name__ in ("NAType", "NaTType")
+    return label is None or (isinstance(label, numbers.Number) and label != label) or type(label).__name__ in ("NAType", "NaTType")
 
 
 def _need_all(classes: Iterable, rows: Iterable) -> None:
@@ -454,12 +466,16 @@ def kind(label: Any) -> str:
     return "text" if isinstance(label, str) else type(label).__name__
 
 
+def _kinds(items: Iterable) -> Set[str]:
+    return {kind(x) for x in {type(x): x for x in items}.values()}
+
+
 def _need_kind(Y: Labels, known: np.ndarray) -> None:
     """Labels that are not known are misses, or new; if none is known, and none could be, something else was meant."""
     if Y.ids.size == 0 or Y.ids.min() < len(known) or not len(known):
         return
     new, old = Y.classes[len(known):].tolist(), known.tolist()
-    given, there = set(map(kind, new)), set(map(kind, old))
+    given, there = _kinds(new), _kinds(old)
     if given & there:
         return
     hint = _MADE.get(min(there), "") if len(there) == 1 else ""
@@ -489,9 +505,8 @@ def labels(Y: Any, n_rows: int, known: Optional[np.ndarray] = None) -> Labels:
         rows = is_list and any(isinstance(row, (list, tuple, set, frozenset, np.ndarray)) for row in Y)
         if rows and not all(isinstance(row, (list, tuple, set, frozenset, np.ndarray)) for row in Y):
             raise ValueError("Y has rows that are lists of labels and rows that are not")
-        kinds = set(map(type, Y)) if is_list and not rows else set()
-        if str in kinds and len(kinds) > 1:  # numpy would make a class 'nan' of what is not there
-            _need_all(Y, ([label] for label in Y))
+        if isinstance(Y, (list, tuple)) and not rows and len(_kinds(Y)) > 1:
+            Y = _objects(Y)
         A = None if rows else np.asarray(Y)
         if A is None:
             out = _lists(Y, known)

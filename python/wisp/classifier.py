@@ -157,6 +157,8 @@ report_ : dict
             init: Optional[_Fitted] = self.__dict__.get("_fitted")
             known = None if init is None else init.classes
             if classes is not None:
+                if _is_file(X, _one_of(Y, y)):
+                    raise ValueError("a file holds its own labels; classes must be None")
                 known = more_classes(classes, known)
             return self._fit(X, _one_of(Y, y), None, None, sample_weight, known, init)
 
@@ -209,7 +211,7 @@ report_ : dict
 
     def _training_rows(self, X: Any, Y: Any, known: Optional[np.ndarray], init: Optional[_Fitted], settings: Dict[str, Any],
                        folder: str, ctx: library.Handle) -> _Training:
-        if is_file(X) or (Y is None and isinstance(X, str)):
+        if _is_file(X, Y):
             if Y is not None:
                 raise ValueError("a file holds its own labels; Y must be None")
             settings["class_weight"] = self._class_weights(None, folder)
@@ -257,7 +259,7 @@ report_ : dict
     def _valid_rows(self, X: Any, Y: Any, training: _Training, names: Optional[np.ndarray], settings: Dict[str, Any],
                     ctx: library.Handle) -> Data:
         """Rows to validate; names: of the columns of those to train on."""
-        if is_file(X) or (Y is None and isinstance(X, str)):
+        if _is_file(X, Y):
             if Y is not None:
                 raise ValueError("X_valid is a file, which holds its own labels; Y_valid must be None")
             return Data.open(X, ctx, options.config(settings), like=training.rows)
@@ -551,6 +553,11 @@ report_ : dict
 
 
 _PARAMETERS = {name: p for name, p in inspect.signature(WispClassifier.__init__).parameters.items() if name != "self"}
+
+
+def _is_file(X: Any, Y: Any) -> bool:
+    """Of rows with labels: a str is a path where there are no labels, as such text would teach nothing."""
+    return is_file(X) or (Y is None and isinstance(X, str))
 
 
 def _of(X: Any, narrow: bool = False) -> Union[Text, Images, Csr]:

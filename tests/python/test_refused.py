@@ -141,4 +141,31 @@ for name, weights, said in (("too few", [1, 2], r"shape \(2,\).*expected \(120,\
     raises(f"sample_weight, {name}: fit", ValueError, said, small(**brief).fit, X, classes, sample_weight=weights)
     raises(f"sample_weight, {name}: score", ValueError, said, numbers.score, X, classes, sample_weight=weights)
 check("sample_weight of truth values", numbers.score(X, classes, sample_weight=np.arange(120) < 60) == numbers.score(X[:60], classes[:60]))
+
+# ---- classes that are to come ----
+for name, given, said in (("one text", "abc", "classes: found 'abc'.*expected"), ("a number", 9, "classes: found 9.*expected"),
+                          ("None", [0, None], "classes: .*None"), ("NaN", [0, np.nan], "classes: .*NaN"),
+                          ("a table", [[0, 1], [2, 3]], "hashable"), ("an array of two dimensions", np.eye(2), r"classes: found array"),
+                          ("text for a model of numbers", ["z"], "'z' is of another kind")):
+    run = copy.deepcopy(numbers) if "model" in name else small(**brief)
+    raises(f"classes, {name}", ValueError, said, run.partial_fit, X, lists, classes=given)
+for name, Y, given, want in (
+        ("text and numbers", [["a", 1]] * 120, ["b", 1, "a"], [1, "a", "b"]), ("a set", lists, set(range(9)), list(range(9))),
+        ("tuples", [[("a", 1)]] * 120, [("a", 2), ("a", 1)], [("a", 1), ("a", 2)]), ("a range", lists, range(9), list(range(9))),
+        ("an array", lists, np.arange(9), list(range(9))), ("numpy's numbers", lists, list(np.arange(9)), list(range(9))),
+        ("a Series", [["a"]] * 120, Series(["b", "a"]), ["a", "b"]), ("labels twice", [["a"]] * 120, ["b", "a", "b"], ["a", "b"])):
+    m = small(**brief).partial_fit(X, Y, classes=given)
+    check(f"classes, {name}", m.classes_.tolist() == want, m.classes_)
+with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder) / "rows.txt"
+    path.write_text("4 60 8\n" + "0 0:1\n1 3:1\n" * 2)
+    raises("classes beside a file", ValueError, "a file.*classes must be None", small(cache="-", **brief).partial_fit, path, classes=[0, 1])
+
+# ---- labels in lists: numpy's numbers, and text beside numbers ----
+few = small(**brief).fit(X, [[np.int64(i)] for i in classes])
+check("numpy's numbers in lists are numbers", few.partial_fit(X, [[np.int64(9), np.int32(11)]] * 120).classes_.tolist()[8:] == [9, 11], few.classes_)
+for name, Y in (("a list", ["1", 1] * 60), ("a tuple", ("1", 1) * 60), ("an array", np.array(["1", 1] * 60, dtype=object)),
+                ("a Series", Series(["1", 1] * 60)), ("lists", [["1"], [1]] * 60)):
+    check(f"'1' and 1 in {name} are two classes", small(**brief).fit(X, Y).classes_.tolist() == [1, "1"], small(**brief).fit(X, Y).classes_)
+raises("complex NaN among labels", ValueError, "NaN", small(**brief).fit, X, np.where(classes == 1, np.nan + 0j, classes))
 end()
