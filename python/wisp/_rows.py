@@ -402,6 +402,17 @@ def more_classes(classes: Any, known: Optional[np.ndarray]) -> np.ndarray:
     return _ids(given, known)[1]
 
 
+def number_of(label: Any, classes: np.ndarray) -> int:
+    """Its place among the classes."""
+    known = classes.tolist()
+    try:
+        hash(label)  # what has no hash is no label, though an array may say that it is equal to one
+        return known.index(label)
+    except (TypeError, ValueError):
+        raise ValueError(f"label: {label!r} is not one of the {len(known)} classes, which are "
+                         f"{' and '.join(sorted(_kinds(known)))} (the first is {known[0]!r})") from None
+
+
 def _indicator(Y: Any, known: Optional[np.ndarray], kind: str) -> Labels:
     if Y.dtype.kind not in "biuf":
         raise ValueError(f"Y is a matrix of type {Y.dtype}, expected an indicator matrix of 0 and 1")

@@ -18,7 +18,7 @@ from . import _library as library
 from . import _options as options
 from ._model import Model, Rows, Setting, read_names, write_names
 from ._rows import (Csr, Data, Images, Labels, Question, Text, feature_names, images, is_file, labels as to_labels, matrix,
-                    more_classes, texts)
+                    more_classes, number_of, texts)
 from ._training import train
 from .explaining import Explanation, explain
 
@@ -203,7 +203,7 @@ report_ : dict
             model = Model.open(path)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        self._take(model, training.kind, None if training.labels is None else training.labels.classes, feature_names(X))
+        self._take(model, training.kind, None if training.labels is None else training.labels.classes, _names(X, init, model.n_features))
         self.report_ = report
         if stopped is not None:
             raise stopped
@@ -406,12 +406,7 @@ report_ : dict
         'features' (None: all) with the largest parts, 'more_part' the sum of the rest; of images 'pixels' has all parts.
         On the CPU, one row after the other; docs/explain.md."""
         fitted = self._state()
-        chosen: Optional[List[int]] = None
-        if label is not None:
-            found = np.flatnonzero(fitted.classes == label)
-            if len(found) != 1:
-                raise ValueError(f"label: {label!r} is not one of the {len(fitted.classes)} classes")
-            chosen = [int(found[0])]
+        chosen = None if label is None else [number_of(label, fitted.classes)]
         if self.device != "cpu":
             raise NotImplementedError("explain: only on the CPU, but device is 'cuda'; set_params(device='cpu')")
         k = self._most(fitted, k)
@@ -605,6 +600,14 @@ def _spread(ids: np.ndarray, values: np.ndarray, n: int, missing: float) -> np.n
     out = np.full((len(ids), n + 1), missing, dtype=np.float64)  # -1 is the last place, which nobody gets
     np.put_along_axis(out, ids, values, axis=1)
     return out[:, :n]
+
+
+def _names(X: Any, init: Optional[_Fitted], n_features: int) -> Optional[np.ndarray]:
+    """Names of the columns: those of X, or, where it has none, of the rows before."""
+    names = feature_names(X)
+    if names is None and init is not None and init.names is not None and len(init.names) == n_features:
+        return init.names
+    return names
 
 
 def _compare_names(who: str, known: Optional[np.ndarray], given: Optional[np.ndarray], more: bool, what: str) -> None:

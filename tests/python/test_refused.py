@@ -168,4 +168,31 @@ for name, Y in (("a list", ["1", 1] * 60), ("a tuple", ("1", 1) * 60), ("an arra
                 ("a Series", Series(["1", 1] * 60)), ("lists", [["1"], [1]] * 60)):
     check(f"'1' and 1 in {name} are two classes", small(**brief).fit(X, Y).classes_.tolist() == [1, "1"], small(**brief).fit(X, Y).classes_)
 raises("complex NaN among labels", ValueError, "NaN", small(**brief).fit, X, np.where(classes == 1, np.nan + 0j, classes))
+
+# ---- a label to explain ----
+for name, model, label, said in (("text, of numbers", numbers, "1", "'1' is not one of the 8 classes, which are numbers"),
+                                 ("a number, of text", text, 1, "1 is not one of the 8 classes, which are text"),
+                                 ("unknown", numbers, 9, "9 is not one of the 8 classes"), ("NaN", numbers, np.nan, "nan is not one"),
+                                 ("a list", numbers, [1], r"\[1\] is not one"), ("two", numbers, [1, 2], r"\[1, 2\] is not one"),
+                                 ("an array", numbers, np.array([9, 1, 9, 9, 9, 9, 9, 9]), r"array\(.* is not one")):
+    raises(f"explain, a label that is {name}", ValueError, f"label: {said}", model.explain, X[:1], label=label)
+check("explain, a label that is a tuple", small(**brief).fit(X, [[("a", int(i))] for i in classes]).explain(X[:1], label=("a", 1))[0][0].label == ("a", 1))
+
+# ---- names of columns stay ----
+grown = small(**brief).fit(table, classes)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    grown.partial_fit(X, classes)
+check("partial_fit without names keeps them", getattr(grown, "feature_names_in_", np.array([])).tolist() == names)
+raises("and so their order", ValueError, "same order", grown.predict, turned)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    grown.partial_fit(sp.hstack([X, X]).tocsr(), classes)
+check("further columns without names: there are none", not hasattr(grown, "feature_names_in_"))
+
+# ---- options that are switches ----
+for value, want in (("no", 4), ("0", 4), (False, 4), (None, 4), (0, 4), (np.False_, 4), ("yes", 6), (True, 6), (1, 6), (np.True_, 6)):
+    n = small(pairs=value, chars="0", min_count=0, **brief).fit(words, classes).n_features_in_
+    check(f"pairs={value!r}", n == want, n)
+raises("a switch that is neither on nor off", ValueError, "pairs: 'perhaps' is not yes or no", small(pairs="perhaps", **brief).fit, words, classes)
 end()
