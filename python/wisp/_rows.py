@@ -29,7 +29,7 @@ def texts(X: Any) -> Optional[List[str]]:
     if isinstance(X, (list, tuple)):
         items: Any = X
     elif not sp.issparse(X) and getattr(X, "ndim", 0) == 1:
-        A = np.asarray(X)
+        A = as_array(X, "X")
         items = A.tolist() if A.dtype.kind in "OU" else ()
     else:
         return None
@@ -39,6 +39,14 @@ def texts(X: Any) -> Optional[List[str]]:
     if bad is not None:
         raise ValueError(f"row {bad} of X is {items[bad]!r}, expected text, as others are")
     return list(items)
+
+
+def as_array(A: Any, what: str) -> np.ndarray:
+    """As numpy has it, which would take what lies under a mask."""
+    if isinstance(A, np.ma.MaskedArray) and A.mask.any():
+        raise ValueError(f"{what} is masked in row {np.argwhere(A.mask)[0][0]}, expected values everywhere; {what}.filled(...) puts "
+                         "some there")
+    return np.asarray(A)
 
 
 def feature_names(X: Any) -> Optional[np.ndarray]:
@@ -196,7 +204,7 @@ def _of_array(A: np.ndarray, narrow: bool) -> Csr:
 
 
 def _dense(X: Any) -> np.ndarray:
-    A = np.asarray(X)
+    A = as_array(X, "X")
     if A.ndim != 2:
         raise ValueError(f"Expected 2D array, got {A.ndim}D array instead:\narray={A}.\nReshape your data either using "
                          "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it "
@@ -245,7 +253,7 @@ def images(X: Any) -> Optional[Images]:
     less and the second is not, or (n, height, width).  None: X is something else."""
     if sp.issparse(X) or getattr(X, "ndim", 0) not in (3, 4):
         return None
-    A = np.asarray(X)
+    A = as_array(X, "X")
     if A.dtype != np.uint8 and A.dtype.kind != "f":
         raise ValueError(f"X are images of the type {A.dtype}, expected uint8 (0 to 255) or floats; X.astype(...) makes them so")
     if 0 in A.shape:
@@ -330,7 +338,7 @@ class Data(library.Handle):
 
     def weigh(self, weights: Any) -> np.ndarray:
         """What each row counts for in training; gives it as numbers."""
-        w = np.asarray(weights)
+        w = as_array(weights, "sample_weight")
         if w.ndim != 1 or len(w) != self.n_rows or w.dtype.kind not in "biufO":
             raise ValueError(f"sample_weight has the shape {w.shape} and the type {w.dtype}, expected ({self.n_rows},) "
                              "numbers, one for each row")
@@ -511,7 +519,7 @@ def labels(Y: Any, n_rows: int, known: Optional[np.ndarray] = None) -> Labels:
         out = _indicator(Y, known, "sparse")
     else:
         if not isinstance(Y, (list, tuple)):
-            Y = np.asarray(Y)  # a Series too
+            Y = as_array(Y, "Y")  # a Series too
         is_list = isinstance(Y, (list, tuple)) or (Y.dtype == object and Y.ndim == 1)
         rows = is_list and any(isinstance(row, (list, tuple, set, frozenset, np.ndarray)) for row in Y)
         if rows and not all(isinstance(row, (list, tuple, set, frozenset, np.ndarray)) for row in Y):

@@ -41,6 +41,9 @@ class SparseNetwork(library.Shared):
         self._context: Optional[Tuple[int, library.Handle]] = None  # the threads that it was made for, and it
         self._net = library.Handle("wisp_sparse_create", "wisp_sparse_free", float(clip))
         weights = list(weights or [])
+        for name, given in (("biases", np.isscalar(biases)), ("linear", linear)):
+            if given and not weights:
+                raise ValueError(f"{name} is given, but no weights that it is for; say it to add(), layer by layer")
         if biases is None or np.isscalar(biases):
             biases = [biases] * len(weights)
         if len(biases) != len(weights):
@@ -54,7 +57,11 @@ class SparseNetwork(library.Shared):
         n_out, n_in = W.shape
         b = None
         if bias is not None:
-            b = np.ascontiguousarray(np.broadcast_to(np.asarray(bias, dtype=np.float32), (n_out,)))
+            b = np.asarray(bias, dtype=np.float32)
+            if b.size != 1 and b.shape != (n_out,):
+                raise ValueError(f"layer {self.n_layers}: its bias has the shape {b.shape}, expected a number or ({n_out},), as W has "
+                                 "outputs")
+            b = np.ascontiguousarray(np.broadcast_to(b.reshape(-1), (n_out,)))
         start, ids, values = _arrays(W)
         with self._lock:
             if self.n_layers and n_in != self.n_outputs:
@@ -103,6 +110,8 @@ class SparseNetwork(library.Shared):
 def _canonical(M: Any) -> sp.csr_matrix:
     """As CSR, ids in order and without repeats; a matrix that is so already is taken as it is."""
     M = sp.csr_matrix(M)
+    if M.dtype.kind == "c":
+        raise ValueError(f"found a matrix of type {M.dtype}, expected numbers that are not complex")
     ordered(M)
     if not M.has_canonical_format:
         M = M.copy()

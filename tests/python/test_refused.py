@@ -6,6 +6,7 @@ import tempfile
 import warnings
 
 from rig import *
+from wisp.client import _rows as rows_of_client
 
 X, lists = planted(n=120)
 classes = np.array([row[0] for row in lists])
@@ -195,4 +196,45 @@ for value, want in (("no", 4), ("0", 4), (False, 4), (None, 4), (0, 4), (np.Fals
     n = small(pairs=value, chars="0", min_count=0, **brief).fit(words, classes).n_features_in_
     check(f"pairs={value!r}", n == want, n)
 raises("a switch that is neither on nor off", ValueError, "pairs: 'perhaps' is not yes or no", small(pairs="perhaps", **brief).fit, words, classes)
+
+# ---- arrays with places that are masked ----
+one = np.zeros((120, 1), dtype=bool)
+one[1] = True
+
+
+def masked(A, mask=one):
+    return np.ma.array(A, mask=np.broadcast_to(mask.reshape((-1,) + (1,) * (A.ndim - 1)), A.shape))
+
+
+for name, arguments, weights in (("X", (masked(X.toarray()), classes), None), ("X", (masked(images), classes), None), ("Y", (X, masked(classes)), None),
+                                 ("Y", (X, masked(indicator(1))), None), ("sample_weight", (X, classes), masked(ones))):
+    raises(f"masked: {name}", ValueError, f"{name} is masked in row 1", small(**brief).fit, *arguments, sample_weight=weights)
+check("nothing is masked", small(**brief).fit(masked(X.toarray(), ~np.ones_like(one)), masked(classes, ~np.ones_like(one))).score(X, classes) ==
+      small(**brief).fit(X, classes).score(X, classes))
+
+# ---- SparseNetwork ----
+square = sp.identity(4, format="csr")
+raises("biases without layers", ValueError, "biases.*no weights.*add", wisp.SparseNetwork, biases=-0.1)
+raises("linear without layers", ValueError, "linear.*no weights.*add", wisp.SparseNetwork, linear=True)
+raises("too few biases of a layer", ValueError, r"layer 0: .*shape \(3,\).*expected.*\(4,\)", wisp.SparseNetwork, [square], [np.ones(3)])
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    raises("complex weights", ValueError, "complex", wisp.SparseNetwork, [square * 1j])
+    raises("complex inputs", ValueError, "complex", wisp.SparseNetwork([square]).run, np.ones((1, 4)) * 1j)
+check("one bias for a layer", wisp.SparseNetwork().add(square, 1).run(np.ones((1, 4))).tolist() == [[2] * 4])
+
+
+# ---- the client ----
+class Table(Frame):
+    """As DataFrames are: going through one gives the names of its columns."""
+
+    def __iter__(self):
+        return iter(self.columns)
+
+    def to_numpy(self):
+        return self.array
+
+
+check("a table is its rows, not the names of its columns", rows_of_client(Table(np.array([[0, 2.5]]), ["a", "b"])) ==
+      {"rows": [{"ids": [1], "values": [2.5]}]}, rows_of_client(Table(np.array([[0, 2.5]]), ["a", "b"])))
 end()
