@@ -191,8 +191,22 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-def context(threads: int = 0, say: Optional[Callable[[str], None]] = None) -> Handle:
-    ctx = Handle("wisp_context_create", "wisp_context_free", int(threads))
+def whole_number(name: str, value: Any, least: int) -> int:
+    """As Python, numpy or a text has it.  Nothing is rounded, and True is none."""
+    if type(value) is int and value >= least:  # each prediction of one row asks twice
+        return value
+    try:
+        number = int(value)
+        good = (isinstance(value, str) or number == value) and type(value).__name__ not in ("bool", "bool_")
+    except (TypeError, ValueError, OverflowError):
+        good = False
+    if not good or number < least:
+        raise ValueError(f"{name}: found {value!r}, expected a whole number, {least} or more")
+    return number
+
+
+def context(threads: Any = 0, say: Optional[Callable[[str], None]] = None) -> Handle:
+    ctx = Handle("wisp_context_create", "wisp_context_free", whole_number("threads", threads, 0))
     if say:
         ctx.keep = OnNotice(lambda _, line: say(line.decode(errors="replace")))
         lib.wisp_context_on_notice(ctx, ctx.keep, None)

@@ -7,6 +7,8 @@ import os
 import textwrap
 from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
+
 from . import _library as library
 
 _TYPES = {"int": int, "port": int, "real": float, "flag": bool}
@@ -86,9 +88,9 @@ def text(row: Row, value: Any) -> str:
         return ""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(text(row, v) for v in value)
-    if row.type == "flag":
+    if row.type == "flag" and not isinstance(value, str):
         return "1" if value else "0"
-    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+    if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, numbers.Integral):
         return str(int(value))
@@ -104,11 +106,17 @@ def config(values: Dict[str, Any]) -> library.Handle:
         row = _KEYS.get(keyword)
         if row is None:
             raise TypeError(f"no option '{keyword}'")
-        if not isinstance(value, (str, bool, numbers.Number, os.PathLike, Sequence, type(None))):
+        if not isinstance(value, (str, bool, np.bool_, numbers.Number, os.PathLike, Sequence, type(None))):
             raise TypeError(f"{keyword}: expected {row.hint}, got {type(value).__name__}")
         if value is not None and value != row.default:
             library.call("wisp_config_set", cfg, row.key.encode(), os.fsencode(text(row, value)), place=keyword + ": ")
     return cfg
+
+
+def number(keyword: str, value: Any) -> float:
+    """The value of an option that is a number, as the library would take it."""
+    config({keyword: value})
+    return float(text(_KEYS[keyword], value))
 
 
 def signature(rows: Dict[str, Row], extra: Dict[str, Tuple[Any, str, str]], first: Optional[str] = "self") -> inspect.Signature:

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import numbers
 import os
 import warnings
-from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,7 +29,7 @@ def texts(X: Any) -> Optional[List[str]]:
     if isinstance(X, (list, tuple)):
         items: Any = X
     elif not sp.issparse(X) and getattr(X, "ndim", 0) == 1:
-        A = np.asarray(X)
+        A = as_array(X, "X")
         items = A.tolist() if A.dtype.kind in "OU" else ()
     else:
         return None
@@ -38,6 +39,14 @@ def texts(X: Any) -> Optional[List[str]]:
     if bad is not None:
         raise ValueError(f"row {bad} of X is {items[bad]!r}, expected text, as others are")
     return list(items)
+
+
+def as_array(A: Any, what: str) -> np.ndarray:
+    """As numpy has it, which would take what lies under a mask."""
+    if isinstance(A, np.ma.MaskedArray) and A.mask.any():
+        raise ValueError(f"{what} is masked in row {np.argwhere(A.mask)[0][0]}, expected values everywhere; {what}.filled(...) puts "
+                         "some there")
+    return np.asarray(A)
 
 
 def feature_names(X: Any) -> Optional[np.ndarray]:
@@ -195,7 +204,7 @@ def _of_array(A: np.ndarray, narrow: bool) -> Csr:
 
 
 def _dense(X: Any) -> np.ndarray:
-    A = np.asarray(X)
+    A = as_array(X, "X")
     if A.ndim != 2:
         raise ValueError(f"Expected 2D array, got {A.ndim}D array instead:\narray={A}.\nReshape your data either using "
                          "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it "
@@ -244,7 +253,7 @@ def images(X: Any) -> Optional[Images]:
     less and the second is not, or (n, height, width).  None: X is something else."""
     if sp.issparse(X) or getattr(X, "ndim", 0) not in (3, 4):
         return None
-    A = np.asarray(X)
+    A = as_array(X, "X")
     if A.dtype != np.uint8 and A.dtype.kind != "f":
         raise ValueError(f"X are images of the type {A.dtype}, expected uint8 (0 to 255) or floats; X.astype(...) makes them so")
     if 0 in A.shape:
@@ -327,16 +336,17 @@ class Data(library.Handle):
     def to_data(self, ctx: library.Handle) -> "Data":
         return self
 
-    def weigh(self, weights: Any) -> None:
-        """What each row counts for in training."""
-        w = np.asarray(weights)
+    def weigh(self, weights: Any) -> np.ndarray:
+        """What each row counts for in training; gives it as numbers."""
+        w = as_array(weights, "sample_weight")
         if w.ndim != 1 or len(w) != self.n_rows or w.dtype.kind not in "biufO":
             raise ValueError(f"sample_weight has the shape {w.shape} and the type {w.dtype}, expected ({self.n_rows},) "
                              "numbers, one for each row")
         w = np.ascontiguousarray(w, dtype=np.float32)
         if not w.any():
-            raise ValueError("sample_weight: the weights of all rows are zero, so that none is left to train on")
+            raise ValueError("sample_weight: the weights of all rows are zero, so that none counts")
         library.call("wisp_data_set_weights", self, w.ctypes.data)
+        return w.astype(np.float64)
 
 
 # ---- labels ----
@@ -356,8 +366,13 @@ def _class_array(classes: Sequence) -> np.ndarray:
     kinds = {type(x) for x in classes}
     if len(kinds) == 1 and (kinds <= {str, int, bool, float} or issubclass(next(iter(kinds)), np.generic)):
         return np.array(list(classes))
-    out = np.empty(len(classes), dtype=object)
-    for i, x in enumerate(classes):
+    return _objects(classes)
+
+
+def _objects(items: Sequence) -> np.ndarray:
+    """As they are: numpy would make text of numbers beside text."""
+    out = np.empty(len(items), dtype=object)
+    for i, x in enumerate(items):
         out[i] = x
     return out
 
@@ -371,6 +386,8 @@ def _order(found: set) -> list:
 
 def _ids(flat: list, known: Optional[np.ndarray]) -> Tuple[np.ndarray, np.ndarray]:
     """Ids of classes; those that 'known' does not have come after it."""
+    if any(issubclass(t, (np.number, np.bool_)) for t in set(map(type, flat))):  # equal to Python's, but of another type
+        flat = [x.item() if isinstance(x, (np.number, np.bool_)) else x for x in flat]
     try:
         found = set(flat)
     except TypeError as e:
@@ -384,13 +401,32 @@ def _ids(flat: list, known: Optional[np.ndarray]) -> Tuple[np.ndarray, np.ndarra
 
 def more_classes(classes: Any, known: Optional[np.ndarray]) -> np.ndarray:
     """What is known, then what of 'classes' is not."""
-    given = np.asarray(classes).tolist()
-    return _ids(given, known)[1] if known is not None else _class_array(_order(set(given)))
+    array = hasattr(classes, "ndim")  # a Series, too
+    if isinstance(classes, (str, bytes)) or (classes.ndim != 1 if array else not hasattr(classes, "__iter__")):
+        raise ValueError(f"classes: found {classes!r}, expected a list of labels")
+    given = np.asarray(classes).tolist() if array else list(classes)
+    if any(map(_is_missing, given)):
+        raise ValueError("classes: None and NaN are no labels; leave them out")
+    return _ids(given, known)[1]
+
+
+def number_of(label: Any, classes: np.ndarray) -> int:
+    """Its place among the classes."""
+    known = classes.tolist()
+    try:
+        hash(label)  # what has no hash is no label, though an array may say that it is equal to one
+        return known.index(label)
+    except (TypeError, ValueError):
+        raise ValueError(f"label: {label!r} is not one of the {len(known)} classes, which are "
+                         f"{' and '.join(sorted(_kinds(known)))} (the first is {known[0]!r})") from None
 
 
 def _indicator(Y: Any, known: Optional[np.ndarray], kind: str) -> Labels:
+    if Y.dtype.kind not in "biuf":
+        raise ValueError(f"Y is a matrix of type {Y.dtype}, expected an indicator matrix of 0 and 1")
     Y = sp.csr_matrix(Y)
     ordered(Y)
+    _says_whether(Y)
     if not Y.has_canonical_format or np.count_nonzero(Y.data) < Y.nnz:
         Y = tidy(Y)
     n = Y.shape[1]
@@ -400,10 +436,22 @@ def _indicator(Y: Any, known: Optional[np.ndarray], kind: str) -> Labels:
     return Labels(Y.indptr.astype(np.int64), Y.indices.astype(np.int32, copy=False), classes, kind)
 
 
+def _says_whether(Y: sp.csr_matrix) -> None:
+    """Every value of an indicator matrix: does the label apply?  NaN says neither, and -1 hardly that it does."""
+    values = Y.data[:Y.indptr[-1]]
+    good = (values >= 0) & (values < np.inf)
+    if not good.all():
+        at = int(good.argmin())
+        row = int(np.searchsorted(Y.indptr, at, side="right")) - 1
+        raise ValueError(f"Y, an indicator matrix: row {row}, column {Y.indices[at]} is {values[at]}; expected 0, or a finite "
+                         "number above 0 where the label applies")
+
+
 def _single(y: np.ndarray, known: Optional[np.ndarray]) -> Labels:
     if y.dtype.kind == "f":
-        if not np.all(np.isfinite(y)):
-            raise ValueError("Y contains NaN or infinity")
+        finite = np.isfinite(y)
+        if not finite.all():
+            raise ValueError(f"Y contains NaN or infinity: row {finite.argmin()}; leave out rows without a label")
         if np.any(y != np.floor(y)):
             raise ValueError("Unknown label type: continuous. Y must be classes, lists of labels or an indicator matrix")
     start = np.arange(len(y) + 1, dtype=np.int64)
@@ -417,7 +465,7 @@ def _single(y: np.ndarray, known: Optional[np.ndarray]) -> Labels:
 
 
 def _is_missing(label: Any) -> bool:
-    return label is None or (isinstance(label, (float, np.floating)) and label != label) or type(label).__name__ in ("NAType", "NaTType")
+    return label is None or (isinstance(label, numbers.Number) and label != label) or type(label).__name__ in ("NAType", "NaTType")
 
 
 def _need_all(classes: Iterable, rows: Iterable) -> None:
@@ -425,6 +473,33 @@ def _need_all(classes: Iterable, rows: Iterable) -> None:
     if any(map(_is_missing, classes)):
         row = next(i for i, labels in enumerate(rows) if any(map(_is_missing, labels)))
         raise ValueError(f"Y contains NaN or None: row {row}; leave out rows without a label, or give lists, of which some may be empty")
+
+
+_MADE = {"text": "; Y.astype(str) makes an array text", "numbers": "; Y.astype(int) makes an array of text numbers"}
+
+
+def kind(label: Any) -> str:
+    """What a label is, as far as labels of one kind may be equal."""
+    if isinstance(label, (numbers.Number, np.bool_)):
+        return "numbers"
+    return "text" if isinstance(label, str) else type(label).__name__
+
+
+def _kinds(items: Iterable) -> Set[str]:
+    return {kind(x) for x in {type(x): x for x in items}.values()}
+
+
+def _need_kind(Y: Labels, known: np.ndarray) -> None:
+    """Labels that are not known are misses, or new; if none is known, and none could be, something else was meant."""
+    if Y.ids.size == 0 or Y.ids.min() < len(known) or not len(known):
+        return
+    new, old = Y.classes[len(known):].tolist(), known.tolist()
+    given, there = _kinds(new), _kinds(old)
+    if given & there:
+        return
+    hint = _MADE.get(min(there), "") if len(there) == 1 else ""
+    raise ValueError(f"Y has labels that are {' and '.join(sorted(given))} ({new[0]!r}), but the classes are "
+                     f"{' and '.join(sorted(there))} ({old[0]!r}); give labels of the kind that the classes are{hint}")
 
 
 def _lists(Y: Sequence, known: Optional[np.ndarray]) -> Labels:
@@ -437,21 +512,20 @@ def _lists(Y: Sequence, known: Optional[np.ndarray]) -> Labels:
 
 
 def labels(Y: Any, n_rows: int, known: Optional[np.ndarray] = None) -> Labels:
-    """Y (classes, lists of labels, an indicator matrix: dense or sparse) as ids."""
+    """Y (classes, lists of labels, an indicator matrix: dense or sparse) as ids; known: classes that have the first ones."""
     if Y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     if sp.issparse(Y):
         out = _indicator(Y, known, "sparse")
     else:
         if not isinstance(Y, (list, tuple)):
-            Y = np.asarray(Y)  # a Series too
+            Y = as_array(Y, "Y")  # a Series too
         is_list = isinstance(Y, (list, tuple)) or (Y.dtype == object and Y.ndim == 1)
         rows = is_list and any(isinstance(row, (list, tuple, set, frozenset, np.ndarray)) for row in Y)
         if rows and not all(isinstance(row, (list, tuple, set, frozenset, np.ndarray)) for row in Y):
             raise ValueError("Y has rows that are lists of labels and rows that are not")
-        kinds = set(map(type, Y)) if is_list and not rows else set()
-        if str in kinds and len(kinds) > 1:  # numpy would make a class 'nan' of what is not there
-            _need_all(Y, ([label] for label in Y))
+        if isinstance(Y, (list, tuple)) and not rows and len(_kinds(Y)) > 1:
+            Y = _objects(Y)
         A = None if rows else np.asarray(Y)
         if A is None:
             out = _lists(Y, known)
@@ -459,8 +533,6 @@ def labels(Y: Any, n_rows: int, known: Optional[np.ndarray] = None) -> Labels:
             warnings.warn("A column-vector y was passed when a 1d array was expected", _conversion(), stacklevel=4)
             out = _single(A.ravel(), known)
         elif A.ndim == 2:
-            if A.dtype.kind not in "biuf":
-                raise ValueError(f"Y is a matrix of type {A.dtype}, expected an indicator matrix of 0 and 1")
             out = _indicator(A, known, "dense")
         elif A.ndim == 1:
             out = _single(A, known)
@@ -468,6 +540,8 @@ def labels(Y: Any, n_rows: int, known: Optional[np.ndarray] = None) -> Labels:
             raise ValueError(f"Y has {A.ndim} dimensions, expected classes, lists of labels or an indicator matrix")
     if len(out.start) != n_rows + 1:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n_rows, len(out.start) - 1]}")
+    if known is not None:
+        _need_kind(out, known)
     return out
 
 

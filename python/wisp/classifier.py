@@ -1,6 +1,7 @@
 """WispClassifier: training and prediction in the manner of scikit-learn, which need not be installed."""
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
 import json
@@ -8,16 +9,16 @@ import os
 import shutil
 import tempfile
 import warnings
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 import scipy.sparse as sp
 
 from . import _library as library
 from . import _options as options
-from ._model import Model, Rows, read_names, write_names
+from ._model import Model, Rows, Setting, read_names, write_names
 from ._rows import (Csr, Data, Images, Labels, Question, Text, feature_names, images, is_file, labels as to_labels, matrix,
-                    more_classes, texts)
+                    more_classes, number_of, texts)
 from ._training import train
 from .explaining import Explanation, explain
 
@@ -72,6 +73,18 @@ class _Fitted(NamedTuple):
     loss: str
     labels_a_row: float  # of the training rows, on average
     words: bool  # it takes text
+
+
+class _Training(NamedTuple):
+    """Rows to train on."""
+
+    rows: Data
+    form: type  # of X: one of _FORMS; Data: a file
+    labels: Optional[Labels]  # None: the file has them
+    kind: str  # of Y: Labels.kind
+
+
+_FORMS = {Text: "text", Images: "images", Csr: "numbers"}
 
 
 class WispClassifier(library.Shared):
@@ -144,6 +157,8 @@ report_ : dict
             init: Optional[_Fitted] = self.__dict__.get("_fitted")
             known = None if init is None else init.classes
             if classes is not None:
+                if _is_file(X, _one_of(Y, y)):
+                    raise ValueError("a file holds its own labels; classes must be None")
                 known = more_classes(classes, known)
             return self._fit(X, _one_of(Y, y), None, None, sample_weight, known, init)
 
@@ -164,20 +179,22 @@ report_ : dict
 
     def _fit(self, X: Any, Y: Any, X_valid: Any, Y_valid: Any, sample_weight: Any, known: Optional[np.ndarray],
              init: Optional[_Fitted], of_prune: Optional[Dict[str, Any]] = None) -> "WispClassifier":
+        if X_valid is None and Y_valid is not None:
+            raise ValueError("Y_valid has labels, but X_valid, the rows that they are for, is None; give both or neither")
         ctx = library.context(self.threads, _say if self.progress is True else None)
         folder = tempfile.mkdtemp(prefix="wisp-")
         try:
             settings = self._settings()
             if init is not None:
                 settings.update(init=init.model.path, net=None, hidden=None, dropout=_ROWS["dropout"].default)
-            rows, y, kind = self._training_rows(X, Y, known, init, settings, folder, ctx)
+            training = self._training_rows(X, Y, known, init, settings, folder, ctx)
             if sample_weight is not None:
-                rows.weigh(sample_weight)
-            valid = None if X_valid is None else self._valid_rows(X_valid, Y_valid, rows, y, settings, ctx)
+                training.rows.weigh(sample_weight)
+            valid = None if X_valid is None else self._valid_rows(X_valid, Y_valid, training, feature_names(X), settings, ctx)
             path = os.path.join(folder, "model") if self.path is None else os.fspath(self.path)
             cfg = options.config({**settings, **(of_prune or {})})
             before = _file(path)
-            report, stopped = train(ctx, cfg, rows, valid, path, self.progress, "wisp_train" if of_prune is None else "wisp_prune")
+            report, stopped = train(ctx, cfg, training.rows, valid, path, self.progress, "wisp_train" if of_prune is None else "wisp_prune")
             if not report and of_prune is not None:  # what was trained so far is PATH.0, PATH.1 ...
                 raise stopped or InterruptedError("stopped before the network was small; go on with resume=True and path")
             if not report and before and _file(path) == before:
@@ -186,26 +203,26 @@ report_ : dict
             model = Model.open(path)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        self._take(model, kind, None if y is None else y.classes, feature_names(X))
+        self._take(model, training.kind, None if training.labels is None else training.labels.classes, _names(X, init, model.n_features))
         self.report_ = report
         if stopped is not None:
             raise stopped
         return self
 
     def _training_rows(self, X: Any, Y: Any, known: Optional[np.ndarray], init: Optional[_Fitted], settings: Dict[str, Any],
-                       folder: str, ctx: library.Handle) -> Tuple[Data, Optional[Labels], str]:
-        if is_file(X) or (Y is None and isinstance(X, str)):
+                       folder: str, ctx: library.Handle) -> _Training:
+        if _is_file(X, Y):
             if Y is not None:
                 raise ValueError("a file holds its own labels; Y must be None")
             settings["class_weight"] = self._class_weights(None, folder)
-            return Data.open(X, ctx, options.config(settings)), None, "sparse"
+            return _Training(Data.open(X, ctx, options.config(settings)), Data, None, "sparse")
         if settings["labels"]:
             raise ValueError("labels: the classes of Y are the names; a file of names is for rows from a file")
         rows = _of(X, narrow=self.device != "cpu")
         y = to_labels(Y, rows.n_rows, known)
         if init is not None:
             if isinstance(rows, Csr):
-                self._check_columns(init, X, rows.shape[1], more=True)
+                self._check_columns(init.names, init.n_features, X, rows.shape[1], more=True)
             if isinstance(rows, Images):
                 self._check_size(init, rows.size)
             if (y.kind == "single") != (init.kind == "single"):
@@ -216,15 +233,10 @@ report_ : dict
         settings["labels"] = names
         settings["class_weight"] = self._class_weights(y.classes, folder)
         settings["note"] = json.dumps({"wisp.py": 1, "kind": y.kind, "names": how, "labels": round(mean, 4)})
-        if isinstance(rows, Text):
-            data = Data.of_text(rows, ctx, options.config(settings), y)
-        elif isinstance(rows, Images):
-            data = Data.of_images(rows, y, len(y.classes))
-        else:
-            data = Data.view(rows, y, len(y.classes))
+        data = _data(rows, y, ctx, settings)
         if not np.array_equal(y.classes, np.arange(len(y.classes))):
             data.labels_by_name()
-        return data, y, y.kind
+        return _Training(data, type(rows), y, y.kind)
 
     def _class_weights(self, classes: Optional[np.ndarray], folder: str) -> Any:
         """class_weight as the library takes it: a dict becomes a file; of classes that are not known yet by name."""
@@ -244,19 +256,28 @@ report_ : dict
             f.writelines(line + "\n" for line in lines)
         return path
 
-    def _valid_rows(self, X: Any, Y: Any, rows: Data, y: Optional[Labels], settings: Dict[str, Any], ctx: library.Handle
-                    ) -> Data:
-        if is_file(X) or (Y is None and isinstance(X, str)):
-            return Data.open(X, ctx, options.config(settings), like=rows)
-        if y is None:
+    def _valid_rows(self, X: Any, Y: Any, training: _Training, names: Optional[np.ndarray], settings: Dict[str, Any],
+                    ctx: library.Handle) -> Data:
+        """Rows to validate; names: of the columns of those to train on."""
+        if _is_file(X, Y):
+            if Y is not None:
+                raise ValueError("X_valid is a file, which holds its own labels; Y_valid must be None")
+            return Data.open(X, ctx, options.config(settings), like=training.rows)
+        if training.labels is None:
             raise ValueError("X_valid must be the path of a file, as X is")
-        M = _of(X)
-        there = to_labels(Y, M.n_rows, y.classes)  # labels that no training row has are never found
-        if isinstance(M, Text):
-            return Data.of_text(M, ctx, options.config(settings), there, like=rows)
-        if isinstance(M, Images):
-            return Data.of_images(M, there, len(there.classes))
-        return Data.view(M, there, len(there.classes))
+        if Y is None:
+            raise ValueError("X_valid has rows, but Y_valid, their labels, is None; give both, or the pathlib.Path of a file that "
+                             "has both")
+        with _said_of("X_valid"):
+            rows = _of(X)
+        if type(rows) is not training.form:
+            raise ValueError(f"X_valid is {_FORMS[type(rows)]}, but X is {_FORMS[training.form]}; expected rows of the same form")
+        if isinstance(rows, Csr):
+            self._check_columns(names, training.rows.stats.n_features, X, rows.shape[1], what="X_valid")
+        with _said_of("Y_valid"):
+            labels = to_labels(Y, rows.n_rows, training.labels.classes)  # those that no training row has are never found
+        with _said_of("X_valid"):
+            return _data(rows, labels, ctx, settings, like=training.rows)
 
     def _take(self, model: Model, kind: str, classes: Optional[np.ndarray], names: Optional[np.ndarray]) -> None:
         fitted = _Fitted(model, kind, read_names(model) if classes is None else classes, names, model.n_features,
@@ -279,13 +300,14 @@ report_ : dict
             raise _not_fitted()(f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate "
                                 "arguments before using this estimator.") from None
 
-    def _check_columns(self, fitted: _Fitted, X: Any, n: int, more: bool = False) -> None:
-        """Their number, and their names where X and the training rows have them; more: further ones may come."""
-        known = fitted.n_features
-        if fitted.names is not None or hasattr(type(X), "columns"):
-            _compare_names(type(self).__name__, fitted.names, feature_names(X), more)
-        if n < known or (n > known and not more):
-            raise ValueError(f"X has {n} features, but {type(self).__name__} is expecting {known} features as input")
+    def _check_columns(self, names: Optional[np.ndarray], n_features: int, X: Any, n: int, more: bool = False, what: str = "X"
+                       ) -> None:
+        """The number of columns, and their names where X and the training rows have them; more: further ones may come."""
+        who = type(self).__name__
+        if names is not None or hasattr(type(X), "columns"):
+            _compare_names(who, names, feature_names(X), more, what)
+        if n < n_features or (n > n_features and not more):
+            raise ValueError(f"{what} has {n} features, but {who} is expecting {n_features} features as input")
 
     def _rows(self, fitted: _Fitted, X: Any) -> Rows:
         if not sp.issparse(X):
@@ -305,7 +327,7 @@ report_ : dict
                 self._check_size(fitted, pictures.size)
                 return pictures
         M = matrix(X)
-        self._check_columns(fitted, X, M.shape[1])
+        self._check_columns(fitted.names, fitted.n_features, X, M.shape[1])
         if "image" in fitted.model.describe:
             size = fitted.model.describe["image"]
             raise ValueError(f"X has 2 dimensions, but this model reads images of {size} (channels x height x width): "
@@ -324,9 +346,14 @@ report_ : dict
     def _top(self, fitted: _Fitted, X: Any, k: Optional[int], scores: Optional[str] = None
              ) -> Tuple[np.ndarray, np.ndarray, bool]:
         """Ids of the k best labels of each row (-1: no more were found), their scores, and whether these are calibrated."""
-        k = min(int(self.k if k is None else k), len(fitted.classes))
-        return fitted.model.predict(self._rows(fitted, X), (k, int(self.threads), self.inference, scores or self.scores,
-                                                            self.device))
+        k = self._most(fitted, self.k if k is None else k)
+        return fitted.model.predict(self._rows(fitted, X), self._setting(k, scores or self.scores, self.device))
+
+    def _most(self, fitted: _Fitted, k: Any) -> int:
+        return min(library.whole_number("k", k, 1), len(fitted.classes))
+
+    def _setting(self, k: int, scores: str, device: str) -> Setting:
+        return k, library.whole_number("threads", self.threads, 0), self.inference, scores, device
 
     def predict_top(self, X: Any, k: Optional[int] = None) -> Tuple[np.ndarray, np.ndarray]:
         """The k best labels of each row and their probabilities, best first, as two arrays (rows, k)."""
@@ -379,18 +406,13 @@ report_ : dict
         'features' (None: all) with the largest parts, 'more_part' the sum of the rest; of images 'pixels' has all parts.
         On the CPU, one row after the other; docs/explain.md."""
         fitted = self._state()
-        chosen: Optional[List[int]] = None
-        if label is not None:
-            found = np.flatnonzero(fitted.classes == label)
-            if len(found) != 1:
-                raise ValueError(f"label: {label!r} is not one of the {len(fitted.classes)} classes")
-            chosen = [int(found[0])]
+        chosen = None if label is None else [number_of(label, fitted.classes)]
         if self.device != "cpu":
             raise NotImplementedError("explain: only on the CPU, but device is 'cuda'; set_params(device='cpu')")
+        k = self._most(fitted, k)
+        features = None if features is None else library.whole_number("features", features, 0)
         rows = self._rows(fitted, X)
-        k = max(1, min(int(k), len(fitted.classes)))
-        setting = (k, int(self.threads), self.inference, self.scores, "cpu")
-        with fitted.model.lend(setting) as predictor:
+        with fitted.model.lend(self._setting(k, self.scores, "cpu")) as predictor:
             data = rows.to_data(predictor.keep[0])
             best = [chosen] * rows.n_rows if chosen else predictor.run(data)[0].tolist()
             return [[explain(predictor, fitted.model.handle, data, row, i, features, fitted.classes, fitted.names)
@@ -417,7 +439,7 @@ report_ : dict
             raise ValueError("threshold='model': the model has no thresholds" + (
                 " of raw scores" if self.scores == "raw" else "; choose_thresholds(X, Y) chooses them"))
         if self.threshold is not None:
-            return float(self.threshold)
+            return options.number("threshold", self.threshold)
         return 0.5 if calibrated or fitted.loss == "bce" else 0.5 / fitted.labels_a_row
 
     def choose_thresholds(self, X: Any, Y: Any = None, goal: str = "f1", per: str = "label", *, y: Any = None) -> Dict[str, Any]:
@@ -467,6 +489,8 @@ report_ : dict
         row = np.repeat(np.arange(len(best)), np.diff(true.start))
         hit = np.zeros(len(best), dtype=bool)
         hit[row[true.ids == best[row]]] = True
+        if sample_weight is not None:  # checked as those of training
+            sample_weight = Data.view(matrix(sp.csr_matrix((len(best), 1)))).weigh(sample_weight)
         return float(np.average(hit, weights=sample_weight))
 
     # ---- files, pickling, scikit-learn ----
@@ -526,12 +550,37 @@ report_ : dict
 _PARAMETERS = {name: p for name, p in inspect.signature(WispClassifier.__init__).parameters.items() if name != "self"}
 
 
+def _is_file(X: Any, Y: Any) -> bool:
+    """Of rows with labels: a str is a path where there are no labels, as such text would teach nothing."""
+    return is_file(X) or (Y is None and isinstance(X, str))
+
+
 def _of(X: Any, narrow: bool = False) -> Union[Text, Images, Csr]:
     """X in the form that the library takes."""
     words = texts(X)
     if words is not None:
         return Text(words)
     return images(X) or matrix(X, narrow)
+
+
+def _data(rows: Union[Text, Images, Csr], labels: Labels, ctx: library.Handle, settings: Dict[str, Any],
+          like: Optional[Data] = None) -> Data:
+    """Rows with labels, to train on, or to validate with those of 'like'."""
+    if isinstance(rows, Text):
+        return Data.of_text(rows, ctx, options.config(settings), labels, like=like)
+    if isinstance(rows, Images):
+        return Data.of_images(rows, labels, len(labels.classes))
+    return Data.view(rows, labels, len(labels.classes))
+
+
+@contextlib.contextmanager
+def _said_of(argument: str) -> Iterator[None]:
+    """Errors name the argument, where X and Y may be taken for others."""
+    try:
+        yield
+    except ValueError as e:
+        e.args = (f"{argument}: {e}",)
+        raise
 
 
 def _size_text(size: Tuple[int, ...]) -> str:
@@ -553,17 +602,26 @@ def _spread(ids: np.ndarray, values: np.ndarray, n: int, missing: float) -> np.n
     return out[:, :n]
 
 
-def _compare_names(who: str, known: Optional[np.ndarray], given: Optional[np.ndarray], more: bool) -> None:
+def _names(X: Any, init: Optional[_Fitted], n_features: int) -> Optional[np.ndarray]:
+    """Names of the columns: those of X, or, where it has none, of the rows before."""
+    names = feature_names(X)
+    if names is None and init is not None and init.names is not None and len(init.names) == n_features:
+        return init.names
+    return names
+
+
+def _compare_names(who: str, known: Optional[np.ndarray], given: Optional[np.ndarray], more: bool, what: str) -> None:
     """Columns must be those of the training rows, in their order, as scikit-learn has it."""
     if given is None or known is None:
         if given is not None:
-            warnings.warn(f"X has feature names, but {who} was fitted without feature names", stacklevel=5)
+            warnings.warn(f"{what} has feature names, but {who} was fitted without feature names", stacklevel=5)
         elif known is not None:
-            warnings.warn(f"X does not have valid feature names, but {who} was fitted with feature names", stacklevel=5)
+            warnings.warn(f"{what} does not have valid feature names, but {who} was fitted with feature names", stacklevel=5)
         return
     if given[:len(known) if more else None].tolist() == known.tolist():
         return
-    text = "The feature names should match those that were passed during fit.\n"
+    of = "" if what == "X" else f" of {what}"
+    text = f"The feature names{of} should match those that were passed during fit.\n"
     unseen, missing = sorted(set(given) - set(known)), sorted(set(known) - set(given))
     for title, names in (("Feature names unseen at fit time", unseen),
                          ("Feature names seen at fit time, yet now missing", missing)):

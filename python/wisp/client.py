@@ -129,6 +129,8 @@ def _rows(rows: Any) -> dict[str, Any]:
         rows = rows.tolist()
         if rows and not isinstance(rows[0], (list, str)):
             raise TypeError("expected an array of two dimensions, one row per sample")
+    if hasattr(rows, "to_numpy"):  # a DataFrame, whose items are the names of its columns
+        return _rows(rows.to_numpy())
     rows = list(rows)
     if all(isinstance(row, str) for row in rows):
         return {"text": rows} if rows else {"rows": []}

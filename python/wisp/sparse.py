@@ -41,6 +41,9 @@ class SparseNetwork(library.Shared):
         self._context: Optional[Tuple[int, library.Handle]] = None  # the threads that it was made for, and it
         self._net = library.Handle("wisp_sparse_create", "wisp_sparse_free", float(clip))
         weights = list(weights or [])
+        for name, given in (("biases", np.isscalar(biases)), ("linear", linear)):
+            if given and not weights:
+                raise ValueError(f"{name} is given, but no weights that it is for; say it to add(), layer by layer")
         if biases is None or np.isscalar(biases):
             biases = [biases] * len(weights)
         if len(biases) != len(weights):
@@ -54,7 +57,11 @@ class SparseNetwork(library.Shared):
         n_out, n_in = W.shape
         b = None
         if bias is not None:
-            b = np.ascontiguousarray(np.broadcast_to(np.asarray(bias, dtype=np.float32), (n_out,)))
+            b = np.asarray(bias, dtype=np.float32)
+            if b.size != 1 and b.shape != (n_out,):
+                raise ValueError(f"layer {self.n_layers}: its bias has the shape {b.shape}, expected a number or ({n_out},), as W has "
+                                 "outputs")
+            b = np.ascontiguousarray(np.broadcast_to(b.reshape(-1), (n_out,)))
         start, ids, values = _arrays(W)
         with self._lock:
             if self.n_layers and n_in != self.n_outputs:
@@ -89,7 +96,7 @@ class SparseNetwork(library.Shared):
         cfg = options.config({"mode": self.mode, "device": self.device, "memory": self.memory})
         if self._context is None or self._context[0] != self.threads:
             self._context = None
-            self._context = int(self.threads), library.context(self.threads)
+            self._context = self.threads, library.context(self.threads)
         library.call("wisp_sparse_run", None if values is None else values.ctypes.data, ends.ctypes.data, out,
                      self._context[1], self._net, X.shape[0], start.ctypes.data, ids.ctypes.data, data.ctypes.data, cfg)
         self.report_ = library.report(out)
@@ -103,6 +110,8 @@ class SparseNetwork(library.Shared):
 def _canonical(M: Any) -> sp.csr_matrix:
     """As CSR, ids in order and without repeats; a matrix that is so already is taken as it is."""
     M = sp.csr_matrix(M)
+    if M.dtype.kind == "c":
+        raise ValueError(f"found a matrix of type {M.dtype}, expected numbers that are not complex")
     ordered(M)
     if not M.has_canonical_format:
         M = M.copy()

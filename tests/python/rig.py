@@ -88,3 +88,32 @@ def small(**keywords):
     """An estimator that relies on no default and takes no time."""
     return wisp.WispClassifier(**{**dict(hidden=16, epochs=8, batch=32, dropout=0, input_dropout=0, lr=0.02, holdout=0.1,
                                          precision="fp32", threads=2), **keywords})
+
+
+class Series:
+    """As pandas has it, for what the package asks of one."""
+
+    ndim = 1
+
+    def __init__(self, items):
+        self.items = np.empty(len(items), dtype=object)
+        self.items[:] = items
+
+    def __array__(self, dtype=None, copy=None):
+        return self.items
+
+    def __len__(self):
+        return len(self.items)
+
+
+class Frame:
+    """A table with names of columns."""
+
+    ndim = 2
+    columns = None
+
+    def __init__(self, array, columns):
+        self.array, self.columns, self.shape = array, columns, array.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array

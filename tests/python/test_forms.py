@@ -19,36 +19,6 @@ Xt, lists_t = planted(seed=1)
 first = np.array([f"c{row[0]}" for row in lists])
 base = small().fit(X, lists)
 
-
-class Series:
-    """As pandas has it, for what the package asks of one."""
-
-    ndim = 1
-
-    def __init__(self, items):
-        self.items = np.empty(len(items), dtype=object)
-        self.items[:] = items
-
-    def __array__(self, dtype=None, copy=None):
-        return self.items
-
-    def __len__(self):
-        return len(self.items)
-
-
-class Frame:
-    """A table with names of columns."""
-
-    ndim = 2
-    columns = None
-
-    def __init__(self, array, columns):
-        self.array, self.columns, self.shape = array, columns, array.shape
-
-    def __array__(self, dtype=None, copy=None):
-        return self.array
-
-
 # ---- Y as a Series ----
 for name, kind in (("a Series", Series), ("pandas' Series", getattr(pandas, "Series", None))):
     if kind is None:

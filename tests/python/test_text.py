@@ -21,16 +21,6 @@ def sentences(n):
     return texts, labels
 
 
-class Series:
-    ndim = 1
-
-    def __init__(self, items):
-        self.items = np.array(items, dtype=object)
-
-    def __array__(self, dtype=None, copy=None):
-        return self.items
-
-
 texts, lists = sentences(400)
 texts_t, lists_t = sentences(200)
 model = small(epochs=20).fit(texts, lists)
