@@ -4,7 +4,7 @@
  * one line per processor, instruction set ("amx in bf16" where ways may round to that), sizes and
  * pass,
  *
- *   wisp-conv 6 <tab> processor <tab> kernels <tab> 64 64 56 56 3 3 1 1 1 1 16 8 <tab> 0 <tab> direct
+ *   wisp-conv 7 <tab> processor <tab> kernels <tab> 64 64 56 56 3 3 1 1 1 1 16 8 <tab> 0 <tab> direct
  *
  * then a measurement: each way that can computes some samples on one thread (measure.c), and the
  * fastest is put down in the file.  So runs on one machine go the same ways, and give the same bytes,
@@ -136,7 +136,7 @@ static const struct wisp_conv_way *fastest(const struct ways *w, const struct wi
 /* ---- the file ---- */
 
 enum { LINE = 300 };
-static const char MAGIC[] = "wisp-conv 6";
+static const char MAGIC[] = "wisp-conv 7";
 
 /* The line without the way. */
 static int key_of(char out[LINE], const struct wisp_conv *c, enum wisp_conv_pass pass,

@@ -1,6 +1,7 @@
-/* The way 'winograd': F(4x4, 3x3) for kernels of 3x3 and stride 1, a quarter of the multiplications.
+/* The way 'winograd', for stride 1: F(4x4, 3x3) for kernels of 3x3, a quarter of the multiplications, and
+ * F(2x2, 5x5) for kernels of 5x5, little more than a third of them.
  *
- * A tile is 4x4 pixels of the result, from 6x6 of the source.  Both, and the taps, are transformed
+ * A tile is 4x4 or 2x2 pixels of the result, from 6x6 of the source.  Both, and the taps, are transformed
  * (kernels.h) to 36 points; at each point a tile is a vector of channels, and all tiles together are
  * one product with the weights of that point:
  *
@@ -28,9 +29,9 @@ enum {
     BLOCK = WISP_PLANE_BLOCK,
     SQUARE = WISP_CONV_SQUARE,
     POINTS = 36,
-    FROM = 6, /* pixels of a tile: of the source, of the result */
-    TO = 4,
-    TAPS = 9,
+    FROM = 6, /* pixels of a tile of the source */
+    MOST_TO = 4, /* of the result */
+    MOST_TAPS = 25,
     FEW_TILES = 56, /* of a task, multiples of what fills registers (14 rows) */
     MANY_TILES = 112,
     PARTS_FLOATS = 36 * 64 * 1024, /* of all gU, but one; 4 of 128 x 128 channels */
@@ -38,6 +39,28 @@ enum {
     FEWEST_BLOCKS = 4, /* of x and y of a task which is cut so that all threads have one */
     WIDE = 512,        /* channels, both together, from which on a task has many */
 };
+
+/* Pixels of a tile of the result. */
+static size_t to_of(const struct wisp_conv *c)
+{
+    return FROM + 1 - c->kh;
+}
+
+static size_t taps_of(const struct wisp_conv *c)
+{
+    return c->kh * c->kw;
+}
+
+/* The transform of kernels of 5x5 that stands for one of 3x3. */
+static enum wisp_winograd form(const struct wisp_conv *c, enum wisp_winograd of_3)
+{
+    static const enum wisp_winograd of_5[] = { [WISP_WINOGRAD_X] = WISP_WINOGRAD_X,
+                                               [WISP_WINOGRAD_Y] = WISP_WINOGRAD_Y5,
+                                               [WISP_WINOGRAD_GY] = WISP_WINOGRAD_GY5,
+                                               [WISP_WINOGRAD_W] = WISP_WINOGRAD_W5,
+                                               [WISP_WINOGRAD_GW] = WISP_WINOGRAD_GW5 };
+    return c->kh == 5 ? of_5[of_3] : of_3;
+}
 
 /* Tiles of a task, at most; of a group. */
 static size_t most_tiles(const struct wisp_conv *c)
@@ -69,6 +92,7 @@ struct sliding {
     const float *source;
     float *result;
     size_t pad_h, pad_w;
+    size_t tile; /* pixels, each way, of the result */
     size_t across, per_sample, tiles; /* of a row, of a sample, in all */
     size_t of_task;
     bool forward;
@@ -106,17 +130,18 @@ static void transform_tiles(const struct sliding *g, enum wisp_winograd which,
 {
     const bool pixels_of_x = which == WISP_WINOGRAD_X;
     float room[FROM * FROM * BLOCK];
-    struct wisp_transform t = {
-        .which = which, .to_row = FROM * point, .to_col = point, .from_col = BLOCK
-    };
+    struct wisp_transform t = { .which = form(g->c, which),
+                                .to_row = FROM * point,
+                                .to_col = point,
+                                .from_col = BLOCK };
     for (size_t i = 0; i < n; i++) {
         const size_t sample = (first + i) / g->per_sample, at = (first + i) % g->per_sample;
-        const size_t y = at / g->across * TO, x = at % g->across * TO;
+        const size_t y = at / g->across * g->tile, x = at % g->across * g->tile;
         const float *plane = source + sample * side_floats(from) + b * from->h * from->w * BLOCK;
         t.to = to + i * BLOCK;
         t.from = pixels_of_x
                      ? tile_at(from, plane, y - g->pad_h, x - g->pad_w, FROM, room, &t.from_row)
-                     : tile_at(from, plane, y, x, TO, room, &t.from_row);
+                     : tile_at(from, plane, y, x, g->tile, room, &t.from_row);
         g->j->k->winograd(&t);
     }
 }
@@ -128,11 +153,12 @@ static void transform_back(const struct sliding *g, size_t b, size_t first, size
                            const float *m, size_t point, uint64_t *live)
 {
     const struct side *to = &g->to;
-    float bias[BLOCK] = { 0 }, room[TO * TO * BLOCK];
+    const size_t side = g->tile;
+    float bias[BLOCK] = { 0 }, room[MOST_TO * MOST_TO * BLOCK];
     const bool biased = g->forward && g->j->bias, masked = !g->forward && g->j->mask;
     for (size_t i = 0; biased && i < BLOCK && b * BLOCK + i < g->c->out; i++)
         bias[i] = g->j->bias[b * BLOCK + i];
-    struct wisp_transform t = { .which = WISP_WINOGRAD_Y,
+    struct wisp_transform t = { .which = form(g->c, WISP_WINOGRAD_Y),
                                 .to_col = BLOCK,
                                 .from_row = FROM * point,
                                 .from_col = point,
@@ -140,21 +166,22 @@ static void transform_back(const struct sliding *g, size_t b, size_t first, size
                                 .relu = g->forward && g->j->relu };
     for (size_t i = 0; i < n; i++) {
         const size_t sample = (first + i) / g->per_sample, at = (first + i) % g->per_sample;
-        const size_t y = at / g->across * TO, x = at % g->across * TO;
-        const size_t rows = to->h - y < TO ? to->h - y : TO, cols = to->w - x < TO ? to->w - x : TO;
+        const size_t y = at / g->across * side, x = at % g->across * side;
+        const size_t rows = to->h - y < side ? to->h - y : side,
+                     cols = to->w - x < side ? to->w - x : side;
         float *pixels =
             g->result + sample * side_floats(to) + ((b * to->h + y) * to->w + x) * BLOCK;
-        const bool whole = rows == TO && cols == TO;
+        const bool whole = rows == side && cols == side;
         t.from = m + i * BLOCK;
         const float *mask = masked ? g->j->mask + (pixels - g->result) : NULL;
         t.to = whole ? pixels : room;
         t.mask = whole ? mask : NULL;
         t.live = whole ? live : NULL;
-        t.to_row = (whole ? to->w : TO) * BLOCK;
+        t.to_row = (whole ? to->w : side) * BLOCK;
         g->j->k->winograd(&t);
         for (size_t r = 0; !whole && r < rows; r++) {
             const size_t line = r * to->w * BLOCK;
-            const float *from = room + r * TO * BLOCK;
+            const float *from = room + r * side * BLOCK;
             if (mask) g->j->k->relu_back(pixels + line, from, mask + line, cols * BLOCK);
             else memcpy(pixels + line, from, cols * BLOCK * sizeof *room);
             if (live) *live += g->j->k->live_count(from, cols * BLOCK);
@@ -208,9 +235,11 @@ static struct sliding sliding_of(const struct wisp_conv *c, enum wisp_conv_pass 
     g.from = data ? y : x, g.to = data ? x : y;
     g.source = data ? j->gy : j->x;
     g.result = data ? j->gx : j->y;
-    g.pad_h = data ? 2 - c->pad_h : c->pad_h, g.pad_w = data ? 2 - c->pad_w : c->pad_w;
-    g.across = wisp_parts(g.to.w, TO);
-    g.per_sample = g.across * wisp_parts(g.to.h, TO);
+    g.pad_h = data ? c->kh - 1 - c->pad_h : c->pad_h;
+    g.pad_w = data ? c->kw - 1 - c->pad_w : c->pad_w;
+    g.tile = to_of(c);
+    g.across = wisp_parts(g.to.w, g.tile);
+    g.per_sample = g.across * wisp_parts(g.to.h, g.tile);
     g.tiles = g.per_sample * j->n;
     return g;
 }
@@ -248,7 +277,7 @@ static size_t most_parts(const struct wisp_conv *c)
 static size_t gw_floats(const struct wisp_conv *c)
 {
     const size_t squares = wisp_conv_in_blocks(c) * wisp_conv_out_blocks(c);
-    return TAPS * squares * SQUARE + most_parts(c) * POINTS * point_of(c);
+    return taps_of(c) * squares * SQUARE + most_parts(c) * POINTS * point_of(c);
 }
 
 /* Some blocks of x and of y, one part of the tiles. */
@@ -298,19 +327,20 @@ static void sum_part(void *arg, size_t task, int thread)
 static void transform_gu(void *arg, size_t square, int thread)
 {
     const struct summing *s = arg;
-    const size_t point = point_of(s->g.c);
+    const struct wisp_conv *c = s->g.c;
+    const size_t point = point_of(c);
     float *gu = s->gu + square * SQUARE;
     (void)thread;
     for (size_t part = 1; part < s->parts; part++)
         for (size_t p = 0; p < POINTS; p++)
             s->g.j->k->axpy(gu + p * point, gu + (part * POINTS + p) * point, 1, SQUARE);
-    struct wisp_transform t = { .which = WISP_WINOGRAD_GW,
-                                .to_row = 3 * SQUARE,
+    struct wisp_transform t = { .which = form(c, WISP_WINOGRAD_GW),
+                                .to_row = c->kw * SQUARE,
                                 .to_col = SQUARE,
                                 .from_row = FROM * point,
                                 .from_col = point };
     for (size_t i = 0; i < BLOCK; i++) {
-        t.to = s->gw + square * TAPS * SQUARE + i * BLOCK;
+        t.to = s->gw + square * taps_of(c) * SQUARE + i * BLOCK;
         t.from = gu + i * BLOCK;
         s->g.j->k->winograd(&t);
     }
@@ -321,11 +351,11 @@ static void run_weights(const struct wisp_conv *c, const struct wisp_conv_job *j
     struct summing s = { .g = sliding_of(c, WISP_CONV_WEIGHTS, j), .of_in = 1, .of_out = 1 };
     const size_t in = s.g.from.blocks, out = s.g.to.blocks, squares = in * out,
                  threads = (size_t)wisp_pool_threads(j->pool);
-    s.gw = j->gw, s.gu = s.gw + TAPS * squares * SQUARE;
+    s.gw = j->gw, s.gu = s.gw + taps_of(c) * squares * SQUARE;
     s.in = in, s.out = out;
     s.parts = most_parts(c) < s.g.tiles ? most_parts(c) : s.g.tiles;
     if (s.g.tiles == 0) {
-        memset(s.gw, 0, TAPS * squares * SQUARE * sizeof *s.gw);
+        memset(s.gw, 0, taps_of(c) * squares * SQUARE * sizeof *s.gw);
         return;
     }
     /* Halves, until there are tasks for all: each transforms what it reads for itself. */
@@ -345,8 +375,8 @@ static bool can(const struct wisp_conv *c, enum wisp_conv_pass pass, const struc
 {
     (void)pass, (void)k;
     const size_t most = (size_t)WISP_CONV_TAPS * BLOCK;
-    return c->kh == 3 && c->kw == 3 && c->stride == 1 && c->pad_h <= 2 && c->pad_w <= 2 &&
-           c->groups == 1 && c->block == BLOCK && c->in <= most && c->out <= most;
+    return (c->kh == 3 || c->kh == 5) && c->kw == c->kh && c->stride == 1 && c->pad_h < c->kh &&
+           c->pad_w < c->kw && c->groups == 1 && c->block == BLOCK && c->in <= most && c->out <= most;
 }
 
 static size_t weight_floats(const struct wisp_conv *c, enum wisp_conv_pass pass)
@@ -368,14 +398,14 @@ static void pack(const struct wisp_conv *c, enum wisp_conv_pass pass, const stru
                  float *to, const float *w, size_t row)
 {
     const size_t in = wisp_conv_in_blocks(c), out = wisp_conv_out_blocks(c), o = row / BLOCK;
-    const size_t rows = wisp_conv_rows_from(c, row), point = point_of(c);
+    const size_t rows = wisp_conv_rows_from(c, row), point = point_of(c), n_taps = taps_of(c);
     const bool forward = pass == WISP_CONV_FORWARD;
-    float taps[TAPS * BLOCK] = { 0 }, turned[TAPS * BLOCK];
-    struct wisp_transform t = { .which = WISP_WINOGRAD_W,
+    float taps[MOST_TAPS * BLOCK] = { 0 }, turned[MOST_TAPS * BLOCK];
+    struct wisp_transform t = { .which = form(c, WISP_WINOGRAD_W),
                                 .to_row = FROM * point,
                                 .to_col = point,
                                 .from = forward ? taps : turned,
-                                .from_row = 3 * BLOCK,
+                                .from_row = c->kw * BLOCK,
                                 .from_col = BLOCK };
     for (size_t b = 0; b < in; b++) {
         const size_t n = c->in - b * BLOCK < BLOCK ? c->in - b * BLOCK : BLOCK;
@@ -383,10 +413,10 @@ static void pack(const struct wisp_conv *c, enum wisp_conv_pass pass, const stru
         t.to = to + (forward ? o * in + b : b * out + o) * SQUARE;
         if (lanes < BLOCK) memset(taps, 0, sizeof taps);
         for (size_t i = 0; i < lines; i++, t.to += BLOCK) {
-            const float *from = w + b * BLOCK * TAPS + i * (forward ? TAPS : c->in * TAPS);
-            k->transpose(taps, BLOCK, from, forward ? c->in * TAPS : TAPS, lanes, TAPS);
-            for (size_t e = 0; !forward && e < TAPS; e++)
-                memcpy(turned + e * BLOCK, taps + (TAPS - 1 - e) * BLOCK, BLOCK * sizeof *taps);
+            const float *from = w + b * BLOCK * n_taps + i * (forward ? n_taps : c->in * n_taps);
+            k->transpose(taps, BLOCK, from, forward ? c->in * n_taps : n_taps, lanes, n_taps);
+            for (size_t e = 0; !forward && e < n_taps; e++)
+                memcpy(turned + e * BLOCK, taps + (n_taps - 1 - e) * BLOCK, BLOCK * sizeof *taps);
             k->winograd(&t);
         }
     }
@@ -404,7 +434,8 @@ static wisp_status run(const struct wisp_conv *c, enum wisp_conv_pass pass,
 const struct wisp_conv_way wisp_conv_winograd = {
     .name = "winograd",
     .rough = 5e-6f,
-    .what = "3x3 taps on 4x4 pixels at once with a quarter of the multiplications",
+    .what = "3x3 taps on 4x4 pixels at once with a quarter of the multiplications, 5x5 taps on 2x2 "
+            "with little more than a third",
     .masks = true,
     .counts = true,
     .can = can,

@@ -93,14 +93,20 @@ struct wisp_sums16 {        /* several products of bf16 that share B */
     bool add;                  /* to what C holds */
 };
 
-/* The transforms of Winograd's convolution F(4x4, 3x3), each to = T from T^t: 36 products give 16
- * pixels, which take 144 otherwise.  y = A^t ((G w G^t) .* (B^t x B)) A, and its gradient. */
+/* The transforms of Winograd's convolutions F(4x4, 3x3) and F(2x2, 5x5), each to = T from T^t: 36
+ * products give 16 pixels of 3x3 taps, which take 144 otherwise, or 4 of 5x5 taps, which take 100.
+ * y = A^t ((G w G^t) .* (B^t x B)) A, and its gradient.  Both have the points 0, 1, -1, 2, -2 and
+ * infinity, so B is the same. */
 enum wisp_winograd {
-    WISP_WINOGRAD_X,  /* B^t: 6x6 pixels of x to 6x6 */
-    WISP_WINOGRAD_Y,  /* A^t: 6x6 to 4x4 pixels of y */
-    WISP_WINOGRAD_GY, /* A: 4x4 pixels of gy to 6x6 */
-    WISP_WINOGRAD_W,  /* G: 3x3 taps to 6x6 */
-    WISP_WINOGRAD_GW, /* G^t: 6x6 to the gradient of 3x3 taps */
+    WISP_WINOGRAD_X,   /* B^t: 6x6 pixels of x to 6x6 */
+    WISP_WINOGRAD_Y,   /* A^t: 6x6 to 4x4 pixels of y */
+    WISP_WINOGRAD_GY,  /* A: 4x4 pixels of gy to 6x6 */
+    WISP_WINOGRAD_W,   /* G: 3x3 taps to 6x6 */
+    WISP_WINOGRAD_GW,  /* G^t: 6x6 to the gradient of 3x3 taps */
+    WISP_WINOGRAD_Y5,  /* of 5x5 taps: 6x6 to 2x2 pixels of y, */
+    WISP_WINOGRAD_GY5, /* 2x2 pixels of gy to 6x6, */
+    WISP_WINOGRAD_W5,  /* 5x5 taps to 6x6, */
+    WISP_WINOGRAD_GW5, /* 6x6 to the gradient of 5x5 taps */
 };
 struct wisp_transform { /* of 16 numbers side by side */
     enum wisp_winograd which;
@@ -108,10 +114,10 @@ struct wisp_transform { /* of 16 numbers side by side */
     size_t to_row, to_col; /* floats from row to row, from column to column */
     const float *from;
     size_t from_row, from_col;
-    const float *bias; /* of Y: (16) is added at the end; NULL: nothing is */
-    bool relu;         /* of Y: max(., 0) at the end; a NaN stays one */
-    const float *mask; /* of Y: laid out as 'to', 0 where it is not above 0; NULL: nowhere */
-    uint64_t *live;    /* of Y: how many are not 0 is added; NULL: nobody counts */
+    const float *bias; /* of Y, Y5: (16) is added at the end; NULL: nothing is */
+    bool relu;         /* of these: max(., 0) at the end; a NaN stays one */
+    const float *mask; /* of these: laid out as 'to', 0 where it is not above 0; NULL: nowhere */
+    uint64_t *live;    /* of these: how many are not 0 is added; NULL: nobody counts */
 };
 
 /* Batch norm of n pixels of a block of 16 channels: y = (x - mean) * scale + shift, of which what

@@ -129,6 +129,34 @@ INLINE void line(const enum wisp_winograd which, VEC to[6], const VEC x[6])
         to[1] = MUL(sixth, ADD(a, x[1])), to[2] = MUL(sixth, SUB(a, x[1]));
         to[3] = ADD(b, c), to[4] = SUB(b, c);
         to[5] = x[2];
+    } else if (which == WISP_WINOGRAD_Y5) {
+        const VEC a = ADD(x[1], x[2]), b = SUB(x[1], x[2]);
+        const VEC c = ADD(x[3], x[4]), d = SUB(x[3], x[4]);
+        to[0] = ADD(ADD(x[0], a), c);
+        to[1] = FMA(two, d, ADD(b, x[5]));
+    } else if (which == WISP_WINOGRAD_GY5) {
+        const VEC twice = MUL(two, x[1]);
+        to[0] = x[0];
+        to[1] = ADD(x[0], x[1]), to[2] = SUB(x[0], x[1]);
+        to[3] = ADD(x[0], twice), to[4] = SUB(x[0], twice);
+        to[5] = x[1];
+    } else if (which == WISP_WINOGRAD_W5) {
+        const VEC sixth = SET1(-1.0f / 6), a = ADD(ADD(x[0], x[2]), x[4]), b = ADD(x[1], x[3]);
+        const VEC c = FMA(SET1(1.0f / 24), x[0],
+                          FMA(SET1(1.0f / 6), x[2], MUL(SET1(2.0f / 3), x[4])));
+        const VEC d = FMA(SET1(1.0f / 12), x[1], MUL(SET1(1.0f / 3), x[3]));
+        to[0] = MUL(SET1(0.25f), x[0]);
+        to[1] = MUL(sixth, ADD(a, b)), to[2] = MUL(sixth, SUB(a, b));
+        to[3] = ADD(c, d), to[4] = SUB(c, d);
+        to[5] = x[4];
+    } else if (which == WISP_WINOGRAD_GW5) {
+        const VEC a = MUL(SET1(1.0f / 6), ADD(x[1], x[2])), b = MUL(SET1(1.0f / 6), SUB(x[2], x[1]));
+        const VEC c = ADD(x[3], x[4]), d = SUB(x[3], x[4]);
+        to[0] = FMA(SET1(0.25f), x[0], SUB(MUL(SET1(1.0f / 24), c), a));
+        to[1] = FMA(SET1(1.0f / 12), d, b);
+        to[2] = SUB(MUL(SET1(1.0f / 6), c), a);
+        to[3] = FMA(SET1(1.0f / 3), d, b);
+        to[4] = SUB(FMA(SET1(2.0f / 3), c, x[5]), a);
     } else {
         const VEC sixth = SET1(1.0f / 6), a = ADD(x[1], x[2]), b = SUB(x[2], x[1]);
         const VEC c = ADD(x[3], x[4]), d = SUB(x[3], x[4]);
@@ -142,6 +170,7 @@ INLINE void line(const enum wisp_winograd which, VEC to[6], const VEC x[6])
 INLINE void transform(const struct wisp_transform *t, const enum wisp_winograd which, const int M,
                       const int N)
 {
+    const bool result = which == WISP_WINOGRAD_Y || which == WISP_WINOGRAD_Y5;
     uint64_t found = 0;
     for (int part = 0; part < PER; part++) {
         const float *from = t->from + part * LANES;
@@ -160,17 +189,17 @@ INLINE void transform(const struct wisp_transform *t, const enum wisp_winograd w
             line(which, y, half[i]);
             UNROLL for (int j = 0; j < N; j++)
             {
-                VEC v = which == WISP_WINOGRAD_Y ? ADD(y[j], bias) : y[j];
+                VEC v = result ? ADD(y[j], bias) : y[j];
                 const size_t at = (size_t)i * t->to_row + (size_t)j * t->to_col;
-                if (which == WISP_WINOGRAD_Y && t->relu) v = MAX(ZERO(), v);
-                if (which == WISP_WINOGRAD_Y && t->mask)
+                if (result && t->relu) v = MAX(ZERO(), v);
+                if (result && t->mask)
                     v = KEEP(ABOVE(LOAD(t->mask + at + part * LANES), ZERO()), v);
-                if (which == WISP_WINOGRAD_Y && t->live) found += LIVE(v);
+                if (result && t->live) found += LIVE(v);
                 STORE(to + at, v);
             }
         }
     }
-    if (which == WISP_WINOGRAD_Y && t->live) *t->live += found;
+    if (result && t->live) *t->live += found;
 }
 
 static void winograd(const struct wisp_transform *t)
@@ -190,6 +219,18 @@ static void winograd(const struct wisp_transform *t)
         break;
     case WISP_WINOGRAD_GW:
         transform(t, WISP_WINOGRAD_GW, 6, 3);
+        break;
+    case WISP_WINOGRAD_Y5:
+        transform(t, WISP_WINOGRAD_Y5, 6, 2);
+        break;
+    case WISP_WINOGRAD_GY5:
+        transform(t, WISP_WINOGRAD_GY5, 2, 6);
+        break;
+    case WISP_WINOGRAD_W5:
+        transform(t, WISP_WINOGRAD_W5, 5, 6);
+        break;
+    case WISP_WINOGRAD_GW5:
+        transform(t, WISP_WINOGRAD_GW5, 6, 5);
         break;
     }
 }

@@ -125,7 +125,8 @@ static void test_nan(const struct wisp_kernels *k)
 /* ---- Winograd's transforms ---- */
 
 static enum wisp_winograd which;
-static const size_t of_from[] = { 6, 6, 4, 3, 6 }, of_to[] = { 6, 4, 6, 6, 3 };
+static const size_t of_from[] = { 6, 6, 4, 3, 6, 6, 2, 5, 6 },
+                    of_to[] = { 6, 4, 6, 6, 3, 2, 6, 6, 5 };
 
 CALL(winograd)
 {
@@ -143,7 +144,7 @@ CALL(winograd)
                                       NULL,
                                       with_relu ? &live : NULL };
     k->winograd(&t);
-    for (size_t i = 0; i < 16 * BLOCK && with_relu; i++)
+    for (size_t i = 0; i < of_to[which] * of_to[which] * BLOCK && with_relu; i++)
         want += x[0][i / BLOCK * ld + i % BLOCK] != 0;
     CHECK(live == want, "%s: %llu are not 0, not %llu", k->name, (unsigned long long)live,
           (unsigned long long)want);
@@ -151,15 +152,16 @@ CALL(winograd)
 
 static void test_transforms(void)
 {
-    for (size_t form = 0; form < 40; form++) {
+    for (size_t form = 0; form < 72; form++) {
         which = (enum wisp_winograd)(form / 8);
-        with_relu = which == WISP_WINOGRAD_Y && form & 1;
+        const bool result = which == WISP_WINOGRAD_Y || which == WISP_WINOGRAD_Y5;
+        with_relu = result && form & 1;
         const struct call c = { .name = "winograd",
                                 .fn = winograd,
                                 ENTRY(winograd),
                                 .n = (size_t)which,
                                 .gap = form & 2 ? 5 : 0,
-                                .more = which == WISP_WINOGRAD_Y && form & 4 };
+                                .more = result && form & 4 };
         const size_t to = of_to[which] * of_to[which], from = of_from[which] * of_from[which];
         fill_rows(0, to, BLOCK, c.gap), fill_rows(1, from, BLOCK, c.gap), fill(2, BLOCK);
         fill(3, 0);
@@ -216,6 +218,8 @@ int main(void)
     for (size_t s = 0; s < n_sets; s++) {
         test_turned(&sets[s], WISP_WINOGRAD_Y, WISP_WINOGRAD_GY);
         test_turned(&sets[s], WISP_WINOGRAD_W, WISP_WINOGRAD_GW);
+        test_turned(&sets[s], WISP_WINOGRAD_Y5, WISP_WINOGRAD_GY5);
+        test_turned(&sets[s], WISP_WINOGRAD_W5, WISP_WINOGRAD_GW5);
     }
     return test_end();
 }
