@@ -1,6 +1,8 @@
 /* Trials with fewer and more threads, and what becomes of them.  A sweep tries all candidates; it comes
  * again after a pause, so long that trials for nothing take a third of a percent, and at once when steps
- * become much slower. */
+ * become much slower.  The first one comes when a trial would be a small part of the run so far, and a
+ * trial that is clearly worse is given up: with steps of a quarter of a second, a run of seconds would
+ * else consist of trials. */
 #include "base/team.h"
 
 #include <stdbool.h>
@@ -9,7 +11,13 @@ static const double SPAN_S = 0.03, SHORTEST_PAUSE_S = 0.25, LONGEST_PAUSE_S = 8;
 static const double FEWER_GAIN = 1.03, MORE_GAIN = 1.01; /* what a change must bring */
 static const double FAR_BELOW = 0.85;                    /* of what is known: a neighbour came */
 static const double LOST = 1. / 300;                     /* of the time, by trials for nothing */
-enum { SPAN_BEATS = 4, SLOW_SPANS = 2, CANDIDATES = 8 };
+static const double HOPELESS = 0.75; /* of the rate before a trial: it ends early */
+enum {
+    SPAN_BEATS = 4,
+    FIRST_SPANS = 8 /* before the first sweep */,
+    SLOW_SPANS = 2,
+    CANDIDATES = 8
+};
 
 void wisp_team_init(struct wisp_team *t, int most)
 {
@@ -99,6 +107,7 @@ static void end_span(struct wisp_team *t)
         judge(t, rate);
         break;
     case WISP_TEAM_HOME:
+        if (t->known == 0 && t->wait < FIRST_SPANS * t->seconds) t->wait = FIRST_SPANS * t->seconds;
         watch(t, rate);
         t->before = rate;
         break;
@@ -113,6 +122,7 @@ int wisp_team_beat(struct wisp_team *t, double work, double seconds)
     if (t->beats++ == 0) return t->now;
     t->work += work;
     t->seconds += seconds;
-    if (t->beats > SPAN_BEATS && t->seconds >= SPAN_S) end_span(t);
+    const bool hopeless = t->span == WISP_TEAM_TRIAL && t->work < HOPELESS * t->before * t->seconds;
+    if ((t->beats > SPAN_BEATS || hopeless) && t->seconds >= SPAN_S) end_span(t);
     return t->now;
 }

@@ -29,7 +29,7 @@ enum {
     BLOCK = WISP_PLANE_BLOCK,
     SQUARE = WISP_CONV_SQUARE,
     POINTS = 36,
-    FROM = 6, /* pixels of a tile of the source */
+    FROM = 6,    /* pixels of a tile of the source */
     MOST_TO = 4, /* of the result */
     MOST_TAPS = 25,
     FEW_TILES = 56, /* of a task, multiples of what fills registers (14 rows) */
@@ -92,7 +92,7 @@ struct sliding {
     const float *source;
     float *result;
     size_t pad_h, pad_w;
-    size_t tile; /* pixels, each way, of the result */
+    size_t tile;                      /* pixels, each way, of the result */
     size_t across, per_sample, tiles; /* of a row, of a sample, in all */
     size_t of_task;
     bool forward;
@@ -130,10 +130,9 @@ static void transform_tiles(const struct sliding *g, enum wisp_winograd which,
 {
     const bool pixels_of_x = which == WISP_WINOGRAD_X;
     float room[FROM * FROM * BLOCK];
-    struct wisp_transform t = { .which = form(g->c, which),
-                                .to_row = FROM * point,
-                                .to_col = point,
-                                .from_col = BLOCK };
+    struct wisp_transform t = {
+        .which = form(g->c, which), .to_row = FROM * point, .to_col = point, .from_col = BLOCK
+    };
     for (size_t i = 0; i < n; i++) {
         const size_t sample = (first + i) / g->per_sample, at = (first + i) % g->per_sample;
         const size_t y = at / g->across * g->tile, x = at % g->across * g->tile;
@@ -376,7 +375,8 @@ static bool can(const struct wisp_conv *c, enum wisp_conv_pass pass, const struc
     (void)pass, (void)k;
     const size_t most = (size_t)WISP_CONV_TAPS * BLOCK;
     return (c->kh == 3 || c->kh == 5) && c->kw == c->kh && c->stride == 1 && c->pad_h < c->kh &&
-           c->pad_w < c->kw && c->groups == 1 && c->block == BLOCK && c->in <= most && c->out <= most;
+           c->pad_w < c->kw && c->groups == 1 && c->block == BLOCK && c->in <= most &&
+           c->out <= most;
 }
 
 static size_t weight_floats(const struct wisp_conv *c, enum wisp_conv_pass pass)

@@ -142,15 +142,16 @@ INLINE void line(const enum wisp_winograd which, VEC to[6], const VEC x[6])
         to[5] = x[1];
     } else if (which == WISP_WINOGRAD_W5) {
         const VEC sixth = SET1(-1.0f / 6), a = ADD(ADD(x[0], x[2]), x[4]), b = ADD(x[1], x[3]);
-        const VEC c = FMA(SET1(1.0f / 24), x[0],
-                          FMA(SET1(1.0f / 6), x[2], MUL(SET1(2.0f / 3), x[4])));
+        const VEC c =
+            FMA(SET1(1.0f / 24), x[0], FMA(SET1(1.0f / 6), x[2], MUL(SET1(2.0f / 3), x[4])));
         const VEC d = FMA(SET1(1.0f / 12), x[1], MUL(SET1(1.0f / 3), x[3]));
         to[0] = MUL(SET1(0.25f), x[0]);
         to[1] = MUL(sixth, ADD(a, b)), to[2] = MUL(sixth, SUB(a, b));
         to[3] = ADD(c, d), to[4] = SUB(c, d);
         to[5] = x[4];
     } else if (which == WISP_WINOGRAD_GW5) {
-        const VEC a = MUL(SET1(1.0f / 6), ADD(x[1], x[2])), b = MUL(SET1(1.0f / 6), SUB(x[2], x[1]));
+        const VEC a = MUL(SET1(1.0f / 6), ADD(x[1], x[2])),
+                  b = MUL(SET1(1.0f / 6), SUB(x[2], x[1]));
         const VEC c = ADD(x[3], x[4]), d = SUB(x[3], x[4]);
         to[0] = FMA(SET1(0.25f), x[0], SUB(MUL(SET1(1.0f / 24), c), a));
         to[1] = FMA(SET1(1.0f / 12), d, b);

@@ -181,7 +181,7 @@ check "two passes: nobody takes the gradient of an image" test "$(wc -l <empty/.
 check "and nowhere else" test ! -e session/wisp
 printf 'wisp-conv\0\n\xff\t' >empty/.cache/wisp/conv
 WISP_CONV="" HOME=$PWD/empty ok "a damaged file" train "${small[@]}"
-check "is added to" test "$(grep -ac '^wisp-conv 6' empty/.cache/wisp/conv)" = 2
+check "is added to" test "$(grep -ac '^wisp-conv 7' empty/.cache/wisp/conv)" = 2
 WISP_CONV="" HOME=/proc/nowhere XDG_RUNTIME_DIR=$PWD/session ok "a home that cannot be written" train "${small[@]}"
 check "the session's folder" test "$(wc -l <session/wisp/conv)" = 2
 cp session/wisp/conv before

@@ -134,11 +134,12 @@ static void test_help(void)
 
 /* Seconds of a step with n threads on 16 cores, of which others use 'taken': the threads that are too
  * many run half of the time, and all wait for them.  Some noise. */
+static double step_size = 1;
 static double step_seconds(int n, int taken)
 {
     const double noise = 1 + 0.01 * ((double)below(2001) / 1000 - 1);
     const double serial = 0.0005, work = 0.08;
-    return noise * (serial + (n > 16 - taken ? 2 * work / n : work / n));
+    return step_size * noise * (serial + (n > 16 - taken ? 2 * work / n : work / n));
 }
 
 /* Of the time of 'long_s' seconds, what a team of the right size would have saved. */
@@ -182,6 +183,25 @@ static void test_team(void)
         CHECK(t.home == most && later < 0.016, "%d of %d take part, %.4f lost", t.home, most,
               later);
     }
+}
+
+/* Trials are paid for when they are over: a short run must not consist of them. */
+static void test_long_steps(void)
+{
+    TEST("team: steps that take long");
+    step_size = 4;
+    for (int most = 2; most <= 4; most *= 2) {
+        struct wisp_team t;
+        wisp_team_init(&t, most);
+        const double first = lost(&t, 0, 3), then = lost(&t, 0, 60);
+        CHECK(first < 0.02 && then < 0.03 && t.home == most,
+              "%d threads: %.3f of 3 s lost, then %.3f of 60; %d take part", most, first, then,
+              t.home);
+        const double taken = lost(&t, 17 - most, 60);
+        CHECK(taken < 0.1, "%d threads, a core fewer: %.3f of 60 s lost, %d take part", most, taken,
+              t.home);
+    }
+    step_size = 1;
 }
 
 static atomic_uint took_part;
@@ -575,6 +595,7 @@ int main(void)
     test_loops();
     test_help();
     test_team();
+    test_long_steps();
     test_rest();
     test_later();
     test_later_helpers();
