@@ -70,6 +70,8 @@ static void list_path(char out[PATH_MAX], const struct wisp_trials *p)
     snprintf(out, PATH_MAX, *given ? "%s" : "%s.tried", *given ? given : p->path);
 }
 
+static const char BEGUN[] = ",\"begun\":true}";
+
 /* Names of nets and options have no character that JSON would have to escape. */
 static void print_trial(char *out, size_t room, const struct wisp_trials *p, int i)
 {
@@ -79,6 +81,10 @@ static void print_trial(char *out, size_t room, const struct wisp_trials *p, int
     for (int k = 0; k < t->n_set; k++)
         at += (size_t)wisp_print(out + at, room - at, ",\"%s\":\"%.60s\"", t->set[k].key,
                                  value_of(t, k));
+    if (!t->done) {
+        wisp_print(out + at, room - at, "%s\n", BEGUN);
+        return;
+    }
     wisp_print(out + at, room - at,
                ",\"valid_p@1\":%.4f,\"valid_loss\":%.6f,\"seconds\":%.3f,\"weight\":%.4f}\n",
                t->valid, t->loss, t->seconds, (double)t->weight);
@@ -113,7 +119,9 @@ wisp_status wisp_trials_recall(struct wisp_trials *p, wisp_error *err)
     return p->before ? WISP_OK : wisp_fail_mem(err, m.bytes, "the list of trials");
 }
 
-/* Lines of trials that an earlier part of this run has made, and that this one has not come to yet, stay. */
+/* Lines of trials that an earlier part of this run has made, and that this one has not come to yet, stay.
+ * The trial in progress has one, too: a run that is resumed must not put another in its place because
+ * there is less time left. */
 wisp_status wisp_trials_note(const struct wisp_trials *p, wisp_error *err)
 {
     char path[PATH_MAX], line[LINE];
@@ -122,7 +130,7 @@ wisp_status wisp_trials_note(const struct wisp_trials *p, wisp_error *err)
     wisp_status st = wisp_out_create(&o, path, err);
     if (st != WISP_OK) return st;
     for (int i = 0; i < p->n; i++) {
-        if (!p->trial[i].done) continue;
+        if (!p->trial[i].done && i != p->now) continue;
         print_trial(line, sizeof line, p, i);
         wisp_out_write(o, line, strlen(line), NULL);
     }
@@ -169,8 +177,9 @@ static double number_of(const char *line, const char *key)
 static bool recalled(struct wisp_trials *p, int i)
 {
     struct wisp_trial *t = &p->trial[i];
-    const char *line = find_line(p, i);
+    const char *line = find_line(p, i), *begun = line ? strstr(line, BEGUN) : NULL;
     if (!line || !wisp_trials_was(p, i, t->what)) return false;
+    if (begun && begun < line + strcspn(line, "\n")) return false;
     t->seconds = number_of(line, "\"seconds\":");
     t->valid = number_of(line, "\"valid_p@1\":");
     t->loss = number_of(line, "\"valid_loss\":");
@@ -267,7 +276,8 @@ wisp_status wisp_trials_train(struct wisp_trials *p, wisp_error *err)
                  p->trial[i].valid);
         return WISP_OK;
     }
-    wisp_status st = train(p, i, err);
+    wisp_status st = wisp_trials_known(p, i) ? WISP_OK : wisp_trials_note(p, err);
+    if (st == WISP_OK) st = train(p, i, err);
     return st == WISP_OK ? wisp_trials_note(p, err) : st;
 }
 

@@ -11,6 +11,7 @@ cp err m.said
 check "the plan comes first" grep -q '^auto      a linear model, then 3 nets; ' <(head -n 1 m.said)
 judge "the report" 'd["tried"] >= 4 and d["kind"] in ("joint", "linear", "net") and d["valid_p@1"] > 0' m.json
 check "nothing else is left" [ "$(echo m*)" = "m m.json m.said" ]
+check "the linear model learns the held-out rows at the end" grep -q '^trial .*: linear, all rows$' m.said
 ok "it is described" inspect m --json
 judge "what was tried is in the card" 'd["card"]["tried"] >= 4 and d["card"]["trial_0"].startswith("linear; validation P@1") and "effort=normal" in d["options"]'
 ok "predicts" predict m S_test.txt
@@ -141,5 +142,12 @@ ok "tune goes on" tune "${data[@]}" -o r --resume
 check "what was tried is not tried again" grep -q '^resume    it was tried: ' err
 numbers t && numbers r
 check "the same model" cmp t.numbers r.numbers
+# Time that was spent before a stop counts.
+rm -f r r.*
+kill_at '^trial' 4 tune "${data[@]}" --budget 10m --tried list -o r
+known=$(wc -l <list)
+sed -i '1s/"seconds":[0-9.]*/"seconds":100000/' list
+ok "a budget that is spent" tune "${data[@]}" --budget 10m --tried list -o r --resume
+check "no more nets are tried" [ "$(grep -c '"what":"net' list)" -le "$known" ]
 refuse "no model to write" 2 "-o MODEL is missing" tune S_train.txt
 end

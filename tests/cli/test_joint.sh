@@ -77,7 +77,7 @@ refuse "an ensemble is another run" 4 "s.state: belongs to a run of one model th
 same "the checkpoint is left alone" s.state kept
 stop --ensemble 2
 check "an ensemble was stopped" [ -e s.0.state ]
-refuse "one net is another run" 4 "s.0.state: belongs to a run of several models that was stopped; give its options to go on with it, or train without --resume" train "${options[@]}" -o s --resume
+refuse "one net is another run" 4 "s\.(tried|0\.state): belongs to a run of several models that was stopped; give its options to go on with it, or train without --resume" train "${options[@]}" -o s --resume
 rm -f s s.*
 
 ok "options of a search, for an ensemble" train "${options[@]}" --ensemble 2 -o e --budget 1s --effort high
