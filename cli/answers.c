@@ -95,7 +95,7 @@ int answers_init(struct answers *s, const struct args *a)
                                forms[i].option);
         s->form = &forms[i];
     }
-    s->grows = k == 0 && args_given(a, "threshold");
+    s->grows = k == 0 && *args_text(a, "threshold") != 0;
     s->levels[0].k = k ? k : s->grows ? 64 : FEW;
     s->levels[1].k = 1000;
     s->levels[2].k = WISP_MOST_K;

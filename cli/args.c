@@ -144,12 +144,6 @@ const char *args_text(const struct args *a, const char *key)
     return wisp_config_get(a->cfg, key);
 }
 
-/* The library gives a default where nothing was set: the text of the option itself, not a copy. */
-bool args_given(const struct args *a, const char *key)
-{
-    return args_text(a, key) != find(a->command, key)->fallback;
-}
-
 int args_on(const struct args *a, const char *key)
 {
     const char *s = args_text(a, key); /* checked when it was set */

@@ -50,8 +50,6 @@ int args_read(struct args *a, const struct command *command, int argc, char **ar
 void args_clear(struct args *a);
 const char *args_text(const struct args *a, const char *key);
 int args_on(const struct args *a, const char *key);
-/* Was this option of the command given (or set by a file of options), whatever its value? */
-bool args_given(const struct args *a, const char *key);
 /* Says what is wrong with a command line, and its usage; gives exit code 2. */
 int usage_error(const struct command *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

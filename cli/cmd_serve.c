@@ -21,8 +21,6 @@ int cmd_serve(const struct args *a)
     const struct serve_call call = { .cfg = a->cfg,
                                      .models = a->files,
                                      .n_models = (size_t)a->n_files,
-                                     .k_given = args_given(a, "k"),
-                                     .threshold_given = args_given(a, "threshold"),
                                      .token = token && *token ? token : NULL,
                                      .say = args_on(a, "quiet") ? say_nothing : say };
     return serve(&call, &err) == WISP_OK ? 0 : fail(&err);

@@ -77,10 +77,12 @@ static bool is(const struct serve_call *call, const char *key, const char *value
 
 static void read_options(struct service *s, struct how *how)
 {
+    enum { K = 5 };
     const struct serve_call *c = s->call;
-    *how = (struct how){ .k = (size_t)number(c, "k"),
-                         .k_default = !c->k_given,
-                         .threshold = c->threshold_given ? number(c, "threshold") : -1,
+    const bool k_given = !is(c, "k", ""), threshold_given = !is(c, "threshold", "");
+    *how = (struct how){ .k = k_given ? (size_t)number(c, "k") : K,
+                         .k_default = !k_given,
+                         .threshold = threshold_given ? number(c, "threshold") : -1,
                          .own = is(c, "threshold", "model"),
                          .inference = is(c, "inference", "sparse"),
                          .scores = is(c, "scores", "raw") };

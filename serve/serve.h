@@ -8,8 +8,7 @@
 #include <stddef.h>
 
 struct serve_call {
-    const wisp_config *cfg;        /* options of 'serve' */
-    bool k_given, threshold_given; /* of these: they are no defaults */
+    const wisp_config *cfg; /* options of 'serve' */
     const char *const *models;
     size_t n_models;
     const char *token;             /* NULL: the one of option token-file, or none */

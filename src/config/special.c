@@ -60,14 +60,16 @@ const wisp_option wisp_special_options[] = {
       "limit for network and inputs on the card, e.g. 2G; what is beyond it is streamed; 0: what "
       "is free",
       DEEP, "challenge" },
-    { "k", "int", "5", "1.." MOST_K, "serve", "labels per row, where a request does not say", USE,
-      "serve" },
+    { "k", "int", "", "1.." MOST_K, "serve",
+      "labels per row, where a request does not say; without it 5, and with --threshold all that "
+      "reach it",
+      USE, "serve" },
     { "k", "int", "3", "1.." MOST_K, "explain",
       "labels of a row that are explained, the best first", USE, "explain" },
     { "features", "int", "10", "0.." MOST_IDS, "explain",
       "features printed for each label, those with the largest parts first; 0: all", USE,
       "explain" },
-    { "threshold", "real", "0", "0..1|model", "predict serve",
+    { "threshold", "real", "", "0..1|model", "predict serve",
       "labels with a lower probability are left out; model: lower than the label's own threshold, "
       "which 'wisp threshold' has chosen",
       USE, "predict" },
