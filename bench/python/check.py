@@ -52,7 +52,9 @@ EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": "wants a row of weight 2 to be two rows to 1e-7",
     "check_sample_weight_equivalence_on_sparse_data": "wants a row of weight 2 to be two rows to 1e-7",
     "check_classifiers_multilabel_representation_invariance": "hands an indicator matrix over as a list of lists",
+    "check_methods_subset_invariance": "wants a row alone to have the score that it has in a batch to 1e-7",
 }
+BY_PROCESSOR = {"check_methods_subset_invariance"}  # a row alone and a row in a batch round differently, or by luck do not
 
 
 def estimator():
@@ -66,7 +68,7 @@ def estimator():
         print(f"  {r['check_name']}: {r['exception']!r}"[:300])
     for r in by["skipped"]:
         print(f"  skipped {r['check_name']}: {r['exception']}"[:200])
-    gone = set(EXPECTED) - {r["check_name"] for r in by["xfail"]}
+    gone = set(EXPECTED) - BY_PROCESSOR - {r["check_name"] for r in by["xfail"]}
     check("estimator checks", not by["failed"] and not gone, f"{len(by['passed'])} passed, {len(by['xfail'])} expected failures "
           f"({len(EXPECTED)} checks), {len(by['skipped'])} skipped, {len(by['failed'])} failed{gone or ''}")
 
