@@ -89,8 +89,8 @@ static size_t fuzz_seed(uint8_t *to, size_t i)
         SEED(0, ""),
         SEED(1, "{\"inputs\":[{\"name\":\"text\",\"datatype\":\"BYTES\",\"shape\":[2],\"data\":["
                 "\"a\",\"b\"]}]}"),
-        SEED(1, "{\"id\":\"7\",\"parameters\":{\"k\":2,\"x\":[1,{}]},\"inputs\":[{\"name\":\"x\","
-                "\"datatype\":\"FP32\","
+        SEED(1, "{\"id\":\"7\",\"parameters\":{\"k\":2},\"inputs\":[{\"name\":\"x\","
+                "\"parameters\":{\"x\":[1,{}]},\"datatype\":\"FP32\","
                 "\"shape\":[2,2],\"data\":[[0,1],[2,0.5]]}],\"outputs\":[{\"name\":\"labels\"}]}"),
         SEED(1, "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"UINT8\",\"shape\":[1,1,2,2],\"data\":["
                 "0,1,2,255]}]}"),
