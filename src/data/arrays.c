@@ -30,6 +30,8 @@ struct arrays {
     bool last;                   /* channels are */
     size_t n_rows, pixels, limit;
     struct wisp_ids ids; /* of labels, where they go with names */
+    size_t room;         /* ids of labels below this are in proportion */
+    bool known;          /* ... and others are unknown: a model says which there are */
     wisp_error odd;      /* of an archive: why an array of it cannot be read */
 };
 
@@ -111,24 +113,38 @@ static int64_t label_at(const struct wisp_npy *y, size_t i)
 {
     if (y->kind == 'i') return wisp_npy_int(y, i);
     const double v = wisp_npy_value(y, i);
-    return v > INT32_MAX ? INT64_MAX : (int64_t)v;
+    return v >= 0x1p63 ? INT64_MAX : (int64_t)v;
 }
 
 static wisp_status number_of(int64_t *label, const void *arg, size_t row, wisp_error *err)
 {
     const struct arrays *f = arg;
+    const int64_t most = f->known ? INT64_MAX : (int64_t)f->room; /* unknown ones are misses */
     *label = label_at(&f->y, row);
-    if (f->ids.named || (*label >= 0 && (uint64_t)*label < wisp_ids_max)) return WISP_OK;
+    if (f->ids.named || (*label >= 0 && *label < most)) return WISP_OK;
     return wisp_fail_at(err, WISP_EFORMAT, f->y.path, 0,
-                        "array '%s': label %lld of row %zu, expected 0 to %zu", f->y.name,
-                        (long long)*label, row, wisp_ids_max - 1);
+                        "array '%s': label %lld of row %zu, expected 0 to %lld", f->y.name,
+                        (long long)*label, row, (long long)most - 1);
+}
+
+/* Are there labels whose ids would be out of proportion? */
+static bool are_far(const struct arrays *f)
+{
+    for (size_t row = 0; f->y.p && row < f->y.n; row++) {
+        const int64_t label = label_at(&f->y, row);
+        if (label >= 0 && (uint64_t)label >= f->room) return true;
+    }
+    return false;
 }
 
 static wisp_status feed_label(const struct arrays *f, struct wisp_feed_job *j, size_t row)
 {
     int64_t label;
     wisp_status st = number_of(&label, f, row, &j->err);
-    return st == WISP_OK ? wisp_feed_label(j, &f->ids, label) : st;
+    if (st != WISP_OK) return st;
+    const bool unknown = !f->ids.named && (size_t)label >= f->room;
+    j->n_dropped_labels += unknown;
+    return wisp_feed_label(j, &f->ids, unknown ? (int64_t)f->room : label);
 }
 
 /* Where pixel i of (channels, height, width) is in the array's own order. */
@@ -260,7 +276,10 @@ static wisp_status feed(struct arrays *f, struct wisp_source *src, struct wisp_s
                                     .map = f->x.owned ? NULL : &f->map[0],
                                     .p = f->x.p,
                                     .row_bytes = f->pixels * f->x.item };
-    if (f->y.p) st = wisp_feed_open_labels(&f->ids, src, sink, &rows, number_of, err);
+    const struct wisp_read_options *o = src->o;
+    f->room = wisp_most(wisp_ids_free, wisp_most(o->n_labels, o->old_labels));
+    f->known = o->n_labels > 0;
+    if (f->y.p) st = wisp_feed_open_labels(&f->ids, src, sink, &rows, number_of, are_far(f), err);
     return st == WISP_OK ? wisp_feed_all(&rows, src, sink, err) : st;
 }
 

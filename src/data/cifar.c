@@ -108,7 +108,7 @@ static wisp_status cifar_read(struct wisp_source *src, struct wisp_sink *sink, w
         f.limit = wisp_feed_images(src, sink, f.to);
         if (src->source_bytes) *src->source_bytes = bytes;
         const struct wisp_feed rows = { f.n_rows, cut, feed_row, &f, &map, f.p, record(f.kind) };
-        st = wisp_feed_open_labels(&f.ids, src, sink, &rows, number_of, err);
+        st = wisp_feed_open_labels(&f.ids, src, sink, &rows, number_of, false, err);
         if (!f.ids.named) wisp_sink_at_least(sink, 0, f.kind->most[f.kind->labels - 1]);
         if (st == WISP_OK) st = wisp_feed_all(&rows, src, sink, err);
     }

@@ -70,10 +70,11 @@ static wisp_status collect(struct wisp_ids *ids, const struct wisp_feed *rows,
 
 wisp_status wisp_feed_open_labels(struct wisp_ids *ids, struct wisp_source *src,
                                   struct wisp_sink *sink, const struct wisp_feed *rows,
-                                  wisp_feed_number number, wisp_error *err)
+                                  wisp_feed_number number, bool far, wisp_error *err)
 {
     struct wisp_names names = { 0 };
-    if (!(src->o->named & WISP_NAMED_LABELS)) return WISP_OK;
+    far &= !(src->o->decided & WISP_NAMED_LABELS);
+    if (!far && !(src->o->named & WISP_NAMED_LABELS)) return WISP_OK;
     wisp_status st = wisp_ids_init(ids, src->o, WISP_NAMED_LABELS, err);
     if (st == WISP_OK && ids->open) st = collect(ids, rows, number, err);
     if (st == WISP_OK && ids->open) st = wisp_ids_number(ids, &names, err);

@@ -37,11 +37,11 @@ wisp_status wisp_feed_all(const struct wisp_feed *f, struct wisp_source *src,
 /* The number of a row's label. */
 typedef wisp_status (*wisp_feed_number)(int64_t *number, const void *arg, size_t row,
                                         wisp_error *err);
-/* Finds out what labels are: ids, or, where the ones that these rows go with have names, numbers that are
- * called so ('ids' is then named). */
+/* Finds out what labels are: ids, or, where the ones that these rows go with have names, or numbers are
+ * 'far' out of proportion, numbers that are called so ('ids' is then named). */
 wisp_status wisp_feed_open_labels(struct wisp_ids *ids, struct wisp_source *src,
                                   struct wisp_sink *sink, const struct wisp_feed *rows,
-                                  wisp_feed_number number, wisp_error *err);
+                                  wisp_feed_number number, bool far, wisp_error *err);
 /* The label of the row in progress. */
 wisp_status wisp_feed_label(struct wisp_feed_job *j, const struct wisp_ids *ids, int64_t number);
 

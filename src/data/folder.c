@@ -315,18 +315,20 @@ static size_t cut(const void *arg, size_t first)
 static wisp_status ids_of_numbers(struct folder *f, const struct wisp_source *src, wisp_error *err)
 {
     const struct wisp_read_options *o = src->o;
+    const size_t room = o->grow ? wisp_most(wisp_ids_free, o->old_labels) : o->n_labels;
     f->unknown = o->n_labels;
     for (size_t i = 0; i < f->n_classes; i++) {
         const char *name = f->classes[i];
         const int64_t id = wisp_name_number(name, strlen(name));
-        const bool fits = id >= 0 && (uint64_t)id < (o->grow ? wisp_ids_max : o->n_labels);
+        const bool fits = id >= 0 && (size_t)id < room;
         f->id[i] = fits ? id : -1;
         if (fits) continue;
         if (o->grow)
             return wisp_fail_at(err, WISP_EFORMAT, src->path, 0,
                                 "the folder '%.80s', but the labels that these go with have "
-                                "numbers and no names; expected folders called by numbers from 0",
-                                name);
+                                "numbers and no names; expected folders called by numbers from 0, "
+                                "below %zu",
+                                name, room);
         if (id < 0)
             wisp_say(src->ctx,
                      "%s: the label '%.80s' is unknown: the labels that these go with have numbers "

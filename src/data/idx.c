@@ -186,7 +186,8 @@ static wisp_status idx_read(struct wisp_source *src, struct wisp_sink *sink, wis
                                         .map = f.images.unpacked ? NULL : &f.images.map,
                                         .p = f.images.x.data,
                                         .row_bytes = wisp_image_pixels(f.image) };
-        if (f.labels.x.data) st = wisp_feed_open_labels(&f.ids, src, sink, &rows, number_of, err);
+        if (f.labels.x.data)
+            st = wisp_feed_open_labels(&f.ids, src, sink, &rows, number_of, false, err);
         if (st == WISP_OK) st = wisp_feed_all(&rows, src, sink, err);
     }
     st = wisp_map_end(&f.images.map, st, err);

@@ -90,6 +90,22 @@ all_right i bright
 all_right b t-images-idx3-ubyte
 refuse "names beside folders" 2 "--labels: names has names of its own, those of its folders; leave the option out" train names --labels file -o x "${net[@]}"
 
+# Labels out of proportion are made compact, and shown as they are.
+/usr/bin/python3 - <<'PY' || exit 1
+import numpy as np
+a = np.load("a.npz")
+np.savez("far.npz", x=a["x"], y=np.array([7, 2000000000, 1 << 40])[a["y"]])
+np.savez("below.npz", x=a["x"], y=a["y"] - 1)
+PY
+(ulimit -v 4000000; "$wisp" train far.npz -o far "${net[@]}" >out 2>err) || bad "far labels" "$(tail -1 err)"
+check "they are numbered anew" grep -q 'far.npz: label ids are far apart: numbered anew (3 different ones)' err
+ok "the names" inspect far --labels
+same "are the numbers" <(printf '%s\n' 7 2000000000 1099511627776) out
+all_right far far.npz
+ok "beside a model of few labels" eval plain far.npz --json
+check "they are unknown" grep -q 'far.npz: [0-9]* labels that the model does not know' err
+refuse "labels below 0" 3 "label -1 of row 0, expected 0 to " train below.npz -o x "${net[@]}"
+
 # Within a folder all pictures count, in whatever folder they are; one without any is no label.
 ok "folders within folders" convert deep deep.txt
 same "the rows of the plain folder" <(sort x.txt) <(sort deep.txt)
