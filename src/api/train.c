@@ -121,6 +121,7 @@ wisp_status wisp_train(wisp_report **out, wisp_context *ctx, const wisp_config *
         !wisp_auto_is_meant(cfg, train))
         say_unused(ctx, cfg, kind);
     if (st == WISP_OK) st = kind->train(out, ctx, cfg, train, valid, path, on_progress, arg, err);
+    if (st == WISP_OK && writes && kind != &wisp_kind_joint) wisp_trials_forget(path);
     if (st == WISP_OK && writes) say_if_useless(ctx, *out, train, kind);
     if (locked) wisp_lock_give(&lock);
     return st;

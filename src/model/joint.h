@@ -117,8 +117,10 @@ struct wisp_trials {
     double began;
     double figures
         [WISP_TRIAL_FIGURES]; /* of the last net: what reports of training have (wisp_trial_figures) */
-    char *before;             /* owned: the list as it was found; NULL: there was none */
-    bool whole;               /* there will be no more trials */
+    char run[20];             /* what tells it from other runs: lines of the list have it */
+    char *before; /* owned: the list that an earlier part of this run has left; or NULL */
+    bool stopped; /* ... before its end */
+    bool whole;   /* there will be no more trials */
     double
         least_gain; /* several groups have to rank so much better than one, as a share; 0: by nothing */
 };
@@ -139,13 +141,17 @@ struct wisp_plan;
 wisp_status wisp_trials_plan(struct wisp_plan *out, const struct wisp_trials *p, wisp_error *err);
 /* The rows to choose by; there may be none. */
 wisp_status wisp_trials_rows(const struct wisp_data **out, struct wisp_trials *p, wisp_error *err);
-/* Has a run of several models been stopped that was to end at 'path'?  Then 'out' is a file that it left. */
+/* Has a run of several models been stopped that was to end at 'path'?  Then 'out' is the list that it left. */
 bool wisp_trials_left(char out[PATH_MAX], const char *path);
+/* Removes what it left: another run has ended there. */
+void wisp_trials_forget(const char *path);
+/* Finds p->run.  options: all of them, as the model will have them. */
+void wisp_trials_name(struct wisp_trials *p, const char *options);
 /* Reads the list that an earlier part of this run has left, where it is resumed. */
 wisp_status wisp_trials_recall(struct wisp_trials *p, wisp_error *err);
 /* Writes the list: a line of JSON for each trial.  At the end it has the weights, too. */
 wisp_status wisp_trials_note(const struct wisp_trials *p, wisp_error *err);
-/* Removes the models of all trials, and the list unless the user has named a file for it. */
+/* Removes the models and checkpoints of all trials, the checkpoint of one model that was stopped there, and the list unless the user has named a file for it. */
 void wisp_trials_remove(const struct wisp_trials *p);
 /* Is there a line of an earlier part of this run (--resume) for the i-th trial?  A run whose choices hung
  * on time makes them again by that. */

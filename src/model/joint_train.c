@@ -189,13 +189,13 @@ static bool same_rows(const struct wisp_model *m, const struct wisp_trials *p)
 }
 
 /* Whose model is at the path?  *out is it if it is that of a run with these options that has come to its
- * end.  A run that has left trials goes on and replaces any other; without them it is refused. */
+ * end; any other is refused, unless this run was stopped, and would have replaced it. */
 static wisp_status judge_model(struct wisp_model **out, const struct wisp_trials *p,
                                const char *options, wisp_error *err)
 {
     static const char to_do[] =
         "there is no run to go on with; train without --resume to replace it";
-    char diff[300], left[PATH_MAX];
+    char diff[300];
     struct wisp_model *m = NULL;
     wisp_error why = { 0 };
     wisp_status st = wisp_model_open(&m, p->ctx->pool, p->path, &why);
@@ -207,7 +207,7 @@ static wisp_status judge_model(struct wisp_model **out, const struct wisp_trials
         return WISP_OK;
     }
     wisp_model_free(m);
-    if (wisp_trials_left(left, p->path)) return WISP_OK;
+    if (p->before && p->stopped) return WISP_OK;
     if (st != WISP_OK)
         return wisp_fail_at(err, st, p->path, 0, "%.350s; %s", why.text + why.place_bytes, to_do);
     if (other)
@@ -216,20 +216,23 @@ static wisp_status judge_model(struct wisp_model **out, const struct wisp_trials
     return wisp_fail_at(err, WISP_EMODEL, p->path, 0, "was trained on other data; %s", to_do);
 }
 
-/* What --resume finds; *out is NULL where there is something left to do. */
+/* What --resume finds, once the list was recalled; *out is NULL where there is something left to do. */
 static wisp_status find_finished(struct wisp_model **out, const struct wisp_trials *p,
                                  const char *options, wisp_error *err)
 {
     char state[PATH_MAX];
+    wisp_status st = WISP_OK;
     *out = NULL;
     if (!wisp_opt_on(p->cfg, OPT_RESUME)) return WISP_OK;
     snprintf(state, sizeof state, "%s.state", p->path);
-    if (access(state, F_OK) == 0)
-        return wisp_fail_at(
+    const bool one = access(state, F_OK) == 0 && !(p->before && p->stopped);
+    if (access(p->path, F_OK) == 0 && (!one || p->before)) st = judge_model(out, p, options, err);
+    if (st == WISP_OK && !*out && one)
+        st = wisp_fail_at(
             err, WISP_EMODEL, state, 0,
-            "belongs to a run of one model that was stopped; give its options to go "
-            "on with it, or train without --resume to start anew");
-    return access(p->path, F_OK) == 0 ? judge_model(out, p, options, err) : WISP_OK;
+            "belongs to a run of one model that was stopped; give its options to go on "
+            "with it, or train without --resume to start anew");
+    return st;
 }
 
 /* The nets of an ensemble: the user's seed, and those after it. */
@@ -308,6 +311,8 @@ wisp_status wisp_joint_train(struct wisp_report **out, struct wisp_context *ctx,
     p.init = init;
     const struct wisp_cuda *card;
     if (st == WISP_OK) st = wisp_options_text(&options, init ? init->file.check : NULL, cfg, err);
+    if (st == WISP_OK) wisp_trials_name(&p, options);
+    if (st == WISP_OK) st = wisp_trials_recall(&p, err);
     if (st == WISP_OK) st = find_finished(&m, &p, options, err);
     if (m) {
         wisp_say(ctx, "resume    %s: the run is finished: nothing is left to do", path);
@@ -315,7 +320,6 @@ wisp_status wisp_joint_train(struct wisp_report **out, struct wisp_context *ctx,
     } else {
         if (st == WISP_OK && wisp_opt_is(cfg, OPT_DEVICE, "cuda"))
             st = wisp_cuda_open(&card, err); /* now, and not when the linear model is trained */
-        if (st == WISP_OK) st = wisp_trials_recall(&p, err);
         if (st == WISP_OK) st = try_all(&p, err);
         if (st == WISP_OK) st = settle(&at, &p, options, err);
         if (st == WISP_OK) st = wisp_model_open(&m, ctx->pool, path, err);

@@ -512,11 +512,12 @@ static wisp_status without_state(struct wisp_run *r, wisp_error *err)
     static const char to_do[] = "there is no checkpoint to go on from; train without --resume to "
                                 "replace it";
     char left[PATH_MAX];
-    if (wisp_trials_left(left, r->path))
+    const bool there = access(r->path, F_OK) == 0;
+    if (!there && wisp_trials_left(left, r->path))
         return wisp_fail_at(err, WISP_EMODEL, left, 0,
                             "belongs to a run of several models that was stopped; give its options "
                             "to go on with it, or train without --resume to start anew");
-    if (access(r->path, F_OK) != 0) {
+    if (!there) {
         wisp_say(r->ctx, "resume    %s: there is no checkpoint yet: from the beginning", r->path);
         return WISP_OK;
     }

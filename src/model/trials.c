@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 enum { LINE = 1200 };
 
@@ -54,14 +55,6 @@ void wisp_trials_from(char out[PATH_MAX], const struct wisp_trials *p, int i)
     snprintf(out, PATH_MAX, "%s.from.%d", p->path, i);
 }
 
-bool wisp_trials_left(char out[PATH_MAX], const char *path)
-{
-    snprintf(out, PATH_MAX, "%s.tried", path);
-    for (int i = 0; i < 2 * WISP_TRIALS_MOST && access(out, F_OK) != 0; i++)
-        snprintf(out, PATH_MAX, "%s.%d%s", path, i / 2, i % 2 ? ".state" : "");
-    return access(out, F_OK) == 0;
-}
-
 /* ---- the list ---- */
 
 static void list_path(char out[PATH_MAX], const struct wisp_trials *p)
@@ -70,7 +63,7 @@ static void list_path(char out[PATH_MAX], const struct wisp_trials *p)
     snprintf(out, PATH_MAX, *given ? "%s" : "%s.tried", *given ? given : p->path);
 }
 
-static const char BEGUN[] = ",\"begun\":true}";
+static const char BEGUN[] = ",\"begun\":true", WEIGHT[] = ",\"weight\":";
 
 /* Names of nets and options have no character that JSON would have to escape. */
 static void print_trial(char *out, size_t room, const struct wisp_trials *p, int i)
@@ -81,17 +74,18 @@ static void print_trial(char *out, size_t room, const struct wisp_trials *p, int
     for (int k = 0; k < t->n_set; k++)
         at += (size_t)wisp_print(out + at, room - at, ",\"%s\":\"%.60s\"", t->set[k].key,
                                  value_of(t, k));
-    if (!t->done) {
-        wisp_print(out + at, room - at, "%s\n", BEGUN);
-        return;
-    }
-    wisp_print(out + at, room - at,
-               ",\"valid_p@1\":%.4f,\"valid_loss\":%.6f,\"seconds\":%.3f,\"weight\":%.4f}\n",
-               t->valid, t->loss, t->seconds, (double)t->weight);
+    if (!t->done) at += (size_t)wisp_print(out + at, room - at, "%s", BEGUN);
+    else
+        at += (size_t)wisp_print(out + at, room - at,
+                                 ",\"valid_p@1\":%.4f,\"valid_loss\":%.6f,\"seconds\":%.3f",
+                                 t->valid, t->loss, t->seconds);
+    if (p->whole)
+        at += (size_t)wisp_print(out + at, room - at, "%s%.4f", WEIGHT, (double)t->weight);
+    wisp_print(out + at, room - at, ",\"run\":\"%s\"}\n", p->run);
 }
 
-/* The next line of the list, or NULL; *number: of its trial. */
-static const char *next_line(const char **at, size_t *bytes, int *number)
+/* The next line of a trial, or NULL; *number: of which. */
+static const char *any_line(const char **at, size_t *bytes, int *number)
 {
     static const char begins[] = "{\"trial\":";
     while (**at) {
@@ -105,18 +99,108 @@ static const char *next_line(const char **at, size_t *bytes, int *number)
     return NULL;
 }
 
+static bool line_has(const char *line, size_t bytes, const char *text)
+{
+    const char *at = strstr(line, text);
+    return at && at < line + bytes;
+}
+
+/* The next line of this run. */
+static const char *next_line(const struct wisp_trials *p, const char **at, size_t *bytes,
+                             int *number)
+{
+    const char *line;
+    do line = any_line(at, bytes, number);
+    while (line && !line_has(line, *bytes, p->run));
+    return line;
+}
+
+/* A file as text; NULL: there is none, or it cannot be read. */
+static char *text_of(const char *path)
+{
+    struct wisp_map m;
+    if (access(path, F_OK) != 0 || wisp_map_open(&m, path, NULL) != WISP_OK) return NULL;
+    char *text = wisp_zalloc(m.bytes + 1, 1);
+    if (text && m.bytes) memcpy(text, m.p, m.bytes);
+    wisp_map_close(&m);
+    return text;
+}
+
+/* Only a run that has come to its end knows weights. */
+static bool is_stopped(const char *list)
+{
+    size_t bytes;
+    int number;
+    const char *line;
+    bool stopped = false;
+    while (!stopped && (line = any_line(&list, &bytes, &number)))
+        stopped = !line_has(line, bytes, WEIGHT);
+    return stopped;
+}
+
+bool wisp_trials_left(char out[PATH_MAX], const char *path)
+{
+    snprintf(out, PATH_MAX, "%s.tried", path);
+    char *list = text_of(out);
+    const bool left = list && is_stopped(list);
+    wisp_free(list);
+    return left;
+}
+
+static void remove_all(const char *path)
+{
+    static const char *const ends[] = { "", ".state", ".state.1" };
+    char one[PATH_MAX];
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        snprintf(one, sizeof one, "%s%s", path, ends[i]);
+        unlink(one);
+    }
+}
+
+void wisp_trials_forget(const char *path)
+{
+    char name[PATH_MAX], one[PATH_MAX];
+    if (!wisp_trials_left(name, path)) return;
+    char *list = text_of(name);
+    const char *at = list ? list : "";
+    size_t bytes;
+    int number;
+    while (any_line(&at, &bytes, &number)) {
+        snprintf(one, sizeof one, "%s.%d", path, number);
+        remove_all(one);
+    }
+    wisp_free(list);
+    unlink(name);
+}
+
+void wisp_trials_name(struct wisp_trials *p, const char *options)
+{
+    const struct wisp_data *d = p->train;
+    const uint64_t sizes[] = { d->n_rows, d->n_features, d->n_labels };
+    uint64_t h = XXH3_64bits(options, strlen(options));
+    h = XXH3_64bits_withSeed(sizes, sizeof sizes, h);
+    h = XXH3_64bits_withSeed(d->label_rows, d->n_labels * sizeof *d->label_rows, h);
+    snprintf(p->run, sizeof p->run, "%016llx", (unsigned long long)h);
+}
+
 wisp_status wisp_trials_recall(struct wisp_trials *p, wisp_error *err)
 {
     char path[PATH_MAX];
-    struct wisp_map m;
+    size_t bytes;
+    int number;
     list_path(path, p);
-    if (!wisp_opt_on(p->cfg, OPT_RESUME) || access(path, F_OK) != 0) return WISP_OK;
-    wisp_status st = wisp_map_open(&m, path, err);
-    if (st != WISP_OK) return st;
-    p->before = wisp_zalloc(m.bytes + 1, 1);
-    if (p->before && m.bytes) memcpy(p->before, m.p, m.bytes);
-    wisp_map_close(&m);
-    return p->before ? WISP_OK : wisp_fail_mem(err, m.bytes, "the list of trials");
+    if (!wisp_opt_on(p->cfg, OPT_RESUME)) return WISP_OK;
+    char *list = text_of(path);
+    const char *at = list ? list : "";
+    const bool ours = next_line(p, &at, &bytes, &number) != NULL;
+    p->stopped = list && is_stopped(list);
+    if (ours) p->before = list;
+    else wisp_free(list);
+    if (ours || !p->stopped) return WISP_OK;
+    return wisp_fail_at(err, WISP_EMODEL, path, 0,
+                        "belongs to another run of several models that was stopped; give its "
+                        "options and rows to go on with it, or train without --resume to start "
+                        "anew");
 }
 
 /* Lines of trials that an earlier part of this run has made, and that this one has not come to yet, stay.
@@ -137,7 +221,7 @@ wisp_status wisp_trials_note(const struct wisp_trials *p, wisp_error *err)
     const char *at = p->before ? p->before : "", *old;
     size_t bytes;
     int number;
-    while (!p->whole && (old = next_line(&at, &bytes, &number)))
+    while (!p->whole && (old = next_line(p, &at, &bytes, &number)))
         if (number >= p->n) wisp_out_write(o, old, bytes + 1, NULL);
     return wisp_out_commit(o, err);
 }
@@ -145,10 +229,10 @@ wisp_status wisp_trials_note(const struct wisp_trials *p, wisp_error *err)
 /* The line of a trial in the list that an earlier part of this run has left; NULL: none. */
 static const char *find_line(const struct wisp_trials *p, int i)
 {
-    const char *at = p->before ? p->before : "", *line;
+    const char *at = p->before && p->stopped ? p->before : "", *line;
     size_t bytes;
     int number;
-    while ((line = next_line(&at, &bytes, &number)))
+    while ((line = next_line(p, &at, &bytes, &number)))
         if (number == i) return line;
     return NULL;
 }
@@ -177,9 +261,9 @@ static double number_of(const char *line, const char *key)
 static bool recalled(struct wisp_trials *p, int i)
 {
     struct wisp_trial *t = &p->trial[i];
-    const char *line = find_line(p, i), *begun = line ? strstr(line, BEGUN) : NULL;
+    const char *line = find_line(p, i);
     if (!line || !wisp_trials_was(p, i, t->what)) return false;
-    if (begun && begun < line + strcspn(line, "\n")) return false;
+    if (line_has(line, strcspn(line, "\n"), BEGUN)) return false;
     t->seconds = number_of(line, "\"seconds\":");
     t->valid = number_of(line, "\"valid_p@1\":");
     t->loss = number_of(line, "\"valid_loss\":");
@@ -267,6 +351,40 @@ static wisp_status train(struct wisp_trials *p, int i, wisp_error *err)
     return st;
 }
 
+/* What lies where the trial's model will be must be a trial's: a list says so, this run's or another's. */
+static wisp_status may_write(const struct wisp_trials *p, int i, wisp_error *err)
+{
+    char path[PATH_MAX], name[PATH_MAX];
+    size_t bytes;
+    int number = -1;
+    wisp_trials_path(path, p, i);
+    if (access(path, F_OK) != 0) return WISP_OK;
+    list_path(name, p);
+    char *list = text_of(name);
+    const char *at = list ? list : "", *line;
+    while ((line = any_line(&at, &bytes, &number)) && number != i) {}
+    wisp_free(list);
+    if (line) return WISP_OK;
+    return wisp_fail_at(err, WISP_EIO, path, 0,
+                        "is there, and the models that are tried are written to such files; move "
+                        "it away, or take another -o");
+}
+
+/* A trial that failed before its first checkpoint has left nothing to go on from. */
+static void not_begun(struct wisp_trials *p, int i)
+{
+    char path[PATH_MAX], state[PATH_MAX];
+    wisp_trials_path(path, p, i);
+    snprintf(state, sizeof state, "%.4000s.state", path);
+    if (access(state, F_OK) == 0) return;
+    p->now = -1;
+    bool any = p->before != NULL;
+    for (int k = 0; k < i; k++) any |= p->trial[k].done;
+    list_path(path, p);
+    if (any) wisp_trials_note(p, NULL);
+    else unlink(path);
+}
+
 wisp_status wisp_trials_train(struct wisp_trials *p, wisp_error *err)
 {
     const int i = p->now = p->n - 1;
@@ -276,8 +394,11 @@ wisp_status wisp_trials_train(struct wisp_trials *p, wisp_error *err)
                  p->trial[i].valid);
         return WISP_OK;
     }
-    wisp_status st = wisp_trials_known(p, i) ? WISP_OK : wisp_trials_note(p, err);
-    if (st == WISP_OK) st = train(p, i, err);
+    wisp_status st = may_write(p, i, err);
+    if (st == WISP_OK && !wisp_trials_known(p, i)) st = wisp_trials_note(p, err);
+    if (st != WISP_OK) return st;
+    st = train(p, i, err);
+    if (st != WISP_OK) not_begun(p, i);
     return st == WISP_OK ? wisp_trials_note(p, err) : st;
 }
 
@@ -322,14 +443,21 @@ wisp_status wisp_trials_rows(const struct wisp_data **out, struct wisp_trials *p
 void wisp_trials_remove(const struct wisp_trials *p)
 {
     char path[PATH_MAX];
-    const int most =
-        p->n > WISP_JOINT_MOST ? p->n : WISP_JOINT_MOST; /* of a run before a kill, too */
+    const char *at = p->before ? p->before : "";
+    size_t bytes;
+    int most = p->n, number;
+    while (next_line(p, &at, &bytes, &number))
+        if (number >= most && number < WISP_TRIALS_MOST) most = number + 1;
     for (int i = 0; i < most; i++) {
         wisp_trials_path(path, p, i);
-        unlink(path);
+        remove_all(path);
         wisp_trials_from(path, p, i);
-        if (p->init) unlink(path);
+        if (p->init) remove_all(path);
     }
+    snprintf(path, sizeof path, "%s.state", p->path);
+    unlink(path);
+    snprintf(path, sizeof path, "%s.state.1", p->path);
+    unlink(path);
     list_path(path, p);
     if (!*wisp_opt_text(p->cfg, OPT_TRIED)) unlink(path);
 }

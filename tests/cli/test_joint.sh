@@ -48,9 +48,11 @@ killed m 'epoch 3/3' 3 "${going[@]}"
 killed m '^joint     net' 3 "${going[@]}"
 ok "a finished run is finished" train "${options[@]}" --ensemble 3 -o m --resume
 check "it says so" grep -q 'the run is finished' err
-cp m r.1 # what a kill between the last two steps leaves
-ok "left-over members go" train "${options[@]}" --ensemble 3 -o r --resume
-check "there is none" [ ! -e r.1 ]
+echo mine >r.5
+ok "a finished run leaves others' files alone" train "${options[@]}" --ensemble 3 -o r --resume
+refuse "a new one does not write over them" 5 "r.5: is there, and the models that are tried are written to such files; move it away" train "${options[@]}" --ensemble 7 -o r --epochs 1
+check "they are still there" [ "$(cat r.5)" = mine ]
+rm -f r.* && ok "again" train "${options[@]}" --ensemble 3 -o r
 cp r kept
 refuse "other options are another run" 4 "r: belongs to another run: --ensemble was '3' and is '2'; there is no run to go on with; train without --resume to replace it" train "${options[@]}" --ensemble 2 -o r --resume
 refuse "so is one model" 4 "r: belongs to another run: --ensemble was '3' and is '1'" train "${options[@]}" -o r --resume
@@ -77,7 +79,25 @@ refuse "an ensemble is another run" 4 "s.state: belongs to a run of one model th
 same "the checkpoint is left alone" s.state kept
 stop --ensemble 2
 check "an ensemble was stopped" [ -e s.0.state ]
-refuse "one net is another run" 4 "s\.(tried|0\.state): belongs to a run of several models that was stopped; give its options to go on with it, or train without --resume" train "${options[@]}" -o s --resume
+refuse "other options are another run" 4 "s.tried: belongs to another run of several models that was stopped" train "${options[@]}" --epochs 4000 --patience 0 --ensemble 3 -o s --resume
+refuse "one net is another run" 4 "s.tried: belongs to a run of several models that was stopped; give its options to go on with it, or train without --resume" train "${options[@]}" -o s --resume
+ok "one net, anew" train "${options[@]}" -o s
+check "nothing of the ensemble is left" [ "$(echo s*)" = s ]
+ok "it is finished" train "${options[@]}" -o s --resume
+check "and says so" grep -q 'the run is finished' err
+echo hello >s.0
+ok "whatever lies beside it" train "${options[@]}" -o s --resume
+stop
+ok "an ensemble, anew, over one net that was stopped" train "${options[@]}" --ensemble 2 -o s
+check "nothing of the net is left" [ "$(echo s*)" = s ]
+stop --ensemble 3
+rm s.0.state s.0.state.1 2>/dev/null
+ok "several, anew" train "${options[@]}" --ensemble 2 -o s
+check "no checkpoint of a trial is left" [ "$(echo s*)" = s ]
+refuse "a net that is none" 2 "there is no layer 'dens'" train "${options[@]:0:1}" --ensemble 2 --net "dens 3" -o f
+check "leaves nothing" [ "$(echo f*)" != "f.tried" ]
+ok "tune" tune S_train.txt --holdout 0.2 --seed 5 --budget 1s -o t
+refuse "another tune beside its list" 4 "t: (belongs to another run|was trained on other data)" tune S_train.txt --holdout 0.3 --seed 5 --budget 1s -o t --resume
 rm -f s s.*
 
 ok "options of a search, for an ensemble" train "${options[@]}" --ensemble 2 -o e --budget 1s --effort high
