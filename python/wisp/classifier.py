@@ -234,7 +234,7 @@ report_ : dict
         settings["class_weight"] = self._class_weights(y.classes, folder)
         settings["note"] = json.dumps({"wisp.py": 1, "kind": y.kind, "names": how, "labels": round(mean, 4)})
         data = _data(rows, y, ctx, settings)
-        if not np.array_equal(y.classes, np.arange(len(y.classes))):
+        if y.classes.dtype.kind not in "biuf" or not np.array_equal(y.classes, np.arange(len(y.classes))):
             data.labels_by_name()
         return _Training(data, type(rows), y, y.kind)
 

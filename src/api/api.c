@@ -366,9 +366,13 @@ static wisp_status open_data_like(wisp_data **out, wisp_context *ctx, const char
 {
     struct wisp_read_options o;
     struct wisp_lookup stop = { 0 };
+    struct wisp_names labels = { 0 }; /* of option "labels": what ids of 'like' are called */
+    const char *names = wisp_opt_text(cfg, OPT_LABELS);
     bool words = like->format && like->format->words;
     *out = NULL;
     wisp_status st = options_like(&o, &stop, cfg, like, err);
+    if (st == WISP_OK && !o.labels && *names) st = wisp_names_load(&labels, names, err);
+    if (labels.n) o.labels = &labels;
     if (st == WISP_OK && !words && !like->named && grows(cfg)) {
         o.old_features = like->n_features;
         o.old_labels = like->n_labels;
@@ -380,6 +384,7 @@ static wisp_status open_data_like(wisp_data **out, wisp_context *ctx, const char
         st = wisp_data_read(out, ctx, path, &o, err);
     }
     wisp_lookup_clear(&stop);
+    wisp_names_clear(&labels);
     return st;
 }
 

@@ -32,6 +32,7 @@ struct arrays {
     struct wisp_ids ids; /* of labels, where they go with names */
     size_t room;         /* ids of labels below this are in proportion */
     bool known;          /* ... and others are unknown: a model says which there are */
+    bool below;          /* labels below 0 are names that a model may have */
     wisp_error odd;      /* of an archive: why an array of it cannot be read */
 };
 
@@ -111,9 +112,8 @@ static wisp_status check_labels(const struct arrays *f, wisp_error *err)
 
 static int64_t label_at(const struct wisp_npy *y, size_t i)
 {
-    if (y->kind == 'i') return wisp_npy_int(y, i);
-    const double v = wisp_npy_value(y, i);
-    return v >= 0x1p63 ? INT64_MAX : (int64_t)v;
+    if (y->kind == 'i' || y->item == 8) return wisp_npy_int(y, i); /* beyond 2^63: below 0 */
+    return (int64_t)wisp_npy_value(y, i);
 }
 
 static wisp_status number_of(int64_t *label, const void *arg, size_t row, wisp_error *err)
@@ -121,7 +121,7 @@ static wisp_status number_of(int64_t *label, const void *arg, size_t row, wisp_e
     const struct arrays *f = arg;
     const int64_t most = f->known ? INT64_MAX : (int64_t)f->room; /* unknown ones are misses */
     *label = label_at(&f->y, row);
-    if (f->ids.named || (*label >= 0 && *label < most)) return WISP_OK;
+    if (*label < 0 ? f->below : f->ids.named || *label < most) return WISP_OK;
     return wisp_fail_at(err, WISP_EFORMAT, f->y.path, 0,
                         "array '%s': label %lld of row %zu, expected 0 to %lld", f->y.name,
                         (long long)*label, row, (long long)most - 1);
@@ -279,6 +279,7 @@ static wisp_status feed(struct arrays *f, struct wisp_source *src, struct wisp_s
     const struct wisp_read_options *o = src->o;
     f->room = wisp_most(wisp_ids_free, wisp_most(o->n_labels, o->old_labels));
     f->known = o->n_labels > 0;
+    f->below = o->named & WISP_NAMED_LABELS;
     if (f->y.p) st = wisp_feed_open_labels(&f->ids, src, sink, &rows, number_of, are_far(f), err);
     return st == WISP_OK ? wisp_feed_all(&rows, src, sink, err) : st;
 }

@@ -41,6 +41,7 @@ struct folder {
     char **classes; /* their names, ascending */
     size_t n_classes, cap_classes;
     size_t n_other, n_empty; /* files that are no pictures; classes without one */
+    size_t n_deep;           /* classes whose pictures all lie in folders within */
     struct wisp_ids ids;
     int64_t *id;    /* (n_classes) -1: unknown */
     size_t unknown; /* what stands for that: an id that cannot be predicted */
@@ -140,13 +141,24 @@ static wisp_status walk_class(struct folder *f, const char *path, const char *na
                             "a folder's name has a line end; it is the name of a label");
     wisp_status st = add_class(f, name, err);
     if (st == WISP_OK) st = walk(f, path, (int32_t)f->n_classes - 1, err);
+    bool deep = true;
+    for (size_t i = before; i < f->n; i++)
+        deep &= strchr(f->files[i].path + strlen(path) + 1, '/') != NULL;
+    if (st == WISP_OK && f->n > before) f->n_deep += deep;
     if (st != WISP_OK || f->n > before) return st;
     wisp_free(f->classes[--f->n_classes]);
     f->n_empty++;
     return WISP_OK;
 }
 
-/* Pictures of a folder and of those within it; where 'label' is -1, these are classes. */
+static bool is_link(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+}
+
+/* Pictures of a folder and of those within it; where 'label' is -1, these are classes.  Within a class
+ * links to folders are not followed: they may lead back. */
 static wisp_status walk(struct folder *f, const char *path, int32_t label, wisp_error *err)
 {
     char **names;
@@ -159,7 +171,7 @@ static wisp_status walk(struct folder *f, const char *path, int32_t label, wisp_
             st = full(err, f->n);
         } else if (stat(inside, &info) != 0) {
             st = wisp_fail_errno(err, WISP_EIO, inside, "cannot be read");
-        } else if (S_ISDIR(info.st_mode)) {
+        } else if (S_ISDIR(info.st_mode) && (label < 0 || !is_link(inside))) {
             st = label < 0 ? walk_class(f, inside, names[i], err) : walk(f, inside, label, err);
         } else if (S_ISREG(info.st_mode) && is_picture(names[i])) {
             st = add_file(f, inside, label, err);
@@ -315,8 +327,8 @@ static size_t cut(const void *arg, size_t first)
 static wisp_status ids_of_numbers(struct folder *f, const struct wisp_source *src, wisp_error *err)
 {
     const struct wisp_read_options *o = src->o;
-    const size_t room = o->grow ? wisp_most(wisp_ids_free, o->old_labels) : o->n_labels;
-    f->unknown = o->n_labels;
+    const size_t room = wisp_most(wisp_ids_free, wisp_most(o->n_labels, o->old_labels));
+    f->unknown = room;
     for (size_t i = 0; i < f->n_classes; i++) {
         const char *name = f->classes[i];
         const int64_t id = wisp_name_number(name, strlen(name));
@@ -403,6 +415,11 @@ static wisp_status images_read(struct wisp_source *src, struct wisp_sink *sink, 
         if (f.n_other)
             wisp_say(src->ctx, "%s: %zu files that are no .jpg, .jpeg or .png were left out",
                      src->path, f.n_other);
+        if (f.n_classes && f.n_deep == f.n_classes)
+            wisp_say(src->ctx,
+                     "%s: all pictures lie in folders within '%.80s' and its like, which are the "
+                     "labels; if the inner folders are, name one of the outer ones: %s/%.80s",
+                     src->path, f.classes[0], src->path, f.classes[0]);
         if (f.n_empty)
             wisp_say(src->ctx, "%s: %zu folder%s without pictures %s left out: no label%s",
                      src->path, f.n_empty, wisp_plural(f.n_empty), f.n_empty > 1 ? "were" : "was",

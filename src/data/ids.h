@@ -18,7 +18,7 @@
 struct wisp_ids { /* all zero: ids are what the text says */
     bool named;
     bool open;                      /* further names get ids; else they are unknown */
-    bool words;                     /* some of the further ones are no numbers */
+    bool words;                     /* further ones keep their order: not all are numbers */
     const struct wisp_names *table; /* names that have ids from 0, or NULL */
     const struct wisp_lookup *find; /* where these are looked up, if it is not open */
     struct wisp_lookup own;         /* made for that, or nothing */

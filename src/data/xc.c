@@ -59,7 +59,7 @@ static wisp_status header(void *arg, const char *begin, const char *end, bool *t
         return wisp_fail_at(err, WISP_EFORMAT, xc->path, 1,
                             "the header says %llu features and %llu labels; at most %zu are read",
                             (unsigned long long)n[1], (unsigned long long)n[2], wisp_ids_max);
-    if (!wisp_rowtext_header(&xc->d, (uint64_t[]){ n[2], n[1] }))
+    if (!wisp_rowtext_header(&xc->d, (uint64_t[]){ n[2] + (size_t)xc->d.base, n[1] }))
         return wisp_fail_at(err, WISP_EFORMAT, xc->path, 1,
                             "the header says %llu features and %llu labels, out of proportion "
                             "to the text; leave out --labels, --vocab and --init, so that ids are "

@@ -49,6 +49,10 @@ label = first["labels"][0]
 assert label["label"] == 1 and label["features"][0]["feature"] == 1, first'
 ok "ids from 1: convert" convert one.txt one.svm --index-base 1
 same "ids from 1: labels in LibSVM text" <(printf '%s\n' '1 1:1' '2 2:1' '3 3:1' '1 1:2') one.svm
+printf '4 10 3000000\n1 1:1\n2 2:1\n3000000 3:1\n1 1:2\n' >far1.txt
+ok "ids from 1: the header's last label" convert far1.txt far1.svm --index-base 1
+check "ids from 1: keeps its number" [ "$(sed -n 3p far1.svm)" = '3000000 3:1' ]
+check "ids from 1: and is not far" [ "$(grep -c 'far apart' err)" = 0 ]
 refuse "a label beyond the header" 3 "label 4: expected an id in 1..3, as the header says" convert <(printf '1 3 3\n4 1:1\n') x.svm --index-base 1
 refuse "label 0 of ids from 1" 3 "label 0: expected an id in 1..3, as the header says" convert <(printf '1 3 3\n0 1:1\n') x.svm --index-base 1
 refuse "an explicit first id wins" 3 "label 0: expected an id in 1" eval m bare1 --json --index-base 1

@@ -63,6 +63,8 @@ check "nothing is said of ids far apart" [ "$(grep -c 'far apart' err)" = 0 ]
 all_right n numbers
 all_right n five.npz
 ok "train on arrays without names" train a.npy -o plain "${net[@]}"
+ok "names beside, validated by a folder" train a.npy --labels file --valid two -o x "${net[@]}" --json
+judge "whose labels are found by name" 'd["valid_p@1"] == 100'
 all_right plain same
 all_right plain a.bin
 
@@ -96,6 +98,9 @@ import numpy as np
 a = np.load("a.npz")
 np.savez("far.npz", x=a["x"], y=np.array([7, 2000000000, 1 << 40])[a["y"]])
 np.savez("below.npz", x=a["x"], y=a["y"] - 1)
+np.savez("both.npz", x=a["x"], y=a["y"] * 5000000 - 1)
+np.savez("exact.npz", x=a["x"], y=np.array([0, 1, (1 << 53) + 1], np.uint64)[a["y"]])
+np.savez("beyond.npz", x=a["x"], y=np.array([0, 1, (1 << 63) + 1], np.uint64)[a["y"]])
 PY
 (ulimit -v 4000000; "$wisp" train far.npz -o far "${net[@]}" >out 2>err) || bad "far labels" "$(tail -1 err)"
 check "they are numbered anew" grep -q 'far.npz: label ids are far apart: numbered anew (3 different ones)' err
@@ -105,10 +110,19 @@ all_right far far.npz
 ok "beside a model of few labels" eval plain far.npz --json
 check "they are unknown" grep -q 'far.npz: [0-9]* labels that the model does not know' err
 refuse "labels below 0" 3 "label -1 of row 0, expected 0 to " train below.npz -o x "${net[@]}"
+refuse "beside ones that are far apart, too" 3 "label -1 of row 0, expected 0 to " train both.npz -o x "${net[@]}"
+refuse "labels beyond 2^63" 3 "of row 2, expected 0 to " train beyond.npz -o x "${net[@]}"
+ok "labels beyond 2^53" train exact.npz -o exact "${net[@]}"
+ok "their names" inspect exact --labels
+same "are exact" <(printf '%s\n' 0 1 9007199254740993) out
 
 # Within a folder all pictures count, in whatever folder they are; one without any is no label.
 ok "folders within folders" convert deep deep.txt
 same "the rows of the plain folder" <(sort x.txt) <(sort deep.txt)
+ln -s .. deep/red/up
+ok "a link that leads back" convert deep deep.txt
+same "is not followed" <(sort x.txt) <(sort deep.txt)
+check "labels that are splits, perhaps" grep -q "deep: all pictures lie in folders within 'blue' and its like, which are the labels; if the inner folders are, name one of the outer ones: deep/blue" err
 check "and what was left out" grep -q 'deep: 1 folder without pictures was left out: no label' err
 ok "16 bits" convert wide wide.txt
 same "are those of 8" x.txt wide.txt

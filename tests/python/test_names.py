@@ -37,6 +37,11 @@ for classes in ([0, 1, 2], [1, 2, 3], [10, 20, 30], [-1, 0, 1], ["cat", "dog", "
     said = subprocess.run([wisp_command, "eval", folder / "m", folder / "a.svm", "--json"], capture_output=True, text=True, check=True)
     check(f"{classes}: wisp eval", json.loads(said.stdout)["p@1"] == 100, said.stdout + said.stderr)
     check(f"{classes}: without a word about labels", "does not know" not in said.stderr, said.stderr)
+for classes in ([1, 2, 3], [10, 20, 30], ["cat", "dog", "owl"]):
+    some = folder / "some.svm"
+    some.write_text("".join(line for line in open(text("a.svm", classes)) if not line.startswith(f"{classes[0]} ")))
+    model = wisp.WispClassifier(hidden=8, epochs=30, threads=1, seed=1).fit(X, [[classes[k]] for k in y], X_valid=some)
+    check(f"{classes}: validated by a file without the first", model.report_["valid_p@1"] == 100, model.report_["valid_p@1"])
 model = fitted([10, 20, 30])
 check("XC text", f1(model, text("a.txt", [10, 20, 30], "120 6 31\n")) > 99)
 model.partial_fit(X[:30], [[[10, 20, 40][k]] for k in y[:30]])
