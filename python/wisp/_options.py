@@ -7,8 +7,6 @@ import os
 import textwrap
 from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence, Tuple
 
-import numpy as np
-
 from . import _library as library
 
 _TYPES = {"int": int, "port": int, "real": float, "flag": bool}
@@ -82,6 +80,11 @@ def of_commands(commands: Iterable[str], without: Iterable[str] = ()) -> Dict[st
     return {k: row for k, row in _KEYS.items() if wanted & set(row.commands) and k not in without}
 
 
+def _is_bool(value: Any) -> bool:
+    """numpy's, too, without numpy: 'tools/python-stub' has none."""
+    return isinstance(value, bool) or (type(value).__module__ == "numpy" and type(value).__name__ in ("bool_", "bool"))
+
+
 def text(row: Row, value: Any) -> str:
     """A value as the library reads it: True is yes, (512, 256) is 512,256, a path is its text."""
     if value is None:
@@ -90,7 +93,7 @@ def text(row: Row, value: Any) -> str:
         return ",".join(text(row, v) for v in value)
     if row.type == "flag" and not isinstance(value, str):
         return "1" if value else "0"
-    if isinstance(value, (bool, np.bool_)):
+    if _is_bool(value):
         return "yes" if value else "no"
     if isinstance(value, numbers.Integral):
         return str(int(value))
@@ -106,7 +109,7 @@ def config(values: Dict[str, Any]) -> library.Handle:
         row = _KEYS.get(keyword)
         if row is None:
             raise TypeError(f"no option '{keyword}'")
-        if not isinstance(value, (str, bool, np.bool_, numbers.Number, os.PathLike, Sequence, type(None))):
+        if not (_is_bool(value) or isinstance(value, (str, numbers.Number, os.PathLike, Sequence, type(None)))):
             raise TypeError(f"{keyword}: expected {row.hint}, got {type(value).__name__}")
         if value is not None and value != row.default:
             library.call("wisp_config_set", cfg, row.key.encode(), os.fsencode(text(row, value)), place=keyword + ": ")

@@ -73,7 +73,7 @@ for file in c.bin a.npy z.npz p.npz i-images-idx3-ubyte photos/one/1.jpg colour.
         head -c "$n" "$file" >"$name"
         case $file in
             model) wrong "$file, $n bytes" 4 "^wisp: cut.model: " predict "$name" c.bin ;;
-            weights.*) wrong "$file, $n bytes" $((n < 8 ? 2 : 4)) "^wisp: (cut.safetensors: |--net is about weights .*, which cut.safetensors is not)" convert "$name" no --net "${net[1]}" --image 3x32x32 --mean 0.5,0.5,0.5 --std 1,1,1 ;;
+            weights.*) wrong "$file, $n bytes" $((n < 8 ? 2 : 4)) "^wisp: (cut.safetensors: |--net is about weights .*; here cut.safetensors is a model that becomes another one)" convert "$name" no --net "${net[1]}" --image 3x32x32 --mean 0.5,0.5,0.5 --std 1,1,1 ;;
             *) wrong "$file, $n bytes" 3 "^wisp: $name(:1)?: " train "$name" -o no "${net[@]}" ;;
         esac
         rm -f "$name"
