@@ -14,7 +14,8 @@
  * checkpoint says nothing of ranks, and any number of them goes on from it.
  *
  * So --resume takes PATH.state; if that is damaged, or not there, PATH.state.1; without both it
- * begins anew, unless there is a model that says that the run is finished, or that it was another.
+ * begins anew, unless there is a model that says that the run is finished, or that it was another, or a list
+ * of trials that a run of several models has left.
  */
 #include "base/bounds.h"
 #include "base/mem.h"
