@@ -147,7 +147,8 @@ bool wisp_trials_left(char out[PATH_MAX], const char *path);
 void wisp_trials_forget(const char *path);
 /* Finds p->run.  options: all of them, as the model will have them. */
 void wisp_trials_name(struct wisp_trials *p, const char *options);
-/* Reads the list that an earlier part of this run has left, where it is resumed. */
+/* Reads the list that an earlier part of this run has left, where it is resumed; else removes what a run
+ * that was stopped there has left. */
 wisp_status wisp_trials_recall(struct wisp_trials *p, wisp_error *err);
 /* Writes the list: a line of JSON for each trial.  At the end it has the weights, too. */
 wisp_status wisp_trials_note(const struct wisp_trials *p, wisp_error *err);

@@ -188,8 +188,7 @@ static uint64_t hash_block(const struct wisp_data *d, size_t block, uint64_t h)
     return XXH3_64bits_digest(&state);
 }
 
-/* What tells a data set from another: sizes, counts of features and labels, first and last rows. */
-static uint64_t fingerprint(const struct wisp_data *d)
+uint64_t wisp_state_rows(const struct wisp_data *d)
 {
     const uint64_t sizes[] = { d->n_rows, d->nnz, d->n_lab };
     uint64_t h = XXH3_64bits(sizes, sizeof sizes);
@@ -203,8 +202,8 @@ void wisp_state_data(char out[WISP_STATE_DATA], const struct wisp_run *r)
     const struct wisp_data *d = r->sets.train;
     snprintf(out, WISP_STATE_DATA,
              "%zu rows, %zu features, %zu labels (%016llx), validation %016llx", d->n_rows,
-             d->n_features, d->n_labels, (unsigned long long)fingerprint(d),
-             (unsigned long long)fingerprint(r->sets.valid));
+             d->n_features, d->n_labels, (unsigned long long)wisp_state_rows(d),
+             (unsigned long long)wisp_state_rows(r->sets.valid));
 }
 
 /* Options are "key=value" and an end of line each.  A value may have lines of its own (a net): those

@@ -24,6 +24,8 @@ struct wisp_run;
 /* Every "key=value" of the options 'want' (as a model has them) that 'have' says otherwise, and every key
  * that is only in 'have'; how long the text became. */
 size_t wisp_options_diff(char *diff, size_t room, const char *have, const char *want);
+/* What tells a data set from another: sizes, counts of features and labels, first and last rows. */
+uint64_t wisp_state_rows(const struct wisp_data *d);
 /* What tells the rows of a run from others, as text. */
 enum { WISP_STATE_DATA = 200 };
 void wisp_state_data(char out[WISP_STATE_DATA], const struct wisp_run *r);

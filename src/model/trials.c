@@ -7,6 +7,7 @@
 #include "model/joint.h"
 #include "model/order.h"
 #include "model/plan.h"
+#include "model/state.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -57,10 +58,16 @@ void wisp_trials_from(char out[PATH_MAX], const struct wisp_trials *p, int i)
 
 /* ---- the list ---- */
 
+static void usual_list(char out[PATH_MAX], const char *path)
+{
+    snprintf(out, PATH_MAX, "%s.tried", path);
+}
+
 static void list_path(char out[PATH_MAX], const struct wisp_trials *p)
 {
     const char *given = wisp_opt_text(p->cfg, OPT_TRIED);
-    snprintf(out, PATH_MAX, *given ? "%s" : "%s.tried", *given ? given : p->path);
+    if (*given) snprintf(out, PATH_MAX, "%s", given);
+    else usual_list(out, p->path);
 }
 
 static const char BEGUN[] = ",\"begun\":true", WEIGHT[] = ",\"weight\":";
@@ -140,7 +147,7 @@ static bool is_stopped(const char *list)
 
 bool wisp_trials_left(char out[PATH_MAX], const char *path)
 {
-    snprintf(out, PATH_MAX, "%s.tried", path);
+    usual_list(out, path);
     char *list = text_of(out);
     const bool left = list && is_stopped(list);
     wisp_free(list);
@@ -154,32 +161,37 @@ static void remove_all(const char *path)
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         snprintf(one, sizeof one, "%s%s", path, ends[i]);
         unlink(one);
+        wisp_out_sweep(one);
     }
 }
 
-void wisp_trials_forget(const char *path)
+/* What the list of a stopped run names, and the list. */
+static void forget(const char *name, const char *path)
 {
-    char name[PATH_MAX], one[PATH_MAX];
-    if (!wisp_trials_left(name, path)) return;
-    char *list = text_of(name);
+    char one[PATH_MAX], *list = text_of(name);
     const char *at = list ? list : "";
+    const bool stopped = is_stopped(at);
     size_t bytes;
     int number;
-    while (any_line(&at, &bytes, &number)) {
+    while (stopped && any_line(&at, &bytes, &number)) {
         snprintf(one, sizeof one, "%s.%d", path, number);
         remove_all(one);
     }
     wisp_free(list);
-    unlink(name);
+    if (stopped) unlink(name);
+}
+
+void wisp_trials_forget(const char *path)
+{
+    char name[PATH_MAX];
+    usual_list(name, path);
+    forget(name, path);
 }
 
 void wisp_trials_name(struct wisp_trials *p, const char *options)
 {
-    const struct wisp_data *d = p->train;
-    const uint64_t sizes[] = { d->n_rows, d->n_features, d->n_labels };
-    uint64_t h = XXH3_64bits(options, strlen(options));
-    h = XXH3_64bits_withSeed(sizes, sizeof sizes, h);
-    h = XXH3_64bits_withSeed(d->label_rows, d->n_labels * sizeof *d->label_rows, h);
+    uint64_t h = wisp_state_rows(p->train);
+    h = XXH3_64bits_withSeed(options, strlen(options), h);
     snprintf(p->run, sizeof p->run, "%016llx", (unsigned long long)h);
 }
 
@@ -189,7 +201,10 @@ wisp_status wisp_trials_recall(struct wisp_trials *p, wisp_error *err)
     size_t bytes;
     int number;
     list_path(path, p);
-    if (!wisp_opt_on(p->cfg, OPT_RESUME)) return WISP_OK;
+    if (!wisp_opt_on(p->cfg, OPT_RESUME)) {
+        forget(path, p->path); /* it starts anew: trials of a run before are in the way */
+        return WISP_OK;
+    }
     char *list = text_of(path);
     const char *at = list ? list : "";
     const bool ours = next_line(p, &at, &bytes, &number) != NULL;

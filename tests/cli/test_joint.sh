@@ -90,8 +90,8 @@ ok "whatever lies beside it" train "${options[@]}" -o s --resume
 stop
 ok "an ensemble, anew, over one net that was stopped" train "${options[@]}" --ensemble 2 -o s
 check "nothing of the net is left" [ "$(echo s*)" = s ]
-stop --ensemble 3
-rm s.0.state s.0.state.1 2>/dev/null
+kill_at '^trial' 3 train "${options[@]}" --ensemble 3 -o s
+check "several trials were left" [ -e s.1 ]
 ok "several, anew" train "${options[@]}" --ensemble 2 -o s
 check "no checkpoint of a trial is left" [ "$(echo s*)" = s ]
 refuse "a net that is none" 2 "there is no layer 'dens'" train "${options[@]:0:1}" --ensemble 2 --net "dens 3" -o f
