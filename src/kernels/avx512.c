@@ -16,27 +16,9 @@
  * An element of C is the sum over p in order within each KC, then the sum of those: it does not
  * depend on where in a tile it lies, nor on m and n. */
 #include "kernels/kernels.h"
+#include "kernels/lanes_avx512.h"
 
-#include <immintrin.h>
-
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 16")
-
-enum { LANES = 16, ALL = 0xffff, MR = 6, NV = 4, NR = NV * LANES, KC = 256 };
-
-/* The first n lanes; all of them from 16 on. */
-INLINE __mmask16 first(size_t n)
-{
-    return n >= LANES ? ALL : (__mmask16)((1u << n) - 1);
-}
-INLINE __m512 load(__mmask16 k, const float *x)
-{
-    return _mm512_maskz_loadu_ps(k, x);
-}
-INLINE void store(float *x, __mmask16 k, __m512 v)
-{
-    _mm512_mask_storeu_ps(x, k, v);
-}
+enum { MR = 6, NV = 4, NR = NV * LANES, KC = 256 };
 
 /* ---- arrays ---- */
 

@@ -1,25 +1,7 @@
 /* A bag of rows and their products with a vector, in one read of the rows, with 512-bit vectors; ends are done by masks. */
 #include "kernels/kernels.h"
+#include "kernels/lanes_avx512.h"
 
-#include <immintrin.h>
-
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 16")
-
-enum { LANES = 16, ALL = 0xffff };
-
-INLINE __mmask16 first(size_t n)
-{
-    return n >= LANES ? ALL : (__mmask16)((1u << n) - 1);
-}
-INLINE __m512 load(__mmask16 k, const float *x)
-{
-    return _mm512_maskz_loadu_ps(k, x);
-}
-INLINE void store(float *x, __mmask16 k, __m512 v)
-{
-    _mm512_mask_storeu_ps(x, k, v);
-}
 /* Into the second-level cache: see avx512.c. */
 INLINE void fetch(const int V, const float *row)
 {

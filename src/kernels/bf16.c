@@ -4,19 +4,12 @@
  * step takes a pair of rows of B: vdpbf16ps multiplies and adds twice as much as an FMA.  An
  * element of C is the sum over pairs in order: it does not depend on where in a tile it lies. */
 #include "kernels/kernels.h"
+#include "kernels/lanes_avx512.h"
 
-#include <immintrin.h>
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 16")
+enum { MR = 6, NV = 4 };
 
-enum { LANES = 16, ALL = 0xffff, MR = 6, NV = 4 };
-
-INLINE __mmask16 first(size_t n)
-{
-    return n >= LANES ? ALL : (__mmask16)((1u << n) - 1);
-}
 INLINE __m256i half(__m512 x) /* 16 floats rounded */
 {
     return (__m256i)_mm512_cvtneps_pbh(x);

@@ -1,26 +1,7 @@
 /* Functions with exponentials, with 256-bit vectors: what they do is explained in curves_avx512.c. */
 #include "kernels/kernels.h"
+#include "kernels/lanes_avx2.h"
 
-#include <immintrin.h>
-
-#define INLINE static inline __attribute__((always_inline))
-
-enum { LANES = 8 };
-
-INLINE __m256i first(size_t n) /* of the last vector: n < LANES */
-{
-    static const int32_t ones_then_zeros[2 * LANES] = { -1, -1, -1, -1, -1, -1, -1, -1 };
-    return _mm256_loadu_si256((const __m256i *)(ones_then_zeros + LANES - n));
-}
-INLINE __m256 load(size_t n, const float *x)
-{
-    return n >= LANES ? _mm256_loadu_ps(x) : _mm256_maskload_ps(x, first(n));
-}
-INLINE void store(float *x, size_t n, __m256 v)
-{
-    if (n >= LANES) _mm256_storeu_ps(x, v);
-    else _mm256_maskstore_ps(x, first(n), v);
-}
 INLINE __m256 exp8(__m256 x)
 {
     const __m256 keep = _mm256_cmp_ps(x, _mm256_set1_ps(-87.0f), _CMP_NLT_UQ);

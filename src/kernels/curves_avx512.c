@@ -1,25 +1,8 @@
 /* Functions with exponentials, with 512-bit vectors: of blocks of logits, and of rows; ends are done by masks. */
 #include "kernels/kernels.h"
+#include "kernels/lanes_avx512.h"
 
-#include <immintrin.h>
-
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 16")
-
-enum { LANES = 16, ALL = 0xffff, NV = 4, NR = NV * LANES };
-
-INLINE __mmask16 first(size_t n)
-{
-    return n >= LANES ? ALL : (__mmask16)((1u << n) - 1);
-}
-INLINE __m512 load(__mmask16 k, const float *x)
-{
-    return _mm512_maskz_loadu_ps(k, x);
-}
-INLINE void store(float *x, __mmask16 k, __m512 v)
-{
-    _mm512_mask_storeu_ps(x, k, v);
-}
+enum { NV = 4, NR = NV * LANES };
 
 /* exp(x) = 2^n exp(r), n whole, |r| <= log(2) / 2; exp(r) is its Taylor series to r^7, whose
  * rest is below 6e-9.  ln2 is subtracted in two parts so that r keeps all its bits.  Below -87
