@@ -203,37 +203,24 @@ INLINE void transform(const struct wisp_transform *t, const enum wisp_winograd w
     if (result && t->live) *t->live += found;
 }
 
+#define FORM(WHICH, M, N)                                                                          \
+    case WHICH:                                                                                    \
+        transform(t, WHICH, M, N);                                                                 \
+        break;
 static void winograd(const struct wisp_transform *t)
 {
     switch (t->which) {
-    case WISP_WINOGRAD_X:
-        transform(t, WISP_WINOGRAD_X, 6, 6);
-        break;
-    case WISP_WINOGRAD_Y:
-        transform(t, WISP_WINOGRAD_Y, 6, 4);
-        break;
-    case WISP_WINOGRAD_GY:
-        transform(t, WISP_WINOGRAD_GY, 4, 6);
-        break;
-    case WISP_WINOGRAD_W:
-        transform(t, WISP_WINOGRAD_W, 3, 6);
-        break;
-    case WISP_WINOGRAD_GW:
-        transform(t, WISP_WINOGRAD_GW, 6, 3);
-        break;
-    case WISP_WINOGRAD_Y5:
-        transform(t, WISP_WINOGRAD_Y5, 6, 2);
-        break;
-    case WISP_WINOGRAD_GY5:
-        transform(t, WISP_WINOGRAD_GY5, 2, 6);
-        break;
-    case WISP_WINOGRAD_W5:
-        transform(t, WISP_WINOGRAD_W5, 5, 6);
-        break;
-    case WISP_WINOGRAD_GW5:
-        transform(t, WISP_WINOGRAD_GW5, 6, 5);
-        break;
+        FORM(WISP_WINOGRAD_X, 6, 6)
+        FORM(WISP_WINOGRAD_Y, 6, 4)
+        FORM(WISP_WINOGRAD_GY, 4, 6)
+        FORM(WISP_WINOGRAD_W, 3, 6)
+        FORM(WISP_WINOGRAD_GW, 6, 3)
+        FORM(WISP_WINOGRAD_Y5, 6, 2)
+        FORM(WISP_WINOGRAD_GY5, 2, 6)
+        FORM(WISP_WINOGRAD_W5, 5, 6)
+        FORM(WISP_WINOGRAD_GW5, 6, 5)
     }
 }
+#undef FORM
 
 #endif
